@@ -33,7 +33,7 @@ LONG := $$({ printf '%s/\n' $(SUITES:%=./%); grep -rlE --include='*_test.go' 'su
 TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(SUITES)))(/|$$)')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint layering fmt vet tidy modules vuln test-faults test-long sim shake fuzz smoke nemesis nemesis-long bench clean
+.PHONY: help test check lint fmt vet tidy modules vuln test-faults test-long sim shake fuzz smoke nemesis nemesis-long bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -46,9 +46,8 @@ test: ## run all tests but those of test-faults, test-long and smoke, under the 
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a network; the last line then
 # says what was not checked. VULN_OFFLINE_OK=0 makes it strict.
-check: ## everything a change must pass: lint, layering, vet, tidy, modules, test, smoke, vuln
+check: ## everything a change must pass: lint, vet, tidy, modules, test, smoke, vuln
 	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory layering
 	@$(MAKE) --no-print-directory vet
 	@$(MAKE) --no-print-directory tidy
 	@$(MAKE) --no-print-directory modules
@@ -59,9 +58,6 @@ check: ## everything a change must pass: lint, layering, vet, tidy, modules, tes
 
 lint: ## run the pinned golangci-lint (built once into ./bin)
 	@set -e; linter=$$(scripts/tool $(GOLANGCI_LINT)); for module in $(MODULES); do (set -x; cd $$module; "$$linter" run ./...); done
-
-layering: ## prove that the linter's import rules catch what they forbid
-	@linter=$$(scripts/tool $(GOLANGCI_LINT)) && scripts/test-layering "$$linter"
 
 fmt: ## format the code the way lint wants it
 	@set -e; linter=$$(scripts/tool $(GOLANGCI_LINT)); for module in $(MODULES); do (set -x; cd $$module; "$$linter" fmt ./...); done

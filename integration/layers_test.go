@@ -1,0 +1,249 @@
+package integration_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/lockbeat/lockbeat/"
+
+// layer is what packages may import of ours, in words with spaces between. A word that ends in
+// "/..." stands for a folder and all below it. Tests may import more: see foreign.
+type layer struct{ packages, may, why string }
+
+// layers says who may import whom. The first row that has a package counts. What is allowed to more
+// packages than one has its reason where it is allowed first.
+var layers = []layer{
+	{
+		"renewer/internal/...", "renewer/internal/... renewer/store",
+		"a part of the engine knows the contract of a store, and no keeper: it can be tested alone",
+	},
+	{"renewer/store", "", "the contract stands below all that keep to it"},
+	{
+		"renewer", "renewer/internal/... renewer/store",
+		"the engine is the ground floor: whatever it imports is linked into every user's program",
+	},
+	{
+		"renewer/redisstore/internal/...", "renewer/redisstore/internal/...",
+		"a part of the Redis store knows slots, channels and connections, and no lock",
+	},
+	{
+		"renewer/redisstore", "renewer renewer/store renewer/redisstore/internal/...",
+		"a store implements the contract and serves whoever sits above it",
+	},
+	{
+		"renewer/...", "renewer renewer/store",
+		"a store implements the contract; one that needs another takes it by the contract",
+	},
+	{
+		"lockmw/internal/repeat",
+		"lockmw lockmw/internal/ended lockmw/internal/maxhold lockmw/internal/quota lockmw/once " +
+			"renewer renewer/store",
+		"what idempotent and grpcmw share stands on once; it knows no protocol",
+	},
+	{
+		"lockmw lockmw/internal/...", "lockmw/internal/... renewer renewer/store",
+		"the middleware works on any keeper; adapters stand on it, not the other way round",
+	},
+	{
+		"lockmw/httpmw",
+		"lockmw lockmw/internal/httpguard lockmw/internal/maxhold lockmw/internal/quota " +
+			"lockmw/internal/unwind lockmw/internal/wire renewer renewer/store",
+		"who puts a lock around a handler must not link the records of package once",
+	},
+	{
+		"lockmw/idempotent",
+		"lockmw lockmw/httpmw lockmw/internal/... lockmw/once renewer renewer/store",
+		"it answers as httpmw does and remembers as once does; it needs no store and no other adapter",
+	},
+	{
+		"lockmw/...",
+		"lockmw lockmw/internal/... lockmw/jobs lockmw/once lockmw/cronmw/internal/... " +
+			"renewer renewer/store",
+		"an adapter translates between one framework and lockmw; what two of them need belongs there",
+	},
+	{
+		"tracing/...", "lockmw renewer renewer/store tracing/internal/...",
+		"it is an Observer of the engine, the same with every store and every adapter",
+	},
+	{
+		"testutil/...", "renewer renewer/store testutil/...",
+		"tests of what it proves import it, so that importing them back would make a cycle",
+	},
+	{"examples/... bench nemesis/... integration", "...", "programs, which nobody imports"},
+}
+
+// foreign is what no package may import but some, in code or in tests.
+var foreign = []struct {
+	paths, code, tests string
+	why                string
+}{
+	{
+		module + "tracing", "examples/... bench", "tracing integration/... examples/... bench",
+		"telemetry reaches the engine as an Observer that the user passes in",
+	},
+	{
+		module + "testutil testing testing/synctest github.com/stretchr/testify go.uber.org/goleak",
+		"testutil/... examples/... bench nemesis/...", "...",
+		"test code never links into a production build",
+	},
+	{
+		"go.opentelemetry.io/otel/sdk go.opentelemetry.io/otel/exporters go.opentelemetry.io/contrib",
+		"examples/... bench", "integration/... examples/... bench",
+		"the program picks the SDK and where telemetry goes; go.mod names neither",
+	},
+	{"go.opentelemetry.io", "tracing examples/... bench", "...", "only tracing speaks OpenTelemetry"},
+	{
+		"github.com/redis/rueidis/rueidisotel github.com/go-chi/chi github.com/grpc-ecosystem " +
+			"github.com/prometheus",
+		"examples/... bench", "integration/... examples/... bench",
+		"integration shows that we work with them; the user picks them",
+	},
+	{
+		"github.com/redis/rueidis",
+		"renewer/redisstore/... testutil/... examples/... bench nemesis/...", "...",
+		"Redis is one store among several; everything above redisstore speaks to the contract",
+	},
+	{
+		"github.com/redis/go-redis", "lockmw/asynq examples/... bench", "lockmw/asynq",
+		"it is here only because asynq brings it",
+	},
+	{
+		"github.com/alicebob/miniredis", "testutil/... examples/... bench",
+		"testutil/... examples/... bench",
+		"testutil/embedded starts it with the clock it needs: used bare, its TTLs never end",
+	},
+	{
+		"github.com/hibiken/asynq", "lockmw/asynq examples/... bench", "...",
+		"who locks without asynq must not link it",
+	},
+	{
+		"google.golang.org", "lockmw/grpcmw examples/... bench",
+		"lockmw/grpcmw integration/... nemesis/... examples/... bench",
+		"who locks without gRPC must not download it",
+	},
+	{
+		"github.com/robfig/cron github.com/go-co-op/gocron", "lockmw/cronmw/... examples/...",
+		"lockmw/cronmw/... nemesis/... examples/...", "who locks without a schedule must not link it",
+	},
+	{
+		"github.com/felixge/httpsnoop", "lockmw/httpmw", "lockmw/httpmw",
+		"only httpmw has a use for it, where a user has asked to have the writer tracked",
+	},
+	{
+		"github.com/jackc/pgx modernc.org/sqlite", "examples/...", "integration/sql examples/...",
+		"we speak database/sql, and the program picks the driver",
+	},
+	{
+		"net/http", "lockmw/httpmw lockmw/idempotent lockmw/internal/httpguard inspect/... cmd/... " +
+			"examples/... bench", "...", "who locks without HTTP must not link it",
+	},
+	{"log", "examples/...", "", "the library never prints"},
+	{"math/rand", "", "", "math/rand/v2 needs no seed"},
+}
+
+// in reports whether a package is one of those that a row names.
+func in(name, row string) bool {
+	for word := range strings.FieldsSeq(row) {
+		folder, below := strings.CutSuffix(word, "...")
+		if name == word || below && (strings.HasPrefix(name, folder) || name+"/" == folder) {
+			return true
+		}
+	}
+	return false
+}
+
+// forbids says why a package must not import another; "" if it may.
+func forbids(name, imported string, test bool) string {
+	ours, own := strings.CutPrefix(imported, module)
+	for _, l := range layers {
+		if !test && own && in(name, l.packages) {
+			if !in(ours, l.may) && !in(ours, "testutil/... tracing") { // foreign has these
+				return l.why
+			}
+			break
+		}
+	}
+	for _, f := range foreign {
+		for path := range strings.FieldsSeq(f.paths) {
+			if imported != path && (!strings.HasPrefix(imported, path+"/") ||
+				path == "testing" || path == "log" || path == "math/rand") {
+				continue
+			}
+			if test && in(name, f.tests) || !test && in(name, f.code) {
+				return ""
+			}
+			return f.why
+		}
+	}
+	return ""
+}
+
+func TestLayers(t *testing.T) {
+	t.Parallel()
+	out, err := exec.CommandContext(t.Context(), "go", "list",
+		"-json=ImportPath,Imports,TestImports,XTestImports", "work").Output()
+	require.NoError(t, err)
+	packages := 0
+	for all := json.NewDecoder(strings.NewReader(string(out))); ; packages++ {
+		var p struct {
+			ImportPath                         string
+			Imports, TestImports, XTestImports []string
+		}
+		if err := all.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		}
+		name := strings.TrimPrefix(p.ImportPath, module)
+		for i, imports := range [][]string{p.Imports, p.TestImports, p.XTestImports} {
+			for _, imported := range imports {
+				if why := forbids(name, imported, i > 0); why != "" {
+					t.Errorf("%s must not import %s (in a test: %t): %s", name, imported, i > 0, why)
+				}
+			}
+		}
+	}
+	require.Greater(t, packages, 50)
+}
+
+// Each row catches what it is for.
+func TestLayersThatAreBroken(t *testing.T) {
+	t.Parallel()
+	for _, broken := range []string{
+		"renewer/internal/beat " + module + "renewer", "renewer/store " + module + "renewer",
+		"renewer " + module + "renewer/memory",
+		"renewer/redisstore/internal/topology " + module + "renewer",
+		"renewer/redisstore " + module + "renewer/internal/timing",
+		"renewer/quorum " + module + "renewer/memory",
+		"lockmw/internal/repeat " + module + "lockmw/httpmw",
+		"lockmw " + module + "renewer/memory", "lockmw/internal/wire " + module + "lockmw",
+		"lockmw/httpmw " + module + "lockmw/once", "lockmw/idempotent " + module + "lockmw/grpcmw",
+		"lockmw/asynq " + module + "renewer/redisstore",
+		"tracing " + module + "lockmw/asynq", "testutil/script " + module + "renewer/memory",
+		"renewer " + module + "tracing", "lockmw " + module + "testutil/script", "renewer testing",
+		"tracing go.opentelemetry.io/otel/sdk/trace", "renewer go.opentelemetry.io/otel/trace",
+		"lockmw/httpmw github.com/go-chi/chi/v5", "lockmw github.com/redis/rueidis",
+		"renewer/redisstore github.com/redis/go-redis/v9",
+		"renewer/redisstore github.com/alicebob/miniredis/v2", "lockmw github.com/hibiken/asynq",
+		"lockmw/httpmw google.golang.org/grpc", "lockmw github.com/robfig/cron/v3",
+		"lockmw github.com/felixge/httpsnoop", "lockmw/once/sqlrecord github.com/jackc/pgx/v5/stdlib",
+		"lockmw net/http", "renewer log", "renewer math/rand",
+	} {
+		name, imported, _ := strings.Cut(broken, " ")
+		require.NotEmpty(t, forbids(name, imported, false), broken)
+	}
+	for _, broken := range []string{
+		"lockmw " + module + "tracing", "lockmw/httpmw github.com/go-chi/chi/v5",
+		"tracing go.opentelemetry.io/otel/sdk/trace", "lockmw google.golang.org/grpc",
+		"renewer/redisstore github.com/alicebob/miniredis/v2",
+		"lockmw/once/sqlrecord modernc.org/sqlite",
+	} {
+		name, imported, _ := strings.Cut(broken, " ")
+		require.NotEmpty(t, forbids(name, imported, true), "in a test: "+broken)
+	}
+}
