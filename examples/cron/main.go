@@ -1,4 +1,4 @@
-// Cron has a schedule on four nodes, each a process of its own, two of which have clocks that
+// Cron runs one schedule on four nodes, each a process of its own, two of which have clocks that
 // are 90 s wrong. Each tick is run once. One node is killed in the middle of a run, and the
 // next tick is run elsewhere. Redis is away at a tick, which is run when it is back. In the
 // end all nodes are down for some ticks, and the last of these is run when one comes back.

@@ -1,4 +1,4 @@
-// Outbox has a server charge orders that are sent with an Idempotency-Key, and kills it 30 times
+// Outbox runs a server that charges orders sent with an Idempotency-Key, and kills it 30 times
 // (kill -9), at random. The row of a charge and the answer to its request are in one transaction of
 // SQLite. So each order is charged once, and each request that is sent again gets the same answer.
 //

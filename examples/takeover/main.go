@@ -1,5 +1,5 @@
-// Takeover has eight workers, each a process of its own, which are all to see to it that one piece
-// of work succeeds, once. Each attempt has a chance of 15 %; some kill their process. A worker that
+// Takeover runs eight workers, each a process of its own, that all want one piece of work to
+// succeed, once. Each attempt has a chance of 15 %; some kill their process. A worker that
 // waits takes over, and in the end all have the same answer.
 //
 //	go run ./examples/takeover                          # Redis runs inside the program

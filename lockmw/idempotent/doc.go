@@ -1,4 +1,4 @@
-// Package idempotent has an HTTP request that is sent again carried out once.
+// Package idempotent carries out an HTTP request once, however often its client sends it.
 //
 // A client that does not know whether its request came through sends it again, with the same
 // Idempotency-Key. [Middleware] runs the handler for the first of them, on whichever server it

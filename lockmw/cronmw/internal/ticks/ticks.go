@@ -1,4 +1,4 @@
-// Package ticks has each tick of scheduled work taken once. A tick is a job and the instant at
+// Package ticks takes each tick of scheduled work once. A tick is a job and the instant at
 // which it is due, which all nodes compute alike from the schedule. Each job has one lock, and one
 // record beside it, with the latest tick that was taken:
 //
