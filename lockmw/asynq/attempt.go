@@ -9,6 +9,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -20,7 +21,8 @@ const noDeadline = 365 * 24 * time.Hour
 type attempt struct {
 	*settings
 
-	inLine inLine
+	visit  *line.Visit
+	copyID string // of the copy that goes back in place of the task, on a last attempt
 
 	keeper *renewer.Keeper
 	server *server // nil: see serverOf
@@ -47,8 +49,8 @@ type attempt struct {
 const waitShare = 8
 
 func newAttempt(
-	ctx context.Context, k *renewer.Keeper, set *settings, l *line, task *asynq.Task, name string,
-	work func(context.Context) error,
+	ctx context.Context, k *renewer.Keeper, set *settings, l *line.Line, task *asynq.Task,
+	name string, work func(context.Context) error,
 ) *attempt {
 	now := time.Now()
 	deadline, ok := ctx.Deadline()
@@ -59,14 +61,23 @@ func newAttempt(
 	retried, _ := asynq.GetRetryCount(ctx)
 	most, ours := asynq.GetMaxRetry(ctx)
 	from := serverOf(ctx)
-	return &attempt{
-		settings: set, inLine: newInLine(ctx, l), keeper: k, server: from, task: task, name: name,
+	a := &attempt{
+		settings: set, keeper: k, server: from, task: task, name: name,
 		work: work, deadline: deadline, left: left, moment: set.wait,
 		until:   now.Add(left / waitShare),
 		answer:  lockmw.AnswerBy(deadline),
 		last:    ours && retried >= most,
 		counted: ours && from == nil, // what no server calls, nothing counts
 	}
+	if a.last && set.client != nil {
+		a.copyID = rand.Text()
+	}
+	id, _ := asynq.GetTaskID(ctx)
+	queue, _ := asynq.GetQueueName(ctx)
+	a.visit = l.Visit(name, line.Task{
+		Queue: queue, ID: id, BackAs: a.copyID, Stays: a.mustWait(),
+	})
+	return a
 }
 
 // run tries until asynq may be told the outcome: once, and once more if there
@@ -83,11 +94,12 @@ func (a *attempt) run(ctx context.Context) error {
 		if ran || err == nil {
 			return err // a lock's error in it is of the handler's own making
 		}
-		again, back := a.refusedInLine(ctx, err)
-		if back != nil {
-			return back
+		refusal := lockmw.RefusalOf(err)
+		again, place := a.visit.Refused(err, refusal == lockmw.RefusalHeld && ctx.Err() == nil)
+		if place != nil {
+			return a.goBack(ctx, place)
 		}
-		switch refusal := lockmw.RefusalOf(err); {
+		switch {
 		case refusal == lockmw.RefusalSkipped:
 			return nil
 		case refusal == lockmw.RefusalName:
@@ -101,13 +113,41 @@ func (a *attempt) run(ctx context.Context) error {
 				Err: err, RetryIn: a.delay(err), Late: a.late(), Counted: a.counted,
 			}
 		case a.client != nil:
-			return a.requeue(ctx, rand.Text(), a.delay(err), err)
+			return a.requeue(ctx, a.delay(err), err)
 		case refusal == lockmw.RefusalHeld && a.crowded:
 			return &NotRunError{Err: err, Archived: true, Crowded: true}
 		case !pause(ctx, a.delay(err), a.until):
 			return &NotRunError{Err: err, Archived: true, Counted: a.counted}
 		}
 	}
+}
+
+// standInLine asks where the task stands. It returns an error if the task goes back to its queue,
+// where it has a place.
+func (a *attempt) standInLine(ctx context.Context) error {
+	limited, stop := context.WithDeadline(ctx, a.until)
+	defer stop()
+	wait, place := a.visit.Stand(limited, a.wait)
+	if place != nil {
+		return a.goBack(ctx, place)
+	}
+	if wait > 0 {
+		a.inSlot, a.moment = true, wait
+	}
+	return nil
+}
+
+// goBack is the refusal of a task with a place.
+func (a *attempt) goBack(ctx context.Context, to *line.Place) error {
+	if !a.last {
+		return &NotRunError{
+			Err: to.Err, RetryIn: to.BackIn, Late: a.late(), Counted: a.counted, InLine: true,
+		}
+	}
+	back := a.requeue(ctx, to.BackIn, to.Err)
+	back.InLine = back.Copy != ""
+	a.visit.Copied(back.InLine)
+	return back
 }
 
 // warn says through the keeper's observer, once a handler and with its first task, what would be
@@ -136,14 +176,14 @@ func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 		opts = append(opts, lockmw.RefusalExpected())
 	}
 	defer a.leaveSlot()
-	defer a.overInLine()
+	defer a.visit.Over()
 	return lockmw.Run(ctx, a.keeper, a.name, a.begin, opts...)
 }
 
 // begin is the work, by a task that waits no longer.
 func (a *attempt) begin(ctx context.Context) error {
 	a.leaveSlot()
-	a.grantedInLine()
+	a.visit.Granted()
 	return a.work(context.WithValue(ctx, taskKey{}, a.task))
 }
 

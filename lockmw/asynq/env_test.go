@@ -26,7 +26,6 @@ func TestMain(m *testing.M) {
 	if text := os.Getenv(processEnv); text != "" {
 		os.Exit(beProcess(text))
 	}
-	asynqmw.BePatient()
 	suite.AtOnce(6)
 	goleak.VerifyTestMain(m, redistest.Lingering()...)
 }

@@ -1,16 +1,12 @@
 package asynqmw
 
-import (
-	"time"
-
-	"github.com/lockbeat/lockbeat/renewer"
-)
+import "github.com/lockbeat/lockbeat/renewer"
 
 // HomeKey is homeKey.
 const HomeKey = homeKey
 
-// BePatient has tasks wait for asynq's Redis on a busy machine. It must be called before any test.
-func BePatient() { mostAsked = 10 * time.Second }
+// ErrOtherRedis is errOtherRedis.
+var ErrOtherRedis = errOtherRedis
 
 // Slots is slots, of a server with so many workers.
 type Slots struct{ *slots }

@@ -7,6 +7,7 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -35,7 +36,7 @@ func Handle[T any](
 		o.handle(&set)
 	}
 	set.checkMaxHold(k)
-	decode, l := decoder[T](set.codec), newLine(k, set.queues)
+	decode, l := decoder[T](set.codec), set.newLine(k)
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		payload, err := decode(task)
 		if err != nil {
@@ -64,7 +65,7 @@ func Middleware(
 		o.lock(&set)
 	}
 	set.checkMaxHold(k)
-	l := newLine(k, set.queues)
+	l := set.newLine(k)
 	return func(next asynq.Handler) asynq.Handler {
 		if next == nil {
 			panic("lockbeat: asynqmw.Middleware needs a handler to put the lock around")
@@ -83,8 +84,8 @@ func Middleware(
 
 // process runs work under the lock on key.
 func process(
-	ctx context.Context, k *renewer.Keeper, set *settings, l *line, task *asynq.Task, key string,
-	work func(context.Context) error,
+	ctx context.Context, k *renewer.Keeper, set *settings, l *line.Line, task *asynq.Task,
+	key string, work func(context.Context) error,
 ) error {
 	name := key
 	if !set.shared {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -42,6 +43,12 @@ func (e *env) awaitSlot(user string) {
 	require.Eventually(e.t, func() bool {
 		return slices.Contains(e.keysOf(user), "lockbeat:{order:"+user+"}"+slotSuffix)
 	}, soon, tick)
+}
+
+// place gives a task of u1's the last place in the line.
+func (e *env) place(id string) {
+	e.t.Helper()
+	e.write("ZADD", lineOf("u1"), strconv.FormatInt(time.Now().UnixMicro(), 10), "default\n"+id)
 }
 
 func TestTasksInLineRunInOrder(t *testing.T) {
@@ -152,17 +159,12 @@ func TestTasksInLineThatAreSlowToGoBack(t *testing.T) {
 func TestTasksInLineThatAreGone(t *testing.T) {
 	t.Parallel()
 	onRedis(t, func(t *testing.T, queues, locks *env) {
-		k := locks.keeper()
-		release := hold(t, k, "u1")
+		release := hold(t, locks.keeper(), "u1")
 		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.redis()))
 		waits := f.enqueue("u1")
 		locks.awaitSlot("u1")
 		for i := range 100 {
-			_, err := k.Arrive(t.Context(), renewer.Arrival{
-				Name: "order:u1", Task: renewer.Task{Home: home, Queue: "default", ID: fmt.Sprint("gone ", i)},
-				SlotTTL: time.Second,
-			})
-			require.NoError(t, err)
+			locks.place(fmt.Sprint("gone ", i))
 		}
 		var ids []string
 		for range 5 {
@@ -187,15 +189,10 @@ func TestCompletedTasksInLineDontRunAgain(t *testing.T) {
 		f := newFleet(queues, locks, 1, 4, time.Millisecond, asynqmw.InLine(queues.redis()))
 		done := f.enqueue("u1")
 		f.awaitState(done, asynq.TaskStateCompleted)
-		k := locks.keeper()
-		release := hold(t, k, "u1")
+		release := hold(t, locks.keeper(), "u1")
 		waits := f.enqueue("u1")
 		locks.awaitSlot("u1")
-		arrived, err := k.Arrive(t.Context(), renewer.Arrival{
-			Name: "order:u1", Task: renewer.Task{Home: home, Queue: "default", ID: done}, SlotTTL: time.Second,
-		})
-		require.NoError(t, err)
-		require.False(t, arrived.Ask)
+		locks.place(done)
 		next := f.enqueue("u1")
 		f.awaitParked(next)
 		release()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -41,8 +42,8 @@ type settings struct {
 	client  *asynq.Client
 	extra   []asynq.Option
 	codec   func([]byte, any) error
-	queues  func() *taskRedis // nil: tasks don't stand in line
-	warned  sync.Once         // that the server is not configured
+	queues  *taskRedis // nil: tasks don't stand in line
+	warned  sync.Once  // that the server is not configured
 }
 
 func newSettings() settings {
@@ -54,6 +55,14 @@ func (s *settings) checkMaxHold(k *renewer.Keeper) {
 	if err := s.maxHold.Check(k); err != nil {
 		panic(err.Error())
 	}
+}
+
+// newLine returns that of a handler, nil if its tasks don't stand in line.
+func (s *settings) newLine(k *renewer.Keeper) *line.Line {
+	if s.queues == nil || s.skip {
+		return nil
+	}
+	return line.New(k, s.queues)
 }
 
 // DefaultWait is for how long a task waits in its worker's slot unless [Wait] says otherwise, if
@@ -153,9 +162,8 @@ func Requeue(client *asynq.Client, opts ...asynq.Option) Option {
 // called at the release.
 //
 // redis is what the server was made with. If it is another Redis, or another database of it, the
-// keeper's observer is told with the first task, with [ErrOtherRedis], and tasks do not stand in
-// line. With the first task it makes a client, which stays for the rest of the process: give one
-// InLine to all handlers.
+// keeper's observer is told with the first task, and tasks do not stand in line. With the first
+// task it makes a client, which stays for the rest of the process: give one InLine to all handlers.
 // A task whose call is lost comes back by itself, after the keeper's TTL, and a tenth of a second
 // more for each task before it, 10 minutes at most: [RetryIn] does not change that. Tasks on their
 // last attempt can't go back: see [Requeue].
@@ -166,6 +174,6 @@ func InLine(redis asynq.RedisConnOpt) Option {
 	if redis == nil {
 		panic("lockbeat: asynqmw.InLine needs the server's Redis, such as an asynq.RedisClientOpt")
 	}
-	queues := openTaskRedis(redis)
+	queues := newTaskRedis(redis)
 	return option(func(s *settings) { s.queues = queues })
 }

@@ -20,12 +20,12 @@ const OriginHeader = "Lockbeat-Origin"
 // if an error comes back: the copy may have been taken all the same, and then both
 // would run. The ID is the copy's for all tries, so that asynq takes one at most.
 func (a *attempt) requeue(
-	ctx context.Context, id string, delay time.Duration, why error,
+	ctx context.Context, delay time.Duration, why error,
 ) *NotRunError {
 	for {
-		err := a.enqueue(ctx, id, delay)
+		err := a.enqueue(ctx, delay)
 		if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) { // an earlier try got through
-			return &NotRunError{Err: why, RetryIn: delay, Late: a.late(), Copy: id}
+			return &NotRunError{Err: why, RetryIn: delay, Late: a.late(), Copy: a.copyID}
 		}
 		if !pause(ctx, a.delay(why), a.answer) {
 			return &NotRunError{
@@ -37,7 +37,7 @@ func (a *attempt) requeue(
 }
 
 // enqueue leaves time to tell asynq: a client takes seconds to give up a server that is down.
-func (a *attempt) enqueue(ctx context.Context, id string, delay time.Duration) error {
+func (a *attempt) enqueue(ctx context.Context, delay time.Duration) error {
 	ctx, stop := context.WithDeadline(ctx, a.answer)
 	defer stop()
 	opts, err := a.limits(ctx)
@@ -48,7 +48,7 @@ func (a *attempt) enqueue(ctx context.Context, id string, delay time.Duration) e
 	most, _ := asynq.GetMaxRetry(ctx)
 	retried, _ := asynq.GetRetryCount(ctx)
 	opts = slices.Concat(a.extra, opts, []asynq.Option{
-		asynq.Queue(queue), asynq.MaxRetry(most - retried), asynq.TaskID(id),
+		asynq.Queue(queue), asynq.MaxRetry(most - retried), asynq.TaskID(a.copyID),
 		asynq.ProcessIn(delay),
 	})
 	task := asynq.NewTaskWithHeaders(a.task.Type(), a.task.Payload(), a.headers(ctx))
@@ -72,18 +72,16 @@ func (a *attempt) headers(ctx context.Context) map[string]string {
 // Timeout that began at some fraction of one. If a task has both, asynq rounds, and the copy gets
 // the earlier one as its Deadline: it may be archived too early, but never runs too late.
 func (a *attempt) limits(ctx context.Context) ([]asynq.Option, error) {
-	if a.queues != nil {
-		info, err := a.original(ctx)
-		switch {
-		case err == nil:
-			opts := []asynq.Option{asynq.Timeout(info.Timeout), asynq.Retention(info.Retention)}
-			if !info.Deadline.IsZero() {
-				opts = append(opts, asynq.Deadline(info.Deadline))
-			}
-			return opts, nil
-		case !errors.Is(err, asynq.ErrTaskNotFound) && !errors.Is(err, asynq.ErrQueueNotFound):
-			return nil, err
-		} // otherwise it is for another Redis: see ErrOtherRedis
+	info, err := a.original(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if info != nil {
+		opts := []asynq.Option{asynq.Timeout(info.Timeout), asynq.Retention(info.Retention)}
+		if !info.Deadline.IsZero() {
+			opts = append(opts, asynq.Deadline(info.Deadline))
+		}
+		return opts, nil
 	}
 	if a.deadline.Nanosecond() == 0 && !a.deadline.IsZero() {
 		return []asynq.Option{asynq.Deadline(a.deadline)}, nil
@@ -92,8 +90,12 @@ func (a *attempt) limits(ctx context.Context) ([]asynq.Option, error) {
 	return []asynq.Option{asynq.Timeout((a.left + time.Second - 1).Truncate(time.Second))}, nil
 }
 
-// original is the task as asynq has it. An inspector takes no context.
+// original is the task as asynq has it: nil if the inspector of InLine does not have it, as there is
+// none, or it is for another Redis. An inspector takes no context.
 func (a *attempt) original(ctx context.Context) (*asynq.TaskInfo, error) {
+	if a.queues == nil {
+		return nil, nil //nolint:nilnil // see above
+	}
 	queue, _ := asynq.GetQueueName(ctx)
 	id, _ := asynq.GetTaskID(ctx)
 	type answer struct {
@@ -102,7 +104,7 @@ func (a *attempt) original(ctx context.Context) (*asynq.TaskInfo, error) {
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		info, err := a.queues().inspector.GetTaskInfo(queue, id)
+		info, err := a.queues.find(queue, id)
 		answers <- answer{info, err}
 	}()
 	select {

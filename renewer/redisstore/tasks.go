@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 var (
@@ -40,40 +41,40 @@ const (
 	wokenSuffix = ":woken"
 
 	// taskLineTTL is how long a line of tasks lives when none of them comes.
-	taskLineTTL = renewer.MostTaskDelay + 5*time.Minute
+	taskLineTTL = store.MostTaskDelay + 5*time.Minute
 	// mostLooks bounds how often a line is looked at for one event, a thousand tasks each time. The
 	// next event goes on from there.
 	mostLooks = 8
 )
 
-var _ renewer.TaskLine = (*Store)(nil)
+var _ store.Line = (*Store)(nil)
 
-// Arrive implements [renewer.TaskLine].
-func (s *Store) Arrive(ctx context.Context, a renewer.Arrival) (renewer.Arrived, error) {
+// Arrive implements [store.Line].
+func (s *Store) Arrive(ctx context.Context, a store.Arrival) (store.Arrived, error) {
 	mode := "ask"
 	if a.Wait {
 		mode = "wait"
 	}
 	ttl, err := renewer.Millis(a.SlotTTL)
 	if err != nil {
-		return renewer.Arrived{}, err
+		return store.Arrived{}, err
 	}
 	reply, err := s.askLine(ctx, opArrive, &arriveScript, a.Name, a.Task.Home,
 		taskText(a.Task), mode, decimal(ttl), decimal(taskLineTTL.Milliseconds()), taskText(a.For))
 	if err != nil {
-		return renewer.Arrived{}, err
+		return store.Arrived{}, err
 	}
 	arrived, ok := readArrived(reply)
 	if !ok {
-		return renewer.Arrived{}, unreadable(opArrive)
+		return store.Arrived{}, unreadable(opArrive)
 	}
 	return arrived, nil
 }
 
 // readArrived reads the reply of arrive.lua.
-func readArrived(reply rueidis.RedisMessage) (a renewer.Arrived, ok bool) {
+func readArrived(reply rueidis.RedisMessage) (a store.Arrived, ok bool) {
 	if n, err := reply.ToInt64(); err == nil {
-		return renewer.Arrived{Ask: true}, n == -1
+		return store.Arrived{Ask: true}, n == -1
 	}
 	parts, err := reply.ToArray()
 	if err != nil || len(parts) != 3 {
@@ -86,20 +87,20 @@ func readArrived(reply rueidis.RedisMessage) (a renewer.Arrived, ok bool) {
 		return a, false
 	}
 	holder, since := decodeValue(value)
-	return renewer.Arrived{Ahead: int(n), Holder: holder, HeldFor: heldFor(since, now)}, true
+	return store.Arrived{Ahead: int(n), Holder: holder, HeldFor: heldFor(since, now)}, true
 }
 
-// Next implements [renewer.TaskLine].
+// Next implements [store.Line].
 func (s *Store) Next(
-	ctx context.Context, name string, what renewer.TaskEvent, task renewer.Task,
-) (next renewer.NextTask, err error) {
+	ctx context.Context, name string, what store.TaskEvent, task store.Task,
+) (next store.NextTask, err error) {
 	for range mostLooks {
 		var more bool
 		next, more, err = s.lookForNext(ctx, name, what, task)
 		if err != nil || !more {
 			break
 		}
-		what, task = renewer.TasksOver, renewer.Task{Home: task.Home}
+		what, task = store.TasksOver, store.Task{Home: task.Home}
 	}
 	return next, err
 }
@@ -107,8 +108,8 @@ func (s *Store) Next(
 // lookForNext is Next for as many tasks as one call of the script looks at. It reports whether
 // there are more.
 func (s *Store) lookForNext(
-	ctx context.Context, name string, what renewer.TaskEvent, task renewer.Task,
-) (next renewer.NextTask, more bool, err error) {
+	ctx context.Context, name string, what store.TaskEvent, task store.Task,
+) (next store.NextTask, more bool, err error) {
 	reply, err := s.askLine(ctx, opNext, &nextScript, name, task.Home,
 		taskText(task), what.String(), decimal(taskLineTTL.Milliseconds()))
 	if err != nil {
@@ -146,17 +147,17 @@ func (s *Store) lookForNext(
 }
 
 // readTask is the opposite of taskText. ok is false for no task.
-func readTask(text, home string) (t renewer.Task, ok bool) {
+func readTask(text, home string) (t store.Task, ok bool) {
 	queue, id, ok := strings.Cut(text, "\n")
 	if !ok || id == "" {
 		return t, false
 	}
-	return renewer.Task{Home: home, Queue: queue, ID: id}, true
+	return store.Task{Home: home, Queue: queue, ID: id}, true
 }
 
 // taskText is what a task is called on the server, "" for none. A queue whose name has a line feed
 // is none of asynq's.
-func taskText(t renewer.Task) string {
+func taskText(t store.Task) string {
 	if t.ID == "" {
 		return ""
 	}

@@ -1,0 +1,125 @@
+package asynqmw
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// errOtherRedis means that the Redis of [InLine] does not have the task that its handler has: it is
+// another one, or another database of it, than the server's. Its tasks do not stand in line then.
+var errOtherRedis = fmt.Errorf("%w: the Redis of asynqmw.InLine does not have the task that this "+
+	"server runs: give it the server's own asynq.RedisConnOpt", renewer.ErrConfig)
+
+// homeKey is where asynq's Redis has the name by which lines of tasks call it: random text, which
+// the first process puts there. Two databases of asynq may have tasks with the same queue and ID,
+// and each process reaches only one of the two.
+const homeKey = "asynq:lockbeat"
+
+// errNoHome is for another text there.
+var errNoHome = fmt.Errorf("%w: the key "+homeKey+" in asynq's Redis was written by another "+
+	"program: delete it", renewer.ErrConfig)
+
+var homeText = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
+
+// taskRedis is asynq's Redis, as [InLine] was given it. It is opened when it is first needed, and
+// once: where no task runs, no client is left behind. It may be used concurrently.
+type taskRedis struct {
+	open func() (redis.UniversalClient, *asynq.Inspector)
+}
+
+var _ line.Queue = (*taskRedis)(nil)
+
+// newTaskRedis returns that of opt. Opening it panics if opt makes no client, as asynq does.
+func newTaskRedis(opt asynq.RedisConnOpt) *taskRedis {
+	return &taskRedis{sync.OnceValues(func() (redis.UniversalClient, *asynq.Inspector) {
+		client, ok := opt.MakeRedisClient().(redis.UniversalClient)
+		if !ok {
+			panic(fmt.Sprintf("lockbeat: asynqmw.InLine: a %T makes no redis.UniversalClient", opt))
+		}
+		return client, asynq.NewInspectorFromRedisClient(client)
+	})}
+}
+
+// find returns what asynq knows of a task: nil without an error if there is none.
+func (r *taskRedis) find(queue, id string) (*asynq.TaskInfo, error) {
+	_, inspector := r.open()
+	info, err := inspector.GetTaskInfo(queue, id)
+	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
+		return nil, nil //nolint:nilnil // neither
+	}
+	return info, err
+}
+
+// Home implements [line.Queue]: a task that is in its handler is in the server's Redis for certain.
+func (r *taskRedis) Home(ctx context.Context, running store.Task) (string, error) {
+	switch info, err := r.find(running.Queue, running.ID); {
+	case err != nil:
+		return "", err
+	case info == nil:
+		return "", errOtherRedis
+	}
+	client, _ := r.open()
+	home, err := client.Get(ctx, homeKey).Result()
+	if errors.Is(err, redis.Nil) {
+		if err := client.SetNX(ctx, homeKey, rand.Text(), 0).Err(); err != nil {
+			return "", err
+		}
+		home, err = client.Get(ctx, homeKey).Result()
+	}
+	if err == nil && !homeText.MatchString(home) {
+		err = errNoHome
+	}
+	return home, err
+}
+
+// State implements [line.Queue]. RunTask would run a task that has run, or has failed, or was
+// archived by hand, all the same; so it would if asynq did not call its handler any more, since its
+// deadline has passed.
+func (r *taskRedis) State(name string, task store.Task) (line.State, error) {
+	info, err := r.find(task.Queue, task.ID)
+	switch {
+	case err != nil || info == nil:
+		return line.Gone, err
+	case info.State == asynq.TaskStatePending:
+		return line.Coming, nil
+	case info.State == asynq.TaskStateActive:
+		return line.Running, nil
+	case !waitsFor(name, info), !info.Deadline.IsZero() && time.Now().After(info.Deadline):
+		return line.Gone, nil
+	default:
+		return line.Waiting, nil
+	}
+}
+
+// waitsFor reports whether a task waits in its queue since it was refused by the lock on name. A
+// copy has no error of its own yet; it comes soon.
+func waitsFor(name string, task *asynq.TaskInfo) bool {
+	switch task.State {
+	case asynq.TaskStateRetry:
+		return strings.Contains(task.LastErr, mark(name))
+	case asynq.TaskStateScheduled:
+		return task.Headers[OriginHeader] != "" &&
+			time.Until(task.NextProcessAt) < store.MostTaskDelay+time.Minute // for the clocks
+	default:
+		return false
+	}
+}
+
+// Run implements [line.Queue].
+func (r *taskRedis) Run(task store.Task) error {
+	_, inspector := r.open()
+	return inspector.RunTask(task.Queue, task.ID)
+}

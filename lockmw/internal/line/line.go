@@ -1,0 +1,174 @@
+package line
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+const (
+	// contendedFor is for how long a lock for which tasks met is remembered.
+	contendedFor = 10 * time.Second
+	// mostContended bounds how many are remembered.
+	mostContended = 1024
+	// The process looks whether a lock is idle although tasks stand in line, since the one that was
+	// woken may not have come: so long after it parked or woke one, and then less and less often.
+	firstLook = 200 * time.Millisecond
+	lastLook  = 10 * time.Second
+)
+
+// Line is how one handler has its tasks stand in line. It may be used concurrently.
+type Line struct {
+	keeper *renewer.Keeper
+	store  store.Line
+	queue  Queue
+	home   atomic.Pointer[string] // of the queue; nil: not known yet
+	waking chan struct{}          // has an element for each goroutine that wakes
+	faulty atomic.Bool            // tasks can't be woken, and the observer was told
+
+	mu        sync.Mutex
+	contended map[string]*contendedLock // by name
+}
+
+// contendedLock is a lock for which tasks have met lately. Guarded by Line.mu.
+type contendedLock struct {
+	until  time.Time
+	look   *time.Timer   // nil if no task was parked or woken
+	due    time.Time     // when it comes, or came
+	pause  time.Duration // before the next look
+	asking bool          // the process waits for the lock: see waitForFirst
+	vain   int           // so many tasks in a row have left their slots without it
+}
+
+// New returns the line of a handler whose locks are k's and whose tasks are q's; nil, which is a
+// line that no task has, if k's store keeps none.
+func New(k *renewer.Keeper, q Queue) *Line {
+	lines, ok := k.Store().(store.Line)
+	if !ok {
+		return nil
+	}
+	return &Line{
+		keeper: k, store: lines, queue: q, waking: make(chan struct{}, mostWaking),
+		contended: make(map[string]*contendedLock),
+	}
+}
+
+// isContended reports whether tasks have met for a lock lately.
+func (l *Line) isContended(name string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.contended[name]
+	return c != nil && time.Now().Before(c.until)
+}
+
+// met notes that tasks meet for a lock.
+func (l *Line) met(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note(name)
+}
+
+// note is met under l.mu. It returns nil if too many locks are contended.
+func (l *Line) note(name string) *contendedLock {
+	now := time.Now()
+	c := l.contended[name]
+	if c == nil {
+		if len(l.contended) >= mostContended {
+			for other, o := range l.contended {
+				if now.After(o.until) && !o.asking {
+					l.forget(other)
+				}
+			}
+		}
+		if len(l.contended) >= mostContended {
+			return nil
+		}
+		c = new(contendedLock)
+		l.contended[name] = c
+	}
+	c.until = now.Add(contendedFor)
+	return c
+}
+
+func (l *Line) forget(name string) {
+	if c := l.contended[name]; c.look != nil {
+		c.look.Stop()
+	}
+	delete(l.contended, name)
+}
+
+// lookLater has the process look at the line in a while.
+func (l *Line) lookLater(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c := l.note(name); c != nil {
+		c.pause = firstLook
+		l.lookIn(name, c)
+	}
+}
+
+// lookIn has the process look at the line when a lock's pause is over, under l.mu. A look that
+// comes sooner is not put off: so many tasks may come that there would never be one.
+func (l *Line) lookIn(name string, c *contendedLock) {
+	if left := time.Until(c.due); left > 0 && left <= c.pause {
+		return
+	}
+	c.due = time.Now().Add(c.pause)
+	if c.look == nil {
+		c.look = time.AfterFunc(c.pause, func() { l.look(name) })
+	} else {
+		c.look.Reset(c.pause)
+	}
+}
+
+// look looks at the line, and again later as long as tasks stand in it.
+func (l *Line) look(name string) {
+	next := l.wakeNext(name, store.TasksLook, store.Task{Home: *l.home.Load()})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.contended[name]
+	if c == nil || next.Parked == 0 || next.Wake {
+		return
+	}
+	c.until = time.Now().Add(contendedFor)
+	c.pause = min(2*c.pause, lastLook)
+	l.lookIn(name, c)
+}
+
+// waitForFirst has the process wait for a lock on behalf of the first task in its line, which is in
+// its queue: so that is woken at the release and not before, also by a holder that knows of no
+// line. The process gives the lock back at once; tasks that come meanwhile stand behind the first.
+//
+// It returns at once. Each process waits for a lock once at most, and one does as a rule: that from
+// which the first task went back. If it dies, the others look for locks that are free; tasks come
+// back by themselves, too.
+func (l *Line) waitForFirst(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.note(name)
+	if c == nil {
+		return
+	}
+	c.vain++
+	if c.asking {
+		return
+	}
+	c.asking = true
+	go func() {
+		// Until the keeper is shut down, at most.
+		lease, err := l.keeper.Acquire(context.Background(), name,
+			renewer.Operation("wake tasks in line"))
+		l.mu.Lock()
+		c.asking = false
+		l.mu.Unlock()
+		if err != nil {
+			return
+		}
+		_ = lease.Release(context.Background()) // else it lapses
+		l.wakeNext(name, store.TasksOver, store.Task{Home: *l.home.Load()})
+	}()
+}

@@ -1,0 +1,291 @@
+package line_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	ttl    = 15 * time.Second
+	moment = time.Second
+)
+
+var errBusy = errors.New("busy")
+
+// fake is a store with a line, and the queue of its tasks.
+type fake struct {
+	*memory.Store
+
+	mu     sync.Mutex
+	at     store.Arrived           // the answer to those who come
+	wake   []string                // who is woken next
+	late   []string                // who has not come, if none is woken
+	states map[string][]line.State // what tasks do, one after the other
+	fails  error                   // of the queue
+	heard  []string                // what the line and the queue were told
+}
+
+func (f *fake) tell(what string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.heard = append(f.heard, what)
+}
+
+// told returns what was told since the last call, once all is quiet.
+func (f *fake) told() []string {
+	synctest.Wait()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	heard := f.heard
+	f.heard = nil
+	return heard
+}
+
+func (f *fake) Arrive(ctx context.Context, a store.Arrival) (store.Arrived, error) {
+	text := a.Task.Home + " " + a.Task.ID
+	if a.For.ID != "" {
+		text += " for " + a.For.ID
+	}
+	f.tell("arrive " + text + " " + a.SlotTTL.String())
+	deadline, _ := ctx.Deadline()
+	if time.Until(deadline) > ttl/3 {
+		return store.Arrived{}, errors.New("no bound")
+	}
+	return f.at, nil
+}
+
+func (f *fake) Next(
+	_ context.Context, _ string, what store.TaskEvent, task store.Task,
+) (store.NextTask, error) {
+	f.tell(what.String() + " " + task.ID)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := store.NextTask{Parked: len(f.wake) + len(f.late)}
+	if len(f.wake) > 0 {
+		next.Task, next.Wake = store.Task{ID: f.wake[0]}, true
+		f.wake = f.wake[1:]
+		return next, nil
+	}
+	for _, id := range f.late {
+		next.Late = append(next.Late, store.Task{ID: id})
+	}
+	f.late = nil
+	return next, nil
+}
+
+func (f *fake) Home(context.Context, store.Task) (string, error) { return "home", f.fails }
+
+func (f *fake) State(_ string, task store.Task) (line.State, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	states := f.states[task.ID]
+	if len(states) > 1 {
+		f.states[task.ID] = states[1:]
+	}
+	return states[0], f.fails
+}
+
+func (f *fake) Run(task store.Task) error {
+	f.tell("run " + task.ID)
+	return nil
+}
+
+// inBubble runs a test in a bubble, with a line on a fake.
+func inBubble(t *testing.T, test func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line)) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{Store: memory.New(), states: make(map[string][]line.State)}
+		k, err := renewer.New(f, renewer.Config{TTL: ttl})
+		require.NoError(t, err)
+		test(t, f, k, line.New(k, f))
+		require.NoError(t, k.Shutdown(context.Background()))
+		<-time.After(time.Minute) // until no look is due any more
+	})
+}
+
+// stand lets a task stand that can wait for a minute.
+func stand(t *testing.T, v *line.Visit) (time.Duration, *line.Place) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	return v.Stand(ctx, moment)
+}
+
+func TestTheWayOfATask(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+		first := l.Visit("a", line.Task{Queue: "q", ID: "1"})
+		wait, place := stand(t, first)
+		assert.Nil(t, place)
+		assert.Zero(t, wait)
+		assert.Empty(t, f.told(), "no tasks have met: the line is not asked")
+
+		again, place := first.Refused(errBusy, true)
+		assert.True(t, again)
+		assert.Nil(t, place)
+		f.at = store.Arrived{Ask: true}
+		wait, place = stand(t, first)
+		assert.Nil(t, place)
+		assert.Equal(t, moment, wait)
+		assert.Equal(t, []string{"arrive home 1 2s"}, f.told())
+		first.Granted()
+		assert.Equal(t, []string{"granted 1"}, f.told())
+		first.Over()
+		assert.Equal(t, []string{"over 1"}, f.told())
+
+		f.at = store.Arrived{Ahead: 3}
+		last := l.Visit("a", line.Task{Queue: "q", ID: "2", BackAs: "2b"})
+		_, place = stand(t, last)
+		require.NotNil(t, place)
+		assert.Equal(t, ttl+300*time.Millisecond, place.BackIn)
+		require.ErrorIs(t, place.Err, renewer.ErrHeld)
+		require.ErrorContains(t, place.Err, "3 before it in line")
+		last.Copied(true)
+		last.Copied(false)
+		told := f.told()
+		assert.Equal(t, "arrive home 2b for 2 2s", told[0])
+		assert.ElementsMatch(t, []string{"left 2b", "gone 2b"}, told[1:])
+	})
+}
+
+// Each task that has waited in vain has the next one wait for twice as long.
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
+		lease, err := k.Acquire(t.Context(), "a")
+		require.NoError(t, err)
+		f.at = store.Arrived{Ask: true}
+		for _, want := range []time.Duration{
+			moment, 2 * moment, 4 * moment, 8 * moment, 8 * moment,
+		} {
+			v := l.Visit("a", line.Task{Queue: "q", ID: "1"})
+			v.Refused(errBusy, true)
+			wait, _ := stand(t, v)
+			assert.Equal(t, want, wait)
+			_, place := v.Refused(errBusy, true)
+			require.NotNil(t, place)
+			assert.Equal(t, ttl, place.BackIn)
+		}
+		f.told()
+		require.NoError(t, lease.Release(t.Context()))
+		assert.Equal(t, []string{"over "}, f.told(), "the process has waited for the first one")
+	})
+}
+
+func TestWaking(t *testing.T) {
+	t.Parallel()
+	type states = []line.State
+	errAway := errors.New("away")
+	for name, c := range map[string]struct {
+		states states // of 2
+		late   bool   // 2 was woken before
+		fails  error
+		told   []string
+	}{
+		"waits": {states: states{line.Waiting}, told: []string{"run 2"}},
+		"comes": {states: states{line.Coming}},
+		"is put back": {
+			states: states{line.Running, line.Running, line.Waiting},
+			told:   []string{"run 2"},
+		},
+		"gone":            {states: states{line.Gone}, told: []string{"missing 2"}},
+		"late":            {states: states{line.Waiting}, late: true},
+		"late, gone":      {states: states{line.Gone}, late: true, told: []string{"missing 2"}},
+		"no answer":       {states: states{line.Gone}, fails: errAway},
+		"late, no answer": {states: states{line.Gone}, late: true, fails: errAway},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+				v := l.Visit("a", line.Task{Queue: "q", ID: "1"})
+				stand(t, v)
+				f.states["2"], f.fails = c.states, c.fails
+				if c.late {
+					f.late = []string{"2"}
+				} else {
+					f.wake = []string{"2"}
+				}
+				v.Granted()
+				v.Over()
+				<-time.After(100 * time.Millisecond) // the line is looked at later
+				assert.Equal(t, append([]string{"over 1"}, c.told...), f.told())
+			})
+		})
+	}
+}
+
+// Where nobody says that a lock is free, the process looks at the line, less and less often, until
+// none stands there.
+func TestLooks(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+		f.at = store.Arrived{Ahead: 1}
+		v := l.Visit("a", line.Task{Queue: "q", ID: "1"})
+		v.Refused(errBusy, true)
+		stand(t, v)
+		f.told()
+		f.states["2"] = []line.State{line.Waiting}
+		for _, pause := range []time.Duration{200, 400, 800} {
+			f.late = []string{"2"}
+			<-time.After(pause*time.Millisecond - 1)
+			assert.Empty(t, f.told())
+			<-time.After(1)
+			assert.Equal(t, []string{"look "}, f.told())
+		}
+		<-time.After(time.Minute)
+		assert.Equal(t, []string{"look "}, f.told())
+	})
+}
+
+// What becomes of tasks is said after Shutdown too, but nobody looks at the line any more.
+func TestAfterShutdown(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
+		f.at = store.Arrived{Ahead: 1}
+		v := l.Visit("a", line.Task{Queue: "q", ID: "1"})
+		v.Refused(errBusy, true)
+		stand(t, v)
+		f.told()
+		require.NoError(t, k.Shutdown(t.Context()))
+		v.Copied(false)
+		<-time.After(time.Minute)
+		assert.Equal(t, []string{"gone 1"}, f.told())
+	})
+}
+
+// A task has no line if its keeper's store keeps none, or its queue is another one, or none has it.
+func TestTasksWithoutALine(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+		k, err := renewer.New(memory.New(), renewer.Config{TTL: ttl})
+		require.NoError(t, err)
+		f.fails = errors.New("it does not have that task")
+		f.at = store.Arrived{Ahead: 1}
+		of := line.Task{Queue: "q", ID: "1"}
+		for _, v := range []*line.Visit{
+			line.New(k, f).Visit("a", of), l.Visit("a", of), l.Visit("a", line.Task{}),
+		} {
+			v.Refused(errBusy, true)
+			wait, place := stand(t, v)
+			assert.Zero(t, wait)
+			assert.Nil(t, place)
+			v.Granted()
+			v.Over()
+		}
+		assert.Empty(t, f.told())
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}

@@ -1,0 +1,134 @@
+package line
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+const (
+	// mostWaking bounds how many tasks a process wakes at a time.
+	mostWaking = 64
+	// mostGone bounds how many of those that are to be woken may turn out to be gone at one event,
+	// as when tasks were deleted by hand. Each costs two requests.
+	mostGone = 1000
+	// A task whose handler has just returned runs until the queue has it back, which takes some
+	// milliseconds, and on a busy machine longer. Each pause is twice the one before, half a second
+	// in all.
+	backTries = 9
+	backPause = 2 * time.Millisecond
+)
+
+// say says what became of a task, and wakes the next one, without waiting for that. What it does
+// not do, since too much is under way or a server does not answer, is done when tasks come back by
+// themselves.
+func (l *Line) say(name string, what store.TaskEvent, task store.Task) {
+	select {
+	case l.waking <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-l.waking }()
+		l.wakeNext(name, what, task)
+	}()
+}
+
+// wakeNext is say, and waits. It returns what the line said last: nothing if it can't be asked, or
+// if there is no task and the keeper is shut down. A task that was woken and has left its queue
+// without asking for the lock, as something around the handler has refused it, gives up its place:
+// its queue brings it back. If the store can't be asked, as while the slot of a cluster is moving,
+// the process looks at the line again later: no other event may come by which the next task would
+// be woken.
+func (l *Line) wakeNext(name string, what store.TaskEvent, task store.Task) store.NextTask {
+	select {
+	case <-l.keeper.Closed():
+		if task.ID == "" {
+			return store.NextTask{}
+		}
+	default:
+	}
+	var missing []store.Task // of which the line does not know yet
+	for range mostGone {
+		next, err := l.next(name, what, task)
+		switch {
+		case errors.Is(err, renewer.ErrRejected):
+			l.tell(err)
+			return store.NextTask{}
+		case err != nil:
+			l.lookLater(name)
+			return store.NextTask{}
+		case next.Parked == 0:
+			return next
+		}
+		l.met(name)
+		if next.Wake {
+			l.lookLater(name)
+			if !l.wake(name, next.Task) {
+				missing = append(missing, next.Task)
+			}
+		}
+		missing = append(missing, slices.DeleteFunc(next.Late, func(late store.Task) bool {
+			state, err := l.queue.State(name, late)
+			return err != nil || state != Gone
+		})...)
+		if len(missing) == 0 {
+			return next
+		}
+		what, task, missing = store.TaskMissing, missing[0], missing[1:]
+	}
+	return store.NextTask{}
+}
+
+func (l *Line) next(
+	name string, what store.TaskEvent, task store.Task,
+) (store.NextTask, error) {
+	ctx, cancel := l.limited(context.Background())
+	defer cancel()
+	return l.store.Next(ctx, name, what, task)
+}
+
+// limited is ctx for one request.
+func (l *Line) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, l.keeper.Config().RequestTimeout)
+}
+
+// wake has a task of the line run now. It reports false if it is gone.
+func (l *Line) wake(name string, task store.Task) bool {
+	var failed error
+	for i := range backTries {
+		state, err := l.queue.State(name, task)
+		switch {
+		case err != nil:
+			l.tell(err)
+			return true // it comes by itself
+		case state == Gone:
+			return false
+		case state == Coming:
+			return true
+		case state == Waiting:
+			if failed = l.queue.Run(task); failed == nil {
+				l.tell(nil)
+				return true
+			} // it may have come by itself meanwhile
+		}
+		<-time.After(backPause << i) // bounded, and in no caller's way
+	}
+	l.tell(failed)
+	return true
+}
+
+// tell tells the keeper's observer of what keeps tasks from being woken, once until one is again;
+// err is nil if one was. It is no single lock's.
+func (l *Line) tell(err error) {
+	if l.faulty.Swap(err != nil) || err == nil {
+		return
+	}
+	if o := l.keeper.Config().Observer; o != nil {
+		o.Fault(renewer.Fault{Doing: "wake tasks in line", Err: err})
+	}
+}
