@@ -31,7 +31,6 @@ type settings struct {
 	manual     renewer.Option // nil: with a heartbeat
 	maxHold    renewer.Option // nil: the keeper's
 	background bool           // nobody waits for the release
-	term       renewer.Option // begins a record's term with the acquire; nil: none
 }
 
 type contention uint8
@@ -161,7 +160,7 @@ func (s settings) acquire(
 	ctx context.Context, k *renewer.Keeper, name string,
 ) (*renewer.Lease, error) {
 	switch {
-	case s.manual != nil || s.maxHold != nil || s.term != nil || s.expected:
+	case s.manual != nil || s.maxHold != nil || s.expected:
 		return s.acquireSpecially(ctx, k, name)
 	case s.contention != wait:
 		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), s.operation)
@@ -177,7 +176,7 @@ func (s settings) acquireSpecially(
 	ctx context.Context, k *renewer.Keeper, name string,
 ) (*renewer.Lease, error) {
 	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters)}
-	for _, special := range []renewer.Option{s.manual, s.maxHold, s.term} {
+	for _, special := range []renewer.Option{s.manual, s.maxHold} {
 		if special != nil {
 			opts = append(opts, special)
 		}

@@ -55,14 +55,6 @@ func (c *call) see(info queue.Seen, queued bool) {
 	}
 }
 
-// changed makes the error for a caller to whom the store has shown another record than the one that
-// its claim names. Those behind to whose claims the store would answer the same are refused too.
-func (c *call) changed(record *Seen) error {
-	c.seen = queue.Seen{Known: true, Err: ErrRecordChanged}
-	c.request.term.show(record)
-	return c.refuse()
-}
-
 // watch has the store watch a name, until [queue.Watch.End]. If the store panics, the next head
 // tries again.
 func (k *Keeper) watch(name string, w *queue.Watch) {

@@ -85,12 +85,8 @@ func (c *call) cancelled(ctx context.Context) error {
 
 // refuse makes the error for a caller who may not wait any longer, from what the store last said.
 func (c *call) refuse() error {
-	switch err := c.seen.Err; {
-	case err == nil:
-		return c.fail(ErrHeld, nil)
-	case errors.Is(err, ErrRecordChanged):
-		return c.fail(ErrRecordChanged, nil)
-	default:
+	if err := c.seen.Err; err != nil {
 		return c.fail(ErrUnavailable, storeError{err})
 	}
+	return c.fail(ErrHeld, nil)
 }

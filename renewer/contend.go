@@ -50,7 +50,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	}
 	limit := sent.Add(k.cfg.RequestTimeout)
 	// it is the caller's patience, not the store's time, that runs out
-	cut := c.until < limit && c.request.term == nil
+	cut := c.until < limit
 	request, reserve, place := c.beginRequest(ctx, limit)
 	c.attempts++
 	// an earlier question that is granted after all has told the former trace
@@ -59,7 +59,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	}
 	claims := singleClaims.Take(Claim{
 		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Reserve: reserve, Place: place,
-		Term: c.request.term.claimed(), Holder: k.holder(l),
+		Holder: k.holder(l),
 	})
 	grants := k.store.Acquire(request, claims[:])
 	singleClaims.Put(claims)
@@ -67,14 +67,11 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	g, sent := c.grantOf(ctx, grants, sent)
 	switch g.Status {
 	case StatusHeld:
-		// The caller left while the question was under way. One whose term has begun has the lease
-		// all the same, to take its first record back.
-		if ctx.Err() != nil && c.request.term == nil {
+		if ctx.Err() != nil { // the caller left while the question was under way
 			c.unsettled = sent
 			return 0, c.cancelled(ctx)
 		}
 		l.fence, c.reserved = g.Fence, g.Reserved
-		c.request.term.show(g.Seen)
 		return sent, nil
 	case StatusTaken:
 		// Another owner's: nothing of ours is there. An earlier question that was
@@ -89,8 +86,6 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		c.contended = true
 		c.behind = holderOf(&g, sent)
 		c.see(c.behind, g.Queued || c.unsettled != 0)
-	case StatusChanged:
-		return 0, c.changed(g.Seen)
 	default:
 		if !g.Unsent {
 			c.unsettled = sent
@@ -121,8 +116,8 @@ func holderOf(g *Grant, sent instant) queue.Seen {
 	return info
 }
 
-// beginRequest limits a question of the caller's to the store, which ends with ctx too, unless a
-// term is to begin. It returns how many fencing tokens to reserve, and the place to ask from.
+// beginRequest limits a question of the caller's to the store, which ends with ctx too. It returns
+// how many fencing tokens to reserve, and the place to ask from.
 //
 // Where nothing but [Config.RequestTimeout] can end it, it shares the limit of
 // other requests. Otherwise the end loop keeps the time, and the context becomes
@@ -131,7 +126,7 @@ func (c *call) beginRequest(
 	ctx context.Context, limit instant,
 ) (request context.Context, reserve int, place uint64) {
 	k, l := c.k, c.l
-	shared := ctx.Done() == nil && limit < c.until || c.request.term != nil
+	shared := ctx.Done() == nil && limit < c.until
 	if !shared && l.op.Load() == nil {
 		l.op.Store(c.opContext(ctx))
 	}
@@ -209,9 +204,6 @@ func (c *call) endRequest(request context.Context) (late bool) {
 // grantOf is the store's answer to a claim sent at an instant, and when it counts from.
 func (c *call) grantOf(ctx context.Context, grants []Grant, sent instant) (Grant, instant) {
 	k, g := c.k, asking.GrantOf(grants)
-	if g.Status == StatusChanged && (g.Seen == nil || c.request.term == nil) {
-		g = Grant{Err: errors.New("the store did not show the record that has changed")}
-	}
 	if answered := asking.IsAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
 		k.outages.Book(k.shards.Of(c.l.name), sent, answered)
 	}

@@ -33,9 +33,6 @@ var (
 	// ErrOverloaded marks, in an error of a [Store], the answer of a server that is up and
 	// refuses for now.
 	ErrOverloaded = store.ErrOverloaded
-	// ErrRecordChanged means that the record of the lock's name is not the one on which [BeginTerm]
-	// has made the acquire depend. It says nothing of who has the lock.
-	ErrRecordChanged = errors.New("lockbeat: the record has changed")
 	// ErrShutdown means that the keeper is shutting down, or has.
 	ErrShutdown = errors.New("lockbeat: keeper is shut down")
 	// ErrName means that a lock's name is empty, too long, or one that stores keep for themselves.

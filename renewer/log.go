@@ -136,8 +136,6 @@ func endOf(e AcquireEnd) (slog.Level, string) {
 		return long, "caller left before it got the lock"
 	case errors.Is(e.Err, ErrShutdown):
 		return long, "lock not acquired, as the keeper shuts down"
-	case errors.Is(e.Err, ErrRecordChanged):
-		return slog.LevelDebug, "lock not wanted any more, as the record has changed"
 	case expected(e):
 		return long, "lock is held, as its caller expects"
 	case errors.Is(e.Err, ErrHeld), errors.Is(e.Err, context.DeadlineExceeded):

@@ -19,28 +19,6 @@ type request struct {
 	heartless bool
 	endless   bool // see LongRunning
 	expected  bool // see RefusalExpected
-	term      *termRequest
-}
-
-// termRequest is a term that begins with the acquire, and where to show the record; nil for most.
-type termRequest struct {
-	term Term
-	seen *Seen
-}
-
-// claimed is what the store is asked for.
-func (t *termRequest) claimed() *Term {
-	if t == nil {
-		return nil
-	}
-	return &t.term
-}
-
-// show tells the caller what the store has shown; nil if it has not.
-func (t *termRequest) show(seen *Seen) {
-	if t != nil && seen != nil {
-		*t.seen = *seen
-	}
 }
 
 // Operation names what the lock is taken for: a static name of low cardinality, such as
@@ -107,26 +85,6 @@ func (r *request) ownMaxHold() time.Duration {
 	return r.maxHold
 }
 
-// BeginTerm makes the acquire depend on the record of the name: it is to be the one of [Term.After]
-// still. If it is another one, the acquire ends at once with [ErrRecordChanged], even while another
-// owner has the lock, and *seen is that record. If the lock is granted, the term has begun in the
-// same question, as by [Keeper.Prepare], and *seen is what that would have shown. The name and the
-// fencing token are the lease's, whatever term says. *seen must not be used elsewhere until the
-// acquire returns.
-//
-// *seen stays as it was, and the condition unproved, if the lock was handed over within this
-// process, or if a later holder has prepared: then Prepare. The acquire is refused with [ErrConfig]
-// if the store keeps no records, or if the term's TTL is below 1 ms.
-//
-// A question to the store is not left before it is answered, for one [Config.RequestTimeout] at
-// most, even if ctx ends or [MaxWait] runs out meanwhile: the lease is then the caller's all the
-// same, who may take its first record back. A term may also begin for an acquire that returns
-// [ErrUnavailable]: where the answer was lost.
-func BeginTerm(term Term, seen *Seen) Option {
-	asked := &termRequest{term: term, seen: seen}
-	return func(r request) request { r.term = asked; return r }
-}
-
 // LongRunning says that the operation is no piece of work but goes on for as long as it may, as a
 // leader's does. [Config.MaxHold] does not end its lease; [MaxHold] does, if it is given too.
 // Observers are told, by [AcquireStart].LongRunning.
@@ -148,13 +106,7 @@ func (k *Keeper) checkOptions(r *request) error {
 			return err
 		}
 	}
-	if err := k.cfg.checkMaxHold(r.maxHold); err != nil {
-		return err
-	}
-	if r.term == nil {
-		return nil
-	}
-	return k.checkTerm(&r.term.term)
+	return k.cfg.checkMaxHold(r.maxHold)
 }
 
 // CheckMaxHold is for adapters, which refuse an option when the program starts: the error is
@@ -164,15 +116,6 @@ func (k *Keeper) CheckMaxHold(d time.Duration) error {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return nil
-}
-
-// checkTerm refuses a term that the store can't begin.
-func (k *Keeper) checkTerm(t *Term) error {
-	if _, err := k.recorder(); err != nil {
-		return err
-	}
-	_, err := Millis(t.TTL)
-	return err
 }
 
 // checkManual refuses a time in which nothing is left for the operation.

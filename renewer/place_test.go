@@ -48,26 +48,6 @@ func givenUp(s *script.Store) (places []uint64, at []time.Time) {
 	return places, at
 }
 
-// A turn is no use to a caller whose record has changed: the place is given up at once, so that the
-// next one has the turn.
-func TestAPlaceWhoseRecordHasChangedIsGivenUp(t *testing.T) {
-	t.Parallel()
-	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Acquire, inLine, inLine) // and once more, when its watch has begun
-		var seen renewer.Seen
-		done := waits(t.Context(), k, renewer.BeginTerm(renewer.Term{TTL: time.Hour}, &seen))
-		place := claimOf(t, s, 2).Place
-		s.PutRecord("a", "x")
-		require.ErrorIs(t, <-done, renewer.ErrRecordChanged)
-		require.Equal(t, "x", seen.Data)
-		told := s.Calls(script.Acquire)[2].At
-		waitFor(time.Minute)
-		places, at := givenUp(s)
-		require.Equal(t, []uint64{place}, places)
-		assertInstant(t, told, at[0], "given up at once")
-	})
-}
-
 // The place is the queue's: it outlives the heads that ask from it, one after the other, and is
 // given up once, when the last one leaves.
 func TestAPlaceOutlivesItsHead(t *testing.T) {

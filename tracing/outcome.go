@@ -15,7 +15,6 @@ const (
 	granted outcome = iota
 	held
 	queueFull
-	recordChanged
 	unavailable
 	shutdown
 	cancelled
@@ -28,7 +27,7 @@ const (
 // String is the outcome as attributes show it.
 func (o outcome) String() string {
 	return [outcomes]string{
-		"granted", "held", "queue_full", "record_changed", "unavailable", "shutdown", "cancelled",
+		"granted", "held", "queue_full", "unavailable", "shutdown", "cancelled",
 		"deadline", "outer_lost", "failed",
 	}[o]
 }
@@ -49,8 +48,6 @@ func outcomeOf(err error) outcome {
 		return queueFull
 	case errors.Is(err, renewer.ErrHeld):
 		return held
-	case errors.Is(err, renewer.ErrRecordChanged):
-		return recordChanged
 	case errors.Is(err, renewer.ErrUnavailable):
 		return unavailable
 	case errors.Is(err, renewer.ErrShutdown):

@@ -292,12 +292,6 @@ func TestOutcomes(t *testing.T) {
 			waitFor(2 * time.Second)
 			return err
 		}, is: renewer.ErrQueueFull},
-		"record_changed": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
-			s.store.PutRecord("a", "x")
-			_, err := s.keeper.Acquire(ctx, "a",
-				renewer.BeginTerm(renewer.Term{TTL: time.Hour}, new(renewer.Seen)))
-			return err
-		}, is: renewer.ErrRecordChanged},
 		"unavailable": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
 			s.store.Script(script.Acquire, script.Fail(errDown))
 			_, err := s.keeper.TryAcquire(ctx, "a")

@@ -56,7 +56,7 @@ func everything(ctx context.Context, s *seen, o renewer.Observer) {
 	storeErrors := []error{renewer.ErrRejected, netError{timeout: true}, netError{}, errDown}
 	ends := []error{
 		renewer.ErrHeld, fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrQueueFull),
-		renewer.ErrRecordChanged, renewer.ErrShutdown, context.Canceled,
+		renewer.ErrShutdown, context.Canceled,
 		context.DeadlineExceeded, fmt.Errorf("%w: %w", context.Canceled, renewer.ErrLost), errDown,
 	}
 	for _, err := range storeErrors {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/terms"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -58,10 +57,10 @@ func Do[T any](
 
 // checkName refuses what is no lock's name. A record has one.
 func checkName(name string) error {
-	if terms.IsSeveral(name) {
+	if len(lockmw.NamesOf(name)) > 1 {
 		return fmt.Errorf("%w: package once needs one name, and this is one of several "+
 			"(lockmw.Keys): call lockmw.Do with those inside the function, or around once.Do",
 			renewer.ErrName)
 	}
-	return renewer.CheckName(name)
+	return lockmw.CheckName(name)
 }

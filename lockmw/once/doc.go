@@ -28,14 +28,11 @@
 //
 //	each of them ── Keep passes, or [Forget] ──▶ (nothing): the next call is the first again
 //
-// A caller asks for the lock on the condition that there is no record, and the grant puts its
-// attempt on record. So new work costs three questions: the acquire, the result, and the
-// release. If there is a record, the answer is that, and no lock: work that is decided costs one
-// question. If an attempt has begun, the caller asks for the lock on the condition that no other
-// one has. Those who wait are woken by the release of the lock, and take over or get the answer.
-//
-// With [RecordIn] callers look at the record before they ask for the lock, and again under it: new
-// work costs five questions then (eight in a database, by package sqlrecord).
+// A caller reads the record before it asks for the lock: work that is decided costs one question,
+// and no lock. Under the lock it puts its attempt on record, if the record is still as it was read;
+// otherwise it goes by what it finds there. So new work costs five questions: the read, the
+// acquire, the attempt, the result, and the release (eight in a database, by package sqlrecord).
+// Those who wait are woken by the release of the lock, and take over or get the answer.
 //
 // # Outcomes
 //
@@ -59,9 +56,10 @@
 //   - The process dies: the lock lapses within renewer.Config.TTL; a caller that waits takes over.
 //   - The lock is lost: the function's context ends, with cause ErrLost. If the function succeeds
 //     all the same, its result counts, unless another call has taken over meanwhile.
-//   - The caller leaves before the function has begun: the attempt does not count. A question
-//     under way is waited for, for one renewer.Config.RequestTimeout at most, also beyond [Wait].
-//   - The store gives the lock, and its answer is lost: an attempt has begun with the grant. It
+//   - The caller leaves before the function has begun: the attempt does not count. A question about
+//     the record that is under way is waited for, for one renewer.Config.RequestTimeout at most,
+//     also beyond [Wait].
+//   - The store puts the attempt on record, and does not answer for as long as the caller waits: it
 //     counts, though the function has not run.
 //   - The function panics or calls runtime.Goexit: that passes through, and the attempt counts.
 //   - The store does not answer when the function has returned: it is asked again, for as long as

@@ -26,17 +26,12 @@ func outage(n int) []script.Step {
 	return steps
 }
 
-// elsewhere is a keeper as a recorder that is not beside the lock.
-type elsewhere struct {
-	*renewer.Keeper
-	plain bool // it leaves first records to Write
-}
+// plain is a recorder that leaves first records to Write.
+type plain struct{ once.Recorder }
 
-func (r elsewhere) Prepare(ctx context.Context, term renewer.Term) (renewer.Seen, error) {
-	if r.plain {
-		term.Data = ""
-	}
-	return r.Keeper.Prepare(ctx, term)
+func (r plain) Prepare(ctx context.Context, term renewer.Term) (renewer.Seen, error) {
+	term.Data = ""
+	return r.Recorder.Prepare(ctx, term)
 }
 
 // Questions without an answer are repeated; the function runs once for all that.
@@ -53,23 +48,23 @@ func TestUnansweredQuestionsAreRepeated(t *testing.T) {
 		},
 		"the glance": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Read, outage(1)...)
-			return once.RecordIn(elsewhere{k, false})
+			return once.RecordIn(k)
 		},
 		"the look": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Prepare, outage(5)...)
-			return once.RecordIn(elsewhere{k, false})
+			return once.RecordIn(k)
 		},
 		"the look, written": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Prepare, script.Pass().Broken(errDown), script.Pass().Broken(errDown))
-			return once.RecordIn(elsewhere{k, false})
+			return once.RecordIn(k)
 		},
 		"the beginning": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Write, outage(5)...)
-			return once.RecordIn(elsewhere{k, true})
+			return once.RecordIn(plain{k})
 		},
 		"beginning, written": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Write, script.Pass().Broken(errDown), script.Pass().Broken(errDown))
-			return once.RecordIn(elsewhere{k, true})
+			return once.RecordIn(plain{k})
 		},
 		"the end": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Write, outage(20)...)
@@ -119,12 +114,12 @@ func TestStoreDown(t *testing.T) {
 		"records": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Default(script.Read, script.Fail(errDown))
 			s.Default(script.Prepare, script.Fail(errDown))
-			return once.RecordIn(elsewhere{k, false})
+			return once.RecordIn(k)
 		},
 		"beginning": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Default(script.Read, script.Fail(errDown))
 			s.Default(script.Write, script.Fail(errDown))
-			return once.RecordIn(elsewhere{k, true})
+			return once.RecordIn(plain{k})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -359,7 +354,7 @@ func TestOvertakenBeforeTheBeginning(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				recorder := once.RecordIn(elsewhere{k, true})
+				recorder := once.RecordIn(plain{k})
 				prepare(s)
 				begun := time.Now()
 				_, err := once.Do(t.Context(), k, "a", never(t), recorder, once.Wait(0))

@@ -3,6 +3,7 @@ package once_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -12,9 +13,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A caller that leaves while its attempt is being put on record takes that back: the attempt does
-// not count, and nothing stays in the store that was not there.
-func TestACallerLeavesWhileItsAttemptIsPutOnRecord(t *testing.T) {
+// A caller that leaves before the function has begun uses up no attempt, at whichever question it
+// leaves, and nothing stays in the store that was not there.
+func TestACallerLeavesBeforeItsAttempt(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
 		before, after string
@@ -24,26 +25,36 @@ func TestACallerLeavesWhileItsAttemptIsPutOnRecord(t *testing.T) {
 		"after another attempt": {
 			diedRecord, "once1 begun 1 4711 kept=86400000\nthere\n\n", nil,
 		},
-		"uncounted": {"", "", []once.Option{once.Uncounted(), once.NoRetry()}},
+		"uncounted":     {"", "", []once.Option{once.Uncounted(), once.NoRetry()}},
+		"written later": {"", "", []once.Option{nil}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				questions := []script.Op{script.Acquire, script.Prepare}
 				if row.before != "" {
 					s.PutRecord("a", row.before)
 				}
-				s.Default(script.Acquire, script.Pass().Slow(10*time.Millisecond))
-				for range 2 * once.DefaultMaxAttempts {
-					ctx, cancel := context.WithCancel(t.Context())
-					leave := 5 * time.Millisecond
-					if row.before != "" {
-						leave += 10 * time.Millisecond // the record is shown first
+				if len(row.opts) == 1 {
+					row.opts[0] = once.RecordIn(plain{k})
+					questions = append(questions, script.Write)
+				}
+				for _, op := range questions {
+					want := row.after
+					if op == script.Acquire {
+						want = row.before
 					}
-					time.AfterFunc(leave, cancel)
-					_, err := once.Do(ctx, k, "a", never(t), row.opts...)
-					require.ErrorIs(t, err, context.Canceled)
-					require.Equal(t, row.after, s.RecordOf("a"))
-					require.Empty(t, s.Owner("a"))
+					for range once.DefaultMaxAttempts {
+						s.Script(op, script.Pass().Slow(10*time.Millisecond))
+						ctx, cancel := context.WithCancel(t.Context())
+						time.AfterFunc(5*time.Millisecond, cancel)
+						_, err := once.Do(ctx, k, "a", never(t), row.opts...)
+						require.ErrorIs(t, err, context.Canceled)
+						synctest.Wait()
+						require.Zero(t, s.Left(op))
+						require.Equal(t, want, s.RecordOf("a"))
+						require.Empty(t, s.Owner("a"))
+					}
 				}
 				_, err := once.Do(t.Context(), k, "a", answer(report{Pages: 5}), row.opts...)
 				require.NoError(t, err)
@@ -52,12 +63,12 @@ func TestACallerLeavesWhileItsAttemptIsPutOnRecord(t *testing.T) {
 	}
 }
 
-// A question under way is waited for beyond the caller's patience, so that no attempt stays on
+// The answer about a record is waited for beyond the caller's patience, so that no attempt stays on
 // record whose function has not run.
 func TestPatienceEndsWhileTheAttemptIsPutOnRecord(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Default(script.Acquire, script.Pass().Slow(10*time.Millisecond))
+		s.Default(script.Prepare, script.Pass().Slow(10*time.Millisecond))
 		begun := time.Now()
 		_, err := once.Do(t.Context(), k, "a", answer(report{Pages: 5}),
 			once.Wait(5*time.Millisecond))

@@ -150,7 +150,7 @@ func (c *call) remove(ctx context.Context) error {
 	}
 	r := p.next(record{})
 	r.Erase = true
-	err = insist(ctx, until, func() error { return c.recorder.Write(ctx, r) })
+	err = p.put(ctx, r, until)
 	if errors.Is(err, renewer.ErrNoRecord) { // by a write whose answer was lost
 		return nil
 	}

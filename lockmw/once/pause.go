@@ -26,7 +26,7 @@ func (c *call) failed(op context.Context, p *pen, rec record, err error) time.Du
 		rec.result, rec.details.pause = c.told(err), pause
 		r := p.next(rec)
 		c.paused.Fence, c.paused.Seq = r.Fence, r.Seq
-		_ = c.recorder.Write(context.WithoutCancel(op), r)
+		_ = p.put(op, r, time.Time{})
 	}
 	return pause
 }

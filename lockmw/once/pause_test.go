@@ -60,7 +60,7 @@ func TestAnOutageOfAMomentDoesNotUseUpTheAttempts(t *testing.T) {
 func recorders() map[string]func(*renewer.Keeper) once.Recorder {
 	return map[string]func(*renewer.Keeper) once.Recorder{
 		"beside the lock": func(k *renewer.Keeper) once.Recorder { return k },
-		"elsewhere":       func(k *renewer.Keeper) once.Recorder { return elsewhere{k, false} },
+		"written later":   func(k *renewer.Keeper) once.Recorder { return plain{k} },
 		"in a database":   func(k *renewer.Keeper) once.Recorder { return &ledger{Keeper: k} },
 	}
 }

@@ -14,19 +14,6 @@ type pen struct {
 	c     *call
 	fence int64
 	seq   int64
-	shown renewer.Seen // the record, by the acquire; its zero value if it was not shown
-}
-
-// begin begins the holder's term and shows the record, unless the acquire has done so. It tries
-// again until a point in time.
-func (p *pen) begin(
-	ctx context.Context, term renewer.Term, until time.Time,
-) (renewer.Seen, error) {
-	if p.shown.Status != renewer.StatusHeld {
-		return p.prepare(ctx, term, until)
-	}
-	p.seq = p.shown.Seq // of the holder's first record, or of another's
-	return p.shown, nil
 }
 
 // look reads the record and begins the holder's term. It tries again until a point in time.
@@ -34,12 +21,12 @@ func (p *pen) look(ctx context.Context, until time.Time) (renewer.Seen, error) {
 	return p.prepare(ctx, renewer.Term{Name: p.c.name, TTL: p.c.keep}, until)
 }
 
-// prepare is begin where the acquire has shown nothing.
+// prepare is look with a first record.
 func (p *pen) prepare(
 	ctx context.Context, term renewer.Term, until time.Time,
 ) (seen renewer.Seen, err error) {
 	term.Fence = p.fence
-	err = insist(ctx, until, func() error {
+	err = insist(ctx, until, func(ctx context.Context) error {
 		seen, err = p.c.recorder.Prepare(ctx, term)
 		return err
 	})
@@ -60,8 +47,13 @@ func (p *pen) next(rec record) renewer.Record {
 
 // write replaces the record, and tries again until a point in time if the store's answer is lost.
 func (p *pen) write(ctx context.Context, rec record, until time.Time) error {
-	r := p.next(rec)
-	return insist(ctx, until, func() error { return p.c.recorder.Write(ctx, r) })
+	return p.put(ctx, p.next(rec), until)
+}
+
+func (p *pen) put(ctx context.Context, r renewer.Record, until time.Time) error {
+	return insist(ctx, until, func(ctx context.Context) error {
+		return p.c.recorder.Write(ctx, r)
+	})
 }
 
 // erase removes the record, unless another holder's term has begun. A
@@ -69,7 +61,7 @@ func (p *pen) write(ctx context.Context, rec record, until time.Time) error {
 func (p *pen) erase(op context.Context) {
 	r := p.next(record{})
 	r.Erase = true
-	_ = p.c.recorder.Write(context.WithoutCancel(op), r)
+	_ = p.put(op, r, time.Time{})
 }
 
 // takeBack has the record be as it was before rec, an attempt that has not begun. It tries again
@@ -80,9 +72,7 @@ func (p *pen) takeBack(ctx, op context.Context, rec record) {
 	rec.last = Current(op).Previous
 	r := p.next(rec)
 	r.Erase = rec.attempts == 0
-	_ = insist(ctx, time.Now().Add(p.c.keeper.Config().TTL), func() error {
-		return p.c.recorder.Write(context.WithoutCancel(op), r)
-	})
+	_ = p.put(ctx, r, time.Now().Add(p.c.keeper.Config().TTL))
 }
 
 // mark writes what has been decided. The caller's end does not matter any
@@ -122,10 +112,13 @@ const (
 	lastBackoff  = 500 * time.Millisecond
 )
 
-// insist asks again for as long as the store does not answer, until a point in time.
-func insist(ctx context.Context, until time.Time, ask func() error) error {
+// insist asks again for as long as the store does not answer, until a point in time or until ctx
+// ends. That does not cut a question short that is under way: its answer says what is on record,
+// so that a caller who leaves can take it back.
+func insist(ctx context.Context, until time.Time, ask func(context.Context) error) error {
+	whole := context.WithoutCancel(ctx)
 	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {
-		err := ask()
+		err := ask(whole)
 		if err == nil || !passing(err) || time.Until(until) <= pause || sleep(ctx, pause) != nil {
 			return err
 		}

@@ -87,7 +87,7 @@ func (c *call) transactOnce(
 	op context.Context, recorder Transactional, p *pen, rec record,
 ) (end ending, err error) {
 	var last renewer.Record
-	unbegun := insist(op, c.until, func() error {
+	unbegun := insist(op, c.until, func(context.Context) error {
 		begun := false
 		answer := recorder.Transact(op, func(ctx context.Context) (renewer.Record, error) {
 			begun = true

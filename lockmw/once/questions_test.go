@@ -2,7 +2,7 @@ package once_test
 
 import (
 	"context"
-	"sync"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,65 +44,39 @@ func questions(s *script.Store) (since func() map[script.Op]int) {
 	}
 }
 
-// New work takes three questions, and work that is done one. What an attempt that died has left
-// takes one more.
+// New work takes four questions and the release, and work that is done one. A takeover costs no
+// more than new work.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		asked := questions(s)
-		_, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
-			require.Equal(t, 1, once.Current(ctx).Number)
-			require.Contains(t, s.RecordOf("a"), "once1 begun 1 ")
-			require.Equal(t, map[script.Op]int{script.Acquire: 1}, asked())
-			return report{Pages: 5}, nil
-		})
-		require.NoError(t, err)
-		require.Equal(t, map[script.Op]int{
-			script.Acquire: 1, script.Write: 1, script.Release: 1,
-		}, asked())
-
-		asked = questions(s)
-		got, err := once.Do(t.Context(), k, "a", never(t))
-		require.NoError(t, err)
-		require.Equal(t, report{Pages: 5}, got)
-		require.Equal(t, map[script.Op]int{script.Acquire: 1}, asked())
-
-		s.PutRecord("b", diedRecord)
-		free(t, k, "b") // so that the next token is above the outsider's
-		asked = questions(s)
-		_, err = once.Do(t.Context(), k, "b", func(ctx context.Context) (report, error) {
-			require.Equal(t, 2, once.Current(ctx).Number)
-			require.Contains(t, s.RecordOf("b"), "once1 begun 2 ")
-			return report{}, nil
-		})
-		require.NoError(t, err)
-		require.Equal(t, map[script.Op]int{
-			script.Acquire: 2, script.Write: 1, script.Release: 1,
-		}, asked())
-	})
-}
-
-// With a recorder of its own, new work takes one question before the lock, one under it and one at
-// its end; work that is done takes one.
-func TestQuestionsToARecorder(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		for _, want := range []map[script.Op]int{
-			{
-				script.Acquire: 1, script.Read: 1, script.Prepare: 1, script.Write: 1,
-				script.Release: 1,
-			}, {script.Read: 1},
-		} {
+		s.PutRecord("died", diedRecord)
+		free(t, k, "died") // so that the next token is above the outsider's
+		for number, name := range []string{"new", "died"} {
 			asked := questions(s)
-			_, err := once.Do(t.Context(), k, "a", answer(report{Pages: 5}),
-				once.RecordIn(elsewhere{k, false}))
+			_, err := once.Do(t.Context(), k, name, func(ctx context.Context) (report, error) {
+				require.Equal(t, number+1, once.Current(ctx).Number)
+				require.Contains(t, s.RecordOf(name), fmt.Sprintf("once1 begun %d ", number+1))
+				require.Equal(t, map[script.Op]int{
+					script.Read: 1, script.Acquire: 1, script.Prepare: 1,
+				}, asked())
+				return report{Pages: 5}, nil
+			})
 			require.NoError(t, err)
-			require.Equal(t, want, asked())
+			require.Equal(t, map[script.Op]int{
+				script.Read: 1, script.Acquire: 1, script.Prepare: 1, script.Write: 1,
+				script.Release: 1,
+			}, asked())
+
+			asked = questions(s)
+			got, err := once.Do(t.Context(), k, name, never(t))
+			require.NoError(t, err)
+			require.Equal(t, report{Pages: 5}, got)
+			require.Equal(t, map[script.Op]int{script.Read: 1}, asked())
 		}
 	})
 }
 
-// A caller that waited learns of the result by its acquire, and is never given the lock.
+// A caller that waited for another one's attempt finds the result under the lock.
 func TestQuestionsOfAWaiter(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -121,51 +95,10 @@ func TestQuestionsOfAWaiter(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, <-done)
 		require.Equal(t, map[script.Op]int{
-			// The waiter: that an attempt has begun, that the lock is taken, once more when its
-			// watch has begun, and the result.
-			script.Acquire: 1 + 4, script.Write: 1, script.Release: 1,
+			// The waiter's: that the lock is taken, once more when its watch has begun, and granted.
+			script.Acquire: 1 + 3,
+			script.Read:    2, script.Prepare: 2, script.Write: 1, script.Release: 2,
 		}, asked())
-	})
-}
-
-// Calls of one process for work that is done share an answer.
-func TestQuestionsOfManyAtOnce(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.PutRecord("a", doneRecord)
-		s.Script(script.Acquire, script.Pass().Slow(time.Millisecond))
-		var wg sync.WaitGroup
-		for range 50 {
-			wg.Go(func() {
-				got, err := once.Do(t.Context(), k, "a", never(t))
-				assert.NoError(t, err)
-				assert.Equal(t, report{Pages: 7}, got)
-			})
-		}
-		wg.Wait()
-		require.Len(t, s.Calls(script.Acquire), 1)
-	})
-}
-
-// A lease that is handed over within the process shows no record: it is asked for.
-func TestPrepareAfterAHandOff(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Acquire(t.Context(), []renewer.Claim{{Name: "a", Owner: owner(1), TTL: time.Second}})
-		var wg sync.WaitGroup
-		for _, failure := range []error{errDown, nil} {
-			wg.Go(func() {
-				_, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
-					assert.Equal(t, failure == nil, once.Current(ctx).Number == 2)
-					elapse(time.Millisecond) // by when the next token is past
-					return report{Pages: 5}, failure
-				}, once.NoRetry())
-				assert.ErrorIs(t, err, failure)
-			})
-			synctest.Wait()
-		}
-		wg.Wait()
-		require.Len(t, s.Calls(script.Prepare), 1)
 	})
 }
 

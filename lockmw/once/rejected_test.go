@@ -17,8 +17,8 @@ func TestRejected(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		rejected := script.Fail(renewer.ErrRejected)
 		for op, recorder := range map[script.Op]once.Recorder{
-			script.Acquire: k, script.Read: elsewhere{k, false}, script.Prepare: elsewhere{k, false},
-			script.Write: elsewhere{k, true},
+			script.Acquire: k, script.Read: k, script.Prepare: k,
+			script.Write: plain{k},
 		} {
 			s.Script(op, rejected)
 			_, err := once.Do(t.Context(), k, "a", never(t), once.RecordIn(recorder))

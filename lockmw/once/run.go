@@ -9,7 +9,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
-	"github.com/lockbeat/lockbeat/lockmw/internal/terms"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -75,42 +74,25 @@ func (c *call) run(ctx context.Context) error {
 }
 
 // turn takes the lock, and does what is to be done under it. Most callers need not wait for that:
-// the work is over for good. A record beside the lock says so in answer to the acquire; one that is
-// elsewhere is read first.
+// the work is over for good, and the record says so.
 func (c *call) turn(ctx context.Context) (v verdict) {
-	beside := c.recorder == Recorder(c.keeper)
-	if !beside {
-		if v := c.glance(ctx); v.over || v.pause > 0 {
-			return v
-		}
+	if v := c.glance(ctx); v.over || v.pause > 0 {
+		return v
 	}
-	p, term := &pen{c: c}, c.term()
 	opts := []lockmw.Option{
 		lockmw.Wait(time.Until(c.until)), lockmw.MaxWaiters(c.waiters),
 		lockmw.Operation(c.operation),
 	}
 	opts = maxhold.AddTo(opts, c.maxHold, lockmw.MaxHold)
-	if beside {
-		begin, _ := terms.Option(renewer.BeginTerm(term, &p.shown)).(lockmw.Option)
-		opts = append(opts, begin)
-	}
 	held, err := lockmw.Run(ctx, c.keeper, c.name, func(op context.Context) error {
-		v = c.underLock(ctx, op, p, term)
+		v = c.underLock(ctx, op)
 		return v.err
 	}, opts...)
 	switch {
-	case held && v.ran:
+	case !held:
+		return verdict{over: true, err: c.refused(err)}
+	case v.ran:
 		v.err = err // with the loss of the lock, if it was lost
-	case held:
-	case errors.Is(err, renewer.ErrRecordChanged):
-		return c.follow(p.shown)
-	default:
-		if e, ok := errors.AsType[*renewer.Error](err); beside && ok && e.Attempts == 0 {
-			v = c.glance(ctx) // refused within this process, it was shown nothing
-		}
-		if !v.over {
-			return verdict{over: true, err: c.refused(err)}
-		}
 	}
 	return v
 }
@@ -135,7 +117,7 @@ func (c *call) follow(seen renewer.Seen) verdict {
 	if v, early := c.early(seen, rec); !over && early {
 		return v
 	}
-	return verdict{over: over, err: err, soon: true}
+	return verdict{over: over, err: err}
 }
 
 // term is that of the next holder. It begins with the next attempt, if there may be one.
@@ -150,10 +132,10 @@ func (c *call) term() renewer.Term {
 }
 
 // underLock begins the next attempt, unless the work is decided. op is the lock's context.
-func (c *call) underLock(ctx, op context.Context, p *pen, term renewer.Term) verdict {
+func (c *call) underLock(ctx, op context.Context) verdict {
+	p := &pen{c: c, fence: lockmw.FenceOf(op, c.name)}
 	// An attempt is on record before it begins, so that one that kills its process counts.
-	p.fence = lockmw.FenceOf(op, c.name)
-	seen, err := p.begin(op, term, c.until)
+	seen, err := p.prepare(op, c.term(), c.until)
 	if err != nil {
 		return c.unclear(ctx, op, err)
 	}
@@ -243,7 +225,7 @@ func (c *call) exhaust(ctx context.Context, p *pen, rec record, cause error) ver
 	if cause != nil {
 		rec.result = c.told(cause)
 	}
-	err := p.write(context.WithoutCancel(ctx), rec, time.Time{})
+	err := p.write(ctx, rec, time.Time{})
 	if errors.Is(err, renewer.ErrLost) {
 		return verdict{err: err}
 	}

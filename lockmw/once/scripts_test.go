@@ -17,9 +17,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// New work costs three scripts: the acquire, in which the attempt begins, the result, and the
-// release; so does an attempt that fails, for the pause that follows. A replay costs one. A takeover
-// of an attempt that has failed, or died, costs four.
+// New work costs five scripts: a read of the record, the acquire, the attempt's begin, the result,
+// and the release. So does an attempt that fails, for the pause that follows, and a takeover. A
+// replay costs one.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Start(t)
@@ -43,7 +43,7 @@ func TestScripts(t *testing.T) {
 		_, err := once.Do(t.Context(), k, name, answer(report{Pages: 5}))
 		return err
 	}
-	each(t, 3, succeed)
+	each(t, 5, succeed)
 	each(t, 1, succeed)
 	failing := func(name string) error {
 		_, err := once.Do(t.Context(), k, "failing "+name, fail, once.NoRetry(),
@@ -51,9 +51,9 @@ func TestScripts(t *testing.T) {
 		require.ErrorIs(t, err, errOperation)
 		return nil
 	}
-	each(t, 3, failing)
+	each(t, 5, failing)
 	elapse(10 * time.Millisecond) // so that no attempt pauses
-	each(t, 4, func(name string) error { return succeed("failing " + name) })
+	each(t, 5, func(name string) error { return succeed("failing " + name) })
 }
 
 // On redisstore a result may be as large as its record, less the room for the rest of it.

@@ -296,48 +296,6 @@ func TestTheHoldersProcessComesLast(t *testing.T) {
 	}
 }
 
-// Those who wait for a lock on the condition of a record that has changed pass the turn on, each at
-// once: all know of it before one turn could have lapsed.
-func TestATurnIsPassedOnIfTheRecordHasChanged(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	const n = 20
-	keepers := s.farKeepers(t, n+1)
-	var begun renewer.Seen
-	first, err := keepers[n].Acquire(t.Context(), "a",
-		renewer.BeginTerm(renewer.Term{TTL: time.Hour, Data: "begun"}, &begun))
-	require.NoError(t, err)
-	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
-	got := make(chan error, n)
-	for i := range n {
-		go func() {
-			var seen renewer.Seen
-			term := renewer.Term{TTL: time.Hour, Data: "begun"}
-			term.After.Fence, term.After.Seq = begun.Fence, begun.Seq
-			_, err := keepers[i].Acquire(context.WithoutCancel(t.Context()), "a",
-				renewer.MaxWait(time.Minute), renewer.BeginTerm(term, &seen))
-			assert.Equal(t, "done", seen.Data)
-			got <- err
-		}()
-	}
-	require.Eventually(t, func() bool {
-		return s.number(t, "ZCARD", line) == n
-	}, patience, time.Millisecond)
-	require.NoError(t, keepers[n].Write(t.Context(), renewer.Record{
-		Name: "a", Fence: first.Fence(), Seq: 2, Data: "done", TTL: time.Hour,
-	}))
-	released := time.Now()
-	require.NoError(t, first.Release(t.Context()))
-	for range n {
-		require.ErrorIs(t, <-got, renewer.ErrRecordChanged)
-	}
-	assert.Less(t, time.Since(released), 5*time.Second, "a turn")
-	lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
-	require.Eventually(t, func() bool {
-		return s.number(t, "EXISTS", line, lease) == 0
-	}, patience, time.Millisecond)
-}
-
 // One that has died in the line costs the others a turn, usually a second, and not the TTL told.
 func TestADeadWaiterCostsATurn(t *testing.T) {
 	t.Parallel()

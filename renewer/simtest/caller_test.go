@@ -15,15 +15,11 @@ type caller struct {
 	p    *process
 	dice dice
 	ttl  time.Duration
-	// of the locks that are taken on the condition of their record
-	terms dice
-	known map[string]wrote // by name
 }
 
 func newCaller(w *world, p *process, i int) *caller {
 	return &caller{
 		w: w, p: p, dice: newDice(w.plan.seed, "caller", p.id, i), ttl: w.plan.cfg.TTL,
-		terms: newDice(w.plan.seed, "terms", p.id, i), known: map[string]wrote{},
 	}
 }
 
@@ -127,11 +123,7 @@ func (c *caller) acquire(
 	case roll < .42:
 		opts = append(opts, renewer.HoldAtLeast(d.between(0, c.ttl/2)))
 	}
-	if c.w.plan.terms && c.terms.chance(.5) {
-		l, err = c.follow(ctx, name, opts, acquire)
-	} else {
-		l, err = acquire(ctx, name, opts...)
-	}
+	l, err = acquire(ctx, name, opts...)
 	return l, manual, err
 }
 
@@ -139,7 +131,7 @@ func (c *caller) acquire(
 func (c *caller) refused(ctx context.Context, err error, took time.Duration) {
 	switch {
 	case errors.Is(err, renewer.ErrHeld), errors.Is(err, renewer.ErrUnavailable),
-		errors.Is(err, renewer.ErrShutdown), errors.Is(err, renewer.ErrRecordChanged):
+		errors.Is(err, renewer.ErrShutdown):
 		c.w.tally.count(refusedCall)
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		c.w.tally.count(cancelled)

@@ -16,8 +16,6 @@ type faults struct {
 	turnTwice bool
 	// turnForTheDead: a turn that is not used does not lapse.
 	turnForTheDead bool
-	// anyRecord: a claim on the condition of a record is granted whatever the record is.
-	anyRecord bool
 	// twoMarks: tokens of one name come from two marks.
 	twoMarks bool
 }

@@ -69,7 +69,6 @@ var storeFaults = []struct {
 		[]kind{outside, twoBelieve, falseLoss},
 	},
 	{"a turn is given to the dead for ever", faults{turnForTheDead: true}, []kind{hang, starved}},
-	{"a record is not compared", faults{anyRecord: true}, []kind{twoFollow}},
 	{"tokens come from the mark of another slot", faults{twoMarks: true}, []kind{tokens}},
 }
 

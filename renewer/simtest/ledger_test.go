@@ -17,8 +17,7 @@ type ledger struct {
 	open       map[lot]*belief
 	violations []violation
 	wants      map[want]*waiting
-	followers  map[followed]int64 // by which token each record was followed
-	longest    time.Duration      // that a process wanted a name
+	longest    time.Duration // that a process wanted a name
 }
 
 // lot is a lease as its holder knows it.

@@ -34,7 +34,6 @@ type plan struct {
 	cuts, freezes              time.Duration // the longest; 0: none
 	restarts                   bool
 	turn                       time.Duration // of a line at the server; 0: there is none
-	terms                      bool          // some locks depend on their record
 	kills                      bool          // some restarts are without a word
 	disasters                  bool          // happen to the server
 	impatient                  bool          // callers of the first process leave all the time
@@ -52,7 +51,6 @@ func newPlan(seed uint64, quota int, f faults) plan {
 		copies:   pick(d, 0, .02, .1),
 		restarts: d.chance(.5),
 	}
-	p.terms = newDice(seed, "terms").chance(.4)
 	if d := newDice(seed, "panics"); p.observed {
 		p.panics = pick(d, 0, .01, .05)
 	}

@@ -19,15 +19,13 @@ type server struct {
 	tell    func(name string, p place, after time.Duration) bool
 	tellAll func(name string)
 
-	mu      sync.Mutex
-	clock   clock
-	keys    map[string]*tenure
-	records map[string]wrote
-	writers map[string]string // the owner tokens of who wrote them
-	tokens  fenceTokens
-	turns   map[string]*turn
-	lines   map[string][]rank
-	came    map[place]time.Duration // since when each stands in its line
+	mu     sync.Mutex
+	clock  clock
+	keys   map[string]*tenure
+	tokens fenceTokens
+	turns  map[string]*turn
+	lines  map[string][]rank
+	came   map[place]time.Duration // since when each stands in its line
 	// era is how often data was lost that the clock could not make up for.
 	era       int
 	forgotten int64 // the highest token that may have been granted in this era and is lost
@@ -43,9 +41,9 @@ func newServer(c clock, f faults, report func(kind, string, ...any), count func(
 		clock: c, faults: f, report: report, count: count,
 		tell:    func(string, place, time.Duration) bool { return true },
 		tellAll: func(string) {},
-		keys:    map[string]*tenure{}, records: map[string]wrote{}, writers: map[string]string{},
-		tokens: fenceTokens{faults: f, ahead: map[string]ahead{}},
-		turns:  map[string]*turn{}, lines: map[string][]rank{}, came: map[place]time.Duration{},
+		keys:    map[string]*tenure{},
+		tokens:  fenceTokens{faults: f, ahead: map[string]ahead{}},
+		turns:   map[string]*turn{}, lines: map[string][]rank{}, came: map[place]time.Duration{},
 		book: map[string][]*tenure{}, renewed: map[string]int{}, closed: map[int][]time.Duration{},
 		killed: map[int]time.Duration{},
 	}
@@ -58,11 +56,7 @@ func (s *server) carryOut(r *request, now time.Duration) reply {
 	var p reply
 	for i := range r.claims {
 		from := rank{place{r.inbox, r.claims[i].Place}, r.since[i]}
-		answer := s.acquire
-		if r.claims[i].Term != nil {
-			answer = s.acquireIf
-		}
-		p.grants = append(p.grants, answer(r, &r.claims[i], from, now))
+		p.grants = append(p.grants, s.acquire(r, &r.claims[i], from, now))
 		p.since = append(p.since, s.came[from.place])
 	}
 	for i := range r.holds {

@@ -13,36 +13,35 @@ import (
 type event string
 
 const (
-	granted       event = "granted by the store"
-	handedOver    event = "handed over"
-	renewed       event = "renewed"
-	requestLost   event = "requests lost"
-	replyLost     event = "replies lost"
-	copyActed     event = "copies that took a free name"
-	cutOff        event = "requests cut off"
-	frozenAt      event = "requests at a frozen server"
-	lateActed     event = "requests carried out when their caller had gone"
-	wakeLost      event = "wake-ups lost"
-	shutDown      event = "keepers shut down"
-	leftToLapse   event = "keys lapsed"
-	refusedCall   event = "calls refused"
-	cancelled     event = "calls cancelled"
-	recordChanged event = "records changed"
-	extended      event = "leases extended"
-	turnsInLine   event = "turns in the store's line"
-	killed        event = "processes killed"
-	flushed       event = "data lost"
-	setBack       event = "clocks set back"
-	restarted     event = "servers restarted"
-	failedOver    event = "fail-overs"
-	turnsLapsed   event = "turns lapsed"
-	tripped       event = "panics of observers"
-	believed      event = "grants to callers"
-	lostLease     event = "leases lost: " // and the reason
-	expiredLoss   event = lostLease + "expired"
-	maxHoldLoss   event = lostLease + "max_hold"
-	abandonLoss   event = lostLease + "abandoned"
-	shutdownLoss  event = lostLease + "shutdown"
+	granted      event = "granted by the store"
+	handedOver   event = "handed over"
+	renewed      event = "renewed"
+	requestLost  event = "requests lost"
+	replyLost    event = "replies lost"
+	copyActed    event = "copies that took a free name"
+	cutOff       event = "requests cut off"
+	frozenAt     event = "requests at a frozen server"
+	lateActed    event = "requests carried out when their caller had gone"
+	wakeLost     event = "wake-ups lost"
+	shutDown     event = "keepers shut down"
+	leftToLapse  event = "keys lapsed"
+	refusedCall  event = "calls refused"
+	cancelled    event = "calls cancelled"
+	extended     event = "leases extended"
+	turnsInLine  event = "turns in the store's line"
+	killed       event = "processes killed"
+	flushed      event = "data lost"
+	setBack      event = "clocks set back"
+	restarted    event = "servers restarted"
+	failedOver   event = "fail-overs"
+	turnsLapsed  event = "turns lapsed"
+	tripped      event = "panics of observers"
+	believed     event = "grants to callers"
+	lostLease    event = "leases lost: " // and the reason
+	expiredLoss  event = lostLease + "expired"
+	maxHoldLoss  event = lostLease + "max_hold"
+	abandonLoss  event = lostLease + "abandoned"
+	shutdownLoss event = lostLease + "shutdown"
 )
 
 // everything must have happened in a run of the whole budget.
@@ -50,7 +49,7 @@ var everything = []event{
 	believed, granted, handedOver, renewed, turnsInLine, turnsLapsed, killed,
 	flushed, setBack, restarted, failedOver, requestLost, replyLost, copyActed, cutOff,
 	frozenAt, lateActed, wakeLost, shutDown, leftToLapse, tripped,
-	refusedCall, cancelled, recordChanged, extended, expiredLoss, maxHoldLoss, abandonLoss, shutdownLoss,
+	refusedCall, cancelled, extended, expiredLoss, maxHoldLoss, abandonLoss, shutdownLoss,
 }
 
 // tally counts events. It may be used concurrently.

@@ -32,8 +32,6 @@ const (
 	starved kind = "starved"
 	// wasted: turns lapsed in weather in which they could have been claimed.
 	wasted kind = "wasted turns"
-	// twoFollow: two holders followed the same record.
-	twoFollow kind = "two follow"
 	// contract: the engine asked the store for what it must not ask,
 	// or told its caller what it must not tell.
 	contract kind = "contract"
