@@ -1,58 +1,63 @@
-//go:build unix
-
 package faulttest_test
 
 import (
 	"math/rand/v2"
-	"os"
-	"strconv"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
+	"github.com/redis/rueidis"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/nemesis/internal/kit"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 func TestMain(m *testing.M) {
-	if addr := os.Getenv(holderEnv); addr != "" {
-		os.Exit(holdUntilKilled(addr))
-	}
 	suite.AtOnce(8)
 	goleak.VerifyTestMain(m, redistest.Lingering()...)
 }
 
-// patience is how long a test waits for what should come soon.
-const patience = 10 * time.Second
-
-// dice is a random source that goroutines may share.
-type dice struct {
-	mu     sync.Mutex
-	random *rand.Rand
+// node is a process that goes to its server by a link.
+type node struct {
+	*kit.Process
+	server *redistest.Server
+	link   *proxy.Proxy
 }
 
-// roll makes a test's dice and logs what they were seeded with.
-func roll(t *testing.T) *dice {
+// join makes a node with a link of its own.
+func join(
+	t *testing.T, server *redistest.Server, cfg renewer.Config, edit ...func(*rueidis.ClientOption),
+) *node {
 	t.Helper()
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("LOCKBEAT_FAULT_SEED"); text != "" {
-		var err error
-		seed, err = strconv.ParseUint(text, 10, 64)
-		require.NoError(t, err, "LOCKBEAT_FAULT_SEED")
+	return joinBy(t, server, proxy.Start(t, server.Addr()), cfg, edit...)
+}
+
+// joinBy makes a node on a link, whose faults are over when the test ends.
+func joinBy(
+	t *testing.T, server *redistest.Server, link *proxy.Proxy, cfg renewer.Config,
+	edit ...func(*rueidis.ClientOption),
+) *node {
+	t.Helper()
+	option := server.ClientOption()
+	option.InitAddress = []string{link.Addr()}
+	for _, f := range edit {
+		f(&option)
 	}
-	t.Logf("LOCKBEAT_FAULT_SEED=%d", seed)
-	return &dice{random: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // moments, not secrets
+	n := &node{kit.Start(t, option, cfg, server), server, link}
+	t.Cleanup(func() {
+		link.Refuse(false)
+		link.Delay(0)
+		link.DropReply(0, proxy.ThenReset)
+		link.HealReset()
+	})
+	return n
 }
 
-// between is a random duration in [least, most).
-func (d *dice) between(least, most time.Duration) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return least + time.Duration(d.random.Int64N(int64(most-least)))
-}
+// wait lets d go by.
+func wait(d time.Duration) { <-time.After(d) }
 
-// pass lets d go by.
-func pass(d time.Duration) { <-time.After(d) }
+// moment is a random duration of less than most.
+func moment(most time.Duration) time.Duration { return time.Duration(rand.Int64N(int64(most))) }

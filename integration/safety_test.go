@@ -1,4 +1,4 @@
-package faulttest_test
+package integration_test
 
 import (
 	"io/fs"
@@ -15,7 +15,7 @@ import (
 // docs/safety.md points at tests: they exist.
 func TestThePromisesHaveTests(t *testing.T) {
 	t.Parallel()
-	root := filepath.Join("..", "..")
+	root := ".."
 	page, err := os.ReadFile(filepath.Join(root, "docs", "safety.md"))
 	require.NoError(t, err)
 	named := regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(string(page), -1)
