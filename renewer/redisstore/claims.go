@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
 
 // claiming is the job of an acquire: calls of the script for as many claims each as scriptRoom has
@@ -51,12 +52,12 @@ func (c *codec) plain(claim *renewer.Claim) bool {
 	return claim.Fence == 0 && claim.Reserve == 0 && claim.Term == nil
 }
 
-func (job *claiming) repeatable() bool  { return true }
-func (job *claiming) size() int         { return len(job.starts) - 1 }
-func (job *claiming) name(i int) string { return job.claims[job.starts[i]].Name }
-func (job *claiming) weight(i int) int  { return job.starts[i+1] - job.starts[i] }
+func (job *claiming) Repeatable() bool  { return true }
+func (job *claiming) Size() int         { return len(job.starts) - 1 }
+func (job *claiming) Slot(i int) uint16 { return slotOf(job.claims[job.starts[i]].Name) }
+func (job *claiming) Weight(i int) int  { return job.starts[i+1] - job.starts[i] }
 
-func (job *claiming) command(i int, whole bool) rueidis.Completed {
+func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 	c, part := job.codec, job.claims[job.starts[i]:job.starts[i+1]]
 	n, first := len(part), &part[0]
 	words := job.only.words[:]
@@ -83,7 +84,7 @@ func (job *claiming) command(i int, whole bool) rueidis.Completed {
 	return acquireScript.command(c.builder(), whole, keys, args...)
 }
 
-func (job *claiming) read(i int, r rueidis.RedisResult) {
+func (job *claiming) Read(i int, r rueidis.RedisResult) {
 	from, to := job.starts[i], job.starts[i+1]
 	claims, grants := job.claims[from:to], job.grants[from:to]
 	reply, err := r.ToMessage()
@@ -113,7 +114,7 @@ func (job *claiming) read(i int, r rueidis.RedisResult) {
 
 // noGrant is the answer to a claim that the server has not answered.
 func (c *codec) noGrant(err error) renewer.Grant {
-	return renewer.Grant{Err: c.errors.wrap("acquire", err), Unsent: errors.Is(err, errNotSent)}
+	return renewer.Grant{Err: c.errors.wrap("acquire", err), Unsent: errors.Is(err, wire.ErrNotSent)}
 }
 
 // readOne reads what became of one claim.

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
 
 // ClientOption completes the options of a rueidis client for locks with the given
@@ -112,7 +113,7 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 	if opt.PipelineMultiplex == 0 {
 		opt.PipelineMultiplex = -1
 	}
-	opt.DialCtxFn = countingDial(&opt)
+	opt.DialCtxFn = wire.CountingDial(&opt)
 	return opt, nil
 }
 

@@ -4,50 +4,51 @@ import (
 	"context"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
 
 // newAcquires returns what coalesces the acquires of callers who meet. A
 // caller that leaves is noted in left until the server has had its claim.
 func newAcquires(
-	c *codec, s *sender, left *abandoned,
-) *coalescer[renewer.Claim, renewer.Grant] {
-	return &coalescer[renewer.Claim, renewer.Grant]{
-		alike: c.alike,
-		alone: func(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	c *codec, s *wire.Sender, left *abandoned,
+) *wire.Coalescer[renewer.Claim, renewer.Grant] {
+	return &wire.Coalescer[renewer.Claim, renewer.Grant]{
+		Alike: c.alike,
+		Alone: func(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 			job := c.newClaiming(claims)
-			s.call(ctx, job, true)
+			s.Call(ctx, job, true)
 			return job.grants
 		},
-		together: func(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+		Together: func(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 			job := c.newClaiming(claims)
-			if !s.callTogether(ctx, job) {
+			if !s.CallTogether(ctx, job) {
 				return nil
 			}
 			return job.grants
 		},
-		unknown: c.noGrant,
-		left:    func(c *renewer.Claim, over <-chan struct{}) { left.add(c.Owner, over) },
-		settled: func(c *renewer.Claim, over <-chan struct{}) { left.remove(c.Owner, over) },
+		Unknown: c.noGrant,
+		Left:    func(c *renewer.Claim, over <-chan struct{}) { left.add(c.Owner, over) },
+		Settled: func(c *renewer.Claim, over <-chan struct{}) { left.remove(c.Owner, over) },
 	}
 }
 
 // newReleases returns what coalesces the releases of callers who meet.
-func newReleases(c *codec, s *sender) *coalescer[renewer.Hold, renewer.Answer] {
-	return &coalescer[renewer.Hold, renewer.Answer]{
-		alike: func(a, b *renewer.Hold) bool { return a.Keep == b.Keep },
-		alone: func(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func newReleases(c *codec, s *wire.Sender) *wire.Coalescer[renewer.Hold, renewer.Answer] {
+	return &wire.Coalescer[renewer.Hold, renewer.Answer]{
+		Alike: func(a, b *renewer.Hold) bool { return a.Keep == b.Keep },
+		Alone: func(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 			job := c.newReleasing(holds)
-			s.call(ctx, job, true)
+			s.Call(ctx, job, true)
 			return job.answers
 		},
-		together: func(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+		Together: func(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 			job := c.newReleasing(holds)
-			if !s.callTogether(ctx, job) {
+			if !s.CallTogether(ctx, job) {
 				return nil
 			}
 			return job.answers
 		},
-		unknown: func(err error) renewer.Answer {
+		Unknown: func(err error) renewer.Answer {
 			return renewer.Answer{Err: c.errors.wrap("release", err)}
 		},
 	}

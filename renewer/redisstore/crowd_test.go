@@ -3,8 +3,10 @@ package redisstore_test
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -180,4 +182,131 @@ func TestALargeCallPassesInParts(t *testing.T) {
 	for _, g := range store.Acquire(t.Context(), claims) {
 		require.Equal(t, renewer.StatusHeld, g.Status, "%v", g.Err)
 	}
+}
+
+// TestACrowdOnRealRedis has many callers take and free locks of their own at
+// once. They need far fewer commands than there are questions, and each gets
+// its own answer: tokens that rise, a refusal for who meets another's lock.
+func TestACrowdOnRealRedis(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	foreign := claim("taken", "x", time.Minute)
+	mine(t, store, foreign)
+
+	const callers, rounds = 200, 20
+	before := calls(t, s, "evalsha") + calls(t, s, "eval")
+	var wg sync.WaitGroup
+	for i := range callers {
+		wg.Go(func() {
+			last := int64(0)
+			for r := range rounds {
+				c := claimOf("crowd:"+strconv.Itoa(i), 100*i+r)
+				g := store.Acquire(t.Context(), []renewer.Claim{c})[0]
+				if !assert.Equal(t, renewer.StatusHeld, g.Status, "%v", g.Err) {
+					return
+				}
+				assert.Greater(t, g.Fence, last)
+				last = g.Fence
+				if r == 0 {
+					refused := store.Acquire(t.Context(),
+						[]renewer.Claim{claimOf("taken", 100*i+r)})[0]
+					assert.Equal(t, renewer.StatusTaken, refused.Status)
+					assert.Equal(t, foreign.Holder.Node, refused.Holder.Node)
+				}
+				a := store.Release(t.Context(), []renewer.Hold{{Name: c.Name, Owner: c.Owner}})[0]
+				assert.Equal(t, renewer.StatusHeld, a.Status, "%v", a.Err)
+				if r == 1 {
+					a = store.Release(t.Context(),
+						[]renewer.Hold{{Name: c.Name, Owner: c.Owner}})[0]
+					assert.Equal(t, renewer.StatusGone, a.Status)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	used := calls(t, s, "evalsha") + calls(t, s, "eval") - before
+	assert.Less(t, used, int64(callers*rounds), "commands for %d questions", callers*(2*rounds+2))
+	assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, "crowd:0")))
+}
+
+// claimOf is a claim by an owner of some number.
+func claimOf(name string, number int) renewer.Claim {
+	c := claim(name, "n", time.Minute)
+	c.Owner = fmt.Sprintf("%0*d", renewer.OwnerLen, number)
+	return c
+}
+
+// calls is how often the server has been sent a command.
+func calls(t *testing.T, s server, command string) int64 {
+	t.Helper()
+	text, err := s.do(t, "INFO", "commandstats").ToString()
+	require.NoError(t, err)
+	_, rest, ok := strings.Cut(text, "cmdstat_"+command+":calls=")
+	if !ok {
+		return 0
+	}
+	number, _, _ := strings.Cut(rest, ",")
+	n, err := strconv.ParseInt(number, 10, 64)
+	require.NoError(t, err)
+	return n
+}
+
+// TestOneBadKeySpoilsNoOther has one of many lock keys hold something
+// else than a lock: only who asks for that one hears of it.
+func TestOneBadKeySpoilsNoOther(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		s.ok(t, "RPUSH", redisstore.LeaseKey(redisstore.DefaultPrefix, "bad-3"), "x")
+		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "bad-5")
+		s.ok(t, "SET", counter, "0x10")
+		s.ok(t, "SET", redisstore.OwnKey(redisstore.DefaultPrefix), "8000000000000000")
+		claims := make([]renewer.Claim, 8)
+		for i := range claims {
+			claims[i] = claimOf("bad-"+strconv.Itoa(i), i)
+		}
+		claims[7].Owner = "short"
+		for i, g := range store.Acquire(t.Context(), claims) {
+			switch i {
+			case 3:
+				rejected(t, g, "WRONGTYPE")
+			case 5:
+				rejected(t, g, "fence counter")
+			case 7:
+				rejected(t, g, "22")
+			default:
+				assert.Equal(t, renewer.StatusHeld, g.Status, "%d: %v", i, g.Err)
+			}
+		}
+		assert.Zero(t, s.number(t, "EXISTS",
+			redisstore.LeaseKey(redisstore.DefaultPrefix, "bad-5")))
+	})
+}
+
+// TestTheScriptsAreForgottenInACrowd has the server forget its
+// scripts while many callers ask at once.
+func TestTheScriptsAreForgottenInACrowd(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	var wg sync.WaitGroup
+	var working atomic.Int64
+	working.Store(100)
+	for i := range 100 {
+		wg.Go(func() {
+			defer working.Add(-1)
+			for r := range 10 {
+				c := claimOf("forgotten:"+strconv.Itoa(i), 100*i+r)
+				g := store.Acquire(t.Context(), []renewer.Claim{c})[0]
+				assert.Equal(t, renewer.StatusHeld, g.Status, "%v", g.Err)
+				a := store.Release(t.Context(), []renewer.Hold{{Name: c.Name, Owner: c.Owner}})[0]
+				assert.Equal(t, renewer.StatusHeld, a.Status, "%v", a.Err)
+			}
+		})
+	}
+	for working.Load() > 0 {
+		s.ok(t, "SCRIPT", "FLUSH")
+	}
+	wg.Wait()
 }

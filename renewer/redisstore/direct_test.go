@@ -40,10 +40,13 @@ func (s server) direct(t *testing.T) *redisstore.Store {
 	return store
 }
 
+// warmUp is how many requests must have been alone for the next to go directly.
+const warmUp = 16
+
 // warm makes as many requests as must have been alone for the next to go directly.
 func warm(t *testing.T, store *redisstore.Store) {
 	t.Helper()
-	for range redisstore.WarmUp {
+	for range warmUp {
 		lone(t, store)
 	}
 }
@@ -71,7 +74,7 @@ func TestTwoCallersGoDirectly(t *testing.T) {
 	link, _, store := direct(t)
 	link.Delay(time.Millisecond) // or they might not meet
 	for _, callers := range []int{2, 8} {
-		for range redisstore.WarmUp {
+		for range warmUp {
 			crowd(t, store, callers)
 		}
 		require.Equal(t, 3, link.Conns(), "%d callers", callers)

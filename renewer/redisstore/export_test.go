@@ -1,7 +1,6 @@
 package redisstore
 
 import (
-	"context"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -9,6 +8,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
 
 const (
@@ -16,10 +16,9 @@ const (
 	MaxPart   = maxPart
 	MaxExact  = maxExact
 	MaxKeys   = maxKeys
-	GroupMost = groupMost
 
-	MostUnderWay = mostUnderWay
-	MostAlone    = mostAlone
+	MostUnderWay = wire.MostUnderWay
+	MostAlone    = wire.MostAlone
 
 	Rights = rights
 
@@ -40,7 +39,7 @@ var (
 	ReadSeen     = readSeen
 	ReadWritten  = readWritten
 	ErrClosed    = subscription.ErrClosed
-	ErrNotSent   = errNotSent
+	ErrNotSent   = wire.ErrNotSent
 )
 
 // ReadBegun reads the reply to a claim with a term.
@@ -84,46 +83,16 @@ func (s *Store) Names() int {
 	return len(s.inbox.names)
 }
 
-// Window is window for tests.
-type Window = window
-
-// NewWindow makes one.
-var NewWindow = newWindow
-
-func (w *window) Enter(ctx context.Context, items int) error { return w.enter(ctx, items) }
-func (w *window) Leave(items int)                            { w.leave(items) }
-
-// Under reports how many items are under way, and how many requests wait for their turn.
-func (w *window) Under() (way, waiting int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.used, w.queue.Len()
+// Acquiring is the window of acquires to a shard.
+func (s *Store) Acquiring(shard int) interface{ Under() (way, waiting int) } {
+	return s.acquiring.Of(shard)
 }
 
-// Acquiring is the window of acquires to a shard.
-func (s *Store) Acquiring(shard int) *window { return s.acquiring.of(shard) }
-
 // Client returns the caller's client.
-func (s *Store) Client() rueidis.Client { return s.sender.client }
+func (s *Store) Client() rueidis.Client { return s.sender.Client }
 
 // Topology is what a store knows of its cluster.
 func (s *Store) Topology() *topology.Topology { return s.topology }
-
-// Coalescer is coalescer for tests.
-type Coalescer[Q, A any] struct{ c *coalescer[Q, A] }
-
-// NewCoalescer makes one of its functions.
-func NewCoalescer[Q, A any](
-	alike func(a, b *Q) bool, alone, together func(context.Context, []Q) []A, unknown func(error) A,
-) *Coalescer[Q, A] {
-	return &Coalescer[Q, A]{&coalescer[Q, A]{
-		alike: alike, alone: alone, together: together,
-		unknown: unknown,
-	}}
-}
-
-// Do asks one question.
-func (c *Coalescer[Q, A]) Do(ctx context.Context, question []Q) []A { return c.c.do(ctx, question) }
 
 // SlotOf is the slot of a lock's keys.
 func SlotOf(name string) int { return int(slotOf(name)) }
@@ -192,9 +161,6 @@ func (s *Store) Took(d time.Duration) { s.inbox.took(d) }
 
 // LongWait sets how long a name is waited for before those in its line listen to what is for all.
 func (s *Store) LongWait(d time.Duration) { s.inbox.longWait = d }
-
-// WarmUp is how many requests must have been alone for the next to go directly.
-const WarmUp = warmUp
 
 // LeaseKeys writes the keys of many leases.
 func LeaseKeys(prefix string, holds []renewer.Hold) (keys []string) {

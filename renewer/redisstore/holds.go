@@ -63,12 +63,12 @@ func (h *holding) divide() {
 	h.starts = append(h.starts, len(h.holds))
 }
 
-func (h *holding) repeatable() bool  { return h.script == &renewScript }
-func (h *holding) size() int         { return len(h.starts) - 1 }
-func (h *holding) name(i int) string { return h.holds[h.starts[i]].Name }
-func (h *holding) weight(i int) int  { return h.starts[i+1] - h.starts[i] }
+func (h *holding) Repeatable() bool  { return h.script == &renewScript }
+func (h *holding) Size() int         { return len(h.starts) - 1 }
+func (h *holding) Slot(i int) uint16 { return slotOf(h.holds[h.starts[i]].Name) }
+func (h *holding) Weight(i int) int  { return h.starts[i+1] - h.starts[i] }
 
-func (h *holding) command(i int, whole bool) rueidis.Completed {
+func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	part := h.holds[h.starts[i]:h.starts[i+1]]
 	c, releases := h.codec, h.script == &releaseScript
 	lasts := "0"
@@ -109,7 +109,7 @@ func (h *holding) ownerOf(hold *renewer.Hold, releases bool) string {
 	return text
 }
 
-func (h *holding) read(i int, r rueidis.RedisResult) {
+func (h *holding) Read(i int, r rueidis.RedisResult) {
 	part := h.answers[h.starts[i]:h.starts[i+1]]
 	reply, err := r.ToMessage()
 	if err != nil {

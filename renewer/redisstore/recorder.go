@@ -84,7 +84,7 @@ func (s *Store) look(ctx context.Context, what string, looks []renewer.Term) []r
 			seen[i].Err = unreadable(what)
 		}
 	}
-	s.sender.spread(ctx, &s.recording, todo)
+	s.sender.Spread(ctx, &s.recording, todo)
 	return seen
 }
 
@@ -124,7 +124,7 @@ func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.A
 			answers[i].Err = unreadable("write")
 		}
 	}
-	s.sender.spread(ctx, &s.recording, todo)
+	s.sender.Spread(ctx, &s.recording, todo)
 	return answers
 }
 
@@ -145,12 +145,12 @@ type calls struct {
 	readOne func(i int, r rueidis.RedisResult)
 }
 
-func (c *calls) repeatable() bool                            { return false }
-func (c *calls) size() int                                   { return c.n }
-func (c *calls) name(i int) string                           { return c.nameOf(i) }
-func (c *calls) weight(int) int                              { return 1 }
-func (c *calls) command(i int, whole bool) rueidis.Completed { return c.build(i, whole) }
-func (c *calls) read(i int, r rueidis.RedisResult)           { c.readOne(i, r) }
+func (c *calls) Repeatable() bool                            { return false }
+func (c *calls) Size() int                                   { return c.n }
+func (c *calls) Slot(i int) uint16                           { return slotOf(c.nameOf(i)) }
+func (c *calls) Weight(int) int                              { return 1 }
+func (c *calls) Command(i int, whole bool) rueidis.Completed { return c.build(i, whole) }
+func (c *calls) Read(i int, r rueidis.RedisResult)           { c.readOne(i, r) }
 
 // readSeen reads the reply of look.lua to a holder with a token, or 0.
 func readSeen(reply rueidis.RedisMessage, fence int64) (seen renewer.Seen, ok bool) {

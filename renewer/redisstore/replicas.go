@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
 
 // ErrReplicas is why an acquire got no definite answer from a store with [Replicas]: the
@@ -34,7 +35,7 @@ func waitFor(ttl time.Duration) time.Duration { return max(ttl/10, time.Millisec
 // confirm asks again for what a job was granted since an instant, each claim on a connection of its
 // own, and takes back the grants that too few replicas confirm. A claim that was refused waits for
 // no replica.
-func (s *sender) confirm(ctx context.Context, granted *claiming, since time.Time) {
+func (s *Store) confirm(ctx context.Context, granted *claiming, since time.Time) {
 	var wg sync.WaitGroup
 	for i, first := range granted.grants {
 		if first.Status != renewer.StatusHeld {
@@ -42,8 +43,8 @@ func (s *sender) confirm(ctx context.Context, granted *claiming, since time.Time
 		}
 		wg.Go(func() {
 			again, err := s.acquireConfirmed(ctx, granted, i, since)
-			s.noteClosed(ctx, again)
-			granted.read(i, again)
+			s.sender.NoteClosed(ctx, again)
+			granted.Read(i, again)
 			switch second := &granted.grants[i]; {
 			case second.Status != renewer.StatusHeld:
 			case err != nil:
@@ -63,10 +64,10 @@ func (s *sender) confirm(ctx context.Context, granted *claiming, since time.Time
 // since that is what WAIT goes by, the question whether the replicas have it.
 // Both go to the lock's server by its own client: a cluster's client would follow
 // a redirection with the claim alone, and ask the wrong server's replicas.
-func (s *sender) acquireConfirmed(
+func (s *Store) acquireConfirmed(
 	ctx context.Context, todo *claiming, i int, since time.Time,
 ) (granted rueidis.RedisResult, unconfirmed error) {
-	name, replicas := todo.name(i), todo.codec.replicas
+	name, replicas := todo.claims[todo.starts[i]].Name, todo.codec.replicas
 	node := s.serverOf(name)
 	within := waitFor(todo.claims[i].TTL)
 	until := since.Add(within)
@@ -74,24 +75,24 @@ func (s *sender) acquireConfirmed(
 	for round := 1; ; round++ {
 		// A round that granted nothing may have waited too: for what others had written.
 		left := max(time.Until(until), time.Millisecond)
-		wait := s.client.B().Wait().Numreplicas(int64(replicas)).Timeout(
+		wait := s.sender.Client.B().Wait().Numreplicas(int64(replicas)).Timeout(
 			left.Milliseconds(),
 		).Build()
-		results := doApart(ctx, node, left+s.answer, todo.command(i, whole), wait)
+		results := wire.DoApart(ctx, node, left+s.settle/2, todo.Command(i, whole), wait)
 		granted = results[0]
-		unknown := unknownScript(granted)
+		unknown := wire.UnknownScript(granted)
 		whole = whole || unknown
 		moved := s.movedTo(ctx, granted, leaseKey(todo.codec.prefix, name))
 		if moved != nil {
 			node = moved
 		}
-		if round < maxRounds && (unknown || moved != nil || broken(ctx, granted)) {
+		if round < wire.MaxRounds && (unknown || moved != nil || wire.Broken(ctx, granted)) {
 			continue
 		}
 		have, err := results[1].AsInt64()
 		switch {
 		case err != nil:
-			return granted, s.errors.wrap("acquire", err)
+			return granted, s.codec.errors.wrap("acquire", err)
 		case have < int64(replicas):
 			return granted, fmt.Errorf("%w: %d of %d within %v; is one down, or cut off?",
 				ErrReplicas, have, replicas, within)
@@ -102,23 +103,23 @@ func (s *sender) acquireConfirmed(
 }
 
 // serverOf is a client of the server that has a lock, as far as that is known.
-func (s *sender) serverOf(name string) rueidis.Client {
+func (s *Store) serverOf(name string) rueidis.Client {
 	if s.topology == nil {
-		return s.client
+		return s.sender.Client
 	}
-	nodes := s.client.Nodes()
+	nodes := s.sender.Client.Nodes()
 	if node := nodes[s.topology.Addr(slotOf(name))]; node != nil {
 		return node
 	}
 	for _, node := range nodes {
 		return node // which will tell
 	}
-	return s.client
+	return s.sender.Client
 }
 
 // movedTo is a client of the server where, as another says, the lock
 // has moved to; nil if it has not, or if the client does not know that server.
-func (s *sender) movedTo(ctx context.Context, r rueidis.RedisResult, key string) rueidis.Client {
+func (s *Store) movedTo(ctx context.Context, r rueidis.RedisResult, key string) rueidis.Client {
 	answer, ok := rueidis.IsRedisErr(r.Error())
 	if !ok || s.topology == nil {
 		return nil
@@ -127,11 +128,11 @@ func (s *sender) movedTo(ctx context.Context, r rueidis.RedisResult, key string)
 	if !ok {
 		return nil
 	}
-	if node := s.client.Nodes()[addr]; node != nil {
+	if node := s.sender.Client.Nodes()[addr]; node != nil {
 		return node
 	}
 	// A server that is new to the client: a command of which it
 	// follows the redirection itself makes it look around.
-	_ = do(ctx, s.client, s.client.B().Get().Key(key).Build()).Error()
-	return s.client.Nodes()[addr]
+	_ = wire.Do(ctx, s.sender.Client, s.sender.Client.B().Get().Key(key).Build()).Error()
+	return s.sender.Client.Nodes()[addr]
 }

@@ -69,13 +69,6 @@ func (s script) called(whole bool) (command, name string) {
 	return "EVALSHA", s.sha
 }
 
-// unknownScript reports whether the server has not seen the script
-// since it started, or since SCRIPT FLUSH.
-func unknownScript(r rueidis.RedisResult) bool {
-	e, ok := rueidis.IsRedisErr(r.Error())
-	return ok && strings.HasPrefix(e.Error(), "NOSCRIPT")
-}
-
 // The modes of tell.lua, but for "": a single server that lets
 // waiters stand in line, and a cluster.
 const (

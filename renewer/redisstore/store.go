@@ -12,6 +12,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
 
 // Store keeps locks in one Redis deployment. Its methods may be called concurrently.
@@ -22,15 +23,15 @@ import (
 // the subscriber to the inbox.
 type Store struct {
 	codec    *codec
-	sender   *sender
+	sender   *wire.Sender
 	topology *topology.Topology // of a cluster; nil otherwise
 	settle   time.Duration
 
-	acquires  *coalescer[renewer.Claim, renewer.Grant]
-	releases  *coalescer[renewer.Hold, renewer.Answer]
-	acquiring windows
-	releasing windows
-	recording windows
+	acquires  *wire.Coalescer[renewer.Claim, renewer.Grant]
+	releases  *wire.Coalescer[renewer.Hold, renewer.Answer]
+	acquiring wire.Windows
+	releasing wire.Windows
+	recording wire.Windows
 	abandoned abandoned // claims whose callers have left
 
 	inbox      *inbox
@@ -65,7 +66,7 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		s.topology.Learn(ctx)
 	}
 	p := &prober{
-		sender: s.sender, prefix: c.prefix, replicas: c.replicas, inbox: s.inbox,
+		sender: s.sender, errors: s.codec.errors, prefix: c.prefix, replicas: c.replicas, inbox: s.inbox,
 		server: &s.server, log: c.logger,
 	}
 	left, err := ask(ctx, p.questions())
@@ -74,7 +75,7 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	if len(left) > 0 {
-		go askLater(s.life, left, s.sender.closed, c.logger)
+		go askLater(s.life, left, s.sender.Closed, c.logger)
 	}
 	return s, nil
 }
@@ -94,10 +95,7 @@ func newStore(client rueidis.Client, c settings) *Store {
 	s.inbox = newInbox(c.prefix, cluster)
 	s.turns.check = s.checkTurn
 	s.codec = newCodec(client, c, cluster, s.inbox, &s.turns, errors)
-	s.sender = &sender{
-		client: client, topology: s.topology, errors: errors,
-		answer: c.writeTimeout,
-	}
+	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: errors.closed.Store}
 	s.acquires = newAcquires(s.codec, s.sender, &s.abandoned)
 	s.releases = newReleases(s.codec, s.sender)
 	s.setWindows()
@@ -110,11 +108,11 @@ func newStore(client rueidis.Client, c settings) *Store {
 
 // setWindows says how much may be under way.
 func (s *Store) setWindows() {
-	most := mostUnderWay
+	most := wire.MostUnderWay
 	if s.codec.perCall == 1 {
-		most = mostAlone
+		most = wire.MostAlone
 	}
-	s.acquiring.most, s.releasing.most, s.recording.most = most, most, mostAlone
+	s.acquiring.Most, s.releasing.Most, s.recording.Most = most, most, wire.MostAlone
 }
 
 // Acquire implements [renewer.Store].
@@ -124,12 +122,12 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 	begun := time.Now()
 	var grants []renewer.Grant
 	if len(claims) == 1 && s.codec.coalesces() && s.codec.plain(&claims[0]) {
-		grants = s.acquires.doThrough(ctx, s.acquiring.of(0), claims)
+		grants = s.acquires.DoThrough(ctx, s.acquiring.Of(0), claims)
 	} else {
 		job := s.codec.newClaiming(claims)
-		s.sender.spread(ctx, &s.acquiring, job)
+		s.sender.Spread(ctx, &s.acquiring, job)
 		if s.codec.replicas > 0 {
-			s.sender.confirm(ctx, job, begun)
+			s.confirm(ctx, job, begun)
 		}
 		grants = job.grants
 	}
@@ -160,7 +158,7 @@ func (s *Store) mark(claims []renewer.Claim) {
 // Renew implements [renewer.Store]. It passes through no window: a heartbeat waits for no crowd.
 func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	job := s.codec.newRenewing(holds)
-	s.sender.spread(ctx, nil, job)
+	s.sender.Spread(ctx, nil, job)
 	return job.answers
 }
 
@@ -174,10 +172,10 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 		}
 	}
 	if len(holds) == 1 && s.codec.coalesces() {
-		return s.releases.doThrough(ctx, s.releasing.of(0), holds)
+		return s.releases.DoThrough(ctx, s.releasing.Of(0), holds)
 	}
 	job := s.codec.newReleasing(holds)
-	s.sender.spread(ctx, &s.releasing, job)
+	s.sender.Spread(ctx, &s.releasing, job)
 	return job.answers
 }
 
@@ -187,7 +185,7 @@ func (s *Store) checkTurn(name string) {
 	ctx, cancel := context.WithTimeout(s.life, s.settle)
 	defer cancel()
 	hold := renewer.Hold{Name: name, Owner: noOwner}
-	s.sender.spread(ctx, nil, s.codec.newReleasing([]renewer.Hold{hold}))
+	s.sender.Spread(ctx, nil, s.codec.newReleasing([]renewer.Hold{hold}))
 }
 
 // noOwner is as long as an owner token, and none.

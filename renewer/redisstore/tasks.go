@@ -184,6 +184,6 @@ func (s *Store) askLine(
 			err = s.codec.errors.wrap(op, err)
 		}
 	}
-	s.sender.spread(ctx, &s.recording, todo)
+	s.sender.Spread(ctx, &s.recording, todo)
 	return reply, err
 }

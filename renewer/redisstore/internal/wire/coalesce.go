@@ -1,4 +1,4 @@
-package redisstore
+package wire
 
 import (
 	"context"
@@ -6,38 +6,38 @@ import (
 	"sync"
 )
 
-// groupMost bounds how many callers share a command: more would save little, and the script takes
+// GroupMost bounds how many callers share a command: more would save little, and the script takes
 // about 0.2 ms by then.
-const groupMost = 64
+const GroupMost = 64
 
-// coalescer joins the questions of callers who meet, so that they travel in one command: the server
+// Coalescer joins the questions of callers who meet, so that they travel in one command: the server
 // answers it at a third of the cost of one each. No caller is kept waiting for company: one that
 // finds no question under way asks alone, at once. Otherwise the first to come yields the processor
 // once, and takes along the callers who have joined by then.
 //
 // Each caller gets the answer to its own question. If a group's command was of no use, each of its
 // callers asks alone, so that no question spoils another.
-type coalescer[Q, A any] struct {
-	// alike reports whether two questions can share a command.
-	alike func(a, b *Q) bool
-	// alone asks one question.
-	alone func(ctx context.Context, question []Q) []A
-	// together asks several once. It returns nil if they are to be asked again, each alone.
-	together func(ctx context.Context, questions []Q) []A
-	// unknown is the answer to one whose context ended first.
-	unknown func(error) A
-	// left is called, before that answer is given, with a question that
+type Coalescer[Q, A any] struct {
+	// Alike reports whether two questions can share a command.
+	Alike func(a, b *Q) bool
+	// Alone asks one question.
+	Alone func(ctx context.Context, question []Q) []A
+	// Together asks several once. It returns nil if they are to be asked again, each alone.
+	Together func(ctx context.Context, questions []Q) []A
+	// Unknown is the answer to one whose context ended first.
+	Unknown func(error) A
+	// Left is called, before that answer is given, with a question that
 	// goes on without its caller. Once the command has been answered or
-	// given up, over is closed and settled is called. Both may be nil.
-	left    func(question *Q, over <-chan struct{})
-	settled func(question *Q, over <-chan struct{})
+	// given up, over is closed and Settled is called. Both may be nil.
+	Left    func(question *Q, over <-chan struct{})
+	Settled func(question *Q, over <-chan struct{})
 
 	mu    sync.Mutex
 	busy  int // commands under way
 	group *group[Q, A]
 }
 
-// group is a question that several callers ask together. Its fields are guarded by coalescer.mu;
+// group is a question that several callers ask together. Its fields are guarded by Coalescer.mu;
 // answers may be read once done is closed, and is nil if each is to ask alone.
 type group[Q, A any] struct {
 	questions []Q
@@ -49,21 +49,21 @@ type group[Q, A any] struct {
 	answers   []A
 }
 
-// doThrough is do from within a window.
-func (c *coalescer[Q, A]) doThrough(ctx context.Context, w *window, question []Q) []A {
+// DoThrough is do from within a window.
+func (c *Coalescer[Q, A]) DoThrough(ctx context.Context, w *window, question []Q) []A {
 	if err := w.enter(ctx, 1); err != nil {
-		return []A{c.unknown(err)}
+		return []A{c.Unknown(err)}
 	}
 	defer w.leave(1)
 	return c.do(ctx, question)
 }
 
 // do asks one question, in a group or alone.
-func (c *coalescer[Q, A]) do(ctx context.Context, question []Q) []A {
+func (c *Coalescer[Q, A]) do(ctx context.Context, question []Q) []A {
 	c.mu.Lock()
 	g, first, i := c.group, false, 0
 	switch {
-	case g != nil && c.alike(&g.questions[0], &question[0]):
+	case g != nil && c.Alike(&g.questions[0], &question[0]):
 		i = c.enter(g, question[0])
 	case g != nil || c.busy == 0:
 		g = nil
@@ -81,7 +81,7 @@ func (c *coalescer[Q, A]) do(ctx context.Context, question []Q) []A {
 		case <-g.done:
 		case <-ctx.Done():
 			if c.leave(g, i) {
-				return []A{c.unknown(ctx.Err())}
+				return []A{c.Unknown(ctx.Err())}
 			}
 			<-g.done // at the same moment
 		}
@@ -93,9 +93,9 @@ func (c *coalescer[Q, A]) do(ctx context.Context, question []Q) []A {
 }
 
 // enter adds a question to a group, and takes no more if that is full. Under c.mu.
-func (c *coalescer[Q, A]) enter(g *group[Q, A], question Q) int {
+func (c *Coalescer[Q, A]) enter(g *group[Q, A], question Q) int {
 	g.questions = append(g.questions, question)
-	if len(g.questions) == groupMost {
+	if len(g.questions) == GroupMost {
 		c.group = nil
 	}
 	return len(g.questions) - 1
@@ -103,7 +103,7 @@ func (c *coalescer[Q, A]) enter(g *group[Q, A], question Q) int {
 
 // assemble has a group asked once the callers have joined it who could run anyway. It returns false
 // if none has.
-func (c *coalescer[Q, A]) assemble(g *group[Q, A]) bool {
+func (c *Coalescer[Q, A]) assemble(g *group[Q, A]) bool {
 	runtime.Gosched()
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,32 +120,32 @@ func (c *coalescer[Q, A]) assemble(g *group[Q, A]) bool {
 }
 
 // run asks a group's questions.
-func (c *coalescer[Q, A]) run(g *group[Q, A]) {
-	g.answers = c.together(g.ctx, g.questions)
+func (c *Coalescer[Q, A]) run(g *group[Q, A]) {
+	g.answers = c.Together(g.ctx, g.questions)
 	g.cancel()
 	c.mu.Lock()
 	c.busy--
 	g.over = true
 	c.mu.Unlock()
 	close(g.done)
-	if c.settled != nil {
+	if c.Settled != nil {
 		for _, i := range g.left {
-			c.settled(&g.questions[i], g.done)
+			c.Settled(&g.questions[i], g.done)
 		}
 	}
 }
 
 // leave counts a caller out who does not wait any longer, unless the answer is there. The last one
 // ends the command.
-func (c *coalescer[Q, A]) leave(g *group[Q, A], i int) bool {
+func (c *Coalescer[Q, A]) leave(g *group[Q, A], i int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if g.over {
 		return false
 	}
 	g.left = append(g.left, i)
-	if c.left != nil {
-		c.left(&g.questions[i], g.done)
+	if c.Left != nil {
+		c.Left(&g.questions[i], g.done)
 	}
 	if len(g.left) == len(g.questions) {
 		g.cancel()
@@ -154,7 +154,7 @@ func (c *coalescer[Q, A]) leave(g *group[Q, A], i int) bool {
 }
 
 // ask asks alone.
-func (c *coalescer[Q, A]) ask(ctx context.Context, question []Q) []A {
+func (c *Coalescer[Q, A]) ask(ctx context.Context, question []Q) []A {
 	c.mu.Lock()
 	c.busy++
 	c.mu.Unlock()
@@ -163,5 +163,5 @@ func (c *coalescer[Q, A]) ask(ctx context.Context, question []Q) []A {
 		c.busy--
 		c.mu.Unlock()
 	}()
-	return c.alone(ctx, question)
+	return c.Alone(ctx, question)
 }

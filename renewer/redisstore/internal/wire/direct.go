@@ -1,4 +1,4 @@
-package redisstore
+package wire
 
 import (
 	"context"
@@ -57,10 +57,10 @@ func (d *direct) begin() bool {
 
 func (d *direct) end() { d.active.Add(-1) }
 
-// doApart is client.DoMulti for commands of which one has the server wait, for as long as it says.
+// DoApart is client.DoMulti for commands of which one has the server wait, for as long as it says.
 // They go by a connection of the client's pool for blocking commands: what others send by the one
 // that all share would wait behind them, heartbeats too. It returns when ctx ends.
-func doApart(
+func DoApart(
 	ctx context.Context, client rueidis.Client, within time.Duration,
 	commands ...rueidis.Completed,
 ) []rueidis.RedisResult {

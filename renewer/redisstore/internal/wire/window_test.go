@@ -1,4 +1,4 @@
-package redisstore_test
+package wire_test
 
 import (
 	"context"
@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
 
 func TestAWindowLetsInInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := redisstore.NewWindow(10)
+		w := wire.NewWindow(10)
 		require.NoError(t, w.Enter(t.Context(), 10))
 		var mu sync.Mutex
 		var in []int
@@ -53,7 +53,7 @@ func TestAWindowLetsInInOrder(t *testing.T) {
 func TestWhoGivesUpLeavesTheWindowsQueueAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := redisstore.NewWindow(10)
+		w := wire.NewWindow(10)
 		require.NoError(t, w.Enter(t.Context(), 8))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -65,7 +65,7 @@ func TestWhoGivesUpLeavesTheWindowsQueueAtOnce(t *testing.T) {
 		begun := time.Now()
 		err := <-large
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.ErrorIs(t, err, redisstore.ErrNotSent)
+		assert.ErrorIs(t, err, wire.ErrNotSent)
 		assert.Equal(t, time.Second, time.Since(begun))
 		assert.NoError(t, <-small, "which waited behind that one only")
 		assert.Equal(t, time.Second, time.Since(begun))
@@ -78,7 +78,7 @@ func TestWhoGivesUpLeavesTheWindowsQueueAtOnce(t *testing.T) {
 func TestAWindowInACrowd(t *testing.T) {
 	t.Parallel()
 	const most = 16
-	w := redisstore.NewWindow(most)
+	w := wire.NewWindow(most)
 	var in atomic.Int64
 	var wg sync.WaitGroup
 	for range 200 {

@@ -1,4 +1,4 @@
-package redisstore
+package wire
 
 import (
 	"container/list"
@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// errNotSent is why enter has not let a request in.
-var errNotSent = errors.New("not sent: its time was over before its turn came, behind others of " +
+// ErrNotSent is why enter has not let a request in.
+var ErrNotSent = errors.New("not sent: its time was over before its turn came, behind others of " +
 	"this process")
 
 // window lets at most so many items of requests be under way at once. The others wait
@@ -32,10 +32,10 @@ type turn struct {
 func newWindow(most int) *window { return &window{most: most} }
 
 // enter waits until a request of so many items may be sent; then leave must follow. One of
-// more items than the window has may be sent alone. The error is errNotSent and that of ctx.
+// more items than the window has may be sent alone. The error is ErrNotSent and that of ctx.
 func (w *window) enter(ctx context.Context, items int) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", errNotSent, err)
+		return fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	w.mu.Lock()
 	if w.queue.Len() == 0 && w.fits(items) {
@@ -62,7 +62,7 @@ func (w *window) enter(ctx context.Context, items int) error {
 		w.queue.Remove(place)
 	}
 	w.admit()
-	return fmt.Errorf("%w: %w", errNotSent, ctx.Err())
+	return fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
 }
 
 // leave gives back what enter gave.
@@ -95,24 +95,32 @@ func (w *window) fits(items int) bool { return w.used == 0 || w.used+items <= w.
 // some milliseconds; a crowd of 100,000 callers, each of whom sends at once, would take longer than
 // a heartbeat may. Those who wait for their turn share commands meanwhile.
 const (
-	// mostUnderWay is for callers who share commands. It keeps a server busy that is 10 ms away.
-	mostUnderWay = 1024
-	// mostAlone is for locks of which each has a command of its own, as on a cluster. All kinds
+	// MostUnderWay is for callers who share commands. It keeps a server busy that is 10 ms away.
+	MostUnderWay = 1024
+	// MostAlone is for locks of which each has a command of its own, as on a cluster. All kinds
 	// together leave the client room for heartbeats: it has at most 1,024 commands unanswered.
-	mostAlone = 256
+	MostAlone = 256
 )
 
-// windows has one window for each shard, so that a server that does not answer holds up no requests
+// Windows has one window for each shard, so that a server that does not answer holds up no requests
 // to another one.
-type windows struct {
-	most    int
+type Windows struct {
+	Most    int
 	byShard sync.Map // of *window
 }
 
-func (w *windows) of(shard int) *window {
+// Of is the window of a shard.
+func (w *Windows) Of(shard int) *window {
 	one, ok := w.byShard.Load(shard)
 	if !ok {
-		one, _ = w.byShard.LoadOrStore(shard, newWindow(w.most))
+		one, _ = w.byShard.LoadOrStore(shard, newWindow(w.Most))
 	}
 	return one.(*window) //nolint:forcetypeassert // nothing else is in it
+}
+
+// Under reports how many items are under way, and how many requests wait for their turn.
+func (w *window) Under() (way, waiting int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.used, w.queue.Len()
 }

@@ -1,4 +1,4 @@
-package redisstore
+package wire
 
 import (
 	"context"
@@ -30,9 +30,9 @@ var dialing atomic.Int64
 // begins must not wait for it.
 const endedFor = 100 * time.Millisecond
 
-// do is client.Do by the connection that all share, but it returns when ctx ends, even if there is
+// Do is client.Do by the connection that all share, but it returns when ctx ends, even if there is
 // no connection yet.
-func do(ctx context.Context, client rueidis.Client, command rueidis.Completed) rueidis.RedisResult {
+func Do(ctx context.Context, client rueidis.Client, command rueidis.Completed) rueidis.RedisResult {
 	return doOrLeave(undated(ctx), client, command.ToPipe())
 }
 
@@ -53,7 +53,7 @@ func doOrLeave(
 	}
 }
 
-// doMulti is client.DoMulti in the way of do.
+// doMulti is client.DoMulti in the way of Do.
 func doMulti(
 	ctx context.Context, client rueidis.Client, commands []rueidis.Completed,
 ) []rueidis.RedisResult {
@@ -93,9 +93,9 @@ func (undatedContext) Deadline() (deadline time.Time, ok bool) { return }
 // dialFunc is the type of rueidis.ClientOption.DialCtxFn.
 type dialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
-// countingDial returns a function that dials as the client would with the options, and counts what
+// CountingDial returns a function that dials as the client would with the options, and counts what
 // is being made.
-func countingDial(opt *rueidis.ClientOption) dialFunc {
+func CountingDial(opt *rueidis.ClientOption) dialFunc {
 	// the client still heeds DialFn
 	dial, oldDial, delay := opt.DialCtxFn, opt.DialFn, opt.DisableTCPNoDelay
 	return func(ctx context.Context, addr string, dialer *net.Dialer,
