@@ -114,7 +114,9 @@ func (job *claiming) Read(i int, r rueidis.RedisResult) {
 
 // noGrant is the answer to a claim that the server has not answered.
 func (c *codec) noGrant(err error) renewer.Grant {
-	return renewer.Grant{Err: c.errors.wrap("acquire", err), Unsent: errors.Is(err, wire.ErrNotSent)}
+	return renewer.Grant{
+		Err: c.errors.wrap("acquire", err), Unsent: errors.Is(err, wire.ErrNotSent),
+	}
 }
 
 // readOne reads what became of one claim.

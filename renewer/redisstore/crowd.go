@@ -7,11 +7,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
 
-// newAcquires returns what coalesces the acquires of callers who meet. A
-// caller that leaves is noted in left until the server has had its claim.
-func newAcquires(
-	c *codec, s *wire.Sender, left *abandoned,
-) *wire.Coalescer[renewer.Claim, renewer.Grant] {
+// newAcquires returns what coalesces the acquires of callers who meet.
+func newAcquires(c *codec, s *wire.Sender) *wire.Coalescer[renewer.Claim, renewer.Grant] {
 	return &wire.Coalescer[renewer.Claim, renewer.Grant]{
 		Alike: c.alike,
 		Alone: func(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
@@ -27,8 +24,7 @@ func newAcquires(
 			return job.grants
 		},
 		Unknown: c.noGrant,
-		Left:    func(c *renewer.Claim, over <-chan struct{}) { left.add(c.Owner, over) },
-		Settled: func(c *renewer.Claim, over <-chan struct{}) { left.remove(c.Owner, over) },
+		Owner:   func(c *renewer.Claim) string { return c.Owner },
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
 
@@ -22,7 +23,8 @@ const (
 
 // prober asks the server what the store must know of it. Its questions change nothing there.
 type prober struct {
-	sender   *wire.Sender
+	client   rueidis.Client
+	topology *topology.Topology // of a cluster; nil otherwise
 	errors   *errorReader
 	prefix   string
 	replicas int
@@ -34,10 +36,10 @@ type prober struct {
 // questions are all that a new store asks.
 func (p *prober) questions() []question {
 	all := []question{p.probe, p.warning("maxmemory-policy", warnOfEviction), p.askLines}
-	if p.sender.Topology == nil {
+	if p.topology == nil {
 		all = append(all, p.askRunID)
 	}
-	if p.sender.Client.Mode() == rueidis.ClientModeSentinel {
+	if p.client.Mode() == rueidis.ClientModeSentinel {
 		all = append(all, p.warning("min-replicas-to-write", warnOfNoReplicas))
 	}
 	return all
@@ -47,7 +49,7 @@ func (p *prober) questions() []question {
 func (p *prober) probe(ctx context.Context) error {
 	key := p.prefix + "{" + probeName + "}"
 	keys := []string{key, key + fenceSuffix}
-	if p.sender.Topology == nil {
+	if p.topology == nil {
 		// A node of a cluster refuses keys of two slots, whichever it serves.
 		// So a client that does not know that there is one is found out: as
 		// long as it is lucky with its locks' slots, all would seem well.
@@ -55,7 +57,7 @@ func (p *prober) probe(ctx context.Context) error {
 	}
 	// By text first, then by name: so that both rights are needed, and the name is known.
 	for _, whole := range []bool{true, false} {
-		r := wire.Do(ctx, p.sender.Client, probeScript.command(p.sender.Client.B(), whole, keys, p.mode()))
+		r := wire.Do(ctx, p.client, probeScript.command(p.client.B(), whole, keys, p.mode()))
 		reply, err := r.ToMessage()
 		if err != nil {
 			var answer *rueidis.RedisError
@@ -86,7 +88,7 @@ func (p *prober) probe(ctx context.Context) error {
 
 // mode is that of tell.lua in which the server would be used.
 func (p *prober) mode() string {
-	if p.sender.Topology != nil {
+	if p.topology != nil {
 		return modeShard
 	}
 	return modeLine
@@ -98,7 +100,7 @@ func (p *prober) probeWait(ctx context.Context) error {
 	if p.replicas == 0 {
 		return nil
 	}
-	r := wire.Do(ctx, p.sender.Client, p.sender.Client.B().Wait().Numreplicas(0).Timeout(1).Build())
+	r := wire.Do(ctx, p.client, p.client.B().Wait().Numreplicas(0).Timeout(1).Build())
 	if answer, ok := rueidis.IsRedisErr(r.Error()); ok && p.errors.definite(answer.Error()) {
 		return p.errors.denied("WAIT", printable(answer.Error()))
 	}
@@ -109,7 +111,7 @@ func (p *prober) probeWait(ctx context.Context) error {
 // known, they are all woken when a lock is free.
 func (p *prober) askLines(ctx context.Context) error {
 	keys := []string{p.prefix + "{" + probeName + "}"}
-	r := wire.Do(ctx, p.sender.Client, probeScript.command(p.sender.Client.B(), true, keys, p.mode(), "line"))
+	r := wire.Do(ctx, p.client, probeScript.command(p.client.B(), true, keys, p.mode(), "line"))
 	denied, err := r.ToArray()
 	if err == nil && len(denied) == 2 {
 		if text, _ := denied[1].ToString(); p.notReady(text) {
@@ -124,7 +126,7 @@ func (p *prober) askLines(ctx context.Context) error {
 
 // askRunID asks the server for its run ID, which it may keep from us.
 func (p *prober) askRunID(ctx context.Context) error {
-	r := wire.Do(ctx, p.sender.Client, p.sender.Client.B().Info().Section("server").Build())
+	r := wire.Do(ctx, p.client, p.client.B().Info().Section("server").Build())
 	text, err := r.ToString()
 	if err != nil {
 		return p.orLater(r)
@@ -142,7 +144,7 @@ func (p *prober) askRunID(ctx context.Context) error {
 // has something to say about the value, it is logged.
 func (p *prober) warning(setting string, warn func(value string) string) question {
 	return func(ctx context.Context) error {
-		r := wire.Do(ctx, p.sender.Client, p.sender.Client.B().ConfigGet().Parameter(setting).Build())
+		r := wire.Do(ctx, p.client, p.client.B().ConfigGet().Parameter(setting).Build())
 		config, err := r.AsStrMap()
 		if err != nil {
 			return p.orLater(r)

@@ -32,7 +32,6 @@ type Store struct {
 	acquiring wire.Windows
 	releasing wire.Windows
 	recording wire.Windows
-	abandoned abandoned // claims whose callers have left
 
 	inbox      *inbox
 	turns      turns
@@ -66,8 +65,8 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		s.topology.Learn(ctx)
 	}
 	p := &prober{
-		sender: s.sender, errors: s.codec.errors, prefix: c.prefix, replicas: c.replicas, inbox: s.inbox,
-		server: &s.server, log: c.logger,
+		client: client, topology: s.topology, errors: s.codec.errors, prefix: c.prefix,
+		replicas: c.replicas, inbox: s.inbox, server: &s.server, log: c.logger,
 	}
 	left, err := ask(ctx, p.questions())
 	if err != nil {
@@ -96,7 +95,7 @@ func newStore(client rueidis.Client, c settings) *Store {
 	s.turns.check = s.checkTurn
 	s.codec = newCodec(client, c, cluster, s.inbox, &s.turns, errors)
 	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: errors.closed.Store}
-	s.acquires = newAcquires(s.codec, s.sender, &s.abandoned)
+	s.acquires = newAcquires(s.codec, s.sender)
 	s.releases = newReleases(s.codec, s.sender)
 	s.setWindows()
 	s.subscriber = subscription.New(subscription.Config{
@@ -165,8 +164,8 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 // Release implements [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	defer s.inbox.leave(holds)
-	for i := range holds {
-		if err := s.abandoned.settle(ctx, holds[i].Owner); err != nil {
+	for i := range holds { // lest the release overtake a claim that it undoes
+		if err := s.acquires.Settle(ctx, holds[i].Owner); err != nil {
 			err = s.codec.errors.wrap("release", err)
 			return slices.Repeat([]renewer.Answer{{Err: err}}, len(holds))
 		}

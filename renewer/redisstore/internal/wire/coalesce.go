@@ -3,7 +3,9 @@ package wire
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // GroupMost bounds how many callers share a command: more would save little, and the script takes
@@ -26,15 +28,14 @@ type Coalescer[Q, A any] struct {
 	Together func(ctx context.Context, questions []Q) []A
 	// Unknown is the answer to one whose context ended first.
 	Unknown func(error) A
-	// Left is called, before that answer is given, with a question that
-	// goes on without its caller. Once the command has been answered or
-	// given up, over is closed and Settled is called. Both may be nil.
-	Left    func(question *Q, over <-chan struct{})
-	Settled func(question *Q, over <-chan struct{})
+	// Owner is whose question it is, for Settle; nil where that is not called.
+	Owner func(question *Q) string
 
-	mu    sync.Mutex
-	busy  int // commands under way
-	group *group[Q, A]
+	mu        sync.Mutex
+	busy      int // commands under way
+	group     *group[Q, A]
+	abandoned map[string][]*group[Q, A] // by owner: under way without the caller, who has left
+	some      atomic.Bool               // whether there are any, so that Settle takes no mutex
 }
 
 // group is a question that several callers ask together. Its fields are guarded by Coalescer.mu;
@@ -50,7 +51,7 @@ type group[Q, A any] struct {
 }
 
 // DoThrough is do from within a window.
-func (c *Coalescer[Q, A]) DoThrough(ctx context.Context, w *window, question []Q) []A {
+func (c *Coalescer[Q, A]) DoThrough(ctx context.Context, w *Window, question []Q) []A {
 	if err := w.enter(ctx, 1); err != nil {
 		return []A{c.Unknown(err)}
 	}
@@ -126,13 +127,9 @@ func (c *Coalescer[Q, A]) run(g *group[Q, A]) {
 	c.mu.Lock()
 	c.busy--
 	g.over = true
+	c.forget(g)
 	c.mu.Unlock()
 	close(g.done)
-	if c.Settled != nil {
-		for _, i := range g.left {
-			c.Settled(&g.questions[i], g.done)
-		}
-	}
 }
 
 // leave counts a caller out who does not wait any longer, unless the answer is there. The last one
@@ -144,13 +141,54 @@ func (c *Coalescer[Q, A]) leave(g *group[Q, A], i int) bool {
 		return false
 	}
 	g.left = append(g.left, i)
-	if c.Left != nil {
-		c.Left(&g.questions[i], g.done)
+	if c.Owner != nil {
+		owner := c.Owner(&g.questions[i])
+		if c.abandoned == nil {
+			c.abandoned = make(map[string][]*group[Q, A])
+		}
+		c.abandoned[owner] = append(c.abandoned[owner], g)
+		c.some.Store(true)
 	}
 	if len(g.left) == len(g.questions) {
 		g.cancel()
 	}
 	return true
+}
+
+// forget forgets what was abandoned in a group, which is over. Under c.mu.
+func (c *Coalescer[Q, A]) forget(g *group[Q, A]) {
+	for _, i := range g.left {
+		if c.Owner == nil {
+			return
+		}
+		owner := c.Owner(&g.questions[i])
+		c.abandoned[owner] = slices.DeleteFunc(c.abandoned[owner], func(o *group[Q, A]) bool {
+			return o == g
+		})
+		if len(c.abandoned[owner]) == 0 {
+			delete(c.abandoned, owner)
+		}
+	}
+	c.some.Store(len(c.abandoned) > 0)
+}
+
+// Settle waits until the questions that an owner has abandoned are answered or given up, while ctx
+// lives. Such a question may be sent only later, and what undoes it must not overtake it.
+func (c *Coalescer[Q, A]) Settle(ctx context.Context, owner string) error {
+	if !c.some.Load() {
+		return nil
+	}
+	c.mu.Lock()
+	pending := slices.Clone(c.abandoned[owner])
+	c.mu.Unlock()
+	for _, g := range pending {
+		select {
+		case <-g.done:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // ask asks alone.

@@ -90,12 +90,12 @@ type undatedContext struct{ context.Context }
 
 func (undatedContext) Deadline() (deadline time.Time, ok bool) { return }
 
-// dialFunc is the type of rueidis.ClientOption.DialCtxFn.
-type dialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
+// DialFunc is the type of rueidis.ClientOption.DialCtxFn.
+type DialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
 // CountingDial returns a function that dials as the client would with the options, and counts what
 // is being made.
-func CountingDial(opt *rueidis.ClientOption) dialFunc {
+func CountingDial(opt *rueidis.ClientOption) DialFunc {
 	// the client still heeds DialFn
 	dial, oldDial, delay := opt.DialCtxFn, opt.DialFn, opt.DisableTCPNoDelay
 	return func(ctx context.Context, addr string, dialer *net.Dialer,

@@ -5,8 +5,8 @@ import "context"
 // NewWindow makes a window.
 var NewWindow = newWindow
 
-func (w *window) Enter(ctx context.Context, items int) error { return w.enter(ctx, items) }
-func (w *window) Leave(items int)                            { w.leave(items) }
+func (w *Window) Enter(ctx context.Context, items int) error { return w.enter(ctx, items) }
+func (w *Window) Leave(items int)                            { w.leave(items) }
 
 // Ask asks one question.
 func (c *Coalescer[Q, A]) Ask(ctx context.Context, question []Q) []A { return c.do(ctx, question) }

@@ -161,7 +161,7 @@ func (s *Sender) Closed(ctx context.Context) bool {
 	return errors.Is(Do(ctx, s.Client, s.Client.B().Ping().Build()).Error(), rueidis.ErrClosing)
 }
 
-// noteClosed finds out whether a request that was refused since its connection is closing was
+// NoteClosed finds out whether a request that was refused since its connection is closing was
 // refused because the client has been closed.
 func (s *Sender) NoteClosed(ctx context.Context, r rueidis.RedisResult) {
 	if errors.Is(r.NonRedisError(), rueidis.ErrClosing) {

@@ -69,7 +69,7 @@ func (s *Sender) pass(ctx context.Context, through *Windows, shard int, todo Job
 }
 
 // callAndLeave is Call from within a window.
-func (s *Sender) callAndLeave(ctx context.Context, w *window, items int, todo Job) (failed bool) {
+func (s *Sender) callAndLeave(ctx context.Context, w *Window, items int, todo Job) (failed bool) {
 	defer w.leave(items)
 	return s.Call(ctx, todo, true)
 }

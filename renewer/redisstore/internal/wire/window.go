@@ -12,9 +12,9 @@ import (
 var ErrNotSent = errors.New("not sent: its time was over before its turn came, behind others of " +
 	"this process")
 
-// window lets at most so many items of requests be under way at once. The others wait
+// Window lets at most so many items of requests be under way at once. The others wait
 // for their turn, in the order in which they came, for as long as their contexts live.
-type window struct {
+type Window struct {
 	most int
 
 	mu    sync.Mutex
@@ -29,11 +29,11 @@ type turn struct {
 }
 
 // newWindow returns a window for most items.
-func newWindow(most int) *window { return &window{most: most} }
+func newWindow(most int) *Window { return &Window{most: most} }
 
 // enter waits until a request of so many items may be sent; then leave must follow. One of
 // more items than the window has may be sent alone. The error is ErrNotSent and that of ctx.
-func (w *window) enter(ctx context.Context, items int) error {
+func (w *Window) enter(ctx context.Context, items int) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
@@ -66,7 +66,7 @@ func (w *window) enter(ctx context.Context, items int) error {
 }
 
 // leave gives back what enter gave.
-func (w *window) leave(items int) {
+func (w *Window) leave(items int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.used -= items
@@ -74,7 +74,7 @@ func (w *window) leave(items int) {
 }
 
 // admit gives those their turn who are next. Under w.mu.
-func (w *window) admit() {
+func (w *Window) admit() {
 	for place := w.queue.Front(); place != nil; place = w.queue.Front() {
 		next := place.Value.(*turn) //nolint:forcetypeassert // nothing else is in it
 		if !w.fits(next.items) {
@@ -87,7 +87,7 @@ func (w *window) admit() {
 }
 
 // fits reports whether a request may be sent now, if it is the next. Under w.mu.
-func (w *window) fits(items int) bool { return w.used == 0 || w.used+items <= w.most }
+func (w *Window) fits(items int) bool { return w.used == 0 || w.used+items <= w.most }
 
 // How many locks one process asks a server for at the same time, or frees, or how many records it
 // reads and writes: each kind has a window of its own, and heartbeats have none. All go over one
@@ -106,20 +106,20 @@ const (
 // to another one.
 type Windows struct {
 	Most    int
-	byShard sync.Map // of *window
+	byShard sync.Map // of *Window
 }
 
 // Of is the window of a shard.
-func (w *Windows) Of(shard int) *window {
+func (w *Windows) Of(shard int) *Window {
 	one, ok := w.byShard.Load(shard)
 	if !ok {
 		one, _ = w.byShard.LoadOrStore(shard, newWindow(w.Most))
 	}
-	return one.(*window) //nolint:forcetypeassert // nothing else is in it
+	return one.(*Window) //nolint:forcetypeassert // nothing else is in it
 }
 
 // Under reports how many items are under way, and how many requests wait for their turn.
-func (w *window) Under() (way, waiting int) {
+func (w *Window) Under() (way, waiting int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.used, w.queue.Len()
