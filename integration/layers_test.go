@@ -63,6 +63,11 @@ var layers = []layer{
 		"it answers as httpmw does and remembers as once does; it needs no store and no other adapter",
 	},
 	{
+		"lockmw/cronmw/gocronmw",
+		"lockmw/cronmw lockmw/cronmw/internal/... renewer",
+		"it gives gocron the jobs of cronmw",
+	},
+	{
 		"lockmw/...",
 		"lockmw lockmw/internal/... lockmw/jobs lockmw/once lockmw/cronmw/internal/... " +
 			"renewer renewer/store",

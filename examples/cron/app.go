@@ -21,10 +21,8 @@ const (
 // runNode is a scheduler, and a job in it that is run once a tick. n.Tell is how the story hears of
 // it; your own program would log.
 func runNode(ctx context.Context, n *demo.Node, r role) error {
-	node, err := cronmw.New(ctx, n.Keeper, cronmw.Config{
-		OnTick: func(_ context.Context, t cronmw.Tick) {
-			n.Tell(string(t.Outcome), t.Due.UnixMilli(), "")
-		},
+	node, err := cronmw.New(ctx, n.Keeper, func(_ context.Context, t cronmw.Tick) {
+		n.Tell(string(t.Outcome), t.Due.UnixMilli(), "")
 	})
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ type role struct {
 	Fatal int64         // the tick whose run kills the process
 }
 
-func (r role) work(ctx context.Context, run cronmw.Run) error {
+func (r role) work(ctx context.Context, run cronmw.Tick) error {
 	if run.Due.UnixMilli() == r.Fatal {
 		return demo.Die(ctx)
 	}

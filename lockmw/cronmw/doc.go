@@ -1,7 +1,7 @@
 // Package cronmw runs scheduled work on one node of many: all have the same schedule, each tick is
 // run once. It stands on package lockmw.
 //
-//	node, err := cronmw.New(ctx, keeper, cronmw.Config{OnTick: cronmw.LogTicks(logger)})
+//	node, err := cronmw.New(ctx, keeper, cronmw.LogTicks(logger))
 //
 //	id, err := node.AddFunc(c, "*/5 * * * *", "report", sendReport) // c: robfig/cron's cron.Cron
 //
@@ -19,16 +19,16 @@
 // The store's clock decides what is due. The node that gets the job's lock writes into the job's
 // record that the tick has begun, and runs it. Only ticks later than the one on record are run. So
 // a tick is begun once, however much the nodes' clocks differ: a node that comes early waits, and
-// one that comes late runs the tick if no other has, within the job's grace ([Config]).
+// one that comes late runs the tick if no other has, within the job's [Grace].
 //
 // # Outcomes
 //
 //	the job                           what becomes of the tick
 //	--------------------------------  ---------------------------------------------------------
-//	is due, and no node has the tick  it runs ([OutcomeRan]); Config.OnTick hears its error
+//	is due, and no node has the tick  it runs ([OutcomeRan]); onTick hears its error
 //	is another node's                 [OutcomeSkipped]
-//	still runs for an earlier tick,   [OutcomeSkipped]; by [Wait] it waits for that run to end,
-//	  on any node                       and then one node runs it, late
+//	still runs for an earlier tick,   [OutcomeSkipped]
+//	  on any node
 //	loses its lock while it runs      its context ends with cause renewer.ErrLost, before
 //	                                    another node can run the job
 //	has panicked                      the lock is freed, and the panic goes to the scheduler
@@ -43,14 +43,13 @@
 //	was due for longer than its       [OutcomeMissed], if no node has taken it
 //	  grace when this node came
 //
-// [History] reads what is on record: the last tick, who ran it, how long, what came of it, and when
-// the next one is due. [Current] names the tick that is being run.
+// [Current] names the tick that is being run. [Job.RunNow] runs a job by hand.
 //
 // # What to watch out for
 //
 //   - All nodes must give a job the same name, schedule and options. When a schedule is changed
 //     under the same name, only ticks later than the last one taken are run, and none before the
-//     change counts as missed.
+//     first one by the new schedule counts as missed.
 //   - Programs that share a Redis need different names, or prefixes ([OutcomeConflict]).
 //   - The keeper's store must keep records, as redisstore and memory do and a quorum does not. A
 //     server that loses the record within the grace of a tick lets the tick run again: use
@@ -60,6 +59,6 @@
 //   - Give [New] a context that outlives the signal to stop: runs are cut when it ends. Stop the
 //     scheduler first, then wait for what runs, end that context, and shut the keeper down last.
 //
-// docs/cron.md has the reasons, and lists the names of all locks of scheduled work. The example of
-// this package runs one tick on two nodes.
+// A job has the lock cron:NAME. docs/cron.md has the reasons. The example of this package runs one
+// tick on two nodes.
 package cronmw

@@ -19,11 +19,11 @@ func Example() {
 	due := schedule.Next(time.Now())
 	report := func(context.Context) error { return nil }
 	var runs atomic.Int64
-	config := cronmw.Config{OnTick: func(_ context.Context, t cronmw.Tick) { // or cronmw.LogTicks
+	onTick := func(_ context.Context, t cronmw.Tick) { // or cronmw.LogTicks(logger)
 		if t.Outcome == cronmw.OutcomeRan {
 			runs.Add(1)
 		}
-	}}
+	}
 
 	var nodes sync.WaitGroup
 	for range 2 {
@@ -32,7 +32,7 @@ func Example() {
 			panic(err)
 		}
 		defer keeper.Shutdown(ctx) //nolint:errcheck // an example
-		node, err := cronmw.New(ctx, keeper, config)
+		node, err := cronmw.New(ctx, keeper, onTick)
 		if err != nil {
 			panic(err)
 		}

@@ -2,13 +2,12 @@ package cronmw
 
 import (
 	"context"
-	"fmt"
-	"math/rand/v2"
+	"errors"
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
-	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -17,166 +16,148 @@ import (
 type Job struct {
 	node     *Node
 	book     *ticks.Book
-	schedule Schedule
 	fn       func(context.Context) error
+	ifMissed bool
 
-	ifMissed  bool
-	corrected bool // its scheduler goes by the store's clock, as far as that is known
-
-	later atomic.Bool // it looks later for what was missed
-	turns turns
+	later  atomic.Bool // it looks later for what was missed
+	shared shared
 }
-
-// open refuses what can never work, and opens the job's book.
-func (j *Job) open() error {
-	if j.schedule == nil || j.fn == nil {
-		return fmt.Errorf("%w: it needs a schedule and a function", renewer.ErrConfig)
-	}
-	shortest, err := ticks.Shortest(j.schedule, time.Now())
-	if err != nil {
-		return err
-	}
-	j.book.Schedule = ticks.Fingerprint(j.schedule)
-	return j.node.books.Open(j.book, shortest)
-}
-
-// Name is the job's name.
-func (j *Job) Name() string { return j.book.Name }
-
-// Grace is how long after it is due a tick may still be begun.
-func (j *Job) Grace() time.Duration { return j.book.Grace }
 
 // Run is [Job.Fire] with the context given to [New]. It makes a Job a cron.Job of robfig/cron.
 func (j *Job) Run() { j.Fire(j.node.ctx) }
 
 // Fire is called when the job's schedule has a tick by this node's clock. The store's clock decides
-// which tick it is: one that is due, and not later than its grace; otherwise the next one, which
-// Fire waits for if this node's next call will come too late for it. So a node whose clock is ahead
-// by 3 ms waits for 3 ms. Fire returns when the tick has been run here, or is found to be another
-// node's; with [TakeOver], when that node has run it. Ticks are looked for, waited for and run
-// until ctx ends; a run's context ends when its lock is lost, too.
+// which tick it is: the last one while its grace lasts, and otherwise that or the next one,
+// whichever is nearer. Fire waits for the next one: a node whose clock is ahead by 3 ms waits for
+// 3 ms. It returns when the tick has been run here, or is found to be another node's; with
+// [TakeOver], when that node has run it. Ticks are looked for, waited for and run until ctx ends,
+// or that of [New]; a run's context ends when its lock is lost, too.
 //
-// [Config].OnTick is told the same, unless the run panics, which passes through. If there were
-// several ticks, it is told of each, and Fire returns the last.
-func (j *Job) Fire(ctx context.Context) (t Tick) {
-	call, begun := j.nextCall(), time.Now()
-	for since := (time.Time{}); ; {
-		due := j.due(since, call)
-		if due.IsZero() && t.Outcome != "" {
-			return t
-		}
+// onTick is told the same, unless the run panics, which passes through.
+func (j *Job) Fire(ctx context.Context) Tick {
+	ctx, release := j.node.bounded(ctx)
+	defer release()
+	begun := time.Now()
+	return j.tell(ctx, begun, j.fire(ctx, begun))
+}
+
+// RunNow runs the job's function now, under the job's lock, and takes no tick: [Current] is zero
+// in it. It returns the function's error, joined with [renewer.ErrLost] if the lock was lost. If
+// the job is being run, on any node, the error is [renewer.ErrHeld].
+func (j *Job) RunNow(ctx context.Context) error {
+	ctx, release := j.node.bounded(ctx)
+	defer release()
+	op, exit, err := j.book.Lock(ctx, lockmw.Refuse())
+	if err != nil {
+		return err
+	}
+	return unwind.Then(func() error { return j.fn(op) }, exit)
+}
+
+// bounded returns a context that ends with the node's, too.
+func (n *Node) bounded(ctx context.Context) (context.Context, func()) {
+	if ctx == n.ctx {
+		return ctx, func() {}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(n.ctx, func() { cancel(context.Cause(n.ctx)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// fire finds the tick that a call is for, waits for it, and takes it.
+func (j *Job) fire(ctx context.Context, begun time.Time) Tick {
+	for {
+		due := j.due()
 		rec, err := j.book.Look(ctx, due.Add(j.book.Grace))
-		wait := false
 		if err == nil {
 			j.compare(ctx, rec)
-			due = j.due(since, call) // by what is known now of the store's clock
-			wait = due.After(j.book.Now())
+			due = j.due() // by what is known now of the store's clock
 		}
-		if wait {
+		now, until := j.book.Now(), due.Add(j.book.Grace)
+		switch late := !now.Before(until); {
+		case err != nil:
+		case due.IsZero(), late && !rec.Due.Before(due):
+			return Tick{Due: rec.Due, Outcome: OutcomeSkipped, Holder: rec.Holder()}
+		case late && !j.ifMissed:
+			missed := ticks.Count(j.book.Schedule, j.book.Free(rec), due)
+			return Tick{Due: due, Outcome: OutcomeMissed, Missed: missed}
+		case late:
+			return j.take(ctx, begun, rec, due, now.Add(j.book.Grace))
+		case !due.After(now):
+			return j.take(ctx, begun, rec, due, until)
+		default: // another look decides
 			err = j.book.SleepUntil(ctx, due)
 		}
-		switch {
-		case err != nil:
-			return j.tell(ctx, begun, Tick{Due: due, Outcome: OutcomeNotRun, Err: err})
-		case due.IsZero():
-			return j.tell(ctx, begun, j.nothingDue(rec))
-		case !wait: // else another look decides
-			until := due.Add(max(j.book.Grace, j.book.Wait))
-			t, begun = j.finish(ctx, begun, rec, due, until)
-			t = j.tell(ctx, begun, t)
-			// What came due meanwhile has had calls of its own.
-			since, begun = j.book.Now(), time.Now()
+		if err != nil {
+			return Tick{Due: due, Outcome: OutcomeNotRun, Err: err}
 		}
 	}
 }
 
-// early is how long before its tick a scheduler may call whose clock was put back meanwhile.
-const early = time.Second
-
-// slack is that for this job.
-func (j *Job) slack() time.Duration { return min(early, j.book.Grace) }
-
-// nextCall is when the scheduler calls after this call, by this node's clock; zero if it does not.
-func (j *Job) nextCall() time.Time {
-	ahead := time.Duration(0)
-	if j.corrected {
-		ahead = j.book.Ahead()
+// due is the tick that a call is for which comes now; zero if there is none.
+func (j *Job) due() time.Time {
+	now, back := j.book.Now(), j.book.Grace
+	next := j.book.Schedule.Next(now)
+	if !next.IsZero() {
+		back = max(back, next.Sub(now))
 	}
-	next := j.schedule.Next(j.book.Clock().Add(ahead + j.slack()))
-	if next.IsZero() {
-		return next
-	}
-	return next.Add(-ahead)
-}
-
-// due is the tick later than since that is to be taken now, or waited for; zero if there is none.
-// call is that of nextCall.
-func (j *Job) due(since, call time.Time) time.Time {
-	now, grace := j.book.Now(), j.book.Grace
-	if last := ticks.Last(j.schedule, now.Add(-grace), now); last.After(since) {
+	if last := ticks.Last(j.book.Schedule, now.Add(-back), now); !last.IsZero() {
 		return last
-	}
-	next := j.schedule.Next(now)
-	if next.IsZero() || !call.IsZero() && next.Add(grace).After(call.Add(j.book.Ahead())) {
-		return time.Time{}
 	}
 	return next
 }
 
-// finish takes the tick, and again if its run was cut: this node stands by then as the others do,
-// since there may be no other. It returns the last run, and since when that was wanted.
-func (j *Job) finish(
+// take takes the tick, if it can be begun until an instant, and again if its run was cut: this node
+// stands by then as the others do, since there may be no other. It returns the last run.
+func (j *Job) take(
 	ctx context.Context, begun time.Time, rec ticks.Record, due, until time.Time,
-) (Tick, time.Time) {
+) Tick {
 	for {
-		t, after := j.take(ctx, rec, due, until)
+		run, err := j.book.Take(ctx, rec, due, until)
+		if err != nil {
+			return refused(due, err)
+		}
+		j.compare(ctx, run.Record)
+		t := j.run(run)
 		if t.Left == 0 || ctx.Err() != nil {
-			return t, begun
+			return t
 		}
 		j.tell(ctx, begun, t)
-		rec, begun, until = after, time.Now(), j.book.Now().Add(j.book.Grace)
+		rec, until = run.Record, j.book.Now().Add(j.book.Grace)
 	}
 }
 
-// take takes the tick and runs it, if it can be begun until an instant. The record is the one that
-// it has written last.
-func (j *Job) take(
-	ctx context.Context, rec ticks.Record, due, until time.Time,
-) (Tick, ticks.Record) {
-	run, err := j.book.Take(ctx, rec, ticks.Tick{
-		Due: due, Next: j.schedule.Next(due), Until: until,
-	})
-	if err != nil {
-		return refused(due, err), rec
-	}
-	j.compare(ctx, run.Before)
-	j.compare(ctx, run.Record)
+// run runs a tick that was taken.
+func (j *Job) run(run *ticks.Run) Tick {
 	t := Tick{
-		Due: due, Outcome: OutcomeRan, Attempt: run.Record.Attempt,
-		Missed: ticks.Count(j.schedule, j.book.Free(run.Before), due),
+		Job: j.book.Name, Due: run.Record.Due, Attempt: run.Record.Attempt,
+		Missed: ticks.Count(j.book.Schedule, j.book.Free(run.Before), run.Record.Due),
 	}
-	op := context.WithValue(run.Context, runKey{}, Run{
-		Job: j.book.Name, Due: due, Attempt: t.Attempt, Missed: t.Missed,
-	})
+	op := context.WithValue(run.Context, currentKey{}, t)
+	t.Outcome = OutcomeRan
 	t.Err = unwind.Then(func() error { return j.fn(op) }, run.End)
-	if run.Record.Outcome == ticks.Cut {
+	if run.Record.Cut {
 		t.Outcome, t.Left = OutcomeCut, j.book.Attempts-t.Attempt
 	}
-	return t, run.Record
+	return t
 }
 
-// nothingDue is the tick of a call that comes too late, or that no tick was due for.
-func (j *Job) nothingDue(rec ticks.Record) Tick {
-	free := j.book.Free(rec)
-	if due := ticks.Last(j.schedule, free, j.book.Now()); !due.IsZero() {
-		return Tick{
-			Due: due, Outcome: OutcomeMissed, Missed: ticks.Count(j.schedule, free, due),
-		}
+// refused is the tick of an error of the lock.
+func refused(due time.Time, err error) Tick {
+	if errors.Is(err, ticks.ErrLate) {
+		return Tick{Due: due, Outcome: OutcomeMissed}
 	}
-	return Tick{Due: rec.Due, Outcome: OutcomeSkipped, Holder: rec.Holder()}
+	if lockmw.RefusalOf(err) != lockmw.RefusalHeld {
+		return Tick{Due: due, Outcome: OutcomeNotRun, Err: err}
+	}
+	t := Tick{Due: due, Outcome: OutcomeSkipped}
+	if e, ok := errors.AsType[*renewer.Error](err); ok {
+		t.Holder = e.Holder
+	}
+	return t
 }
 
-// tell tells OnTick. If the store was away, the job looks later for what was missed.
+// tell tells onTick. If the store was away, the job looks later for what was missed.
 func (j *Job) tell(ctx context.Context, begun time.Time, t Tick) Tick {
 	t.Job, t.Took = j.book.Name, time.Since(begun)
 	if t.Outcome == OutcomeNotRun && ticks.Passing(t.Err) {
@@ -184,80 +165,4 @@ func (j *Job) tell(ctx context.Context, begun time.Time, t Tick) Tick {
 	}
 	j.node.onTick(ctx, t)
 	return t
-}
-
-// looksBack reports whether the job looks for ticks of former times.
-func (j *Job) looksBack() bool { return j.ifMissed || j.book.Attempts > 1 }
-
-// catchUp looks, when a job begins on this node and when the store was away, for what no node has
-// run or is running: the tick that was cut or whose node has died in the middle, and the last one
-// that no node has taken. While the store is away it looks later.
-func (j *Job) catchUp(ctx context.Context) {
-	begun := time.Now()
-	rec, err := j.book.Look(ctx, time.Time{})
-	if err == nil && j.book.Attempts > 1 && rec.Unended() {
-		j.makeUp(ctx, begun, rec, rec.Due)
-		rec, err = j.book.Look(ctx, time.Time{})
-	}
-	switch {
-	case ticks.Passing(err):
-		j.lookLater()
-		return
-	case err != nil:
-		j.tell(ctx, begun, Tick{Outcome: OutcomeNotRun, Err: err})
-		return
-	}
-	now := j.book.Now()
-	switch due := ticks.Last(j.schedule, j.book.Free(rec), now); {
-	case !j.ifMissed:
-	case rec.Version == 0, j.book.Changed(rec): // if it fails, it is known from its first tick on
-		j.book.Introduce(ctx, j.schedule.Next(now))
-	case !due.IsZero():
-		j.makeUp(ctx, begun, rec, due)
-	}
-}
-
-// lookIn is about how long after the store was away a job looks for what was missed.
-const lookIn = 10 * time.Second
-
-// lookLater looks in a while for what was missed, unless this will be done already.
-func (j *Job) lookLater() {
-	if !j.looksBack() || j.later.Swap(true) {
-		return
-	}
-	go func() {
-		if schedulers.Settle(lookIn/2+rand.N(lookIn)).Pass(j.node.ctx) == nil {
-			j.later.Store(false) // first: a tick that is not run from now on may have come too late
-			j.catchUp(j.node.ctx)
-		}
-	}()
-}
-
-// makeUp runs a tick that was due before, if no other node does. It may be begun for as long as a
-// grace from now on.
-func (j *Job) makeUp(ctx context.Context, begun time.Time, rec ticks.Record, due time.Time) {
-	t, begun := j.finish(ctx, begun, rec, due, j.book.Now().Add(j.book.Grace))
-	if t.Outcome != OutcomeSkipped {
-		j.tell(ctx, begun, t)
-	}
-}
-
-// Run is the run that a context belongs to.
-type Run struct {
-	// Job is the job's name.
-	Job string
-	// Due is when the tick was due. Together with Job it names the tick, on all nodes alike.
-	Due time.Time
-	// Attempt is which run of the tick it is, from 1 on: see [TakeOver].
-	Attempt int
-	// Missed is how many ticks before this one no node has taken, since the one on record.
-	Missed int
-}
-
-type runKey struct{}
-
-// Current is the run that ctx belongs to. Its zero value outside of a job's function.
-func Current(ctx context.Context) Run {
-	r, _ := ctx.Value(runKey{}).(Run)
-	return r
 }

@@ -13,20 +13,15 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 // The job takes no time at all, and the other node comes later.
 func TestATickIsTakenOnce(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bed) {
-		runs := 0
-		fn := func(ctx context.Context) error {
-			runs++
-			return lockmw.Assert(ctx, "cron:job")
-		}
-		first := b.job("a", cronmw.Every(minute), fn)
-		second := b.job("b", cronmw.Every(minute), fn)
+	inFleet(t, func(t *testing.T, f *fleet) {
+		fn := func(ctx context.Context) error { return lockmw.Assert(ctx, "cron:job") }
+		first := f.add(0).job(cronmw.Every(minute), fn)
+		second := f.add(0).job(cronmw.Every(minute), fn)
 		elapse(minute)
 		due := time.Now()
 		got := first.Fire(t.Context())
@@ -38,108 +33,58 @@ func TestATickIsTakenOnce(t *testing.T) {
 		got = second.Fire(t.Context())
 		assert.Equal(t, cronmw.OutcomeSkipped, got.Outcome)
 		require.NoError(t, got.Err)
-		assert.Equal(t, "a", got.Holder.Node)
+		assert.Equal(t, "node-1", got.Holder.Node)
 		assert.Equal(t, "job", got.Job)
 		assert.True(t, due.Equal(got.Due))
-		assert.Equal(t, 1, runs)
-		assert.Equal(t, got, b.log.last())
+		assert.Equal(t, got, f.last())
+		f.lateness(t, due)
 
 		elapse(40 * time.Second)
 		assert.Equal(t, cronmw.OutcomeRan, second.Fire(t.Context()).Outcome,
 			"the next tick is any node's")
-		assert.Equal(t, 2, runs)
 	})
-}
-
-func TestGrace(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name string
-		node time.Duration
-		opts []cronmw.Option
-		each time.Duration
-		want time.Duration
-	}{
-		{"default", 0, nil, 24 * time.Hour, cronmw.MaxGrace},
-		{"frequent", 0, nil, time.Second, 500 * time.Millisecond},
-		{"node", 7 * time.Second, nil, minute, 7 * time.Second},
-		{
-			"job", 7 * time.Second,
-			[]cronmw.Option{cronmw.Grace(30 * time.Second)},
-			minute,
-			30 * time.Second,
-		},
-		{"most", 0, []cronmw.Option{cronmw.Grace(minute)}, minute, minute},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, b *bed) {
-				n := b.node("a", func(cfg *cronmw.Config) { cfg.Grace = c.node })
-				j, err := n.Job("job", cronmw.Every(c.each), nothing, c.opts...)
-				require.NoError(t, err)
-				assert.Equal(t, c.want, j.Grace())
-				elapse(2*c.each + c.want - 1)
-				got := j.Fire(t.Context())
-				assert.Equal(t, cronmw.OutcomeRan, got.Outcome, "just in time")
-				assert.Zero(t, got.Missed, "the job was not known before")
-				if c.each == time.Second || c.want == c.each {
-					return // a late call may be an early one, or one tick is always due
-				}
-				elapse(c.each + 1)
-				got = j.Fire(t.Context())
-				assert.Equal(t, cronmw.OutcomeMissed, got.Outcome, "too late")
-				assert.WithinDuration(t, time.Now(), got.Due.Add(c.want), 1)
-				assert.Equal(t, got, b.log.last())
-			})
-		})
-	}
 }
 
 func TestErrorsAreTold(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bed) {
+	inFleet(t, func(t *testing.T, f *fleet) {
 		failed := errors.New("failed")
-		j := b.job("a", cronmw.Every(minute), func(context.Context) error {
+		m := f.add(0)
+		j := m.job(cronmw.Every(minute), func(context.Context) error {
 			elapse(time.Second)
 			return failed
 		})
-		assert.Equal(t, "job", j.Name())
 		elapse(minute)
 		j.Run()
-		got := b.log.last()
+		got := f.last()
 		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
 		require.ErrorIs(t, got.Err, failed)
 		assert.Equal(t, time.Second, got.Took)
 
-		down := errors.New("connection refused")
-		b.store.Default(script.Acquire, script.Fail(down))
+		m.cut.Store(true)
 		elapse(minute - time.Second)
-		begun := time.Now()
 		j.Run()
-		got = b.log.last()
+		got = f.last()
 		assert.Equal(t, cronmw.OutcomeNotRun, got.Outcome)
 		require.ErrorIs(t, got.Err, renewer.ErrUnavailable)
-		require.ErrorIs(t, got.Err, down)
-		assert.Equal(t, j.Grace(), time.Since(begun), "it is asked for as long as that")
-		b.store.Default(script.Acquire, script.Pass())
+		require.ErrorIs(t, got.Err, errCut)
+		assert.Equal(t, 30*time.Second, got.Took, "it is asked for as long as the grace")
 	})
 }
 
 // A lock that is had when the grace is over runs nothing.
 func TestALateAnswerIsNotTaken(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bed) {
-		j := b.job("a", cronmw.Every(10*minute), func(context.Context) error {
-			assert.Fail(t, "it ran")
-			return nil
-		}, cronmw.Grace(time.Second))
-		b.store.Script(script.Acquire, script.Pass().Slow(time.Second-1))
-		b.store.Script(script.Prepare, script.Pass().Slow(1))
+	inFleet(t, func(t *testing.T, f *fleet) {
+		m := f.add(0)
+		j := m.job(cronmw.Every(10*minute), nothing, cronmw.Grace(time.Second))
+		m.slow.Store(int64(time.Second))
 		elapse(10 * minute)
 		got := j.Fire(t.Context())
 		assert.Equal(t, cronmw.OutcomeMissed, got.Outcome)
 		require.NoError(t, got.Err)
-		lease, err := b.keeper("b").TryAcquire(t.Context(), "cron:job")
+		assert.Empty(t, f.begins(start.Add(10*minute)))
+		lease, err := f.add(0).keeper.TryAcquire(t.Context(), "cron:job")
 		require.NoError(t, err, "the lock is free")
 		require.NoError(t, lease.Release(t.Context()))
 	})
@@ -149,70 +94,141 @@ func TestALateAnswerIsNotTaken(t *testing.T) {
 // and goes on to be told what it came to.
 func TestLostInTheMiddle(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bed) {
-		j := b.job("a", cronmw.Every(minute), func(ctx context.Context) error {
-			<-ctx.Done()
-			return context.Cause(ctx)
-		})
-		b.store.Script(script.Renew, script.Gone())
+	inFleet(t, func(t *testing.T, f *fleet) {
+		m := f.add(0)
+		j := m.job(cronmw.Every(minute), untilCut)
+		m.gone.Store(true)
 		elapse(minute)
 		got := j.Fire(t.Context())
 		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
 		require.ErrorIs(t, got.Err, renewer.ErrLost)
-		assert.Equal(t, cronmw.ResultLost, b.history().Result)
 	})
 }
 
+func TestMaxHoldOfARun(t *testing.T) {
+	t.Parallel()
+	inFleet(t, func(t *testing.T, f *fleet) {
+		j := f.add(0).job(cronmw.Every(time.Hour), untilCut, cronmw.MaxHold(5*minute))
+		elapse(time.Hour)
+		tick := j.Fire(t.Context())
+		var lost *renewer.LostError
+		require.ErrorAs(t, tick.Err, &lost)
+		assert.Equal(t, renewer.ReasonMaxHold, lost.Reason)
+		assert.Equal(t, 5*minute, tick.Took)
+	})
+}
+
+// A run ends with the node's context, whatever the call's is; and no further one begins.
 func TestContextEnds(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bed) {
-		ctx, stop := context.WithCancel(t.Context())
-		n, err := cronmw.New(ctx, b.keeper("a"), cronmw.Config{OnTick: b.log.add})
-		require.NoError(t, err)
-		j, err := n.Job("job", cronmw.Every(minute), func(ctx context.Context) error {
-			<-ctx.Done()
-			return context.Cause(ctx)
-		})
-		require.NoError(t, err)
+	inFleet(t, func(t *testing.T, f *fleet) {
+		m := f.add(0)
+		j := m.job(cronmw.Every(minute), untilCut)
 		elapse(minute)
-		done := make(chan struct{})
-		go func() {
-			j.Run()
-			close(done)
-		}()
-		synctest.Wait()
-		stop()
-		<-done
-		got := b.log.last()
+		time.AfterFunc(time.Second, m.stop)
+		got := j.Fire(t.Context())
 		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
 		require.ErrorIs(t, got.Err, context.Canceled)
 		require.NotErrorIs(t, got.Err, renewer.ErrLost)
 
 		elapse(minute)
 		j.Run()
-		got = b.log.last()
+		got = f.last()
 		assert.Equal(t, cronmw.OutcomeNotRun, got.Outcome)
 		require.ErrorIs(t, got.Err, context.Canceled)
-		assert.Equal(t, cronmw.ResultFailed, b.history().Result)
 	})
 }
 
 // A panic frees the lock, and is the scheduler's. Its tick is not run again.
 func TestPanicPassesThrough(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bed) {
-		runs := 0
-		j := b.job("a", cronmw.Every(minute), func(context.Context) error {
-			runs++
-			panic("no luck")
-		})
-		for range 2 {
+	inFleet(t, func(t *testing.T, f *fleet) {
+		j := f.add(0).job(cronmw.Every(minute), func(context.Context) error { panic("no luck") })
+		for i := range 2 {
 			elapse(minute)
 			require.PanicsWithValue(t, "no luck", j.Run)
 			assert.Equal(t, cronmw.OutcomeSkipped, j.Fire(t.Context()).Outcome)
-			assert.Equal(t, cronmw.ResultPanicked, b.history().Result)
+			f.lateness(t, start.Add(time.Duration(i+1)*minute))
 		}
-		assert.Equal(t, 2, runs)
-		assert.Zero(t, b.log.count(cronmw.OutcomeRan))
+		assert.Zero(t, f.count(cronmw.OutcomeRan))
+	})
+}
+
+// A run longer than its interval: no node runs the ticks meanwhile, and none waits.
+func TestOverlapIsSkipped(t *testing.T) {
+	t.Parallel()
+	inFleet(t, func(t *testing.T, f *fleet) {
+		for range 3 {
+			f.add(0).runs(cronmw.Every(minute), takes(150*time.Second))
+		}
+		elapse(9*minute + 59*time.Second)
+		synctest.Wait()
+		for i := range 9 {
+			assert.Len(t, f.begins(start.Add(time.Duration(i+1)*minute)), max(0, 1-i%3))
+		}
+		assert.Equal(t, 3*9-3, f.count(cronmw.OutcomeSkipped))
+		for _, tick := range f.all() {
+			if tick.Outcome == cronmw.OutcomeSkipped {
+				assert.Less(t, tick.Took, time.Second)
+			}
+		}
+	})
+}
+
+// RunNow runs at once under the lock, and takes no tick, also shortly before one.
+func TestRunNow(t *testing.T) {
+	t.Parallel()
+	inFleet(t, func(t *testing.T, f *fleet) {
+		runs := 0
+		fn := func(ctx context.Context) error {
+			runs++
+			assert.Zero(t, cronmw.Current(ctx))
+			elapse(time.Second)
+			return lockmw.Assert(ctx, "cron:job")
+		}
+		first := f.add(0).job(cronmw.Every(minute), fn)
+		elapse(50 * time.Second)
+		go func() { _ = first.RunNow(t.Context()) }()
+		synctest.Wait()
+		second := f.add(0).job(cronmw.Every(minute), nothing)
+		require.ErrorIs(t, second.RunNow(t.Context()), renewer.ErrHeld)
+		elapse(10 * time.Second)
+		assert.Equal(t, 1, runs)
+		assert.Equal(t, cronmw.OutcomeRan, second.Fire(t.Context()).Outcome)
+	})
+}
+
+// A process that slept over its tick calls when it wakes up, and runs it if no other has.
+func TestLate(t *testing.T) {
+	t.Parallel()
+	inFleet(t, func(t *testing.T, f *fleet) {
+		j := f.add(0).job(cronmw.Every(minute), nothing, cronmw.Grace(4*time.Second))
+		elapse(minute + 4*time.Second - 1)
+		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
+		assert.Equal(t, cronmw.OutcomeSkipped, j.Fire(t.Context()).Outcome, "it has been run")
+		elapse(5*minute + 1)
+		got := j.Fire(t.Context())
+		assert.Equal(t, cronmw.OutcomeMissed, got.Outcome)
+		assert.Equal(t, 4, got.Missed, "before the one at 6:00")
+		require.NoError(t, got.Err)
+		assert.Equal(t, got, f.last())
+		elapse(minute - 4*time.Second)
+		got = j.Fire(t.Context())
+		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
+		assert.Equal(t, 5, got.Missed)
+		elapse(20 * time.Second)
+		assert.Equal(t, cronmw.OutcomeSkipped, j.Fire(t.Context()).Outcome, "no tick was due")
+	})
+}
+
+// Nothing is due after a schedule's last tick.
+func TestAfterTheLastTick(t *testing.T) {
+	t.Parallel()
+	inFleet(t, func(t *testing.T, f *fleet) {
+		j := f.add(0).job(once(start.Add(minute)), nothing)
+		elapse(minute)
+		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
+		elapse(24 * time.Hour)
+		assert.Equal(t, cronmw.OutcomeSkipped, j.Fire(t.Context()).Outcome)
 	})
 }

@@ -4,58 +4,73 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
-	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/renewer"
 )
-
-// MaxGrace is the longest grace that a job has by default: see [Config].
-const MaxGrace = ticks.MaxGrace
-
-// Config says how a [Node] runs its jobs. OnTick is required.
-type Config struct {
-	// Grace is how long after it is due a tick may still be begun: by a node that is late, or
-	// when the store is back. At most the shortest time between two ticks. Milliseconds;
-	// fractions are cut off. Default half of that time, at most [MaxGrace] (15 minutes); [Grace]
-	// sets it for one job.
-	Grace time.Duration
-
-	// OnTick hears of every tick on this node: run, with the run's error, skipped, missed, or not
-	// run for another reason. Schedulers do not listen to errors, so no other code hears of
-	// them. It is called from the goroutine of the tick, concurrently. [LogTicks] makes one.
-	OnTick func(context.Context, Tick)
-}
 
 // Node has the jobs of one process. Its methods may be called concurrently.
 type Node struct {
 	ctx    context.Context
-	books  *ticks.Books
+	keeper *renewer.Keeper
 	onTick func(context.Context, Tick)
-	clock  func() time.Time
+
+	mu    sync.Mutex
+	names map[string]bool
 }
 
-// New returns a node that runs its jobs under locks of k. Their contexts
-// derive from ctx: when it ends, they are cancelled, and no further ones
-// begin. The error is [renewer.ErrConfig], and names each faulty field.
-func New(ctx context.Context, k *renewer.Keeper, cfg Config) (*Node, error) {
-	books, err := ticks.NewBooks(k, schedulers.OfJob, cfg.Grace)
-	if cfg.OnTick == nil {
-		err = errors.Join(err, fmt.Errorf("%w: Config.OnTick is nil, so that no code would hear "+
-			"of a failed run: take cronmw.LogTicks(logger), or a function of your own",
-			renewer.ErrConfig))
+// New returns a node that runs its jobs under locks of k. Their contexts derive from ctx: when it
+// ends, they are cancelled, and no further ones begin.
+//
+// onTick hears of every tick on this node: run, with the run's error, skipped, missed, or not run
+// for another reason. Schedulers do not listen to errors, so no other code hears of them. It is
+// called from the goroutine of the tick, concurrently. [LogTicks] makes one.
+//
+// The error is [renewer.ErrConfig], and names each fault: there is no keeper, its store keeps no
+// records, or there is no onTick.
+func New(
+	ctx context.Context, k *renewer.Keeper, onTick func(context.Context, Tick),
+) (*Node, error) {
+	err := errNoKeeper
+	if k != nil {
+		err = k.CheckRecords()
+	}
+	if onTick == nil {
+		err = errors.Join(err, errNoOnTick)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Node{ctx: ctx, books: books, onTick: cfg.OnTick, clock: time.Now}, nil
+	return &Node{ctx: ctx, keeper: k, onTick: onTick, names: make(map[string]bool)}, nil
 }
+
+var (
+	errNoKeeper = fmt.Errorf("%w: it needs a keeper: renewer.New", renewer.ErrConfig)
+	errNoOnTick = fmt.Errorf("%w: onTick is nil, so that no code would hear of a failed run: take "+
+		"cronmw.LogTicks(logger), or a function of your own", renewer.ErrConfig)
+	errNoJob = fmt.Errorf("%w: it needs a schedule and a function", renewer.ErrConfig)
+	errTwice = fmt.Errorf("%w: this node has a job of this name already, and the two would take "+
+		"each other's ticks: give each a name of its own", renewer.ErrConfig)
+)
 
 // Schedule says when work is due: Next is the first tick later than t, or the
 // zero time if there is none. The ticks must follow the clock, not when they are
 // asked for. robfig/cron's schedules are of this kind, but for its own Every.
 type Schedule interface{ Next(t time.Time) time.Time }
+
+// Every returns a schedule with a tick at every multiple of d, by the clock: all
+// nodes have the same ones, whenever they were started. Multiples are counted
+// from a midnight, UTC, long past, so that durations which divide a day tick at
+// its full hours, minutes or seconds. It panics if d is less than a millisecond.
+func Every(d time.Duration) Schedule {
+	if _, err := renewer.Millis(d); err != nil {
+		panic(fmt.Sprintf("lockbeat: cronmw.Every(%v) can't be meant: give at least a "+
+			"millisecond, such as a minute", d))
+	}
+	return ticks.Every(d)
+}
 
 // Job returns a job that runs fn once a tick, on one node of all that have a job with
 // this name and schedule. Have a scheduler call [Job.Run], or [Job.Fire], on every tick.
@@ -63,22 +78,37 @@ type Schedule interface{ Next(t time.Time) time.Time }
 // A name that the node has already is refused, with [renewer.ErrConfig]; so is a schedule
 // without ticks, one whose ticks depend on when it is asked, and one whose ticks come
 // closer together than the grace is long. An empty or too long name is [renewer.ErrName].
+// To replace a job in a running program take another Node for the new one.
 func (n *Node) Job(
 	name string, s Schedule, fn func(context.Context) error, opts ...Option,
 ) (*Job, error) {
-	j := &Job{node: n, book: n.books.New(name), schedule: s, fn: fn}
-	j.book.Clock = n.clock
+	j := &Job{node: n, book: ticks.NewBook(n.keeper, name), fn: fn}
+	j.book.Schedule = s
 	for _, opt := range opts {
 		opt(j)
 	}
-	if err := j.open(); err != nil {
+	if err := n.add(j); err != nil {
 		return nil, fmt.Errorf("job %q: %w", name, err)
 	}
 	if j.looksBack() {
-		go j.catchUp(n.ctx)
+		go j.catchUp()
 	}
 	return j, nil
 }
 
-// Forget makes a name free for another job. The scheduler must run the old one no more.
-func (n *Node) Forget(name string) { n.books.Forget(name) }
+// add refuses what can never work, and takes the job's name.
+func (n *Node) add(j *Job) error {
+	if j.book.Schedule == nil || j.fn == nil {
+		return errNoJob
+	}
+	if err := j.book.Check(); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.names[j.book.Name] {
+		return errTwice
+	}
+	n.names[j.book.Name] = true
+	return nil
+}

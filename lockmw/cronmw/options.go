@@ -10,13 +10,9 @@ import (
 type Option func(*Job)
 
 // Grace is how long after it is due a tick of the job may still be begun: by a node that is late,
-// or when the store is back. Default [Config].Grace.
+// or when the store is back. At most the shortest time between two ticks. Milliseconds; fractions
+// are cut off. Default half of that time, at most 15 minutes.
 func Grace(d time.Duration) Option { return func(j *Job) { j.book.Grace = d } }
-
-// Wait has a tick that comes while an earlier one is still being run wait for that,
-// for at most d, and then run late, on one node. Of several such ticks the first
-// that gets its turn runs; those before it are skipped. Default 0, or less: such a tick is skipped.
-func Wait(d time.Duration) Option { return func(j *Job) { j.book.Wait = max(d, 0) } }
 
 // MaxHold bounds how long a run of the job keeps the job's lock, in place of
 // renewer.Config.MaxHold: longer for a job of an hour, say, or shorter. Zero or less: no bound.
@@ -24,12 +20,11 @@ func Wait(d time.Duration) Option { return func(j *Job) { j.book.Wait = max(d, 0
 // lockmw.MaxHold. Default: the keeper's bound.
 func MaxHold(d time.Duration) Option { return func(j *Job) { j.book.MaxHold = maxhold.Of(d) } }
 
-// RunIfMissed has the last tick that no node has taken run when the job begins on a node, once,
-// however late: for the night in which all nodes were down. It is also run, within some 15 s of the
-// store's return, when the store was away for longer than the tick's grace. Earlier ones are not
-// run. A tick counts as missed if it was due while the job was known: since its first tick, or
-// since a node had it with this option. The run is in a goroutine of its own, on the context given
-// to [New], and a panic there ends the process.
+// RunIfMissed has the last tick that no node has taken run, once, however late: when the job begins
+// on a node, for the night in which all nodes were down; by a node that calls late; and within some
+// 15 s of the store's return, when the store was away for longer than the tick's grace. Earlier
+// ones are not run, nor any before the job's first run. The run is in a goroutine of its own, on
+// the context given to [New], and a panic there ends the process.
 func RunIfMissed() Option { return func(j *Job) { j.ifMissed = true } }
 
 // TakeOver has a tick whose run was cut short run again on another node, until it has been begun n

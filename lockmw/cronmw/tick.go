@@ -2,12 +2,8 @@ package cronmw
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -56,7 +52,9 @@ const (
 	OutcomeMissed Outcome = "missed"
 	// OutcomeNotRun means that it could not be taken for another reason:
 	// [renewer.ErrUnavailable] if the store could not be asked, [renewer.ErrShutdown], the error
-	// of the context, or [ErrRecordAhead]. No other node may have had more luck.
+	// of the context, or that the job's record has a tick more than a second from now by the
+	// store's clock, which was put back: no tick until then is run, on any node. The error's text
+	// names the record, which is to be deleted if that clock was wrong.
 	OutcomeNotRun Outcome = "not run"
 	// OutcomeConflict is told beside the others, once a process: the job's record was written by
 	// this job's schedule and by another one in turns, so that two programs seem to have a job of
@@ -64,68 +62,11 @@ const (
 	OutcomeConflict Outcome = "conflict"
 )
 
-// ErrRecordAhead means that a tick was not run since the job's record has one that is more than a
-// second from now by the store's clock, which was put back: no tick until then is run, on any node.
-// The error's text names the record, which is to be deleted if that clock was wrong.
-var ErrRecordAhead = ticks.ErrRecordAhead
+type currentKey struct{}
 
-// refused is the tick of an error of the lock.
-func refused(due time.Time, err error) Tick {
-	if errors.Is(err, ticks.ErrLate) {
-		return Tick{Due: due, Outcome: OutcomeMissed}
-	}
-	if lockmw.RefusalOf(err) != lockmw.RefusalHeld {
-		return Tick{Due: due, Outcome: OutcomeNotRun, Err: err}
-	}
-	t := Tick{Due: due, Outcome: OutcomeSkipped}
-	if e, ok := errors.AsType[*renewer.Error](err); ok {
-		t.Holder = e.Holder
-	}
+// Current is the tick that ctx belongs to: its Job, Due, Attempt and Missed. Job and Due together
+// name it, on all nodes alike. The zero value outside of a job's function, and by [Job.RunNow].
+func Current(ctx context.Context) Tick {
+	t, _ := ctx.Value(currentKey{}).(Tick)
 	return t
-}
-
-// LogTicks returns a function for [Config].OnTick that logs: runs and skips at level Debug, missed
-// ticks, runs that were cut and may be taken over, conflicts, and [ErrRecordAhead] at Warn, other
-// errors at Error. A nil logger is slog.Default().
-func LogTicks(l *slog.Logger) func(context.Context, Tick) {
-	if l == nil {
-		l = slog.Default()
-	}
-	return func(ctx context.Context, t Tick) {
-		attrs := []slog.Attr{
-			slog.String("job", t.Job), slog.String("outcome", string(t.Outcome)),
-			slog.Duration("took", t.Took),
-		}
-		if !t.Due.IsZero() {
-			attrs = append(attrs, slog.Time("due", t.Due))
-		}
-		if t.Missed > 0 {
-			attrs = append(attrs, slog.Int("missed", t.Missed))
-		}
-		if t.Outcome == OutcomeCut {
-			attrs = append(attrs, slog.Int("attempt", t.Attempt), slog.Int("left", t.Left))
-		}
-		if t.Err != nil {
-			attrs = append(attrs, slog.Any("error", t.Err))
-		}
-		if t.Holder != (renewer.Holder{}) {
-			attrs = append(attrs, slog.String("holder", t.Holder.String()))
-		}
-		l.LogAttrs(ctx, t.level(), "scheduled job", attrs...)
-	}
-}
-
-// level is at which level the tick is logged.
-func (t Tick) level() slog.Level {
-	switch {
-	case t.Outcome == OutcomeCut && t.Left > 0, t.Outcome == OutcomeConflict,
-		errors.Is(t.Err, ErrRecordAhead):
-		return slog.LevelWarn
-	case t.Err != nil:
-		return slog.LevelError
-	case t.Outcome == OutcomeMissed, t.Missed > 0:
-		return slog.LevelWarn
-	default:
-		return slog.LevelDebug
-	}
 }

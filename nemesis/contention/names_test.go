@@ -6,12 +6,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-co-op/gocron/v2"
 	"github.com/stretchr/testify/require"
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
-	"github.com/lockbeat/lockbeat/lockmw/cronmw/gocronmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
@@ -22,7 +20,7 @@ type quiet struct{ started chan struct{} }
 func (q quiet) Start() error { close(q.started); return nil }
 func (quiet) Shutdown()      {}
 
-// A job is not skipped for ever because an elector, which leads for weeks, has the same name.
+// A job is not skipped for ever because a scheduler, which leads for weeks, has the same name.
 func TestNoTwoKindsOfScheduledWorkShareALock(t *testing.T) {
 	t.Parallel()
 	const name = "reports"
@@ -39,44 +37,17 @@ func TestNoTwoKindsOfScheduledWorkShareALock(t *testing.T) {
 		}()
 		<-leads.started
 
-		elector, err := gocronmw.NewElector(ctx, k, name, gocronmw.Settle(0))
+		node, err := cronmw.New(ctx, k, func(context.Context, cronmw.Tick) {})
 		require.NoError(t, err)
-		synctest.Wait()
-		require.NoError(t, elector.IsLeader(ctx), "beside an asynq scheduler")
+		job, err := node.Job(name, cronmw.Every(time.Minute), func(context.Context) error {
+			return nil
+		})
+		require.NoError(t, err)
+		<-time.After(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
+		require.Equal(t, cronmw.OutcomeRan, job.Fire(ctx).Outcome, "beside the scheduler")
 
-		locker, err := gocronmw.NewLocker(k, gocronmw.Config{})
-		require.NoError(t, err)
-		scheduler, err := gocron.NewScheduler()
-		require.NoError(t, err)
-		running, end := make(chan struct{}), make(chan struct{})
-		_, err = locker.NewJob(scheduler, gocron.DurationJob(time.Hour), gocron.NewTask(func() {
-			running <- struct{}{}
-			<-end
-		}), gocron.WithName(name), gocron.WithStartAt(gocron.WithStartImmediately()))
-		require.NoError(t, err)
-		scheduler.Start()
-		<-running // beside an elector
-
-		node, err := cronmw.New(ctx, k,
-			cronmw.Config{OnTick: func(context.Context, cronmw.Tick) {}})
-		require.NoError(t, err)
-		for _, opts := range [][]cronmw.Option{nil, {cronmw.Wait(time.Minute)}} {
-			job, err := node.Job(name, cronmw.Every(time.Minute), func(context.Context) error {
-				return nil
-			}, opts...)
-			require.NoError(t, err)
-			<-time.After(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)))
-			require.Equal(t, cronmw.OutcomeRan, job.Fire(ctx).Outcome, "beside all of them")
-			node.Forget(name)
-		}
-
-		close(end)
-		// gocron's Shutdown spins until its jobs end, and a bubble's time stands still meanwhile.
-		synctest.Wait()
-		require.NoError(t, scheduler.Shutdown())
 		stop()
 		require.ErrorIs(t, <-ended, context.Canceled)
-		require.NoError(t, elector.Close())
 		require.NoError(t, k.Shutdown(t.Context()))
 	})
 }

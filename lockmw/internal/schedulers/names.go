@@ -3,11 +3,9 @@
 package schedulers
 
 // The prefixes of the locks' names, by kind of scheduled work. They differ, so that a job
-// does not wait for an elector of the same name, which has its lock for as long as its
+// does not wait for a scheduler of the same name, which has its lock for as long as its
 // process lives. Do not change one: old and new programs would run the same tick twice.
 const (
 	OfJob       = "cron"            // a job of package cronmw
-	OfLocker    = "gocron"          // a job of gocron under gocronmw's locker
-	OfElector   = "gocron-elector"  // the lead of gocronmw's elector
 	OfScheduler = "asynq-scheduler" // the lead of asynqmw's RunScheduler
 )

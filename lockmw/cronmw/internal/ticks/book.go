@@ -19,53 +19,73 @@ import (
 type Book struct {
 	// Name is the job's.
 	Name string
+	// Schedule is the job's.
+	Schedule Schedule
 	// Grace is how long after it is due a tick may still be begun.
 	Grace time.Duration
-	// Wait is how long after it is due a tick may wait for an earlier one to end; 0: not at all.
-	Wait time.Duration
 	// Attempts is how many runs a tick may have if they are cut, or their nodes die; 0 is 1.
 	Attempts int
-	// Schedule is the [Fingerprint] of the job's; "" if there is none.
-	Schedule string
 	// MaxHold bounds how long a run keeps the job's lock.
 	MaxHold maxhold.Setting
-	// Clock is that of this node.
-	Clock func() time.Time
 
 	keeper *renewer.Keeper
 	key    string       // of the job's lock, and of its record
 	ahead  atomic.Int64 // by how much the store's clock was ahead of this node's when last seen
 }
 
-// NewBook returns the book of a job whose lock is k's, to read it.
-func NewBook(k *renewer.Keeper, kind, name string) *Book {
-	return &Book{Name: name, Clock: time.Now, keeper: k, key: lockmw.Key(kind, name)}
+// NewBook returns the book of a job whose lock is k's.
+func NewBook(k *renewer.Keeper, name string) *Book {
+	return &Book{Name: name, keeper: k, key: lockmw.Key(schedulers.OfJob, name)}
 }
 
-// Ahead is by how much the store's clock was ahead of this node's when it was last seen.
-func (b *Book) Ahead() time.Duration { return time.Duration(b.ahead.Load()) }
+// Check refuses a book that can never work, and sets its grace, if that is 0.
+func (b *Book) Check() error {
+	shortest, err := Shortest(b.Schedule, time.Now())
+	if err != nil {
+		return err
+	}
+	b.Grace, err = NewGrace(b.Grace, shortest)
+	return errors.Join(err, renewer.CheckName(b.key), b.MaxHold.Check(b.keeper))
+}
 
 // Now is the time by the store's clock, as far as it is known here.
-func (b *Book) Now() time.Time { return b.Clock().Add(b.Ahead()) }
+func (b *Book) Now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 
-// Changed reports whether the record was written by another schedule than the job's.
+// Changed reports whether the record was written by another schedule than the job's: one that has
+// another tick after that one.
 func (b *Book) Changed(rec Record) bool {
-	return b.Schedule != "" && rec.Schedule != "" && rec.Schedule != b.Schedule
+	return !rec.Due.IsZero() && !b.Schedule.Next(rec.Due).Equal(rec.Next)
 }
 
-// Free is [Record.Free] by the job's schedule: what an earlier one has on record tells nothing of
-// the ticks of this one, so that they count from now on.
+// Free is since when a node could have taken a tick: those due until then were taken, or passed
+// over while an earlier one ran. Of a job without a record that is now, and of one whose schedule
+// was changed: what an earlier one has on record tells nothing of the ticks of this one.
 func (b *Book) Free(rec Record) time.Time {
-	if b.Changed(rec) {
+	switch {
+	case rec.Due.IsZero(), b.Changed(rec):
 		return b.Now()
+	case rec.Ended.After(rec.Due):
+		return rec.Ended
+	default:
+		return rec.Due
 	}
-	return rec.Free()
 }
 
 // SleepUntil lets time pass until an instant of the store's clock, unless ctx ends before: then the
 // error is ctx's cause.
 func (b *Book) SleepUntil(ctx context.Context, at time.Time) error {
-	return schedulers.Settle(at.Sub(b.Now())).Pass(ctx)
+	return Sleep(ctx, at.Sub(b.Now()))
+}
+
+// Sleep lets time pass, unless ctx ends before: then the error is ctx's cause.
+func Sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx) // which may have ended in the same instant
 }
 
 // Look reads the job's record, and sets [Book.Now]. While the store is away it is asked again,
@@ -77,7 +97,7 @@ func (b *Book) Look(ctx context.Context, until time.Time) (Record, error) {
 	return rec, err
 }
 
-// see asks for the record, and returns its number too. A job without a record is known from now on.
+// see asks for the record, and returns its number too.
 func (b *Book) see(
 	ctx context.Context, until time.Time, ask func() (renewer.Seen, error),
 ) (rec Record, seq int64, err error) {
@@ -89,11 +109,10 @@ func (b *Book) see(
 	if err != nil {
 		return rec, 0, err
 	}
-	b.ahead.Store(int64(seen.Now.Sub(b.Clock())))
-	if seen.Data == "" {
-		return Record{Known: seen.Now}, seen.Seq, nil
+	b.ahead.Store(int64(time.Until(seen.Now)))
+	if seen.Data != "" {
+		rec, err = decodeRecord(seen.Data)
 	}
-	rec, err = decodeRecord(seen.Data)
 	return rec, seen.Seq, err
 }
 
@@ -124,7 +143,7 @@ func (b *Book) tries(ctx context.Context, until time.Time) iter.Seq[int] {
 		pause := firstPause
 		for n := 0; yield(n); n++ {
 			left, jittered := until.Sub(b.Now()), pause/2+rand.N(pause)
-			if left <= 0 || schedulers.Settle(min(left, jittered)).Pass(ctx) != nil {
+			if left <= 0 || Sleep(ctx, min(left, jittered)) != nil {
 				return
 			}
 			pause = min(2*pause, lastPause)

@@ -4,20 +4,26 @@
 //
 //	[Book.Look]   reads the record, and the time by the store's clock, which decides what is due
 //	[Book.Take]   gets the lock, and writes into the record that the tick has begun
-//	[Run.End]     writes what has become of it, and frees the lock
+//	[Run.End]     writes that it has ended, and frees the lock
 //
 // Only ticks later than the one on record are taken, and only the latest holder of the lock can
 // write the record (renewer.Recorder). So a tick is begun once, whatever the nodes' clocks show.
-//
-// Beside that it has what is checked of a job: its name ([Books]), how close together its ticks
-// come ([Shortest]), and how late one may be begun ([NewGrace]).
 package ticks
 
 import "time"
 
 // Schedule says when work is due: Next is the first tick later than t, the
-// zero time if there is none. robfig/cron's schedules are of this kind.
+// zero time if there is none.
 type Schedule interface{ Next(t time.Time) time.Time }
+
+// Every has a tick at every multiple of a duration.
+type Every time.Duration
+
+// Next is the next multiple.
+func (e Every) Next(t time.Time) time.Time {
+	d := time.Duration(e)
+	return t.Truncate(d).Add(d)
+}
 
 // Last is the schedule's last tick that is later than from and not later than now; the zero time
 // if there is none. It looks back [MaxGrace] at first, then twice as far each time, so that a long

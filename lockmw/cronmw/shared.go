@@ -14,28 +14,28 @@ import (
 // told. Once is what the nodes of before a deployment see of it, if the schedule is changed.
 const mostTurns = 2
 
-// turns counts how often the job's own schedule and another one come by turns on record.
-type turns struct {
+// shared counts how often ticks of another schedule follow this job's own on record.
+type shared struct {
 	mu    sync.Mutex
 	own   bool // the record seen last was written by the job's own schedule
-	count int
+	turns int
 }
 
 // next counts a record, and reports once that there were too many turns.
-func (s *turns) next(own bool) bool {
+func (s *shared) next(own bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	turn := s.own && !own
 	s.own = own
 	if turn {
-		s.count++
+		s.turns++
 	}
-	return turn && s.count == mostTurns
+	return turn && s.turns == mostTurns
 }
 
-// compare tells OnTick if the record is of another schedule again and again.
+// compare tells onTick if the record is of another schedule again and again.
 func (j *Job) compare(ctx context.Context, rec ticks.Record) {
-	if rec.Schedule == "" || !j.turns.next(!j.book.Changed(rec)) {
+	if rec.Due.IsZero() || !j.shared.next(!j.book.Changed(rec)) {
 		return
 	}
 	j.tell(ctx, time.Now(), Tick{

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
+	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -39,7 +40,7 @@ func TestLogTicks(t *testing.T) {
 		{Job: "j", Outcome: cronmw.OutcomeCut, Err: errors.New("cut"), Attempt: 2},
 		{Job: "j", Outcome: cronmw.OutcomeMissed},
 		{Job: "j", Outcome: cronmw.OutcomeNotRun, Err: renewer.ErrUnavailable},
-		{Job: "j", Outcome: cronmw.OutcomeNotRun, Err: cronmw.ErrRecordAhead},
+		{Job: "j", Outcome: cronmw.OutcomeNotRun, Err: ticks.ErrRecordAhead},
 		{Job: "j", Outcome: cronmw.OutcomeConflict, Err: renewer.ErrConfig},
 	} {
 		tell(t.Context(), tick)
@@ -57,31 +58,4 @@ level=WARN msg="scheduled job" job=j outcome="not run" took=0s error="lockbeat: 
 level=WARN msg="scheduled job" job=j outcome=conflict took=0s error="lockbeat: invalid configuration"
 `, out.String())
 	require.NotNil(t, cronmw.LogTicks(nil))
-}
-
-func TestEvery(t *testing.T) {
-	t.Parallel()
-	at := func(clock string) time.Time {
-		u, err := time.Parse("15:04:05.000", clock)
-		require.NoError(t, err)
-		return u
-	}
-	for _, c := range []struct {
-		every       time.Duration
-		after, want string
-	}{
-		{minute, "12:00:30.000", "12:01:00.000"},
-		{minute, "12:01:00.000", "12:02:00.000"},
-		{15 * minute, "12:59:59.999", "13:00:00.000"},
-		{250 * time.Millisecond, "12:00:00.251", "12:00:00.500"},
-	} {
-		assert.Equal(t, at(c.want), cronmw.Every(c.every).Next(at(c.after)))
-	}
-	elsewhere := time.FixedZone("half past", 5*3600+1800)
-	assert.Equal(t, at("14:00:00.000"),
-		cronmw.Every(2*time.Hour).Next(at("12:30:00.000").In(elsewhere)).UTC(), "of UTC's hours")
-	require.PanicsWithValue(t,
-		"lockbeat: cronmw.Every(999µs) can't be meant: give at least a millisecond, such as a "+
-			"minute",
-		func() { cronmw.Every(999 * time.Microsecond) })
 }
