@@ -33,7 +33,7 @@ LONG := $$({ printf '%s/\n' $(SUITES:%=./%); grep -rlE --include='*_test.go' 'su
 TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(SUITES)))(/|$$)')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet tidy modules vuln test-faults test-long sim shake fuzz smoke nemesis nemesis-long bench clean
+.PHONY: help test check lint fmt vet tidy modules vuln test-faults test-long sim shake fuzz smoke nemesis bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -108,12 +108,6 @@ nemesis: ## put every deployment under fire for about five minutes in all, and c
 	@scripts/ensure cc
 	@scripts/ensure redis
 	cd nemesis && go run . $(NEMESISARGS)
-
-# Leases enough that what each costs would show, and grants few enough that half an hour of them can be checked.
-nemesis-long: ## the same for half an hour at 10,000 leases, a fault every 5 s: memory and goroutines stay flat (NEMESISARGS: more flags)
-	@scripts/ensure cc
-	@scripts/ensure redis
-	cd nemesis && go run . -deployment standalone -duration 30m -idle 10000 -every 5s -ttl 4s -think 100ms -callers 4 $(NEMESISARGS)
 
 bench: ## print the benchmarks' tables (BENCHARGS: flags for the program, such as -run cycles or -before ../../other)
 	@scripts/ensure redis

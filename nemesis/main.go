@@ -70,21 +70,12 @@ func parse(args []string, stderr io.Writer) (o campaign.Options, deployments []s
 	flags.StringVar(&o.Deployment, "deployment", all, strings.Join(deploy.Kinds, ", ")+" or all")
 	flags.Uint64Var(&o.Seed, "seed", o.Seed, "what happens to whom")
 	flags.DurationVar(&o.Duration, "duration", o.Duration, "of each deployment's campaign")
-	flags.IntVar(&o.Count, "count", o.Count,
-		"times that faults strike, in place of -duration; 0: as often as fits")
 	faults := flags.String("faults", all, "names of faults, with commas between them, or all")
-	flags.DurationVar(&o.Every, "every", o.Every,
-		"time between faults; 0: the next begins soon after one is over")
 	flags.DurationVar(&o.TTL, "ttl", o.TTL, "of the locks")
 	flags.IntVar(&o.Workers, "workers", o.Workers, "processes")
 	flags.IntVar(&o.Callers, "callers", o.Callers, "goroutines of each that take locks")
 	flags.IntVar(&o.Keys, "keys", o.Keys, "locks that they contend for")
 	flags.IntVar(&o.Long, "long", o.Long, "one in how many uses outlasts a TTL")
-	flags.IntVar(&o.Leave, "leave", o.Leave,
-		"one in how many calls leaves the line within 100 ms; 0: none")
-	flags.DurationVar(&o.Think, "think", o.Think,
-		"the longest that a caller waits before it takes a lock")
-	flags.IntVar(&o.Idle, "idle", o.Idle, "leases that are held all the time besides")
 	flags.DurationVar(&o.MostWait, "most-wait", o.MostWait,
 		"the longest that a process that runs may wait for a lock; 0: not judged")
 	flaw := flags.String("flaw", "",
@@ -111,11 +102,10 @@ func parse(args []string, stderr io.Writer) (o campaign.Options, deployments []s
 		err = errors.New("there are no arguments but flags")
 	case o.Flaw != worker.Sound && !slices.Contains(worker.Flaws, o.Flaw):
 		err = fmt.Errorf("there is no flaw %q", o.Flaw)
-	case o.Workers < 1 || o.Callers < 1 || o.Keys < 1 || o.Long < 1 || o.Idle < 0 || o.Count < 0 ||
-		o.Leave < 0 || o.MostWait < 0 || o.Think <= 0 || o.TTL < minTTL:
-		err = fmt.Errorf("-workers, -callers, -keys and -long are at least 1, -idle, -count, "+
-			"-leave and -most-wait are not negative, "+
-			"-think is positive, and -ttl is at least %v", minTTL)
+	case o.Workers < 1 || o.Callers < 1 || o.Keys < 1 || o.Long < 1 || o.MostWait < 0 ||
+		o.TTL < minTTL:
+		err = fmt.Errorf("-workers, -callers, -keys and -long are at least 1, -most-wait is not "+
+			"negative, and -ttl is at least %v", minTTL)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "nemesis:", err)

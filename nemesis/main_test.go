@@ -121,24 +121,21 @@ func TestLiveWaitersAreServed(t *testing.T) {
 func TestFindsFlaws(t *testing.T) {
 	t.Parallel()
 	needRedis(t)
-	for flaw, c := range map[worker.Flaw]struct{ deployment, faults, span, long, idle, rule string }{
-		worker.LateRelease:  {"standalone", "delay", "-duration 8s", "400", "0", "exclusion: "},
-		worker.DeafRenewal:  {"standalone", "rights-lost", "-duration 12s", "3", "0", "exclusion: "},
-		worker.ShortRenewal: {"standalone", "delay", "-duration 8s", "5", "0", "exclusion: "},
-		worker.StaleToken:   {"standalone", "delay", "-duration 8s", "400", "0", "token twice: "},
-		worker.StuckRenewal: {
-			"sentinel", "fail-over-old-up", "-count 3", "5", "6", "former primary: ",
-		},
+	for flaw, c := range map[worker.Flaw]struct{ faults, span, long, rule string }{
+		worker.LateRelease:  {"delay", "-duration 4s", "400", "exclusion: "},
+		worker.DeafRenewal:  {"rights-lost", "-duration 8s", "3", "exclusion: "},
+		worker.ShortRenewal: {"delay", "-duration 6s", "5", "exclusion: "},
+		worker.StaleToken:   {"delay", "-duration 4s", "400", "token twice: "},
 	} {
 		t.Run(string(flaw), func(t *testing.T) {
 			t.Parallel()
-			code, printed := fire(t, append(strings.Fields(c.span), "-deployment", c.deployment,
+			code, printed := fire(t, append(strings.Fields(c.span), "-deployment", "standalone",
 				"-ttl", "1s", "-workers", "3", "-flaw", string(flaw),
-				"-faults", c.faults, "-long", c.long, "-keys", "3", "-idle", c.idle)...)
+				"-faults", c.faults, "-long", c.long, "-keys", "3")...)
 			assert.Equal(t, 1, code)
 			assert.Contains(t, printed, "  "+c.rule)
 			assert.Contains(t, printed,
-				"again: go run . -deployment "+c.deployment+" -seed 1 "+c.span+
+				"again: go run . -deployment standalone -seed 1 "+c.span+
 					" -faults "+c.faults+" -ttl 1s -workers 3 -keys 3 ")
 		})
 	}
@@ -147,8 +144,7 @@ func TestFindsFlaws(t *testing.T) {
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"-flaw none", "-workers 0", "-callers 0", "-keys 0", "-long 0", "-idle -1", "-count -1", "-leave -1",
-		"-most-wait -1s",
+		"-flaw none", "-workers 0", "-callers 0", "-keys 0", "-long 0", "-most-wait -1s",
 		"-ttl 10ms", "-duration soon", "standalone",
 	} {
 		code, printed := fire(t, strings.Fields(args)...)

@@ -20,31 +20,16 @@ const shown = 3
 // that replays it. It reports whether anything was.
 func report(w io.Writer, results []campaign.Result) (violated bool) {
 	_, _ = fmt.Fprintln(w, "| deployment | seed | grants | handed over | lost | faults "+
-		"| longest wait | excused overlaps (longest) | refused uses | increments | violations "+
-		"| took |")
-	_, _ = fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|")
+		"| longest wait | excused overlaps (longest) | violations | took |")
+	_, _ = fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|")
 	for _, r := range results {
 		_, _ = fmt.Fprintf(w,
-			"| %s | %d | %d | %d | %d | %d | %v | %d (%v) | %d | %d | %d | %v |\n",
+			"| %s | %d | %d | %d | %d | %d | %v | %d (%v) | %d | %v |\n",
 			r.Options.Deployment, r.Options.Seed, r.Grants, r.HandedOver, r.Lost, r.Faults,
 			r.Waited.Round(time.Millisecond), r.Overlaps,
-			r.Longest.Round(time.Millisecond), r.Refused, r.Increments, len(
-				r.Violations,
-			), r.Took.Round(time.Second))
+			r.Longest.Round(time.Millisecond), len(r.Violations), r.Took.Round(time.Second))
 	}
 	for _, r := range results {
-		if u := r.Usage; r.Options.Idle > 0 {
-			_, _ = fmt.Fprintf(w,
-				"\n%s: of %d idle leases %d were held at the end; a process had %d goroutines "+
-					"and %.1f MB of heap early, "+
-					"%d and %.1f MB late\n",
-				r.Options.Deployment, r.Options.Idle, u.Idle, u.Goroutines, megabytes(
-					u.Heap,
-				), u.LateGoroutines, megabytes(u.LateHeap))
-		}
-		if r.Former.FailOvers > 0 {
-			reportFormer(w, r)
-		}
 		if len(r.Violations) == 0 {
 			continue
 		}
@@ -66,19 +51,3 @@ func report(w io.Writer, results []campaign.Result) (violated bool) {
 	}
 	return violated
 }
-
-// reportFormer writes what became of the leases on primaries that were left up.
-func reportFormer(w io.Writer, r campaign.Result) {
-	f, ms := r.Former, time.Millisecond
-	_, _ = fmt.Fprintf(w, "\n%s: %d fail-overs left the former primary up (TTL %v). After its "+
-		"holder's client had been told of the new "+
-		"one, a lease lived there for %v at most (%d leases), and two believed for %v at most. "+
-		"Clients that had not been told, for which "+
-		"no bound is promised, had %d leases there; overlaps with others: %d. After it had "+
-		"refused to write, a lease lived there for %v at most\n",
-		r.Options.Deployment, f.FailOvers, r.Options.TTL, f.Longest.Round(
-			ms,
-		), f.Leases, r.Told.Round(ms), f.Unheard, r.Unheard, f.Refused.Round(ms))
-}
-
-func megabytes(bytes int64) float64 { return float64(bytes) / (1 << 20) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -17,10 +16,9 @@ import (
 // Result is how a campaign went.
 type Result struct {
 	history.Report
-	Options    Options
-	Faults     int
-	Increments int64
-	Took       time.Duration
+	Options Options
+	Faults  int
+	Took    time.Duration
 }
 
 // Run runs a campaign. The error tells of what kept it from running;
@@ -43,20 +41,17 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	if err != nil {
 		return Result{}, err
 	}
-	n := &nemesis{field: field, seed: o.Seed, every: o.Every, say: o.Say}
+	n := &nemesis{field: field, seed: o.Seed, say: o.Say}
 	n.divide(kinds)
-	limited, stop := ctx, context.CancelFunc(func() {})
-	if o.Count == 0 {
-		limited, stop = context.WithTimeout(ctx, o.Duration)
-	}
+	limited, stop := context.WithTimeout(ctx, o.Duration)
 	defer stop()
 	var watching sync.WaitGroup
 	defer watching.Wait()
 	whole, over := context.WithCancel(ctx)
 	defer over()
 	watching.Go(func() { n.watch(whole) })
-	pass(limited, o.TTL/2) // a little history without faults
-	if err := n.run(limited, o.Count); err != nil {
+	wait(limited, o.TTL/2) // a little history without faults
+	if err := n.run(limited); err != nil {
 		return Result{}, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -70,39 +65,32 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 		}
 	}
 	broken("progress", s.awaitProgress(ctx, 3*o.TTL))
-	if o.Idle > 0 {
-		pass(ctx, 2*o.TTL) // those whose holder was killed have to lapse first
-	}
 	broken("end", s.crew.End(6*o.TTL+10*time.Second))
 	broken("left behind", s.awaitNothingLeft(ctx, o.TTL+3*time.Second))
 	over()
 	watching.Wait()
-	increments, err := s.resource.Check()
-	broken("increments", err)
 	cfg := worker.Config(o.TTL)
 	report := history.Judge(history.Run{
-		Processes: s.crew.Told(), Excused: n.excused, FailOvers: n.failOvers,
-		Refused: s.resource.Refused(), Idle: s.idle, MostWait: o.MostWait,
-		TTL: o.TTL, Margin: cfg.Margin, Request: cfg.RequestTimeout + deploy.Settle(o.TTL),
+		Processes: s.crew.Told(), Excused: n.excused, MostWait: o.MostWait,
+		Margin: cfg.Margin, Request: cfg.RequestTimeout + deploy.WriteTimeout(o.TTL),
 	})
 	report.Violations = append(report.Violations, found...)
 	return Result{
-		Report: report, Options: o, Faults: n.injected, Increments: increments,
-		Took: time.Since(begun),
+		Report: report, Options: o, Faults: n.injected, Took: time.Since(begun),
 	}, nil
 }
 
-// awaitProgress returns nil once every lock has been used anew:
+// awaitProgress returns nil once every lock has been had anew:
 // faults are over, so nothing may hang.
 func (s *stage) awaitProgress(ctx context.Context, patience time.Duration) error {
-	before := maps.Clone(s.resource.Progress())
+	begun := history.Now()
 	limited, stop := context.WithTimeout(ctx, patience)
 	defer stop()
 	for {
 		stuck := ""
-		now := s.resource.Progress()
+		had := s.crew.HadSince(begun)
 		for _, key := range s.keys {
-			if now[key] == before[key] {
+			if !had[key] {
 				stuck = key
 			}
 		}
@@ -110,9 +98,9 @@ func (s *stage) awaitProgress(ctx context.Context, patience time.Duration) error
 			return nil
 		}
 		if limited.Err() != nil {
-			return fmt.Errorf("%q was not had by anybody within %v of the last fault; %s", stuck,
+			return fmt.Errorf("%q was not had within %v of the last fault; %s", stuck,
 				patience, s.standing(stuck))
 		}
-		pass(limited, 10*time.Millisecond)
+		wait(limited, 10*time.Millisecond)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
-	"github.com/lockbeat/lockbeat/nemesis/internal/worker"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -25,7 +24,7 @@ func (s *stage) awaitNothingLeft(ctx context.Context, patience time.Duration) er
 		if err == nil || limited.Err() != nil {
 			return err
 		}
-		pass(limited, 50*time.Millisecond)
+		wait(limited, 50*time.Millisecond)
 	}
 }
 
@@ -89,8 +88,7 @@ func leftOn(server *redistest.Server, quorum bool) error {
 
 // isLock reports whether a key is a lock that workers take.
 func isLock(key string) bool {
-	return strings.HasSuffix(key, "}") &&
-		(strings.Contains(key, "{"+keyPrefix) || strings.Contains(key, "{"+worker.IdlePrefix))
+	return strings.HasSuffix(key, "}") && strings.Contains(key, "{"+keyPrefix)
 }
 
 // standing describes a lock and its line of waiters, as the servers have them.

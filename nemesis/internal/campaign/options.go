@@ -13,20 +13,13 @@ type Options struct {
 	Deployment string
 	Seed       uint64
 	Duration   time.Duration
-	// Count is how many times faults strike, in place of Duration; 0: as often as fits into that.
-	Count int
 	// Faults are names of kinds; none: all that fit.
-	Faults []string
-	// Every is the time between faults; 0: as soon as one is over, the next begins.
-	Every   time.Duration
+	Faults  []string
 	TTL     time.Duration
 	Workers int
 	Callers int // of each worker
 	Keys    int
-	Long    int           // one in how many uses outlasts a TTL
-	Leave   int           // one in how many calls leaves the line within 100 ms; 0: none
-	Think   time.Duration // the longest that a caller waits before it takes a lock
-	Idle    int           // leases that are held all the time, by all workers together
+	Long    int // one in how many uses outlasts a TTL
 	Flaw    worker.Flaw
 	// MostWait is the longest that a process that runs may wait for a lock; 0: not judged.
 	MostWait time.Duration
@@ -38,8 +31,7 @@ type Options struct {
 func Defaults() Options {
 	return Options{
 		Deployment: "standalone", Seed: 1, Duration: 50 * time.Second,
-		TTL: 2 * time.Second, Workers: 5, Callers: 6, Keys: 6, Long: 400, Leave: 4,
-		Think: 5 * time.Millisecond,
+		TTL: 2 * time.Second, Workers: 5, Callers: 6, Keys: 6, Long: 400,
 	}
 }
 
@@ -47,12 +39,7 @@ func Defaults() Options {
 func (o Options) Replay() string {
 	d := Defaults()
 	var b strings.Builder
-	fmt.Fprintf(&b, "go run . -deployment %s -seed %d", o.Deployment, o.Seed)
-	if o.Count > 0 {
-		fmt.Fprintf(&b, " -count %d", o.Count)
-	} else {
-		fmt.Fprintf(&b, " -duration %v", o.Duration)
-	}
+	fmt.Fprintf(&b, "go run . -deployment %s -seed %d -duration %v", o.Deployment, o.Seed, o.Duration)
 	if len(o.Faults) > 0 {
 		fmt.Fprintf(&b, " -faults %s", strings.Join(o.Faults, ","))
 	}
@@ -61,15 +48,11 @@ func (o Options) Replay() string {
 			fmt.Fprintf(&b, " -%s %v", flag, value)
 		}
 	}
-	add("every", o.Every, d.Every)
 	add("ttl", o.TTL, d.TTL)
 	add("workers", o.Workers, d.Workers)
 	add("callers", o.Callers, d.Callers)
 	add("keys", o.Keys, d.Keys)
 	add("long", o.Long, d.Long)
-	add("leave", o.Leave, d.Leave)
-	add("think", o.Think, d.Think)
-	add("idle", o.Idle, d.Idle)
 	add("most-wait", o.MostWait, d.MostWait)
 	add("flaw", o.Flaw, d.Flaw)
 	return b.String()

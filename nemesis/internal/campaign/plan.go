@@ -20,16 +20,13 @@ type nemesis struct {
 	early []fault.Kind // for the first two thirds
 	late  []fault.Kind // for the rest
 	seed  uint64
-	every time.Duration
 	say   func(string, ...any)
 
 	injected int
 	free     time.Time // when the next fault that forgets may come
 
-	mu        sync.Mutex // guards what follows
-	excused   []history.Window
-	failOvers []history.FailOver
-	planned   bool // a fault is at work that fails over
+	mu      sync.Mutex // guards what follows
+	excused []history.Window
 }
 
 // divide says which kinds come early and which late. If all that was
@@ -73,9 +70,6 @@ func (n *nemesis) plan(step uint64, late bool) strike {
 		hold: ttl/5 + time.Duration(dice.Int64N(int64(ttl+ttl/2))),
 		rest: ttl/5 + time.Duration(dice.Int64N(int64(ttl/2))),
 	}
-	if n.every > 0 { // the rest is what is left
-		s.hold = n.every/10 + time.Duration(dice.Int64N(int64(n.every/2)))
-	}
 	count := 1
 	if dice.IntN(3) == 0 {
 		count = 2
@@ -87,9 +81,6 @@ func (n *nemesis) plan(step uint64, late bool) strike {
 			continue
 		}
 		s.kinds, s.faults = append(s.kinds, k), append(s.faults, f)
-	}
-	for _, k := range s.kinds {
-		s.hold = max(s.hold, time.Duration(k.TTLs)*ttl+s.rest)
 	}
 	return s
 }
@@ -106,41 +97,28 @@ func (s *strike) fits(k fault.Kind) bool {
 	return true
 }
 
-// run strikes until ctx ends, or so many times if count is not 0.
-func (n *nemesis) run(ctx context.Context, count int) error {
+// run strikes until ctx ends, which has a deadline.
+func (n *nemesis) run(ctx context.Context) error {
 	begun := time.Now()
-	//nolint:gosec // count is not negative
-	for step := uint64(0); count == 0 || step < uint64(count); step++ {
-		late := step >= uint64(count)*2/3 //nolint:gosec // as above
-		if count == 0 {
-			deadline, _ := ctx.Deadline()
-			late = time.Since(begun) > deadline.Sub(begun)*2/3
-		}
-		begun := time.Now()
-		s := n.plan(step, late)
-		wait := time.Duration(0)
-		if slices.ContainsFunc(s.kinds, func(k fault.Kind) bool { return k.Forgets }) {
-			wait = time.Until(n.free)
-		}
-		if !pass(ctx, wait) {
+	deadline, _ := ctx.Deadline()
+	for step := uint64(0); ; step++ {
+		s := n.plan(step, time.Since(begun) > deadline.Sub(begun)*2/3)
+		if slices.ContainsFunc(s.kinds, func(k fault.Kind) bool { return k.Forgets }) &&
+			!wait(ctx, time.Until(n.free)) {
 			return nil
 		}
 		if err := n.strike(ctx, s); err != nil {
 			return fmt.Errorf("step %d: %w", step, err)
 		}
-		if !pass(ctx, max(s.rest, n.every-time.Since(begun))) {
+		if !wait(ctx, s.rest) {
 			return nil
 		}
 	}
-	return nil
 }
 
 // strike injects the faults of a step, lets them be, and heals them.
 func (n *nemesis) strike(ctx context.Context, s strike) error {
-	failsOver := slices.ContainsFunc(s.kinds, func(k fault.Kind) bool { return k.FailsOver })
-	n.plans(failsOver)
-	defer n.plans(false)
-	window := history.Window{From: history.Now(), FailOver: failsOver}
+	window := history.Window{From: history.Now()}
 	var err error
 	forgets := false
 	for i, f := range s.faults {
@@ -152,16 +130,11 @@ func (n *nemesis) strike(ctx context.Context, s strike) error {
 			window.What = f.What
 		}
 	}
-	pass(ctx, s.hold)
+	wait(ctx, s.hold)
 	for _, f := range slices.Backward(s.faults) {
 		err = errors.Join(err, f.Heal())
 	}
 	err = errors.Join(err, n.field.Deployment.AwaitWhole())
-	for _, f := range s.faults {
-		if f.FailOver != nil {
-			window.Refused = n.failedOver(f.FailOver(), len(s.faults) == 1)
-		}
-	}
 	if window.What != "" {
 		// Who has lost a lock hears of it at the next heartbeat, or when the TTL is over.
 		window.To = history.Now() + int64(n.field.TTL)
@@ -171,24 +144,6 @@ func (n *nemesis) strike(ctx context.Context, s strike) error {
 		n.free = time.Now().Add(n.field.TTL + n.field.TTL/2)
 	}
 	return err
-}
-
-// failedOver notes a fail-over, and returns from when the former primary refused to write. Beside
-// another fault a request may arrive there later than it may otherwise; then what was seen there
-// says nothing.
-func (n *nemesis) failedOver(f history.FailOver, alone bool) (refused int64) {
-	if !alone {
-		f.Seen = nil
-	}
-	n.failOvers = append(n.failOvers, f)
-	return f.Refused
-}
-
-// plans notes whether a fault is at work that fails over.
-func (n *nemesis) plans(on bool) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.planned = on
 }
 
 func (n *nemesis) excuse(w history.Window) {
@@ -206,23 +161,17 @@ const (
 // watch excuses fail-overs that no fault was meant to bring about, until ctx ends.
 func (n *nemesis) watch(ctx context.Context) {
 	n.field.Deployment.WatchFailOvers(ctx, func() {
-		n.mu.Lock()
-		planned := n.planned
-		n.mu.Unlock()
-		if planned {
-			return // whose window is known better
-		}
 		n.say("the Sentinels have failed over")
 		now := history.Now()
 		n.excuse(history.Window{
 			From: now - int64(promotedBefore), To: now + int64(demotedAfter+n.field.TTL),
-			What: "a fail-over", FailOver: true,
+			What: "a fail-over",
 		})
 	})
 }
 
-// pass lets d go by, and reports whether ctx still lives.
-func pass(ctx context.Context, d time.Duration) bool {
+// wait lets d go by, and reports whether ctx still lives.
+func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

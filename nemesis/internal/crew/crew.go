@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
+	"maps"
 	"sync"
 	"syscall"
 	"time"
@@ -129,6 +129,21 @@ func (c *Crew) End(patience time.Duration) error {
 	return err
 }
 
+// HadSince are the names of which a lease of a running worker began after an instant.
+func (c *Crew) HadSince(at int64) map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make(map[string]bool)
+	for _, p := range c.running {
+		if p != nil {
+			p.mu.Lock()
+			maps.Copy(all, p.history.HadSince(at))
+			p.mu.Unlock()
+		}
+	}
+	return all
+}
+
 // Told returns what all processes have told, once the crew has ended.
 func (c *Crew) Told() []*history.Process {
 	c.mu.Lock()
@@ -139,6 +154,3 @@ func (c *Crew) Told() []*history.Process {
 	}
 	return all
 }
-
-// self is the program, or the test binary, that is run again.
-func self() (string, error) { return os.Executable() }

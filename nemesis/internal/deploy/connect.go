@@ -18,9 +18,6 @@ import (
 // Connection is a worker's.
 type Connection struct {
 	Store renewer.Store
-	// Primary is the address of the server that the client takes for the primary, without asking
-	// anybody; nil without Sentinels.
-	Primary func() string
 	// Close must be called when the keeper is shut down.
 	Close func()
 }
@@ -30,25 +27,11 @@ func (s Spec) Connect(ttl time.Duration) (*Connection, error) {
 	if s.Quorum {
 		return s.connectEach(ttl)
 	}
-	store, client, closing, err := s.connect(ttl, s.Addrs)
+	store, closing, err := s.connect(ttl, s.Addrs)
 	if err != nil {
 		return nil, err
 	}
-	c := &Connection{Store: store, Close: closing}
-	if s.MasterSet != "" {
-		c.Primary = func() string {
-			for addr := range client.Nodes() {
-				return addr
-			}
-			return ""
-		}
-	}
-	return c, nil
-}
-
-// ConnectTo makes a store on one server, whatever the Sentinels say of it.
-func (s Spec) ConnectTo(ttl time.Duration, addr string) (*Connection, error) {
-	return Spec{Kind: Standalone, Addrs: []string{addr}, By: s.By}.Connect(ttl)
+	return &Connection{Store: store, Close: closing}, nil
 }
 
 // connectEach makes the store of a quorum.
@@ -61,7 +44,7 @@ func (s Spec) connectEach(ttl time.Duration) (*Connection, error) {
 		}
 	}
 	for _, addr := range s.Addrs {
-		node, _, closeNode, err := s.connect(ttl, []string{addr})
+		node, closeNode, err := s.connect(ttl, []string{addr})
 		if err != nil {
 			closing()
 			return nil, err
@@ -77,16 +60,15 @@ func (s Spec) connectEach(ttl time.Duration) (*Connection, error) {
 	return &Connection{Store: q, Close: closing}, nil
 }
 
-// Settle is the write timeout of the stores' connections: what
-// redisstore.ClientOption would make of the TTL.
-func Settle(ttl time.Duration) time.Duration { return ttl / 6 }
+// WriteTimeout is that of the stores' connections: what redisstore.ClientOption would make of the TTL.
+func WriteTimeout(ttl time.Duration) time.Duration { return ttl / 6 }
 
 // connect makes the store of one server, or of servers that belong together.
 func (s Spec) connect(
 	ttl time.Duration, addrs []string,
-) (*redisstore.Store, rueidis.Client, func(), error) {
+) (*redisstore.Store, func(), error) {
 	option, err := redisstore.ClientOption(rueidis.ClientOption{
-		ConnWriteTimeout: Settle(ttl),
+		ConnWriteTimeout: WriteTimeout(ttl),
 		InitAddress:      addrs, Username: User, Password: Password, DisableCache: true,
 		ForceSingleClient: s.Kind != Cluster && s.MasterSet == "",
 		Sentinel:          rueidis.SentinelOption{MasterSet: s.MasterSet},
@@ -101,16 +83,16 @@ func (s Spec) connect(
 		},
 	}, ttl)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	client, err := rueidis.NewClient(option)
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
 	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
 	if err != nil {
 		client.Close()
-		return nil, nil, nil, err
+		return nil, nil, err
 	}
-	return store, client, func() { store.Close(); client.Close() }, nil
+	return store, func() { store.Close(); client.Close() }, nil
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
-	"github.com/lockbeat/lockbeat/nemesis/internal/history"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -38,9 +37,6 @@ type Fault struct {
 	// Inject begins it, and Heal ends it. Heal undoes as much as
 	// there is even if Inject has failed.
 	Inject, Heal func() error
-	// FailOver, if it is not nil, returns what became of a former primary that stayed up, once the
-	// fault is healed.
-	FailOver func() history.FailOver
 }
 
 // Kind makes faults.
@@ -50,11 +46,6 @@ type Kind struct {
 	Voids string
 	// Forgets: a server may lose what it has confirmed.
 	Forgets bool
-	// FailsOver: the Sentinels make another server the primary, and nothing else is forgotten than
-	// what that has missed.
-	FailsOver bool
-	// TTLs is for how many TTLs it is at work at least, so that what it brings about has time.
-	TTLs int
 	// Hangs: a server does not answer for longer than Sentinels wait before they fail over.
 	Hangs bool
 	// Clock: a wall clock is stepped, so that until it has caught up
@@ -81,7 +72,7 @@ func Kinds() []Kind {
 		workers(),
 		{starving()},
 		links(), duplicates(), servers(), hanging(), refusing(),
-		forgetting(), splits(), clocks(), topology(), formers(),
+		forgetting(), splits(), clocks(), topology(),
 	} {
 		all = append(all, some...)
 	}

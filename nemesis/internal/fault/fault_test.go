@@ -29,9 +29,8 @@ const (
 // field is a deployment with one worker's links, and a store that goes by them.
 type field struct {
 	*fault.Field
-	store      renewer.Store
-	connection *deploy.Connection // the store's
-	crew       *noted
+	store renewer.Store
+	crew  *noted
 }
 
 // noted is a crew of which one hears what was asked of it.
@@ -64,9 +63,8 @@ func open(t *testing.T, kind string) *field {
 	f := &field{&fault.Field{
 		Deployment: d, Crew: crew, Keys: []string{"lockbeat:{lock}"},
 		TTL: ttl,
-	}, nil, nil, crew}
-	f.connection = f.join(t)
-	f.store = f.connection.Store
+	}, nil, crew}
+	f.store = f.join(t).Store
 	return f
 }
 
@@ -204,28 +202,6 @@ func TestFaultsBite(t *testing.T) {
 	}
 }
 
-func TestFailOver(t *testing.T) {
-	t.Parallel()
-	f := open(t, deploy.Sentinel)
-	require.NoError(t, f.Deployment.Sentinel.Patience(true), "or they fail over by themselves")
-	before, err := f.Deployment.Sentinel.Primary()
-	require.NoError(t, err)
-	for _, name := range []string{"fail-over", "kill-sentinel"} {
-		kinds, err := fault.Named(f.Field, []string{name})
-		require.NoError(t, err)
-		one := kinds[0].New(f.Field, rand.New(rand.NewPCG(1, 2)))
-		require.NoError(t, one.Inject(), one.What)
-		require.NoError(t, one.Heal(), one.What)
-		require.NoError(t, f.Deployment.AwaitWhole())
-	}
-	after, err := f.Deployment.Sentinel.Primary()
-	require.NoError(t, err)
-	assert.NotSame(t, before, after)
-	assert.Eventually(t, func() bool {
-		return f.acquire("another").Status == renewer.StatusHeld
-	}, soon, 10*time.Millisecond)
-}
-
 func TestSlotMoves(t *testing.T) {
 	t.Parallel()
 	f := open(t, deploy.Cluster)
@@ -270,23 +246,6 @@ func TestSplitForget(t *testing.T) {
 	assert.Eventually(t, func() bool {
 		return f.acquire("another").Status == renewer.StatusHeld
 	}, soon, 10*time.Millisecond)
-}
-
-func TestNamed(t *testing.T) {
-	t.Parallel()
-	f := &fault.Field{Deployment: &deploy.Deployment{Kind: deploy.Standalone}}
-	all, err := fault.Named(f, nil)
-	require.NoError(t, err)
-	for _, k := range all {
-		assert.NotContains(t, []string{
-			"fail-over", "fail-over-old-up", "kill-sentinel",
-			"slot-moves",
-		}, k.Name)
-	}
-	_, err = fault.Named(f, []string{"slot-moves"})
-	require.ErrorContains(t, err, `"slot-moves" makes no sense on standalone`)
-	_, err = fault.Named(f, []string{"none"})
-	require.ErrorContains(t, err, `there is no fault "none"`)
 }
 
 // The table of the README names them all.

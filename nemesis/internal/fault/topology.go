@@ -16,7 +16,7 @@ import (
 func topology() []Kind {
 	return []Kind{
 		{
-			Name: "fail-over", Forgets: true, FailsOver: true,
+			Name: "fail-over", Forgets: true,
 			Voids: "exclusion, for a TTL: the replica may have missed grants",
 			Fits:  func(f *Field) bool { return f.Deployment.Sentinel != nil },
 			New: func(f *Field, _ *rand.Rand) Fault {

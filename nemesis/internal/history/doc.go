@@ -13,7 +13,7 @@
 // context is seen to have ended, the process is killed. A process that was paused
 // believes no longer than the deadline that it has published, since Valid is right on its
 // first instruction afterwards; what it does between a look at Valid and the act is what
-// the fenced resource is for. The published deadline is derived from when the request was
+// fencing is for. The published deadline is derived from when the request was
 // handed to the store, which is at most a few microseconds after the instant from which
 // the engine counts: too long rather than too short, so that no violation is hidden, and
 // well within Config.Margin of what the store holds, so that none is made up.

@@ -31,13 +31,8 @@ const (
 	// Extended: the store has confirmed a renewal; At is when that
 	// was known, Until the new deadline.
 	Extended Kind = "extended"
-	// Told: the client takes the server Name for the primary; At is when that was seen, before
-	// anything that it granted was told.
-	Told Kind = "told"
 	// Paused: the process did not run, or hardly, from At to Until.
 	Paused Kind = "paused"
-	// Figures: what the process uses.
-	Figures Kind = "figures"
 	// Killed: the process was ended by kill -9. Its parent says so.
 	Killed Kind = "killed"
 )
@@ -53,10 +48,6 @@ type Event struct {
 	Top   int64  `json:"h,omitempty"`
 	Until int64  `json:"u,omitempty"` // of an Ask, how long it may take
 	Err   string `json:"e,omitempty"`
-
-	Goroutines int   `json:"g,omitempty"`
-	Heap       int64 `json:"m,omitempty"`
-	Idle       int   `json:"l,omitempty"` // leases held besides
 }
 
 // Now is the instant, the same in all processes of a machine.

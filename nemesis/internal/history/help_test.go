@@ -1,7 +1,6 @@
 package history_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,15 +67,6 @@ func (s *script) at(op int64, kind history.Kind, at int64) {
 	s.events = append(s.events, history.Event{Kind: kind, At: at * ms, Op: op})
 }
 
-// heard is which servers the client takes for the primary, each behind the instant.
-func (s *script) heard(told ...any) {
-	for pair := range slices.Chunk(told, 2) {
-		s.events = append(s.events, history.Event{
-			Kind: history.Told, At: int64(pair[0].(int)) * ms, Name: pair[1].(string),
-		})
-	}
-}
-
 func (s *script) paused(from, to int64) {
 	s.events = append(s.events, history.Event{Kind: history.Paused, At: from * ms, Until: to * ms})
 }
@@ -100,13 +90,6 @@ func told(scripts ...*script) []*history.Process {
 // void is a run in which a fault voided exclusion.
 func void(from, to int64) history.Run {
 	return history.Run{Excused: []history.Window{{From: from * ms, To: to * ms, What: "FLUSHALL"}}}
-}
-
-// refused is a run in which the resource refused token 10.
-func refused(at int64) history.Run {
-	return history.Run{Refused: []history.Refusal{
-		{At: at * ms, Name: "x", Token: 10, Highest: 11},
-	}}
 }
 
 func rulesOf(r history.Report) string {

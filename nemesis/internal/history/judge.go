@@ -2,7 +2,6 @@ package history
 
 import (
 	"fmt"
-	"slices"
 	"time"
 )
 
@@ -21,12 +20,6 @@ type Run struct {
 	Processes []*Process
 	// Excused are the times in which a fault voided exclusion: two may believe.
 	Excused []Window
-	// FailOvers are those that left the former primary up.
-	FailOvers []FailOver
-	// Refused are uses of the fenced resource that came with too low a token.
-	Refused []Refusal
-	// TTL is the locks'.
-	TTL time.Duration
 	// Margin is Config.Margin: how far belief that ends by the clock
 	// keeps from what the store holds.
 	Margin time.Duration
@@ -35,8 +28,6 @@ type Run struct {
 	Request time.Duration
 	// MostWait is the longest that an Acquire may take in a process that runs; 0: any time.
 	MostWait time.Duration
-	// Idle is how many leases are to be held besides at the end.
-	Idle int
 }
 
 // Report is the judgement.
@@ -47,12 +38,6 @@ type Report struct {
 	Waited     time.Duration // the longest Acquire of a process that ran meanwhile
 	Overlaps   int           // pairs of leases believed in at the same time, all excused
 	Longest    time.Duration
-	// Told is the longest overlap in a fail-over, from when the clients of both were told.
-	Told       time.Duration
-	Unheard    int // of Overlaps, those in which they had not both been told by the end
-	Former     Former
-	Refused    int
-	Usage      Usage
 	Violations []Violation
 }
 
@@ -69,7 +54,7 @@ const (
 // Judge looks for everything that must not be.
 func Judge(run Run) Report {
 	leases := leases(run.Processes)
-	r := Report{Grants: len(leases), Refused: len(run.Refused)}
+	r := Report{Grants: len(leases)}
 	for _, l := range leases {
 		if l.Handed {
 			r.HandedOver++
@@ -82,12 +67,9 @@ func Judge(run Run) Report {
 	for _, p := range run.Processes {
 		r.calls(p, run)
 	}
-	r.usage(run)
-	r.former(run)
 	for _, o := range overlaps(leases) {
 		r.overlap(o, run)
 	}
-	r.refusals(run, leases)
 	r.Violations = append(r.Violations, order(leases, run.Excused)...)
 	return r
 }
@@ -97,17 +79,12 @@ func (r *Report) found(rule, format string, args ...any) {
 }
 
 func (r *Report) overlap(o overlap, run Run) {
-	if !slices.ContainsFunc(run.Excused, func(w Window) bool { return w.allows(o, run.TTL) }) {
+	if _, ok := excuse(run.Excused, o.from, o.to); !ok {
 		r.Violations = append(r.Violations, Violation{"exclusion", o.String()})
 		return
 	}
 	r.Overlaps++
 	r.Longest = max(r.Longest, o.lasted())
-	if apart(o.first.by, o.second.by, o.to) {
-		r.Unheard++
-	} else if o.agreed <= run.TTL {
-		r.Told = max(r.Told, min(o.lasted(), o.agreed))
-	}
 }
 
 // deadline checks a lease against the deadline that was published for it.
@@ -148,36 +125,6 @@ func (r *Report) calls(p *Process, run Run) {
 		if run.MostWait != 0 && took-paused > run.MostWait {
 			r.found("starved", "%q: in %s a caller waited for %v, and %v is the most", c.name, p.Name,
 				took-paused, run.MostWait)
-		}
-	}
-}
-
-// Refusal is a use of the fenced resource with a token below the highest that it had seen.
-type Refusal struct {
-	At      int64
-	Name    string
-	Token   int64
-	Highest int64
-}
-
-// refusals finds those that came while their lease was believed in:
-// another owner was there already.
-func (r *Report) refusals(run Run, leases []*Lease) {
-	type key struct {
-		name  string
-		token int64
-	}
-	byToken := make(map[key]*Lease, len(leases))
-	for _, l := range leases {
-		byToken[key{l.Name, l.Fence}] = l
-	}
-	for _, f := range run.Refused {
-		l := byToken[key{f.Name, f.Token}]
-		if l == nil {
-			r.found("refusal", "%q: token %d was never granted", f.Name, f.Token)
-		} else if _, ok := excuse(run.Excused, f.At, f.At); f.At < l.End && !ok {
-			r.found("refusal", "%q: %s was refused with %d after %d, %v before its belief ended",
-				f.Name, l.Process, f.Token, f.Highest, time.Duration(l.End-f.At))
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/history"
 )
@@ -164,16 +163,6 @@ func TestJudge(t *testing.T) {
 		"a release that hung": {play: func(a, _ *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 2000)
 		}, rules: "bounded"},
-		"refused while it believed": {play: func(a, _ *script) {
-			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
-		}, run: refused(20), rules: "refusal"},
-		"refused afterwards": {play: func(a, _ *script) {
-			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
-		}, run: refused(60)},
-		"refused with a token of nobody's": {
-			play: func(*script, *script) {},
-			run:  refused(60), rules: "refusal",
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,25 +174,4 @@ func TestJudge(t *testing.T) {
 			assert.Equal(t, c.rules, rulesOf(report), "%v", report.Violations)
 		})
 	}
-}
-
-func TestReportCounts(t *testing.T) {
-	t.Parallel()
-	a, b := process("a"), process("b")
-	first := a.got("A", "x", 10, 0, 1, 1000)
-	a.at(first, history.Freeing, 50)
-	next := a.handed("x", 11, 2, 51)
-	a.at(first, history.Freed, 52)
-	a.at(next, history.Over, 60)
-	a.freed(next, 61, 62)
-	b.freed(b.got("B", "x", 20, 10, 55, 1000), 70, 71)
-	run := void(54, 99)
-	run.Processes, run.Margin = told(a, b), margin
-	run.Refused = []history.Refusal{{At: 61 * ms, Name: "x", Token: 11}}
-	report := history.Judge(run)
-	require.Empty(t, report.Violations)
-	assert.Equal(t, history.Report{
-		Grants: 3, HandedOver: 1, Lost: 1, Waited: 49 * time.Millisecond,
-		Overlaps: 1, Longest: 5 * time.Millisecond, Refused: 1,
-	}, report)
 }

@@ -11,10 +11,6 @@ import (
 type Window struct {
 	From, To int64
 	What     string
-	// FailOver: what was at work was a fail-over, and nothing that makes a server forget.
-	FailOver bool
-	// Refused is from when the former primary refused to write; 0 if that is not known.
-	Refused int64
 }
 
 // touches reports whether the window and an interval share an instant.
@@ -33,9 +29,6 @@ func excuse(windows []Window, from, to int64) (w Window, ok bool) {
 type overlap struct {
 	first, second *Lease
 	from, to      int64
-	// agreed is the longest for which the clients of both had taken the same server for the primary
-	// meanwhile.
-	agreed time.Duration
 }
 
 func (o overlap) lasted() time.Duration { return time.Duration(o.to - o.from) }
@@ -49,9 +42,7 @@ func overlaps(leases []*Lease) []overlap {
 		open := slices.DeleteFunc(last[l.Name], func(o *Lease) bool { return o.End <= l.Begin })
 		for _, before := range open {
 			if end := min(before.End, l.End); end > l.Begin {
-				found = append(found, overlap{
-					before, l, l.Begin, end, agreed(before.by, l.by, l.Begin, end),
-				})
+				found = append(found, overlap{before, l, l.Begin, end})
 			}
 		}
 		last[l.Name] = append(open, l)
@@ -69,10 +60,9 @@ func (o overlap) String() string {
 	}
 	f, s := o.first, o.second
 	return fmt.Sprintf("%q: %s believed in token %d for %v after %s had begun with %d (from then: "+
-		"first began %s, deadline %s, context over %s %q, release %s; second asked %s; the clients "+
-		"of both had taken the same server for the primary for %v)",
+		"first began %s, deadline %s, context over %s %q, release %s; second asked %s)",
 		f.Name, f.Process, f.Fence, o.lasted(), s.Process, s.Fence, ago(f.Begin), ago(f.Until),
-		ago(f.Over), f.Lost, ago(f.Freeing), ago(s.Asked), o.agreed)
+		ago(f.Over), f.Lost, ago(f.Freeing), ago(s.Asked))
 }
 
 // order checks that the leases of a name can have been those of a lock: got one after another

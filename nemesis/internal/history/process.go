@@ -12,17 +12,15 @@ const Never = math.MaxInt64
 
 // Process makes leases of what a process tells, as it comes.
 type Process struct {
-	Name    string
-	open    map[int64]*Lease // by Op
-	asked   map[int64]Event
-	leases  []*Lease
-	calls   []call
-	grants  map[string]*grant   // by owner token
-	recent  map[string][]*grant // by name: the last few
-	pauses  []Window
-	told    []told // in the order of their instants
-	figures []Event
-	killed  int64
+	Name   string
+	open   map[int64]*Lease // by Op
+	asked  map[int64]Event
+	leases []*Lease
+	calls  []call
+	grants map[string]*grant   // by owner token
+	recent map[string][]*grant // by name: the last few
+	pauses []Window
+	killed int64
 }
 
 // NewProcess returns one that has told nothing yet.
@@ -49,7 +47,6 @@ type Lease struct {
 	Late    int64  // how long after Until belief went on though nothing had paused the process
 	Lost    string // why the context ended
 	Handed  bool   // inside its process, without a grant of the store of its own
-	by      *Process
 	grant   *grant
 }
 
@@ -84,14 +81,10 @@ func (p *Process) Take(e Event) {
 		p.granted(e)
 	case Extended:
 		p.extended(e)
-	case Told:
-		p.told = append(p.told, told{e.At, e.Name})
 	case Paused:
 		p.pauses = append(p.pauses, Window{From: e.At, To: e.Until})
 	case Killed:
 		p.killed = e.At
-	case Figures:
-		p.figures = append(p.figures, e)
 	case Valid, Over, Freeing, Freed:
 		if l := p.open[e.Op]; l != nil {
 			p.note(l, e)
@@ -141,7 +134,7 @@ func (p *Process) extended(e Event) {
 // begin opens a lease and finds the grant that it stands on.
 func (p *Process) begin(e, ask Event) {
 	l := &Lease{
-		Process: p.Name, by: p, Name: ask.Name, Fence: e.Fence, Asked: ask.At, Begin: e.At,
+		Process: p.Name, Name: ask.Name, Fence: e.Fence, Asked: ask.At, Begin: e.At,
 		Freeing: Never, Over: Never, Until: Never, Handed: true,
 	}
 	for _, g := range slices.Backward(p.recent[l.Name]) {
@@ -169,8 +162,20 @@ func (p *Process) note(l *Lease, e Event) {
 	}
 }
 
-// settle finds the end of belief.
-func (p *Process) settle(l *Lease) {
+// HadSince are the names of which a lease began after an instant.
+func (p *Process) HadSince(at int64) map[string]bool {
+	names := make(map[string]bool)
+	for _, l := range slices.Backward(p.leases) {
+		if l.Begin < at {
+			break
+		}
+		names[l.Name] = true
+	}
+	return names
+}
+
+// endOfBelief finds when belief in a lease was over.
+func (p *Process) endOfBelief(l *Lease) {
 	l.End = min(l.Freeing, l.Over, p.killed)
 	if l.End <= l.Until {
 		return
@@ -203,7 +208,7 @@ func leases(processes []*Process) []*Lease {
 	var all []*Lease
 	for _, p := range processes {
 		for _, l := range p.leases {
-			p.settle(l)
+			p.endOfBelief(l)
 		}
 		all = append(all, p.leases...)
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/history"
-	"github.com/lockbeat/lockbeat/nemesis/internal/resource"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -19,11 +18,15 @@ type caller struct {
 	t      *teller
 	ops    *atomic.Int64
 	dice   *rand.Rand
-	client *resource.Client
 }
 
-// leaveTime is after how long a caller leaves that does not wait for its turn.
-const leaveTime = 100 * time.Millisecond
+const (
+	// think is the longest that a caller waits before it takes a lock.
+	think = 5 * time.Millisecond
+	// One in so many calls leaves the line within leaveTime, so that heads of lines keep leaving.
+	leave     = 4
+	leaveTime = 100 * time.Millisecond
+)
 
 // dice are a caller's own, so that its choices depend on the seed alone.
 func dice(spec Spec, caller int) *rand.Rand {
@@ -31,12 +34,7 @@ func dice(spec Spec, caller int) *rand.Rand {
 }
 
 func (c *caller) run(ctx context.Context) {
-	defer func() {
-		if c.client != nil {
-			_ = c.client.Close()
-		}
-	}()
-	for c.pass(ctx, c.below(c.spec.Think)) {
+	for c.wait(ctx, c.below(think)) {
 		c.once(ctx, c.spec.Keys[c.dice.IntN(len(c.spec.Keys))])
 	}
 }
@@ -46,8 +44,8 @@ func (c *caller) below(d time.Duration) time.Duration {
 	return time.Duration(c.dice.Int64N(int64(d)))
 }
 
-// pass lets d go by, and reports whether ctx still lives.
-func (c *caller) pass(ctx context.Context, d time.Duration) bool {
+// wait lets d go by, and reports whether ctx still lives.
+func (*caller) wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -65,7 +63,7 @@ func (c *caller) once(ctx context.Context, name string) {
 	switch {
 	case c.dice.IntN(10) == 0:
 		wait = 0
-	case c.spec.Leave > 0 && c.dice.IntN(c.spec.Leave) == 0:
+	case c.dice.IntN(leave) == 0:
 		wait = min(wait, leaveTime)
 	}
 	c.t.tell(history.Event{
@@ -110,48 +108,27 @@ func (c *caller) once(ctx context.Context, name string) {
 // releaseFirst is what LateRelease breaks: the lock is free before the work is done.
 func (c *caller) releaseFirst(lease *renewer.Lease, op int64) {
 	err := lease.Release(context.Background())
-	c.pass(context.Background(), c.below(20*time.Millisecond))
+	c.wait(context.Background(), c.below(20*time.Millisecond))
 	c.t.tell(history.Event{Kind: history.Freeing, At: history.Now(), Op: op})
 	c.t.tell(history.Event{Kind: history.Freed, At: history.Now(), Op: op, Err: kind(err)})
 }
 
-// use increments the counter that the lock protects, read-modify-write, a few times:
-// most often at once, now and then over more than a TTL, so that heartbeats are needed.
+// use looks at the lease a few times: most often at once, now and then over more than a TTL, so that
+// heartbeats are needed.
 func (c *caller) use(lease *renewer.Lease, op int64) {
 	steps, pause := 1+c.dice.IntN(3), 2*time.Millisecond
 	if c.dice.IntN(c.spec.Long) == 0 {
 		steps, pause = 4+c.dice.IntN(8), c.spec.TTL/2
 	}
 	for range steps {
-		if c.increment(lease, op, c.below(pause)) != nil {
+		alive := c.wait(lease.Context(), c.below(pause))
+		at := history.Now() // before the question, so that what is told is not later than the truth
+		left := lease.Remaining()
+		if !alive || left <= 0 {
 			return
 		}
+		c.t.tell(history.Event{Kind: history.Valid, At: at, Op: op, Until: at + int64(left)})
 	}
-}
-
-// errOver ends a use.
-var errOver = errors.New("worker: the lease is over")
-
-func (c *caller) increment(lease *renewer.Lease, op int64, pause time.Duration) error {
-	if c.client == nil {
-		client, err := resource.Dial(c.spec.Resource)
-		if err != nil {
-			return err
-		}
-		c.client = client
-	}
-	value, err := c.client.Read(lease.Name(), lease.Fence())
-	if err != nil {
-		return err
-	}
-	alive := c.pass(lease.Context(), pause)
-	at := history.Now() // before the question, so that what is told is not later than the truth
-	left := lease.Remaining()
-	if !alive || left <= 0 {
-		return errOver
-	}
-	c.t.tell(history.Event{Kind: history.Valid, At: at, Op: op, Until: at + int64(left)})
-	return c.client.Write(lease.Name(), lease.Fence(), value+1)
 }
 
 // kind is an error in a word, "" for none.

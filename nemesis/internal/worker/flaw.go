@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 
-	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -11,18 +10,6 @@ import (
 type flawed struct {
 	renewer.Store
 	flaw Flaw
-}
-
-// breakBy breaks the store of a connection, unless the flaw is not one of stores. closing must be
-// called when the keeper is shut down.
-func breakBy(conn *deploy.Connection, spec Spec) (store renewer.Store, closing func()) {
-	if spec.Flaw == StuckRenewal && conn.Primary != nil {
-		s := &stuck{Store: conn.Store, ttl: spec.TTL, connect: func() (*deploy.Connection, error) {
-			return spec.Deploy.ConnectTo(spec.TTL, conn.Primary())
-		}}
-		return s, s.close
-	}
-	return breakStore(conn.Store, spec.Flaw), func() {}
 }
 
 func breakStore(s renewer.Store, flaw Flaw) renewer.Store {

@@ -75,8 +75,6 @@ func run(text string, stdin io.Reader, t *teller) error {
 		cancel()
 	}()
 	aside.Go(func() { watchPauses(ctx, t) })
-	var idle atomic.Int64
-	aside.Go(func() { tellFigures(ctx, t, &idle) })
 	defer aside.Wait()
 	defer cancel()
 
@@ -88,17 +86,13 @@ func run(text string, stdin io.Reader, t *teller) error {
 		return err
 	}
 	defer conn.Close()
-	store, closing := breakBy(conn, spec)
-	defer closing()
-	a := &authority{primary: conn.Primary, t: t}
-	aside.Go(func() { a.watch(ctx) })
 	cfg := Config(spec.TTL)
 	cfg.Node = spec.Name
-	keeper, err := renewer.New(tellOf(store, t, a, cfg), cfg)
+	keeper, err := renewer.New(tellOf(breakStore(conn.Store, spec.Flaw), t, cfg), cfg)
 	if err != nil {
 		return err
 	}
-	work(ctx, spec, keeper, t, &idle)
+	work(ctx, spec, keeper, t)
 	over, stop := context.WithTimeout(context.Background(), 4*spec.TTL)
 	defer stop()
 	return keeper.Shutdown(over)
@@ -123,13 +117,12 @@ func connect(ctx context.Context, spec Spec) (*deploy.Connection, error) {
 }
 
 // work runs the callers until ctx ends.
-func work(ctx context.Context, spec Spec, keeper *renewer.Keeper, t *teller, idle *atomic.Int64) {
+func work(ctx context.Context, spec Spec, keeper *renewer.Keeper, t *teller) {
 	var ops atomic.Int64
 	var callers sync.WaitGroup
 	for i := range spec.Callers {
 		c := &caller{spec: spec, keeper: keeper, t: t, ops: &ops, dice: dice(spec, i)}
 		callers.Go(func() { c.run(ctx) })
 	}
-	callers.Go(func() { newIdlers(spec, keeper, idle).run(ctx) })
 	callers.Wait()
 }

@@ -2,8 +2,6 @@ package worker
 
 import (
 	"context"
-	"runtime"
-	"sync/atomic"
 	"time"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/history"
@@ -30,25 +28,5 @@ func watchPauses(ctx context.Context, t *teller) {
 			t.tell(history.Event{Kind: history.Paused, At: last, Until: now})
 		}
 		last = now
-	}
-}
-
-// tellFigures tells once a second what the process uses.
-func tellFigures(ctx context.Context, t *teller, idle *atomic.Int64) {
-	ticks := time.NewTicker(time.Second)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		t.tell(history.Event{
-			Kind: history.Figures, At: history.Now(), Goroutines: runtime.NumGoroutine(),
-			Heap: int64(min(m.HeapAlloc, 1<<62)),
-			Idle: int(idle.Load()),
-		})
 	}
 }

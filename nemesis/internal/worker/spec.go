@@ -12,25 +12,15 @@ const Env = "LOCKBEAT_NEMESIS_WORKER"
 
 // Spec is what a worker is told.
 type Spec struct {
-	Name     string
-	Slot     int // its place in the crew, which survives its death
-	Seed     uint64
-	Deploy   deploy.Spec
-	Resource string // the path of its socket
-	Keys     []string
-	Callers  int
+	Name    string
+	Seed    uint64
+	Deploy  deploy.Spec
+	Keys    []string
+	Callers int
 	// Long is one in how many uses that last longer than a TTL.
 	Long int
 	TTL  time.Duration
 	Flaw Flaw
-	// Leave is one in how many calls that wait for a tenth of a second at most, so that heads of
-	// lines keep leaving; 0: none.
-	Leave int
-	// Think is the longest that a caller waits before it takes a lock.
-	Think time.Duration
-	// Idle is how many leases more it holds all the time, on names of
-	// its own that no other contends for.
-	Idle int
 }
 
 // Config is how workers keep leases.
@@ -55,10 +45,7 @@ const (
 	ShortRenewal Flaw = "short-renewal"
 	// StaleToken: each grant of the store is given the same fencing token.
 	StaleToken Flaw = "stale-token"
-	// StuckRenewal: heartbeats have a connection of their own, which stays with a former primary
-	// that can be reached.
-	StuckRenewal Flaw = "stuck-renewal"
 )
 
 // Flaws are all but Sound.
-var Flaws = []Flaw{LateRelease, DeafRenewal, ShortRenewal, StaleToken, StuckRenewal}
+var Flaws = []Flaw{LateRelease, DeafRenewal, ShortRenewal, StaleToken}

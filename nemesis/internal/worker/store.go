@@ -13,14 +13,13 @@ import (
 // request reached it, which is a little later than the instant from which the engine counts.
 type telling struct {
 	renewer.Store
-	t    *teller
-	from *authority
-	cfg  renewer.Config
+	t   *teller
+	cfg renewer.Config
 }
 
 // tellOf wraps a store.
-func tellOf(s renewer.Store, t *teller, from *authority, cfg renewer.Config) renewer.Store {
-	told := &telling{s, t, from, cfg}
+func tellOf(s renewer.Store, t *teller, cfg renewer.Config) renewer.Store {
+	told := &telling{s, t, cfg}
 	if sharded, ok := s.(renewer.Sharded); ok {
 		return &sharding{told, sharded}
 	}
@@ -48,9 +47,8 @@ func (s *telling) validFor(ttl time.Duration) time.Duration {
 func (s *telling) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 	sent := history.Now()
 	grants := s.Store.Acquire(ctx, claims)
-	s.from.look()
 	for i, g := range grants {
-		if g.Status == renewer.StatusHeld && !isIdle(claims[i].Name) {
+		if g.Status == renewer.StatusHeld {
 			s.t.tell(history.Event{
 				Kind: history.Granted, At: sent, Name: claims[i].Name, Owner: claims[i].Owner,
 				Fence: g.Fence,
@@ -66,9 +64,8 @@ func (s *telling) Acquire(ctx context.Context, claims []renewer.Claim) []renewer
 func (s *telling) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	sent := history.Now()
 	answers := s.Store.Renew(ctx, holds)
-	s.from.look()
 	for i, a := range answers {
-		if a.Status == renewer.StatusHeld && !isIdle(holds[i].Name) {
+		if a.Status == renewer.StatusHeld {
 			s.t.tell(history.Event{
 				Kind: history.Extended, At: history.Now(), Owner: holds[i].Owner,
 				Until: sent + int64(s.validFor(holds[i].TTL)-max(0, a.Age)),
