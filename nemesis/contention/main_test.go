@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/nemesis/internal/kit"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -121,30 +121,9 @@ func run(t *testing.T, row func(s *scene), with []adapter) {
 	}
 }
 
+// newKeeper makes a keeper, with a client of its own, as a process has one.
 func (s *scene) newKeeper(node string) *renewer.Keeper {
-	return s.newKeeperBy(s.redis.Addr(), node)
-}
-
-// newKeeperBy makes a keeper, with a client of its own that connects to addr, as a process has one.
-func (s *scene) newKeeperBy(addr, node string) *renewer.Keeper {
-	option := s.redis.ClientOption()
-	option.InitAddress = []string{addr}
-	option, err := redisstore.ClientOption(option, ttl)
-	require.NoError(s.t, err)
-	client, err := rueidis.NewClient(option)
-	require.NoError(s.t, err)
-	s.t.Cleanup(client.Close)
-	store, err := redisstore.New(client)
-	require.NoError(s.t, err)
-	s.t.Cleanup(store.Close)
-	k, err := renewer.New(store, renewer.Config{TTL: ttl, Node: node})
-	require.NoError(s.t, err)
-	s.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), soon)
-		defer cancel()
-		_ = k.Shutdown(ctx)
-	})
-	return k
+	return kit.Start(s.t, s.redis.ClientOption(), renewer.Config{TTL: ttl, Node: node}).Keeper
 }
 
 // holds has another process take the lock, until the function that it returns is called.

@@ -37,7 +37,7 @@ func TestFree(t *testing.T) {
 			assert.Equal(s.t, done, o, words)
 		}
 		assert.EqualValues(s.t, 2, s.runs.Load())
-	}, inLine)
+	})
 }
 
 // An operation that needs several locks takes all of them or none.
@@ -69,7 +69,7 @@ func TestItsOwnFailure(t *testing.T) {
 		})
 		o, words := call(s.t.Context(), key)
 		assert.Equal(s.t, failed, o, words)
-	}, inLine)
+	})
 }
 
 // A call inside the operation's lock outlives the operation, which
@@ -160,7 +160,7 @@ func TestWaitThenTaken(t *testing.T) {
 		r := s.await(c)
 		assert.Equal(s.t, done, r.outcome, r.words)
 		assert.EqualValues(s.t, 1, s.runs.Load())
-	}, inLine)
+	})
 }
 
 // aCallerWaits reports whether a caller has been refused, and watches for the lock to become free.
@@ -221,7 +221,7 @@ func TestLostInTheMiddle(t *testing.T) {
 				r := s.await(start(s.t.Context(), call, key))
 				assert.Equal(s.t, lost, r.outcome, r.words)
 				assert.EqualValues(s.t, 1, s.runs.Load())
-			}, inLine)
+			})
 		})
 	}
 }
@@ -298,7 +298,7 @@ func TestPanic(t *testing.T) {
 		panics = false
 		o, words = call(s.t.Context(), key)
 		assert.Equal(s.t, done, o, words)
-	}, sentAgain, inLine)
+	}, sentAgain)
 }
 
 func TestCancelledInLine(t *testing.T) {
@@ -364,7 +364,7 @@ func TestBadKey(t *testing.T) {
 				o, words = call(s.t.Context(), key)
 				assert.Equal(s.t, done, o, words)
 				assert.Greater(s.t, s.asked(), before)
-			}, inLine)
+			})
 		})
 	}
 }

@@ -39,7 +39,8 @@ func Defaults() Options {
 func (o Options) Replay() string {
 	d := Defaults()
 	var b strings.Builder
-	fmt.Fprintf(&b, "go run . -deployment %s -seed %d -duration %v", o.Deployment, o.Seed, o.Duration)
+	fmt.Fprintf(&b, "go run . -deployment %s -seed %d -duration %v",
+		o.Deployment, o.Seed, o.Duration)
 	if len(o.Faults) > 0 {
 		fmt.Fprintf(&b, " -faults %s", strings.Join(o.Faults, ","))
 	}

@@ -53,7 +53,8 @@ func (s *stage) open(o Options) error {
 		}
 		specs = append(specs, worker.Spec{
 			Seed:   o.Seed<<8 + uint64(i), //nolint:gosec // i is a small number
-			Deploy: target, Keys: s.keys, Callers: o.Callers, Long: o.Long, TTL: o.TTL, Flaw: o.Flaw,
+			Deploy: target, Keys: s.keys, Callers: o.Callers, Long: o.Long,
+			TTL: o.TTL, Flaw: o.Flaw,
 		})
 	}
 	s.crew, err = crew.Start(specs)

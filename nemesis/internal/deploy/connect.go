@@ -60,7 +60,8 @@ func (s Spec) connectEach(ttl time.Duration) (*Connection, error) {
 	return &Connection{Store: q, Close: closing}, nil
 }
 
-// WriteTimeout is that of the stores' connections: what redisstore.ClientOption would make of the TTL.
+// WriteTimeout is that of the stores' connections: what redisstore.ClientOption would make of the
+// TTL.
 func WriteTimeout(ttl time.Duration) time.Duration { return ttl / 6 }
 
 // connect makes the store of one server, or of servers that belong together.

@@ -96,8 +96,8 @@ func (r *Report) deadline(l *Lease, margin time.Duration) {
 	}
 	late := func(by int64, allowed time.Duration, what string) {
 		if past := time.Duration(by); past > allowed {
-			r.found("deadline", "%q: in %s token %d %s, by %v; %v is allowed for", l.Name, l.Process,
-				l.Fence, what, past, allowed)
+			r.found("deadline", "%q: in %s token %d %s, by %v; %v is allowed for", l.Name,
+				l.Process, l.Fence, what, past, allowed)
 		}
 	}
 	late(l.Valid-l.Until, validSlack, "was valid after its deadline")
@@ -115,16 +115,16 @@ func (r *Report) calls(p *Process, run Run) {
 		took, paused := time.Duration(c.to-c.from), time.Duration(p.pausedFor(c.from, c.to))
 		allowed := c.allowed + run.Request + callSlack
 		if took > allowed && paused == 0 {
-			r.found("bounded", "%q: in %s %s took %v, and may take %v", c.name, p.Name, c.what, took,
-				allowed)
+			r.found("bounded", "%q: in %s %s took %v, and may take %v", c.name, p.Name, c.what,
+				took, allowed)
 		}
 		if c.what != acquiring {
 			continue
 		}
 		r.Waited = max(r.Waited, took-paused)
 		if run.MostWait != 0 && took-paused > run.MostWait {
-			r.found("starved", "%q: in %s a caller waited for %v, and %v is the most", c.name, p.Name,
-				took-paused, run.MostWait)
+			r.found("starved", "%q: in %s a caller waited for %v, and %v is the most", c.name,
+				p.Name, took-paused, run.MostWait)
 		}
 	}
 }

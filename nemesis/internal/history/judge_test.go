@@ -45,7 +45,7 @@ func TestJudge(t *testing.T) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 500, 501)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)
 			b.freed(b.got("C", "x", 30, 400, 401, granted), 410, 420)
-		}, rules: "exclusion, exclusion, order"},
+		}, rules: "exclusion, " + "exclusion, order"},
 		"excused": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
 			b.freed(b.got("B", "x", 20, 10, 11, granted), 12, 13)

@@ -113,8 +113,8 @@ func (c *caller) releaseFirst(lease *renewer.Lease, op int64) {
 	c.t.tell(history.Event{Kind: history.Freed, At: history.Now(), Op: op, Err: kind(err)})
 }
 
-// use looks at the lease a few times: most often at once, now and then over more than a TTL, so that
-// heartbeats are needed.
+// use looks at the lease a few times: most often at once, now and then over more than a TTL, so
+// that heartbeats are needed.
 func (c *caller) use(lease *renewer.Lease, op int64) {
 	steps, pause := 1+c.dice.IntN(3), 2*time.Millisecond
 	if c.dice.IntN(c.spec.Long) == 0 {
