@@ -38,7 +38,7 @@ func ginGuard(guard func(http.Handler) http.Handler) gin.HandlerFunc {
 }
 
 // ginWriter is gin's writer, above the one of the guard. The guard sees what a handler writes: it
-// has to for httpmw.AbortLost and httpmw.OnLost.
+// has to for httpmw.AbortLost.
 type ginWriter struct {
 	gin.ResponseWriter
 

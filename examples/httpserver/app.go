@@ -13,9 +13,9 @@ import (
 // routes are what a server answers to. Everything about locks is said here: both ways to take
 // money from an account exclude each other, on all servers, since they have the same key.
 func routes(k *renewer.Keeper, l *ledger.Ledger) http.Handler {
-	account, respond := httpmw.PathValue("id"), httpmw.OnLost(httpmw.Respond)
-	inLine := httpmw.Exclusive(k, account, httpmw.Wait(5*time.Second), respond)
-	orNever := httpmw.Exclusive(k, account, httpmw.Refuse(http.StatusConflict), respond)
+	account, abort := httpmw.PathValue("account", "id"), httpmw.AbortLost()
+	inLine := httpmw.Exclusive(k, account, httpmw.Wait(5*time.Second), abort)
+	orNever := httpmw.Exclusive(k, account, httpmw.Refuse(http.StatusConflict), abort)
 	b := bank{l}
 
 	mux := http.NewServeMux()

@@ -32,9 +32,9 @@ func main() { demo.Main(demo.Setting{Program: "httpserver"}, tell) }
 // What answers say: a status and, of a problem, its type, and whether it says when to come back.
 const (
 	ok          = "200"
-	busy        = "409 TypeBusy +Retry-After"
-	unavailable = "503 TypeUnavailable +Retry-After"
-	lost        = "503 TypeLost +Retry-After"
+	busy        = "409 busy +Retry-After"
+	unavailable = "503 unavailable +Retry-After"
+	lost        = "503 lost +Retry-After"
 )
 
 func tell(ctx context.Context, d *demo.Demo) error {

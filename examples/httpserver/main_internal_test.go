@@ -27,8 +27,8 @@ func TestStory(t *testing.T) {
 			text := demotest.Holds(t, demo.Setting{}, tell)
 			for _, part := range []string{
 				"200 OK", "409 Conflict", "503 Service Unavailable",
-				"#TypeBusy", "#TypeUnavailable",
-				"#TypeLost", "960 are left; the bank's books are wrong by 0\n",
+				"#busy", "#unavailable",
+				"#lost", "960 are left; the bank's books are wrong by 0\n",
 			} {
 				assert.Contains(t, text, part)
 			}

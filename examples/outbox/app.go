@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -20,12 +19,14 @@ func routes(k *renewer.Keeper, db *sql.DB, b bank) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	guard := idempotent.Middleware(k, httpmw.Header("Customer"), idempotent.RecordIn(recorder))
+	guard := idempotent.Middleware(k, customer, idempotent.RecordIn(recorder))
 	mux := http.NewServeMux()
 	mux.Handle("POST /orders/{id}/charge", guard(http.HandlerFunc(b.inTransaction)))
 	mux.Handle("POST /apart/orders/{id}/charge", b.apart(k, db))
 	return mux, nil
 }
+
+func customer(r *http.Request) (string, error) { return r.Header.Get("Customer"), nil }
 
 // bank has the handlers.
 type bank struct {
@@ -40,7 +41,7 @@ func (b bank) inTransaction(w http.ResponseWriter, r *http.Request) {
 
 // apart is what the transaction is for: the charge is in the database, and the answer in Redis.
 func (b bank) apart(k *renewer.Keeper, db *sql.DB) http.Handler {
-	guard := idempotent.Middleware(k, httpmw.Header("Customer"))
+	guard := idempotent.Middleware(k, customer)
 	return guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b.charge(w, r, db)
 	}))

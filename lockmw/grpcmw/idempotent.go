@@ -129,9 +129,7 @@ func (in *idempotent) serve(
 	e := &exchange{
 		idempotent: in, handle: func(ctx context.Context) (any, error) { return handler(ctx, req) },
 	}
-	which := in.repeats.Request(caller, key, []string{info.FullMethod, input}, []repeat.Part{
-		{Name: "method", Value: info.FullMethod}, {Name: "request", Value: input},
-	})
+	which := in.repeats.Request(caller, key, info.FullMethod, input)
 	outcome, err := in.repeats.Do(ctx, which, repeat.Work{
 		Operation: info.FullMethod,
 		Run:       e.run,

@@ -134,16 +134,6 @@ func MaxStored(n int64) IdempotentOption {
 	return idempotentOption(func(s *idempotentSettings) { s.MaxStored = n })
 }
 
-// OnlyRecorded sends no final reply that is not on record: where the store does not answer for
-// renewer.Config.TTL after the handler has, the call is codes.Unavailable with IDEMPOTENCY_UNKNOWN.
-// Sent again with the same key it gets the reply if that is on record after all; otherwise the
-// handler runs again. So all who make the call get one reply. The keeper's observer is told of each
-// reply that is not on record, with OnlyRecorded and without. With [RecordIn] and a transaction no
-// other replies go out anyway. Default: the first client gets the handler's reply all the same.
-func OnlyRecorded() IdempotentOption {
-	return idempotentOption(func(s *idempotentSettings) { s.OnlyRecorded = true })
-}
-
 // RecordIn has recorder keep the replies, in the place of the keeper's store, which need not keep
 // records then. All servers must give the same.
 //

@@ -55,7 +55,7 @@ const (
 	// [MaxRunningPerCaller]. The call did not run.
 	ReasonTooMany = "IDEMPOTENCY_TOO_MANY"
 	// ReasonUnknown means that it is not known whether what the call did is on record: see
-	// [RecordIn] and [OnlyRecorded]. Sent again with the same [IdempotencyKey] it gets its reply,
+	// [RecordIn]. Sent again with the same [IdempotencyKey] it gets its reply,
 	// or is carried out.
 	ReasonUnknown = "IDEMPOTENCY_UNKNOWN"
 )

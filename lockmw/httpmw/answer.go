@@ -65,8 +65,7 @@ func Respond(w http.ResponseWriter, r *http.Request, err error) {
 
 func (e *Error) setHeaders(h http.Header) {
 	for _, ofBody := range []string{
-		"Content-Length", "Content-Encoding", "Content-Disposition",
-		"Etag", "Last-Modified",
+		"Content-Length", "Content-Encoding", "Content-Disposition", "Etag", "Last-Modified",
 	} {
 		h.Del(ofBody) // the handler has set it for a body that will not come
 	}
@@ -74,57 +73,6 @@ func (e *Error) setHeaders(h http.Header) {
 	if e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(int64((e.RetryAfter+time.Second-1)/time.Second), 10))
 	}
-}
-
-// ErrorOf returns what [Respond] answers to err: the [*Error] in it, or one for an error of this
-// package or of package lockmw, where renewer.ErrHeld is a 409. Any other error is a 500 whose
-// document says nothing of it. ErrorOf is for responders that write another form than Respond does.
-func ErrorOf(err error) *Error { return new(answers).explain(err) }
-
-// answers are how a guard answers in place of the handler.
-type answers struct {
-	onBusy, onError Responder
-	onLost          Responder     // nil: Respond, and the writer is not wrapped
-	busyStatus      int           // when another request has the lock; 0: 409
-	retryIn         time.Duration // 0: the defaults
-}
-
-// explain returns the answer to err.
-func (a *answers) explain(err error) *Error {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e
-	}
-	why := kindOf(err)
-	e := &Error{
-		Status: why.status, Type: why.typ, Title: why.title, Detail: why.detail,
-		Err: err,
-	}
-	if why == kindBusy {
-		e.Status = a.busy()
-	}
-	if why.again {
-		e.RetryAfter = lockmw.RetryIn(err, a.retryIn)
-	}
-	return e
-}
-
-// refuse answers a request that was refused with err, or lost its lock before it answered.
-func (a *answers) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	e := a.explain(err)
-	respond := a.onError
-	switch kindOf(e.Err) {
-	case kindGone:
-		// As a rule the client has gone. But a server whose BaseContext ends cancels requests of
-		// clients that are still there, and they must not get the empty 200 of a handler that
-		// returns.
-		panic(http.ErrAbortHandler)
-	case kindBusy, kindFull, kindTooMany, kindSkipped:
-		respond = a.onBusy
-	case kindLost:
-		respond = a.lostResponder()
-	}
-	httpguard.MarkRefused(w.Header(), r)
-	respond(w, r, e)
 }
 
 // problem is a document by RFC 9457.
@@ -137,9 +85,9 @@ type problem struct {
 
 func (e *Error) problem() problem {
 	p := problem{e.Type, e.Title, e.Status, e.Detail}
-	if e.Type == "" && e.Title == "" && e.Detail == "" {
+	if p.Type == "" && p.Title == "" && p.Detail == "" {
 		k := kindOf(e.Err)
-		p = problem{k.typ, k.title, e.Status, k.detail}
+		p.Type, p.Title, p.Detail = k.typ, k.title, k.detail
 	}
 	if p.Type == "" {
 		p.Type = "about:blank"
@@ -150,17 +98,38 @@ func (e *Error) problem() problem {
 	return p
 }
 
-func (a *answers) lostResponder() Responder {
-	if a.onLost == nil {
-		return Respond
+// ErrorOf returns what [Respond] answers to err: the [*Error] in it, or one for an error of this
+// package or of package lockmw, where renewer.ErrHeld is a 409. Any other error is a 500 whose
+// document says nothing of it. ErrorOf is for responders that write another form than Respond does.
+func ErrorOf(err error) *Error { return errorOf(err, http.StatusConflict) }
+
+// errorOf is ErrorOf where renewer.ErrHeld is busyStatus.
+func errorOf(err error, busyStatus int) *Error {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
 	}
-	return a.onLost
+	why := kindOf(err)
+	e := &Error{
+		Status: why.status, Type: why.typ, Title: why.title, Detail: why.detail, Err: err,
+	}
+	if why == kindBusy {
+		e.Status = busyStatus
+	}
+	if why.again {
+		e.RetryAfter = lockmw.RetryIn(err, 0)
+	}
+	return e
 }
 
-// busy returns the status for a lock that another caller has.
-func (a *answers) busy() int {
-	if a.busyStatus == 0 {
-		return http.StatusConflict
+// refuse answers a request that was refused with err, or lost its lock before it answered.
+func (s *settings) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	e := errorOf(err, s.busyStatus)
+	if kindOf(e.Err) == kindGone {
+		// As a rule the client has gone. But a server whose BaseContext ends cancels requests of
+		// clients that are still there, and they must not get the empty 200 of a handler that
+		// returns.
+		panic(http.ErrAbortHandler)
 	}
-	return a.busyStatus
+	httpguard.MarkRefused(w.Header(), r)
+	s.respond(w, r, e)
 }

@@ -36,8 +36,8 @@ func BenchmarkExclusive(b *testing.B) {
 				return nil, nil
 			})
 		})),
-		"Exclusive": on(httpmw.Exclusive(k, httpmw.PathValue("id"))(nop)),
-		"AbortLost": on(httpmw.Exclusive(k, httpmw.PathValue("id"), httpmw.AbortLost())(nop)),
+		"Exclusive": on(httpmw.Exclusive(k, byPath)(nop)),
+		"AbortLost": on(httpmw.Exclusive(k, byPath, httpmw.AbortLost())(nop)),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -1,16 +1,16 @@
 // Package httpmw runs net/http handlers under distributed locks. Of all requests for the same
 // thing, one runs at a time, on any server. The handler knows nothing of the lock.
 //
-//	lock := httpmw.Exclusive(keeper, httpmw.PathInt("id"))
+//	lock := httpmw.Exclusive(keeper, httpmw.PathInt("account", "id"))
 //	mux.Handle("POST /accounts/{id}/transfer", lock(transfer)) // net/http
 //	r.With(lock).Post("/accounts/{id}/transfer", transfer)     // chi
 //
-// [Exclusive] is middleware. Its lock is named by the route, a header or a function. [Handle] is
-// for names that only the body has. Requests that clients send again, by their Idempotency-Key, are
-// for package idempotent. A client that needs a lock around a call takes it by lockmw.Do.
+// [Exclusive] is middleware. Its lock is named by the route's path or a function. [Handle] is for
+// names that only the body has. Requests that clients send again, by their Idempotency-Key, are for
+// package idempotent. A client that needs a lock around a call takes it by lockmw.Do.
 //
 // The store that the keeper asks decides who holds a lock. Package renewer says what a lease can't
-// promise, and what fencing tokens do about it: [InjectFence], [ReceiveFence], [StripFence].
+// promise, and what fencing tokens do about it: [InjectFence], [ReceiveFence].
 //
 // # Outcomes
 //
@@ -28,12 +28,31 @@
 //	lost while the handler   503 if the handler has written nothing, else what it has written,
 //	runs                     or with [AbortLost] a broken answer. The request's context ends
 //	                         with the cause renewer.ErrLost
-//	not asked for            400 for an unusable name or body, 413 for a body that is too
-//	                         large, 408 for one that comes too slowly
+//	not asked for            400 for an unusable name or body, 413 for a body above 1 MiB
+//	                         ([MaxBody]), 408 if the server's ReadTimeout has ended it
 //
 // Refusals are problem documents (RFC 9457) without the lock's name. They have a Retry-After where
-// it is worth asking again. [OnBusy], [OnError] and [OnLost] answer otherwise. A handler runs at
-// most once, and a request that was refused has not run.
+// it is worth asking again. [OnRefused] answers otherwise. A handler runs at most once, and a
+// request that was refused has not run.
+//
+// # Problem types
+//
+// A document's type is the address of this page with one of these behind it. It tells programs more
+// than the status does. A failure of the server itself, with status 500, is "about:blank".
+//
+//	#busy         another request has the lock, or too many wait for it; or the request's
+//	              transaction was in conflict with another one, and was undone
+//	#unavailable  the store does not answer, or this server is shutting down
+//	#timeout      the request's own time ran out, or its body came too slowly. The detail says
+//	              whether it has been carried out. As a rule it has not
+//	#lost         the lock was lost while the request was being carried out: some of it may
+//	              have been done
+//	#bad-request  the request does not say what to lock, or can't be decoded
+//	#too-many     as many requests of the client wait, or are being carried out, as may be
+//	#reused       package idempotent: the key is another request's
+//	#not-kept     package idempotent: it has been carried out, but its answer was not kept
+//	#quota        package idempotent: as many answers to the caller are stored as may be
+//	#unknown      package idempotent: it is not known whether what it did is on record
 //
 // # What to watch out for
 //
@@ -44,11 +63,10 @@
 //   - http.Server.WriteTimeout, and the time of an
 //     http.TimeoutHandler, must exceed the wait and the work together.
 //   - Set http.Server.ReadTimeout, and renewer.Config.MaxHold for a handler that may not return.
-//   - Of a body above 256 KiB the rest is read under the lock, each 64 KiB within 10 s
-//     ([BodyTimeout]). With [MaxBody] all of it is read before.
-//   - The handler gets the server's own http.ResponseWriter, unless [AbortLost] or [OnLost] is
-//     given. So when the lock is lost it is not known what was written. WriteHeader(503) is called,
-//     and net/http logs that as superfluous if an answer has begun.
+//   - The body is read before the lock, into memory. For large uploads there is [StreamBody].
+//   - The handler gets the server's own http.ResponseWriter, unless [AbortLost] is given. So when
+//     the lock is lost it is not known what was written. WriteHeader(503) is called, and net/http
+//     logs that as superfluous if an answer has begun.
 //   - A client that leaves while its request waits ends the goroutine by
 //     panic(http.ErrAbortHandler), which middleware that recovers should let pass.
 //   - To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time.
@@ -57,17 +75,13 @@
 // for gin and echo. The examples of this package run.
 package httpmw
 
-// The files, in the order in which to read them. A file uses those below it, with one exception:
-// problem.go takes the name of a header from fence.go.
+// The files, in the order in which to read them. A file uses those below it only.
 //
-//	exclusive.go, handle.go      a request comes in: its name, its client and its body
-//	bodybefore.go                the body is read before the lock is asked for
+//	exclusive.go, handle.go      a request comes in: its name and its body
 //	guard.go, run.go, track.go   the lock is taken; the handler runs; the lock may be lost
-//	fence.go                     fencing tokens in headers
 //	waiters.go, failopen.go      who may wait, and who may run without a lock
-//	bodyoptions.go, options.go   what else users can set
-//	settings.go                  what the options have set
-//	pathkeys.go, pattern.go, canonical.go, keys.go  names of locks
-//	answer.go, problem.go, errors.go  answers in place of the handler's
+//	options.go                   what users can set
+//	keys.go, fence.go            names of locks, and fencing tokens in headers
+//	answer.go, problem.go        answers in place of the handler's
 //
 // What package idempotent needs too is in internal/httpguard.

@@ -43,7 +43,7 @@ func ExampleExclusive() {
 
 	mux := http.NewServeMux()
 	mux.Handle("POST /accounts/{id}/transfer",
-		httpmw.Exclusive(keeper, httpmw.PathValue("id"))(transfer))
+		httpmw.Exclusive(keeper, httpmw.PathInt("account", "id"))(transfer))
 
 	show(mux, http.MethodPost, "/accounts/7/transfer", "")
 	// Output: 200 from account 7
@@ -55,16 +55,16 @@ func ExampleRefuse() {
 	defer stop()
 	mux := http.NewServeMux()
 	mux.Handle("POST /accounts/{id}/transfer",
-		httpmw.Exclusive(keeper, httpmw.PathValue("id"), httpmw.Refuse(http.StatusConflict))(
+		httpmw.Exclusive(keeper, httpmw.PathInt("account", "id"), httpmw.Refuse(http.StatusConflict))(
 			http.NotFoundHandler()))
 
-	_, _ = lockmw.Do(context.Background(), keeper, "/accounts/7",
+	_, _ = lockmw.Do(context.Background(), keeper, "account:7",
 		func(context.Context) (any, error) {
 			show(mux, http.MethodPost, "/accounts/7/transfer", "") // another call chain
 			return nil, nil
 		})
 	// Output:
-	// 409 {"type":"https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#TypeBusy","title":"Busy","status":409,"detail":"Another request holds the lock on this resource. The request has not been carried out."}
+	// 409 {"type":"https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#busy","title":"Busy","status":409,"detail":"Another request holds the lock on this resource. The request has not been carried out."}
 }
 
 // A key that only the body has: the body is decoded first.
@@ -81,14 +81,20 @@ func ExampleHandle() {
 	show(h, http.MethodPost, "/", `{"From":`)
 	// Output:
 	// 200 7 to 8
-	// 400 {"type":"https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#TypeBadRequest","title":"Bad request","status":400,"detail":"The body of the request can't be decoded. The request has not been carried out."}
+	// 400 {"type":"https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#bad-request","title":"Bad request","status":400,"detail":"The body of the request can't be read or decoded. The request has not been carried out."}
 }
 
 // A responder of one's own, which leaves the rest to the usual one.
-func ExampleOnError() {
+func ExampleOnRefused() {
 	keeper, stop := start()
-	h := httpmw.Exclusive(keeper, httpmw.Header("Order"),
-		httpmw.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
+	byOrder := func(r *http.Request) (string, error) {
+		if order := r.Header.Get("Order"); order != "" {
+			return lockmw.Key("order", order), nil
+		}
+		return "", httpmw.ErrKey
+	}
+	h := httpmw.Exclusive(keeper, byOrder,
+		httpmw.OnRefused(func(w http.ResponseWriter, r *http.Request, err error) {
 			if errors.Is(err, httpmw.ErrKey) {
 				http.Error(w, "which order?", http.StatusUnprocessableEntity)
 				return

@@ -3,7 +3,6 @@ package httpmw
 import (
 	"net/http"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -12,15 +11,15 @@ import (
 // the request. Of all requests with the same name, one runs at a time, on any server. See the
 // package's text for the outcomes.
 //
-// The body is read after the key function and before the lock is asked for. Of a body above 256 KiB
-// the rest is read under the lock, at a pace. See [MaxBody], [BodyTimeout] and [StreamBody].
+// The body is read after the key function and before the lock is asked for, up to [MaxBody]; or by
+// the handler, with [StreamBody].
 //
-// The handler gets the very http.ResponseWriter that it would get without, unless [AbortLost] or
-// [OnLost] is given. The context of its request ends when the client has gone or the lock is lost.
+// The handler gets the very http.ResponseWriter that it would get without, unless [AbortLost] is
+// given. The context of its request ends when the client has gone or the lock is lost.
 //
-// Put it inside of http.TimeoutHandler, never around it: that one answers when its time
-// is over, and its handler goes on. Let that time, and http.Server.WriteTimeout, exceed
-// the wait ([Wait], 10 s by default) and the handler's work together: docs/http.md.
+// Put it inside of http.TimeoutHandler, never around it: that one answers when its time is over,
+// and its handler goes on. Let that time, and http.Server.WriteTimeout, exceed the wait ([Wait],
+// 10 s by default) and the handler's work together.
 //
 // Apply what Exclusive returns once to each handler, when the program starts, and not for each
 // request, as echo.WrapMiddleware does: each application counts its own waiters. docs/http.md has
@@ -32,7 +31,7 @@ import (
 func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
 	if k == nil || key == nil {
 		panic("lockbeat: httpmw.Exclusive needs a keeper (renewer.New) and a key function such " +
-			"as httpmw.PathValue")
+			"as httpmw.PathInt")
 	}
 	set := newSettings()
 	for _, o := range opts {
@@ -46,21 +45,19 @@ func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler
 		g := newGuard(k, set)
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			name, err := key(r)
-			client := ""
-			if err == nil {
-				client, err = g.clients.sender(r)
-			}
-			unusable := lockmw.CheckName(name)
-			switch {
-			case err != nil:
+			if err != nil {
 				g.refuse(w, r, httpguard.KeyFault(r, err))
-			case unusable != nil: // found out before the body is asked for
-				g.refuse(w, r, unusable)
-			case g.reads(r):
-				g.serveBody(w, r, ask{name, client}, next)
-			default:
-				g.serve(w, r, ask{name, client}, next.ServeHTTP)
+				return
 			}
+			if !g.streamBody {
+				_, restore, err := httpguard.ReadBody(w, r, g.maxBody)
+				defer restore()
+				if err != nil {
+					g.refuse(w, r, err)
+					return
+				}
+			}
+			g.serve(w, r, name, next.ServeHTTP)
 		})
 	}
 }

@@ -1,12 +1,14 @@
 package httpmw
 
 import (
-	"context"
 	"fmt"
+	"net/http"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -35,77 +37,70 @@ func FailOpen(atMost int) Option {
 
 // unlocked lets work run without its lock while the store is down. A nil one lets none.
 type unlocked struct {
-	keeper     *renewer.Keeper
-	all, names *quota.Each
+	keeper *renewer.Keeper
+	most   int
+
+	mu      sync.Mutex
+	n       int // runs
+	running map[string]bool
 }
 
-func newUnlocked(k *renewer.Keeper, s *settings) *unlocked {
-	if s.failOpen == 0 {
+func newUnlocked(k *renewer.Keeper, most int) *unlocked {
+	if most == 0 {
 		return nil
 	}
-	return &unlocked{keeper: k, all: quota.New(s.failOpen), names: quota.New(1)}
+	return &unlocked{keeper: k, most: most, running: make(map[string]bool)}
 }
 
-// enter returns the context of work that may run although its lock
-// was refused with err, and a function to call when it is over. Both are nil if the work may not
-// run.
-func (u *unlocked) enter(
-	ctx context.Context, name, operation string, err error,
-) (operationCtx context.Context, leave func()) {
+// serve runs do although its lock was refused with err, and reports whether it may do that.
+func (u *unlocked) serve(
+	w http.ResponseWriter, r *http.Request, name, operation string, err error, do work,
+) bool {
 	if u == nil || lockmw.RefusalOf(err) != lockmw.RefusalUnavailable {
-		return nil, nil
+		return false
 	}
 	names := lockmw.NamesOf(name)
 	var outage time.Duration
 	for _, one := range names {
 		outage = max(outage, u.keeper.Outage(one))
 	}
-	if outage < u.keeper.Config().RequestTimeout {
-		return nil, nil
+	if outage < u.keeper.Config().RequestTimeout || !u.take(names) {
+		return false
 	}
-	leave = u.take(names)
-	if leave == nil {
-		return nil, nil
-	}
+	defer u.give(names)
 	// The token of an outer lock is not this lock's: a resource must
 	// be able to tell what is written without this lock.
-	ctx = lockmw.WithFence(ctx, 0)
-	told := false
-	defer func() {
-		if !told { // an observer has panicked
-			leave()
-		}
-	}()
+	ctx := lockmw.WithFence(r.Context(), 0)
 	if o := u.keeper.Config().Observer; o != nil {
 		for _, one := range names {
 			o.Unlocked(ctx, renewer.Unlocked{
-				Name: one, Operation: operation, Outage: outage,
-				Err: err,
+				Name: one, Operation: operation, Outage: outage, Err: err,
 			})
 		}
 	}
-	told = true
-	return ctx, leave
+	httpguard.Serve(ctx, w, r, do)
+	return true
 }
 
-// take counts work on all of names, until leave is called. It returns nil if there is no room.
-func (u *unlocked) take(names []string) (leave func()) {
-	if !u.all.Take("") {
-		return nil
+// take counts work on all of names, and reports whether there is room for it.
+func (u *unlocked) take(names []string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.n == u.most || slices.ContainsFunc(names, func(n string) bool { return u.running[n] }) {
+		return false
 	}
-	taken := 0
-	leave = func() {
-		u.all.Give("")
-		for _, one := range names[:taken] {
-			u.names.Give(one)
-		}
+	u.n++
+	for _, name := range names {
+		u.running[name] = true
 	}
-	for _, one := range names {
-		if !u.names.Take(one) {
-			leave()
-			return nil
-		}
-		taken++
+	return true
+}
+
+func (u *unlocked) give(names []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.n--
+	for _, name := range names {
+		delete(u.running, name)
 	}
-	return leave
 }

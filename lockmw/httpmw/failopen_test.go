@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -87,12 +88,12 @@ func TestFailOpenIsForOutagesAndNotForLoad(t *testing.T) {
 			httpmw.FailOpen(9))(never(t))
 		s.Script(script.Acquire, script.Pass(), script.Hang())
 		hold(t, k, "other")()
-		requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+		requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpguard.TypeUnavailable)
 		for _, up := range []error{renewer.ErrOverloaded, renewer.ErrRejected} {
 			s.Default(script.Acquire, script.Fail(fmt.Errorf("%w: by a server that is up", up)))
 			for range 3 {
 				requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable,
-					httpmw.TypeUnavailable)
+					httpguard.TypeUnavailable)
 				<-time.After(k.Config().RequestTimeout)
 			}
 		}
@@ -118,10 +119,10 @@ func TestFailOpenIsBounded(t *testing.T) {
 		}
 		running.Go(func() { assert.Equal(t, "done", ask("a").body) })
 		synctest.Wait()
-		requireProblem(t, ask("a"), http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+		requireProblem(t, ask("a"), http.StatusServiceUnavailable, httpguard.TypeUnavailable)
 		running.Go(func() { assert.Equal(t, "done", ask("b").body) })
 		synctest.Wait()
-		requireProblem(t, ask("c"), http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+		requireProblem(t, ask("c"), http.StatusServiceUnavailable, httpguard.TypeUnavailable)
 		close(finish)
 		running.Wait()
 		assert.Equal(t, "done", ask("a").body)
@@ -155,13 +156,6 @@ func TestFailOpenAfterPanics(t *testing.T) {
 	})
 }
 
-func TestFailOpenThatCantBeMeant(t *testing.T) {
-	t.Parallel()
-	assert.PanicsWithValue(t, "lockbeat: httpmw.FailOpen(0) can't be meant: give how many may "+
-		"run without the lock at once, "+
-		"or leave it out so that none does", func() { httpmw.FailOpen(0) })
-}
-
 // Several names are each one's own, also without their locks.
 func TestFailOpenTakesEachOfSeveralNames(t *testing.T) {
 	t.Parallel()
@@ -173,7 +167,7 @@ func TestFailOpenTakesEachOfSeveralNames(t *testing.T) {
 		synctest.Wait()
 		for _, names := range [][]string{{"a"}, {"b", "a"}, {"c"}} {
 			requireProblem(t, shared(names...), http.StatusServiceUnavailable,
-				httpmw.TypeUnavailable)
+				httpguard.TypeUnavailable)
 		}
 		close(finish)
 		first.Wait()

@@ -83,7 +83,7 @@ func TestNothingIsWrittenForAClientThatHasGone(t *testing.T) {
 	cancel()
 	for _, h := range []http.Handler{
 		httpmw.Exclusive(k, byName("a"))(never(t)),
-		httpmw.Exclusive(k, httpmw.Header("Missing"))(never(t)),
+		httpmw.Exclusive(k, byHeader)(never(t)),
 		httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
 			assert.Fail(t, "it ran")
 		}),
@@ -99,35 +99,12 @@ func TestNothingIsWrittenForAClientThatHasGone(t *testing.T) {
 	assert.Empty(t, store.Owner("a"))
 }
 
-// An HTTP/1 server doesn't notice that the client has gone while the body is unread, as the rest
-// of a large one is. The wait has an end all the same.
-func TestClientGoneWithTheRestOfItsBodyUnread(t *testing.T) {
-	t.Parallel()
-	k, store := scripted(t)
-	release := hold(t, k, "a")
-	h, ended := ending(httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second))(never(t)))
-	s := serve(t, h)
-	begun := time.Now()
-	conn, _ := raw(t, s, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"+repeat("x",
-		httpmw.BodyBefore+1))
-	require.NoError(t, conn.Close())
-	assert.Nil(t, within(t, ended))
-	assert.GreaterOrEqual(t, time.Since(begun), time.Second)
-	assert.Zero(t, store.Watchers("a"))
-	release()
-	assert.Empty(t, store.Owner("a"))
-}
-
 // A body that has been read by then lets the server notice.
 func TestClientGoneWithItsBodyRead(t *testing.T) {
 	t.Parallel()
 	for name, guard := range map[string]func(k *renewer.Keeper) http.Handler{
 		"Exclusive": func(k *renewer.Keeper) http.Handler {
 			return httpmw.Exclusive(k, byName("7"), httpmw.Wait(time.Hour))(never(t))
-		},
-		"all of it": func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName("7"), httpmw.Wait(time.Hour),
-				httpmw.MaxBody(100))(never(t))
 		},
 		"Handle": func(k *renewer.Keeper) http.Handler {
 			return httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {

@@ -1,9 +1,7 @@
 package httpmw
 
 import (
-	"context"
 	"net/http"
-	"sync"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
@@ -15,58 +13,45 @@ type guard struct {
 	settings
 	httpguard.Faults
 
-	deadlines sync.Once
-	clients   *clients
-	unlocked  *unlocked
+	clients  *clients
+	unlocked *unlocked
 }
 
 func newGuard(k *renewer.Keeper, set settings) *guard {
 	return &guard{
 		settings: set, Faults: httpguard.Faults{Keeper: k},
-		clients: newClients(set), unlocked: newUnlocked(k, &set),
+		clients: newClients(&set), unlocked: newUnlocked(k, set.failOpen),
 	}
-}
-
-// ask is what a request asks for.
-type ask struct {
-	name   string // of the lock
-	client string // who sends the request; "" if that does not count
 }
 
 // refuse answers a request that was refused with err. It tells the keeper's
 // observer of an error that every request gets, since the server is set up wrongly.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	g.Misuse(err)
-	g.answers.refuse(w, r, err)
+	g.settings.refuse(w, r, err)
 }
 
 // serve runs do under the lock, or answers why it did not.
-func (g *guard) serve(w http.ResponseWriter, r *http.Request, a ask, do work) {
+func (g *guard) serve(w http.ResponseWriter, r *http.Request, name string, do work) {
 	g.CheckTimeout(r, g.longest)
-	ctx, exit, err := g.enter(r, a)
-	if err == nil {
-		held{ctx, exit}.run(w, r, do, &g.settings)
-		return
-	}
-	without, leave := g.unlocked.enter(r.Context(), a.name, g.operationOr(r.Pattern), err)
-	if without == nil {
+	lock, err := g.acquire(r, name)
+	switch {
+	case err == nil:
+		lock.run(w, r, do, &g.settings)
+	case !g.unlocked.serve(w, r, name, g.operationOr(r.Pattern), err, do):
 		g.refuse(w, r, err)
-		return
 	}
-	defer leave()
-	httpguard.Serve(without, w, r, do)
 }
 
-// enter takes the lock. Until it is had or refused, the request counts for its client.
-func (g *guard) enter(
-	r *http.Request, a ask,
-) (operation context.Context, exit func(error) error, err error) {
-	leave, err := g.clients.enter(a.client)
+// acquire takes the lock. Until it is had or refused, the request counts for its client.
+func (g *guard) acquire(r *http.Request, name string) (held, error) {
+	leave, err := g.clients.count(r)
 	if err != nil {
-		return nil, nil, err
+		return held{}, err
 	}
 	defer leave()
 	// Strict, so that a loss is always reported: run decides what it means by what was written.
-	return lockmw.Enter(r.Context(), g.Keeper, a.name,
+	ctx, exit, err := lockmw.Enter(r.Context(), g.Keeper, name,
 		append(g.lock(r.Pattern), lockmw.Strict(), lockmw.AnswerInTime())...)
+	return held{ctx, exit}, err
 }

@@ -2,7 +2,6 @@ package httpmw
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"reflect"
 
@@ -16,8 +15,8 @@ import (
 // see [KeyFunc]. Otherwise Handle is like [Exclusive]. It panics if k, key or fn is nil.
 //
 // No lock is asked for if the body is unusable: 400 if it can't be decoded, 413 if it is above
-// [MaxBody], 408 if it comes more slowly than [BodyTimeout] allows. JSON in which an object has a
-// name twice is refused, since parsers differ in which of the two they take.
+// [MaxBody]. JSON in which an object has a name twice is refused, since parsers differ in which of
+// the two they take.
 func Handle[T any](
 	k *renewer.Keeper, key func(T) string, fn func(http.ResponseWriter, *http.Request, T),
 	opts ...HandleOption,
@@ -26,7 +25,6 @@ func Handle[T any](
 		panic("lockbeat: httpmw.Handle needs a keeper (renewer.New), a key function and a function")
 	}
 	set := newSettings()
-	set.maxBody, set.codec = DefaultMaxBody, decodeJSON
 	for _, o := range opts {
 		o.handle(&set)
 	}
@@ -35,57 +33,53 @@ func Handle[T any](
 		panic("lockbeat: httpmw.StreamBody is for httpmw.Exclusive: httpmw.Handle decodes the " +
 			"body before it asks for the lock")
 	}
+	codec, fits := set.codec.(func(*http.Request) (T, error))
+	if set.codec != nil && !fits {
+		panic(fmt.Sprintf("lockbeat: httpmw.Codec decodes another type than this httpmw.Handle "+
+			"takes, which is %v", reflect.TypeFor[T]()))
+	}
 	g := newGuard(k, set)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		client, err := g.clients.sender(r)
-		if err != nil {
-			g.refuse(w, r, httpguard.KeyFault(r, err))
-			return
-		}
-		data, err := httpguard.ReadBody(w, r, g.maxBody, g.bodyTimeout)
+		data, restore, err := httpguard.ReadBody(w, r, g.maxBody)
+		defer restore()
 		if err != nil {
 			g.refuse(w, r, err)
 			return
 		}
-		body := r.Body
-		r.Body = httpguard.Keep(data, body)
-		defer func() { r.Body = body }() // net/http looks at the type of its own body
-		in, err := decode[T](r, g.codec)
+		in, err := decode(r, data, codec)
 		if err != nil {
 			g.refuse(w, r, err)
 			return
 		}
-		g.serve(w, r, ask{key(in), client}, func(w http.ResponseWriter, r *http.Request) {
-			fn(w, r, in)
-		})
+		g.serve(w, r, key(in), func(w http.ResponseWriter, r *http.Request) { fn(w, r, in) })
 	})
 }
 
-// Codec decodes bodies by unmarshal in place of JSON. The function gets the request, whose
-// body is in memory, and a pointer to a T to decode into. If T is a pointer itself, such as a
-// *pb.Transfer, it gets a T. It may be called concurrently. Codec panics if unmarshal is nil.
-func Codec(unmarshal func(r *http.Request, v any) error) HandleOption {
-	if unmarshal == nil {
+// Codec has [Handle] decode requests by a function in place of JSON. Their bodies are in memory. It
+// is for the same T as Handle: otherwise that panics. The function may be called concurrently.
+// Codec panics if it is nil.
+func Codec[T any](decode func(*http.Request) (T, error)) HandleOption {
+	if decode == nil {
 		panic("lockbeat: httpmw.Codec needs a function that decodes a request's body")
 	}
-	return handleOption(func(s *settings) { s.codec = unmarshal })
+	return handleOption(func(s *settings) { s.codec = decode })
 }
 
-// decode returns a request's body as a T.
-func decode[T any](r *http.Request, codec func(*http.Request, any) error) (in T, err error) {
-	if err := codec(r, wire.Into(&in)); err != nil {
-		if r.Context().Err() != nil {
-			return in, httpguard.Ended(r)
-		}
+// decode returns a request's body, which is data, as a T.
+func decode[T any](
+	r *http.Request, data []byte, codec func(*http.Request) (T, error),
+) (in T, err error) {
+	if codec != nil {
+		in, err = codec(r)
+	} else {
+		err = wire.DecodeJSON(data, wire.Into(&in))
+	}
+	switch {
+	case err == nil:
+		return in, nil
+	case r.Context().Err() != nil:
+		return in, httpguard.Ended(r)
+	default:
 		return in, fmt.Errorf("%w: it is no %v: %w", ErrBody, reflect.TypeFor[T](), err)
 	}
-	return in, nil
-}
-
-func decodeJSON(r *http.Request, v any) error {
-	data, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
-	}
-	return wire.DecodeJSON(data, v)
 }

@@ -1,11 +1,17 @@
 package httpmw
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
+	"strconv"
 	"strings"
 
+	"github.com/google/uuid"
+
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // KeyFunc derives a lock's name from a request. The name is taken as it is, so that handlers
@@ -16,33 +22,86 @@ import (
 //
 // It must read the request as the handler does. "7", "07" and "%207" are three names. To a handler
 // that parses numbers they are one account, which three clients then change at once. So prefer a
-// function that knows the type: [PathInt], [PathUUID] or [PathAs], or [Handle], whose function gets
-// what the name was derived from. [PathValue] and [Header] are for values that the handler compares
-// byte by byte. Begin what clients choose with a static prefix, as [lockmw.Key] does, so that it is
-// no other lock's name.
+// function that knows the type: [PathInt], [PathUUID], or [Handle], whose function gets what the
+// name was derived from. [PathValue] is for values that the handler compares byte by byte.
 type KeyFunc func(*http.Request) (string, error)
 
-// Header names the lock by a header: lockmw.Key of the header's canonical name
-// and its value, such as "Idempotency-Key:8e03". A header that is missing, empty,
-// repeated or has control bytes is answered with 400. It panics if name is empty.
-func Header(name string) KeyFunc {
-	if name == "" {
-		panic(`lockbeat: httpmw.Header needs the name of a header, such as "Idempotency-Key"`)
-	}
-	name = http.CanonicalHeaderKey(name)
-	return func(r *http.Request) (string, error) {
-		switch values := r.Header[name]; {
-		case len(values) == 0 || values[0] == "":
-			return "", fmt.Errorf("%w: the header %s is missing", ErrKey, name)
-		case len(values) > 1:
-			return "", fmt.Errorf("%w: the header %s is there %d times, send it once", ErrKey, name,
-				len(values))
-		case strings.ContainsFunc(values[0], isControl):
-			return "", fmt.Errorf("%w: the header %s has control bytes in it", ErrKey, name)
-		default:
-			return lockmw.Key(name, values[0]), nil
+// PathValue names the lock by what kind of thing it is on and the value of the route's wildcard: on
+// "/accounts/{id}", PathValue("account", "id") makes lockmw.Key("account", "7") of "/accounts/7".
+// Routes with the same kind share the lock, and so does all else that makes this name. Values that
+// differ in percent-encoding only are the same, since chi hands over some as they were sent.
+//
+// It works where net/http knows the route: on handlers of an http.ServeMux, and with chi on r.With,
+// r.Group and below r.Route. A request without a value is answered with 400. If the route has no
+// such wildcard, or the router sets no route, as echo, the answer is 500, and
+// renewer.Config.Observer is told why, once for each handler. It panics if kind or wildcard is
+// empty.
+//
+// It is for handlers that take the value as it is. For those that parse it there are [PathInt] and
+// [PathUUID].
+func PathValue(kind, wildcard string) KeyFunc {
+	return pathKey("PathValue", kind, wildcard,
+		func(value string) (string, error) { return value, nil })
+}
+
+// PathInt is [PathValue] for a whole number: "7", "07" and "+7" name one lock, in the form that
+// strconv writes. Anything else than a decimal number of 64 bits, with or without a sign, is
+// answered with 400.
+func PathInt(kind, wildcard string) KeyFunc {
+	return pathKey("PathInt", kind, wildcard, func(value string) (string, error) {
+		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+			return strconv.FormatInt(n, 10), nil
 		}
+		n, err := strconv.ParseUint(value, 10, 64)
+		if err != nil {
+			return "", errors.New("is no whole number of 64 bits")
+		}
+		return strconv.FormatUint(n, 10), nil
+	})
+}
+
+// PathUUID is [PathValue] for a UUID. In upper or lower case, with or without hyphens, in braces or
+// after "urn:uuid:", it names one lock. Anything else is answered with 400.
+func PathUUID(kind, wildcard string) KeyFunc {
+	return pathKey("PathUUID", kind, wildcard, func(value string) (string, error) {
+		id, err := uuid.Parse(value)
+		if err != nil {
+			return "", errors.New("is no UUID")
+		}
+		return id.String(), nil
+	})
+}
+
+// pathKey names the lock by the canonical form of a wildcard's value.
+func pathKey(
+	function, kind, wildcard string, canonical func(value string) (string, error),
+) KeyFunc {
+	if kind == "" || wildcard == "" {
+		panic(fmt.Sprintf("lockbeat: httpmw.%s needs the kind of what is locked and a wildcard of "+
+			`the route, such as "account" and "id" for /accounts/{id}`, function))
+	}
+	return func(r *http.Request) (string, error) {
+		value := r.PathValue(wildcard)
+		if value == "" {
+			return "", missing(r.Pattern, function, wildcard)
+		}
+		if decoded, err := url.PathUnescape(value); err == nil {
+			value = decoded
+		}
+		value, err := canonical(value)
+		if err != nil {
+			return "", fmt.Errorf("%w: the path's {%s} %w", ErrKey, wildcard, err)
+		}
+		return lockmw.Key(kind, value), nil
 	}
 }
 
-func isControl(c rune) bool { return c < ' ' || c == 0x7f }
+// missing says why a wildcard has no value: the request has none, or the route has no wildcard.
+func missing(pattern, function, wildcard string) error {
+	if strings.Contains(pattern, "{"+wildcard) {
+		return fmt.Errorf("%w: the path has no value for {%s}", ErrKey, wildcard)
+	}
+	return fmt.Errorf("%w: the route %q has no wildcard {%s} for httpmw.%s: put the lock on a "+
+		"route of http.ServeMux or chi that has it, or name the lock by a function",
+		renewer.ErrConfig, pattern, wildcard, function)
+}

@@ -7,204 +7,140 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-func TestHeader(t *testing.T) {
-	t.Parallel()
-	key := httpmw.Header("idempotency-key")
-	with := func(values ...string) *http.Request {
-		r := get(t, "/")
-		r.Header["Idempotency-Key"] = values
-		return r
-	}
-	name, err := key(with("8e03:a b"))
-	require.NoError(t, err)
-	assert.Equal(t, "Idempotency-Key:8e03%3Aa b", name)
-	const prefix = "lockbeat: no key in the request: the header Idempotency-Key "
-	for _, c := range []struct {
-		want   string
-		values []string
-	}{
-		{"is missing", nil},
-		{"is missing", []string{""}},
-		{"is there 2 times, send it once", []string{"a", "a"}},
-		{"is there 2 times, send it once", []string{"a", "b"}},
-		{"has control bytes in it", []string{"a\x00"}},
-		{"has control bytes in it", []string{"a\tb"}},
-		{"has control bytes in it", []string{"\x7f"}},
-	} {
-		_, err := key(with(c.values...))
-		require.ErrorIs(t, err, httpmw.ErrKey)
-		require.EqualError(t, err, prefix+c.want)
-	}
-}
-
-// What a client sends wrong is answered, asks for no lock, and disturbs nothing.
-func TestUnusableRequestsAskForNoLock(t *testing.T) {
+// A lock on a route knows the route's name and its wildcards.
+func TestExclusiveOnARoute(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
 	mux := http.NewServeMux()
-	mux.Handle("POST /accounts/{id}",
-		httpmw.Exclusive(k, httpmw.PathValue("id"))(http.HandlerFunc(ok)))
-	mux.Handle("POST /orders", httpmw.Exclusive(k, httpmw.Header("Key"))(http.HandlerFunc(ok)))
-	s := serve(t, mux)
-	for name, c := range map[string]struct {
-		request string
-		ours    bool
-	}{
-		"10 KB path value": {"POST /accounts/" + repeat("7", 10<<10) + " HTTP/1.1\r\nHost: " +
-			"x\r\n\r\n", true},
-		"10 KB of encoding": {"POST /accounts/" + repeat("%C3%A9", 2<<10) + " HTTP/1.1\r\nHost: " +
-			"x\r\n\r\n", true},
-		"missing header": {"POST /orders HTTP/1.1\r\nHost: x\r\n\r\n", true},
-		"empty header":   {"POST /orders HTTP/1.1\r\nHost: x\r\nKey: \r\n\r\n", true},
-		"repeated header": {
-			"POST /orders HTTP/1.1\r\nHost: x\r\nKey: 1\r\nkey: 1\r\n\r\n",
-			true,
-		},
-		"tab in a header": {"POST /orders HTTP/1.1\r\nHost: x\r\nKey: 1\t2\r\n\r\n", true},
-		"10 KB header": {"POST /orders HTTP/1.1\r\nHost: x\r\nKey: " + repeat("7", 10<<10) +
-			"\r\n\r\n", true},
-		"NUL in a header":    {"POST /orders HTTP/1.1\r\nHost: x\r\nKey: 1\x002\r\n\r\n", false},
-		"NUL in the path":    {"POST /accounts/\x00 HTTP/1.1\r\nHost: x\r\n\r\n", false},
-		"encoding cut short": {"POST /accounts/%4 HTTP/1.1\r\nHost: x\r\n\r\n", false},
-	} {
-		_, in := raw(t, s, c.request)
-		res, err := http.ReadResponse(in, nil)
-		require.NoError(t, err, name)
-		a := read(res)
-		require.NoError(t, res.Body.Close())
-		assert.Equal(t, http.StatusBadRequest, a.StatusCode, name)
-		if c.ours {
-			requireProblem(t, a, http.StatusBadRequest, httpmw.TypeBadRequest)
-		}
-		assert.False(t, asked(store), name)
-	}
-	assert.Equal(t, "done", send(t, s, http.MethodPost, "/accounts/7", http.NoBody).body)
-	assert.Equal(t, "done", send(t, s, http.MethodPost, "/orders", http.NoBody, "Key", "1").body)
-	assert.Equal(t, []string{"/accounts/7", "Key:1"}, names(store))
+	mux.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(k, byPath)(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			assert.True(t, lockmw.Held(r.Context(), "account:7"))
+			assert.Positive(t, lockmw.Fence(r.Context()))
+			assert.Equal(t, "7", r.PathValue("id"))
+			ok(w, r)
+		})))
+	a := send(t, serve(t, mux), http.MethodPost, "/accounts/7/transfer", http.NoBody)
+	assert.Equal(t, http.StatusOK, a.StatusCode)
+	assert.Equal(t, "done", a.body)
+	calls := store.Calls(script.Acquire)
+	require.Len(t, calls, 1)
+	assert.Equal(t, "account:7", calls[0].Claims[0].Name)
+	assert.Equal(t, "POST /accounts/{id}/transfer", calls[0].Claims[0].Holder.Operation)
+	assert.Len(t, store.Calls(script.Release), 1)
+	assert.Empty(t, store.Owner("account:7"))
 }
 
-func TestKeyErrorsGoToTheResponder(t *testing.T) {
+var byPath = httpmw.PathValue("account", "id")
+
+// One account, one lock, however a client writes it. An empty name: the request is refused.
+func TestNamesFromThePath(t *testing.T) {
 	t.Parallel()
-	k, _ := scripted(t)
-	var got error
-	h := httpmw.Exclusive(k, httpmw.PathValue("id"),
-		httpmw.OnError(func(_ http.ResponseWriter, _ *http.Request, err error) {
-			got = err
-		}))(never(t))
+	byInt, byUUID := httpmw.PathInt("account", "id"), httpmw.PathUUID("order", "id")
+	const order = "order:6ba7b810-9dad-11d1-80b4-00c04fd430c8"
+	for _, c := range []struct {
+		key        httpmw.KeyFunc
+		path, want string
+	}{
+		{byPath, "/7", "account:7"},
+		{byPath, "/%37", "account:7"},
+		{byPath, "/%2537", "account:7"}, // as chi hands over what was sent
+		{byPath, "/07", "account:07"},
+		{byPath, "/7%2F8", "account:7/8"},
+		{byPath, "/100%25", "account:100%25"},
+		{byPath, "/7:8", "account:7%3A8"},
+		{byPath, "/" + repeat("7", 10<<10), ""},
+		{byInt, "/7", "account:7"},
+		{byInt, "/07", "account:7"},
+		{byInt, "/+7", "account:7"},
+		{byInt, "/%37", "account:7"},
+		{byInt, "/-7", "account:-7"},
+		{byInt, "/18446744073709551615", "account:18446744073709551615"},
+		{byInt, "/%207", ""},
+		{byInt, "/seven", ""},
+		{byInt, "/7.0", ""},
+		{byInt, "/99999999999999999999", ""},
+		{byUUID, "/6BA7B810-9DAD-11D1-80B4-00C04FD430C8", order},
+		{byUUID, "/%7B6ba7b810-9dad-11d1-80b4-00c04fd430c8%7D", order},
+		{byUUID, "/6ba7b8109dad11d180b400c04fd430c8", order},
+		{byUUID, "/urn:uuid:6ba7b810-9dad-11d1-80b4-00c04fd430c8", order},
+		{byUUID, "/7", ""},
+	} {
+		k, store := scripted(t)
+		mux := http.NewServeMux()
+		mux.Handle("/{id}", httpmw.Exclusive(k, c.key)(http.HandlerFunc(ok)))
+		a := do(mux, get(t, c.path))
+		if c.want == "" {
+			requireProblem(t, a, http.StatusBadRequest, httpguard.TypeBadRequest)
+			assert.False(t, asked(store), c.path)
+			continue
+		}
+		assert.Equal(t, "done", a.body)
+		assert.Equal(t, []string{c.want}, names(store), c.path)
+	}
+}
+
+func TestPathsWithoutAValue(t *testing.T) {
+	t.Parallel()
 	r := get(t, "/")
 	r.Pattern = "GET /accounts/{id...}"
-	do(h, r)
-	require.ErrorIs(t, got, httpmw.ErrKey)
-	assert.EqualError(t, got, "lockbeat: request answered with 400: lockbeat: no key in the "+
-		"request: the path has no value for {id}")
+	_, err := byPath(r)
+	require.ErrorIs(t, err, httpmw.ErrKey)
+	require.EqualError(t, err, "lockbeat: no key in the request: the path has no value for {id}")
 	r.Pattern = "GET /accounts/{nr}"
-	do(h, r)
-	require.ErrorIs(t, got, renewer.ErrConfig)
-	assert.ErrorContains(t, got,
-		`the route "GET /accounts/{nr}" has no wildcard {id} for httpmw.PathValue: put the lock `+
-			`on the route itself`)
+	_, err = byPath(r)
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	assert.ErrorContains(t, err, `the route "GET /accounts/{nr}" has no wildcard {id} for `+
+		`httpmw.PathValue: put the lock on a route`)
 }
 
 // What an option or an argument can't mean is said when the program starts.
 func TestMisuseAtConstruction(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	key := httpmw.Header("Key")
 	run := func(http.ResponseWriter, *http.Request, transfer) {}
 	for _, c := range []struct {
 		want string
 		f    func()
 	}{
-		{"httpmw.Exclusive needs a keeper (renewer.New) and a key function such as " +
-			"httpmw.PathValue", func() {
-			httpmw.Exclusive(nil, key)
-		}},
-		{"httpmw.Exclusive needs a keeper (renewer.New) and a key function such as " +
-			"httpmw.PathValue", func() {
-			httpmw.Exclusive(k, nil)
-		}},
-		{"httpmw.Exclusive needs a handler to put the lock around", func() {
-			httpmw.Exclusive(k, key)(nil)
-		}},
-		{"httpmw.Handle needs a keeper (renewer.New), a key function and a function", func() {
-			httpmw.Handle(nil, byAccount, run)
-		}},
-		{"httpmw.Handle needs a keeper (renewer.New), a key function and a function", func() {
-			httpmw.Handle(k, nil, run)
-		}},
-		{"httpmw.Handle needs a keeper (renewer.New), a key function and a function", func() {
-			httpmw.Handle(k, byAccount, nil)
-		}},
-		{"httpmw.StreamBody is for httpmw.Exclusive: httpmw.Handle decodes the body before it " +
-			"asks for the lock", func() {
+		{"Exclusive needs a keeper", func() { httpmw.Exclusive(nil, byPath) }},
+		{"Exclusive needs a keeper", func() { httpmw.Exclusive(k, nil) }},
+		{"Exclusive needs a handler", func() { httpmw.Exclusive(k, byPath)(nil) }},
+		{"Handle needs a keeper", func() { httpmw.Handle(nil, byAccount, run) }},
+		{"Handle needs a keeper", func() { httpmw.Handle(k, nil, run) }},
+		{"Handle needs a keeper", func() { httpmw.Handle(k, byAccount, nil) }},
+		{"StreamBody is for httpmw.Exclusive", func() {
 			httpmw.Handle(k, byAccount, run, httpmw.StreamBody())
 		}},
-		{"httpmw.ReceiveFence needs a handler", func() { httpmw.ReceiveFence(nil) }},
-		{`httpmw.PathValue needs the name of a wildcard of the route, such as "id" for ` +
-			`/accounts/{id}`, func() {
-			httpmw.PathValue("")
-		}},
-		{`httpmw.Header needs the name of a header, such as "Idempotency-Key"`, func() {
-			httpmw.Header("")
-		}},
-		{"httpmw.Wait(0s) can't be meant: give a positive duration, or take Refuse so as not to " +
-			"wait", func() {
-			httpmw.Wait(0)
-		}},
-		{"httpmw.MaxWaiters(0) can't be meant: give at least 1, or take Refuse so that no " +
-			"request waits", func() {
-			httpmw.MaxWaiters(0)
-		}},
-		{"httpmw.MaxWaitersPerClient(0) can't be meant: give at least 1, and a function that " +
-			"says who sends a request", func() {
-			httpmw.MaxWaitersPerClient(0, key)
-		}},
-		{"httpmw.MaxWaitersPerClient(1) can't be meant: give at least 1, and a function that " +
-			"says who sends a request", func() {
-			httpmw.MaxWaitersPerClient(1, nil)
-		}},
-		{"httpmw.Refuse(503) can't be meant: give 409, 423 or 429", func() { httpmw.Refuse(503) }},
 		{
-			"httpmw.RetryAfter(0s) can't be meant: give a positive duration, such as a second",
+			"Codec decodes another type than this httpmw.Handle takes, which is httpmw_test.transfer",
 			func() {
-				httpmw.RetryAfter(0)
+				httpmw.Handle(k, byAccount, run,
+					httpmw.Codec(func(*http.Request) (int, error) { return 0, nil }))
 			},
 		},
-		{
-			"httpmw.MaxBody(0) can't be meant: give a number of bytes, such as " +
-				"httpmw.DefaultMaxBody",
-			func() {
-				httpmw.MaxBody(0)
-			},
-		},
-		{"httpmw.BodyTimeout(0s) can't be meant: give a positive duration, such as " +
-			"httpmw.DefaultBodyTimeout", func() {
-			httpmw.BodyTimeout(0)
-		}},
-		{"httpmw.Codec needs a function that decodes a request's body", func() {
-			httpmw.Codec(nil)
-		}},
-		{"httpmw.OnBusy needs a responder such as httpmw.Respond", func() { httpmw.OnBusy(nil) }},
-		{"httpmw.OnError needs a responder such as httpmw.Respond", func() { httpmw.OnError(nil) }},
-		{"httpmw.OnLost needs a responder such as httpmw.Respond", func() { httpmw.OnLost(nil) }},
+		{"Codec needs a function", func() { httpmw.Codec[int](nil) }},
+		{"ReceiveFence needs a handler", func() { httpmw.ReceiveFence(nil) }},
+		{"PathValue needs the kind", func() { httpmw.PathValue("", "id") }},
+		{"PathInt needs the kind", func() { httpmw.PathInt("account", "") }},
+		{"Wait(0s) can't be meant", func() { httpmw.Wait(0) }},
+		{"MaxWaiters(0) can't be meant", func() { httpmw.MaxWaiters(0) }},
+		{"MaxWaitersPerClient(0) can't be meant", func() { httpmw.MaxWaitersPerClient(0, byPath) }},
+		{"MaxWaitersPerClient(1) can't be meant", func() { httpmw.MaxWaitersPerClient(1, nil) }},
+		{"Refuse(503) can't be meant", func() { httpmw.Refuse(503) }},
+		{"MaxBody(0) can't be meant", func() { httpmw.MaxBody(0) }},
+		{"FailOpen(0) can't be meant", func() { httpmw.FailOpen(0) }},
+		{"OnRefused needs a responder", func() { httpmw.OnRefused(nil) }},
 	} {
-		assert.PanicsWithValue(t, "lockbeat: "+c.want, c.f)
+		func() {
+			defer func() { assert.Contains(t, recover(), "lockbeat: httpmw."+c.want) }()
+			c.f()
+		}()
 	}
-}
-
-func TestOptionsOfTypedHandlers(t *testing.T) {
-	t.Parallel()
-	k, store := scripted(t)
-	store.Default(script.Acquire, script.Taken(renewer.Holder{}, 0))
-	h := httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
-		assert.Fail(t, "it ran")
-	}, httpmw.Refuse(423), httpmw.Operation("transfer"))
-	requireProblem(t, do(h, post(t, `{"Account":"alice@example.com"}`)), http.StatusLocked,
-		httpmw.TypeBusy)
-	assert.Equal(t, "transfer", store.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
 }

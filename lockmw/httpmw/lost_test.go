@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -48,7 +50,7 @@ func quick(cfg *renewer.Config) { cfg.Heartbeat = 20 * time.Millisecond }
 func TestLostLock(t *testing.T) {
 	t.Parallel()
 	abort := httpmw.AbortLost()
-	custom := httpmw.OnLost(func(w http.ResponseWriter, _ *http.Request, err error) {
+	custom := httpmw.OnRefused(func(w http.ResponseWriter, _ *http.Request, err error) {
 		e, _ := errors.AsType[*renewer.LostError](err)
 		http.Error(w, "sorry: "+e.Reason.String(), http.StatusBadGateway)
 	})
@@ -111,14 +113,6 @@ func TestLostLock(t *testing.T) {
 			before: nothing, after: created,
 			opts: []httpmw.Option{abort}, unanswered: true,
 		},
-		"custom, nothing written": {
-			before: nothing, after: nothing,
-			opts: []httpmw.Option{custom}, status: 502, body: "sorry: taken\n",
-		},
-		"custom, written in part": {
-			before: half, after: nothing,
-			opts: []httpmw.Option{custom}, status: 200, body: "do",
-		},
 		"custom and abort, in part": {
 			before: half, after: nothing,
 			opts: []httpmw.Option{custom, abort}, status: 200, body: "do", broken: true,
@@ -150,7 +144,7 @@ func TestLostLock(t *testing.T) {
 				a := read(res)
 				assert.Equal(t, c.broken, a.err != nil, "%v", a.err)
 				if c.body == "problem" {
-					requireProblem(t, a, c.status, httpmw.TypeLost)
+					requireProblem(t, a, c.status, httpguard.TypeLost)
 				} else {
 					assert.Equal(t, c.status, a.StatusCode)
 					assert.Equal(t, c.body, a.body)
@@ -227,7 +221,7 @@ func TestRefusedUnderALostLock(t *testing.T) {
 			<-r.Context().Done()
 			inner.ServeHTTP(w, r)
 		}))
-		requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpmw.TypeLost)
+		requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpguard.TypeLost)
 	})
 }
 
@@ -267,51 +261,65 @@ func TestPanicsAndGoexitFreeTheLock(t *testing.T) {
 	}
 }
 
-func TestResponders(t *testing.T) {
+// One responder has all of it. What a handler answers by Respond is the handler's.
+func TestOnRefused(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		mark := func(as string) httpmw.Responder {
-			return func(w http.ResponseWriter, r *http.Request, err error) {
-				e, ok := errors.AsType[*httpmw.Error](err)
-				if assert.True(t, ok) {
-					assert.Contains(t, err.Error(), "lockbeat: request answered with ")
-					w.Header().Set("As", as)
-					e.Status++
-				}
-				httpmw.Respond(w, r, err)
+		mark := httpmw.OnRefused(func(w http.ResponseWriter, r *http.Request, err error) {
+			e, ok := errors.AsType[*httpmw.Error](err)
+			if assert.True(t, ok) {
+				assert.Contains(t, err.Error(), "lockbeat: request answered with ")
+				e.Status++
 			}
-		}
-		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.OnBusy(mark("busy")),
-			httpmw.OnError(mark("error")),
-			httpmw.OnLost(mark("lost")), httpmw.MaxWaiters(1))(never(t))
-		skips := httpmw.Exclusive(k, byName("a"), httpmw.Skip(),
-			httpmw.OnBusy(mark("busy")))(never(t))
+			httpmw.Respond(w, r, err)
+		})
+		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), mark)(never(t))
+		skips := httpmw.Exclusive(k, byName("a"), httpmw.Skip(), mark)(never(t))
 		late, cancel := context.WithTimeout(t.Context(), 0)
 		defer cancel()
-		requires := func(a answer, as string, status int) {
-			t.Helper()
-			assert.Equal(t, as, a.Header.Get("As"))
-			assert.Equal(t, status, a.StatusCode)
-		}
+		status := func(h http.Handler, r *http.Request) int { return do(h, r).StatusCode }
 
 		release := hold(t, k, "a")
-		requires(do(h, get(t, "/").WithContext(late)), "error", 504)
-		requires(do(h, get(t, "/")), "busy", 504)
-		requires(do(skips, get(t, "/")), "busy", 205)
+		assert.Equal(t, 504, status(h, get(t, "/").WithContext(late)))
+		assert.Equal(t, 504, status(h, get(t, "/")))
+		assert.Equal(t, 205, status(skips, get(t, "/")))
 		release()
 		s.Default(script.Acquire, script.Fail(errDown))
-		requires(do(h, get(t, "/")), "error", 504)
+		assert.Equal(t, 504, status(h, get(t, "/")))
 		s.Default(script.Acquire, script.Pass())
-		requires(
-			do(httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.OnError(mark("error")))(never(t)),
-				get(t, "/")), "error", 401,
-		)
-		lost := httpmw.Exclusive(k, byName("a"), httpmw.OnLost(mark("lost")))
-		requires(do(lost(loser(s, nothing, nothing)), get(t, "/")), "lost", 504)
-		requires(do(httpmw.Exclusive(k, byName("b"))(loser(s, nothing, func(w http.ResponseWriter) {
-			httpmw.Respond(w, get(t, "/"), renewer.ErrHeld) // by a handler that takes locks itself
-		})), get(t, "/")), "", 409)
+		assert.Equal(t, 401, status(httpmw.Exclusive(k, byHeader, mark)(never(t)), get(t, "/")))
+		lost := httpmw.Exclusive(k, byName("a"), mark, httpmw.AbortLost())
+		assert.Equal(t, 504, status(lost(loser(s, nothing, nothing)), get(t, "/")))
+		own := func(w http.ResponseWriter) { httpmw.Respond(w, get(t, "/"), renewer.ErrHeld) }
+		guarded := httpmw.Exclusive(k, byName("b"), mark)
+		assert.Equal(t, 409, status(guarded(loser(s, nothing, own)), get(t, "/")))
 		require.NoError(t, k.Shutdown(t.Context()))
-		requires(do(h, get(t, "/")), "error", 504)
+		assert.Equal(t, 504, status(h, get(t, "/")))
 	})
+}
+
+// What Respond writes is what ErrorOf returns, so that a responder can write it in another form.
+func TestErrorOfIsWhatRespondAnswers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err           error
+		status        int
+		typ, document string
+	}{
+		"held":       {renewer.ErrHeld, 409, httpguard.TypeBusy, "Another request holds the lock"},
+		"a bad key":  {httpmw.ErrKey, 400, httpguard.TypeBadRequest, "does not say what to lock"},
+		"any other":  {errors.New(secret), 500, "about:blank", ""},
+		"an *Error":  {&httpmw.Error{Status: 423, Err: renewer.ErrHeld}, 423, httpguard.TypeBusy, ""},
+		"its detail": {&httpmw.Error{Status: 409, Detail: "Ask."}, 409, "about:blank", "Ask."},
+		"its type": {
+			&httpmw.Error{Status: 409, Type: "full", Title: "Full", Err: renewer.ErrHeld},
+			409, "full", "",
+		},
+	} {
+		w := httptest.NewRecorder()
+		httpmw.Respond(w, get(t, "/"), c.err)
+		p := requireProblem(t, read(w.Result()), c.status, c.typ)
+		assert.Contains(t, p.Detail, c.document, name)
+		assert.Equal(t, c.status, httpmw.ErrorOf(c.err).Status)
+	}
 }

@@ -154,8 +154,6 @@ func byName(name string) func(*http.Request) (string, error) {
 	return func(*http.Request) (string, error) { return name, nil }
 }
 
-func waitFor(d time.Duration) { <-time.After(d) }
-
 func repeat(s string, n int) string { return strings.Repeat(s, n) }
 
 // protocols are what a server speaks.

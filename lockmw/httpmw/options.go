@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // An option panics if it is given what can't be meant, such as a negative duration:
@@ -30,6 +32,63 @@ func (o option) exclusive(s *settings)    { o(s) }
 func (o option) handle(s *settings)       { o(s) }
 func (o handleOption) handle(s *settings) { o(s) }
 
+// settings are what the options set. Exclusive and Handle each read those that apply.
+type settings struct {
+	// The lock.
+	policy     lockmw.Option
+	longest    time.Duration // that policy waits; 0: it does not
+	busyStatus int           // when another request has the lock
+	operation  string        // "": the route
+	waiters    int
+	maxHold    maxhold.Setting
+	failOpen   int // how many may run without their lock; 0: none
+
+	// The answer.
+	respond   Responder
+	abortLost bool
+
+	// The request's body.
+	maxBody    int64
+	streamBody bool
+	codec      any // a func(*http.Request) (T, error) for Handle; nil: JSON
+
+	// The client.
+	clientWaiters int
+	client        KeyFunc // nil: no bound for each client
+}
+
+func newSettings() settings {
+	s := settings{respond: Respond, waiters: 100, maxBody: httpguard.DefaultMaxBody}
+	s.wait(lockmw.DefaultWait)
+	return s
+}
+
+func (s *settings) wait(d time.Duration) {
+	s.policy, s.longest, s.busyStatus = lockmw.Wait(d), d, http.StatusServiceUnavailable
+}
+
+// lock returns the options for lockmw.
+func (s *settings) lock(route string) []lockmw.Option {
+	return maxhold.AddTo([]lockmw.Option{
+		s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(s.operationOr(route)),
+	}, s.maxHold, lockmw.MaxHold)
+}
+
+// checkMaxHold panics if no lock of k can be had with MaxHold.
+func (s *settings) checkMaxHold(k *renewer.Keeper) {
+	if err := s.maxHold.Check(k); err != nil {
+		panic(err.Error())
+	}
+}
+
+// operationOr returns the name of the work, by default the route.
+func (s *settings) operationOr(route string) string {
+	if s.operation == "" {
+		return route
+	}
+	return s.operation
+}
+
 // Wait has a request wait for the lock for at most d, even while the store is down;
 // then 503. A deadline of other middleware ends the wait a margin before it
 // (lockmw.AnswerBy). It panics if d is not positive. Default lockmw.DefaultWait, 10 s.
@@ -45,27 +104,6 @@ func Wait(d time.Duration) Option {
 			"or take Refuse so as not to wait", d))
 	}
 	return option(func(s *settings) { s.wait(d) })
-}
-
-// Operation names the work: a static name such as "transfer", which callers that wait can read, and
-// telemetry shows. Default: the route's pattern, r.Pattern.
-func Operation(name string) Option {
-	return option(func(s *settings) { s.operation = name })
-}
-
-// ReleaseInBackground has the client not wait for the release of the lock, which is one round trip
-// to the store: see [lockmw.ReleaseInBackground]. A loss that the release alone finds is told to
-// the keeper's Observer only. Default: the lock is released before the response ends.
-func ReleaseInBackground() Option {
-	return option(func(s *settings) { s.background = true })
-}
-
-// MaxHold bounds how long a request keeps its lock, in place of renewer.Config.MaxHold: longer for
-// an export, say, or shorter. Zero or less: no bound. If d is less than one
-// renewer.Config.Heartbeat, [Exclusive] and [Handle] panic. See [lockmw.MaxHold].
-// Default: the keeper's bound.
-func MaxHold(d time.Duration) Option {
-	return option(func(s *settings) { s.maxHold = maxhold.Of(d) })
 }
 
 // Refuse does not wait: when another caller has the lock, the answer is status, which
@@ -88,46 +126,48 @@ func Skip() Option {
 	return option(func(s *settings) { s.policy, s.longest = lockmw.Skip(), 0 })
 }
 
-// RetryAfter sets about what Retry-After says: a random duration between half of d and
-// one and a half, rounded up to whole seconds, so that clients refused together do not
-// come back together. Default lockmw.RetryIn: a second, five if the store was down,
-// and longer for a lock that has been held for long. It panics if d is not positive.
-func RetryAfter(d time.Duration) Option {
-	if d <= 0 {
-		panic(fmt.Sprintf("lockbeat: httpmw.RetryAfter(%v) can't be meant: give a positive "+
-			"duration, such as a second", d))
+// Operation names the work: a static name such as "transfer", which callers that wait can read, and
+// telemetry shows. Default: the route's pattern, r.Pattern.
+func Operation(name string) Option {
+	return option(func(s *settings) { s.operation = name })
+}
+
+// MaxHold bounds how long a request keeps its lock, in place of renewer.Config.MaxHold: longer for
+// an export, say, or shorter. Zero or less: no bound. If d is less than one
+// renewer.Config.Heartbeat, [Exclusive] and [Handle] panic. See [lockmw.MaxHold].
+// Default: the keeper's bound.
+func MaxHold(d time.Duration) Option {
+	return option(func(s *settings) { s.maxHold = maxhold.Of(d) })
+}
+
+// MaxBody bounds a request's body to n bytes: 413 beyond, and no lock is asked for. All of it is
+// read before the lock, into memory, so that a client that is slow to send does not hold the lock.
+// It panics if n is below 1. Default 1 MiB.
+func MaxBody(n int64) Option {
+	if n < 1 {
+		panic(fmt.Sprintf("lockbeat: httpmw.MaxBody(%d) can't be meant: give a number of bytes", n))
 	}
-	return option(func(s *settings) { s.retryIn = d })
+	return option(func(s *settings) { s.maxBody, s.streamBody = n, false })
 }
 
-// OnBusy answers when another caller has the lock, or too many wait for it: renewer.ErrHeld,
-// renewer.ErrQueueFull, [ErrTooMany] or, with [Skip], lockmw.ErrSkipped. Default [Respond]. It
-// panics if respond is nil.
-func OnBusy(respond Responder) Option {
-	needs("OnBusy", respond)
-	return option(func(s *settings) { s.onBusy = respond })
+// StreamBody has the handler read the body, under the lock. It is for large uploads, and for
+// handlers that answer while they read, such as a gRPC server behind net/http. By sending nothing a
+// client can hold the lock for as long as it likes: set renewer.Config.MaxHold, and either
+// http.Server.ReadTimeout or a deadline of the handler's own (http.ResponseController). It is for
+// [Exclusive]; [Handle] panics with it, since it decodes the body.
+func StreamBody() Option {
+	return option(func(s *settings) { s.streamBody = true })
 }
 
-// OnError answers a request that does not run for any other reason: a bad key or body, a
-// store that does not answer, a keeper that is shut down, a deadline that has passed. It
-// is not called when the client has gone. Default [Respond]. It panics if respond is nil.
-func OnError(respond Responder) Option {
-	needs("OnError", respond)
-	return option(func(s *settings) { s.onError = respond })
-}
-
-// OnLost answers when the lock was lost and the handler has written nothing: renewer.ErrLost.
-// What the handler has written stands, unless [AbortLost] is given. OnLost wraps the handler's
-// writer, as AbortLost does. Default: a 503 without a body. It panics if respond is nil.
-func OnLost(respond Responder) Option {
-	needs("OnLost", respond)
-	return option(func(s *settings) { s.onLost = respond })
-}
-
-func needs(option string, respond Responder) {
+// OnRefused answers a request that did not run, or whose lock was lost before the handler had
+// answered. Of a loss it is asked with [AbortLost] only, since it is not known otherwise whether
+// the handler has answered. It is not called when the client has gone. Default [Respond]. It panics
+// if respond is nil.
+func OnRefused(respond Responder) Option {
 	if respond == nil {
-		panic("lockbeat: httpmw." + option + " needs a responder such as httpmw.Respond")
+		panic("lockbeat: httpmw.OnRefused needs a responder such as httpmw.Respond")
 	}
+	return option(func(s *settings) { s.respond = respond })
 }
 
 // AbortLost breaks the answer off, by panic(http.ErrAbortHandler), when the

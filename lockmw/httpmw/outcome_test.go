@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -73,73 +74,59 @@ func TestRefusals(t *testing.T) {
 		after       time.Duration
 	}{
 		"wait ran out": {
-			set: busy, status: 503, typ: httpmw.TypeBusy, least: 1, most: 8,
+			set: busy, status: 503, typ: httpguard.TypeBusy, least: 1, most: 8,
 			after: lockmw.DefaultWait,
 		},
 		"short wait": {
 			opts: []httpmw.Option{httpmw.Wait(3 * time.Second)}, set: busy,
-			status: 503, typ: httpmw.TypeBusy, least: 1, most: 3, after: 3 * time.Second,
+			status: 503, typ: httpguard.TypeBusy, least: 1, most: 3, after: 3 * time.Second,
 		},
 		"conflict": {
 			opts: []httpmw.Option{httpmw.Refuse(http.StatusConflict)}, set: busy,
-			status: 409, typ: httpmw.TypeBusy, least: 1, most: 2,
+			status: 409, typ: httpguard.TypeBusy, least: 1, most: 2,
 		},
 		"locked": {
 			opts: []httpmw.Option{httpmw.Refuse(http.StatusLocked)}, set: busy,
-			status: 423, typ: httpmw.TypeBusy, least: 1, most: 2,
+			status: 423, typ: httpguard.TypeBusy, least: 1, most: 2,
 		},
 		"too many": {
 			opts: []httpmw.Option{httpmw.Refuse(http.StatusTooManyRequests)},
-			set:  busy, status: 429, typ: httpmw.TypeBusy, least: 1, most: 2,
+			set:  busy, status: 429, typ: httpguard.TypeBusy, least: 1, most: 2,
 		},
 		"the later one": {
 			opts: []httpmw.Option{
 				httpmw.Refuse(423), httpmw.Skip(),
 				httpmw.Wait(time.Second),
-			}, set: busy, status: 503, typ: httpmw.TypeBusy, least: 1,
+			}, set: busy, status: 503, typ: httpguard.TypeBusy, least: 1,
 			most: 2, after: time.Second,
-		},
-		"hint": {
-			opts: []httpmw.Option{
-				httpmw.Refuse(409),
-				httpmw.RetryAfter(time.Minute),
-			}, set: busy, status: 409, typ: httpmw.TypeBusy,
-			least: 30, most: 90,
-		},
-		"tiny hint": {
-			opts: []httpmw.Option{
-				httpmw.Refuse(409),
-				httpmw.RetryAfter(time.Millisecond),
-			}, set: busy, status: 409, typ: httpmw.TypeBusy,
-			least: 1, most: 1,
 		},
 		"down": {
 			opts: []httpmw.Option{httpmw.Refuse(409)}, set: down, status: 503,
-			typ: httpmw.TypeUnavailable, least: 3, most: 8,
+			typ: httpguard.TypeUnavailable, least: 3, most: 8,
 		},
 		"down for long": {
-			set: down, status: 503, typ: httpmw.TypeUnavailable, least: 3, most: 8,
+			set: down, status: 503, typ: httpguard.TypeUnavailable, least: 3, most: 8,
 			after: lockmw.DefaultWait,
 		},
 		"down, fail open": {
 			opts: []httpmw.Option{httpmw.FailOpen(9), httpmw.Refuse(409)},
-			set:  busy, status: 409, typ: httpmw.TypeBusy, least: 1, most: 2,
+			set:  busy, status: 409, typ: httpguard.TypeBusy, least: 1, most: 2,
 		},
 		"shut down": {
 			opts: []httpmw.Option{httpmw.FailOpen(9)},
 			set: func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 				require.NoError(t, k.Shutdown(t.Context()))
-			}, status: 503, typ: httpmw.TypeUnavailable, least: 1, most: 2,
+			}, status: 503, typ: httpguard.TypeUnavailable, least: 1, most: 2,
 		},
 		"no name": {
 			opts: []httpmw.Option{httpmw.FailOpen(9)}, badName: new(string), status: 400,
-			typ: httpmw.TypeBadRequest,
+			typ: httpguard.TypeBadRequest,
 		},
 		"long name": {
 			badName: new(secret + repeat("x", renewer.MaxName)), status: 400,
-			typ: httpmw.TypeBadRequest,
+			typ: httpguard.TypeBadRequest,
 		},
-		"our name": {badName: new("\x00lockbeat quorum"), status: 400, typ: httpmw.TypeBadRequest},
+		"our name": {badName: new("\x00lockbeat quorum"), status: 400, typ: httpguard.TypeBadRequest},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,7 +152,7 @@ func TestRefusals(t *testing.T) {
 				if c.badName != nil {
 					assert.False(t, asked(s))
 				}
-				if c.typ == httpmw.TypeUnavailable {
+				if c.typ == httpguard.TypeUnavailable {
 					assert.NotContains(t, a.body, "usy", "the holder is not known")
 				}
 			})
@@ -185,27 +172,12 @@ func TestSkip(t *testing.T) {
 	assert.Equal(t, "done", do(h, get(t, "/")).body, "the next one")
 }
 
-func TestWaitThenRun(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		release := hold(t, k, "a")
-		begun := time.Now()
-		go func() {
-			waitFor(3 * time.Second)
-			release()
-		}()
-		a := do(httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(ok)), get(t, "/"))
-		assert.Equal(t, "done", a.body)
-		assert.InDelta(t, 3*time.Second, time.Since(begun), float64(time.Millisecond))
-	})
-}
-
 func TestOneTooManyInLine(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		release := hold(t, k, secret)
 		h := httpmw.Exclusive(k, byName(secret), httpmw.MaxWaiters(1),
-			httpmw.OnBusy(func(w http.ResponseWriter, r *http.Request, err error) {
+			httpmw.OnRefused(func(w http.ResponseWriter, r *http.Request, err error) {
 				assert.ErrorIs(t, err, renewer.ErrQueueFull)
 				w.Header().Set("As", "busy")
 				httpmw.Respond(w, r, err)
@@ -215,7 +187,7 @@ func TestOneTooManyInLine(t *testing.T) {
 		synctest.Wait()
 		begun := time.Now()
 		a := do(h, get(t, "/"))
-		p := requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeBusy)
+		p := requireProblem(t, a, http.StatusServiceUnavailable, httpguard.TypeBusy)
 		assert.Contains(t, p.Detail, "Too many")
 		assert.Equal(t, "busy", a.Header.Get("As"))
 		requireRetryAfter(t, a, 1, 2)
@@ -235,13 +207,13 @@ func TestDeadlineOfTheRequest(t *testing.T) {
 		defer cancel()
 		begun := time.Now()
 		a := do(h, get(t, "/").WithContext(ctx))
-		requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeBusy)
+		requireProblem(t, a, http.StatusServiceUnavailable, httpguard.TypeBusy)
 		requireRetryAfter(t, a, 1, 2)
 		assert.Equal(t, 750*time.Millisecond, time.Since(begun))
 
 		begun = time.Now()
 		a = do(http.TimeoutHandler(h, time.Second, "late"), get(t, "/"))
-		requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeBusy)
+		requireProblem(t, a, http.StatusServiceUnavailable, httpguard.TypeBusy)
 		assert.Equal(t, 750*time.Millisecond, time.Since(begun))
 		release()
 
@@ -250,13 +222,13 @@ func TestDeadlineOfTheRequest(t *testing.T) {
 		defer cancel()
 		begun = time.Now()
 		a = do(h, get(t, "/").WithContext(ctx))
-		requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+		requireProblem(t, a, http.StatusServiceUnavailable, httpguard.TypeUnavailable)
 		assert.Equal(t, 750*time.Millisecond, time.Since(begun))
 
 		ctx, cancel = context.WithTimeout(t.Context(), 0)
 		defer cancel()
 		a = do(h, get(t, "/").WithContext(ctx))
-		requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeTimeout)
+		requireProblem(t, a, http.StatusServiceUnavailable, httpguard.TypeTimeout)
 		requireRetryAfter(t, a, 1, 2)
 	})
 }
@@ -277,30 +249,23 @@ func TestEndOfTheRequestWhileItIsRead(t *testing.T) {
 		want string
 	}{
 		{
-			late, httpmw.TypeTimeout,
+			late, httpguard.TypeTimeout,
 			"the request has ended: context deadline exceeded: connection refused",
 		},
-		{plain, httpmw.TypeTimeout, "the request has ended: context deadline exceeded"},
-		{lost, httpmw.TypeLost, "the request has ended: context canceled: lockbeat: lease on"},
+		{plain, httpguard.TypeTimeout, "the request has ended: context deadline exceeded"},
+		{lost, httpguard.TypeLost, "the request has ended: context canceled: lockbeat: lease on"},
 	} {
-		for _, h := range []func(httpmw.Responder) http.Handler{
-			func(f httpmw.Responder) http.Handler {
-				return httpmw.Exclusive(k, httpmw.Header("Key"), httpmw.OnError(f),
-					httpmw.OnLost(f))(never(t))
-			},
-			func(f httpmw.Responder) http.Handler {
-				return httpmw.Handle(k, byAccount,
-					func(http.ResponseWriter, *http.Request,
-						transfer) {
-					}, httpmw.OnError(f), httpmw.OnLost(f))
-			},
+		told := httpmw.OnRefused(func(w http.ResponseWriter, r *http.Request, err error) {
+			assert.ErrorContains(t, err, c.want)
+			assert.NotContains(t, err.Error(), "exceeded: context")
+			httpmw.Respond(w, r, err)
+		})
+		for _, h := range []http.Handler{
+			httpmw.Exclusive(k, byHeader, told)(never(t)),
+			httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {}, told),
 		} {
-			a := do(h(func(w http.ResponseWriter, r *http.Request, err error) {
-				assert.ErrorContains(t, err, c.want)
-				assert.NotContains(t, err.Error(), "exceeded: context")
-				httpmw.Respond(w, r, err)
-			}), post(t, "{").WithContext(c.ctx))
-			requireProblem(t, a, http.StatusServiceUnavailable, c.typ)
+			requireProblem(t, do(h, post(t, "{").WithContext(c.ctx)),
+				http.StatusServiceUnavailable, c.typ)
 		}
 	}
 	assert.False(t, asked(s))
@@ -316,7 +281,7 @@ func TestShutdownWhileARequestWaits(t *testing.T) {
 		synctest.Wait()
 		begun := time.Now()
 		go func() { stopped <- k.Shutdown(t.Context()) }()
-		p := requireProblem(t, <-done, http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+		p := requireProblem(t, <-done, http.StatusServiceUnavailable, httpguard.TypeUnavailable)
 		assert.Contains(t, p.Detail, "shutting down")
 		assert.Zero(t, time.Since(begun))
 		release()
@@ -345,19 +310,19 @@ func TestKeyFunctions(t *testing.T) {
 	}{
 		"fails": {
 			errors.New(secret), http.StatusBadRequest,
-			httpmw.TypeBadRequest,
+			httpguard.TypeBadRequest,
 		},
 		"fails by a context": {
 			context.Canceled, http.StatusBadRequest,
-			httpmw.TypeBadRequest,
+			httpguard.TypeBadRequest,
 		},
 		"fails by a lock": {
 			renewer.ErrHeld, http.StatusBadRequest,
-			httpmw.TypeBadRequest,
+			httpguard.TypeBadRequest,
 		},
 		"reads too much": {
 			&http.MaxBytesError{}, http.StatusRequestEntityTooLarge,
-			httpmw.TypeBadRequest,
+			httpguard.TypeBadRequest,
 		},
 		"says the answer": {&httpmw.Error{
 			Status: http.StatusNotFound,
@@ -366,7 +331,7 @@ func TestKeyFunctions(t *testing.T) {
 		"says the answer of a lock": {&httpmw.Error{
 			Status: http.StatusLocked,
 			Err:    renewer.ErrHeld,
-		}, http.StatusLocked, httpmw.TypeBusy},
+		}, http.StatusLocked, httpguard.TypeBusy},
 		"says an answer for nothing": {
 			&httpmw.Error{Status: http.StatusTeapot}, http.StatusTeapot,
 			"about:blank",

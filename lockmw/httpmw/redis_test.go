@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -44,7 +45,7 @@ func TestRequestsOfOneAccountRunAlone(t *testing.T) {
 	for range 2 {
 		mux := http.NewServeMux()
 		mux.Handle("POST /accounts/{id}",
-			httpmw.Exclusive(onRedis(t, redis), httpmw.PathValue("id"),
+			httpmw.Exclusive(onRedis(t, redis), byPath,
 				httpmw.Wait(soon))(http.HandlerFunc(
 				func(w http.ResponseWriter, r *http.Request) {
 					id, err := strconv.Atoi(r.PathValue("id"))
@@ -79,7 +80,7 @@ func TestRequestsOfOneAccountRunAlone(t *testing.T) {
 	assert.Zero(t, overlaps.Load())
 	for id := range accounts {
 		assert.EqualValues(t, requests, runs[id].Load())
-		n, err := redis.Do("EXISTS", "lockbeat:{/accounts/"+strconv.Itoa(id)+"}").AsInt64()
+		n, err := redis.Do("EXISTS", "lockbeat:{account:"+strconv.Itoa(id)+"}").AsInt64()
 		require.NoError(t, err)
 		assert.Zero(t, n)
 	}
@@ -93,7 +94,7 @@ func TestStoreDownIsNeverBusy(t *testing.T) {
 	assert.Equal(t, "done", send(t, s, http.MethodGet, "/", http.NoBody).body)
 	redis.Kill()
 	a := send(t, s, http.MethodGet, "/", http.NoBody)
-	requireProblem(t, a, http.StatusServiceUnavailable, httpmw.TypeUnavailable)
+	requireProblem(t, a, http.StatusServiceUnavailable, httpguard.TypeUnavailable)
 	requireRetryAfter(t, a, 3, 8)
 	assert.NotContains(t, a.body, "usy")
 	require.NoError(t, redis.Restart())

@@ -32,9 +32,9 @@ func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error
 // mark on an answer of the handler's own would keep that from being stored, and
 // writers in between may take headers long after they have taken the answer.
 func (l held) run(w http.ResponseWriter, r *http.Request, do work, s *settings) {
-	if !s.tracks() && !httpguard.IsRecorded(r) {
+	if !s.abortLost && !httpguard.IsRecorded(r) {
 		if lost := l.under(w, r, do); lost != nil {
-			answerUnseen(w, r, s.explain(lost))
+			answerUnseen(w, r, ErrorOf(lost))
 		}
 		return
 	}

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
 // MaxWaiters bounds how many requests wait for one lock in this process, behind the
 // one that has it or asks for it. One more is answered with 503 at once. It panics
-// if n is below 1; [Refuse] lets no request wait. Default [DefaultMaxWaiters], 100.
+// if n is below 1; [Refuse] lets no request wait. Default 100.
 func MaxWaiters(n int) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaiters(%d) can't be meant: give at least 1, or "+
@@ -26,7 +27,7 @@ func MaxWaiters(n int) Option {
 //
 // The function client returns who sends a request: the authenticated user, or the tenant. A
 // client's address serves only where no proxy stands before the server. An error, and an empty
-// client, are answered with 400, before the body is read. It may be called concurrently.
+// client, are answered with 400. It may be called concurrently.
 //
 // Default: no limit but MaxWaiters. It panics if n is below 1 or client is nil.
 func MaxWaitersPerClient(n int, client KeyFunc) Option {
@@ -43,31 +44,25 @@ type clients struct {
 	waiting *quota.Each
 }
 
-func newClients(s settings) *clients {
+func newClients(s *settings) *clients {
 	if s.client == nil {
 		return nil
 	}
 	return &clients{s.client, quota.New(s.clientWaiters)}
 }
 
-// sender returns who sends a request.
-func (c *clients) sender(r *http.Request) (string, error) {
-	if c == nil {
-		return "", nil
-	}
-	client, err := c.of(r)
-	if err == nil && client == "" {
-		err = fmt.Errorf("%w: it does not say who sends it", ErrKey)
-	}
-	return client, err
-}
-
-// enter counts a client's request until leave is called. The error is for one request too many.
-func (c *clients) enter(client string) (leave func(), err error) {
+// count counts a request for its client until leave is called. The error is for one too many.
+func (c *clients) count(r *http.Request) (leave func(), err error) {
 	if c == nil {
 		return func() {}, nil
 	}
-	if !c.waiting.Take(client) {
+	client, err := c.of(r)
+	switch {
+	case err != nil:
+		return nil, httpguard.KeyFault(r, err)
+	case client == "":
+		return nil, fmt.Errorf("%w: it does not say who sends it", ErrKey)
+	case !c.waiting.Take(client):
 		return nil, ErrTooMany
 	}
 	return func() { c.waiting.Give(client) }, nil

@@ -1,13 +1,10 @@
 package httpmw_test
 
 import (
-	"bufio"
 	"bytes"
 	"io"
 	"mime/multipart"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -77,21 +74,13 @@ func TestWriterIsTheServersOwn(t *testing.T) {
 	}
 }
 
-func TestTypedHandlersWriterIsTheServersOwn(t *testing.T) {
-	t.Parallel()
-	k, _ := scripted(t)
-	w := httptest.NewRecorder()
-	httpmw.Handle(k, byAccount, func(got http.ResponseWriter, _ *http.Request, _ transfer) {
-		assert.Same(t, w, got)
-	}).ServeHTTP(w, post(t, `{"Account":"7"}`))
-}
-
 func TestHijackedConnection(t *testing.T) {
 	t.Parallel()
-	unasked := httpmw.OnLost(func(http.ResponseWriter, *http.Request, error) {
+	unasked := httpmw.OnRefused(func(http.ResponseWriter, *http.Request, error) {
 		assert.Fail(t, "a connection taken over counts as written")
 	})
-	for name, opts := range map[string][]httpmw.Option{"as it is": nil, "wrapped": {unasked}} {
+	wrapped := []httpmw.Option{unasked, httpmw.AbortLost()}
+	for name, opts := range map[string][]httpmw.Option{"as it is": nil, "wrapped": wrapped} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, store := scripted(t, quick)
@@ -128,7 +117,7 @@ func TestFilesOfAFormAreRemoved(t *testing.T) {
 	k, _ := scripted(t)
 	var file string
 	s := serve(t, httpmw.Exclusive(k,
-		byName("a"))(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		byName("a"), httpmw.StreamBody())(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if !assert.NoError(t, r.ParseMultipartForm(1)) {
 			return
 		}
@@ -150,15 +139,4 @@ func TestFilesOfAFormAreRemoved(t *testing.T) {
 	assert.Equal(t, http.StatusOK, a.StatusCode)
 	s.Close() // waits for the request to end
 	assert.NoFileExists(t, file)
-}
-
-// raw sends bytes over a connection of its own.
-func raw(t *testing.T, s *httptest.Server, request string) (net.Conn, *bufio.Reader) {
-	t.Helper()
-	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = conn.Close() })
-	_, err = io.WriteString(conn, request)
-	require.NoError(t, err)
-	return conn, bufio.NewReader(conn)
 }

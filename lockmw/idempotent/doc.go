@@ -17,7 +17,7 @@
 //	the key is               the answer is
 //	-----------------------  -----------------------------------------------------------------
 //	new                      the handler's, when it is stored; if it can't be, all the same, and
-//	                         the observer is told. With [OnlyRecorded] 503 then
+//	                         the observer is told
 //	known                    the stored one, with Idempotent-Replayed: true. The handler does
 //	                         not run
 //	in flight                409 and Retry-After; with [WaitForAnswer] the answer when it is there
@@ -32,7 +32,8 @@
 //	used up a quota
 //
 // The outcomes of package httpmw are answered as there: 503 if the store does not answer, or if the
-// lock is lost before the handler has answered; 400, 408 and 413 for an unusable body.
+// lock is lost before the handler has answered; 400, 408 and 413 for an unusable body. [OnRefused]
+// answers otherwise.
 //
 // # What is stored
 //
@@ -49,7 +50,7 @@
 // # What to watch out for
 //
 //   - A replay skips the handler, and with it what the handler checks. Put authorization outside of
-//     the middleware, or give it to [BeforeReplay].
+//     the middleware.
 //   - The caller function tells callers apart. It must tell tenants apart too, unless each has a
 //     host of its own. [Scope] tells services apart that share a store.
 //   - A handler goes on when its client has gone, for a minute ([FinishWithin]): the client comes
@@ -65,15 +66,12 @@ package idempotent
 
 // The files, in the order in which to read them. A file uses those below it only.
 //
-//	middleware.go                   a request comes in: its key, its caller and its body
-//	exchange.go                     the handler runs, or the stored answer is sent
-//	answeroptions.go, options.go    what users can set
-//	guard.go                        what all requests of a handler share; refusing one
-//	gate.go                         before a replay
-//	settings.go                     what the options have set
-//	final.go, recorder.go           the handler's writer, and which answers are final
-//	stored.go, request.go           an answer as it is stored; which request it is to
-//	refusal.go, key.go              answers in place of the handler's; the Idempotency-Key
+//	middleware.go         a request comes in: its key, its caller and its body
+//	exchange.go           the handler runs, or the stored answer is sent
+//	options.go            what users can set
+//	recorder.go           the handler's writer, and which answers are final
+//	stored.go, request.go an answer as it is stored; which request it is to
+//	refusal.go            answers in place of the handler's
 //
 // Package internal/repeat has what does not depend on HTTP: the lock, the record, the quota, the
 // seal.

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 
-	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -21,7 +20,8 @@ func ExampleMiddleware() {
 	}
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
 	orders := 0
-	handler := idempotent.Middleware(keeper, httpmw.Header("User"),
+	byUser := func(r *http.Request) (string, error) { return r.Header.Get("User"), nil }
+	handler := idempotent.Middleware(keeper, byUser,
 		idempotent.Scope("shop"))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		orders++
 		w.WriteHeader(http.StatusCreated)

@@ -12,22 +12,17 @@ import (
 type exchange struct {
 	*guard
 
-	w    http.ResponseWriter
-	r    *http.Request
-	body []byte
-	next http.Handler
+	w http.ResponseWriter
+	r *http.Request
 
 	fresh  *recorder // the handler's answer; nil: the handler has not run here
 	kept   answer    // the stored one
 	unwind func()    // goes on with the handler's panic; nil: there is nothing to go on with
 }
 
-// answer answers a request.
-func (g *guard) answer(
-	w http.ResponseWriter, r *http.Request, body []byte, next http.Handler, which *repeat.Request,
-) {
-	g.CheckTimeout(r, g.WaitForAnswer)
-	e := &exchange{guard: g, w: w, r: r, body: body, next: next}
+// answer has a request carried out, and sends its answer or the stored one.
+func (g *guard) answer(w http.ResponseWriter, r *http.Request, which *repeat.Request) {
+	e := &exchange{guard: g, w: w, r: r}
 	outcome, err := g.repeats.Do(r.Context(), which, repeat.Work{
 		Operation: g.operationOr(r.Pattern),
 		Run:       e.run,
@@ -36,7 +31,15 @@ func (g *guard) answer(
 	if e.unwind != nil {
 		e.unwind()
 	}
-	e.finish(outcome, err)
+	switch {
+	case e.fresh != nil && e.fresh.large, // it has gone out, whatever has become of the lock
+		outcome == repeat.OutcomeOwn:
+		e.fresh.send()
+	case outcome == repeat.OutcomeStored:
+		e.kept.replay(w)
+	default:
+		e.refuse(w, r, err)
+	}
 }
 
 // run runs the handler, and returns its answer for the store.
@@ -68,26 +71,4 @@ func (e *exchange) runHandler(ctx context.Context) {
 	}()
 	httpguard.Serve(httpguard.Recorded(ctx), e.fresh, e.r, e.next.ServeHTTP)
 	over = true
-}
-
-// finish sends the answer.
-func (e *exchange) finish(outcome repeat.Outcome, err error) {
-	switch ran := e.fresh != nil; {
-	case ran && e.fresh.large: // it has gone out, whatever has become of the lock meanwhile
-		e.fresh.send()
-	case outcome == repeat.OutcomeOwn:
-		e.fresh.send()
-	case outcome == repeat.OutcomeStored:
-		e.instead(func(w http.ResponseWriter, _ *http.Request) { e.kept.replay(w) })
-	case ran, e.r.Context().Err() != nil:
-		e.refuse(e.w, e.r, err)
-	default:
-		e.instead(func(w http.ResponseWriter, r *http.Request) { e.refuse(w, r, err) })
-	}
-}
-
-// instead gives an answer in place of the handler's.
-func (e *exchange) instead(answer http.HandlerFunc) {
-	e.r.Body = httpguard.Keep(e.body, e.r.Body) // the handler may have read it
-	e.gate.let(e.w, e.r, answer)
 }

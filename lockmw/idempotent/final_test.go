@@ -20,7 +20,7 @@ import (
 // request with the key runs.
 func TestARefusalFurtherInIsNotStored(t *testing.T) {
 	t.Parallel()
-	answers := httpmw.OnBusy(func(w http.ResponseWriter, _ *http.Request, _ error) {
+	answers := httpmw.OnRefused(func(w http.ResponseWriter, _ *http.Request, _ error) {
 		w.WriteHeader(http.StatusOK)
 	})
 	for name, c := range map[string]struct {
@@ -152,39 +152,6 @@ func TestWhichStatusesAreFinal(t *testing.T) {
 			r.Header.Set("User", strconv.Itoa(status))
 			assert.Equal(t, final, answered(h, r).Header().Get(idempotent.ReplayedHeader) == "true",
 				"%d", status)
-		}
-	})
-}
-
-func TestKeepStatus(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		for name, c := range map[string]struct {
-			keep   func(status int) bool
-			status int
-			header []string
-			runs   int
-		}{
-			"failures too":         {keep: all, status: 500, runs: 1},
-			"those of clients too": {keep: all, status: 402, runs: 1},
-			"not if they say come again": {
-				keep: all, status: 503,
-				header: []string{"Retry-After", "3"}, runs: 2,
-			},
-			"success only": {keep: func(s int) bool {
-				return s < 300
-			}, status: 409, runs: 2},
-			"success only, and it was one": {keep: func(s int) bool {
-				return s < 300
-			}, status: 204, runs: 1},
-		} {
-			runs := 0
-			h := idempotent.Middleware(k, byName(name),
-				idempotent.KeepStatus(c.keep))(answering(&runs, &c.status, c.header...))
-			for range 2 {
-				assert.Equal(t, c.status, answered(h, order(t.Context(), "k", "pen")).Code, name)
-			}
-			assert.Equal(t, c.runs, runs, name)
 		}
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -26,6 +27,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	soon   = 20 * time.Second // bounds what happens in a moment
 	secret = "alice@example.com"
+
+	maxAnswer = repeat.DefaultMaxAnswer
 )
 
 var errDown = errors.New("connection refused")
@@ -232,13 +235,3 @@ func byName(name string) func(*http.Request) (string, error) {
 }
 
 func waitFor(d time.Duration) { <-time.After(d) }
-
-func within[T any](t *testing.T, c <-chan T) (v T) {
-	t.Helper()
-	select {
-	case v = <-c:
-	case <-time.After(soon):
-		require.FailNow(t, "nothing has happened")
-	}
-	return v
-}

@@ -1,14 +1,23 @@
 package idempotent
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
+	"sync"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
+	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 )
+
+// KeyHeader names a request, so that it can be sent again: 1 to 255 visible ASCII characters, with
+// or without the quotes of a structured field's string.
+// Source: draft-ietf-httpapi-idempotency-key-header.
+const KeyHeader = "Idempotency-Key"
 
 // Middleware returns middleware that has a request carried out once, however often its client sends
 // it. Requests of one caller with the same [KeyHeader] get the answer of the first, on any server,
@@ -20,9 +29,9 @@ import (
 // two callers may use the same key. The caller is hashed before it leaves the process. An empty
 // caller and an error are answered with 400, or as an [*httpmw.Error] says.
 //
-// The request's body is read first, up to [MaxBody] and at the pace of [BodyTimeout]. The handler's
-// writer keeps the answer in memory until it is stored, up to [MaxAnswer]. So it is no http.Flusher
-// or http.Hijacker; http.ResponseController sets the connection's deadlines.
+// The request's body is read first, up to [MaxBody]. The handler's writer keeps the answer in
+// memory until it is stored, up to [MaxAnswer]. So it is no http.Flusher or http.Hijacker;
+// http.ResponseController sets the connection's deadlines.
 //
 // What Middleware returns may be called concurrently, and then calls caller
 // concurrently. A panic of caller or of the handler passes through. It
@@ -46,21 +55,30 @@ func Middleware(
 		if next == nil {
 			panic("lockbeat: idempotent.Middleware needs a handler")
 		}
-		g := &guard{
+		return &guard{
 			settings: set, Faults: httpguard.Faults{Keeper: k}, caller: caller, repeats: repeats,
+			next: next,
 		}
-		g.gate = newGate(set.beforeReplay, g.refuse)
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			g.serve(w, r, next)
-		})
 	}
 }
 
-// serve finds out which request r is, and has it answered.
-func (g *guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+// guard is what all requests to one handler share.
+type guard struct {
+	settings
+	httpguard.Faults
+
+	caller  httpmw.KeyFunc
+	repeats *repeat.Guard
+	next    http.Handler
+
+	unreadable sync.Once
+}
+
+// ServeHTTP finds out which request r is, and has it answered.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key, err := repeat.Key(r.Header.Values(KeyHeader))
 	if errors.Is(err, repeat.ErrNoKey) && g.keyOptional {
-		next.ServeHTTP(w, r)
+		g.next.ServeHTTP(w, r)
 		return
 	}
 	if err != nil {
@@ -75,22 +93,29 @@ func (g *guard) serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 		g.refuse(w, r, httpguard.KeyFault(r, err))
 		return
 	}
-	original := r.Body
-	body, err := g.read(w, r)
-	defer func() { r.Body = original }() // net/http looks at the type of its own body
+	body, restore, err := httpguard.ReadBody(w, r, g.maxBody)
+	defer restore()
 	if err != nil {
 		g.refuse(w, r, err)
 		return
 	}
-	fingerprint, parts := about(r, body)
-	g.answer(w, r, body, next, g.repeats.Request(caller, key, fingerprint, parts))
+	g.CheckTimeout(r, g.WaitForAnswer)
+	g.answer(w, r, g.repeats.Request(caller, key, about(r, body)...))
 }
 
-// read reads the body, and leaves it in the request.
-func (g *guard) read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	body, err := httpguard.ReadBody(w, r, g.maxBody, g.bodyTimeout)
-	if err == nil {
-		r.Body = httpguard.Keep(body, r.Body)
+// refuse answers a request that was refused with err. It tells the keeper's
+// observer of a server that is set up wrongly, and of a stored answer that can't
+// be read: a key of Seal may be missing, or another program may have written it.
+func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	g.Misuse(err)
+	if errors.Is(err, once.ErrRecord) {
+		g.Tell(&g.unreadable, err)
 	}
-	return body, err
+	e := explain(err)
+	typ := cmp.Or(e.Type, httpmw.ErrorOf(e.Err).Type) // the caller function may have made it
+	if typ == httpguard.TypeTimeout && lockmw.RefusalOf(e.Err) == lockmw.RefusalCancelled {
+		panic(http.ErrAbortHandler) // the client has gone: see docs/http.md
+	}
+	httpguard.MarkRefused(w.Header(), r)
+	g.respond(w, r, e)
 }

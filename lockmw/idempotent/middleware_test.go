@@ -2,7 +2,6 @@ package idempotent_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,14 +9,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -87,62 +84,9 @@ func TestAnOrderIsTakenOnce(t *testing.T) {
 			assert.NotContains(t, name, "k-1", "keys are hashed")
 			assert.NotContains(t, name, "ann")
 		}
-		waitFor(idempotent.DefaultKeepAnswer)
+		waitFor(24 * time.Hour)
 		assert.Equal(t, "order 4: pen", answered(h, order(t.Context(), "k-1", "pen")).Body.String(),
 			"forgotten after a day")
-	})
-}
-
-// The client is told what is compared, and the operator what differs.
-func TestAKeyIsOneRequests(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		o := new(faultLog)
-		k, _ := scripted(t, func(c *renewer.Config) { c.Observer = o })
-		var shop shop
-		h := idempotent.Middleware(k, byUser, idempotent.Operation("order"))(&shop)
-		answered(h, order(t.Context(), "k", "pen"))
-		for name, c := range map[string]struct {
-			edit    func(*http.Request)
-			differs string
-		}{
-			"body": {
-				func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("ink")) }, "body",
-			},
-			"method": {func(r *http.Request) { r.Method = http.MethodPut }, "method"},
-			"path":   {func(r *http.Request) { r.RequestURI = "/other?now=1" }, "path"},
-			"query":  {func(r *http.Request) { r.RequestURI = "/orders?now=2" }, "query"},
-			"no URI": {func(r *http.Request) { r.RequestURI, r.URL.Path = "", "/other" }, "path"},
-			"host":   {func(r *http.Request) { r.Host = "tenant-b.example" }, "host"},
-			"port":   {func(r *http.Request) { r.Host += ":8080" }, "host"},
-			"type": {
-				func(r *http.Request) { r.Header.Set("Content-Type", "text/csv") }, "content type",
-			},
-			"two": {
-				func(r *http.Request) { r.Method, r.RequestURI = http.MethodPut, "/" },
-				"method, path, query",
-			},
-		} {
-			r := order(t.Context(), "k", "pen")
-			c.edit(r)
-			w := answered(h, r)
-			p := requireProblem(t, asReply(w), http.StatusUnprocessableEntity, httpmw.TypeReused)
-			assert.Contains(t, p.Detail,
-				"another method, host (with its port), path, query, content type or body")
-			assert.NotContains(t, w.Body.String(), `"k"`)
-
-			f := o.faults[len(o.faults)-1]
-			assert.Equal(t, "compare requests with one key", f.Doing, name)
-			assert.Contains(t, f.Err.Error(), `"order"`, name)
-			assert.Contains(t, f.Err.Error(), "differs in: "+c.differs+":", name)
-			assert.Contains(t, f.Name, "idempotency:", name)
-		}
-		assert.Len(t, o.faults, 9)
-		r := order(t.Context(), "k", "pen")
-		r.Host = strings.ToUpper(r.Host)
-		assert.Equal(t, "true", answered(h, r).Header().Get(idempotent.ReplayedHeader),
-			"case is nothing to a host")
-		assert.EqualValues(t, 1, shop.taken.Load())
 	})
 }
 
@@ -213,52 +157,66 @@ func TestRequestsWithoutAUsableKey(t *testing.T) {
 	})
 }
 
-func TestIdempotentWithoutAStore(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		var shop shop
-		var told error
-		h := idempotent.Middleware(k, byUser,
-			idempotent.OnError(func(w http.ResponseWriter, r *http.Request, err error) {
-				told = err
-				httpmw.Respond(w, r, err)
-			}))(&shop)
-		s.Default(script.Acquire, script.Fail(errors.New("connection refused")))
-		w := answered(h, order(t.Context(), "k", "pen"))
-		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-		assert.Contains(t, w.Body.String(), "TypeUnavailable")
-		require.ErrorIs(t, told, renewer.ErrUnavailable)
-		assert.Zero(t, shop.taken.Load())
-		s.Default(script.Acquire, script.Pass())
-	})
-}
-
-func TestIdempotentRefusesWhatCantBeMeant(t *testing.T) {
+// Whatever the handler may go by is another request, and the client is told what is compared.
+func TestAKeyIsOneRequests(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	for name, f := range map[string]func(){
-		"no keeper":     func() { idempotent.Middleware(nil, byUser) },
-		"no caller":     func() { idempotent.Middleware(k, nil) },
-		"no handler":    func() { idempotent.Middleware(k, byUser)(nil) },
-		"MaxAnswer":     func() { idempotent.MaxAnswer(0) },
-		"WaitForAnswer": func() { idempotent.WaitForAnswer(0) },
-		"FinishWithin":  func() { idempotent.FinishWithin(-1) },
-		"KeepStatus":    func() { idempotent.KeepStatus(nil) },
-		"BeforeReplay":  func() { idempotent.BeforeReplay(nil) },
-		"no middleware": func() {
-			none := func(http.Handler) http.Handler { return nil }
-			idempotent.Middleware(k, byUser, idempotent.BeforeReplay(none))(http.HandlerFunc(ok))
-		},
-		"KeepAnswer": func() {
+	var shop shop
+	h := idempotent.Middleware(k, byUser)(&shop)
+	answered(h, order(t.Context(), "k", "pen"))
+	for name, edit := range map[string]func(*http.Request){
+		"body":   func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("ink")) },
+		"method": func(r *http.Request) { r.Method = http.MethodPut },
+		"path":   func(r *http.Request) { r.RequestURI = "/other?now=1" },
+		"query":  func(r *http.Request) { r.RequestURI = "/orders?now=2" },
+		"no URI": func(r *http.Request) { r.RequestURI, r.URL.Path = "", "/other" },
+		"host":   func(r *http.Request) { r.Host = "tenant-b.example" },
+		"port":   func(r *http.Request) { r.Host += ":8080" },
+		"type":   func(r *http.Request) { r.Header.Set("Content-Type", "text/csv") },
+	} {
+		r := order(t.Context(), "k", "pen")
+		edit(r)
+		p := requireProblem(t, do(h, r), http.StatusUnprocessableEntity, httpguard.TypeReused)
+		assert.Contains(t, p.Detail,
+			"another method, host (with its port), path, query, content type or body", name)
+	}
+	r := order(t.Context(), "k", "pen")
+	r.Host = strings.ToUpper(r.Host)
+	assert.Equal(t, "true", answered(h, r).Header().Get(idempotent.ReplayedHeader),
+		"case is nothing to a host")
+	assert.EqualValues(t, 1, shop.taken.Load())
+}
+
+// What can't be meant is said when the program starts, and by its name.
+func TestWhatCantBeMeant(t *testing.T) {
+	t.Parallel()
+	k, _ := scripted(t)
+	for want, f := range map[string]func(){
+		"needs a keeper":  func() { idempotent.Middleware(nil, byUser) },
+		"a function that": func() { idempotent.Middleware(k, nil) },
+		"needs a handler": func() { idempotent.Middleware(k, byUser)(nil) },
+		"Keep is 1s": func() {
 			idempotent.Middleware(k, byUser, idempotent.KeepAnswer(time.Second))
 		},
-		"no records": func() {
+		"MaxHold is 1s": func() { idempotent.Middleware(k, byUser, idempotent.MaxHold(time.Second)) },
+		"records": func() {
 			idempotent.Middleware(newKeeper(t, struct{ renewer.Store }{script.New()}), byUser)
 		},
-		"negative times": func() {
-			idempotent.Middleware(k, byUser, idempotent.KeepAnswer(-time.Second))
-		},
+		"MaxAnswer(0)":           func() { idempotent.MaxAnswer(0) },
+		"MaxStored(0)":           func() { idempotent.MaxStored(0) },
+		"MaxRunningPerCaller(0)": func() { idempotent.MaxRunningPerCaller(0) },
+		"WaitForAnswer(0s)":      func() { idempotent.WaitForAnswer(0) },
+		"FinishWithin(-1s)":      func() { idempotent.FinishWithin(-time.Second) },
+		"MaxBody(0)":             func() { idempotent.MaxBody(0) },
+		"OnRefused(nil)":         func() { idempotent.OnRefused(nil) },
+		"KeepStatus(nil)":        func() { idempotent.KeepStatus(nil) },
+		"RecordIn(nil)":          func() { idempotent.RecordIn(nil) },
+		"idempotent.Seal needs":  func() { idempotent.Seal() },
+		"idempotent.Seal has 3 ": func() { idempotent.Seal([]byte("abc")) },
 	} {
-		require.Panics(t, f, name)
+		func() {
+			defer func() { assert.Contains(t, fmt.Sprint(recover()), want) }()
+			f()
+		}()
 	}
 }

@@ -3,7 +3,6 @@ package idempotent_test
 import (
 	"context"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -85,32 +84,6 @@ func TestLostAfterTheClientHasGone(t *testing.T) {
 	})
 }
 
-// A client that waits for another's answer, and leaves, is out of the line at once: only what has
-// begun goes on.
-func TestAClientThatLeavesTheLineIsGone(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		h := idempotent.Middleware(k, byUser,
-			idempotent.WaitForAnswer(time.Hour))(http.HandlerFunc(func(http.ResponseWriter,
-			*http.Request,
-		) {
-			waitFor(time.Minute)
-		}))
-		first := make(chan struct{})
-		go func() { answered(h, order(t.Context(), "k", "pen")); close(first) }()
-		begun := time.Now()
-		waitFor(time.Second)
-		gone, leave := context.WithCancel(t.Context())
-		time.AfterFunc(time.Second, leave)
-		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
-			answered(h, order(gone, "k", "pen"))
-		})
-		assert.Equal(t, 2*time.Second, time.Since(begun))
-		<-first
-		assert.Zero(t, s.Watchers(names(s)[0]))
-	})
-}
-
 // A request whose deadline has passed is told so, and its handler does not run.
 func TestARequestWhoseDeadlineHasPassed(t *testing.T) {
 	t.Parallel()
@@ -124,7 +97,7 @@ func TestARequestWhoseDeadlineHasPassed(t *testing.T) {
 		defer cancel()
 		w := answered(h, order(late, "k", "pen"))
 		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-		assert.Contains(t, w.Body.String(), "TypeTimeout")
+		assert.Contains(t, w.Body.String(), "#timeout")
 	})
 }
 
@@ -136,7 +109,7 @@ func TestFinishWithin(t *testing.T) {
 		opts []idempotent.Option
 		want time.Duration
 	}{
-		"default":         {nil, idempotent.DefaultFinishWithin},
+		"default":         {nil, time.Minute},
 		"longer":          {[]idempotent.Option{idempotent.FinishWithin(time.Hour)}, time.Hour},
 		"with its client": {[]idempotent.Option{idempotent.FinishWithin(0)}, 0},
 	} {
@@ -170,7 +143,7 @@ func TestFinishWithin(t *testing.T) {
 				ends = func() { <-late.Done() }
 				w := answered(h, order(late, "k", "pen"))
 				assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-				assert.Contains(t, w.Body.String(), "TypeTimeout")
+				assert.Contains(t, w.Body.String(), "#timeout")
 				assert.Contains(t, w.Body.String(), "Some of it may have been done")
 				assert.Equal(t, 2, runs)
 			})
@@ -196,52 +169,4 @@ func TestUnderALockFurtherOutTheHandlerEndsWithItsClient(t *testing.T) {
 			answered(h, order(gone, "k", "pen"))
 		})
 	})
-}
-
-// On a real server a client's timeout ends the request's context, and nothing that is done under
-// it.
-func TestAClientThatHangsUpFindsItsRequestDone(t *testing.T) {
-	t.Parallel()
-	for proto, edit := range protocols {
-		t.Run(proto, func(t *testing.T) {
-			t.Parallel()
-			k, _ := scripted(t)
-			begun, gone := make(chan struct{}), make(chan struct{})
-			var shop shop
-			h := idempotent.Middleware(k, byUser,
-				idempotent.WaitForAnswer(soon))(http.HandlerFunc(func(w http.ResponseWriter,
-				r *http.Request,
-			) {
-				close(begun)
-				within(t, gone)
-				assert.NoError(t, r.Context().Err())
-				shop.ServeHTTP(w, r)
-			}))
-			s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.Header.Get("First") != "" {
-					context.AfterFunc(r.Context(), func() { close(gone) })
-				}
-				h.ServeHTTP(w, r)
-			}), edit, uncomplaining(t))
-			ctx, hangUp := context.WithCancel(t.Context())
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+"/",
-				strings.NewReader("pen"))
-			require.NoError(t, err)
-			r.Header.Set(idempotent.KeyHeader, "k")
-			r.Header.Set("User", "ann")
-			r.Header.Set("First", "yes")
-			go func() {
-				<-begun
-				hangUp()
-			}()
-			res, err := s.Client().Do(r)
-			if err == nil {
-				_ = res.Body.Close()
-			}
-			require.ErrorIs(t, err, context.Canceled)
-			a := buy(t, s, "/")
-			assert.Equal(t, "order 1: pen", a.body)
-			assert.Equal(t, "true", a.Header.Get(idempotent.ReplayedHeader))
-		})
-	}
 }

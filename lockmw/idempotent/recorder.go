@@ -121,6 +121,14 @@ func (r *recorder) answer() answer {
 	return a
 }
 
+// final reports whether the handler's answer is to be stored. An error with Retry-After is not,
+// whatever its status: it asks the client to come again. (A 202 with Retry-After says when to ask
+// for the result of what has been begun.)
+func (r *recorder) final() bool {
+	again := r.status >= http.StatusBadRequest && r.sent.Get("Retry-After") != ""
+	return !r.refused && !again && r.keep(r.status)
+}
+
 // send sends the handler's answer with all of its headers, or what has not been sent of it yet.
 func (r *recorder) send() {
 	if r.large {

@@ -1,7 +1,6 @@
 package idempotent_test
 
 import (
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -64,39 +63,6 @@ func TestEqualRequestsOnTwoServers(t *testing.T) {
 		answers)
 	assert.Equal(t, 49, replayed)
 	assert.EqualValues(t, 1, shop.taken.Load())
-}
-
-// A new request costs five scripts: a read of the record, the acquire, the attempt, the result, and
-// the release. A replay costs one.
-func TestScriptsOfARequest(t *testing.T) {
-	t.Parallel()
-	redis := redistest.Start(t)
-	var shop shop
-	server := httptest.NewServer(idempotent.Middleware(onRedis(t, redis), byUser)(&shop))
-	t.Cleanup(server.Close)
-	send := func(key string) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL,
-			strings.NewReader("pen"))
-		require.NoError(t, err)
-		r.Header.Set("User", "ann")
-		r.Header.Set(idempotent.KeyHeader, key)
-		res, err := server.Client().Do(r)
-		require.NoError(t, err)
-		require.NoError(t, res.Body.Close())
-		require.Equal(t, http.StatusCreated, res.StatusCode)
-	}
-	send(strings.Repeat("f", 32)) // the first, which teaches the server the scripts
-	const requests = 100
-	for _, each := range []int{5, 1} {
-		before, err := redis.Calls("evalsha")
-		require.NoError(t, err)
-		for i := range requests {
-			send(fmt.Sprintf("%032d", i))
-		}
-		after, err := redis.Calls("evalsha")
-		require.NoError(t, err)
-		require.EqualValues(t, each*requests, after-before)
-	}
 }
 
 // onRedis returns a keeper of one node, on a connection of its own. Its TTL is so long that no

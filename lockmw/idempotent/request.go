@@ -5,31 +5,19 @@ import (
 	"mime"
 	"net/http"
 	"strings"
-
-	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 )
 
-// about tells requests with the same key apart; parts are the same by their names. It has the path
-// as the client sent it: the path in r.URL may have lost the difference, to http.StripPrefix for
-// one. The host is part of it, and not of the caller, so that a request that is sent again by
-// another host name is refused rather than carried out twice.
-func about(r *http.Request, body []byte) (about []string, parts []repeat.Part) {
+// about tells requests with the same key apart. It has the path as the client sent it: the path in
+// r.URL may have lost the difference, to http.StripPrefix for one. The host is part of it, and not
+// of the caller, so that a request that is sent again by another host name is refused rather than
+// carried out twice.
+func about(r *http.Request, body []byte) []string {
 	uri := r.RequestURI
 	if uri == "" { // of a request that came from no server
 		uri = r.URL.RequestURI()
 	}
-	host := strings.ToLower(r.Host)
 	kind, body := sameBoundary(r.Header.Get("Content-Type"), body)
-	about = []string{r.Method, host, uri, kind, string(body)}
-	path, query, _ := strings.Cut(uri, "?")
-	return about, []repeat.Part{
-		{Name: "method", Value: r.Method},
-		{Name: "host", Value: host},
-		{Name: "path", Value: path},
-		{Name: "query", Value: query},
-		{Name: "content type", Value: kind},
-		{Name: "body", Value: about[4]},
-	}
+	return []string{r.Method, strings.ToLower(r.Host), uri, kind, string(body)}
 }
 
 // boundary is that of all multipart bodies, when they are compared.

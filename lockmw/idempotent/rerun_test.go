@@ -26,7 +26,7 @@ func TestAClientThatLeftWithinALargeAnswerRanItAgain(t *testing.T) {
 				byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				runs++
 				w.WriteHeader(status)
-				_, err := w.Write(bytes.Repeat([]byte("x"), 2*idempotent.DefaultMaxAnswer))
+				_, err := w.Write(bytes.Repeat([]byte("x"), 2*maxAnswer))
 				assert.NoError(t, err)
 				panic(http.ErrAbortHandler)
 			}))

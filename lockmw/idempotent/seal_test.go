@@ -164,36 +164,3 @@ func TestASealedAnswerCantBeMoved(t *testing.T) {
 		assert.EqualValues(t, 4, shop.taken.Load())
 	})
 }
-
-// What is too large when it is sealed is too large.
-func TestASealCountsForTheSize(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		status := http.StatusNoContent // `{"status":204}`
-		for most, want := range map[int]int{
-			14 + 38: http.StatusNoContent,
-			14 + 37: http.StatusConflict,
-		} {
-			runs := 0
-			h := idempotent.Middleware(k, byName(http.StatusText(want)), idempotent.Seal(newKey),
-				idempotent.MaxAnswer(most))(answering(&runs, &status))
-			assert.Equal(t, http.StatusNoContent, answered(h, order(t.Context(), "k", "pen")).Code)
-			assert.Equal(t, want, answered(h, order(t.Context(), "k", "pen")).Code)
-		}
-	})
-}
-
-func TestSealsThatCantBeMeant(t *testing.T) {
-	t.Parallel()
-	assert.PanicsWithValue(t, "lockbeat: idempotent.Seal needs a key of 16, 24 or 32 random bytes",
-		func() {
-			idempotent.Seal()
-		})
-	assert.PanicsWithValue(t, "lockbeat: key 2 of idempotent.Seal has 15 bytes: give 16, 24 or 32 "+
-		"random ones",
-		func() { idempotent.Seal(newKey, newKey[:15]) })
-	assert.Panics(t, func() { idempotent.Seal(nil) })
-	for _, n := range []int{16, 24, 32} {
-		assert.NotPanics(t, func() { idempotent.Seal(newKey[:n]) })
-	}
-}

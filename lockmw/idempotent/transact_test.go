@@ -107,7 +107,7 @@ func TestAnAnswerGoesOutAfterItsCommit(t *testing.T) {
 // An answer that is not put on record has no effect, and the next request is as the first.
 func TestWhatRollsTheTransactionBack(t *testing.T) {
 	t.Parallel()
-	page := bytes.Repeat([]byte("x"), 2*idempotent.DefaultMaxAnswer)
+	page := bytes.Repeat([]byte("x"), 2*maxAnswer)
 	for name, c := range map[string]struct {
 		handle func(w http.ResponseWriter, r *http.Request)
 		status int
@@ -136,7 +136,7 @@ func TestWhatRollsTheTransactionBack(t *testing.T) {
 			panic(err)
 		}, 0, 0},
 		"too large with its headers": {func(w http.ResponseWriter, _ *http.Request) {
-			_, err := w.Write(page[:idempotent.DefaultMaxAnswer/4*3])
+			_, err := w.Write(page[:maxAnswer/4*3])
 			assert.NoError(t, err)
 		}, http.StatusInternalServerError, -1},
 	} {

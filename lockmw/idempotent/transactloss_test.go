@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -76,7 +77,7 @@ func TestATransactionOvertakenByOneThatDied(t *testing.T) {
 				lease, err := k.Acquire(t.Context(), names(s)[0])
 				assert.NoError(t, err)
 				_, err = l.Prepare(t.Context(), renewer.Term{
-					Name: names(s)[0], Fence: lease.Fence(), TTL: idempotent.DefaultKeepAnswer,
+					Name: names(s)[0], Fence: lease.Fence(), TTL: 24 * time.Hour,
 				})
 				assert.NoError(t, err)
 				assert.NoError(t, lease.Release(t.Context()))
@@ -107,7 +108,7 @@ func TestACommitThatIsNotKnown(t *testing.T) {
 		}))
 		w := answered(h, order(t.Context(), "k", "pen"))
 		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-		assert.Contains(t, w.Body.String(), "#TypeUnknown")
+		assert.Contains(t, w.Body.String(), "#unknown")
 		assert.Contains(t, w.Body.String(), "It is not known whether what the request did is on record")
 		assert.NotEmpty(t, w.Header().Get("Retry-After"))
 		w = answered(h, order(t.Context(), "k", "pen"))

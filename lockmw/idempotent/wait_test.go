@@ -2,7 +2,6 @@ package idempotent_test
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"sync"
 	"testing"
@@ -10,10 +9,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -31,7 +29,7 @@ func TestAWaitForAnAnswerEndsBeforeTheDeadline(t *testing.T) {
 		defer cancel()
 		begun := time.Now()
 		a := do(h, order(ctx, "k", "pen"))
-		requireProblem(t, a, http.StatusConflict, httpmw.TypeBusy)
+		requireProblem(t, a, http.StatusConflict, httpguard.TypeBusy)
 		assert.NotEmpty(t, a.Header.Get("Retry-After"))
 		assert.Equal(t, 750*time.Millisecond, time.Since(begun))
 		<-first
@@ -52,34 +50,12 @@ func TestTheLineForAnAnswerHadNoEnd(t *testing.T) {
 		}))
 		same := func() *http.Request { return order(t.Context(), "k", "pen") }
 		var all sync.WaitGroup
-		for range 1 + httpmw.DefaultMaxWaiters {
+		for range 1 + 100 {
 			all.Go(func() { assert.Equal(t, http.StatusOK, answered(h, same()).Code) })
 		}
 		synctest.Wait()
-		requireProblem(t, do(h, same()), http.StatusServiceUnavailable, httpmw.TypeBusy)
+		requireProblem(t, do(h, same()), http.StatusServiceUnavailable, httpguard.TypeBusy)
 		close(finish)
 		all.Wait()
 	})
-}
-
-// A client that is slow to send its body is answered, and its
-// connection closed or its stream ended.
-func TestASlowBodyIsRefused(t *testing.T) {
-	t.Parallel()
-	for proto, edit := range protocols {
-		t.Run(proto, func(t *testing.T) {
-			t.Parallel()
-			k, store := scripted(t)
-			h := idempotent.Middleware(k, byName("ann"),
-				idempotent.BodyTimeout(100*time.Millisecond))(never(t))
-			s := serve(t, h, edit, uncomplaining(t))
-			body, more := io.Pipe()
-			go func() { _, _ = more.Write([]byte("x")) }()
-			a := send(t, s, http.MethodPost, "/", body, idempotent.KeyHeader, "k")
-			requireProblem(t, a, http.StatusRequestTimeout, httpmw.TypeTimeout)
-			assert.Equal(t, proto == "HTTP/1.1", a.Close)
-			require.NoError(t, more.Close())
-			assert.Empty(t, names(store))
-		})
-	}
 }

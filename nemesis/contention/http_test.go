@@ -112,6 +112,8 @@ func callHTTP(t *testing.T, server *httptest.Server) caller {
 	}
 }
 
+const problemTypes = "https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#"
+
 func outcomeOfHTTP(t *testing.T, resp *http.Response, body []byte) outcome {
 	switch resp.StatusCode {
 	case http.StatusOK:
@@ -133,18 +135,18 @@ func outcomeOfHTTP(t *testing.T, resp *http.Response, body []byte) outcome {
 	assert.NoError(t, json.Unmarshal(body, &problem))
 	assert.Equal(t, resp.StatusCode, problem.Status)
 	switch {
-	case resp.StatusCode == http.StatusConflict && again && problem.Type == httpmw.TypeBusy,
+	case resp.StatusCode == http.StatusConflict && again && problem.Type == problemTypes+"busy",
 		resp.StatusCode == http.StatusServiceUnavailable && again &&
-			problem.Type == httpmw.TypeBusy:
+			problem.Type == problemTypes+"busy":
 		return busy
 	case resp.StatusCode == http.StatusServiceUnavailable && again &&
-		problem.Type == httpmw.TypeUnavailable:
+		problem.Type == problemTypes+"unavailable":
 		return unavailable
 	case resp.StatusCode == http.StatusServiceUnavailable && again &&
-		problem.Type == httpmw.TypeLost:
+		problem.Type == problemTypes+"lost":
 		return lost
 	case resp.StatusCode == http.StatusBadRequest && !again &&
-		problem.Type == httpmw.TypeBadRequest:
+		problem.Type == problemTypes+"bad-request":
 		return badKey
 	default:
 		return ""

@@ -40,21 +40,28 @@ func TestMarks(t *testing.T) {
 	assert.Empty(t, h, "it is not for clients")
 }
 
-// A body that is kept can be read again and again, and is closed as the one that it was read from.
-func TestKeptBodies(t *testing.T) {
+// A body that has been read can be read again, and is closed as the one that it was read from.
+func TestReadBodies(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, http.NoBody, httpguard.Keep(nil, nil))
-	assert.Equal(t, http.NoBody, httpguard.Keep(nil, http.NoBody))
 	from := &closing{Reader: strings.NewReader("pen")}
 	r := request(t, from)
-	data, err := httpguard.ReadBody(httptest.NewRecorder(), r, 3, time.Second)
+	r.ContentLength = -1
+	data, restore, err := httpguard.ReadBody(httptest.NewRecorder(), r, 3)
 	require.NoError(t, err)
-	body := httpguard.Keep(data, r.Body)
-	again, err := io.ReadAll(body)
+	assert.Equal(t, "pen", string(data))
+	again, err := io.ReadAll(r.Body)
 	require.NoError(t, err)
 	assert.Equal(t, "pen", string(again))
-	require.NoError(t, body.Close())
+	require.NoError(t, r.Body.Close())
 	assert.True(t, from.closed)
+	restore()
+	assert.Equal(t, from, r.Body)
+	for _, none := range []io.ReadCloser{nil, http.NoBody} {
+		r.Body = none
+		_, _, err = httpguard.ReadBody(httptest.NewRecorder(), r, 3)
+		require.NoError(t, err)
+		assert.Equal(t, none, r.Body)
+	}
 }
 
 type closing struct {
@@ -73,7 +80,7 @@ func TestBodiesAboveTheLimit(t *testing.T) {
 		text := strings.NewReader("pens")
 		r := request(t, io.NopCloser(text))
 		r.ContentLength = length
-		_, err := httpguard.ReadBody(httptest.NewRecorder(), r, 3, time.Second)
+		_, _, err := httpguard.ReadBody(httptest.NewRecorder(), r, 3)
 		require.ErrorIs(t, err, httpguard.ErrBody)
 		var large *http.MaxBytesError
 		require.ErrorAs(t, err, &large)

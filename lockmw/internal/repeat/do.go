@@ -157,8 +157,6 @@ func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome,
 		return OutcomeStored, nil
 	case !a.ran && ctx.Err() != nil:
 		return OutcomeRefused, ended.Error(ctx)
-	case errors.Is(err, once.ErrInput):
-		return OutcomeRefused, a.reused(err)
 	case !a.ran:
 		return OutcomeRefused, err
 	case errors.Is(err, errNotFinal):
@@ -167,9 +165,6 @@ func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome,
 		return OutcomeOwn, nil // it stands, and its record says that it was too large to be stored
 	case errors.Is(err, once.ErrNotRecorded) && !a.Transactional():
 		a.tellUnrecorded(err)
-		if a.OnlyRecorded {
-			return OutcomeRefused, err
-		}
 		return OutcomeOwn, nil // it stands
 	case errors.Is(err, renewer.ErrHeld): // the lock was lost, and another request has it
 		return OutcomeRefused, fmt.Errorf("%w: %w", renewer.ErrLost, err)
@@ -178,28 +173,15 @@ func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome,
 	}
 }
 
-// reused is the error for a request whose key is that of another. It says in which parts the two
-// differ, and so does the keeper's observer: a client is not told, since it may not be the one that
-// sent the other.
-func (a *attempt) reused(err error) error {
-	e, _ := errors.AsType[*once.Error](err)
-	err = fmt.Errorf("lockbeat: the request for %q has the key of another, from which it differs "+
-		"in: %s: %w", a.work.Operation, a.request.differs(e.Note), err)
-	a.tell("compare requests with one key", err)
-	return err
-}
-
 // tellUnrecorded tells the keeper's observer of an answer that may not be on record. The next
 // request with the key may run its handler again, and no other caller can know.
 func (a *attempt) tellUnrecorded(err error) {
-	a.tell("record an answer", fmt.Errorf("lockbeat: the handler of %q has answered, and its "+
-		"answer is not on record: if the request is sent again, it is carried out again: %w",
-		a.work.Operation, err))
-}
-
-// tell tells the keeper's observer of what concerns this request.
-func (a *attempt) tell(doing string, err error) {
 	if o := a.keeper.Config().Observer; o != nil {
-		o.Fault(renewer.Fault{Doing: doing, Name: a.request.name, Err: err})
+		o.Fault(renewer.Fault{
+			Doing: "record an answer", Name: a.request.name,
+			Err: fmt.Errorf("lockbeat: the handler of %q has answered, and its answer is not on "+
+				"record: if the request is sent again, it is carried out again: %w",
+				a.work.Operation, err),
+		})
 	}
 }

@@ -37,7 +37,7 @@ func inBubble(
 func do(
 	ctx context.Context, g *repeat.Guard, key string, run func(context.Context) repeat.Answer,
 ) (outcome repeat.Outcome, stored string, err error) {
-	outcome, err = g.Do(ctx, g.Request("ann", key, []string{"pen"}, nil), repeat.Work{
+	outcome, err = g.Do(ctx, g.Request("ann", key, "pen"), repeat.Work{
 		Run:  run,
 		Read: func(data []byte) error { stored = string(data); return nil },
 	})

@@ -13,20 +13,20 @@ import (
 const storedBytes = 600
 
 var (
-	// ErrTooMany means that a request has a new key, and that as many requests of its caller are
-	// being carried out in this process as MaxRunning allows.
-	ErrTooMany = errors.New("lockbeat: as many requests of the caller are being carried out as " +
-		"MaxRunningPerCaller allows")
-	// ErrQuota means that a request has a new key and that its caller has used up MaxStored.
-	ErrQuota = errors.New("lockbeat: the caller has used up what may be stored of its answers")
+	// ErrQuota means that a request has a new key and that its caller has used up a quota.
+	ErrQuota = errors.New("lockbeat: the caller has used up a quota")
+	// ErrTooMany is the [ErrQuota] of a caller of whose requests as many are being carried out in
+	// this process as MaxRunning allows.
+	ErrTooMany = fmt.Errorf("%w: MaxRunningPerCaller", ErrQuota)
 )
 
-// QuotaError is [ErrQuota] for a caller that will have room after RetryIn.
+// QuotaError is the [ErrQuota] of a caller that has used up MaxStored, and will have room after
+// RetryIn.
 type QuotaError struct{ RetryIn time.Duration }
 
 // Error says when there will be room.
 func (e *QuotaError) Error() string {
-	return fmt.Sprintf("%v; try again in %v", ErrQuota, e.RetryIn)
+	return fmt.Sprintf("%v: MaxStored; try again in %v", ErrQuota, e.RetryIn)
 }
 
 // Unwrap returns ErrQuota.

@@ -21,7 +21,7 @@ func (g *Guard) options(ctx context.Context, r *Request, w Work) []once.Option {
 		once.NoRetry(), once.Uncounted(),
 		once.Wait(g.wait(ctx)), once.MaxWaiters(g.MaxWaiters),
 		once.Keep(g.KeepAnswer), once.MaxResult(g.MaxAnswer), g.codec(r, w),
-		once.Operation(w.Operation), once.Input(r.input), once.Note(r.note),
+		once.Operation(w.Operation), once.Input(r.input),
 	}
 	options = maxhold.AddTo(options, g.MaxHold, once.MaxHold)
 	if g.Recorder != nil {

@@ -56,7 +56,7 @@ func TestRequestsOfACallerThatLeavesAreBounded(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, "stored", stored, "known keys are replayed")
 		runs := 0
-		_, err = g.Do(t.Context(), g.Request("bob", "k", []string{"pen"}, nil), repeat.Work{
+		_, err = g.Do(t.Context(), g.Request("bob", "k", "pen"), repeat.Work{
 			Run: answering(&runs, final("done")),
 		})
 		require.NoError(t, err)

@@ -26,7 +26,6 @@ type Settings struct {
 	KeepAnswer    time.Duration
 	MaxAnswer     int
 	MaxStored     int64
-	OnlyRecorded  bool // answers go out; else the handler's stands where it can't be recorded
 	Seal          Sealer
 	Recorder      once.Recorder // nil: the keeper
 	MaxHold       maxhold.Setting

@@ -28,12 +28,7 @@ func (o *faults) Fault(f renewer.Fault) { o.told = append(o.told, f) }
 // key was carried out again and had another answer, and nobody was told.
 func TestAnAnswerThatIsNotOnRecordIsToldOf(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ only, lost bool }{
-		"it goes out":                           {false, false},
-		"it does not go out":                    {true, false},
-		"it goes out though the lock is lost":   {false, true},
-		"it does not go out, the lock was lost": {true, true},
-	} {
+	for name, lost := range map[string]bool{"it goes out": false, "and its lock is lost": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -41,17 +36,15 @@ func TestAnAnswerThatIsNotOnRecordIsToldOf(t *testing.T) {
 				k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
 				require.NoError(t, err)
 				defer func() { assert.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) }()
-				set := repeat.Defaults(1)
-				set.OnlyRecorded = c.only
-				g, err := repeat.New(k, set)
+				g, err := repeat.New(k, repeat.Defaults(1))
 				require.NoError(t, err)
 				for range 2 { // each time
-					outcome, err := g.Do(t.Context(), g.Request("ann", "secret", []string{"pen"}, nil), repeat.Work{
+					outcome, err := g.Do(t.Context(), g.Request("ann", "secret", "pen"), repeat.Work{
 						Operation: "order",
 						Run: func(ctx context.Context) repeat.Answer {
 							down := script.Fail(errors.New("connection refused"))
 							s.Default(script.Write, down)
-							if c.lost {
+							if lost {
 								s.Default(script.Renew, down)
 								<-ctx.Done()
 							}
@@ -60,11 +53,6 @@ func TestAnAnswerThatIsNotOnRecordIsToldOf(t *testing.T) {
 					})
 					s.Default(script.Write, script.Pass())
 					s.Default(script.Renew, script.Pass())
-					if c.only {
-						assert.Equal(t, repeat.OutcomeRefused, outcome)
-						require.ErrorIs(t, err, once.ErrNotRecorded)
-						continue
-					}
 					assert.Equal(t, repeat.OutcomeOwn, outcome)
 					require.NoError(t, err)
 				}
@@ -73,7 +61,7 @@ func TestAnAnswerThatIsNotOnRecordIsToldOf(t *testing.T) {
 				assert.Equal(t, "record an answer", f.Doing)
 				assert.Contains(t, f.Name, "idempotency:", "so that a log hides and limits it")
 				require.ErrorIs(t, f.Err, once.ErrNotRecorded)
-				assert.Equal(t, c.lost, errors.Is(f.Err, renewer.ErrLost))
+				assert.Equal(t, lost, errors.Is(f.Err, renewer.ErrLost))
 				assert.Contains(t, f.Err.Error(), `"order"`)
 				assert.NotContains(t, f.Err.Error()+f.Name, "secret")
 			})
