@@ -69,7 +69,7 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 		c.lines.of(lineTerms{c.mode(), first.TTL}))
 	for j := range part {
 		keys[j] = leaseKey(c.prefix, part[j].Name)
-		place := c.inbox.text(part[j].Place)
+		place := c.line.Text(part[j].Place)
 		if c.cluster && place != "" {
 			keys = append(keys, keys[0]+lineSuffix)
 		}
@@ -129,7 +129,7 @@ func (c *codec) readOne(reply rueidis.RedisMessage, claim *renewer.Claim) renewe
 		g.Err = unreadable("acquire")
 	}
 	if g.Queued = since != 0; g.Queued {
-		c.inbox.came(claim.Place, since)
+		c.line.Came(claim.Place, since)
 	}
 	return g
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
 
@@ -19,8 +20,7 @@ type codec struct {
 	fenceText string // FenceTTL in ms
 	perCall   int    // names of one script, at most
 	replicas  int    // that must confirm a grant
-	inbox     *inbox
-	turns     *turns
+	line      *line.Line
 	errors    *errorReader
 	cluster   bool
 	mark      string // the key of the mark of a single server
@@ -30,6 +30,13 @@ type codec struct {
 	lines   memo[lineTerms]
 	frees   memo[freeTerms]
 }
+
+// leastLine is how long a line of places lives at least when none of them asks.
+const leastLine = time.Minute
+
+// lineTTL is how long a line lives: waiters ask anew when a lease
+// should have lapsed, and every few seconds.
+func lineTTL(ttl time.Duration) string { return decimal(max(2*ttl, leastLine).Milliseconds()) }
 
 // lineTerms are what acquire.lua is told of the lines of waiters: the mode, and the TTL of the
 // leases, which theirs depends on.
@@ -43,12 +50,12 @@ type freeTerms struct{ mode, mark string }
 
 // newCodec returns a codec for one server, or for a cluster.
 func newCodec(
-	client rueidis.Client, c settings, cluster bool, inbox *inbox, turns *turns,
+	client rueidis.Client, c settings, cluster bool, places *line.Line,
 	errors *errorReader,
 ) *codec {
 	all := &codec{
 		builder: client.B, prefix: c.prefix, fenceText: decimal(c.fenceTTL.Milliseconds()),
-		perCall: maxKeys, replicas: c.replicas, inbox: inbox, turns: turns, errors: errors,
+		perCall: maxKeys, replicas: c.replicas, line: places, errors: errors,
 		cluster: cluster, mark: markKey(c.prefix, probeName),
 		ttls: memo[time.Duration]{make: func(d time.Duration) string {
 			return decimal(d.Milliseconds())
@@ -56,10 +63,10 @@ func newCodec(
 		holders: memo[renewer.Holder]{make: encodeHolder},
 	}
 	all.lines.make = func(t lineTerms) string {
-		return t.mode + " " + lineTTL(t.ttl) + " " + inbox.id
+		return t.mode + " " + lineTTL(t.ttl) + " " + places.ID()
 	}
 	all.frees.make = func(t freeTerms) string {
-		return t.mode + " " + all.fenceText + " " + inbox.id + " " + t.mark
+		return t.mode + " " + all.fenceText + " " + places.ID() + " " + t.mark
 	}
 	if cluster {
 		// A script's keys must share a slot there. Locks that happen to do so are few,
@@ -74,7 +81,7 @@ func (c *codec) mode() string {
 	switch {
 	case c.cluster:
 		return modeShard
-	case c.inbox.able.Load():
+	case c.line.Able():
 		return modeLine
 	default:
 		return ""

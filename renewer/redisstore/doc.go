@@ -69,16 +69,15 @@
 //
 // store.go comes first: New and the four verbs. A request goes down, and its reply comes up, by
 //
-//	store.go                      the verbs; crowd.go where callers share a command (coalesce.go)
+//	store.go                      the verbs; crowd.go where callers share a command
 //	codec.go, claims.go, holds.go requests as calls of the scripts; replies by reply.go, value.go
-//	spread.go, window.go          by shard, and no more at once than a server does in some ms
-//	send.go, dialing.go           one pipeline, sent again where that is safe
+//	internal/wire                 how commands reach the servers, and whose answer is whose
 //	*.lua                         the scripts; the head of each says what goes in and comes out
 //
-// Waiting is three files beside that path. tell.lua, which other scripts include, says what the
-// line, a place and a turn are on the server. inbox.go keeps the places of this process, and hears
-// when the turn of one has come. turns.go looks after the turns that releases of this process gave.
+// Waiting is beside that path. tell.lua, which other scripts include, says what the line, a place
+// and a turn are on the server. internal/line has the places of this process, and hears when the
+// turn of one has come.
 //
-// Besides, probe.go and questions.go ask what the server can do, and internal/ has two parts that
-// know no lock: the process's subscription, and the topology of a cluster.
+// Besides, probe.go and questions.go ask what the server can do, and two more rooms know no lock:
+// internal/subscription, the process's subscription, and internal/topology, that of a cluster.
 package redisstore

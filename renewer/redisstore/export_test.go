@@ -6,6 +6,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
@@ -44,7 +45,7 @@ var (
 
 // ReadBegun reads the reply to a claim with a term.
 func ReadBegun(reply rueidis.RedisMessage) renewer.Grant {
-	c := &codec{inbox: newInbox(DefaultPrefix, false), errors: new(errorReader)}
+	c := &codec{line: line.New(line.Config{Prefix: DefaultPrefix}), errors: new(errorReader)}
 	return c.readBegun(reply, new(renewer.Claim))
 }
 
@@ -71,16 +72,14 @@ func (s *Store) OneKeyAScript() {
 
 // Places counts the places that the store keeps for claims.
 func (s *Store) Places() int {
-	s.inbox.mu.Lock()
-	defer s.inbox.mu.Unlock()
-	return len(s.inbox.places)
+	_, places := s.line.Counts()
+	return places
 }
 
 // Names counts the names that the store wants to hear of, or has places for.
 func (s *Store) Names() int {
-	s.inbox.mu.Lock()
-	defer s.inbox.mu.Unlock()
-	return len(s.inbox.names)
+	names, _ := s.line.Counts()
+	return names
 }
 
 // Acquiring is the window of acquires to a shard.
@@ -115,40 +114,6 @@ func MarkKey(prefix string) string { return markKey(prefix, probeName) }
 // OwnKey is beside the mark: no less than the counters that names have of their own.
 func OwnKey(prefix string) string { return MarkKey(prefix) + ":own" }
 
-// Hear reports whether a message wakes at once the one who waits from a place.
-func Hear(place uint64, message string) (woken bool) {
-	b := newInbox(DefaultPrefix, false)
-	m := new(mailbox)
-	w := b.waitingFor("a")
-	w.places, w.mailbox = 1, m
-	w.watches = []*nameWatch{{wake: func(error) { woken = true }}}
-	b.places[place] = placeOf(w)
-	b.hear(m, message, nil)
-	return woken
-}
-
-func placeOf(w *waiting) *place { return &place{of: w} }
-
-// Turns is turns for tests.
-type Turns = turns
-
-// TurnSlack is turnSlack.
-const TurnSlack = turnSlack
-
-// NewTurns makes one.
-func NewTurns(check func(name string)) *Turns { return &turns{check: check} }
-
-func (t *turns) Note(name string, turn time.Duration) { t.note(name, turn) }
-func (t *turns) Close()                               { t.close() }
-
-// TurnMissed reports whether a turn has come while there was no watch.
-func (s *Store) TurnMissed(name string) bool {
-	s.inbox.mu.Lock()
-	defer s.inbox.mu.Unlock()
-	w := s.inbox.names[name]
-	return w != nil && w.missed
-}
-
 // ScriptText is the whole text of a script that keeps locks, by its file.
 func ScriptText(file string) string {
 	return map[string]script{
@@ -157,10 +122,10 @@ func ScriptText(file string) string {
 }
 
 // Took notes how long a claim took.
-func (s *Store) Took(d time.Duration) { s.inbox.took(d) }
+func (s *Store) Took(d time.Duration) { s.line.Took(d) }
 
 // LongWait sets how long a name is waited for before those in its line listen to what is for all.
-func (s *Store) LongWait(d time.Duration) { s.inbox.longWait = d }
+func (s *Store) LongWait(d time.Duration) { s.line.LongWait = d }
 
 // LeaseKeys writes the keys of many leases.
 func LeaseKeys(prefix string, holds []renewer.Hold) (keys []string) {

@@ -214,15 +214,3 @@ func FuzzServer(f *testing.F) {
 		require.Equal(t, wrote[0].Status == renewer.StatusUnknown, wrote[0].Err != nil)
 	})
 }
-
-// Whatever is published on its channel, a waiter is woken for its own place only.
-func FuzzMessages(f *testing.F) {
-	for _, message := range []string{"", "7", "7 ", "7 1000", "7 99999999", "8", "-7", "x", "7 x"} {
-		f.Add(message)
-	}
-	f.Fuzz(func(t *testing.T, message string) {
-		woken := redisstore.Hear(7, message)
-		n, err := strconv.ParseUint(message, 10, 64)
-		require.Equal(t, message == "" || err == nil && n == 7, woken)
-	})
-}

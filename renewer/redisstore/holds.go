@@ -118,7 +118,7 @@ func (h *holding) Read(i int, r rueidis.RedisResult) {
 		err = unreadable(h.op)
 	} else {
 		for j, turn := range turns {
-			h.codec.turns.note(h.holds[h.starts[i]+j].Name, turn)
+			h.codec.line.Gave(h.holds[h.starts[i]+j].Name, turn)
 		}
 	}
 	for j := range part {

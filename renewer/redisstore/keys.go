@@ -10,7 +10,6 @@ import (
 const (
 	fenceSuffix = ":fence"
 	aheadSuffix = ":ahead"
-	freedSuffix = ":freed"
 	lineSuffix  = ":waiters"
 	markSuffix  = ":mark"
 )
@@ -27,9 +26,6 @@ func leaseKey(prefix, name string) string {
 	}
 	return prefix + "{" + escape(name) + "}"
 }
-
-// freedChannel is where those who wait for a lock without a place hear that it is free.
-func freedChannel(prefix, name string) string { return leaseKey(prefix, name) + freedSuffix }
 
 // keyWriter writes the keys of leases one after another, in one allocation for all of those that
 // need no escape.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
@@ -28,7 +29,7 @@ type prober struct {
 	errors   *errorReader
 	prefix   string
 	replicas int
-	inbox    *inbox                  // told if the server lets places stand in line
+	line     *line.Line              // told if the server lets places stand in line
 	server   *atomic.Pointer[string] // told its run ID
 	log      *slog.Logger
 }
@@ -119,7 +120,7 @@ func (p *prober) askLines(ctx context.Context) error {
 		}
 	}
 	if err == nil && len(denied) == 0 {
-		p.inbox.enable()
+		p.line.Enable()
 	}
 	return p.orLater(r)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
@@ -20,7 +21,7 @@ import (
 // A request passes through it one way: codec writes it as calls of scripts, a window
 // bounds how many are under way, sender sends them, and codec reads the replies.
 // What comes back by itself, a message that it is our turn or that a lock is free, comes by
-// the subscriber to the inbox.
+// the subscriber to the line.
 type Store struct {
 	codec    *codec
 	sender   *wire.Sender
@@ -33,8 +34,7 @@ type Store struct {
 	releasing wire.Windows
 	recording wire.Windows
 
-	inbox      *inbox
-	turns      turns
+	line       *line.Line
 	subscriber *subscription.Subscriber
 
 	server atomic.Pointer[string] // its run ID; nil if unknown, or of several
@@ -66,7 +66,7 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 	}
 	p := &prober{
 		client: client, topology: s.topology, errors: s.codec.errors, prefix: c.prefix,
-		replicas: c.replicas, inbox: s.inbox, server: &s.server, log: c.logger,
+		replicas: c.replicas, line: s.line, server: &s.server, log: c.logger,
 	}
 	left, err := ask(ctx, p.questions())
 	if err != nil {
@@ -91,17 +91,18 @@ func newStore(client rueidis.Client, c settings) *Store {
 		s.topology = topology.New(s.life, client)
 	}
 	errors := &errorReader{prefix: c.prefix, cluster: cluster, replicas: c.replicas}
-	s.inbox = newInbox(c.prefix, cluster)
-	s.turns.check = s.checkTurn
-	s.codec = newCodec(client, c, cluster, s.inbox, &s.turns, errors)
+	s.subscriber = subscription.New(subscription.Config{
+		Client: client, Topology: s.topology, Timeout: c.writeTimeout,
+	})
+	s.line = line.New(line.Config{
+		Prefix: c.prefix, Cluster: cluster, Subscriber: s.subscriber, Check: s.checkTurn,
+		Key: s.Key,
+	})
+	s.codec = newCodec(client, c, cluster, s.line, errors)
 	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: errors.closed.Store}
 	s.acquires = newAcquires(s.codec, s.sender)
 	s.releases = newReleases(s.codec, s.sender)
 	s.setWindows()
-	s.subscriber = subscription.New(subscription.Config{
-		Client: client, Topology: s.topology, Timeout: c.writeTimeout,
-	})
-	s.inbox.subscriber = s.subscriber
 	return s
 }
 
@@ -116,8 +117,12 @@ func (s *Store) setWindows() {
 
 // Acquire implements [renewer.Store].
 func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	s.mark(claims)
-	presents := s.inbox.present(claims)
+	presents := false
+	for i := range claims {
+		if c := &claims[i]; c.Place != 0 {
+			presents = s.line.Present(c.Name, c.Place) || presents
+		}
+	}
 	begun := time.Now()
 	var grants []renewer.Grant
 	if len(claims) == 1 && s.codec.coalesces() && s.codec.plain(&claims[0]) {
@@ -134,22 +139,27 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 	// An answer that did not come in time says nothing of how far away the server is.
 	if len(grants) == 1 && (grants[0].Status == renewer.StatusTaken ||
 		presents && grants[0].Status == renewer.StatusHeld) {
-		s.inbox.took(time.Since(begun))
+		s.line.Took(time.Since(begun))
 	}
 	if presents {
-		s.inbox.settle(claims, grants)
+		s.answered(claims, grants)
 	}
 	return grants
 }
 
-// mark marks what was heard of names until claims for them are sent as known to these.
-func (s *Store) mark(claims []renewer.Claim) {
-	if !s.subscriber.Watching() {
-		return
-	}
+// answered tells the line what became of claims. From then on it has the places that the server
+// has in a line, or may have, and no others.
+func (s *Store) answered(claims []renewer.Claim, grants []renewer.Grant) {
 	for i := range claims {
-		if claims[i].Place != 0 {
-			s.subscriber.Mark(freedChannel(s.codec.prefix, claims[i].Name))
+		place, g := claims[i].Place, &grants[i]
+		switch {
+		case place == 0:
+		case g.Status == renewer.StatusHeld:
+			s.line.Leave(place)
+		case g.Status == renewer.StatusTaken:
+			s.line.Refused(place, g.Queued)
+		case g.Status != renewer.StatusUnknown || g.Unsent:
+			s.line.Unranked(place)
 		}
 	}
 }
@@ -163,7 +173,11 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 
 // Release implements [renewer.Store].
 func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	defer s.inbox.leave(holds)
+	defer func() {
+		for i := range holds {
+			s.line.Leave(holds[i].Place)
+		}
+	}()
 	for i := range holds { // lest the release overtake a claim that it undoes
 		if err := s.acquires.Settle(ctx, holds[i].Owner); err != nil {
 			err = s.codec.errors.wrap("release", err)
@@ -197,7 +211,7 @@ var noOwner = strings.Repeat(" ", renewer.OwnerLen)
 // A call of wake that has begun when stop is called may still run
 // when stop returns. Both may be called from wake.
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
-	return s.inbox.watch(name, wake)
+	return s.line.Watch(name, wake)
 }
 
 // Close ends the subscription that [Store.Watch] uses, and what New still asks; watches hear of it
@@ -205,8 +219,7 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 // called more than once, and does not wait.
 func (s *Store) Close() {
 	s.end()
-	s.inbox.close()
-	s.turns.close()
+	s.line.Close()
 	s.subscriber.Close()
 }
 

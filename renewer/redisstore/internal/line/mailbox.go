@@ -1,4 +1,4 @@
-package redisstore
+package line
 
 import (
 	"strconv"
@@ -19,31 +19,31 @@ type mailbox struct {
 }
 
 // channel is where this process hears that the turn of its place in a lock's line has come.
-func (b *inbox) channel(name string) string {
-	if b.cluster { // it must be in the slot of the lock
-		return leaseKey(b.prefix, name) + ":inbox:" + b.id
+func (l *Line) channel(name string) string {
+	if l.Cluster { // it must be in the slot of the lock
+		return l.Key(name) + ":inbox:" + l.id
 	}
-	return b.single
+	return l.single
 }
 
 // receive gives those who wait for a lock its mailbox, if places can stand in line and any claim
 // has asked for one. Under mu.
-func (b *inbox) receive(w *waiting) {
-	if w.mailbox == nil && b.able.Load() && b.wanted.Load() {
-		w.mailbox = b.use(w.name)
+func (l *Line) receive(w *waiting) {
+	if w.mailbox == nil && l.able.Load() && l.wanted.Load() {
+		w.mailbox = l.use(w.name)
 	}
 }
 
 // use returns the mailbox of a lock, which is opened if it is not open. Under mu.
-func (b *inbox) use(name string) *mailbox {
-	channel := b.channel(name)
-	m := b.mailboxes[channel]
+func (l *Line) use(name string) *mailbox {
+	channel := l.channel(name)
+	m := l.mailboxes[channel]
 	if m == nil {
 		m = &mailbox{channel: channel}
-		b.mailboxes[channel] = m
-		b.open.Add(1)
-		m.stop = b.subscriber.Watch(channel, func(message string, err error) {
-			b.hear(m, message, err)
+		l.mailboxes[channel] = m
+		l.open.Add(1)
+		m.stop = l.Subscriber.Watch(channel, func(message string, err error) {
+			l.hear(m, message, err)
 		})
 	}
 	m.users++
@@ -55,17 +55,17 @@ func (b *inbox) use(name string) *mailbox {
 }
 
 // leaveMailbox is the opposite of use. Under mu.
-func (b *inbox) leaveMailbox(m *mailbox) {
+func (l *Line) leaveMailbox(m *mailbox) {
 	m.users--
 	if m.users > 0 {
 		return
 	}
 	m.lingers = time.AfterFunc(mailboxLinger, func() {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if m.users == 0 && b.mailboxes[m.channel] == m {
-			delete(b.mailboxes, m.channel)
-			b.open.Add(-1)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if m.users == 0 && l.mailboxes[m.channel] == m {
+			delete(l.mailboxes, m.channel)
+			l.open.Add(-1)
 			m.stop()
 		}
 	})
@@ -73,26 +73,26 @@ func (b *inbox) leaveMailbox(m *mailbox) {
 
 // hear takes what comes by a mailbox: an error, if it has failed; "" when it has been opened; or a
 // message, see tell.lua.
-func (b *inbox) hear(m *mailbox, message string, err error) {
+func (l *Line) hear(m *mailbox, message string, err error) {
 	if err != nil || message == "" {
-		b.mu.Lock()
+		l.mu.Lock()
 		m.open = err == nil
-		b.mu.Unlock()
-		b.wakeAll(err, func(w *waiting) bool { return w.mailbox == m })
+		l.mu.Unlock()
+		l.wakeAll(err, func(w *waiting) bool { return w.mailbox == m })
 		return
 	}
 	number, err := strconv.ParseUint(message, 10, 64)
 	if err != nil {
 		return
 	}
-	b.mu.Lock()
-	p := b.places[number]
+	l.mu.Lock()
+	p := l.places[number]
 	if p == nil { // given up since
-		b.mu.Unlock()
+		l.mu.Unlock()
 		return
 	}
 	watches := p.of.watches
 	p.of.missed = len(watches) == 0
-	b.mu.Unlock()
+	l.mu.Unlock()
 	callAll(watches, nil)
 }

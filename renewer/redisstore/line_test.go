@@ -3,9 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,32 +12,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
-
-// A turn that comes between two watches wakes the second one, once.
-func TestATurnBeforeTheWatch(t *testing.T) {
-	t.Parallel()
-	each(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		mine(t, store, claim("a", "a", minuteTTL))
-		require.False(t, acquire(t, store, queue("b")).Queued)
-		w := newWatch(store, "a")
-		w.await(t, "set up")
-		stand(t, store, "b")
-		w.stop()
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-		require.Eventually(t, func() bool { // the message is on its way
-			return store.TurnMissed("a")
-		}, patience, time.Millisecond)
-		w = newWatch(store, "a")
-		defer w.stop()
-		w.await(t, "it was its turn")
-		second := newWatch(store, "a")
-		defer second.stop()
-		assert.False(t, store.TurnMissed("a"))
-		assert.Zero(t, second.count(), "once")
-		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
-	})
-}
 
 // One who waits and gets no place any more, as there is something else where the line was, hears
 // what is for all from then on.
@@ -186,36 +158,4 @@ func TestCloseEndsMailboxes(t *testing.T) {
 			assert.Len(t, w.errors(), 1)
 		})
 	}
-}
-
-// A process looks after the last turn that it has given, and after none once it is closed.
-func TestTurnsAreLookedAfter(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		begun := time.Now()
-		var mu sync.Mutex
-		checks := make(map[string][]time.Duration)
-		turns := redisstore.NewTurns(func(name string) {
-			mu.Lock()
-			defer mu.Unlock()
-			checks[name] = append(checks[name], time.Since(begun))
-		})
-		turns.Note("a", time.Second)
-		turns.Note("b", 4*time.Second)
-		<-time.After(900 * time.Millisecond)
-		turns.Note("a", time.Second) // that one has claimed the lease, and freed it
-		<-time.After(time.Minute)
-		synctest.Wait()
-		assert.Equal(t, map[string][]time.Duration{
-			"a": {1900*time.Millisecond + redisstore.TurnSlack},
-			"b": {4*time.Second + redisstore.TurnSlack},
-		}, checks)
-		turns.Note("a", time.Second)
-		turns.Close()
-		turns.Note("b", time.Second)
-		<-time.After(time.Minute)
-		synctest.Wait()
-		assert.Len(t, checks["a"], 1)
-		assert.Len(t, checks["b"], 1)
-	})
 }

@@ -1,0 +1,24 @@
+// Package line has this process's places in the lines that locks have on the server, and hears when
+// the turn of one has come, or that a lock is free. It knows names, numbers of places and channels,
+// and sends no request about a lock. What a line, a place and a turn are on the server is said in
+// tell.lua.
+//
+// [Line] alone keeps what is known of places, under one mutex:
+//
+//	a caller asks           Present notes its place, if this process could hear of its turn; and
+//	                        what was heard of the lock so far is known to it
+//	the server has refused  Refused: the place stands in the line since then, or has no rank
+//	the lock is its own     Leave: the place is a lease now; or it was given up
+//	no answer               the place may be in the line, and is kept until it is given up
+//	a turn was given away   Gave: the process that got it may be stuck, so the server is asked to
+//	                        look when the turn is over
+//
+// A place stands in a line only once this process could hear that its turn has come: a claim
+// presents it as soon as the mailbox is open, and none before. When the mailbox opens, and opens
+// again after a failure, all who wait ask: a message may have passed unheard.
+//
+//	line.go     places
+//	names.go    the names that callers here wait for, and whom to wake
+//	mailbox.go  the channels by which this process alone hears of turns
+//	turns.go    turns that releases of this process have given
+package line

@@ -1,0 +1,232 @@
+package line
+
+import (
+	"cmp"
+	"crypto/rand"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// leastTurn is how long a place has at least to claim a lease that is given to it. One that has
+	// died meanwhile costs the others as long.
+	leastTurn = time.Second
+	// mostTurn bounds that where the server is far away.
+	mostTurn = 32 * time.Second
+)
+
+// Channels is what a process listens to: see package subscription.
+type Channels interface {
+	Watch(channel string, hear func(message string, err error)) (stop func())
+	Watching() bool
+	Mark(channel string) bool
+}
+
+// Config is what a [Line] is made of.
+type Config struct {
+	Prefix     string
+	Cluster    bool
+	Key        func(name string) string // of a lock's lease
+	Subscriber Channels
+	// Check has the server pass a lease on if it is a turn that has lapsed.
+	Check func(name string)
+	// LongWait is how long a name is waited for before those in its line listen to what is for all
+	// as well, 1 s by default: the script that finds the line lost (FLUSHALL, DEL, eviction) knows
+	// of no place to tell. That costs a subscription and a question, so short waits do without.
+	LongWait time.Duration
+}
+
+// Line keeps the places of one store. It may be used concurrently.
+type Line struct {
+	Config
+
+	id        string       // by which the places of this store name it
+	able      atomic.Bool  // the server lets places stand in line; once true, always
+	wanted    atomic.Bool  // a claim has asked for a place; once true, always
+	trip      atomic.Int64 // about how long a claim took lately, or longer
+	single    string       // the channel of all names, without a cluster
+	open      atomic.Int64 // mailboxes, those that are being opened included
+	mu        sync.Mutex
+	names     map[string]*waiting // that this process wants, by lock
+	places    map[uint64]*place   // that it has on the server, or may have, by number
+	mailboxes map[string]*mailbox // by channel
+	given     map[string]*time.Timer
+	closed    bool
+}
+
+// place is a rank in a lock's line on the server.
+type place struct {
+	of    *waiting
+	turn  time.Duration // that it asks for
+	since string        // when it came, in us of the server's clock; "" as long as that is unknown
+}
+
+// New returns a line without places. No place stands in line until Enable is called.
+func New(c Config) *Line {
+	id := rand.Text()
+	c.LongWait = cmp.Or(c.LongWait, time.Second)
+	return &Line{
+		Config: c, id: id, single: c.Prefix + "{" + id + "}:inbox",
+		names: make(map[string]*waiting), places: make(map[uint64]*place),
+		mailboxes: make(map[string]*mailbox), given: make(map[string]*time.Timer),
+	}
+}
+
+// ID is by what the places of this store name it on the server.
+func (l *Line) ID() string { return l.id }
+
+// Able reports whether places stand in line.
+func (l *Line) Able() bool { return l.able.Load() }
+
+// Enable notes that the server lets places stand in line, also for those who wait already.
+func (l *Line) Enable() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.able.Store(true)
+	for _, w := range l.names {
+		if len(w.watches) > 0 {
+			l.receive(w)
+		}
+	}
+}
+
+// Present notes the place of a claim for a lock that is about to be sent, where a mailbox is open.
+// It reports whether the claim may present it.
+func (l *Line) Present(name string, number uint64) bool {
+	if l.Subscriber.Watching() {
+		l.Subscriber.Mark(l.freedChannel(name))
+	}
+	if l.open.Load() == 0 {
+		if !l.wanted.Load() {
+			l.wanted.Store(true)
+		}
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.places[number]; p != nil {
+		if p.since != "" { // acquire.lua takes the shorter turn out of the line
+			p.turn = max(p.turn, l.turn())
+		}
+		return true
+	}
+	if m := l.mailboxes[l.channel(name)]; m == nil || !m.open {
+		return false
+	}
+	w := l.waitingFor(name)
+	w.places++
+	l.places[number] = &place{of: w, turn: l.turn()}
+	return true
+}
+
+// turn is how long a place has to claim a lease: longer where the server is far away, in powers of
+// two.
+func (l *Line) turn() time.Duration {
+	trip := time.Duration(l.trip.Load())
+	turn := leastTurn
+	for turn < leastTurn/2+2*trip && turn < mostTurn {
+		turn *= 2
+	}
+	return turn
+}
+
+// Took notes how long a claim took, by which turns are as long as claims from here need.
+func (l *Line) Took(d time.Duration) {
+	last := l.trip.Load()
+	l.trip.Store(max(int64(d), last-last/16))
+}
+
+// Text is how a claim presents a place: its number, its turn in ms and, if it is known, when it
+// came in us; "" for none.
+func (l *Line) Text(number uint64) string {
+	if number == 0 || l.open.Load() == 0 {
+		return ""
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.places[number]
+	if p == nil {
+		return ""
+	}
+	text := strconv.FormatUint(number, 10) + " " + strconv.FormatInt(p.turn.Milliseconds(), 10)
+	if p.since != "" {
+		text += " " + p.since
+	}
+	return text
+}
+
+// Came notes since when a place stands in the line.
+func (l *Line) Came(number uint64, since int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.places[number]; p != nil && p.since == "" {
+		p.since = strconv.FormatInt(since, 10)
+	}
+}
+
+// Refused notes that another has the lock, and whether the place stands in the line.
+func (l *Line) Refused(number uint64, queued bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.places[number]
+	if p == nil {
+		return
+	}
+	p.of.outside = !queued
+	l.listen(p.of)
+	if !queued {
+		l.remove(number)
+	}
+}
+
+// Unranked forgets a place that an answer gave no rank, unless it had one: no caller gives it up.
+func (l *Line) Unranked(number uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.places[number]; p != nil && p.since == "" {
+		l.remove(number)
+	}
+}
+
+// Leave forgets a place that is a lease now, or was given up.
+func (l *Line) Leave(number uint64) {
+	if number == 0 || !l.able.Load() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remove(number)
+}
+
+// remove forgets a place. Under mu.
+func (l *Line) remove(number uint64) {
+	if p := l.places[number]; p != nil {
+		delete(l.places, number)
+		p.of.places--
+		l.tidy(p.of)
+	}
+}
+
+// Counts is how many names are waited for or have places, and how many places there are.
+func (l *Line) Counts() (names, places int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.names), len(l.places)
+}
+
+// Close ends what lingers, and looks after no turn any more.
+func (l *Line) Close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for _, m := range l.mailboxes {
+		if m.lingers != nil {
+			m.lingers.Stop()
+		}
+	}
+	for _, timer := range l.given {
+		timer.Stop()
+	}
+}

@@ -1,0 +1,29 @@
+package line
+
+import "time"
+
+// turnSlack is how much later than the end of a turn the server is asked to look.
+const turnSlack = 5 * time.Millisecond
+
+// Gave notes that a release of this store has made a lease a turn of so long. The check of an
+// earlier turn is put off: it has been over for the lease to be released again.
+func (l *Line) Gave(name string, turn time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
+	if timer := l.given[name]; timer != nil {
+		timer.Reset(turn + turnSlack)
+		return
+	}
+	l.given[name] = time.AfterFunc(turn+turnSlack, func() {
+		l.mu.Lock()
+		delete(l.given, name)
+		closed := l.closed
+		l.mu.Unlock()
+		if !closed {
+			l.Check(name)
+		}
+	})
+}
