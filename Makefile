@@ -7,7 +7,7 @@ GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 MODULES = $$(go list -m -f '{{.Dir}}')
 # Programs, which nobody imports: make test leaves their tests to make smoke.
 PROGRAMS := bench examples nemesis
-# Suites of faults on real servers, which wait for them a minute and more: make test leaves them to make test-faults.
+# Suites of faults on real servers, which wait for them: make test leaves them to make test-faults.
 SUITES := nemesis/contention nemesis/faulttest
 # The longest of the others, which wait the most: they begin first, so that none is left to run by itself.
 FIRST := ./renewer/redisstore ./renewer/quorum ./lockmw/asynq ./lockmw/once
@@ -27,13 +27,15 @@ SHAKEARGS ?=
 TESTENV := CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 GORACE=atexit_sleep_ms=20
 
 # Packages with tests that are longer in a long run: see testutil/suite.
-LONG := $$({ printf '%s/\n' $(SUITES:%=./%); grep -rlE --include='*_test.go' 'suite\.(Long|OnlyLong|Size)' ./integration ./lockmw ./renewer; } | sed 's,/[^/]*$$,,' | sort -u)
+LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|OnlyLong|Size)' ./integration ./lockmw ./renewer | sed 's,/[^/]*$$,,' | sort -u)
 
 # What make test tests.
-TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(SUITES)))(/|$$)')
+TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS)))(/|$$)')
+# What make smoke tests.
+SMOKED := $$(go list $(PROGRAMS:%=./%/...) | grep -vE '/($(subst $() ,|,$(SUITES)))$$')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt vet tidy modules vuln test-faults test-long sim shake fuzz smoke nemesis bench clean
+.PHONY: help test check lint fmt tidy modules vuln test-faults test-long sim shake fuzz smoke nemesis bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -46,9 +48,8 @@ test: ## run all tests but those of test-faults, test-long and smoke, under the 
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a network; the last line then
 # says what was not checked. VULN_OFFLINE_OK=0 makes it strict.
-check: ## everything a change must pass: lint, vet, tidy, modules, test, smoke, vuln
+check: ## everything a change must pass: lint, tidy, modules, test, test-faults, smoke, vuln
 	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory vet
 	@$(MAKE) --no-print-directory tidy
 	@$(MAKE) --no-print-directory modules
 	@$(MAKE) --no-print-directory test
@@ -62,10 +63,6 @@ lint: ## run the pinned golangci-lint (built once into ./bin)
 fmt: ## format the code the way lint wants it
 	@set -e; linter=$$(scripts/tool $(GOLANGCI_LINT)); for module in $(MODULES); do (set -x; cd $$module; "$$linter" fmt ./...); done
 
-# By itself: with the versions that its own go.mod names, as a user has it.
-vet: ## vet and build each module by itself, without go.work
-	@set -e; for module in $(MODULES); do (export GOWORK=off; set -x; cd $$module; go vet ./...; go build -o /dev/null ./...); done
-
 tidy: ## fail if a go.mod or go.sum is not tidy
 	@set -e; for module in $(MODULES); do (export GOWORK=off; set -x; cd $$module; go mod tidy -diff); done
 
@@ -78,9 +75,9 @@ vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable datab
 test-faults: ## run the suites of faults on real servers
 	@scripts/ensure cc
 	@scripts/ensure redis
-	$(TESTENV) LOCKBEAT_LONG=1 go test -race -count=1 -timeout 10m $(SUITES:%=./%)
+	$(TESTENV) go test -race -count=1 -timeout 6m $(SUITES:%=./%)
 
-test-long: ## run the packages that have long tests with these (more worlds, seeds and tasks, slots that move), and the suites of faults
+test-long: ## run the packages that have long tests with these (more worlds, seeds and tasks, slots that move)
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
@@ -102,7 +99,7 @@ smoke: ## test the examples and the programs below, with a short run of each
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
-	$(TESTENV) go test -race -count=1 -timeout 6m $(PROGRAMS:%=./%/...)
+	$(TESTENV) go test -race -count=1 -timeout 6m $(SMOKED)
 
 nemesis: ## put every deployment under fire for about five minutes in all, and check every belief (NEMESISARGS: flags for the program)
 	@scripts/ensure cc
