@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -35,50 +34,6 @@ func behind(t *testing.T) (*embedded.Redis, *proxy.Proxy, rueidis.Client) {
 	return redis, p, client
 }
 
-func set(ctx context.Context, c rueidis.Client, key string) error {
-	return c.Do(ctx, c.B().Set().Key(key).Value("v").Build()).Error()
-}
-
-func within(t *testing.T, d time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-func TestDropReplyThenReset(t *testing.T) {
-	t.Parallel()
-	redis, p, client := behind(t)
-	for i := range 20 {
-		key := fmt.Sprint("key ", i)
-		p.DropReply(1, proxy.ThenReset)
-		require.Error(t, set(within(t, bound), client, key))
-		require.True(t, redis.Mini().Exists(key), "it took effect all the same")
-		require.Equal(t, i+1, p.Dropped())
-		require.Eventually(t, func() bool {
-			return set(t.Context(), client, "after") == nil
-		}, bound, time.Millisecond)
-	}
-}
-
-func TestDropReplyThenMute(t *testing.T) {
-	t.Parallel()
-	redis, p, client := behind(t)
-	p.DropReply(1, proxy.ThenMute)
-	for _, key := range []string{"1", "2"} {
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- set(ctx, client, key) }()
-		require.Eventually(t, func() bool { return redis.Mini().Exists(key) }, bound,
-			time.Millisecond)
-		<-time.After(soon)
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled, "the connection is up, and mute")
-	}
-	assert.Equal(t, 1, p.Dropped())
-	p.Reset() // or closing the client would wait
-}
-
 // TestMuteSwallowsAll looks at the bytes: a client would hide a reply
 // that comes after all, by taking it for another one.
 func TestMuteSwallowsAll(t *testing.T) {
@@ -93,41 +48,6 @@ func TestMuteSwallowsAll(t *testing.T) {
 	require.Eventually(t, func() bool { return redis.Mini().Exists("3") }, bound, time.Millisecond)
 	silent(t, conn)
 	assert.Equal(t, []string{"1", "2", "3"}, redis.Mini().Keys())
-}
-
-func TestDropReplyToOneRequestAmongMany(t *testing.T) {
-	t.Parallel()
-	redis, p, client := behind(t)
-	p.DropReplyTo(func(request []byte) bool {
-		return bytes.Contains(request, []byte("victim"))
-	}, 1, proxy.ThenReset)
-	for i := range 20 {
-		require.NoError(t, set(t.Context(), client, fmt.Sprint("other ", i)))
-	}
-	assert.Zero(t, p.Dropped())
-
-	var wg sync.WaitGroup
-	for i := range 50 {
-		// lost with the victim, or not
-		wg.Go(func() { _ = set(within(t, bound), client, fmt.Sprint("beside ", i)) })
-	}
-	err := set(within(t, bound), client, "victim")
-	wg.Wait()
-	require.Error(t, err)
-	assert.True(t, redis.Mini().Exists("victim"))
-	assert.Equal(t, 1, p.Dropped())
-	require.Eventually(t, func() bool {
-		return set(t.Context(), client, "victim") == nil
-	}, bound, time.Millisecond, "only one")
-}
-
-func TestDropReplyEnds(t *testing.T) {
-	t.Parallel()
-	_, p, client := behind(t)
-	p.DropReply(1, proxy.ThenReset)
-	p.DropReply(0, proxy.ThenReset)
-	require.NoError(t, set(t.Context(), client, "key"))
-	assert.Zero(t, p.Dropped())
 }
 
 func TestDropMatchingDropsMessages(t *testing.T) {

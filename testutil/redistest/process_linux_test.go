@@ -61,22 +61,6 @@ func TestNoServerOutlivesItsProcess(t *testing.T) {
 	}, 10*time.Second, 5*time.Millisecond)
 }
 
-func TestStopReturnsWhenTheServerStandsStill(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t)
-	info, err := server.Do("INFO", "server").ToString()
-	require.NoError(t, err)
-	_, rest, _ := strings.Cut(info, "process_id:")
-	text, _, _ := strings.Cut(rest, "\r")
-	pid, err := strconv.Atoi(text)
-	require.NoError(t, err)
-	for range 300 {
-		require.NoError(t, server.Stop())
-		require.Equal(t, "T", state(pid))
-		require.NoError(t, server.Cont())
-	}
-}
-
 // state returns a process's state as /proc shows it, or "" if there is no such process.
 func state(pid int) string {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")

@@ -4,7 +4,6 @@ package redistest_test
 
 import (
 	"context"
-	"net"
 	"os"
 	"testing"
 	"time"
@@ -46,23 +45,6 @@ func TestStart(t *testing.T) {
 	assert.Equal(t, map[string]string{"save": ""}, saved, "no persistence unless asked for")
 }
 
-func TestServersAreApart(t *testing.T) {
-	t.Parallel()
-	a, b := redistest.Start(t), redistest.Start(t)
-	assert.NotEqual(t, a.Addr(), b.Addr())
-	require.NoError(t, a.Do("SET", "k", "v").Error())
-	keys, err := b.DBSize()
-	require.NoError(t, err)
-	assert.Zero(t, keys)
-}
-
-func TestPassword(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "--requirepass", "secret")
-	client := server.Client(t)
-	assert.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error())
-}
-
 func TestStopAnswersNothingUntilCont(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -99,43 +81,6 @@ func TestKillRefusesUntilRestart(t *testing.T) {
 	keys, err := server.DBSize()
 	require.NoError(t, err)
 	assert.Zero(t, keys, "it remembers nothing without persistence")
-}
-
-func TestRestartKeepsWhatWasPersisted(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
-	require.NoError(t, server.Do("SET", "k", "v").Error())
-	require.NoError(t, server.Stop())
-	require.NoError(t, server.Restart(), "a frozen server can be killed")
-	value, err := server.Do("GET", "k").ToString()
-	require.NoError(t, err)
-	assert.Equal(t, "v", value)
-}
-
-func TestOpenSaysWhatIsWrong(t *testing.T) {
-	t.Parallel()
-	_, err := redistest.Open("--no-such-option", "1")
-	require.ErrorContains(t, err, "no-such-option")
-}
-
-func TestTakenPort(t *testing.T) {
-	t.Parallel()
-	taken := redistest.Start(t)
-	server, err := redistest.OpenOn(taken.Port())
-	require.NoError(t, err, "another port will do")
-	assert.NotEqual(t, taken.Port(), server.Port())
-	require.NoError(t, server.Do("SET", "k", "v").Error())
-	keys, err := taken.DBSize()
-	require.NoError(t, err)
-	assert.Zero(t, keys, "and the one who has it is left alone")
-
-	server.Kill()
-	squatter, err := net.Listen("tcp", server.Addr())
-	require.NoError(t, err)
-	require.ErrorContains(t, server.Restart(), "port is in use", "but a restart keeps its port")
-	require.NoError(t, squatter.Close())
-	require.NoError(t, server.Restart())
-	require.NoError(t, server.Close())
 }
 
 func TestCloseLeavesNothing(t *testing.T) {
