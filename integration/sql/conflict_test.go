@@ -67,42 +67,14 @@ func TestConflictsUseUpNoAttempts(t *testing.T) {
 	require.Equal(t, []int64{works, works}, d.affectedBy(t, "count"))
 }
 
-// Two transactions that wait for each other's row: the database ends one of them, which begins anew.
-func TestDeadlocksUseUpNoAttempts(t *testing.T) {
-	t.Parallel()
-	d := onPostgres(t)
-	d.run(t, "INSERT INTO "+d.effects+" VALUES ('a', 0), ('b', 0)")
-	k, r := memoryKeeper(t), once.RecordIn(d.recorder(t))
-	var all sync.WaitGroup
-	locked := new(meeting)
-	locked.Add(2)
-	for _, rows := range [][]string{{"a", "b"}, {"b", "a"}} {
-		all.Go(func() {
-			_, err := once.Do(t.Context(), k, rows[0], func(ctx context.Context) (int, error) {
-				update := "UPDATE " + d.effects + " SET by = by + 1 WHERE name = $1"
-				_, err := sqlrecord.Tx(ctx).ExecContext(ctx, update, rows[0])
-				locked.await(rows[0])
-				if err == nil {
-					_, err = sqlrecord.Tx(ctx).ExecContext(ctx, update, rows[1])
-				}
-				return 0, err
-			}, r, once.MaxAttempts(1))
-			assert.NoError(t, err)
-		})
-	}
-	all.Wait()
-	require.Equal(t, []int64{2}, d.affectedBy(t, "a"))
-	require.Equal(t, []int64{2}, d.affectedBy(t, "b"))
-}
-
-// conflictAtCommit has so many COMMITs of effects fail as serializable ones do.
-func (d *database) conflictAtCommit(t *testing.T, times int) {
+// conflictAtCommit has so many COMMITs of effects fail as the database's code says.
+func (d *database) conflictAtCommit(t *testing.T, times int, code string) {
 	t.Helper()
-	d.run(t, strings.NewReplacer("EFFECTS", d.effects, "TIMES", fmt.Sprint(times)).Replace(`
+	d.run(t, strings.NewReplacer("EFFECTS", d.effects, "TIMES", fmt.Sprint(times), "STATE", code).Replace(`
 		CREATE SEQUENCE EFFECTS_commits;
 		CREATE FUNCTION EFFECTS_conflict() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN
 			IF nextval('EFFECTS_commits') <= TIMES THEN
-				RAISE EXCEPTION 'could not serialize access' USING ERRCODE = '40001';
+				RAISE EXCEPTION 'could not serialize access' USING ERRCODE = 'STATE';
 			END IF;
 			RETURN NULL;
 		END$$;
@@ -110,26 +82,28 @@ func (d *database) conflictAtCommit(t *testing.T, times int) {
 			FOR EACH ROW EXECUTE FUNCTION EFFECTS_conflict()`))
 }
 
-// So it is if the database finds the conflict at COMMIT only.
+// So it is if the database finds the conflict, or a deadlock, at COMMIT only.
 func TestConflictsAtCommitUseUpNoAttempts(t *testing.T) {
 	t.Parallel()
-	d := onPostgres(t)
-	d.conflictAtCommit(t, 3)
-	runs := 0
-	got, err := once.Do(t.Context(), memoryKeeper(t), "a", func(ctx context.Context) (int, error) {
-		runs++
-		return once.Current(ctx).Number, d.affect(ctx, "a", int64(runs))
-	}, once.RecordIn(d.recorder(t)), once.MaxAttempts(1))
-	require.NoError(t, err)
-	require.Equal(t, 1, got)
-	require.Equal(t, []int64{4}, d.affectedBy(t, "a"))
+	for _, code := range []string{"40001", "40P01"} {
+		d := onPostgres(t)
+		d.conflictAtCommit(t, 3, code)
+		runs := 0
+		got, err := once.Do(t.Context(), memoryKeeper(t), "a", func(ctx context.Context) (int, error) {
+			runs++
+			return once.Current(ctx).Number, d.affect(ctx, "a", int64(runs))
+		}, once.RecordIn(d.recorder(t)), once.MaxAttempts(1))
+		require.NoError(t, err)
+		require.Equal(t, 1, got)
+		require.Equal(t, []int64{4}, d.affectedBy(t, "a"))
+	}
 }
 
 // Conflicts without end are told as such when the call may wait no longer. No attempt is used up.
 func TestConflictsWithoutEnd(t *testing.T) {
 	t.Parallel()
 	d := onPostgres(t)
-	d.conflictAtCommit(t, 1000)
+	d.conflictAtCommit(t, 1000, "40001")
 	k, r, runs := memoryKeeper(t), once.RecordIn(d.recorder(t)), 0
 	work := func(ctx context.Context) (int, error) {
 		runs++
@@ -153,19 +127,17 @@ func TestConflictsWithoutEnd(t *testing.T) {
 // A COMMIT on SQLite that others who read hold up is a conflict too.
 func TestSQLiteCommitsThatReadersHoldUp(t *testing.T) {
 	t.Parallel()
-	d := onSQLite(t)
-	db, err := sql.Open(d.driver, strings.NewReplacer("busy_timeout(10000)", "busy_timeout(20)",
-		"journal_mode(WAL)", "journal_mode(DELETE)").Replace(d.dsn))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	require.NoError(t, d.Close())
-	d.DB = db
+	wal := onSQLite(t)
+	d := wal.by(t, strings.NewReplacer("busy_timeout(10000)", "busy_timeout(20)",
+		"journal_mode(WAL)", "journal_mode(DELETE)").Replace(wal.dsn))
+	require.NoError(t, wal.Close())
+	var err error
 	runs := 0
 	var reader *sql.Rows
 	_, err = once.Do(t.Context(), memoryKeeper(t), "a", func(ctx context.Context) (int, error) {
 		runs++
 		if runs == 1 {
-			reader, err = db.QueryContext(t.Context(), "SELECT count(*) FROM "+d.effects+
+			reader, err = d.QueryContext(t.Context(), "SELECT count(*) FROM "+d.effects+
 				" UNION ALL SELECT 2 UNION ALL SELECT 3")
 			require.NoError(t, err)
 			require.True(t, reader.Next())
@@ -213,18 +185,4 @@ func TestTxOptions(t *testing.T) {
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		require.ErrorContains(t, err, says)
 	}
-	for _, level := range []sql.IsolationLevel{sql.LevelDefault, sql.LevelSerializable} {
-		_, err := sqlrecord.New(d.DB, sqlrecord.SQLite,
-			sqlrecord.TxOptions(sql.TxOptions{Isolation: level}))
-		require.NoError(t, err)
-	}
-	pg := onPostgres(t)
-	r := pg.recorder(t, sqlrecord.TxOptions(sql.TxOptions{Isolation: sql.LevelRepeatableRead}))
-	level := func(ctx context.Context) (level string, err error) {
-		err = sqlrecord.Tx(ctx).QueryRowContext(ctx, "SHOW transaction_isolation").Scan(&level)
-		return level, err
-	}
-	got, err := once.Do(t.Context(), memoryKeeper(t), "a", level, once.RecordIn(r))
-	require.NoError(t, err)
-	require.Equal(t, "repeatable read", got)
 }

@@ -3,12 +3,9 @@ package sql_test
 import (
 	"context"
 	"database/sql"
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/once"
@@ -16,24 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// A table that is missing is told at once, with what to do.
-func TestMissingTable(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, d *database) {
-		r := d.recorder(t, sqlrecord.Table("missing"))
-		_, err := once.Do(t.Context(), memoryKeeper(t), "a",
-			func(context.Context) (int, error) { panic("it runs") }, once.RecordIn(r))
-		require.ErrorIs(t, err, renewer.ErrRejected)
-		require.ErrorContains(t, err, "Recorder.Schema")
-		require.ErrorContains(t, err, "the records' database")
-		require.NotContains(t, err.Error(), "lock store")
-		_, err = r.DeleteLapsed(t.Context())
-		require.ErrorIs(t, err, renewer.ErrRejected)
-		require.ErrorContains(t, err, "delete lapsed records: the records' database")
-	})
-}
-
-// So is a table of another shape, and a database that can't be written to.
+// A table that is missing or of another shape is told at once, with what to do, and so is a database
+// that can't be written to.
 func TestTableThatCantBeUsed(t *testing.T) {
 	t.Parallel()
 	told := func(t *testing.T, d *database) {
@@ -43,9 +24,14 @@ func TestTableThatCantBeUsed(t *testing.T) {
 			once.Wait(2*time.Second))
 		require.ErrorIs(t, err, renewer.ErrRejected)
 		require.ErrorContains(t, err, "Recorder.Schema")
+		require.ErrorContains(t, err, "the records' database")
+		require.NotContains(t, err.Error(), "lock store")
 	}
 	onEach(t, func(t *testing.T, d *database) {
 		whole := d.records
+		d.records = "missing"
+		told(t, d)
+		d.records = whole
 		for _, columns := range []string{
 			"name", "name, fence, seq, data, ends", "name, term, fence, seq, data, ends",
 		} {
@@ -69,11 +55,7 @@ func TestTableThatCantBeUsed(t *testing.T) {
 		t.Run(name+", read-only", func(t *testing.T) {
 			t.Parallel()
 			d, dsn := open(t)
-			readOnly, err := sql.Open(d.driver, dsn)
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, readOnly.Close()) })
-			d.DB = readOnly
-			told(t, d)
+			told(t, d.by(t, dsn))
 		})
 	}
 }
@@ -121,11 +103,8 @@ func TestACommitThatIsRefused(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *database) {
 		if d.dialect == sqlrecord.SQLite {
-			db, err := sql.Open(d.driver, d.dsn+"&_pragma=foreign_keys(on)")
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, db.Close()) })
-			db.SetMaxOpenConns(1) // all questions by the connection of the refused COMMIT
-			d.DB = db
+			d = d.by(t, d.dsn+"&_pragma=foreign_keys(on)")
+			d.SetMaxOpenConns(1) // all questions by the connection of the refused COMMIT
 		}
 		parents, children := d.effects+"_parents", d.effects+"_children"
 		d.run(t, "CREATE TABLE "+parents+" (id INTEGER PRIMARY KEY)")
@@ -167,10 +146,6 @@ func TestNoConnectionIsFree(t *testing.T) {
 		require.NotErrorIs(t, err, context.Canceled)
 		require.ErrorContains(t, err, within)
 		require.ErrorContains(t, err, "begin a transaction: ")
-		_, err = once.Do(t.Context(), memoryKeeper(t), "a", func(context.Context) (int, error) {
-			panic("it runs")
-		}, once.RecordIn(unready{r}), once.Wait(0))
-		require.ErrorContains(t, err, `once "a": begin a transaction: `)
 
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -180,44 +155,6 @@ func TestNoConnectionIsFree(t *testing.T) {
 		require.NoError(t, taken.Close())
 		_, err = d.recorder(t).Prepare(t.Context(), term)
 		require.NoError(t, err)
-	})
-}
-
-// unready is a recorder that always has a connection for its questions, and none for transactions.
-type unready struct{ *sqlrecord.Recorder }
-
-func (unready) Read(context.Context, string) (renewer.Seen, error) { return renewer.Seen{}, nil }
-
-func (unready) Prepare(context.Context, renewer.Term) (renewer.Seen, error) {
-	return renewer.Seen{}, nil
-}
-
-func (unready) Write(context.Context, renewer.Record) error { return nil }
-
-// Works that wait for a connection longer than Timeout have their one attempt all the same.
-func TestABusyPoolUsesUpNoAttempts(t *testing.T) {
-	t.Parallel()
-	onEach(t, func(t *testing.T, d *database) {
-		const works = 3
-		d.SetMaxOpenConns(1)
-		k := memoryKeeper(t)
-		r := once.RecordIn(d.recorder(t, sqlrecord.Timeout(2*time.Second)))
-		var all sync.WaitGroup
-		for i := range works {
-			all.Go(func() {
-				name := fmt.Sprint(i)
-				_, err := once.Do(t.Context(), k, name, func(ctx context.Context) (int, error) {
-					err := d.affect(ctx, name, 1)
-					<-time.After(2500 * time.Millisecond)
-					return 0, err
-				}, r, once.MaxAttempts(1))
-				assert.NoError(t, err)
-			})
-		}
-		all.Wait()
-		for i := range works {
-			require.Equal(t, []int64{1}, d.affectedBy(t, fmt.Sprint(i)))
-		}
 	})
 }
 
@@ -233,20 +170,4 @@ func TestTheCallersEndDoesNotRollBack(t *testing.T) {
 		}))
 		require.Equal(t, []int64{1}, d.affectedBy(t, "a"))
 	})
-}
-
-// At the levels that PostgreSQL checks itself, the later commit fails as well.
-func TestStrictIsolation(t *testing.T) {
-	t.Parallel()
-	d := onPostgres(t)
-	strict, err := sql.Open("pgx", d.dsn+" options='-c default_transaction_isolation=serializable'")
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, strict.Close()) })
-	d.DB = strict
-	r := d.recorder(t)
-	err = attempt(t.Context(), d, r, "a", 1, nothing, func() error {
-		return attempt(t.Context(), d, r, "a", 2, nothing, nothing)
-	})
-	require.Error(t, err)
-	require.Equal(t, []int64{2}, d.affectedBy(t, "a"))
 }

@@ -21,9 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if spec := os.Getenv(workerEnv); spec != "" {
-		workUntilKilled(spec)
-	}
 	code := m.Run()
 	if server, err := postgres(); err == nil {
 		_ = server.Close()
@@ -95,6 +92,17 @@ func open(t *testing.T, dialect sqlrecord.Dialect, driver, dsn string) *database
 	d.run(t, d.recorder(t).Schema())
 	d.run(t, "CREATE TABLE "+d.effects+" (name TEXT NOT NULL, by BIGINT NOT NULL)")
 	return d
+}
+
+// by is the same database, reached by another DSN.
+func (d *database) by(t *testing.T, dsn string) *database {
+	t.Helper()
+	other := *d
+	var err error
+	other.DB, err = sql.Open(d.driver, dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, other.Close()) })
+	return &other
 }
 
 func (d *database) run(t *testing.T, statement string) {
