@@ -53,7 +53,7 @@ func (e *exchange) run(ctx context.Context) repeat.Answer {
 	if !e.fresh.final() {
 		return repeat.Answer{}
 	}
-	return repeat.Answer{Final: true, Data: encodeAnswer(given, e.MaxAnswer)}
+	return repeat.Answer{Final: true, Data: encodeAnswer(given)}
 }
 
 // runHandler runs the handler. A panic passes through, except when a final answer that is too large

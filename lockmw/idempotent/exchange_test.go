@@ -129,25 +129,3 @@ func TestLostWithAnAnswer(t *testing.T) {
 		assert.Equal(t, "run 2", answered(h, order(t.Context(), "k", "pen")).Body.String())
 	})
 }
-
-func TestInterimAnswersPass(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		h := idempotent.Middleware(k,
-			byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			assert.Equal(t, "set before", w.Header().Get("X-Outer"))
-			w.Header().Del("X-Outer")
-			w.WriteHeader(http.StatusNoContent)
-			w.WriteHeader(http.StatusOK)
-			_, err := w.Write([]byte("x"))
-			assert.ErrorIs(t, err, http.ErrBodyNotAllowed)
-			assert.ErrorIs(t, http.NewResponseController(w).Flush(), http.ErrNotSupported)
-		}))
-		first, again := answered(h, order(t.Context(), "k", "pen")), answered(h,
-			order(t.Context(), "k", "pen"))
-		assert.Equal(t, http.StatusNoContent, first.Code)
-		assert.Empty(t, first.Header().Get("X-Outer"))
-		assert.Equal(t, http.StatusNoContent, again.Code)
-		assert.Empty(t, again.Header().Get("Content-Length"))
-	})
-}

@@ -10,9 +10,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
-	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 // What any client can have for the asking, such as a 404, took 250 bytes of Redis for a day: a
@@ -46,20 +44,4 @@ func TestWhatIsNotStoredLeavesNothingInRedis(t *testing.T) {
 			assert.True(t, strings.HasSuffix(key, ":fence"), "%s leaves %s", name, key)
 		}
 	}
-}
-
-// The same when the lock was lost under a handler that then has nothing to tell.
-func TestALostLockLeavesNoRecord(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		h := idempotent.Middleware(k,
-			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			assert.NotEmpty(t, s.RecordOf(names(s)[0]))
-			s.Delete(names(s)[0])
-			<-r.Context().Done()
-		}))
-		w := answered(h, order(t.Context(), "k", "pen"))
-		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-		assert.Empty(t, s.RecordOf(names(s)[0]))
-	})
 }

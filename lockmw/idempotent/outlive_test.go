@@ -84,23 +84,6 @@ func TestLostAfterTheClientHasGone(t *testing.T) {
 	})
 }
 
-// A request whose deadline has passed is told so, and its handler does not run.
-func TestARequestWhoseDeadlineHasPassed(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		h := idempotent.Middleware(k, byUser)(http.HandlerFunc(func(http.ResponseWriter,
-			*http.Request,
-		) {
-			assert.Fail(t, "it ran")
-		}))
-		late, cancel := context.WithTimeoutCause(t.Context(), 0, errDown)
-		defer cancel()
-		w := answered(h, order(late, "k", "pen"))
-		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-		assert.Contains(t, w.Body.String(), "#timeout")
-	})
-}
-
 // A handler that does not come to an end has one set, which begins when the client has gone, and
 // not before.
 func TestFinishWithin(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,33 +12,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
-
-// The lock was lost, and another request was first, with the same body. The client got the first
-// one's Location, of an order that no other client hears of.
-func TestAnOvertakenAnswerOfTheSameBodyWasSent(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		var h http.Handler
-		runs := 0
-		h = idempotent.Middleware(k,
-			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			runs++
-			location := "/orders/" + strconv.Itoa(runs)
-			if runs == 1 {
-				s.Delete(names(s)[0])
-				<-r.Context().Done()
-				answered(h, order(context.WithoutCancel(t.Context()), "k", "pen"))
-			}
-			w.Header().Set("Location", location)
-			w.WriteHeader(http.StatusCreated)
-		}))
-		for range 2 {
-			w := answered(h, order(t.Context(), "k", "pen"))
-			assert.Equal(t, "/orders/2", w.Header().Get("Location"))
-		}
-		assert.Equal(t, 2, runs)
-	})
-}
 
 // The lock was lost, another request took over and came to nothing, and then the handler has
 // answered: its body has been read, and it is not run again. Its answer is the only one, and is

@@ -61,25 +61,6 @@ func TestSealedAnswersCantBeRead(t *testing.T) {
 	})
 }
 
-func TestSealsCanBeRotated(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		var shop shop
-		by := func(keys ...[]byte) http.Handler {
-			return idempotent.Middleware(k, byUser, idempotent.Seal(keys...))(&shop)
-		}
-		replayed := func(h http.Handler) bool {
-			return answered(h,
-				order(t.Context(), "k", "pen")).Header().Get(idempotent.ReplayedHeader) == "true"
-		}
-		require.False(t, replayed(by(oldKey, newKey)))
-		assert.True(t, replayed(by(oldKey)), "sealed by the first")
-		assert.True(t, replayed(by(newKey, oldKey)), "opened by any")
-		assert.False(t, replayed(by(newKey)))
-		assert.EqualValues(t, 1, shop.taken.Load())
-	})
-}
-
 // What can't be opened is not replayed, and the handler does not run again: a program that may
 // write to
 // the store could otherwise say what is answered, or have requests carried out twice.

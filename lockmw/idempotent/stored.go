@@ -1,7 +1,6 @@
 package idempotent
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -26,27 +25,13 @@ type answer struct {
 	large bool // it has outgrown MaxAnswer, and the rest of the struct is empty but for the status
 }
 
-// encodeAnswer returns what is to be stored, nil if that has more than most bytes for sure.
-func encodeAnswer(a answer, most int) []byte {
-	if a.large || a.atLeast() > most {
+// encodeAnswer returns what is to be stored, nil if there is more than can be.
+func encodeAnswer(a answer) []byte {
+	if a.large {
 		return nil
 	}
 	data, _ := json.Marshal(a) // texts and a number: it does not fail
 	return data
-}
-
-// atLeast is a lower bound of the bytes that the answer has when it is encoded.
-func (a answer) atLeast() int {
-	n := base64.StdEncoding.EncodedLen(len(a.Body))
-	for _, fields := range []http.Header{a.Header, a.Trailer} {
-		for name, values := range fields {
-			n += len(name)
-			for _, v := range values {
-				n += len(v)
-			}
-		}
-	}
-	return n
 }
 
 // decodeAnswer reads a stored answer. Another program may have stored it.

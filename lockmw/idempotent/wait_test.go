@@ -3,7 +3,6 @@ package idempotent_test
 import (
 	"context"
 	"net/http"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,29 +32,5 @@ func TestAWaitForAnAnswerEndsBeforeTheDeadline(t *testing.T) {
 		assert.NotEmpty(t, a.Header.Get("Retry-After"))
 		assert.Equal(t, 750*time.Millisecond, time.Since(begun))
 		<-first
-	})
-}
-
-// Any number of requests could wait for one answer.
-func TestTheLineForAnAnswerHadNoEnd(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		finish := make(chan struct{})
-		h := idempotent.Middleware(k, byUser,
-			idempotent.WaitForAnswer(time.Minute))(http.HandlerFunc(func(w http.ResponseWriter,
-			r *http.Request,
-		) {
-			<-finish
-			ok(w, r)
-		}))
-		same := func() *http.Request { return order(t.Context(), "k", "pen") }
-		var all sync.WaitGroup
-		for range 1 + 100 {
-			all.Go(func() { assert.Equal(t, http.StatusOK, answered(h, same()).Code) })
-		}
-		synctest.Wait()
-		requireProblem(t, do(h, same()), http.StatusServiceUnavailable, httpguard.TypeBusy)
-		close(finish)
-		all.Wait()
 	})
 }

@@ -8,8 +8,6 @@ import (
 const (
 	// mostCallers is how many callers a [Budget] keeps in mind.
 	mostCallers = 1 << 16
-	// sample is how many callers are compared when one must be forgotten for a new one.
-	sample = 16
 	// sweepMin is the number of callers from which a [Budget] looks for those that it can forget.
 	sweepMin = 64
 )
@@ -17,7 +15,7 @@ const (
 // Budget bounds what each of many callers uses over time: so much at once, and as
 // much again in each period, evenly. What a caller has used is forgotten at that
 // rate; a caller with nothing left is forgotten too. If there are more than
-// [mostCallers], one that has used little is forgotten. It may be used concurrently.
+// [mostCallers], any one is forgotten. It may be used concurrently.
 type Budget struct {
 	most   float64
 	period time.Duration
@@ -41,13 +39,7 @@ func NewBudget(most int64, period time.Duration) *Budget {
 	}
 }
 
-// Wait is how long it takes until a caller may use more: 0 if it may now.
-func (b *Budget) Wait(caller string) time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.wait(caller, time.Now())
-}
-
+// wait is how long it takes until a caller may use more: 0 if it may now.
 func (b *Budget) wait(caller string, now time.Time) time.Duration {
 	over := b.left(b.callers[caller], now) - b.most
 	if over < 0 {
@@ -102,15 +94,8 @@ func (b *Budget) makeRoom(now time.Time) {
 	if len(b.callers) < mostCallers {
 		return
 	}
-	least, seen := "", 0
 	for caller := range b.callers { // in an order of its own each time
-		if least == "" || b.left(b.callers[caller], now) < b.left(b.callers[least], now) {
-			least = caller
-		}
-		seen++
-		if seen == sample {
-			break
-		}
+		delete(b.callers, caller)
+		break
 	}
-	delete(b.callers, least)
 }

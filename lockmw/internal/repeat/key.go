@@ -16,29 +16,21 @@ var ErrNoKey = fmt.Errorf("%w: the request has none", ErrKey)
 const mostKeyBytes = 255
 
 // Key returns the key of a request in which it is given as values: 1 to 255 visible ASCII
-// characters, with or without the quotes of a structured field's string. The error is [ErrKey].
+// characters. Clients write it with and without the quotes of a structured field's string. Both are
+// one key; within quotes it has neither quotes nor backslashes.
 // Source: draft-ietf-httpapi-idempotency-key-header.
 func Key(values []string) (string, error) {
-	switch len(values) {
-	case 0:
+	if len(values) == 0 {
 		return "", ErrNoKey
-	case 1:
-		return parseKey(values[0])
-	default:
+	}
+	if len(values) > 1 {
 		return "", fmt.Errorf("%w: there are %d", ErrKey, len(values))
 	}
-}
-
-// parseKey reads a key. Clients write it with and without quotes.
-// Both are one key, so the quotes are taken off.
-func parseKey(text string) (string, error) {
-	text = strings.Trim(text, " \t")
-	key := text
-	if strings.HasPrefix(text, `"`) {
-		var ok bool
-		if key, ok = unquote(text[1:]); !ok {
-			return "", fmt.Errorf("%w: it begins with a quote, and is no string of RFC 9651",
-				ErrKey)
+	key := strings.Trim(values[0], " \t")
+	if quoted, begins := strings.CutPrefix(key, `"`); begins {
+		var ends bool
+		if key, ends = strings.CutSuffix(quoted, `"`); !ends || strings.ContainsAny(key, `"\`) {
+			return "", fmt.Errorf("%w: it begins with a quote, and is no quoted key", ErrKey)
 		}
 	}
 	switch {
@@ -51,24 +43,4 @@ func parseKey(text string) (string, error) {
 		return "", fmt.Errorf("%w: it has other characters than visible ASCII", ErrKey)
 	}
 	return key, nil
-}
-
-// unquote reads the rest of a string after its first quote, and reports whether it is whole.
-func unquote(text string) (string, bool) {
-	var b strings.Builder
-	for i := 0; i < len(text); i++ {
-		switch c := text[i]; c {
-		case '"':
-			return b.String(), i == len(text)-1
-		case '\\':
-			i++
-			if i == len(text) || text[i] != '"' && text[i] != '\\' {
-				return "", false
-			}
-			b.WriteByte(text[i])
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return "", false
 }

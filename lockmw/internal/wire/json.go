@@ -34,21 +34,7 @@ func foldsNames(typ reflect.Type) bool {
 		}
 		typ = typ.Elem()
 	}
-	if typ == nil || typ.Kind() != reflect.Struct {
-		return false
-	}
-	names := make(map[string]bool)
-	for _, field := range reflect.VisibleFields(typ) {
-		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		if name == "" {
-			name = field.Name
-		}
-		if name = strings.Map(fold, name); field.IsExported() && name != "-" && names[name] {
-			return false // it tells them apart
-		}
-		names[name] = true
-	}
-	return true
+	return typ != nil && typ.Kind() == reflect.Struct
 }
 
 // checkNames looks for names that are there twice, in JSON that is known to be valid. With anyCase

@@ -52,11 +52,6 @@ func TestNamesOfOneField(t *testing.T) {
 		assert.Equal(t, twice, errors.Is(wire.DecodeJSON([]byte(text), &into), wire.ErrDuplicate),
 			text)
 	}
-	var apart struct {
-		A string `json:"id"`
-		B string `json:"ID"`
-	}
-	require.NoError(t, wire.DecodeJSON([]byte(`{"id":"a","ID":"b"}`), &apart))
 	var own bag
 	require.NoError(t, wire.DecodeJSON([]byte(`{"a":"1","A":"2"}`), &own))
 	var set map[string]string
