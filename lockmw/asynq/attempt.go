@@ -25,7 +25,7 @@ type attempt struct {
 	copyID string // of the copy that goes back in place of the task, on a last attempt
 
 	keeper *renewer.Keeper
-	server *server // nil: see serverOf
+	slots  *slots // nil: see slotsOf
 	task   *asynq.Task
 	name   string
 	work   func(context.Context) error
@@ -36,12 +36,12 @@ type attempt struct {
 	answer   time.Time     // by when asynq must be told at the latest
 	moment   time.Duration // for how long it waits in its slot, if it can go back
 
-	last    bool   // an error makes asynq archive the task, whatever it is
-	counted bool   // a refusal uses up an attempt
-	inSlot  bool   // it waits in its slot if it does not get the lock
-	room    *slots // among whose tasks it is counted meanwhile; nil if it need not be
-	waited  bool   // it has waited, or found no room to
-	crowded bool   // it found no room to wait
+	last    bool // an error makes asynq archive the task, whatever it is
+	counted bool // a refusal uses up an attempt
+	inSlot  bool // it waits in its slot if it does not get the lock
+	inRoom  bool // it is counted among those of slots meanwhile
+	waited  bool // it has waited, or found no room to
+	crowded bool // it found no room to wait
 }
 
 // waitShare is the part of a task's time that it may spend before its work begins: an eighth. A
@@ -60,9 +60,9 @@ func newAttempt(
 	left := deadline.Sub(now)
 	retried, _ := asynq.GetRetryCount(ctx)
 	most, ours := asynq.GetMaxRetry(ctx)
-	from := serverOf(ctx)
+	from := slotsOf(ctx)
 	a := &attempt{
-		settings: set, keeper: k, server: from, task: task, name: name,
+		settings: set, keeper: k, slots: from, task: task, name: name,
 		work: work, deadline: deadline, left: left, moment: set.wait,
 		until:   now.Add(left / waitShare),
 		answer:  lockmw.AnswerBy(deadline),
@@ -110,13 +110,13 @@ func (a *attempt) run(ctx context.Context) error {
 			continue
 		case !a.last:
 			return &NotRunError{
-				Err: err, RetryIn: a.delay(err), Late: a.late(), Counted: a.counted,
+				Err: err, RetryIn: a.delay(err), Counted: a.counted,
 			}
 		case a.client != nil:
 			return a.requeue(ctx, a.delay(err), err)
 		case refusal == lockmw.RefusalHeld && a.crowded:
 			return &NotRunError{Err: err, Archived: true, Crowded: true}
-		case !pause(ctx, a.delay(err), a.until):
+		case !a.pause(ctx, err, a.until):
 			return &NotRunError{Err: err, Archived: true, Counted: a.counted}
 		}
 	}
@@ -141,7 +141,7 @@ func (a *attempt) standInLine(ctx context.Context) error {
 func (a *attempt) goBack(ctx context.Context, to *line.Place) error {
 	if !a.last {
 		return &NotRunError{
-			Err: to.Err, RetryIn: to.BackIn, Late: a.late(), Counted: a.counted, InLine: true,
+			Err: to.Err, RetryIn: to.BackIn, Counted: a.counted, InLine: true,
 		}
 	}
 	back := a.requeue(ctx, to.BackIn, to.Err)
@@ -156,7 +156,7 @@ func (a *attempt) warn() {
 	a.warned.Do(func() {
 		if o := a.keeper.Config().Observer; o != nil {
 			o.Fault(renewer.Fault{Doing: "configure asynq", Err: fmt.Errorf(
-				"%w: %w: each refusal uses up an attempt", renewer.ErrConfig, ErrNotConfigured)})
+				"%w: %s: each refusal uses up an attempt", renewer.ErrConfig, unconfigured)})
 		}
 	})
 }
@@ -218,20 +218,18 @@ func (a *attempt) mayWait() bool {
 // takeSlot reports whether the task may wait in its worker's slot. Where the number of workers is
 // not known, all tasks may.
 func (a *attempt) takeSlot() bool {
-	a.inSlot = a.server == nil || a.server.slots.take(a.waitingFor())
+	a.inSlot = a.slots == nil || a.slots.take(a.waitingFor())
 	a.crowded = !a.inSlot
-	if a.inSlot && a.server != nil {
-		a.room = a.server.slots
-	}
+	a.inRoom = a.inSlot && a.slots != nil
 	return a.inSlot
 }
 
 // leaveSlot is for a task that waits no longer.
 func (a *attempt) leaveSlot() {
-	if a.room != nil {
-		a.room.leave(a.waitingFor())
+	if a.inRoom {
+		a.slots.leave(a.waitingFor())
 	}
-	a.inSlot, a.room = false, nil
+	a.inSlot, a.inRoom = false, false
 }
 
 func (a *attempt) waitingFor() waitingFor {
@@ -241,26 +239,21 @@ func (a *attempt) waitingFor() waitingFor {
 // delay is how long the task stays away.
 func (a *attempt) delay(err error) time.Duration { return lockmw.RetryIn(err, a.retryIn) }
 
-// late is how much later than that asynq may bring the task back; 0 if that is not known.
-func (a *attempt) late() time.Duration {
-	if a.server == nil {
-		return 0
-	}
-	return a.server.late
+// pause waits until the task may ask again that was refused with err, and reports whether it has
+// time left then.
+func (a *attempt) pause(ctx context.Context, err error, until time.Time) bool {
+	ctx, stop := context.WithDeadline(ctx, until)
+	defer stop()
+	return pause(ctx, a.delay(err))
 }
 
-// pause lets d pass, and reports whether there is time left then.
-func pause(ctx context.Context, d time.Duration, until time.Time) bool {
-	left := time.Until(until)
-	if left <= 0 {
-		return false
-	}
-	timer := time.NewTimer(min(d, left))
+// pause lets d pass, and reports whether ctx goes on then.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return time.Until(until) > 0
 	case <-ctx.Done():
-		return false
 	}
+	return ctx.Err() == nil
 }

@@ -8,13 +8,10 @@ import (
 	"github.com/hibiken/asynq"
 )
 
+// What [Configure] sets where an asynq.Config has none.
 const (
-	// DefaultTaskCheckInterval is how often an idle server looks for tasks unless its
-	// asynq.Config says otherwise: every 10 ms, where asynq's own default is a second.
-	DefaultTaskCheckInterval = 10 * time.Millisecond
-	// DefaultDelayedTaskCheckInterval is how often a server looks for tasks whose delay is over
-	// unless its asynq.Config says otherwise: every second, where asynq's own default is 5 s.
-	DefaultDelayedTaskCheckInterval = time.Second
+	taskCheckInterval        = 10 * time.Millisecond // asynq's own is a second
+	delayedTaskCheckInterval = time.Second           // asynq's own is 5 s
 )
 
 // Configure returns cfg with its IsFailure, RetryDelayFunc, ErrorHandler and BaseContext decorated,
@@ -22,24 +19,24 @@ const (
 // raises no alarm, and so that handlers know that, and how many workers there are. cfg's own
 // functions decide everything else, asynq's defaults if it has none.
 //
-// TaskCheckInterval is [DefaultTaskCheckInterval] and DelayedTaskCheckInterval is
-// [DefaultDelayedTaskCheckInterval] where they are not set: asynq's own are too slow for tasks that
-// wait for locks. An idle server then asks Redis about 90 times a second for each of its queues, in
-// place of once or twice: docs/asynq.md has the price, and when to choose a longer interval.
+// TaskCheckInterval is 10 ms and DelayedTaskCheckInterval a second where they are not set: asynq's
+// own, 1 s and 5 s, are too slow for tasks that wait for locks. An idle server then asks Redis
+// about 90 times a second for each of its queues, in place of once or twice: docs/asynq.md has the price,
+// and when to choose a longer interval.
 //
 // Configuring twice changes nothing more. What is set afterwards replaces what is decorated, and a
 // Concurrency that is set afterwards is not known: configure last, and once for each server.
 func Configure(cfg asynq.Config) asynq.Config {
 	if cfg.TaskCheckInterval <= 0 {
-		cfg.TaskCheckInterval = DefaultTaskCheckInterval
+		cfg.TaskCheckInterval = taskCheckInterval
 	}
 	if cfg.DelayedTaskCheckInterval == 0 { // asynq takes a negative one as it is
-		cfg.DelayedTaskCheckInterval = DefaultDelayedTaskCheckInterval
+		cfg.DelayedTaskCheckInterval = delayedTaskCheckInterval
 	}
 	cfg.IsFailure = isFailure(cfg.IsFailure)
 	cfg.RetryDelayFunc = retryDelay(cfg.RetryDelayFunc)
 	cfg.ErrorHandler = errorHandler(cfg.ErrorHandler)
-	cfg.BaseContext = baseContext(cfg.BaseContext, newServer(cfg))
+	cfg.BaseContext = baseContext(cfg.BaseContext, newSlots(cfg.Concurrency))
 	return cfg
 }
 
@@ -81,35 +78,20 @@ func errorHandler(next asynq.ErrorHandler) asynq.ErrorHandler {
 	})
 }
 
-// server is what handlers know of the server that calls them.
-type server struct {
-	slots *slots
-	late  time.Duration // how long a task whose delay is over may lie there
-}
+type slotsKey struct{}
 
-// newServer describes a server with cfg. asynq waits for up to one and a half times a
-// TaskCheckInterval when it has found no task.
-func newServer(cfg asynq.Config) *server {
-	return &server{
-		slots: newSlots(cfg.Concurrency),
-		late:  cfg.DelayedTaskCheckInterval + cfg.TaskCheckInterval*3/2,
-	}
-}
-
-type serverKey struct{}
-
-// baseContext marks next's context, by which handlers know their server.
-func baseContext(next func() context.Context, s *server) func() context.Context {
+// baseContext marks next's context, by which handlers know the slots of their server.
+func baseContext(next func() context.Context, s *slots) func() context.Context {
 	if next == nil {
 		next = context.Background
 	}
-	return func() context.Context { return context.WithValue(next(), serverKey{}, s) }
+	return func() context.Context { return context.WithValue(next(), slotsKey{}, s) }
 }
 
-// serverOf is the server that ctx came from; nil if it is not configured, or if no server calls the
-// handler, as in a test.
-func serverOf(ctx context.Context) *server {
-	s, _ := ctx.Value(serverKey{}).(*server)
+// slotsOf are those of the server that ctx came from; nil if it is not configured, or if no server
+// calls the handler, as in a test.
+func slotsOf(ctx context.Context) *slots {
+	s, _ := ctx.Value(slotsKey{}).(*slots)
 	return s
 }
 

@@ -24,9 +24,11 @@ var (
 
 func TestConfigureKeepsWhatIsThere(t *testing.T) {
 	t.Parallel()
+	type key struct{}
 	failures, handled := 0, []error{}
 	cfg := asynqmw.Configure(asynqmw.Configure(asynq.Config{
 		Concurrency: 7, TaskCheckInterval: time.Minute, DelayedTaskCheckInterval: time.Hour,
+		BaseContext: func() context.Context { return context.WithValue(t.Context(), key{}, "x") },
 		IsFailure: func(err error) bool {
 			failures++
 			return !errors.Is(err, errReal)
@@ -38,6 +40,7 @@ func TestConfigureKeepsWhatIsThere(t *testing.T) {
 			handled = append(handled, err)
 		}),
 	}))
+	assert.Equal(t, "x", cfg.BaseContext().Value(key{}))
 	assert.Equal(t, 7, cfg.Concurrency)
 	assert.Equal(t, time.Minute, cfg.TaskCheckInterval)
 	assert.Equal(t, time.Hour, cfg.DelayedTaskCheckInterval)
@@ -60,8 +63,8 @@ func TestConfigureKeepsWhatIsThere(t *testing.T) {
 func TestConfigureKeepsTheDefaults(t *testing.T) {
 	t.Parallel()
 	cfg := asynqmw.Configure(asynq.Config{})
-	assert.Equal(t, asynqmw.DefaultTaskCheckInterval, cfg.TaskCheckInterval)
-	assert.Equal(t, asynqmw.DefaultDelayedTaskCheckInterval, cfg.DelayedTaskCheckInterval)
+	assert.Equal(t, 10*time.Millisecond, cfg.TaskCheckInterval)
+	assert.Equal(t, time.Second, cfg.DelayedTaskCheckInterval)
 	assert.True(t, cfg.IsFailure(errReal))
 	assert.False(t, cfg.IsFailure(nil))
 	assert.False(t, cfg.IsFailure(errNotRun))
@@ -76,59 +79,42 @@ func TestConfigureKeepsTheDefaults(t *testing.T) {
 func TestNotRunError(t *testing.T) {
 	t.Parallel()
 	cause := &renewer.Error{Op: "acquire", Name: "order:u1", Kind: renewer.ErrHeld}
+	const about, line = 1500 * time.Millisecond, 15 * time.Second
 	for want, err := range map[string]*asynqmw.NotRunError{
-		`lockbeat: task not run, it comes back in 1.5s, with no attempt used up: acquire ` +
-			`"order:u1": held by another owner`: {
-			Err: cause, RetryIn: 1500 * time.Millisecond,
+		", it comes back in about 1.5s, with no attempt used up": {RetryIn: about},
+		", it stands in line, and comes back when its turn is near, or in about 15s, with no " +
+			"attempt used up": {RetryIn: line, InLine: true},
+		", it goes on as X in about 1.5s": {RetryIn: about, Copy: "X"},
+		", it goes on as X when its turn is near, or in about 15s": {
+			RetryIn: line, InLine: true, Copy: "X",
 		},
-		`lockbeat: task not run, it comes back in 1.5s to 6.515s, with no attempt used up: ` +
-			`acquire "order:u1": held by another owner`: {
-			Err: cause, RetryIn: 1500 * time.Millisecond, Late: 5015 * time.Millisecond,
+		", and its last attempt may wait no longer": {Archived: true},
+		" on its last attempt, since others wait in their workers' slots already " +
+			"(asynqmw.Requeue would bring it back)": {Archived: true, Crowded: true},
+		", and its last attempt may wait no longer; refusals before may have used up the others: " +
+			"the server's asynq.Config did not go through asynqmw.Configure": {
+			Archived: true, Counted: true,
 		},
-		"lockbeat: task not run on its last attempt, since others wait in their workers' slots " +
-			"already (asynqmw.Requeue would bring it back): " +
-			`acquire "order:u1": held by another owner`: {
-			Err: cause, Archived: true, Crowded: true,
-		},
-		`lockbeat: task not run, it goes on as X in 1.5s: acquire "order:u1": held by another ` +
-			`owner`: {
-			Err: cause, RetryIn: 1500 * time.Millisecond, Copy: "X",
-		},
-		`lockbeat: task not run, and its last attempt may wait no longer: acquire "order:u1": held by ` +
-			`another owner`: {
-			Err: cause, Archived: true,
-		},
-		"lockbeat: task not run, and its last attempt may wait no longer; refusals before may have " +
-			"used up the others: " +
-			"the server's asynq.Config did not go through asynqmw.Configure: " +
-			`acquire "order:u1": held by another owner`: {
-			Err: cause, Archived: true,
-			Counted: true,
-		},
-		"lockbeat: task not run, and an attempt is used up: the server's asynq.Config did not go " +
-			"through asynqmw.Configure: " +
-			`acquire "order:u1": held by another owner`: {
-			Err: cause, RetryIn: time.Second,
-			Counted: true,
-		},
+		", and an attempt is used up: the server's asynq.Config did not go through " +
+			"asynqmw.Configure": {RetryIn: time.Second, Counted: true},
 	} {
-		require.EqualError(t, err, want)
+		err.Err = cause
+		require.EqualError(t, err, "lockbeat: task not run"+want+
+			`: acquire "order:u1": held by another owner`)
 		require.ErrorIs(t, err, renewer.ErrHeld)
 		assert.Equal(t, err.Copy != "", errors.Is(err, asynq.RevokeTask))
 		assert.Equal(t, err.Crowded, errors.Is(err, renewer.ErrQueueFull))
-		assert.Equal(t, err.Counted, errors.Is(err, asynqmw.ErrNotConfigured))
+		assert.Equal(t, err.Counted, errors.Is(err, renewer.ErrConfig))
 	}
 }
 
 func TestWhatCannotBeMeantPanics(t *testing.T) {
 	t.Parallel()
-	e := onEmbedded(t)
 	k, _ := scripted(t)
-	run := func(context.Context, order) error { return nil }
 	raw := func(*asynq.Task) (string, error) { return "u1", nil }
 	for want, f := range map[string]func(){
-		"asynqmw.Handle needs a keeper":       func() { asynqmw.Handle(nil, byUser, run) },
-		"a key function and a function":       func() { asynqmw.Handle(k, nil, run) },
+		"asynqmw.Handle needs a keeper":       func() { asynqmw.Handle(nil, byUser, nothing) },
+		"a key function and a function":       func() { asynqmw.Handle(k, nil, nothing) },
 		"Handle needs a keeper (renewer.New)": func() { asynqmw.Handle(k, byUser, nil) },
 		"asynqmw.Middleware needs a keeper":   func() { asynqmw.Middleware(nil, raw) },
 		"(renewer.New) and a key function":    func() { asynqmw.Middleware(k, nil) },
@@ -136,29 +122,16 @@ func TestWhatCannotBeMeantPanics(t *testing.T) {
 		"asynqmw.Wait(-1s) can't be meant":    func() { asynqmw.Wait(-time.Second) },
 		"asynqmw.RetryIn(0s) can't be meant":  func() { asynqmw.RetryIn(0) },
 		"asynqmw.RetryIn(-1s) can't be meant": func() { asynqmw.RetryIn(-time.Second) },
-		"asynqmw.Codec needs a function":      func() { asynqmw.Codec(nil) },
-		"asynqmw.Requeue needs the client":    func() { asynqmw.Requeue(nil) },
-		"Requeue can't take asynq.Unique": func() {
-			asynqmw.Requeue(e.client, asynq.Unique(time.Hour))
+		"a Codec one that decodes": func() {
+			asynqmw.Codec[order](nil).Handle(k, byUser, nothing)
 		},
-		`Requeue can't take Queue("low")`: func() {
-			asynqmw.Requeue(e.client, asynq.Retention(time.Minute), asynq.Queue("low"))
+		"asynqmw.InLine needs the server's Redis, such as an asynq.RedisClientOpt": func() {
+			asynqmw.InLine(nil)
 		},
-		"Requeue can't take MaxRetry(3)": func() {
-			asynqmw.Requeue(e.client, asynq.MaxRetry(3))
+		"MaxHold": func() {
+			asynqmw.Handle(k, byUser, nothing, asynqmw.MaxHold(time.Second))
 		},
-		"Requeue can't take Timeout(1m0s)": func() {
-			asynqmw.Requeue(e.client, asynq.Timeout(time.Minute))
-		},
-		"Requeue can't take Deadline(": func() {
-			asynqmw.Requeue(e.client, asynq.Deadline(time.Now()))
-		},
-		"Requeue can't take ProcessIn(1s)": func() {
-			asynqmw.Requeue(e.client, asynq.ProcessIn(time.Second))
-		},
-		`Requeue can't take TaskID("x"): the copy`: func() {
-			asynqmw.Requeue(e.client, asynq.TaskID("x"))
-		},
+		"asynqmw.Requeue needs the client": func() { asynqmw.Requeue(nil) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

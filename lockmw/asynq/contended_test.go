@@ -2,6 +2,9 @@ package asynqmw_test
 
 import (
 	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,126 +13,192 @@ import (
 	"github.com/stretchr/testify/require"
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/renewer"
 )
+
+// retriesIn is short enough for a test. asynq counts in seconds, so it mostly means at once.
+var retriesIn = asynqmw.RetryIn(50 * time.Millisecond)
 
 func TestContendedTasksRunAloneAndUncounted(t *testing.T) {
 	t.Parallel()
-	const tasks = 50
-	retention := asynq.Retention(time.Hour)
+	const tasks = 40
 	for name, c := range map[string]struct {
 		retries int
-		options func(e *env) []asynqmw.HandleOption
+		options func(e *env) []asynqmw.Option
 	}{
-		"with attempts to spare": {25, func(*env) []asynqmw.HandleOption { return nil }},
-		"waiting": {25, func(*env) []asynqmw.HandleOption {
-			return []asynqmw.HandleOption{asynqmw.Wait(time.Second)}
+		"by default": {25, func(*env) []asynqmw.Option { return nil }},
+		"in line": {25, func(e *env) []asynqmw.Option {
+			return []asynqmw.Option{asynqmw.InLine(e.redis())}
 		}},
-		"one attempt, by copies": {0, func(e *env) []asynqmw.HandleOption {
-			return []asynqmw.HandleOption{asynqmw.Requeue(e.client, retention)}
+		"in line, by copies": {0, func(e *env) []asynqmw.Option {
+			return []asynqmw.Option{asynqmw.InLine(e.redis()), asynqmw.Requeue(e.client)}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			everywhere(t, func(t *testing.T, e *env) {
-				var g gauge
-				opts := append(c.options(e), asynqmw.RetryIn(50*time.Millisecond))
-				for range 2 {
-					e.serve(asynqmw.Handle(e.keeper(), byUser,
-						func(ctx context.Context, _ order) error {
-							g.enter()
-							defer g.leave()
-							work(ctx, 5*time.Millisecond)
-							return nil
-						}, opts...))
-				}
-				for range tasks {
-					e.enqueue("u1", asynq.MaxRetry(c.retries))
-				}
-				var queue *asynq.QueueInfo
-				require.Eventually(t, func() bool {
-					var err error
-					queue, err = e.inspector.GetQueueInfo("default")
-					return err == nil && queue.Completed == tasks && queue.Size == tasks
-				}, time.Minute, tick, "all done, and none left over")
-				done, err := e.inspector.ListCompletedTasks("default", asynq.PageSize(2*tasks))
-				require.NoError(t, err)
-				require.Len(t, done, tasks)
-				for _, info := range done {
-					assert.Zero(t, info.Retried)
-				}
-				assert.EqualValues(t, tasks, g.runs.Load())
-				assert.Zero(t, g.overlaps.Load())
-				assert.Zero(t, queue.Archived)
-				assert.Zero(t, queue.FailedTotal)
-			})
+			queues, locks := apart(t)
+			var r record
+			for range 2 {
+				queues.serve(r.handler(locks.keeper(), 10*time.Millisecond,
+					append(c.options(queues), retriesIn)...), workers(10))
+			}
+			for range tasks {
+				queues.enqueue("u1", asynq.MaxRetry(c.retries))
+			}
+			queues.awaitDone(tasks)
+			assert.Len(t, r.ran(), tasks)
+			assert.Zero(t, r.overlaps)
+			require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
 		})
 	}
 }
 
 func TestRefusedTaskFreesItsSlot(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, e *env) {
-		k := e.keeper()
-		release := hold(t, e.keeper(), "u1")
-		e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil }),
-			func(cfg *asynq.Config) { cfg.Concurrency = 1 })
-		refused := e.enqueue("u1")
-		e.awaitState(e.enqueue("u2"), asynq.TaskStateCompleted)
-		info := e.awaitRefused(refused)
-		assert.Zero(t, info.Retried)
-		assert.Contains(t, info.LastErr, "lockbeat: task not run, it comes back in ")
-		assert.Contains(t, info.LastErr, `"order:u1": held by another owner`)
-		release()
-		info = e.awaitState(refused, asynq.TaskStateCompleted)
-		assert.Zero(t, info.Retried)
-	})
-}
-
-func TestSkippedTaskIsDone(t *testing.T) {
-	t.Parallel()
-	everywhere(t, func(t *testing.T, e *env) {
-		k := e.keeper()
-		release := hold(t, e.keeper(), "u1")
-		defer release()
-		e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error {
-			t.Error("it ran")
-			return nil
-		}, asynqmw.Skip()))
-		e.awaitState(e.enqueue("u1"), asynq.TaskStateCompleted)
-		e.awaitState(e.enqueue("u1", asynq.MaxRetry(0)), asynq.TaskStateCompleted)
-	})
+	e := newEnv(t)
+	var r record
+	release := hold(t, e.keeper(), "u1")
+	e.serve(r.handler(e.keeper(), 0), workers(1))
+	refused := e.enqueue("u1")
+	e.awaitState(e.enqueue("u2"), asynq.TaskStateCompleted)
+	info := e.awaitRefused(refused)
+	assert.Zero(t, info.Retried)
+	assert.Contains(t, info.LastErr, "lockbeat: task not run, it comes back in about ")
+	assert.Contains(t, info.LastErr, `"order:u1": held by another owner`)
+	release()
+	assert.Zero(t, e.awaitState(refused, asynq.TaskStateCompleted).Retried)
 }
 
 func TestWaitingTaskRunsAtTheRelease(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, e *env) {
-		k := e.keeper()
-		release := hold(t, e.keeper(), "u1")
-		e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error {
-			return nil
-		}, asynqmw.Wait(soon)))
-		id := e.enqueue("u1")
-		e.awaitState(id, asynq.TaskStateActive)
-		release()
-		info := e.awaitState(id, asynq.TaskStateCompleted)
-		assert.Empty(t, info.LastErr)
-	})
+	e := newEnv(t)
+	var r record
+	release := hold(t, e.keeper(), "u1")
+	e.serve(r.handler(e.keeper(), 0, asynqmw.Wait(soon)), workers(2))
+	id := e.enqueue("u1")
+	e.awaitState(id, asynq.TaskStateActive)
+	release()
+	assert.Empty(t, e.awaitState(id, asynq.TaskStateCompleted).LastErr)
 }
 
-func TestWaitEndsBeforeTheTasksTime(t *testing.T) {
+// Tasks that waited for busy locks, as they were told to, used to take all workers, so that a task
+// whose lock was free waited for as long.
+func TestAtMostHalfOfTheWorkersWait(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, e *env) {
-		k := e.keeper()
-		release := hold(t, e.keeper(), "u1")
-		e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error {
-			return nil
-		}, asynqmw.Wait(time.Hour)))
-		id := e.enqueue("u1", asynq.Timeout(8*time.Second))
-		info := e.awaitRefused(id)
-		assert.Zero(t, info.Retried)
-		assert.Contains(t, info.LastErr, "held by another owner after ")
+	e := newEnv(t)
+	var r record
+	var releases []func()
+	holder := e.keeper()
+	for i := range 4 {
+		releases = append(releases, hold(t, holder, fmt.Sprint("u", i)))
+	}
+	e.serve(r.handler(e.keeper(), 0, asynqmw.Wait(time.Minute)), workers(8))
+	for i := range 16 {
+		e.enqueue(fmt.Sprint("u", i%4))
+	}
+	require.Eventually(t, func() bool {
+		queue, err := e.inspector.GetQueueInfo("default")
+		return err == nil && queue.Active == 4 && queue.Pending == 0
+	}, soon, tick, "four wait, the others went back")
+	e.awaitState(e.enqueue("free"), asynq.TaskStateCompleted)
+	for _, release := range releases {
 		release()
-		info = e.awaitState(id, asynq.TaskStateCompleted)
-		assert.Zero(t, info.Retried)
+	}
+	e.awaitDone(17)
+}
+
+func TestHandlerThatIgnoresItsTimeoutNeverOverlapsItsRetry(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var runs atomic.Int64
+	proceed := make(chan struct{})
+	end := sync.OnceFunc(func() { close(proceed) })
+	defer end()
+	for range 2 {
+		cfg := workers(2)
+		cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
+		e.serve(asynqmw.Handle(e.keeper(), byUser, func(context.Context, order) error {
+			if runs.Add(1) == 1 {
+				<-proceed
+			}
+			return nil
+		}, retriesIn), cfg)
+	}
+	id := e.enqueue("u1", asynq.Timeout(2*time.Second))
+	info := e.await(id, func(i *asynq.TaskInfo) bool {
+		return i.Retried > 0 && i.LastErr != "context deadline exceeded"
 	})
+	assert.Contains(t, info.LastErr, "held by another owner", "while the first run goes on")
+	assert.EqualValues(t, 1, runs.Load())
+	end()
+	info = e.awaitState(id, asynq.TaskStateCompleted)
+	assert.Equal(t, 1, info.Retried, "the time-out, and nothing else")
+	assert.EqualValues(t, 2, runs.Load())
+}
+
+// The locks' server is down, or the keeper is shut down before the server: tasks come back, and one
+// on its last attempt waits.
+func TestLocksThatCantBeHad(t *testing.T) {
+	t.Parallel()
+	for want, away := range map[string]func(t *testing.T, k *renewer.Keeper, locks *env){
+		"lock store unavailable": func(_ *testing.T, _ *renewer.Keeper, locks *env) {
+			locks.Kill()
+		},
+		"keeper is shut down": func(t *testing.T, k *renewer.Keeper, _ *env) {
+			require.NoError(t, k.Shutdown(t.Context()))
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			queues, locks := apart(t)
+			var r record
+			k := locks.keeper()
+			away(t, k, locks)
+			cfg := workers(4)
+			cfg.ShutdownTimeout = 100 * time.Millisecond
+			server := queues.serve(r.handler(k, 0, retriesIn), cfg)
+			spare, last := queues.enqueue("u1"), queues.enqueue("u2", asynq.MaxRetry(0))
+			info := queues.awaitRefused(spare)
+			assert.Zero(t, info.Retried)
+			assert.Contains(t, info.LastErr, want)
+			queues.awaitState(last, asynq.TaskStateActive)
+			server.Shutdown()
+			assert.Equal(t, asynq.TaskStatePending, queues.await(last, func(*asynq.TaskInfo) bool {
+				return true
+			}).State, "put back by the server's shutdown")
+			assert.Empty(t, r.ran())
+
+			if want == "lock store unavailable" {
+				require.NoError(t, locks.Restart())
+			}
+			queues.serve(r.handler(locks.keeper(), 0, retriesIn), cfg)
+			queues.awaitDone(2)
+		})
+	}
+}
+
+// The task's error used to say "with no attempt used up" while asynq counted one.
+func TestARefusalOnAnUnconfiguredServerSaysThatItCounts(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var heard faults
+	var r record
+	release := hold(t, e.keeper(), "u1")
+	e.start(r.handler(e.keeper(heard.observe), 0), workers(4))
+	e.awaitState(e.enqueue("u2"), asynq.TaskStateCompleted)
+	require.Len(t, heard.told(t), 1, "before tasks have met")
+	id := e.enqueue("u1")
+	info := e.awaitRefused(id)
+	assert.Equal(t, 1, info.Retried)
+	assert.Contains(t, info.LastErr, "lockbeat: task not run, and an attempt is used up: ")
+	assert.Contains(t, info.LastErr, "asynqmw.Configure")
+	release()
+	e.awaitState(id, asynq.TaskStateRetry)
+	require.NoError(t, e.inspector.RunTask("default", id))
+	e.awaitState(id, asynq.TaskStateCompleted)
+	told := heard.told(t)
+	require.Len(t, told, 1, "once a handler")
+	assert.Equal(t, "configure asynq", told[0].Doing)
+	require.ErrorIs(t, told[0].Err, renewer.ErrConfig, "it is not the store's fault")
+	assert.ErrorContains(t, told[0].Err, "asynqmw.Configure: each refusal uses up an attempt")
 }

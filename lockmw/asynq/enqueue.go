@@ -13,22 +13,22 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// DefaultOnceRetention is for how long asynq keeps a task of [EnqueueOnce] after it is done,
-// unless asynq.Retention says otherwise.
-const DefaultOnceRetention = 24 * time.Hour
+// onceRetention is for how long asynq keeps a task of [EnqueueOnce] after it is done, unless
+// asynq.Retention says otherwise.
+const onceRetention = 24 * time.Hour
 
 // EnqueueOnce enqueues the task of a job's tick unless a call has done so before, on this node or
 // another. due is the instant at which the tick was due, the same on every node. It returns nil if
 // the task is there, and may be called again after any error: asynq refuses a second task with the
-// same ID, [OnceID]. So a job of package cronmw that calls it enqueues exactly one task a tick,
-// even if the job runs again for that tick. In such a job cronmw.Current(ctx) has the job's name
-// and due:
+// same ID, such as "email:digest:nightly:20260101T020000Z". So a job of package cronmw that calls
+// it enqueues exactly one task a tick, even if the job runs again for that tick. In such a job
+// cronmw.Current(ctx) has the job's name and due:
 //
 //	run := cronmw.Current(ctx)
 //	err := asynqmw.EnqueueOnce(ctx, client, run.Job, run.Due, asynq.NewTask("report", nil))
 //
 // The ID is taken for as long as asynq has the task. That is until its asynq.Retention is over,
-// which begins when it is done: [DefaultOnceRetention] unless opts say otherwise (what
+// which begins when it is done: 24 h unless opts say otherwise (what
 // asynq.NewTask was given does not count). An archived task keeps it for 90 days at most. A task
 // that is deleted, or that [Requeue] has put a copy in the place of, keeps it no longer. Let the
 // Retention exceed the time in which a tick may be tried again. Each queue has IDs of its own.
@@ -51,17 +51,12 @@ func EnqueueOnce(
 				"the task is there", renewer.ErrConfig, o)
 		}
 	}
+	id := lockmw.Key(task.Type(), job, due.UTC().Format("20060102T150405.999999999Z"))
 	_, err := client.EnqueueContext(ctx, task, slices.Concat(
-		[]asynq.Option{asynq.Retention(DefaultOnceRetention)}, opts,
-		[]asynq.Option{asynq.TaskID(OnceID(task.Type(), job, due))})...)
+		[]asynq.Option{asynq.Retention(onceRetention)}, opts,
+		[]asynq.Option{asynq.TaskID(id)})...)
 	if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) {
 		return nil
 	}
 	return fmt.Errorf("lockbeat: enqueuing the task of %q due at %v: %w", job, due, err)
-}
-
-// OnceID returns the ID of the task that [EnqueueOnce] enqueues, such as
-// "email:digest:nightly:20260101T020000Z".
-func OnceID(typ, job string, due time.Time) string {
-	return lockmw.Key(typ, job, due.UTC().Format("20060102T150405.999999999Z"))
 }

@@ -12,7 +12,6 @@ import (
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
 var due = time.Date(2026, 3, 29, 2, 0, 0, 0, time.UTC)
@@ -20,61 +19,56 @@ var due = time.Date(2026, 3, 29, 2, 0, 0, 0, time.UTC)
 // Nodes call at the same time, from time zones of their own, and again when the task is done.
 func TestOneTaskATick(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, e *env) {
-		report := asynq.NewTask("report", nil)
-		const nodes = 8
-		ended := outcomes(nodes)
-		for node := range nodes {
-			go func() {
-				zone := time.FixedZone("", node*3600)
-				ended[node] <- asynqmw.EnqueueOnce(t.Context(), e.client, "nightly", due.In(zone),
-					report)
-			}()
-		}
-		for node := range nodes {
-			require.NoError(t, <-ended[node])
-		}
-		info, err := e.inspector.GetQueueInfo("default")
-		require.NoError(t, err)
-		assert.Equal(t, 1, info.Size)
+	e := newEnv(t)
+	report := asynq.NewTask("report", nil)
+	const nodes = 8
+	ended := outcomes(nodes)
+	for node := range nodes {
+		go func() {
+			zone := time.FixedZone("", node*3600)
+			ended[node] <- asynqmw.EnqueueOnce(t.Context(), e.client, "nightly", due.In(zone),
+				report)
+		}()
+	}
+	for node := range nodes {
+		require.NoError(t, <-ended[node])
+	}
+	info, err := e.inspector.GetQueueInfo("default")
+	require.NoError(t, err)
+	assert.Equal(t, 1, info.Size)
 
-		var runs atomic.Int64
-		e.serve(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
-			runs.Add(1)
-			return nil
-		}))
-		id := "report:nightly:20260329T020000Z"
-		assert.Equal(t, id, asynqmw.OnceID("report", "nightly", due))
-		done := e.awaitState(id, asynq.TaskStateCompleted)
-		assert.Equal(t, asynqmw.DefaultOnceRetention, done.Retention)
-		require.NoError(t, asynqmw.EnqueueOnce(t.Context(), e.client, "nightly", due, report))
-		assert.Equal(t, asynq.TaskStateCompleted, e.await(id, isThere).State)
+	var runs atomic.Int64
+	e.serve(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+		runs.Add(1)
+		return nil
+	}), workers(4))
+	id := "report:nightly:20260329T020000Z"
+	done := e.awaitState(id, asynq.TaskStateCompleted)
+	assert.Equal(t, 24*time.Hour, done.Retention)
+	require.NoError(t, asynqmw.EnqueueOnce(t.Context(), e.client, "nightly", due, report))
+	assert.Equal(t, asynq.TaskStateCompleted, e.await(id, isThere).State)
 
-		for _, other := range []struct {
-			typ, job string
-			due      time.Time
-		}{
-			{"report", "nightly", due.Add(time.Second)},
-			{"report", "nightly", due.Add(time.Millisecond)},
-			{"report", "hourly", due},
-			{"mail", "nightly", due},
-		} {
-			require.NoError(t, asynqmw.EnqueueOnce(t.Context(), e.client, other.job, other.due,
-				asynq.NewTask(other.typ, nil), asynq.Retention(time.Minute)))
-			done := e.awaitState(asynqmw.OnceID(other.typ, other.job, other.due),
-				asynq.TaskStateCompleted)
-			assert.Equal(t, time.Minute, done.Retention)
-		}
-		assert.EqualValues(t, 5, runs.Load())
-	})
+	for id, other := range map[string]struct {
+		typ, job string
+		due      time.Time
+	}{
+		"report:nightly:20260329T020001Z":     {"report", "nightly", due.Add(time.Second)},
+		"report:nightly:20260329T020000.001Z": {"report", "nightly", due.Add(time.Millisecond)},
+		"report:hourly:20260329T020000Z":      {"report", "hourly", due},
+		"mail:nightly:20260329T020000Z":       {"mail", "nightly", due},
+	} {
+		require.NoError(t, asynqmw.EnqueueOnce(t.Context(), e.client, other.job, other.due,
+			asynq.NewTask(other.typ, nil), asynq.Retention(time.Minute)))
+		assert.Equal(t, time.Minute, e.awaitState(id, asynq.TaskStateCompleted).Retention)
+	}
+	assert.EqualValues(t, 5, runs.Load())
 }
 
 func isThere(*asynq.TaskInfo) bool { return true }
 
 func TestTickThatCantBeEnqueued(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	e := newEnv(t, server.ClientOption())
+	e := newEnv(t)
 	report := asynq.NewTask("report", nil)
 	enqueue := func(c *asynq.Client, job string, due time.Time, task *asynq.Task,
 		opts ...asynq.Option,
@@ -92,9 +86,9 @@ func TestTickThatCantBeEnqueued(t *testing.T) {
 	} {
 		require.ErrorIs(t, err, renewer.ErrConfig, name)
 	}
-	server.Kill()
+	e.Kill()
 	err := enqueue(e.client, "nightly", due.Add(time.Hour), report)
 	require.ErrorContains(t, err, `enqueuing the task of "nightly" due at 2026-03-29 03:00`)
-	require.NoError(t, server.Restart())
+	require.NoError(t, e.Restart())
 	require.NoError(t, enqueue(e.client, "nightly", due.Add(time.Hour), report))
 }

@@ -3,36 +3,36 @@ package asynqmw_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"os"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	"github.com/lockbeat/lockbeat/testutil/embedded"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/script"
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 func TestMain(m *testing.M) {
-	if text := os.Getenv(processEnv); text != "" {
-		os.Exit(beProcess(text))
-	}
-	suite.AtOnce(6)
+	suite.AtOnce(8)
 	goleak.VerifyTestMain(m, redistest.Lingering()...)
 }
 
 const (
 	soon = 20 * time.Second // bounds what happens in a second or two
 	tick = 10 * time.Millisecond
+	// goesOn is how soon after a release the tasks in line have run: by themselves they come after
+	// the TTL of their keepers, 15 s.
+	goesOn = 9 * time.Second
 )
 
 // order is the payload of the tasks.
@@ -40,103 +40,20 @@ type order struct{ User string }
 
 func byUser(o order) string { return o.User }
 
+func nothing(context.Context, order) error { return nil }
+
+func task(payload string) *asynq.Task { return asynq.NewTask("order", []byte(payload)) }
+
 // configured is asynq's configuration as users have it who set nothing of it themselves.
 var configured = asynqmw.Configure(asynq.Config{})
 
 // isFailure reports whether a server with that configuration counts an attempt.
 func isFailure(err error) bool { return configured.IsFailure(err) }
 
-// env is a Redis that asynq and the locks share.
-type env struct {
-	t         *testing.T
-	option    rueidis.ClientOption
-	db        int // asynq's
-	client    *asynq.Client
-	inspector *asynq.Inspector
-}
-
-// everywhere runs a test on a real Redis, and in a long run on the embedded one too, which takes
-// more of the processors.
-func everywhere(t *testing.T, test func(t *testing.T, e *env)) {
-	t.Run("embedded", func(t *testing.T) {
-		t.Parallel()
-		suite.OnlyLong(t)
-		test(t, onEmbedded(t))
-	})
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		test(t, newEnv(t, redistest.Start(t).ClientOption()))
-	})
-}
-
-func onEmbedded(t *testing.T) *env { return newEnv(t, embedded.Run(t).ClientOption()) }
-
-// home is what lines of tasks call the Redis of an env, and the rest what their keys end with.
-const (
-	home        = "HOME"
-	tasksSuffix = ":tasks:" + home
-	slotSuffix  = ":slot:" + home
-	wokenSuffix = ":woken:" + home
-)
-
-func newEnv(t *testing.T, option rueidis.ClientOption) *env {
-	e := newDatabase(t, option, 0)
-	e.write("SET", asynqmw.HomeKey, home)
-	return e
-}
-
-// newDatabase is newEnv in a database that has no tasks and no home yet.
-func newDatabase(t *testing.T, option rueidis.ClientOption, db int) *env {
-	e := &env{t: t, option: option, db: db}
-	e.client = asynq.NewClient(e.redis())
-	t.Cleanup(func() { _ = e.client.Close() })
-	e.inspector = asynq.NewInspector(e.redis())
-	t.Cleanup(func() { _ = e.inspector.Close() })
-	return e
-}
-
-func (e *env) redis() asynq.RedisClientOpt {
-	return asynq.RedisClientOpt{Addr: e.option.InitAddress[0], DB: e.db}
-}
-
-// write sends a command to the locks' server.
-func (e *env) write(command ...string) {
-	e.t.Helper()
-	client, err := rueidis.NewClient(e.option)
-	require.NoError(e.t, err)
-	defer client.Close()
-	require.NoError(e.t, client.Do(context.Background(),
-		client.B().Arbitrary(command...).Build()).Error())
-}
-
-// keeper is that of one node, on a connection of its own.
-func (e *env) keeper(edit ...func(*renewer.Config)) *renewer.Keeper {
-	cfg := renewer.Config{TTL: renewer.DefaultTTL}
-	for _, f := range edit {
-		f(&cfg)
-	}
-	option, err := redisstore.ClientOption(e.option, cfg.TTL)
-	require.NoError(e.t, err)
-	client, err := connect(option)
-	require.NoError(e.t, err)
-	e.t.Cleanup(client.Close)
-	store, err := redisstore.New(client)
-	require.NoError(e.t, err)
-	e.t.Cleanup(store.Close)
-	return newKeeper(e.t, store, cfg)
-}
-
-// connect is for a client of locks: a busy machine may not connect one within their write timeout.
-func connect(option rueidis.ClientOption) (rueidis.Client, error) {
-	client, err := rueidis.NewClient(option)
-	for range 20 {
-		if err == nil {
-			break
-		}
-		<-time.After(100 * time.Millisecond)
-		client, err = rueidis.NewClient(option)
-	}
-	return client, err
+// scripted returns a keeper on a store that records what it is asked.
+func scripted(t *testing.T) (*renewer.Keeper, *script.Store) {
+	store := script.New()
+	return newKeeper(t, store, renewer.Config{TTL: renewer.DefaultTTL}), store
 }
 
 func newKeeper(t *testing.T, store renewer.Store, cfg renewer.Config) *renewer.Keeper {
@@ -150,30 +67,87 @@ func newKeeper(t *testing.T, store renewer.Store, cfg renewer.Config) *renewer.K
 	return k
 }
 
-// config is fast, quiet and retries what has failed in a second.
-func config() asynq.Config {
-	return asynq.Config{
-		Concurrency: 8, TaskCheckInterval: 20 * time.Millisecond,
-		DelayedTaskCheckInterval: 50 * time.Millisecond,
-		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration {
-			return time.Second
-		},
-		LogLevel: asynq.FatalLevel,
-	}
+// env is a Redis for tasks, for locks, or for both.
+type env struct {
+	*redistest.Server
+
+	t         *testing.T
+	db        int // asynq's
+	client    *asynq.Client
+	inspector *asynq.Inspector
 }
 
-// neverByItself has a task that has failed wait until the inspector runs it.
-func neverByItself(cfg *asynq.Config) {
-	cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return time.Hour }
+// home is what lines of tasks call the Redis of an env, and the rest what their keys end with.
+const (
+	home        = "HOME"
+	tasksSuffix = ":tasks:" + home
+	slotSuffix  = ":slot:" + home
+)
+
+func newEnv(t *testing.T) *env {
+	e := newDatabase(t, redistest.Start(t), 0)
+	require.NoError(t, e.Do("SET", asynqmw.HomeKey, home).Error())
+	return e
 }
 
-// serve runs h on a server that ends with the test. It must be called after keeper.
-func (e *env) serve(h asynq.Handler, edit ...func(*asynq.Config)) *asynq.Server {
-	cfg := config()
+// newDatabase is newEnv in a database that has no home yet.
+func newDatabase(t *testing.T, server *redistest.Server, db int) *env {
+	e := &env{Server: server, t: t, db: db}
+	e.client = asynq.NewClient(e.redis())
+	t.Cleanup(func() { _ = e.client.Close() })
+	e.inspector = asynq.NewInspector(e.redis())
+	t.Cleanup(func() { _ = e.inspector.Close() })
+	return e
+}
+
+// apart returns a Redis for tasks and one for their locks.
+func apart(t *testing.T) (queues, locks *env) { return newEnv(t), newEnv(t) }
+
+func (e *env) redis() asynq.RedisClientOpt {
+	return asynq.RedisClientOpt{Addr: e.Addr(), DB: e.db}
+}
+
+// keeper is that of one node, on a connection of its own.
+func (e *env) keeper(edit ...func(*renewer.Config)) *renewer.Keeper {
+	return e.keeperAs(e.ClientOption(), edit...)
+}
+
+func (e *env) keeperAs(at rueidis.ClientOption, edit ...func(*renewer.Config)) *renewer.Keeper {
+	cfg := renewer.Config{TTL: renewer.DefaultTTL}
 	for _, f := range edit {
 		f(&cfg)
 	}
-	server := asynq.NewServer(e.redis(), asynqmw.Configure(cfg))
+	option, err := redisstore.ClientOption(at, cfg.TTL)
+	require.NoError(e.t, err)
+	var client rueidis.Client
+	// A busy machine may not connect one within its write timeout.
+	require.Eventually(e.t, func() bool {
+		client, err = rueidis.NewClient(option)
+		return err == nil
+	}, soon, tick)
+	e.t.Cleanup(client.Close)
+	store, err := redisstore.New(client)
+	require.NoError(e.t, err)
+	e.t.Cleanup(store.Close)
+	return newKeeper(e.t, store, cfg)
+}
+
+// workers is a configuration that is fast, quiet and retries in an hour what has failed.
+func workers(n int) asynq.Config {
+	return asynq.Config{
+		Concurrency: n, DelayedTaskCheckInterval: 50 * time.Millisecond,
+		RetryDelayFunc: func(int, error, *asynq.Task) time.Duration { return time.Hour },
+		LogLevel:       asynq.FatalLevel,
+	}
+}
+
+// serve runs h on a server that ends with the test. It must be called after keeper.
+func (e *env) serve(h asynq.Handler, cfg asynq.Config) *asynq.Server {
+	return e.start(h, asynqmw.Configure(cfg))
+}
+
+func (e *env) start(h asynq.Handler, cfg asynq.Config) *asynq.Server {
+	server := asynq.NewServer(e.redis(), cfg)
 	require.NoError(e.t, server.Start(h))
 	e.t.Cleanup(server.Shutdown)
 	return server
@@ -190,15 +164,15 @@ func (e *env) enqueue(user string, opts ...asynq.Option) string {
 }
 
 // await waits until the task is in a state for which ok is true.
-func (e *env) await(id string, ok func(*asynq.TaskInfo) bool) *asynq.TaskInfo {
+func (e *env) await(id string, ok func(*asynq.TaskInfo) bool) (info *asynq.TaskInfo) {
 	e.t.Helper()
-	var last atomic.Pointer[asynq.TaskInfo]
-	require.Eventually(e.t, func() bool {
-		info, err := e.inspector.GetTaskInfo("default", id)
-		last.Store(info)
-		return err == nil && ok(info)
-	}, soon, tick, "task: %v", printed{&last})
-	return last.Load()
+	found := assert.Eventually(e.t, func() bool {
+		got, err := e.inspector.GetTaskInfo("default", id)
+		info = got
+		return err == nil && ok(got)
+	}, soon, tick)
+	require.True(e.t, found, "task: %+v", info)
+	return info
 }
 
 func (e *env) awaitState(id string, state asynq.TaskState) *asynq.TaskInfo {
@@ -206,49 +180,140 @@ func (e *env) awaitState(id string, state asynq.TaskState) *asynq.TaskInfo {
 	return e.await(id, func(i *asynq.TaskInfo) bool { return i.State == state })
 }
 
-// awaitRefused waits until the task was refused and awaits its return.
+// awaitRefused waits until the task was refused, and returns it.
 func (e *env) awaitRefused(id string) *asynq.TaskInfo {
 	e.t.Helper()
 	return e.await(id, func(i *asynq.TaskInfo) bool { return i.LastErr != "" })
 }
 
-// printed shows a task as it is when it is printed, not before.
-type printed struct {
-	task *atomic.Pointer[asynq.TaskInfo]
+// parked enqueues a task of a user's, and waits until that was refused and has left its worker.
+func (e *env) parked(user string, opts ...asynq.Option) (id string) {
+	e.t.Helper()
+	id = e.enqueue(user, opts...)
+	e.await(id, func(i *asynq.TaskInfo) bool {
+		return i.LastErr != "" && i.State == asynq.TaskStateRetry
+	})
+	return id
 }
 
-func (p printed) String() string { return fmt.Sprintf("%+v", p.task.Load()) }
+// awaitDone waits until n tasks are completed, uncounted, and there are no others.
+func (e *env) awaitDone(n int) {
+	e.t.Helper()
+	require.Eventually(e.t, func() bool {
+		queue, err := e.inspector.GetQueueInfo("default")
+		return err == nil && queue.Completed == n && queue.Size == n
+	}, soon, tick, "all done, and none left over")
+	done, err := e.inspector.ListCompletedTasks("default", asynq.PageSize(n))
+	require.NoError(e.t, err)
+	for _, info := range done {
+		assert.Zero(e.t, info.Retried)
+	}
+}
+
+// leaseOf is the key of a user's lock.
+func leaseOf(user string) string { return "lockbeat:{order:" + user + "}" }
+
+// keysOf lists the keys of a user's lock and of what waits for it.
+func (e *env) keysOf(user string) []string {
+	keys, err := e.Do("KEYS", leaseOf(user)+"*").AsStrSlice()
+	require.NoError(e.t, err)
+	return keys
+}
+
+// awaitSlot waits until a task of a user waits in its slot.
+func (e *env) awaitSlot(user string) {
+	e.t.Helper()
+	require.Eventually(e.t, func() bool {
+		return slices.Contains(e.keysOf(user), leaseOf(user)+slotSuffix)
+	}, soon, tick)
+}
 
 // hold takes the lock of a user's orders, until the function that it returns is called.
 func hold(t *testing.T, k *renewer.Keeper, user string) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	lease, err := k.Acquire(ctx, "order:"+user)
+	lease, err := k.Acquire(ctx, "order:"+user, renewer.Operation("fulfil"))
 	require.NoError(t, err)
 	return func() { require.NoError(t, lease.Release(t.Context())) }
 }
 
-// gauge counts who runs at the same time, by user.
-type gauge struct {
-	running, runs, overlaps atomic.Int64
+// record is what handlers have run.
+type record struct {
+	mu       sync.Mutex
+	ids      []string // of tasks, in order of their runs
+	running  map[string]bool
+	overlaps int // runs that began while another of the same user ran
 }
 
-func (g *gauge) enter() {
-	g.runs.Add(1)
-	if g.running.Add(1) > 1 {
-		g.overlaps.Add(1)
+// handler has tasks of any user take d, and records them.
+func (r *record) handler(
+	k *renewer.Keeper, d time.Duration, opts ...asynqmw.Option,
+) asynq.Handler {
+	return asynqmw.Handle(k, byUser, func(ctx context.Context, o order) error {
+		id, _ := asynq.GetTaskID(ctx)
+		r.begin(id, o.User)
+		defer r.end(o.User)
+		<-time.After(d)
+		return nil
+	}, opts...)
+}
+
+func (r *record) begin(id, user string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ids = append(r.ids, id)
+	if r.running[user] {
+		r.overlaps++
 	}
-}
-
-func (g *gauge) leave() { g.running.Add(-1) }
-
-// work takes d, or less if ctx ends.
-func work(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
+	if r.running == nil {
+		r.running = make(map[string]bool)
 	}
+	r.running[user] = true
 }
+
+func (r *record) end(user string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running[user] = false
+}
+
+// ran are the tasks that have run so far.
+func (r *record) ran() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.ids)
+}
+
+// await waits until n have run, and returns them. It takes less than within.
+func (r *record) await(t *testing.T, n int, within time.Duration) []string {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(r.ran()) >= n }, within, time.Millisecond)
+	return r.ran()
+}
+
+// faults records what a keeper's observer is told of trouble in the background.
+type faults struct {
+	renewer.NopObserver
+
+	mu  sync.Mutex
+	all []renewer.Fault
+}
+
+func (f *faults) Fault(e renewer.Fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.all = append(f.all, e)
+}
+
+// told is what the observer was told, about all tasks.
+func (f *faults) told(t *testing.T) []renewer.Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, e := range f.all {
+		assert.Empty(t, e.Name, "all tasks are concerned")
+	}
+	return f.all
+}
+
+func (f *faults) observe(cfg *renewer.Config) { cfg.Observer = f }

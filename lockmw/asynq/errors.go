@@ -15,11 +15,10 @@ import (
 // can't be decoded, or its key function failed. asynq archives it.
 var ErrPayload = errors.New("lockbeat: unusable task")
 
-// ErrNotConfigured means that a task runs on a server whose asynq.Config did not go through
-// [Configure]: asynq counts an attempt for each refusal then, and archives the task when there have
-// been too many.
-var ErrNotConfigured = errors.New("lockbeat: the server's asynq.Config did not go through " +
-	"asynqmw.Configure")
+// unconfigured is what is wrong with a server whose asynq.Config did not go through [Configure]:
+// asynq counts an attempt for each refusal then, and archives the task when there have been too
+// many.
+const unconfigured = "the server's asynq.Config did not go through asynqmw.Configure"
 
 // NotRunError is what a handler returns for a task that did not run, for want of the
 // lock. It is [renewer.ErrHeld], [renewer.ErrUnavailable] or [renewer.ErrShutdown]
@@ -27,21 +26,19 @@ var ErrNotConfigured = errors.New("lockbeat: the server's asynq.Config did not g
 type NotRunError struct {
 	// Err is why.
 	Err error
-	// RetryIn is after how long the task may come back; 0 if it does not. If Counted, asynq's own
-	// delay decides instead.
+	// RetryIn is after how long the task may come back; 0 if it does not. It takes up to a
+	// DelayedTaskCheckInterval longer until a server of asynq's notices, and longer still if all
+	// workers are busy, or the queue is paused. If Counted, asynq's own delay decides instead.
 	RetryIn time.Duration
-	// Late is how much longer it may take until a server of asynq's notices: its
-	// DelayedTaskCheckInterval and its TaskCheckInterval. It is 0 if no server called the handler.
-	// If all workers are busy, or the queue is paused, it takes longer still.
-	Late time.Duration
 	// Copy is the ID of the task that goes on in place of this one, which was on its
 	// last attempt; "" if there is none. See [Requeue]. The error is asynq.RevokeTask
 	// then, which makes asynq drop the original without marking it as completed.
 	Copy string
 	// InLine means that the task has a place in line, and is called when its turn is near: RetryIn
-	// and Late are for when that fails. See [InLine].
+	// is for when that fails. See [InLine].
 	InLine bool
-	// Counted means that an attempt is used up for it: the error is [ErrNotConfigured] then.
+	// Counted means that an attempt is used up for it: the server's asynq.Config did not go
+	// through [Configure], and the error is [renewer.ErrConfig].
 	Counted bool
 	// Archived means that the task was on its last attempt and that the eighth of its time is over
 	// for which it may wait, or that it is Crowded, so that asynq archives it.
@@ -61,46 +58,35 @@ func mark(name string) string { return "[lock_hash=" + renewer.HashName(name, ni
 // Error says what becomes of the task, and why it did not run. It names the lock, as asynq's last
 // error of the task does: log [renewer.ErrorText] where names may carry personal data.
 func (e *NotRunError) Error() string {
-	what := fmt.Sprintf(", it comes back in %s, with no attempt used up", e.when())
+	when := "in about " + e.RetryIn.Round(time.Millisecond).String()
 	if e.InLine {
-		what = fmt.Sprintf(", it stands in line, and comes back when its turn is near, or in %s, "+
-			"with no attempt used up", e.when())
+		when = "when its turn is near, or " + when
 	}
+	var what string
 	switch {
 	case e.Crowded:
 		what = " on its last attempt, since others wait in their workers' slots already " +
 			"(asynqmw.Requeue would bring it back)"
 	case e.Archived && e.Counted:
 		what = ", and its last attempt may wait no longer; " +
-			"refusals before may have used up the others: " + trim(ErrNotConfigured)
+			"refusals before may have used up the others: " + unconfigured
 	case e.Archived:
 		what = ", and its last attempt may wait no longer"
-	case e.Copy != "" && e.InLine:
-		what = fmt.Sprintf(", it goes on as %s, which stands in line, "+
-			"when its turn is near, or in %s", e.Copy, e.when())
 	case e.Copy != "":
-		what = fmt.Sprintf(", it goes on as %s in %s", e.Copy, e.when())
+		what = fmt.Sprintf(", it goes on as %s %s", e.Copy, when)
 	case e.Counted:
-		what = ", and an attempt is used up: " + trim(ErrNotConfigured)
+		what = ", and an attempt is used up: " + unconfigured
+	case e.InLine:
+		what = fmt.Sprintf(", it stands in line, and comes back %s, with no attempt used up", when)
+	default:
+		what = fmt.Sprintf(", it comes back %s, with no attempt used up", when)
 	}
-	text := "lockbeat: task not run" + what + ": " + trim(e.Err)
+	text := "lockbeat: task not run" + what + ": " + strings.TrimPrefix(e.Err.Error(), "lockbeat: ")
 	if e.lock != "" {
 		text += " " + mark(e.lock)
 	}
 	return text
 }
-
-// when is the time in which the task comes back.
-func (e *NotRunError) when() string {
-	from := e.RetryIn.Round(time.Millisecond).String()
-	if e.Late == 0 {
-		return from
-	}
-	return from + " to " + (e.RetryIn + e.Late).Round(time.Millisecond).String()
-}
-
-// trim is an error's text inside of another of this library.
-func trim(err error) string { return strings.TrimPrefix(err.Error(), "lockbeat: ") }
 
 // Unwrap gives errors.Is and errors.As what the error is made of.
 func (e *NotRunError) Unwrap() []error {
@@ -108,7 +94,7 @@ func (e *NotRunError) Unwrap() []error {
 		return []error{e.Err, asynq.RevokeTask}
 	}
 	if e.Counted {
-		return []error{e.Err, ErrNotConfigured}
+		return []error{e.Err, renewer.ErrConfig}
 	}
 	if e.Crowded {
 		return []error{e.Err, renewer.ErrQueueFull}

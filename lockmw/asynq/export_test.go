@@ -1,12 +1,42 @@
 package asynqmw
 
-import "github.com/lockbeat/lockbeat/renewer"
+import (
+	"context"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
 
 // HomeKey is homeKey.
 const HomeKey = homeKey
 
 // ErrOtherRedis is errOtherRedis.
 var ErrOtherRedis = errOtherRedis
+
+// TaskRedis is a taskRedis, of queue "default".
+type TaskRedis struct{ *taskRedis }
+
+// NewTaskRedis is newTaskRedis.
+func NewTaskRedis(opt asynq.RedisConnOpt) TaskRedis { return TaskRedis{newTaskRedis(opt)} }
+
+// HomeOf is Home for a running task.
+func (r TaskRedis) HomeOf(ctx context.Context, id string) (string, error) {
+	return r.Home(ctx, store.Task{Queue: "default", ID: id})
+}
+
+// StateOf is State of a task that may be in the line for a lock.
+func (r TaskRedis) StateOf(name, id string) (line.State, error) {
+	return r.State(name, store.Task{Queue: "default", ID: id})
+}
+
+// Close ends its client.
+func (r TaskRedis) Close() error {
+	client, _ := r.open()
+	return client.Close()
+}
 
 // Slots is slots, of a server with so many workers.
 type Slots struct{ *slots }

@@ -2,423 +2,348 @@ package asynqmw_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// keysOf lists what a line of tasks leaves on the locks' server.
-func (e *env) keysOf(user string) (keys []string) {
-	client, err := rueidis.NewClient(e.option)
-	require.NoError(e.t, err)
-	defer client.Close()
-	for _, suffix := range []string{tasksSuffix, slotSuffix, wokenSuffix} {
-		key := "lockbeat:{order:" + user + "}" + suffix
-		n, err := client.Do(context.Background(), client.B().Exists().Key(key).Build()).AsInt64()
-		require.NoError(e.t, err)
-		if n > 0 {
-			keys = append(keys, key)
-		}
-	}
-	return keys
-}
-
-// awaitSlot waits until a task of a user waits in its slot.
-func (e *env) awaitSlot(user string) {
-	e.t.Helper()
-	require.Eventually(e.t, func() bool {
-		return slices.Contains(e.keysOf(user), "lockbeat:{order:"+user+"}"+slotSuffix)
-	}, soon, tick)
-}
-
-// place gives a task of u1's the last place in the line.
-func (e *env) place(id string) {
-	e.t.Helper()
-	e.write("ZADD", lineOf("u1"), strconv.FormatInt(time.Now().UnixMicro(), 10), "default\n"+id)
-}
-
-func TestTasksInLineRunInOrder(t *testing.T) {
-	t.Parallel()
-	onRedis(t, func(t *testing.T, queues, locks *env) {
-		const tasks, takes = 100, 20 * time.Millisecond
-		f := newFleet(queues, locks, 2, 20, takes, asynqmw.InLine(queues.redis()))
-		begun := time.Now()
-		var ids []string
-		for range tasks {
-			ids = append(ids, f.enqueue("u1"))
-		}
-		f.awaitRuns(tasks, soon)
-		took := time.Since(begun)
-		for _, id := range ids {
-			assert.Zero(t, f.awaitState(id, asynq.TaskStateCompleted).Retried)
-		}
-		r := &f.record
-		assert.ElementsMatch(t, ids, r.runs)
-		assert.Zero(t, r.overlaps)
-		assert.Less(t, took, renewer.DefaultTTL) // by itself none comes sooner
-		if took < 2*tasks*takes {                // else some may not have come within a second
-			assert.LessOrEqual(t, r.overtaken(), tasks/100)
-		}
-		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
-		t.Logf("%v, %d refusals, %d overtaken", took, r.refusals, r.overtaken())
-	})
-}
-
 // A holder that is no task, and knows nothing of the line, works for longer than a task waits in
-// its slot. The tasks are called when it releases the lock, and not before, in order.
+// its slot. The tasks are called when it releases the lock, and not before, in order. Their last
+// error says who has the lock, and how many are before them.
 func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 	t.Parallel()
-	onRedis(t, func(t *testing.T, queues, locks *env) {
-		release := hold(t, locks.keeper(), "u1")
-		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.redis()))
-		first := f.enqueue("u1")
-		locks.awaitSlot("u1")
-		second, third := f.enqueue("u1"), f.enqueue("u1")
-		for _, id := range []string{first, second, third} {
-			f.awaitParked(id)
-		}
-		info := f.awaitRefused(third)
-		assert.Contains(t, info.LastErr, "it stands in line, and comes back when its turn is near")
-		assert.Equal(t, []string{"lockbeat:{order:u1}:tasks:HOME"}, locks.keysOf("u1"), "none waits")
-		before := f.record.happened()
-		require.Never(t, func() bool { return f.record.happened() != before }, 3*time.Second, tick)
-		release()
-		f.awaitRuns(3, goesOn) // their own return takes longer
-		assert.Equal(t, first, f.record.runs[0])
-	})
+	queues, locks := apart(t)
+	var r record
+	release := hold(t, locks.keeper(func(cfg *renewer.Config) { cfg.Node = "holder-1" }), "u1")
+	for range 2 {
+		queues.serve(r.handler(locks.keeper(), 0, asynqmw.InLine(queues.redis())), workers(4))
+	}
+	first := queues.enqueue("u1")
+	locks.awaitSlot("u1")
+	ids := []string{first}
+	for i := range 3 {
+		ids = append(ids, queues.parked("u1"))
+		assert.Regexp(t, fmt.Sprintf(`it stands in line, and comes back when its turn is near, or `+
+			`in about 1\d.*held by another owner; last seen with holder-1 pid \d+ `+
+			`\(fulfil\), for [\d.]+m?s by then: %d before it in line`, i),
+			queues.awaitRefused(ids[i+1]).LastErr)
+	}
+	queues.awaitState(first, asynq.TaskStateRetry)
+	require.Eventually(t, func() bool {
+		return slices.Contains(locks.keysOf("u1"), leaseOf("u1")+":waiters")
+	}, soon, tick, "the process waits for the first")
+	assert.NotContains(t, locks.keysOf("u1"), leaseOf("u1")+slotSuffix)
+	quiet := queues.delivered(ids)
+	require.Never(t, func() bool { return queues.delivered(ids) != quiet }, time.Second, tick)
+	begun := time.Now()
+	release()
+	ran := r.await(t, 4, goesOn)
+	if time.Since(begun) < time.Second { // else one may have been passed over
+		assert.Equal(t, ids, ran)
+	}
 }
 
-// asynq shows its last error of a task first. It said that another owner has the lock, and not who,
-// of a task that went to its place without asking for the lock.
-func TestTheLastErrorOfATaskInLineSaysWhoHasTheLock(t *testing.T) {
-	t.Parallel()
-	onRedis(t, func(t *testing.T, queues, locks *env) {
-		holder := locks.keeper(func(cfg *renewer.Config) { cfg.Node = "holder-1" })
-		lease, err := holder.Acquire(t.Context(), "order:u1", renewer.Operation("fulfil"))
-		require.NoError(t, err)
-		f := newFleet(queues, locks, 1, 4, time.Millisecond, asynqmw.InLine(queues.redis()))
-		f.enqueue("u1")
-		locks.awaitSlot("u1")
-		for i := range 3 {
-			id := f.enqueue("u1")
-			f.awaitParked(id)
-			assert.Regexp(t, fmt.Sprintf(`held by another owner; last seen with holder-1 pid \d+ `+
-				`\(fulfil\), for [\d.]+m?s by then: %d before it in line`, i),
-				f.awaitRefused(id).LastErr)
-		}
-		require.NoError(t, lease.Release(t.Context()))
-		f.awaitRuns(4, goesOn)
-	})
+// delivered sums up when tasks were refused last.
+func (e *env) delivered(ids []string) (at int64) {
+	for _, id := range ids {
+		info, err := e.inspector.GetTaskInfo("default", id)
+		require.NoError(e.t, err)
+		at += info.LastFailedAt.Unix()
+	}
+	return at
 }
 
-// The next task has its place, but its worker is slow to put it back: it can't be run until then.
-// It used to be given up after 16 ms, and came back when the keeper's TTL was over.
-func TestTasksInLineThatAreSlowToGoBack(t *testing.T) {
-	t.Parallel()
-	onRedis(t, func(t *testing.T, queues, locks *env) {
-		release := hold(t, locks.keeper(), "u1")
-		f := &fleet{env: queues, locks: locks, record: newRecord()}
-		h := asynqmw.Handle(locks.keeper(), byUser, func(ctx context.Context, o order) error {
-			defer f.record.begin(ctx, o.User)()
-			return nil
-		}, asynqmw.InLine(queues.redis()))
-		parked := make(chan struct{})
-		f.serve(asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-			err := h.ProcessTask(ctx, task)
-			if _, refused := errors.AsType[*asynqmw.NotRunError](err); refused {
-				close(parked) // once
-				work(ctx, 100*time.Millisecond)
-			}
-			return err
-		}), asUsers(8))
-		waits := f.enqueue("u1")
-		locks.awaitSlot("u1")
-		next := f.enqueue("u1")
-		<-parked
-		release()
-		f.awaitRuns(2, goesOn)
-		assert.Equal(t, []string{waits, next}, f.record.runs)
-	})
+// place gives a task the last place in u1's line.
+func (e *env) place(id string) {
+	e.t.Helper()
+	require.NoError(e.t, e.Do("ZADD", leaseOf("u1")+tasksSuffix,
+		strconv.FormatInt(time.Now().UnixMicro(), 10), "default\n"+id).Error())
 }
 
-// The first in line are deleted and archived by hand, or have gone long ago.
+// The first in line are deleted and archived by hand, or have gone long ago, or were completed, or
+// were never refused for the lock: another program has written them there.
 func TestTasksInLineThatAreGone(t *testing.T) {
 	t.Parallel()
-	onRedis(t, func(t *testing.T, queues, locks *env) {
-		release := hold(t, locks.keeper(), "u1")
-		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.redis()))
-		waits := f.enqueue("u1")
-		locks.awaitSlot("u1")
-		for i := range 100 {
-			locks.place(fmt.Sprint("gone ", i))
-		}
-		var ids []string
-		for range 5 {
-			ids = append(ids, f.enqueue("u1"))
-			f.awaitParked(ids[len(ids)-1])
-		}
-		require.NoError(t, f.inspector.DeleteTask("default", ids[0]))
-		require.NoError(t, f.inspector.ArchiveTask("default", ids[1]))
-		require.NoError(t, f.inspector.DeleteTask("default", ids[2]))
-		release()
-		f.awaitRuns(3, goesOn)
-		assert.Equal(t, []string{waits, ids[3], ids[4]}, f.record.runs)
-		f.awaitState(ids[1], asynq.TaskStateArchived)
-		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
-	})
+	queues, locks := apart(t)
+	var r record
+	queues.serve(r.handler(locks.keeper(), 0, asynqmw.InLine(queues.redis())), workers(4))
+	done := queues.enqueue("u1")
+	queues.awaitState(done, asynq.TaskStateCompleted)
+	release := hold(t, locks.keeper(), "u1")
+	waits := queues.enqueue("u1")
+	locks.awaitSlot("u1")
+	later := queues.enqueue("u1", asynq.ProcessIn(time.Hour))
+	locks.place(later)
+	locks.place(done)
+	for i := range 100 {
+		locks.place(fmt.Sprint("gone ", i))
+	}
+	var ids []string
+	for range 5 {
+		ids = append(ids, queues.parked("u1"))
+	}
+	require.NoError(t, queues.inspector.DeleteTask("default", ids[0]))
+	require.NoError(t, queues.inspector.ArchiveTask("default", ids[1]))
+	require.NoError(t, queues.inspector.DeleteTask("default", ids[2]))
+	release()
+	assert.ElementsMatch(t, []string{done, waits, ids[3], ids[4]}, r.await(t, 4, goesOn))
+	require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
+	queues.awaitState(ids[1], asynq.TaskStateArchived)
+	queues.awaitState(later, asynq.TaskStateScheduled)
+	queues.awaitState(done, asynq.TaskStateCompleted)
 }
 
-// A place outlives its task, which is completed: it is not run again.
-func TestCompletedTasksInLineDontRunAgain(t *testing.T) {
+// The processes of the holder, and of the task that waits in its slot, have died.
+func TestTasksInLineBehindTheDead(t *testing.T) {
 	t.Parallel()
-	onRedis(t, func(t *testing.T, queues, locks *env) {
-		f := newFleet(queues, locks, 1, 4, time.Millisecond, asynqmw.InLine(queues.redis()))
-		done := f.enqueue("u1")
-		f.awaitState(done, asynq.TaskStateCompleted)
-		release := hold(t, locks.keeper(), "u1")
-		waits := f.enqueue("u1")
-		locks.awaitSlot("u1")
-		locks.place(done)
-		next := f.enqueue("u1")
-		f.awaitParked(next)
-		release()
-		f.awaitRuns(3, goesOn)
-		assert.Equal(t, []string{done, waits, next}, f.record.runs)
-		f.awaitState(next, asynq.TaskStateCompleted)
-		require.Never(t, func() bool { return f.record.ran() > 3 }, time.Second, tick)
-	})
-}
-
-// The queue of the first in line is paused: those of another queue pass it after about a second,
-// and it comes when its queue goes on.
-func TestTasksInLineOfAPausedQueue(t *testing.T) {
-	t.Parallel()
-	onRedis(t, func(t *testing.T, queues, locks *env) {
-		release := hold(t, locks.keeper(), "u1")
-		f := &fleet{env: queues, locks: locks, record: newRecord()}
-		h := asynqmw.Handle(locks.keeper(), byUser, func(ctx context.Context, o order) error {
-			defer f.record.begin(ctx, o.User)()
-			return nil
-		}, asynqmw.InLine(queues.redis()))
-		f.serve(f.record.refusalsOf(h), func(cfg *asynq.Config) {
-			asUsers(8)(cfg)
-			cfg.Queues = map[string]int{"default": 1, "other": 1}
-		})
-		waits := f.enqueue("u1")
-		locks.awaitSlot("u1")
-		var paused, others []string
-		for range 3 {
-			paused = append(paused, f.enqueue("u1"))
-			f.awaitParked(paused[len(paused)-1])
-		}
-		require.NoError(t, f.inspector.PauseQueue("default"))
-		for range 3 {
-			id := f.enqueue("u1", asynq.Queue("other"))
-			others = append(others, id)
-			require.Eventually(t, func() bool {
-				info, err := f.inspector.GetTaskInfo("other", id)
-				return err == nil && info.State == asynq.TaskStateRetry
-			}, soon, tick)
-		}
-		release()
-		f.awaitRuns(4, goesOn)
-		assert.Equal(t, append([]string{waits}, others...), f.record.runs)
-		require.NoError(t, f.inspector.UnpauseQueue("default"))
-		f.awaitRuns(7, soon)
-		assert.ElementsMatch(t, paused, f.record.runs[4:])
-	})
-}
-
-// The process whose task runs is killed while only tasks in their queue want its lock, and so is
-// the one that refused them.
-func TestTasksInLineBehindAKilledProcess(t *testing.T) {
-	t.Parallel()
-	onRedis(t, func(t *testing.T, queues, locks *env) {
-		const ttl = 5 * time.Second
-		p := process{
-			Queues: queues.redis().Addr, Locks: locks.redis().Addr, Workers: 1,
-			Takes: time.Hour, TTL: ttl, InLine: true,
-		} // which takes no other task
-		first := p.start(t)
-		id := queues.enqueue("u1")
-		require.Equal(t, id, first.await(t, began, soon))
-		p.Takes = time.Millisecond
-		second := p.start(t)
-		var ids []string
-		for range 3 { // none waits at an only worker
-			id := queues.enqueue("u1")
-			ids = append(ids, id)
-			for told := ""; told != id; { // one before it may come again
-				told = second.await(t, refused, soon)
-			}
-		}
-		queues.awaitParked(ids[2])
-		first.kill()
-		second.kill() // nor does a process live that knows of them
-		// One that it had just looked at again is asynq's to bring back, after two minutes.
-		ids = slices.DeleteFunc(ids, func(id string) bool {
-			info, err := queues.inspector.GetTaskInfo("default", id)
-			return err == nil && info.State == asynq.TaskStateActive
-		})
-		third := p.start(t)
-		// In any order: it has not met contention on that key.
-		require.Contains(t, ids, third.await(t, ended, ttl+8*time.Second))
-		for _, id := range ids {
-			queues.awaitState(id, asynq.TaskStateCompleted)
-		}
-		third.stop(t)
-	})
-}
-
-// The process whose task waits in its slot is killed: the others of its key go on.
-func TestTasksInLineBehindAKilledSlot(t *testing.T) {
-	t.Parallel()
-	onRedis(t, func(t *testing.T, queues, locks *env) {
-		p := process{
-			Queues: queues.redis().Addr, Locks: locks.redis().Addr, Workers: 2,
-			Takes: time.Millisecond, TTL: 10 * time.Second, InLine: true,
-		}
-		release := hold(t, locks.keeper(), "u1")
-		first := p.start(t)
-		queues.enqueue("u1")
-		locks.awaitSlot("u1")
-		parked := queues.enqueue("u1")
-		queues.awaitParked(parked)
-		first.kill()
-		second := p.start(t)
-		late := queues.enqueue("u1")
-		require.Equal(t, late, second.await(t, refused, soon))
-		queues.awaitState(parked, asynq.TaskStateActive) // in the slot
-		release()
-		require.Equal(t, parked, second.await(t, ended, 8*time.Second))
-		require.Equal(t, late, second.await(t, ended, 8*time.Second))
-		second.stop(t)
-	})
-}
-
-// A panic of the handler keeps no other task from its turn.
-func TestTasksInLineBehindAPanic(t *testing.T) {
-	t.Parallel()
-	onRedis(t, func(t *testing.T, queues, locks *env) {
-		f := &fleet{env: queues, locks: locks, record: newRecord()}
-		h := asynqmw.Handle(locks.keeper(), byUser, func(ctx context.Context, o order) error {
-			defer f.record.begin(ctx, o.User)()
-			work(ctx, tick)
-			panic("of a handler")
-		}, asynqmw.InLine(queues.redis()))
-		f.serve(f.record.refusalsOf(h), asUsers(8))
-		const tasks = 20
-		for range tasks {
-			f.enqueue("u1", asynq.MaxRetry(1))
-		}
-		f.awaitRuns(tasks, goesOn)
-		assert.Zero(t, f.record.overlaps)
-	})
-}
-
-// Callers that are no tasks always wait for the lock too, and work for longer than a task waits in
-// its slot as a rule. A task that is called for each release comes too late for that one: it has to
-// stay until its turn.
-func TestTasksInLineBesideCallersThatAlwaysWait(t *testing.T) {
-	t.Parallel()
-	onRedis(t, func(t *testing.T, queues, locks *env) {
-		ctx, cancel := context.WithCancel(t.Context())
-		var callers sync.WaitGroup
-		held := make(chan struct{}, 100)
-		for range 2 {
-			k := locks.keeper()
-			callers.Go(func() {
-				for ctx.Err() == nil {
-					_, _ = lockmw.Do(ctx, k, "order:u1", func(ctx context.Context) (int, error) {
-						held <- struct{}{}
-						work(ctx, 1500*time.Millisecond)
-						return 0, nil
-					})
-				}
-			})
-		}
-		<-held
-		f := newFleet(queues, locks, 2, 4, time.Millisecond, asynqmw.InLine(queues.redis()))
-		f.enqueue("u1", asynq.Timeout(10*time.Minute))
-		f.awaitRuns(1, time.Minute)
-		assert.Less(t, len(held), 30, "rounds of the others")
-		cancel()
-		callers.Wait()
-	})
+	queues, locks := apart(t)
+	const ttl = "3000" // ms
+	require.NoError(t, locks.Do("SET", leaseOf("u1"), "dead", "PX", ttl).Error())
+	require.NoError(t, locks.Do("SET", leaseOf("u1")+slotSuffix, "default\ndead", "PX",
+		ttl).Error())
+	var r record
+	queues.serve(r.handler(locks.keeper(), 0, asynqmw.InLine(queues.redis())), workers(4))
+	ids := []string{queues.parked("u1"), queues.parked("u1"), queues.parked("u1")}
+	assert.ElementsMatch(t, ids, r.await(t, 3, goesOn))
 }
 
 // A task on its last attempt can't go back: it waits in its slot, and others stand in line.
 func TestLastAttemptInLine(t *testing.T) {
 	t.Parallel()
-	onRedis(t, func(t *testing.T, queues, locks *env) {
-		release := hold(t, locks.keeper(), "u1")
-		f := newFleet(queues, locks, 2, 8, time.Millisecond, asynqmw.InLine(queues.redis()))
-		// It waits for an eighth of its time.
-		last := f.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(10*time.Minute))
-		f.awaitState(last, asynq.TaskStateActive)
-		next := f.enqueue("u1")
-		f.awaitParked(next) // after its moment in a slot
-		release()
-		f.awaitRuns(2, goesOn)
-		assert.Equal(t, []string{last, next}, f.record.runs)
-	})
+	queues, locks := apart(t)
+	var r record
+	release := hold(t, locks.keeper(), "u1")
+	queues.serve(r.handler(locks.keeper(), 0, asynqmw.InLine(queues.redis())), workers(8))
+	last := queues.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(10*time.Minute))
+	queues.awaitState(last, asynq.TaskStateActive)
+	next := queues.parked("u1") // after its moment in a slot
+	release()
+	assert.Equal(t, []string{last, next}, r.await(t, 2, goesOn))
 }
 
-// Tasks on their last attempt stand in line as copies, which keep their ranks.
-func TestCopiesInLine(t *testing.T) {
+// Two asynq databases share a lock, and have tasks of the same queue and IDs. Each took the other's
+// tasks out of the line, since it does not have them: the lock was idle for a TTL.
+func TestTasksOfTwoDatabasesThatShareALock(t *testing.T) {
 	t.Parallel()
-	onRedis(t, func(t *testing.T, queues, locks *env) {
-		const tasks, takes = 50, 20 * time.Millisecond
-		f := newFleet(queues, locks, 2, 20, takes, asynqmw.InLine(queues.redis()),
-			asynqmw.Requeue(queues.client, asynq.Retention(time.Hour)))
-		begun := time.Now()
-		for range tasks {
-			f.enqueue("u1", asynq.MaxRetry(0))
+	const tasks = 15
+	locks := newEnv(t)
+	databases := []*env{newDatabase(t, locks.Server, 1), newDatabase(t, redistest.Start(t), 2)}
+	var r record
+	for _, e := range databases {
+		for i := range tasks {
+			e.enqueue("u1", asynq.TaskID(fmt.Sprint(i)))
 		}
-		f.awaitRuns(tasks, soon)
-		assert.Less(t, time.Since(begun), goesOn) // 1.2 s on an idle machine
-		assert.Zero(t, f.record.overlaps)
-		require.Eventually(t, func() bool {
-			queue, err := f.inspector.GetQueueInfo("default")
-			return err == nil && queue.Completed == tasks && queue.Size == tasks
-		}, soon, tick, "all done, and none left over")
-		require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
-		t.Logf("%v, %d refusals", time.Since(begun), f.record.refusals)
-	})
+	}
+	begun := time.Now()
+	for _, e := range databases {
+		e.serve(r.handler(locks.keeper(), 20*time.Millisecond, asynqmw.InLine(e.redis())),
+			workers(10))
+	}
+	for _, e := range databases {
+		e.awaitDone(tasks)
+	}
+	assert.Less(t, time.Since(begun), goesOn) // by itself none comes before the TTL is over
+	assert.Zero(t, r.overlaps)
 }
 
 // A store without lines of tasks: contended tasks are as without InLine.
 func TestInLineOnAStoreWithoutLines(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, e *env) {
-		k := newKeeper(t, memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
-		release := hold(t, k, "u1")
-		e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error { return nil },
-			asynqmw.InLine(e.redis()), asynqmw.Wait(0)))
-		id := e.enqueue("u1")
-		info := e.awaitRefused(id)
-		assert.NotContains(t, info.LastErr, "line")
-		release()
-		assert.Zero(t, e.awaitState(id, asynq.TaskStateCompleted).Retried)
-	})
+	e := newEnv(t)
+	var r record
+	k := newKeeper(t, memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
+	release := hold(t, k, "u1")
+	e.serve(r.handler(k, 0, asynqmw.InLine(e.redis()), asynqmw.Wait(0)), workers(4))
+	assert.NotContains(t, e.awaitRefused(e.enqueue("u1")).LastErr, "line")
+	release()
+	e.awaitDone(1)
 }
 
-func TestInLineNeedsARedis(t *testing.T) {
+// Another database of the server's Redis, or another Redis: the operator is told, once, and tasks
+// are as without InLine. They used to lose their places without a word.
+func TestAnotherRedisThanTheServersIsToldOf(t *testing.T) {
 	t.Parallel()
-	assert.PanicsWithValue(t, "lockbeat: asynqmw.InLine needs the server's Redis, such as an "+
-		"asynq.RedisClientOpt", func() { asynqmw.InLine(nil) })
+	e := newEnv(t)
+	other := e.redis()
+	other.DB = 1
+	var heard faults
+	var r record
+	release := hold(t, e.keeper(), "u1")
+	e.serve(r.handler(e.keeper(heard.observe), 0, asynqmw.InLine(other), asynqmw.Wait(tick)),
+		workers(4))
+	for _, id := range []string{e.enqueue("u1"), e.enqueue("u1"), e.enqueue("u1")} {
+		assert.NotContains(t, e.awaitRefused(id).LastErr, "it stands in line")
+	}
+	assert.NotContains(t, strings.Join(e.keysOf("u1"), " "), ":tasks", "none has a place")
+	release()
+	e.awaitDone(3)
+	told := heard.told(t)
+	require.Len(t, told, 1)
+	assert.Equal(t, "wake tasks in line", told[0].Doing)
+	require.ErrorIs(t, told[0].Err, asynqmw.ErrOtherRedis)
+	require.ErrorIs(t, told[0].Err, renewer.ErrConfig)
+}
+
+// The rights to wake tasks, or to keep their places, are taken away
+// while tasks stand in line: they come back by themselves, within the
+// TTL and a tenth of a second for each, and the operator is told.
+func TestRightsAreTakenAwayWhileTasksStandInLine(t *testing.T) {
+	t.Parallel()
+	for who, rights := range map[string]string{
+		"queues": "-@all",
+		"locks":  "-zadd -zrem -zrange -zrank -zcard -zscore -hset -hdel -hgetall -exists",
+	} {
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			acl := func(rules string) {
+				require.NoError(t, e.Do(append([]string{"ACL", "SETUSER", who},
+					strings.Fields(rules)...)...).Error())
+			}
+			acl("on >secret ~* &* +@all")
+			redis, locks := e.redis(), e.ClientOption()
+			if who == "locks" {
+				locks.Username, locks.Password = who, "secret"
+			} else {
+				redis.Username, redis.Password = who, "secret"
+			}
+			var heard faults
+			var r record
+			const ttl = 2 * time.Second
+			k := e.keeperAs(locks, heard.observe, func(cfg *renewer.Config) { cfg.TTL = ttl })
+			release := hold(t, e.keeper(), "u1")
+			e.serve(r.handler(k, 0, asynqmw.InLine(redis), asynqmw.Requeue(e.client)), workers(8))
+			for range 3 {
+				e.parked("u1")
+			}
+			acl(rights)
+			release()
+			e.awaitDone(3)
+			told := heard.told(t)
+			require.NotEmpty(t, told)
+			assert.Equal(t, "wake tasks in line", told[0].Doing)
+			assert.Regexp(t, "NOPERM|can't run this command", told[0].Err)
+		})
+	}
+}
+
+// All processes call a database by the name that the first of them has put there. What another
+// program has put there is refused.
+func TestHome(t *testing.T) {
+	t.Parallel()
+	e := newDatabase(t, redistest.Start(t), 0)
+	id := e.enqueue("u1")
+	open := func(e *env) asynqmw.TaskRedis {
+		r := asynqmw.NewTaskRedis(e.redis())
+		t.Cleanup(func() { assert.NoError(t, r.Close()) })
+		return r
+	}
+	const processes = 4
+	homes := make(chan string, processes)
+	for range processes {
+		r := open(e)
+		go func() {
+			got, err := r.HomeOf(context.Background(), id)
+			assert.NoError(t, err)
+			homes <- got
+		}()
+	}
+	got := <-homes
+	assert.Regexp(t, "^[A-Z0-9]{20,}$", got)
+	for range processes - 1 {
+		assert.Equal(t, got, <-homes)
+	}
+	for _, other := range []string{"}:tasks", "", strings.Repeat("x", 65)} {
+		require.NoError(t, e.Do("SET", asynqmw.HomeKey, other).Error())
+		_, err := open(e).HomeOf(t.Context(), id)
+		require.ErrorIs(t, err, renewer.ErrConfig, "%q", other)
+	}
+	_, err := open(e).HomeOf(t.Context(), "another")
+	require.ErrorIs(t, err, asynqmw.ErrOtherRedis, "it has the queue")
+}
+
+// Only tasks that were refused by the lock in question are run.
+func TestStates(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	r := asynqmw.NewTaskRedis(e.redis())
+	t.Cleanup(func() { assert.NoError(t, r.Close()) })
+	is := func(want line.State, id, what string) {
+		t.Helper()
+		got, err := r.StateOf("order:u1", id)
+		require.NoError(t, err)
+		assert.Equal(t, want, got, what)
+	}
+	is(line.Gone, "x", "no queue")
+	is(line.Coming, e.enqueue("free"), "pending")
+	is(line.Gone, "x", "not in its queue")
+	release := hold(t, e.keeper(), "u1")
+	defer release()
+	proceed, begun := make(chan struct{}), make(chan struct{}, 10)
+	h := asynqmw.Handle(e.keeper(), byUser, func(_ context.Context, o order) error {
+		switch o.User {
+		case "fails":
+			return fmt.Errorf("no luck")
+		case "runs":
+			begun <- struct{}{}
+			<-proceed
+		}
+		return nil
+	}, asynqmw.Wait(0), asynqmw.RetryIn(time.Hour))
+	e.serve(h, workers(4))
+	defer close(proceed)
+	is(line.Waiting, e.parked("u1"), "refused")
+	expires := time.Now().Add(2 * time.Second)
+	expired := e.parked("u1", asynq.Deadline(expires))
+	is(line.Gone, e.parked("fails"), "failed")
+	done := e.enqueue("u2")
+	e.awaitState(done, asynq.TaskStateCompleted)
+	is(line.Gone, done, "completed")
+	archived := e.parked("u1")
+	require.NoError(t, e.inspector.ArchiveTask("default", archived))
+	is(line.Gone, archived, "archived")
+	runs := e.enqueue("runs")
+	<-begun
+	is(line.Running, runs, "active")
+	month := asynq.ProcessIn(30 * 24 * time.Hour)
+	scheduled := func(headers map[string]string, in asynq.Option) string {
+		info, err := e.client.Enqueue(asynq.NewTaskWithHeaders("order", nil, headers), in)
+		require.NoError(t, err)
+		return info.ID
+	}
+	copied := map[string]string{asynqmw.OriginHeader: "x"}
+	is(line.Waiting, scheduled(copied, asynq.ProcessIn(10*time.Minute)), "a copy")
+	is(line.Gone, scheduled(copied, month), "a copy that another program has made")
+	is(line.Gone, scheduled(nil, asynq.ProcessIn(time.Minute)), "scheduled")
+	<-time.After(time.Until(expires))
+	is(line.Gone, expired, "its deadline has passed")
+	got, err := r.StateOf("order:u2", e.parked("u1"))
+	require.NoError(t, err)
+	assert.Equal(t, line.Gone, got, "refused by another lock")
+}
+
+// A process of this version finds the refusals of others by this mark: it must stay as it is.
+func TestTheMarkOfARefusalStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	store.Script(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+	err := asynqmw.Handle(k, byUser, nothing).ProcessTask(t.Context(), task(`{"User":"u1"}`))
+	require.ErrorIs(t, err, renewer.ErrHeld)
+	// printf %s order:u1 | sha256sum | cut -c1-16
+	require.ErrorContains(t, err, " [lock_hash=cb852bbdd57ddcf3]")
+	assert.NotContains(t, renewer.ErrorText(err), "lock_hash", "there may be a secret for logs")
 }

@@ -3,7 +3,7 @@ package asynqmw_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,106 +13,263 @@ import (
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// retriesIn is short enough for a test. asynq counts in seconds, so it mostly means at once.
-var retriesIn = asynqmw.RetryIn(50 * time.Millisecond)
+// isGone reports whether asynq has let a task go.
+func (e *env) isGone(id string) bool {
+	_, err := e.inspector.GetTaskInfo("default", id)
+	return errors.Is(err, asynq.ErrTaskNotFound)
+}
 
-func TestLastAttemptAfterFailuresWaits(t *testing.T) {
+// awaitCopy waits until a copy is all that is there, and returns it.
+func (e *env) awaitCopy(of string) (copied *asynq.TaskInfo) {
+	e.t.Helper()
+	require.Eventually(e.t, func() bool {
+		tasks, err := e.inspector.ListScheduledTasks("default")
+		if err == nil && len(tasks) == 1 && e.isGone(of) {
+			copied = tasks[0]
+		}
+		return copied != nil
+	}, soon, tick)
+	return copied
+}
+
+// A task has failed, and is on its last attempt now: it waits, or goes on as a copy that has as
+// many attempts left.
+func TestLastAttemptAfterAFailure(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, e *env) {
-		k, rival := e.keeper(), e.keeper()
-		var runs atomic.Int64
-		failed := make(chan struct{})
-		e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error {
-			switch runs.Add(1) {
-			case 1:
-				return errors.New("no luck")
-			case 2:
-				close(failed)
-				return errors.New("no luck again")
-			default:
+	for name, copies := range map[string]bool{"waits": false, "by a copy": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			opts := []asynqmw.Option{asynqmw.Wait(0), asynqmw.RetryIn(time.Hour)}
+			if copies {
+				opts = append(opts, asynqmw.Requeue(e.client))
+			}
+			fails := true
+			e.serve(asynqmw.Handle(e.keeper(), byUser, func(context.Context, order) error {
+				if fails {
+					fails = false
+					return errors.New("no luck")
+				}
 				return nil
+			}, opts...), workers(4))
+			id := e.parked("u1", asynq.MaxRetry(1))
+			release := hold(t, e.keeper(), "u1")
+			require.NoError(t, e.inspector.RunTask("default", id))
+			if copies {
+				copied := e.awaitCopy(id)
+				assert.Zero(t, copied.MaxRetry)
+				id = copied.ID
+				require.NoError(t, e.inspector.RunTask("default", id))
+				release()
+			} else {
+				e.awaitState(id, asynq.TaskStateActive)
+				release()
+				e.awaitState(id, asynq.TaskStateCompleted)
 			}
-			// the last attempt waits in line: it does not come back then
-		}, asynqmw.RetryIn(time.Hour)), func(cfg *asynq.Config) {
-			cfg.RetryDelayFunc = func(n int, _ error, _ *asynq.Task) time.Duration {
-				return time.Duration(n) * time.Hour // the first at once, the second when called
-			}
+			require.Eventually(t, func() bool {
+				queue, err := e.inspector.GetQueueInfo("default")
+				return err == nil && queue.Active+queue.Pending == 0 && queue.Archived == 0 &&
+					queue.FailedTotal == 1
+			}, soon, tick, "the one real failure")
 		})
-		id := e.enqueue("u1", asynq.MaxRetry(2))
-		<-failed
-		release := hold(t, rival, "u1")
-		e.awaitState(id, asynq.TaskStateRetry)
-		require.NoError(t, e.inspector.RunTask("default", id))
-		info := e.await(id, func(i *asynq.TaskInfo) bool {
-			return i.Retried == 2 && i.State == asynq.TaskStateActive
-		})
-		assert.Equal(t, "no luck again", info.LastErr)
-		release()
-		info = e.awaitState(id, asynq.TaskStateCompleted)
-		assert.Equal(t, 2, info.Retried)
-		assert.EqualValues(t, 3, runs.Load())
-	})
+	}
 }
 
 func TestLastAttemptWithoutTimeIsArchivedAloud(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, e *env) {
-		k := e.keeper()
-		release := hold(t, e.keeper(), "u1")
-		defer release()
-		heard := make(chan error, 1)
-		e.serve(asynqmw.Handle(k, byUser, func(context.Context, order) error {
-			t.Error("it ran")
-			return nil
-		}), func(cfg *asynq.Config) {
-			cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task,
-				err error,
-			) {
-				heard <- err
-			})
-		})
-		info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(8*time.Second)),
-			asynq.TaskStateArchived)
-		require.Contains(t, info.LastErr,
-			"lockbeat: task not run, and its last attempt may wait no longer: ")
-		err := <-heard
-		require.ErrorIs(t, err, renewer.ErrHeld)
-		var notRun *asynqmw.NotRunError
-		require.ErrorAs(t, err, &notRun)
-		assert.True(t, notRun.Archived)
-		assert.Zero(t, notRun.RetryIn)
+	e := newEnv(t)
+	var r record
+	release := hold(t, e.keeper(), "u1")
+	defer release()
+	heard := make(chan error, 1)
+	cfg := workers(4)
+	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
+		heard <- err
 	})
+	e.serve(r.handler(e.keeper(), 0), cfg)
+	info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(8*time.Second)),
+		asynq.TaskStateArchived)
+	require.Contains(t, info.LastErr,
+		"lockbeat: task not run, and its last attempt may wait no longer: ")
+	var notRun *asynqmw.NotRunError
+	require.ErrorAs(t, <-heard, &notRun)
+	require.ErrorIs(t, notRun, renewer.ErrHeld)
+	assert.True(t, notRun.Archived)
+	assert.Zero(t, notRun.RetryIn)
+	assert.Empty(t, r.ran())
 }
 
-func TestKeeperShutDownBeforeTheServer(t *testing.T) {
+// Eight tasks of a busy user, each on its only attempt, used to keep all
+// other users out for as long as they waited.
+func TestOneTaskOfAKeyWaitsOnItsLastAttempt(t *testing.T) {
 	t.Parallel()
-	everywhere(t, func(t *testing.T, e *env) {
-		var runs atomic.Int64
-		handler := func(k *renewer.Keeper) asynq.Handler {
-			return asynqmw.Handle(k, byUser, func(context.Context, order) error {
-				runs.Add(1)
-				return nil
-			}, retriesIn)
-		}
-		dead, alive := e.keeper(), e.keeper()
-		require.NoError(t, dead.Shutdown(t.Context()))
-		server := e.serve(handler(dead), func(cfg *asynq.Config) {
-			cfg.ShutdownTimeout = 100 * time.Millisecond
+	e := newEnv(t)
+	var r record
+	release := hold(t, e.keeper(), "u1")
+	e.serve(r.handler(e.keeper(), 0, asynqmw.Wait(0)), workers(8))
+	var ids []string
+	for range 9 {
+		ids = append(ids, e.enqueue("u1", asynq.MaxRetry(0)))
+	}
+	require.Eventually(t, func() bool {
+		queue, err := e.inspector.GetQueueInfo("default")
+		return err == nil && queue.Archived == 8 && queue.Active == 1
+	}, soon, tick)
+	e.awaitState(e.enqueue("u2", asynq.MaxRetry(0)), asynq.TaskStateCompleted)
+	release()
+	done := 0
+	for _, id := range ids {
+		info := e.await(id, func(i *asynq.TaskInfo) bool {
+			return i.State == asynq.TaskStateCompleted || i.State == asynq.TaskStateArchived
 		})
-		spare, last := e.enqueue("u1"), e.enqueue("u2", asynq.MaxRetry(0))
-		info := e.awaitRefused(spare)
-		assert.Contains(t, info.LastErr, "keeper is shut down")
-		e.awaitState(last, asynq.TaskStateActive)
-		server.Shutdown()
-		info = e.await(last, func(*asynq.TaskInfo) bool { return true })
-		assert.Equal(t, asynq.TaskStatePending, info.State, "put back by the server's shutdown")
-
-		assert.Zero(t, runs.Load())
-		e.serve(handler(alive))
-		for _, id := range []string{spare, last} {
-			assert.Zero(t, e.awaitState(id, asynq.TaskStateCompleted).Retried)
+		if info.State == asynq.TaskStateCompleted {
+			done++
+			continue
 		}
+		assert.Contains(t, info.LastErr, "lockbeat: task not run on its last attempt, since ")
+		assert.Contains(t, info.LastErr, "asynqmw.Requeue")
+		assert.Contains(t, info.LastErr, "held by another owner")
+	}
+	assert.Equal(t, 1, done)
+}
+
+// Of tasks that come in the same moment one has the lock. Those for which it is
+// free take no room from the one that has to wait.
+func TestTasksOnTheirLastAttemptThatComeTogether(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var r record
+	const n = 16 // half of them run, half wait: there is no room for more
+	for i := range n {
+		e.enqueue(fmt.Sprint("u", i/2), asynq.MaxRetry(0))
+	}
+	e.serve(r.handler(e.keeper(), 20*time.Millisecond), workers(n))
+	e.awaitDone(n)
+}
+
+func TestCopyIsAsTheOriginal(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	release := hold(t, e.keeper(), "u1")
+	ran := make(chan *asynq.Task, 1)
+	mux := asynq.NewServeMux()
+	mux.Use(asynqmw.Middleware(e.keeper(), func(task *asynq.Task) (string, error) {
+		return string(task.Payload()), nil
+	}, retriesIn, asynqmw.Requeue(e.client)))
+	mux.HandleFunc("order", func(_ context.Context, task *asynq.Task) error {
+		ran <- task
+		return nil
 	})
+	cfg := workers(2)
+	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
+		t.Errorf("the error handler heard of %v", err)
+	})
+	e.serve(mux, cfg)
+	original, err := e.client.Enqueue(
+		asynq.NewTaskWithHeaders("order", []byte("u1"), map[string]string{"tenant": "x"}),
+		asynq.MaxRetry(0), asynq.Unique(time.Hour), asynq.Retention(time.Hour))
+	require.NoError(t, err)
+	copied := e.awaitCopy(original.ID) // dropped, and not shown as completed
+	require.Eventually(t, func() bool { return e.isGone(copied.ID) }, soon, tick,
+		"a copy of the copy as well")
+	release()
+	task := <-ran
+	assert.Equal(t, "order", task.Type())
+	assert.Equal(t, "u1", string(task.Payload()))
+	assert.Equal(t, map[string]string{"tenant": "x", asynqmw.OriginHeader: original.ID},
+		task.Headers())
+}
+
+// A copy had no Deadline, and no Retention: it ran after its producer had given it up.
+func TestCopyKeepsTheTimesOfItsOriginal(t *testing.T) {
+	t.Parallel()
+	type times struct {
+		Timeout   time.Duration
+		Deadline  time.Time
+		Retention time.Duration
+	}
+	soon10, soon60 := time.Unix(time.Now().Unix()+600, 0), time.Unix(time.Now().Unix()+3600, 0)
+	for name, c := range map[string]struct {
+		inLine         bool
+		original, copy times
+	}{
+		"with an inspector": {
+			true,
+			times{90 * time.Second, soon60, 2 * time.Hour},
+			times{90 * time.Second, soon60, 2 * time.Hour},
+		},
+		"with an inspector, no Deadline": {
+			true, times{90 * time.Second, time.Time{}, 0}, times{90 * time.Second, time.Time{}, 0},
+		},
+		"without, Timeout": {
+			false,
+			times{90 * time.Second, time.Time{}, 2 * time.Hour},
+			times{90 * time.Second, time.Time{}, 0},
+		},
+		"without, Deadline":       {false, times{0, soon10, 0}, times{0, soon10, 0}},
+		"without, Deadline first": {false, times{time.Hour, soon10, 0}, times{0, soon10, 0}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			var r record
+			release := hold(t, e.keeper(), "u1")
+			defer release()
+			opts := []asynqmw.Option{asynqmw.Requeue(e.client), asynqmw.RetryIn(time.Hour)}
+			if c.inLine {
+				opts = append(opts, asynqmw.InLine(e.redis()))
+			}
+			e.serve(r.handler(e.keeper(), 0, opts...), workers(2))
+			limits := []asynq.Option{asynq.MaxRetry(0), asynq.Retention(c.original.Retention)}
+			if c.original.Timeout > 0 {
+				limits = append(limits, asynq.Timeout(c.original.Timeout))
+			}
+			if !c.original.Deadline.IsZero() {
+				limits = append(limits, asynq.Deadline(c.original.Deadline))
+			}
+			copied := e.awaitCopy(e.enqueue("u1", limits...))
+			got := times{copied.Timeout, copied.Deadline, copied.Retention}
+			assert.True(t, c.copy.Deadline.Equal(got.Deadline), got.Deadline)
+			got.Deadline = c.copy.Deadline
+			assert.Equal(t, c.copy, got)
+		})
+	}
+}
+
+// The client's Redis takes the copy and its answers get lost. The tries after that find it there.
+// The original neither runs, since the copy might have got through, nor is dropped before it is
+// known that it has.
+func TestCopyIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	e, elsewhere := newEnv(t), redistest.Start(t)
+	client := asynq.NewClient(asynq.RedisClientOpt{
+		Addr:        elsewhere.Addr(),
+		ReadTimeout: 50 * time.Millisecond,
+	})
+	t.Cleanup(func() { _ = client.Close() })
+	// the server learns the script
+	patient := asynq.NewClient(asynq.RedisClientOpt{Addr: elsewhere.Addr()})
+	_, err := patient.Enqueue(asynq.NewTask("order", nil), asynq.ProcessIn(time.Hour))
+	require.NoError(t, errors.Join(err, patient.Close()))
+
+	var r record
+	release := hold(t, e.keeper(), "u1")
+	e.serve(r.handler(e.keeper(), 0, retriesIn, asynqmw.Requeue(client)), workers(4))
+	require.NoError(t, elsewhere.Stop())
+	id := e.enqueue("u1", asynq.MaxRetry(0))
+	hopeless := e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(3*time.Second))
+	info := e.awaitState(hopeless, asynq.TaskStateArchived)
+	assert.Contains(t, info.LastErr, "and its last attempt may wait no longer")
+	assert.Contains(t, info.LastErr, "nor could a copy of the task be enqueued: ")
+	assert.False(t, e.isGone(id), "while nobody knows of a copy")
+	release()
+	require.NoError(t, elsewhere.Cont())
+	require.Eventually(t, func() bool { return e.isGone(id) }, soon, tick)
+	n, err := elsewhere.Do("ZCARD", "asynq:{default}:scheduled").AsInt64()
+	require.NoError(t, err)
+	assert.LessOrEqual(t, n, int64(3), "one of each, at most")
+	assert.Empty(t, r.ran())
 }

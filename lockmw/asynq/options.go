@@ -12,25 +12,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// HandleOption is what [Handle] takes: every [Option], and [Codec].
-type HandleOption interface{ handle(*settings) }
-
-// Option says what to do for [Handle] and [Middleware]. Of two that contradict
+// Option says what to do for [Handle], [Codec.Handle] and [Middleware]. Of two that contradict
 // each other the later one counts. Options panic if they are given what can't
 // be meant, such as a negative duration: they are called when a program starts.
-type Option interface {
-	HandleOption
-	lock(*settings)
-}
-
-type option func(*settings)
-
-func (o option) handle(s *settings) { o(s) }
-func (o option) lock(s *settings)   { o(s) }
-
-type handleOption func(*settings)
-
-func (o handleOption) handle(s *settings) { o(s) }
+type Option func(*settings)
 
 type settings struct {
 	wait    time.Duration // 0: refuse
@@ -40,21 +25,20 @@ type settings struct {
 	shared  bool
 	retryIn time.Duration // 0: the defaults
 	client  *asynq.Client
-	extra   []asynq.Option
-	codec   func([]byte, any) error
 	queues  *taskRedis // nil: tasks don't stand in line
 	warned  sync.Once  // that the server is not configured
 }
 
-func newSettings() settings {
-	return settings{wait: DefaultWait, codec: decodeJSON}
-}
-
-// checkMaxHold panics if no lock of k can be had with MaxHold.
-func (s *settings) checkMaxHold(k *renewer.Keeper) {
+// newSettings panics if no lock of k can be had with MaxHold.
+func newSettings(k *renewer.Keeper, opts []Option) *settings {
+	s := &settings{wait: defaultWait}
+	for _, o := range opts {
+		o(s)
+	}
 	if err := s.maxHold.Check(k); err != nil {
 		panic(err.Error())
 	}
+	return s
 }
 
 // newLine returns that of a handler, nil if its tasks don't stand in line.
@@ -65,42 +49,41 @@ func (s *settings) newLine(k *renewer.Keeper) *line.Line {
 	return line.New(k, s.queues)
 }
 
-// DefaultWait is for how long a task waits in its worker's slot unless [Wait] says otherwise, if
-// that is not more than an eighth of its time.
-const DefaultWait = time.Second
+// defaultWait is that of [Wait].
+const defaultWait = time.Second
 
 // Wait waits for the lock for at most d before the task goes back to its queue, and never for
 // more than an eighth of the task's time: the work always has seven eighths. It holds a worker's
 // slot meanwhile. So a task does not wait at all where half of the workers wait already, or an
 // eighth for its key. By 0 no task waits but on its last attempt.
 //
-// Default [DefaultWait] (1 s). It panics if d is negative.
+// Default 1 s. It panics if d is negative.
 func Wait(d time.Duration) Option {
 	if d < 0 {
 		panic(fmt.Sprintf("lockbeat: asynqmw.Wait(%v) can't be meant: give how long to wait in "+
 			"line, 0 for not at all", d))
 	}
-	return option(func(s *settings) { s.wait, s.skip = d, false })
+	return func(s *settings) { s.wait, s.skip = d, false }
 }
 
 // Skip leaves the work to the holder of the lock: the task is done, without having run.
-func Skip() Option { return option(func(s *settings) { s.wait, s.skip = 0, true }) }
+func Skip() Option { return func(s *settings) { s.wait, s.skip = 0, true } }
 
 // Strict makes a lost lock an error, [renewer.ErrLost], even though
 // the handler returned none: asynq runs the task again.
-func Strict() Option { return option(func(s *settings) { s.strict = true }) }
+func Strict() Option { return func(s *settings) { s.strict = true } }
 
 // MaxHold bounds how long a task keeps its lock, in place of renewer.Config.MaxHold: longer for
 // tasks that run for an hour, say, or shorter. Zero or less: no bound. If d is less than one
-// renewer.Config.Heartbeat, [Handle], [HandleGroup] and [Middleware] panic. See [lockmw.MaxHold].
+// renewer.Config.Heartbeat, [Handle] and [Middleware] panic. See [lockmw.MaxHold].
 // Default: the keeper's bound.
 func MaxHold(d time.Duration) Option {
-	return option(func(s *settings) { s.maxHold = maxhold.Of(d) })
+	return func(s *settings) { s.maxHold = maxhold.Of(d) }
 }
 
 // SharedKey leaves the task type out of the lock's name, so that
 // types share locks with each other, and with lockmw.Do.
-func SharedKey() Option { return option(func(s *settings) { s.shared = true }) }
+func SharedKey() Option { return func(s *settings) { s.shared = true } }
 
 // RetryIn sets about how long after it was refused, or could not ask the lock's
 // store, a task comes back: a random duration between half of d and one and a half.
@@ -112,17 +95,7 @@ func RetryIn(d time.Duration) Option {
 		panic(fmt.Sprintf("lockbeat: asynqmw.RetryIn(%v) can't be meant: give a positive "+
 			"duration, such as a second", d))
 	}
-	return option(func(s *settings) { s.retryIn = d })
-}
-
-// Codec decodes payloads by unmarshal in place of json.Unmarshal. It gets the payload, even if that
-// is empty, and a pointer to a T to decode into; if T is a pointer itself, such as a *pb.Email, it
-// gets a T. It may be called concurrently. It panics if unmarshal is nil.
-func Codec(unmarshal func(data []byte, v any) error) HandleOption {
-	if unmarshal == nil {
-		panic("lockbeat: asynqmw.Codec needs a function such as json.Unmarshal")
-	}
-	return handleOption(func(s *settings) { s.codec = unmarshal })
+	return func(s *settings) { s.retryIn = d }
 }
 
 // Requeue brings a task back on its last attempt, too. asynq archives a task that does not run
@@ -134,25 +107,14 @@ func Codec(unmarshal func(data []byte, v any) error) HandleOption {
 // The copy has the type, payload, headers, queue, Timeout, Deadline and Retention of the original,
 // and no attempt fewer. It does not have its ID, nor the Unique lock. The header [OriginHeader] has
 // the original's ID. Only the inspector of [InLine] knows all three times. Without it the copy has
-// the earlier one of Timeout and Deadline, and the Retention of opts: [asynq.Retention].
+// the earlier one of Timeout and Deadline, and no Retention.
 //
-// It panics if client is nil, or with other options than that.
-func Requeue(client *asynq.Client, opts ...asynq.Option) Option {
+// It panics if client is nil.
+func Requeue(client *asynq.Client) Option {
 	if client == nil {
 		panic("lockbeat: asynqmw.Requeue needs the client to enqueue by: asynq.NewClient")
 	}
-	for _, o := range opts {
-		switch o.Type() {
-		case asynq.RetentionOpt:
-		case asynq.UniqueOpt:
-			panic("lockbeat: asynqmw.Requeue can't take asynq.Unique: the original, still there, " +
-				"would refuse its copy")
-		default:
-			panic(fmt.Sprintf("lockbeat: asynqmw.Requeue can't take %v: the copy is as the "+
-				"original there", o))
-		}
-	}
-	return option(func(s *settings) { s.client, s.extra = client, opts })
+	return func(s *settings) { s.client = client }
 }
 
 // InLine has tasks stand in line for their lock, in the order in which they were first refused,
@@ -175,5 +137,5 @@ func InLine(redis asynq.RedisConnOpt) Option {
 		panic("lockbeat: asynqmw.InLine needs the server's Redis, such as an asynq.RedisClientOpt")
 	}
 	queues := newTaskRedis(redis)
-	return option(func(s *settings) { s.queues = queues })
+	return func(s *settings) { s.queues = queues }
 }

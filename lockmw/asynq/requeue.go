@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -25,9 +24,9 @@ func (a *attempt) requeue(
 	for {
 		err := a.enqueue(ctx, delay)
 		if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) { // an earlier try got through
-			return &NotRunError{Err: why, RetryIn: delay, Late: a.late(), Copy: a.copyID}
+			return &NotRunError{Err: why, RetryIn: delay, Copy: a.copyID}
 		}
-		if !pause(ctx, a.delay(why), a.answer) {
+		if !a.pause(ctx, why, a.answer) {
 			return &NotRunError{
 				Err:      fmt.Errorf("%w; nor could a copy of the task be enqueued: %w", why, err),
 				Archived: true,
@@ -47,10 +46,10 @@ func (a *attempt) enqueue(ctx context.Context, delay time.Duration) error {
 	queue, _ := asynq.GetQueueName(ctx)
 	most, _ := asynq.GetMaxRetry(ctx)
 	retried, _ := asynq.GetRetryCount(ctx)
-	opts = slices.Concat(a.extra, opts, []asynq.Option{
-		asynq.Queue(queue), asynq.MaxRetry(most - retried), asynq.TaskID(a.copyID),
+	opts = append(opts,
+		asynq.Queue(queue), asynq.MaxRetry(most-retried), asynq.TaskID(a.copyID),
 		asynq.ProcessIn(delay),
-	})
+	)
 	task := asynq.NewTaskWithHeaders(a.task.Type(), a.task.Payload(), a.headers(ctx))
 	_, err = a.client.EnqueueContext(ctx, task, opts...)
 	return err
@@ -90,8 +89,8 @@ func (a *attempt) limits(ctx context.Context) ([]asynq.Option, error) {
 	return []asynq.Option{asynq.Timeout((a.left + time.Second - 1).Truncate(time.Second))}, nil
 }
 
-// original is the task as asynq has it: nil if the inspector of InLine does not have it, as there is
-// none, or it is for another Redis. An inspector takes no context.
+// original is the task as asynq has it: nil if the inspector of InLine does not have it, as there
+// is none, or it is for another Redis. An inspector takes no context.
 func (a *attempt) original(ctx context.Context) (*asynq.TaskInfo, error) {
 	if a.queues == nil {
 		return nil, nil //nolint:nilnil // see above

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -69,5 +68,5 @@ func TestADeploymentLosesNoTickWhileAsynqsRedisIsAway(t *testing.T) {
 	tasks, err := inspector.ListPendingTasks("default")
 	require.NoError(t, err)
 	require.Len(t, tasks, 1)
-	assert.Equal(t, asynqmw.OnceID("report", "nightly", due), tasks[0].ID)
+	assert.Equal(t, "report:nightly:"+due.UTC().Format("20060102T150405Z"), tasks[0].ID)
 }

@@ -33,7 +33,7 @@ func TestNoTwoKindsOfScheduledWorkShareALock(t *testing.T) {
 		go func() {
 			ended <- asynqmw.RunScheduler(ctx, k, name, func() (quiet, error) {
 				return leads, nil
-			}, asynqmw.Settle(0))
+			})
 		}()
 		<-leads.started
 

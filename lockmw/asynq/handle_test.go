@@ -1,0 +1,455 @@
+package asynqmw_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// middleware is one on a fixed key.
+func middleware(k *renewer.Keeper, key string, next asynq.Handler) asynq.Handler {
+	return asynqmw.Middleware(k, func(*asynq.Task) (string, error) { return key, nil })(next)
+}
+
+// served is the context of a task on a configured server of eight workers.
+func served(t *testing.T) context.Context {
+	base := asynqmw.Configure(asynq.Config{Concurrency: 8}).BaseContext()
+	ctx, cancel := context.WithCancel(base)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestUnusableTasksAreArchivedAndNoLockAsked(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	never := func(context.Context, order) error {
+		t.Error("it ran")
+		return nil
+	}
+	errOwn := errors.New("no such user")
+	byJSON := asynqmw.Handle(k, byUser, never)
+	for name, c := range map[string]struct {
+		h             asynq.Handler
+		payload, want string
+		kind          error
+	}{
+		"malformed": {
+			byJSON, `{"User":`,
+			`lockbeat: unusable task of type "order": it is no asynqmw_test.order: unexpected end`,
+			asynqmw.ErrPayload,
+		},
+		"of another shape": {byJSON, `["u1"]`, "cannot unmarshal array", asynqmw.ErrPayload},
+		"empty":            {byJSON, "", "invalid lock name", renewer.ErrName},
+		"no key":           {byJSON, `{}`, "invalid lock name", renewer.ErrName},
+		"no key, shared": {
+			asynqmw.Handle(k, byUser, never, asynqmw.SharedKey()), `null`, "invalid lock name",
+			renewer.ErrName,
+		},
+		"key too long": {
+			byJSON, `{"User":"` + strings.Repeat("x", 600) + `"}`, "above the limit",
+			renewer.ErrName,
+		},
+		"codec fails": {
+			asynqmw.Codec[order](func([]byte) (order, error) { return order{}, errOwn }).
+				Handle(k, byUser, never),
+			"", "it is no asynqmw_test.order: no such user", errOwn,
+		},
+		"key function fails": {
+			asynqmw.Middleware(k, func(*asynq.Task) (string, error) { return "", errOwn })(byJSON),
+			"{}", "its key function failed: no such user", errOwn,
+		},
+	} {
+		err := c.h.ProcessTask(t.Context(), task(c.payload))
+		require.ErrorContains(t, err, c.want, name)
+		require.ErrorIs(t, err, c.kind, name)
+		require.ErrorIs(t, err, asynq.SkipRetry, name)
+		assert.Equal(t, c.kind != renewer.ErrName, errors.Is(err, asynqmw.ErrPayload), name)
+	}
+	for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
+		assert.Empty(t, store.Calls(op))
+	}
+}
+
+// The lock has the type in its name, and the task's context has the task.
+func TestWhatAHandlerHas(t *testing.T) {
+	t.Parallel()
+	for want, opts := range map[string][]asynqmw.Option{
+		"order:u%3A1": nil,
+		"u:1":         {asynqmw.SharedKey()},
+	} {
+		k, store := scripted(t)
+		assert.Nil(t, asynqmw.Task(t.Context()))
+		sent, ran := task(`{"User":"u:1"}`), 0
+		h := asynqmw.Handle(k, byUser, func(ctx context.Context, o order) error {
+			ran++
+			assert.Equal(t, order{User: "u:1"}, o)
+			assert.True(t, lockmw.Held(ctx, want))
+			assert.Positive(t, lockmw.Fence(ctx))
+			assert.Same(t, sent, asynqmw.Task(ctx))
+			return nil
+		}, opts...)
+		require.NoError(t, h.ProcessTask(t.Context(), sent))
+		assert.Equal(t, 1, ran)
+		calls := store.Calls(script.Acquire)
+		require.Len(t, calls, 1)
+		assert.Equal(t, want, calls[0].Claims[0].Name)
+		assert.Equal(t, "order", calls[0].Claims[0].Holder.Operation)
+	}
+}
+
+func TestHandlersInsideOfOthers(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	inner := asynqmw.Handle(k, byUser, nothing)
+	require.NoError(t, middleware(k, "u1", inner).ProcessTask(t.Context(), task(`{"User":"u1"}`)))
+	assert.Len(t, store.Calls(script.Acquire), 1, "on the same key they share the lease")
+
+	store.Script(script.Acquire, script.Pass(), script.Taken(renewer.Holder{}, time.Minute))
+	err := middleware(k, "outer", inner).ProcessTask(t.Context(), task(`{"User":"inner"}`))
+	require.ErrorIs(t, err, renewer.ErrHeld)
+	assert.False(t, isFailure(err), "a refusal of the inner one is a refusal")
+
+	// Of a lock that the handler uses itself it is an error of the handler's: it has run.
+	store.Script(script.Acquire, script.Pass(), script.Taken(renewer.Holder{}, time.Minute))
+	err = asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
+		_, err := lockmw.Do(ctx, k, "inner", func(context.Context) (int, error) { return 0, nil },
+			lockmw.Refuse())
+		return err
+	}).ProcessTask(t.Context(), task(`{"User":"u1"}`))
+	require.ErrorIs(t, err, renewer.ErrHeld)
+	assert.True(t, isFailure(err))
+}
+
+// The lease of the outer handler is lost before the inner one, on the same key, has begun.
+func TestInnerHandlerAfterALoss(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, store := scripted(t)
+		inner := asynqmw.Handle(k, byUser, func(context.Context, order) error {
+			t.Error("it ran")
+			return nil
+		})
+		outer := func(ctx context.Context, task *asynq.Task) error {
+			store.Delete("order:u1")
+			<-ctx.Done()
+			return inner.ProcessTask(context.WithoutCancel(ctx), task)
+		}
+		h := middleware(k, "u1", asynq.HandlerFunc(outer))
+		err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
+		require.ErrorIs(t, err, renewer.ErrLost)
+		assert.False(t, isFailure(err))
+		assert.InDelta(t, lockmw.DefaultRetryIn, configured.RetryDelayFunc(0, err, nil),
+			float64(lockmw.DefaultRetryIn/2))
+	})
+}
+
+// A task without a payload, as schedules enqueue it, used to be archived at once: "unexpected end
+// of JSON input".
+func TestPayloads(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	none, null, text := asynq.NewTask("report", nil), asynq.NewTask("report", []byte("null")),
+		asynq.NewTask("report", []byte("all"))
+	all := func(struct{}) string { return "all" }
+	pointer := asynqmw.Handle(k, func(o *order) string { return "all" + o.User },
+		func(_ context.Context, o *order) error {
+			assert.Equal(t, &order{}, o)
+			return nil
+		})
+	for name, c := range map[string]struct {
+		h    asynq.Handler
+		task *asynq.Task
+	}{
+		"none": {asynqmw.Handle(k, all,
+			func(context.Context, struct{}) error { return nil }), none},
+		"none, pointer": {pointer, none},
+		"null, pointer": {pointer, null},
+		"none, raw": {asynqmw.Handle(k, func(json.RawMessage) string { return "all" },
+			func(context.Context, json.RawMessage) error { return nil }), none},
+		"of a codec": {asynqmw.Codec[*order](func(payload []byte) (*order, error) {
+			return &order{User: string(payload)}, nil
+		}).Handle(k, func(o *order) string { return o.User },
+			func(context.Context, *order) error { return nil }), text},
+	} {
+		require.NoError(t, c.h.ProcessTask(t.Context(), c.task), name)
+	}
+	calls := store.Calls(script.Acquire)
+	assert.Len(t, calls, 5)
+	for _, call := range calls {
+		assert.Equal(t, "report:all", call.Claims[0].Name)
+	}
+}
+
+func TestDelayOfTasksThatDidNotRun(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		held  time.Duration // 0: the store is down
+		opts  []asynqmw.Option
+		about time.Duration
+	}{
+		"held":          {time.Millisecond, nil, lockmw.DefaultRetryIn},
+		"held for long": {20 * time.Second, nil, 10 * time.Second},
+		"held, as told": {time.Hour, []asynqmw.Option{asynqmw.RetryIn(time.Minute)}, time.Minute},
+		"down":          {0, nil, 5 * time.Second},
+		"down, as told": {0, []asynqmw.Option{asynqmw.RetryIn(time.Hour)}, time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				k, store := scripted(t)
+				if c.held > 0 {
+					store.Overwrite("order:u1", renewer.Holder{Node: "n"}, 2*time.Hour)
+					<-time.After(c.held)
+				} else {
+					store.Default(script.Acquire, script.Fail(errors.New("refused")))
+				}
+				h := asynqmw.Handle(k, byUser, nothing, append(c.opts, asynqmw.Wait(0))...)
+				seen := make(map[time.Duration]bool)
+				for range 50 {
+					err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
+					var notRun *asynqmw.NotRunError
+					require.ErrorAs(t, err, &notRun)
+					assert.Equal(t, c.held > 0, errors.Is(err, renewer.ErrHeld))
+					assert.Equal(t, c.held == 0, errors.Is(err, renewer.ErrUnavailable))
+					assert.GreaterOrEqual(t, notRun.RetryIn, c.about/2)
+					assert.Less(t, notRun.RetryIn, c.about*3/2)
+					seen[notRun.RetryIn] = true
+				}
+				assert.Greater(t, len(seen), 40, "jitter")
+			})
+		})
+	}
+}
+
+// A task waits for a second or as it is told, and for an eighth of its time at most, so that its
+// work has the rest. It had what was left, and was timed out in the middle of its work.
+func TestHowLongATaskWaits(t *testing.T) {
+	t.Parallel()
+	wait, skip := asynqmw.Wait(time.Minute), asynqmw.Skip()
+	for name, c := range map[string]struct {
+		time, want time.Duration
+		opts       []asynqmw.Option
+	}{
+		"a short time":          {3 * time.Second, 375 * time.Millisecond, nil},
+		"a short time, by Wait": {3 * time.Second, 375 * time.Millisecond, []asynqmw.Option{wait}},
+		"a long time":           {time.Hour, time.Second, nil},
+		"a long time, by Wait":  {time.Hour, time.Minute, []asynqmw.Option{wait}},
+		"it skips":              {time.Hour, 0, []asynqmw.Option{skip}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				k, store := scripted(t)
+				store.Overwrite("order:u1", renewer.Holder{}, 24*time.Hour)
+				h := asynqmw.Handle(k, byUser, func(context.Context, order) error {
+					t.Error("it ran")
+					return nil
+				}, c.opts...)
+				ctx, cancel := context.WithTimeout(served(t), c.time)
+				defer cancel()
+				begun := time.Now()
+				err := h.ProcessTask(ctx, task(`{"User":"u1"}`))
+				assert.Equal(t, c.want == 0, err == nil)
+				assert.Equal(t, c.want > 0, errors.Is(err, renewer.ErrHeld))
+				assert.Equal(t, c.want, time.Since(begun))
+			})
+		})
+	}
+}
+
+// A task of two seconds has a quarter of one to get the lock: the rest is for its work. Once that
+// has begun it has all its time. A store may take longer to answer than tasks wait.
+func TestAnswerAndTheTimeOfTheTask(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		time   time.Duration
+		answer script.Step
+		runs   bool
+	}{
+		"in time":     {2 * time.Second, script.Pass().Late(200 * time.Millisecond), true},
+		"too late":    {2 * time.Second, script.Pass().Late(300 * time.Millisecond), false},
+		"never":       {2 * time.Second, script.Hang(), false},
+		"a long time": {time.Minute, script.Pass().Late(2 * time.Second), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				k, store := scripted(t)
+				store.Script(script.Acquire, c.answer)
+				require.Greater(t, k.Config().RequestTimeout, 2*time.Second)
+				ctx, cancel := context.WithTimeout(served(t), c.time)
+				defer cancel()
+				begun, ran := time.Now(), false
+				err := asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
+					ran = true
+					<-ctx.Done()
+					assert.Equal(t, c.time, time.Since(begun))
+					require.ErrorIs(t, context.Cause(ctx), context.DeadlineExceeded)
+					return nil
+				}).ProcessTask(ctx, task(`{"User":"u1"}`))
+				assert.Equal(t, c.runs, ran)
+				if c.runs {
+					require.NoError(t, err)
+				} else {
+					require.ErrorIs(t, err, renewer.ErrUnavailable)
+					require.NotErrorIs(t, err, context.Canceled)
+					assert.False(t, isFailure(err))
+					assert.Less(t, time.Since(begun), c.time)
+				}
+				synctest.Wait()
+				assert.Empty(t, store.Owner("order:u1"))
+			})
+		})
+	}
+}
+
+// Who cancels a task decides what becomes of it: it was not refused by its lock.
+func TestCancelledWhileWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, store := scripted(t)
+		store.Overwrite("order:u1", renewer.Holder{}, time.Hour)
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		err := asynqmw.Handle(k, byUser, nothing, asynqmw.Wait(time.Minute)).
+			ProcessTask(ctx, task(`{"User":"u1"}`))
+		require.ErrorIs(t, err, context.Canceled)
+		assert.True(t, isFailure(err))
+	})
+}
+
+func TestLossIsAFailureOfTheHandler(t *testing.T) {
+	t.Parallel()
+	errOwn := errors.New("half done")
+	for name, c := range map[string]struct {
+		result error
+		opts   []asynqmw.Option
+		fails  bool
+		reason renewer.Reason
+	}{
+		"joined to its error": {result: errOwn, fails: true, reason: renewer.ReasonTaken},
+		"not when it is done": {reason: renewer.ReasonTaken},
+		"also when done, if strict": {
+			opts: []asynqmw.Option{asynqmw.Strict()}, fails: true, reason: renewer.ReasonTaken,
+		},
+		"SkipRetry stands beside it": {
+			result: asynq.SkipRetry, fails: true, reason: renewer.ReasonTaken,
+		},
+		"by MaxHold": {
+			result: errOwn, opts: []asynqmw.Option{asynqmw.MaxHold(5 * time.Minute)}, fails: true,
+			reason: renewer.ReasonMaxHold,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				k, store := scripted(t)
+				begun := time.Now()
+				err := asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
+					if c.reason == renewer.ReasonTaken {
+						store.Delete("order:u1")
+					}
+					<-ctx.Done()
+					var lost *renewer.LostError
+					require.ErrorAs(t, context.Cause(ctx), &lost)
+					assert.Equal(t, c.reason, lost.Reason)
+					return c.result
+				}, c.opts...).ProcessTask(t.Context(), task(`{"User":"u1"}`))
+				if c.reason == renewer.ReasonMaxHold {
+					assert.Equal(t, 5*time.Minute, time.Since(begun))
+				}
+				assert.Equal(t, c.fails, errors.Is(err, renewer.ErrLost))
+				assert.Equal(t, c.fails, isFailure(err))
+				assert.True(t, c.result == nil || errors.Is(err, c.result), err)
+			})
+		})
+	}
+}
+
+func TestHowManyTasksWaitInSlots(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		workers int
+		half    int // with attempts to spare, of many keys
+		few     int // of one key
+		last    int // on their last attempt, beside those
+	}{
+		{workers: 1, half: 0, few: 0, last: 1},
+		{workers: 2, half: 1, few: 1, last: 1},
+		{workers: 8, half: 4, few: 1, last: 4},
+		{workers: 20, half: 10, few: 2, last: 10},
+		{workers: 100, half: 50, few: 12, last: 50},
+	} {
+		fill := func(s asynqmw.Slots, last bool, name func(i int) string) (n int) {
+			for i := range c.workers {
+				if s.Take(nil, name(i), last) {
+					n++
+				}
+			}
+			return n
+		}
+		each := func(i int) string { return fmt.Sprint("u", i) }
+		one := func(int) string { return "u1" }
+		s := asynqmw.NewSlots(c.workers)
+		assert.Equal(t, c.half, fill(s, false, each), c.workers)
+		assert.Equal(t, c.last, fill(s, true, each), c.workers)
+		assert.Zero(t, fill(s, false, each), c.workers)
+		for i := range c.last {
+			s.Leave(nil, each(i), true)
+		}
+		for i := range c.half {
+			s.Leave(nil, each(i), false)
+		}
+		assert.Zero(t, s.Names(), c.workers)
+		assert.Equal(t, c.few, fill(s, false, one), c.workers)
+		assert.Equal(t, 1, fill(s, true, one), "%d workers: whatever waits", c.workers)
+	}
+	assert.Equal(t, runtime.NumCPU()/2 > 0, asynqmw.NewSlots(0).Take(nil, "u1", false),
+		"asynq's default is a worker for each processor")
+	s := asynqmw.NewSlots(8)
+	k, _ := scripted(t)
+	assert.True(t, s.Take(nil, "u1", false))
+	assert.True(t, s.Take(k, "u1", false), "of another store's locks")
+}
+
+// A task that went back after its wait leaves its room to the next, and so does one that runs.
+func TestRoomInSlotsIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, store := scripted(t)
+		ctx, done := served(t), make(chan struct{})
+		h := asynqmw.Handle(k, byUser, func(context.Context, order) error {
+			<-done
+			return nil
+		})
+		for i := range 8 {
+			payload := fmt.Sprintf(`{"User":"%d"}`, i)
+			go func() { assert.NoError(t, h.ProcessTask(ctx, task(payload))) }()
+		}
+		synctest.Wait()
+		store.Overwrite("order:u1", renewer.Holder{}, time.Hour)
+		for range 8 {
+			begun := time.Now()
+			err := h.ProcessTask(ctx, task(`{"User":"u1"}`))
+			require.ErrorIs(t, err, renewer.ErrHeld)
+			assert.Equal(t, time.Second, time.Since(begun))
+		}
+		close(done)
+		synctest.Wait()
+	})
+}
