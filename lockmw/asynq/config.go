@@ -21,8 +21,8 @@ const (
 //
 // TaskCheckInterval is 10 ms and DelayedTaskCheckInterval a second where they are not set: asynq's
 // own, 1 s and 5 s, are too slow for tasks that wait for locks. An idle server then asks Redis
-// about 90 times a second for each of its queues, in place of once or twice: docs/asynq.md has the price,
-// and when to choose a longer interval.
+// about 90 times a second for each of its queues, in place of once or twice: docs/asynq.md has the
+// price, and when to choose a longer interval.
 //
 // Configuring twice changes nothing more. What is set afterwards replaces what is decorated, and a
 // Concurrency that is set afterwards is not known: configure last, and once for each server.

@@ -6,9 +6,13 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/renewer"
 )
+
+// ofScheduler is what a leader's lock is called, before its name. It is no other kind of scheduled
+// work's, or a job would wait for a leader of its name, which leads for as long as its process
+// lives. Do not change it: old and new programs would run the same tick twice.
+const ofScheduler = "asynq-scheduler"
 
 // leadPause is how long a new leader waits before it starts its scheduler: longer than clocks
 // differ, so that it does not enqueue a tick that the leader before it has.
@@ -43,7 +47,7 @@ func RunScheduler[S interface {
 		return fmt.Errorf("%w: RunScheduler needs a keeper (renewer.New) and a function that "+
 			"makes the scheduler", renewer.ErrConfig)
 	}
-	key := lockmw.Key(schedulers.OfScheduler, name)
+	key := lockmw.Key(ofScheduler, name)
 	if err := renewer.CheckName(key); err != nil {
 		return err
 	}

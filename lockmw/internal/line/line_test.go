@@ -238,9 +238,11 @@ func TestLooks(t *testing.T) {
 		stand(t, v)
 		f.told()
 		f.states["2"] = []line.State{line.Waiting}
-		for _, pause := range []time.Duration{200, 400, 800} {
+		for _, pause := range []time.Duration{
+			200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond,
+		} {
 			f.late = []string{"2"}
-			<-time.After(pause*time.Millisecond - 1)
+			<-time.After(pause - 1)
 			assert.Empty(t, f.told())
 			<-time.After(1)
 			assert.Equal(t, []string{"look "}, f.told())

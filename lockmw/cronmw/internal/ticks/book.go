@@ -10,9 +10,13 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
-	"github.com/lockbeat/lockbeat/lockmw/internal/schedulers"
 	"github.com/lockbeat/lockbeat/renewer"
 )
+
+// ofJob is what a job's lock is called, before its name. It is no other kind of scheduled work's:
+// see ofScheduler of package asynqmw. Do not change it: old and new programs would run the same
+// tick twice.
+const ofJob = "cron"
 
 // Book has the ticks of one job. Its fields are set before it is used; its methods may be called
 // concurrently.
@@ -35,7 +39,7 @@ type Book struct {
 
 // NewBook returns the book of a job whose lock is k's.
 func NewBook(k *renewer.Keeper, name string) *Book {
-	return &Book{Name: name, keeper: k, key: lockmw.Key(schedulers.OfJob, name)}
+	return &Book{Name: name, keeper: k, key: lockmw.Key(ofJob, name)}
 }
 
 // Check refuses a book that can never work, and sets its grace, if that is 0.
