@@ -84,9 +84,7 @@ func TestSoundOnEachDeployment(t *testing.T) {
 			require.NoError(t, err)
 			var names []string
 			for _, k := range kinds {
-				if k.Name != "starve" { // other packages' tests want the processor
-					names = append(names, k.Name)
-				}
+				names = append(names, k.Name)
 			}
 			code, printed := fire(t, "-deployment", deployment, "-duration", "6s", "-workers", "3",
 				"-faults", strings.Join(names, ","))

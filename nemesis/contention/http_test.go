@@ -4,75 +4,30 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
-	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 func openHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller {
-	return callHTTP(t, serveHTTP(t, k, wait, do, unguarded))
+	return callHTTP(t, serveHTTP(t, k, wait, do))
 }
 
-func unguarded(h http.Handler) http.Handler { return h }
-
-// stallHTTP has calls whose bodies come in part only.
-func stallHTTP(
-	t *testing.T, k *renewer.Keeper, wait time.Duration, do work,
-) (stall func(key string), call caller) {
-	arrived := make(chan struct{}, 1)
-	server := serveHTTP(t, k, wait, do, func(h http.Handler) http.Handler {
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.ContentLength > 0 {
-				arrived <- struct{}{}
-			}
-			h.ServeHTTP(w, r)
-		})
-	})
-	return func(key string) {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp",
-			server.Listener.Addr().String())
-		require.NoError(t, err)
-		t.Cleanup(func() { _ = conn.Close() })
-		_, err = fmt.Fprintf(conn,
-			"POST / HTTP/1.1\r\nHost: bank\r\nX-Key: %s\r\nContent-Length: 100000\r\n\r\nhalf", key)
-		require.NoError(t, err)
-		<-arrived
-	}, callHTTP(t, server)
-}
-
-// openIdempotent has every call be the same request, sent again.
-func openIdempotent(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller {
-	client := func(*http.Request) (string, error) { return "client", nil }
-	return callHTTP(t, serveHTTP(t, k, wait, do, idempotent.Middleware(k, client)))
-}
-
-// serveHTTP puts a guard around the lock.
-func serveHTTP(
-	t *testing.T, k *renewer.Keeper, wait time.Duration, do work,
-	guard func(http.Handler) http.Handler,
-) *httptest.Server {
+func serveHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) *httptest.Server {
 	policy := httpmw.Refuse(http.StatusConflict)
 	if wait > 0 {
 		policy = httpmw.Wait(wait)
 	}
 	key := func(r *http.Request) (string, error) { return lockOf(r.Header.Get("X-Key")), nil }
-	server := httptest.NewUnstartedServer(guard(httpmw.Exclusive(k, key,
-		policy)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, err := io.Copy(io.Discard, r.Body); err != nil {
-			return
-		}
+	handler := func(w http.ResponseWriter, r *http.Request) {
 		switch err := do(r.Context()); {
 		case r.Context().Err() != nil: // the caller has gone, or the lock has: nothing to say
 		case ofALock(err):
@@ -82,7 +37,9 @@ func serveHTTP(
 		default:
 			w.WriteHeader(http.StatusOK)
 		}
-	}))))
+	}
+	server := httptest.NewUnstartedServer(
+		httpmw.Exclusive(k, key, policy)(http.HandlerFunc(handler)))
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of the panic
 	server.Start()
 	t.Cleanup(server.Close)
@@ -96,7 +53,6 @@ func callHTTP(t *testing.T, server *httptest.Server) caller {
 			return "", ""
 		}
 		r.Header.Set("X-Key", key)
-		r.Header.Set(idempotent.KeyHeader, "sent-again")
 		resp, err := server.Client().Do(r)
 		if err != nil {
 			if errors.Is(err, context.Canceled) {

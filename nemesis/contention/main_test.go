@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -57,21 +56,13 @@ type caller func(ctx context.Context, key string) (outcome, string)
 type adapter struct {
 	name string
 	open func(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller
-	// stall begins calls that never arrive whole, and returns when the server has seen as much of
-	// one as there is. It is nil where a call is there or is not, as a task is.
-	stall func(t *testing.T, k *renewer.Keeper, wait time.Duration,
-		do work) (stall func(key string), call caller)
 }
 
 var adapters = []adapter{
-	{"asynq", openAsynq, nil},
-	{"http", openHTTP, stallHTTP},
-	{"grpc", openGRPC, nil},
+	{"asynq", openAsynq},
+	{"http", openHTTP},
+	{"grpc", openGRPC},
 }
-
-// sentAgain is for rows that hold as well where calls are one request, sent again: what has not
-// been done is done then.
-var sentAgain = adapter{"http, idempotent", openIdempotent, nil}
 
 // scene is one adapter's turn in a row of the table.
 type scene struct {
@@ -82,23 +73,11 @@ type scene struct {
 	other   *renewer.Keeper // another process's
 	runs    atomic.Int64
 	open    func(wait time.Duration, do work) caller
-	stall   func(wait time.Duration, do work) (stall func(key string), call caller) // see adapter
 }
 
 // each runs a row with every adapter, and sees to it that no lock is left behind.
-func each(t *testing.T, row func(s *scene), others ...adapter) {
-	run(t, row, append(others, adapters...))
-}
-
-// eachThatStalls runs a row with the adapters whose calls may arrive in part.
-func eachThatStalls(t *testing.T, row func(s *scene)) {
-	run(t, row, slices.DeleteFunc(slices.Clone(adapters), func(a adapter) bool {
-		return a.stall == nil
-	}))
-}
-
-func run(t *testing.T, row func(s *scene), with []adapter) {
-	for _, a := range with {
+func each(t *testing.T, row func(s *scene)) {
+	for _, a := range adapters {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			s := &scene{t: t, adapter: a.name, redis: redistest.Start(t)}
@@ -111,9 +90,6 @@ func run(t *testing.T, row func(s *scene), with []adapter) {
 			}
 			s.open = func(wait time.Duration, do work) caller {
 				return a.open(t, s.keeper, wait, counted(do))
-			}
-			s.stall = func(wait time.Duration, do work) (func(string), caller) {
-				return a.stall(t, s.keeper, wait, counted(do))
 			}
 			row(s)
 			s.nothingIsLeft()

@@ -117,21 +117,6 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// A client that sends a part of its call, and then nothing, or a byte now and then, has no lock,
-// and so keeps no other client waiting.
-func TestAClientThatIsSlowToSendKeepsNoOtherWaiting(t *testing.T) {
-	t.Parallel()
-	eachThatStalls(t, func(s *scene) {
-		stall, call := s.stall(atOnce, nothing)
-		for range 3 {
-			stall(key)
-			o, words := call(s.t.Context(), key)
-			assert.Equal(s.t, done, o, words)
-		}
-		assert.EqualValues(s.t, 3, s.runs.Load())
-	})
-}
-
 // A refusal is for now: a caller that comes again when the lock is free is carried out.
 func TestBusyThenFree(t *testing.T) {
 	t.Parallel()
@@ -146,7 +131,7 @@ func TestBusyThenFree(t *testing.T) {
 		o, words := call(s.t.Context(), key)
 		assert.Equal(s.t, done, o, words)
 		assert.EqualValues(s.t, 1, s.runs.Load())
-	}, sentAgain)
+	})
 }
 
 func TestWaitThenTaken(t *testing.T) {
@@ -298,7 +283,7 @@ func TestPanic(t *testing.T) {
 		panics = false
 		o, words = call(s.t.Context(), key)
 		assert.Equal(s.t, done, o, words)
-	}, sentAgain)
+	})
 }
 
 func TestCancelledInLine(t *testing.T) {

@@ -70,7 +70,6 @@ func Kinds() []Kind {
 	var all []Kind
 	for _, some := range [][]Kind{
 		workers(),
-		{starving()},
 		links(), duplicates(), servers(), hanging(), refusing(),
 		forgetting(), splits(), clocks(), topology(),
 	} {

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,57 +30,27 @@ const (
 type field struct {
 	*fault.Field
 	store renewer.Store
-	crew  *noted
 }
 
-// noted is a crew of which one hears what was asked of it.
-type noted struct {
-	mu   sync.Mutex
-	told []string
-}
-
-func (c *noted) note(what string) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.told = append(c.told, what)
-	return nil
-}
-
-func (c *noted) Kill(int) error  { return c.note("kill") }
-func (c *noted) Start(int) error { return c.note("start") }
-func (c *noted) Stop(int) error  { return c.note("stop") }
-func (c *noted) Cont(int) error  { return c.note("cont") }
-
-func open(t *testing.T, kind string) *field {
+func open(t *testing.T) *field {
 	t.Helper()
-	d, err := deploy.Open(kind)
+	d, err := deploy.Open(deploy.Standalone)
 	if errors.Is(err, redistest.ErrMissing) && os.Getenv(redistest.RequireEnv) != "1" {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, d.Close()) })
-	crew := new(noted)
-	f := &field{&fault.Field{
-		Deployment: d, Crew: crew, Keys: []string{"lockbeat:{lock}"},
-		TTL: ttl,
-	}, nil, crew}
-	f.store = f.join(t).Store
-	return f
-}
-
-// join adds a worker's links, and makes its store.
-func (f *field) join(t *testing.T) *deploy.Connection {
-	t.Helper()
-	links, err := f.Deployment.Link()
+	links, err := d.Link()
 	require.NoError(t, err)
 	t.Cleanup(links.Close)
-	f.Links = append(f.Links, links)
-	spec, err := f.Deployment.Spec(links)
+	spec, err := d.Spec(links)
 	require.NoError(t, err)
 	conn, err := spec.Connect(ttl)
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
-	return conn
+	return &field{
+		&fault.Field{Deployment: d, Links: []deploy.Links{links}, TTL: ttl}, conn.Store,
+	}
 }
 
 func (f *field) acquire(name string) renewer.Grant {
@@ -111,7 +81,6 @@ func (f *field) renewal(name string) renewer.Answer {
 // bites are what the faults of single servers, links and workers do
 // to somebody who holds "held" and wants "free".
 var bites = map[string]func(t *testing.T, f *field){
-	"kill-worker": asks("kill"), "stop-worker": asks("stop"), "kill-most": asks("kill"),
 	"kill-server": unavailable, "stop-server": unavailable,
 	"blackhole": unavailable, "blackhole-reset": unavailable, "requests-lost": unavailable,
 	"requests-late": unavailable,
@@ -124,15 +93,7 @@ var bites = map[string]func(t *testing.T, f *field){
 	"all-paused": unavailable, "debug-sleep": unavailable, "loading": unavailable,
 	"flushall": gone, "eviction": unavailable, "restart-empty": unavailable,
 	"clock-ahead": gone, "clock-behind": harmless, "clock-rate": harmless,
-	"requests-twice": harmless, "starve": func(*testing.T, *field) {},
-}
-
-func asks(what string) func(*testing.T, *field) {
-	return func(t *testing.T, f *field) {
-		f.crew.mu.Lock()
-		defer f.crew.mu.Unlock()
-		assert.Equal(t, []string{what}, f.crew.told)
-	}
+	"requests-twice": harmless,
 }
 
 func unavailable(t *testing.T, f *field) {
@@ -173,18 +134,21 @@ func harmless(t *testing.T, f *field) {
 	}, ttl/2, time.Millisecond)
 }
 
+// ofProcesses are faults of workers, of which there are none here.
+var ofProcesses = []string{"kill-worker", "stop-worker", "kill-most"}
+
 // Each fault does what it is meant to do, and is over when it is healed.
 func TestFaultsBite(t *testing.T) {
 	t.Parallel()
 	for _, k := range fault.Kinds() {
-		if k.Fits != nil {
-			continue // they have tests of their own
+		if k.Fits != nil || slices.Contains(ofProcesses, k.Name) {
+			continue
 		}
 		t.Run(k.Name, func(t *testing.T) {
 			t.Parallel()
 			bite := bites[k.Name]
 			require.NotNil(t, bite, "say what it does")
-			f := open(t, deploy.Standalone)
+			f := open(t)
 			// Something to load: slowly, it takes seconds.
 			const fill = `for i = 1, 5000 do redis.call('SET', 'lockbeat:{' .. i .. '}', 'x', ` +
 				`'PX', 60000) end`
@@ -200,52 +164,6 @@ func TestFaultsBite(t *testing.T) {
 			}, soon, 10*time.Millisecond)
 		})
 	}
-}
-
-func TestSlotMoves(t *testing.T) {
-	t.Parallel()
-	f := open(t, deploy.Cluster)
-	slot := redistest.Slot(f.Keys[0])
-	before, err := f.Deployment.Cluster.Serving(slot)
-	require.NoError(t, err)
-	kinds, err := fault.Named(f.Field, []string{"slot-moves"})
-	require.NoError(t, err)
-	one := kinds[0].New(f.Field, rand.New(rand.NewPCG(1, 2)))
-	require.NoError(t, one.Inject(), one.What)
-	assert.Equal(t, renewer.StatusUnknown, f.acquire("lock").Status, "it is between two servers")
-	require.NoError(t, one.Heal(), one.What)
-	after, err := f.Deployment.Cluster.Serving(slot)
-	require.NoError(t, err)
-	assert.NotSame(t, before, after)
-	assert.Eventually(t, func() bool {
-		return f.acquire("lock").Status == renewer.StatusHeld
-	}, soon, 10*time.Millisecond)
-}
-
-// Either half has the majority that it sees, and the other half has
-// it too as soon as the server between has forgotten.
-func TestSplitForget(t *testing.T) {
-	t.Parallel()
-	f := open(t, deploy.Quorum3)
-	other := f.join(t).Store
-	kinds, err := fault.Named(f.Field, []string{"split-forget"})
-	require.NoError(t, err)
-	one := kinds[0].New(f.Field, rand.New(rand.NewPCG(1, 2)))
-	require.NoError(t, one.Inject(), one.What)
-	assert.Eventually(t, func() bool {
-		return f.acquire("lock").Status == renewer.StatusHeld
-	}, soon, time.Millisecond)
-	assert.Eventually(t, func() bool {
-		return other.Acquire(t.Context(),
-			[]renewer.Claim{{
-				Name: "lock", Owner: strings.Repeat("p", renewer.OwnerLen),
-				TTL: ttl,
-			}})[0].Status == renewer.StatusHeld
-	}, ttl/2, time.Millisecond)
-	require.NoError(t, one.Heal(), one.What)
-	assert.Eventually(t, func() bool {
-		return f.acquire("another").Status == renewer.StatusHeld
-	}, soon, 10*time.Millisecond)
 }
 
 // The table of the README names them all.
