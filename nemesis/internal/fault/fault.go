@@ -70,7 +70,7 @@ func Kinds() []Kind {
 	var all []Kind
 	for _, some := range [][]Kind{
 		workers(),
-		links(), duplicates(), servers(), hanging(), refusing(),
+		links(), servers(), refusing(),
 		forgetting(), splits(), clocks(), topology(),
 	} {
 		all = append(all, some...)

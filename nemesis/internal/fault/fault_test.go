@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -90,10 +89,8 @@ var bites = map[string]func(t *testing.T, f *field){
 	"out-of-memory": unavailable, "read-only": unavailable, "rights-narrowed": renewalsFail,
 	"rights-lost": unavailable,
 	"auth-lost":   unavailable, "script-flush": harmless, "writes-paused": unavailable,
-	"all-paused": unavailable, "debug-sleep": unavailable, "loading": unavailable,
 	"flushall": gone, "eviction": unavailable, "restart-empty": unavailable,
 	"clock-ahead": gone, "clock-behind": harmless, "clock-rate": harmless,
-	"requests-twice": harmless,
 }
 
 func unavailable(t *testing.T, f *field) {
@@ -149,11 +146,6 @@ func TestFaultsBite(t *testing.T) {
 			bite := bites[k.Name]
 			require.NotNil(t, bite, "say what it does")
 			f := open(t)
-			// Something to load: slowly, it takes seconds.
-			const fill = `for i = 1, 5000 do redis.call('SET', 'lockbeat:{' .. i .. '}', 'x', ` +
-				`'PX', 60000) end`
-			err := f.Deployment.Servers[0].Do("EVAL", fill, "0").Error()
-			require.True(t, rueidis.IsRedisNil(err), "%v", err)
 			f.hold(t, "held")
 			one := k.New(f.Field, rand.New(rand.NewPCG(1, 2)))
 			require.NoError(t, one.Inject(), one.What)

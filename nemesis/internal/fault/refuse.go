@@ -50,6 +50,8 @@ func commands(name, voids string, inject, heal [][]string) Kind {
 	}
 }
 
+const missed = "exclusion with Sentinel, which fails over: the replica may have missed grants"
+
 // toSentinels marks a fault in which a server seems down to Sentinels only: what they
 // publish there is a write, and their question whether it is up waits behind that.
 func toSentinels(k Kind) Kind {

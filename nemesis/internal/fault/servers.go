@@ -7,7 +7,7 @@ func servers() []Kind {
 	return []Kind{
 		{
 			Name: "kill-server", Hangs: true,
-			Voids: "exclusion with Sentinel: the replica may have missed grants",
+			Voids: missed,
 			New: func(f *Field, dice *rand.Rand) Fault {
 				s, which := f.server(dice)
 				return Fault{
@@ -19,7 +19,7 @@ func servers() []Kind {
 		},
 		{
 			Name: "stop-server", Hangs: true,
-			Voids: "exclusion with Sentinel: the replica may have missed grants",
+			Voids: missed,
 			New: func(f *Field, dice *rand.Rand) Fault {
 				s, which := f.server(dice)
 				return Fault{What: "SIGSTOP of " + which, Inject: s.Stop, Heal: s.Cont}
