@@ -40,7 +40,7 @@ func newServer(k *renewer.Keeper, l *ledger.Ledger) *grpc.Server {
 				grpcmw.Wait(5*time.Second)),
 			// a customer at a cash machine won't wait
 			unary(grpcmw.ForMethod(bank.Bank_Withdraw_FullMethodName, account),
-				grpcmw.Refuse(), grpcmw.RetryIn(600*time.Millisecond)),
+				grpcmw.Refuse()),
 		),
 		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, append(bounds,
 			grpcmw.ForMethod(bank.Bank_Counter_FullMethodName, account),

@@ -11,7 +11,7 @@
 //
 // A rule says where a method's key comes from: [ForMethod], [ForMetadata], [ForWholeMethod].
 // Methods without a rule pass through. A rule that can't be meant panics when the program starts:
-// no such service ([Unlinked]) or method, a request of another type, a streaming method at an
+// no generated code of such a method, a request of another type, a streaming method at an
 // interceptor of unary ones.
 //
 // # Outcomes
@@ -21,7 +21,7 @@
 //	free                             the handler's                             ran under it
 //	held by another caller, or too   Aborted                 LOCK_BUSY         did not run
 //	  many wait for it
-//	not asked for: too many calls    ResourceExhausted       LOCK_QUOTA        did not run
+//	not asked for: too many calls    ResourceExhausted       CALLER_QUOTA      did not run
 //	  of this caller wait
 //	not to be had, since the store   Unavailable             LOCK_UNAVAILABLE  did not run
 //	  or the keeper is down
@@ -51,18 +51,18 @@
 // [IdempotencyKey]. It stands on package once, as package idempotent does for HTTP.
 //
 // The handler runs for a new key only. A known one gets the stored reply, with
-// [ReplayedKey] in the header; one in flight is refused as a busy lock is ([WaitForAnswer]
-// waits). Errors are not stored, unless [KeepCode] says otherwise: the next call with the
-// key runs the handler again. [RecordIn] keeps replies in your own database, in one
-// transaction with what the handler writes. docs/grpc.md has the table of outcomes.
+// [ReplayedKey] in the header; one in flight is refused as a busy lock is. Errors are not
+// stored: the next call with the key runs the handler again. A Recorder keeps replies in
+// your own database, in one transaction with what the handler writes. docs/grpc.md has the
+// table of outcomes.
 //
 // # Streams
 //
-// A stream is locked by its first message, so that one which a client opens and leaves holds
-// nothing. A server takes the lock in the first RecvMsg; by [ForMetadata] and [ForWholeMethod] in
-// the first SendMsg too. A handler that works before it receives or sends works without the lock:
-// receive first. Once the lock is lost, or the client has been silent for [Silence], SendMsg and
-// RecvMsg fail, those under way too.
+// A stream is locked when its first message has come, so that one which a client opens and leaves
+// holds nothing. Then its handler runs, from its first instruction under the lock, and receives
+// that message. A handler that has to send before its client does can't be locked so. Once the lock
+// is lost, or the client has been silent for [Silence], SendMsg and RecvMsg fail, those under way
+// too.
 //
 // # What to watch out for
 //

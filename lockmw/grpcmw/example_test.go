@@ -2,7 +2,6 @@ package grpcmw_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -36,12 +35,10 @@ func (b bank) UnaryCall(_ context.Context, r *pb.SimpleRequest) (*pb.SimpleRespo
 }
 
 // listen serves b on loopback, and connects to it.
-func listen(
-	b bank, opts ...grpc.ServerOption,
-) (client pb.TestServiceClient, stop func(), err error) {
+func listen(b bank, opts ...grpc.ServerOption) (client pb.TestServiceClient, stop func()) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, nil, err
+		panic(err)
 	}
 	server := grpc.NewServer(opts...)
 	pb.RegisterTestServiceServer(server, b)
@@ -53,14 +50,13 @@ func listen(
 	conn, err := grpc.NewClient(listener.Addr().String(),
 		grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
-		server.Stop()
-		return nil, nil, err
+		panic(err)
 	}
 	return pb.NewTestServiceClient(conn), func() {
 		_ = conn.Close()
 		server.Stop()
 		<-served
-	}, nil
+	}
 }
 
 // Transfers from one account run one after the other, on whichever
@@ -69,13 +65,12 @@ func ExampleUnaryServerInterceptor() {
 	// in production redisstore in place of memory
 	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	if err != nil {
-		fmt.Println(err)
-		return
+		panic(err)
 	}
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
 
 	began, end := make(chan struct{}), make(chan struct{})
-	client, stop, err := listen(
+	client, stop := listen(
 		bank{busy: func() {
 			close(began)
 			<-end
@@ -85,10 +80,6 @@ func ExampleUnaryServerInterceptor() {
 				func(r *pb.SimpleRequest) string {
 					return lockmw.Key("account", string(r.GetPayload().GetBody()))
 				}))))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	defer stop()
 
 	transfer := &pb.SimpleRequest{Payload: &pb.Payload{Body: []byte("DE02")}}
@@ -114,51 +105,12 @@ func ExampleUnaryServerInterceptor() {
 	// <nil>
 }
 
-// An interceptor further out sees more than the caller does.
-func ExampleUnaryServerInterceptor_logging() {
-	keeper, err := renewer.New(memory.New(),
-		renewer.Config{TTL: renewer.DefaultTTL, Node: "node-1"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = keeper.Shutdown(context.Background()) }()
-	logging := func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
-		handler grpc.UnaryHandler,
-	) (any, error) {
-		reply, err := handler(ctx, req)
-		var refused *renewer.Error
-		if errors.As(err, &refused) && errors.Is(err, renewer.ErrHeld) {
-			fmt.Printf("%s waits for %s\n", info.FullMethod, refused.Name)
-		}
-		return reply, err
-	}
-	client, stop, err := listen(bank{}, grpc.ChainUnaryInterceptor(logging,
-		grpcmw.UnaryServerInterceptor(keeper,
-			grpcmw.ForMetadata(pb.TestService_UnaryCall_FullMethodName,
-				"account"), grpcmw.Refuse())))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer stop()
-	ctx := metadata.AppendToOutgoingContext(context.Background(), "account", "DE02")
-	_, err = lockmw.Do(ctx, keeper, "account:DE02", func(ctx context.Context) (any, error) {
-		return client.UnaryCall(ctx, &pb.SimpleRequest{})
-	})
-	fmt.Println(status.Code(err))
-	// Output:
-	// /grpc.testing.TestService/UnaryCall waits for account:DE02
-	// Aborted
-}
-
 // What a service writes for its caller carries the token of the lock that the caller has taken around
 // its call.
 func ExampleInjectFence() {
 	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	if err != nil {
-		fmt.Println(err)
-		return
+		panic(err)
 	}
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
 	var there int64
@@ -168,12 +120,8 @@ func ExampleInjectFence() {
 		there = lockmw.Fence(ctx)
 		return handler(ctx, req)
 	}
-	client, stop, err := listen(bank{}, grpc.ChainUnaryInterceptor(
+	client, stop := listen(bank{}, grpc.ChainUnaryInterceptor(
 		grpcmw.UnaryServerInterceptor(keeper, grpcmw.AcceptFence()), look))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
 	defer stop()
 
 	_, err = lockmw.Do(context.Background(), keeper, "report",
@@ -191,50 +139,21 @@ func ExampleInjectFence() {
 	// <nil>
 }
 
-// A handler that takes a lock itself tells its caller neither which one nor who has it.
-func ExampleRespond() {
-	keeper, err := renewer.New(memory.New(),
-		renewer.Config{TTL: renewer.DefaultTTL, Node: "node-1"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = keeper.Shutdown(context.Background()) }()
-	ctx := context.Background()
-	_, exit, err := lockmw.Enter(ctx, keeper, "account:DE02") // somebody else
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer func() { _ = exit(nil) }()
-
-	_, err = lockmw.Do(ctx, keeper, "account:DE02", func(context.Context) (any, error) {
-		return nil, nil
-	}, lockmw.Refuse())
-	err = grpcmw.Respond(ctx, err) // what the handler returns
-	fmt.Println(status.Code(err), strings.Contains(err.Error(), "DE02"),
-		errors.Is(err, renewer.ErrHeld))
-	// Output: Aborted false true
-}
-
 // A client that does not know whether its transfer came through sends it again.
 func ExampleIdempotent() {
 	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	if err != nil {
-		fmt.Println(err)
-		return
+		panic(err)
 	}
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
 	// in production an account that an interceptor further out has checked
 	byUser := func(ctx context.Context) string {
 		return strings.Join(metadata.ValueFromIncomingContext(ctx, "user"), ",")
 	}
-	client, stop, err := listen(bank{}, grpc.UnaryInterceptor(grpcmw.Idempotent(keeper, byUser,
-		[]string{pb.TestService_UnaryCall_FullMethodName}, grpcmw.Scope("bank"))))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	client, stop := listen(bank{}, grpc.UnaryInterceptor(grpcmw.Idempotent(keeper,
+		grpcmw.IdempotentConfig{
+			Caller: byUser, Methods: []string{pb.TestService_UnaryCall_FullMethodName}, Scope: "bank",
+		})))
 	defer stop()
 	ctx := metadata.AppendToOutgoingContext(context.Background(),
 		"user", "ann", grpcmw.IdempotencyKey, "8e03978e")

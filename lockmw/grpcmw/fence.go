@@ -2,7 +2,6 @@ package grpcmw
 
 import (
 	"context"
-	"fmt"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -23,64 +22,50 @@ const FenceKey = "lockbeat-fence"
 func InjectFence(ctx context.Context) context.Context {
 	fence := lockmw.Fence(ctx)
 	md, _ := metadata.FromOutgoingContext(ctx) // a copy
-	_, there := md[FenceKey]
-	switch {
-	case fence > 0 && md == nil:
-		md = metadata.Pairs(FenceKey, wire.FormatFence(fence))
-	case fence > 0:
-		md.Set(FenceKey, wire.FormatFence(fence))
-	case there:
-		md.Delete(FenceKey)
-	default:
+	if fence == 0 && len(md[FenceKey]) == 0 {
 		return ctx
+	}
+	md = metadata.Join(md) // not nil
+	md.Delete(FenceKey)
+	if fence > 0 {
+		md.Set(FenceKey, wire.FormatFence(fence))
 	}
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
-// ExtractFence returns a context in which lockmw.Fence is the token that came with the call, or
-// ctx if none did, or if ctx runs under a lock of this process already: that one's token stays.
-// The loss of the caller's lock is not heard of here: the token stays what it is, and the
-// resource that it is given to decides. A token that is repeated or no decimal number from 1 to
-// 2^53-1 is an error with codes.InvalidArgument; the context is ctx then too. Take tokens only
-// from callers that you trust: a resource that has seen one too high refuses everybody else.
-// [AcceptFence] does it for every call.
-func ExtractFence(ctx context.Context) (context.Context, error) {
+// AcceptFence takes the fencing token that comes with a call, those without a rule included: what a
+// client has sent by [InjectFence] is what lockmw.Fence finds, unless the call takes a lock of its
+// own here, or has one. The loss of the caller's lock is not heard of: the token stays, and the
+// resource that it is given to decides. A token that is repeated, or no decimal number from 1 to
+// 2^53-1, is codes.InvalidArgument.
+//
+// Use it only behind the edge of a system, where all callers are trusted: a resource that has seen
+// too high a token refuses everybody else. At the edge use [StripFence]; an interceptor with both
+// panics. Default: no token is believed.
+func AcceptFence() Option { return func(s *settings) { s.accept = true } }
+
+// StripFence removes the token from the metadata of every call, those without a rule included,
+// for the edge of a system: a gateway that copies the metadata of its calls would hand on a token
+// that an outsider has made up. Give it to both interceptors.
+func StripFence() Option { return func(s *settings) { s.strip = true } }
+
+// receiveFence does with the token that came with a call what AcceptFence or StripFence asks for.
+func (s *settings) receiveFence(ctx context.Context) (context.Context, error) {
 	values := metadata.ValueFromIncomingContext(ctx, FenceKey)
-	switch len(values) {
-	case 0:
-		return ctx, nil
-	case 1:
-		if fence, ok := wire.ParseFence(values[0]); ok {
-			return lockmw.WithFence(ctx, fence), nil
-		}
-		return ctx, badFence("is no decimal number from 1 to 2^53-1")
-	default:
-		return ctx, badFence(fmt.Sprintf("is given %d times", len(values)))
-	}
-}
-
-func badFence(text string) error {
-	return newError(codes.InvalidArgument,
-		fmt.Sprintf("the fencing token in metadata %q %s", FenceKey, text), nil)
-}
-
-// stripFence returns a context in which no token came with the call.
-func stripFence(ctx context.Context) context.Context {
-	md, _ := metadata.FromIncomingContext(ctx) // a copy
-	if _, there := md[FenceKey]; !there {
-		return ctx
-	}
-	md.Delete(FenceKey)
-	return metadata.NewIncomingContext(ctx, md)
-}
-
-// accept does with the token that came with a call what AcceptFence or StripFence asks for.
-func (in *interceptor) accept(ctx context.Context) (context.Context, error) {
 	switch {
-	case in.fence:
-		return ExtractFence(ctx)
-	case in.strip:
-		return stripFence(ctx), nil
+	case len(values) == 0:
+		return ctx, nil
+	case s.strip:
+		md, _ := metadata.FromIncomingContext(ctx) // a copy
+		md.Delete(FenceKey)
+		return metadata.NewIncomingContext(ctx, md), nil
+	case s.accept:
+		fence, ok := wire.ParseFence(values[0])
+		if !ok || len(values) > 1 {
+			return ctx, newError(codes.InvalidArgument, "the fencing token in metadata \""+FenceKey+
+				"\" is not one decimal number from 1 to 2^53-1", nil)
+		}
+		return lockmw.WithFence(ctx, fence), nil
 	default:
 		return ctx, nil
 	}

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 	"github.com/lockbeat/lockbeat/lockmw/once"
@@ -28,75 +27,49 @@ const (
 
 // Idempotent has calls of unary methods carried out once, however often their clients send them.
 // Calls of one caller with the same [IdempotencyKey] get the reply of the first, on any server, for
-// as long as [KeepAnswer] says. See the package's text for the outcomes. Methods that are not in
-// the list pass through. Where methods need other options, chain several interceptors.
+// as long as KeepAnswer says. See the package's text for the outcomes. Other methods pass through.
+// Where methods need other settings, chain several interceptors.
 //
-// The keeper's store must be a renewer.Recorder, as redisstore is, unless [RecordIn] is
-// given. caller says who makes a call: an account that an interceptor further out has
-// checked. It must tell tenants apart too. It is hashed before it leaves the process,
-// and called concurrently. A call for which it is empty is codes.InvalidArgument. A
-// call is the same if its method and its request are, in protobuf's deterministic form;
+// The keeper's store must be a renewer.Recorder, as redisstore is, unless the config has a
+// Recorder. A call is the same if its method and its request are, in protobuf's deterministic form;
 // the same key with another is codes.FailedPrecondition.
 //
-// The handler goes on when its client has gone, for a minute ([FinishWithin]). Its context has the
+// The handler goes on when its client has gone, for a minute (FinishWithin). Its context has the
 // call's values, and not the call's deadline.
 //
-// It panics if k or caller is nil, if no method is given, on a method that does not exist, is a
-// streaming one or has no generated protobuf code, and on options that can't be meant.
-func Idempotent(
-	k *renewer.Keeper, caller func(ctx context.Context) string, methods []string,
-	opts ...IdempotentOption,
-) grpc.UnaryServerInterceptor {
-	if k == nil || caller == nil || len(methods) == 0 {
-		panic("lockbeat: grpcmw.Idempotent needs a keeper (renewer.New), a function that says " +
-			"who calls, and the methods that are to be carried out once")
+// It panics if k is nil, and on settings that can't be meant.
+func Idempotent(k *renewer.Keeper, c IdempotentConfig) grpc.UnaryServerInterceptor {
+	set, err := c.settings(k)
+	if err != nil {
+		panic("lockbeat: grpcmw.Idempotent " + err.Error())
 	}
-	set := newIdempotentSettings()
-	for _, o := range opts {
-		o.idempotent(&set)
-	}
-	repeats, err := repeat.New(k, set.Settings)
+	repeats, err := repeat.New(k, set)
 	if err != nil {
 		panic(err.Error())
 	}
 	in := &idempotent{
-		idempotentSettings: set, keeper: k, caller: caller, repeats: repeats, locks: newSettings(),
-		replies: make(map[string]protoreflect.MessageType, len(methods)),
+		IdempotentConfig: c, keeper: k, repeats: repeats, maxAnswer: set.MaxAnswer,
+		replies: make(map[string]protoreflect.MessageType, len(c.Methods)),
 	}
-	for _, m := range methods {
-		in.replies[m] = replyOf(m)
+	for _, name := range c.Methods {
+		m := describe("Idempotent", name)
+		if m.stream {
+			panic(fmt.Sprintf("lockbeat: grpcmw.Idempotent is given %s, whose calls never come "+
+				"here: it is a streaming method", name))
+		}
+		in.replies[name] = m.reply
 	}
 	return in.serve
 }
 
-// replyOf returns the type of a method's replies, by which stored ones are read. It panics if there
-// can be none.
-func replyOf(method string) protoreflect.MessageType {
-	described := describe("grpcmw.Idempotent", method)
-	switch {
-	case described == nil:
-	case isStream(described):
-		panic(fmt.Sprintf("lockbeat: grpcmw.Idempotent is given %s, whose calls never come here: "+
-			"it is a streaming method", method))
-	default:
-		reply, err := protoregistry.GlobalTypes.FindMessageByName(described.Output().FullName())
-		if err == nil {
-			return reply
-		}
-	}
-	panic(fmt.Sprintf("lockbeat: grpcmw.Idempotent needs the generated protobuf code of %s, to "+
-		"read stored replies", method))
-}
-
 // idempotent is what all calls at one [Idempotent] share.
 type idempotent struct {
-	idempotentSettings
+	IdempotentConfig
 
-	keeper  *renewer.Keeper
-	caller  func(context.Context) string
-	repeats *repeat.Guard
-	locks   settings                            // how errors of locks are answered
-	replies map[string]protoreflect.MessageType // by method
+	keeper    *renewer.Keeper
+	repeats   *repeat.Guard
+	maxAnswer int
+	replies   map[string]protoreflect.MessageType // by method
 
 	unreadable, large sync.Once
 }
@@ -110,33 +83,29 @@ func (in *idempotent) serve(
 		return handler(ctx, req)
 	}
 	key, err := repeat.Key(metadata.ValueFromIncomingContext(ctx, IdempotencyKey))
-	if errors.Is(err, repeat.ErrNoKey) && in.keyOptional {
+	if errors.Is(err, repeat.ErrNoKey) && in.KeyOptional {
 		return handler(ctx, req)
 	}
 	if err != nil {
-		return nil, in.refuse(ctx, err)
+		return nil, notRepeated(err)
 	}
-	caller := in.caller(ctx)
+	caller := in.Caller(ctx)
 	if caller == "" {
-		return nil, badKey("the call does not say who makes it, as it must where it can be sent "+
-			"again", nil)
+		return nil, anonymous()
 	}
 	input, err := encodeRequest(req)
 	if err != nil {
 		return nil, misused(fmt.Sprintf("a request of %s can't be compared with one that is sent "+
 			"again", info.FullMethod)).with(err)
 	}
-	e := &exchange{
-		idempotent: in, handle: func(ctx context.Context) (any, error) { return handler(ctx, req) },
-	}
+	e := &exchange{idempotent: in, handle: func(ctx context.Context) (any, error) {
+		return handler(ctx, req)
+	}, stored: kind.New().Interface()}
 	which := in.repeats.Request(caller, key, info.FullMethod, input)
 	outcome, err := in.repeats.Do(ctx, which, repeat.Work{
 		Operation: info.FullMethod,
 		Run:       e.run,
-		Read: func(stored []byte) (err error) {
-			e.kept, err = decodeReply(stored, kind)
-			return err
-		},
+		Read:      func(stored []byte) error { return proto.Unmarshal(stored, e.stored) },
 	})
 	return e.finish(ctx, outcome, err)
 }
@@ -156,56 +125,62 @@ type exchange struct {
 	*idempotent
 
 	handle func(context.Context) (any, error)
-
-	reply any // the handler's
-	err   error
-	loss  error // by which the handler's context had ended
-	kept  reply // the stored one
+	reply  any   // the handler's
+	err    error // the handler's
+	loss   error // by which the handler's context had ended
+	stored proto.Message
 }
 
-// run runs the handler, and returns its reply for the store.
+// run runs the handler, and returns its reply for the store. An error is none: the next call with
+// the key runs the handler again.
 func (e *exchange) run(ctx context.Context) repeat.Answer {
 	e.reply, e.err = e.handle(ctx)
 	e.loss = lossIn(ctx)
-	if !e.final(ctx) {
+	if e.err != nil {
 		return repeat.Answer{}
 	}
-	return repeat.Answer{Final: true, Data: encodeReply(e.reply, e.err, e.MaxAnswer)}
+	return repeat.Answer{Final: true, Data: encodeReply(e.reply, e.maxAnswer)}
 }
 
-// finish returns what the call returns.
+// encodeReply returns what is to be stored, nil if that has more than most bytes, or can't be
+// encoded.
+func encodeReply(reply any, most int) []byte {
+	m, ok := reply.(proto.Message)
+	if !ok || proto.Size(m) > most {
+		return nil
+	}
+	data, err := proto.MarshalOptions{}.MarshalAppend([]byte{}, m) // not nil, even if empty
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+// finish returns what the call returns. The keeper's observer is told of a stored reply that can't
+// be read (a seal's key may be missing, or another program may have written it), and of one that
+// was rolled back since it can't be stored.
 func (e *exchange) finish(
 	ctx context.Context, outcome repeat.Outcome, err error,
 ) (any, error) {
+	var failed *callError
 	switch outcome {
 	case repeat.OutcomeStored:
 		_ = grpc.SetHeader(ctx, metadata.Pairs(ReplayedKey, "true")) // fails without a transport
-		return e.kept.message, e.kept.err
+		return e.stored, nil
 	case repeat.OutcomeOwn:
-		failed := settled(nil, e.loss, e.err, false)
-		if failed = cmp.Or(failed, e.locks.own(e.err)); failed != nil {
-			trailerOf(ctx)(failed.trailer(ctx))
-			return e.reply, failed
-		}
-		return e.reply, e.err
+		failed = cmp.Or(settled(nil, e.loss, e.err, false), translated(e.err))
 	default:
-		return nil, e.refuse(ctx, err)
+		failed = notRepeated(err)
 	}
-}
-
-// refuse answers a call that was refused with err. It tells the keeper's observer of a stored reply
-// that can't be read (a key of Seal may be missing, or another program may have written it), and of
-// one that was rolled back since it can't be stored.
-func (in *idempotent) refuse(ctx context.Context, err error) error {
 	switch {
+	case failed == nil:
+		return e.reply, e.err
 	case errors.Is(err, once.ErrRecord):
-		in.tell(&in.unreadable, err)
+		e.tell(&e.unreadable, err)
 	case errors.Is(err, repeat.ErrLarge):
-		in.tell(&in.large, err)
+		e.tell(&e.large, err)
 	}
-	e := in.locks.notRepeated(err)
-	trailerOf(ctx)(e.trailer(ctx))
-	return e
+	return nil, failed.sent(ctx)
 }
 
 // tell tells the keeper's observer of an error that is not one call's alone, the first time.

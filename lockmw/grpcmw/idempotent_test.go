@@ -2,8 +2,8 @@ package grpcmw_test
 
 import (
 	"context"
-	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,35 +19,46 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
+	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
+func ann(context.Context) string { return "ann" }
+
 // shop is a server with Idempotent, whose one handler a test sets. It counts its runs.
 type shop struct {
 	guard  grpc.UnaryServerInterceptor
-	handle func(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error)
+	handle unaryHandler
 	runs   int
 }
 
-func newShop(k *renewer.Keeper, opts ...grpcmw.IdempotentOption) *shop {
-	s := &shop{guard: grpcmw.Idempotent(k, callerOf, []string{unary}, opts...)}
+func newShop(k *renewer.Keeper, edit ...func(*grpcmw.IdempotentConfig)) *shop {
+	c := grpcmw.IdempotentConfig{
+		Caller:  callerOf,
+		Methods: []string{unary, pb.TestService_CacheableUnaryCall_FullMethodName},
+	}
+	for _, f := range edit {
+		f(&c)
+	}
+	s := &shop{guard: grpcmw.Idempotent(k, c)}
 	s.handle = func(_ context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 		return &pb.SimpleResponse{Username: account(r)}, nil
 	}
 	return s
 }
 
-// order makes a call with a key. It returns what was ordered, by the reply.
+// order makes ann's call with a key. It returns what was ordered, by the reply.
 func (s *shop) order(ctx context.Context, key, item string) (string, error) {
-	return s.call(withKey(ctx, key), unary, request(item))
+	return s.call(incoming(by(ctx, "ann"), grpcmw.IdempotencyKey, key), unary, request(item))
 }
 
 func (s *shop) call(ctx context.Context, method string, req any) (string, error) {
 	reply, err := s.guard(ctx, req, &grpc.UnaryServerInfo{FullMethod: method},
 		func(ctx context.Context, req any) (any, error) {
 			s.runs++
-			return s.handle(ctx, req.(*pb.SimpleRequest))
+			r, _ := req.(*pb.SimpleRequest)
+			return s.handle(ctx, r)
 		})
 	if err != nil {
 		return "", err
@@ -55,108 +66,122 @@ func (s *shop) call(ctx context.Context, method string, req any) (string, error)
 	return reply.(*pb.SimpleResponse).GetUsername(), nil
 }
 
-// withKey is ann's call with a key.
-func withKey(ctx context.Context, key string) context.Context {
-	return metadata.NewIncomingContext(by(ctx, "ann"),
-		metadata.Pairs(grpcmw.IdempotencyKey, key))
-}
-
 func TestACallIsCarriedOutOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
 		s := newShop(b.k)
-		for range 3 {
-			got, err := s.order(t.Context(), "k", "pen")
-			require.NoError(t, err)
-			require.Equal(t, "pen", got)
+		for _, item := range []string{"pen", ""} { // an empty reply is one too
+			for range 3 {
+				got, err := s.order(t.Context(), "k"+item, item)
+				require.NoError(t, err)
+				require.Equal(t, item, got)
+			}
 		}
-		require.Equal(t, 1, s.runs)
+		require.Equal(t, 2, s.runs)
 
-		got, err := s.call(metadata.NewIncomingContext(by(t.Context(), "bob"),
-			metadata.Pairs(grpcmw.IdempotencyKey, "k")), unary, request("pen"))
+		_, err := s.call(incoming(by(t.Context(), "bob"), grpcmw.IdempotencyKey, "k"), unary,
+			request("ink"))
 		require.NoError(t, err)
-		require.Equal(t, "pen", got)
-		require.Equal(t, 2, s.runs, "another caller's key")
-
-		other := newShop(b.k, grpcmw.Scope("billing"))
+		require.Equal(t, 3, s.runs, "another caller's key")
+		other := newShop(b.k, func(c *grpcmw.IdempotentConfig) { c.Scope = "billing" })
 		_, err = other.order(t.Context(), "k", "ink")
 		require.NoError(t, err)
 		require.Equal(t, 1, other.runs, "another scope")
 
-		elapse(grpcmw.DefaultKeepAnswer + time.Second)
+		elapse(24*time.Hour + time.Second)
 		_, err = s.order(t.Context(), "k", "ink")
 		require.NoError(t, err)
-		require.Equal(t, 3, s.runs, "as new")
+		require.Equal(t, 4, s.runs, "as new")
 	})
 }
 
-// The client tells a stored reply from a new one, and its message is whole.
+// The client tells a stored reply from a new one, and its message is whole. An error is none: the
+// next call runs the handler again. Clients' retry policies read when to come back in the trailer.
 func TestRepliesOverAConnection(t *testing.T) {
 	t.Parallel()
-	k, _ := scripted(t)
-	reply := &pb.SimpleResponse{
-		Username: "pen", Payload: &pb.Payload{Body: []byte{0, 255}},
-		GrpclbRouteType: pb.GrpclbRouteType_GRPCLB_ROUTE_TYPE_BACKEND,
-	}
-	runs := 0
-	addr, _ := serve(t, &service{
-		unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			runs++
-			return reply, nil
-		},
-	}, grpc.UnaryInterceptor(grpcmw.Idempotent(k, func(context.Context) string { return "ann" },
-		[]string{unary})))
-	client := pb.NewTestServiceClient(dial(t, addr))
-	for _, replayed := range [][]string{nil, {"true"}} {
-		var header metadata.MD
-		got, err := client.UnaryCall(metadata.AppendToOutgoingContext(within(t, soon),
-			grpcmw.IdempotencyKey, `"k"`), request("pen"), grpc.Header(&header))
-		require.NoError(t, err)
-		assert.True(t, proto.Equal(reply, got))
-		assert.Equal(t, replayed, header.Get(grpcmw.ReplayedKey))
-	}
-	assert.Equal(t, 1, runs)
-	_, err := client.EmptyCall(within(t, soon), &pb.Empty{})
-	assert.Equal(t, codes.Unimplemented, status.Code(err), "it is not guarded")
+	inBubble(t, func(t *testing.T, b *bubble) {
+		reply := &pb.SimpleResponse{
+			Username: "pen", Payload: &pb.Payload{Body: []byte{0, 255}},
+			GrpclbRouteType: pb.GrpclbRouteType_GRPCLB_ROUTE_TYPE_BACKEND,
+		}
+		ends := []error{errHandler, lockError(renewer.ErrHeld), nil}
+		client, end := serve(t, &service{
+			unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+				err := ends[0]
+				ends = ends[1:]
+				return reply, err
+			},
+		}, nil, grpc.UnaryInterceptor(grpcmw.Idempotent(b.k, grpcmw.IdempotentConfig{
+			Caller: ann, Methods: []string{unary},
+		})))
+		defer end()
+		call := func() (header, trailer metadata.MD, err error) {
+			got, err := client.UnaryCall(with(t.Context(), grpcmw.IdempotencyKey, `"k"`),
+				request("pen"), grpc.Header(&header), grpc.Trailer(&trailer))
+			assert.Equal(t, err == nil, proto.Equal(reply, got))
+			return header, trailer, err
+		}
+		_, _, err := call()
+		assert.Equal(t, codes.NotFound, status.Code(err))
+		for _, store := range []script.Step{script.Fail(errDown), script.Pass()} {
+			b.store.Default(script.Acquire, store)
+			_, trailer, err := call()
+			assert.Positive(t, verdictOf(t, err).retryIn)
+			assert.Len(t, trailer.Get(pushback), 1)
+		}
+		for _, replayed := range [][]string{nil, {"true"}} {
+			header, _, err := call()
+			assert.NoError(t, err)
+			assert.Equal(t, replayed, header.Get(grpcmw.ReplayedKey))
+		}
+		_, err = client.EmptyCall(t.Context(), &pb.Empty{})
+		assert.Equal(t, codes.Unimplemented, status.Code(err), "it is not guarded")
+	})
 }
 
 func TestCallsThatGetNoReply(t *testing.T) {
 	t.Parallel()
+	o := new(faultLog)
 	inBubble(t, func(t *testing.T, b *bubble) {
 		s := newShop(b.k)
 		_, err := s.order(t.Context(), "k", "pen")
 		require.NoError(t, err)
 		reused := verdict{code: codes.FailedPrecondition, reason: grpcmw.ReasonReused}
-		invalid := verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey}
-		anonymous := metadata.NewIncomingContext(t.Context(),
-			metadata.Pairs(grpcmw.IdempotencyKey, "k"))
-		twice := metadata.NewIncomingContext(by(t.Context(), "ann"),
-			metadata.Pairs(grpcmw.IdempotencyKey, "a", grpcmw.IdempotencyKey, "b"))
-		for name, c := range map[string]struct {
-			ctx  context.Context
-			req  any
-			want verdict
+		of := func(caller string, pairs ...string) context.Context {
+			return incoming(by(t.Context(), caller), pairs...)
+		}
+		const key, cacheable = grpcmw.IdempotencyKey, pb.TestService_CacheableUnaryCall_FullMethodName
+		for _, c := range []struct {
+			name   string
+			ctx    context.Context
+			method string
+			req    any
+			want   verdict
 		}{
-			"another request":  {withKey(t.Context(), "k"), request("ink"), reused},
-			"no key":           {by(t.Context(), "ann"), request("pen"), invalid},
-			"an empty key":     {withKey(t.Context(), ""), request("pen"), invalid},
-			"two keys":         {twice, request("pen"), invalid},
-			"no caller":        {anonymous, request("pen"), invalid},
-			"no proto message": {withKey(t.Context(), "k"), 7, verdict{code: codes.Internal}},
+			{"another request", of("ann", key, "k"), unary, request("ink"), reused},
+			{"another method", of("ann", key, "k"), cacheable, request("pen"), reused},
+			{"no key", of("ann"), unary, request("pen"), invalid},
+			{"an empty key", of("ann", key, ""), unary, request("pen"), invalid},
+			{"two keys", of("ann", key, "a", key, "b"), unary, request("pen"), invalid},
+			{"no caller", of("", key, "k"), unary, request("pen"), invalid},
+			{"no proto message", of("ann", key, "k"), unary, 7, verdict{code: codes.Internal}},
 		} {
-			_, err := s.call(c.ctx, unary, c.req)
-			assert.Equal(t, c.want, verdictOf(t, err), name)
-			assert.NotContains(t, err.Error(), "idempotency:", name)
+			_, err := s.call(c.ctx, c.method, c.req)
+			assert.Equal(t, c.want, verdictOf(t, err), c.name)
+			assert.NotContains(t, err.Error(), "idempotency:", c.name)
 		}
 		require.Equal(t, 1, s.runs)
+		require.Len(t, o.faults, 2, "the operator is told what differs")
+		require.ErrorContains(t, o.faults[0].Err, "differs in: request:")
+		require.ErrorContains(t, o.faults[1].Err, "differs in: method:")
 
-		optional := newShop(b.k, grpcmw.KeyOptional())
+		optional := newShop(b.k, func(c *grpcmw.IdempotentConfig) { c.KeyOptional = true })
 		for range 2 {
-			_, err := optional.call(by(t.Context(), "ann"), unary, request("pen"))
+			_, err := optional.call(of("ann"), unary, request("pen"))
 			require.NoError(t, err)
 		}
 		require.Equal(t, 2, optional.runs)
-	})
+	}, func(c *renewer.Config) { c.Observer = o })
 }
 
 // The fields of a map come in another order each time that a request is encoded.
@@ -171,60 +196,18 @@ func TestARequestWithAMapIsTheSame(t *testing.T) {
 		for range 5 {
 			req, err := structpb.NewStruct(fields)
 			require.NoError(t, err)
-			_, err = s.guard(withKey(t.Context(), "k"), req, &grpc.UnaryServerInfo{FullMethod: unary},
-				func(context.Context, any) (any, error) {
-					s.runs++
-					return &pb.SimpleResponse{}, nil
-				})
+			_, err = s.call(incoming(by(t.Context(), "ann"), grpcmw.IdempotencyKey, "k"), unary, req)
 			require.NoError(t, err)
 		}
 		require.Equal(t, 1, s.runs)
 	})
 }
 
-// Clients' retry policies read when to come back in the trailer.
-func TestRefusalsSayWhenToComeBack(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		client, end := inMemory(t, &service{
-			unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-				return nil, lockError(renewer.ErrHeld)
-			},
-		}, nil, grpc.UnaryInterceptor(grpcmw.Idempotent(b.k, func(context.Context) string { return "ann" },
-			[]string{unary})))
-		defer end()
-		for _, store := range []script.Step{script.Pass(), script.Fail(errors.New("down"))} {
-			b.store.Default(script.Acquire, store)
-			var trailer metadata.MD
-			_, err := client.UnaryCall(metadata.AppendToOutgoingContext(t.Context(),
-				grpcmw.IdempotencyKey, "k"), request("pen"), grpc.Trailer(&trailer))
-			assert.Positive(t, verdictOf(t, err).retryIn)
-			assert.Len(t, trailer.Get("grpc-retry-pushback-ms"), 1)
-		}
-	})
-}
-
-// The same key for another method is another call, even if the request is the same.
-func TestTheMethodIsPartOfTheCall(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		s := newShop(b.k)
-		cacheable := pb.TestService_CacheableUnaryCall_FullMethodName
-		s.guard = grpcmw.Idempotent(b.k, callerOf, []string{unary, cacheable})
-		_, err := s.order(t.Context(), "k", "pen")
-		require.NoError(t, err)
-		_, err = s.call(withKey(t.Context(), "k"), cacheable, request("pen"))
-		require.Equal(t, grpcmw.ReasonReused, verdictOf(t, err).reason)
-		_, err = s.call(withKey(t.Context(), "k"), unary, request("ink"))
-		require.Equal(t, grpcmw.ReasonReused, verdictOf(t, err).reason)
-	})
-}
-
 func TestACallThatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
-		refuses := newShop(b.k)
-		waits := newShop(b.k, grpcmw.WaitForAnswer(time.Hour))
+		refuses := newShop(b.k, func(c *grpcmw.IdempotentConfig) { c.MaxRunningPerCaller = 1 })
+		waits := newShop(b.k, func(c *grpcmw.IdempotentConfig) { c.WaitForAnswer = time.Hour })
 		refuses.handle = func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 			elapse(10 * time.Second)
 			return &pb.SimpleResponse{Username: "first"}, nil
@@ -235,19 +218,16 @@ func TestACallThatIsUnderWay(t *testing.T) {
 			done <- err
 		}()
 		synctest.Wait()
-		busy := func(s *shop, ctx context.Context, after time.Duration) {
-			t.Helper()
-			begun := time.Now()
-			_, err := s.order(ctx, "k", "pen")
-			v := verdictOf(t, err)
-			require.Equal(t, verdict{codes.Aborted, grpcmw.ReasonBusy, v.retryIn}, v)
-			require.Positive(t, v.retryIn)
-			require.Equal(t, after, time.Since(begun))
-		}
-		busy(refuses, t.Context(), 0)
+		_, err := refuses.order(t.Context(), "k", "pen")
+		requireBusy(t, err)
+		_, err = refuses.order(t.Context(), "another", "pen")
+		requireRefused(t, codes.ResourceExhausted, grpcmw.ReasonQuota, err)
+		require.Zero(t, b.passed())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		busy(waits, ctx, 750*time.Millisecond)
+		_, err = waits.order(ctx, "k", "pen")
+		requireBusy(t, err)
+		require.Equal(t, 750*time.Millisecond, b.passed())
 
 		got, err := waits.order(t.Context(), "k", "pen")
 		require.NoError(t, err)
@@ -255,43 +235,220 @@ func TestACallThatIsUnderWay(t *testing.T) {
 		require.Equal(t, 10*time.Second, b.passed())
 		require.NoError(t, <-done)
 		require.Zero(t, waits.runs)
+		_, err = refuses.order(t.Context(), "another", "pen")
+		require.NoError(t, err)
 	})
 }
 
 // A client that gives up and comes again must find its call done, and not cut off half-way.
 func TestAHandlerOutlivesItsCall(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		opts  []grpcmw.IdempotentOption
-		bound time.Duration
-	}{
-		"default":         {nil, grpcmw.DefaultFinishWithin},
-		"longer":          {[]grpcmw.IdempotentOption{grpcmw.FinishWithin(time.Hour)}, time.Hour},
-		"with its client": {[]grpcmw.IdempotentOption{grpcmw.FinishWithin(0)}, 0},
+	for given, want := range map[time.Duration]time.Duration{
+		0: time.Minute, time.Hour: time.Hour, -1: 0,
 	} {
 		inBubble(t, func(t *testing.T, b *bubble) {
-			all := grpcmw.KeepCode(func(codes.Code) bool { return true })
-			s := newShop(b.k, append(c.opts, all)...)
+			s := newShop(b.k, func(c *grpcmw.IdempotentConfig) { c.FinishWithin = given })
 			s.handle = func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 				_, bounded := ctx.Deadline()
-				assert.False(t, bounded, name)
-				assert.Equal(t, "ann", callerOf(ctx), name)
+				assert.False(t, bounded)
+				assert.Equal(t, "ann", callerOf(ctx))
 				<-ctx.Done()
-				assert.Equal(t, time.Second+c.bound, b.passed(), name)
+				assert.Equal(t, time.Second+want, b.passed())
 				return nil, ctx.Err()
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			_, err := s.order(ctx, "k", "pen")
-			assert.Error(t, err, name)
-			assert.Equal(t, 1, s.runs, name)
+			assert.Error(t, err)
+			assert.Equal(t, 1, s.runs)
+		})
+	}
+}
 
-			s.handle = func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-				return &pb.SimpleResponse{}, nil
+// An error under a lost lock is no answer. A reply without one counts, unless another call with the
+// key has taken over: then all get that one's.
+func TestACallThatLosesItsLock(t *testing.T) {
+	t.Parallel()
+	for _, own := range []error{errHandler, nil} {
+		inBubble(t, func(t *testing.T, b *bubble) {
+			s := newShop(b.k)
+			s.handle = func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+				b.store.Delete(b.store.Calls(script.Acquire)[0].Claims[0].Name)
+				<-ctx.Done()
+				s.handle = func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+					return &pb.SimpleResponse{Username: "second"}, own
+				}
+				_, err := s.order(context.WithoutCancel(t.Context()), "k", "pen")
+				assert.ErrorIs(t, err, own)
+				return &pb.SimpleResponse{Username: "first"}, own
 			}
-			_, err = s.order(t.Context(), "k", "pen")
-			assert.NoError(t, err, name)
-			assert.Equal(t, 2, s.runs, "%s: it has not answered", name)
+			got, err := s.order(t.Context(), "k", "pen")
+			if own == nil {
+				require.NoError(t, err)
+				require.Equal(t, "second", got)
+				return
+			}
+			require.Equal(t, lost, verdictOf(t, err))
+			require.ErrorIs(t, err, errHandler)
+		})
+	}
+}
+
+func TestRepliesTooLargeToKeep(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		sealed := [][]byte{[]byte(strings.Repeat("k", 32))}
+		s := newShop(b.k, func(c *grpcmw.IdempotentConfig) { c.MaxAnswer, c.SealKeys = 100, sealed })
+		for _, size := range []int{90, 1000} { // too large as it is stored, and as it is
+			long := strings.Repeat("x", size)
+			got, err := s.order(t.Context(), long[:size/10], long)
+			require.NoError(t, err)
+			require.Equal(t, long, got, "it reaches whom it is for")
+			_, err = s.order(t.Context(), long[:size/10], long)
+			require.Equal(t, verdict{code: codes.AlreadyExists, reason: grpcmw.ReasonNotKept},
+				verdictOf(t, err))
+		}
+		require.Equal(t, 2, s.runs)
+	})
+}
+
+func TestACallersQuota(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, b *bubble) {
+		s := newShop(b.k, func(c *grpcmw.IdempotentConfig) { c.MaxStored = 1 })
+		_, err := s.order(t.Context(), "k", "pen")
+		require.NoError(t, err)
+		_, err = s.order(t.Context(), "k2", "pen")
+		requireRefused(t, codes.ResourceExhausted, grpcmw.ReasonQuota, err)
+		_, err = s.order(t.Context(), "k", "pen")
+		require.NoError(t, err, "it is stored")
+	})
+}
+
+func TestSealedReplies(t *testing.T) {
+	t.Parallel()
+	o := new(faultLog)
+	inBubble(t, func(t *testing.T, b *bubble) {
+		s := newShop(b.k, func(c *grpcmw.IdempotentConfig) {
+			c.SealKeys = [][]byte{[]byte(strings.Repeat("k", 32))}
+		})
+		for range 2 {
+			got, err := s.order(t.Context(), "k", told)
+			require.NoError(t, err)
+			require.Equal(t, told, got)
+		}
+		require.Equal(t, 1, s.runs)
+		name := b.store.Calls(script.Acquire)[0].Claims[0].Name
+		_, err := newShop(b.k).order(t.Context(), "k", told)
+		require.Equal(t, verdict{code: codes.Internal}, verdictOf(t, err), "without the key")
+
+		b.store.PutRecord(name, strings.Replace(b.store.RecordOf(name), "lbsealed1", "lbsealed2", 1))
+		for range 2 {
+			_, err := s.order(t.Context(), "k", told)
+			require.Equal(t, verdict{code: codes.Internal}, verdictOf(t, err))
+		}
+		require.Equal(t, 1, s.runs, "it is not carried out again")
+		require.Len(t, o.faults, 2, "the operator is told, once by each")
+	}, func(c *renewer.Config) { c.Observer = o })
+}
+
+// The store is down when the handler has returned. With OnlyRecorded the first client is not told
+// what no other will be.
+func TestAReplyThatCantBeRecorded(t *testing.T) {
+	t.Parallel()
+	for _, only := range []bool{false, true} {
+		inBubble(t, func(t *testing.T, b *bubble) {
+			s := newShop(b.k, func(c *grpcmw.IdempotentConfig) { c.OnlyRecorded = only })
+			b.store.Default(script.Write, script.Fail(errDown))
+			_, err := s.order(t.Context(), "k", "pen")
+			if only {
+				requireRefused(t, codes.Unavailable, grpcmw.ReasonUnknown, err)
+			} else {
+				require.NoError(t, err)
+			}
+			b.store.Default(script.Write, script.Pass())
+			for range 2 {
+				_, err = s.order(t.Context(), "k", "pen")
+				require.NoError(t, err)
+			}
+			require.Equal(t, 2, s.runs, "it was carried out again, and is on record now")
+		})
+	}
+}
+
+// ledger is a database that counts what it commits.
+type ledger struct {
+	*renewer.Keeper
+
+	commits  int
+	unheard  bool // the answers to commits are lost
+	conflict bool // transactions are in conflict with others
+}
+
+var _ once.Transactional = (*ledger)(nil)
+
+func (l *ledger) Transact(
+	ctx context.Context, fn func(context.Context) (renewer.Record, error),
+) error {
+	record, err := fn(ctx)
+	if err == nil && l.conflict {
+		err = &renewer.Error{Op: "commit", Kind: once.ErrConflict}
+	}
+	if err == nil {
+		err = l.Write(context.WithoutCancel(ctx), record)
+	}
+	if err != nil {
+		return err
+	}
+	l.commits++
+	if l.unheard {
+		return &renewer.Error{Op: "commit", Kind: renewer.ErrUnavailable}
+	}
+	return nil
+}
+
+// A reply is on record together with what its handler has written, or neither is.
+func TestRepliesInTheHandlersTransaction(t *testing.T) {
+	t.Parallel()
+	pen := &pb.SimpleResponse{Username: "pen"}
+	for name, c := range map[string]struct {
+		prepare func(*ledger, *script.Store)
+		reply   *pb.SimpleResponse
+		err     error
+		want    verdict // zero: the reply
+		commit  int
+	}{
+		"a reply":  {nil, pen, nil, verdict{}, 1},
+		"an error": {nil, nil, errHandler, verdict{code: codes.NotFound}, 0},
+		"too large": {nil, &pb.SimpleResponse{Username: strings.Repeat("x", 1<<20)}, nil,
+			verdict{code: codes.Internal}, 0},
+		"in conflict": {func(l *ledger, _ *script.Store) { l.conflict = true }, pen, nil,
+			verdict{code: codes.Aborted, reason: grpcmw.ReasonBusy}, 0},
+		"not known": {func(l *ledger, s *script.Store) {
+			l.unheard = true
+			s.Default(script.Prepare, script.Fail(errDown))
+		}, pen, nil, verdict{code: codes.Unavailable, reason: grpcmw.ReasonUnknown}, 1},
+	} {
+		inBubble(t, func(t *testing.T, b *bubble) {
+			l := &ledger{Keeper: b.k}
+			s := newShop(b.k, func(cfg *grpcmw.IdempotentConfig) { cfg.Recorder = l })
+			s.handle = func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+				if c.prepare != nil {
+					c.prepare(l, b.store)
+				}
+				return c.reply, c.err
+			}
+			_, err := s.order(t.Context(), "k", "pen")
+			require.Equal(t, c.commit, l.commits, name)
+			v := verdictOf(t, err)
+			v.retryIn = 0
+			require.Equal(t, c.want, v, name)
+			if c.commit > 0 {
+				got, err := s.order(t.Context(), "k", "pen")
+				require.NoError(t, err, name)
+				require.Equal(t, "pen", got, name)
+				require.Equal(t, 1, s.runs, name)
+			}
 		})
 	}
 }

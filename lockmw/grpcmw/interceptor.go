@@ -1,14 +1,15 @@
 package grpcmw
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
-	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -16,72 +17,96 @@ import (
 type interceptor struct {
 	settings
 
-	keeper *renewer.Keeper
-	rules  map[string]*rule
+	keeper  *renewer.Keeper
+	methods map[string]lockedMethod
+}
+
+type lockedMethod struct {
+	*rule
+
+	opts []lockmw.Option
 }
 
 // newInterceptor panics if the rules contradict each other, or are
 // for calls that the interceptor does not get to see.
 func newInterceptor(who string, k *renewer.Keeper, opts []Option, streams bool) *interceptor {
-	set := newSettings(opts...)
-	if k == nil {
-		panic(fmt.Sprintf("lockbeat: grpcmw.%s needs a keeper (renewer.New)", who))
+	in := &interceptor{
+		settings: settings{
+			wait: lockmw.DefaultWait, waiters: DefaultMaxWaiters, silence: DefaultSilence,
+		},
+		keeper: k, methods: make(map[string]lockedMethod),
 	}
-	if set.fence && set.strip {
-		panic(fmt.Sprintf("lockbeat: grpcmw.%s has AcceptFence and StripFence: accept tokens "+
-			"behind the edge of the system, strip them at the edge", who))
+	for _, o := range opts {
+		o(&in.settings)
 	}
-	if err := set.maxHold.Check(k); err != nil {
-		panic(err.Error())
-	}
-	in := &interceptor{settings: set, keeper: k, rules: make(map[string]*rule, len(set.rules))}
-	for _, r := range set.rules {
-		if in.rules[r.method] != nil {
-			panic(fmt.Sprintf("lockbeat: grpcmw.%s has two rules for %s: one call has one key; "+
-				"chain two interceptors for two locks", who, r.method))
-		}
-		if service, _, _ := splitMethod(r.method); r.described == nil && !set.unlinked[service] {
-			panic(fmt.Sprintf("lockbeat: grpcmw.%s has a rule for %s, and the program has no "+
-				"generated code of the service %s, so that a typing error would go unnoticed: "+
-				"correct the name, or give grpcmw.Unlinked(%q) if there is no such code", who,
-				r.method, service, service))
-		}
-		if r.described != nil && isStream(r.described) != streams {
-			panic(fmt.Sprintf("lockbeat: grpcmw.%s has a rule for %s, whose calls never come "+
-				"here: it is %s method", who, r.method,
-				map[bool]string{true: "a streaming", false: "a unary"}[!streams]))
-		}
-		r.opts = in.options(r.method)
-		in.rules[r.method] = r
+	if err := in.bind(streams); err != nil {
+		panic(fmt.Sprintf("lockbeat: grpcmw.%s %v", who, err))
 	}
 	return in
 }
 
-// options are those for the locks of a method.
-func (in *interceptor) options(method string) []lockmw.Option {
-	operation := in.operation
-	if operation == "" {
-		operation = method
+// bind finds the rules of methods, and an error if they can't be meant.
+func (in *interceptor) bind(streams bool) error {
+	if in.keeper == nil {
+		return errors.New("needs a keeper (renewer.New)")
 	}
-	// Strict, so that lockmw returns every loss; what becomes of it
-	// is decided here, since the status depends on it.
-	opts := []lockmw.Option{
-		lockmw.Wait(in.wait), lockmw.MaxWaiters(in.waiters), lockmw.Strict(),
-		lockmw.Operation(operation), lockmw.AnswerInTime(),
+	if in.accept && in.strip {
+		return errors.New("has AcceptFence and StripFence: accept tokens behind the edge of the " +
+			"system, strip them at the edge")
 	}
-	opts = maxhold.AddTo(opts, in.maxHold, lockmw.MaxHold)
-	if in.background {
-		opts = append(opts, lockmw.ReleaseInBackground())
+	for _, r := range in.rules {
+		m := r.method
+		if m.stream != streams {
+			return fmt.Errorf("has a rule for %s, whose calls never come here: streaming methods "+
+				"belong to StreamServerInterceptor, others to UnaryServerInterceptor", m.name)
+		}
+		if _, twice := in.methods[m.name]; twice {
+			return fmt.Errorf("has two rules for %s: one call has one key; chain two "+
+				"interceptors for two locks", m.name)
+		}
+		in.methods[m.name] = lockedMethod{r, in.locking(m.name)}
 	}
-	return opts
+	return in.maxHold.Check(in.keeper)
+}
+
+// UnaryServerInterceptor runs the handlers of unary methods under the locks that the rules
+// among opts name; other methods pass through. See the package's text for the outcomes. It
+// panics if k is nil, on two rules for one method, and on a rule for a streaming method.
+//
+// The handler's context ends when the call's does or when the lock is lost. The lock is held until
+// the handler returns, panics or exits, also when the caller has gone meanwhile. An error of a lock
+// that a handler returns, with a rule or without, is answered as [Respond] does.
+func UnaryServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.UnaryServerInterceptor {
+	in := newInterceptor("UnaryServerInterceptor", k, opts, false)
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
+		handler grpc.UnaryHandler,
+	) (reply any, err error) {
+		ctx, err = in.receiveFence(ctx)
+		if err != nil {
+			return nil, err
+		}
+		m, locked := in.methods[info.FullMethod]
+		if !locked {
+			reply, err = handler(ctx, req)
+			return reply, Respond(ctx, err)
+		}
+		failed := in.run(ctx, m, req, func(ctx context.Context) error {
+			reply, err = handler(ctx, req)
+			return err
+		})
+		if failed = cmp.Or(failed, translated(err)); failed != nil {
+			return reply, failed.sent(ctx)
+		}
+		return reply, err
+	}
 }
 
 // run runs do under the lock of a call whose message, if the rule needs it, is msg. What it returns
 // takes the place of do's error; nil if that stands.
 func (in *interceptor) run(
-	ctx context.Context, r *rule, msg any, do func(context.Context) error,
+	ctx context.Context, m lockedMethod, msg any, do func(context.Context) error,
 ) *callError {
-	key, bad := in.keyOf(ctx, r, msg)
+	key, bad := m.keyOf(ctx, msg)
 	if bad != nil {
 		return bad
 	}
@@ -96,33 +121,22 @@ func (in *interceptor) run(
 		own = do(ctx)
 		outer = lossIn(ctx)
 		return nil // so that Run's error is the loss alone
-	}, r.opts...)
+	}, m.opts...)
 	if !ran {
-		return in.refused(loss)
+		return refused(loss)
 	}
 	return settled(loss, outer, own, in.strict)
 }
 
-// enter takes the lock on a key. The hold is nil if and only if the error is not.
-func (in *interceptor) enter(ctx context.Context, r *rule, key string) (*hold, *callError) {
-	doneWaiting, bad := in.countWaiter(ctx)
-	if bad != nil {
-		return nil, bad
+func (r *rule) keyOf(ctx context.Context, msg any) (string, *callError) {
+	if r.message != nil {
+		return r.message(msg)
 	}
-	defer doneWaiting()
-	ctx, exit, err := lockmw.Enter(ctx, in.keeper, key, r.opts...)
-	if err != nil {
-		return nil, in.refused(err)
-	}
-	return &hold{ctx: ctx, strict: in.strict, exit: exit}, nil
+	return r.call(ctx)
 }
 
-// keyOf derives the key of a call.
-func (in *interceptor) keyOf(ctx context.Context, r *rule, msg any) (string, *callError) {
-	return r.keyOf(msg, func(name string) []string {
-		return metadata.ValueFromIncomingContext(ctx, name)
-	})
-}
+var errTooManyWait = errors.New("lockbeat: as many calls of the caller wait for locks as " +
+	"MaxWaitersPerCaller allows")
 
 // countWaiter counts a call among those of its caller that wait for locks, until done is called,
 // unless there are as many as may wait.
@@ -132,11 +146,31 @@ func (in *interceptor) countWaiter(ctx context.Context) (done func(), bad *callE
 	}
 	caller := in.caller(ctx)
 	if caller == "" {
-		return nil, badKey("the call does not say who makes it, as it must where each caller may "+
-			"wait only so often", nil)
+		return nil, anonymous()
 	}
 	if !in.callers.Take(caller) {
-		return nil, in.quotaFull()
+		return nil, quotaFull("too many calls of this caller wait for locks", errTooManyWait)
 	}
 	return sync.OnceFunc(func() { in.callers.Give(caller) }), nil
+}
+
+// settled is what takes the place of own, a call's own error, if the call was under a lost lock;
+// nil if own stands. loss is the loss of the call's lock, outer one by which its context had ended.
+func settled(loss, outer, own error, strict bool) *callError {
+	switch {
+	case own != nil && cmp.Or(loss, outer) != nil:
+		return lostError(cmp.Or(loss, outer), own)
+	case loss != nil && strict:
+		return lostError(loss, nil)
+	default:
+		return nil
+	}
+}
+
+// lossIn is the loss that a context has ended by, nil if it has not ended or by something else.
+func lossIn(ctx context.Context) error {
+	if cause := context.Cause(ctx); errors.Is(cause, renewer.ErrLost) {
+		return cause
+	}
+	return nil
 }

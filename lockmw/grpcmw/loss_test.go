@@ -12,56 +12,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
-
-var errDown = errors.New("connection refused")
-
-// transport is what a fake stream does without a peer: it takes everything and waits
-// for messages until its end, which gRPC brings about when the handler has returned.
-type transport struct {
-	*fakeServerStream
-
-	end context.CancelFunc
-}
-
-func newTransport(ctx context.Context, handlers ...context.Context) *transport {
-	ctx, end := context.WithCancel(ctx)
-	seen := ctx
-	if len(handlers) > 0 { // as an interceptor further out may have it
-		seen = handlers[0]
-	}
-	return &transport{&fakeServerStream{
-		ctx:  seen,
-		recv: func(any) error { <-ctx.Done(); return ctx.Err() },
-		send: func(any) error { return nil },
-	}, end}
-}
-
-// serveStream runs a handler of a streaming method, locked as a whole, on a stream whose first
-// message has come.
-func serveStream(
-	k *renewer.Keeper, stream *transport, handler func(grpc.ServerStream) error,
-	opts ...grpcmw.Option,
-) error {
-	defer stream.end()
-	in := grpcmw.StreamServerInterceptor(k, append(opts, grpcmw.ForWholeMethod(duplex))...)
-	return in(nil, stream, &grpc.StreamServerInfo{FullMethod: duplex},
-		func(_ any, s grpc.ServerStream) error {
-			recv := stream.recv
-			stream.recv = func(any) error { return nil }
-			if err := s.RecvMsg(nil); err != nil {
-				return err
-			}
-			stream.recv = recv
-			return handler(s)
-		})
-}
 
 // deaf is an observer that keeps the engine from hearing of anything,
 // as when the process is paused: its heartbeats stand still, and so
@@ -114,7 +70,7 @@ func TestServerStreamLooksAtTheClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			paused(t, func(t *testing.T, b *bubble, pause func()) {
-				stream := newTransport(t.Context())
+				stream := newStream(t.Context())
 				stream.recv = func(any) error { return nil }
 				err := serveStream(b.k, stream, func(s grpc.ServerStream) error {
 					assert.NoError(t, use(s))
@@ -124,48 +80,17 @@ func TestServerStreamLooksAtTheClock(t *testing.T) {
 					assert.ErrorIs(t, err, renewer.ErrLost)
 					return nil // a handler that goes on as if that had been the end
 				})
-				require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost},
-					verdictOf(t, err))
+				require.Equal(t, lost, verdictOf(t, err))
 			})
 		})
 	}
-}
-
-// The lock is an outer call's, and another one, which holds longer, lies between.
-func TestServerStreamLooksAtTheClockOfItsOwnLock(t *testing.T) {
-	t.Parallel()
-	d := &deaf{}
-	inBubble(t, func(t *testing.T, b *bubble) {
-		d.over = make(chan struct{})
-		first, err := b.k.Acquire(t.Context(), "first")
-		require.NoError(t, err)
-		defer func() { require.ErrorIs(t, first.Release(t.Context()), renewer.ErrLost) }()
-		defer close(d.over)
-		d.paused.Store(true)
-		elapse(time.Second)
-		outer, exit, err := lockmw.Enter(t.Context(), b.k, duplex)
-		require.NoError(t, err)
-		elapse(10 * time.Second)
-		middle, leave, err := lockmw.Enter(outer, b.k, "middle")
-		require.NoError(t, err)
-		err = serveStream(b.k, newTransport(middle), func(s grpc.ServerStream) error {
-			assert.NoError(t, s.SendMsg(nil))
-			elapse(5 * time.Second)
-			assert.NoError(t, s.Context().Err(), "it has not heard yet")
-			assert.True(t, lockmw.Held(s.Context(), "middle"))
-			return s.SendMsg(nil)
-		})
-		require.ErrorIs(t, err, renewer.ErrLost)
-		require.NoError(t, leave(nil))
-		require.NoError(t, exit(nil))
-	}, func(cfg *renewer.Config) { cfg.Observer = d })
 }
 
 // The pause comes while a message is awaited. The handler must not act on it.
 func TestMessageReceivedAfterTheLossIsHeldBack(t *testing.T) {
 	t.Parallel()
 	paused(t, func(t *testing.T, b *bubble, pause func()) {
-		stream := newTransport(t.Context())
+		stream := newStream(t.Context())
 		stream.recv = func(any) error {
 			pause()
 			return nil
@@ -183,7 +108,7 @@ func TestBlockedOperationsEndWithTheLock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
 		b.store.Default(script.Renew, script.Fail(errDown))
-		stream := newTransport(t.Context())
+		stream := newStream(t.Context())
 		stream.send = stream.recv // the window is full
 		var sent, received, ended time.Duration
 		waiting := new(atomic.Int64)
@@ -212,7 +137,6 @@ func TestBlockedOperationsEndWithTheLock(t *testing.T) {
 		require.Equal(t, grpcmw.ReasonLost, verdictOf(t, err).reason)
 		require.Positive(t, ended)
 		require.Equal(t, []time.Duration{ended, ended}, []time.Duration{sent, received})
-		require.Equal(t, []string{"-1"}, stream.trailer.Get("grpc-retry-pushback-ms"))
 	})
 }
 
@@ -220,14 +144,14 @@ func TestMaxHoldEndsAStream(t *testing.T) {
 	t.Parallel()
 	const maxHold = grpcmw.DefaultSilence / 2 // at the same instant either could end it
 	inBubble(t, func(t *testing.T, b *bubble) {
-		err := serveStream(b.k, newTransport(t.Context()), func(s grpc.ServerStream) error {
+		err := serveStream(b.k, newStream(t.Context()), func(s grpc.ServerStream) error {
 			return s.RecvMsg(nil)
-		})
+		}, grpcmw.MaxHold(maxHold))
 		require.Equal(t, maxHold, b.passed())
-		var lost *renewer.LostError
-		require.ErrorAs(t, err, &lost)
-		require.Equal(t, renewer.ReasonMaxHold, lost.Reason)
-	}, func(cfg *renewer.Config) { cfg.MaxHold = maxHold })
+		var loss *renewer.LostError
+		require.ErrorAs(t, err, &loss)
+		require.Equal(t, renewer.ReasonMaxHold, loss.Reason)
+	})
 }
 
 // Without a loss the stream is the caller's.
@@ -236,7 +160,7 @@ func TestCallersEndReachesAStreamByItself(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		stream := newTransport(ctx)
+		stream := newStream(ctx)
 		errTransport := errors.New("the transport's own")
 		stream.recv = func(any) error {
 			<-ctx.Done()
@@ -254,13 +178,13 @@ func TestCallersEndReachesAStreamByItself(t *testing.T) {
 func TestPanicAndExitOfAStreamsMethodsPassThrough(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
-		stream := newTransport(t.Context())
+		stream := newStream(t.Context())
 		stream.recv = func(any) error { panic("boom") }
 		require.PanicsWithValue(t, "boom", func() {
 			_ = serveStream(b.k, stream, func(s grpc.ServerStream) error { return s.RecvMsg(nil) })
 		})
 		free(t, b.store, duplex)
-		stream = newTransport(t.Context())
+		stream = newStream(t.Context())
 		stream.recv = func(any) error { runtime.Goexit(); return nil }
 		exited := make(chan struct{})
 		go func() {
@@ -273,32 +197,18 @@ func TestPanicAndExitOfAStreamsMethodsPassThrough(t *testing.T) {
 	})
 }
 
-// What a loss has left behind does not matter any more.
-func TestPanicOfAnOperationThatALossLeftBehind(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		b.store.Default(script.Renew, script.Gone())
-		stream := newTransport(t.Context())
-		wait := stream.recv
-		stream.recv = func(any) error { _ = wait(nil); panic("boom") }
-		err := serveStream(b.k, stream, func(s grpc.ServerStream) error { return s.RecvMsg(nil) })
-		require.ErrorIs(t, err, renewer.ErrLost)
-		synctest.Wait()
-	})
-}
-
 // An outer call's lock is lost. Its stream may not tell, as it is gRPC's.
 func TestLossOfAnOuterLockEndsBlockedOperations(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
 		outer, exit, err := lockmw.Enter(t.Context(), b.k, "outer")
 		require.NoError(t, err)
-		err = serveStream(b.k, newTransport(context.WithoutCancel(outer), outer),
+		err = serveStream(b.k, newStream(context.WithoutCancel(outer), outer),
 			func(s grpc.ServerStream) error {
 				b.store.Delete("outer")
 				return s.RecvMsg(nil)
 			})
-		require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
+		require.Equal(t, lost, verdictOf(t, err))
 		require.NoError(t, exit(nil))
 	})
 }
@@ -309,33 +219,12 @@ func TestLossOfAnOuterLockEndsTheWaitForTheFirstMessage(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		outer, exit, err := lockmw.Enter(t.Context(), b.k, "outer")
 		require.NoError(t, err)
-		stream := newTransport(context.WithoutCancel(outer), outer)
+		stream := newStream(context.WithoutCancel(outer), outer)
 		defer stream.end()
 		b.store.Delete("outer")
-		err = grpcmw.StreamServerInterceptor(b.k, grpcmw.ForWholeMethod(duplex))(nil, stream,
-			&grpc.StreamServerInfo{FullMethod: duplex},
-			func(_ any, s grpc.ServerStream) error { return s.RecvMsg(nil) })
-		require.Equal(t, verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}, verdictOf(t, err))
-		require.NoError(t, exit(nil))
-	})
-}
-
-// A lock that an outer interceptor holds is not freed by the inner
-// one, and its loss is noticed though another lock is the innermost.
-func TestReentryIntoAnOuterLock(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		outer, exit, err := lockmw.Enter(t.Context(), b.k, duplex)
-		require.NoError(t, err)
-		middle, leave, err := lockmw.Enter(outer, b.k, "middle")
-		require.NoError(t, err)
-		err = serveStream(b.k, newTransport(middle), func(s grpc.ServerStream) error {
-			assert.Equal(t, lockmw.Fence(middle), lockmw.Fence(s.Context()))
-			b.store.Delete(duplex)
-			return s.RecvMsg(nil)
-		})
-		require.Equal(t, grpcmw.ReasonLost, verdictOf(t, err).reason)
-		require.NoError(t, leave(nil))
+		err = grpcmw.StreamServerInterceptor(b.k, grpcmw.ForMethod(duplex, outputAccount))(nil,
+			stream, &grpc.StreamServerInfo{FullMethod: duplex}, nil)
+		require.Equal(t, lost, verdictOf(t, err))
 		require.NoError(t, exit(nil))
 	})
 }

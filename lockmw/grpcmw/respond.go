@@ -6,9 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	"github.com/lockbeat/lockbeat/lockmw"
@@ -31,29 +29,15 @@ import (
 // The server interceptors do so with whatever a handler returns, also for methods without a rule.
 // It may be called concurrently.
 func Respond(ctx context.Context, err error) error {
-	set := newSettings()
-	return set.answer(ctx, trailerOf(ctx), err)
-}
-
-// trailerOf sets the trailer of a call. Without a transport, as in a test, there is nowhere to set
-// it; the status says the same.
-func trailerOf(ctx context.Context) func(metadata.MD) {
-	return func(md metadata.MD) { _ = grpc.SetTrailer(ctx, md) }
-}
-
-// answer is what goes out for a handler's error.
-func (s *settings) answer(ctx context.Context, setTrailer func(metadata.MD), err error) error {
-	e := s.own(err)
-	if e == nil {
-		return err
+	if e := translated(err); e != nil {
+		return e.sent(ctx)
 	}
-	setTrailer(e.trailer(ctx))
-	return e
+	return err
 }
 
-// own translates a handler's own error if its words may name a lock;
+// translated gives a handler's own error a status if its words may name a lock;
 // it is nil if the error can go out as it is.
-func (s *settings) own(err error) *callError {
+func translated(err error) *callError {
 	if err == nil || errors.Is(err, unwind.Err) {
 		return nil
 	}
@@ -74,13 +58,13 @@ func (s *settings) own(err error) *callError {
 		again.retryIn = 0 // sent when it was made
 		return again
 	case !ofLock(err) && !strings.Contains(err.Error(), "lockbeat: "):
-		// all that is left of one taken apart
+		// the latter is all that is left of one taken apart
 		return nil
 	case found && isChosen(within.GRPCStatus()):
 		// without the words around it
 		return &callError{status: within.GRPCStatus(), causes: []error{err}}
 	case ofLock(err):
-		return s.refused(err)
+		return refused(err)
 	default:
 		return reworded(err)
 	}

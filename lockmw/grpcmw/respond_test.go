@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
@@ -28,102 +27,62 @@ const told = "iban-DE02"
 var (
 	toldBusy = verdict{code: codes.Aborted, reason: grpcmw.ReasonBusy}
 	toldDown = verdict{code: codes.Unavailable, reason: grpcmw.ReasonUnavailable}
-	toldLost = verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}
 
 	errResponded = grpcmw.Respond(context.Background(), lockError(renewer.ErrHeld))
 )
 
 // ownErrors are what handlers return that use locks themselves, and what their callers should get
-// to know.
+// to know: the words of a message that goes out as it is, and when to come back, or -1 if the lock
+// was lost.
 var ownErrors = map[string]struct {
 	err      error
 	want     verdict
-	pushback bool // a time to come back, or -1 if the lock was lost
+	comeBack bool
 	message  string
 }{
-	"held": {err: lockError(renewer.ErrHeld), want: toldBusy, pushback: true},
-	"line full": {
-		err: lockError(errors.Join(renewer.ErrQueueFull, renewer.ErrHeld)), want: toldBusy,
-		pushback: true,
-	},
+	"held": {lockError(renewer.ErrHeld), toldBusy, true, ""},
 	"skipped": {
-		err:  fmt.Errorf("%w: %s", lockmw.ErrSkipped, lockError(renewer.ErrHeld).Error()),
-		want: toldBusy, pushback: true,
+		fmt.Errorf("%w: %w", lockmw.ErrSkipped, lockError(renewer.ErrHeld)), toldBusy, true, "",
 	},
-	"store down": {
-		err:  fmt.Errorf("transfer: %w", lockError(renewer.ErrUnavailable)),
-		want: toldDown, pushback: true,
-	},
-	"shut down": {err: lockError(renewer.ErrShutdown), want: toldDown, pushback: true},
-	"lost": {
-		err: &renewer.LostError{Name: told, Reason: renewer.ReasonExpired}, want: toldLost,
-		pushback: true,
-	},
-	"lost, with a status of its own": {
-		err:  errors.Join(errHandler, &renewer.LostError{Name: told}),
-		want: toldLost, pushback: true,
-	},
-	"name": {
-		err:  lockError(renewer.ErrName),
-		want: verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey},
-	},
+	"down":      {fmt.Errorf("transfer: %w", lockError(renewer.ErrUnavailable)), toldDown, true, ""},
+	"lost":      {&renewer.LostError{Name: told}, lost, true, ""},
+	"lost, too": {errors.Join(errHandler, &renewer.LostError{Name: told}), lost, true, ""},
+	"name":      {lockError(renewer.ErrName), invalid, false, ""},
 	"misuse": {
-		err:  fmt.Errorf("%w: once.Do takes the lock on %s", renewer.ErrConfig, told),
-		want: verdict{code: codes.Internal},
+		fmt.Errorf("%w: once.Do takes the lock on %s", renewer.ErrConfig, told),
+		verdict{code: codes.Internal}, false, "",
 	},
-	"cancelled": {err: lockError(context.Canceled), want: verdict{code: codes.Canceled}},
-	"late": {
-		err:  lockError(context.DeadlineExceeded),
-		want: verdict{code: codes.DeadlineExceeded},
-	},
-	"run once": {
-		err: &once.Error{
-			Kind: once.ErrAttemptsExhausted, Name: told,
-			Last: renewer.Holder{Node: told, PID: 4711}, Err: lockError(renewer.ErrHeld),
-		},
-		want: verdict{code: codes.Unknown},
-	},
+	"cancelled": {lockError(context.Canceled), verdict{code: codes.Canceled}, false, ""},
+	"run once": {&once.Error{
+		Kind: once.ErrAttemptsExhausted, Name: told,
+		Last: renewer.Holder{Node: told, PID: 4711}, Err: lockError(renewer.ErrHeld),
+	}, verdict{code: codes.Unknown}, false, ""},
 	"taken apart": {
-		err:  errors.New("transfer: " + lockError(renewer.ErrHeld).Error()),
-		want: verdict{code: codes.Unknown},
-	},
-	"converted on the way": {
-		err:  status.Convert(lockError(renewer.ErrHeld)).Err(),
-		want: verdict{code: codes.Unknown},
+		errors.New("transfer: " + lockError(renewer.ErrHeld).Error()),
+		verdict{code: codes.Unknown}, false, "",
 	},
 	"taken apart, beside a status": {
-		err:  fmt.Errorf("%w: %s", errHandler, lockError(renewer.ErrHeld).Error()),
-		want: verdict{code: codes.NotFound}, message: "no such account",
+		fmt.Errorf("%w: %s", errHandler, lockError(renewer.ErrHeld).Error()),
+		verdict{code: codes.NotFound}, false, "no such account",
 	},
 	"held, beside a status": {
-		err:  fmt.Errorf("%w: %w", errHandler, lockError(renewer.ErrHeld)),
-		want: verdict{code: codes.NotFound}, message: "no such account",
-	},
-	"a status made by the handler": {
-		err: errHandler, want: verdict{code: codes.NotFound},
-		message: "no such account",
+		fmt.Errorf("%w: %w", errHandler, lockError(renewer.ErrHeld)),
+		verdict{code: codes.NotFound}, false, "no such account",
 	},
 	"a status of which it is a cause": {
-		err:  ownStatusError{lockError(renewer.ErrHeld)},
-		want: verdict{code: codes.FailedPrecondition}, message: "not now",
+		ownStatusError{lockError(renewer.ErrHeld)},
+		verdict{code: codes.FailedPrecondition}, false, "not now",
 	},
 	"a status in an error": {
-		err:  fmt.Errorf("transfer: %w", errHandler),
-		want: verdict{code: codes.NotFound}, message: "transfer: " + errHandler.Error(),
+		fmt.Errorf("transfer: %w", errHandler),
+		verdict{code: codes.NotFound}, false, "transfer: " + errHandler.Error(),
 	},
-	"nothing to do with locks": {
-		err:  errors.New("insufficient funds"),
-		want: verdict{code: codes.Unknown}, message: "insufficient funds",
+	"another server's refusal": {
+		fmt.Errorf("calling the bank: %w", status.Convert(errResponded).Err()), toldBusy, false, "",
 	},
-	"the handler's own cancellation": {
-		err: context.Canceled, want: verdict{code: codes.Canceled},
-		message: "context canceled",
-	},
-	"responded to already": {err: errResponded, want: toldBusy},
-	"responded to already and wrapped": {
-		err:  fmt.Errorf("%s: %w", told, errResponded),
-		want: toldBusy,
-	},
+	"none of a lock":       {errors.New("no funds"), verdict{code: codes.Unknown}, false, "no funds"},
+	"responded to already": {errResponded, toldBusy, false, ""},
+	"responded, wrapped":   {fmt.Errorf("%s: %w", told, errResponded), toldBusy, false, ""},
 }
 
 func lockError(kind error) error {
@@ -142,46 +101,49 @@ func (e ownStatusError) GRPCStatus() *status.Status {
 func (e ownStatusError) Unwrap() error { return e.error }
 
 // A handler's inner Do used to go out as codes.Unknown, with the lock's name and its holder's host
-// and pid.
+// and pid. Respond is for handlers that have no interceptor of ours around them.
 func TestAHandlersOwnLockErrorLeavesWithoutItsName(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	unaryRule, streamRule := grpcmw.ForMethod(unary, account), grpcmw.ForMethod(output,
-		outputAccount)
-	for name, c := range ownErrors {
-		for placement, servers := range map[string][2]grpc.ServerOption{
-			"under a lock": {
-				grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, unaryRule)),
-				grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, streamRule)),
+	for placement, c := range map[string]struct {
+		opts    []grpcmw.Option
+		respond bool
+	}{
+		"under a lock":   {[]grpcmw.Option{grpcmw.ForMethod(unary, account)}, false},
+		"without a rule": {nil, false},
+		"with Respond":   {nil, true},
+	} {
+		s := &service{
+			unary: func(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
+				err := ownErrors[account(r)].err
+				if c.respond {
+					answer := grpcmw.Respond(ctx, err)
+					assert.ErrorIs(t, answer, err, "nothing is masked")
+					return nil, answer // not answered for a second time
+				}
+				return nil, err
 			},
-			"without a rule": {
-				grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k)),
-				grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k)),
+			output: func(r *pb.StreamingOutputCallRequest, _ outputServer) error {
+				return ownErrors[outputAccount(r)].err
 			},
-		} {
-			t.Run(name+", "+placement, func(t *testing.T) {
-				t.Parallel()
-				addr, _ := serve(t, &service{
-					unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-						return nil, c.err
-					},
-					output: func(*pb.StreamingOutputCallRequest, outputServer) error {
-						return c.err
-					},
-				}, servers[0], servers[1])
-				client := pb.NewTestServiceClient(dial(t, addr))
-				var trailer metadata.MD
-				_, err := client.UnaryCall(within(t, soon), request(name+placement),
-					grpc.Trailer(&trailer))
-				requireAnswer(t, name, err, trailer)
-				stream, err := client.StreamingOutputCall(within(t, soon),
-					outputRequest(name+placement))
-				require.NoError(t, err)
-				err = last(stream)
-				requireAnswer(t, name, err, stream.Trailer())
-			})
 		}
+		rule := grpcmw.ForMethod(output, outputAccount)
+		client, end := serve(t, s, nil,
+			grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(k, c.opts...)),
+			grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(k, rule)))
+		for name := range ownErrors {
+			t.Log(name, placement)
+			var trailer metadata.MD
+			_, err := client.UnaryCall(within(t, soon), request(name), grpc.Trailer(&trailer))
+			requireAnswer(t, name, err, trailer)
+			stream, err := client.StreamingOutputCall(within(t, soon), outputRequest(name))
+			require.NoError(t, err)
+			err = last(stream)
+			requireAnswer(t, name, err, stream.Trailer())
+		}
+		end()
 	}
+	require.NoError(t, grpcmw.Respond(t.Context(), nil))
 }
 
 func requireAnswer(t *testing.T, name string, err error, trailer metadata.MD) {
@@ -195,83 +157,13 @@ func requireAnswer(t *testing.T, name string, err error, trailer metadata.MD) {
 	if c.message != "" {
 		assert.Equal(t, c.message, status.Convert(err).Message())
 	}
-	switch pushback := trailer.Get("grpc-retry-pushback-ms"); {
+	switch said := trailer.Get(pushback); {
 	case c.want.reason == grpcmw.ReasonLost:
-		assert.Equal(t, []string{"-1"}, pushback)
-	case c.pushback:
-		assert.Equal(t, []string{fmt.Sprint(v.retryIn.Milliseconds())}, pushback)
+		assert.Equal(t, []string{"-1"}, said)
+	case c.comeBack:
+		assert.Equal(t, []string{fmt.Sprint(v.retryIn.Milliseconds())}, said)
 		assert.Positive(t, v.retryIn)
 	default:
-		assert.Empty(t, pushback)
+		assert.Empty(t, said)
 	}
-}
-
-// Respond is for handlers that have no interceptor of ours around them.
-func TestRespond(t *testing.T) {
-	t.Parallel()
-	for name, c := range ownErrors {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			addr, _ := serve(t,
-				&service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse,
-					error,
-				) {
-					err := grpcmw.Respond(ctx, c.err)
-					assert.ErrorIs(t, err, c.err, "nothing is masked")
-					return nil, err
-				}})
-			var trailer metadata.MD
-			_, err := pb.NewTestServiceClient(dial(t, addr)).UnaryCall(within(t, soon),
-				request("a1"), grpc.Trailer(&trailer))
-			requireAnswer(t, name, err, trailer)
-		})
-	}
-	require.NoError(t, grpcmw.Respond(t.Context(), nil))
-}
-
-// A handler that does respond is not answered for a second time: two trailers would keep clients
-// from coming back.
-func TestRespondInsideOfAnInterceptor(t *testing.T) {
-	t.Parallel()
-	k, _ := scripted(t)
-	for name, wrap := range map[string]string{"as it is": "%w", "wrapped": "transfer: %w"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			client := unaryServer(t, k,
-				&service{unary: func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse,
-					error,
-				) {
-					return nil, fmt.Errorf(wrap, grpcmw.Respond(ctx, lockError(renewer.ErrHeld)))
-				}}, grpcmw.ForMethod(unary, account))
-			var trailer metadata.MD
-			_, err := client.UnaryCall(within(t, soon), request(name), grpc.Trailer(&trailer))
-			assert.Equal(t, grpcmw.ReasonBusy, verdictOf(t, err).reason)
-			assert.Equal(t, []string{fmt.Sprint(verdictOf(t, err).retryIn.Milliseconds())},
-				trailer.Get("grpc-retry-pushback-ms"))
-		})
-	}
-}
-
-// The interceptor's options hold for what its handlers return.
-func TestAHandlersOwnRefusalByTheOptions(t *testing.T) {
-	t.Parallel()
-	k, _ := scripted(t)
-	client := unaryServer(t, k,
-		&service{unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-			return nil, lockError(renewer.ErrHeld)
-		}}, grpcmw.RetryIn(20*time.Second))
-	_, err := client.UnaryCall(within(t, soon), request("a1"))
-	v := verdictOf(t, err)
-	require.Equal(t, verdict{codes.Aborted, grpcmw.ReasonBusy, v.retryIn}, v)
-	require.GreaterOrEqual(t, v.retryIn, 10*time.Second)
-}
-
-// What is said around another server's refusal goes; its status stays, details and all.
-func TestAnotherServersRefusalKeepsItsDetails(t *testing.T) {
-	t.Parallel()
-	remote, err := status.New(codes.Aborted, "lockbeat: another call has the lock").WithDetails(
-		&errdetails.ErrorInfo{Reason: grpcmw.ReasonBusy, Domain: grpcmw.Domain})
-	require.NoError(t, err)
-	v := verdictOf(t, grpcmw.Respond(t.Context(), fmt.Errorf("calling the bank: %w", remote.Err())))
-	require.Equal(t, toldBusy, v)
 }

@@ -1,10 +1,12 @@
 package grpcmw
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"strings"
 
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
@@ -13,15 +15,12 @@ import (
 
 // rule says where the key of one method's calls comes from. Exactly one of message and call is set.
 type rule struct {
-	method    string
-	described protoreflect.MethodDescriptor // nil if the program has no generated code for it
+	method method
 
 	// message derives it from the request, of a stream from the first message.
 	message func(msg any) (string, *callError)
-	// call derives it from what is known before; values reads the call's metadata.
-	call func(values func(name string) []string) (string, *callError)
-
-	opts []lockmw.Option // of the interceptor that the rule is for
+	// call derives it from the call's metadata, or without.
+	call func(ctx context.Context) (string, *callError)
 }
 
 // ForMethod locks calls of a method on the key that a function derives from the request
@@ -33,41 +32,27 @@ type rule struct {
 //
 // fullMethod is "/package.Service/Method", the generated constant
 // Service_Method_FullMethodName. Req is the method's request, such as *pb.TransferRequest,
-// or an interface that this has. It panics if there is no such method, or if its request
-// is another. The interceptor panics if the program has no generated protobuf code of the
-// service, unless [Unlinked] names that: a request of another type is codes.Internal then.
+// or an interface that this has. It panics if the program has no generated protobuf code of such a
+// method, or if its request is another.
 func ForMethod[Req any](fullMethod string, key func(Req) string) Option {
+	r := &rule{method: describe("ForMethod", fullMethod)}
 	if key == nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) needs a function that derives the key "+
 			"from the request", fullMethod))
 	}
-	r := &rule{method: fullMethod, described: describe("grpcmw.ForMethod", fullMethod)}
-	if r.described != nil {
-		checkRequest[Req](r.described, fullMethod)
+	if request := r.method.request.Zero().Interface(); !isA[Req](request) {
+		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) derives the key from %v, but the "+
+			"method's request is %T", fullMethod, reflect.TypeFor[Req](), request))
 	}
 	r.message = func(msg any) (string, *callError) {
 		req, ok := msg.(Req)
 		if !ok {
 			return "", misused(fmt.Sprintf("the key of %s is derived from %v, but its request is "+
-				"%T: correct the type in ForMethod",
-				fullMethod, reflect.TypeFor[Req](), msg))
+				"%T: another interceptor has changed it", fullMethod, reflect.TypeFor[Req](), msg))
 		}
 		return key(req), nil
 	}
 	return r.option()
-}
-
-// checkRequest panics unless the method's request is a Req.
-func checkRequest[Req any](m protoreflect.MethodDescriptor, fullMethod string) {
-	message, err := protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
-	if err != nil {
-		return // described at run time, without Go code
-	}
-	if request := message.Zero().Interface(); !isA[Req](request) {
-		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) derives the key from %v, but the "+
-			"method's request is %T",
-			fullMethod, reflect.TypeFor[Req](), request))
-	}
 }
 
 func isA[T any](v any) bool {
@@ -82,26 +67,20 @@ func isA[T any](v any) bool {
 //
 // It panics if there is no such method (see [ForMethod]), or if name can't be that of a text value.
 func ForMetadata(fullMethod, name string) Option {
-	r := &rule{method: fullMethod, described: describe("grpcmw.ForMetadata", fullMethod)}
+	r := &rule{method: describe("ForMetadata", fullMethod)}
 	name = strings.ToLower(name)
 	if !isMetadataName(name) {
 		panic(fmt.Sprintf("lockbeat: grpcmw.ForMetadata(%q, %q): metadata names are made of "+
 			"letters, digits, '-', '_' and '.', and those "+
 			"with \"grpc-\" or \"-bin\" carry no text of the caller", fullMethod, name))
 	}
-	r.call = func(values func(string) []string) (string, *callError) {
-		switch v := values(name); {
-		case len(v) == 0:
-			return "", badKey(fmt.Sprintf("metadata %q is missing", name), nil)
-		case len(v) > 1:
-			return "", badKey(fmt.Sprintf("metadata %q is given %d times", name, len(v)), nil)
-		case v[0] == "":
-			return "", badKey(fmt.Sprintf("metadata %q is empty", name), nil)
-		case strings.ContainsFunc(v[0], isControl):
-			return "", badKey(fmt.Sprintf("metadata %q has control bytes", name), nil)
-		default:
-			return lockmw.Key(name, v[0]), nil
+	r.call = func(ctx context.Context) (string, *callError) {
+		v := metadata.ValueFromIncomingContext(ctx, name)
+		if len(v) != 1 || v[0] == "" || strings.ContainsFunc(v[0], isControl) {
+			return "", badKey(fmt.Sprintf("the call needs metadata %q once, of one character or "+
+				"more, none of them a control character", name), nil)
 		}
+		return lockmw.Key(name, v[0]), nil
 	}
 	return r.option()
 }
@@ -120,50 +99,44 @@ func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 // name: one call at a time, on whichever server. It panics if there is no such method (see
 // [ForMethod]).
 func ForWholeMethod(fullMethod string) Option {
-	r := &rule{method: fullMethod, described: describe("grpcmw.ForWholeMethod", fullMethod)}
-	r.call = func(func(string) []string) (string, *callError) { return fullMethod, nil }
+	r := &rule{method: describe("ForWholeMethod", fullMethod)}
+	r.call = func(context.Context) (string, *callError) { return fullMethod, nil }
 	return r.option()
 }
 
-// Unlinked names services that rules may be for although the program has no generated protobuf code
-// of them: they are described at run time, or speak another codec. Of such a rule neither the
-// method nor the request can be checked when the program starts. It panics without a service, and
-// on what can't be the name of one, as "bank.v1.Bank" is. Default: none. An interceptor with a rule
-// for another service that the program does not know panics, since that may be a typing error, by
-// which the real method would run without its lock.
-func Unlinked(services ...string) Option {
-	if len(services) == 0 {
-		panic("lockbeat: grpcmw.Unlinked needs the names of services, such as \"bank.v1.Bank\"")
-	}
-	for _, name := range services {
-		if !protoreflect.FullName(name).IsValid() {
-			panic(fmt.Sprintf("lockbeat: grpcmw.Unlinked(%q) can't be meant: give the full name "+
-				"of a service, such as \"bank.v1.Bank\"", name))
-		}
-	}
-	return option(func(s *settings) {
-		if s.unlinked == nil {
-			s.unlinked = make(map[protoreflect.FullName]bool)
-		}
-		for _, name := range services {
-			s.unlinked[protoreflect.FullName(name)] = true
-		}
-	})
-}
-
-// option gives each interceptor a copy of the rule, so that one
-// option can serve several interceptors.
 func (r *rule) option() Option {
-	return option(func(s *settings) {
-		own := *r
-		s.rules = append(s.rules, &own)
-	})
+	return func(s *settings) { s.rules = append(s.rules, r) }
 }
 
-// keyOf derives the key of a call.
-func (r *rule) keyOf(msg any, values func(string) []string) (string, *callError) {
-	if r.message != nil {
-		return r.message(msg)
+// method is one that the program has generated code for.
+type method struct {
+	name           string
+	stream         bool
+	request, reply protoreflect.MessageType
+}
+
+// describe finds a method. It panics, with a message that says which function was given it, if the
+// program has no generated code of it: a typing error would let the real one run without its lock.
+func describe(who, full string) method {
+	rest, rooted := strings.CutPrefix(full, "/")
+	service, name, _ := strings.Cut(rest, "/")
+	found, _ := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service))
+	described, isService := found.(protoreflect.ServiceDescriptor)
+	if !rooted || !isService {
+		panic(fmt.Sprintf("lockbeat: grpcmw.%s is given %q, and the program has no generated code "+
+			"of such a service: give the constant Service_Method_FullMethodName; a service without "+
+			"generated code takes its locks by lockmw.Do", who, full))
 	}
-	return r.call(values)
+	m := described.Methods().ByName(protoreflect.Name(name))
+	if m == nil {
+		panic(fmt.Sprintf("lockbeat: grpcmw.%s is given %q, and service %s has no such method: "+
+			"see %s", who, full, service, found.ParentFile().Path()))
+	}
+	request, err := protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName())
+	reply, failed := protoregistry.GlobalTypes.FindMessageByName(m.Output().FullName())
+	if err != nil || failed != nil {
+		panic(fmt.Sprintf("lockbeat: grpcmw.%s is given %q, and the program has no generated code "+
+			"of its messages", who, full))
+	}
+	return method{full, m.IsStreamingClient() || m.IsStreamingServer(), request, reply}
 }

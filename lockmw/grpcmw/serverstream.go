@@ -6,40 +6,42 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
-	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // StreamServerInterceptor runs the handlers of streaming methods under the locks
-// that the rules among opts name; other methods pass through, their streams as they
-// are. See the package's text for the outcomes, and for when a stream is locked. It
-// panics if k is nil, on two rules for one method, and on a rule for a unary method.
+// that the rules among opts name; other methods pass through. See the package's text for the
+// outcomes. It panics if k is nil, on two rules for one method, and on a rule for a unary method.
 //
-// The lock is held until the handler returns, panics or exits. Once it is lost, or the client has
-// been silent for too long ([Silence]), SendMsg and RecvMsg fail, those under way too. An error
-// of a lock that a handler returns, with a rule or without, is answered as [Respond] does.
+// The lock is taken when the first message has come, or the end of the client's side; then the
+// handler runs, and its first RecvMsg gets that message (a copy, by proto.Merge). So a stream that
+// was opened and left holds nothing, and a handler can't send before its client has. The lock is
+// held until the handler returns, panics or exits. Once it is lost, or the client has been silent for too long ([Silence]), SendMsg
+// and RecvMsg fail, those under way too. An error of a lock that a handler returns, with a rule or
+// without, is answered as [Respond] does.
 func StreamServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.StreamServerInterceptor {
 	in := newInterceptor("StreamServerInterceptor", k, opts, true)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
 		handler grpc.StreamHandler,
 	) error {
-		ctx, err := in.accept(stream.Context())
+		ctx, err := in.receiveFence(stream.Context())
 		if err != nil {
 			return err
 		}
-		if r := in.rules[info.FullMethod]; r != nil {
-			return in.serveStream(ctx, r, srv, stream, handler)
+		if m, locked := in.methods[info.FullMethod]; locked {
+			return in.serveStream(ctx, m, srv, stream, handler)
 		}
-		if in.fence || in.strip {
+		if in.accept || in.strip {
 			stream = contextStream{stream, ctx}
 		}
-		return in.answer(ctx, stream.SetTrailer, handler(srv, stream))
+		return Respond(ctx, handler(srv, stream))
 	}
 }
 
@@ -53,276 +55,129 @@ type contextStream struct {
 func (s contextStream) Context() context.Context { return s.ctx }
 
 func (in *interceptor) serveStream(
-	ctx context.Context, r *rule, srv any, stream grpc.ServerStream, handler grpc.StreamHandler,
-) error {
-	s := &serverStream{
-		ServerStream: stream, in: in, rule: r, taking: make(chan struct{}, 1),
-		silence: silence{begun: time.Now()},
+	ctx context.Context, m lockedMethod, srv any, stream grpc.ServerStream,
+	handler grpc.StreamHandler,
+) (err error) {
+	first, err := m.firstMessage(ctx, stream)
+	if err != nil {
+		return Respond(ctx, err)
 	}
-	if r.message == nil {
-		var bad *callError
-		if s.key, bad = in.keyBefore(ctx, r); bad != nil {
-			return bad
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var cut *callError
+	failed := in.run(ctx, m, first, func(ctx context.Context) error {
+		s := &serverStream{ServerStream: stream, ctx: ctx, first: first}
+		defer s.watch(in.silence, cancel)()
+		err = handler(srv, s)
+		if cut = s.cut(err); cut != nil {
+			err = cut
 		}
-	}
-	s.ctx, s.cancel = context.WithCancelCause(ctx)
-	return unwind.Then(func() error { return handler(srv, s) }, func(err error) error {
-		failed := cmp.Or(s.settle(err), in.own(err))
-		if failed == nil {
-			return err
-		}
-		stream.SetTrailer(failed.trailer(ctx))
-		return failed
+		return err
 	})
+	if failed = cmp.Or(failed, cut, translated(err)); failed != nil {
+		return failed.sent(ctx)
+	}
+	return err
 }
 
-// keyBefore is the key of a stream that is known before its first message.
-func (in *interceptor) keyBefore(ctx context.Context, r *rule) (string, *callError) {
-	key, bad := in.keyOf(ctx, r, nil)
-	if bad != nil {
-		return "", bad
+// firstMessage waits for the message that the lock is taken by; it is nil if the client has ended
+// its side without one. The lock of a call further out may be lost meanwhile.
+func (r *rule) firstMessage(ctx context.Context, stream grpc.ServerStream) (proto.Message, error) {
+	m := r.method.request.New().Interface()
+	err := guard(ctx, func() error { return stream.RecvMsg(m) })
+	switch end := errors.Is(err, io.EOF); {
+	case end && r.message != nil:
+		return nil, badKey("the stream has ended without a message, which would have had its key",
+			nil)
+	case end:
+		return nil, nil // the handler's RecvMsg gets the end again
+	default:
+		return m, err
 	}
-	if err := renewer.CheckName(key); err != nil {
-		return "", in.refused(err)
-	}
-	return key, nil
 }
 
-// serverStream is a stream under a lock, which it takes by its first message. One that was opened
-// and left holds nothing.
+// serverStream is a stream under a lock.
 type serverStream struct {
 	grpc.ServerStream
 
-	in   *interceptor
-	rule *rule
-	key  string // unless it is in the first message
+	ctx   context.Context // the operation's
+	first proto.Message   // which the handler has not received yet; nil if there is none
 
-	// The lock is taken in it. It ends when the lock is lost too, since a handler asks for its
-	// context first of all and then keeps it.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-
-	hold    atomic.Pointer[hold] // nil until the lock is held
-	taking  chan struct{}        // has room for one, who asks for the lock
-	silence silence
-
-	mu     sync.Mutex
-	used   bool        // the handler has received or sent, or has tried to
-	failed *callError  // why nothing passes any more, or never will
-	over   bool        // the handler has returned
-	unlink func() bool // takes ctx from hold
-	timer  *time.Timer // looks for silence, once the lock is held
+	silence
+	over   atomic.Bool               // the handler has returned
+	failed atomic.Pointer[callError] // why nothing passes any more
 }
 
-// Context is the operation's, once the lock is held.
-func (s *serverStream) Context() context.Context {
-	if h := s.hold.Load(); h != nil {
-		return h.ctx
-	}
-	return earlyContext{s.ctx, s}
-}
+// Context is the operation's.
+func (s *serverStream) Context() context.Context { return s.ctx }
 
-// SendMsg takes the lock if its key is known without a message. It fails before the lock is held,
-// and once it is lost.
+// SendMsg fails once the lock is lost.
 func (s *serverStream) SendMsg(m any) error {
-	h, err := s.lockToSend()
-	if err != nil {
+	if err := s.failure(); err != nil {
 		return err
 	}
-	if lost := h.failure(); lost != nil {
+	return s.during(&s.sending, func() error { return s.ServerStream.SendMsg(m) })
+}
+
+// RecvMsg fails once the lock is lost.
+func (s *serverStream) RecvMsg(m any) error {
+	if err := s.failure(); err != nil {
+		return err
+	}
+	if first := s.first; first != nil {
+		s.first = nil
+		return deliver(first, m)
+	}
+	err := s.during(&s.receiving, func() error { return s.ServerStream.RecvMsg(m) })
+	if lost := s.failure(); lost != nil { // before the handler has seen the message
 		return lost
 	}
-	return s.silence.during(&s.silence.sending, func() error {
-		return s.guard(func() error { return s.ServerStream.SendMsg(m) })
-	})
-}
-
-// lockToSend takes the lock without a message, after those of interceptors further out: they take
-// theirs before this one's when a message is received, and two streams must not take the same locks
-// in different orders.
-func (s *serverStream) lockToSend() (*hold, error) {
-	if h, err := s.held(); h != nil || err != nil {
-		return h, err
-	}
-	if s.rule.message != nil {
-		return nil, s.fail(misused(fmt.Sprintf("%s sends before it has received the first "+
-			"message, which has the key of its lock: "+
-			"receive first, or use ForMetadata", s.rule.method)))
-	}
-	if outer, _ := s.ctx.Value(streamKey{}).(*serverStream); outer != nil {
-		if _, err := outer.lockToSend(); err != nil {
-			return nil, err
-		}
-	}
-	return s.lock(nil)
-}
-
-// RecvMsg takes the lock by the first message, and fails once it is lost.
-func (s *serverStream) RecvMsg(m any) error {
-	h, err := s.held()
-	if err != nil {
-		return err
-	}
-	err = s.silence.during(&s.silence.receiving, func() error {
-		return s.guard(func() error { return s.ServerStream.RecvMsg(m) })
-	})
-	if h == nil {
-		err = s.first(m, err)
-	}
-	if over := s.ending(); over != nil { // it was lost before the handler has seen the message
-		return over
-	}
 	return err
 }
 
-// first takes the lock by the stream's first message, m, or by the end that comes in place of one;
-// err is what came with it.
-func (s *serverStream) first(m any, err error) error {
-	switch end := errors.Is(err, io.EOF); {
-	case err != nil && !end:
-		return err
-	case end && s.rule.message != nil:
-		return s.fail(badKey("the stream has ended without a message, which would have had its "+
-			"key", nil))
+// deliver makes to, which the handler receives into, what has been received.
+func deliver(received proto.Message, to any) error {
+	m, ok := to.(proto.Message)
+	if !ok || m.ProtoReflect().Descriptor() != received.ProtoReflect().Descriptor() {
+		return misused(fmt.Sprintf("the stream's first message is %T, and is received into %T",
+			received, to))
 	}
-	if _, refused := s.lock(m); refused != nil {
-		return refused
-	}
-	return err
-}
-
-// held is the lock if it is held already. The error is nil or says why nothing passes any more.
-func (s *serverStream) held() (*hold, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.used = true
-	switch {
-	case s.over:
-		return nil, ended("the stream's handler has returned")
-	case s.failed != nil:
-		return nil, s.failed
-	default:
-		return s.hold.Load(), nil
-	}
-}
-
-// ending is why this package has ended the stream; nil if it has not,
-// even if the peer has ended it.
-func (s *serverStream) ending() error {
-	if h := s.hold.Load(); h != nil {
-		if lost := h.failure(); lost != nil {
-			return lost
-		}
-	}
-	// A lock around the call ends s.ctx a moment before h.ctx, and also while there is no h.
-	if loss := lossIn(s.ctx); loss != nil {
-		return s.fail(lostError(loss, nil))
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failed != nil {
-		return s.failed
-	}
+	proto.Reset(m)
+	proto.Merge(m, received)
 	return nil
 }
 
-// lock takes the lock that m, or what came before, names, unless it is held. A handler may receive
-// and send at the same time.
-func (s *serverStream) lock(m any) (*hold, error) {
-	s.taking <- struct{}{}
-	defer func() { <-s.taking }()
-	if h, err := s.held(); h != nil || err != nil {
-		return h, err
+// failure is why nothing passes any more; nil if the lock is held. It is right on the first
+// instruction after a pause of the process.
+func (s *serverStream) failure() error {
+	if s.over.Load() {
+		return newError(codes.Canceled, "the stream's handler has returned",
+			[]error{context.Canceled})
 	}
-	key := s.key
-	if s.rule.message != nil {
-		var bad *callError
-		if key, bad = s.rule.message(m); bad != nil {
-			return nil, s.fail(bad)
-		}
+	e := cutOff(s.ctx)
+	if lockmw.Remaining(s.ctx) <= 0 {
+		e = lostError(cmp.Or(lossIn(s.ctx), errPast), nil)
 	}
-	h, refused := s.in.enter(s.ctx, s.rule, key)
-	if refused != nil {
-		return nil, s.fail(refused)
+	if e == nil {
+		return nil
 	}
-	if !s.take(h) {
-		_ = h.end()
-		return nil, ended("the stream's handler has returned")
-	}
-	return h, nil
+	s.failed.CompareAndSwap(nil, e)
+	return s.failed.Load()
 }
 
-// take makes h the stream's lock, unless the handler has returned,
-// and left a goroutine behind that asks for the lock.
-func (s *serverStream) take(h *hold) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over {
-		return false
-	}
-	s.hold.Store(h)
-	s.unlink = context.AfterFunc(h.ctx, func() { s.cancel(context.Cause(h.ctx)) })
-	// It looks for the first time when an operation that waits now
-	// has waited for as long as it may.
-	s.timer = time.AfterFunc(s.in.silence, s.listen)
-	return true
-}
+// errPast is why an operation must stop whose context has not heard of it
+// yet: the process was paused, and the engine is about to look at its clock.
+var errPast = fmt.Errorf("%w: by the clock, its time is over", renewer.ErrLost)
 
-// listen ends the stream if its client has been silent for too long.
-// Otherwise it looks again when the client may have been.
-func (s *serverStream) listen() {
-	if s.isSilent() {
-		s.cancel(ErrSilence)
+// cut takes the place of err, which the handler has returned, if messages were held back: whatever
+// the handler made of that, its work is not whole. It is nil if err stands.
+func (s *serverStream) cut(err error) *callError {
+	failed := s.failed.Load()
+	if failed == nil && errors.Is(context.Cause(s.ctx), ErrSilence) {
+		failed = silentError()
 	}
-}
-
-func (s *serverStream) isSilent() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.over || s.failed != nil {
-		return false
-	}
-	if left := s.silence.left(s.in.silence); left > 0 {
-		s.timer.Reset(left)
-		return false
-	}
-	s.failed = silentError()
-	return true
-}
-
-// fail lets no message pass any more. A call that was refused must not
-// end well because its handler takes the error for the end of the stream.
-func (s *serverStream) fail(e *callError) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.failed == nil {
-		s.failed = e
-	}
-	return s.failed
-}
-
-// settle ends the call, whose handler has returned err. What it
-// returns takes its place; nil if err stands.
-func (s *serverStream) settle(err error) *callError {
-	s.mu.Lock()
-	s.over = true
-	h, failed, used := s.hold.Load(), s.failed, s.used
-	s.mu.Unlock()
-	defer s.cancel(nil)
-	if h != nil {
-		s.timer.Stop()
-		s.unlink()
-		if lost := h.settle(err); lost != nil {
-			return lost
-		}
-	}
-	switch {
-	case failed == nil && err == nil && !used && s.ctx.Err() == nil:
-		return misused(fmt.Sprintf("%s has neither received nor sent a message, and so it ran "+
-			"without its lock", s.rule.method))
-	case failed == nil || err == nil || errors.Is(err, failed):
+	if failed == nil || err == nil || errors.Is(err, failed) {
 		return failed
-	default:
-		return failed.with(err)
 	}
+	return failed.with(err)
 }

@@ -1,10 +1,13 @@
 package grpcmw
 
 import (
+	"context"
 	"errors"
-	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"google.golang.org/grpc/codes"
 )
 
 // DefaultSilence is how long a server's stream under a lock waits for its client unless [Silence]
@@ -29,11 +32,8 @@ var ErrSilence = errors.New("lockbeat: the client of a stream under a lock has b
 // Default [DefaultSilence]. To bound nothing give a very long one, such as math.MaxInt64. It
 // panics if d is not positive.
 func Silence(d time.Duration) Option {
-	if d <= 0 {
-		panic(fmt.Sprintf("lockbeat: grpcmw.Silence(%v) can't be meant: give a positive "+
-			"duration, such as a minute, or a very long one", d))
-	}
-	return option(func(s *settings) { s.silence = d })
+	positive("Silence", d)
+	return func(s *settings) { s.silence = d }
 }
 
 // silence records since when a stream waits for its peer. A stream has one timer, which
@@ -43,21 +43,13 @@ type silence struct {
 
 	receiving, sending atomic.Int64 // since when such an operation waits; 0: none does
 	passed             atomic.Int64 // when the last message has passed
+
+	mu    sync.Mutex // orders the timer's setting and stopping
+	timer *time.Timer
 }
 
 // now is never 0.
 func (q *silence) now() int64 { return int64(time.Since(q.begun)) + 1 }
-
-// during runs an operation that may wait.
-func (q *silence) during(waiting *atomic.Int64, do func() error) error {
-	waiting.Store(q.now())
-	defer waiting.Store(0)
-	err := do()
-	if err == nil {
-		q.passed.Store(q.now())
-	}
-	return err
-}
 
 // left is how much longer the peer may be silent, if it may be for
 // most. It is not positive if the peer has been silent for too long.
@@ -70,4 +62,45 @@ func (q *silence) left(most time.Duration) time.Duration {
 		}
 	}
 	return left
+}
+
+// during runs an operation that may wait.
+func (s *serverStream) during(waiting *atomic.Int64, do func() error) error {
+	waiting.Store(s.now())
+	defer waiting.Store(0)
+	err := guard(s.ctx, do)
+	if err == nil {
+		s.passed.Store(s.now())
+	}
+	return err
+}
+
+// watch calls cancel when the client has been silent for most, until stop is called.
+func (s *serverStream) watch(most time.Duration, cancel context.CancelCauseFunc) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.begun = time.Now()
+	s.timer = time.AfterFunc(most, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		switch left := s.left(most); {
+		case s.over.Load():
+		case left > 0:
+			s.timer.Reset(left) // the client may have been silent for long enough then
+		default:
+			cancel(ErrSilence)
+		}
+	})
+	return func() {
+		s.over.Store(true)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.timer.Stop()
+	}
+}
+
+// silentError is for a stream whose client has been silent for too long.
+func silentError() *callError {
+	return halfDone(codes.DeadlineExceeded, "the stream's client has been silent for longer than a "+
+		"lock is held for it", []error{ErrSilence}, ReasonSilence)
 }

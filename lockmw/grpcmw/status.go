@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -27,7 +28,8 @@ const Domain = "lockbeat"
 // The reasons in the ErrorInfo of a status.
 const (
 	// ReasonBusy means that another caller has the lock, and the call did not run; or that its
-	// transaction was in conflict with another one and was undone: see [RecordIn].
+	// transaction was in conflict with another one and was undone: see Recorder of
+	// [IdempotentConfig].
 	ReasonBusy = "LOCK_BUSY"
 	// ReasonUnavailable means that the store could not be asked, or
 	// that the server is going down; the call did not run.
@@ -37,9 +39,10 @@ const (
 	// ReasonSilence means that the client of a stream has kept a lock and the server waiting for
 	// too long: see [Silence].
 	ReasonSilence = "LOCK_SILENCE"
-	// ReasonQuota means that as many calls of the caller wait for locks as may: see
-	// [MaxWaitersPerCaller]. The call did not run.
-	ReasonQuota = "LOCK_QUOTA"
+	// ReasonQuota means that the caller has used up a bound of its own: as many of its calls wait
+	// for locks as may ([MaxWaitersPerCaller]), or are being carried out, or as many replies to them
+	// are stored ([IdempotentConfig]). The call did not run.
+	ReasonQuota = "CALLER_QUOTA"
 	// ReasonKey means that the call carries no usable key; it did not run.
 	ReasonKey = "LOCK_KEY_INVALID"
 	// ReasonReused means that the call's [IdempotencyKey] is that of another call; this one did not
@@ -48,14 +51,8 @@ const (
 	// ReasonNotKept means that the call has been carried out before, and that its reply was too
 	// large to be stored.
 	ReasonNotKept = "IDEMPOTENCY_NOT_KEPT"
-	// ReasonStored means that as many replies to the caller's calls are stored as may be: see
-	// [MaxStored]. The call did not run.
-	ReasonStored = "IDEMPOTENCY_QUOTA"
-	// ReasonTooMany means that as many of the caller's calls are being carried out as may be: see
-	// [MaxRunningPerCaller]. The call did not run.
-	ReasonTooMany = "IDEMPOTENCY_TOO_MANY"
 	// ReasonUnknown means that it is not known whether what the call did is on record: see
-	// [RecordIn]. Sent again with the same [IdempotencyKey] it gets its reply,
+	// Recorder and OnlyRecorded of [IdempotentConfig]. Sent again with the same [IdempotencyKey] it gets its reply,
 	// or is carried out.
 	ReasonUnknown = "IDEMPOTENCY_UNKNOWN"
 )
@@ -63,10 +60,7 @@ const (
 const (
 	// pushbackKey is the trailer by which a server tells a client's retry policy when to come back.
 	pushbackKey = "grpc-retry-pushback-ms"
-	// noRetry is its value for "don't".
-	noRetry = "-1"
-
-	never = -1 // of callError.retryIn
+	never       = -1 // of callError.retryIn
 )
 
 // callError is a call's error. What the remote caller gets of it is the status, which has no key in
@@ -97,19 +91,22 @@ func (e *callError) GRPCStatus() *status.Status { return e.status }
 // Unwrap gives errors.Is and errors.As what the error is made of.
 func (e *callError) Unwrap() []error { return e.causes }
 
-// trailer is what a server sends with the status, beside what says the same in its
-// details: clients' retry policies read this. ctx is the call's. If its deadline leaves
-// no time for another try, there must be none: a policy would wait for that until the
-// deadline, and its caller would get a DeadlineExceeded in place of the status.
-func (e *callError) trailer(ctx context.Context) metadata.MD {
+// sent returns the error, and sets the trailer that says beside it when to come back, or not to:
+// clients' retry policies read that. ctx is the call's. If its deadline leaves no time for another
+// try, there must be none: a policy would wait for that until the deadline, and its caller would
+// get a DeadlineExceeded in place of the status. Without a transport, as in a test, there is
+// nowhere to set a trailer; the status says the same.
+func (e *callError) sent(ctx context.Context) error {
 	if e.retryIn == 0 {
-		return nil
+		return e
 	}
+	ms := e.retryIn.Milliseconds()
 	deadline, bounded := ctx.Deadline()
 	if e.retryIn == never || bounded && time.Until(lockmw.AnswerBy(deadline)) <= e.retryIn {
-		return metadata.Pairs(pushbackKey, noRetry)
+		ms = -1 // don't
 	}
-	return metadata.Pairs(pushbackKey, strconv.FormatInt(e.retryIn.Milliseconds(), 10))
+	_ = grpc.SetTrailer(ctx, metadata.Pairs(pushbackKey, strconv.FormatInt(ms, 10)))
+	return e
 }
 
 // with adds a cause.
@@ -123,29 +120,30 @@ func info(reason string) *errdetails.ErrorInfo {
 	return &errdetails.ErrorInfo{Reason: reason, Domain: Domain}
 }
 
-// retryable adds to an error when to come back.
-func retryable(code codes.Code, text, reason string, err error, in time.Duration) *callError {
+// retryable is for a call that was refused with err and may come back.
+func retryable(code codes.Code, text, reason string, err error) *callError {
+	in := lockmw.RetryIn(err, 0)
+	if full, ok := errors.AsType[*repeat.QuotaError](err); ok {
+		in = full.RetryIn
+	}
 	e := newError(code, fmt.Sprintf("%s; try again in %v", text, in.Round(time.Millisecond)),
-		[]error{err},
-		info(reason), &errdetails.RetryInfo{RetryDelay: durationpb.New(in)})
-	e.retryIn = max(in, time.Millisecond)
+		[]error{err}, info(reason), &errdetails.RetryInfo{RetryDelay: durationpb.New(in)})
+	e.retryIn = in
 	return e
 }
 
 // refused translates the error of a lock that the call did not get.
-func (s *settings) refused(err error) *callError {
+func refused(err error) *callError {
 	switch lockmw.RefusalOf(err) {
 	case lockmw.RefusalHeld, lockmw.RefusalSkipped: // the latter of a handler's own lock
-		return s.busy("another call has the lock that this one needs", err)
+		return busy("another call has the lock that this one needs", err)
 	case lockmw.RefusalQueueFull:
-		return s.busy("too many calls wait for the lock that this one needs", err)
+		return busy("too many calls wait for the lock that this one needs", err)
 	case lockmw.RefusalUnavailable:
-		return retryable(codes.Unavailable, "the lock store can't be asked", ReasonUnavailable, err,
-			s.again(err))
+		return retryable(codes.Unavailable, "the lock store can't be asked", ReasonUnavailable, err)
 	case lockmw.RefusalShutdown:
-		return retryable(codes.Unavailable,
-			"no locks are given out here any more, since this process is going down",
-			ReasonUnavailable, err, s.again(err))
+		return retryable(codes.Unavailable, "no locks are given out here any more, since this "+
+			"process is going down", ReasonUnavailable, err)
 	case lockmw.RefusalName:
 		return badKey("the key that the call is to be locked on is empty or too long", err)
 	case lockmw.RefusalLost:
@@ -161,60 +159,47 @@ func (s *settings) refused(err error) *callError {
 	}
 }
 
-func (s *settings) busy(text string, err error) *callError {
-	return retryable(codes.Aborted, text, ReasonBusy, err, s.again(err))
+func busy(text string, err error) *callError {
+	return retryable(codes.Aborted, text, ReasonBusy, err)
 }
 
-func (s *settings) again(err error) time.Duration { return lockmw.RetryIn(err, s.retryIn) }
-
 // notRepeated translates the error of a call that gets no reply from [Idempotent].
-func (s *settings) notRepeated(err error) *callError {
-	full, isFull := errors.AsType[*repeat.QuotaError](err)
+func notRepeated(err error) *callError {
 	switch {
-	case isFull:
-		return retryable(codes.ResourceExhausted, "too many replies to this caller are stored",
-			ReasonStored, err, full.RetryIn)
+	case errors.Is(err, repeat.ErrQuota):
+		return quotaFull("too many replies to this caller are stored", err)
 	case errors.Is(err, repeat.ErrTooMany):
-		return retryable(codes.ResourceExhausted,
-			"too many calls of this caller are being carried out", ReasonTooMany, err, s.again(err))
+		return quotaFull("too many calls of this caller are being carried out", err)
 	case errors.Is(err, repeat.ErrKey):
 		return badKey("the call needs one "+IdempotencyKey+" in its metadata, of 1 to 255 visible "+
 			"ASCII characters", err)
 	case errors.Is(err, once.ErrInput):
-		return newError(codes.FailedPrecondition,
-			"the "+IdempotencyKey+" is that of another call: "+
-				"another method or another request", []error{err}, info(ReasonReused))
+		return newError(codes.FailedPrecondition, "the "+IdempotencyKey+" is that of another "+
+			"call: another method or another request", []error{err}, info(ReasonReused))
 	case errors.Is(err, once.ErrResult):
-		return newError(codes.AlreadyExists,
-			"a call with this "+IdempotencyKey+" has been carried "+
-				"out, but its reply was too "+
-				"large to be kept, or could not be encoded", []error{err}, info(ReasonNotKept))
+		return newError(codes.AlreadyExists, "a call with this "+IdempotencyKey+" has been "+
+			"carried out, but its reply was too large to be kept, or could not be encoded",
+			[]error{err}, info(ReasonNotKept))
 	case errors.Is(err, once.ErrRecord):
-		return newError(codes.Internal,
-			"what is stored for this "+IdempotencyKey+" can't be read; "+
-				"this call has not been carried out, one before it may have been", []error{err})
+		return newError(codes.Internal, "what is stored for this "+IdempotencyKey+" can't be "+
+			"read; this call has not been carried out, one before it may have been", []error{err})
 	case errors.Is(err, repeat.ErrLarge):
 		return misused("the reply is too large to be kept, or can't be encoded, and the call was " +
 			"rolled back").with(err)
 	case errors.Is(err, once.ErrNotRecorded):
-		return retryable(codes.Unavailable,
-			"it is not known whether what the call did is on record; sent again, with the same "+
-				IdempotencyKey+", it gets its reply, or is carried out", ReasonUnknown, err,
-			s.again(err))
+		return retryable(codes.Unavailable, "it is not known whether what the call did is on "+
+			"record; sent again, with the same "+IdempotencyKey+", it gets its reply, or is "+
+			"carried out", ReasonUnknown, err)
 	case errors.Is(err, once.ErrConflict):
-		return retryable(codes.Aborted, "the call was undone, since it was in conflict with "+
-			"another one", ReasonBusy, err, s.again(err))
+		return busy("the call was undone, since it was in conflict with another one", err)
 	default:
-		return s.refused(err)
+		return refused(err)
 	}
 }
 
-// quotaFull is for a call of a caller who has enough of them waiting.
-func (s *settings) quotaFull() *callError {
-	err := errors.New("lockbeat: as many calls of the caller wait for locks as " +
-		"MaxWaitersPerCaller allows")
-	return retryable(codes.ResourceExhausted, "too many calls of this caller wait for locks",
-		ReasonQuota, err, s.again(err))
+// quotaFull is for a call of a caller who has used up a bound of its own.
+func quotaFull(text string, err error) *callError {
+	return retryable(codes.ResourceExhausted, text, ReasonQuota, err)
 }
 
 // lostError is for a call whose lock was lost. own is the call's own error, nil if it had none.
@@ -223,21 +208,14 @@ func lostError(loss, own error) *callError {
 	if own != nil {
 		causes = []error{own, loss}
 	}
-	e := newError(codes.Aborted, "the lock that this call ran under was lost", causes,
-		info(ReasonLost))
-	// The call may have done part of its work. A retry policy that
-	// lists the code for the sake of refusals must not do it again.
-	e.retryIn = never
-	return e
+	return halfDone(codes.Aborted, "the lock that this call ran under was lost", causes, ReasonLost)
 }
 
-// silentError is for a stream whose client has been silent for too long.
-func silentError() *callError {
-	e := newError(codes.DeadlineExceeded,
-		"the stream's client has been silent for longer than a lock is held for it", []error{
-			ErrSilence,
-		}, info(ReasonSilence))
-	e.retryIn = never // as above
+// halfDone is for a call that may have done part of its work. A retry policy that lists the code
+// for the sake of refusals must not do it again.
+func halfDone(code codes.Code, text string, causes []error, reason string) *callError {
+	e := newError(code, text, causes, info(reason))
+	e.retryIn = never
 	return e
 }
 
@@ -254,7 +232,6 @@ func misused(text string) *callError {
 	return newError(codes.Internal, text, []error{fmt.Errorf("%w: %s", renewer.ErrConfig, text)})
 }
 
-// ended is for a stream used after its end.
-func ended(text string) *callError {
-	return newError(codes.Canceled, text, []error{context.Canceled})
-}
+// anonymous is for a call that does not say who makes it, as it must where callers have bounds or
+// keys of their own.
+func anonymous() *callError { return badKey("the call does not say who makes it", nil) }
