@@ -19,7 +19,6 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
-	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -141,7 +140,6 @@ func TestRepliesOverAConnection(t *testing.T) {
 
 func TestCallsThatGetNoReply(t *testing.T) {
 	t.Parallel()
-	o := new(faultLog)
 	inBubble(t, func(t *testing.T, b *bubble) {
 		s := newShop(b.k)
 		_, err := s.order(t.Context(), "k", "pen")
@@ -171,9 +169,6 @@ func TestCallsThatGetNoReply(t *testing.T) {
 			assert.NotContains(t, err.Error(), "idempotency:", c.name)
 		}
 		require.Equal(t, 1, s.runs)
-		require.Len(t, o.faults, 2, "the operator is told what differs")
-		require.ErrorContains(t, o.faults[0].Err, "differs in: request:")
-		require.ErrorContains(t, o.faults[1].Err, "differs in: method:")
 
 		optional := newShop(b.k, func(c *grpcmw.IdempotentConfig) { c.KeyOptional = true })
 		for range 2 {
@@ -181,7 +176,7 @@ func TestCallsThatGetNoReply(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.Equal(t, 2, optional.runs)
-	}, func(c *renewer.Config) { c.Observer = o })
+	})
 }
 
 // The fields of a map come in another order each time that a request is encoded.
@@ -352,103 +347,19 @@ func TestSealedReplies(t *testing.T) {
 	}, func(c *renewer.Config) { c.Observer = o })
 }
 
-// The store is down when the handler has returned. With OnlyRecorded the first client is not told
-// what no other will be.
+// The store is down when the handler has returned: its reply goes out all the same.
 func TestAReplyThatCantBeRecorded(t *testing.T) {
 	t.Parallel()
-	for _, only := range []bool{false, true} {
-		inBubble(t, func(t *testing.T, b *bubble) {
-			s := newShop(b.k, func(c *grpcmw.IdempotentConfig) { c.OnlyRecorded = only })
-			b.store.Default(script.Write, script.Fail(errDown))
-			_, err := s.order(t.Context(), "k", "pen")
-			if only {
-				requireRefused(t, codes.Unavailable, grpcmw.ReasonUnknown, err)
-			} else {
-				require.NoError(t, err)
-			}
-			b.store.Default(script.Write, script.Pass())
-			for range 2 {
-				_, err = s.order(t.Context(), "k", "pen")
-				require.NoError(t, err)
-			}
-			require.Equal(t, 2, s.runs, "it was carried out again, and is on record now")
-		})
-	}
-}
-
-// ledger is a database that counts what it commits.
-type ledger struct {
-	*renewer.Keeper
-
-	commits  int
-	unheard  bool // the answers to commits are lost
-	conflict bool // transactions are in conflict with others
-}
-
-var _ once.Transactional = (*ledger)(nil)
-
-func (l *ledger) Transact(
-	ctx context.Context, fn func(context.Context) (renewer.Record, error),
-) error {
-	record, err := fn(ctx)
-	if err == nil && l.conflict {
-		err = &renewer.Error{Op: "commit", Kind: once.ErrConflict}
-	}
-	if err == nil {
-		err = l.Write(context.WithoutCancel(ctx), record)
-	}
-	if err != nil {
-		return err
-	}
-	l.commits++
-	if l.unheard {
-		return &renewer.Error{Op: "commit", Kind: renewer.ErrUnavailable}
-	}
-	return nil
-}
-
-// A reply is on record together with what its handler has written, or neither is.
-func TestRepliesInTheHandlersTransaction(t *testing.T) {
-	t.Parallel()
-	pen := &pb.SimpleResponse{Username: "pen"}
-	for name, c := range map[string]struct {
-		prepare func(*ledger, *script.Store)
-		reply   *pb.SimpleResponse
-		err     error
-		want    verdict // zero: the reply
-		commit  int
-	}{
-		"a reply":  {nil, pen, nil, verdict{}, 1},
-		"an error": {nil, nil, errHandler, verdict{code: codes.NotFound}, 0},
-		"too large": {nil, &pb.SimpleResponse{Username: strings.Repeat("x", 1<<20)}, nil,
-			verdict{code: codes.Internal}, 0},
-		"in conflict": {func(l *ledger, _ *script.Store) { l.conflict = true }, pen, nil,
-			verdict{code: codes.Aborted, reason: grpcmw.ReasonBusy}, 0},
-		"not known": {func(l *ledger, s *script.Store) {
-			l.unheard = true
-			s.Default(script.Prepare, script.Fail(errDown))
-		}, pen, nil, verdict{code: codes.Unavailable, reason: grpcmw.ReasonUnknown}, 1},
-	} {
-		inBubble(t, func(t *testing.T, b *bubble) {
-			l := &ledger{Keeper: b.k}
-			s := newShop(b.k, func(cfg *grpcmw.IdempotentConfig) { cfg.Recorder = l })
-			s.handle = func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-				if c.prepare != nil {
-					c.prepare(l, b.store)
-				}
-				return c.reply, c.err
-			}
-			_, err := s.order(t.Context(), "k", "pen")
-			require.Equal(t, c.commit, l.commits, name)
-			v := verdictOf(t, err)
-			v.retryIn = 0
-			require.Equal(t, c.want, v, name)
-			if c.commit > 0 {
-				got, err := s.order(t.Context(), "k", "pen")
-				require.NoError(t, err, name)
-				require.Equal(t, "pen", got, name)
-				require.Equal(t, 1, s.runs, name)
-			}
-		})
-	}
+	inBubble(t, func(t *testing.T, b *bubble) {
+		s := newShop(b.k)
+		b.store.Default(script.Write, script.Fail(errDown))
+		_, err := s.order(t.Context(), "k", "pen")
+		require.NoError(t, err)
+		b.store.Default(script.Write, script.Pass())
+		for range 2 {
+			_, err = s.order(t.Context(), "k", "pen")
+			require.NoError(t, err)
+		}
+		require.Equal(t, 2, s.runs, "it was carried out again, and is on record now")
+	})
 }

@@ -70,25 +70,18 @@ type IdempotentConfig struct {
 	// KeepAnswer is how long a reply is stored, to be replayed. After that the key is as new. Give
 	// longer than clients go on trying. It must be longer than renewer.Config.TTL. Default 24 h.
 	KeepAnswer time.Duration
-	// OnlyRecorded sends no reply that is not on record: where the store does not answer for
-	// renewer.Config.TTL after the handler has, the call is codes.Unavailable with
-	// IDEMPOTENCY_UNKNOWN. Sent again with the same key it gets the reply if that is on record
-	// after all; otherwise the handler runs again. So all who make the call get one reply. The
-	// keeper's observer is told of each reply that is not on record in any case. With a transaction
-	// no other replies go out anyway. Default: the first client gets the handler's reply all the
-	// same.
-	OnlyRecorded bool
 	// Recorder keeps the replies, in the place of the keeper's store, which need not keep records
 	// then. All servers must give the same.
 	//
 	// With a once.Transactional recorder, such as package sqlrecord's, the handler runs in a
 	// transaction, in which its reply is recorded: both are committed, or neither. An error rolls
 	// the transaction back. So does a reply that has outgrown MaxAnswer or can't be encoded: the
-	// call is codes.Internal, and the keeper's observer is told, once. A call whose transaction was
-	// in conflict with another one is codes.Aborted with LOCK_BUSY and RetryInfo. One that loses its
-	// lock, and that another call overtakes, gets the reply of that one; codes.Aborted with
-	// LOCK_LOST if that came to nothing. If it can't be found out whether the transaction was committed, the call is codes.Unavailable with
-	// IDEMPOTENCY_UNKNOWN: sent again with the same key it gets the reply, or is carried out.
+	// call is codes.Internal, and the keeper's observer is told, once. A call whose transaction
+	// was in conflict with another one is codes.Aborted with LOCK_BUSY and RetryInfo. One that
+	// loses its lock, and that another call overtakes, gets the reply of that one; codes.Aborted
+	// with LOCK_LOST if that came to nothing. If it can't be found out whether the transaction
+	// was committed, the call is codes.Unavailable with IDEMPOTENCY_UNKNOWN: sent again with the
+	// same key it gets the reply, or is carried out.
 	Recorder once.Recorder
 	// SealKeys encrypt stored replies by AES-GCM, for a store that other programs can read or
 	// write. They can't read a reply, change it, or move it to another caller, key or request. The
@@ -104,8 +97,8 @@ type IdempotentConfig struct {
 
 func (c *IdempotentConfig) settings(k *renewer.Keeper) (repeat.Settings, error) {
 	if k == nil || c.Caller == nil || len(c.Methods) == 0 {
-		return repeat.Settings{}, errors.New("needs a keeper (renewer.New), a Caller that says who " +
-			"calls, and the Methods that are to be carried out once")
+		return repeat.Settings{}, errors.New("needs a keeper (renewer.New), a Caller that says " +
+			"who calls, and the Methods that are to be carried out once")
 	}
 	if least := min(int64(c.WaitForAnswer), int64(c.KeepAnswer), int64(c.MaxRunningPerCaller),
 		c.MaxStored, int64(c.MaxAnswer)); least < 0 {
@@ -113,7 +106,7 @@ func (c *IdempotentConfig) settings(k *renewer.Keeper) (repeat.Settings, error) 
 			"than 0, or leave it out for its default", least)
 	}
 	set := repeat.Defaults(DefaultMaxWaiters)
-	set.Scope, set.WaitForAnswer, set.OnlyRecorded = c.Scope, c.WaitForAnswer, c.OnlyRecorded
+	set.Scope, set.WaitForAnswer = c.Scope, c.WaitForAnswer
 	set.FinishWithin = max(cmp.Or(c.FinishWithin, set.FinishWithin), 0)
 	set.MaxRunning = cmp.Or(c.MaxRunningPerCaller, set.MaxRunning)
 	set.MaxStored = cmp.Or(c.MaxStored, set.MaxStored)

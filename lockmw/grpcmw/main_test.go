@@ -48,8 +48,11 @@ type (
 )
 
 // account is the key that the tests' requests carry, outputAccount that of streams.
-func account(r *pb.SimpleRequest) string                    { return string(r.GetPayload().GetBody()) }
-func outputAccount(r *pb.StreamingOutputCallRequest) string { return string(r.GetPayload().GetBody()) }
+func account(r *pb.SimpleRequest) string { return string(r.GetPayload().GetBody()) }
+
+func outputAccount(r *pb.StreamingOutputCallRequest) string {
+	return string(r.GetPayload().GetBody())
+}
 
 func payload(account string) *pb.Payload { return &pb.Payload{Body: []byte(account)} }
 

@@ -68,7 +68,7 @@ func TestCallsThatGetNoLock(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			switch {
-			case c.kind == context.Canceled:
+			case c.want.code == codes.Canceled:
 				time.AfterFunc(c.timeout, cancel)
 			case c.timeout >= 0:
 				ctx, cancel = context.WithTimeout(ctx, c.timeout)
@@ -87,7 +87,7 @@ func TestCallsThatGetNoLock(t *testing.T) {
 			}
 			require.Equal(t, c.want, v, name)
 			for _, kind := range kinds {
-				require.Equal(t, kind == c.kind, errors.Is(err, kind), "%s: %v is %v", name, err, kind)
+				require.Equal(t, errors.Is(c.kind, kind), errors.Is(err, kind), "%s: %v is %v", name, err, kind)
 			}
 			raw, marshalErr := proto.Marshal(status.Convert(err).Proto())
 			require.NoError(t, marshalErr)
@@ -165,7 +165,8 @@ func TestRetryPolicy(t *testing.T) {
 		}
 		s := &service{
 			unary: func(ctx context.Context, r *pb.SimpleRequest) (*pb.SimpleResponse, error) {
-				if runs.Add(1); account(r) == "a2" {
+				runs.Add(1)
+				if account(r) == "a2" {
 					lose(b.store, "a2")
 					<-ctx.Done()
 				}

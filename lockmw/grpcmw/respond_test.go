@@ -50,7 +50,8 @@ var ownErrors = map[string]struct {
 	"name":      {lockError(renewer.ErrName), invalid, false, ""},
 	"misuse": {
 		fmt.Errorf("%w: once.Do takes the lock on %s", renewer.ErrConfig, told),
-		verdict{code: codes.Internal}, false, "",
+		verdict{code: codes.Internal},
+		false, "",
 	},
 	"cancelled": {lockError(context.Canceled), verdict{code: codes.Canceled}, false, ""},
 	"run once": {&once.Error{
@@ -59,23 +60,28 @@ var ownErrors = map[string]struct {
 	}, verdict{code: codes.Unknown}, false, ""},
 	"taken apart": {
 		errors.New("transfer: " + lockError(renewer.ErrHeld).Error()),
-		verdict{code: codes.Unknown}, false, "",
+		verdict{code: codes.Unknown},
+		false, "",
 	},
 	"taken apart, beside a status": {
 		fmt.Errorf("%w: %s", errHandler, lockError(renewer.ErrHeld).Error()),
-		verdict{code: codes.NotFound}, false, "no such account",
+		verdict{code: codes.NotFound},
+		false, "no such account",
 	},
 	"held, beside a status": {
 		fmt.Errorf("%w: %w", errHandler, lockError(renewer.ErrHeld)),
-		verdict{code: codes.NotFound}, false, "no such account",
+		verdict{code: codes.NotFound},
+		false, "no such account",
 	},
 	"a status of which it is a cause": {
 		ownStatusError{lockError(renewer.ErrHeld)},
-		verdict{code: codes.FailedPrecondition}, false, "not now",
+		verdict{code: codes.FailedPrecondition},
+		false, "not now",
 	},
 	"a status in an error": {
 		fmt.Errorf("transfer: %w", errHandler),
-		verdict{code: codes.NotFound}, false, "transfer: " + errHandler.Error(),
+		verdict{code: codes.NotFound},
+		false, "transfer: " + errHandler.Error(),
 	},
 	"another server's refusal": {
 		fmt.Errorf("calling the bank: %w", status.Convert(errResponded).Err()), toldBusy, false, "",

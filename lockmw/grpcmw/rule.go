@@ -124,8 +124,8 @@ func describe(who, full string) method {
 	described, isService := found.(protoreflect.ServiceDescriptor)
 	if !rooted || !isService {
 		panic(fmt.Sprintf("lockbeat: grpcmw.%s is given %q, and the program has no generated code "+
-			"of such a service: give the constant Service_Method_FullMethodName; a service without "+
-			"generated code takes its locks by lockmw.Do", who, full))
+			"of such a service: give the constant Service_Method_FullMethodName; a service "+
+			"without generated code takes its locks by lockmw.Do", who, full))
 	}
 	m := described.Methods().ByName(protoreflect.Name(name))
 	if m == nil {

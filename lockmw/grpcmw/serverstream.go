@@ -21,11 +21,11 @@ import (
 // outcomes. It panics if k is nil, on two rules for one method, and on a rule for a unary method.
 //
 // The lock is taken when the first message has come, or the end of the client's side; then the
-// handler runs, and its first RecvMsg gets that message (a copy, by proto.Merge). So a stream that
-// was opened and left holds nothing, and a handler can't send before its client has. The lock is
-// held until the handler returns, panics or exits. Once it is lost, or the client has been silent for too long ([Silence]), SendMsg
-// and RecvMsg fail, those under way too. An error of a lock that a handler returns, with a rule or
-// without, is answered as [Respond] does.
+// handler runs, and its first RecvMsg gets that message (a copy, by proto.Merge). So a stream
+// that was opened and left holds nothing, and a handler can't send before its client has. The
+// lock is held until the handler returns, panics or exits. Once it is lost, or the client has
+// been silent for too long ([Silence]), SendMsg and RecvMsg fail, those under way too. An error
+// of a lock that a handler returns, with a rule or without, is answered as [Respond] does.
 func StreamServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.StreamServerInterceptor {
 	in := newInterceptor("StreamServerInterceptor", k, opts, true)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,

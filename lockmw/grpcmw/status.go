@@ -40,8 +40,8 @@ const (
 	// too long: see [Silence].
 	ReasonSilence = "LOCK_SILENCE"
 	// ReasonQuota means that the caller has used up a bound of its own: as many of its calls wait
-	// for locks as may ([MaxWaitersPerCaller]), or are being carried out, or as many replies to them
-	// are stored ([IdempotentConfig]). The call did not run.
+	// for locks as may ([MaxWaitersPerCaller]), or are being carried out, or as many replies to
+	// them are stored ([IdempotentConfig]). The call did not run.
 	ReasonQuota = "CALLER_QUOTA"
 	// ReasonKey means that the call carries no usable key; it did not run.
 	ReasonKey = "LOCK_KEY_INVALID"
@@ -52,8 +52,8 @@ const (
 	// large to be stored.
 	ReasonNotKept = "IDEMPOTENCY_NOT_KEPT"
 	// ReasonUnknown means that it is not known whether what the call did is on record: see
-	// Recorder and OnlyRecorded of [IdempotentConfig]. Sent again with the same [IdempotencyKey] it gets its reply,
-	// or is carried out.
+	// Recorder of [IdempotentConfig]. Sent again with the same [IdempotencyKey]
+	// it gets its reply, or is carried out.
 	ReasonUnknown = "IDEMPOTENCY_UNKNOWN"
 )
 
@@ -167,9 +167,8 @@ func busy(text string, err error) *callError {
 func notRepeated(err error) *callError {
 	switch {
 	case errors.Is(err, repeat.ErrQuota):
-		return quotaFull("too many replies to this caller are stored", err)
-	case errors.Is(err, repeat.ErrTooMany):
-		return quotaFull("too many calls of this caller are being carried out", err)
+		return quotaFull("too many calls of this caller are being carried out, or too many replies "+
+			"to it are stored", err)
 	case errors.Is(err, repeat.ErrKey):
 		return badKey("the call needs one "+IdempotencyKey+" in its metadata, of 1 to 255 visible "+
 			"ASCII characters", err)
