@@ -167,8 +167,8 @@ func busy(text string, err error) *callError {
 func notRepeated(err error) *callError {
 	switch {
 	case errors.Is(err, repeat.ErrQuota):
-		return quotaFull("too many calls of this caller are being carried out, or too many replies "+
-			"to it are stored", err)
+		return quotaFull("too many calls of this caller are being carried out, or too many of its "+
+			"replies are stored", err)
 	case errors.Is(err, repeat.ErrKey):
 		return badKey("the call needs one "+IdempotencyKey+" in its metadata, of 1 to 255 visible "+
 			"ASCII characters", err)
