@@ -60,7 +60,5 @@ require (
 
 replace (
 	github.com/lockbeat/lockbeat => ..
-	github.com/lockbeat/lockbeat/examples => ../examples
-	github.com/lockbeat/lockbeat/lockmw/cronmw => ../lockmw/cronmw
 	github.com/lockbeat/lockbeat/lockmw/grpcmw => ../lockmw/grpcmw
 )

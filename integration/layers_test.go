@@ -135,7 +135,7 @@ var foreign = []struct {
 	},
 	{
 		"github.com/robfig/cron github.com/go-co-op/gocron", "lockmw/cronmw/... examples/...",
-		"lockmw/cronmw/... nemesis/... examples/...", "who locks without a schedule must not link it",
+		"lockmw/cronmw/... examples/...", "who locks without a schedule must not link it",
 	},
 	{
 		"github.com/felixge/httpsnoop", "lockmw/httpmw", "lockmw/httpmw",
