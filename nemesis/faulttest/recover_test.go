@@ -15,10 +15,10 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// Two requests fail within half a second of a missed heartbeat, many
-// seconds before the lease would be given up.
+// Two requests fail within two seconds of a missed heartbeat, and seconds before the lease would be
+// given up.
 var recoverConfig = renewer.Config{
-	TTL: 12 * time.Second, Heartbeat: time.Second, RequestTimeout: 250 * time.Millisecond,
+	TTL: 16 * time.Second, Heartbeat: 2 * time.Second, RequestTimeout: time.Second,
 	Node: "steadfast",
 }
 
@@ -60,7 +60,7 @@ func TestTwoRenewalsFail(t *testing.T) {
 		},
 		{
 			name: "slow link",
-			fail: func(t *testing.T, n *node) { n.link.Delay(400 * time.Millisecond) },
+			fail: func(t *testing.T, n *node) { n.link.Delay(time.Second) },
 			heal: func(t *testing.T, n *node) { n.link.Delay(0) },
 		},
 		{
