@@ -27,8 +27,8 @@ func runNode(ctx context.Context, n *demo.Node, r role) error {
 	if err != nil {
 		return err
 	}
-	schedule := cronmw.Every(every)
-	job, err := node.Job("report", schedule, func(ctx context.Context) error {
+	scheduler := cron.New(cron.WithSeconds())
+	_, err = node.AddFunc(scheduler, "*/3 * * * * *", "report", func(ctx context.Context) error {
 		run := cronmw.Current(ctx)
 		n.Tell(runs, run.Due.UnixMilli(), strconv.Itoa(run.Missed))
 		return r.work(ctx, run)
@@ -36,9 +36,6 @@ func runNode(ctx context.Context, n *demo.Node, r role) error {
 	if err != nil {
 		return err
 	}
-	// With a clock that is right: node.AddFunc(scheduler, "*/5 * * * *", "report", sendReport).
-	scheduler := cron.New()
-	scheduler.Schedule(wrong{schedule, r.Ahead}, job)
 	scheduler.Start()
 	<-ctx.Done()
 	<-scheduler.Stop().Done()

@@ -24,7 +24,8 @@ import (
 )
 
 const (
-	ticks  = 5
+	nodes  = 4
+	ticks  = 4
 	fatal  = 1 // the tick in which the runner is killed, from 0
 	cut    = 3 // the tick at which Redis is away: from before it until after it
 	before = time.Second
@@ -33,12 +34,6 @@ const (
 	runs   = "runs"
 )
 
-// ahead is by how much the clock of each node is.
-var ahead = []time.Duration{
-	0, 90*time.Second + 400*time.Millisecond, -90*time.Second - 200*time.Millisecond,
-	3 * time.Millisecond,
-}
-
 func main() {
 	demo.Child(runNode)
 	demo.Main(demo.Setting{Program: "cron"}, tell)
@@ -46,8 +41,7 @@ func main() {
 
 // role is what the story tells a node.
 type role struct {
-	Ahead time.Duration // of its clock
-	Fatal int64         // the tick whose run kills the process
+	Fatal int64 // the tick whose run kills the process
 }
 
 func (r role) work(ctx context.Context, run cronmw.Tick) error {
@@ -56,15 +50,6 @@ func (r role) work(ctx context.Context, run cronmw.Tick) error {
 	}
 	return context.Cause(ctx)
 }
-
-// wrong is a schedule by a clock that is ahead.
-type wrong struct {
-	cronmw.Schedule
-
-	ahead time.Duration
-}
-
-func (s wrong) Next(t time.Time) time.Time { return s.Schedule.Next(t.Add(s.ahead)).Add(-s.ahead) }
 
 // story is what is known of it.
 type story struct {
@@ -78,21 +63,20 @@ type story struct {
 }
 
 func tell(ctx context.Context, d *demo.Demo) error {
-	d.Print("%d nodes, each a process, have one schedule: a job every %v. Redis: %s.", len(ahead),
-		every, d.Where())
-	d.Print("Their clocks are off by up to %v. TTL of the locks: %v.", slices.Max(ahead), ttl)
-	nodes, err := d.NewNodesByLink()
+	d.Print("%d nodes, each a process, have one schedule: a job every %v. TTL of the locks: %v. "+
+		"Redis: %s.", nodes, every, ttl, d.Where())
+	all, err := d.NewNodes()
 	if err != nil {
 		return err
 	}
 	s := &story{
-		Demo: d, nodes: nodes, heard: make(map[string][]string),
+		Demo: d, nodes: all, heard: make(map[string][]string),
 		killed: make(map[string]bool),
 		first:  time.Now().Add(4 * time.Second).Truncate(every).Add(every), // all are there
 	}
-	for i, by := range ahead {
-		r := role{by, s.at(fatal).UnixMilli()}
-		if err := nodes.Start(ctx, fmt.Sprint("node-", i+1), ttl, r); err != nil {
+	for i := range nodes {
+		r := role{s.at(fatal).UnixMilli()}
+		if err := all.Start(ctx, fmt.Sprint("node-", i+1), ttl, r); err != nil {
 			return err
 		}
 	}
@@ -119,7 +103,7 @@ func (s *story) play(ctx context.Context) error {
 	if err := s.listen(ctx, s.at(ticks).Add(-every/2)); err != nil {
 		return err
 	}
-	for i := range ahead {
+	for i := range nodes {
 		s.kill(fmt.Sprint("node-", i+1))
 	}
 	if err := s.listen(ctx, s.at(ticks).Add(night)); err != nil {

@@ -9,8 +9,8 @@
 // gets that waits in line, is refused, or comes when Redis is gone. It races transfers, without the
 // lock and with it. The exit status is 1 if anything that it claims did not hold.
 //
-// Read app.go first: it is what you would write. The rest plays the clients: main.go says what
-// happens, sends and prints. The parts that grpcserver shares are in internal/twoservers.
+// Read app.go first: it is what you would write. The rest plays the clients: main.go sends,
+// and story.go says what happens.
 package main
 
 import (
@@ -24,7 +24,6 @@ import (
 	"strings"
 
 	"github.com/lockbeat/lockbeat/examples/internal/demo"
-	"github.com/lockbeat/lockbeat/examples/internal/twoservers"
 )
 
 func main() { demo.Main(demo.Setting{Program: "httpserver"}, tell) }
@@ -38,66 +37,74 @@ const (
 )
 
 func tell(ctx context.Context, d *demo.Demo) error {
-	b := &twoservers.Bank{
-		Demo: d, Ledger: twoservers.NewLedger(), OK: ok, Busy: busy,
-	}
+	b := &story{Demo: d, ledger: newLedger()}
 	var urls [2]string
 	for i := range urls {
 		keeper, err := d.Keeper(fmt.Sprintf("web-%d", i+1), nil)
 		if err != nil {
 			return err
 		}
-		server := newServer(routes(keeper, b.Ledger))
+		server := newServer(routes(keeper, b.ledger))
 		addr, err := d.Serve(server.Serve, server.Shutdown)
 		if err != nil {
 			return err
 		}
 		urls[i] = "http://" + addr
 	}
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: twoservers.Racers}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: racers}}
 	d.AtEnd(func(context.Context) error { client.CloseIdleConnections(); return nil })
-	transfer := func(path string) twoservers.Transfer {
-		return func(server int, from string, seconds float64) twoservers.Call {
+	by := func(path string) transfer {
+		return func(server int, from string, seconds float64) request {
 			body := fmt.Sprintf(`{"to":"bob","amount":1,"seconds":%v}`, seconds)
-			return request{urls[server] + fmt.Sprintf(path, from), body}.call(client)
+			return request{client, urls[server] + fmt.Sprintf(path, from), body}
 		}
 	}
-	b.Transfer = transfer("/accounts/%s/transfer")
-	b.Withdraw = func(server int, from string) twoservers.Call {
-		return request{urls[server] + "/accounts/" + from + "/withdraw", ""}.call(client)
+	b.transfer = by("/accounts/%s/transfer")
+	b.withdraw = func(server int, from string) request {
+		return request{client, urls[server] + "/accounts/" + from + "/withdraw", ""}
 	}
 
 	d.Print("Two HTTP servers share the accounts of a bank: web-1, %s, and web-2, %s. Redis: %s.",
 		urls[0], urls[1], d.Where())
-	return b.Tell(ctx, func(ctx context.Context) error {
-		b.Unlocked(ctx, transfer("/unlocked/accounts/%s/transfer"))
-		return cut(ctx, b)
-	})
+	d.Print("Of all that take money from one account one runs at a time, on whichever server. " +
+		"The handlers know nothing of that.")
+	if err := b.together(ctx); err != nil {
+		return err
+	}
+	b.unlocked(ctx, by("/unlocked/accounts/%s/transfer"))
+	if err := b.cut(ctx); err != nil {
+		return err
+	}
+	b.locked(ctx)
+	return context.Cause(ctx)
 }
 
 // cut is what becomes of requests when Redis is gone.
-func cut(ctx context.Context, b *twoservers.Bank) error {
-	b.Act("Redis is stopped, in the middle of a transfer")
-	before, _, _ := b.Ledger.Account("ada")
-	first := b.Begin(ctx, "[1]", b.Transfer(0, "ada", 2*demo.TTL.Seconds()))
-	if err := b.Ledger.Await(ctx, "ada"); err != nil {
+func (b *story) cut(ctx context.Context) error {
+	b.act("Redis is stopped, in the middle of a transfer")
+	before, _, _ := b.ledger.Account("ada")
+	first := b.begin(ctx, "[1]", b.transfer(0, "ada", 2*demo.TTL.Seconds()))
+	if err := b.ledger.Await(ctx, "ada"); err != nil {
 		return err
 	}
 	b.Stop(1)
-	down := b.Show(ctx, "[2]", b.Withdraw(1, "bob"))
-	stopped := b.Answer("[1]", <-first)
+	down := b.show(ctx, "[2]", b.withdraw(1, "bob"))
+	stopped := b.answer("[1]", <-first)
 	b.Resume()
-	after, _, _ := b.Ledger.Account("ada")
-	b.Claim("no answer about locks is never \"busy\", and runs nothing", down.Says == unavailable,
-		"%s", down.Brief())
-	b.Claim("a lock lost in the middle stops the transfer", stopped.Says == lost, "%s",
-		stopped.Brief())
+	after, _, _ := b.ledger.Account("ada")
+	b.Claim("no answer about locks is never \"busy\", and runs nothing", down.says == unavailable,
+		"%s", down.brief())
+	b.Claim("a lock lost in the middle stops the transfer", stopped.says == lost, "%s",
+		stopped.brief())
 	b.Claim("no money has been moved by it", before == after, "%d before, %d after", before, after)
 	return nil
 }
 
 // request is a POST to be sent, and to be printed as a command that does the same.
-type request struct{ url, body string }
+type request struct {
+	client    *http.Client
+	url, body string
+}
 
 // curl is the command.
 func (q request) curl() string {
@@ -107,26 +114,22 @@ func (q request) curl() string {
 	return fmt.Sprintf("curl -i %s -d '%s'", q.url, q.body)
 }
 
-func (q request) call(client *http.Client) twoservers.Call {
-	return twoservers.Call{
-		Command: q.curl(), Send: func(ctx context.Context) twoservers.Reply {
-			r, err := q.send(ctx, client)
-			if err != nil {
-				return twoservers.Reply{Says: err.Error(), Lines: []string{err.Error()}}
-			}
-			return r
-		},
+func (q request) send(ctx context.Context) reply {
+	r, err := q.post(ctx)
+	if err != nil {
+		return reply{says: err.Error(), lines: []string{err.Error()}}
 	}
+	return r
 }
 
-// send sends a request. What is printed of the answer is the status, the headers that matter here,
+// post sends a request. What is printed of the answer is the status, the headers that matter here,
 // and the body.
-func (q request) send(ctx context.Context, client *http.Client) (r twoservers.Reply, err error) {
+func (q request) post(ctx context.Context) (r reply, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url, strings.NewReader(q.body))
 	if err != nil {
 		return r, err
 	}
-	res, err := client.Do(req)
+	res, err := q.client.Do(req)
 	if err != nil {
 		return r, err
 	}
@@ -135,23 +138,23 @@ func (q request) send(ctx context.Context, client *http.Client) (r twoservers.Re
 	if err != nil {
 		return r, err
 	}
-	r.Says, r.Lines = strconv.Itoa(res.StatusCode), []string{res.Proto + " " + res.Status}
+	r.says, r.lines = strconv.Itoa(res.StatusCode), []string{res.Proto + " " + res.Status}
 	var answer struct {
 		Type    string
 		Balance int
 	}
 	_ = json.Unmarshal(body, &answer) // it may be text
-	r.Balance = answer.Balance
+	r.balance = answer.Balance
 	if _, problem, ok := strings.Cut(answer.Type, "#"); ok {
-		r.Says += " " + problem
+		r.says += " " + problem
 		var lines bytes.Buffer
 		_ = json.Indent(&lines, body, "", "  ")
 		body = lines.Bytes()
 	}
 	if after := res.Header.Get("Retry-After"); after != "" {
-		r.Says += " +Retry-After"
-		r.Lines = append(r.Lines, "Retry-After: "+after)
+		r.says += " +Retry-After"
+		r.lines = append(r.lines, "Retry-After: "+after)
 	}
-	r.Lines = append(r.Lines, strings.Split(strings.TrimSpace(string(body)), "\n")...)
+	r.lines = append(r.lines, strings.Split(strings.TrimSpace(string(body)), "\n")...)
 	return r, nil
 }

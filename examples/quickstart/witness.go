@@ -63,7 +63,7 @@ func (w *witness) watch(
 	node string, render func(context.Context, Report) error,
 ) func(context.Context, Report) error {
 	return func(ctx context.Context, r Report) error {
-		w.enter(node, r)
+		w.begins(node, r)
 		if r.ID == w.long.ID {
 			w.demo.Event(node, "%s: %s is a LONG one, from page %d to %d",
 				r.User, r.ID, w.shelf.pages(r)+1, r.Pages)
@@ -82,12 +82,12 @@ func (w *witness) watch(
 		if returned := time.Now(); !unwatch() {
 			w.note(node, r, <-told, returned)
 		}
-		w.leave(ctx, r, err)
+		w.ends(ctx, r, err)
 		return err
 	}
 }
 
-func (w *witness) enter(node string, r Report) {
+func (w *witness) begins(node string, r Report) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.running[r.User]++
@@ -99,7 +99,7 @@ func (w *witness) enter(node string, r Report) {
 	}
 }
 
-func (w *witness) leave(ctx context.Context, r Report, err error) {
+func (w *witness) ends(ctx context.Context, r Report, err error) {
 	retried, _ := asynq.GetRetryCount(ctx)
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -54,7 +54,10 @@ func tell(ctx context.Context, d *demo.Demo) error {
 		workers, d.Where())
 	d.Print("An attempt succeeds with a chance of 15 %%; about one in four kills its process. At "+
 		"most %d. TTL of the lock: %v.", attempts, ttl)
-	nodes := d.NewNodes()
+	nodes, err := d.NewNodes()
+	if err != nil {
+		return err
+	}
 	for i := range workers {
 		if err := nodes.Start(ctx, fmt.Sprint("worker-", i+1), ttl, struct{}{}); err != nil {
 			return err

@@ -24,7 +24,6 @@ func TestStory(t *testing.T) {
 			assert.Contains(t, text, ", which was killed")
 			assert.Regexp(t, `6 workers have the answer: written by worker-\d in attempt 12\n`, text)
 		},
-		func() { demotest.Untouched(t, 1, tell) },
 		// With locks that do not exclude each other, the verdict says so.
 		func() { demotest.Breaks(t, demo.Setting{Apart: true}, tell, "it succeeded once") },
 	)

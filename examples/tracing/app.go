@@ -59,11 +59,7 @@ func newTelemetry(ctx context.Context, service string) (*telemetry, error) {
 	return t, nil
 }
 
-// flush sends what is left to be sent.
-func (t *telemetry) flush(ctx context.Context) error {
-	return errors.Join(t.tracers.ForceFlush(ctx), t.meters.ForceFlush(ctx))
-}
-
+// close sends what is left to be sent.
 func (t *telemetry) close(ctx context.Context) error {
 	return errors.Join(t.tracers.Shutdown(ctx), t.meters.Shutdown(ctx))
 }

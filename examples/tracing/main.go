@@ -90,7 +90,7 @@ func tell(ctx context.Context, d *demo.Demo) error {
 		d.Print("\n  trace %.8s", r.SpanContext().TraceID())
 		r.show(d, r.StartTime(), "  ", "")
 	}
-	claim(ctx, d, nodes, roots)
+	claim(d, nodes, roots)
 	return nil
 }
 

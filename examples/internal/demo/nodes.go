@@ -108,24 +108,17 @@ type Nodes struct {
 	leave   context.CancelFunc
 }
 
-// NewNodes returns none yet. They reach the first server without a link that could be cut.
-func (d *Demo) NewNodes() *Nodes {
-	ctx, leave := context.WithCancel(context.Background())
-	return &Nodes{
-		make(chan Word), d, d.Servers[0], d.Servers[0].Addr, make(map[string]*os.Process),
-		ctx.Done(), leave,
-	}
-}
-
-// NewNodesByLink is NewNodes with one link for all, which [Demo.Stop] cuts.
-func (d *Demo) NewNodesByLink() (*Nodes, error) {
+// NewNodes returns none yet. They reach the first server by one link, which [Demo.Stop] cuts.
+func (d *Demo) NewNodes() (*Nodes, error) {
 	_, link, err := d.Link(0)
 	if err != nil {
 		return nil, err
 	}
-	n := d.NewNodes()
-	n.addr = link.Addr()
-	return n, nil
+	ctx, leave := context.WithCancel(context.Background())
+	return &Nodes{
+		make(chan Word), d, d.Servers[0], link.Addr(), make(map[string]*os.Process),
+		ctx.Done(), leave,
+	}, nil
 }
 
 // Start starts a node in a process of its own, with locks of the given TTL.

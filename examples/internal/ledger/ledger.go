@@ -54,11 +54,11 @@ func New(balances map[string]int) *Ledger {
 // locks, but for the fencing token. When ctx ends before it has written, it returns why, and
 // nothing has been moved.
 func (l *Ledger) Transfer(ctx context.Context, o Order) (left int, err error) {
-	a, balance, err := l.enter(o)
+	a, balance, err := l.begin(o)
 	if err != nil {
 		return 0, err
 	}
-	defer l.leave(a)
+	defer l.end(a)
 	select {
 	case <-time.After(time.Duration(o.Seconds * float64(time.Second))):
 	case <-ctx.Done():
@@ -77,8 +77,8 @@ func (l *Ledger) Transfer(ctx context.Context, o Order) (left int, err error) {
 	return a.balance, nil
 }
 
-// enter checks an order, reads the balance, and counts the order in, until leave.
-func (l *Ledger) enter(o Order) (a *account, balance int, err error) {
+// begin checks an order, reads the balance, and counts the order in, until end.
+func (l *Ledger) begin(o Order) (a *account, balance int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a = l.accounts[o.From]
@@ -93,7 +93,7 @@ func (l *Ledger) enter(o Order) (a *account, balance int, err error) {
 	return a, a.balance, nil
 }
 
-func (l *Ledger) leave(a *account) {
+func (l *Ledger) end(a *account) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a.inside--

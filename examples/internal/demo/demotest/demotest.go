@@ -3,12 +3,10 @@ package demotest
 
 import (
 	"bytes"
-	"context"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -26,14 +24,12 @@ func AtOnce(fs ...func()) {
 	all.Wait()
 }
 
-// Play plays a story and returns what was printed, and whether all of it held.
-func Play(
-	ctx context.Context, t *testing.T, set demo.Setting, tell demo.Story,
-) (text string, held bool) {
+// play plays a story and returns what was printed, and whether all of it held.
+func play(t *testing.T, set demo.Setting, tell demo.Story) (text string, held bool) {
 	t.Helper()
 	var out bytes.Buffer
 	set.Program, set.Out = "test", &out
-	held, err := demo.Play(ctx, set, tell)
+	held, err := demo.Play(t.Context(), set, tell)
 	assert.NoError(t, err, "%s", &out)
 	return out.String(), held
 }
@@ -41,9 +37,8 @@ func Play(
 // Holds plays a story and expects that all of it held, on a screen. It returns what was printed.
 func Holds(t *testing.T, set demo.Setting, tell demo.Story) string {
 	t.Helper()
-	text, held := Play(t.Context(), t, set, tell)
+	text, held := play(t, set, tell)
 	assert.True(t, held, "%s", text)
-	assert.NotContains(t, text, "BROKEN")
 	assert.LessOrEqual(t, strings.Count(text, "\n"), 120, "a newcomer reads it in a minute")
 	for line := range strings.Lines(text) {
 		assert.LessOrEqual(t, len(line), 150, "it fits on a screen: %s", line)
@@ -54,7 +49,7 @@ func Holds(t *testing.T, set demo.Setting, tell demo.Story) string {
 // Breaks plays a story and expects that these claims did not hold. It returns the verdict.
 func Breaks(t *testing.T, set demo.Setting, tell demo.Story, claims ...string) string {
 	t.Helper()
-	text, held := Play(t.Context(), t, set, tell)
+	text, held := play(t, set, tell)
 	assert.False(t, held, "%s", text)
 	_, verdict, _ := strings.Cut(text, "It did not hold: ")
 	for _, claim := range claims {
@@ -64,41 +59,18 @@ func Breaks(t *testing.T, set demo.Setting, tell demo.Story, claims ...string) s
 	return verdict
 }
 
-// Untouched plays a story on servers of the user's: it expects that nothing is left behind, and
+// Untouched plays a story on a server of the user's: it expects that nothing is left behind, and
 // that nothing that was there is touched.
-func Untouched(t *testing.T, servers int, tell demo.Story) string {
-	t.Helper()
-	var addrs []string
-	var all []*redistest.Server
-	for range servers {
-		server := redistest.Start(t)
-		assert.NoError(t, server.Do("SADD", "asynq:queues", "default").Error())
-		all, addrs = append(all, server), append(addrs, server.Addr())
-	}
-	text := Holds(t, demo.Setting{Redis: strings.Join(addrs, ",")}, tell)
-	for _, server := range all {
-		assert.Equal(t, []string{"asynq:queues"}, keysOf(t, server))
-		queues, err := server.Do("SMEMBERS", "asynq:queues").AsStrSlice()
-		assert.NoError(t, err)
-		assert.Equal(t, []string{"default"}, queues)
-	}
-	return text
-}
-
-// Interrupted interrupts a story in the middle: it expects that the verdict says so, and that
-// everything is cleaned up all the same.
-func Interrupted(t *testing.T, tell demo.Story) {
+func Untouched(t *testing.T, tell demo.Story) string {
 	t.Helper()
 	server := redistest.Start(t)
-	// No deadline: gRPC would pass that on, and a server may see it a moment before.
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	defer time.AfterFunc(500*time.Millisecond, cancel).Stop()
-	text, held := Play(ctx, t, demo.Setting{Redis: server.Addr()}, tell)
-	assert.False(t, held)
-	assert.Contains(t, text, "It did not hold: "+context.Canceled.Error())
-	assert.Regexp(t, `locks left behind +0 +ok`, text)
-	assert.Empty(t, keysOf(t, server))
+	assert.NoError(t, server.Do("SADD", "asynq:queues", "default").Error())
+	text := Holds(t, demo.Setting{Redis: server.Addr()}, tell)
+	assert.Equal(t, []string{"asynq:queues"}, keysOf(t, server))
+	queues, err := server.Do("SMEMBERS", "asynq:queues").AsStrSlice()
+	assert.NoError(t, err)
+	assert.Equal(t, []string{"default"}, queues)
+	return text
 }
 
 // keysOf are the keys of a server but the one that stays: the name of asynq's database.
