@@ -48,14 +48,14 @@ func TestBodiesOfEverySize(t *testing.T) {
 				for _, size := range []int{0, 1, 8 << 10, httpguard.DefaultMaxBody} {
 					text := strings.Repeat("0123456789abcdef", size/16+1)[:size]
 					a := send(t, s, http.MethodPost, "/", strings.NewReader(text))
-					assert.Equal(t, text, a.body, "%d bytes", size)
+					assert.Equal(t, text, a.Text, "%d bytes", size)
 					r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL,
 						unsized{strings.NewReader(text)})
 					require.NoError(t, err)
 					r.Trailer = http.Header{"Sum": {"7"}}
 					res, err := s.Client().Do(r)
 					require.NoError(t, err)
-					assert.Equal(t, text+"7", read(res).body, "%d bytes in chunks", size)
+					assert.Equal(t, text+"7", read(res).Text, "%d bytes in chunks", size)
 					require.NoError(t, res.Body.Close())
 				}
 			}
@@ -123,7 +123,7 @@ func TestAClientThatAsksBeforeItSends(t *testing.T) {
 			a := readAnswer(t, in)
 			assert.Equal(t, c.status, a.StatusCode)
 			if c.asked {
-				assert.Equal(t, "pen", a.body)
+				assert.Equal(t, "pen", a.Text)
 			}
 		})
 	}
@@ -196,7 +196,7 @@ func TestAClientThatIsSlowToSendHeldTheLock(t *testing.T) {
 			}
 			for range 3 {
 				assert.Equal(t, "pen",
-					send(t, s, http.MethodPost, "/", strings.NewReader("pen")).body)
+					send(t, s, http.MethodPost, "/", strings.NewReader("pen")).Text)
 			}
 		})
 	}

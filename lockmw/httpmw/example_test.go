@@ -2,7 +2,6 @@ package httpmw_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -82,37 +81,6 @@ func ExampleHandle() {
 	// Output:
 	// 200 7 to 8
 	// 400 {"type":"https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#bad-request","title":"Bad request","status":400,"detail":"The body of the request can't be read or decoded. The request has not been carried out."}
-}
-
-// A responder of one's own, which leaves the rest to the usual one.
-func ExampleOnRefused() {
-	keeper, stop := start()
-	byOrder := func(r *http.Request) (string, error) {
-		if order := r.Header.Get("Order"); order != "" {
-			return lockmw.Key("order", order), nil
-		}
-		return "", httpmw.ErrKey
-	}
-	h := httpmw.Exclusive(keeper, byOrder,
-		httpmw.OnRefused(func(w http.ResponseWriter, r *http.Request, err error) {
-			if errors.Is(err, httpmw.ErrKey) {
-				http.Error(w, "which order?", http.StatusUnprocessableEntity)
-				return
-			}
-			httpmw.Respond(w, r, err)
-		}))(http.NotFoundHandler())
-
-	show(h, http.MethodGet, "/", "")
-	stop()
-	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", http.NoBody)
-	r.Header.Set("Order", "42")
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
-	fmt.Println(w.Code)
-	// Output:
-	// 422 which order?
-	//
-	// 503
 }
 
 // A client that makes one call for an order at a time, whichever process it is in, and tells the far

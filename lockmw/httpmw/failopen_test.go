@@ -67,7 +67,7 @@ func TestFailOpenInAnOutage(t *testing.T) {
 			}))
 		begun := time.Now()
 		assert.Equal(t, "done",
-			do(h, get(t, "/").WithContext(lockmw.WithFence(t.Context(), 7))).body)
+			do(h, get(t, "/").WithContext(lockmw.WithFence(t.Context(), 7))).Text)
 		assert.InDelta(t, time.Second, time.Since(begun), float64(time.Millisecond))
 		require.Len(t, o.heard, 1)
 		require.ErrorIs(t, o.heard[0].Err, renewer.ErrUnavailable)
@@ -117,16 +117,16 @@ func TestFailOpenIsBounded(t *testing.T) {
 			r.Header.Set("X", name)
 			return do(h, r)
 		}
-		running.Go(func() { assert.Equal(t, "done", ask("a").body) })
+		running.Go(func() { assert.Equal(t, "done", ask("a").Text) })
 		synctest.Wait()
 		requireProblem(t, ask("a"), http.StatusServiceUnavailable, httpguard.TypeUnavailable)
-		running.Go(func() { assert.Equal(t, "done", ask("b").body) })
+		running.Go(func() { assert.Equal(t, "done", ask("b").Text) })
 		synctest.Wait()
 		requireProblem(t, ask("c"), http.StatusServiceUnavailable, httpguard.TypeUnavailable)
 		close(finish)
 		running.Wait()
-		assert.Equal(t, "done", ask("a").body)
-		assert.Equal(t, "done", ask("c").body)
+		assert.Equal(t, "done", ask("a").Text)
+		assert.Equal(t, "done", ask("c").Text)
 		assert.Len(t, o.heard, 4)
 	})
 }
@@ -145,7 +145,7 @@ func TestFailOpenAfterPanics(t *testing.T) {
 		h := httpmw.Exclusive(k, byName("a"), httpmw.Refuse(409), httpmw.FailOpen(1))(handler)
 		assert.PanicsWithValue(t, "handler", func() { do(h, get(t, "/")) })
 		broken = false
-		assert.Equal(t, "done", do(h, get(t, "/")).body)
+		assert.Equal(t, "done", do(h, get(t, "/")).Text)
 
 		operation := httpmw.Operation("panics")
 		h = httpmw.Exclusive(k, byName("a"), httpmw.Refuse(409), httpmw.FailOpen(1),
@@ -163,7 +163,7 @@ func TestFailOpenTakesEachOfSeveralNames(t *testing.T) {
 		finish := make(chan struct{})
 		shared := newShared(k, finish)
 		var first sync.WaitGroup
-		first.Go(func() { assert.Equal(t, "done", shared("a", "c").body) })
+		first.Go(func() { assert.Equal(t, "done", shared("a", "c").Text) })
 		synctest.Wait()
 		for _, names := range [][]string{{"a"}, {"b", "a"}, {"c"}} {
 			requireProblem(t, shared(names...), http.StatusServiceUnavailable,
@@ -171,7 +171,7 @@ func TestFailOpenTakesEachOfSeveralNames(t *testing.T) {
 		}
 		close(finish)
 		first.Wait()
-		assert.Equal(t, "done", shared("b", "a").body)
+		assert.Equal(t, "done", shared("b", "a").Text)
 		var told []string
 		for _, e := range o.heard {
 			told = append(told, e.Name)

@@ -34,8 +34,8 @@ func TestFencePassedOn(t *testing.T) {
 			h.Get(httpmw.FenceHeader)), nil
 	})
 	require.NoError(t, err)
-	assert.Equal(t, "1", got.body)
-	assert.Equal(t, "0", send(t, s, http.MethodGet, "/", http.NoBody).body, "none sent")
+	assert.Equal(t, "1", got.Text)
+	assert.Equal(t, "0", send(t, s, http.MethodGet, "/", http.NoBody).Text, "none sent")
 }
 
 // Whichever is further in, the token that came with the request does not hide the lock's own.

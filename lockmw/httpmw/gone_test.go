@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -153,33 +152,4 @@ func TestServerThatCancelsItsRequests(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
-}
-
-// Inside http.TimeoutHandler, which answers itself when the time is
-// up; the handler does not run afterwards.
-func TestInsideATimeoutHandler(t *testing.T) {
-	t.Parallel()
-	k, _ := scripted(t)
-	late := make(chan struct{})
-	slow := func(r *http.Request) (string, error) {
-		<-r.Context().Done()
-		<-late
-		return "a", nil
-	}
-	h, ended := ending(httpmw.Exclusive(k, slow)(never(t)))
-	s := serve(t, http.TimeoutHandler(h, 50*time.Millisecond, "late"), quiet)
-	a := send(t, s, http.MethodGet, "/", http.NoBody)
-	close(late)
-	assert.Equal(t, http.StatusServiceUnavailable, a.StatusCode)
-	assert.Equal(t, "late", a.body)
-	assert.Nil(t, within(t, ended))
-
-	var runs atomic.Int64
-	s = serve(t, http.TimeoutHandler(httpmw.Exclusive(k,
-		byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		runs.Add(1)
-		ok(w, r)
-	})), soon, "late"))
-	assert.Equal(t, "done", send(t, s, http.MethodGet, "/", http.NoBody).body)
-	assert.EqualValues(t, 1, runs.Load())
 }

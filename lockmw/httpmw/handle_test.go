@@ -42,7 +42,7 @@ func TestHandle(t *testing.T) {
 		}, httpmw.Operation("transfer"))
 	a := send(t, serve(t, h), http.MethodPost, "/",
 		strings.NewReader(` {"Account":"7","Amount":100} `))
-	assert.Equal(t, "done", a.body)
+	assert.Equal(t, "done", a.Text)
 	assert.Equal(t, []string{"account:7"}, names(store))
 }
 
@@ -79,7 +79,7 @@ func TestUnusableBodiesAskForNoLock(t *testing.T) {
 	assert.False(t, asked(store))
 	exact := `{"Account":"7","Amount":1}`
 	a := send(t, s, http.MethodPost, "/", strings.NewReader(exact+repeat(" ", 100-len(exact))))
-	assert.Equal(t, "done", a.body, "the next one")
+	assert.Equal(t, "done", a.Text, "the next one")
 }
 
 func TestErrorsOfUnusableBodies(t *testing.T) {
@@ -131,7 +131,7 @@ func TestCodec(t *testing.T) {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		return r
 	}
-	assert.Equal(t, "done", do(h, body("account=7")).body)
+	assert.Equal(t, "done", do(h, body("account=7")).Text)
 	requireProblem(t, do(h, body("account=%zz")), 400, httpguard.TypeBadRequest)
 	requireProblem(t, do(h, body("account="+repeat("7", 20))), 413, httpguard.TypeBadRequest)
 	assert.Equal(t, []string{"7"}, names(store))
@@ -141,5 +141,5 @@ func TestCodec(t *testing.T) {
 		assert.Equal(t, &transfer{}, in)
 		ok(w, r)
 	})
-	assert.Equal(t, "done", do(h, post(t, "null")).body, "a null is no nil pointer")
+	assert.Equal(t, "done", do(h, post(t, "null")).Text, "a null is no nil pointer")
 }

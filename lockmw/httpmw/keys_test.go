@@ -28,7 +28,7 @@ func TestExclusiveOnARoute(t *testing.T) {
 		})))
 	a := send(t, serve(t, mux), http.MethodPost, "/accounts/7/transfer", http.NoBody)
 	assert.Equal(t, http.StatusOK, a.StatusCode)
-	assert.Equal(t, "done", a.body)
+	assert.Equal(t, "done", a.Text)
 	calls := store.Calls(script.Acquire)
 	require.Len(t, calls, 1)
 	assert.Equal(t, "account:7", calls[0].Claims[0].Name)
@@ -81,7 +81,7 @@ func TestNamesFromThePath(t *testing.T) {
 			assert.False(t, asked(store), c.path)
 			continue
 		}
-		assert.Equal(t, "done", a.body)
+		assert.Equal(t, "done", a.Text)
 		assert.Equal(t, []string{c.want}, names(store), c.path)
 	}
 }

@@ -49,11 +49,14 @@ func quick(cfg *renewer.Config) { cfg.Heartbeat = 20 * time.Millisecond }
 // A lock lost while the handler runs, as clients of real servers see it.
 func TestLostLock(t *testing.T) {
 	t.Parallel()
-	abort := httpmw.AbortLost()
-	custom := httpmw.OnRefused(func(w http.ResponseWriter, _ *http.Request, err error) {
-		e, _ := errors.AsType[*renewer.LostError](err)
-		http.Error(w, "sorry: "+e.Reason.String(), http.StatusBadGateway)
-	})
+	abort := []httpmw.Option{httpmw.AbortLost()}
+	custom := []httpmw.Option{
+		httpmw.AbortLost(),
+		httpmw.OnRefused(func(w http.ResponseWriter, _ *http.Request, err error) {
+			e, _ := errors.AsType[*renewer.LostError](err)
+			http.Error(w, "sorry: "+e.Reason.String(), http.StatusBadGateway)
+		}),
+	}
 	unsent := func(w http.ResponseWriter) {
 		w.Header().Set("Content-Length", "4")
 		w.Header().Set("Content-Type", "text/csv")
@@ -62,65 +65,28 @@ func TestLostLock(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after func(http.ResponseWriter)
 		opts          []httpmw.Option
-		status        int
+		status        int // 0: the connection ends before the header
 		body          string
 		broken        bool // the answer breaks off
-		unanswered    bool // before its header
 	}{
-		"nothing written":      {before: nothing, after: nothing, status: 503},
-		"not even by a length": {before: unsent, after: nothing, status: 503},
-		"hints only":           {before: early, after: nothing, status: 503},
-		"written before":       {before: whole, after: nothing, status: 201, body: "done"},
-		"written after":        {before: nothing, after: whole, status: 201, body: "done"},
-		"written in part":      {before: half, after: nothing, status: 200, body: "do"},
-		"abort, nothing written": {
-			before: nothing, after: nothing,
-			opts: []httpmw.Option{abort}, status: 503, body: "problem",
-		},
-		"abort, not even by a length": {
-			before: unsent, after: nothing,
-			opts: []httpmw.Option{abort}, status: 503, body: "problem",
-		},
-		"abort, hints only": {
-			before: early, after: nothing,
-			opts: []httpmw.Option{abort}, status: 503, body: "problem",
-		},
-		"abort, written in part": {
-			before: half, after: nothing, opts: []httpmw.Option{abort},
-			status: 200, body: "do", broken: true,
-		},
-		"abort, written whole": {
-			before: nothing, after: whole,
-			opts: []httpmw.Option{abort}, unanswered: true,
-		},
-		"abort, written by ReadFrom": {
-			before: nothing, after: copied,
-			opts: []httpmw.Option{abort}, unanswered: true,
-		},
-		"abort, written by a string": {
-			before: nothing, after: inString,
-			opts: []httpmw.Option{abort}, unanswered: true,
-		},
-		"abort, flushed only": {
-			before: flushed, after: nothing,
-			opts: []httpmw.Option{abort}, status: 200, broken: true,
-		},
-		"abort, flushed the old way": {
-			before: oldFlushed, after: nothing,
-			opts: []httpmw.Option{abort}, status: 200, broken: true,
-		},
-		"abort, header only": {
-			before: nothing, after: created,
-			opts: []httpmw.Option{abort}, unanswered: true,
-		},
-		"custom and abort, in part": {
-			before: half, after: nothing,
-			opts: []httpmw.Option{custom, abort}, status: 200, body: "do", broken: true,
-		},
-		"custom and abort, no writing": {
-			before: nothing, after: nothing,
-			opts: []httpmw.Option{custom, abort}, status: 502, body: "sorry: taken\n",
-		},
+		"nothing written":         {nothing, nothing, nil, 503, "", false},
+		"not even by a length":    {unsent, nothing, nil, 503, "", false},
+		"hints only":              {early, nothing, nil, 503, "", false},
+		"written before":          {whole, nothing, nil, 201, "done", false},
+		"written after":           {nothing, whole, nil, 201, "done", false},
+		"written in part":         {half, nothing, nil, 200, "do", false},
+		"abort, nothing written":  {nothing, nothing, abort, 503, "problem", false},
+		"abort, not by a length":  {unsent, nothing, abort, 503, "problem", false},
+		"abort, hints only":       {early, nothing, abort, 503, "problem", false},
+		"abort, written in part":  {half, nothing, abort, 200, "do", true},
+		"abort, written whole":    {nothing, whole, abort, 0, "", false},
+		"abort, by ReadFrom":      {nothing, copied, abort, 0, "", false},
+		"abort, by a string":      {nothing, inString, abort, 0, "", false},
+		"abort, flushed only":     {flushed, nothing, abort, 200, "", true},
+		"abort, flushed as once":  {oldFlushed, nothing, abort, 200, "", true},
+		"abort, header only":      {nothing, created, abort, 0, "", false},
+		"custom, in part":         {half, nothing, custom, 200, "do", true},
+		"custom, nothing written": {nothing, nothing, custom, 502, "sorry: taken\n", false},
 	} {
 		for proto, edit := range protocols {
 			t.Run(name+" by "+proto, func(t *testing.T) {
@@ -133,7 +99,7 @@ func TestLostLock(t *testing.T) {
 					http.NoBody)
 				require.NoError(t, err)
 				res, err := server.Client().Do(req)
-				if c.unanswered {
+				if c.status == 0 {
 					if err == nil {
 						_ = res.Body.Close()
 					}
@@ -142,12 +108,12 @@ func TestLostLock(t *testing.T) {
 				}
 				require.NoError(t, err)
 				a := read(res)
-				assert.Equal(t, c.broken, a.err != nil, "%v", a.err)
+				assert.Equal(t, c.broken, a.Err != nil, "%v", a.Err)
 				if c.body == "problem" {
 					requireProblem(t, a, c.status, httpguard.TypeLost)
 				} else {
 					assert.Equal(t, c.status, a.StatusCode)
-					assert.Equal(t, c.body, a.body)
+					assert.Equal(t, c.body, a.Text)
 				}
 				if c.status == http.StatusServiceUnavailable {
 					requireRetryAfter(t, a, 1, 2)
@@ -183,7 +149,7 @@ func TestLostAtTheRelease(t *testing.T) {
 		s.Script(script.Release, script.Gone())
 		a := do(httpmw.Exclusive(k, byName("a"))(c.h), get(t, "/"))
 		assert.Equal(t, c.status, a.StatusCode, name)
-		assert.Equal(t, c.body, a.body, name)
+		assert.Equal(t, c.body, a.Text, name)
 	}
 }
 

@@ -2,7 +2,6 @@ package httpmw_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -21,30 +20,7 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-const secret = "alice@example.com"
-
 var errDown = errors.New("connection refused")
-
-// problem is a body as a client reads it.
-type problem struct {
-	Type, Title, Detail string
-	Status              int
-}
-
-// requireProblem requires a refusal that a client can read, without the lock's name.
-func requireProblem(t *testing.T, a answer, status int, typ string) problem {
-	t.Helper()
-	require.Equal(t, status, a.StatusCode, a.body)
-	assert.Equal(t, "application/problem+json", a.Header.Get("Content-Type"))
-	assert.Equal(t, "no-store", a.Header.Get("Cache-Control"))
-	var p problem
-	require.NoError(t, json.Unmarshal([]byte(a.body), &p), a.body)
-	assert.Equal(t, status, p.Status)
-	assert.Equal(t, typ, p.Type)
-	assert.NotEmpty(t, p.Title)
-	assert.NotContains(t, a.body, secret)
-	return p
-}
 
 // requireRetryAfter requires the header to be within bounds, in seconds.
 func requireRetryAfter(t *testing.T, a answer, least, most int) {
@@ -64,8 +40,15 @@ func TestRefusals(t *testing.T) {
 	down := func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
 		s.Default(script.Acquire, script.Fail(errDown))
 	}
+	shut := func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		require.NoError(t, k.Shutdown(t.Context()))
+	}
+	type options = []httpmw.Option
+	refuse, failOpen := httpmw.Refuse(409), httpmw.FailOpen(9)
+	short := httpmw.Wait(3 * time.Second)
+	long, ours := secret+repeat("x", renewer.MaxName), "\x00lockbeat quorum"
 	for name, c := range map[string]struct {
-		opts        []httpmw.Option
+		opts        options
 		set         func(t *testing.T, s *script.Store, k *renewer.Keeper)
 		badName     *string
 		status      int
@@ -73,60 +56,23 @@ func TestRefusals(t *testing.T) {
 		least, most int // Retry-After; 0: none
 		after       time.Duration
 	}{
-		"wait ran out": {
-			set: busy, status: 503, typ: httpguard.TypeBusy, least: 1, most: 8,
-			after: lockmw.DefaultWait,
-		},
-		"short wait": {
-			opts: []httpmw.Option{httpmw.Wait(3 * time.Second)}, set: busy,
-			status: 503, typ: httpguard.TypeBusy, least: 1, most: 3, after: 3 * time.Second,
-		},
-		"conflict": {
-			opts: []httpmw.Option{httpmw.Refuse(http.StatusConflict)}, set: busy,
-			status: 409, typ: httpguard.TypeBusy, least: 1, most: 2,
-		},
+		"wait ran out": {nil, busy, nil, 503, httpguard.TypeBusy, 1, 8, lockmw.DefaultWait},
+		"short wait":   {options{short}, busy, nil, 503, httpguard.TypeBusy, 1, 3, 3 * time.Second},
+		"conflict":     {options{refuse}, busy, nil, 409, httpguard.TypeBusy, 1, 2, 0},
 		"locked": {
-			opts: []httpmw.Option{httpmw.Refuse(http.StatusLocked)}, set: busy,
-			status: 423, typ: httpguard.TypeBusy, least: 1, most: 2,
-		},
-		"too many": {
-			opts: []httpmw.Option{httpmw.Refuse(http.StatusTooManyRequests)},
-			set:  busy, status: 429, typ: httpguard.TypeBusy, least: 1, most: 2,
+			options{httpmw.Refuse(423)}, busy, nil, 423, httpguard.TypeBusy, 1, 2, 0,
 		},
 		"the later one": {
-			opts: []httpmw.Option{
-				httpmw.Refuse(423), httpmw.Skip(),
-				httpmw.Wait(time.Second),
-			}, set: busy, status: 503, typ: httpguard.TypeBusy, least: 1,
-			most: 2, after: time.Second,
+			options{refuse, httpmw.Skip(), short}, busy, nil, 503, httpguard.TypeBusy, 1, 3,
+			3 * time.Second,
 		},
-		"down": {
-			opts: []httpmw.Option{httpmw.Refuse(409)}, set: down, status: 503,
-			typ: httpguard.TypeUnavailable, least: 3, most: 8,
-		},
-		"down for long": {
-			set: down, status: 503, typ: httpguard.TypeUnavailable, least: 3, most: 8,
-			after: lockmw.DefaultWait,
-		},
-		"down, fail open": {
-			opts: []httpmw.Option{httpmw.FailOpen(9), httpmw.Refuse(409)},
-			set:  busy, status: 409, typ: httpguard.TypeBusy, least: 1, most: 2,
-		},
-		"shut down": {
-			opts: []httpmw.Option{httpmw.FailOpen(9)},
-			set: func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-				require.NoError(t, k.Shutdown(t.Context()))
-			}, status: 503, typ: httpguard.TypeUnavailable, least: 1, most: 2,
-		},
-		"no name": {
-			opts: []httpmw.Option{httpmw.FailOpen(9)}, badName: new(string), status: 400,
-			typ: httpguard.TypeBadRequest,
-		},
-		"long name": {
-			badName: new(secret + repeat("x", renewer.MaxName)), status: 400,
-			typ: httpguard.TypeBadRequest,
-		},
-		"our name": {badName: new("\x00lockbeat quorum"), status: 400, typ: httpguard.TypeBadRequest},
+		"down":           {options{refuse}, down, nil, 503, httpguard.TypeUnavailable, 3, 8, 0},
+		"down for long":  {nil, down, nil, 503, httpguard.TypeUnavailable, 3, 8, lockmw.DefaultWait},
+		"busy, and open": {options{failOpen, refuse}, busy, nil, 409, httpguard.TypeBusy, 1, 2, 0},
+		"shut down":      {options{failOpen}, shut, nil, 503, httpguard.TypeUnavailable, 1, 2, 0},
+		"no name":        {options{failOpen}, nil, new(string), 400, httpguard.TypeBadRequest, 0, 0, 0},
+		"long name":      {nil, nil, &long, 400, httpguard.TypeBadRequest, 0, 0, 0},
+		"our name":       {nil, nil, &ours, 400, httpguard.TypeBadRequest, 0, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -153,7 +99,7 @@ func TestRefusals(t *testing.T) {
 					assert.False(t, asked(s))
 				}
 				if c.typ == httpguard.TypeUnavailable {
-					assert.NotContains(t, a.body, "usy", "the holder is not known")
+					assert.NotContains(t, a.Text, "usy", "the holder is not known")
 				}
 			})
 		})
@@ -167,34 +113,9 @@ func TestSkip(t *testing.T) {
 	h := httpmw.Exclusive(k, byName(secret), httpmw.Skip())(http.HandlerFunc(ok))
 	a := do(h, get(t, "/"))
 	assert.Equal(t, http.StatusNoContent, a.StatusCode)
-	assert.Empty(t, a.body)
+	assert.Empty(t, a.Text)
 	assert.Empty(t, a.Header.Get("Content-Type"))
-	assert.Equal(t, "done", do(h, get(t, "/")).body, "the next one")
-}
-
-func TestOneTooManyInLine(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		release := hold(t, k, secret)
-		h := httpmw.Exclusive(k, byName(secret), httpmw.MaxWaiters(1),
-			httpmw.OnRefused(func(w http.ResponseWriter, r *http.Request, err error) {
-				assert.ErrorIs(t, err, renewer.ErrQueueFull)
-				w.Header().Set("As", "busy")
-				httpmw.Respond(w, r, err)
-			}))(http.HandlerFunc(ok))
-		done := make(chan answer)
-		go func() { done <- do(h, get(t, "/")) }()
-		synctest.Wait()
-		begun := time.Now()
-		a := do(h, get(t, "/"))
-		p := requireProblem(t, a, http.StatusServiceUnavailable, httpguard.TypeBusy)
-		assert.Contains(t, p.Detail, "Too many")
-		assert.Equal(t, "busy", a.Header.Get("As"))
-		requireRetryAfter(t, a, 1, 2)
-		assert.Zero(t, time.Since(begun))
-		release()
-		assert.Equal(t, "done", (<-done).body)
-	})
+	assert.Equal(t, "done", do(h, get(t, "/")).Text, "the next one")
 }
 
 // The time is the request's own: a client is there and hears of it, while there is time left.
@@ -296,7 +217,7 @@ func TestHeadGetsHeadersOnly(t *testing.T) {
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/", http.NoBody)
 	a := do(httpmw.Exclusive(k, byName(secret), httpmw.Refuse(409))(never(t)), r)
 	assert.Equal(t, http.StatusConflict, a.StatusCode)
-	assert.Empty(t, a.body)
+	assert.Empty(t, a.Text)
 	assert.Equal(t, "application/problem+json", a.Header.Get("Content-Type"))
 	requireRetryAfter(t, a, 1, 2)
 }
@@ -308,34 +229,13 @@ func TestKeyFunctions(t *testing.T) {
 		status int
 		typ    string
 	}{
-		"fails": {
-			errors.New(secret), http.StatusBadRequest,
-			httpguard.TypeBadRequest,
-		},
-		"fails by a context": {
-			context.Canceled, http.StatusBadRequest,
-			httpguard.TypeBadRequest,
-		},
-		"fails by a lock": {
-			renewer.ErrHeld, http.StatusBadRequest,
-			httpguard.TypeBadRequest,
-		},
-		"reads too much": {
-			&http.MaxBytesError{}, http.StatusRequestEntityTooLarge,
-			httpguard.TypeBadRequest,
-		},
-		"says the answer": {&httpmw.Error{
-			Status: http.StatusNotFound,
-			Err:    errors.New(secret),
-		}, http.StatusNotFound, "about:blank"},
-		"says the answer of a lock": {&httpmw.Error{
-			Status: http.StatusLocked,
-			Err:    renewer.ErrHeld,
-		}, http.StatusLocked, httpguard.TypeBusy},
-		"says an answer for nothing": {
-			&httpmw.Error{Status: http.StatusTeapot}, http.StatusTeapot,
-			"about:blank",
-		},
+		"fails":              {errors.New(secret), 400, httpguard.TypeBadRequest},
+		"fails by a context": {context.Canceled, 400, httpguard.TypeBadRequest},
+		"fails by a lock":    {renewer.ErrHeld, 400, httpguard.TypeBadRequest},
+		"reads too much":     {&http.MaxBytesError{}, 413, httpguard.TypeBadRequest},
+		"says the answer":    {&httpmw.Error{Status: 404, Err: errors.New(secret)}, 404, "about:blank"},
+		"says a lock's":      {&httpmw.Error{Status: 423, Err: renewer.ErrHeld}, 423, httpguard.TypeBusy},
+		"says one for none":  {&httpmw.Error{Status: 418}, 418, "about:blank"},
 	} {
 		k, s := scripted(t)
 		h := httpmw.Exclusive(k, func(*http.Request) (string, error) { return "", c.err })(never(t))

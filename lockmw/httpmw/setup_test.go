@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -12,86 +11,38 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
-	"github.com/lockbeat/lockbeat/renewer"
 )
-
-// faultLog is an observer that keeps what it is told of trouble.
-type faultLog struct {
-	renewer.NopObserver
-
-	mu     sync.Mutex
-	faults []renewer.Fault
-}
-
-func (o *faultLog) Fault(f renewer.Fault) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.faults = append(o.faults, f)
-}
-
-// errs are the texts of the faults, in order.
-func (o *faultLog) errs(t *testing.T) (texts []string) {
-	t.Helper()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, f := range o.faults {
-		require.ErrorIs(t, f.Err, renewer.ErrConfig)
-		assert.Empty(t, f.Name)
-		assert.Equal(t, "serve HTTP", f.Doing)
-		texts = append(texts, f.Err.Error())
-	}
-	return texts
-}
-
-func observed(t *testing.T) (*renewer.Keeper, *faultLog) {
-	o := new(faultLog)
-	k, _ := scripted(t, func(c *renewer.Config) { c.Observer = o })
-	return k, o
-}
 
 // A server that gives up writing before a request can have had its turn runs handlers for clients
 // that see the connection end, and come again. It is told of when the first request is there, and
 // once for each handler.
 func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 	t.Parallel()
-	nothingToDo := func(http.ResponseWriter, *http.Request, transfer) {}
 	for name, c := range map[string]struct {
 		timeout time.Duration
-		guard   func(k *renewer.Keeper) http.Handler
+		opts    []httpmw.Option
 		want    []string // what the one fault says; nil: there is none
 	}{
-		"below the default wait": {5 * time.Second, func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(ok))
-		}, []string{"WriteTimeout (5s)", "10s", `"/{path...}"`}},
-		"the same": {time.Minute, func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Minute))(http.HandlerFunc(ok))
-		}, []string{"WriteTimeout (1m0s)", "(1m0s"}},
-		"a typed handler": {5 * time.Second, func(k *renewer.Keeper) http.Handler {
-			return httpmw.Handle(k, byAccount, nothingToDo)
-		}, []string{"WriteTimeout (5s)"}},
-		"above": {11 * time.Second, func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(ok))
-		}, nil},
-		"none": {0, func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(ok))
-		}, nil},
-		"no wait": {5 * time.Second, func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName("a"), httpmw.Refuse(409))(http.HandlerFunc(ok))
-		}, nil},
-		"skipped": {5 * time.Second, func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName("a"), httpmw.Skip())(http.HandlerFunc(ok))
-		}, nil},
+		"below": {5 * time.Second, nil, []string{"WriteTimeout (5s)", "10s", `"/{path...}"`}},
+		"the same": {
+			time.Minute, []httpmw.Option{httpmw.Wait(time.Minute)},
+			[]string{"WriteTimeout (1m0s)", "(1m0s"},
+		},
+		"above":   {11 * time.Second, nil, nil},
+		"none":    {0, nil, nil},
+		"no wait": {5 * time.Second, []httpmw.Option{httpmw.Refuse(409)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, o := observed(t)
 			mux := http.NewServeMux()
-			mux.Handle("/{path...}", c.guard(k))
+			mux.Handle("/{path...}",
+				httpmw.Exclusive(k, byName("a"), c.opts...)(http.HandlerFunc(ok)))
 			s := serve(t, mux, func(s *httptest.Server) { s.Config.WriteTimeout = c.timeout })
 			for range 2 {
 				send(t, s, http.MethodPost, "/secret", strings.NewReader(`{"Account":"7"}`))
 			}
-			errs := o.errs(t)
+			errs := o.SetUp(t)
 			if c.want == nil {
 				assert.Empty(t, errs)
 				return
@@ -129,7 +80,7 @@ func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
 			requireProblem(t, do(h, get(t, "/accounts/"+secret)),
 				http.StatusInternalServerError, "about:blank")
 		}
-		errs := o.errs(t)
+		errs := o.SetUp(t)
 		require.Len(t, errs, 1, "once")
 		assert.Contains(t, errs[0], `the route "/accounts/{nr}" has no wildcard {id}`, name)
 		assert.NotContains(t, errs[0], secret)

@@ -35,56 +35,21 @@ func crowd(t *testing.T, n int, h http.Handler, request func() *http.Request) (a
 // Any number of requests could wait for one lock, and the next client's behind them.
 func TestALineHadNoEnd(t *testing.T) {
 	t.Parallel()
-	many := httpmw.MaxWaiters(150)
-	for name, c := range map[string]struct {
-		guard func(k *renewer.Keeper, opts ...httpmw.Option) http.Handler
-		send  func(t *testing.T) *http.Request
-		bound int
-		opts  []httpmw.Option
-	}{
-		"Exclusive": {guardExclusive, nothingToSend, 100, nil},
-		"Handle": {guardHandle, func(t *testing.T) *http.Request {
-			t.Helper()
-			return post(t, `{"Account":"a"}`)
-		}, 100, nil},
-		"more": {
-			guardExclusive, nothingToSend, 150,
-			[]httpmw.Option{many},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-				h := c.guard(k, c.opts...)
-				release := hold(t, k, "a")
-				answered := crowd(t, c.bound, h, func() *http.Request { return c.send(t) })
-				begun := time.Now()
-				a := do(h, c.send(t))
-				p := requireProblem(t, a, http.StatusServiceUnavailable, httpguard.TypeBusy)
-				assert.Contains(t, p.Detail, "Too many")
-				requireRetryAfter(t, a, 1, 2)
-				assert.Zero(t, time.Since(begun))
-				release()
-				answered()
-			})
+	for bound, opts := range map[int][]httpmw.Option{100: nil, 150: {httpmw.MaxWaiters(150)}} {
+		inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			h := httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(ok))
+			release := hold(t, k, "a")
+			answered := crowd(t, bound, h, func() *http.Request { return get(t, "/") })
+			begun := time.Now()
+			a := do(h, get(t, "/"))
+			p := requireProblem(t, a, http.StatusServiceUnavailable, httpguard.TypeBusy)
+			assert.Contains(t, p.Detail, "Too many")
+			requireRetryAfter(t, a, 1, 2)
+			assert.Zero(t, time.Since(begun))
+			release()
+			answered()
 		})
 	}
-}
-
-func nothingToSend(t *testing.T) *http.Request { t.Helper(); return get(t, "/") }
-
-func guardExclusive(k *renewer.Keeper, opts ...httpmw.Option) http.Handler {
-	return httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(ok))
-}
-
-func guardHandle(k *renewer.Keeper, opts ...httpmw.Option) http.Handler {
-	var all []httpmw.HandleOption
-	for _, o := range opts {
-		all = append(all, o)
-	}
-	return httpmw.Handle(k, byAccount, func(w http.ResponseWriter, r *http.Request, _ transfer) {
-		ok(w, r)
-	}, all...)
 }
 
 // One client can't fill the places of those that wait, by whatever names.
@@ -115,17 +80,17 @@ func TestOneClientFilledTheLine(t *testing.T) {
 		require.ErrorIs(t, got, httpmw.ErrTooMany)
 		assert.Zero(t, time.Since(begun))
 		assert.NotContains(t, names(s), "free")
-		assert.Equal(t, "done", do(h, of("ann", "free")).body, "another client")
+		assert.Equal(t, "done", do(h, of("ann", "free")).Text, "another client")
 		others := crowd(t, 3, h, func() *http.Request { return of("bob", "a") })
 
 		b()
 		behindB()
-		assert.Equal(t, "done", do(h, of("eve", "free")).body, "with one waiting less")
+		assert.Equal(t, "done", do(h, of("eve", "free")).Text, "with one waiting less")
 		a()
 		behindA()
 		others()
 		for range 5 {
-			assert.Equal(t, "done", do(h, of("eve", "a")).body, "none is waiting")
+			assert.Equal(t, "done", do(h, of("eve", "a")).Text, "none is waiting")
 		}
 	})
 }

@@ -110,48 +110,35 @@ func answering(runs *int, status *int, header ...string) http.Handler {
 	})
 }
 
-// all is for handlers whose errors have effects.
-func all(int) bool { return true }
-
-// An error that names a time to come again is none to be told for a day. Work that was accepted is.
-func TestAnErrorWithRetryAfterIsNotStored(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		for status, want := range map[int]int{400: 2, 404: 2, 409: 2, 503: 2, 202: 1, 303: 1} {
-			runs := 0
-			h := idempotent.Middleware(k, byUser,
-				idempotent.KeepStatus(all))(answering(&runs, &status, "Retry-After", "3"))
-			key := http.StatusText(status)[:3]
-			for range 2 {
-				w := answered(h, order(t.Context(), key, "pen"))
-				assert.Equal(t, status, w.Code)
-				assert.Equal(t, "3", w.Header().Get("Retry-After"))
-			}
-			assert.Equal(t, want, runs, "%d", status)
-		}
-	})
-}
-
-// An error says that nothing has been done, and is not stored.
+// An error says that nothing has been done, and is not stored, unless KeepStatus says so. One that
+// names a time to come again is none to be told for a day. Work that was accepted is.
 func TestWhichStatusesAreFinal(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		for status, final := range map[int]bool{
-			200: true, 201: true, 204: true, 302: true, 304: true, 399: true, 400: false,
-			402: false, 403: false, 404: false, 409: false,
-			412: false, 422: false, 401: false, 408: false, 421: false, 423: false, 425: false,
-			428: false, 429: false, 500: false,
-			501: false, 503: false, 599: false,
+	all := idempotent.KeepStatus(func(int) bool { return true })
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		for status, kept := range map[int]struct{ byDefault, all, again bool }{
+			200: {true, true, true}, 202: {true, true, true}, 204: {true, true, true},
+			303: {true, true, true}, 399: {true, true, true}, 400: {false, true, false},
+			402: {false, true, false}, 404: {false, true, false}, 409: {false, true, false},
+			422: {false, true, false}, 429: {false, true, false}, 500: {false, true, false},
+			503: {false, true, false}, 599: {false, true, false},
 		} {
+			replayed := func(name string, h http.Handler, opts ...idempotent.Option) bool {
+				h = idempotent.Middleware(k, byName(name+strconv.Itoa(status)), opts...)(h)
+				assert.Equal(t, status, answered(h, order(t.Context(), "k", "pen")).Code)
+				again := answered(h, order(t.Context(), "k", "pen"))
+				assert.Equal(t, status, again.Code)
+				final := again.Header().Get(idempotent.ReplayedHeader) == "true"
+				last := names(s)[len(names(s))-1]
+				assert.Equal(t, final, s.RecordOf(last) != "", "what is not stored leaves nothing")
+				return final
+			}
 			runs := 0
-			h := idempotent.Middleware(k, byUser)(answering(&runs, &status))
-			r := order(t.Context(), "k", "pen")
-			r.Header.Set("User", strconv.Itoa(status))
-			assert.Equal(t, status, answered(h, r).Code)
-			r = order(t.Context(), "k", "pen")
-			r.Header.Set("User", strconv.Itoa(status))
-			assert.Equal(t, final, answered(h, r).Header().Get(idempotent.ReplayedHeader) == "true",
-				"%d", status)
+			plain := answering(&runs, &status)
+			retry := answering(&runs, &status, "Retry-After", "3")
+			assert.Equal(t, kept.byDefault, replayed("default", plain), status)
+			assert.Equal(t, kept.all, replayed("all", plain, all), status)
+			assert.Equal(t, kept.again, replayed("again", retry, all), status)
 		}
 	})
 }

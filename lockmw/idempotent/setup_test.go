@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 )
 
@@ -37,7 +36,7 @@ func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 			for _, key := range []string{"a", "b"} {
 				send(t, s, http.MethodPost, "/secret", http.NoBody, idempotent.KeyHeader, key)
 			}
-			errs := o.errs(t)
+			errs := o.SetUp(t)
 			if c.want == nil {
 				assert.Empty(t, errs)
 				return
@@ -49,24 +48,4 @@ func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A caller function that needs a wildcard which the route lacks is a 500 for each request. The
-// observer is told why, once.
-func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
-	t.Parallel()
-	k, o := observed(t)
-	mux := http.NewServeMux()
-	mux.Handle("/accounts/{nr}", idempotent.Middleware(k, httpmw.PathValue("account", "id"))(never(t)))
-	for range 2 {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/accounts/"+secret,
-			http.NoBody)
-		r.Header.Set(idempotent.KeyHeader, "k")
-		p := requireProblem(t, do(mux, r), http.StatusInternalServerError, "about:blank")
-		assert.Contains(t, p.Detail, "is told what is wrong")
-	}
-	errs := o.errs(t)
-	require.Len(t, errs, 1, "once")
-	assert.Contains(t, errs[0], `the route "/accounts/{nr}" has no wildcard {id}`)
-	assert.NotContains(t, errs[0], secret)
 }

@@ -204,7 +204,7 @@ func TestAnAnswerThatCantBeHeldIsToldOf(t *testing.T) {
 			w := answered(h, order(t.Context(), "k", "pen"))
 			assert.Equal(t, http.StatusInternalServerError, w.Code)
 		}
-		errs := o.errs(t)
+		errs := o.SetUp(t)
 		require.Len(t, errs, 1)
 		assert.Contains(t, errs[0], "MaxAnswer")
 		assert.Empty(t, l.charges)

@@ -116,32 +116,3 @@ func TestACommitThatIsNotKnown(t *testing.T) {
 		assert.Equal(t, []string{"pen"}, l.charges)
 	})
 }
-
-// The commit's answer was lost, and the database shows that it was committed.
-func TestACommitThatIsFoundOut(t *testing.T) {
-	t.Parallel()
-	inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
-		l.unheard = true
-		h := idempotent.Middleware(k, byUser, idempotent.RecordIn(l))(http.HandlerFunc(charging))
-		w := answered(h, order(t.Context(), "k", "pen"))
-		assert.Equal(t, http.StatusCreated, w.Code)
-		assert.Equal(t, []string{"pen"}, l.charges)
-	})
-}
-
-// A handler that has outlived its answer's lock, and that no other request has overtaken, commits.
-func TestATransactionWithoutItsLock(t *testing.T) {
-	t.Parallel()
-	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
-		h := idempotent.Middleware(k, byUser,
-			idempotent.RecordIn(l))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			s.Delete(names(s)[0])
-			<-r.Context().Done()
-			assert.ErrorIs(t, context.Cause(r.Context()), renewer.ErrLost)
-			charging(w, r)
-		}))
-		w := answered(h, order(t.Context(), "k", "pen"))
-		assert.Equal(t, http.StatusCreated, w.Code)
-		assert.Equal(t, []string{"pen"}, l.charges)
-	})
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -121,11 +122,12 @@ func TestTheRequestGetsBackWhatItsHandlerFound(t *testing.T) {
 		httpguard.Serve(context.WithValue(r.Context(), key{}, 1), httptest.NewRecorder(), r,
 			func(_ http.ResponseWriter, inner *http.Request) {
 				assert.Equal(t, 1, inner.Context().Value(key{}))
-				inner.Pattern = "POST /"
+				inner.Pattern, inner.MultipartForm = "POST /", new(multipart.Form)
 				panic(http.ErrAbortHandler)
 			})
 	})
 	assert.Equal(t, "POST /", r.Pattern)
+	assert.NotNil(t, r.MultipartForm, "net/http removes its files")
 	assert.Nil(t, r.Context().Value(key{}))
 }
 
