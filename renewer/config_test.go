@@ -224,14 +224,6 @@ func TestNamesOfStoresAreNobodys(t *testing.T) {
 		for way, f := range map[string]func() error{
 			"Acquire":    func() error { _, err := k.Acquire(t.Context(), name); return err },
 			"TryAcquire": func() error { _, err := k.TryAcquire(t.Context(), name); return err },
-			"Read": func() error {
-				_, err := k.Read(t.Context(), name)
-				return err
-			},
-			"Write": func() error {
-				return k.Write(t.Context(),
-					renewer.Record{Name: name, Fence: 1, Seq: 1, TTL: time.Minute})
-			},
 		} {
 			require.ErrorIs(t, f(), renewer.ErrName, way)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const rounds = 100
@@ -107,7 +108,7 @@ func TestSQLiteSnapshotsDoNotAge(t *testing.T) {
 			require.ErrorContains(t, err, "locked")
 			return renewer.Record{Name: "a", Fence: 1, Seq: 1, TTL: time.Hour},
 				d.affect(ctx, "a", 1)
-		}), renewer.ErrNoRecord) // it had not prepared
+		}), store.ErrNoRecord) // it had not prepared
 }
 
 // A holder that hangs between the record and the end of its COMMIT has come first: the next one

@@ -11,6 +11,8 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // A recorder in a database answers every question as the store in memory does.
@@ -19,49 +21,61 @@ func TestAnswersAreThoseOfTheMemoryStore(t *testing.T) {
 	onEach(t, func(t *testing.T, d *database) {
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
-		r, model := d.recorder(t), memoryKeeper(t)
+		r, model := d.recorder(t), memory.New()
 		for step := range 1500 {
 			name, fence := string('a'+rune(random.IntN(2))), 1+random.Int64N(4)
-			var got, want renewer.Seen
-			var err, wantErr error
+			var got, want store.Seen
+			var err error
+			var status store.Status
 			var asked string
 			switch random.IntN(4) {
 			case 0:
 				asked = "read " + name
 				got, err = r.Read(t.Context(), name)
-				want, wantErr = model.Read(t.Context(), name)
+				want = model.Read(t.Context(), []string{name})[0]
+				status = want.Status
 			case 1:
-				term := renewer.Term{Name: name, Fence: fence, TTL: time.Hour}
+				term := store.Term{Name: name, Fence: fence, TTL: time.Hour}
 				asked = fmt.Sprintf("prepare %+v", term)
 				got, err = r.Prepare(t.Context(), term)
-				want, wantErr = model.Prepare(t.Context(), term)
+				want = model.Prepare(t.Context(), []store.Term{term})[0]
+				status = want.Status
 			default:
-				record := renewer.Record{
+				record := store.Record{
 					Name: name, Fence: fence, Seq: 1 + random.Int64N(3),
 					Data: fmt.Sprint(random.IntN(2)), TTL: time.Hour,
 					Erase: random.IntN(8) == 0,
 				}
 				asked = fmt.Sprintf("write %+v", record)
 				err = r.Write(t.Context(), record)
-				wantErr = model.Write(t.Context(), record)
+				status = model.Write(t.Context(), []store.Record{record})[0].Status
 			}
-			where := fmt.Sprintf("seed %d, step %d, %s: %v and %v", seed, step, asked, err, wantErr)
-			require.Equal(t, kind(wantErr), kind(err), where)
+			where := fmt.Sprintf("seed %d, step %d, %s: %v and %v", seed, step, asked, err, status)
+			require.Equal(t, kinds[status], kind(err), where)
+			if err != nil {
+				continue
+			}
 			require.InDelta(t, want.TTL, got.TTL, float64(time.Minute), where)
 			require.Equal(t, shown(want), shown(got), where)
 		}
 	})
 }
 
+// kinds are the errors of a recorder of single records by what a store answers.
+var kinds = map[store.Status]error{
+	store.StatusHeld: nil, store.StatusTaken: renewer.ErrLost, store.StatusGone: store.ErrNoRecord,
+	store.StatusBehind: renewer.ErrConfig,
+}
+
 // shown is what callers see of a record, but for times.
-func shown(seen renewer.Seen) renewer.Seen {
-	return renewer.Seen{Status: seen.Status, Fence: seen.Fence, Seq: seen.Seq, Data: seen.Data}
+func shown(seen store.Seen) store.Seen {
+	return store.Seen{Status: seen.Status, Fence: seen.Fence, Seq: seen.Seq, Data: seen.Data}
 }
 
 // kind is what callers tell errors apart by.
 func kind(err error) error {
 	for _, kind := range []error{
-		nil, renewer.ErrLost, renewer.ErrNoRecord, renewer.ErrConfig, renewer.ErrRejected,
+		nil, renewer.ErrLost, store.ErrNoRecord, renewer.ErrConfig, renewer.ErrRejected,
 		renewer.ErrUnavailable,
 	} {
 		if errors.Is(err, kind) {
@@ -85,10 +99,10 @@ func TestFaultyOptions(t *testing.T) {
 	_, err = sqlrecord.New(d.DB, sqlrecord.PostgreSQL, sqlrecord.Table("other.t"))
 	require.NoError(t, err)
 	r := d.recorder(t)
-	_, err = r.Prepare(t.Context(), renewer.Term{Name: "a", TTL: time.Hour})
+	_, err = r.Prepare(t.Context(), store.Term{Name: "a", TTL: time.Hour})
 	require.ErrorIs(t, err, renewer.ErrConfig)
-	_, err = r.Prepare(t.Context(), renewer.Term{Name: "a", Fence: 1})
+	_, err = r.Prepare(t.Context(), store.Term{Name: "a", Fence: 1})
 	require.ErrorIs(t, err, renewer.ErrConfig)
-	require.ErrorIs(t, r.Write(t.Context(), renewer.Record{Name: "a", Fence: 1, Seq: 1}),
+	require.ErrorIs(t, r.Write(t.Context(), store.Record{Name: "a", Fence: 1, Seq: 1}),
 		renewer.ErrConfig)
 }

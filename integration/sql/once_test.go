@@ -12,6 +12,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 func memoryKeeper(t *testing.T) *renewer.Keeper {
@@ -120,7 +121,7 @@ func TestLookAndForget(t *testing.T) {
 			panic("it runs")
 		}, once.RecordIn(r), once.Wait(time.Second))
 		require.ErrorIs(t, err, once.ErrNotYet)
-		info, err := once.Look(t.Context(), r, "a")
+		info, err := once.Look(t.Context(), k, "a", once.RecordIn(r))
 		require.NoError(t, err)
 		require.Equal(t, errWork.Error(), info.Why)
 		require.WithinDuration(t, time.Now().Add(once.DefaultKeep), info.Until, time.Minute)
@@ -139,7 +140,7 @@ func TestLookAndForget(t *testing.T) {
 		if d.dialect == sqlrecord.SQLite {
 			return // its transaction is the only one: Forget would wait for it
 		}
-		require.ErrorIs(t, attempt(t.Context(), d, r, "b", 1, nothing, late), renewer.ErrNoRecord)
+		require.ErrorIs(t, attempt(t.Context(), d, r, "b", 1, nothing, late), store.ErrNoRecord)
 		require.Empty(t, d.affectedBy(t, "b"))
 	})
 }

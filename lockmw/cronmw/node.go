@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -35,7 +36,7 @@ func New(
 ) (*Node, error) {
 	err := errNoKeeper
 	if k != nil {
-		err = k.CheckRecords()
+		err = records.Of(k).Check()
 	}
 	if onTick == nil {
 		err = errors.Join(err, errNoOnTick)

@@ -10,6 +10,7 @@ import (
 	pb "google.golang.org/grpc/interop/grpc_testing"
 
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -17,7 +18,7 @@ import (
 
 // ledger is a database that counts what it commits.
 type ledger struct {
-	*renewer.Keeper
+	records.Records
 
 	commits  int
 	unheard  bool // the answers to commits are lost
@@ -75,7 +76,7 @@ func TestRepliesInTheHandlersTransaction(t *testing.T) {
 		}, pen, nil, verdict{code: codes.Unavailable, reason: grpcmw.ReasonUnknown}, 1},
 	} {
 		inBubble(t, func(t *testing.T, b *bubble) {
-			l := &ledger{Keeper: b.k}
+			l := &ledger{Records: records.Of(b.k)}
 			s := newShop(b.k, func(cfg *grpcmw.IdempotentConfig) { cfg.Recorder = l })
 			s.handle = func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 				if c.prepare != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
+	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -19,7 +20,7 @@ import (
 
 // ledger is a database. Handlers write to it by charge.
 type ledger struct {
-	*renewer.Keeper
+	records.Records
 
 	store   *script.Store
 	charges []string // that are committed
@@ -70,7 +71,7 @@ func inLedger(
 	inBubble(t, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
 		k := newKeeper(t, struct{ renewer.Store }{s})
 		l := &ledger{store: script.New(), commit: func() {}}
-		l.Keeper = newKeeper(t, l.store)
+		l.Records = records.Of(newKeeper(t, l.store))
 		f(t, s, k, l)
 	})
 }
@@ -216,9 +217,9 @@ func TestARecorderThatKeepsNone(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, struct{ renewer.Store }{script.New()})
 	assert.Panics(t, func() { idempotent.Middleware(k, byUser) })
-	assert.Panics(t, func() { idempotent.Middleware(k, byUser, idempotent.RecordIn(k)) })
-	records, _ := scripted(t)
-	h := idempotent.Middleware(k, byUser, idempotent.RecordIn(records))(http.HandlerFunc(ok))
+	other, _ := scripted(t)
+	h := idempotent.Middleware(k, byUser,
+		idempotent.RecordIn(records.Of(other)))(http.HandlerFunc(ok))
 	for range 2 {
 		assert.Equal(t, "done", answered(h, order(t.Context(), "k", "pen")).Body.String())
 	}

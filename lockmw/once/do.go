@@ -28,20 +28,12 @@ func Do[T any](
 	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) (T, error),
 	opts ...Option,
 ) (result T, err error) {
-	if k == nil || fn == nil {
-		return result, fmt.Errorf("%w: once.Do needs a keeper (renewer.New) and a function",
-			renewer.ErrConfig)
-	}
-	set, err := newSettings(k, opts)
+	set, err := checkedOutside(ctx, "Do", k, name, opts)
 	if err != nil {
 		return result, err
 	}
-	if err := checkName(name); err != nil {
-		return result, err
-	}
-	if lockmw.FenceOf(ctx, name) != 0 {
-		return result, fmt.Errorf("%w: once.Do takes the lock on %.80q itself: call it outside "+
-			"of that lock", renewer.ErrConfig, name)
+	if fn == nil {
+		return result, fmt.Errorf("%w: once.Do needs a function", renewer.ErrConfig)
 	}
 	forget := func() { var zero T; result = zero }
 	c := &call{
@@ -55,12 +47,31 @@ func Do[T any](
 	return result, err
 }
 
-// checkName refuses what is no lock's name. A record has one.
-func checkName(name string) error {
+// checked are the settings of a call by who, if it can be meant. A record has one name.
+func checked(
+	who string, k *renewer.Keeper, name string, opts []Option,
+) (set settings, err error) {
+	if k == nil {
+		return set, fmt.Errorf("%w: once.%s needs a keeper (renewer.New)", renewer.ErrConfig, who)
+	}
+	if set, err = newSettings(k, opts); err != nil {
+		return set, err
+	}
 	if len(lockmw.NamesOf(name)) > 1 {
-		return fmt.Errorf("%w: package once needs one name, and this is one of several "+
+		return set, fmt.Errorf("%w: package once needs one name, and this is one of several "+
 			"(lockmw.Keys): call lockmw.Do with those inside the function, or around once.Do",
 			renewer.ErrName)
 	}
-	return lockmw.CheckName(name)
+	return set, lockmw.CheckName(name)
+}
+
+// checkedOutside is checked for a call that takes the lock.
+func checkedOutside(
+	ctx context.Context, who string, k *renewer.Keeper, name string, opts []Option,
+) (settings, error) {
+	if lockmw.FenceOf(ctx, name) != 0 {
+		return settings{}, fmt.Errorf("%w: once.%s takes the lock on %.80q itself: call it "+
+			"outside of that lock", renewer.ErrConfig, who, name)
+	}
+	return checked(who, k, name, opts)
 }

@@ -10,8 +10,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -40,39 +42,39 @@ func TestUnansweredQuestionsAreRepeated(t *testing.T) {
 	for name, prepare := range map[string]func(s *script.Store, k *renewer.Keeper) once.Option{
 		"the acquire": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Acquire, outage(5)...)
-			return once.RecordIn(k)
+			return once.RecordIn(records.Of(k))
 		},
 		"the acquire, granted": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Acquire, script.Pass().Broken(errDown), script.Pass().Broken(errDown))
-			return once.RecordIn(k)
+			return once.RecordIn(records.Of(k))
 		},
 		"the glance": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Read, outage(1)...)
-			return once.RecordIn(k)
+			return once.RecordIn(records.Of(k))
 		},
 		"the look": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Prepare, outage(5)...)
-			return once.RecordIn(k)
+			return once.RecordIn(records.Of(k))
 		},
 		"the look, written": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Prepare, script.Pass().Broken(errDown), script.Pass().Broken(errDown))
-			return once.RecordIn(k)
+			return once.RecordIn(records.Of(k))
 		},
 		"the beginning": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Write, outage(5)...)
-			return once.RecordIn(plain{k})
+			return once.RecordIn(plain{records.Of(k)})
 		},
 		"beginning, written": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Write, script.Pass().Broken(errDown), script.Pass().Broken(errDown))
-			return once.RecordIn(plain{k})
+			return once.RecordIn(plain{records.Of(k)})
 		},
 		"the end": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Write, outage(20)...)
-			return once.RecordIn(k)
+			return once.RecordIn(records.Of(k))
 		},
 		"the end, written": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Script(script.Write, script.Pass().Lost(), script.Pass().Broken(errDown))
-			return once.RecordIn(k)
+			return once.RecordIn(records.Of(k))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -109,17 +111,17 @@ func TestStoreDown(t *testing.T) {
 		"locks": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Default(script.Read, script.Fail(errDown))
 			s.Default(script.Acquire, script.Fail(errDown))
-			return once.RecordIn(k)
+			return once.RecordIn(records.Of(k))
 		},
 		"records": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Default(script.Read, script.Fail(errDown))
 			s.Default(script.Prepare, script.Fail(errDown))
-			return once.RecordIn(k)
+			return once.RecordIn(records.Of(k))
 		},
 		"beginning": func(s *script.Store, k *renewer.Keeper) once.Option {
 			s.Default(script.Read, script.Fail(errDown))
 			s.Default(script.Write, script.Fail(errDown))
-			return once.RecordIn(plain{k})
+			return once.RecordIn(plain{records.Of(k)})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -329,7 +331,7 @@ func TestAServerThatForgets(t *testing.T) {
 			return report{Pages: 5}, nil
 		})
 		require.ErrorIs(t, err, once.ErrNotRecorded)
-		require.ErrorIs(t, err, renewer.ErrNoRecord)
+		require.ErrorIs(t, err, store.ErrNoRecord)
 		require.ErrorIs(t, err, renewer.ErrLost)
 		require.Equal(t, report{Pages: 5}, got)
 		require.Empty(t, s.RecordOf("a"))
@@ -354,7 +356,7 @@ func TestOvertakenBeforeTheBeginning(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				recorder := once.RecordIn(plain{k})
+				recorder := once.RecordIn(plain{records.Of(k)})
 				prepare(s)
 				begun := time.Now()
 				_, err := once.Do(t.Context(), k, "a", never(t), recorder, once.Wait(0))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -36,7 +37,7 @@ func TestACallerLeavesBeforeItsAttempt(t *testing.T) {
 					s.PutRecord("a", row.before)
 				}
 				if len(row.opts) == 1 {
-					row.opts[0] = once.RecordIn(plain{k})
+					row.opts[0] = once.RecordIn(plain{records.Of(k)})
 					questions = append(questions, script.Write)
 				}
 				for _, op := range questions {

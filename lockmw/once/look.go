@@ -3,11 +3,11 @@ package once
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // State is how work stands.
@@ -55,18 +55,17 @@ type Info struct {
 }
 
 // Look returns what is on record of the work called name. It changes nothing and takes no lock, so
-// that all of it may be past already. r is the keeper, or the recorder that Do is given by
-// [RecordIn]. The error is [ErrRecord] if the record can't be read, and otherwise one of
-// Recorder.Read. It may be called concurrently.
-func Look(ctx context.Context, r Recorder, name string) (Info, error) {
-	if r == nil {
-		return Info{}, fmt.Errorf("%w: once.Look needs a keeper (renewer.New) or another recorder",
-			renewer.ErrConfig)
-	}
-	if err := checkName(name); err != nil {
+// that all of it may be past already. Of the options, that of [RecordIn] must be the one that Do is
+// given; others change nothing. The error is [ErrRecord] if the record can't be read, and otherwise
+// one of Recorder.Read. It may be called concurrently.
+func Look(
+	ctx context.Context, k *renewer.Keeper, name string, opts ...Option,
+) (Info, error) {
+	set, err := checked("Look", k, name, opts)
+	if err != nil {
 		return Info{}, err
 	}
-	seen, err := r.Read(ctx, name)
+	seen, err := set.recorder.Read(ctx, name)
 	if err != nil {
 		return Info{}, err
 	}
@@ -116,19 +115,9 @@ func (r record) info(left time.Duration, now time.Time) Info {
 // otherwise one of lockmw.Do or of the recorder's: with [renewer.ErrUnavailable] the record may be
 // there or not, and Forget may be repeated. It may be called concurrently.
 func Forget(ctx context.Context, k *renewer.Keeper, name string, opts ...Option) error {
-	if k == nil {
-		return fmt.Errorf("%w: once.Forget needs a keeper (renewer.New)", renewer.ErrConfig)
-	}
-	set, err := newSettings(k, opts)
+	set, err := checkedOutside(ctx, "Forget", k, name, opts)
 	if err != nil {
 		return err
-	}
-	if err := checkName(name); err != nil {
-		return err
-	}
-	if lockmw.FenceOf(ctx, name) != 0 {
-		return fmt.Errorf("%w: once.Forget takes the lock on %.80q itself: call it outside of "+
-			"that lock", renewer.ErrConfig, name)
 	}
 	c := &call{settings: set, keeper: k, name: name}
 	_, err = lockmw.Do(ctx, k, name, func(ctx context.Context) (struct{}, error) {
@@ -151,7 +140,7 @@ func (c *call) remove(ctx context.Context) error {
 	r := p.next(record{})
 	r.Erase = true
 	err = p.put(ctx, r, until)
-	if errors.Is(err, renewer.ErrNoRecord) { // by a write whose answer was lost
+	if errors.Is(err, store.ErrNoRecord) { // by a write whose answer was lost
 		return nil
 	}
 	return err

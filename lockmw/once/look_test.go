@@ -17,9 +17,11 @@ import (
 )
 
 // look is what is on record of name; the holder's process is left out.
-func look(t *testing.T, r once.Recorder, name string) once.Info {
+func look(
+	t *testing.T, k *renewer.Keeper, name string, opts ...once.Option,
+) once.Info {
 	t.Helper()
-	info, err := once.Look(t.Context(), r, name)
+	info, err := once.Look(t.Context(), k, name, opts...)
 	require.NoError(t, err)
 	info.Last.PID = 0
 	return info
@@ -37,20 +39,20 @@ func TestLook(t *testing.T) {
 					once.RecordIn(r), once.MaxAttempts(2), once.Keep(time.Hour), once.NoRetry(),
 					once.Input("sha"), once.TellErrors(),
 				}
-				require.Equal(t, once.Info{}, look(t, r, "a"))
+				require.Equal(t, once.Info{}, look(t, k, "a", once.RecordIn(r)))
 				begun := time.Now()
 				want := once.Info{
 					State: once.StateBegun, Attempts: 1, Last: renewer.Holder{Node: "here"},
 					Input: "sha", Written: begun, Until: begun.Add(time.Hour),
 				}
 				failing := func(ctx context.Context) (report, error) {
-					assert.Equal(t, want, look(t, r, "a"))
+					assert.Equal(t, want, look(t, k, "a", once.RecordIn(r)))
 					elapse(time.Minute)
 					return report{}, errOperation
 				}
 				_, err := once.Do(t.Context(), k, "a", failing, opts...)
 				require.ErrorIs(t, err, errOperation)
-				info := look(t, r, "a")
+				info := look(t, k, "a", once.RecordIn(r))
 				require.InDelta(t, time.Second, time.Until(info.NotBefore), float64(time.Second/2))
 				want.Written, want.Until = time.Now(), time.Now().Add(time.Hour)
 				want.NotBefore, want.Why = info.NotBefore, errOperation.Error()
@@ -65,11 +67,11 @@ func TestLook(t *testing.T) {
 				require.ErrorIs(t, err, once.ErrAttemptsExhausted)
 				want.State, want.Why = once.StateExhausted, errOperation.Error()
 				want.Written, want.Until = time.Now(), time.Now().Add(time.Hour)
-				require.Equal(t, want, look(t, r, "a"))
+				require.Equal(t, want, look(t, k, "a", once.RecordIn(r)))
 
 				_, err = once.Do(t.Context(), k, "b", answer(report{Pages: 5}), once.RecordIn(r))
 				require.NoError(t, err)
-				done := look(t, r, "b")
+				done := look(t, k, "b", once.RecordIn(r))
 				require.Equal(t, once.StateDone, done.State)
 				require.True(t, done.HasResult)
 				require.Contains(t, done.Type, "once_test.report#")
@@ -77,7 +79,7 @@ func TestLook(t *testing.T) {
 				_, err = once.Do(t.Context(), k, "c", answer(report{}), once.RecordIn(r),
 					once.MaxResult(1))
 				require.ErrorIs(t, err, once.ErrResult)
-				bare := look(t, r, "c")
+				bare := look(t, k, "c", once.RecordIn(r))
 				require.Equal(t, once.StateDone, bare.State)
 				require.False(t, bare.HasResult)
 				require.Contains(t, bare.Why, "above MaxResult")
@@ -85,7 +87,7 @@ func TestLook(t *testing.T) {
 					return 0, once.Permanent(errOperation)
 				}, once.RecordIn(r))
 				require.ErrorIs(t, err, once.ErrGivenUp)
-				require.Equal(t, once.StateGivenUp, look(t, r, "d").State)
+				require.Equal(t, once.StateGivenUp, look(t, k, "d", once.RecordIn(r)).State)
 			})
 		})
 	}

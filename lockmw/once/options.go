@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -57,6 +58,7 @@ type settings struct {
 	input      string
 	note       string
 	recorder   Recorder
+	recordIn   bool // it was given by RecordIn
 	marshal    func(any) ([]byte, error)
 	unmarshal  func([]byte, any) error
 }
@@ -177,9 +179,10 @@ func Codec(marshal func(v any) ([]byte, error), unmarshal func(data []byte, v an
 // RecordIn has r keep the record of the work, in the place of the lock's own store,
 // which need not keep records then. With a [Transactional] one, such as package
 // sqlrecord's, the function's effects and its record are written together or not at
-// all. All callers for the same work must give the same. Default: the keeper.
+// all. All callers for the same work must give the same. Default: the keeper's
+// store.
 func RecordIn(r Recorder) Option {
-	return func(s settings) settings { s.recorder = r; return s }
+	return func(s settings) settings { s.recorder, s.recordIn = r, true; return s }
 }
 
 // newSettings applies the options, and names every fault in one error.
@@ -187,7 +190,7 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	s := settings{
 		attempts: DefaultMaxAttempts, keep: DefaultKeep, maxResult: DefaultMaxResult, wait: endless,
 		retryIn: DefaultRetryIn, retryUpTo: DefaultRetryUpTo,
-		marshal: json.Marshal, unmarshal: json.Unmarshal, recorder: k,
+		marshal: json.Marshal, unmarshal: json.Unmarshal,
 	}
 	for _, opt := range opts {
 		s = opt(s)
@@ -197,12 +200,13 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 		faults = append(faults,
 			fmt.Errorf("%w: once."+format, append([]any{renewer.ErrConfig}, args...)...))
 	}
-	switch r := s.recorder.(type) {
-	case *renewer.Keeper:
-		if err := r.CheckRecords(); err != nil {
+	if !s.recordIn {
+		beside := records.Of(k)
+		if err := beside.Check(); err != nil {
 			faults = append(faults, err)
 		}
-	case nil:
+		s.recorder = beside
+	} else if s.recorder == nil {
 		fault("RecordIn has no recorder: give one such as that of sqlrecord.New, or leave it out " +
 			"for the keeper's store")
 	}
@@ -249,7 +253,7 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 const recordRoom = 1 << 10
 
 // mostResult is how many bytes a result may have so that the recorder takes it, as far as that
-// says: by the method of renewer.Keeper.
+// says: by a method MaxRecord.
 func mostResult(r Recorder) int {
 	limited, ok := r.(interface{ MaxRecord() int })
 	if !ok || limited.MaxRecord() == 0 {

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // maxError bounds an error's text in a record, in bytes: see TellErrors.
@@ -43,7 +43,7 @@ func (c *call) pause(n int) time.Duration {
 
 // early is the verdict on a record after which no attempt may begin yet, if it is one. A call that
 // has failed itself has paused by its own clock.
-func (c *call) early(seen renewer.Seen, rec record) (verdict, bool) {
+func (c *call) early(seen store.Seen, rec record) (verdict, bool) {
 	left := rec.details.rest(seen.TTL)
 	if rec.state != begun || rec.attempts >= c.attempts || left == 0 ||
 		seen.Fence == c.paused.Fence && seen.Seq == c.paused.Seq {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -59,9 +60,9 @@ func TestAnOutageOfAMomentDoesNotUseUpTheAttempts(t *testing.T) {
 // recorders are where a record may be, for a keeper of the lock.
 func recorders() map[string]func(*renewer.Keeper) once.Recorder {
 	return map[string]func(*renewer.Keeper) once.Recorder{
-		"beside the lock": func(k *renewer.Keeper) once.Recorder { return k },
-		"written later":   func(k *renewer.Keeper) once.Recorder { return plain{k} },
-		"in a database":   func(k *renewer.Keeper) once.Recorder { return &ledger{Keeper: k} },
+		"beside the lock": func(k *renewer.Keeper) once.Recorder { return records.Of(k) },
+		"written later":   func(k *renewer.Keeper) once.Recorder { return plain{records.Of(k)} },
+		"in a database":   func(k *renewer.Keeper) once.Recorder { return &ledger{Records: records.Of(k)} },
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // pen writes the record for one holder of the lock.
@@ -17,14 +18,14 @@ type pen struct {
 }
 
 // look reads the record and begins the holder's term. It tries again until a point in time.
-func (p *pen) look(ctx context.Context, until time.Time) (renewer.Seen, error) {
-	return p.prepare(ctx, renewer.Term{Name: p.c.name, TTL: p.c.keep}, until)
+func (p *pen) look(ctx context.Context, until time.Time) (store.Seen, error) {
+	return p.prepare(ctx, store.Term{Name: p.c.name, TTL: p.c.keep}, until)
 }
 
 // prepare is look with a first record.
 func (p *pen) prepare(
-	ctx context.Context, term renewer.Term, until time.Time,
-) (seen renewer.Seen, err error) {
+	ctx context.Context, term store.Term, until time.Time,
+) (seen store.Seen, err error) {
 	term.Fence = p.fence
 	err = insist(ctx, until, func(ctx context.Context) error {
 		seen, err = p.c.recorder.Prepare(ctx, term)
@@ -37,10 +38,10 @@ func (p *pen) prepare(
 }
 
 // next is the holder's next record.
-func (p *pen) next(rec record) renewer.Record {
+func (p *pen) next(rec record) store.Record {
 	p.seq++
 	rec.details.kept = p.c.keep
-	return renewer.Record{
+	return store.Record{
 		Name: p.c.name, Fence: p.fence, Seq: p.seq, Data: rec.encode(), TTL: p.c.keep,
 	}
 }
@@ -50,7 +51,7 @@ func (p *pen) write(ctx context.Context, rec record, until time.Time) error {
 	return p.put(ctx, p.next(rec), until)
 }
 
-func (p *pen) put(ctx context.Context, r renewer.Record, until time.Time) error {
+func (p *pen) put(ctx context.Context, r store.Record, until time.Time) error {
 	return insist(ctx, until, func(ctx context.Context) error {
 		return p.c.recorder.Write(ctx, r)
 	})
@@ -82,7 +83,7 @@ func (p *pen) mark(op context.Context, rec record) error {
 	ctx := context.WithoutCancel(op)
 	until := time.Now().Add(p.c.keeper.Config().TTL)
 	err := p.write(ctx, rec, until)
-	if !errors.Is(err, renewer.ErrNoRecord) || !lockmw.Held(op, p.c.name) {
+	if !errors.Is(err, store.ErrNoRecord) || !lockmw.Held(op, p.c.name) {
 		return err
 	}
 	// The attempt took longer than Keep. But the lock is ours, and has been all the time.
@@ -94,7 +95,7 @@ func (p *pen) mark(op context.Context, rec record) error {
 
 // confirm finds out whether a transaction was committed that writes r, after its answer was lost:
 // cause. Nothing is written if failed is not nil; it is not known if unknown is not nil.
-func (p *pen) confirm(op context.Context, r renewer.Record, cause error) (unknown, failed error) {
+func (p *pen) confirm(op context.Context, r store.Record, cause error) (unknown, failed error) {
 	until := time.Now().Add(p.c.keeper.Config().TTL)
 	seen, err := p.look(context.WithoutCancel(op), until)
 	switch {

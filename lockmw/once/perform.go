@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // ending is how a function that has succeeded was put on record.
@@ -86,13 +87,13 @@ func isConflict(err error) bool {
 func (c *call) transactOnce(
 	op context.Context, recorder Transactional, p *pen, rec record,
 ) (end ending, err error) {
-	var last renewer.Record
+	var last store.Record
 	unbegun := insist(op, c.until, func(context.Context) error {
 		begun := false
-		answer := recorder.Transact(op, func(ctx context.Context) (renewer.Record, error) {
+		answer := recorder.Transact(op, func(ctx context.Context) (store.Record, error) {
 			begun = true
 			if err := c.work(ctx); err != nil {
-				return renewer.Record{}, err
+				return store.Record{}, err
 			}
 			end = c.succeeded(rec)
 			last = p.next(end.rec)

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
@@ -252,7 +253,7 @@ func nextRun(t *testing.T, server *redistest.Server) {
 	require.NoError(t, err)
 	defer closeAll()
 	require.Eventually(t, func() bool {
-		seen, err := k.Read(t.Context(), "schedule")
+		seen, err := records.Of(k).Read(t.Context(), "schedule")
 		return err == nil && seen.Data == ""
 	}, patience, 20*time.Millisecond)
 	got, err := once.Do(t.Context(), k, "schedule", func(ctx context.Context) (int, error) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -17,8 +18,8 @@ func TestRejected(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		rejected := script.Fail(renewer.ErrRejected)
 		for op, recorder := range map[script.Op]once.Recorder{
-			script.Acquire: k, script.Read: k, script.Prepare: k,
-			script.Write: plain{k},
+			script.Acquire: records.Of(k), script.Read: records.Of(k), script.Prepare: records.Of(k),
+			script.Write: plain{records.Of(k)},
 		} {
 			s.Script(op, rejected)
 			_, err := once.Do(t.Context(), k, "a", never(t), once.RecordIn(recorder))

@@ -239,7 +239,7 @@ func TestStoreWithoutRecords(t *testing.T) {
 		k := keeper(t, struct{ renewer.Store }{script.New()}, "here")
 		_, err := once.Do(t.Context(), k, "a", never(t))
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		require.ErrorContains(t, err, "renewer.Recorder")
+		require.ErrorContains(t, err, "store.Recorder")
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // call is one Do under way.
@@ -26,15 +27,15 @@ type call struct {
 
 	until  time.Time // when to wait no longer
 	last   known
-	own    error        // the error of this call's last attempt, unless that decided the work
-	ownIs  int          // the number of that attempt
-	paused renewer.Seen // who wrote the record by which this call has paused already
-	why    error        // why the last turn came to nothing before an attempt
+	own    error      // the error of this call's last attempt, unless that decided the work
+	ownIs  int        // the number of that attempt
+	paused store.Seen // who wrote the record by which this call has paused already
+	why    error      // why the last turn came to nothing before an attempt
 }
 
 // known is the record as a call saw it last without the lock: none, before it has looked.
 type known struct {
-	seen renewer.Seen
+	seen store.Seen
 	rec  record
 }
 
@@ -111,7 +112,7 @@ func (c *call) glance(ctx context.Context) verdict {
 
 // follow is the verdict on a record that was read without the lock. Unless it decides the work, the
 // next attempt is to follow it.
-func (c *call) follow(seen renewer.Seen) verdict {
+func (c *call) follow(seen store.Seen) verdict {
 	rec, over, err := c.conclude(seen)
 	c.last = known{seen, rec}
 	if v, early := c.early(seen, rec); !over && early {
@@ -121,8 +122,8 @@ func (c *call) follow(seen renewer.Seen) verdict {
 }
 
 // term is that of the next holder. It begins with the next attempt, if there may be one.
-func (c *call) term() renewer.Term {
-	term := renewer.Term{Name: c.name, TTL: c.keep}
+func (c *call) term() store.Term {
+	term := store.Term{Name: c.name, TTL: c.keep}
 	term.After.Fence, term.After.Seq = c.last.seen.Fence, c.last.seen.Seq
 	if a, rec := c.next(c.last.rec); a.Number <= a.Max {
 		rec.details.kept = c.keep
@@ -242,7 +243,7 @@ func (c *call) unclear(ctx, op context.Context, err error) verdict {
 	if lost && errors.Is(err, op.Err()) { // which the caller must not take for its own
 		err = context.Cause(op)
 	}
-	again := lost || errors.Is(err, renewer.ErrLost) || errors.Is(err, renewer.ErrNoRecord)
+	again := lost || errors.Is(err, renewer.ErrLost) || errors.Is(err, store.ErrNoRecord)
 	if again && ctx.Err() == nil {
 		return verdict{err: err}
 	}

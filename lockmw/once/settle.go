@@ -6,11 +6,12 @@ import (
 	"strings"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // conclude reads what is on record. It is over if the work is
 // decided, or if this program can't read the record.
-func (c *call) conclude(seen renewer.Seen) (rec record, over bool, err error) {
+func (c *call) conclude(seen store.Seen) (rec record, over bool, err error) {
 	rec, err = decodeRecord(seen.Data)
 	switch {
 	case err != nil:
@@ -74,7 +75,7 @@ func (c *call) finish(end ending) verdict {
 	case end.written == nil:
 		return verdict{over: true, err: c.ended(ErrResult, end.rec, end.unstored)}
 	case errors.Is(end.written, renewer.ErrLost), c.uncounted &&
-		errors.Is(end.written, renewer.ErrNoRecord):
+		errors.Is(end.written, store.ErrNoRecord):
 		// Another call has taken over. Its result will be everybody's, unless it has come to
 		// nothing and erased the record.
 		c.forget()

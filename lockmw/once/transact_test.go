@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -15,7 +16,7 @@ import (
 
 // ledger is a database with one effect a committed record.
 type ledger struct {
-	*renewer.Keeper
+	records.Records
 	commits  int
 	unbegun  atomic.Int64 // so many transactions can't be begun
 	conflict atomic.Int64 // so many transactions are in conflict with others
@@ -65,7 +66,7 @@ func inLedger(
 ) {
 	t.Helper()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		f(t, s, k, &ledger{Keeper: keeper(t, s, "the database")})
+		f(t, s, k, &ledger{Records: records.Of(keeper(t, s, "the database"))})
 	})
 }
 
@@ -233,7 +234,7 @@ func TestAnInnerConflictIsNotTheOuters(t *testing.T) {
 		runs := 0
 		_, err := once.Do(t.Context(), k, "outer", func(ctx context.Context) (report, error) {
 			runs++
-			inner := &ledger{Keeper: l.Keeper}
+			inner := &ledger{Records: l.Records}
 			inner.conflict.Store(1)
 			return once.Do(ctx, k, "inner", answer(report{}), once.RecordIn(inner), once.NoRetry())
 		}, once.RecordIn(l))
@@ -249,11 +250,11 @@ func TestRecordInAnotherKeeper(t *testing.T) {
 		locks := keeper(t, struct{ renewer.Store }{script.New()}, "here")
 		for range 2 {
 			got, err := once.Do(t.Context(), locks, "a", answer(report{Pages: 1}),
-				once.RecordIn(k))
+				once.RecordIn(records.Of(k)))
 			require.NoError(t, err)
 			require.Equal(t, report{Pages: 1}, got)
 		}
-		_, err := once.Do(t.Context(), k, "a", never(t), once.RecordIn(locks))
+		_, err := once.Do(t.Context(), locks, "a", never(t))
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		_, err = once.Do(t.Context(), k, "a", never(t), once.RecordIn(nil))
 		require.ErrorIs(t, err, renewer.ErrConfig)

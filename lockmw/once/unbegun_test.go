@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -33,7 +34,7 @@ func (s *stuck) Prepare(ctx context.Context, term renewer.Term) (renewer.Seen, e
 func TestLockLostBeforeTheAttempt(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		r := &stuck{Recorder: k, lose: func() { s.Delete("a") }}
+		r := &stuck{Recorder: records.Of(k), lose: func() { s.Delete("a") }}
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			return once.Current(ctx).Number, nil
 		}, once.RecordIn(r))

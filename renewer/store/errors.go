@@ -19,6 +19,10 @@ var (
 	// ErrOverloaded marks the answer of a server that is up and refuses for now: it is out of
 	// memory, or busy with a script. It is no evidence of an outage.
 	ErrOverloaded = errors.New("lockbeat: the lock store is overloaded")
+	// ErrNoRecord means that a record was not written, since its term is not there: it has lapsed,
+	// or the server has lost its data. Recorders of single records answer so, where a [Recorder]
+	// of batches answers [StatusGone].
+	ErrNoRecord = errors.New("lockbeat: the record has lapsed")
 	// ErrConfig means that a configuration, an option or a duration is unusable; the message names
 	// each faulty field.
 	ErrConfig = errors.New("lockbeat: invalid configuration")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Defaults of the options.
@@ -133,35 +134,35 @@ func (r *Recorder) DeleteLapsed(ctx context.Context) (int64, error) {
 }
 
 // Read reads the record of a name: see [once.Recorder].
-func (r *Recorder) Read(ctx context.Context, name string) (renewer.Seen, error) {
+func (r *Recorder) Read(ctx context.Context, name string) (store.Seen, error) {
 	q := r.question("read the record of", name, 0)
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	var seen renewer.Seen
+	var seen store.Seen
 	err := insist(limited, func() (err error) {
 		seen, err = scan(r.db.QueryRowContext(limited, r.text.read, []byte(name)))
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return renewer.Seen{Status: renewer.StatusHeld}, nil
+		return store.Seen{Status: renewer.StatusHeld}, nil
 	}
 	return shown(seen), q.failed(ctx, limited, err)
 }
 
 // Prepare begins a holder's term: see [once.Recorder].
-func (r *Recorder) Prepare(ctx context.Context, term renewer.Term) (renewer.Seen, error) {
+func (r *Recorder) Prepare(ctx context.Context, term store.Term) (store.Seen, error) {
 	q := r.question("prepare the record of", term.Name, term.Fence)
 	switch {
 	case term.Fence < 1:
-		return renewer.Seen{}, q.fail(renewer.ErrConfig, errors.New(
+		return store.Seen{}, q.fail(renewer.ErrConfig, errors.New(
 			"it has no fencing token: only who has the lock may prepare; others read"))
 	case term.TTL < time.Millisecond:
-		return renewer.Seen{}, q.fail(renewer.ErrConfig, errTTL)
+		return store.Seen{}, q.fail(renewer.ErrConfig, errTTL)
 	}
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	for {
-		var seen renewer.Seen
+		var seen store.Seen
 		var dropped int64
 		err := insist(limited, func() (err error) {
 			seen, err = scan(r.db.QueryRowContext(limited, r.text.prepare, []byte(term.Name),
@@ -179,11 +180,11 @@ func (r *Recorder) Prepare(ctx context.Context, term renewer.Term) (renewer.Seen
 		})
 		switch {
 		case err != nil:
-			return renewer.Seen{}, q.failed(ctx, limited, err)
+			return store.Seen{}, q.failed(ctx, limited, err)
 		case dropped == 0 && refused:
 			var above int64
 			_ = r.db.QueryRowContext(limited, r.text.why, []byte(term.Name)).Scan(&above)
-			return renewer.Seen{}, q.lost(above)
+			return store.Seen{}, q.lost(above)
 		}
 	}
 }

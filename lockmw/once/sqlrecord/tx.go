@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 type txKey struct{}
@@ -26,7 +27,7 @@ func Tx(ctx context.Context) *sql.Tx {
 // Transact calls fn in a new transaction, and commits it with the record that fn returns: see
 // [once.Transactional]. fn's context carries the transaction: see [Tx].
 func (r *Recorder) Transact(
-	ctx context.Context, fn func(context.Context) (renewer.Record, error),
+	ctx context.Context, fn func(context.Context) (store.Record, error),
 ) error {
 	whole, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()

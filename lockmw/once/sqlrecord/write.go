@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 var (
@@ -15,7 +16,7 @@ var (
 )
 
 // Write replaces or erases the record of a name: see [once.Recorder].
-func (r *Recorder) Write(ctx context.Context, record renewer.Record) error {
+func (r *Recorder) Write(ctx context.Context, record store.Record) error {
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	return insist(limited, func() error { return r.write(ctx, r.db, record) })
@@ -28,7 +29,7 @@ type querier interface {
 }
 
 // write is Write, in a transaction or by itself.
-func (r *Recorder) write(ctx context.Context, in querier, record renewer.Record) error {
+func (r *Recorder) write(ctx context.Context, in querier, record store.Record) error {
 	q := r.question("write the record of", record.Name, record.Fence)
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -51,7 +52,7 @@ func (r *Recorder) write(ctx context.Context, in querier, record renewer.Record)
 	var term int64
 	switch err := in.QueryRowContext(limited, r.text.why, name).Scan(&term); {
 	case errors.Is(err, sql.ErrNoRows), err == nil && term < record.Fence:
-		return q.fail(renewer.ErrNoRecord, nil)
+		return q.fail(store.ErrNoRecord, nil)
 	case err != nil:
 		return q.failed(ctx, limited, err)
 	case term > record.Fence:
@@ -70,19 +71,19 @@ func affected(result sql.Result, err error) (int64, error) {
 }
 
 // scan reads a record. Its TTL may be 0 or less, if it has lapsed.
-func scan(row *sql.Row) (renewer.Seen, error) {
+func scan(row *sql.Row) (store.Seen, error) {
 	var data []byte
 	var left int64
-	seen := renewer.Seen{Status: renewer.StatusHeld}
+	seen := store.Seen{Status: renewer.StatusHeld}
 	if err := row.Scan(&seen.Fence, &seen.Seq, &data, &left); err != nil {
-		return renewer.Seen{}, err
+		return store.Seen{}, err
 	}
 	seen.Data, seen.TTL = string(data), time.Duration(left)*time.Millisecond
 	return seen, nil
 }
 
 // shown is what callers see: a term in which nothing was written has no record that lives.
-func shown(seen renewer.Seen) renewer.Seen {
+func shown(seen store.Seen) store.Seen {
 	if seen.Fence == 0 {
 		seen.TTL = 0
 	}

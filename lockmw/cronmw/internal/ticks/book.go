@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -96,7 +97,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // until an instant of its clock.
 func (b *Book) Look(ctx context.Context, until time.Time) (Record, error) {
 	rec, _, err := b.see(ctx, until, func() (renewer.Seen, error) {
-		return b.keeper.Read(ctx, b.key)
+		return records.Of(b.keeper).Read(ctx, b.key)
 	})
 	return rec, err
 }

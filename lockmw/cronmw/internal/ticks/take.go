@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -103,7 +104,7 @@ func (b *Book) begin(
 	}
 	term := renewer.Term{Name: b.key, Fence: r.fence, TTL: r.keep()}
 	r.Before, r.seq, err = b.see(op, until, func() (renewer.Seen, error) {
-		return b.keeper.Prepare(op, term)
+		return records.Of(b.keeper).Prepare(op, term)
 	})
 	if err == nil {
 		_, err = b.plan(r.Before, due)
@@ -146,7 +147,9 @@ func (r *Run) write(ctx context.Context, until time.Time) error {
 	rec := renewer.Record{
 		Name: r.book.key, Fence: r.fence, Seq: r.seq, Data: r.Record.encode(), TTL: r.keep(),
 	}
-	return r.book.insist(ctx, until, func() error { return r.book.keeper.Write(ctx, rec) })
+	return r.book.insist(ctx, until, func() error {
+		return records.Of(r.book.keeper).Write(ctx, rec)
+	})
 }
 
 // End writes that the run has ended, frees the lock, and returns the run's error with the loss of
