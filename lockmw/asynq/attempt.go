@@ -25,7 +25,7 @@ type attempt struct {
 	copyID string // of the copy that goes back in place of the task, on a last attempt
 
 	keeper *renewer.Keeper
-	slots  *slots // nil: see slotsOf
+	slots  *slots // nil: see slotsKey
 	task   *asynq.Task
 	name   string
 	work   func(context.Context) error
@@ -60,7 +60,7 @@ func newAttempt(
 	left := deadline.Sub(now)
 	retried, _ := asynq.GetRetryCount(ctx)
 	most, ours := asynq.GetMaxRetry(ctx)
-	from := slotsOf(ctx)
+	from, _ := ctx.Value(slotsKey{}).(*slots)
 	a := &attempt{
 		settings: set, keeper: k, slots: from, task: task, name: name,
 		work: work, deadline: deadline, left: left, moment: set.wait,

@@ -78,6 +78,8 @@ func errorHandler(next asynq.ErrorHandler) asynq.ErrorHandler {
 	})
 }
 
+// slotsKey is where a handler's context has the slots of its server: nothing if that is not
+// configured, or if no server calls the handler, as in a test.
 type slotsKey struct{}
 
 // baseContext marks next's context, by which handlers know the slots of their server.
@@ -86,13 +88,6 @@ func baseContext(next func() context.Context, s *slots) func() context.Context {
 		next = context.Background
 	}
 	return func() context.Context { return context.WithValue(next(), slotsKey{}, s) }
-}
-
-// slotsOf are those of the server that ctx came from; nil if it is not configured, or if no server
-// calls the handler, as in a test.
-func slotsOf(ctx context.Context) *slots {
-	s, _ := ctx.Value(slotsKey{}).(*slots)
-	return s
 }
 
 // notRun finds the NotRunError in err, nil if there is none.

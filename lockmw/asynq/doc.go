@@ -10,7 +10,7 @@
 // exist already. [Task] returns the task itself, with its headers and ResultWriter.
 //
 // [Configure] belongs to all of them: without it a refused task uses up attempts, until asynq
-// archives it. Such a refusal is [ErrNotConfigured], and the keeper's observer hears of it with a
+// archives it. Such a refusal is renewer.ErrConfig, and the keeper's observer hears of it with a
 // handler's first task (renewer.Fault).
 //
 // # Outcomes

@@ -80,7 +80,10 @@ func (l *Line) note(name string) *contendedLock {
 		if len(l.contended) >= mostContended {
 			for other, o := range l.contended {
 				if now.After(o.until) && !o.asking {
-					l.forget(other)
+					if o.look != nil {
+						o.look.Stop()
+					}
+					delete(l.contended, other)
 				}
 			}
 		}
@@ -92,13 +95,6 @@ func (l *Line) note(name string) *contendedLock {
 	}
 	c.until = now.Add(contendedFor)
 	return c
-}
-
-func (l *Line) forget(name string) {
-	if c := l.contended[name]; c.look != nil {
-		c.look.Stop()
-	}
-	delete(l.contended, name)
 }
 
 // lookLater has the process look at the line in a while.

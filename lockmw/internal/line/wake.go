@@ -54,7 +54,9 @@ func (l *Line) wakeNext(name string, what store.TaskEvent, task store.Task) stor
 	}
 	var missing []store.Task // of which the line does not know yet
 	for range mostGone {
-		next, err := l.next(name, what, task)
+		ctx, cancel := l.limited(context.Background())
+		next, err := l.store.Next(ctx, name, what, task)
+		cancel()
 		switch {
 		case errors.Is(err, renewer.ErrRejected):
 			l.tell(err)
@@ -82,14 +84,6 @@ func (l *Line) wakeNext(name string, what store.TaskEvent, task store.Task) stor
 		what, task, missing = store.TaskMissing, missing[0], missing[1:]
 	}
 	return store.NextTask{}
-}
-
-func (l *Line) next(
-	name string, what store.TaskEvent, task store.Task,
-) (store.NextTask, error) {
-	ctx, cancel := l.limited(context.Background())
-	defer cancel()
-	return l.store.Next(ctx, name, what, task)
 }
 
 // limited is ctx for one request.
