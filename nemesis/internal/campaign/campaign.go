@@ -21,6 +21,9 @@ type Result struct {
 	Took    time.Duration
 }
 
+// busy is what a busy machine may add to a time in which something must have happened.
+const busy = 20 * time.Second
+
 // Run runs a campaign. The error tells of what kept it from running;
 // what it found is in the result.
 func Run(ctx context.Context, o Options) (result Result, err error) {
@@ -64,9 +67,9 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 			found = append(found, history.Violation{Rule: rule, Text: err.Error()})
 		}
 	}
-	broken("progress", s.awaitProgress(ctx, 3*o.TTL))
-	broken("end", s.crew.End(6*o.TTL+10*time.Second))
-	broken("left behind", s.awaitNothingLeft(ctx, o.TTL+3*time.Second))
+	broken("progress", s.awaitProgress(ctx, 3*o.TTL+busy))
+	broken("end", s.crew.End(6*o.TTL+busy))
+	broken("left behind", s.awaitNothingLeft(ctx, o.TTL+busy))
 	over()
 	watching.Wait()
 	cfg := worker.Config(o.TTL)
