@@ -21,9 +21,9 @@ const (
 )
 
 // AcquireStart starts lockbeat.acquire.
-func (o *Observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) context.Context {
+func (o *observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) context.Context {
 	r := &record{Context: ctx, observer: o, caller: trace.SpanFromContext(ctx)}
-	if o.muted(e.Name, e.Operation) {
+	if !o.filter(e.Name, e.Operation) {
 		return r
 	}
 	r.series = o.series.of(e.Operation)
@@ -34,7 +34,7 @@ func (o *Observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) con
 			opts = append(slices.Clip(opts), trace.WithLinks(hold))
 		}
 	}
-	ctx, span := o.tracer.Start(r, r.series.acquire, opts...)
+	ctx, span := o.tracer.Start(r, spanAcquire, opts...)
 	if span.IsRecording() {
 		r.acquire, r.shown = span, o.shown(e.Name)
 	}
@@ -46,7 +46,7 @@ func (o *Observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) con
 // the lease is counted from. One that was not granted becomes lockbeat.attempt.
 // It could also be dropped without an end, and never be exported, but exporters
 // that keep a trace until all its spans have ended would keep it for good.
-func (o *Observer) Claim(ctx context.Context) string {
+func (o *observer) Claim(ctx context.Context) string {
 	r := o.find(ctx)
 	if r == nil || r.acquire == nil {
 		return ""
@@ -54,18 +54,18 @@ func (o *Observer) Claim(ctx context.Context) string {
 	r.refuse()
 	r.asked = time.Now()
 	if r.refused >= maxAttempts {
-		return o.traceparent(ctx)
+		return traceparent(ctx)
 	}
 	ctx, span := o.startHold(ctx, r, r.series.start)
 	if span.IsRecording() {
 		r.hold = span
 	}
-	return o.traceparent(ctx)
+	return traceparent(ctx)
 }
 
 // AcquireEnd ends lockbeat.acquire. The context that it returns has lockbeat.hold as its span, or
 // none for an operation that may never end.
-func (o *Observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context.Context {
+func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context.Context {
 	r := o.find(ctx)
 	if r == nil {
 		return ctx
@@ -89,17 +89,17 @@ func (o *Observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 
 // startHold starts a span beside lockbeat.acquire, or below it if the
 // caller has none, so that they are in one trace.
-func (o *Observer) startHold(
+func (o *observer) startHold(
 	ctx context.Context, r *record, opts []trace.SpanStartOption,
 ) (context.Context, trace.Span) {
 	if r.caller.SpanContext().IsValid() {
 		ctx = r
 	}
-	return o.tracer.Start(ctx, r.series.hold, opts...)
+	return o.tracer.Start(ctx, spanHold, opts...)
 }
 
 // beginHold returns the lease's context.
-func (o *Observer) beginHold(ctx context.Context, r *record, e renewer.AcquireEnd) context.Context {
+func (o *observer) beginHold(ctx context.Context, r *record, e renewer.AcquireEnd) context.Context {
 	if r.hold == nil && r.acquire != nil { // the claim had no span any more
 		_, span := o.startHold(ctx, r,
 			append(slices.Clip(r.series.start), trace.WithTimestamp(r.asked)))
@@ -123,12 +123,12 @@ func (o *Observer) beginHold(ctx context.Context, r *record, e renewer.AcquireEn
 }
 
 // endAcquire ends lockbeat.acquire with its outcome. To be refused is no error.
-func (o *Observer) endAcquire(r *record, e renewer.AcquireEnd, result outcome) {
+func (o *observer) endAcquire(r *record, e renewer.AcquireEnd, result int) {
 	if r.acquire == nil {
 		return
 	}
 	attrs := append(make([]attribute.KeyValue, 0, 11),
-		attribute.String(keyOutcome, result.String()), attribute.Int(keyAttempts, e.Attempts),
+		attribute.String(keyOutcome, outcomes[result].name), attribute.Int(keyAttempts, e.Attempts),
 		attribute.Bool(keyContended, e.Contended), attribute.Float64(keyWait, e.Wait.Seconds()))
 	attrs = o.withKey(attrs, r.shown)
 	if e.HandedOver {
@@ -137,11 +137,11 @@ func (o *Observer) endAcquire(r *record, e renewer.AcquireEnd, result outcome) {
 	if e.Holder != (renewer.Holder{}) {
 		attrs = append(attrs, holderAttributes(e.Holder)...)
 		attrs = append(attrs, attribute.Float64(keyHolderHeldFor, e.HeldFor.Seconds()))
-		if sc := o.remote(e.Holder.Trace); sc.IsValid() {
+		if sc := remote(e.Holder.Trace); sc.IsValid() {
 			r.acquire.AddLink(trace.Link{SpanContext: sc})
 		}
 	}
-	if result == unavailable || result == failed {
+	if name := outcomes[result].name; name == "unavailable" || name == "failed" {
 		attrs = append(attrs, o.errorAttributes(e.Err)...)
 		r.acquire.SetStatus(codes.Error, "the store could not be asked for the lock")
 	}
@@ -170,7 +170,7 @@ func (r *record) refuse() {
 	if r.hold == nil {
 		return
 	}
-	r.hold.SetName(r.series.attempt)
+	r.hold.SetName(spanAttempt)
 	r.hold.End()
 	r.hold = nil
 	r.refused++

@@ -1,9 +1,7 @@
 package tracing
 
-import "go.opentelemetry.io/otel/trace"
-
-// Printable is printable.
-func Printable(s string, most int) string { return printable(s, most) }
-
-// Remote is what a traceparent leads to.
-func (o *Observer) Remote(traceparent string) trace.SpanContext { return o.remote(traceparent) }
+// Printable is printable, and Remote what a traceparent leads to.
+var (
+	Printable = printable
+	Remote    = remote
+)

@@ -14,7 +14,7 @@ import (
 const maxErrorBytes = 512
 
 // Missed adds an event to lockbeat.hold for a heartbeat that failed or was late.
-func (o *Observer) Missed(ctx context.Context, e renewer.Missed) {
+func (o *observer) Missed(ctx context.Context, e renewer.Missed) {
 	r := o.find(ctx)
 	if r == nil || r.hold == nil {
 		return
@@ -30,7 +30,7 @@ func (o *Observer) Missed(ctx context.Context, e renewer.Missed) {
 }
 
 // Lost adds a loss to lockbeat.hold and to the operation's own span.
-func (o *Observer) Lost(ctx context.Context, e renewer.Lost) {
+func (o *observer) Lost(ctx context.Context, e renewer.Lost) {
 	r := o.find(ctx)
 	if r == nil {
 		return
@@ -42,13 +42,13 @@ func (o *Observer) Lost(ctx context.Context, e renewer.Lost) {
 
 // recordLoss is called by Lost and, as the operation may have ended
 // before the engine comes to that, by Released.
-func (o *Observer) recordLoss(r *record, operation string, loss *renewer.LostError) {
+func (o *observer) recordLoss(r *record, operation string, loss *renewer.LostError) {
 	if r.hold != nil || r.caller.IsRecording() {
 		r.lost.Do(func() { o.putLoss(r, operation, loss) })
 	}
 }
 
-func (o *Observer) putLoss(r *record, operation string, loss *renewer.LostError) {
+func (o *observer) putLoss(r *record, operation string, loss *renewer.LostError) {
 	attrs := append(make([]attribute.KeyValue, 0, 11),
 		attribute.String(keyReason, loss.Reason.String()), attribute.Int64(keyFence, loss.Fence),
 		attribute.Float64(keyLeft, loss.Left.Seconds()))
@@ -78,25 +78,26 @@ func (o *Observer) putLoss(r *record, operation string, loss *renewer.LostError)
 }
 
 // Released ends lockbeat.hold.
-func (o *Observer) Released(ctx context.Context, e renewer.Released) {
+func (o *observer) Released(ctx context.Context, e renewer.Released) {
 	r := o.find(ctx)
 	if r == nil {
 		return
 	}
-	end := endingOf(e.Lost)
-	o.holdDuration.Record(ctx, e.Held.Seconds(), r.series.ended[end]...)
+	end, series := endReleased, r.series.released
 	if e.Lost == nil {
 		r.series.held.Add(-1)
 	} else {
+		end, series = endLost, r.series.lost
 		o.overrunDuration.Record(ctx, e.Overrun.Seconds(),
 			r.series.overruns[reasonOf(e.Lost.Reason)]...)
 		o.recordLoss(r, e.Operation, e.Lost)
 	}
+	o.holdDuration.Record(ctx, e.Held.Seconds(), series...)
 	if r.hold == nil {
 		return
 	}
 	attrs := append(make([]attribute.KeyValue, 0, 3),
-		attribute.String(keyOutcome, end.String()), attribute.Int(keyRenewals, e.Renewals))
+		attribute.String(keyOutcome, end), attribute.Int(keyRenewals, e.Renewals))
 	if e.Lost != nil {
 		attrs = append(attrs, attribute.Float64(keyOverrun, e.Overrun.Seconds()))
 	}
@@ -109,13 +110,13 @@ func (o *Observer) Released(ctx context.Context, e renewer.Released) {
 }
 
 // Unlocked counts an operation that runs without its lock; why shows lockbeat.acquire.
-func (o *Observer) Unlocked(ctx context.Context, e renewer.Unlocked) {
+func (o *observer) Unlocked(ctx context.Context, e renewer.Unlocked) {
 	o.unlocked.Add(ctx, 1, o.series.of(e.Operation).unlocked...)
 }
 
 // errorAttributes describe a store's error; its text, which may have
 // the lock's name in it, only if the name may be seen.
-func (o *Observer) errorAttributes(err error) []attribute.KeyValue {
+func (o *observer) errorAttributes(err error) []attribute.KeyValue {
 	attrs := append(make([]attribute.KeyValue, 0, 2),
 		attribute.String(keyErrorType, errorType(err)))
 	if o.keyMode == KeyModePlain {

@@ -82,7 +82,7 @@ func (s *settings) observeSeries(c *catalogue) {
 }
 
 func (s *settings) meter() metric.Meter {
-	return s.meters.Meter(ScopeName, metric.WithInstrumentationVersion(Version))
+	return s.meters.Meter(scopeName, metric.WithInstrumentationVersion(version))
 }
 
 func histogram(

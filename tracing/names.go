@@ -3,10 +3,10 @@ package tracing
 // The names of all that this package emits. TELEMETRY.md is the table of them for users. A test
 // compares it with this file and with what is emitted. To change a name breaks users' dashboards.
 const (
-	// ScopeName is the instrumentation scope of all spans and metrics.
-	ScopeName = "github.com/lockbeat/lockbeat/tracing"
-	// Version is the instrumentation scope's version: that of the module.
-	Version = "0.1.0"
+	// scopeName is the instrumentation scope of all spans and metrics.
+	scopeName = "github.com/lockbeat/lockbeat/tracing"
+	// version is the instrumentation scope's version: that of the module.
+	version = "0.1.0"
 )
 
 // Spans.

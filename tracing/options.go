@@ -6,33 +6,29 @@ import (
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Option changes one thing about an [Observer]. A nil Option is ignored.
+// Option changes one thing about what [New] returns. A nil Option is ignored.
 type Option func(*settings)
 
 type settings struct {
 	tracers    trace.TracerProvider
 	meters     metric.MeterProvider
-	propagator propagation.TextMapPropagator
-	spanName   func(kind, operation string) string
 	static     []attribute.KeyValue
 	keyMode    KeyMode
 	keySecret  []byte
-	filters    []func(name, operation string) bool
+	filter     func(name, operation string) bool
 	renewSpans bool
 }
 
 func newSettings(opts []Option) settings {
 	s := settings{
 		// The global providers stand in until the program has set its own, which may be later.
-		tracers:    otel.GetTracerProvider(),
-		meters:     otel.GetMeterProvider(),
-		propagator: propagation.TraceContext{},
-		spanName:   func(kind, _ string) string { return kind },
-		keyMode:    KeyModeHashed,
+		tracers: otel.GetTracerProvider(),
+		meters:  otel.GetMeterProvider(),
+		keyMode: KeyModeHashed,
+		filter:  func(string, string) bool { return true },
 	}
 	for _, opt := range opts {
 		if opt != nil {
@@ -57,32 +53,6 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(s *settings) {
 		if p != nil {
 			s.meters = p
-		}
-	}
-}
-
-// WithPropagator sets what writes and reads the traceparent that is kept beside a lock,
-// for the links of those who are refused. Default propagation.TraceContext{}, whatever
-// the global propagator is; nil is ignored. Of what p writes only the field "traceparent"
-// is kept, so baggage never gets into the lock store; one that writes no such field, such
-// as an empty propagation.NewCompositeTextMapPropagator(), writes and reads no links.
-func WithPropagator(p propagation.TextMapPropagator) Option {
-	return func(s *settings) {
-		if p != nil {
-			s.propagator = p
-		}
-	}
-}
-
-// WithSpanNameFormatter sets how spans are named. f gets the span's usual name,
-// such as "lockbeat.hold", and the operation given by renewer.Operation or
-// lockmw.Operation, which is "" without one and for lockbeat.renew. It is called
-// once for each pair and its answer used from then on; "" means the usual name.
-// Default the usual names; nil is ignored. f may be called concurrently.
-func WithSpanNameFormatter(f func(kind, operation string) string) Option {
-	return func(s *settings) {
-		if f != nil {
-			s.spanName = f
 		}
 	}
 }
@@ -113,12 +83,12 @@ func WithKeySecret(secret []byte) Option {
 
 // WithFilter leaves out the locks for which f returns false: they have neither spans
 // nor metrics, except that the renewals, which are sent in batches, are counted with
-// the others. With several filters all must return true. f is called once for each
-// acquire; it must return soon, and may be called concurrently. nil is ignored.
+// the others. f is called once for each acquire; it must return soon, and may be called
+// concurrently. Default: all locks are seen; nil is ignored.
 func WithFilter(f func(name, operation string) bool) Option {
 	return func(s *settings) {
 		if f != nil {
-			s.filters = append(s.filters, f)
+			s.filter = f
 		}
 	}
 }
@@ -127,13 +97,3 @@ func WithFilter(f func(name, operation string) bool) Option {
 // to the holds in it, to at most 128 of them. Without it, the default, renewals make no spans,
 // and nor does the instrumentation of a Redis client under them: see the package's text.
 func WithRenewSpans() Option { return func(s *settings) { s.renewSpans = true } }
-
-// muted reports whether a filter leaves a lock out.
-func (s *settings) muted(name, operation string) bool {
-	for _, f := range s.filters {
-		if !f(name, operation) {
-			return true
-		}
-	}
-	return false
-}

@@ -13,7 +13,7 @@ import (
 type record struct {
 	context.Context // the caller's
 
-	observer *Observer
+	observer *observer
 	series   *series    // nil if a filter leaves the lock out
 	caller   trace.Span // the operation's own; it does nothing if there is none
 
@@ -28,11 +28,11 @@ type record struct {
 }
 
 // recordKey finds the record of one observer, as there may be several.
-type recordKey struct{ *Observer }
+type recordKey struct{ of *observer }
 
 // Value finds the record itself, and its lockbeat.hold, beside the caller's values.
 func (r *record) Value(key any) any {
-	if k, ok := key.(recordKey); ok && k.Observer == r.observer {
+	if k, ok := key.(recordKey); ok && k.of == r.observer {
 		return r
 	}
 	if key == (holdKey{}) && r.hold != nil {
@@ -43,7 +43,7 @@ func (r *record) Value(key any) any {
 
 // find is the record that ctx derives from, nil if there is none or a filter leaves its lock
 // out. A record left out is there all the same, so that an outer lock's is not taken for it.
-func (o *Observer) find(ctx context.Context) *record {
+func (o *observer) find(ctx context.Context) *record {
 	r, _ := ctx.Value(recordKey{o}).(*record)
 	if r == nil || r.series == nil {
 		return nil

@@ -22,16 +22,16 @@ const (
 	reasons = int(renewer.ReasonShutdown) + 1
 )
 
-// series is all that can be made once for an operation: names, and attributes in
+// series is all that can be made once for an operation: attributes in
 // the form in which the API takes them, so that a measurement allocates nothing.
 type series struct {
-	acquire, attempt, hold string // names of spans
-	start                  []trace.SpanStartOption
-	acquired               [outcomes][]metric.RecordOption
-	ended                  [endings][]metric.RecordOption
-	losses                 [reasons][]metric.AddOption
-	unlocked               []metric.AddOption
-	overruns               [reasons][]metric.RecordOption
+	start    []trace.SpanStartOption
+	acquired [][]metric.RecordOption // by outcome
+	released []metric.RecordOption
+	lost     []metric.RecordOption
+	losses   [reasons][]metric.AddOption
+	unlocked []metric.AddOption
+	overruns [reasons][]metric.RecordOption
 
 	// What lockbeat.held and lockbeat.waiting are read from: to count
 	// them here costs a tenth of what a counter's Add does.
@@ -46,9 +46,6 @@ func (s *settings) newSeries(operation string) *series {
 		attrs = append(attrs, attribute.String(keyOperation, operation))
 	}
 	n := &series{
-		acquire: s.nameOf(spanAcquire, operation),
-		attempt: s.nameOf(spanAttempt, operation),
-		hold:    s.nameOf(spanHold, operation),
 		start: []trace.SpanStartOption{
 			trace.WithSpanKind(trace.SpanKindInternal),
 			trace.WithAttributes(attrs...),
@@ -59,26 +56,17 @@ func (s *settings) newSeries(operation string) *series {
 	and := func(key, value string) metric.MeasurementOption {
 		return metric.WithAttributes(append(attrs, attribute.String(key, value))...)
 	}
-	for o := range outcomes {
-		n.acquired[o] = []metric.RecordOption{and(keyOutcome, o.String())}
+	for _, o := range outcomes {
+		n.acquired = append(n.acquired, []metric.RecordOption{and(keyOutcome, o.name)})
 	}
-	for e := range endings {
-		n.ended[e] = []metric.RecordOption{and(keyOutcome, e.String())}
-	}
+	n.released = []metric.RecordOption{and(keyOutcome, endReleased)}
+	n.lost = []metric.RecordOption{and(keyOutcome, endLost)}
 	for r := range reasons {
 		reason := and(keyReason, renewer.Reason(r).String())
 		n.losses[r] = []metric.AddOption{reason}
 		n.overruns[r] = []metric.RecordOption{reason}
 	}
 	return n
-}
-
-// nameOf names a span.
-func (s *settings) nameOf(kind, operation string) string {
-	if name := s.spanName(kind, operation); name != "" {
-		return name
-	}
-	return kind
 }
 
 // reasonOf is a reason as an index.

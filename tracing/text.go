@@ -10,9 +10,6 @@ import (
 // line: valid UTF-8, without control bytes, at most so many bytes. What can't be
 // shown becomes U+FFFD. Exporters refuse a whole batch because of one broken byte.
 func printable(s string, most int) string {
-	if plain(s, most) {
-		return s
-	}
 	var b strings.Builder
 	for _, r := range s {
 		if !unicode.IsPrint(r) {
@@ -24,17 +21,4 @@ func printable(s string, most int) string {
 		b.WriteRune(r)
 	}
 	return b.String()
-}
-
-// plain reports whether printable would return s as it is, for the usual case of short ASCII.
-func plain(s string, most int) bool {
-	if len(s) > most {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c > 0x7e {
-			return false
-		}
-	}
-	return true
 }

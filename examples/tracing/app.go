@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
@@ -25,7 +26,7 @@ const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
 type telemetry struct {
 	service  string
 	tracer   trace.Tracer // for the node's own spans
-	observer *tracing.Observer
+	observer renewer.Observer
 	tracers  *sdktrace.TracerProvider
 	meters   *metric.MeterProvider
 	spans    *tracetest.SpanRecorder // what is printed at the end

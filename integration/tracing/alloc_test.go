@@ -31,15 +31,6 @@ func TestNoObserverAllocatesNothing(t *testing.T) {
 	require.LessOrEqual(t, allocs, float64(engineAllocs+raceAllocs))
 }
 
-// A batch of renewals is counted, and kept quiet, without an allocation, whatever came of it.
-//
-//nolint:paralleltest // allocations are counted for the whole process
-func TestRenewalsAllocateNothing(t *testing.T) {
-	o := tracing.New(noSpans, metricsTo(t))
-	ctx := t.Context() // a pointer, as the engine's is
-	require.Zero(t, testing.AllocsPerRun(1000, func() { renewal(ctx, o) }))
-}
-
 // Metrics alone add nothing to what an acquire costs without them.
 //
 //nolint:paralleltest // allocations are counted for the whole process

@@ -16,7 +16,6 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
@@ -85,51 +84,6 @@ func BenchmarkObserver(b *testing.B) {
 				}
 			})
 		}
-	}
-}
-
-// The same by the engine, on a store in memory: to be read as the difference to "none".
-func BenchmarkKeeper(b *testing.B) {
-	for name, observer := range map[string]func() (renewer.Observer, context.Context){
-		"none": func() (renewer.Observer, context.Context) { return nil, context.Background() },
-		"nop": func() (renewer.Observer, context.Context) {
-			return renewer.NopObserver{}, context.Background()
-		},
-		"unsampled": func() (renewer.Observer, context.Context) {
-			spans, ctx := spansTo(b, false)
-			return tracing.New(spans, noMetrics), ctx
-		},
-		"unsampled+metrics": func() (renewer.Observer, context.Context) {
-			spans, ctx := spansTo(b, false)
-			return tracing.New(spans, metricsTo(b)), ctx
-		},
-		"sampled+metrics": func() (renewer.Observer, context.Context) {
-			spans, ctx := spansTo(b, true)
-			return tracing.New(spans, metricsTo(b)), ctx
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			o, ctx := observer()
-			k := newKeeper(b, memory.New(), o)
-			b.ReportAllocs()
-			for b.Loop() {
-				l, err := k.Acquire(ctx, "order:42", renewer.Operation("charge"))
-				if err != nil {
-					b.Fatal(err)
-				}
-				_ = l.Release(l.Context())
-			}
-		})
-	}
-}
-
-// What a batch of renewals costs, however many leases are in it.
-func BenchmarkRenewed(b *testing.B) {
-	o := tracing.New(noSpans, metricsTo(b))
-	ctx := b.Context()
-	b.ReportAllocs()
-	for b.Loop() {
-		renewal(ctx, o)
 	}
 }
 

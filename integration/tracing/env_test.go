@@ -43,7 +43,7 @@ var other = renewer.Holder{Node: "web-2", PID: 4711, Operation: "refund"}
 
 // scene is an observer on a keeper with a scripted store, and all that it makes.
 type scene struct {
-	*tracing.Observer
+	renewer.Observer
 	store    *script.Store
 	keeper   *renewer.Keeper
 	cutShort bool // the test has shut the keeper down under an operation

@@ -2,21 +2,17 @@ package tracing_test
 
 import (
 	"context"
-	"errors"
 	"net"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/testutil/script"
 	"github.com/lockbeat/lockbeat/tracing"
 )
@@ -211,20 +207,6 @@ func TestAFailedRelease(t *testing.T) {
 	})
 }
 
-// Error texts are shown with the plain key; they may be of any length and have any bytes.
-func TestErrorTextsAreBounded(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *scene) {
-		s.store.Script(script.Release,
-			script.Fail(errors.New("\x1b[31m"+strings.Repeat("x", 10_000))))
-		l := s.acquire(t.Context(), t, "a")
-		require.Error(t, l.Release(l.Context()))
-		text := attrs(named(s.the(t, "lockbeat.hold"),
-			"lockbeat.release.failed")[0].Attributes)["error.message"]
-		require.Equal(t, "\uFFFD[31m"+strings.Repeat("x", 512-7), text)
-	}, tracing.WithKey(tracing.KeyModePlain))
-}
-
 // Only heartbeats that failed or were late are events; the others are counted.
 func TestMissedHeartbeats(t *testing.T) {
 	t.Parallel()
@@ -267,104 +249,6 @@ func TestAReleaseWithAnotherContext(t *testing.T) {
 			attrs(s.the(t, "lockbeat.hold").Attributes())["lockbeat.fence"])
 		require.NoError(t, outer.Release(context.Background()))
 		require.Len(t, s.named("lockbeat.hold"), 2)
-	})
-}
-
-// Nor must that of an earlier lease of the same lock.
-func TestAReleaseWithTheContextOfAnEarlierLease(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *scene) {
-		first := s.acquire(t.Context(), t, "a")
-		require.NoError(t, first.Release(first.Context()))
-		second := s.acquire(t.Context(), t, "a")
-		require.NoError(t, second.Release(first.Context()))
-		require.Len(t, s.named("lockbeat.hold"), 2)
-	})
-}
-
-// Two stores may give the same token for the same name.
-func TestTwoKeepersOfOneObserver(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *scene) {
-		twin := &scene{Observer: s.Observer, store: script.New(), seen: s.seen}
-		cfg := config
-		cfg.Observer = twin
-		var err error
-		twin.keeper, err = renewer.New(twin.store, cfg)
-		require.NoError(t, err)
-		s.store.Script(script.Acquire, script.Granted(5))
-		twin.store.Script(script.Acquire, script.Granted(5))
-		a := s.acquire(t.Context(), t, "a", renewer.Operation("one"))
-		b := twin.acquire(t.Context(), t, "a", renewer.Operation("two"))
-		require.NoError(t, a.Release(a.Context()))
-		require.Equal(t, "one", attrs(s.the(t, "lockbeat.hold").Attributes())["lockbeat.operation"])
-		require.NoError(t, b.Release(b.Context()))
-		require.NoError(t, twin.keeper.Shutdown(t.Context()))
-	})
-}
-
-// Two observers on one lock each see all of it.
-func TestTwoObservers(t *testing.T) {
-	t.Parallel()
-	a, b := newSeen(), newSeen()
-	first, second := tracing.New(a.to...), tracing.New(b.to...)
-	start := renewer.AcquireStart{Name: "a"}
-	ctx := second.AcquireStart(first.AcquireStart(t.Context(), start), start)
-	first.Claim(ctx)
-	second.Claim(ctx)
-	end := renewer.AcquireEnd{AcquireStart: start, Fence: 1}
-	ctx = second.AcquireEnd(first.AcquireEnd(ctx, end), end)
-	first.Released(ctx, renewer.Released{Name: "a", Fence: 1})
-	second.Released(ctx, renewer.Released{Name: "a", Fence: 1})
-	for _, s := range []*seen{a, b} {
-		s.the(t, "lockbeat.hold")
-		require.Len(t, s.spans.Started(), len(s.spans.Ended()))
-	}
-}
-
-// Everything at once, for the race detector, and to see that all is back to nothing.
-func TestManyLocksAtOnce(t *testing.T) {
-	t.Parallel()
-	s := newSeen()
-	o := tracing.New(s.to...)
-	k, err := renewer.New(memory.New(), renewer.Config{TTL: 200 * time.Millisecond, Observer: o})
-	require.NoError(t, err)
-	const callers, rounds = 16, 20
-	done := make(chan error, callers)
-	for i := range callers {
-		go func() {
-			var err error
-			for range rounds {
-				var l *renewer.Lease
-				if l, err = k.Acquire(context.Background(), string(rune('a'+i%3)),
-					renewer.Operation("op")); err != nil {
-					break
-				}
-				_ = l.Release(context.Background())
-			}
-			done <- err
-		}()
-	}
-	for range callers {
-		assert.NoError(t, <-done)
-	}
-	require.NoError(t, k.Shutdown(context.Background()))
-	require.Len(t, s.named("lockbeat.hold"), callers*rounds)
-	(&scene{Observer: o, seen: s}).quietNow(t)
-}
-
-// What a lost lock's operation does not notice is seen when it ends.
-func TestALossOfALockWhoseCallerHasNoSpan(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *scene) {
-		l := s.acquire(t.Context(), t, "a")
-		s.store.Delete("a")
-		<-l.Context().Done()
-		synctest.Wait()
-		require.Empty(t, s.named("lockbeat.hold"), "it runs still")
-		require.ErrorIs(t, l.Release(l.Context()), renewer.ErrLost)
-		require.Len(t, named(s.the(t, "lockbeat.hold"), "lockbeat.lost"), 1)
-		require.Empty(t, s.the(t, "lockbeat.acquire").Events(), "it had ended")
 	})
 }
 

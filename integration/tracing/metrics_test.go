@@ -1,21 +1,16 @@
 package tracing_test
 
 import (
-	"context"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
-	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/testutil/script"
 	"github.com/lockbeat/lockbeat/tracing"
 )
@@ -164,104 +159,6 @@ func TestLag(t *testing.T) {
 	for outcome, want := range map[string]int64{"ok": 4, "gone": 1, "failed": 2} {
 		require.Equal(t, want,
 			s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": outcome}))
-	}
-}
-
-// Durations lead to a trace as an example.
-func TestExemplars(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *scene) {
-		l := s.acquire(t.Context(), t, "a")
-		require.NoError(t, l.Release(context.Background()))
-		for metric, span := range map[string]string{
-			"lockbeat.acquire.duration": "lockbeat.acquire",
-			"lockbeat.hold.duration":    "lockbeat.hold",
-		} {
-			id := s.the(t, span).SpanContext().SpanID()
-			points := s.metrics(t)[metric].Data.(metricdata.Histogram[float64]).DataPoints
-			require.Len(t, points, 1)
-			require.Len(t, points[0].Exemplars, 1, metric)
-			require.Equal(t, id[:], points[0].Exemplars[0].SpanID)
-		}
-	})
-}
-
-// Two observers of one program, for two keepers, add up.
-func TestTwoObserversAddUp(t *testing.T) {
-	t.Parallel()
-	s := newSeen()
-	for range 2 {
-		k, err := renewer.New(memory.New(),
-			renewer.Config{TTL: renewer.DefaultTTL, Observer: tracing.New(s.to...)})
-		require.NoError(t, err)
-		l, err := k.Acquire(t.Context(), "a")
-		require.NoError(t, err)
-		defer func() {
-			require.NoError(t, l.Release(context.Background()))
-			require.NoError(t, k.Shutdown(context.Background()))
-		}()
-	}
-	require.Equal(t, int64(2), s.sum(t, "lockbeat.held", map[string]any{}))
-}
-
-// broken makes no instruments.
-type broken struct {
-	metricnoop.MeterProvider
-	with bool // something beside the error
-}
-
-func (b broken) Meter(string, ...metric.MeterOption) metric.Meter {
-	return brokenMeter{with: b.with}
-}
-
-type brokenMeter struct {
-	metricnoop.Meter
-	with bool
-}
-
-func (m brokenMeter) Float64Histogram(
-	name string, _ ...metric.Float64HistogramOption,
-) (metric.Float64Histogram, error) {
-	if m.with {
-		return metricnoop.Float64Histogram{}, fmt.Errorf("%s: %w", name, errDown)
-	}
-	return nil, fmt.Errorf("%s: %w", name, errDown)
-}
-
-func (m brokenMeter) Int64Counter(
-	name string, _ ...metric.Int64CounterOption,
-) (metric.Int64Counter, error) {
-	return nil, fmt.Errorf("%s: %w", name, errDown)
-}
-
-func (m brokenMeter) Int64ObservableUpDownCounter(
-	name string, _ ...metric.Int64ObservableUpDownCounterOption,
-) (metric.Int64ObservableUpDownCounter, error) {
-	return nil, fmt.Errorf("%s: %w", name, errDown)
-}
-
-func (m brokenMeter) RegisterCallback(
-	metric.Callback, ...metric.Observable,
-) (metric.Registration, error) {
-	return nil, fmt.Errorf("callback: %w", errDown)
-}
-
-// An instrument that can't be had is told, and locks work without.
-//
-//nolint:paralleltest // it sets the program's error handler
-func TestInstrumentsThatCanNotBeHad(t *testing.T) {
-	var told []error
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { told = append(told, err) }))
-	t.Cleanup(func() { otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) {})) })
-	for _, with := range []bool{false, true} {
-		told = nil
-		o := tracing.New(noSpans, tracing.WithMeterProvider(broken{with: with}))
-		require.Len(t, told, 10, "one an instrument, and the callback")
-		for _, err := range told {
-			require.ErrorIs(t, err, errDown)
-		}
-		life(t.Context(), o)
-		renewal(t.Context(), o)
 	}
 }
 

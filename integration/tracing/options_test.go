@@ -1,23 +1,19 @@
 package tracing_test
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"maps"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -29,10 +25,8 @@ func TestNilOptions(t *testing.T) {
 	t.Parallel()
 	s := newSeen()
 	o := tracing.New(append(s.to, nil, tracing.WithTracerProvider(nil),
-		tracing.WithMeterProvider(nil), tracing.WithPropagator(nil),
-		tracing.WithSpanNameFormatter(nil), tracing.WithFilter(
-			nil,
-		), tracing.WithAttributes(), tracing.WithKey(tracing.KeyMode(99)))...)
+		tracing.WithMeterProvider(nil), tracing.WithFilter(nil), tracing.WithAttributes(),
+		tracing.WithKey(tracing.KeyMode(99)))...)
 	_, holding, told := began(t.Context(), o)
 	o.Released(holding, renewer.Released{Name: "a", Operation: "charge", Fence: 1})
 	require.Equal(t, traceparent(s.the(t, "lockbeat.hold").SpanContext()), told)
@@ -70,38 +64,6 @@ func TestGlobalProvidersThatAreSetLater(t *testing.T) {
 	require.Contains(t, s.metrics(t), "lockbeat.held")
 }
 
-func TestSpanNames(t *testing.T) {
-	t.Parallel()
-	s := newSeen()
-	var calls atomic.Int64
-	o := tracing.New(append(s.to, tracing.WithRenewSpans(),
-		tracing.WithSpanNameFormatter(func(kind, operation string) string {
-			calls.Add(1)
-			if kind == "lockbeat.renew" {
-				return ""
-			}
-			return strings.TrimSpace(kind + " " + operation)
-		}))...)
-	for range 3 {
-		start := renewer.AcquireStart{Name: "a", Operation: "charge"}
-		ctx := o.AcquireStart(t.Context(), start)
-		o.Claim(ctx)
-		o.Claim(ctx)
-		ctx = o.AcquireEnd(ctx, renewer.AcquireEnd{AcquireStart: start, Fence: 1})
-		o.Released(ctx, renewer.Released{Name: "a", Operation: "charge", Fence: 1})
-		life(t.Context(), o)
-		o.Renewed(o.RenewStart(t.Context(),
-			renewer.RenewStart{Contexts: func(func(context.Context) bool) {}}), renewer.Renewed{})
-	}
-	require.Equal(t, int64(4), calls.Load(), "once for each kind and operation")
-	for name, n := range map[string]int{
-		"lockbeat.acquire charge": 6, "lockbeat.attempt charge": 3, "lockbeat.hold charge": 6,
-		"lockbeat.renew": 3,
-	} {
-		require.Len(t, s.named(name), n, name)
-	}
-}
-
 // Static attributes are on every span and every metric, and give way to our own.
 func TestStaticAttributes(t *testing.T) {
 	t.Parallel()
@@ -136,26 +98,6 @@ func TestStaticAttributes(t *testing.T) {
 			}
 		}
 	}, static, tracing.WithAttributes(attribute.Int("zone", 3)))
-}
-
-// The attributes of one operation are not mixed up with another's.
-func TestStaticAttributesOfTwoOperations(t *testing.T) {
-	t.Parallel()
-	s := newSeen()
-	for i := range 3 { // for a slice with room to spare
-		s.to = append(s.to, tracing.WithAttributes(attribute.Int("static", i),
-			attribute.Int(string(rune('a'+i)), i)))
-	}
-	o := tracing.New(s.to...)
-	for _, operation := range []string{"one", "two", "one"} {
-		start := renewer.AcquireStart{Name: "a", Operation: operation}
-		o.AcquireEnd(o.AcquireStart(t.Context(), start),
-			renewer.AcquireEnd{AcquireStart: start, Err: renewer.ErrHeld})
-	}
-	for i, operation := range []string{"one", "two", "one"} {
-		require.Equal(t, operation,
-			attrs(s.named("lockbeat.acquire")[i].Attributes())["lockbeat.operation"])
-	}
 }
 
 // What keys there are on spans: hashes by default, and the name only if it was asked for, whatever
@@ -287,11 +229,6 @@ func TestFilter(t *testing.T) {
 		"by operation": {tracing.WithFilter(func(_, operation string) bool {
 			return operation != "hide"
 		})},
-		"all must allow": {
-			tracing.WithFilter(func(name, _ string) bool {
-				return name != "hidden"
-			}), tracing.WithFilter(func(string, string) bool { return true }),
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -328,75 +265,6 @@ func TestFilter(t *testing.T) {
 				}
 				require.NotContains(t, s.metrics(t), "lockbeat.losses")
 			}, filters...)
-		})
-	}
-}
-
-// upsideDown is a propagator of the program's own: it keeps a secret
-// between processes by turning the text around.
-type upsideDown struct{ propagation.TraceContext }
-
-func (u upsideDown) Inject(ctx context.Context, c propagation.TextMapCarrier) {
-	u.TraceContext.Inject(ctx, c)
-	c.Set("baggage", "user=42")
-	c.Set("traceparent", turned(c.Get("traceparent")))
-}
-
-func (u upsideDown) Extract(ctx context.Context, c propagation.TextMapCarrier) context.Context {
-	for _, field := range []string{"tracestate", "baggage"} {
-		if c.Get(field) != "" {
-			panic("the store keeps no " + field)
-		}
-	}
-	return u.TraceContext.Extract(ctx,
-		propagation.MapCarrier{"traceparent": turned(c.Get(c.Keys()[0]))})
-}
-
-func turned(s string) string {
-	b := []byte(s)
-	for i := range len(b) / 2 {
-		b[i], b[len(b)-1-i] = b[len(b)-1-i], b[i]
-	}
-	return string(b)
-}
-
-func TestPropagators(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		propagator propagation.TextMapPropagator
-		told       func(trace.SpanContext) string
-		linked     bool
-	}{
-		"several": {
-			propagation.NewCompositeTextMapPropagator(propagation.Baggage{},
-				propagation.TraceContext{}), traceparent, true,
-		},
-		"one's own": {upsideDown{}, func(sc trace.SpanContext) string {
-			return turned(traceparent(sc))
-		}, true},
-		"none": {propagation.NewCompositeTextMapPropagator(), func(trace.SpanContext) string {
-			return ""
-		}, false},
-		"baggage": {propagation.Baggage{}, func(trace.SpanContext) string { return "" }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, s *scene) {
-				l := s.acquire(t.Context(), t, "a")
-				_, err := s.keeper.TryAcquire(t.Context(), "a")
-				require.ErrorIs(t, err, renewer.ErrHeld)
-				require.NoError(t, l.Release(l.Context()))
-				hold := s.the(t, "lockbeat.hold").SpanContext()
-				require.Equal(t, c.told(hold),
-					s.store.Calls(script.Acquire)[0].Claims[0].Holder.Trace)
-				links := s.named("lockbeat.acquire")[1].Links()
-				if !c.linked {
-					require.Empty(t, links)
-					return
-				}
-				require.Len(t, links, 1)
-				require.Equal(t, traceparent(hold), traceparent(links[0].SpanContext))
-			}, tracing.WithPropagator(c.propagator))
 		})
 	}
 }

@@ -107,24 +107,3 @@ func evals(t *testing.T, server *redistest.Server) int64 {
 	require.NoError(t, err)
 	return n
 }
-
-// By option each batch is a span, and the client's spans are below it.
-func TestRenewSpansHaveTheClientsBelowThem(t *testing.T) {
-	t.Parallel()
-	k, spans, _, _ := instrumented(t, tracing.WithRenewSpans())
-	l, err := k.Acquire(t.Context(), "a")
-	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		renewals := make(map[trace.SpanID]bool)
-		for _, span := range spans.Started() {
-			if span.Name() == "lockbeat.renew" {
-				renewals[span.SpanContext().SpanID()] = true
-			}
-			if renewals[span.Parent().SpanID()] {
-				return true
-			}
-		}
-		return false
-	}, 30*time.Second, 10*time.Millisecond)
-	require.NoError(t, l.Release(l.Context()))
-}

@@ -64,38 +64,6 @@ func TestHeartbeatsAreLastToBeSampledByRatio(t *testing.T) {
 	require.Equal(t, sdktrace.Drop, result.Decision)
 }
 
-type mine struct{}
-
-// plainContext is a context that can't be compared.
-type plainContext struct {
-	context.Context
-	_ []int
-}
-
-// The quiet context has the values and the end of the one that it was made of, whichever that is.
-func TestAQuietContextIsThatOfTheHeartbeat(t *testing.T) {
-	t.Parallel()
-	o := tracing.New(noSpans, noMetrics)
-	for _, base := range []context.Context{
-		context.WithValue(t.Context(), mine{}, 1),
-		plainContext{Context: context.WithValue(t.Context(), mine{}, 1)},
-	} {
-		for range 2 {
-			ctx := o.CleanUp(base)
-			require.Equal(t, 1, ctx.Value(mine{}))
-			require.True(t, trace.SpanContextFromContext(ctx).IsValid())
-			ctx, cancel := context.WithCancelCause(ctx)
-			cancel(errDown)
-			require.Equal(t, errDown, context.Cause(ctx))
-		}
-	}
-	first, second := context.WithValue(t.Context(), mine{}, 1), context.WithValue(t.Context(),
-		mine{}, 2)
-	require.Equal(t, 1, o.CleanUp(first).Value(mine{}))
-	require.Equal(t, 2, o.CleanUp(second).Value(mine{}))
-	require.Equal(t, 1, o.CleanUp(first).Value(mine{}))
-}
-
 func TestRenewSpans(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
@@ -160,20 +128,6 @@ func TestRenewSpansHaveSoManyLinks(t *testing.T) {
 	for _, l := range span.Links() {
 		require.True(t, l.SpanContext.IsSampled())
 	}
-}
-
-// No link leads to a span that is not exported.
-func TestRenewSpansAreNotLinkedToWhatIsNotExported(t *testing.T) {
-	t.Parallel()
-	s := newSeen(recordOnly{})
-	o := tracing.New(append(s.to, tracing.WithRenewSpans())...)
-	_, holding, _ := began(t.Context(), o)
-	ctx := o.RenewStart(holding,
-		renewer.RenewStart{Leases: 1, Contexts: slices.Values([]context.Context{holding})})
-	o.Renewed(ctx, renewer.Renewed{Leases: 1, OK: 1})
-	require.Empty(t, s.the(t, "lockbeat.renew").Links())
-	require.False(t, s.the(t, "lockbeat.renew").Parent().IsValid(),
-		"it has no parent, whatever the caller's context")
 }
 
 // Without a provider for our spans the heartbeat is as quiet as

@@ -127,26 +127,3 @@ func TestRecordOnly(t *testing.T) {
 	o.Released(holding, renewer.Released{Name: "a", Operation: "charge", Fence: 1})
 	s.the(t, "lockbeat.hold")
 }
-
-// What a sampler decides by is there when it is asked.
-func TestWhatASamplerIsTold(t *testing.T) {
-	t.Parallel()
-	var asked []sdktrace.SamplingParameters
-	s := newSeen(samplerFunc(func(p sdktrace.SamplingParameters) { asked = append(asked, p) }))
-	o := tracing.New(s.to...)
-	_, holding, _ := began(t.Context(), o)
-	o.Released(holding, renewer.Released{Name: "a", Operation: "charge", Fence: 1})
-	require.Len(t, asked, 2)
-	for _, p := range asked {
-		require.Equal(t, "charge", attrs(p.Attributes)["lockbeat.operation"])
-	}
-}
-
-type samplerFunc func(sdktrace.SamplingParameters)
-
-func (f samplerFunc) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
-	f(p)
-	return sdktrace.SamplingResult{Decision: sdktrace.RecordAndSample}
-}
-
-func (samplerFunc) Description() string { return "samplerFunc" }
