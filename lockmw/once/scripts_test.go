@@ -13,7 +13,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -62,7 +61,7 @@ func TestMostOfRedis(t *testing.T) {
 	k, closeAll, err := onServer(redistest.Start(t).Addr(), time.Minute)
 	require.NoError(t, err)
 	t.Cleanup(closeAll)
-	const most = redisstore.MaxRecord - 1024
+	const most = 16<<20 - 1024
 	_, err = once.Do(t.Context(), k, "a", never(t), once.MaxResult(most+1))
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	for range 2 {

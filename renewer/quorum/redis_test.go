@@ -107,11 +107,10 @@ func TestConformanceOfRedis(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(t *testing.T) storetest.Fixture {
 				prefix := "case" + strconv.Itoa(int(cases.Add(1))) + ":"
-				var stores []*redisstore.Store
 				var nodes []renewer.Store
 				for _, server := range all {
-					store := onRedis(t, server, 15*time.Second, nil, redisstore.Prefix(prefix))
-					stores, nodes = append(stores, store), append(nodes, store)
+					nodes = append(nodes, onRedis(t, server, 15*time.Second, nil,
+						redisstore.Prefix(prefix)))
 				}
 				if mixed {
 					nodes[2] = memory.New()
@@ -122,8 +121,8 @@ func TestConformanceOfRedis(t *testing.T) {
 				f := storetest.Fixture{Store: s, Several: true}
 				if !mixed { // memory has no server to meddle with
 					meddle := func(name string, args ...string) {
-						for i, server := range all {
-							command := append([]string{args[0], stores[i].Key(name)}, args[1:]...)
+						for _, server := range all {
+							command := append([]string{args[0], prefix + "{" + name + "}"}, args[1:]...)
 							assert.NoError(t, server.Do(command...).Error())
 						}
 					}

@@ -56,7 +56,7 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 	// Below these a connection would be given up because the machine
 	// is busy; so TTLs under 120 ms get less than promised.
 	const leastTimeout, leastAlive = 10 * time.Millisecond, 5 * time.Millisecond
-	fill(&opt.ConnWriteTimeout, ttl/8, leastTimeout, DefaultWriteTimeout)
+	fill(&opt.ConnWriteTimeout, ttl/8, leastTimeout, defaultWriteTimeout)
 	alive := min(ttl/6, (ttl/2-opt.ConnWriteTimeout)/2)
 	fill(&opt.Dialer.KeepAlive, alive, leastAlive, mostKeepAlive)
 	fill(&opt.Dialer.Timeout, ttl/6, leastTimeout, rueidis.DefaultDialTimeout)

@@ -71,23 +71,3 @@ func TestSilentlySingleClient(t *testing.T) {
 		}
 	}
 }
-
-// The rights of a cluster's user are those documented.
-func TestClusterRights(t *testing.T) {
-	t.Parallel()
-	s := startCluster(t)
-	client := s.user(t, redisstore.DefaultPrefix, strings.Fields(redisstore.ClusterRights)...)
-	require.Equal(t, rueidis.ClientModeCluster, client.Mode())
-	store, err := redisstore.New(client)
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	require.Eventually(t, func() bool { // New may have had too little time to learn it
-		store.Topology().Learn(t.Context())
-		return store.Topology().Addr(uint16(redisstore.SlotOf("a"))) != ""
-	}, patience, time.Millisecond)
-	w := newWatch(store, "a")
-	defer w.stop()
-	w.await(t, "set up")
-	mine(t, store, claim("a", "a", time.Second))
-	assert.Empty(t, w.errors())
-}

@@ -162,47 +162,6 @@ func converse(conn net.Conn, reply func(args []string) string) {
 	}
 }
 
-// Whatever a server sends in place of what the scripts return is
-// Unknown, with an error, over a real connection too.
-func TestHostileReplies(t *testing.T) {
-	t.Parallel()
-	for name, reply := range map[string]string{
-		"status":        "+OK\r\n",
-		"nil":           "$-1\r\n",
-		"nil array":     "*-1\r\n",
-		"text":          "$1\r\n1\r\n",
-		"zero":          ":0\r\n",
-		"negative":      ":-5\r\n",
-		"nested":        "*1\r\n*1\r\n:1\r\n",
-		"strings":       "*3\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n",
-		"error inside":  "*1\r\n-ERR x\r\n",
-		"error":         "-ERR x\r\n",
-		"out of range":  "*1\r\n:99\r\n",
-		"always absent": "-NOSCRIPT No matching script.\r\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			store, err := redisstore.New(fake(t, func([]string) string { return reply }))
-			require.NoError(t, err, "a shape that New does not know is no refusal")
-			t.Cleanup(store.Close)
-			for _, n := range []int{1, 3} {
-				for _, g := range store.Acquire(t.Context(), make([]renewer.Claim, n)) {
-					assert.Equal(t, renewer.StatusUnknown, g.Status)
-					assert.ErrorContains(t, g.Err, "redisstore: acquire: ")
-				}
-				for _, a := range store.Renew(t.Context(), make([]renewer.Hold, n)) {
-					assert.Equal(t, renewer.StatusUnknown, a.Status)
-					assert.ErrorContains(t, a.Err, "redisstore: renew: ")
-				}
-				for _, a := range store.Release(t.Context(), make([]renewer.Hold, n)) {
-					assert.Equal(t, renewer.StatusUnknown, a.Status)
-					assert.ErrorContains(t, a.Err, "redisstore: release: ")
-				}
-			}
-		})
-	}
-}
-
 // An answer for one script is not taken for that of another: with
 // what renewals usually get, an acquire grants nothing.
 func TestReplyOfAnotherScript(t *testing.T) {

@@ -76,20 +76,8 @@ func TestAnothersDialOutlastsContext(t *testing.T) {
 		"acquire several": func(ctx context.Context, s *redisstore.Store) error {
 			return s.Acquire(ctx, claims(2))[1].Err
 		},
-		"renew": func(ctx context.Context, s *redisstore.Store) error {
-			return s.Renew(ctx, holds[:1])[0].Err
-		},
-		"renew several": func(ctx context.Context, s *redisstore.Store) error {
-			return s.Renew(ctx, holds)[1].Err
-		},
-		"release": func(ctx context.Context, s *redisstore.Store) error {
-			return s.Release(ctx, holds[:1])[0].Err
-		},
 		"release several": func(ctx context.Context, s *redisstore.Store) error {
 			return s.Release(ctx, holds)[1].Err
-		},
-		"look": func(ctx context.Context, s *redisstore.Store) error {
-			return s.Read(ctx, []string{"name"})[0].Err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -130,26 +118,6 @@ func TestOwnDialOutlastsContext(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return renew(t, store, hold("name", "a", time.Minute)).Status == renewer.StatusGone
 	}, patience, time.Millisecond)
-}
-
-// The engine's promises rest on it.
-func TestWithinWhileConnectionIsMade(t *testing.T) {
-	t.Parallel()
-	link, store := throughLink(t)
-	keeper, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		link.HealReset()
-		_ = keeper.Shutdown(context.Background())
-	})
-	cut(t, link, store)
-	for i := range 5 {
-		begun := time.Now()
-		_, err := keeper.TryAcquire(t.Context(), string(rune('a'+i)),
-			renewer.MaxWait(50*time.Millisecond))
-		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		require.Less(t, time.Since(begun), 4*time.Second)
-	}
 }
 
 // ClientOption dials by the caller's own function, and else as rueidis would.

@@ -15,6 +15,7 @@ import (
 const (
 	ProbeName = probeName
 	MaxPart   = maxPart
+	MaxRecord = maxRecord
 	MaxExact  = maxExact
 	MaxKeys   = maxKeys
 

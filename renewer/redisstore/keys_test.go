@@ -60,7 +60,7 @@ func TestKeyIsWhereTheLeaseIs(t *testing.T) {
 		}
 		require.Equal(t, renewer.StatusHeld,
 			store.Acquire(t.Context(), []renewer.Claim{claim})[0].Status)
-		assert.Equal(t, int64(1), s.number(t, "EXISTS", store.Key(claim.Name)))
+		assert.Equal(t, int64(1), s.number(t, "EXISTS", redisstore.LeaseKey("p:", claim.Name)))
 		assert.Equal(t, int64(1), s.number(t, "EXISTS", redisstore.MarkKey("p:")))
 	})
 }

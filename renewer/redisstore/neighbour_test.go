@@ -239,23 +239,3 @@ func TestMessagesShowNoOwnerToken(t *testing.T) {
 		assert.Empty(t, heard)
 	})
 }
-
-// Earlier versions said on the channel for all whose turn it was, by owner tokens with a line feed
-// between them, or by hashes of those. A waiter that hears such a message asks.
-func TestMessagesOfAnEarlierVersionWakeAll(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	store := s.store(t)
-	mine(t, store, claim("a", "a", minuteTTL))
-	w := newWatch(store, "a")
-	defer w.stop()
-	w.await(t, "set up")
-	for _, message := range []string{
-		owner("x") + "\n" + owner("y"), owner("b") + "\n", "", "x y",
-		strings.Repeat("a ", 1000), strings.Repeat("0", 40) + " " + strings.Repeat("f", 40),
-	} {
-		w.clear()
-		s.ok(t, "PUBLISH", redisstore.LeaseKey(redisstore.DefaultPrefix, "a")+":freed", message)
-		w.await(t, "woken")
-	}
-}

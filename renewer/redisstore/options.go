@@ -12,14 +12,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Defaults of the options.
+// DefaultPrefix is before the keys of all locks: see [Prefix].
+const DefaultPrefix = "lockbeat:"
+
 const (
-	// DefaultPrefix is before the keys of all locks.
-	DefaultPrefix = "lockbeat:"
-	// DefaultFenceTTL is how long the mark of fencing tokens outlives the last grant.
-	DefaultFenceTTL = 24 * time.Hour
-	// DefaultWriteTimeout is the ConnWriteTimeout that rueidis chooses when none is set.
-	DefaultWriteTimeout = 10 * rueidis.DefaultTCPKeepAlive
+	defaultFenceTTL     = 24 * time.Hour
+	defaultWriteTimeout = 10 * rueidis.DefaultTCPKeepAlive // which rueidis chooses if none is set
 )
 
 // maxPrefix bounds Prefix, in bytes, as it is in every key.
@@ -43,7 +41,7 @@ type settings struct {
 func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // FenceTTL sets how long the server's mark, the highest fencing token granted there, outlives the
-// last grant, in place of [DefaultFenceTTL]: at least 1 ms. If that is ahead of the server's clock,
+// last grant, 24 h by default: at least 1 ms. If that is ahead of the server's clock,
 // it is kept until the clock is there, and then for so long. When it has gone, the clock alone
 // makes tokens rise; so let it be longer than that clock may ever be set back.
 //
@@ -51,8 +49,8 @@ func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix
 // so let it be longer than the clocks of the quorum's programs may differ, too.
 func FenceTTL(d time.Duration) Option { return func(s *settings) { s.fenceTTL = d } }
 
-// WriteTimeout tells the store the ConnWriteTimeout of the client, which it can't ask for, in place
-// of [DefaultWriteTimeout]: more than 0. After this time the engine cleans up once more behind an
+// WriteTimeout tells the store the ConnWriteTimeout of the client, which it can't ask for, 10 s
+// by default as rueidis', more than 0. After this time the engine cleans up once more behind an
 // acquire whose reply was lost; if it is longer than the client's own, that is just later.
 func WriteTimeout(d time.Duration) Option { return func(s *settings) { s.writeTimeout = d } }
 
@@ -64,7 +62,7 @@ func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
 // configure applies the options, and names every fault in one error.
 func configure(client rueidis.Client, opts []Option) (settings, error) {
 	s := settings{
-		prefix: DefaultPrefix, fenceTTL: DefaultFenceTTL, writeTimeout: DefaultWriteTimeout,
+		prefix: DefaultPrefix, fenceTTL: defaultFenceTTL, writeTimeout: defaultWriteTimeout,
 		logger: slog.New(slog.DiscardHandler),
 	}
 	for _, o := range opts {
@@ -96,11 +94,11 @@ func configure(client rueidis.Client, opts []Option) (settings, error) {
 	}
 	if _, err := renewer.Millis(s.fenceTTL); err != nil {
 		fault("FenceTTL: is %v; take at least 1ms, or leave it out for %v", s.fenceTTL,
-			DefaultFenceTTL)
+			defaultFenceTTL)
 	}
 	if s.writeTimeout <= 0 {
 		fault("WriteTimeout: is %v; give the ConnWriteTimeout of the client, or leave it out for "+
-			"%v", s.writeTimeout, DefaultWriteTimeout)
+			"%v", s.writeTimeout, defaultWriteTimeout)
 	}
 	if s.replicas < 0 {
 		fault("Replicas: is %d; give the number of replicas that must confirm a grant, or leave "+

@@ -111,7 +111,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	assert.Equal(t, redisstore.DefaultWriteTimeout, s.store(t).Settle())
+	assert.Equal(t, 10*time.Second, s.store(t).Settle())
 	store := s.store(t, nil, redisstore.Prefix("locks/:"), redisstore.FenceTTL(time.Hour),
 		redisstore.WriteTimeout(3*time.Second))
 	assert.Equal(t, 3*time.Second, store.Settle())

@@ -23,10 +23,10 @@ var (
 
 const recordSuffix = ":record"
 
-// MaxRecord is how many bytes the data of a record may have: 16 MiB. [Store.Write] refuses more,
+// maxRecord is how many bytes the data of a record may have: 16 MiB. [Store.Write] refuses more,
 // and [Store.Prepare] and [Store.Read] a record that another client has made larger: both are
 // [renewer.ErrRejected].
-const MaxRecord = 16 << 20
+const maxRecord = 16 << 20
 
 var _ renewer.Recorder = (*Store)(nil)
 
@@ -35,8 +35,8 @@ func (s *Store) recordKey(name string) string {
 	return leaseKey(s.codec.prefix, name) + recordSuffix
 }
 
-// MaxRecord returns the constant [MaxRecord]: see [renewer.Recorder].
-func (s *Store) MaxRecord() int { return MaxRecord }
+// MaxRecord returns 16 MiB: see [renewer.Recorder].
+func (s *Store) MaxRecord() int { return maxRecord }
 
 // Prepare implements [renewer.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig].
 func (s *Store) Prepare(ctx context.Context, terms []renewer.Term) []renewer.Seen {
@@ -89,7 +89,7 @@ func (s *Store) look(ctx context.Context, what string, looks []renewer.Term) []r
 }
 
 // Write implements [renewer.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig], and
-// data above [MaxRecord] with [renewer.ErrRejected].
+// data above [Store.MaxRecord] with [renewer.ErrRejected].
 func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.Answer {
 	answers := make([]renewer.Answer, len(records))
 	asked := make([]int, 0, len(records))
@@ -130,9 +130,9 @@ func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.A
 
 // roomFor refuses data that is too large.
 func roomFor(what, data string) error {
-	if n := len(data); n > MaxRecord {
+	if n := len(data); n > maxRecord {
 		return fmt.Errorf("redisstore: %s: %w: the record has %d bytes, above the limit of %d; "+
-			"keep a reference in it", what, renewer.ErrRejected, n, MaxRecord)
+			"keep a reference in it", what, renewer.ErrRejected, n, maxRecord)
 	}
 	return nil
 }

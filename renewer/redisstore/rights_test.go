@@ -35,32 +35,6 @@ func scope(prefix string) []string {
 	}
 }
 
-func TestSmallestUser(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix,
-		strings.Fields(redisstore.Rights)...))
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-
-	watch := newWatch(store, "a")
-	watch.await(t, "set up")
-	mine(t, store, claim("a", "a", time.Minute))
-	assert.Equal(t, renewer.StatusTaken, acquire(t, store, claim("a", "b", time.Minute)).Status)
-	begins := claim("b", "b", time.Minute)
-	begins.Term = &renewer.Term{TTL: time.Minute, Data: "x"}
-	assert.Equal(t, renewer.StatusHeld, acquire(t, store, begins).Status)
-	begins.Owner = owner("c")
-	assert.Equal(t, renewer.StatusChanged, acquire(t, store, begins).Status)
-	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("a", "a", time.Hour)).Status)
-	watch.clear()
-	assert.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-	watch.await(t, "released")
-	watch.stop()
-	s.awaitChannels(t, 0)
-	assert.Empty(t, watch.errors())
-}
-
 // documented returns a file's words, of Go's comments too.
 func documented(t testing.TB, file string) string {
 	t.Helper()

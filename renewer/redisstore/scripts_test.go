@@ -288,7 +288,7 @@ func TestLongNamesAreFewAScript(t *testing.T) {
 		var holds []renewer.Hold
 		for i := range redisstore.MaxKeys {
 			lock := c.pad + fmt.Sprintf("%06d", i)
-			assert.Len(t, store.Key(lock), c.length)
+			assert.Len(t, redisstore.LeaseKey(redisstore.DefaultPrefix, lock), c.length)
 			claims, holds = append(claims, claim(lock, "a", time.Minute)), append(holds,
 				hold(lock, "a", time.Hour))
 		}

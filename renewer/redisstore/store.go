@@ -96,7 +96,7 @@ func newStore(client rueidis.Client, c settings) *Store {
 	})
 	s.line = line.New(line.Config{
 		Prefix: c.prefix, Cluster: cluster, Subscriber: s.subscriber, Check: s.checkTurn,
-		Key: s.Key,
+		Key: func(name string) string { return leaseKey(c.prefix, name) },
 	})
 	s.codec = newCodec(client, c, cluster, s.line, errors)
 	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: errors.closed.Store}
@@ -237,10 +237,6 @@ func (s *Store) Shard(name string) int {
 // answer. A server that was frozen meanwhile may still find the request in its socket; then the
 // lease lapses with its TTL.
 func (s *Store) Settle() time.Duration { return s.settle }
-
-// Key returns the key of the lease on a lock's name, for a look at it from
-// outside: redis-cli --raw GET KEY shows who has it. Do not write to it.
-func (s *Store) Key(name string) string { return leaseKey(s.codec.prefix, name) }
 
 // Server returns which server [New] found: its run ID, by which package quorum refuses to be given
 // one server twice, under whatever addresses. It is "" for a cluster, where the server does not let

@@ -296,29 +296,6 @@ func TestTheHoldersProcessComesLast(t *testing.T) {
 	}
 }
 
-// One that has died in the line costs the others a turn, usually a second, and not the TTL told.
-func TestADeadWaiterCostsATurn(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	keepers := s.farKeepers(t, 3)
-	first, err := keepers[2].Acquire(t.Context(), "a")
-	require.NoError(t, err)
-	dead := s.store(t)
-	listening(t, dead)
-	stand(t, dead, "z")
-	got := make(chan *renewer.Lease)
-	s.waiters(t, keepers[:2], got)
-	turn := s.turnOf(t, 0)
-	begun := time.Now()
-	require.NoError(t, first.Release(t.Context()))
-	second := <-got
-	took := time.Since(begun)
-	assert.GreaterOrEqual(t, took, turn*9/10)
-	assert.Less(t, took, turn+4*time.Second, "without it, the TTL told would be waited for: 1m")
-	require.NoError(t, second.Release(t.Context()))
-	require.NoError(t, (<-got).Release(t.Context()))
-}
-
 // A waiter who gives up leaves the line.
 func TestAWaiterLeavesTheLine(t *testing.T) {
 	t.Parallel()

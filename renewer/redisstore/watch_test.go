@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -149,103 +148,6 @@ func TestWatchSurvivesTheConnection(t *testing.T) {
 			s.awaitChannels(t, 0)
 		})
 	}
-}
-
-func TestWatchSurvivesTheServer(t *testing.T) {
-	t.Parallel()
-	redis, s := startReal(t)
-	store := s.store(t)
-	w := newWatch(store, "a")
-	w.await(t, "set up")
-	w.clear()
-	redis.Kill()
-	require.Eventually(t, func() bool { return len(w.errors()) > 0 }, patience, time.Millisecond)
-	late := newWatch(store, "b")
-	require.Eventually(t, func() bool {
-		return len(late.errors()) > 0
-	}, patience, time.Millisecond, "begun while the server is down")
-	assert.Len(t, w.errors(), 1, "an outage is told once")
-	require.NoError(t, redis.Restart())
-	s.admin = redis.Client(t)
-	w.await(t, "set up again")
-	late.await(t, "set up")
-	w.stop()
-	late.stop()
-	s.awaitChannels(t, 0)
-}
-
-// The connection is closed a while after the last watch has stopped;
-// before, the next watch uses it again.
-func TestWatchConnection(t *testing.T) {
-	t.Parallel()
-	each(t, func(t *testing.T, s server) {
-		var dials, open atomic.Int32
-		store, err := redisstore.New(s.client(t, countDials(&dials, &open)))
-		require.NoError(t, err)
-		t.Cleanup(store.Close)
-		dialsBefore, openBefore := dials.Load(), open.Load()
-		for range 3 {
-			w := newWatch(store, "a")
-			w.await(t, "set up")
-			w.stop()
-			s.awaitChannels(t, 0)
-		}
-		assert.LessOrEqual(t, dials.Load()-dialsBefore, int32(2),
-			"one connection, and one besides with RESP2")
-
-		const many = 200
-		var all []*watched
-		for i := range many {
-			all = append(all, newWatch(store, "job "+strconv.Itoa(i)))
-		}
-		for _, w := range all {
-			w.await(t, "set up")
-		}
-		s.awaitChannels(t, many)
-		assert.Greater(t, open.Load(), openBefore)
-		for _, w := range all {
-			w.stop()
-		}
-		s.awaitChannels(t, 0)
-		require.Eventually(t, func() bool {
-			return open.Load() == openBefore
-		}, patience, 5*time.Millisecond, "closed")
-
-		w := newWatch(store, "a")
-		w.await(t, "set up on a new connection")
-		w.stop()
-	})
-}
-
-// A watch that is stopped while others on the name are being woken is not called any more.
-func TestStoppedByAnother(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	store := s.store(t)
-	var second *watched
-	var once sync.Once
-	ready := make(chan struct{})
-	stop := store.Watch("a", func(error) {
-		select {
-		case <-ready:
-			once.Do(func() { second.stop() })
-		default:
-		}
-	})
-	defer stop()
-	second = newWatch(store, "a")
-	third := newWatch(store, "a")
-	defer third.stop()
-	second.await(t, "set up")
-	third.await(t, "set up")
-	second.clear()
-	third.clear()
-	close(ready)
-	mine(t, store, claim("a", "a", time.Minute))
-	waitedFor(t, store, "a")
-	release(t, store, hold("a", "a", 0))
-	third.await(t, "released")
-	assert.Zero(t, second.count())
 }
 
 func TestCloseEndsTheSubscription(t *testing.T) {

@@ -71,6 +71,29 @@ func TestATurnBeforeTheWatch(t *testing.T) {
 	})
 }
 
+// A watch that is stopped while others on the name are being woken is not called any more.
+func TestStoppedByAnother(t *testing.T) {
+	t.Parallel()
+	stops, woken := make([]func(), 2), 0
+	wake := func(other int) func(error) {
+		return func(error) {
+			woken++
+			if stops[other] != nil {
+				stops[other]()
+			}
+		}
+	}
+	l, c, stop := waiting(wake(1))
+	stops[1] = l.Watch("a", wake(0))
+	stops[0], woken = stop, 0
+	c.hear(l, "7")
+	assert.Equal(t, 1, woken)
+	stops[0]()
+	stops[1]()
+	l.Leave(7)
+	l.Close()
+}
+
 // Whatever is published on its channel, a waiter is woken for its own place only.
 func FuzzMessages(f *testing.F) {
 	for _, message := range []string{"", "7", "7 ", "7 1000", "7 99999999", "8", "-7", "x", "7 x"} {
