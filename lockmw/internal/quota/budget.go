@@ -39,25 +39,17 @@ func NewBudget(most int64, period time.Duration) *Budget {
 	}
 }
 
-// wait is how long it takes until a caller may use more: 0 if it may now.
-func (b *Budget) wait(caller string, now time.Time) time.Duration {
-	over := b.left(b.callers[caller], now) - b.most
-	if over < 0 {
-		return 0
-	}
-	return max(time.Duration(over/b.most*float64(b.period)), 1)
-}
-
 // Take is [Budget.Use] if the caller may use more now. Otherwise it
 // returns how long the caller has to wait, and counts nothing.
 func (b *Budget) Take(caller string, amount int) (wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
-	if wait = b.wait(caller, now); wait == 0 {
-		b.use(caller, amount, now)
+	if over := b.left(b.callers[caller], now) - b.most; over >= 0 {
+		return max(time.Duration(over/b.most*float64(b.period)), 1)
 	}
-	return wait
+	b.use(caller, amount, now)
+	return 0
 }
 
 // Use counts an amount that a caller has used, which may be more than it had, or gives back what it

@@ -7,13 +7,10 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
-// Defaults of the settings; the adapters export them.
+// Defaults of the settings, which the adapters' docs tell.
 const (
-	DefaultKeepAnswer   = once.DefaultKeep
-	DefaultMaxAnswer    = once.DefaultMaxResult
-	DefaultMaxStored    = 64 << 20
-	DefaultFinishWithin = time.Minute
-	DefaultMaxRunning   = 64
+	DefaultMaxAnswer  = once.DefaultMaxResult
+	DefaultMaxRunning = 64
 )
 
 // Settings are what users set, by the adapters' options of the same names.
@@ -34,8 +31,8 @@ type Settings struct {
 // Defaults returns the settings of an adapter of which so many requests may wait for one answer.
 func Defaults(maxWaiters int) Settings {
 	return Settings{
-		MaxWaiters: maxWaiters, FinishWithin: DefaultFinishWithin, KeepAnswer: DefaultKeepAnswer,
-		MaxAnswer: DefaultMaxAnswer, MaxStored: DefaultMaxStored, MaxRunning: DefaultMaxRunning,
+		MaxWaiters: maxWaiters, FinishWithin: time.Minute, KeepAnswer: once.DefaultKeep,
+		MaxAnswer: DefaultMaxAnswer, MaxStored: 64 << 20, MaxRunning: DefaultMaxRunning,
 	}
 }
 
