@@ -54,7 +54,8 @@ func ExampleRefuse() {
 	defer stop()
 	mux := http.NewServeMux()
 	mux.Handle("POST /accounts/{id}/transfer",
-		httpmw.Exclusive(keeper, httpmw.PathInt("account", "id"), httpmw.Refuse(http.StatusConflict))(
+		httpmw.Exclusive(keeper, httpmw.PathInt("account", "id"),
+			httpmw.Refuse(http.StatusConflict))(
 			http.NotFoundHandler()))
 
 	_, _ = lockmw.Do(context.Background(), keeper, "account:7",

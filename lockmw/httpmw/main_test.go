@@ -24,13 +24,13 @@ const (
 type answer = webtest.Answer
 
 var (
-	scripted, newKeeper, observed = webtest.Scripted, webtest.Keeper, webtest.Observed
-	inBubble, hold, names         = webtest.InBubble, webtest.Hold, webtest.Names
-	serve, send, read, do         = webtest.Serve, webtest.Send, webtest.Read, webtest.Do
-	protocols, quiet              = webtest.Protocols, webtest.Quiet
-	uncomplaining, never          = webtest.Uncomplaining, webtest.Never
-	ok, byName                    = webtest.OK, webtest.ByName
-	requireProblem                = webtest.RequireProblem
+	scripted, observed    = webtest.Scripted, webtest.Observed
+	inBubble, hold, names = webtest.InBubble, webtest.Hold, webtest.Names
+	serve, send, read, do = webtest.Serve, webtest.Send, webtest.Read, webtest.Do
+	protocols, quiet      = webtest.Protocols, webtest.Quiet
+	uncomplaining, never  = webtest.Uncomplaining, webtest.Never
+	ok, byName            = webtest.OK, webtest.ByName
+	requireProblem        = webtest.RequireProblem
 )
 
 // asked reports whether the store was asked anything.

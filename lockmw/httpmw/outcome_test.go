@@ -63,7 +63,8 @@ func TestRefusals(t *testing.T) {
 			options{httpmw.Refuse(423)}, busy, nil, 423, httpguard.TypeBusy, 1, 2, 0,
 		},
 		"the later one": {
-			options{refuse, httpmw.Skip(), short}, busy, nil, 503, httpguard.TypeBusy, 1, 3,
+			options{refuse, httpmw.Skip(), short},
+			busy, nil, 503, httpguard.TypeBusy, 1, 3,
 			3 * time.Second,
 		},
 		"down":           {options{refuse}, down, nil, 503, httpguard.TypeUnavailable, 3, 8, 0},

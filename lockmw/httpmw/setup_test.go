@@ -25,7 +25,8 @@ func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 	}{
 		"below": {5 * time.Second, nil, []string{"WriteTimeout (5s)", "10s", `"/{path...}"`}},
 		"the same": {
-			time.Minute, []httpmw.Option{httpmw.Wait(time.Minute)},
+			time.Minute,
+			[]httpmw.Option{httpmw.Wait(time.Minute)},
 			[]string{"WriteTimeout (1m0s)", "(1m0s"},
 		},
 		"above":   {11 * time.Second, nil, nil},

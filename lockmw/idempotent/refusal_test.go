@@ -89,7 +89,8 @@ func TestRefusals(t *testing.T) {
 						assert.Equal(t, c.status, e.Status)
 						httpmw.Respond(w, r, err)
 					})
-				h := idempotent.Middleware(k, byUser, told, idempotent.Operation("order"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				guard := idempotent.Middleware(k, byUser, told, idempotent.Operation("order"))
+				h := guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					<-finish
 					ok(w, r)
 				}))

@@ -175,8 +175,8 @@ func TestWhatRollsTheTransactionBack(t *testing.T) {
 	}
 }
 
-// A transaction that is in conflict with another one can't be begun anew here, since the handler has
-// read the request. The client is asked to send it again.
+// A transaction that is in conflict with another one can't be begun anew here, since the handler
+// has read the request. The client is asked to send it again.
 func TestAConflictIsTheClientsToRepeat(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
