@@ -68,5 +68,5 @@ func TestADeploymentLosesNoTickWhileAsynqsRedisIsAway(t *testing.T) {
 	tasks, err := inspector.ListPendingTasks("default")
 	require.NoError(t, err)
 	require.Len(t, tasks, 1)
-	assert.Equal(t, "report:nightly:"+due.UTC().Format("20060102T150405Z"), tasks[0].ID)
+	assert.Equal(t, "report:nightly:"+due.UTC().Format("20060102T150405.999Z"), tasks[0].ID)
 }
