@@ -37,7 +37,7 @@ var (
 	// ErrConflict means that the database has undone the transaction of this call each time, since
 	// it was in conflict with other ones: a serialization failure or a deadlock. The work is not
 	// done, and no attempt is used up. A [Transactional] recorder says so. The function is run
-	// again for as long as [Wait] allows from the first conflict on, [MaxConflicts] times at most;
+	// again for as long as [Wait] allows from the first conflict on, 100 times at most;
 	// with [NoRetry] it is not.
 	ErrConflict = errors.New("lockbeat: the transaction was in conflict with others")
 	// ErrNotYet means that the last attempt has failed, and that the next one may not begin before

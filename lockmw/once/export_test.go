@@ -8,6 +8,11 @@ import (
 
 type Record = record
 
+const (
+	MaxInput     = maxInput
+	MaxConflicts = maxConflicts
+)
+
 var DecodeRecord = decodeRecord
 
 func NewRecord(how string, attempts int, last renewer.Holder, input, result string) Record {

@@ -22,19 +22,14 @@ const (
 	DefaultKeep = 24 * time.Hour
 	// DefaultMaxResult is how many bytes a result may have when it is encoded: 64 KiB.
 	DefaultMaxResult = 64 << 10
-	// DefaultRetryIn is about how long after the first attempt, if that fails, the next may begin.
-	DefaultRetryIn = lockmw.DefaultRetryIn
-	// DefaultRetryUpTo is about the longest time between two attempts.
-	DefaultRetryUpTo = time.Minute
 )
 
-// Limits.
 const (
-	// MaxInput is the longest fingerprint that [Input] takes, in bytes.
-	MaxInput = 128
-	// MaxConflicts is how often in one attempt the function's transaction may be in conflict with
-	// others: then the call ends with [ErrConflict].
-	MaxConflicts = 100
+	defaultRetryUpTo = time.Minute
+	maxInput         = 128 // bytes
+	// maxConflicts is how often in one attempt the function's transaction may be in conflict with
+	// others.
+	maxConflicts = 100
 )
 
 // Option says what one [Do] does. Of two that contradict each other the later one counts. What
@@ -113,7 +108,7 @@ func MaxHold(d time.Duration) Option {
 // caller's it is. After each further one it is twice as long, up to [RetryUpTo]. Callers that wait,
 // wait for it; one that may not wait so long gets [ErrNotYet]. An attempt that ended with its
 // process or its lock, or whose caller has left, makes no one wait; nor does one with [Uncounted].
-// It must be positive. Default [DefaultRetryIn], 1 s.
+// It must be positive. Default 1 s.
 //
 // About d means a random duration between half of d and one and a half times d, as by
 // ExponentialBackOff of Google's HTTP client for Java (randomized_interval):
@@ -123,7 +118,7 @@ func RetryIn(d time.Duration) Option {
 }
 
 // RetryUpTo bounds what [RetryIn] grows to: about d, and no more than a third of [Keep]. With no
-// more than RetryIn it does not grow. It must be positive. Default [DefaultRetryUpTo], 1 min.
+// more than RetryIn it does not grow. It must be positive. Default 1 min.
 func RetryUpTo(d time.Duration) Option {
 	return func(s settings) settings { s.retryUpTo = d; return s }
 }
@@ -158,14 +153,14 @@ func Operation(name string) Option {
 
 // Input ties the name to what the work is about: a call with another fingerprint than that of
 // the first gets [ErrInput] instead of a result that is not its own. A hash will do: at most
-// [MaxInput] bytes, without control bytes. Default: none, and then the name says it all.
+// 128 bytes, without control bytes. Default: none, and then the name says it all.
 func Input(fingerprint string) Option {
 	return func(s settings) settings { s.input = fingerprint; return s }
 }
 
 // Note keeps text beside the [Input], which then has no space in it. It is not compared: a caller
 // that gets [ErrInput] finds it in [Error].Note, to say what differs. The two have at most
-// [MaxInput] bytes together, and no control bytes. Default: none.
+// 128 bytes together, and no control bytes. Default: none.
 func Note(text string) Option {
 	return func(s settings) settings { s.note = text; return s }
 }
@@ -189,7 +184,7 @@ func RecordIn(r Recorder) Option {
 func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	s := settings{
 		attempts: DefaultMaxAttempts, keep: DefaultKeep, maxResult: DefaultMaxResult, wait: endless,
-		retryIn: DefaultRetryIn, retryUpTo: DefaultRetryUpTo,
+		retryIn: lockmw.DefaultRetryIn, retryUpTo: defaultRetryUpTo,
 		marshal: json.Marshal, unmarshal: json.Unmarshal,
 	}
 	for _, opt := range opts {
@@ -232,19 +227,19 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	}
 	if s.retryIn <= 0 {
 		fault("RetryIn is %v: give a positive duration, or leave it out for %v", s.retryIn,
-			DefaultRetryIn)
+			lockmw.DefaultRetryIn)
 	}
 	if s.retryUpTo <= 0 {
 		fault("RetryUpTo is %v: give a positive duration, or leave it out for %v", s.retryUpTo,
-			DefaultRetryUpTo)
+			defaultRetryUpTo)
 	}
 	if s.marshal == nil || s.unmarshal == nil {
 		fault("Codec has a nil function: give both, such as json.Marshal and json.Unmarshal, or " +
 			"leave it out for these")
 	}
-	if in := s.noted(); len(in) > MaxInput || strings.ContainsFunc(in, isControl) {
+	if in := s.noted(); len(in) > maxInput || strings.ContainsFunc(in, isControl) {
 		fault("Input has %d bytes, or control bytes: give at most %d, such as a hash in hex, the "+
-			"Note included", len(in), MaxInput)
+			"Note included", len(in), maxInput)
 	}
 	return s, errors.Join(faults...)
 }

@@ -57,7 +57,7 @@ func (c *call) transact(
 		if until.IsZero() {
 			until = time.Now().Add(c.wait)
 		}
-		ended := c.noRetry || conflicts == MaxConflicts || time.Until(until) <= pause ||
+		ended := c.noRetry || conflicts == maxConflicts || time.Until(until) <= pause ||
 			sleep(op, pause/2+rand.N(pause)) != nil
 		if ended {
 			return ending{unbegun: c.inConflict(op, rec, conflicts, err)}, nil

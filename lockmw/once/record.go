@@ -76,7 +76,7 @@ func decodeRecord(text string) (r record, err error) {
 	}
 	if !known || err0 != nil || err1 != nil ||
 		attempts == 0 || attempts > maxTold || pid > maxTold ||
-		line(node, maxNode) != node || len(input) > MaxInput ||
+		line(node, maxNode) != node || len(input) > maxInput ||
 		strings.ContainsFunc(input, isControl) {
 		return record{}, errForeign
 	}

@@ -46,7 +46,7 @@
 //
 // A transaction that the database undoes since another one was in its way (PostgreSQL's SQLSTATE
 // 40001 and 40P01; SQLITE_BUSY at COMMIT) is no attempt: the function is run again, in a new
-// transaction. If that does not help for as long as once.Wait allows, or once.MaxConflicts times,
+// transaction. If that does not help for as long as once.Wait allows, or 100 times,
 // the call ends with once.ErrConflict. A function that wraps the driver's error must keep it in the
 // chain (%w), or the conflict is taken for a failure. [TxOptions] sets the isolation level.
 //
