@@ -91,9 +91,6 @@ func (c *call) rescue() {
 	k, l := c.k, c.l
 	k.mu.Lock()
 	over := l.state == stateReleased // its key has been seen to already
-	if c.reserves && !over && l.tokens() == nil {
-		l.withExtras().tokens = new(tokens) // some may have been granted
-	}
 	k.mu.Unlock()
 	if over {
 		return
@@ -128,9 +125,6 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 		left()
 		if c.unsettled != 0 || place != 0 { // the store may give it to us yet
 			hold := Hold{Name: c.l.name, Owner: c.l.owner.String(), Place: place}
-			if c.reserves {
-				hold.Used = 1
-			}
 			k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
 		}
 		c.exit()

@@ -22,9 +22,8 @@ type call struct {
 	behind    queue.Seen // whom this call was last seen behind, in this process or elsewhere
 	place     uint64     // from which it asks; 0 for none. The store may have it in its line
 	refused   instant    // when the last question was sent that was answered StatusTaken; 0 without
-	freed     bool       // the name was free between the last two of these
 	reserved  int        // tokens for hand-offs
-	reserves  bool       // some were asked for, by any question
+	freed     bool       // the name was free between the last two of these
 	// when the last question was sent that was not answered and may still take effect; 0 without
 	unsettled instant
 	counted   bool // in Keeper.calls. Guarded by Keeper.mu

@@ -81,12 +81,12 @@ type Config struct {
 	// HandOffs is how often in a row a lock that is released may go to the next
 	// who waits for it in this process, without asking the store, before it is
 	// freed for other processes too. It applies only where the store grants
-	// fencing tokens for it ([Claim.Reserve]). Default 1000; negative: never.
+	// fencing tokens for it ([Grant.Reserved]), of which there are 1000 at most. Default 1000;
+	// negative: never.
 	HandOffs int
 
 	// HandOffFor is how long that may go on from when the store was last asked. Operations that
-	// take longer than this are never handed the lock by one another. Each microsecond of it
-	// reserves a fencing token. Default 10ms.
+	// take longer than this are never handed the lock by one another. Default 10ms.
 	HandOffFor time.Duration
 
 	// Node is what others read of this process when they are refused a lock. Default the host name.

@@ -51,15 +51,14 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	limit := sent.Add(k.cfg.RequestTimeout)
 	// it is the caller's patience, not the store's time, that runs out
 	cut := c.until < limit
-	request, reserve, place := c.beginRequest(ctx, limit)
+	request, place := c.beginRequest(ctx, limit)
 	c.attempts++
 	// an earlier question that is granted after all has told the former trace
 	if k.observer != nil && c.unsettled == 0 {
 		l.label = l.label.traced(k.observer.Claim(ctx))
 	}
 	claims := singleClaims.Take(Claim{
-		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Reserve: reserve, Place: place,
-		Holder: k.holder(l),
+		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Place: place, Holder: k.holder(l),
 	})
 	grants := k.store.Acquire(request, claims[:])
 	singleClaims.Put(claims)
@@ -117,14 +116,14 @@ func holderOf(g *Grant, sent instant) queue.Seen {
 }
 
 // beginRequest limits a question of the caller's to the store, which ends with ctx too. It returns
-// how many fencing tokens to reserve, and the place to ask from.
+// the place to ask from as well.
 //
 // Where nothing but [Config.RequestTimeout] can end it, it shares the limit of
 // other requests. Otherwise the end loop keeps the time, and the context becomes
 // the operation's if the answer is yes, so that an acquire makes only one.
 func (c *call) beginRequest(
 	ctx context.Context, limit instant,
-) (request context.Context, reserve int, place uint64) {
+) (request context.Context, place uint64) {
 	k, l := c.k, c.l
 	shared := ctx.Done() == nil && limit < c.until
 	if !shared && l.op.Load() == nil {
@@ -133,10 +132,6 @@ func (c *call) beginRequest(
 	k.mu.Lock()
 	halted := k.shutdown.phase >= phaseFree
 	place = c.placeLocked()
-	if k.queues.Of(l.name) != nil {
-		reserve = c.reserve()
-		c.reserves = c.reserves || reserve > 0
-	}
 	if !shared && !halted {
 		until := min(limit, c.until)
 		k.questions.Set(l.op.Load(), until)
@@ -144,31 +139,26 @@ func (c *call) beginRequest(
 	}
 	k.mu.Unlock()
 	if shared {
-		return k.requests.Limited(ctx), reserve, place
+		return k.requests.Limited(ctx), place
 	}
 	op := l.op.Load()
 	if halted { // no loop keeps the time any more
 		op.cancel(ErrShutdown)
 	}
-	return op.ctx, reserve, place
+	return op.ctx, place
 }
 
-// placeLocked is the place from which the head asks: that of its queue, or else a new one. Under
-// k.mu.
+// placeLocked is the place from which the head asks: that of its queue; 0 as long as nobody waits.
+// Under k.mu.
 func (c *call) placeLocked() uint64 {
-	if c.request.try {
+	q := c.k.queues.Of(c.l.name)
+	if q == nil || c.request.try {
 		return 0
 	}
-	q := c.k.queues.Of(c.l.name)
-	switch {
-	case q != nil && q.Place != 0:
-		c.place = q.Place
-	case c.place == 0:
-		c.place = lastPlace.Add(1)
+	if q.Place == 0 {
+		q.Place = lastPlace.Add(1)
 	}
-	if q != nil {
-		q.Place = c.place
-	}
+	c.place = q.Place
 	return c.place
 }
 

@@ -50,9 +50,9 @@
 // which they came, and only its head asks the store. A lease that is released while others wait
 // goes to the next without asking, with a new context and a new fencing token out of those that the
 // store has reserved; [Config.HandOffs] and [Config.HandOffFor] bound how long that goes on, so
-// that other processes get their turn. A reserved token is used only once the store's clock has
-// reached it, and what is left is given back: tokens don't run ahead of that clock, however
-// operations end. If the store loses its data meanwhile (FLUSHALL), a process may hand its lease on
+// that other processes get their turn. A reserved token is used only once as many microseconds have
+// passed, so that tokens don't run ahead of the store's clock, however operations
+// end. If the store loses its data meanwhile (FLUSHALL), a process may hand its lease on
 // for up to HandOffFor with tokens below that of another's new grant.
 //
 // Where the store has a line of those who wait ([Grant] Queued), the queue has one place in it,

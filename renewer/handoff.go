@@ -1,31 +1,17 @@
 package renewer
 
-import (
-	"time"
-)
-
 // A hand-off passes a lease on to the first of those who wait for the name in this
 // process, without asking the store: the owner token, the deadline and the heartbeat go
 // on; the context, the limits and the fencing token are new. The store has reserved the
-// tokens before ([Claim.Reserve]), so that they rise over all holders. It is bounded by
+// tokens with the grant ([Grant.Reserved]), so that they rise over all holders. It is bounded by
 // [Config.HandOffs] and [Config.HandOffFor], so that other processes get their turn.
 
-// reserve is how many tokens a contended acquire asks for: one for each microsecond of the time in
-// which they may be used. All of them are past when the lease lapses.
-func (c *call) reserve() int {
-	cfg := &c.k.cfg
-	if cfg.HandOffs < 0 || c.l.extras != nil || c.request.least > 0 { // which are never handed over
-		return 0
-	}
-	return int(min(cfg.HandOffFor, cfg.TTL) / time.Microsecond)
-}
-
-// bookTokens books the tokens that came with a grant. Under k.mu.
+// bookTokens books the tokens that came with a contended grant. Under k.mu.
 func (c *call) bookTokens(now instant) {
-	if !c.reserves {
+	cfg := &c.k.cfg
+	if c.reserved <= 0 || cfg.HandOffs < 0 || c.k.queues.Of(c.l.name) == nil {
 		return
 	}
-	cfg := &c.k.cfg
 	c.l.withExtras().tokens = &tokens{
 		granted: now, first: c.l.fence, last: c.l.fence + int64(c.reserved), left: cfg.HandOffs,
 		until: now.Add(cfg.HandOffFor),

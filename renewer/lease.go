@@ -45,7 +45,7 @@ type leaseExtras struct {
 	freed    bool       // by Shutdown, which did not wait for the operation
 	limitFor Reason     // why limit is set
 	limit    instant    // where CancelGrace or a MaxHold of its own ends it; 0: Config.MaxHold does
-	tokens   *tokens    // reserved for hand-offs, maybe; nil if none were asked for
+	tokens   *tokens    // for hand-offs; nil if nobody waited when the store was asked
 	// When an acquire was sent that was never answered, although a
 	// later one was: it may still arrive after the release.
 	unsettled instant
@@ -104,7 +104,7 @@ func (l *Lease) unsettled() instant {
 	return l.extras.unsettled
 }
 
-// tokens are those reserved for hand-offs, maybe; nil if none were asked for. Under k.mu.
+// tokens are those for hand-offs; nil if nobody waited when the store was asked. Under k.mu.
 func (l *Lease) tokens() *tokens {
 	if l.extras == nil {
 		return nil
@@ -188,9 +188,6 @@ func (l *Lease) ending(now instant) Hold {
 	if l.extras != nil {
 		h.Keep = cleanup.KeepUntil(l.extras.least, now)
 		h.Place = l.extras.place
-	}
-	if l.tokens() != nil {
-		h.Used = max(l.fence, 1)
 	}
 	return h
 }

@@ -4,10 +4,9 @@ import (
 	"time"
 )
 
-// tokens are the fencing tokens of one grant, for hand-offs. One is used only once the store's
-// clock has reached it, and those that are left are given back with the release: so they do not run
-// ahead of that clock, by which tokens rise after the store has lost its data. Guarded by
-// Keeper.mu.
+// tokens are the fencing tokens of one grant, for hand-offs. One is used only once as much time has
+// passed since the grant as it is above the first: so those in use do not run ahead of the store's
+// clock, by which tokens rise after the store has lost its data. Guarded by Keeper.mu.
 type tokens struct {
 	granted instant // when the answer came: the store's clock has shown first by then
 	first   int64   // the token granted

@@ -3,7 +3,6 @@ package faulttest_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/kit"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -96,43 +94,5 @@ func TestASlotOnTheMove(t *testing.T) {
 	for _, l := range leases {
 		assert.NoError(t, l.Err())
 		assert.NoError(t, l.Release(t.Context()))
-	}
-}
-
-// A release that gives tokens back where its lease has arrived and the slot's mark has not: it made
-// a second mark there, and the slot could not be moved any more.
-func TestTheMarkOfASlotIsOnOneServer(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 3, 0)
-	client := cluster.Client(t)
-	store, err := redisstore.New(client)
-	require.NoError(t, err)
-	t.Cleanup(store.Close)
-	slot, names := sameSlot(1)
-	owner := strings.Repeat("a", renewer.OwnerLen)
-	for i, used := range []int64{0, 5} {
-		to := other(t, cluster, slot)
-		g := store.Acquire(t.Context(), []renewer.Claim{{
-			Name: names[0], Owner: owner, TTL: time.Minute, Reserve: 100,
-		}})[0]
-		require.Equal(t, renewer.StatusHeld, g.Status, "%v", g.Err)
-		move, err := cluster.BeginMove(slot, to)
-		require.NoError(t, err)
-		moved := []string{kit.Key(names[0])}
-		if i == 0 {
-			moved = append(moved, kit.Key(names[0])+":ahead")
-		}
-		require.NoError(t, move.Keys(moved...))
-		a := store.Release(t.Context(), []renewer.Hold{{
-			Name: names[0], Owner: owner, Used: g.Fence + used,
-		}})[0]
-		require.Equal(t, renewer.StatusHeld, a.Status, "%v", a.Err)
-		require.NoError(t, move.Finish())
-		next := store.Acquire(t.Context(), []renewer.Claim{{
-			Name: names[0], Owner: owner, TTL: time.Minute,
-		}})[0]
-		require.Equal(t, renewer.StatusHeld, next.Status, "%v", next.Err)
-		require.Greater(t, next.Fence, g.Fence+used)
-		store.Release(t.Context(), []renewer.Hold{{Name: names[0], Owner: owner}})
 	}
 }

@@ -25,5 +25,5 @@ func Recorded(s *Store) int {
 func Proposed(s *Store) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.proposed.counters)
+	return len(s.tokens.counters)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Store holds names for owners in this process. The zero value is ready to use. It must not be
@@ -13,21 +14,19 @@ import (
 type Store struct {
 	mu       sync.Mutex // guards what follows
 	held     map[string]lease
-	sweepAt  int   // size of held at which lapsed leases are removed
-	fence    int64 // the last one picked or used, whatever its name
-	proposed proposals
+	sweepAt  int // size of held at which lapsed leases are removed
+	tokens   tokens
 	records  records
 	watchers map[string][]*watcher
 }
 
-var _ renewer.Store = (*Store)(nil)
+var _ store.Proposer = (*Store)(nil)
 
 // lease is a name held, or lapsed and not removed yet.
 type lease struct {
 	owner  string
 	holder renewer.Holder
 	fence  int64
-	top    int64 // the highest token that is the owner's: reserved ones are above fence
 	since  time.Time
 	until  time.Time
 }
@@ -60,42 +59,90 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 
 // claim is Acquire for one claim, with s.mu held.
 func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
-	if _, err := renewer.Millis(c.TTL); err != nil {
-		return renewer.Grant{Err: err}
+	answer, free := s.ask(c, 0, now)
+	if !free {
+		return answer
 	}
-	until := now.Add(c.TTL)
+	// The time, or one more than the last: so tokens rise over a restart too.
+	fence := max(now.UnixMicro(), s.tokens.counter(c.Name)+1)
+	last := fence
+	if c.Place != 0 {
+		last = max(fence, now.UnixMicro()+store.MaxReserved)
+	}
+	s.tokens.floor = last
+	return s.grant(c, fence, int(last-fence), now)
+}
+
+// Propose tries each proposal once: see [store.Proposer].
+func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
+	grants := make([]renewer.Grant, len(proposals))
+	if err := ctx.Err(); err != nil {
+		for i := range grants {
+			grants[i].Err = err
+		}
+		return grants
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for i := range proposals {
+		grants[i] = s.propose(&proposals[i], now)
+	}
+	return grants
+}
+
+func (s *Store) propose(p *store.Proposal, now time.Time) renewer.Grant {
+	answer, free := s.ask(&p.Claim, p.Fence, now)
+	if !free {
+		return answer
+	}
+	if least := s.tokens.counter(p.Name); p.Fence <= least {
+		return renewer.Grant{Status: renewer.StatusBehind, Fence: least}
+	}
+	s.tokens.note(p.Name, p.Fence+int64(p.Reserve), func(name string) bool {
+		_, held := s.live(name, now)
+		return held
+	})
+	return s.grant(&p.Claim, p.Fence, p.Reserve, now)
+}
+
+// ask answers a claim of a name that is held, and renews it for its owner; or says that the claim
+// may be granted: the name is free, or its owner's with another token than the proposed one.
+func (s *Store) ask(
+	c *renewer.Claim, proposed int64, now time.Time,
+) (answer renewer.Grant, free bool) {
+	if _, err := renewer.Millis(c.TTL); err != nil {
+		return renewer.Grant{Err: err}, false
+	}
 	l, ok := s.live(c.Name, now)
 	switch {
-	case !ok, l.owner == c.Owner && c.Fence != 0 && c.Fence != l.fence:
-		fence, granted := s.chooseToken(c, now)
-		if !granted {
-			return renewer.Grant{Status: renewer.StatusBehind, Fence: fence}
-		}
-		if ok && l.until.After(until) {
-			until = l.until // never shortened
-		}
-		reserved := c.Reserve
-		if c.Fence == 0 {
-			// no further ahead of the clock than this, even if other owners never gave
-			// their tokens back
-			reserved = max(0, min(reserved, int(now.UnixMicro()-fence)+reserved))
-		}
-		l = lease{
-			owner: c.Owner, holder: c.Holder, fence: fence, top: fence + int64(reserved),
-			since: now, until: until,
-		}
-		s.put(c.Name, l, now)
-		return renewer.Grant{Status: renewer.StatusHeld, Fence: fence, Reserved: reserved}
+	case !ok:
+		return renewer.Grant{}, true
 	case l.owner != c.Owner:
 		return renewer.Grant{
 			Status: renewer.StatusTaken, Holder: l.holder, HeldFor: now.Sub(l.since),
 			TTL: l.until.Sub(now),
-		}
-	case until.After(l.until):
+		}, false
+	case proposed != 0 && proposed != l.fence:
+		return renewer.Grant{}, true
+	}
+	if until := now.Add(c.TTL); until.After(l.until) {
 		l.until = until
 		s.held[c.Name] = l
 	}
-	return renewer.Grant{Status: renewer.StatusHeld, Fence: l.fence}
+	return renewer.Grant{Status: renewer.StatusHeld, Fence: l.fence}, false
+}
+
+// grant gives a name to an owner, who may have it already: its TTL is never shortened.
+func (s *Store) grant(c *renewer.Claim, fence int64, reserved int, now time.Time) renewer.Grant {
+	until := now.Add(c.TTL)
+	if l, ok := s.live(c.Name, now); ok && l.until.After(until) {
+		until = l.until
+	}
+	s.put(c.Name, lease{
+		owner: c.Owner, holder: c.Holder, fence: fence, since: now, until: until,
+	}, now)
+	return renewer.Grant{Status: renewer.StatusHeld, Fence: fence, Reserved: reserved}
 }
 
 // Renew sets the TTL of every name that its owner still has: see [renewer.Store]. A TTL below 1 ms
@@ -122,15 +169,11 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 	return s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) (answer renewer.Answer,
 		wakes bool,
 	) {
-		if used := max(h.Used, l.fence); h.Used != 0 && used < l.top {
-			l.top = used
-			s.proposed.giveBack(h.Name, used)
-		}
 		if h.Keep > 0 {
 			l.until = now.Add(h.Keep)
 			s.held[h.Name] = l
 		} else {
-			s.remove(h.Name, l)
+			delete(s.held, h.Name)
 		}
 		return renewer.Answer{Status: renewer.StatusHeld}, true
 	})
@@ -184,51 +227,6 @@ func (s *Store) live(name string, now time.Time) (lease, bool) {
 	return l, ok && now.Before(l.until)
 }
 
-// chooseToken returns the token for a claim: the one that it proposes,
-// or the next. If a proposal is too low it returns the counter.
-func (s *Store) chooseToken(c *renewer.Claim, now time.Time) (fence int64, granted bool) {
-	if l, had := s.held[c.Name]; had {
-		s.passToken(c.Name, l.top) // the same owner's with another token, or a lapsed one
-	}
-	if c.Fence == 0 {
-		s.proposed.floor = s.nextFence(now)
-		return s.fence, true
-	}
-	if least := s.proposed.counter(c.Name); c.Fence <= least {
-		return least, false
-	}
-	s.proposed.note(c.Name, c.Fence+int64(c.Reserve), func(name string) bool {
-		_, held := s.live(name, now)
-		return held
-	})
-	s.fence = max(s.fence, c.Fence)
-	return c.Fence, true
-}
-
-// remove takes a lease out.
-func (s *Store) remove(name string, l lease) {
-	delete(s.held, name)
-	s.passToken(name, l.top)
-}
-
-// passToken puts all later tokens above top, the highest of a name's lease. While the lease is
-// there, its reserved tokens are above the counter: that serves all names, and must not run ahead
-// of the clock because of one.
-func (s *Store) passToken(name string, top int64) {
-	s.fence = max(s.fence, top)
-	if s.proposed.counter(name) < top {
-		s.proposed.floor = top
-	}
-}
-
-// nextFence returns a token above all before it: the time, or one more than the last. So
-// tokens rise over a restart too. One counter serves all names. A counter for each name
-// could never be forgotten, since it would fall behind if the wall clock were set back.
-func (s *Store) nextFence(now time.Time) int64 {
-	s.fence = max(s.fence+1, now.UnixMicro())
-	return s.fence
-}
-
 // minSweep is the size below which a map is not searched for what has lapsed.
 const minSweep = 64
 
@@ -241,7 +239,7 @@ func (s *Store) put(name string, l lease, now time.Time) {
 	if len(s.held) >= max(s.sweepAt, minSweep) {
 		for old, l := range s.held {
 			if !now.Before(l.until) {
-				s.remove(old, l)
+				delete(s.held, old)
 			}
 		}
 		s.sweepAt = 2 * len(s.held)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
@@ -109,9 +110,9 @@ func TestLapsedNamesAreRemovedWhenTheirNumberHasDoubled(t *testing.T) {
 				take := func(from, to int, ttl time.Duration) {
 					for i := from; i < to; i++ {
 						claims := claim(fmt.Sprint(i), "a", ttl)
-						claims[0].Fence = int64(i + 1)
-						require.Equal(t, renewer.StatusHeld,
-							s.Acquire(t.Context(), claims)[0].Status)
+						require.Equal(t, renewer.StatusHeld, s.Propose(t.Context(), []store.Proposal{
+							{Claim: claims[0], Fence: int64(i + 1)},
+						})[0].Status)
 					}
 				}
 				take(0, 100, time.Second) // a look at the first 64 finds none

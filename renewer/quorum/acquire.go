@@ -91,7 +91,7 @@ func (s *Store) enter(claims []renewer.Claim) (proposals []*proposal, place []in
 			continue
 		}
 		b := &room[i]
-		b.claim, b.fixed, b.wants = claims[i], claims[i].Fence != 0, claims[i].Reserve
+		b.claim.Claim, b.waits = claims[i], claims[i].Place != 0
 		b.claim.Place = 0 // one node's line is not the quorum's
 		b.need = s.need
 		b.answers, answers = answers[:n:n], answers[n:]

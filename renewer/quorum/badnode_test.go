@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -40,12 +41,12 @@ func TestANodeThatMiscounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, all := scripted(3)
-		all[1] = miscounting{all[1]}
+		all[1] = miscounting{all[1].(store.Proposer)}
 		s, err := quorum.New(all)
 		require.NoError(t, err)
 		mustAcquire(t, s, "a")
 		assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
-		all[2] = miscounting{all[2]}
+		all[2] = miscounting{all[2].(store.Proposer)}
 		s, err = quorum.New(all)
 		require.NoError(t, err)
 		require.ErrorContains(t, renew(t.Context(), s, "a").Err,

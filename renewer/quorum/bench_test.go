@@ -16,13 +16,14 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
 // timed is a node that notes how long its calls take.
 type timed struct {
-	renewer.Store
+	store.Proposer
 
 	mu   sync.Mutex
 	took []time.Duration
@@ -34,14 +35,14 @@ func (s *timed) note(begun time.Time) {
 	s.took = append(s.took, time.Since(begun))
 }
 
-func (s *timed) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+func (s *timed) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
 	defer s.note(time.Now())
-	return s.Store.Acquire(ctx, claims)
+	return s.Proposer.Propose(ctx, proposals)
 }
 
 func (s *timed) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
 	defer s.note(time.Now())
-	return s.Store.Release(ctx, holds)
+	return s.Proposer.Release(ctx, holds)
 }
 
 func median(all []time.Duration) time.Duration {
@@ -97,7 +98,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 				var stores []renewer.Store
 				for _, server := range servers(b, n) {
 					node := &timed{
-						Store: onRedis(b, server, 15*time.Second, away(b, server, delay)),
+						Proposer: onRedis(b, server, 15*time.Second, away(b, server, delay)),
 					}
 					nodes, stores = append(nodes, node), append(stores, node)
 				}
@@ -123,7 +124,7 @@ func benchCycles(b *testing.B, nodes []*timed, stores []renewer.Store) {
 	s, err := quorum.New(stores)
 	require.NoError(b, err)
 	b.Cleanup(s.Close)
-	single := nodes[0].Store
+	single := nodes[0].Proposer
 	var whole, alone []time.Duration
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {

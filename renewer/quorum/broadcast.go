@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -79,7 +79,7 @@ func newBroadcast[A any](
 }
 
 // call puts items to a node, and returns an answer to each.
-type call[A any] func(ctx context.Context, node renewer.Store) []A
+type call[A any] func(ctx context.Context, node store.Proposer) []A
 
 // ask puts n items to a node by call. fail makes the answer to an item that could not be put.
 func (p *broadcast[A]) ask(

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // checkTimeout bounds what is asked of the nodes for New, and later in the background.
@@ -34,7 +35,7 @@ func acquireEach(
 ) [][]renewer.Grant {
 	return askEach(ctx, nodes, func(x int) (int, call[renewer.Grant]) {
 		ask := claims(x)
-		return len(ask), func(ctx context.Context, node renewer.Store) []renewer.Grant {
+		return len(ask), func(ctx context.Context, node store.Proposer) []renewer.Grant {
 			return node.Acquire(ctx, ask)
 		}
 	}, ungranted)
@@ -46,7 +47,7 @@ func releaseEach(
 ) [][]renewer.Answer {
 	return askEach(ctx, nodes, func(x int) (int, call[renewer.Answer]) {
 		ask := holds(x)
-		return len(ask), func(ctx context.Context, node renewer.Store) []renewer.Answer {
+		return len(ask), func(ctx context.Context, node store.Proposer) []renewer.Answer {
 			return node.Release(ctx, ask)
 		}
 	}, unanswered)

@@ -139,10 +139,7 @@ func (c *cleaner) take() (batch []cleanup, holds []renewer.Hold, next time.Durat
 		}
 		l.nodes[c.node].freeing++
 		batch = append(batch, job)
-		// The owner has used no token, or said at its release which was the last.
-		holds = append(holds, renewer.Hold{
-			Name: l.key.name, Owner: l.key.owner, TTL: l.ttl, Used: max(l.used, 1),
-		})
+		holds = append(holds, renewer.Hold{Name: l.key.name, Owner: l.key.owner, TTL: l.ttl})
 	}
 	c.planned = slices.Delete(c.planned, 0, n)
 	if len(batch) > 0 {

@@ -43,10 +43,6 @@ func (s *Store) conclude(
 			if b.unheard() <= m.spare() {
 				split = append(split, b) // its own release is nearly over
 			}
-		case !m.refused() && m.behind > 0 && b.fixed:
-			b.grant = renewer.Grant{
-				Status: renewer.StatusBehind, Fence: toExceed(b.answers, s.need.grant),
-			}
 		case m.taken == 0 && ctx.Err() != nil:
 			// time was up before the token could be raised, and no other owner was seen
 			b.grant = b.unreachable(ctx, s.nodes)
@@ -123,21 +119,6 @@ func (b *proposal) leader() (taken renewer.Grant, most majority) {
 		}
 	}
 	return taken, most
-}
-
-// toExceed is the counter above which so many nodes grant a token. Single nodes may be ahead, by
-// tokens that were never granted.
-func toExceed(answers []*renewer.Grant, nodes int) int64 {
-	var counters []int64
-	for _, g := range answers {
-		switch {
-		case g != nil && g.Status == renewer.StatusBehind:
-			counters = append(counters, g.Fence)
-		case g != nil && g.Status == renewer.StatusHeld:
-			counters = append(counters, 0)
-		}
-	}
-	return lowest(counters, min(nodes, len(counters)))
 }
 
 // freeIn is when no more than spare nodes are another owner's, unless these owners renew; 0 if the

@@ -54,20 +54,6 @@ func TestConformanceWithForgetfulNodes(t *testing.T) {
 	})
 }
 
-// A quorum may itself be a node of another.
-func TestConformanceOfNestedQuorums(t *testing.T) {
-	t.Parallel()
-	storetest.RunInBubble(t, func(t *testing.T) storetest.Fixture {
-		s, err := quorum.New([]renewer.Store{overMemory(t, 3), overMemory(t, 1), memory.New()})
-		require.NoError(t, err)
-		t.Cleanup(func() {
-			s.Close()
-			waitFor(time.Minute) // for those who lost to end in
-		})
-		return storetest.Fixture{Store: s, Several: true}
-	})
-}
-
 // One node answers nothing, refuses, or is slow; outsiders meddle with all of them.
 func TestConformanceWithAFaultyNode(t *testing.T) {
 	t.Parallel()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -54,7 +55,22 @@ func (n *oddNode) Acquire(ctx context.Context, claims []renewer.Claim) []renewer
 		return n.Store.Acquire(ctx, claims)
 	}
 	// one too few, or too many
-	grants := make([]renewer.Grant, max(0, len(claims)+int(kind>>6)%3-1))
+	return n.grants(kind, len(claims))
+}
+
+func (n *oddNode) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	kind, odd := n.next()
+	if !odd {
+		return n.Store.Propose(ctx, proposals)
+	}
+	return n.grants(kind, len(proposals))
+}
+
+// grants are odd answers to so many questions.
+func (n *oddNode) grants(kind byte, asked int) []renewer.Grant {
+	grants := make([]renewer.Grant, max(0, asked+int(kind>>6)%3-1))
 	for i := range grants {
 		g := &grants[i]
 		if g.Status = renewer.Status(kind % 7); g.Status == renewer.StatusUnknown && kind&8 != 0 {

@@ -95,16 +95,14 @@ func contend(t *testing.T, n, callers int, how script.Step) (turns int, gap time
 func TestATokenIsRaisedBesideAHungNode(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		high := claim("n", "x")
-		high.Fence = time.Now().Add(time.Hour).UnixMicro()
-		require.Equal(t, renewer.StatusHeld,
-			nodes[0].Acquire(t.Context(), []renewer.Claim{high})[0].Status)
+		high := time.Now().Add(time.Hour).UnixMicro()
+		propose(t, nodes[0], claim("n", "x"), high)
 		nodes[0].Delete("n")
 		nodes[2].Default(script.Acquire, script.Hang())
 		assert.Equal(t, 5*time.Millisecond, took(func() {
 			g := acquire(limited(t, time.Second), s, "a")
 			assert.Equal(t, renewer.StatusHeld, g.Status, g.Err)
-			assert.Equal(t, high.Fence+1, g.Fence)
+			assert.Equal(t, high+1, g.Fence)
 		}))
 	})
 }

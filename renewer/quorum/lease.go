@@ -15,7 +15,6 @@ type lease struct {
 	ttl     time.Duration
 	fence   int64 // the token that it was granted with; 0 if another Store acquired it
 	granted bool  // and neither released nor lost since
-	used    int64 // the highest token used, if it was released, and more were reserved
 	asking  int   // calls of Acquire under way
 	// epoch counts those calls and releases: what was planned in an earlier epoch is obsolete.
 	epoch int

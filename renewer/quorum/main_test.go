@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -44,6 +45,13 @@ func scripted(n int) (nodes []*script.Store, stores []renewer.Store) {
 		nodes, stores = append(nodes, node), append(stores, node)
 	}
 	return nodes, stores
+}
+
+// propose has a node grant a claim with a token.
+func propose(t *testing.T, node store.Proposer, c renewer.Claim, fence int64) {
+	t.Helper()
+	grants := node.Propose(t.Context(), []store.Proposal{{Claim: c, Fence: fence}})
+	require.Equal(t, renewer.StatusHeld, grants[0].Status)
 }
 
 // waitFor lets d go by.

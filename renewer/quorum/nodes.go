@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // minGrace is how long at least a silent node is waited for when the others have answered and
@@ -15,7 +16,7 @@ const minGrace = 5 * time.Millisecond
 
 // node is one of the stores.
 type node struct {
-	store renewer.Store
+	store store.Proposer
 	name  string              // for errors
 	late  [kinds]atomic.Int64 // calls for which no caller waits any more, by kind
 	// silentSince is when the first acquire was sent, by clock.age, that the node has not answered,
@@ -64,7 +65,7 @@ func newNodeSet(stores []renewer.Store, names []string) *nodeSet {
 	n := &nodeSet{all: make([]node, len(stores)), clock: newClock()}
 	n.background, n.stop = context.WithCancel(context.Background())
 	for i := range stores {
-		n.all[i].store, n.all[i].name = stores[i], nodeName(names, i)
+		n.all[i].store, n.all[i].name = stores[i].(store.Proposer), nodeName(names, i)
 	}
 	return n
 }

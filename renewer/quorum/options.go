@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Option changes one thing about a [Store].
@@ -70,6 +71,10 @@ func configure(nodes []renewer.Store, opts []Option) (settings, error) {
 		if isNil(node) {
 			fault("nodes: number %d is nil; check the error of what made it", i+1)
 			continue
+		}
+		if _, ok := node.(store.Proposer); !ok {
+			fault("nodes: number %d, a %T, takes no fencing tokens from its client "+
+				"(store.Proposer); give one that does, such as redisstore's", i+1, node)
 		}
 		if j := slices.IndexFunc(nodes[:i], func(other renewer.Store) bool {
 			return same(node, other)

@@ -4,15 +4,15 @@ import (
 	"math"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // proposal is a claim that is put to the nodes, with one token at a time.
 type proposal struct {
-	claim renewer.Claim
+	claim store.Proposal
 	lease *lease
 	need  sizes
-	fixed bool          // the token is the caller's
-	wants int           // tokens to reserve
+	waits bool          // others may wait for the name in this process: it wants tokens for them
 	had   int64         // the token with which the owner is known to have the name already, or 0
 	grant renewer.Grant // the answer
 
@@ -73,7 +73,7 @@ func (b *proposal) reserved() int {
 
 // tooLow reports whether a higher token could be granted where this one is not.
 func (b *proposal) tooLow() bool {
-	return !b.fixed && b.ours.behind > 0 && !b.ours.reached() &&
+	return b.ours.behind > 0 && !b.ours.reached() &&
 		b.ours.taken+b.ours.failed <= b.ours.spare()
 }
 

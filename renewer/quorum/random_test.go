@@ -18,6 +18,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
@@ -27,7 +28,7 @@ type weather struct {
 	dice *dice
 
 	mu   sync.Mutex
-	node renewer.Store
+	node store.Proposer
 }
 
 // dice is a random source that goroutines may share.
@@ -46,7 +47,7 @@ func (d *dice) roll(n int) int {
 // and it does not wait for the end.
 var errLost = fmt.Errorf("connection reset")
 
-func (w *weather) store() renewer.Store {
+func (w *weather) store() store.Proposer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.node
@@ -74,7 +75,7 @@ func (w *weather) link() bool {
 
 // through carries a call out, until ctx ends or it is answered.
 func through[A any](
-	ctx context.Context, w *weather, n int, call func(renewer.Store) []A, fail func(error) A,
+	ctx context.Context, w *weather, n int, call func(store.Proposer) []A, fail func(error) A,
 ) []A {
 	done := make(chan []A, 1)
 	go func() {
@@ -102,21 +103,28 @@ func through[A any](
 }
 
 func (w *weather) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	return through(ctx, w, len(claims), func(s renewer.Store) []renewer.Grant {
+	return through(ctx, w, len(claims), func(s store.Proposer) []renewer.Grant {
 		return s.Acquire(context.Background(), claims)
 	},
 		func(err error) renewer.Grant { return renewer.Grant{Err: err} })
 }
 
+func (w *weather) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
+	return through(ctx, w, len(proposals), func(s store.Proposer) []renewer.Grant {
+		return s.Propose(context.Background(), proposals)
+	},
+		func(err error) renewer.Grant { return renewer.Grant{Err: err} })
+}
+
 func (w *weather) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return through(ctx, w, len(holds), func(s renewer.Store) []renewer.Answer {
+	return through(ctx, w, len(holds), func(s store.Proposer) []renewer.Answer {
 		return s.Renew(context.Background(), holds)
 	},
 		func(err error) renewer.Answer { return renewer.Answer{Err: err} })
 }
 
 func (w *weather) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return through(ctx, w, len(holds), func(s renewer.Store) []renewer.Answer {
+	return through(ctx, w, len(holds), func(s store.Proposer) []renewer.Answer {
 		return s.Release(context.Background(), holds)
 	},
 		func(err error) renewer.Answer { return renewer.Answer{Err: err} })

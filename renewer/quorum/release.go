@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Release frees on all nodes at once what their owners have there: see [renewer.Store]. It answers
@@ -22,7 +23,7 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 	})
 	t := newAnswerSet(len(holds), s.need)
 	for x := range s.nodes.all {
-		p.ask(x, nil, len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
+		p.ask(x, nil, len(holds), func(ctx context.Context, node store.Proposer) []renewer.Answer {
 			return node.Release(ctx, holds)
 		}, unanswered)
 	}
@@ -50,7 +51,6 @@ func (s *Store) releasing(holds []renewer.Hold) []*lease {
 	for i, h := range holds {
 		l := s.table.open(key{h.Name, h.Owner}, h.TTL)
 		l.granted, l.fence = false, 0
-		l.used = max(l.used, h.Used)
 		l.epoch++
 		for x := range l.nodes {
 			l.nodes[x].freeing++

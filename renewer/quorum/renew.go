@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Renew renews every lease on all nodes at once, and answers when each is decided.
@@ -29,7 +30,7 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 		})
 	t := newAnswerSet(len(holds), s.need)
 	for x := range s.nodes.all {
-		p.ask(x, nil, len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
+		p.ask(x, nil, len(holds), func(ctx context.Context, node store.Proposer) []renewer.Answer {
 			return node.Renew(ctx, holds)
 		}, unanswered)
 	}

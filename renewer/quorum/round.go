@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // maxBroadcasts bounds how often a token is raised in one round. Each is above all counters seen
@@ -80,15 +81,14 @@ func (s *Store) awaitReleases(ctx context.Context, proposals []*proposal) error 
 
 // chooseToken gives a proposal its token.
 func (s *Store) chooseToken(b *proposal) {
-	switch {
-	case b.fixed:
-	case b.had > b.counter:
+	if b.had > b.counter {
 		b.claim.Fence = b.had // the same grant again, if it still stands
-	default:
-		token, lead := s.tokens.next(b.counter)
-		b.claim.Fence = token
-		// no further ahead of the clock than one claim wants
-		b.claim.Reserve = int(max(0, int64(b.wants)-max(0, lead)))
+		return
+	}
+	token, lead := s.tokens.next(b.counter)
+	b.claim.Fence = token
+	if b.waits {
+		b.claim.Reserve = int(max(0, reserved-max(0, lead)))
 	}
 }
 
@@ -97,7 +97,7 @@ func (s *Store) chooseToken(b *proposal) {
 func (s *Store) broadcastClaims(
 	ctx context.Context, proposals []*proposal,
 ) (took time.Duration, err error) {
-	claims := make([]renewer.Claim, len(proposals))
+	claims := make([]store.Proposal, len(proposals))
 	p := newBroadcast(ctx, s.nodes,
 		func(p *broadcast[renewer.Grant], r reply[renewer.Grant]) { s.lateGrants(p, r, claims) })
 	p.kind = acquires
@@ -109,13 +109,13 @@ func (s *Store) broadcastClaims(
 		items := s.admitted(x, proposals, p)
 		part := claims
 		if items != nil {
-			part = make([]renewer.Claim, len(items))
+			part = make([]store.Proposal, len(items))
 			for j, i := range items {
 				part[j] = claims[i]
 			}
 		}
-		p.ask(x, items, len(part), func(ctx context.Context, node renewer.Store) []renewer.Grant {
-			return node.Acquire(ctx, part)
+		p.ask(x, items, len(part), func(ctx context.Context, node store.Proposer) []renewer.Grant {
+			return node.Propose(ctx, part)
 		}, ungranted)
 	}
 	err = p.listen(ctx, func(r reply[renewer.Grant]) bool {
@@ -166,7 +166,7 @@ func (s *Store) admitted(
 
 // lateGrants records answers that came after the call had returned.
 func (s *Store) lateGrants(
-	p *broadcast[renewer.Grant], r reply[renewer.Grant], claims []renewer.Claim,
+	p *broadcast[renewer.Grant], r reply[renewer.Grant], claims []store.Proposal,
 ) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -35,6 +36,12 @@ func (d delayed) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.
 	d.wait(ctx)
 	defer d.wait(ctx)
 	return d.Store.Acquire(ctx, claims)
+}
+
+func (d delayed) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
+	d.wait(ctx)
+	defer d.wait(ctx)
+	return d.Store.Propose(ctx, proposals)
 }
 
 func (d delayed) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // maxAcquires is how many acquires there are at once. Each costs a goroutine for each node, and
@@ -104,7 +105,7 @@ func pingEach(ctx context.Context, nodes *nodeSet) []error {
 		Name: membershipName, Owner: strings.Repeat("0", renewer.OwnerLen), TTL: time.Millisecond,
 	}}
 	answers := askEach(ctx, nodes, func(int) (int, call[renewer.Answer]) {
-		return len(holds), func(ctx context.Context, node renewer.Store) []renewer.Answer {
+		return len(holds), func(ctx context.Context, node store.Proposer) []renewer.Answer {
 			return node.Renew(ctx, holds)
 		}
 	}, unanswered)

@@ -9,6 +9,11 @@ import (
 // another process's clock.
 const maxSkew = time.Minute
 
+// reserved is how many tokens a grant takes for hand-offs at most, so that none is further ahead of
+// the clock than this. There are few, since a claim from another process that comes before its own
+// clock has passed them must be put to the nodes twice.
+const reserved = 100
+
 // tokens picks the fencing tokens to propose: the wall clock in microseconds, strictly rising.
 // They need not be unique among processes, since a node refuses the second of two equal ones.
 type tokens struct {

@@ -13,7 +13,7 @@ import (
 // which asks for one lease.
 
 var (
-	//go:embed begin.lua
+	//go:embed lua/begin.lua
 	beginText string
 
 	beginScript = newScript(include(include(beginText, "acquire.lua", acquireText),

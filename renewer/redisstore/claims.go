@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"errors"
-	"strconv"
 
 	"github.com/redis/rueidis"
 
@@ -21,7 +20,7 @@ type claiming struct {
 	only struct { // for the usual one claim, without allocations of their own
 		grants [1]renewer.Grant
 		starts [2]int
-		words  [2 + 13]string // keys and arguments: of a term as well
+		words  [2 + 11]string // keys and arguments: of a term as well
 	}
 }
 
@@ -48,9 +47,7 @@ func (c *codec) alike(a, b *renewer.Claim) bool {
 }
 
 // plain reports whether a claim wants nothing that the script does for one at a time only.
-func (c *codec) plain(claim *renewer.Claim) bool {
-	return claim.Fence == 0 && claim.Reserve == 0 && claim.Term == nil
-}
+func (c *codec) plain(claim *renewer.Claim) bool { return claim.Term == nil }
 
 func (job *claiming) Repeatable() bool  { return true }
 func (job *claiming) Size() int         { return len(job.starts) - 1 }
@@ -70,13 +67,14 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 	for j := range part {
 		keys[j] = leaseKey(c.prefix, part[j].Name)
 		place := c.line.Text(part[j].Place)
-		if c.cluster && place != "" {
+		switch {
+		case part[j].Place == 0:
+		case place == "":
+			place = "+"
+		case c.cluster:
 			keys = append(keys, keys[0]+lineSuffix)
 		}
 		args = append(args, part[j].Owner, place, c.holderText(part[j].Holder))
-	}
-	if first.Fence != 0 || first.Reserve != 0 {
-		args = append(args, proposal(first.Fence), strconv.Itoa(first.Reserve))
 	}
 	if first.Term != nil {
 		return c.beginCommand(whole, first.Term, keys, args)
@@ -124,7 +122,7 @@ func (c *codec) readOne(reply rueidis.RedisMessage, claim *renewer.Claim) renewe
 	if err := reply.Error(); err != nil {
 		return renewer.Grant{Err: c.errors.wrap("acquire", err)}
 	}
-	g, since, ok := readGrant(reply, claim.Fence, claim.Reserve)
+	g, since, ok := readGrant(reply, 0)
 	if !ok {
 		g.Err = unreadable("acquire")
 	}

@@ -28,7 +28,7 @@ type codec struct {
 	ttls    memo[time.Duration]
 	holders memo[renewer.Holder]
 	lines   memo[lineTerms]
-	frees   memo[freeTerms]
+	frees   memo[string] // by the mode
 }
 
 // leastLine is how long a line of places lives at least when none of them asks.
@@ -44,9 +44,6 @@ type lineTerms struct {
 	mode string
 	ttl  time.Duration
 }
-
-// freeTerms are what release.lua is told besides leases: the mode, and the key of the mark.
-type freeTerms struct{ mode, mark string }
 
 // newCodec returns a codec for one server, or for a cluster.
 func newCodec(
@@ -65,9 +62,7 @@ func newCodec(
 	all.lines.make = func(t lineTerms) string {
 		return t.mode + " " + lineTTL(t.ttl) + " " + places.ID()
 	}
-	all.frees.make = func(t freeTerms) string {
-		return t.mode + " " + all.fenceText + " " + places.ID() + " " + t.mark
-	}
+	all.frees.make = func(mode string) string { return mode + " " + places.ID() }
 	if cluster {
 		// A script's keys must share a slot there. Locks that happen to do so are few,
 		// and a script with several of them could not run while the slot is moving.

@@ -52,8 +52,8 @@ func ReadBegun(reply rueidis.RedisMessage) renewer.Grant {
 
 // Texts of the scripts, by file.
 var Scripts = map[string]string{
-	"acquire.lua": acquireText, "renew.lua": renewText, "release.lua": releaseText,
-	"probe.lua": probeText, "begin.lua": beginText,
+	"acquire.lua": acquireText, "propose.lua": proposeText, "renew.lua": renewText,
+	"release.lua": releaseText, "probe.lua": probeText, "begin.lua": beginText,
 	"look.lua": lookText, "write.lua": writeText,
 }
 
@@ -103,22 +103,20 @@ func LockKeys(prefix, name string) (lease, fence string) {
 	return lease, lease + fenceSuffix
 }
 
-// AheadKey is the key of the counter of the tokens reserved for a lock.
-func AheadKey(prefix, name string) string { return leaseKey(prefix, name) + aheadSuffix }
-
 // LineKey is the key of a lock's line.
 func LineKey(prefix, name string) string { return leaseKey(prefix, name) + lineSuffix }
 
 // MarkKey is the key of the mark of a single server.
 func MarkKey(prefix string) string { return markKey(prefix, probeName) }
 
-// OwnKey is beside the mark: no less than the counters that names have of their own.
-func OwnKey(prefix string) string { return MarkKey(prefix) + ":own" }
+// GivenKey is there while a name may have a counter of tokens that were given.
+func GivenKey(prefix string) string { return MarkKey(prefix) + ":given" }
 
 // ScriptText is the whole text of a script that keeps locks, by its file.
 func ScriptText(file string) string {
 	return map[string]script{
-		"acquire.lua": acquireScript, "renew.lua": renewScript, "release.lua": releaseScript,
+		"acquire.lua": acquireScript, "propose.lua": proposeScript, "renew.lua": renewScript,
+		"release.lua": releaseScript,
 	}[file].text
 }
 

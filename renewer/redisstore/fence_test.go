@@ -12,7 +12,15 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
+
+// given takes a lock with a token that is given.
+func given(t testing.TB, s *redisstore.Store, c renewer.Claim, fence int64) {
+	t.Helper()
+	grants := s.Propose(t.Context(), []store.Proposal{{Claim: c, Fence: fence}})
+	require.Equal(t, []renewer.Grant{{Status: renewer.StatusHeld, Fence: fence}}, grants)
+}
 
 // turn takes and frees a lock, and returns the token.
 func turn(t testing.TB, s renewer.Store, name, letter string) int64 {
@@ -49,8 +57,7 @@ func TestFenceSurvivesFlushAll(t *testing.T) {
 func counters() map[string]string {
 	_, given := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
 	return map[string]string{
-		"given": given, "ahead": redisstore.AheadKey(redisstore.DefaultPrefix, "a"),
-		"mark": redisstore.MarkKey(redisstore.DefaultPrefix),
+		"given": given, "mark": redisstore.MarkKey(redisstore.DefaultPrefix),
 	}
 }
 
@@ -58,12 +65,11 @@ func TestFenceCounterAheadOfTheClock(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store, mark := s.store(t), redisstore.MarkKey(redisstore.DefaultPrefix)
-		own := redisstore.OwnKey(redisstore.DefaultPrefix)
 		for _, counter := range counters() {
 			for _, last := range []int64{8e15, redisstore.MaxExact - 2, redisstore.MaxExact - 1} {
 				s.ok(t, "FLUSHALL")
 				s.ok(t, "SET", counter, strconv.FormatInt(last, 10))
-				s.ok(t, "SET", own, strconv.FormatInt(last, 10))
+				s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
 				assert.Equal(t, last+1, turn(t, store, "a", "a"))
 				assert.Equal(t, strconv.FormatInt(last+1, 10), s.get(t, counter), "to the last digit")
 				if counter == mark && last < redisstore.MaxExact-1 {
@@ -94,7 +100,7 @@ func TestFenceCounterDamaged(t *testing.T) {
 		store := s.store(t)
 		last := turn(t, store, "a", "a")
 		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
-		s.ok(t, "SET", redisstore.OwnKey(redisstore.DefaultPrefix), "8000000000000000")
+		s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
 		for _, counter := range counters() {
 			for _, damage := range []string{
 				"", "x", "-5", "1e3", "0x10", " 7", "7 ", "7.5", "nan", "inf", "7\n",
@@ -102,11 +108,8 @@ func TestFenceCounterDamaged(t *testing.T) {
 				"9999999999999999", "99999999999999999999999",
 			} {
 				s.ok(t, "SET", counter, damage)
-				for _, reserve := range []int{0, 5} {
-					c := claim("a", "a", time.Minute)
-					c.Reserve = reserve
-					rejected(t, acquire(t, store, c), counter+" is no number", "delete the key")
-				}
+				rejected(t, acquire(t, store, claim("a", "a", time.Minute)),
+					counter+" is no number", "delete the key")
 				assert.Zero(t, s.number(t, "EXISTS", lease), "%q", damage)
 				s.ok(t, "DEL", counter)
 				next := turn(t, store, "a", "a")
@@ -165,29 +168,18 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		for i := range 10 {
 			name := fmt.Sprint("job ", i)
 			c := claim(name, "a", time.Minute)
-			counter := ""
-			switch i % 3 {
-			case 1:
-				c.Reserve = 60e6
-				counter = redisstore.AheadKey(redisstore.DefaultPrefix, name)
-			case 2:
-				c.Fence = 8e15
-				_, counter = redisstore.LockKeys(redisstore.DefaultPrefix, name)
+			_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, name)
+			if i%3 == 2 {
+				given(t, store, c, 8e15)
+			} else {
+				mine(t, store, c)
 			}
-			mine(t, store, c)
 			acquire(t, store, claim(name, "b", time.Minute))
 			renew(t, store, hold(name, "a", 2*time.Minute))
 			renew(t, store, hold(name, "b", time.Minute))
 			renew(t, store, hold("not "+name, "a", time.Minute))
-			switch i % 3 {
-			case 1:
-				s.pttl(t, counter, 1, 61_001)
-			case 2:
+			if i%3 == 2 {
 				s.pttl(t, counter, minute-5000, minute)
-			}
-			if own := redisstore.OwnKey(redisstore.DefaultPrefix); counter != "" {
-				assert.GreaterOrEqual(t, s.number(t, "GET", own), s.number(t, "GET", counter))
-				assert.GreaterOrEqual(t, s.number(t, "PTTL", own), s.number(t, "PTTL", counter))
 			}
 			if i%2 == 0 {
 				release(t, store, hold(name, "a", 0))
@@ -196,7 +188,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		}
 		keys, err := s.do(t, "KEYS", "*").AsStrSlice()
 		require.NoError(t, err)
-		assert.Len(t, keys, 5+3+3+2, "leases, counters of both kinds, and those of the server")
+		assert.Len(t, keys, 5+3+2, "leases, counters, and the server's")
 		for _, key := range keys {
 			assert.Positive(t, s.number(t, "PTTL", key), key)
 		}
@@ -211,29 +203,43 @@ func TestOneNameAheadOfTheClockLeavesTheOthers(t *testing.T) {
 		store := s.store(t)
 		before := turn(t, store, "b", "a")
 		_, given := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
-		ahead := redisstore.AheadKey(redisstore.DefaultPrefix, "a")
 		last := int64(redisstore.MaxExact - 20)
-		for _, counter := range []string{given, ahead} {
-			s.ok(t, "SET", counter, strconv.FormatInt(last, 10), "PX", "60000")
-			s.ok(t, "SET", redisstore.OwnKey(redisstore.DefaultPrefix), strconv.FormatInt(last, 10))
-			for range 3 {
-				fence := turn(t, store, "a", "a")
-				require.Greater(t, fence, last)
-				last = fence
-			}
-			c := claim("a", "a", time.Minute)
-			c.Reserve = 3
-			g := acquire(t, store, c)
-			require.Equal(t, renewer.StatusHeld, g.Status)
-			require.Greater(t, g.Fence, last)
-			handed := hold("a", "a", 0)
-			handed.Used = g.Fence + 1
-			require.Equal(t, renewer.StatusHeld, release(t, store, handed).Status)
-			last = g.Fence + 1
+		s.ok(t, "SET", given, strconv.FormatInt(last, 10), "PX", "60000")
+		s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
+		for range 5 {
+			fence := turn(t, store, "a", "a")
+			require.Greater(t, fence, last)
+			last = fence
 			next := turn(t, store, "b", "a")
 			assert.Greater(t, next, before)
 			assert.Less(t, next, time.Now().Add(time.Minute).UnixMicro())
 			before = next
 		}
+	})
+}
+
+// A grant reserves tokens up to a millisecond ahead of the server's clock, which the mark keeps, to
+// the last digit; nobody else's are below. So they are as many as microseconds have passed.
+func TestReservedTokens(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		locks, mark := s.store(t), redisstore.MarkKey(redisstore.DefaultPrefix)
+		waits := func(name string) renewer.Claim {
+			c := claim(name, "a", time.Minute)
+			c.Place = 1
+			return c
+		}
+		g := acquire(t, locks, waits("a"))
+		require.Equal(t, store.MaxReserved, g.Reserved, "nothing was granted before")
+		assert.Equal(t, strconv.FormatInt(g.Fence+store.MaxReserved, 10), s.get(t, mark))
+		again := acquire(t, locks, waits("a"))
+		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: g.Fence}, again)
+		alone := acquire(t, locks, claim("b", "a", time.Minute))
+		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: alone.Fence}, alone)
+		assert.Greater(t, alone.Fence, g.Fence+store.MaxReserved)
+		s.ok(t, "SET", mark, "8000000000000000")
+		far := acquire(t, locks, waits("c"))
+		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: 8e15 + 1}, far,
+			"none further ahead of the clock")
 	})
 }

@@ -86,7 +86,7 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	}
 	words = words.Args(lasts)
 	if releases {
-		words = words.Args(c.frees.of(freeTerms{c.mode(), c.markOf(part[0].Name)}))
+		words = words.Args(c.frees.of(c.mode()))
 	}
 	for j := range part {
 		words = words.Args(h.ownerOf(&part[j], releases))
@@ -97,12 +97,9 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	return words.Build()
 }
 
-// ownerOf is the owner token of a hold, and, to a release, which tokens and place it gives up.
+// ownerOf is the owner token of a hold, and, to a release, the place that it gives up.
 func (h *holding) ownerOf(hold *renewer.Hold, releases bool) string {
 	text := hold.Owner
-	if releases && hold.Used != 0 {
-		text += decimal(hold.Used)
-	}
 	if releases && hold.Place != 0 {
 		text += " " + strconv.FormatUint(hold.Place, 10)
 	}

@@ -9,7 +9,6 @@ import (
 
 const (
 	fenceSuffix = ":fence"
-	aheadSuffix = ":ahead"
 	lineSuffix  = ":waiters"
 	markSuffix  = ":mark"
 )

@@ -86,8 +86,7 @@ func (n neighbour) triesAll(t *testing.T, s server, prefix string) {
 	t.Helper()
 	lease, fence := redisstore.LockKeys(prefix, "a")
 	keys := []string{
-		lease, fence, redisstore.LineKey(prefix, "a"), redisstore.AheadKey(prefix, "a"),
-		redisstore.MarkKey(prefix), lease + ":record", prefix, prefix + "*", "other",
+		lease, fence, redisstore.LineKey(prefix, "a"), redisstore.MarkKey(prefix), lease + ":record", prefix, prefix + "*", "other",
 	}
 	for _, key := range keys {
 		for _, command := range [][]string{
@@ -157,12 +156,9 @@ func passesOn(t *testing.T, store *redisstore.Store) {
 	require.Equal(t, renewer.StatusTaken,
 		acquire(t, store, claim("passed", "c", time.Minute)).Status,
 		"it is b's")
-	reserves := next
-	reserves.Reserve = 10
-	g = acquire(t, store, reserves)
-	require.Equal(t, renewer.StatusHeld, g.Status)
+	require.Equal(t, renewer.StatusHeld, acquire(t, store, next).Status)
 	kept := hold("passed", "b", 0)
-	kept.Used, kept.Keep = g.Fence, time.Millisecond
+	kept.Keep = time.Millisecond
 	require.Equal(t, renewer.StatusHeld, release(t, store, kept).Status)
 }
 

@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	//go:embed look.lua
+	//go:embed lua/look.lua
 	lookText string
-	//go:embed write.lua
+	//go:embed lua/write.lua
 	writeText string
 
 	lookScript  = newScript(lookText)

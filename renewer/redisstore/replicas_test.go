@@ -84,8 +84,8 @@ func TestAConfirmedGrantHasItsTokensAndItsRecord(t *testing.T) {
 	_, _, s := withReplica(t)
 	store := s.store(t, redisstore.Replicas(1))
 	c := claim("name", "a", time.Minute)
-	c.Reserve = 5
-	assert.Equal(t, 5, acquire(t, store, c).Reserved)
+	c.Place = 1
+	assert.Positive(t, acquire(t, store, c).Reserved)
 	c = claim("term", "a", time.Minute)
 	c.Term = &renewer.Term{TTL: time.Hour, Data: "begun"}
 	g := acquire(t, store, c)

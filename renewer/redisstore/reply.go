@@ -9,22 +9,22 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Replies come from a server that we do not run. One that our script can't have given is
 // StatusUnknown, with an error: it is never taken for a grant.
 
-// readGrant reads the reply of acquire.lua to a claim that proposed a
-// token, or 0, and asked to reserve so many more. since is when its place came, in us; 0 if it has
-// none.
+// readGrant reads the reply of acquire.lua, or of propose.lua to a token that was proposed, 0 for
+// none. since is when its place came, in us; 0 if it has none.
 func readGrant(
-	reply rueidis.RedisMessage, proposed int64, reserve int,
+	reply rueidis.RedisMessage, proposed int64,
 ) (g renewer.Grant, since int64, ok bool) {
 	if reply.IsInt64() {
 		g, ok = readFence(reply, proposed)
 		return g, 0, ok
 	}
-	g, since, ok = readParts(reply, proposed, reserve)
+	g, since, ok = readParts(reply, proposed)
 	if !ok {
 		return renewer.Grant{}, 0, false
 	}
@@ -33,13 +33,13 @@ func readGrant(
 
 // readParts reads a reply of several parts.
 func readParts(
-	reply rueidis.RedisMessage, proposed int64, reserve int,
+	reply rueidis.RedisMessage, proposed int64,
 ) (g renewer.Grant, since int64, ok bool) {
 	parts, err := reply.ToArray()
 	if err == nil && len(parts) == 2 {
 		n, err := parts[1].ToInt64()
-		if g, ok = readFence(parts[0], proposed); !ok || err != nil || n < 1 ||
-			n > int64(reserve) || g.Fence > maxExact-n {
+		if g, ok = readFence(parts[0], proposed); !ok || err != nil || n < 0 ||
+			n > store.MaxReserved || g.Fence > maxExact-n {
 			return g, 0, false
 		}
 		g.Reserved = int(n)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redisreply"
 )
 
@@ -76,8 +77,11 @@ func TestReadGrant(t *testing.T) {
 			list(number(7), number(1)),
 			renewer.Grant{Status: renewer.StatusHeld, Fence: 7, Reserved: 1},
 		},
-		"more reserved":       {list(number(7), number(6)), renewer.Grant{}},
-		"none reserved":       {list(number(7), number(0)), renewer.Grant{}},
+		"none reserved": {
+			list(number(7), number(0)),
+			renewer.Grant{Status: renewer.StatusHeld, Fence: 7},
+		},
+		"more reserved":       {list(number(7), number(store.MaxReserved+1)), renewer.Grant{}},
 		"reserved below 0":    {list(number(7), number(-1)), renewer.Grant{}},
 		"too great a reserve": {list(number(redisstore.MaxExact-1), number(2)), renewer.Grant{}},
 		"text for a reserve":  {list(number(7), text("5")), renewer.Grant{}},
@@ -97,7 +101,7 @@ func TestReadGrant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, since, ok := redisstore.ReadGrant(c.reply.Message(t), 0, 5)
+			got, since, ok := redisstore.ReadGrant(c.reply.Message(t), 0)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.want != renewer.Grant{}, ok)
 			assert.Zero(t, since)
@@ -118,7 +122,6 @@ func TestReadGrantOfAProposal(t *testing.T) {
 			list(number(7)),
 			renewer.Grant{Status: renewer.StatusBehind, Fence: 7},
 		},
-		"reserved, unasked": {list(number(7), number(5)), renewer.Grant{}},
 		"far behind": {
 			list(number(redisstore.MaxExact)),
 			renewer.Grant{Status: renewer.StatusBehind, Fence: redisstore.MaxExact},
@@ -133,7 +136,7 @@ func TestReadGrantOfAProposal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, since, ok := redisstore.ReadGrant(c.reply.Message(t), 7, 0)
+			got, since, ok := redisstore.ReadGrant(c.reply.Message(t), 7)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.want != renewer.Grant{}, ok)
 			assert.Zero(t, since)
@@ -280,13 +283,13 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		w, _ := redisreply.Any(raw)
 		m := w.Message(t)
-		_, _, _ = redisstore.ReadGrant(m, 7, 0)
-		g, _, ok := redisstore.ReadGrant(m, 0, 5)
+		_, _, _ = redisstore.ReadGrant(m, 7)
+		g, _, ok := redisstore.ReadGrant(m, 0)
 		switch {
 		case !ok:
 			require.Equal(t, renewer.StatusUnknown, g.Status)
 		case g.Status == renewer.StatusHeld:
-			require.Equal(t, m.IsInt64(), g.Reserved == 0, "only an integer grants no more")
+			require.False(t, m.IsInt64() && g.Reserved != 0)
 			require.Positive(t, g.Fence)
 		default:
 			require.Equal(t, renewer.StatusTaken, g.Status)

@@ -34,15 +34,15 @@ func TestReturnsOfScripts(t *testing.T) {
 	isTurn := "turn\n32000\n5 " + inbox + " 32000"
 	type list = []any
 
-	acquires := func(t *testing.T, s server, proposed, reserve, place string) any {
+	claims := []string{"60000", "90000", mark, "line 60000 " + inbox, owner("a")}
+	acquires := func(t *testing.T, s server, place string) any {
 		t.Helper()
-		args := []string{
-			"60000", "90000", mark, "line 60000 " + inbox, owner("a"), place, holder,
-		}
-		if proposed != "" || reserve != "0" {
-			args = append(args, proposed, reserve)
-		}
-		return s.runs(t, "acquire.lua", []string{x}, args...)
+		return s.runs(t, "acquire.lua", []string{x}, append(claims[:5:5], place, holder)...)
+	}
+	proposes := func(t *testing.T, s server, token, reserve string) any {
+		t.Helper()
+		return s.runs(t, "propose.lua", []string{x},
+			append(claims[:5:5], "", holder, token, reserve)...)
 	}
 	renews := func(t *testing.T, s server) any {
 		t.Helper()
@@ -50,7 +50,7 @@ func TestReturnsOfScripts(t *testing.T) {
 	}
 	releases := func(t *testing.T, s server, rest string) any {
 		t.Helper()
-		return s.runs(t, "release.lua", []string{x}, "0", "line 90000 "+inbox+" "+mark,
+		return s.runs(t, "release.lua", []string{x}, "0", "line "+inbox,
 			owner("a")+rest)
 	}
 	gives := func(args ...string) func(t *testing.T, s server) {
@@ -63,22 +63,22 @@ func TestReturnsOfScripts(t *testing.T) {
 	}{
 		"acquire: a token": {
 			[]func(*testing.T, server){gives("SET", mark, at)},
-			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "") },
-			func(t *testing.T, got any) { assert.Equal(t, int64(8e15+1), got) },
+			func(t *testing.T, s server) any { return acquires(t, s, "") },
+			func(t *testing.T, got any) { assert.Equal(t, list{int64(8e15 + 1), int64(0)}, got) },
 		},
-		"acquire: a token and those reserved": {
+		"propose: a token and those reserved": {
 			nil,
-			func(t *testing.T, s server) any { return acquires(t, s, at, "5", "") },
+			func(t *testing.T, s server) any { return proposes(t, s, at, "5") },
 			func(t *testing.T, got any) { assert.Equal(t, list{int64(8e15), int64(5)}, got) },
 		},
 		"acquire: the owner has it": {
 			[]func(*testing.T, server){gives("SET", x, value("a"), "PX", "5000")},
-			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "") },
+			func(t *testing.T, s server) any { return acquires(t, s, "") },
 			func(t *testing.T, got any) { assert.Equal(t, int64(8e15), got) },
 		},
 		"acquire: another has it": {
 			[]func(*testing.T, server){gives("SET", x, value("b"), "PX", "5000")},
-			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "") },
+			func(t *testing.T, s server) any { return acquires(t, s, "") },
 			func(t *testing.T, got any) {
 				require.Len(t, got, 3)
 				assert.Equal(t, value("b"), got.(list)[0])
@@ -88,12 +88,12 @@ func TestReturnsOfScripts(t *testing.T) {
 		},
 		"acquire: another has it for ever": {
 			[]func(*testing.T, server){gives("SET", x, value("b"))},
-			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "") },
+			func(t *testing.T, s server) any { return acquires(t, s, "") },
 			func(t *testing.T, got any) { assert.Equal(t, int64(-1), got.(list)[1]) },
 		},
 		"acquire: and the place is in line": {
 			[]func(*testing.T, server){gives("SET", x, value("b"), "PX", "5000")},
-			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "5 1000 77") },
+			func(t *testing.T, s server) any { return acquires(t, s, "5 1000 77") },
 			func(t *testing.T, got any) {
 				require.Len(t, got, 4)
 				assert.Equal(t, int64(77), got.(list)[3])
@@ -101,7 +101,7 @@ func TestReturnsOfScripts(t *testing.T) {
 		},
 		"acquire: it is another place's turn": {
 			[]func(*testing.T, server){gives("SET", x, isTurn, "PX", "90000")},
-			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "6 1000") },
+			func(t *testing.T, s server) any { return acquires(t, s, "6 1000") },
 			func(t *testing.T, got any) {
 				require.Len(t, got, 4)
 				assert.Empty(t, got.(list)[0])
@@ -110,17 +110,17 @@ func TestReturnsOfScripts(t *testing.T) {
 		},
 		"acquire: it is this place's turn": {
 			[]func(*testing.T, server){gives("SET", x, isTurn, "PX", "90000"), gives("SET", mark, at)},
-			func(t *testing.T, s server) any { return acquires(t, s, "", "0", "5 1000 77") },
-			func(t *testing.T, got any) { assert.Equal(t, int64(8e15+1), got) },
+			func(t *testing.T, s server) any { return acquires(t, s, "5 1000 77") },
+			func(t *testing.T, got any) { assert.Equal(t, list{int64(8e15 + 1), int64(0)}, got) },
 		},
-		"acquire: the proposed token is not above the counter": {
+		"propose: the token is not above the counter": {
 			[]func(*testing.T, server){gives("SET", counter, at)},
-			func(t *testing.T, s server) any { return acquires(t, s, "7", "0", "") },
+			func(t *testing.T, s server) any { return proposes(t, s, "7", "0") },
 			func(t *testing.T, got any) { assert.Equal(t, list{int64(8e15)}, got) },
 		},
-		"acquire: nor above the mark, without a counter": {
+		"propose: nor above the mark, without a counter": {
 			[]func(*testing.T, server){gives("SET", mark, at)},
-			func(t *testing.T, s server) any { return acquires(t, s, "7", "0", "") },
+			func(t *testing.T, s server) any { return proposes(t, s, "7", "0") },
 			func(t *testing.T, got any) { assert.Equal(t, list{int64(8e15)}, got) },
 		},
 		"renew: the exceptions": {
@@ -208,8 +208,7 @@ func TestReturnsOfScripts(t *testing.T) {
 	}
 }
 
-// A claim that needs more, beside one that is free, in one call: the
-// counter of its name is ahead of the clock, and MARK:own is lost.
+// A claim beside another one in one call: the counter of its name is ahead of the clock.
 func TestABatchBesideACounterThatIsAhead(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
@@ -217,13 +216,14 @@ func TestABatchBesideACounterThatIsAhead(t *testing.T) {
 		y, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "y")
 		const at, holder = "8000000000000000", "node\n1\nop"
 		s.ok(t, "SET", counter, at, "PX", "60000")
+		s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
 		got := s.runs(t, "acquire.lua", []string{x, y}, "60000", "90000",
 			redisstore.MarkKey(redisstore.DefaultPrefix), "line 60000 in-box_1",
 			owner("a"), "", holder, owner("b"), "5 1000", holder)
 		require.Len(t, got, 2)
 		assert.Less(t, got.([]any)[0], int64(8e15))
 		assert.Equal(t, int64(8e15+1), got.([]any)[1])
-		assert.Equal(t, int64(8e15+1), s.number(t, "GET", redisstore.OwnKey(redisstore.DefaultPrefix)))
+		assert.Equal(t, int64(8e15+1), s.number(t, "GET", counter))
 	})
 }
 
@@ -238,8 +238,7 @@ func TestAReleaseThatIsPutOffTellsThoseInLine(t *testing.T) {
 		s.ok(t, "SET", x, owner("a")+"\n7\n7\nnode\n1\nop\n+", "PX", "60000")
 		s.ok(t, "ZADD", x+":waiters", "1", "5 "+inbox+" 1000", "2", "6 nobody 1000",
 			"3", "7 "+inbox+" 1000")
-		got := s.runs(t, "release.lua", []string{x}, "500", "line 90000 "+inbox+" "+
-			redisstore.MarkKey(redisstore.DefaultPrefix), owner("a"))
+		got := s.runs(t, "release.lua", []string{x}, "500", "line "+inbox, owner("a"))
 		assert.Equal(t, []any{}, got)
 		assert.Equal(t, "5", <-heard)
 		assert.Equal(t, "7", <-heard)
@@ -262,8 +261,7 @@ func TestALookAfterATurnThatWasUsedTellsNobody(t *testing.T) {
 		freed := s.listen(t, x+":freed")
 		nobody := strings.Repeat(" ", renewer.OwnerLen)
 		looks := func() any {
-			return s.runs(t, "release.lua", []string{x}, "0", "line 90000 in-box_1 "+
-				redisstore.MarkKey(redisstore.DefaultPrefix), nobody)
+			return s.runs(t, "release.lua", []string{x}, "0", "line in-box_1", nobody)
 		}
 		assert.Equal(t, []any{int64(-1)}, looks())
 		s.ok(t, "PUBLISH", x+":freed", "after the look")

@@ -12,20 +12,29 @@ import (
 
 // One file per operation; its head says what goes in and what comes out.
 var (
-	//go:embed tell.lua
+	//go:embed lua/tell.lua
 	tellText string
-	//go:embed lost.lua
+	//go:embed lua/line.lua
+	lineText string
+	//go:embed lua/grant.lua
+	grantText string
+	//go:embed lua/lost.lua
 	lostText string
-	//go:embed acquire.lua
+	//go:embed lua/rule.lua
+	ruleText string
+	//go:embed lua/acquire.lua
 	acquireText string
-	//go:embed renew.lua
+	//go:embed lua/propose.lua
+	proposeText string
+	//go:embed lua/renew.lua
 	renewText string
-	//go:embed release.lua
+	//go:embed lua/release.lua
 	releaseText string
-	//go:embed probe.lua
+	//go:embed lua/probe.lua
 	probeText string
 
 	acquireScript = newScript(acquireText)
+	proposeScript = newScript(proposeText)
 	renewScript   = newScript(renewText)
 	releaseScript = newScript(releaseText)
 	probeScript   = newScript(probeText)
@@ -36,6 +45,9 @@ type script struct{ text, sha string }
 
 // newScript makes a script of a file, with the files that it includes.
 func newScript(text string) script {
+	text = include(text, "rule.lua", ruleText)
+	text = include(text, "grant.lua", grantText)
+	text = include(text, "line.lua", lineText)
 	text = include(text, "tell.lua", tellText)
 	text = include(text, "lost.lua", lostText)
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above

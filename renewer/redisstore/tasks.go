@@ -13,11 +13,11 @@ import (
 )
 
 var (
-	//go:embed parked.lua
+	//go:embed lua/parked.lua
 	parkedText string
-	//go:embed arrive.lua
+	//go:embed lua/arrive.lua
 	arriveText string
-	//go:embed next.lua
+	//go:embed lua/next.lua
 	nextText string
 
 	arriveScript = newTaskScript(arriveText)

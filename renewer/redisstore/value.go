@@ -71,15 +71,6 @@ func readTaker(a *renewer.Answer, value string) {
 	}
 }
 
-// proposal writes a token that the script is to grant, and "" if it is to pick one.
-// A token that Lua would round is one that the script would refuse for its length.
-func proposal(fence int64) string {
-	if fence == 0 {
-		return ""
-	}
-	return strconv.FormatInt(fence, 10)
-}
-
 // exact reads an integer from 1 to maxExact, or returns 0.
 func exact(s string) int64 {
 	n, err := strconv.ParseInt(s, 10, 64)

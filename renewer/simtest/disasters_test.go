@@ -1,15 +1,11 @@
 package simtest_test
 
-import (
-	"maps"
-	"time"
-)
+import "time"
 
 // saved is what a copy of the server has of its tokens.
 type saved struct {
-	at    time.Duration
-	mark  int64
-	ahead map[string]ahead
+	at   time.Duration
+	mark int64
 }
 
 // disasters happen to the server now and then.
@@ -115,7 +111,7 @@ func (s *server) settleAll(now time.Duration) {
 func (s *server) save(now time.Duration) saved {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return saved{max(now, 1), s.tokens.marks[0], maps.Clone(s.tokens.ahead)}
+	return saved{max(now, 1), s.tokens.marks[0]}
 }
 
 // lose loses all data.
@@ -159,10 +155,6 @@ func (s *server) restore(now time.Duration, was int64, from saved) {
 		s.forgotten = max(s.forgotten, s.tokens.marks[0], was)
 	}
 	s.tokens.marks[0] = from.mark
-	s.tokens.ahead = maps.Clone(from.ahead)
-	if s.tokens.ahead == nil {
-		s.tokens.ahead = map[string]ahead{}
-	}
 	s.beginEra(now)
 }
 

@@ -11,7 +11,7 @@ func (s *server) acquire(
 	r *request, c *renewer.Claim, from rank, now time.Duration,
 ) renewer.Grant {
 	if c.TTL < time.Millisecond || c.TTL%time.Millisecond != 0 ||
-		len(c.Owner) != renewer.OwnerLen || c.Reserve < 0 {
+		len(c.Owner) != renewer.OwnerLen {
 		s.report(contract, "the claim %+v", *c)
 	}
 	t := s.live(c.Name, now)
@@ -42,8 +42,7 @@ func (s *server) grant(
 		until: s.shown(now) + c.TTL, era: s.era, waited: from.number != 0,
 	}
 	s.count(granted)
-	t.low = s.tokens.pick(t, s.micros(now))
-	t.high = t.low + s.tokens.reserve(t, c.Reserve, s.micros(now))
+	t.low, t.high = s.tokens.pick(t, c.Place != 0, s.micros(now))
 	s.keys[t.name] = t
 	s.book[t.name] = append(s.book[t.name], t)
 	s.noteCopy(t, r)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // ledger is what callers believed, and what was found wrong.
@@ -68,8 +69,8 @@ func (g *ledger) grants() int {
 }
 
 // mostAhead is by how much a token may be ahead of the server's
-// clock: by one for each grant in a microsecond.
-const mostAhead = 100
+// clock: by what is reserved, and by one for each grant in a microsecond.
+const mostAhead = store.MaxReserved + 100
 
 // begin enters a lease at the instant at which Acquire returned it.
 func (g *ledger) begin(

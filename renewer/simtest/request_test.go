@@ -26,8 +26,8 @@ type request struct {
 func (r *request) String() string {
 	var b strings.Builder
 	for _, c := range r.claims {
-		fmt.Fprintf(&b, "acquire %q for %.6s from place %d, TTL %v, %d more tokens ", c.Name,
-			c.Owner, c.Place, c.TTL, c.Reserve)
+		fmt.Fprintf(&b, "acquire %q for %.6s from place %d, TTL %v ", c.Name,
+			c.Owner, c.Place, c.TTL)
 	}
 	for _, h := range r.holds {
 		fmt.Fprintf(&b, "%s %q of %.6s with place %d, TTL %v, keep %v ",

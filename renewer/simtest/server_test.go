@@ -42,7 +42,7 @@ func newServer(c clock, f faults, report func(kind, string, ...any), count func(
 		tell:    func(string, place, time.Duration) bool { return true },
 		tellAll: func(string) {},
 		keys:    map[string]*tenure{},
-		tokens:  fenceTokens{faults: f, ahead: map[string]ahead{}},
+		tokens:  fenceTokens{faults: f},
 		turns:   map[string]*turn{}, lines: map[string][]rank{}, came: map[place]time.Duration{},
 		book: map[string][]*tenure{}, renewed: map[string]int{}, closed: map[int][]time.Duration{},
 		killed: map[int]time.Duration{},
@@ -110,7 +110,6 @@ func (s *server) hold(r *request, h *renewer.Hold, now time.Duration) renewer.An
 		s.renew(t, h, now)
 		return renewer.Answer{Status: renewer.StatusHeld}
 	}
-	s.tokens.giveBack(t, h)
 	switch {
 	case h.Keep > 0:
 		t.until, t.kept = s.shown(now)+h.Keep, true

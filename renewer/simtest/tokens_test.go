@@ -1,18 +1,13 @@
 package simtest_test
 
-import "github.com/lockbeat/lockbeat/renewer"
+import "github.com/lockbeat/lockbeat/renewer/store"
 
-// fenceTokens are what a server knows of fencing tokens: a mark for
-// all names, and for each name the highest token that is reserved, as
-// long as the clock has not reached it. The clock is in microseconds.
+// fenceTokens are what a server knows of fencing tokens: a mark for all names. The clock is in
+// microseconds.
 type fenceTokens struct {
 	faults faults
-	marks  [2]int64         // the highest token granted; the second is used by a fault alone
-	ahead  map[string]ahead // by name
+	marks  [2]int64 // the highest token granted or reserved; the second is used by a fault alone
 }
-
-// ahead is the highest token reserved.
-type ahead struct{ token, until int64 }
 
 // mark is the one of the server.
 func (k *fenceTokens) mark(t *tenure) *int64 {
@@ -22,47 +17,18 @@ func (k *fenceTokens) mark(t *tenure) *int64 {
 	return &k.marks[0]
 }
 
-// pick is the token of a new tenure.
-func (k *fenceTokens) pick(t *tenure, clock int64) int64 {
+// pick is the token of a new tenure, and the highest that is reserved with it: none is further ahead
+// of the clock than [store.MaxReserved], unless it is the one granted.
+func (k *fenceTokens) pick(t *tenure, waits bool, clock int64) (low, high int64) {
 	mark := k.mark(t)
-	token := max(clock, *mark+1, k.reserved(t.name, clock)+1)
+	low = max(clock, *mark+1)
+	high = low
+	if waits {
+		high = max(low, clock+store.MaxReserved)
+	}
+	*mark = high
 	if k.faults.forgetsReserved {
-		token = *mark + 1
+		*mark = low
 	}
-	*mark = max(*mark, token)
-	return token
-}
-
-// reserved is the highest token that is reserved for a name.
-func (k *fenceTokens) reserved(name string, clock int64) int64 {
-	a := k.ahead[name]
-	if clock >= a.until {
-		delete(k.ahead, name)
-		return 0
-	}
-	return a.token
-}
-
-// reserve is how many tokens above its own a tenure gets: so that none is further ahead of the
-// clock than one claim wants.
-func (k *fenceTokens) reserve(t *tenure, n int, clock int64) int64 {
-	most := max(0, min(int64(n), clock+int64(n)-t.low))
-	if most > 0 && !k.faults.forgetsReserved {
-		k.ahead[t.name] = ahead{t.low + most, t.low + most + 1_000_000}
-	}
-	return most
-}
-
-// giveBack takes back the tokens that were not used. The mark takes the place of their counter,
-// which may have lapsed.
-func (k *fenceTokens) giveBack(t *tenure, h *renewer.Hold) {
-	used := max(h.Used, t.low)
-	if h.Used == 0 || used >= t.high || k.faults.forgetsReserved {
-		return
-	}
-	t.high = used
-	if mark := k.mark(t); used > t.low {
-		*mark = max(*mark, used)
-	}
-	delete(k.ahead, t.name)
+	return low, high
 }

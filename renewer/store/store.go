@@ -78,6 +78,9 @@ const (
 	MaxName = 512
 	// OwnerLen is the length of an owner token, in bytes.
 	OwnerLen = 22
+	// MaxReserved is how many tokens a grant reserves at most ([Grant.Reserved]). A store whose
+	// tokens follow a clock in microseconds reserves none that is further ahead of it than this.
+	MaxReserved = 1000
 )
 
 // Claim asks for a name.
@@ -90,20 +93,8 @@ type Claim struct {
 	Owner string
 	// TTL is how long the name is held without a renewal: whole milliseconds, at least 1.
 	TTL time.Duration
-	// Fence is the fencing token to be granted, positive; 0 lets the store pick one.
-	// It is for a store that is one of several which must agree. A token that is not
-	// above the name's counter is refused as [StatusBehind], unless it is the one that the
-	// owner has the name with. An owner who has it with a lower token gets this one.
-	Fence int64
-	// Reserve asks for so many further fencing tokens, those next above the one granted, for those
-	// to whom the owner hands the name without asking again. A Store may grant fewer, or none. 0
-	// asks for none. The owner uses one only once the Store's clock has reached it, counted in
-	// microseconds from the grant, and gives the rest back: see [Hold.Used]. A Store whose tokens
-	// follow a clock lets none run further ahead of it than one claim wants, even if others never
-	// gave theirs back.
-	Reserve int
-	// Place is the number of the place from which the owner asks, unique in this process; 0 wants
-	// none. If the name is another's, a Store that has a line of waiters puts the place at its end,
+	// Place is the number of the place from which the owner asks, unique in this process; 0 as long
+	// as nobody waits for the name in this process. If the name is another's, a Store that has a line of waiters puts the place at its end,
 	// unless it is there already: see [Grant.Queued]. A place is no owner token: it keeps its rank
 	// when the next claim from it has another owner. A grant uses it up. A Store may ignore it.
 	Place uint64
@@ -129,11 +120,6 @@ type Hold struct {
 	// Keep is how much longer the name stays held after a Release:
 	// whole milliseconds; 0 frees it at once. Renew ignores it.
 	Keep time.Duration
-	// Used is, on a Release by an owner who has asked for more tokens ([Claim.Reserve]), the
-	// highest fencing token that it has used, or 1 if it does not know which it was granted;
-	// otherwise 0. The tokens above it, and above the one granted, are given back, so that tokens
-	// don't run ahead of the clock. A Store that reserves none ignores it, and Renew does.
-	Used int64
 	// Place is, on a Release, the place that is given up ([Claim.Place]); 0 for none. If it has its
 	// turn, the next one has. The owner need not have the name. Renew ignores it.
 	Place uint64
@@ -153,7 +139,7 @@ const (
 	// StatusGone means that no owner has it (Renew and Release only).
 	StatusGone
 	// StatusBehind means that no other owner has it, but that the token proposed is
-	// too low (an Acquire with [Claim.Fence] only). Nothing has changed.
+	// too low (by [Proposer] only). Nothing has changed.
 	StatusBehind
 	// StatusChanged means that the record is not the one of the claim's term (an Acquire with
 	// [Claim.Term] only). Nothing of the name has changed, and the claim's place was not put in
@@ -185,9 +171,11 @@ type Grant struct {
 	// Fence is the fencing token, when StatusHeld: positive, and above that of every earlier grant
 	// of the name by any owner. When StatusBehind it is the counter that a token must exceed.
 	Fence int64
-	// Reserved is how many tokens above Fence are the owner's as well,
-	// when StatusHeld: at most [Claim.Reserve], and every later grant is above
-	// them too. A grant repeated may tell of fewer than the first.
+	// Reserved is how many tokens above Fence are the owner's as well, when StatusHeld, for those
+	// to whom it hands the name without asking again: at most [MaxReserved], and 0 for a claim
+	// without a place, or if the store reserves none. Every later grant of the name is above them too. The owner uses one only once
+	// as many microseconds have passed since the grant, so that those in use don't run ahead of a
+	// clock that tokens follow. A grant repeated may tell of fewer than the first.
 	Reserved int
 	// Age is how long before the request was sent the name's TTL began
 	// to count, when StatusHeld; 0 for all but a store that puts answers

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 var _ renewer.Recorder = (*Store)(nil)
@@ -101,7 +102,7 @@ func (s *Store) claimTerm(call Call, i int, a answer, now time.Time) renewer.Gra
 		seen := last.answer(answer{}, now)
 		return a.unlessLost(renewer.Grant{Status: renewer.StatusChanged, Seen: &seen})
 	}
-	g := s.table.acquire(c, a, r, now)
+	g := s.table.acquire(store.Proposal{Claim: c}, a, r, now)
 	if g.Status == renewer.StatusHeld {
 		term.Name, term.Fence = c.Name, g.Fence
 		if seen := s.records.prepare(term, answer{}, now); seen.Status == renewer.StatusHeld {

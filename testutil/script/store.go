@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Store is a scripted renewer.Store. All its methods may be called concurrently; [New] makes one.
@@ -22,7 +23,7 @@ type Store struct {
 	settle   time.Duration
 }
 
-var _ renewer.Store = (*Store)(nil)
+var _ store.Proposer = (*Store)(nil)
 
 // Call is one call of a store.
 type Call struct {
@@ -35,6 +36,8 @@ type Call struct {
 	Deadline time.Time
 	// Claims are the items of an Acquire.
 	Claims []renewer.Claim
+	// Proposals are the items of a Propose, which counts as an Acquire of these Claims.
+	Proposals []store.Proposal
 	// Holds are the items of a Renew or a Release.
 	Holds []renewer.Hold
 	// Names are the items of a Read.
@@ -107,6 +110,15 @@ func (s *Store) Settle() time.Duration {
 // Acquire answers by the script: see [renewer.Store].
 func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 	return s.play(ctx, Call{Op: Acquire, Claims: slices.Clone(claims)}, len(claims))
+}
+
+// Propose answers by the script, as [Acquire]: see [store.Proposer].
+func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
+	call := Call{Op: Acquire, Proposals: slices.Clone(proposals)}
+	for i := range proposals {
+		call.Claims = append(call.Claims, proposals[i].Claim)
+	}
+	return s.play(ctx, call, len(proposals))
 }
 
 // Renew answers by the script, and wakes those who watch what it finds gone: see [renewer.Store].

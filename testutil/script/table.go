@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // table is the store in memory behind the script: who has which name, and each name's
@@ -36,8 +37,11 @@ func (t table) row(name string, now time.Time) *row {
 // name is free: by its owner's release, or since it was found gone.
 func (t table) apply(call Call, i int, a answer, now time.Time) (g renewer.Grant, freed bool) {
 	if call.Op == Acquire {
-		c := call.Claims[i]
-		g = t.acquire(c, a, t.row(c.Name, now), now)
+		p := store.Proposal{Claim: call.Claims[i]}
+		if call.Proposals != nil {
+			p = call.Proposals[i]
+		}
+		g = t.acquire(p, a, t.row(p.Name, now), now)
 	} else {
 		h := call.Holds[i]
 		r := t.row(h.Name, now)
@@ -64,7 +68,7 @@ func (a answer) unlessLost(g renewer.Grant) renewer.Grant {
 }
 
 // acquire answers a claim by a, and makes r agree.
-func (t table) acquire(c renewer.Claim, a answer, r *row, now time.Time) renewer.Grant {
+func (t table) acquire(c store.Proposal, a answer, r *row, now time.Time) renewer.Grant {
 	g := a.grant
 	if !a.fixed {
 		g.Status = renewer.StatusHeld
@@ -81,10 +85,17 @@ func (t table) acquire(c renewer.Claim, a answer, r *row, now time.Time) renewer
 			(r.owner != c.Owner || r.fence != c.Fence) {
 			return renewer.Grant{Status: renewer.StatusBehind, Fence: top}
 		}
-		if r.owner != c.Owner {
+		if r.owner != c.Owner || c.Fence > r.fence {
+			if c.Fence == 0 && c.Place != 0 {
+				c.Reserve = store.MaxReserved
+			}
+			until := r.until
+			if r.owner != c.Owner {
+				until = now
+			}
 			*r = row{
-				owner: c.Owner, holder: c.Holder, since: now, fence: r.fence + r.spare + 1,
-				spare: int64(c.Reserve),
+				owner: c.Owner, holder: c.Holder, since: now, until: until,
+				fence: r.fence + r.spare + 1, spare: int64(c.Reserve),
 			}
 			g.Reserved = c.Reserve
 		}
@@ -124,9 +135,6 @@ func (r *row) believe(h renewer.Hold, g renewer.Grant, freed bool, now time.Time
 	switch g.Status {
 	case renewer.StatusHeld:
 		if freed {
-			if used := max(h.Used, r.fence); h.Used != 0 && used < r.fence+r.spare {
-				r.fence, r.spare = used, 0
-			}
 			if h.Keep > 0 {
 				r.until = now.Add(h.Keep)
 			} else {

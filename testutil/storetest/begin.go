@@ -38,7 +38,7 @@ func (s *recordSuite) begin(
 ) renewer.Grant {
 	t.Helper()
 	claim := renewer.Claim{
-		Name: "name", Owner: owner, TTL: long, Reserve: 5, Place: place, Term: term,
+		Name: "name", Owner: owner, TTL: long, Place: place, Term: term,
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()

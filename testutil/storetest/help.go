@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -59,15 +60,18 @@ func checkGrant(t testing.TB, name string, g renewer.Grant) {
 	switch g.Status {
 	case renewer.StatusHeld:
 		require.Positive(t, g.Fence, "the fencing token of %q", name)
-		requireGrant(t, renewer.Grant{Status: renewer.StatusHeld, Fence: g.Fence}, g,
-			"a grant of %q has a Fence and nothing else", name)
+		requireGrant(t, renewer.Grant{
+			Status: renewer.StatusHeld, Fence: g.Fence, Reserved: g.Reserved,
+		}, g, "a grant of %q has tokens and nothing else", name)
+		require.GreaterOrEqual(t, g.Reserved, 0)
+		require.LessOrEqual(t, g.Reserved, store.MaxReserved)
 	case renewer.StatusTaken:
 		require.Zero(t, g.Fence, "no fencing token for a refused claim of %q", name)
 		require.GreaterOrEqual(t, g.HeldFor, time.Duration(0), "how long %q has been held", name)
 		require.GreaterOrEqual(t, g.TTL, time.Duration(0), "how long %q will be held", name)
 	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind, renewer.StatusChanged:
 		require.Fail(t, "an Acquire is answered StatusHeld or StatusTaken",
-			"%q: %v (StatusBehind is for a claim with a Fence, StatusChanged for one with a Term)",
+			"%q: %v (StatusBehind is for a proposal, StatusChanged for a claim with a Term)",
 			name, g.Status)
 	}
 }

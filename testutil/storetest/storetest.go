@@ -25,8 +25,7 @@ type Fixture struct {
 	// that the store did not write. If nil, the cases that depend on it pass without proving
 	// anything.
 	Overwrite func(name string)
-	// Reserves says that the store grants the fencing tokens that [renewer.Claim] Reserve asks for,
-	// and takes them back. Otherwise it may grant fewer or none.
+	// Reserves says that the store reserves fencing tokens for hand-offs. Otherwise it need not.
 	Reserves bool
 	// Lines says that the store has lines of places, in which those that it watches stand: see
 	// [renewer.Claim]. Otherwise it must ignore places.

@@ -25,7 +25,7 @@ func TestLeftovers(t *testing.T) {
 		"+@all")
 	for _, c := range []struct{ command, found string }{
 		{"SET lockbeat:{%}:mark 1 PX 60000", ""},
-		{"SET lockbeat:{lock-1}:ahead 1 PX 60000", ""},
+		{"SET lockbeat:{%}:mark:given 1 PX 60000", ""},
 		{"SET lockbeat:{lock-1}:fence 1 PX 60000", "counter of one name"},
 		{"SET lockbeat:{lock-1} x PX 60000", "lockbeat:{lock-1} is still held"},
 		{"SET lockbeat:{%}:mark 1", "lockbeat:{%}:mark has no TTL"},

@@ -44,7 +44,6 @@ type Line struct {
 
 	id        string       // by which the places of this store name it
 	able      atomic.Bool  // the server lets places stand in line; once true, always
-	wanted    atomic.Bool  // a claim has asked for a place; once true, always
 	trip      atomic.Int64 // about how long a claim took lately, or longer
 	single    string       // the channel of all names, without a cluster
 	open      atomic.Int64 // mailboxes, those that are being opened included
@@ -99,9 +98,6 @@ func (l *Line) Present(name string, number uint64) bool {
 		l.Subscriber.Mark(l.freedChannel(name))
 	}
 	if l.open.Load() == 0 {
-		if !l.wanted.Load() {
-			l.wanted.Store(true)
-		}
 		return false
 	}
 	l.mu.Lock()

@@ -46,18 +46,6 @@ local function tell(key, place)
 	return type(heard) == 'number' and (heard > 0 or not counted)
 end
 
--- Takes a place, "NUMBER INBOX ", out of a lock's line, however long a turn it asked for when it
--- came.
-local function leaveLine(key, place)
-	redis.pcall('ZREM', key .. ':waiters', place .. '1000', place .. '2000', place .. '4000',
-		place .. '8000', place .. '16000', place .. '32000')
-end
-
--- Reports whether a lease is the turn of a place.
-local function hasTurn(value, place)
-	return string.sub(value, 1, 5) == 'turn\n' and string.find(value, '\n' .. place, 6, true) ~= nil
-end
-
 -- Tells all who listen on the lock's own channel: those who wait for it without a place, and those
 -- who have waited for long in a line, which may be lost. So nothing is told there while a place in
 -- the line hears that it may ask.
@@ -85,14 +73,6 @@ local function wake(key, n)
 	if not heard or not counted then
 		tellAll(key)
 	end
-end
-
--- Reports whether a lease is a turn that has lapsed, and how many ms of a turn are left; nil for
--- any other value.
-local function lapsed(key, value)
-	local turn = string.match(value, '^turn\n(%d+)\n')
-	local left = turn and redis.call('PTTL', key) - 2 * tonumber(turn)
-	return left and left <= 0, left
 end
 
 -- After a turn that has lapsed: the next places may be as dead as that one. Many are told at once,

@@ -1,0 +1,31 @@
+package memory
+
+// tokens are the fencing tokens granted: of those that the store picked, the highest is the floor
+// of all names; of those that were proposed there is a counter for each name, since the proposers of
+// different names know nothing of each other. The counters of names that are free are forgotten
+// from time to time. Then the highest of them is the floor of all.
+type tokens struct {
+	counters map[string]int64
+	floor    int64 // no counter is lower
+	sweepAt  int
+}
+
+// counter is what a token for name must exceed.
+func (t *tokens) counter(name string) int64 { return max(t.floor, t.counters[name]) }
+
+// note sets the counter of name, whose lease is about to be stored.
+func (t *tokens) note(name string, fence int64, held func(string) bool) {
+	if t.counters == nil {
+		t.counters = make(map[string]int64)
+	}
+	if len(t.counters) >= max(t.sweepAt, minSweep) {
+		for old, counter := range t.counters {
+			if !held(old) {
+				t.floor = max(t.floor, counter)
+				delete(t.counters, old)
+			}
+		}
+		t.sweepAt = 2 * len(t.counters)
+	}
+	t.counters[name] = fence
+}

@@ -1,0 +1,127 @@
+-- Frees the leases that their owners still have, or lets them lapse after a given time, and tells
+-- those who wait for them. A lease with a line of waiters is the turn of the first of them, for a
+-- moment in which to claim it: see tell.lua.
+--
+-- KEYS[i]    the leases, n of them, at most 100
+-- ARGV[1]    time that they stay held, ms; 0: none
+-- ARGV[2]    "MODE INBOX": the mode, and the inbox of the places, see tell.lua
+-- ARGV[2+i]  owner token of KEYS[i], 22 bytes; and if a place is given up with it, a space and its
+--            number. 22 spaces are no owner's: they pass on a turn that has lapsed
+--
+-- Returns    the exceptions, in order of i: i if another owner has KEYS[i], or another program, and
+--            behind it the key's value, as renew.lua does; -i if nobody has. Another owner's key is
+--            left as it is; one that is gone, or a turn that has lapsed, goes to the next as if it
+--            had been freed: nobody else tells them. Behind these, "i TURN" for each lease that has
+--            become a turn.
+--
+-- Tells one place that its turn has come; if the lease stays held, the first 32. If there is none,
+-- it publishes on KEYS[i]:freed an empty message for all who wait without one. A lease that is not
+-- waited for (rule.lua) is freed without a look for waiters.
+
+local values = redis.call('MGET', unpack(KEYS))
+local keep = tonumber(ARGV[1])
+local over, rest, freed = {}, {}, {} -- freed: those to pass on
+
+-- The usual cases: the lease is its owner's, who frees it.
+for i = 1, #KEYS do
+	local key, value = KEYS[i], values[i]
+	if value and keep == 0 and string.sub(value, 1, 22) == ARGV[2 + i] and not over[key] then
+		over[key] = true -- if it comes again in this call, it is nobody's
+		if string.sub(value, -2) == '\n+' then
+			freed[#freed + 1] = i
+		else
+			redis.call('DEL', key)
+		end
+	else
+		rest[#rest + 1] = i
+	end
+end
+
+if not rest[1] and not freed[1] then
+	return rest
+end
+
+local answers = {}
+local mode, inbox = string.match(ARGV[2], '^(%l*) ([%w_-]*)$')
+if rest[1] then
+	-- include line.lua
+	-- include tell.lua
+	-- include lost.lua
+	setMode(mode)
+	for _, i in ipairs(rest) do
+		local key, value = KEYS[i], not over[KEYS[i]] and values[i]
+		local owner, place = string.sub(ARGV[2 + i], 1, 22), string.sub(ARGV[2 + i], 24)
+		if place ~= '' and mode ~= '' then
+			place = place .. ' ' .. inbox .. ' '
+			leaveLine(key, place)
+			if value and string.sub(value, 1, 5) == 'turn\n' and
+				string.find(value, '\n' .. place, 6, true) then
+				freed[#freed + 1] = i
+				over[key], value = true, nil
+			end
+		end
+		if value and string.sub(value, 1, 22) == owner then
+			if keep > 0 then
+				redis.call('PEXPIRE', key, keep)
+				wake(key, 32) -- who leaves the line before then tells none of the others
+			else
+				over[key] = true
+				freed[#freed + 1] = i
+			end
+		elseif over[key] then
+			answers[#answers + 1] = -i
+		else
+			answerLost(answers, i, key, value)
+			if not value then
+				over[key] = true -- once for all who find it gone
+				-- What MGET does not show may be another program's key.
+				if redis.pcall('EXISTS', key) == 0 then
+					freed[#freed + 1] = i
+				else
+					tellAll(key)
+				end
+			elseif lapsed(key, value) then
+				over[key] = true
+				redis.call('DEL', key)
+				if not passOver(key) then
+					tellAll(key)
+				end
+			end
+		end
+	end
+end
+
+-- Makes each lease the turn of the first live place, or frees it and tells all.
+local cluster = mode == 'shard'
+local publish = cluster and redis.REDIS_VERSION_NUM and 'SPUBLISH' or 'PUBLISH'
+for _, i in ipairs(freed) do
+	local key, turn, first, heard = KEYS[i], nil, nil, false
+	for _ = 1, mode ~= '' and 500 or 0 do
+		first = redis.pcall('ZPOPMIN', key .. ':waiters')[1]
+		if not first then
+			break
+		end
+		local number, to, ms = string.match(first, '^(%d+) ([%w_-]+) ([1-9]%d?000)$')
+		if number then -- else none of our making
+			heard = redis.pcall(publish, cluster and key .. ':inbox:' .. to or
+				string.match(key, '^[^{]*{') .. to .. '}:inbox', number)
+			heard = type(heard) == 'number' and
+				(heard > 0 or cluster and publish == 'PUBLISH') -- where the server can't tell
+			turn = ms
+		end
+		if heard then
+			break
+		end
+	end
+	if heard then
+		redis.call('SET', key, 'turn\n' .. turn .. '\n' .. first, 'PX', 3 * turn)
+		answers[#answers + 1] = i .. ' ' .. turn
+	else
+		redis.call('DEL', key)
+		-- A turn that was used: the owner who had the lease since has told them.
+		if values[i] or string.sub(ARGV[i + 2], 1, 1) ~= ' ' then
+			redis.call(publish, key .. ':freed', '')
+		end
+	end
+end
+return answers

@@ -1,0 +1,42 @@
+package redisstore
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+var _ store.Proposer = (*Store)(nil)
+
+// Propose implements [store.Proposer]. A token above 2^53-1, which the server could not compare, is
+// refused with an error.
+func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
+	c, grants := s.codec, make([]renewer.Grant, len(proposals))
+	todo := &calls{n: len(proposals), nameOf: func(i int) string { return proposals[i].Name }}
+	todo.build = func(i int, whole bool) rueidis.Completed {
+		p := &proposals[i]
+		return proposeScript.command(c.builder(), whole, []string{leaseKey(c.prefix, p.Name)},
+			c.ttls.of(p.TTL), c.fenceText, c.markOf(p.Name), c.lines.of(lineTerms{c.mode(), p.TTL}),
+			p.Owner, "", c.holderText(p.Holder), decimal(p.Fence), strconv.Itoa(p.Reserve))
+	}
+	todo.readOne = func(i int, r rueidis.RedisResult) {
+		reply, err := r.ToMessage()
+		if err == nil {
+			err = reply.Error()
+		}
+		if err != nil {
+			grants[i] = c.noGrant(err)
+			return
+		}
+		var ok bool
+		if grants[i], _, ok = readGrant(reply, proposals[i].Fence); !ok {
+			grants[i] = renewer.Grant{Err: unreadable("acquire")}
+		}
+	}
+	s.sender.Spread(ctx, &s.acquiring, todo)
+	return grants
+}

@@ -1,0 +1,23 @@
+package store
+
+import "context"
+
+// Proposer is a [Store] that grants a name with a fencing token that its client gives: one of
+// several servers that must agree on it.
+type Proposer interface {
+	Store
+
+	// Propose is Acquire with tokens given. A token that is not above the name's counter is refused
+	// as [StatusBehind], with the counter, unless it is the one that the owner has the name with.
+	// An owner who has it with a lower token gets this one. Places in line are ignored.
+	Propose(ctx context.Context, proposals []Proposal) []Grant
+}
+
+// Proposal asks for a name with a token.
+type Proposal struct {
+	Claim
+	// Fence is the fencing token to be granted: positive.
+	Fence int64
+	// Reserve is how many tokens above Fence are to be the owner's too: 0 to [MaxReserved].
+	Reserve int
+}
