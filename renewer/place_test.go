@@ -28,6 +28,18 @@ func waits(ctx context.Context, k *renewer.Keeper, opts ...renewer.Option) <-cha
 	return done
 }
 
+// comesFirst is waits for one that asks alone, without a place, and is refused; and then again, from
+// one.
+func comesFirst(
+	ctx context.Context, s *script.Store, k *renewer.Keeper, opts ...renewer.Option,
+) <-chan error {
+	s.Mute(false)
+	s.Script(script.Acquire, script.Taken(other, time.Hour))
+	done := waits(ctx, k, opts...)
+	s.Mute(true)
+	return done
+}
+
 // claimOf is the claim of the last question, after n of them.
 func claimOf(t *testing.T, s *script.Store, n int) renewer.Claim {
 	t.Helper()
@@ -53,18 +65,18 @@ func givenUp(s *script.Store) (places []uint64, at []time.Time) {
 func TestAPlaceOutlivesItsHead(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Mute(true)
 		s.Default(script.Acquire, inLine)
 		begun := time.Now()
-		first := waits(t.Context(), k, renewer.MaxWait(time.Second))
+		first := comesFirst(t.Context(), s, k, renewer.MaxWait(time.Second))
 		second := waits(t.Context(), k, renewer.MaxWait(2*time.Second))
-		a := claimOf(t, s, 1)
+		a := claimOf(t, s, 2)
 		require.NotZero(t, a.Place)
+		require.Zero(t, s.Calls(script.Acquire)[0].Claims[0].Place, "nobody waits")
 
 		require.ErrorIs(t, <-first, renewer.ErrHeld)
 		synctest.Wait()
-		b := claimOf(t, s, 2)
-		assertInstant(t, begun.Add(time.Second), s.Calls(script.Acquire)[1].At, "asked at once")
+		b := claimOf(t, s, 3)
+		assertInstant(t, begun.Add(time.Second), s.Calls(script.Acquire)[2].At, "asked at once")
 		assert.Equal(t, a.Place, b.Place)
 		assert.NotEqual(t, a.Owner, b.Owner, "a place is no owner")
 		assert.Empty(t, s.Calls(script.Release), "a caller wants the place")
@@ -82,18 +94,16 @@ func TestAPlaceOutlivesItsHead(t *testing.T) {
 func TestAGrantUsesThePlaceUp(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Mute(true)
-		s.Script(script.Acquire, inLine, script.Held())
-		first := waits(t.Context(), k)
-		a := claimOf(t, s, 1)
+		s.Default(script.Acquire, inLine)
+		first := comesFirst(t.Context(), s, k)
+		a := claimOf(t, s, 2)
 		s.Mute(false)
+		s.Script(script.Acquire, script.Held())
 		s.Wake("a", nil)
 		require.NoError(t, <-first)
-		assert.Equal(t, a.Place, claimOf(t, s, 2).Place, "asked again from where it stands")
-		s.Mute(true)
-		s.Default(script.Acquire, inLine)
-		second := waits(t.Context(), k, renewer.MaxWait(time.Second))
-		b := claimOf(t, s, 3)
+		assert.Equal(t, a.Place, claimOf(t, s, 3).Place, "asked again from where it stands")
+		second := comesFirst(t.Context(), s, k, renewer.MaxWait(time.Second))
+		b := claimOf(t, s, 5)
 		assert.NotEqual(t, a.Place, b.Place)
 		require.ErrorIs(t, <-second, renewer.ErrHeld)
 		synctest.Wait()
@@ -116,7 +126,6 @@ func TestATryHasNoPlace(t *testing.T) {
 		s.Script(script.Acquire, script.Pass().Late(time.Minute))
 		ctx, leave := context.WithCancel(t.Context())
 		head := waits(ctx, k)
-		a := claimOf(t, s, 2)
 		try := background(func() error {
 			_, err := k.TryAcquire(t.Context(), "a")
 			return err
@@ -127,12 +136,13 @@ func TestATryHasNoPlace(t *testing.T) {
 		require.ErrorIs(t, <-head, context.Canceled)
 		require.ErrorIs(t, <-try, renewer.ErrHeld)
 		synctest.Wait()
-		assert.Zero(t, s.Calls(script.Acquire)[2].Claims[0].Place)
-		assert.Equal(t, a.Place, claimOf(t, s, 4).Place, "which the store may have in its line")
+		assert.Zero(t, s.Calls(script.Acquire)[2].Claims[0].Place, "though another waits")
+		place := claimOf(t, s, 4).Place
+		assert.NotZero(t, place)
 		require.ErrorIs(t, <-last, renewer.ErrHeld)
 		synctest.Wait()
 		places, _ := givenUp(s)
-		require.Equal(t, []uint64{a.Place}, places)
+		require.Equal(t, []uint64{place}, places)
 	})
 }
 
@@ -156,19 +166,20 @@ func TestAPlaceThatMayStandInLineIsGivenUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				s.Mute(true)
+				s.Script(script.Acquire, script.Taken(other, time.Hour))
 				s.Script(script.Acquire, test.steps...)
 				s.Default(script.Acquire, test.steps[len(test.steps)-1])
 				ctx, leave := context.WithCancel(t.Context())
 				done := waits(ctx, k)
+				s.Mute(true)
 				for range test.steps[1:] {
 					s.Mute(false)
 					s.Wake("a", nil)
 					s.Mute(true)
 					synctest.Wait()
 				}
-				place := s.Calls(script.Acquire)[0].Claims[0].Place
-				require.Len(t, s.Calls(script.Acquire), len(test.steps))
+				place := s.Calls(script.Acquire)[1].Claims[0].Place
+				require.Len(t, s.Calls(script.Acquire), 1+len(test.steps))
 				leave()
 				require.ErrorIs(t, <-done, context.Canceled)
 				synctest.Wait()
@@ -190,11 +201,10 @@ func TestAllLeaveAtOnce(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				s.Mute(true)
 				s.Default(script.Acquire, inLine)
 				ctx, leave := context.WithCancel(t.Context())
-				calls := []<-chan error{waits(ctx, k), waits(ctx, k), waits(ctx, k)}
-				place := claimOf(t, s, 1).Place
+				calls := []<-chan error{comesFirst(ctx, s, k), waits(ctx, k), waits(ctx, k)}
+				place := claimOf(t, s, 2).Place
 				leave()
 				for _, c := range calls {
 					require.ErrorIs(t, <-c, context.Canceled)
@@ -217,7 +227,7 @@ func TestAPanicKeepsNoPlace(t *testing.T) {
 				s := &panicsOnce{Store: script.New()}
 				k, err := renewer.New(s, config)
 				require.NoError(t, err)
-				s.Mute(true)
+				s.Script(script.Acquire, script.Taken(other, time.Hour))
 				s.Default(script.Acquire, inLine)
 				s.wait = make(chan struct{})
 				head := background(func() (err error) {
@@ -226,6 +236,7 @@ func TestAPanicKeepsNoPlace(t *testing.T) {
 					return err
 				})
 				synctest.Wait()
+				s.Mute(true)
 				if more {
 					defer waits(t.Context(), k, renewer.MaxWait(time.Second))
 				}
@@ -234,7 +245,7 @@ func TestAPanicKeepsNoPlace(t *testing.T) {
 				require.EqualError(t, <-head, "a store's")
 				require.ErrorIs(t, <-last, renewer.ErrHeld)
 				waitFor(time.Second)
-				place := s.Calls(script.Acquire)[0].Claims[0].Place
+				place := s.Calls(script.Acquire)[1].Claims[0].Place
 				places, _ := givenUp(s.Store)
 				require.Equal(t, []uint64{place}, places)
 				require.NoError(t, k.Shutdown(t.Context()))
@@ -243,17 +254,16 @@ func TestAPanicKeepsNoPlace(t *testing.T) {
 	}
 }
 
-// panicsOnce is a store whose first Acquire panics, once it may.
+// panicsOnce is a store whose second Acquire panics, once it may.
 type panicsOnce struct {
 	*script.Store
-	wait chan struct{}
-	over bool
+	wait  chan struct{}
+	asked int
 }
 
 func (s *panicsOnce) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 	grants := s.Store.Acquire(ctx, claims)
-	if !s.over {
-		s.over = true
+	if s.asked++; s.asked == 2 {
 		<-s.wait
 		panic("a store's")
 	}
@@ -269,13 +279,13 @@ func TestAPlaceThatALateQuestionTakesAgainIsGivenUp(t *testing.T) {
 			t.Parallel()
 			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				s.SetSettle(10 * time.Second)
-				s.Script(script.Acquire, script.Hang(), script.Held())
+				s.Script(script.Acquire, script.Taken(other, time.Hour), script.Hang(), script.Held())
 				begun := time.Now()
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
 				first := waits(ctx, k)
 				second := waits(t.Context(), k)
-				a := claimOf(t, s, 1)
+				a := claimOf(t, s, 2)
 				if leaves {
 					leave()
 					require.ErrorIs(t, <-first, context.Canceled)
@@ -283,7 +293,7 @@ func TestAPlaceThatALateQuestionTakesAgainIsGivenUp(t *testing.T) {
 					require.NoError(t, <-first)
 				}
 				require.NoError(t, <-second)
-				asked := s.Calls(script.Acquire)[1]
+				asked := s.Calls(script.Acquire)[2]
 				require.Equal(t, a.Place, asked.Claims[0].Place)
 				waitFor(time.Minute)
 				places, at := givenUp(s)
