@@ -59,7 +59,10 @@ for i = 1, n do
 	end
 end
 if #rest < n then
-	redis.call('SET', markKey, mark == now and nowText or string.format('%d', mark), 'PX', ARGV[2])
+	-- It lives longer than the clock may have been set back since.
+	local ahead = mark > now + 1000 and math.ceil((mark - now) / 1000)
+	redis.call('SET', markKey, mark == now and nowText or string.format('%d', mark), 'PX',
+		ahead and ARGV[2] + ahead or ARGV[2])
 end
 if #rest > 0 then
 	local proposed, reserve -- of propose.lua alone

@@ -42,16 +42,16 @@ if not rest[1] and not freed[1] then
 end
 
 local answers = {}
-local mode, inbox = string.match(ARGV[2], '^(%l*) ([%w_-]*)$')
+local asMode, inbox = string.match(ARGV[2], '^(%l*) ([%w_-]*)$')
 if rest[1] then
 	-- include line.lua
 	-- include tell.lua
 	-- include lost.lua
-	setMode(mode)
+	setMode(asMode)
 	for _, i in ipairs(rest) do
 		local key, value = KEYS[i], not over[KEYS[i]] and values[i]
 		local owner, place = string.sub(ARGV[2 + i], 1, 22), string.sub(ARGV[2 + i], 24)
-		if place ~= '' and mode ~= '' then
+		if place ~= '' and asMode ~= '' then
 			place = place .. ' ' .. inbox .. ' '
 			leaveLine(key, place)
 			if value and string.sub(value, 1, 5) == 'turn\n' and
@@ -92,11 +92,11 @@ if rest[1] then
 end
 
 -- Makes each lease the turn of the first live place, or frees it and tells all.
-local cluster = mode == 'shard'
+local cluster = asMode == 'shard'
 local publish = cluster and redis.REDIS_VERSION_NUM and 'SPUBLISH' or 'PUBLISH'
 for _, i in ipairs(freed) do
 	local key, turn, first, heard = KEYS[i], nil, nil, false
-	for _ = 1, mode ~= '' and 500 or 0 do
+	for _ = 1, asMode ~= '' and 500 or 0 do
 		first = redis.pcall('ZPOPMIN', key .. ':waiters')[1]
 		if not first then
 			break

@@ -44,6 +44,7 @@ type Line struct {
 
 	id        string       // by which the places of this store name it
 	able      atomic.Bool  // the server lets places stand in line; once true, always
+	wanted    atomic.Bool  // a claim has asked for a place; once true, always
 	trip      atomic.Int64 // about how long a claim took lately, or longer
 	single    string       // the channel of all names, without a cluster
 	open      atomic.Int64 // mailboxes, those that are being opened included
@@ -97,11 +98,18 @@ func (l *Line) Present(name string, number uint64) bool {
 	if l.Subscriber.Watching() {
 		l.Subscriber.Mark(l.freedChannel(name))
 	}
-	if l.open.Load() == 0 {
+	if l.open.Load() == 0 && l.wanted.Load() {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.wanted.Swap(true) { // those who wait already have asked for none yet
+		for _, w := range l.names {
+			if len(w.watches) > 0 {
+				l.receive(w)
+			}
+		}
+	}
 	if p := l.places[number]; p != nil {
 		if p.since != "" { // acquire.lua takes the shorter turn out of the line
 			p.turn = max(p.turn, l.turn())

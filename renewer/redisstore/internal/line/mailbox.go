@@ -26,9 +26,10 @@ func (l *Line) channel(name string) string {
 	return l.single
 }
 
-// receive gives those who wait for a lock its mailbox, if places can stand in line. Under mu.
+// receive gives those who wait for a lock its mailbox, if places can stand in line and any claim
+// has asked for one. Under mu.
 func (l *Line) receive(w *waiting) {
-	if w.mailbox == nil && l.able.Load() {
+	if w.mailbox == nil && l.able.Load() && l.wanted.Load() {
 		w.mailbox = l.use(w.name)
 	}
 }
