@@ -17,8 +17,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-var serializable = sqlrecord.TxOptions(sql.TxOptions{Isolation: sql.LevelSerializable})
-
 // meeting has so many wait for each other, the first time that each one comes.
 type meeting struct {
 	sync.WaitGroup
@@ -40,7 +38,8 @@ func TestConflictsUseUpNoAttempts(t *testing.T) {
 	d := onPostgres(t)
 	const works = 8
 	d.run(t, fmt.Sprintf("INSERT INTO %s SELECT 'count', 0 FROM generate_series(1, 2)", d.effects))
-	k, r := memoryKeeper(t), once.RecordIn(d.recorder(t, serializable))
+	serializable := d.by(t, d.dsn+" default_transaction_isolation=serializable")
+	k, r := memoryKeeper(t), once.RecordIn(serializable.recorder(t))
 	var all sync.WaitGroup
 	read := new(meeting)
 	read.Add(works)
@@ -165,24 +164,4 @@ func TestAFailedStatementThatIsIgnored(t *testing.T) {
 	var coded interface{ SQLState() string }
 	require.ErrorAs(t, err, &coded)
 	require.Equal(t, "25P02", coded.SQLState())
-}
-
-// Isolation levels that can't be had are refused at once.
-func TestTxOptions(t *testing.T) {
-	t.Parallel()
-	d := onSQLite(t)
-	for says, options := range map[string]struct {
-		dialect sqlrecord.Dialect
-		sql.TxOptions
-	}{
-		"ReadOnly": {sqlrecord.PostgreSQL, sql.TxOptions{ReadOnly: true}},
-		"Linearizable": {
-			sqlrecord.PostgreSQL, sql.TxOptions{Isolation: sql.LevelLinearizable},
-		},
-		"SQLite": {sqlrecord.SQLite, sql.TxOptions{Isolation: sql.LevelReadCommitted}},
-	} {
-		_, err := sqlrecord.New(d.DB, options.dialect, sqlrecord.TxOptions(options.TxOptions))
-		require.ErrorIs(t, err, renewer.ErrConfig)
-		require.ErrorContains(t, err, says)
-	}
 }

@@ -20,7 +20,7 @@ import (
 func TestDatabaseCrashesBetweenEffectAndCommit(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)
-	d := open(t, sqlrecord.PostgreSQL, "pgx", server.DSN())
+	d := open(t, "pgx", server.DSN())
 	attempts := 0
 	got, err := once.Do(t.Context(), memoryKeeper(t), "a",
 		func(ctx context.Context) (string, error) {

@@ -102,7 +102,7 @@ func TestFunctionEndsTheTransaction(t *testing.T) {
 func TestACommitThatIsRefused(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *database) {
-		if d.dialect == sqlrecord.SQLite {
+		if d.isSQLite() {
 			d = d.by(t, d.dsn+"&_pragma=foreign_keys(on)")
 			d.SetMaxOpenConns(1) // all questions by the connection of the refused COMMIT
 		}

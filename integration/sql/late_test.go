@@ -22,7 +22,7 @@ const rounds = 100
 // attempt is one by the holder of a token: it begins, and has its effect and its record, with what
 // happens in between.
 func attempt(
-	ctx context.Context, d *database, r *sqlrecord.Recorder, name string, fence int64,
+	ctx context.Context, d *database, r sqlrecord.Recorder, name string, fence int64,
 	before, within func() error,
 ) error {
 	if _, err := r.Prepare(ctx, renewer.Term{Name: name, Fence: fence, TTL: time.Hour}); err != nil {

@@ -38,7 +38,6 @@ var postgres = sync.OnceValues(func() (*pgtest.Server, error) { return pgtest.Op
 // database is one that holds a table of records and a table of effects.
 type database struct {
 	*sql.DB
-	dialect sqlrecord.Dialect
 	driver  string
 	dsn     string
 	records string // the table
@@ -67,21 +66,21 @@ func onPostgres(t *testing.T) *database {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	return open(t, sqlrecord.PostgreSQL, "pgx", server.DSN())
+	return open(t, "pgx", server.DSN())
 }
 
 func onSQLite(t *testing.T) *database {
 	t.Helper()
-	return open(t, sqlrecord.SQLite, "sqlite", "file:"+filepath.Join(t.TempDir(), "db")+
+	return open(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "db")+
 		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(off)")
 }
 
 // open connects, and makes the tables.
-func open(t *testing.T, dialect sqlrecord.Dialect, driver, dsn string) *database {
+func open(t *testing.T, driver, dsn string) *database {
 	t.Helper()
 	n := tables.Add(1)
 	d := &database{
-		dialect: dialect, driver: driver, dsn: dsn,
+		driver: driver, dsn: dsn,
 		records: fmt.Sprintf("records_%d", n), effects: fmt.Sprintf("effects_%d", n),
 	}
 	var err error
@@ -111,14 +110,18 @@ func (d *database) run(t *testing.T, statement string) {
 	require.NoError(t, err)
 }
 
-func (d *database) recorder(t *testing.T, opts ...sqlrecord.Option) *sqlrecord.Recorder {
+func (d *database) recorder(t *testing.T, opts ...sqlrecord.Option) sqlrecord.Recorder {
 	t.Helper()
-	r, err := sqlrecord.New(d.DB, d.dialect, append([]sqlrecord.Option{
-		sqlrecord.Table(d.records),
-	}, opts...)...)
+	kind := sqlrecord.PostgreSQL
+	if d.isSQLite() {
+		kind = sqlrecord.SQLite
+	}
+	r, err := kind(d.DB, append([]sqlrecord.Option{sqlrecord.Table(d.records)}, opts...)...)
 	require.NoError(t, err)
 	return r
 }
+
+func (d *database) isSQLite() bool { return d.driver == "sqlite" }
 
 // affect is the work: it writes one row by the attempt's transaction.
 func (d *database) affect(ctx context.Context, name string, by int64) error {

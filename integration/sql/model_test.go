@@ -89,14 +89,14 @@ func kind(err error) error {
 func TestFaultyOptions(t *testing.T) {
 	t.Parallel()
 	d := onSQLite(t)
-	_, err := sqlrecord.New(nil, 0, sqlrecord.Table("a;b"), sqlrecord.Timeout(0))
+	_, err := sqlrecord.PostgreSQL(nil, sqlrecord.Table("a;b"), sqlrecord.Timeout(0))
 	require.ErrorIs(t, err, renewer.ErrConfig)
-	for _, word := range []string{"database", "Dialect(0)", "Table", "Timeout"} {
+	for _, word := range []string{"database", "Table", "Timeout"} {
 		require.ErrorContains(t, err, word)
 	}
-	_, err = sqlrecord.New(d.DB, sqlrecord.SQLite, sqlrecord.Table("other.t"))
+	_, err = sqlrecord.SQLite(d.DB, sqlrecord.Table("other.t"))
 	require.ErrorIs(t, err, renewer.ErrConfig)
-	_, err = sqlrecord.New(d.DB, sqlrecord.PostgreSQL, sqlrecord.Table("other.t"))
+	_, err = sqlrecord.PostgreSQL(d.DB, sqlrecord.Table("other.t"))
 	require.NoError(t, err)
 	r := d.recorder(t)
 	_, err = r.Prepare(t.Context(), store.Term{Name: "a", TTL: time.Hour})

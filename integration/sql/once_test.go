@@ -137,7 +137,7 @@ func TestLookAndForget(t *testing.T) {
 		require.NoError(t, once.Forget(t.Context(), k, "a", once.RecordIn(r)))
 
 		late := func() error { return once.Forget(t.Context(), k, "b", once.RecordIn(r)) }
-		if d.dialect == sqlrecord.SQLite {
+		if d.isSQLite() {
 			return // its transaction is the only one: Forget would wait for it
 		}
 		require.ErrorIs(t, attempt(t.Context(), d, r, "b", 1, nothing, late), store.ErrNoRecord)

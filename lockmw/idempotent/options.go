@@ -192,7 +192,7 @@ func MaxStored(n int64) Option {
 //
 // It panics if recorder is nil. Default: the keeper's store.
 func RecordIn(recorder once.Recorder) Option {
-	needs(recorder != nil, "RecordIn", "nil", "a recorder, such as that of sqlrecord.New")
+	needs(recorder != nil, "RecordIn", "nil", "a recorder, such as that of sqlrecord.PostgreSQL")
 	return func(s *settings) { s.Recorder = recorder }
 }
 

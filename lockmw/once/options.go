@@ -202,8 +202,8 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 		}
 		s.recorder = beside
 	} else if s.recorder == nil {
-		fault("RecordIn has no recorder: give one such as that of sqlrecord.New, or leave it out " +
-			"for the keeper's store")
+		fault("RecordIn has no recorder: give one such as that of sqlrecord.PostgreSQL, or leave " +
+			"it out for the keeper's store")
 	}
 	if s.attempts < 1 {
 		fault("MaxAttempts is %d: give at least 1, or leave it out for %d", s.attempts,

@@ -1,31 +1,14 @@
 package sqlrecord
 
-import (
-	"fmt"
-	"strings"
-)
+import "strings"
 
-// Dialect is which SQL a database speaks.
-type Dialect int
+// dialect is which SQL a database speaks.
+type dialect bool
 
 const (
-	// PostgreSQL is for PostgreSQL 10 and newer; it is tested on 15.
-	PostgreSQL Dialect = iota + 1
-	// SQLite is for SQLite 3.35 and newer.
-	SQLite
+	postgreSQL dialect = false
+	sqlite     dialect = true
 )
-
-// String returns the database's name.
-func (d Dialect) String() string {
-	switch d {
-	case PostgreSQL:
-		return "PostgreSQL"
-	case SQLite:
-		return "SQLite"
-	default:
-		return fmt.Sprintf("Dialect(%d)", int(d))
-	}
-}
 
 // In a statement, TABLE is the table, NOW is the database's clock in ms since 1970, and $1, $2, …
 // are the arguments.
@@ -71,13 +54,13 @@ type statements struct {
 	schema, read, prepare, drop, write, erase, why, claim, lapsed string
 }
 
-func newStatements(d Dialect, table string) statements {
+func newStatements(d dialect, table string) statements {
 	index := table[strings.LastIndexByte(table, '.')+1:]
 	words := []string{
 		"TABLE IF", "TABLE IF", "INDEX_", index + "_", "TABLE", table,
 		"BYTES ", "BYTEA ", "NOW", "(extract(epoch FROM statement_timestamp()) * 1000)::bigint",
 	}
-	if d == SQLite {
+	if d == sqlite {
 		words = []string{
 			"TABLE IF", "TABLE IF", "INDEX_", index + "_", "TABLE", table,
 			"BYTES ", "BLOB  ", "NOW", "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",

@@ -2,14 +2,14 @@
 // database/sql. The work's effects and the record that it is done are in one transaction: both are
 // committed or neither is.
 //
-//	recorder, err := sqlrecord.New(db, sqlrecord.PostgreSQL)
+//	recorder, err := sqlrecord.PostgreSQL(db)
 //	name := lockmw.Key("invoice", order.ID)
 //	invoice, err := once.Do(ctx, keeper, name, func(ctx context.Context) (Invoice, error) {
 //		return bill(ctx, sqlrecord.Tx(ctx), order) // writes by that transaction only
 //	}, once.RecordIn(recorder))
 //
 // The keeper holds the lock, on any store, a quorum too. The authority on what is done is the
-// database. [Recorder.Schema] is the table that it needs; apply it with your other migrations.
+// database. Recorder.Schema is the table that it needs; apply it with your other migrations.
 //
 // # What it promises
 //
@@ -48,7 +48,9 @@
 // 40001 and 40P01; SQLITE_BUSY at COMMIT) is no attempt: the function is run again, in a new
 // transaction. If that does not help for as long as once.Wait allows, or 100 times,
 // the call ends with once.ErrConflict. A function that wraps the driver's error must keep it in the
-// chain (%w), or the conflict is taken for a failure. [TxOptions] sets the isolation level.
+// chain (%w), or the conflict is taken for a failure. At the stricter isolation levels transactions
+// are in conflict more often. The level is that of the connections: with PostgreSQL a DSN sets it
+// by default_transaction_isolation.
 //
 // # What to watch out for
 //
@@ -68,7 +70,7 @@
 //   - The transaction occupies a connection of the pool for as long as the function runs.
 //     A function that asks for another one, with SetMaxOpenConns(1), waits for itself.
 //   - A record lapses after once.Keep, by the database's clock, and its row then takes space until
-//     [Recorder.DeleteLapsed] removes it: call it from a schedule.
+//     Recorder.DeleteLapsed removes it: call it from a schedule.
 //   - Let once.Keep be longer than an attempt takes: one whose row was removed is rolled back.
 //   - Rows hold results in clear, as once.Codec encodes them.
 package sqlrecord

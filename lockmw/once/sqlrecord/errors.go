@@ -21,7 +21,7 @@ type question struct {
 	timeout  time.Duration
 }
 
-func (r *Recorder) question(op, name string, fence int64) question {
+func (r *recorder) question(op, name string, fence int64) question {
 	return question{op: op, name: name, fence: fence, timeout: r.timeout}
 }
 

@@ -22,7 +22,7 @@ func ExampleTx() {
 	charge := func(
 		ctx context.Context, keeper *renewer.Keeper, db *sql.DB, o order,
 	) (receipt int64, err error) {
-		recorder, err := sqlrecord.New(db, sqlrecord.PostgreSQL)
+		recorder, err := sqlrecord.PostgreSQL(db)
 		if err != nil {
 			return 0, err
 		}
@@ -41,7 +41,7 @@ func ExampleTx() {
 func ExampleRecorder_Schema() {
 	db := sql.OpenDB(nil)
 	defer func() { _ = db.Close() }()
-	recorder, err := sqlrecord.New(db, sqlrecord.PostgreSQL)
+	recorder, err := sqlrecord.PostgreSQL(db)
 	fmt.Println(err)
 	fmt.Print(recorder.Schema())
 	// Output:

@@ -14,52 +14,55 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Defaults of the options.
-const (
-	// DefaultTable is the table of the records.
-	DefaultTable = "lockbeat_once"
-	// DefaultTimeout is how long a question to the database may take.
-	DefaultTimeout = 5 * time.Second
-)
+// Recorder keeps records in a table, for [once.RecordIn]. Its methods may be called concurrently.
+type Recorder interface {
+	once.Transactional
 
-// Recorder keeps records in a table. Its methods may be called concurrently.
-type Recorder struct {
+	// Schema returns the statements that make the table and its index, each ended by a semicolon.
+	// They do nothing where these exist. No user needs more rights on it than to select, insert,
+	// update and delete.
+	Schema() string
+
+	// DeleteLapsed removes the rows of records that have lapsed, and returns how many there were.
+	// They are read by no one, and take space. It takes as long as ctx lets it: [Timeout] does not
+	// bound it. The error is [renewer.ErrUnavailable] or the context's own.
+	DeleteLapsed(ctx context.Context) (int64, error)
+}
+
+type recorder struct {
 	db      *sql.DB
-	dialect Dialect
+	dialect dialect
 	table   string
 	timeout time.Duration
-	options sql.TxOptions
 	text    statements
 }
 
-var _ once.Transactional = (*Recorder)(nil)
-
-// Option says what one [New] makes.
-type Option func(*Recorder)
+// Option says what one [PostgreSQL] or [SQLite] makes.
+type Option func(*recorder)
 
 // Table is the name of the table: letters, digits and underscores, and before them, if need be,
 // that of its schema and a dot. It is not quoted: a word that SQL reserves, such as order, is none.
-// Default [DefaultTable].
-func Table(name string) Option { return func(r *Recorder) { r.table = name } }
+// Default lockbeat_once.
+func Table(name string) Option { return func(r *recorder) { r.table = name } }
 
 // Timeout is how long a question to the database may take, a wait for a connection, for a row's
-// lock and for COMMIT included: positive. It does not bound the function. Default [DefaultTimeout],
-// 5 s.
-func Timeout(d time.Duration) Option { return func(r *Recorder) { r.timeout = d } }
-
-// TxOptions is how the function's transactions are begun: their isolation level. With PostgreSQL it
-// may be any that PostgreSQL has; with SQLite, whose transactions are serializable, no other.
-// ReadOnly is refused, since the record is written in the same transaction. At the stricter levels
-// transactions are in conflict more often: see [once.ErrConflict]. Default: the zero value, by
-// which the database decides; PostgreSQL takes READ COMMITTED unless it is set up otherwise.
-func TxOptions(o sql.TxOptions) Option { return func(r *Recorder) { r.options = o } }
+// lock and for COMMIT included: positive. It does not bound the function. Default 5 s.
+func Timeout(d time.Duration) Option { return func(r *recorder) { r.timeout = d } }
 
 var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,56}$`)
 
-// New returns a recorder that keeps records in db. It asks the database nothing: the table may be
-// made later, by [Recorder.Schema]. The error is [renewer.ErrConfig] and names every fault.
-func New(db *sql.DB, dialect Dialect, opts ...Option) (*Recorder, error) {
-	r := &Recorder{db: db, dialect: dialect, table: DefaultTable, timeout: DefaultTimeout}
+// PostgreSQL returns a recorder that keeps records in db, PostgreSQL 10 or newer; it is tested on
+// 15. It asks the database nothing: the table may be made later, by Schema. The error is
+// [renewer.ErrConfig] and names every fault.
+func PostgreSQL(db *sql.DB, opts ...Option) (Recorder, error) {
+	return newRecorder(db, postgreSQL, opts)
+}
+
+// SQLite is [PostgreSQL] for SQLite 3.35 and newer.
+func SQLite(db *sql.DB, opts ...Option) (Recorder, error) { return newRecorder(db, sqlite, opts) }
+
+func newRecorder(db *sql.DB, d dialect, opts []Option) (Recorder, error) {
+	r := &recorder{db: db, dialect: d, table: "lockbeat_once", timeout: 5 * time.Second}
 	for _, opt := range opts {
 		opt(r)
 	}
@@ -69,62 +72,31 @@ func New(db *sql.DB, dialect Dialect, opts ...Option) (*Recorder, error) {
 			append([]any{renewer.ErrConfig}, args...)...))
 	}
 	if db == nil {
-		fault("New needs a database (sql.Open)")
-	}
-	if dialect != PostgreSQL && dialect != SQLite {
-		fault("New knows no %v: give PostgreSQL or SQLite", dialect)
+		fault("PostgreSQL and SQLite need a database (sql.Open)")
 	}
 	if !tableName.MatchString(r.table) {
 		fault("Table is %.80q: give letters, digits and underscores, after SCHEMA and a dot if "+
-			"need be, or leave it out for %s", r.table, DefaultTable)
+			"need be, or leave it out for lockbeat_once", r.table)
 	}
-	if dialect == SQLite && strings.Contains(r.table, ".") {
+	if d == sqlite && strings.Contains(r.table, ".") {
 		fault("Table is %.80q: with SQLite it must be in the main database, since a transaction "+
 			"over several is not atomic", r.table)
 	}
 	if r.timeout <= 0 {
-		fault("Timeout is %v: give a positive duration, or leave it out for %v", r.timeout,
-			DefaultTimeout)
-	}
-	if why := r.noSuchTx(); why != "" {
-		fault("TxOptions has %s", why)
+		fault("Timeout is %v: give a positive duration, or leave it out for 5s", r.timeout)
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, err
 	}
-	r.text = newStatements(dialect, r.table)
+	r.text = newStatements(d, r.table)
 	return r, nil
 }
 
-// noSuchTx says why transactions can't be begun by TxOptions; it is "" if they can.
-func (r *Recorder) noSuchTx() string {
-	level := r.options.Isolation
-	switch {
-	case r.options.ReadOnly:
-		return "ReadOnly: the record is written in the same transaction; leave that out"
-	case level == sql.LevelDefault, level == sql.LevelSerializable:
-		return ""
-	case r.dialect == SQLite:
-		return fmt.Sprintf("the isolation level %v: transactions of SQLite are serializable; "+
-			"leave it out", level)
-	case level == sql.LevelReadUncommitted, level == sql.LevelReadCommitted,
-		level == sql.LevelRepeatableRead:
-		return ""
-	default:
-		return fmt.Sprintf("the isolation level %v, which PostgreSQL has not: give Read "+
-			"Committed, Repeatable Read or Serializable", level)
-	}
-}
+// Schema is that of [Recorder].
+func (r *recorder) Schema() string { return r.text.schema }
 
-// Schema returns the statements that make the table and its index, each ended by a semicolon. They
-// do nothing where these exist. No user needs more rights on it than to select, insert, update and
-// delete.
-func (r *Recorder) Schema() string { return r.text.schema }
-
-// DeleteLapsed removes the rows of records that have lapsed, and returns how many there were. They
-// are read by no one, and take space. It takes as long as ctx lets it: [Timeout] does not bound it.
-// The error is [renewer.ErrUnavailable] or the context's own.
-func (r *Recorder) DeleteLapsed(ctx context.Context) (int64, error) {
+// DeleteLapsed is that of [Recorder].
+func (r *recorder) DeleteLapsed(ctx context.Context) (int64, error) {
 	var n int64
 	err := insist(ctx, func() (err error) {
 		n, err = affected(r.db.ExecContext(ctx, r.text.lapsed))
@@ -134,7 +106,7 @@ func (r *Recorder) DeleteLapsed(ctx context.Context) (int64, error) {
 }
 
 // Read reads the record of a name: see [once.Recorder].
-func (r *Recorder) Read(ctx context.Context, name string) (store.Seen, error) {
+func (r *recorder) Read(ctx context.Context, name string) (store.Seen, error) {
 	q := r.question("read the record of", name, 0)
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
@@ -150,7 +122,7 @@ func (r *Recorder) Read(ctx context.Context, name string) (store.Seen, error) {
 }
 
 // Prepare begins a holder's term: see [once.Recorder].
-func (r *Recorder) Prepare(ctx context.Context, term store.Term) (store.Seen, error) {
+func (r *recorder) Prepare(ctx context.Context, term store.Term) (store.Seen, error) {
 	q := r.question("prepare the record of", term.Name, term.Fence)
 	switch {
 	case term.Fence < 1:

@@ -26,7 +26,7 @@ func Tx(ctx context.Context) *sql.Tx {
 
 // Transact calls fn in a new transaction, and commits it with the record that fn returns: see
 // [once.Transactional]. fn's context carries the transaction: see [Tx].
-func (r *Recorder) Transact(
+func (r *recorder) Transact(
 	ctx context.Context, fn func(context.Context) (store.Record, error),
 ) error {
 	whole, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -64,7 +64,7 @@ func (r *Recorder) Transact(
 // failed rolls back the transaction of a function that has failed, and returns its error: as it is,
 // unless it means a conflict, or the function has ended the transaction itself. What an inner work
 // ended by is no conflict of this one.
-func (r *Recorder) failed(tx *sql.Tx, end context.CancelFunc, err error) error {
+func (r *recorder) failed(tx *sql.Tx, end context.CancelFunc, err error) error {
 	q := r.question("lockbeat: run the function in a transaction", "", 0)
 	_, inner := errors.AsType[*once.Error](err)
 	switch {
@@ -79,7 +79,7 @@ func (r *Recorder) failed(tx *sql.Tx, end context.CancelFunc, err error) error {
 
 // rollBack ends a transaction, unless it is committed. If the server does not answer within
 // Timeout, the connection is given up, and the server undoes the transaction when it notices.
-func (r *Recorder) rollBack(tx *sql.Tx, end context.CancelFunc) error {
+func (r *recorder) rollBack(tx *sql.Tx, end context.CancelFunc) error {
 	limit := time.AfterFunc(r.timeout, end)
 	defer limit.Stop()
 	return tx.Rollback()
@@ -87,13 +87,13 @@ func (r *Recorder) rollBack(tx *sql.Tx, end context.CancelFunc) error {
 
 // begin begins a transaction that lives as long as whole does. Until
 // it has begun, it ends with ctx.
-func (r *Recorder) begin(
+func (r *recorder) begin(
 	ctx, whole context.Context, end context.CancelFunc,
 ) (*sql.Tx, error) {
 	q := r.question("begin a transaction", "", 0)
 	limit, leave := time.AfterFunc(r.timeout, end), context.AfterFunc(ctx, end)
-	tx, err := r.db.BeginTx(whole, &r.options)
-	if err == nil && r.dialect == SQLite {
+	tx, err := r.db.BeginTx(whole, nil)
+	if err == nil && r.dialect == sqlite {
 		_, err = tx.ExecContext(whole, r.text.claim)
 	}
 	if !leave() || !limit.Stop() {

@@ -16,7 +16,7 @@ var (
 )
 
 // Write replaces or erases the record of a name: see [once.Recorder].
-func (r *Recorder) Write(ctx context.Context, record store.Record) error {
+func (r *recorder) Write(ctx context.Context, record store.Record) error {
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	return insist(limited, func() error { return r.write(ctx, r.db, record) })
@@ -29,7 +29,7 @@ type querier interface {
 }
 
 // write is Write, in a transaction or by itself.
-func (r *Recorder) write(ctx context.Context, in querier, record store.Record) error {
+func (r *recorder) write(ctx context.Context, in querier, record store.Record) error {
 	q := r.question("write the record of", record.Name, record.Fence)
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
