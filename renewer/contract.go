@@ -44,8 +44,6 @@ const (
 	StatusGone = store.StatusGone
 	// StatusBehind is [store.StatusBehind].
 	StatusBehind = store.StatusBehind
-	// StatusChanged is [store.StatusChanged].
-	StatusChanged = store.StatusChanged
 
 	// MaxName is [store.MaxName].
 	MaxName = store.MaxName

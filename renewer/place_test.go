@@ -263,7 +263,8 @@ type panicsOnce struct {
 
 func (s *panicsOnce) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
 	grants := s.Store.Acquire(ctx, claims)
-	if s.asked++; s.asked == 2 {
+	s.asked++
+	if s.asked == 2 {
 		<-s.wait
 		panic("a store's")
 	}

@@ -48,11 +48,7 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 	defer s.mu.Unlock()
 	now := time.Now() // under the lock, so that no later caller sees an earlier time
 	for i := range claims {
-		if claims[i].Term == nil {
-			grants[i] = s.claim(&claims[i], now)
-		} else {
-			grants[i] = s.claimTerm(&claims[i], now)
-		}
+		grants[i] = s.claim(&claims[i], now)
 	}
 	return grants
 }

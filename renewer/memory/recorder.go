@@ -80,29 +80,6 @@ func (s *Store) Write(ctx context.Context, writes []renewer.Record) []renewer.An
 	return answers
 }
 
-// claimTerm is Acquire for one claim that has a term, with s.mu held.
-func (s *Store) claimTerm(c *renewer.Claim, now time.Time) renewer.Grant {
-	term := *c.Term
-	if _, err := renewer.Millis(term.TTL); err != nil {
-		return renewer.Grant{Err: err}
-	}
-	last, _ := s.records.live(c.Name, now)
-	l, held := s.live(c.Name, now)
-	own := held && l.owner == c.Owner && l.fence == last.fence
-	if !own && (last.fence != term.After.Fence || last.seq != term.After.Seq) {
-		seen := last.seen(now)
-		return renewer.Grant{Status: renewer.StatusChanged, Seen: &seen}
-	}
-	g := s.claim(c, now)
-	if g.Status == renewer.StatusHeld {
-		term.Name, term.Fence = c.Name, g.Fence
-		if seen := s.records.prepare(&term, now); seen.Status == renewer.StatusHeld {
-			g.Seen = &seen
-		}
-	}
-	return g
-}
-
 func (r *records) prepare(t *renewer.Term, now time.Time) renewer.Seen {
 	if _, err := renewer.Millis(t.TTL); err != nil {
 		return renewer.Seen{Err: err}

@@ -65,7 +65,8 @@ func newNodeSet(stores []renewer.Store, names []string) *nodeSet {
 	n := &nodeSet{all: make([]node, len(stores)), clock: newClock()}
 	n.background, n.stop = context.WithCancel(context.Background())
 	for i := range stores {
-		n.all[i].store, n.all[i].name = stores[i].(store.Proposer), nodeName(names, i)
+		n.all[i].store = stores[i].(store.Proposer) //nolint:forcetypeassert // configure has looked
+		n.all[i].name = nodeName(names, i)
 	}
 	return n
 }

@@ -20,7 +20,7 @@ type claiming struct {
 	only struct { // for the usual one claim, without allocations of their own
 		grants [1]renewer.Grant
 		starts [2]int
-		words  [2 + 11]string // keys and arguments: of a term as well
+		words  [2 + 7]string // keys and arguments
 	}
 }
 
@@ -42,12 +42,7 @@ func (c *codec) newClaiming(claims []renewer.Claim) *claiming {
 }
 
 // alike reports whether two claims can share a call. Replicas confirm one at a time.
-func (c *codec) alike(a, b *renewer.Claim) bool {
-	return a.TTL == b.TTL && c.plain(a) && c.plain(b) && c.replicas == 0
-}
-
-// plain reports whether a claim wants nothing that the script does for one at a time only.
-func (c *codec) plain(claim *renewer.Claim) bool { return claim.Term == nil }
+func (c *codec) alike(a, b *renewer.Claim) bool { return a.TTL == b.TTL && c.replicas == 0 }
 
 func (job *claiming) Repeatable() bool  { return true }
 func (job *claiming) Size() int         { return len(job.starts) - 1 }
@@ -76,9 +71,6 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 		}
 		args = append(args, part[j].Owner, place, c.holderText(part[j].Holder))
 	}
-	if first.Term != nil {
-		return c.beginCommand(whole, first.Term, keys, args)
-	}
 	return acquireScript.command(c.builder(), whole, keys, args...)
 }
 
@@ -92,11 +84,7 @@ func (job *claiming) Read(i int, r rueidis.RedisResult) {
 		}
 		return
 	}
-	switch {
-	case claims[0].Term != nil:
-		grants[0] = job.codec.readBegun(reply, &claims[0])
-		return
-	case len(claims) == 1:
+	if len(claims) == 1 {
 		grants[0] = job.codec.readOne(reply, &claims[0])
 		return
 	}

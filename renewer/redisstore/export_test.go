@@ -6,7 +6,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
@@ -44,16 +43,10 @@ var (
 	ErrNotSent   = wire.ErrNotSent
 )
 
-// ReadBegun reads the reply to a claim with a term.
-func ReadBegun(reply rueidis.RedisMessage) renewer.Grant {
-	c := &codec{line: line.New(line.Config{Prefix: DefaultPrefix}), errors: new(errorReader)}
-	return c.readBegun(reply, new(renewer.Claim))
-}
-
 // Texts of the scripts, by file.
 var Scripts = map[string]string{
 	"acquire.lua": acquireText, "propose.lua": proposeText, "renew.lua": renewText,
-	"release.lua": releaseText, "probe.lua": probeText, "begin.lua": beginText,
+	"release.lua": releaseText, "probe.lua": probeText,
 	"look.lua": lookText, "write.lua": writeText,
 }
 

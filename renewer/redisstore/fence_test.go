@@ -12,13 +12,13 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	"github.com/lockbeat/lockbeat/renewer/store"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // given takes a lock with a token that is given.
 func given(t testing.TB, s *redisstore.Store, c renewer.Claim, fence int64) {
 	t.Helper()
-	grants := s.Propose(t.Context(), []store.Proposal{{Claim: c, Fence: fence}})
+	grants := s.Propose(t.Context(), []contract.Proposal{{Claim: c, Fence: fence}})
 	require.Equal(t, []renewer.Grant{{Status: renewer.StatusHeld, Fence: fence}}, grants)
 }
 
@@ -223,22 +223,22 @@ func TestOneNameAheadOfTheClockLeavesTheOthers(t *testing.T) {
 func TestReservedTokens(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
-		locks, mark := s.store(t), redisstore.MarkKey(redisstore.DefaultPrefix)
+		store, mark := s.store(t), redisstore.MarkKey(redisstore.DefaultPrefix)
 		waits := func(name string) renewer.Claim {
 			c := claim(name, "a", time.Minute)
 			c.Place = 1
 			return c
 		}
-		g := acquire(t, locks, waits("a"))
-		require.Equal(t, store.MaxReserved, g.Reserved, "nothing was granted before")
-		assert.Equal(t, strconv.FormatInt(g.Fence+store.MaxReserved, 10), s.get(t, mark))
-		again := acquire(t, locks, waits("a"))
+		g := acquire(t, store, waits("a"))
+		require.Equal(t, contract.MaxReserved, g.Reserved, "nothing was granted before")
+		assert.Equal(t, strconv.FormatInt(g.Fence+contract.MaxReserved, 10), s.get(t, mark))
+		again := acquire(t, store, waits("a"))
 		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: g.Fence}, again)
-		alone := acquire(t, locks, claim("b", "a", time.Minute))
+		alone := acquire(t, store, claim("b", "a", time.Minute))
 		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: alone.Fence}, alone)
-		assert.Greater(t, alone.Fence, g.Fence+store.MaxReserved)
+		assert.Greater(t, alone.Fence, g.Fence+contract.MaxReserved)
 		s.ok(t, "SET", mark, "8000000000000000")
-		far := acquire(t, locks, waits("c"))
+		far := acquire(t, store, waits("c"))
 		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: 8e15 + 1}, far,
 			"none further ahead of the clock")
 	})

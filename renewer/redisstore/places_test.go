@@ -12,29 +12,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// A place that was not put in line, since the record has changed, is forgotten. One that stands
-// there already is kept until it is given up.
-func TestPlacesOfClaimsWhoseRecordHasChanged(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	store := s.store(t)
-	mine(t, store, claim("a", "a", time.Minute))
-	listening(t, store)
-	before := store.Places()
-	changed := queue("b")
-	changed.Term = &renewer.Term{TTL: time.Minute}
-	changed.Term.After.Fence, changed.Term.After.Seq = 1, 1
-	require.Equal(t, renewer.StatusChanged, acquire(t, store, changed).Status)
-	require.Equal(t, before, store.Places())
-	stand(t, store, "b")
-	require.Equal(t, renewer.StatusChanged, acquire(t, store, changed).Status)
-	require.Equal(t, before+1, store.Places())
-	release(t, store, leaving("b"))
-	require.Equal(t, before, store.Places())
-	require.Equal(t, int64(0), s.number(t, "ZCARD",
-		redisstore.LineKey(redisstore.DefaultPrefix, "a")))
-}
-
 // A place that got no rank is forgotten with the answer: no caller would give it up. The store kept
 // it, and the lock's name, for ever.
 func TestPlacesWithoutARankAreForgotten(t *testing.T) {

@@ -222,41 +222,6 @@ func TestRecordsNeedATTL(t *testing.T) {
 	assert.Equal(t, int64(1), s.number(t, "DBSIZE"))
 }
 
-// A lock that depends on a record which can't be read is not taken.
-func TestBeginScriptBesideADamagedRecord(t *testing.T) {
-	t.Parallel()
-	each(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		begins := claim("a", "a", time.Minute)
-		begins.Term = &renewer.Term{TTL: time.Hour, Data: "x"}
-		for _, damage := range [][]string{{"SET", recordA, "x"}, {"LPUSH", recordA, "x"}} {
-			s.ok(t, "DEL", recordA)
-			s.ok(t, "SCRIPT", "FLUSH")
-			s.ok(t, damage...)
-			rejected(t, store.Acquire(t.Context(), []renewer.Claim{begins})[0], "")
-			require.Equal(t, int64(1), s.number(t, "DBSIZE"))
-		}
-
-		t.Log("one that a later holder has prepared")
-		s.ok(t, "SET", recordA, "9007199254740990 0 0\n")
-		g := store.Acquire(t.Context(), []renewer.Claim{begins})[0]
-		assert.Equal(t, renewer.StatusHeld, g.Status)
-		assert.Nil(t, g.Seen)
-
-		t.Log("a lock that can't be taken")
-		begins.Owner = "short"
-		rejected(t, store.Acquire(t.Context(), []renewer.Claim{begins})[0], "22")
-
-		t.Log("a term that can't begin")
-		begins.Term = &renewer.Term{TTL: time.Millisecond - 1}
-		rejected(t, store.Acquire(t.Context(), []renewer.Claim{begins})[0], "1 ms")
-		begins.Term = &renewer.Term{
-			TTL: time.Hour, Data: strings.Repeat("x", redisstore.MaxRecord+1),
-		}
-		rejected(t, store.Acquire(t.Context(), []renewer.Claim{begins})[0], "16 MiB")
-	})
-}
-
 // All of a lock's keys share a slot, or a cluster could not tell them to one server.
 func TestRecordKeys(t *testing.T) {
 	t.Parallel()

@@ -226,52 +226,6 @@ func TestReadTaker(t *testing.T) {
 	}
 }
 
-func TestReadBegun(t *testing.T) {
-	t.Parallel()
-	const now = 1_700_000_000_123_456
-	seen := list(number(3), number(4), text("x"), number(1000), number(now))
-	shown := &renewer.Seen{
-		Status: renewer.StatusHeld, Fence: 3, Seq: 4, Data: "x", TTL: time.Second,
-		Now: time.UnixMicro(now),
-	}
-	taken := list(text(""), number(7), number(now))
-	for name, c := range map[string]struct {
-		reply redisreply.Reply
-		want  renewer.Grant // zero: refused
-	}{
-		"changed": {list(null(), seen), renewer.Grant{Status: renewer.StatusChanged, Seen: shown}},
-		"granted": {
-			list(number(9), seen), renewer.Grant{Status: renewer.StatusHeld, Fence: 9, Seen: shown},
-		},
-		"granted, no term": {
-			list(number(9)), renewer.Grant{Status: renewer.StatusHeld, Fence: 9},
-		},
-		"taken": {
-			list(taken), renewer.Grant{Status: renewer.StatusTaken, TTL: 7 * time.Millisecond},
-		},
-		"changed, to nothing":     {list(null()), renewer.Grant{}},
-		"changed, to no record":   {list(null(), null()), renewer.Grant{}},
-		"changed, by a later one": {list(null(), list(number(8))), renewer.Grant{}},
-		"granted, a later one":    {list(number(9), list(number(10))), renewer.Grant{}},
-		"taken, and a record":     {list(taken, seen), renewer.Grant{}},
-		"no token, and a record":  {list(number(0), seen), renewer.Grant{}},
-		"more":                    {list(number(9), seen, seen), renewer.Grant{}},
-		"none":                    {list(), renewer.Grant{}},
-		"nothing":                 {null(), renewer.Grant{}},
-		"a token alone":           {number(9), renewer.Grant{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got := redisstore.ReadBegun(c.reply.Message(t))
-			if c.want.Status == renewer.StatusUnknown {
-				require.Error(t, got.Err)
-				got.Err = nil
-			}
-			require.Equal(t, c.want, got)
-		})
-	}
-}
-
 func FuzzReplies(f *testing.F) {
 	f.Add([]byte{0, 7, 0, 0, 0, 0, 0, 0, 0})
 	f.Add([]byte{51, 49, 'a', 'b', 'c', 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 9})
@@ -296,16 +250,6 @@ func FuzzReplies(f *testing.F) {
 			require.GreaterOrEqual(t, g.TTL, time.Duration(0))
 			require.GreaterOrEqual(t, g.HeldFor, time.Duration(0))
 			checkPart(t, g.Holder.Node)
-		}
-		g = redisstore.ReadBegun(m)
-		require.Equal(t, g.Status == renewer.StatusUnknown, g.Err != nil)
-		switch g.Status {
-		case renewer.StatusChanged:
-			require.NotNil(t, g.Seen)
-		case renewer.StatusHeld:
-			require.Positive(t, g.Fence)
-		default:
-			require.Nil(t, g.Seen)
 		}
 		answers := make([]renewer.Answer, 5)
 		_, ok = redisstore.ReadAnswers(m, answers)

@@ -125,7 +125,7 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 	}
 	begun := time.Now()
 	var grants []renewer.Grant
-	if len(claims) == 1 && s.codec.coalesces() && s.codec.plain(&claims[0]) {
+	if len(claims) == 1 && s.codec.coalesces() {
 		grants = s.acquires.DoThrough(ctx, s.acquiring.Of(0), claims)
 	} else {
 		job := s.codec.newClaiming(claims)

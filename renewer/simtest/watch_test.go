@@ -122,8 +122,7 @@ func (l *link) settle(r *request, p reply) {
 		n := r.claims[i].Place
 		switch o := l.places[n]; {
 		case o == nil:
-		case p.grants[i].Status == renewer.StatusHeld,
-			p.grants[i].Status == renewer.StatusChanged && o.since == 0:
+		case p.grants[i].Status == renewer.StatusHeld:
 			delete(l.places, n)
 		case p.grants[i].Queued:
 			o.since = p.since[i]

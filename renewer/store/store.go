@@ -94,18 +94,11 @@ type Claim struct {
 	// TTL is how long the name is held without a renewal: whole milliseconds, at least 1.
 	TTL time.Duration
 	// Place is the number of the place from which the owner asks, unique in this process; 0 as long
-	// as nobody waits for the name in this process. If the name is another's, a Store that has a line of waiters puts the place at its end,
-	// unless it is there already: see [Grant.Queued]. A place is no owner token: it keeps its rank
-	// when the next claim from it has another owner. A grant uses it up. A Store may ignore it.
+	// as nobody waits for the name in this process. If the name is another's, a Store that has a
+	// line of waiters puts the place at its end, unless it is there already: see [Grant.Queued]. A
+	// place is no owner token: it keeps its rank when the next claim from it has another owner. A
+	// grant uses it up. A Store may ignore it.
 	Place uint64
-	// Term, for a [Recorder] alone, makes the claim one on a condition: that the name's record is
-	// still the one of [Term.After]. If it is another one, the answer is [StatusChanged], also
-	// while another owner has the name. If the name is granted, the owner's term has begun in the
-	// same step, as by Prepare, and with [Term.Data] the record is the owner's first: see
-	// [Grant.Seen]. For the owner who has the name already, the record that it has written itself
-	// is as good. The term's Name and Fence are ignored: they are the claim's, and what is granted.
-	// nil, for most: no condition, and no term begins.
-	Term *Term
 	// Holder is shown to the callers who are refused meanwhile. A Store may cut
 	// it short, and drop what can't be printed.
 	Holder Holder
@@ -141,10 +134,6 @@ const (
 	// StatusBehind means that no other owner has it, but that the token proposed is
 	// too low (by [Proposer] only). Nothing has changed.
 	StatusBehind
-	// StatusChanged means that the record is not the one of the claim's term (an Acquire with
-	// [Claim.Term] only). Nothing of the name has changed, and the claim's place was not put in
-	// line; one that stands there already must be given up, or asked from again.
-	StatusChanged
 )
 
 // String returns the status in lower case.
@@ -158,8 +147,6 @@ func (s Status) String() string {
 		return "gone"
 	case StatusBehind:
 		return "behind"
-	case StatusChanged:
-		return "changed"
 	default:
 		return "unknown"
 	}
@@ -173,18 +160,15 @@ type Grant struct {
 	Fence int64
 	// Reserved is how many tokens above Fence are the owner's as well, when StatusHeld, for those
 	// to whom it hands the name without asking again: at most [MaxReserved], and 0 for a claim
-	// without a place, or if the store reserves none. Every later grant of the name is above them too. The owner uses one only once
-	// as many microseconds have passed since the grant, so that those in use don't run ahead of a
-	// clock that tokens follow. A grant repeated may tell of fewer than the first.
+	// without a place, or if the store reserves none. Every later grant of the name is above them
+	// too. The owner uses one only once as many microseconds have passed since the grant, so that
+	// those in use don't run ahead of a clock that tokens follow. A grant repeated may tell of
+	// fewer than the first.
 	Reserved int
 	// Age is how long before the request was sent the name's TTL began
 	// to count, when StatusHeld; 0 for all but a store that puts answers
 	// of several together. The lease is valid for that much less.
 	Age time.Duration
-	// Seen is the record, when the claim has a term: the one that is not the term's, when
-	// StatusChanged; and what Prepare would have shown, when StatusHeld. Then it is nil if the term
-	// could not begin: Prepare says why.
-	Seen *Seen
 	// Queued reports, when StatusTaken, that the claim's place stands in the line of those who wait
 	// for the name. When its turn comes, the Store wakes its watch and keeps the name for it, for a
 	// moment in which to claim it. A place that is not wanted any more must be given up:

@@ -48,6 +48,3 @@ func TestServer(t *testing.T) {
 	require.NoError(t, server.Close())
 	require.NoDirExists(t, dir)
 }
-
-// orphanEnv makes TestDies a process that starts a server and waits to be killed.
-const orphanEnv = "LOCKBEAT_PGTEST_ORPHAN"

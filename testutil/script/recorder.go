@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 var _ renewer.Recorder = (*Store)(nil)
@@ -86,30 +85,6 @@ func (r records) prepare(t renewer.Term, a answer, now time.Time) renewer.Seen {
 		e.ends = now.Add(t.TTL)
 	}
 	return e.answer(a, now)
-}
-
-// claimTerm answers item i of an Acquire, whose claim has a term, as a says. A fixed answer does
-// not depend on the record.
-func (s *Store) claimTerm(call Call, i int, a answer, now time.Time) renewer.Grant {
-	c := call.Claims[i]
-	term := *c.Term
-	if _, err := renewer.Millis(term.TTL); err != nil {
-		return renewer.Grant{Err: err}
-	}
-	last, r := s.records.entry(c.Name, now), s.table.row(c.Name, now)
-	follows := last.seen.Fence == term.After.Fence && last.seen.Seq == term.After.Seq
-	if own := r.owner == c.Owner && r.fence == last.seen.Fence; !a.fixed && !follows && !own {
-		seen := last.answer(answer{}, now)
-		return a.unlessLost(renewer.Grant{Status: renewer.StatusChanged, Seen: &seen})
-	}
-	g := s.table.acquire(store.Proposal{Claim: c}, a, r, now)
-	if g.Status == renewer.StatusHeld {
-		term.Name, term.Fence = c.Name, g.Fence
-		if seen := s.records.prepare(term, answer{}, now); seen.Status == renewer.StatusHeld {
-			g.Seen = &seen
-		}
-	}
-	return a.unlessLost(g)
 }
 
 // answer is what is shown of a record, or the fixed answer.

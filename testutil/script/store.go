@@ -153,9 +153,6 @@ func (s *Store) play(ctx context.Context, call Call, n int) []renewer.Grant {
 		return renewer.Grant{Err: err}
 	},
 		func(i int, a answer, now time.Time) renewer.Grant {
-			if call.Op == Acquire && call.Claims[i].Term != nil {
-				return s.claimTerm(call, i, a, now)
-			}
 			g, free := s.table.apply(call, i, a, now)
 			if free {
 				freed = append(freed, call.Holds[i].Name)

@@ -112,8 +112,7 @@ func (t table) acquire(c store.Proposal, a answer, r *row, now time.Time) renewe
 		if r.owner == "" || r.owner == c.Owner {
 			r.give(g, now)
 		}
-	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind,
-		renewer.StatusChanged: // no effect
+	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind: // no effect
 	}
 	return g
 }

@@ -29,17 +29,23 @@ var fenceCases = []testCase{
 	{"a batch of proposals is answered in order", proposed(proposalsInBatch)},
 }
 
+// proposerSuite is a suite on a [store.Proposer].
+type proposerSuite struct {
+	*suite
+	proposer store.Proposer
+}
+
 // proposed is a case of a [store.Proposer]. It passes without proving anything for other stores.
-func proposed(run func(*testing.T, *suite)) func(*testing.T, *suite) {
+func proposed(run func(*testing.T, *proposerSuite)) func(*testing.T, *suite) {
 	return func(t *testing.T, s *suite) {
-		if _, ok := s.Store.(store.Proposer); ok {
-			run(t, s)
+		if proposer, ok := s.Store.(store.Proposer); ok {
+			run(t, &proposerSuite{s, proposer})
 		}
 	}
 }
 
 // propose asks for name with a token, which must be free or owner's.
-func (s *suite) propose(
+func (s *proposerSuite) propose(
 	t testing.TB, name, owner string, fence int64, ttl time.Duration,
 ) renewer.Grant {
 	t.Helper()
@@ -48,11 +54,11 @@ func (s *suite) propose(
 	})[0]
 }
 
-func (s *suite) proposeAll(t testing.TB, proposals ...store.Proposal) []renewer.Grant {
+func (s *proposerSuite) proposeAll(t testing.TB, proposals ...store.Proposal) []renewer.Grant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
-	grants := s.Store.(store.Proposer).Propose(ctx, proposals)
+	grants := s.proposer.Propose(ctx, proposals)
 	require.Len(t, grants, len(proposals))
 	for _, g := range grants {
 		require.NoError(t, g.Err)
@@ -60,7 +66,7 @@ func (s *suite) proposeAll(t testing.TB, proposals ...store.Proposal) []renewer.
 	return grants
 }
 
-func proposedToken(t *testing.T, s *suite) {
+func proposedToken(t *testing.T, s *proposerSuite) {
 	picked := s.own(t, "name", newOwner(), s.short)
 	s.wait(t, s.short+10*time.Millisecond)
 
@@ -88,7 +94,7 @@ func proposedToken(t *testing.T, s *suite) {
 }
 
 // raisedToken is for a proposer whose token was refused elsewhere.
-func raisedToken(t *testing.T, s *suite) {
+func raisedToken(t *testing.T, s *proposerSuite) {
 	const first = int64(1) << 51
 	a, b := newOwner(), newOwner()
 	requireStatus(t, renewer.StatusHeld, s.propose(t, "name", a, first, long).Status)
@@ -147,7 +153,7 @@ func reservedTokens(t *testing.T, s *suite) {
 	}
 }
 
-func reservedAboveProposal(t *testing.T, s *suite) {
+func reservedAboveProposal(t *testing.T, s *proposerSuite) {
 	const first = int64(1) << 51
 	a, b := newOwner(), newOwner()
 	proposal := store.Proposal{
@@ -167,7 +173,7 @@ func reservedAboveProposal(t *testing.T, s *suite) {
 		"one proposed is above those picked")
 }
 
-func proposalsInBatch(t *testing.T, s *suite) {
+func proposalsInBatch(t *testing.T, s *proposerSuite) {
 	proposals := make([]store.Proposal, 20)
 	for i := range proposals {
 		proposals[i] = store.Proposal{
@@ -182,7 +188,7 @@ func proposalsInBatch(t *testing.T, s *suite) {
 }
 
 // proposalsApart proposes for a hundred names, the later ones with lower tokens.
-func proposalsApart(t *testing.T, s *suite) {
+func proposalsApart(t *testing.T, s *proposerSuite) {
 	const top = int64(1) << 50
 	for i := range int64(100) {
 		name := fmt.Sprint("name-", i)
@@ -194,7 +200,7 @@ func proposalsApart(t *testing.T, s *suite) {
 
 // proposalFreed is for a store that remembers tokens once their lease has gone: as those of their
 // own name, while names are few.
-func proposalFreed(t *testing.T, s *suite) {
+func proposalFreed(t *testing.T, s *proposerSuite) {
 	const top = int64(1) << 50
 	owner := newOwner()
 	requireStatus(t, renewer.StatusHeld, s.propose(t, "name", owner, top, long).Status)
@@ -221,7 +227,7 @@ func fenceOverNames(t *testing.T, s *suite) {
 
 // proposalAmongGrants is for a store that keeps one mark for all names: a token that is not above
 // it may be refused, but not the next one, though other names go on.
-func proposalAmongGrants(t *testing.T, s *suite) {
+func proposalAmongGrants(t *testing.T, s *proposerSuite) {
 	s.own(t, "busy", newOwner(), long)
 	owner := newOwner()
 	g := s.propose(t, "name", owner, 1, long)

@@ -69,10 +69,9 @@ func checkGrant(t testing.TB, name string, g renewer.Grant) {
 		require.Zero(t, g.Fence, "no fencing token for a refused claim of %q", name)
 		require.GreaterOrEqual(t, g.HeldFor, time.Duration(0), "how long %q has been held", name)
 		require.GreaterOrEqual(t, g.TTL, time.Duration(0), "how long %q will be held", name)
-	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind, renewer.StatusChanged:
+	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind:
 		require.Fail(t, "an Acquire is answered StatusHeld or StatusTaken",
-			"%q: %v (StatusBehind is for a proposal, StatusChanged for a claim with a Term)",
-			name, g.Status)
+			"%q: %v (StatusBehind is for a proposal)", name, g.Status)
 	}
 }
 
@@ -182,7 +181,6 @@ func grantText(g renewer.Grant) string {
 		{"Fence", g.Fence, int64(0)},
 		{"Reserved", g.Reserved, 0},
 		{"Age", g.Age, time.Duration(0)},
-		{"Seen", g.Seen, (*renewer.Seen)(nil)},
 		{"Queued", g.Queued, false},
 		{"Holder", g.Holder, renewer.Holder{}},
 		{"HeldFor", g.HeldFor, time.Duration(0)},

@@ -104,7 +104,7 @@ func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
 		acquireCases, lapseCases, renewCases, releaseCases, fenceCases, batchCases, nameCases,
-		watchCases, placeCases, recordCases, beginCases,
+		watchCases, placeCases, recordCases,
 	} {
 		all = append(all, group...)
 	}
