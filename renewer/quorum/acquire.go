@@ -80,7 +80,7 @@ func (s *Store) enter(claims []renewer.Claim) (proposals []*proposal, place []in
 	if len(claims) > 1 {
 		first = make(map[key]int, len(claims))
 	}
-	n := s.need.nodes
+	n := len(s.nodes.all)
 	room, answers := make([]proposal, len(claims)), make([]*renewer.Grant, len(claims)*n)
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
@@ -93,7 +93,6 @@ func (s *Store) enter(claims []renewer.Claim) (proposals []*proposal, place []in
 		b := &room[i]
 		b.claim.Claim, b.waits = claims[i], claims[i].Place != 0
 		b.claim.Place = 0 // one node's line is not the quorum's
-		b.need = s.need
 		b.answers, answers = answers[:n:n], answers[n:]
 		b.begin(0) // time may be up before anything is asked
 		b.lease = s.table.open(k, b.claim.TTL)

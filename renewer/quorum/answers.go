@@ -15,9 +15,9 @@ type answerSet struct {
 	open   int
 }
 
-func newAnswerSet(items int, need sizes) *answerSet {
+func newAnswerSet(items, nodes int) *answerSet {
 	return &answerSet{
-		counts: repeat(items, need.toKeep()), heard: make([][]renewer.Answer, need.nodes),
+		counts: repeat(items, newMajority(nodes)), heard: make([][]renewer.Answer, nodes),
 		open: items,
 	}
 }

@@ -14,8 +14,8 @@ const checkTimeout = time.Second
 
 // checkMajority is the error if too few nodes have answered for a grant. errs has nil for a node
 // that answered.
-func checkMajority(ctx context.Context, nodes *nodeSet, need sizes, errs []error) error {
-	m := need.toGrant()
+func checkMajority(ctx context.Context, nodes *nodeSet, errs []error) error {
+	m := newMajority(len(nodes.all))
 	for _, err := range errs {
 		if err != nil {
 			m.count(renewer.StatusUnknown)
@@ -25,7 +25,7 @@ func checkMajority(ctx context.Context, nodes *nodeSet, need sizes, errs []error
 		return nil
 	}
 	return fmt.Errorf("%w: %w", renewer.ErrUnavailable,
-		newUnreachable(ctx, "check", nodes, need.toGrant(), errs))
+		newUnreachable(ctx, "check", nodes, newMajority(len(nodes.all)), errs))
 }
 
 // acquireEach puts claims of its own to each node, each decided alone. A node that has not answered

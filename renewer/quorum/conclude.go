@@ -62,9 +62,8 @@ func (s *Store) conclude(
 
 // unreachable answers that too few nodes did.
 func (b *proposal) unreachable(ctx context.Context, nodes *nodeSet) renewer.Grant {
-	return renewer.Grant{
-		Err: newUnreachable(ctx, "acquire", nodes, b.need.toGrant(), grantErrors(b.answers)),
-	}
+	m := newMajority(len(b.answers))
+	return ungranted(newUnreachable(ctx, "acquire", nodes, m, grantErrors(b.answers)))
 }
 
 // stands reports whether the owner in b.grant, who has the nodes that held confirms, has the lock.
@@ -73,7 +72,7 @@ func (b *proposal) stands(held majority, unit time.Duration) bool {
 	switch {
 	case b.grant.Holder == (renewer.Holder{}): // the nodes can't tell
 		return held.reached()
-	case held.confirmed >= b.ours.needed && b.ours.confirmed == 0 &&
+	case held.confirmed >= b.ours.needed() && b.ours.confirmed == 0 &&
 		b.grant.Holder != b.claim.Holder:
 		return true
 	case held.reached():
@@ -98,12 +97,12 @@ func (s *Store) leads(b *proposal) bool {
 // leader is the other owner who has most nodes, and the count of nodes that confirm it. Nodes that
 // gave no answer stay silent in that count, since they may confirm it too.
 func (b *proposal) leader() (taken renewer.Grant, most majority) {
-	taken.Status, most = renewer.StatusTaken, b.need.toKeep()
+	taken.Status, most = renewer.StatusTaken, newMajority(len(b.answers))
 	for _, g := range b.answers {
 		if g == nil || g.Status != renewer.StatusTaken {
 			continue
 		}
-		held, heldFor := b.need.toKeep(), time.Duration(0)
+		held, heldFor := newMajority(len(b.answers)), time.Duration(0)
 		for _, other := range b.answers {
 			switch {
 			case other == nil || other.Status == renewer.StatusUnknown:

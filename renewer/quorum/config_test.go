@@ -48,16 +48,6 @@ func TestNewNamesEveryFault(t *testing.T) {
 			nil,
 			[]string{"numbers 2 and 3 are the same store"},
 		},
-		"forgetful": {
-			stores(3),
-			[]quorum.Option{quorum.Forgetful(3)},
-			[]string{"3 of 3 nodes would need 4", "at most 2"},
-		},
-		"negative": {
-			stores(3),
-			[]quorum.Option{quorum.Forgetful(-1)},
-			[]string{"Forgetful: is -1"},
-		},
 		"a nil logger": {
 			stores(1),
 			[]quorum.Option{quorum.Logger(nil)},
@@ -85,8 +75,8 @@ func TestNewNamesEveryFault(t *testing.T) {
 		},
 		"all that is faulty": {
 			stores(2),
-			[]quorum.Option{quorum.Forgetful(-1), quorum.Logger(nil), nil},
-			[]string{"is even", "Forgetful", "Logger"},
+			[]quorum.Option{quorum.Names("a"), quorum.Logger(nil), nil},
+			[]string{"is even", "Names", "Logger"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,10 +98,9 @@ func TestNewTakes(t *testing.T) {
 		nodes []renewer.Store
 		opts  []quorum.Option
 	}{
-		"one":                       {stores(1), nil},
-		"seven":                     {stores(7), nil},
-		"seventeen":                 {stores(17), nil},
-		"as forgetful as it can be": {stores(3), []quorum.Option{quorum.Forgetful(2)}},
+		"one":       {stores(1), nil},
+		"seven":     {stores(7), nil},
+		"seventeen": {stores(17), nil},
 		"stores that == panics on": {[]renewer.Store{
 			uncomparable{Store: memory.New()},
 			uncomparable{Store: memory.New()},
@@ -121,7 +110,6 @@ func TestNewTakes(t *testing.T) {
 			stores(3),
 			[]quorum.Option{
 				quorum.Names("a", "b", "c"), quorum.Logger(slog.Default()),
-				quorum.Forgetful(1),
 			},
 		},
 	} {

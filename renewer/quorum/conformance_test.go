@@ -27,13 +27,13 @@ func TestConformanceOfMemoryInBubble(t *testing.T) {
 	}
 }
 
-func overMemory(t testing.TB, n int, opts ...quorum.Option) *quorum.Store {
+func overMemory(t testing.TB, n int) *quorum.Store {
 	t.Helper()
 	var nodes []renewer.Store
 	for range n {
 		nodes = append(nodes, memory.New())
 	}
-	s, err := quorum.New(nodes, opts...)
+	s, err := quorum.New(nodes)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
@@ -44,13 +44,6 @@ func TestConformanceOfMemory(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		return storetest.Fixture{Store: overMemory(t, 3), Several: true, Reserves: true}
-	})
-}
-
-func TestConformanceWithForgetfulNodes(t *testing.T) {
-	t.Parallel()
-	storetest.RunInBubble(t, func(t *testing.T) storetest.Fixture {
-		return storetest.Fixture{Store: overMemory(t, 5, quorum.Forgetful(1)), Several: true}
 	})
 }
 

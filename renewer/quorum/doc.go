@@ -20,19 +20,19 @@
 //
 // # Authority
 //
-// No node decides alone. With n nodes, a claim is granted when W = ⌊n/2⌋+1 nodes grant it
-// with the same fencing token. A lease is valid while K = n+1−W nodes hold it for its owner.
-// Any W nodes and any K nodes have one in common, and that one has a single owner. Each call
-// asks all nodes at once, with one request to each for a batch.
+// No node decides alone. With n nodes, a claim is granted when K = ⌊n/2⌋+1 nodes grant it with the
+// same fencing token. A lease is valid while K nodes hold it for its owner. Any two sets of K nodes
+// have one in common, and that one has a single owner. Each call asks all nodes at once, with one
+// request to each for a batch.
 //
-//	               W nodes grant one token                  K nodes hold it
+//	               K nodes grant one token                  K nodes hold it
 //	asking all ─────────────────────────▶ granted ────────▶ ◀─────┐
 //	  │  ▲ │ │                               │ └─── renewed by K ──┘
 //	  │  │ │ └ a counter is higher: raise    ├─ Release: freed on all, known when K have answered
 //	  │  └─┘   the token, ask again          └─ n−K+1 nodes say no, or no K confirm in time: lost
 //	  │
-//	  ├ n−W+1 nodes are another's: Taken; of several others': all but one let go, and ask again
-//	  └ n−W+1 nodes don't answer: Unknown, never "taken". What was got is freed
+//	  ├ n−K+1 nodes are another's: Taken; of several others': all but one let go, and ask again
+//	  └ n−K+1 nodes don't answer: Unknown, never "taken". What was got is freed
 //
 // A lease's deadline counts from the K-th latest confirmation by its nodes. Each confirmation
 // counts from the instant before its request was sent. A hung node costs neither time nor the lock.
@@ -40,19 +40,18 @@
 // # What it survives
 //
 //	nodes away                                grants      leases
-//	up to n−W: one of three, two of five      go on       go on
-//	up to n−K, which is more if Forgetful     Unknown     go on
+//	up to n−K: one of three, two of five      go on       go on
 //	more                                      Unknown     are lost at their deadline
 //
 // # What to watch out for
 //
 //   - A node that forgets (restart without persistence, fail-over to a stale replica, eviction) can
-//     vote twice, so that two owners hold the lock. Let servers keep what they know, or raise W by
-//     [Forgetful], and fence what must not happen twice.
+//     vote twice, so that two owners hold the lock. Let servers keep what they know, and
+//     fence what must not happen twice.
 //   - A node that comes back gets new leases only: a lease is renewed, never made again.
-//   - Programs with different nodes, or a different Forgetful, could both have a majority. Name the
-//     nodes ([Names], [Named]), and such a program gets [ErrMixed]. To change the nodes, first stop
-//     the programs that use the old ones.
+//   - Programs with different nodes could both have a majority. Name the nodes ([Names], [Named]),
+//     and such a program gets [ErrMixed]. To change the nodes, first stop the programs that use the
+//     old ones.
 //   - The rate of each node's clock must be right within [renewer.Config] ClockDrift.
 //   - A quorum is no [renewer.Recorder], so package once refuses it. Keep records elsewhere.
 //

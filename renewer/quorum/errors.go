@@ -10,10 +10,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrMixed means that programs use the same servers for quorums of different nodes, or with
-// different [Forgetful]: two of them could hold a lock at once. It comes with [renewer.ErrConfig]
-// from [New], alone from [Store.Check], and with [renewer.ErrRejected] from Acquire, which
-// grants nothing until all programs agree.
+// ErrMixed means that programs use the same servers for quorums of different nodes: two of them
+// could hold a lock at once. It comes with [renewer.ErrConfig] from [New], alone from
+// [Store.Check], and with [renewer.ErrRejected] from Acquire, which grants nothing until all
+// programs agree.
 var ErrMixed = errors.New("quorum: programs differ in their nodes")
 
 var (
@@ -49,7 +49,7 @@ func (e *unreachable) text(textOf func(error) string) string {
 	if refused := e.count.taken + e.count.gone; refused > 0 {
 		fmt.Fprintf(&b, " and %d have not got the lease", refused)
 	}
-	fmt.Fprintf(&b, ", %d must agree", e.count.needed)
+	fmt.Fprintf(&b, ", %d must agree", e.count.needed())
 	for i, f := range e.failed {
 		sep := "; "
 		if i == 0 {
@@ -94,7 +94,7 @@ func newUnreachable(
 	ctx context.Context, op string, nodes *nodeSet, count majority, errs []error,
 ) error {
 	e := &unreachable{op: op, count: count, err: ctx.Err()}
-	rejecting := majority{nodes: count.nodes, needed: count.needed}
+	rejecting := majority{nodes: count.nodes}
 	for x, err := range errs {
 		if err == nil {
 			continue

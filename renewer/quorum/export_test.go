@@ -47,19 +47,11 @@ const MembershipTTL = membershipTTL
 // OwnNames are the names that a quorum uses on its nodes.
 var OwnNames = []string{membershipName, probeName}
 
-// Sizes are how many of n nodes must grant a token, and how many must hold a lease.
-func Sizes(nodes, forgetful int) (grant, keep int) {
-	s := newSizes(nodes, forgetful)
-	return s.grant, s.keep
-}
-
 // Majority is a count of answers.
 type Majority struct{ m majority }
 
-// NewMajority starts a count of which needed nodes must confirm.
-func NewMajority(nodes, needed int) *Majority {
-	return &Majority{sizes{nodes: nodes, grant: needed}.toGrant()}
-}
+// NewMajority starts a count.
+func NewMajority(nodes int) *Majority { return &Majority{newMajority(nodes)} }
 
 // Count adds one node's answer.
 func (m *Majority) Count(s renewer.Status) { m.m.count(s) }

@@ -47,7 +47,7 @@ func (m *membership) introduce(ctx context.Context) error {
 	m.mu.Lock()
 	m.due = m.nodes.clock.age() + membershipEvery
 	m.mu.Unlock()
-	if err := checkMajority(ctx, m.nodes, m.need, errs); err != nil {
+	if err := checkMajority(ctx, m.nodes, errs); err != nil {
 		m.logger.Warn("too few nodes of the lock quorum can be reached; locks wait for them",
 			slog.Any("error", err))
 	}

@@ -23,15 +23,15 @@ type lease struct {
 	freed chan struct{} // closed when fewer releases are under way; nil if no caller waits
 }
 
-// since is the instant from which the lease's TTL counts on n nodes: the n-th latest of their
+// since is the instant from which the lease's TTL counts on enough nodes: the K-th latest of their
 // confirmations; 0 if fewer have the lease.
-func (l *lease) since(n int) instant {
+func (l *lease) since() instant {
 	var room [16]instant
 	all := room[:0]
 	for i := range l.nodes {
 		all = append(all, l.nodes[i].confirmed)
 	}
-	return highest(all, n)
+	return highest(all, needed(len(all)))
 }
 
 // latest is the last confirmation by any node.
@@ -44,7 +44,8 @@ func (l *lease) latest() (t instant) {
 
 // blocked reports whether a new grant can't get what it needs before a release that is under way
 // is over. Its nodes are left out until then, and others are silent.
-func (l *lease) blocked(nodes *nodeSet, m majority) bool {
+func (l *lease) blocked(nodes *nodeSet) bool {
+	m := newMajority(len(nodes.all))
 	age, soon := nodes.clock.age(), false
 	for x := range l.nodes {
 		if l.nodes[x].busy(age) || nodes.all[x].silent(age) {

@@ -7,28 +7,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// sizes says how many nodes must agree, and on what. Invariant: any grant nodes and any keep
-// nodes have more nodes in common than may forget at once ([Forgetful]).
-type sizes struct {
-	nodes int
-	grant int // nodes that must grant one token; W in the documentation
-	keep  int // nodes that must hold a lease for it to be valid; K in the documentation
-}
-
-func newSizes(nodes, forgetful int) sizes {
-	grant := (nodes+forgetful)/2 + 1
-	return sizes{nodes: nodes, grant: grant, keep: nodes + forgetful + 1 - grant}
-}
-
-// toGrant starts a count of the nodes that grant a token.
-func (s sizes) toGrant() majority {
-	return majority{nodes: int16(s.nodes), needed: int16(s.grant)} //nolint:gosec // a few nodes
-}
-
-// toKeep starts a count of the nodes that hold a lease.
-func (s sizes) toKeep() majority {
-	return majority{nodes: int16(s.nodes), needed: int16(s.keep)} //nolint:gosec // a few nodes
-}
+// needed is how many of n nodes must grant a token, and must hold a lease for it to be valid.
+// Invariant: any two such sets have a node in common.
+func needed(n int) int { return n/2 + 1 }
 
 // majority counts the nodes' answers to one question. Invariant: each node is counted at most once,
 // so that the five counts and silent add up to all nodes; what reached, refused and unavailable
@@ -36,8 +17,7 @@ func (s sizes) toKeep() majority {
 //
 // Its numbers are small since a batch has a count for each lease.
 type majority struct {
-	nodes  int16
-	needed int16 // nodes that must confirm
+	nodes int16
 
 	confirmed int16 // the owner has it there
 	taken     int16 // another owner has it there
@@ -45,6 +25,13 @@ type majority struct {
 	behind    int16 // the token is too low there
 	failed    int16 // the node gave no answer that says anything
 }
+
+func newMajority(nodes int) majority {
+	return majority{nodes: int16(nodes)} //nolint:gosec // a few nodes
+}
+
+// needed is how many nodes must confirm.
+func (m *majority) needed() int16 { return int16(needed(int(m.nodes))) } //nolint:gosec // a few
 
 // count adds one node's answer.
 func (m *majority) count(status renewer.Status) {
@@ -73,13 +60,13 @@ func (m *majority) silent() int16 {
 func (m *majority) unknown() int16 { return m.failed + m.silent() }
 
 // spare is how many nodes need not confirm.
-func (m *majority) spare() int16 { return m.nodes - m.needed }
+func (m *majority) spare() int16 { return m.nodes - m.needed() }
 
 // reached reports whether enough nodes confirm.
-func (m *majority) reached() bool { return m.confirmed >= m.needed }
+func (m *majority) reached() bool { return m.confirmed >= m.needed() }
 
 // reachable reports whether enough nodes confirm if all silent ones do.
-func (m *majority) reachable() bool { return m.confirmed+m.silent() >= m.needed }
+func (m *majority) reachable() bool { return m.confirmed+m.silent() >= m.needed() }
 
 // refused reports whether so many nodes say no that the others are too few.
 func (m *majority) refused() bool { return m.taken+m.gone > m.spare() }

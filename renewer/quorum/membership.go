@@ -27,11 +27,10 @@ const (
 )
 
 // membership compares the nodes of this program with those of others. It is a lock on every node.
-// Invariant: its owner token is the same in all programs that have the same nodes and options, so
-// that they all hold it. Another quorum is refused it, and reads who has it.
+// Invariant: its owner token is the same in all programs that have the same nodes, so that they
+// all hold it. Another quorum is refused it, and reads who has it.
 type membership struct {
 	nodes  *nodeSet
-	need   sizes
 	owner  string
 	holder renewer.Holder
 	logger *slog.Logger
@@ -41,14 +40,13 @@ type membership struct {
 	mixed []error // by node: whose it was when it last answered; nil if ours
 }
 
-func newMembership(nodes *nodeSet, need sizes, c settings) *membership {
-	names := slices.Sorted(slices.Values(c.names))
-	text := fmt.Sprintf("%d of %s", need.grant, strings.Join(names, ", "))
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q", need.grant, names))
+func newMembership(nodes *nodeSet, c settings) *membership {
+	need, names := needed(len(c.names)), slices.Sorted(slices.Values(c.names))
+	text := fmt.Sprintf("%d of %s", need, strings.Join(names, ", "))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %q", need, names))
 	host, _ := os.Hostname() // a host without a name is shown by its process number alone
 	return &membership{
 		nodes:  nodes,
-		need:   need,
 		owner:  base64.RawURLEncoding.EncodeToString(sum[:])[:renewer.OwnerLen],
 		holder: renewer.Holder{Node: host, PID: os.Getpid(), Operation: text},
 		logger: c.logger,
@@ -82,7 +80,7 @@ func (m *membership) verdict(node int, grants []renewer.Grant, i int) (err, mixe
 		return orStrange(grants[i].Err), nil
 	case grants[i].Status == renewer.StatusTaken:
 		return nil, fmt.Errorf("%w: %s is used by %s, but this program needs %s; "+
-			"give all programs that share locks the same nodes, names and options",
+			"give all programs that share locks the same nodes and names",
 			ErrMixed, m.nodes.all[node].name, grants[i].Holder, m.holder.Operation)
 	}
 	return nil, nil

@@ -61,22 +61,14 @@ func TestAnotherQuorumOnTheSameServerIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		shared int
 		names  []string
-		opts   []quorum.Option
 		want   string
 	}{
-		"other nodes": {1, []string{"a", "d", "e"}, nil, "node 1 (a) is used by"},
-		"fewer nodes": {1, []string{"a"}, nil, "(2 of a, b, c), but this program needs 1 of a;"},
+		"other nodes": {1, []string{"a", "d", "e"}, "node 1 (a) is used by"},
+		"fewer nodes": {1, []string{"a"}, "(2 of a, b, c), but this program needs 1 of a;"},
 		"more nodes": {
 			3,
 			[]string{"a", "b", "c", "d", "e"},
-			nil,
 			"this program needs 3 of a, b, c, d, e",
-		},
-		"one option": {
-			3,
-			[]string{"a", "b", "c"},
-			[]quorum.Option{quorum.Forgetful(1)},
-			"(2 of a, b, c), but this program needs 3 of a, b, c;",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +79,7 @@ func TestAnotherQuorumOnTheSameServerIsRefused(t *testing.T) {
 				require.NoError(t, err)
 				others, more := scripted(len(c.names))
 				copy(more, all[:c.shared])
-				s, err := quorum.New(more, append(c.opts, quorum.Names(c.names...))...)
+				s, err := quorum.New(more, quorum.Names(c.names...))
 				assert.Nil(t, s)
 				require.ErrorIs(t, err, quorum.ErrMixed)
 				require.ErrorIs(t, err, renewer.ErrConfig)
@@ -101,7 +93,7 @@ func TestAnotherQuorumOnTheSameServerIsRefused(t *testing.T) {
 				require.NoError(t, first.Check(t.Context()))
 				waitFor(quorum.MembershipTTL) // the first has gone
 				requireFree(t, "\x00lockbeat quorum", nodes)
-				s, err = quorum.New(more, append(c.opts, quorum.Names(c.names...))...)
+				s, err = quorum.New(more, quorum.Names(c.names...))
 				require.NoError(t, err)
 				require.NoError(t, s.Check(t.Context()))
 				waitFor(time.Minute)

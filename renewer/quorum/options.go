@@ -15,9 +15,8 @@ import (
 type Option func(*settings)
 
 type settings struct {
-	names     []string
-	forgetful int
-	logger    *slog.Logger
+	names  []string
+	logger *slog.Logger
 }
 
 // Names names the nodes, in their order, for errors and for other programs: "redis-a", or an
@@ -29,11 +28,6 @@ type settings struct {
 func Names(names ...string) Option {
 	return func(s *settings) { s.names = append([]string{}, names...) }
 }
-
-// Forgetful sets how many nodes may forget at about the same time, by a restart without persistence
-// or an eviction, without harm to any lock or fencing token. The default is 0. A grant needs one
-// more node for each two; see [New].
-func Forgetful(n int) Option { return func(s *settings) { s.forgetful = n } }
 
 // Logger sets where warnings go: that too few nodes could be asked when the store was made, and
 // that programs with other nodes were found later on. By default they go nowhere.
@@ -85,14 +79,6 @@ func configure(nodes []renewer.Store, opts []Option) (settings, error) {
 		}); j >= 0 {
 			fault("nodes: numbers %d and %d are the same server; give each once", j+1, i+1)
 		}
-	}
-	grant := newSizes(n, c.forgetful).grant
-	switch {
-	case c.forgetful < 0:
-		fault("Forgetful: is %d; take 0 or more", c.forgetful)
-	case n > 0 && grant > n:
-		fault("Forgetful: %d of %d nodes would need %d to agree; take at most %d, or more nodes",
-			c.forgetful, n, grant, n-1)
 	}
 	if c.logger == nil {
 		fault("Logger: is nil; leave it out for silence")

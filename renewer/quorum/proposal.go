@@ -11,7 +11,6 @@ import (
 type proposal struct {
 	claim store.Proposal
 	lease *lease
-	need  sizes
 	waits bool          // others may wait for the name in this process: it wants tokens for them
 	had   int64         // the token with which the owner is known to have the name already, or 0
 	grant renewer.Grant // the answer
@@ -28,7 +27,7 @@ type proposal struct {
 
 // begin forgets the last broadcast.
 func (b *proposal) begin(sent instant) {
-	b.sent, b.ours, b.others = sent, b.need.toGrant(), b.need.toKeep()
+	b.sent, b.ours, b.others = sent, newMajority(len(b.answers)), newMajority(len(b.answers))
 	b.freeing = 0
 	clear(b.answers)
 }
@@ -59,7 +58,7 @@ func (b *proposal) count(node int, g *renewer.Grant) {
 // reserved is how many tokens above its own a granted proposal has: none, unless as many nodes as
 // must grant the next token have passed over these.
 func (b *proposal) reserved() int {
-	m := b.need.toGrant()
+	m := newMajority(len(b.answers))
 	for _, g := range b.answers {
 		if g != nil && g.Status == renewer.StatusHeld && g.Reserved >= b.claim.Reserve {
 			m.count(g.Status)

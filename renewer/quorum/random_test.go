@@ -23,11 +23,9 @@ import (
 )
 
 // weather is a node that several programs reach through links on which
-// requests and replies are delayed and lost, and that may forget everything.
+// requests and replies are delayed and lost.
 type weather struct {
 	dice *dice
-
-	mu   sync.Mutex
 	node store.Proposer
 }
 
@@ -46,18 +44,6 @@ func (d *dice) roll(n int) int {
 // errLost is what a caller hears when a request or its reply is lost
 // and it does not wait for the end.
 var errLost = fmt.Errorf("connection reset")
-
-func (w *weather) store() store.Proposer {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.node
-}
-
-func (w *weather) forget() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.node = memory.New()
-}
 
 // link takes its time, and reports whether what was sent arrives. What
 // is late goes on when its caller has given up.
@@ -82,7 +68,7 @@ func through[A any](
 		if !w.link() {
 			return
 		}
-		answers := call(w.store())
+		answers := call(w.node)
 		if w.link() {
 			done <- answers
 		}
@@ -145,8 +131,8 @@ type belief struct {
 }
 
 // Programs whose clocks differ by minutes contend for one name, over nodes
-// with bad links, of which one may forget now and then. No two believe in
-// the lock at once, and tokens rise in the order in which it was had.
+// with bad links. No two believe in the lock at once, and tokens rise in the
+// order in which it was had.
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -162,11 +148,7 @@ func TestRandomSchedules(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := &dice{random: rand.New(rand.NewPCG(seed,
 					i))} //nolint:gosec // schedules, not secrets
-				n, forgetful := []int{1, 3, 5}[i%3], 0
-				if i%2 == 0 && n > 1 {
-					forgetful = 1
-				}
-				playSchedule(t, d, n, forgetful)
+				playSchedule(t, d, []int{1, 3, 5}[i%3])
 			})
 		})
 	}
@@ -177,7 +159,7 @@ const (
 	scheduleFor = 5 * time.Minute
 )
 
-func playSchedule(t *testing.T, d *dice, n, forgetful int) {
+func playSchedule(t *testing.T, d *dice, n int) {
 	t.Helper()
 	var nodes []*weather
 	for range n {
@@ -192,7 +174,7 @@ func playSchedule(t *testing.T, d *dice, n, forgetful int) {
 		for _, node := range nodes {
 			stores = append(stores, node)
 		}
-		s, err := quorum.New(stores, quorum.Forgetful(forgetful))
+		s, err := quorum.New(stores)
 		require.NoError(t, err)
 		skew := time.Duration(p*p) * 30 * time.Second
 		quorum.SetClock(s, func() time.Time { return time.Now().Add(skew) })
@@ -221,14 +203,6 @@ func playSchedule(t *testing.T, d *dice, n, forgetful int) {
 			}
 		})
 	}
-	if forgetful > 0 {
-		wg.Go(func() {
-			for time.Now().Before(end) {
-				waitFor(time.Duration(60+d.roll(60)) * time.Second)
-				nodes[d.roll(n)].forget()
-			}
-		})
-	}
 	wg.Wait()
 	waitFor(time.Hour)
 	slices.SortFunc(all, func(a, b belief) int { return a.from.Compare(b.from) })
@@ -237,8 +211,5 @@ func playSchedule(t *testing.T, d *dice, n, forgetful int) {
 		assert.False(t, b.from.Before(a.to), "two at once: %v and %v", a, b)
 		assert.Greater(t, b.fence, a.fence)
 	}
-	t.Logf("%d nodes, %d forgetful: held %d times", n, forgetful, len(all))
-	if forgetful == 0 { // else, in such weather, hardly ever enough nodes agree
-		assert.NotEmpty(t, all)
-	}
+	assert.NotEmpty(t, all)
 }

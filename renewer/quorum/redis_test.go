@@ -282,31 +282,6 @@ func TestNothingLeftBehindOnFrozenServers(t *testing.T) {
 	require.NoError(t, l.Release(t.Context()))
 }
 
-// Servers that forget in turn, one at a time, give rising tokens to programs whose clocks differ.
-func TestTokensRiseOverRestarts(t *testing.T) {
-	t.Parallel()
-	all := servers(t, 3)
-	ahead := overRedis(t, all, redisTTL, quorum.Forgetful(1))
-	behind := overRedis(t, all, redisTTL, quorum.Forgetful(1))
-	quorum.SetClock(ahead, func() time.Time { return time.Now().Add(time.Hour) })
-	last := int64(0)
-	for i := range 6 {
-		s := []*quorum.Store{ahead, behind}[i%2]
-		var g renewer.Grant
-		require.Eventually(t, func() bool {
-			g = acquire(limited(t, time.Second), s, string(rune('a'+i)))
-			return g.Status == renewer.StatusHeld
-		}, patience, 5*time.Millisecond)
-		require.Greater(t, g.Fence, last)
-		last = g.Fence
-		require.Eventually(t, func() bool {
-			return release(limited(t, time.Second), s,
-				string(rune('a'+i))).Status != renewer.StatusUnknown
-		}, patience, 5*time.Millisecond)
-		require.NoError(t, all[i%3].Restart())
-	}
-}
-
 // Real servers are compared by their names, and found to be the same by what is on them. By other
 // clients, addresses and prefixes, and without names: still no majority of independent servers.
 func TestOneServerGivenTwice(t *testing.T) {

@@ -21,7 +21,7 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 	p := newBroadcast(ctx, s.nodes, func(_ *broadcast[renewer.Answer], r reply[renewer.Answer]) {
 		s.released(r, leases, holds)
 	})
-	t := newAnswerSet(len(holds), s.need)
+	t := newAnswerSet(len(holds), len(s.nodes.all))
 	for x := range s.nodes.all {
 		p.ask(x, nil, len(holds), func(ctx context.Context, node store.Proposer) []renewer.Answer {
 			return node.Release(ctx, holds)

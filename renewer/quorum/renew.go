@@ -28,7 +28,7 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 		func(p *broadcast[renewer.Answer], r reply[renewer.Answer]) {
 			s.recordHeartbeats(p, r, holds)
 		})
-	t := newAnswerSet(len(holds), s.need)
+	t := newAnswerSet(len(holds), len(s.nodes.all))
 	for x := range s.nodes.all {
 		p.ask(x, nil, len(holds), func(ctx context.Context, node store.Proposer) []renewer.Answer {
 			return node.Renew(ctx, holds)
@@ -91,7 +91,7 @@ func (s *Store) renewAnswer(
 		// What counts is not what was answered, but what still stands: a later no may have
 		// overtaken an earlier yes. If this heartbeat did not reach enough nodes by itself,
 		// it may have together with those that earlier ones reached.
-		since := min(l.since(s.need.keep), p.sent)
+		since := min(l.since(), p.sent)
 		if age := p.sent.sub(since); age == 0 || since > l.good && age < h.TTL {
 			l.good = max(l.good, since)
 			return renewer.Answer{Status: renewer.StatusHeld, Age: age}

@@ -2,7 +2,6 @@ package quorum_test
 
 import (
 	"context"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -262,48 +261,6 @@ func TestRenewsWhatAnotherStoreAcquired(t *testing.T) {
 		assert.Equal(t, renewer.StatusGone, renew(limited(t, time.Second), other, "b").Status)
 		assert.Zero(t, quorum.Known(other))
 	})
-}
-
-// With nodes that may forget, a grant needs more of them than a lease does.
-func TestForgetfulNodes(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		nodes[4].Default(script.Acquire, script.Fail(errDown))
-		mustAcquire(t, s, "a")
-		nodes[3].Default(script.Acquire, script.Fail(errDown))
-		require.Equal(t, renewer.StatusUnknown,
-			s.Acquire(limited(t, time.Second),
-				[]renewer.Claim{claim("m", "a")})[0].Status, "four must")
-		nodes[3].Delete("n") // it has forgotten
-		assert.Equal(t, confirmed, renew(limited(t, time.Second), s, "a"), "three will do")
-		nodes[2].Delete("n")
-		assert.Equal(t, renewer.StatusGone, renew(limited(t, time.Second), s, "a").Status)
-	}, quorum.Forgetful(1))
-}
-
-// A node that forgets while another is down makes two holders, unless
-// so many must grant that this can't be.
-func TestANodeForgetsWhileAnotherIsDown(t *testing.T) {
-	t.Parallel()
-	for nodes, c := range map[int]struct {
-		opts []quorum.Option
-		want renewer.Status
-	}{
-		3: {nil, renewer.StatusHeld},
-		5: {[]quorum.Option{quorum.Forgetful(1)}, renewer.StatusTaken},
-	} {
-		t.Run(strconv.Itoa(nodes), func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, nodes, func(t *testing.T, s *quorum.Store, all []*script.Store) {
-				all[nodes-1].Script(script.Acquire, script.Fail(errDown))
-				mustAcquire(t, s, "a")
-				synctest.Wait()
-				all[0].Delete("n")
-				waitFor(time.Second)
-				assert.Equal(t, c.want, acquire(t.Context(), s, "b").Status)
-			}, c.opts...)
-		})
-	}
 }
 
 // Leases that are neither renewed nor released are forgotten.

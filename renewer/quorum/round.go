@@ -53,7 +53,7 @@ func (s *Store) awaitReleases(ctx context.Context, proposals []*proposal) error 
 		s.table.mu.Lock()
 		for _, b := range proposals {
 			b.lease.epoch++
-			if over == nil && b.lease.blocked(s.nodes, b.need.toGrant()) {
+			if over == nil && b.lease.blocked(s.nodes) {
 				if b.lease.freed == nil {
 					b.lease.freed = make(chan struct{})
 				}

@@ -24,7 +24,6 @@ const maxAcquires = 256
 // programs say of their nodes (membership).
 type Store struct {
 	nodes    *nodeSet
-	need     sizes
 	order    []int // the nodes in the order that all programs agree on
 	tokens   tokens
 	table    *leaseTable
@@ -38,13 +37,13 @@ type Store struct {
 var _ renewer.Store = (*Store)(nil)
 
 // New returns a store on an odd number of nodes, which stay the caller's. A majority of them
-// grants a lock: with n nodes and [Forgetful](a), ⌊(n+a)/2⌋+1. One node works too, and more
-// can be added when all programs that share the locks are stopped.
+// grants a lock. One node works too, and more can be added when all programs that share the locks
+// are stopped.
 //
 // Errors are [renewer.ErrConfig] and name every fault: no nodes, an even number, a nil, the same
 // store or Redis server twice, options out of range. If the nodes are named ([Names], [Named]),
 // New asks them, for at most a second, whether two of them are the same server, or one is used
-// by a quorum of other nodes or options: that is [ErrMixed]. Nodes that can't be reached are no
+// by a quorum of other nodes: that is [ErrMixed]. Nodes that can't be reached are no
 // error, since they may come back; [Logger] hears of them, and [Store.Check] reports them.
 func New(nodes []renewer.Store, opts ...Option) (*Store, error) {
 	c, err := configure(nodes, opts)
@@ -63,11 +62,10 @@ func New(nodes []renewer.Store, opts ...Option) (*Store, error) {
 }
 
 func newStore(stores []renewer.Store, c settings) *Store {
-	nodes, need := newNodeSet(stores, c.names), newSizes(len(stores), c.forgetful)
+	nodes := newNodeSet(stores, c.names)
 	table := newLeaseTable(nodes.clock, len(stores))
 	s := &Store{
 		nodes:     nodes,
-		need:      need,
 		order:     make([]int, len(stores)),
 		tokens:    tokens{clock: time.Now},
 		table:     table,
@@ -81,7 +79,7 @@ func newStore(stores []renewer.Store, c settings) *Store {
 		slices.SortFunc(s.order, func(i, j int) int {
 			return strings.Compare(c.names[i], c.names[j])
 		})
-		s.membership = newMembership(nodes, need, c)
+		s.membership = newMembership(nodes, c)
 	}
 	return s
 }
@@ -96,7 +94,7 @@ func (s *Store) Check(ctx context.Context) error {
 	} else {
 		errs = pingEach(ctx, s.nodes)
 	}
-	return errors.Join(append(mixed, checkMajority(ctx, s.nodes, s.need, errs))...)
+	return errors.Join(append(mixed, checkMajority(ctx, s.nodes, errs))...)
 }
 
 // pingEach asks each node to renew what no owner has. It returns, by node, what failed.

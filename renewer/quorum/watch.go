@@ -16,8 +16,8 @@ const collectFor = 5 * time.Millisecond
 // as a grant needs, or soon after the first if no more do, and wake(err) only when none of them can
 // tell.
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
-	n := s.need.nodes
-	w := &watch{wake: wake, need: s.need, woken: make([]bool, n), deaf: make([]error, n)}
+	n := len(s.nodes.all)
+	w := &watch{wake: wake, woken: make([]bool, n), deaf: make([]error, n)}
 	w.reset()
 	stops := make([]func(), n)
 	for x := range stops {
@@ -41,7 +41,6 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 // has, those since the last wake-up that was passed on.
 type watch struct {
 	wake func(error)
-	need sizes
 
 	mu      sync.Mutex // guards what follows; wake is called without it, since it may call stop
 	woken   []bool     // by node
@@ -107,7 +106,7 @@ func (w *watch) lost(node int, err error) {
 // reset forgets the wake-ups that were passed on. Under w.mu.
 func (w *watch) reset() {
 	clear(w.woken)
-	w.free = w.need.toGrant()
+	w.free = newMajority(len(w.woken))
 	if w.timer != nil {
 		w.timer.Stop()
 		w.timer = nil

@@ -51,7 +51,7 @@ func (s Spec) connectEach(ttl time.Duration) (*Connection, error) {
 		}
 		nodes, closers = append(nodes, node), append(closers, closeNode)
 	}
-	q, err := quorum.New(nodes, quorum.Names(s.Addrs...), quorum.Forgetful(s.Forgetful))
+	q, err := quorum.New(nodes, quorum.Names(s.Addrs...))
 	if err != nil {
 		closing()
 		return nil, err

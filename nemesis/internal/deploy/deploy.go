@@ -48,8 +48,6 @@ type Deployment struct {
 	Cluster  *redistest.Cluster
 	// Quorum reports whether the servers know nothing of each other, and a majority decides.
 	Quorum bool
-	// Forgetful is how many of a quorum's servers may forget at a time.
-	Forgetful int
 }
 
 // Open starts a deployment. The caller must Close it.
@@ -63,7 +61,7 @@ func Open(kind string) (*Deployment, error) {
 		d.Quorum = true
 		err = d.open(3)
 	case Quorum5:
-		d.Quorum, d.Forgetful = true, 1
+		d.Quorum = true
 		err = d.open(5)
 	case Sentinel:
 		if d.Sentinel, err = redistest.OpenSentinel(serverArgs...); err == nil {
@@ -109,9 +107,6 @@ func (d *Deployment) All() []*redistest.Server {
 	}
 	return d.Servers
 }
-
-// Remembers reports whether one server may forget what it knew without harm to exclusion.
-func (d *Deployment) Remembers() bool { return d.Forgetful > 0 }
 
 // AwaitWhole returns once the servers agree on who serves what.
 func (d *Deployment) AwaitWhole() error {

@@ -41,7 +41,6 @@ type Spec struct {
 	// MasterSet is the name that Sentinels know the servers by, or "".
 	MasterSet string
 	Quorum    bool
-	Forgetful int
 }
 
 // Spec describes the deployment to the worker that has the links.
@@ -50,7 +49,7 @@ func (d *Deployment) Spec(links Links) (Spec, error) {
 	if len(links) != len(all) {
 		return Spec{}, errors.New("deploy: there must be one link for each server")
 	}
-	s := Spec{Kind: d.Kind, By: make(map[string]string), Quorum: d.Quorum, Forgetful: d.Forgetful}
+	s := Spec{Kind: d.Kind, By: make(map[string]string), Quorum: d.Quorum}
 	for i, server := range all {
 		s.By[server.Addr()] = links[i].Addr()
 	}

@@ -62,7 +62,7 @@ type Kind struct {
 // VoidsExclusion reports whether two may believe in one lock while it
 // is at work, and for a TTL after.
 func (k Kind) VoidsExclusion(d *deploy.Deployment) bool {
-	return k.Forgets && !d.Remembers() || k.Hangs && d.Sentinel != nil
+	return k.Forgets || k.Hangs && d.Sentinel != nil
 }
 
 // Kinds are all kinds.

@@ -7,8 +7,7 @@ import (
 	"path/filepath"
 )
 
-const forgotten = "exclusion, for a TTL: what the server forgets, another owner may have; not in " +
-	"a quorum that is told to expect it"
+const forgotten = "exclusion, for a TTL: what the server forgets, another owner may have"
 
 // forgetting are faults in which a server loses what it has confirmed.
 func forgetting() []Kind {
