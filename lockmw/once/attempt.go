@@ -10,15 +10,12 @@ import (
 type Attempt struct {
 	// Number is which try it is, from 1 on.
 	Number int
-	// Max is how many there may be.
+	// Max is how many there may be: no other follows that one.
 	Max int
 	// Previous made the one before, which did not come to its end:
 	// node and process. Its zero value on the first.
 	Previous renewer.Holder
 }
-
-// Last reports whether no other attempt will follow this one.
-func (a Attempt) Last() bool { return a.Number > 0 && a.Number >= a.Max }
 
 type attemptKey struct{}
 

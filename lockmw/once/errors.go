@@ -58,9 +58,6 @@ type Error struct {
 	Attempts int
 	// Last made the last of them; its zero value when unknown.
 	Last renewer.Holder
-	// Note is that of the work on record, with the kind ErrInput: see the option of that name. Any
-	// program that may write to the store may have written it.
-	Note string
 	// RetryAfter is how long after that the next attempt may begin, with [ErrNotYet]; otherwise 0.
 	RetryAfter time.Duration
 	// Err is why, as far as this process knows: errors of functions are told to other processes

@@ -43,7 +43,7 @@ func ExampleCurrent() {
 	_, err := once.Do(context.Background(), keeper, "import",
 		func(ctx context.Context) (int, error) {
 			a := once.Current(ctx)
-			fmt.Printf("attempt %d of %d, the last: %v\n", a.Number, a.Max, a.Last())
+			fmt.Printf("attempt %d of %d, the last: %v\n", a.Number, a.Max, a.Number == a.Max)
 			return 0, errors.New("the file is not there yet")
 		}, once.MaxAttempts(2), once.RetryIn(time.Millisecond))
 	fmt.Println(errors.Is(err, once.ErrAttemptsExhausted))
@@ -84,7 +84,7 @@ func ExampleForget() {
 	// The account is there now.
 	fmt.Println(once.Forget(ctx, keeper, "invoice:42"))
 	info, err = once.Look(ctx, keeper, "invoice:42")
-	fmt.Println(info.State == once.StateNone, err)
+	fmt.Println(info.State == "", err)
 	// Output:
 	// true
 	// exhausted 1 web-1 no such account <nil>

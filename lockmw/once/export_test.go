@@ -9,8 +9,9 @@ import (
 type Record = record
 
 const (
-	MaxInput     = maxInput
-	MaxConflicts = maxConflicts
+	DefaultMaxAttempts = defaultMaxAttempts
+	MaxInput           = maxInput
+	MaxConflicts       = maxConflicts
 )
 
 var DecodeRecord = decodeRecord

@@ -10,29 +10,26 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// State is how work stands.
-type State string
-
 // The states of work.
 const (
-	// StateNone means that there is no record: no attempt has begun, or Keep has passed.
-	StateNone State = ""
 	// StateBegun means that an attempt runs, or has come to nothing. Package inspect shows whether
 	// a process has the lock.
-	StateBegun State = "begun"
+	StateBegun = "begun"
 	// StateDone means that the work is done, with its result or without: see [ErrResult].
-	StateDone State = "done"
+	StateDone = "done"
 	// StateExhausted means that [MaxAttempts] attempts have come to nothing.
-	StateExhausted State = "exhausted"
+	StateExhausted = "exhausted"
 	// StateGivenUp means that an attempt has returned a [Permanent] error.
-	StateGivenUp State = "given up"
+	StateGivenUp = "given up"
 )
 
 // Info is what the record of work says. Its times are by this process's clock, made from what the
 // store says of the record's age. They are zero if unknown, as is what a record of an earlier
 // version does not have.
 type Info struct {
-	State State
+	// State is one of the State… values, or "" if there is no record: no attempt has begun, or
+	// [Keep] has passed.
+	State string
 	// Attempts counts those that were begun.
 	Attempts int
 	// Last made the last of them: node and process.
@@ -79,7 +76,7 @@ func Look(
 // info is what a record says that still lives for left.
 func (r record) info(left time.Duration, now time.Time) Info {
 	i := Info{
-		State: State(r.state), Attempts: r.attempts, Last: r.last, Input: r.input,
+		State: string(r.state), Attempts: r.attempts, Last: r.last, Input: r.input,
 		Type: r.details.typ, HasResult: r.state == done,
 	}
 	switch r.state {

@@ -14,19 +14,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Defaults of the options.
 const (
-	// DefaultMaxAttempts is how often work is tried by all callers together.
-	DefaultMaxAttempts = 3
-	// DefaultKeep is how long the record of the work is kept.
-	DefaultKeep = 24 * time.Hour
-	// DefaultMaxResult is how many bytes a result may have when it is encoded: 64 KiB.
-	DefaultMaxResult = 64 << 10
-)
+	defaultMaxAttempts = 3
+	defaultKeep        = 24 * time.Hour
+	defaultMaxResult   = 64 << 10
+	defaultRetryUpTo   = time.Minute
 
-const (
-	defaultRetryUpTo = time.Minute
-	maxInput         = 128 // bytes
+	maxInput = 128 // bytes
 	// maxConflicts is how often in one attempt the function's transaction may be in conflict with
 	// others.
 	maxConflicts = 100
@@ -51,7 +45,6 @@ type settings struct {
 	waiters    int
 	maxHold    maxhold.Setting
 	input      string
-	note       string
 	recorder   Recorder
 	recordIn   bool // it was given by RecordIn
 	marshal    func(any) ([]byte, error)
@@ -63,7 +56,7 @@ const endless = math.MaxInt64 / 4
 
 // MaxAttempts bounds how often the work is tried, by all callers together: n,
 // at least 1. Attempts that ended with their process or their lock count. Then
-// everybody gets [ErrAttemptsExhausted]. Default [DefaultMaxAttempts], 3.
+// everybody gets [ErrAttemptsExhausted]. Default 3.
 func MaxAttempts(n int) Option {
 	return func(s settings) settings { s.attempts, s.uncounted = n, false; return s }
 }
@@ -71,14 +64,14 @@ func MaxAttempts(n int) Option {
 // Keep is how long the record of the work is kept: its result, or that no caller is to try
 // any more. After d the name is as new. For work that comes again under the same name let it
 // be shorter than the time in between, and longer than an attempt takes; it can't be below
-// renewer.Config.TTL. Default [DefaultKeep], 24 h. Milliseconds; fractions are cut off.
+// renewer.Config.TTL. Default 24 h. Milliseconds; fractions are cut off.
 func Keep(d time.Duration) Option {
 	return func(s settings) settings { s.keep = d.Truncate(time.Millisecond); return s }
 }
 
 // MaxResult bounds an encoded result to n bytes, at least 1 and at most what the recorder takes in
 // a record, less 1 KiB: on redisstore that is 16 MiB less 1 KiB. Work whose result is larger is
-// done all the same: see [ErrResult]. Default [DefaultMaxResult], 64 KiB.
+// done all the same: see [ErrResult]. Default 64 KiB.
 func MaxResult(n int) Option {
 	return func(s settings) settings { s.maxResult = n; return s }
 }
@@ -158,13 +151,6 @@ func Input(fingerprint string) Option {
 	return func(s settings) settings { s.input = fingerprint; return s }
 }
 
-// Note keeps text beside the [Input], which then has no space in it. It is not compared: a caller
-// that gets [ErrInput] finds it in [Error].Note, to say what differs. The two have at most
-// 128 bytes together, and no control bytes. Default: none.
-func Note(text string) Option {
-	return func(s settings) settings { s.note = text; return s }
-}
-
 // Codec encodes results by marshal and decodes them by unmarshal, in place of JSON. marshal
 // gets a T, unmarshal a pointer to one that is zero. They may be called concurrently.
 func Codec(marshal func(v any) ([]byte, error), unmarshal func(data []byte, v any) error) Option {
@@ -183,7 +169,7 @@ func RecordIn(r Recorder) Option {
 // newSettings applies the options, and names every fault in one error.
 func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	s := settings{
-		attempts: DefaultMaxAttempts, keep: DefaultKeep, maxResult: DefaultMaxResult, wait: endless,
+		attempts: defaultMaxAttempts, keep: defaultKeep, maxResult: defaultMaxResult, wait: endless,
 		retryIn: lockmw.DefaultRetryIn, retryUpTo: defaultRetryUpTo,
 		marshal: json.Marshal, unmarshal: json.Unmarshal,
 	}
@@ -207,19 +193,19 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	}
 	if s.attempts < 1 {
 		fault("MaxAttempts is %d: give at least 1, or leave it out for %d", s.attempts,
-			DefaultMaxAttempts)
+			defaultMaxAttempts)
 	}
 	if ttl := k.Config().TTL; s.keep < ttl {
 		fault("Keep is %v, less than the lock's TTL (%v): an attempt that dies would be "+
 			"forgotten before anybody could take over; "+
-			"give more, or leave it out for %v", s.keep, ttl, DefaultKeep)
+			"give more, or leave it out for %v", s.keep, ttl, defaultKeep)
 	}
 	if err := s.maxHold.Check(k); err != nil {
 		faults = append(faults, err)
 	}
 	if s.maxResult < 1 {
 		fault("MaxResult is %d: give a number of bytes, or leave it out for %d", s.maxResult,
-			DefaultMaxResult)
+			defaultMaxResult)
 	}
 	if most := mostResult(s.recorder); s.maxResult > most {
 		fault("MaxResult is %d, more than the recorder takes (%d): store a large result "+
@@ -237,9 +223,9 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 		fault("Codec has a nil function: give both, such as json.Marshal and json.Unmarshal, or " +
 			"leave it out for these")
 	}
-	if in := s.noted(); len(in) > maxInput || strings.ContainsFunc(in, isControl) {
-		fault("Input has %d bytes, or control bytes: give at most %d, such as a hash in hex, the "+
-			"Note included", len(in), maxInput)
+	if len(s.input) > maxInput || strings.ContainsFunc(s.input, isControl) {
+		fault("Input has %d bytes, or control bytes: give at most %d, such as a hash in hex",
+			len(s.input), maxInput)
 	}
 	return s, errors.Join(faults...)
 }

@@ -97,45 +97,6 @@ func TestUnreadableRecords(t *testing.T) {
 	})
 }
 
-// A note is for those who read the error.
-func TestANoteIsNotCompared(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		for _, name := range []string{"one", "one first"} { // the latter has no note
-			_, err := once.Do(t.Context(), k, name, func(context.Context) (report, error) {
-				return report{}, nil
-			}, once.Input(name))
-			require.NoError(t, err)
-		}
-		for _, c := range []struct {
-			name, input, note string
-			differs           bool
-		}{
-			{"one", "one", "note", false},
-			{"noted", "one", "first", false}, // is carried out
-			{"noted", "one", "first", false},
-			{"noted", "one", "second", false},
-			{"noted", "one", "", true}, // as before there were notes
-			{"noted", "on", "", true},
-			{"noted", "on", "first", true},
-			{"noted", "two", "first", true},
-			{"one first", "one", "", true}, // an input with a space is compared as a whole
-		} {
-			_, err := once.Do(t.Context(), k, c.name, func(context.Context) (report, error) {
-				return report{}, nil
-			}, once.Input(c.input), once.Note(c.note))
-			if !c.differs {
-				require.NoError(t, err, "%v", c)
-				continue
-			}
-			var e *once.Error
-			require.ErrorAs(t, err, &e, "%v", c)
-			require.Equal(t, once.ErrInput, e.Kind)
-			require.Equal(t, "first", e.Note)
-		}
-	})
-}
-
 func TestInput(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

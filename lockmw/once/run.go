@@ -171,7 +171,7 @@ func (c *call) underLock(ctx, op context.Context) verdict {
 func (c *call) next(previous record) (Attempt, record) {
 	a := Attempt{Number: previous.attempts + 1, Max: c.attempts, Previous: previous.last}
 	return a, record{
-		state: begun, attempts: a.Number, input: c.noted(),
+		state: begun, attempts: a.Number, input: c.input,
 		last: renewer.Holder{Node: line(c.keeper.Config().Node, maxNode), PID: os.Getpid()},
 	}
 }

@@ -3,7 +3,6 @@ package once
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -18,11 +17,8 @@ func (c *call) conclude(seen store.Seen) (rec record, over bool, err error) {
 		return rec, true, c.ended(ErrRecord, rec, err)
 	case rec.state == "":
 		return rec, false, nil
-	case !c.isInput(rec.input):
-		_, note, _ := strings.Cut(rec.input, " ")
-		return rec, true, &Error{
-			Kind: ErrInput, Name: c.name, Attempts: rec.attempts, Last: rec.last, Note: note,
-		}
+	case rec.input != c.input:
+		return rec, true, c.ended(ErrInput, rec, nil)
 	}
 	kind, cause := ErrRecord, c.cause(rec)
 	switch rec.state {
@@ -47,20 +43,6 @@ func (c *call) conclude(seen store.Seen) (rec record, over bool, err error) {
 	}
 	c.forget()
 	return rec, true, c.ended(kind, rec, cause)
-}
-
-// noted is the input as it is on record, with its note.
-func (s *settings) noted() string {
-	if s.note == "" {
-		return s.input
-	}
-	return s.input + " " + s.note
-}
-
-// isInput reports whether the input on record is this call's, whatever its note.
-func (s *settings) isInput(recorded string) bool {
-	rest, same := strings.CutPrefix(recorded, s.input)
-	return same && (rest == "" || s.note != "" && rest[0] == ' ')
 }
 
 func (c *call) ended(kind error, rec record, cause error) error {

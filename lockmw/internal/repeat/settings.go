@@ -9,7 +9,7 @@ import (
 
 // Defaults of the settings, which the adapters' docs tell.
 const (
-	DefaultMaxAnswer  = once.DefaultMaxResult
+	DefaultMaxAnswer  = 64 << 10
 	DefaultMaxRunning = 64
 )
 
@@ -31,7 +31,7 @@ type Settings struct {
 // Defaults returns the settings of an adapter of which so many requests may wait for one answer.
 func Defaults(maxWaiters int) Settings {
 	return Settings{
-		MaxWaiters: maxWaiters, FinishWithin: time.Minute, KeepAnswer: once.DefaultKeep,
+		MaxWaiters: maxWaiters, FinishWithin: time.Minute, KeepAnswer: 24 * time.Hour,
 		MaxAnswer: DefaultMaxAnswer, MaxStored: 64 << 20, MaxRunning: DefaultMaxRunning,
 	}
 }
