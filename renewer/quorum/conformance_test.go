@@ -39,14 +39,6 @@ func overMemory(t testing.TB, n int) *quorum.Store {
 	return s
 }
 
-func TestConformanceOfMemory(t *testing.T) {
-	suite.OnlyLong(t) // in a bubble it is in every run
-	t.Parallel()
-	storetest.Run(t, func(t *testing.T) storetest.Fixture {
-		return storetest.Fixture{Store: overMemory(t, 3), Several: true, Reserves: true}
-	})
-}
-
 // One node answers nothing, refuses, or is slow; outsiders meddle with all of them.
 func TestConformanceWithAFaultyNode(t *testing.T) {
 	t.Parallel()

@@ -23,27 +23,15 @@ func TestRuleHasNoViolation(t *testing.T) {
 			nodes: 1, write: 1, tries: [3]int8{2, 2, 1},
 			first: [3]int8{2, 1, 1},
 		},
-		"a node of three forgets, one more must agree": {
-			nodes: 3, write: 3, forget: 1,
-			tries: [3]int8{1, 1, 1}, first: [3]int8{2, 1, 1},
-		},
 	}
 	if suite.Long() {
 		all["two who try twice"] = rules{ // the third's token is below all counters
 			nodes: 3, write: 2, tries: [3]int8{2, 2, 1},
 			first: [3]int8{1, 1, 0},
 		}
-		all["a node of five forgets, one more must agree"] = rules{
-			nodes: 5, write: 4, forget: 1,
-			tries: [3]int8{1, 1, 1}, first: [3]int8{2, 1, 1},
-		}
 		all["two who try twice, one once"] = rules{
 			nodes: 3, write: 2, tries: [3]int8{2, 2, 1},
 			first: [3]int8{1, 1, 2},
-		}
-		all["a node of three forgets, one tries twice"] = rules{
-			nodes: 3, write: 3, forget: 1,
-			tries: [3]int8{2, 1, 1}, first: [3]int8{1, 1, 2},
 		}
 	}
 	for name, r := range all {
@@ -81,10 +69,6 @@ func TestExplorerFindsViolations(t *testing.T) {
 		},
 		"a node forgets": {
 			rules{nodes: 3, write: 2, forget: 1, tries: [3]int8{1, 1, 1}, first: [3]int8{2, 1, 1}},
-			"token 1 granted after 2",
-		},
-		"a node of five forgets": {
-			rules{nodes: 5, write: 3, forget: 1, tries: [3]int8{1, 1, 1}, first: [3]int8{2, 1, 1}},
 			"token 1 granted after 2",
 		},
 	} {

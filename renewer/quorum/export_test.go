@@ -64,9 +64,3 @@ func (m *Majority) Reached() bool     { return m.m.reached() }
 func (m *Majority) Reachable() bool   { return m.m.reachable() }
 func (m *Majority) Refused() bool     { return m.m.refused() }
 func (m *Majority) Unavailable() bool { return m.m.unavailable() }
-
-// Highest and Lowest are the value that n of the values reach from above and below.
-func Highest(values []int, n int) int { return highest(values, n) }
-
-// Lowest is the n-th lowest value.
-func Lowest(values []int, n int) int { return lowest(values, n) }

@@ -2,7 +2,6 @@ package quorum_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -116,31 +115,6 @@ func held(nodes []*script.Store) (s string) {
 	return s
 }
 
-func TestUnavailableWithinRequestTimeout(t *testing.T) {
-	t.Parallel()
-	for name, how := range dead {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			keep(t, 3, func(t *testing.T, k *renewer.Keeper, nodes []*script.Store) {
-				die(nodes[0], how)
-				die(nodes[1], how)
-				d := took(func() {
-					_, err := k.TryAcquire(t.Context(), "n")
-					require.ErrorIs(t, err, renewer.ErrUnavailable)
-					require.NotErrorIs(t, err, renewer.ErrHeld)
-				})
-				assert.LessOrEqual(t, d, k.Config().RequestTimeout)
-				die(nodes[1], script.Pass())
-				var l *renewer.Lease
-				var err error
-				l, err = k.Acquire(t.Context(), "n")
-				require.NoError(t, err)
-				require.NoError(t, l.Release(t.Context()))
-			})
-		})
-	}
-}
-
 // A waiter gets the lock at once when it is released, and when its
 // holder's TTL is over, with a node dead.
 func TestWaiters(t *testing.T) {
@@ -169,33 +143,4 @@ func TestWaiters(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A thousand leases on five nodes of which one is dead and others fail now and then: none is lost.
-func TestAThousandLeases(t *testing.T) {
-	t.Parallel()
-	keep(t, 5, func(t *testing.T, k *renewer.Keeper, nodes []*script.Store) {
-		leases := make([]*renewer.Lease, 1000)
-		for i := range leases {
-			var err error
-			leases[i], err = k.Acquire(t.Context(), fmt.Sprint("n", i))
-			require.NoError(t, err)
-		}
-		die(nodes[3], script.Hang())
-		for minute := range 3 {
-			for i, node := range nodes {
-				if i != 3 {
-					node.Script(script.Renew, script.Pass(), script.Fail(errors.New("reset")),
-						script.Pass().Late(time.Second), script.Pass())
-				}
-			}
-			waitFor(time.Minute)
-			for _, l := range leases {
-				require.True(t, l.Valid(), minute)
-			}
-		}
-		for _, l := range leases {
-			require.NoError(t, l.Release(t.Context()))
-		}
-	})
 }

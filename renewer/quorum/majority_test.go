@@ -68,54 +68,6 @@ func TestMajority(t *testing.T) {
 	}
 }
 
-// Whatever the nodes answer, in any order: what is decided stays decided, a count that is reached
-// is neither refused nor unavailable, and one that can't be reached never is.
-func TestMajorityStandsByWhatItSaid(t *testing.T) {
-	t.Parallel()
-	var play func(t *testing.T, nodes int, answers string)
-	play = func(t *testing.T, nodes int, answers string) {
-		t.Helper()
-		m := counted(nodes, answers)
-		require.Equal(t, nodes-len(answers), m.Silent(), answers)
-		if m.Reached() {
-			require.False(t, m.Refused() || m.Unavailable(), "%s", answers)
-			require.True(t, m.Reachable(), "%s", answers)
-		}
-		if m.Refused() || m.Unavailable() {
-			require.False(t, m.Reachable(), "%s", answers)
-		}
-		if len(answers) == nodes {
-			require.Equal(t, m.Reached(), m.Reachable(), "%s", answers)
-			return
-		}
-		for next := range letters {
-			later := counted(nodes, answers+string(next))
-			require.True(t, later.Reached() || !m.Reached(), "%s", answers)
-			require.True(t, later.Refused() || !m.Refused(), "%s", answers)
-			require.True(t, later.Unavailable() || !m.Unavailable(), "%s", answers)
-			require.True(t, m.Reachable() || !later.Reachable(), "%s", answers)
-			play(t, nodes, answers+string(next))
-		}
-	}
-	for _, nodes := range []int{1, 3, 5} {
-		play(t, nodes, "")
-	}
-}
-
-func TestHighestAndLowest(t *testing.T) {
-	t.Parallel()
-	for n, want := range []int{0, 9, 7, 7, 2} {
-		if n > 0 {
-			assert.Equal(t, want, quorum.Highest([]int{7, 2, 9, 7}, n))
-		}
-	}
-	for n, want := range []int{0, 2, 7, 7, 9} {
-		if n > 0 {
-			assert.Equal(t, want, quorum.Lowest([]int{7, 2, 9, 7}, n))
-		}
-	}
-}
-
 // An acquire whose time is over before a node was asked is no grant.
 func TestTimeIsUpBeforeAnythingIsAsked(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 
 const (
 	acquirers = 3
-	mostNodes = 5
+	mostNodes = 3
 	mostTries = 2
 )
 

@@ -137,9 +137,6 @@ func TestConformanceOfRedis(t *testing.T) {
 	}
 }
 
-// key is the key of a lock with a plain name.
-func key(name string) string { return redisstore.DefaultPrefix + "{" + name + "}" }
-
 // leases are the keys of leases on a server.
 func leases(t *testing.T, server *redistest.Server) (keys []string) {
 	t.Helper()
@@ -151,103 +148,6 @@ func leases(t *testing.T, server *redistest.Server) (keys []string) {
 		}
 	}
 	return keys
-}
-
-// Any one server may freeze, be killed, or come back empty, while
-// twenty leases are held: none is lost, and no call waits.
-func TestLeasesSurviveOneServer(t *testing.T) {
-	t.Parallel()
-	const ttl, heartbeat = 6 * time.Second, time.Second
-	for name, strike := range map[string]func(*redistest.Server) error{
-		"frozen":    (*redistest.Server).Stop,
-		"killed":    func(s *redistest.Server) error { s.Kill(); return nil },
-		"restarted": (*redistest.Server).Restart,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			all := servers(t, 3)
-			k := keeperOn(t, overRedis(t, all, 2*ttl), renewer.Config{
-				TTL: ttl, Heartbeat: heartbeat,
-			})
-			var held []*renewer.Lease
-			for i := range 20 {
-				l, err := k.Acquire(t.Context(), fmt.Sprint("n", i))
-				require.NoError(t, err)
-				held = append(held, l)
-			}
-			require.Eventually(t, func() bool {
-				return len(leases(t, all[1])) == 20
-			}, patience, time.Millisecond)
-			require.NoError(t, strike(all[1]))
-			<-time.After(ttl + heartbeat) // one heartbeat more does not do
-			for _, l := range held {
-				require.True(t, l.Valid())
-				begun := time.Now()
-				require.NoError(t, l.Release(t.Context()))
-				assert.Less(t, time.Since(begun), k.Config().RequestTimeout)
-			}
-			assert.Empty(t, leases(t, all[0]))
-			assert.Empty(t, leases(t, all[2]))
-		})
-	}
-}
-
-// heartbeats hears of those that renewed every lease.
-type heartbeats struct {
-	renewer.NopObserver
-
-	heard chan struct{}
-}
-
-func (h heartbeats) Renewed(_ context.Context, r renewer.Renewed) {
-	if r.OK == r.Leases {
-		select {
-		case h.heard <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// When two of three freeze the operation is told before its keys can expire on them.
-func TestToldInTimeWhenTwoServersFreeze(t *testing.T) {
-	suite.OnlyLong(t)
-	t.Parallel()
-	const ttl = 8 * time.Second
-	all := servers(t, 3)
-	beats := heartbeats{heard: make(chan struct{})}
-	k := keeperOn(t, overRedis(t, all, ttl), renewer.Config{
-		TTL: ttl, Heartbeat: 2 * time.Second, Margin: 3 * time.Second, Observer: beats,
-	})
-	for round := range 3 {
-		l, err := k.Acquire(t.Context(), "n")
-		require.NoError(t, err)
-		// so that none moves the end of a key on between the look at it and the stop
-		<-beats.heard
-		var ends [2]time.Time // of the keys, at the earliest
-		for j, i := range []int{0, 2} {
-			before := time.Now()
-			left, err := all[i].Do("PTTL", key("n")).AsInt64()
-			require.NoError(t, err)
-			ends[j] = before.Add(time.Duration(left) * time.Millisecond)
-			require.NoError(t, all[i].Stop())
-		}
-		select {
-		case <-l.Context().Done():
-		case <-time.After(patience):
-			require.Fail(t, "never told")
-		}
-		told := time.Now()
-		var lost *renewer.LostError
-		require.ErrorAs(t, context.Cause(l.Context()), &lost)
-		require.Equal(t, renewer.ReasonExpired, lost.Reason, lost)
-		t.Logf("round %d: told %v and %v before the keys ended", round, ends[0].Sub(told),
-			ends[1].Sub(told))
-		assert.True(t, told.Before(ends[0]) || told.Before(ends[1]),
-			"one of the two still kept everybody out")
-		require.NoError(t, all[0].Cont())
-		require.NoError(t, all[2].Cont())
-		_ = l.Release(t.Context()) // it says so again
-	}
 }
 
 // With two of three servers frozen no caller hears that the lock is busy, and each hears in time.

@@ -262,17 +262,3 @@ func TestRenewsWhatAnotherStoreAcquired(t *testing.T) {
 		assert.Zero(t, quorum.Known(other))
 	})
 }
-
-// Leases that are neither renewed nor released are forgotten.
-func TestLapsedLeasesAreForgotten(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 1, func(t *testing.T, s *quorum.Store, _ []*script.Store) {
-		for i := range 2000 {
-			c := claim("n", "a")
-			c.Name = string(rune('a'+i%26)) + time.Duration(i).String()
-			s.Acquire(t.Context(), []renewer.Claim{c})
-			waitFor(time.Second)
-		}
-		assert.Less(t, quorum.Known(s), 200, "the TTL is 10 s")
-	})
-}

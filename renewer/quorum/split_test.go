@@ -3,8 +3,6 @@ package quorum_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -160,64 +158,5 @@ func TestSplitVotesOverNodesInAnyOrder(t *testing.T) {
 		}
 		wg.Wait()
 		waitFor(time.Minute)
-	})
-}
-
-// Ten keepers in ten programs take turns on one name, over nodes that are differently far away.
-// All get their turns, tokens rise in the order of the holders, and there is never more than one.
-func TestTenKeepersTakeTurns(t *testing.T) {
-	t.Parallel()
-	const keepers, turns = 10, 5
-	synctest.Test(t, func(t *testing.T) {
-		nodes, _ := scripted(5)
-		all := programs(t, keepers, nodes, func(int, int) time.Duration {
-			return rand.N(2 * time.Millisecond)
-		})
-		var mu sync.Mutex
-		var fences []int64
-		inside := 0
-		begun := time.Now()
-		var wg sync.WaitGroup
-		var closing []func()
-		for i, s := range all {
-			// some look alike
-			k, err := renewer.New(s, renewer.Config{TTL: ttl, Node: fmt.Sprint("program ", i%5)})
-			require.NoError(t, err)
-			closing = append(closing, func() {
-				assert.NoError(t, k.Shutdown(context.Background()))
-			})
-			wg.Go(func() {
-				for range turns {
-					l, err := k.Acquire(context.Background(), "n")
-					if !assert.NoError(t, err) {
-						return
-					}
-					mu.Lock()
-					inside++
-					assert.Equal(t, 1, inside)
-					fences = append(fences, l.Fence())
-					mu.Unlock()
-					waitFor(time.Millisecond)
-					mu.Lock()
-					inside--
-					mu.Unlock()
-					assert.NoError(t, l.Release(context.Background()))
-				}
-			})
-		}
-		wg.Wait()
-		assert.Len(t, fences, keepers*turns)
-		assert.True(t, slices.IsSorted(fences))
-		assert.Len(t, slices.Compact(fences), keepers*turns)
-		t.Logf("%d turns in %v", keepers*turns, time.Since(begun))
-		assert.Less(t, time.Since(begun), time.Minute, "well below a TTL a turn")
-		for _, end := range closing {
-			end()
-		}
-		waitFor(time.Minute)
-		requireFree(t, "n", nodes)
-		for _, s := range all {
-			assert.Zero(t, quorum.Known(s))
-		}
 	})
 }
