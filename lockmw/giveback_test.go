@@ -2,7 +2,6 @@ package lockmw_test
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -114,32 +113,6 @@ func TestTheOthersAreBusyWhenTheBusyOneIsFree(t *testing.T) {
 	})
 }
 
-// Operations that take longer than any caller's patience: each gets its turn all the same.
-func TestLongOperationsUnderSeveralLocks(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		sets := []string{
-			lockmw.Keys("a", "b"), lockmw.Keys("b", "c"), lockmw.Keys("a", "c"),
-			lockmw.Keys("a", "b", "c", "d"),
-		}
-		const callers = 16
-		done := make(chan error, callers)
-		for i := range callers {
-			go func() {
-				_, err := lockmw.Do(t.Context(), k, sets[i%len(sets)],
-					func(context.Context) (int, error) {
-						elapse(10 * time.Second)
-						return 0, nil
-					}, lockmw.Wait(10*time.Minute))
-				done <- err
-			}()
-		}
-		for range callers {
-			require.NoError(t, <-done)
-		}
-	})
-}
-
 // A busy one among many ends the attempt: the rest need not be asked for.
 func TestManyLocksOneOfThemBusy(t *testing.T) {
 	t.Parallel()
@@ -177,31 +150,5 @@ func TestManyLocksTakeNoLongerThanWait(t *testing.T) {
 		for _, name := range names {
 			require.Empty(t, s.Owner(name))
 		}
-	})
-}
-
-// A crowd that lists a busy name after another one kept the other locked, a second each in turn.
-func TestACrowdBehindABusyNameKeepsNoCallerFromTheRest(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		_, exit, err := lockmw.Enter(t.Context(), k, "zz")
-		require.NoError(t, err)
-		var crowd sync.WaitGroup
-		for range 40 {
-			crowd.Go(func() {
-				_, err := lockmw.Do(t.Context(), k, lockmw.Keys("alice", "zz"), answer,
-					lockmw.Wait(time.Minute))
-				assert.NoError(t, err)
-			})
-		}
-		synctest.Wait()
-		begun := time.Now()
-		_, err = lockmw.Do(t.Context(), k, "alice", answer, lockmw.Wait(time.Minute))
-		assert.NoError(t, err)
-		assert.LessOrEqual(t, time.Since(begun), 1100*time.Millisecond, "the first one's patience")
-		synctest.Wait()
-		assert.Empty(t, s.Owner("alice"))
-		assert.NoError(t, exit(nil))
-		crowd.Wait()
 	})
 }

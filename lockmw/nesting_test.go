@@ -158,26 +158,6 @@ func TestADetachedInnerCallHearsOfTheLoss(t *testing.T) {
 	}
 }
 
-func TestMaxHoldEndsAnInnerCallToo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k, err := renewer.New(script.New(),
-			renewer.Config{TTL: renewer.DefaultTTL, MaxHold: time.Minute})
-		require.NoError(t, err)
-		begun := time.Now()
-		var call *inside
-		_, err = lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
-			call = goInside(context.WithoutCancel(ctx), k, "a")
-			return 0, nil
-		})
-		require.NoError(t, err)
-		<-call.ctx.Done()
-		require.Equal(t, time.Minute, time.Since(begun))
-		require.NoError(t, call.end())
-		require.NoError(t, k.Shutdown(t.Context()))
-	})
-}
-
 // A panic of any call in the lease may have left the process in
 // disorder: the lock is not handed to the next in it.
 func TestAnInnerPanicIsNotHandedOver(t *testing.T) {
@@ -218,23 +198,6 @@ func TestAnInnerPanicIsNotHandedOver(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestAnInnerCallExtendsTheLock(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		var call *inside
-		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
-			call = goInside(ctx, k, "a")
-			return 0, nil
-		}, lockmw.Manual(time.Minute))
-		require.NoError(t, err)
-		for range 10 {
-			elapse(30 * time.Second)
-			require.NoError(t, lockmw.Extend(call.ctx, time.Minute))
-		}
-		require.NoError(t, call.end())
-	})
 }
 
 func TestHoldAtLeastOfAnInnerCall(t *testing.T) {

@@ -2,7 +2,6 @@ package lockmw_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,33 +31,6 @@ func TestRunReportsWhetherTheFunctionRan(t *testing.T) {
 		require.Equal(t, inner, err, "as it is")
 		free(t, k, "a")
 	})
-}
-
-func TestRunJoinsALoss(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
-		own    error
-		opts   []lockmw.Option
-		isLost bool
-	}{
-		"an error":            {own: errOperation, isLost: true},
-		"no error":            {},
-		"no error, by Strict": {opts: []lockmw.Option{lockmw.Strict()}, isLost: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				ran, err := lockmw.Run(t.Context(), k, "a", func(ctx context.Context) error {
-					s.Script(script.Renew, script.Gone())
-					<-ctx.Done()
-					return tt.own
-				}, tt.opts...)
-				require.True(t, ran)
-				require.Equal(t, tt.isLost, errors.Is(err, renewer.ErrLost))
-				require.Equal(t, tt.own != nil, errors.Is(err, errOperation))
-			})
-		})
-	}
 }
 
 func TestWhatIsCalledWithoutAKeeperOrAFunction(t *testing.T) {

@@ -103,45 +103,6 @@ func TestAStrictInnerCall(t *testing.T) {
 	})
 }
 
-// A goroutine that outlives its operation does not run inside a lease
-// that has been released: it takes the lock anew.
-func TestReEntryEndsWithTheLease(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		var leaked context.Context
-		var fence int64
-		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
-			fence = lockmw.Fence(ctx)
-			leaked = context.WithoutCancel(ctx) //nolint:fatcontext // to leak it is the point
-			return 0, nil
-		})
-		require.NoError(t, err)
-		_, err = lockmw.Do(leaked, k, "a", func(ctx context.Context) (int, error) {
-			require.Greater(t, lockmw.Fence(ctx), fence)
-			return 0, nil
-		})
-		require.NoError(t, err)
-		require.Len(t, s.Calls(script.Acquire), 2)
-	})
-}
-
-// A context derived from the operation's ends with it, with the cause.
-func TestDerivedContextsHearOfTheLoss(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Renew, script.Gone())
-		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
-			derived, cancel := context.WithTimeout(context.WithValue(ctx, struct{ int }{}, 1),
-				time.Hour)
-			defer cancel()
-			<-derived.Done()
-			require.ErrorIs(t, context.Cause(derived), renewer.ErrLost)
-			return 0, nil
-		})
-		require.NoError(t, err)
-	})
-}
-
 func TestKeysDoNotCollide(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "order:42", lockmw.Key("order", "42"))

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -83,23 +82,6 @@ func TestAllOrNone(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestSeveralAreWaitedFor(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		_, exit, err := lockmw.Enter(t.Context(), k, "b")
-		require.NoError(t, err)
-		done := make(chan error)
-		go func() {
-			_, err := lockmw.Do(t.Context(), k, lockmw.Keys("c", "b", "a"), answer)
-			done <- err
-		}()
-		elapse(5 * time.Second)
-		synctest.Wait()
-		require.NoError(t, exit(nil))
-		require.NoError(t, <-done)
-	})
 }
 
 // The function hears when any of them is lost.
@@ -264,24 +246,6 @@ func TestHoldAtLeastCountsOnlyOnceTheFunctionRuns(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A busy lock that is free in a moment: the first attempt gives back
-// what it had, the second takes it.
-func TestHoldAtLeastOfAFirstAttempt(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		_, exit, err := lockmw.Enter(t.Context(), k, "b")
-		require.NoError(t, err)
-		time.AfterFunc(100*time.Millisecond, func() { _ = exit(nil) })
-		begun := time.Now()
-		n, err := lockmw.Do(t.Context(), k, lockmw.Keys("a", "b"), answer,
-			lockmw.HoldAtLeast(time.Hour))
-		require.NoError(t, err)
-		require.Equal(t, 42, n)
-		require.Equal(t, 100*time.Millisecond, time.Since(begun))
-		elapse(time.Hour)
-	})
 }
 
 func TestExtendExtendsAll(t *testing.T) {

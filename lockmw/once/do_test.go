@@ -176,24 +176,6 @@ func TestExhausted(t *testing.T) {
 	})
 }
 
-func TestRecordsEndWithKeep(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		for i := range 3 {
-			got, err := once.Do(t.Context(), k, "a", answer(report{Pages: i}),
-				once.Keep(time.Minute))
-			require.NoError(t, err)
-			require.Equal(t, i, got.Pages)
-			elapse(time.Minute - 1)
-			got, err = once.Do(t.Context(), k, "a", never(t))
-			require.NoError(t, err)
-			require.Equal(t, i, got.Pages)
-			elapse(1)
-		}
-		assert.Empty(t, s.RecordOf("a"))
-	})
-}
-
 func TestPermanentErrorsEndIt(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -375,32 +375,6 @@ func TestOvertakenBeforeTheBeginning(t *testing.T) {
 	}
 }
 
-// A process dies: a caller that waits takes over when the lock has lapsed.
-func TestTakeoverFromTheDead(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		dead := owner(1)
-		fence := s.Acquire(t.Context(),
-			[]renewer.Claim{{Name: "a", Owner: dead, TTL: renewer.DefaultTTL}})[0].Fence
-		s.Prepare(t.Context(), []renewer.Term{{Name: "a", Fence: fence, TTL: time.Hour}})
-		s.Write(t.Context(), []renewer.Record{
-			{
-				Name: "a", Fence: fence, Seq: 1, Data: "once1 begun 1 4711\nthere\n\n",
-				TTL: time.Hour,
-			},
-		})
-		begun := time.Now()
-		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
-			assert.InDelta(t, renewer.DefaultTTL, time.Since(begun), float64(2*time.Millisecond))
-			a := once.Current(ctx)
-			assert.Equal(t, renewer.Holder{Node: "there", PID: 4711}, a.Previous)
-			return report{Pages: a.Number}, nil
-		})
-		require.NoError(t, err)
-		require.Equal(t, 2, got.Pages)
-	})
-}
-
 // Of a keeper that is shut down a caller hears so, unless the work is decided.
 func TestShutdown(t *testing.T) {
 	t.Parallel()

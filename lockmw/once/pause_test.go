@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,45 +16,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
-
-// Callers that wait would try one after the other at once, and a dependency that is down for 0.3 s
-// would use up every attempt. All of them pause after a failure, for longer each time.
-func TestAnOutageOfAMomentDoesNotUseUpTheAttempts(t *testing.T) {
-	t.Parallel()
-	for where, in := range recorders() {
-		t.Run(where, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				recorder := once.RecordIn(in(k))
-				began := time.Now()
-				var mu sync.Mutex
-				var at []time.Duration
-				var callers sync.WaitGroup
-				for _, node := range []string{"a", "b", "c", "d"} {
-					caller := keeper(t, s, node)
-					callers.Go(func() {
-						_, err := once.Do(t.Context(), caller, "w",
-							func(context.Context) (report, error) {
-								mu.Lock()
-								at = append(at, time.Since(began))
-								mu.Unlock()
-								elapse(100 * time.Millisecond)
-								if time.Since(began) < 300*time.Millisecond {
-									return report{}, errOperation
-								}
-								return report{Pages: 1}, nil
-							}, recorder)
-						assert.NoError(t, err)
-					})
-				}
-				callers.Wait()
-				require.Len(t, at, 2)
-				require.Zero(t, at[0])
-				require.InDelta(t, 1100*time.Millisecond, at[1], float64(510*time.Millisecond))
-			})
-		})
-	}
-}
 
 // recorders are where a record may be, for a keeper of the lock.
 func recorders() map[string]func(*renewer.Keeper) once.Recorder {
@@ -185,21 +145,6 @@ func TestNoPauseAfterACut(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A panic is a failure: the next attempt pauses.
-func TestAPanicIsPausedAfter(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		require.Panics(t, func() {
-			_, _ = once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
-				panic("oh")
-			})
-		})
-		require.Contains(t, s.RecordOf("a"), " pause=")
-		_, err := once.Do(t.Context(), k, "a", never(t), once.Wait(0))
-		require.ErrorIs(t, err, once.ErrNotYet)
-	})
 }
 
 // A failure that can't be put on record makes its own caller pause, and no other one.

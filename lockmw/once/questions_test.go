@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -106,39 +105,18 @@ func TestQuestionsOfAWaiter(t *testing.T) {
 // had.
 func TestResultThoughTheLockIsTaken(t *testing.T) {
 	t.Parallel()
-	for name, place := range map[string]struct{ here, waited bool }{
-		"by another process": {}, "by this one": {here: true},
-		"by this one, and others wait": {here: true, waited: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				holder := keeper(t, s, "there")
-				if place.here {
-					holder = k
-				}
-				l, err := holder.Acquire(t.Context(), "a")
-				require.NoError(t, err)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if place.waited {
-					go func() { _, _ = k.Acquire(ctx, "a") }()
-					synctest.Wait()
-				}
-				for _, wait := range []time.Duration{0, time.Second} {
-					_, err := once.Do(t.Context(), k, "a", never(t), once.Wait(wait))
-					require.ErrorIs(t, err, renewer.ErrHeld)
-					s.PutRecord("a", doneRecord)
-					got, err := once.Do(t.Context(), k, "a", never(t), once.Wait(wait),
-						once.MaxWaiters(1))
-					require.NoError(t, err)
-					require.Equal(t, report{Pages: 7}, got)
-					s.PutRecord("a", diedRecord)
-				}
-				cancel()
-				synctest.Wait()
-				require.NoError(t, l.Release(t.Context()))
-			})
-		})
-	}
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l, err := k.Acquire(t.Context(), "a")
+		require.NoError(t, err)
+		for _, wait := range []time.Duration{0, time.Second} {
+			_, err := once.Do(t.Context(), k, "a", never(t), once.Wait(wait))
+			require.ErrorIs(t, err, renewer.ErrHeld)
+			s.PutRecord("a", doneRecord)
+			got, err := once.Do(t.Context(), k, "a", never(t), once.Wait(wait))
+			require.NoError(t, err)
+			require.Equal(t, report{Pages: 7}, got)
+			s.PutRecord("a", diedRecord)
+		}
+		require.NoError(t, l.Release(t.Context()))
+	})
 }

@@ -193,17 +193,6 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
-// A store that keeps no records can't do this.
-func TestStoreWithoutRecords(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := keeper(t, struct{ renewer.Store }{script.New()}, "here")
-		_, err := once.Do(t.Context(), k, "a", never(t))
-		require.ErrorIs(t, err, renewer.ErrConfig)
-		require.ErrorContains(t, err, "store.Recorder")
-	})
-}
-
 // Records over a quorum are no durable memory: two nodes that lose theirs one after the other
 // made work that was done be done again, although the third had its record all the time.
 func TestWorkIsNotRecordedOnAQuorum(t *testing.T) {

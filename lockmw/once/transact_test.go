@@ -256,6 +256,7 @@ func TestRecordInAnotherKeeper(t *testing.T) {
 		}
 		_, err := once.Do(t.Context(), locks, "a", never(t))
 		require.ErrorIs(t, err, renewer.ErrConfig)
+		require.ErrorContains(t, err, "store.Recorder")
 		_, err = once.Do(t.Context(), k, "a", never(t), once.RecordIn(nil))
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		require.ErrorContains(t, err, "RecordIn")

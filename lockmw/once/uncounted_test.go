@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -65,32 +64,6 @@ func TestUncountedDecisionsStay(t *testing.T) {
 		require.ErrorIs(t, err, once.ErrGivenUp)
 		_, err = once.Do(t.Context(), k, "a", never(t), once.Uncounted())
 		require.ErrorIs(t, err, once.ErrGivenUp)
-	})
-}
-
-// A waiter takes over from a failure at that very moment, and has a record of its own.
-func TestAWaiterTakesOverWhatWasErased(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		var wg sync.WaitGroup
-		for range 5 {
-			wg.Go(func() {
-				_, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
-					elapse(time.Second)
-					return fail(ctx)
-				}, once.NoRetry(), once.Uncounted())
-				assert.ErrorIs(t, err, errOperation)
-			})
-		}
-		wg.Wait()
-		assert.Empty(t, s.RecordOf("a"))
-		erased := 0
-		for _, call := range s.Calls(script.Write) {
-			if call.Records[0].Erase {
-				erased++
-			}
-		}
-		assert.Equal(t, 5, erased, "each has erased it")
 	})
 }
 
