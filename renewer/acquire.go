@@ -7,6 +7,29 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 )
 
+// call is one Acquire under way.
+type call struct {
+	k         *Keeper
+	l         *Lease
+	room      *opContext // for its context; nil once used
+	request   request
+	begun     instant
+	until     instant // where MaxWait ends it; never without
+	attempts  int
+	late      int // attempts that were not answered within Config.RequestTimeout
+	contended bool
+	seen      queue.Seen // what the store last answered, while it was not "yours"
+	behind    queue.Seen // whom this call was last seen behind, in this process or elsewhere
+	place     uint64     // from which it asks; 0 for none. The store may have it in its line
+	refused   instant    // when the last question was sent that was answered StatusTaken; 0 without
+	reserved  int        // tokens for hand-offs
+	freed     bool       // the name was free between the last two of these
+	// when the last question was sent that was not answered and may still take effect; 0 without
+	unsettled instant
+	counted   bool // in Keeper.calls. Guarded by Keeper.mu
+	over      bool // it has returned, rather than been left by a panic
+}
+
 // Acquire waits until the lock on name is ours, in arrival order among
 // the callers of this keeper, until ctx ends, or [MaxWait] runs out. It
 // outlasts a store that is down meanwhile. Every lease must be released.
@@ -265,29 +288,6 @@ func (k *Keeper) newLease(
 	}
 	l.k, l.name, l.label = k, name, label
 	return l, room
-}
-
-// call is one Acquire under way.
-type call struct {
-	k         *Keeper
-	l         *Lease
-	room      *opContext // for its context; nil once used
-	request   request
-	begun     instant
-	until     instant // where MaxWait ends it; never without
-	attempts  int
-	late      int // attempts that were not answered within Config.RequestTimeout
-	contended bool
-	seen      queue.Seen // what the store last answered, while it was not "yours"
-	behind    queue.Seen // whom this call was last seen behind, in this process or elsewhere
-	place     uint64     // from which it asks; 0 for none. The store may have it in its line
-	refused   instant    // when the last question was sent that was answered StatusTaken; 0 without
-	reserved  int        // tokens for hand-offs
-	freed     bool       // the name was free between the last two of these
-	// when the last question was sent that was not answered and may still take effect; 0 without
-	unsettled instant
-	counted   bool // in Keeper.calls. Guarded by Keeper.mu
-	over      bool // it has returned, rather than been left by a panic
 }
 
 // holder is who had the lock when last seen, for observers.

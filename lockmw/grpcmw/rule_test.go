@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -103,17 +102,6 @@ func TestWhatCannotBeMeantIsToldWhenTheProgramStarts(t *testing.T) {
 			t.Errorf("no panic: %s", want)
 		}()
 	}
-}
-
-// An interface that the request has will do, so that one function serves several methods.
-func TestKeyOfAnInterface(t *testing.T) {
-	t.Parallel()
-	k, store := scripted(t)
-	key := func(m proto.Message) string { return string(m.ProtoReflect().Descriptor().FullName()) }
-	client := unaryServer(t, k, &service{}, grpcmw.ForMethod(unary, key))
-	_, err := client.UnaryCall(within(t, soon), request("a:1"))
-	require.NoError(t, err)
-	require.Equal(t, "grpc.testing.SimpleRequest", store.Calls(script.Acquire)[0].Claims[0].Name)
 }
 
 // An interceptor further out may have put another message in the place of the request.

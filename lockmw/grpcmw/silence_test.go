@@ -2,10 +2,8 @@ package grpcmw_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -142,25 +140,4 @@ func TestLossOfASilentStreamsLock(t *testing.T) {
 		require.Equal(t, lost, verdictOf(t, err))
 		require.ErrorIs(t, err, grpcmw.ErrSilence)
 	}, func(cfg *renewer.Config) { cfg.CancelGrace = 10 * time.Second })
-}
-
-// Each message may come as late as is allowed, at the same instant as the timer looks.
-func TestMessageInTheLastInstant(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		stream := newStream(t.Context())
-		stream.recv = func(any) error { elapse(time.Minute - 1); return nil }
-		errEnd := errors.New("the handler's own")
-		err := serveStream(b.k, stream, func(s grpc.ServerStream) error {
-			for range 5 {
-				if err := s.RecvMsg(nil); err != nil {
-					return err
-				}
-				elapse(1)
-			}
-			synctest.Wait()
-			return errEnd
-		})
-		require.Equal(t, errEnd, err)
-	})
 }

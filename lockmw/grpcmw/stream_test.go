@@ -1,7 +1,6 @@
 package grpcmw_test
 
 import (
-	"context"
 	"errors"
 	"io"
 	"testing"
@@ -17,7 +16,6 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -193,28 +191,4 @@ func TestStreamWithoutARuleIsPassedAsItIs(t *testing.T) {
 			return nil
 		})
 	require.NoError(t, err)
-}
-
-// BenchmarkStreamOperation is what a lock adds to each SendMsg and RecvMsg of a server's stream.
-func BenchmarkStreamOperation(b *testing.B) {
-	k, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
-	require.NoError(b, err)
-	b.Cleanup(func() { _ = k.Shutdown(context.WithoutCancel(b.Context())) })
-	stream := newStream(b.Context())
-	stream.recv = stream.send
-	_ = serveStream(k, stream, func(s grpc.ServerStream) error {
-		b.Run("send", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_ = s.SendMsg(nil)
-			}
-		})
-		b.Run("recv", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_ = s.RecvMsg(nil)
-			}
-		})
-		return nil
-	})
 }
