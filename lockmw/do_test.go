@@ -3,7 +3,6 @@ package lockmw_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -259,22 +258,6 @@ func TestThePanicPassesThrough(t *testing.T) {
 				panic("boom")
 			})
 		})
-		free(t, k, "a")
-	})
-}
-
-func TestGoexitFreesTheLock(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_, _ = lockmw.Do(t.Context(), k, "a", func(context.Context) (int, error) {
-				runtime.Goexit()
-				return 0, nil
-			})
-		}()
-		<-ended
 		free(t, k, "a")
 	})
 }

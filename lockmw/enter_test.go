@@ -181,19 +181,6 @@ func TestRetryIn(t *testing.T) {
 	}
 }
 
-func TestAFencePassedOn(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		far := lockmw.WithFence(t.Context(), 7)
-		require.Equal(t, int64(7), lockmw.Fence(far))
-		require.False(t, lockmw.Held(far, "a"), "a token is no lock")
-		ctx, exit, err := lockmw.Enter(far, k, "a")
-		require.NoError(t, err)
-		require.NotEqual(t, int64(7), lockmw.Fence(ctx), "the lock taken since")
-		require.NoError(t, exit(nil))
-	})
-}
-
 // What comes with a request must not stand in for the lock that the request has here, whichever of
 // the two was seen to first.
 func TestAFencePassedOnDoesNotHideALockOfThisProcess(t *testing.T) {

@@ -37,21 +37,6 @@ func TestAFunctionExtendsItsLock(t *testing.T) {
 	})
 }
 
-func TestHoldAtLeast(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		n, err := lockmw.Do(t.Context(), k, "a", answer, lockmw.HoldAtLeast(time.Minute))
-		require.NoError(t, err)
-		require.Equal(t, 42, n)
-		elapse(59 * time.Second)
-		_, ran, err := lockmw.DoOrSkip(t.Context(), k, "a", answer)
-		require.NoError(t, err)
-		require.False(t, ran)
-		elapse(2 * time.Second)
-		free(t, k, "a")
-	})
-}
-
 func TestDoOrSkip(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -83,28 +68,5 @@ func TestDoOrSkip(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, ran)
 		require.Zero(t, n)
-	})
-}
-
-func TestAssert(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		require.ErrorIs(t, lockmw.Assert(t.Context(), "a"), lockmw.ErrNotHeld)
-		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
-			_, err := lockmw.Do(ctx, k, "b", func(ctx context.Context) (int, error) {
-				require.NoError(t, lockmw.Assert(ctx, "a"))
-				require.NoError(t, lockmw.Assert(ctx, "b"))
-				require.ErrorIs(t, lockmw.Assert(ctx, "c"), lockmw.ErrNotHeld)
-				return 0, nil
-			})
-			require.NoError(t, err)
-			s.Script(script.Renew, script.Gone())
-			<-ctx.Done()
-			err = lockmw.Assert(ctx, "a")
-			require.ErrorIs(t, err, lockmw.ErrNotHeld)
-			require.ErrorIs(t, err, renewer.ErrLost)
-			return 0, nil
-		})
-		require.NoError(t, err)
 	})
 }

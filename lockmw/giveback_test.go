@@ -2,57 +2,16 @@ package lockmw_test
 
 import (
 	"context"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
-
-// One who lists a name that stays busy, their own perhaps, does not keep others from the rest of
-// the list meanwhile.
-func TestABusyNameKeepsNoCallerFromThoseBeforeIt(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		_, exit, err := lockmw.Enter(t.Context(), k, "zz")
-		require.NoError(t, err)
-		var ran atomic.Bool
-		done := make(chan error, 1)
-		go func() {
-			_, err := lockmw.Do(t.Context(), k, lockmw.Keys("alice", "bob", "zz"),
-				func(ctx context.Context) (int, error) {
-					ran.Store(true)
-					assert.Equal(t, lockmw.FenceOf(ctx, "alice"), lockmw.Fence(ctx),
-						"that of the first in order")
-					assert.True(t, lockmw.Held(ctx, lockmw.Keys("alice", "bob", "zz")))
-					return 0, nil
-				}, lockmw.Wait(time.Minute))
-			done <- err
-		}()
-		elapse(time.Millisecond)
-		synctest.Wait()
-		begun := time.Now()
-		for i := range 30 {
-			_, err = lockmw.Do(t.Context(), k, "alice", answer, lockmw.Wait(time.Minute))
-			require.NoError(t, err)
-			require.LessOrEqual(t, time.Since(begun), time.Second+time.Duration(i)*time.Second)
-			elapse(time.Second)
-		}
-		require.LessOrEqual(t, time.Since(begun), 31*time.Second, "it was in the way once")
-		require.Empty(t, s.Owner("alice"))
-		require.Empty(t, s.Owner("bob"))
-		require.False(t, ran.Load())
-		require.NoError(t, exit(nil))
-		require.NoError(t, <-done)
-		require.True(t, ran.Load())
-	})
-}
 
 // The eighth of a short Wait is less than a second, and of a long one no more.
 func TestHowLongLocksAreKeptWhileAnotherIsWaitedFor(t *testing.T) {

@@ -8,10 +8,8 @@ import (
 	"runtime"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
@@ -155,48 +153,6 @@ func TestADetachedInnerCallHearsOfTheLoss(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// A panic of any call in the lease may have left the process in
-// disorder: the lock is not handed to the next in it.
-func TestAnInnerPanicIsNotHandedOver(t *testing.T) {
-	t.Parallel()
-	for name, leaves := range map[string]func(){"returns": func() {}, "panics": func() {
-		panic("boom")
-	}} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				before, err := k.Acquire(t.Context(), "a")
-				require.NoError(t, err)
-				goOn, next := make(chan struct{}), make(chan error, 2)
-				go func() {
-					_, err := lockmw.Do(t.Context(), k, "a",
-						func(ctx context.Context) (int, error) {
-							call := goInside(ctx, k, "a")
-							call.leave <- leaves
-							assert.NoError(t, <-call.over)
-							<-goOn
-							return 0, nil
-						})
-					next <- err
-				}()
-				synctest.Wait()
-				go func() {
-					_, err := lockmw.Do(t.Context(), k, "a", answer)
-					next <- err
-				}()
-				synctest.Wait()
-				require.NoError(t, before.Release(t.Context()))
-				elapse(time.Millisecond) // the store's clock must reach the next token
-				asked := len(s.Calls(script.Acquire))
-				close(goOn)
-				require.NoError(t, <-next)
-				require.NoError(t, <-next)
-				require.Equal(t, name == "returns", len(s.Calls(script.Acquire)) == asked)
-			})
-		})
 	}
 }
 

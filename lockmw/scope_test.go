@@ -85,24 +85,6 @@ func TestReEntryIntoALostLockDoesNotRun(t *testing.T) {
 	})
 }
 
-// Strict counts for the inner call that asks for it.
-func TestAStrictInnerCall(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Renew, script.Gone())
-		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
-			n, err := lockmw.Do(ctx, k, "a", func(ctx context.Context) (int, error) {
-				<-ctx.Done()
-				return 42, nil
-			}, lockmw.Strict())
-			require.Equal(t, 42, n)
-			require.ErrorIs(t, err, renewer.ErrLost)
-			return n, nil
-		})
-		require.NoError(t, err)
-	})
-}
-
 func TestKeysDoNotCollide(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "order:42", lockmw.Key("order", "42"))

@@ -33,6 +33,8 @@ func TestAfterAPanicTheStoreIsAsked(t *testing.T) {
 		"Run returns":          {fn: answer, run: inRun, handed: true},
 		"Run's panics":         {fn: boom, run: inRun},
 		"Run's exits":          {fn: exit, run: inRun},
+		"an inner returns":     {fn: answer, run: inInner, handed: true},
+		"an inner panics":      {fn: boom, run: inInner},
 		"Keys return":          {fn: answer, run: do(lockmw.Keys("a", "b")), handed: true},
 		"Keys panic":           {fn: boom, run: do(lockmw.Keys("a", "b"))},
 		"RunWhileHeld returns": {fn: answer, run: asLeader, handed: true},
@@ -114,4 +116,13 @@ func enter(
 		_, _ = fn(ctx)
 		return exit(outcome)
 	}
+}
+
+// inInner runs fn in an inner call, whose panic the outer one recovers.
+func inInner(ctx context.Context, k *renewer.Keeper, fn func(context.Context) (int, error)) error {
+	_, err := lockmw.Do(ctx, k, "a", func(ctx context.Context) (int, error) {
+		defer func() { _ = recover() }()
+		return lockmw.Do(ctx, k, "a", fn)
+	})
+	return err
 }

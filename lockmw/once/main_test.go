@@ -3,7 +3,6 @@ package once_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +14,7 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-func TestMain(m *testing.M) {
-	if addr := os.Getenv(workerEnv); addr != "" {
-		os.Exit(workAsProcess(addr))
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // config is that of keepers in bubbles.
 var config = renewer.Config{TTL: renewer.DefaultTTL, Node: "here"}
