@@ -33,7 +33,7 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 		return grants
 	}
 	defer func() { <-s.acquiring }()
-	proposals, place := s.enter(claims)
+	proposals, place := s.propose(claims)
 	open := proposals
 	for n := range maxRounds {
 		took, err := s.round(ctx, open)
@@ -46,7 +46,7 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 			break
 		}
 	}
-	s.leave(proposals)
+	s.recordGrants(proposals)
 	for i := range grants {
 		grants[i] = proposals[place[i]].grant
 	}
@@ -72,9 +72,9 @@ func (s *Store) admit(ctx context.Context) error {
 	}
 }
 
-// enter makes proposals of the claims. Claims of the same owner for the same name share one; place
-// has the index of each claim's.
-func (s *Store) enter(claims []renewer.Claim) (proposals []*proposal, place []int) {
+// propose makes proposals of the claims. Claims of the same owner for the same name share one;
+// place has the index of each claim's.
+func (s *Store) propose(claims []renewer.Claim) (proposals []*proposal, place []int) {
 	proposals, place = make([]*proposal, 0, len(claims)), make([]int, len(claims))
 	var first map[key]int
 	if len(claims) > 1 {
@@ -109,8 +109,8 @@ func (s *Store) enter(claims []renewer.Claim) (proposals []*proposal, place []in
 	return proposals, place
 }
 
-// leave records what came of the proposals.
-func (s *Store) leave(proposals []*proposal) {
+// recordGrants records what came of the proposals.
+func (s *Store) recordGrants(proposals []*proposal) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	for _, b := range proposals {

@@ -41,18 +41,6 @@ func acquireEach(
 	}, ungranted)
 }
 
-// releaseEach is the same for a release.
-func releaseEach(
-	ctx context.Context, nodes *nodeSet, holds func(node int) []renewer.Hold,
-) [][]renewer.Answer {
-	return askEach(ctx, nodes, func(x int) (int, call[renewer.Answer]) {
-		ask := holds(x)
-		return len(ask), func(ctx context.Context, node store.Proposer) []renewer.Answer {
-			return node.Release(ctx, ask)
-		}
-	}, unanswered)
-}
-
 // askEach asks each node something of its own, and waits until all have answered or ctx ends.
 func askEach[A any](
 	ctx context.Context, nodes *nodeSet,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -62,8 +63,16 @@ func (s *Store) conclude(
 
 // unreachable answers that too few nodes did.
 func (b *proposal) unreachable(ctx context.Context, nodes *nodeSet) renewer.Grant {
-	m := newMajority(len(b.answers))
-	return ungranted(newUnreachable(ctx, "acquire", nodes, m, grantErrors(b.answers)))
+	errs := make([]error, len(b.answers))
+	for x, g := range b.answers {
+		switch {
+		case g == nil:
+			errs[x] = errSilent
+		case g.Status == renewer.StatusUnknown:
+			errs[x] = orStrange(g.Err)
+		}
+	}
+	return ungranted(newUnreachable(ctx, "acquire", nodes, newMajority(len(errs)), errs))
 }
 
 // stands reports whether the owner in b.grant, who has the nodes that held confirms, has the lock.
@@ -72,8 +81,7 @@ func (b *proposal) stands(held majority, unit time.Duration) bool {
 	switch {
 	case b.grant.Holder == (renewer.Holder{}): // the nodes can't tell
 		return held.reached()
-	case held.confirmed >= b.ours.needed() && b.ours.confirmed == 0 &&
-		b.grant.Holder != b.claim.Holder:
+	case held.reached() && b.ours.confirmed == 0 && b.grant.Holder != b.claim.Holder:
 		return true
 	case held.reached():
 		return b.grant.HeldFor >= max(standing, 3*unit)
@@ -129,7 +137,8 @@ func freeIn(answers []*renewer.Grant, spare int) time.Duration {
 			left = append(left, cmp.Or(g.TTL, math.MaxInt64))
 		}
 	}
-	if at := lowest(left, max(len(left)-spare, 1)); at != math.MaxInt64 {
+	slices.Sort(left)
+	if at := left[max(len(left)-spare, 1)-1]; at != math.MaxInt64 {
 		return at
 	}
 	return 0

@@ -111,20 +111,6 @@ func newUnreachable(
 	return e
 }
 
-// grantErrors are the nodes' errors; nil for a node that gave an answer.
-func grantErrors(answers []*renewer.Grant) []error {
-	errs := make([]error, len(answers))
-	for x, g := range answers {
-		switch {
-		case g == nil:
-			errs[x] = errSilent
-		case g.Status == renewer.StatusUnknown:
-			errs[x] = orStrange(g.Err)
-		}
-	}
-	return errs
-}
-
 func orStrange(err error) error {
 	if err == nil {
 		return errStrange

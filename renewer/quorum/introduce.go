@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -66,12 +67,14 @@ func (m *membership) twice(node int, holder renewer.Holder, nonce string) error 
 
 // withdraw frees what introduce has taken. What can't be freed lapses.
 func (m *membership) withdraw(ctx context.Context, owners []string, all bool) {
-	releaseEach(ctx, m.nodes, func(x int) []renewer.Hold {
+	askEach(ctx, m.nodes, func(x int) (int, call[renewer.Answer]) {
 		holds := []renewer.Hold{{Name: probeName, Owner: owners[x], TTL: probeTTL}}
 		if all { // other programs of the same quorum announce it again soon
 			holds = append(holds,
 				renewer.Hold{Name: membershipName, Owner: m.owner, TTL: membershipTTL})
 		}
-		return holds
-	})
+		return len(holds), func(ctx context.Context, node store.Proposer) []renewer.Answer {
+			return node.Release(ctx, holds)
+		}
+	}, unanswered)
 }

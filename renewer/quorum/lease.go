@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"slices"
 	"time"
 )
 
@@ -31,7 +32,8 @@ func (l *lease) since() instant {
 	for i := range l.nodes {
 		all = append(all, l.nodes[i].confirmed)
 	}
-	return highest(all, needed(len(all)))
+	slices.Sort(all)
+	return all[len(all)-needed(len(all))]
 }
 
 // latest is the last confirmation by any node.

@@ -1,11 +1,6 @@
 package quorum
 
-import (
-	"cmp"
-	"slices"
-
-	"github.com/lockbeat/lockbeat/renewer"
-)
+import "github.com/lockbeat/lockbeat/renewer"
 
 // needed is how many of n nodes must grant a token, and must hold a lease for it to be valid.
 // Invariant: any two such sets have a node in common.
@@ -73,15 +68,3 @@ func (m *majority) refused() bool { return m.taken+m.gone > m.spare() }
 
 // unavailable reports whether so many nodes failed that the others are too few.
 func (m *majority) unavailable() bool { return m.failed > m.spare() }
-
-// highest is the n-th highest of the values: n nodes have it or more. It sorts the values.
-func highest[T cmp.Ordered](values []T, n int) T {
-	slices.Sort(values)
-	return values[len(values)-n]
-}
-
-// lowest is the n-th lowest of the values: n nodes have it or less. It sorts the values.
-func lowest[T cmp.Ordered](values []T, n int) T {
-	slices.Sort(values)
-	return values[n-1]
-}

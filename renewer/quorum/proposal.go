@@ -21,14 +21,12 @@ type proposal struct {
 	sent    instant
 	answers []*renewer.Grant // by node; nil: none yet
 	ours    majority         // of nodes that grant it
-	others  majority         // of nodes that another owner has: are they enough for a lease?
 	freeing int16            // nodes that were left out for a moment: a release is under way
 }
 
 // begin forgets the last broadcast.
 func (b *proposal) begin(sent instant) {
-	b.sent, b.ours, b.others = sent, newMajority(len(b.answers)), newMajority(len(b.answers))
-	b.freeing = 0
+	b.sent, b.ours, b.freeing = sent, newMajority(len(b.answers)), 0
 	clear(b.answers)
 }
 
@@ -42,14 +40,6 @@ func (b *proposal) count(node int, g *renewer.Grant) {
 	}
 	b.answers[node] = g
 	b.ours.count(g.Status)
-	switch g.Status {
-	case renewer.StatusTaken:
-		b.others.count(renewer.StatusHeld)
-	case renewer.StatusHeld, renewer.StatusBehind:
-		b.others.count(renewer.StatusGone)
-	default:
-		b.others.count(renewer.StatusUnknown)
-	}
 	if g.Status == renewer.StatusBehind {
 		b.counter = max(b.counter, g.Fence)
 	}
@@ -79,21 +69,16 @@ func (b *proposal) tooLow() bool {
 // decided reports whether no further answer changes what becomes of the proposal.
 func (b *proposal) decided() bool {
 	m := &b.ours
-	switch {
-	case m.reached(), m.unavailable(), m.silent() == 0:
-		return true
-	case m.refused():
-		return b.others.reached() || !b.others.reachable()
-	default:
-		return b.tooLow() && !m.reachable()
-	}
+	return m.reached() || m.refused() || m.unavailable() || m.silent() == 0 ||
+		b.tooLow() && !m.reachable()
 }
 
-// contended reports whether only silent nodes are missing, while another owner may wait for what
-// this one has got. It has a node, or has had one since; or this one has just let go for it.
+// contended reports of a proposal that is not decided whether only silent nodes are missing, while
+// another owner may wait for what this one has got. It has a node, or has had one since; or this
+// one has just let go for it.
 func (b *proposal) contended() bool {
 	m := &b.ours
-	return m.refused() || m.taken+m.behind+b.freeing > 0 && b.unheard() <= m.spare()
+	return m.taken+m.behind+b.freeing > 0 && b.unheard() <= m.spare()
 }
 
 // unheard is how many nodes have said nothing, without those that can be asked in a moment.

@@ -25,8 +25,9 @@ import (
 // weather is a node that several programs reach through links on which
 // requests and replies are delayed and lost.
 type weather struct {
+	store.Proposer
+
 	dice *dice
-	node store.Proposer
 }
 
 // dice is a random source that goroutines may share.
@@ -68,7 +69,7 @@ func through[A any](
 		if !w.link() {
 			return
 		}
-		answers := call(w.node)
+		answers := call(w.Proposer)
 		if w.link() {
 			done <- answers
 		}
@@ -86,13 +87,6 @@ func through[A any](
 		answers[i] = fail(err)
 	}
 	return answers
-}
-
-func (w *weather) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	return through(ctx, w, len(claims), func(s store.Proposer) []renewer.Grant {
-		return s.Acquire(context.Background(), claims)
-	},
-		func(err error) renewer.Grant { return renewer.Grant{Err: err} })
 }
 
 func (w *weather) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
@@ -163,7 +157,7 @@ func playSchedule(t *testing.T, d *dice, n int) {
 	t.Helper()
 	var nodes []*weather
 	for range n {
-		nodes = append(nodes, &weather{dice: d, node: memory.New()})
+		nodes = append(nodes, &weather{memory.New(), d})
 	}
 	var mu sync.Mutex
 	var all []belief

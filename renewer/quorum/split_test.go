@@ -30,22 +30,10 @@ func (d delayed) wait(ctx context.Context) {
 	}
 }
 
-func (d delayed) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	d.wait(ctx)
-	defer d.wait(ctx)
-	return d.Store.Acquire(ctx, claims)
-}
-
 func (d delayed) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
 	d.wait(ctx)
 	defer d.wait(ctx)
 	return d.Store.Propose(ctx, proposals)
-}
-
-func (d delayed) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	d.wait(ctx)
-	defer d.wait(ctx)
-	return d.Store.Renew(ctx, holds)
 }
 
 func (d delayed) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
@@ -57,7 +45,6 @@ func (d delayed) Release(ctx context.Context, holds []renewer.Hold) []renewer.An
 // programs are stores of n programs on the same nodes, each with its own way to each of them.
 func programs(
 	t *testing.T, n int, nodes []*script.Store, delay func(program, node int) time.Duration,
-	opts ...quorum.Option,
 ) (all []*quorum.Store) {
 	t.Helper()
 	for p := range n {
@@ -65,7 +52,7 @@ func programs(
 		for i, node := range nodes {
 			mine = append(mine, delayed{node, func() time.Duration { return delay(p, i) }})
 		}
-		s, err := quorum.New(mine, opts...)
+		s, err := quorum.New(mine)
 		require.NoError(t, err)
 		all = append(all, s)
 	}
