@@ -72,7 +72,7 @@
 //	store.go                      the verbs; crowd.go where callers share a command
 //	codec.go, claims.go, holds.go requests as calls of the scripts; replies by reply.go, value.go
 //	internal/wire                 how commands reach the servers, and whose answer is whose
-//	*.lua                         the scripts; the head of each says what goes in and comes out
+//	lua/                          the scripts; the head of each says what goes in and comes out
 //
 // Waiting is beside that path. tell.lua, which other scripts include, says what the line, a place
 // and a turn are on the server. internal/line has the places of this process, and hears when the
