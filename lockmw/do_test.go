@@ -11,13 +11,14 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 var (
 	errOperation = errors.New("the operation failed")
 	errDown      = errors.New("connection refused")
-	other        = renewer.Holder{Node: "there", PID: 7, Operation: "import"}
+	other        = store.Holder{Node: "there", PID: 7, Operation: "import"}
 )
 
 // free fails the test unless name is free.

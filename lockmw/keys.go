@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // MaxKeys is how many different names [Keys] stands for at most.
@@ -16,7 +17,7 @@ const MaxKeys = 64
 // several begins a name that stands for several. It is different in each process, so that nothing
 // from outside can be taken for one, and too long for a lock, so that one given to the keeper
 // itself is refused.
-var several = rand.Text() + strings.Repeat("\x00", renewer.MaxName)
+var several = rand.Text() + strings.Repeat("\x00", store.MaxName)
 
 // Keys makes one name of several, for an operation that needs all of their locks: a transfer
 // between two accounts. It can be given wherever this package or an adapter takes a name, and

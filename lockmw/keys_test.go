@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -164,8 +165,8 @@ func TestCheckName(t *testing.T) {
 	}
 	for name, usable := range map[string]bool{
 		"a": true, lockmw.Keys("a", "b"): true, lockmw.Keys(many[1:]...): true,
-		"": false, strings.Repeat("x", renewer.MaxName+1): false, lockmw.Keys("a", ""): false,
-		lockmw.Keys("a", strings.Repeat("x", renewer.MaxName+1)): false,
+		"": false, strings.Repeat("x", store.MaxName+1): false, lockmw.Keys("a", ""): false,
+		lockmw.Keys("a", strings.Repeat("x", store.MaxName+1)): false,
 		lockmw.Keys(many...): false, "\x00lockbeat": false,
 	} {
 		err := lockmw.CheckName(name)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -179,7 +180,7 @@ func TestKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for _, name := range []string{
 			lockmw.Keys(),
-			lockmw.Keys("a", strings.Repeat("x", renewer.MaxName+1)),
+			lockmw.Keys("a", strings.Repeat("x", store.MaxName+1)),
 		} {
 			_, err := lockmw.Do(t.Context(), k, name, answer)
 			require.Equal(t, lockmw.RefusalName, lockmw.RefusalOf(err))

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // call is one Acquire under way.
@@ -150,7 +151,7 @@ func (c *call) run(ctx context.Context) (sent instant, err error) {
 		k.mu.Unlock()
 		left()
 		if c.unsettled != 0 || place != 0 { // the store may give it to us yet
-			hold := Hold{Name: c.l.name, Owner: c.l.owner.String(), Place: place}
+			hold := store.Hold{Name: c.l.name, Owner: c.l.owner.String(), Place: place}
 			k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
 		}
 		c.exit()
@@ -292,7 +293,7 @@ func (k *Keeper) newLease(
 
 // holder is who had the lock when last seen, for observers.
 func (c *call) holder() queue.Seen {
-	if c.seen.Holder != (Holder{}) {
+	if c.seen.Holder != (store.Holder{}) {
 		return c.seen
 	}
 	return c.behind

@@ -12,10 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-var other = renewer.Holder{Node: "there", PID: 7, Operation: "import"}
+var other = store.Holder{Node: "there", PID: 7, Operation: "import"}
 
 func TestLeaseGivesWhatItPromises(t *testing.T) {
 	t.Parallel()
@@ -31,7 +32,7 @@ func TestLeaseGivesWhatItPromises(t *testing.T) {
 		require.NoError(t, l.Err())
 		require.Equal(t, "value", l.Context().Value(key{}))
 		claim := s.Calls(script.Acquire)[0].Claims[0]
-		require.Len(t, claim.Owner, renewer.OwnerLen)
+		require.Len(t, claim.Owner, store.OwnerLen)
 		require.Equal(t, config.TTL, claim.TTL)
 		require.Equal(t, "here", claim.Holder.Node)
 		require.Equal(t, "transfer", claim.Holder.Operation)
@@ -64,20 +65,20 @@ func TestTheCallersCancellationIsTheOperationsButNotTheLeases(t *testing.T) {
 		waitFor(time.Hour)
 		require.True(t, l.Valid(), "held until the operation returns")
 		require.NoError(t, l.Release(ctx), "and freed although the caller's context is over")
-		require.Equal(t, renewer.StatusHeld, answerOf(s, "a"))
+		require.Equal(t, store.StatusHeld, answerOf(s, "a"))
 	})
 }
 
 // answerOf frees name's key as its last claimant once more: Mine
 // would mean that it had not been freed. It asserts that.
-func answerOf(s *script.Store, name string) renewer.Status {
+func answerOf(s *script.Store, name string) store.Status {
 	calls := s.Calls(script.Acquire)
 	claim := calls[len(calls)-1].Claims[0]
-	a := s.Release(context.Background(), []renewer.Hold{{Name: name, Owner: claim.Owner}})[0]
-	if a.Status == renewer.StatusGone {
-		return renewer.StatusHeld
+	a := s.Release(context.Background(), []store.Hold{{Name: name, Owner: claim.Owner}})[0]
+	if a.Status == store.StatusGone {
+		return store.StatusHeld
 	}
-	return renewer.StatusUnknown
+	return store.StatusUnknown
 }
 
 // A lock asked for under another that was lost meanwhile is not acquired, and the error says so.

@@ -12,35 +12,36 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // yes is a store that grants everything at once and remembers nothing, so that a
 // benchmark measures the engine alone.
 type yes struct{ fence atomic.Int64 }
 
-func (s *yes) Acquire(_ context.Context, claims []renewer.Claim) []renewer.Grant {
-	grants := make([]renewer.Grant, len(claims))
+func (s *yes) Acquire(_ context.Context, claims []contract.Claim) []contract.Grant {
+	grants := make([]contract.Grant, len(claims))
 	for i := range grants {
-		grants[i] = renewer.Grant{Status: renewer.StatusHeld, Fence: s.fence.Add(1)}
+		grants[i] = contract.Grant{Status: contract.StatusHeld, Fence: s.fence.Add(1)}
 	}
 	return grants
 }
 
-func (s *yes) Renew(_ context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *yes) Renew(_ context.Context, holds []contract.Hold) []contract.Answer {
 	return allHeld(holds)
 }
 
-func (s *yes) Release(_ context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *yes) Release(_ context.Context, holds []contract.Hold) []contract.Answer {
 	return allHeld(holds)
 }
 
 func (s *yes) Watch(string, func(error)) func() { return func() {} }
 func (s *yes) Settle() time.Duration            { return 0 }
 
-func allHeld(holds []renewer.Hold) []renewer.Answer {
-	answers := make([]renewer.Answer, len(holds))
+func allHeld(holds []contract.Hold) []contract.Answer {
+	answers := make([]contract.Answer, len(holds))
 	for i := range answers {
-		answers[i].Status = renewer.StatusHeld
+		answers[i].Status = contract.StatusHeld
 	}
 	return answers
 }
@@ -55,7 +56,7 @@ var parents = map[string]func() (context.Context, context.CancelFunc){
 	},
 }
 
-func benchKeeper(b *testing.B, store renewer.Store) *renewer.Keeper {
+func benchKeeper(b *testing.B, store contract.Store) *renewer.Keeper {
 	b.Helper()
 	k, err := renewer.New(store, renewer.Config{TTL: time.Hour})
 	require.NoError(b, err)
@@ -66,9 +67,9 @@ func benchKeeper(b *testing.B, store renewer.Store) *renewer.Keeper {
 // A lock that nobody else wants: what the engine adds to the time of a store that does
 // nothing, and all of it on a store in memory. The operation asks for its context.
 func BenchmarkAcquireRelease(b *testing.B) {
-	for where, store := range map[string]func() renewer.Store{
-		"engine": func() renewer.Store { return new(yes) },
-		"memory": func() renewer.Store { return memory.New() },
+	for where, store := range map[string]func() contract.Store{
+		"engine": func() contract.Store { return new(yes) },
+		"memory": func() contract.Store { return memory.New() },
 	} {
 		for name, parent := range parents {
 			b.Run(where+"/"+name, func(b *testing.B) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -80,9 +82,8 @@ type Config struct {
 
 	// HandOffs is how often in a row a lock that is released may go to the next
 	// who waits for it in this process, without asking the store, before it is
-	// freed for other processes too. It applies only where the store grants
-	// fencing tokens for it ([Grant.Reserved]), of which there are 1000 at most. Default 1000;
-	// negative: never.
+	// freed for other processes too. It applies only where the store grants fencing tokens for it
+	// ([store.Grant.Reserved]), of which there are 1000 at most. Default 1000; negative: never.
 	HandOffs int
 
 	// HandOffFor is how long that may go on from when the store was last asked. Operations that
@@ -109,7 +110,7 @@ func (c Config) resolve() (Config, error) {
 			"suits most", DefaultTTL)
 		return c, errors.Join(faults...)
 	}
-	ms, err := Millis(c.TTL)
+	ms, err := store.Millis(c.TTL)
 	if err != nil {
 		fault("TTL is %v: it must be at least 1ms, and long enough for two heartbeats to be lost "+
 			"on your network", c.TTL)

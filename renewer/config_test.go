@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -146,7 +147,7 @@ func TestBadConfigIsRefused(t *testing.T) {
 func TestANilStoreIsRefused(t *testing.T) {
 	t.Parallel()
 	var typed *script.Store
-	for _, s := range []renewer.Store{nil, typed} {
+	for _, s := range []store.Store{nil, typed} {
 		_, err := renewer.New(s, renewer.Config{Margin: -1})
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		require.ErrorContains(t, err, "store is nil: make one with redisstore.New or memory.New")
@@ -236,7 +237,7 @@ func TestOwnersAreUnique(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 10_000 {
 		owner := renewer.NewOwner()
-		require.Len(t, owner, renewer.OwnerLen)
+		require.Len(t, owner, store.OwnerLen)
 		require.False(t, seen[owner])
 		seen[owner] = true
 	}
@@ -244,9 +245,9 @@ func TestOwnersAreUnique(t *testing.T) {
 
 func TestMillisRefusesLessThanOne(t *testing.T) {
 	t.Parallel()
-	ms, err := renewer.Millis(1999 * time.Microsecond)
+	ms, err := store.Millis(1999 * time.Microsecond)
 	require.NoError(t, err)
 	require.EqualValues(t, 1, ms)
-	_, err = renewer.Millis(999 * time.Microsecond)
+	_, err = store.Millis(999 * time.Microsecond)
 	require.ErrorIs(t, err, renewer.ErrConfig)
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-var singleClaims asking.Single[Claim]
+var singleClaims asking.Single[store.Claim]
 
 // contend asks the store until the lock is ours, from the head of its queue: one
 // contender a process and name. Between two questions it waits for whichever comes
@@ -57,7 +58,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	if k.observer != nil && c.unsettled == 0 {
 		l.label = l.label.traced(k.observer.Claim(ctx))
 	}
-	claims := singleClaims.Take(Claim{
+	claims := singleClaims.Take(store.Claim{
 		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Place: place, Holder: k.holder(l),
 	})
 	grants := k.store.Acquire(request, claims[:])
@@ -65,14 +66,14 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	late := c.endRequest(request)
 	g, sent := c.grantOf(ctx, grants, sent)
 	switch g.Status {
-	case StatusHeld:
+	case store.StatusHeld:
 		if ctx.Err() != nil { // the caller left while the question was under way
 			c.unsettled = sent
 			return 0, c.cancelled(ctx)
 		}
 		l.fence, c.reserved = g.Fence, g.Reserved
 		return sent, nil
-	case StatusTaken:
+	case store.StatusTaken:
 		// Another owner's: nothing of ours is there. An earlier question that was
 		// lost on its way may still take effect, though, once the other has gone.
 		if sent >= c.unsettled.Add(k.store.Settle()) {
@@ -107,7 +108,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 }
 
 // holderOf is the holder that a store has told of in its answer to a question sent at an instant.
-func holderOf(g *Grant, sent instant) queue.Seen {
+func holderOf(g *store.Grant, sent instant) queue.Seen {
 	info := queue.Seen{Known: true, Holder: g.Holder, HeldFor: g.HeldFor, TTL: g.TTL}
 	if g.HeldFor != 0 {
 		info.Since = sent.Add(-g.HeldFor)
@@ -192,18 +193,20 @@ func (c *call) endRequest(request context.Context) (late bool) {
 }
 
 // grantOf is the store's answer to a claim sent at an instant, and when it counts from.
-func (c *call) grantOf(ctx context.Context, grants []Grant, sent instant) (Grant, instant) {
+func (c *call) grantOf(
+	ctx context.Context, grants []store.Grant, sent instant,
+) (store.Grant, instant) {
 	k, g := c.k, asking.GrantOf(grants)
 	if answered := asking.IsAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
 		k.outages.Book(k.shards.Of(c.l.name), sent, answered)
 	}
-	if g.Status != StatusHeld {
+	if g.Status != store.StatusHeld {
 		return g, sent
 	}
 	sent = sent.Add(-max(0, g.Age))
 	if ttl := c.l.ttl(); k.clock.AtMost() >= k.deadlineOf(sent, ttl).Add(-k.cfg.Margin) {
 		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
-		g = Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v",
+		g = store.Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v",
 			k.clock.AtMost().Sub(sent), ttl)}
 	}
 	return g, sent

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -62,7 +63,7 @@ func TestWithoutAnyHintASlowPollEndsTheWait(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
-		s.Script(script.Acquire, script.Taken(renewer.Holder{}, 0))
+		s.Script(script.Acquire, script.Taken(store.Holder{}, 0))
 		begun := time.Now()
 		assert.InDelta(t, config.Poll, taken(t, k).Sub(begun), float64(config.Poll/5),
 			"a poll, give or take a fifth")
@@ -136,7 +137,7 @@ type slowFirstStore struct {
 	asked bool
 }
 
-func (s *slowFirstStore) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+func (s *slowFirstStore) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	grants := s.Store.Acquire(ctx, claims)
 	if !s.asked {
 		s.asked = true
@@ -202,7 +203,7 @@ type leavingStore struct {
 	leave context.CancelFunc
 }
 
-func (s leavingStore) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+func (s leavingStore) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	defer s.leave()
 	return s.Store.Acquire(ctx, claims)
 }
@@ -342,7 +343,7 @@ func TestEveryQuestionRunsOutOfTime(t *testing.T) {
 func TestARejectionIsNotHiddenBehindTheHolder(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Acquire, script.Taken(renewer.Holder{Node: "other"}, 100*time.Millisecond),
+		s.Script(script.Acquire, script.Taken(store.Holder{Node: "other"}, 100*time.Millisecond),
 			script.Fail(fmt.Errorf("%w: NOPERM", renewer.ErrRejected)))
 		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
 		require.ErrorIs(t, err, renewer.ErrUnavailable)

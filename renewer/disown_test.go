@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -28,7 +29,7 @@ func (s *settling) Settle() time.Duration {
 	return 0
 }
 
-func (s *settling) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *settling) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	if s.panics.Swap(false) {
 		panic("a store's")
 	}

@@ -1,4 +1,4 @@
-// Package renewer is Lockbeat's engine: it obtains leases from a [Store], keeps
+// Package renewer is Lockbeat's engine: it obtains leases from a [store.Store], keeps
 // them alive with batched heartbeats, tells the operation when one is lost, and
 // frees them. Most programs use it through package lockmw and its adapters;
 // this package is what they, and programs with needs of their own, build on:
@@ -40,7 +40,7 @@
 //     on what the lock protects. [Config.CancelGrace] and [Config.MaxHold] bound that.
 //   - The process dies: the key lapses within the TTL.
 //   - The answer to an acquire is lost: what it may have left is deleted
-//     by its owner token, at once and again after [Store] Settle.
+//     by its owner token, at once and again after [store.Store] Settle.
 //   - The answer to a release is lost: it is repeated in the
 //     background; the key lapses with its TTL at the latest.
 //
@@ -55,8 +55,8 @@
 // end. If the store loses its data meanwhile (FLUSHALL), a process may hand its lease on
 // for up to HandOffFor with tokens below that of another's new grant.
 //
-// Where the store has a line of those who wait ([Grant] Queued), the queue has one place in it,
-// from which its head asks. The place keeps its rank when the head leaves, and is given up when no
+// Where the store has a line of those who wait ([store.Grant] Queued), the queue has one place in
+// it, from which its head asks. The place keeps its rank when the head leaves, and is given up when no
 // caller waits any more. It is no owner token: each acquire has one of its own.
 //
 // A lease is not handed over after a loss or [Lease.Abort], while a heartbeat is

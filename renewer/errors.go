@@ -27,10 +27,10 @@ var (
 	// ErrUnavailable means that the store could not be asked, so that
 	// it is not known who has the lock.
 	ErrUnavailable = store.ErrUnavailable
-	// ErrRejected marks, in an error of a [Store], an answer that the same request will get again
-	// until the server is changed. The engine does not retry an acquire on it.
+	// ErrRejected marks, in an error of a [store.Store], an answer that the same request will get
+	// again until the server is changed. The engine does not retry an acquire on it.
 	ErrRejected = store.ErrRejected
-	// ErrOverloaded marks, in an error of a [Store], the answer of a server that is up and
+	// ErrOverloaded marks, in an error of a [store.Store], the answer of a server that is up and
 	// refuses for now.
 	ErrOverloaded = store.ErrOverloaded
 	// ErrShutdown means that the keeper is shutting down, or has.
@@ -53,7 +53,7 @@ type Error struct {
 	// Kind is one of the Err… values of this package, or the context's own error.
 	Kind error
 	// Holder had the lock when last seen; its zero value when unknown.
-	Holder Holder
+	Holder store.Holder
 	// HeldFor is how long Holder had had it by then; 0 when unknown.
 	HeldFor time.Duration
 	// RetryAfter is how long after that the lock lapses unless Holder renews it; 0 when unknown.
@@ -81,7 +81,7 @@ func (e *Error) text(what string, textOf func(error) string) string {
 	if e.Waited >= time.Millisecond {
 		fmt.Fprintf(&b, " after %v", e.Waited.Round(time.Millisecond))
 	}
-	if e.Holder != (Holder{}) {
+	if e.Holder != (store.Holder{}) {
 		fmt.Fprintf(&b, "; last seen with %s", e.Holder)
 		if e.HeldFor >= time.Millisecond {
 			fmt.Fprintf(&b, ", for %v by then", e.HeldFor.Round(time.Millisecond))
@@ -212,7 +212,7 @@ type LostError struct {
 	// Found is what the store found in its place, when ReasonTaken; 0 if that is not known.
 	Found Found
 	// Holder has the lock now, when FoundOwner; its zero value if the store can't tell.
-	Holder Holder
+	Holder store.Holder
 	// Fence is the lost lease's fencing token.
 	Fence int64
 	// Left is how long after this error was made the lease could still not be anybody else's,
@@ -246,7 +246,7 @@ func (e *LostError) explain() string {
 		return "the store has no key for it any more"
 	case e.Found == FoundOverwritten:
 		return "another program has written over its key"
-	case e.Found == FoundOwner && e.Holder != (Holder{}):
+	case e.Found == FoundOwner && e.Holder != (store.Holder{}):
 		return "another owner has the lock: " + e.Holder.String()
 	case e.Found == FoundOwner:
 		return "another owner has the lock"

@@ -2,11 +2,13 @@ package renewer
 
 import (
 	"time"
+
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // NewOnSleepyMachine is New on a machine of which slept tells how
 // long it has been suspended in all.
-func NewOnSleepyMachine(store Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
+func NewOnSleepyMachine(store contract.Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
 	return newKeeper(store, cfg, slept)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -141,7 +142,7 @@ func TestAHonestWakeUpEndsThePause(t *testing.T) {
 		wakeEvery(s, 100*time.Microsecond, 600*ms)
 		asked := len(s.Calls(script.Acquire))
 		waitFor(100 * ms)
-		s.Overwrite("a", renewer.Holder{Node: "quick"}, time.Hour) // freed, and taken by another
+		s.Overwrite("a", store.Holder{Node: "quick"}, time.Hour) // freed, and taken by another
 		waitFor(ms)
 		s.Wake("a", nil)
 		waitFor(time.Until(begun.Add(755*ms + 100*time.Microsecond)))
@@ -149,7 +150,7 @@ func TestAHonestWakeUpEndsThePause(t *testing.T) {
 		assert.Len(t, s.Calls(script.Acquire), asked+1, "still at the end of the pause")
 		for range 20 {
 			waitFor(10 * ms)
-			s.Overwrite("a", renewer.Holder{Node: "quick"}, time.Hour)
+			s.Overwrite("a", store.Holder{Node: "quick"}, time.Hour)
 			waitFor(ms)
 			asked = len(s.Calls(script.Acquire))
 			s.Wake("a", nil)

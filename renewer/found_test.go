@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -18,17 +19,17 @@ func TestWhatWasFoundInPlaceOfALease(t *testing.T) {
 	answers := map[string]struct {
 		step   script.Step
 		found  renewer.Found
-		holder renewer.Holder
+		holder store.Holder
 		text   string
 	}{
 		"deleted": {
 			script.Gone(), renewer.FoundDeleted,
-			renewer.Holder{},
+			store.Holder{},
 			"the store has no key for it any more",
 		},
 		"overwritten": {
 			script.Overwritten(), renewer.FoundOverwritten,
-			renewer.Holder{},
+			store.Holder{},
 			"another program has written over its key",
 		},
 		"owner": {
@@ -36,8 +37,8 @@ func TestWhatWasFoundInPlaceOfALease(t *testing.T) {
 			"another owner has the lock: " + other.String(),
 		},
 		"owner, unknown": {
-			script.Taken(renewer.Holder{}, time.Minute), renewer.FoundOwner,
-			renewer.Holder{},
+			script.Taken(store.Holder{}, time.Minute), renewer.FoundOwner,
+			store.Holder{},
 			"another owner has the lock",
 		},
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -42,15 +43,15 @@ func (s *oddStore) odd() (kind byte, number func() int64, ok bool) {
 // count is how many answers there are to n items: one too few, as many, or one too many.
 func count(kind byte, n int) int { return max(0, n+int(kind>>6)%3-1) }
 
-func (s *oddStore) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+func (s *oddStore) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	kind, number, odd := s.odd()
 	if !odd {
 		return s.Store.Acquire(ctx, claims)
 	}
-	grants := make([]renewer.Grant, count(kind, len(claims)))
+	grants := make([]store.Grant, count(kind, len(claims)))
 	for i := range grants {
-		grants[i] = renewer.Grant{
-			Status: renewer.Status(kind % 7), Fence: number(),
+		grants[i] = store.Grant{
+			Status: store.Status(kind % 7), Fence: number(),
 			Queued: kind&16 != 0,
 		}
 		if kind&32 != 0 {
@@ -62,25 +63,25 @@ func (s *oddStore) Acquire(ctx context.Context, claims []renewer.Claim) []renewe
 }
 
 func (s *oddStore) answers(
-	ctx context.Context, holds []renewer.Hold,
-	good func(context.Context, []renewer.Hold) []renewer.Answer,
-) []renewer.Answer {
+	ctx context.Context, holds []store.Hold,
+	good func(context.Context, []store.Hold) []store.Answer,
+) []store.Answer {
 	kind, number, odd := s.odd()
 	if !odd {
 		return good(ctx, holds)
 	}
-	answers := make([]renewer.Answer, count(kind, len(holds)))
+	answers := make([]store.Answer, count(kind, len(holds)))
 	for i := range answers {
-		answers[i] = renewer.Answer{Status: renewer.Status(kind % 7), Age: time.Duration(number())}
+		answers[i] = store.Answer{Status: store.Status(kind % 7), Age: time.Duration(number())}
 	}
 	return answers
 }
 
-func (s *oddStore) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *oddStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	return s.answers(ctx, holds, s.Store.Renew)
 }
 
-func (s *oddStore) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *oddStore) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	return s.answers(ctx, holds, s.Store.Release)
 }
 

@@ -6,8 +6,8 @@ import (
 
 // A hand-off passes a lease on to the first of those who wait for the name in this
 // process, without asking the store: the owner token, the deadline and the heartbeat go
-// on; the context, the limits and the fencing token are new. The store has reserved the
-// tokens with the grant ([Grant.Reserved]), so that they rise over all holders. It is bounded by
+// on; the context, the limits and the fencing token are new. The store has reserved the tokens with
+// the grant ([store.Grant.Reserved]), so that they rise over all holders. It is bounded by
 // [Config.HandOffs] and [Config.HandOffFor], so that other processes get their turn.
 
 // bookTokens books the tokens that came with a contended grant. Under k.mu.

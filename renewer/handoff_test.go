@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -388,7 +389,7 @@ func TestObserversHearOfHandOffs(t *testing.T) {
 			AcquireStart: renewer.AcquireStart{Name: "a", Operation: "op"},
 			Wait:         5 * time.Millisecond,
 			Fence:        callers[1].lease.Fence(), Contended: true, HandedOver: true,
-			Holder: renewer.Holder{
+			Holder: contract.Holder{
 				Node: "here", PID: os.Getpid(), Operation: "op", Trace: "trace a 2",
 			},
 			HeldFor: 5 * time.Millisecond,

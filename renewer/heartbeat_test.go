@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
@@ -32,7 +33,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 		{
 			name: "overwritten: at the answer that says so",
 			setup: func(s *script.Store) {
-				s.Script(script.Renew, script.Pass(), script.Taken(renewer.Holder{}, time.Second))
+				s.Script(script.Renew, script.Pass(), script.Taken(store.Holder{}, time.Second))
 			},
 			reason: renewer.ReasonTaken,
 			want:   func(s *script.Store) time.Time { return last(s.Calls(script.Renew)) },
@@ -253,9 +254,9 @@ type lastInstantStore struct {
 	at time.Time
 }
 
-func (s *lastInstantStore) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *lastInstantStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	if time.Until(s.at) > time.Second {
-		return []renewer.Answer{{Err: errDown}}
+		return []store.Answer{{Err: errDown}}
 	}
 	waitFor(time.Until(s.at))
 	return s.Store.Renew(context.WithoutCancel(ctx), holds)
@@ -267,7 +268,7 @@ type stubbornStore struct {
 	renewIn time.Duration
 }
 
-func (s *stubbornStore) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *stubbornStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	waitFor(s.renewIn)
 	return s.Store.Renew(context.WithoutCancel(ctx), holds)
 }
@@ -360,11 +361,11 @@ type poisonedStore struct {
 	name string
 }
 
-func (s *poisonedStore) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *poisonedStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	for _, h := range holds {
 		if h.Name == s.name {
 			<-ctx.Done()
-			return make([]renewer.Answer, len(holds))
+			return make([]store.Answer, len(holds))
 		}
 	}
 	return s.Store.Renew(ctx, holds)
@@ -414,4 +415,4 @@ func TestShortAnswersAreNotBelieved(t *testing.T) {
 
 type shortStore struct{ *script.Store }
 
-func (shortStore) Renew(context.Context, []renewer.Hold) []renewer.Answer { return nil }
+func (shortStore) Renew(context.Context, []store.Hold) []store.Answer { return nil }

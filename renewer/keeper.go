@@ -15,6 +15,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Which lock guards what
@@ -30,14 +31,14 @@ import (
 // No lock is held while the store, an observer or a user's function is called. The exception is
 // Sharded.Shard, under Keeper.mu, which must return at once.
 
-// Keeper acquires leases from one [Store] and keeps them alive. Two goroutines serve all of its
-// leases: one sends heartbeats in batches, one ends what was not renewed in time. All methods may
-// be called concurrently.
+// Keeper acquires leases from one [store.Store] and keeps them alive. Two goroutines serve all of
+// its leases: one sends heartbeats in batches, one ends what was not renewed in time. All methods
+// may be called concurrently.
 type Keeper struct { // a coordinator of parts that own their state
-	store    Store
+	store    contract.Store
 	shards   asking.Shards
 	cfg      Config
-	self     Holder
+	self     contract.Holder
 	clock    *timing.Clock
 	observer Observer // nil if there is none
 
@@ -60,7 +61,7 @@ type Keeper struct { // a coordinator of parts that own their state
 func (k *Keeper) Config() Config { return k.cfg }
 
 // Store returns the store that the keeper was made on, for what it offers beside locks.
-func (k *Keeper) Store() Store { return k.store }
+func (k *Keeper) Store() contract.Store { return k.store }
 
 // Closed returns a channel that is closed when [Keeper.Shutdown] begins.
 func (k *Keeper) Closed() <-chan struct{} { return k.shutdown.closed }
@@ -83,7 +84,7 @@ func (k *Keeper) leaveLocked(l *Lease) (done func(), place uint64) {
 }
 
 // holder is what others read of a lease of this process.
-func (k *Keeper) holder(l *Lease) Holder {
+func (k *Keeper) holder(l *Lease) contract.Holder {
 	h := k.self
 	h.Operation, h.Trace = l.label.operation, l.label.trace
 	return h
@@ -105,9 +106,11 @@ func nothing() {}
 
 // New returns a Keeper on store. It does no I/O. The error is
 // [ErrConfig] and names each faulty field. Call Shutdown when done.
-func New(store Store, cfg Config) (*Keeper, error) { return newKeeper(store, cfg, timing.Slept) }
+func New(store contract.Store, cfg Config) (*Keeper, error) {
+	return newKeeper(store, cfg, timing.Slept)
+}
 
-func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
+func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
 	var nilStore error
 	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		nilStore = fmt.Errorf("%w: store is nil: make one with redisstore.New or memory.New",
@@ -122,7 +125,7 @@ func newKeeper(store Store, cfg Config, slept func() time.Duration) (*Keeper, er
 		store:     store,
 		shards:    asking.ShardsOf(store),
 		cfg:       cfg,
-		self:      Holder{Node: cfg.Node, PID: os.Getpid()},
+		self:      contract.Holder{Node: cfg.Node, PID: os.Getpid()},
 		clock:     clock,
 		observer:  cfg.Observer,
 		questions: timing.NewDeadlineHeap(deadlinePlace),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer/internal/beat"
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Lease is a lock held. The engine renews it until Release, or until
@@ -183,11 +184,13 @@ func (l *Lease) HoldAtLeast(d time.Duration) {
 	}
 }
 
-func (l *Lease) hold() Hold { return Hold{Name: l.name, Owner: l.owner.String(), TTL: l.k.cfg.TTL} }
+func (l *Lease) hold() store.Hold {
+	return store.Hold{Name: l.name, Owner: l.owner.String(), TTL: l.k.cfg.TTL}
+}
 
 // ending is the hold to release when the operation has ended. Under k.mu.
-func (l *Lease) ending(now instant) Hold {
-	h := Hold{Name: l.name, Owner: l.owner.String()}
+func (l *Lease) ending(now instant) store.Hold {
+	h := store.Hold{Name: l.name, Owner: l.owner.String()}
 	if l.extras != nil {
 		h.Keep = cleanup.KeepUntil(l.extras.least, now)
 		h.Place = l.extras.place
@@ -196,7 +199,7 @@ func (l *Lease) ending(now instant) Hold {
 }
 
 // orphan is the key of a lease for the cleaner. Under k.mu, or after the lease's end.
-func (l *Lease) orphan(hold Hold) *cleanup.Orphan {
+func (l *Lease) orphan(hold store.Hold) *cleanup.Orphan {
 	o := &cleanup.Orphan{Hold: hold, TTL: l.ttl()}
 	if l.extras != nil {
 		o.Least = l.extras.least
@@ -207,7 +210,7 @@ func (l *Lease) orphan(hold Hold) *cleanup.Orphan {
 // ownerToken is the owner token of a lease, inside the lease: with a string each of very many
 // leases would take 16 bytes more, and a heartbeat would read one more place in memory. It is
 // written once, before it is read.
-type ownerToken [OwnerLen]byte
+type ownerToken [store.OwnerLen]byte
 
 // newOwner makes one of 128 random bits, so that no two acquisitions share one, not even those of
 // a process that was cloned from a snapshot, for which a counter would repeat.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -221,7 +222,7 @@ type valuesStore struct {
 
 type valuesKey struct{}
 
-func (s *valuesStore) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *valuesStore) Release(ctx context.Context, holds []contract.Hold) []contract.Answer {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	s.value, s.err = ctx.Value(valuesKey{}), context.Cause(ctx)

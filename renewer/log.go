@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -92,7 +94,7 @@ func (o *LogObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Cont
 	if e.HandedOver {
 		attrs = append(attrs, slog.Bool("handed_over", true))
 	}
-	if e.Holder != (Holder{}) {
+	if e.Holder != (store.Holder{}) {
 		attrs = append(attrs, slog.String("holder", e.Holder.String()),
 			slog.Duration("held_for", e.HeldFor))
 	}
@@ -114,7 +116,7 @@ func withoutHolder(e AcquireEnd) error {
 		return e.Err
 	}
 	bare := *refusal
-	bare.Holder, bare.HeldFor = Holder{}, 0
+	bare.Holder, bare.HeldFor = store.Holder{}, 0
 	return &bare
 }
 
@@ -174,7 +176,7 @@ func (o *LogObserver) Lost(ctx context.Context, e Lost) {
 	if e.Err.Found != 0 {
 		attrs = append(attrs, slog.String("found", e.Err.Found.String()))
 	}
-	if e.Err.Holder != (Holder{}) {
+	if e.Err.Holder != (store.Holder{}) {
 		attrs = append(attrs, slog.String("holder", e.Err.Holder.String()))
 	}
 	o.log.LogAttrs(ctx, slog.LevelWarn, "lease lost", append(attrs,

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -383,9 +384,9 @@ func TestNamesInTheLog(t *testing.T) {
 func TestARefusalIsLoggedWithOneAge(t *testing.T) {
 	t.Parallel()
 	inLogged(t, slog.LevelWarn, func(t *testing.T, s *script.Store, k *renewer.Keeper, b *logbook) {
-		require.Equal(t, renewer.StatusHeld, s.Acquire(t.Context(), []renewer.Claim{{
-			Name: "name", Owner: strings.Repeat("a", renewer.OwnerLen), TTL: time.Minute,
-			Holder: renewer.Holder{Node: "there", PID: 7},
+		require.Equal(t, store.StatusHeld, s.Acquire(t.Context(), []store.Claim{{
+			Name: "name", Owner: strings.Repeat("a", store.OwnerLen), TTL: time.Minute,
+			Holder: store.Holder{Node: "there", PID: 7},
 		}})[0].Status)
 		waitFor(3 * time.Second)
 		_, err := k.Acquire(t.Context(), "name", renewer.MaxWait(2*time.Second))

@@ -3,6 +3,8 @@ package renewer
 import (
 	"context"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // lookAround is how often the end loop reads the clock although nothing is about to end: a machine
@@ -51,15 +53,15 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 }
 
 // loseTaken is lose for a lease of which the store has answered that it is not ours any more.
-func (k *Keeper) loseTaken(l *Lease, a Answer, now instant, news *losses) {
+func (k *Keeper) loseTaken(l *Lease, a store.Answer, now instant, news *losses) {
 	k.lose(l, ReasonTaken, now, news)
 	l.lost().found(a)
 }
 
 // found notes what the store has found.
-func (e *LostError) found(a Answer) {
+func (e *LostError) found(a store.Answer) {
 	switch {
-	case a.Status == StatusGone:
+	case a.Status == store.StatusGone:
 		e.Found = FoundDeleted
 	case a.Foreign:
 		e.Found = FoundOverwritten

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // reservedPrefix begins the names under which stores keep notes of their own, such as the
@@ -15,8 +17,8 @@ import (
 const reservedPrefix = "\x00lockbeat"
 
 // CheckName returns an error that is [ErrName] and says what to do, if name can't be a lock's: it
-// is empty, longer than [MaxName], or begins with "\x00lockbeat", as names do that stores use for
-// themselves. Any other bytes will do; a name from a request can choose no other lock's key,
+// is empty, longer than [store.MaxName], or begins with "\x00lockbeat", as names do that stores use
+// for themselves. Any other bytes will do; a name from a request can choose no other lock's key,
 // since stores escape what theirs can't carry.
 func CheckName(name string) error {
 	if fault := nameFault(name); fault != nil {
@@ -30,9 +32,9 @@ func nameFault(name string) error {
 	case name == "":
 		return errors.New("it is empty, or made of an empty part; name what the lock protects, " +
 			"such as \"order:42\"")
-	case len(name) > MaxName:
+	case len(name) > store.MaxName:
 		return fmt.Errorf("it has %d bytes, above the limit of %d; hash what makes it long",
-			len(name), MaxName)
+			len(name), store.MaxName)
 	case strings.HasPrefix(name, reservedPrefix):
 		return fmt.Errorf("it begins with %q, which stores keep for themselves; begin names with "+
 			"a prefix of your own, such as \"order:\"",
@@ -74,8 +76,8 @@ func HashName(name string, secret []byte) string {
 //
 //	Nameless() string
 //
-// that returns its text so. Of other errors, such as those of a [Store], it shows the text as it
-// is.
+// that returns its text so. Of other errors, such as those of a [store.Store], it shows the text as
+// it is.
 func ErrorText(err error) string {
 	switch e := err.(type) { //nolint:errorlint // the errors below are looked at one by one
 	case nil:

@@ -4,6 +4,8 @@ import (
 	"context"
 	"iter"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Observer hears of everything that happens to leases. Tracing,
@@ -25,7 +27,7 @@ type Observer interface {
 	// it returns is used for the attempts.
 	AcquireStart(ctx context.Context, e AcquireStart) context.Context
 	// Claim is called before each question to the store; ctx derives from
-	// AcquireStart's. It returns what becomes [Holder.Trace]: the W3C
+	// AcquireStart's. It returns what becomes [store.Holder.Trace]: the W3C
 	// traceparent of the work to be done under the lock, or "". It is not called
 	// again while an earlier question of the same acquire may still be granted.
 	Claim(ctx context.Context) (trace string)
@@ -88,7 +90,7 @@ type AcquireEnd struct {
 	HandedOver bool
 	// Holder had the lock when last seen, at the store or in this
 	// process; its zero value if there was none, or if it is not known.
-	Holder Holder
+	Holder store.Holder
 	// HeldFor is how long Holder had had it when the wait ended, if it had it until then: an owner
 	// that this process has not seen may have come after it. 0 if it is not known.
 	HeldFor time.Duration
@@ -230,7 +232,7 @@ func (NopObserver) Fault(Fault) {}
 
 // Observers returns an Observer that passes on what it hears to each of these, in order, such as
 // logs and traces. Nil ones are left out. The context that one returns is given to the next.
-// [Holder.Trace] is the first that is not "".
+// [store.Holder.Trace] is the first that is not "".
 func Observers(all ...Observer) Observer {
 	var both Observer = NopObserver{}
 	for _, o := range all {

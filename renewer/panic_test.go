@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -64,19 +65,19 @@ type trapStore struct {
 	*trap
 }
 
-func (s trapStore) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+func (s trapStore) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	s.step("store.Acquire")
 	defer s.step("store.Acquire, carried out")
 	return s.Store.Acquire(ctx, claims)
 }
 
-func (s trapStore) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s trapStore) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	s.step("store.Release")
 	defer s.step("store.Release, carried out")
 	return s.Store.Release(ctx, holds)
 }
 
-func (s trapStore) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s trapStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	s.step("store.Renew")
 	return s.Store.Renew(ctx, holds)
 }
@@ -321,7 +322,7 @@ func walkTrapped(t *testing.T, spin func(), walk func(trapped)) {
 		require.EqualValues(t, 1, p.hits.Load(), "the trap went off")
 		for p.s.Left(script.Acquire) > 0 { // what nobody came to ask
 			p.s.Acquire(t.Context(),
-				[]renewer.Claim{{Name: "b", Owner: "nobody", TTL: time.Millisecond}})
+				[]store.Claim{{Name: "b", Owner: "nobody", TTL: time.Millisecond}})
 		}
 		if p.s.Owner("a") == "stranger" { // by the script
 			p.s.Delete("a")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -41,7 +42,7 @@ func comesFirst(
 }
 
 // claimOf is the claim of the last question, after n of them.
-func claimOf(t *testing.T, s *script.Store, n int) renewer.Claim {
+func claimOf(t *testing.T, s *script.Store, n int) store.Claim {
 	t.Helper()
 	calls := s.Calls(script.Acquire)
 	require.Len(t, calls, n)
@@ -261,7 +262,7 @@ type panicsOnce struct {
 	asked int
 }
 
-func (s *panicsOnce) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+func (s *panicsOnce) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	grants := s.Store.Acquire(ctx, claims)
 	s.asked++
 	if s.asked == 2 {

@@ -4,9 +4,10 @@ import (
 	"context"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-var singleHolds asking.Single[Hold]
+var singleHolds asking.Single[store.Hold]
 
 // Release ends the operation and frees the key, if it is still ours. It uses ctx for its values
 // only: a cancelled caller still frees the lock. It takes at most [Config.RequestTimeout]; a key
@@ -61,7 +62,7 @@ func (k *Keeper) releaseInBackground(ctx context.Context, l *Lease) error {
 type ended struct {
 	was  state
 	lost *LostError
-	hold Hold
+	hold store.Hold
 	now  instant
 }
 
@@ -167,7 +168,9 @@ func (k *Keeper) freeEnded(
 
 // free deletes the key of a lease that was believed in until now. The question is limited in the
 // room of the lease's context if it has one.
-func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*LostError, error) {
+func (k *Keeper) free(
+	ctx context.Context, l *Lease, hold store.Hold, now instant,
+) (*LostError, error) {
 	var request context.Context
 	if c := l.op.Load(); c == nil || c == releasedContext || ctx == context.Background() {
 		request = k.requests.Limited(ctx)
@@ -180,9 +183,9 @@ func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*L
 	singleHolds.Put(holds)
 	a := asking.AnswerTo(answers, 0, 1)
 	switch a.Status {
-	case StatusHeld:
+	case store.StatusHeld:
 		return nil, nil
-	case StatusTaken, StatusGone:
+	case store.StatusTaken, store.StatusGone:
 		return k.lostAtRelease(l, a, now), nil
 	default:
 		k.cleaner.Disown(l.orphan(hold), 0)
@@ -192,7 +195,7 @@ func (k *Keeper) free(ctx context.Context, l *Lease, hold Hold, now instant) (*L
 
 // lostAtRelease is for a lease that the store no longer knew when it
 // was to be freed: lost since the last heartbeat.
-func (k *Keeper) lostAtRelease(l *Lease, a Answer, now instant) *LostError {
+func (k *Keeper) lostAtRelease(l *Lease, a store.Answer, now instant) *LostError {
 	lost := &LostError{Name: l.name, Reason: ReasonTaken, Fence: l.fence}
 	lost.found(a)
 	if k.observer != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/beat"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // sendDue is a step of the heartbeats' loop. It sends one batch if one is due, and never waits for
@@ -45,7 +46,7 @@ func (k *Keeper) renew(b *beat.Batch[*Lease]) {
 
 // bookBatch books a heartbeat's answers. It returns what is to be told.
 func (k *Keeper) bookBatch(
-	b *beat.Batch[*Lease], answers []Answer,
+	b *beat.Batch[*Lease], answers []store.Answer,
 ) (r Renewed, misses []miss, news losses) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -60,7 +61,7 @@ func (k *Keeper) bookBatch(
 		lag := b.Sent.Sub(l.due)
 		k.book(l, a, b.Sent.Add(-max(0, a.Age)), now, &news)
 		if k.observer != nil && l.state == stateHeld &&
-			(a.Status == StatusUnknown || lag > k.cfg.RequestTimeout) {
+			(a.Status == store.StatusUnknown || lag > k.cfg.RequestTimeout) {
 			misses = append(misses, miss{l.seen(), Missed{
 				Name: l.name, Operation: l.label.operation, Fence: l.fence, Lag: max(0, lag),
 				Err:  a.Err,
@@ -68,17 +69,18 @@ func (k *Keeper) bookBatch(
 			}})
 		}
 	}
-	k.outages.Book(b.Shard(), b.Sent, r.OK+r.Gone > 0 || asking.IsAnswer(StatusUnknown, r.Err))
+	answered := r.OK+r.Gone > 0 || asking.IsAnswer(store.StatusUnknown, r.Err)
+	k.outages.Book(b.Shard(), b.Sent, answered)
 	k.heartbeats.Complete(b, now, r.Failed > 0)
 	return r, misses, news
 }
 
 // count counts an answer.
-func (r *Renewed) count(a Answer) {
+func (r *Renewed) count(a store.Answer) {
 	switch a.Status {
-	case StatusHeld:
+	case store.StatusHeld:
 		r.OK++
-	case StatusTaken, StatusGone:
+	case store.StatusTaken, store.StatusGone:
 		r.Gone++
 	default:
 		r.Failed++
@@ -95,11 +97,11 @@ type miss struct {
 }
 
 // book books one answer to a heartbeat sent at an instant. Under k.mu.
-func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
+func (k *Keeper) book(l *Lease, a store.Answer, sent, now instant, news *losses) {
 	k.bookRenewal(l, a, k.cfg.TTL, sent, now, news)
 	switch {
 	case l.state != stateHeld:
-	case a.Status == StatusHeld:
+	case a.Status == store.StatusHeld:
 		// The next heartbeat keeps the rhythm, unless this one came
 		// so late that the next would follow at once.
 		l.due = max(l.due.Add(k.cfg.Heartbeat), sent.Add(k.cfg.Heartbeat/2))
@@ -113,15 +115,15 @@ func (k *Keeper) book(l *Lease, a Answer, sent, now instant, news *losses) {
 // bookRenewal books the answer to a renewal for ttl that was sent at an instant. If it is unknown
 // the deadline stays: what is left until then is for trying again. Under k.mu.
 func (k *Keeper) bookRenewal(
-	l *Lease, a Answer, ttl time.Duration, sent, now instant, news *losses,
+	l *Lease, a store.Answer, ttl time.Duration, sent, now instant, news *losses,
 ) {
 	switch {
-	case a.Status == StatusTaken || a.Status == StatusGone:
+	case a.Status == store.StatusTaken || a.Status == store.StatusGone:
 		k.loseTaken(l, a, now, news)
 	case now >= instant(l.until.Load()):
 		// Confirmed or not, it comes too late: belief has ended, and must not begin again.
 		k.expire(l, now, news)
-	case a.Status == StatusHeld:
+	case a.Status == store.StatusHeld:
 		l.renewed(sent, ttl)
 	default:
 		l.missed(a.Err)
@@ -168,7 +170,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	sent := k.clock.AtMost()
 	h := l.hold()
 	h.TTL = d
-	a := asking.AnswerTo(k.store.Renew(request, []Hold{h}), 0, 1)
+	a := asking.AnswerTo(k.store.Renew(request, []store.Hold{h}), 0, 1)
 	lost := k.extended(l, a, sent.Add(-max(0, a.Age)), d)
 	if k.observer != nil {
 		r := Renewed{Leases: 1, Took: k.clock.AtMost().Sub(sent)}
@@ -178,7 +180,7 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	switch {
 	case lost != nil:
 		return lost
-	case a.Status == StatusHeld:
+	case a.Status == store.StatusHeld:
 		return nil
 	case ctx.Err() != nil:
 		return &Error{
@@ -217,7 +219,7 @@ func (l *Lease) beginExtend(d time.Duration) error {
 }
 
 // extended books the answer to an extension by d that was sent at an instant, and tells of a loss.
-func (k *Keeper) extended(l *Lease, a Answer, sent instant, d time.Duration) error {
+func (k *Keeper) extended(l *Lease, a store.Answer, sent instant, d time.Duration) error {
 	var news losses
 	k.mu.Lock()
 	now := k.clock.Now()

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -42,7 +43,7 @@ func first(name string) int { return int(name[0] - '0') }
 
 func (s *shardedStore) Shard(name string) int { return s.shard(name) }
 
-func (s *shardedStore) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *shardedStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	hangs := false
 	shard := first(holds[0].Name)
 	s.mu.Lock()
@@ -62,7 +63,7 @@ func (s *shardedStore) Renew(ctx context.Context, holds []renewer.Hold) []renewe
 	}()
 	if hangs {
 		<-ctx.Done()
-		return make([]renewer.Answer, len(holds))
+		return make([]store.Answer, len(holds))
 	}
 	return s.Store.Renew(ctx, holds)
 }

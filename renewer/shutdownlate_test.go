@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -185,7 +186,7 @@ type deafStore struct {
 	answer chan struct{}
 }
 
-func (s deafStore) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s deafStore) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	<-s.answer
 	return s.Store.Release(ctx, holds)
 }

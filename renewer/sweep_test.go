@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -37,8 +38,8 @@ type deadShard struct{ *script.Store }
 
 func (deadShard) Shard(name string) int { return int(name[0] - 'a') }
 
-func (s deadShard) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	answers := make([]renewer.Answer, len(holds))
+func (s deadShard) Release(ctx context.Context, holds []store.Hold) []store.Answer {
+	answers := make([]store.Answer, len(holds))
 	hung := false
 	for i := range holds {
 		if holds[i].Name[0] == 'b' {

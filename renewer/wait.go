@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // wait returns when the caller is at the front of its name's queue, and reports whether it is
@@ -124,7 +125,7 @@ func (c *call) stepOut(w *queue.Waiter[*Lease]) {
 	left()
 	if place != 0 { // of a head before
 		w.L.owner = newOwner()
-		hold := Hold{Name: w.L.name, Owner: w.L.owner.String(), Place: place}
+		hold := store.Hold{Name: w.L.name, Owner: w.L.owner.String(), Place: place}
 		k.cleaner.Disown(w.L.orphan(hold), 0)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -134,7 +135,7 @@ func (o *observer) endAcquire(r *record, e renewer.AcquireEnd, result int) {
 	if e.HandedOver {
 		attrs = append(attrs, attribute.Bool(keyHandedOver, true))
 	}
-	if e.Holder != (renewer.Holder{}) {
+	if e.Holder != (store.Holder{}) {
 		attrs = append(attrs, holderAttributes(e.Holder)...)
 		attrs = append(attrs, attribute.Float64(keyHolderHeldFor, e.HeldFor.Seconds()))
 		if sc := remote(e.Holder.Trace); sc.IsValid() {
@@ -151,7 +152,7 @@ func (o *observer) endAcquire(r *record, e renewer.AcquireEnd, result int) {
 
 // holderAttributes say who had the lock, or has it, as far as that is known. It comes from another
 // process.
-func holderAttributes(holder renewer.Holder) []attribute.KeyValue {
+func holderAttributes(holder store.Holder) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, 3)
 	if host := printable(holder.Node, maxHolderBytes); host != "" {
 		attrs = append(attrs, attribute.String(keyHolderHost, host))

@@ -4,6 +4,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // KeyMode says how spans show which lock they are about. Metrics never show it.
@@ -27,7 +28,7 @@ func (s *settings) shown(name string) string {
 	case KeyModeHashed:
 		return renewer.HashName(name, s.keySecret)
 	case KeyModePlain:
-		return printable(name, renewer.MaxName)
+		return printable(name, store.MaxName)
 	default:
 		return ""
 	}

@@ -9,25 +9,26 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // world is where the locks are.
 type world struct {
 	name  string
-	store func(nodes []renewer.Store) (renewer.Store, error)
+	store func(nodes []contract.Store) (contract.Store, error)
 	line  string // what differs, to be printed
 }
 
 // worlds are the three, in the order in which a program moves. nodes are stores on Redis servers,
 // made by redisstore.New.
 var worlds = []world{
-	{"memory", func([]renewer.Store) (renewer.Store, error) {
+	{"memory", func([]contract.Store) (contract.Store, error) {
 		return memory.New(), nil
 	}, "return memory.New(), nil"},
-	{"one Redis", func(nodes []renewer.Store) (renewer.Store, error) {
+	{"one Redis", func(nodes []contract.Store) (contract.Store, error) {
 		return nodes[0], nil
 	}, "return nodes[0], nil"},
-	{"a quorum", func(nodes []renewer.Store) (renewer.Store, error) {
+	{"a quorum", func(nodes []contract.Store) (contract.Store, error) {
 		return quorum.New(nodes)
 	}, "return quorum.New(nodes)"},
 }
@@ -39,7 +40,7 @@ type office struct {
 }
 
 func newOffice(
-	store renewer.Store, l *ledger.Ledger, name string, ttl time.Duration,
+	store contract.Store, l *ledger.Ledger, name string, ttl time.Duration,
 ) (*office, error) {
 	keeper, err := renewer.New(store, renewer.Config{TTL: ttl, Node: name})
 	return &office{keeper, l}, err

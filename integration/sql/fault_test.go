@@ -11,6 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // A table that is missing or of another shape is told at once, with what to do, and so is a database
@@ -134,8 +135,8 @@ func TestNoConnectionIsFree(t *testing.T) {
 		const within = "the database gave no connection or answer within Timeout (50ms)"
 		taken, err := d.Conn(t.Context())
 		require.NoError(t, err)
-		never := func(context.Context) (renewer.Record, error) { panic("it runs") }
-		term := renewer.Term{Name: "a", Fence: 1, TTL: time.Hour}
+		never := func(context.Context) (store.Record, error) { panic("it runs") }
+		term := store.Term{Name: "a", Fence: 1, TTL: time.Hour}
 
 		_, err = r.Prepare(t.Context(), term)
 		require.ErrorIs(t, err, renewer.ErrUnavailable)

@@ -25,17 +25,17 @@ func attempt(
 	ctx context.Context, d *database, r sqlrecord.Recorder, name string, fence int64,
 	before, within func() error,
 ) error {
-	if _, err := r.Prepare(ctx, renewer.Term{Name: name, Fence: fence, TTL: time.Hour}); err != nil {
+	if _, err := r.Prepare(ctx, store.Term{Name: name, Fence: fence, TTL: time.Hour}); err != nil {
 		return err
 	}
 	if err := before(); err != nil {
 		return err
 	}
-	return r.Transact(ctx, func(ctx context.Context) (renewer.Record, error) {
+	return r.Transact(ctx, func(ctx context.Context) (store.Record, error) {
 		if err := d.affect(ctx, name, fence); err != nil {
-			return renewer.Record{}, err
+			return store.Record{}, err
 		}
-		return renewer.Record{
+		return store.Record{
 			Name: name, Fence: fence, Seq: 1, Data: fmt.Sprint("done by ", fence), TTL: time.Hour,
 		}, within()
 	})
@@ -100,13 +100,13 @@ func TestSQLiteSnapshotsDoNotAge(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, other.Close()) })
 	require.ErrorIs(t, d.recorder(t).Transact(t.Context(),
-		func(ctx context.Context) (renewer.Record, error) {
+		func(ctx context.Context) (store.Record, error) {
 			var n int
 			require.NoError(t, sqlrecord.Tx(ctx).QueryRowContext(ctx,
 				"SELECT count(*) FROM "+d.effects).Scan(&n))
 			_, err := other.ExecContext(ctx, "INSERT INTO "+d.effects+" VALUES ('other', 1)")
 			require.ErrorContains(t, err, "locked")
-			return renewer.Record{Name: "a", Fence: 1, Seq: 1, TTL: time.Hour},
+			return store.Record{Name: "a", Fence: 1, Seq: 1, TTL: time.Hour},
 				d.affect(ctx, "a", 1)
 		}), store.ErrNoRecord) // it had not prepared
 }
@@ -121,9 +121,9 @@ func TestTheNextAttemptWaitsForACommit(t *testing.T) {
 	committed := make(chan error, 1)
 	go func() { committed <- attempt(t.Context(), d, r, "a", 1, nothing, nothing) }()
 	hold.await(t, 1)
-	seen := make(chan renewer.Seen, 1)
+	seen := make(chan store.Seen, 1)
 	go func() {
-		next, err := r.Prepare(t.Context(), renewer.Term{Name: "a", Fence: 2, TTL: time.Hour})
+		next, err := r.Prepare(t.Context(), store.Term{Name: "a", Fence: 2, TTL: time.Hour})
 		assert.NoError(t, err)
 		seen <- next
 	}()
@@ -140,7 +140,7 @@ func TestTokensBelowTheRecords(t *testing.T) {
 	onEach(t, func(t *testing.T, d *database) {
 		r := d.recorder(t)
 		const high = 1 << 52
-		_, err := r.Prepare(t.Context(), renewer.Term{Name: "a", Fence: high, TTL: time.Hour})
+		_, err := r.Prepare(t.Context(), store.Term{Name: "a", Fence: high, TTL: time.Hour})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()

@@ -79,10 +79,10 @@ func TestLapsedRecords(t *testing.T) {
 	t.Parallel()
 	onEach(t, func(t *testing.T, d *database) {
 		r, ctx := d.recorder(t), t.Context()
-		term := renewer.Term{Name: "a", Fence: 5, TTL: time.Millisecond}
+		term := store.Term{Name: "a", Fence: 5, TTL: time.Millisecond}
 		_, err := r.Prepare(ctx, term)
 		require.NoError(t, err)
-		record := renewer.Record{
+		record := store.Record{
 			Name: "a", Fence: 5, Seq: 1, Data: "x", TTL: 50 * time.Millisecond,
 		}
 		require.NoError(t, r.Write(ctx, record), "no other holder has come")
@@ -95,8 +95,8 @@ func TestLapsedRecords(t *testing.T) {
 		term.Fence = 4 // as after a loss of all locks
 		seen, err := r.Prepare(ctx, term)
 		require.NoError(t, err)
-		require.Equal(t, renewer.Seen{Status: renewer.StatusHeld}, shown(seen))
-		_, err = r.Prepare(ctx, renewer.Term{Name: "b", Fence: 1, TTL: time.Millisecond})
+		require.Equal(t, store.Seen{Status: store.StatusHeld}, shown(seen))
+		_, err = r.Prepare(ctx, store.Term{Name: "b", Fence: 1, TTL: time.Millisecond})
 		require.NoError(t, err)
 		require.Eventually(t, func() bool {
 			n, err := r.DeleteLapsed(ctx)

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 	"github.com/lockbeat/lockbeat/tracing"
 )
@@ -39,7 +40,7 @@ const (
 )
 
 // other is a holder in another process.
-var other = renewer.Holder{Node: "web-2", PID: 4711, Operation: "refund"}
+var other = contract.Holder{Node: "web-2", PID: 4711, Operation: "refund"}
 
 // scene is an observer on a keeper with a scripted store, and all that it makes.
 type scene struct {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -18,7 +19,7 @@ func TestHostileHolders(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *scene) {
 		hostile := script.HostileTraces()
 		for _, trace := range hostile {
-			s.store.Overwrite("a", renewer.Holder{
+			s.store.Overwrite("a", store.Holder{
 				Node: strings.Repeat("h\x1b", 5000), PID: -1,
 				Operation: "\xff\n" + strings.Repeat("o", 10_000), Trace: trace,
 			}, time.Minute)
@@ -42,8 +43,8 @@ func TestHostileHolders(t *testing.T) {
 func TestAHolderThatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
-		s.store.Script(script.Acquire, script.Taken(renewer.Holder{}, time.Minute),
-			script.Taken(renewer.Holder{Trace: theirTrace}, time.Minute))
+		s.store.Script(script.Acquire, script.Taken(store.Holder{}, time.Minute),
+			script.Taken(store.Holder{Trace: theirTrace}, time.Minute))
 		for range 2 {
 			_, err := s.keeper.TryAcquire(t.Context(), "a")
 			require.ErrorIs(t, err, renewer.ErrHeld)

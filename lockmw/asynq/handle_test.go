@@ -16,6 +16,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -109,13 +110,13 @@ func TestHandlersInsideOfOthers(t *testing.T) {
 	require.NoError(t, middleware(k, "u1", inner).ProcessTask(t.Context(), task(`{"User":"u1"}`)))
 	assert.Len(t, store.Calls(script.Acquire), 1, "on the same key they share the lease")
 
-	store.Script(script.Acquire, script.Pass(), script.Taken(renewer.Holder{}, time.Minute))
+	store.Script(script.Acquire, script.Pass(), script.Taken(contract.Holder{}, time.Minute))
 	err := middleware(k, "outer", inner).ProcessTask(t.Context(), task(`{"User":"inner"}`))
 	require.ErrorIs(t, err, renewer.ErrHeld)
 	assert.False(t, isFailure(err), "a refusal of the inner one is a refusal")
 
 	// Of a lock that the handler uses itself it is an error of the handler's: it has run.
-	store.Script(script.Acquire, script.Pass(), script.Taken(renewer.Holder{}, time.Minute))
+	store.Script(script.Acquire, script.Pass(), script.Taken(contract.Holder{}, time.Minute))
 	err = asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
 		_, err := lockmw.Do(ctx, k, "inner", func(context.Context) (int, error) { return 0, nil },
 			lockmw.Refuse())
@@ -203,7 +204,7 @@ func TestDelayOfTasksThatDidNotRun(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k, store := scripted(t)
 				if c.held > 0 {
-					store.Overwrite("order:u1", renewer.Holder{Node: "n"}, 2*time.Hour)
+					store.Overwrite("order:u1", contract.Holder{Node: "n"}, 2*time.Hour)
 					<-time.After(c.held)
 				} else {
 					store.Default(script.Acquire, script.Fail(errors.New("refused")))
@@ -245,7 +246,7 @@ func TestHowLongATaskWaits(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				k, store := scripted(t)
-				store.Overwrite("order:u1", renewer.Holder{}, 24*time.Hour)
+				store.Overwrite("order:u1", contract.Holder{}, 24*time.Hour)
 				h := asynqmw.Handle(k, byUser, func(context.Context, order) error {
 					t.Error("it ran")
 					return nil
@@ -313,7 +314,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k, store := scripted(t)
-		store.Overwrite("order:u1", renewer.Holder{}, time.Hour)
+		store.Overwrite("order:u1", contract.Holder{}, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
 		err := asynqmw.Handle(k, byUser, nothing, asynqmw.Wait(time.Minute)).

@@ -17,6 +17,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -340,7 +341,7 @@ func TestStates(t *testing.T) {
 func TestTheMarkOfARefusalStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	store.Script(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+	store.Script(script.Acquire, script.Taken(contract.Holder{}, time.Minute))
 	err := asynqmw.Handle(k, byUser, nothing).ProcessTask(t.Context(), task(`{"User":"u1"}`))
 	require.ErrorIs(t, err, renewer.ErrHeld)
 	// printf %s order:u1 | sha256sum | cut -c1-16

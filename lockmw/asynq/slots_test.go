@@ -14,6 +14,7 @@ import (
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // served is the context of a task on a configured server of eight workers.
@@ -85,7 +86,7 @@ func TestRoomInSlotsIsGivenBack(t *testing.T) {
 			go func() { assert.NoError(t, h.ProcessTask(ctx, task(payload))) }()
 		}
 		synctest.Wait()
-		store.Overwrite("order:u1", renewer.Holder{}, time.Hour)
+		store.Overwrite("order:u1", contract.Holder{}, time.Hour)
 		for range 8 {
 			begun := time.Now()
 			err := h.ProcessTask(ctx, task(`{"User":"u1"}`))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 func TestNewNamesEachFault(t *testing.T) {
@@ -36,7 +37,7 @@ func TestRefusedJobs(t *testing.T) {
 	}{
 		"no name": {"", everyMinute, nothing, nil, renewer.ErrName, "it is empty"},
 		"long name": {
-			strings.Repeat("x", renewer.MaxName-len("cron:")+1), everyMinute, nothing, nil,
+			strings.Repeat("x", store.MaxName-len("cron:")+1), everyMinute, nothing, nil,
 			renewer.ErrName, "bytes, above the limit",
 		},
 		"no schedule": {

@@ -17,6 +17,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -243,55 +244,55 @@ var errCut = errors.New("connection refused")
 // down answers in place of a store that can't be reached.
 func down[T any](n int, answer T) []T { return slices.Repeat([]T{answer}, n) }
 
-func (m *machine) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+func (m *machine) Acquire(ctx context.Context, claims []contract.Claim) []contract.Grant {
 	if m.cut.Load() {
-		return down(len(claims), renewer.Grant{Err: errCut})
+		return down(len(claims), contract.Grant{Err: errCut})
 	}
 	return m.Store.Acquire(ctx, claims)
 }
 
-func (m *machine) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (m *machine) Renew(ctx context.Context, holds []contract.Hold) []contract.Answer {
 	if m.cut.Load() {
-		return down(len(holds), renewer.Answer{Err: errCut})
+		return down(len(holds), contract.Answer{Err: errCut})
 	}
 	if m.gone.Swap(false) {
-		return down(len(holds), renewer.Answer{Status: renewer.StatusGone})
+		return down(len(holds), contract.Answer{Status: contract.StatusGone})
 	}
 	return m.Store.Renew(ctx, holds)
 }
 
-func (m *machine) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (m *machine) Release(ctx context.Context, holds []contract.Hold) []contract.Answer {
 	if m.cut.Load() {
-		return down(len(holds), renewer.Answer{Err: errCut})
+		return down(len(holds), contract.Answer{Err: errCut})
 	}
 	return m.Store.Release(ctx, holds)
 }
 
-func (m *machine) Prepare(ctx context.Context, terms []renewer.Term) []renewer.Seen {
+func (m *machine) Prepare(ctx context.Context, terms []contract.Term) []contract.Seen {
 	elapse(time.Duration(m.slow.Load()))
 	if m.cut.Load() {
-		return down(len(terms), renewer.Seen{Err: errCut})
+		return down(len(terms), contract.Seen{Err: errCut})
 	}
 	return m.fleet.shift(m.Store.Prepare(ctx, terms))
 }
 
-func (m *machine) Read(ctx context.Context, names []string) []renewer.Seen {
+func (m *machine) Read(ctx context.Context, names []string) []contract.Seen {
 	m.asked.Add(1)
 	if m.cut.Load() {
-		return down(len(names), renewer.Seen{Err: errCut})
+		return down(len(names), contract.Seen{Err: errCut})
 	}
 	return m.fleet.shift(m.Store.Read(ctx, names))
 }
 
-func (m *machine) Write(ctx context.Context, records []renewer.Record) []renewer.Answer {
+func (m *machine) Write(ctx context.Context, records []contract.Record) []contract.Answer {
 	if m.cut.Load() {
-		return down(len(records), renewer.Answer{Err: errCut})
+		return down(len(records), contract.Answer{Err: errCut})
 	}
 	return m.Store.Write(ctx, records)
 }
 
 // shift puts the store's clock ahead.
-func (f *fleet) shift(all []renewer.Seen) []renewer.Seen {
+func (f *fleet) shift(all []contract.Seen) []contract.Seen {
 	for i := range all {
 		all[i].Now = all[i].Now.Add(time.Duration(f.ahead.Load()))
 	}

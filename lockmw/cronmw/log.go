@@ -6,7 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // LogTicks returns a function for [New] that logs: runs and skips at level Debug; missed ticks,
@@ -33,7 +33,7 @@ func LogTicks(l *slog.Logger) func(context.Context, Tick) {
 		if t.Err != nil {
 			attrs = append(attrs, slog.Any("error", t.Err))
 		}
-		if t.Holder != (renewer.Holder{}) {
+		if t.Holder != (store.Holder{}) {
 			attrs = append(attrs, slog.String("holder", t.Holder.String()))
 		}
 		l.LogAttrs(ctx, t.level(), "scheduled job", attrs...)

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 func TestLogTicks(t *testing.T) {
@@ -33,7 +34,7 @@ func TestLogTicks(t *testing.T) {
 		{Job: "j", Outcome: cronmw.OutcomeRan, Err: errors.New("failed")},
 		{
 			Job: "j", Outcome: cronmw.OutcomeSkipped,
-			Holder: renewer.Holder{Node: "b", PID: 7, Operation: "j"},
+			Holder: store.Holder{Node: "b", PID: 7, Operation: "j"},
 		},
 		{Job: "j", Outcome: cronmw.OutcomeSkipped},
 		{Job: "j", Outcome: cronmw.OutcomeCut, Err: errors.New("cut"), Attempt: 1, Left: 1},

@@ -10,6 +10,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Node has the jobs of one process. Its methods may be called concurrently.
@@ -66,7 +67,7 @@ type Schedule interface{ Next(t time.Time) time.Time }
 // from a midnight, UTC, long past, so that durations which divide a day tick at
 // its full hours, minutes or seconds. It panics if d is less than a millisecond.
 func Every(d time.Duration) Schedule {
-	if _, err := renewer.Millis(d); err != nil {
+	if _, err := store.Millis(d); err != nil {
 		panic(fmt.Sprintf("lockbeat: cronmw.Every(%v) can't be meant: give at least a "+
 			"millisecond, such as a minute", d))
 	}

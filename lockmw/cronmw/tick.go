@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Tick is what has become of one tick of a job on this node.
@@ -21,7 +21,7 @@ type Tick struct {
 	Err error
 	// Holder has the tick, or runs an earlier one, if it was
 	// [OutcomeSkipped]; its zero value if that is not known.
-	Holder renewer.Holder
+	Holder store.Holder
 	// Attempt is which run of the tick it was, from 1 on, if it ran: see [TakeOver].
 	Attempt int
 	// Left is how many more runs the tick may have after one that was [OutcomeCut]: 0 means that

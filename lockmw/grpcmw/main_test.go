@@ -24,6 +24,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -151,7 +152,7 @@ func scripted(t *testing.T, edit ...func(*renewer.Config)) (*renewer.Keeper, *sc
 	return newKeeper(t, store, edit...), store
 }
 
-func newKeeper(t *testing.T, store renewer.Store, edit ...func(*renewer.Config)) *renewer.Keeper {
+func newKeeper(t *testing.T, store contract.Store, edit ...func(*renewer.Config)) *renewer.Keeper {
 	t.Helper()
 	cfg := renewer.Config{TTL: renewer.DefaultTTL, Node: "here"}
 	for _, f := range edit {
@@ -281,7 +282,7 @@ func hold(t *testing.T, k *renewer.Keeper, name string) (release func()) {
 
 // lose takes a lock away from its holder.
 func lose(store *script.Store, name string) {
-	store.Overwrite(name, renewer.Holder{Node: "thief"}, soon)
+	store.Overwrite(name, contract.Holder{Node: "thief"}, soon)
 }
 
 // free asserts that a lock is free.

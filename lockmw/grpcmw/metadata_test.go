@@ -12,7 +12,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
-	"github.com/lockbeat/lockbeat/renewer"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -60,7 +60,7 @@ func FuzzMetadataKey(f *testing.F) {
 			})
 		control := strings.ContainsFunc(value, func(c rune) bool { return c < ' ' || c == 0x7f })
 		usable := times == 1 && value != "" && !control &&
-			len(lockmw.Key(name, value)) <= renewer.MaxName
+			len(lockmw.Key(name, value)) <= contract.MaxName
 		require.Equal(t, usable, ran)
 		if ran {
 			require.NoError(t, err)

@@ -23,6 +23,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -36,7 +37,7 @@ func TestCallsThatGetNoLock(t *testing.T) {
 		renewer.ErrLost, renewer.ErrConfig, context.Canceled, context.DeadlineExceeded,
 	}
 	busy := func(_ *testing.T, b *bubble) {
-		b.store.Overwrite(secret, renewer.Holder{Node: secret, Operation: secret}, time.Hour)
+		b.store.Overwrite(secret, store.Holder{Node: secret, Operation: secret}, time.Hour)
 	}
 	for name, c := range map[string]struct {
 		prepare func(t *testing.T, b *bubble)

@@ -19,6 +19,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // told is what a lock's error says to operators, and no remote caller may read.
@@ -56,7 +57,7 @@ var ownErrors = map[string]struct {
 	"cancelled": {lockError(context.Canceled), verdict{code: codes.Canceled}, false, ""},
 	"run once": {&once.Error{
 		Kind: once.ErrAttemptsExhausted, Name: told,
-		Last: renewer.Holder{Node: told, PID: 4711}, Err: lockError(renewer.ErrHeld),
+		Last: store.Holder{Node: told, PID: 4711}, Err: lockError(renewer.ErrHeld),
 	}, verdict{code: codes.Unknown}, false, ""},
 	"taken apart": {
 		errors.New("transfer: " + lockError(renewer.ErrHeld).Error()),
@@ -94,7 +95,7 @@ var ownErrors = map[string]struct {
 func lockError(kind error) error {
 	return &renewer.Error{
 		Op: "acquire", Name: told, Kind: kind,
-		Holder: renewer.Holder{Node: told, PID: 4711}, HeldFor: time.Second,
+		Holder: store.Holder{Node: told, PID: 4711}, HeldFor: time.Second,
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -28,7 +29,7 @@ type ledger struct {
 var _ once.Transactional = (*ledger)(nil)
 
 func (l *ledger) Transact(
-	ctx context.Context, fn func(context.Context) (renewer.Record, error),
+	ctx context.Context, fn func(context.Context) (store.Record, error),
 ) error {
 	record, err := fn(ctx)
 	if err == nil && l.conflict {

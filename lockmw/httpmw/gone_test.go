@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/renewer"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -53,7 +54,7 @@ func TestClientGoneWhileItWaits(t *testing.T) {
 		t.Run(proto, func(t *testing.T) {
 			t.Parallel()
 			k, store := scripted(t)
-			store.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+			store.Default(script.Acquire, script.Taken(contract.Holder{}, time.Minute))
 			h, ended := ending(httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Hour))(never(t)))
 			s := serve(t, h, edit)
 			ctx, cancel := context.WithCancel(t.Context())
@@ -114,7 +115,7 @@ func TestClientGoneWithItsBodyRead(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, store := scripted(t)
-			store.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+			store.Default(script.Acquire, script.Taken(contract.Holder{}, time.Minute))
 			h, ended := ending(guard(k))
 			conn, _ := raw(t, serve(t, h),
 				"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 15\r\n\r\n{\"Account\":\"7\"}")
@@ -132,7 +133,7 @@ func TestServerThatCancelsItsRequests(t *testing.T) {
 		t.Run(proto, func(t *testing.T) {
 			t.Parallel()
 			k, store := scripted(t)
-			store.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+			store.Default(script.Acquire, script.Taken(contract.Holder{}, time.Minute))
 			base, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 			defer cancel()
 			s := serve(t, httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Hour))(never(t)), edit,

@@ -17,6 +17,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -35,7 +36,7 @@ func requireRetryAfter(t *testing.T, a answer, least, most int) {
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	busy := func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
-		s.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+		s.Default(script.Acquire, script.Taken(store.Holder{}, time.Minute))
 	}
 	down := func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
 		s.Default(script.Acquire, script.Fail(errDown))
@@ -46,7 +47,7 @@ func TestRefusals(t *testing.T) {
 	type options = []httpmw.Option
 	refuse, failOpen := httpmw.Refuse(409), httpmw.FailOpen(9)
 	short := httpmw.Wait(3 * time.Second)
-	long, ours := secret+repeat("x", renewer.MaxName), "\x00lockbeat quorum"
+	long, ours := secret+repeat("x", store.MaxName), "\x00lockbeat quorum"
 	for name, c := range map[string]struct {
 		opts        options
 		set         func(t *testing.T, s *script.Store, k *renewer.Keeper)
@@ -110,7 +111,7 @@ func TestRefusals(t *testing.T) {
 func TestSkip(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
-	s.Script(script.Acquire, script.Taken(renewer.Holder{}, 0))
+	s.Script(script.Acquire, script.Taken(store.Holder{}, 0))
 	h := httpmw.Exclusive(k, byName(secret), httpmw.Skip())(http.HandlerFunc(ok))
 	a := do(h, get(t, "/"))
 	assert.Equal(t, http.StatusNoContent, a.StatusCode)
@@ -214,7 +215,7 @@ func TestShutdownWhileARequestWaits(t *testing.T) {
 func TestHeadGetsHeadersOnly(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
-	s.Default(script.Acquire, script.Taken(renewer.Holder{}, time.Minute))
+	s.Default(script.Acquire, script.Taken(store.Holder{}, time.Minute))
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/", http.NoBody)
 	a := do(httpmw.Exclusive(k, byName(secret), httpmw.Refuse(409))(never(t)), r)
 	assert.Equal(t, http.StatusConflict, a.StatusCode)

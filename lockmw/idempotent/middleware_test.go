@@ -16,6 +16,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -200,7 +201,7 @@ func TestWhatCantBeMeant(t *testing.T) {
 		},
 		"MaxHold is 1s": func() { idempotent.Middleware(k, byUser, idempotent.MaxHold(time.Second)) },
 		"records": func() {
-			idempotent.Middleware(newKeeper(t, struct{ renewer.Store }{script.New()}), byUser)
+			idempotent.Middleware(newKeeper(t, struct{ store.Store }{script.New()}), byUser)
 		},
 		"MaxAnswer(0)":           func() { idempotent.MaxAnswer(0) },
 		"MaxStored(0)":           func() { idempotent.MaxStored(0) },

@@ -15,6 +15,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -41,7 +42,7 @@ func charge(ctx context.Context, order string) {
 }
 
 func (l *ledger) Transact(
-	ctx context.Context, fn func(context.Context) (renewer.Record, error),
+	ctx context.Context, fn func(context.Context) (contract.Record, error),
 ) error {
 	var charges []string
 	record, err := fn(context.WithValue(ctx, chargesKey{}, &charges))
@@ -69,7 +70,7 @@ func inLedger(
 ) {
 	t.Helper()
 	inBubble(t, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
-		k := newKeeper(t, struct{ renewer.Store }{s})
+		k := newKeeper(t, struct{ contract.Store }{s})
 		l := &ledger{store: script.New(), commit: func() {}}
 		l.Records = records.Of(newKeeper(t, l.store))
 		f(t, s, k, l)
@@ -215,7 +216,7 @@ func TestAnAnswerThatCantBeHeldIsToldOf(t *testing.T) {
 // The recorder must keep records. The keeper's store need not.
 func TestARecorderThatKeepsNone(t *testing.T) {
 	t.Parallel()
-	k := newKeeper(t, struct{ renewer.Store }{script.New()})
+	k := newKeeper(t, struct{ contract.Store }{script.New()})
 	assert.Panics(t, func() { idempotent.Middleware(k, byUser) })
 	other, _ := scripted(t)
 	h := idempotent.Middleware(k, byUser,

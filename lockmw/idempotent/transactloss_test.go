@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -76,7 +77,7 @@ func TestATransactionOvertakenByOneThatDied(t *testing.T) {
 				<-r.Context().Done()
 				lease, err := k.Acquire(t.Context(), names(s)[0])
 				assert.NoError(t, err)
-				_, err = l.Prepare(t.Context(), renewer.Term{
+				_, err = l.Prepare(t.Context(), store.Term{
 					Name: names(s)[0], Fence: lease.Fence(), TTL: 24 * time.Hour,
 				})
 				assert.NoError(t, err)

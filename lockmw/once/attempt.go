@@ -3,7 +3,7 @@ package once
 import (
 	"context"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Attempt is one try at the work.
@@ -14,7 +14,7 @@ type Attempt struct {
 	Max int
 	// Previous made the one before, which did not come to its end:
 	// node and process. Its zero value on the first.
-	Previous renewer.Holder
+	Previous store.Holder
 }
 
 type attemptKey struct{}

@@ -13,13 +13,14 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 // Details are read as they were written, and the rest of the record is as it is without them.
 func TestDetails(t *testing.T) {
 	t.Parallel()
-	last := renewer.Holder{Node: "web kept=7", PID: 7}
+	last := store.Holder{Node: "web kept=7", PID: 7}
 	for text, r := range map[string]once.Record{
 		"": once.NewRecord("begun", 2, last, "sha", ""),
 		"kept=86400000 pause=1500": once.NewRecord("begun", 2, last, "sha", "").
@@ -63,7 +64,7 @@ func TestDetailsOfOthers(t *testing.T) {
 // A pause counts from when the record was written, by the store's clock: by how long it still lives.
 func TestRest(t *testing.T) {
 	t.Parallel()
-	r := once.NewRecord("begun", 1, renewer.Holder{}, "", "").WithDetails(time.Hour, time.Minute, "")
+	r := once.NewRecord("begun", 1, store.Holder{}, "", "").WithDetails(time.Hour, time.Minute, "")
 	for left, want := range map[time.Duration]time.Duration{
 		time.Hour: time.Minute, time.Hour - time.Second: 59 * time.Second,
 		time.Hour - time.Minute: 0, time.Second: 0, 0: 0, -1: 0, time.Hour + 1: 0,

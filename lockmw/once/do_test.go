@@ -15,6 +15,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -354,13 +355,13 @@ func TestPanicsPassThroughAndCount(t *testing.T) {
 func TestRecordChangesBeforeTheLock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Acquire(t.Context(), []renewer.Claim{{Name: "a", Owner: owner(1), TTL: time.Second}})
+		s.Acquire(t.Context(), []store.Claim{{Name: "a", Owner: owner(1), TTL: time.Second}})
 		go func() {
 			elapse(time.Millisecond) // the call waits for the lock
 			s.PutRecord("a", "once1 begun 1 4711\nthere\n\n")
 		}()
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
-			require.Equal(t, renewer.Holder{Node: "there", PID: 4711}, once.Current(ctx).Previous)
+			require.Equal(t, store.Holder{Node: "there", PID: 4711}, once.Current(ctx).Previous)
 			return report{Pages: once.Current(ctx).Number}, nil
 		})
 		require.NoError(t, err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // How work can end, or fail to, beside the errors of package lockmw.
@@ -57,7 +57,7 @@ type Error struct {
 	// Attempts counts those that were begun.
 	Attempts int
 	// Last made the last of them; its zero value when unknown.
-	Last renewer.Holder
+	Last store.Holder
 	// RetryAfter is how long after that the next attempt may begin, with [ErrNotYet]; otherwise 0.
 	RetryAfter time.Duration
 	// Err is why, as far as this process knows: errors of functions are told to other processes
@@ -76,7 +76,7 @@ func (e *Error) Error() string {
 	if e.Attempts > 0 {
 		fmt.Fprintf(&b, "; attempts: %d", e.Attempts)
 	}
-	if e.Last != (renewer.Holder{}) {
+	if e.Last != (store.Holder{}) {
 		fmt.Fprintf(&b, ", the last by %s", e.Last)
 	}
 	if e.Err != nil {

@@ -3,7 +3,7 @@ package once
 import (
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 type Record = record
@@ -16,7 +16,7 @@ const (
 
 var DecodeRecord = decodeRecord
 
-func NewRecord(how string, attempts int, last renewer.Holder, input, result string) Record {
+func NewRecord(how string, attempts int, last store.Holder, input, result string) Record {
 	return record{state: state(how), attempts: attempts, last: last, input: input, result: result}
 }
 

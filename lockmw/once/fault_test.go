@@ -31,7 +31,7 @@ func outage(n int) []script.Step {
 // plain is a recorder that leaves first records to Write.
 type plain struct{ once.Recorder }
 
-func (r plain) Prepare(ctx context.Context, term renewer.Term) (renewer.Seen, error) {
+func (r plain) Prepare(ctx context.Context, term store.Term) (store.Seen, error) {
 	term.Data = ""
 	return r.Recorder.Prepare(ctx, term)
 }
@@ -344,10 +344,10 @@ func TestOvertakenBeforeTheBeginning(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(s *script.Store){
 		"at the look": func(s *script.Store) {
-			s.Script(script.Prepare, script.Taken(renewer.Holder{}, 0))
+			s.Script(script.Prepare, script.Taken(store.Holder{}, 0))
 		},
 		"at the write": func(s *script.Store) {
-			s.Script(script.Write, script.Taken(renewer.Holder{}, 0))
+			s.Script(script.Write, script.Taken(store.Holder{}, 0))
 		},
 		"by a lapse": func(s *script.Store) {
 			s.Script(script.Write, script.Gone())

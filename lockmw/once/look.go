@@ -33,7 +33,7 @@ type Info struct {
 	// Attempts counts those that were begun.
 	Attempts int
 	// Last made the last of them: node and process.
-	Last renewer.Holder
+	Last store.Holder
 	// Written is when the record was: when the last attempt began, failed or decided the work.
 	Written time.Time
 	// NotBefore is when the next attempt may begin, after one that has failed: see [RetryIn].

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -42,7 +43,7 @@ func TestLook(t *testing.T) {
 				require.Equal(t, once.Info{}, look(t, k, "a", once.RecordIn(r)))
 				begun := time.Now()
 				want := once.Info{
-					State: once.StateBegun, Attempts: 1, Last: renewer.Holder{Node: "here"},
+					State: once.StateBegun, Attempts: 1, Last: store.Holder{Node: "here"},
 					Input: "sha", Written: begun, Until: begun.Add(time.Hour),
 				}
 				failing := func(ctx context.Context) (report, error) {
@@ -60,7 +61,7 @@ func TestLook(t *testing.T) {
 
 				elapse(2 * time.Second)
 				want = once.Info{
-					State: once.StateBegun, Attempts: 2, Last: renewer.Holder{Node: "here"},
+					State: once.StateBegun, Attempts: 2, Last: store.Holder{Node: "here"},
 					Input: "sha", Written: time.Now(), Until: time.Now().Add(time.Hour),
 				}
 				_, err = once.Do(t.Context(), k, "a", failing, opts...)
@@ -99,7 +100,7 @@ func TestLookAtFormerAndForeignRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.PutRecord("a", diedRecord)
 		require.Equal(t, once.Info{
-			State: once.StateBegun, Attempts: 1, Last: renewer.Holder{Node: "there"},
+			State: once.StateBegun, Attempts: 1, Last: store.Holder{Node: "there"},
 			Until: time.Now().Add(time.Minute),
 		}, look(t, k, "a"))
 		s.PutRecord("a", "cron1 7")

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -30,7 +31,7 @@ func inBubble(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Kee
 }
 
 // keeper is that of a node.
-func keeper(t *testing.T, s renewer.Store, node string) *renewer.Keeper {
+func keeper(t *testing.T, s store.Store, node string) *renewer.Keeper {
 	t.Helper()
 	cfg := config
 	cfg.Node = node
@@ -47,4 +48,4 @@ func keeper(t *testing.T, s renewer.Store, node string) *renewer.Keeper {
 func elapse(d time.Duration) { <-time.After(d) }
 
 // owner makes an owner token.
-func owner(n int) string { return fmt.Sprintf("%0*d", renewer.OwnerLen, n) }
+func owner(n int) string { return fmt.Sprintf("%0*d", store.OwnerLen, n) }

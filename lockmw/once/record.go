@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // record is what is known of a piece of work. Its text is for people too
@@ -17,7 +17,7 @@ import (
 type record struct {
 	state    state
 	attempts int
-	last     renewer.Holder // who made the last attempt: node and pid
+	last     store.Holder // who made the last attempt: node and pid
 	details  details
 	input    string
 	result   string // encoded; of work that is bare: why; of an attempt that has failed: nothing
@@ -66,7 +66,7 @@ func decodeRecord(text string) (r record, err error) {
 	details, known := readDetails(fields[4:])
 	r = record{
 		state: state(fields[1]), attempts: int(attempts),
-		last:    renewer.Holder{Node: node, PID: int(pid)},
+		last:    store.Holder{Node: node, PID: int(pid)},
 		details: details, input: input, result: result,
 	}
 	switch r.state {

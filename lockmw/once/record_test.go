@@ -8,18 +8,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/once"
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 func TestRecords(t *testing.T) {
 	t.Parallel()
 	for _, r := range []once.Record{
-		once.NewRecord("begun", 1, renewer.Holder{Node: "web-1", PID: 4711}, "", ""),
-		once.NewRecord("done", 3, renewer.Holder{Node: "näme 日本", PID: 1}, "sha", "a\nb\n"),
-		once.NewRecord("bare", 1, renewer.Holder{}, "", "too large"),
-		once.NewRecord("exhausted", 1<<30, renewer.Holder{PID: 1 << 30}, strings.Repeat("x", 128),
+		once.NewRecord("begun", 1, store.Holder{Node: "web-1", PID: 4711}, "", ""),
+		once.NewRecord("done", 3, store.Holder{Node: "näme 日本", PID: 1}, "sha", "a\nb\n"),
+		once.NewRecord("bare", 1, store.Holder{}, "", "too large"),
+		once.NewRecord("exhausted", 1<<30, store.Holder{PID: 1 << 30}, strings.Repeat("x", 128),
 			""),
-		once.NewRecord("given-up", 2, renewer.Holder{Node: strings.Repeat("n", 64)}, "", ""),
+		once.NewRecord("given-up", 2, store.Holder{Node: strings.Repeat("n", 64)}, "", ""),
 	} {
 		got, err := once.DecodeRecord(r.Encode())
 		require.NoError(t, err)
@@ -30,11 +30,11 @@ func TestRecords(t *testing.T) {
 	require.Equal(t, once.Record{}, none)
 
 	odd := once.NewRecord("begun", 1,
-		renewer.Holder{Node: "a\nb\x00" + strings.Repeat("é", 64), PID: -1}, "", "")
+		store.Holder{Node: "a\nb\x00" + strings.Repeat("é", 64), PID: -1}, "", "")
 	got, err := once.DecodeRecord(odd.Encode())
 	require.NoError(t, err)
 	require.Equal(t, once.NewRecord("begun", 1,
-		renewer.Holder{Node: "ab" + strings.Repeat("é", 31)}, "", ""), got)
+		store.Holder{Node: "ab" + strings.Repeat("é", 31)}, "", ""), got)
 }
 
 func TestForeignRecords(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -172,7 +173,7 @@ func TestBadInput(t *testing.T) {
 		_, err = once.Do[int](t.Context(), k, "a", nil)
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		for _, name := range []string{
-			"", strings.Repeat("n", renewer.MaxName+1),
+			"", strings.Repeat("n", contract.MaxName+1),
 			lockmw.Keys("a", "b"),
 		} {
 			_, err = once.Do(t.Context(), k, name, never(t))
@@ -199,7 +200,7 @@ func TestWorkIsNotRecordedOnAQuorum(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		node := script.New()
-		store, err := quorum.New([]renewer.Store{node, script.New(), script.New()})
+		store, err := quorum.New([]contract.Store{node, script.New(), script.New()})
 		require.NoError(t, err)
 		k, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL})
 		require.NoError(t, err)

@@ -172,7 +172,7 @@ func (c *call) next(previous record) (Attempt, record) {
 	a := Attempt{Number: previous.attempts + 1, Max: c.attempts, Previous: previous.last}
 	return a, record{
 		state: begun, attempts: a.Number, input: c.input,
-		last: renewer.Holder{Node: line(c.keeper.Config().Node, maxNode), PID: os.Getpid()},
+		last: store.Holder{Node: line(c.keeper.Config().Node, maxNode), PID: os.Getpid()},
 	}
 }
 

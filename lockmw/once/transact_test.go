@@ -11,6 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -22,13 +23,13 @@ type ledger struct {
 	conflict atomic.Int64 // so many transactions are in conflict with others
 	unheard  int          // so many commits answer that it is not known
 	rollback int          // so many commits do not come about
-	before   func(renewer.Record)
+	before   func(store.Record)
 }
 
 var _ once.Transactional = (*ledger)(nil)
 
 func (l *ledger) Transact(
-	ctx context.Context, fn func(context.Context) (renewer.Record, error),
+	ctx context.Context, fn func(context.Context) (store.Record, error),
 ) error {
 	if l.unbegun.Load() > 0 {
 		l.unbegun.Add(-1)
@@ -130,14 +131,14 @@ func TestOvertakenBeforeTheCommit(t *testing.T) {
 			t.Parallel()
 			inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
 				l.unheard, l.rollback = unheard, unheard
-				l.before = func(mine renewer.Record) {
+				l.before = func(mine store.Record) {
 					l.before = nil
 					fence := mine.Fence + 1
 					_, err := l.Prepare(t.Context(),
-						renewer.Term{Name: "a", Fence: fence, TTL: time.Hour})
+						store.Term{Name: "a", Fence: fence, TTL: time.Hour})
 					require.NoError(t, err)
-					theirs := once.NewRecord("done", 2, renewer.Holder{}, "", `{"Pages":2}`)
-					require.NoError(t, l.Write(t.Context(), renewer.Record{
+					theirs := once.NewRecord("done", 2, store.Holder{}, "", `{"Pages":2}`)
+					require.NoError(t, l.Write(t.Context(), store.Record{
 						Name: "a", Fence: fence, Seq: 1, Data: theirs.Encode(), TTL: time.Hour,
 					}))
 				}
@@ -155,7 +156,7 @@ func TestOvertakenBeforeTheCommit(t *testing.T) {
 func TestRecordLapsesBeforeTheCommit(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
-		l.before = func(renewer.Record) {
+		l.before = func(store.Record) {
 			l.before = nil
 			elapse(2 * time.Minute)
 		}
@@ -247,7 +248,7 @@ func TestAnInnerConflictIsNotTheOuters(t *testing.T) {
 func TestRecordInAnotherKeeper(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		locks := keeper(t, struct{ renewer.Store }{script.New()}, "here")
+		locks := keeper(t, struct{ store.Store }{script.New()}, "here")
 		for range 2 {
 			got, err := once.Do(t.Context(), locks, "a", answer(report{Pages: 1}),
 				once.RecordIn(records.Of(k)))

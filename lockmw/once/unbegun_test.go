@@ -11,6 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -20,14 +21,14 @@ type stuck struct {
 	lose func()
 }
 
-func (s *stuck) Prepare(ctx context.Context, term renewer.Term) (renewer.Seen, error) {
+func (s *stuck) Prepare(ctx context.Context, term store.Term) (store.Seen, error) {
 	if s.lose == nil {
 		return s.Recorder.Prepare(ctx, term)
 	}
 	s.lose()
 	s.lose = nil
 	elapse(renewer.DefaultTTL) // by when a heartbeat has found the loss
-	return renewer.Seen{}, renewer.ErrUnavailable
+	return store.Seen{}, renewer.ErrUnavailable
 }
 
 // A lock that is lost before the function has begun costs a turn. Its end is not the caller's.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/kit"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
@@ -136,10 +137,10 @@ func TestHeartbeatsThatStayWithTheFormerPrimaryAreFound(t *testing.T) {
 	t.Parallel()
 	s := face(t)
 	stuck := kit.Start(t, s.former.ClientOption(), formerConfig, s.former)
-	owner := strings.Repeat("o", renewer.OwnerLen)
+	owner := strings.Repeat("o", store.OwnerLen)
 	kit.Gone(t, s.former, "lock")
 	stuck.Store.Acquire(t.Context(),
-		[]renewer.Claim{{Name: "lock", Owner: owner, TTL: formerConfig.TTL}})
+		[]store.Claim{{Name: "lock", Owner: owner, TTL: formerConfig.TTL}})
 	require.NoError(t, s.sentinel.Failover())
 	told, over := s.hears(t, s.first), make(chan struct{})
 	defer close(over)
@@ -148,7 +149,7 @@ func TestHeartbeatsThatStayWithTheFormerPrimaryAreFound(t *testing.T) {
 			select {
 			case <-ticks.C:
 				stuck.Store.Renew(context.Background(),
-					[]renewer.Hold{{Name: "lock", Owner: owner, TTL: formerConfig.TTL}})
+					[]store.Hold{{Name: "lock", Owner: owner, TTL: formerConfig.TTL}})
 			case <-over:
 				return
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/kit"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -22,20 +23,20 @@ var takenConfig = renewer.Config{TTL: 9 * time.Second, Heartbeat: time.Second, N
 // and neither that heartbeat nor the late release touches it.
 func TestKeyIsTakenAway(t *testing.T) {
 	t.Parallel()
-	self := renewer.Holder{Node: takenConfig.Node, PID: os.Getpid(), Operation: "report"}
+	self := store.Holder{Node: takenConfig.Node, PID: os.Getpid(), Operation: "report"}
 	for name, c := range map[string]struct {
 		take   func(t *testing.T, server *redistest.Server, other *node)
 		found  renewer.Found
-		holder renewer.Holder
+		holder store.Holder
 	}{
 		"overwritten": {func(t *testing.T, server *redistest.Server, _ *node) {
 			t.Helper()
 			kit.Do(t, server, "SET", kit.Key("lock"), foreign, "PX", "60000")
-		}, renewer.FoundOverwritten, renewer.Holder{}},
+		}, renewer.FoundOverwritten, store.Holder{}},
 		"deleted": {func(t *testing.T, server *redistest.Server, _ *node) {
 			t.Helper()
 			kit.Do(t, server, "DEL", kit.Key("lock"))
-		}, renewer.FoundDeleted, renewer.Holder{}},
+		}, renewer.FoundDeleted, store.Holder{}},
 		"deleted and taken": {func(t *testing.T, server *redistest.Server, other *node) {
 			t.Helper()
 			kit.Do(t, server, "DEL", kit.Key("lock"))

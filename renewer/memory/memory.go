@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -25,7 +24,7 @@ var _ store.Proposer = (*Store)(nil)
 // lease is a name held, or lapsed and not removed yet.
 type lease struct {
 	owner  string
-	holder renewer.Holder
+	holder store.Holder
 	fence  int64
 	since  time.Time
 	until  time.Time
@@ -34,10 +33,10 @@ type lease struct {
 // New returns an empty store.
 func New() *Store { return new(Store) }
 
-// Acquire tries each claim once: see [renewer.Store]. A claim that repeats its owner's renews as
+// Acquire tries each claim once: see [store.Store]. A claim that repeats its owner's renews as
 // Renew does, so it never shortens the TTL. A TTL below 1 ms is answered with [renewer.ErrConfig].
-func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	grants := make([]renewer.Grant, len(claims))
+func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	grants := make([]store.Grant, len(claims))
 	if err := ctx.Err(); err != nil {
 		for i := range grants {
 			grants[i].Err = err
@@ -54,7 +53,7 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 }
 
 // claim is Acquire for one claim, with s.mu held.
-func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
+func (s *Store) claim(c *store.Claim, now time.Time) store.Grant {
 	answer, free := s.ask(c, 0, now)
 	if !free {
 		return answer
@@ -70,8 +69,8 @@ func (s *Store) claim(c *renewer.Claim, now time.Time) renewer.Grant {
 }
 
 // Propose tries each proposal once: see [store.Proposer].
-func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
-	grants := make([]renewer.Grant, len(proposals))
+func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+	grants := make([]store.Grant, len(proposals))
 	if err := ctx.Err(); err != nil {
 		for i := range grants {
 			grants[i].Err = err
@@ -87,13 +86,13 @@ func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []renew
 	return grants
 }
 
-func (s *Store) propose(p *store.Proposal, now time.Time) renewer.Grant {
+func (s *Store) propose(p *store.Proposal, now time.Time) store.Grant {
 	answer, free := s.ask(&p.Claim, p.Fence, now)
 	if !free {
 		return answer
 	}
 	if least := s.tokens.counter(p.Name); p.Fence <= least {
-		return renewer.Grant{Status: renewer.StatusBehind, Fence: least}
+		return store.Grant{Status: store.StatusBehind, Fence: least}
 	}
 	s.tokens.note(p.Name, p.Fence+int64(p.Reserve), func(name string) bool {
 		_, held := s.live(name, now)
@@ -105,32 +104,32 @@ func (s *Store) propose(p *store.Proposal, now time.Time) renewer.Grant {
 // ask answers a claim of a name that is held, and renews it for its owner; or says that the claim
 // may be granted: the name is free, or its owner's with another token than the proposed one.
 func (s *Store) ask(
-	c *renewer.Claim, proposed int64, now time.Time,
-) (answer renewer.Grant, free bool) {
-	if _, err := renewer.Millis(c.TTL); err != nil {
-		return renewer.Grant{Err: err}, false
+	c *store.Claim, proposed int64, now time.Time,
+) (answer store.Grant, free bool) {
+	if _, err := store.Millis(c.TTL); err != nil {
+		return store.Grant{Err: err}, false
 	}
 	l, ok := s.live(c.Name, now)
 	switch {
 	case !ok:
-		return renewer.Grant{}, true
+		return store.Grant{}, true
 	case l.owner != c.Owner:
-		return renewer.Grant{
-			Status: renewer.StatusTaken, Holder: l.holder, HeldFor: now.Sub(l.since),
+		return store.Grant{
+			Status: store.StatusTaken, Holder: l.holder, HeldFor: now.Sub(l.since),
 			TTL: l.until.Sub(now),
 		}, false
 	case proposed != 0 && proposed != l.fence:
-		return renewer.Grant{}, true
+		return store.Grant{}, true
 	}
 	if until := now.Add(c.TTL); until.After(l.until) {
 		l.until = until
 		s.held[c.Name] = l
 	}
-	return renewer.Grant{Status: renewer.StatusHeld, Fence: l.fence}, false
+	return store.Grant{Status: store.StatusHeld, Fence: l.fence}, false
 }
 
 // grant gives a name to an owner, who may have it already: its TTL is never shortened.
-func (s *Store) grant(c *renewer.Claim, fence int64, reserved int, now time.Time) renewer.Grant {
+func (s *Store) grant(c *store.Claim, fence int64, reserved int, now time.Time) store.Grant {
 	until := now.Add(c.TTL)
 	if l, ok := s.live(c.Name, now); ok && l.until.After(until) {
 		until = l.until
@@ -138,31 +137,31 @@ func (s *Store) grant(c *renewer.Claim, fence int64, reserved int, now time.Time
 	s.put(c.Name, lease{
 		owner: c.Owner, holder: c.Holder, fence: fence, since: now, until: until,
 	}, now)
-	return renewer.Grant{Status: renewer.StatusHeld, Fence: fence, Reserved: reserved}
+	return store.Grant{Status: store.StatusHeld, Fence: fence, Reserved: reserved}
 }
 
-// Renew sets the TTL of every name that its owner still has: see [renewer.Store]. A TTL below 1 ms
+// Renew sets the TTL of every name that its owner still has: see [store.Store]. A TTL below 1 ms
 // is answered with [renewer.ErrConfig]. For a name that is gone it wakes those who watch it.
-func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) (answer renewer.Answer,
+func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
+	return s.each(ctx, holds, func(h *store.Hold, l lease, now time.Time) (answer store.Answer,
 		wakes bool,
 	) {
-		if _, err := renewer.Millis(h.TTL); err != nil {
-			return renewer.Answer{Err: err}, false
+		if _, err := store.Millis(h.TTL); err != nil {
+			return store.Answer{Err: err}, false
 		}
 		if until := now.Add(h.TTL); until.After(l.until) {
 			l.until = until
 			s.held[h.Name] = l
 		}
-		return renewer.Answer{Status: renewer.StatusHeld}, false
+		return store.Answer{Status: store.StatusHeld}, false
 	})
 }
 
 // Release frees every name that its owner still has, at once or after its hold's Keep, and calls
 // the wake functions of those who watch it, or a name that is gone, before it returns: see
-// [renewer.Store].
-func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return s.each(ctx, holds, func(h *renewer.Hold, l lease, now time.Time) (answer renewer.Answer,
+// [store.Store].
+func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer {
+	return s.each(ctx, holds, func(h *store.Hold, l lease, now time.Time) (answer store.Answer,
 		wakes bool,
 	) {
 		if h.Keep > 0 {
@@ -171,7 +170,7 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 		} else {
 			delete(s.held, h.Name)
 		}
-		return renewer.Answer{Status: renewer.StatusHeld}, true
+		return store.Answer{Status: store.StatusHeld}, true
 	})
 }
 
@@ -179,10 +178,10 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 // calls do, with s.mu held, for a name that its owner still has; do reports whether to wake the
 // watches of that name.
 func (s *Store) each(
-	ctx context.Context, holds []renewer.Hold,
-	do func(*renewer.Hold, lease, time.Time) (answer renewer.Answer, wakes bool),
-) []renewer.Answer {
-	answers := make([]renewer.Answer, len(holds))
+	ctx context.Context, holds []store.Hold,
+	do func(*store.Hold, lease, time.Time) (answer store.Answer, wakes bool),
+) []store.Answer {
+	answers := make([]store.Answer, len(holds))
 	if err := ctx.Err(); err != nil {
 		for i := range answers {
 			answers[i].Err = err
@@ -196,10 +195,10 @@ func (s *Store) each(
 		wakes := false
 		switch l, ok := s.live(holds[i].Name, now); {
 		case !ok:
-			answers[i].Status, wakes = renewer.StatusGone, true
+			answers[i].Status, wakes = store.StatusGone, true
 		case l.owner != holds[i].Owner:
 			holder := l.holder // of l itself every call would allocate one
-			answers[i] = renewer.Answer{Status: renewer.StatusTaken, Holder: &holder}
+			answers[i] = store.Answer{Status: store.StatusTaken, Holder: &holder}
 		default:
 			answers[i], wakes = do(&holds[i], l, now)
 		}

@@ -45,8 +45,8 @@ func TestZeroStore(t *testing.T) {
 	})
 }
 
-func claim(name, owner string, ttl time.Duration) []renewer.Claim {
-	return []renewer.Claim{{Name: name, Owner: owner, TTL: ttl}}
+func claim(name, owner string, ttl time.Duration) []store.Claim {
+	return []store.Claim{{Name: name, Owner: owner, TTL: ttl}}
 }
 
 func TestLapsesAtTheInstant(t *testing.T) {
@@ -56,12 +56,12 @@ func TestLapsesAtTheInstant(t *testing.T) {
 		s.Acquire(t.Context(), claim("n", "a", time.Second))
 		<-time.After(time.Second - 1)
 		got := s.Acquire(t.Context(), claim("n", "b", time.Second))[0]
-		assert.Equal(t, renewer.Grant{
-			Status: renewer.StatusTaken, HeldFor: time.Second - 1,
+		assert.Equal(t, store.Grant{
+			Status: store.StatusTaken, HeldFor: time.Second - 1,
 			TTL: 1,
 		}, got)
 		<-time.After(1)
-		assert.Equal(t, renewer.StatusHeld,
+		assert.Equal(t, store.StatusHeld,
 			s.Acquire(t.Context(), claim("n", "b", time.Second))[0].Status)
 	})
 }
@@ -110,7 +110,7 @@ func TestLapsedNamesAreRemovedWhenTheirNumberHasDoubled(t *testing.T) {
 				take := func(from, to int, ttl time.Duration) {
 					for i := from; i < to; i++ {
 						claims := claim(fmt.Sprint(i), "a", ttl)
-						require.Equal(t, renewer.StatusHeld, s.Propose(t.Context(), []store.Proposal{
+						require.Equal(t, store.StatusHeld, s.Propose(t.Context(), []store.Proposal{
 							{Claim: claims[0], Fence: int64(i + 1)},
 						})[0].Status)
 					}
@@ -135,7 +135,7 @@ func TestReleaseAndStopLeaveNothing(t *testing.T) {
 		stop := s.Watch(name, func(error) {})
 		s.Watch(name, func(error) {})()
 		s.Acquire(t.Context(), claim(name, "a", time.Minute))
-		s.Release(t.Context(), []renewer.Hold{{Name: name, Owner: "a"}})
+		s.Release(t.Context(), []store.Hold{{Name: name, Owner: "a"}})
 		stop()
 		stop()
 	}
@@ -148,24 +148,24 @@ func TestShortTTLIsRefused(t *testing.T) {
 	s := memory.New()
 	for _, ttl := range []time.Duration{-1, 0, 500 * time.Microsecond} {
 		got := s.Acquire(t.Context(), claim("n", "a", ttl))[0]
-		assert.Equal(t, renewer.StatusUnknown, got.Status)
+		assert.Equal(t, store.StatusUnknown, got.Status)
 		require.ErrorIs(t, got.Err, renewer.ErrConfig)
 	}
 	s.Acquire(t.Context(), claim("n", "a", time.Minute))
-	got := s.Renew(t.Context(), []renewer.Hold{{Name: "n", Owner: "a"}})[0]
+	got := s.Renew(t.Context(), []store.Hold{{Name: "n", Owner: "a"}})[0]
 	require.ErrorIs(t, got.Err, renewer.ErrConfig)
 }
 
 func TestWakeMayAskTheStore(t *testing.T) {
 	t.Parallel()
 	s := memory.New()
-	got := make(chan renewer.Grant, 2)
+	got := make(chan store.Grant, 2)
 	defer s.Watch("n", func(error) {
 		got <- s.Acquire(context.Background(), claim("n", "b", time.Minute))[0]
 	})()
-	assert.Equal(t, renewer.StatusHeld, (<-got).Status, "on set-up")
-	s.Release(t.Context(), []renewer.Hold{{Name: "n", Owner: "b"}})
-	assert.Equal(t, renewer.StatusHeld, (<-got).Status, "on release")
+	assert.Equal(t, store.StatusHeld, (<-got).Status, "on set-up")
+	s.Release(t.Context(), []store.Hold{{Name: "n", Owner: "b"}})
+	assert.Equal(t, store.StatusHeld, (<-got).Status, "on release")
 }
 
 func TestWatchMayBeCalledUnderALockThatWakeNeeds(t *testing.T) {
@@ -187,7 +187,7 @@ func TestWatchMayBeCalledUnderALockThatWakeNeeds(t *testing.T) {
 func BenchmarkAcquireRelease(b *testing.B) {
 	s := memory.New()
 	claims := claim("n", "a", time.Minute)
-	holds := []renewer.Hold{{Name: "n", Owner: "a"}}
+	holds := []store.Hold{{Name: "n", Owner: "a"}}
 	b.ReportAllocs()
 	for b.Loop() {
 		s.Acquire(b.Context(), claims)
@@ -199,9 +199,9 @@ func BenchmarkRenew(b *testing.B) {
 	for _, leases := range []int{1, 100, 10_000} {
 		b.Run(fmt.Sprint(leases), func(b *testing.B) {
 			s := memory.New()
-			holds := make([]renewer.Hold, leases)
+			holds := make([]store.Hold, leases)
 			for i := range holds {
-				holds[i] = renewer.Hold{Name: fmt.Sprint(i), Owner: "a", TTL: time.Minute}
+				holds[i] = store.Hold{Name: fmt.Sprint(i), Owner: "a", TTL: time.Minute}
 				s.Acquire(b.Context(), claim(holds[i].Name, "a", time.Minute))
 			}
 			b.ReportAllocs()

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-var _ renewer.Recorder = (*Store)(nil)
+var _ store.Recorder = (*Store)(nil)
 
 // records are the records of all names, and lapsed ones that have not
 // been removed yet. Their memory is reclaimed as that of leases is.
@@ -25,17 +25,17 @@ type record struct {
 	until time.Time
 }
 
-// Prepare begins terms: see [renewer.Recorder]. A TTL below 1 ms is answered with
+// Prepare begins terms: see [store.Recorder]. A TTL below 1 ms is answered with
 // [renewer.ErrConfig].
-func (s *Store) Prepare(ctx context.Context, terms []renewer.Term) []renewer.Seen {
-	return s.see(ctx, len(terms), func(i int, now time.Time) renewer.Seen {
+func (s *Store) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
+	return s.see(ctx, len(terms), func(i int, now time.Time) store.Seen {
 		return s.records.prepare(&terms[i], now)
 	})
 }
 
-// Read reads records: see [renewer.Recorder].
-func (s *Store) Read(ctx context.Context, names []string) []renewer.Seen {
-	return s.see(ctx, len(names), func(i int, now time.Time) renewer.Seen {
+// Read reads records: see [store.Recorder].
+func (s *Store) Read(ctx context.Context, names []string) []store.Seen {
+	return s.see(ctx, len(names), func(i int, now time.Time) store.Seen {
 		old, _ := s.records.live(names[i], now)
 		return old.seen(now)
 	})
@@ -43,9 +43,9 @@ func (s *Store) Read(ctx context.Context, names []string) []renewer.Seen {
 
 // see answers n questions under the lock, unless ctx has ended.
 func (s *Store) see(
-	ctx context.Context, n int, one func(i int, now time.Time) renewer.Seen,
-) []renewer.Seen {
-	seen := make([]renewer.Seen, n)
+	ctx context.Context, n int, one func(i int, now time.Time) store.Seen,
+) []store.Seen {
+	seen := make([]store.Seen, n)
 	if err := ctx.Err(); err != nil {
 		for i := range seen {
 			seen[i].Err = err
@@ -61,10 +61,10 @@ func (s *Store) see(
 	return seen
 }
 
-// Write replaces records: see [renewer.Recorder]. It answers a TTL below 1 ms by
+// Write replaces records: see [store.Recorder]. It answers a TTL below 1 ms by
 // [renewer.ErrConfig].
-func (s *Store) Write(ctx context.Context, writes []renewer.Record) []renewer.Answer {
-	answers := make([]renewer.Answer, len(writes))
+func (s *Store) Write(ctx context.Context, writes []store.Record) []store.Answer {
+	answers := make([]store.Answer, len(writes))
 	if err := ctx.Err(); err != nil {
 		for i := range answers {
 			answers[i].Err = err
@@ -80,13 +80,13 @@ func (s *Store) Write(ctx context.Context, writes []renewer.Record) []renewer.An
 	return answers
 }
 
-func (r *records) prepare(t *renewer.Term, now time.Time) renewer.Seen {
-	if _, err := renewer.Millis(t.TTL); err != nil {
-		return renewer.Seen{Err: err}
+func (r *records) prepare(t *store.Term, now time.Time) store.Seen {
+	if _, err := store.Millis(t.TTL); err != nil {
+		return store.Seen{Err: err}
 	}
 	n, ok := r.live(t.Name, now)
 	if n.term > t.Fence {
-		return renewer.Seen{Status: renewer.StatusTaken}
+		return store.Seen{Status: store.StatusTaken}
 	}
 	n.term = t.Fence
 	if !ok {
@@ -100,9 +100,9 @@ func (r *records) prepare(t *renewer.Term, now time.Time) renewer.Seen {
 }
 
 // seen is what is shown of a record that lives.
-func (n record) seen(now time.Time) renewer.Seen {
-	seen := renewer.Seen{
-		Status: renewer.StatusHeld, Fence: n.fence, Seq: n.seq, Data: n.data, Now: now,
+func (n record) seen(now time.Time) store.Seen {
+	seen := store.Seen{
+		Status: store.StatusHeld, Fence: n.fence, Seq: n.seq, Data: n.data, Now: now,
 	}
 	if n.fence != 0 {
 		seen.TTL = n.until.Sub(now)
@@ -110,27 +110,27 @@ func (n record) seen(now time.Time) renewer.Seen {
 	return seen
 }
 
-func (r *records) write(w *renewer.Record, now time.Time) renewer.Answer {
-	if _, err := renewer.Millis(w.TTL); err != nil && !w.Erase {
-		return renewer.Answer{Err: err}
+func (r *records) write(w *store.Record, now time.Time) store.Answer {
+	if _, err := store.Millis(w.TTL); err != nil && !w.Erase {
+		return store.Answer{Err: err}
 	}
 	switch old, _ := r.live(w.Name, now); {
 	case old.term > w.Fence:
-		return renewer.Answer{Status: renewer.StatusTaken}
+		return store.Answer{Status: store.StatusTaken}
 	case old.term < w.Fence:
-		return renewer.Answer{Status: renewer.StatusGone}
+		return store.Answer{Status: store.StatusGone}
 	case old.fence == w.Fence &&
 		(old.seq > w.Seq || old.seq == w.Seq && (w.Erase || old.data != w.Data)):
-		return renewer.Answer{Status: renewer.StatusBehind}
+		return store.Answer{Status: store.StatusBehind}
 	case w.Erase:
 		delete(r.byName, w.Name)
-		return renewer.Answer{Status: renewer.StatusHeld}
+		return store.Answer{Status: store.StatusHeld}
 	}
 	r.put(w.Name, record{
 		term: w.Fence, fence: w.Fence, seq: w.Seq, data: w.Data,
 		until: now.Add(w.TTL),
 	}, now)
-	return renewer.Answer{Status: renewer.StatusHeld}
+	return store.Answer{Status: store.StatusHeld}
 }
 
 // live returns the record of name, or the zero value if there is none or it has lapsed.

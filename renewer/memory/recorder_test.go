@@ -11,20 +11,21 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 func TestRecordsLapseAtTheInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New()
-		s.Prepare(t.Context(), []renewer.Term{{Name: "n", Fence: 1, TTL: time.Minute}})
-		s.Write(t.Context(), []renewer.Record{
+		s.Prepare(t.Context(), []store.Term{{Name: "n", Fence: 1, TTL: time.Minute}})
+		s.Write(t.Context(), []store.Record{
 			{Name: "n", Fence: 1, Seq: 1, Data: "x", TTL: time.Second},
 		})
 		<-time.After(time.Second - 1)
 		assert.Equal(t, "x", s.Read(t.Context(), []string{"n"})[0].Data)
 		<-time.After(1)
-		assert.Equal(t, renewer.Seen{Status: renewer.StatusHeld, Now: time.Now()},
+		assert.Equal(t, store.Seen{Status: store.StatusHeld, Now: time.Now()},
 			s.Read(t.Context(), []string{"n"})[0])
 	})
 }
@@ -36,7 +37,7 @@ func TestLapsedRecordsAreForgotten(t *testing.T) {
 		for i := range 100 {
 			for j := range 100 {
 				s.Prepare(t.Context(),
-					[]renewer.Term{{Name: fmt.Sprint(i, "/", j), Fence: 1, TTL: time.Second}})
+					[]store.Term{{Name: fmt.Sprint(i, "/", j), Fence: 1, TTL: time.Second}})
 				s.Read(t.Context(), []string{fmt.Sprint(i, "/", j, " only looked at")})
 			}
 			<-time.After(time.Second)
@@ -50,9 +51,9 @@ func TestRecordsNeedATTL(t *testing.T) {
 	s := memory.New()
 	for _, ttl := range []time.Duration{-1, 0, time.Millisecond - 1} {
 		require.ErrorIs(t, s.Prepare(t.Context(),
-			[]renewer.Term{{Name: "n", Fence: 1, TTL: ttl}})[0].Err, renewer.ErrConfig)
+			[]store.Term{{Name: "n", Fence: 1, TTL: ttl}})[0].Err, renewer.ErrConfig)
 		require.ErrorIs(t, s.Write(t.Context(),
-			[]renewer.Record{{Name: "n", Fence: 1, Seq: 1, TTL: ttl}})[0].Err, renewer.ErrConfig)
+			[]store.Record{{Name: "n", Fence: 1, Seq: 1, TTL: ttl}})[0].Err, renewer.ErrConfig)
 	}
 	assert.Zero(t, memory.Recorded(s))
 }

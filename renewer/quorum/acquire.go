@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // minUnit is the unit of the pauses, if a round took less.
@@ -18,11 +18,11 @@ const minUnit = time.Millisecond
 // that answer late.
 //
 // When several callers have split the nodes among them, each frees its own and tries again, after
-// pauses of random length. After five such rounds the answer is [renewer.StatusTaken] with a short
-// TTL. [renewer.StatusUnknown] means that so many nodes could not be asked that no caller can get
+// pauses of random length. After five such rounds the answer is [store.StatusTaken] with a short
+// TTL. [store.StatusUnknown] means that so many nodes could not be asked that no caller can get
 // the lock; its error names each.
-func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
-	grants := make([]renewer.Grant, len(claims))
+func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	grants := make([]store.Grant, len(claims))
 	if len(claims) == 0 {
 		return grants
 	}
@@ -74,14 +74,14 @@ func (s *Store) admit(ctx context.Context) error {
 
 // propose makes proposals of the claims. Claims of the same owner for the same name share one;
 // place has the index of each claim's.
-func (s *Store) propose(claims []renewer.Claim) (proposals []*proposal, place []int) {
+func (s *Store) propose(claims []store.Claim) (proposals []*proposal, place []int) {
 	proposals, place = make([]*proposal, 0, len(claims)), make([]int, len(claims))
 	var first map[key]int
 	if len(claims) > 1 {
 		first = make(map[key]int, len(claims))
 	}
 	n := len(s.nodes.all)
-	room, answers := make([]proposal, len(claims)), make([]*renewer.Grant, len(claims)*n)
+	room, answers := make([]proposal, len(claims)), make([]*store.Grant, len(claims)*n)
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	for i := range claims {
@@ -117,11 +117,11 @@ func (s *Store) recordGrants(proposals []*proposal) {
 		l := b.lease
 		l.asking--
 		switch {
-		case b.grant.Status == renewer.StatusHeld:
+		case b.grant.Status == store.StatusHeld:
 			l.granted, l.fence = true, b.grant.Fence
 			l.good = max(l.good, b.sent)
 		case !l.granted && l.asking == 0:
-			s.cleaners.clean(l, b.grant.Status == renewer.StatusUnknown)
+			s.cleaners.clean(l, b.grant.Status == store.StatusUnknown)
 			s.table.forget(l)
 		}
 	}

@@ -27,7 +27,7 @@ func TestOneRoundAndTheClockForAToken(t *testing.T) {
 				"the same token everywhere")
 		}
 		assert.Equal(t, "aaaaa", owners("n", nodes))
-		assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
+		assert.Equal(t, store.StatusHeld, release(t.Context(), s, "a").Status)
 		assert.Equal(t, fence+1, mustAcquire(t, s, "b"), "in the same microsecond")
 	})
 }
@@ -50,12 +50,12 @@ func TestOneFaultyNodeCostsNothing(t *testing.T) {
 					assert.Zero(t, took(func() { mustAcquire(t, s, "a") }))
 					assert.Zero(t, took(func() {
 						g := acquire(t.Context(), s, "b")
-						assert.Equal(t, renewer.StatusTaken, g.Status)
+						assert.Equal(t, store.StatusTaken, g.Status)
 						assert.Equal(t, "node-a", g.Holder.Node)
 						assert.Equal(t, ttl, g.TTL)
 					}))
 					assert.Zero(t, took(func() {
-						assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
+						assert.Equal(t, store.StatusHeld, release(t.Context(), s, "a").Status)
 					}))
 					waitFor(time.Second)
 				}
@@ -69,11 +69,11 @@ func TestTooManyFaultyNodesAreNoBusyLock(t *testing.T) {
 	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		nodes[0].Default(script.Acquire, script.Fail(errDown))
 		nodes[2].Default(script.Acquire, script.Hang())
-		var g renewer.Grant
+		var g store.Grant
 		assert.Equal(t, time.Second, took(func() {
 			g = acquire(limited(t, time.Second), s, "a")
 		}), "it may yet answer")
-		assert.Equal(t, renewer.StatusUnknown, g.Status)
+		assert.Equal(t, store.StatusUnknown, g.Status)
 		require.ErrorIs(t, g.Err, errDown)
 		require.ErrorIs(t, g.Err, context.DeadlineExceeded)
 		require.EqualError(t, g.Err, "quorum: acquire: 2 of 3 nodes gave no answer, 2 must agree: "+
@@ -121,22 +121,22 @@ func TestTakenIsKnownFromAMajority(t *testing.T) {
 		mustAcquire(t, s, "a")
 		waitFor(time.Second)
 		g := acquire(t.Context(), s, "b")
-		require.Equal(t, renewer.Grant{
-			Status: renewer.StatusTaken, Holder: claim("n", "a").Holder,
+		require.Equal(t, store.Grant{
+			Status: store.StatusTaken, Holder: claim("n", "a").Holder,
 			HeldFor: time.Second, TTL: ttl - time.Second,
 		}, g)
 		synctest.Wait()
 		assert.Equal(t, "-aa", owners("n", nodes), "what it got is given back at once")
 		nodes[1].Default(script.Acquire, script.Fail(errDown))
 		g = acquire(t.Context(), s, "b")
-		require.Equal(t, renewer.StatusTaken, g.Status,
+		require.Equal(t, store.StatusTaken, g.Status,
 			"one of three has been had for long, and one does not answer")
 		assert.Equal(t, ttl-time.Second, g.TTL)
 		// what it got is given back; while that is under way, two of three nodes could not be asked
 		synctest.Wait()
 		nodes[1].Default(script.Acquire, script.Hang())
 		d := took(func() { g = acquire(limited(t, 5*time.Second), s, "b") })
-		require.Equal(t, renewer.StatusTaken, g.Status)
+		require.Equal(t, store.StatusTaken, g.Status)
 		assert.Equal(t, 5*time.Millisecond, d,
 			"a node that hangs is not waited for while another owner contends")
 	})
@@ -150,7 +150,7 @@ func TestTimeIsUpWithATokenTooLow(t *testing.T) {
 		nodes[0].Delete("n")
 		nodes[2].Default(script.Acquire, script.Hang())
 		g := acquire(limited(t, time.Millisecond), s, "a")
-		assert.Equal(t, renewer.StatusUnknown, g.Status)
+		assert.Equal(t, store.StatusUnknown, g.Status)
 		require.ErrorIs(t, g.Err, context.DeadlineExceeded)
 	})
 }
@@ -163,11 +163,11 @@ func TestASlowNodeMayTellThatItIsTaken(t *testing.T) {
 		waitFor(time.Second)
 		nodes[0].Default(script.Acquire, script.Fail(errDown))
 		nodes[1].Default(script.Acquire, script.Pass().Late(100*time.Millisecond))
-		var g renewer.Grant
+		var g store.Grant
 		assert.Equal(t, 100*time.Millisecond, took(func() {
 			g = acquire(limited(t, time.Second), s, "b")
 		}))
-		require.Equal(t, renewer.StatusTaken, g.Status)
+		require.Equal(t, store.StatusTaken, g.Status)
 	})
 }
 
@@ -176,11 +176,11 @@ func TestTTLOfTheFirstThatMakesAMajority(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
 		for i, left := range []time.Duration{8 * time.Second, 3 * time.Second} {
-			nodes[i].Overwrite("n", renewer.Holder{Node: "x"}, left)
+			nodes[i].Overwrite("n", store.Holder{Node: "x"}, left)
 		}
 		nodes[2].Default(script.Acquire, script.Hang())
-		assert.Equal(t, renewer.Grant{
-			Status: renewer.StatusTaken, Holder: renewer.Holder{Node: "x"},
+		assert.Equal(t, store.Grant{
+			Status: store.StatusTaken, Holder: store.Holder{Node: "x"},
 			TTL: 3 * time.Second,
 		}, acquire(t.Context(), s, "a"))
 	})
@@ -195,7 +195,7 @@ func TestARepeatedClaimThatFailsFreesNothing(t *testing.T) {
 		for _, node := range nodes[:2] {
 			node.Script(script.Acquire, script.Fail(errDown))
 		}
-		require.Equal(t, renewer.StatusUnknown, acquire(t.Context(), s, "a").Status)
+		require.Equal(t, store.StatusUnknown, acquire(t.Context(), s, "a").Status)
 		waitFor(time.Second)
 		assert.Equal(t, "aaa", owners("n", nodes))
 		assert.Equal(t, fence, mustAcquire(t, s, "a"), "and the same grant")
@@ -213,13 +213,13 @@ func TestTokenRaisedAboveTheHighestCounter(t *testing.T) {
 		for i, node := range nodes {
 			propose(t, node, claim("n", "z"), ahead+int64(i))
 			propose(t, node, claim("far", "z"), far)
-			node.Release(t.Context(), []renewer.Hold{hold("n", "z"), hold("far", "z")})
+			node.Release(t.Context(), []store.Hold{hold("n", "z"), hold("far", "z")})
 		}
-		assert.Equal(t, far+1, s.Acquire(t.Context(), []renewer.Claim{claim("far", "a")})[0].Fence)
+		assert.Equal(t, far+1, s.Acquire(t.Context(), []store.Claim{claim("far", "a")})[0].Fence)
 		fence := mustAcquire(t, s, "a")
 		assert.GreaterOrEqual(t, fence, ahead+2, "above two of the three at least")
 		assert.Less(t, fence, far, "one name's counter is no clock")
-		other := s.Acquire(t.Context(), []renewer.Claim{claim("other", "a")})[0]
+		other := s.Acquire(t.Context(), []store.Claim{claim("other", "a")})[0]
 		assert.Equal(t, fence+1, other.Fence, "a clock that is ahead is remembered")
 		synctest.Wait()
 		rounds := 0
@@ -235,7 +235,7 @@ func TestTokenRaisedAboveTheHighestCounter(t *testing.T) {
 func TestCounterAtItsEnd(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		propose(t, nodes[0], renewer.Claim{
+		propose(t, nodes[0], store.Claim{
 			Name: "n", Owner: owner("z"), TTL: time.Millisecond,
 		}, 1<<63-1)
 		waitFor(time.Second)
@@ -276,7 +276,7 @@ func TestFailedAttemptsAreCleanedUp(t *testing.T) {
 					node.Script(script.Acquire, steps[i])
 				}
 				g := acquire(limited(t, time.Second), s, "a")
-				require.Equal(t, renewer.StatusUnknown, g.Status)
+				require.Equal(t, store.StatusUnknown, g.Status)
 				waitFor(1200 * time.Millisecond)
 				requireFree(t, "n", nodes)
 				waitFor(time.Minute)
@@ -301,10 +301,10 @@ func TestCleanedUpAfterSettle(t *testing.T) {
 		for _, node := range nodes[1:] {
 			node.Script(script.Acquire, script.Pass().Late(time.Millisecond))
 		}
-		require.Equal(t, renewer.StatusTaken, acquire(t.Context(), s, "a").Status)
+		require.Equal(t, store.StatusTaken, acquire(t.Context(), s, "a").Status)
 		waitFor(time.Second - time.Millisecond)
 		// as if it had been on its way
-		nodes[0].Acquire(t.Context(), []renewer.Claim{claim("n", "a")})
+		nodes[0].Acquire(t.Context(), []store.Claim{claim("n", "a")})
 		require.Equal(t, "azz", owners("n", nodes))
 		waitFor(3*time.Second - 1)
 		require.Equal(t, "azz", owners("n", nodes))
@@ -331,9 +331,9 @@ func TestAnUnansweredReleaseBarsItsNode(t *testing.T) {
 		}
 		mustAcquire(t, s, "a")
 		synctest.Wait() // the third answer too
-		require.Equal(t, renewer.StatusUnknown, release(limited(t, time.Second), s, "a").Status)
+		require.Equal(t, store.StatusUnknown, release(limited(t, time.Second), s, "a").Status)
 		g := acquire(limited(t, time.Second), s, "a")
-		require.Equal(t, renewer.StatusUnknown, g.Status)
+		require.Equal(t, store.StatusUnknown, g.Status)
 		require.ErrorContains(t, g.Err, "still being freed")
 		require.Len(t, nodes[0].Calls(script.Acquire), 1, "it is not asked")
 		waitFor(4 * time.Second)
@@ -346,10 +346,10 @@ func TestAnUnansweredReleaseBarsItsNode(t *testing.T) {
 // miscounting gives an answer more than it was asked for.
 type miscounting struct{ store.Proposer }
 
-func (m miscounting) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
-	return append(m.Proposer.Propose(ctx, proposals), renewer.Grant{})
+func (m miscounting) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+	return append(m.Proposer.Propose(ctx, proposals), store.Grant{})
 }
 
-func (m miscounting) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return append(m.Proposer.Renew(ctx, holds), renewer.Answer{})
+func (m miscounting) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
+	return append(m.Proposer.Renew(ctx, holds), store.Answer{})
 }

@@ -3,7 +3,7 @@ package quorum
 import (
 	"context"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // answerSet has the nodes' answers to the items of one Renew or Release. Invariant: open is the
@@ -11,21 +11,21 @@ import (
 // that the others are too few.
 type answerSet struct {
 	counts []majority
-	heard  [][]renewer.Answer // by node
+	heard  [][]store.Answer // by node
 	open   int
 }
 
 func newAnswerSet(items, nodes int) *answerSet {
 	return &answerSet{
-		counts: repeat(items, newMajority(nodes)), heard: make([][]renewer.Answer, nodes),
+		counts: repeat(items, newMajority(nodes)), heard: make([][]store.Answer, nodes),
 		open: items,
 	}
 }
 
 // add counts a node's answers, and reports whether every item is decided.
-func (t *answerSet) add(r reply[renewer.Answer]) (decided bool) {
+func (t *answerSet) add(r reply[store.Answer]) (decided bool) {
 	t.heard[r.node] = r.answers
-	r.each(func(i int, a *renewer.Answer) {
+	r.each(func(i int, a *store.Answer) {
 		m := &t.counts[i]
 		was := m.reached() || m.refused()
 		m.count(a.Status)
@@ -37,27 +37,27 @@ func (t *answerSet) add(r reply[renewer.Answer]) (decided bool) {
 }
 
 // status is what was decided of an item, or StatusUnknown.
-func (t *answerSet) status(i int) renewer.Status {
+func (t *answerSet) status(i int) store.Status {
 	switch m := &t.counts[i]; {
 	case m.reached():
-		return renewer.StatusHeld
+		return store.StatusHeld
 	case !m.refused():
-		return renewer.StatusUnknown
+		return store.StatusUnknown
 	case m.taken > 0:
-		return renewer.StatusTaken
+		return store.StatusTaken
 	default:
-		return renewer.StatusGone
+		return store.StatusGone
 	}
 }
 
 // taken is the answer for an item that is not its owner's any more. It names the holder that a node
 // has told of. Of a name that no owner has on any of them, another program has it.
-func (t *answerSet) taken(i int) renewer.Answer {
-	taken := renewer.Answer{Status: t.status(i)}
+func (t *answerSet) taken(i int) store.Answer {
+	taken := store.Answer{Status: t.status(i)}
 	owners, foreign := 0, 0
 	for x := range t.heard {
 		switch a, _ := t.answer(x, i); {
-		case a.Status != renewer.StatusTaken:
+		case a.Status != store.StatusTaken:
 		case a.Foreign:
 			foreign++
 		default:
@@ -72,7 +72,7 @@ func (t *answerSet) taken(i int) renewer.Answer {
 }
 
 // answer is a node's to an item, if it has answered.
-func (t *answerSet) answer(node, i int) (a renewer.Answer, heard bool) {
+func (t *answerSet) answer(node, i int) (a store.Answer, heard bool) {
 	if t.heard[node] == nil {
 		return a, false
 	}
@@ -89,7 +89,7 @@ func (t *answerSet) unreachable(
 		switch {
 		case !heard:
 			errs[x] = errSilent
-		case a.Status == renewer.StatusUnknown:
+		case a.Status == store.StatusUnknown:
 			errs[x] = orStrange(a.Err)
 		}
 	}
@@ -97,7 +97,7 @@ func (t *answerSet) unreachable(
 }
 
 // ended gives every answer the error of ctx, if it has ended.
-func ended(ctx context.Context, answers []renewer.Answer) bool {
+func ended(ctx context.Context, answers []store.Answer) bool {
 	err := ctx.Err()
 	for i := range answers {
 		answers[i].Err = err
@@ -105,6 +105,6 @@ func ended(ctx context.Context, answers []renewer.Answer) bool {
 	return err != nil
 }
 
-func unanswered(err error) renewer.Answer { return renewer.Answer{Err: err} }
+func unanswered(err error) store.Answer { return store.Answer{Err: err} }
 
-func ungranted(err error) renewer.Grant { return renewer.Grant{Err: err} }
+func ungranted(err error) store.Grant { return store.Grant{Err: err} }

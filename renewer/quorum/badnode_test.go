@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -18,13 +17,13 @@ import (
 func TestBatchesAreOneCallANode(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		claims := []renewer.Claim{claim("1", "a"), claim("2", "a"), claim("3", "a")}
+		claims := []store.Claim{claim("1", "a"), claim("2", "a"), claim("3", "a")}
 		for _, g := range s.Acquire(t.Context(), claims) {
-			require.Equal(t, renewer.StatusHeld, g.Status)
+			require.Equal(t, store.StatusHeld, g.Status)
 		}
 		// the third answer too: what is still under way when it is freed is freed again
 		synctest.Wait()
-		holds := []renewer.Hold{hold("1", "a"), hold("2", "a"), hold("3", "a")}
+		holds := []store.Hold{hold("1", "a"), hold("2", "a"), hold("3", "a")}
 		s.Renew(t.Context(), holds)
 		synctest.Wait()
 		s.Release(t.Context(), holds)
@@ -51,7 +50,7 @@ func TestANodeThatMiscounts(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorContains(t, renew(t.Context(), s, "a").Err,
 			"node 2: it gave an answer that no store may give: 2 answers to 1 questions")
-		require.Equal(t, renewer.StatusUnknown, acquire(t.Context(), s, "a").Status)
+		require.Equal(t, store.StatusUnknown, acquire(t.Context(), s, "a").Status)
 		waitFor(time.Minute)
 	})
 }
@@ -63,18 +62,18 @@ func TestItemsAreTheCallersAgain(t *testing.T) {
 		for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
 			nodes[2].Default(op, script.Pass().Slow(time.Second))
 		}
-		claims := []renewer.Claim{claim("n", "a")}
+		claims := []store.Claim{claim("n", "a")}
 		grants := s.Acquire(t.Context(), claims)
-		claims[0], grants[0] = renewer.Claim{}, renewer.Grant{}
+		claims[0], grants[0] = store.Claim{}, store.Grant{}
 		waitFor(2 * time.Second)
 		require.Equal(t, "aaa", owners("n", nodes))
-		holds := []renewer.Hold{hold("n", "a")}
-		s.Renew(t.Context(), holds)[0] = renewer.Answer{}
-		holds[0] = renewer.Hold{}
+		holds := []store.Hold{hold("n", "a")}
+		s.Renew(t.Context(), holds)[0] = store.Answer{}
+		holds[0] = store.Hold{}
 		waitFor(2 * time.Second)
 		holds[0] = hold("n", "a")
-		s.Release(t.Context(), holds)[0] = renewer.Answer{}
-		holds[0] = renewer.Hold{}
+		s.Release(t.Context(), holds)[0] = store.Answer{}
+		holds[0] = store.Hold{}
 		waitFor(2 * time.Second)
 		requireFree(t, "n", nodes)
 	})
@@ -89,15 +88,15 @@ func TestANodeThatIsLateWithAcquiresHearsHeartbeats(t *testing.T) {
 		synctest.Wait() // for the node that was not waited for
 		nodes[0].Default(script.Acquire, script.Hang())
 		for i := range quorum.MaxLate + 1 {
-			owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
+			owner := fmt.Sprintf("%0*d", store.OwnerLen, i)
 			s.Acquire(t.Context(),
-				[]renewer.Claim{{Name: fmt.Sprint("n", i), Owner: owner, TTL: ttl}})
+				[]store.Claim{{Name: fmt.Sprint("n", i), Owner: owner, TTL: ttl}})
 		}
 		assert.EqualValues(t, quorum.MaxLate, quorum.Late(s, 0))
-		require.Equal(t, renewer.StatusHeld,
-			s.Renew(t.Context(), []renewer.Hold{hold("n", "a")})[0].Status)
-		require.Equal(t, renewer.StatusHeld,
-			s.Release(t.Context(), []renewer.Hold{hold("n", "a")})[0].Status)
+		require.Equal(t, store.StatusHeld,
+			s.Renew(t.Context(), []store.Hold{hold("n", "a")})[0].Status)
+		require.Equal(t, store.StatusHeld,
+			s.Release(t.Context(), []store.Hold{hold("n", "a")})[0].Status)
 		synctest.Wait()
 		assert.Len(t, nodes[0].Calls(script.Renew), 1)
 		assert.NotEmpty(t, nodes[0].Calls(script.Release))
@@ -113,11 +112,11 @@ func TestAHungNodeIsSpared(t *testing.T) {
 		nodes[0].Default(script.Acquire, script.Hang())
 		nodes[0].Default(script.Release, script.Hang())
 		for i := range 2 * quorum.MaxLate {
-			owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
-			grants := s.Acquire(t.Context(), []renewer.Claim{{Name: "n", Owner: owner, TTL: ttl}})
-			require.Equal(t, renewer.StatusHeld, grants[0].Status)
-			answers := s.Release(t.Context(), []renewer.Hold{{Name: "n", Owner: owner}})
-			require.Equal(t, renewer.StatusHeld, answers[0].Status)
+			owner := fmt.Sprintf("%0*d", store.OwnerLen, i)
+			grants := s.Acquire(t.Context(), []store.Claim{{Name: "n", Owner: owner, TTL: ttl}})
+			require.Equal(t, store.StatusHeld, grants[0].Status)
+			answers := s.Release(t.Context(), []store.Hold{{Name: "n", Owner: owner}})
+			require.Equal(t, store.StatusHeld, answers[0].Status)
 		}
 		assert.EqualValues(t, 2*quorum.MaxLate, quorum.Late(s, 0), "of acquires, and of others")
 		nodes[0].Default(script.Acquire, script.Pass())

@@ -35,12 +35,12 @@ func (s *timed) note(begun time.Time) {
 	s.took = append(s.took, time.Since(begun))
 }
 
-func (s *timed) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
+func (s *timed) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
 	defer s.note(time.Now())
 	return s.Proposer.Propose(ctx, proposals)
 }
 
-func (s *timed) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *timed) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	defer s.note(time.Now())
 	return s.Proposer.Release(ctx, holds)
 }
@@ -66,15 +66,15 @@ func slowest(nodes []*timed) time.Duration {
 }
 
 func cycle(
-	b *testing.B, s renewer.Store, claims []renewer.Claim, holds []renewer.Hold,
+	b *testing.B, s store.Store, claims []store.Claim, holds []store.Hold,
 ) time.Duration {
 	b.Helper()
 	begun := time.Now()
-	if g := s.Acquire(context.Background(), claims)[0]; g.Status != renewer.StatusHeld {
+	if g := s.Acquire(context.Background(), claims)[0]; g.Status != store.StatusHeld {
 		b.Fatal(g.Status, g.Err)
 	}
-	if a := s.Release(context.Background(), holds)[0]; a.Status != renewer.StatusHeld &&
-		a.Status != renewer.StatusGone {
+	if a := s.Release(context.Background(), holds)[0]; a.Status != store.StatusHeld &&
+		a.Status != store.StatusGone {
 		b.Fatal(a.Status, a.Err)
 	}
 	return time.Since(begun)
@@ -95,7 +95,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		for _, n := range []int{1, 3, 5} {
 			b.Run(fmt.Sprintf("away=%v/nodes=%d", 2*delay, n), func(b *testing.B) {
 				var nodes []*timed
-				var stores []renewer.Store
+				var stores []store.Store
 				for _, server := range servers(b, n) {
 					node := &timed{
 						Proposer: onRedis(b, server, 15*time.Second, away(b, server, delay)),
@@ -119,7 +119,7 @@ func away(b *testing.B, server *redistest.Server, delay time.Duration) func(*rue
 	return func(o *rueidis.ClientOption) { o.InitAddress = []string{link.Addr()} }
 }
 
-func benchCycles(b *testing.B, nodes []*timed, stores []renewer.Store) {
+func benchCycles(b *testing.B, nodes []*timed, stores []store.Store) {
 	b.Helper()
 	s, err := quorum.New(stores)
 	require.NoError(b, err)
@@ -128,9 +128,9 @@ func benchCycles(b *testing.B, nodes []*timed, stores []renewer.Store) {
 	var whole, alone []time.Duration
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		owner := fmt.Sprintf("%0*d", renewer.OwnerLen, i)
-		claims := []renewer.Claim{{Name: "n" + strconv.Itoa(i%512), Owner: owner, TTL: time.Minute}}
-		holds := []renewer.Hold{{Name: claims[0].Name, Owner: owner, TTL: time.Minute}}
+		owner := fmt.Sprintf("%0*d", store.OwnerLen, i)
+		claims := []store.Claim{{Name: "n" + strconv.Itoa(i%512), Owner: owner, TTL: time.Minute}}
+		holds := []store.Hold{{Name: claims[0].Name, Owner: owner, TTL: time.Minute}}
 		whole = append(whole, cycle(b, s, claims, holds))
 		b.StopTimer()
 		claims[0].Name, holds[0].Name = "single"+claims[0].Name, "single"+claims[0].Name
@@ -156,28 +156,28 @@ func BenchmarkRenew(b *testing.B) {
 	for _, n := range []int{1, 3, 5} {
 		b.Run(fmt.Sprintf("leases=%d/nodes=%d", leases, n), func(b *testing.B) {
 			s := overRedis(b, servers(b, n), 15*time.Second)
-			holds := make([]renewer.Hold, leases)
-			claims := make([]renewer.Claim, leases)
+			holds := make([]store.Hold, leases)
+			claims := make([]store.Claim, leases)
 			for i := range holds {
-				holds[i] = renewer.Hold{
+				holds[i] = store.Hold{
 					Name:  "order:" + strconv.Itoa(i),
-					Owner: fmt.Sprintf("%0*d", renewer.OwnerLen, i), TTL: time.Hour,
+					Owner: fmt.Sprintf("%0*d", store.OwnerLen, i), TTL: time.Hour,
 				}
-				claims[i] = renewer.Claim{
+				claims[i] = store.Claim{
 					Name: holds[i].Name, Owner: holds[i].Owner,
 					TTL: time.Minute,
 				}
 			}
 			for part := range slices.Chunk(claims, batch) {
 				for _, g := range s.Acquire(b.Context(), part) {
-					require.Equal(b, renewer.StatusHeld, g.Status)
+					require.Equal(b, store.StatusHeld, g.Status)
 				}
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				for part := range slices.Chunk(holds, batch) {
 					for _, a := range s.Renew(context.Background(), part) {
-						if a.Status != renewer.StatusHeld {
+						if a.Status != store.StatusHeld {
 							b.Fatal(a.Status, a.Err)
 						}
 					}
@@ -205,7 +205,7 @@ func BenchmarkContended(b *testing.B) {
 			all := servers(b, c.n)
 			var keepers []*renewer.Keeper
 			for i := range 6 {
-				var s renewer.Store
+				var s store.Store
 				if c.n == 1 {
 					s = onRedis(b, all[0], 5*time.Second, nil)
 				} else {

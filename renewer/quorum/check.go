@@ -18,7 +18,7 @@ func checkMajority(ctx context.Context, nodes *nodeSet, errs []error) error {
 	m := newMajority(len(nodes.all))
 	for _, err := range errs {
 		if err != nil {
-			m.count(renewer.StatusUnknown)
+			m.count(store.StatusUnknown)
 		}
 	}
 	if !m.unavailable() {
@@ -31,11 +31,11 @@ func checkMajority(ctx context.Context, nodes *nodeSet, errs []error) error {
 // acquireEach puts claims of its own to each node, each decided alone. A node that has not answered
 // when ctx ends has nil.
 func acquireEach(
-	ctx context.Context, nodes *nodeSet, claims func(node int) []renewer.Claim,
-) [][]renewer.Grant {
-	return askEach(ctx, nodes, func(x int) (int, call[renewer.Grant]) {
+	ctx context.Context, nodes *nodeSet, claims func(node int) []store.Claim,
+) [][]store.Grant {
+	return askEach(ctx, nodes, func(x int) (int, call[store.Grant]) {
 		ask := claims(x)
-		return len(ask), func(ctx context.Context, node store.Proposer) []renewer.Grant {
+		return len(ask), func(ctx context.Context, node store.Proposer) []store.Grant {
 			return node.Acquire(ctx, ask)
 		}
 	}, ungranted)

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -118,7 +118,7 @@ func (c *cleaner) run() {
 
 // take returns the cleanups that are due and still wanted. If there is none, next is how long to
 // wait, negative if nothing is planned any more.
-func (c *cleaner) take() (batch []cleanup, holds []renewer.Hold, next time.Duration) {
+func (c *cleaner) take() (batch []cleanup, holds []store.Hold, next time.Duration) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	age, closed := c.nodes.clock.age(), c.nodes.closed()
@@ -139,7 +139,7 @@ func (c *cleaner) take() (batch []cleanup, holds []renewer.Hold, next time.Durat
 		}
 		l.nodes[c.node].freeing++
 		batch = append(batch, job)
-		holds = append(holds, renewer.Hold{Name: l.key.name, Owner: l.key.owner, TTL: l.ttl})
+		holds = append(holds, store.Hold{Name: l.key.name, Owner: l.key.owner, TTL: l.ttl})
 	}
 	c.planned = slices.Delete(c.planned, 0, n)
 	if len(batch) > 0 {
@@ -153,7 +153,7 @@ func (c *cleaner) take() (batch []cleanup, holds []renewer.Hold, next time.Durat
 }
 
 // free carries out a batch.
-func (c *cleaner) free(batch []cleanup, holds []renewer.Hold) {
+func (c *cleaner) free(batch []cleanup, holds []store.Hold) {
 	timeout := max(minPatience, c.nodes.settle(c.node))
 	ctx, cancel := context.WithTimeout(c.nodes.background, timeout)
 	answers := c.nodes.all[c.node].store.Release(ctx, holds)
@@ -161,7 +161,7 @@ func (c *cleaner) free(batch []cleanup, holds []renewer.Hold) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	for i, job := range batch {
-		status := renewer.StatusUnknown
+		status := store.StatusUnknown
 		if len(answers) == len(batch) {
 			status = answers[i].Status
 		}
@@ -171,14 +171,14 @@ func (c *cleaner) free(batch []cleanup, holds []renewer.Hold) {
 
 // freed records the answer to a release that nodeState.freeing counted, and plans what is left to
 // do. Under mu.
-func (c *cleaner) freed(l *lease, status renewer.Status, last bool) {
+func (c *cleaner) freed(l *lease, status store.Status, last bool) {
 	n, settle, age := &l.nodes[c.node], c.nodes.settle(c.node), c.nodes.clock.age()
 	n.freeing--
 	if l.freed != nil {
 		close(l.freed)
 		l.freed = nil
 	}
-	if status == renewer.StatusUnknown {
+	if status == store.StatusUnknown {
 		n.unsafeUntil = max(n.unsafeUntil, age+settle)
 	} else {
 		n.refuse(c.nodes.clock.now())
@@ -191,8 +191,8 @@ func (c *cleaner) freed(l *lease, status renewer.Status, last bool) {
 		n.late, n.confirmed = false, 1 // it may be there, so that the lease is not forgotten
 		again.due = age
 	case n.asked != 0 && age < n.asked+settle:
-		again.due, again.last = n.asked+settle, last || status == renewer.StatusUnknown
-	case status == renewer.StatusUnknown && !last:
+		again.due, again.last = n.asked+settle, last || status == store.StatusUnknown
+	case status == store.StatusUnknown && !last:
 		again.due, again.last = age+max(settle, minPatience), true
 	default:
 		n.clear()

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // A holder that has had nodes for this long has the lock. One that has just collided with us has
@@ -36,8 +36,8 @@ func (s *Store) conclude(
 		m := &b.ours
 		switch {
 		case m.reached():
-			b.grant = renewer.Grant{
-				Status: renewer.StatusHeld, Fence: b.claim.Fence, Reserved: b.reserved(),
+			b.grant = store.Grant{
+				Status: store.StatusHeld, Fence: b.claim.Fence, Reserved: b.reserved(),
 			}
 		case !m.refused() && m.unknown() > m.spare():
 			b.grant = b.unreachable(ctx, s.nodes)
@@ -62,13 +62,13 @@ func (s *Store) conclude(
 }
 
 // unreachable answers that too few nodes did.
-func (b *proposal) unreachable(ctx context.Context, nodes *nodeSet) renewer.Grant {
+func (b *proposal) unreachable(ctx context.Context, nodes *nodeSet) store.Grant {
 	errs := make([]error, len(b.answers))
 	for x, g := range b.answers {
 		switch {
 		case g == nil:
 			errs[x] = errSilent
-		case g.Status == renewer.StatusUnknown:
+		case g.Status == store.StatusUnknown:
 			errs[x] = orStrange(g.Err)
 		}
 	}
@@ -79,7 +79,7 @@ func (b *proposal) unreachable(ctx context.Context, nodes *nodeSet) renewer.Gran
 // Two owners may look alike, if they are of one process.
 func (b *proposal) stands(held majority, unit time.Duration) bool {
 	switch {
-	case b.grant.Holder == (renewer.Holder{}): // the nodes can't tell
+	case b.grant.Holder == (store.Holder{}): // the nodes can't tell
 		return held.reached()
 	case held.reached() && b.ours.confirmed == 0 && b.grant.Holder != b.claim.Holder:
 		return true
@@ -95,8 +95,8 @@ func (b *proposal) stands(held majority, unit time.Duration) bool {
 func (s *Store) leads(b *proposal) bool {
 	for _, x := range s.order {
 		if g := b.answers[x]; g != nil &&
-			(g.Status == renewer.StatusHeld || g.Status == renewer.StatusTaken) {
-			return g.Status == renewer.StatusHeld
+			(g.Status == store.StatusHeld || g.Status == store.StatusTaken) {
+			return g.Status == store.StatusHeld
 		}
 	}
 	return false
@@ -104,21 +104,21 @@ func (s *Store) leads(b *proposal) bool {
 
 // leader is the other owner who has most nodes, and the count of nodes that confirm it. Nodes that
 // gave no answer stay silent in that count, since they may confirm it too.
-func (b *proposal) leader() (taken renewer.Grant, most majority) {
-	taken.Status, most = renewer.StatusTaken, newMajority(len(b.answers))
+func (b *proposal) leader() (taken store.Grant, most majority) {
+	taken.Status, most = store.StatusTaken, newMajority(len(b.answers))
 	for _, g := range b.answers {
-		if g == nil || g.Status != renewer.StatusTaken {
+		if g == nil || g.Status != store.StatusTaken {
 			continue
 		}
 		held, heldFor := newMajority(len(b.answers)), time.Duration(0)
 		for _, other := range b.answers {
 			switch {
-			case other == nil || other.Status == renewer.StatusUnknown:
-			case other.Status == renewer.StatusTaken && other.Holder == g.Holder:
-				held.count(renewer.StatusHeld)
+			case other == nil || other.Status == store.StatusUnknown:
+			case other.Status == store.StatusTaken && other.Holder == g.Holder:
+				held.count(store.StatusHeld)
 				heldFor = max(heldFor, other.HeldFor)
 			default:
-				held.count(renewer.StatusGone)
+				held.count(store.StatusGone)
 			}
 		}
 		if held.confirmed > most.confirmed {
@@ -130,10 +130,10 @@ func (b *proposal) leader() (taken renewer.Grant, most majority) {
 
 // freeIn is when no more than spare nodes are another owner's, unless these owners renew; 0 if the
 // nodes can't tell.
-func freeIn(answers []*renewer.Grant, spare int) time.Duration {
+func freeIn(answers []*store.Grant, spare int) time.Duration {
 	var left []time.Duration
 	for _, g := range answers {
-		if g != nil && g.Status == renewer.StatusTaken {
+		if g != nil && g.Status == store.StatusTaken {
 			left = append(left, cmp.Or(g.TTL, math.MaxInt64))
 		}
 	}

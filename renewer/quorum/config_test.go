@@ -11,6 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // uncomparable is a store that == panics on.
@@ -19,7 +20,7 @@ type uncomparable struct {
 	_ []int
 }
 
-func stores(n int) (all []renewer.Store) {
+func stores(n int) (all []store.Store) {
 	for range n {
 		all = append(all, memory.New())
 	}
@@ -31,20 +32,20 @@ func TestNewNamesEveryFault(t *testing.T) {
 	twice := memory.New()
 	var none *memory.Store
 	for name, c := range map[string]struct {
-		nodes []renewer.Store
+		nodes []store.Store
 		opts  []quorum.Option
 		want  []string
 	}{
 		"no nodes": {nil, nil, []string{"nodes: there are none"}},
 		"even":     {stores(4), nil, []string{"4 is even", "give 3 or 5"}},
 		"nil": {
-			[]renewer.Store{memory.New(), nil, memory.New()},
+			[]store.Store{memory.New(), nil, memory.New()},
 			nil,
 			[]string{"number 2 is nil"},
 		},
-		"a nil pointer": {[]renewer.Store{none}, nil, []string{"number 1 is nil"}},
+		"a nil pointer": {[]store.Store{none}, nil, []string{"number 1 is nil"}},
 		"twice": {
-			[]renewer.Store{memory.New(), twice, twice},
+			[]store.Store{memory.New(), twice, twice},
 			nil,
 			[]string{"numbers 2 and 3 are the same store"},
 		},
@@ -95,13 +96,13 @@ func TestNewNamesEveryFault(t *testing.T) {
 func TestNewTakes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		nodes []renewer.Store
+		nodes []store.Store
 		opts  []quorum.Option
 	}{
 		"one":       {stores(1), nil},
 		"seven":     {stores(7), nil},
 		"seventeen": {stores(17), nil},
-		"stores that == panics on": {[]renewer.Store{
+		"stores that == panics on": {[]store.Store{
 			uncomparable{Store: memory.New()},
 			uncomparable{Store: memory.New()},
 			memory.New(),
@@ -119,7 +120,7 @@ func TestNewTakes(t *testing.T) {
 			require.NoError(t, err)
 			defer s.Close()
 			mustAcquire(t, s, "a")
-			require.Equal(t, renewer.StatusTaken, acquire(t.Context(), s, "b").Status)
+			require.Equal(t, store.StatusTaken, acquire(t.Context(), s, "b").Status)
 		})
 	}
 }

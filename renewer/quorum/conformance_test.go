@@ -7,9 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
@@ -29,7 +29,7 @@ func TestConformanceOfMemoryInBubble(t *testing.T) {
 
 func overMemory(t testing.TB, n int) *quorum.Store {
 	t.Helper()
-	var nodes []renewer.Store
+	var nodes []store.Store
 	for range n {
 		nodes = append(nodes, memory.New())
 	}
@@ -72,7 +72,7 @@ func TestConformanceWithAFaultyNode(t *testing.T) {
 					},
 					Overwrite: func(name string) {
 						for _, node := range nodes {
-							node.Overwrite(name, renewer.Holder{Node: "outsider"}, time.Minute)
+							node.Overwrite(name, store.Holder{Node: "outsider"}, time.Minute)
 						}
 					},
 				}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // ErrMixed means that programs use the same servers for quorums of different nodes: two of them
@@ -103,7 +104,7 @@ func newUnreachable(
 			err = e.err // which is why
 		}
 		if errors.Is(err, renewer.ErrRejected) {
-			rejecting.count(renewer.StatusUnknown)
+			rejecting.count(store.StatusUnknown)
 		}
 		e.failed = append(e.failed, nodeError{nodes.all[x].name, err})
 	}

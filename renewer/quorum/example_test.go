@@ -9,13 +9,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 // Before there are servers, stores in memory stand in for them. Later
 // each becomes a redisstore.New, and nothing else changes.
 func Example() {
-	store, err := quorum.New([]renewer.Store{memory.New(), memory.New(), memory.New()})
+	store, err := quorum.New([]contract.Store{memory.New(), memory.New(), memory.New()})
 	if err != nil {
 		panic(err)
 	}
@@ -42,9 +43,9 @@ func Example() {
 // when servers fail. Without a script they answer like servers.
 func Example_scripted() {
 	down := script.Fail(errors.New("connection refused"))
-	taken := script.Taken(renewer.Holder{Node: "web-1"}, time.Minute)
+	taken := script.Taken(contract.Holder{Node: "web-1"}, time.Minute)
 	ask := func(answers ...script.Step) error {
-		var nodes []renewer.Store
+		var nodes []contract.Store
 		for _, answer := range answers {
 			node := script.New()
 			node.Default(script.Acquire, answer)
@@ -80,7 +81,7 @@ func Example_scripted() {
 
 // Check is for a program that should rather not start than wait for its locks.
 func ExampleStore_Check() {
-	nodes := []renewer.Store{memory.New(), memory.New(), memory.New()}
+	nodes := []contract.Store{memory.New(), memory.New(), memory.New()}
 	for i := range 2 {
 		down := script.New()
 		for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {

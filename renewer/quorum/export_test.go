@@ -3,7 +3,7 @@ package quorum
 import (
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // SetClock sets what s takes tokens from.
@@ -54,7 +54,7 @@ type Majority struct{ m majority }
 func NewMajority(nodes int) *Majority { return &Majority{newMajority(nodes)} }
 
 // Count adds one node's answer.
-func (m *Majority) Count(s renewer.Status) { m.m.count(s) }
+func (m *Majority) Count(s store.Status) { m.m.count(s) }
 
 // Silent is how many nodes have not answered.
 func (m *Majority) Silent() int { return int(m.m.silent()) }

@@ -47,7 +47,7 @@ func (n *oddNode) number() int64 {
 	return int64(binary.LittleEndian.Uint64(eight[:]))
 }
 
-func (n *oddNode) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+func (n *oddNode) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	kind, odd := n.next()
@@ -58,7 +58,7 @@ func (n *oddNode) Acquire(ctx context.Context, claims []renewer.Claim) []renewer
 	return n.grants(kind, len(claims))
 }
 
-func (n *oddNode) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
+func (n *oddNode) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	kind, odd := n.next()
@@ -69,18 +69,18 @@ func (n *oddNode) Propose(ctx context.Context, proposals []store.Proposal) []ren
 }
 
 // grants are odd answers to so many questions.
-func (n *oddNode) grants(kind byte, asked int) []renewer.Grant {
-	grants := make([]renewer.Grant, max(0, asked+int(kind>>6)%3-1))
+func (n *oddNode) grants(kind byte, asked int) []store.Grant {
+	grants := make([]store.Grant, max(0, asked+int(kind>>6)%3-1))
 	for i := range grants {
 		g := &grants[i]
-		if g.Status = renewer.Status(kind % 7); g.Status == renewer.StatusUnknown && kind&8 != 0 {
+		if g.Status = store.Status(kind % 7); g.Status == store.StatusUnknown && kind&8 != 0 {
 			g.Err = errors.New("odd")
 		}
 		g.Fence, g.Queued = n.number(), kind&16 != 0
 		if kind&32 != 0 {
 			g.Reserved, g.Age = int(n.number()), time.Duration(n.number())
 			g.TTL, g.HeldFor = time.Duration(n.number()), time.Duration(n.number())
-			g.Holder = renewer.Holder{
+			g.Holder = store.Holder{
 				Node: string(n.raw[:min(3, len(n.raw))]), PID: -1,
 				Operation: strings.Repeat("x", int(kind)),
 			}
@@ -90,30 +90,30 @@ func (n *oddNode) grants(kind byte, asked int) []renewer.Grant {
 }
 
 func (n *oddNode) answers(
-	ctx context.Context, holds []renewer.Hold,
-	good func(context.Context, []renewer.Hold) []renewer.Answer,
-) []renewer.Answer {
+	ctx context.Context, holds []store.Hold,
+	good func(context.Context, []store.Hold) []store.Answer,
+) []store.Answer {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	kind, odd := n.next()
 	if !odd {
 		return good(ctx, holds)
 	}
-	answers := make([]renewer.Answer, max(0, len(holds)+int(kind>>6)%3-1))
+	answers := make([]store.Answer, max(0, len(holds)+int(kind>>6)%3-1))
 	for i := range answers {
-		answers[i] = renewer.Answer{
-			Status: renewer.Status(kind % 7),
+		answers[i] = store.Answer{
+			Status: store.Status(kind % 7),
 			Age:    time.Duration(n.number()),
 		}
 	}
 	return answers
 }
 
-func (n *oddNode) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (n *oddNode) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	return n.answers(ctx, holds, n.Store.Renew)
 }
 
-func (n *oddNode) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (n *oddNode) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	return n.answers(ctx, holds, n.Store.Release)
 }
 
@@ -160,17 +160,17 @@ func oddRound(t *testing.T, s *quorum.Store, letter string) {
 	t.Helper()
 	ctx := limited(t, time.Second)
 	begun := time.Now()
-	grants := s.Acquire(ctx, []renewer.Claim{claim("n", letter), claim("m", letter)})
+	grants := s.Acquire(ctx, []store.Claim{claim("n", letter), claim("m", letter)})
 	require.Len(t, grants, 2)
 	for _, g := range grants {
-		require.Equal(t, g.Status == renewer.StatusUnknown, g.Err != nil)
-		require.Equal(t, g.Status == renewer.StatusHeld, g.Fence > 0, "%+v", g)
+		require.Equal(t, g.Status == store.StatusUnknown, g.Err != nil)
+		require.Equal(t, g.Status == store.StatusHeld, g.Fence > 0, "%+v", g)
 	}
-	holds := []renewer.Hold{hold("n", letter), hold("m", letter)}
-	for _, answers := range [][]renewer.Answer{s.Renew(ctx, holds), s.Release(ctx, holds)} {
+	holds := []store.Hold{hold("n", letter), hold("m", letter)}
+	for _, answers := range [][]store.Answer{s.Renew(ctx, holds), s.Release(ctx, holds)} {
 		require.Len(t, answers, 2)
 		for _, a := range answers {
-			require.Equal(t, a.Status == renewer.StatusUnknown, a.Err != nil)
+			require.Equal(t, a.Status == store.StatusUnknown, a.Err != nil)
 		}
 	}
 	require.LessOrEqual(t, time.Since(begun), time.Second)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
@@ -101,7 +102,7 @@ func TestATokenIsRaisedBesideAHungNode(t *testing.T) {
 		nodes[2].Default(script.Acquire, script.Hang())
 		assert.Equal(t, 5*time.Millisecond, took(func() {
 			g := acquire(limited(t, time.Second), s, "a")
-			assert.Equal(t, renewer.StatusHeld, g.Status, g.Err)
+			assert.Equal(t, store.StatusHeld, g.Status, g.Err)
 			assert.Equal(t, high+1, g.Fence)
 		}))
 	})
@@ -119,7 +120,7 @@ func TestAReleaseUnderWayBesideAHungNode(t *testing.T) {
 		synctest.Wait()
 		d := took(func() {
 			g := acquire(limited(t, 5*time.Second), s, "a")
-			assert.Equal(t, renewer.StatusHeld, g.Status, g.Err)
+			assert.Equal(t, store.StatusHeld, g.Status, g.Err)
 		})
 		assert.Less(t, d, 40*time.Millisecond)
 		assert.Equal(t, "aa-", owners("n", nodes))
@@ -146,10 +147,10 @@ func TestASilentNodeIsWaitedForOnce(t *testing.T) {
 		} {
 			nodes[2].Script(script.Acquire, c.third)
 			assert.Equal(t, c.takes, took(func() {
-				assert.Equal(t, renewer.StatusTaken, acquire(t.Context(), s, "b").Status)
+				assert.Equal(t, store.StatusTaken, acquire(t.Context(), s, "b").Status)
 			}), c)
 			waitFor(4 * time.Second)
-			s.Renew(t.Context(), []renewer.Hold{hold("n", "a")})
+			s.Renew(t.Context(), []store.Hold{hold("n", "a")})
 		}
 	})
 }

@@ -25,11 +25,11 @@ const (
 func (m *membership) introduce(ctx context.Context) error {
 	nonce := rand.Text()
 	owners := make([]string, len(m.nodes.all))
-	grants := acquireEach(ctx, m.nodes, func(x int) []renewer.Claim {
-		owners[x] = rand.Text()[:renewer.OwnerLen]
+	grants := acquireEach(ctx, m.nodes, func(x int) []store.Claim {
+		owners[x] = rand.Text()[:store.OwnerLen]
 		holder := m.holder
 		holder.Trace = fmt.Sprint(nonce, " ", x)
-		return []renewer.Claim{
+		return []store.Claim{
 			{Name: probeName, Owner: owners[x], TTL: probeTTL, Holder: holder},
 			m.claim(),
 		}
@@ -56,7 +56,7 @@ func (m *membership) introduce(ctx context.Context) error {
 }
 
 // twice is the error if a node's probe is held by another of our nodes.
-func (m *membership) twice(node int, holder renewer.Holder, nonce string) error {
+func (m *membership) twice(node int, holder store.Holder, nonce string) error {
 	var other int
 	if n, _ := fmt.Sscanf(holder.Trace, nonce+" %d", &other); n == 0 || other >= len(m.nodes.all) {
 		return nil
@@ -67,13 +67,13 @@ func (m *membership) twice(node int, holder renewer.Holder, nonce string) error 
 
 // withdraw frees what introduce has taken. What can't be freed lapses.
 func (m *membership) withdraw(ctx context.Context, owners []string, all bool) {
-	askEach(ctx, m.nodes, func(x int) (int, call[renewer.Answer]) {
-		holds := []renewer.Hold{{Name: probeName, Owner: owners[x], TTL: probeTTL}}
+	askEach(ctx, m.nodes, func(x int) (int, call[store.Answer]) {
+		holds := []store.Hold{{Name: probeName, Owner: owners[x], TTL: probeTTL}}
 		if all { // other programs of the same quorum announce it again soon
 			holds = append(holds,
-				renewer.Hold{Name: membershipName, Owner: m.owner, TTL: membershipTTL})
+				store.Hold{Name: membershipName, Owner: m.owner, TTL: membershipTTL})
 		}
-		return len(holds), func(ctx context.Context, node store.Proposer) []renewer.Answer {
+		return len(holds), func(ctx context.Context, node store.Proposer) []store.Answer {
 			return node.Release(ctx, holds)
 		}
 	}, unanswered)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -123,10 +124,10 @@ func TestWaiters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			keep(t, 3, func(t *testing.T, k *renewer.Keeper, nodes []*script.Store) {
-				other, err := quorum.New([]renewer.Store{nodes[0], nodes[1], nodes[2]})
+				other, err := quorum.New([]store.Store{nodes[0], nodes[1], nodes[2]})
 				require.NoError(t, err)
 				die(nodes[1], how)
-				require.Equal(t, renewer.StatusHeld, acquire(t.Context(), other, "z").Status)
+				require.Equal(t, store.StatusHeld, acquire(t.Context(), other, "z").Status)
 				waitFor(time.Second)
 				time.AfterFunc(3*time.Second, func() { release(context.Background(), other, "z") })
 				var l *renewer.Lease
@@ -135,7 +136,7 @@ func TestWaiters(t *testing.T) {
 				assert.Equal(t, 3*time.Second, d)
 				require.NoError(t, l.Release(t.Context()))
 
-				require.Equal(t, renewer.StatusHeld, acquire(t.Context(), other, "y").Status)
+				require.Equal(t, store.StatusHeld, acquire(t.Context(), other, "y").Status)
 				d = took(func() { l, err = k.Acquire(t.Context(), "n") })
 				require.NoError(t, err)
 				assert.InDelta(t, ttl, d, float64(20*time.Millisecond))

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -22,8 +22,8 @@ func fill(t *testing.T, s *quorum.Store, first, n int) {
 	t.Helper()
 	for i := range n {
 		c := claim(strconv.Itoa(first+i), "a")
-		require.Equal(t, renewer.StatusHeld,
-			s.Acquire(t.Context(), []renewer.Claim{c})[0].Status)
+		require.Equal(t, store.StatusHeld,
+			s.Acquire(t.Context(), []store.Claim{c})[0].Status)
 	}
 	synctest.Wait()
 }
@@ -64,7 +64,7 @@ func TestSweepKeepsWhatIsRenewed(t *testing.T) {
 				node.Script(script.Renew, script.Fail(errDown))
 			}
 			for i := range minSweep - 10 {
-				s.Renew(t.Context(), []renewer.Hold{hold(strconv.Itoa(i), "a")})
+				s.Renew(t.Context(), []store.Hold{hold(strconv.Itoa(i), "a")})
 			}
 			synctest.Wait()
 		}
@@ -87,7 +87,7 @@ func TestSweepKeepsWhatIsToBeFreed(t *testing.T) {
 			node.SetSettle(4 * ttl)
 			node.Script(script.Acquire, script.Pass().Lost())
 		}
-		require.Equal(t, renewer.StatusUnknown,
+		require.Equal(t, store.StatusUnknown,
 			acquire(limited(t, time.Second), s, "a").Status)
 		waitFor(time.Second)
 		fill(t, s, 0, minSweep-1)

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -39,7 +38,7 @@ func inBubble(
 	})
 }
 
-func scripted(n int) (nodes []*script.Store, stores []renewer.Store) {
+func scripted(n int) (nodes []*script.Store, stores []store.Store) {
 	for range n {
 		node := script.New()
 		nodes, stores = append(nodes, node), append(stores, node)
@@ -48,10 +47,10 @@ func scripted(n int) (nodes []*script.Store, stores []renewer.Store) {
 }
 
 // propose has a node grant a claim with a token.
-func propose(t *testing.T, node store.Proposer, c renewer.Claim, fence int64) {
+func propose(t *testing.T, node store.Proposer, c store.Claim, fence int64) {
 	t.Helper()
 	grants := node.Propose(t.Context(), []store.Proposal{{Claim: c, Fence: fence}})
-	require.Equal(t, renewer.StatusHeld, grants[0].Status)
+	require.Equal(t, store.StatusHeld, grants[0].Status)
 }
 
 // waitFor lets d go by.
@@ -65,17 +64,17 @@ func took(f func()) time.Duration {
 }
 
 // owner makes an owner token out of a letter.
-func owner(letter string) string { return strings.Repeat(letter, renewer.OwnerLen) }
+func owner(letter string) string { return strings.Repeat(letter, store.OwnerLen) }
 
-func claim(name, letter string) renewer.Claim {
-	return renewer.Claim{
+func claim(name, letter string) store.Claim {
+	return store.Claim{
 		Name: name, Owner: owner(letter), TTL: ttl,
-		Holder: renewer.Holder{Node: "node-" + letter, PID: 42},
+		Holder: store.Holder{Node: "node-" + letter, PID: 42},
 	}
 }
 
-func hold(name, letter string) renewer.Hold {
-	return renewer.Hold{Name: name, Owner: owner(letter), TTL: ttl}
+func hold(name, letter string) store.Hold {
+	return store.Hold{Name: name, Owner: owner(letter), TTL: ttl}
 }
 
 // limited is a context for one request.
@@ -86,24 +85,24 @@ func limited(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-func acquire(ctx context.Context, s renewer.Store, letter string) renewer.Grant {
-	return s.Acquire(ctx, []renewer.Claim{claim("n", letter)})[0]
+func acquire(ctx context.Context, s store.Store, letter string) store.Grant {
+	return s.Acquire(ctx, []store.Claim{claim("n", letter)})[0]
 }
 
-func renew(ctx context.Context, s renewer.Store, letter string) renewer.Answer {
-	return s.Renew(ctx, []renewer.Hold{hold("n", letter)})[0]
+func renew(ctx context.Context, s store.Store, letter string) store.Answer {
+	return s.Renew(ctx, []store.Hold{hold("n", letter)})[0]
 }
 
-func release(ctx context.Context, s renewer.Store, letter string) renewer.Answer {
-	return s.Release(ctx, []renewer.Hold{hold("n", letter)})[0]
+func release(ctx context.Context, s store.Store, letter string) store.Answer {
+	return s.Release(ctx, []store.Hold{hold("n", letter)})[0]
 }
 
 // mustAcquire acquires, and requires that it is granted.
-func mustAcquire(t *testing.T, s renewer.Store, letter string) int64 {
+func mustAcquire(t *testing.T, s store.Store, letter string) int64 {
 	t.Helper()
 	g := acquire(t.Context(), s, letter)
 	require.NoError(t, g.Err)
-	require.Equal(t, renewer.StatusHeld, g.Status)
+	require.Equal(t, store.StatusHeld, g.Status)
 	return g.Fence
 }
 

@@ -1,6 +1,6 @@
 package quorum
 
-import "github.com/lockbeat/lockbeat/renewer"
+import "github.com/lockbeat/lockbeat/renewer/store"
 
 // needed is how many of n nodes must grant a token, and must hold a lease for it to be valid.
 // Invariant: any two such sets have a node in common.
@@ -29,17 +29,17 @@ func newMajority(nodes int) majority {
 func (m *majority) needed() int16 { return int16(needed(int(m.nodes))) } //nolint:gosec // a few
 
 // count adds one node's answer.
-func (m *majority) count(status renewer.Status) {
+func (m *majority) count(status store.Status) {
 	switch status {
-	case renewer.StatusHeld:
+	case store.StatusHeld:
 		m.confirmed++
-	case renewer.StatusTaken:
+	case store.StatusTaken:
 		m.taken++
-	case renewer.StatusGone:
+	case store.StatusGone:
 		m.gone++
-	case renewer.StatusBehind:
+	case store.StatusBehind:
 		m.behind++
-	case renewer.StatusUnknown:
+	case store.StatusUnknown:
 		m.failed++
 	default:
 		m.failed++

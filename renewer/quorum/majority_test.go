@@ -9,15 +9,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 // letters says in a letter what a node answers.
-var letters = map[rune]renewer.Status{
-	'y': renewer.StatusHeld, 't': renewer.StatusTaken, 'g': renewer.StatusGone,
-	'b': renewer.StatusBehind, '?': renewer.StatusUnknown, 'x': renewer.Status(99),
+var letters = map[rune]store.Status{
+	'y': store.StatusHeld, 't': store.StatusTaken, 'g': store.StatusGone,
+	'b': store.StatusBehind, '?': store.StatusUnknown, 'x': store.Status(99),
 }
 
 func counted(nodes int, answers string) *quorum.Majority {
@@ -80,7 +80,7 @@ func TestTimeIsUpBeforeAnythingIsAsked(t *testing.T) {
 		waitFor(time.Millisecond)
 		asked := len(nodes[0].Calls(script.Acquire))
 		g := acquire(limited(t, time.Millisecond), s, "a")
-		assert.Equal(t, renewer.StatusUnknown, g.Status)
+		assert.Equal(t, store.StatusUnknown, g.Status)
 		require.ErrorIs(t, g.Err, context.DeadlineExceeded)
 		assert.Len(t, nodes[0].Calls(script.Acquire), asked, "nothing was asked")
 	})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 type membership struct {
 	nodes  *nodeSet
 	owner  string
-	holder renewer.Holder
+	holder store.Holder
 	logger *slog.Logger
 
 	mu    sync.Mutex // guards what follows
@@ -47,22 +48,22 @@ func newMembership(nodes *nodeSet, c settings) *membership {
 	host, _ := os.Hostname() // a host without a name is shown by its process number alone
 	return &membership{
 		nodes:  nodes,
-		owner:  base64.RawURLEncoding.EncodeToString(sum[:])[:renewer.OwnerLen],
-		holder: renewer.Holder{Node: host, PID: os.Getpid(), Operation: text},
+		owner:  base64.RawURLEncoding.EncodeToString(sum[:])[:store.OwnerLen],
+		holder: store.Holder{Node: host, PID: os.Getpid(), Operation: text},
 		logger: c.logger,
 		mixed:  make([]error, len(names)),
 	}
 }
 
-func (m *membership) claim() renewer.Claim {
-	return renewer.Claim{Name: membershipName, Owner: m.owner, TTL: membershipTTL, Holder: m.holder}
+func (m *membership) claim() store.Claim {
+	return store.Claim{Name: membershipName, Owner: m.owner, TTL: membershipTTL, Holder: m.holder}
 }
 
 // announce says on every node which nodes this program has. It returns, by node, what failed, and
 // that it belongs to another quorum.
 func (m *membership) announce(ctx context.Context) (errs, mixed []error) {
-	grants := acquireEach(ctx, m.nodes, func(int) []renewer.Claim {
-		return []renewer.Claim{m.claim()}
+	grants := acquireEach(ctx, m.nodes, func(int) []store.Claim {
+		return []store.Claim{m.claim()}
 	})
 	errs, mixed = make([]error, len(grants)), make([]error, len(grants))
 	for x, g := range grants {
@@ -72,13 +73,13 @@ func (m *membership) announce(ctx context.Context) (errs, mixed []error) {
 }
 
 // verdict is what a node's answer to the announcement means.
-func (m *membership) verdict(node int, grants []renewer.Grant, i int) (err, mixed error) {
+func (m *membership) verdict(node int, grants []store.Grant, i int) (err, mixed error) {
 	switch {
 	case grants == nil:
 		return errSilent, nil
-	case grants[i].Status == renewer.StatusUnknown:
+	case grants[i].Status == store.StatusUnknown:
 		return orStrange(grants[i].Err), nil
-	case grants[i].Status == renewer.StatusTaken:
+	case grants[i].Status == store.StatusTaken:
 		return nil, fmt.Errorf("%w: %s is used by %s, but this program needs %s; "+
 			"give all programs that share locks the same nodes and names",
 			ErrMixed, m.nodes.all[node].name, grants[i].Holder, m.holder.Operation)

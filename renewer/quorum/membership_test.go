@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -35,10 +36,10 @@ func TestSameQuorumInAnyOrder(t *testing.T) {
 		nodes, all := scripted(3)
 		a, err := quorum.New(all, quorum.Names("a", "b", "c"))
 		require.NoError(t, err)
-		b, err := quorum.New([]renewer.Store{nodes[2], nodes[0], nodes[1]},
+		b, err := quorum.New([]store.Store{nodes[2], nodes[0], nodes[1]},
 			quorum.Names("c", "a", "b"))
 		require.NoError(t, err)
-		c, err := quorum.New([]renewer.Store{
+		c, err := quorum.New([]store.Store{
 			named{nodes[1], "b"},
 			named{nodes[0], "a"},
 			named{nodes[2], "c"},
@@ -49,7 +50,7 @@ func TestSameQuorumInAnyOrder(t *testing.T) {
 			for _, s := range []*quorum.Store{a, b, c} {
 				mustAcquire(t, s, "a")
 				require.NoError(t, s.Check(t.Context()))
-				require.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
+				require.Equal(t, store.StatusHeld, release(t.Context(), s, "a").Status)
 			}
 		}
 		waitFor(quorum.MembershipTTL)
@@ -120,10 +121,10 @@ func TestMixedLater(t *testing.T) {
 		}))
 		require.NoError(t, err, "no node says otherwise")
 		mustAcquire(t, a, "a")
-		require.Equal(t, renewer.StatusHeld,
-			b.Acquire(t.Context(), []renewer.Claim{claim("m", "b")})[0].Status)
+		require.Equal(t, store.StatusHeld,
+			b.Acquire(t.Context(), []store.Claim{claim("m", "b")})[0].Status)
 		waitFor(quorum.MembershipEvery)
-		b.Renew(t.Context(), []renewer.Hold{hold("m", "b")})
+		b.Renew(t.Context(), []store.Hold{hold("m", "b")})
 		synctest.Wait()
 		g := acquire(t.Context(), b, "b")
 		require.ErrorIs(t, g.Err, quorum.ErrMixed)
@@ -136,7 +137,7 @@ func TestMixedLater(t *testing.T) {
 		synctest.Wait()
 		require.Error(t, acquire(t.Context(), b, "b").Err, "no node says otherwise")
 		waitFor(quorum.MembershipEvery)
-		b.Renew(t.Context(), []renewer.Hold{hold("m", "b")}) // asks anew; an acquire might be first
+		b.Renew(t.Context(), []store.Hold{hold("m", "b")}) // asks anew; an acquire might be first
 		synctest.Wait()
 		mustAcquire(t, b, "b")
 		waitFor(quorum.MembershipTTL)
@@ -181,7 +182,7 @@ func TestSameServerTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, _ := scripted(2)
-		s, err := quorum.New([]renewer.Store{nodes[0], nodes[1], named{nodes[0], ""}},
+		s, err := quorum.New([]store.Store{nodes[0], nodes[1], named{nodes[0], ""}},
 			quorum.Names("a", "b", "c"))
 		assert.Nil(t, s)
 		require.ErrorIs(t, err, renewer.ErrConfig)

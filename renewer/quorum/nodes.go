@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -25,8 +24,8 @@ type node struct {
 }
 
 // answered notes what the node says to a claim. An error is no answer: it may be a timeout.
-func (n *node) answered(status renewer.Status) {
-	if status != renewer.StatusUnknown {
+func (n *node) answered(status store.Status) {
+	if status != store.StatusUnknown {
 		n.silentSince.Store(0)
 	}
 }
@@ -61,7 +60,7 @@ type nodeSet struct {
 	stop       context.CancelFunc
 }
 
-func newNodeSet(stores []renewer.Store, names []string) *nodeSet {
+func newNodeSet(stores []store.Store, names []string) *nodeSet {
 	n := &nodeSet{all: make([]node, len(stores)), clock: newClock()}
 	n.background, n.stop = context.WithCancel(context.Background())
 	for i := range stores {

@@ -3,7 +3,7 @@ package quorum
 import (
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // nodeState is what is known of one lease on one node. Invariant: if confirmed is not 0, the node
@@ -47,17 +47,17 @@ func (s *nodeState) refuse(now instant) { s.confirmed, s.refused = 0, now }
 func (s *nodeState) clear() { s.confirmed, s.asked, s.late = 0, 0, false }
 
 // record notes the answer to an acquire.
-func (s *nodeState) record(status renewer.Status, sent instant, age time.Duration, now instant) {
+func (s *nodeState) record(status store.Status, sent instant, age time.Duration, now instant) {
 	switch status {
-	case renewer.StatusHeld:
+	case store.StatusHeld:
 		s.confirm(sent)
 		if s.confirmed == 0 {
 			s.confirmed = 1 // it may be there, but for no time that can be relied on
 		}
-	case renewer.StatusTaken:
+	case store.StatusTaken:
 		s.refuse(now)
-	case renewer.StatusUnknown:
+	case store.StatusUnknown:
 		s.asked = max(s.asked, age)
-	case renewer.StatusGone, renewer.StatusBehind: // nothing has changed
+	case store.StatusGone, store.StatusBehind: // nothing has changed
 	}
 }

@@ -41,7 +41,7 @@ type Named interface {
 }
 
 // configure applies the options, and names every fault in one error.
-func configure(nodes []renewer.Store, opts []Option) (settings, error) {
+func configure(nodes []store.Store, opts []Option) (settings, error) {
 	c := settings{logger: slog.New(slog.DiscardHandler)}
 	for _, o := range opts {
 		if o != nil {
@@ -70,11 +70,11 @@ func configure(nodes []renewer.Store, opts []Option) (settings, error) {
 			fault("nodes: number %d, a %T, takes no fencing tokens from its client "+
 				"(store.Proposer); give one that does, such as redisstore's", i+1, node)
 		}
-		if j := slices.IndexFunc(nodes[:i], func(other renewer.Store) bool {
+		if j := slices.IndexFunc(nodes[:i], func(other store.Store) bool {
 			return same(node, other)
 		}); j >= 0 {
 			fault("nodes: numbers %d and %d are the same store; give each server once", j+1, i+1)
-		} else if j := slices.IndexFunc(nodes[:i], func(other renewer.Store) bool {
+		} else if j := slices.IndexFunc(nodes[:i], func(other store.Store) bool {
 			return sameServer(node, other)
 		}); j >= 0 {
 			fault("nodes: numbers %d and %d are the same server; give each once", j+1, i+1)
@@ -102,7 +102,7 @@ func configure(nodes []renewer.Store, opts []Option) (settings, error) {
 }
 
 // ownNames are the nodes' own names, or nil if one has none.
-func ownNames(nodes []renewer.Store) []string {
+func ownNames(nodes []store.Store) []string {
 	var names []string
 	for _, node := range nodes {
 		named, ok := node.(Named)
@@ -115,17 +115,17 @@ func ownNames(nodes []renewer.Store) []string {
 }
 
 // isNil also finds the nil of a concrete store inside an interface that is not nil.
-func isNil(s renewer.Store) bool {
+func isNil(s store.Store) bool {
 	v := reflect.ValueOf(s)
 	return s == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // same compares stores without a panic on those that can't be compared.
-func same(a, b renewer.Store) bool { return !isNil(b) && reflect.TypeOf(a).Comparable() && a == b }
+func same(a, b store.Store) bool { return !isNil(b) && reflect.TypeOf(a).Comparable() && a == b }
 
 // sameServer compares the servers of stores that know theirs, such as redisstore's.
-func sameServer(a, b renewer.Store) bool {
-	server := func(s renewer.Store) string {
+func sameServer(a, b store.Store) bool {
+	server := func(s store.Store) string {
 		if known, ok := s.(interface{ Server() string }); ok && !isNil(s) {
 			return known.Server()
 		}

@@ -3,7 +3,6 @@ package quorum
 import (
 	"math"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -11,17 +10,17 @@ import (
 type proposal struct {
 	claim store.Proposal
 	lease *lease
-	waits bool          // others may wait for the name in this process: it wants tokens for them
-	had   int64         // the token with which the owner is known to have the name already, or 0
-	grant renewer.Grant // the answer
+	waits bool        // others may wait for the name in this process: it wants tokens for them
+	had   int64       // the token with which the owner is known to have the name already, or 0
+	grant store.Grant // the answer
 
 	counter int64 // the highest seen in any broadcast
 
 	// What follows is of the last broadcast.
 	sent    instant
-	answers []*renewer.Grant // by node; nil: none yet
-	ours    majority         // of nodes that grant it
-	freeing int16            // nodes that were left out for a moment: a release is under way
+	answers []*store.Grant // by node; nil: none yet
+	ours    majority       // of nodes that grant it
+	freeing int16          // nodes that were left out for a moment: a release is under way
 }
 
 // begin forgets the last broadcast.
@@ -31,16 +30,16 @@ func (b *proposal) begin(sent instant) {
 }
 
 // count adds a node's answer.
-func (b *proposal) count(node int, g *renewer.Grant) {
+func (b *proposal) count(node int, g *store.Grant) {
 	switch {
-	case g.Status == renewer.StatusHeld && g.Fence != b.claim.Fence, g.Status == renewer.StatusGone:
-		g = &renewer.Grant{Err: errStrange} // another token does not confirm ours
-	case g.Status == renewer.StatusBehind && g.Fence == math.MaxInt64:
-		g = &renewer.Grant{Err: errCounter}
+	case g.Status == store.StatusHeld && g.Fence != b.claim.Fence, g.Status == store.StatusGone:
+		g = &store.Grant{Err: errStrange} // another token does not confirm ours
+	case g.Status == store.StatusBehind && g.Fence == math.MaxInt64:
+		g = &store.Grant{Err: errCounter}
 	}
 	b.answers[node] = g
 	b.ours.count(g.Status)
-	if g.Status == renewer.StatusBehind {
+	if g.Status == store.StatusBehind {
 		b.counter = max(b.counter, g.Fence)
 	}
 }
@@ -50,7 +49,7 @@ func (b *proposal) count(node int, g *renewer.Grant) {
 func (b *proposal) reserved() int {
 	m := newMajority(len(b.answers))
 	for _, g := range b.answers {
-		if g != nil && g.Status == renewer.StatusHeld && g.Reserved >= b.claim.Reserve {
+		if g != nil && g.Status == store.StatusHeld && g.Reserved >= b.claim.Reserve {
 			m.count(g.Status)
 		}
 	}

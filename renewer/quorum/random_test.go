@@ -89,25 +89,25 @@ func through[A any](
 	return answers
 }
 
-func (w *weather) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
-	return through(ctx, w, len(proposals), func(s store.Proposer) []renewer.Grant {
+func (w *weather) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+	return through(ctx, w, len(proposals), func(s store.Proposer) []store.Grant {
 		return s.Propose(context.Background(), proposals)
 	},
-		func(err error) renewer.Grant { return renewer.Grant{Err: err} })
+		func(err error) store.Grant { return store.Grant{Err: err} })
 }
 
-func (w *weather) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return through(ctx, w, len(holds), func(s store.Proposer) []renewer.Answer {
+func (w *weather) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
+	return through(ctx, w, len(holds), func(s store.Proposer) []store.Answer {
 		return s.Renew(context.Background(), holds)
 	},
-		func(err error) renewer.Answer { return renewer.Answer{Err: err} })
+		func(err error) store.Answer { return store.Answer{Err: err} })
 }
 
-func (w *weather) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	return through(ctx, w, len(holds), func(s store.Proposer) []renewer.Answer {
+func (w *weather) Release(ctx context.Context, holds []store.Hold) []store.Answer {
+	return through(ctx, w, len(holds), func(s store.Proposer) []store.Answer {
 		return s.Release(context.Background(), holds)
 	},
-		func(err error) renewer.Answer { return renewer.Answer{Err: err} })
+		func(err error) store.Answer { return store.Answer{Err: err} })
 }
 
 func (w *weather) Watch(_ string, wake func(error)) func() {
@@ -164,7 +164,7 @@ func playSchedule(t *testing.T, d *dice, n int) {
 	end := time.Now().Add(scheduleFor)
 	var wg sync.WaitGroup
 	for p := range contenders {
-		var stores []renewer.Store
+		var stores []store.Store
 		for _, node := range nodes {
 			stores = append(stores, node)
 		}

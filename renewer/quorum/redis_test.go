@@ -19,6 +19,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
@@ -72,7 +73,7 @@ func overRedis(
 	t testing.TB, all []*redistest.Server, ttl time.Duration, opts ...quorum.Option,
 ) *quorum.Store {
 	t.Helper()
-	var nodes []renewer.Store
+	var nodes []contract.Store
 	for _, server := range all {
 		nodes = append(nodes, onRedis(t, server, ttl, nil))
 	}
@@ -82,7 +83,7 @@ func overRedis(
 	return s
 }
 
-func keeperOn(t testing.TB, s renewer.Store, cfg renewer.Config) *renewer.Keeper {
+func keeperOn(t testing.TB, s contract.Store, cfg renewer.Config) *renewer.Keeper {
 	t.Helper()
 	k, err := renewer.New(s, cfg)
 	require.NoError(t, err)
@@ -107,7 +108,7 @@ func TestConformanceOfRedis(t *testing.T) {
 			t.Parallel()
 			storetest.Run(t, func(t *testing.T) storetest.Fixture {
 				prefix := "case" + strconv.Itoa(int(cases.Add(1))) + ":"
-				var nodes []renewer.Store
+				var nodes []contract.Store
 				for _, server := range all {
 					nodes = append(nodes, onRedis(t, server, 15*time.Second, nil,
 						redisstore.Prefix(prefix)))
@@ -187,16 +188,16 @@ func TestNothingLeftBehindOnFrozenServers(t *testing.T) {
 func TestOneServerGivenTwice(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 2)
-	node := func(x int, opts ...redisstore.Option) renewer.Store {
+	node := func(x int, opts ...redisstore.Option) contract.Store {
 		store := onRedis(t, all[x], redisTTL, nil, opts...)
 		require.Eventually(t, func() bool { return store.Server() != "" }, patience,
 			5*time.Millisecond)
 		return store
 	}
-	_, err := quorum.New([]renewer.Store{node(0), node(1), node(0, redisstore.Prefix("other:"))})
+	_, err := quorum.New([]contract.Store{node(0), node(1), node(0, redisstore.Prefix("other:"))})
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	require.ErrorContains(t, err, "numbers 1 and 3 are the same server; give each once")
-	s, err := quorum.New([]renewer.Store{node(0), node(1), memory.New()})
+	s, err := quorum.New([]contract.Store{node(0), node(1), memory.New()})
 	require.NoError(t, err)
 	s.Close()
 }
@@ -206,11 +207,11 @@ func TestMixedQuorumsOnRedis(t *testing.T) {
 	const ttl = time.Minute // so that no check is given up
 	all := servers(t, 4)
 	overRedis(t, all[:3], ttl, quorum.Names("a", "b", "c"))
-	store := func(i int) renewer.Store { return onRedis(t, all[i], ttl, nil) }
-	_, err := quorum.New([]renewer.Store{store(0), store(1), store(3)}, quorum.Names("a", "b", "d"))
+	store := func(i int) contract.Store { return onRedis(t, all[i], ttl, nil) }
+	_, err := quorum.New([]contract.Store{store(0), store(1), store(3)}, quorum.Names("a", "b", "d"))
 	require.ErrorIs(t, err, quorum.ErrMixed)
 	assert.Empty(t, leases(t, all[3]))
-	_, err = quorum.New([]renewer.Store{store(3), store(3), store(3)}, quorum.Names("d", "e", "f"))
+	_, err = quorum.New([]contract.Store{store(3), store(3), store(3)}, quorum.Names("d", "e", "f"))
 	require.ErrorContains(t, err, "are the same server")
 	assert.Empty(t, leases(t, all[3]))
 	s := overRedis(t, all[:3], ttl, quorum.Names("a", "b", "c"))

@@ -4,39 +4,38 @@ import (
 	"context"
 	"slices"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Release frees on all nodes at once what their owners have there: see [renewer.Store]. It answers
 // when enough nodes have answered, and frees the rest in the background. A node that does not
 // answer is asked once more after its Settle.
-func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	answers := make([]renewer.Answer, len(holds))
+func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer {
+	answers := make([]store.Answer, len(holds))
 	if len(holds) == 0 || ended(ctx, answers) {
 		return answers
 	}
 	holds = slices.Clone(holds)
 	leases := s.releasing(holds)
-	p := newBroadcast(ctx, s.nodes, func(_ *broadcast[renewer.Answer], r reply[renewer.Answer]) {
+	p := newBroadcast(ctx, s.nodes, func(_ *broadcast[store.Answer], r reply[store.Answer]) {
 		s.released(r, leases, holds)
 	})
 	t := newAnswerSet(len(holds), len(s.nodes.all))
 	for x := range s.nodes.all {
-		p.ask(x, nil, len(holds), func(ctx context.Context, node store.Proposer) []renewer.Answer {
+		p.ask(x, nil, len(holds), func(ctx context.Context, node store.Proposer) []store.Answer {
 			return node.Release(ctx, holds)
 		}, unanswered)
 	}
 	// if ctx ends, what was not answered by then says so
-	_ = p.listen(ctx, func(r reply[renewer.Answer]) bool {
+	_ = p.listen(ctx, func(r reply[store.Answer]) bool {
 		s.released(r, leases, holds)
 		return t.add(r)
 	})
 	for i := range answers {
 		switch answers[i].Status = t.status(i); answers[i].Status {
-		case renewer.StatusUnknown:
+		case store.StatusUnknown:
 			answers[i].Err = t.unreachable(ctx, "release", s.nodes, i)
-		case renewer.StatusTaken:
+		case store.StatusTaken:
 			answers[i] = t.taken(i)
 		}
 	}
@@ -44,7 +43,7 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 }
 
 // releasing ends the leases, so that nothing else is done for them.
-func (s *Store) releasing(holds []renewer.Hold) []*lease {
+func (s *Store) releasing(holds []store.Hold) []*lease {
 	leases := make([]*lease, len(holds))
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
@@ -61,11 +60,11 @@ func (s *Store) releasing(holds []renewer.Hold) []*lease {
 }
 
 // released records a node's answers. A second try must not free what is to be kept for a while
-// ([renewer.Hold.Keep]); it lapses on a node that did not hear of it.
-func (s *Store) released(r reply[renewer.Answer], leases []*lease, holds []renewer.Hold) {
+// ([store.Hold.Keep]); it lapses on a node that did not hear of it.
+func (s *Store) released(r reply[store.Answer], leases []*lease, holds []store.Hold) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
-	r.each(func(i int, a *renewer.Answer) {
+	r.each(func(i int, a *store.Answer) {
 		kept := holds[i].Keep > 0
 		if kept {
 			leases[i].nodes[r.node].clear()

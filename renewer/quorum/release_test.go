@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -20,13 +20,13 @@ func TestReleasedByAMajority(t *testing.T) {
 		synctest.Wait()
 		nodes[1].Script(script.Release, script.Pass().Slow(700*time.Millisecond))
 		assert.Zero(t, took(func() {
-			assert.Equal(t, renewer.Answer{Status: renewer.StatusHeld},
+			assert.Equal(t, store.Answer{Status: store.StatusHeld},
 				release(t.Context(), s, "a"))
 		}))
 		assert.Equal(t, "-a-", owners("n", nodes))
 		waitFor(time.Second)
 		requireFree(t, "n", nodes)
-		assert.Equal(t, renewer.Answer{Status: renewer.StatusGone}, release(t.Context(), s, "a"))
+		assert.Equal(t, store.Answer{Status: store.StatusGone}, release(t.Context(), s, "a"))
 	})
 }
 
@@ -37,11 +37,11 @@ func TestReleaseWithoutAnAnswer(t *testing.T) {
 		synctest.Wait()
 		nodes[0].Script(script.Release, script.Hang())
 		nodes[1].Script(script.Release, script.Fail(errDown))
-		var a renewer.Answer
+		var a store.Answer
 		assert.Equal(t, 900*time.Millisecond, took(func() {
 			a = release(limited(t, 900*time.Millisecond), s, "a")
 		}))
-		assert.Equal(t, renewer.StatusUnknown, a.Status)
+		assert.Equal(t, store.StatusUnknown, a.Status)
 		require.ErrorIs(t, a.Err, errDown)
 		assert.Equal(t, "aa-", owners("n", nodes))
 		waitFor(1100 * time.Millisecond)
@@ -57,9 +57,9 @@ func TestReleaseOfALostLease(t *testing.T) {
 		mustAcquire(t, s, "a")
 		synctest.Wait()
 		nodes[0].Delete("n")
-		nodes[1].Overwrite("n", renewer.Holder{Node: "x"}, time.Minute)
-		assert.Equal(t, renewer.Answer{
-			Status: renewer.StatusTaken, Holder: &renewer.Holder{Node: "x"},
+		nodes[1].Overwrite("n", store.Holder{Node: "x"}, time.Minute)
+		assert.Equal(t, store.Answer{
+			Status: store.StatusTaken, Holder: &store.Holder{Node: "x"},
 		}, release(t.Context(), s, "a"))
 		synctest.Wait()
 		assert.Equal(t, "-s-", owners("n", nodes))
@@ -78,7 +78,7 @@ func TestReleaseOvertakesAnAcquire(t *testing.T) {
 				nodes[2].SetSettle(3 * time.Second)
 				nodes[2].Script(script.Acquire, step)
 				mustAcquire(t, s, "a")
-				assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
+				assert.Equal(t, store.StatusHeld, release(t.Context(), s, "a").Status)
 				waitFor(time.Second)
 				waitFor(2 * time.Second)
 				synctest.Wait()
@@ -103,7 +103,7 @@ func TestALateGrantIsNotFreedTwiceAtOnce(t *testing.T) {
 		nodes[2].Script(script.Acquire, script.Pass().Late(50*time.Millisecond))
 		mustAcquire(t, s, "a") // by the first two, in 10 ms
 		waitFor(30 * time.Millisecond)
-		assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
+		assert.Equal(t, store.StatusHeld, release(t.Context(), s, "a").Status)
 		waitFor(time.Second)
 		calls := nodes[2].Calls(script.Release)
 		require.Len(t, calls, 2, "once more, in case the grant came after it")
@@ -123,7 +123,7 @@ func TestReleaseOvertakesAnAcquireAndHangs(t *testing.T) {
 		nodes[2].Script(script.Acquire, script.Pass().Slow(900*time.Millisecond))
 		mustAcquire(t, s, "a")
 		nodes[1].Script(script.Release, script.Hang())
-		require.Equal(t, renewer.StatusUnknown,
+		require.Equal(t, store.StatusUnknown,
 			release(limited(t, 500*time.Millisecond), s, "a").Status)
 		waitFor(600 * time.Millisecond)
 		assert.Empty(t, nodes[2].Owner("n"))
@@ -141,7 +141,7 @@ func TestNothingIsFreedForAFormerLease(t *testing.T) {
 		mustAcquire(t, s, "a")
 		synctest.Wait()
 		nodes[0].Script(script.Release, script.Fail(errDown))
-		require.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
+		require.Equal(t, store.StatusHeld, release(t.Context(), s, "a").Status)
 		waitFor(600 * time.Millisecond)
 		requireFree(t, "n", nodes)
 		mustAcquire(t, s, "a")
@@ -177,11 +177,11 @@ func TestKeptAfterRelease(t *testing.T) {
 				nodes[0].Script(script.Release, steps[1])
 				h := hold("n", "a")
 				h.Keep = 5 * time.Second
-				assert.Equal(t, renewer.StatusHeld,
-					s.Release(t.Context(), []renewer.Hold{h})[0].Status)
+				assert.Equal(t, store.StatusHeld,
+					s.Release(t.Context(), []store.Hold{h})[0].Status)
 				waitFor(5*time.Second - 1)
 				assert.Equal(t, "aaa", owners("n", nodes))
-				assert.Equal(t, renewer.StatusTaken, acquire(t.Context(), s, "b").Status)
+				assert.Equal(t, store.StatusTaken, acquire(t.Context(), s, "b").Status)
 				waitFor(1)
 				mustAcquire(t, s, "b")
 			})
@@ -197,7 +197,7 @@ func TestReleaseTakesOverTheCleaningUp(t *testing.T) {
 			node.SetSettle(4 * time.Second)
 			node.Script(script.Acquire, script.Fail(errDown))
 		}
-		require.Equal(t, renewer.StatusUnknown, acquire(limited(t, time.Second), s, "a").Status)
+		require.Equal(t, store.StatusUnknown, acquire(limited(t, time.Second), s, "a").Status)
 		release(t.Context(), s, "a")
 		waitFor(time.Minute)
 		var freed int
@@ -216,7 +216,7 @@ func TestClose(t *testing.T) {
 			node.SetSettle(30 * time.Second)
 			node.Script(script.Acquire, script.Fail(errDown))
 		}
-		require.Equal(t, renewer.StatusUnknown, acquire(limited(t, time.Second), s, "a").Status)
+		require.Equal(t, store.StatusUnknown, acquire(limited(t, time.Second), s, "a").Status)
 		synctest.Wait()
 		require.Equal(t, 2, quorum.Planned(s))
 		s.Close()

@@ -4,19 +4,18 @@ import (
 	"context"
 	"slices"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Renew renews every lease on all nodes at once, and answers when each is decided.
 //
-// Let K be how many nodes must hold a lease. It is [renewer.StatusHeld] for a TTL from the K-th
+// Let K be how many nodes must hold a lease. It is [store.StatusHeld] for a TTL from the K-th
 // latest confirmation by its nodes on. The answer's Age says how long before the request that was,
 // if some of the nodes have confirmed only an earlier heartbeat. A node that answers that the lease
 // is not the owner's is left out of that lease; when fewer than K are left, the answer is theirs. A
 // lease that another Store has acquired is known by what the nodes answer now.
-func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
-	answers := make([]renewer.Answer, len(holds))
+func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
+	answers := make([]store.Answer, len(holds))
 	if len(holds) == 0 || ended(ctx, answers) {
 		return answers
 	}
@@ -25,17 +24,17 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 	}
 	holds = slices.Clone(holds) // slow nodes look at them when the caller has gone on
 	p := newBroadcast(ctx, s.nodes,
-		func(p *broadcast[renewer.Answer], r reply[renewer.Answer]) {
+		func(p *broadcast[store.Answer], r reply[store.Answer]) {
 			s.recordHeartbeats(p, r, holds)
 		})
 	t := newAnswerSet(len(holds), len(s.nodes.all))
 	for x := range s.nodes.all {
-		p.ask(x, nil, len(holds), func(ctx context.Context, node store.Proposer) []renewer.Answer {
+		p.ask(x, nil, len(holds), func(ctx context.Context, node store.Proposer) []store.Answer {
 			return node.Renew(ctx, holds)
 		}, unanswered)
 	}
 	// if ctx ends, what was not answered by then says so
-	_ = p.listen(ctx, func(r reply[renewer.Answer]) bool {
+	_ = p.listen(ctx, func(r reply[store.Answer]) bool {
 		s.recordHeartbeats(p, r, holds)
 		return t.add(r)
 	})
@@ -49,40 +48,40 @@ func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answe
 
 // recordHeartbeats records a node's answers.
 func (s *Store) recordHeartbeats(
-	p *broadcast[renewer.Answer], r reply[renewer.Answer], holds []renewer.Hold,
+	p *broadcast[store.Answer], r reply[store.Answer], holds []store.Hold,
 ) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	now := s.nodes.clock.now()
-	r.each(func(i int, a *renewer.Answer) {
+	r.each(func(i int, a *store.Answer) {
 		h := &holds[i]
 		l := s.table.leases[key{h.Name, h.Owner}]
 		if l == nil || !l.granted {
 			return
 		}
 		switch a.Status {
-		case renewer.StatusHeld:
+		case store.StatusHeld:
 			l.ttl = h.TTL
 			l.nodes[r.node].confirm(p.sent)
-		case renewer.StatusTaken, renewer.StatusGone:
+		case store.StatusTaken, store.StatusGone:
 			l.nodes[r.node].refuse(now)
-		case renewer.StatusUnknown, renewer.StatusBehind:
+		case store.StatusUnknown, store.StatusBehind:
 		}
 	})
 }
 
 // renewAnswer answers one item. Under leaseTable.mu.
 func (s *Store) renewAnswer(
-	ctx context.Context, p *broadcast[renewer.Answer], t *answerSet, i int, h renewer.Hold,
-) renewer.Answer {
+	ctx context.Context, p *broadcast[store.Answer], t *answerSet, i int, h store.Hold,
+) store.Answer {
 	l := s.table.leases[key{h.Name, h.Owner}]
 	status := t.status(i)
-	if l == nil && status == renewer.StatusHeld {
+	if l == nil && status == store.StatusHeld {
 		l = s.adopt(p, t, i, h)
 	}
 	ours := l != nil && l.granted
 	switch {
-	case status == renewer.StatusTaken || status == renewer.StatusGone:
+	case status == store.StatusTaken || status == store.StatusGone:
 		if ours {
 			s.lose(l)
 		}
@@ -94,23 +93,23 @@ func (s *Store) renewAnswer(
 		since := min(l.since(), p.sent)
 		if age := p.sent.sub(since); age == 0 || since > l.good && age < h.TTL {
 			l.good = max(l.good, since)
-			return renewer.Answer{Status: renewer.StatusHeld, Age: age}
+			return store.Answer{Status: store.StatusHeld, Age: age}
 		}
-	case status == renewer.StatusHeld:
+	case status == store.StatusHeld:
 		// a lease that is being released: true, though no caller can use it any more
-		return renewer.Answer{Status: renewer.StatusHeld}
+		return store.Answer{Status: store.StatusHeld}
 	}
-	return renewer.Answer{Err: t.unreachable(ctx, "renew", s.nodes, i)}
+	return store.Answer{Err: t.unreachable(ctx, "renew", s.nodes, i)}
 }
 
 // adopt adds a lease that another Store has acquired to the table. Under leaseTable.mu.
 func (s *Store) adopt(
-	p *broadcast[renewer.Answer], t *answerSet, i int, h renewer.Hold,
+	p *broadcast[store.Answer], t *answerSet, i int, h store.Hold,
 ) *lease {
 	l := s.table.open(key{h.Name, h.Owner}, h.TTL)
 	l.granted = true
 	for x := range l.nodes {
-		if a, _ := t.answer(x, i); a.Status == renewer.StatusHeld {
+		if a, _ := t.answer(x, i); a.Status == store.StatusHeld {
 			l.nodes[x].confirm(p.sent)
 		}
 	}

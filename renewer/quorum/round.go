@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -99,7 +98,7 @@ func (s *Store) broadcastClaims(
 ) (took time.Duration, err error) {
 	claims := make([]store.Proposal, len(proposals))
 	p := newBroadcast(ctx, s.nodes,
-		func(p *broadcast[renewer.Grant], r reply[renewer.Grant]) { s.lateGrants(p, r, claims) })
+		func(p *broadcast[store.Grant], r reply[store.Grant]) { s.lateGrants(p, r, claims) })
 	p.kind = acquires
 	for i, b := range proposals {
 		claims[i] = b.claim
@@ -114,15 +113,15 @@ func (s *Store) broadcastClaims(
 				part[j] = claims[i]
 			}
 		}
-		p.ask(x, items, len(part), func(ctx context.Context, node store.Proposer) []renewer.Grant {
+		p.ask(x, items, len(part), func(ctx context.Context, node store.Proposer) []store.Grant {
 			return node.Propose(ctx, part)
 		}, ungranted)
 	}
-	err = p.listen(ctx, func(r reply[renewer.Grant]) bool {
+	err = p.listen(ctx, func(r reply[store.Grant]) bool {
 		took = s.nodes.clock.age() - p.age
 		s.table.mu.Lock()
 		now := s.nodes.clock.now()
-		r.each(func(i int, g *renewer.Grant) {
+		r.each(func(i int, g *store.Grant) {
 			s.nodes.all[r.node].answered(g.Status)
 			proposals[i].count(r.node, g)
 			proposals[i].lease.nodes[r.node].record(g.Status, p.sent, p.age, now)
@@ -134,12 +133,12 @@ func (s *Store) broadcastClaims(
 	return took, err
 }
 
-var barred = &renewer.Grant{Err: errBarred}
+var barred = &store.Grant{Err: errBarred}
 
 // admitted are the proposals that may be put to a node: all of them, which is nil, unless a release
 // for one is under way there.
 func (s *Store) admitted(
-	node int, proposals []*proposal, p *broadcast[renewer.Grant],
+	node int, proposals []*proposal, p *broadcast[store.Grant],
 ) (items []int) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
@@ -166,12 +165,12 @@ func (s *Store) admitted(
 
 // lateGrants records answers that came after the call had returned.
 func (s *Store) lateGrants(
-	p *broadcast[renewer.Grant], r reply[renewer.Grant], claims []store.Proposal,
+	p *broadcast[store.Grant], r reply[store.Grant], claims []store.Proposal,
 ) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	now := s.nodes.clock.now()
-	r.each(func(i int, g *renewer.Grant) {
+	r.each(func(i int, g *store.Grant) {
 		l := s.table.open(key{claims[i].Name, claims[i].Owner}, claims[i].TTL)
 		n := &l.nodes[r.node]
 		s.nodes.all[r.node].answered(g.Status)
@@ -181,7 +180,7 @@ func (s *Store) lateGrants(
 		case n.freeing > 0:
 			// A second release at the same time could make the first one hear that the
 			// key is not the owner's any more.
-			n.late = n.late || g.Status == renewer.StatusHeld
+			n.late = n.late || g.Status == store.StatusHeld
 		default:
 			s.cleaners[r.node].clean(l, true)
 			s.table.forget(l)

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -30,13 +29,13 @@ func (d delayed) wait(ctx context.Context) {
 	}
 }
 
-func (d delayed) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
+func (d delayed) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
 	d.wait(ctx)
 	defer d.wait(ctx)
 	return d.Store.Propose(ctx, proposals)
 }
 
-func (d delayed) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (d delayed) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	d.wait(ctx)
 	defer d.wait(ctx)
 	return d.Store.Release(ctx, holds)
@@ -48,7 +47,7 @@ func programs(
 ) (all []*quorum.Store) {
 	t.Helper()
 	for p := range n {
-		var mine []renewer.Store
+		var mine []store.Store
 		for i, node := range nodes {
 			mine = append(mine, delayed{node, func() time.Duration { return delay(p, i) }})
 		}
@@ -76,16 +75,16 @@ func TestSplitVotes(t *testing.T) {
 					return time.Duration(1+(node-program+3)%3) * time.Millisecond
 				})
 				var wg sync.WaitGroup
-				grants, after := make([]renewer.Grant, len(all)), make([]time.Duration, len(all))
+				grants, after := make([]store.Grant, len(all)), make([]time.Duration, len(all))
 				for i, s := range all {
 					if i == hung {
 						continue // it would be late, and have the others' leavings
 					}
 					c := claim("n", string(rune('a'+i)))
-					c.Holder = renewer.Holder{Node: "they all look alike"}
+					c.Holder = store.Holder{Node: "they all look alike"}
 					wg.Go(func() {
 						after[i] = took(func() {
-							grants[i] = s.Acquire(limited(t, time.Second), []renewer.Claim{c})[0]
+							grants[i] = s.Acquire(limited(t, time.Second), []store.Claim{c})[0]
 						})
 					})
 				}
@@ -94,7 +93,7 @@ func TestSplitVotes(t *testing.T) {
 				for i, g := range grants {
 					require.NoError(t, g.Err)
 					assert.Less(t, after[i], 500*time.Millisecond)
-					if g.Status != renewer.StatusHeld {
+					if g.Status != store.StatusHeld {
 						continue
 					}
 					granted++
@@ -121,7 +120,7 @@ func TestSplitVotesOverNodesInAnyOrder(t *testing.T) {
 		nodes, _ := scripted(3)
 		var all []*quorum.Store
 		for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}} {
-			var stores []renewer.Store
+			var stores []store.Store
 			var names []string
 			for at, i := range order {
 				stores = append(stores, delayed{nodes[i], func() time.Duration {
@@ -137,9 +136,9 @@ func TestSplitVotesOverNodesInAnyOrder(t *testing.T) {
 		var wg sync.WaitGroup
 		for i, s := range all {
 			wg.Go(func() {
-				var g renewer.Grant
+				var g store.Grant
 				d := took(func() { g = acquire(limited(t, time.Second), s, string(rune('a'+i))) })
-				assert.Equal(t, i == 0, g.Status == renewer.StatusHeld, "who has node a leads")
+				assert.Equal(t, i == 0, g.Status == store.StatusHeld, "who has node a leads")
 				assert.Less(t, d, 500*time.Millisecond)
 			})
 		}

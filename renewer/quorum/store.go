@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -16,7 +15,7 @@ import (
 // crowd of thousands for longer than the nodes take.
 const maxAcquires = 256
 
-// Store keeps locks in several independent stores, its nodes. It is no [renewer.Recorder]. Its
+// Store keeps locks in several independent stores, its nodes. It is no [store.Recorder]. Its
 // methods may be called concurrently; [New] makes one.
 //
 // Its parts know nothing of it, and each has its own file: the nodes ([broadcast] asks them), the
@@ -34,7 +33,7 @@ type Store struct {
 	acquiring chan struct{} // has one for each acquire under way; heartbeats and releases need none
 }
 
-var _ renewer.Store = (*Store)(nil)
+var _ store.Store = (*Store)(nil)
 
 // New returns a store on an odd number of nodes, which stay the caller's. A majority of them
 // grants a lock. One node works too, and more can be added when all programs that share the locks
@@ -45,7 +44,7 @@ var _ renewer.Store = (*Store)(nil)
 // New asks them, for at most a second, whether two of them are the same server, or one is used
 // by a quorum of other nodes: that is [ErrMixed]. Nodes that can't be reached are no
 // error, since they may come back; [Logger] hears of them, and [Store.Check] reports them.
-func New(nodes []renewer.Store, opts ...Option) (*Store, error) {
+func New(nodes []store.Store, opts ...Option) (*Store, error) {
 	c, err := configure(nodes, opts)
 	if err != nil {
 		return nil, err
@@ -61,7 +60,7 @@ func New(nodes []renewer.Store, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-func newStore(stores []renewer.Store, c settings) *Store {
+func newStore(stores []store.Store, c settings) *Store {
 	nodes := newNodeSet(stores, c.names)
 	table := newLeaseTable(nodes.clock, len(stores))
 	s := &Store{
@@ -99,11 +98,11 @@ func (s *Store) Check(ctx context.Context) error {
 
 // pingEach asks each node to renew what no owner has. It returns, by node, what failed.
 func pingEach(ctx context.Context, nodes *nodeSet) []error {
-	holds := []renewer.Hold{{
-		Name: membershipName, Owner: strings.Repeat("0", renewer.OwnerLen), TTL: time.Millisecond,
+	holds := []store.Hold{{
+		Name: membershipName, Owner: strings.Repeat("0", store.OwnerLen), TTL: time.Millisecond,
 	}}
-	answers := askEach(ctx, nodes, func(int) (int, call[renewer.Answer]) {
-		return len(holds), func(ctx context.Context, node store.Proposer) []renewer.Answer {
+	answers := askEach(ctx, nodes, func(int) (int, call[store.Answer]) {
+		return len(holds), func(ctx context.Context, node store.Proposer) []store.Answer {
 			return node.Renew(ctx, holds)
 		}
 	}, unanswered)
@@ -112,7 +111,7 @@ func pingEach(ctx context.Context, nodes *nodeSet) []error {
 		switch {
 		case a == nil:
 			errs[x] = errSilent
-		case a[0].Status == renewer.StatusUnknown:
+		case a[0].Status == store.StatusUnknown:
 			errs[x] = orStrange(a[0].Err)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // collectFor is how long the first node's wake-up waits for those of others. A release reaches the
@@ -59,7 +59,7 @@ func (w *watch) hear(node int) {
 	w.deaf[node], w.told = nil, false
 	if !w.woken[node] {
 		w.woken[node] = true
-		w.free.count(renewer.StatusHeld)
+		w.free.count(store.StatusHeld)
 	}
 	switch {
 	case w.stopped:

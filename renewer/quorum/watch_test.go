@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -80,7 +80,7 @@ func TestStoppedWatchIsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		node := &unstoppable{Store: script.New()}
-		s, err := quorum.New([]renewer.Store{node})
+		s, err := quorum.New([]store.Store{node})
 		require.NoError(t, err)
 		heard, stop := watching(s)
 		node.wake(nil)

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // heldClient is a client that holds commands back while it is told to, as a processor does that has
@@ -103,7 +103,7 @@ func leaveACrowd(
 	defer leave()
 	var leaving, staying sync.WaitGroup
 	ask := func(ctx context.Context, name string) {
-		grants := store.Acquire(ctx, []renewer.Claim{claim(name, "a", time.Minute)})
+		grants := store.Acquire(ctx, []contract.Claim{claim(name, "a", time.Minute)})
 		if ctx == t.Context() {
 			assert.NoError(t, grants[0].Err)
 		} else {
@@ -165,14 +165,14 @@ func TestAReleaseBehindAnAbandonedClaimEndsWithItsContext(t *testing.T) {
 	goOn := client.hold()
 	abandoned, stayed := leaveACrowd(t, store, client)
 	client.pass()
-	holds := make([]renewer.Hold, len(abandoned))
+	holds := make([]contract.Hold, len(abandoned))
 	for i, name := range abandoned {
 		holds[i] = hold(name, "a", 0)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	for _, answer := range store.Release(ctx, holds) {
-		assert.Equal(t, renewer.StatusUnknown, answer.Status)
+		assert.Equal(t, contract.StatusUnknown, answer.Status)
 		assert.ErrorIs(t, answer.Err, context.DeadlineExceeded)
 	}
 	goOn()

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // While an acquire waits for a replica, the heartbeats of other leases are answered.
@@ -20,15 +20,15 @@ func TestAnAcquireWaitsForReplicasApart(t *testing.T) {
 	mine(t, store, claim("held", "a", time.Minute))
 	require.NoError(t, replica.Stop())
 
-	granted := make(chan renewer.Grant, 1)
+	granted := make(chan contract.Grant, 1)
 	go func() {
-		granted <- store.Acquire(t.Context(), []renewer.Claim{claim("name", "a", 10*time.Minute)})[0]
+		granted <- store.Acquire(t.Context(), []contract.Claim{claim("name", "a", 10*time.Minute)})[0]
 	}()
 	require.Eventually(t, func() bool {
 		info, err := primary.Do("INFO", "clients").ToString()
 		return err == nil && strings.Contains(info, "blocked_clients:1\r\n")
 	}, patience, time.Millisecond)
-	answers := store.Renew(t.Context(), []renewer.Hold{hold("held", "a", time.Minute)})
+	answers := store.Renew(t.Context(), []contract.Hold{hold("held", "a", time.Minute)})
 	require.NoError(t, answers[0].Err)
 	assert.Empty(t, granted, "which waits for up to a minute")
 

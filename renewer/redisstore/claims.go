@@ -5,29 +5,29 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // claiming is the job of an acquire: calls of the script for as many claims each as scriptRoom has
 // room for. Neighbours that are alike share a call.
 type claiming struct {
 	codec  *codec
-	claims []renewer.Claim
-	grants []renewer.Grant
+	claims []store.Claim
+	grants []store.Grant
 	starts []int // call i has claims[starts[i]:starts[i+1]]
 
 	only struct { // for the usual one claim, without allocations of their own
-		grants [1]renewer.Grant
+		grants [1]store.Grant
 		starts [2]int
 		words  [2 + 7]string // keys and arguments
 	}
 }
 
-func (c *codec) newClaiming(claims []renewer.Claim) *claiming {
+func (c *codec) newClaiming(claims []store.Claim) *claiming {
 	job := &claiming{codec: c, claims: claims}
 	if job.grants, job.starts = job.only.grants[:], job.only.starts[:0]; len(claims) != 1 {
-		job.grants = make([]renewer.Grant, len(claims))
+		job.grants = make([]store.Grant, len(claims))
 		job.starts = make([]int, 0, len(claims)/c.perCall+2)
 	}
 	room := c.room()
@@ -42,7 +42,7 @@ func (c *codec) newClaiming(claims []renewer.Claim) *claiming {
 }
 
 // alike reports whether two claims can share a call. Replicas confirm one at a time.
-func (c *codec) alike(a, b *renewer.Claim) bool { return a.TTL == b.TTL && c.replicas == 0 }
+func (c *codec) alike(a, b *store.Claim) bool { return a.TTL == b.TTL && c.replicas == 0 }
 
 func (job *claiming) Repeatable() bool  { return true }
 func (job *claiming) Size() int         { return len(job.starts) - 1 }
@@ -99,16 +99,16 @@ func (job *claiming) Read(i int, r rueidis.RedisResult) {
 }
 
 // noGrant is the answer to a claim that the server has not answered.
-func (c *codec) noGrant(err error) renewer.Grant {
-	return renewer.Grant{
+func (c *codec) noGrant(err error) store.Grant {
+	return store.Grant{
 		Err: c.errors.wrap("acquire", err), Unsent: errors.Is(err, wire.ErrNotSent),
 	}
 }
 
 // readOne reads what became of one claim.
-func (c *codec) readOne(reply rueidis.RedisMessage, claim *renewer.Claim) renewer.Grant {
+func (c *codec) readOne(reply rueidis.RedisMessage, claim *store.Claim) store.Grant {
 	if err := reply.Error(); err != nil {
-		return renewer.Grant{Err: c.errors.wrap("acquire", err)}
+		return store.Grant{Err: c.errors.wrap("acquire", err)}
 	}
 	g, since, ok := readGrant(reply, 0)
 	if !ok {

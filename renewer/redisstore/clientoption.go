@@ -6,8 +6,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // ClientOption completes the options of a rueidis client for locks with the given
@@ -44,7 +44,7 @@ import (
 // A ConnWriteTimeout or Dialer.Timeout above TTL/4 and a KeepAlive above TTL/6 are refused, and so
 // is more than TTL/2 for 2 × KeepAlive + ConnWriteTimeout.
 func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOption, error) {
-	if _, err := renewer.Millis(ttl); err != nil {
+	if _, err := store.Millis(ttl); err != nil {
 		return opt, faulty([]string{fmt.Sprintf("ttl: is %v; give the TTL of the locks, at least "+
 			"1ms", ttl)})
 	}

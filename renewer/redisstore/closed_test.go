@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // An acquire on a client that had been closed waited for what can never mend.
@@ -33,7 +34,7 @@ func TestAcquireOnAClosedClient(t *testing.T) {
 	require.ErrorIs(t, err, rueidis.ErrClosing)
 	assert.ErrorContains(t, err, "the client has been closed")
 	for _, n := range []int{1, 3} {
-		holds := make([]renewer.Hold, n)
+		holds := make([]contract.Hold, n)
 		for i := range holds {
 			holds[i] = hold("a", "a", time.Duration(i+1)*time.Minute)
 		}

@@ -6,9 +6,9 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // codec writes requests as calls of scripts, and reads their replies.
@@ -26,7 +26,7 @@ type codec struct {
 	mark      string // the key of the mark of a single server
 
 	ttls    memo[time.Duration]
-	holders memo[renewer.Holder]
+	holders memo[store.Holder]
 	lines   memo[lineTerms]
 	frees   memo[string] // by the mode
 }
@@ -57,7 +57,7 @@ func newCodec(
 		ttls: memo[time.Duration]{make: func(d time.Duration) string {
 			return decimal(d.Milliseconds())
 		}},
-		holders: memo[renewer.Holder]{make: encodeHolder},
+		holders: memo[store.Holder]{make: encodeHolder},
 	}
 	all.lines.make = func(t lineTerms) string {
 		return t.mode + " " + lineTTL(t.ttl) + " " + places.ID()
@@ -100,7 +100,7 @@ func (c *codec) room() scriptRoom { return scriptRoom{prefix: c.prefix, perCall:
 func (c *codec) coalesces() bool { return c.perCall > 1 && c.replicas == 0 }
 
 // holderText is encodeHolder's text with the trace.
-func (c *codec) holderText(h renewer.Holder) string {
+func (c *codec) holderText(h store.Holder) string {
 	trace := h.Trace
 	h.Trace = ""
 	text := c.holders.of(h)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // hearers counts the processes that listen for turns.
@@ -161,7 +162,7 @@ func TestDeadWaitersArePassedOverAtOnce(t *testing.T) {
 				s.crowd(t, pattern, got)()
 				n := strings.Count(pattern, "L")
 				nodes, idle := s.turns(t, n, func() {
-					require.Equal(t, renewer.StatusHeld,
+					require.Equal(t, contract.StatusHeld,
 						release(t, holder, hold("a", "a", 0)).Status)
 				}, got)
 				assert.Equal(t, first(n), nodes, "in the order of their places")
@@ -192,7 +193,7 @@ func TestStuckWaitersCostOneTurn(t *testing.T) {
 			turn := s.turnOf(t, strings.Index(pattern, "D"))
 			n := strings.Count(pattern, "L")
 			nodes, idle := s.turns(t, n, func() {
-				require.Equal(t, renewer.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
+				require.Equal(t, contract.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
 			}, got)
 			assert.ElementsMatch(t, first(n), nodes, "once each")
 			slices.Sort(idle)
@@ -214,19 +215,19 @@ func TestALapsedTurnIsNoLease(t *testing.T) {
 		listening(t, store)
 		stand(t, store, "b")
 		stand(t, store, "c")
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 		s.ok(t, "PEXPIRE", lease, "2001")
 		g := acquire(t, store, claim("a", "x", minuteTTL))
-		if g.Status == renewer.StatusTaken { // the last ms of the turn, if this machine was quick
+		if g.Status == contract.StatusTaken { // the last ms of the turn, if this machine was quick
 			assert.LessOrEqual(t, g.TTL, time.Millisecond)
 			s.ok(t, "PEXPIRE", lease, "2000")
 			g = acquire(t, store, claim("a", "x", minuteTTL))
 		}
-		require.Equal(t, renewer.StatusHeld, g.Status)
+		require.Equal(t, contract.StatusHeld, g.Status)
 		g = acquire(t, store, queue("b"))
-		assert.Equal(t, renewer.StatusTaken, g.Status)
+		assert.Equal(t, contract.StatusTaken, g.Status)
 		assert.True(t, g.Queued)
-		assert.Equal(t, renewer.Holder{Node: "node-x", PID: 42, Operation: "test"}, g.Holder)
+		assert.Equal(t, contract.Holder{Node: "node-x", PID: 42, Operation: "test"}, g.Holder)
 	})
 }
 
@@ -332,7 +333,7 @@ func TestTheSuccessorOfAHeadHasItsRank(t *testing.T) {
 	s.waiters(t, s.keepers(t, 2), rest)
 	leave()
 	require.ErrorIs(t, <-left, context.Canceled)
-	require.Equal(t, renewer.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
+	require.Equal(t, contract.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
 	select {
 	case l := <-got:
 		require.NoError(t, l.Release(t.Context()))
@@ -361,13 +362,13 @@ func TestATurnIsThePlacesHoweverLong(t *testing.T) {
 		listening(t, store)
 		stand(t, store, "b")
 		stand(t, store, "c")
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 		store.Took(2 * time.Second)
-		assert.Equal(t, renewer.StatusTaken, acquire(t, store, queue("c")).Status)
+		assert.Equal(t, contract.StatusTaken, acquire(t, store, queue("c")).Status)
 		assert.Equal(t, int64(1), s.number(t, "ZCARD", line), "one place, which is another's turn")
-		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
-		require.Equal(t, renewer.StatusGone, release(t, store, leaving("c")).Status)
+		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
+		require.Equal(t, contract.StatusGone, release(t, store, leaving("c")).Status)
 		assert.Zero(t, s.number(t, "EXISTS", lease, line))
 	})
 }
@@ -389,7 +390,7 @@ func TestForgedPlacesOfALiveInbox(t *testing.T) {
 		}
 		s.ok(t, "ZADD", line, "inf", "8 "+words[1]+" 1000")
 		stand(t, store, "c")
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)
 	})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // latch keeps the answers of a server from a client while it is shut.
@@ -105,7 +105,7 @@ func TestHeartbeatsAndReleasesOvertakeACrowd(t *testing.T) {
 			for i := range callers {
 				wg.Go(func() {
 					g := store.Acquire(ctx,
-						[]renewer.Claim{claim("crowd"+strconv.Itoa(i), "a", time.Minute)})[0]
+						[]contract.Claim{claim("crowd"+strconv.Itoa(i), "a", time.Minute)})[0]
 					assert.ErrorIs(t, g.Err, context.Canceled)
 					if g.Unsent {
 						unsent.Add(1)
@@ -118,8 +118,8 @@ func TestHeartbeatsAndReleasesOvertakeACrowd(t *testing.T) {
 				return way == most && waiting == callers-most && locks() == most+2
 			}, patience, 5*time.Millisecond, "as many are sent as may be")
 
-			wg.Go(func() { store.Renew(ctx, []renewer.Hold{hold("held", "a", time.Hour)}) })
-			wg.Go(func() { store.Release(ctx, []renewer.Hold{hold("done", "a", 0)}) })
+			wg.Go(func() { store.Renew(ctx, []contract.Hold{hold("held", "a", time.Hour)}) })
+			wg.Go(func() { store.Release(ctx, []contract.Hold{hold("done", "a", 0)}) })
 			require.Eventually(t, func() bool {
 				return s.number(t, "PTTL", lease("held")) > time.Minute.Milliseconds() &&
 					s.number(t, "EXISTS", lease("done")) == 0
@@ -129,7 +129,7 @@ func TestHeartbeatsAndReleasesOvertakeACrowd(t *testing.T) {
 			wg.Wait()
 			assert.EqualValues(t, callers-most, unsent.Load())
 			open()
-			assert.Equal(t, renewer.StatusHeld,
+			assert.Equal(t, contract.StatusHeld,
 				renew(t, store, hold("held", "a", time.Hour)).Status,
 				"which the server answers after all others")
 			assert.EqualValues(t, most+1,
@@ -159,7 +159,7 @@ func TestALargeCallPassesInParts(t *testing.T) {
 	store := s.store(t)
 	mine(t, store, claim("first", "a", time.Minute)) // so that the server knows the script
 	const n = 3 * redisstore.MostUnderWay
-	claims := make([]renewer.Claim, n)
+	claims := make([]contract.Claim, n)
 	for i := range claims {
 		claims[i] = claim("large"+strconv.Itoa(i), "a", time.Minute)
 	}
@@ -167,7 +167,7 @@ func TestALargeCallPassesInParts(t *testing.T) {
 	defer open()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	answered := make(chan []renewer.Grant, 1)
+	answered := make(chan []contract.Grant, 1)
 	go func() { answered <- store.Acquire(ctx, claims) }()
 	sent := redisstore.MostUnderWay / redisstore.MaxKeys * redisstore.MaxKeys
 	require.Eventually(t, func() bool {
@@ -175,12 +175,12 @@ func TestALargeCallPassesInParts(t *testing.T) {
 	}, patience, 5*time.Millisecond)
 	cancel()
 	for i, g := range <-answered {
-		assert.Equal(t, renewer.StatusUnknown, g.Status)
+		assert.Equal(t, contract.StatusUnknown, g.Status)
 		assert.Equal(t, i >= sent, g.Unsent)
 	}
 	open()
 	for _, g := range store.Acquire(t.Context(), claims) {
-		require.Equal(t, renewer.StatusHeld, g.Status, "%v", g.Err)
+		require.Equal(t, contract.StatusHeld, g.Status, "%v", g.Err)
 	}
 }
 
@@ -202,24 +202,24 @@ func TestACrowdOnRealRedis(t *testing.T) {
 			last := int64(0)
 			for r := range rounds {
 				c := claimOf("crowd:"+strconv.Itoa(i), 100*i+r)
-				g := store.Acquire(t.Context(), []renewer.Claim{c})[0]
-				if !assert.Equal(t, renewer.StatusHeld, g.Status, "%v", g.Err) {
+				g := store.Acquire(t.Context(), []contract.Claim{c})[0]
+				if !assert.Equal(t, contract.StatusHeld, g.Status, "%v", g.Err) {
 					return
 				}
 				assert.Greater(t, g.Fence, last)
 				last = g.Fence
 				if r == 0 {
 					refused := store.Acquire(t.Context(),
-						[]renewer.Claim{claimOf("taken", 100*i+r)})[0]
-					assert.Equal(t, renewer.StatusTaken, refused.Status)
+						[]contract.Claim{claimOf("taken", 100*i+r)})[0]
+					assert.Equal(t, contract.StatusTaken, refused.Status)
 					assert.Equal(t, foreign.Holder.Node, refused.Holder.Node)
 				}
-				a := store.Release(t.Context(), []renewer.Hold{{Name: c.Name, Owner: c.Owner}})[0]
-				assert.Equal(t, renewer.StatusHeld, a.Status, "%v", a.Err)
+				a := store.Release(t.Context(), []contract.Hold{{Name: c.Name, Owner: c.Owner}})[0]
+				assert.Equal(t, contract.StatusHeld, a.Status, "%v", a.Err)
 				if r == 1 {
 					a = store.Release(t.Context(),
-						[]renewer.Hold{{Name: c.Name, Owner: c.Owner}})[0]
-					assert.Equal(t, renewer.StatusGone, a.Status)
+						[]contract.Hold{{Name: c.Name, Owner: c.Owner}})[0]
+					assert.Equal(t, contract.StatusGone, a.Status)
 				}
 			}
 		})
@@ -231,9 +231,9 @@ func TestACrowdOnRealRedis(t *testing.T) {
 }
 
 // claimOf is a claim by an owner of some number.
-func claimOf(name string, number int) renewer.Claim {
+func claimOf(name string, number int) contract.Claim {
 	c := claim(name, "n", time.Minute)
-	c.Owner = fmt.Sprintf("%0*d", renewer.OwnerLen, number)
+	c.Owner = fmt.Sprintf("%0*d", contract.OwnerLen, number)
 	return c
 }
 
@@ -262,7 +262,7 @@ func TestOneBadKeySpoilsNoOther(t *testing.T) {
 		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "bad-5")
 		s.ok(t, "SET", counter, "0x10")
 		s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
-		claims := make([]renewer.Claim, 8)
+		claims := make([]contract.Claim, 8)
 		for i := range claims {
 			claims[i] = claimOf("bad-"+strconv.Itoa(i), i)
 		}
@@ -276,7 +276,7 @@ func TestOneBadKeySpoilsNoOther(t *testing.T) {
 			case 7:
 				rejected(t, g, "22")
 			default:
-				assert.Equal(t, renewer.StatusHeld, g.Status, "%d: %v", i, g.Err)
+				assert.Equal(t, contract.StatusHeld, g.Status, "%d: %v", i, g.Err)
 			}
 		}
 		assert.Zero(t, s.number(t, "EXISTS",
@@ -298,10 +298,10 @@ func TestTheScriptsAreForgottenInACrowd(t *testing.T) {
 			defer working.Add(-1)
 			for r := range 10 {
 				c := claimOf("forgotten:"+strconv.Itoa(i), 100*i+r)
-				g := store.Acquire(t.Context(), []renewer.Claim{c})[0]
-				assert.Equal(t, renewer.StatusHeld, g.Status, "%v", g.Err)
-				a := store.Release(t.Context(), []renewer.Hold{{Name: c.Name, Owner: c.Owner}})[0]
-				assert.Equal(t, renewer.StatusHeld, a.Status, "%v", a.Err)
+				g := store.Acquire(t.Context(), []contract.Claim{c})[0]
+				assert.Equal(t, contract.StatusHeld, g.Status, "%v", g.Err)
+				a := store.Release(t.Context(), []contract.Hold{{Name: c.Name, Owner: c.Owner}})[0]
+				assert.Equal(t, contract.StatusHeld, a.Status, "%v", a.Err)
 			}
 		})
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // countDials counts the connections that a client has made, and those that are open.
@@ -78,13 +78,13 @@ func TestAnotherCallersContext(t *testing.T) {
 	go func() {
 		defer close(gaveUp)
 		for ctx.Err() == nil {
-			store.Renew(ctx, []renewer.Hold{hold("b", "b", time.Minute)})
+			store.Renew(ctx, []contract.Hold{hold("b", "b", time.Minute)})
 		}
 	}()
 	<-dialling
-	answer := make(chan []renewer.Answer)
+	answer := make(chan []contract.Answer)
 	go func() {
-		answer <- store.Renew(context.Background(), []renewer.Hold{hold("a", "a", time.Minute)})
+		answer <- store.Renew(context.Background(), []contract.Hold{hold("a", "a", time.Minute)})
 	}()
 	select {
 	case <-answer:
@@ -92,7 +92,7 @@ func TestAnotherCallersContext(t *testing.T) {
 	case <-time.After(50 * time.Millisecond): // so that it waits for the dial of the other
 	}
 	cancel()
-	assert.Equal(t, []renewer.Answer{{Status: renewer.StatusHeld}}, <-answer)
+	assert.Equal(t, []contract.Answer{{Status: contract.StatusHeld}}, <-answer)
 	<-gaveUp
 }
 
@@ -169,9 +169,9 @@ func TestReplyOfAnotherScript(t *testing.T) {
 	store, err := redisstore.New(fake(t, func([]string) string { return "*0\r\n" }))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	assert.Equal(t, renewer.StatusUnknown, acquire(t, store, claim("a", "a", time.Minute)).Status)
+	assert.Equal(t, contract.StatusUnknown, acquire(t, store, claim("a", "a", time.Minute)).Status)
 	store, err = redisstore.New(fake(t, func([]string) string { return ":7\r\n" }))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	assert.Equal(t, renewer.StatusUnknown, renew(t, store, hold("a", "a", time.Minute)).Status)
+	assert.Equal(t, contract.StatusUnknown, renew(t, store, hold("a", "a", time.Minute)).Status)
 }

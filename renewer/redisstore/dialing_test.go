@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
@@ -49,7 +49,7 @@ func cut(t *testing.T, link *proxy.Proxy, store *redisstore.Store) {
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil {
-			store.Renew(ctx, []renewer.Hold{hold("other", "o", time.Minute)})
+			store.Renew(ctx, []contract.Hold{hold("other", "o", time.Minute)})
 		}
 	}()
 	t.Cleanup(func() { cancel(); <-done })
@@ -60,15 +60,15 @@ func cut(t *testing.T, link *proxy.Proxy, store *redisstore.Store) {
 // for up to Dialer.Timeout: a caller who wanted an answer within 50 ms waited for 5 s.
 func TestAnothersDialOutlastsContext(t *testing.T) {
 	t.Parallel()
-	claims := func(n int) []renewer.Claim {
-		claims := make([]renewer.Claim, n)
+	claims := func(n int) []contract.Claim {
+		claims := make([]contract.Claim, n)
 		for i := range claims {
 			// of different TTLs, a command each
 			claims[i] = claim("name", "a", time.Minute+time.Duration(i)*time.Second)
 		}
 		return claims
 	}
-	holds := []renewer.Hold{hold("name", "a", time.Minute), hold("name", "a", 2*time.Minute)}
+	holds := []contract.Hold{hold("name", "a", time.Minute), hold("name", "a", 2*time.Minute)}
 	for name, ask := range map[string]func(ctx context.Context, s *redisstore.Store) error{
 		"acquire": func(ctx context.Context, s *redisstore.Store) error {
 			return s.Acquire(ctx, claims(1))[0].Err
@@ -109,14 +109,14 @@ func TestOwnDialOutlastsContext(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Millisecond, cancel)
 		begun := time.Now()
-		a := store.Renew(ctx, []renewer.Hold{hold("name", "a", time.Minute)})[0]
+		a := store.Renew(ctx, []contract.Hold{hold("name", "a", time.Minute)})[0]
 		assert.Less(t, time.Since(begun), 4*time.Second)
 		return errors.Is(a.Err, context.Canceled)
 	}, patience, time.Millisecond)
 	// And it leaves nothing behind that keeps others from trying again.
 	link.HealReset()
 	require.Eventually(t, func() bool {
-		return renew(t, store, hold("name", "a", time.Minute)).Status == renewer.StatusGone
+		return renew(t, store, hold("name", "a", time.Minute)).Status == contract.StatusGone
 	}, patience, time.Millisecond)
 }
 

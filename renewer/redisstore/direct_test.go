@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 )
 
@@ -88,8 +88,8 @@ func crowd(t *testing.T, store *redisstore.Store, n int) {
 	for i := range n {
 		go func() {
 			name := "crowd" + strconv.Itoa(i)
-			g := store.Acquire(t.Context(), []renewer.Claim{claim(name, "a", time.Minute)})[0]
-			a := store.Release(t.Context(), []renewer.Hold{hold(name, "a", 0)})[0]
+			g := store.Acquire(t.Context(), []contract.Claim{claim(name, "a", time.Minute)})[0]
+			a := store.Release(t.Context(), []contract.Hold{hold(name, "a", 0)})[0]
 			done <- errors.Join(g.Err, a.Err)
 		}()
 	}
@@ -115,14 +115,14 @@ func TestALoneCallerLeaves(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	begun := time.Now()
-	g := store.Acquire(ctx, []renewer.Claim{claim("a", "a", time.Minute)})[0]
+	g := store.Acquire(ctx, []contract.Claim{claim("a", "a", time.Minute)})[0]
 	assert.ErrorIs(t, g.Err, context.DeadlineExceeded)
 	assert.Less(t, time.Since(begun), 4*time.Second, "not ConnWriteTimeout (7.5 s)")
 	assert.False(t, g.Unsent)
 	link.HealReset()
 	require.Eventually(t, func() bool {
-		g := store.Acquire(t.Context(), []renewer.Claim{claim("b", "a", time.Minute)})[0]
-		return g.Status == renewer.StatusHeld
+		g := store.Acquire(t.Context(), []contract.Claim{claim("b", "a", time.Minute)})[0]
+		return g.Status == contract.StatusHeld
 	}, patience, time.Millisecond)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // answered is an error as rueidis makes it of a server's answer.
@@ -158,7 +159,7 @@ func TestErrorsCanBeShownWithoutNames(t *testing.T) {
 func TestLongNamesCanBeHiddenToo(t *testing.T) {
 	t.Parallel()
 	for _, filler := range []string{"x", "{", "}", "%", "\x00", "é"} {
-		for _, n := range []int{100, 360, 480, renewer.MaxName} {
+		for _, n := range []int{100, 360, 480, store.MaxName} {
 			secret := "alice.secret@example.org/"
 			name := secret + strings.Repeat(filler, (n-len(secret))/len(filler))
 			key := redisstore.LeaseKey(redisstore.DefaultPrefix, name)

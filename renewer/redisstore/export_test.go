@@ -5,10 +5,10 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -120,7 +120,7 @@ func (s *Store) Took(d time.Duration) { s.line.Took(d) }
 func (s *Store) LongWait(d time.Duration) { s.line.LongWait = d }
 
 // LeaseKeys writes the keys of many leases.
-func LeaseKeys(prefix string, holds []renewer.Hold) (keys []string) {
+func LeaseKeys(prefix string, holds []store.Hold) (keys []string) {
 	var w keyWriter
 	w.begin(prefix, holds)
 	for range holds {

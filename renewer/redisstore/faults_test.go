@@ -14,14 +14,15 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // unknown requires that every method says that it does not know, with
 // text in the error, and whether it may pass by itself.
-func unknown(t *testing.T, s renewer.Store, passes bool, text string) {
+func unknown(t *testing.T, s contract.Store, passes bool, text string) {
 	t.Helper()
-	check := func(op string, status renewer.Status, err error) {
-		assert.Equal(t, renewer.StatusUnknown, status, op)
+	check := func(op string, status contract.Status, err error) {
+		assert.Equal(t, contract.StatusUnknown, status, op)
 		if assert.ErrorContains(t, err, text, op) {
 			assert.Equal(t, !passes, errors.Is(err, renewer.ErrRejected), "%v", err)
 			assert.True(t, strings.HasPrefix(err.Error(), "redisstore: "+op+": "), err)
@@ -48,7 +49,7 @@ func TestReadOnlyServer(t *testing.T) {
 	assert.ErrorContains(t, err, "point it at the primary")
 	assert.NotErrorIs(t, err, renewer.ErrRejected)
 	s.ok(t, "REPLICAOF", "NO", "ONE")
-	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("held", "a", time.Minute)).Status,
+	assert.Equal(t, contract.StatusHeld, renew(t, store, hold("held", "a", time.Minute)).Status,
 		"the lease was not disturbed")
 }
 
@@ -59,16 +60,16 @@ func TestFullServer(t *testing.T) {
 	mine(t, store, claim("held", "a", time.Minute))
 	s.ok(t, "CONFIG", "SET", "maxmemory", "1")
 	g := acquire(t, store, claim("new", "a", time.Minute))
-	assert.Equal(t, renewer.StatusUnknown, g.Status)
+	assert.Equal(t, contract.StatusUnknown, g.Status)
 	require.ErrorContains(t, g.Err, "OOM")
 	require.ErrorIs(t, g.Err, renewer.ErrOverloaded)
 	require.NotErrorIs(t, g.Err, renewer.ErrRejected)
 	full, err := redisstore.New(s.client(t))
 	require.NoError(t, err, "memory may be freed")
 	t.Cleanup(full.Close)
-	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("held", "a", time.Minute)).Status,
+	assert.Equal(t, contract.StatusHeld, renew(t, store, hold("held", "a", time.Minute)).Status,
 		"renewals need no memory")
-	assert.Equal(t, renewer.StatusHeld, release(t, store, hold("held", "a", 0)).Status)
+	assert.Equal(t, contract.StatusHeld, release(t, store, hold("held", "a", 0)).Status)
 	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
 	mine(t, store, claim("new", "a", time.Minute))
 }
@@ -98,13 +99,13 @@ func TestAReleaseWakesThoseWhomAFullServerRefused(t *testing.T) {
 			s.ok(t, "CONFIG", "SET", "maxmemory", "1")
 			g := acquire(t, store, waits)
 			require.NoError(t, g.Err)
-			require.Equal(t, renewer.StatusTaken, g.Status)
+			require.Equal(t, contract.StatusTaken, g.Status)
 			assert.Equal(t, lines, g.Queued)
-			assert.Equal(t, renewer.StatusUnknown,
+			assert.Equal(t, contract.StatusUnknown,
 				acquire(t, store, claim("free", "a", time.Minute)).Status, "it takes no lease in")
 			s.ok(t, "CONFIG", "SET", "maxmemory", "0")
 			w.clear()
-			require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+			require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 			w.await(t, "released")
 		})
 	}
@@ -118,7 +119,7 @@ func TestARefusalThatCanNotBeMarkedIsAnError(t *testing.T) {
 	mine(t, store, claim("a", "a", time.Minute))
 	s.ok(t, "CONFIG", "SET", "min-replicas-to-write", "1")
 	g := acquire(t, store, claim("a", "b", time.Minute))
-	assert.Equal(t, renewer.StatusUnknown, g.Status)
+	assert.Equal(t, contract.StatusUnknown, g.Status)
 	require.ErrorContains(t, g.Err, "NOREPLICAS")
 	require.NotErrorIs(t, g.Err, renewer.ErrRejected, "it may pass")
 	s.ok(t, "CONFIG", "SET", "min-replicas-to-write", "0")
@@ -145,7 +146,7 @@ func TestLoadingServer(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		a := renew(t, store, hold("held", "a", time.Minute))
-		return a.Status == renewer.StatusUnknown && strings.Contains(a.Err.Error(), "LOADING")
+		return a.Status == contract.StatusUnknown && strings.Contains(a.Err.Error(), "LOADING")
 	}, patience, time.Millisecond)
 	unknown(t, store, true, "LOADING")
 	early, err := redisstore.New(s.client(t))
@@ -155,7 +156,7 @@ func TestLoadingServer(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return early.Server() != ""
 	}, patience, time.Millisecond, "asked again")
-	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("held", "a", time.Minute)).Status)
+	assert.Equal(t, contract.StatusHeld, renew(t, store, hold("held", "a", time.Minute)).Status)
 }
 
 func TestServerWantsAPassword(t *testing.T) {
@@ -203,7 +204,7 @@ func TestServerDown(t *testing.T) {
 	require.NoError(t, redis.Restart())
 	s.admin = redis.Client(t)
 	require.Eventually(t, func() bool {
-		return acquire(t, store, claim("new", "a", time.Minute)).Status == renewer.StatusHeld
+		return acquire(t, store, claim("new", "a", time.Minute)).Status == contract.StatusHeld
 	}, patience, 10*time.Millisecond)
 }
 
@@ -218,13 +219,13 @@ func TestServerFrozen(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	started := time.Now()
-	g := store.Acquire(ctx, []renewer.Claim{
+	g := store.Acquire(ctx, []contract.Claim{
 		claim("a", "a", time.Minute),
 		claim("b", "a", time.Minute),
 	})
 	assert.Less(t, time.Since(started), 5*time.Second, "a call ends with its context")
 	for _, g := range g {
-		assert.Equal(t, renewer.StatusUnknown, g.Status)
+		assert.Equal(t, contract.StatusUnknown, g.Status)
 		require.Error(t, g.Err)
 		assert.NotErrorIs(t, g.Err, renewer.ErrRejected)
 	}

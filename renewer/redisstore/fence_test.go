@@ -10,23 +10,22 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // given takes a lock with a token that is given.
-func given(t testing.TB, s *redisstore.Store, c renewer.Claim, fence int64) {
+func given(t testing.TB, s *redisstore.Store, c contract.Claim, fence int64) {
 	t.Helper()
 	grants := s.Propose(t.Context(), []contract.Proposal{{Claim: c, Fence: fence}})
-	require.Equal(t, []renewer.Grant{{Status: renewer.StatusHeld, Fence: fence}}, grants)
+	require.Equal(t, []contract.Grant{{Status: contract.StatusHeld, Fence: fence}}, grants)
 }
 
 // turn takes and frees a lock, and returns the token.
-func turn(t testing.TB, s renewer.Store, name, letter string) int64 {
+func turn(t testing.TB, s contract.Store, name, letter string) int64 {
 	t.Helper()
 	fence := mine(t, s, claim(name, letter, time.Minute))
-	require.Equal(t, renewer.StatusHeld, release(t, s, hold(name, letter, 0)).Status)
+	require.Equal(t, contract.StatusHeld, release(t, s, hold(name, letter, 0)).Status)
 	return fence
 }
 
@@ -140,15 +139,15 @@ func TestFenceRisesOverAllOwners(t *testing.T) {
 			for i := 0; i < grants/workers; {
 				letter := string(rune('a' + w))
 				g := acquire(t, store, claim("a", letter, time.Minute))
-				if g.Status != renewer.StatusHeld {
-					assert.Equal(t, renewer.StatusTaken, g.Status, "%v", g.Err)
+				if g.Status != contract.StatusHeld {
+					assert.Equal(t, contract.StatusTaken, g.Status, "%v", g.Err)
 					continue
 				}
 				mu.Lock()
 				fences = append(fences, g.Fence)
 				mu.Unlock()
 				i++
-				assert.Equal(t, renewer.StatusHeld, release(t, store, hold("a", letter, 0)).Status)
+				assert.Equal(t, contract.StatusHeld, release(t, store, hold("a", letter, 0)).Status)
 			}
 		})
 	}
@@ -224,7 +223,7 @@ func TestReservedTokens(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store, mark := s.store(t), redisstore.MarkKey(redisstore.DefaultPrefix)
-		waits := func(name string) renewer.Claim {
+		waits := func(name string) contract.Claim {
 			c := claim(name, "a", time.Minute)
 			c.Place = 1
 			return c
@@ -233,13 +232,13 @@ func TestReservedTokens(t *testing.T) {
 		require.Equal(t, contract.MaxReserved, g.Reserved, "nothing was granted before")
 		assert.Equal(t, strconv.FormatInt(g.Fence+contract.MaxReserved, 10), s.get(t, mark))
 		again := acquire(t, store, waits("a"))
-		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: g.Fence}, again)
+		assert.Equal(t, contract.Grant{Status: contract.StatusHeld, Fence: g.Fence}, again)
 		alone := acquire(t, store, claim("b", "a", time.Minute))
-		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: alone.Fence}, alone)
+		assert.Equal(t, contract.Grant{Status: contract.StatusHeld, Fence: alone.Fence}, alone)
 		assert.Greater(t, alone.Fence, g.Fence+contract.MaxReserved)
 		s.ok(t, "SET", mark, "8000000000000000")
 		far := acquire(t, store, waits("c"))
-		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: 8e15 + 1}, far,
+		assert.Equal(t, contract.Grant{Status: contract.StatusHeld, Fence: 8e15 + 1}, far,
 			"none further ahead of the clock")
 	})
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // A key of another type where one lock's line, counter or lease should be keeps no other lock of
@@ -21,7 +21,7 @@ func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 		for _, suffix := range []string{":waiters", ":fence", ""} {
 			for _, foreign := range [][]string{{"SET", "x"}, {"RPUSH", "x"}, {"HSET", "x", "y"}} {
 				const n, bad = 20, 10
-				holds := make([]renewer.Hold, n)
+				holds := make([]contract.Hold, n)
 				for i := range n {
 					name := "batch" + strconv.Itoa(i)
 					mine(t, store, claim(name, "a", time.Minute))
@@ -31,13 +31,13 @@ func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 					"batch"+strconv.Itoa(bad)) + suffix
 				s.ok(t, "DEL", key)
 				s.ok(t, append([]string{foreign[0], key}, foreign[1:]...)...)
-				for _, answers := range [][]renewer.Answer{
+				for _, answers := range [][]contract.Answer{
 					store.Renew(t.Context(), holds),
 					store.Release(t.Context(), holds),
 				} {
 					for i, a := range answers {
 						require.NoError(t, a.Err, "%d, beside %v at %s", i, foreign, key)
-						require.Equal(t, i != bad || suffix != "", a.Status == renewer.StatusHeld,
+						require.Equal(t, i != bad || suffix != "", a.Status == contract.StatusHeld,
 							"%d, beside %v at %s", i, foreign, key)
 					}
 				}
@@ -70,7 +70,7 @@ func TestAForeignKeyBesideOneLockSpoilsNoOtherAcquire(t *testing.T) {
 				if suffix == "mark" {
 					key = redisstore.MarkKey(redisstore.DefaultPrefix)
 				}
-				claims := make([]renewer.Claim, n)
+				claims := make([]contract.Claim, n)
 				for i := range n {
 					claims[i] = claim("batch"+strconv.Itoa(i), "b", time.Minute)
 					claims[i].Place = uint64(1000 + i)
@@ -100,10 +100,10 @@ func TestAForeignKeyBesideOneLockSpoilsNoOtherAcquire(t *testing.T) {
 							assert.ErrorContains(t, g.Err, "delete the key")
 						}
 					case i == bad && suffix == "":
-						assert.Equal(t, renewer.StatusTaken, g.Status)
+						assert.Equal(t, contract.StatusTaken, g.Status)
 					default:
 						require.NoError(t, g.Err, "%d, beside %v at %s", i, foreign, key)
-						require.Equal(t, renewer.StatusHeld, g.Status, "%d: %v at %s", i, foreign,
+						require.Equal(t, contract.StatusHeld, g.Status, "%d: %v at %s", i, foreign,
 							key)
 					}
 				}
@@ -118,7 +118,7 @@ func TestAForeignKeyBesideOneLockSpoilsNoOtherAcquire(t *testing.T) {
 				for i, g := range store.Acquire(t.Context(), claims) {
 					if i != bad {
 						require.NoError(t, g.Err, "%d, beside %v at %s", i, foreign, key)
-						require.Equal(t, renewer.StatusTaken, g.Status)
+						require.Equal(t, contract.StatusTaken, g.Status)
 						require.True(t, g.Queued, "%d, beside %v at %s", i, foreign, key)
 					}
 				}
@@ -140,15 +140,15 @@ func TestWhoWaitsBesideAForeignKeyHasNoPlace(t *testing.T) {
 		s.ok(t, "SET", line, "x")
 		for range 2 {
 			g := acquire(t, store, queue("b"))
-			require.Equal(t, renewer.StatusTaken, g.Status, "%v", g.Err)
+			require.Equal(t, contract.StatusTaken, g.Status, "%v", g.Err)
 			assert.Positive(t, g.TTL)
 			assert.False(t, g.Queued)
 		}
-		assert.Equal(t, renewer.StatusTaken, release(t, store, leaving("b")).Status,
+		assert.Equal(t, contract.StatusTaken, release(t, store, leaving("b")).Status,
 			"which gives up a place that is not there")
-		require.Equal(t, renewer.StatusTaken, acquire(t, store, queue("c")).Status)
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("c")).Status)
+		require.Equal(t, contract.StatusTaken, acquire(t, store, queue("c")).Status)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("c")).Status)
 		assert.Equal(t, "x", s.get(t, line), "it is not ours")
 	})
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // rogue is a server that answers as it likes, one reply a command.
@@ -182,28 +183,28 @@ func FuzzServer(f *testing.F) {
 		defer stop()
 		waits := claim("a", "a", time.Minute)
 		waits.Place = 1
-		claims := []renewer.Claim{waits, claim("b", "a", time.Minute), claim("c", "a", time.Minute)}
-		for _, claims := range [][]renewer.Claim{claims[:1], claims[:1], claims} {
+		claims := []contract.Claim{waits, claim("b", "a", time.Minute), claim("c", "a", time.Minute)}
+		for _, claims := range [][]contract.Claim{claims[:1], claims[:1], claims} {
 			grants := store.Acquire(ctx, claims)
 			require.Len(t, grants, len(claims))
 			for _, g := range grants {
-				require.Equal(t, g.Status == renewer.StatusHeld, g.Fence > 0)
-				require.Equal(t, g.Status == renewer.StatusUnknown, g.Err != nil)
+				require.Equal(t, g.Status == contract.StatusHeld, g.Fence > 0)
+				require.Equal(t, g.Status == contract.StatusUnknown, g.Err != nil)
 			}
 		}
-		holds := []renewer.Hold{hold("a", "a", time.Minute), hold("b", "a", time.Minute)}
-		for _, answers := range [][]renewer.Answer{
+		holds := []contract.Hold{hold("a", "a", time.Minute), hold("b", "a", time.Minute)}
+		for _, answers := range [][]contract.Answer{
 			store.Renew(ctx, holds),
 			store.Release(ctx, holds),
 		} {
 			require.Len(t, answers, len(holds))
 			for _, a := range answers {
-				require.Equal(t, a.Status == renewer.StatusUnknown, a.Err != nil)
+				require.Equal(t, a.Status == contract.StatusUnknown, a.Err != nil)
 			}
 		}
-		seen := store.Prepare(ctx, []renewer.Term{{Name: "a", Fence: 7, TTL: time.Minute}})
-		require.Equal(t, seen[0].Status == renewer.StatusUnknown, seen[0].Err != nil)
-		wrote := store.Write(ctx, []renewer.Record{{Name: "a", Fence: 7, Seq: 1, TTL: time.Minute}})
-		require.Equal(t, wrote[0].Status == renewer.StatusUnknown, wrote[0].Err != nil)
+		seen := store.Prepare(ctx, []contract.Term{{Name: "a", Fence: 7, TTL: time.Minute}})
+		require.Equal(t, seen[0].Status == contract.StatusUnknown, seen[0].Err != nil)
+		wrote := store.Write(ctx, []contract.Record{{Name: "a", Fence: 7, Seq: 1, TTL: time.Minute}})
+		require.Equal(t, wrote[0].Status == contract.StatusUnknown, wrote[0].Err != nil)
 	})
 }

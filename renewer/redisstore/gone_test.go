@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // freeByHand is the script by which, as the docs say, a key can be freed from outside.
@@ -34,30 +35,30 @@ func TestDocsFreeByHand(t *testing.T) {
 func TestNextSleepsThoughTheKeyIsGone(t *testing.T) {
 	t.Parallel()
 	lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
-	for name, find := range map[string]func(t *testing.T, s server, store renewer.Store){
-		"the next heartbeat finds it deleted": func(t *testing.T, s server, store renewer.Store) {
+	for name, find := range map[string]func(t *testing.T, s server, store contract.Store){
+		"the next heartbeat finds it deleted": func(t *testing.T, s server, store contract.Store) {
 			s.ok(t, "DEL", lease)
-			require.Equal(t, renewer.StatusGone,
+			require.Equal(t, contract.StatusGone,
 				renew(t, store, hold("a", "a", time.Minute)).Status)
 		},
-		"the release finds it deleted": func(t *testing.T, s server, store renewer.Store) {
+		"the release finds it deleted": func(t *testing.T, s server, store contract.Store) {
 			s.ok(t, "DEL", lease)
-			require.Equal(t, renewer.StatusGone, release(t, store, hold("a", "a", 0)).Status)
+			require.Equal(t, contract.StatusGone, release(t, store, hold("a", "a", 0)).Status)
 		},
 		"the release, put off, finds it deleted": func(t *testing.T, s server,
-			store renewer.Store,
+			store contract.Store,
 		) {
 			s.ok(t, "DEL", lease)
 			late := hold("a", "a", 0)
 			late.Keep = time.Minute
-			require.Equal(t, renewer.StatusGone, release(t, store, late).Status)
+			require.Equal(t, contract.StatusGone, release(t, store, late).Status)
 		},
-		"it was overwritten for less time": func(t *testing.T, s server, store renewer.Store) {
+		"it was overwritten for less time": func(t *testing.T, s server, store contract.Store) {
 			s.ok(t, "SET", lease, "x", "PX", "100")
-			require.Equal(t, renewer.StatusTaken,
+			require.Equal(t, contract.StatusTaken,
 				renew(t, store, hold("a", "a", time.Minute)).Status)
 		},
-		"it is freed by hand": func(t *testing.T, s server, _ renewer.Store) {
+		"it is freed by hand": func(t *testing.T, s server, _ contract.Store) {
 			s.ok(t, "EVAL", freeByHand, "1", lease)
 		},
 	} {
@@ -94,12 +95,12 @@ func TestReleaseOfWhatIsGone(t *testing.T) {
 		stand(t, store, "c")
 		turnOfB := fmt.Sprintf("turn\n%d\n%d ", s.turnOf(t, 0).Milliseconds(), 'b')
 		s.ok(t, "DEL", lease)
-		gone := renewer.Answer{Status: renewer.StatusGone}
-		answers := store.Release(t.Context(), []renewer.Hold{hold("a", "a", 0), hold("a", "x", 0)})
-		assert.Equal(t, []renewer.Answer{gone, gone}, answers)
+		gone := contract.Answer{Status: contract.StatusGone}
+		answers := store.Release(t.Context(), []contract.Hold{hold("a", "a", 0), hold("a", "x", 0)})
+		assert.Equal(t, []contract.Answer{gone, gone}, answers)
 		assert.Contains(t, s.get(t, lease), turnOfB, "once, though two have found it gone")
 		assert.Equal(t, int64(1), s.number(t, "ZCARD", line))
-		assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "a", 0)).Status,
+		assert.Equal(t, contract.StatusTaken, release(t, store, hold("a", "a", 0)).Status,
 			"a late one frees nothing")
 		assert.Contains(t, s.get(t, lease), turnOfB)
 
@@ -112,7 +113,7 @@ func TestReleaseOfWhatIsGone(t *testing.T) {
 		stand(t, store, "b")
 		s.ok(t, "DEL", lease)
 		s.ok(t, "RPUSH", lease, "x")
-		assert.Equal(t, renewer.Answer{Status: renewer.StatusTaken, Foreign: true},
+		assert.Equal(t, contract.Answer{Status: contract.StatusTaken, Foreign: true},
 			release(t, store, hold("a", "a", 0)))
 		assert.Equal(t, int64(1), s.number(t, "LLEN", lease),
 			"a key of another type stays as it is")
@@ -131,7 +132,7 @@ func TestReleasePutOffIsPublished(t *testing.T) {
 		w.clear()
 		late := hold("a", "a", 0)
 		late.Keep = 30 * time.Second
-		require.Equal(t, renewer.StatusHeld, release(t, other, late).Status)
+		require.Equal(t, contract.StatusHeld, release(t, other, late).Status)
 		w.await(t, "put off")
 		assert.Equal(t, 1, w.count())
 	})
@@ -147,15 +148,15 @@ func TestAReleaseOfWhatIsGoneWithTheLeastRights(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
-	both := []renewer.Hold{hold("a", "a", 0), hold("b", "a", 0)}
+	both := []contract.Hold{hold("a", "a", 0), hold("b", "a", 0)}
 	for name, gone := range map[string][]string{
 		"deleted": {"DEL", lease}, "another program's": {"RPUSH", lease, "theirs"},
 	} {
-		want := renewer.Answer{Status: renewer.StatusGone}
+		want := contract.Answer{Status: contract.StatusGone}
 		if name != "deleted" {
-			want = renewer.Answer{Status: renewer.StatusTaken, Foreign: true}
+			want = contract.Answer{Status: contract.StatusTaken, Foreign: true}
 		}
-		for _, holds := range [][]renewer.Hold{both[:1], both} {
+		for _, holds := range [][]contract.Hold{both[:1], both} {
 			mine(t, store, claim("a", "a", minuteTTL))
 			s.ok(t, "DEL", lease)
 			s.ok(t, gone...)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // holding is the job of a renewal or a release: calls of a script for as many leases each as
@@ -15,37 +15,37 @@ type holding struct {
 	codec   *codec
 	op      string
 	script  *script
-	timeOf  func(*renewer.Hold) time.Duration
-	holds   []renewer.Hold
-	answers []renewer.Answer
+	timeOf  func(*store.Hold) time.Duration
+	holds   []store.Hold
+	answers []store.Answer
 	starts  []int // call i has holds[starts[i]:starts[i+1]]
 
 	only struct { // for the usual one hold, without allocations of their own
-		answers [1]renewer.Answer
+		answers [1]store.Answer
 		starts  [2]int
 	}
 }
 
 // newRenewing is the job of a renewal.
-func (c *codec) newRenewing(holds []renewer.Hold) *holding {
-	return c.newHolding("renew", &renewScript, holds, func(h *renewer.Hold) time.Duration {
+func (c *codec) newRenewing(holds []store.Hold) *holding {
+	return c.newHolding("renew", &renewScript, holds, func(h *store.Hold) time.Duration {
 		return h.TTL
 	})
 }
 
 // newReleasing is the job of a release.
-func (c *codec) newReleasing(holds []renewer.Hold) *holding {
-	return c.newHolding("release", &releaseScript, holds, func(h *renewer.Hold) time.Duration {
+func (c *codec) newReleasing(holds []store.Hold) *holding {
+	return c.newHolding("release", &releaseScript, holds, func(h *store.Hold) time.Duration {
 		return h.Keep
 	})
 }
 
 func (c *codec) newHolding(
-	op string, do *script, holds []renewer.Hold, timeOf func(*renewer.Hold) time.Duration,
+	op string, do *script, holds []store.Hold, timeOf func(*store.Hold) time.Duration,
 ) *holding {
 	h := &holding{codec: c, op: op, script: do, timeOf: timeOf, holds: holds}
 	if h.answers, h.starts = h.only.answers[:], h.only.starts[:0]; len(holds) != 1 {
-		h.answers = make([]renewer.Answer, len(holds))
+		h.answers = make([]store.Answer, len(holds))
 		h.starts = make([]int, 0, len(holds)/c.perCall+2)
 	}
 	h.divide()
@@ -98,7 +98,7 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 }
 
 // ownerOf is the owner token of a hold, and, to a release, the place that it gives up.
-func (h *holding) ownerOf(hold *renewer.Hold, releases bool) string {
+func (h *holding) ownerOf(hold *store.Hold, releases bool) string {
 	text := hold.Owner
 	if releases && hold.Place != 0 {
 		text += " " + strconv.FormatUint(hold.Place, 10)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // mostSent is how much of a value acquire.lua sends, in bytes.
@@ -63,17 +64,17 @@ func TestAHugeValueIsNotSent(t *testing.T) {
 		} {
 			for range 2 { // the second asks for a place in the line
 				s.ok(t, "SET", lease, value, "PX", "60000")
-				assert.Equal(t, renewer.StatusTaken, acquire(t, store, waits).Status)
-				assert.Equal(t, renewer.StatusTaken,
+				assert.Equal(t, contract.StatusTaken, acquire(t, store, waits).Status)
+				assert.Equal(t, contract.StatusTaken,
 					store.Acquire(t.Context(),
-						[]renewer.Claim{
+						[]contract.Claim{
 							claim("a", "c", time.Minute),
 							claim("other", "a", time.Minute),
 						})[0].Status)
-				assert.Equal(t, renewer.StatusTaken,
+				assert.Equal(t, contract.StatusTaken,
 					renew(t, store, hold("a", "a", time.Minute)).Status)
-				assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "a", 0)).Status)
-				assert.Equal(t, renewer.StatusHeld, release(t, store, hold("other", "a", 0)).Status)
+				assert.Equal(t, contract.StatusTaken, release(t, store, hold("a", "a", 0)).Status)
+				assert.Equal(t, contract.StatusHeld, release(t, store, hold("other", "a", 0)).Status)
 			}
 		}
 		assert.Positive(t, client.longest, "replies are looked at")
@@ -88,7 +89,7 @@ func TestTheLongestValueIsSentWhole(t *testing.T) {
 		store := s.store(t)
 		long := strings.Repeat("é", redisstore.MaxPart)
 		c := claim("a", "a", time.Minute)
-		c.Holder = renewer.Holder{
+		c.Holder = contract.Holder{
 			Node: long, PID: 1<<31 - 1, Operation: long,
 			Trace: strings.Repeat("t", 2*redisstore.MaxPart),
 		}
@@ -97,7 +98,7 @@ func TestTheLongestValueIsSentWhole(t *testing.T) {
 		assert.LessOrEqual(t, len(s.get(t, lease)), mostSent)
 		g := acquire(t, store, claim("a", "b", time.Minute))
 		cut := strings.Repeat("é", redisstore.MaxPart/2)
-		assert.Equal(t, renewer.Holder{
+		assert.Equal(t, contract.Holder{
 			Node: cut, PID: 1<<31 - 1, Operation: cut,
 			Trace: strings.Repeat("t", redisstore.MaxPart),
 		}, g.Holder)
@@ -129,12 +130,12 @@ func TestAForgedPlaceIsPassedOver(t *testing.T) {
 	}
 	turn := s.turnOf(t, -1).Milliseconds()
 	other := s.store(t)
-	require.Equal(t, renewer.StatusHeld, release(t, other, hold("a", "a", 0)).Status)
+	require.Equal(t, contract.StatusHeld, release(t, other, hold("a", "a", 0)).Status)
 	other.Close() // so that it does not look when the turn is over
 	assert.Equal(t, fmt.Sprintf("turn\n%d\n98 %s %d", turn, id, turn), s.get(t, lease))
 	assert.Equal(t, "98", <-heard)
-	require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
-	require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
+	require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)
+	require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
 	assert.Empty(t, <-freed, "no waiter of ours was left: all may ask")
 	assert.Zero(t, s.number(t, "EXISTS", lease, line))
 
@@ -146,7 +147,7 @@ func TestAForgedPlaceIsPassedOver(t *testing.T) {
 	waitedFor(t, store, "a")
 	s.ok(t, args...)
 	s.ok(t, "PEXPIRE", line, "60000")
-	require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+	require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 	assert.Empty(t, <-freed)
 	assert.InDelta(t, 200, s.number(t, "ZCARD", line), 1,
 		"a release looks at five hundred at most, or one more")
@@ -208,7 +209,7 @@ func TestAHugeRecordIsRefused(t *testing.T) {
 		client.longest = 0
 		for _, fence := range []int64{0, 5} {
 			seen = look(t, store, "a", fence, time.Minute)
-			assert.Equal(t, renewer.StatusUnknown, seen.Status)
+			assert.Equal(t, contract.StatusUnknown, seen.Status)
 			require.ErrorIs(t, seen.Err, renewer.ErrRejected)
 			assert.ErrorContains(t, seen.Err,
 				recordA+" has 16777367 bytes, more than any of ours; delete the key")
@@ -218,7 +219,7 @@ func TestAHugeRecordIsRefused(t *testing.T) {
 		s.ok(t, "DEL", recordA)
 		look(t, store, "a", 5, time.Minute)
 		answer := write(t, store, "a", 5, 1, most+"x")
-		assert.Equal(t, renewer.StatusUnknown, answer.Status)
+		assert.Equal(t, contract.StatusUnknown, answer.Status)
 		require.ErrorIs(t, answer.Err, renewer.ErrRejected)
 		assert.ErrorContains(t, answer.Err, "16777217 bytes, above the limit of 16777216")
 	})

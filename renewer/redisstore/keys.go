@@ -3,8 +3,8 @@ package redisstore
 import (
 	"strings"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -30,11 +30,11 @@ func leaseKey(prefix, name string) string {
 // need no escape.
 type keyWriter struct {
 	prefix string
-	holds  []renewer.Hold
+	holds  []store.Hold
 	text   strings.Builder
 }
 
-func (w *keyWriter) begin(prefix string, holds []renewer.Hold) {
+func (w *keyWriter) begin(prefix string, holds []store.Hold) {
 	w.prefix, w.holds = prefix, holds
 	size := 0
 	for i := range holds {

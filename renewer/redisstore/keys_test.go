@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -36,7 +36,7 @@ func TestKeys(t *testing.T) {
 
 func TestManyKeysAtOnce(t *testing.T) {
 	t.Parallel()
-	holds := []renewer.Hold{
+	holds := []contract.Hold{
 		{Name: "order:42"},
 		{Name: "a}b"},
 		{Name: ""},
@@ -54,12 +54,12 @@ func TestKeyIsWhereTheLeaseIs(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t, redisstore.Prefix("p:"))
-		claim := renewer.Claim{
-			Name: "{odd}\n", Owner: strings.Repeat("o", renewer.OwnerLen),
+		claim := contract.Claim{
+			Name: "{odd}\n", Owner: strings.Repeat("o", contract.OwnerLen),
 			TTL: time.Minute,
 		}
-		require.Equal(t, renewer.StatusHeld,
-			store.Acquire(t.Context(), []renewer.Claim{claim})[0].Status)
+		require.Equal(t, contract.StatusHeld,
+			store.Acquire(t.Context(), []contract.Claim{claim})[0].Status)
 		assert.Equal(t, int64(1), s.number(t, "EXISTS", redisstore.LeaseKey("p:", claim.Name)))
 		assert.Equal(t, int64(1), s.number(t, "EXISTS", redisstore.MarkKey("p:")))
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // One who waits and gets no place any more, as there is something else where the line was, hears
@@ -30,11 +30,11 @@ func TestAWaiterWithoutItsLineHearsWhatIsForAll(t *testing.T) {
 		s.ok(t, "SET", line, "x")
 		w.clear()
 		grant := acquire(t, store, queue("b"))
-		require.Equal(t, renewer.StatusTaken, grant.Status)
+		require.Equal(t, contract.StatusTaken, grant.Status)
 		require.False(t, grant.Queued)
 		w.await(t, "set up for what is for all")
 		w.clear()
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 		w.await(t, "released")
 	})
 }
@@ -75,9 +75,9 @@ func TestAMailboxThatFails(t *testing.T) {
 	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 	assert.Equal(t, int64(1), s.number(t, "ZCARD", line), "the place is the same")
 	w.clear()
-	require.Equal(t, renewer.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
+	require.Equal(t, contract.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
 	w.await(t, "its turn")
-	require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
+	require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)
 }
 
 // A caller who has waited since before the server said what it lets the store do stands in line as
@@ -93,7 +93,7 @@ func TestAWatchBeforeTheServerHasAnswered(t *testing.T) {
 	t.Cleanup(store.Close)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorIs(t, store.Acquire(ctx, []renewer.Claim{queue("b")})[0].Err, context.Canceled)
+	require.ErrorIs(t, store.Acquire(ctx, []contract.Claim{queue("b")})[0].Err, context.Canceled)
 	w := newWatch(store, "a")
 	defer w.stop()
 	require.NoError(t, redis.Cont())
@@ -116,7 +116,7 @@ func TestAMailboxLingers(t *testing.T) {
 	assert.Equal(t, 1, s.hearers(t))
 	assert.True(t, acquire(t, store, queue("c")).Queued, "at its first claim, without a watch")
 	for _, letter := range []string{"b", "c"} {
-		require.Equal(t, renewer.StatusTaken, release(t, store, leaving(letter)).Status)
+		require.Equal(t, contract.StatusTaken, release(t, store, leaving(letter)).Status)
 	}
 	assert.Equal(t, 1, s.hearers(t))
 	require.Eventually(t, func() bool { return s.hearers(t) == 0 }, 2*patience,

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/embedded"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
@@ -101,52 +101,52 @@ func (s server) number(t testing.TB, args ...string) int64 {
 }
 
 // owner makes an owner token out of a letter.
-func owner(letter string) string { return strings.Repeat(letter, renewer.OwnerLen) }
+func owner(letter string) string { return strings.Repeat(letter, contract.OwnerLen) }
 
-func claim(name, letter string, ttl time.Duration) renewer.Claim {
-	return renewer.Claim{
+func claim(name, letter string, ttl time.Duration) contract.Claim {
+	return contract.Claim{
 		Name: name, Owner: owner(letter), TTL: ttl,
-		Holder: renewer.Holder{Node: "node-" + letter, PID: 42, Operation: "test"},
+		Holder: contract.Holder{Node: "node-" + letter, PID: 42, Operation: "test"},
 	}
 }
 
-func hold(name, letter string, ttl time.Duration) renewer.Hold {
-	return renewer.Hold{Name: name, Owner: owner(letter), TTL: ttl}
+func hold(name, letter string, ttl time.Duration) contract.Hold {
+	return contract.Hold{Name: name, Owner: owner(letter), TTL: ttl}
 }
 
-func acquire(t testing.TB, s renewer.Store, c renewer.Claim) renewer.Grant {
+func acquire(t testing.TB, s contract.Store, c contract.Claim) contract.Grant {
 	t.Helper()
-	grants := s.Acquire(t.Context(), []renewer.Claim{c})
+	grants := s.Acquire(t.Context(), []contract.Claim{c})
 	require.Len(t, grants, 1)
 	return grants[0]
 }
 
 // mine acquires, and requires that it is granted.
-func mine(t testing.TB, s renewer.Store, c renewer.Claim) int64 {
+func mine(t testing.TB, s contract.Store, c contract.Claim) int64 {
 	t.Helper()
 	g := acquire(t, s, c)
 	require.NoError(t, g.Err)
-	require.Equal(t, renewer.StatusHeld, g.Status)
+	require.Equal(t, contract.StatusHeld, g.Status)
 	return g.Fence
 }
 
-func renew(t testing.TB, s renewer.Store, h renewer.Hold) renewer.Answer {
+func renew(t testing.TB, s contract.Store, h contract.Hold) contract.Answer {
 	t.Helper()
-	answers := s.Renew(t.Context(), []renewer.Hold{h})
+	answers := s.Renew(t.Context(), []contract.Hold{h})
 	require.Len(t, answers, 1)
 	return answers[0]
 }
 
 // waitedFor has a lock that is held refuse another owner, so that
 // those who watch it are told of its release.
-func waitedFor(t testing.TB, s renewer.Store, name string) {
+func waitedFor(t testing.TB, s contract.Store, name string) {
 	t.Helper()
-	require.Equal(t, renewer.StatusTaken, acquire(t, s, claim(name, "?", time.Minute)).Status)
+	require.Equal(t, contract.StatusTaken, acquire(t, s, claim(name, "?", time.Minute)).Status)
 }
 
-func release(t testing.TB, s renewer.Store, h renewer.Hold) renewer.Answer {
+func release(t testing.TB, s contract.Store, h contract.Hold) contract.Answer {
 	t.Helper()
-	answers := s.Release(t.Context(), []renewer.Hold{h})
+	answers := s.Release(t.Context(), []contract.Hold{h})
 	require.Len(t, answers, 1)
 	return answers[0]
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // neighbour is a service with a prefix and a user of its own.
@@ -37,12 +37,12 @@ func TestNeighboursDoNotTouchEachOther(t *testing.T) {
 				me, other := pair[0], pair[1]
 				mine(t, other.store, claim("a", "a", time.Minute))
 				seen := other.store.Prepare(t.Context(),
-					[]renewer.Term{{Name: "a", Fence: 1, TTL: time.Minute}})
-				require.Equal(t, renewer.StatusHeld, seen[0].Status)
+					[]contract.Term{{Name: "a", Fence: 1, TTL: time.Minute}})
+				require.Equal(t, contract.StatusHeld, seen[0].Status)
 				before := s.dump(t)
 				me.triesAll(t, s, other.prefix)
 				assert.Equal(t, before, s.dump(t), "nothing has changed")
-				require.Equal(t, renewer.StatusHeld,
+				require.Equal(t, contract.StatusHeld,
 					release(t, other.store, hold("a", "a", 0)).Status)
 			}
 			for _, n := range []neighbour{outer, inner} {
@@ -143,38 +143,38 @@ func passesOn(t *testing.T, store *redisstore.Store) {
 	mine(t, store, claim("passed", "a", time.Minute))
 	next := claim("passed", "b", time.Minute)
 	next.Place = 2
-	require.Equal(t, renewer.StatusTaken, acquire(t, store, next).Status)
+	require.Equal(t, contract.StatusTaken, acquire(t, store, next).Status)
 	w := newWatch(store, "passed")
 	defer w.stop()
-	var g renewer.Grant
+	var g contract.Grant
 	require.Eventually(t, func() bool {
 		g = acquire(t, store, next)
-		require.Equal(t, renewer.StatusTaken, g.Status)
+		require.Equal(t, contract.StatusTaken, g.Status)
 		return g.Queued
 	}, patience, time.Millisecond)
-	require.Equal(t, renewer.StatusHeld, release(t, store, hold("passed", "a", 0)).Status)
-	require.Equal(t, renewer.StatusTaken,
+	require.Equal(t, contract.StatusHeld, release(t, store, hold("passed", "a", 0)).Status)
+	require.Equal(t, contract.StatusTaken,
 		acquire(t, store, claim("passed", "c", time.Minute)).Status,
 		"it is b's")
-	require.Equal(t, renewer.StatusHeld, acquire(t, store, next).Status)
+	require.Equal(t, contract.StatusHeld, acquire(t, store, next).Status)
 	kept := hold("passed", "b", 0)
 	kept.Keep = time.Millisecond
-	require.Equal(t, renewer.StatusHeld, release(t, store, kept).Status)
+	require.Equal(t, contract.StatusHeld, release(t, store, kept).Status)
 }
 
 // keepsRecords has a record looked at and written.
 func keepsRecords(t *testing.T, store *redisstore.Store) {
 	t.Helper()
 	fence := mine(t, store, claim("recorded", "a", time.Minute))
-	require.Equal(t, renewer.StatusHeld,
+	require.Equal(t, contract.StatusHeld,
 		store.Prepare(t.Context(),
-			[]renewer.Term{{Name: "recorded", Fence: fence, TTL: time.Minute}})[0].Status)
+			[]contract.Term{{Name: "recorded", Fence: fence, TTL: time.Minute}})[0].Status)
 	wrote := store.Write(t.Context(),
-		[]renewer.Record{{Name: "recorded", Fence: fence, Seq: 1, Data: "done", TTL: time.Minute}})
-	require.Equal(t, renewer.Answer{Status: renewer.StatusHeld}, wrote[0])
+		[]contract.Record{{Name: "recorded", Fence: fence, Seq: 1, Data: "done", TTL: time.Minute}})
+	require.Equal(t, contract.Answer{Status: contract.StatusHeld}, wrote[0])
 	seen := store.Read(t.Context(), []string{"recorded"})
 	require.Equal(t, "done", seen[0].Data)
-	require.Equal(t, renewer.StatusHeld, release(t, store, hold("recorded", "a", 0)).Status)
+	require.Equal(t, contract.StatusHeld, release(t, store, hold("recorded", "a", 0)).Status)
 }
 
 // The line that the docs give, copied as it stands, serves on a server where users begin with all
@@ -220,17 +220,17 @@ func TestMessagesShowNoOwnerToken(t *testing.T) {
 		heard := s.listen(t, s.inboxes(t)...)
 		stand(t, store, "b")
 		stand(t, store, "c")
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 		assert.Equal(t, "98", <-heard, "it is b's turn")
-		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
+		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
 		for message := ""; message != "99"; { // it is c's turn
 			message = <-heard
 			assert.Regexp(t, `^99( \d+)?$`, message, "numbers only")
 		}
-		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("c")).Status)
+		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("c")).Status)
 		assert.Empty(t, freed, "no one else heard of it")
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "c", 0)).Status)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "c", 0)).Status)
 		assert.Empty(t, <-freed)
 		assert.Empty(t, heard)
 	})

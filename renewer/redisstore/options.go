@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // DefaultPrefix is before the keys of all locks: see [Prefix].
@@ -92,7 +93,7 @@ func configure(client rueidis.Client, opts []Option) (settings, error) {
 	case !strings.HasSuffix(s.prefix, ":"):
 		fault("Prefix: %q does not end in a colon; take %q", s.prefix, s.prefix+":")
 	}
-	if _, err := renewer.Millis(s.fenceTTL); err != nil {
+	if _, err := store.Millis(s.fenceTTL); err != nil {
 		fault("FenceTTL: is %v; take at least 1ms, or leave it out for %v", s.fenceTTL,
 			defaultFenceTTL)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
@@ -99,7 +100,7 @@ func TestRightsOfLinesTakenAway(t *testing.T) {
 			s.ok(t, "ACL", "SETUSER", "locks", rights[0])
 			answer := release(t, holder, hold("a", "a", 0))
 			if name != "-publish" && name != "channels" {
-				assert.Equal(t, renewer.Answer{Status: renewer.StatusHeld}, answer)
+				assert.Equal(t, contract.Answer{Status: contract.StatusHeld}, answer)
 			}
 			s.ok(t, "ACL", "SETUSER", "locks", rights[1])
 			begun := time.Now()
@@ -113,7 +114,7 @@ func TestRightsOfLinesTakenAway(t *testing.T) {
 			mine(t, holder, claim("a", "a", minuteTTL))
 			s.waiters(t, s.farKeepers(t, 1), got)
 			begun = time.Now()
-			require.Equal(t, renewer.Answer{Status: renewer.StatusHeld},
+			require.Equal(t, contract.Answer{Status: contract.StatusHeld},
 				release(t, holder, hold("a", "a", 0)))
 			require.NoError(t, next(t, got).Release(t.Context()))
 			assert.Less(t, time.Since(begun), 5*time.Second, "as ever")
@@ -149,7 +150,7 @@ func TestATurnIsLongerThanAClaimTakes(t *testing.T) {
 	}, 2*patience, time.Millisecond)
 	near := make(chan *renewer.Lease, 1)
 	s.waiters(t, s.keepers(t, 1), near)
-	require.Equal(t, renewer.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
+	require.Equal(t, contract.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
 	turn := strings.Split(s.get(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "a")), "\n")[1]
 	ms, err := strconv.Atoi(turn)
 	require.NoError(t, err)
@@ -194,7 +195,7 @@ func TestATurnGrowsWithTheLink(t *testing.T) {
 			assert.NoError(t, near.Shutdown(t.Context()), "which gives its place up")
 		})
 	}
-	require.Equal(t, renewer.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
+	require.Equal(t, contract.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
 	l := next(t, got)
 	leave()
 	link.Delay(0)

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // A place that got no rank is forgotten with the answer: no caller would give it up. The store kept
@@ -34,7 +34,7 @@ func TestPlacesWithoutARankAreForgotten(t *testing.T) {
 			s.ok(t, spoil...)
 			for _, letter := range []string{"c", "d", "e"} {
 				grant := acquire(t, store, queue(letter))
-				require.Equal(t, renewer.StatusTaken, grant.Status)
+				require.Equal(t, contract.StatusTaken, grant.Status)
 				require.False(t, grant.Queued)
 			}
 			assert.Equal(t, before, store.Places())

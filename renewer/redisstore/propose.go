@@ -6,7 +6,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -14,8 +13,8 @@ var _ store.Proposer = (*Store)(nil)
 
 // Propose implements [store.Proposer]. A token above 2^53-1, which the server could not compare, is
 // refused with an error.
-func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
-	c, grants := s.codec, make([]renewer.Grant, len(proposals))
+func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+	c, grants := s.codec, make([]store.Grant, len(proposals))
 	todo := &calls{n: len(proposals), nameOf: func(i int) string { return proposals[i].Name }}
 	todo.build = func(i int, whole bool) rueidis.Completed {
 		p := &proposals[i]
@@ -34,7 +33,7 @@ func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []renew
 		}
 		var ok bool
 		if grants[i], _, ok = readGrant(reply, proposals[i].Fence); !ok {
-			grants[i] = renewer.Grant{Err: unreadable("acquire")}
+			grants[i] = store.Grant{Err: unreadable("acquire")}
 		}
 	}
 	s.sender.Spread(ctx, &s.acquiring, todo)

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 var (
@@ -28,24 +29,24 @@ const recordSuffix = ":record"
 // [renewer.ErrRejected].
 const maxRecord = 16 << 20
 
-var _ renewer.Recorder = (*Store)(nil)
+var _ store.Recorder = (*Store)(nil)
 
 // recordKey is in the slot of the lock's other keys.
 func (s *Store) recordKey(name string) string {
 	return leaseKey(s.codec.prefix, name) + recordSuffix
 }
 
-// MaxRecord returns 16 MiB: see [renewer.Recorder].
+// MaxRecord returns 16 MiB: see [store.Recorder].
 func (s *Store) MaxRecord() int { return maxRecord }
 
-// Prepare implements [renewer.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig].
-func (s *Store) Prepare(ctx context.Context, terms []renewer.Term) []renewer.Seen {
+// Prepare implements [store.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig].
+func (s *Store) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
 	return s.look(ctx, "prepare", terms)
 }
 
-// Read implements [renewer.Recorder].
-func (s *Store) Read(ctx context.Context, names []string) []renewer.Seen {
-	terms := make([]renewer.Term, len(names))
+// Read implements [store.Recorder].
+func (s *Store) Read(ctx context.Context, names []string) []store.Seen {
+	terms := make([]store.Term, len(names))
 	for i := range terms {
 		terms[i].Name = names[i]
 	}
@@ -53,13 +54,13 @@ func (s *Store) Read(ctx context.Context, names []string) []renewer.Seen {
 }
 
 // look reads records; a term that has a token begins.
-func (s *Store) look(ctx context.Context, what string, looks []renewer.Term) []renewer.Seen {
-	seen := make([]renewer.Seen, len(looks))
+func (s *Store) look(ctx context.Context, what string, looks []store.Term) []store.Seen {
+	seen := make([]store.Seen, len(looks))
 	asked := make([]int, 0, len(looks))
 	for i := range looks {
 		if looks[i].Fence == 0 {
 			asked = append(asked, i)
-		} else if _, seen[i].Err = renewer.Millis(looks[i].TTL); seen[i].Err == nil {
+		} else if _, seen[i].Err = store.Millis(looks[i].TTL); seen[i].Err == nil {
 			if seen[i].Err = roomFor(what, looks[i].Data); seen[i].Err == nil {
 				asked = append(asked, i)
 			}
@@ -88,13 +89,13 @@ func (s *Store) look(ctx context.Context, what string, looks []renewer.Term) []r
 	return seen
 }
 
-// Write implements [renewer.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig], and
+// Write implements [store.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig], and
 // data above [Store.MaxRecord] with [renewer.ErrRejected].
-func (s *Store) Write(ctx context.Context, records []renewer.Record) []renewer.Answer {
-	answers := make([]renewer.Answer, len(records))
+func (s *Store) Write(ctx context.Context, records []store.Record) []store.Answer {
+	answers := make([]store.Answer, len(records))
 	asked := make([]int, 0, len(records))
 	for i := range records {
-		if _, err := renewer.Millis(records[i].TTL); err != nil && !records[i].Erase {
+		if _, err := store.Millis(records[i].TTL); err != nil && !records[i].Erase {
 			answers[i].Err = err
 			continue
 		}
@@ -153,14 +154,14 @@ func (c *calls) Command(i int, whole bool) rueidis.Completed { return c.build(i,
 func (c *calls) Read(i int, r rueidis.RedisResult)           { c.readOne(i, r) }
 
 // readSeen reads the reply of look.lua to a holder with a token, or 0.
-func readSeen(reply rueidis.RedisMessage, fence int64) (seen renewer.Seen, ok bool) {
+func readSeen(reply rueidis.RedisMessage, fence int64) (seen store.Seen, ok bool) {
 	parts, err := reply.ToArray()
 	if err == nil && len(parts) == 1 {
 		term, err := parts[0].ToInt64()
 		if err != nil || fence == 0 || term <= fence || term > maxExact {
 			return seen, false
 		}
-		return renewer.Seen{Status: renewer.StatusTaken}, true
+		return store.Seen{Status: store.StatusTaken}, true
 	}
 	if err != nil || len(parts) != 5 || !parts[2].IsString() {
 		return seen, false
@@ -174,8 +175,8 @@ func readSeen(reply rueidis.RedisMessage, fence int64) (seen renewer.Seen, ok bo
 		by > maxExact || seq < 0 || seq > maxExact || now <= 0 || now > maxExact {
 		return seen, false
 	}
-	seen = renewer.Seen{
-		Status: renewer.StatusHeld, Fence: by, Seq: seq, Data: data, Now: time.UnixMicro(now),
+	seen = store.Seen{
+		Status: store.StatusHeld, Fence: by, Seq: seq, Data: data, Now: time.UnixMicro(now),
 	}
 	if by != 0 {
 		seen.TTL = millis(left)
@@ -184,20 +185,20 @@ func readSeen(reply rueidis.RedisMessage, fence int64) (seen renewer.Seen, ok bo
 }
 
 // readWritten reads the reply of write.lua.
-func readWritten(reply rueidis.RedisMessage) (renewer.Status, bool) {
+func readWritten(reply rueidis.RedisMessage) (store.Status, bool) {
 	if !reply.IsInt64() {
-		return renewer.StatusUnknown, false
+		return store.StatusUnknown, false
 	}
 	switch n, _ := reply.ToInt64(); n {
 	case 1:
-		return renewer.StatusHeld, true
+		return store.StatusHeld, true
 	case 0:
-		return renewer.StatusTaken, true
+		return store.StatusTaken, true
 	case -1:
-		return renewer.StatusGone, true
+		return store.StatusGone, true
 	case -2:
-		return renewer.StatusBehind, true
+		return store.StatusBehind, true
 	default:
-		return renewer.StatusUnknown, false
+		return store.StatusUnknown, false
 	}
 }

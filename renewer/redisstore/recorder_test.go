@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redisreply"
 )
 
@@ -18,16 +19,16 @@ const recordA = "lockbeat:{a}:record"
 
 func look(
 	t testing.TB, s *redisstore.Store, name string, fence int64, ttl time.Duration,
-) renewer.Seen {
+) contract.Seen {
 	t.Helper()
-	var seen []renewer.Seen
+	var seen []contract.Seen
 	if fence == 0 {
 		seen = s.Read(t.Context(), []string{name})
 	} else {
-		seen = s.Prepare(t.Context(), []renewer.Term{{Name: name, Fence: fence, TTL: ttl}})
+		seen = s.Prepare(t.Context(), []contract.Term{{Name: name, Fence: fence, TTL: ttl}})
 	}
 	require.Len(t, seen, 1)
-	if seen[0].Status == renewer.StatusHeld {
+	if seen[0].Status == contract.StatusHeld {
 		assert.WithinDuration(t, time.Now(), seen[0].Now, time.Minute, "its clock is ours")
 	}
 	seen[0].Now = time.Time{}
@@ -36,10 +37,10 @@ func look(
 
 func write(
 	t testing.TB, s *redisstore.Store, name string, fence, seq int64, data string,
-) renewer.Answer {
+) contract.Answer {
 	t.Helper()
 	answers := s.Write(t.Context(),
-		[]renewer.Record{{Name: name, Fence: fence, Seq: seq, Data: data, TTL: time.Hour}})
+		[]contract.Record{{Name: name, Fence: fence, Seq: seq, Data: data, TTL: time.Hour}})
 	require.Len(t, answers, 1)
 	return answers[0]
 }
@@ -49,27 +50,27 @@ func TestLookScript(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		t.Log("nothing there, and only looking: nothing is made")
-		assert.Equal(t, renewer.Seen{Status: renewer.StatusHeld}, look(t, store, "a", 0, 0))
+		assert.Equal(t, contract.Seen{Status: contract.StatusHeld}, look(t, store, "a", 0, 0))
 		assert.Zero(t, s.number(t, "DBSIZE"))
 
 		t.Log("a term, which lives for its time to live")
-		assert.Equal(t, renewer.Seen{Status: renewer.StatusHeld},
+		assert.Equal(t, contract.Seen{Status: contract.StatusHeld},
 			look(t, store, "a", 5, time.Minute))
 		assert.Equal(t, "5 0 0\n", s.get(t, recordA))
 		s.pttl(t, recordA, minute-5000, minute)
-		assert.Equal(t, renewer.Seen{Status: renewer.StatusHeld}, look(t, store, "a", 6, time.Hour))
+		assert.Equal(t, contract.Seen{Status: contract.StatusHeld}, look(t, store, "a", 6, time.Hour))
 		assert.Equal(t, "6 0 0\n", s.get(t, recordA))
 		s.pttl(t, recordA, minute-5000, minute)
 
 		t.Log("a later holder has looked")
-		assert.Equal(t, renewer.Seen{Status: renewer.StatusTaken},
+		assert.Equal(t, contract.Seen{Status: contract.StatusTaken},
 			look(t, store, "a", 5, time.Hour))
 		assert.Equal(t, "6 0 0\n", s.get(t, recordA))
 
 		t.Log("a record, as its writer left it")
 		s.ok(t, "SET", recordA, "7 3 9007199254740990\ndata\nand more", "PX", "60000")
-		want := renewer.Seen{
-			Status: renewer.StatusHeld, Fence: 3, Seq: 1<<53 - 2,
+		want := contract.Seen{
+			Status: contract.StatusHeld, Fence: 3, Seq: 1<<53 - 2,
 			Data: "data\nand more",
 		}
 		for _, fence := range []int64{0, 7, 1<<53 - 1} {
@@ -94,13 +95,13 @@ func TestLookScriptWritesTheFirstRecord(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		prepare := func(fence, after, seq int64, data string) renewer.Seen {
-			term := renewer.Term{Name: "a", Fence: fence, TTL: time.Minute, Data: data}
+		prepare := func(fence, after, seq int64, data string) contract.Seen {
+			term := contract.Term{Name: "a", Fence: fence, TTL: time.Minute, Data: data}
 			term.After.Fence, term.After.Seq = after, seq
-			return store.Prepare(t.Context(), []renewer.Term{term})[0]
+			return store.Prepare(t.Context(), []contract.Term{term})[0]
 		}
 		seen := prepare(5, 0, 0, "one\n")
-		assert.Equal(t, renewer.StatusHeld, seen.Status)
+		assert.Equal(t, contract.StatusHeld, seen.Status)
 		assert.Equal(t, int64(5), seen.Fence)
 		assert.Equal(t, int64(1), seen.Seq)
 		assert.Equal(t, "one\n", seen.Data)
@@ -121,40 +122,40 @@ func TestWriteScript(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		assert.Equal(t, renewer.StatusGone, write(t, store, "a", 5, 1, "x").Status, "no term")
+		assert.Equal(t, contract.StatusGone, write(t, store, "a", 5, 1, "x").Status, "no term")
 		assert.Zero(t, s.number(t, "DBSIZE"))
 		look(t, store, "a", 5, time.Minute)
-		assert.Equal(t, renewer.StatusGone, write(t, store, "a", 6, 1, "x").Status,
+		assert.Equal(t, contract.StatusGone, write(t, store, "a", 6, 1, "x").Status,
 			"an earlier holder's term")
-		assert.Equal(t, renewer.StatusHeld, write(t, store, "a", 5, 2, "one").Status)
+		assert.Equal(t, contract.StatusHeld, write(t, store, "a", 5, 2, "one").Status)
 		assert.Equal(t, "5 5 2\none", s.get(t, recordA))
 		s.pttl(t, recordA, 60*minute-5000, 60*minute)
 		s.ok(t, "PEXPIRE", recordA, "60000")
-		assert.Equal(t, renewer.StatusHeld, write(t, store, "a", 5, 2, "one").Status,
+		assert.Equal(t, contract.StatusHeld, write(t, store, "a", 5, 2, "one").Status,
 			"again, and its time anew")
 		s.pttl(t, recordA, 60*minute-5000, 60*minute)
-		assert.Equal(t, renewer.StatusBehind, write(t, store, "a", 5, 2, "two").Status)
-		assert.Equal(t, renewer.StatusBehind, write(t, store, "a", 5, 1, "one").Status)
-		assert.Equal(t, renewer.StatusTaken, write(t, store, "a", 4, 9, "late").Status)
+		assert.Equal(t, contract.StatusBehind, write(t, store, "a", 5, 2, "two").Status)
+		assert.Equal(t, contract.StatusBehind, write(t, store, "a", 5, 1, "one").Status)
+		assert.Equal(t, contract.StatusTaken, write(t, store, "a", 4, 9, "late").Status)
 		assert.Equal(t, "5 5 2\none", s.get(t, recordA))
 		s.ok(t, "SET", recordA, "6 5 7\none", "PX", "60000")
-		assert.Equal(t, renewer.StatusHeld, write(t, store, "a", 6, 1, "").Status,
+		assert.Equal(t, contract.StatusHeld, write(t, store, "a", 6, 1, "").Status,
 			"the numbers are each holder's own")
 		assert.Equal(t, "6 6 1\n", s.get(t, recordA))
 		assert.Equal(t, int64(1), s.number(t, "DBSIZE"))
 
 		t.Log("an erasure leaves nothing, unless the term is another's")
-		erase := func(fence, seq int64) renewer.Status {
+		erase := func(fence, seq int64) contract.Status {
 			return store.Write(t.Context(),
-				[]renewer.Record{{Name: "a", Fence: fence, Seq: seq, Erase: true}})[0].Status
+				[]contract.Record{{Name: "a", Fence: fence, Seq: seq, Erase: true}})[0].Status
 		}
-		assert.Equal(t, renewer.StatusTaken, erase(5, 2))
-		assert.Equal(t, renewer.StatusGone, erase(7, 2))
-		assert.Equal(t, renewer.StatusBehind, erase(6, 1))
+		assert.Equal(t, contract.StatusTaken, erase(5, 2))
+		assert.Equal(t, contract.StatusGone, erase(7, 2))
+		assert.Equal(t, contract.StatusBehind, erase(6, 1))
 		assert.Equal(t, "6 6 1\n", s.get(t, recordA))
-		assert.Equal(t, renewer.StatusHeld, erase(6, 2))
+		assert.Equal(t, contract.StatusHeld, erase(6, 2))
 		assert.Zero(t, s.number(t, "DBSIZE"))
-		assert.Equal(t, renewer.StatusGone, erase(6, 2))
+		assert.Equal(t, contract.StatusGone, erase(6, 2))
 	})
 }
 
@@ -194,7 +195,7 @@ func TestRecordScriptsForgotten(t *testing.T) {
 			s.ok(t, "SCRIPT", "FLUSH")
 			assert.NoError(t, look(t, store, "a", fence+1, time.Hour).Err)
 			s.ok(t, "SCRIPT", "FLUSH")
-			assert.Equal(t, renewer.Answer{Status: renewer.StatusHeld},
+			assert.Equal(t, contract.Answer{Status: contract.StatusHeld},
 				write(t, store, "a", fence+1, 1, "x"))
 		}
 	})
@@ -205,20 +206,20 @@ func TestRecordsNeedATTL(t *testing.T) {
 	_, s := startReal(t)
 	store := s.store(t)
 	seen := store.Prepare(t.Context(),
-		[]renewer.Term{
+		[]contract.Term{
 			{Name: "a", Fence: 1, TTL: time.Millisecond - 1},
 			{Name: "b", Fence: 1, TTL: time.Minute},
 		})
 	require.ErrorIs(t, seen[0].Err, renewer.ErrConfig)
-	assert.Equal(t, renewer.StatusHeld, seen[1].Status)
+	assert.Equal(t, contract.StatusHeld, seen[1].Status)
 	assert.NoError(t, seen[1].Err)
 	answers := store.Write(t.Context(),
-		[]renewer.Record{
+		[]contract.Record{
 			{Name: "b", Fence: 1, Seq: 1, TTL: -time.Hour},
 			{Name: "b", Fence: 1, Seq: 2, TTL: time.Minute},
 		})
 	require.ErrorIs(t, answers[0].Err, renewer.ErrConfig)
-	assert.Equal(t, renewer.Answer{Status: renewer.StatusHeld}, answers[1])
+	assert.Equal(t, contract.Answer{Status: contract.StatusHeld}, answers[1])
 	assert.Equal(t, int64(1), s.number(t, "DBSIZE"))
 }
 
@@ -246,18 +247,18 @@ func FuzzRecordReplies(f *testing.F) {
 		seen, ok := redisstore.ReadSeen(m, fence)
 		switch {
 		case !ok:
-			require.Equal(t, renewer.Seen{}, seen)
-		case seen.Status == renewer.StatusTaken:
+			require.Equal(t, contract.Seen{}, seen)
+		case seen.Status == contract.StatusTaken:
 			require.NotZero(t, fence, "who only looks is not refused")
-			require.Equal(t, renewer.Seen{Status: renewer.StatusTaken}, seen)
+			require.Equal(t, contract.Seen{Status: contract.StatusTaken}, seen)
 		default:
-			require.Equal(t, renewer.StatusHeld, seen.Status)
+			require.Equal(t, contract.StatusHeld, seen.Status)
 			require.GreaterOrEqual(t, seen.Fence, int64(0))
 			require.GreaterOrEqual(t, seen.Seq, int64(0))
 			require.NoError(t, seen.Err)
 		}
 		status, ok := redisstore.ReadWritten(m)
-		require.Equal(t, ok, status != renewer.StatusUnknown)
+		require.Equal(t, ok, status != contract.StatusUnknown)
 		if ok {
 			require.True(t, m.IsInt64(), "only an integer says what was written")
 		}
@@ -270,93 +271,93 @@ func TestReadSeen(t *testing.T) {
 	for name, c := range map[string]struct {
 		fence int64
 		reply redisreply.Reply
-		want  renewer.Seen // zero: refused
+		want  contract.Seen // zero: refused
 	}{
 		"a record": {
 			7, list(number(3), number(4), text("x"), number(-1), number(now)),
-			renewer.Seen{Status: renewer.StatusHeld, Fence: 3, Seq: 4, Data: "x", Now: time.UnixMicro(now)},
+			contract.Seen{Status: contract.StatusHeld, Fence: 3, Seq: 4, Data: "x", Now: time.UnixMicro(now)},
 		},
 		"none": {
 			0, list(number(0), number(0), text(""), number(-2), number(now)),
-			renewer.Seen{Status: renewer.StatusHeld, Now: time.UnixMicro(now)},
+			contract.Seen{Status: contract.StatusHeld, Now: time.UnixMicro(now)},
 		},
-		"a later holder":       {7, list(number(8)), renewer.Seen{Status: renewer.StatusTaken}},
-		"the same, not later":  {7, list(number(7)), renewer.Seen{}},
-		"later than possible":  {7, list(number(top + 1)), renewer.Seen{}},
-		"refused, only a look": {0, list(number(8)), renewer.Seen{}},
-		"text for a term":      {7, list(text("8")), renewer.Seen{}},
+		"a later holder":       {7, list(number(8)), contract.Seen{Status: contract.StatusTaken}},
+		"the same, not later":  {7, list(number(7)), contract.Seen{}},
+		"later than possible":  {7, list(number(top + 1)), contract.Seen{}},
+		"refused, only a look": {0, list(number(8)), contract.Seen{}},
+		"text for a term":      {7, list(text("8")), contract.Seen{}},
 		"fence below 0": {
 			7, list(number(-3), number(4), text("x"), number(-1), number(now)),
-			renewer.Seen{},
+			contract.Seen{},
 		},
 		"fence too great": {
 			7, list(number(top+1), number(4), text("x"), number(-1), number(now)),
-			renewer.Seen{},
+			contract.Seen{},
 		},
 		"seq below 0": {
 			7, list(number(3), number(-4), text("x"), number(-1), number(now)),
-			renewer.Seen{},
+			contract.Seen{},
 		},
 		"seq too great": {
 			7, list(number(3), number(top+1), text("x"), number(-1), number(now)),
-			renewer.Seen{},
+			contract.Seen{},
 		},
 		"text for a fence": {
 			7, list(text("3"), number(4), text("x"), number(-1), number(now)),
-			renewer.Seen{},
+			contract.Seen{},
 		},
 		"text for a seq": {
 			7, list(number(3), text("4"), text("x"), number(-1), number(now)),
-			renewer.Seen{},
+			contract.Seen{},
 		},
 		"a number for data": {
 			7, list(number(3), number(4), number(5), number(9), number(now)),
-			renewer.Seen{},
+			contract.Seen{},
 		},
-		"nil for data": {7, list(number(3), number(4), null(), number(9), number(now)), renewer.Seen{}},
+		"nil for data": {7, list(number(3), number(4), null(), number(9), number(now)), contract.Seen{}},
 		"an error for data": {
 			7, list(number(3), number(4), fault("ERR x"), number(9), number(now)),
-			renewer.Seen{},
+			contract.Seen{},
 		},
-		"two parts": {7, list(number(3), number(4)), renewer.Seen{}},
+		"two parts": {7, list(number(3), number(4)), contract.Seen{}},
 		"four parts": {
 			7, list(number(3), number(4), text("x"), number(-1)),
-			renewer.Seen{},
+			contract.Seen{},
 		},
 		"six parts": {
 			7, list(number(3), number(4), text("x"), text("x"), number(-1), number(now)),
-			renewer.Seen{},
+			contract.Seen{},
 		},
 		"text for a time": {
 			7, list(number(3), number(4), text("x"), number(-1), text("now")),
-			renewer.Seen{},
+			contract.Seen{},
 		},
 		"no time": {
 			7, list(number(3), number(4), text("x"), number(-1), number(0)),
-			renewer.Seen{},
+			contract.Seen{},
 		},
-		"nothing":  {7, list(), renewer.Seen{}},
-		"a number": {7, number(1), renewer.Seen{}},
-		"nil":      {7, null(), renewer.Seen{}},
+		"nothing":  {7, list(), contract.Seen{}},
+		"a number": {7, number(1), contract.Seen{}},
+		"nil":      {7, null(), contract.Seen{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, ok := redisstore.ReadSeen(c.reply.Message(t), c.fence)
 			assert.Equal(t, c.want, got)
-			assert.Equal(t, c.want != renewer.Seen{}, ok)
+			assert.Equal(t, c.want != contract.Seen{}, ok)
 		})
 	}
 }
 
 func TestReadWritten(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]renewer.Status{
-		1: renewer.StatusHeld, 0: renewer.StatusTaken, -1: renewer.StatusGone,
-		-2: renewer.StatusBehind, 2: 0, -3: 0,
+	for n, want := range map[int]contract.Status{
+		1: contract.StatusHeld, 0: contract.StatusTaken, -1: contract.StatusGone,
+		-2: contract.StatusBehind, 2: 0, -3: 0,
 	} {
 		got, ok := redisstore.ReadWritten(number(n).Message(t))
 		assert.Equal(t, want, got, n)
-		assert.Equal(t, want != renewer.StatusUnknown, ok, n)
+		assert.Equal(t, want != contract.StatusUnknown, ok, n)
 	}
 	for _, w := range []redisreply.Reply{text("1"), null(), list(number(1)), fault("ERR x")} {
 		_, ok := redisstore.ReadWritten(w.Message(t))

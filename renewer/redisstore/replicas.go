@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // ErrReplicas is why an acquire got no definite answer from a store with [Replicas]: the
@@ -38,7 +38,7 @@ func waitFor(ttl time.Duration) time.Duration { return max(ttl/10, time.Millisec
 func (s *Store) confirm(ctx context.Context, granted *claiming, since time.Time) {
 	var wg sync.WaitGroup
 	for i, first := range granted.grants {
-		if first.Status != renewer.StatusHeld {
+		if first.Status != store.StatusHeld {
 			continue
 		}
 		wg.Go(func() {
@@ -46,9 +46,9 @@ func (s *Store) confirm(ctx context.Context, granted *claiming, since time.Time)
 			s.sender.NoteClosed(ctx, again)
 			granted.Read(i, again)
 			switch second := &granted.grants[i]; {
-			case second.Status != renewer.StatusHeld:
+			case second.Status != store.StatusHeld:
 			case err != nil:
-				*second = renewer.Grant{Err: err}
+				*second = store.Grant{Err: err}
 			case second.Fence == first.Fence:
 				*second = first // which may tell more: of tokens reserved, of the record
 			}

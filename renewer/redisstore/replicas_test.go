@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
@@ -44,17 +45,17 @@ func TestAGrantIsOnTheReplica(t *testing.T) {
 		}
 		mine(t, store, claim(name, "a", time.Minute))
 		require.True(t, has(t, replica, name), "as soon as it is granted")
-		require.Equal(t, renewer.StatusTaken,
+		require.Equal(t, contract.StatusTaken,
 			acquire(t, store, claim(name, "b", time.Minute)).Status)
 	}
-	claims := make([]renewer.Claim, 50)
+	claims := make([]contract.Claim, 50)
 	for i := range claims {
 		claims[i] = claim(fmt.Sprint("batch ", i), "a", time.Minute)
 	}
 	claims[7] = claim("name 0", "b", time.Minute)
 	for i, g := range store.Acquire(t.Context(), claims) {
 		require.NoError(t, g.Err)
-		require.Equal(t, i == 7, g.Status == renewer.StatusTaken)
+		require.Equal(t, i == 7, g.Status == contract.StatusTaken)
 		require.True(t, has(t, replica, claims[i].Name) || i == 7)
 	}
 }
@@ -68,11 +69,11 @@ func TestARefusalWaitsForNoReplica(t *testing.T) {
 	mine(t, store, claim("name", "a", time.Minute))
 	before, err := primary.Calls("wait")
 	require.NoError(t, err)
-	require.Equal(t, renewer.StatusTaken, acquire(t, store, claim("name", "b", time.Minute)).Status)
-	claims := []renewer.Claim{claim("name", "b", time.Minute), claim("other", "b", time.Minute)}
+	require.Equal(t, contract.StatusTaken, acquire(t, store, claim("name", "b", time.Minute)).Status)
+	claims := []contract.Claim{claim("name", "b", time.Minute), claim("other", "b", time.Minute)}
 	grants := store.Acquire(t.Context(), claims)
-	require.Equal(t, renewer.StatusTaken, grants[0].Status)
-	require.Equal(t, renewer.StatusHeld, grants[1].Status)
+	require.Equal(t, contract.StatusTaken, grants[0].Status)
+	require.Equal(t, contract.StatusHeld, grants[1].Status)
 	after, err := primary.Calls("wait")
 	require.NoError(t, err)
 	assert.Equal(t, before+1, after, "for the grant alone")
@@ -96,7 +97,7 @@ func TestAGrantThatNoReplicaConfirms(t *testing.T) {
 	require.NoError(t, replica.Stop())
 	begun := time.Now()
 	g := acquire(t, store, claim("name", "a", 6*time.Second))
-	assert.Equal(t, renewer.StatusUnknown, g.Status, "what a fail-over would do is not known")
+	assert.Equal(t, contract.StatusUnknown, g.Status, "what a fail-over would do is not known")
 	took := time.Since(begun)
 	assert.GreaterOrEqual(t, took, 598*time.Millisecond, "a tenth of the TTL, in whole ms")
 	assert.Less(t, took, 3*time.Second, "and no half of it")
@@ -106,14 +107,14 @@ func TestAGrantThatNoReplicaConfirms(t *testing.T) {
 	g = acquire(t, store, claim("name", "a", 3*time.Second))
 	require.ErrorIs(t, g.Err, redisstore.ErrReplicas,
 		"nor is it known for the same claim once more")
-	assert.Equal(t, renewer.StatusTaken,
+	assert.Equal(t, contract.StatusTaken,
 		acquire(t, store, claim("held", "b", 3*time.Second)).Status,
 		"what is taken is taken")
 
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	begun = time.Now()
-	late := store.Acquire(ctx, []renewer.Claim{claim("late", "a", time.Minute)})[0]
+	late := store.Acquire(ctx, []contract.Claim{claim("late", "a", time.Minute)})[0]
 	require.ErrorIs(t, late.Err, context.DeadlineExceeded)
 	assert.Less(t, time.Since(begun), 2*time.Second, "no longer than the caller's context")
 
@@ -183,9 +184,9 @@ func TestAGrantThatTheReplicaMissed(t *testing.T) {
 	after := server{option: option, admin: replica.Client(t)}.store(t)
 	second := mine(t, after, claim("missed", "b", time.Minute))
 	assert.Greater(t, second, first, "a resource that refuses lower tokens is safe")
-	assert.Equal(t, renewer.StatusTaken, renew(t, after, hold("missed", "a", time.Minute)).Status,
+	assert.Equal(t, contract.StatusTaken, renew(t, after, hold("missed", "a", time.Minute)).Status,
 		"the first hears of it by its next heartbeat")
-	assert.Equal(t, renewer.StatusTaken,
+	assert.Equal(t, contract.StatusTaken,
 		acquire(t, after, claim("confirmed", "b", time.Minute)).Status,
 		"what a replica confirmed is known")
 }

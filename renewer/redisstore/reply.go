@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -19,14 +18,14 @@ import (
 // none. since is when its place came, in us; 0 if it has none.
 func readGrant(
 	reply rueidis.RedisMessage, proposed int64,
-) (g renewer.Grant, since int64, ok bool) {
+) (g store.Grant, since int64, ok bool) {
 	if reply.IsInt64() {
 		g, ok = readFence(reply, proposed)
 		return g, 0, ok
 	}
 	g, since, ok = readParts(reply, proposed)
 	if !ok {
-		return renewer.Grant{}, 0, false
+		return store.Grant{}, 0, false
 	}
 	return g, since, true
 }
@@ -34,7 +33,7 @@ func readGrant(
 // readParts reads a reply of several parts.
 func readParts(
 	reply rueidis.RedisMessage, proposed int64,
-) (g renewer.Grant, since int64, ok bool) {
+) (g store.Grant, since int64, ok bool) {
 	parts, err := reply.ToArray()
 	if err == nil && len(parts) == 2 {
 		n, err := parts[1].ToInt64()
@@ -50,7 +49,7 @@ func readParts(
 		if err != nil || proposed == 0 || counter < proposed || counter > maxExact {
 			return g, 0, false
 		}
-		return renewer.Grant{Status: renewer.StatusBehind, Fence: counter}, 0, true
+		return store.Grant{Status: store.StatusBehind, Fence: counter}, 0, true
 	}
 	if err != nil || len(parts) < 3 || len(parts) > 4 || !parts[0].IsString() {
 		return g, 0, false
@@ -68,8 +67,8 @@ func readParts(
 		return g, 0, false
 	}
 	holder, begun := decodeValue(value)
-	g = renewer.Grant{
-		Status: renewer.StatusTaken, Holder: holder, HeldFor: heldFor(begun, now),
+	g = store.Grant{
+		Status: store.StatusTaken, Holder: holder, HeldFor: heldFor(begun, now),
 		TTL: millis(left),
 	}
 	return g, since, true
@@ -84,12 +83,12 @@ func heldFor(since, now int64) time.Duration {
 }
 
 // readFence reads the token of a grant.
-func readFence(reply rueidis.RedisMessage, proposed int64) (g renewer.Grant, ok bool) {
+func readFence(reply rueidis.RedisMessage, proposed int64) (g store.Grant, ok bool) {
 	fence, err := reply.ToInt64()
 	if err != nil || fence < 1 || fence > maxExact || proposed != 0 && fence != proposed {
 		return g, false
 	}
-	return renewer.Grant{Status: renewer.StatusHeld, Fence: fence}, true
+	return store.Grant{Status: store.StatusHeld, Fence: fence}, true
 }
 
 // millis converts a remaining time to live. A key in its last
@@ -110,7 +109,7 @@ func millis(n int64) time.Duration {
 // leases that have become turns, which it returns with how long these are. If it returns false,
 // answers is as it was.
 func readAnswers(
-	reply rueidis.RedisMessage, answers []renewer.Answer,
+	reply rueidis.RedisMessage, answers []store.Answer,
 ) (turns map[int]time.Duration, ok bool) {
 	parts, err := reply.ToArray()
 	if err != nil || len(parts) > 2*len(answers) {
@@ -132,11 +131,11 @@ func readAnswers(
 		turns[position] = turn
 	}
 	for i := range answers {
-		answers[i].Status = renewer.StatusHeld
+		answers[i].Status = store.StatusHeld
 	}
 	for _, e := range exceptions {
 		a := &answers[e.position]
-		if a.Status = e.status; e.status == renewer.StatusTaken {
+		if a.Status = e.status; e.status == store.StatusTaken {
 			readTaker(a, e.value)
 		}
 	}
@@ -146,7 +145,7 @@ func readAnswers(
 // exception is a key that is not its owner's any more.
 type exception struct {
 	position int
-	status   renewer.Status
+	status   store.Status
 	value    string // of the key, when StatusTaken
 }
 
@@ -158,12 +157,12 @@ func readExceptions(
 	for len(parts) > 0 && parts[0].IsInt64() {
 		position, _ := parts[0].ToInt64()
 		parts = parts[1:]
-		e := exception{status: renewer.StatusGone}
+		e := exception{status: store.StatusGone}
 		if position > 0 {
 			if len(parts) == 0 || !parts[0].IsString() {
 				return nil, nil, false
 			}
-			e.status = renewer.StatusTaken
+			e.status = store.StatusTaken
 			e.value, _ = parts[0].ToString()
 			parts = parts[1:]
 		} else {

@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redisreply"
@@ -23,87 +22,87 @@ var (
 func TestReadGrant(t *testing.T) {
 	t.Parallel()
 	theirs := value("7", "1000", "web-1\n4711\nop")
-	holder := renewer.Holder{Node: "web-1", PID: 4711, Operation: "op"}
+	holder := store.Holder{Node: "web-1", PID: 4711, Operation: "op"}
 	for name, c := range map[string]struct {
 		reply redisreply.Reply
-		want  renewer.Grant // zero: refused
+		want  store.Grant // zero: refused
 	}{
-		"granted": {number(7), renewer.Grant{Status: renewer.StatusHeld, Fence: 7}},
+		"granted": {number(7), store.Grant{Status: store.StatusHeld, Fence: 7}},
 		"greatest fence": {
 			number(redisstore.MaxExact),
-			renewer.Grant{Status: renewer.StatusHeld, Fence: redisstore.MaxExact},
+			store.Grant{Status: store.StatusHeld, Fence: redisstore.MaxExact},
 		},
-		"fence too great": {number(redisstore.MaxExact + 1), renewer.Grant{}},
-		"fence 0":         {number(0), renewer.Grant{}},
-		"fence below 0":   {number(-7), renewer.Grant{}},
+		"fence too great": {number(redisstore.MaxExact + 1), store.Grant{}},
+		"fence 0":         {number(0), store.Grant{}},
+		"fence below 0":   {number(-7), store.Grant{}},
 		"taken": {
 			list(text(theirs), number(1500), number(3000)),
-			renewer.Grant{
-				Status: renewer.StatusTaken, Holder: holder, TTL: 1500 * time.Millisecond,
+			store.Grant{
+				Status: store.StatusTaken, Holder: holder, TTL: 1500 * time.Millisecond,
 				HeldFor: 2 * time.Millisecond,
 			},
 		},
 		"taken, no TTL": {
 			list(text("x"), number(-1), number(3000)),
-			renewer.Grant{Status: renewer.StatusTaken},
+			store.Grant{Status: store.StatusTaken},
 		},
 		"taken, last ms": {
 			list(text("x"), number(0), number(3000)),
-			renewer.Grant{Status: renewer.StatusTaken, TTL: time.Millisecond},
+			store.Grant{Status: store.StatusTaken, TTL: time.Millisecond},
 		},
 		"taken, endless TTL": {
 			list(text("x"), number(math.MaxInt64), number(3000)),
-			renewer.Grant{Status: renewer.StatusTaken},
+			store.Grant{Status: store.StatusTaken},
 		},
 		"taken, clock set back": {
 			list(text(theirs), number(5), number(10)),
-			renewer.Grant{Status: renewer.StatusTaken, Holder: holder, TTL: 5 * time.Millisecond},
+			store.Grant{Status: store.StatusTaken, Holder: holder, TTL: 5 * time.Millisecond},
 		},
 		"taken, mad clock": {
 			list(text(theirs), number(5), number(math.MaxInt64)),
-			renewer.Grant{Status: renewer.StatusTaken, Holder: holder, TTL: 5 * time.Millisecond},
+			store.Grant{Status: store.StatusTaken, Holder: holder, TTL: 5 * time.Millisecond},
 		},
-		"a number as text":   {text("7"), renewer.Grant{}},
-		"nil":                {null(), renewer.Grant{}},
-		"an error":           {fault("ERR x"), renewer.Grant{}},
-		"an empty array":     {list(), renewer.Grant{}},
-		"a counter, unasked": {list(number(7)), renewer.Grant{}},
-		"two parts":          {list(text("x"), number(5)), renewer.Grant{}},
+		"a number as text":   {text("7"), store.Grant{}},
+		"nil":                {null(), store.Grant{}},
+		"an error":           {fault("ERR x"), store.Grant{}},
+		"an empty array":     {list(), store.Grant{}},
+		"a counter, unasked": {list(number(7)), store.Grant{}},
+		"two parts":          {list(text("x"), number(5)), store.Grant{}},
 		"with tokens reserved": {
 			list(number(7), number(5)),
-			renewer.Grant{Status: renewer.StatusHeld, Fence: 7, Reserved: 5},
+			store.Grant{Status: store.StatusHeld, Fence: 7, Reserved: 5},
 		},
 		"fewer reserved": {
 			list(number(7), number(1)),
-			renewer.Grant{Status: renewer.StatusHeld, Fence: 7, Reserved: 1},
+			store.Grant{Status: store.StatusHeld, Fence: 7, Reserved: 1},
 		},
 		"none reserved": {
 			list(number(7), number(0)),
-			renewer.Grant{Status: renewer.StatusHeld, Fence: 7},
+			store.Grant{Status: store.StatusHeld, Fence: 7},
 		},
-		"more reserved":       {list(number(7), number(store.MaxReserved+1)), renewer.Grant{}},
-		"reserved below 0":    {list(number(7), number(-1)), renewer.Grant{}},
-		"too great a reserve": {list(number(redisstore.MaxExact-1), number(2)), renewer.Grant{}},
-		"text for a reserve":  {list(number(7), text("5")), renewer.Grant{}},
+		"more reserved":       {list(number(7), number(store.MaxReserved+1)), store.Grant{}},
+		"reserved below 0":    {list(number(7), number(-1)), store.Grant{}},
+		"too great a reserve": {list(number(redisstore.MaxExact-1), number(2)), store.Grant{}},
+		"text for a reserve":  {list(number(7), text("5")), store.Grant{}},
 		"a place of no time": {
 			list(text("x"), number(5), number(5), number(0)),
-			renewer.Grant{},
+			store.Grant{},
 		},
 		"five parts": {
 			list(text("x"), number(5), number(5), number(5), number(5)),
-			renewer.Grant{},
+			store.Grant{},
 		},
-		"nil for a value":        {list(null(), number(5), number(5)), renewer.Grant{}},
-		"an error for a value":   {list(fault("ERR"), number(5), number(5)), renewer.Grant{}},
-		"a number for a value":   {list(number(5), number(5), number(5)), renewer.Grant{}},
-		"text for a TTL":         {list(text("x"), text("5"), number(5)), renewer.Grant{}},
-		"an array for the clock": {list(text("x"), number(5), list(number(5))), renewer.Grant{}},
+		"nil for a value":        {list(null(), number(5), number(5)), store.Grant{}},
+		"an error for a value":   {list(fault("ERR"), number(5), number(5)), store.Grant{}},
+		"a number for a value":   {list(number(5), number(5), number(5)), store.Grant{}},
+		"text for a TTL":         {list(text("x"), text("5"), number(5)), store.Grant{}},
+		"an array for the clock": {list(text("x"), number(5), list(number(5))), store.Grant{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, since, ok := redisstore.ReadGrant(c.reply.Message(t), 0)
 			assert.Equal(t, c.want, got)
-			assert.Equal(t, c.want != renewer.Grant{}, ok)
+			assert.Equal(t, c.want != store.Grant{}, ok)
 			assert.Zero(t, since)
 		})
 	}
@@ -114,31 +113,31 @@ func TestReadGrantOfAProposal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		reply redisreply.Reply
-		want  renewer.Grant // zero: refused
+		want  store.Grant // zero: refused
 	}{
-		"granted":       {number(7), renewer.Grant{Status: renewer.StatusHeld, Fence: 7}},
-		"another token": {number(8), renewer.Grant{}},
+		"granted":       {number(7), store.Grant{Status: store.StatusHeld, Fence: 7}},
+		"another token": {number(8), store.Grant{}},
 		"behind": {
 			list(number(7)),
-			renewer.Grant{Status: renewer.StatusBehind, Fence: 7},
+			store.Grant{Status: store.StatusBehind, Fence: 7},
 		},
 		"far behind": {
 			list(number(redisstore.MaxExact)),
-			renewer.Grant{Status: renewer.StatusBehind, Fence: redisstore.MaxExact},
+			store.Grant{Status: store.StatusBehind, Fence: redisstore.MaxExact},
 		},
-		"above the counter": {list(number(6)), renewer.Grant{}},
-		"mad counter":       {list(number(redisstore.MaxExact + 1)), renewer.Grant{}},
-		"text for it":       {list(text("7")), renewer.Grant{}},
+		"above the counter": {list(number(6)), store.Grant{}},
+		"mad counter":       {list(number(redisstore.MaxExact + 1)), store.Grant{}},
+		"text for it":       {list(text("7")), store.Grant{}},
 		"taken": {
 			list(text("x"), number(-1), number(3000)),
-			renewer.Grant{Status: renewer.StatusTaken},
+			store.Grant{Status: store.StatusTaken},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, since, ok := redisstore.ReadGrant(c.reply.Message(t), 7)
 			assert.Equal(t, c.want, got)
-			assert.Equal(t, c.want != renewer.Grant{}, ok)
+			assert.Equal(t, c.want != store.Grant{}, ok)
 			assert.Zero(t, since)
 		})
 	}
@@ -146,20 +145,20 @@ func TestReadGrantOfAProposal(t *testing.T) {
 
 func TestReadAnswers(t *testing.T) {
 	t.Parallel()
-	const mine, taken, gone = renewer.StatusHeld, renewer.StatusTaken, renewer.StatusGone
+	const mine, taken, gone = store.StatusHeld, store.StatusTaken, store.StatusGone
 	for name, c := range map[string]struct {
 		reply redisreply.Reply
-		want  []renewer.Status // nil: refused
+		want  []store.Status // nil: refused
 	}{
-		"all ours":  {list(), []renewer.Status{mine, mine, mine}},
-		"one taken": {list(number(2), text("x")), []renewer.Status{mine, taken, mine}},
-		"one gone":  {list(number(-3)), []renewer.Status{mine, mine, gone}},
+		"all ours":  {list(), []store.Status{mine, mine, mine}},
+		"one taken": {list(number(2), text("x")), []store.Status{mine, taken, mine}},
+		"one gone":  {list(number(-3)), []store.Status{mine, mine, gone}},
 		"all lost": {
 			list(number(-1), number(2), text(""), number(-3)),
-			[]renewer.Status{gone, taken, gone},
+			[]store.Status{gone, taken, gone},
 		},
 		"taken, and a turn": {
-			list(number(2), text("3 1000"), text("3 1000")), []renewer.Status{mine, taken, mine},
+			list(number(2), text("3 1000"), text("3 1000")), []store.Status{mine, taken, mine},
 		},
 		"taken by nothing":  {list(number(2)), nil},
 		"taken by a number": {list(number(2), number(3)), nil},
@@ -171,8 +170,8 @@ func TestReadAnswers(t *testing.T) {
 		"twice":             {list(number(2), text("x"), number(-2)), nil},
 		"out of order":      {list(number(-2), number(-1)), nil},
 		"too many":          {list(number(-1), number(-2), number(-3), number(-4)), nil},
-		"one a turn now":    {list(text("3 1000")), []renewer.Status{mine, mine, mine}},
-		"both":              {list(number(-1), text("2 1000")), []renewer.Status{gone, mine, mine}},
+		"one a turn now":    {list(text("3 1000")), []store.Status{mine, mine, mine}},
+		"both":              {list(number(-1), text("2 1000")), []store.Status{gone, mine, mine}},
 		"a turn first":      {list(text("2 1000"), number(-1)), nil},
 		"another's turn":    {list(text("4 1000")), nil},
 		"turn 0":            {list(text("0 1000")), nil},
@@ -185,16 +184,16 @@ func TestReadAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			answers := make([]renewer.Answer, 3)
+			answers := make([]store.Answer, 3)
 			_, ok := redisstore.ReadAnswers(c.reply.Message(t), answers)
 			assert.Equal(t, c.want != nil, ok)
 			for i, a := range answers {
-				var want renewer.Status
+				var want store.Status
 				if ok {
 					want = c.want[i]
 				}
 				assert.Equal(t,
-					renewer.Answer{Status: want, Foreign: want == renewer.StatusTaken}, a)
+					store.Answer{Status: want, Foreign: want == store.StatusTaken}, a)
 			}
 		})
 	}
@@ -203,24 +202,24 @@ func TestReadAnswers(t *testing.T) {
 // Who has a lease that is taken is read from the key's value.
 func TestReadTaker(t *testing.T) {
 	t.Parallel()
-	holder := renewer.Holder{Node: "web-2", PID: 7, Operation: "transfer"}
+	holder := store.Holder{Node: "web-2", PID: 7, Operation: "transfer"}
 	value := owner("b") + "\n5\n1700000000123456\nweb-2\n7\ntransfer"
 	for name, c := range map[string]struct {
 		value string
-		want  renewer.Answer
+		want  store.Answer
 	}{
-		"an owner":        {value, renewer.Answer{Holder: &holder}},
-		"another program": {"x", renewer.Answer{Foreign: true}},
-		"another type":    {"", renewer.Answer{Foreign: true}},
-		"half a value":    {value[:30], renewer.Answer{Foreign: true}},
-		"a turn":          {"turn\n1000\n7 inbox 1000", renewer.Answer{}},
+		"an owner":        {value, store.Answer{Holder: &holder}},
+		"another program": {"x", store.Answer{Foreign: true}},
+		"another type":    {"", store.Answer{Foreign: true}},
+		"half a value":    {value[:30], store.Answer{Foreign: true}},
+		"a turn":          {"turn\n1000\n7 inbox 1000", store.Answer{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			answers := make([]renewer.Answer, 1)
+			answers := make([]store.Answer, 1)
 			_, ok := redisstore.ReadAnswers(list(number(1), text(c.value)).Message(t), answers)
 			require.True(t, ok)
-			c.want.Status = renewer.StatusTaken
+			c.want.Status = store.StatusTaken
 			require.Equal(t, c.want, answers[0])
 		})
 	}
@@ -241,20 +240,20 @@ func FuzzReplies(f *testing.F) {
 		g, _, ok := redisstore.ReadGrant(m, 0)
 		switch {
 		case !ok:
-			require.Equal(t, renewer.StatusUnknown, g.Status)
-		case g.Status == renewer.StatusHeld:
+			require.Equal(t, store.StatusUnknown, g.Status)
+		case g.Status == store.StatusHeld:
 			require.False(t, m.IsInt64() && g.Reserved != 0)
 			require.Positive(t, g.Fence)
 		default:
-			require.Equal(t, renewer.StatusTaken, g.Status)
+			require.Equal(t, store.StatusTaken, g.Status)
 			require.GreaterOrEqual(t, g.TTL, time.Duration(0))
 			require.GreaterOrEqual(t, g.HeldFor, time.Duration(0))
 			checkPart(t, g.Holder.Node)
 		}
-		answers := make([]renewer.Answer, 5)
+		answers := make([]store.Answer, 5)
 		_, ok = redisstore.ReadAnswers(m, answers)
 		for _, a := range answers {
-			require.Equal(t, ok, a.Status != renewer.StatusUnknown)
+			require.Equal(t, ok, a.Status != store.StatusUnknown)
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // runs calls a script as its file says, on locks x and y.
@@ -259,7 +259,7 @@ func TestALookAfterATurnThatWasUsedTellsNobody(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
 		x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
 		freed := s.listen(t, x+":freed")
-		nobody := strings.Repeat(" ", renewer.OwnerLen)
+		nobody := strings.Repeat(" ", store.OwnerLen)
 		looks := func() any {
 			return s.runs(t, "release.lua", []string{x}, "0", "line in-box_1", nobody)
 		}

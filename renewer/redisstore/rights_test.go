@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // user makes a user with the given rights on the keys and channels of
@@ -120,6 +121,6 @@ func TestRightsTakenAway(t *testing.T) {
 	unknown(t, store, false, "grant the user")
 	s.ok(t, "ACL", "SETUSER", "locks", "+get", "+mget", "-pexpire")
 	a := renew(t, store, hold("held", "a", time.Hour))
-	assert.Equal(t, renewer.StatusUnknown, a.Status)
+	assert.Equal(t, contract.StatusUnknown, a.Status)
 	assert.ErrorIs(t, a.Err, renewer.ErrRejected)
 }

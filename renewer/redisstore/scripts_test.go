@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const minute = int64(60_000) // ms
@@ -51,8 +52,8 @@ func TestAcquireScript(t *testing.T) {
 		t.Log("another's: who, for how long, until when; and only that the lock is waited for changes")
 		before := s.get(t, lease)
 		g := acquire(t, store, claim("a", "b", time.Hour))
-		assert.Equal(t, renewer.StatusTaken, g.Status)
-		assert.Equal(t, renewer.Holder{Node: "node-a", PID: 42, Operation: "test"}, g.Holder)
+		assert.Equal(t, contract.StatusTaken, g.Status)
+		assert.Equal(t, contract.Holder{Node: "node-a", PID: 42, Operation: "test"}, g.Holder)
 		assert.Greater(t, g.TTL, 2*time.Minute-5*time.Second)
 		assert.LessOrEqual(t, g.TTL, 2*time.Minute)
 		assert.Positive(t, g.HeldFor)
@@ -67,7 +68,7 @@ func TestAcquireScript(t *testing.T) {
 
 		t.Log("a value that we did not write is another owner's")
 		s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "odd"), "x")
-		assert.Equal(t, renewer.Grant{Status: renewer.StatusTaken},
+		assert.Equal(t, contract.Grant{Status: contract.StatusTaken},
 			acquire(t, store, claim("odd", "a", time.Minute)))
 		s.ok(t, "DEL", redisstore.LeaseKey(redisstore.DefaultPrefix, "odd"))
 
@@ -85,7 +86,7 @@ func TestAcquireScript(t *testing.T) {
 		s.ok(t, "RPUSH", redisstore.LeaseKey(redisstore.DefaultPrefix, "list"), "x")
 		rejected(t, acquire(t, store, claim("list", "a", time.Minute)), "WRONGTYPE",
 			"redisstore.Prefix")
-		foreign := renewer.Answer{Status: renewer.StatusTaken, Foreign: true}
+		foreign := contract.Answer{Status: contract.StatusTaken, Foreign: true}
 		assert.Equal(t, foreign, release(t, store, hold("list", "a", 0)))
 		assert.Equal(t, foreign, renew(t, store, hold("list", "a", time.Minute)))
 		assert.Equal(t, int64(1),
@@ -101,9 +102,9 @@ func TestAcquireScript(t *testing.T) {
 
 // rejected requires an answer that is StatusUnknown, and will be
 // until an operator changes the server.
-func rejected(t testing.TB, g renewer.Grant, says ...string) {
+func rejected(t testing.TB, g contract.Grant, says ...string) {
 	t.Helper()
-	assert.Equal(t, renewer.StatusUnknown, g.Status)
+	assert.Equal(t, contract.StatusUnknown, g.Status)
 	require.ErrorIs(t, g.Err, renewer.ErrRejected)
 	for _, s := range says {
 		assert.ErrorContains(t, g.Err, s)
@@ -119,19 +120,19 @@ func TestRenewScript(t *testing.T) {
 		mine(t, store, claim("a", "a", time.Minute))
 		before := s.number(t, "PTTL", mark)
 
-		assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("a", "a", 2*time.Minute)).Status,
+		assert.Equal(t, contract.StatusHeld, renew(t, store, hold("a", "a", 2*time.Minute)).Status,
 			"ours: longer")
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("a", "a", time.Second)).Status,
+		assert.Equal(t, contract.StatusHeld, renew(t, store, hold("a", "a", time.Second)).Status,
 			"ours, but never shorter")
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		taken := renewer.Answer{
-			Status: renewer.StatusTaken,
-			Holder: &renewer.Holder{Node: "node-a", PID: 42, Operation: "test"},
+		taken := contract.Answer{
+			Status: contract.StatusTaken,
+			Holder: &contract.Holder{Node: "node-a", PID: 42, Operation: "test"},
 		}
 		assert.Equal(t, taken, renew(t, store, hold("a", "b", time.Hour)), "another's")
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		assert.Equal(t, renewer.StatusGone, renew(t, store, hold("none", "a", time.Hour)).Status,
+		assert.Equal(t, contract.StatusGone, renew(t, store, hold("none", "a", time.Hour)).Status,
 			"no owner's")
 		assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, "none")),
 			"and not created")
@@ -139,16 +140,16 @@ func TestRenewScript(t *testing.T) {
 			"the mark is no part of a renewal")
 
 		s.ok(t, "PERSIST", lease)
-		assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("a", "a", time.Minute)).Status)
+		assert.Equal(t, contract.StatusHeld, renew(t, store, hold("a", "a", time.Minute)).Status)
 		s.pttl(t, lease, minute-5000, minute)
 
 		short := hold("a", "a", time.Hour)
 		short.Owner = short.Owner[:5]
-		assert.Equal(t, renewer.StatusTaken, renew(t, store, short).Status,
+		assert.Equal(t, contract.StatusTaken, renew(t, store, short).Status,
 			"part of a token is no token")
 		short.Owner = ""
-		assert.Equal(t, renewer.StatusTaken, renew(t, store, short).Status)
-		assert.Equal(t, renewer.StatusTaken, release(t, store, short).Status)
+		assert.Equal(t, contract.StatusTaken, renew(t, store, short).Status)
+		assert.Equal(t, contract.StatusTaken, release(t, store, short).Status)
 		s.pttl(t, lease, minute-5000, minute)
 	})
 }
@@ -162,17 +163,17 @@ func TestCommandsOfACycle(t *testing.T) {
 		1: {"time": 1, "mget": 2, "get": 0, "set": 2, "del": 1, "publish": 0, "zpopmin": 0},
 		9: {"time": 1, "mget": 2, "get": 0, "set": 10, "del": 9, "publish": 0, "exists": 0},
 	} {
-		claims, holds := make([]renewer.Claim, n), make([]renewer.Hold, n)
+		claims, holds := make([]contract.Claim, n), make([]contract.Hold, n)
 		for i := range n {
 			claims[i] = claimOf(fmt.Sprint("name ", i), i)
-			holds[i] = renewer.Hold{Name: claims[i].Name, Owner: claims[i].Owner}
+			holds[i] = contract.Hold{Name: claims[i].Name, Owner: claims[i].Owner}
 		}
 		s.ok(t, "CONFIG", "RESETSTAT")
 		for _, g := range store.Acquire(t.Context(), claims) {
-			require.Equal(t, renewer.StatusHeld, g.Status, g.Err)
+			require.Equal(t, contract.StatusHeld, g.Status, g.Err)
 		}
 		for _, a := range store.Release(t.Context(), holds) {
-			require.Equal(t, renewer.StatusHeld, a.Status, a.Err)
+			require.Equal(t, contract.StatusHeld, a.Status, a.Err)
 		}
 		for command, times := range want {
 			assert.Equal(t, times, calls(t, s, command), "%s, of %d", command, n)
@@ -188,24 +189,24 @@ func TestReleaseScript(t *testing.T) {
 			redisstore.MarkKey(redisstore.DefaultPrefix)
 		mine(t, store, claim("a", "a", time.Minute))
 
-		taken := renewer.Answer{
-			Status: renewer.StatusTaken,
-			Holder: &renewer.Holder{Node: "node-a", PID: 42, Operation: "test"},
+		taken := contract.Answer{
+			Status: contract.StatusTaken,
+			Holder: &contract.Holder{Node: "node-a", PID: 42, Operation: "test"},
 		}
 		assert.Equal(t, taken, release(t, store, hold("a", "b", 0)), "another's")
 		s.pttl(t, lease, minute-5000, minute)
-		assert.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status, "ours")
+		assert.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status, "ours")
 		assert.Zero(t, s.number(t, "EXISTS", lease))
 		assert.Equal(t, int64(1), s.number(t, "DBSIZE"), "nothing is left but the mark")
 		assert.Equal(t, int64(1), s.number(t, "EXISTS", mark))
-		assert.Equal(t, renewer.StatusGone, release(t, store, hold("a", "a", 0)).Status,
+		assert.Equal(t, contract.StatusGone, release(t, store, hold("a", "a", 0)).Status,
 			"no owner's")
 
 		mine(t, store, claim("a", "a", time.Minute))
-		answers := store.Release(t.Context(), []renewer.Hold{hold("a", "a", 0), hold("a", "a", 0)})
-		assert.Equal(t, []renewer.Answer{
-			{Status: renewer.StatusHeld},
-			{Status: renewer.StatusGone},
+		answers := store.Release(t.Context(), []contract.Hold{hold("a", "a", 0), hold("a", "a", 0)})
+		assert.Equal(t, []contract.Answer{
+			{Status: contract.StatusHeld},
+			{Status: contract.StatusGone},
 		}, answers,
 			"freed once")
 	})
@@ -218,7 +219,7 @@ func TestBatchesAreSplit(t *testing.T) {
 	redis, s := startReal(t)
 	store := s.store(t)
 	const n = 3*redisstore.MaxKeys + 7
-	claims, holds := make([]renewer.Claim, n), make([]renewer.Hold, n)
+	claims, holds := make([]contract.Claim, n), make([]contract.Hold, n)
 	for i := range n {
 		name := fmt.Sprint("job ", i)
 		ttl := time.Hour
@@ -228,11 +229,11 @@ func TestBatchesAreSplit(t *testing.T) {
 		claims[i], holds[i] = claim(name, "a", time.Minute), hold(name, "a", ttl)
 	}
 	for _, g := range store.Acquire(t.Context(), claims) {
-		require.Equal(t, renewer.StatusHeld, g.Status)
+		require.Equal(t, contract.StatusHeld, g.Status)
 	}
 	s.ok(t, "CONFIG", "RESETSTAT")
 	for i, a := range store.Renew(t.Context(), holds) {
-		require.Equal(t, renewer.Answer{Status: renewer.StatusHeld}, a, i)
+		require.Equal(t, contract.Answer{Status: contract.StatusHeld}, a, i)
 	}
 	calls, err := redis.Calls("eval")
 	require.NoError(t, err)
@@ -247,13 +248,13 @@ func TestBatchesAreSplit(t *testing.T) {
 
 	s.ok(t, "CONFIG", "RESETSTAT")
 	for _, a := range store.Renew(t.Context(), holds) {
-		require.Equal(t, renewer.StatusHeld, a.Status)
+		require.Equal(t, contract.StatusHeld, a.Status)
 	}
 	named, err = redis.Calls("evalsha")
 	require.NoError(t, err)
 	assert.Equal(t, int64(4), named, "now by name")
 	for _, a := range store.Release(t.Context(), holds) {
-		require.Equal(t, renewer.StatusHeld, a.Status)
+		require.Equal(t, contract.StatusHeld, a.Status)
 	}
 	assert.Equal(t, int64(1), s.number(t, "DBSIZE"), "only the mark is left")
 }
@@ -284,18 +285,18 @@ func TestLongNamesAreFewAScript(t *testing.T) {
 		"long":                     {strings.Repeat("x", 506), 523, 4},
 		"long and escaped":         {strings.Repeat("\x01", 506), 1535, 10},
 	} {
-		var claims []renewer.Claim
-		var holds []renewer.Hold
+		var claims []contract.Claim
+		var holds []contract.Hold
 		for i := range redisstore.MaxKeys {
 			lock := c.pad + fmt.Sprintf("%06d", i)
 			assert.Len(t, redisstore.LeaseKey(redisstore.DefaultPrefix, lock), c.length)
 			claims, holds = append(claims, claim(lock, "a", time.Minute)), append(holds,
 				hold(lock, "a", time.Hour))
 		}
-		check := func(i int, status renewer.Status, err error) {
+		check := func(i int, status contract.Status, err error) {
 			t.Helper()
 			require.NoError(t, err)
-			require.Equal(t, renewer.StatusHeld, status, i)
+			require.Equal(t, contract.StatusHeld, status, i)
 		}
 		assert.Equal(t, c.want, calls(func() {
 			for i, g := range store.Acquire(t.Context(), claims) {
@@ -321,8 +322,8 @@ func TestScriptsForgotten(t *testing.T) {
 	each(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		for _, n := range []int{1, 2, 250} {
-			var claims []renewer.Claim
-			var holds []renewer.Hold
+			var claims []contract.Claim
+			var holds []contract.Hold
 			for i := range n {
 				name := fmt.Sprint("job ", i)
 				claims, holds = append(claims, claim(name, "a", time.Minute)), append(holds,
@@ -330,15 +331,15 @@ func TestScriptsForgotten(t *testing.T) {
 			}
 			s.ok(t, "SCRIPT", "FLUSH")
 			for _, g := range store.Acquire(t.Context(), claims) {
-				require.Equal(t, renewer.StatusHeld, g.Status, "%v", g.Err)
+				require.Equal(t, contract.StatusHeld, g.Status, "%v", g.Err)
 			}
 			s.ok(t, "SCRIPT", "FLUSH")
 			for _, a := range store.Renew(t.Context(), holds) {
-				require.Equal(t, renewer.Answer{Status: renewer.StatusHeld}, a)
+				require.Equal(t, contract.Answer{Status: contract.StatusHeld}, a)
 			}
 			s.ok(t, "SCRIPT", "FLUSH")
 			for _, a := range store.Release(t.Context(), holds) {
-				require.Equal(t, renewer.Answer{Status: renewer.StatusHeld}, a)
+				require.Equal(t, contract.Answer{Status: contract.StatusHeld}, a)
 			}
 		}
 	})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -39,9 +40,9 @@ func works(t *testing.T, store *redisstore.Store) {
 	w.await(t, "set up")
 	w.clear()
 	mine(t, store, claim("works", "a", time.Minute))
-	assert.Equal(t, renewer.StatusTaken, acquire(t, store, claim("works", "b", time.Minute)).Status)
-	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold("works", "a", time.Hour)).Status)
-	assert.Equal(t, renewer.StatusHeld, release(t, store, hold("works", "a", 0)).Status)
+	assert.Equal(t, contract.StatusTaken, acquire(t, store, claim("works", "b", time.Minute)).Status)
+	assert.Equal(t, contract.StatusHeld, renew(t, store, hold("works", "a", time.Hour)).Status)
+	assert.Equal(t, contract.StatusHeld, release(t, store, hold("works", "a", 0)).Status)
 	w.await(t, "released")
 	assert.Empty(t, w.errors())
 }
@@ -99,7 +100,7 @@ func TestLeastRightsOfADeployment(t *testing.T) {
 		require.NoError(t, sentinel.Patience(false)) // else the former primary is demoted 8 s later
 		require.NoError(t, sentinel.AwaitWhole())
 		require.Eventually(t, func() bool {
-			return acquire(t, store, claim("after", "a", time.Minute)).Status == renewer.StatusHeld
+			return acquire(t, store, claim("after", "a", time.Minute)).Status == contract.StatusHeld
 		}, patience, 10*time.Millisecond, "a fail-over is noticed, too")
 		require.NoError(t, sentinel.Patience(true))
 

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
@@ -38,7 +38,7 @@ func TestAFrozenShardDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	store := clusterStore(t, cluster, 15*time.Second)
-	var holds []renewer.Hold
+	var holds []contract.Hold
 	on := map[int][]int{}
 	for i := range 300 {
 		name := fmt.Sprint("name ", i)
@@ -64,7 +64,7 @@ func TestAFrozenShardDelaysNoOther(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, server.Stop())
 
-	for _, do := range []func(context.Context, []renewer.Hold) []renewer.Answer{
+	for _, do := range []func(context.Context, []contract.Hold) []contract.Answer{
 		store.Renew,
 		store.Release,
 	} {
@@ -74,11 +74,11 @@ func TestAFrozenShardDelaysNoOther(t *testing.T) {
 		for shard, items := range on {
 			for _, i := range items {
 				if shard == frozen {
-					require.Equal(t, renewer.StatusUnknown, answers[i].Status)
+					require.Equal(t, contract.StatusUnknown, answers[i].Status)
 					require.Error(t, answers[i].Err)
 				} else {
 					require.NoError(t, answers[i].Err)
-					require.Equal(t, renewer.StatusHeld, answers[i].Status)
+					require.Equal(t, contract.StatusHeld, answers[i].Status)
 				}
 			}
 		}
@@ -100,10 +100,10 @@ func TestShardFollowsTheSlots(t *testing.T) {
 	}
 	mine(t, store, claim(name, "a", time.Minute))
 	require.NoError(t, cluster.MoveSlot(redistest.Slot(name), to))
-	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold(name, "a", time.Minute)).Status)
+	assert.Equal(t, contract.StatusHeld, renew(t, store, hold(name, "a", time.Minute)).Status)
 	store.Topology().Learn(t.Context())
 	assert.Equal(t, 1-was, store.Shard(name))
-	assert.Equal(t, renewer.StatusHeld, renew(t, store, hold(name, "a", time.Minute)).Status)
+	assert.Equal(t, contract.StatusHeld, renew(t, store, hold(name, "a", time.Minute)).Status)
 }
 
 // A store that could not ask at first asks as soon as a request is answered.
@@ -125,7 +125,7 @@ func TestShardsAreLearntLater(t *testing.T) {
 		require.NoError(t, m.Cont())
 	}
 	require.Eventually(t, func() bool {
-		return acquire(t, store, claim("name", "a", time.Minute)).Status == renewer.StatusHeld &&
+		return acquire(t, store, claim("name", "a", time.Minute)).Status == contract.StatusHeld &&
 			store.Shard("name 0")+store.Shard("name 1")+store.Shard("name 2")+store.Shard(
 				"name 3",
 			) > 0
@@ -167,17 +167,17 @@ func TestFullCoverage(t *testing.T) {
 	}
 	mine(t, store, claim(here, "a", time.Minute))
 	gone.Kill()
-	var down renewer.Answer
+	var down contract.Answer
 	require.Eventually(t, func() bool {
 		down = renew(t, store, hold(here, "a", time.Minute))
-		return down.Status != renewer.StatusHeld
+		return down.Status != contract.StatusHeld
 	}, patience, 10*time.Millisecond)
-	require.Equal(t, renewer.StatusUnknown, down.Status, "it is no loss")
+	require.Equal(t, contract.StatusUnknown, down.Status, "it is no loss")
 	require.ErrorContains(t, down.Err, "CLUSTERDOWN")
 	for _, m := range cluster.Masters[1:] {
 		require.NoError(t, m.Do("CONFIG", "SET", "cluster-require-full-coverage", "no").Error())
 	}
 	require.Eventually(t, func() bool {
-		return renew(t, store, hold(here, "a", time.Minute)).Status == renewer.StatusHeld
+		return renew(t, store, hold(here, "a", time.Minute)).Status == contract.StatusHeld
 	}, patience, 10*time.Millisecond)
 }

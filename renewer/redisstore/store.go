@@ -9,11 +9,11 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Store keeps locks in one Redis deployment. Its methods may be called concurrently.
@@ -28,8 +28,8 @@ type Store struct {
 	topology *topology.Topology // of a cluster; nil otherwise
 	settle   time.Duration
 
-	acquires  *wire.Coalescer[renewer.Claim, renewer.Grant]
-	releases  *wire.Coalescer[renewer.Hold, renewer.Answer]
+	acquires  *wire.Coalescer[store.Claim, store.Grant]
+	releases  *wire.Coalescer[store.Hold, store.Answer]
 	acquiring wire.Windows
 	releasing wire.Windows
 	recording wire.Windows
@@ -42,7 +42,7 @@ type Store struct {
 	end    context.CancelFunc
 }
 
-var _ renewer.Sharded = (*Store)(nil)
+var _ store.Sharded = (*Store)(nil)
 
 // New returns a store on the caller's client, which stays the
 // caller's: close it after [Store.Close].
@@ -116,7 +116,7 @@ func (s *Store) setWindows() {
 }
 
 // Acquire implements [renewer.Store].
-func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	presents := false
 	for i := range claims {
 		if c := &claims[i]; c.Place != 0 {
@@ -124,7 +124,7 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 		}
 	}
 	begun := time.Now()
-	var grants []renewer.Grant
+	var grants []store.Grant
 	if len(claims) == 1 && s.codec.coalesces() {
 		grants = s.acquires.DoThrough(ctx, s.acquiring.Of(0), claims)
 	} else {
@@ -137,8 +137,8 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 	}
 	// A place has its turn's length from when it is first presented: after a refusal without it.
 	// An answer that did not come in time says nothing of how far away the server is.
-	if len(grants) == 1 && (grants[0].Status == renewer.StatusTaken ||
-		presents && grants[0].Status == renewer.StatusHeld) {
+	if len(grants) == 1 && (grants[0].Status == store.StatusTaken ||
+		presents && grants[0].Status == store.StatusHeld) {
 		s.line.Took(time.Since(begun))
 	}
 	if presents {
@@ -149,30 +149,30 @@ func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.G
 
 // answered tells the line what became of claims. From then on it has the places that the server
 // has in a line, or may have, and no others.
-func (s *Store) answered(claims []renewer.Claim, grants []renewer.Grant) {
+func (s *Store) answered(claims []store.Claim, grants []store.Grant) {
 	for i := range claims {
 		place, g := claims[i].Place, &grants[i]
 		switch {
 		case place == 0:
-		case g.Status == renewer.StatusHeld:
+		case g.Status == store.StatusHeld:
 			s.line.Leave(place)
-		case g.Status == renewer.StatusTaken:
+		case g.Status == store.StatusTaken:
 			s.line.Refused(place, g.Queued)
-		case g.Status != renewer.StatusUnknown || g.Unsent:
+		case g.Status != store.StatusUnknown || g.Unsent:
 			s.line.Unranked(place)
 		}
 	}
 }
 
 // Renew implements [renewer.Store]. It passes through no window: a heartbeat waits for no crowd.
-func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	job := s.codec.newRenewing(holds)
 	s.sender.Spread(ctx, nil, job)
 	return job.answers
 }
 
 // Release implements [renewer.Store].
-func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	defer func() {
 		for i := range holds {
 			s.line.Leave(holds[i].Place)
@@ -181,7 +181,7 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 	for i := range holds { // lest the release overtake a claim that it undoes
 		if err := s.acquires.Settle(ctx, holds[i].Owner); err != nil {
 			err = s.codec.errors.wrap("release", err)
-			return slices.Repeat([]renewer.Answer{{Err: err}}, len(holds))
+			return slices.Repeat([]store.Answer{{Err: err}}, len(holds))
 		}
 	}
 	if len(holds) == 1 && s.codec.coalesces() {
@@ -197,12 +197,12 @@ func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Ans
 func (s *Store) checkTurn(name string) {
 	ctx, cancel := context.WithTimeout(s.life, s.settle)
 	defer cancel()
-	hold := renewer.Hold{Name: name, Owner: noOwner}
-	s.sender.Spread(ctx, nil, s.codec.newReleasing([]renewer.Hold{hold}))
+	hold := store.Hold{Name: name, Owner: noOwner}
+	s.sender.Spread(ctx, nil, s.codec.newReleasing([]store.Hold{hold}))
 }
 
 // noOwner is as long as an owner token, and none.
-var noOwner = strings.Repeat(" ", renewer.OwnerLen)
+var noOwner = strings.Repeat(" ", store.OwnerLen)
 
 // Watch implements [renewer.Store] by a subscription that all watches of the store share, on
 // one connection of its own; of a cluster, one to each server that has a lock which is watched.
@@ -223,7 +223,7 @@ func (s *Store) Close() {
 	s.subscriber.Close()
 }
 
-// Shard implements [renewer.Sharded]: the primary of a cluster that serves name, as the
+// Shard implements [store.Sharded]: the primary of a cluster that serves name, as the
 // cluster told last; 0 for all names if there is no cluster, or if it would not tell.
 func (s *Store) Shard(name string) int {
 	if s.topology == nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -55,7 +54,7 @@ func (s *Store) Arrive(ctx context.Context, a store.Arrival) (store.Arrived, err
 	if a.Wait {
 		mode = "wait"
 	}
-	ttl, err := renewer.Millis(a.SlotTTL)
+	ttl, err := store.Millis(a.SlotTTL)
 	if err != nil {
 		return store.Arrived{}, err
 	}

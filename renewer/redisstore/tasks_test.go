@@ -103,7 +103,7 @@ func TestArriveScript(t *testing.T) {
 		assert.Positive(t, back.HeldFor)
 		back.HeldFor = 0
 		assert.Equal(t, line.Arrived{
-			Holder: renewer.Holder{Node: "node-a", PID: 42, Operation: "test"},
+			Holder: line.Holder{Node: "node-a", PID: 42, Operation: "test"},
 		}, back)
 
 		t.Log("a copy takes over its original's rank, and its slot")

@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // The value of a lease is text, for people too (redis-cli --raw GET KEY): a line
@@ -30,14 +30,14 @@ const (
 
 // encodeHolder writes the holder's part of a value without the trace, which differs
 // each time. The script puts owner, fence and since before it, which it knows best.
-func encodeHolder(h renewer.Holder) string {
+func encodeHolder(h store.Holder) string {
 	return part(h.Node) + separator + strconv.Itoa(max(h.PID, 0)) + separator + part(h.Operation)
 }
 
 // decodeValue reads who holds a lock and since when, in us of the server's clock. Any user of the
 // server may have written the value: of one that is not of our making nothing is believed, and no
 // part is longer or less printable than what encodeHolder writes.
-func decodeValue(value string) (h renewer.Holder, since int64) {
+func decodeValue(value string) (h store.Holder, since int64) {
 	if len(value) > maxValue {
 		return h, 0
 	}
@@ -46,7 +46,7 @@ func decodeValue(value string) (h renewer.Holder, since int64) {
 	fence, rest, _ := strings.Cut(rest, separator)
 	start, rest, ok := strings.Cut(rest, separator)
 	since = exact(start)
-	if !ok || len(owner) != renewer.OwnerLen || exact(fence) == 0 || since == 0 {
+	if !ok || len(owner) != store.OwnerLen || exact(fence) == 0 || since == 0 {
 		return h, 0
 	}
 	node, rest, _ := strings.Cut(rest, separator)
@@ -61,7 +61,7 @@ func decodeValue(value string) (h renewer.Holder, since int64) {
 }
 
 // readTaker says, in the answer for a lease that is taken, what has its key.
-func readTaker(a *renewer.Answer, value string) {
+func readTaker(a *store.Answer, value string) {
 	switch holder, since := decodeValue(value); {
 	case since != 0:
 		a.Holder = &holder

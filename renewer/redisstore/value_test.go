@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 func value(fence, since, holder string) string {
@@ -20,19 +20,19 @@ func value(fence, since, holder string) string {
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-func withTrace(h renewer.Holder, trace string) renewer.Holder {
+func withTrace(h store.Holder, trace string) store.Holder {
 	h.Trace = trace
 	return h
 }
 
 func TestValue(t *testing.T) {
 	t.Parallel()
-	web := renewer.Holder{Node: "web-1", PID: 4711, Operation: "email:send"}
+	web := store.Holder{Node: "web-1", PID: 4711, Operation: "email:send"}
 	traced := withTrace(web, traceparent)
 	long := strings.Repeat("é", 100)
 	for name, c := range map[string]struct {
 		value string
-		want  renewer.Holder
+		want  store.Holder
 		since int64
 	}{
 		"ours": {value("7", "5", redisstore.EncodeHolder(web)), web, 5},
@@ -48,56 +48,56 @@ func TestValue(t *testing.T) {
 			withTrace(web, ("[31m" + strings.Repeat("z", 64))[:64]), 5,
 		},
 		"empty holder": {
-			value("7", "5", redisstore.EncodeHolder(renewer.Holder{})),
-			renewer.Holder{},
+			value("7", "5", redisstore.EncodeHolder(store.Holder{})),
+			store.Holder{},
 			5,
 		},
 		"punctuation": {
 			value("7", "5",
-				redisstore.EncodeHolder(renewer.Holder{Node: `a|b,"c"{d}%`})),
-			renewer.Holder{Node: `a|b,"c"{d}%`},
+				redisstore.EncodeHolder(store.Holder{Node: `a|b,"c"{d}%`})),
+			store.Holder{Node: `a|b,"c"{d}%`},
 			5,
 		},
-		"cut short": {value("7", "5", "web-1"), renewer.Holder{Node: "web-1"}, 5},
+		"cut short": {value("7", "5", "web-1"), store.Holder{Node: "web-1"}, 5},
 		"control bytes": {
 			value("7", "5", "we\x1b[31mb\x00\n1\nop\r\t\u202e"),
-			renewer.Holder{Node: "we[31mb", PID: 1, Operation: "op"},
+			store.Holder{Node: "we[31mb", PID: 1, Operation: "op"},
 			5,
 		},
 		"broken UTF-8": {
 			value("7", "5", "a\xff\xfeb\n1\n"),
-			renewer.Holder{Node: "ab", PID: 1},
+			store.Holder{Node: "ab", PID: 1},
 			5,
 		},
 		"long": {
 			value("7", "5", long+"\n1\n"+long),
-			renewer.Holder{Node: long[:64], PID: 1, Operation: long[:64]},
+			store.Holder{Node: long[:64], PID: 1, Operation: long[:64]},
 			5,
 		},
 		"odd PID": {
 			value("7", "5", "a\n-4\nb"),
-			renewer.Holder{Node: "a", Operation: "b"},
+			store.Holder{Node: "a", Operation: "b"},
 			5,
 		},
 		"huge PID": {
 			value("7", "5", "a\n99999999999999999999\nb"),
-			renewer.Holder{Node: "a", Operation: "b"},
+			store.Holder{Node: "a", Operation: "b"},
 			5,
 		},
-		"empty":            {"", renewer.Holder{}, 0},
-		"somebody else's":  {"somebody else", renewer.Holder{}, 0},
-		"short owner":      {"abc\n7\n5\nweb-1\n1\nop", renewer.Holder{}, 0},
-		"no fence":         {value("", "5", "web-1\n1\nop"), renewer.Holder{}, 0},
-		"fence of letters": {value("x", "5", "web-1\n1\nop"), renewer.Holder{}, 0},
-		"negative time":    {value("7", "-5", "web-1\n1\nop"), renewer.Holder{}, 0},
+		"empty":            {"", store.Holder{}, 0},
+		"somebody else's":  {"somebody else", store.Holder{}, 0},
+		"short owner":      {"abc\n7\n5\nweb-1\n1\nop", store.Holder{}, 0},
+		"no fence":         {value("", "5", "web-1\n1\nop"), store.Holder{}, 0},
+		"fence of letters": {value("x", "5", "web-1\n1\nop"), store.Holder{}, 0},
+		"negative time":    {value("7", "-5", "web-1\n1\nop"), store.Holder{}, 0},
 		"too great a time": {
 			value("7", strconv.Itoa(redisstore.MaxExact+1), "web-1\n1\nop"),
-			renewer.Holder{},
+			store.Holder{},
 			0,
 		},
 		"megabytes": {
 			value("7", "5", "web-1\n1\nop"+strings.Repeat("x", 1<<21)),
-			renewer.Holder{},
+			store.Holder{},
 			0,
 		},
 	} {
@@ -140,7 +140,7 @@ func FuzzHolder(f *testing.F) {
 	f.Add("a\nb", -1, "c\x00")
 	f.Fuzz(func(t *testing.T, node string, pid int, operation string) {
 		once, _ := redisstore.DecodeValue(value("7", "5",
-			redisstore.EncodeHolder(renewer.Holder{Node: node, PID: pid, Operation: operation})))
+			redisstore.EncodeHolder(store.Holder{Node: node, PID: pid, Operation: operation})))
 		checkPart(t, once.Node)
 		checkPart(t, once.Operation)
 		twice, _ := redisstore.DecodeValue(value("7", "5", redisstore.EncodeHolder(once)))

@@ -13,35 +13,36 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const minuteTTL = time.Minute
 
 // queue is a claim for a place in the line: each letter has its own.
-func queue(letter string) renewer.Claim {
+func queue(letter string) contract.Claim {
 	c := claim("a", letter, minuteTTL)
 	c.Place = uint64(letter[0])
 	return c
 }
 
 // leaving is a release that gives up the place of a letter.
-func leaving(letter string) renewer.Hold {
+func leaving(letter string) contract.Hold {
 	h := hold("a", letter, 0)
 	h.Place = uint64(letter[0])
 	return h
 }
 
 // listening has a store listen for turns, as a caller does who waits after the first refusal.
-func listening(t testing.TB, store renewer.Store) {
+func listening(t testing.TB, store contract.Store) {
 	t.Helper()
-	require.Equal(t, renewer.StatusTaken, acquire(t, store, queue("?")).Status)
+	require.Equal(t, contract.StatusTaken, acquire(t, store, queue("?")).Status)
 	w := newWatch(store, "a")
 	t.Cleanup(w.stop)
 	w.await(t, "set up")
 }
 
 // stand has an owner stand in line, from a store that listens.
-func stand(t testing.TB, store renewer.Store, letter string) {
+func stand(t testing.TB, store contract.Store, letter string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		return acquire(t, store, queue(letter)).Queued // which only one who is refused is
@@ -71,69 +72,69 @@ func TestLineScripts(t *testing.T) {
 
 		t.Log("a release makes the lease the turn of the first, for a moment")
 		turn := s.turnOf(t, 0)
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 		s.pttl(t, lease, 2*turn.Milliseconds(), 3*turn.Milliseconds())
 		g := acquire(t, store, claim("a", "x", minuteTTL))
-		assert.Equal(t, renewer.StatusTaken, g.Status)
-		assert.Equal(t, renewer.Holder{}, g.Holder, "who has not come yet has not said who it is")
+		assert.Equal(t, contract.StatusTaken, g.Status)
+		assert.Equal(t, contract.Holder{}, g.Holder, "who has not come yet has not said who it is")
 		assert.LessOrEqual(t, g.TTL, turn, "until the turn is over")
 		g = acquire(t, store, queue("c"))
-		assert.Equal(t, renewer.StatusTaken, g.Status, "it is not its turn")
+		assert.Equal(t, contract.StatusTaken, g.Status, "it is not its turn")
 
 		t.Log("any owner claims it from that place, for as long as a grant")
 		c := queue("b")
 		c.Owner = owner("y")
-		c.Holder = renewer.Holder{Node: "web-2", PID: 7}
+		c.Holder = contract.Holder{Node: "web-2", PID: 7}
 		g = acquire(t, store, c)
-		require.Equal(t, renewer.StatusHeld, g.Status)
+		require.Equal(t, contract.StatusHeld, g.Status)
 		assert.Greater(t, g.Fence, first)
 		s.pttl(t, lease, minute-5000, minute)
-		assert.Equal(t, renewer.Holder{Node: "web-2", PID: 7},
+		assert.Equal(t, contract.Holder{Node: "web-2", PID: 7},
 			acquire(t, store, claim("a", "x", minuteTTL)).Holder)
 		again := acquire(t, store, c)
-		assert.Equal(t, renewer.StatusHeld, again.Status)
+		assert.Equal(t, contract.StatusHeld, again.Status)
 		assert.Equal(t, g.Fence, again.Fence, "one grant")
 
 		t.Log("a place becomes one lease: another owner that claims it is behind the others")
 		stand(t, store, "b")
-		assert.Equal(t, renewer.StatusTaken, release(t, store, hold("a", "b", 0)).Status,
+		assert.Equal(t, contract.StatusTaken, release(t, store, hold("a", "b", 0)).Status,
 			"the clean-up of the owner that has left frees nothing")
 		assert.Equal(t, int64(3), s.number(t, "ZCARD", line), "and gives up no place")
 
 		t.Log("who gives up its place, or its turn, does not keep the others waiting")
-		assert.Equal(t, renewer.StatusTaken, release(t, store, leaving("c")).Status)
+		assert.Equal(t, contract.StatusTaken, release(t, store, leaving("c")).Status)
 		assert.Equal(t, int64(2), s.number(t, "ZCARD", line))
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "y", 0)).Status)
-		assert.Equal(t, renewer.StatusGone, release(t, store, leaving("d")).Status,
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "y", 0)).Status)
+		assert.Equal(t, contract.StatusGone, release(t, store, leaving("d")).Status,
 			"it had the turn, and has not come")
-		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status,
+		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status,
 			"which was the next one's then")
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
 		assert.Zero(t, s.number(t, "EXISTS", lease, line), "nothing is left")
 
 		t.Log("the same lease twice in one release")
 		mine(t, store, claim("a", "a", minuteTTL))
 		stand(t, store, "b")
-		answers := store.Release(t.Context(), []renewer.Hold{hold("a", "a", 0), hold("a", "a", 0)})
-		assert.Equal(t, []renewer.Answer{
-			{Status: renewer.StatusHeld},
-			{Status: renewer.StatusGone},
+		answers := store.Release(t.Context(), []contract.Hold{hold("a", "a", 0), hold("a", "a", 0)})
+		assert.Equal(t, []contract.Answer{
+			{Status: contract.StatusHeld},
+			{Status: contract.StatusGone},
 		}, answers)
-		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("b")).Status)
+		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)
 
 		t.Log("a late claim puts a place back in the line: the second release takes it out again")
 		stand(t, store, "c")
 		late, err := s.do(t, "ZRANGE", line, "0", "0").AsStrSlice()
 		require.NoError(t, err)
-		assert.Equal(t, renewer.StatusTaken, release(t, store, leaving("c")).Status)
+		assert.Equal(t, contract.StatusTaken, release(t, store, leaving("c")).Status)
 		s.ok(t, "ZADD", line, "1", late[0][:strings.LastIndex(late[0], " ")]+" 1000")
-		assert.Equal(t, renewer.StatusTaken, release(t, store, leaving("c")).Status)
+		assert.Equal(t, contract.StatusTaken, release(t, store, leaving("c")).Status)
 		assert.Zero(t, s.number(t, "EXISTS", line))
 
 		t.Log("a lease that lapsed goes to the caller who asks first, and its place is gone")
 		stand(t, store, "c")
 		s.ok(t, "DEL", lease)
-		require.Equal(t, renewer.StatusHeld, acquire(t, store, queue("c")).Status)
+		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("c")).Status)
 		assert.Zero(t, s.number(t, "EXISTS", line))
 	})
 }
@@ -150,8 +151,8 @@ func TestPlacesOfABatchLeaveTheirLines(t *testing.T) {
 		s.ok(t, "DEL", redisstore.LeaseKey(redisstore.DefaultPrefix, "a"))
 		other := claim("other", "b", minuteTTL)
 		other.Place = 7
-		for _, g := range store.Acquire(t.Context(), []renewer.Claim{queue("b"), other}) {
-			require.Equal(t, renewer.StatusHeld, g.Status)
+		for _, g := range store.Acquire(t.Context(), []contract.Claim{queue("b"), other}) {
+			require.Equal(t, contract.StatusHeld, g.Status)
 		}
 		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 		left, err := s.do(t, "ZRANGE", line, "0", "-1").AsStrSlice()
@@ -348,7 +349,7 @@ func TestWithoutALine(t *testing.T) {
 	}()
 	s.awaitChannels(t, 1)
 	begun := time.Now()
-	require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+	require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 	second := <-got
 	assert.Less(t, time.Since(begun), 2*time.Second)
 	assert.Greater(t, second.Fence(), first)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // watched records what a watch hears.
@@ -23,7 +23,7 @@ type watched struct {
 	errs  []error
 }
 
-func newWatch(s renewer.Store, name string) *watched {
+func newWatch(s contract.Store, name string) *watched {
 	w := &watched{}
 	w.stop = s.Watch(name, func(err error) {
 		w.mu.Lock()

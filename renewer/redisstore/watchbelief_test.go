@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -62,7 +62,7 @@ func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 			w.await(t, "set up again")
 			waitedFor(t, store, "a")
 			w.clear()
-			require.Equal(t, renewer.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+			require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 			w.await(t, "released on the new primary")
 			assert.Empty(t, w.errors(), "it is no fault")
 			w.stop()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
@@ -65,7 +66,7 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 	assert.Equal(t, n, sum)
 
 	for i, w := range watches {
-		require.Equal(t, renewer.StatusHeld, release(t, other, hold(name(i), "a", 0)).Status)
+		require.Equal(t, contract.StatusHeld, release(t, other, hold(name(i), "a", 0)).Status)
 		w.await(t, "released")
 		require.Equal(t, 1, w.count(), "once")
 		w.clear()
@@ -90,7 +91,7 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 			continue
 		}
 		require.Empty(t, w.errors(), "and no others")
-		require.Equal(t, renewer.StatusHeld, release(t, other, hold(name(i), "a", 0)).Status)
+		require.Equal(t, contract.StatusHeld, release(t, other, hold(name(i), "a", 0)).Status)
 		w.await(t, "released")
 	}
 	watches[0].clear()
@@ -125,7 +126,7 @@ func TestWatchFollowsTheSlot(t *testing.T) {
 		mine(t, store, claim(name, "a", time.Minute))
 		waitedFor(t, store, name)
 		w.clear()
-		require.Equal(t, renewer.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
 		w.await(t, "released")
 		assert.Empty(t, w.errors(), "round %d", round)
 		assert.Zero(t, s.count(), "others are not disturbed")
@@ -225,7 +226,7 @@ func TestWatchOnASlotToAndFro(t *testing.T) {
 	mine(t, store, claim(name, "a", time.Minute))
 	waitedFor(t, store, name)
 	kept.clear()
-	require.Equal(t, renewer.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
+	require.Equal(t, contract.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
 	kept.await(t, "released")
 	for _, w := range append(still, kept) {
 		assert.Empty(t, w.errors())
@@ -246,11 +247,11 @@ func TestWatchFollowsAFailover(t *testing.T) {
 	masterOf(t, cluster, name).Kill()
 	w.await(t, "set up on the promoted replica")
 	require.Eventually(t, func() bool {
-		return acquire(t, store, claim(name, "a", time.Minute)).Status == renewer.StatusHeld
+		return acquire(t, store, claim(name, "a", time.Minute)).Status == contract.StatusHeld
 	}, patience, time.Millisecond)
 	waitedFor(t, store, name)
 	w.clear()
-	require.Equal(t, renewer.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
+	require.Equal(t, contract.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
 	w.await(t, "released")
 }
 

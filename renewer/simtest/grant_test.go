@@ -4,14 +4,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 func (s *server) acquire(
-	r *request, c *renewer.Claim, from rank, now time.Duration,
-) renewer.Grant {
+	r *request, c *store.Claim, from rank, now time.Duration,
+) store.Grant {
 	if c.TTL < time.Millisecond || c.TTL%time.Millisecond != 0 ||
-		len(c.Owner) != renewer.OwnerLen {
+		len(c.Owner) != store.OwnerLen {
 		s.report(contract, "the claim %+v", *c)
 	}
 	t := s.live(c.Name, now)
@@ -22,21 +22,21 @@ func (s *server) acquire(
 		t.end(now, true)
 		return s.grant(r, c, from.place, now)
 	case t.owner != c.Owner || s.faults.refusesItsOwner:
-		return s.refuse(c, from, renewer.Grant{
-			Holder: renewer.Holder{Node: fmt.Sprint(t.process)}, TTL: t.until - s.shown(now),
+		return s.refuse(c, from, store.Grant{
+			Holder: store.Holder{Node: fmt.Sprint(t.process)}, TTL: t.until - s.shown(now),
 		}, now)
 	case s.faults.grantsAnew:
 		t.end(now, true)
 		return s.grant(r, c, from.place, now)
 	}
 	t.until = max(t.until, s.shown(now)+c.TTL)
-	return renewer.Grant{Status: renewer.StatusHeld, Fence: t.low}
+	return store.Grant{Status: store.StatusHeld, Fence: t.low}
 }
 
 // grant begins a tenure, whose tokens are above all before them, and by the clock.
 func (s *server) grant(
-	r *request, c *renewer.Claim, from place, now time.Duration,
-) renewer.Grant {
+	r *request, c *store.Claim, from place, now time.Duration,
+) store.Grant {
 	t := &tenure{
 		name: c.Name, owner: c.Owner, process: r.process, place: from, ttl: c.TTL, from: now,
 		until: s.shown(now) + c.TTL, era: s.era, waited: from.number != 0,
@@ -46,7 +46,7 @@ func (s *server) grant(
 	s.keys[t.name] = t
 	s.book[t.name] = append(s.book[t.name], t)
 	s.noteCopy(t, r)
-	return renewer.Grant{Status: renewer.StatusHeld, Fence: t.low, Reserved: int(t.high - t.low)}
+	return store.Grant{Status: store.StatusHeld, Fence: t.low, Reserved: int(t.high - t.low)}
 }
 
 // micros is the clock in whole microseconds, which tokens follow.

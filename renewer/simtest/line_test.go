@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // A store may keep a line for each name: a claim that is refused puts its place there, and a
@@ -112,7 +112,7 @@ func (s *server) passOver(name string) {
 }
 
 // claim answers a claim for a name that no owner has.
-func (s *server) claim(r *request, c *renewer.Claim, from rank, now time.Duration) renewer.Grant {
+func (s *server) claim(r *request, c *store.Claim, from rank, now time.Duration) store.Grant {
 	switch t := s.turnOf(c.Name, now); {
 	case t == nil:
 		s.leave(c.Name, from.place)
@@ -126,16 +126,16 @@ func (s *server) claim(r *request, c *renewer.Claim, from rank, now time.Duratio
 		s.passOver(c.Name)
 		return g
 	default:
-		return s.refuse(c, from, renewer.Grant{TTL: t.until - s.shown(now)}, now)
+		return s.refuse(c, from, store.Grant{TTL: t.until - s.shown(now)}, now)
 	}
 	return s.grant(r, c, from.place, now)
 }
 
 // refuse answers a claim for a name that another has.
 func (s *server) refuse(
-	c *renewer.Claim, from rank, g renewer.Grant, now time.Duration,
-) renewer.Grant {
-	g.Status = renewer.StatusTaken
+	c *store.Claim, from rank, g store.Grant, now time.Duration,
+) store.Grant {
+	g.Status = store.StatusTaken
 	if t := s.keys[c.Name]; t != nil {
 		t.waited = true
 	}

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// link is one process's way to the server: the [renewer.Store] of its keepers.
+// link is one process's way to the server: the [store.Store] of its keepers.
 type link struct {
 	w       *world
 	process int
@@ -34,7 +34,7 @@ type placeOf struct {
 	since time.Duration // when it came, by the server's clock; 0 as long as that is unknown
 }
 
-var _ renewer.Store = (*link)(nil)
+var _ store.Store = (*link)(nil)
 
 func newLink(w *world, process, inbox int) *link {
 	return &link{
@@ -155,14 +155,14 @@ func (l *link) arrive(r *request, f fate, replied chan<- reply) {
 	time.AfterFunc(f.back, func() { replied <- p })
 }
 
-func (l *link) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+func (l *link) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	r := &request{claims: slices.Clone(claims)}
 	l.present(r)
 	p, err := l.call(ctx, "acquire", claims[0].Name, r)
 	if err == nil {
 		l.settle(r, p)
 	} else {
-		p.grants = make([]renewer.Grant, len(claims))
+		p.grants = make([]store.Grant, len(claims))
 		for i := range p.grants {
 			p.grants[i].Err = err
 		}
@@ -170,20 +170,20 @@ func (l *link) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Gr
 	return p.grants
 }
 
-func (l *link) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (l *link) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	return l.holds(ctx, "renew", &request{holds: slices.Clone(holds), renew: true})
 }
 
-func (l *link) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (l *link) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	r := &request{holds: slices.Clone(holds)}
 	l.giveUp(r)
 	return l.holds(ctx, "release", r)
 }
 
-func (l *link) holds(ctx context.Context, op string, r *request) []renewer.Answer {
+func (l *link) holds(ctx context.Context, op string, r *request) []store.Answer {
 	p, err := l.call(ctx, op, r.holds[0].Name, r)
 	if err != nil {
-		p.answers = make([]renewer.Answer, len(r.holds))
+		p.answers = make([]store.Answer, len(r.holds))
 		for i := range p.answers {
 			p.answers[i].Err = err
 		}

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // request is one to the server, as it travels.
@@ -14,9 +14,9 @@ type request struct {
 	process  int
 	inbox    int // of its link
 	sent     time.Duration
-	claims   []renewer.Claim // of an Acquire
+	claims   []store.Claim   // of an Acquire
 	since    []time.Duration // when the places of claims came, by the server's clock; 0: unknown
-	holds    []renewer.Hold  // of a Renew or a Release
+	holds    []store.Hold    // of a Renew or a Release
 	renew    bool
 	answered atomic.Bool // its caller has had a reply to it
 	left     atomic.Bool // its caller has gone without one
@@ -41,9 +41,9 @@ func (r *request) String() string {
 
 // reply is the server's, of which one half is filled.
 type reply struct {
-	grants  []renewer.Grant
+	grants  []store.Grant
 	since   []time.Duration // when the places of claims came
-	answers []renewer.Answer
+	answers []store.Answer
 }
 
 func (p reply) String() string {

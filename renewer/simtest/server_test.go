@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // server is a model of one: keys with a TTL by its own clock, in whole milliseconds; fencing
@@ -88,7 +88,7 @@ func (s *server) live(name string, now time.Duration) *tenure {
 	return t
 }
 
-func (s *server) hold(r *request, h *renewer.Hold, now time.Duration) renewer.Answer {
+func (s *server) hold(r *request, h *store.Hold, now time.Duration) store.Answer {
 	if h.Place != 0 && !r.renew {
 		s.giveUp(h.Name, place{r.inbox, h.Place}, now)
 	}
@@ -97,18 +97,18 @@ func (s *server) hold(r *request, h *renewer.Hold, now time.Duration) renewer.An
 	case t == nil: // lapsed: nobody has told those who wait
 		switch {
 		case s.turnOf(h.Name, now) != nil:
-			return renewer.Answer{Status: renewer.StatusTaken}
+			return store.Answer{Status: store.StatusTaken}
 		case r.renew:
 			s.wake(h.Name)
 		default:
 			s.pass(h.Name, now)
 		}
-		return renewer.Answer{Status: renewer.StatusGone}
+		return store.Answer{Status: store.StatusGone}
 	case t.owner != h.Owner && (r.renew || !s.faults.freesAnybodys):
-		return renewer.Answer{Status: renewer.StatusTaken}
+		return store.Answer{Status: store.StatusTaken}
 	case r.renew:
 		s.renew(t, h, now)
-		return renewer.Answer{Status: renewer.StatusHeld}
+		return store.Answer{Status: store.StatusHeld}
 	}
 	switch {
 	case h.Keep > 0:
@@ -121,10 +121,10 @@ func (s *server) hold(r *request, h *renewer.Hold, now time.Duration) renewer.An
 			s.pass(h.Name, now)
 		}
 	}
-	return renewer.Answer{Status: renewer.StatusHeld}
+	return store.Answer{Status: store.StatusHeld}
 }
 
-func (s *server) renew(t *tenure, h *renewer.Hold, now time.Duration) {
+func (s *server) renew(t *tenure, h *store.Hold, now time.Duration) {
 	if h.TTL < time.Millisecond || h.TTL%time.Millisecond != 0 {
 		s.report(contract, "the renewal %+v", *h)
 	}

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // watch is one subscription.
@@ -122,7 +122,7 @@ func (l *link) settle(r *request, p reply) {
 		n := r.claims[i].Place
 		switch o := l.places[n]; {
 		case o == nil:
-		case p.grants[i].Status == renewer.StatusHeld:
+		case p.grants[i].Status == store.StatusHeld:
 			delete(l.places, n)
 		case p.grants[i].Queued:
 			o.since = p.since[i]

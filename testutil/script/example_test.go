@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -13,7 +14,7 @@ import (
 func Example() {
 	ctx, store := context.Background(), script.New()
 	store.Script(script.Acquire, script.Fail(errors.New("connection refused")),
-		script.Taken(renewer.Holder{Node: "web-1"}, renewer.DefaultTTL))
+		script.Taken(contract.Holder{Node: "web-1"}, renewer.DefaultTTL))
 	keeper, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL})
 	if err != nil {
 		panic(err)

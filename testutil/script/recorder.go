@@ -5,41 +5,41 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-var _ renewer.Recorder = (*Store)(nil)
+var _ store.Recorder = (*Store)(nil)
 
-// Prepare answers by the script: see [renewer.Recorder]. Of the fixed answers, [Taken] is
+// Prepare answers by the script: see [store.Recorder]. Of the fixed answers, [Taken] is
 // believed: a later holder has prepared.
-func (s *Store) Prepare(ctx context.Context, terms []renewer.Term) []renewer.Seen {
+func (s *Store) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
 	terms = slices.Clone(terms)
 	return perform(ctx, s, Call{Op: Prepare, Terms: terms}, len(terms), unseen,
-		func(i int, a answer, now time.Time) renewer.Seen {
+		func(i int, a answer, now time.Time) store.Seen {
 			return s.records.prepare(terms[i], a, now)
 		}, func() {})
 }
 
-// Read answers by the script: see [renewer.Recorder].
-func (s *Store) Read(ctx context.Context, names []string) []renewer.Seen {
+// Read answers by the script: see [store.Recorder].
+func (s *Store) Read(ctx context.Context, names []string) []store.Seen {
 	names = slices.Clone(names)
 	return perform(ctx, s, Call{Op: Read, Names: names}, len(names), unseen,
-		func(i int, a answer, now time.Time) renewer.Seen {
+		func(i int, a answer, now time.Time) store.Seen {
 			return s.records.entry(names[i], now).answer(a, now)
 		}, func() {})
 }
 
-func unseen(err error) renewer.Seen { return renewer.Seen{Err: err} }
+func unseen(err error) store.Seen { return store.Seen{Err: err} }
 
-// Write answers by the script: see [renewer.Recorder]. Of the fixed answers, [Taken]
+// Write answers by the script: see [store.Recorder]. Of the fixed answers, [Taken]
 // and [Gone] are believed: a later holder has prepared, or the record has lapsed.
-func (s *Store) Write(ctx context.Context, writes []renewer.Record) []renewer.Answer {
+func (s *Store) Write(ctx context.Context, writes []store.Record) []store.Answer {
 	writes = slices.Clone(writes)
 	return perform(ctx, s, Call{Op: Write, Records: writes}, len(writes),
-		func(err error) renewer.Answer {
-			return renewer.Answer{Err: err}
+		func(err error) store.Answer {
+			return store.Answer{Err: err}
 		},
-		func(i int, a answer, now time.Time) renewer.Answer {
+		func(i int, a answer, now time.Time) store.Answer {
 			return s.records.write(writes[i], a, now)
 		}, func() {})
 }
@@ -49,7 +49,7 @@ type records map[string]*entry
 
 type entry struct {
 	term int64 // the highest token that has prepared
-	seen renewer.Seen
+	seen store.Seen
 	ends time.Time
 }
 
@@ -57,21 +57,21 @@ type entry struct {
 func (r records) entry(name string, now time.Time) *entry {
 	e := r[name]
 	if e == nil || !now.Before(e.ends) {
-		e = &entry{seen: renewer.Seen{Status: renewer.StatusHeld}}
+		e = &entry{seen: store.Seen{Status: store.StatusHeld}}
 		r[name] = e
 	}
 	return e
 }
 
-func (r records) prepare(t renewer.Term, a answer, now time.Time) renewer.Seen {
+func (r records) prepare(t store.Term, a answer, now time.Time) store.Seen {
 	e := r.entry(t.Name, now)
-	if a.fixed && a.grant.Status == renewer.StatusTaken {
+	if a.fixed && a.grant.Status == store.StatusTaken {
 		e.supersede(t.Fence, t.TTL, now)
-	} else if a.fixed && a.grant.Status != renewer.StatusHeld {
+	} else if a.fixed && a.grant.Status != store.StatusHeld {
 		return e.answer(a, now)
 	}
 	if e.term > t.Fence {
-		return renewer.Seen{Status: renewer.StatusTaken}
+		return store.Seen{Status: store.StatusTaken}
 	}
 	e.term = t.Fence
 	if e.ends.IsZero() {
@@ -79,8 +79,8 @@ func (r records) prepare(t renewer.Term, a answer, now time.Time) renewer.Seen {
 	}
 	if seen := e.seen; t.Data != "" && seen.Fence < t.Fence && seen.Fence == t.After.Fence &&
 		seen.Seq == t.After.Seq {
-		e.seen = renewer.Seen{
-			Status: renewer.StatusHeld, Fence: t.Fence, Seq: 1, Data: t.Data,
+		e.seen = store.Seen{
+			Status: store.StatusHeld, Fence: t.Fence, Seq: 1, Data: t.Data,
 		}
 		e.ends = now.Add(t.TTL)
 	}
@@ -88,12 +88,12 @@ func (r records) prepare(t renewer.Term, a answer, now time.Time) renewer.Seen {
 }
 
 // answer is what is shown of a record, or the fixed answer.
-func (e *entry) answer(a answer, now time.Time) renewer.Seen {
-	if a.fixed && a.grant.Status != renewer.StatusHeld {
-		return renewer.Seen{Status: a.grant.Status, Err: a.grant.Err}
+func (e *entry) answer(a answer, now time.Time) store.Seen {
+	if a.fixed && a.grant.Status != store.StatusHeld {
+		return store.Seen{Status: a.grant.Status, Err: a.grant.Err}
 	}
 	if a.lose != nil {
-		return renewer.Seen{Err: a.lose}
+		return store.Seen{Err: a.lose}
 	}
 	seen := e.seen
 	seen.Now = now
@@ -103,39 +103,39 @@ func (e *entry) answer(a answer, now time.Time) renewer.Seen {
 	return seen
 }
 
-func (r records) write(w renewer.Record, a answer, now time.Time) renewer.Answer {
+func (r records) write(w store.Record, a answer, now time.Time) store.Answer {
 	e := r.entry(w.Name, now)
 	if a.fixed {
 		switch a.grant.Status {
-		case renewer.StatusTaken:
+		case store.StatusTaken:
 			e.supersede(w.Fence, w.TTL, now)
-		case renewer.StatusGone:
+		case store.StatusGone:
 			delete(r, w.Name)
-			return renewer.Answer{Status: renewer.StatusGone}
-		case renewer.StatusUnknown, renewer.StatusBehind:
-			return renewer.Answer{Status: a.grant.Status, Err: a.grant.Err}
-		case renewer.StatusHeld:
+			return store.Answer{Status: store.StatusGone}
+		case store.StatusUnknown, store.StatusBehind:
+			return store.Answer{Status: a.grant.Status, Err: a.grant.Err}
+		case store.StatusHeld:
 		}
 	}
-	status := renewer.StatusHeld
+	status := store.StatusHeld
 	switch seen := e.seen; {
 	case e.term > w.Fence:
-		status = renewer.StatusTaken
+		status = store.StatusTaken
 	case e.term < w.Fence:
-		status = renewer.StatusGone
+		status = store.StatusGone
 	case seen.Fence == w.Fence &&
 		(seen.Seq > w.Seq || seen.Seq == w.Seq && (w.Erase || seen.Data != w.Data)):
-		status = renewer.StatusBehind
+		status = store.StatusBehind
 	case w.Erase:
 		delete(r, w.Name)
 	default:
-		e.seen = renewer.Seen{Status: renewer.StatusHeld, Fence: w.Fence, Seq: w.Seq, Data: w.Data}
+		e.seen = store.Seen{Status: store.StatusHeld, Fence: w.Fence, Seq: w.Seq, Data: w.Data}
 		e.ends = now.Add(w.TTL)
 	}
 	if a.lose != nil {
-		return renewer.Answer{Err: a.lose}
+		return store.Answer{Err: a.lose}
 	}
-	return renewer.Answer{Status: status}
+	return store.Answer{Status: status}
 }
 
 // supersede lets a later holder have prepared.
@@ -153,8 +153,8 @@ func (s *Store) PutRecord(name, data string) {
 	defer s.mu.Unlock()
 	s.records[name] = &entry{
 		term: 1,
-		seen: renewer.Seen{
-			Status: renewer.StatusHeld, Fence: 1, Seq: 1,
+		seen: store.Seen{
+			Status: store.StatusHeld, Fence: 1, Seq: 1,
 			Data: data,
 		}, ends: time.Now().Add(time.Minute),
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -21,18 +21,18 @@ const ttl = 10 * time.Second
 
 var errDown = errors.New("down")
 
-func acquire(ctx context.Context, s *script.Store, owner string) renewer.Grant {
-	return s.Acquire(ctx, []renewer.Claim{
-		{Name: "n", Owner: owner, TTL: ttl, Holder: renewer.Holder{Node: owner}},
+func acquire(ctx context.Context, s *script.Store, owner string) store.Grant {
+	return s.Acquire(ctx, []store.Claim{
+		{Name: "n", Owner: owner, TTL: ttl, Holder: store.Holder{Node: owner}},
 	})[0]
 }
 
-func renew(ctx context.Context, s *script.Store, owner string) renewer.Answer {
-	return s.Renew(ctx, []renewer.Hold{{Name: "n", Owner: owner, TTL: ttl}})[0]
+func renew(ctx context.Context, s *script.Store, owner string) store.Answer {
+	return s.Renew(ctx, []store.Hold{{Name: "n", Owner: owner, TTL: ttl}})[0]
 }
 
-func release(ctx context.Context, s *script.Store, owner string) renewer.Answer {
-	return s.Release(ctx, []renewer.Hold{{Name: "n", Owner: owner}})[0]
+func release(ctx context.Context, s *script.Store, owner string) store.Answer {
+	return s.Release(ctx, []store.Hold{{Name: "n", Owner: owner}})[0]
 }
 
 // took returns how long f takes by the bubble's clock.
@@ -51,30 +51,30 @@ func TestStepsAnswerCallsInOrderThenTheDefault(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		s.Script(script.Acquire, script.Fail(errDown),
-			script.Taken(renewer.Holder{Node: "x"}, time.Second), script.Granted(41))
-		assert.Equal(t, renewer.Grant{Err: errDown}, acquire(t.Context(), s, "a"))
-		assert.Equal(t, renewer.Grant{
-			Status: renewer.StatusTaken, Holder: renewer.Holder{Node: "x"},
+			script.Taken(store.Holder{Node: "x"}, time.Second), script.Granted(41))
+		assert.Equal(t, store.Grant{Err: errDown}, acquire(t.Context(), s, "a"))
+		assert.Equal(t, store.Grant{
+			Status: store.StatusTaken, Holder: store.Holder{Node: "x"},
 			TTL: time.Second,
 		}, acquire(t.Context(), s, "a"))
 		assert.Equal(t, 1, s.Left(script.Acquire))
-		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: 41},
+		assert.Equal(t, store.Grant{Status: store.StatusHeld, Fence: 41},
 			acquire(t.Context(), s, "a"))
 
 		<-time.After(3 * time.Second)
-		want := renewer.Grant{
-			Status: renewer.StatusTaken, Holder: renewer.Holder{Node: "a"},
+		want := store.Grant{
+			Status: store.StatusTaken, Holder: store.Holder{Node: "a"},
 			HeldFor: 3 * time.Second, TTL: 7 * time.Second,
 		}
 		assert.Equal(t, want, acquire(t.Context(), s, "b"),
 			"the list is used up, and the store believes what it said")
-		assert.Equal(t, renewer.StatusHeld, release(t.Context(), s, "a").Status)
-		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: 42},
+		assert.Equal(t, store.StatusHeld, release(t.Context(), s, "a").Status)
+		assert.Equal(t, store.Grant{Status: store.StatusHeld, Fence: 42},
 			acquire(t.Context(), s, "b"))
 
 		s.Default(script.Renew, script.Fail(errDown))
 		for range 3 {
-			assert.Equal(t, renewer.Answer{Err: errDown}, renew(t.Context(), s, "b"))
+			assert.Equal(t, store.Answer{Err: errDown}, renew(t.Context(), s, "b"))
 		}
 	})
 }
@@ -84,15 +84,15 @@ func TestMineIsBelievedByLaterPasses(t *testing.T) {
 	bubble(t, func(t *testing.T, s *script.Store) {
 		s.Script(script.Acquire, script.Held())
 		s.Script(script.Renew, script.Held(), script.Pass(), script.Gone(), script.Pass())
-		assert.Equal(t, renewer.Grant{Status: renewer.StatusHeld, Fence: 1},
+		assert.Equal(t, store.Grant{Status: store.StatusHeld, Fence: 1},
 			acquire(t.Context(), s, "a"))
 		<-time.After(9 * time.Second)
-		assert.Equal(t, renewer.StatusHeld, renew(t.Context(), s, "a").Status)
+		assert.Equal(t, store.StatusHeld, renew(t.Context(), s, "a").Status)
 		<-time.After(9 * time.Second)
-		assert.Equal(t, renewer.StatusHeld, renew(t.Context(), s, "a").Status,
+		assert.Equal(t, store.StatusHeld, renew(t.Context(), s, "a").Status,
 			"the scripted renewal has moved the TTL")
-		assert.Equal(t, renewer.StatusGone, renew(t.Context(), s, "a").Status)
-		assert.Equal(t, renewer.StatusGone, renew(t.Context(), s, "a").Status, "gone stays gone")
+		assert.Equal(t, store.StatusGone, renew(t.Context(), s, "a").Status)
+		assert.Equal(t, store.StatusGone, renew(t.Context(), s, "a").Status, "gone stays gone")
 	})
 }
 
@@ -100,12 +100,12 @@ func TestTakenIsBelievedForItsTTL(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		acquire(t.Context(), s, "a")
-		s.Script(script.Renew, script.Taken(renewer.Holder{Node: "thief"}, time.Minute))
-		assert.Equal(t, renewer.StatusTaken, renew(t.Context(), s, "a").Status)
-		assert.Equal(t, renewer.StatusTaken, release(t.Context(), s, "a").Status)
+		s.Script(script.Renew, script.Taken(store.Holder{Node: "thief"}, time.Minute))
+		assert.Equal(t, store.StatusTaken, renew(t.Context(), s, "a").Status)
+		assert.Equal(t, store.StatusTaken, release(t.Context(), s, "a").Status)
 		assert.Equal(t, "thief", acquire(t.Context(), s, "b").Holder.Node)
 		<-time.After(time.Minute)
-		assert.Equal(t, renewer.StatusHeld, acquire(t.Context(), s, "b").Status)
+		assert.Equal(t, store.StatusHeld, acquire(t.Context(), s, "b").Status)
 	})
 }
 
@@ -113,10 +113,10 @@ func TestTakenDoesNotDisplaceARealHolder(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		acquire(t.Context(), s, "a")
-		s.Script(script.Acquire, script.Taken(renewer.Holder{Node: "x"}, 0))
-		assert.Equal(t, renewer.Grant{
-			Status: renewer.StatusTaken,
-			Holder: renewer.Holder{Node: "x"},
+		s.Script(script.Acquire, script.Taken(store.Holder{Node: "x"}, 0))
+		assert.Equal(t, store.Grant{
+			Status: store.StatusTaken,
+			Holder: store.Holder{Node: "x"},
 		},
 			acquire(t.Context(), s, "b"))
 		assert.Equal(t, "a", s.Owner("n"))
@@ -127,7 +127,7 @@ func TestDelays(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		s.Script(script.Acquire, script.Pass().Slow(2*time.Second).Late(3*time.Second))
-		done := make(chan renewer.Grant)
+		done := make(chan store.Grant)
 		go func() { done <- acquire(t.Context(), s, "a") }()
 		begin := time.Now()
 		<-time.After(2*time.Second - 1)
@@ -135,7 +135,7 @@ func TestDelays(t *testing.T) {
 		<-time.After(1)
 		synctest.Wait()
 		assert.Equal(t, "a", s.Owner("n"), "in effect, not answered yet")
-		assert.Equal(t, renewer.StatusHeld, (<-done).Status)
+		assert.Equal(t, store.StatusHeld, (<-done).Status)
 		assert.Equal(t, 5*time.Second, time.Since(begin))
 	})
 }
@@ -161,7 +161,7 @@ func TestEndOfContext(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				d := took(func() {
-					assert.Equal(t, renewer.Grant{Err: context.DeadlineExceeded},
+					assert.Equal(t, store.Grant{Err: context.DeadlineExceeded},
 						acquire(ctx, s, "a"))
 				})
 				assert.Equal(t, time.Second, d)
@@ -181,10 +181,10 @@ func TestBrokenTakesEffect(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		s.Script(script.Acquire, script.Pass().Broken(errDown))
-		assert.Equal(t, renewer.Grant{Err: errDown}, acquire(t.Context(), s, "a"))
+		assert.Equal(t, store.Grant{Err: errDown}, acquire(t.Context(), s, "a"))
 		assert.Equal(t, "a", s.Owner("n"))
 		s.Script(script.Release, script.Each(script.Pass()).Broken(errDown))
-		assert.Equal(t, renewer.Answer{Err: errDown}, release(t.Context(), s, "a"))
+		assert.Equal(t, store.Answer{Err: errDown}, release(t.Context(), s, "a"))
 		assert.Empty(t, s.Owner("n"))
 	})
 }
@@ -193,17 +193,17 @@ func TestEachAnswersItemByItem(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		s.Script(script.Renew, script.Each(script.Held(), script.Gone(), script.Fail(errDown)))
-		holds := []renewer.Hold{
+		holds := []store.Hold{
 			{Name: "1", Owner: "o", TTL: ttl},
 			{Name: "2", Owner: "o"},
 			{Name: "3", Owner: "o"},
 			{Name: "4", Owner: "o"},
 		}
-		want := []renewer.Answer{
-			{Status: renewer.StatusHeld},
-			{Status: renewer.StatusGone},
+		want := []store.Answer{
+			{Status: store.StatusHeld},
+			{Status: store.StatusGone},
 			{Err: errDown},
-			{Status: renewer.StatusGone},
+			{Status: store.StatusGone},
 		}
 		assert.Equal(t, want, s.Renew(t.Context(), holds))
 	})
@@ -213,13 +213,13 @@ func TestCallsAreRecorded(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		begin := time.Now()
-		claims := []renewer.Claim{{Name: "n", Owner: "a", TTL: ttl}}
+		claims := []store.Claim{{Name: "n", Owner: "a", TTL: ttl}}
 		s.Acquire(t.Context(), claims)
 		claims[0].Owner = "changed"
 		<-time.After(time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		holds := []renewer.Hold{{Name: "n", Owner: "a", TTL: ttl}}
+		holds := []store.Hold{{Name: "n", Owner: "a", TTL: ttl}}
 		s.Renew(ctx, holds)
 		holds[0].Name = "changed"
 
@@ -242,10 +242,10 @@ func TestOutsiders(t *testing.T) {
 	bubble(t, func(t *testing.T, s *script.Store) {
 		acquire(t.Context(), s, "a")
 		s.Delete("n")
-		assert.Equal(t, renewer.StatusGone, renew(t.Context(), s, "a").Status)
+		assert.Equal(t, store.StatusGone, renew(t.Context(), s, "a").Status)
 		acquire(t.Context(), s, "a")
-		s.Overwrite("n", renewer.Holder{Node: "thief"}, time.Minute)
-		assert.Equal(t, renewer.StatusTaken, renew(t.Context(), s, "a").Status)
+		s.Overwrite("n", store.Holder{Node: "thief"}, time.Minute)
+		assert.Equal(t, store.StatusTaken, renew(t.Context(), s, "a").Status)
 		assert.Equal(t, "thief", acquire(t.Context(), s, "a").Holder.Node)
 	})
 }

@@ -3,7 +3,7 @@ package script
 import (
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Op is one of a store's operations.
@@ -33,7 +33,7 @@ type Step struct {
 // answer is what one item of a call gets.
 type answer struct {
 	fixed bool // otherwise the store in memory answers
-	grant renewer.Grant
+	grant store.Grant
 	lose  error // given instead of the answer, which has taken effect all the same
 }
 
@@ -42,32 +42,32 @@ func Pass() Step { return Step{} }
 
 // Held answers every item with StatusHeld. Grants get rising fencing
 // tokens, from the same counter as those of Pass.
-func Held() Step { return fixed(renewer.Grant{Status: renewer.StatusHeld}) }
+func Held() Step { return fixed(store.Grant{Status: store.StatusHeld}) }
 
 // Granted answers every item with StatusHeld, and with fence where that matters.
 func Granted(fence int64) Step {
-	return fixed(renewer.Grant{Status: renewer.StatusHeld, Fence: fence})
+	return fixed(store.Grant{Status: store.StatusHeld, Fence: fence})
 }
 
 // Taken answers every item with StatusTaken: holder has it, for ttl more
 // unless it renews. Both may be zero, for unknown.
-func Taken(holder renewer.Holder, ttl time.Duration) Step {
-	return fixed(renewer.Grant{Status: renewer.StatusTaken, Holder: holder, TTL: ttl})
+func Taken(holder store.Holder, ttl time.Duration) Step {
+	return fixed(store.Grant{Status: store.StatusTaken, Holder: holder, TTL: ttl})
 }
 
 // foreigner stands for a program that is no owner, and writes over names all the same.
-var foreigner = renewer.Holder{Node: "another program"}
+var foreigner = store.Holder{Node: "another program"}
 
 // Overwritten answers every item of a Renew or a Release as if another program had written over the
 // name.
 func Overwritten() Step { return Taken(foreigner, 0) }
 
 // Gone answers every item with StatusGone, which says nothing to an Acquire.
-func Gone() Step { return fixed(renewer.Grant{Status: renewer.StatusGone}) }
+func Gone() Step { return fixed(store.Grant{Status: store.StatusGone}) }
 
 // Fail answers every item with StatusUnknown and err, which must not
 // be nil; the request has no effect.
-func Fail(err error) Step { return fixed(renewer.Grant{Err: err}) }
+func Fail(err error) Step { return fixed(store.Grant{Err: err}) }
 
 // Hang answers nothing until the caller's context ends, and then
 // Unknown with its error; the request has no effect.
@@ -87,7 +87,7 @@ func Each(steps ...Step) Step {
 	return s
 }
 
-func fixed(g renewer.Grant) Step { return Step{answer: answer{fixed: true, grant: g}} }
+func fixed(g store.Grant) Step { return Step{answer: answer{fixed: true, grant: g}} }
 
 // Slow makes the request take d to reach the store: it takes effect
 // after d, and not at all if the caller's context ends before.

@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -35,17 +34,17 @@ type Call struct {
 	// Deadline is that of the call's context; zero without one.
 	Deadline time.Time
 	// Claims are the items of an Acquire.
-	Claims []renewer.Claim
+	Claims []store.Claim
 	// Proposals are the items of a Propose, which counts as an Acquire of these Claims.
 	Proposals []store.Proposal
 	// Holds are the items of a Renew or a Release.
-	Holds []renewer.Hold
+	Holds []store.Hold
 	// Names are the items of a Read.
 	Names []string
 	// Terms are the items of a Prepare.
-	Terms []renewer.Term
+	Terms []store.Term
 	// Records are the items of a Write.
-	Records []renewer.Record
+	Records []store.Record
 }
 
 // New returns a store in which nothing is held and every call is answered by [Pass].
@@ -107,13 +106,13 @@ func (s *Store) Settle() time.Duration {
 	return s.settle
 }
 
-// Acquire answers by the script: see [renewer.Store].
-func (s *Store) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+// Acquire answers by the script: see [store.Store].
+func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	return s.play(ctx, Call{Op: Acquire, Claims: slices.Clone(claims)}, len(claims))
 }
 
 // Propose answers by the script, as [Acquire]: see [store.Proposer].
-func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []renewer.Grant {
+func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
 	call := Call{Op: Acquire, Proposals: slices.Clone(proposals)}
 	for i := range proposals {
 		call.Claims = append(call.Claims, proposals[i].Claim)
@@ -121,24 +120,24 @@ func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []renew
 	return s.play(ctx, call, len(proposals))
 }
 
-// Renew answers by the script, and wakes those who watch what it finds gone: see [renewer.Store].
-func (s *Store) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+// Renew answers by the script, and wakes those who watch what it finds gone: see [store.Store].
+func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	return toAnswers(s.play(ctx, Call{Op: Renew, Holds: slices.Clone(holds)}, len(holds)))
 }
 
 // Release answers by the script, and wakes those who watch what it has freed, or found gone: see
-// [renewer.Store].
-func (s *Store) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+// [store.Store].
+func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	return toAnswers(s.play(ctx, Call{Op: Release, Holds: slices.Clone(holds)}, len(holds)))
 }
 
-func toAnswers(grants []renewer.Grant) []renewer.Answer {
-	answers := make([]renewer.Answer, len(grants))
+func toAnswers(grants []store.Grant) []store.Answer {
+	answers := make([]store.Answer, len(grants))
 	for i, g := range grants {
-		answers[i] = renewer.Answer{Status: g.Status, Age: g.Age, Err: g.Err}
-		if g.Status == renewer.StatusTaken {
+		answers[i] = store.Answer{Status: g.Status, Age: g.Age, Err: g.Err}
+		if g.Status == store.StatusTaken {
 			answers[i].Foreign = g.Holder == foreigner
-			if g.Holder != foreigner && g.Holder != (renewer.Holder{}) {
+			if g.Holder != foreigner && g.Holder != (store.Holder{}) {
 				answers[i].Holder = &g.Holder
 			}
 		}
@@ -147,12 +146,12 @@ func toAnswers(grants []renewer.Grant) []renewer.Answer {
 }
 
 // play records a call of n items and answers it by the next step.
-func (s *Store) play(ctx context.Context, call Call, n int) []renewer.Grant {
+func (s *Store) play(ctx context.Context, call Call, n int) []store.Grant {
 	var freed []string
-	return perform(ctx, s, call, n, func(err error) renewer.Grant {
-		return renewer.Grant{Err: err}
+	return perform(ctx, s, call, n, func(err error) store.Grant {
+		return store.Grant{Err: err}
 	},
-		func(i int, a answer, now time.Time) renewer.Grant {
+		func(i int, a answer, now time.Time) store.Grant {
 			g, free := s.table.apply(call, i, a, now)
 			if free {
 				freed = append(freed, call.Holds[i].Name)

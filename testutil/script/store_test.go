@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
 )
@@ -18,7 +18,7 @@ func TestPassKeepsTheContract(t *testing.T) {
 			Reserves: true,
 			Delete:   s.Delete,
 			Overwrite: func(name string) {
-				s.Overwrite(name, renewer.Holder{Node: "outsider"}, time.Minute)
+				s.Overwrite(name, store.Holder{Node: "outsider"}, time.Minute)
 			},
 		}
 	})

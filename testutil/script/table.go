@@ -3,7 +3,6 @@ package script
 import (
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -13,7 +12,7 @@ type table map[string]*row
 
 type row struct {
 	owner  string // "" if it is free
-	holder renewer.Holder
+	holder store.Holder
 	since  time.Time
 	until  time.Time
 	fence  int64
@@ -35,7 +34,7 @@ func (t table) row(name string, now time.Time) *row {
 
 // apply answers item i of call as a says, and makes the table agree with it. freed reports that the
 // name is free: by its owner's release, or since it was found gone.
-func (t table) apply(call Call, i int, a answer, now time.Time) (g renewer.Grant, freed bool) {
+func (t table) apply(call Call, i int, a answer, now time.Time) (g store.Grant, freed bool) {
 	if call.Op == Acquire {
 		p := store.Proposal{Claim: call.Claims[i]}
 		if call.Proposals != nil {
@@ -48,42 +47,42 @@ func (t table) apply(call Call, i int, a answer, now time.Time) (g renewer.Grant
 		g = a.grant
 		if !a.fixed {
 			g.Status = r.status(h.Owner)
-			if g.Status == renewer.StatusTaken {
+			if g.Status == store.StatusTaken {
 				g.Holder = r.holder
 			}
 		}
-		released := call.Op == Release && g.Status == renewer.StatusHeld
+		released := call.Op == Release && g.Status == store.StatusHeld
 		r.believe(h, g, released, now)
-		freed = released || g.Status == renewer.StatusGone
+		freed = released || g.Status == store.StatusGone
 	}
 	return a.unlessLost(g), freed
 }
 
 // unlessLost is what the caller hears of an answer.
-func (a answer) unlessLost(g renewer.Grant) renewer.Grant {
+func (a answer) unlessLost(g store.Grant) store.Grant {
 	if a.lose != nil {
-		return renewer.Grant{Err: a.lose}
+		return store.Grant{Err: a.lose}
 	}
 	return g
 }
 
 // acquire answers a claim by a, and makes r agree.
-func (t table) acquire(c store.Proposal, a answer, r *row, now time.Time) renewer.Grant {
+func (t table) acquire(c store.Proposal, a answer, r *row, now time.Time) store.Grant {
 	g := a.grant
 	if !a.fixed {
-		g.Status = renewer.StatusHeld
+		g.Status = store.StatusHeld
 		if r.owner != "" && r.owner != c.Owner {
-			return renewer.Grant{
-				Status: renewer.StatusTaken, Holder: r.holder, HeldFor: now.Sub(r.since),
+			return store.Grant{
+				Status: store.StatusTaken, Holder: r.holder, HeldFor: now.Sub(r.since),
 				TTL: r.until.Sub(now),
 			}
 		}
 	}
 	switch g.Status {
-	case renewer.StatusHeld:
+	case store.StatusHeld:
 		if top := r.fence + r.spare; !a.fixed && c.Fence != 0 && c.Fence <= top &&
 			(r.owner != c.Owner || r.fence != c.Fence) {
-			return renewer.Grant{Status: renewer.StatusBehind, Fence: top}
+			return store.Grant{Status: store.StatusBehind, Fence: top}
 		}
 		if r.owner != c.Owner || c.Fence > r.fence {
 			if c.Fence == 0 && c.Place != 0 {
@@ -107,32 +106,32 @@ func (t table) acquire(c store.Proposal, a answer, r *row, now time.Time) renewe
 		}
 		g.Fence = r.fence
 		r.extend(now.Add(c.TTL))
-	case renewer.StatusTaken:
+	case store.StatusTaken:
 		g.Queued = g.Queued && c.Place != 0
 		if r.owner == "" || r.owner == c.Owner {
 			r.give(g, now)
 		}
-	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind: // no effect
+	case store.StatusUnknown, store.StatusGone, store.StatusBehind: // no effect
 	}
 	return g
 }
 
 // status is what the owner of a hold hears.
-func (r *row) status(owner string) renewer.Status {
+func (r *row) status(owner string) store.Status {
 	switch r.owner {
 	case "":
-		return renewer.StatusGone
+		return store.StatusGone
 	case owner:
-		return renewer.StatusHeld
+		return store.StatusHeld
 	default:
-		return renewer.StatusTaken
+		return store.StatusTaken
 	}
 }
 
 // believe makes r agree with the answer to a hold.
-func (r *row) believe(h renewer.Hold, g renewer.Grant, freed bool, now time.Time) {
+func (r *row) believe(h store.Hold, g store.Grant, freed bool, now time.Time) {
 	switch g.Status {
-	case renewer.StatusHeld:
+	case store.StatusHeld:
 		if freed {
 			if h.Keep > 0 {
 				r.until = now.Add(h.Keep)
@@ -145,13 +144,13 @@ func (r *row) believe(h renewer.Hold, g renewer.Grant, freed bool, now time.Time
 			*r = row{owner: h.Owner, since: now, fence: r.fence + r.spare}
 		}
 		r.extend(now.Add(h.TTL))
-	case renewer.StatusTaken:
+	case store.StatusTaken:
 		if r.owner == h.Owner {
 			r.give(g, now)
 		}
-	case renewer.StatusGone:
+	case store.StatusGone:
 		r.owner = ""
-	case renewer.StatusUnknown: // no effect
+	case store.StatusUnknown: // no effect
 	}
 }
 
@@ -166,7 +165,7 @@ const stranger = "stranger"
 
 // give hands r to the stranger of a Taken answer. With an unknown TTL it is free again at the next
 // call.
-func (r *row) give(g renewer.Grant, now time.Time) {
+func (r *row) give(g store.Grant, now time.Time) {
 	*r = row{
 		owner: stranger, holder: g.Holder, since: now.Add(-g.HeldFor), until: now.Add(g.TTL),
 		fence: r.fence + r.spare + 1,
@@ -181,11 +180,11 @@ func (s *Store) Delete(name string) {
 }
 
 // Overwrite gives name to holder for ttl and wakes no watch, as if an outsider had written its key.
-func (s *Store) Overwrite(name string, holder renewer.Holder, ttl time.Duration) {
+func (s *Store) Overwrite(name string, holder store.Holder, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	s.table.row(name, now).give(renewer.Grant{Holder: holder, TTL: ttl}, now)
+	s.table.row(name, now).give(store.Grant{Holder: holder, TTL: ttl}, now)
 }
 
 // Owner returns the owner token that has name in the store in memory; "" if the name is free.

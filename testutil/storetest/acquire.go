@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 var acquireCases = []testCase{
@@ -32,11 +32,11 @@ func oneOfMany(t *testing.T, s *suite) {
 	for range many {
 		wg.Go(func() {
 			switch s.acquire(t, "name", newOwner(), long).Status {
-			case renewer.StatusHeld:
+			case store.StatusHeld:
 				held.Add(1)
-			case renewer.StatusTaken:
+			case store.StatusTaken:
 				taken.Add(1)
-			case renewer.StatusUnknown, renewer.StatusGone: // acquire has failed the test
+			case store.StatusUnknown, store.StatusGone: // acquire has failed the test
 			}
 		})
 	}
@@ -60,13 +60,13 @@ func neverTwo(t *testing.T, s *suite) {
 				s.until(t, "the name gets free", func() bool {
 					g := s.acquire(t, "name", owner, long)
 					fence = g.Fence
-					return g.Status == renewer.StatusHeld
+					return g.Status == store.StatusHeld
 				})
 				assert.EqualValues(t, 1, inside.Add(1), "holders at once")
 				assert.Greater(t, fence, last, "tokens rise in the order of the grants")
 				last = fence
 				inside.Add(-1)
-				assertStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
+				assertStatus(t, store.StatusHeld, s.release(t, "name", owner))
 			}
 		})
 	}
@@ -80,7 +80,7 @@ func repeatedClaim(t *testing.T, s *suite) {
 		assert.Equal(t, fence, s.own(t, "name", a, long), "the same fencing token")
 		s.refused(t, "name", b)
 	}
-	assertStatus(t, renewer.StatusHeld, s.release(t, "name", a),
+	assertStatus(t, store.StatusHeld, s.release(t, "name", a),
 		"one release frees it, however often it was claimed")
 	assert.Greater(t, s.obtain(t, "name", b), fence)
 	s.refused(t, "name", a)
@@ -91,7 +91,7 @@ func repeatedClaimRenews(t *testing.T, s *suite) {
 	s.own(t, "name", a, s.short)
 	s.own(t, "name", a, long)
 	s.wait(t, s.short*3/2)
-	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	assertStatus(t, store.StatusHeld, s.renew(t, "name", a, long))
 }
 
 func repeatedClaimNeverShortens(t *testing.T, s *suite) {
@@ -99,7 +99,7 @@ func repeatedClaimNeverShortens(t *testing.T, s *suite) {
 	s.own(t, "name", a, long)
 	s.own(t, "name", a, time.Millisecond)
 	s.wait(t, 50*time.Millisecond)
-	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	assertStatus(t, store.StatusHeld, s.renew(t, "name", a, long))
 }
 
 func holderTold(t *testing.T, s *suite) {
@@ -107,13 +107,13 @@ func holderTold(t *testing.T, s *suite) {
 		return
 	}
 	a, b := newOwner(), newOwner()
-	holder := renewer.Holder{
+	holder := store.Holder{
 		Node: "web-1", PID: 4711, Operation: "email:send",
 		Trace: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
 	}
 	before := time.Now()
 	g := s.acquireAs(t, "name", a, long, holder)
-	requireStatus(t, renewer.StatusHeld, g.Status)
+	requireStatus(t, store.StatusHeld, g.Status)
 	acquired := time.Since(before)
 
 	const held = 150 * time.Millisecond
@@ -134,13 +134,13 @@ func holderTold(t *testing.T, s *suite) {
 	heldFor := g.HeldFor
 
 	renewed := time.Now()
-	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	requireStatus(t, store.StatusHeld, s.renew(t, "name", a, long))
 	s.own(t, "name", a, long)
 	g = s.refused(t, "name", b)
 	assert.Equal(t, holder, g.Holder, "a renewal leaves the holder as it is")
 	assert.GreaterOrEqual(t, g.HeldFor, heldFor, "a renewal does not start the count again")
 	assert.Greater(t, g.TTL, long-held-time.Since(renewed), "and moves the end")
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
+	requireStatus(t, store.StatusHeld, s.release(t, "name", a))
 	s.obtain(t, "name", b)
 	assert.Equal(t, "node", s.refused(t, "name", a).Holder.Node,
 		"the next holder is not taken for the last")
@@ -150,7 +150,7 @@ func oddHolder(t *testing.T, s *suite) {
 	if s.Blind {
 		return
 	}
-	holders := []renewer.Holder{
+	holders := []store.Holder{
 		{},
 		{Node: "näme-日本"},
 		{Node: "a b", Operation: "c d"},
@@ -166,15 +166,15 @@ func oddHolder(t *testing.T, s *suite) {
 	}
 	for _, h := range holders {
 		a := newOwner()
-		requireStatus(t, renewer.StatusHeld, s.acquireAs(t, "name", a, long, h).Status)
-		assert.Contains(t, []renewer.Holder{h, printable(h)},
+		requireStatus(t, store.StatusHeld, s.acquireAs(t, "name", a, long, h).Status)
+		assert.Contains(t, []store.Holder{h, printable(h)},
 			s.refused(t, "name", newOwner()).Holder)
-		requireStatus(t, renewer.StatusHeld, s.release(t, "name", a), "%q", h)
+		requireStatus(t, store.StatusHeld, s.release(t, "name", a), "%q", h)
 	}
 }
 
 // printable is h without what can't be printed, which a store may drop.
-func printable(h renewer.Holder) renewer.Holder {
+func printable(h store.Holder) store.Holder {
 	drop := func(s string) string {
 		return strings.Map(func(r rune) rune {
 			if r == utf8.RuneError || !unicode.IsPrint(r) {

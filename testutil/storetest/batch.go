@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 var batchCases = []testCase{
@@ -26,54 +26,54 @@ var batchCases = []testCase{
 
 func emptyBatch(t *testing.T, s *suite) {
 	assert.Empty(t, s.Store.Acquire(t.Context(), nil))
-	assert.Empty(t, s.Store.Acquire(t.Context(), []renewer.Claim{}))
+	assert.Empty(t, s.Store.Acquire(t.Context(), []store.Claim{}))
 	assert.Empty(t, s.Store.Renew(t.Context(), nil))
-	assert.Empty(t, s.Store.Renew(t.Context(), []renewer.Hold{}))
+	assert.Empty(t, s.Store.Renew(t.Context(), []store.Hold{}))
 	assert.Empty(t, s.Store.Release(t.Context(), nil))
-	assert.Empty(t, s.Store.Release(t.Context(), []renewer.Hold{}))
+	assert.Empty(t, s.Store.Release(t.Context(), []store.Hold{}))
 }
 
 func mixedBatch(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	fence := s.own(t, "mine", a, long)
 	s.own(t, "theirs", b, long)
-	grants := s.acquireAll(t, []renewer.Claim{
+	grants := s.acquireAll(t, []store.Claim{
 		{Name: "free 1", Owner: a, TTL: long},
 		{Name: "theirs", Owner: a, TTL: long},
 		{Name: "mine", Owner: a, TTL: long},
 		{Name: "free 2", Owner: a, TTL: long},
 	})
-	var got []renewer.Status
+	var got []store.Status
 	for _, g := range grants {
 		got = append(got, g.Status)
 	}
-	assertStatuses(t, []renewer.Status{
-		renewer.StatusHeld, renewer.StatusTaken, renewer.StatusHeld,
-		renewer.StatusHeld,
+	assertStatuses(t, []store.Status{
+		store.StatusHeld, store.StatusTaken, store.StatusHeld,
+		store.StatusHeld,
 	}, got)
 	assert.Equal(t, fence, grants[2].Fence)
 
-	holds := []renewer.Hold{
+	holds := []store.Hold{
 		{Name: "gone", Owner: a, TTL: long},
 		{Name: "free 2", Owner: a, TTL: long},
 		{Name: "theirs", Owner: a, TTL: long},
 		{Name: "mine", Owner: a, TTL: long},
 	}
 	before := slices.Clone(holds)
-	want := []renewer.Status{
-		renewer.StatusGone, renewer.StatusHeld, renewer.StatusTaken,
-		renewer.StatusHeld,
+	want := []store.Status{
+		store.StatusGone, store.StatusHeld, store.StatusTaken,
+		store.StatusHeld,
 	}
 	assertStatuses(t, want, s.holds(t, s.Store.Renew, holds))
 	assertStatuses(t, want, s.holds(t, s.Store.Release, holds))
 	assert.Equal(t, before, holds, "the items are the caller's")
-	want = []renewer.Status{
-		renewer.StatusGone, renewer.StatusGone, renewer.StatusTaken,
-		renewer.StatusGone,
+	want = []store.Status{
+		store.StatusGone, store.StatusGone, store.StatusTaken,
+		store.StatusGone,
 	}
 	assertStatuses(t, want, s.holds(t, s.Store.Renew, holds),
 		"what was released is gone, the rest as it was")
-	assertStatus(t, renewer.StatusHeld, s.renew(t, "free 1", a, long))
+	assertStatus(t, store.StatusHeld, s.renew(t, "free 1", a, long))
 }
 
 // largeBatch has more items than an implementation may want to send
@@ -82,36 +82,36 @@ func largeBatch(t *testing.T, s *suite) {
 	const many = 1500
 	a, b := newOwner(), newOwner()
 	name := func(i int) string { return fmt.Sprint("name ", i) }
-	var theirs []renewer.Claim
+	var theirs []store.Claim
 	for i := 0; i < many; i += 3 {
 		theirs = append(theirs,
-			renewer.Claim{Name: name(i), Owner: b, TTL: long, Holder: renewer.Holder{PID: i + 1}})
+			store.Claim{Name: name(i), Owner: b, TTL: long, Holder: store.Holder{PID: i + 1}})
 	}
 	s.acquireAll(t, theirs)
 
-	claims, holds := make([]renewer.Claim, many), make([]renewer.Hold, many)
+	claims, holds := make([]store.Claim, many), make([]store.Hold, many)
 	for i := range many {
-		claims[i] = renewer.Claim{Name: name(i), Owner: a, TTL: long}
-		holds[i] = renewer.Hold{Name: name(i), Owner: a, TTL: long}
+		claims[i] = store.Claim{Name: name(i), Owner: a, TTL: long}
+		holds[i] = store.Hold{Name: name(i), Owner: a, TTL: long}
 	}
 	for i, g := range s.acquireAll(t, claims) {
 		if i%3 != 0 {
-			requireStatus(t, renewer.StatusHeld, g.Status, "item %d", i)
+			requireStatus(t, store.StatusHeld, g.Status, "item %d", i)
 			continue
 		}
-		requireStatus(t, renewer.StatusTaken, g.Status, "item %d", i)
+		requireStatus(t, store.StatusTaken, g.Status, "item %d", i)
 		if !s.Blind {
 			require.Equal(t, i+1, g.Holder.PID, "item %d", i)
 		}
 	}
-	for _, do := range []func(context.Context, []renewer.Hold) []renewer.Answer{
+	for _, do := range []func(context.Context, []store.Hold) []store.Answer{
 		s.Store.Renew,
 		s.Store.Release,
 	} {
 		for i, got := range s.holds(t, do, holds) {
-			want := renewer.StatusHeld
+			want := store.StatusHeld
 			if i%3 == 0 {
-				want = renewer.StatusTaken
+				want = store.StatusTaken
 			}
 			requireStatus(t, want, got, "item %d", i)
 		}
@@ -120,24 +120,24 @@ func largeBatch(t *testing.T, s *suite) {
 
 func twiceInBatch(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
-	grants := s.acquireAll(t, []renewer.Claim{
+	grants := s.acquireAll(t, []store.Claim{
 		{Name: "name", Owner: a, TTL: long},
 		{Name: "name", Owner: b, TTL: long},
 	})
-	assert.ElementsMatch(t, []renewer.Status{renewer.StatusHeld, renewer.StatusTaken},
-		[]renewer.Status{grants[0].Status, grants[1].Status})
+	assert.ElementsMatch(t, []store.Status{store.StatusHeld, store.StatusTaken},
+		[]store.Status{grants[0].Status, grants[1].Status})
 
-	grants = s.acquireAll(t, []renewer.Claim{
+	grants = s.acquireAll(t, []store.Claim{
 		{Name: "other", Owner: a, TTL: long},
 		{Name: "other", Owner: a, TTL: long},
 	})
-	assertStatus(t, renewer.StatusHeld, grants[0].Status)
+	assertStatus(t, store.StatusHeld, grants[0].Status)
 	assert.Equal(t, grants[0].Fence, grants[1].Fence)
-	hold := renewer.Hold{Name: "other", Owner: a, TTL: long}
-	assertStatuses(t, []renewer.Status{renewer.StatusHeld, renewer.StatusHeld},
-		s.holds(t, s.Store.Renew, []renewer.Hold{hold, hold}))
-	got := s.holds(t, s.Store.Release, []renewer.Hold{hold, hold})
-	assert.ElementsMatch(t, []renewer.Status{renewer.StatusHeld, renewer.StatusGone}, got)
+	hold := store.Hold{Name: "other", Owner: a, TTL: long}
+	assertStatuses(t, []store.Status{store.StatusHeld, store.StatusHeld},
+		s.holds(t, s.Store.Renew, []store.Hold{hold, hold}))
+	got := s.holds(t, s.Store.Release, []store.Hold{hold, hold})
+	assert.ElementsMatch(t, []store.Status{store.StatusHeld, store.StatusGone}, got)
 }
 
 func endedContext(t *testing.T, s *suite) {
@@ -147,19 +147,19 @@ func endedContext(t *testing.T, s *suite) {
 	cancel()
 	before := time.Now()
 	for _, g := range s.Store.Acquire(ctx,
-		[]renewer.Claim{{Name: "1", Owner: a, TTL: long}, {Name: "2", Owner: a, TTL: long}}) {
-		assertStatus(t, renewer.StatusUnknown, g.Status)
+		[]store.Claim{{Name: "1", Owner: a, TTL: long}, {Name: "2", Owner: a, TTL: long}}) {
+		assertStatus(t, store.StatusUnknown, g.Status)
 		assert.ErrorIs(t, g.Err, context.Canceled)
 	}
-	hold := renewer.Hold{Name: "held", Owner: a, TTL: long}
-	for _, do := range []func(context.Context, []renewer.Hold) []renewer.Answer{
+	hold := store.Hold{Name: "held", Owner: a, TTL: long}
+	for _, do := range []func(context.Context, []store.Hold) []store.Answer{
 		s.Store.Renew,
 		s.Store.Release,
 	} {
-		answers := do(ctx, []renewer.Hold{hold, hold})
+		answers := do(ctx, []store.Hold{hold, hold})
 		assert.Len(t, answers, 2)
 		for _, answer := range answers {
-			assertStatus(t, renewer.StatusUnknown, answer.Status)
+			assertStatus(t, store.StatusUnknown, answer.Status)
 			assert.ErrorIs(t, answer.Err, context.Canceled)
 		}
 	}
@@ -185,31 +185,31 @@ func (s *suite) cancelled(t testing.TB, name string, after time.Duration) {
 	a := newOwner()
 	ctx, cancel := context.WithTimeout(t.Context(), after)
 	defer cancel()
-	claims := []renewer.Claim{{Name: name, Owner: a, TTL: long}}
+	claims := []store.Claim{{Name: name, Owner: a, TTL: long}}
 	grants := s.Store.Acquire(ctx, claims)
 	if !assert.Len(t, grants, 1) {
 		return
 	}
-	if grants[0].Status == renewer.StatusHeld {
-		assertStatus(t, renewer.StatusHeld, s.renew(t, name, a, long), "it was granted")
+	if grants[0].Status == store.StatusHeld {
+		assertStatus(t, store.StatusHeld, s.renew(t, name, a, long), "it was granted")
 	} else {
-		assertStatus(t, renewer.StatusUnknown, grants[0].Status)
+		assertStatus(t, store.StatusUnknown, grants[0].Status)
 		assert.Error(t, grants[0].Err)
 	}
-	claims[0], grants[0] = renewer.Claim{}, renewer.Grant{}
+	claims[0], grants[0] = store.Claim{}, store.Grant{}
 
-	holds := []renewer.Hold{{Name: name, Owner: a, TTL: long}}
-	for _, do := range []func(context.Context, []renewer.Hold) []renewer.Answer{
+	holds := []store.Hold{{Name: name, Owner: a, TTL: long}}
+	for _, do := range []func(context.Context, []store.Hold) []store.Answer{
 		s.Store.Renew,
 		s.Store.Release,
 	} {
 		answers := do(ctx, holds)
-		if assert.Len(t, answers, 1) && answers[0].Status == renewer.StatusUnknown {
+		if assert.Len(t, answers, 1) && answers[0].Status == store.StatusUnknown {
 			assert.Error(t, answers[0].Err)
 		}
-		answers[0] = renewer.Answer{}
+		answers[0] = store.Answer{}
 	}
-	holds[0] = renewer.Hold{}
+	holds[0] = store.Hold{}
 }
 
 func settles(t *testing.T, s *suite) {

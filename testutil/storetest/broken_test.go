@@ -5,37 +5,37 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // broken is a store that is right but for what is not nil.
 type broken struct {
 	*memory.Store
-	acquire func(*memory.Store, context.Context, []renewer.Claim) []renewer.Grant
-	renew   func(*memory.Store, context.Context, []renewer.Hold) []renewer.Answer
-	release func(*memory.Store, context.Context, []renewer.Hold) []renewer.Answer
+	acquire func(*memory.Store, context.Context, []store.Claim) []store.Grant
+	renew   func(*memory.Store, context.Context, []store.Hold) []store.Answer
+	release func(*memory.Store, context.Context, []store.Hold) []store.Answer
 	watch   func(*memory.Store, string, func(error)) func()
-	prepare func(*memory.Store, context.Context, []renewer.Term) []renewer.Seen
-	read    func(*memory.Store, context.Context, []string) []renewer.Seen
-	write   func(*memory.Store, context.Context, []renewer.Record) []renewer.Answer
+	prepare func(*memory.Store, context.Context, []store.Term) []store.Seen
+	read    func(*memory.Store, context.Context, []string) []store.Seen
+	write   func(*memory.Store, context.Context, []store.Record) []store.Answer
 }
 
-func (b broken) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+func (b broken) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	if b.acquire == nil {
 		return b.Store.Acquire(ctx, claims)
 	}
 	return b.acquire(b.Store, ctx, claims)
 }
 
-func (b broken) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (b broken) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	if b.renew == nil {
 		return b.Store.Renew(ctx, holds)
 	}
 	return b.renew(b.Store, ctx, holds)
 }
 
-func (b broken) Release(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (b broken) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	if b.release == nil {
 		return b.Store.Release(ctx, holds)
 	}
@@ -49,21 +49,21 @@ func (b broken) Watch(name string, wake func(error)) func() {
 	return b.watch(b.Store, name, wake)
 }
 
-func (b broken) Prepare(ctx context.Context, terms []renewer.Term) []renewer.Seen {
+func (b broken) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
 	if b.prepare == nil {
 		return b.Store.Prepare(ctx, terms)
 	}
 	return b.prepare(b.Store, ctx, terms)
 }
 
-func (b broken) Read(ctx context.Context, names []string) []renewer.Seen {
+func (b broken) Read(ctx context.Context, names []string) []store.Seen {
 	if b.read == nil {
 		return b.Store.Read(ctx, names)
 	}
 	return b.read(b.Store, ctx, names)
 }
 
-func (b broken) Write(ctx context.Context, records []renewer.Record) []renewer.Answer {
+func (b broken) Write(ctx context.Context, records []store.Record) []store.Answer {
 	if b.write == nil {
 		return b.Store.Write(ctx, records)
 	}
@@ -73,9 +73,9 @@ func (b broken) Write(ctx context.Context, records []renewer.Record) []renewer.A
 // prepares makes a faulty Prepare, and writes a faulty Write, by changing
 // each item before it is put to the store.
 func prepares(
-	before func(*renewer.Term),
-) func(*memory.Store, context.Context, []renewer.Term) []renewer.Seen {
-	return func(s *memory.Store, ctx context.Context, terms []renewer.Term) []renewer.Seen {
+	before func(*store.Term),
+) func(*memory.Store, context.Context, []store.Term) []store.Seen {
+	return func(s *memory.Store, ctx context.Context, terms []store.Term) []store.Seen {
 		terms = slices.Clone(terms)
 		for i := range terms {
 			before(&terms[i])
@@ -85,9 +85,9 @@ func prepares(
 }
 
 func writes(
-	before func(*renewer.Record),
-) func(*memory.Store, context.Context, []renewer.Record) []renewer.Answer {
-	return func(s *memory.Store, ctx context.Context, records []renewer.Record) []renewer.Answer {
+	before func(*store.Record),
+) func(*memory.Store, context.Context, []store.Record) []store.Answer {
+	return func(s *memory.Store, ctx context.Context, records []store.Record) []store.Answer {
 		records = slices.Clone(records)
 		for i := range records {
 			before(&records[i])
@@ -99,9 +99,9 @@ func writes(
 // grants makes a faulty Acquire by changing each claim before, or
 // each grant after; either may be nil.
 func grants(
-	before func(*renewer.Claim), after func(*renewer.Grant),
-) func(*memory.Store, context.Context, []renewer.Claim) []renewer.Grant {
-	return func(s *memory.Store, ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+	before func(*store.Claim), after func(*store.Grant),
+) func(*memory.Store, context.Context, []store.Claim) []store.Grant {
+	return func(s *memory.Store, ctx context.Context, claims []store.Claim) []store.Grant {
 		claims = slices.Clone(claims)
 		for i := range claims {
 			if before != nil {
@@ -119,9 +119,9 @@ func grants(
 }
 
 func answers(
-	after func(*renewer.Answer),
-) func(*memory.Store, context.Context, []renewer.Hold) []renewer.Answer {
-	return func(s *memory.Store, ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+	after func(*store.Answer),
+) func(*memory.Store, context.Context, []store.Hold) []store.Answer {
+	return func(s *memory.Store, ctx context.Context, holds []store.Hold) []store.Answer {
 		got := s.Renew(ctx, holds)
 		for i := range got {
 			after(&got[i])
@@ -144,11 +144,11 @@ func (h *held) owner(name string) string {
 	return h.owners[name]
 }
 
-func (h *held) note(claims []renewer.Claim, got []renewer.Grant) {
+func (h *held) note(claims []store.Claim, got []store.Grant) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i, g := range got {
-		if g.Status == renewer.StatusHeld {
+		if g.Status == store.StatusHeld {
 			h.owners[claims[i].Name] = claims[i].Owner
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // They keep the machine busy.
@@ -26,7 +26,7 @@ func renewInACrowd(t *testing.T, s *suite) {
 	const rounds, slack = 3, 10 * time.Millisecond
 	a := newOwner()
 	s.own(t, "held", a, long)
-	held := []renewer.Hold{{Name: "held", Owner: a, TTL: long}}
+	held := []store.Hold{{Name: "held", Owner: a, TTL: long}}
 	var all, longest time.Duration
 	for round := range rounds {
 		over, begun := s.ask(t, round), time.Now()
@@ -34,7 +34,7 @@ func renewInACrowd(t *testing.T, s *suite) {
 		for done := false; !done; {
 			sent := time.Now()
 			answers := s.Store.Renew(t.Context(), held)
-			require.Equal(t, []renewer.Answer{{Status: renewer.StatusHeld}}, answers)
+			require.Equal(t, []store.Answer{{Status: store.StatusHeld}}, answers)
 			longest = max(longest, time.Since(sent))
 			select {
 			case <-over:
@@ -57,13 +57,13 @@ func (s *suite) ask(t *testing.T, round int) (over <-chan struct{}) {
 	var wg sync.WaitGroup
 	for i := range cmp.Or(s.Crowd, s.usualCrowd) {
 		wg.Go(func() {
-			claim := renewer.Claim{
+			claim := store.Claim{
 				Name: fmt.Sprintf("crowd %d, %d", round, i), Owner: newOwner(),
 				TTL: long,
 			}
-			grants := s.Store.Acquire(ctx, []renewer.Claim{claim})
+			grants := s.Store.Acquire(ctx, []store.Claim{claim})
 			if assert.Len(t, grants, 1) {
-				assertStatus(t, renewer.StatusHeld, grants[0].Status, "%v", grants[0].Err)
+				assertStatus(t, store.StatusHeld, grants[0].Status, "%v", grants[0].Err)
 			}
 		})
 	}

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // faults are stores with one fault each, and a case that must find it.
@@ -19,9 +19,9 @@ var faults = map[string]struct {
 	found string
 }{
 	"every caller gets it": {func() broken {
-		return broken{acquire: grants(nil, func(g *renewer.Grant) {
-			if g.Status == renewer.StatusTaken {
-				*g = renewer.Grant{Status: renewer.StatusHeld, Fence: 1 << 60}
+		return broken{acquire: grants(nil, func(g *store.Grant) {
+			if g.Status == store.StatusTaken {
+				*g = store.Grant{Status: store.StatusHeld, Fence: 1 << 60}
 			}
 		})}
 	}, "one of many gets a free name"},
@@ -29,8 +29,8 @@ var faults = map[string]struct {
 		var asked, left atomic.Int64
 		return broken{
 			acquire: func(s *memory.Store, ctx context.Context,
-				claims []renewer.Claim,
-			) []renewer.Grant {
+				claims []store.Claim,
+			) []store.Grant {
 				left.Add(1)
 				defer left.Add(-1)
 				// by the bubble's clock
@@ -38,8 +38,8 @@ var faults = map[string]struct {
 				return s.Acquire(ctx, claims)
 			},
 			renew: func(s *memory.Store, ctx context.Context,
-				holds []renewer.Hold,
-			) []renewer.Answer {
+				holds []store.Hold,
+			) []store.Answer {
 				for left.Load() > 0 {
 					<-time.After(time.Millisecond) // by the bubble's clock
 				}
@@ -48,62 +48,62 @@ var faults = map[string]struct {
 		}
 	}, "a renewal does not wait for a crowd of acquires"},
 	"the holder is not told": {func() broken {
-		return broken{acquire: grants(nil, func(g *renewer.Grant) { g.Holder = renewer.Holder{} })}
+		return broken{acquire: grants(nil, func(g *store.Grant) { g.Holder = store.Holder{} })}
 	}, "a refused caller learns of the holder"},
 	"holder cut at a bar": {func() broken {
-		return broken{acquire: grants(func(c *renewer.Claim) {
+		return broken{acquire: grants(func(c *store.Claim) {
 			c.Holder.Node, _, _ = strings.Cut(c.Holder.Node, "|")
 		}, nil)}
 	}, "a holder of odd bytes"},
 	"TTL not told": {func() broken {
-		return broken{acquire: grants(nil, func(g *renewer.Grant) { g.TTL = 0 })}
+		return broken{acquire: grants(nil, func(g *store.Grant) { g.TTL = 0 })}
 	}, "a refused caller learns of the holder"},
 	"time held not told": {func() broken {
-		return broken{acquire: grants(nil, func(g *renewer.Grant) { g.HeldFor = 0 })}
+		return broken{acquire: grants(nil, func(g *store.Grant) { g.HeldFor = 0 })}
 	}, "a refused caller learns of the holder"},
 	"TTL too long": {func() broken {
-		return broken{acquire: grants(func(c *renewer.Claim) { c.TTL += time.Hour }, nil)}
+		return broken{acquire: grants(func(c *store.Claim) { c.TTL += time.Hour }, nil)}
 	}, "a lease lapses at its TTL and not before"},
 	"TTL too short": {func() broken {
-		return broken{acquire: grants(func(c *renewer.Claim) {
+		return broken{acquire: grants(func(c *store.Claim) {
 			c.TTL -= min(c.TTL/2, 10*time.Millisecond)
 		}, nil)}
 	}, "a lease lapses at its TTL and not before"},
 	"token without order": {func() broken {
-		return broken{acquire: grants(nil, func(g *renewer.Grant) {
-			if g.Status == renewer.StatusHeld {
+		return broken{acquire: grants(nil, func(g *store.Grant) {
+			if g.Status == store.StatusHeld {
 				g.Fence = 7
 			}
 		})}
 	}, "fencing tokens rise over releases"},
 	"a new token for a repeated claim": {func() broken {
 		var n int64
-		return broken{acquire: grants(nil, func(g *renewer.Grant) {
-			if g.Status == renewer.StatusHeld {
+		return broken{acquire: grants(nil, func(g *store.Grant) {
+			if g.Status == store.StatusHeld {
 				n++
 				g.Fence += n
 			}
 		})}
 	}, "a repeated claim is the same lease"},
 	"names folded": {func() broken {
-		return broken{acquire: grants(func(c *renewer.Claim) {
+		return broken{acquire: grants(func(c *store.Claim) {
 			c.Name = strings.ToLower(c.Name)
 		}, nil)}
 	}, "odd names are all different"},
 	"names cut": {func() broken {
-		return broken{acquire: grants(func(c *renewer.Claim) {
+		return broken{acquire: grants(func(c *store.Claim) {
 			c.Name = c.Name[:min(len(c.Name), 511)]
 		}, nil)}
 	}, "odd names are all different"},
 	"names cut at a brace": {func() broken {
-		return broken{acquire: grants(func(c *renewer.Claim) {
+		return broken{acquire: grants(func(c *store.Claim) {
 			c.Name, _, _ = strings.Cut(c.Name, "}")
 		}, nil)}
 	}, "odd names are all different"},
 	"answers out of order": {func() broken {
 		return broken{acquire: func(s *memory.Store, ctx context.Context,
-			claims []renewer.Claim,
-		) []renewer.Grant {
+			claims []store.Claim,
+		) []store.Grant {
 			got := s.Acquire(ctx, claims)
 			slices.Reverse(got)
 			return got
@@ -111,22 +111,22 @@ var faults = map[string]struct {
 	}, "a batch is answered in order"},
 	"large batches cut": {func() broken {
 		return broken{acquire: func(s *memory.Store, ctx context.Context,
-			claims []renewer.Claim,
-		) []renewer.Grant {
+			claims []store.Claim,
+		) []store.Grant {
 			return s.Acquire(ctx, claims[:min(len(claims), 1000)])
 		}}
 	}, "a large batch is answered in order"},
 	"the context is ignored": {func() broken {
 		return broken{acquire: func(s *memory.Store, _ context.Context,
-			claims []renewer.Claim,
-		) []renewer.Grant {
+			claims []store.Claim,
+		) []store.Grant {
 			return s.Acquire(context.Background(), claims)
 		}}
 	}, "a context that has ended"},
 	"arguments changed": {func() broken {
 		return broken{renew: func(s *memory.Store, ctx context.Context,
-			holds []renewer.Hold,
-		) []renewer.Answer {
+			holds []store.Hold,
+		) []store.Answer {
 			got := s.Renew(ctx, holds)
 			clear(holds)
 			return got
@@ -134,8 +134,8 @@ var faults = map[string]struct {
 	}, "a batch is answered in order"},
 	"a renewal that does nothing": {func() broken {
 		return broken{renew: func(s *memory.Store, ctx context.Context,
-			holds []renewer.Hold,
-		) []renewer.Answer {
+			holds []store.Hold,
+		) []store.Answer {
 			holds = slices.Clone(holds)
 			for i := range holds {
 				holds[i].TTL = time.Millisecond
@@ -145,13 +145,13 @@ var faults = map[string]struct {
 	}, "a renewal keeps a lease"},
 	"a renewal that makes a name": {func() broken {
 		return broken{renew: func(s *memory.Store, ctx context.Context,
-			holds []renewer.Hold,
-		) []renewer.Answer {
+			holds []store.Hold,
+		) []store.Answer {
 			got := s.Renew(ctx, holds)
 			for i, h := range holds {
-				if got[i].Status == renewer.StatusGone {
-					s.Acquire(ctx, []renewer.Claim{{Name: h.Name, Owner: h.Owner, TTL: h.TTL}})
-					got[i].Status = renewer.StatusHeld
+				if got[i].Status == store.StatusGone {
+					s.Acquire(ctx, []store.Claim{{Name: h.Name, Owner: h.Owner, TTL: h.TTL}})
+					got[i].Status = store.StatusHeld
 				}
 			}
 			return got
@@ -159,41 +159,41 @@ var faults = map[string]struct {
 	}, "a renewal never makes a name"},
 	"a renewal that shortens": {func() broken {
 		return broken{renew: func(s *memory.Store, ctx context.Context,
-			holds []renewer.Hold,
-		) []renewer.Answer {
+			holds []store.Hold,
+		) []store.Answer {
 			got := s.Renew(ctx, holds)
 			for i, h := range holds {
-				if got[i].Status == renewer.StatusHeld {
+				if got[i].Status == store.StatusHeld {
 					s.Release(ctx, holds[i:i+1])
-					s.Acquire(ctx, []renewer.Claim{{Name: h.Name, Owner: h.Owner, TTL: h.TTL}})
+					s.Acquire(ctx, []store.Claim{{Name: h.Name, Owner: h.Owner, TTL: h.TTL}})
 				}
 			}
 			return got
 		}}
 	}, "a renewal never shortens a TTL"},
 	"taken said for gone": {func() broken {
-		return broken{renew: answers(func(a *renewer.Answer) {
-			if a.Status == renewer.StatusGone {
-				a.Status = renewer.StatusTaken
+		return broken{renew: answers(func(a *store.Answer) {
+			if a.Status == store.StatusGone {
+				a.Status = store.StatusTaken
 			}
 		})}
 	}, "a lapsed lease has no owner"},
 	"an error beside an answer": {func() broken {
-		return broken{renew: answers(func(a *renewer.Answer) { a.Err = errors.New("what for") })}
+		return broken{renew: answers(func(a *store.Answer) { a.Err = errors.New("what for") })}
 	}, "a renewal keeps a lease"},
 	"any owner releases": {func() broken {
 		h := newHeld()
 		return broken{
 			acquire: func(s *memory.Store, ctx context.Context,
-				claims []renewer.Claim,
-			) []renewer.Grant {
+				claims []store.Claim,
+			) []store.Grant {
 				got := s.Acquire(ctx, claims)
 				h.note(claims, got)
 				return got
 			},
 			release: func(s *memory.Store, ctx context.Context,
-				holds []renewer.Hold,
-			) []renewer.Answer {
+				holds []store.Hold,
+			) []store.Answer {
 				holds = slices.Clone(holds)
 				for i := range holds {
 					holds[i].Owner = h.owner(holds[i].Name)
@@ -204,8 +204,8 @@ var faults = map[string]struct {
 	}, "only the owner releases"},
 	"a release that does nothing": {func() broken {
 		return broken{release: func(s *memory.Store, ctx context.Context,
-			holds []renewer.Hold,
-		) []renewer.Answer {
+			holds []store.Hold,
+		) []store.Answer {
 			return s.Renew(ctx, holds)
 		}}
 	}, "a release frees"},
@@ -231,8 +231,8 @@ var faults = map[string]struct {
 		return broken{
 			watch: m.watch,
 			renew: func(s *memory.Store, ctx context.Context,
-				holds []renewer.Hold,
-			) []renewer.Answer {
+				holds []store.Hold,
+			) []store.Answer {
 				defer m.on()()
 				return s.Renew(ctx, holds)
 			},
@@ -243,8 +243,8 @@ var faults = map[string]struct {
 		return broken{
 			watch: m.watch,
 			release: func(s *memory.Store, ctx context.Context,
-				holds []renewer.Hold,
-			) []renewer.Answer {
+				holds []store.Hold,
+			) []store.Answer {
 				defer m.on()()
 				return s.Release(ctx, holds)
 			},
@@ -255,8 +255,8 @@ var faults = map[string]struct {
 		return broken{
 			watch: m.watch,
 			release: func(s *memory.Store, ctx context.Context,
-				holds []renewer.Hold,
-			) []renewer.Answer {
+				holds []store.Hold,
+			) []store.Answer {
 				got := s.Release(ctx, holds)
 				m.wakeAll()
 				return got
@@ -299,8 +299,8 @@ var faults = map[string]struct {
 	}, "a watch stopped from its own wake"},
 	"preparing promises nothing": {func() broken {
 		return broken{prepare: func(s *memory.Store, ctx context.Context,
-			terms []renewer.Term,
-		) []renewer.Seen {
+			terms []store.Term,
+		) []store.Seen {
 			if terms[0].Fence == 1 {
 				return s.Prepare(ctx, terms)
 			}
@@ -310,18 +310,18 @@ var faults = map[string]struct {
 			}
 			return s.Read(ctx, names)
 		}, write: func(s *memory.Store, ctx context.Context,
-			records []renewer.Record,
-		) []renewer.Answer {
+			records []store.Record,
+		) []store.Answer {
 			for _, r := range records {
-				s.Prepare(ctx, []renewer.Term{{Name: r.Name, Fence: r.Fence, TTL: r.TTL}})
+				s.Prepare(ctx, []store.Term{{Name: r.Name, Fence: r.Fence, TTL: r.TTL}})
 			}
 			return s.Write(ctx, records)
 		}}
 	}, "a late write is refused"},
 	"a first record follows any": {func() broken {
 		return broken{prepare: func(s *memory.Store, ctx context.Context,
-			terms []renewer.Term,
-		) []renewer.Seen {
+			terms []store.Term,
+		) []store.Seen {
 			for i := range terms {
 				seen := s.Read(ctx, []string{terms[i].Name})[0]
 				terms[i].After.Fence, terms[i].After.Seq = seen.Fence, seen.Seq
@@ -331,8 +331,8 @@ var faults = map[string]struct {
 	}, "preparing writes the first record"},
 	"a first record is forgotten": {func() broken {
 		return broken{prepare: func(s *memory.Store, ctx context.Context,
-			terms []renewer.Term,
-		) []renewer.Seen {
+			terms []store.Term,
+		) []store.Seen {
 			for i := range terms {
 				terms[i].Data = ""
 			}
@@ -342,52 +342,52 @@ var faults = map[string]struct {
 	"a read begins a term": {func() broken {
 		return broken{read: func(s *memory.Store, ctx context.Context,
 			names []string,
-		) []renewer.Seen {
-			var terms []renewer.Term
+		) []store.Seen {
+			var terms []store.Term
 			for _, name := range names {
-				terms = append(terms, renewer.Term{Name: name, Fence: 40, TTL: time.Hour})
+				terms = append(terms, store.Term{Name: name, Fence: 40, TTL: time.Hour})
 			}
 			return s.Prepare(ctx, terms)
 		}}
 	}, "a late write is refused"},
 	"a write begins a term": {func() broken {
 		return broken{write: func(s *memory.Store, ctx context.Context,
-			records []renewer.Record,
-		) []renewer.Answer {
+			records []store.Record,
+		) []store.Answer {
 			for _, r := range records {
-				s.Prepare(ctx, []renewer.Term{{Name: r.Name, Fence: r.Fence, TTL: r.TTL}})
+				s.Prepare(ctx, []store.Term{{Name: r.Name, Fence: r.Fence, TTL: r.TTL}})
 			}
 			return s.Write(ctx, records)
 		}}
 	}, "preparing begins a term"},
 	"records live on": {func() broken {
-		return broken{write: writes(func(r *renewer.Record) { r.TTL += time.Hour })}
+		return broken{write: writes(func(r *store.Record) { r.TTL += time.Hour })}
 	}, "a record lapses, and its term"},
 	"records are cut at a line feed": {func() broken {
-		return broken{write: writes(func(r *renewer.Record) {
+		return broken{write: writes(func(r *store.Record) {
 			r.Data, _, _ = strings.Cut(r.Data, "\n")
 		})}
 	}, "records of any bytes"},
 	"every write is a new one": {func() broken {
-		return broken{write: writes(func(r *renewer.Record) { r.Data += " " })}
+		return broken{write: writes(func(r *store.Record) { r.Data += " " })}
 	}, "a record is there for the next holder"},
 	"names of records in lower case": {func() broken {
 		return broken{
-			prepare: prepares(func(t *renewer.Term) { t.Name = strings.ToLower(t.Name) }),
-			read: func(s *memory.Store, ctx context.Context, names []string) []renewer.Seen {
+			prepare: prepares(func(t *store.Term) { t.Name = strings.ToLower(t.Name) }),
+			read: func(s *memory.Store, ctx context.Context, names []string) []store.Seen {
 				lower := make([]string, len(names))
 				for i := range names {
 					lower[i] = strings.ToLower(names[i])
 				}
 				return s.Read(ctx, lower)
 			},
-			write: writes(func(r *renewer.Record) { r.Name = strings.ToLower(r.Name) }),
+			write: writes(func(r *store.Record) { r.Name = strings.ToLower(r.Name) }),
 		}
 	}, "records are their names' own"},
 	"one writes all of a batch": {func() broken {
 		return broken{write: func(s *memory.Store, ctx context.Context,
-			records []renewer.Record,
-		) []renewer.Answer {
+			records []store.Record,
+		) []store.Answer {
 			answers := s.Write(ctx, records)
 			for i := range answers {
 				answers[i] = answers[0]
@@ -396,13 +396,13 @@ var faults = map[string]struct {
 		}}
 	}, "records in batches"},
 	"terms live for ever": {func() broken {
-		return broken{prepare: prepares(func(t *renewer.Term) { t.TTL = time.Hour })}
+		return broken{prepare: prepares(func(t *store.Term) { t.TTL = time.Hour })}
 	}, "a term without a record lapses"},
 	"readers get the time of the start": {func() broken {
 		start := time.Now()
 		return broken{read: func(s *memory.Store, ctx context.Context,
 			names []string,
-		) []renewer.Seen {
+		) []store.Seen {
 			seen := s.Read(ctx, names)
 			for i := range seen {
 				seen[i].Now = start
@@ -411,7 +411,7 @@ var faults = map[string]struct {
 		}}
 	}, "answers have the store's time"},
 	"an erasure leaves an empty record": {func() broken {
-		return broken{write: writes(func(r *renewer.Record) {
+		return broken{write: writes(func(r *store.Record) {
 			if r.Erase {
 				r.Erase, r.Data, r.TTL = false, "", time.Hour
 			}
@@ -419,8 +419,8 @@ var faults = map[string]struct {
 	}, "a record that is erased leaves nothing"},
 	"records written whenever": {func() broken {
 		return broken{write: func(s *memory.Store, _ context.Context,
-			records []renewer.Record,
-		) []renewer.Answer {
+			records []store.Record,
+		) []store.Answer {
 			return s.Write(context.Background(), records)
 		}}
 	}, "records and a context that has ended"},

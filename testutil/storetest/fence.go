@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -47,14 +46,14 @@ func proposed(run func(*testing.T, *proposerSuite)) func(*testing.T, *suite) {
 // propose asks for name with a token, which must be free or owner's.
 func (s *proposerSuite) propose(
 	t testing.TB, name, owner string, fence int64, ttl time.Duration,
-) renewer.Grant {
+) store.Grant {
 	t.Helper()
 	return s.proposeAll(t, store.Proposal{
-		Claim: renewer.Claim{Name: name, Owner: owner, TTL: ttl}, Fence: fence,
+		Claim: store.Claim{Name: name, Owner: owner, TTL: ttl}, Fence: fence,
 	})[0]
 }
 
-func (s *proposerSuite) proposeAll(t testing.TB, proposals ...store.Proposal) []renewer.Grant {
+func (s *proposerSuite) proposeAll(t testing.TB, proposals ...store.Proposal) []store.Grant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
@@ -73,23 +72,23 @@ func proposedToken(t *testing.T, s *proposerSuite) {
 	a, b := newOwner(), newOwner()
 	for _, low := range []int64{1, max(picked-1, 1), picked} {
 		g := s.propose(t, "name", a, low, long)
-		requireStatus(t, renewer.StatusBehind, g.Status,
+		requireStatus(t, store.StatusBehind, g.Status,
 			"token %d, not above the %d granted before", low, picked)
 		require.GreaterOrEqual(t, g.Fence, picked, "the counter")
 		require.LessOrEqual(t, g.Fence, picked+store.MaxReserved)
 	}
-	assertStatus(t, renewer.StatusGone, s.release(t, "name", a), "a proposal refused has no effect")
+	assertStatus(t, store.StatusGone, s.release(t, "name", a), "a proposal refused has no effect")
 	high := picked + 2*store.MaxReserved
-	granted := renewer.Grant{Status: renewer.StatusHeld, Fence: high}
+	granted := store.Grant{Status: store.StatusHeld, Fence: high}
 	requireGrant(t, granted, s.propose(t, "name", a, high, long), "a token above the counter")
 	requireGrant(t, granted, s.propose(t, "name", a, high, long), "the same token again")
 	require.Equal(t, high, s.own(t, "name", a, long), "nothing proposed: the token it has")
-	requireStatus(t, renewer.StatusTaken, s.propose(t, "name", b, high+1, long).Status)
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
-	requireGrant(t, renewer.Grant{Status: renewer.StatusBehind, Fence: high},
+	requireStatus(t, store.StatusTaken, s.propose(t, "name", b, high+1, long).Status)
+	requireStatus(t, store.StatusHeld, s.release(t, "name", a))
+	requireGrant(t, store.Grant{Status: store.StatusBehind, Fence: high},
 		s.propose(t, "name", b, high, long), "another owner's token")
-	requireStatus(t, renewer.StatusHeld, s.propose(t, "name", b, high+2, long).Status)
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", b))
+	requireStatus(t, store.StatusHeld, s.propose(t, "name", b, high+2, long).Status)
+	requireStatus(t, store.StatusHeld, s.release(t, "name", b))
 	require.Greater(t, s.own(t, "name", a, long), high+2, "a picked one is above what was proposed")
 }
 
@@ -97,23 +96,23 @@ func proposedToken(t *testing.T, s *proposerSuite) {
 func raisedToken(t *testing.T, s *proposerSuite) {
 	const first = int64(1) << 51
 	a, b := newOwner(), newOwner()
-	requireStatus(t, renewer.StatusHeld, s.propose(t, "name", a, first, long).Status)
-	requireGrant(t, renewer.Grant{Status: renewer.StatusBehind, Fence: first},
+	requireStatus(t, store.StatusHeld, s.propose(t, "name", a, first, long).Status)
+	requireGrant(t, store.Grant{Status: store.StatusBehind, Fence: first},
 		s.propose(t, "name", a, first-1, long), "a lower token than the owner has")
-	requireGrant(t, renewer.Grant{Status: renewer.StatusHeld, Fence: first + 5},
+	requireGrant(t, store.Grant{Status: store.StatusHeld, Fence: first + 5},
 		s.propose(t, "name", a, first+5, s.short), "a higher token than the owner has")
 	s.wait(t, s.short+10*time.Millisecond)
-	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long), "the TTL was not shortened")
+	requireStatus(t, store.StatusHeld, s.renew(t, "name", a, long), "the TTL was not shortened")
 	require.Equal(t, first+5, s.own(t, "name", a, long))
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
-	requireStatus(t, renewer.StatusBehind, s.propose(t, "name", b, first+5, long).Status)
+	requireStatus(t, store.StatusHeld, s.release(t, "name", a))
+	requireStatus(t, store.StatusBehind, s.propose(t, "name", b, first+5, long).Status)
 }
 
 // reserve gets a name from a place, so that tokens may be reserved.
-func (s *suite) reserve(t testing.TB, name, owner string) renewer.Grant {
+func (s *suite) reserve(t testing.TB, name, owner string) store.Grant {
 	t.Helper()
-	g := s.acquireAll(t, []renewer.Claim{{Name: name, Owner: owner, TTL: long, Place: 1}})[0]
-	requireStatus(t, renewer.StatusHeld, g.Status)
+	g := s.acquireAll(t, []store.Claim{{Name: name, Owner: owner, TTL: long, Place: 1}})[0]
+	requireStatus(t, store.StatusHeld, g.Status)
 	return g
 }
 
@@ -126,7 +125,7 @@ func tokensByTheClock(t *testing.T, s *suite) {
 		owner := newOwner()
 		g := s.reserve(t, "name", owner)
 		last = g.Fence + int64(g.Reserved)
-		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
+		requireStatus(t, store.StatusHeld, s.release(t, "name", owner))
 	}
 	if first > clocked {
 		require.LessOrEqual(t, last, first+time.Since(begun).Microseconds()+2*store.MaxReserved+n)
@@ -145,7 +144,7 @@ func reservedTokens(t *testing.T, s *suite) {
 		again := s.reserve(t, "name", owner)
 		require.Equal(t, g.Fence, again.Fence, "the same grant")
 		require.LessOrEqual(t, again.Reserved, g.Reserved)
-		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
+		requireStatus(t, store.StatusHeld, s.release(t, "name", owner))
 	}
 	require.Greater(t, s.own(t, "name", newOwner(), long), last)
 	if s.Reserves {
@@ -157,19 +156,19 @@ func reservedAboveProposal(t *testing.T, s *proposerSuite) {
 	const first = int64(1) << 51
 	a, b := newOwner(), newOwner()
 	proposal := store.Proposal{
-		Claim: renewer.Claim{Name: "name", Owner: a, TTL: long}, Fence: first, Reserve: 10,
+		Claim: store.Claim{Name: "name", Owner: a, TTL: long}, Fence: first, Reserve: 10,
 	}
-	requireGrant(t, renewer.Grant{Status: renewer.StatusHeld, Fence: first, Reserved: 10},
+	requireGrant(t, store.Grant{Status: store.StatusHeld, Fence: first, Reserved: 10},
 		s.proposeAll(t, proposal)[0])
 	require.Equal(t, first, s.proposeAll(t, proposal)[0].Fence, "the same token again")
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
-	requireGrant(t, renewer.Grant{Status: renewer.StatusBehind, Fence: first + 10},
+	requireStatus(t, store.StatusHeld, s.release(t, "name", a))
+	requireGrant(t, store.Grant{Status: store.StatusBehind, Fence: first + 10},
 		s.propose(t, "name", b, first+10, long))
-	requireStatus(t, renewer.StatusHeld, s.propose(t, "name", b, first+11, long).Status)
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", b))
+	requireStatus(t, store.StatusHeld, s.propose(t, "name", b, first+11, long).Status)
+	requireStatus(t, store.StatusHeld, s.release(t, "name", b))
 	require.Greater(t, s.own(t, "name", a, long), first+11, "one picked is above those proposed")
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
-	requireStatus(t, renewer.StatusBehind, s.propose(t, "name", b, first+12, long).Status,
+	requireStatus(t, store.StatusHeld, s.release(t, "name", a))
+	requireStatus(t, store.StatusBehind, s.propose(t, "name", b, first+12, long).Status,
 		"one proposed is above those picked")
 }
 
@@ -177,12 +176,12 @@ func proposalsInBatch(t *testing.T, s *proposerSuite) {
 	proposals := make([]store.Proposal, 20)
 	for i := range proposals {
 		proposals[i] = store.Proposal{
-			Claim: renewer.Claim{Name: fmt.Sprint("name-", i), Owner: newOwner(), TTL: long},
+			Claim: store.Claim{Name: fmt.Sprint("name-", i), Owner: newOwner(), TTL: long},
 			Fence: 1<<51 + int64(i),
 		}
 	}
 	for i, g := range s.proposeAll(t, proposals...) {
-		requireGrant(t, renewer.Grant{Status: renewer.StatusHeld, Fence: proposals[i].Fence}, g)
+		requireGrant(t, store.Grant{Status: store.StatusHeld, Fence: proposals[i].Fence}, g)
 	}
 	require.Empty(t, s.proposeAll(t))
 }
@@ -192,7 +191,7 @@ func proposalsApart(t *testing.T, s *proposerSuite) {
 	const top = int64(1) << 50
 	for i := range int64(100) {
 		name := fmt.Sprint("name-", i)
-		requireGrant(t, renewer.Grant{Status: renewer.StatusHeld, Fence: top - i},
+		requireGrant(t, store.Grant{Status: store.StatusHeld, Fence: top - i},
 			s.propose(t, name, newOwner(), top-i, long),
 			"%q is free; another name has a higher token", name)
 	}
@@ -203,11 +202,11 @@ func proposalsApart(t *testing.T, s *proposerSuite) {
 func proposalFreed(t *testing.T, s *proposerSuite) {
 	const top = int64(1) << 50
 	owner := newOwner()
-	requireStatus(t, renewer.StatusHeld, s.propose(t, "name", owner, top, long).Status)
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
-	requireGrant(t, renewer.Grant{Status: renewer.StatusHeld, Fence: top - 1},
+	requireStatus(t, store.StatusHeld, s.propose(t, "name", owner, top, long).Status)
+	requireStatus(t, store.StatusHeld, s.release(t, "name", owner))
+	requireGrant(t, store.Grant{Status: store.StatusHeld, Fence: top - 1},
 		s.propose(t, "other", newOwner(), top-1, long), "for another name")
-	requireGrant(t, renewer.Grant{Status: renewer.StatusBehind, Fence: top},
+	requireGrant(t, store.Grant{Status: store.StatusBehind, Fence: top},
 		s.propose(t, "name", newOwner(), top, long), "of its own name")
 }
 
@@ -221,7 +220,7 @@ func fenceOverNames(t *testing.T, s *suite) {
 		g := s.reserve(t, name, owner)
 		require.Greater(t, g.Fence, last[name])
 		last[name] = g.Fence + int64(g.Reserved)
-		requireStatus(t, renewer.StatusHeld, s.release(t, name, owner))
+		requireStatus(t, store.StatusHeld, s.release(t, name, owner))
 	}
 }
 
@@ -231,25 +230,25 @@ func proposalAmongGrants(t *testing.T, s *proposerSuite) {
 	s.own(t, "busy", newOwner(), long)
 	owner := newOwner()
 	g := s.propose(t, "name", owner, 1, long)
-	if g.Status == renewer.StatusBehind {
+	if g.Status == store.StatusBehind {
 		s.own(t, "busier", newOwner(), long)
 		// By the clock, as a quorum proposes: above what others were granted since.
 		g = s.propose(t, "name", owner, g.Fence+int64(time.Second/time.Microsecond), long)
 	}
-	requireStatus(t, renewer.StatusHeld, g.Status)
+	requireStatus(t, store.StatusHeld, g.Status)
 	first := g.Fence
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
+	requireStatus(t, store.StatusHeld, s.release(t, "name", owner))
 	for i := range int64(10) {
 		s.cycle(t, fmt.Sprint("busy-", i))
 		owner := newOwner()
 		g := s.propose(t, "name", owner, first+1, long)
-		if g.Status == renewer.StatusBehind {
+		if g.Status == store.StatusBehind {
 			g = s.propose(t, "name", owner, g.Fence+int64(time.Second/time.Microsecond), long)
 		}
-		requireStatus(t, renewer.StatusHeld, g.Status)
+		requireStatus(t, store.StatusHeld, g.Status)
 		require.Greater(t, g.Fence, first)
 		first = g.Fence
-		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
+		requireStatus(t, store.StatusHeld, s.release(t, "name", owner))
 	}
 }
 
@@ -260,7 +259,7 @@ func fenceOverReleases(t *testing.T, s *suite) {
 		fence := s.own(t, "name", owner, long)
 		require.Greater(t, fence, last, "the fencing token of a later grant")
 		last = fence
-		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
+		requireStatus(t, store.StatusHeld, s.release(t, "name", owner))
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -25,24 +24,24 @@ var owners atomic.Int64
 
 // newOwner returns an owner token that no case has used.
 func newOwner() string {
-	return fmt.Sprintf("owner-%0*d", renewer.OwnerLen-len("owner-"), owners.Add(1))
+	return fmt.Sprintf("owner-%0*d", store.OwnerLen-len("owner-"), owners.Add(1))
 }
 
 // acquire asks for one name.
-func (s *suite) acquire(t testing.TB, name, owner string, ttl time.Duration) renewer.Grant {
+func (s *suite) acquire(t testing.TB, name, owner string, ttl time.Duration) store.Grant {
 	t.Helper()
-	return s.acquireAs(t, name, owner, ttl, renewer.Holder{Node: "node", PID: 1})
+	return s.acquireAs(t, name, owner, ttl, store.Holder{Node: "node", PID: 1})
 }
 
 func (s *suite) acquireAs(
-	t testing.TB, name, owner string, ttl time.Duration, holder renewer.Holder,
-) renewer.Grant {
+	t testing.TB, name, owner string, ttl time.Duration, holder store.Holder,
+) store.Grant {
 	t.Helper()
-	return s.acquireAll(t, []renewer.Claim{{Name: name, Owner: owner, TTL: ttl, Holder: holder}})[0]
+	return s.acquireAll(t, []store.Claim{{Name: name, Owner: owner, TTL: ttl, Holder: holder}})[0]
 }
 
 // acquireAll asks for claims and checks what holds of every answer.
-func (s *suite) acquireAll(t testing.TB, claims []renewer.Claim) []renewer.Grant {
+func (s *suite) acquireAll(t testing.TB, claims []store.Claim) []store.Grant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
@@ -54,22 +53,22 @@ func (s *suite) acquireAll(t testing.TB, claims []renewer.Claim) []renewer.Grant
 	return grants
 }
 
-func checkGrant(t testing.TB, name string, g renewer.Grant) {
+func checkGrant(t testing.TB, name string, g store.Grant) {
 	t.Helper()
 	require.NoError(t, g.Err, "acquire %q", name)
 	switch g.Status {
-	case renewer.StatusHeld:
+	case store.StatusHeld:
 		require.Positive(t, g.Fence, "the fencing token of %q", name)
-		requireGrant(t, renewer.Grant{
-			Status: renewer.StatusHeld, Fence: g.Fence, Reserved: g.Reserved,
+		requireGrant(t, store.Grant{
+			Status: store.StatusHeld, Fence: g.Fence, Reserved: g.Reserved,
 		}, g, "a grant of %q has tokens and nothing else", name)
 		require.GreaterOrEqual(t, g.Reserved, 0)
 		require.LessOrEqual(t, g.Reserved, store.MaxReserved)
-	case renewer.StatusTaken:
+	case store.StatusTaken:
 		require.Zero(t, g.Fence, "no fencing token for a refused claim of %q", name)
 		require.GreaterOrEqual(t, g.HeldFor, time.Duration(0), "how long %q has been held", name)
 		require.GreaterOrEqual(t, g.TTL, time.Duration(0), "how long %q will be held", name)
-	case renewer.StatusUnknown, renewer.StatusGone, renewer.StatusBehind:
+	case store.StatusUnknown, store.StatusGone, store.StatusBehind:
 		require.Fail(t, "an Acquire is answered StatusHeld or StatusTaken",
 			"%q: %v (StatusBehind is for a proposal)", name, g.Status)
 	}
@@ -79,7 +78,7 @@ func checkGrant(t testing.TB, name string, g renewer.Grant) {
 func (s *suite) own(t testing.TB, name, owner string, ttl time.Duration) int64 {
 	t.Helper()
 	g := s.acquire(t, name, owner, ttl)
-	requireStatus(t, renewer.StatusHeld, g.Status, "%q is free", name)
+	requireStatus(t, store.StatusHeld, g.Status, "%q is free", name)
 	return g.Fence
 }
 
@@ -89,45 +88,45 @@ func (s *suite) obtain(t testing.TB, name, owner string) int64 {
 	if !s.Several {
 		return s.own(t, name, owner, long)
 	}
-	var g renewer.Grant
+	var g store.Grant
 	s.until(t, "that the name is free", func() bool {
 		g = s.acquire(t, name, owner, long)
-		return g.Status == renewer.StatusHeld
+		return g.Status == store.StatusHeld
 	})
 	return g.Fence
 }
 
 // refused requires that another owner than this one has name, and returns what this one hears.
-func (s *suite) refused(t testing.TB, name, owner string) renewer.Grant {
+func (s *suite) refused(t testing.TB, name, owner string) store.Grant {
 	t.Helper()
 	g := s.acquire(t, name, owner, long)
-	requireStatus(t, renewer.StatusTaken, g.Status, "%q is another owner's", name)
+	requireStatus(t, store.StatusTaken, g.Status, "%q is another owner's", name)
 	return g
 }
 
-func (s *suite) renew(t testing.TB, name, owner string, ttl time.Duration) renewer.Status {
+func (s *suite) renew(t testing.TB, name, owner string, ttl time.Duration) store.Status {
 	t.Helper()
-	return s.holds(t, s.Store.Renew, []renewer.Hold{{Name: name, Owner: owner, TTL: ttl}})[0]
+	return s.holds(t, s.Store.Renew, []store.Hold{{Name: name, Owner: owner, TTL: ttl}})[0]
 }
 
-func (s *suite) release(t testing.TB, name, owner string) renewer.Status {
+func (s *suite) release(t testing.TB, name, owner string) store.Status {
 	t.Helper()
-	return s.holds(t, s.Store.Release, []renewer.Hold{{Name: name, Owner: owner}})[0]
+	return s.holds(t, s.Store.Release, []store.Hold{{Name: name, Owner: owner}})[0]
 }
 
 // holds asks do for every hold and checks that the answers are certain.
 func (s *suite) holds(
-	t testing.TB, do func(context.Context, []renewer.Hold) []renewer.Answer, holds []renewer.Hold,
-) []renewer.Status {
+	t testing.TB, do func(context.Context, []store.Hold) []store.Answer, holds []store.Hold,
+) []store.Status {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
 	answers := do(ctx, holds)
 	require.Len(t, answers, len(holds), "one answer an item")
-	statuses := make([]renewer.Status, len(answers))
+	statuses := make([]store.Status, len(answers))
 	for i, a := range answers {
 		require.NoError(t, a.Err, "%q", holds[i].Name)
-		require.NotEqual(t, renewer.StatusUnknown, a.Status, "%q", holds[i].Name)
+		require.NotEqual(t, store.StatusUnknown, a.Status, "%q", holds[i].Name)
 		statuses[i] = a.Status
 	}
 	return statuses
@@ -163,7 +162,7 @@ func (s *suite) until(t testing.TB, what string, cond func() bool) {
 }
 
 // requireGrant compares a whole answer with what the contract says, in words.
-func requireGrant(t testing.TB, want, got renewer.Grant, why ...any) {
+func requireGrant(t testing.TB, want, got store.Grant, why ...any) {
 	t.Helper()
 	if want != got {
 		require.Equal(t, grantText(want), grantText(got), why...)
@@ -172,7 +171,7 @@ func requireGrant(t testing.TB, want, got renewer.Grant, why ...any) {
 }
 
 // grantText is what a grant says, without what it leaves out.
-func grantText(g renewer.Grant) string {
+func grantText(g store.Grant) string {
 	text := []string{g.Status.String()}
 	for _, field := range []struct {
 		name        string
@@ -182,7 +181,7 @@ func grantText(g renewer.Grant) string {
 		{"Reserved", g.Reserved, 0},
 		{"Age", g.Age, time.Duration(0)},
 		{"Queued", g.Queued, false},
-		{"Holder", g.Holder, renewer.Holder{}},
+		{"Holder", g.Holder, store.Holder{}},
 		{"HeldFor", g.HeldFor, time.Duration(0)},
 		{"TTL", g.TTL, time.Duration(0)},
 		{"Unsent", g.Unsent, false},
@@ -196,15 +195,15 @@ func grantText(g renewer.Grant) string {
 }
 
 // assertStatus compares an answer with what the contract says, in words.
-func assertStatus(t testing.TB, want, got renewer.Status, why ...any) {
+func assertStatus(t testing.TB, want, got store.Status, why ...any) {
 	t.Helper()
 	assert.Equal(t, want.String(), got.String(), why...)
 }
 
 // assertStatuses is assertStatus for a batch.
-func assertStatuses(t testing.TB, want, got []renewer.Status, why ...any) {
+func assertStatuses(t testing.TB, want, got []store.Status, why ...any) {
 	t.Helper()
-	words := func(all []renewer.Status) (words []string) {
+	words := func(all []store.Status) (words []string) {
 		for _, s := range all {
 			words = append(words, s.String())
 		}
@@ -214,7 +213,7 @@ func assertStatuses(t testing.TB, want, got []renewer.Status, why ...any) {
 }
 
 // requireStatus is assertStatus for an answer without which the case can't go on.
-func requireStatus(t testing.TB, want, got renewer.Status, why ...any) {
+func requireStatus(t testing.TB, want, got store.Status, why ...any) {
 	t.Helper()
 	require.Equal(t, want.String(), got.String(), why...)
 }

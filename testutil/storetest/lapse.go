@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 var lapseCases = []testCase{
@@ -30,7 +30,7 @@ func (s *suite) lapse(t *testing.T, since time.Time, ttl time.Duration) (owner s
 	}
 	owner = newOwner()
 	s.until(t, "the lease lapses", func() bool {
-		return s.acquire(t, "name", owner, long).Status == renewer.StatusHeld
+		return s.acquire(t, "name", owner, long).Status == store.StatusHeld
 	})
 	// A server that counts whole milliseconds may be up to one early.
 	require.GreaterOrEqual(t, time.Since(since), ttl-2*time.Millisecond,
@@ -48,9 +48,9 @@ func lapsed(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, s.short)
 	s.wait(t, s.short+20*time.Millisecond)
-	assertStatus(t, renewer.StatusGone, s.renew(t, "name", a, long), "a renewal comes too late")
-	assertStatus(t, renewer.StatusGone, s.renew(t, "name", a, long), "and has not made it anew")
-	assertStatus(t, renewer.StatusGone, s.release(t, "name", a))
+	assertStatus(t, store.StatusGone, s.renew(t, "name", a, long), "a renewal comes too late")
+	assertStatus(t, store.StatusGone, s.renew(t, "name", a, long), "and has not made it anew")
+	assertStatus(t, store.StatusGone, s.release(t, "name", a))
 	s.own(t, "name", newOwner(), long)
 }
 
@@ -59,7 +59,7 @@ func renewedLapses(t *testing.T, s *suite) {
 	s.own(t, "name", a, s.short)
 	s.wait(t, s.short/8)
 	since := time.Now()
-	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, s.short))
+	requireStatus(t, store.StatusHeld, s.renew(t, "name", a, s.short))
 	s.lapse(t, since, s.short)
 }
 
@@ -68,8 +68,8 @@ func lapsedRelease(t *testing.T, s *suite) {
 	since := time.Now()
 	s.own(t, "name", a, s.short)
 	b := s.lapse(t, since, s.short)
-	assertStatus(t, renewer.StatusTaken, s.renew(t, "name", a, long))
-	assertStatus(t, renewer.StatusTaken, s.release(t, "name", a))
-	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", b, long), "the successor still has it")
+	assertStatus(t, store.StatusTaken, s.renew(t, "name", a, long))
+	assertStatus(t, store.StatusTaken, s.release(t, "name", a))
+	assertStatus(t, store.StatusHeld, s.renew(t, "name", b, long), "the successor still has it")
 	s.refused(t, "name", a)
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 var nameCases = []testCase{
@@ -26,11 +27,11 @@ var names = []string{
 	"%", "%%", "%00", "a%00", "%7B", "%7Ba%7D", "{%7D", "%25", "%257B", "%2", "%zz", "%41",
 	"*", "?", "[a]", "\\", "\\x00", "a\\", "\"a\"", "'a'", "a/b", "a//b", "../a", "$a", "0", "-1",
 	"nil", "null",
-	strings.Repeat("x", renewer.MaxName), strings.Repeat("x", renewer.MaxName-1),
-	strings.Repeat("x", renewer.MaxName-1) + "y",
-	strings.Repeat("\x00", renewer.MaxName), strings.Repeat("{", renewer.MaxName),
-	strings.Repeat("%", renewer.MaxName),
-	strings.Repeat("é", renewer.MaxName/2),
+	strings.Repeat("x", store.MaxName), strings.Repeat("x", store.MaxName-1),
+	strings.Repeat("x", store.MaxName-1) + "y",
+	strings.Repeat("\x00", store.MaxName), strings.Repeat("{", store.MaxName),
+	strings.Repeat("%", store.MaxName),
+	strings.Repeat("é", store.MaxName/2),
 }
 
 func oddNames(t *testing.T, s *suite) {
@@ -42,13 +43,13 @@ func oddNames(t *testing.T, s *suite) {
 	}
 	for _, name := range names {
 		s.refused(t, name, newOwner())
-		assertStatus(t, renewer.StatusHeld, s.renew(t, name, owners[name], long), "%q", name)
+		assertStatus(t, store.StatusHeld, s.renew(t, name, owners[name], long), "%q", name)
 	}
 	for i, name := range names {
-		requireStatus(t, renewer.StatusHeld, s.release(t, name, owners[name]), "%q", name)
+		requireStatus(t, store.StatusHeld, s.release(t, name, owners[name]), "%q", name)
 		s.obtain(t, name, newOwner())
 		for _, other := range names[i+1 : min(i+6, len(names))] { // like ones stand together
-			requireStatus(t, renewer.StatusHeld, s.renew(t, other, owners[other], long),
+			requireStatus(t, store.StatusHeld, s.renew(t, other, owners[other], long),
 				"%q, after the release of %q", other, name)
 		}
 	}
@@ -63,7 +64,7 @@ func oddNamesWatched(t *testing.T, s *suite) {
 		s.own(t, name, owner, long)
 		s.refused(t, name, newOwner())
 		w.clear()
-		requireStatus(t, renewer.StatusHeld, s.release(t, name, owner))
+		requireStatus(t, store.StatusHeld, s.release(t, name, owner))
 		w.await(t, s, "its release")
 		w.stop()
 	}

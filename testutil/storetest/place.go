@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 var placeCases = []testCase{
@@ -23,25 +23,25 @@ var placeCases = []testCase{
 }
 
 // from asks for "name" from a place.
-func (s *suite) from(t testing.TB, owner string, place uint64) renewer.Grant {
+func (s *suite) from(t testing.TB, owner string, place uint64) store.Grant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
 	grants := s.Store.Acquire(ctx,
-		[]renewer.Claim{{Name: "name", Owner: owner, TTL: long, Place: place}})
+		[]store.Claim{{Name: "name", Owner: owner, TTL: long, Place: place}})
 	require.Len(t, grants, 1)
 	require.NoError(t, grants[0].Err)
-	if grants[0].Status != renewer.StatusTaken {
+	if grants[0].Status != store.StatusTaken {
 		require.False(t, grants[0].Queued, "only a place that waits stands in line")
 	}
 	return grants[0]
 }
 
 // giveUp releases "name" and gives a place up.
-func (s *suite) giveUp(t testing.TB, owner string, place uint64) renewer.Status {
+func (s *suite) giveUp(t testing.TB, owner string, place uint64) store.Status {
 	t.Helper()
-	hold := renewer.Hold{Name: "name", Owner: owner, Place: place}
-	return s.holds(t, s.Store.Release, []renewer.Hold{hold})[0]
+	hold := store.Hold{Name: "name", Owner: owner, Place: place}
+	return s.holds(t, s.Store.Release, []store.Hold{hold})[0]
 }
 
 // line has an owner hold "name", and places stand in line behind it, in this order. It reports
@@ -49,7 +49,7 @@ func (s *suite) giveUp(t testing.TB, owner string, place uint64) renewer.Status 
 func (s *suite) line(t *testing.T, holder string, places ...uint64) bool {
 	t.Helper()
 	s.own(t, "name", holder, long)
-	require.Equal(t, renewer.StatusTaken, s.from(t, newOwner(), places[0]).Status)
+	require.Equal(t, store.StatusTaken, s.from(t, newOwner(), places[0]).Status)
 	w := s.watch("name")
 	t.Cleanup(w.stop)
 	w.await(t, s, "its set-up")
@@ -68,12 +68,12 @@ func (s *suite) line(t *testing.T, holder string, places ...uint64) bool {
 func placeIsNoOwner(t *testing.T, s *suite) {
 	holder, other := newOwner(), newOwner()
 	s.line(t, holder, 1)
-	require.Equal(t, renewer.StatusTaken, s.from(t, other, 1).Status)
-	assertStatus(t, renewer.StatusTaken, s.release(t, "name", other))
-	assertStatus(t, renewer.StatusTaken, s.renew(t, "name", other, long))
-	assertStatus(t, renewer.StatusTaken, s.giveUp(t, other, 1))
-	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", holder, long), "nothing has freed it")
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
+	require.Equal(t, store.StatusTaken, s.from(t, other, 1).Status)
+	assertStatus(t, store.StatusTaken, s.release(t, "name", other))
+	assertStatus(t, store.StatusTaken, s.renew(t, "name", other, long))
+	assertStatus(t, store.StatusTaken, s.giveUp(t, other, 1))
+	assertStatus(t, store.StatusHeld, s.renew(t, "name", holder, long), "nothing has freed it")
+	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
 	s.own(t, "name", newOwner(), long)
 }
 
@@ -82,16 +82,16 @@ func turnOnce(t *testing.T, s *suite) {
 	if !s.line(t, holder, 1, 2) {
 		return
 	}
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
-	requireStatus(t, renewer.StatusTaken, s.from(t, a, 2).Status, "it is not its turn")
-	requireStatus(t, renewer.StatusTaken, s.from(t, b, 0).Status, "it has no turn")
+	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
+	requireStatus(t, store.StatusTaken, s.from(t, a, 2).Status, "it is not its turn")
+	requireStatus(t, store.StatusTaken, s.from(t, b, 0).Status, "it has no turn")
 	g := s.from(t, a, 1)
-	requireStatus(t, renewer.StatusHeld, g.Status, "an owner who has never asked before")
+	requireStatus(t, store.StatusHeld, g.Status, "an owner who has never asked before")
 	require.Equal(t, g.Fence, s.from(t, a, 1).Fence, "the same grant")
-	requireStatus(t, renewer.StatusTaken, s.from(t, b, 1).Status, "the turn is used up")
-	requireStatus(t, renewer.StatusTaken, s.release(t, "name", b),
+	requireStatus(t, store.StatusTaken, s.from(t, b, 1).Status, "the turn is used up")
+	requireStatus(t, store.StatusTaken, s.release(t, "name", b),
 		"an owner who asked from the same place frees nothing")
-	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	requireStatus(t, store.StatusHeld, s.renew(t, "name", a, long))
 }
 
 func rankKept(t *testing.T, s *suite) {
@@ -102,9 +102,9 @@ func rankKept(t *testing.T, s *suite) {
 	require.True(t, s.from(t, newOwner(), 1).Queued)
 	require.True(t, s.from(t, newOwner(), 2).Queued)
 	for place := range uint64(3) {
-		requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
+		requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
 		holder = newOwner()
-		requireStatus(t, renewer.StatusHeld, s.from(t, holder, place+1).Status,
+		requireStatus(t, store.StatusHeld, s.from(t, holder, place+1).Status,
 			"it is place %d's turn", place+1)
 	}
 }
@@ -114,12 +114,12 @@ func turnPassedOn(t *testing.T, s *suite) {
 	if !s.line(t, holder, 1, 2, 3) {
 		return
 	}
-	requireStatus(t, renewer.StatusTaken, s.giveUp(t, newOwner(), 2), "in line")
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
+	requireStatus(t, store.StatusTaken, s.giveUp(t, newOwner(), 2), "in line")
+	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
 	s.giveUp(t, newOwner(), 1) // which has the turn
 	last := newOwner()
-	requireStatus(t, renewer.StatusHeld, s.from(t, last, 3).Status, "the turn of the last")
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", last))
+	requireStatus(t, store.StatusHeld, s.from(t, last, 3).Status, "the turn of the last")
+	requireStatus(t, store.StatusHeld, s.release(t, "name", last))
 	s.own(t, "name", newOwner(), long)
 }
 
@@ -128,13 +128,13 @@ func placeGivenUpAgain(t *testing.T, s *suite) {
 	if !s.line(t, holder, 1, 2) {
 		return
 	}
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
-	requireStatus(t, renewer.StatusHeld, s.from(t, next, 1).Status)
-	requireStatus(t, renewer.StatusTaken, s.giveUp(t, newOwner(), 1), "it is a lease by now")
-	requireStatus(t, renewer.StatusTaken, s.from(t, newOwner(), 2).Status)
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", next))
-	requireStatus(t, renewer.StatusTaken, s.giveUp(t, newOwner(), 1), "it is another's turn")
-	requireStatus(t, renewer.StatusHeld, s.from(t, newOwner(), 2).Status)
+	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
+	requireStatus(t, store.StatusHeld, s.from(t, next, 1).Status)
+	requireStatus(t, store.StatusTaken, s.giveUp(t, newOwner(), 1), "it is a lease by now")
+	requireStatus(t, store.StatusTaken, s.from(t, newOwner(), 2).Status)
+	requireStatus(t, store.StatusHeld, s.release(t, "name", next))
+	requireStatus(t, store.StatusTaken, s.giveUp(t, newOwner(), 1), "it is another's turn")
+	requireStatus(t, store.StatusHeld, s.from(t, newOwner(), 2).Status)
 }
 
 func turnLapses(t *testing.T, s *suite) {
@@ -142,34 +142,34 @@ func turnLapses(t *testing.T, s *suite) {
 	if !s.line(t, holder, 1, 2) {
 		return
 	}
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
+	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
 	last := newOwner()
 	g := s.from(t, last, 0)
-	requireStatus(t, renewer.StatusTaken, g.Status)
+	requireStatus(t, store.StatusTaken, g.Status)
 	require.Positive(t, g.TTL, "until the turn is over")
 	require.LessOrEqual(t, g.TTL, time.Minute)
 	s.wait(t, g.TTL+10*time.Millisecond)
-	requireStatus(t, renewer.StatusHeld, s.from(t, last, 0).Status)
-	requireStatus(t, renewer.StatusTaken, s.from(t, newOwner(), 1).Status, "its turn is over")
+	requireStatus(t, store.StatusHeld, s.from(t, last, 0).Status)
+	requireStatus(t, store.StatusTaken, s.from(t, newOwner(), 1).Status, "its turn is over")
 }
 
 func wokenBehindALostLine(t *testing.T, s *suite) {
 	s.wokenBehindALostLine(t, func(holder string) {
-		requireStatus(t, renewer.StatusHeld, s.release(t, "name", holder))
+		requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
 	})
 }
 
 func wokenByRenewalOfALostLine(t *testing.T, s *suite) {
 	s.wokenBehindALostLine(t, func(holder string) {
 		s.Delete("name")
-		requireStatus(t, renewer.StatusGone, s.renew(t, "name", holder, long))
+		requireStatus(t, store.StatusGone, s.renew(t, "name", holder, long))
 	})
 }
 
 func wokenByReleaseOfALostLine(t *testing.T, s *suite) {
 	s.wokenBehindALostLine(t, func(holder string) {
 		s.Delete("name")
-		requireStatus(t, renewer.StatusGone, s.release(t, "name", holder))
+		requireStatus(t, store.StatusGone, s.release(t, "name", holder))
 	})
 }
 

@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// recordCases are for stores that are a [renewer.Recorder]; others have nothing to prove here.
+// recordCases are for stores that are a [store.Recorder]; others have nothing to prove here.
 var recordCases = []testCase{
 	{"a record is there for the next holder", recorded(recordSeen)},
 	{"preparing begins a term", recorded(terms)},
@@ -38,18 +38,18 @@ var recordCases = []testCase{
 type recordSuite struct {
 	*suite
 
-	recorder renewer.Recorder
+	recorder store.Recorder
 }
 
 func recorded(run func(t *testing.T, s *recordSuite)) func(*testing.T, *suite) {
 	return func(t *testing.T, s *suite) {
-		if r, ok := s.Store.(renewer.Recorder); ok {
+		if r, ok := s.Store.(store.Recorder); ok {
 			run(t, &recordSuite{s, r})
 		}
 	}
 }
 
-func (s *recordSuite) prepares(t testing.TB, terms ...renewer.Term) []renewer.Seen {
+func (s *recordSuite) prepares(t testing.TB, terms ...store.Term) []store.Seen {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
@@ -61,34 +61,34 @@ func (s *recordSuite) prepares(t testing.TB, terms ...renewer.Term) []renewer.Se
 	return seen
 }
 
-func (s *recordSuite) reads(t testing.TB, names ...string) []renewer.Seen {
+func (s *recordSuite) reads(t testing.TB, names ...string) []store.Seen {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
 	seen := s.recorder.Read(ctx, names)
 	require.Len(t, seen, len(names), "one answer an item")
 	for i := range seen {
-		requireStatus(t, renewer.StatusHeld, seen[i].Status, "%q", names[i])
+		requireStatus(t, store.StatusHeld, seen[i].Status, "%q", names[i])
 		s.sane(t, names[i], seen[i])
 	}
 	return seen
 }
 
 // sane requires what is true of every answer.
-func (s *recordSuite) sane(t testing.TB, name string, seen renewer.Seen) {
+func (s *recordSuite) sane(t testing.TB, name string, seen store.Seen) {
 	t.Helper()
 	require.NoError(t, seen.Err, "%q", name)
-	require.Contains(t, []renewer.Status{renewer.StatusHeld, renewer.StatusTaken}, seen.Status,
+	require.Contains(t, []store.Status{store.StatusHeld, store.StatusTaken}, seen.Status,
 		"%q", name)
-	if seen.Status == renewer.StatusTaken {
-		require.Equal(t, renewer.Seen{Status: renewer.StatusTaken}, seen,
+	if seen.Status == store.StatusTaken {
+		require.Equal(t, store.Seen{Status: store.StatusTaken}, seen,
 			"who is refused sees nothing")
 	}
-	if seen.Status == renewer.StatusHeld {
+	if seen.Status == store.StatusHeld {
 		require.False(t, seen.Now.IsZero(), "%q", name)
 	}
 	if seen.Fence == 0 {
-		want := renewer.Seen{Status: seen.Status, Now: seen.Now}
+		want := store.Seen{Status: seen.Status, Now: seen.Now}
 		require.Equal(t, want, seen, "there is none")
 	} else if !s.Blind {
 		require.Positive(t, seen.TTL, "%q", name)
@@ -99,21 +99,21 @@ func (s *recordSuite) sane(t testing.TB, name string, seen renewer.Seen) {
 // prepare prepares to write "name" and requires that it is answered.
 func (s *recordSuite) prepare(t testing.TB, fence int64) (by, seq int64, data string) {
 	t.Helper()
-	seen := s.prepares(t, renewer.Term{Name: "name", Fence: fence, TTL: long})[0]
-	requireStatus(t, renewer.StatusHeld, seen.Status)
+	seen := s.prepares(t, store.Term{Name: "name", Fence: fence, TTL: long})[0]
+	requireStatus(t, store.StatusHeld, seen.Status)
 	return seen.Fence, seen.Seq, seen.Data
 }
 
-func (s *recordSuite) writes(t testing.TB, records ...renewer.Record) []renewer.Status {
+func (s *recordSuite) writes(t testing.TB, records ...store.Record) []store.Status {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
 	answers := s.recorder.Write(ctx, records)
 	require.Len(t, answers, len(records), "one answer an item")
-	statuses := make([]renewer.Status, len(answers))
+	statuses := make([]store.Status, len(answers))
 	for i, a := range answers {
 		require.NoError(t, a.Err, "%q", records[i].Name)
-		require.NotEqual(t, renewer.StatusUnknown, a.Status, "%q", records[i].Name)
+		require.NotEqual(t, store.StatusUnknown, a.Status, "%q", records[i].Name)
 		statuses[i] = a.Status
 	}
 	return statuses
@@ -122,9 +122,9 @@ func (s *recordSuite) writes(t testing.TB, records ...renewer.Record) []renewer.
 // write writes the record of "name".
 func (s *recordSuite) write(
 	t testing.TB, fence, seq int64, data string, ttl time.Duration,
-) renewer.Status {
+) store.Status {
 	t.Helper()
-	return s.writes(t, renewer.Record{
+	return s.writes(t, store.Record{
 		Name: "name", Fence: fence, Seq: seq, Data: data,
 		TTL: ttl,
 	})[0]
@@ -143,49 +143,49 @@ func recordSeen(t *testing.T, s *recordSuite) {
 	s.sees(t, 0, 0, "")
 	s.prepare(t, 41)
 	s.sees(t, 0, 0, "")
-	requireStatus(t, renewer.StatusHeld, s.write(t, 41, 1, "begun", long))
+	requireStatus(t, store.StatusHeld, s.write(t, 41, 1, "begun", long))
 	s.sees(t, 41, 1, "begun")
-	requireStatus(t, renewer.StatusHeld, s.write(t, 41, 5, "done", long))
+	requireStatus(t, store.StatusHeld, s.write(t, 41, 5, "done", long))
 	s.sees(t, 41, 5, "done")
 	fence, seq, data := s.prepare(t, 50)
 	assert.Equal(t, []any{int64(41), int64(5), "done"}, []any{fence, seq, data},
 		"what the former holder wrote")
 	s.sees(t, 41, 5, "done")
-	requireStatus(t, renewer.StatusHeld, s.write(t, 50, 1, "", long))
+	requireStatus(t, store.StatusHeld, s.write(t, 50, 1, "", long))
 	s.sees(t, 50, 1, "")
 }
 
 func terms(t *testing.T, s *recordSuite) {
-	requireStatus(t, renewer.StatusGone, s.write(t, 7, 1, "x", long), "not prepared, no term")
+	requireStatus(t, store.StatusGone, s.write(t, 7, 1, "x", long), "not prepared, no term")
 	s.prepare(t, 7)
 	s.prepare(t, 7)
-	requireStatus(t, renewer.StatusHeld, s.write(t, 7, 1, "x", long))
+	requireStatus(t, store.StatusHeld, s.write(t, 7, 1, "x", long))
 	s.prepare(t, 7)
-	requireStatus(t, renewer.StatusHeld, s.write(t, 7, 2, "y", long))
-	requireStatus(t, renewer.StatusGone, s.write(t, 8, 1, "z", long),
+	requireStatus(t, store.StatusHeld, s.write(t, 7, 2, "y", long))
+	requireStatus(t, store.StatusGone, s.write(t, 8, 1, "z", long),
 		"another holder's term is none")
 	s.sees(t, 7, 2, "y")
 	s.prepare(t, 9)
-	requireStatus(t, renewer.StatusTaken,
-		s.prepares(t, renewer.Term{Name: "name", Fence: 8, TTL: long})[0].Status)
-	requireStatus(t, renewer.StatusHeld, s.write(t, 9, 1, "z", long),
+	requireStatus(t, store.StatusTaken,
+		s.prepares(t, store.Term{Name: "name", Fence: 8, TTL: long})[0].Status)
+	requireStatus(t, store.StatusHeld, s.write(t, 9, 1, "z", long),
 		"one that was refused has changed nothing")
 }
 
 // lateWrite is what it is all for.
 func lateWrite(t *testing.T, s *recordSuite) {
 	s.prepare(t, 100)
-	requireStatus(t, renewer.StatusHeld, s.write(t, 100, 1, "first begins", long))
+	requireStatus(t, store.StatusHeld, s.write(t, 100, 1, "first begins", long))
 	s.prepare(t, 101)
-	requireStatus(t, renewer.StatusTaken, s.write(t, 100, 2, "first is done", long),
+	requireStatus(t, store.StatusTaken, s.write(t, 100, 2, "first is done", long),
 		"though the second has not written yet")
 	s.sees(t, 100, 1, "first begins")
-	requireStatus(t, renewer.StatusHeld, s.write(t, 101, 1, "second begins", long))
-	requireStatus(t, renewer.StatusTaken, s.write(t, 100, 1, "first begins", long),
+	requireStatus(t, store.StatusHeld, s.write(t, 101, 1, "second begins", long))
+	requireStatus(t, store.StatusTaken, s.write(t, 100, 1, "first begins", long),
 		"not even what had been written")
-	requireStatus(t, renewer.StatusTaken, s.write(t, 100, 3, "first is done", long))
-	requireStatus(t, renewer.StatusTaken,
-		s.prepares(t, renewer.Term{Name: "name", Fence: 100, TTL: long})[0].Status)
+	requireStatus(t, store.StatusTaken, s.write(t, 100, 3, "first is done", long))
+	requireStatus(t, store.StatusTaken,
+		s.prepares(t, store.Term{Name: "name", Fence: 100, TTL: long})[0].Status)
 	s.sees(t, 101, 1, "second begins")
 }
 
@@ -193,28 +193,28 @@ func repeatedWrite(t *testing.T, s *recordSuite) {
 	const top = int64(1)<<52 - 1
 	s.prepare(t, top)
 	for range 3 {
-		requireStatus(t, renewer.StatusHeld, s.write(t, top, 2, "a", long))
+		requireStatus(t, store.StatusHeld, s.write(t, top, 2, "a", long))
 	}
-	requireStatus(t, renewer.StatusBehind, s.write(t, top, 2, "b", long),
+	requireStatus(t, store.StatusBehind, s.write(t, top, 2, "b", long),
 		"the same number, other data")
-	requireStatus(t, renewer.StatusBehind, s.write(t, top, 1, "a", long), "a lower number")
+	requireStatus(t, store.StatusBehind, s.write(t, top, 1, "a", long), "a lower number")
 	s.sees(t, top, 2, "a")
-	requireStatus(t, renewer.StatusHeld, s.write(t, top, top, "b", long))
-	requireStatus(t, renewer.StatusBehind, s.write(t, top, 3, "b", long))
+	requireStatus(t, store.StatusHeld, s.write(t, top, top, "b", long))
+	requireStatus(t, store.StatusBehind, s.write(t, top, 3, "b", long))
 	s.sees(t, top, top, "b")
 }
 
 func recordLapses(t *testing.T, s *recordSuite) {
 	s.prepare(t, 5)
-	requireStatus(t, renewer.StatusHeld, s.write(t, 5, 1, "a", s.short))
+	requireStatus(t, store.StatusHeld, s.write(t, 5, 1, "a", s.short))
 	s.sees(t, 5, 1, "a")
 	s.wait(t, s.short+20*time.Millisecond)
 	s.sees(t, 0, 0, "")
-	requireStatus(t, renewer.StatusGone, s.write(t, 5, 2, "late", long),
+	requireStatus(t, store.StatusGone, s.write(t, 5, 2, "late", long),
 		"a late marker can't bring it back")
 	s.sees(t, 0, 0, "")
 	s.prepare(t, 6)
-	requireStatus(t, renewer.StatusHeld, s.write(t, 6, 1, "b", long))
+	requireStatus(t, store.StatusHeld, s.write(t, 6, 1, "b", long))
 	s.wait(t, s.short+20*time.Millisecond)
 	s.sees(t, 6, 1, "b")
 }
@@ -222,27 +222,27 @@ func recordLapses(t *testing.T, s *recordSuite) {
 // prepareKeepsTTL has later holders prepare, who write nothing.
 func prepareKeepsTTL(t *testing.T, s *recordSuite) {
 	s.prepare(t, 5)
-	requireStatus(t, renewer.StatusHeld, s.write(t, 5, 1, "a", s.short))
+	requireStatus(t, store.StatusHeld, s.write(t, 5, 1, "a", s.short))
 	s.prepare(t, 6)
 	s.sees(t, 5, 1, "a")
-	assert.LessOrEqual(t, s.prepares(t, renewer.Term{Name: "name", Fence: 6, TTL: long})[0].TTL,
+	assert.LessOrEqual(t, s.prepares(t, store.Term{Name: "name", Fence: 6, TTL: long})[0].TTL,
 		s.short+s.slack)
 	s.wait(t, s.short+20*time.Millisecond)
 	s.sees(t, 0, 0, "")
 
 	s.prepare(t, 7)
-	requireStatus(t, renewer.StatusHeld, s.write(t, 7, 1, "b", long))
-	s.prepares(t, renewer.Term{Name: "name", Fence: 8, TTL: time.Millisecond})
+	requireStatus(t, store.StatusHeld, s.write(t, 7, 1, "b", long))
+	s.prepares(t, store.Term{Name: "name", Fence: 8, TTL: time.Millisecond})
 	s.wait(t, 20*time.Millisecond)
 	s.sees(t, 7, 1, "b")
 }
 
 func termLapses(t *testing.T, s *recordSuite) {
-	s.prepares(t, renewer.Term{Name: "name", Fence: 5, TTL: 20 * time.Millisecond})
+	s.prepares(t, store.Term{Name: "name", Fence: 5, TTL: 20 * time.Millisecond})
 	s.wait(t, 40*time.Millisecond)
-	requireStatus(t, renewer.StatusGone, s.write(t, 5, 1, "a", long))
+	requireStatus(t, store.StatusGone, s.write(t, 5, 1, "a", long))
 	s.prepare(t, 4)
-	requireStatus(t, renewer.StatusHeld, s.write(t, 4, 1, "a", long))
+	requireStatus(t, store.StatusHeld, s.write(t, 4, 1, "a", long))
 }
 
 func oddRecords(t *testing.T, s *recordSuite) {
@@ -257,7 +257,7 @@ func oddRecords(t *testing.T, s *recordSuite) {
 		strings.Repeat("é", 100_000),
 	} {
 		seq++
-		requireStatus(t, renewer.StatusHeld, s.write(t, 1, seq, data, long))
+		requireStatus(t, store.StatusHeld, s.write(t, 1, seq, data, long))
 		s.sees(t, 1, seq, data)
 	}
 	_, _, data := s.prepare(t, 2)
@@ -268,12 +268,12 @@ func oddRecords(t *testing.T, s *recordSuite) {
 func recordsApart(t *testing.T, s *recordSuite) {
 	names := []string{
 		"a", "A", "a:record", "a:fence", "{a}", "%", "\x00", "日本",
-		strings.Repeat("n", renewer.MaxName),
+		strings.Repeat("n", store.MaxName),
 	}
 	for i, name := range names {
-		s.prepares(t, renewer.Term{Name: name, Fence: int64(i + 1), TTL: long})
-		assertStatuses(t, []renewer.Status{renewer.StatusHeld},
-			s.writes(t, renewer.Record{
+		s.prepares(t, store.Term{Name: name, Fence: int64(i + 1), TTL: long})
+		assertStatuses(t, []store.Status{store.StatusHeld},
+			s.writes(t, store.Record{
 				Name: name, Fence: int64(i + 1), Seq: 1, Data: name,
 				TTL: long,
 			}))
@@ -281,8 +281,8 @@ func recordsApart(t *testing.T, s *recordSuite) {
 	for i, name := range names {
 		got := s.reads(t, name)[0]
 		got.TTL, got.Now = 0, time.Time{}
-		assert.Equal(t, renewer.Seen{
-			Status: renewer.StatusHeld, Fence: int64(i + 1), Seq: 1,
+		assert.Equal(t, store.Seen{
+			Status: store.StatusHeld, Fence: int64(i + 1), Seq: 1,
 			Data: name,
 		},
 			got)
@@ -293,19 +293,19 @@ func recordsAndLeases(t *testing.T, s *recordSuite) {
 	a, b := newOwner(), newOwner()
 	first := s.own(t, "name", a, long)
 	s.prepare(t, first)
-	requireStatus(t, renewer.StatusHeld, s.write(t, first, 1, "a", long))
+	requireStatus(t, store.StatusHeld, s.write(t, first, 1, "a", long))
 	s.refused(t, "name", b)
-	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
+	requireStatus(t, store.StatusHeld, s.renew(t, "name", a, long))
+	requireStatus(t, store.StatusHeld, s.release(t, "name", a))
 	s.sees(t, first, 1, "a")
-	requireStatus(t, renewer.StatusHeld, s.write(t, first, 2, "done", long),
+	requireStatus(t, store.StatusHeld, s.write(t, first, 2, "done", long),
 		"no later holder has prepared: its last write may be late")
 	second := s.obtain(t, "name", b)
 	require.Greater(t, second, first)
 	by, _, data := s.prepare(t, second)
 	assert.Equal(t, first, by)
 	assert.Equal(t, "done", data)
-	requireStatus(t, renewer.StatusTaken, s.write(t, first, 3, "late", long))
+	requireStatus(t, store.StatusTaken, s.write(t, first, 3, "late", long))
 }
 
 // firstRecord has holders prepare with a record, which is written after the one that they have seen
@@ -313,10 +313,10 @@ func recordsAndLeases(t *testing.T, s *recordSuite) {
 func firstRecord(t *testing.T, s *recordSuite) {
 	first := func(fence, after, seq int64, data string) (by, number int64, shown string) {
 		t.Helper()
-		term := renewer.Term{Name: "name", Fence: fence, TTL: long, Data: data}
+		term := store.Term{Name: "name", Fence: fence, TTL: long, Data: data}
 		term.After.Fence, term.After.Seq = after, seq
 		seen := s.prepares(t, term)[0]
-		requireStatus(t, renewer.StatusHeld, seen.Status)
+		requireStatus(t, store.StatusHeld, seen.Status)
 		return seen.Fence, seen.Seq, seen.Data
 	}
 	expect := func(fence, seq int64, data string) func(int64, int64, string) {
@@ -334,12 +334,12 @@ func firstRecord(t *testing.T, s *recordSuite) {
 	expect(5, 1, "one")(first(5, 5, 1, "after itself"))
 	expect(5, 1, "one")(first(6, 0, 0, "after none"))
 	expect(5, 1, "one")(first(6, 5, 2, "after a later one"))
-	requireStatus(t, renewer.StatusTaken, s.write(t, 5, 2, "late", long))
+	requireStatus(t, store.StatusTaken, s.write(t, 5, 2, "late", long))
 	expect(6, 1, "two")(first(6, 5, 1, "two"))
-	requireStatus(t, renewer.StatusHeld, s.write(t, 6, 2, "three", long))
+	requireStatus(t, store.StatusHeld, s.write(t, 6, 2, "three", long))
 	expect(6, 2, "three")(first(6, 5, 1, "two")) // repeated late
-	seen := s.prepares(t, renewer.Term{Name: "name", Fence: 5, TTL: long, Data: "late"})[0]
-	requireStatus(t, renewer.StatusTaken, seen.Status)
+	seen := s.prepares(t, store.Term{Name: "name", Fence: 5, TTL: long, Data: "late"})[0]
+	requireStatus(t, store.StatusTaken, seen.Status)
 	s.sees(t, 6, 2, "three")
 }
 
@@ -349,31 +349,31 @@ func recordBatches(t *testing.T, s *recordSuite) {
 	assert.Empty(t, s.recorder.Write(t.Context(), nil))
 	const many = 250
 	name := func(i int) string { return fmt.Sprint("name ", i) }
-	var terms []renewer.Term
+	var terms []store.Term
 	var again []string
-	var records []renewer.Record
+	var records []store.Record
 	for i := range many {
-		terms = append(terms, renewer.Term{Name: name(i), Fence: int64(10 + i), TTL: long})
+		terms = append(terms, store.Term{Name: name(i), Fence: int64(10 + i), TTL: long})
 		again = append(again, name(i))
 		records = append(records,
-			renewer.Record{
+			store.Record{
 				Name: name(i), Fence: int64(10 + i%100), Seq: 1, Data: name(i),
 				TTL: long,
 			})
 	}
 	s.prepares(t, terms...)
 	for i, status := range s.writes(t, records...) {
-		want := renewer.StatusTaken
+		want := store.StatusTaken
 		if i < 100 {
-			want = renewer.StatusHeld
+			want = store.StatusHeld
 		}
 		requireStatus(t, want, status, "item %d", i)
 	}
 	for i, seen := range s.reads(t, again...) {
-		want := renewer.Seen{Status: renewer.StatusHeld}
+		want := store.Seen{Status: store.StatusHeld}
 		if i < 100 {
-			want = renewer.Seen{
-				Status: renewer.StatusHeld, Fence: int64(10 + i), Seq: 1,
+			want = store.Seen{
+				Status: store.StatusHeld, Fence: int64(10 + i), Seq: 1,
 				Data: name(i),
 			}
 		}
@@ -385,21 +385,21 @@ func recordBatches(t *testing.T, s *recordSuite) {
 func recordsEnded(t *testing.T, s *recordSuite) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	seen := s.recorder.Prepare(ctx, []renewer.Term{{Name: "name", Fence: 1, TTL: long}})
+	seen := s.recorder.Prepare(ctx, []store.Term{{Name: "name", Fence: 1, TTL: long}})
 	seen = append(seen, s.recorder.Read(ctx, []string{"name", "other"})...)
 	require.Len(t, seen, 3)
 	for _, a := range seen {
-		assertStatus(t, renewer.StatusUnknown, a.Status)
+		assertStatus(t, store.StatusUnknown, a.Status)
 		require.ErrorIs(t, a.Err, context.Canceled)
 	}
 	answers := s.recorder.Write(ctx,
-		[]renewer.Record{
+		[]store.Record{
 			{Name: "name", Fence: 1, Seq: 1, TTL: long},
 			{Name: "other", Fence: 1, Seq: 1, TTL: long},
 		})
 	require.Len(t, answers, 2)
 	for _, a := range answers {
-		assertStatus(t, renewer.StatusUnknown, a.Status)
+		assertStatus(t, store.StatusUnknown, a.Status)
 		require.ErrorIs(t, a.Err, context.Canceled)
 	}
 	s.sees(t, 0, 0, "")
@@ -414,8 +414,8 @@ func oneWriter(t *testing.T, s *recordSuite) {
 	var wg sync.WaitGroup
 	for fence := int64(1); fence <= many; fence++ {
 		wg.Go(func() {
-			seen := s.prepares(t, renewer.Term{Name: "name", Fence: fence, TTL: long})[0]
-			if seen.Status == renewer.StatusTaken {
+			seen := s.prepares(t, store.Term{Name: "name", Fence: fence, TTL: long})[0]
+			if seen.Status == store.StatusTaken {
 				return
 			}
 			seq := int64(1)
@@ -423,17 +423,17 @@ func oneWriter(t *testing.T, s *recordSuite) {
 				seq = seen.Seq + 1
 			}
 			assert.LessOrEqual(t, seen.Fence, fence)
-			r := renewer.Record{
+			r := store.Record{
 				Name: "name", Fence: fence, Seq: seq, Data: fmt.Sprint(fence),
 				TTL: long,
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), callBy)
 			defer cancel()
-			status := s.recorder.Write(ctx, []renewer.Record{r})[0].Status
+			status := s.recorder.Write(ctx, []store.Record{r})[0].Status
 			mu.Lock()
 			defer mu.Unlock()
-			certain[fence] = status == renewer.StatusHeld
-			open[fence] = status == renewer.StatusUnknown
+			certain[fence] = status == store.StatusHeld
+			open[fence] = status == store.StatusUnknown
 		})
 	}
 	wg.Wait()

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 var releaseCases = []testCase{
@@ -18,16 +18,16 @@ var releaseCases = []testCase{
 	{"only the owner puts off a release", releaseLaterCompares},
 }
 
-func (s *suite) releaseIn(t *testing.T, owner string, d time.Duration) renewer.Status {
+func (s *suite) releaseIn(t *testing.T, owner string, d time.Duration) store.Status {
 	t.Helper()
 	return s.holds(t, s.Store.Release,
-		[]renewer.Hold{{Name: "name", Owner: owner, TTL: long, Keep: d}})[0]
+		[]store.Hold{{Name: "name", Owner: owner, TTL: long, Keep: d}})[0]
 }
 
 func releaseLater(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, long)
-	assertStatus(t, renewer.StatusHeld, s.releaseIn(t, a, s.short))
+	assertStatus(t, store.StatusHeld, s.releaseIn(t, a, s.short))
 	g := s.refused(t, "name", b)
 	if !s.Blind {
 		assert.LessOrEqual(t, g.TTL, s.short, "shorter than the lease's own")
@@ -40,47 +40,47 @@ func releaseLater(t *testing.T, s *suite) {
 func releasePutOff(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, s.short)
-	assertStatus(t, renewer.StatusHeld, s.releaseIn(t, a, long))
+	assertStatus(t, store.StatusHeld, s.releaseIn(t, a, long))
 	s.wait(t, s.short+10*time.Millisecond)
 	s.refused(t, "name", b)
-	assertStatus(t, renewer.StatusHeld, s.release(t, "name", a), "and may be put forward again")
+	assertStatus(t, store.StatusHeld, s.release(t, "name", a), "and may be put forward again")
 	s.obtain(t, "name", b)
 }
 
 func releaseLaterCompares(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
-	assertStatus(t, renewer.StatusGone, s.releaseIn(t, a, s.short), "nothing is made")
+	assertStatus(t, store.StatusGone, s.releaseIn(t, a, s.short), "nothing is made")
 	s.own(t, "name", a, long)
-	assertStatus(t, renewer.StatusTaken, s.releaseIn(t, b, s.short))
+	assertStatus(t, store.StatusTaken, s.releaseIn(t, b, s.short))
 	s.wait(t, s.short+10*time.Millisecond)
-	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	assertStatus(t, store.StatusHeld, s.renew(t, "name", a, long))
 }
 
 func releaseFrees(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, long)
 	s.refused(t, "name", b)
-	assertStatus(t, renewer.StatusHeld, s.release(t, "name", a))
+	assertStatus(t, store.StatusHeld, s.release(t, "name", a))
 	s.obtain(t, "name", b)
 }
 
 func releaseRepeated(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
-	assertStatus(t, renewer.StatusGone, s.release(t, "name", a), "never acquired")
+	assertStatus(t, store.StatusGone, s.release(t, "name", a), "never acquired")
 	s.own(t, "name", a, long)
-	assertStatus(t, renewer.StatusHeld, s.release(t, "name", a))
-	assertStatus(t, renewer.StatusGone, s.release(t, "name", a))
+	assertStatus(t, store.StatusHeld, s.release(t, "name", a))
+	assertStatus(t, store.StatusGone, s.release(t, "name", a))
 	s.own(t, "name", b, long)
-	assertStatus(t, renewer.StatusTaken, s.release(t, "name", a), "a late release")
-	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", b, long), "cannot touch the successor")
+	assertStatus(t, store.StatusTaken, s.release(t, "name", a), "a late release")
+	assertStatus(t, store.StatusHeld, s.renew(t, "name", b, long), "cannot touch the successor")
 }
 
 func releaseCompares(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, long)
-	assertStatus(t, renewer.StatusTaken, s.release(t, "name", b))
-	assertStatus(t, renewer.StatusTaken, s.release(t, "name", a[:len(a)-1]+"_"),
+	assertStatus(t, store.StatusTaken, s.release(t, "name", b))
+	assertStatus(t, store.StatusTaken, s.release(t, "name", a[:len(a)-1]+"_"),
 		"all of the token counts")
-	assertStatus(t, renewer.StatusTaken, s.release(t, "name", "_"+a[1:]))
-	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	assertStatus(t, store.StatusTaken, s.release(t, "name", "_"+a[1:]))
+	assertStatus(t, store.StatusHeld, s.renew(t, "name", a, long))
 }

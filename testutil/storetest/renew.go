@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 var renewCases = []testCase{
@@ -25,7 +25,7 @@ func renewKeeps(t *testing.T, s *suite) {
 	s.own(t, "name", a, ttl)
 	for range 5 {
 		s.wait(t, ttl/4)
-		requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, ttl))
+		requireStatus(t, store.StatusHeld, s.renew(t, "name", a, ttl))
 		s.refused(t, "name", newOwner())
 	}
 }
@@ -33,7 +33,7 @@ func renewKeeps(t *testing.T, s *suite) {
 func renewNeverShortens(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, long)
-	requireStatus(t, renewer.StatusHeld, s.renew(t, "name", a, time.Millisecond),
+	requireStatus(t, store.StatusHeld, s.renew(t, "name", a, time.Millisecond),
 		"it still is the owner's")
 	// so long that a quorum takes it for held, rather than for another's that is being asked for
 	s.wait(t, 50*time.Millisecond)
@@ -41,16 +41,16 @@ func renewNeverShortens(t *testing.T, s *suite) {
 	if !s.Blind {
 		assert.Greater(t, g.TTL, long/2)
 	}
-	assertStatus(t, renewer.StatusHeld, s.renew(t, "name", a, long))
+	assertStatus(t, store.StatusHeld, s.renew(t, "name", a, long))
 }
 
 func renewNeverMakes(t *testing.T, s *suite) {
 	a := newOwner()
-	assertStatus(t, renewer.StatusGone, s.renew(t, "name", a, long), "never acquired")
-	assertStatus(t, renewer.StatusGone, s.renew(t, "name", a, long))
+	assertStatus(t, store.StatusGone, s.renew(t, "name", a, long), "never acquired")
+	assertStatus(t, store.StatusGone, s.renew(t, "name", a, long))
 	s.own(t, "name", a, long)
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
-	assertStatus(t, renewer.StatusGone, s.renew(t, "name", a, long), "released")
+	requireStatus(t, store.StatusHeld, s.release(t, "name", a))
+	assertStatus(t, store.StatusGone, s.renew(t, "name", a, long), "released")
 	s.own(t, "name", newOwner(), long)
 }
 
@@ -58,10 +58,10 @@ func renewCompares(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	since := time.Now()
 	s.own(t, "name", a, s.short)
-	assertStatus(t, renewer.StatusTaken, s.renew(t, "name", b, long))
-	assertStatus(t, renewer.StatusTaken, s.renew(t, "name", a[:len(a)-1]+"_", long),
+	assertStatus(t, store.StatusTaken, s.renew(t, "name", b, long))
+	assertStatus(t, store.StatusTaken, s.renew(t, "name", a[:len(a)-1]+"_", long),
 		"all of the token counts")
-	assertStatus(t, renewer.StatusTaken, s.renew(t, "name", "_"+a[1:], long))
+	assertStatus(t, store.StatusTaken, s.renew(t, "name", "_"+a[1:], long))
 	s.lapse(t, since, s.short) // none of them has moved the end
 }
 
@@ -72,8 +72,8 @@ func deleted(t *testing.T, s *suite) {
 	a := newOwner()
 	fence := s.own(t, "name", a, long)
 	s.Delete("name")
-	assertStatus(t, renewer.StatusGone, s.renew(t, "name", a, long))
-	assertStatus(t, renewer.StatusGone, s.release(t, "name", a))
+	assertStatus(t, store.StatusGone, s.renew(t, "name", a, long))
+	assertStatus(t, store.StatusGone, s.release(t, "name", a))
 	again := s.own(t, "name", a, long)
 	assert.Greater(t, again, fence, "a lease of its own, though the owner is the same")
 }
@@ -85,8 +85,8 @@ func overwritten(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, long)
 	s.Overwrite("name")
-	assertStatus(t, renewer.StatusTaken, s.renew(t, "name", a, long))
-	assertStatus(t, renewer.StatusTaken, s.release(t, "name", a))
+	assertStatus(t, store.StatusTaken, s.renew(t, "name", a, long))
+	assertStatus(t, store.StatusTaken, s.release(t, "name", a))
 	s.refused(t, "name", a)
 }
 
@@ -95,16 +95,16 @@ func overwritten(t *testing.T, s *suite) {
 func taker(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, long)
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", a))
-	holder := renewer.Holder{Node: "taker", PID: 2, Operation: "work"}
-	requireStatus(t, renewer.StatusHeld, s.acquireAs(t, "name", b, long, holder).Status)
-	holds := []renewer.Hold{{Name: "name", Owner: a, TTL: long}}
-	for name, answers := range map[string][]renewer.Answer{
+	requireStatus(t, store.StatusHeld, s.release(t, "name", a))
+	holder := store.Holder{Node: "taker", PID: 2, Operation: "work"}
+	requireStatus(t, store.StatusHeld, s.acquireAs(t, "name", b, long, holder).Status)
+	holds := []store.Hold{{Name: "name", Owner: a, TTL: long}}
+	for name, answers := range map[string][]store.Answer{
 		"renew":   s.Store.Renew(t.Context(), holds),
 		"release": s.Store.Release(t.Context(), holds),
 	} {
 		require.Len(t, answers, 1, name)
-		assertStatus(t, renewer.StatusTaken, answers[0].Status, name)
+		assertStatus(t, store.StatusTaken, answers[0].Status, name)
 		assert.False(t, answers[0].Foreign, "%s: an owner has it", name)
 		if !s.Blind {
 			assert.Equal(t, &holder, answers[0].Holder, name)

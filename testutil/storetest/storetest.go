@@ -5,13 +5,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Fixture is a store to be tested, and what a test can do to it from outside.
 type Fixture struct {
 	// Store is empty, or at least keeps its names apart from those of every other Fixture.
-	Store renewer.Store
+	Store store.Store
 	// Advance moves the store's clock on by d. If nil, the suite waits for as long.
 	Advance func(d time.Duration)
 	// Delete makes name free behind the store's back, as an operator would. If nil, the cases that
@@ -28,7 +28,7 @@ type Fixture struct {
 	// Reserves says that the store reserves fencing tokens for hand-offs. Otherwise it need not.
 	Reserves bool
 	// Lines says that the store has lines of places, in which those that it watches stand: see
-	// [renewer.Claim]. Otherwise it must ignore places.
+	// [store.Claim]. Otherwise it must ignore places.
 	Lines bool
 	// Several says that the store asks several servers: what a refused claim got of some is freed
 	// behind it, so that the name may be had a moment after its release. Otherwise it must be at

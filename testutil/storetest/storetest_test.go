@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
 )
 
@@ -63,8 +63,8 @@ func TestSuiteFindsEachFault(t *testing.T) {
 func TestBlindStore(t *testing.T) {
 	t.Parallel()
 	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
-		silent := grants(nil, func(g *renewer.Grant) {
-			g.Holder, g.HeldFor, g.TTL = renewer.Holder{}, 0, 0
+		silent := grants(nil, func(g *contract.Grant) {
+			g.Holder, g.HeldFor, g.TTL = contract.Holder{}, 0, 0
 		})
 		return storetest.Fixture{Store: broken{Store: memory.New(), acquire: silent}, Blind: true}
 	})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 var watchCases = []testCase{
@@ -56,7 +56,7 @@ func (s *suite) cycle(t testing.TB, name string) {
 	owner := newOwner()
 	s.obtain(t, name, owner)
 	s.refused(t, name, newOwner())
-	requireStatus(t, renewer.StatusHeld, s.release(t, name, owner))
+	requireStatus(t, store.StatusHeld, s.release(t, name, owner))
 }
 
 func wokenOnSetup(t *testing.T, s *suite) {
@@ -78,10 +78,10 @@ func wokenByRelease(t *testing.T, s *suite) {
 		s.obtain(t, "name", owner)
 		s.refused(t, "name", newOwner())
 		w.clear()
-		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
+		requireStatus(t, store.StatusHeld, s.release(t, "name", owner))
 		w.await(t, s, "a release")
 		s.obtain(t, "name", owner)
-		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
+		requireStatus(t, store.StatusHeld, s.release(t, "name", owner))
 	}
 }
 
@@ -101,7 +101,7 @@ func allWoken(t *testing.T, s *suite) {
 	for _, w := range all {
 		w.clear()
 	}
-	requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
+	requireStatus(t, store.StatusHeld, s.release(t, "name", owner))
 	for _, w := range all {
 		w.await(t, s, "a release")
 	}
@@ -110,7 +110,7 @@ func allWoken(t *testing.T, s *suite) {
 func wokenByBatch(t *testing.T, s *suite) {
 	owner := newOwner()
 	var all []*watched
-	var holds []renewer.Hold
+	var holds []store.Hold
 	for i := range 5 {
 		name := fmt.Sprint("name ", i)
 		w := s.watch(name)
@@ -119,7 +119,7 @@ func wokenByBatch(t *testing.T, s *suite) {
 		s.own(t, name, owner, long)
 		s.refused(t, name, newOwner())
 		all = append(all, w)
-		holds = append(holds, renewer.Hold{Name: name, Owner: owner})
+		holds = append(holds, store.Hold{Name: name, Owner: owner})
 	}
 	for _, w := range all {
 		w.clear()
@@ -138,21 +138,21 @@ func wokenByPuttingOff(t *testing.T, s *suite) {
 	a := newOwner()
 	s.own(t, "name", a, long)
 	w.clear()
-	requireStatus(t, renewer.StatusHeld, s.releaseIn(t, a, s.short))
+	requireStatus(t, store.StatusHeld, s.releaseIn(t, a, s.short))
 	w.await(t, s, "a release that is put off")
 }
 
 func wokenByLateRelease(t *testing.T, s *suite) {
-	s.wokenWhenGone(t, func(owner string) renewer.Status { return s.release(t, "name", owner) })
+	s.wokenWhenGone(t, func(owner string) store.Status { return s.release(t, "name", owner) })
 }
 
 func wokenByLateRenewal(t *testing.T, s *suite) {
-	s.wokenWhenGone(t, func(owner string) renewer.Status { return s.renew(t, "name", owner, long) })
+	s.wokenWhenGone(t, func(owner string) store.Status { return s.renew(t, "name", owner, long) })
 }
 
 // wokenWhenGone is about a name that no release has freed: its key was deleted behind the store's
 // back, or lapsed. The owner's request that finds out wakes the watches.
-func (s *suite) wokenWhenGone(t *testing.T, find func(owner string) renewer.Status) {
+func (s *suite) wokenWhenGone(t *testing.T, find func(owner string) store.Status) {
 	t.Helper()
 	w := s.watch("name")
 	defer w.stop()
@@ -164,7 +164,7 @@ func (s *suite) wokenWhenGone(t *testing.T, find func(owner string) renewer.Stat
 	}
 	s.wait(t, s.short+20*time.Millisecond)
 	w.clear()
-	requireStatus(t, renewer.StatusGone, find(a))
+	requireStatus(t, store.StatusGone, find(a))
 	w.await(t, s, "the owner found the name gone")
 }
 
@@ -179,7 +179,7 @@ func notWokenByOthers(t *testing.T, s *suite) {
 	s.own(t, "name", newOwner(), long)
 	s.wait(t, 50*time.Millisecond) // for what is late of the set-up
 	w.clear()
-	requireStatus(t, renewer.StatusTaken, s.release(t, "name", newOwner()))
+	requireStatus(t, store.StatusTaken, s.release(t, "name", newOwner()))
 	other.clear()
 	s.cycle(t, "other")
 	other.await(t, s, "a release")
@@ -246,7 +246,7 @@ func watchAgain(t *testing.T, s *suite) {
 		s.obtain(t, "name", owner)
 		s.refused(t, "name", newOwner())
 		w.clear()
-		requireStatus(t, renewer.StatusHeld, s.release(t, "name", owner))
+		requireStatus(t, store.StatusHeld, s.release(t, "name", owner))
 		w.await(t, s, "a release")
 		w.stop()
 	}
@@ -261,8 +261,8 @@ func watchRace(t *testing.T, s *suite) {
 			for range 20 {
 				w := s.watch(name)
 				owner := newOwner()
-				if s.acquire(t, name, owner, long).Status == renewer.StatusHeld {
-					assertStatus(t, renewer.StatusHeld, s.release(t, name, owner))
+				if s.acquire(t, name, owner, long).Status == store.StatusHeld {
+					assertStatus(t, store.StatusHeld, s.release(t, name, owner))
 				}
 				w.stop()
 			}

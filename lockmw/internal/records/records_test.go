@@ -43,7 +43,7 @@ func TestRecords(t *testing.T) {
 		l := acquire(t, keeper)
 		seen, err := k.Read(t.Context(), "a")
 		require.NoError(t, err)
-		require.Equal(t, store.Seen{Status: renewer.StatusHeld, Now: time.Now()}, seen)
+		require.Equal(t, store.Seen{Status: store.StatusHeld, Now: time.Now()}, seen)
 		require.ErrorIs(t, k.Write(t.Context(), record(l.Fence(), 1, "x")), store.ErrNoRecord,
 			"not prepared, no term")
 		_, err = k.Prepare(t.Context(), store.Term{Name: "a", Fence: l.Fence(), TTL: time.Hour})
@@ -59,7 +59,7 @@ func TestRecords(t *testing.T) {
 			store.Term{Name: "a", Fence: l.Fence(), TTL: time.Hour})
 		require.NoError(t, err)
 		require.Equal(t, store.Seen{
-			Status: renewer.StatusHeld, Fence: first, Seq: 1, Data: "x",
+			Status: store.StatusHeld, Fence: first, Seq: 1, Data: "x",
 			TTL: time.Hour, Now: time.Now(),
 		}, seen)
 		err = k.Write(t.Context(), record(first, 2, "late"))

@@ -116,7 +116,7 @@ func (r *recorder) Read(ctx context.Context, name string) (store.Seen, error) {
 		return err
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return store.Seen{Status: renewer.StatusHeld}, nil
+		return store.Seen{Status: store.StatusHeld}, nil
 	}
 	return shown(seen), q.failed(ctx, limited, err)
 }

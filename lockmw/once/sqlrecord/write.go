@@ -74,7 +74,7 @@ func affected(result sql.Result, err error) (int64, error) {
 func scan(row *sql.Row) (store.Seen, error) {
 	var data []byte
 	var left int64
-	seen := store.Seen{Status: renewer.StatusHeld}
+	seen := store.Seen{Status: store.StatusHeld}
 	if err := row.Scan(&seen.Fence, &seen.Seq, &data, &left); err != nil {
 		return store.Seen{}, err
 	}

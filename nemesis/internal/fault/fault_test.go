@@ -15,7 +15,8 @@ import (
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
 	"github.com/lockbeat/lockbeat/nemesis/internal/fault"
-	"github.com/lockbeat/lockbeat/renewer"
+
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -28,7 +29,7 @@ const (
 // field is a deployment with one worker's links, and a store that goes by them.
 type field struct {
 	*fault.Field
-	store renewer.Store
+	store contract.Store
 }
 
 func open(t *testing.T) *field {
@@ -52,28 +53,28 @@ func open(t *testing.T) *field {
 	}
 }
 
-func (f *field) acquire(name string) renewer.Grant {
+func (f *field) acquire(name string) contract.Grant {
 	ctx, cancel := context.WithTimeout(context.Background(), request)
 	defer cancel()
 	return f.store.Acquire(ctx,
-		[]renewer.Claim{{Name: name, Owner: strings.Repeat("o", renewer.OwnerLen), TTL: ttl}})[0]
+		[]contract.Claim{{Name: name, Owner: strings.Repeat("o", contract.OwnerLen), TTL: ttl}})[0]
 }
 
 // hold acquires, be the first answers late.
 func (f *field) hold(t *testing.T, name string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		return f.acquire(name).Status == renewer.StatusHeld
+		return f.acquire(name).Status == contract.StatusHeld
 	}, soon, 10*time.Millisecond)
 }
 
-func (f *field) renew(name string) renewer.Status { return f.renewal(name).Status }
+func (f *field) renew(name string) contract.Status { return f.renewal(name).Status }
 
-func (f *field) renewal(name string) renewer.Answer {
+func (f *field) renewal(name string) contract.Answer {
 	ctx, cancel := context.WithTimeout(context.Background(), request)
 	defer cancel()
-	return f.store.Renew(ctx, []renewer.Hold{
-		{Name: name, Owner: strings.Repeat("o", renewer.OwnerLen), TTL: ttl},
+	return f.store.Renew(ctx, []contract.Hold{
+		{Name: name, Owner: strings.Repeat("o", contract.OwnerLen), TTL: ttl},
 	})[0]
 }
 
@@ -95,30 +96,30 @@ var bites = map[string]func(t *testing.T, f *field){
 
 func unavailable(t *testing.T, f *field) {
 	assert.Eventually(t, func() bool {
-		return f.acquire("free").Status == renewer.StatusUnknown
+		return f.acquire("free").Status == contract.StatusUnknown
 	}, soon, time.Millisecond)
 }
 
 func renewalsFail(t *testing.T, f *field) {
 	assert.Eventually(t, func() bool {
-		return f.renew("held") == renewer.StatusUnknown
+		return f.renew("held") == contract.StatusUnknown
 	}, soon, time.Millisecond)
 }
 
 func gone(t *testing.T, f *field) {
-	status := renewer.StatusUnknown
+	status := contract.StatusUnknown
 	assert.Eventually(t, func() bool {
 		status = f.renew("held")
-		return status != renewer.StatusUnknown
+		return status != contract.StatusUnknown
 	}, soon, time.Millisecond)
-	assert.Equal(t, renewer.StatusGone, status)
+	assert.Equal(t, contract.StatusGone, status)
 }
 
 func slow(t *testing.T, f *field) {
 	var took time.Duration
 	assert.Eventually(t, func() bool {
 		begun := time.Now()
-		held := f.renew("held") == renewer.StatusHeld
+		held := f.renew("held") == contract.StatusHeld
 		took = time.Since(begun)
 		return held
 	}, ttl/2, time.Millisecond)
@@ -127,7 +128,7 @@ func slow(t *testing.T, f *field) {
 
 func harmless(t *testing.T, f *field) {
 	assert.Eventually(t, func() bool {
-		return f.renew("held") == renewer.StatusHeld
+		return f.renew("held") == contract.StatusHeld
 	}, ttl/2, time.Millisecond)
 }
 
@@ -152,7 +153,7 @@ func TestFaultsBite(t *testing.T) {
 			bite(t, f)
 			require.NoError(t, one.Heal(), one.What)
 			assert.Eventually(t, func() bool {
-				return f.acquire("another").Status == renewer.StatusHeld
+				return f.acquire("another").Status == contract.StatusHeld
 			}, soon, 10*time.Millisecond)
 		})
 	}

@@ -3,16 +3,16 @@ package worker
 import (
 	"context"
 
-	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // flawed is a store that is broken on purpose.
 type flawed struct {
-	renewer.Store
+	store.Store
 	flaw Flaw
 }
 
-func breakStore(s renewer.Store, flaw Flaw) renewer.Store {
+func breakStore(s store.Store, flaw Flaw) store.Store {
 	switch flaw {
 	case DeafRenewal, ShortRenewal, StaleToken:
 		return &flawed{s, flaw}
@@ -22,7 +22,7 @@ func breakStore(s renewer.Store, flaw Flaw) renewer.Store {
 }
 
 // Acquire may give every grant the same token.
-func (s *flawed) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+func (s *flawed) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	grants := s.Store.Acquire(ctx, claims)
 	if s.flaw == StaleToken {
 		for i := range grants {
@@ -33,9 +33,9 @@ func (s *flawed) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.
 }
 
 // Renew may take any answer for a confirmation, or set too short a TTL.
-func (s *flawed) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *flawed) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	if s.flaw == ShortRenewal {
-		short := make([]renewer.Hold, len(holds))
+		short := make([]store.Hold, len(holds))
 		for i, h := range holds {
 			short[i] = h
 			short[i].TTL = h.TTL / 4
@@ -49,7 +49,7 @@ func (s *flawed) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answ
 	answers := s.Store.Renew(ctx, holds)
 	if s.flaw == DeafRenewal {
 		for i := range answers {
-			answers[i] = renewer.Answer{Status: renewer.StatusHeld}
+			answers[i] = store.Answer{Status: store.StatusHeld}
 		}
 	}
 	return answers

@@ -6,21 +6,22 @@ import (
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/history"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // telling is a store that tells of each grant and renewal before the engine hears of it: no process
 // can believe in a deadline that the parent does not know. Deadlines are counted from when the
 // request reached it, which is a little later than the instant from which the engine counts.
 type telling struct {
-	renewer.Store
+	store.Store
 	t   *teller
 	cfg renewer.Config
 }
 
 // tellOf wraps a store.
-func tellOf(s renewer.Store, t *teller, cfg renewer.Config) renewer.Store {
+func tellOf(s store.Store, t *teller, cfg renewer.Config) store.Store {
 	told := &telling{s, t, cfg}
-	if sharded, ok := s.(renewer.Sharded); ok {
+	if sharded, ok := s.(store.Sharded); ok {
 		return &sharding{told, sharded}
 	}
 	return told
@@ -29,7 +30,7 @@ func tellOf(s renewer.Store, t *teller, cfg renewer.Config) renewer.Store {
 // sharding is a telling store that also tells shards.
 type sharding struct {
 	*telling
-	inner renewer.Sharded
+	inner store.Sharded
 }
 
 // Shard is the inner store's.
@@ -44,11 +45,11 @@ func (s *telling) validFor(ttl time.Duration) time.Duration {
 }
 
 // Acquire tells of what is granted.
-func (s *telling) Acquire(ctx context.Context, claims []renewer.Claim) []renewer.Grant {
+func (s *telling) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	sent := history.Now()
 	grants := s.Store.Acquire(ctx, claims)
 	for i, g := range grants {
-		if g.Status == renewer.StatusHeld {
+		if g.Status == store.StatusHeld {
 			s.t.tell(history.Event{
 				Kind: history.Granted, At: sent, Name: claims[i].Name, Owner: claims[i].Owner,
 				Fence: g.Fence,
@@ -61,11 +62,11 @@ func (s *telling) Acquire(ctx context.Context, claims []renewer.Claim) []renewer
 }
 
 // Renew tells of what is confirmed.
-func (s *telling) Renew(ctx context.Context, holds []renewer.Hold) []renewer.Answer {
+func (s *telling) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	sent := history.Now()
 	answers := s.Store.Renew(ctx, holds)
 	for i, a := range answers {
-		if a.Status == renewer.StatusHeld {
+		if a.Status == store.StatusHeld {
 			s.t.tell(history.Event{
 				Kind: history.Extended, At: history.Now(), Owner: holds[i].Owner,
 				Until: sent + int64(s.validFor(holds[i].TTL)-max(0, a.Age)),

@@ -12,6 +12,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // ofJob is what a job's lock is called, before its name. It is no other kind of scheduled work's:
@@ -96,7 +97,7 @@ func Sleep(ctx context.Context, d time.Duration) error {
 // Look reads the job's record, and sets [Book.Now]. While the store is away it is asked again,
 // until an instant of its clock.
 func (b *Book) Look(ctx context.Context, until time.Time) (Record, error) {
-	rec, _, err := b.see(ctx, until, func() (renewer.Seen, error) {
+	rec, _, err := b.see(ctx, until, func() (store.Seen, error) {
 		return records.Of(b.keeper).Read(ctx, b.key)
 	})
 	return rec, err
@@ -104,9 +105,9 @@ func (b *Book) Look(ctx context.Context, until time.Time) (Record, error) {
 
 // see asks for the record, and returns its number too.
 func (b *Book) see(
-	ctx context.Context, until time.Time, ask func() (renewer.Seen, error),
+	ctx context.Context, until time.Time, ask func() (store.Seen, error),
 ) (rec Record, seq int64, err error) {
-	var seen renewer.Seen
+	var seen store.Seen
 	err = b.insist(ctx, until, func() error {
 		seen, err = ask()
 		return err

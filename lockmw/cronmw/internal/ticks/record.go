@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Record is what a store keeps of a job: its latest tick that was taken. Times are the store's.
@@ -34,7 +35,7 @@ const (
 )
 
 // Holder is who ran the tick last.
-func (r Record) Holder() renewer.Holder { return renewer.Holder{Node: r.Node, PID: r.PID} }
+func (r Record) Holder() store.Holder { return store.Holder{Node: r.Node, PID: r.PID} }
 
 // Unended reports whether a run has begun and its work is not done: it is under way, or its node
 // has died, or it was cut.

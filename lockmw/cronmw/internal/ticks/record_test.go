@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
 	"github.com/lockbeat/lockbeat/renewer"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -23,7 +24,7 @@ func TestRecords(t *testing.T) {
 	got, err := ticks.DecodeRecord(want.Encode())
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
-	assert.Equal(t, renewer.Holder{Node: "a", PID: 7}, got.Holder())
+	assert.Equal(t, contract.Holder{Node: "a", PID: 7}, got.Holder())
 	for rec, unended := range map[ticks.Record]bool{
 		{}: false, want: false, {Due: noon}: true, {Due: noon, Ended: noon, Cut: true}: true,
 	} {

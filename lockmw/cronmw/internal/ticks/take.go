@@ -12,6 +12,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // ErrLate means that the time to begin the tick had passed before the lock was had.
@@ -102,8 +103,8 @@ func (b *Book) begin(
 		Due: due, Next: b.Schedule.Next(due), Attempt: 1,
 		Node: short(b.keeper.Config().Node), PID: os.Getpid(),
 	}
-	term := renewer.Term{Name: b.key, Fence: r.fence, TTL: r.keep()}
-	r.Before, r.seq, err = b.see(op, until, func() (renewer.Seen, error) {
+	term := store.Term{Name: b.key, Fence: r.fence, TTL: r.keep()}
+	r.Before, r.seq, err = b.see(op, until, func() (store.Seen, error) {
 		return records.Of(b.keeper).Prepare(op, term)
 	})
 	if err == nil {
@@ -144,7 +145,7 @@ func (r *Run) keep() time.Duration {
 // write writes the record.
 func (r *Run) write(ctx context.Context, until time.Time) error {
 	r.seq++
-	rec := renewer.Record{
+	rec := store.Record{
 		Name: r.book.key, Fence: r.fence, Seq: r.seq, Data: r.Record.encode(), TTL: r.keep(),
 	}
 	return r.book.insist(ctx, until, func() error {
