@@ -45,7 +45,7 @@ for i = 1, n do
 		local token, text = now, nowText
 		if mark >= now then
 			token = mark + 1
-			text = string.format('%d', token)
+			text = string.format('%.0f', token)
 		end
 		local got = redis.pcall('SET', KEYS[i], owner .. '\n' .. text .. '\n' .. nowText .. '\n' ..
 			ARGV[4 + 3 * i], 'NX', 'PX', ttl)
@@ -61,7 +61,7 @@ end
 if #rest < n then
 	-- It lives longer than the clock may have been set back since.
 	local ahead = mark > now + 1000 and math.ceil((mark - now) / 1000)
-	redis.call('SET', markKey, mark == now and nowText or string.format('%d', mark), 'PX',
+	redis.call('SET', markKey, mark == now and nowText or string.format('%.0f', mark), 'PX',
 		ahead and ARGV[2] + ahead or ARGV[2])
 end
 if #rest > 0 then

@@ -39,13 +39,13 @@ local function grant(lease, owner, from, holder, life, waitedFor)
 		end
 		top = math.min(token + reserve, 9007199254740990) -- one is left for the next
 		local lives = math.max(tonumber(ARGV[2]), tonumber(life))
-		redis.call('SET', counter, string.format('%d', top), 'PX', lives)
+		redis.call('SET', counter, string.format('%.0f', top), 'PX', lives)
 		if redis.call('PTTL', markKey .. ':given') < lives then
 			redis.call('SET', markKey .. ':given', '', 'PX', lives)
 		end
 	else
 		top = from == '' and token or math.max(token, now + 1000)
-		local text = string.format('%d', top)
+		local text = string.format('%.0f', top)
 		if counters[2] then
 			redis.call('SET', counter, text, 'KEEPTTL')
 		end
@@ -55,7 +55,7 @@ local function grant(lease, owner, from, holder, life, waitedFor)
 			redis.call('SET', markKey, text, 'PX', ahead and ARGV[2] + ahead or ARGV[2])
 		end
 	end
-	redis.call('SET', lease, owner .. '\n' .. string.format('%d', token) .. '\n' .. nowText ..
+	redis.call('SET', lease, owner .. '\n' .. string.format('%.0f', token) .. '\n' .. nowText ..
 		'\n' .. holder .. (waitedFor and '\n+' or ''), 'PX', life)
 	return top > token and {token, top - token} or token
 end

@@ -23,7 +23,7 @@ local function standInLine(lease, place, turn, since)
 		local tail = redis.pcall('ZRANGE', line, -1, -1, 'WITHSCORES')[2]
 		tail = tail and tonumber(tail) or 0
 		local follows = tail >= now and tail < 9007199254740990
-		since = follows and string.format('%d', tail + 1) or nowText
+		since = follows and string.format('%.0f', tail + 1) or nowText
 	elseif turn ~= '1000' then
 		leaveLine(lease, place) -- claims take longer than when it came: it asks for a longer turn
 	end
