@@ -120,7 +120,8 @@ func tokensByTheClock(t *testing.T, s *suite) {
 	// a clock's microseconds since 1970 are above this, counters from 1 on are below
 	const clocked = 1 << 49
 	const n = 100
-	first, begun, last := s.own(t, "other", newOwner(), long), time.Now(), int64(0)
+	begun := time.Now()
+	first, last := s.own(t, "other", newOwner(), long), int64(0)
 	for range n {
 		owner := newOwner()
 		g := s.reserve(t, "name", owner)
