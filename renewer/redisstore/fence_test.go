@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"sync"
 	"testing"
@@ -19,6 +20,21 @@ func given(t testing.TB, s *redisstore.Store, c contract.Claim, fence int64) {
 	t.Helper()
 	grants := s.Propose(t.Context(), []contract.Proposal{{Claim: c, Fence: fence}})
 	require.Equal(t, []contract.Grant{{Status: contract.StatusHeld, Fence: fence}}, grants)
+}
+
+// A token that Lua would round is refused, and takes no lock.
+func TestATokenThatIsTooHigh(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		for _, fence := range []int64{redisstore.MaxExact, redisstore.MaxExact + 1, math.MaxInt64} {
+			grants := store.Propose(t.Context(), []contract.Proposal{
+				{Claim: claim("a", "a", time.Minute), Fence: fence},
+			})
+			rejected(t, grants[0], strconv.FormatInt(fence, 10), "give a lower one")
+		}
+		assert.Zero(t, s.number(t, "DBSIZE"))
+	})
 }
 
 // turn takes and frees a lock, and returns the token.
@@ -68,7 +84,9 @@ func TestFenceCounterAheadOfTheClock(t *testing.T) {
 			for _, last := range []int64{8e15, redisstore.MaxExact - 2, redisstore.MaxExact - 1} {
 				s.ok(t, "FLUSHALL")
 				s.ok(t, "SET", counter, strconv.FormatInt(last, 10))
-				s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
+				if counter != mark {
+					s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
+				}
 				assert.Equal(t, last+1, turn(t, store, "a", "a"))
 				assert.Equal(t, strconv.FormatInt(last+1, 10), s.get(t, counter), "to the last digit")
 				if counter == mark && last < redisstore.MaxExact-1 {
@@ -99,8 +117,11 @@ func TestFenceCounterDamaged(t *testing.T) {
 		store := s.store(t)
 		last := turn(t, store, "a", "a")
 		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
-		s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
-		for _, counter := range counters() {
+		for kind, counter := range counters() {
+			s.ok(t, "DEL", redisstore.GivenKey(redisstore.DefaultPrefix))
+			if kind == "given" {
+				s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
+			}
 			for _, damage := range []string{
 				"", "x", "-5", "1e3", "0x10", " 7", "7 ", "7.5", "nan", "inf", "7\n",
 				strconv.Itoa(redisstore.MaxExact), strconv.Itoa(redisstore.MaxExact + 1),

@@ -35,6 +35,7 @@ if n > 1 or #ARGV[6] < 2 then
 	local marks = redis.pcall('MGET', markKey, markKey .. ':given')
 	mark = not marks.err and not marks[2] and (marks[1] or '0')
 	mark = mark and #mark <= 16 and string.find(mark, '^%d+$') and tonumber(mark)
+	mark = mark and mark < 9007199254740990 and mark -- else rule.lua says what is wrong
 end
 
 -- The usual case: nobody has the lease, and no place is in its line.

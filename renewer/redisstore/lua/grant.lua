@@ -33,6 +33,10 @@ local function grant(lease, owner, from, holder, life, waitedFor)
 	local token, top = math.max(now, mark + 1, own + 1), nil
 	if proposed then
 		token = tonumber(proposed)
+		if token > 9007199254740990 then
+			return redis.error_reply('LOCKBEAT the fencing token ' .. proposed ..
+				' is not below 2^53-1; give a lower one')
+		end
 		local high = counters[2] and own or mark
 		if token <= high then
 			return {high}
