@@ -128,6 +128,16 @@ func TestARefusalThatCanNotBeMarkedIsAnError(t *testing.T) {
 	waitedFor(t, store, "a") // it has its mark
 }
 
+// The holder of a lease that has lapsed learns so also from a server that takes no writes.
+func TestAReleaseOfWhatIsGoneNeedsNoWrite(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	s.ok(t, "CONFIG", "SET", "min-replicas-to-write", "1")
+	require.Equal(t, contract.Answer{Status: contract.StatusGone},
+		release(t, store, hold("a", "a", 0)))
+}
+
 func TestLoadingServer(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes",
