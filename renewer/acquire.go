@@ -206,7 +206,7 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 		l.withExtras().unsettled, l.extras.place = unsettled, c.place
 	}
 	c.bookTokens(now)
-	settled = k.holdFront(l)
+	settled = k.holdFront(l, now)
 	if k.shutdown.phase >= phaseTell { // Shutdown has dealt with the others already
 		k.shutdown.stillRan++
 		k.lose(l, ReasonShutdown, now, news)

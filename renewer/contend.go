@@ -52,7 +52,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	limit := sent.Add(k.cfg.RequestTimeout)
 	// it is the caller's patience, not the store's time, that runs out
 	cut := c.until < limit
-	request, place := c.beginRequest(ctx, limit)
+	request, place := c.beginRequest(ctx, sent, limit)
 	c.attempts++
 	// an earlier question that is granted after all has told the former trace
 	if k.observer != nil && c.unsettled == 0 {
@@ -123,7 +123,7 @@ func holderOf(g *store.Grant, sent instant) queue.Seen {
 // other requests. Otherwise the end loop keeps the time, and the context becomes
 // the operation's if the answer is yes, so that an acquire makes only one.
 func (c *call) beginRequest(
-	ctx context.Context, limit instant,
+	ctx context.Context, now, limit instant,
 ) (request context.Context, place uint64) {
 	k, l := c.k, c.l
 	shared := ctx.Done() == nil && limit < c.until
@@ -132,7 +132,7 @@ func (c *call) beginRequest(
 	}
 	k.mu.Lock()
 	halted := k.shutdown.phase >= phaseFree
-	place = c.placeLocked()
+	place = c.placeLocked(now)
 	if !shared && !halted {
 		until := min(limit, c.until)
 		k.questions.Set(l.op.Load(), until)
@@ -149,17 +149,21 @@ func (c *call) beginRequest(
 	return op.ctx, place
 }
 
-// placeLocked is the place from which the head asks: that of its queue; 0 as long as nobody waits.
-// Under k.mu.
-func (c *call) placeLocked() uint64 {
+// placeLocked is the place from which the head asks at an instant: that of its queue; 0 if nobody
+// waits and lately nobody did. Under k.mu.
+func (c *call) placeLocked(now instant) uint64 {
 	q := c.k.queues.Of(c.l.name)
-	if q == nil || c.request.try {
+	switch {
+	case c.request.try, q == nil && !c.k.queues.Lately(c.l.name, now):
 		return 0
+	case q != nil && q.Place != 0:
+		c.place = q.Place
+	case c.place == 0:
+		c.place = lastPlace.Add(1)
 	}
-	if q.Place == 0 {
-		q.Place = lastPlace.Add(1)
+	if q != nil {
+		q.Place = c.place
 	}
-	c.place = q.Place
 	return c.place
 }
 

@@ -113,6 +113,32 @@ func TestAGrantUsesThePlaceUp(t *testing.T) {
 	})
 }
 
+// A name that was waited for a moment ago is asked for from a place at once, so that who is refused
+// again stands in line without a second question; one that was left alone since is not.
+func TestAPlaceFromTheFirstQuestion(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		asks := func() uint64 {
+			l, err := k.Acquire(t.Context(), "a")
+			require.NoError(t, err)
+			require.NoError(t, l.Release(t.Context()))
+			calls := s.Calls(script.Acquire)
+			return calls[len(calls)-1].Claims[0].Place
+		}
+		require.Zero(t, asks(), "nobody has waited")
+		s.Script(script.Acquire, inLine)
+		waited := asks()
+		require.NotZero(t, waited)
+		again := asks()
+		require.NotZero(t, again)
+		assert.NotEqual(t, waited, again, "a grant uses it up")
+		waitFor(2 * time.Second)
+		assert.Zero(t, asks(), "nobody has waited since")
+		places, _ := givenUp(s)
+		assert.Empty(t, places)
+	})
+}
+
 // A caller that does not wait wants no place, and leaves that of the queue alone, even if it comes
 // to its front.
 func TestATryHasNoPlace(t *testing.T) {

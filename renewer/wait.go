@@ -150,8 +150,8 @@ func (k *Keeper) lastSeen(name string) (info queue.Seen, known bool) {
 // holdFront makes the head the holder, now that it has the lock. Waiters who do not wait until the
 // lock is free are refused, and the watch ends unless others wait. Under k.mu. What it returns is
 // to be called without the lock.
-func (k *Keeper) holdFront(l *Lease) (done func()) {
-	refused, unwatch := k.queues.Grant(l.name)
+func (k *Keeper) holdFront(l *Lease, now instant) (done func()) {
+	refused, unwatch := k.queues.Grant(l.name, now)
 	if len(refused) == 0 {
 		return unwatch
 	}

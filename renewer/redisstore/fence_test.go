@@ -238,7 +238,7 @@ func TestOneNameAheadOfTheClockLeavesTheOthers(t *testing.T) {
 	})
 }
 
-// A grant reserves tokens up to a millisecond ahead of the server's clock, which the mark keeps, to
+// A grant reserves tokens up to 10 ms ahead of the server's clock, which the mark keeps, to
 // the last digit; nobody else's are below. So they are as many as microseconds have passed.
 func TestReservedTokens(t *testing.T) {
 	t.Parallel()

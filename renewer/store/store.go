@@ -80,7 +80,7 @@ const (
 	OwnerLen = 22
 	// MaxReserved is how many tokens a grant reserves at most ([Grant.Reserved]). A store whose
 	// tokens follow a clock in microseconds reserves none that is further ahead of it than this.
-	MaxReserved = 1000
+	MaxReserved = 10000
 )
 
 // Claim asks for a name.
@@ -93,8 +93,8 @@ type Claim struct {
 	Owner string
 	// TTL is how long the name is held without a renewal: whole milliseconds, at least 1.
 	TTL time.Duration
-	// Place is the number of the place from which the owner asks, unique in this process; 0 as long
-	// as nobody waits for the name in this process. If the name is another's, a Store that has a
+	// Place is the number of the place from which the owner asks, unique in this process; 0 if nobody
+	// waits for the name in this process and lately nobody did. If the name is another's, a Store that has a
 	// line of waiters puts the place at its end, unless it is there already: see [Grant.Queued]. A
 	// place is no owner token: it keeps its rank when the next claim from it has another owner. A
 	// grant uses it up. A Store may ignore it.

@@ -6,17 +6,32 @@
 // one that leaves the front makes way for the first waiter, and no waiter is forgotten.
 package queue
 
-import "github.com/lockbeat/lockbeat/renewer/internal/timing"
+import (
+	"hash/maphash"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+)
 
 // Queues are those of all names. The caller guards them with one lock.
 type Queues[L comparable] struct {
 	fronts map[string]L
 	queues map[string]*Queue[L] // of the names for which callers wait
+	// waited is when one for which callers had waited was last granted, by the name's hash: two
+	// names of one hash cost each other a place that need not be.
+	waited [256]timing.Instant
+	seed   maphash.Seed
 }
+
+// lately is for how long a name that was waited for is expected to be so again. A store may hear of
+// turns for about as long after the last one has waited.
+const lately = 2 * time.Second
 
 // New returns queues in which no caller waits.
 func New[L comparable]() Queues[L] {
-	return Queues[L]{make(map[string]L), make(map[string]*Queue[L])}
+	return Queues[L]{
+		fronts: make(map[string]L), queues: make(map[string]*Queue[L]), seed: maphash.MakeSeed(),
+	}
 }
 
 // Join puts l at the front of a name that has none, and reports whether it has.
@@ -47,6 +62,16 @@ func (qs *Queues[L]) Need(name string) *Queue[L] {
 	return q
 }
 
+// Lately reports whether the name was waited for until a moment ago.
+func (qs *Queues[L]) Lately(name string, now timing.Instant) bool {
+	at := *qs.granted(name)
+	return at != 0 && now.Sub(at) < lately
+}
+
+func (qs *Queues[L]) granted(name string) *timing.Instant {
+	return &qs.waited[maphash.String(qs.seed, name)%uint64(len(qs.waited))]
+}
+
 // KeepPlace leaves the place of l, at the front, to those behind it: l has asked the store from
 // it, at an instant, and was not answered. It does nothing if l is not there.
 func (qs *Queues[L]) KeepPlace(name string, l L, place uint64, asked timing.Instant) {
@@ -59,11 +84,14 @@ func (qs *Queues[L]) KeepPlace(name string, l L, place uint64, asked timing.Inst
 
 // Grant notes that the front of a name has the lock. The waiters returned do not wait until it is
 // free: refuse them. unwatch is to be called without the lock.
-func (qs *Queues[L]) Grant(name string) (refused []*Waiter[L], unwatch func()) {
+func (qs *Queues[L]) Grant(
+	name string, now timing.Instant,
+) (refused []*Waiter[L], unwatch func()) {
 	q := qs.queues[name]
 	if q == nil {
 		return nil, nothing
 	}
+	*qs.granted(name) = now
 	refused = q.RemoveTries()
 	q.Seen, q.Place, q.Queued, q.Unsettled = Seen{}, 0, false, 0
 	if q.first != nil {

@@ -79,7 +79,7 @@ func TestAQueueIsInOrderOfArrival(t *testing.T) {
 	require.True(t, q.add("b", 9, false), "names have nothing to do with each other")
 	q.expect(t, 1, 2, 3, 4)
 
-	refused, unwatch := q.Grant("a")
+	refused, unwatch := q.Grant("a", 1)
 	unwatch()
 	require.Len(t, refused, 1)
 	assert.Equal(t, 3, refused[0].L, "it does not wait until the lock is free")

@@ -19,7 +19,7 @@
 --
 -- A token is above the server's clock in us and above the mark, and so above every earlier one. The
 -- mark is the highest token granted or reserved on the server, or in the slot. Tokens are reserved
--- for an owner who waits, up to 1000 us ahead of the clock: as many as microseconds since the last
+-- for an owner who waits, up to 10 ms ahead of the clock: as many as microseconds since the last
 -- grant. Where tokens are given too (propose.lua), MARK:given is there, and a name may have a
 -- counter of its own.
 --
@@ -51,7 +51,7 @@ for i = 1, n do
 		local got = redis.pcall('SET', KEYS[i], owner .. '\n' .. text .. '\n' .. nowText .. '\n' ..
 			ARGV[4 + 3 * i], 'NX', 'PX', ttl)
 		if got and got.ok then -- what the server refuses may be another owner's: see rule.lua
-			mark = from == '' and token or math.max(token, now + 1000)
+			mark = from == '' and token or math.max(token, now + 10000)
 			answers[i] = mark > token and {token, mark - token} or token
 		end
 	end
@@ -61,7 +61,7 @@ for i = 1, n do
 end
 if #rest < n then
 	-- It lives longer than the clock may have been set back since.
-	local ahead = mark > now + 1000 and math.ceil((mark - now) / 1000)
+	local ahead = mark > now + 10000 and math.ceil((mark - now) / 1000)
 	redis.call('SET', markKey, mark == now and nowText or string.format('%.0f', mark), 'PX',
 		ahead and ARGV[2] + ahead or ARGV[2])
 end

@@ -48,14 +48,14 @@ local function grant(lease, owner, from, holder, life, waitedFor)
 			redis.call('SET', markKey .. ':given', '', 'PX', lives)
 		end
 	else
-		top = from == '' and token or math.max(token, now + 1000)
+		top = from == '' and token or math.max(token, now + 10000)
 		local text = string.format('%.0f', top)
 		if counters[2] then
 			redis.call('SET', counter, text, 'KEEPTTL')
 		end
 		if own <= mark or own < now then -- tokens of others must not follow those of one ahead
 			-- It lives longer than the clock may have been set back since.
-			local ahead = top > now + 1000 and math.ceil((top - now) / 1000)
+			local ahead = top > now + 10000 and math.ceil((top - now) / 1000)
 			redis.call('SET', markKey, text, 'PX', ahead and ARGV[2] + ahead or ARGV[2])
 		end
 	end
