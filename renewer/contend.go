@@ -150,11 +150,12 @@ func (c *call) beginRequest(
 }
 
 // placeLocked is the place from which the head asks at an instant: that of its queue; 0 if nobody
-// waits and lately nobody did. Under k.mu.
+// waits and lately nobody did. The first of a Keeper has one too, by which the store hears that
+// places are wanted. Under k.mu.
 func (c *call) placeLocked(now instant) uint64 {
 	q := c.k.queues.Of(c.l.name)
 	switch {
-	case c.request.try, q == nil && !c.k.queues.Lately(c.l.name, now):
+	case c.request.try, q == nil && c.k.places && !c.k.queues.Lately(c.l.name, now):
 		return 0
 	case q != nil && q.Place != 0:
 		c.place = q.Place
@@ -164,6 +165,7 @@ func (c *call) placeLocked(now instant) uint64 {
 	if q != nil {
 		q.Place = c.place
 	}
+	c.k.places = true
 	return c.place
 }
 

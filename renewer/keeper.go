@@ -50,6 +50,7 @@ type Keeper struct { // a coordinator of parts that own their state
 
 	mu         sync.Mutex
 	queues     queue.Queues[*Lease]
+	places     bool // some claim was made from a place
 	books      books.Books[*Lease]
 	questions  *timing.DeadlineHeap[*opContext] // to the store, by when each has taken long enough
 	ends       *timing.Loop                     // keeps the time of questions and of leases
