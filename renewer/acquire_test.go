@@ -261,19 +261,3 @@ func TestErrorsAreTold(t *testing.T) {
 		})
 	}
 }
-
-// A grant whose TTL began to count before the keeper was made, as a store that puts answers
-// together can say, was a panic.
-func TestAGrantIsOlderThanTheKeeper(t *testing.T) {
-	t.Parallel()
-	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Acquire, script.Held().Aged(4*time.Second))
-		s.Script(script.Renew, script.Pass().Slow(5*time.Millisecond))
-		l := acquire(t, k, "a")
-		require.InDelta(t, goodFor-4*time.Second, l.Remaining(), float64(rounding))
-		waitFor(10 * time.Millisecond)
-		require.NotEmpty(t, s.Calls(script.Renew),
-			"the heartbeat that was due a second ago is sent at once")
-		require.NoError(t, l.Release(t.Context()))
-	})
-}

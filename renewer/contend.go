@@ -87,7 +87,8 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		c.behind = holderOf(&g, sent)
 		c.see(c.behind, g.Queued || c.unsettled != 0)
 	default:
-		if !g.Unsent {
+		unsent := errors.Is(g.Err, store.ErrNotSent)
+		if !unsent {
 			c.unsettled = sent
 		}
 		if ctx.Err() != nil {
@@ -98,7 +99,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 			g.Err = c.noAnswer(cut, g.Err)
 		}
 		if !cut || !c.seen.Known || errors.Is(g.Err, ErrRejected) {
-			c.see(queue.Seen{Known: true, Err: g.Err}, place != 0 && !g.Unsent)
+			c.see(queue.Seen{Known: true, Err: g.Err}, place != 0 && !unsent)
 		}
 	}
 	if c.request.try || errors.Is(g.Err, ErrRejected) {
@@ -209,7 +210,6 @@ func (c *call) grantOf(
 	if g.Status != store.StatusHeld {
 		return g, sent
 	}
-	sent = sent.Add(-max(0, g.Age))
 	if ttl := c.l.ttl(); k.clock.AtMost() >= k.deadlineOf(sent, ttl).Add(-k.cfg.Margin) {
 		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
 		g = store.Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v",

@@ -55,7 +55,7 @@ func (s *oddStore) Acquire(ctx context.Context, claims []store.Claim) []store.Gr
 			Queued: kind&16 != 0,
 		}
 		if kind&32 != 0 {
-			grants[i].Reserved, grants[i].Age = int(number()), time.Duration(number())
+			grants[i].Reserved = int(number())
 			grants[i].TTL, grants[i].HeldFor = time.Duration(number()), time.Duration(number())
 		}
 	}

@@ -28,7 +28,7 @@ func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 	}
 	if err := s.admit(ctx); err != nil {
 		for i := range grants {
-			grants[i].Err, grants[i].Unsent = err, true
+			grants[i].Err = fmt.Errorf("%w: %w", store.ErrNotSent, err)
 		}
 		return grants
 	}

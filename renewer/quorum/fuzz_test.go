@@ -78,7 +78,7 @@ func (n *oddNode) grants(kind byte, asked int) []store.Grant {
 		}
 		g.Fence, g.Queued = n.number(), kind&16 != 0
 		if kind&32 != 0 {
-			g.Reserved, g.Age = int(n.number()), time.Duration(n.number())
+			g.Reserved = int(n.number())
 			g.TTL, g.HeldFor = time.Duration(n.number()), time.Duration(n.number())
 			g.Holder = store.Holder{
 				Node: string(n.raw[:min(3, len(n.raw))]), PID: -1,

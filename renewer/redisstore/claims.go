@@ -1,11 +1,8 @@
 package redisstore
 
 import (
-	"errors"
-
 	"github.com/redis/rueidis"
 
-	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -100,9 +97,7 @@ func (job *claiming) Read(i int, r rueidis.RedisResult) {
 
 // noGrant is the answer to a claim that the server has not answered.
 func (c *codec) noGrant(err error) store.Grant {
-	return store.Grant{
-		Err: c.errors.wrap("acquire", err), Unsent: errors.Is(err, wire.ErrNotSent),
-	}
+	return store.Grant{Err: c.errors.wrap("acquire", err)}
 }
 
 // readOne reads what became of one claim.

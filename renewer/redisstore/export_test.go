@@ -40,7 +40,6 @@ var (
 	ReadSeen     = readSeen
 	ReadWritten  = readWritten
 	ErrClosed    = subscription.ErrClosed
-	ErrNotSent   = wire.ErrNotSent
 )
 
 // Texts of the scripts, by file.

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -158,7 +159,7 @@ func (s *Store) answered(claims []store.Claim, grants []store.Grant) {
 			s.line.Leave(place)
 		case g.Status == store.StatusTaken:
 			s.line.Refused(place, g.Queued)
-		case g.Status != store.StatusUnknown || g.Unsent:
+		case g.Status != store.StatusUnknown, errors.Is(g.Err, store.ErrNotSent):
 			s.line.Unranked(place)
 		}
 	}

@@ -19,6 +19,9 @@ var (
 	// ErrOverloaded marks the answer of a server that is up and refuses for now: it is out of
 	// memory, or busy with a script. It is no evidence of an outage.
 	ErrOverloaded = errors.New("lockbeat: the lock store is overloaded")
+	// ErrNotSent means that an acquire has not left the process, so that there is nothing to free.
+	// A Store need not know.
+	ErrNotSent = errors.New("not sent")
 	// ErrNoRecord means that a record was not written, since its term is not there: it has lapsed,
 	// or the server has lost its data. Recorders of single records answer so, where a [Recorder]
 	// of batches answers [StatusGone].

@@ -165,10 +165,6 @@ type Grant struct {
 	// those in use don't run ahead of a clock that tokens follow. A grant repeated may tell of
 	// fewer than the first.
 	Reserved int
-	// Age is how long before the request was sent the name's TTL began
-	// to count, when StatusHeld; 0 for all but a store that puts answers
-	// of several together. The lease is valid for that much less.
-	Age time.Duration
 	// Queued reports, when StatusTaken, that the claim's place stands in the line of those who wait
 	// for the name. When its turn comes, the Store wakes its watch and keeps the name for it, for a
 	// moment in which to claim it. A place that is not wanted any more must be given up:
@@ -182,10 +178,7 @@ type Grant struct {
 	// TTL is how long the name stays held unless Holder renews, when
 	// Taken; 0 if the store can't tell.
 	TTL time.Duration
-	// Unsent reports, when StatusUnknown, that nothing was asked, so
-	// that there is nothing to free. A Store need not know.
-	Unsent bool
-	// Err says why, when StatusUnknown.
+	// Err says why, when StatusUnknown: [ErrNotSent] if nothing was asked.
 	Err error
 }
 
@@ -195,7 +188,9 @@ type Answer struct {
 	// Foreign reports, when StatusTaken, that what is under the name is no owner's: another program
 	// has written over it.
 	Foreign bool
-	// Age is as in [Grant], for Renew.
+	// Age is how long before the request was sent the name's TTL began to count, when StatusHeld; 0
+	// for all but a store that puts answers of several together. The lease is valid for that much
+	// less.
 	Age time.Duration
 	// Holder has the name, when StatusTaken and not Foreign; nil if the store can't tell.
 	Holder *Holder

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"errors"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -100,11 +101,14 @@ func (s Step) Late(d time.Duration) Step { s.late = d; return s }
 // Queued makes a [Taken] say that the claim's place stands in the store's line, if it has one.
 func (s Step) Queued() Step { s.answer.grant.Queued = true; return s }
 
-// Aged makes the answer say that the TTL began to count d before the request was sent.
-func (s Step) Aged(d time.Duration) Step { s.answer.grant.Age = d; return s }
+// Aged makes the answer to a Renew say that the TTL began to count d before the request was sent.
+func (s Step) Aged(d time.Duration) Step { s.answer.grant.TTL = d; return s }
 
 // Unsent makes a [Fail] that of a request which has never left.
-func (s Step) Unsent() Step { s.answer.grant.Unsent = true; return s }
+func (s Step) Unsent() Step {
+	s.answer.grant.Err = errors.Join(store.ErrNotSent, s.answer.grant.Err)
+	return s
+}
 
 // Lost makes the request take effect and its reply get lost: the
 // caller hears nothing until its context ends.

@@ -179,12 +179,10 @@ func grantText(g store.Grant) string {
 	}{
 		{"Fence", g.Fence, int64(0)},
 		{"Reserved", g.Reserved, 0},
-		{"Age", g.Age, time.Duration(0)},
 		{"Queued", g.Queued, false},
 		{"Holder", g.Holder, store.Holder{}},
 		{"HeldFor", g.HeldFor, time.Duration(0)},
 		{"TTL", g.TTL, time.Duration(0)},
-		{"Unsent", g.Unsent, false},
 		{"Err", g.Err, nil},
 	} {
 		if field.value != field.none {

@@ -54,7 +54,7 @@ func (s *telling) Acquire(ctx context.Context, claims []store.Claim) []store.Gra
 				Kind: history.Granted, At: sent, Name: claims[i].Name, Owner: claims[i].Owner,
 				Fence: g.Fence,
 				Top:   g.Fence + int64(g.Reserved),
-				Until: sent + int64(s.validFor(claims[i].TTL)-max(0, g.Age)),
+				Until: sent + int64(s.validFor(claims[i].TTL)),
 			})
 		}
 	}

@@ -3,14 +3,11 @@ package wire
 import (
 	"container/list"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-)
 
-// ErrNotSent is why enter has not let a request in.
-var ErrNotSent = errors.New("not sent: its time was over before its turn came, behind others of " +
-	"this process")
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
 
 // Window lets at most so many items of requests be under way at once. The others wait
 // for their turn, in the order in which they came, for as long as their contexts live.
@@ -32,10 +29,10 @@ type turn struct {
 func newWindow(most int) *Window { return &Window{most: most} }
 
 // enter waits until a request of so many items may be sent; then leave must follow. One of
-// more items than the window has may be sent alone. The error is ErrNotSent and that of ctx.
+// more items than the window has may be sent alone. The error is [store.ErrNotSent] and that of ctx.
 func (w *Window) enter(ctx context.Context, items int) error {
 	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("%w: %w", ErrNotSent, err)
+		return notSent(err)
 	}
 	w.mu.Lock()
 	if w.queue.Len() == 0 && w.fits(items) {
@@ -62,7 +59,12 @@ func (w *Window) enter(ctx context.Context, items int) error {
 		w.queue.Remove(place)
 	}
 	w.admit()
-	return fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
+	return notSent(ctx.Err())
+}
+
+func notSent(err error) error {
+	return fmt.Errorf("%w: its time was over before its turn came, behind others of this process: %w",
+		store.ErrNotSent, err)
 }
 
 // leave gives back what enter gave.
