@@ -73,7 +73,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		}
 		l.fence, c.reserved = g.Fence, g.Reserved
 		return sent, nil
-	case store.StatusTaken:
+	case store.StatusTaken, store.StatusQueued:
 		// Another owner's: nothing of ours is there. An earlier question that was
 		// lost on its way may still take effect, though, once the other has gone.
 		if sent >= c.unsettled.Add(k.store.Settle()) {
@@ -85,7 +85,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		c.refused = sent
 		c.contended = true
 		c.behind = holderOf(&g, sent)
-		c.see(c.behind, g.Queued || c.unsettled != 0)
+		c.see(c.behind, g.Status == store.StatusQueued || c.unsettled != 0)
 	default:
 		unsent := errors.Is(g.Err, store.ErrNotSent)
 		if !unsent {

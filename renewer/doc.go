@@ -55,7 +55,7 @@
 // end. If the store loses its data meanwhile (FLUSHALL), a process may hand its lease on
 // for up to HandOffFor with tokens below that of another's new grant.
 //
-// Where the store has a line of those who wait ([store.Grant] Queued), the queue has one place in
+// Where the store has a line of those who wait ([store.StatusQueued]), the queue has one place in
 // it, from which its head asks once others wait. The place keeps its rank when the head leaves, and
 // is given up when no caller waits any more. It is no owner token: each acquire has one of its own.
 //

@@ -51,8 +51,7 @@ func (s *oddStore) Acquire(ctx context.Context, claims []store.Claim) []store.Gr
 	grants := make([]store.Grant, count(kind, len(claims)))
 	for i := range grants {
 		grants[i] = store.Grant{
-			Status: store.Status(kind % 7), Fence: number(),
-			Queued: kind&16 != 0,
+			Status: store.Status(kind % 8), Fence: number(),
 		}
 		if kind&32 != 0 {
 			grants[i].Reserved = int(number())
@@ -72,7 +71,7 @@ func (s *oddStore) answers(
 	}
 	answers := make([]store.Answer, count(kind, len(holds)))
 	for i := range answers {
-		answers[i] = store.Answer{Status: store.Status(kind % 7), Age: time.Duration(number())}
+		answers[i] = store.Answer{Status: store.Status(kind % 8), Age: time.Duration(number())}
 	}
 	return answers
 }

@@ -73,10 +73,10 @@ func (n *oddNode) grants(kind byte, asked int) []store.Grant {
 	grants := make([]store.Grant, max(0, asked+int(kind>>6)%3-1))
 	for i := range grants {
 		g := &grants[i]
-		if g.Status = store.Status(kind % 7); g.Status == store.StatusUnknown && kind&8 != 0 {
+		if g.Status = store.Status(kind % 8); g.Status == store.StatusUnknown && kind&8 != 0 {
 			g.Err = errors.New("odd")
 		}
-		g.Fence, g.Queued = n.number(), kind&16 != 0
+		g.Fence = n.number()
 		if kind&32 != 0 {
 			g.Reserved = int(n.number())
 			g.TTL, g.HeldFor = time.Duration(n.number()), time.Duration(n.number())
@@ -102,7 +102,7 @@ func (n *oddNode) answers(
 	answers := make([]store.Answer, max(0, len(holds)+int(kind>>6)%3-1))
 	for i := range answers {
 		answers[i] = store.Answer{
-			Status: store.Status(kind % 7),
+			Status: store.Status(kind % 8),
 			Age:    time.Duration(n.number()),
 		}
 	}

@@ -109,7 +109,8 @@ func (c *codec) readOne(reply rueidis.RedisMessage, claim *store.Claim) store.Gr
 	if !ok {
 		g.Err = unreadable("acquire")
 	}
-	if g.Queued = since != 0; g.Queued {
+	if since != 0 {
+		g.Status = store.StatusQueued
 		c.line.Came(claim.Place, since)
 	}
 	return g

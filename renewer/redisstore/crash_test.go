@@ -225,8 +225,7 @@ func TestALapsedTurnIsNoLease(t *testing.T) {
 		}
 		require.Equal(t, contract.StatusHeld, g.Status)
 		g = acquire(t, store, queue("b"))
-		assert.Equal(t, contract.StatusTaken, g.Status)
-		assert.True(t, g.Queued)
+		assert.Equal(t, contract.StatusQueued, g.Status)
 		assert.Equal(t, contract.Holder{Node: "node-x", PID: 42, Operation: "test"}, g.Holder)
 	})
 }
@@ -364,7 +363,7 @@ func TestATurnIsThePlacesHoweverLong(t *testing.T) {
 		stand(t, store, "c")
 		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 		store.Took(2 * time.Second)
-		assert.Equal(t, contract.StatusTaken, acquire(t, store, queue("c")).Status)
+		assert.Equal(t, contract.StatusQueued, acquire(t, store, queue("c")).Status)
 		assert.Equal(t, int64(1), s.number(t, "ZCARD", line), "one place, which is another's turn")
 		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)
 		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "b", 0)).Status)

@@ -2,8 +2,8 @@ package redisstore_test
 
 import (
 	"context"
-	"errors"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"

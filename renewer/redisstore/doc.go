@@ -42,7 +42,8 @@
 //	OOM, BUSY, MISCONF                 StatusUnknown and renewer.ErrOverloaded: the server is up
 //	no rights, a key of another type   StatusUnknown and renewer.ErrRejected: it needs an operator
 //
-// A request whose turn never came, behind others of this process, was not sent ([store.ErrNotSent]).
+// A request whose turn never came, behind others of this process, was not sent
+// ([store.ErrNotSent]).
 //
 // # What to watch out for
 //

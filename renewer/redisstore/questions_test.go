@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
@@ -44,7 +45,7 @@ func awaitLine(t *testing.T, s server, store *redisstore.Store) {
 	t.Helper()
 	s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "a"), "x", "PX", "60000")
 	require.Eventually(t, func() bool {
-		queued := acquire(t, store, queue("b")).Queued
+		queued := acquire(t, store, queue("b")).Status == contract.StatusQueued
 		newWatch(store, "a").stop() // which opens its mailbox, once it has lines
 		return queued
 	}, patience, 10*time.Millisecond)

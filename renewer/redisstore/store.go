@@ -91,7 +91,7 @@ func newStore(client rueidis.Client, c settings) *Store {
 	if cluster {
 		s.topology = topology.New(s.life, client)
 	}
-	errors := &errorReader{prefix: c.prefix, cluster: cluster, replicas: c.replicas}
+	reader := &errorReader{prefix: c.prefix, cluster: cluster, replicas: c.replicas}
 	s.subscriber = subscription.New(subscription.Config{
 		Client: client, Topology: s.topology, Timeout: c.writeTimeout,
 	})
@@ -99,8 +99,8 @@ func newStore(client rueidis.Client, c settings) *Store {
 		Prefix: c.prefix, Cluster: cluster, Subscriber: s.subscriber, Check: s.checkTurn,
 		Key: func(name string) string { return leaseKey(c.prefix, name) },
 	})
-	s.codec = newCodec(client, c, cluster, s.line, errors)
-	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: errors.closed.Store}
+	s.codec = newCodec(client, c, cluster, s.line, reader)
+	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: reader.closed.Store}
 	s.acquires = newAcquires(s.codec, s.sender)
 	s.releases = newReleases(s.codec, s.sender)
 	s.setWindows()
@@ -138,7 +138,7 @@ func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 	}
 	// A place has its turn's length from when it is first presented: after a refusal without it.
 	// An answer that did not come in time says nothing of how far away the server is.
-	if len(grants) == 1 && (grants[0].Status == store.StatusTaken ||
+	if len(grants) == 1 && (refused(&grants[0]) ||
 		presents && grants[0].Status == store.StatusHeld) {
 		s.line.Took(time.Since(begun))
 	}
@@ -157,12 +157,16 @@ func (s *Store) answered(claims []store.Claim, grants []store.Grant) {
 		case place == 0:
 		case g.Status == store.StatusHeld:
 			s.line.Leave(place)
-		case g.Status == store.StatusTaken:
-			s.line.Refused(place, g.Queued)
+		case refused(g):
+			s.line.Refused(place, g.Status == store.StatusQueued)
 		case g.Status != store.StatusUnknown, errors.Is(g.Err, store.ErrNotSent):
 			s.line.Unranked(place)
 		}
 	}
+}
+
+func refused(g *store.Grant) bool {
+	return g.Status == store.StatusTaken || g.Status == store.StatusQueued
 }
 
 // Renew implements [renewer.Store]. It passes through no window: a heartbeat waits for no crowd.

@@ -139,7 +139,8 @@ func (s *server) refuse(
 	if t := s.keys[c.Name]; t != nil {
 		t.waited = true
 	}
-	if g.Queued = from.number != 0; g.Queued {
+	if from.number != 0 {
+		g.Status = store.StatusQueued
 		s.came[from.place] = s.queue(c.Name, from, now)
 	}
 	return g

@@ -124,7 +124,7 @@ func (l *link) settle(r *request, p reply) {
 		case o == nil:
 		case p.grants[i].Status == store.StatusHeld:
 			delete(l.places, n)
-		case p.grants[i].Queued:
+		case p.grants[i].Status == store.StatusQueued:
 			o.since = p.since[i]
 		}
 	}

@@ -93,11 +93,11 @@ type Claim struct {
 	Owner string
 	// TTL is how long the name is held without a renewal: whole milliseconds, at least 1.
 	TTL time.Duration
-	// Place is the number of the place from which the owner asks, unique in this process; 0 if nobody
-	// waits for the name in this process and lately nobody did. If the name is another's, a Store that has a
-	// line of waiters puts the place at its end, unless it is there already: see [Grant.Queued]. A
-	// place is no owner token: it keeps its rank when the next claim from it has another owner. A
-	// grant uses it up. A Store may ignore it.
+	// Place is the number of the place from which the owner asks, unique in this process; 0 if
+	// nobody waits for the name in this process and lately nobody did. If the name is another's, a
+	// Store that has a line of waiters puts the place at its end, unless it is there already: see
+	// [StatusQueued]. A place is no owner token: it keeps its rank when the next claim from it has
+	// another owner. A grant uses it up. A Store may ignore it.
 	Place uint64
 	// Holder is shown to the callers who are refused meanwhile. A Store may cut
 	// it short, and drop what can't be printed.
@@ -129,6 +129,11 @@ const (
 	StatusHeld
 	// StatusTaken means that another owner has it.
 	StatusTaken
+	// StatusQueued means the same, and that the claim's place stands in the line of those who wait
+	// for the name (Acquire only). When its turn comes, the Store wakes its watch and keeps the
+	// name for it, for a moment in which to claim it. A place that is not wanted any more must be
+	// given up: [Hold.Place]. One that is not in line need not be.
+	StatusQueued
 	// StatusGone means that no owner has it (Renew and Release only).
 	StatusGone
 	// StatusBehind means that no other owner has it, but that the token proposed is
@@ -143,6 +148,8 @@ func (s Status) String() string {
 		return "held"
 	case StatusTaken:
 		return "taken"
+	case StatusQueued:
+		return "queued"
 	case StatusGone:
 		return "gone"
 	case StatusBehind:
@@ -165,15 +172,11 @@ type Grant struct {
 	// those in use don't run ahead of a clock that tokens follow. A grant repeated may tell of
 	// fewer than the first.
 	Reserved int
-	// Queued reports, when StatusTaken, that the claim's place stands in the line of those who wait
-	// for the name. When its turn comes, the Store wakes its watch and keeps the name for it, for a
-	// moment in which to claim it. A place that is not wanted any more must be given up:
-	// [Hold.Place]. One that is not in line need not be.
-	Queued bool
-	// Holder has the name, when StatusTaken; its zero value if the store can't tell.
+	// Holder has the name, when StatusTaken or StatusQueued; its zero value if the store can't
+	// tell.
 	Holder Holder
 	// HeldFor is how long Holder has had it, by the store's clock,
-	// when StatusTaken; 0 if the store can't tell.
+	// when StatusTaken or StatusQueued; 0 if the store can't tell.
 	HeldFor time.Duration
 	// TTL is how long the name stays held unless Holder renews, when
 	// Taken; 0 if the store can't tell.

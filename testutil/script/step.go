@@ -99,7 +99,7 @@ func (s Step) Slow(d time.Duration) Step { s.slow = d; return s }
 func (s Step) Late(d time.Duration) Step { s.late = d; return s }
 
 // Queued makes a [Taken] say that the claim's place stands in the store's line, if it has one.
-func (s Step) Queued() Step { s.answer.grant.Queued = true; return s }
+func (s Step) Queued() Step { s.answer.grant.Status = store.StatusQueued; return s }
 
 // Aged makes the answer to a Renew say that the TTL began to count d before the request was sent.
 func (s Step) Aged(d time.Duration) Step { s.answer.grant.TTL = d; return s }

@@ -106,8 +106,10 @@ func (t table) acquire(c store.Proposal, a answer, r *row, now time.Time) store.
 		}
 		g.Fence = r.fence
 		r.extend(now.Add(c.TTL))
-	case store.StatusTaken:
-		g.Queued = g.Queued && c.Place != 0
+	case store.StatusTaken, store.StatusQueued:
+		if c.Place == 0 {
+			g.Status = store.StatusTaken
+		}
 		if r.owner == "" || r.owner == c.Owner {
 			r.give(g, now)
 		}

@@ -64,7 +64,7 @@ func checkGrant(t testing.TB, name string, g store.Grant) {
 		}, g, "a grant of %q has tokens and nothing else", name)
 		require.GreaterOrEqual(t, g.Reserved, 0)
 		require.LessOrEqual(t, g.Reserved, store.MaxReserved)
-	case store.StatusTaken:
+	case store.StatusTaken, store.StatusQueued:
 		require.Zero(t, g.Fence, "no fencing token for a refused claim of %q", name)
 		require.GreaterOrEqual(t, g.HeldFor, time.Duration(0), "how long %q has been held", name)
 		require.GreaterOrEqual(t, g.TTL, time.Duration(0), "how long %q will be held", name)
@@ -179,7 +179,6 @@ func grantText(g store.Grant) string {
 	}{
 		{"Fence", g.Fence, int64(0)},
 		{"Reserved", g.Reserved, 0},
-		{"Queued", g.Queued, false},
 		{"Holder", g.Holder, store.Holder{}},
 		{"HeldFor", g.HeldFor, time.Duration(0)},
 		{"TTL", g.TTL, time.Duration(0)},

@@ -31,10 +31,15 @@ func (s *suite) from(t testing.TB, owner string, place uint64) store.Grant {
 		[]store.Claim{{Name: "name", Owner: owner, TTL: long, Place: place}})
 	require.Len(t, grants, 1)
 	require.NoError(t, grants[0].Err)
-	if grants[0].Status != store.StatusTaken {
-		require.False(t, grants[0].Queued, "only a place that waits stands in line")
-	}
 	return grants[0]
+}
+
+// requireRefused requires that another owner has the name, whether or not the place stands in line.
+func requireRefused(t testing.TB, g store.Grant, why ...any) {
+	t.Helper()
+	if g.Status != store.StatusQueued {
+		requireStatus(t, store.StatusTaken, g.Status, why...)
+	}
 }
 
 // giveUp releases "name" and gives a place up.
@@ -49,18 +54,21 @@ func (s *suite) giveUp(t testing.TB, owner string, place uint64) store.Status {
 func (s *suite) line(t *testing.T, holder string, places ...uint64) bool {
 	t.Helper()
 	s.own(t, "name", holder, long)
-	require.Equal(t, store.StatusTaken, s.from(t, newOwner(), places[0]).Status)
+	requireRefused(t, s.from(t, newOwner(), places[0]))
 	w := s.watch("name")
 	t.Cleanup(w.stop)
 	w.await(t, s, "its set-up")
 	if !s.Lines {
 		for _, p := range places {
-			require.False(t, s.from(t, newOwner(), p).Queued, "Fixture.Lines")
+			g := s.from(t, newOwner(), p)
+			require.NotEqual(t, store.StatusQueued, g.Status, "Fixture.Lines")
 		}
 		return false
 	}
 	for _, p := range places {
-		s.until(t, "a place in line", func() bool { return s.from(t, newOwner(), p).Queued })
+		s.until(t, "a place in line", func() bool {
+			return s.from(t, newOwner(), p).Status == store.StatusQueued
+		})
 	}
 	return true
 }
@@ -68,7 +76,7 @@ func (s *suite) line(t *testing.T, holder string, places ...uint64) bool {
 func placeIsNoOwner(t *testing.T, s *suite) {
 	holder, other := newOwner(), newOwner()
 	s.line(t, holder, 1)
-	require.Equal(t, store.StatusTaken, s.from(t, other, 1).Status)
+	requireRefused(t, s.from(t, other, 1))
 	assertStatus(t, store.StatusTaken, s.release(t, "name", other))
 	assertStatus(t, store.StatusTaken, s.renew(t, "name", other, long))
 	assertStatus(t, store.StatusTaken, s.giveUp(t, other, 1))
@@ -83,12 +91,12 @@ func turnOnce(t *testing.T, s *suite) {
 		return
 	}
 	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
-	requireStatus(t, store.StatusTaken, s.from(t, a, 2).Status, "it is not its turn")
+	requireRefused(t, s.from(t, a, 2), "it is not its turn")
 	requireStatus(t, store.StatusTaken, s.from(t, b, 0).Status, "it has no turn")
 	g := s.from(t, a, 1)
 	requireStatus(t, store.StatusHeld, g.Status, "an owner who has never asked before")
 	require.Equal(t, g.Fence, s.from(t, a, 1).Fence, "the same grant")
-	requireStatus(t, store.StatusTaken, s.from(t, b, 1).Status, "the turn is used up")
+	requireRefused(t, s.from(t, b, 1), "the turn is used up")
 	requireStatus(t, store.StatusTaken, s.release(t, "name", b),
 		"an owner who asked from the same place frees nothing")
 	requireStatus(t, store.StatusHeld, s.renew(t, "name", a, long))
@@ -99,8 +107,8 @@ func rankKept(t *testing.T, s *suite) {
 	if !s.line(t, holder, 1, 2, 3) {
 		return
 	}
-	require.True(t, s.from(t, newOwner(), 1).Queued)
-	require.True(t, s.from(t, newOwner(), 2).Queued)
+	require.Equal(t, store.StatusQueued, s.from(t, newOwner(), 1).Status)
+	require.Equal(t, store.StatusQueued, s.from(t, newOwner(), 2).Status)
 	for place := range uint64(3) {
 		requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
 		holder = newOwner()
@@ -131,7 +139,7 @@ func placeGivenUpAgain(t *testing.T, s *suite) {
 	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
 	requireStatus(t, store.StatusHeld, s.from(t, next, 1).Status)
 	requireStatus(t, store.StatusTaken, s.giveUp(t, newOwner(), 1), "it is a lease by now")
-	requireStatus(t, store.StatusTaken, s.from(t, newOwner(), 2).Status)
+	requireRefused(t, s.from(t, newOwner(), 2))
 	requireStatus(t, store.StatusHeld, s.release(t, "name", next))
 	requireStatus(t, store.StatusTaken, s.giveUp(t, newOwner(), 1), "it is another's turn")
 	requireStatus(t, store.StatusHeld, s.from(t, newOwner(), 2).Status)
@@ -150,7 +158,7 @@ func turnLapses(t *testing.T, s *suite) {
 	require.LessOrEqual(t, g.TTL, time.Minute)
 	s.wait(t, g.TTL+10*time.Millisecond)
 	requireStatus(t, store.StatusHeld, s.from(t, last, 0).Status)
-	requireStatus(t, store.StatusTaken, s.from(t, newOwner(), 1).Status, "its turn is over")
+	requireRefused(t, s.from(t, newOwner(), 1), "its turn is over")
 }
 
 func wokenBehindALostLine(t *testing.T, s *suite) {
@@ -194,7 +202,7 @@ func (s *suite) wokenBehindALostLine(t *testing.T, end func(holder string)) {
 		w.await(t, s, "the line was lost, and the name is free")
 		s.obtain(t, "name", holder)
 		s.until(t, "a place in line", func() bool {
-			return s.from(t, newOwner(), 1).Queued || !s.Lines
+			return s.from(t, newOwner(), 1).Status == store.StatusQueued || !s.Lines
 		})
 	}
 }

@@ -27,7 +27,8 @@ func GrantOf(grants []store.Grant) store.Grant {
 		return store.Grant{Err: errCount(len(grants), 1)}
 	}
 	g := grants[0]
-	if g.Status != store.StatusHeld && g.Status != store.StatusTaken {
+	if g.Status != store.StatusHeld && g.Status != store.StatusTaken &&
+		g.Status != store.StatusQueued {
 		g.Err = orUnexplained(g.Err)
 	}
 	return g

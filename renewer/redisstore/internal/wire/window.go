@@ -28,8 +28,8 @@ type turn struct {
 // newWindow returns a window for most items.
 func newWindow(most int) *Window { return &Window{most: most} }
 
-// enter waits until a request of so many items may be sent; then leave must follow. One of
-// more items than the window has may be sent alone. The error is [store.ErrNotSent] and that of ctx.
+// enter waits until a request of so many items may be sent; then leave must follow. One of more
+// items than the window has may be sent alone. The error is [store.ErrNotSent] and that of ctx.
 func (w *Window) enter(ctx context.Context, items int) error {
 	if err := ctx.Err(); err != nil {
 		return notSent(err)
@@ -63,8 +63,8 @@ func (w *Window) enter(ctx context.Context, items int) error {
 }
 
 func notSent(err error) error {
-	return fmt.Errorf("%w: its time was over before its turn came, behind others of this process: %w",
-		store.ErrNotSent, err)
+	return fmt.Errorf("%w: its time was over before its turn came, behind others of this "+
+		"process: %w", store.ErrNotSent, err)
 }
 
 // leave gives back what enter gave.
