@@ -20,6 +20,8 @@ var (
 	grantText string
 	//go:embed lua/lost.lua
 	lostText string
+	//go:embed lua/passon.lua
+	passOnText string
 	//go:embed lua/rule.lua
 	ruleText string
 	//go:embed lua/acquire.lua
@@ -50,6 +52,7 @@ func newScript(text string) script {
 	text = include(text, "line.lua", lineText)
 	text = include(text, "tell.lua", tellText)
 	text = include(text, "lost.lua", lostText)
+	text = include(text, "passon.lua", passOnText)
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 	return script{text: text, sha: hex.EncodeToString(sum[:])}
 }
