@@ -9,16 +9,21 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
+type (
+	S = *memory.Store
+	C = context.Context
+)
+
 // broken is a store that is right but for what is not nil.
 type broken struct {
 	*memory.Store
-	acquire func(*memory.Store, context.Context, []store.Claim) []store.Grant
-	renew   func(*memory.Store, context.Context, []store.Hold) []store.Answer
-	release func(*memory.Store, context.Context, []store.Hold) []store.Answer
-	watch   func(*memory.Store, string, func(error)) func()
-	prepare func(*memory.Store, context.Context, []store.Term) []store.Seen
-	read    func(*memory.Store, context.Context, []string) []store.Seen
-	write   func(*memory.Store, context.Context, []store.Record) []store.Answer
+	acquire func(S, C, []store.Claim) []store.Grant
+	renew   func(S, C, []store.Hold) []store.Answer
+	release func(S, C, []store.Hold) []store.Answer
+	watch   func(S, string, func(error)) func()
+	prepare func(S, C, []store.Term) []store.Seen
+	read    func(S, C, []string) []store.Seen
+	write   func(S, C, []store.Record) []store.Answer
 }
 
 func (b broken) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
@@ -74,8 +79,8 @@ func (b broken) Write(ctx context.Context, records []store.Record) []store.Answe
 // each item before it is put to the store.
 func prepares(
 	before func(*store.Term),
-) func(*memory.Store, context.Context, []store.Term) []store.Seen {
-	return func(s *memory.Store, ctx context.Context, terms []store.Term) []store.Seen {
+) func(S, C, []store.Term) []store.Seen {
+	return func(s S, ctx C, terms []store.Term) []store.Seen {
 		terms = slices.Clone(terms)
 		for i := range terms {
 			before(&terms[i])
@@ -86,8 +91,8 @@ func prepares(
 
 func writes(
 	before func(*store.Record),
-) func(*memory.Store, context.Context, []store.Record) []store.Answer {
-	return func(s *memory.Store, ctx context.Context, records []store.Record) []store.Answer {
+) func(S, C, []store.Record) []store.Answer {
+	return func(s S, ctx C, records []store.Record) []store.Answer {
 		records = slices.Clone(records)
 		for i := range records {
 			before(&records[i])
@@ -100,8 +105,8 @@ func writes(
 // each grant after; either may be nil.
 func grants(
 	before func(*store.Claim), after func(*store.Grant),
-) func(*memory.Store, context.Context, []store.Claim) []store.Grant {
-	return func(s *memory.Store, ctx context.Context, claims []store.Claim) []store.Grant {
+) func(S, C, []store.Claim) []store.Grant {
+	return func(s S, ctx C, claims []store.Claim) []store.Grant {
 		claims = slices.Clone(claims)
 		for i := range claims {
 			if before != nil {
@@ -120,8 +125,8 @@ func grants(
 
 func answers(
 	after func(*store.Answer),
-) func(*memory.Store, context.Context, []store.Hold) []store.Answer {
-	return func(s *memory.Store, ctx context.Context, holds []store.Hold) []store.Answer {
+) func(S, C, []store.Hold) []store.Answer {
+	return func(s S, ctx C, holds []store.Hold) []store.Answer {
 		got := s.Renew(ctx, holds)
 		for i := range got {
 			after(&got[i])

@@ -31,9 +31,8 @@ func TestBroken(t *testing.T) {
 		return
 	}
 	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
-		store := fault.make()
-		store.Store = memory.New()
-		return storetest.Fixture{Store: store}
+		fault.Store = memory.New()
+		return storetest.Fixture{Store: fault.broken}
 	})
 }
 
