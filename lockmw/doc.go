@@ -42,7 +42,7 @@
 //
 // # More than once around a function
 //
-// [Keys] makes one name of several, at most [MaxKeys], for an operation that needs all of their
+// [Keys] makes one name of several, at most 64, for an operation that needs all of their
 // locks, without ever waiting in a circle. [DoOrSkip] reports whether the function ran.
 // [RunWhileHeld] runs it in one process of many, for as long as that lives. [HoldAtLeast] keeps the
 // lock past a function that is done sooner than clocks differ. With [Manual] there is no heartbeat:

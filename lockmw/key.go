@@ -14,7 +14,7 @@ var keyEscaper = strings.NewReplacer("%", "%25", ":", "%3A")
 // the key is one for each of its names: of several such parts, for each combination, and these may
 // be as many as [Keys] allows, or as the longest of the parts has.
 func Key(prefix string, parts ...string) string {
-	most, all := MaxKeys, 1
+	most, all := maxKeys, 1
 	for _, part := range parts {
 		if part == "" {
 			return ""

@@ -11,8 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// MaxKeys is how many different names [Keys] stands for at most.
-const MaxKeys = 64
+// maxKeys is how many different names [Keys] stands for at most.
+const maxKeys = 64
 
 // several begins a name that stands for several. It is different in each process, so that nothing
 // from outside can be taken for one, and too long for a lock, so that one given to the keeper
@@ -34,10 +34,10 @@ var several = rand.Text() + strings.Repeat("\x00", store.MaxName)
 // needs many busy names may wait longer than one who needs one.
 //
 // The function's context ends when any of them is lost. [FenceOf] reports each one's token. An
-// empty name, or none at all, makes an empty key. More than [MaxKeys] different names make one that
+// empty name, or none at all, makes an empty key. More than 64 different names make one that
 // every acquire refuses with [renewer.ErrName]: names often come from a request, whose sender must
 // not choose how many locks it takes. [KeysUpTo] sets another limit.
-func Keys(names ...string) string { return KeysUpTo(MaxKeys, names...) }
+func Keys(names ...string) string { return KeysUpTo(maxKeys, names...) }
 
 // KeysUpTo is [Keys] for at most that many different names; less than one counts as one. At most
 // 64 of their locks are asked for at the same time.

@@ -26,7 +26,7 @@ const (
 	RefusalUnavailable
 	// RefusalShutdown means that the keeper is shut down: [renewer.ErrShutdown].
 	RefusalShutdown
-	// RefusalName means that the name is empty, too long, or one of too many ([MaxKeys]):
+	// RefusalName means that the name is empty, too long, or one of too many (64):
 	// [renewer.ErrName].
 	RefusalName
 	// RefusalLost means that the lock of an outer call, in whose context this one was made, is

@@ -15,17 +15,17 @@ const (
 	// missed heartbeat and the end of belief; about half of the TTL). It is
 	// half of the 30 s after which asynq gives a dead worker's task to another.
 	DefaultTTL = 15 * time.Second
-	// DefaultClockDrift is the bound on how much faster or slower than real time a clock may run: 1
+	// defaultClockDrift is the bound on how much faster or slower than real time a clock may run: 1
 	// %, some hundred times what quartz does, since virtual machines and slewed clocks are worse.
-	DefaultClockDrift = 0.01
-	// DefaultPoll is how often a waiter looks for itself, should every wake-up be lost.
-	DefaultPoll = 5 * time.Second
-	// DefaultHandOffs is how often a lock may pass from hand to hand
+	defaultClockDrift = 0.01
+	// defaultPoll is how often a waiter looks for itself, should every wake-up be lost.
+	defaultPoll = 5 * time.Second
+	// defaultHandOffs is how often a lock may pass from hand to hand
 	// inside a process. At a microsecond each that takes a millisecond.
-	DefaultHandOffs = 1000
-	// DefaultHandOffFor is for how long it may: few enough
+	defaultHandOffs = 1000
+	// defaultHandOffFor is for how long it may: few enough
 	// milliseconds that other processes' turns come soon.
-	DefaultHandOffFor = 10 * time.Millisecond
+	defaultHandOffFor = 10 * time.Millisecond
 )
 
 // leastDuration is the shortest of every duration in a Config. Less makes no sense for any of them,
@@ -140,18 +140,18 @@ func (c Config) resolve() (Config, error) {
 	}
 	if c.ClockDrift < 0 || c.ClockDrift > 0.2 || c.ClockDrift != c.ClockDrift {
 		fault("ClockDrift is %v: it must lie between 0 and 0.2; leave it 0 for the default (%v)",
-			c.ClockDrift, DefaultClockDrift)
+			c.ClockDrift, defaultClockDrift)
 	}
 	if len(faults) > 0 {
 		return c, errors.Join(faults...)
 	}
 
-	c.ClockDrift = orDefault(c.ClockDrift, DefaultClockDrift)
+	c.ClockDrift = orDefault(c.ClockDrift, defaultClockDrift)
 	c.Heartbeat = orDefault(c.Heartbeat, c.TTL/3)
 	c.Margin = orDefault(c.Margin, c.TTL/10)
-	c.Poll = orDefault(c.Poll, DefaultPoll)
-	c.HandOffs = orDefault(c.HandOffs, DefaultHandOffs)
-	c.HandOffFor = orDefault(c.HandOffFor, DefaultHandOffFor)
+	c.Poll = orDefault(c.Poll, defaultPoll)
+	c.HandOffs = orDefault(c.HandOffs, defaultHandOffs)
+	c.HandOffFor = orDefault(c.HandOffFor, defaultHandOffFor)
 	if c.Node == "" {
 		c.Node, _ = os.Hostname() // a host without a name is shown by its process number alone
 	}

@@ -23,8 +23,8 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, 15*time.Second, c.TTL)
 	assert.Equal(t, 5*time.Second, c.Heartbeat)
 	assert.Equal(t, 1500*time.Millisecond, c.Margin)
-	assert.Equal(t, renewer.DefaultPoll, c.Poll)
-	assert.InDelta(t, renewer.DefaultClockDrift, c.ClockDrift, 0)
+	assert.Equal(t, 5*time.Second, c.Poll)
+	assert.InDelta(t, 0.01, c.ClockDrift, 0)
 	assert.NotEmpty(t, c.Node)
 	assert.Less(t, c.TTL, 30*time.Second, "below the lease of asynq's tasks")
 	// Three requests fit between a missed heartbeat and the end of belief.

@@ -174,33 +174,12 @@ func (r Reason) explain() string {
 	}
 }
 
-// Found is what the store found in place of a lease that is [ReasonTaken].
-type Found uint8
-
+// What the store has found in place of a lease that is [ReasonTaken].
 const (
-	// FoundDeleted means that it found nothing: the key was deleted, or evicted, or its time was
-	// over at the store.
-	FoundDeleted Found = iota + 1
-	// FoundOverwritten means that another program has written over the key.
-	FoundOverwritten
-	// FoundOwner means that another owner has the lock.
-	FoundOwner
+	foundDeleted     = "deleted"
+	foundOverwritten = "overwritten"
+	foundOwner       = "owner"
 )
-
-// String returns what was found as telemetry shows it; "" for the zero value, which means that it
-// is not known, or that the store was not asked.
-func (f Found) String() string {
-	switch f {
-	case FoundDeleted:
-		return "deleted"
-	case FoundOverwritten:
-		return "overwritten"
-	case FoundOwner:
-		return "owner"
-	default:
-		return ""
-	}
-}
 
 // LostError is the cause of a lease's context once the lease is lost. It is [ErrLost] to errors.Is.
 type LostError struct {
@@ -209,9 +188,12 @@ type LostError struct {
 	Name string
 	// Reason is why.
 	Reason Reason
-	// Found is what the store found in its place, when ReasonTaken; 0 if that is not known.
-	Found Found
-	// Holder has the lock now, when FoundOwner; its zero value if the store can't tell.
+	// Found is what the store has found in its place, when ReasonTaken: "deleted" if nothing is
+	// there (the key was deleted, or evicted, or its time was over), "overwritten" if another
+	// program has written over the key, "owner" if another owner has the lock; "" if that is not
+	// known.
+	Found string
+	// Holder has the lock now, when Found is "owner"; its zero value if the store can't tell.
 	Holder store.Holder
 	// Fence is the lost lease's fencing token.
 	Fence int64
@@ -242,13 +224,13 @@ func (e *LostError) text(what string, textOf func(error) string) string {
 // explain is why, in a sentence's end.
 func (e *LostError) explain() string {
 	switch {
-	case e.Found == FoundDeleted:
+	case e.Found == foundDeleted:
 		return "the store has no key for it any more"
-	case e.Found == FoundOverwritten:
+	case e.Found == foundOverwritten:
 		return "another program has written over its key"
-	case e.Found == FoundOwner && e.Holder != (store.Holder{}):
+	case e.Found == foundOwner && e.Holder != (store.Holder{}):
 		return "another owner has the lock: " + e.Holder.String()
-	case e.Found == FoundOwner:
+	case e.Found == foundOwner:
 		return "another owner has the lock"
 	case e.maxHold != 0:
 		return fmt.Sprintf("it was held for %v, as long as the option MaxHold of its call allows",

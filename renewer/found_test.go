@@ -18,26 +18,26 @@ func TestWhatWasFoundInPlaceOfALease(t *testing.T) {
 	t.Parallel()
 	answers := map[string]struct {
 		step   script.Step
-		found  renewer.Found
+		found  string
 		holder store.Holder
 		text   string
 	}{
 		"deleted": {
-			script.Gone(), renewer.FoundDeleted,
+			script.Gone(), "deleted",
 			store.Holder{},
 			"the store has no key for it any more",
 		},
 		"overwritten": {
-			script.Overwritten(), renewer.FoundOverwritten,
+			script.Overwritten(), "overwritten",
 			store.Holder{},
 			"another program has written over its key",
 		},
 		"owner": {
-			script.Taken(other, time.Minute), renewer.FoundOwner, other,
+			script.Taken(other, time.Minute), "owner", other,
 			"another owner has the lock: " + other.String(),
 		},
 		"owner, unknown": {
-			script.Taken(store.Holder{}, time.Minute), renewer.FoundOwner,
+			script.Taken(store.Holder{}, time.Minute), "owner",
 			store.Holder{},
 			"another owner has the lock",
 		},
@@ -100,8 +100,7 @@ func TestNothingWasFoundInPlaceOfALeaseThatExpired(t *testing.T) {
 		l := acquire(t, k, "a")
 		_, lost := lostAt(t, l)
 		require.Equal(t, renewer.ReasonExpired, lost.Reason)
-		require.Zero(t, lost.Found)
-		require.Empty(t, lost.Found.String())
+		require.Empty(t, lost.Found)
 		require.ErrorContains(t, lost, "no renewal was confirmed in time")
 		require.Error(t, l.Release(t.Context()))
 	})

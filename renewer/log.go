@@ -173,8 +173,8 @@ func (o *LogObserver) Lost(ctx context.Context, e Lost) {
 		o.lockAttr(e.Name), slog.String("operation", e.Operation), slog.Int64("fence", e.Fence),
 		slog.Duration("held", e.Held), slog.String("reason", e.Err.Reason.String()),
 	}
-	if e.Err.Found != 0 {
-		attrs = append(attrs, slog.String("found", e.Err.Found.String()))
+	if e.Err.Found != "" {
+		attrs = append(attrs, slog.String("found", e.Err.Found))
 	}
 	if e.Err.Holder != (store.Holder{}) {
 		attrs = append(attrs, slog.String("holder", e.Err.Holder.String()))

@@ -62,11 +62,11 @@ func (k *Keeper) loseTaken(l *Lease, a store.Answer, now instant, news *losses) 
 func (e *LostError) found(a store.Answer) {
 	switch {
 	case a.Status == store.StatusGone:
-		e.Found = FoundDeleted
+		e.Found = foundDeleted
 	case a.Foreign:
-		e.Found = FoundOverwritten
+		e.Found = foundOverwritten
 	default:
-		e.Found = FoundOwner
+		e.Found = foundOwner
 		if a.Holder != nil {
 			e.Holder = *a.Holder
 		}

@@ -52,8 +52,8 @@ func (o *observer) putLoss(r *record, operation string, loss *renewer.LostError)
 	attrs := append(make([]attribute.KeyValue, 0, 11),
 		attribute.String(keyReason, loss.Reason.String()), attribute.Int64(keyFence, loss.Fence),
 		attribute.Float64(keyLeft, loss.Left.Seconds()))
-	if loss.Found != 0 {
-		attrs = append(attrs, attribute.String(keyFound, loss.Found.String()))
+	if loss.Found != "" {
+		attrs = append(attrs, attribute.String(keyFound, loss.Found))
 	}
 	attrs = append(attrs, holderAttributes(loss.Holder)...)
 	if operation != "" {
@@ -70,8 +70,8 @@ func (o *observer) putLoss(r *record, operation string, loss *renewer.LostError)
 	if r.hold != nil {
 		r.hold.AddEvent(eventLost, event)
 		r.hold.SetAttributes(attribute.String(keyReason, loss.Reason.String()))
-		if loss.Found != 0 {
-			r.hold.SetAttributes(attribute.String(keyFound, loss.Found.String()))
+		if loss.Found != "" {
+			r.hold.SetAttributes(attribute.String(keyFound, loss.Found))
 		}
 		r.hold.SetStatus(codes.Error, "lock lost: "+loss.Reason.String())
 	}
@@ -119,7 +119,7 @@ func (o *observer) Unlocked(ctx context.Context, e renewer.Unlocked) {
 func (o *observer) errorAttributes(err error) []attribute.KeyValue {
 	attrs := append(make([]attribute.KeyValue, 0, 2),
 		attribute.String(keyErrorType, errorType(err)))
-	if o.keyMode == KeyModePlain {
+	if o.names {
 		attrs = append(attrs, attribute.String(keyErrorMessage,
 			printable(err.Error(), maxErrorBytes)))
 	}

@@ -16,7 +16,7 @@ type settings struct {
 	tracers    trace.TracerProvider
 	meters     metric.MeterProvider
 	static     []attribute.KeyValue
-	keyMode    KeyMode
+	names      bool // shown as they are
 	keySecret  []byte
 	filter     func(name, operation string) bool
 	renewSpans bool
@@ -27,7 +27,6 @@ func newSettings(opts []Option) settings {
 		// The global providers stand in until the program has set its own, which may be later.
 		tracers: otel.GetTracerProvider(),
 		meters:  otel.GetMeterProvider(),
-		keyMode: KeyModeHashed,
 		filter:  func(string, string) bool { return true },
 	}
 	for _, opt := range opts {
@@ -65,10 +64,14 @@ func WithAttributes(attrs ...attribute.KeyValue) Option {
 	return func(s *settings) { s.static = append(s.static, attrs...) }
 }
 
-// WithKey sets how spans show which lock they are about. The default is [KeyModeHashed].
-func WithKey(mode KeyMode) Option { return func(s *settings) { s.keyMode = mode } }
+// WithNames has spans show the names of locks, and the texts of errors, which may have them in
+// them: for development, or where names carry no personal data. Without it they show a hash of the
+// name, by which the spans about one lock are found, and the lines of a renewer.LogObserver: see
+// [renewer.HashName]. The name can't be read from that, but it can be guessed; [WithKeySecret]
+// prevents that. Metrics never show a name.
+func WithNames() Option { return func(s *settings) { s.names = true } }
 
-// WithKeySecret makes [KeyModeHashed] a keyed hash, an HMAC-SHA256: a guessed name can't
+// WithKeySecret makes the hash of names a keyed one, an HMAC-SHA256: a guessed name can't
 // be hashed without the secret. Processes with the same secret show the same hashes;
 // give renewer.LogSecret the same, so that lines of the log can be matched. It panics if
 // secret is empty, since a setting that was not filled in must not pass for protection.

@@ -46,8 +46,8 @@ func TestSelector(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, streamErr)
 		} else {
-			require.Equal(t, grpcmw.ReasonBusy, reasonOf(t, err))
-			require.Equal(t, grpcmw.ReasonBusy, reasonOf(t, streamErr))
+			require.Equal(t, "LOCK_BUSY", reasonOf(t, err))
+			require.Equal(t, "LOCK_BUSY", reasonOf(t, streamErr))
 		}
 	}
 	require.Len(t, store.Calls(script.Acquire), len(held),

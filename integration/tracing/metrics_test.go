@@ -177,7 +177,7 @@ func TestMetricsHaveNoKey(t *testing.T) {
 				}
 			}
 		}
-	}, tracing.WithKey(tracing.KeyModePlain))
+	}, tracing.WithNames())
 }
 
 // sets are the attributes of a metric's series.

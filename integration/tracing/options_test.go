@@ -25,8 +25,7 @@ func TestNilOptions(t *testing.T) {
 	t.Parallel()
 	s := newSeen()
 	o := tracing.New(append(s.to, nil, tracing.WithTracerProvider(nil),
-		tracing.WithMeterProvider(nil), tracing.WithFilter(nil), tracing.WithAttributes(),
-		tracing.WithKey(tracing.KeyMode(99)))...)
+		tracing.WithMeterProvider(nil), tracing.WithFilter(nil), tracing.WithAttributes())...)
 	_, holding, told := began(t.Context(), o)
 	o.Released(holding, renewer.Released{Name: "a", Operation: "charge", Fence: 1})
 	require.Equal(t, traceparent(s.the(t, "lockbeat.hold").SpanContext()), told)
@@ -114,14 +113,13 @@ func TestKeys(t *testing.T) {
 		key   string
 		value string
 	}{
-		"off":    {opts: []tracing.Option{tracing.WithKey(tracing.KeyModeOff)}},
 		"hashed": {key: "lockbeat.key_hash", value: hash},
 		"keyed": {
 			opts: []tracing.Option{keyed},
 			key:  "lockbeat.key_hash", value: "e7aaf33aa80824e8",
 		},
 		"plain": {
-			opts: []tracing.Option{tracing.WithKey(tracing.KeyModePlain)}, key: "lockbeat.key",
+			opts: []tracing.Option{tracing.WithNames()}, key: "lockbeat.key",
 			value: "secret:42",
 		},
 	} {
@@ -208,7 +206,7 @@ func TestAKeyOfAnyBytes(t *testing.T) {
 		require.Equal(t, "a\uFFFD\uFFFD[31m\uFFFD", got["lockbeat.key"])
 		require.LessOrEqual(t, len(got["lockbeat.operation"].(string)), 128)
 		require.True(t, strings.HasPrefix(got["lockbeat.operation"].(string), "op\uFFFDéé"))
-	}, tracing.WithKey(tracing.KeyModePlain))
+	}, tracing.WithNames())
 }
 
 // A secret that was not filled in must not pass for protection.

@@ -38,10 +38,9 @@ func (f facts) sorted() []string {
 func TestTheTableTellsWhatIsEmitted(t *testing.T) {
 	t.Parallel()
 	emitted := make(facts)
-	for _, mode := range []tracing.KeyMode{tracing.KeyModePlain, tracing.KeyModeHashed} {
+	for _, mode := range []tracing.Option{nil, tracing.WithNames()} {
 		s := newSeen()
-		everything(t.Context(), s,
-			tracing.New(append(s.to, tracing.WithRenewSpans(), tracing.WithKey(mode))...))
+		everything(t.Context(), s, tracing.New(append(s.to, tracing.WithRenewSpans(), mode)...))
 		observe(t, s, emitted)
 	}
 	require.Equal(t, table(t).sorted(), emitted.sorted())
@@ -87,8 +86,9 @@ func everything(ctx context.Context, s *seen, o renewer.Observer) {
 	o.Unlocked(ctx, renewer.Unlocked{Name: "a", Operation: "charge", Err: errDown})
 	for reason := range renewer.ReasonShutdown + 2 {
 		release(hold(), &renewer.LostError{
-			Name: "a", Reason: reason, Found: renewer.Found(reason % 4), Holder: other,
-			Err: append(storeErrors, nil)[reason%5],
+			Name: "a", Reason: reason, Found: []string{"", "deleted", "overwritten", "owner"}[reason%4],
+			Holder: other,
+			Err:    append(storeErrors, nil)[reason%5],
 		}, nil)
 	}
 	for _, err := range append(storeErrors, nil) {

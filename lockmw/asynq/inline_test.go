@@ -326,7 +326,7 @@ func TestStates(t *testing.T) {
 		require.NoError(t, err)
 		return info.ID
 	}
-	copied := map[string]string{asynqmw.OriginHeader: "x"}
+	copied := map[string]string{"Lockbeat-Origin": "x"}
 	is(line.Waiting, scheduled(copied, asynq.ProcessIn(10*time.Minute)), "a copy")
 	is(line.Gone, scheduled(copied, month), "a copy that another program has made")
 	is(line.Gone, scheduled(nil, asynq.ProcessIn(time.Minute)), "scheduled")

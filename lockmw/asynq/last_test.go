@@ -179,7 +179,7 @@ func TestCopyIsAsTheOriginal(t *testing.T) {
 	task := <-ran
 	assert.Equal(t, "order", task.Type())
 	assert.Equal(t, "u1", string(task.Payload()))
-	assert.Equal(t, map[string]string{"tenant": "x", asynqmw.OriginHeader: original.ID},
+	assert.Equal(t, map[string]string{"tenant": "x", "Lockbeat-Origin": original.ID},
 		task.Headers())
 }
 

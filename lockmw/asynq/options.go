@@ -105,9 +105,9 @@ func RetryIn(d time.Duration) Option {
 // Close is the caller's, after the server's Shutdown.
 //
 // The copy has the type, payload, headers, queue, Timeout, Deadline and Retention of the original,
-// and no attempt fewer. It does not have its ID, nor the Unique lock. The header [OriginHeader] has
-// the original's ID. Only the inspector of [InLine] knows all three times. Without it the copy has
-// the earlier one of Timeout and Deadline, and no Retention.
+// and no attempt fewer. It does not have its ID, nor the Unique lock. The header "Lockbeat-Origin"
+// has the original's ID. Only the inspector of [InLine] knows all three times. Without it the copy
+// has the earlier one of Timeout and Deadline, and no Retention.
 //
 // It panics if client is nil.
 func Requeue(client *asynq.Client) Option {

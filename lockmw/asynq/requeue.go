@@ -10,9 +10,9 @@ import (
 	"github.com/hibiken/asynq"
 )
 
-// OriginHeader is the header of a copy that [Requeue] made, and of
+// originHeader is the header of a copy that [Requeue] made, and of
 // copies of it: the ID of the task as it was first enqueued.
-const OriginHeader = "Lockbeat-Origin"
+const originHeader = "Lockbeat-Origin"
 
 // requeue enqueues a copy of the task and then drops the original. It tries for as
 // long as the task has time, and never goes back to waiting for the lock, not even
@@ -60,8 +60,8 @@ func (a *attempt) headers(ctx context.Context) map[string]string {
 	if headers == nil {
 		headers = make(map[string]string, 1)
 	}
-	if headers[OriginHeader] == "" {
-		headers[OriginHeader], _ = asynq.GetTaskID(ctx)
+	if headers[originHeader] == "" {
+		headers[originHeader], _ = asynq.GetTaskID(ctx)
 	}
 	return headers
 }

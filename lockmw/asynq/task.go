@@ -14,7 +14,7 @@ type taskKey struct{}
 // ID and takes its result, which asynq keeps for as long as asynq.Retention says. Where no server
 // calls the handler, as in a test, it has no ResultWriter.
 //
-// A copy that [Requeue] made has an ID of its own: [OriginHeader] has the original's.
+// A copy that [Requeue] made has an ID of its own: "Lockbeat-Origin" has the original's.
 func Task(ctx context.Context) *asynq.Task {
 	task, _ := ctx.Value(taskKey{}).(*asynq.Task)
 	return task

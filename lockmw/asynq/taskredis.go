@@ -111,7 +111,7 @@ func waitsFor(name string, task *asynq.TaskInfo) bool {
 	case asynq.TaskStateRetry:
 		return strings.Contains(task.LastErr, mark(name))
 	case asynq.TaskStateScheduled:
-		return task.Headers[OriginHeader] != "" &&
+		return task.Headers[originHeader] != "" &&
 			time.Until(task.NextProcessAt) < store.MostTaskDelay+time.Minute // for the clocks
 	default:
 		return false

@@ -51,7 +51,7 @@
 // [IdempotencyKey]. It stands on package once, as package idempotent does for HTTP.
 //
 // The handler runs for a new key only. A known one gets the stored reply, with
-// [ReplayedKey] in the header; one in flight is refused as a busy lock is. Errors are not
+// idempotent-replayed in the header; one in flight is refused as a busy lock is. Errors are not
 // stored: the next call with the key runs the handler again. A Recorder keeps replies in
 // your own database, in one transaction with what the handler writes. docs/grpc.md has the
 // table of outcomes.

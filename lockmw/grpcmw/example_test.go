@@ -93,7 +93,7 @@ func ExampleUnaryServerInterceptor() {
 	fmt.Println(status.Code(err))
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok {
-			fmt.Println(info.GetReason() == grpcmw.ReasonBusy)
+			fmt.Println(info.GetReason() == "LOCK_BUSY")
 		}
 	}
 	close(end)
@@ -162,7 +162,7 @@ func ExampleIdempotent() {
 		_, err := client.UnaryCall(ctx, &pb.SimpleRequest{
 			Payload: &pb.Payload{Body: []byte(account)},
 		}, grpc.Header(&header))
-		fmt.Println(status.Code(err), header.Get(grpcmw.ReplayedKey))
+		fmt.Println(status.Code(err), header.Get("idempotent-replayed"))
 	}
 	// Output:
 	// transfer from DE02

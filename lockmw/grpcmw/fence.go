@@ -10,9 +10,9 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
-// FenceKey is the metadata in which a fencing token goes along with a call: a decimal number from 1
+// fenceKey is the metadata in which a fencing token goes along with a call: a decimal number from 1
 // to 2^53-1, so that it stays what it is in JavaScript, Lua and JSON.
-const FenceKey = "lockbeat-fence"
+const fenceKey = "lockbeat-fence"
 
 // InjectFence adds the token of the innermost lock that ctx runs under, lockmw.Fence, to the
 // metadata that calls made with the returned context send, in place of one that is there. Without
@@ -22,13 +22,13 @@ const FenceKey = "lockbeat-fence"
 func InjectFence(ctx context.Context) context.Context {
 	fence := lockmw.Fence(ctx)
 	md, _ := metadata.FromOutgoingContext(ctx) // a copy
-	if fence == 0 && len(md[FenceKey]) == 0 {
+	if fence == 0 && len(md[fenceKey]) == 0 {
 		return ctx
 	}
 	md = metadata.Join(md) // not nil
-	md.Delete(FenceKey)
+	md.Delete(fenceKey)
 	if fence > 0 {
-		md.Set(FenceKey, wire.FormatFence(fence))
+		md.Set(fenceKey, wire.FormatFence(fence))
 	}
 	return metadata.NewOutgoingContext(ctx, md)
 }
@@ -51,18 +51,18 @@ func StripFence() Option { return func(s *settings) { s.strip = true } }
 
 // receiveFence does with the token that came with a call what AcceptFence or StripFence asks for.
 func (s *settings) receiveFence(ctx context.Context) (context.Context, error) {
-	values := metadata.ValueFromIncomingContext(ctx, FenceKey)
+	values := metadata.ValueFromIncomingContext(ctx, fenceKey)
 	switch {
 	case len(values) == 0:
 		return ctx, nil
 	case s.strip:
 		md, _ := metadata.FromIncomingContext(ctx) // a copy
-		md.Delete(FenceKey)
+		md.Delete(fenceKey)
 		return metadata.NewIncomingContext(ctx, md), nil
 	case s.accept:
 		fence, ok := wire.ParseFence(values[0])
 		if !ok || len(values) > 1 {
-			return ctx, newError(codes.InvalidArgument, "the fencing token in metadata \""+FenceKey+
+			return ctx, newError(codes.InvalidArgument, "the fencing token in metadata \""+fenceKey+
 				"\" is not one decimal number from 1 to 2^53-1", nil)
 		}
 		return lockmw.WithFence(ctx, fence), nil

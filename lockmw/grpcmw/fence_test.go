@@ -27,7 +27,7 @@ func TestInjectFenceAfterALoss(t *testing.T) {
 			b.store.Delete("a1")
 			<-ctx.Done()
 			md, _ := metadata.FromOutgoingContext(grpcmw.InjectFence(ctx))
-			assert.Equal(t, []string{want}, md.Get(grpcmw.FenceKey))
+			assert.Equal(t, []string{want}, md.Get("lockbeat-fence"))
 			return context.Cause(ctx)
 		})
 		require.Equal(t, lost, verdictOf(t, err))
@@ -47,10 +47,10 @@ func TestInjectFence(t *testing.T) {
 		want  metadata.MD
 	}{
 		{t.Context(), 0, nil},
-		{t.Context(), 7, metadata.MD{grpcmw.FenceKey: {"7"}}},
+		{t.Context(), 7, metadata.MD{"lockbeat-fence": {"7"}}},
 		{other, 0, metadata.MD{"other": {"x"}}},
 		{forged, 0, metadata.MD{"other": {"x"}}},
-		{forged, 7, metadata.MD{"other": {"x"}, grpcmw.FenceKey: {"7"}}},
+		{forged, 7, metadata.MD{"other": {"x"}, "lockbeat-fence": {"7"}}},
 	} {
 		ctx := c.ctx
 		if c.fence > 0 {
@@ -60,7 +60,7 @@ func TestInjectFence(t *testing.T) {
 		require.Equal(t, c.want, got)
 	}
 	was, _ := metadata.FromOutgoingContext(forged)
-	require.Equal(t, []string{"1", "2"}, was.Get(grpcmw.FenceKey), "the caller's own stays as it is")
+	require.Equal(t, []string{"1", "2"}, was.Get("lockbeat-fence"), "the caller's own stays as it is")
 }
 
 // Unless it is asked for, no token is believed. A call's own lock wins over the token that came
@@ -72,7 +72,7 @@ func TestTokensThatComeWithACall(t *testing.T) {
 	var came []string
 	look := func(ctx context.Context) {
 		fence, own = lockmw.Fence(ctx), lockmw.FenceOf(ctx, "a1")
-		came = metadata.ValueFromIncomingContext(ctx, grpcmw.FenceKey)
+		came = metadata.ValueFromIncomingContext(ctx, "lockbeat-fence")
 		assert.Equal(t, []string{"x"}, metadata.ValueFromIncomingContext(ctx, "other"))
 	}
 	s := &service{
@@ -134,7 +134,7 @@ func FuzzAcceptFence(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string, times uint8) {
 		in := grpcmw.UnaryServerInterceptor(newKeeper(t, memory.New()), grpcmw.AcceptFence())
 		came := metadata.NewIncomingContext(t.Context(),
-			metadata.MD{grpcmw.FenceKey: slices.Repeat([]string{value}, int(times))})
+			metadata.MD{"lockbeat-fence": slices.Repeat([]string{value}, int(times))})
 		fence := int64(-1)
 		_, err := in(came, nil, &grpc.UnaryServerInfo{FullMethod: unary},
 			func(ctx context.Context, _ any) (any, error) {

@@ -21,8 +21,8 @@ const (
 	// IdempotencyKey is the metadata that names a call, so that it can be sent again: 1 to 255
 	// visible ASCII characters, with or without the quotes of a structured field's string.
 	IdempotencyKey = "idempotency-key"
-	// ReplayedKey is "true" in the header metadata of a stored reply that is sent again.
-	ReplayedKey = "idempotent-replayed"
+	// replayedKey is "true" in the header metadata of a stored reply that is sent again.
+	replayedKey = "idempotent-replayed"
 )
 
 // Idempotent has calls of unary methods carried out once, however often their clients send them.
@@ -165,7 +165,7 @@ func (e *exchange) finish(
 	var failed *callError
 	switch outcome {
 	case repeat.OutcomeStored:
-		_ = grpc.SetHeader(ctx, metadata.Pairs(ReplayedKey, "true")) // fails without a transport
+		_ = grpc.SetHeader(ctx, metadata.Pairs(replayedKey, "true")) // fails without a transport
 		return e.stored, nil
 	case repeat.OutcomeOwn:
 		failed = cmp.Or(settled(nil, e.loss, e.err, false), translated(e.err))

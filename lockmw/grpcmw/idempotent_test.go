@@ -131,7 +131,7 @@ func TestRepliesOverAConnection(t *testing.T) {
 		for _, replayed := range [][]string{nil, {"true"}} {
 			header, _, err := call()
 			assert.NoError(t, err)
-			assert.Equal(t, replayed, header.Get(grpcmw.ReplayedKey))
+			assert.Equal(t, replayed, header.Get("idempotent-replayed"))
 		}
 		_, err = client.EmptyCall(t.Context(), &pb.Empty{})
 		assert.Equal(t, codes.Unimplemented, status.Code(err), "it is not guarded")
@@ -144,7 +144,7 @@ func TestCallsThatGetNoReply(t *testing.T) {
 		s := newShop(b.k)
 		_, err := s.order(t.Context(), "k", "pen")
 		require.NoError(t, err)
-		reused := verdict{code: codes.FailedPrecondition, reason: grpcmw.ReasonReused}
+		reused := verdict{code: codes.FailedPrecondition, reason: "IDEMPOTENCY_KEY_REUSED"}
 		of := func(caller string, pairs ...string) context.Context {
 			return incoming(by(t.Context(), caller), pairs...)
 		}
@@ -216,7 +216,7 @@ func TestACallThatIsUnderWay(t *testing.T) {
 		_, err := refuses.order(t.Context(), "k", "pen")
 		requireBusy(t, err)
 		_, err = refuses.order(t.Context(), "another", "pen")
-		requireRefused(t, codes.ResourceExhausted, grpcmw.ReasonQuota, err)
+		requireRefused(t, codes.ResourceExhausted, "CALLER_QUOTA", err)
 		require.Zero(t, b.passed())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -300,7 +300,7 @@ func TestRepliesTooLargeToKeep(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, long, got, "it reaches whom it is for")
 			_, err = s.order(t.Context(), long[:size/10], long)
-			require.Equal(t, verdict{code: codes.AlreadyExists, reason: grpcmw.ReasonNotKept},
+			require.Equal(t, verdict{code: codes.AlreadyExists, reason: "IDEMPOTENCY_NOT_KEPT"},
 				verdictOf(t, err))
 		}
 		require.Equal(t, 2, s.runs)
@@ -314,7 +314,7 @@ func TestACallersQuota(t *testing.T) {
 		_, err := s.order(t.Context(), "k", "pen")
 		require.NoError(t, err)
 		_, err = s.order(t.Context(), "k2", "pen")
-		requireRefused(t, codes.ResourceExhausted, grpcmw.ReasonQuota, err)
+		requireRefused(t, codes.ResourceExhausted, "CALLER_QUOTA", err)
 		_, err = s.order(t.Context(), "k", "pen")
 		require.NoError(t, err, "it is stored")
 	})

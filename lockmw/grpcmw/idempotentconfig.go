@@ -35,7 +35,7 @@ type IdempotentConfig struct {
 	// WaitForAnswer is for how long a call waits while another with the same key is being carried
 	// out, and at most until a margin before its own deadline (lockmw.AnswerBy). Then it gets the
 	// reply of that one, or is carried out itself if that one came to nothing. In one process at
-	// most [DefaultMaxWaiters] wait for one key. Default: no waiting, codes.Aborted with LOCK_BUSY.
+	// most 100 wait for one key. Default: no waiting, codes.Aborted with LOCK_BUSY.
 	WaitForAnswer time.Duration
 	// FinishWithin is how long a handler may go on when its call has ended: by its deadline, or
 	// since the client has gone. After that its context ends. Give more for a handler that needs
@@ -105,7 +105,7 @@ func (c *IdempotentConfig) settings(k *renewer.Keeper) (repeat.Settings, error) 
 		return repeat.Settings{}, fmt.Errorf("has a field of %d, which can't be meant: give more "+
 			"than 0, or leave it out for its default", least)
 	}
-	set := repeat.Defaults(DefaultMaxWaiters)
+	set := repeat.Defaults(defaultMaxWaiters)
 	set.Scope, set.WaitForAnswer = c.Scope, c.WaitForAnswer
 	set.FinishWithin = max(cmp.Or(c.FinishWithin, set.FinishWithin), 0)
 	set.MaxRunning = cmp.Or(c.MaxRunningPerCaller, set.MaxRunning)

@@ -32,7 +32,7 @@ type lockedMethod struct {
 func newInterceptor(who string, k *renewer.Keeper, opts []Option, streams bool) *interceptor {
 	in := &interceptor{
 		settings: settings{
-			wait: lockmw.DefaultWait, waiters: DefaultMaxWaiters, silence: DefaultSilence,
+			wait: lockmw.DefaultWait, waiters: defaultMaxWaiters, silence: defaultSilence,
 		},
 		keeper: k, methods: make(map[string]lockedMethod),
 	}

@@ -316,8 +316,8 @@ type verdict struct {
 }
 
 var (
-	lost    = verdict{code: codes.Aborted, reason: grpcmw.ReasonLost}
-	invalid = verdict{code: codes.InvalidArgument, reason: grpcmw.ReasonKey}
+	lost    = verdict{code: codes.Aborted, reason: "LOCK_LOST"}
+	invalid = verdict{code: codes.InvalidArgument, reason: "LOCK_KEY_INVALID"}
 )
 
 func verdictOf(t *testing.T, err error) verdict {
@@ -328,7 +328,7 @@ func verdictOf(t *testing.T, err error) verdict {
 	for _, d := range st.Details() {
 		switch d := d.(type) {
 		case *errdetails.ErrorInfo:
-			require.Equal(t, grpcmw.Domain, d.GetDomain())
+			require.Equal(t, "lockbeat", d.GetDomain())
 			v.reason = d.GetReason()
 		case *errdetails.RetryInfo:
 			v.retryIn = d.GetRetryDelay().AsDuration()
@@ -349,7 +349,7 @@ func requireRefused(t *testing.T, code codes.Code, reason string, err error) {
 
 func requireBusy(t *testing.T, err error) {
 	t.Helper()
-	requireRefused(t, codes.Aborted, grpcmw.ReasonBusy, err)
+	requireRefused(t, codes.Aborted, "LOCK_BUSY", err)
 }
 
 // faultLog is an observer that keeps the faults that it is told of.

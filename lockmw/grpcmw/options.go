@@ -41,13 +41,13 @@ func Wait(d time.Duration) Option {
 // Refuse does not wait: a call whose lock another caller has is refused at once.
 func Refuse() Option { return func(s *settings) { s.wait = 0 } }
 
-// DefaultMaxWaiters is how many calls of a server wait for one key unless [MaxWaiters] says
+// defaultMaxWaiters is how many calls of a server wait for one key unless [MaxWaiters] says
 // otherwise: 100.
-const DefaultMaxWaiters = 100
+const defaultMaxWaiters = 100
 
 // MaxWaiters bounds how many calls of this process wait in line for one key, behind the one that
 // has its lock or asks for it; one more is refused at once. A very large n is no limit. It panics
-// if n is not positive. Default [DefaultMaxWaiters].
+// if n is not positive. Default 100.
 func MaxWaiters(n int) Option {
 	positive("MaxWaiters", n)
 	return func(s *settings) { s.waiters = n }

@@ -60,7 +60,7 @@ func TestEqualCallsOnTwoServers(t *testing.T) {
 			got, err := clients[i%2].UnaryCall(ctx, request("pen"), grpc.Header(&header))
 			assert.NoError(t, err)
 			assert.Equal(t, "pen", got.GetUsername())
-			replayed.Add(int64(len(header.Get(grpcmw.ReplayedKey))))
+			replayed.Add(int64(len(header.Get("idempotent-replayed"))))
 		})
 	}
 	wg.Wait()

@@ -46,13 +46,13 @@ func TestCallsThatGetNoLock(t *testing.T) {
 		kind    error
 		want    verdict
 	}{
-		"busy": {busy, secret, -1, renewer.ErrHeld, verdict{codes.Aborted, grpcmw.ReasonBusy, 1}},
+		"busy": {busy, secret, -1, renewer.ErrHeld, verdict{codes.Aborted, "LOCK_BUSY", 1}},
 		"store down": {func(_ *testing.T, b *bubble) {
 			b.store.Default(script.Acquire, script.Fail(errors.New("no such key: "+secret)))
-		}, secret, -1, renewer.ErrUnavailable, verdict{codes.Unavailable, grpcmw.ReasonUnavailable, 1}},
+		}, secret, -1, renewer.ErrUnavailable, verdict{codes.Unavailable, "LOCK_UNAVAILABLE", 1}},
 		"shut down": {func(t *testing.T, b *bubble) {
 			require.NoError(t, b.k.Shutdown(t.Context()))
-		}, secret, -1, renewer.ErrShutdown, verdict{codes.Unavailable, grpcmw.ReasonUnavailable, 1}},
+		}, secret, -1, renewer.ErrShutdown, verdict{codes.Unavailable, "LOCK_UNAVAILABLE", 1}},
 		"lost": {func(_ *testing.T, b *bubble) {
 			b.store.Default(script.Renew, script.Gone())
 		}, secret, -1, renewer.ErrLost, lost},
@@ -61,7 +61,7 @@ func TestCallsThatGetNoLock(t *testing.T) {
 		"deadline":  {busy, secret, 0, context.DeadlineExceeded, verdict{code: codes.DeadlineExceeded}},
 		"before a deadline": {
 			busy, secret, time.Minute, renewer.ErrHeld,
-			verdict{codes.Aborted, grpcmw.ReasonBusy, 1},
+			verdict{codes.Aborted, "LOCK_BUSY", 1},
 		},
 	} {
 		inBubble(t, func(t *testing.T, b *bubble) {
@@ -201,7 +201,7 @@ func TestRetryPolicy(t *testing.T) {
 func TestLinesAreBounded(t *testing.T) {
 	t.Parallel()
 	for most, opts := range map[int][]grpcmw.Option{
-		grpcmw.DefaultMaxWaiters: nil, 2: {grpcmw.MaxWaiters(2)},
+		100: nil, 2: {grpcmw.MaxWaiters(2)},
 	} {
 		calling(t, func(t *testing.T, b *bubble, do call) {
 			release := hold(t, b.k, "a1")
@@ -251,7 +251,7 @@ func TestOneCallerFillsNoLines(t *testing.T) {
 		go func() { served <- stream("mallory", "a2") }()
 		synctest.Wait()
 		for _, do := range []func(string, string) error{call, stream} {
-			requireRefused(t, codes.ResourceExhausted, grpcmw.ReasonQuota, do("mallory", "a3"))
+			requireRefused(t, codes.ResourceExhausted, "CALLER_QUOTA", do("mallory", "a3"))
 			require.NoError(t, do("alice", "a3"))
 			require.Equal(t, invalid, verdictOf(t, do("", "a3")), "of nobody")
 		}

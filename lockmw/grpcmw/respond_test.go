@@ -26,8 +26,8 @@ import (
 const told = "iban-DE02"
 
 var (
-	toldBusy = verdict{code: codes.Aborted, reason: grpcmw.ReasonBusy}
-	toldDown = verdict{code: codes.Unavailable, reason: grpcmw.ReasonUnavailable}
+	toldBusy = verdict{code: codes.Aborted, reason: "LOCK_BUSY"}
+	toldDown = verdict{code: codes.Unavailable, reason: "LOCK_UNAVAILABLE"}
 
 	errResponded = grpcmw.Respond(context.Background(), lockError(renewer.ErrHeld))
 )
@@ -165,7 +165,7 @@ func requireAnswer(t *testing.T, name string, err error, trailer metadata.MD) {
 		assert.Equal(t, c.message, status.Convert(err).Message())
 	}
 	switch said := trailer.Get(pushback); {
-	case c.want.reason == grpcmw.ReasonLost:
+	case c.want.reason == "LOCK_LOST":
 		assert.Equal(t, []string{"-1"}, said)
 	case c.comeBack:
 		assert.Equal(t, []string{fmt.Sprint(v.retryIn.Milliseconds())}, said)

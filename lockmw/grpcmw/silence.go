@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// DefaultSilence is how long a server's stream under a lock waits for its client unless [Silence]
+// defaultSilence is how long a server's stream under a lock waits for its client unless [Silence]
 // says otherwise: a minute.
-const DefaultSilence = time.Minute
+const defaultSilence = time.Minute
 
 // ErrSilence is the cause with which a stream's context ends whose client was silent for longer
 // than [Silence] allows.
@@ -29,7 +29,7 @@ var ErrSilence = errors.New("lockbeat: the client of a stream under a lock has b
 // works, or waits for something else, is not silent, unless a goroutine of it waits in RecvMsg
 // meanwhile. A client that sends a message now and then is not silent either: MaxHold bounds that.
 //
-// Default [DefaultSilence]. To bound nothing give a very long one, such as math.MaxInt64. It
+// Default a minute. To bound nothing give a very long one, such as math.MaxInt64. It
 // panics if d is not positive.
 func Silence(d time.Duration) Option {
 	positive("Silence", d)
@@ -102,5 +102,5 @@ func (s *serverStream) watch(most time.Duration, cancel context.CancelCauseFunc)
 // silentError is for a stream whose client has been silent for too long.
 func silentError() *callError {
 	return halfDone(codes.DeadlineExceeded, "the stream's client has been silent for longer than "+
-		"a lock is held for it", []error{ErrSilence}, ReasonSilence)
+		"a lock is held for it", []error{ErrSilence}, reasonSilence)
 }

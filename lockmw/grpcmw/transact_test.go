@@ -68,13 +68,13 @@ func TestRepliesInTheHandlersTransaction(t *testing.T) {
 		},
 		"in conflict": {
 			func(l *ledger, _ *script.Store) { l.conflict = true }, pen, nil,
-			verdict{code: codes.Aborted, reason: grpcmw.ReasonBusy},
+			verdict{code: codes.Aborted, reason: "LOCK_BUSY"},
 			0,
 		},
 		"not known": {func(l *ledger, s *script.Store) {
 			l.unheard = true
 			s.Default(script.Prepare, script.Fail(errDown))
-		}, pen, nil, verdict{code: codes.Unavailable, reason: grpcmw.ReasonUnknown}, 1},
+		}, pen, nil, verdict{code: codes.Unavailable, reason: "IDEMPOTENCY_UNKNOWN"}, 1},
 	} {
 		inBubble(t, func(t *testing.T, b *bubble) {
 			l := &ledger{Records: records.Of(b.k)}

@@ -18,9 +18,9 @@ var ErrKey = httpguard.ErrKey
 // too large, or a 408 if http.Server.ReadTimeout has ended it.
 var ErrBody = httpguard.ErrBody
 
-// ErrTooMany means that too many requests of one client wait already ([MaxWaitersPerClient]). The
+// errTooMany means that too many requests of one client wait already ([MaxWaitersPerClient]). The
 // answer is a 429.
-var ErrTooMany = errors.New("lockbeat: too many requests of one client wait")
+var errTooMany = errors.New("lockbeat: too many requests of one client wait")
 
 // kind is a reason for an answer in place of the handler's, with that answer.
 type kind struct {
@@ -97,7 +97,7 @@ func kindOf(err error) *kind {
 	switch {
 	case errors.Is(err, ErrKey), errors.Is(err, ErrBody):
 		return kindOfRequest(err)
-	case errors.Is(err, ErrTooMany):
+	case errors.Is(err, errTooMany):
 		return kindTooMany
 	}
 	if k := kinds[lockmw.RefusalOf(err)]; k != nil {

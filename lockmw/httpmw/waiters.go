@@ -21,7 +21,7 @@ func MaxWaiters(n int) Option {
 
 // MaxWaitersPerClient bounds how many requests of one client ask or wait for locks of this
 // handler at once, in this process, whatever their names: n. One more is answered with 429
-// and Retry-After at once, [ErrTooMany]. So no client can fill the places of [MaxWaiters] on
+// and Retry-After at once. So no client can fill the places of [MaxWaiters] on
 // its own. A request counts from when the lock is asked for, its body having been read, until
 // the lock is had or refused, even if it is free. So allow as many as a client sends at once.
 //
@@ -63,7 +63,7 @@ func (c *clients) count(r *http.Request) (leave func(), err error) {
 	case client == "":
 		return nil, fmt.Errorf("%w: it does not say who sends it", ErrKey)
 	case !c.waiting.Take(client):
-		return nil, ErrTooMany
+		return nil, errTooMany
 	}
 	return func() { c.waiting.Give(client) }, nil
 }

@@ -38,7 +38,7 @@ func TestInFlight(t *testing.T) {
 		assert.Contains(t, busy.Body.String(), "#busy")
 		begun := time.Now()
 		replayed := answered(waits, order(t.Context(), "k", "pen"))
-		assert.Equal(t, "true", replayed.Header().Get(idempotent.ReplayedHeader))
+		assert.Equal(t, "true", replayed.Header().Get("Idempotent-Replayed"))
 		assert.Equal(t, time.Second, time.Since(begun))
 		wg.Wait()
 		assert.Equal(t, first.Body.String(), replayed.Body.String())
@@ -63,7 +63,7 @@ func TestPanicsPassThrough(t *testing.T) {
 		boom = false
 		w := answered(h, order(t.Context(), "k", "pen"))
 		assert.Equal(t, http.StatusCreated, w.Code)
-		assert.Empty(t, w.Header().Get(idempotent.ReplayedHeader))
+		assert.Empty(t, w.Header().Get("Idempotent-Replayed"))
 	})
 }
 

@@ -54,7 +54,7 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 				for range 2 {
 					w := answered(h, order(t.Context(), "k", "pen"))
 					assert.Equal(t, c.status, w.Code)
-					assert.Empty(t, w.Header().Get(idempotent.ReplayedHeader))
+					assert.Empty(t, w.Header().Get("Idempotent-Replayed"))
 					assert.Empty(t, w.Header().Get("Lockbeat-Refused"), "between the guards only")
 				}
 				release()
@@ -63,7 +63,7 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 				assert.EqualValues(t, 1, shop.taken.Load())
 				w = answered(h, order(t.Context(), "k", "pen"))
 				assert.Equal(t, http.StatusCreated, w.Code)
-				assert.Equal(t, "true", w.Header().Get(idempotent.ReplayedHeader))
+				assert.Equal(t, "true", w.Header().Get("Idempotent-Replayed"))
 				assert.EqualValues(t, 1, shop.taken.Load())
 			})
 		})
@@ -128,7 +128,7 @@ func TestWhichStatusesAreFinal(t *testing.T) {
 				assert.Equal(t, status, answered(h, order(t.Context(), "k", "pen")).Code)
 				again := answered(h, order(t.Context(), "k", "pen"))
 				assert.Equal(t, status, again.Code)
-				final := again.Header().Get(idempotent.ReplayedHeader) == "true"
+				final := again.Header().Get("Idempotent-Replayed") == "true"
 				last := names(s)[len(names(s))-1]
 				assert.Equal(t, final, s.RecordOf(last) != "", "what is not stored leaves nothing")
 				return final

@@ -27,7 +27,7 @@ func TestMaxHoldOfARequest(t *testing.T) {
 				assert.Equal(t, renewer.ReasonMaxHold, lost.Reason)
 			}))
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)
-		r.Header.Set(idempotent.KeyHeader, "k")
+		r.Header.Set("Idempotency-Key", "k")
 		do(guarded, r)
 		require.Equal(t, 5*time.Minute, time.Since(begun))
 		require.Panics(t, func() {

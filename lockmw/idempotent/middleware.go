@@ -14,14 +14,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// KeyHeader names a request, so that it can be sent again: 1 to 255 visible ASCII characters, with
+// keyHeader names a request, so that it can be sent again: 1 to 255 visible ASCII characters, with
 // or without the quotes of a structured field's string.
 // Source: draft-ietf-httpapi-idempotency-key-header.
-const KeyHeader = "Idempotency-Key"
+const keyHeader = "Idempotency-Key"
 
 // Middleware returns middleware that has a request carried out once, however often its client sends
-// it. Requests of one caller with the same [KeyHeader] get the answer of the first, on any server,
-// for as long as [KeepAnswer] says. See the package's text for the outcomes.
+// it. Requests of one caller with the same Idempotency-Key get the answer of the first, on any
+// server, for as long as [KeepAnswer] says. See the package's text for the outcomes.
 //
 // The keeper's store must be a renewer.Recorder, as redisstore is, unless [RecordIn] is given.
 //
@@ -76,7 +76,7 @@ type guard struct {
 
 // ServeHTTP finds out which request r is, and has it answered.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	key, err := repeat.Key(r.Header.Values(KeyHeader))
+	key, err := repeat.Key(r.Header.Values(keyHeader))
 	if errors.Is(err, repeat.ErrNoKey) && g.keyOptional {
 		g.next.ServeHTTP(w, r)
 		return

@@ -28,7 +28,7 @@ func order(ctx context.Context, key, body string) *http.Request {
 		strings.NewReader(body))
 	r.Header.Set("User", "ann")
 	if key != "" {
-		r.Header.Set(idempotent.KeyHeader, key)
+		r.Header.Set("Idempotency-Key", key)
 	}
 	return r
 }
@@ -63,13 +63,13 @@ func TestAnOrderIsTakenOnce(t *testing.T) {
 		first := answered(h, order(t.Context(), "k-1", "pen"))
 		assert.Equal(t, http.StatusCreated, first.Code)
 		assert.Equal(t, "order 1: pen", first.Body.String())
-		assert.Empty(t, first.Header().Get(idempotent.ReplayedHeader))
+		assert.Empty(t, first.Header().Get("Idempotent-Replayed"))
 		assert.Equal(t, "session=secret", first.Header().Get("Set-Cookie"))
 		for _, key := range []string{"k-1", `"k-1"`, ` "k-1" `} {
 			again := answered(h, order(t.Context(), key, "pen"))
 			assert.Equal(t, http.StatusCreated, again.Code)
 			assert.Equal(t, "order 1: pen", again.Body.String())
-			assert.Equal(t, "true", again.Header().Get(idempotent.ReplayedHeader))
+			assert.Equal(t, "true", again.Header().Get("Idempotent-Replayed"))
 			assert.Equal(t, "/orders/7", again.Header().Get("Location"))
 			assert.Equal(t, first.Header().Get("Content-Type"), again.Header().Get("Content-Type"))
 			assert.Equal(t, "12", again.Header().Get("Content-Length"))
@@ -102,9 +102,9 @@ func TestServicesWithTheirOwnScopeDoNotMeet(t *testing.T) {
 			idempotent.Middleware(k, byUser, idempotent.Scope("pens"))(&pens),
 		} {
 			assert.Empty(t, answered(h,
-				order(t.Context(), "k", "")).Header().Get(idempotent.ReplayedHeader))
+				order(t.Context(), "k", "")).Header().Get("Idempotent-Replayed"))
 			assert.Equal(t, "true",
-				answered(h, order(t.Context(), "k", "")).Header().Get(idempotent.ReplayedHeader))
+				answered(h, order(t.Context(), "k", "")).Header().Get("Idempotent-Replayed"))
 		}
 		assert.EqualValues(t, 1, books.taken.Load())
 		assert.EqualValues(t, 1, pens.taken.Load())
@@ -113,9 +113,9 @@ func TestServicesWithTheirOwnScopeDoNotMeet(t *testing.T) {
 		ab := idempotent.Middleware(k, byName("c"), idempotent.Scope("ab"))(&books)
 		a := idempotent.Middleware(k, byName("bc"), idempotent.Scope("a"))(&books)
 		assert.Empty(t, answered(ab,
-			order(t.Context(), "k", "")).Header().Get(idempotent.ReplayedHeader))
+			order(t.Context(), "k", "")).Header().Get("Idempotent-Replayed"))
 		assert.Empty(t, answered(a,
-			order(t.Context(), "k", "")).Header().Get(idempotent.ReplayedHeader))
+			order(t.Context(), "k", "")).Header().Get("Idempotent-Replayed"))
 	})
 }
 
@@ -129,14 +129,14 @@ func TestRequestsWithoutAUsableKey(t *testing.T) {
 			"a\x00b", strings.Repeat("k", 256),
 		} {
 			r := order(t.Context(), "x", "pen")
-			r.Header[idempotent.KeyHeader] = []string{key}
+			r.Header["Idempotency-Key"] = []string{key}
 			w := answered(h, r)
 			assert.Equal(t, http.StatusBadRequest, w.Code, key)
 			assert.Contains(t, w.Body.String(), "Idempotency-Key")
 		}
 		assert.Equal(t, http.StatusBadRequest, answered(h, order(t.Context(), "", "pen")).Code)
 		two := order(t.Context(), "a", "pen")
-		two.Header.Add(idempotent.KeyHeader, "b")
+		two.Header.Add("Idempotency-Key", "b")
 		assert.Equal(t, http.StatusBadRequest, answered(h, two).Code)
 		nobody := order(t.Context(), "a", "pen")
 		nobody.Header.Del("User")
@@ -183,7 +183,7 @@ func TestAKeyIsOneRequests(t *testing.T) {
 	}
 	r := order(t.Context(), "k", "pen")
 	r.Host = strings.ToUpper(r.Host)
-	assert.Equal(t, "true", answered(h, r).Header().Get(idempotent.ReplayedHeader),
+	assert.Equal(t, "true", answered(h, r).Header().Get("Idempotent-Replayed"),
 		"case is nothing to a host")
 	assert.EqualValues(t, 1, shop.taken.Load())
 }

@@ -54,7 +54,7 @@ func TestAClientsTimeoutDoesNotChargeTwice(t *testing.T) {
 				answered(h, order(ctx, "k", "pen"))
 				w := answered(h, order(t.Context(), "k", "pen"))
 				assert.Equal(t, http.StatusOK, w.Code)
-				assert.Equal(t, "true", w.Header().Get(idempotent.ReplayedHeader))
+				assert.Equal(t, "true", w.Header().Get("Idempotent-Replayed"))
 				assert.Equal(t, bank{charged: 1, booked: 1}, b)
 			})
 		})

@@ -41,10 +41,10 @@ func TestAHandlerRunsOnceThoughItsTakeoverFailed(t *testing.T) {
 		}))
 		w := answered(h, order(t.Context(), "k", "pen"))
 		assert.Equal(t, "done", w.Body.String())
-		assert.Empty(t, w.Header().Get(idempotent.ReplayedHeader))
+		assert.Empty(t, w.Header().Get("Idempotent-Replayed"))
 		w = answered(h, order(t.Context(), "k", "pen"))
 		assert.Equal(t, "done", w.Body.String())
-		assert.Equal(t, "true", w.Header().Get(idempotent.ReplayedHeader))
+		assert.Equal(t, "true", w.Header().Get("Idempotent-Replayed"))
 		assert.Equal(t, []string{"pen", "pen"}, bodies,
 			"two requests, two runs, each with its body")
 	})

@@ -42,7 +42,7 @@ func TestACallerFillsItsOwnQuotaOnly(t *testing.T) {
 		assert.Empty(t, s.RecordOf(all[len(all)-1]), "nor is anything stored")
 		assert.Equal(t, "true",
 			answered(h, order(t.Context(), "0", large)).Header().Get(
-				idempotent.ReplayedHeader,
+				"Idempotent-Replayed",
 			), "known keys are replayed")
 		assert.Equal(t, http.StatusUnprocessableEntity,
 			answered(h, order(t.Context(), "0", "pen")).Code)

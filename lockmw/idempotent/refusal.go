@@ -11,7 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
-// ErrKey means that a request has no usable [KeyHeader]. The answer is a 400.
+// ErrKey means that a request has no usable Idempotency-Key. The answer is a 400.
 var ErrKey = repeat.ErrKey
 
 // ErrQuota means that a request has a new key and its caller has used up [MaxStored] or
@@ -30,32 +30,32 @@ var refusals = []struct {
 }{
 	{
 		ErrKey, http.StatusBadRequest, false, httpguard.TypeBadRequest, "Bad request",
-		"The request needs one header " + KeyHeader + " of 1 to 255 visible ASCII characters." +
+		"The request needs one header " + keyHeader + " of 1 to 255 visible ASCII characters." +
 			httpguard.NothingDone,
 	},
 	{
 		repeat.ErrTooMany, http.StatusTooManyRequests, true, httpguard.TypeTooMany,
-		"Too many requests", "Too many requests of this caller with an " + KeyHeader +
+		"Too many requests", "Too many requests of this caller with an " + keyHeader +
 			" are being carried out." + httpguard.NothingDone,
 	},
 	{
 		ErrQuota, http.StatusTooManyRequests, true, httpguard.TypeQuota, "Quota used up",
-		"Too many answers to requests with an " + KeyHeader + " are stored for this caller." +
+		"Too many answers to requests with an " + keyHeader + " are stored for this caller." +
 			httpguard.NothingDone,
 	},
 	{
 		once.ErrInput, http.StatusUnprocessableEntity, false, httpguard.TypeReused, "Key reused",
-		"The " + KeyHeader + " is that of another request: another method, host (with its " +
+		"The " + keyHeader + " is that of another request: another method, host (with its " +
 			"port), path, query, content type or body." + httpguard.NothingDone,
 	},
 	{
 		once.ErrResult, http.StatusConflict, false, httpguard.TypeNotKept, "Done before",
-		"A request with this " + KeyHeader + " has been carried out, but its answer was too " +
+		"A request with this " + keyHeader + " has been carried out, but its answer was too " +
 			"large to be kept.",
 	},
 	{
 		once.ErrRecord, http.StatusInternalServerError, false, "", "",
-		"What is stored for this " + KeyHeader + " can't be read. This request has not been " +
+		"What is stored for this " + keyHeader + " can't be read. This request has not been " +
 			"carried out; one before it may have been.",
 	},
 	{
@@ -65,7 +65,7 @@ var refusals = []struct {
 	{
 		once.ErrNotRecorded, http.StatusServiceUnavailable, true, httpguard.TypeUnknown,
 		"Not known", "It is not known whether what the request did is on record. Send it again " +
-			"with the same " + KeyHeader + ": if it is, the answer is sent, and if not, the " +
+			"with the same " + keyHeader + ": if it is, the answer is sent, and if not, the " +
 			"request is carried out.",
 	},
 	{

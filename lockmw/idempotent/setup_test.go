@@ -34,7 +34,7 @@ func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 				idempotent.Middleware(k, byName("a"), c.opts...)(http.HandlerFunc(ok)))
 			s := serve(t, mux, func(s *httptest.Server) { s.Config.WriteTimeout = 5 * time.Second })
 			for _, key := range []string{"a", "b"} {
-				send(t, s, http.MethodPost, "/secret", http.NoBody, idempotent.KeyHeader, key)
+				send(t, s, http.MethodPost, "/secret", http.NoBody, "Idempotency-Key", key)
 			}
 			errs := o.SetUp(t)
 			if c.want == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
-// ReplayedHeader is "true" on a stored answer that is sent again.
-const ReplayedHeader = "Idempotent-Replayed"
+// replayedHeader is "true" on a stored answer that is sent again.
+const replayedHeader = "Idempotent-Replayed"
 
 // answer is an answer as it is stored, in JSON. Older releases' answers must stay readable.
 type answer struct {
@@ -48,7 +48,7 @@ func decodeAnswer(data []byte, a *answer) error {
 // replay sends the answer.
 func (a answer) replay(w http.ResponseWriter) {
 	maps.Copy(w.Header(), replayable(a.Header))
-	w.Header().Set(ReplayedHeader, "true")
+	w.Header().Set(replayedHeader, "true")
 	write(w, a.Status, a.Body, replayable(a.Trailer))
 }
 
@@ -124,7 +124,7 @@ func passing(name string) bool {
 	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Connection", "Te", "Trailer",
 		"Transfer-Encoding", "Upgrade",
 		// RFC 9110, 7.6.1
-		"Content-Length", "Date", "Set-Cookie", ReplayedHeader, httpguard.RefusedHeader:
+		"Content-Length", "Date", "Set-Cookie", replayedHeader, httpguard.RefusedHeader:
 		return true
 	default:
 		return isTrailer(name)

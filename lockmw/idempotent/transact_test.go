@@ -100,7 +100,7 @@ func TestAnAnswerGoesOutAfterItsCommit(t *testing.T) {
 		again := answered(h, order(t.Context(), "k", "pen"))
 		assert.Equal(t, http.StatusCreated, again.Code)
 		assert.Equal(t, "charged", again.Body.String())
-		assert.Equal(t, "true", again.Header().Get(idempotent.ReplayedHeader))
+		assert.Equal(t, "true", again.Header().Get("Idempotent-Replayed"))
 		assert.Equal(t, 1, commits)
 		assert.Equal(t, []string{"pen"}, l.charges)
 	})
@@ -170,7 +170,7 @@ func TestWhatRollsTheTransactionBack(t *testing.T) {
 			assert.Empty(t, l.charges, name)
 			w := answered(h, order(t.Context(), "k", "pen"))
 			assert.Equal(t, http.StatusCreated, w.Code, name)
-			assert.Empty(t, w.Header().Get(idempotent.ReplayedHeader), name)
+			assert.Empty(t, w.Header().Get("Idempotent-Replayed"), name)
 			assert.Equal(t, []string{"pen"}, l.charges, name)
 		})
 	}

@@ -20,7 +20,7 @@ import (
 // buy sends a request with an Idempotency-Key.
 func buy(t *testing.T, s *httptest.Server, path string) reply {
 	t.Helper()
-	return send(t, s, http.MethodPost, path, strings.NewReader("pen"), idempotent.KeyHeader,
+	return send(t, s, http.MethodPost, path, strings.NewReader("pen"), "Idempotency-Key",
 		"k", "User", "ann")
 }
 
@@ -70,7 +70,7 @@ func TestEarlyHintsReachTheClient(t *testing.T) {
 				a := buyOn(ctx, t, s)
 				assert.Equal(t, http.StatusCreated, a.StatusCode)
 				assert.Empty(t, a.Header.Get("Link"))
-				assert.Equal(t, replayed, a.Header.Get(idempotent.ReplayedHeader))
+				assert.Equal(t, replayed, a.Header.Get("Idempotent-Replayed"))
 				if replayed == "" {
 					assert.Equal(t, []string{"</a.css>; rel=preload"}, hints)
 				} else {
@@ -85,7 +85,7 @@ func buyOn(ctx context.Context, t *testing.T, s *httptest.Server) reply {
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL, http.NoBody)
 	require.NoError(t, err)
-	r.Header.Set(idempotent.KeyHeader, "k")
+	r.Header.Set("Idempotency-Key", "k")
 	r.Header.Set("User", "ann")
 	res, err := s.Client().Do(r)
 	require.NoError(t, err)
@@ -164,7 +164,7 @@ func TestDeadlinesReachTheConnection(t *testing.T) {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL,
 					http.NoBody)
 				require.NoError(t, err)
-				r.Header.Set(idempotent.KeyHeader, proto+name)
+				r.Header.Set("Idempotency-Key", proto+name)
 				r.Header.Set("User", "ann")
 				res, err := s.Client().Do(r)
 				if err == nil {

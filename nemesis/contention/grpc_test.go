@@ -106,13 +106,13 @@ func outcomeOfCall(t *testing.T, s *status.Status, trailer metadata.MD) outcome 
 	switch {
 	case s.Code() == codes.OK:
 		return done
-	case s.Code() == codes.Aborted && reason == grpcmw.ReasonBusy && again:
+	case s.Code() == codes.Aborted && reason == "LOCK_BUSY" && again:
 		return busy
-	case s.Code() == codes.Unavailable && reason == grpcmw.ReasonUnavailable && again:
+	case s.Code() == codes.Unavailable && reason == "LOCK_UNAVAILABLE" && again:
 		return unavailable
-	case s.Code() == codes.Aborted && reason == grpcmw.ReasonLost && !again:
+	case s.Code() == codes.Aborted && reason == "LOCK_LOST" && !again:
 		return lost
-	case s.Code() == codes.InvalidArgument && reason == grpcmw.ReasonKey && !again:
+	case s.Code() == codes.InvalidArgument && reason == "LOCK_KEY_INVALID" && !again:
 		return badKey
 	case s.Code() == codes.Internal && s.Message() == "panicked":
 		return broken

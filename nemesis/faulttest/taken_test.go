@@ -19,30 +19,30 @@ const foreign = "another program's"
 
 var takenConfig = renewer.Config{TTL: 9 * time.Second, Heartbeat: time.Second, Node: "victim"}
 
-// A lease whose key is taken away is lost at the next heartbeat, which says what it has found there,
-// and neither that heartbeat nor the late release touches it.
+// A lease whose key is taken away is lost at the next heartbeat, which says what it has found
+// there, and neither that heartbeat nor the late release touches it.
 func TestKeyIsTakenAway(t *testing.T) {
 	t.Parallel()
 	self := store.Holder{Node: takenConfig.Node, PID: os.Getpid(), Operation: "report"}
 	for name, c := range map[string]struct {
 		take   func(t *testing.T, server *redistest.Server, other *node)
-		found  renewer.Found
+		found  string
 		holder store.Holder
 	}{
 		"overwritten": {func(t *testing.T, server *redistest.Server, _ *node) {
 			t.Helper()
 			kit.Do(t, server, "SET", kit.Key("lock"), foreign, "PX", "60000")
-		}, renewer.FoundOverwritten, store.Holder{}},
+		}, "overwritten", store.Holder{}},
 		"deleted": {func(t *testing.T, server *redistest.Server, _ *node) {
 			t.Helper()
 			kit.Do(t, server, "DEL", kit.Key("lock"))
-		}, renewer.FoundDeleted, store.Holder{}},
+		}, "deleted", store.Holder{}},
 		"deleted and taken": {func(t *testing.T, server *redistest.Server, other *node) {
 			t.Helper()
 			kit.Do(t, server, "DEL", kit.Key("lock"))
 			next := other.Acquire(t, "lock", renewer.Operation("report"))
 			t.Cleanup(func() { assert.NoError(t, next.Release(t.Context()), "it is not disturbed") })
-		}, renewer.FoundOwner, self},
+		}, "owner", self},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

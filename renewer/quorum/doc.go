@@ -49,7 +49,7 @@
 //     vote twice, so that two owners hold the lock. Let servers keep what they know, and
 //     fence what must not happen twice.
 //   - A node that comes back gets new leases only: a lease is renewed, never made again.
-//   - Programs with different nodes could both have a majority. Name the nodes ([Names], [Named]),
+//   - Programs with different nodes could both have a majority. Name the nodes ([Names]),
 //     and such a program gets [ErrMixed]. To change the nodes, first stop the programs that use the
 //     old ones.
 //   - The rate of each node's clock must be right within [renewer.Config] ClockDrift.

@@ -23,8 +23,9 @@ type settings struct {
 // address without a password. Programs that have the same servers under the same names, in any
 // order, have the same quorum. [New] refuses a program that shares a server with another quorum.
 //
-// By default a node's name is that of its [Named]. Nodes without a name are numbered, and nothing
-// is compared with other programs.
+// By default a node's name is what its method Name returns, if it has one: a string that is the
+// same in every program and has no secrets, such as an address and a key prefix. Nodes without a
+// name are numbered, and nothing is compared with other programs.
 func Names(names ...string) Option {
 	return func(s *settings) { s.names = append([]string{}, names...) }
 }
@@ -32,13 +33,6 @@ func Names(names ...string) Option {
 // Logger sets where warnings go: that too few nodes could be asked when the store was made, and
 // that programs with other nodes were found later on. By default they go nowhere.
 func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
-
-// Named is a node that has a name of its own. If all nodes have one, programs compare their nodes
-// by these names; see [Names].
-type Named interface {
-	// Name is the same in every program and has no secrets, such as an address and a key prefix.
-	Name() string
-}
 
 // configure applies the options, and names every fault in one error.
 func configure(nodes []store.Store, opts []Option) (settings, error) {
@@ -105,7 +99,7 @@ func configure(nodes []store.Store, opts []Option) (settings, error) {
 func ownNames(nodes []store.Store) []string {
 	var names []string
 	for _, node := range nodes {
-		named, ok := node.(Named)
+		named, ok := node.(interface{ Name() string })
 		if !ok || isNil(node) {
 			return nil
 		}

@@ -1,8 +1,12 @@
 package redisstore
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -97,7 +101,11 @@ func (job *claiming) Read(i int, r rueidis.RedisResult) {
 
 // noGrant is the answer to a claim that the server has not answered.
 func (c *codec) noGrant(err error) store.Grant {
-	return store.Grant{Err: c.errors.wrap("acquire", err)}
+	wrapped := c.errors.wrap("acquire", err)
+	if errors.Is(err, wire.ErrNotSent) {
+		wrapped = fmt.Errorf("%w: %w", store.ErrNotSent, wrapped)
+	}
+	return store.Grant{Err: wrapped}
 }
 
 // readOne reads what became of one claim.

@@ -92,7 +92,7 @@ func newPlan(seed uint64, quota int, f faults) plan {
 }
 
 // longestPoll is the longest pause between two questions of a waiter.
-const longestPoll = renewer.DefaultPoll * 6 / 5
+const longestPoll = 5 * time.Second * 6 / 5
 
 // crowded is the plan of a crowd.
 func (p plan) crowded(d dice) plan {

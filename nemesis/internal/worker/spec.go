@@ -27,7 +27,7 @@ type Spec struct {
 func Config(ttl time.Duration) renewer.Config {
 	return renewer.Config{
 		TTL: ttl, Margin: ttl / 10, RequestTimeout: ttl / 6,
-		ClockDrift: renewer.DefaultClockDrift,
+		ClockDrift: 0.01,
 	}
 }
 

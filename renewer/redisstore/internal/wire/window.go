@@ -3,11 +3,13 @@ package wire
 import (
 	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
-
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
+
+// ErrNotSent is why enter has not let a request in.
+var ErrNotSent = errors.New("its time was over before its turn came, behind others of this process")
 
 // Window lets at most so many items of requests be under way at once. The others wait
 // for their turn, in the order in which they came, for as long as their contexts live.
@@ -29,10 +31,10 @@ type turn struct {
 func newWindow(most int) *Window { return &Window{most: most} }
 
 // enter waits until a request of so many items may be sent; then leave must follow. One of more
-// items than the window has may be sent alone. The error is [store.ErrNotSent] and that of ctx.
+// items than the window has may be sent alone. The error is [ErrNotSent] and that of ctx.
 func (w *Window) enter(ctx context.Context, items int) error {
 	if err := ctx.Err(); err != nil {
-		return notSent(err)
+		return fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
 	w.mu.Lock()
 	if w.queue.Len() == 0 && w.fits(items) {
@@ -59,12 +61,7 @@ func (w *Window) enter(ctx context.Context, items int) error {
 		w.queue.Remove(place)
 	}
 	w.admit()
-	return notSent(ctx.Err())
-}
-
-func notSent(err error) error {
-	return fmt.Errorf("%w: its time was over before its turn came, behind others of this "+
-		"process: %w", store.ErrNotSent, err)
+	return fmt.Errorf("%w: %w", ErrNotSent, ctx.Err())
 }
 
 // leave gives back what enter gave.

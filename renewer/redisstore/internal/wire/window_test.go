@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 func TestAWindowLetsInInOrder(t *testing.T) {
@@ -66,7 +65,7 @@ func TestWhoGivesUpLeavesTheWindowsQueueAtOnce(t *testing.T) {
 		begun := time.Now()
 		err := <-large
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.ErrorIs(t, err, store.ErrNotSent)
+		assert.ErrorIs(t, err, wire.ErrNotSent)
 		assert.Equal(t, time.Second, time.Since(begun))
 		assert.NoError(t, <-small, "which waited behind that one only")
 		assert.Equal(t, time.Second, time.Since(begun))
