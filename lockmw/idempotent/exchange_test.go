@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -43,65 +41,6 @@ func TestInFlight(t *testing.T) {
 		wg.Wait()
 		assert.Equal(t, first.Body.String(), replayed.Body.String())
 		assert.EqualValues(t, 1, shop.taken.Load())
-	})
-}
-
-func TestPanicsPassThrough(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		boom := true
-		var shop shop
-		h := idempotent.Middleware(k,
-			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if boom {
-				w.WriteHeader(http.StatusCreated)
-				panic("boom")
-			}
-			shop.ServeHTTP(w, r)
-		}))
-		require.PanicsWithValue(t, "boom", func() { answered(h, order(t.Context(), "k", "pen")) })
-		boom = false
-		w := answered(h, order(t.Context(), "k", "pen"))
-		assert.Equal(t, http.StatusCreated, w.Code)
-		assert.Empty(t, w.Header().Get("Idempotent-Replayed"))
-	})
-}
-
-// A handler that returns without a word since its context has ended has not answered 200.
-func TestLostWithoutAnAnswer(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		var name string
-		runs := 0
-		h := idempotent.Middleware(k,
-			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			runs++
-			if runs > 1 {
-				w.WriteHeader(http.StatusAccepted)
-				return
-			}
-			name = names(s)[0]
-			s.Delete(name)
-			<-r.Context().Done()
-			assert.ErrorIs(t, context.Cause(r.Context()), renewer.ErrLost)
-			assert.False(t, lockmw.Held(r.Context(), name))
-		}))
-		w := answered(h, order(t.Context(), "k", "pen"))
-		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-		assert.Contains(t, w.Body.String(), "#lost")
-		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "k", "pen")).Code)
-
-		ctx, leave := context.WithCancel(t.Context())
-		gone := idempotent.Middleware(k,
-			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			leave()
-			<-r.Context().Done()
-		}))
-		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
-			answered(gone, order(ctx, "gone", "pen"))
-		})
-		assert.Equal(t, http.StatusAccepted, answered(h, order(t.Context(), "gone", "pen")).Code,
-			"it can be sent again")
 	})
 }
 

@@ -70,24 +70,3 @@ func TestALargeAnswerIsNotKeptInMemory(t *testing.T) {
 		})
 	}
 }
-
-// One that is not final is not stored either, however large.
-func TestALargeFailureRunsAgain(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		runs := 0
-		page := bytes.Repeat([]byte("x"), 2*maxAnswer)
-		h := idempotent.Middleware(k,
-			byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			runs++
-			w.WriteHeader(http.StatusBadGateway)
-			_, _ = w.Write(page)
-		}))
-		for want := range 2 {
-			w := answered(h, order(t.Context(), "k", "pen"))
-			assert.Equal(t, http.StatusBadGateway, w.Code)
-			assert.Equal(t, len(page), w.Body.Len())
-			assert.Equal(t, want+1, runs)
-		}
-	})
-}

@@ -28,7 +28,7 @@ var (
 	inBubble, hold, names         = webtest.InBubble, webtest.Hold, webtest.Names
 	serve, send, read, do         = webtest.Serve, webtest.Send, webtest.Read, webtest.Do
 	protocols, quiet              = webtest.Protocols, webtest.Quiet
-	uncomplaining, never          = webtest.Uncomplaining, webtest.Never
+	uncomplaining                 = webtest.Uncomplaining
 	ok, byName                    = webtest.OK, webtest.ByName
 	requireProblem                = webtest.RequireProblem
 )

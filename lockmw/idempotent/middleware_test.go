@@ -91,34 +91,6 @@ func TestAnOrderIsTakenOnce(t *testing.T) {
 	})
 }
 
-// Two services on one Redis, with the same keys of users who have the same numbers: one answered
-// with what the other had.
-func TestServicesWithTheirOwnScopeDoNotMeet(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		var books, pens shop
-		for _, h := range []http.Handler{
-			idempotent.Middleware(k, byUser)(&books),
-			idempotent.Middleware(k, byUser, idempotent.Scope("pens"))(&pens),
-		} {
-			assert.Empty(t, answered(h,
-				order(t.Context(), "k", "")).Header().Get("Idempotent-Replayed"))
-			assert.Equal(t, "true",
-				answered(h, order(t.Context(), "k", "")).Header().Get("Idempotent-Replayed"))
-		}
-		assert.EqualValues(t, 1, books.taken.Load())
-		assert.EqualValues(t, 1, pens.taken.Load())
-
-		// What one part of a name ends with is not what the next begins with.
-		ab := idempotent.Middleware(k, byName("c"), idempotent.Scope("ab"))(&books)
-		a := idempotent.Middleware(k, byName("bc"), idempotent.Scope("a"))(&books)
-		assert.Empty(t, answered(ab,
-			order(t.Context(), "k", "")).Header().Get("Idempotent-Replayed"))
-		assert.Empty(t, answered(a,
-			order(t.Context(), "k", "")).Header().Get("Idempotent-Replayed"))
-	})
-}
-
 func TestRequestsWithoutAUsableKey(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -9,8 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -61,29 +59,6 @@ func TestAClientsTimeoutDoesNotChargeTwice(t *testing.T) {
 	}
 }
 
-// A lock lost after the client has left ends the handler all the same.
-func TestLostAfterTheClientHasGone(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		type value struct{}
-		ctx, leave := context.WithCancel(context.WithValue(t.Context(), value{}, "kept"))
-		h := idempotent.Middleware(k,
-			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			leave()
-			waitFor(time.Second)
-			assert.NoError(t, r.Context().Err())
-			assert.Equal(t, "kept", r.Context().Value(value{}))
-			assert.True(t, lockmw.Held(r.Context(), names(s)[0]))
-			s.Delete(names(s)[0])
-			begun := time.Now()
-			<-r.Context().Done()
-			assert.Less(t, time.Since(begun), renewer.DefaultTTL)
-			assert.ErrorIs(t, context.Cause(r.Context()), renewer.ErrLost)
-		}))
-		assert.Equal(t, http.StatusServiceUnavailable, answered(h, order(ctx, "k", "pen")).Code)
-	})
-}
-
 // A handler that does not come to an end has one set, which begins when the client has gone, and
 // not before.
 func TestFinishWithin(t *testing.T) {
@@ -132,24 +107,4 @@ func TestFinishWithin(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Under a lock further out the handler ends with its client: it could not be told of the loss of
-// that lock any more.
-func TestUnderALockFurtherOutTheHandlerEndsWithItsClient(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		gone, leave := context.WithCancel(t.Context())
-		h := httpmw.Exclusive(k,
-			byName("account"))(idempotent.Middleware(k,
-			byUser)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			leave()
-			begun := time.Now()
-			<-r.Context().Done()
-			assert.Zero(t, time.Since(begun))
-		})))
-		require.PanicsWithError(t, http.ErrAbortHandler.Error(), func() {
-			answered(h, order(gone, "k", "pen"))
-		})
-	})
 }

@@ -4,9 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -58,36 +56,5 @@ func TestACallerFillsItsOwnQuotaOnly(t *testing.T) {
 		waitFor(2 * time.Second)
 		assert.Equal(t, http.StatusCreated, answered(h, order(t.Context(), "new", large)).Code,
 			"when it was told to come")
-	})
-}
-
-// Requests that are under way count, too: a caller that sends many at once took as much more.
-func TestRequestsAtOnceKeepToTheQuota(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		finish := make(chan struct{})
-		h := idempotent.Middleware(k, byUser,
-			idempotent.MaxStored(10*maxAnswer))(http.HandlerFunc(
-			func(w http.ResponseWriter, r *http.Request) {
-				<-finish
-				ok(w, r)
-			}))
-		var sent sync.WaitGroup
-		var mu sync.Mutex
-		codes := map[int]int{}
-		for i := range 100 {
-			sent.Go(func() {
-				a := answered(h, order(t.Context(), time.Duration(i).String(), "pen"))
-				mu.Lock()
-				defer mu.Unlock()
-				codes[a.Code]++
-			})
-		}
-		synctest.Wait()
-		close(finish)
-		sent.Wait()
-		assert.Equal(t, map[int]int{http.StatusOK: 10, http.StatusTooManyRequests: 90}, codes)
-		assert.Equal(t, http.StatusOK, answered(h, order(t.Context(), "next", "pen")).Code,
-			"they took little in the end")
 	})
 }

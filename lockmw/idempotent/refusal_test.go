@@ -14,7 +14,6 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
-	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -111,34 +110,5 @@ func TestRefusals(t *testing.T) {
 				first.Wait()
 			})
 		})
-	}
-}
-
-// A caller function that says itself what is answered is heeded.
-func TestTheCallerFunctionSaysTheAnswer(t *testing.T) {
-	t.Parallel()
-	k, _ := scripted(t)
-	h := idempotent.Middleware(k, func(*http.Request) (string, error) {
-		return "", &httpmw.Error{
-			Status: http.StatusUnauthorized, Title: "Who are you?", Err: errors.New(secret),
-		}
-	})(never(t))
-	p := requireProblem(t, do(h, order(t.Context(), "k", "pen")), http.StatusUnauthorized,
-		"about:blank")
-	assert.Equal(t, "Who are you?", p.Title)
-	assert.NotContains(t, p.Detail, secret)
-}
-
-// An error of the caller function is the request's fault, whatever it wraps.
-func TestACallerFunctionMayReturnAnyError(t *testing.T) {
-	t.Parallel()
-	k, _ := scripted(t)
-	for _, err := range []error{once.ErrInput, once.ErrResult, once.ErrRecord, idempotent.ErrKey} {
-		h := idempotent.Middleware(k, func(*http.Request) (string, error) {
-			return "", err
-		})(never(t))
-		p := requireProblem(t, do(h, order(t.Context(), "k", "pen")), http.StatusBadRequest,
-			httpguard.TypeBadRequest)
-		assert.Contains(t, p.Detail, "does not say what to lock")
 	}
 }

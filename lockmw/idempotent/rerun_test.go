@@ -5,11 +5,9 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -42,29 +40,5 @@ func TestAClientThatLeftWithinALargeAnswerRanItAgain(t *testing.T) {
 			}
 			assert.Equal(t, want, runs, key)
 		}
-	})
-}
-
-// A lock further in is lost when the handler has answered. The 503 that no client gets marked the
-// handler's answer as a refusal, where http.TimeoutHandler kept the headers until the end.
-func TestALossAfterTheAnswerRanItAgain(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		runs := 0
-		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			runs++
-			ok(w, r)
-			s.Delete("inner")
-			<-r.Context().Done()
-		})
-		h := idempotent.Middleware(k,
-			byUser)(http.TimeoutHandler(httpmw.Exclusive(k, byName("inner"))(handler), time.Hour,
-			""))
-		for range 3 {
-			a := answered(h, order(t.Context(), "k", "pen"))
-			assert.Equal(t, "done", a.Body.String())
-			assert.Empty(t, a.Header().Get("Retry-After"))
-		}
-		assert.Equal(t, 1, runs)
 	})
 }

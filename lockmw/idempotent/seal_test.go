@@ -7,18 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
-	"github.com/lockbeat/lockbeat/testutil/webtest"
 )
 
-var (
-	oldKey = bytes.Repeat([]byte("o"), 16)
-	newKey = bytes.Repeat([]byte("n"), 32)
-)
+var newKey = bytes.Repeat([]byte("n"), 32)
 
 // seal begins a sealed answer.
 const seal = "lbsealed1\n"
@@ -34,64 +29,6 @@ func recordOf(s *script.Store) (name, record string) {
 	all := names(s)
 	name = all[len(all)-1]
 	return name, s.RecordOf(name)
-}
-
-// What can't be opened is not replayed, and the handler does not run again: a program that may
-// write to
-// the store could otherwise say what is answered, or have requests carried out twice.
-func TestForeignAnswersAreNotReplayed(t *testing.T) {
-	t.Parallel()
-	sealed := []idempotent.Option{idempotent.Seal(newKey)}
-	for name, c := range map[string]struct {
-		first, then []idempotent.Option
-		edit        func(record string) string
-	}{
-		"stored before it was given": {nil, sealed, nil},
-		"stored when it was given":   {sealed, nil, nil},
-		"sealed by a key that has gone": {
-			[]idempotent.Option{idempotent.Seal(oldKey)},
-			sealed,
-			nil,
-		},
-		"changed": {sealed, sealed, func(r string) string {
-			return r[:len(r)-1] + string(r[len(r)-1]^1)
-		}},
-		"cut": {sealed, sealed, func(r string) string {
-			return r[:len(r)-1]
-		}},
-		"all but gone": {sealed, sealed, func(r string) string {
-			return headOf(r) + seal
-		}},
-		"marked as another version": {sealed, sealed, func(r string) string {
-			return strings.Replace(r, "lbsealed1", "lbsealed2", 1)
-		}},
-		"put there in clear": {sealed, sealed, func(r string) string {
-			return headOf(r) + `{"status":200,"body":"cGVu"}`
-		}},
-		"garbage": {nil, nil, func(string) string { return "garbage" }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := new(webtest.Faults)
-			s := script.New()
-			k := newKeeper(t, s, func(c *renewer.Config) { c.Observer = o })
-			var shop shop
-			answered(idempotent.Middleware(k, byUser, c.first...)(&shop),
-				order(t.Context(), secret, secret))
-			if lock, record := recordOf(s); c.edit != nil {
-				s.PutRecord(lock, c.edit(record))
-			}
-			h := idempotent.Middleware(k, byUser, c.then...)(&shop)
-			for range 2 {
-				p := requireProblem(t, do(h, order(t.Context(), secret, secret)),
-					http.StatusInternalServerError, "about:blank")
-				assert.Contains(t, p.Detail, "can't be read")
-			}
-			assert.EqualValues(t, 1, shop.taken.Load(), "it is not carried out again")
-			require.Len(t, o.All(), 1, "the operator is told, once")
-			assert.NotContains(t, o.All()[0].Err.Error(), secret)
-		})
-	}
 }
 
 // An answer is bound to the caller, the key and the request: another's, put in its place, is none.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -174,25 +173,6 @@ func TestWhatRollsTheTransactionBack(t *testing.T) {
 			assert.Equal(t, []string{"pen"}, l.charges, name)
 		})
 	}
-}
-
-// A transaction that is in conflict with another one can't be begun anew here, since the handler
-// has read the request. The client is asked to send it again.
-func TestAConflictIsTheClientsToRepeat(t *testing.T) {
-	t.Parallel()
-	inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
-		h := idempotent.Middleware(k, byUser, idempotent.RecordIn(l),
-			idempotent.WaitForAnswer(time.Minute))(http.HandlerFunc(charging))
-		l.conflict = true
-		w := answered(h, order(t.Context(), "k", "pen"))
-		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-		assert.NotEmpty(t, w.Header().Get("Retry-After"))
-		assert.Contains(t, w.Body.String(), "in conflict")
-		assert.Empty(t, l.charges)
-		w = answered(h, order(t.Context(), "k", "pen"))
-		assert.Equal(t, http.StatusCreated, w.Code)
-		assert.Equal(t, []string{"pen"}, l.charges)
-	})
 }
 
 // An answer that is too large is a fault of the program's, of which the observer is told.

@@ -5,13 +5,11 @@ import (
 	"io"
 	"net/http"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -61,40 +59,6 @@ func TestAnOvertakenTransaction(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The process that took over has died. The handler that was overtaken is not taken for one that has
-// had its effect.
-func TestATransactionOvertakenByOneThatDied(t *testing.T) {
-	t.Parallel()
-	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
-		runs := 0
-		h := idempotent.Middleware(k, byUser,
-			idempotent.RecordIn(l))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			runs++
-			if runs == 1 {
-				s.Delete(names(s)[0])
-				<-r.Context().Done()
-				lease, err := k.Acquire(t.Context(), names(s)[0])
-				assert.NoError(t, err)
-				_, err = l.Prepare(t.Context(), store.Term{
-					Name: names(s)[0], Fence: lease.Fence(), TTL: 24 * time.Hour,
-				})
-				assert.NoError(t, err)
-				assert.NoError(t, lease.Release(t.Context()))
-			}
-			charging(w, r)
-		}))
-		w := answered(h, order(t.Context(), "k", "pen"))
-		assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-		assert.Contains(t, w.Body.String(), "Lock lost")
-		assert.NotEmpty(t, w.Header().Get("Retry-After"))
-		assert.Empty(t, l.charges)
-		assert.Equal(t, 1, runs)
-		w = answered(h, order(t.Context(), "k", "pen"))
-		assert.Equal(t, http.StatusCreated, w.Code)
-		assert.Equal(t, []string{"pen"}, l.charges)
-	})
 }
 
 // A client that can't be told whether it was charged asks again, and learns it.
