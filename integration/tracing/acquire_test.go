@@ -2,17 +2,18 @@ package tracing_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
+	"github.com/lockbeat/lockbeat/tracing"
 )
 
 func TestAnAcquireAndItsHold(t *testing.T) {
@@ -218,93 +219,41 @@ func TestWaitersOfOneProcessAreLinked(t *testing.T) {
 // Each outcome has its name; only a store that can't be asked is an error.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
+	both := func(a, b error) error { return fmt.Errorf("%w: %w", a, b) }
 	for name, c := range map[string]struct {
-		ask func(ctx context.Context, t *testing.T, s *scene) error
-		is  error
-		bad bool
+		err                error
+		outcome, errorType string
 	}{
-		"held": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
-			s.store.Overwrite("a", other, time.Minute)
-			_, err := s.keeper.Acquire(ctx, "a", renewer.MaxWait(time.Second))
-			return err
-		}, is: renewer.ErrHeld},
-		"queue_full": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
-			s.store.Overwrite("a", other, time.Second)
-			for range 2 {
-				go func() {
-					if l, err := s.keeper.Acquire(ctx, "a"); err == nil {
-						_ = l.Release(l.Context())
-					}
-				}()
-			}
-			synctest.Wait()
-			_, err := s.keeper.Acquire(ctx, "a", renewer.MaxWaiters(1))
-			waitFor(2 * time.Second)
-			return err
-		}, is: renewer.ErrQueueFull},
-		"unavailable": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
-			s.store.Script(script.Acquire, script.Fail(errDown))
-			_, err := s.keeper.TryAcquire(ctx, "a")
-			return err
-		}, is: renewer.ErrUnavailable, bad: true},
-		"cancelled": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
-			s.store.Overwrite("a", other, time.Minute)
-			ctx, cancel := context.WithCancel(ctx)
-			time.AfterFunc(time.Second, cancel)
-			_, err := s.keeper.Acquire(ctx, "a")
-			return err
-		}, is: context.Canceled},
-		"deadline": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
-			s.store.Overwrite("a", other, time.Minute)
-			ctx, cancel := context.WithTimeout(ctx, time.Second)
-			defer cancel()
-			_, err := s.keeper.Acquire(ctx, "a")
-			return err
-		}, is: context.DeadlineExceeded},
-		"outer_lost": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
-			s.store.Overwrite("a", other, time.Minute)
-			ctx, cancel := context.WithCancelCause(ctx)
-			cancel(&renewer.LostError{Name: "outer", Reason: renewer.ReasonTaken})
-			_, err := s.keeper.Acquire(ctx, "a")
-			return err
-		}, is: renewer.ErrLost},
-		"shutdown": {ask: func(ctx context.Context, t *testing.T, s *scene) error {
-			s.store.Overwrite("a", other, time.Minute)
-			ended := make(chan error, 1)
-			go func() {
-				_, err := s.keeper.Acquire(ctx, "a")
-				ended <- err
-			}()
-			synctest.Wait()
-			require.NoError(t, s.keeper.Shutdown(ctx))
-			return <-ended
-		}, is: renewer.ErrShutdown},
+		"held":      {err: renewer.ErrHeld, outcome: "held"},
+		"full":      {err: both(renewer.ErrHeld, renewer.ErrQueueFull), outcome: "queue_full"},
+		"cancelled": {err: both(context.Canceled, renewer.ErrHeld), outcome: "cancelled"},
+		"deadline":  {err: both(context.DeadlineExceeded, renewer.ErrHeld), outcome: "deadline"},
+		"lost": {
+			err: both(context.Canceled, &renewer.LostError{Name: "outer"}), outcome: "outer_lost",
+		},
+		"shutdown": {err: renewer.ErrShutdown, outcome: "shutdown"},
+		"down":     {err: both(renewer.ErrUnavailable, errDown), outcome: "unavailable", errorType: "_OTHER"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, func(t *testing.T, s *scene) {
-				require.ErrorIs(t, c.ask(t.Context(), t, s), c.is)
-				n := 0
-				for _, span := range s.named("lockbeat.acquire") {
-					if attrs(span.Attributes())["lockbeat.outcome"] != name {
-						continue
-					}
-					n++
-					if c.bad {
-						assert.Equal(t, codes.Error, span.Status().Code)
-						assert.Equal(t, "_OTHER", attrs(span.Attributes())["error.type"])
-						assert.NotContains(t, attrs(span.Attributes()), "error.message",
-							"it may have the name in it")
-					} else {
-						assert.Equal(t, codes.Unset, span.Status().Code)
-						assert.NotContains(t, attrs(span.Attributes()), "error.type")
-					}
-				}
-				require.Equal(t, 1, n)
-				count, _ := s.durations(t, "lockbeat.acquire.duration",
-					map[string]any{"lockbeat.outcome": name})
-				require.Equal(t, uint64(1), count)
-			})
+			s := newSeen()
+			o := tracing.New(s.to...)
+			start := renewer.AcquireStart{Name: "a"}
+			o.AcquireEnd(o.AcquireStart(t.Context(), start),
+				renewer.AcquireEnd{AcquireStart: start, Err: c.err})
+			span := s.the(t, "lockbeat.acquire")
+			got := attrs(span.Attributes())
+			require.Equal(t, c.outcome, got["lockbeat.outcome"])
+			require.NotContains(t, got, "error.message", "it may have the name in it")
+			require.Equal(t, c.errorType != "", span.Status().Code == codes.Error)
+			if c.errorType == "" {
+				require.NotContains(t, got, "error.type")
+			} else {
+				require.Equal(t, c.errorType, got["error.type"])
+			}
+			count, _ := s.durations(t, "lockbeat.acquire.duration",
+				map[string]any{"lockbeat.outcome": c.outcome})
+			require.Equal(t, uint64(1), count)
 		})
 	}
 }

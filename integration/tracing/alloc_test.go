@@ -11,8 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// engineAllocs is what acquire and release took on a store in memory before there were observers.
-const engineAllocs = 9
+// engineAllocs is what acquire and release took on a store in memory before there were observers,
+// and one that the race detector adds.
+const engineAllocs = 9 + 1
 
 // A keeper without an observer pays nothing.
 //
@@ -28,7 +29,7 @@ func TestNoObserverAllocatesNothing(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
-	require.LessOrEqual(t, allocs, float64(engineAllocs+raceAllocs))
+	require.LessOrEqual(t, allocs, float64(engineAllocs))
 }
 
 // Metrics alone add nothing to what an acquire costs without them.

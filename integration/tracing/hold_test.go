@@ -178,18 +178,6 @@ func TestALossMayBeToldAfterTheRelease(t *testing.T) {
 	}
 }
 
-// A reason that a later engine knows, and this package does not, is a loss all the same.
-func TestAnUnknownReason(t *testing.T) {
-	t.Parallel()
-	s := newSeen()
-	o := tracing.New(s.to...)
-	ctx := o.AcquireStart(t.Context(), renewer.AcquireStart{Name: "a"})
-	ctx = o.AcquireEnd(ctx, renewer.AcquireEnd{})
-	o.Lost(ctx, renewer.Lost{Name: "a", Err: &renewer.LostError{Reason: 200}})
-	require.Equal(t, int64(1),
-		s.sum(t, "lockbeat.losses", map[string]any{"lockbeat.reason": "unknown"}))
-}
-
 // A key that could not be freed is an error of its hold, and no loss.
 func TestAFailedRelease(t *testing.T) {
 	t.Parallel()

@@ -32,14 +32,6 @@ func TestNilOptions(t *testing.T) {
 	require.Contains(t, s.metrics(t), "lockbeat.hold.duration")
 }
 
-// Without options, and with nothing set up by the program, locks work.
-func TestNoOptions(t *testing.T) {
-	t.Parallel()
-	o := tracing.New()
-	life(t.Context(), o)
-	renewal(t.Context(), o)
-}
-
 // global is the program's telemetry, set up when it is asked for.
 // Those who were there before follow only the first to be set.
 var global = sync.OnceValue(func() *seen {
@@ -158,6 +150,11 @@ func TestKeys(t *testing.T) {
 				if c.key != "" {
 					require.Equal(t, c.value, attrs(event.Attributes)[c.key],
 						"the request may have several locks")
+				}
+				for metric, m := range s.metrics(t) {
+					for _, set := range sets(m) {
+						require.NotContains(t, set.Encoded(attribute.DefaultEncoder()), "secret", metric)
+					}
 				}
 				texts := 0
 				for _, span := range s.spans.Ended() {

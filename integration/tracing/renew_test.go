@@ -120,7 +120,16 @@ func TestRenewSpansHaveSoManyLinks(t *testing.T) {
 		o.AcquireEnd(unsampled, renewer.AcquireEnd{AcquireStart: start, Fence: 1}))
 	ctx := o.RenewStart(t.Context(),
 		renewer.RenewStart{Leases: len(leases), Contexts: slices.Values(leases)})
-	o.Renewed(ctx, renewer.Renewed{Leases: len(leases), OK: len(leases)})
+	o.Renewed(ctx, renewer.Renewed{
+		Leases: len(leases), OK: len(leases) - 3, Gone: 1, Failed: 2, Lag: 250 * time.Millisecond,
+	})
+	n, lag := s.durations(t, "lockbeat.renew.lag", map[string]any{})
+	require.Equal(t, uint64(1), n, "once a batch")
+	require.InDelta(t, .25, lag, 1e-9)
+	for outcome, want := range map[string]int{"ok": len(leases) - 3, "gone": 1, "failed": 2} {
+		require.Equal(t, int64(want),
+			s.sum(t, "lockbeat.renewals", map[string]any{"lockbeat.outcome": outcome}))
+	}
 	span := s.the(t, "lockbeat.renew")
 	require.Len(t, span.Links(), mostLinks)
 	require.Zero(t, span.DroppedLinks())

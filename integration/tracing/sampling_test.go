@@ -58,54 +58,37 @@ func (l leaveOut) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingR
 
 func (l leaveOut) Description() string { return string(l) }
 
-// A program that leaves out the locks' spans loses none of its own below them, and hears of a loss.
-func TestASamplerThatLeavesOutLocks(t *testing.T) {
+// A program that leaves out the locks' spans, or has given no provider for them, loses none of its
+// own below them, and hears of a loss. That is so for a caller elsewhere too, and for one whose span
+// is recorded and not exported.
+func TestACallersSpanIsKept(t *testing.T) {
 	t.Parallel()
-	for _, left := range []string{"lockbeat.", "lockbeat.acquire", "lockbeat.hold"} {
-		t.Run(left, func(t *testing.T) {
-			t.Parallel()
-			s := newSeen(leaveOut(left))
-			o := tracing.New(s.to...)
-			ctx, request := s.request(t)
-			_, holding, told := began(ctx, o)
-			require.Empty(t, told)
-			require.Equal(t, request, trace.SpanFromContext(holding),
-				"what runs under the lock is the caller's")
-			loss := &renewer.LostError{Name: "a", Reason: renewer.ReasonTaken, Fence: 1}
-			o.Lost(holding, renewer.Lost{Name: "a", Operation: "charge", Fence: 1, Err: loss})
-			o.Released(holding,
-				renewer.Released{Name: "a", Operation: "charge", Fence: 1, Lost: loss})
-			request.End()
-			require.Len(t, named(s.the(t, "request"), "lockbeat.lost"), 1)
-			require.Empty(t, s.named("lockbeat.hold"))
-			require.Len(t, s.spans.Ended(), len(s.spans.Started()))
-		})
+	for name, opts := range map[string][]tracing.Option{
+		"no provider":      {noSpans, noMetrics},
+		"lockbeat.":        newSeen(leaveOut("lockbeat.")).to,
+		"lockbeat.acquire": newSeen(leaveOut("lockbeat.acquire")).to,
+		"lockbeat.hold":    newSeen(leaveOut("lockbeat.hold")).to,
+	} {
+		for _, caller := range []*seen{newSeen(), newSeen(recordOnly{})} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				o := tracing.New(opts...)
+				ctx, request := caller.request(t)
+				_, holding, told := began(ctx, o)
+				require.Empty(t, told)
+				require.Equal(t, request, trace.SpanFromContext(holding))
+				loss := &renewer.LostError{Name: "a", Reason: renewer.ReasonTaken, Fence: 1}
+				o.Lost(holding, renewer.Lost{Name: "a", Operation: "charge", Fence: 1, Err: loss})
+				o.Released(holding,
+					renewer.Released{Name: "a", Operation: "charge", Fence: 1, Lost: loss})
+				request.End()
+				require.Len(t, named(caller.the(t, "request"), "lockbeat.lost"), 1)
+			})
+		}
 	}
-}
-
-// That is so for a caller elsewhere too, and for one whose span is recorded and not exported.
-func TestASamplerThatLeavesOutLocksOfOtherCallers(t *testing.T) {
-	t.Parallel()
 	o := tracing.New(newSeen(leaveOut("lockbeat.")).to...)
 	_, holding, _ := began(trace.ContextWithRemoteSpanContext(t.Context(), parent(true)), o)
 	require.Equal(t, parent(true), trace.SpanContextFromContext(holding))
-
-	ctx, request := newSeen(recordOnly{}).request(t)
-	_, holding, _ = began(ctx, o)
-	require.Equal(t, request, trace.SpanFromContext(holding))
-}
-
-// A program that traces by a provider of its own, and has given none
-// to this package, keeps its span in the context.
-func TestWithoutAProvider(t *testing.T) {
-	t.Parallel()
-	s := newSeen()
-	o := tracing.New(noSpans, noMetrics)
-	ctx, request := s.request(t)
-	_, holding, told := began(ctx, o)
-	require.Equal(t, request, trace.SpanFromContext(holding))
-	require.Empty(t, told)
-	request.End()
 }
 
 // recordOnly is a sampler for spans that are looked at here, but not exported.

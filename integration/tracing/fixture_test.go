@@ -3,13 +3,10 @@ package tracing_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
-	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
@@ -24,16 +21,6 @@ var (
 	noSpans   = tracing.WithTracerProvider(tracenoop.NewTracerProvider())
 	noMetrics = tracing.WithMeterProvider(metricnoop.NewMeterProvider())
 )
-
-// spansTo are spans exported in batches to nowhere, as by the program
-// whose request has this context.
-func spansTo(tb testing.TB, sampled bool) (tracing.Option, context.Context) {
-	tb.Helper()
-	p := sdktrace.NewTracerProvider(sdktrace.WithBatcher(tracetest.NewNoopExporter()))
-	tb.Cleanup(func() { _ = p.Shutdown(context.Background()) })
-	return tracing.WithTracerProvider(p), trace.ContextWithRemoteSpanContext(context.Background(),
-		parent(sampled))
-}
 
 // parent is the span of a caller elsewhere.
 func parent(sampled bool) trace.SpanContext {
@@ -66,38 +53,7 @@ func life(ctx context.Context, o renewer.Observer) {
 	})
 }
 
-// What the observer costs an operation: acquire and release together.
-func BenchmarkObserver(b *testing.B) {
-	for _, metrics := range []bool{false, true} {
-		for _, spans := range []string{"none", "unsampled", "sampled"} {
-			b.Run(fmt.Sprintf("spans=%s/metrics=%v", spans, metrics), func(b *testing.B) {
-				ctx, opts := context.Background(), []tracing.Option{noSpans, noMetrics}
-				if spans != "none" {
-					opts[0], ctx = spansTo(b, spans == "sampled")
-				}
-				if metrics {
-					opts[1] = metricsTo(b)
-				}
-				o := tracing.New(opts...)
-				b.ReportAllocs()
-				for b.Loop() {
-					life(ctx, o)
-				}
-			})
-		}
-	}
-}
-
 var errDown = errors.New("connection refused")
-
-// renewal is all that an observer hears of a batch.
-func renewal(ctx context.Context, o renewer.Observer) {
-	ctx = o.RenewStart(ctx, renewer.RenewStart{Leases: 3})
-	o.Renewed(ctx, renewer.Renewed{
-		Leases: 3, OK: 1, Gone: 1, Failed: 1, Lag: time.Millisecond,
-		Err: errDown,
-	})
-}
 
 // newKeeper is a keeper whose observer may be nil, shut down when tb ends.
 func newKeeper(tb testing.TB, store contract.Store, o renewer.Observer) *renewer.Keeper {
