@@ -64,7 +64,7 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 	}
 	return (&scope{
 		Context: lease.Context(), keeper: k, lease: lease,
-		strict: set.strict, background: set.background,
+		strict: set.strict,
 	}).open(), nil
 }
 

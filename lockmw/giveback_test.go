@@ -72,36 +72,14 @@ func TestTheOthersAreBusyWhenTheBusyOneIsFree(t *testing.T) {
 	})
 }
 
-// A busy one among many ends the attempt: the rest need not be asked for.
-func TestManyLocksOneOfThemBusy(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		names := manyNames(1000)
-		_, exit, err := lockmw.Enter(t.Context(), k, names[3])
-		require.NoError(t, err)
-		// Those asked at the same time are answered at one instant, and some of
-		// them ask once more before the refusal is seen; an instant later it has been.
-		s.Default(script.Acquire, script.Pass().Late(time.Second))
-		_, err = lockmw.Do(t.Context(), k, lockmw.KeysUpTo(1000, names...), answer, lockmw.Refuse())
-		require.ErrorIs(t, err, renewer.ErrHeld)
-		require.ErrorContains(t, err, names[3])
-		const atOnce = 64
-		require.LessOrEqual(t, len(s.Calls(script.Acquire)), 1+2*atOnce)
-		require.NoError(t, exit(nil))
-		for _, name := range names {
-			require.Empty(t, s.Owner(name))
-		}
-	})
-}
-
 // However long it takes to ask for all of them, nothing is asked for past the end of Wait.
 func TestManyLocksTakeNoLongerThanWait(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		names := manyNames(1000)
-		s.Default(script.Acquire, script.Pass().Late(time.Second)) // 16 s in all
+		names := manyNames(64)
+		s.Default(script.Acquire, script.Pass().Late(10*time.Second))
 		begun := time.Now()
-		_, err := lockmw.Do(t.Context(), k, lockmw.KeysUpTo(1000, names...), answer,
+		_, err := lockmw.Do(t.Context(), k, lockmw.Keys(names...), answer,
 			lockmw.Wait(5500*time.Millisecond))
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.Less(t, time.Since(begun), 5501*time.Millisecond)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -106,18 +105,12 @@ func (g *group) tryAll(names []string) error {
 	one := g.set
 	one.contention = refuse
 	taken, errs := make([]*scope, len(names)), make([]error, len(names))
-	var failed atomic.Bool
 	unwind := sideBySide(len(names), func(i int) {
-		if failed.Load() {
-			return
-		}
 		one := one
 		if g.set.contention == wait { // many names take a while
 			one.within = max(time.Until(g.until), 1)
 		}
-		if taken[i], errs[i] = take(g.ctx, g.keeper, names[i], one); errs[i] != nil {
-			failed.Store(true)
-		}
+		taken[i], errs[i] = take(g.ctx, g.keeper, names[i], one)
 	})
 	if unwind != nil {
 		_ = leaveAll(taken, false)

@@ -36,14 +36,9 @@ var several = rand.Text() + strings.Repeat("\x00", store.MaxName)
 // The function's context ends when any of them is lost. [FenceOf] reports each one's token. An
 // empty name, or none at all, makes an empty key. More than 64 different names make one that
 // every acquire refuses with [renewer.ErrName]: names often come from a request, whose sender must
-// not choose how many locks it takes. [KeysUpTo] sets another limit.
-func Keys(names ...string) string { return KeysUpTo(maxKeys, names...) }
-
-// KeysUpTo is [Keys] for at most that many different names; less than one counts as one. At most
-// 64 of their locks are asked for at the same time.
-func KeysUpTo(most int, names ...string) string {
-	most = max(most, 1)
-	all := make([]string, 0, min(len(names), 2*most))
+// not choose how many locks it takes.
+func Keys(names ...string) string {
+	all := make([]string, 0, min(len(names), 2*maxKeys))
 	for _, name := range names {
 		if name == "" {
 			return ""
@@ -57,9 +52,9 @@ func KeysUpTo(most int, names ...string) string {
 			all = append(all, name)
 		}
 		// Now and then, so that a long list costs no more memory than a short one.
-		if len(all) > 2*most {
-			if all = distinct(all); len(all) > most {
-				return refusedKeys(len(names), most)
+		if len(all) > 2*maxKeys {
+			if all = distinct(all); len(all) > maxKeys {
+				return refusedKeys(len(names))
 			}
 		}
 	}
@@ -68,8 +63,8 @@ func KeysUpTo(most int, names ...string) string {
 		return ""
 	case len(all) == 1:
 		return all[0]
-	case len(all) > most:
-		return refusedKeys(len(names), most)
+	case len(all) > maxKeys:
+		return refusedKeys(len(names))
 	}
 	var b strings.Builder
 	b.WriteString(several)
@@ -109,10 +104,10 @@ func split(name string) []string {
 var refusal = several + "!"
 
 // refusedKeys makes such a name.
-func refusedKeys(given, most int) string {
+func refusedKeys(given int) string {
 	return refusal + strconv.Itoa(given) +
 		" names were given for one operation, of which at most " +
-		strconv.Itoa(most) + " may be different"
+		strconv.Itoa(maxKeys) + " may be different"
 }
 
 // NamesOf are the names that a name made by [Keys] stands for, in order, and any other name itself.
@@ -144,6 +139,5 @@ func tooMany(name string) error {
 	if !ok {
 		return nil
 	}
-	return fmt.Errorf("%w: %s; bound the list where it comes from, or allow more by "+
-		"lockmw.KeysUpTo", renewer.ErrName, what)
+	return fmt.Errorf("%w: %s; bound the list where it comes from", renewer.ErrName, what)
 }

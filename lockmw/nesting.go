@@ -95,8 +95,6 @@ func (s *scope) leave(orderly bool) error {
 		return leaveAll(s.all, orderly)
 	case s.outer != nil:
 		return s.outer.leave(orderly)
-	case orderly && s.background:
-		return s.lease.ReleaseInBackground(s.Context)
 	case orderly:
 		return s.lease.Release(s.Context)
 	default:

@@ -30,7 +30,6 @@ type settings struct {
 	least      time.Duration
 	manual     renewer.Option // nil: with a heartbeat
 	maxHold    renewer.Option // nil: the keeper's
-	background bool           // nobody waits for the release
 }
 
 type contention uint8
@@ -123,23 +122,6 @@ func MaxWaiters(n int) Option {
 // the function returned none. The result is returned beside it.
 func Strict() Option {
 	return func(s settings) settings { s.strict = true; return s }
-}
-
-// ReleaseInBackground has the caller not wait for the release: it gets its result when the function
-// has returned, one round trip to the store earlier; after a panic it waits. Callers elsewhere get
-// the lock as soon as they would have. Callers in this process come behind the release, for at most
-// one renewer.Config.RequestTimeout while the store does not answer it: also [Refuse] and [Skip],
-// for whom the lock is held until then. So does renewer.Keeper's Shutdown.
-//
-// It is for a store that is a network away. Beside one on the same machine it spares nothing: to
-// wake another goroutine takes as long as the round trip.
-//
-// What comes of the release is told to the keeper's Observer only, which must not panic: that would
-// end the process. [Strict] reports no loss that the release alone finds. Do not use it where the
-// process ends, without Shutdown, when the function has returned: the lock may stay held until its
-// TTL is over. Default: the caller waits.
-func ReleaseInBackground() Option {
-	return func(s settings) settings { s.background = true; return s }
 }
 
 // Operation names the work: a static name such as "transfer". Callers

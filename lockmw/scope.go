@@ -19,8 +19,7 @@ type scope struct {
 	keeper *renewer.Keeper
 	lease  *renewer.Lease
 
-	strict     bool
-	background bool // nobody waits for the release
+	strict bool
 
 	outer *scope             // whose lease an inner call runs in; nil for the one that took it
 	all   []*scope           // of several locks, taken and freed together; lease is the first's

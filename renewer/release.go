@@ -23,39 +23,17 @@ var singleHolds asking.Single[store.Hold]
 // key was freed. A second call does nothing and returns nil.
 func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, true) }
 
-// ReleaseInBackground is Release by which the caller does not wait for the store: the request is on
-// its way when it returns, or will be at once. What becomes of it is told to the Observer only; the
-// error is a *[LostError] if the lease was known to be lost. An acquire of the name in this process
-// waits for it, [Keeper.TryAcquire] too, and so does [Keeper.Shutdown]. A process that ends without
-// Shutdown may leave the key until its TTL is over.
-func (l *Lease) ReleaseInBackground(ctx context.Context) error {
-	return l.k.releaseInBackground(ctx, l)
-}
-
 // Abort is Release after a panic, or another failure that may have left this process in disorder:
 // the lock is freed at the store in any case, rather than handed to the next in this process.
 func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }
 
 // release ends a lease: by a hand-off if that may be, or else at the store.
 func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
-	e, over := k.endLease(l, orderly, nil)
+	e, over := k.endLease(l, orderly)
 	if over {
 		return nil
 	}
 	return k.finishRelease(ctx, l, e)
-}
-
-// releaseInBackground is release, but its caller waits for no store, until Shutdown begins.
-func (k *Keeper) releaseInBackground(ctx context.Context, l *Lease) error {
-	e, over := k.endLease(l, true, func(e ended) { _ = k.finishRelease(ctx, l, e) })
-	switch {
-	case !over:
-		return k.finishRelease(ctx, l, e)
-	case e.lost != nil:
-		return e.lost
-	default:
-		return nil
-	}
 }
 
 // ended is a lease whose operation is over, for the store to be told.
@@ -66,10 +44,9 @@ type ended struct {
 	now  instant
 }
 
-// endLease ends a lease in this process. It reports whether the rest is no matter of the caller's:
-// the lease was over, it has been handed over, or it is finished in the background, by finish, if
-// that is not nil.
-func (k *Keeper) endLease(l *Lease, orderly bool, finish func(ended)) (e ended, over bool) {
+// endLease ends a lease in this process. It reports whether the store need not be told: the lease
+// was over, or it has been handed over.
+func (k *Keeper) endLease(l *Lease, orderly bool) (e ended, over bool) {
 	if l.until.Load() != 0 {
 		l.endContext(errReleased) // before anybody else has the lock
 	}
@@ -96,14 +73,9 @@ func (k *Keeper) endLease(l *Lease, orderly bool, finish func(ended)) (e ended, 
 	l.end(stateReleased)
 	k.heartbeats.Unplan(l)
 	e.lost, e.hold = l.lost(), l.ending(e.now)
-	if finish != nil && k.shutdown.phase == phaseRun { // Shutdown waits for what has begun before
-		told := e // or every e would be allocated
-		k.goroutines.run(func() { finish(told) })
-		over = true
-	}
 	k.mu.Unlock()
 	unwatch()
-	return e, over
+	return e, false
 }
 
 // finishRelease tells the store, and the caller what became of it. The next waiter gets to the

@@ -17,17 +17,16 @@ import (
 type Option func(*settings)
 
 type settings struct {
-	rules      []*rule
-	wait       time.Duration                // 0: refuse
-	waiters    int                          // of one key
-	silence    time.Duration                // of a stream's client
-	caller     func(context.Context) string // nil: callers have no bound of their own
-	callers    *quota.Each
-	strict     bool
-	maxHold    maxhold.Setting
-	background bool // nobody waits for the release
-	accept     bool // fencing tokens
-	strip      bool
+	rules   []*rule
+	wait    time.Duration                // 0: refuse
+	waiters int                          // of one key
+	silence time.Duration                // of a stream's client
+	caller  func(context.Context) string // nil: callers have no bound of their own
+	callers *quota.Each
+	strict  bool
+	maxHold maxhold.Setting
+	accept  bool // fencing tokens
+	strip   bool
 }
 
 // Wait waits in line for at most d, and for a store that is down meanwhile. A call's own deadline
@@ -79,11 +78,6 @@ func MaxHold(d time.Duration) Option {
 	return func(s *settings) { s.maxHold = maxhold.Of(d) }
 }
 
-// ReleaseInBackground has the caller not wait for the release of the lock, which is one round trip
-// to the store: see [lockmw.ReleaseInBackground]. A loss that the release alone finds is told to
-// the keeper's Observer only. Default: the lock is released before the call's status is sent.
-func ReleaseInBackground() Option { return func(s *settings) { s.background = true } }
-
 // Strict makes a lost lock an error even though the call succeeded.
 func Strict() Option { return func(s *settings) { s.strict = true } }
 
@@ -94,9 +88,6 @@ func (s *settings) locking(method string) []lockmw.Option {
 	opts := []lockmw.Option{
 		lockmw.Wait(s.wait), lockmw.MaxWaiters(s.waiters), lockmw.Strict(),
 		lockmw.Operation(method), lockmw.AnswerInTime(),
-	}
-	if s.background {
-		opts = append(opts, lockmw.ReleaseInBackground())
 	}
 	return maxhold.AddTo(opts, s.maxHold, lockmw.MaxHold)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -65,18 +64,6 @@ func TestWaitRunsOut(t *testing.T) {
 			require.Equal(t, "a1", whole.Name)
 		}, opts...)
 	}
-}
-
-// The reply does not wait for a release in the background.
-func TestReleaseInBackground(t *testing.T) {
-	t.Parallel()
-	calling(t, func(t *testing.T, b *bubble, do call) {
-		b.store.Default(script.Release, script.Pass().Slow(100*time.Millisecond))
-		require.NoError(t, do(t.Context(), succeed))
-		require.Zero(t, b.passed())
-		synctest.Wait()
-		require.Len(t, b.store.Calls(script.Release), 1)
-	}, grpcmw.ReleaseInBackground())
 }
 
 func TestTheCallsOwnErrorPassesUnchanged(t *testing.T) {
