@@ -353,3 +353,21 @@ func (m miscounting) Propose(ctx context.Context, proposals []store.Proposal) []
 func (m miscounting) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	return append(m.Proposer.Renew(ctx, holds), store.Answer{})
 }
+
+// An acquire whose time is over before a node was asked is no grant.
+func TestTimeIsUpBeforeAnythingIsAsked(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+		mustAcquire(t, s, "a")
+		for _, node := range nodes {
+			node.Script(script.Release, script.Hang())
+		}
+		go release(limited(t, time.Second), s, "a")
+		waitFor(time.Millisecond)
+		asked := len(nodes[0].Calls(script.Acquire))
+		g := acquire(limited(t, time.Millisecond), s, "a")
+		assert.Equal(t, store.StatusUnknown, g.Status)
+		require.ErrorIs(t, g.Err, context.DeadlineExceeded)
+		assert.Len(t, nodes[0].Calls(script.Acquire), asked, "nothing was asked")
+	})
+}

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -17,9 +18,30 @@ type answerSet struct {
 
 func newAnswerSet(items, nodes int) *answerSet {
 	return &answerSet{
-		counts: repeat(items, newMajority(nodes)), heard: make([][]store.Answer, nodes),
+		counts: slices.Repeat([]majority{newMajority(nodes)}, items), heard: make([][]store.Answer, nodes),
 		open: items,
 	}
+}
+
+// askAll puts holds to all nodes at once, and waits until each is decided or ctx ends. record hears
+// each node's answers, late ones too.
+func askAll(
+	ctx context.Context, nodes *nodeSet, holds []store.Hold,
+	put func(store.Proposer, context.Context, []store.Hold) []store.Answer,
+	record func(*broadcast[store.Answer], reply[store.Answer]),
+) (*broadcast[store.Answer], *answerSet) {
+	p, t := newBroadcast(ctx, nodes, record), newAnswerSet(len(holds), len(nodes.all))
+	for x := range nodes.all {
+		p.ask(x, nil, len(holds), func(ctx context.Context, node store.Proposer) []store.Answer {
+			return put(node, ctx, holds)
+		}, unanswered)
+	}
+	// if ctx ends, what was not answered by then says so
+	_ = p.listen(ctx, func(r reply[store.Answer]) bool {
+		record(p, r)
+		return t.add(r)
+	})
+	return p, t
 }
 
 // add counts a node's answers, and reports whether every item is decided.

@@ -79,31 +79,6 @@ func TestItemsAreTheCallersAgain(t *testing.T) {
 	})
 }
 
-// A node that is far behind with a crowd's acquires is asked for heartbeats and releases all the
-// same.
-func TestANodeThatIsLateWithAcquiresHearsHeartbeats(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		mustAcquire(t, s, "a")
-		synctest.Wait() // for the node that was not waited for
-		nodes[0].Default(script.Acquire, script.Hang())
-		for i := range quorum.MaxLate + 1 {
-			owner := fmt.Sprintf("%0*d", store.OwnerLen, i)
-			s.Acquire(t.Context(),
-				[]store.Claim{{Name: fmt.Sprint("n", i), Owner: owner, TTL: ttl}})
-		}
-		assert.EqualValues(t, quorum.MaxLate, quorum.Late(s, 0))
-		require.Equal(t, store.StatusHeld,
-			s.Renew(t.Context(), []store.Hold{hold("n", "a")})[0].Status)
-		require.Equal(t, store.StatusHeld,
-			s.Release(t.Context(), []store.Hold{hold("n", "a")})[0].Status)
-		synctest.Wait()
-		assert.Len(t, nodes[0].Calls(script.Renew), 1)
-		assert.NotEmpty(t, nodes[0].Calls(script.Release))
-		requireFree(t, "n", nodes)
-	})
-}
-
 // A node that hangs for long costs a bounded number of goroutines,
 // and is asked again when it is back.
 func TestAHungNodeIsSpared(t *testing.T) {
@@ -118,7 +93,8 @@ func TestAHungNodeIsSpared(t *testing.T) {
 			answers := s.Release(t.Context(), []store.Hold{{Name: "n", Owner: owner}})
 			require.Equal(t, store.StatusHeld, answers[0].Status)
 		}
-		assert.EqualValues(t, 2*quorum.MaxLate, quorum.Late(s, 0), "of acquires, and of others")
+		assert.EqualValues(t, 2*quorum.MaxLate, quorum.Late(s, 0),
+			"heartbeats and releases are counted apart from a crowd's acquires")
 		nodes[0].Default(script.Acquire, script.Pass())
 		nodes[0].Default(script.Release, script.Pass())
 		waitFor(time.Minute)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -32,9 +34,9 @@ type broadcast[A any] struct {
 	replies chan reply[A]
 	late    func(reply[A])
 	kind    kind
-	sent    instant       // before any was asked
-	age     time.Duration // the same by clock.age
-	hurry   *time.Timer   // when to wait no longer; nil: not yet
+	sent    timing.Instant // before any was asked
+	age     time.Duration  // the same by nodeSet.age
+	hurry   *time.Timer    // when to wait no longer; nil: not yet
 
 	mu      sync.Mutex // guards what follows
 	heard   []bool
@@ -74,7 +76,7 @@ func newBroadcast[A any](
 	}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	p.late = func(r reply[A]) { late(p, r) }
-	p.age, p.sent = nodes.clock.age(), nodes.clock.now()
+	p.age, p.sent = nodes.age(), nodes.clock.Now()
 	return p
 }
 
@@ -91,25 +93,17 @@ func (p *broadcast[A]) ask(
 		return
 	}
 	if to.late[p.kind].Load() >= maxLate {
-		p.deliver(reply[A]{node, items, repeat(n, fail(errBacklog))})
+		p.deliver(reply[A]{node, items, slices.Repeat([]A{fail(errBacklog)}, n)})
 		return
 	}
 	go func() {
 		answers := call(p.ctx, to.store)
 		if len(answers) != n {
-			answers = repeat(n,
-				fail(fmt.Errorf("%w: %d answers to %d questions", errStrange, len(answers), n)))
+			err := fmt.Errorf("%w: %d answers to %d questions", errStrange, len(answers), n)
+			answers = slices.Repeat([]A{fail(err)}, n)
 		}
 		p.deliver(reply[A]{node, items, answers})
 	}()
-}
-
-func repeat[A any](n int, a A) []A {
-	all := make([]A, n)
-	for i := range all {
-		all[i] = a
-	}
-	return all
 }
 
 // deliver takes a node's reply.
@@ -170,7 +164,7 @@ func (p *broadcast[A]) listen(ctx context.Context, merge func(reply[A]) (enough 
 // within limits how much longer listen waits for the nodes that have not answered: for d, less what
 // earlier callers have waited. It reports whether that is over for all of them.
 func (p *broadcast[A]) within(d time.Duration) (over bool) {
-	age, silent := p.nodes.clock.age(), d
+	age, silent := p.nodes.age(), d
 	p.mu.Lock()
 	for x, heard := range p.heard {
 		if !heard {

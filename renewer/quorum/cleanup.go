@@ -34,7 +34,7 @@ type cleaner struct {
 type cleanup struct {
 	lease *lease
 	epoch int           // of the lease, for which it was planned
-	due   time.Duration // by clock.age
+	due   time.Duration // by nodeSet.age
 	last  bool          // whether it was tried before
 }
 
@@ -65,7 +65,7 @@ func (cs cleaners) clean(l *lease, unknown bool) {
 func (c *cleaner) clean(l *lease, unknown bool) {
 	switch n := &l.nodes[c.node]; {
 	case n.confirmed != 0, n.asked != 0 && !unknown:
-		c.plan(cleanup{lease: l, epoch: l.epoch, due: c.nodes.clock.age()})
+		c.plan(cleanup{lease: l, epoch: l.epoch, due: c.nodes.age()})
 	case n.asked != 0:
 		c.plan(cleanup{lease: l, epoch: l.epoch, due: n.asked + c.nodes.settle(c.node)})
 	}
@@ -121,7 +121,7 @@ func (c *cleaner) run() {
 func (c *cleaner) take() (batch []cleanup, holds []store.Hold, next time.Duration) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
-	age, closed := c.nodes.clock.age(), c.nodes.closed()
+	age, closed := c.nodes.age(), c.nodes.closed()
 	n := 0
 	for ; n < len(c.planned) && len(batch) < maxReleaseBatch; n++ {
 		job := c.planned[n]
@@ -172,7 +172,7 @@ func (c *cleaner) free(batch []cleanup, holds []store.Hold) {
 // freed records the answer to a release that nodeState.freeing counted, and plans what is left to
 // do. Under mu.
 func (c *cleaner) freed(l *lease, status store.Status, last bool) {
-	n, settle, age := &l.nodes[c.node], c.nodes.settle(c.node), c.nodes.clock.age()
+	n, settle, age := &l.nodes[c.node], c.nodes.settle(c.node), c.nodes.age()
 	n.freeing--
 	if l.freed != nil {
 		close(l.freed)
@@ -181,7 +181,7 @@ func (c *cleaner) freed(l *lease, status store.Status, last bool) {
 	if status == store.StatusUnknown {
 		n.unsafeUntil = max(n.unsafeUntil, age+settle)
 	} else {
-		n.refuse(c.nodes.clock.now())
+		n.refuse(c.nodes.clock.Now())
 	}
 	again := cleanup{lease: l, epoch: l.epoch}
 	switch {

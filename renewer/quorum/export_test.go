@@ -2,8 +2,6 @@ package quorum
 
 import (
 	"time"
-
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // SetClock sets what s takes tokens from.
@@ -35,9 +33,6 @@ func Late(s *Store, node int) int64 {
 // MaxLate is how many there may be.
 const MaxLate = maxLate
 
-// Elapsed is the time between two readings of both clocks.
-func Elapsed(monotonic, wall time.Duration) time.Duration { return elapsed(monotonic, wall) }
-
 // MembershipEvery is how often nodes are compared.
 const MembershipEvery = membershipEvery
 
@@ -46,21 +41,3 @@ const MembershipTTL = membershipTTL
 
 // OwnNames are the names that a quorum uses on its nodes.
 var OwnNames = []string{membershipName, probeName}
-
-// Majority is a count of answers.
-type Majority struct{ m majority }
-
-// NewMajority starts a count.
-func NewMajority(nodes int) *Majority { return &Majority{newMajority(nodes)} }
-
-// Count adds one node's answer.
-func (m *Majority) Count(s store.Status) { m.m.count(s) }
-
-// Silent is how many nodes have not answered.
-func (m *Majority) Silent() int { return int(m.m.silent()) }
-
-// Reached, Reachable, Refused and Unavailable are what the count says.
-func (m *Majority) Reached() bool     { return m.m.reached() }
-func (m *Majority) Reachable() bool   { return m.m.reachable() }
-func (m *Majority) Refused() bool     { return m.m.refused() }
-func (m *Majority) Unavailable() bool { return m.m.unavailable() }

@@ -48,73 +48,56 @@ func (n *oddNode) number() int64 {
 }
 
 func (n *oddNode) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	kind, odd := n.next()
-	if !odd {
-		return n.Store.Acquire(ctx, claims)
-	}
-	// one too few, or too many
-	return n.grants(kind, len(claims))
+	return odd(n, len(claims), n.grant, func() []store.Grant { return n.Store.Acquire(ctx, claims) })
 }
 
 func (n *oddNode) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	kind, odd := n.next()
-	if !odd {
-		return n.Store.Propose(ctx, proposals)
-	}
-	return n.grants(kind, len(proposals))
+	return odd(n, len(proposals), n.grant,
+		func() []store.Grant { return n.Store.Propose(ctx, proposals) })
 }
 
-// grants are odd answers to so many questions.
-func (n *oddNode) grants(kind byte, asked int) []store.Grant {
-	grants := make([]store.Grant, max(0, asked+int(kind>>6)%3-1))
-	for i := range grants {
-		g := &grants[i]
-		if g.Status = store.Status(kind % 8); g.Status == store.StatusUnknown && kind&8 != 0 {
-			g.Err = errors.New("odd")
-		}
-		g.Fence = n.number()
-		if kind&32 != 0 {
-			g.Reserved = int(n.number())
-			g.TTL, g.HeldFor = time.Duration(n.number()), time.Duration(n.number())
-			g.Holder = store.Holder{
-				Node: string(n.raw[:min(3, len(n.raw))]), PID: -1,
-				Operation: strings.Repeat("x", int(kind)),
-			}
-		}
-	}
-	return grants
+func (n *oddNode) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
+	return odd(n, len(holds), n.answer, func() []store.Answer { return n.Store.Renew(ctx, holds) })
 }
 
-func (n *oddNode) answers(
-	ctx context.Context, holds []store.Hold,
-	good func(context.Context, []store.Hold) []store.Answer,
-) []store.Answer {
+func (n *oddNode) Release(ctx context.Context, holds []store.Hold) []store.Answer {
+	return odd(n, len(holds), n.answer,
+		func() []store.Answer { return n.Store.Release(ctx, holds) })
+}
+
+// odd answers so many questions, or one too few or too many, until the bytes are used up.
+func odd[A any](n *oddNode, asked int, answer func(kind byte) A, good func() []A) []A {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	kind, odd := n.next()
-	if !odd {
-		return good(ctx, holds)
+	kind, left := n.next()
+	if !left {
+		return good()
 	}
-	answers := make([]store.Answer, max(0, len(holds)+int(kind>>6)%3-1))
+	answers := make([]A, max(0, asked+int(kind>>6)%3-1))
 	for i := range answers {
-		answers[i] = store.Answer{
-			Status: store.Status(kind % 8),
-			Age:    time.Duration(n.number()),
-		}
+		answers[i] = answer(kind)
 	}
 	return answers
 }
 
-func (n *oddNode) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
-	return n.answers(ctx, holds, n.Store.Renew)
+func (n *oddNode) grant(kind byte) (g store.Grant) {
+	if g.Status = store.Status(kind % 8); g.Status == store.StatusUnknown && kind&8 != 0 {
+		g.Err = errors.New("odd")
+	}
+	g.Fence = n.number()
+	if kind&32 != 0 {
+		g.Reserved = int(n.number())
+		g.TTL, g.HeldFor = time.Duration(n.number()), time.Duration(n.number())
+		g.Holder = store.Holder{
+			Node: string(n.raw[:min(3, len(n.raw))]), PID: -1,
+			Operation: strings.Repeat("x", int(kind)),
+		}
+	}
+	return g
 }
 
-func (n *oddNode) Release(ctx context.Context, holds []store.Hold) []store.Answer {
-	return n.answers(ctx, holds, n.Store.Release)
+func (n *oddNode) answer(kind byte) store.Answer {
+	return store.Answer{Status: store.Status(kind % 8), Age: time.Duration(n.number())}
 }
 
 // Whatever one of three nodes answers, counters and membership included: no panic, every item an

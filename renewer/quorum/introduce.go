@@ -46,7 +46,7 @@ func (m *membership) introduce(ctx context.Context) error {
 		return fmt.Errorf("quorum: %w: %w", renewer.ErrConfig, fault)
 	}
 	m.mu.Lock()
-	m.due = m.nodes.clock.age() + membershipEvery
+	m.due = m.nodes.age() + membershipEvery
 	m.mu.Unlock()
 	if err := checkMajority(ctx, m.nodes, errs); err != nil {
 		m.logger.Warn("too few nodes of the lock quorum can be reached; locks wait for them",

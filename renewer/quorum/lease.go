@@ -3,6 +3,8 @@ package quorum
 import (
 	"slices"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // key is one acquisition.
@@ -19,15 +21,15 @@ type lease struct {
 	asking  int   // calls of Acquire under way
 	// epoch counts those calls and releases: what was planned in an earlier epoch is obsolete.
 	epoch int
-	good  instant       // the deadline counts from here, by what the caller was told
-	nodes []nodeState   // by node
-	freed chan struct{} // closed when fewer releases are under way; nil if no caller waits
+	good  timing.Instant // the deadline counts from here, by what the caller was told
+	nodes []nodeState    // by node
+	freed chan struct{}  // closed when fewer releases are under way; nil if no caller waits
 }
 
 // since is the instant from which the lease's TTL counts on enough nodes: the K-th latest of their
 // confirmations; 0 if fewer have the lease.
-func (l *lease) since() instant {
-	var room [16]instant
+func (l *lease) since() timing.Instant {
+	var room [16]timing.Instant
 	all := room[:0]
 	for i := range l.nodes {
 		all = append(all, l.nodes[i].confirmed)
@@ -37,7 +39,7 @@ func (l *lease) since() instant {
 }
 
 // latest is the last confirmation by any node.
-func (l *lease) latest() (t instant) {
+func (l *lease) latest() (t timing.Instant) {
 	for i := range l.nodes {
 		t = max(t, l.nodes[i].confirmed)
 	}
@@ -48,7 +50,7 @@ func (l *lease) latest() (t instant) {
 // is over. Its nodes are left out until then, and others are silent.
 func (l *lease) blocked(nodes *nodeSet) bool {
 	m := newMajority(len(nodes.all))
-	age, soon := nodes.clock.age(), false
+	age, soon := nodes.age(), false
 	for x := range l.nodes {
 		if l.nodes[x].busy(age) || nodes.all[x].silent(age) {
 			m.failed++
@@ -60,7 +62,7 @@ func (l *lease) blocked(nodes *nodeSet) bool {
 
 // freesSoon reports whether a release is under way on a node that answers.
 func (l *lease) freesSoon(nodes *nodeSet, node int) bool {
-	return l.nodes[node].freeing > 0 && !nodes.all[node].silent(nodes.clock.age())
+	return l.nodes[node].freeing > 0 && !nodes.all[node].silent(nodes.age())
 }
 
 // idle reports whether nothing is left to know of the lease.

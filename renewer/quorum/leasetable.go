@@ -12,16 +12,11 @@ const minSweep = 64
 // Its mutex guards all that the leases lead to, and the cleaners' plans for them; what is called
 // "under mu" is called with that mutex held.
 type leaseTable struct {
-	clock *clock
-	nodes int
+	nodes *nodeSet
 
 	mu      sync.Mutex
 	leases  map[key]*lease
 	sweepAt int
-}
-
-func newLeaseTable(c *clock, nodes int) *leaseTable {
-	return &leaseTable{clock: c, nodes: nodes, leases: make(map[key]*lease)}
 }
 
 // open returns the lease of k, and makes it if there is none. Under mu.
@@ -31,7 +26,7 @@ func (t *leaseTable) open(k key, ttl time.Duration) *lease {
 		if len(t.leases) >= max(t.sweepAt, minSweep) {
 			t.sweep()
 		}
-		l = &lease{key: k, nodes: make([]nodeState, t.nodes)}
+		l = &lease{key: k, nodes: make([]nodeState, len(t.nodes.all))}
 		t.leases[k] = l
 	}
 	l.ttl = max(ttl, l.ttl)
@@ -41,9 +36,9 @@ func (t *leaseTable) open(k key, ttl time.Duration) *lease {
 // sweep forgets leases that were neither renewed nor released until they lapsed. The table is
 // swept when it has doubled, which costs O(1) a lease and no timer. Under mu.
 func (t *leaseTable) sweep() {
-	now := t.clock.now()
+	now := t.nodes.clock.Now()
 	for _, l := range t.leases {
-		if l.granted && now.sub(l.latest()) > 2*l.ttl { // lapsed
+		if l.granted && now.Sub(l.latest()) > 2*l.ttl { // lapsed
 			l.granted = false
 			for i := range l.nodes {
 				l.nodes[i].clear()
@@ -56,7 +51,7 @@ func (t *leaseTable) sweep() {
 
 // forget drops a lease if it is idle. Under mu.
 func (t *leaseTable) forget(l *lease) {
-	if !l.idle(t.clock.age()) {
+	if !l.idle(t.nodes.age()) {
 		return
 	}
 	// What is still planned for it must not be done: it could free what the same owner

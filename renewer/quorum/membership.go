@@ -106,7 +106,7 @@ func (m *membership) recheckSoon() {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if age := m.nodes.clock.age(); age >= m.due {
+	if age := m.nodes.age(); age >= m.due {
 		m.due = age + membershipEvery
 		go m.recheck()
 	}

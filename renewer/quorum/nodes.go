@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -18,7 +19,7 @@ type node struct {
 	store store.Proposer
 	name  string              // for errors
 	late  [kinds]atomic.Int64 // calls for which no caller waits any more, by kind
-	// silentSince is when the first acquire was sent, by clock.age, that the node has not answered,
+	// silentSince is when the first acquire was sent, by nodeSet.age, that the node has not answered,
 	// of those since its last answer to one whose callers have gone on without it; 0: none.
 	silentSince atomic.Int64
 }
@@ -54,14 +55,15 @@ const (
 // nodeSet has the nodes, and what their background work shares. It does not change.
 type nodeSet struct {
 	all   []node
-	clock *clock
+	clock *timing.Clock // for what nodes confirm: it counts the time for which the machine slept
+	born  time.Time
 
 	background context.Context //nolint:containedctx // ends with Close
 	stop       context.CancelFunc
 }
 
 func newNodeSet(stores []store.Store, names []string) *nodeSet {
-	n := &nodeSet{all: make([]node, len(stores)), clock: newClock()}
+	n := &nodeSet{all: make([]node, len(stores)), clock: timing.NewClock(timing.Slept), born: time.Now()}
 	n.background, n.stop = context.WithCancel(context.Background())
 	for i := range stores {
 		n.all[i].store = stores[i].(store.Proposer) //nolint:forcetypeassert // configure has looked
@@ -69,6 +71,10 @@ func newNodeSet(stores []store.Store, names []string) *nodeSet {
 	}
 	return n
 }
+
+// age is the monotonic time since the store was made, plus 1 so that 0 can mean none. Unlike the
+// clock it never jumps ahead, so that a request has the whole of its time to settle.
+func (n *nodeSet) age() time.Duration { return 1 + time.Since(n.born) }
 
 // nodeName is what errors call a node.
 func nodeName(names []string, i int) string {

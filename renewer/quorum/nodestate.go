@@ -3,6 +3,7 @@ package quorum
 import (
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -11,14 +12,14 @@ import (
 type nodeState struct {
 	// confirmed is when the last request was sent that the node confirmed; 0 if the node
 	// does not have the key.
-	confirmed instant
+	confirmed timing.Instant
 	// refused is when the node last said no. A yes to a request sent before does not count:
 	// answers may overtake each other, and the no may be the later one.
-	refused instant
-	// asked is when an acquire was sent that came back without an answer, by clock.age. It
+	refused timing.Instant
+	// asked is when an acquire was sent that came back without an answer, by nodeSet.age. It
 	// may yet take effect. 0 if there is none.
 	asked time.Duration
-	// unsafeUntil is until when a release without an answer may take effect, by clock.age.
+	// unsafeUntil is until when a release without an answer may take effect, by nodeSet.age.
 	unsafeUntil time.Duration
 	// freeing counts the releases under way.
 	freeing int
@@ -34,20 +35,22 @@ func (s *nodeState) dirty() bool { return s.confirmed != 0 || s.asked != 0 || s.
 func (s *nodeState) busy(age time.Duration) bool { return s.freeing > 0 || age < s.unsafeUntil }
 
 // confirm records that the node has the key by a request sent then.
-func (s *nodeState) confirm(sent instant) {
+func (s *nodeState) confirm(sent timing.Instant) {
 	if sent > s.refused {
 		s.confirmed = max(s.confirmed, sent)
 	}
 }
 
 // refuse records that the node does not have the key for the owner.
-func (s *nodeState) refuse(now instant) { s.confirmed, s.refused = 0, now }
+func (s *nodeState) refuse(now timing.Instant) { s.confirmed, s.refused = 0, now }
 
 // clear is for a node that has nothing of the owner's, or for which nothing more is done.
 func (s *nodeState) clear() { s.confirmed, s.asked, s.late = 0, 0, false }
 
 // record notes the answer to an acquire.
-func (s *nodeState) record(status store.Status, sent instant, age time.Duration, now instant) {
+func (s *nodeState) record(
+	status store.Status, sent timing.Instant, age time.Duration, now timing.Instant,
+) {
 	switch status {
 	case store.StatusHeld:
 		s.confirm(sent)

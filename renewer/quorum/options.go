@@ -23,9 +23,7 @@ type settings struct {
 // address without a password. Programs that have the same servers under the same names, in any
 // order, have the same quorum. [New] refuses a program that shares a server with another quorum.
 //
-// By default a node's name is what its method Name returns, if it has one: a string that is the
-// same in every program and has no secrets, such as an address and a key prefix. Nodes without a
-// name are numbered, and nothing is compared with other programs.
+// Without this option nodes are numbered, and nothing is compared with other programs.
 func Names(names ...string) Option {
 	return func(s *settings) { s.names = append([]string{}, names...) }
 }
@@ -77,9 +75,7 @@ func configure(nodes []store.Store, opts []Option) (settings, error) {
 	if c.logger == nil {
 		fault("Logger: is nil; leave it out for silence")
 	}
-	if c.names == nil {
-		c.names = ownNames(nodes)
-	} else if len(c.names) != n {
+	if c.names != nil && len(c.names) != n {
 		fault("Names: there are %d for %d nodes; give each node one", len(c.names), n)
 	}
 	for i, name := range c.names {
@@ -93,19 +89,6 @@ func configure(nodes []store.Store, opts []Option) (settings, error) {
 		return c, fmt.Errorf("quorum: %w: %s", renewer.ErrConfig, strings.Join(faults, "; "))
 	}
 	return c, nil
-}
-
-// ownNames are the nodes' own names, or nil if one has none.
-func ownNames(nodes []store.Store) []string {
-	var names []string
-	for _, node := range nodes {
-		named, ok := node.(interface{ Name() string })
-		if !ok || isNil(node) {
-			return nil
-		}
-		names = append(names, named.Name())
-	}
-	return names
 }
 
 // isNil also finds the nil of a concrete store inside an interface that is not nil.

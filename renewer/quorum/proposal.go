@@ -3,6 +3,7 @@ package quorum
 import (
 	"math"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -17,14 +18,14 @@ type proposal struct {
 	counter int64 // the highest seen in any broadcast
 
 	// What follows is of the last broadcast.
-	sent    instant
+	sent    timing.Instant
 	answers []*store.Grant // by node; nil: none yet
 	ours    majority       // of nodes that grant it
 	freeing int16          // nodes that were left out for a moment: a release is under way
 }
 
 // begin forgets the last broadcast.
-func (b *proposal) begin(sent instant) {
+func (b *proposal) begin(sent timing.Instant) {
 	b.sent, b.ours, b.freeing = sent, newMajority(len(b.answers)), 0
 	clear(b.answers)
 }

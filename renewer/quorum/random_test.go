@@ -62,14 +62,14 @@ func (w *weather) link() bool {
 
 // through carries a call out, until ctx ends or it is answered.
 func through[A any](
-	ctx context.Context, w *weather, n int, call func(store.Proposer) []A, fail func(error) A,
+	ctx context.Context, w *weather, n int, fail func(error) A, call func() []A,
 ) []A {
 	done := make(chan []A, 1)
 	go func() {
 		if !w.link() {
 			return
 		}
-		answers := call(w.Proposer)
+		answers := call()
 		if w.link() {
 			done <- answers
 		}
@@ -82,32 +82,29 @@ func through[A any](
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	answers := make([]A, n)
-	for i := range answers {
-		answers[i] = fail(err)
-	}
-	return answers
+	return slices.Repeat([]A{fail(err)}, n)
 }
 
+func noGrant(err error) store.Grant { return store.Grant{Err: err} }
+
+func noAnswer(err error) store.Answer { return store.Answer{Err: err} }
+
 func (w *weather) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
-	return through(ctx, w, len(proposals), func(s store.Proposer) []store.Grant {
-		return s.Propose(context.Background(), proposals)
-	},
-		func(err error) store.Grant { return store.Grant{Err: err} })
+	return through(ctx, w, len(proposals), noGrant, func() []store.Grant {
+		return w.Proposer.Propose(context.Background(), proposals)
+	})
 }
 
 func (w *weather) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
-	return through(ctx, w, len(holds), func(s store.Proposer) []store.Answer {
-		return s.Renew(context.Background(), holds)
-	},
-		func(err error) store.Answer { return store.Answer{Err: err} })
+	return through(ctx, w, len(holds), noAnswer, func() []store.Answer {
+		return w.Proposer.Renew(context.Background(), holds)
+	})
 }
 
 func (w *weather) Release(ctx context.Context, holds []store.Hold) []store.Answer {
-	return through(ctx, w, len(holds), func(s store.Proposer) []store.Answer {
-		return s.Release(context.Background(), holds)
-	},
-		func(err error) store.Answer { return store.Answer{Err: err} })
+	return through(ctx, w, len(holds), noAnswer, func() []store.Answer {
+		return w.Proposer.Release(context.Background(), holds)
+	})
 }
 
 func (w *weather) Watch(_ string, wake func(error)) func() {

@@ -15,22 +15,10 @@ func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer 
 	if len(holds) == 0 || ended(ctx, answers) {
 		return answers
 	}
-	holds = slices.Clone(holds)
+	holds = slices.Clone(holds) // slow nodes look at them when the caller has gone on
 	leases := s.releasing(holds)
-	p := newBroadcast(ctx, s.nodes, func(_ *broadcast[store.Answer], r reply[store.Answer]) {
-		s.released(r, leases, holds)
-	})
-	t := newAnswerSet(len(holds), len(s.nodes.all))
-	for x := range s.nodes.all {
-		p.ask(x, nil, len(holds), func(ctx context.Context, node store.Proposer) []store.Answer {
-			return node.Release(ctx, holds)
-		}, unanswered)
-	}
-	// if ctx ends, what was not answered by then says so
-	_ = p.listen(ctx, func(r reply[store.Answer]) bool {
-		s.released(r, leases, holds)
-		return t.add(r)
-	})
+	_, t := askAll(ctx, s.nodes, holds, store.Proposer.Release,
+		func(_ *broadcast[store.Answer], r reply[store.Answer]) { s.released(r, leases, holds) })
 	for i := range answers {
 		switch answers[i].Status = t.status(i); answers[i].Status {
 		case store.StatusUnknown:

@@ -23,21 +23,8 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 		s.membership.recheckSoon()
 	}
 	holds = slices.Clone(holds) // slow nodes look at them when the caller has gone on
-	p := newBroadcast(ctx, s.nodes,
-		func(p *broadcast[store.Answer], r reply[store.Answer]) {
-			s.recordHeartbeats(p, r, holds)
-		})
-	t := newAnswerSet(len(holds), len(s.nodes.all))
-	for x := range s.nodes.all {
-		p.ask(x, nil, len(holds), func(ctx context.Context, node store.Proposer) []store.Answer {
-			return node.Renew(ctx, holds)
-		}, unanswered)
-	}
-	// if ctx ends, what was not answered by then says so
-	_ = p.listen(ctx, func(r reply[store.Answer]) bool {
-		s.recordHeartbeats(p, r, holds)
-		return t.add(r)
-	})
+	p, t := askAll(ctx, s.nodes, holds, store.Proposer.Renew,
+		func(p *broadcast[store.Answer], r reply[store.Answer]) { s.recordHeartbeats(p, r, holds) })
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	for i := range holds {
@@ -52,7 +39,7 @@ func (s *Store) recordHeartbeats(
 ) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
-	now := s.nodes.clock.now()
+	now := s.nodes.clock.Now()
 	r.each(func(i int, a *store.Answer) {
 		h := &holds[i]
 		l := s.table.leases[key{h.Name, h.Owner}]
@@ -91,7 +78,7 @@ func (s *Store) renewAnswer(
 		// overtaken an earlier yes. If this heartbeat did not reach enough nodes by itself,
 		// it may have together with those that earlier ones reached.
 		since := min(l.since(), p.sent)
-		if age := p.sent.sub(since); age == 0 || since > l.good && age < h.TTL {
+		if age := p.sent.Sub(since); age == 0 || since > l.good && age < h.TTL {
 			l.good = max(l.good, since)
 			return store.Answer{Status: store.StatusHeld, Age: age}
 		}

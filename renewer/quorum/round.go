@@ -118,9 +118,9 @@ func (s *Store) broadcastClaims(
 		}, ungranted)
 	}
 	err = p.listen(ctx, func(r reply[store.Grant]) bool {
-		took = s.nodes.clock.age() - p.age
+		took = s.nodes.age() - p.age
 		s.table.mu.Lock()
-		now := s.nodes.clock.now()
+		now := s.nodes.clock.Now()
 		r.each(func(i int, g *store.Grant) {
 			s.nodes.all[r.node].answered(g.Status)
 			proposals[i].count(r.node, g)
@@ -169,7 +169,7 @@ func (s *Store) lateGrants(
 ) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
-	now := s.nodes.clock.now()
+	now := s.nodes.clock.Now()
 	r.each(func(i int, g *store.Grant) {
 		l := s.table.open(key{claims[i].Name, claims[i].Owner}, claims[i].TTL)
 		n := &l.nodes[r.node]

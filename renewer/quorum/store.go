@@ -40,10 +40,10 @@ var _ store.Store = (*Store)(nil)
 // are stopped.
 //
 // Errors are [renewer.ErrConfig] and name every fault: no nodes, an even number, a nil, the same
-// store or Redis server twice, options out of range. If the nodes are named ([Names], or a method
-// Name of their own), New asks them, for at most a second, whether two of them are the same server,
-// or one is used by a quorum of other nodes: that is [ErrMixed]. Nodes that can't be reached are no
-// error, since they may come back; [Logger] hears of them, and [Store.Check] reports them.
+// store or Redis server twice, options out of range. If the nodes are named ([Names]), New asks
+// them, for at most a second, whether two of them are the same server, or one is used by a quorum
+// of other nodes: that is [ErrMixed]. Nodes that can't be reached are no error, since they may come
+// back; [Logger] hears of them, and [Store.Check] reports them.
 func New(nodes []store.Store, opts ...Option) (*Store, error) {
 	c, err := configure(nodes, opts)
 	if err != nil {
@@ -62,7 +62,7 @@ func New(nodes []store.Store, opts ...Option) (*Store, error) {
 
 func newStore(stores []store.Store, c settings) *Store {
 	nodes := newNodeSet(stores, c.names)
-	table := newLeaseTable(nodes.clock, len(stores))
+	table := &leaseTable{nodes: nodes, leases: make(map[key]*lease)}
 	s := &Store{
 		nodes:     nodes,
 		order:     make([]int, len(stores)),
