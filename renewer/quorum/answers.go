@@ -18,8 +18,8 @@ type answerSet struct {
 
 func newAnswerSet(items, nodes int) *answerSet {
 	return &answerSet{
-		counts: slices.Repeat([]majority{newMajority(nodes)}, items), heard: make([][]store.Answer, nodes),
-		open: items,
+		counts: slices.Repeat([]majority{newMajority(nodes)}, items),
+		heard:  make([][]store.Answer, nodes), open: items,
 	}
 }
 

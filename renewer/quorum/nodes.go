@@ -19,8 +19,8 @@ type node struct {
 	store store.Proposer
 	name  string              // for errors
 	late  [kinds]atomic.Int64 // calls for which no caller waits any more, by kind
-	// silentSince is when the first acquire was sent, by nodeSet.age, that the node has not answered,
-	// of those since its last answer to one whose callers have gone on without it; 0: none.
+	// silentSince is when the first acquire was sent, by age, that the node has not answered, of
+	// those since its last answer to one whose callers have gone on without it; 0: none.
 	silentSince atomic.Int64
 }
 
@@ -63,7 +63,9 @@ type nodeSet struct {
 }
 
 func newNodeSet(stores []store.Store, names []string) *nodeSet {
-	n := &nodeSet{all: make([]node, len(stores)), clock: timing.NewClock(timing.Slept), born: time.Now()}
+	n := &nodeSet{
+		all: make([]node, len(stores)), clock: timing.NewClock(timing.Slept), born: time.Now(),
+	}
 	n.background, n.stop = context.WithCancel(context.Background())
 	for i := range stores {
 		n.all[i].store = stores[i].(store.Proposer) //nolint:forcetypeassert // configure has looked
