@@ -206,32 +206,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestBadNamesAskNobody(t *testing.T) {
-	t.Parallel()
-	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		_, err := k.Acquire(t.Context(), strings.Repeat("x", 600))
-		require.ErrorIs(t, err, renewer.ErrName)
-		require.Less(t, len(err.Error()), 300, "it does not repeat the whole name")
-		require.Empty(t, s.Calls(script.Acquire))
-	})
-}
-
-// No way into the engine leads to a name that a store keeps for itself: one program held a quorum's
-// membership under a name that a client had sent.
-func TestNamesOfStoresAreNobodys(t *testing.T) {
-	t.Parallel()
-	const name = "\x00lockbeat quorum"
-	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		for way, f := range map[string]func() error{
-			"Acquire":    func() error { _, err := k.Acquire(t.Context(), name); return err },
-			"TryAcquire": func() error { _, err := k.TryAcquire(t.Context(), name); return err },
-		} {
-			require.ErrorIs(t, f(), renewer.ErrName, way)
-		}
-		require.Empty(t, s.Calls(script.Acquire))
-	})
-}
-
 func TestOwnersAreUnique(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)

@@ -264,33 +264,6 @@ func TestNoOrphanOfAnEarlierQuestion(t *testing.T) {
 	}
 }
 
-// The clean-up itself is repeated until the store answers, or the TTL has done its work.
-func TestTheCleanUpIsRepeated(t *testing.T) {
-	t.Parallel()
-	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Acquire, script.Pass().Broken(errDown))
-		s.Script(script.Release, script.Fail(errDown), script.Fail(errDown), script.Fail(errDown))
-		_, err := k.TryAcquire(t.Context(), "a")
-		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		waitFor(time.Second)
-		require.Len(t, s.Calls(script.Release), 4)
-		l, err := k.TryAcquire(t.Context(), "a")
-		require.NoError(t, err, "the key is free")
-		require.NoError(t, l.Release(t.Context()))
-
-		s.Script(script.Acquire, script.Pass().Broken(errDown))
-		s.Default(script.Release, script.Fail(errDown))
-		_, err = k.TryAcquire(t.Context(), "a")
-		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		waitFor(config.TTL + config.RequestTimeout)
-		n := len(s.Calls(script.Release))
-		waitFor(time.Hour)
-		require.Len(t, s.Calls(script.Release), n, "no use in deleting what has lapsed")
-		_, orphans := k.NamesAndOrphans()
-		require.Zero(t, orphans)
-	})
-}
-
 // A claim that was answered "taken" left nothing behind, so there is nothing to clean up.
 func TestARefusalNeedsNoCleanUp(t *testing.T) {
 	t.Parallel()

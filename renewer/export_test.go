@@ -29,13 +29,6 @@ func NewHeld(k *Keeper, sent, now time.Duration) Held {
 	return h
 }
 
-// NewHeldFor is NewHeld for a call with a MaxHold of its own; negative for none.
-func NewHeldFor(k *Keeper, maxHold, sent, now time.Duration) Held {
-	h := Held{&Lease{k: k}}
-	h.l.grant(instant(sent), instant(now), maxHold)
-	return h
-}
-
 // Renewed books a renewal; Missed one without an answer; Lose and Release the end.
 func (h Held) Renewed(sent time.Duration)              { h.l.renewed(instant(sent), h.l.ttl()) }
 func (h Held) Missed(err error)                        { h.l.missed(err) }

@@ -172,27 +172,6 @@ func TestALeaseIsHeldAtLeastFromNow(t *testing.T) {
 	})
 }
 
-// What could not be released at once is kept for its time all the
-// same, by the holder who releases it then.
-func TestHoldAtLeastSurvivesAFailedRelease(t *testing.T) {
-	t.Parallel()
-	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l := acquire(t, k, "a", renewer.HoldAtLeast(time.Minute))
-		acquired := time.Now()
-		waitFor(time.Second)
-		s.Script(script.Release, script.Fail(errDown), script.Fail(errDown))
-		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
-		waitFor(time.Second)
-		calls := s.Calls(script.Release)
-		require.Greater(t, len(calls), 2)
-		last := calls[len(calls)-1]
-		require.WithinDuration(t, acquired.Add(time.Minute), last.At.Add(last.Holds[0].Keep),
-			time.Millisecond)
-		_, err := k.TryAcquire(t.Context(), "a")
-		require.ErrorIs(t, err, renewer.ErrHeld)
-	})
-}
-
 // A shutdown does not cut the time short either.
 func TestHoldAtLeastSurvivesAShutdown(t *testing.T) {
 	t.Parallel()

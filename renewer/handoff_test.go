@@ -119,21 +119,6 @@ func TestHeartbeatOverHandOffs(t *testing.T) {
 	})
 }
 
-// The deadline goes on, and holds for the next.
-func TestDeadlineOverHandOffs(t *testing.T) {
-	t.Parallel()
-	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		begun := time.Now()
-		s.Default(script.Renew, script.Hang())
-		callers := line(t, s, k, 2)
-		require.True(t, callers[0].free(t, callers[1], nil))
-		at, lost := lostAt(t, callers[1].lease)
-		assertInstant(t, begun.Add(goodFor), at, "counted from the question to the store")
-		require.Equal(t, renewer.ReasonExpired, lost.Reason)
-		require.ErrorIs(t, callers[1].lease.Release(t.Context()), renewer.ErrLost)
-	})
-}
-
 func TestNotHandedOver(t *testing.T) {
 	t.Parallel()
 	bounded := func(edit func(*renewer.Config)) renewer.Config {

@@ -11,17 +11,6 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// keeperFor is a keeper, at rest, with a MaxHold.
-func keeperFor(t *testing.T, maxHold time.Duration) *renewer.Keeper {
-	t.Helper()
-	cfg := config
-	cfg.MaxHold = maxHold
-	k, err := renewer.New(script.New(), cfg)
-	require.NoError(t, err)
-	require.NoError(t, k.Shutdown(t.Context()))
-	return k
-}
-
 // Belief is counted from requests, never from answers; it only moves on; it ends with the lease.
 func TestALeasesState(t *testing.T) {
 	t.Parallel()
@@ -59,40 +48,6 @@ func TestALeasesState(t *testing.T) {
 		h.LimitTo(now+time.Second, renewer.ReasonAbandoned)
 		assert.Equal(t, now+time.Second, h.Until())
 		assert.Positive(t, belief)
-	})
-	t.Run("limited by its call", func(t *testing.T) {
-		t.Parallel()
-		for keepers, k := range map[time.Duration]*renewer.Keeper{
-			0: keeperFor(t, 0), time.Minute: keeperFor(t, time.Minute),
-		} {
-			for calls, want := range map[time.Duration]time.Duration{
-				2 * time.Minute: 2 * time.Minute, 10 * time.Second: 10 * time.Second,
-				0: keepers, -1: 0,
-			} {
-				h := renewer.NewHeldFor(k, calls, sent, now)
-				h.Renewed(now + time.Hour)
-				if want == 0 {
-					assert.Greater(t, h.Until(), now+time.Hour, "%v, %v", keepers, calls)
-				} else {
-					assert.Equal(t, now+want, h.Until(), "%v, %v", keepers, calls)
-				}
-				h.LimitTo(now+time.Second, renewer.ReasonAbandoned)
-				assert.Equal(t, now+time.Second, h.Until(), "%v, %v", keepers, calls)
-			}
-		}
-	})
-	t.Run("passed on to a call with a limit", func(t *testing.T) {
-		t.Parallel()
-		k := keeperFor(t, time.Minute)
-		const later = now + time.Second
-		h := renewer.NewHeldFor(k, 10*time.Second, sent, now)
-		h = h.Transfer(0, 7, later)
-		h.Renewed(now + time.Hour)
-		assert.Equal(t, later+time.Minute, h.Until())
-		h = h.Transfer(-1, 8, later)
-		assert.Greater(t, h.Until(), now+time.Hour)
-		h = h.Transfer(2*time.Minute, 9, later)
-		assert.Equal(t, later+2*time.Minute, h.Until())
 	})
 	t.Run("passed on", func(t *testing.T) {
 		t.Parallel()

@@ -256,32 +256,6 @@ func TestAnUnansweredReleaseIsRepeated(t *testing.T) {
 	})
 }
 
-// Somebody deleted or overwrote the key since the last heartbeat: the
-// release finds out, and touches nothing.
-func TestALossFoundAtTheRelease(t *testing.T) {
-	t.Parallel()
-	for name, step := range map[string]script.Step{
-		"deleted":     script.Gone(),
-		"overwritten": script.Taken(other, time.Minute),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				l := acquire(t, k, "a")
-				s.Script(script.Release, step)
-				err := l.Release(t.Context())
-				require.ErrorIs(t, err, renewer.ErrLost)
-				var lost *renewer.LostError
-				require.ErrorAs(t, err, &lost)
-				require.Equal(t, renewer.ReasonTaken, lost.Reason)
-				require.ErrorIs(t, l.Err(), renewer.ErrLost)
-				waitFor(time.Minute)
-				require.Len(t, s.Calls(script.Release), 1)
-			})
-		})
-	}
-}
-
 // A release of a lease that is lost to a dead link does not wait for the link.
 func TestReleaseAfterALossDoesNotWait(t *testing.T) {
 	t.Parallel()

@@ -87,33 +87,3 @@ func TestAFailedHeartbeatTakesNobodyAlong(t *testing.T) {
 		}
 	})
 }
-
-// Leases that were taken together do not beat together: their first
-// heartbeats are spread over half an interval.
-func TestFirstHeartbeatsAreSpread(t *testing.T) {
-	t.Parallel()
-	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		begun := time.Now()
-		var leases []*renewer.Lease
-		for i := range 500 {
-			leases = append(leases, acquire(t, k, fmt.Sprint(i)))
-		}
-		waitFor(config.Heartbeat)
-		at := make(map[string]time.Duration)
-		for _, c := range s.Calls(script.Renew) {
-			for _, h := range c.Holds {
-				at[h.Name] = c.At.Sub(begun)
-			}
-		}
-		quarters := make([]int, 4)
-		for _, d := range at {
-			quarters[min(3, int(4*d/config.Heartbeat))]++
-		}
-		assert.Zero(t, quarters[0])
-		assert.Greater(t, quarters[2], 100, "%v", quarters)
-		assert.Greater(t, quarters[3], 100, "%v", quarters)
-		for _, l := range leases {
-			require.NoError(t, l.Release(t.Context()))
-		}
-	})
-}

@@ -152,52 +152,6 @@ func TestShutdownTellsWhatCouldNotBeFreed(t *testing.T) {
 	})
 }
 
-// A store that is down for a moment at the end costs nothing but that moment.
-func TestShutdownOutlastsAStoreThatIsDown(t *testing.T) {
-	t.Parallel()
-	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l := acquire(t, k, "a")
-		s.Default(script.Release, script.Fail(errDown))
-		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
-		time.AfterFunc(time.Second, func() { s.Default(script.Release, script.Pass()) })
-		require.NoError(t, k.Shutdown(within(t, 10*time.Second)))
-		k2, err := renewer.New(s, config)
-		require.NoError(t, err)
-		l, err = k2.TryAcquire(t.Context(), "a")
-		require.NoError(t, err)
-		require.NoError(t, l.Release(t.Context()))
-		require.NoError(t, k2.Shutdown(t.Context()))
-	})
-}
-
-// Without a deadline, and with a store that never comes back, it
-// gives up when the keys have lapsed by themselves.
-func TestShutdownEndsWithTheTTL(t *testing.T) {
-	t.Parallel()
-	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l := acquire(t, k, "a")
-		s.Default(script.Release, script.Fail(errDown))
-		require.Error(t, l.Release(t.Context()))
-		begun := time.Now()
-		require.ErrorIs(t, k.Shutdown(t.Context()), errDown)
-		assert.InDelta(t, config.TTL, time.Since(begun), float64(config.RequestTimeout))
-	})
-}
-
-// What was deleted already, and would only be deleted once more to be sure, is no reason for alarm.
-func TestShutdownRaisesNoFalseAlarm(t *testing.T) {
-	t.Parallel()
-	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.SetSettle(time.Minute)
-		s.Script(script.Acquire, script.Pass().Broken(errDown))
-		_, err := k.TryAcquire(t.Context(), "a")
-		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		synctest.Wait()
-		s.Default(script.Release, script.Fail(errDown))
-		require.NoError(t, k.Shutdown(within(t, 10*time.Second)))
-	})
-}
-
 // A lock that is granted while Shutdown begins is drained like any other.
 func TestShutdownWaitsForWhatIsBeingGranted(t *testing.T) {
 	t.Parallel()
@@ -216,20 +170,6 @@ func TestShutdownWaitsForWhatIsBeingGranted(t *testing.T) {
 		require.NoError(t, k.Shutdown(t.Context()))
 		assertInstant(t, begun.Add(6*time.Second), time.Now(), "return")
 		require.NoError(t, <-got)
-	})
-}
-
-// What a cancelled caller may have left is cleaned up before the end.
-func TestShutdownCleansUp(t *testing.T) {
-	t.Parallel()
-	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.SetSettle(time.Minute)
-		s.Script(script.Acquire, script.Pass().Broken(errDown))
-		_, err := k.TryAcquire(t.Context(), "a")
-		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		synctest.Wait()
-		require.NoError(t, k.Shutdown(t.Context()))
-		require.Len(t, s.Calls(script.Release), 2, "at once, and at the end instead of in a minute")
 	})
 }
 

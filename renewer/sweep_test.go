@@ -116,24 +116,3 @@ func TestADeadShardDelaysNoOthersShutdown(t *testing.T) {
 		require.Equal(t, n, len(freed)) //nolint:testifylint // Len would print them all
 	})
 }
-
-// A key that could not be freed is not forgotten before it has lapsed: Shutdown would say that
-// every key is free.
-func TestAnOrphanIsKeptUntilItHasLapsed(t *testing.T) {
-	t.Parallel()
-	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l := acquire(t, k, "a")
-		begun := time.Now()
-		s.Default(script.Release, script.Fail(errDown))
-		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
-		for time.Since(begun) < config.TTL {
-			_, orphans := k.NamesAndOrphans()
-			require.Equal(t, 1, orphans, time.Since(begun))
-			waitFor(10 * time.Millisecond)
-		}
-		waitFor(time.Second)
-		_, orphans := k.NamesAndOrphans()
-		require.Zero(t, orphans)
-		require.Less(t, len(s.Calls(script.Release)), 40)
-	})
-}

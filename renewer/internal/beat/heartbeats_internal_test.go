@@ -112,29 +112,6 @@ func TestAPlannedLeaseGoesIntoOneBatch(t *testing.T) {
 	require.Empty(t, due)
 }
 
-// What is due in a crowd goes in several batches, soon after each other.
-func TestACrowdGoesInSeveralBatches(t *testing.T) {
-	t.Parallel()
-	p := newPlans(1, 2*batchMost+50)
-	for _, l := range p.leases {
-		p.plan(l, at(time.Second))
-	}
-	now := at(time.Second)
-	for _, want := range []int{batchMost, batchMost, 50} {
-		b, next := p.Next(now)
-		require.NotNil(t, b)
-		require.Equal(t, now, next, "there may be more")
-		require.Len(t, b.Holds, want)
-		b, next = p.Next(now)
-		require.Nil(t, b)
-		if want == batchMost {
-			require.LessOrEqual(t, next.Sub(now), fullGap)
-		}
-		now = next
-	}
-	require.Equal(t, timing.Never, now)
-}
-
 // A crowd is sent in its time though each timer is late; and timing.Never much of it at once.
 func TestACrowdKeepsItsPaceByLateTimers(t *testing.T) {
 	t.Parallel()
@@ -210,27 +187,4 @@ func TestTroubleTakesNoOthersAlong(t *testing.T) {
 	require.Equal(t, 1, count(at(20*time.Second), false))
 	require.Equal(t, 1, count(at(21*time.Second), false))
 	require.Equal(t, 2, count(at(22*time.Second), false))
-}
-
-// A lease follows its name to another shard.
-func TestAPlanMovesToAnotherShard(t *testing.T) {
-	t.Parallel()
-	p := newPlans(2, 1)
-	l := p.leases[0]
-	p.plan(l, at(time.Second))
-	l.shard = 1
-	p.plan(l, at(2*time.Second))
-	b, next := p.Next(at(time.Second))
-	require.Nil(t, b)
-	require.Equal(t, at(2*time.Second), next)
-	b, _ = p.Next(next)
-	require.Equal(t, 1, b.Shard())
-	p.Complete(b, next, false)
-
-	again, _ := p.Next(next)
-	require.Nil(t, again)
-	p.plan(l, at(9*time.Second))
-	again, _ = p.Next(at(9 * time.Second))
-	require.Same(t, b, again, "a batch is used again")
-	require.Len(t, again.Leases, 1)
 }

@@ -150,29 +150,3 @@ func TestAllOfTheHeap(t *testing.T) {
 	assert.True(t, ok)
 	assert.Same(t, &elements[8], first)
 }
-
-// What an element costs to enter and to take out, beside so many others.
-func BenchmarkSetAndRemove(b *testing.B) {
-	for _, n := range []int{1, 10_000} {
-		for name, table := range map[string]timetable{
-			"heap":  timing.NewDeadlineHeap(placeOf),
-			"wheel": timing.NewWheel(time.Second, placeOf),
-		} {
-			b.Run(fmt.Sprintf("%s/elements=%d", name, n), func(b *testing.B) {
-				elements := make([]element, n)
-				for i := range elements {
-					table.Set(&elements[i], timing.Instant(rand.N(time.Second)))
-				}
-				b.ReportAllocs()
-				for i := 0; b.Loop(); i++ {
-					e := &elements[i%n]
-					table.Remove(e)
-					table.Set(e, timing.Instant(i*1000%int(time.Second)))
-				}
-				for i := range elements {
-					table.Remove(&elements[i])
-				}
-			})
-		}
-	}
-}
