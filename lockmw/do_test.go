@@ -76,6 +76,11 @@ func TestWrapDerivesTheKey(t *testing.T) {
 		_, err = charge(t.Context(), order{})
 		require.ErrorIs(t, err, renewer.ErrName, "an empty part of a key makes no key")
 		require.Len(t, s.Calls(script.Acquire), 2)
+
+		wrapped := func(context.Context, order) (int, error) { return 0, nil }
+		require.Panics(t, func() { lockmw.Wrap(nil, key, wrapped) })
+		require.Panics(t, func() { lockmw.Wrap(k, nil, wrapped) })
+		require.Panics(t, func() { lockmw.Wrap[order, int](k, key, nil) })
 	})
 }
 
@@ -251,18 +256,6 @@ func TestAFailedReleaseMasksNothing(t *testing.T) {
 	}
 }
 
-func TestThePanicPassesThrough(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		require.PanicsWithValue(t, "boom", func() {
-			_, _ = lockmw.Do(t.Context(), k, "a", func(context.Context) (int, error) {
-				panic("boom")
-			})
-		})
-		free(t, k, "a")
-	})
-}
-
 // An operation that ignores its cancellation keeps the lock until it returns.
 func TestTheLockIsHeldUntilTheFunctionReturns(t *testing.T) {
 	t.Parallel()
@@ -294,22 +287,5 @@ func TestACallerWhoIsGoneDoesNotRun(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		synctest.Wait()
 		free(t, k, "a")
-	})
-}
-
-func TestBadInputIsRefused(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		_, err := lockmw.Do(t.Context(), nil, "a", answer)
-		require.ErrorIs(t, err, renewer.ErrConfig)
-		_, err = lockmw.Do[int](t.Context(), k, "a", nil)
-		require.ErrorIs(t, err, renewer.ErrConfig)
-		_, err = lockmw.Do(t.Context(), k, "", answer)
-		require.ErrorIs(t, err, renewer.ErrName)
-		wrapped := func(context.Context, string) (int, error) { return 0, nil }
-		same := func(s string) string { return s }
-		require.Panics(t, func() { lockmw.Wrap(nil, same, wrapped) })
-		require.Panics(t, func() { lockmw.Wrap(k, nil, wrapped) })
-		require.Panics(t, func() { lockmw.Wrap[string, int](k, same, nil) })
 	})
 }

@@ -179,8 +179,6 @@ func TestLeadingWithinTheLock(t *testing.T) {
 		})
 		require.NoError(t, err)
 		require.Len(t, s.Calls(script.Acquire), 1)
-		require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), nil, "a", nil), renewer.ErrConfig)
-		require.ErrorIs(t, <-lead(t.Context(), k, nil), renewer.ErrConfig)
 		nothing := func(context.Context) error { return nil }
 		require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, "", nothing), renewer.ErrName)
 	})

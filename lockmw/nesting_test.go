@@ -224,26 +224,6 @@ func TestALockThatIsOverIsNotFound(t *testing.T) {
 	}
 }
 
-// Fence in an inner call is that call's lock's, not that of another taken in between.
-func TestFenceInAnInnerCall(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		_, err := lockmw.Do(t.Context(), k, "b", answer) // so that the two differ
-		require.NoError(t, err)
-		_, err = lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
-			fence := lockmw.Fence(ctx)
-			return lockmw.Do(ctx, k, "b", func(ctx context.Context) (int, error) {
-				require.NotEqual(t, fence, lockmw.Fence(ctx))
-				return lockmw.Do(ctx, k, "a", func(ctx context.Context) (int, error) {
-					require.Equal(t, fence, lockmw.Fence(ctx))
-					return 0, nil
-				})
-			})
-		})
-		require.NoError(t, err)
-	})
-}
-
 // An inner call costs nothing that outlives it, although the outer one goes on for weeks.
 func TestInnerCallsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()

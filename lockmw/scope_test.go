@@ -23,9 +23,12 @@ func TestOutsideOfALock(t *testing.T) {
 func TestReEntry(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
+		_, err := lockmw.Do(t.Context(), k, "b", answer) // so that the tokens differ
+		require.NoError(t, err)
+		_, err = lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			fence := lockmw.Fence(ctx)
 			_, err := lockmw.Do(ctx, k, "b", func(ctx context.Context) (int, error) {
+				require.NotEqual(t, fence, lockmw.Fence(ctx))
 				require.True(t, lockmw.Held(ctx, "a"))
 				require.True(t, lockmw.Held(ctx, "b"))
 				inner, cancel := context.WithTimeout(ctx, time.Minute)
@@ -34,6 +37,7 @@ func TestReEntry(t *testing.T) {
 					want, _ := inner.Deadline()
 					got, _ := ctx.Deadline()
 					require.Equal(t, want, got, "in the caller's context")
+					require.Equal(t, fence, lockmw.Fence(ctx), "its own lock's")
 					return 1, nil
 				})
 			})
@@ -43,8 +47,8 @@ func TestReEntry(t *testing.T) {
 			return 0, err
 		})
 		require.NoError(t, err)
-		require.Len(t, s.Calls(script.Acquire), 2)
-		require.Len(t, s.Calls(script.Release), 2)
+		require.Len(t, s.Calls(script.Acquire), 3)
+		require.Len(t, s.Calls(script.Release), 3)
 	})
 }
 
