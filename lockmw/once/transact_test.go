@@ -95,19 +95,6 @@ func TestLostAnswersToCommits(t *testing.T) {
 	}
 }
 
-// An attempt that was rolled back counts, and its error is the call's.
-func TestRolledBackAttemptsAreExhausted(t *testing.T) {
-	t.Parallel()
-	inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
-		l.unheard, l.rollback = 2, 2
-		_, err := once.Do(t.Context(), k, "a", answer(report{}), once.RecordIn(l),
-			once.MaxAttempts(2))
-		require.ErrorIs(t, err, once.ErrAttemptsExhausted)
-		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		require.Zero(t, l.commits)
-	})
-}
-
 // What can't be found out for a whole TTL is told as such.
 func TestUnknownCommit(t *testing.T) {
 	t.Parallel()

@@ -79,33 +79,3 @@ func TestTransactionsThatWereNotBegunAreNoAttempts(t *testing.T) {
 		require.Equal(t, 1, got)
 	})
 }
-
-// What was on record before such a transaction is on record again.
-func TestTheAttemptBeforeStaysOnRecord(t *testing.T) {
-	t.Parallel()
-	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
-		_, err := once.Do(t.Context(), k, "a", fail, once.RecordIn(l), once.NoRetry())
-		require.ErrorIs(t, err, errOperation)
-		const before = "once1 begun 1 4711\nthere\n\n" // by another process
-		s.PutRecord("a", before)
-		l.unbegun.Store(math.MaxInt64)
-		_, err = once.Do(t.Context(), k, "a", never(t), once.RecordIn(l), once.Wait(0))
-		require.ErrorIs(t, err, errDown)
-		require.Equal(t, "once1 begun 1 4711 kept=86400000\nthere\n\n", s.RecordOf("a"))
-	})
-}
-
-// A lock that is lost while there is no transaction costs a turn, and no attempt.
-func TestLockLostBeforeTheTransaction(t *testing.T) {
-	t.Parallel()
-	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
-		l.unbegun.Store(math.MaxInt64)
-		time.AfterFunc(time.Minute, func() { s.Delete("a") })
-		time.AfterFunc(2*time.Minute, func() { l.unbegun.Store(0) })
-		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
-			return once.Current(ctx).Number, nil
-		}, once.RecordIn(l), once.MaxAttempts(1))
-		require.NoError(t, err)
-		require.Equal(t, 1, got)
-	})
-}
