@@ -147,7 +147,7 @@ func TestClientOptionDials(t *testing.T) {
 	assert.Equal(t, int32(1), dials.Load())
 	assert.Equal(t, int32(1), oldDials.Load())
 
-	secured := redistest.StartTLS(t, "redis.test")
+	secured := redistest.StartTLS(t)
 	option, err := redisstore.ClientOption(secured.TLSOption(), 15*time.Second)
 	require.NoError(t, err)
 	client, err := rueidis.NewClient(option)

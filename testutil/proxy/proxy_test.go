@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"io"
 	"net"
-	"syscall"
 	"testing"
 	"time"
 
@@ -84,34 +83,6 @@ func TestHealResetDropsWhatWasHeld(t *testing.T) {
 	send(t, again, "new")
 	receive(t, again, "new")
 	assert.EqualValues(t, len("x")+len("new"), e.got.Load(), "what was held never arrived")
-}
-
-func TestRefuse(t *testing.T) {
-	t.Parallel()
-	p := proxy.Start(t, startEcho(t).addr)
-	old := dial(t, p.Addr())
-	send(t, old, "x")
-	receive(t, old, "x")
-	p.Refuse(true)
-	refused(t, p)
-	send(t, old, "y")
-	receive(t, old, "y")
-	p.Refuse(false)
-	conn := dial(t, p.Addr())
-	send(t, conn, "x")
-	receive(t, conn, "x")
-}
-
-// refused makes sure that a new connection is reset, at the latest when it is used.
-func refused(t *testing.T, p *proxy.Proxy) {
-	t.Helper()
-	conn, err := net.Dial("tcp", p.Addr())
-	if err != nil {
-		require.ErrorIs(t, err, syscall.ECONNRESET)
-		return
-	}
-	defer func() { require.NoError(t, conn.Close()) }()
-	cut(t, conn)
 }
 
 func TestCloseWhateverTheFaults(t *testing.T) {

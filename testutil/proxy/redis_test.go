@@ -2,85 +2,18 @@ package proxy_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/testutil/embedded"
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
-
-// behind returns a server, a proxy before it, and a pipelining client behind the proxy.
-func behind(t *testing.T) (*embedded.Redis, *proxy.Proxy, rueidis.Client) {
-	t.Helper()
-	redis := embedded.Run(t)
-	p := proxy.Start(t, redis.Addr())
-	option := redis.ClientOption()
-	option.InitAddress = []string{p.Addr()}
-	option.AlwaysPipelining = true
-	option.PipelineMultiplex = -1
-	option.DisableRetry = true
-	client, err := rueidis.NewClient(option)
-	require.NoError(t, err)
-	t.Cleanup(client.Close)
-	return redis, p, client
-}
-
-// TestMuteSwallowsAll looks at the bytes: a client would hide a reply
-// that comes after all, by taking it for another one.
-func TestMuteSwallowsAll(t *testing.T) {
-	t.Parallel()
-	redis := embedded.Run(t)
-	p := proxy.Start(t, redis.Addr())
-	p.DropReply(1, proxy.ThenMute)
-	conn := dial(t, p.Addr())
-	send(t, conn, command("INCR", "1")+command("INCR", "2"))
-	require.Eventually(t, func() bool { return redis.Mini().Exists("2") }, bound, time.Millisecond)
-	send(t, conn, command("INCR", "3"))
-	require.Eventually(t, func() bool { return redis.Mini().Exists("3") }, bound, time.Millisecond)
-	silent(t, conn)
-	assert.Equal(t, []string{"1", "2", "3"}, redis.Mini().Keys())
-}
-
-func TestDropMatchingDropsMessages(t *testing.T) {
-	t.Parallel()
-	redis, p, client := behind(t)
-	p.DropMatching(func(reply []byte) bool { return bytes.Contains(reply, []byte("secret")) })
-	ready, got := make(chan struct{}), make(chan string, 10)
-	ctx, cancel := context.WithCancel(rueidis.WithOnSubscriptionHook(t.Context(),
-		func(rueidis.PubSubSubscription) {
-			close(ready)
-		}))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = client.Receive(ctx, client.B().Subscribe().Channel("c").Build(),
-			func(m rueidis.PubSubMessage) {
-				got <- m.Message
-			})
-	}()
-	defer func() { cancel(); <-done }()
-	<-ready
-	for i := range 3 {
-		redis.Mini().Publish("c", fmt.Sprint("secret ", i))
-		redis.Mini().Publish("c", fmt.Sprint("open ", i))
-	}
-	for i := range 3 {
-		assert.Equal(t, fmt.Sprint("open ", i), <-got)
-	}
-	assert.Equal(t, 3, p.Dropped())
-	p.DropMatching(nil)
-	redis.Mini().Publish("c", "secret at last")
-	assert.Equal(t, "secret at last", <-got)
-}
 
 // TestDropReplyToIsExact counts replies on one connection with a push among them, in one packet.
 func TestDropReplyToIsExact(t *testing.T) {

@@ -109,37 +109,6 @@ func TestTakenIsBelievedForItsTTL(t *testing.T) {
 	})
 }
 
-func TestTakenDoesNotDisplaceARealHolder(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T, s *script.Store) {
-		acquire(t.Context(), s, "a")
-		s.Script(script.Acquire, script.Taken(store.Holder{Node: "x"}, 0))
-		assert.Equal(t, store.Grant{
-			Status: store.StatusTaken,
-			Holder: store.Holder{Node: "x"},
-		},
-			acquire(t.Context(), s, "b"))
-		assert.Equal(t, "a", s.Owner("n"))
-	})
-}
-
-func TestDelays(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T, s *script.Store) {
-		s.Script(script.Acquire, script.Pass().Slow(2*time.Second).Late(3*time.Second))
-		done := make(chan store.Grant)
-		go func() { done <- acquire(t.Context(), s, "a") }()
-		begin := time.Now()
-		<-time.After(2*time.Second - 1)
-		assert.Empty(t, s.Owner("n"), "under way")
-		<-time.After(1)
-		synctest.Wait()
-		assert.Equal(t, "a", s.Owner("n"), "in effect, not answered yet")
-		assert.Equal(t, store.StatusHeld, (<-done).Status)
-		assert.Equal(t, 5*time.Second, time.Since(begin))
-	})
-}
-
 func TestEndOfContext(t *testing.T) {
 	t.Parallel()
 	steps := []struct {
@@ -237,19 +206,6 @@ func TestCallsAreRecorded(t *testing.T) {
 	})
 }
 
-func TestOutsiders(t *testing.T) {
-	t.Parallel()
-	bubble(t, func(t *testing.T, s *script.Store) {
-		acquire(t.Context(), s, "a")
-		s.Delete("n")
-		assert.Equal(t, store.StatusGone, renew(t.Context(), s, "a").Status)
-		acquire(t.Context(), s, "a")
-		s.Overwrite("n", store.Holder{Node: "thief"}, time.Minute)
-		assert.Equal(t, store.StatusTaken, renew(t.Context(), s, "a").Status)
-		assert.Equal(t, "thief", acquire(t.Context(), s, "a").Holder.Node)
-	})
-}
-
 func TestWakes(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
@@ -275,12 +231,4 @@ func TestWakes(t *testing.T) {
 		assert.Equal(t, 0, s.Wake("n", nil))
 		assert.Equal(t, 0, s.Watchers("n"))
 	})
-}
-
-func TestSettle(t *testing.T) {
-	t.Parallel()
-	s := script.New()
-	assert.Zero(t, s.Settle())
-	s.SetSettle(time.Second)
-	assert.Equal(t, time.Second, s.Settle())
 }
