@@ -17,7 +17,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-const rounds = 100
+const rounds = 10
 
 // attempt is one by the holder of a token: it begins, and has its effect and its record, with what
 // happens in between.

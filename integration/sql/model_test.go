@@ -22,7 +22,7 @@ func TestAnswersAreThoseOfTheMemoryStore(t *testing.T) {
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
 		r, model := d.recorder(t), memory.New()
-		for step := range 1500 {
+		for step := range 400 {
 			name, fence := string('a'+rune(random.IntN(2))), 1+random.Int64N(4)
 			var got, want store.Seen
 			var err error

@@ -13,7 +13,7 @@ import (
 // instants, unless a keeper was shut down on the way.
 func TestAWorldIsPlayedAgain(t *testing.T) {
 	t.Parallel()
-	for seed, left := uint64(1), 6; left > 0; seed++ {
+	for seed, left := uint64(1), 2; left > 0; seed++ {
 		if p := newPlan(seed, quota, faults{}); p.restarts || p.kills {
 			continue
 		}
