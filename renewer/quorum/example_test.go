@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -37,46 +36,6 @@ func Example() {
 	// Output:
 	// order:42 is ours; another is refused: true
 	// <nil>
-}
-
-// What each node answers can be written down, for tests of what happens
-// when servers fail. Without a script they answer like servers.
-func Example_scripted() {
-	down := script.Fail(errors.New("connection refused"))
-	taken := script.Taken(contract.Holder{Node: "web-1"}, time.Minute)
-	ask := func(answers ...script.Step) error {
-		var nodes []contract.Store
-		for _, answer := range answers {
-			node := script.New()
-			node.Default(script.Acquire, answer)
-			nodes = append(nodes, node)
-		}
-		store, err := quorum.New(nodes)
-		if err != nil {
-			return err
-		}
-		defer store.Close()
-		keeper, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL})
-		if err != nil {
-			return err
-		}
-		defer keeper.Shutdown(context.Background()) //nolint:errcheck // an example
-		lease, err := keeper.TryAcquire(context.Background(), "order:42")
-		if err != nil {
-			return err
-		}
-		return lease.Release(context.Background())
-	}
-
-	fmt.Println("one hangs:", ask(script.Pass(), script.Hang(), script.Pass()))
-	fmt.Println("two are down, unknown:",
-		errors.Is(ask(script.Pass(), down, down), renewer.ErrUnavailable))
-	fmt.Println("two have it for another, held:",
-		errors.Is(ask(taken, taken, script.Hang()), renewer.ErrHeld))
-	// Output:
-	// one hangs: <nil>
-	// two are down, unknown: true
-	// two have it for another, held: true
 }
 
 // Check is for a program that should rather not start than wait for its locks.

@@ -65,19 +65,6 @@ func TestALeaseSurvivesAnyOneNode(t *testing.T) {
 	}
 }
 
-func TestTheCallerReadsWhoDidNotAnswer(t *testing.T) {
-	t.Parallel()
-	keep(t, 3, func(t *testing.T, k *renewer.Keeper, nodes []*script.Store) {
-		nodes[0].Default(script.Acquire, script.Hang())
-		nodes[2].Default(script.Acquire, script.Hang())
-		_, err := k.TryAcquire(t.Context(), "n")
-		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		require.ErrorContains(t, err, "has not answered in time")
-		require.ErrorContains(t, err, "2 of 3 nodes gave no answer, 2 must agree: node 1")
-		require.NotErrorIs(t, err, context.Canceled, "the caller's context lives")
-	})
-}
-
 // When two of three die the operation hears of it while the third and
 // the TTLs of the other two still keep everybody out.
 func TestALeaseIsLostInTimeWhenTwoDie(t *testing.T) {

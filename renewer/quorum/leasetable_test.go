@@ -52,33 +52,6 @@ func TestSweepAtAnExactInstant(t *testing.T) {
 	}
 }
 
-// A lease that is renewed stays known, even by one node, and the table is swept again only when
-// it has doubled.
-func TestSweepKeepsWhatIsRenewed(t *testing.T) {
-	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
-		fill(t, s, 0, minSweep)
-		for range 3 {
-			waitFor(ttl * 9 / 10)
-			for _, node := range nodes[1:] {
-				node.Script(script.Renew, script.Fail(errDown))
-			}
-			for i := range minSweep - 10 {
-				s.Renew(t.Context(), []store.Hold{hold(strconv.Itoa(i), "a")})
-			}
-			synctest.Wait()
-		}
-		fill(t, s, minSweep, 1)
-		const kept = minSweep - 10
-		require.Equal(t, kept+1, quorum.Known(s))
-		waitFor(3 * ttl) // all have lapsed
-		fill(t, s, 100, kept-1)
-		assert.Equal(t, 2*kept, quorum.Known(s), "it has not more than doubled")
-		fill(t, s, 200, 1)
-		assert.Equal(t, kept, quorum.Known(s), "only what was acquired since")
-	})
-}
-
 // A sweep leaves what is still to be cleaned up, even if it is older than a lapsed lease.
 func TestSweepKeepsWhatIsToBeFreed(t *testing.T) {
 	t.Parallel()

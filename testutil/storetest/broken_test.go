@@ -26,25 +26,26 @@ type broken struct {
 	write   func(S, C, []store.Record) []store.Answer
 }
 
-func (b broken) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	if b.acquire == nil {
-		return b.Store.Acquire(ctx, claims)
+// or calls faulty, or right if that is nil.
+func or[In, Out any](
+	b broken, faulty, right func(S, C, []In) []Out, ctx context.Context, items []In,
+) []Out {
+	if faulty == nil {
+		faulty = right
 	}
-	return b.acquire(b.Store, ctx, claims)
+	return faulty(b.Store, ctx, items)
+}
+
+func (b broken) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	return or(b, b.acquire, S.Acquire, ctx, claims)
 }
 
 func (b broken) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
-	if b.renew == nil {
-		return b.Store.Renew(ctx, holds)
-	}
-	return b.renew(b.Store, ctx, holds)
+	return or(b, b.renew, S.Renew, ctx, holds)
 }
 
 func (b broken) Release(ctx context.Context, holds []store.Hold) []store.Answer {
-	if b.release == nil {
-		return b.Store.Release(ctx, holds)
-	}
-	return b.release(b.Store, ctx, holds)
+	return or(b, b.release, S.Release, ctx, holds)
 }
 
 func (b broken) Watch(name string, wake func(error)) func() {
@@ -55,50 +56,38 @@ func (b broken) Watch(name string, wake func(error)) func() {
 }
 
 func (b broken) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
-	if b.prepare == nil {
-		return b.Store.Prepare(ctx, terms)
-	}
-	return b.prepare(b.Store, ctx, terms)
+	return or(b, b.prepare, S.Prepare, ctx, terms)
 }
 
 func (b broken) Read(ctx context.Context, names []string) []store.Seen {
-	if b.read == nil {
-		return b.Store.Read(ctx, names)
-	}
-	return b.read(b.Store, ctx, names)
+	return or(b, b.read, S.Read, ctx, names)
 }
 
 func (b broken) Write(ctx context.Context, records []store.Record) []store.Answer {
-	if b.write == nil {
-		return b.Store.Write(ctx, records)
-	}
-	return b.write(b.Store, ctx, records)
+	return or(b, b.write, S.Write, ctx, records)
 }
 
 // prepares makes a faulty Prepare, and writes a faulty Write, by changing
 // each item before it is put to the store.
-func prepares(
-	before func(*store.Term),
-) func(S, C, []store.Term) []store.Seen {
+func prepares(before func(*store.Term)) func(S, C, []store.Term) []store.Seen {
 	return func(s S, ctx C, terms []store.Term) []store.Seen {
-		terms = slices.Clone(terms)
-		for i := range terms {
-			before(&terms[i])
-		}
-		return s.Prepare(ctx, terms)
+		return s.Prepare(ctx, changed(terms, before))
 	}
 }
 
-func writes(
-	before func(*store.Record),
-) func(S, C, []store.Record) []store.Answer {
+func writes(before func(*store.Record)) func(S, C, []store.Record) []store.Answer {
 	return func(s S, ctx C, records []store.Record) []store.Answer {
-		records = slices.Clone(records)
-		for i := range records {
-			before(&records[i])
-		}
-		return s.Write(ctx, records)
+		return s.Write(ctx, changed(records, before))
 	}
+}
+
+// changed is a copy of items, each changed.
+func changed[A any](items []A, change func(*A)) []A {
+	items = slices.Clone(items)
+	for i := range items {
+		change(&items[i])
+	}
+	return items
 }
 
 // grants makes a faulty Acquire by changing each claim before, or
@@ -107,31 +96,20 @@ func grants(
 	before func(*store.Claim), after func(*store.Grant),
 ) func(S, C, []store.Claim) []store.Grant {
 	return func(s S, ctx C, claims []store.Claim) []store.Grant {
-		claims = slices.Clone(claims)
-		for i := range claims {
-			if before != nil {
-				before(&claims[i])
-			}
+		if before != nil {
+			claims = changed(claims, before)
 		}
 		got := s.Acquire(ctx, claims)
-		for i := range got {
-			if after != nil {
-				after(&got[i])
-			}
+		if after != nil {
+			got = changed(got, after)
 		}
 		return got
 	}
 }
 
-func answers(
-	after func(*store.Answer),
-) func(S, C, []store.Hold) []store.Answer {
+func answers(after func(*store.Answer)) func(S, C, []store.Hold) []store.Answer {
 	return func(s S, ctx C, holds []store.Hold) []store.Answer {
-		got := s.Renew(ctx, holds)
-		for i := range got {
-			after(&got[i])
-		}
-		return got
+		return changed(s.Renew(ctx, holds), after)
 	}
 }
 

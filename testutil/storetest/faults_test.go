@@ -46,14 +46,6 @@ var faults = map[string]struct {
 	"holder cut at a bar": {broken{acquire: grants(func(c *store.Claim) {
 		c.Holder.Node, _, _ = strings.Cut(c.Holder.Node, "|")
 	}, nil)}, "a holder of odd bytes"},
-	"TTL not told": {
-		broken{acquire: grants(nil, func(g *store.Grant) { g.TTL = 0 })},
-		"a refused caller learns of the holder",
-	},
-	"time held not told": {
-		broken{acquire: grants(nil, func(g *store.Grant) { g.HeldFor = 0 })},
-		"a refused caller learns of the holder",
-	},
 	"TTL too long": {
 		broken{acquire: grants(func(c *store.Claim) { c.TTL += time.Hour }, nil)},
 		"a lease lapses at its TTL and not before",
@@ -80,9 +72,6 @@ var faults = map[string]struct {
 	}, nil)}, "odd names are all different"},
 	"names cut": {broken{acquire: grants(func(c *store.Claim) {
 		c.Name = c.Name[:min(len(c.Name), 511)]
-	}, nil)}, "odd names are all different"},
-	"names cut at a brace": {broken{acquire: grants(func(c *store.Claim) {
-		c.Name, _, _ = strings.Cut(c.Name, "}")
 	}, nil)}, "odd names are all different"},
 	"answers out of order": {broken{acquire: func(s S, ctx C, claims []store.Claim) []store.Grant {
 		got := s.Acquire(ctx, claims)
