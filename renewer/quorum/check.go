@@ -2,12 +2,49 @@ package quorum
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
+
+// Check asks every node, and returns an error that is [renewer.ErrUnavailable] if fewer answer than
+// a grant needs, and [ErrMixed] if one is used by another quorum. It takes no lock. Use it where a
+// program should rather not start than wait. It returns when all have answered, or ctx ends.
+func (s *Store) Check(ctx context.Context) error {
+	var errs, mixed []error
+	if s.membership != nil {
+		errs, mixed = s.membership.announce(ctx)
+	} else {
+		errs = pingEach(ctx, s.nodes)
+	}
+	return errors.Join(append(mixed, checkMajority(ctx, s.nodes, errs))...)
+}
+
+// pingEach asks each node to renew what no owner has. It returns, by node, what failed.
+func pingEach(ctx context.Context, nodes *nodeSet) []error {
+	holds := []store.Hold{{
+		Name: membershipName, Owner: strings.Repeat("0", store.OwnerLen), TTL: time.Millisecond,
+	}}
+	answers := askEach(ctx, nodes, func(int) (int, call[store.Answer]) {
+		return len(holds), func(ctx context.Context, node store.Proposer) []store.Answer {
+			return node.Renew(ctx, holds)
+		}
+	}, unanswered)
+	errs := make([]error, len(answers))
+	for x, a := range answers {
+		switch {
+		case a == nil:
+			errs[x] = errSilent
+		case a[0].Status == store.StatusUnknown:
+			errs[x] = orStrange(a[0].Err)
+		}
+	}
+	return errs
+}
 
 // checkTimeout bounds what is asked of the nodes for New, and later in the background.
 const checkTimeout = time.Second

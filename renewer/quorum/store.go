@@ -2,7 +2,6 @@ package quorum
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -18,9 +17,9 @@ const maxAcquires = 256
 // Store keeps locks in several independent stores, its nodes. It is no [store.Recorder]. Its
 // methods may be called concurrently; [New] makes one.
 //
-// Its parts know nothing of it, and each has its own file: the nodes ([broadcast] asks them), the
-// leases that it knows (leaseTable), who frees what is left behind (cleaner), and what other
-// programs say of their nodes (membership).
+// Its parts know nothing of it: the nodes ([broadcast] asks them), the leases that it knows
+// (leaseTable), who frees what is left behind (cleaner), and what other programs say of their nodes
+// (membership).
 type Store struct {
 	nodes    *nodeSet
 	order    []int // the nodes in the order that all programs agree on
@@ -81,41 +80,6 @@ func newStore(stores []store.Store, c settings) *Store {
 		s.membership = newMembership(nodes, c)
 	}
 	return s
-}
-
-// Check asks every node, and returns an error that is [renewer.ErrUnavailable] if fewer answer than
-// a grant needs, and [ErrMixed] if one is used by another quorum. It takes no lock. Use it where a
-// program should rather not start than wait. It returns when all have answered, or ctx ends.
-func (s *Store) Check(ctx context.Context) error {
-	var errs, mixed []error
-	if s.membership != nil {
-		errs, mixed = s.membership.announce(ctx)
-	} else {
-		errs = pingEach(ctx, s.nodes)
-	}
-	return errors.Join(append(mixed, checkMajority(ctx, s.nodes, errs))...)
-}
-
-// pingEach asks each node to renew what no owner has. It returns, by node, what failed.
-func pingEach(ctx context.Context, nodes *nodeSet) []error {
-	holds := []store.Hold{{
-		Name: membershipName, Owner: strings.Repeat("0", store.OwnerLen), TTL: time.Millisecond,
-	}}
-	answers := askEach(ctx, nodes, func(int) (int, call[store.Answer]) {
-		return len(holds), func(ctx context.Context, node store.Proposer) []store.Answer {
-			return node.Renew(ctx, holds)
-		}
-	}, unanswered)
-	errs := make([]error, len(answers))
-	for x, a := range answers {
-		switch {
-		case a == nil:
-			errs[x] = errSilent
-		case a[0].Status == store.StatusUnknown:
-			errs[x] = orStrange(a[0].Err)
-		}
-	}
-	return errs
 }
 
 // Settle returns the longest of the nodes'.
