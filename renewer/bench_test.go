@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/memory"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -62,34 +61,6 @@ func benchKeeper(b *testing.B, store contract.Store) *renewer.Keeper {
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, k.Shutdown(context.Background())) })
 	return k
-}
-
-// A lock that nobody else wants: what the engine adds to the time of a store that does
-// nothing, and all of it on a store in memory. The operation asks for its context.
-func BenchmarkAcquireRelease(b *testing.B) {
-	for where, store := range map[string]func() contract.Store{
-		"engine": func() contract.Store { return new(yes) },
-		"memory": func() contract.Store { return memory.New() },
-	} {
-		for name, parent := range parents {
-			b.Run(where+"/"+name, func(b *testing.B) {
-				k := benchKeeper(b, store())
-				ctx, cancel := parent()
-				defer cancel()
-				b.ReportAllocs()
-				for b.Loop() {
-					l, err := k.Acquire(ctx, "name")
-					if err == nil {
-						_ = l.Context()
-						err = l.Release(ctx)
-					}
-					if err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
 }
 
 // What a lease that is only held takes of memory, its name left out: at most 300 bytes.
