@@ -1,6 +1,7 @@
 package quorum_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -103,4 +104,36 @@ func TestAHungNodeIsSpared(t *testing.T) {
 		synctest.Wait()
 		assert.Equal(t, "aaa", owners("n", nodes))
 	})
+}
+
+// unreserving is a node that reserves no tokens.
+type unreserving struct{ store.Proposer }
+
+func (u unreserving) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+	grants := u.Proposer.Propose(ctx, proposals)
+	for i := range grants {
+		grants[i].Reserved = 0
+	}
+	return grants
+}
+
+// Tokens that too few nodes have passed over may be granted to the next owner: they are not ours.
+func TestTokensReservedByTooFewNodesAreNone(t *testing.T) {
+	t.Parallel()
+	for _, few := range []int{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			_, all := scripted(3)
+			for i := range few {
+				all[i] = unreserving{all[i].(store.Proposer)}
+			}
+			s, err := quorum.New(all)
+			require.NoError(t, err)
+			c := claim("n", "a")
+			c.Place = 1
+			g := s.Acquire(t.Context(), []store.Claim{c})[0]
+			require.Equal(t, store.StatusHeld, g.Status)
+			require.Equal(t, few == 0, g.Reserved > 0, "%d", g.Reserved)
+			waitFor(time.Minute)
+		})
+	}
 }

@@ -28,7 +28,7 @@ type broken struct {
 
 // or calls faulty, or right if that is nil.
 func or[In, Out any](
-	b broken, faulty, right func(S, C, []In) []Out, ctx context.Context, items []In,
+	ctx context.Context, b broken, faulty, right func(S, C, []In) []Out, items []In,
 ) []Out {
 	if faulty == nil {
 		faulty = right
@@ -37,15 +37,15 @@ func or[In, Out any](
 }
 
 func (b broken) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	return or(b, b.acquire, S.Acquire, ctx, claims)
+	return or(ctx, b, b.acquire, S.Acquire, claims)
 }
 
 func (b broken) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
-	return or(b, b.renew, S.Renew, ctx, holds)
+	return or(ctx, b, b.renew, S.Renew, holds)
 }
 
 func (b broken) Release(ctx context.Context, holds []store.Hold) []store.Answer {
-	return or(b, b.release, S.Release, ctx, holds)
+	return or(ctx, b, b.release, S.Release, holds)
 }
 
 func (b broken) Watch(name string, wake func(error)) func() {
@@ -56,15 +56,15 @@ func (b broken) Watch(name string, wake func(error)) func() {
 }
 
 func (b broken) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
-	return or(b, b.prepare, S.Prepare, ctx, terms)
+	return or(ctx, b, b.prepare, S.Prepare, terms)
 }
 
 func (b broken) Read(ctx context.Context, names []string) []store.Seen {
-	return or(b, b.read, S.Read, ctx, names)
+	return or(ctx, b, b.read, S.Read, names)
 }
 
 func (b broken) Write(ctx context.Context, records []store.Record) []store.Answer {
-	return or(b, b.write, S.Write, ctx, records)
+	return or(ctx, b, b.write, S.Write, records)
 }
 
 // prepares makes a faulty Prepare, and writes a faulty Write, by changing
