@@ -25,28 +25,6 @@ func Do[T any](
 	return result, err
 }
 
-// DoOrSkip is [Do] with [Skip], for callers to whom a lock held by another is no error: ran reports
-// whether fn ran. An error that fn returns is its own, even if it comes from a lock that fn uses
-// itself; so is an error of this lock for another reason than contention.
-func DoOrSkip[T any](
-	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) (T, error),
-	opts ...Option,
-) (result T, ran bool, err error) {
-	if k == nil || fn == nil {
-		return result, false, needs("DoOrSkip")
-	}
-	set := newSettings(opts)
-	set.contention = skip
-	ran, err = run(ctx, k, name, set, func(ctx context.Context) (err error) {
-		result, err = fn(ctx)
-		return err
-	})
-	if !ran && RefusalOf(err) == RefusalSkipped {
-		err = nil
-	}
-	return result, ran, err
-}
-
 // Run is [Do] for adapters: ran reports whether fn ran. If it did not, err says why the lock was
 // not to be had, and [RefusalOf] sorts it. If it did, err is fn's, which may be the error of a lock
 // that fn uses itself, and [renewer.ErrLost] is joined to it as by Do.

@@ -59,7 +59,7 @@ func TestAnInnerExitCalledTwice(t *testing.T) {
 			require.NoError(t, leave(nil))
 		}
 		require.Empty(t, s.Calls(script.Release))
-		require.NoError(t, lockmw.Assert(ctx, "a"))
+		require.True(t, lockmw.Held(ctx, "a"))
 		require.NoError(t, exit(nil))
 		require.Len(t, s.Calls(script.Release), 1)
 	})
@@ -128,7 +128,7 @@ func TestRefusalOf(t *testing.T) {
 		return &renewer.Error{Op: "acquire", Name: "a", Kind: kind, Err: cause}
 	}
 	for want, errs := range map[lockmw.Refusal][]error{
-		lockmw.RefusalNone:      {nil},
+		0:                       {nil},
 		lockmw.RefusalHeld:      {is(renewer.ErrHeld, nil)},
 		lockmw.RefusalQueueFull: {is(renewer.ErrHeld, renewer.ErrQueueFull)},
 		lockmw.RefusalSkipped:   {fmt.Errorf("%w: a", lockmw.ErrSkipped)},
@@ -160,7 +160,7 @@ func TestRetryIn(t *testing.T) {
 		base time.Duration
 		want time.Duration
 	}{
-		{held(0), 0, lockmw.DefaultRetryIn},
+		{held(0), 0, time.Second},
 		{held(20 * time.Second), 0, 10 * time.Second},
 		{held(time.Hour), 0, 30 * time.Second},
 		{held(time.Hour), 3 * time.Second, 3 * time.Second},
@@ -168,7 +168,7 @@ func TestRetryIn(t *testing.T) {
 			&renewer.Error{Kind: renewer.ErrUnavailable, HeldFor: time.Hour}, 0,
 			5 * time.Second,
 		},
-		{renewer.ErrShutdown, 0, lockmw.DefaultRetryIn},
+		{renewer.ErrShutdown, 0, time.Second},
 	} {
 		least, most := tt.want*2, time.Duration(0)
 		for range 1000 {

@@ -9,7 +9,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrNotHeld means that a context does not run under the lock that is asked about.
+// ErrNotHeld means that a context runs under no lock.
 var ErrNotHeld = errors.New("lockbeat: not under the lock")
 
 // Extend makes the innermost lock that ctx runs under last for d from now, or all of several taken
@@ -38,33 +38,4 @@ func Extend(ctx context.Context, d time.Duration) error {
 		unwind()
 	}
 	return errors.Join(errs...)
-}
-
-// Assert is for code that must only run under the lock on name: nil if ctx does and the lock
-// is valid, by the clock. Otherwise the error is [ErrNotHeld], and a *renewer.LostError as
-// well if the lock was lost. With a name made by [Keys] it asserts all of them.
-func Assert(ctx context.Context, name string) error {
-	for _, one := range split(name) {
-		if err := Assert(ctx, one); err != nil {
-			return err
-		}
-	}
-	if split(name) != nil {
-		return nil
-	}
-	var lost error
-	for s := range scopes(ctx) {
-		l := s.leaseOn(name)
-		switch {
-		case l == nil:
-		case l.Valid():
-			return nil
-		case lost == nil:
-			lost = l.Err()
-		}
-	}
-	if lost != nil {
-		return fmt.Errorf("%w: %w", ErrNotHeld, lost)
-	}
-	return fmt.Errorf("%w %q: take it around the call, with Do", ErrNotHeld, name)
 }

@@ -36,37 +36,3 @@ func TestAFunctionExtendsItsLock(t *testing.T) {
 		require.Equal(t, lockmw.RefusalMisuse, lockmw.RefusalOf(err))
 	})
 }
-
-func TestDoOrSkip(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		n, ran, err := lockmw.DoOrSkip(t.Context(), k, "a", answer)
-		require.NoError(t, err)
-		require.True(t, ran)
-		require.Equal(t, 42, n)
-
-		// An inner lock's error is the function's own, even if it is one of contention.
-		_, exit, err := lockmw.Enter(t.Context(), k, "inner")
-		require.NoError(t, err)
-		for _, inner := range []lockmw.Option{lockmw.Refuse(), lockmw.Skip()} {
-			_, ran, err = lockmw.DoOrSkip(t.Context(), k, "a",
-				func(ctx context.Context) (int, error) {
-					return lockmw.Do(ctx, k, "inner", answer, inner)
-				})
-			require.True(t, ran)
-			require.Error(t, err)
-		}
-		require.NoError(t, exit(nil))
-
-		s.Script(script.Acquire, script.Fail(errDown))
-		_, ran, err = lockmw.DoOrSkip(t.Context(), k, "a", answer)
-		require.False(t, ran)
-		require.ErrorIs(t, err, renewer.ErrUnavailable)
-
-		s.Script(script.Acquire, script.Taken(other, time.Second))
-		n, ran, err = lockmw.DoOrSkip(t.Context(), k, "a", answer, lockmw.Wait(time.Hour))
-		require.NoError(t, err)
-		require.False(t, ran)
-		require.Zero(t, n)
-	})
-}

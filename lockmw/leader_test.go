@@ -29,7 +29,7 @@ func TestOneLeads(t *testing.T) {
 		fn := func(ctx context.Context) error {
 			leading++
 			most = max(most, leading)
-			require.NoError(t, lockmw.Assert(ctx, "leader"))
+			require.True(t, lockmw.Held(ctx, "leader"))
 			<-ctx.Done()
 			leading--
 			return ctx.Err()
@@ -174,7 +174,8 @@ func TestLeadingWithinTheLock(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "leader", func(ctx context.Context) (int, error) {
 			return 0, lockmw.RunWhileHeld(ctx, k, "leader", func(ctx context.Context) error {
-				return lockmw.Assert(ctx, "leader")
+				require.True(t, lockmw.Held(ctx, "leader"))
+				return nil
 			})
 		})
 		require.NoError(t, err)

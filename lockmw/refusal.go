@@ -9,14 +9,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Refusal is why a call did not get its lock. Adapters translate it.
+// Refusal is why a call did not get its lock; 0 if there is no error. Adapters translate it.
 type Refusal uint8
 
 const (
-	// RefusalNone is the zero value: there is no error.
-	RefusalNone Refusal = iota
 	// RefusalHeld means that another caller has the lock: [renewer.ErrHeld].
-	RefusalHeld
+	RefusalHeld Refusal = iota + 1
 	// RefusalQueueFull means that too many wait for it already: [renewer.ErrQueueFull].
 	RefusalQueueFull
 	// RefusalSkipped means that another caller has it, and [Skip] was asked for: [ErrSkipped].
@@ -46,7 +44,7 @@ const (
 func RefusalOf(err error) Refusal {
 	switch {
 	case err == nil:
-		return RefusalNone
+		return 0
 	case errors.Is(err, renewer.ErrLost): // first: it is the cause of a cancellation then
 		return RefusalLost
 	case errors.Is(err, context.Canceled):
@@ -70,12 +68,10 @@ func RefusalOf(err error) Refusal {
 	}
 }
 
-// DefaultRetryIn is about how long after a refusal it is worth asking again: a second.
-const DefaultRetryIn = time.Second
-
 const (
-	storeRetryIn = 5 * time.Second  // in place of DefaultRetryIn if the store could not be asked
-	maxRetryIn   = 30 * time.Second // for a lock that has been held for long
+	defaultRetryIn = time.Second
+	storeRetryIn   = 5 * time.Second  // if the store could not be asked
+	maxRetryIn     = 30 * time.Second // for a lock that has been held for long
 )
 
 // RetryIn advises a caller that was refused with err when to ask again: after a random duration
@@ -83,12 +79,12 @@ const (
 // back together.
 //
 // If base is 0 or less, it is 5 s if the store could not be asked, and otherwise half of the time
-// for which the holder has had the lock, but at least [DefaultRetryIn] (1 s) and at most 30 s: an
+// for which the holder has had the lock, but at least 1 s and at most 30 s: an
 // operation that has taken a minute is hardly done in a second. (The time left to the lease would
 // say less, since heartbeats renew it.)
 func RetryIn(err error, base time.Duration) time.Duration {
 	if base <= 0 {
-		base = DefaultRetryIn
+		base = defaultRetryIn
 		if errors.Is(err, renewer.ErrUnavailable) {
 			base = storeRetryIn
 		} else if e, ok := errors.AsType[*renewer.Error](err); ok {

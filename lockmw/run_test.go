@@ -41,14 +41,6 @@ func TestWhatIsCalledWithoutAKeeperOrAFunction(t *testing.T) {
 		for name, call := range map[string]func() (bool, error){
 			"Run needs": func() (bool, error) { return lockmw.Run(ctx, nil, "a", nop) },
 			"Run":       func() (bool, error) { return lockmw.Run(ctx, k, "a", nil) },
-			"DoOrSkip needs": func() (bool, error) {
-				_, ran, err := lockmw.DoOrSkip(ctx, nil, "a", answer)
-				return ran, err
-			},
-			"DoOrSkip": func() (bool, error) {
-				_, ran, err := lockmw.DoOrSkip[int](ctx, k, "a", nil)
-				return ran, err
-			},
 			"Do needs": func() (bool, error) {
 				_, err := lockmw.Do(ctx, nil, "a", answer)
 				return false, err

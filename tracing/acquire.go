@@ -23,11 +23,10 @@ const (
 
 // AcquireStart starts lockbeat.acquire.
 func (o *observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) context.Context {
-	r := &record{Context: ctx, observer: o, caller: trace.SpanFromContext(ctx)}
-	if !o.filter(e.Name, e.Operation) {
-		return r
+	r := &record{
+		Context: ctx, observer: o, series: o.series.of(e.Operation),
+		caller: trace.SpanFromContext(ctx),
 	}
-	r.series = o.series.of(e.Operation)
 	r.series.waiting.Add(1)
 	opts := r.series.start
 	if !r.caller.SpanContext().IsValid() { // in a leader's work, or in none

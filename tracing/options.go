@@ -18,7 +18,6 @@ type settings struct {
 	static     []attribute.KeyValue
 	names      bool // shown as they are
 	keySecret  []byte
-	filter     func(name, operation string) bool
 	renewSpans bool
 }
 
@@ -27,7 +26,6 @@ func newSettings(opts []Option) settings {
 		// The global providers stand in until the program has set its own, which may be later.
 		tracers: otel.GetTracerProvider(),
 		meters:  otel.GetMeterProvider(),
-		filter:  func(string, string) bool { return true },
 	}
 	for _, opt := range opts {
 		if opt != nil {
@@ -82,18 +80,6 @@ func WithKeySecret(secret []byte) Option {
 	}
 	secret = slices.Clone(secret)
 	return func(s *settings) { s.keySecret = secret }
-}
-
-// WithFilter leaves out the locks for which f returns false: they have neither spans
-// nor metrics, except that the renewals, which are sent in batches, are counted with
-// the others. f is called once for each acquire; it must return soon, and may be called
-// concurrently. Default: all locks are seen; nil is ignored.
-func WithFilter(f func(name, operation string) bool) Option {
-	return func(s *settings) {
-		if f != nil {
-			s.filter = f
-		}
-	}
 }
 
 // WithRenewSpans makes a span of every batch of renewals, a root of a trace of its own, linked

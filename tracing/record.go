@@ -14,7 +14,7 @@ type record struct {
 	context.Context // the caller's
 
 	observer *observer
-	series   *series    // nil if a filter leaves the lock out
+	series   *series
 	caller   trace.Span // the operation's own; it does nothing if there is none
 
 	// Written until AcquireEnd returns, by the caller's goroutine; read afterwards, by any.
@@ -41,12 +41,8 @@ func (r *record) Value(key any) any {
 	return r.Context.Value(key)
 }
 
-// find is the record that ctx derives from, nil if there is none or a filter leaves its lock
-// out. A record left out is there all the same, so that an outer lock's is not taken for it.
+// find is the record that ctx derives from, nil if there is none.
 func (o *observer) find(ctx context.Context) *record {
 	r, _ := ctx.Value(recordKey{o}).(*record)
-	if r == nil || r.series == nil {
-		return nil
-	}
 	return r
 }

@@ -58,7 +58,7 @@ func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
 		n, _ := s.durations(t, "lockbeat.acquire.duration",
 			map[string]any{"lockbeat.operation": "charge", "lockbeat.outcome": "held"})
 		require.Equal(t, uint64(1001), n)
-	}, tracing.WithFilter(func(string, string) bool { return true }), noSpans)
+	}, noSpans)
 }
 
 // A program that makes operations of its keys gets a bounded number

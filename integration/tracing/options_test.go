@@ -25,7 +25,7 @@ func TestNilOptions(t *testing.T) {
 	t.Parallel()
 	s := newSeen()
 	o := tracing.New(append(s.to, nil, tracing.WithTracerProvider(nil),
-		tracing.WithMeterProvider(nil), tracing.WithFilter(nil), tracing.WithAttributes())...)
+		tracing.WithMeterProvider(nil), tracing.WithAttributes())...)
 	_, holding, told := began(t.Context(), o)
 	o.Released(holding, renewer.Released{Name: "a", Operation: "charge", Fence: 1})
 	require.Equal(t, traceparent(s.the(t, "lockbeat.hold").SpanContext()), told)
@@ -213,53 +213,4 @@ func TestAnEmptySecretPanics(t *testing.T) {
 		"lockbeat: tracing.WithKeySecret needs a secret: 32 random bytes, the same in every "+
 			"process, or leave it out",
 		func() { tracing.WithKeySecret(nil) })
-}
-
-// A lock that is left out has no telemetry, also inside of one that
-// is not, and the other way around.
-func TestFilter(t *testing.T) {
-	t.Parallel()
-	for name, filters := range map[string][]tracing.Option{
-		"by name": {tracing.WithFilter(func(name, _ string) bool { return name != "hidden" })},
-		"by operation": {tracing.WithFilter(func(_, operation string) bool {
-			return operation != "hide"
-		})},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inBubble(t, func(t *testing.T, s *scene) {
-				outer := s.acquire(t.Context(), t, "shown", renewer.Operation("show"))
-				hidden := s.acquire(outer.Context(), t, "hidden", renewer.Operation("hide"))
-				require.Empty(t, s.store.Calls(script.Acquire)[1].Claims[0].Holder.Trace)
-				inner := s.acquire(hidden.Context(), t, "shown too", renewer.Operation("show"))
-				require.NoError(t, inner.Release(inner.Context()))
-				_, err := s.keeper.TryAcquire(hidden.Context(), "hidden", renewer.Operation("hide"))
-				require.ErrorIs(t, err, renewer.ErrHeld)
-				s.store.Script(script.Renew, script.Fail(errDown), script.Fail(errDown))
-				waitFor(config.TTL / 2)
-				s.store.Delete("hidden")
-				<-hidden.Context().Done()
-				waitFor(0)
-				require.ErrorIs(t, hidden.Release(outer.Context()), renewer.ErrLost)
-				require.NoError(t, outer.Release(outer.Context()))
-
-				holds := s.named("lockbeat.hold")
-				require.Len(t, holds, 2)
-				require.Equal(t, holds[1].SpanContext(), holds[0].Parent(),
-					"what is left out is no link in the chain")
-				require.Empty(t, named(holds[1], "lockbeat.lost"))
-				require.Len(t, s.named("lockbeat.acquire"), 2)
-				n, _ := s.durations(t, "lockbeat.hold.duration",
-					map[string]any{"lockbeat.operation": "show", "lockbeat.outcome": "released"})
-				require.Equal(t, uint64(2), n)
-				for _, m := range s.metrics(t) {
-					for _, set := range sets(m) {
-						operation, _ := set.Value("lockbeat.operation")
-						require.NotEqual(t, "hide", operation.AsString(), m.Name)
-					}
-				}
-				require.NotContains(t, s.metrics(t), "lockbeat.losses")
-			}, filters...)
-		})
-	}
 }

@@ -144,8 +144,8 @@ func TestInnerHandlerAfterALoss(t *testing.T) {
 		err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
 		require.ErrorIs(t, err, renewer.ErrLost)
 		assert.False(t, isFailure(err))
-		assert.InDelta(t, lockmw.DefaultRetryIn, configured.RetryDelayFunc(0, err, nil),
-			float64(lockmw.DefaultRetryIn/2))
+		assert.InDelta(t, time.Second, configured.RetryDelayFunc(0, err, nil),
+			float64(time.Second/2))
 	})
 }
 
@@ -193,7 +193,7 @@ func TestDelayOfTasksThatDidNotRun(t *testing.T) {
 		opts  []asynqmw.Option
 		about time.Duration
 	}{
-		"held":          {time.Millisecond, nil, lockmw.DefaultRetryIn},
+		"held":          {time.Millisecond, nil, time.Second},
 		"held for long": {20 * time.Second, nil, 10 * time.Second},
 		"held, as told": {time.Hour, []asynqmw.Option{asynqmw.RetryIn(time.Minute)}, time.Minute},
 		"down":          {0, nil, 5 * time.Second},

@@ -48,7 +48,7 @@
 // # Calls that are sent again
 //
 // [Idempotent] has a call carried out once, however often its client sends it with the same
-// [IdempotencyKey]. It stands on package once, as package idempotent does for HTTP.
+// idempotency-key. It stands on package once, as package idempotent does for HTTP.
 //
 // The handler runs for a new key only. A known one gets the stored reply, with
 // idempotent-replayed in the header; one in flight is refused as a busy lock is. Errors are not

@@ -156,7 +156,7 @@ func ExampleIdempotent() {
 		})))
 	defer stop()
 	ctx := metadata.AppendToOutgoingContext(context.Background(),
-		"user", "ann", grpcmw.IdempotencyKey, "8e03978e")
+		"user", "ann", "idempotency-key", "8e03978e")
 	for _, account := range []string{"DE02", "DE02", "DE03"} {
 		var header metadata.MD
 		_, err := client.UnaryCall(ctx, &pb.SimpleRequest{

@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// IdempotencyKey is the metadata that names a call, so that it can be sent again: 1 to 255
+	// idempotencyKey is the metadata that names a call, so that it can be sent again: 1 to 255
 	// visible ASCII characters, with or without the quotes of a structured field's string.
-	IdempotencyKey = "idempotency-key"
+	idempotencyKey = "idempotency-key"
 	// replayedKey is "true" in the header metadata of a stored reply that is sent again.
 	replayedKey = "idempotent-replayed"
 )
 
 // Idempotent has calls of unary methods carried out once, however often their clients send them.
-// Calls of one caller with the same [IdempotencyKey] get the reply of the first, on any server, for
+// Calls of one caller with the same idempotency-key get the reply of the first, on any server, for
 // as long as KeepAnswer says. See the package's text for the outcomes. Other methods pass through.
 // Where methods need other settings, chain several interceptors.
 //
@@ -82,7 +82,7 @@ func (in *idempotent) serve(
 	if kind == nil {
 		return handler(ctx, req)
 	}
-	key, err := repeat.Key(metadata.ValueFromIncomingContext(ctx, IdempotencyKey))
+	key, err := repeat.Key(metadata.ValueFromIncomingContext(ctx, idempotencyKey))
 	if errors.Is(err, repeat.ErrNoKey) && in.KeyOptional {
 		return handler(ctx, req)
 	}

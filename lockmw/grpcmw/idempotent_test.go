@@ -49,7 +49,7 @@ func newShop(k *renewer.Keeper, edit ...func(*grpcmw.IdempotentConfig)) *shop {
 
 // order makes ann's call with a key. It returns what was ordered, by the reply.
 func (s *shop) order(ctx context.Context, key, item string) (string, error) {
-	return s.call(incoming(by(ctx, "ann"), grpcmw.IdempotencyKey, key), unary, request(item))
+	return s.call(incoming(by(ctx, "ann"), "idempotency-key", key), unary, request(item))
 }
 
 func (s *shop) call(ctx context.Context, method string, req any) (string, error) {
@@ -78,7 +78,7 @@ func TestACallIsCarriedOutOnce(t *testing.T) {
 		}
 		require.Equal(t, 2, s.runs)
 
-		_, err := s.call(incoming(by(t.Context(), "bob"), grpcmw.IdempotencyKey, "k"), unary,
+		_, err := s.call(incoming(by(t.Context(), "bob"), "idempotency-key", "k"), unary,
 			request("ink"))
 		require.NoError(t, err)
 		require.Equal(t, 3, s.runs, "another caller's key")
@@ -115,7 +115,7 @@ func TestRepliesOverAConnection(t *testing.T) {
 		})))
 		defer end()
 		call := func() (header, trailer metadata.MD, err error) {
-			got, err := client.UnaryCall(with(t.Context(), grpcmw.IdempotencyKey, `"k"`),
+			got, err := client.UnaryCall(with(t.Context(), "idempotency-key", `"k"`),
 				request("pen"), grpc.Header(&header), grpc.Trailer(&trailer))
 			assert.Equal(t, err == nil, proto.Equal(reply, got))
 			return header, trailer, err
@@ -148,7 +148,7 @@ func TestCallsThatGetNoReply(t *testing.T) {
 		of := func(caller string, pairs ...string) context.Context {
 			return incoming(by(t.Context(), caller), pairs...)
 		}
-		const key, cacheable = grpcmw.IdempotencyKey, pb.TestService_CacheableUnaryCall_FullMethodName
+		const key, cacheable = "idempotency-key", pb.TestService_CacheableUnaryCall_FullMethodName
 		for _, c := range []struct {
 			name   string
 			ctx    context.Context
@@ -191,7 +191,7 @@ func TestARequestWithAMapIsTheSame(t *testing.T) {
 		for range 5 {
 			req, err := structpb.NewStruct(fields)
 			require.NoError(t, err)
-			_, err = s.call(incoming(by(t.Context(), "ann"), grpcmw.IdempotencyKey, "k"), unary, req)
+			_, err = s.call(incoming(by(t.Context(), "ann"), "idempotency-key", "k"), unary, req)
 			require.NoError(t, err)
 		}
 		require.Equal(t, 1, s.runs)

@@ -28,7 +28,7 @@ type IdempotentConfig struct {
 	// a store prefix of its own (redisstore.Prefix). With another scope all keys are new.
 	// Default "".
 	Scope string
-	// KeyOptional lets calls without an [IdempotencyKey] pass through. Default: they are
+	// KeyOptional lets calls without an idempotency-key pass through. Default: they are
 	// codes.InvalidArgument.
 	KeyOptional bool
 

@@ -52,7 +52,7 @@ func TestEqualCallsOnTwoServers(t *testing.T) {
 		t.Cleanup(end)
 		clients = append(clients, client)
 	}
-	ctx := with(within(t, 2*soon), grpcmw.IdempotencyKey, "8e03978e")
+	ctx := with(within(t, 2*soon), "idempotency-key", "8e03978e")
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {

@@ -45,14 +45,14 @@ const (
 	reasonQuota = "CALLER_QUOTA"
 	// reasonKey means that the call carries no usable key; it did not run.
 	reasonKey = "LOCK_KEY_INVALID"
-	// reasonReused means that the call's [IdempotencyKey] is that of another call; this one did not
+	// reasonReused means that the call's idempotency-key is that of another call; this one did not
 	// run.
 	reasonReused = "IDEMPOTENCY_KEY_REUSED"
 	// reasonNotKept means that the call has been carried out before, and that its reply was too
 	// large to be stored.
 	reasonNotKept = "IDEMPOTENCY_NOT_KEPT"
 	// reasonUnknown means that it is not known whether what the call did is on record: see
-	// Recorder of [IdempotentConfig]. Sent again with the same [IdempotencyKey]
+	// Recorder of [IdempotentConfig]. Sent again with the same idempotency-key
 	// it gets its reply, or is carried out.
 	reasonUnknown = "IDEMPOTENCY_UNKNOWN"
 )
@@ -170,24 +170,24 @@ func notRepeated(err error) *callError {
 		return quotaFull("too many calls of this caller are being carried out, or too many of its "+
 			"replies are stored", err)
 	case errors.Is(err, repeat.ErrKey):
-		return badKey("the call needs one "+IdempotencyKey+" in its metadata, of 1 to 255 visible "+
+		return badKey("the call needs one "+idempotencyKey+" in its metadata, of 1 to 255 visible "+
 			"ASCII characters", err)
 	case errors.Is(err, once.ErrInput):
-		return newError(codes.FailedPrecondition, "the "+IdempotencyKey+" is that of another "+
+		return newError(codes.FailedPrecondition, "the "+idempotencyKey+" is that of another "+
 			"call: another method or another request", []error{err}, info(reasonReused))
 	case errors.Is(err, once.ErrResult):
-		return newError(codes.AlreadyExists, "a call with this "+IdempotencyKey+" has been "+
+		return newError(codes.AlreadyExists, "a call with this "+idempotencyKey+" has been "+
 			"carried out, but its reply was too large to be kept, or could not be encoded",
 			[]error{err}, info(reasonNotKept))
 	case errors.Is(err, once.ErrRecord):
-		return newError(codes.Internal, "what is stored for this "+IdempotencyKey+" can't be "+
+		return newError(codes.Internal, "what is stored for this "+idempotencyKey+" can't be "+
 			"read; this call has not been carried out, one before it may have been", []error{err})
 	case errors.Is(err, repeat.ErrLarge):
 		return misused("the reply is too large to be kept, or can't be encoded, and the call was " +
 			"rolled back").with(err)
 	case errors.Is(err, once.ErrNotRecorded):
 		return retryable(codes.Unavailable, "it is not known whether what the call did is on "+
-			"record; sent again, with the same "+IdempotencyKey+", it gets its reply, or is "+
+			"record; sent again, with the same "+idempotencyKey+", it gets its reply, or is "+
 			"carried out", reasonUnknown, err)
 	case errors.Is(err, once.ErrConflict):
 		return busy("the call was undone, since it was in conflict with another one", err)

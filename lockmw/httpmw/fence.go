@@ -10,21 +10,21 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
-// FenceHeader carries a fencing token from one process to the next: a decimal
+// fenceHeader carries a fencing token from one process to the next: a decimal
 // number from 1 to 2^53-1, which JavaScript, Lua and JSON can hold. Take it
 // only from services behind the edge of the system ([ReceiveFence]). At the
 // edge, where requests come in from outside, delete it from their headers:
 // a gateway that copies headers would pass on a token that an outsider has made up.
-const FenceHeader = "Lockbeat-Fence"
+const fenceHeader = "Lockbeat-Fence"
 
 // InjectFence writes the fencing token that ctx runs under into the headers of a
 // request, for [ReceiveFence] on the server. Without a token it removes the header,
 // so that a token which came with one request is not passed on with another.
 func InjectFence(ctx context.Context, h http.Header) {
 	if fence := lockmw.Fence(ctx); fence > 0 {
-		h.Set(FenceHeader, wire.FormatFence(fence))
+		h.Set(fenceHeader, wire.FormatFence(fence))
 	} else {
-		h.Del(FenceHeader)
+		h.Del(fenceHeader)
 	}
 }
 
@@ -37,7 +37,7 @@ func ReceiveFence(next http.Handler) http.Handler {
 		panic("lockbeat: httpmw.ReceiveFence needs a handler")
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		values := r.Header.Values(FenceHeader)
+		values := r.Header.Values(fenceHeader)
 		if len(values) == 0 {
 			next.ServeHTTP(w, r)
 			return
@@ -53,7 +53,7 @@ func ReceiveFence(next http.Handler) http.Handler {
 
 var errFence = &Error{
 	Status: http.StatusBadRequest, Type: httpguard.TypeBadRequest, Title: "Bad request",
-	Detail: "The request needs one header " + FenceHeader + " with a fencing token, or none." +
+	Detail: "The request needs one header " + fenceHeader + " with a fencing token, or none." +
 		httpguard.NothingDone,
 	Err: errors.New("lockbeat: unusable fencing token"),
 }

@@ -30,8 +30,8 @@ func TestFencePassedOn(t *testing.T) {
 	got, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (answer, error) {
 		h := make(http.Header)
 		httpmw.InjectFence(ctx, h)
-		return send(t, s, http.MethodGet, "/", http.NoBody, httpmw.FenceHeader,
-			h.Get(httpmw.FenceHeader)), nil
+		return send(t, s, http.MethodGet, "/", http.NoBody, "Lockbeat-Fence",
+			h.Get("Lockbeat-Fence")), nil
 	})
 	require.NoError(t, err)
 	assert.Equal(t, "1", got.Text)
@@ -53,9 +53,9 @@ func TestFenceOfTheRequestDoesNotHideTheLocksOwn(t *testing.T) {
 		"lock, token, lock": lock(httpmw.ReceiveFence(lock(h))),
 	} {
 		r := get(t, "/")
-		r.Header.Set(httpmw.FenceHeader, "9007199254740991")
+		r.Header.Set("Lockbeat-Fence", "9007199254740991")
 		assert.Equal(t, http.StatusOK, do(chain, r).StatusCode, name)
-		r.Header.Set(httpmw.FenceHeader, "9223372036854775807")
+		r.Header.Set("Lockbeat-Fence", "9223372036854775807")
 		assert.Equal(t, http.StatusBadRequest, do(chain, r).StatusCode, "refused all the same: %s",
 			name)
 	}
@@ -76,7 +76,7 @@ func TestFenceOfTheRequestIsNotTakenForThatOfALockThatFailedOpen(t *testing.T) {
 			httpmw.ReceiveFence(lock(h)),
 		} {
 			r := get(t, "/")
-			r.Header.Set(httpmw.FenceHeader, "7")
+			r.Header.Set("Lockbeat-Fence", "7")
 			do(chain, r)
 		}
 		assert.Equal(t, 2, ran)
@@ -88,16 +88,16 @@ func TestUnusableFences(t *testing.T) {
 	h := httpmw.ReceiveFence(never(t))
 	for _, values := range [][]string{{"1", "1"}, {"-1"}, {""}, {"9007199254740992"}} {
 		r := get(t, "/")
-		r.Header[httpmw.FenceHeader] = values
+		r.Header["Lockbeat-Fence"] = values
 		requireProblem(t, do(h, r), http.StatusBadRequest, httpguard.TypeBadRequest)
 	}
 }
 
 func TestFenceOfAnotherIsNotPassedOn(t *testing.T) {
 	t.Parallel()
-	h := http.Header{httpmw.FenceHeader: {"7"}}
+	h := http.Header{"Lockbeat-Fence": {"7"}}
 	httpmw.InjectFence(t.Context(), h)
 	assert.Empty(t, h)
 	httpmw.InjectFence(lockmw.WithFence(t.Context(), 9), h)
-	assert.Equal(t, http.Header{httpmw.FenceHeader: {"9"}}, h)
+	assert.Equal(t, http.Header{"Lockbeat-Fence": {"9"}}, h)
 }

@@ -42,7 +42,7 @@ func Example() {
 
 	fmt.Println(lockmw.Do(context.Background(), keeper, "order:42",
 		func(ctx context.Context) (string, error) {
-			return "charged", lockmw.Assert(ctx, "order:42")
+			return "charged", context.Cause(ctx)
 		}))
 	// Output: charged <nil>
 }
