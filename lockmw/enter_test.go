@@ -65,20 +65,6 @@ func TestAnInnerExitCalledTwice(t *testing.T) {
 	})
 }
 
-func TestExitTellsOfALoss(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		ctx, exit, err := lockmw.Enter(t.Context(), k, "a")
-		require.NoError(t, err)
-		s.Script(script.Renew, script.Gone())
-		<-ctx.Done()
-		err = exit(errOperation)
-		require.ErrorIs(t, err, errOperation)
-		require.ErrorIs(t, err, renewer.ErrLost)
-		require.Equal(t, errOperation, exit(errOperation), "the second time")
-	})
-}
-
 // Who must have answered soon can't wait for RequestTimeout.
 func TestWithinBoundsTheQuestion(t *testing.T) {
 	t.Parallel()

@@ -141,22 +141,6 @@ func TestALeadersErrorIsNotHidden(t *testing.T) {
 	})
 }
 
-func TestLeadingWithinALostLockDoesNotRun(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		s.Script(script.Renew, script.Gone())
-		_, err := lockmw.Do(t.Context(), k, "leader", func(ctx context.Context) (int, error) {
-			<-ctx.Done()
-			return 0, lockmw.RunWhileHeld(context.WithoutCancel(ctx), k, "leader",
-				func(context.Context) error {
-					t.Error("it ran")
-					return nil
-				})
-		})
-		require.ErrorIs(t, err, renewer.ErrLost)
-	})
-}
-
 func TestStandingByOutlastsTheStore(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -98,28 +98,6 @@ func TestAnInnerCallOutlivesTheOuter(t *testing.T) {
 	}
 }
 
-func TestTheLastOfSeveralInnerCallsFrees(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		var calls []*inside
-		_, err := lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
-			calls = append(calls, goInside(ctx, k, "a"), goInside(ctx, k, "a"))
-			return 0, nil
-		})
-		require.NoError(t, err)
-		// inside of an inner one, when the outer one has left
-		calls = append(calls, goInside(calls[0].ctx, k, "a"))
-		for _, call := range calls {
-			require.Equal(t, lockmw.Fence(calls[2].ctx), lockmw.Fence(call.ctx))
-			require.NotEmpty(t, s.Owner("a"))
-			require.NoError(t, calls[2].ctx.Err())
-			require.NoError(t, call.end())
-		}
-		require.Empty(t, s.Owner("a"))
-		require.Len(t, s.Calls(script.Acquire), 1)
-	})
-}
-
 // An inner call hears of a loss by its context: also by one that was
 // detached from the outer call's, and after the outer caller has gone.
 func TestADetachedInnerCallHearsOfTheLoss(t *testing.T) {

@@ -12,13 +12,6 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-func TestOutsideOfALock(t *testing.T) {
-	t.Parallel()
-	require.Zero(t, lockmw.Fence(t.Context()))
-	require.False(t, lockmw.Held(t.Context(), "a"))
-	require.Zero(t, lockmw.Remaining(t.Context()))
-}
-
 // The same name in the same call chain runs inside the lease that is held, and does not free it.
 func TestReEntry(t *testing.T) {
 	t.Parallel()

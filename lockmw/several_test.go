@@ -107,26 +107,6 @@ func TestNoDeadlock(t *testing.T) {
 	})
 }
 
-// A part of the set that the call chain has already is not taken again, nor freed.
-func TestSeveralInsideOfOne(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		_, err := lockmw.Do(t.Context(), k, "b", func(ctx context.Context) (int, error) {
-			n, err := lockmw.Do(ctx, k, lockmw.Keys("a", "b"),
-				func(ctx context.Context) (int, error) {
-					require.True(t, lockmw.Held(ctx, "a"))
-					require.True(t, lockmw.Held(ctx, "b"))
-					return 42, nil
-				})
-			require.True(t, lockmw.Held(ctx, "b"))
-			require.Empty(t, s.Owner("a"))
-			return n, err
-		})
-		require.NoError(t, err)
-		require.Len(t, s.Calls(script.Acquire), 2)
-	})
-}
-
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, lockmw.Keys("a", "b"), lockmw.Keys("b", "a", "b"))
@@ -153,27 +133,6 @@ func TestKeys(t *testing.T) {
 				return nil
 			}), renewer.ErrName)
 		require.Empty(t, s.Calls(script.Acquire))
-	})
-}
-
-// What comes from outside is one name, whatever it looks like; and a damaged one is, too.
-func FuzzKeys(f *testing.F) {
-	f.Add("a", "b", 3)
-	f.Add("1:a", "\x00", 30)
-	f.Fuzz(func(t *testing.T, a, b string, cut int) {
-		require.Nil(t, lockmw.Split(a))
-		set := lockmw.Keys(a, b)
-		switch {
-		case a == "" || b == "":
-			require.Empty(t, set)
-		case a == b:
-			require.Equal(t, a, set)
-		default:
-			require.Equal(t, []string{min(a, b), max(a, b)}, lockmw.Split(set))
-			for _, name := range lockmw.Split(set[:max(0, min(cut, len(set)))]) {
-				require.Contains(t, []string{a, b}, name)
-			}
-		}
 	})
 }
 
