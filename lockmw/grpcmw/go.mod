@@ -4,7 +4,6 @@ go 1.26.0
 
 require (
 	github.com/lockbeat/lockbeat v0.0.0
-	github.com/redis/rueidis v1.0.79
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261019180522-ce908d29299b

@@ -307,19 +307,6 @@ func TestRepliesTooLargeToKeep(t *testing.T) {
 	})
 }
 
-func TestACallersQuota(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		s := newShop(b.k, func(c *grpcmw.IdempotentConfig) { c.MaxStored = 1 })
-		_, err := s.order(t.Context(), "k", "pen")
-		require.NoError(t, err)
-		_, err = s.order(t.Context(), "k2", "pen")
-		requireRefused(t, codes.ResourceExhausted, "CALLER_QUOTA", err)
-		_, err = s.order(t.Context(), "k", "pen")
-		require.NoError(t, err, "it is stored")
-	})
-}
-
 func TestSealedReplies(t *testing.T) {
 	t.Parallel()
 	o := new(faultLog)
@@ -345,21 +332,4 @@ func TestSealedReplies(t *testing.T) {
 		require.Equal(t, 1, s.runs, "it is not carried out again")
 		require.Len(t, o.faults, 2, "the operator is told, once by each")
 	}, func(c *renewer.Config) { c.Observer = o })
-}
-
-// The store is down when the handler has returned: its reply goes out all the same.
-func TestAReplyThatCantBeRecorded(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, b *bubble) {
-		s := newShop(b.k)
-		b.store.Default(script.Write, script.Fail(errDown))
-		_, err := s.order(t.Context(), "k", "pen")
-		require.NoError(t, err)
-		b.store.Default(script.Write, script.Pass())
-		for range 2 {
-			_, err = s.order(t.Context(), "k", "pen")
-			require.NoError(t, err)
-		}
-		require.Equal(t, 2, s.runs, "it was carried out again, and is on record now")
-	})
 }
