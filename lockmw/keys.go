@@ -110,27 +110,16 @@ func refusedKeys(given int) string {
 		strconv.Itoa(maxKeys) + " may be different"
 }
 
-// NamesOf are the names that a name made by [Keys] stands for, in order, and any other name itself.
+// NamesOf are the names that a name made by [Keys] stands for, in order, none if these are too many;
+// and any other name itself.
 func NamesOf(name string) []string {
+	if tooMany(name) != nil {
+		return nil
+	}
 	if names := split(name); names != nil {
 		return names
 	}
 	return []string{name}
-}
-
-// CheckName returns an error that is [renewer.ErrName], and says what to do, if no lock can be
-// asked for by name: see [renewer.CheckName]. Of a name made by [Keys], each is checked. It is for
-// adapters that want to know before they ask. It may be called concurrently.
-func CheckName(name string) error {
-	if err := tooMany(name); err != nil {
-		return err
-	}
-	for _, one := range NamesOf(name) {
-		if err := renewer.CheckName(one); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // tooMany is the error for a name that stands for too many; nil for any other.

@@ -4,17 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -124,25 +121,4 @@ func FuzzKeysAreBounded(f *testing.F) {
 			require.Len(t, lockmw.Split(lockmw.Key("prefix", set)), len(want))
 		}
 	})
-}
-
-// A name is found unusable without a question to the store, as it would be by one.
-func TestCheckName(t *testing.T) {
-	t.Parallel()
-	many := make([]string, 64+1)
-	for i := range many {
-		many[i] = strconv.Itoa(i)
-	}
-	for name, usable := range map[string]bool{
-		"a": true, lockmw.Keys("a", "b"): true, lockmw.Keys(many[1:]...): true,
-		"": false, strings.Repeat("x", store.MaxName+1): false, lockmw.Keys("a", ""): false,
-		lockmw.Keys("a", strings.Repeat("x", store.MaxName+1)): false,
-		lockmw.Keys(many...): false, "\x00lockbeat": false,
-	} {
-		err := lockmw.CheckName(name)
-		assert.Equal(t, usable, err == nil, "%.40q: %v", name, err)
-		if !usable {
-			require.ErrorIs(t, err, renewer.ErrName)
-		}
-	}
 }

@@ -23,7 +23,8 @@ func runWorker(ctx context.Context, n *demo.Node, _ struct{}) error {
 		return write(ctx, n, a.Number)
 	}
 	answer, err := once.Do(ctx, n.Keeper, "report:2026-11", report, once.MaxAttempts(attempts),
-		once.Keep(time.Minute), once.RetryIn(300*time.Millisecond), once.Operation("report"))
+		once.Keep(time.Minute), once.RetryIn(300*time.Millisecond),
+		once.RetryUpTo(500*time.Millisecond), once.Operation("report"))
 	if err != nil {
 		answer = err.Error()
 	}

@@ -57,12 +57,12 @@ func checked(
 	if set, err = newSettings(k, opts); err != nil {
 		return set, err
 	}
-	if len(lockmw.NamesOf(name)) > 1 {
+	if len(lockmw.NamesOf(name)) != 1 {
 		return set, fmt.Errorf("%w: package once needs one name, and this is one of several "+
 			"(lockmw.Keys): call lockmw.Do with those inside the function, or around once.Do",
 			renewer.ErrName)
 	}
-	return set, lockmw.CheckName(name)
+	return set, renewer.CheckName(name)
 }
 
 // checkedOutside is checked for a call that takes the lock.

@@ -18,7 +18,7 @@ const (
 	defaultKeep        = 24 * time.Hour
 	defaultMaxResult   = 64 << 10
 	defaultRetryIn     = time.Second
-	mostRetryIn        = time.Minute
+	defaultRetryUpTo   = time.Minute
 
 	maxInput = 128 // bytes
 	// maxConflicts is how often in one attempt the function's transaction may be in conflict with
@@ -37,6 +37,7 @@ type settings struct {
 	maxResult  int
 	wait       time.Duration
 	retryIn    time.Duration
+	retryUpTo  time.Duration
 	tellErrors bool
 	noRetry    bool
 	uncounted  bool
@@ -97,7 +98,7 @@ func MaxHold(d time.Duration) Option {
 }
 
 // RetryIn is about how long after the first attempt, if that fails, the next may begin, whichever
-// caller's it is. After each further one it is twice as long, up to a minute or a third of [Keep], whichever is less. Callers that wait,
+// caller's it is. After each further one it is twice as long, up to [RetryUpTo]. Callers that wait,
 // wait for it; one that may not wait so long gets [ErrNotYet]. An attempt that ended with its
 // process or its lock, or whose caller has left, makes no one wait; nor does one with [Uncounted].
 // It must be positive. Default 1 s.
@@ -107,6 +108,12 @@ func MaxHold(d time.Duration) Option {
 // https://googleapis.dev/java/google-http-client/latest/
 func RetryIn(d time.Duration) Option {
 	return func(s settings) settings { s.retryIn = d; return s }
+}
+
+// RetryUpTo bounds what [RetryIn] grows to: about d, and no more than a third of [Keep]. With no
+// more than RetryIn it does not grow. It must be positive. Default 1 min.
+func RetryUpTo(d time.Duration) Option {
+	return func(s settings) settings { s.retryUpTo = d; return s }
 }
 
 // TellErrors puts the text of a function's error into the record, cut to 300 bytes: other callers
@@ -163,7 +170,8 @@ func RecordIn(r Recorder) Option {
 func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	s := settings{
 		attempts: defaultMaxAttempts, keep: defaultKeep, maxResult: defaultMaxResult, wait: endless,
-		retryIn: defaultRetryIn, marshal: json.Marshal, unmarshal: json.Unmarshal,
+		retryIn: defaultRetryIn, retryUpTo: defaultRetryUpTo,
+		marshal: json.Marshal, unmarshal: json.Unmarshal,
 	}
 	for _, opt := range opts {
 		s = opt(s)
@@ -206,6 +214,10 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	if s.retryIn <= 0 {
 		fault("RetryIn is %v: give a positive duration, or leave it out for %v", s.retryIn,
 			defaultRetryIn)
+	}
+	if s.retryUpTo <= 0 {
+		fault("RetryUpTo is %v: give a positive duration, or leave it out for %v", s.retryUpTo,
+			defaultRetryUpTo)
 	}
 	if s.marshal == nil || s.unmarshal == nil {
 		fault("Codec has a nil function: give both, such as json.Marshal and json.Unmarshal, or " +

@@ -33,7 +33,7 @@ func (c *call) failed(op context.Context, p *pen, rec record, err error) time.Du
 
 // pause is how long to wait after the n-th attempt.
 func (c *call) pause(n int) time.Duration {
-	most := min(max(c.retryIn, mostRetryIn), max(c.keep/3, 1))
+	most := min(max(c.retryIn, c.retryUpTo), max(c.keep/3, 1))
 	d := min(c.retryIn, most)
 	for ; n > 1 && d < most; n-- {
 		d = min(2*d, most)

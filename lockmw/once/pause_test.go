@@ -26,7 +26,7 @@ func recorders() map[string]func(*renewer.Keeper) once.Recorder {
 	}
 }
 
-// Pauses double from RetryIn up to a minute, and no further than to a third of Keep.
+// Pauses double from RetryIn up to RetryUpTo, and no further than to a third of Keep.
 func TestPausesDouble(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -35,10 +35,10 @@ func TestPausesDouble(t *testing.T) {
 	}{
 		"default": {nil, []int{1, 2, 4, 8, 16, 32, 60, 60}},
 		"bounded": {[]once.Option{
-			once.RetryIn(20 * time.Second),
-		}, []int{20, 40, 60, 60}},
+			once.RetryIn(2 * time.Second), once.RetryUpTo(5 * time.Second),
+		}, []int{2, 4, 5, 5, 5}},
 		"the same each time": {[]once.Option{
-			once.RetryIn(2 * time.Minute),
+			once.RetryIn(2 * time.Minute), once.RetryUpTo(time.Second),
 		}, []int{120, 120, 120}},
 		"by Keep": {[]once.Option{once.Keep(30 * time.Second)}, []int{1, 2, 4, 8, 10, 10}},
 	} {
