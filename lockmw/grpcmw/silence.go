@@ -21,8 +21,9 @@ var errSilence = errors.New("lockbeat: the client of a stream under a lock has b
 
 // Silence bounds to d how long a server's stream that has its lock waits for its client. When a
 // RecvMsg or a SendMsg has waited for d, and no message has passed in either direction meanwhile,
-// the stream's context ends, SendMsg and RecvMsg fail, those under way too, and the stream ends with codes.DeadlineExceeded and LOCK_SILENCE. The lock is free when
-// the handler has returned; one that does not return keeps it until renewer.Config.MaxHold.
+// the stream's context ends, SendMsg and RecvMsg fail, those under way too, and the stream ends
+// with codes.DeadlineExceeded and LOCK_SILENCE. The lock is free when the handler has returned;
+// one that does not return keeps it until renewer.Config.MaxHold.
 //
 // A SendMsg waits if the client does not read, and gRPC's window for it is full. A handler that
 // works, or waits for something else, is not silent, unless a goroutine of it waits in RecvMsg
