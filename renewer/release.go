@@ -27,13 +27,41 @@ func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, 
 // the lock is freed at the store in any case, rather than handed to the next in this process.
 func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }
 
-// release ends a lease: by a hand-off if that may be, or else at the store.
+// release ends a lease: by a hand-off if that may be, or else at the store. The next waiter gets to
+// the front also if the store panics.
 func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	e, over := k.endLease(l, orderly)
 	if over {
 		return nil
 	}
-	return k.finishRelease(ctx, l, e)
+	finished := false
+	defer func() {
+		if !finished {
+			k.discard(l, l.unsettled())
+		}
+	}()
+	lost, failed := k.freeEnded(ctx, l, e)
+	k.mu.Lock()
+	if e.was == stateHeld && lost != nil {
+		l.foundLost(lost)
+	}
+	left, _ := k.leaveLocked(l)
+	k.books.Forget(l)
+	k.mu.Unlock()
+	finished = true
+	left()
+	k.observeRelease(l, e.now, failed, false)
+	switch {
+	case lost != nil:
+		return lost
+	case failed != nil:
+		return &Error{
+			Op: "release", Name: l.name, Kind: ErrUnavailable, Err: storeError{failed},
+			Waited: k.clock.AtMost().Sub(e.now), Attempts: 1,
+		}
+	default:
+		return nil
+	}
 }
 
 // ended is a lease whose operation is over, for the store to be told.
@@ -76,39 +104,6 @@ func (k *Keeper) endLease(l *Lease, orderly bool) (e ended, over bool) {
 	k.mu.Unlock()
 	unwatch()
 	return e, false
-}
-
-// finishRelease tells the store, and the caller what became of it. The next waiter gets to the
-// front also if the store panics.
-func (k *Keeper) finishRelease(ctx context.Context, l *Lease, e ended) error {
-	over := false
-	defer func() {
-		if !over {
-			k.discard(l, l.unsettled())
-		}
-	}()
-	lost, failed := k.freeEnded(ctx, l, e)
-	k.mu.Lock()
-	if e.was == stateHeld && lost != nil {
-		l.foundLost(lost)
-	}
-	left, _ := k.leaveLocked(l)
-	k.books.Forget(l)
-	k.mu.Unlock()
-	over = true
-	left()
-	k.observeRelease(l, e.now, failed, false)
-	switch {
-	case lost != nil:
-		return lost
-	case failed != nil:
-		return &Error{
-			Op: "release", Name: l.name, Kind: ErrUnavailable, Err: storeError{failed},
-			Waited: k.clock.AtMost().Sub(e.now), Attempts: 1,
-		}
-	default:
-		return nil
-	}
 }
 
 // freeEnded does what the store needs for a lease that is over, and returns why it was lost, and
