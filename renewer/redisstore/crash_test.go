@@ -139,11 +139,8 @@ func TestDeadWaitersArePassedOverAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, deployment := range []string{"one server", "cluster"} {
 		for name, pattern := range map[string]string{
-			"the first":           "DLL",
-			"the second":          "LDL",
-			"all but the last":    "DDDDL",
-			"20 of 30":            "DDLDDLDDLDDLDDLDDLDDLDDLDDLDDL",
-			"20 of 30, the first": strings.Repeat("D", 20) + strings.Repeat("L", 10),
+			"the first and another": "DLDL",
+			"20 before the others":  strings.Repeat("D", 20) + "LL",
 		} {
 			if deployment == "cluster" && len(pattern) > 5 {
 				continue
@@ -180,7 +177,6 @@ func TestDeadWaitersArePassedOverAtOnce(t *testing.T) {
 func TestStuckWaitersCostOneTurn(t *testing.T) {
 	t.Parallel()
 	for name, pattern := range map[string]string{
-		"one": "DLLL", "the second": "LDLL", "five": "DDDDDLLL",
 		"five among others": "DLDLDLDLDL", "thirty": strings.Repeat("D", 30) + "LL",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -249,13 +249,3 @@ func TestServerFrozen(t *testing.T) {
 	assert.Less(t, time.Since(started), 6*time.Second, "New is bounded by 1 s")
 	require.NoError(t, redis.Cont())
 }
-
-func TestClosedClient(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	client := s.client(t)
-	store, err := redisstore.New(client)
-	require.NoError(t, err)
-	client.Close()
-	unknown(t, store, false, rueidis.ErrClosing.Error())
-}

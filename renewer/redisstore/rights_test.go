@@ -59,13 +59,14 @@ func TestDocumentedRights(t *testing.T) {
 // Each right is needed: without it New refuses, or the watch says so.
 func TestEachRightIsNeeded(t *testing.T) {
 	t.Parallel()
+	_, s := startReal(t)
 	all := strings.Fields(redisstore.Rights)
 	for i, missing := range all {
 		t.Run(missing, func(t *testing.T) {
 			t.Parallel()
-			_, s := startReal(t)
 			rights := append(append([]string{}, all[:i]...), all[i+1:]...)
-			store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, rights...))
+			store, err := redisstore.New(
+				s.userNamed(t, "without"+missing, redisstore.DefaultPrefix, rights...))
 			if !strings.HasSuffix(missing, "subscribe") {
 				require.ErrorIs(t, err, renewer.ErrRejected)
 				assert.ErrorContains(t, err, missing, "which to grant")

@@ -1,13 +1,11 @@
 package redisstore_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -153,24 +151,6 @@ func TestTLS(t *testing.T) {
 	require.Error(t, err, "no talk in clear")
 }
 
-// records is a log's text; goroutines may write it at the same time.
-type records struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (r *records) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-func (r *records) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String()
-}
-
 // Whatever goes wrong, nothing that we say shows the password.
 func TestPasswordsStaySecret(t *testing.T) {
 	t.Parallel()
@@ -182,7 +162,7 @@ func TestPasswordsStaySecret(t *testing.T) {
 	})
 	s.ok(t, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
 	s.ok(t, "ACL", "SETUSER", "locks", "+config|get")
-	var said records
+	var said logged
 	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	store, err := redisstore.New(client, redisstore.Logger(log))
 	require.NoError(t, err)

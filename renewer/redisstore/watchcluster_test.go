@@ -99,49 +99,6 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 	watches[0].await(t, "set up again")
 }
 
-// The subscription follows a slot, and all who watch are woken,
-// since a release may have slipped by.
-func TestWatchFollowsTheSlot(t *testing.T) {
-	suite.OnlyLong(t)
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 2, 0)
-	store := clusterStore(t, cluster, 12*time.Second)
-	const name, stays = "name", "another"
-	w := newWatch(store, name)
-	defer w.stop()
-	w.await(t, "set up")
-	from := masterOf(t, cluster, name)
-	s := newWatch(store, stays)
-	defer s.stop()
-	s.await(t, "set up")
-	for round := range 3 {
-		to := cluster.Masters[0]
-		if masterOf(t, cluster, name) == to {
-			to = cluster.Masters[1]
-		}
-		w.clear()
-		s.clear()
-		require.NoError(t, cluster.MoveSlot(redistest.Slot(name), to))
-		w.await(t, "set up where the slot is now")
-		mine(t, store, claim(name, "a", time.Minute))
-		waitedFor(t, store, name)
-		w.clear()
-		require.Equal(t, contract.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
-		w.await(t, "released")
-		assert.Empty(t, w.errors(), "round %d", round)
-		assert.Zero(t, s.count(), "others are not disturbed")
-		assert.Empty(t, s.errors())
-	}
-	assert.NotSame(t, from, masterOf(t, cluster, name))
-	w.stop()
-	s.stop()
-	for _, m := range cluster.Masters {
-		require.Eventually(t, func() bool {
-			return shardChannels(t, m) == 0
-		}, patience, time.Millisecond)
-	}
-}
-
 // A watch that begins where the slot was, as the store has not heard yet that
 // it has moved, ends up where it is. A subscription that the server ends
 // though it still has the slot is begun again. No others are disturbed.
