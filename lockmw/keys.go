@@ -110,8 +110,8 @@ func refusedKeys(given int) string {
 		strconv.Itoa(maxKeys) + " may be different"
 }
 
-// NamesOf are the names that a name made by [Keys] stands for, in order, none if these are too many;
-// and any other name itself.
+// NamesOf are the names that a name made by [Keys] stands for, in order, none if these are too
+// many; and any other name itself.
 func NamesOf(name string) []string {
 	if tooMany(name) != nil {
 		return nil
