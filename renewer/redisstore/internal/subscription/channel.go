@@ -16,12 +16,6 @@ type channel struct {
 	lingers *time.Timer // ends the subscription; nil while there are watches
 }
 
-// hear counts a message, and returns the watches that are to hear it.
-func (c *channel) hear() []*watch {
-	c.heard++
-	return c.watches
-}
-
 // add adds a watch, and reports whether it may have missed a message, so that it must be woken.
 // Before the subscription is live it can't have: its confirmation will wake it.
 func (c *channel) add(w *watch) (missed bool) {

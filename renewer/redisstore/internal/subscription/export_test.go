@@ -33,10 +33,10 @@ func (s *Server) Connect() (l *Link, come []string) {
 func (s *Server) Disconnect(l *Link) (live bool) { return s.s.disconnect(l) }
 
 // Confirm is the server's confirmation; it returns how many watches are to be woken.
-func (s *Server) Confirm(l *Link) int { return len(s.s.confirm(l, "a")) }
+func (s *Server) Confirm(l *Link) int { return len(s.s.heard(l, "a", true)) }
 
 // Publish is a message; it returns how many watches are to hear it.
-func (s *Server) Publish(l *Link) int { return len(s.s.publish(l, "a")) }
+func (s *Server) Publish(l *Link) int { return len(s.s.heard(l, "a", false)) }
 
 // Withdraw is the end of a subscription by the server.
 func (s *Server) Withdraw(l *Link) { s.s.withdraw(l, "a") }

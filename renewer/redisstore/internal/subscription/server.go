@@ -132,28 +132,20 @@ func (s *server) changes(l *link) (come, gone []string, unwoken []*watch) {
 	return come, gone, unwoken
 }
 
-// confirm notes that the server has confirmed a subscription, and returns the watches to be woken:
-// what was published before, they have missed.
-func (s *server) confirm(l *link, name string) []*watch {
+// heard notes a message, or that the server has confirmed a subscription, and returns the watches
+// that are to hear of it: what was published before a confirmation, they have missed.
+func (s *server) heard(l *link, name string, confirmed bool) []*watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.channels[name]
 	if s.link != l || c == nil {
 		return nil
 	}
-	c.live, l.live = true, true
-	return c.hear()
-}
-
-// publish notes a message, and returns the watches that are to hear it.
-func (s *server) publish(l *link, name string) []*watch {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	c := s.channels[name]
-	if s.link != l || c == nil {
-		return nil
+	if confirmed {
+		c.live, l.live = true, true
 	}
-	return c.hear()
+	c.heard++
+	return c.watches
 }
 
 // withdraw notes that a subscription has ended: since it was given up, or since the channel's slot

@@ -49,12 +49,15 @@ func serve(ctx context.Context, config *Config, to *server, place string) (live 
 	}
 	defer s.conn.Close() // rather than into the client's pool, where it would stay open unused
 	to.connect(s.link)
+	// They run on the connection's reading goroutine.
 	over := s.conn.SetPubSubHooks(rueidis.PubSubHooks{
-		OnMessage: func(m rueidis.PubSubMessage) { s.hear(m.Channel, m.Message) },
+		OnMessage: func(m rueidis.PubSubMessage) {
+			tellAll(to.heard(s.link, m.Channel, false), m.Message)
+		},
 		OnSubscription: func(e rueidis.PubSubSubscription) {
 			switch e.Kind {
 			case "subscribe", "ssubscribe":
-				tellAll(to.confirm(s.link, e.Channel), "")
+				tellAll(to.heard(s.link, e.Channel, true), "")
 			case "sunsubscribe":
 				to.withdraw(s.link, e.Channel)
 			}
@@ -100,11 +103,6 @@ func (s *session) primary() (addr string, node rueidis.Client) {
 func (s *session) outdated() bool {
 	now, _ := s.primary()
 	return s.addr != "" && now != "" && now != s.addr
-}
-
-// hear tells the watches of a channel. It runs on the connection's reading goroutine.
-func (s *session) hear(channel, message string) {
-	tellAll(s.server.publish(s.link, channel), message)
 }
 
 // follow does on the connection what watches ask for, as they come and go.
