@@ -38,6 +38,10 @@ var layers = []layer{
 		"a store implements the contract and serves whoever sits above it",
 	},
 	{
+		"renewer/quorum", "renewer renewer/store renewer/internal/timing",
+		"it counts a lease's time by the engine's clock",
+	},
+	{
 		"renewer/...", "renewer renewer/store",
 		"a store implements the contract; one that needs another takes it by the contract",
 	},
