@@ -45,9 +45,10 @@ func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 	}
 	queues.awaitState(first, asynq.TaskStateRetry)
 	require.Eventually(t, func() bool {
-		return slices.Contains(locks.keysOf("u1"), leaseOf("u1")+":waiters")
-	}, soon, tick, "the process waits for the first")
-	assert.NotContains(t, locks.keysOf("u1"), leaseOf("u1")+slotSuffix)
+		keys := locks.keysOf("u1")
+		return slices.Contains(keys, leaseOf("u1")+":waiters") &&
+			!slices.Contains(keys, leaseOf("u1")+slotSuffix)
+	}, soon, tick, "the process waits for the first, and no task in its slot")
 	quiet := queues.delivered(ids)
 	require.Never(t, func() bool { return queues.delivered(ids) != quiet }, time.Second, tick)
 	begun := time.Now()
