@@ -43,10 +43,10 @@
 // # More than once around a function
 //
 // [Keys] makes one name of several, at most 64, for an operation that needs all of their
-// locks, without ever waiting in a circle. [DoOrSkip] reports whether the function ran.
+// locks, without ever waiting in a circle. [Run] reports whether the function ran.
 // [RunWhileHeld] runs it in one process of many, for as long as that lives. [HoldAtLeast] keeps the
 // lock past a function that is done sooner than clocks differ. With [Manual] there is no heartbeat:
-// the function calls [Extend] between its steps. [Assert] is for code that must not run without the
+// the function calls [Extend] between its steps. [Held] is for code that must not run without the
 // lock. docs/write-an-adapter.md shows how to build on [Run], [RefusalOf] and [RetryIn] for another
 // framework.
 //
