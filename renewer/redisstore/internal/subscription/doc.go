@@ -6,8 +6,7 @@
 // this process wakes it. While there is no subscription (at first, after a lost connection, after a
 // move to another server) messages pass unheard; so a watch is woken once when there is one again.
 //
-// It knows channels and messages, and no lock. What a message means is the caller's to say: see
-// [Audience]. A new kind of message needs a value there and nothing else here.
+// It knows channels and messages, and no lock. What a message means is the caller's to say.
 //
 // The files, from the caller down to the wire:
 //
