@@ -56,8 +56,9 @@
 // for up to HandOffFor with tokens below that of another's new grant.
 //
 // Where the store has a line of those who wait ([store.StatusQueued]), the queue has one place in
-// it, from which its head asks once others wait. The place keeps its rank when the head leaves, and
-// is given up when no caller waits any more. It is no owner token: each acquire has one of its own.
+// it, from which its head asks if others wait, or did a moment ago. The place keeps its rank when
+// the head leaves, and is given up when no caller waits any more. It is no owner token: each
+// acquire has one of its own.
 //
 // A lease is not handed over after a loss or [Lease.Abort], while a heartbeat is
 // in doubt, and with [HoldAtLeast] or [Manual]. To the store it is one lease:

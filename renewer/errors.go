@@ -176,9 +176,13 @@ func (r Reason) explain() string {
 
 // What the store has found in place of a lease that is [ReasonTaken].
 const (
-	foundDeleted     = "deleted"
-	foundOverwritten = "overwritten"
-	foundOwner       = "owner"
+	// FoundDeleted means that nothing is there: the key was deleted, or evicted, or its time was
+	// over at the store.
+	FoundDeleted = "deleted"
+	// FoundOverwritten means that another program has written over the key.
+	FoundOverwritten = "overwritten"
+	// FoundOwner means that another owner has the lock.
+	FoundOwner = "owner"
 )
 
 // LostError is the cause of a lease's context once the lease is lost. It is [ErrLost] to errors.Is.
@@ -188,12 +192,10 @@ type LostError struct {
 	Name string
 	// Reason is why.
 	Reason Reason
-	// Found is what the store has found in its place, when ReasonTaken: "deleted" if nothing is
-	// there (the key was deleted, or evicted, or its time was over), "overwritten" if another
-	// program has written over the key, "owner" if another owner has the lock; "" if that is not
-	// known.
+	// Found is what the store has found in its place, when ReasonTaken: one of the Found… values;
+	// "" if that is not known.
 	Found string
-	// Holder has the lock now, when Found is "owner"; its zero value if the store can't tell.
+	// Holder has the lock now, when FoundOwner; its zero value if the store can't tell.
 	Holder store.Holder
 	// Fence is the lost lease's fencing token.
 	Fence int64
@@ -224,13 +226,13 @@ func (e *LostError) text(what string, textOf func(error) string) string {
 // explain is why, in a sentence's end.
 func (e *LostError) explain() string {
 	switch {
-	case e.Found == foundDeleted:
+	case e.Found == FoundDeleted:
 		return "the store has no key for it any more"
-	case e.Found == foundOverwritten:
+	case e.Found == FoundOverwritten:
 		return "another program has written over its key"
-	case e.Found == foundOwner && e.Holder != (store.Holder{}):
+	case e.Found == FoundOwner && e.Holder != (store.Holder{}):
 		return "another owner has the lock: " + e.Holder.String()
-	case e.Found == foundOwner:
+	case e.Found == FoundOwner:
 		return "another owner has the lock"
 	case e.maxHold != 0:
 		return fmt.Sprintf("it was held for %v, as long as the option MaxHold of its call allows",

@@ -195,8 +195,8 @@ func TestACallerWhoLeavesIsLogged(t *testing.T) {
 }
 
 // While the store does not answer, each heartbeat, release and clean-up fails; and in a storm many
-// callers are refused. The log says so once a second of each kind, and of each operation, and counts
-// the others. At Debug all of them are there.
+// callers are refused. The log says so once a second of each kind, and of each operation, and
+// counts the others. At Debug all of them are there.
 func TestNothingFloodsTheLog(t *testing.T) {
 	t.Parallel()
 	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {

@@ -62,11 +62,11 @@ func (k *Keeper) loseTaken(l *Lease, a store.Answer, now instant, news *losses) 
 func (e *LostError) found(a store.Answer) {
 	switch {
 	case a.Status == store.StatusGone:
-		e.Found = foundDeleted
+		e.Found = FoundDeleted
 	case a.Foreign:
-		e.Found = foundOverwritten
+		e.Found = FoundOverwritten
 	default:
-		e.Found = foundOwner
+		e.Found = FoundOwner
 		if a.Holder != nil {
 			e.Holder = *a.Holder
 		}

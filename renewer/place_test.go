@@ -29,8 +29,7 @@ func waits(ctx context.Context, k *renewer.Keeper, opts ...renewer.Option) <-cha
 	return done
 }
 
-// comesFirst is waits for one that asks alone, without a place, and is refused; and then again, from
-// one.
+// comesFirst is waits for one that is refused, and then stands in line.
 func comesFirst(
 	ctx context.Context, s *script.Store, k *renewer.Keeper, opts ...renewer.Option,
 ) <-chan error {

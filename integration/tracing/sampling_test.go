@@ -59,8 +59,8 @@ func (l leaveOut) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingR
 func (l leaveOut) Description() string { return string(l) }
 
 // A program that leaves out the locks' spans, or has given no provider for them, loses none of its
-// own below them, and hears of a loss. That is so for a caller elsewhere too, and for one whose span
-// is recorded and not exported.
+// own below them, and hears of a loss. That is so for a caller elsewhere too, and for one whose
+// span is recorded and not exported.
 func TestACallersSpanIsKept(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]tracing.Option{

@@ -43,7 +43,7 @@ func cutOff(ctx context.Context) *callError {
 	if loss := lossIn(ctx); loss != nil {
 		return lostError(loss, nil)
 	}
-	if errors.Is(context.Cause(ctx), errSilence) {
+	if errors.Is(context.Cause(ctx), ErrSilence) {
 		return silentError()
 	}
 	return nil

@@ -173,7 +173,7 @@ var errPast = fmt.Errorf("%w: by the clock, its time is over", renewer.ErrLost)
 // the handler made of that, its work is not whole. It is nil if err stands.
 func (s *serverStream) cut(err error) *callError {
 	failed := s.failed.Load()
-	if failed == nil && errors.Is(context.Cause(s.ctx), errSilence) {
+	if failed == nil && errors.Is(context.Cause(s.ctx), ErrSilence) {
 		failed = silentError()
 	}
 	if failed == nil || err == nil || errors.Is(err, failed) {

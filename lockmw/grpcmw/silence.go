@@ -14,16 +14,16 @@ import (
 // says otherwise: a minute.
 const defaultSilence = time.Minute
 
-// errSilence is the cause with which a stream's context ends whose client was silent for longer
+// ErrSilence is the cause with which a stream's context ends whose client was silent for longer
 // than [Silence] allows.
-var errSilence = errors.New("lockbeat: the client of a stream under a lock has been silent for " +
+var ErrSilence = errors.New("lockbeat: the client of a stream under a lock has been silent for " +
 	"too long")
 
 // Silence bounds to d how long a server's stream that has its lock waits for its client. When a
 // RecvMsg or a SendMsg has waited for d, and no message has passed in either direction meanwhile,
-// the stream's context ends, SendMsg and RecvMsg fail, those under way too, and the stream ends
-// with codes.DeadlineExceeded and LOCK_SILENCE. The lock is free when the handler has returned;
-// one that does not return keeps it until renewer.Config.MaxHold.
+// the stream's context ends with cause [ErrSilence], SendMsg and RecvMsg fail, those under way too,
+// and the stream ends with codes.DeadlineExceeded and LOCK_SILENCE. The lock is free when the
+// handler has returned; one that does not return keeps it until renewer.Config.MaxHold.
 //
 // A SendMsg waits if the client does not read, and gRPC's window for it is full. A handler that
 // works, or waits for something else, is not silent, unless a goroutine of it waits in RecvMsg
@@ -88,7 +88,7 @@ func (s *serverStream) watch(most time.Duration, cancel context.CancelCauseFunc)
 		case left > 0:
 			s.timer.Reset(left) // the client may have been silent for long enough then
 		default:
-			cancel(errSilence)
+			cancel(ErrSilence)
 		}
 	})
 	return func() {
@@ -102,5 +102,5 @@ func (s *serverStream) watch(most time.Duration, cancel context.CancelCauseFunc)
 // silentError is for a stream whose client has been silent for too long.
 func silentError() *callError {
 	return halfDone(codes.DeadlineExceeded, "the stream's client has been silent for longer than "+
-		"a lock is held for it", []error{errSilence}, reasonSilence)
+		"a lock is held for it", []error{ErrSilence}, ReasonSilence)
 }

@@ -27,34 +27,34 @@ const domain = "lockbeat"
 
 // The reasons in the ErrorInfo of a status.
 const (
-	// reasonBusy means that another caller has the lock, and the call did not run; or that its
+	// ReasonBusy means that another caller has the lock, and the call did not run; or that its
 	// transaction was in conflict with another one and was undone: see Recorder of
 	// [IdempotentConfig].
-	reasonBusy = "LOCK_BUSY"
-	// reasonUnavailable means that the store could not be asked, or
+	ReasonBusy = "LOCK_BUSY"
+	// ReasonUnavailable means that the store could not be asked, or
 	// that the server is going down; the call did not run.
-	reasonUnavailable = "LOCK_UNAVAILABLE"
-	// reasonLost means that the lock was lost while the call ran.
-	reasonLost = "LOCK_LOST"
-	// reasonSilence means that the client of a stream has kept a lock and the server waiting for
+	ReasonUnavailable = "LOCK_UNAVAILABLE"
+	// ReasonLost means that the lock was lost while the call ran.
+	ReasonLost = "LOCK_LOST"
+	// ReasonSilence means that the client of a stream has kept a lock and the server waiting for
 	// too long: see [Silence].
-	reasonSilence = "LOCK_SILENCE"
-	// reasonQuota means that the caller has used up a bound of its own: as many of its calls wait
+	ReasonSilence = "LOCK_SILENCE"
+	// ReasonQuota means that the caller has used up a bound of its own: as many of its calls wait
 	// for locks as may ([MaxWaitersPerCaller]), or are being carried out, or as many replies to
 	// them are stored ([IdempotentConfig]). The call did not run.
-	reasonQuota = "CALLER_QUOTA"
-	// reasonKey means that the call carries no usable key; it did not run.
-	reasonKey = "LOCK_KEY_INVALID"
-	// reasonReused means that the call's idempotency-key is that of another call; this one did not
+	ReasonQuota = "CALLER_QUOTA"
+	// ReasonKey means that the call carries no usable key; it did not run.
+	ReasonKey = "LOCK_KEY_INVALID"
+	// ReasonReused means that the call's idempotency-key is that of another call; this one did not
 	// run.
-	reasonReused = "IDEMPOTENCY_KEY_REUSED"
-	// reasonNotKept means that the call has been carried out before, and that its reply was too
+	ReasonReused = "IDEMPOTENCY_KEY_REUSED"
+	// ReasonNotKept means that the call has been carried out before, and that its reply was too
 	// large to be stored.
-	reasonNotKept = "IDEMPOTENCY_NOT_KEPT"
-	// reasonUnknown means that it is not known whether what the call did is on record: see
+	ReasonNotKept = "IDEMPOTENCY_NOT_KEPT"
+	// ReasonUnknown means that it is not known whether what the call did is on record: see
 	// Recorder of [IdempotentConfig]. Sent again with the same idempotency-key
 	// it gets its reply, or is carried out.
-	reasonUnknown = "IDEMPOTENCY_UNKNOWN"
+	ReasonUnknown = "IDEMPOTENCY_UNKNOWN"
 )
 
 const (
@@ -140,10 +140,10 @@ func refused(err error) *callError {
 	case lockmw.RefusalQueueFull:
 		return busy("too many calls wait for the lock that this one needs", err)
 	case lockmw.RefusalUnavailable:
-		return retryable(codes.Unavailable, "the lock store can't be asked", reasonUnavailable, err)
+		return retryable(codes.Unavailable, "the lock store can't be asked", ReasonUnavailable, err)
 	case lockmw.RefusalShutdown:
 		return retryable(codes.Unavailable, "no locks are given out here any more, since this "+
-			"process is going down", reasonUnavailable, err)
+			"process is going down", ReasonUnavailable, err)
 	case lockmw.RefusalName:
 		return badKey("the key that the call is to be locked on is empty or too long", err)
 	case lockmw.RefusalLost:
@@ -160,7 +160,7 @@ func refused(err error) *callError {
 }
 
 func busy(text string, err error) *callError {
-	return retryable(codes.Aborted, text, reasonBusy, err)
+	return retryable(codes.Aborted, text, ReasonBusy, err)
 }
 
 // notRepeated translates the error of a call that gets no reply from [Idempotent].
@@ -174,11 +174,11 @@ func notRepeated(err error) *callError {
 			"ASCII characters", err)
 	case errors.Is(err, once.ErrInput):
 		return newError(codes.FailedPrecondition, "the "+idempotencyKey+" is that of another "+
-			"call: another method or another request", []error{err}, info(reasonReused))
+			"call: another method or another request", []error{err}, info(ReasonReused))
 	case errors.Is(err, once.ErrResult):
 		return newError(codes.AlreadyExists, "a call with this "+idempotencyKey+" has been "+
 			"carried out, but its reply was too large to be kept, or could not be encoded",
-			[]error{err}, info(reasonNotKept))
+			[]error{err}, info(ReasonNotKept))
 	case errors.Is(err, once.ErrRecord):
 		return newError(codes.Internal, "what is stored for this "+idempotencyKey+" can't be "+
 			"read; this call has not been carried out, one before it may have been", []error{err})
@@ -188,7 +188,7 @@ func notRepeated(err error) *callError {
 	case errors.Is(err, once.ErrNotRecorded):
 		return retryable(codes.Unavailable, "it is not known whether what the call did is on "+
 			"record; sent again, with the same "+idempotencyKey+", it gets its reply, or is "+
-			"carried out", reasonUnknown, err)
+			"carried out", ReasonUnknown, err)
 	case errors.Is(err, once.ErrConflict):
 		return busy("the call was undone, since it was in conflict with another one", err)
 	default:
@@ -198,7 +198,7 @@ func notRepeated(err error) *callError {
 
 // quotaFull is for a call of a caller who has used up a bound of its own.
 func quotaFull(text string, err error) *callError {
-	return retryable(codes.ResourceExhausted, text, reasonQuota, err)
+	return retryable(codes.ResourceExhausted, text, ReasonQuota, err)
 }
 
 // lostError is for a call whose lock was lost. own is the call's own error, nil if it had none.
@@ -207,7 +207,7 @@ func lostError(loss, own error) *callError {
 	if own != nil {
 		causes = []error{own, loss}
 	}
-	return halfDone(codes.Aborted, "the lock that this call ran under was lost", causes, reasonLost)
+	return halfDone(codes.Aborted, "the lock that this call ran under was lost", causes, ReasonLost)
 }
 
 // halfDone is for a call that may have done part of its work. A retry policy that lists the code
@@ -223,7 +223,7 @@ func badKey(text string, err error) *callError {
 	if err == nil {
 		err = fmt.Errorf("%w: %s", renewer.ErrName, text)
 	}
-	return newError(codes.InvalidArgument, text, []error{err}, info(reasonKey))
+	return newError(codes.InvalidArgument, text, []error{err}, info(ReasonKey))
 }
 
 // misused is for a program that can't work as it is written.

@@ -10,17 +10,24 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
+// The states of work.
+const (
+	// StateBegun means that an attempt runs, or has come to nothing.
+	StateBegun = "begun"
+	// StateDone means that the work is done, with its result or without: see [ErrResult].
+	StateDone = "done"
+	// StateExhausted means that [MaxAttempts] attempts have come to nothing.
+	StateExhausted = "exhausted"
+	// StateGivenUp means that an attempt has returned a [Permanent] error.
+	StateGivenUp = "given up"
+)
+
 // Info is what the record of work says. Its times are by this process's clock, made from what the
 // store says of the record's age. They are zero if unknown, as is what a record of an earlier
 // version does not have.
 type Info struct {
-	// State is
-	//   - "" if there is no record: no attempt has begun, or [Keep] has passed;
-	//   - "begun" if an attempt runs, or has come to nothing. Package inspect shows whether a
-	//     process has the lock;
-	//   - "done" if the work is done, with its result or without: see [ErrResult];
-	//   - "exhausted" if [MaxAttempts] attempts have come to nothing;
-	//   - "given up" if an attempt has returned a [Permanent] error.
+	// State is one of the State… values, or "" if there is no record: no attempt has begun, or
+	// [Keep] has passed.
 	State string
 	// Attempts counts those that were begun.
 	Attempts int
@@ -74,9 +81,9 @@ func (r record) info(left time.Duration, now time.Time) Info {
 	switch r.state {
 	case done:
 	case bare:
-		i.State, i.Why = string(done), r.result
+		i.State, i.Why = StateDone, r.result
 	case givenUp:
-		i.State, i.Why = "given up", r.result
+		i.State, i.Why = StateGivenUp, r.result
 	default:
 		i.Why = r.result
 	}

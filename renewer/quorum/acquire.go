@@ -67,7 +67,7 @@ func (s *Store) admit(ctx context.Context) error {
 	case s.acquiring <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("quorum: acquire: not sent: its time was over before its turn came, "+
+		return fmt.Errorf("quorum: acquire: its time was over before its turn came, "+
 			"behind others of this process: %w", ctx.Err())
 	}
 }

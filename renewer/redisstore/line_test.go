@@ -113,14 +113,16 @@ func TestAMailboxLingers(t *testing.T) {
 	stand(t, store, "b")
 	w.stop()
 	assert.Equal(t, 1, s.hearers(t))
-	assert.Equal(t, contract.StatusQueued, acquire(t, store, queue("c")).Status, "at its first claim, without a watch")
+	assert.Equal(t, contract.StatusQueued, acquire(t, store, queue("c")).Status,
+		"at its first claim, without a watch")
 	for _, letter := range []string{"b", "c"} {
 		require.Equal(t, contract.StatusTaken, release(t, store, leaving(letter)).Status)
 	}
 	assert.Equal(t, 1, s.hearers(t))
 	require.Eventually(t, func() bool { return s.hearers(t) == 0 }, 2*patience,
 		10*time.Millisecond)
-	assert.NotEqual(t, contract.StatusQueued, acquire(t, store, queue("d")).Status, "since it could not hear of its turn")
+	assert.NotEqual(t, contract.StatusQueued, acquire(t, store, queue("d")).Status,
+		"since it could not hear of its turn")
 	assert.Zero(t, s.number(t, "EXISTS", redisstore.LineKey(redisstore.DefaultPrefix, "a")))
 }
 

@@ -45,7 +45,7 @@ func listening(t testing.TB, store contract.Store) {
 func stand(t testing.TB, store contract.Store, letter string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		return acquire(t, store, queue(letter)).Status == contract.StatusQueued // which only one who is refused is
+		return acquire(t, store, queue(letter)).Status == contract.StatusQueued
 	}, patience, time.Millisecond)
 }
 
