@@ -3,6 +3,7 @@ package renewer
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -27,6 +28,8 @@ type call struct {
 	freed     bool       // the name was free between the last two of these
 	// when the last question was sent that was not answered and may still take effect; 0 without
 	unsettled instant
+	aside     bool // it asks for a slot while nobody of this process waits for one
+	limit     int  // that it last asked with; 0 for a lock
 	counted   bool // in Keeper.calls. Guarded by Keeper.mu
 	over      bool // it has returned, rather than been left by a panic
 }
@@ -65,18 +68,27 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if err := k.checkOptions(&r); err != nil {
 		return nil, &Error{Op: "acquire", Name: name, Kind: ErrConfig, Err: err}
 	}
+	known := name // to the store
+	limit := 0
+	if r.limit != nil {
+		known, limit = store.LimitName(name), r.limit(name)
+		if limit < 0 {
+			return nil, &Error{Op: "acquire", Name: name, Kind: ErrConfig, Err: fmt.Errorf(
+				"AtMost: the limit is %d; give 0 to close it, or how many may run", limit)}
+		}
+	}
 	if r.label == nil {
 		r.label = noLabel
 	}
 	start := AcquireStart{
-		Name: name, Operation: r.label.operation, LongRunning: r.endless,
+		Name: name, Limit: limit, Operation: r.label.operation, LongRunning: r.endless,
 		RefusalExpected: r.try || r.expected,
 	}
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)
 	}
 	c := &call{k: k, request: r, begun: k.clock.AtMost(), until: never}
-	c.l, c.room = k.newLease(ctx, name, r.label)
+	c.l, c.room = k.newLease(ctx, known, r.label)
 	if r.maxWait > 0 {
 		c.until = c.begun.Add(r.maxWait)
 	}
@@ -93,8 +105,12 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 }
 
 func (c *call) obtain(ctx context.Context, start AcquireStart) (*Lease, error) {
+	if c.request.limit != nil && start.Limit == 0 {
+		return nil, c.fail(ErrHeld, ErrClosed)
+	}
 	handed, err := c.wait(ctx)
 	if err != nil {
+		c.exit()
 		return nil, err
 	}
 	if handed {
@@ -169,6 +185,7 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
 			AcquireStart: start, Wait: now.Sub(c.begun), Attempts: c.attempts, Fence: l.fence,
 			Contended: c.contended, Holder: c.holder().Holder, HeldFor: c.holder().HeldAt(now),
+			Held: c.holder().Held,
 		})
 		l.dropContext() // the observer's, which carries its span, takes its place
 	}
@@ -199,14 +216,18 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 		k.plan(l, l.due)
 	}
 	unsettled := c.unsettled
-	if q := k.queues.Of(l.name); q != nil {
+	if q := k.queues.Of(l.name); q != nil && !c.aside {
 		unsettled = max(unsettled, q.Unsettled)
 	}
 	if unsettled != 0 {
 		l.withExtras().unsettled, l.extras.place = unsettled, c.place
 	}
 	c.bookTokens(now)
-	settled = k.holdFront(l, now)
+	if c.request.limit != nil {
+		settled = k.passFront(l, now)
+	} else {
+		settled = k.holdFront(l, now)
+	}
 	if k.shutdown.phase >= phaseTell { // Shutdown has dealt with the others already
 		k.shutdown.stillRan++
 		k.lose(l, ReasonShutdown, now, news)
@@ -223,7 +244,7 @@ func (k *Keeper) observeRefusal(ctx context.Context, start AcquireStart, c *call
 	k.observer.AcquireEnd(ctx, AcquireEnd{
 		AcquireStart: start, Wait: now.Sub(c.begun), Attempts: c.attempts,
 		Contended: c.contended, Holder: c.holder().Holder, HeldFor: c.holder().HeldAt(now),
-		Err: err,
+		Held: c.holder().Held, Err: err,
 	})
 }
 
@@ -301,8 +322,10 @@ func (c *call) holder() queue.Seen {
 
 // countIn counts a call that Shutdown has to wait for. Under k.mu.
 func (c *call) countIn() {
-	c.counted = true
-	c.k.books.CallIn()
+	if !c.counted { // a call for a slot may come twice
+		c.counted = true
+		c.k.books.CallIn()
+	}
 }
 
 // exit counts a call out, once.
@@ -322,11 +345,12 @@ func (c *call) exitLocked() {
 // fail makes the caller's error.
 func (c *call) fail(kind, cause error) error {
 	e := &Error{
-		Op: "acquire", Name: c.l.name, Kind: kind, Err: cause,
+		Op: "acquire", Name: c.l.Name(), Kind: kind, Err: cause,
 		Waited: c.k.clock.AtMost().Sub(c.begun), Attempts: c.attempts,
 	}
 	if !errors.Is(kind, ErrUnavailable) {
 		e.Holder, e.HeldFor, e.RetryAfter = c.seen.Holder, c.seen.HeldFor, c.seen.TTL
+		e.Limit, e.Held = c.limit, c.seen.Held
 	}
 	return e
 }

@@ -34,10 +34,12 @@ func (c *call) see(info queue.Seen, queued bool) {
 	k := c.k
 	k.mu.Lock()
 	q := k.queues.Of(c.l.name)
-	if q == nil && !c.request.try {
+	if c.aside {
+		q = nil
+	} else if q == nil && !c.request.try {
 		q = k.queues.Need(c.l.name)
 	}
-	if q == nil { // no caller waits, nor will this one
+	if q == nil { // no caller waits, nor will this one from here
 		k.mu.Unlock()
 		return
 	}

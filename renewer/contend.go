@@ -18,6 +18,14 @@ var singleClaims asking.Single[store.Claim]
 // contender a process and name. Between two questions it waits for whichever comes
 // first of a wake-up, the end of the TTL that the store told, and a slow poll.
 func (c *call) contend(ctx context.Context) (sent instant, err error) {
+	if c.aside {
+		if sent, err = c.ask(ctx); sent != 0 || err != nil {
+			return sent, err
+		}
+		if err := c.queueUp(ctx); err != nil {
+			return 0, err
+		}
+	}
 	if w := c.watch(); w != nil {
 		drain(w.Wake) // for a head that has left
 	}
@@ -32,6 +40,16 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 			return 0, err
 		}
 	}
+}
+
+// queueUp returns when a call that has found no slot free is at the front of its queue. As long as
+// slots are free, callers ask side by side.
+func (c *call) queueUp(ctx context.Context) error {
+	c.k.mu.Lock()
+	c.aside = false
+	c.k.mu.Unlock()
+	_, err := c.wait(ctx)
+	return err
 }
 
 // ask puts the claim to the store once. It returns when the request was sent if it was
@@ -49,6 +67,11 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		}
 		return 0, c.refuse()
 	}
+	if c.request.limit != nil {
+		if c.limit = c.request.limit(l.Name()); c.limit <= 0 {
+			return 0, c.fail(ErrHeld, ErrClosed)
+		}
+	}
 	limit := sent.Add(k.cfg.RequestTimeout)
 	// it is the caller's patience, not the store's time, that runs out
 	cut := c.until < limit
@@ -60,6 +83,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	}
 	claims := singleClaims.Take(store.Claim{
 		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Place: place, Holder: k.holder(l),
+		Limit: c.limit,
 	})
 	grants := k.store.Acquire(request, claims[:])
 	singleClaims.Put(claims)
@@ -86,6 +110,9 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		c.contended = true
 		c.behind = holderOf(&g, sent)
 		c.see(c.behind, g.Status == store.StatusQueued || c.unsettled != 0)
+		if g.Held > c.limit && c.limit > 0 {
+			c.disagree(g.Held)
+		}
 	default:
 		unsent := errors.Is(g.Err, store.ErrNotSent)
 		if !unsent {
@@ -102,15 +129,31 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 			c.see(queue.Seen{Known: true, Err: g.Err}, place != 0 && !unsent)
 		}
 	}
+	if errors.Is(g.Err, ErrConfig) {
+		return 0, c.fail(ErrConfig, g.Err)
+	}
 	if c.request.try || errors.Is(g.Err, ErrRejected) {
 		return 0, c.refuse()
 	}
 	return 0, nil
 }
 
+// disagree tells of a limit that more hold than this caller would admit, once for each name.
+func (c *call) disagree(held int) {
+	c.k.mu.Lock()
+	first := c.k.queues.First(c.l.name)
+	c.k.mu.Unlock()
+	if first {
+		c.k.fault("limit", c.l.name, fmt.Errorf("%d hold it, and this process admits %d: others have "+
+			"a higher limit, or it was lowered a moment ago", held, c.limit))
+	}
+}
+
 // holderOf is the holder that a store has told of in its answer to a question sent at an instant.
 func holderOf(g *store.Grant, sent instant) queue.Seen {
-	info := queue.Seen{Known: true, Holder: g.Holder, HeldFor: g.HeldFor, TTL: g.TTL}
+	info := queue.Seen{
+		Known: true, Holder: g.Holder, HeldFor: g.HeldFor, TTL: g.TTL, Held: g.Held,
+	}
 	if g.HeldFor != 0 {
 		info.Since = sent.Add(-g.HeldFor)
 	}
@@ -156,7 +199,7 @@ func (c *call) beginRequest(
 func (c *call) placeLocked(now instant) uint64 {
 	q := c.k.queues.Of(c.l.name)
 	switch {
-	case c.request.try, q == nil && c.k.places && !c.k.queues.Lately(c.l.name, now):
+	case c.request.try, c.aside, q == nil && c.k.places && !c.k.queues.Lately(c.l.name, now):
 		return 0
 	case q != nil && q.Place != 0:
 		c.place = q.Place

@@ -21,6 +21,8 @@ var (
 	// ErrQueueFull comes with ErrHeld: as many callers of this process
 	// wait for the lock as [MaxWaiters] allows.
 	ErrQueueFull = errors.New("lockbeat: the queue is full")
+	// ErrClosed comes with ErrHeld: the caller's limit is 0, see [AtMost].
+	ErrClosed = errors.New("lockbeat: the limit is 0, closed")
 	// ErrLost means that a lease ended before its operation did.
 	// errors.As with *[LostError] tells why.
 	ErrLost = errors.New("lockbeat: lease lost")
@@ -56,6 +58,9 @@ type Error struct {
 	Holder store.Holder
 	// HeldFor is how long Holder had had it by then; 0 when unknown.
 	HeldFor time.Duration
+	// Limit is how many may have a slot at once, by the caller's own number, and Held how many had
+	// one, when a limit refused the call: see [AtMost]. Holder is the one whose slot lapses first.
+	Limit, Held int
 	// RetryAfter is how long after that the lock lapses unless Holder renews it; 0 when unknown.
 	RetryAfter time.Duration
 	// Waited is how long the call took.
@@ -76,8 +81,11 @@ func (e *Error) Nameless() string { return e.text(e.Op+" a lock", ErrorText) }
 
 func (e *Error) text(what string, textOf func(error) string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "lockbeat: %s: %s", what,
-		strings.TrimPrefix(e.Kind.Error(), "lockbeat: "))
+	kind := strings.TrimPrefix(e.Kind.Error(), "lockbeat: ")
+	if e.Held > 0 {
+		kind = fmt.Sprintf("at its limit of %d, %d held", e.Limit, e.Held)
+	}
+	fmt.Fprintf(&b, "lockbeat: %s: %s", what, kind)
 	if e.Waited >= time.Millisecond {
 		fmt.Fprintf(&b, " after %v", e.Waited.Round(time.Millisecond))
 	}

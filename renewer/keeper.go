@@ -93,6 +93,7 @@ func (k *Keeper) holder(l *Lease) contract.Holder {
 
 func (k *Keeper) fault(doing, name string, err error) {
 	if k.observer != nil {
+		name, _ = contract.CutLimit(name)
 		k.observer.Fault(Fault{Doing: doing, Name: name, Err: err})
 	}
 }

@@ -17,7 +17,7 @@ import (
 // it is lost. All methods may be called concurrently.
 type Lease struct {
 	k      *Keeper
-	name   string
+	name   string // by which the store knows it
 	label  *label
 	fence  int64
 	values context.Context // given to Acquire, or what the observer made of it; nil until granted
@@ -136,8 +136,17 @@ func (l *Lease) ttl() time.Duration {
 // manual reports whether the lease has no heartbeat.
 func (l *Lease) manual() bool { return l.extras != nil && l.extras.manual != 0 }
 
-// Name is the lock's name as given to Acquire.
-func (l *Lease) Name() string { return l.name }
+// Name is the name as given to Acquire, of a lock or of a limit.
+func (l *Lease) Name() string {
+	name, _ := store.CutLimit(l.name)
+	return name
+}
+
+// Limited reports whether the lease is a slot of a limit: see [AtMost].
+func (l *Lease) Limited() bool {
+	_, limited := store.CutLimit(l.name)
+	return limited
+}
 
 // Fence is the fencing token: positive, and greater than that of every earlier lease of this name.
 // A resource that refuses tokens below the highest it has seen is safe even from a process that was

@@ -75,7 +75,7 @@ func (l *Lease) limitTo(at instant, reason Reason) {
 // lose ends a held lease before its operation does.
 func (l *Lease) lose(reason Reason, now instant) {
 	l.end(stateLost)
-	err := &LostError{Name: l.name, Reason: reason, Fence: l.fence}
+	err := &LostError{Name: l.Name(), Reason: reason, Fence: l.fence}
 	extra := l.withExtras()
 	extra.lost, extra.lostAt = err, now
 	if reason != ReasonTaken {

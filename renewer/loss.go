@@ -95,7 +95,7 @@ func (n *losses) deliver(k *Keeper) {
 	}
 	for _, l := range n.leases {
 		k.observer.Lost(l.seen(), Lost{
-			Name: l.name, Operation: l.label.operation, Fence: l.fence,
+			Name: l.Name(), Operation: l.label.operation, Fence: l.fence,
 			Held: l.extras.lostAt.Sub(l.acquired), Err: l.lost(),
 		})
 	}

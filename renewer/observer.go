@@ -64,6 +64,8 @@ type Observer interface {
 type AcquireStart struct {
 	// Name is the lock's name. It is unbounded: never a metric attribute.
 	Name string
+	// Limit is how many may have it at once, if it is a limit's name: see [AtMost]; 0 for a lock.
+	Limit int
 	// Operation is the static name given with [Operation], or "".
 	Operation string
 	// LongRunning means that the operation goes on for as long as it may: see the option of that
@@ -94,6 +96,10 @@ type AcquireEnd struct {
 	// HeldFor is how long Holder had had it when the wait ended, if it had it until then: an owner
 	// that this process has not seen may have come after it. 0 if it is not known.
 	HeldFor time.Duration
+	// Held is how many had a slot of the limit when it last refused this call, also if it was
+	// granted later; 0 if it never did, and for a lock. More than Limit means that another process
+	// has a higher one, or had: a [Fault] tells of that once.
+	Held int
 	// Err is what the caller gets.
 	Err error
 }

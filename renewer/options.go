@@ -9,12 +9,13 @@ import (
 type Option func(request) request
 
 type request struct {
-	label     *label        // nil: none
-	maxWait   time.Duration // 0: as long as the context lives
-	most      int           // waiters; 0: any number
-	least     time.Duration // to be held
-	manual    time.Duration // the TTL without a heartbeat; 0: with one
-	maxHold   time.Duration // 0: Config.MaxHold; negative: no bound
+	label     *label                // nil: none
+	maxWait   time.Duration         // 0: as long as the context lives
+	most      int                   // waiters; 0: any number
+	least     time.Duration         // to be held
+	manual    time.Duration         // the TTL without a heartbeat; 0: with one
+	maxHold   time.Duration         // 0: Config.MaxHold; negative: no bound
+	limit     func(name string) int // how many may have it at once; nil: one, a lock
 	try       bool
 	heartless bool
 	endless   bool // see LongRunning
@@ -49,6 +50,22 @@ func MaxWaiters(n int) Option {
 // are kept waiting. Zero or less, the default: the lock is free when it is released.
 func HoldAtLeast(d time.Duration) Option {
 	return func(r request) request { r.least = max(d, 0); return r }
+}
+
+// AtMost makes the call take a slot of a limit instead of a lock: at most as many have one at once,
+// over all processes, as limit returns for the name. A slot is a [Lease] like any other, with a
+// heartbeat, a loss and a fencing token of its own. A limit and a lock of one name are two things.
+//
+// The number is the caller's own, and kept nowhere: limit is called before each question to the
+// store, and must return at once. A lower number ends no slot; those who wait hear of a higher one
+// when somebody next asks, or by their own poll. 0 closes the limit: the error is [ErrHeld] and
+// [ErrClosed], without a question. Below 0 it is [ErrConfig], as it is where the store has no
+// limits. Processes that disagree admit by their own numbers; see [AcquireEnd].Held.
+func AtMost(limit func(name string) int) Option {
+	if limit == nil {
+		limit = func(string) int { return -1 }
+	}
+	return func(r request) request { r.limit = limit; return r }
 }
 
 // Manual takes the lock for d without a heartbeat: the operation extends it itself, by

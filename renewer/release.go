@@ -56,7 +56,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 		return lost
 	case failed != nil:
 		return &Error{
-			Op: "release", Name: l.name, Kind: ErrUnavailable, Err: storeError{failed},
+			Op: "release", Name: l.Name(), Kind: ErrUnavailable, Err: storeError{failed},
 			Waited: k.clock.AtMost().Sub(e.now), Attempts: 1,
 		}
 	default:
@@ -163,11 +163,11 @@ func (k *Keeper) free(
 // lostAtRelease is for a lease that the store no longer knew when it
 // was to be freed: lost since the last heartbeat.
 func (k *Keeper) lostAtRelease(l *Lease, a store.Answer, now instant) *LostError {
-	lost := &LostError{Name: l.name, Reason: ReasonTaken, Fence: l.fence}
+	lost := &LostError{Name: l.Name(), Reason: ReasonTaken, Fence: l.fence}
 	lost.found(a)
 	if k.observer != nil {
 		k.observer.Lost(l.seen(), Lost{
-			Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),
+			Name: l.Name(), Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),
 			Err: lost,
 		})
 	}
@@ -179,7 +179,7 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 		return
 	}
 	r := Released{
-		Name: l.name, Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),
+		Name: l.Name(), Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),
 		Renewals: int(l.renewals), HandedOver: handedOver, Lost: l.lost(), Err: failed,
 	}
 	if t := l.extras; t != nil && t.lostAt != 0 {

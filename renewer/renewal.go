@@ -63,7 +63,7 @@ func (k *Keeper) bookBatch(
 		if k.observer != nil && l.state == stateHeld &&
 			(a.Status == store.StatusUnknown || lag > k.cfg.RequestTimeout) {
 			misses = append(misses, miss{l.seen(), Missed{
-				Name: l.name, Operation: l.label.operation, Fence: l.fence, Lag: max(0, lag),
+				Name: l.Name(), Operation: l.label.operation, Fence: l.fence, Lag: max(0, lag),
 				Err:  a.Err,
 				Left: max(0, instant(l.until.Load()).Sub(now)),
 			}})
@@ -184,12 +184,12 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 		return nil
 	case ctx.Err() != nil:
 		return &Error{
-			Op: "extend", Name: l.name, Kind: ctx.Err(), Err: context.Cause(ctx),
+			Op: "extend", Name: l.Name(), Kind: ctx.Err(), Err: context.Cause(ctx),
 			Attempts: 1,
 		}
 	default:
 		return &Error{
-			Op: "extend", Name: l.name, Kind: ErrUnavailable, Err: storeError{a.Err},
+			Op: "extend", Name: l.Name(), Kind: ErrUnavailable, Err: storeError{a.Err},
 			Attempts: 1,
 		}
 	}
@@ -212,7 +212,7 @@ func (l *Lease) beginExtend(d time.Duration) error {
 			"yourself")
 	}
 	if fault != nil {
-		return &Error{Op: "extend", Name: l.name, Kind: ErrConfig, Err: fault}
+		return &Error{Op: "extend", Name: l.Name(), Kind: ErrConfig, Err: fault}
 	}
 	l.extras.manual = max(l.extras.manual, d)
 	return nil

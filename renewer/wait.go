@@ -10,8 +10,7 @@ import (
 )
 
 // wait returns when the caller is at the front of its name's queue, and reports whether it is
-// there as the holder, to whom the lock was handed. It counts the call in; one that fails is not
-// counted.
+// there as the holder, to whom the lock was handed. It counts the call in.
 func (c *call) wait(ctx context.Context) (handed bool, err error) {
 	w, err := c.join()
 	if w == nil || err != nil {
@@ -41,7 +40,6 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 		c.stepOut(w)
 		err = c.fail(ErrShutdown, nil)
 	}
-	c.exit()
 	return false, err
 }
 
@@ -66,6 +64,11 @@ func (c *call) join() (*queue.Waiter[*Lease], error) {
 	defer k.mu.Unlock()
 	if k.shutdown.phase != phaseRun {
 		return nil, c.fail(ErrShutdown, nil)
+	}
+	if c.request.limit != nil && c.attempts == 0 && k.queues.Front(c.l.name) == nil {
+		c.aside = true
+		c.countIn()
+		return nil, nil
 	}
 	if !k.queues.Join(c.l.name, c.l) {
 		w, err := c.joinBehind()
@@ -124,8 +127,8 @@ func (c *call) stepOut(w *queue.Waiter[*Lease]) {
 	k.mu.Unlock()
 	left()
 	if place != 0 { // of a head before
-		w.L.owner = newOwner()
-		hold := store.Hold{Name: w.L.name, Owner: w.L.owner.String(), Place: place}
+		owner := newOwner() // an earlier question of the caller's own may be under way
+		hold := store.Hold{Name: w.L.name, Owner: owner.String(), Place: place}
 		k.cleaner.Disown(w.L.orphan(hold), 0)
 	}
 }
@@ -160,6 +163,14 @@ func (k *Keeper) holdFront(l *Lease, now instant) (done func()) {
 		refuseAll(refused, info)
 		unwatch()
 	}
+}
+
+// passFront is holdFront for a slot of a limit: the next in line comes to the front at once, as
+// there may be more slots.
+func (k *Keeper) passFront(l *Lease, now instant) (done func()) {
+	k.queues.Pass(l.name, l, now)
+	done, _ = k.leaveLocked(l)
+	return done
 }
 
 func refuseAll(waiters []*queue.Waiter[*Lease], why queue.Seen) {

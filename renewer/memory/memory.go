@@ -14,6 +14,8 @@ type Store struct {
 	mu       sync.Mutex // guards what follows
 	held     map[string]lease
 	sweepAt  int // size of held at which lapsed leases are removed
+	limits   map[string]*slots
+	limitsAt int // size of limits at which those without slots are removed
 	tokens   tokens
 	records  records
 	watchers map[string][]*watcher
@@ -54,6 +56,9 @@ func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 
 // claim is Acquire for one claim, with s.mu held.
 func (s *Store) claim(c *store.Claim, now time.Time) store.Grant {
+	if _, limit := store.CutLimit(c.Name); limit {
+		return s.claimSlot(c, now)
+	}
 	answer, free := s.ask(c, 0, now)
 	if !free {
 		return answer
@@ -151,7 +156,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 		}
 		if until := now.Add(h.TTL); until.After(l.until) {
 			l.until = until
-			s.held[h.Name] = l
+			s.keep(h.Name, l)
 		}
 		return store.Answer{Status: store.StatusHeld}, false
 	})
@@ -166,9 +171,9 @@ func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer 
 	) {
 		if h.Keep > 0 {
 			l.until = now.Add(h.Keep)
-			s.held[h.Name] = l
+			s.keep(h.Name, l)
 		} else {
-			delete(s.held, h.Name)
+			s.free(h.Name, l)
 		}
 		return store.Answer{Status: store.StatusHeld}, true
 	})
@@ -193,10 +198,10 @@ func (s *Store) each(
 	now := time.Now()
 	for i := range holds {
 		wakes := false
-		switch l, ok := s.live(holds[i].Name, now); {
-		case !ok:
+		switch l, mine, taken := s.lookUp(&holds[i], now); {
+		case !taken:
 			answers[i].Status, wakes = store.StatusGone, true
-		case l.owner != holds[i].Owner:
+		case !mine:
 			holder := l.holder // of l itself every call would allocate one
 			answers[i] = store.Answer{Status: store.StatusTaken, Holder: &holder}
 		default:

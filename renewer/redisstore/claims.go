@@ -3,6 +3,7 @@ package redisstore
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/redis/rueidis"
 
@@ -21,7 +22,7 @@ type claiming struct {
 	only struct { // for the usual one claim, without allocations of their own
 		grants [1]store.Grant
 		starts [2]int
-		words  [2 + 7]string // keys and arguments
+		words  [3 + 8]string // keys and arguments
 	}
 }
 
@@ -55,13 +56,17 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 	n, first := len(part), &part[0]
 	words := job.only.words[:]
 	if len(job.claims) > 1 { // commands may be made by several goroutines
-		words = make([]string, 4*n+5)
+		words = make([]string, 5*n+6)
 	}
-	keys, args := words[:n:n+1], words[n+1:n+1]
+	limits := isLimit(first.Name)
+	keys, args := words[:n:n+2], words[n+2:n+2]
 	args = append(args, c.ttls.of(first.TTL), c.fenceText, c.markOf(first.Name),
 		c.lines.of(lineTerms{c.mode(), first.TTL}))
 	for j := range part {
 		keys[j] = leaseKey(c.prefix, part[j].Name)
+		if limits && c.cluster {
+			keys = append(keys, keys[0]+holdersSuffix)
+		}
 		place := c.line.Text(part[j].Place)
 		switch {
 		case part[j].Place == 0:
@@ -71,6 +76,12 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 			keys = append(keys, keys[0]+lineSuffix)
 		}
 		args = append(args, part[j].Owner, place, c.holderText(part[j].Holder))
+		if limits {
+			args = append(args, strconv.Itoa(part[j].Limit))
+		}
+	}
+	if limits {
+		return slotsAcquireScript.command(c.builder(), whole, keys, args...)
 	}
 	return acquireScript.command(c.builder(), whole, keys, args...)
 }
@@ -113,7 +124,11 @@ func (c *codec) readOne(reply rueidis.RedisMessage, claim *store.Claim) store.Gr
 	if err := reply.Error(); err != nil {
 		return store.Grant{Err: c.errors.wrap("acquire", err)}
 	}
-	g, since, ok := readGrant(reply, 0)
+	read := readGrant
+	if claim.Limit != 0 {
+		read = readSlot
+	}
+	g, since, ok := read(reply, 0)
 	if !ok {
 		g.Err = unreadable("acquire")
 	}

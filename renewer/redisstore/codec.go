@@ -125,6 +125,7 @@ type scriptRoom struct {
 	prefix      string
 	perCall     int
 	names, size int
+	limits      bool // they are limits, for which there are scripts of their own
 }
 
 // add adds a name to the call, or reports that there is no room for it.
@@ -134,12 +135,12 @@ func (r *scriptRoom) add(name string) bool {
 	}
 	r.names++
 	r.size += keySize(r.prefix, name)
-	return r.size <= maxKeyBytes
+	return r.size <= maxKeyBytes && isLimit(name) == r.limits
 }
 
 // begin begins a call with a name.
 func (r *scriptRoom) begin(name string) {
-	r.names, r.size = 1, keySize(r.prefix, name)
+	r.names, r.size, r.limits = 1, keySize(r.prefix, name), isLimit(name)
 }
 
 // memo remembers the last text that was made of a value, since the next one is nearly always of the

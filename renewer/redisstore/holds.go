@@ -78,11 +78,21 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	var keys keyWriter
 	keys.begin(c.prefix, part)
 	call, name := h.script.called(whole)
+	n, limits := len(part), isLimit(part[0].Name)
+	if limits {
+		call, name = limitScript(h.script).called(whole)
+	}
+	if limits && c.cluster {
+		n++
+	}
 	// Written piece by piece, as a heartbeat of many leases would fill a slice of words for each
 	// call. The first key is as good as all to choose the server by.
-	words := c.builder().Arbitrary(call, name, strconv.Itoa(len(part))).Keys(keys.next())
+	words := c.builder().Arbitrary(call, name, strconv.Itoa(n)).Keys(keys.next())
 	for range part[1:] {
 		words = words.Args(keys.next())
+	}
+	if n > len(part) {
+		words = words.Args(leaseKey(c.prefix, part[0].Name) + holdersSuffix)
 	}
 	words = words.Args(lasts)
 	if releases {
@@ -95,6 +105,14 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 		words = words.Args(c.mode())
 	}
 	return words.Build()
+}
+
+// limitScript is the script that does for limits what another does for locks.
+func limitScript(of *script) *script {
+	if of == &renewScript {
+		return &slotsRenewScript
+	}
+	return &slotsReleaseScript
 }
 
 // ownerOf is the owner token of a hold, and, to a release, the place that it gives up.

@@ -11,19 +11,32 @@ const (
 	fenceSuffix = ":fence"
 	lineSuffix  = ":waiters"
 	markSuffix  = ":mark"
+	// slotsSuffix and holdersSuffix are those of a limit: see slots.lua.
+	slotsSuffix   = ":slots"
+	holdersSuffix = ":holders"
 )
 
 // pattern is what Redis calls the keys, or the channels, of all locks with a prefix. Up to the
 // brace no key of another prefix is alike, even if one prefix begins with the other.
 func pattern(prefix string) string { return prefix + "{*" }
 
-// leaseKey returns PREFIX{name}. The braces are the only ones in it, so that they
-// are the hash tag: all keys of a lock share a slot, and no name chooses which.
+// leaseKey returns PREFIX{name}, or PREFIX{name}:slots of a limit. The braces are the only ones in
+// it, so that they are the hash tag: all keys of a lock share a slot, and no name chooses which.
 func leaseKey(prefix, name string) string {
-	if clean(name) {
-		return prefix + "{" + name + "}"
+	name, limit := store.CutLimit(name)
+	if !clean(name) {
+		name = escape(name)
 	}
-	return prefix + "{" + escape(name) + "}"
+	if limit {
+		return prefix + "{" + name + "}" + slotsSuffix
+	}
+	return prefix + "{" + name + "}"
+}
+
+// isLimit reports whether a name is a limit's.
+func isLimit(name string) bool {
+	_, limit := store.CutLimit(name)
+	return limit
 }
 
 // keyWriter writes the keys of leases one after another, in one allocation for all of those that
@@ -65,6 +78,7 @@ func markKey(prefix, tag string) string { return prefix + "{" + tag + "}" + mark
 // slotOf returns the slot of all keys of a lock, and of its channel: their hash tag is what their
 // braces enclose.
 func slotOf(name string) uint16 {
+	name, _ = store.CutLimit(name)
 	if !clean(name) {
 		name = escape(name)
 	}
@@ -73,7 +87,8 @@ func slotOf(name string) uint16 {
 
 // keySize is how many bytes leaseKey has.
 func keySize(prefix, name string) int {
-	size := len(prefix) + len("{}") + len(name)
+	name, _ = store.CutLimit(name)
+	size := len(prefix) + len("{}") + len(slotsSuffix) + len(name)
 	for i := range len(name) {
 		if mustEscape(name[i]) {
 			size += len("%XX") - 1

@@ -74,6 +74,34 @@ func readParts(
 	return g, since, true
 }
 
+// readSlot reads the reply of slots_acquire.lua, as readGrant does. No token is proposed for a slot.
+func readSlot(reply rueidis.RedisMessage, _ int64) (g store.Grant, since int64, ok bool) {
+	if reply.IsInt64() {
+		g, ok = readFence(reply, 0)
+		return g, 0, ok
+	}
+	parts, err := reply.ToArray()
+	if err != nil || len(parts) != 5 || !parts[0].IsString() {
+		return g, 0, false
+	}
+	var numbers [4]int64 // ms, now, since, held
+	for i := range numbers {
+		numbers[i], err = parts[i+1].ToInt64()
+		if err != nil || numbers[i] < 0 || numbers[i] > maxExact {
+			return g, 0, false
+		}
+	}
+	value, err := parts[0].ToString()
+	if err != nil || numbers[3] > math.MaxInt32 {
+		return g, 0, false
+	}
+	holder, begun := decodeValue(value)
+	return store.Grant{
+		Status: store.StatusTaken, Holder: holder, HeldFor: heldFor(begun, numbers[1]),
+		TTL: millis(numbers[0]), Held: int(numbers[3]),
+	}, numbers[2], true
+}
+
 // heldFor is the time between two instants of the server's clock in us, 0 if one can't be.
 func heldFor(since, now int64) time.Duration {
 	if since <= 0 || now <= since || now > maxExact {

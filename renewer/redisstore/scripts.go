@@ -34,12 +34,24 @@ var (
 	releaseText string
 	//go:embed lua/probe.lua
 	probeText string
+	//go:embed lua/slots.lua
+	slotsText string
+	//go:embed lua/slots_acquire.lua
+	slotsAcquireText string
+	//go:embed lua/slots_renew.lua
+	slotsRenewText string
+	//go:embed lua/slots_release.lua
+	slotsReleaseText string
 
 	acquireScript = newScript(acquireText)
 	proposeScript = newScript(proposeText)
 	renewScript   = newScript(renewText)
 	releaseScript = newScript(releaseText)
 	probeScript   = newScript(probeText)
+
+	slotsAcquireScript = newScript(slotsAcquireText)
+	slotsRenewScript   = newScript(slotsRenewText)
+	slotsReleaseScript = newScript(slotsReleaseText)
 )
 
 // script is a Lua script and the name by which a server that has seen it knows it.
@@ -53,6 +65,7 @@ func newScript(text string) script {
 	text = include(text, "tell.lua", tellText)
 	text = include(text, "lost.lua", lostText)
 	text = include(text, "passon.lua", passOnText)
+	text = include(text, "slots.lua", slotsText)
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 	return script{text: text, sha: hex.EncodeToString(sum[:])}
 }

@@ -102,6 +102,9 @@ type Claim struct {
 	// Holder is shown to the callers who are refused meanwhile. A Store may cut
 	// it short, and drop what can't be printed.
 	Holder Holder
+	// Limit is how many owners may have the name at once, at least 1, if it was made by
+	// [LimitName]; 0 for any other. It is the asker's own number, and no Store keeps it: see there.
+	Limit int
 }
 
 // Hold names a lease that exists, by its owner token.
@@ -181,6 +184,9 @@ type Grant struct {
 	// TTL is how long the name stays held unless Holder renews, when
 	// Taken; 0 if the store can't tell.
 	TTL time.Duration
+	// Held is how many have the name, when StatusTaken or StatusQueued of a limit. Holder is the
+	// one of them whose TTL ends first.
+	Held int
 	// Err says why, when StatusUnknown: [ErrNotSent] if nothing was asked.
 	Err error
 }

@@ -32,6 +32,7 @@ type Seen struct {
 	HeldFor time.Duration  // by when it was seen
 	Since   timing.Instant // when it got the lock; 0 if that is not known
 	TTL     time.Duration
+	Held    int   // how many have it; 0 for a lock
 	Err     error // the store could not be asked
 }
 

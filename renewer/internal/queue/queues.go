@@ -20,6 +20,7 @@ type Queues[L comparable] struct {
 	// waited is when one for which callers had waited was last granted, by the name's hash: two
 	// names of one hash cost each other a place that need not be.
 	waited [256]timing.Instant
+	told   [256]bool // whether First was called, by the name's hash
 	seed   maphash.Seed
 }
 
@@ -68,8 +69,18 @@ func (qs *Queues[L]) Lately(name string, now timing.Instant) bool {
 	return at != 0 && now.Sub(at) < lately
 }
 
-func (qs *Queues[L]) granted(name string) *timing.Instant {
-	return &qs.waited[maphash.String(qs.seed, name)%uint64(len(qs.waited))]
+func (qs *Queues[L]) granted(name string) *timing.Instant { return &qs.waited[qs.hash(name)] }
+
+func (qs *Queues[L]) hash(name string) int {
+	return int(maphash.String(qs.seed, name) % uint64(len(qs.waited)))
+}
+
+// First reports whether it is called for a name for the first time, for what is said once.
+func (qs *Queues[L]) First(name string) bool {
+	told := &qs.told[qs.hash(name)]
+	first := !*told
+	*told = true
+	return first
 }
 
 // KeepPlace leaves the place of l, at the front, to those behind it: l has asked the store from
@@ -99,6 +110,17 @@ func (qs *Queues[L]) Grant(
 	}
 	delete(qs.queues, name)
 	return refused, q.Watch.End()
+}
+
+// Pass notes that the front of a name, if it is l, has a slot of it. It is to leave the front then:
+// there may be more slots.
+func (qs *Queues[L]) Pass(name string, l L, now timing.Instant) {
+	q := qs.queues[name]
+	if q == nil || qs.fronts[name] != l {
+		return
+	}
+	*qs.granted(name) = now
+	q.Seen, q.Place, q.Queued, q.Unsettled = Seen{}, 0, false, 0
 }
 
 // HandOver puts the first waiter of a name, which must have one, at its front, as the one who has

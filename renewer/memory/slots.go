@@ -1,0 +1,139 @@
+package memory
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// slots are those of one limit, by owner. They may be held, or lapsed and not removed yet.
+type slots struct {
+	leases map[string]lease
+	first  time.Time // none lapses before
+}
+
+// claimSlot is claim for a limit.
+func (s *Store) claimSlot(c *store.Claim, now time.Time) store.Grant {
+	if _, err := store.Millis(c.TTL); err != nil {
+		return store.Grant{Err: err}
+	}
+	if c.Limit < 1 {
+		return store.Grant{Err: fmt.Errorf("%w: %w: Claim.Limit: is %d for the name of a limit",
+			store.ErrConfig, store.ErrRejected, c.Limit)}
+	}
+	all := s.slotsOf(c.Name, now)
+	until := now.Add(c.TTL)
+	l, ok := all.leases[c.Owner]
+	switch {
+	case ok:
+		if until.After(l.until) {
+			l.until = until
+		}
+	case len(all.leases) >= c.Limit:
+		next := all.next()
+		return store.Grant{
+			Status: store.StatusTaken, Holder: next.holder, HeldFor: now.Sub(next.since),
+			TTL: next.until.Sub(now), Held: len(all.leases),
+		}
+	default:
+		fence := max(now.UnixMicro(), s.tokens.counter(c.Name)+1)
+		s.tokens.floor = fence
+		l = lease{owner: c.Owner, holder: c.Holder, fence: fence, since: now, until: until}
+	}
+	if len(all.leases) == 0 || l.until.Before(all.first) {
+		all.first = l.until
+	}
+	all.leases[c.Owner] = l
+	return store.Grant{Status: store.StatusHeld, Fence: l.fence}
+}
+
+// slotsOf are those of a limit, without the lapsed ones. With none left the limit is forgotten by
+// the next tidy, or by the release of the last.
+func (s *Store) slotsOf(name string, now time.Time) *slots {
+	all := s.limits[name]
+	if all == nil {
+		all = &slots{leases: make(map[string]lease)}
+		if s.limits == nil {
+			s.limits = make(map[string]*slots)
+		}
+		s.tidyLimits(now)
+		s.limits[name] = all
+	}
+	if !now.Before(all.first) {
+		all.purge(now)
+	}
+	return all
+}
+
+// purge removes the lapsed.
+func (a *slots) purge(now time.Time) {
+	for owner, l := range a.leases {
+		if !now.Before(l.until) {
+			delete(a.leases, owner)
+		}
+	}
+	a.first = a.next().until
+}
+
+// next is the one that lapses first.
+func (a *slots) next() (next lease) {
+	for _, l := range a.leases {
+		if next.until.IsZero() || l.until.Before(next.until) {
+			next = l
+		}
+	}
+	return next
+}
+
+// tidyLimits forgets limits whose slots have all lapsed, when there are twice as many limits as at
+// the last time.
+func (s *Store) tidyLimits(now time.Time) {
+	if len(s.limits) < max(s.limitsAt, minSweep) {
+		return
+	}
+	for name, all := range s.limits {
+		if all.purge(now); len(all.leases) == 0 {
+			delete(s.limits, name)
+		}
+	}
+	s.limitsAt = 2 * len(s.limits)
+}
+
+// lookUp returns the lease of an owner on a name, and who has it if it is another; neither if nobody
+// has.
+func (s *Store) lookUp(h *store.Hold, now time.Time) (l lease, mine, taken bool) {
+	if _, limit := store.CutLimit(h.Name); !limit {
+		l, ok := s.live(h.Name, now)
+		return l, ok && l.owner == h.Owner, ok
+	}
+	if s.limits[h.Name] == nil {
+		return l, false, false
+	}
+	l, ok := s.slotsOf(h.Name, now).leases[h.Owner]
+	return l, ok, ok
+}
+
+// keep stores a lease whose end has changed.
+func (s *Store) keep(name string, l lease) {
+	if all := s.limits[name]; all != nil {
+		all.leases[l.owner] = l
+		if l.until.Before(all.first) {
+			all.first = l.until
+		}
+		return
+	}
+	s.held[name] = l
+}
+
+// free removes a lease.
+func (s *Store) free(name string, l lease) {
+	all := s.limits[name]
+	if all == nil {
+		delete(s.held, name)
+		return
+	}
+	if delete(all.leases, l.owner); len(all.leases) == 0 {
+		delete(s.limits, name)
+	}
+}

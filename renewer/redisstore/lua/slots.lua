@@ -1,0 +1,67 @@
+-- The slots of a limit, and how one that is free is passed on. It stands in slots_acquire.lua,
+-- slots_renew.lua and slots_release.lua, behind tell.lua, whose mode they set.
+--
+-- KEY          PREFIX{name}:slots, a sorted set: who has a slot, and until when, by the server's
+--              clock in us. A member is an owner token of 22 bytes, or "NUMBER INBOX", a place
+--              whose turn it is: its slot is kept for it for a moment
+-- KEY:holders  a hash: what is known of the owners, by token: fencing token, since when, in us, and
+--              holder, a line each, as in the value of a lease; and "+", if the limit is waited for
+-- KEY:waiters  the line: see tell.lua. One serves all slots
+--
+-- So a limit is never a number that is counted up and down: who does not renew is gone when its time
+-- is over. How many may have a slot is not kept here: each claim brings its own number.
+
+-- Makes the keys of a limit live for so many ms at least. fresh: they have just been made.
+local function lives(key, ms, fresh)
+	local holders = key .. ':holders'
+	if fresh or redis.call('PTTL', key) < ms then
+		redis.call('PEXPIRE', key, ms)
+	end
+	if fresh or redis.call('PTTL', holders) < ms then
+		redis.call('PEXPIRE', holders, ms)
+	end
+end
+
+-- Keeps a slot that is free for the first live place in line, and returns how many ms that has to
+-- claim it; or nil, if there is none.
+local function passOn(key)
+	for _ = 1, mode ~= '' and 500 or 0 do
+		local first = redis.pcall('ZPOPMIN', key .. ':waiters')[1]
+		if not first then
+			break
+		end
+		if tell(key, first) then
+			local place, turn = string.match(first, '^(%d+ [%w_-]+) (%d+)$')
+			redis.call('ZADD', key, string.format('%.0f', now + turn * 1000), place)
+			lives(key, 3 * turn) -- so it shows that the turn has lapsed
+			return turn
+		end
+	end
+end
+
+-- passOn, or tells all who wait without a place. The limit is waited for no more if none does.
+local function passOnOrTell(key)
+	local turn = passOn(key)
+	if not turn then
+		local heard = redis.call(publish, key .. ':freed', '')
+		if counted and heard == 0 then
+			redis.call('HDEL', key .. ':holders', '+')
+		end
+	end
+	return turn
+end
+
+-- Passes on the slots whose time is over, some at a time, and returns the last turn.
+local function purge(key)
+	local turn
+	local first = redis.call('ZRANGE', key, 0, 63, 'WITHSCORES')
+	for i = 1, #first, 2 do
+		if tonumber(first[i + 1]) > now then
+			break
+		end
+		redis.call('ZREM', key, first[i])
+		redis.call('HDEL', key .. ':holders', first[i])
+		turn = passOnOrTell(key) or turn
+	end
+	return turn
+end

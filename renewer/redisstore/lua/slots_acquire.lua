@@ -1,0 +1,176 @@
+-- Gives slots of limits to owners, each while fewer than its number have one, with fencing tokens
+-- that rise.
+--
+-- KEYS[i]    the limits, n of them, at most 100; see slots.lua
+-- KEYS[n+…]  on a cluster, where n is 1: its holders, and with a place, the line, so that none is made
+--            in a slot that is only arriving, beside the one to come
+-- ARGV[1]    time to live of the slots, ms
+-- ARGV[2]    time to live of the mark, ms
+-- ARGV[3]    the key of the mark: see acquire.lua
+-- ARGV[4]    "MODE LINES INBOX": see acquire.lua
+-- ARGV[1+4i] owner token, 22 bytes
+-- ARGV[2+4i] the place from which it asks: see acquire.lua
+-- ARGV[3+4i] its holder, as text: see acquire.lua
+-- ARGV[4+4i] how many may have one
+--
+-- Returns, of n > 1 claims, an array of these, and otherwise one itself:
+--   token                      the owner has a slot
+--   {value, ms, us, since, n}  it has none, as n have: of the one that lapses first, as rule.lua
+--                              says, value ("" if it is a place's turn) and ms; the server's clock in
+--                              us; and when the place came, in us, 0 if it does not stand in the line
+--   an error                   nothing is changed
+
+local ttl, markKey, n = tonumber(ARGV[1]), ARGV[3], (#ARGV - 4) / 4
+local asMode, lines, inbox = string.match(ARGV[4], '^(%l*) (%d+) ([%w_-]*)$')
+local time = redis.call('TIME')
+local nowText = time[1] .. string.sub('00000' .. time[2], -6)
+local now = tonumber(nowText)
+local ends = string.format('%.0f', now + ttl * 1000)
+-- include tell.lua
+-- include line.lua
+-- include slots.lua
+setMode(asMode)
+
+local mark = redis.pcall('GET', markKey)
+if type(mark) == 'table' then
+	return mark
+end
+mark = not mark and 0 or #mark <= 16 and string.find(mark, '^%d+$') and tonumber(mark)
+if not mark or mark >= 9007199254740990 then
+	return redis.error_reply('LOCKBEAT the fence counter ' .. markKey ..
+		' is no number below 2^53-1, so that no token can be sure to rise; delete the key')
+end
+local counts, granted = {}, false -- counts: how many have each limit
+
+local function newToken(i)
+	mark, granted = math.max(now, mark + 1), true
+	return mark, string.format('%.0f\n', mark) .. nowText .. '\n' .. ARGV[3 + 4 * i]
+end
+
+-- How many have a limit, or the error.
+local function count(key)
+	local all = redis.pcall('ZCARD', key)
+	if all == 0 or type(all) == 'table' then
+		return all
+	end
+	if tonumber(redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')[2]) <= now then
+		purge(key)
+		all = redis.call('ZCOUNT', key, '(' .. nowText, '+inf')
+	end
+	return all
+end
+
+-- Gives slots to the claims from one to another on a limit that has room for them and from which
+-- nobody waits: at once, or, if one has a slot already, one by one, and returns false.
+local function grantAll(key, from, to, have)
+	local slots, answers, holders = {}, {}, {}
+	for i = from, to do
+		slots[#slots + 1], slots[#slots + 2] = ends, ARGV[1 + 4 * i]
+	end
+	if redis.call('ZADD', key, 'NX', unpack(slots)) < to - from + 1 then
+		for i = 2, #slots, 2 do
+			if redis.call('HEXISTS', key .. ':holders', slots[i]) == 0 then
+				redis.call('ZREM', key, slots[i])
+			end
+		end
+		return false
+	end
+	for i = from, to do
+		local token, holder = newToken(i)
+		answers[#answers + 1] = token
+		holders[#holders + 1], holders[#holders + 2] = ARGV[1 + 4 * i], holder
+	end
+	redis.call('HSET', key .. ':holders', unpack(holders))
+	lives(key, ttl, have == 0)
+	return answers
+end
+
+-- Answers one claim on a limit that so many have.
+local function claim(i, key, have)
+	local owner, from = ARGV[1 + 4 * i], ARGV[2 + 4 * i]
+	local holders = key .. ':holders'
+	local place, turn, since
+	if #from > 1 and asMode ~= '' then
+		place, turn, since = string.match(from, '^(%d+) (%d+) ?(%d*)$')
+		place = place .. ' ' .. inbox
+		if redis.call('ZREM', key, place) == 1 then -- its turn
+			have = redis.call('ZCOUNT', key, '(' .. nowText, '+inf')
+		end
+	end
+	local has = redis.call('HGET', holders, owner)
+	if has and tonumber(redis.call('ZSCORE', key, owner) or 0) > now then
+		redis.call('ZADD', key, 'GT', ends, owner)
+		lives(key, ttl)
+		return tonumber(string.match(has, '^%d+')), have -- the reply to an earlier try was lost
+	end
+	if have < tonumber(ARGV[4 + 4 * i]) then
+		local token, holder = newToken(i)
+		redis.call('ZADD', key, ends, owner)
+		redis.call('HSET', holders, owner, holder)
+		if place then
+			redis.call('HSET', holders, '+', '')
+			leaveLine(key, place .. ' ')
+		end
+		lives(key, ttl)
+		return token, have + 1
+	end
+	local marked = redis.pcall('HSET', holders, '+', '')
+	if type(marked) == 'table' then
+		return marked, have -- without the mark no release would wake this caller
+	elseif marked == 1 then
+		lives(key, math.max(redis.call('PTTL', key), 1))
+	end
+	local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+	local value = redis.call('HGET', holders, first[1])
+	return {value and string.sub(first[1] .. '\n' .. value, 1, 300) or '',
+		math.max(math.ceil((tonumber(first[2]) - now) / 1000), 0), now,
+		place and standInLine(key, place .. ' ', turn, since) or 0, have}, have
+end
+
+-- There may be room for more of those who wait: the number was raised, or several have lapsed.
+local function fill(key, have, limit)
+	if have < limit and redis.call('HEXISTS', key .. ':holders', '+') == 1 then
+		for _ = 1, math.min(limit - have, 32) do
+			if not passOn(key) then
+				break
+			end
+			have = have + 1
+		end
+	end
+	return have
+end
+
+local answers, i = {}, 1
+while i <= n do
+	local key, limit = KEYS[i], tonumber(ARGV[4 + 4 * i])
+	counts[key] = counts[key] or count(key)
+	local have, to = counts[key], i
+	if type(have) == 'table' then
+		answers[i] = have
+	elseif #ARGV[1 + 4 * i] ~= 22 then
+		answers[i] = redis.error_reply('LOCKBEAT the owner token has ' .. #ARGV[1 + 4 * i] ..
+			' bytes; give one of 22')
+	else
+		-- The usual case: there is room, and nobody waits.
+		while to <= n and KEYS[to] == key and #ARGV[2 + 4 * to] < 2 and #ARGV[1 + 4 * to] == 22 and
+			have + to - i < math.min(limit, tonumber(ARGV[4 + 4 * to])) do
+			to = to + 1
+		end
+		local all = to > i and grantAll(key, i, to - 1, have)
+		if all then
+			for j = i, to - 1 do
+				answers[j] = all[j - i + 1]
+			end
+			have, i = have + to - i, to - 1
+		else
+			answers[i], have = claim(i, key, have)
+		end
+		counts[key] = fill(key, have, limit)
+	end
+	i = i + 1
+end
+if granted then
+	local ahead = mark > now + 10000 and math.ceil((mark - now) / 1000)
+	redis.call('SET', markKey, string.format('%.0f', mark), 'PX', ahead and ARGV[2] + ahead or ARGV[2])
+end
+return n == 1 and answers[1] or answers

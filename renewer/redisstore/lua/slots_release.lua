@@ -1,0 +1,73 @@
+-- Frees the slots that their owners still have, or lets them lapse after a given time, and passes
+-- each on to the first in line.
+--
+-- KEYS[i]    the limit of each slot, n of them, at most 100: see slots.lua; on a cluster, where n is
+--            1, its holders as well
+-- ARGV[1]    time that they stay held, ms; 0: none
+-- ARGV[2]    "MODE INBOX": see release.lua
+-- ARGV[2+i]  owner token of slot i, 22 bytes, and a place that is given up, as for release.lua; 22
+--            spaces are no owner's: they pass on the turns, and the slots, that have lapsed
+--
+-- Returns    as release.lua does: -i if the owner has no slot, i and "" if the key is another
+--            program's; and behind these "i TURN" for each slot that is kept for a place now.
+
+local keep = tonumber(ARGV[1])
+local asMode, inbox = string.match(ARGV[2], '^(%l*) ([%w_-]*)$')
+local time = redis.call('TIME')
+local now = tonumber(time[1] .. string.sub('00000' .. time[2], -6))
+-- include tell.lua
+-- include line.lua
+-- include slots.lua
+setMode(asMode)
+
+-- Frees what a member of the set has, and returns the turn that it has become.
+local function free(key, member, holders)
+	redis.call('ZREM', key, member)
+	redis.call('HDEL', holders, member)
+	if redis.call('HEXISTS', holders, '+') == 0 then
+		return nil
+	end
+	local turn = passOnOrTell(key)
+	if redis.call('EXISTS', key) == 0 then
+		redis.call('DEL', holders)
+	end
+	return turn
+end
+
+local answers, turns = {}, {}
+for i = 1, #ARGV - 2 do
+	local key, owner, place = KEYS[i], string.sub(ARGV[2 + i], 1, 22), string.sub(ARGV[2 + i], 24)
+	local holders, turn = key .. ':holders', nil
+	if place ~= '' and asMode ~= '' then
+		place = place .. ' ' .. inbox
+		leaveLine(key, place .. ' ')
+		if redis.pcall('ZREM', key, place) == 1 then
+			turn = free(key, place, holders)
+		end
+	end
+	local till = redis.pcall('ZSCORE', key, owner)
+	if type(till) == 'table' and till.err then
+		answers[#answers + 1], answers[#answers + 2] = i, ''
+	elseif till and tonumber(till) > now then
+		if keep == 0 then
+			turn = free(key, owner, holders) or turn
+		else
+			redis.call('ZADD', key, string.format('%.0f', now + keep * 1000), owner)
+			lives(key, keep)
+			wake(key, 32) -- who leaves the line before then tells none of the others
+		end
+	else
+		answers[#answers + 1] = -i
+		turn = redis.call('EXISTS', key) == 1 and purge(key) or turn
+		if not till and owner ~= string.rep(' ', 22) then
+			wake(key, 1) -- nobody else tells them
+		end
+	end
+	if turn then
+		turns[#turns + 1] = i .. ' ' .. turn
+	end
+end
+for _, turn in ipairs(turns) do
+	answers[#answers + 1] = turn
+end
+return answers

@@ -1,0 +1,51 @@
+-- Renews the slots that their owners still have. Never shortens one, never creates one.
+--
+-- KEYS[i]    the limit of each slot, n of them, at most 100: see slots.lua; on a cluster, where n is
+--            1, its holders as well
+-- ARGV[1]    time to live, ms
+-- ARGV[1+i]  owner token of slot i, 22 bytes
+-- ARGV[2+n]  mode: see tell.lua
+--
+-- Returns    the exceptions only, in order of i, as renew.lua does: -i if the owner has no slot; i
+--            and "" if the key is another program's.
+--
+-- A slot that has lapsed goes to the next in line, also if nobody has asked since.
+
+local ttl, n = tonumber(ARGV[1]), #ARGV - 2
+local time = redis.call('TIME')
+local now = tonumber(time[1] .. string.sub('00000' .. time[2], -6))
+local ends = string.format('%.0f', now + ttl * 1000)
+-- include tell.lua
+-- include slots.lua
+setMode(ARGV[n + 2])
+
+local answers, renewed, renewing = {}, {}, nil
+local function renewAll()
+	if renewed[1] then
+		redis.call('ZADD', renewing, 'GT', unpack(renewed))
+		lives(renewing, ttl)
+		renewed = {}
+	end
+end
+for i = 1, n do
+	local key, owner = KEYS[i], ARGV[i + 1]
+	local till = redis.pcall('ZSCORE', key, owner)
+	if type(till) == 'table' and till.err then
+		answers[#answers + 1], answers[#answers + 2] = i, ''
+	elseif till and tonumber(till) > now then
+		if key ~= renewing then
+			renewAll()
+			renewing = key
+		end
+		renewed[#renewed + 1], renewed[#renewed + 2] = ends, owner
+	else
+		answers[#answers + 1] = -i
+		if till then
+			purge(key)
+		else
+			wake(key, 1)
+		end
+	end
+end
+renewAll()
+return answers
