@@ -49,6 +49,7 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 	if set.inTime {
 		set = set.bounded(ctx)
 	}
+	name = set.asLimits(name)
 	if names := split(name); names != nil {
 		return takeAll(ctx, k, names, set)
 	}

@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -182,7 +183,8 @@ func (g *group) end() {
 // inside of it, for any of their names, keeps them all.
 func (g *group) scope() *scope {
 	slices.SortFunc(g.taken, func(a, b *scope) int {
-		return strings.Compare(a.lease.Name(), b.lease.Name())
+		return cmp.Or(strings.Compare(a.lease.Name(), b.lease.Name()),
+			cmp.Compare(a.lease.Fence(), b.lease.Fence()))
 	})
 	return (&scope{
 		Context: g.ctx, keeper: g.keeper, lease: g.taken[0].lease, strict: g.set.strict,

@@ -12,7 +12,7 @@ var keyEscaper = strings.NewReplacer("%", "%25", ":", "%3A")
 // "order:a%3Ab". An empty part makes an empty key, which is refused with [renewer.ErrName] wherever
 // it is used, since it mostly means that a field was not filled in. If a part is made by [Keys],
 // the key is one for each of its names: of several such parts, for each combination, and these may
-// be as many as [Keys] allows.
+// be as many as [Keys] allows. If a part is made by [Limit], the key is that of a limit.
 func Key(prefix string, parts ...string) string {
 	all := 1
 	for _, part := range parts {
@@ -29,6 +29,11 @@ func Key(prefix string, parts ...string) string {
 	var b strings.Builder
 	b.WriteString(prefix)
 	for i, part := range parts {
+		if plain, n, ok := cutLimit(part); ok {
+			one := slices.Clone(parts)
+			one[i] = plain
+			return Limit(Key(prefix, one...), n)
+		}
 		if names := split(part); names != nil {
 			keys := make([]string, len(names))
 			for j, name := range names {

@@ -24,7 +24,7 @@ var several = rand.Text() + strings.Repeat("\x00", store.MaxName)
 // nowhere else: it means something in this process only.
 //
 // The locks are taken all or none, in one round trip if they are free. If some are not, the
-// caller waits for one after the other in the order of their names, whatever the order here, so
+// caller waits for one after the other in the order of their names, limits last, whatever the order here, so
 // that two callers never wait for each other in a circle. While it waits it keeps those before,
 // for an eighth of [Wait] at most, and no longer than a second: then it gives them back, waits
 // for the busy one alone, and takes the others when it has that. Other callers of the process
@@ -66,6 +66,9 @@ func Keys(names ...string) string {
 	case len(all) > maxKeys:
 		return refusedKeys(len(names))
 	}
+	if twice := givenTwice(all); twice != "" {
+		return twice
+	}
 	var b strings.Builder
 	b.WriteString(several)
 	for _, name := range all {
@@ -76,9 +79,9 @@ func Keys(names ...string) string {
 	return b.String()
 }
 
-// distinct sorts names, and drops those that come again.
+// distinct puts names in order, and drops those that come again.
 func distinct(names []string) []string {
-	slices.Sort(names)
+	slices.SortFunc(names, narrowest)
 	return slices.Compact(names)
 }
 
@@ -107,19 +110,23 @@ var refusal = several + "!"
 func refusedKeys(given int) string {
 	return refusal + strconv.Itoa(given) +
 		" names were given for one operation, of which at most " +
-		strconv.Itoa(maxKeys) + " may be different"
+		strconv.Itoa(maxKeys) + " may be different; bound the list where it comes from"
 }
 
-// NamesOf are the names that a name made by [Keys] stands for, in order, none if these are too
-// many; and any other name itself.
+// NamesOf are the names that a name made by [Keys], [Limit] or [Limits] stands for, in order, none
+// if these are too many; and any other name itself.
 func NamesOf(name string) []string {
 	if tooMany(name) != nil {
 		return nil
 	}
-	if names := split(name); names != nil {
-		return names
+	names := split(name)
+	if names == nil {
+		names = []string{name}
 	}
-	return []string{name}
+	for i, one := range names {
+		names[i], _, _ = cutLimit(one)
+	}
+	return names
 }
 
 // tooMany is the error for a name that stands for too many; nil for any other.
@@ -128,5 +135,5 @@ func tooMany(name string) error {
 	if !ok {
 		return nil
 	}
-	return fmt.Errorf("%w: %s; bound the list where it comes from", renewer.ErrName, what)
+	return fmt.Errorf("%w: %s", renewer.ErrName, what)
 }

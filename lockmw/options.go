@@ -24,6 +24,7 @@ type settings struct {
 	within     time.Duration // 0: the keeper's RequestTimeout
 	inTime     bool          // wait and within end before the context's deadline
 	waiters    int
+	limit      func(name string) int // nil: names are those of locks, unless made by Limit
 	strict     bool
 	operation  renewer.Option
 	expected   bool // see RefusalExpected
@@ -141,9 +142,12 @@ func RefusalExpected() Option {
 func (s settings) acquire(
 	ctx context.Context, k *renewer.Keeper, name string,
 ) (*renewer.Lease, error) {
+	name, limit := s.limitOf(name)
 	switch {
+	case limit != nil:
+		return s.acquireSpecially(ctx, k, name, limit)
 	case s.manual != nil || s.maxHold != nil || s.expected:
-		return s.acquireSpecially(ctx, k, name)
+		return s.acquireSpecially(ctx, k, name, nil)
 	case s.contention != wait:
 		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), s.operation)
 	case s.waiters > 0:
@@ -155,10 +159,10 @@ func (s settings) acquire(
 }
 
 func (s settings) acquireSpecially(
-	ctx context.Context, k *renewer.Keeper, name string,
+	ctx context.Context, k *renewer.Keeper, name string, limit renewer.Option,
 ) (*renewer.Lease, error) {
 	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters)}
-	for _, special := range []renewer.Option{s.manual, s.maxHold} {
+	for _, special := range []renewer.Option{s.manual, s.maxHold, limit} {
 		if special != nil {
 			opts = append(opts, special)
 		}

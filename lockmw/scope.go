@@ -84,8 +84,9 @@ func (s *scope) leases() iter.Seq[*renewer.Lease] {
 
 // leaseOn is the lease on name, nil if the scope has none.
 func (s *scope) leaseOn(name string) *renewer.Lease {
+	name, _, limit := cutLimit(name)
 	for l := range s.leases() {
-		if l.Name() == name {
+		if l.Name() == name && l.Limited() == limit {
 			return l
 		}
 	}

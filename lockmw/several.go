@@ -3,6 +3,7 @@ package lockmw
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -16,8 +17,13 @@ const mostPatience = time.Second
 // takeAll takes the locks on names, which are in order, all or none.
 func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set settings) (*scope, error) {
 	for _, name := range names {
-		if err := renewer.CheckName(name); err != nil {
+		plain, n, limit := cutLimit(name)
+		if err := renewer.CheckName(plain); err != nil {
 			return nil, err
+		}
+		if limit && n < 0 {
+			return nil, fmt.Errorf("%w: the limit of %q is %d; give 0 to close it, or how many may "+
+				"run", renewer.ErrConfig, plain, n)
 		}
 	}
 	until := time.Now().Add(set.wait)

@@ -1,0 +1,130 @@
+package lockmw
+
+import (
+	"cmp"
+	"crypto/rand"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// AtMost makes the name that of a limit instead of a lock: at most n calls run at once, over all
+// processes, and more wait in line, or are refused, as for a lock. Each has a slot of its own, with
+// a heartbeat, a loss and a fencing token: no slot lapses under a call that runs, and that of a
+// process that died is free when its TTL is over. With [Keys] each name is a limit of n.
+//
+// A limit and a lock of one name are two things. n is this process's own number and is kept
+// nowhere: a lower one ends no call. 0 closes the limit: [renewer.ErrHeld] and [renewer.ErrClosed]
+// at once. Below 0 the call is refused with [renewer.ErrConfig].
+func AtMost(n int) Option { return AtMostFunc(func(string) int { return n }) }
+
+// AtMostFunc is [AtMost] with a number for each name, which may change: it is asked for before each
+// question to the store, so that a call that waits goes by the latest. limit must return at once.
+func AtMostFunc(limit func(name string) int) Option {
+	return func(s settings) settings { s.limit = limit; return s }
+}
+
+// Limit makes a name that stands for a limit: at most n calls run at once that hold it, see
+// [AtMost]. It can be given wherever this package or an adapter takes a name, also to [Keys], among
+// locks, and to [Held] and [FenceOf], where n does not matter. It means something in this process
+// only. An empty name makes an empty one.
+func Limit(name string, n int) string {
+	if name == "" || tooMany(name) != nil {
+		return name
+	}
+	return limited + strconv.Itoa(n) + ":" + name
+}
+
+// Limits makes one name of several limits, for a call that needs a slot of each: three a user, say,
+// and twenty in all. It gets them all or none: in one round trip if none is full; otherwise it
+// waits for the narrowest first, then for the next, so that nobody who waits for a wide one keeps
+// it idle for others. What is said of [Keys] is true here. A limit named twice, or more than 64,
+// make a name that every call is refused for, with [renewer.ErrName].
+func Limits(limits ...string) string {
+	if twice := slices.Clone(limits); len(distinct(twice)) < len(limits) {
+		return refusal + "a limit is given twice for one call; give each once"
+	}
+	return Keys(limits...)
+}
+
+// givenTwice is a name that stands for two limits that differ by their numbers alone, as the name
+// of a refusal; "" if there is none.
+func givenTwice(names []string) string {
+	limits := make(map[string]bool)
+	for _, one := range names {
+		plain, _, limit := cutLimit(one)
+		if limit && limits[plain] {
+			return refusal + fmt.Sprintf("the limit %q is given twice for one call; give it once",
+				plain)
+		}
+		if limit {
+			limits[plain] = true
+		}
+	}
+	return ""
+}
+
+// limited begins a name that stands for a limit, as several does for several.
+var limited = rand.Text() + strings.Repeat("\x00", store.MaxName)
+
+// cutLimit returns the name of the limit that a name stands for, and how many may hold it. ok is
+// false for any other.
+func cutLimit(name string) (plain string, n int, ok bool) {
+	rest, ok := strings.CutPrefix(name, limited)
+	if !ok {
+		return name, 0, false
+	}
+	number, plain, _ := strings.Cut(rest, ":")
+	n, err := strconv.Atoi(strings.TrimPrefix(number, byFunc))
+	return plain, n, err == nil
+}
+
+// byFunc is before the number of a limit that goes by [AtMostFunc] instead.
+const byFunc = "~"
+
+// narrowest orders names: locks, then limits by how many may hold them, and by name. All callers
+// wait in this order.
+func narrowest(a, b string) int {
+	nameA, n, okA := cutLimit(a)
+	nameB, m, okB := cutLimit(b)
+	switch {
+	case okA != okB && okA:
+		return 1
+	case okA != okB:
+		return -1
+	}
+	return cmp.Or(cmp.Compare(n, m), strings.Compare(nameA, nameB))
+}
+
+// asLimits makes limits of the names that a call is for, if it goes by [AtMost].
+func (s settings) asLimits(name string) string {
+	if s.limit == nil || name == "" || tooMany(name) != nil {
+		return name
+	}
+	names := split(name)
+	if names == nil {
+		names = []string{name}
+	}
+	for i, one := range names {
+		if _, _, ok := cutLimit(one); !ok {
+			names[i] = limited + byFunc + strconv.Itoa(s.limit(one)) + ":" + one
+		}
+	}
+	return Keys(names...)
+}
+
+// limitOf is the option by which a name is acquired, and the name of the lock or limit.
+func (s settings) limitOf(name string) (plain string, limit renewer.Option) {
+	plain, n, ok := cutLimit(name)
+	if !ok {
+		return name, nil
+	}
+	if strings.HasPrefix(name, limited+byFunc) {
+		return plain, renewer.AtMost(s.limit)
+	}
+	return plain, renewer.AtMost(func(string) int { return n })
+}

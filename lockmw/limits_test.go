@@ -1,0 +1,220 @@
+package lockmw_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+)
+
+// gauge counts who runs at once, and how many did at most.
+type gauge struct{ now, most atomic.Int32 }
+
+func (g *gauge) run(d time.Duration) func(context.Context) error {
+	return func(context.Context) error {
+		n := g.now.Add(1)
+		defer g.now.Add(-1)
+		for most := g.most.Load(); n > most && !g.most.CompareAndSwap(most, n); most = g.most.Load() {
+		}
+		time.Sleep(d)
+		return nil
+	}
+}
+
+// limitBubble runs f with a keeper in a bubble.
+func limitBubble(t *testing.T, f func(t *testing.T, k *renewer.Keeper)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		k, err := renewer.New(memory.New(), renewer.Config{TTL: 10 * time.Second})
+		require.NoError(t, err)
+		t.Cleanup(func() { assert.NoError(t, k.Shutdown(context.Background())) })
+		f(t, k)
+	})
+}
+
+func run(ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error,
+	opts ...lockmw.Option,
+) error {
+	_, err := lockmw.Run(ctx, k, name, fn, opts...)
+	return err
+}
+
+// At most three run at once, and three do: thirty calls of a second take ten.
+func TestAtMost(t *testing.T) {
+	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
+		var g gauge
+		var wg sync.WaitGroup
+		begun := time.Now()
+		for range 30 {
+			wg.Go(func() {
+				assert.NoError(t, run(t.Context(), k, "a", g.run(time.Second), lockmw.AtMost(3),
+					lockmw.Wait(time.Minute)))
+			})
+		}
+		wg.Wait()
+		assert.EqualValues(t, 3, g.most.Load())
+		assert.Less(t, time.Since(begun), 11*time.Second)
+	})
+}
+
+// A limit says by which number it refuses, how many hold it, and when the next may end.
+func TestFullLimit(t *testing.T) {
+	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
+		fill(t, k, lockmw.Limit("a", 2), 2)
+		err := run(t.Context(), k, "a", nothing, lockmw.AtMost(2), lockmw.Refuse())
+		require.ErrorIs(t, err, renewer.ErrHeld)
+		var e *renewer.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, 2, e.Limit)
+		assert.Equal(t, 2, e.Held)
+		assert.Equal(t, "a", e.Name)
+		assert.Positive(t, e.RetryAfter)
+		assert.NotContains(t, err.Error(), "\x00")
+		assert.Contains(t, err.Error(), "at its limit of 2, 2 held")
+	})
+}
+
+func nothing(context.Context) error { return nil }
+
+// fill has so many calls hold a name until the test ends.
+func fill(t *testing.T, k *renewer.Keeper, name string, n int) {
+	t.Helper()
+	for range n {
+		_, exit, err := lockmw.Enter(t.Context(), k, name)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = exit(nil) })
+	}
+}
+
+// The number is the caller's own: a lower one ends nobody, a higher one lets those in who wait, and
+// 0 closes.
+func TestTheNumberChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k, err := renewer.New(memory.New(), renewer.Config{TTL: 10 * time.Second})
+		require.NoError(t, err)
+		var n atomic.Int32
+		n.Store(2)
+		limit := lockmw.AtMostFunc(func(name string) int {
+			assert.Equal(t, "a", name)
+			return int(n.Load())
+		})
+		var exits []func(error) error
+		for range 2 {
+			_, exit, err := lockmw.Enter(t.Context(), k, "a", limit)
+			require.NoError(t, err)
+			exits = append(exits, exit)
+		}
+		begun := time.Now()
+		time.AfterFunc(time.Second, func() { n.Store(3) })
+		ctx, exit, err := lockmw.Enter(t.Context(), k, "a", limit, lockmw.Wait(time.Minute))
+		require.NoError(t, err)
+		assert.Less(t, time.Since(begun), 10*time.Second)
+		exits = append(exits, exit)
+		n.Store(1)
+		assert.ErrorIs(t, run(t.Context(), k, "a", nothing, limit, lockmw.Refuse()), renewer.ErrHeld)
+		assert.NoError(t, ctx.Err())
+		n.Store(0)
+		err = run(t.Context(), k, "a", nothing, limit, lockmw.Wait(time.Hour))
+		assert.ErrorIs(t, err, renewer.ErrClosed)
+		n.Store(-1)
+		err = run(t.Context(), k, "a", nothing, limit)
+		assert.ErrorIs(t, err, renewer.ErrConfig)
+		for _, exit := range exits {
+			assert.NoError(t, exit(nil))
+		}
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+// A limit and a lock of one name are two things, also in one call chain.
+func TestALimitIsNoLock(t *testing.T) {
+	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
+		err := run(t.Context(), k, "a", func(ctx context.Context) error {
+			assert.True(t, lockmw.Held(ctx, "a"))
+			assert.False(t, lockmw.Held(ctx, lockmw.Limit("a", 1)))
+			return run(ctx, k, "a", func(ctx context.Context) error {
+				assert.True(t, lockmw.Held(ctx, lockmw.Limit("a", 7)))
+				assert.Positive(t, lockmw.FenceOf(ctx, lockmw.Limit("a", 1)))
+				assert.NotEqual(t, lockmw.FenceOf(ctx, lockmw.Limit("a", 1)), lockmw.FenceOf(ctx, "a"))
+				// its own slot serves the inner call too
+				return run(ctx, k, "a", nothing, lockmw.AtMost(1), lockmw.Refuse())
+			}, lockmw.AtMost(1), lockmw.Refuse())
+		})
+		assert.NoError(t, err)
+	})
+}
+
+// Several limits are had all or none: while one is full, nothing of the others stays behind.
+func TestLimits(t *testing.T) {
+	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
+		var g gauge
+		users := make([]gauge, 5)
+		var wg sync.WaitGroup
+		for i := range 50 {
+			wg.Go(func() {
+				user := i % len(users)
+				name := lockmw.Limits(lockmw.Limit("all", 7),
+					lockmw.Limit("user:"+strconv.Itoa(user), 2))
+				assert.NoError(t, run(t.Context(), k, name, func(ctx context.Context) error {
+					assert.True(t, lockmw.Held(ctx, name))
+					return g.run(0)(ctx)
+				}, lockmw.Wait(10*time.Minute)))
+				assert.NoError(t, run(t.Context(), k, name, func(ctx context.Context) error {
+					return users[user].run(time.Second)(ctx)
+				}, lockmw.Wait(10*time.Minute)))
+			})
+		}
+		wg.Wait()
+		for i := range users {
+			assert.LessOrEqual(t, users[i].most.Load(), int32(2))
+		}
+		fill(t, k, lockmw.Limit("wide", 3), 3)
+		err := run(t.Context(), k, lockmw.Limits(lockmw.Limit("narrow", 1), lockmw.Limit("wide", 3)),
+			nothing, lockmw.Refuse())
+		var e *renewer.Error
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, "wide", e.Name)
+		assert.NoError(t, run(t.Context(), k, "narrow", nothing, lockmw.AtMost(1), lockmw.Refuse()))
+	})
+}
+
+// Bad limits are refused before anything is asked.
+func TestBadLimits(t *testing.T) {
+	k, err := renewer.New(memory.New(), renewer.Config{TTL: time.Second})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, k.Shutdown(context.Background())) }()
+	limits := make([]string, 65)
+	for i := range limits {
+		limits[i] = lockmw.Limit("l"+strconv.Itoa(i), 3)
+	}
+	for name, want := range map[string]error{
+		lockmw.Limit("a", -1): renewer.ErrConfig,
+		lockmw.Limits(lockmw.Limit("a", -1), lockmw.Limit("b", 1)): renewer.ErrConfig,
+		lockmw.Limit("", 3): renewer.ErrName,
+		lockmw.Limits(lockmw.Limit("a", 3), lockmw.Limit("a", 3)):                       renewer.ErrName,
+		lockmw.Limits(lockmw.Limit("a", 3), lockmw.Limit("b", 3), lockmw.Limit("a", 4)): renewer.ErrName,
+		lockmw.Limits(lockmw.Limit("a", 3), lockmw.Limit("", 3)):                        renewer.ErrName,
+		lockmw.Limits():                            renewer.ErrName,
+		lockmw.Limits(limits...):                   renewer.ErrName,
+		lockmw.Key("tenant", lockmw.Limit("a", 0)): renewer.ErrClosed,
+	} {
+		err := run(t.Context(), k, name, func(context.Context) error {
+			t.Error("runs")
+			return nil
+		})
+		assert.ErrorIs(t, err, want)
+	}
+	_, err = lockmw.Do(t.Context(), k, "", func(context.Context) (int, error) { return 0, nil },
+		lockmw.AtMost(3))
+	assert.ErrorIs(t, err, renewer.ErrName)
+}
