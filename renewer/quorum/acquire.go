@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -11,6 +12,12 @@ import (
 
 // minUnit is the unit of the pauses, if a round took less.
 const minUnit = time.Millisecond
+
+// errLimit is the answer to a claim of a limit: of three nodes with two slots each, three owners
+// could have two nodes each, and so each a majority.
+var errLimit = fmt.Errorf("%w: %w: a quorum has no limits: each of three owners can have a majority "+
+	"of three nodes that admit two; keep limits on one Redis deployment", store.ErrConfig,
+	store.ErrRejected)
 
 // Acquire tries each claim on all nodes at once, with one fencing token each: see [renewer.Store].
 // It returns as soon as each claim is decided, however many nodes have not answered by then. A
@@ -24,6 +31,12 @@ const minUnit = time.Millisecond
 func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	grants := make([]store.Grant, len(claims))
 	if len(claims) == 0 {
+		return grants
+	}
+	if slices.ContainsFunc(claims, func(c store.Claim) bool { return c.Limit != 0 }) {
+		for i := range grants {
+			grants[i].Err = errLimit
+		}
 		return grants
 	}
 	if err := s.admit(ctx); err != nil {

@@ -21,7 +21,7 @@ func TestConformanceOfMemoryInBubble(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
 			storetest.RunInBubble(t, func(t *testing.T) storetest.Fixture {
-				return storetest.Fixture{Store: overMemory(t, n), Several: true, Reserves: true}
+				return storetest.Fixture{Store: overMemory(t, n), Several: true, Reserves: true, NoLimits: true}
 			})
 		})
 	}
@@ -64,7 +64,8 @@ func TestConformanceWithAFaultyNode(t *testing.T) {
 					waitFor(time.Minute)
 				})
 				return storetest.Fixture{
-					Store: s, Several: true,
+					NoLimits: true,
+					Store:    s, Several: true,
 					Delete: func(name string) {
 						for _, node := range nodes {
 							node.Delete(name)

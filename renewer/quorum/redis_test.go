@@ -119,7 +119,7 @@ func TestConformanceOfRedis(t *testing.T) {
 				s, err := quorum.New(nodes)
 				require.NoError(t, err)
 				t.Cleanup(s.Close)
-				f := storetest.Fixture{Store: s, Several: true}
+				f := storetest.Fixture{Store: s, Several: true, NoLimits: true}
 				if !mixed { // memory has no server to meddle with
 					meddle := func(name string, args ...string) {
 						for _, server := range all {

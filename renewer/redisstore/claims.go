@@ -92,7 +92,7 @@ func (job *claiming) Read(i int, r rueidis.RedisResult) {
 	reply, err := r.ToMessage()
 	if err != nil {
 		for j := range grants {
-			grants[j] = job.codec.noGrant(err)
+			grants[j] = job.codec.refusedOrLost(opOf(&claims[j]), err)
 		}
 		return
 	}
@@ -110,9 +110,21 @@ func (job *claiming) Read(i int, r rueidis.RedisResult) {
 	}
 }
 
+// opSlot is what is asked of a limit, in errors.
+const opSlot = "acquire a slot"
+
+func opOf(c *store.Claim) string {
+	if c.Limit != 0 {
+		return opSlot
+	}
+	return "acquire"
+}
+
 // noGrant is the answer to a claim that the server has not answered.
-func (c *codec) noGrant(err error) store.Grant {
-	wrapped := c.errors.wrap("acquire", err)
+func (c *codec) noGrant(err error) store.Grant { return c.refusedOrLost("acquire", err) }
+
+func (c *codec) refusedOrLost(op string, err error) store.Grant {
+	wrapped := c.errors.wrap(op, err)
 	if errors.Is(err, wire.ErrNotSent) {
 		wrapped = fmt.Errorf("%w: %w", store.ErrNotSent, wrapped)
 	}
@@ -122,7 +134,7 @@ func (c *codec) noGrant(err error) store.Grant {
 // readOne reads what became of one claim.
 func (c *codec) readOne(reply rueidis.RedisMessage, claim *store.Claim) store.Grant {
 	if err := reply.Error(); err != nil {
-		return store.Grant{Err: c.errors.wrap("acquire", err)}
+		return store.Grant{Err: c.errors.wrap(opOf(claim), err)}
 	}
 	read := readGrant
 	if claim.Limit != 0 {

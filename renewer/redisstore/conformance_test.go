@@ -19,7 +19,8 @@ import (
 // least is a client of a user with the documented rights on prefix and nothing else.
 func (s server) least(t *testing.T, prefix string) server {
 	t.Helper()
-	rights := append(scope(prefix), strings.Fields(redisstore.Rights+" "+redisstore.LineRights)...)
+	rights := append(scope(prefix), strings.Fields(redisstore.Rights+" "+redisstore.LineRights+
+		" "+redisstore.LimitRights)...)
 	name := "user-of-" + prefix
 	s.ok(t, append([]string{"ACL", "SETUSER", name}, rights...)...)
 	s.option.Username, s.option.Password = name, "secret"

@@ -90,6 +90,9 @@ func (e *errorReader) wrap(op string, err error) error {
 	if kind == noRights && (op == opArrive || op == opNext) {
 		hint = "tasks that stand in line need further rights: " + taskRights
 	}
+	if kind == noRights && op == opSlot {
+		hint = "limits need further rights: " + limitRights
+	}
 	return &serverError{op: op, text: text, hint: hint, mark: kind.mark(), err: err}
 }
 
@@ -253,6 +256,8 @@ const (
 	slotRights    = "+cluster|slots +cluster|shards" // the former up to Redis 7
 	// lineRights let waiters stand in line.
 	lineRights = "+zadd +zrem +zpopmin +zrange +zscore +exists"
+	// limitRights let calls have slots of limits.
+	limitRights = "+zadd +zrem +zcard +zcount +zrange +zscore +hset +hget +hdel +hexists +exists"
 	// taskRights let tasks stand in line.
 	taskRights = "+zadd +zrem +zrange +zrank +zcard +zscore +hset +hdel +hgetall +exists"
 	// waitRight is needed with Replicas.

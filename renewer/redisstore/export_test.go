@@ -25,6 +25,7 @@ const (
 
 	WaitRight      = waitRight
 	LineRights     = lineRights
+	LimitRights    = limitRights
 	TaskRights     = taskRights
 	RoleRight      = roleRight
 	SentinelRights = sentinelRights

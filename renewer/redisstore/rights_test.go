@@ -50,7 +50,7 @@ func TestDocumentedRights(t *testing.T) {
 	for _, list := range []string{
 		redisstore.Rights, redisstore.ClusterRights,
 		redisstore.SentinelRights, redisstore.RoleRight, redisstore.WaitRight,
-		redisstore.LineRights, redisstore.TaskRights,
+		redisstore.LineRights, redisstore.LimitRights, redisstore.TaskRights,
 	} {
 		assert.Contains(t, text, list)
 	}

@@ -14,6 +14,7 @@ func TestPassKeepsTheContract(t *testing.T) {
 	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
 		s := script.New()
 		return storetest.Fixture{
+			NoLimits: true,
 			Store:    s,
 			Reserves: true,
 			Delete:   s.Delete,

@@ -1,6 +1,7 @@
 package script
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -66,9 +67,15 @@ func (a answer) unlessLost(g store.Grant) store.Grant {
 	return g
 }
 
+var errLimit = fmt.Errorf("%w: %w: the scripted store has no limits of its own; package memory does",
+	store.ErrConfig, store.ErrRejected)
+
 // acquire answers a claim by a, and makes r agree.
 func (t table) acquire(c store.Proposal, a answer, r *row, now time.Time) store.Grant {
 	g := a.grant
+	if !a.fixed && c.Limit != 0 {
+		return store.Grant{Err: errLimit}
+	}
 	if !a.fixed {
 		g.Status = store.StatusHeld
 		if r.owner != "" && r.owner != c.Owner {

@@ -182,6 +182,7 @@ func grantText(g store.Grant) string {
 		{"Holder", g.Holder, store.Holder{}},
 		{"HeldFor", g.HeldFor, time.Duration(0)},
 		{"TTL", g.TTL, time.Duration(0)},
+		{"Held", g.Held, 0},
 		{"Err", g.Err, nil},
 	} {
 		if field.value != field.none {

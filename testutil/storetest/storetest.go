@@ -34,6 +34,8 @@ type Fixture struct {
 	// behind it, so that the name may be had a moment after its release. Otherwise it must be at
 	// once.
 	Several bool
+	// NoLimits says that the store has no limits, and answers a claim for one with an error.
+	NoLimits bool
 	// Blind says that the store does not know who has a name, since when, or for how long.
 	// Otherwise it must.
 	Blind bool
@@ -104,7 +106,7 @@ func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
 		acquireCases, lapseCases, renewCases, releaseCases, fenceCases, batchCases, nameCases,
-		watchCases, placeCases, recordCases,
+		watchCases, placeCases, limitCases, recordCases,
 	} {
 		all = append(all, group...)
 	}
