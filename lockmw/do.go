@@ -69,7 +69,12 @@ func run(
 ) (ran bool, err error) {
 	s, err := enter(ctx, k, name, set)
 	if err != nil {
-		return false, err
+		local, leave := set.admit(ctx, k, name, err)
+		if leave == nil {
+			return false, err
+		}
+		defer leave()
+		return true, fn(local)
 	}
 	return true, unwind.Then(func() error { return fn(s) }, s.exit)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
@@ -26,9 +27,15 @@ func Enter(
 	if k == nil {
 		return nil, nil, fmt.Errorf("%w: Enter needs a keeper (renewer.New)", renewer.ErrConfig)
 	}
-	s, err := enter(ctx, k, name, newSettings(opts))
+	set := newSettings(opts)
+	s, err := enter(ctx, k, name, set)
 	if err != nil {
-		return nil, nil, err
+		local, leave := set.admit(ctx, k, name, err)
+		if leave == nil {
+			return nil, nil, err
+		}
+		leave = sync.OnceFunc(leave)
+		return local, func(err error) error { leave(); return err }, nil
 	}
 	return s, s.exit, nil
 }
@@ -50,6 +57,9 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 		set = set.bounded(ctx)
 	}
 	name = set.asLimits(name)
+	if err := set.checkShare(name); err != nil {
+		return nil, err
+	}
 	if names := split(name); names != nil {
 		return takeAll(ctx, k, names, set)
 	}

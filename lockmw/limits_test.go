@@ -24,9 +24,10 @@ func (g *gauge) run(d time.Duration) func(context.Context) error {
 	return func(context.Context) error {
 		n := g.now.Add(1)
 		defer g.now.Add(-1)
-		for most := g.most.Load(); n > most && !g.most.CompareAndSwap(most, n); most = g.most.Load() {
+		for most := g.most.Load(); n > most; most = g.most.Load() {
+			g.most.CompareAndSwap(most, n)
 		}
-		time.Sleep(d)
+		elapse(d)
 		return nil
 	}
 }
@@ -51,6 +52,7 @@ func run(ctx context.Context, k *renewer.Keeper, name string, fn func(context.Co
 
 // At most three run at once, and three do: thirty calls of a second take ten.
 func TestAtMost(t *testing.T) {
+	t.Parallel()
 	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
 		var g gauge
 		var wg sync.WaitGroup
@@ -69,6 +71,7 @@ func TestAtMost(t *testing.T) {
 
 // A limit says by which number it refuses, how many hold it, and when the next may end.
 func TestFullLimit(t *testing.T) {
+	t.Parallel()
 	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
 		fill(t, k, lockmw.Limit("a", 2), 2)
 		err := run(t.Context(), k, "a", nothing, lockmw.AtMost(2), lockmw.Refuse())
@@ -99,6 +102,7 @@ func fill(t *testing.T, k *renewer.Keeper, name string, n int) {
 // The number is the caller's own: a lower one ends nobody, a higher one lets those in who wait, and
 // 0 closes.
 func TestTheNumberChanges(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k, err := renewer.New(memory.New(), renewer.Config{TTL: 10 * time.Second})
 		require.NoError(t, err)
@@ -138,6 +142,7 @@ func TestTheNumberChanges(t *testing.T) {
 
 // A limit and a lock of one name are two things, also in one call chain.
 func TestALimitIsNoLock(t *testing.T) {
+	t.Parallel()
 	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
 		err := run(t.Context(), k, "a", func(ctx context.Context) error {
 			assert.True(t, lockmw.Held(ctx, "a"))
@@ -156,6 +161,7 @@ func TestALimitIsNoLock(t *testing.T) {
 
 // Several limits are had all or none: while one is full, nothing of the others stays behind.
 func TestLimits(t *testing.T) {
+	t.Parallel()
 	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
 		var g gauge
 		users := make([]gauge, 5)
@@ -190,6 +196,7 @@ func TestLimits(t *testing.T) {
 
 // Bad limits are refused before anything is asked.
 func TestBadLimits(t *testing.T) {
+	t.Parallel()
 	k, err := renewer.New(memory.New(), renewer.Config{TTL: time.Second})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, k.Shutdown(context.Background())) }()

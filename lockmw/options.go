@@ -25,9 +25,12 @@ type settings struct {
 	inTime     bool          // wait and within end before the context's deadline
 	waiters    int
 	limit      func(name string) int // nil: names are those of locks, unless made by Limit
+	share      int                   // see LocalShare
+	shared     bool                  // it was given
 	strict     bool
 	operation  renewer.Option
-	expected   bool // see RefusalExpected
+	named      string // the same, for LocalShare
+	expected   bool   // see RefusalExpected
 	least      time.Duration
 	manual     renewer.Option // nil: with a heartbeat
 	maxHold    renewer.Option // nil: the keeper's
@@ -129,7 +132,7 @@ func Strict() Option {
 // that wait for the lock read it, and telemetry shows it.
 func Operation(name string) Option {
 	named := renewer.Operation(name)
-	return func(s settings) settings { s.operation = named; return s }
+	return func(s settings) settings { s.operation, s.named = named, name; return s }
 }
 
 // RefusalExpected says that a refusal of this caller is nothing unusual, even
@@ -166,6 +169,9 @@ func (s settings) acquireSpecially(
 		if special != nil {
 			opts = append(opts, special)
 		}
+	}
+	if s.share > 0 {
+		opts = append(opts, renewer.FailFast())
 	}
 	if s.expected {
 		opts = append(opts, renewer.RefusalExpected())

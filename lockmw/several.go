@@ -22,8 +22,8 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 			return nil, err
 		}
 		if limit && n < 0 {
-			return nil, fmt.Errorf("%w: the limit of %q is %d; give 0 to close it, or how many may "+
-				"run", renewer.ErrConfig, plain, n)
+			return nil, fmt.Errorf("%w: the limit of %q is %d; give 0 to close it, or how many "+
+				"may run", renewer.ErrConfig, plain, n)
 		}
 	}
 	until := time.Now().Add(set.wait)
@@ -48,7 +48,8 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 		switch {
 		case err == nil:
 			return g.scope(), nil
-		case set.contention != wait || !mayPass(ctx, err) || !time.Now().Before(until):
+		case set.contention != wait || !mayPass(ctx, err) || !time.Now().Before(until),
+			set.share > 0 && RefusalOf(err) == RefusalUnavailable:
 			return nil, set.refused(err)
 		}
 		// Nothing has run yet, and all was given back, so begin again.

@@ -26,6 +26,10 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 			return 0, err
 		}
 	}
+	if c.contended && c.attempts == 0 && c.away() { // those before it have found that out
+		c.seen = queue.Seen{Known: true, Err: errNoAnswer}
+		return 0, c.refuse()
+	}
 	if w := c.watch(); w != nil {
 		drain(w.Wake) // for a head that has left
 	}
@@ -34,6 +38,9 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 		c.judge(woken, sent != 0)
 		if err != nil || sent != 0 {
 			return sent, err
+		}
+		if c.seen.Err != nil && c.away() {
+			return 0, c.refuse()
 		}
 		woken, err = c.await(ctx, c.pause(&failures))
 		if err != nil {
@@ -98,35 +105,10 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		l.fence, c.reserved = g.Fence, g.Reserved
 		return sent, nil
 	case store.StatusTaken, store.StatusQueued:
-		// Another owner's: nothing of ours is there. An earlier question that was
-		// lost on its way may still take effect, though, once the other has gone.
-		if sent >= c.unsettled.Add(k.store.Settle()) {
-			c.unsettled = 0
-		}
-		// The name has changed hands since the last question: it was free in between. Or it may
-		// have: at this very moment, or it is not known when.
-		c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < sent.Sub(c.refused)
-		c.refused = sent
-		c.contended = true
-		c.behind = holderOf(&g, sent)
-		c.see(c.behind, g.Status == store.StatusQueued || c.unsettled != 0)
-		if g.Held > c.limit && c.limit > 0 {
-			c.disagree(g.Held)
-		}
+		c.noteTaken(&g, sent)
 	default:
-		unsent := errors.Is(g.Err, store.ErrNotSent)
-		if !unsent {
-			c.unsettled = sent
-		}
-		if ctx.Err() != nil {
-			return 0, c.cancelled(ctx)
-		}
-		if late && (errors.Is(g.Err, context.Canceled) ||
-			errors.Is(g.Err, context.DeadlineExceeded)) {
-			g.Err = c.noAnswer(cut, g.Err)
-		}
-		if !cut || !c.seen.Known || errors.Is(g.Err, ErrRejected) {
-			c.see(queue.Seen{Known: true, Err: g.Err}, place != 0 && !unsent)
+		if err := c.noteUnknown(ctx, &g, sent, place, late, cut); err != nil {
+			return 0, err
 		}
 	}
 	if errors.Is(g.Err, ErrConfig) {
@@ -138,14 +120,54 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	return 0, nil
 }
 
+// noteTaken notes that the lock is another owner's, by an answer to a question sent at an instant.
+func (c *call) noteTaken(g *store.Grant, sent instant) {
+	// Another owner's: nothing of ours is there. An earlier question that was
+	// lost on its way may still take effect, though, once the other has gone.
+	if sent >= c.unsettled.Add(c.k.store.Settle()) {
+		c.unsettled = 0
+	}
+	// The name has changed hands since the last question: it was free in between. Or it may
+	// have: at this very moment, or it is not known when.
+	c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < sent.Sub(c.refused)
+	c.refused = sent
+	c.contended = true
+	c.behind = holderOf(g, sent)
+	c.see(c.behind, g.Status == store.StatusQueued || c.unsettled != 0)
+	if g.Held > c.limit && c.limit > 0 {
+		c.disagree(g.Held)
+	}
+}
+
+// noteUnknown notes that a question was not answered, and returns an error if the caller has left.
+func (c *call) noteUnknown(
+	ctx context.Context, g *store.Grant, sent instant, place uint64, late, cut bool,
+) error {
+	unsent := errors.Is(g.Err, store.ErrNotSent)
+	if !unsent {
+		c.unsettled = sent
+	}
+	if ctx.Err() != nil {
+		return c.cancelled(ctx)
+	}
+	if late && (errors.Is(g.Err, context.Canceled) ||
+		errors.Is(g.Err, context.DeadlineExceeded)) {
+		g.Err = c.noAnswer(cut, g.Err)
+	}
+	if !cut || !c.seen.Known || errors.Is(g.Err, ErrRejected) {
+		c.see(queue.Seen{Known: true, Err: g.Err}, place != 0 && !unsent)
+	}
+	return nil
+}
+
 // disagree tells of a limit that more hold than this caller would admit, once for each name.
 func (c *call) disagree(held int) {
 	c.k.mu.Lock()
 	first := c.k.queues.First(c.l.name)
 	c.k.mu.Unlock()
 	if first {
-		c.k.fault("limit", c.l.name, fmt.Errorf("%d hold it, and this process admits %d: others have "+
-			"a higher limit, or it was lowered a moment ago", held, c.limit))
+		c.k.fault("limit", c.l.name, fmt.Errorf("%d hold it, and this process admits %d: others "+
+			"have a higher limit, or it was lowered a moment ago", held, c.limit))
 	}
 }
 

@@ -17,6 +17,7 @@ type request struct {
 	maxHold   time.Duration         // 0: Config.MaxHold; negative: no bound
 	limit     func(name string) int // how many may have it at once; nil: one, a lock
 	try       bool
+	failFast  bool // see FailFast
 	heartless bool
 	endless   bool // see LongRunning
 	expected  bool // see RefusalExpected
@@ -66,6 +67,13 @@ func AtMost(limit func(name string) int) Option {
 		limit = func(string) int { return -1 }
 	}
 	return func(r request) request { r.limit = limit; return r }
+}
+
+// FailFast refuses the call with [ErrUnavailable] as soon as the store is known to be away
+// ([Keeper.Outage] is [Config.RequestTimeout] or more), rather than when [MaxWait] runs out. While
+// it is away, one call a name goes on asking, and the others are refused at once.
+func FailFast() Option {
+	return func(r request) request { r.failFast = true; return r }
 }
 
 // Manual takes the lock for d without a heartbeat: the operation extends it itself, by

@@ -65,12 +65,17 @@ func (c *call) join() (*queue.Waiter[*Lease], error) {
 	if k.shutdown.phase != phaseRun {
 		return nil, c.fail(ErrShutdown, nil)
 	}
-	if c.request.limit != nil && c.attempts == 0 && k.queues.Front(c.l.name) == nil {
+	away := c.away()
+	if c.request.limit != nil && c.attempts == 0 && !away && k.queues.Front(c.l.name) == nil {
 		c.aside = true
 		c.countIn()
 		return nil, nil
 	}
 	if !k.queues.Join(c.l.name, c.l) {
+		if away {
+			c.seen = queue.Seen{Known: true, Err: errNoAnswer}
+			return nil, c.refuse()
+		}
 		w, err := c.joinBehind()
 		if err != nil {
 			return nil, err
@@ -80,6 +85,11 @@ func (c *call) join() (*queue.Waiter[*Lease], error) {
 	}
 	c.countIn()
 	return nil, nil
+}
+
+// away reports whether the call is not to wait for a store that is away.
+func (c *call) away() bool {
+	return c.request.failFast && c.k.Outage(c.l.name) >= c.k.cfg.RequestTimeout
 }
 
 // joinBehind makes the caller a waiter. Under k.mu.

@@ -93,15 +93,16 @@ func (s *Store) tidyLimits(now time.Time) {
 		return
 	}
 	for name, all := range s.limits {
-		if all.purge(now); len(all.leases) == 0 {
+		all.purge(now)
+		if len(all.leases) == 0 {
 			delete(s.limits, name)
 		}
 	}
 	s.limitsAt = 2 * len(s.limits)
 }
 
-// lookUp returns the lease of an owner on a name, and who has it if it is another; neither if nobody
-// has.
+// lookUp returns the lease of an owner on a name, or whose it is if it is another's; neither if it
+// is free.
 func (s *Store) lookUp(h *store.Hold, now time.Time) (l lease, mine, taken bool) {
 	if _, limit := store.CutLimit(h.Name); !limit {
 		l, ok := s.live(h.Name, now)
@@ -133,7 +134,8 @@ func (s *Store) free(name string, l lease) {
 		delete(s.held, name)
 		return
 	}
-	if delete(all.leases, l.owner); len(all.leases) == 0 {
+	delete(all.leases, l.owner)
+	if len(all.leases) == 0 {
 		delete(s.limits, name)
 	}
 }

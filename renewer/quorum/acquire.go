@@ -15,8 +15,8 @@ const minUnit = time.Millisecond
 
 // errLimit is the answer to a claim of a limit: of three nodes with two slots each, three owners
 // could have two nodes each, and so each a majority.
-var errLimit = fmt.Errorf("%w: %w: a quorum has no limits: each of three owners can have a majority "+
-	"of three nodes that admit two; keep limits on one Redis deployment", store.ErrConfig,
+var errLimit = fmt.Errorf("%w: %w: a quorum has no limits: each of three owners can have a "+
+	"majority of three nodes that admit two; keep limits on one Redis deployment", store.ErrConfig,
 	store.ErrRejected)
 
 // Acquire tries each claim on all nodes at once, with one fencing token each: see [renewer.Store].

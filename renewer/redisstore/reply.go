@@ -74,7 +74,7 @@ func readParts(
 	return g, since, true
 }
 
-// readSlot reads the reply of slots_acquire.lua, as readGrant does. No token is proposed for a slot.
+// readSlot reads the reply of slots_acquire.lua, as readGrant does. No slot's token is proposed.
 func readSlot(reply rueidis.RedisMessage, _ int64) (g store.Grant, since int64, ok bool) {
 	if reply.IsInt64() {
 		g, ok = readFence(reply, 0)

@@ -13,8 +13,8 @@ const limitPrefix = "\x00lockbeat-limit:"
 // token, a TTL and a fencing token of its own, above those of all slots granted before. Whatever is
 // said of a lease here is true of a slot, and what one owner does changes no other's.
 //
-//   - A claim is granted while fewer than its [Claim.Limit] have the name, those whose turn has come
-//     counted in. So a lower limit ends no slot, and owners who disagree go by their own.
+//   - A claim is granted while fewer than its [Claim.Limit] have the name, those whose turn has
+//     come counted in. So a lower limit ends no slot, and owners who disagree go by their own.
 //   - A slot that is released, or that has lapsed, is kept for the first place in line, if there is
 //     one; there is one line for all slots. A claim that finds room for more wakes as many as fit.
 //   - No tokens are reserved.

@@ -67,7 +67,7 @@ func (a answer) unlessLost(g store.Grant) store.Grant {
 	return g
 }
 
-var errLimit = fmt.Errorf("%w: %w: the scripted store has no limits of its own; package memory does",
+var errLimit = fmt.Errorf("%w: %w: the scripted store has no limits; package memory does",
 	store.ErrConfig, store.ErrRejected)
 
 // acquire answers a claim by a, and makes r agree.

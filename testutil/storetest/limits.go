@@ -90,7 +90,7 @@ func limitAdmits(t *testing.T, s *suite) {
 	if !s.limits(t) {
 		return
 	}
-	owners, last := s.slots(t, 2, 3), int64(0)
+	owners := s.slots(t, 2, 3)
 	fence := s.takeSlot(t, slot(newOwner(), 3))
 	for range 3 {
 		g := s.full(t, slot(newOwner(), 3), 3)
@@ -104,7 +104,8 @@ func limitAdmits(t *testing.T, s *suite) {
 	for range 3 { // each time one is free, one is had
 		requireStatus(t, store.StatusHeld, s.freeSlot(t, owners[0]))
 		owners[0] = newOwner()
-		last, fence = fence, s.takeSlot(t, slot(owners[0], 3), "one is free")
+		last := fence
+		fence = s.takeSlot(t, slot(owners[0], 3), "one is free")
 		require.Greater(t, fence, last, "tokens rise over all slots")
 		s.full(t, slot(newOwner(), 3), 3)
 	}

@@ -1,0 +1,111 @@
+package lockmw
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// LocalShare has this process admit n calls at once by itself for each limit of a call, while the
+// store is away, without slots: for work to which an outage does more harm than a limit that is
+// exceeded for a while. All processes together then admit n times their number, which is within the
+// limit if n is the limit divided by the number of processes. Further calls are refused with
+// [renewer.ErrUnavailable].
+//
+// The store is away when it was asked and has answered nothing for renewer.Config.RequestTimeout
+// (renewer.Keeper.Outage). One call a limit goes on asking, and the others don't wait for it. With
+// the first answer the share is over: what runs by it goes on to its end, beside the slots that are
+// granted from then on, and no more is admitted. [Fence] is 0 and [Held] is false for it. The
+// keeper's observer is told of each call, name by name (renewer.Observer's Unlocked).
+//
+// It is for names that are limits: with a lock the call is refused with [renewer.ErrConfig], and so
+// it is if n is below 1. Default: an outage closes the limit.
+func LocalShare(n int) Option {
+	return func(s settings) settings { s.share, s.shared = n, true; return s }
+}
+
+// shares counts what this process admits by itself, by limit.
+var shares = localShares{running: make(map[lockName]int)}
+
+type localShares struct {
+	mu      sync.Mutex
+	running map[lockName]int
+}
+
+// checkShare refuses a share of a lock, before anything is asked.
+func (s settings) checkShare(name string) error {
+	if !s.shared {
+		return nil
+	}
+	if s.share < 1 {
+		return fmt.Errorf("%w: LocalShare(%d): give how many calls this process may admit "+
+			"by itself", renewer.ErrConfig, s.share)
+	}
+	names := split(name)
+	if names == nil {
+		names = []string{name}
+	}
+	for _, one := range names {
+		if _, _, limit := cutLimit(one); !limit && one != "" && tooMany(one) == nil {
+			return fmt.Errorf("%w: LocalShare is for limits, and the call takes a lock: give it "+
+				"AtMost, or a name made by Limit", renewer.ErrConfig)
+		}
+	}
+	return nil
+}
+
+// admit lets a call that was refused with err run without a slot. leave is to be called when it has
+// returned, and is nil if it is refused.
+func (s settings) admit(
+	ctx context.Context, k *renewer.Keeper, name string, err error,
+) (local context.Context, leave func()) {
+	if s.share == 0 || RefusalOf(err) != RefusalUnavailable {
+		return nil, nil
+	}
+	names := NamesOf(name)
+	var outage time.Duration
+	for _, one := range names {
+		outage = max(outage, k.Outage(one))
+	}
+	if outage < k.Config().RequestTimeout || !shares.take(k, names, s.share) {
+		return nil, nil
+	}
+	ctx = WithFence(ctx, 0) // that of an outer lock is not this one's
+	if o := k.Config().Observer; o != nil {
+		for _, one := range names {
+			o.Unlocked(ctx, renewer.Unlocked{
+				Name: one, Operation: s.named, Outage: outage, Err: err,
+			})
+		}
+	}
+	return ctx, func() { shares.give(k, names) }
+}
+
+func (l *localShares) take(k *renewer.Keeper, names []string, most int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		if l.running[lockName{k, name}] >= most {
+			return false
+		}
+	}
+	for _, name := range names {
+		l.running[lockName{k, name}]++
+	}
+	return true
+}
+
+func (l *localShares) give(k *renewer.Keeper, names []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		key := lockName{k, name}
+		l.running[key]--
+		if l.running[key] == 0 {
+			delete(l.running, key)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package lockmw_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// away is a store that may be away: then it answers nothing.
+type away struct {
+	*memory.Store
+	is    atomic.Bool
+	asked atomic.Int32
+}
+
+func (a *away) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	a.asked.Add(1)
+	if !a.is.Load() {
+		return a.Store.Acquire(ctx, claims)
+	}
+	<-ctx.Done()
+	grants := make([]store.Grant, len(claims))
+	for i := range grants {
+		grants[i].Err = ctx.Err()
+	}
+	return grants
+}
+
+// told counts what an observer is told.
+type told struct {
+	renewer.NopObserver
+	unlocked atomic.Int32
+}
+
+func (o *told) Unlocked(context.Context, renewer.Unlocked) { o.unlocked.Add(1) }
+
+// While the store is away each process admits its share, without waiting; with the first answer
+// that is over.
+func TestLocalShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s away
+		s.Store = memory.New()
+		var o told
+		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Observer: &o})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
+		call := func(fn func(context.Context) error) error {
+			return run(t.Context(), k, lockmw.Limits(lockmw.Limit("a", 4), lockmw.Limit("b", 9)), fn,
+				lockmw.LocalShare(2), lockmw.Wait(time.Minute))
+		}
+		require.NoError(t, call(nothing))
+		require.Zero(t, o.unlocked.Load())
+
+		s.is.Store(true)
+		var g gauge
+		var wg sync.WaitGroup
+		var refused atomic.Int32
+		for range 20 {
+			wg.Go(func() {
+				err := call(func(ctx context.Context) error {
+					held := lockmw.Held(ctx, lockmw.Limit("a", 4)) // of one that asked to the end
+					assert.Equal(t, held, lockmw.Fence(ctx) != 0)
+					return g.run(time.Minute)(ctx)
+				})
+				if errors.Is(err, renewer.ErrUnavailable) {
+					refused.Add(1)
+				}
+			})
+		}
+		// All know after one question at most that it is away.
+		elapse(3 * k.Config().RequestTimeout)
+		assert.GreaterOrEqual(t, refused.Load(), int32(17), "one may go on asking")
+		assert.EqualValues(t, 2, g.now.Load())
+		assert.EqualValues(t, 4, o.unlocked.Load(), "each call for each of its two limits")
+
+		s.is.Store(false)
+		var after gauge
+		for range 20 {
+			wg.Go(func() { assert.NoError(t, call(after.run(time.Second))) })
+		}
+		wg.Wait()
+		assert.InDelta(t, 4, after.most.Load(), 1, "by slots; who asked meanwhile may have one")
+		assert.LessOrEqual(t, after.most.Load(), int32(4))
+	})
+}
+
+// A share of a lock, and one of nothing, are refused before anything is asked.
+func TestBadShares(t *testing.T) {
+	t.Parallel()
+	var s away
+	s.Store = memory.New()
+	k, err := renewer.New(&s, renewer.Config{TTL: time.Second})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, k.Shutdown(context.Background())) }()
+	for name, opts := range map[string][]lockmw.Option{
+		"a":                                    {lockmw.LocalShare(3)},
+		"b":                                    {lockmw.LocalShare(0), lockmw.AtMost(3)},
+		lockmw.Keys("a", lockmw.Limit("b", 1)): {lockmw.LocalShare(3)},
+	} {
+		assert.ErrorIs(t, run(t.Context(), k, name, nothing, opts...), renewer.ErrConfig)
+		_, _, err := lockmw.Enter(t.Context(), k, name, opts...)
+		assert.ErrorIs(t, err, renewer.ErrConfig)
+	}
+	assert.Zero(t, s.asked.Load())
+}
+
+// Enter's exit gives the share back, once.
+func TestEnterByLocalShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s away
+		s.Store = memory.New()
+		s.is.Store(true)
+		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
+		for range 3 {
+			opts := []lockmw.Option{lockmw.AtMost(9), lockmw.LocalShare(1)}
+			ctx, exit, err := lockmw.Enter(t.Context(), k, "a", opts...)
+			require.NoError(t, err)
+			assert.NoError(t, ctx.Err())
+			_, _, err = lockmw.Enter(t.Context(), k, "a", opts...)
+			require.ErrorIs(t, err, renewer.ErrUnavailable)
+			assert.NoError(t, exit(nil))
+			assert.NoError(t, exit(nil))
+		}
+	})
+}
