@@ -29,7 +29,7 @@ type call struct {
 	// when the last question was sent that was not answered and may still take effect; 0 without
 	unsettled instant
 	aside     bool // it asks for a slot while nobody of this process waits for one
-	limit     int  // that it last asked with; 0 for a lock
+	limit     int  // the latest; 0 for a lock
 	counted   bool // in Keeper.calls. Guarded by Keeper.mu
 	over      bool // it has returned, rather than been left by a panic
 }
@@ -87,7 +87,7 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)
 	}
-	c := &call{k: k, request: r, begun: k.clock.AtMost(), until: never}
+	c := &call{k: k, request: r, begun: k.clock.AtMost(), until: never, limit: limit}
 	c.l, c.room = k.newLease(ctx, known, r.label)
 	if r.maxWait > 0 {
 		c.until = c.begun.Add(r.maxWait)
@@ -182,11 +182,9 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	now := k.clock.AtMost()
 	caller := ctx
 	if k.observer != nil {
-		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
-			AcquireStart: start, Wait: now.Sub(c.begun), Attempts: c.attempts, Fence: l.fence,
-			Contended: c.contended, Holder: c.holder().Holder, HeldFor: c.holder().HeldAt(now),
-			Held: c.holder().Held,
-		})
+		e := c.ending(start, now)
+		e.Fence = l.fence
+		ctx = k.observer.AcquireEnd(ctx, e)
 		l.dropContext() // the observer's, which carries its span, takes its place
 	}
 	l.values = ctx
@@ -240,12 +238,19 @@ func (k *Keeper) observeRefusal(ctx context.Context, start AcquireStart, c *call
 	if k.observer == nil {
 		return
 	}
-	now := k.clock.AtMost()
-	k.observer.AcquireEnd(ctx, AcquireEnd{
-		AcquireStart: start, Wait: now.Sub(c.begun), Attempts: c.attempts,
-		Contended: c.contended, Holder: c.holder().Holder, HeldFor: c.holder().HeldAt(now),
-		Held: c.holder().Held, Err: err,
-	})
+	e := c.ending(start, k.clock.AtMost())
+	e.Err = err
+	k.observer.AcquireEnd(ctx, e)
+}
+
+// ending is what observers hear of the end of an acquire, granted or not.
+func (c *call) ending(start AcquireStart, now instant) AcquireEnd {
+	start.Limit = c.limit
+	seen := c.holder()
+	return AcquireEnd{
+		AcquireStart: start, Wait: now.Sub(c.begun), Attempts: c.attempts, Contended: c.contended,
+		Holder: seen.Holder, HeldFor: seen.HeldAt(now), Held: seen.Held,
+	}
 }
 
 // received is the rest of an Acquire that was handed a lease.

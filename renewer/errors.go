@@ -82,7 +82,10 @@ func (e *Error) Nameless() string { return e.text(e.Op+" a lock", ErrorText) }
 func (e *Error) text(what string, textOf func(error) string) string {
 	var b strings.Builder
 	kind := strings.TrimPrefix(e.Kind.Error(), "lockbeat: ")
-	if e.Held > 0 {
+	switch {
+	case errors.Is(e.Err, ErrClosed):
+		kind = "refused"
+	case e.Held > 0:
 		kind = fmt.Sprintf("at its limit of %d, %d held", e.Limit, e.Held)
 	}
 	fmt.Fprintf(&b, "lockbeat: %s: %s", what, kind)

@@ -33,6 +33,10 @@ const (
 // store does not answer) it writes one line a second for each operation, at these levels. The
 // others are at Debug, and the next line counts them: left_out.
 //
+// Of a limit (see [AtMost]) a line shows how many may have a slot at once, and how many had one
+// when the caller found it full: limit and limit_held. Processes that disagree about a limit are
+// trouble in the background, and told of once.
+//
 // Names of locks may carry personal data. So a line shows, as lock_hash, what [HashName] makes of
 // the name, and errors as [ErrorText]. [LogNames] shows both as they are.
 type LogObserver struct {
@@ -94,6 +98,12 @@ func (o *LogObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Cont
 	if e.HandedOver {
 		attrs = append(attrs, slog.Bool("handed_over", true))
 	}
+	if e.Limit > 0 {
+		attrs = append(attrs, slog.Int("limit", e.Limit))
+	}
+	if e.Held > 0 {
+		attrs = append(attrs, slog.Int("limit_held", e.Held))
+	}
 	if e.Holder != (store.Holder{}) {
 		attrs = append(attrs, slog.String("holder", e.Holder.String()),
 			slog.Duration("held_for", e.HeldFor))
@@ -139,11 +149,24 @@ func endOf(e AcquireEnd) (slog.Level, string) {
 	case errors.Is(e.Err, ErrShutdown):
 		return long, "lock not acquired, as the keeper shuts down"
 	case expected(e):
-		return long, "lock is held, as its caller expects"
+		return long, obstacle(e, "lock is held, as its caller expects",
+			"limit is full, as its caller expects")
 	case errors.Is(e.Err, ErrHeld), errors.Is(e.Err, context.DeadlineExceeded):
-		return slog.LevelWarn, "lock refused"
+		return slog.LevelWarn, obstacle(e, "lock refused", "limit is full")
 	default:
 		return slog.LevelWarn, "lock not acquired"
+	}
+}
+
+// obstacle is which of these says what the caller of a lock, or of a limit, was refused for.
+func obstacle(e AcquireEnd, held, full string) string {
+	switch {
+	case errors.Is(e.Err, ErrClosed):
+		return "limit is closed"
+	case e.Held > 0:
+		return full
+	default:
+		return held
 	}
 }
 

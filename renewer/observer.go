@@ -64,7 +64,9 @@ type Observer interface {
 type AcquireStart struct {
 	// Name is the lock's name. It is unbounded: never a metric attribute.
 	Name string
-	// Limit is how many may have it at once, if it is a limit's name: see [AtMost]; 0 for a lock.
+	// Limit is how many may have it at once, if it is a limit's name: see [AtMost]. In an
+	// [AcquireEnd] it is the number by which the call was granted or refused. It is 0 for a lock,
+	// and for a limit that is closed.
 	Limit int
 	// Operation is the static name given with [Operation], or "".
 	Operation string

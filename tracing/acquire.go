@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -23,8 +24,12 @@ const (
 
 // AcquireStart starts lockbeat.acquire.
 func (o *observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) context.Context {
+	kind := o.locks
+	if e.Limit > 0 {
+		kind = o.limits
+	}
 	r := &record{
-		Context: ctx, observer: o, series: o.series.of(e.Operation),
+		Context: ctx, observer: o, series: kind.of(e.Operation),
 		caller: trace.SpanFromContext(ctx),
 	}
 	r.series.waiting.Add(1)
@@ -72,6 +77,13 @@ func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 	}
 	result := outcomeOf(e.Err)
 	r.series.waiting.Add(-1)
+	closed := errors.Is(e.Err, renewer.ErrClosed)
+	if closed { // it did not look like a limit
+		r.series = o.limits.of(e.Operation)
+	}
+	if r.series.limited && (e.Contended || closed) {
+		o.atLimit.Add(ctx, 1, r.series.atLimit[result]...)
+	}
 	o.acquireDuration.Record(ctx, e.Wait.Seconds(), r.series.acquired[result]...)
 	if e.Err != nil {
 		r.refuse()
@@ -117,8 +129,8 @@ func (o *observer) beginHold(ctx context.Context, r *record, e renewer.AcquireEn
 	if r.shown == "" { // lockbeat.acquire was not recorded
 		r.shown = o.shown(e.Name)
 	}
-	r.hold.SetAttributes(o.withKey(append(make([]attribute.KeyValue, 0, 2),
-		attribute.Int64(keyFence, e.Fence)), r.shown)...)
+	r.hold.SetAttributes(o.withKey(r.withLimit(append(make([]attribute.KeyValue, 0, 4),
+		attribute.Int64(keyFence, e.Fence)), e), r.shown)...)
 	return trace.ContextWithSpan(ctx, r.hold)
 }
 
@@ -127,10 +139,10 @@ func (o *observer) endAcquire(r *record, e renewer.AcquireEnd, result int) {
 	if r.acquire == nil {
 		return
 	}
-	attrs := append(make([]attribute.KeyValue, 0, 11),
+	attrs := append(make([]attribute.KeyValue, 0, 13),
 		attribute.String(keyOutcome, outcomes[result].name), attribute.Int(keyAttempts, e.Attempts),
 		attribute.Bool(keyContended, e.Contended), attribute.Float64(keyWait, e.Wait.Seconds()))
-	attrs = o.withKey(attrs, r.shown)
+	attrs = o.withKey(r.withLimit(attrs, e), r.shown)
 	if e.HandedOver {
 		attrs = append(attrs, attribute.Bool(keyHandedOver, true))
 	}
@@ -147,6 +159,19 @@ func (o *observer) endAcquire(r *record, e renewer.AcquireEnd, result int) {
 	}
 	r.acquire.SetAttributes(attrs...)
 	r.acquire.End()
+}
+
+// withLimit adds how many may have a slot of a limit and, if it was full, how many had one.
+func (r *record) withLimit(
+	attrs []attribute.KeyValue, e renewer.AcquireEnd,
+) []attribute.KeyValue {
+	if r.series.limited {
+		attrs = append(attrs, attribute.Int(keyLimit, e.Limit))
+	}
+	if e.Held > 0 {
+		attrs = append(attrs, attribute.Int(keyLimitHeld, e.Held))
+	}
+	return attrs
 }
 
 // holderAttributes say who had the lock, or has it, as far as that is known. It comes from another

@@ -111,7 +111,7 @@ func (o *observer) Released(ctx context.Context, e renewer.Released) {
 
 // Unlocked counts an operation that runs without its lock; why shows lockbeat.acquire.
 func (o *observer) Unlocked(ctx context.Context, e renewer.Unlocked) {
-	o.unlocked.Add(ctx, 1, o.series.of(e.Operation).unlocked...)
+	o.unlocked.Add(ctx, 1, o.locks.of(e.Operation).unlocked...)
 }
 
 // errorAttributes describe a store's error; its text, which may have

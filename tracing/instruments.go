@@ -26,7 +26,7 @@ var (
 
 type instruments struct {
 	acquireDuration, holdDuration, overrunDuration, renewLag metric.Float64Histogram
-	renewals, losses, unlocked                               metric.Int64Counter
+	renewals, losses, unlocked, atLimit                      metric.Int64Counter
 
 	// Renewals are sent for many operations at once.
 	batch                          []metric.RecordOption
@@ -56,6 +56,9 @@ func (s *settings) newInstruments() instruments {
 			"Locks lost before their operation had ended, by reason.", "{loss}"),
 		unlocked: counter(m, metricUnlocked,
 			"Operations that ran without their lock, since its store was down.", "{operation}"),
+		atLimit: counter(m, metricAtLimit,
+			"Acquires that found their limit full or closed, or others in line, by outcome.",
+			"{acquire}"),
 		batch:      []metric.RecordOption{metric.WithAttributes(s.static...)},
 		renewed:    and("ok"),
 		renewGone:  and("gone"),
@@ -65,14 +68,16 @@ func (s *settings) newInstruments() instruments {
 
 // observeSeries has lockbeat.held and lockbeat.waiting read from the
 // series whenever metrics are collected.
-func (s *settings) observeSeries(c *catalogue) {
+func (s *settings) observeSeries(all ...*catalogue) {
 	m := s.meter()
-	held := upDown(m, metricHeld, "Locks held.", "{lock}")
+	held := upDown(m, metricHeld, "Locks, and slots of limits, held.", "{lock}")
 	waiting := upDown(m, metricWaiting, "Callers who are asking or waiting for a lock.", "{caller}")
 	_, err := m.RegisterCallback(func(_ context.Context, out metric.Observer) error {
-		for _, s := range *c.known.Load() {
-			out.ObserveInt64(held, s.held.Load(), s.observed...)
-			out.ObserveInt64(waiting, s.waiting.Load(), s.observed...)
+		for _, c := range all {
+			for _, s := range *c.known.Load() {
+				out.ObserveInt64(held, s.held.Load(), s.observed...)
+				out.ObserveInt64(waiting, s.waiting.Load(), s.observed...)
+			}
 		}
 		return nil
 	}, held, waiting)

@@ -41,6 +41,9 @@ const (
 	keyHolderPID       = "lockbeat.holder.pid"
 	keyHolderOperation = "lockbeat.holder.operation"
 	keyHolderHeldFor   = "lockbeat.holder.held_for"
+	keyLimit           = "lockbeat.limit"
+	keyLimitHeld       = "lockbeat.limit_held"
+	keyLimited         = "lockbeat.limited" // in metrics
 	keyFence           = "lockbeat.fence"
 	keyRenewals        = "lockbeat.renewals"
 	keyOverrun         = "lockbeat.overrun"
@@ -61,6 +64,7 @@ const (
 	metricRenewLag        = "lockbeat.renew.lag"
 	metricHeld            = "lockbeat.held"
 	metricWaiting         = "lockbeat.waiting"
+	metricAtLimit         = "lockbeat.at_limit"
 	metricRenewals        = "lockbeat.renewals"
 	metricLosses          = "lockbeat.losses"
 	metricUnlocked        = "lockbeat.unlocked"

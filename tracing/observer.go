@@ -13,7 +13,8 @@ type observer struct {
 	instruments
 
 	tracer trace.Tracer
-	series *catalogue
+	locks  *catalogue
+	limits *catalogue
 }
 
 // New returns an observer for renewer.Config, which makes spans and metrics of what happens to
@@ -24,7 +25,8 @@ func New(opts ...Option) renewer.Observer {
 	o := &observer{settings: newSettings(opts)}
 	o.instruments = o.newInstruments()
 	o.tracer = o.tracers.Tracer(scopeName, trace.WithInstrumentationVersion(version))
-	o.series = newCatalogue(o.newSeries)
-	o.observeSeries(o.series)
+	o.locks = newCatalogue(func(operation string) *series { return o.newSeries(operation, false) })
+	o.limits = newCatalogue(func(operation string) *series { return o.newSeries(operation, true) })
+	o.observeSeries(o.locks, o.limits)
 	return o
 }

@@ -19,6 +19,7 @@ var outcomes = []struct {
 	{"cancelled", context.Canceled},
 	{"deadline", context.DeadlineExceeded},
 	{"queue_full", renewer.ErrQueueFull},
+	{"closed", renewer.ErrClosed},
 	{"held", renewer.ErrHeld},
 	{"unavailable", renewer.ErrUnavailable},
 	{"shutdown", renewer.ErrShutdown},

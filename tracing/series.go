@@ -25,8 +25,10 @@ const (
 // series is all that can be made once for an operation: attributes in
 // the form in which the API takes them, so that a measurement allocates nothing.
 type series struct {
+	limited  bool // these are slots of limits, not locks
 	start    []trace.SpanStartOption
 	acquired [][]metric.RecordOption // by outcome
+	atLimit  [][]metric.AddOption    // by outcome
 	released []metric.RecordOption
 	lost     []metric.RecordOption
 	losses   [reasons][]metric.AddOption
@@ -39,23 +41,30 @@ type series struct {
 	observed      []metric.ObserveOption
 }
 
-func (s *settings) newSeries(operation string) *series {
+func (s *settings) newSeries(operation string, limited bool) *series {
 	operation = printable(operation, mostOperationBytes)
 	attrs := s.static
 	if operation != "" {
 		attrs = append(attrs, attribute.String(keyOperation, operation))
 	}
 	n := &series{
+		limited: limited,
 		start: []trace.SpanStartOption{
 			trace.WithSpanKind(trace.SpanKindInternal),
 			trace.WithAttributes(attrs...),
 		},
-		observed: []metric.ObserveOption{metric.WithAttributes(attrs...)},
 		unlocked: []metric.AddOption{metric.WithAttributes(attrs...)},
 	}
 	and := func(key, value string) metric.MeasurementOption {
 		return metric.WithAttributes(append(attrs, attribute.String(key, value))...)
 	}
+	for _, o := range outcomes {
+		n.atLimit = append(n.atLimit, []metric.AddOption{and(keyOutcome, o.name)})
+	}
+	if limited {
+		attrs = append(attrs, attribute.Bool(keyLimited, true))
+	}
+	n.observed = []metric.ObserveOption{metric.WithAttributes(attrs...)}
 	for _, o := range outcomes {
 		n.acquired = append(n.acquired, []metric.RecordOption{and(keyOutcome, o.name)})
 	}

@@ -223,9 +223,11 @@ func TestOutcomes(t *testing.T) {
 	for name, c := range map[string]struct {
 		err                error
 		outcome, errorType string
+		limited            bool
 	}{
 		"held":      {err: renewer.ErrHeld, outcome: "held"},
 		"full":      {err: both(renewer.ErrHeld, renewer.ErrQueueFull), outcome: "queue_full"},
+		"closed":    {err: both(renewer.ErrHeld, renewer.ErrClosed), outcome: "closed", limited: true},
 		"cancelled": {err: both(context.Canceled, renewer.ErrHeld), outcome: "cancelled"},
 		"deadline":  {err: both(context.DeadlineExceeded, renewer.ErrHeld), outcome: "deadline"},
 		"lost": {
@@ -251,8 +253,11 @@ func TestOutcomes(t *testing.T) {
 			} else {
 				require.Equal(t, c.errorType, got["error.type"])
 			}
-			count, _ := s.durations(t, "lockbeat.acquire.duration",
-				map[string]any{"lockbeat.outcome": c.outcome})
+			series := map[string]any{"lockbeat.outcome": c.outcome}
+			if c.limited {
+				series["lockbeat.limited"] = true
+			}
+			count, _ := s.durations(t, "lockbeat.acquire.duration", series)
 			require.Equal(t, uint64(1), count)
 		})
 	}

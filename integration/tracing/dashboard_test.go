@@ -20,8 +20,9 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// scraped lets every metric happen, and is what Prometheus gets: metrics by name, and all labels.
-func scraped(t *testing.T) (metrics, labels map[string]bool) {
+// scraped lets every metric happen, and is what Prometheus gets: metrics by name, and the values
+// of all labels.
+func scraped(t *testing.T) (metrics map[string]bool, labels map[string]map[string]bool) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry))
@@ -34,12 +35,15 @@ func scraped(t *testing.T) (metrics, labels map[string]bool) {
 
 	families, err := registry.Gather()
 	require.NoError(t, err)
-	metrics, labels = make(map[string]bool), make(map[string]bool)
+	metrics, labels = make(map[string]bool), make(map[string]map[string]bool)
 	for _, family := range families {
 		name := family.GetName()
 		for _, m := range family.GetMetric() {
 			for _, l := range m.GetLabel() {
-				labels[l.GetName()] = true
+				if labels[l.GetName()] == nil {
+					labels[l.GetName()] = map[string]bool{"": true} // where it is absent
+				}
+				labels[l.GetName()][l.GetValue()] = true
 			}
 			if m.GetHistogram() != nil {
 				name = family.GetName() + "_bucket"
@@ -50,8 +54,8 @@ func scraped(t *testing.T) (metrics, labels map[string]bool) {
 	return metrics, labels
 }
 
-// allThatIsMeasured is an operation without its lock, and a lock held and freed, refused, waited
-// for in vain, renewed with and without success, lost and overrun.
+// allThatIsMeasured is an operation without its lock, a lock held and freed, refused, waited for in
+// vain, renewed with and without success, lost and overrun, and a limit that is full.
 func allThatIsMeasured(t *testing.T, s *scene) {
 	work := renewer.Operation("transfer")
 	s.keeper.Config().Observer.Unlocked(t.Context(),
@@ -66,6 +70,8 @@ func allThatIsMeasured(t *testing.T, s *scene) {
 	require.Error(t, l.Release(l.Context()))
 	l = s.acquire(t.Context(), t, "a", work)
 	require.NoError(t, l.Release(t.Context()))
+	_, err = slotsOf(t, s).fill(1).k.TryAcquire(t.Context(), "a", work, atMost(1))
+	require.ErrorIs(t, err, renewer.ErrHeld)
 }
 
 // A metric or an attribute that is renamed in one place only shows here.
@@ -79,8 +85,12 @@ func TestDashboard(t *testing.T) {
 	used := make(map[string]bool)
 	for _, name := range regexp.MustCompile(`\blockbeat_\w+`).FindAllString(string(board), -1) {
 		base := regexp.MustCompile(`_(sum|count)$`).ReplaceAllString(name, "_bucket")
-		assert.True(t, metrics[name] || metrics[base] || labels[name], "there is no %s", name)
+		assert.True(t, metrics[name] || metrics[base] || labels[name] != nil, "there is no %s", name)
 		used[name] = true
+	}
+	for _, is := range regexp.MustCompile(`(lockbeat_\w+)=\\"([^"$\\]*)\\"`).FindAllStringSubmatch(
+		string(board), -1) {
+		assert.True(t, labels[is[1]][is[2]], "no metric has %s", is[0])
 	}
 	for name := range metrics {
 		assert.True(t, used[name] || !strings.HasPrefix(name, "lockbeat_"),

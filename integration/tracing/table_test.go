@@ -40,21 +40,25 @@ func TestTheTableTellsWhatIsEmitted(t *testing.T) {
 	emitted := make(facts)
 	for _, mode := range []tracing.Option{nil, tracing.WithNames()} {
 		s := newSeen()
-		everything(t.Context(), s, tracing.New(append(s.to, tracing.WithRenewSpans(), mode)...))
+		o := tracing.New(append(s.to, tracing.WithRenewSpans(), mode)...)
+		for _, limit := range []int{0, 3} {
+			everything(t.Context(), s, o, limit)
+		}
 		observe(t, s, emitted)
 	}
 	require.Equal(t, table(t).sorted(), emitted.sorted())
 }
 
-// everything lets an observer see all that can happen.
-func everything(ctx context.Context, s *seen, o renewer.Observer) {
+// everything lets an observer see all that can happen to a lock, or to a limit.
+func everything(ctx context.Context, s *seen, o renewer.Observer, limit int) {
 	ctx, request := s.tracer.Start(ctx, "request")
 	defer request.End()
-	start := renewer.AcquireStart{Name: "a", Operation: "charge"}
+	start := renewer.AcquireStart{Name: "a", Limit: limit, Operation: "charge"}
 	storeErrors := []error{renewer.ErrRejected, netError{timeout: true}, netError{}, errDown}
 	ends := []error{
 		renewer.ErrHeld, fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrQueueFull),
-		renewer.ErrShutdown, context.Canceled,
+		fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrClosed), renewer.ErrShutdown,
+		context.Canceled,
 		context.DeadlineExceeded, fmt.Errorf("%w: %w", context.Canceled, renewer.ErrLost), errDown,
 	}
 	for _, err := range storeErrors {
@@ -63,7 +67,9 @@ func everything(ctx context.Context, s *seen, o renewer.Observer) {
 	for _, err := range ends {
 		asked := o.AcquireStart(ctx, start)
 		o.Claim(asked)
-		o.AcquireEnd(asked, renewer.AcquireEnd{AcquireStart: start, Err: err, Holder: other})
+		o.AcquireEnd(asked, renewer.AcquireEnd{
+			AcquireStart: start, Err: err, Contended: true, Holder: other, Held: limit,
+		})
 	}
 
 	fence := int64(0)
@@ -71,8 +77,9 @@ func everything(ctx context.Context, s *seen, o renewer.Observer) {
 		fence++
 		asked := o.AcquireStart(ctx, start)
 		o.Claim(asked)
-		return o.AcquireEnd(asked,
-			renewer.AcquireEnd{AcquireStart: start, Fence: fence, HandedOver: fence%2 == 0})
+		return o.AcquireEnd(asked, renewer.AcquireEnd{
+			AcquireStart: start, Fence: fence, Contended: true, HandedOver: fence%2 == 0, Held: limit,
+		})
 	}
 	release := func(ctx context.Context, lost *renewer.LostError, err error) {
 		if lost != nil {
