@@ -3,6 +3,7 @@ package asynqmw
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"time"
 
@@ -95,7 +96,8 @@ func (a *attempt) run(ctx context.Context) error {
 			return err // a lock's error in it is of the handler's own making
 		}
 		refusal := lockmw.RefusalOf(err)
-		again, place := a.visit.Refused(err, refusal == lockmw.RefusalHeld && ctx.Err() == nil)
+		busy := refusal == lockmw.RefusalHeld && !errors.Is(err, renewer.ErrClosed)
+		again, place := a.visit.Refused(err, busy && ctx.Err() == nil)
 		if place != nil {
 			return a.goBack(ctx, place)
 		}
@@ -106,7 +108,7 @@ func (a *attempt) run(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 		case ctx.Err() != nil:
 			return err // asynq has settled what becomes of the task, and doesn't listen any more
-		case refusal == lockmw.RefusalHeld && (again || a.mayWait()):
+		case busy && (again || a.mayWait()):
 			continue
 		case !a.last:
 			return &NotRunError{
@@ -114,7 +116,7 @@ func (a *attempt) run(ctx context.Context) error {
 			}
 		case a.client != nil:
 			return a.requeue(ctx, a.delay(err), err)
-		case refusal == lockmw.RefusalHeld && a.crowded:
+		case busy && a.crowded:
 			return &NotRunError{Err: err, Archived: true, Crowded: true}
 		case !a.pause(ctx, err, a.until):
 			return &NotRunError{Err: err, Archived: true, Counted: a.counted}
@@ -171,6 +173,9 @@ func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 	opts = maxhold.AddTo(opts, a.maxHold, lockmw.MaxHold)
 	if a.strict {
 		opts = append(opts, lockmw.Strict())
+	}
+	if a.limit != nil {
+		opts = append(opts, lockmw.AtMostFunc(a.limit))
 	}
 	if a.inSlot && !a.mustWait() { // it comes back
 		opts = append(opts, lockmw.RefusalExpected())

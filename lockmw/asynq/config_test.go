@@ -131,7 +131,9 @@ func TestWhatCannotBeMeantPanics(t *testing.T) {
 		"MaxHold": func() {
 			asynqmw.Handle(k, byUser, nothing, asynqmw.MaxHold(time.Second))
 		},
-		"asynqmw.Requeue needs the client": func() { asynqmw.Requeue(nil) },
+		"asynqmw.Requeue needs the client":    func() { asynqmw.Requeue(nil) },
+		"asynqmw.AtMost(-1) can't be meant":   func() { asynqmw.AtMost(-1) },
+		"asynqmw.AtMostFunc needs a function": func() { asynqmw.AtMostFunc(nil) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

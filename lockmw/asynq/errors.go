@@ -47,7 +47,15 @@ type NotRunError struct {
 	// The error is [renewer.ErrQueueFull] then.
 	Crowded bool
 
-	lock string // the name of the lock for want of which it did not run
+	lock string // the name of the lock, or the limit, for want of which it did not run
+}
+
+// refuser is the name of what refused a task: the one of several that was busy.
+func (e *NotRunError) refuser(name string) string {
+	if refused, ok := errors.AsType[*renewer.Error](e.Err); ok {
+		return refused.Name
+	}
+	return name
 }
 
 // mark is what asynq keeps, in a task's last error, of a refusal by the lock on name. A process

@@ -109,7 +109,7 @@ func process(
 	}
 	err := newAttempt(ctx, k, set, l, task, name, work).run(ctx)
 	if e := notRun(err); e != nil && e.lock == "" { // else it is a handler's inside of this one
-		e.lock = name
+		e.lock = e.refuser(name)
 	}
 	return err
 }

@@ -23,7 +23,8 @@ type settings struct {
 	strict  bool
 	maxHold maxhold.Setting
 	shared  bool
-	retryIn time.Duration // 0: the defaults
+	limit   func(name string) int // nil: a lock, unless the key is a limit's
+	retryIn time.Duration         // 0: the defaults
 	client  *asynq.Client
 	queues  *taskRedis // nil: tasks don't stand in line
 	warned  sync.Once  // that the server is not configured
@@ -84,6 +85,29 @@ func MaxHold(d time.Duration) Option {
 // SharedKey leaves the task type out of the lock's name, so that
 // types share locks with each other, and with lockmw.Do.
 func SharedKey() Option { return func(s *settings) { s.shared = true } }
+
+// AtMost makes a limit of the name instead of a lock: at most n tasks of a key run at once, on all
+// servers. What is said of locks is true of limits: those refused go back uncounted, and by
+// [InLine] one of a key waits in its worker's slot. 0 closes the limit: tasks come back after the
+// delay of [RetryIn]. Several limits for a task, 3 a tenant and 20 in all, are a key made by
+// [lockmw.Limits]; see [lockmw.AtMost]. It panics if n is negative.
+func AtMost(n int) Option {
+	if n < 0 {
+		panic(fmt.Sprintf("lockbeat: asynqmw.AtMost(%d) can't be meant: give how many tasks of a "+
+			"key may run at once, 0 for none", n))
+	}
+	return AtMostFunc(func(string) int { return n })
+}
+
+// AtMostFunc is [AtMost] with a number for each name, which may change: see [lockmw.AtMostFunc].
+// The name has the task's type before the key, unless [SharedKey] is given. It panics if limit is
+// nil.
+func AtMostFunc(limit func(name string) int) Option {
+	if limit == nil {
+		panic("lockbeat: asynqmw.AtMostFunc needs a function that returns how many may run at once")
+	}
+	return func(s *settings) { s.limit = limit }
+}
 
 // RetryIn sets about how long after it was refused, or could not ask the lock's
 // store, a task comes back: a random duration between half of d and one and a half.
