@@ -23,6 +23,7 @@ func (s *server) lapse(b *belief, now time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.live(b.name, now)
+	s.liveSlots(b.name, now)
 	t := s.tenureOf(b.name, b.fence, b.from)
 	if t != nil && t.disturbed {
 		return math.MaxInt64
@@ -47,6 +48,9 @@ func (s *server) held(now time.Duration) []tenure {
 	var all []tenure
 	for name := range s.book {
 		if t := s.live(name, now); t != nil {
+			all = append(all, *t)
+		}
+		for _, t := range s.liveSlots(name, now) {
 			all = append(all, *t)
 		}
 	}

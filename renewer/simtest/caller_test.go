@@ -102,6 +102,10 @@ func (c *caller) acquire(
 ) (l *renewer.Lease, manual time.Duration, err error) {
 	d := c.dice
 	opts := []renewer.Option{renewer.MaxWait(patience)}
+	limit := renewer.AtMost(func(string) int { return c.w.plan.limit })
+	if c.w.plan.limit > 0 {
+		opts = append(opts, limit)
+	}
 	if c.w.plan.mostWait > 0 {
 		if c.w.plan.impatient && c.p.id == 0 {
 			opts = append(opts, renewer.MaxWait(impatience))
@@ -112,7 +116,7 @@ func (c *caller) acquire(
 	acquire := k.Acquire
 	switch roll := d.Float64(); {
 	case roll < .1:
-		acquire, opts = k.TryAcquire, nil
+		acquire, opts = k.TryAcquire, opts[1:]
 	case roll < .3:
 		opts = append(opts, renewer.MaxWait(d.between(0, 2*c.ttl)))
 	case roll < .35:

@@ -18,6 +18,9 @@
 // is safety. In a drizzle requests and replies are lost one by one and callers are
 // told so soon: no lease may be lost then, and no key may be left to lapse.
 //
+// In some worlds the names are limits, which several hold at once; there it is counted how many
+// believe in one.
+//
 // # Seeds
 //
 // All of a world follows from its seed: its configuration, what each caller does, and the fate

@@ -16,6 +16,10 @@ type faults struct {
 	turnTwice bool
 	// turnForTheDead: a turn that is not used does not lapse.
 	turnForTheDead bool
+	// oneMore: a limit admits one more than it says.
+	oneMore bool
+	// slotTwice: an acquire that is repeated gets a second slot.
+	slotTwice bool
 	// twoMarks: tokens of one name come from two marks.
 	twoMarks bool
 }

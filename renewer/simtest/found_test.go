@@ -69,6 +69,8 @@ var storeFaults = []struct {
 		[]kind{outside, twoBelieve, falseLoss},
 	},
 	{"a turn is given to the dead for ever", faults{turnForTheDead: true}, []kind{hang, starved}},
+	{"a limit admits one more", faults{oneMore: true}, []kind{twoBelieve}},
+	{"a repeated acquire has a second slot", faults{slotTwice: true}, []kind{lapsed, leftover}},
 	{"tokens come from the mark of another slot", faults{twoMarks: true}, []kind{tokens}},
 }
 

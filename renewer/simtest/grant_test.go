@@ -14,6 +14,9 @@ func (s *server) acquire(
 		len(c.Owner) != store.OwnerLen {
 		s.report(contract, "the claim %+v", *c)
 	}
+	if c.Limit != 0 {
+		return s.acquireSlot(r, c, from, now)
+	}
 	t := s.live(c.Name, now)
 	switch {
 	case t == nil:

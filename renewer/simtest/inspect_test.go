@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // inspect compares what was believed with the truth, when all is over.
@@ -18,10 +20,15 @@ func (g *ledger) inspect(s *server, now time.Duration, p plan) {
 	defer s.mu.Unlock()
 	for name, all := range byName {
 		s.live(name, now)
+		s.liveSlots(name, now)
 		slices.SortFunc(all, func(a, b *belief) int {
 			return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.fence, b.fence))
 		})
-		g.apart(s, all)
+		if _, limit := store.CutLimit(name); limit {
+			g.atMost(s, all, p.limit)
+		} else {
+			g.apart(s, all)
+		}
 		for _, b := range all {
 			g.inside(s, b)
 			g.notice(s, b, p.margin())

@@ -23,6 +23,7 @@ type plan struct {
 	seed                       uint64
 	weather                    weather
 	processes, names, callers  int // callers of each process
+	limit                      int // how many may have a name; 0: names are those of locks
 	quota                      int // grants after which callers come to an end
 	cfg                        renewer.Config
 	observed                   bool
@@ -58,6 +59,9 @@ func newPlan(seed uint64, quota int, f faults) plan {
 	p.kills, p.disasters = p.restarts && extras.chance(.4), extras.chance(.3)
 	if extras.chance(.2) {
 		return p.crowded(extras)
+	}
+	if limits := newDice(seed, "limits"); limits.chance(.3) {
+		p.limit, p.disasters = 1+limits.IntN(3), false
 	}
 	p.cfg.ClockDrift = pick(d, .001, .01, .05)
 	p.drift = pick(d, leastDrift(p.cfg.ClockDrift), 0, mostDrift(p.cfg.ClockDrift),

@@ -19,13 +19,16 @@ type server struct {
 	tell    func(name string, p place, after time.Duration) bool
 	tellAll func(name string)
 
-	mu     sync.Mutex
-	clock  clock
-	keys   map[string]*tenure
-	tokens fenceTokens
-	turns  map[string]*turn
-	lines  map[string][]rank
-	came   map[place]time.Duration // since when each stands in its line
+	mu    sync.Mutex
+	clock clock
+	keys  map[string]*tenure
+	slots map[string][]*tenure // of limits
+	// slotTurns are the places for which slots are kept.
+	slotTurns map[string][]turn
+	tokens    fenceTokens
+	turns     map[string]*turn
+	lines     map[string][]rank
+	came      map[place]time.Duration // since when each stands in its line
 	// era is how often data was lost that the clock could not make up for.
 	era       int
 	forgotten int64 // the highest token that may have been granted in this era and is lost
@@ -42,8 +45,9 @@ func newServer(c clock, f faults, report func(kind, string, ...any), count func(
 		tell:    func(string, place, time.Duration) bool { return true },
 		tellAll: func(string) {},
 		keys:    map[string]*tenure{},
-		tokens:  fenceTokens{faults: f},
-		turns:   map[string]*turn{}, lines: map[string][]rank{}, came: map[place]time.Duration{},
+		slots:   map[string][]*tenure{}, slotTurns: map[string][]turn{},
+		tokens: fenceTokens{faults: f},
+		turns:  map[string]*turn{}, lines: map[string][]rank{}, came: map[place]time.Duration{},
 		book: map[string][]*tenure{}, renewed: map[string]int{}, closed: map[int][]time.Duration{},
 		killed: map[int]time.Duration{},
 	}
@@ -89,6 +93,9 @@ func (s *server) live(name string, now time.Duration) *tenure {
 }
 
 func (s *server) hold(r *request, h *store.Hold, now time.Duration) store.Answer {
+	if _, limit := store.CutLimit(h.Name); limit {
+		return s.holdSlot(r, h, now)
+	}
 	if h.Place != 0 && !r.renew {
 		s.giveUp(h.Name, place{r.inbox, h.Place}, now)
 	}

@@ -3,6 +3,7 @@ package storetest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +23,44 @@ var faults = map[string]struct {
 			*g = store.Grant{Status: store.StatusHeld, Fence: 1 << 60}
 		}
 	})}, "one of many gets a free name"},
+	"a limit admits one more": {broken{acquire: grants(func(c *store.Claim) {
+		if c.Limit > 0 {
+			c.Limit++
+		}
+	}, nil)}, "a limit admits as many as it says"},
+	"a slot claimed again counts twice": {func() broken {
+		var n int64
+		return broken{acquire: grants(func(c *store.Claim) {
+			if n++; c.Limit > 0 {
+				c.Owner = fmt.Sprintf("%0*d", store.OwnerLen, n)
+			}
+		}, nil)}
+	}(), "a slot claimed again is one slot"},
+	"a slot outlives its TTL": {broken{acquire: grants(func(c *store.Claim) {
+		if c.Limit > 0 {
+			c.TTL += time.Hour
+		}
+	}, nil)}, "a slot that lapses is free, and no other"},
+	"a limit is a lock": {broken{acquire: grants(func(c *store.Claim) {
+		c.Name, _ = store.CutLimit(c.Name)
+		c.Limit = 0
+	}, nil)}, "a limit and a lock of one name are two things"},
+	"a lower number ends slots": {broken{acquire: func(s S, ctx C, claims []store.Claim) []store.Grant {
+		got := s.Acquire(ctx, claims)
+		for i, g := range got {
+			if g.Held > claims[i].Limit {
+				s.Release(ctx, []store.Hold{{Name: claims[i].Name, Owner: g.Holder.Node}})
+			}
+		}
+		return got
+	}}, "the number is the claim's own"},
+	"a slot is not kept behind its release": {broken{release: func(s S, ctx C, holds []store.Hold) []store.Answer {
+		holds = slices.Clone(holds)
+		for i := range holds {
+			holds[i].Keep = 0
+		}
+		return s.Release(ctx, holds)
+	}}, "a slot that is kept after its release"},
 	"renewals behind acquires": {func() broken {
 		var asked, left atomic.Int64
 		return broken{
