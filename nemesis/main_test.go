@@ -125,6 +125,7 @@ func TestFindsFlaws(t *testing.T) {
 		worker.DeafRenewal:  {"rights-lost", "-duration 8s", "3", "exclusion: "},
 		worker.ShortRenewal: {"delay", "-duration 6s", "5", "exclusion: "},
 		worker.StaleToken:   {"delay", "-duration 4s", "400", "token twice: "},
+		worker.OneMore:      {"delay", "-duration 4s", "400", "exclusion: "},
 	} {
 		t.Run(string(flaw), func(t *testing.T) {
 			t.Parallel()

@@ -69,12 +69,13 @@ func Run(ctx context.Context, o Options) (result Result, err error) {
 	}
 	broken("progress", s.awaitProgress(ctx, 3*o.TTL+busy))
 	broken("end", s.crew.End(6*o.TTL+busy))
+	broken("slot leaked", s.awaitSlots(ctx, o.TTL, o.TTL+busy))
 	broken("left behind", s.awaitNothingLeft(ctx, o.TTL+busy))
 	over()
 	watching.Wait()
 	cfg := worker.Config(o.TTL)
 	report := history.Judge(history.Run{
-		Processes: s.crew.Told(), Excused: n.excused, MostWait: o.MostWait,
+		Processes: s.crew.Told(), Limits: s.limits, Excused: n.excused, MostWait: o.MostWait,
 		Margin: cfg.Margin, Request: cfg.RequestTimeout + deploy.WriteTimeout(o.TTL),
 	})
 	report.Violations = append(report.Violations, found...)

@@ -2,20 +2,17 @@ package campaign
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// awaitNothingLeft returns nil once no server holds a lock or a line of waiters any more, every key
-// there is has a TTL, names have left no counters, and no worker is connected: all who held locks
-// have ended, so those of the dead must have lapsed.
+// awaitNothingLeft returns nil once no server holds a lock, a slot or a line of waiters any more,
+// every key there is has a TTL, names have left no counters, and no worker is connected: all who
+// held locks have ended, so those of the dead must have lapsed.
 func (s *stage) awaitNothingLeft(ctx context.Context, patience time.Duration) error {
 	limited, stop := context.WithTimeout(ctx, patience)
 	defer stop()
@@ -66,15 +63,13 @@ func leftOn(server *redistest.Server, quorum bool) error {
 			continue // it has lapsed since
 		}
 		left := time.Duration(ttl) * time.Millisecond
+		named := strings.Contains(key, "{"+keyPrefix)
 		switch slot := redistest.Slot(key); {
 		case ttl == -1:
 			return fmt.Errorf("%s has no TTL", key)
-		case isLock(key):
-			return fmt.Errorf("%s is still held, for %v", key, left)
-		case isLock(strings.TrimSuffix(key, ":waiters")):
-			places, err := server.Do("ZRANGE", key, "0", "-1", "WITHSCORES").AsStrSlice()
-			return errors.Join(fmt.Errorf("%s is still there, for %v: %q", key, left, places), err)
-		case !quorum && strings.HasSuffix(key, ":fence"):
+		case named && !strings.HasSuffix(key, ":fence"):
+			return fmt.Errorf("%s is still there, for %v: %s", key, left, contents(server, key))
+		case named && !quorum:
 			return fmt.Errorf("%s is a counter of one name, which only quorums need", key)
 		case !strings.HasSuffix(key, ":mark"):
 		case marks[slot] != "":
@@ -86,23 +81,28 @@ func leftOn(server *redistest.Server, quorum bool) error {
 	return nil
 }
 
-// isLock reports whether a key is a lock that workers take.
-func isLock(key string) bool {
-	return strings.HasSuffix(key, "}") && strings.Contains(key, "{"+keyPrefix)
+// contents are what a key holds, of whatever type it is.
+func contents(server *redistest.Server, key string) string {
+	for _, command := range [][]string{
+		{"GET", key}, {"ZRANGE", key, "0", "-1", "WITHSCORES"}, {"HGETALL", key},
+	} {
+		if v, err := server.Do(command...).ToAny(); err == nil {
+			return fmt.Sprintf("%q", v)
+		}
+	}
+	return "nothing"
 }
 
-// standing describes a lock and its line of waiters, as the servers have them.
+// standing describes all that servers have of a name.
 func (s *stage) standing(name string) string {
-	key := keyOf(name)
 	var b strings.Builder
 	for _, server := range s.deployment.Servers {
-		value, err := server.Do("GET", key).ToString()
-		if err != nil && !rueidis.IsRedisNil(err) {
-			continue // another server's
+		keys, _ := server.Do("KEYS", keyOf(name)+"*").AsStrSlice() // none if it can't be asked
+		for _, key := range keys {
+			left, _ := server.Do("PTTL", key).AsInt64()
+			fmt.Fprintf(&b, "%s has %s for %d ms: %s; ", server.Addr(), key, left,
+				contents(server, key))
 		}
-		left, _ := server.Do("PTTL", key).AsInt64()
-		line, _ := server.Do("ZRANGE", key+":waiters", "0", "-1", "WITHSCORES").AsStrSlice()
-		fmt.Fprintf(&b, "%s has %q for %d ms, and the line %q; ", server.Addr(), value, left, line)
 	}
 	return strings.TrimSuffix(b.String(), "; ")
 }

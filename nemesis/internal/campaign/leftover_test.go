@@ -17,6 +17,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Lingering()...) }
 
+// slot makes a slot that lapses.
+const slot = "redis.call('ZADD',KEYS[1],1,'x')return(redis.call('PEXPIRE',KEYS[1],60000))"
+
 // Whatever is left is found: a lock, a key without a TTL, a
 // connection. What stays for a while by design is not.
 func TestLeftovers(t *testing.T) {
@@ -27,7 +30,9 @@ func TestLeftovers(t *testing.T) {
 		{"SET lockbeat:{%}:mark 1 PX 60000", ""},
 		{"SET lockbeat:{%}:mark:given 1 PX 60000", ""},
 		{"SET lockbeat:{lock-1}:fence 1 PX 60000", "counter of one name"},
-		{"SET lockbeat:{lock-1} x PX 60000", "lockbeat:{lock-1} is still held"},
+		{"SET lockbeat:{lock-1} x PX 60000", "lockbeat:{lock-1} is still there"},
+		{"EVAL " + slot + " 1 lockbeat:{lock-1}:slots", "lockbeat:{lock-1}:slots is still there"},
+		{"HSET lockbeat:{lock-1}:slots:holders + +", "lockbeat:{lock-1}:slots:holders has no TTL"},
 		{"SET lockbeat:{%}:mark 1", "lockbeat:{%}:mark has no TTL"},
 	} {
 		require.NoError(t, server.Do(strings.Fields(c.command)...).Error())

@@ -8,7 +8,7 @@ import (
 	"github.com/lockbeat/lockbeat/nemesis/internal/worker"
 )
 
-// keyPrefix begins the names of the locks that are contended for.
+// keyPrefix begins the names that are contended for. Every second one is a limit, of 2 or 3.
 const keyPrefix = "lock-"
 
 // stage is all that a campaign runs on.
@@ -17,6 +17,7 @@ type stage struct {
 	links      []deploy.Links
 	crew       *crew.Crew
 	keys       []string
+	limits     map[string]int // of those that are limits
 }
 
 // lockKeys are the keys of the locks on a server.
@@ -37,8 +38,15 @@ func (s *stage) open(o Options) error {
 	if s.deployment, err = deploy.Open(o.Deployment); err != nil {
 		return err
 	}
+	s.limits = make(map[string]int)
 	for i := range o.Keys {
-		s.keys = append(s.keys, fmt.Sprintf("%s%d", keyPrefix, i+1))
+		name := fmt.Sprintf("%s%d", keyPrefix, i+1)
+		if i%2 == 1 && !s.deployment.Quorum { // quorums have no limits
+			n := 2 + i/2%2
+			name = fmt.Sprintf("%s-at-most-%d", name, n)
+			s.limits[name] = n
+		}
+		s.keys = append(s.keys, name)
 	}
 	var specs []worker.Spec
 	for i := range o.Workers {
@@ -53,8 +61,8 @@ func (s *stage) open(o Options) error {
 		}
 		specs = append(specs, worker.Spec{
 			Seed:   o.Seed<<8 + uint64(i), //nolint:gosec // i is a small number
-			Deploy: target, Keys: s.keys, Callers: o.Callers, Long: o.Long,
-			TTL: o.TTL, Flaw: o.Flaw,
+			Deploy: target, Keys: s.keys, Limits: s.limits, Callers: o.Callers,
+			Long: o.Long, TTL: o.TTL, Flaw: o.Flaw,
 		})
 	}
 	s.crew, err = crew.Start(specs)

@@ -92,6 +92,9 @@ func void(from, to int64) history.Run {
 	return history.Run{Excused: []history.Window{{From: from * ms, To: to * ms, What: "FLUSHALL"}}}
 }
 
+// limitOf2 is a run in which two may have x at once.
+var limitOf2 = history.Run{Limits: map[string]int{"x": 2}}
+
 func rulesOf(r history.Report) string {
 	var rules []string
 	for _, v := range r.Violations {

@@ -18,7 +18,9 @@ func (v Violation) String() string { return v.Rule + ": " + v.Text }
 // Run is all that there is to judge.
 type Run struct {
 	Processes []*Process
-	// Excused are the times in which a fault voided exclusion: two may believe.
+	// Limits are how many may have a name at once; 1 where it has no entry.
+	Limits map[string]int
+	// Excused are the times in which a fault voided exclusion: more may believe.
 	Excused []Window
 	// Margin is Config.Margin: how far belief that ends by the clock
 	// keeps from what the store holds.
@@ -33,10 +35,12 @@ type Run struct {
 // Report is the judgement.
 type Report struct {
 	Grants     int           // leases that were had
+	Slots      int           // of these, slots of limits
+	Full       int           // of these, the last that there were at their time
 	HandedOver int           // of these, without asking the store
 	Lost       int           // of these, lost before they were released
 	Waited     time.Duration // the longest Acquire of a process that ran meanwhile
-	Overlaps   int           // pairs of leases believed in at the same time, all excused
+	Overlaps   int           // leases believed in beside as many as may be, all excused
 	Longest    time.Duration
 	Violations []Violation
 }
@@ -62,17 +66,25 @@ func Judge(run Run) Report {
 		if l.Over != Never {
 			r.Lost++
 		}
+		if run.Limits[l.Name] != 0 {
+			r.Slots++
+		}
 		r.deadline(l, run.Margin)
 	}
 	for _, p := range run.Processes {
 		r.calls(p, run)
 	}
-	for _, o := range overlaps(leases) {
+	found, full := overlaps(leases, run)
+	for _, o := range found {
 		r.overlap(o, run)
 	}
-	r.Violations = append(r.Violations, order(leases, run.Excused)...)
+	r.Full = full
+	r.Violations = append(r.Violations, order(leases, run)...)
 	return r
 }
+
+// most is how many may have a name at once.
+func (run Run) most(name string) int { return max(1, run.Limits[name]) }
 
 func (r *Report) found(rule, format string, args ...any) {
 	r.Violations = append(r.Violations, violation(rule, format, args...))

@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -133,6 +134,53 @@ func TestJudge(t *testing.T) {
 				history.Event{Kind: history.Freed, At: 6 * ms, Op: l, Err: "unavailable"})
 			b.freed(b.got("B", "x", 20, 500, 900, 2500), 950, 951)
 		}},
+		"as many as a limit allows": {play: func(a, b *script) {
+			first := a.got("A", "x", 10, 0, 1, granted)
+			b.freed(b.got("B", "x", 20, 0, 2, granted), 50, 51)
+			a.freed(first, 10, 11)
+			a.freed(a.got("C", "x", 30, 3, 12, granted), 40, 41)
+		}, run: limitOf2},
+		"one more than a limit allows": {play: func(a, b *script) {
+			first := a.got("A", "x", 10, 0, 1, granted)
+			b.freed(b.got("B", "x", 20, 0, 2, granted), 50, 51)
+			a.freed(a.got("C", "x", 30, 3, 9, granted), 40, 41)
+			a.freed(first, 10, 11)
+		}, run: limitOf2, rules: "exclusion, order"},
+		"one more, and excused": {play: func(a, b *script) {
+			first := a.got("A", "x", 10, 0, 1, granted)
+			b.freed(b.got("B", "x", 20, 0, 2, granted), 50, 51)
+			a.freed(a.got("C", "x", 30, 3, 9, granted), 40, 41)
+			a.freed(first, 10, 11)
+		}, run: history.Run{Limits: limitOf2.Limits, Excused: void(0, 9).Excused}},
+		"a slot that was freed is counted twice": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 10, 11)
+			b.freed(b.got("B", "x", 20, 0, 2, granted), 50, 51)
+			a.freed(a.got("C", "x", 30, 3, 12, granted), 40, 41)
+			b.freed(b.got("D", "x", 40, 3, 13, granted), 41, 42)
+		}, run: limitOf2, rules: "exclusion, order"},
+		"a slot of one who was killed is had by another at once": {play: func(a, b *script) {
+			a.got("A", "x", 10, 0, 1, granted)
+			a.killed(300)
+			b.freed(b.got("B", "x", 20, 0, 2, granted), 400, 401)
+			b.freed(b.got("C", "x", 30, 3, 299, granted), 310, 311)
+		}, run: limitOf2, rules: "exclusion, order"},
+		"two slots of one token": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 50, 51)
+			b.freed(b.got("B", "x", 10, 0, 2, granted), 50, 51)
+		}, run: limitOf2, rules: "token twice"},
+		"a late token of a limit": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 20, 0, 1, granted), 50, 51)
+			b.freed(b.got("B", "x", 10, 7, 8, granted), 50, 51)
+		}, run: limitOf2, rules: "order"},
+		"a slot that many others were had beside": {play: func(a, _ *script) {
+			long := a.got("A", "x", 10, 0, 1, granted)
+			for i := range int64(100) {
+				at := 2 + 2*i
+				a.freed(a.got("B"+strconv.FormatInt(i, 10), "x", 11+i, at, at, granted), at+1, at+1)
+			}
+			a.extended("A", 900, 1900)
+			a.freed(long, 1500, 1501)
+		}, run: limitOf2},
 		"an acquire that hung": {play: func(a, _ *script) {
 			a.ask(1, "x", 0, 50)
 			a.at(1, history.Not, 2000)

@@ -25,29 +25,34 @@ func excuse(windows []Window, from, to int64) (w Window, ok bool) {
 	return windows[i], true
 }
 
-// overlap is a time in which two leases of one name were believed in.
+// overlap is a time in which a lease was believed in beside as many of its name as may be at once.
 type overlap struct {
-	first, second *Lease
+	first, second *Lease // the second is the one too many, until the first has ended
+	most, count   int    // how many may be, and how many were when it began
 	from, to      int64
 }
 
 func (o overlap) lasted() time.Duration { return time.Duration(o.to - o.from) }
 
-// overlaps sweeps over leases in the order of their beginnings: of
-// one name, none may begin before those before it have ended.
-func overlaps(leases []*Lease) []overlap {
-	var found []overlap
+// overlaps sweeps over leases in the order of their beginnings: of one name, none may begin before
+// enough of those before it have ended. full is how often a limit was reached.
+func overlaps(leases []*Lease, run Run) (found []overlap, full int) {
 	last := make(map[string][]*Lease) // those of a name that have not ended yet
 	for _, l := range leases {
 		open := slices.DeleteFunc(last[l.Name], func(o *Lease) bool { return o.End <= l.Begin })
-		for _, before := range open {
+		slices.SortFunc(open, func(a, b *Lease) int { return cmp.Compare(b.End, a.End) })
+		most := run.most(l.Name)
+		for _, before := range open[min(most-1, len(open)):] {
 			if end := min(before.End, l.End); end > l.Begin {
-				found = append(found, overlap{before, l, l.Begin, end})
+				found = append(found, overlap{before, l, most, len(open) + 1, l.Begin, end})
 			}
+		}
+		if most > 1 && len(open) == most-1 {
+			full++
 		}
 		last[l.Name] = append(open, l)
 	}
-	return found
+	return found, full
 }
 
 // String tells of the two leases, with times from when the second began.
@@ -59,21 +64,21 @@ func (o overlap) String() string {
 		return time.Duration(t - o.from).String()
 	}
 	f, s := o.first, o.second
-	return fmt.Sprintf("%q: %s believed in token %d for %v after %s had begun with %d (from then: "+
-		"first began %s, deadline %s, context over %s %q, release %s; second asked %s)",
-		f.Name, f.Process, f.Fence, o.lasted(), s.Process, s.Fence, ago(f.Begin), ago(f.Until),
-		ago(f.Over), f.Lost, ago(f.Freeing), ago(s.Asked))
+	return fmt.Sprintf("%q: %d at once, and %d may be; %s believed in token %d for %v after %s "+
+		"had begun with %d (from then: first began %s, deadline %s, context over %s %q, release "+
+		"%s; second asked %s)", f.Name, o.count, o.most, f.Process, f.Fence, o.lasted(), s.Process,
+		s.Fence, ago(f.Begin), ago(f.Until), ago(f.Over), f.Lost, ago(f.Freeing), ago(s.Asked))
 }
 
-// order checks that the leases of a name can have been those of a lock: got one after another
-// between the call and the return of Acquire, each when the one before it had ended, with tokens
-// that rise. As tokens rise, only one order is possible, so that none has to be searched for: it is
-// enough that each step comes as early as it can.
+// order checks that the leases of a name can have been those of a lock, or of a limit: got one
+// after another between the call and the return of Acquire, each when enough of those before it had
+// ended, with tokens that rise. As tokens rise, only one order is possible, so that none has to be
+// searched for: it is enough that each step comes as early as it can.
 //
 // A fault that voids exclusion may have ended a lease from its own beginning on without the owner's
 // knowing, perhaps before Acquire returned. Hand-offs inside the owner's process may go on for a
 // moment beside a new grant, with tokens below its own; they are not the lock's affair then.
-func order(leases []*Lease, excused []Window) []Violation {
+func order(leases []*Lease, run Run) []Violation {
 	byName := make(map[string][]*Lease)
 	for _, l := range leases {
 		byName[l.Name] = append(byName[l.Name], l)
@@ -81,29 +86,32 @@ func order(leases []*Lease, excused []Window) []Violation {
 	var found []Violation
 	for name, all := range byName {
 		slices.SortStableFunc(all, func(a, b *Lease) int { return cmp.Compare(a.Fence, b.Fence) })
-		last, free := new(Lease), int64(0)
+		last, granted := new(Lease), int64(0)
+		free := make([]int64, run.most(name)) // from when each slot is, the earliest first
 		for i, l := range all {
 			if i > 0 && l.Fence == all[i-1].Fence {
 				found = append(found, violation("token twice", "%q: %s and %s both have %d", name,
 					all[i-1].Process, l.Process, l.Fence))
 			}
-			_, asking := excuse(excused, l.Asked, l.Begin)
-			w, believing := excuse(excused, l.Begin, l.End)
+			_, asking := excuse(run.Excused, l.Asked, l.Begin)
+			w, believing := excuse(run.Excused, l.Begin, l.End)
 			if l.Handed && asking && believing {
 				continue
 			}
-			if free > l.Begin {
-				found = append(found, violation("order", "%q: %s had %d, %v before %d of %s can "+
-					"have been asked for and ended", name, l.Process, l.Fence,
-					time.Duration(free-l.Begin), last.Fence, last.Process))
-				free = l.Begin // or all that follow would be told of as well
+			at := max(granted, free[0])
+			if at > l.Begin {
+				found = append(found, violation("order", "%q: %s had %d, %v before %d of %s, and "+
+					"those before it, can have been asked for and ended", name, l.Process, l.Fence,
+					time.Duration(at-l.Begin), last.Fence, last.Process))
+				at = l.Begin // or all that follow would be told of as well
 			}
-			last, free = l, max(free, l.Asked)
+			last, granted, free[0] = l, max(at, l.Asked), at
 			if !believing {
-				free = max(free, l.End)
+				free[0] = max(at, l.End)
 			} else if !l.Handed {
-				free = max(free, min(w.From, l.End))
+				free[0] = max(at, min(w.From, l.End))
 			}
+			slices.Sort(free)
 		}
 	}
 	return found

@@ -59,13 +59,12 @@ type call struct {
 
 // grant is what the store has granted to an owner token.
 type grant struct {
-	owner      string
 	fence, top int64
 	until      int64
 }
 
-// grantsKept of a name are known at a time: leases stand on the last,
-// or on one before if its answer was late.
+// grantsKept of a name are looked at for what a lease stands on: the last, or one before if its
+// answer was late.
 const grantsKept = 64
 
 // Take notes an event.
@@ -103,7 +102,7 @@ func (p *Process) returned(e Event) Event {
 }
 
 func (p *Process) granted(e Event) {
-	g := &grant{owner: e.Owner, fence: e.Fence, top: e.Top, until: e.Until}
+	g := &grant{fence: e.Fence, top: e.Top, until: e.Until}
 	// granted again, as its answer was late
 	if old := p.grants[e.Owner]; old != nil && old.fence == g.fence {
 		g.until, g.top = max(old.until, g.until), max(old.top, g.top)
@@ -111,7 +110,6 @@ func (p *Process) granted(e Event) {
 	p.grants[e.Owner] = g
 	p.recent[e.Name] = append(p.recent[e.Name], g)
 	if recent := p.recent[e.Name]; len(recent) > grantsKept {
-		delete(p.grants, recent[0].owner)
 		p.recent[e.Name] = recent[1:]
 	}
 }

@@ -70,7 +70,14 @@ func (c *caller) once(ctx context.Context, name string) {
 		Kind: history.Ask, At: history.Now(), Op: op, Name: name,
 		Until: int64(wait),
 	})
-	lease, err := c.keeper.Acquire(ctx, name, renewer.Operation("nemesis"), renewer.MaxWait(wait))
+	options := []renewer.Option{renewer.Operation("nemesis"), renewer.MaxWait(wait)}
+	if n := c.spec.Limits[name]; n != 0 {
+		if c.spec.Flaw == OneMore {
+			n++
+		}
+		options = append(options, renewer.AtMost(func(string) int { return n }))
+	}
+	lease, err := c.keeper.Acquire(ctx, name, options...)
 	at := history.Now()
 	if err != nil {
 		c.t.tell(history.Event{Kind: history.Not, At: at, Op: op, Err: kind(err)})

@@ -12,10 +12,12 @@ const Env = "LOCKBEAT_NEMESIS_WORKER"
 
 // Spec is what a worker is told.
 type Spec struct {
-	Name    string
-	Seed    uint64
-	Deploy  deploy.Spec
-	Keys    []string
+	Name   string
+	Seed   uint64
+	Deploy deploy.Spec
+	Keys   []string
+	// Limits are how many may have a name at once, of those that are limits.
+	Limits  map[string]int
 	Callers int
 	// Long is one in how many uses that last longer than a TTL.
 	Long int
@@ -45,7 +47,9 @@ const (
 	ShortRenewal Flaw = "short-renewal"
 	// StaleToken: each grant of the store is given the same fencing token.
 	StaleToken Flaw = "stale-token"
+	// OneMore: the worker asks for slots as if each limit were higher by one.
+	OneMore Flaw = "one-more"
 )
 
 // Flaws are all but Sound.
-var Flaws = []Flaw{LateRelease, DeafRenewal, ShortRenewal, StaleToken}
+var Flaws = []Flaw{LateRelease, DeafRenewal, ShortRenewal, StaleToken, OneMore}
