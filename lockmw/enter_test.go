@@ -155,6 +155,7 @@ func TestRetryIn(t *testing.T) {
 			5 * time.Second,
 		},
 		{renewer.ErrShutdown, 0, time.Second},
+		{&renewer.Error{Kind: renewer.ErrHeld, Err: renewer.ErrClosed}, 0, 5 * time.Second},
 	} {
 		least, most := tt.want*2, time.Duration(0)
 		for range 1000 {

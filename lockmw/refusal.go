@@ -70,7 +70,7 @@ func RefusalOf(err error) Refusal {
 
 const (
 	defaultRetryIn = time.Second
-	storeRetryIn   = 5 * time.Second  // if the store could not be asked
+	storeRetryIn   = 5 * time.Second  // if the store could not be asked, or a limit is closed
 	maxRetryIn     = 30 * time.Second // for a lock that has been held for long
 )
 
@@ -78,14 +78,15 @@ const (
 // between half of base and one and a half times base, so that callers refused together do not come
 // back together.
 //
-// If base is 0 or less, it is 5 s if the store could not be asked, and otherwise half of the time
+// If base is 0 or less, it is 5 s if the store could not be asked or the limit is closed
+// ([renewer.ErrClosed]), and otherwise half of the time
 // for which the holder has had the lock, but at least 1 s and at most 30 s: an
 // operation that has taken a minute is hardly done in a second. (The time left to the lease would
 // say less, since heartbeats renew it.)
 func RetryIn(err error, base time.Duration) time.Duration {
 	if base <= 0 {
 		base = defaultRetryIn
-		if errors.Is(err, renewer.ErrUnavailable) {
+		if errors.Is(err, renewer.ErrUnavailable) || errors.Is(err, renewer.ErrClosed) {
 			base = storeRetryIn
 		} else if e, ok := errors.AsType[*renewer.Error](err); ok {
 			base = max(base, min(e.HeldFor/2, maxRetryIn))

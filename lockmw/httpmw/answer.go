@@ -99,12 +99,15 @@ func (e *Error) problem() problem {
 }
 
 // ErrorOf returns what [Respond] answers to err: the [*Error] in it, or one for an error of this
-// package or of package lockmw, where renewer.ErrHeld is a 409. Any other error is a 500 whose
-// document says nothing of it. ErrorOf is for responders that write another form than Respond does.
-func ErrorOf(err error) *Error { return errorOf(err, http.StatusConflict) }
+// package or of package lockmw, where renewer.ErrHeld is a 409, and a 429 of a limit. Any other
+// error is a 500 whose document says nothing of it. ErrorOf is for responders that write another
+// form than Respond does.
+func ErrorOf(err error) *Error {
+	return errorOf(err, http.StatusConflict, http.StatusTooManyRequests)
+}
 
-// errorOf is ErrorOf where renewer.ErrHeld is busyStatus.
-func errorOf(err error, busyStatus int) *Error {
+// errorOf is ErrorOf where renewer.ErrHeld is busyStatus, and fullStatus of a limit.
+func errorOf(err error, busyStatus, fullStatus int) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
@@ -112,8 +115,11 @@ func errorOf(err error, busyStatus int) *Error {
 	e := &Error{
 		Status: why.status, Type: why.typ, Title: why.title, Detail: why.detail, Err: err,
 	}
-	if why == kindBusy {
+	switch {
+	case why == kindBusy:
 		e.Status = busyStatus
+	case why.typ == httpguard.TypeLimit:
+		e.Status = fullStatus
 	}
 	if why.again {
 		e.RetryAfter = lockmw.RetryIn(err, 0)
@@ -123,7 +129,7 @@ func errorOf(err error, busyStatus int) *Error {
 
 // refuse answers a request that was refused with err, or lost its lock before it answered.
 func (s *settings) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	e := errorOf(err, s.busyStatus)
+	e := errorOf(err, s.busyStatus, s.fullStatus)
 	if kindOf(e.Err) == kindGone {
 		// As a rule the client has gone. But a server whose BaseContext ends cancels requests of
 		// clients that are still there, and they must not get the empty 200 of a handler that

@@ -5,6 +5,9 @@
 //	mux.Handle("POST /accounts/{id}/transfer", lock(transfer)) // net/http
 //	r.With(lock).Post("/accounts/{id}/transfer", transfer)     // chi
 //
+// With a name made by lockmw.Limit or lockmw.Limits several run at a time, and no more. What is
+// said of a lock is true of a slot of a limit.
+//
 // [Exclusive] is middleware. Its lock is named by the route's path or a function. [Handle] is for
 // names that only the body has. Requests that clients send again, by their Idempotency-Key, are for
 // package idempotent. A client that needs a lock around a call takes it by lockmw.Do.
@@ -22,6 +25,8 @@
 //	                         other middleware's deadline is near; then 503.
 //	                         With [Refuse] at once 409, 423 or 429. With [Skip] 204
 //	awaited by 100 requests  503 ([MaxWaiters]); 429 by [MaxWaitersPerClient]
+//	a limit that is full,    the same, but 429 in place of 503, and at once if the limit is 0
+//	or awaited so
 //	unknown, since the       503, never "busy". With [FailOpen] some handlers run without a
 //	store does not answer    lock if the store is down for a while
 //	asked for too late       503 if that deadline has passed; none if the client has gone
@@ -48,6 +53,7 @@
 //	#lost         the lock was lost while the request was being carried out: some of it may
 //	              have been done
 //	#bad-request  the request does not say what to lock, or can't be decoded
+//	#limit        the limit is full, or closed: the detail has the number
 //	#too-many     as many requests of the client wait, or are being carried out, as may be
 //	#reused       package idempotent: the key is another request's
 //	#not-kept     package idempotent: it has been carried out, but its answer was not kept
@@ -67,6 +73,8 @@
 //   - The handler gets the server's own http.ResponseWriter, unless [AbortLost] is given. So when
 //     the lock is lost it is not known what was written. WriteHeader(503) is called, and net/http
 //     logs that as superfluous if an answer has begun.
+//   - A stream keeps its lock until the handler returns. One that hijacks the connection must close
+//     it when the request's context ends, and return when the connection has ended.
 //   - A client that leaves while its request waits ends the goroutine by
 //     panic(http.ErrAbortHandler), which middleware that recovers should let pass.
 //   - To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time.

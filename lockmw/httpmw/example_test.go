@@ -48,6 +48,30 @@ func ExampleExclusive() {
 	// Output: 200 from account 7
 }
 
+// Three exports of a tenant run at once, and twenty in all. One more is refused.
+func ExampleExclusive_limits() {
+	keeper, stop := start()
+	defer stop()
+	byTenant := httpmw.PathInt("tenant", "id")
+	limits := httpmw.Exclusive(keeper, func(r *http.Request) (string, error) {
+		tenant, err := byTenant(r)
+		return lockmw.Limits(lockmw.Limit(tenant, 3), lockmw.Limit("exports", 20)), err
+	}, httpmw.Refuse(http.StatusTooManyRequests))
+	mux := http.NewServeMux()
+	mux.Handle("GET /tenants/{id}/export", limits(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "exported") })))
+
+	for range 3 { // exports of tenant 7 run elsewhere
+		_, done, _ := lockmw.Enter(context.Background(), keeper, lockmw.Limit("tenant:7", 3))
+		defer func() { _ = done(nil) }()
+	}
+	show(mux, http.MethodGet, "/tenants/7/export", "")
+	show(mux, http.MethodGet, "/tenants/8/export", "")
+	// Output:
+	// 429 {"type":"https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#limit","title":"At its limit","status":429,"detail":"This resource is at its limit of 3 at once. The request has not been carried out."}
+	// 200 exported
+}
+
 // Who can't have the lock is told so in a form that programs read, without the lock's name.
 func ExampleRefuse() {
 	keeper, stop := start()

@@ -38,6 +38,7 @@ type settings struct {
 	policy     lockmw.Option
 	longest    time.Duration // that policy waits; 0: it does not
 	busyStatus int           // when another request has the lock
+	fullStatus int           // when a limit is full
 	operation  string        // "": the route
 	waiters    int
 	maxHold    maxhold.Setting
@@ -64,7 +65,8 @@ func newSettings() settings {
 }
 
 func (s *settings) wait(d time.Duration) {
-	s.policy, s.longest, s.busyStatus = lockmw.Wait(d), d, http.StatusServiceUnavailable
+	s.policy, s.longest = lockmw.Wait(d), d
+	s.busyStatus, s.fullStatus = http.StatusServiceUnavailable, http.StatusTooManyRequests
 }
 
 // lock returns the options for lockmw.
@@ -90,8 +92,8 @@ func (s *settings) operationOr(route string) string {
 }
 
 // Wait has a request wait for the lock for at most d, even while the store is down;
-// then 503. A deadline of other middleware ends the wait a margin before it
-// (lockmw.AnswerBy). It panics if d is not positive. Default lockmw.DefaultWait, 10 s.
+// then 503, or 429 if it is a limit. A deadline of other middleware ends the wait a margin before
+// it (lockmw.AnswerBy). It panics if d is not positive. Default lockmw.DefaultWait, 10 s.
 //
 // Let http.Server.WriteTimeout and the time of an http.TimeoutHandler exceed d and the handler's
 // work together: else the client gets no answer, or a 503, to a request that is carried out.
@@ -106,8 +108,8 @@ func Wait(d time.Duration) Option {
 	return option(func(s *settings) { s.wait(d) })
 }
 
-// Refuse does not wait: when another caller has the lock, the answer is status, which
-// is 409 Conflict, 423 Locked or 429 Too Many Requests. It panics with any other.
+// Refuse does not wait: when another caller has the lock, or the limit is full, the answer is
+// status, which is 409 Conflict, 423 Locked or 429 Too Many Requests. It panics with any other.
 func Refuse(status int) Option {
 	switch status {
 	case http.StatusConflict, http.StatusLocked, http.StatusTooManyRequests:
@@ -116,7 +118,8 @@ func Refuse(status int) Option {
 			status))
 	}
 	return option(func(s *settings) {
-		s.policy, s.longest, s.busyStatus = lockmw.Refuse(), 0, status
+		s.policy, s.longest = lockmw.Refuse(), 0
+		s.busyStatus, s.fullStatus = status, status
 	})
 }
 

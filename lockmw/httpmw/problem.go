@@ -2,10 +2,12 @@ package httpmw
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/full"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -84,6 +86,18 @@ func unavailable(typ, title, detail string) *kind {
 	return &kind{http.StatusServiceUnavailable, true, typ, title, detail + httpguard.NothingDone}
 }
 
+// atLimit is for a limit that is full, or closed.
+func atLimit(limit int, more string) *kind {
+	detail := fmt.Sprintf("This resource is at its limit of %d at once%s.", limit, more)
+	if limit == 0 {
+		detail = "This resource is closed: it takes no requests for now."
+	}
+	return &kind{
+		http.StatusTooManyRequests, true, httpguard.TypeLimit, "At its limit",
+		detail + httpguard.NothingDone,
+	}
+}
+
 func badRequest(detail string) *kind {
 	return &kind{
 		http.StatusBadRequest, false, httpguard.TypeBadRequest, "Bad request",
@@ -100,7 +114,16 @@ func kindOf(err error) *kind {
 	case errors.Is(err, errTooMany):
 		return kindTooMany
 	}
-	if k := kinds[lockmw.RefusalOf(err)]; k != nil {
+	refusal := lockmw.RefusalOf(err)
+	if limit, ok := full.Of(err); ok {
+		switch refusal {
+		case lockmw.RefusalHeld:
+			return atLimit(limit, "")
+		case lockmw.RefusalQueueFull:
+			return atLimit(limit, ", and too many requests wait for it")
+		}
+	}
+	if k := kinds[refusal]; k != nil {
 		return k
 	}
 	if errors.Is(err, renewer.ErrConfig) {

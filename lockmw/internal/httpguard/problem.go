@@ -11,6 +11,7 @@ const (
 	TypeLost        = types + "lost"
 	TypeBadRequest  = types + "bad-request"
 	TypeTooMany     = types + "too-many"
+	TypeLimit       = types + "limit"
 	TypeReused      = types + "reused"
 	TypeNotKept     = types + "not-kept"
 	TypeQuota       = types + "quota"

@@ -1,0 +1,161 @@
+package httpmw_test
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/testutil/webtest"
+)
+
+// limited runs f in a bubble with a keeper whose store has limits.
+func limited(t *testing.T, f func(t *testing.T, k *renewer.Keeper)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { f(t, webtest.Keeper(t, memory.New())) })
+}
+
+// fill has another caller hold a name until free is called.
+func fill(t *testing.T, k *renewer.Keeper, name string) (free func()) {
+	t.Helper()
+	_, exit, err := lockmw.Enter(t.Context(), k, name, lockmw.Refuse())
+	require.NoError(t, err)
+	return func() { require.NoError(t, exit(nil)) }
+}
+
+// What is answered when a limit is full: how many it lets run, and not what it is called.
+func TestFullLimits(t *testing.T) {
+	t.Parallel()
+	type options = []httpmw.Option
+	two, refuse := lockmw.Limit(secret, 2), httpmw.Refuse(409)
+	const full = "at its limit of 2 at once"
+	for name, c := range map[string]struct {
+		name   string
+		opts   options
+		status int
+		typ    string
+		detail string
+		after  time.Duration
+	}{
+		"wait ran out": {two, nil, 429, httpguard.TypeLimit, full, lockmw.DefaultWait},
+		"short wait": {
+			two, options{httpmw.Wait(time.Second)}, 429, httpguard.TypeLimit, full, time.Second,
+		},
+		"429":      {two, options{httpmw.Refuse(429)}, 429, httpguard.TypeLimit, full, 0},
+		"conflict": {two, options{refuse}, 409, httpguard.TypeLimit, full, 0},
+		"the later one": {
+			two,
+			options{refuse, httpmw.Wait(time.Second)},
+			429, httpguard.TypeLimit, full, time.Second,
+		},
+		"one of several": {
+			lockmw.Limits(lockmw.Limit("all", 20), two),
+			options{httpmw.Refuse(429)},
+			429, httpguard.TypeLimit, full, 0,
+		},
+		"closed": {
+			lockmw.Limit(secret, 0), nil, 429, httpguard.TypeLimit, "closed", 0,
+		},
+		"a lock beside it": {
+			lockmw.Keys(lockmw.Limit(secret, 9), "lock"),
+			nil, 503, httpguard.TypeBusy, "the lock", lockmw.DefaultWait,
+		},
+		"no number": {lockmw.Limit(secret, -1), nil, 500, "about:blank", "set up wrongly", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			limited(t, func(t *testing.T, k *renewer.Keeper) {
+				for _, held := range []string{two, two, "lock"} {
+					defer fill(t, k, held)()
+				}
+				h := httpmw.Exclusive(k, byName(c.name), c.opts...)(never(t))
+				begun := time.Now()
+				a := do(h, get(t, "/"))
+				assert.InDelta(t, c.after, time.Since(begun), float64(time.Millisecond))
+				p := requireProblem(t, a, c.status, c.typ)
+				assert.Contains(t, p.Detail, c.detail)
+				switch {
+				case c.status == 500:
+					assert.Empty(t, a.Header.Get("Retry-After"))
+				case c.detail == "closed":
+					requireRetryAfter(t, a, 3, 8)
+				default:
+					requireRetryAfter(t, a, 1, 8)
+				}
+			})
+		})
+	}
+}
+
+// As many run as a limit says, and the next one in line when one of them has returned. Those that
+// skip get 204.
+func TestARequestMoreThanALimit(t *testing.T) {
+	t.Parallel()
+	limited(t, func(t *testing.T, k *renewer.Keeper) {
+		goOn := make(chan struct{})
+		running := make(chan int, 3)
+		limit := byName(lockmw.Limit("a", 2))
+		h := httpmw.Exclusive(k, limit)(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				assert.True(t, lockmw.Held(r.Context(), lockmw.Limit("a", 2)))
+				running <- 1
+				<-goOn
+				ok(w, r)
+			}))
+		answered := crowd(t, 3, h, func() *http.Request { return get(t, "/") })
+		assert.Len(t, running, 2)
+		skips := httpmw.Exclusive(k, limit, httpmw.Skip())(never(t))
+		assert.Equal(t, http.StatusNoContent, do(skips, get(t, "/")).StatusCode)
+		goOn <- struct{}{}
+		synctest.Wait()
+		assert.Len(t, running, 3)
+		close(goOn)
+		answered()
+	})
+}
+
+// The line before a limit is bounded as that of a lock.
+func TestALineBeforeALimitHadNoEnd(t *testing.T) {
+	t.Parallel()
+	limited(t, func(t *testing.T, k *renewer.Keeper) {
+		two := lockmw.Limit(secret, 2)
+		first, second := fill(t, k, two), fill(t, k, two)
+		h := httpmw.Exclusive(k, byName(two), httpmw.MaxWaiters(3))(http.HandlerFunc(ok))
+		// one asks, and three are behind it
+		answered := crowd(t, 4, h, func() *http.Request { return get(t, "/") })
+		begun := time.Now()
+		a := do(h, get(t, "/"))
+		p := requireProblem(t, a, http.StatusTooManyRequests, httpguard.TypeLimit)
+		assert.Contains(t, p.Detail, "limit of 2 at once, and too many")
+		requireRetryAfter(t, a, 1, 8)
+		assert.Zero(t, time.Since(begun))
+		first()
+		answered()
+		second()
+	})
+}
+
+// A handler's own limit, answered by Respond.
+func TestRespondToAFullLimit(t *testing.T) {
+	t.Parallel()
+	limited(t, func(t *testing.T, k *renewer.Keeper) {
+		defer fill(t, k, lockmw.Limit(secret, 1))()
+		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, err := lockmw.Do(r.Context(), k, secret,
+				func(context.Context) (any, error) { return nil, nil }, lockmw.AtMost(1),
+				lockmw.Refuse())
+			httpmw.Respond(w, r, err)
+		})
+		p := requireProblem(t, do(h, get(t, "/")), http.StatusTooManyRequests, httpguard.TypeLimit)
+		assert.Contains(t, p.Detail, "limit of 1 at once")
+	})
+}

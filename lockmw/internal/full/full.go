@@ -1,0 +1,18 @@
+// Package full tells the refusal of a limit from that of a lock.
+package full
+
+import (
+	"errors"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Of reports whether err is the refusal of a limit (see renewer.AtMost) that is full, and how many
+// it lets run at once: 0 if it is closed.
+func Of(err error) (limit int, full bool) {
+	e, ok := errors.AsType[*renewer.Error](err)
+	if !ok || !errors.Is(e, renewer.ErrHeld) {
+		return 0, false
+	}
+	return e.Limit, e.Limit > 0 || errors.Is(e, renewer.ErrClosed)
+}
