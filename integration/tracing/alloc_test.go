@@ -32,13 +32,15 @@ func TestNoObserverAllocatesNothing(t *testing.T) {
 	require.LessOrEqual(t, allocs, float64(engineAllocs))
 }
 
-// Metrics alone add nothing to what an acquire costs without them.
+// Metrics alone add nothing to what an acquire costs without them, a limit's included.
 //
 //nolint:paralleltest // allocations are counted for the whole process
 func TestMetricsAllocateNothing(t *testing.T) {
-	count := func(metrics tracing.Option) float64 {
-		o := tracing.New(noSpans, metrics)
-		return testing.AllocsPerRun(1000, func() { life(context.Background(), o) })
+	for _, limit := range []int{0, 3} {
+		count := func(metrics tracing.Option) float64 {
+			o := tracing.New(noSpans, metrics)
+			return testing.AllocsPerRun(1000, func() { lifeOf(context.Background(), o, limit) })
+		}
+		require.Equal(t, count(noMetrics), count(metricsTo(t))) //nolint:testifylint // whole numbers
 	}
-	require.Equal(t, count(noMetrics), count(metricsTo(t))) //nolint:testifylint // whole numbers
 }

@@ -39,13 +39,16 @@ func metricsTo(tb testing.TB) tracing.Option {
 }
 
 // life is all that an observer hears of a lock that is acquired and released without further ado.
-func life(ctx context.Context, o renewer.Observer) {
-	start := renewer.AcquireStart{Name: "order:42", Operation: "charge"}
+func life(ctx context.Context, o renewer.Observer) { lifeOf(ctx, o, 0) }
+
+// lifeOf is life, of a slot that was waited for if limit is above 0.
+func lifeOf(ctx context.Context, o renewer.Observer, limit int) {
+	start := renewer.AcquireStart{Name: "order:42", Operation: "charge", Limit: limit}
 	ctx = o.AcquireStart(ctx, start)
 	_ = o.Claim(ctx)
 	ctx = o.AcquireEnd(ctx, renewer.AcquireEnd{
 		AcquireStart: start, Wait: time.Millisecond,
-		Attempts: 1, Fence: 1,
+		Attempts: 1, Fence: 1, Contended: limit > 0, Held: limit,
 	})
 	o.Released(ctx, renewer.Released{
 		Name: "order:42", Operation: "charge", Fence: 1,
@@ -62,6 +65,10 @@ func newKeeper(tb testing.TB, store contract.Store, o renewer.Observer) *renewer
 	if err != nil {
 		tb.Fatal(err)
 	}
-	tb.Cleanup(func() { _ = k.Shutdown(context.Background()) })
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel() // a test that has failed holds leases still
+		_ = k.Shutdown(ctx)
+	})
 	return k
 }
