@@ -50,8 +50,18 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 }
 
 // queueUp returns when a call that has found no slot free is at the front of its queue. As long as
-// slots are free, callers ask side by side.
+// slots are free, callers ask side by side. A question that was not answered may have got it a
+// slot: that is given back, as it would keep those before it in the queue waiting.
 func (c *call) queueUp(ctx context.Context) error {
+	if c.unsettled != 0 {
+		old := c.l // whose owner token the question may still have
+		c.l, c.room = c.k.newLease(ctx, old.name, old.label)
+		c.l.owner, c.l.extras = newOwner(), old.extras
+		old.dropContext()
+		hold := store.Hold{Name: old.name, Owner: old.owner.String()}
+		c.k.cleaner.Disown(old.orphan(hold), c.unsettled)
+		c.unsettled = 0
+	}
 	c.k.mu.Lock()
 	c.aside = false
 	c.k.mu.Unlock()

@@ -1,0 +1,165 @@
+package renewer_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// deafOnce is a store whose first answer is lost, after a while.
+type deafOnce struct {
+	*memory.Store
+	after time.Duration
+	asked atomic.Int32
+}
+
+func (d *deafOnce) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	grants := d.Store.Acquire(ctx, claims)
+	if d.asked.Add(1) == 1 {
+		<-time.After(d.after)
+		return []store.Grant{{Err: errors.New("the reply is lost")}}
+	}
+	return grants
+}
+
+// A caller got the last slot and does not know. It must not stand in line behind one that waits for
+// that slot.
+func TestASlotWhoseReplyWasLost(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := &deafOnce{Store: memory.New(), after: 100 * time.Millisecond}
+		k, err := renewer.New(d, renewer.Config{TTL: time.Minute})
+		require.NoError(t, err)
+		begun := time.Now()
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				l, err := k.Acquire(t.Context(), "a", one)
+				if assert.NoError(t, err) {
+					assert.NoError(t, l.Release(t.Context()))
+				}
+			})
+			<-time.After(10 * time.Millisecond)
+		}
+		wg.Wait()
+		assert.Less(t, time.Since(begun), time.Second)
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+var one = renewer.AtMost(func(string) int { return 1 })
+
+// Callers for whom there are slots ask side by side, and none waits for another's answer.
+func TestSlotsAreAskedForSideBySide(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, err := renewer.New(slow{memory.New()}, renewer.Config{TTL: time.Minute})
+		require.NoError(t, err)
+		begun := time.Now()
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() {
+				l, err := k.Acquire(t.Context(), "a", renewer.AtMost(func(string) int { return 100 }))
+				if assert.NoError(t, err) {
+					assert.True(t, l.Limited())
+					assert.Equal(t, "a", l.Name())
+					assert.NoError(t, l.Release(t.Context()))
+				}
+			})
+		}
+		wg.Wait()
+		assert.Equal(t, 100*time.Millisecond, time.Since(begun))
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+// slow answers each acquire after 100 ms.
+type slow struct{ *memory.Store }
+
+func (s slow) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	<-time.After(100 * time.Millisecond)
+	return s.Store.Acquire(ctx, claims)
+}
+
+// Those who have found a limit full stand in line, in the order in which they came.
+func TestSlotsAreHadInOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, err := renewer.New(memory.New(), renewer.Config{TTL: time.Minute})
+		require.NoError(t, err)
+		held, err := k.Acquire(t.Context(), "a", one)
+		require.NoError(t, err)
+		var mu sync.Mutex
+		var order []int
+		var wg sync.WaitGroup
+		for i := range 20 {
+			wg.Go(func() {
+				l, err := k.Acquire(t.Context(), "a", one)
+				if !assert.NoError(t, err) {
+					return
+				}
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				assert.NoError(t, l.Release(t.Context()))
+			})
+			<-time.After(time.Millisecond)
+		}
+		_, err = k.Acquire(t.Context(), "a", one, renewer.MaxWaiters(3))
+		assert.ErrorIs(t, err, renewer.ErrQueueFull)
+		require.NoError(t, held.Release(t.Context()))
+		wg.Wait()
+		assert.IsIncreasing(t, order)
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+// faultsTold notes what an observer is told of faults.
+type faultsTold struct {
+	renewer.NopObserver
+	mu    sync.Mutex
+	texts []string
+}
+
+func (o *faultsTold) Fault(f renewer.Fault) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.texts = append(o.texts, f.Doing+" "+f.Name+": "+f.Err.Error())
+}
+
+// That processes disagree about a limit is told once.
+func TestLimitsThatDisagree(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var o faultsTold
+		k, err := renewer.New(memory.New(), renewer.Config{TTL: time.Minute, Observer: &o})
+		require.NoError(t, err)
+		var all []*renewer.Lease
+		for range 3 {
+			l, err := k.Acquire(t.Context(), "a", renewer.AtMost(func(string) int { return 3 }))
+			require.NoError(t, err)
+			all = append(all, l)
+		}
+		for range 5 {
+			_, err = k.TryAcquire(t.Context(), "a", one)
+			assert.ErrorIs(t, err, renewer.ErrHeld)
+		}
+		require.Len(t, o.texts, 1)
+		assert.Contains(t, o.texts[0], "limit a: 3 hold it, and this process admits 1")
+		for _, l := range all {
+			require.NoError(t, l.Release(t.Context()))
+		}
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
