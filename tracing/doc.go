@@ -36,6 +36,9 @@
 // not be there yet, and that of a process that died shows no lockbeat.hold, only what was ended
 // before. After 16 questions that were not granted the traceparent is that of lockbeat.acquire.
 //
+// A limit has several holders: the link leads to the one whose slot lapses first. How many there
+// were, and how many there may be, say lockbeat.limit_held and lockbeat.limit.
+//
 // # Errors
 //
 // Contention is no error: lockbeat.outcome shows it. A store that can't be asked, a lost lock, and
@@ -53,7 +56,7 @@
 //
 // # Cardinality and privacy
 //
-// A lock's name is in no metric. Spans show a hash of it, lockbeat.key_hash, the same in every
+// The name of a lock or limit is in no metric. Spans show a hash of it, lockbeat.key_hash, the same in every
 // process and in the lines of a renewer.LogObserver; renewer.HashName finds it. [WithNames]
 // shows the name itself, and error texts, which may have it in them; error.type has four values.
 // Metrics have lockbeat.operation, a static name: beyond 256 different ones the rest is

@@ -1,6 +1,7 @@
 package tracing_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // slots are those of limits, in a store of their own.
@@ -20,18 +22,21 @@ type slots struct {
 // slotsOf has a scene's observer see what becomes of limits.
 func slotsOf(t *testing.T, s *scene) slots {
 	t.Helper()
-	store := memory.New()
-	return slots{t: t, store: store, k: newKeeper(t, store, s.Observer)}
+	in := memory.New()
+	return slots{t: t, store: in, k: newKeeper(t, in, s.Observer)}
 }
 
-// fill holds n slots of the limit "a" in another process.
+// fill has another process hold n slots of the limit "a".
 func (s slots) fill(n int) slots {
 	s.t.Helper()
-	k := newKeeper(s.t, s.store, nil)
-	for range n {
-		l, err := k.Acquire(s.t.Context(), "a", atMost(n), renewer.Operation("refund"))
-		require.NoError(s.t, err)
-		s.t.Cleanup(func() { _ = l.Release(s.t.Context()) })
+	holder := other
+	holder.Trace = theirTrace
+	for i := range n {
+		grant := s.store.Acquire(s.t.Context(), []store.Claim{{
+			Name: store.LimitName("a"), Owner: strings.Repeat(string(rune('a'+i)), store.OwnerLen),
+			TTL: time.Hour, Holder: holder, Limit: n,
+		}})[0]
+		require.Equal(s.t, store.StatusHeld, grant.Status)
 	}
 	return s
 }
@@ -46,7 +51,10 @@ func TestALimitOnSpans(t *testing.T) {
 		k := slotsOf(t, s).fill(3).k
 		_, err := k.TryAcquire(t.Context(), "a", atMost(2))
 		require.ErrorIs(t, err, renewer.ErrHeld)
-		refused := attrs(s.the(t, "lockbeat.acquire").Attributes())
+		acquire := s.the(t, "lockbeat.acquire")
+		require.Len(t, acquire.Links(), 1)
+		require.Equal(t, theirTrace, traceparent(acquire.Links()[0].SpanContext), "one of three")
+		refused := attrs(acquire.Attributes())
 		require.EqualValues(t, 2, refused["lockbeat.limit"])
 		require.EqualValues(t, 3, refused["lockbeat.limit_held"])
 		require.Equal(t, "held", refused["lockbeat.outcome"])
