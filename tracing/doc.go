@@ -56,13 +56,13 @@
 //
 // # Cardinality and privacy
 //
-// The name of a lock or limit is in no metric. Spans show a hash of it, lockbeat.key_hash, the same in every
-// process and in the lines of a renewer.LogObserver; renewer.HashName finds it. [WithNames]
-// shows the name itself, and error texts, which may have it in them; error.type has four values.
-// Metrics have lockbeat.operation, a static name: beyond 256 different ones the rest is
-// "_OTHER". What is read from the store is not trusted: texts are cut to 64 bytes, what
-// can't be printed is replaced, and a traceparent that is not exactly one makes no link.
-// A program that can write to the store can make a link lead to a trace of its choosing.
+// The name of a lock or limit is in no metric. Spans show a hash of it, lockbeat.key_hash, the
+// same in every process and in the lines of a renewer.LogObserver; renewer.HashName finds it.
+// [WithNames] shows the name itself, and error texts, which may have it in them; error.type has
+// four values. Metrics have lockbeat.operation, a static name: beyond 256 different ones the rest
+// is "_OTHER". What is read from the store is not trusted: texts are cut to 64 bytes, what can't be
+// printed is replaced, and a traceparent that is not exactly one makes no link. A program that can
+// write to the store can make a link lead to a trace of its choosing.
 //
 // # Cost
 //
