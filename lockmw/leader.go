@@ -27,8 +27,8 @@ import (
 //
 // Of the options it takes [Operation], by which observers know this lock's acquires
 // (elected), losses and releases (resigned), [HoldAtLeast], which keeps a successor
-// waiting, and [MaxHold], after which the nodes choose anew. Called under the lock
-// itself, it runs fn in that, once.
+// waiting, [MaxHold], after which the nodes choose anew, and [AtMost], for as many leaders. Called
+// under the lock itself, it runs fn in that, once.
 func RunWhileHeld(
 	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error,
 	opts ...Option,
@@ -50,6 +50,7 @@ func lead(
 	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error,
 	set settings,
 ) (again bool, err error) {
+	name = set.asLimits(name)
 	s, err := reenter(ctx, k, name, false)
 	if err != nil {
 		return false, err
@@ -58,6 +59,10 @@ func lead(
 		opts := []renewer.Option{set.operation, renewer.LongRunning()}
 		if set.maxHold != nil {
 			opts = append(opts, set.maxHold)
+		}
+		name, limit := set.limitOf(name)
+		if limit != nil {
+			opts = append(opts, limit)
 		}
 		lease, err := k.Acquire(ctx, name, opts...)
 		if err != nil {

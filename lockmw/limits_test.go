@@ -225,3 +225,22 @@ func TestBadLimits(t *testing.T) {
 		lockmw.AtMost(3))
 	assert.ErrorIs(t, err, renewer.ErrName)
 }
+
+// As many lead as the limit says.
+func TestSeveralLead(t *testing.T) {
+	t.Parallel()
+	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
+		var g gauge
+		var wg sync.WaitGroup
+		for range 5 {
+			wg.Go(func() {
+				assert.NoError(t, lockmw.RunWhileHeld(t.Context(), k, "a", g.run(time.Second),
+					lockmw.AtMost(2)))
+			})
+		}
+		wg.Wait()
+		assert.EqualValues(t, 2, g.most.Load())
+		assert.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, "a", nothing, lockmw.AtMost(0)),
+			renewer.ErrClosed)
+	})
+}

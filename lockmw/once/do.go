@@ -57,10 +57,10 @@ func checked(
 	if set, err = newSettings(k, opts); err != nil {
 		return set, err
 	}
-	if len(lockmw.NamesOf(name)) != 1 {
-		return set, fmt.Errorf("%w: package once needs one name, and this is one of several "+
-			"(lockmw.Keys): call lockmw.Do with those inside the function, or around once.Do",
-			renewer.ErrName)
+	if names := lockmw.NamesOf(name); len(names) != 1 || names[0] != name {
+		return set, fmt.Errorf("%w: package once needs the name of one lock, and this is one of "+
+			"several (lockmw.Keys), or a limit's: call lockmw.Do with those inside the function, "+
+			"or around once.Do", renewer.ErrName)
 	}
 	return set, renewer.CheckName(name)
 }

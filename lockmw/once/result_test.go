@@ -181,7 +181,7 @@ func TestBadInput(t *testing.T) {
 		}
 		_, err = once.Do(t.Context(), k, lockmw.Keys("ka", "kb"), never(t))
 		require.ErrorIs(t, err, renewer.ErrName)
-		require.ErrorContains(t, err, "one name, and this is one of several (lockmw.Keys)")
+		require.ErrorContains(t, err, "one lock, and this is one of several (lockmw.Keys)")
 		require.NotContains(t, err.Error(), "hash what makes it long")
 		_, err = lockmw.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
 			return once.Do(ctx, k, "a", never(t))
