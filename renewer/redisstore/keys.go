@@ -87,8 +87,11 @@ func slotOf(name string) uint16 {
 
 // keySize is how many bytes leaseKey has.
 func keySize(prefix, name string) int {
-	name, _ = store.CutLimit(name)
-	size := len(prefix) + len("{}") + len(slotsSuffix) + len(name)
+	name, limit := store.CutLimit(name)
+	size := len(prefix) + len("{}") + len(name)
+	if limit {
+		size += len(slotsSuffix)
+	}
 	for i := range len(name) {
 		if mustEscape(name[i]) {
 			size += len("%XX") - 1

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -59,4 +60,39 @@ func TestEachRightOfLimitsIsNeeded(t *testing.T) {
 		}
 		s.ok(t, "ACL", "SETUSER", "locks", right)
 	}
+}
+
+// A grant that is refused halfway, as rights are taken away meanwhile, leaves no key without a TTL,
+// and its token is not given again, also where tokens run ahead of the clock.
+func TestASlotThatIsRefusedHalfway(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	rights := strings.Fields(redisstore.Rights + " " + redisstore.LimitRights)
+	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, rights...))
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	slot := func(letter string) contract.Grant {
+		c := claim(contract.LimitName("a"), letter, time.Minute)
+		c.Limit = 3
+		return acquire(t, store, c)
+	}
+	key := redisstore.LeaseKey(redisstore.DefaultPrefix, contract.LimitName("a"))
+	ahead := strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10)
+	s.ok(t, "SET", redisstore.MarkKey(redisstore.DefaultPrefix), ahead, "PX", "600000")
+	s.ok(t, "ACL", "SETUSER", "locks", "-pexpire")
+	require.ErrorIs(t, slot("b").Err, renewer.ErrRejected)
+	assert.Zero(t, s.number(t, "EXISTS", key, key+":holders"))
+
+	s.ok(t, "ACL", "SETUSER", "locks", "+pexpire")
+	tokens := map[int64]bool{slot("b").Fence: true}
+	s.ok(t, "PEXPIRE", key, "30000") // so that the next one moves it
+	s.ok(t, "ACL", "SETUSER", "locks", "-pexpire")
+	require.ErrorIs(t, slot("c").Err, renewer.ErrRejected)
+	s.ok(t, "ACL", "SETUSER", "locks", "+pexpire")
+	for _, letter := range []string{"d", "c"} {
+		g := slot(letter)
+		require.NoError(t, g.Err)
+		tokens[g.Fence] = true
+	}
+	assert.Len(t, tokens, 3)
 }

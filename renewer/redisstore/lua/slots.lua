@@ -15,7 +15,12 @@
 local function lives(key, ms, fresh)
 	local holders = key .. ':holders'
 	if fresh or redis.call('PTTL', key) < ms then
-		redis.call('PEXPIRE', key, ms)
+		if type(redis.pcall('PEXPIRE', key, ms)) == 'table' then -- refused
+			if fresh then
+				redis.call('DEL', key, holders) -- or they would live for ever
+			end
+			redis.call('PEXPIRE', key, ms) -- says why
+		end
 	end
 	if fresh or redis.call('PTTL', holders) < ms then
 		redis.call('PEXPIRE', holders, ms)

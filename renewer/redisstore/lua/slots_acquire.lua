@@ -18,7 +18,7 @@
 --   {value, ms, us, since, n}  it has none, as n have: of the one that lapses first, as rule.lua
 --                              says, value ("" if it is a place's turn) and ms; the server's clock in
 --                              us; and when the place came, in us, 0 if it does not stand in the line
---   an error                   nothing is changed
+--   an error                   nothing is changed, or the owner has a slot that it does not know of
 
 local ttl, markKey, n = tonumber(ARGV[1]), ARGV[3], (#ARGV - 4) / 4
 local asMode, lines, inbox = string.match(ARGV[4], '^(%l*) (%d+) ([%w_-]*)$')
@@ -36,15 +36,25 @@ if type(mark) == 'table' then
 	return mark
 end
 mark = not mark and 0 or #mark <= 16 and string.find(mark, '^%d+$') and tonumber(mark)
-if not mark or mark >= 9007199254740990 then
+if not mark or mark > 9007199254740990 - n then
 	return redis.error_reply('LOCKBEAT the fence counter ' .. markKey ..
 		' is no number below 2^53-1, so that no token can be sure to rise; delete the key')
 end
-local counts, granted = {}, false -- counts: how many have each limit
+local counts = {} -- how many have each limit
 
+-- Returns a token, and what is known of its owner. The mark is raised above all tokens that may be
+-- needed before the first is given: where the server refuses the rest, no other owner gets the same.
+local nextToken
 local function newToken(i)
-	mark, granted = math.max(now, mark + 1), true
-	return mark, string.format('%.0f\n', mark) .. nowText .. '\n' .. ARGV[3 + 4 * i]
+	local token = nextToken or math.max(now, mark + 1)
+	if not nextToken then
+		mark = token + n - 1
+		local ahead = mark > now + 10000 and math.ceil((mark - now) / 1000)
+		redis.call('SET', markKey, string.format('%.0f', mark), 'PX',
+			ahead and ARGV[2] + ahead or ARGV[2])
+	end
+	nextToken = token + 1
+	return token, string.format('%.0f\n', token) .. nowText .. '\n' .. ARGV[3 + 4 * i]
 end
 
 -- How many have a limit, or the error.
@@ -65,6 +75,9 @@ end
 local function grantAll(key, from, to, have)
 	local slots, answers, holders = {}, {}, {}
 	for i = from, to do
+		local token, holder = newToken(i)
+		answers[#answers + 1] = token
+		holders[#holders + 1], holders[#holders + 2] = ARGV[1 + 4 * i], holder
 		slots[#slots + 1], slots[#slots + 2] = ends, ARGV[1 + 4 * i]
 	end
 	if redis.call('ZADD', key, 'NX', unpack(slots)) < to - from + 1 then
@@ -73,12 +86,8 @@ local function grantAll(key, from, to, have)
 				redis.call('ZREM', key, slots[i])
 			end
 		end
+		nextToken = answers[1]
 		return false
-	end
-	for i = from, to do
-		local token, holder = newToken(i)
-		answers[#answers + 1] = token
-		holders[#holders + 1], holders[#holders + 2] = ARGV[1 + 4 * i], holder
 	end
 	redis.call('HSET', key .. ':holders', unpack(holders))
 	lives(key, ttl, have == 0)
@@ -168,9 +177,5 @@ while i <= n do
 		counts[key] = fill(key, have, limit)
 	end
 	i = i + 1
-end
-if granted then
-	local ahead = mark > now + 10000 and math.ceil((mark - now) / 1000)
-	redis.call('SET', markKey, string.format('%.0f', mark), 'PX', ahead and ARGV[2] + ahead or ARGV[2])
 end
 return n == 1 and answers[1] or answers
