@@ -3,6 +3,7 @@ package httpmw_test
 import (
 	"context"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/webtest"
 )
 
@@ -50,7 +52,10 @@ func TestFullLimits(t *testing.T) {
 		"short wait": {
 			two, options{httpmw.Wait(time.Second)}, 429, httpguard.TypeLimit, full, time.Second,
 		},
-		"429":      {two, options{httpmw.Refuse(429)}, 429, httpguard.TypeLimit, full, 0},
+		"429": {two, options{httpmw.Refuse(429)}, 429, httpguard.TypeLimit, full, 0},
+		"AtMost": {
+			secret, options{httpmw.AtMost(2), httpmw.Refuse(429)}, 429, httpguard.TypeLimit, full, 0,
+		},
 		"conflict": {two, options{refuse}, 409, httpguard.TypeLimit, full, 0},
 		"the later one": {
 			two,
@@ -158,4 +163,43 @@ func TestRespondToAFullLimit(t *testing.T) {
 		p := requireProblem(t, do(h, get(t, "/")), http.StatusTooManyRequests, httpguard.TypeLimit)
 		assert.Contains(t, p.Detail, "limit of 1 at once")
 	})
+}
+
+// gone is a store that has no answer to an acquire.
+type gone struct{ *memory.Store }
+
+func (gone) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	<-ctx.Done()
+	return []store.Grant{{Err: ctx.Err()}}
+}
+
+// While the store is away, a server admits its share of a limit by itself, and the others hear 503.
+func TestLocalShareOfAServer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := webtest.Keeper(t, gone{memory.New()})
+		goOn := make(chan struct{})
+		var runs atomic.Int32
+		h := httpmw.Exclusive(k, byName("a"), httpmw.AtMost(9), httpmw.LocalShare(2))(
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				assert.Zero(t, lockmw.Fence(r.Context()))
+				runs.Add(1)
+				<-goOn
+				ok(w, r)
+			}))
+		answered := crowd(t, 2, h, func() *http.Request { return get(t, "/") })
+		<-time.After(2 * k.Config().RequestTimeout)
+		assert.EqualValues(t, 2, runs.Load())
+		requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable,
+			httpguard.TypeUnavailable)
+		close(goOn)
+		answered()
+	})
+}
+
+// Numbers that can't be meant end the program when it starts.
+func TestBadLimitsOfAHandler(t *testing.T) {
+	t.Parallel()
+	assert.Panics(t, func() { httpmw.AtMost(-1) })
+	assert.Panics(t, func() { httpmw.LocalShare(0) })
 }

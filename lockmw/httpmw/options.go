@@ -39,7 +39,8 @@ type settings struct {
 	longest    time.Duration // that policy waits; 0: it does not
 	busyStatus int           // when another request has the lock
 	fullStatus int           // when a limit is full
-	operation  string        // "": the route
+	limits     []lockmw.Option
+	operation  string // "": the route
 	waiters    int
 	maxHold    maxhold.Setting
 	failOpen   int // how many may run without their lock; 0: none
@@ -71,9 +72,9 @@ func (s *settings) wait(d time.Duration) {
 
 // lock returns the options for lockmw.
 func (s *settings) lock(route string) []lockmw.Option {
-	return maxhold.AddTo([]lockmw.Option{
+	return maxhold.AddTo(append([]lockmw.Option{
 		s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(s.operationOr(route)),
-	}, s.maxHold, lockmw.MaxHold)
+	}, s.limits...), s.maxHold, lockmw.MaxHold)
 }
 
 // checkMaxHold panics if no lock of k can be had with MaxHold.
