@@ -69,7 +69,7 @@ func compare(ctx context.Context, o options, w io.Writer) error {
 // measureBy has a program measure one round.
 func (o options) measureBy(ctx context.Context, program string) (f figures, err error) {
 	var leases []string
-	args := []string{"-figures", "-rounds", "1", "-who", "^" + lockbeat + "$"}
+	args := []string{"-figures", "-rounds", "1", "-who", "^" + lockbeat}
 	if o.run != nil {
 		args = append(args, "-run", o.run.String())
 	}

@@ -51,17 +51,24 @@ type mutex interface {
 type library struct {
 	mutex func(name string) mutex
 	close func()
+	limit func(name, id string, slots []int) mutex // of one goroutine; nil if it has none
 }
 
 // connect connects a library with the settings that suit it best.
 func connect(who, addr string) (library, error) {
 	connect := map[string]func(rueidis.ClientOption) (library, error){
-		synchronous: handWritten, pipelined: handWritten, lockbeat: ours, locker: rueidisLock,
+		synchronous: handWritten, pipelined: handWritten, lockbeat: oursFor(ttl), locker: rueidisLock,
 		redsyncs: redsyncOnRueidis, redislock: bsmRedislock,
+		doing: oursByDo, brief: oursFor(time.Second),
 	}[who]
+	for kind, of := range semaphores {
+		if strings.HasPrefix(who, kind) {
+			connect = semaphoreByHand(of)
+		}
+	}
 	option := rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}
-	option.DisableAutoPipelining = who == synchronous
-	option.AlwaysPipelining = who == pipelined
+	option.DisableAutoPipelining = strings.HasSuffix(who, synchronous)
+	option.AlwaysPipelining = strings.HasSuffix(who, pipelined)
 	lib, err := connect(option)
 	if err != nil {
 		return library{}, fmt.Errorf("%s: connect to %s: %w", who, addr, err)
@@ -70,19 +77,23 @@ func connect(who, addr string) (library, error) {
 }
 
 type keeperMutex struct {
-	keeper *renewer.Keeper
-	name   string
-	lease  *renewer.Lease
+	keeper  *renewer.Keeper
+	name    string
+	options []renewer.Option
+	lease   *renewer.Lease
 }
 
-func ours(option rueidis.ClientOption) (library, error) {
-	keeper, closeAll, err := newKeeper(option, ttl)
-	if err != nil {
-		return library{}, err
+func oursFor(ttl time.Duration) func(rueidis.ClientOption) (library, error) {
+	return func(option rueidis.ClientOption) (library, error) {
+		keeper, closeAll, err := newKeeper(option, ttl)
+		return library{
+			mutex: func(name string) mutex { return &keeperMutex{keeper: keeper, name: name} },
+			close: closeAll,
+			limit: func(name, _ string, slots []int) mutex {
+				return slotsOf(keeper, name, slots[0])
+			},
+		}, err
 	}
-	return library{func(name string) mutex {
-		return &keeperMutex{keeper: keeper, name: name}
-	}, closeAll}, nil
 }
 
 func newKeeper(
@@ -118,7 +129,7 @@ func newKeeper(
 }
 
 func (m *keeperMutex) lock(ctx context.Context) (err error) {
-	m.lease, err = m.keeper.Acquire(ctx, m.name)
+	m.lease, err = m.keeper.Acquire(ctx, m.name, m.options...)
 	return err
 }
 
@@ -141,9 +152,9 @@ func handWritten(option rueidis.ClientOption) (library, error) {
 	if err != nil {
 		return library{}, err
 	}
-	return library{func(name string) mutex {
+	return library{mutex: func(name string) mutex {
 		return handMutex{client, "hand:" + name}
-	}, client.Close}, nil
+	}, close: client.Close}, nil
 }
 
 // lock does not wait: who writes this by hand polls.
@@ -174,9 +185,9 @@ func rueidisLock(option rueidis.ClientOption) (library, error) {
 	if err != nil {
 		return library{}, err
 	}
-	return library{func(name string) mutex {
+	return library{mutex: func(name string) mutex {
 		return &lockerMutex{locker: l, name: name}
-	}, l.Close}, nil
+	}, close: l.Close}, nil
 }
 
 // newLocker has one key a lock; tracking without its own invalidations; and a second in place of
@@ -207,10 +218,10 @@ func redsyncOnRueidis(option rueidis.ClientOption) (library, error) {
 		return library{}, err
 	}
 	sync := redsync.New(syncrueidis.NewPool(rueidiscompat.NewAdapter(client)))
-	return library{func(name string) mutex {
+	return library{mutex: func(name string) mutex {
 		return redsyncMutex{sync.NewMutex(name, redsync.WithExpiry(ttl),
 			redsync.WithTries(math.MaxInt32))}
-	}, client.Close}, nil
+	}, close: client.Close}, nil
 }
 
 func (m redsyncMutex) lock(ctx context.Context) error   { return m.LockContext(ctx) }
@@ -225,9 +236,9 @@ type redislockMutex struct {
 func bsmRedislock(option rueidis.ClientOption) (library, error) {
 	client := redis.NewClient(&redis.Options{Addr: option.InitAddress[0]})
 	locks := bsm.New(client)
-	return library{func(name string) mutex {
+	return library{mutex: func(name string) mutex {
 		return &redislockMutex{client: locks, name: name}
-	}, func() { _ = client.Close() }}, nil
+	}, close: func() { _ = client.Close() }}, nil
 }
 
 // lock tries each 100 ms, as its documentation shows. Without a deadline it would wait for one TTL.

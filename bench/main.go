@@ -48,6 +48,8 @@ var sections = []section{
 	{"crowd", 3, crowd},
 	{"hold", 3, hold},
 	{"wait", 9, wait},
+	{"limits", 9, limits},
+	{"slots", 3, slots},
 }
 
 // run is the program: it returns the exit status, 2 for flags that make no sense.
@@ -77,7 +79,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.figures, "figures", false, "print the figures as JSON, and no tables")
 	for name, to := range map[string]**regexp.Regexp{"run": &o.run, "who": &o.who} {
 		flags.Func(name, map[string]string{
-			"run": "only the sections that match this `regexp`: cycles, onekey, crowd, hold, wait",
+			"run": "only the sections that match this `regexp`: cycles, onekey, crowd, hold, wait, limits, slots",
 			"who": "only the contestants that match this `regexp`: " + strings.Join(everyone, ", "),
 		}[name], func(s string) (err error) {
 			*to, err = regexp.Compile(s)

@@ -16,6 +16,8 @@ import (
 type turns struct {
 	Name       string // of the lock
 	Own        bool   // whether each goroutine has one of its own
+	Slots      []int  // of a limit, if it is no lock, or of several of one call
+	Shared     bool   // whether that limit is one for all, and so wide that nobody waits
 	Goroutines int
 	Span       time.Duration // for how long; 0: each goroutine takes the lock once
 	Work       time.Duration // under the lock
@@ -83,17 +85,24 @@ func newTurns(s setup) (handle, error) {
 		takers := make([]*taker, t.Goroutines)
 		for i := range takers {
 			name := t.Name
-			if t.Own {
+			if t.Own && !t.Shared {
 				name += ":" + strconv.Itoa(i)
 			}
 			id := name + "#" + strconv.Itoa(i)
 			if all[id] == nil {
-				all[id] = &taker{mutex: lib.mutex(name)}
+				all[id] = &taker{mutex: t.mutex(lib, name, id)}
 			}
 			takers[i] = all[id]
 		}
 		return t.run(ctx, takers)
 	}, nil
+}
+
+func (t turns) mutex(lib library, name, id string) mutex {
+	if t.Slots == nil {
+		return lib.mutex(name)
+	}
+	return lib.limit(name, id, t.Slots)
 }
 
 // taker is one goroutine's turns.
