@@ -104,17 +104,19 @@ func (d *Demo) Resume() {
 	}
 }
 
-// claimNothingLeft claims that no lock is held in the end. A lock that was lost while its server
-// was gone lapses by itself within its TTL.
+// claimNothingLeft claims that no lock and no slot of a limit is held in the end. One that was lost
+// while its server was gone lapses by itself within its TTL.
 func (d *Demo) claimNothingLeft(ctx context.Context) {
 	for late := time.Now().Add(2 * TTL); ; <-time.After(20 * time.Millisecond) {
 		var left []string
 		for _, r := range d.Servers {
-			keys, err := r.keys(ctx, d.Name+"*:{*}")
-			if err != nil {
-				keys = []string{err.Error()} // unknown is not none
+			for _, pattern := range []string{"*:{*}", "*:{*}:slots*"} {
+				keys, err := r.keys(ctx, d.Name+pattern)
+				if err != nil {
+					keys = []string{err.Error()} // unknown is not none
+				}
+				left = append(left, keys...)
 			}
-			left = append(left, keys...)
 		}
 		if len(left) == 0 || time.Now().After(late) {
 			d.Claim("locks left behind", len(left) == 0, "%d %s", len(left),
