@@ -109,8 +109,12 @@ func TestJain(t *testing.T) {
 
 func TestRunsThatMustNotBe(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, check([]ran{{"1", "a", 10, 20}, {"2", "b", 10, 20}, {"3", "a", 20, 30}}))
-	require.ErrorIs(t, check([]ran{{"3", "a", 19, 30}, {"1", "a", 10, 20}}), errOverlap)
-	require.EqualError(t, check([]ran{{"1", "a", 10, 20}, {"1", "a", 30, 40}}),
+	three := []ran{{"1", "a", 0, 10, 20}, {"2", "b", 0, 10, 20}, {"3", "a", 1, 20, 30}}
+	require.NoError(t, check(three, 1, 2))
+	require.ErrorIs(t, check(three, 1, 1), errOverlap)
+	two := []ran{{"3", "a", 1, 19, 30}, {"1", "a", 0, 10, 20}}
+	require.ErrorIs(t, check(two, 1, 2), errOverlap)
+	require.NoError(t, check(two, 2, 2))
+	require.EqualError(t, check([]ran{{"1", "a", 0, 10, 20}, {"1", "a", 0, 30, 40}}, 1, 1),
 		"a task ran twice")
 }

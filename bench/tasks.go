@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,14 +12,31 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // email is the payload of a task, and taskType the type of every task.
 type email struct {
-	UserID string
-	Work   time.Duration
+	UserID  string
+	Nth     int // of the user's, in the order in which they are enqueued
+	Work    time.Duration
+	Limited bool // by two limits, instead of a lock
+}
+
+// How many tasks of one user may run at once, and of all, if they are limited.
+const (
+	mostOfOne = 3
+	mostOfAll = 20
+)
+
+// lock is the key of a task.
+func (e email) lock() string {
+	if !e.Limited {
+		return e.UserID
+	}
+	return lockmw.Limits(lockmw.Limit(e.UserID, mostOfOne), lockmw.Limit("all", mostOfAll))
 }
 
 const taskType = "email:send"
@@ -28,6 +44,7 @@ const taskType = "email:send"
 // ran is one run of a task. Processes of one machine share its clock.
 type ran struct {
 	ID, UserID   string
+	Nth          int
 	Began, Ended int64 // ns since 1970
 }
 
@@ -52,7 +69,7 @@ func newTaskServer(s setup) (handle, error) {
 		return nil, err
 	}
 	l, queue := new(taskLog), asynq.RedisClientOpt{Addr: s.Queue}
-	locked := asynqmw.Handle(keeper, func(e email) string { return e.UserID }, l.send,
+	locked := asynqmw.Handle(keeper, email.lock, l.send,
 		asynqmw.InLine(queue), asynqmw.Requeue(asynq.NewClient(queue)))
 	mux := asynq.NewServeMux()
 	mux.HandleFunc(taskType, func(ctx context.Context, task *asynq.Task) error {
@@ -92,7 +109,7 @@ func (l *taskLog) send(ctx context.Context, e email) error {
 	ended := time.Now().UnixNano()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.runs = append(l.runs, ran{id, e.UserID, began, ended})
+	l.runs = append(l.runs, ran{id, e.UserID, e.Nth, began, ended})
 	return nil
 }
 
@@ -138,15 +155,22 @@ func (f *fleet) close() {
 	}
 }
 
-// serve enqueues tasks, the i-th for the user i modulo users, and returns how long they took.
+// serve enqueues tasks, the i-th for the user i modulo users, those of one user in order, and
+// returns how long they took.
 func (f *fleet) serve(
-	ctx context.Context, tasks, users int, work time.Duration,
+	ctx context.Context, tasks, users int, work time.Duration, limited bool,
 ) (time.Duration, error) {
 	begun := time.Now()
 	const enqueuers = 16
 	err := together(enqueuers, func(e int) error {
-		for i := e; i < tasks; i += enqueuers {
-			payload, err := json.Marshal(email{fmt.Sprintf("%d-%d", f.done, i%users), work})
+		for i := range tasks {
+			user, nth := i%users, i/users
+			if user%enqueuers != e {
+				continue
+			}
+			payload, err := json.Marshal(email{
+				fmt.Sprintf("%d-%d", f.done, user), nth, work, limited,
+			})
 			if err != nil {
 				return err
 			}
@@ -189,12 +213,13 @@ func crowd(ctx context.Context, o options, f *figures) error {
 	for _, c := range []struct {
 		name         string
 		tasks, users int
-	}{{oneUser, 300, 1}, {manyUsers, 1000, 20}} {
+		limited      bool
+	}{{oneUser, 300, 1, false}, {manyUsers, 1000, 20, false}, {manyTenants, 1000, 20, true}} {
 		if o.short {
 			c.tasks = 2 * c.users
 		}
 		bounded, cancel := context.WithTimeout(ctx, o.bound())
-		err := f.tasks(bounded, c.name, c.tasks, c.users)
+		err := f.tasks(bounded, c.name, c.tasks, c.users, c.limited)
 		cancel()
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
@@ -207,9 +232,13 @@ const (
 	tasksTable = "Tasks of asynq, 20 ms each, on two servers of 20 workers"
 	oneUser    = "300 tasks of one user"
 	manyUsers  = "1,000 tasks of 20 users"
+	// manyTenants goes by two limits.
+	manyTenants = "1,000 tasks of 20 tenants, 3 each, 20 in all"
 )
 
-func (f *figures) tasks(ctx context.Context, row string, tasks, users int) error {
+func (f *figures) tasks(
+	ctx context.Context, row string, tasks, users int, limited bool,
+) error {
 	const work = 20 * time.Millisecond
 	fl, err := openFleet(ctx)
 	if err != nil {
@@ -217,14 +246,14 @@ func (f *figures) tasks(ctx context.Context, row string, tasks, users int) error
 	}
 	defer fl.close()
 	const warm = 40 // of as many users: then all is connected, and every script is known
-	if _, err := fl.serve(ctx, warm, warm, time.Millisecond); err != nil {
+	if _, err := fl.serve(ctx, warm, warm, time.Millisecond, limited); err != nil {
 		return err
 	}
 	before, err := fl.locks.usage()
 	if err != nil {
 		return err
 	}
-	took, err := fl.serve(ctx, tasks, users, work)
+	took, err := fl.serve(ctx, tasks, users, work, limited)
 	if err != nil {
 		return err
 	}
@@ -242,25 +271,53 @@ func (f *figures) tasks(ctx context.Context, row string, tasks, users int) error
 		runs = append(runs, one.Runs...)
 		deliveries += one.Deliveries
 	}
-	f.add(tasksTable, row, toIdeal, float64(took)/float64(work*time.Duration(tasks/users)))
+	ideal := work * time.Duration(tasks/users) // mostOfAll run at once, if they are limited
+	f.add(tasksTable, row, toIdeal, float64(took)/float64(ideal))
 	f.add(tasksTable, row, "scripts a task",
 		float64(after.since(before).scripts)/float64(tasks))
 	f.add(tasksTable, row, "deliveries a task", float64(deliveries)/float64(tasks))
-	return check(runs)
+	if !limited {
+		return check(runs, 1, len(runs))
+	}
+	f.add(tasksTable, row, "out of order", float64(outOfOrder(runs)))
+	return check(runs, mostOfOne, mostOfAll)
 }
 
-// check looks for what must not be: two runs of one user at a time, or of one task.
-func check(runs []ran) error {
-	slices.SortFunc(runs, func(a, b ran) int {
-		return cmp.Or(cmp.Compare(a.UserID, b.UserID), cmp.Compare(a.Began, b.Began))
-	})
+// outOfOrder counts the runs that began before so many earlier tasks of their users as may run at
+// once: among these, the order is the workers'.
+func outOfOrder(runs []ran) (n int) {
+	for _, r := range runs {
+		later := 0
+		for _, other := range runs {
+			if other.UserID == r.UserID && other.Nth < r.Nth && other.Began > r.Began {
+				later++
+			}
+		}
+		if later >= mostOfOne {
+			n++
+		}
+	}
+	return n
+}
+
+// check looks for what must not be: more runs at a time, of a user or of all, or two of one task.
+func check(runs []ran, mostOfOne, mostOfAll int) error {
 	seen := make(map[string]bool)
-	for i, r := range runs {
+	for _, r := range runs {
 		if seen[r.ID] {
 			return errors.New("a task ran twice")
 		}
 		seen[r.ID] = true
-		if i > 0 && runs[i-1].UserID == r.UserID && r.Began < runs[i-1].Ended {
+		ofOne, ofAll := 0, 0
+		for _, other := range runs {
+			if other.Began <= r.Began && r.Began < other.Ended {
+				ofAll++
+				if other.UserID == r.UserID {
+					ofOne++
+				}
+			}
+		}
+		if ofOne > mostOfOne || ofAll > mostOfAll {
 			return errOverlap
 		}
 	}

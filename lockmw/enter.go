@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -60,7 +61,7 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 	if err := set.checkShare(name); err != nil {
 		return nil, err
 	}
-	if names := split(name); names != nil {
+	if names := naming.Split(name); names != nil {
 		return takeAll(ctx, k, names, set)
 	}
 	if err := tooMany(name); err != nil {

@@ -1,7 +1,9 @@
 package lockmw
 
+import "github.com/lockbeat/lockbeat/lockmw/internal/naming"
+
 // What tests see of package lockmw.
 var (
-	Split   = split
+	Split   = naming.Split
 	TooMany = tooMany
 )

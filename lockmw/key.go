@@ -3,6 +3,8 @@ package lockmw
 import (
 	"slices"
 	"strings"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 )
 
 var keyEscaper = strings.NewReplacer("%", "%25", ":", "%3A")
@@ -22,19 +24,19 @@ func Key(prefix string, parts ...string) string {
 		if tooMany(part) != nil {
 			return part
 		}
-		if all *= max(len(split(part)), 1); all > maxKeys {
+		if all *= max(len(naming.Split(part)), 1); all > maxKeys {
 			return refusedKeys(all)
 		}
 	}
 	var b strings.Builder
 	b.WriteString(prefix)
 	for i, part := range parts {
-		if plain, n, ok := cutLimit(part); ok {
+		if plain, n, ok := naming.CutLimit(part); ok {
 			one := slices.Clone(parts)
 			one[i] = plain
 			return Limit(Key(prefix, one...), n)
 		}
-		if names := split(part); names != nil {
+		if names := naming.Split(part); names != nil {
 			keys := make([]string, len(names))
 			for j, name := range names {
 				one := slices.Clone(parts)

@@ -1,23 +1,17 @@
 package lockmw
 
 import (
-	"crypto/rand"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // maxKeys is how many different names [Keys] stands for at most.
 const maxKeys = 64
-
-// several begins a name that stands for several. It is different in each process, so that nothing
-// from outside can be taken for one, and too long for a lock, so that one given to the keeper
-// itself is refused.
-var several = rand.Text() + strings.Repeat("\x00", store.MaxName)
 
 // Keys makes one name of several, for an operation that needs all of their locks: a transfer
 // between two accounts. It can be given wherever this package or an adapter takes a name, and
@@ -46,7 +40,7 @@ func Keys(names ...string) string {
 		if tooMany(name) != nil {
 			return name
 		}
-		if inner := split(name); inner != nil {
+		if inner := naming.Split(name); inner != nil {
 			all = append(all, inner...)
 		} else {
 			all = append(all, name)
@@ -70,7 +64,7 @@ func Keys(names ...string) string {
 		return twice
 	}
 	var b strings.Builder
-	b.WriteString(several)
+	b.WriteString(naming.Several)
 	for _, name := range all {
 		b.WriteString(strconv.Itoa(len(name)))
 		b.WriteByte(':')
@@ -81,30 +75,12 @@ func Keys(names ...string) string {
 
 // distinct puts names in order, and drops those that come again.
 func distinct(names []string) []string {
-	slices.SortFunc(names, narrowest)
+	slices.SortFunc(names, naming.Narrowest)
 	return slices.Compact(names)
 }
 
-// split returns the names, in order, that a name made by [Keys] stands for; nil for any other name.
-func split(name string) []string {
-	rest, ok := strings.CutPrefix(name, several)
-	if !ok {
-		return nil
-	}
-	var names []string
-	for rest != "" {
-		size, after, _ := strings.Cut(rest, ":")
-		n, err := strconv.Atoi(size)
-		if err != nil || n < 0 || n > len(after) {
-			return nil // not made by Keys
-		}
-		names, rest = append(names, after[:n]), after[n:]
-	}
-	return names
-}
-
 // refusal begins a name that stands for too many.
-var refusal = several + "!"
+var refusal = naming.Several + "!"
 
 // refusedKeys makes such a name.
 func refusedKeys(given int) string {
@@ -119,12 +95,12 @@ func NamesOf(name string) []string {
 	if tooMany(name) != nil {
 		return nil
 	}
-	names := split(name)
+	names := naming.Split(name)
 	if names == nil {
 		names = []string{name}
 	}
 	for i, one := range names {
-		names[i], _, _ = cutLimit(one)
+		names[i], _, _ = naming.CutLimit(one)
 	}
 	return names
 }

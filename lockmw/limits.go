@@ -1,15 +1,13 @@
 package lockmw
 
 import (
-	"cmp"
-	"crypto/rand"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // AtMost makes the name that of a limit instead of a lock: at most n calls run at once, over all
@@ -36,7 +34,7 @@ func Limit(name string, n int) string {
 	if name == "" || tooMany(name) != nil {
 		return name
 	}
-	return limited + strconv.Itoa(n) + ":" + name
+	return naming.Limited + strconv.Itoa(n) + ":" + name
 }
 
 // Limits makes one name of several limits, for a call that needs a slot of each: three a user, say,
@@ -56,7 +54,7 @@ func Limits(limits ...string) string {
 func givenTwice(names []string) string {
 	limits := make(map[string]bool)
 	for _, one := range names {
-		plain, _, limit := cutLimit(one)
+		plain, _, limit := naming.CutLimit(one)
 		if limit && limits[plain] {
 			return refusal + fmt.Sprintf("the limit %q is given twice for one call; give it once",
 				plain)
@@ -68,50 +66,18 @@ func givenTwice(names []string) string {
 	return ""
 }
 
-// limited begins a name that stands for a limit, as several does for several.
-var limited = rand.Text() + strings.Repeat("\x00", store.MaxName)
-
-// cutLimit returns the name of the limit that a name stands for, and how many may hold it. ok is
-// false for any other.
-func cutLimit(name string) (plain string, n int, ok bool) {
-	rest, ok := strings.CutPrefix(name, limited)
-	if !ok {
-		return name, 0, false
-	}
-	number, plain, _ := strings.Cut(rest, ":")
-	n, err := strconv.Atoi(strings.TrimPrefix(number, byFunc))
-	return plain, n, err == nil
-}
-
-// byFunc is before the number of a limit that goes by [AtMostFunc] instead.
-const byFunc = "~"
-
-// narrowest orders names: locks, then limits by how many may hold them, and by name. All callers
-// wait in this order.
-func narrowest(a, b string) int {
-	nameA, n, okA := cutLimit(a)
-	nameB, m, okB := cutLimit(b)
-	switch {
-	case okA != okB && okA:
-		return 1
-	case okA != okB:
-		return -1
-	}
-	return cmp.Or(cmp.Compare(n, m), strings.Compare(nameA, nameB))
-}
-
 // asLimits makes limits of the names that a call is for, if it goes by [AtMost].
 func (s settings) asLimits(name string) string {
 	if s.limit == nil || name == "" || tooMany(name) != nil {
 		return name
 	}
-	names := split(name)
+	names := naming.Split(name)
 	if names == nil {
 		names = []string{name}
 	}
 	for i, one := range names {
-		if _, _, ok := cutLimit(one); !ok {
-			names[i] = limited + byFunc + strconv.Itoa(s.limit(one)) + ":" + one
+		if _, _, ok := naming.CutLimit(one); !ok {
+			names[i] = naming.Limited + naming.ByFunc + strconv.Itoa(s.limit(one)) + ":" + one
 		}
 	}
 	return Keys(names...)
@@ -119,11 +85,11 @@ func (s settings) asLimits(name string) string {
 
 // limitOf is the option by which a name is acquired, and the name of the lock or limit.
 func (s settings) limitOf(name string) (plain string, limit renewer.Option) {
-	plain, n, ok := cutLimit(name)
+	plain, n, ok := naming.CutLimit(name)
 	if !ok {
 		return name, nil
 	}
-	if strings.HasPrefix(name, limited+byFunc) {
+	if strings.HasPrefix(name, naming.Limited+naming.ByFunc) {
 		return plain, renewer.AtMost(s.limit)
 	}
 	return plain, renewer.AtMost(func(string) int { return n })

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -84,7 +85,7 @@ func (s *scope) leases() iter.Seq[*renewer.Lease] {
 
 // leaseOn is the lease on name, nil if the scope has none.
 func (s *scope) leaseOn(name string) *renewer.Lease {
-	name, _, limit := cutLimit(name)
+	name, _, limit := naming.CutLimit(name)
 	for l := range s.leases() {
 		if l.Name() == name && l.Limited() == limit {
 			return l
@@ -164,7 +165,7 @@ type passedOn struct {
 // right on the first instruction after a pause of the process. With a name made by [Keys] it
 // reports whether that is so of all of them.
 func Held(ctx context.Context, name string) bool {
-	if names := split(name); names != nil {
+	if names := naming.Split(name); names != nil {
 		return !slices.ContainsFunc(names, func(one string) bool { return !Held(ctx, one) })
 	}
 	for s := range scopes(ctx) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -17,7 +18,7 @@ const mostPatience = time.Second
 // takeAll takes the locks on names, which are in order, all or none.
 func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set settings) (*scope, error) {
 	for _, name := range names {
-		plain, n, limit := cutLimit(name)
+		plain, n, limit := naming.CutLimit(name)
 		if err := renewer.CheckName(plain); err != nil {
 			return nil, err
 		}

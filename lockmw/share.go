@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -44,12 +45,12 @@ func (s settings) checkShare(name string) error {
 		return fmt.Errorf("%w: LocalShare(%d): give how many calls this process may admit "+
 			"by itself", renewer.ErrConfig, s.share)
 	}
-	names := split(name)
+	names := naming.Split(name)
 	if names == nil {
 		names = []string{name}
 	}
 	for _, one := range names {
-		if _, _, limit := cutLimit(one); !limit && one != "" && tooMany(one) == nil {
+		if _, _, limit := naming.CutLimit(one); !limit && one != "" && tooMany(one) == nil {
 			return fmt.Errorf("%w: LocalShare is for limits, and the call takes a lock: give it "+
 				"AtMost, or a name made by Limit", renewer.ErrConfig)
 		}

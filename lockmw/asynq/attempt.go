@@ -12,6 +12,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -75,7 +76,7 @@ func newAttempt(
 	}
 	id, _ := asynq.GetTaskID(ctx)
 	queue, _ := asynq.GetQueueName(ctx)
-	a.visit = l.Visit(name, line.Task{
+	a.visit = l.Visit(naming.Of(name, set.limit), line.Task{
 		Queue: queue, ID: id, BackAs: a.copyID, Stays: a.mustWait(),
 	})
 	return a

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"context"
 	_ "embed"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,7 +52,9 @@ var _ store.Line = (*Store)(nil)
 // Arrive implements [store.Line].
 func (s *Store) Arrive(ctx context.Context, a store.Arrival) (store.Arrived, error) {
 	mode := "ask"
-	if a.Wait {
+	if a.Look {
+		mode = "place"
+	} else if a.Wait {
 		mode = "wait"
 	}
 	ttl, err := store.Millis(a.SlotTTL)
@@ -59,7 +62,8 @@ func (s *Store) Arrive(ctx context.Context, a store.Arrival) (store.Arrived, err
 		return store.Arrived{}, err
 	}
 	reply, err := s.askLine(ctx, opArrive, &arriveScript, a.Name, a.Task.Home,
-		taskText(a.Task), mode, decimal(ttl), decimal(taskLineTTL.Milliseconds()), taskText(a.For))
+		taskText(a.Task), mode, decimal(ttl), decimal(taskLineTTL.Milliseconds()), taskText(a.For),
+		limitText(a.Name, a.Limit), decimal(a.Since))
 	if err != nil {
 		return store.Arrived{}, err
 	}
@@ -67,35 +71,50 @@ func (s *Store) Arrive(ctx context.Context, a store.Arrival) (store.Arrived, err
 	if !ok {
 		return store.Arrived{}, unreadable(opArrive)
 	}
+	arrived.Wait = arrived.Wait && a.Wait
 	return arrived, nil
+}
+
+// limitText is how many may have a limit; "" of a lock.
+func limitText(name string, limit int) string {
+	if !isLimit(name) {
+		return ""
+	}
+	return strconv.Itoa(limit)
 }
 
 // readArrived reads the reply of arrive.lua.
 func readArrived(reply rueidis.RedisMessage) (a store.Arrived, ok bool) {
-	if n, err := reply.ToInt64(); err == nil {
-		return store.Arrived{Ask: true}, n == -1
-	}
 	parts, err := reply.ToArray()
-	if err != nil || len(parts) != 3 {
+	if err != nil || len(parts) != 2 && len(parts) != 5 {
 		return a, false
 	}
 	n, err0 := parts[0].ToInt64()
-	value, err1 := parts[1].ToString()
-	now, err2 := parts[2].ToInt64()
-	if err0 != nil || err1 != nil || err2 != nil || n < 0 {
+	place, err1 := parts[1].ToInt64()
+	if a.Since = place; err0 != nil || err1 != nil || n < 0 != (len(parts) == 2) {
+		return a, false
+	} else if n < 0 {
+		a.Ask, a.Wait = true, n == -1
+		return a, n >= -2
+	}
+	value, err0 := parts[2].ToString()
+	now, err1 := parts[3].ToInt64()
+	held, err2 := parts[4].ToInt64()
+	if err0 != nil || err1 != nil || err2 != nil {
 		return a, false
 	}
 	holder, since := decodeValue(value)
-	return store.Arrived{Ahead: int(n), Holder: holder, HeldFor: heldFor(since, now)}, true
+	a.Ahead, a.Holder, a.HeldFor, a.Held = int(n), holder, heldFor(since, now), int(held)
+	return a, true
 }
 
 // Next implements [store.Line].
 func (s *Store) Next(
-	ctx context.Context, name string, what store.TaskEvent, task store.Task,
+	ctx context.Context, name string, limit int, what store.TaskEvent, task store.Task,
 ) (next store.NextTask, err error) {
 	for range mostLooks {
 		var more bool
-		next, more, err = s.lookForNext(ctx, name, what, task)
+		next, more, err = s.lookForNext(ctx, name, limit, what, task)
 		if err != nil || !more {
 			break
 		}
@@ -107,10 +126,11 @@ func (s *Store) Next(
 // lookForNext is Next for as many tasks as one call of the script looks at. It reports whether
 // there are more.
 func (s *Store) lookForNext(
-	ctx context.Context, name string, what store.TaskEvent, task store.Task,
+	ctx context.Context, name string, limit int, what store.TaskEvent, task store.Task,
 ) (next store.NextTask, more bool, err error) {
 	reply, err := s.askLine(ctx, opNext, &nextScript, name, task.Home,
-		taskText(task), what.String(), decimal(taskLineTTL.Milliseconds()))
+		taskText(task), what.String(), decimal(taskLineTTL.Milliseconds()),
+		limitText(name, limit))
 	if err != nil {
 		return next, false, err
 	}
@@ -123,26 +143,18 @@ func (s *Store) lookForNext(
 		return next, false, unreadable(opNext)
 	}
 	next.Parked = int(n)
-	switch len(parts) {
-	case 2:
-		text, err := parts[1].ToString()
+	for i, tasks := range []*[]store.Task{&next.Tasks, &next.Late}[:len(parts)-1] {
+		texts, err := parts[i+1].AsStrSlice()
 		if err != nil {
 			return next, false, unreadable(opNext)
 		}
-		next.Task, next.Wake = readTask(text, task.Home)
-		more = text == ""
-	case 3:
-		late, err := parts[2].AsStrSlice()
-		if err != nil {
-			return next, false, unreadable(opNext)
-		}
-		for _, text := range late {
+		for _, text := range texts {
 			if one, ok := readTask(text, task.Home); ok {
-				next.Late = append(next.Late, one)
+				*tasks = append(*tasks, one)
 			}
 		}
 	}
-	return next, more, nil
+	return next, len(parts) == 1, nil
 }
 
 // readTask is the opposite of taskText. ok is false for no task.

@@ -42,7 +42,7 @@ func arrive(t *testing.T, s *redisstore.Store, a line.Arrival) int {
 	arrived, err := s.Arrive(t.Context(), a)
 	require.NoError(t, err)
 	if arrived.Ask {
-		assert.Equal(t, line.Arrived{Ask: true}, arrived)
+		assert.Equal(t, line.Arrived{Ask: true, Wait: a.Wait, Since: arrived.Since}, arrived)
 		return ask
 	}
 	return arrived.Ahead
@@ -52,14 +52,14 @@ func nextTask(
 	t *testing.T, s *redisstore.Store, what line.TaskEvent, of line.Task,
 ) line.NextTask {
 	t.Helper()
-	n, err := s.Next(t.Context(), "a", what, of)
+	n, err := s.Next(t.Context(), "a", 0, what, of)
 	require.NoError(t, err)
 	return n
 }
 
 // wakes is the answer that has one of n tasks come.
-func wakes(n int, t line.Task) line.NextTask {
-	return line.NextTask{Task: t, Wake: true, Parked: n}
+func wakes(n int, t ...line.Task) line.NextTask {
+	return line.NextTask{Tasks: t, Parked: n}
 }
 
 func nobody(n int, late ...line.Task) line.NextTask {
@@ -101,7 +101,8 @@ func TestArriveScript(t *testing.T) {
 		back, err := store.Arrive(t.Context(), waiting(task("2")))
 		require.NoError(t, err)
 		assert.Positive(t, back.HeldFor)
-		back.HeldFor = 0
+		assert.Positive(t, back.Since)
+		back.HeldFor, back.Since = 0, 0
 		assert.Equal(t, line.Arrived{
 			Holder: line.Holder{Node: "node-a", PID: 42, Operation: "test"},
 		}, back)
@@ -134,7 +135,7 @@ func TestArriveScript(t *testing.T) {
 		s.ok(t, "ZREM", tasksA, "q\n2")
 		back, err = store.Arrive(t.Context(), arrival(task("5")))
 		require.NoError(t, err)
-		assert.Equal(t, line.Arrived{Ahead: 1}, back, "no owner has it")
+		assert.Equal(t, line.Arrived{Ahead: 1, Since: back.Since}, back, "no owner has it")
 		assert.Equal(t, ask, arrive(t, store, arrival(task("3"))))
 
 		t.Log("a place never comes before that of an earlier task, even if the clock was set back")
@@ -421,7 +422,7 @@ func TestTasksOnACluster(t *testing.T) {
 		assert.Equal(t, ask, arrive(t, store, a))
 		a.Task = task("2")
 		assert.Equal(t, 0, arrive(t, store, a))
-		got, err := store.Next(t.Context(), one, line.TaskGranted, task("1"))
+		got, err := store.Next(t.Context(), one, 0, line.TaskGranted, task("1"))
 		require.NoError(t, err)
 		assert.Equal(t, wakes(1, task("2")), got)
 	}

@@ -5,14 +5,17 @@ import (
 	"time"
 )
 
-// Line is a store that also keeps, beside a lock, the line of tasks that want it and wait in no
-// process: each went back to the queue that it came from, and is told to come when its turn is
-// near. At most one task of a name waits for the lock itself, in the slot of the worker that runs
-// it.
+// Line is a store that also keeps, beside a lock or a limit, the line of tasks that want it and
+// wait in no process: each went back to the queue that it came from, and is told to come when its
+// turn is near. At most one task of a name waits for the lock itself, in the slot of the worker
+// that runs it.
 //
 // Tasks of each [Task.Home] stand in a line of their own, and are told to come by processes of that
 // home. Where tasks of several homes want one lock, the lock goes from one home to the other as
 // between any callers who wait in two processes: those in a slot.
+//
+// A task that needs several locks or limits stands in one line at a time. Its place in each is as
+// old as the first of them: see [Arrival.Since].
 //
 // A line is advice. It gives no lock, and losing it costs order and time, but never exclusion.
 // Tasks that are told to come and don't are passed over after about a second.
@@ -23,8 +26,9 @@ type Line interface {
 	// Arrive notes that a task has come, and returns what it is to do.
 	Arrive(ctx context.Context, a Arrival) (Arrived, error)
 
-	// Next notes what became of a task, or of the lock, and returns which task is to come next.
-	Next(ctx context.Context, name string, what TaskEvent, task Task) (NextTask, error)
+	// Next notes what became of a task, or of the lock, and returns which tasks are to come next:
+	// as many as there is room for, and one more. limit is as [Arrival.Limit].
+	Next(ctx context.Context, name string, limit int, what TaskEvent, task Task) (NextTask, error)
 }
 
 // MostTaskDelay is how long a task that stands in a [Line] may stay away at most: the line is
@@ -45,8 +49,11 @@ type Task struct {
 
 // Arrival is a task that wants a lock.
 type Arrival struct {
-	// Name is that of the lock.
+	// Name is that of the lock, or of a limit: see [LimitName].
 	Name string
+	// Limit is how many may have the name at once, if it is that of a limit; else 0. Tasks are told
+	// to ask for as many slots as are free.
+	Limit int
 	// Task is who has come.
 	Task Task
 	// For is the task whose place it takes over, with its rank; the zero value for none. It is for
@@ -57,6 +64,11 @@ type Arrival struct {
 	Wait bool
 	// SlotTTL is how long it has the slot: whole milliseconds, at least 1.
 	SlotTTL time.Duration
+	// Since is the [Arrived.Since] of the task's place in another line, 0 for none: if it has no
+	// place here, it gets one that is as old.
+	Since int64
+	// Look means that it only wants to know of its place, which is the answer's Since.
+	Look bool
 }
 
 // Arrived is what a task that has come is to do.
@@ -64,12 +76,19 @@ type Arrived struct {
 	// Ask means that it is to ask for the lock now. Otherwise it is to go back: it has a place in
 	// the line.
 	Ask bool
+	// Wait means that it may wait for it in its worker's slot then.
+	Wait bool
+	// Since is since when it has a place in the line, by the store's clock in microseconds; 0 if it
+	// has none.
+	Since int64
 	// Ahead is how many stand in the line before it, unless Ask.
 	Ahead int
 	// Holder has the lock, unless Ask; its zero value if the store can't tell.
 	Holder Holder
 	// HeldFor is how long Holder has had it, by the store's clock; 0 if the store can't tell.
 	HeldFor time.Duration
+	// Held is how many have the limit, unless Ask. Holder is the one whose slot lapses first.
+	Held int
 }
 
 // TaskEvent is what became of a task, or of the lock that it wanted.
@@ -80,6 +99,8 @@ const (
 	TaskGranted TaskEvent = iota
 	// TaskGone means that it does not come any more.
 	TaskGone
+	// TaskMoved means that it stands in another line now: nobody comes in its place.
+	TaskMoved
 	// TaskLeft means that it has waited in vain, and went back to its queue: it has the first
 	// place. Others come when the lock is free.
 	TaskLeft
@@ -93,13 +114,15 @@ const (
 	TasksLook
 )
 
-// String returns "granted", "gone", "left", "missing", "over" or "look".
+// String returns "granted", "gone", "moved", "left", "missing", "over" or "look".
 func (e TaskEvent) String() string {
 	switch e {
 	case TaskGranted:
 		return "granted"
 	case TaskGone:
 		return "gone"
+	case TaskMoved:
+		return "moved"
 	case TaskLeft:
 		return "left"
 	case TaskMissing:
@@ -113,10 +136,8 @@ func (e TaskEvent) String() string {
 
 // NextTask is who comes next.
 type NextTask struct {
-	// Task is to be told to come, if Wake.
-	Task Task
-	// Wake means that there is one. It is noted as told.
-	Wake bool
+	// Tasks are to be told to come, and are noted as told.
+	Tasks []Task
 	// Parked is how many are in the line.
 	Parked int
 	// Late are some of those that were told to come and have not, after a look at the line that

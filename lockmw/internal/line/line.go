@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -31,10 +32,10 @@ type Line struct {
 	faulty atomic.Bool            // tasks can't be woken, and the observer was told
 
 	mu        sync.Mutex
-	contended map[string]*contendedLock // by name
+	contended map[string]*contendedLock // by what stores call them
 }
 
-// contendedLock is a lock for which tasks have met lately. Guarded by Line.mu.
+// contendedLock is a lock, or a limit, for which tasks have met lately. Guarded by Line.mu.
 type contendedLock struct {
 	until  time.Time
 	look   *time.Timer   // nil if no task was parked or woken
@@ -58,23 +59,23 @@ func New(k *renewer.Keeper, q Queue) *Line {
 }
 
 // isContended reports whether tasks have met for a lock lately.
-func (l *Line) isContended(name string) bool {
+func (l *Line) isContended(lock naming.Want) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.contended[name]
+	c := l.contended[lock.StoreName()]
 	return c != nil && time.Now().Before(c.until)
 }
 
 // met notes that tasks meet for a lock.
-func (l *Line) met(name string) {
+func (l *Line) met(lock naming.Want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.note(name)
+	l.note(lock)
 }
 
 // note is met under l.mu. It returns nil if too many locks are contended.
-func (l *Line) note(name string) *contendedLock {
-	now := time.Now()
+func (l *Line) note(lock naming.Want) *contendedLock {
+	now, name := time.Now(), lock.StoreName()
 	c := l.contended[name]
 	if c == nil {
 		if len(l.contended) >= mostContended {
@@ -98,41 +99,41 @@ func (l *Line) note(name string) *contendedLock {
 }
 
 // lookLater has the process look at the line in a while.
-func (l *Line) lookLater(name string) {
+func (l *Line) lookLater(lock naming.Want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.note(name); c != nil {
+	if c := l.note(lock); c != nil {
 		c.pause = firstLook
-		l.lookIn(name, c)
+		l.lookIn(lock, c)
 	}
 }
 
 // lookIn has the process look at the line when a lock's pause is over, under l.mu. A look that
 // comes sooner is not put off: so many tasks may come that there would never be one.
-func (l *Line) lookIn(name string, c *contendedLock) {
+func (l *Line) lookIn(lock naming.Want, c *contendedLock) {
 	if left := time.Until(c.due); left > 0 && left <= c.pause {
 		return
 	}
 	c.due = time.Now().Add(c.pause)
 	if c.look == nil {
-		c.look = time.AfterFunc(c.pause, func() { l.look(name) })
+		c.look = time.AfterFunc(c.pause, func() { l.look(lock) })
 	} else {
 		c.look.Reset(c.pause)
 	}
 }
 
 // look looks at the line, and again later as long as tasks stand in it.
-func (l *Line) look(name string) {
-	next := l.wakeNext(name, store.TasksLook, store.Task{Home: *l.home.Load()})
+func (l *Line) look(lock naming.Want) {
+	next := l.wakeNext(lock, store.TasksLook, store.Task{Home: *l.home.Load()})
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.contended[name]
-	if c == nil || next.Parked == 0 || next.Wake {
+	c := l.contended[lock.StoreName()]
+	if c == nil || next.Parked == 0 || len(next.Tasks) > 0 {
 		return
 	}
 	c.until = time.Now().Add(contendedFor)
 	c.pause = min(2*c.pause, lastLook)
-	l.lookIn(name, c)
+	l.lookIn(lock, c)
 }
 
 // waitForFirst has the process wait for a lock on behalf of the first task in its line, which is in
@@ -142,10 +143,10 @@ func (l *Line) look(name string) {
 // It returns at once. Each process waits for a lock once at most, and one does as a rule: that from
 // which the first task went back. If it dies, the others look for locks that are free; tasks come
 // back by themselves, too.
-func (l *Line) waitForFirst(name string) {
+func (l *Line) waitForFirst(lock naming.Want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.note(name)
+	c := l.note(lock)
 	if c == nil {
 		return
 	}
@@ -155,9 +156,12 @@ func (l *Line) waitForFirst(name string) {
 	}
 	c.asking = true
 	go func() {
+		opts := []renewer.Option{renewer.Operation("wake tasks in line")}
+		if lock.AtMost != nil {
+			opts = append(opts, renewer.AtMost(func(string) int { return lock.AtMost() }))
+		}
 		// Until the keeper is shut down, at most.
-		lease, err := l.keeper.Acquire(context.Background(), name,
-			renewer.Operation("wake tasks in line"))
+		lease, err := l.keeper.Acquire(context.Background(), lock.Name, opts...)
 		l.mu.Lock()
 		c.asking = false
 		l.mu.Unlock()
@@ -165,6 +169,6 @@ func (l *Line) waitForFirst(name string) {
 			return
 		}
 		_ = lease.Release(context.Background()) // else it lapses
-		l.wakeNext(name, store.TasksOver, store.Task{Home: *l.home.Load()})
+		l.wakeNext(lock, store.TasksOver, store.Task{Home: *l.home.Load()})
 	}()
 }

@@ -3,6 +3,7 @@ package line_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -27,17 +29,21 @@ const (
 
 var errBusy = errors.New("busy")
 
+// lockA is what a task wants that wants one lock.
+var lockA = naming.Of("a", nil)
+
 // fake is a store with a line, and the queue of its tasks.
 type fake struct {
 	*memory.Store
 
 	mu     sync.Mutex
-	at     store.Arrived           // the answer to those who come
-	wake   []string                // who is woken next
-	late   []string                // who has not come, if none is woken
-	states map[string][]line.State // what tasks do, one after the other
-	fails  error                   // of the queue
-	heard  []string                // what the line and the queue were told
+	at     store.Arrived            // the answer to those who come
+	ats    map[string]store.Arrived // the answers in the lines of some names, instead
+	wake   []string                 // who is woken next
+	late   []string                 // who has not come, if none is woken
+	states map[string][]line.State  // what tasks do, one after the other
+	fails  error                    // of the queue
+	heard  []string                 // what the line and the queue were told
 }
 
 func (f *fake) tell(what string) {
@@ -57,7 +63,18 @@ func (f *fake) told() []string {
 }
 
 func (f *fake) Arrive(ctx context.Context, a store.Arrival) (store.Arrived, error) {
+	at, several := f.ats[a.Name]
+	if !several {
+		at = f.at
+	}
+	if a.Look {
+		f.tell("look in " + plain(a.Name))
+		return store.Arrived{Ask: true, Since: at.Since}, nil
+	}
 	text := a.Task.Home + " " + a.Task.ID
+	if several {
+		text = fmt.Sprintf("%s, most %d, since %d", plain(a.Name), a.Limit, a.Since)
+	}
 	if a.For.ID != "" {
 		text += " for " + a.For.ID
 	}
@@ -66,18 +83,23 @@ func (f *fake) Arrive(ctx context.Context, a store.Arrival) (store.Arrived, erro
 	if time.Until(deadline) > ttl/3 {
 		return store.Arrived{}, errors.New("no bound")
 	}
-	return f.at, nil
+	at.Wait = at.Ask && a.Wait
+	return at, nil
 }
 
 func (f *fake) Next(
-	_ context.Context, _ string, what store.TaskEvent, task store.Task,
+	_ context.Context, name string, _ int, what store.TaskEvent, task store.Task,
 ) (store.NextTask, error) {
-	f.tell(what.String() + " " + task.ID)
+	text := what.String() + " " + task.ID
+	if f.ats != nil {
+		text = what.String() + " in " + plain(name)
+	}
+	f.tell(text)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	next := store.NextTask{Parked: len(f.wake) + len(f.late)}
 	if len(f.wake) > 0 {
-		next.Task, next.Wake = store.Task{ID: f.wake[0]}, true
+		next.Tasks = []store.Task{{ID: f.wake[0]}}
 		f.wake = f.wake[1:]
 		return next, nil
 	}
@@ -86,6 +108,12 @@ func (f *fake) Next(
 	}
 	f.late = nil
 	return next, nil
+}
+
+// plain is a name of a lock or limit, as its users call it.
+func plain(name string) string {
+	name, _ = store.CutLimit(name)
+	return name
 }
 
 func (f *fake) Home(context.Context, store.Task) (string, error) { return "home", f.fails }
@@ -127,7 +155,7 @@ func stand(t *testing.T, v *line.Visit) (time.Duration, *line.Place) {
 func TestTheWayOfATask(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
-		first := l.Visit("a", line.Task{Queue: "q", ID: "1"})
+		first := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
 		wait, place := stand(t, first)
 		assert.Nil(t, place)
 		assert.Zero(t, wait)
@@ -147,7 +175,7 @@ func TestTheWayOfATask(t *testing.T) {
 		assert.Equal(t, []string{"over 1"}, f.told())
 
 		f.at = store.Arrived{Ahead: 3}
-		last := l.Visit("a", line.Task{Queue: "q", ID: "2", BackAs: "2b"})
+		last := l.Visit(lockA, line.Task{Queue: "q", ID: "2", BackAs: "2b"})
 		_, place = stand(t, last)
 		require.NotNil(t, place)
 		assert.Equal(t, ttl+300*time.Millisecond, place.BackIn)
@@ -171,7 +199,7 @@ func TestPatience(t *testing.T) {
 		for _, want := range []time.Duration{
 			moment, 2 * moment, 4 * moment, 8 * moment, 8 * moment,
 		} {
-			v := l.Visit("a", line.Task{Queue: "q", ID: "1"})
+			v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
 			v.Refused(errBusy, true)
 			wait, _ := stand(t, v)
 			assert.Equal(t, want, wait)
@@ -210,7 +238,7 @@ func TestWaking(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
-				v := l.Visit("a", line.Task{Queue: "q", ID: "1"})
+				v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
 				stand(t, v)
 				f.states["2"], f.fails = c.states, c.fails
 				if c.late {
@@ -233,7 +261,7 @@ func TestLooks(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
 		f.at = store.Arrived{Ahead: 1}
-		v := l.Visit("a", line.Task{Queue: "q", ID: "1"})
+		v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
 		v.Refused(errBusy, true)
 		stand(t, v)
 		f.told()
@@ -257,7 +285,7 @@ func TestAfterShutdown(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
 		f.at = store.Arrived{Ahead: 1}
-		v := l.Visit("a", line.Task{Queue: "q", ID: "1"})
+		v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
 		v.Refused(errBusy, true)
 		stand(t, v)
 		f.told()
@@ -278,7 +306,7 @@ func TestTasksWithoutALine(t *testing.T) {
 		f.at = store.Arrived{Ahead: 1}
 		of := line.Task{Queue: "q", ID: "1"}
 		for _, v := range []*line.Visit{
-			line.New(k, f).Visit("a", of), l.Visit("a", of), l.Visit("a", line.Task{}),
+			line.New(k, f).Visit(lockA, of), l.Visit(lockA, of), l.Visit(lockA, line.Task{}),
 		} {
 			v.Refused(errBusy, true)
 			wait, place := stand(t, v)
@@ -289,5 +317,66 @@ func TestTasksWithoutALine(t *testing.T) {
 		}
 		assert.Empty(t, f.told())
 		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+// A task that wants several stands in the line of the one that refused it, and when its turn has
+// come there, in that of the next, with a place that is as old. It keeps none in the one before.
+func TestSeveralLines(t *testing.T) {
+	t.Parallel()
+	two := naming.Of("tenant", func(string) int { return 3 })
+	two = append(two, naming.Of("all", func(string) int { return 20 })...)
+	full := func(name string) error {
+		return &renewer.Error{Kind: renewer.ErrHeld, Name: name, Limit: 3}
+	}
+	of := line.Task{Queue: "q", ID: "1"}
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+		in := func(tenant, all store.Arrived) {
+			f.ats = map[string]store.Arrived{
+				store.LimitName("tenant"): tenant, store.LimitName("all"): all,
+			}
+		}
+		turn := store.Arrived{Ask: true}
+		t.Log("the wider one is full: it stands there, and in no other line")
+		in(turn, store.Arrived{Ahead: 2, Held: 20})
+		v := l.Visit(two, of)
+		stand(t, v)
+		assert.Empty(t, f.told())
+		v.Refused(full("all"), true)
+		_, place := stand(t, v)
+		require.NotNil(t, place)
+		assert.ErrorContains(t, place.Err, `"all": at its limit of 20, 20 held: 2 before it in line`)
+		assert.Equal(t, []string{"arrive all, most 20, since 0 2s"}, f.told())
+
+		t.Log("a newcomer that the other one refuses: its turn has come there, and not in the wider")
+		v = l.Visit(two, of)
+		v.Refused(full("tenant"), true)
+		_, place = stand(t, v)
+		require.NotNil(t, place)
+		assert.Equal(t, []string{
+			"look in all", "look in tenant", "arrive tenant, most 3, since 0 2s",
+			"arrive all, most 20, since 0 2s", "moved in tenant",
+		}, f.told())
+
+		t.Log("it comes from the wider one's line: its place in the other is as old")
+		in(store.Arrived{Ahead: 1, Since: 7}, store.Arrived{Ask: true, Since: 7})
+		v = l.Visit(two, of)
+		_, place = stand(t, v)
+		require.NotNil(t, place)
+		assert.Equal(t, []string{
+			"look in all", "arrive tenant, most 3, since 7 2s", "moved in all",
+		}, f.told())
+
+		t.Log("its turn has come in both")
+		in(turn, turn)
+		v = l.Visit(two, of)
+		wait, place := stand(t, v)
+		assert.Nil(t, place)
+		assert.Equal(t, moment, wait)
+		f.told()
+		v.Granted()
+		assert.ElementsMatch(t, []string{"granted in tenant", "granted in all"}, f.told())
+		v.Over()
+		assert.ElementsMatch(t, []string{"over in tenant", "over in all"}, f.told())
 	})
 }

@@ -1,10 +1,14 @@
-// Package line has the tasks of a job system stand in line for locks, in their own queue, where
-// they keep no worker: a task whose lock another caller has goes back there, and is run when its
-// turn is near.
+// Package line has the tasks of a job system stand in line for locks and limits, in their own
+// queue, where they keep no worker: a task whose lock another caller has goes back there, and is
+// run when its turn is near.
 //
 // The line itself is the locks' store's, a [store.Line]. This package asks it, and tells the
 // [Queue] whom to run. It knows no job system: an adapter implements Queue, has a [Line] for each
 // handler, and a [Visit] for each delivery of a task.
+//
+// A task that wants several stands in the line of the one that was busy, and then, if its turn has
+// come there, of the next that is. Its place in each is as old as its first: so tasks stay in order
+// however often they go from one line to another.
 //
 // A line gives no lock. If anything of it fails, a task comes back by itself, later than its turn.
 package line
@@ -23,7 +27,7 @@ type Queue interface {
 	// than that task's.
 	Home(ctx context.Context, running store.Task) (string, error)
 
-	// State returns what a task does that may be in the line for the lock on name.
+	// State returns what a task does that may be in the line for the lock, or the limit, on name.
 	State(name string, task store.Task) (State, error)
 
 	// Run has a task that is [Waiting] run as soon as a worker is free.

@@ -2,9 +2,12 @@ package line
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -21,21 +24,29 @@ const (
 	mostDoublings = 3
 )
 
-// Visit is one delivery of a task that wants a lock, and what is known of its place. It is for one
-// goroutine. Its steps are [Visit.Stand], then [Visit.Granted] and [Visit.Over] or [Visit.Refused],
-// after which it may stand again.
+// Visit is one delivery of a task that wants a lock, or several, and what is known of its place. It
+// is for one goroutine. Its steps are [Visit.Stand], then [Visit.Granted] and [Visit.Over] or
+// [Visit.Refused], after which it may stand again.
 type Visit struct {
-	line *Line // nil: it has none
-	name string
-	as   Task
-	task store.Task // who has the place, or would have it: the copy once that was announced
+	line  *Line // nil: it has none
+	wants []*want
+	as    Task
+	task  store.Task // who has the place, or would have it: the copy once that was announced
+	since int64      // when it got its first place; 0 if it is not known to have one
 
-	turn   bool // its turn has come, by the line
-	inSlot bool // it waits for the lock in its worker's slot then
-	tries  int
-	met    bool // it was refused once
+	inSlot bool // it waits in its worker's slot if its turn has come
 	ran    bool // it got the lock
 	beside bool // it is as one without a line from now on
+	parked *want
+}
+
+// want is a lock, or a limit, that a task wants.
+type want struct {
+	naming.Want
+
+	met   bool // it refused the task
+	turn  bool // the task's turn has come, by the line
+	tries int  // of the task, when that was so
 }
 
 // Task is that of a [Visit].
@@ -55,11 +66,15 @@ type Place struct {
 	BackIn time.Duration
 }
 
-// Visit begins that of a task that wants the lock on name. A nil Line is one that no task has.
-func (l *Line) Visit(name string, of Task) *Visit {
-	v := &Visit{line: l, name: name, as: of, task: store.Task{Queue: of.Queue, ID: of.ID}}
+// Visit begins that of a task that wants all of some locks and limits, in the order in which it is
+// refused by them. A nil Line is one that no task has.
+func (l *Line) Visit(wants []naming.Want, of Task) *Visit {
+	v := &Visit{line: l, as: of, task: store.Task{Queue: of.Queue, ID: of.ID}}
 	if of.Queue == "" || of.ID == "" {
 		v.line = nil // no queue has it
+	}
+	for _, one := range wants {
+		v.wants = append(v.wants, &want{Want: one})
 	}
 	return v
 }
@@ -82,28 +97,77 @@ func (v *Visit) Stand(ctx context.Context, moment time.Duration) (wait time.Dura
 		return 0, nil
 	}
 	v.task.Home = *home
-	if !v.stands() || !v.met && !v.line.isContended(v.name) {
+	if !v.stands() {
+		return 0, nil
+	}
+	lines := slices.DeleteFunc(slices.Clone(v.wants), func(w *want) bool {
+		return !w.met && !v.line.isContended(w.Want)
+	})
+	if len(lines) == 0 {
 		return 0, nil
 	}
 	deadline, _ := ctx.Deadline()
-	wait = v.line.patience(v.name, moment, max(time.Until(deadline), 0))
-	arrived, err := v.arrive(ctx, wait)
+	wait = moment
+	for _, w := range lines {
+		wait = max(wait, v.line.patience(w.Want, moment, max(time.Until(deadline), 0)))
+	}
+	wait = min(wait, max(time.Until(deadline), 0))
+	to, err := v.standIn(ctx, lines, wait)
 	switch {
 	case err != nil:
 		v.beside = true // its server has not answered: it does without
 		return 0, nil
-	case !arrived.Ask:
-		return 0, v.park(arrived.Ahead, wait == 0, &renewer.Error{
-			Op: "acquire", Name: v.name, Kind: renewer.ErrHeld,
-			Holder: arrived.Holder, HeldFor: arrived.HeldFor,
-			Err: fmt.Errorf("%d before it in line", arrived.Ahead),
-		})
+	case to != nil:
+		return 0, to
+	case !v.inSlot:
+		return 0, nil
 	}
-	v.turn, v.inSlot = true, wait > 0
 	return wait, nil
 }
 
-func (v *Visit) arrive(ctx context.Context, wait time.Duration) (store.Arrived, error) {
+// standIn asks in one line after the other, and stays in the first in which it is not its turn.
+func (v *Visit) standIn(
+	ctx context.Context, lines []*want, wait time.Duration,
+) (*Place, error) {
+	if err := v.findPlace(ctx, lines); err != nil {
+		return nil, err
+	}
+	v.inSlot = wait > 0
+	for _, w := range lines {
+		arrived, err := v.arrive(ctx, w, wait, false)
+		switch {
+		case err != nil:
+			return nil, err
+		case !arrived.Ask:
+			return v.park(w, arrived.Ahead, wait == 0, refusal(w, arrived)), nil
+		}
+		w.turn, v.inSlot = true, v.inSlot && arrived.Wait
+	}
+	return nil, nil //nolint:nilnil // its turn has come
+}
+
+// findPlace looks in which of several lines the task stands, the last one first: those who stand in
+// that have had their turn in the others before.
+func (v *Visit) findPlace(ctx context.Context, lines []*want) error {
+	if len(lines) == 1 || v.since != 0 {
+		return nil
+	}
+	for _, w := range slices.Backward(lines) {
+		arrived, err := v.arrive(ctx, w, 0, true)
+		if err != nil {
+			return err
+		}
+		if arrived.Since != 0 {
+			v.since, v.parked = arrived.Since, w
+			return nil
+		}
+	}
+	return nil
+}
+
+func (v *Visit) arrive(
+	ctx context.Context, w *want, wait time.Duration, look bool,
+) (store.Arrived, error) {
 	ctx, cancel := v.line.limited(ctx)
 	defer cancel()
 	var original store.Task
@@ -111,9 +175,27 @@ func (v *Visit) arrive(ctx context.Context, wait time.Duration) (store.Arrived, 
 		original, v.task.ID = v.task, v.as.BackAs
 		original.ID = v.as.ID
 	}
-	return v.line.store.Arrive(ctx, store.Arrival{
-		Name: v.name, Task: v.task, For: original, Wait: wait > 0, SlotTTL: wait + slotSlack,
+	arrived, err := v.line.store.Arrive(ctx, store.Arrival{
+		Name: w.StoreName(), Limit: w.Limit(), Task: v.task, For: original,
+		Wait: wait > 0, SlotTTL: wait + slotSlack, Since: v.since, Look: look,
 	})
+	if arrived.Since != 0 {
+		v.since = arrived.Since
+	}
+	return arrived, err
+}
+
+// refusal is the error for a task that goes back before it has asked.
+func refusal(w *want, arrived store.Arrived) error {
+	e := &renewer.Error{
+		Op: "acquire", Name: w.Name, Kind: renewer.ErrHeld,
+		Holder: arrived.Holder, HeldFor: arrived.HeldFor,
+		Err: fmt.Errorf("%d before it in line", arrived.Ahead),
+	}
+	if w.AtMost != nil {
+		e.Limit, e.Held = w.Limit(), arrived.Held
+	}
+	return e
 }
 
 // Refused is for a task that did not get the lock, with err: if it was busy, another caller has it.
@@ -123,40 +205,60 @@ func (v *Visit) Refused(err error, busy bool) (again bool, to *Place) {
 	if !v.stands() {
 		return false, nil
 	}
-	v.met = true
-	v.tries++
-	switch {
-	case !busy:
-		if v.turn {
-			v.say(store.TaskLeft)
+	w := v.refuser(err)
+	if !busy || w == nil {
+		for _, one := range v.wants {
+			if one.turn {
+				v.say(one, store.TaskLeft)
+			}
 		}
 		v.beside = true
 		return false, nil
-	case v.inSlot || v.tries > mostTries:
-		v.say(store.TaskLeft)
-		return false, v.park(0, true, err)
-	default:
-		v.line.met(v.name)
-		v.turn = false
-		return true, nil
 	}
+	waited := v.inSlot && w.turn
+	w.met = true
+	w.tries++
+	if waited || w.tries > mostTries {
+		v.say(w, store.TaskLeft)
+		return false, v.park(w, 0, true, err)
+	}
+	v.line.met(w.Want)
+	return true, nil
+}
+
+// refuser is which one refused the task; nil if none of them is known to.
+func (v *Visit) refuser(err error) *want {
+	if len(v.wants) == 1 {
+		return v.wants[0]
+	}
+	refused, ok := errors.AsType[*renewer.Error](err)
+	for _, w := range v.wants {
+		if ok && w.Name == refused.Name && (w.AtMost != nil) == (refused.Limit > 0) {
+			return w
+		}
+	}
+	return nil
 }
 
 // Granted is for a task that has got the lock: the next one is woken, so that it is there when the
 // lock is free.
 func (v *Visit) Granted() {
 	v.ran = true
-	if v.line != nil && (v.turn || v.as.Stays && v.line.isContended(v.name)) {
-		v.line.served(v.name)
-		v.say(store.TaskGranted)
+	for _, w := range v.wants {
+		if v.line != nil && (w.turn || v.as.Stays && v.line.isContended(w.Want)) {
+			v.line.served(w.Want)
+			v.say(w, store.TaskGranted)
+		}
 	}
 }
 
 // Over is for a task that has tried, and has released the lock if it had it. Where the line could
 // not be asked, it may have a place there all the same.
 func (v *Visit) Over() {
-	if v.line != nil && v.ran {
-		v.say(store.TasksOver)
+	for _, w := range v.wants {
+		if v.line != nil && v.ran {
+			v.say(w, store.TasksOver)
+		}
 	}
 }
 
@@ -164,20 +266,26 @@ func (v *Visit) Over() {
 // not be made. It may have been looked for before.
 func (v *Visit) Copied(ok bool) {
 	if ok {
-		v.say(store.TaskLeft)
+		v.say(v.parked, store.TaskLeft)
 	} else {
-		v.say(store.TaskGone)
+		v.say(v.parked, store.TaskGone)
 	}
 }
 
-func (v *Visit) say(what store.TaskEvent) { v.line.say(v.name, what, v.task) }
+func (v *Visit) say(w *want, what store.TaskEvent) { v.line.say(w.Want, what, v.task) }
 
-// park is for a task with a place behind n others. If it is the first, and no task waits in a slot,
-// the process waits for the lock in its place.
-func (v *Visit) park(n int, alone bool, err error) *Place {
-	v.line.lookLater(v.name)
+// park is for a task with a place in one's line behind n others, and in no other line. If it is the
+// first, and no task waits in a slot, the process waits for the lock in its place.
+func (v *Visit) park(w *want, n int, alone bool, err error) *Place {
+	for _, other := range v.wants {
+		if other != w && (other.turn || other == v.parked) {
+			v.say(other, store.TaskMoved)
+		}
+	}
+	v.parked = w
+	v.line.lookLater(w.Want)
 	if n == 0 && alone {
-		v.line.waitForFirst(v.name)
+		v.line.waitForFirst(w.Want)
 	}
 	return &Place{Err: err, BackIn: min(
 		v.line.keeper.Config().TTL+time.Duration(n)*perRank, store.MostTaskDelay)}
@@ -187,11 +295,11 @@ func (v *Visit) park(n int, alone bool, err error) *Place {
 // callers always wait for the lock, one that is woken at its release finds it taken: it has to
 // stay until its turn has come. So each that left in vain has the next one stay for longer.
 // left is what it can wait at most.
-func (l *Line) patience(name string, d, left time.Duration) time.Duration {
+func (l *Line) patience(lock naming.Want, d, left time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d = min(d, left)
-	if c := l.contended[name]; c != nil {
+	if c := l.contended[lock.StoreName()]; c != nil {
 		for range min(c.vain, mostDoublings) {
 			d = min(2*d, left)
 		}
@@ -200,10 +308,10 @@ func (l *Line) patience(name string, d, left time.Duration) time.Duration {
 }
 
 // served notes that a task has got its lock.
-func (l *Line) served(name string) {
+func (l *Line) served(lock naming.Want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.contended[name]; c != nil {
+	if c := l.contended[lock.StoreName()]; c != nil {
 		c.vain = 0
 	}
 }

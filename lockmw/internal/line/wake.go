@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -26,7 +28,7 @@ const (
 // say says what became of a task, and wakes the next one, without waiting for that. What it does
 // not do, since too much is under way or a server does not answer, is done when tasks come back by
 // themselves.
-func (l *Line) say(name string, what store.TaskEvent, task store.Task) {
+func (l *Line) say(lock naming.Want, what store.TaskEvent, task store.Task) {
 	select {
 	case l.waking <- struct{}{}:
 	default:
@@ -34,7 +36,7 @@ func (l *Line) say(name string, what store.TaskEvent, task store.Task) {
 	}
 	go func() {
 		defer func() { <-l.waking }()
-		l.wakeNext(name, what, task)
+		l.wakeNext(lock, what, task)
 	}()
 }
 
@@ -44,7 +46,10 @@ func (l *Line) say(name string, what store.TaskEvent, task store.Task) {
 // its queue brings it back. If the store can't be asked, as while the slot of a cluster is moving,
 // the process looks at the line again later: no other event may come by which the next task would
 // be woken.
-func (l *Line) wakeNext(name string, what store.TaskEvent, task store.Task) store.NextTask {
+func (l *Line) wakeNext(
+	lock naming.Want, what store.TaskEvent, task store.Task,
+) store.NextTask {
+	name := lock.StoreName()
 	select {
 	case <-l.keeper.Closed():
 		if task.ID == "" {
@@ -55,27 +60,25 @@ func (l *Line) wakeNext(name string, what store.TaskEvent, task store.Task) stor
 	var missing []store.Task // of which the line does not know yet
 	for range mostGone {
 		ctx, cancel := l.limited(context.Background())
-		next, err := l.store.Next(ctx, name, what, task)
+		next, err := l.store.Next(ctx, name, lock.Limit(), what, task)
 		cancel()
 		switch {
 		case errors.Is(err, renewer.ErrRejected):
 			l.tell(err)
 			return store.NextTask{}
 		case err != nil:
-			l.lookLater(name)
+			l.lookLater(lock)
 			return store.NextTask{}
 		case next.Parked == 0:
 			return next
 		}
-		l.met(name)
-		if next.Wake {
-			l.lookLater(name)
-			if !l.wake(name, next.Task) {
-				missing = append(missing, next.Task)
-			}
+		l.met(lock)
+		if len(next.Tasks) > 0 {
+			l.lookLater(lock)
+			missing = append(missing, l.wakeAll(lock, next.Tasks)...)
 		}
 		missing = append(missing, slices.DeleteFunc(next.Late, func(late store.Task) bool {
-			state, err := l.queue.State(name, late)
+			state, err := l.queue.State(lock.Name, late)
 			return err != nil || state != Gone
 		})...)
 		if len(missing) == 0 {
@@ -89,6 +92,23 @@ func (l *Line) wakeNext(name string, what store.TaskEvent, task store.Task) stor
 // limited is ctx for one request.
 func (l *Line) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, l.keeper.Config().RequestTimeout)
+}
+
+// wakeAll wakes tasks side by side, and returns those that are gone.
+func (l *Line) wakeAll(lock naming.Want, tasks []store.Task) (gone []store.Task) {
+	here := make([]bool, len(tasks))
+	var waking sync.WaitGroup
+	for i, task := range tasks[1:] {
+		waking.Go(func() { here[i+1] = l.wake(lock.Name, task) })
+	}
+	here[0] = l.wake(lock.Name, tasks[0])
+	waking.Wait()
+	for i, task := range tasks {
+		if !here[i] {
+			gone = append(gone, task)
+		}
+	}
+	return gone
 }
 
 // wake has a task of the line run now. It reports false if it is gone.

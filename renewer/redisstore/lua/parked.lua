@@ -1,7 +1,7 @@
--- The line of tasks of a lock: those that went back to their queue, which wait in no process. It
+-- The line of tasks of a lock, or of a limit: those that went back to their queue, which wait in no process. It
 -- stands in arrive.lua and next.lua.
 --
--- KEYS[1]  the lease: PREFIX{name}
+-- KEYS[1]  the lease: PREFIX{name}; or the slots of a limit: PREFIX{name}:slots, see slots.lua
 -- KEYS[2]  KEY:tasks:HOME, a sorted set of the tasks of a home that have a place: "QUEUE\nID", by
 --          when they came, by the server's clock in us; without ":HOME" if they have none
 -- KEYS[3]  KEY:slot:HOME, the task that waits for the lock in a worker's slot, if one does
@@ -17,6 +17,15 @@ local nowText = time[1] .. string.sub('00000' .. time[2], -6)
 local now = tonumber(nowText)
 local second = 1000000 -- us
 local longest = 4096 -- bytes; another program has written what is longer, and it is not sent
+
+-- How many more may have it now: less than one if it is full. limit: how many may in all, "" of a
+-- lock.
+local function roomOf(limit)
+	if limit == '' then
+		return 1 - redis.call('EXISTS', KEYS[1])
+	end
+	return tonumber(limit) - redis.call('ZCOUNT', KEYS[1], '(' .. nowText, '+inf')
+end
 
 local function queueOf(task)
 	return string.match(task, '^[^\n]*')
