@@ -23,6 +23,7 @@ type settings struct {
 	silence time.Duration                // of a stream's client
 	caller  func(context.Context) string // nil: callers have no bound of their own
 	callers *quota.Each
+	limits  []lockmw.Option
 	strict  bool
 	maxHold maxhold.Setting
 	accept  bool // fencing tokens
@@ -89,7 +90,7 @@ func (s *settings) locking(method string) []lockmw.Option {
 		lockmw.Wait(s.wait), lockmw.MaxWaiters(s.waiters), lockmw.Strict(),
 		lockmw.Operation(method), lockmw.AnswerInTime(),
 	}
-	return maxhold.AddTo(opts, s.maxHold, lockmw.MaxHold)
+	return maxhold.AddTo(append(opts, s.limits...), s.maxHold, lockmw.MaxHold)
 }
 
 func positive[T int | time.Duration](option string, value T) {

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/full"
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -29,7 +30,8 @@ const domain = "lockbeat"
 const (
 	// ReasonBusy means that another caller has the lock, and the call did not run; or that its
 	// transaction was in conflict with another one and was undone: see Recorder of
-	// [IdempotentConfig].
+	// [IdempotentConfig]. Of a limit that is full the code is ResourceExhausted, and the ErrorInfo
+	// has its number as "limit"; 0 means that it is closed.
 	ReasonBusy = "LOCK_BUSY"
 	// ReasonUnavailable means that the store could not be asked, or
 	// that the server is going down; the call did not run.
@@ -122,19 +124,27 @@ func info(reason string) *errdetails.ErrorInfo {
 
 // retryable is for a call that was refused with err and may come back.
 func retryable(code codes.Code, text, reason string, err error) *callError {
+	return comesBack(code, text, info(reason), err)
+}
+
+func comesBack(code codes.Code, text string, why *errdetails.ErrorInfo, err error) *callError {
 	in := lockmw.RetryIn(err, 0)
-	if full, ok := errors.AsType[*repeat.QuotaError](err); ok {
-		in = full.RetryIn
+	if used, ok := errors.AsType[*repeat.QuotaError](err); ok {
+		in = used.RetryIn
 	}
 	e := newError(code, fmt.Sprintf("%s; try again in %v", text, in.Round(time.Millisecond)),
-		[]error{err}, info(reason), &errdetails.RetryInfo{RetryDelay: durationpb.New(in)})
+		[]error{err}, why, &errdetails.RetryInfo{RetryDelay: durationpb.New(in)})
 	e.retryIn = in
 	return e
 }
 
 // refused translates the error of a lock that the call did not get.
 func refused(err error) *callError {
-	switch lockmw.RefusalOf(err) {
+	refusal := lockmw.RefusalOf(err)
+	if limit, ok := full.Of(err); ok {
+		return atLimit(limit, refusal == lockmw.RefusalQueueFull, err)
+	}
+	switch refusal {
 	case lockmw.RefusalHeld, lockmw.RefusalSkipped: // the latter of a handler's own lock
 		return busy("another call has the lock that this one needs", err)
 	case lockmw.RefusalQueueFull:
@@ -161,6 +171,20 @@ func refused(err error) *callError {
 
 func busy(text string, err error) *callError {
 	return retryable(codes.Aborted, text, ReasonBusy, err)
+}
+
+// atLimit is for a call whose limit is full, or closed. The limit is in the ErrorInfo too.
+func atLimit(limit int, queueFull bool, err error) *callError {
+	text := fmt.Sprintf("as many calls as may, %d, run at once", limit)
+	switch {
+	case limit == 0:
+		text = "no such calls are taken for now"
+	case queueFull:
+		text += ", and too many wait"
+	}
+	why := info(ReasonBusy)
+	why.Metadata = map[string]string{"limit": strconv.Itoa(limit)}
+	return comesBack(codes.ResourceExhausted, text, why, err)
 }
 
 // notRepeated translates the error of a call that gets no reply from [Idempotent].
