@@ -21,6 +21,8 @@
 //	free                             the handler's                             ran under it
 //	held by another caller, or too   Aborted                 LOCK_BUSY         did not run
 //	  many wait for it
+//	a limit that is full or closed   ResourceExhausted       LOCK_BUSY         did not run
+//	  ([AtMost])
 //	not asked for: too many calls    ResourceExhausted       CALLER_QUOTA      did not run
 //	  of this caller wait
 //	not to be had, since the store   Unavailable             LOCK_UNAVAILABLE  did not run
