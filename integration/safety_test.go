@@ -1,6 +1,7 @@
 package integration_test
 
 import (
+	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,14 +13,27 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/safety.md points at tests: they exist.
+// docs/safety.md and docs/limits.md point at tests, and at cases of the conformance suite: they exist.
 func TestThePromisesHaveTests(t *testing.T) {
 	t.Parallel()
 	root := ".."
-	page, err := os.ReadFile(filepath.Join(root, "docs", "safety.md"))
+	safety, err := os.ReadFile(filepath.Join(root, "docs", "safety.md"))
 	require.NoError(t, err)
-	named := regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(string(page), -1)
+	limits, err := os.ReadFile(filepath.Join(root, "docs", "limits.md"))
+	require.NoError(t, err)
+	named := regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(
+		string(safety)+string(limits), -1)
 	require.Greater(t, len(named), 50)
+
+	suite, err := os.ReadFile(filepath.Join(root, "testutil", "storetest", "limits.go"))
+	require.NoError(t, err)
+	exists := func(name string) bool { return bytes.Contains(suite, []byte("{"+name+", ")) }
+	_, table, _ := strings.Cut(string(limits), "## How counters")
+	cases := regexp.MustCompile(`"[^"]+"`).FindAllString(table, -1)
+	require.Greater(t, len(cases), 8)
+	for _, name := range cases {
+		assert.True(t, exists(name), "no case is called %s", name)
+	}
 
 	function := regexp.MustCompile(`(?m)^func (Test[A-Za-z]+)\(`)
 	exist := make(map[string]bool)

@@ -24,8 +24,6 @@ const (
 	urgent = 6 // beside these
 	// share is how many urgent ones a replica admits while Redis is away: urgent / replicas.
 	share = 2
-
-	longest = 3 * time.Second // that a client waits for a slot
 )
 
 // gateway passes streams of server-sent events on from a model server.
@@ -36,28 +34,25 @@ type gateway struct {
 
 // routes are what a replica answers to. A stream keeps its slots until the handler returns.
 func (g gateway) routes() http.Handler {
+	chat := func(r *http.Request) (string, error) {
+		user := lockmw.Key("user", r.PathValue("user"))
+		return lockmw.Limits(lockmw.Limit(user, ofUser), lockmw.Limit("all", inAll)), nil
+	}
+	most := func(*http.Request) (string, error) { return lockmw.Limit("urgent", urgent), nil }
+	// A client waits for 3 s, and gets 429, or 503 while Redis is away. A stream that has lost its
+	// slot does not look whole.
+	wait, abort := httpmw.Wait(3*time.Second), httpmw.AbortLost()
+	ours := httpmw.LocalShare(share)
+
 	mux := http.NewServeMux()
-	mux.Handle("GET /chat/{user}", httpmw.Exclusive(g.keeper,
-		func(r *http.Request) (string, error) {
-			user := lockmw.Key("user", r.PathValue("user"))
-			return lockmw.Limits(lockmw.Limit(user, ofUser), lockmw.Limit("all", inAll)), nil
-		},
-		httpmw.Wait(longest), // then 429, or 503 while Redis is away
-		httpmw.AbortLost(),   // a stream that lost its slot must not look whole
-	)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		g.stream(w, r, "all", "user:"+r.PathValue("user"), g.replica)
-	})))
-	// A handler may take its slot itself, too: by functions of package lockmw.
-	mux.HandleFunc("GET /urgent", func(w http.ResponseWriter, r *http.Request) {
-		_, err := lockmw.Run(r.Context(), g.keeper, lockmw.Limit("urgent", urgent),
-			func(ctx context.Context) error {
-				g.stream(w, r.WithContext(ctx), "urgent on "+g.replica)
-				return nil
-			}, lockmw.LocalShare(share), lockmw.Wait(longest))
-		if err != nil {
-			httpmw.Respond(w, r, err)
-		}
-	})
+	mux.Handle("GET /chat/{user}", httpmw.Exclusive(g.keeper, chat, wait, abort)(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			g.stream(w, r, "all", "user:"+r.PathValue("user"), g.replica)
+		})))
+	mux.Handle("GET /urgent", httpmw.Exclusive(g.keeper, most, wait, abort, ours)(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			g.stream(w, r, "urgent on "+g.replica)
+		})))
 	return mux
 }
 
