@@ -55,6 +55,9 @@ func outcomeOfTask(t *testing.T, ctx context.Context, err error) outcome {
 	case refused:
 		assert.False(t, isFailure(err))
 		assert.Positive(t, notRun.RetryIn)
+		if why, ok := errors.AsType[*renewer.Error](err); ok && why.Limit > 0 {
+			return full
+		}
 		if errors.Is(err, renewer.ErrHeld) {
 			return busy
 		}

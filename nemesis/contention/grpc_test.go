@@ -108,6 +108,8 @@ func outcomeOfCall(t *testing.T, s *status.Status, trailer metadata.MD) outcome 
 		return done
 	case s.Code() == codes.Aborted && reason == "LOCK_BUSY" && again:
 		return busy
+	case s.Code() == codes.ResourceExhausted && reason == "LOCK_BUSY" && again:
+		return full
 	case s.Code() == codes.Unavailable && reason == "LOCK_UNAVAILABLE" && again:
 		return unavailable
 	case s.Code() == codes.Aborted && reason == "LOCK_LOST" && !again:

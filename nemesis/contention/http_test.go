@@ -95,6 +95,9 @@ func outcomeOfHTTP(t *testing.T, resp *http.Response, body []byte) outcome {
 		resp.StatusCode == http.StatusServiceUnavailable && again &&
 			problem.Type == problemTypes+"busy":
 		return busy
+	case (resp.StatusCode == http.StatusConflict || resp.StatusCode == http.StatusTooManyRequests) &&
+		again && problem.Type == problemTypes+"limit":
+		return full
 	case resp.StatusCode == http.StatusServiceUnavailable && again &&
 		problem.Type == problemTypes+"unavailable":
 		return unavailable

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -37,6 +38,7 @@ const (
 	done outcome = "done"
 	// another caller has the lock, for as long as this one would wait
 	busy        outcome = "busy"
+	full        outcome = "full"        // as many have the limit as may
 	unavailable outcome = "unavailable" // the store can't be asked
 	lost        outcome = "lost"
 	broken      outcome = "broken" // by a panic
@@ -116,10 +118,21 @@ func (s *scene) free(key string) {
 	require.NoError(s.t, l.Release(s.t.Context()))
 }
 
-// lockOf is the name of the lock for a caller's key: several if it is made of several.
+// lockOf is the name of the lock for a caller's key: of several if it is made of several, and of a
+// limit of n if it ends with "/n".
 func lockOf(key string) string {
 	if strings.Contains(key, "+") {
-		return lockmw.Keys(strings.Split(key, "+")...)
+		var names []string
+		for one := range strings.SplitSeq(key, "+") {
+			names = append(names, lockOf(one))
+		}
+		return lockmw.Keys(names...)
+	}
+	if name, number, limit := strings.Cut(key, "/"); limit {
+		n, err := strconv.Atoi(number)
+		if err == nil {
+			return lockmw.Limit(name, n)
+		}
 	}
 	return key
 }

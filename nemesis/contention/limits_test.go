@@ -1,0 +1,143 @@
+package contention_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+)
+
+// two is a limit of two calls.
+const two = key + "/2"
+
+// has another process take a slot of a limit of two, until free is called.
+func (s *scene) has(name string) (free func()) {
+	l, err := s.other.Acquire(s.t.Context(), name, renewer.MaxWait(soon),
+		renewer.AtMost(func(string) int { return 2 }))
+	require.NoError(s.t, err)
+	return func() { require.NoError(s.t, l.Release(context.Background())) }
+}
+
+// Two run at once, the third is refused, or waits until one of them has returned.
+func TestTwoAtOnce(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		began, goOn := make(chan struct{}, 3), make(chan struct{})
+		call := s.open(time.Minute, func(ctx context.Context) error {
+			assert.True(s.t, lockmw.Held(ctx, lockOf(two)))
+			assert.False(s.t, lockmw.Held(ctx, key))
+			assert.Positive(s.t, lockmw.Fence(ctx))
+			began <- struct{}{}
+			<-goOn
+			return nil
+		})
+		first, second := start(s.t.Context(), call, two), start(s.t.Context(), call, two)
+		<-began
+		<-began
+		o, words := s.open(0, nothing)(s.t.Context(), two)
+		assert.Equal(s.t, full, o, words)
+		third := start(s.t.Context(), call, two)
+		require.Eventually(s.t, s.aCallerWaits, soon, tick)
+		assert.EqualValues(s.t, 2, s.runs.Load())
+		goOn <- struct{}{}
+		<-began
+		close(goOn)
+		for _, c := range []<-chan result{first, second, third} {
+			r := s.await(c)
+			assert.Equal(s.t, done, r.outcome, r.words)
+		}
+	})
+}
+
+// Other processes count, and the lock of the same name does not.
+func TestFullThenFree(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		release := s.holds(key)
+		one, other := s.has(key), s.has(key)
+		call := s.open(0, nothing)
+		o, words := call(s.t.Context(), two)
+		assert.Equal(s.t, full, o, words)
+		o, words = s.open(1500*time.Millisecond, nothing)(s.t.Context(), two)
+		assert.Equal(s.t, full, o, words)
+		assert.Zero(s.t, s.runs.Load())
+		one()
+		o, words = call(s.t.Context(), two)
+		assert.Equal(s.t, done, o, words)
+		other()
+		release()
+	})
+}
+
+// Of several limits a call gets all or none.
+func TestSeveralLimits(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		const several = two + "+all/2+lock"
+		one, other := s.has("all"), s.has("all")
+		call := s.open(0, nothing)
+		o, words := call(s.t.Context(), several)
+		assert.Equal(s.t, full, o, words)
+		s.has(key)() // both slots are free
+		s.free("lock")
+		one()
+		o, words = call(s.t.Context(), several)
+		assert.Equal(s.t, done, o, words)
+		other()
+	})
+}
+
+func TestNoStoreForALimit(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		call := s.open(300*time.Millisecond, nothing)
+		require.NoError(s.t, s.redis.Stop())
+		o, words := call(s.t.Context(), two)
+		require.NoError(s.t, s.redis.Cont())
+		assert.Equal(s.t, unavailable, o, words)
+		assert.Zero(s.t, s.runs.Load())
+	})
+}
+
+func TestASlotLostInTheMiddle(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		call := s.open(time.Minute, func(ctx context.Context) error {
+			slots := redisstore.DefaultPrefix + "{" + key + "}:slots"
+			_, err := s.redis.Do("DEL", slots, slots+":holders").AsInt64()
+			assert.NoError(s.t, err)
+			<-ctx.Done()
+			assert.ErrorIs(s.t, context.Cause(ctx), renewer.ErrLost)
+			return ctx.Err()
+		})
+		r := s.await(start(s.t.Context(), call, two))
+		assert.Equal(s.t, lost, r.outcome, r.words)
+	})
+}
+
+// Whoever leaves in line, or whose work panics, keeps no slot and no place.
+func TestNoSlotIsLeaked(t *testing.T) {
+	t.Parallel()
+	each(t, func(s *scene) {
+		o, words := s.open(time.Minute, func(context.Context) error { panic("boom") })(
+			s.t.Context(), two)
+		assert.Equal(s.t, broken, o, words)
+		one, other := s.has(key), s.has(key)
+		ctx, cancel := context.WithCancel(s.t.Context())
+		c := start(ctx, s.open(time.Minute, nothing), two)
+		require.Eventually(s.t, s.aCallerWaits, soon, tick)
+		cancel()
+		r := s.await(c)
+		assert.Equal(s.t, cancelled, r.outcome, r.words)
+		one()
+		other()
+		require.Eventually(s.t, func() bool { return !s.aCallerWaits() }, soon, tick)
+		s.nothingIsLeft()
+	})
+}
