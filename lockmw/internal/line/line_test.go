@@ -354,7 +354,7 @@ func TestSeveralLines(t *testing.T) {
 		_, place = stand(t, v)
 		require.NotNil(t, place)
 		assert.Equal(t, []string{
-			"look in all", "look in tenant", "arrive tenant, most 3, since 0 2s",
+			"look in all", "arrive tenant, most 3, since 0 2s",
 			"arrive all, most 20, since 0 2s", "moved in tenant",
 		}, f.told())
 

@@ -147,12 +147,12 @@ func (v *Visit) standIn(
 }
 
 // findPlace looks in which of several lines the task stands, the last one first: those who stand in
-// that have had their turn in the others before.
+// that have had their turn in the others before. The first one says so in any case.
 func (v *Visit) findPlace(ctx context.Context, lines []*want) error {
-	if len(lines) == 1 || v.since != 0 {
+	if v.since != 0 {
 		return nil
 	}
-	for _, w := range slices.Backward(lines) {
+	for _, w := range slices.Backward(lines[1:]) {
 		arrived, err := v.arrive(ctx, w, 0, true)
 		if err != nil {
 			return err
@@ -279,7 +279,8 @@ func (v *Visit) say(w *want, what store.TaskEvent) { v.line.say(w.Want, what, v.
 func (v *Visit) park(w *want, n int, alone bool, err error) *Place {
 	for _, other := range v.wants {
 		if other != w && (other.turn || other == v.parked) {
-			v.say(other, store.TaskMoved)
+			// At once, or it would be taken for one that does not come when it is called there.
+			v.line.wakeNext(other.Want, store.TaskMoved, v.task)
 		}
 	}
 	v.parked = w
