@@ -3,6 +3,7 @@ package grpcmw_test
 import (
 	"context"
 	"errors"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,14 +22,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
-
-// enough reports that a slot of a limit of one is free.
-func enough(t *testing.T, k *renewer.Keeper, name string) bool {
-	t.Helper()
-	ran, _ := lockmw.Run(t.Context(), k, name, func(context.Context) error { return nil },
-		lockmw.AtMost(1), lockmw.Refuse())
-	return ran
-}
 
 // What a call gets for which a limit has no slot: when to come back, and the number, and no name.
 func TestCallsAtTheirLimit(t *testing.T) {
@@ -75,39 +68,126 @@ func TestCallsAtTheirLimit(t *testing.T) {
 	}
 }
 
-// A stream keeps its slot to its end, however it ends.
-func TestAStreamGivesItsSlotBack(t *testing.T) {
+// The line before a limit is bounded as that of a lock.
+func TestALineBeforeALimitHadNoEnd(t *testing.T) {
 	t.Parallel()
-	for name, end := range map[string]struct {
-		server func(duplexServer) error
-		client func(cancel func(), s pb.TestService_FullDuplexCallClient)
+	synctest.Test(t, func(t *testing.T) {
+		k := newKeeper(t, memory.New())
+		first, second := fill(t, k, "a1"), fill(t, k, "a1")
+		do := caller(k, grpcmw.AtMost(2), grpcmw.MaxWaiters(3))
+		served := make(chan error, 4)
+		for range 4 { // one asks, and three are behind it
+			go func() { served <- do(t.Context(), succeed) }()
+		}
+		synctest.Wait()
+		begun := time.Now()
+		err := do(t.Context(), never)
+		requireRefused(t, codes.ResourceExhausted, "LOCK_BUSY", err)
+		require.ErrorIs(t, err, renewer.ErrQueueFull)
+		require.Contains(t, err.Error(), "too many wait")
+		require.Zero(t, time.Since(begun), "at once")
+		first()
+		for range 4 {
+			require.NoError(t, <-served)
+		}
+		second()
+	})
+}
+
+// A stream keeps its slot to its end, however long, and the slot is free then, whatever the end.
+func TestAStreamKeepsItsSlot(t *testing.T) {
+	t.Parallel()
+	const loose, strict = time.Hour, time.Minute // of silence
+	for name, c := range map[string]struct {
+		silence time.Duration
+		end     func(cancel func(), stream duplexClient)
+		want    codes.Code
 	}{
-		"it returns": {echo, func(_ func(), s pb.TestService_FullDuplexCallClient) { _ = s.CloseSend() }},
-		"the client leaves": {echo, func(cancel func(), _ pb.TestService_FullDuplexCallClient) {
-			cancel()
-		}},
-		"an error": {func(s duplexServer) error {
-			_ = echo(s)
-			return errors.New("no")
-		}, func(_ func(), s pb.TestService_FullDuplexCallClient) { _ = s.CloseSend() }},
+		"the client ends it": {
+			loose, func(_ func(), s duplexClient) { _ = s.CloseSend() }, codes.OK,
+		},
+		"the client has gone": {
+			loose, func(cancel func(), _ duplexClient) { cancel() }, codes.Canceled,
+		},
+		"the handler returns": {
+			loose, func(_ func(), s duplexClient) { _ = s.Send(outputRequest("return")) },
+			codes.NotFound,
+		},
+		"the handler panics": {
+			loose, func(_ func(), s duplexClient) { _ = s.Send(outputRequest("panic")) },
+			codes.Internal,
+		},
+		"the slot is lost": { // by MaxHold
+			loose, func(func(), duplexClient) {}, codes.Aborted,
+		},
+		"the client is silent": {strict, func(func(), duplexClient) {}, codes.DeadlineExceeded},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
 			k := newKeeper(t, memory.New())
-			client := streamServer(t, k, &service{duplex: end.server}, grpcmw.AtMost(1),
-				grpcmw.ForMethod(duplex, func(*pb.StreamingOutputCallRequest) string { return "a" }))
-			ctx, cancel := context.WithCancel(within(t, soon))
+			defer fill(t, k, "a1")()
+			in := grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex, outputAccount),
+				grpcmw.AtMost(2), grpcmw.Silence(c.silence), grpcmw.MaxHold(10*time.Minute))
+			client, end := serve(t, &service{duplex: untilTold}, nil,
+				grpc.ChainStreamInterceptor(recovering, in))
+			defer end()
+			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			stream, err := client.FullDuplexCall(ctx)
 			require.NoError(t, err)
 			require.NoError(t, stream.Send(outputRequest("a1")))
-			_, err = stream.Recv()
-			require.NoError(t, err)
-			require.False(t, enough(t, k, "a"), "the stream has it")
-			end.client(cancel, stream)
-			require.Eventually(t, func() bool { return enough(t, k, "a") }, soon, time.Millisecond)
+			elapse(3 * k.Config().TTL)
+			_, err = k.TryAcquire(t.Context(), "a1", ofTwo)
+			require.ErrorIs(t, err, renewer.ErrHeld, name)
+			c.end(cancel, stream)
+			require.Equal(t, c.want, status.Code(last(stream)), name)
+			synctest.Wait() // a client that has gone does not wait for the server
+			slot, err := k.TryAcquire(t.Context(), "a1", ofTwo)
+			require.NoError(t, err, name)
+			require.NoError(t, slot.Release(t.Context()))
 		})
 	}
+}
+
+type duplexClient = grpc.BidiStreamingClient[pb.StreamingOutputCallRequest,
+	pb.StreamingOutputCallResponse]
+
+var ofTwo = renewer.AtMost(func(string) int { return 2 })
+
+// fill has another caller take a slot of a limit of two, until free is called.
+func fill(t *testing.T, k *renewer.Keeper, name string) (free func()) {
+	t.Helper()
+	slot, err := k.TryAcquire(t.Context(), name, ofTwo)
+	require.NoError(t, err)
+	return func() { require.NoError(t, slot.Release(t.Context())) }
+}
+
+// untilTold is a handler that goes on until its stream ends, or its client says how.
+func untilTold(stream duplexServer) error {
+	for {
+		r, err := stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case outputAccount(r) == "return":
+			return errHandler
+		case outputAccount(r) == "panic":
+			panic("boom")
+		}
+	}
+}
+
+// recovering does what recovery interceptors do.
+func recovering(
+	srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler,
+) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = status.Error(codes.Internal, "panicked")
+		}
+	}()
+	return handler(srv, stream)
 }
 
 // gone is a store that has no answer to an acquire.
