@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -39,6 +40,13 @@ func TestRefusedJobs(t *testing.T) {
 		"long name": {
 			strings.Repeat("x", store.MaxName-len("cron:")+1), everyMinute, nothing, nil,
 			renewer.ErrName, "bytes, above the limit",
+		},
+		"a limit's name": {
+			lockmw.Limit("job", 3), everyMinute, nothing, nil, renewer.ErrConfig, "that of a limit",
+		},
+		"several names": {
+			lockmw.Keys("job", "other"), everyMinute, nothing, nil, renewer.ErrConfig,
+			"by lockmw.Do",
 		},
 		"no schedule": {
 			"job", nil, nothing, nil, renewer.ErrConfig, "it needs a schedule and a function",
