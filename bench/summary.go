@@ -32,6 +32,7 @@ func judgements() []judgement {
 		{"300 callers, time ÷ ideal", callersTable, lockbeat, toIdeal, less},
 		{oneUser + ", time ÷ ideal", tasksTable, oneUser, toIdeal, alone},
 		{manyUsers + ", time ÷ ideal", tasksTable, manyUsers, toIdeal, alone},
+		{manyTenants + ", time ÷ ideal", tasksTable, manyTenants, toIdeal, alone},
 		{"1,000 locks held, client CPU, ms/s", holdTable(1000), lockbeat, holdCPU, less},
 		{"10,000 locks held, client CPU, ms/s", holdTable(10_000), lockbeat, holdCPU, less},
 		{"10,000 locks held, bytes a lock", holdTable(10_000), lockbeat, leaseBytes, less},

@@ -7,7 +7,8 @@
 //	server := asynq.NewServer(redis, asynqmw.Configure(asynq.Config{Concurrency: 20}))
 //
 // [Handle] takes a function of the decoded payload; [Middleware] puts a lock around handlers that
-// exist already. [Task] returns the task itself, with its headers and ResultWriter.
+// exist already. By [AtMost] several tasks of a key run at once. [Task] returns the task itself,
+// with its headers and ResultWriter.
 //
 // [Configure] belongs to all of them: without it a refused task uses up attempts, until asynq
 // archives it. Such a refusal is renewer.ErrConfig, and the keeper's observer hears of it with a
@@ -18,8 +19,8 @@
 //	the lock is              what happens to the task
 //	-----------------------  ------------------------------------------------------------------
 //	free                     it runs, and its error is its own
-//	held by another caller   by [InLine] it stands in line, and runs when its turn has come;
-//	                         without it, it waits for a second in its worker's slot if few wait
+//	held by another caller,  by [InLine] it stands in line, and runs when its turn has come;
+//	or a limit is full       without it, it waits for a second in its worker's slot if few wait
 //	                         there, or as [Wait] says, and then comes back in a second or two; no
 //	                         attempt is used up; by [Skip] it is done, not run
 //	not to be had, since     it comes back in about five seconds, and no attempt is used up
