@@ -14,6 +14,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -162,4 +163,23 @@ func TestLimitsThatDisagree(t *testing.T) {
 		}
 		require.NoError(t, k.Shutdown(t.Context()))
 	})
+}
+
+// A store that has no limits is not asked twice, and the error says why, whatever else is asked for.
+func TestLimitsOfAStoreThatHasNone(t *testing.T) {
+	t.Parallel()
+	nodes := make([]store.Store, 3)
+	for i := range nodes {
+		nodes[i] = memory.New()
+	}
+	q, err := quorum.New(nodes, quorum.Names("a", "b", "c"))
+	require.NoError(t, err)
+	k, err := renewer.New(q, renewer.Config{TTL: time.Minute})
+	require.NoError(t, err)
+	for _, opts := range [][]renewer.Option{{one}, {one, renewer.Manual(time.Minute)}} {
+		_, err = k.Acquire(t.Context(), "a", opts...)
+		assert.ErrorIs(t, err, renewer.ErrConfig)
+		assert.ErrorContains(t, err, "a quorum has no limits")
+	}
+	require.NoError(t, k.Shutdown(t.Context()))
 }
