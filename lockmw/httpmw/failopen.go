@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -22,11 +23,11 @@ import (
 // others that were answered is refused with 503: otherwise a client could get rid of the lock
 // by making the store busy. So is every request in the first RequestTimeout of an outage.
 //
-// At most atMost run without a lock at once in this handler, and one
-// for each name; other servers do not know of them. Further ones are refused with
-// 503. The keeper's observer is told of each, name by name (renewer.Observer's
-// Unlocked), and package tracing counts them. A request waits for the store as long
-// as for the lock, so give a short [Wait] too. It panics if atMost is below 1.
+// At most atMost run without a lock at once in this handler, and one for each name, or as many as
+// its limit; other servers do not know of them. Further ones are refused with 503. The keeper's
+// observer is told of each, name by name (renewer.Observer's Unlocked), and package tracing counts
+// them. A request waits for the store as long as for the lock, so give a short [Wait] too. It
+// panics if atMost is below 1.
 func FailOpen(atMost int) Option {
 	if atMost < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.FailOpen(%d) can't be meant: give how many may run "+
@@ -39,17 +40,18 @@ func FailOpen(atMost int) Option {
 type unlocked struct {
 	keeper *renewer.Keeper
 	most   int
+	atMost func(name string) int // of names that are limits by [AtMost]; nil without
 
 	mu      sync.Mutex
-	n       int // runs
-	running map[string]bool
+	n       int            // runs
+	running map[string]int // by what stores call it
 }
 
-func newUnlocked(k *renewer.Keeper, most int) *unlocked {
-	if most == 0 {
+func newUnlocked(k *renewer.Keeper, s *settings) *unlocked {
+	if s.failOpen == 0 {
 		return nil
 	}
-	return &unlocked{keeper: k, most: most, running: make(map[string]bool)}
+	return &unlocked{keeper: k, most: s.failOpen, atMost: s.atMost, running: make(map[string]int)}
 }
 
 // serve runs do although its lock was refused with err, and reports whether it may do that.
@@ -59,22 +61,22 @@ func (u *unlocked) serve(
 	if u == nil || lockmw.RefusalOf(err) != lockmw.RefusalUnavailable {
 		return false
 	}
-	names := lockmw.NamesOf(name)
+	wants := naming.Of(name, u.atMost)
 	var outage time.Duration
-	for _, one := range names {
-		outage = max(outage, u.keeper.Outage(one))
+	for _, one := range wants {
+		outage = max(outage, u.keeper.Outage(one.Name))
 	}
-	if outage < u.keeper.Config().RequestTimeout || !u.take(names) {
+	if outage < u.keeper.Config().RequestTimeout || !u.take(wants) {
 		return false
 	}
-	defer u.give(names)
+	defer u.give(wants)
 	// The token of an outer lock is not this lock's: a resource must
 	// be able to tell what is written without this lock.
 	ctx := lockmw.WithFence(r.Context(), 0)
 	if o := u.keeper.Config().Observer; o != nil {
-		for _, one := range names {
+		for _, one := range wants {
 			o.Unlocked(ctx, renewer.Unlocked{
-				Name: one, Operation: operation, Outage: outage, Err: err,
+				Name: one.Name, Operation: operation, Outage: outage, Err: err,
 			})
 		}
 	}
@@ -82,25 +84,32 @@ func (u *unlocked) serve(
 	return true
 }
 
-// take counts work on all of names, and reports whether there is room for it.
-func (u *unlocked) take(names []string) bool {
+// take counts work on all of wants, and reports whether there is room for it.
+func (u *unlocked) take(wants []naming.Want) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.n == u.most || slices.ContainsFunc(names, func(n string) bool { return u.running[n] }) {
+	full := func(w naming.Want) bool {
+		return u.running[w.StoreName()] >= max(w.Limit(), 1) // 1: a lock
+	}
+	if u.n == u.most || slices.ContainsFunc(wants, full) {
 		return false
 	}
 	u.n++
-	for _, name := range names {
-		u.running[name] = true
+	for _, w := range wants {
+		u.running[w.StoreName()]++
 	}
 	return true
 }
 
-func (u *unlocked) give(names []string) {
+func (u *unlocked) give(wants []naming.Want) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.n--
-	for _, name := range names {
-		delete(u.running, name)
+	for _, w := range wants {
+		name := w.StoreName()
+		u.running[name]--
+		if u.running[name] == 0 {
+			delete(u.running, name)
+		}
 	}
 }

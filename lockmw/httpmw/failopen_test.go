@@ -198,3 +198,56 @@ func newShared(k *renewer.Keeper, finish <-chan struct{}) func(names ...string) 
 		return do(h, r)
 	}
 }
+
+// Of a limit as many run without a slot as it says, within those of the handler; a lock of the same
+// name is another thing.
+func TestFailOpenOfALimit(t *testing.T) {
+	t.Parallel()
+	byHeader := func(r *http.Request) (string, error) {
+		if user := r.Header.Get("X"); user != "lock" {
+			return lockmw.Limits(lockmw.Limit(user, 2), lockmw.Limit("all", 9)), nil
+		}
+		return "all", nil
+	}
+	for name, c := range map[string]struct {
+		key  httpmw.KeyFunc
+		opts []httpmw.Option
+	}{
+		"named":  {byHeader, nil},
+		"AtMost": {byUserHeader, []httpmw.Option{httpmw.AtMost(2)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, _ *unlockedObserver) {
+				finish := make(chan struct{})
+				h := httpmw.Exclusive(k, c.key, append(c.opts, httpmw.Refuse(409),
+					httpmw.FailOpen(4))...)(http.HandlerFunc(
+					func(w http.ResponseWriter, r *http.Request) {
+						<-finish
+						ok(w, r)
+					}))
+				of := func(user string) *http.Request {
+					r := get(t, "/")
+					r.Header.Set("X", user)
+					return r
+				}
+				refused := func(user string) {
+					requireProblem(t, do(h, of(user)), http.StatusServiceUnavailable,
+						httpguard.TypeUnavailable)
+				}
+				eve := crowd(t, 2, h, func() *http.Request { return of("eve") })
+				refused("eve")
+				lock := crowd(t, 1, h, func() *http.Request { return of("lock") })
+				ann := crowd(t, 1, h, func() *http.Request { return of("ann") })
+				refused("ann") // the fifth
+				close(finish)
+				eve()
+				lock()
+				ann()
+				assert.Equal(t, "done", do(h, of("eve")).Text)
+			})
+		})
+	}
+}
+
+func byUserHeader(r *http.Request) (string, error) { return r.Header.Get("X"), nil }

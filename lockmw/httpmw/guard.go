@@ -20,7 +20,7 @@ type guard struct {
 func newGuard(k *renewer.Keeper, set settings) *guard {
 	return &guard{
 		settings: set, Faults: httpguard.Faults{Keeper: k},
-		clients: newClients(&set), unlocked: newUnlocked(k, set.failOpen),
+		clients: newClients(&set), unlocked: newUnlocked(k, &set),
 	}
 }
 

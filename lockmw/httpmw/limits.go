@@ -14,7 +14,10 @@ func AtMost(n int) Option {
 		panic(fmt.Sprintf("lockbeat: httpmw.AtMost(%d) can't be meant: give how many may run at "+
 			"once, 0 for none", n))
 	}
-	return option(func(s *settings) { s.limits = append(s.limits, lockmw.AtMost(n)) })
+	limit := func(string) int { return n }
+	return option(func(s *settings) {
+		s.atMost, s.limits = limit, append(s.limits, lockmw.AtMostFunc(limit))
+	})
 }
 
 // LocalShare has this server admit n requests of each limit at once by itself while the store is

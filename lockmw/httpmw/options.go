@@ -40,7 +40,8 @@ type settings struct {
 	busyStatus int           // when another request has the lock
 	fullStatus int           // when a limit is full
 	limits     []lockmw.Option
-	operation  string // "": the route
+	atMost     func(name string) int // one of these; nil without
+	operation  string                // "": the route
 	waiters    int
 	maxHold    maxhold.Setting
 	failOpen   int // how many may run without their lock; 0: none
