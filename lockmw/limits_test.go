@@ -190,6 +190,17 @@ func TestLimits(t *testing.T) {
 		var e *renewer.Error
 		require.ErrorAs(t, err, &e)
 		assert.Equal(t, "wide", e.Name)
+
+		// Nor of those that come behind the one that is full.
+		fill(t, k, lockmw.Limit("full", 1), 1)
+		for range 3 {
+			err = run(t.Context(), k, lockmw.Limits(lockmw.Limit("full", 1), lockmw.Limit("free", 2),
+				lockmw.Limit("free too", 3)), nothing, lockmw.Refuse())
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, "full", e.Name)
+		}
+		fill(t, k, lockmw.Limit("free", 2), 2)
+		fill(t, k, lockmw.Limit("free too", 3), 3)
 		assert.NoError(t, run(t.Context(), k, "narrow", nothing, lockmw.AtMost(1), lockmw.Refuse()))
 	})
 }
