@@ -194,7 +194,7 @@ func connect(
 	}
 	client, err := rueidis.NewClient(option)
 	// A machine on which many processes start at once may need more than one attempt.
-	for late := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(late); {
+	for late := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(late); {
 		<-time.After(50 * time.Millisecond)
 		client, err = rueidis.NewClient(option)
 	}
