@@ -1,4 +1,8 @@
 package campaign
 
-// LeftOn returns what workers have left on a server.
-var LeftOn = leftOn
+var (
+	// LeftOn returns what workers have left on a server.
+	LeftOn = leftOn
+	// TakeAll has all slots of a limit at once.
+	TakeAll = takeAll
+)

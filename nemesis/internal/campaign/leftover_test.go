@@ -8,14 +8,10 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/campaign"
 	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
-	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Lingering()...) }
 
 // slot makes a slot that lapses.
 const slot = "redis.call('ZADD',KEYS[1],1,'x')return(redis.call('PEXPIRE',KEYS[1],60000))"
@@ -24,8 +20,7 @@ const slot = "redis.call('ZADD',KEYS[1],1,'x')return(redis.call('PEXPIRE',KEYS[1
 // connection. What stays for a while by design is not.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, "--user", deploy.User, "on", ">"+deploy.Password, "~*", "&*",
-		"+@all")
+	server := start(t)
 	for _, c := range []struct{ command, found string }{
 		{"SET lockbeat:{%}:mark 1 PX 60000", ""},
 		{"SET lockbeat:{%}:mark:given 1 PX 60000", ""},
