@@ -81,7 +81,7 @@ test-long: ## run the packages that have long tests with these (more worlds, see
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
-	$(TESTENV) LOCKBEAT_LONG=1 go test -race -count=1 -timeout 10m $(LONG)
+	$(TESTENV) LOCKBEAT_LONG=1 go test -race -count=1 -timeout 15m $(LONG)
 
 sim: ## play the deterministic simulation for SIMGRANTS grants (default a million; the tests play 10,000)
 	go test ./renewer/simtest -count=1 -timeout 30m -run 'TestSimulation$$' -v -sim.grants=$(SIMGRANTS)
