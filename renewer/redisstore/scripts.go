@@ -34,6 +34,8 @@ var (
 	releaseText string
 	//go:embed lua/probe.lua
 	probeText string
+	//go:embed lua/lives.lua
+	livesText string
 	//go:embed lua/slots.lua
 	slotsText string
 	//go:embed lua/slots_acquire.lua
@@ -66,6 +68,7 @@ func newScript(text string) script {
 	text = include(text, "lost.lua", lostText)
 	text = include(text, "passon.lua", passOnText)
 	text = include(text, "slots.lua", slotsText)
+	text = include(text, "lives.lua", livesText)
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 	return script{text: text, sha: hex.EncodeToString(sum[:])}
 }

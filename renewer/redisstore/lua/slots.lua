@@ -11,22 +11,6 @@
 -- So a limit is never a number that is counted up and down: who does not renew is gone when its time
 -- is over. How many may have a slot is not kept here: each claim brings its own number.
 
--- Makes the keys of a limit live for so many ms at least. fresh: they have just been made.
-local function lives(key, ms, fresh)
-	local holders = key .. ':holders'
-	if fresh or redis.call('PTTL', key) < ms then
-		if type(redis.pcall('PEXPIRE', key, ms)) == 'table' then -- refused
-			if fresh then
-				redis.call('DEL', key, holders) -- or they would live for ever
-			end
-			redis.call('PEXPIRE', key, ms) -- says why
-		end
-	end
-	if fresh or redis.call('PTTL', holders) < ms then
-		redis.call('PEXPIRE', holders, ms)
-	end
-end
-
 -- Keeps a slot that is free for the first live place in line, and returns how many ms that has to
 -- claim it; or nil, if there is none.
 local function passOn(key)

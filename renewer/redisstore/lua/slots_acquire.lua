@@ -21,15 +21,11 @@
 --   an error                   nothing is changed, or the owner has a slot that it does not know of
 
 local ttl, markKey, n = tonumber(ARGV[1]), ARGV[3], (#ARGV - 4) / 4
-local asMode, lines, inbox = string.match(ARGV[4], '^(%l*) (%d+) ([%w_-]*)$')
 local time = redis.call('TIME')
 local nowText = time[1] .. string.sub('00000' .. time[2], -6)
 local now = tonumber(nowText)
 local ends = string.format('%.0f', now + ttl * 1000)
--- include tell.lua
--- include line.lua
--- include slots.lua
-setMode(asMode)
+-- include lives.lua
 
 local mark = redis.pcall('GET', markKey)
 if type(mark) == 'table' then
@@ -40,7 +36,6 @@ if not mark or mark > 9007199254740990 - n then
 	return redis.error_reply('LOCKBEAT the fence counter ' .. markKey ..
 		' is no number below 2^53-1, so that no token can be sure to rise; delete the key')
 end
-local counts = {} -- how many have each limit
 
 -- Returns a token, and what is known of its owner. The mark is raised above all tokens that may be
 -- needed before the first is given: where the server refuses the rest, no other owner gets the same.
@@ -50,12 +45,62 @@ local function newToken(i)
 	if not nextToken then
 		mark = token + n - 1
 		local ahead = mark > now + 10000 and math.ceil((mark - now) / 1000)
-		redis.call('SET', markKey, string.format('%.0f', mark), 'PX',
+		redis.call('SET', markKey, mark == now and nowText or string.format('%.0f', mark), 'PX',
 			ahead and ARGV[2] + ahead or ARGV[2])
 	end
 	nextToken = token + 1
-	return token, string.format('%.0f\n', token) .. nowText .. '\n' .. ARGV[3 + 4 * i]
+	local text = token == now and nowText or string.format('%.0f', token)
+	return token, text .. '\n' .. nowText .. '\n' .. ARGV[3 + 4 * i]
 end
+
+-- The usual case: there is room, nobody waits, and no slot has lapsed. counts: how many have each
+-- limit; false if it is not that case, and the later claims on it wait their turn too.
+local answers, rest, counts, i = {}, {}, {}, 1
+local some = n == 1 or redis.call('EXISTS', unpack(KEYS)) > 0
+while i <= n do
+	local key, to = KEYS[i], i - 1
+	local holders, have = key .. ':holders', counts[key]
+	if have == nil then
+		have = some and redis.pcall('ZCARD', key) or 0
+		if have ~= 0 and (type(have) == 'table' or redis.call('HEXISTS', holders, '+') == 1 or
+			redis.call('ZCOUNT', key, '(' .. nowText, '+inf') < have) then
+			have = false
+		end
+	end
+	local slots, told = {}, {}
+	while have and to < n and KEYS[to + 1] == key and #ARGV[5 + 4 * to] == 22 and
+		#ARGV[6 + 4 * to] < 2 and have + to - i + 1 < tonumber(ARGV[8 + 4 * to]) do
+		to = to + 1
+		local token, text = newToken(to)
+		answers[to] = token
+		told[#told + 1], told[#told + 2] = ARGV[1 + 4 * to], text
+		slots[#slots + 1], slots[#slots + 2] = ends, ARGV[1 + 4 * to]
+	end
+	local wanted = to - i + 1
+	local got = wanted > 0 and redis.call('ZADD', key, 'NX', unpack(slots))
+	if got == wanted then
+		redis.call('HSET', holders, unpack(told))
+		lives(key, ARGV[1], have == 0)
+		counts[key], i = have + wanted, to + 1
+	else
+		for j = 2, got and #slots or 0, 2 do -- one has a slot already
+			if redis.call('HEXISTS', holders, slots[j]) == 0 then
+				redis.call('ZREM', key, slots[j])
+			end
+		end
+		nextToken = wanted > 0 and answers[i] or nextToken
+		counts[key], rest[#rest + 1], i = false, i, i + 1
+	end
+end
+if not rest[1] then
+	return n == 1 and answers[1] or answers
+end
+
+local asMode, lines, inbox = string.match(ARGV[4], '^(%l*) (%d+) ([%w_-]*)$')
+-- include tell.lua
+-- include line.lua
+-- include slots.lua
+setMode(asMode)
 
 -- How many have a limit, or the error.
 local function count(key)
@@ -68,30 +113,6 @@ local function count(key)
 		all = redis.call('ZCOUNT', key, '(' .. nowText, '+inf')
 	end
 	return all
-end
-
--- Gives slots to the claims from one to another on a limit that has room for them and from which
--- nobody waits: at once, or, if one has a slot already, one by one, and returns false.
-local function grantAll(key, from, to, have)
-	local slots, answers, holders = {}, {}, {}
-	for i = from, to do
-		local token, holder = newToken(i)
-		answers[#answers + 1] = token
-		holders[#holders + 1], holders[#holders + 2] = ARGV[1 + 4 * i], holder
-		slots[#slots + 1], slots[#slots + 2] = ends, ARGV[1 + 4 * i]
-	end
-	if redis.call('ZADD', key, 'NX', unpack(slots)) < to - from + 1 then
-		for i = 2, #slots, 2 do
-			if redis.call('HEXISTS', key .. ':holders', slots[i]) == 0 then
-				redis.call('ZREM', key, slots[i])
-			end
-		end
-		nextToken = answers[1]
-		return false
-	end
-	redis.call('HSET', key .. ':holders', unpack(holders))
-	lives(key, ttl, have == 0)
-	return answers
 end
 
 -- Answers one claim on a limit that so many have.
@@ -149,33 +170,18 @@ local function fill(key, have, limit)
 	return have
 end
 
-local answers, i = {}, 1
-while i <= n do
-	local key, limit = KEYS[i], tonumber(ARGV[4 + 4 * i])
-	counts[key] = counts[key] or count(key)
-	local have, to = counts[key], i
+for _, i in ipairs(rest) do
+	local key = KEYS[i]
+	local have = counts[key] or count(key)
 	if type(have) == 'table' then
 		answers[i] = have
 	elseif #ARGV[1 + 4 * i] ~= 22 then
 		answers[i] = redis.error_reply('LOCKBEAT the owner token has ' .. #ARGV[1 + 4 * i] ..
 			' bytes; give one of 22')
 	else
-		-- The usual case: there is room, and nobody waits.
-		while to <= n and KEYS[to] == key and #ARGV[2 + 4 * to] < 2 and #ARGV[1 + 4 * to] == 22 and
-			have + to - i < math.min(limit, tonumber(ARGV[4 + 4 * to])) do
-			to = to + 1
-		end
-		local all = to > i and grantAll(key, i, to - 1, have)
-		if all then
-			for j = i, to - 1 do
-				answers[j] = all[j - i + 1]
-			end
-			have, i = have + to - i, to - 1
-		else
-			answers[i], have = claim(i, key, have)
-		end
-		counts[key] = fill(key, have, limit)
+		answers[i], have = claim(i, key, have)
+		have = fill(key, have, tonumber(ARGV[4 + 4 * i]))
 	end
-	i = i + 1
+	counts[key] = have
 end
 return n == 1 and answers[1] or answers

@@ -12,11 +12,33 @@
 --            program's; and behind these "i TURN" for each slot that is kept for a place now.
 
 local keep = tonumber(ARGV[1])
-local asMode, inbox = string.match(ARGV[2], '^(%l*) ([%w_-]*)$')
 local time = redis.call('TIME')
-local now = tonumber(time[1] .. string.sub('00000' .. time[2], -6))
+local nowText = time[1] .. string.sub('00000' .. time[2], -6)
+local now = tonumber(nowText)
+
+-- The usual case: the slot is its owner's, who frees it, none has lapsed, and nobody waits.
+local rest, usual = {}, {}
+for i = 1, #ARGV - 2 do
+	local key, owner = KEYS[i], ARGV[2 + i]
+	local holders = key .. ':holders'
+	if usual[key] == nil then
+		usual[key] = keep == 0 and redis.pcall('ZCOUNT', key, '-inf', nowText) == 0 and
+			redis.call('HEXISTS', holders, '+') == 0
+	end
+	if usual[key] and #owner == 22 and redis.call('ZREM', key, owner) == 1 then
+		redis.call('HDEL', holders, owner)
+	else
+		usual[key], rest[#rest + 1] = false, i
+	end
+end
+if not rest[1] then
+	return rest
+end
+
+local asMode, inbox = string.match(ARGV[2], '^(%l*) ([%w_-]*)$')
 -- include tell.lua
 -- include line.lua
+-- include lives.lua
 -- include slots.lua
 setMode(asMode)
 
@@ -35,7 +57,7 @@ local function free(key, member, holders)
 end
 
 local answers, turns = {}, {}
-for i = 1, #ARGV - 2 do
+for _, i in ipairs(rest) do
 	local key, owner, place = KEYS[i], string.sub(ARGV[2 + i], 1, 22), string.sub(ARGV[2 + i], 24)
 	local holders, turn = key .. ':holders', nil
 	if place ~= '' and asMode ~= '' then

@@ -16,6 +16,7 @@ local time = redis.call('TIME')
 local now = tonumber(time[1] .. string.sub('00000' .. time[2], -6))
 local ends = string.format('%.0f', now + ttl * 1000)
 -- include tell.lua
+-- include lives.lua
 -- include slots.lua
 setMode(ARGV[n + 2])
 
