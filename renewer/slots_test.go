@@ -183,3 +183,52 @@ func TestLimitsOfAStoreThatHasNone(t *testing.T) {
 	}
 	require.NoError(t, k.Shutdown(t.Context()))
 }
+
+// placed counts the claims from a place, and the others.
+type placed struct {
+	*memory.Store
+	with, without atomic.Int32
+}
+
+func (p *placed) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	if claims[0].Place != 0 {
+		p.with.Add(1)
+	} else {
+		p.without.Add(1)
+	}
+	return p.Store.Acquire(ctx, claims)
+}
+
+// Where callers had to wait a moment ago, the next one asks from a place at once: it is refused once
+// and not twice. When none has had to for a while, callers ask side by side again.
+func TestWhereASlotWasWaitedFor(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &placed{Store: memory.New()}
+		k, err := renewer.New(p, renewer.Config{TTL: time.Minute})
+		require.NoError(t, err)
+		cycle := func() {
+			l, err := k.Acquire(t.Context(), "a", one)
+			if assert.NoError(t, err) {
+				<-time.After(10 * time.Millisecond)
+				assert.NoError(t, l.Release(t.Context()))
+			}
+		}
+		for range 2 {
+			var wg sync.WaitGroup
+			for range 2 {
+				wg.Go(cycle)
+			}
+			wg.Wait()
+			p.with.Store(0)
+			p.without.Store(0)
+			cycle()
+			assert.EqualValues(t, 1, p.with.Load())
+			assert.Zero(t, p.without.Load())
+			<-time.After(3 * time.Second)
+			cycle()
+			assert.EqualValues(t, 1, p.without.Load())
+		}
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}

@@ -66,7 +66,8 @@ func (c *call) join() (*queue.Waiter[*Lease], error) {
 		return nil, c.fail(ErrShutdown, nil)
 	}
 	away := c.away()
-	if c.request.limit != nil && c.attempts == 0 && !away && k.queues.Front(c.l.name) == nil {
+	if c.request.limit != nil && c.attempts == 0 && !away &&
+		k.queues.Front(c.l.name) == nil && !k.queues.Lately(c.l.name, c.begun) {
 		c.aside = true
 		c.countIn()
 		return nil, nil

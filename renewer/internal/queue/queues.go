@@ -119,7 +119,9 @@ func (qs *Queues[L]) Pass(name string, l L, now timing.Instant) {
 	if q == nil || qs.fronts[name] != l {
 		return
 	}
-	*qs.granted(name) = now
+	if q.Seen.Known { // it had to wait
+		*qs.granted(name) = now
+	}
 	q.Seen, q.Place, q.Queued, q.Unsettled = Seen{}, 0, false, 0
 }
 
