@@ -38,6 +38,8 @@ var (
 	livesText string
 	//go:embed lua/slots.lua
 	slotsText string
+	//go:embed lua/slots_claim.lua
+	slotsClaimText string
 	//go:embed lua/slots_acquire.lua
 	slotsAcquireText string
 	//go:embed lua/slots_renew.lua
@@ -61,6 +63,7 @@ type script struct{ text, sha string }
 
 // newScript makes a script of a file, with the files that it includes.
 func newScript(text string) script {
+	text = include(text, "slots_claim.lua", slotsClaimText)
 	text = include(text, "rule.lua", ruleText)
 	text = include(text, "grant.lua", grantText)
 	text = include(text, "line.lua", lineText)
