@@ -1,8 +1,8 @@
 // Command bench measures what Lockbeat costs, beside other libraries in the same run, and prints
 // Markdown tables.
 //
-//	go run .                      everything, in about six minutes
-//	go run . -run cycles          one section: cycles, onekey, crowd, hold or wait
+//	go run .                      everything, in about nine minutes
+//	go run . -run cycles          a section: cycles, onekey, crowd, hold, wait, limits, slots
 //	go run . -who Lockbeat        without the other libraries
 //	go run . -before ../../old    compare with another checkout: ratios, after ÷ before
 //	go run . -short               a smoke test in seconds

@@ -57,8 +57,8 @@ type library struct {
 // connect connects a library with the settings that suit it best.
 func connect(who, addr string) (library, error) {
 	connect := map[string]func(rueidis.ClientOption) (library, error){
-		synchronous: handWritten, pipelined: handWritten, lockbeat: oursFor(ttl), locker: rueidisLock,
-		redsyncs: redsyncOnRueidis, redislock: bsmRedislock,
+		synchronous: handWritten, pipelined: handWritten, lockbeat: oursFor(ttl),
+		locker: rueidisLock, redsyncs: redsyncOnRueidis, redislock: bsmRedislock,
 		doing: oursByDo, brief: oursFor(time.Second),
 	}[who]
 	for kind, of := range semaphores {

@@ -54,11 +54,17 @@ func comparisons() (all []compared) {
 			{"one of 100,000", lockbeat, []int{100_000}, true},
 		}}
 		for _, kind := range []string{sortedAs, counted, expiring} {
-			free.rows = append(free.rows, slotted{kind + how + ", 16", kind + how, []int{16}, false},
-				slotted{kind + how + ", one of 100,000", kind + how, []int{100_000}, true})
+			hand := kind + how
+			free.rows = append(free.rows,
+				slotted{hand + ", 16", hand, []int{16}, false},
+				slotted{hand + ", one of 100,000", hand, []int{100_000}, true},
+			)
 		}
-		all = append(all, free, compared{severalAsk + strconv.Itoa(goroutines), goroutines,
-			[]slotted{{"one", doing, []int{16}, false}, {"two", doing, []int{16, 100_000}, false}}})
+		calls := compared{severalAsk + strconv.Itoa(goroutines), goroutines, []slotted{
+			{"one", doing, []int{16}, false},
+			{"two", doing, []int{16, 100_000}, false},
+		}}
+		all = append(all, free, calls)
 	}
 	return all
 }

@@ -79,7 +79,8 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.BoolVar(&o.figures, "figures", false, "print the figures as JSON, and no tables")
 	for name, to := range map[string]**regexp.Regexp{"run": &o.run, "who": &o.who} {
 		flags.Func(name, map[string]string{
-			"run": "only the sections that match this `regexp`: cycles, onekey, crowd, hold, wait, limits, slots",
+			"run": "only the sections that match this `regexp`: cycles, onekey, crowd, hold, " +
+				"wait, limits, slots",
 			"who": "only the contestants that match this `regexp`: " + strings.Join(everyone, ", "),
 		}[name], func(s string) (err error) {
 			*to, err = regexp.Compile(s)

@@ -101,8 +101,8 @@ func semaphoreByHand(of *semaphoreScripts) func(rueidis.ClientOption) (library, 
 		return library{close: client.Close, limit: func(name, id string, slots []int) mutex {
 			key := "hand:{" + name + "}"
 			return &semaphore{
-				client, of, []string{key, key + ":lent", key + ":freed"},
-				strings.Repeat("-", max(22-len(id), 0)) + id, strconv.Itoa(slots[0]),
+				client: client, of: of, keys: []string{key, key + ":lent", key + ":freed"},
+				member: strings.Repeat("-", max(22-len(id), 0)) + id, n: strconv.Itoa(slots[0]),
 			}
 		}}, nil
 	}
