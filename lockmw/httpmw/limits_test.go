@@ -188,7 +188,8 @@ func TestLocalShareOfAServer(t *testing.T) {
 				ok(w, r)
 			}))
 		answered := crowd(t, 2, h, func() *http.Request { return get(t, "/") })
-		<-time.After(2 * k.Config().RequestTimeout)
+		<-time.After(4 * k.Config().RequestTimeout) // a question, a pause, and another one
+		synctest.Wait()
 		assert.EqualValues(t, 2, runs.Load())
 		requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable,
 			httpguard.TypeUnavailable)
