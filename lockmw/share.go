@@ -74,6 +74,13 @@ func (s settings) admit(
 	if outage < k.Config().RequestTimeout || !shares.take(k, names, s.share) {
 		return nil, nil
 	}
+	leave = func() { shares.give(k, names) }
+	told := false
+	defer func() {
+		if !told { // an observer has panicked
+			leave()
+		}
+	}()
 	ctx = WithFence(ctx, 0) // that of an outer lock is not this one's
 	if o := k.Config().Observer; o != nil {
 		for _, one := range names {
@@ -82,7 +89,8 @@ func (s settings) admit(
 			})
 		}
 	}
-	return ctx, func() { shares.give(k, names) }
+	told = true
+	return ctx, leave
 }
 
 func (l *localShares) take(k *renewer.Keeper, names []string, most int) bool {

@@ -139,3 +139,26 @@ func TestEnterByLocalShare(t *testing.T) {
 		}
 	})
 }
+
+// panicking is an observer that panics when it is told of a call without a lock.
+type panicking struct{ renewer.NopObserver }
+
+func (panicking) Unlocked(context.Context, renewer.Unlocked) { panic("observer") }
+
+// A share that an observer's panic ends is free again.
+func TestAShareWhoseObserverPanics(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s away
+		s.Store = memory.New()
+		s.is.Store(true)
+		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Observer: panicking{}})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
+		for range 3 {
+			assert.PanicsWithValue(t, "observer", func() {
+				_ = run(t.Context(), k, "a", nothing, lockmw.AtMost(9), lockmw.LocalShare(1))
+			})
+		}
+	})
+}
