@@ -3,7 +3,6 @@ package renewer
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -72,16 +71,12 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	limit := 0
 	if r.limit != nil {
 		known, limit = store.LimitName(name), r.limit(name)
-		if limit < 0 {
-			return nil, &Error{Op: "acquire", Name: name, Kind: ErrConfig, Err: fmt.Errorf(
-				"AtMost: the limit is %d; give 0 to close it, or how many may run", limit)}
-		}
 	}
 	if r.label == nil {
 		r.label = noLabel
 	}
 	start := AcquireStart{
-		Name: name, Limit: limit, Operation: r.label.operation, LongRunning: r.endless,
+		Name: name, Limit: max(limit, 0), Operation: r.label.operation, LongRunning: r.endless,
 		RefusalExpected: r.try || r.expected,
 	}
 	if k.observer != nil {
@@ -105,8 +100,8 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 }
 
 func (c *call) obtain(ctx context.Context, start AcquireStart) (*Lease, error) {
-	if c.request.limit != nil && start.Limit == 0 {
-		return nil, c.fail(ErrHeld, ErrClosed)
+	if c.request.limit != nil && c.limit <= 0 {
+		return nil, c.noLimit()
 	}
 	handed, err := c.wait(ctx)
 	if err != nil {
@@ -245,7 +240,7 @@ func (k *Keeper) observeRefusal(ctx context.Context, start AcquireStart, c *call
 
 // ending is what observers hear of the end of an acquire, granted or not.
 func (c *call) ending(start AcquireStart, now instant) AcquireEnd {
-	start.Limit = c.limit
+	start.Limit = max(c.limit, 0)
 	seen := c.holder()
 	return AcquireEnd{
 		AcquireStart: start, Wait: now.Sub(c.begun), Attempts: c.attempts, Contended: c.contended,

@@ -86,7 +86,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	}
 	if c.request.limit != nil {
 		if c.limit = c.request.limit(l.Name()); c.limit <= 0 {
-			return 0, c.fail(ErrHeld, ErrClosed)
+			return 0, c.noLimit()
 		}
 	}
 	limit := sent.Add(k.cfg.RequestTimeout)
@@ -170,10 +170,19 @@ func (c *call) noteUnknown(
 	return nil
 }
 
+// noLimit is the error for a limit of 0 or less.
+func (c *call) noLimit() error {
+	if c.limit < 0 {
+		return c.fail(ErrConfig, fmt.Errorf("AtMost: the limit is %d; give 0 to close it, or how "+
+			"many may run", c.limit))
+	}
+	return c.fail(ErrHeld, ErrClosed)
+}
+
 // disagree tells of a limit that more hold than this caller would admit, once for each name.
 func (c *call) disagree(held int) {
 	c.k.mu.Lock()
-	first := c.k.queues.First(c.l.name)
+	first := c.k.queues.FirstTime(c.l.name)
 	c.k.mu.Unlock()
 	if first {
 		c.k.fault("limit", c.l.name, fmt.Errorf("%d hold it, and this process admits %d: others "+

@@ -165,7 +165,8 @@ func TestLimitsThatDisagree(t *testing.T) {
 	})
 }
 
-// A store that has no limits is not asked twice, and the error says why, whatever else is asked for.
+// A store that has no limits is not asked twice, and the error says why, whatever else is asked
+// for.
 func TestLimitsOfAStoreThatHasNone(t *testing.T) {
 	t.Parallel()
 	nodes := make([]store.Store, 3)
@@ -199,8 +200,8 @@ func (p *placed) Acquire(ctx context.Context, claims []store.Claim) []store.Gran
 	return p.Store.Acquire(ctx, claims)
 }
 
-// Where callers had to wait a moment ago, the next one asks from a place at once: it is refused once
-// and not twice. When none has had to for a while, callers ask side by side again.
+// Where callers had to wait a moment ago, the next one asks from a place at once: it is refused
+// once and not twice. When none has had to for a while, callers ask side by side again.
 func TestWhereASlotWasWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -57,7 +57,8 @@ func (c *call) noteAfter(l *Lease) {
 }
 
 // join gives the caller its place: at the front, as the head, which is nil; or behind it, as a
-// waiter. It refuses one who may not wait where that is known already.
+// waiter; or none, to ask for a slot aside, which is nil too. It refuses one who may not wait where
+// that is known already.
 func (c *call) join() (*queue.Waiter[*Lease], error) {
 	k := c.k
 	k.mu.Lock()

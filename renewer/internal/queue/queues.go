@@ -3,7 +3,9 @@
 //
 // Its invariant: a name that callers of this process want has one of them at its front, who asks
 // the store or has the lock, and every other caller waits behind, in order of arrival. So the
-// one that leaves the front makes way for the first waiter, and no waiter is forgotten.
+// one that leaves the front makes way for the first waiter, and no waiter is forgotten. Of a limit
+// the one at the front asks for a slot, and leaves when it has one; those who ask while nobody
+// waits are in no queue.
 package queue
 
 import (
@@ -20,7 +22,7 @@ type Queues[L comparable] struct {
 	// waited is when one for which callers had waited was last granted, by the name's hash: two
 	// names of one hash cost each other a place that need not be.
 	waited [256]timing.Instant
-	told   [256]bool // whether First was called, by the name's hash
+	told   [256]bool // whether FirstTime was called, by the name's hash
 	seed   maphash.Seed
 }
 
@@ -75,8 +77,8 @@ func (qs *Queues[L]) hash(name string) int {
 	return int(maphash.String(qs.seed, name) % uint64(len(qs.waited)))
 }
 
-// First reports whether it is called for a name for the first time, for what is said once.
-func (qs *Queues[L]) First(name string) bool {
+// FirstTime reports whether it is called for a name for the first time, for what is said once.
+func (qs *Queues[L]) FirstTime(name string) bool {
 	told := &qs.told[qs.hash(name)]
 	first := !*told
 	*told = true
