@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/safety.md and docs/limits.md point at tests, and at cases of the conformance suite: they exist.
+// docs/safety.md and docs/limits.md point at tests, and at cases of the conformance suite. These
+// exist.
 func TestThePromisesHaveTests(t *testing.T) {
 	t.Parallel()
 	root := ".."

@@ -23,6 +23,9 @@ func AtMost(n int) Option { return AtMostFunc(func(string) int { return n }) }
 // AtMostFunc is [AtMost] with a number for each name, which may change: it is asked for before each
 // question to the store, so that a call that waits goes by the latest. limit must return at once.
 func AtMostFunc(limit func(name string) int) Option {
+	if limit == nil { // refused, rather than a lock
+		limit = func(string) int { return -1 }
+	}
 	return func(s settings) settings { s.limit = limit; return s }
 }
 

@@ -121,7 +121,7 @@ func TestASlotLostInTheMiddle(t *testing.T) {
 	})
 }
 
-// Whoever leaves in line, or whose work panics, keeps no slot and no place.
+// A caller who leaves the line keeps no place, and one whose work panics keeps no slot.
 func TestNoSlotIsLeaked(t *testing.T) {
 	t.Parallel()
 	each(t, func(s *scene) {

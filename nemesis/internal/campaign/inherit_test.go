@@ -58,8 +58,8 @@ func TestSlotsOfAKilledProcessAreInherited(t *testing.T) { //nolint:paralleltest
 	require.Less(t, after[len(after)/2], heldTTL)
 }
 
-// inherit kills a process that holds limits, and returns how long after its TTL each slot was had by
-// another, who waited for it.
+// inherit kills a process that holds limits, and returns how long after its TTL each slot was had
+// by another, who waited for it.
 func inherit(t *testing.T, server *redistest.Server, heir *renewer.Keeper) []time.Duration {
 	t.Helper()
 	kill := holder(t, server)
