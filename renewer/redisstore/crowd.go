@@ -10,7 +10,9 @@ import (
 // newAcquires returns what coalesces the acquires of callers who meet.
 func newAcquires(c *codec, s *wire.Sender) *wire.Coalescer[store.Claim, store.Grant] {
 	return &wire.Coalescer[store.Claim, store.Grant]{
-		Alike: c.alike,
+		Alike: func(a, b *store.Claim) bool {
+			return c.alike(a, b) && isLimit(a.Name) == isLimit(b.Name)
+		},
 		Alone: func(ctx context.Context, claims []store.Claim) []store.Grant {
 			job := c.newClaiming(claims)
 			s.Call(ctx, job, true)
@@ -31,7 +33,9 @@ func newAcquires(c *codec, s *wire.Sender) *wire.Coalescer[store.Claim, store.Gr
 // newReleases returns what coalesces the releases of callers who meet.
 func newReleases(c *codec, s *wire.Sender) *wire.Coalescer[store.Hold, store.Answer] {
 	return &wire.Coalescer[store.Hold, store.Answer]{
-		Alike: func(a, b *store.Hold) bool { return a.Keep == b.Keep },
+		Alike: func(a, b *store.Hold) bool {
+			return a.Keep == b.Keep && isLimit(a.Name) == isLimit(b.Name)
+		},
 		Alone: func(ctx context.Context, holds []store.Hold) []store.Answer {
 			job := c.newReleasing(holds)
 			s.Call(ctx, job, true)

@@ -126,7 +126,7 @@ func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 	}
 	begun := time.Now()
 	var grants []store.Grant
-	if len(claims) == 1 && s.codec.coalesces() {
+	if s.codec.coalesces() && s.acquires.Joins(claims) {
 		grants = s.acquires.DoThrough(ctx, s.acquiring.Of(0), claims)
 	} else {
 		job := s.codec.newClaiming(claims)
@@ -189,7 +189,7 @@ func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer 
 			return slices.Repeat([]store.Answer{{Err: err}}, len(holds))
 		}
 	}
-	if len(holds) == 1 && s.codec.coalesces() {
+	if s.codec.coalesces() && s.releases.Joins(holds) {
 		return s.releases.DoThrough(ctx, s.releasing.Of(0), holds)
 	}
 	job := s.codec.newReleasing(holds)

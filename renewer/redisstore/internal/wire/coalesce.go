@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// GroupMost bounds how many callers share a command: more would save little, and the script takes
-// about 0.2 ms by then.
+// GroupMost bounds for how many questions callers share a command: more would save little, and the
+// script takes about 0.2 ms by then.
 const GroupMost = 64
 
 // Coalescer joins the questions of callers who meet, so that they travel in one command: the server
@@ -17,13 +17,13 @@ const GroupMost = 64
 // finds no question under way asks alone, at once. Otherwise the first to come yields the processor
 // once, and takes along the callers who have joined by then.
 //
-// Each caller gets the answer to its own question. If a group's command was of no use, each of its
-// callers asks alone, so that no question spoils another.
+// Each caller gets the answers to its own questions, of which it may have several. If a group's
+// command was of no use, each of its callers asks alone, so that none spoils another's question.
 type Coalescer[Q, A any] struct {
 	// Alike reports whether two questions can share a command.
 	Alike func(a, b *Q) bool
-	// Alone asks one question.
-	Alone func(ctx context.Context, question []Q) []A
+	// Alone asks the questions of one caller.
+	Alone func(ctx context.Context, questions []Q) []A
 	// Together asks several once. It returns nil if they are to be asked again, each alone.
 	Together func(ctx context.Context, questions []Q) []A
 	// Unknown is the answer to one whose context ended first.
@@ -50,68 +50,83 @@ type group[Q, A any] struct {
 	answers   []A
 }
 
-// DoThrough is do from within a window.
-func (c *Coalescer[Q, A]) DoThrough(ctx context.Context, w *Window, question []Q) []A {
-	if err := w.enter(ctx, 1); err != nil {
-		return []A{c.Unknown(err)}
+// Joins reports whether the questions of one caller may go to DoThrough.
+func (c *Coalescer[Q, A]) Joins(questions []Q) bool {
+	for i := range questions {
+		if !c.Alike(&questions[0], &questions[i]) {
+			return false
+		}
 	}
-	defer w.leave(1)
-	return c.do(ctx, question)
+	return len(questions) > 0 && len(questions) <= GroupMost
 }
 
-// do asks one question, in a group or alone.
-func (c *Coalescer[Q, A]) do(ctx context.Context, question []Q) []A {
+// DoThrough is do from within a window.
+func (c *Coalescer[Q, A]) DoThrough(ctx context.Context, w *Window, questions []Q) []A {
+	if err := w.enter(ctx, len(questions)); err != nil {
+		return c.unknown(err, len(questions))
+	}
+	defer w.leave(len(questions))
+	return c.do(ctx, questions)
+}
+
+func (c *Coalescer[Q, A]) unknown(err error, n int) []A {
+	return slices.Repeat([]A{c.Unknown(err)}, n)
+}
+
+// do asks the questions of one caller, in a group or alone.
+func (c *Coalescer[Q, A]) do(ctx context.Context, questions []Q) []A {
 	c.mu.Lock()
-	g, first, i := c.group, false, 0
+	g, first, i, n := c.group, false, 0, len(questions)
 	switch {
-	case g != nil && c.Alike(&g.questions[0], &question[0]):
-		i = c.enter(g, question[0])
+	case g != nil && c.Alike(&g.questions[0], &questions[0]) && len(g.questions)+n <= GroupMost:
+		i = c.enter(g, questions)
 	case g != nil || c.busy == 0:
 		g = nil
 	default:
 		g, first = &group[Q, A]{done: make(chan struct{}), questions: make([]Q, 0, 8)}, true
 		c.group = g
-		c.enter(g, question[0])
+		c.enter(g, questions)
 	}
 	c.mu.Unlock()
-	if first && !c.assemble(g) {
+	if first && !c.assemble(g, n) {
 		g = nil
 	}
 	if g != nil {
 		select {
 		case <-g.done:
 		case <-ctx.Done():
-			if c.leave(g, i) {
-				return []A{c.Unknown(ctx.Err())}
+			if c.leave(g, i, n) {
+				return c.unknown(ctx.Err(), n)
 			}
 			<-g.done // at the same moment
 		}
 		if g.answers != nil {
-			return g.answers[i : i+1 : i+1]
+			return g.answers[i : i+n : i+n]
 		}
 	}
-	return c.ask(ctx, question)
+	return c.ask(ctx, questions)
 }
 
-// enter adds a question to a group, and takes no more if that is full. Under c.mu.
-func (c *Coalescer[Q, A]) enter(g *group[Q, A], question Q) int {
-	g.questions = append(g.questions, question)
+// enter adds questions to a group, and takes no more if that is full. Under c.mu.
+func (c *Coalescer[Q, A]) enter(g *group[Q, A], questions []Q) (from int) {
+	from = len(g.questions)
+	g.questions = append(g.questions, questions...)
 	if len(g.questions) == GroupMost {
 		c.group = nil
 	}
-	return len(g.questions) - 1
+	return from
 }
 
-// assemble has a group asked once the callers have joined it who could run anyway. It returns false
-// if none has.
-func (c *Coalescer[Q, A]) assemble(g *group[Q, A]) bool {
+// assemble has a group of one caller's questions asked once the callers have joined it who could
+// run anyway. It returns false if none has.
+func (c *Coalescer[Q, A]) assemble(g *group[Q, A], questions int) bool {
 	runtime.Gosched()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.group == g {
 		c.group = nil
 	}
-	if len(g.questions) == 1 {
+	if len(g.questions) == questions {
 		return false
 	}
 	c.busy++
@@ -132,16 +147,19 @@ func (c *Coalescer[Q, A]) run(g *group[Q, A]) {
 	close(g.done)
 }
 
-// leave counts a caller out who does not wait any longer, unless the answer is there. The last one
-// ends the command.
-func (c *Coalescer[Q, A]) leave(g *group[Q, A], i int) bool {
+// leave counts a caller out who does not wait any longer for the answers to n questions, unless
+// they are there. The last one ends the command.
+func (c *Coalescer[Q, A]) leave(g *group[Q, A], from, n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if g.over {
 		return false
 	}
-	g.left = append(g.left, i)
-	if c.Owner != nil {
+	for i := from; i < from+n; i++ {
+		g.left = append(g.left, i)
+		if c.Owner == nil {
+			continue
+		}
 		owner := c.Owner(&g.questions[i])
 		if c.abandoned == nil {
 			c.abandoned = make(map[string][]*group[Q, A])
@@ -192,7 +210,7 @@ func (c *Coalescer[Q, A]) Settle(ctx context.Context, owner string) error {
 }
 
 // ask asks alone.
-func (c *Coalescer[Q, A]) ask(ctx context.Context, question []Q) []A {
+func (c *Coalescer[Q, A]) ask(ctx context.Context, questions []Q) []A {
 	c.mu.Lock()
 	c.busy++
 	c.mu.Unlock()
@@ -201,5 +219,5 @@ func (c *Coalescer[Q, A]) ask(ctx context.Context, question []Q) []A {
 		c.busy--
 		c.mu.Unlock()
 	}()
-	return c.Alone(ctx, question)
+	return c.Alone(ctx, questions)
 }

@@ -33,12 +33,18 @@ func newSlowServer() *slowServer {
 		Alike: func(a, b *int) bool { return *a%2 == *b%2 },
 		Alone: func(ctx context.Context, q []int) []int {
 			c.alone.Add(1)
+			answers := make([]int, len(q))
 			select {
 			case <-time.After(time.Second):
-				return []int{2 * q[0]}
+				for i := range q {
+					answers[i] = 2 * q[i]
+				}
 			case <-ctx.Done():
-				return []int{unanswered}
+				for i := range q {
+					answers[i] = unanswered
+				}
 			}
+			return answers
 		},
 		Together: func(ctx context.Context, q []int) []int {
 			c.together.Add(1)
@@ -92,6 +98,40 @@ func TestCallersWhoMeetShareACommand(t *testing.T) {
 			"and no caller waits for an answer to others")
 		// how many meet is the scheduler's affair
 		assert.LessOrEqual(t, c.alone.Load()+c.together.Load(), int64(100), "200 that meet")
+		assert.LessOrEqual(t, c.most.Load(), int64(wire.GroupMost))
+	})
+}
+
+// A caller with several questions asks all of them in one command, alone or with others.
+func TestCallersWithSeveralQuestions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newSlowServer()
+		assert.False(t, c.coalescer.Joins(nil))
+		assert.False(t, c.coalescer.Joins([]int{2, 4, 5}))
+		assert.False(t, c.coalescer.Joins(make([]int, wire.GroupMost+1)))
+		assert.True(t, c.coalescer.Joins([]int{2, 4, 6}))
+		start := time.Now()
+		assert.Equal(t, []int{4, 8, 12}, c.coalescer.Ask(t.Context(), []int{2, 4, 6}))
+		assert.EqualValues(t, 1, c.alone.Load())
+
+		busy := c.ask(t.Context(), t, 2, 2, 1, double)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for i := range 60 {
+			q, mine, lost := []int{4 * i, 4*i + 2, 4*i + 4}, t.Context(), i%3 == 0
+			want := []int{8 * i, 8*i + 4, 8*i + 8}
+			if lost {
+				mine, want = ctx, []int{unanswered, unanswered, unanswered}
+			}
+			wg.Go(func() { assert.Equal(t, want, c.coalescer.Ask(mine, q)) })
+		}
+		synctest.Wait()
+		cancel()
+		wg.Wait()
+		busy()
+		assert.Equal(t, 2*time.Second, time.Since(start))
+		assert.Positive(t, c.together.Load())
 		assert.LessOrEqual(t, c.most.Load(), int64(wire.GroupMost))
 	})
 }
