@@ -74,10 +74,7 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 	if err != nil {
 		return nil, set.refused(err)
 	}
-	return (&scope{
-		Context: lease.Context(), keeper: k, lease: lease,
-		strict: set.strict,
-	}).open(), nil
+	return newScope(k, lease, set.strict), nil
 }
 
 // holdAtLeast is [HoldAtLeast] for an operation that begins now. It is not asked for with the

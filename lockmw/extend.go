@@ -13,9 +13,9 @@ import (
 var ErrNotHeld = errors.New("lockbeat: not under the lock")
 
 // Extend makes the innermost lock that ctx runs under last for d from now, or all of several taken
-// by [Keys]. It must have been taken with [Manual]. See renewer.Lease.Extend for the errors; those
-// of several are joined, and some may have been extended then. [ErrNotHeld] if ctx runs under no
-// lock.
+// by [Keys], one after the other until the store does not answer. It must have been taken with
+// [Manual]. See renewer.Lease.Extend for the errors; those of several are joined, and some may have
+// been extended then. [ErrNotHeld] if ctx runs under no lock.
 func Extend(ctx context.Context, d time.Duration) error {
 	s := innermost(ctx)
 	switch {
@@ -25,17 +25,15 @@ func Extend(ctx context.Context, d time.Duration) error {
 	case s.all == nil:
 		return s.lease.Extend(ctx, d)
 	}
-	errs := make([]error, len(s.all))
-	unwind := sideBySide(len(s.all), func(i int) {
-		one := s.all[i]
+	var errs []error
+	for _, one := range s.all {
 		err := one.lease.Extend(ctx, d)
-		// A lock of an outer call is extended by that call's heartbeat.
-		if one.outer == nil || !errors.Is(err, renewer.ErrConfig) {
-			errs[i] = err
+		if one.outer != nil && errors.Is(err, renewer.ErrConfig) {
+			continue // a lock of an outer call is extended by that call's heartbeat
 		}
-	})
-	if unwind != nil {
-		unwind()
+		if errs = append(errs, err); errors.Is(err, renewer.ErrUnavailable) {
+			break // the next question would take as long
+		}
 	}
 	return errors.Join(errs...)
 }

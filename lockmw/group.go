@@ -35,6 +35,7 @@ func (g *group) attempt(names []string, first string) (busy string, err error) {
 	over := false
 	defer func() {
 		if !over { // an observer or the store has panicked
+			g.end()
 			_ = leaveAll(g.taken, false)
 		}
 	}()
@@ -65,11 +66,11 @@ func (g *group) inOrder(names []string) (busy string, err error) {
 		// Of a single one, to wait asks the same question.
 		if len(left) > 1 || len(g.taken) == 0 || g.patience <= 0 || g.isSlow(left[0]) {
 			err := g.tryAll(left)
-			if err == nil || g.set.contention != wait {
+			if err == nil || g.set.contention != wait || !mayPass(g.ctx, err) {
 				return "", err
 			}
 			left = names[len(g.taken):]
-			if g.isSlow(left[0]) && mayPass(g.ctx, err) {
+			if g.isSlow(left[0]) {
 				return left[0], err
 			}
 		}
@@ -100,37 +101,56 @@ func (g *group) waitKeeping(name string) (busy string, err error) {
 	return busy, err
 }
 
-// tryAll asks for several locks at once, so that they share a round trip, and waits for
-// none. If it does not get all, it keeps those before the first that it did not get.
+// tryAll asks for several locks at once, and waits for none. If it does not get all, it keeps those
+// before the first that it did not get.
 func (g *group) tryAll(names []string) error {
-	one := g.set
-	one.contention = refuse
-	taken, errs := make([]*scope, len(names)), make([]error, len(names))
-	unwind := sideBySide(len(names), func(i int) {
-		one := one
-		if g.set.contention == wait { // many names take a while
-			one.within = max(time.Until(g.until), 1)
-		}
-		taken[i], errs[i] = take(g.ctx, g.keeper, names[i], one)
-	})
-	if unwind != nil {
-		_ = leaveAll(taken, false)
-		unwind()
-	}
-	kept := slices.Index(taken, nil)
-	if kept < 0 {
-		kept = len(taken)
-	}
-	for _, s := range taken[:kept] {
-		g.add(s)
-	}
-	for _, err := range errs {
-		if err != nil {
-			_ = leaveAll(taken[kept:], true)
+	found := make([]*scope, len(names)) // of an outer call
+	tries := make([]renewer.Try, 0, len(names))
+	returned := false
+	defer func() { _ = leaveAll(g.addFirst(found, tries), returned) }()
+	for i, name := range names {
+		var err error
+		if found[i], err = reenter(g.ctx, g.keeper, name, g.set.strict); err != nil {
 			return err
+		}
+		if found[i] == nil {
+			plain, limit := g.set.limitOf(name)
+			tries = append(tries, renewer.Try{Name: plain, Limit: limit})
+		}
+	}
+	if g.set.contention == wait { // many names take a while
+		g.set.within = max(time.Until(g.until), 1)
+	}
+	g.keeper.TryEach(g.ctx, tries, g.set.options(g.set.within, nil)...)
+	returned = true
+	for i := range tries {
+		if err := tries[i].Err; err != nil {
+			return g.set.refused(err)
 		}
 	}
 	return nil
+}
+
+// addFirst adds the locks before the first that is missing. Give back the others.
+func (g *group) addFirst(found []*scope, tries []renewer.Try) (others []*scope) {
+	missing := false
+	for _, s := range found {
+		if s == nil && len(tries) > 0 {
+			if l := tries[0].Lease; l != nil {
+				s = newScope(g.keeper, l, g.set.strict)
+			}
+			tries = tries[1:]
+		}
+		switch {
+		case s == nil:
+			missing = true
+		case missing:
+			others = append(others, s)
+		default:
+			g.add(s)
+		}
+	}
+	return others
 }
 
 // waitFor takes one lock, and waits for it for a while.

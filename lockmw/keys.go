@@ -17,7 +17,7 @@ const maxKeys = 64
 // between two accounts. It can be given wherever this package or an adapter takes a name, and
 // nowhere else: it means something in this process only.
 //
-// The locks are taken all or none, in one round trip if they are free. If some are not, the caller
+// The locks are taken all or none, in one request if they are free. If some are not, the caller
 // waits for one after the other in the order of their names, limits last, whatever the order here,
 // so that two callers never wait for each other in a circle. While it waits it keeps those before,
 // for an eighth of [Wait] at most, and no longer than a second: then it gives them back, waits for

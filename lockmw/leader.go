@@ -62,13 +62,13 @@ func lead(
 		}
 		name, limit := set.limitOf(name)
 		if limit != nil {
-			opts = append(opts, limit)
+			opts = append(opts, renewer.AtMost(limit))
 		}
 		lease, err := k.Acquire(ctx, name, opts...)
 		if err != nil {
 			return false, err
 		}
-		s = (&scope{Context: lease.Context(), keeper: k, lease: lease}).open()
+		s = newScope(k, lease, false)
 	}
 	s.holdAtLeast(set.least)
 	err = unwind.Then(func() error { return fn(s) }, func(err error) error {

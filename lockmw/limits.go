@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
-	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // AtMost makes the name that of a limit instead of a lock: at most n calls run at once, over all
@@ -41,7 +40,7 @@ func Limit(name string, n int) string {
 }
 
 // Limits makes one name of several limits, for a call that needs a slot of each: three a user, say,
-// and twenty in all. It gets them all or none: in one round trip if none is full; otherwise it
+// and twenty in all. It gets them all or none: in one request if none is full; otherwise it
 // waits for the narrowest first, then for the next, so that nobody who waits for a wide one keeps
 // it idle for others. What is said of [Keys] is true here. A limit named twice, or more than 64,
 // make a name that every call is refused for, with [renewer.ErrName].
@@ -86,14 +85,16 @@ func (s settings) asLimits(name string) string {
 	return Keys(names...)
 }
 
-// limitOf is the option by which a name is acquired, and the name of the lock or limit.
-func (s settings) limitOf(name string) (plain string, limit renewer.Option) {
+// limitOf is the name of the lock or limit that a name stands for, and how many may hold the limit;
+// nil for a lock.
+func (s settings) limitOf(name string) (plain string, limit func(name string) int) {
 	plain, n, ok := naming.CutLimit(name)
-	if !ok {
+	switch {
+	case !ok:
 		return name, nil
+	case strings.HasPrefix(name, naming.Limited+naming.ByFunc):
+		return plain, s.limit
+	default:
+		return plain, func(string) int { return n }
 	}
-	if strings.HasPrefix(name, naming.Limited+naming.ByFunc) {
-		return plain, renewer.AtMost(s.limit)
-	}
-	return plain, renewer.AtMost(func(string) int { return n })
 }

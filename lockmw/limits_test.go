@@ -240,6 +240,22 @@ func TestBadLimits(t *testing.T) {
 	assert.ErrorIs(t, err, renewer.ErrName)
 }
 
+// A closed limit is no reason to wait for others, nor to ask for them.
+func TestAClosedLimitAmongSeveral(t *testing.T) {
+	t.Parallel()
+	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
+		begun := time.Now()
+		for _, name := range []string{
+			lockmw.Limits(lockmw.Limit("a", 0), lockmw.Limit("b", 5)),
+			lockmw.Keys("a", "b", lockmw.Limit("c", 0)),
+		} {
+			_, err := lockmw.Do(t.Context(), k, name, answer)
+			assert.ErrorIs(t, err, renewer.ErrClosed)
+		}
+		assert.Zero(t, time.Since(begun))
+	})
+}
+
 // As many lead as the limit says.
 func TestSeveralLead(t *testing.T) {
 	t.Parallel()

@@ -80,17 +80,10 @@ func (s *scope) lost() error {
 // leave counts out a call. The last one ends the scope, and frees the lock if the scope is
 // the outermost. The error is [renewer.ErrLost] if the lock is lost, or turns out to be.
 func (s *scope) leave(orderly bool) error {
-	if !orderly {
-		s.unwound.Store(true)
-	}
-	if s.users.Add(-1) > 0 {
-		return s.lost()
-	}
-	if s.end != nil {
-		s.end()
-	}
-	orderly = !s.unwound.Load()
+	last, orderly := s.countOut(orderly)
 	switch {
+	case !last:
+		return s.lost()
 	case s.all != nil:
 		return leaveAll(s.all, orderly)
 	case s.outer != nil:
@@ -100,4 +93,19 @@ func (s *scope) leave(orderly bool) error {
 	default:
 		return s.lease.Abort(s.Context)
 	}
+}
+
+// countOut counts out a call, and ends the scope if it is the last one. all reports whether all of
+// them, this one too, were orderly.
+func (s *scope) countOut(orderly bool) (last, all bool) {
+	if !orderly {
+		s.unwound.Store(true)
+	}
+	if s.users.Add(-1) > 0 {
+		return false, false
+	}
+	if s.end != nil {
+		s.end()
+	}
+	return true, !s.unwound.Load()
 }

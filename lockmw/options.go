@@ -146,11 +146,12 @@ func (s settings) acquire(
 	ctx context.Context, k *renewer.Keeper, name string,
 ) (*renewer.Lease, error) {
 	name, limit := s.limitOf(name)
+	special := limit != nil || s.manual != nil || s.maxHold != nil || s.expected
 	switch {
-	case limit != nil:
-		return s.acquireSpecially(ctx, k, name, limit)
-	case s.manual != nil || s.maxHold != nil || s.expected:
-		return s.acquireSpecially(ctx, k, name, nil)
+	case special && s.contention == wait:
+		return k.Acquire(ctx, name, s.options(s.wait, limit)...)
+	case special:
+		return k.TryAcquire(ctx, name, s.options(s.within, limit)...)
 	case s.contention != wait:
 		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), s.operation)
 	case s.waiters > 0:
@@ -161,11 +162,13 @@ func (s settings) acquire(
 	}
 }
 
-func (s settings) acquireSpecially(
-	ctx context.Context, k *renewer.Keeper, name string, limit renewer.Option,
-) (*renewer.Lease, error) {
-	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters)}
-	for _, special := range []renewer.Option{s.manual, s.maxHold, limit} {
+// options are all those of an acquire of a limit; of a lock if that is nil.
+func (s settings) options(most time.Duration, limit func(string) int) []renewer.Option {
+	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters), renewer.MaxWait(most)}
+	if limit != nil {
+		opts = append(opts, renewer.AtMost(limit))
+	}
+	for _, special := range []renewer.Option{s.manual, s.maxHold} {
 		if special != nil {
 			opts = append(opts, special)
 		}
@@ -176,8 +179,5 @@ func (s settings) acquireSpecially(
 	if s.expected {
 		opts = append(opts, renewer.RefusalExpected())
 	}
-	if s.contention != wait {
-		return k.TryAcquire(ctx, name, append(opts, renewer.MaxWait(s.within))...)
-	}
-	return k.Acquire(ctx, name, append(opts, renewer.MaxWait(s.wait))...)
+	return opts
 }

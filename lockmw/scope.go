@@ -36,6 +36,11 @@ type (
 	fenceKey struct{} // finds that or what [WithFence] was given, whichever is further in
 )
 
+// newScope is that of a call that has taken a lock.
+func newScope(k *renewer.Keeper, l *renewer.Lease, strict bool) *scope {
+	return (&scope{Context: l.Context(), keeper: k, lease: l, strict: strict}).open()
+}
+
 // open makes a scope whose own call begins.
 func (s *scope) open() *scope {
 	s.users.Store(1)

@@ -63,7 +63,7 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 func mayPass(ctx context.Context, err error) bool {
 	switch RefusalOf(err) { //nolint:exhaustive // the others will be refused again
 	case RefusalHeld:
-		return true
+		return !errors.Is(err, renewer.ErrClosed)
 	case RefusalLost:
 		return ctx.Err() == nil // else it may be one of another keeper's that ctx is under
 	case RefusalUnavailable:
@@ -83,22 +83,31 @@ func around(ctx context.Context, k *renewer.Keeper, name string) *renewer.Lease 
 	return nil
 }
 
-// leaveAll leaves locks side by side, and skips nil ones. The error joins the losses.
+// leaveAll leaves locks, and frees them in one request. The error joins the losses.
 func leaveAll(taken []*scope, orderly bool) error {
-	errs := make([]error, len(taken))
-	unwind := sideBySide(len(taken), func(i int) {
-		if taken[i] != nil {
-			errs[i] = taken[i].leave(orderly)
-		}
-	})
-	if unwind != nil {
-		unwind()
-	}
+	freeAll(taken, orderly)
 	var lost []error
-	for _, err := range errs {
-		if errors.Is(err, renewer.ErrLost) {
-			lost = append(lost, err)
-		}
+	for _, s := range taken {
+		lost = append(lost, s.lost())
 	}
 	return errors.Join(lost...)
+}
+
+func freeAll(taken []*scope, orderly bool) {
+	var released, aborted []*renewer.Lease
+	for _, s := range taken {
+		if s.outer != nil { // it may be the last call in that one's lock, too
+			defer func() { _ = s.leave(orderly) }()
+		} else if last, orderly := s.countOut(orderly); last && orderly {
+			released = append(released, s.lease)
+		} else if last {
+			aborted = append(aborted, s.lease)
+		}
+	}
+	if len(released) > 0 {
+		defer taken[0].keeper.ReleaseEach(taken[0].Context, released)
+	}
+	if len(aborted) > 0 {
+		taken[0].keeper.AbortEach(taken[0].Context, aborted)
+	}
 }

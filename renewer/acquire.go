@@ -61,12 +61,30 @@ func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*
 }
 
 func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, error) {
+	if err := k.check(name, &r); err != nil {
+		return nil, err
+	}
+	c, ctx, start := k.newCall(ctx, name, &r)
+	defer c.rescue()
+	l, err := c.obtain(ctx, start)
+	return l, c.end(ctx, start, err)
+}
+
+// check refuses a name or options that no acquire can have.
+func (k *Keeper) check(name string, r *request) error {
 	if fault := nameFault(name); fault != nil {
-		return nil, &Error{Op: "acquire", Name: name, Kind: ErrName, Err: fault}
+		return &Error{Op: "acquire", Name: name, Kind: ErrName, Err: fault}
 	}
-	if err := k.checkOptions(&r); err != nil {
-		return nil, &Error{Op: "acquire", Name: name, Kind: ErrConfig, Err: err}
+	if err := k.checkOptions(r); err != nil {
+		return &Error{Op: "acquire", Name: name, Kind: ErrConfig, Err: err}
 	}
+	return nil
+}
+
+// newCall begins an acquire, and tells observers. Its rescue is to be deferred.
+func (k *Keeper) newCall(
+	ctx context.Context, name string, r *request,
+) (*call, context.Context, AcquireStart) {
 	known := name // to the store
 	limit := 0
 	if r.limit != nil {
@@ -82,7 +100,7 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)
 	}
-	c := &call{k: k, request: r, begun: k.clock.AtMost(), until: never, limit: limit}
+	c := &call{k: k, request: *r, begun: k.clock.AtMost(), until: never, limit: limit}
 	c.l, c.room = k.newLease(ctx, known, r.label)
 	if r.maxWait > 0 {
 		c.until = c.begun.Add(r.maxWait)
@@ -90,13 +108,16 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if r.heartless {
 		c.l.withExtras().manual = r.manual
 	}
-	defer c.rescue()
-	l, err := c.obtain(ctx, start)
+	return c, ctx, start
+}
+
+// end is the end of a call that has returned, with the error that it returns.
+func (c *call) end(ctx context.Context, start AcquireStart, err error) error {
 	c.over = true
 	if err != nil {
-		k.observeRefusal(ctx, start, c, err)
+		c.k.observeRefusal(ctx, start, c, err)
 	}
-	return l, err
+	return err
 }
 
 func (c *call) obtain(ctx context.Context, start AcquireStart) (*Lease, error) {
@@ -111,8 +132,18 @@ func (c *call) obtain(ctx context.Context, start AcquireStart) (*Lease, error) {
 	if handed {
 		return c.received(ctx, start), nil
 	}
-	sent, err := c.run(ctx)
+	c.l.owner = newOwner()
+	sent, err := c.contend(ctx)
+	return c.conclude(ctx, start, sent, err)
+}
+
+// conclude makes a lease of a claim that was granted, by a request that was sent at an instant, or
+// leaves the front of the queue with the error that is why it was not.
+func (c *call) conclude(
+	ctx context.Context, start AcquireStart, sent instant, err error,
+) (*Lease, error) {
 	if err != nil {
+		c.giveUp()
 		return nil, err
 	}
 	return c.grant(ctx, start, sent), nil
@@ -146,29 +177,22 @@ func (c *call) rescue() {
 	k.discard(l, unsettled)
 }
 
-// run asks the store from the head of its queue. It returns when the
-// request that was granted was sent.
-func (c *call) run(ctx context.Context) (sent instant, err error) {
+// giveUp leaves the front of the queue without the lock.
+func (c *call) giveUp() {
 	k := c.k
-	c.l.owner = newOwner()
-	sent, err = c.contend(ctx)
-	if err != nil {
-		c.l.dropContext()
-		k.mu.Lock()
-		if c.unsettled != 0 {
-			k.queues.KeepPlace(c.l.name, c.l, c.place, c.unsettled)
-		}
-		left, place := k.leaveLocked(c.l)
-		k.mu.Unlock()
-		left()
-		if c.unsettled != 0 || place != 0 { // the store may give it to us yet
-			hold := store.Hold{Name: c.l.name, Owner: c.l.owner.String(), Place: place}
-			k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
-		}
-		c.exit()
-		return 0, err
+	c.l.dropContext()
+	k.mu.Lock()
+	if c.unsettled != 0 {
+		k.queues.KeepPlace(c.l.name, c.l, c.place, c.unsettled)
 	}
-	return sent, nil
+	left, place := k.leaveLocked(c.l)
+	k.mu.Unlock()
+	left()
+	if c.unsettled != 0 || place != 0 { // the store may give it to us yet
+		hold := store.Hold{Name: c.l.name, Owner: c.l.owner.String(), Place: place}
+		k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
+	}
+	c.exit()
 }
 
 // grant makes a lease of a claim that the store has granted.

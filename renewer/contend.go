@@ -72,52 +72,79 @@ func (c *call) queueUp(ctx context.Context) error {
 // ask puts the claim to the store once. It returns when the request was sent if it was
 // granted, an error if the call is over, and neither if the caller should wait and ask again.
 func (c *call) ask(ctx context.Context) (sent instant, err error) {
-	k, l := c.k, c.l
+	q, err := c.question(ctx)
+	if err != nil {
+		return 0, err
+	}
+	limit := q.sent.Add(c.k.cfg.RequestTimeout)
+	request, place := c.beginRequest(ctx, q.sent, limit)
+	claims := singleClaims.Take(c.claim(ctx, place))
+	grants := c.k.store.Acquire(request, claims[:])
+	singleClaims.Put(claims)
+	q.late, q.queued = c.endRequest(request), place != 0
+	return c.answered(ctx, asking.GrantOf(grants, 0, 1), q)
+}
+
+// question is one that is put to the store.
+type question struct {
+	sent   instant
+	cut    bool // it is the caller's patience, not the store's time, that runs out
+	late   bool // its limit was reached before the answer
+	queued bool // it was asked from a place
+}
+
+// question begins a question, unless the call is over.
+func (c *call) question(ctx context.Context) (q question, err error) {
 	c.freed = false
 	if ctx.Err() != nil {
-		return 0, c.cancelled(ctx)
+		return q, c.cancelled(ctx)
 	}
-	sent = k.clock.AtMost()
-	if sent >= c.until {
+	q.sent = c.k.clock.AtMost()
+	if q.sent >= c.until {
 		if !c.contended && !c.seen.Known {
 			c.seen = queue.Seen{Known: true, Err: errNoAnswer}
 		}
-		return 0, c.refuse()
+		return q, c.refuse()
 	}
 	if c.request.limit != nil {
-		if c.limit = c.request.limit(l.Name()); c.limit <= 0 {
-			return 0, c.noLimit()
+		if c.limit = c.request.limit(c.l.Name()); c.limit <= 0 {
+			return q, c.noLimit()
 		}
 	}
-	limit := sent.Add(k.cfg.RequestTimeout)
-	// it is the caller's patience, not the store's time, that runs out
-	cut := c.until < limit
-	request, place := c.beginRequest(ctx, sent, limit)
+	q.cut = c.until < q.sent.Add(c.k.cfg.RequestTimeout)
+	return q, nil
+}
+
+// claim is what the store is asked for, from a place.
+func (c *call) claim(ctx context.Context, place uint64) store.Claim {
+	k, l := c.k, c.l
 	c.attempts++
 	// an earlier question that is granted after all has told the former trace
 	if k.observer != nil && c.unsettled == 0 {
 		l.label = l.label.traced(k.observer.Claim(ctx))
 	}
-	claims := singleClaims.Take(store.Claim{
+	return store.Claim{
 		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Place: place, Holder: k.holder(l),
 		Limit: c.limit,
-	})
-	grants := k.store.Acquire(request, claims[:])
-	singleClaims.Put(claims)
-	late := c.endRequest(request)
-	g, sent := c.grantOf(ctx, grants, sent)
+	}
+}
+
+// answered notes the answer to a question. It returns what ask does.
+func (c *call) answered(ctx context.Context, g store.Grant, q question) (sent instant, err error) {
+	sent = q.sent
+	c.checkAge(ctx, &g, sent)
 	switch g.Status {
 	case store.StatusHeld:
 		if ctx.Err() != nil { // the caller left while the question was under way
 			c.unsettled = sent
 			return 0, c.cancelled(ctx)
 		}
-		l.fence, c.reserved = g.Fence, g.Reserved
+		c.l.fence, c.reserved = g.Fence, g.Reserved
 		return sent, nil
 	case store.StatusTaken, store.StatusQueued:
 		c.noteTaken(&g, sent)
 	default:
-		if err := c.noteUnknown(ctx, &g, sent, place, late, cut); err != nil {
+		if err := c.noteUnknown(ctx, &g, q); err != nil {
 			return 0, err
 		}
 	}
@@ -150,22 +177,20 @@ func (c *call) noteTaken(g *store.Grant, sent instant) {
 }
 
 // noteUnknown notes that a question was not answered, and returns an error if the caller has left.
-func (c *call) noteUnknown(
-	ctx context.Context, g *store.Grant, sent instant, place uint64, late, cut bool,
-) error {
+func (c *call) noteUnknown(ctx context.Context, g *store.Grant, q question) error {
 	unsent := errors.Is(g.Err, store.ErrNotSent)
 	if !unsent {
-		c.unsettled = sent
+		c.unsettled = q.sent
 	}
 	if ctx.Err() != nil {
 		return c.cancelled(ctx)
 	}
-	if late && (errors.Is(g.Err, context.Canceled) ||
+	if q.late && (errors.Is(g.Err, context.Canceled) ||
 		errors.Is(g.Err, context.DeadlineExceeded)) {
-		g.Err = c.noAnswer(cut, g.Err)
+		g.Err = c.noAnswer(q.cut, g.Err)
 	}
-	if !cut || !c.seen.Known || errors.Is(g.Err, ErrRejected) {
-		c.see(queue.Seen{Known: true, Err: g.Err}, place != 0 && !unsent)
+	if !q.cut || !c.seen.Known || errors.Is(g.Err, ErrRejected) {
+		c.see(queue.Seen{Known: true, Err: g.Err}, q.queued && !unsent)
 	}
 	return nil
 }
@@ -283,23 +308,21 @@ func (c *call) endRequest(request context.Context) (late bool) {
 	return late
 }
 
-// grantOf is the store's answer to a claim sent at an instant, and when it counts from.
-func (c *call) grantOf(
-	ctx context.Context, grants []store.Grant, sent instant,
-) (store.Grant, instant) {
-	k, g := c.k, asking.GrantOf(grants)
+// checkAge books an answer to a question sent at an instant, and makes it none if it grants what
+// would be over already.
+func (c *call) checkAge(ctx context.Context, g *store.Grant, sent instant) {
+	k := c.k
 	if answered := asking.IsAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
 		k.outages.Book(k.shards.Of(c.l.name), sent, answered)
 	}
 	if g.Status != store.StatusHeld {
-		return g, sent
+		return
 	}
 	if ttl := c.l.ttl(); k.clock.AtMost() >= k.deadlineOf(sent, ttl).Add(-k.cfg.Margin) {
 		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
-		g = store.Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v",
+		*g = store.Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v",
 			k.clock.AtMost().Sub(sent), ttl)}
 	}
-	return g, sent
 }
 
 // noAnswer is the error for a question that was not answered before its limit, with what the store

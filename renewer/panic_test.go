@@ -132,6 +132,29 @@ var trappedPaths = map[string]struct {
 			"store.Release, carried out", "store.Shard",
 		},
 	},
+	"several at once": {
+		func(p trapped, in string) {
+			tries := []renewer.Try{{Name: "b"}, {Name: "a"}}
+			end := func(how func(context.Context, []*renewer.Lease) []error) {
+				var leases []*renewer.Lease
+				for _, t := range tries {
+					if t.Lease != nil {
+						leases = append(leases, t.Lease)
+					}
+				}
+				how(p.t.Context(), leases)
+			}
+			defer end(p.k.AbortEach)
+			p.set(in)
+			p.k.TryEach(p.t.Context(), tries)
+			end(p.k.ReleaseEach)
+		},
+		[]string{
+			"AcquireStart", "Claim", "AcquireEnd", "Released",
+			"store.Acquire", "store.Acquire, carried out", "store.Release",
+			"store.Release, carried out", "store.Shard",
+		},
+	},
 	"without a context that ends": {
 		func(p trapped, in string) { p.set(in); p.cycle(context.Background()) },
 		[]string{

@@ -41,15 +41,26 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 		}
 	}()
 	lost, failed := k.freeEnded(ctx, l, e)
+	left := k.forget(l, e, lost)
+	finished = true
+	left()
+	return k.released(l, e, lost, failed)
+}
+
+// forget ends what is left of a lease that was freed, or found lost. left is to be called.
+func (k *Keeper) forget(l *Lease, e ended, lost *LostError) (left func()) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	if e.was == stateHeld && lost != nil {
 		l.foundLost(lost)
 	}
-	left, _ := k.leaveLocked(l)
+	left, _ = k.leaveLocked(l)
 	k.books.Forget(l)
-	k.mu.Unlock()
-	finished = true
-	left()
+	return left
+}
+
+// released tells the observer of a release, and returns its error.
+func (k *Keeper) released(l *Lease, e ended, lost *LostError, failed error) error {
 	k.observeRelease(l, e.now, failed, false)
 	switch {
 	case lost != nil:
@@ -112,25 +123,34 @@ func (k *Keeper) freeEnded(
 	ctx context.Context, l *Lease, e ended,
 ) (lost *LostError, failed error) {
 	lost = e.lost
-	switch {
-	case e.was == stateHeld:
+	if e.was == stateHeld {
 		lost, failed = k.free(ctx, l, e.hold, e.now)
-	case e.was == stateReleased: // Shutdown has freed the key
-		l.endContext(lost)
-		return lost, nil
-	case lost.Reason != ReasonTaken:
-		// Told already that it is over; the key may still be there,
-		// but the caller should not wait for a store that may be down.
-		l.endContext(lost)
-		k.cleaner.Disown(l.orphan(e.hold), l.unsettled())
-		return lost, nil
-	default:
-		l.endContext(lost)
+	} else {
+		k.abandon(l, e)
 	}
-	if unsettled := l.unsettled(); unsettled != 0 { // it may yet bring the key back
+	k.revisit(l, e)
+	return lost, failed
+}
+
+// abandon sees to the key of a lease that was over when it was released. The caller should not wait
+// for a store that may be down.
+func (k *Keeper) abandon(l *Lease, e ended) {
+	l.endContext(e.lost)
+	if e.was != stateReleased && e.lost.Reason != ReasonTaken {
+		k.cleaner.Disown(l.orphan(e.hold), l.unsettled()) // the key may still be there
+	}
+}
+
+// revisit frees the key of a lease once more if an acquire that was not answered may yet bring it
+// back.
+func (k *Keeper) revisit(l *Lease, e ended) {
+	unsettled := l.unsettled()
+	if unsettled == 0 {
+		return
+	}
+	if e.was == stateHeld || e.was == stateLost && e.lost.Reason == ReasonTaken {
 		k.cleaner.Revisit(l.orphan(e.hold), unsettled, e.now)
 	}
-	return lost, failed
 }
 
 // free deletes the key of a lease that was believed in until now. The question is limited in the
@@ -148,7 +168,11 @@ func (k *Keeper) free(
 	holds := singleHolds.Take(hold)
 	answers := k.store.Release(request, holds[:])
 	singleHolds.Put(holds)
-	a := asking.AnswerTo(answers, 0, 1)
+	return k.freed(l, hold, asking.AnswerTo(answers, 0, 1), now)
+}
+
+// freed is what became of the key of a lease that was believed in until now.
+func (k *Keeper) freed(l *Lease, hold store.Hold, a store.Answer, now instant) (*LostError, error) {
 	switch a.Status {
 	case store.StatusHeld:
 		return nil, nil

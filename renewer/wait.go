@@ -60,9 +60,24 @@ func (c *call) noteAfter(l *Lease) {
 // waiter; or none, to ask for a slot aside, which is nil too. It refuses one who may not wait where
 // that is known already.
 func (c *call) join() (*queue.Waiter[*Lease], error) {
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	return c.joinLocked()
+}
+
+// joinFront is join where the caller need not wait, and reports whether that is so.
+func (c *call) joinFront() (joined bool, err error) {
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	if c.k.queues.Front(c.l.name) != nil {
+		return false, nil
+	}
+	_, err = c.joinLocked()
+	return true, err
+}
+
+func (c *call) joinLocked() (*queue.Waiter[*Lease], error) {
 	k := c.k
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	if k.shutdown.phase != phaseRun {
 		return nil, c.fail(ErrShutdown, nil)
 	}

@@ -21,12 +21,12 @@ func AnswerTo(answers []store.Answer, i, n int) store.Answer {
 	return a
 }
 
-// GrantOf is AnswerTo for the only claim of a question.
-func GrantOf(grants []store.Grant) store.Grant {
-	if len(grants) != 1 {
-		return store.Grant{Err: errCount(len(grants), 1)}
+// GrantOf is AnswerTo for claims.
+func GrantOf(grants []store.Grant, i, n int) store.Grant {
+	if len(grants) != n {
+		return store.Grant{Err: errCount(len(grants), n)}
 	}
-	g := grants[0]
+	g := grants[i]
 	if g.Status != store.StatusHeld && g.Status != store.StatusTaken &&
 		g.Status != store.StatusQueued {
 		g.Err = orUnexplained(g.Err)
