@@ -38,6 +38,10 @@ func (c *caller) turn() {
 		defer time.AfterFunc(d.between(0, c.ttl/4), cancel).Stop()
 	}
 	life := c.p.life()
+	if c.w.plan.several > 0 && d.chance(c.w.plan.several) {
+		c.several(ctx, life)
+		return
+	}
 	k := life.keeper
 	name := fmt.Sprint("lock ", d.IntN(c.w.plan.names))
 	begun := c.w.now()

@@ -6,8 +6,8 @@
 // runs at another rate than theirs. Between them is a network that loses, delays, doubles
 // and reorders requests, replies and wake-ups, and at times lets nothing through; the
 // server freezes now and then. Callers give up, are cancelled, ignore it, hold on after a
-// loss, extend their leases themselves, and want some locks only if their record has not
-// changed; processes end and begin anew. All this happens in a bubble of testing/synctest,
+// loss, extend their leases themselves, and take two names at once in some worlds;
+// processes end and begin anew. All this happens in a bubble of testing/synctest,
 // in which time stands still while anybody works: every instant is exact.
 //
 // The server's book of who had which name from when to when is the truth.

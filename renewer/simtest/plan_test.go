@@ -22,9 +22,10 @@ const (
 type plan struct {
 	seed                       uint64
 	weather                    weather
-	processes, names, callers  int // callers of each process
-	limit                      int // how many may have a name; 0: names are those of locks
-	quota                      int // grants after which callers come to an end
+	processes, names, callers  int     // callers of each process
+	limit                      int     // how many may have a name; 0: names are those of locks
+	several                    float64 // of turns are for two names at once
+	quota                      int     // grants after which callers come to an end
 	cfg                        renewer.Config
 	observed                   bool
 	panics                     float64 // of observers, in callers' goroutines
@@ -54,6 +55,9 @@ func newPlan(seed uint64, quota int, f faults) plan {
 	}
 	if d := newDice(seed, "panics"); p.observed {
 		p.panics = pick(d, 0, .01, .05)
+	}
+	if d := newDice(seed, "several"); p.names > 1 && d.chance(.4) {
+		p.several = .3
 	}
 	extras := newDice(seed, "extras")
 	p.kills, p.disasters = p.restarts && extras.chance(.4), extras.chance(.3)
@@ -102,7 +106,7 @@ const longestPoll = 5 * time.Second * 6 / 5
 func (p plan) crowded(d dice) plan {
 	p.weather, p.processes, p.names = crowd, 8+d.IntN(8), 1
 	p.callers = 1 + d.IntN(2)
-	p.panics, p.copies, p.restarts, p.disasters = 0, 0, false, false
+	p.panics, p.several, p.copies, p.restarts, p.disasters = 0, 0, 0, false, false
 	p.kills, p.impatient = d.chance(.5), d.chance(.6)
 	if p.impatient {
 		p.callers = 1 + d.IntN(4)

@@ -37,6 +37,7 @@ const (
 	turnsLapsed  event = "turns lapsed"
 	tripped      event = "panics of observers"
 	believed     event = "grants to callers"
+	bothHeld     event = "two names held at once"
 	lostLease    event = "leases lost: " // and the reason
 	expiredLoss  event = lostLease + "expired"
 	maxHoldLoss  event = lostLease + "max_hold"
@@ -46,7 +47,7 @@ const (
 
 // everything must have happened in a run of the whole budget.
 var everything = []event{
-	believed, granted, handedOver, renewed, turnsInLine, turnsLapsed, killed,
+	believed, bothHeld, granted, handedOver, renewed, turnsInLine, turnsLapsed, killed,
 	flushed, setBack, restarted, failedOver, requestLost, replyLost, copyActed, cutOff,
 	frozenAt, lateActed, wakeLost, shutDown, leftToLapse, tripped,
 	refusedCall, cancelled, extended, expiredLoss, maxHoldLoss, abandonLoss, shutdownLoss,
