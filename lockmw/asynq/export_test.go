@@ -32,6 +32,14 @@ func (r TaskRedis) StateOf(name, id string) (line.State, error) {
 	return r.State(name, store.Task{Queue: "default", ID: id})
 }
 
+// RunID is Run.
+func (r TaskRedis) RunID(id string) error { return r.Run(store.Task{Queue: "default", ID: id}) }
+
+// OvertakeID is overtake.
+func (r TaskRedis) OvertakeID(id string) error {
+	return r.overtake(store.Task{Queue: "default", ID: id})
+}
+
 // Close ends its client.
 func (r TaskRedis) Close() error {
 	client, _ := r.open()

@@ -338,6 +338,31 @@ func TestStates(t *testing.T) {
 	assert.Equal(t, line.Gone, got, "refused by another lock")
 }
 
+// A task whose turn has come ran after all that were enqueued meanwhile, and its lock was idle. One
+// that a server has taken already is not put into the queue again.
+func TestATaskWhoseTurnHasComeOvertakesItsQueue(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	r := asynqmw.NewTaskRedis(e.redis())
+	t.Cleanup(func() { assert.NoError(t, r.Close()) })
+	called := e.enqueue("u1", asynq.ProcessIn(time.Hour))
+	want := []string{called}
+	for range 100 {
+		want = append(want, e.enqueue("u1"))
+	}
+	require.NoError(t, r.RunID(called))
+	for _, absent := range []string{e.enqueue("u1", asynq.ProcessIn(time.Hour)), "gone"} {
+		require.NoError(t, r.OvertakeID(absent))
+	}
+	pending, err := e.inspector.ListPendingTasks("default", asynq.PageSize(200))
+	require.NoError(t, err)
+	var got []string
+	for _, info := range pending {
+		got = append(got, info.ID)
+	}
+	assert.Equal(t, want, got)
+}
+
 // A process of this version finds the refusals of others by this mark: it must stay as it is.
 func TestTheMarkOfARefusalStaysAsItIs(t *testing.T) {
 	t.Parallel()

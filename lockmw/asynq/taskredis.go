@@ -121,5 +121,28 @@ func waitsFor(name string, task *asynq.TaskInfo) bool {
 // Run implements [line.Queue].
 func (r *taskRedis) Run(task store.Task) error {
 	_, inspector := r.open()
-	return inspector.RunTask(task.Queue, task.ID)
+	if err := inspector.RunTask(task.Queue, task.ID); err != nil {
+		return err
+	}
+	_ = r.overtake(task) // else it runs all the same, but later
+	return nil
 }
+
+// overtake has a pending task run next. RunTask puts it behind all that came to the queue after it,
+// and its lock would be idle until a backlog of them had been refused. It does nothing to a task
+// that a server has taken meanwhile: twice in the list it would run twice.
+func (r *taskRedis) overtake(task store.Task) error {
+	client, _ := r.open()
+	key := "asynq:{" + task.Queue + "}:pending" // asynq's base.PendingKey
+	return overtake.Run(context.Background(), client, []string{key}, task.ID).Err()
+}
+
+// asynq takes tasks from the list's end. The task is among the last that were put at its beginning:
+// no more are looked at, since the list may be long.
+var overtake = redis.NewScript(`
+if redis.call('LPOS', KEYS[1], ARGV[1], 'MAXLEN', 64) then
+	redis.call('LREM', KEYS[1], 1, ARGV[1])
+	redis.call('RPUSH', KEYS[1], ARGV[1])
+end
+return 1
+`)
