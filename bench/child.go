@@ -22,6 +22,7 @@ const (
 	takingTurns  = "turns" // takes and frees locks
 	holding      = "hold"  // holds very many
 	servingTasks = "tasks" // runs asynq's tasks
+	unlocked     = "free tasks"
 )
 
 // setup says what a child is to be.
@@ -58,7 +59,8 @@ func serve(ctx context.Context, in *json.Decoder, out *json.Encoder) error {
 		return err
 	}
 	roles := map[string]func(setup) (handle, error){
-		takingTurns: newTurns, holding: newHolder, servingTasks: newTaskServer,
+		takingTurns: newTurns, holding: newHolder,
+		servingTasks: newTaskServer, unlocked: newTaskServer,
 	}
 	handler, err := roles[s.Role](s)
 	if err := out.Encode(reply{Err: text(err)}); err != nil {
