@@ -15,7 +15,16 @@ func AtMost(n int) Option {
 		panic(fmt.Sprintf("lockbeat: grpcmw.AtMost(%d) can't be meant: give how many may run at "+
 			"once, 0 for none", n))
 	}
-	return func(s *settings) { s.limits = append(s.limits, lockmw.AtMost(n)) }
+	return AtMostFunc(func(string) int { return n })
+}
+
+// AtMostFunc is [AtMost] with a number for each key, which may change: see [lockmw.AtMostFunc]. It
+// panics if limit is nil.
+func AtMostFunc(limit func(name string) int) Option {
+	if limit == nil {
+		panic("lockbeat: grpcmw.AtMostFunc needs a function that returns how many may run at once")
+	}
+	return func(s *settings) { s.limits = append(s.limits, lockmw.AtMostFunc(limit)) }
 }
 
 // LocalShare has this server admit n calls of each limit at once by itself while the store is away:

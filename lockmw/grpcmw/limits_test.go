@@ -34,6 +34,13 @@ func TestCallsAtTheirLimit(t *testing.T) {
 		"full":   {"iban", []grpcmw.Option{grpcmw.AtMost(1), grpcmw.Refuse()}, "1"},
 		"waited": {"iban", []grpcmw.Option{grpcmw.AtMost(1), grpcmw.Wait(time.Second)}, "1"},
 		"closed": {"iban", []grpcmw.Option{grpcmw.AtMost(0)}, "0"},
+		"by a function": {
+			"iban",
+			[]grpcmw.Option{grpcmw.AtMostFunc(func(name string) int {
+				return map[string]int{"iban": 1}[name]
+			}), grpcmw.Refuse()},
+			"1",
+		},
 		"named": {
 			lockmw.Limits(lockmw.Limit("iban", 1), lockmw.Limit("all", 9)),
 			[]grpcmw.Option{grpcmw.Refuse()},
@@ -217,5 +224,6 @@ func TestLocalShareOfAServer(t *testing.T) {
 func TestBadLimits(t *testing.T) {
 	t.Parallel()
 	assert.Panics(t, func() { grpcmw.AtMost(-1) })
+	assert.Panics(t, func() { grpcmw.AtMostFunc(nil) })
 	assert.Panics(t, func() { grpcmw.LocalShare(0) })
 }

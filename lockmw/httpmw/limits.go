@@ -14,7 +14,15 @@ func AtMost(n int) Option {
 		panic(fmt.Sprintf("lockbeat: httpmw.AtMost(%d) can't be meant: give how many may run at "+
 			"once, 0 for none", n))
 	}
-	limit := func(string) int { return n }
+	return AtMostFunc(func(string) int { return n })
+}
+
+// AtMostFunc is [AtMost] with a number for each name, which may change: see [lockmw.AtMostFunc]. It
+// panics if limit is nil.
+func AtMostFunc(limit func(name string) int) Option {
+	if limit == nil {
+		panic("lockbeat: httpmw.AtMostFunc needs a function that returns how many may run at once")
+	}
 	return option(func(s *settings) {
 		s.atMost, s.limits = limit, append(s.limits, lockmw.AtMostFunc(limit))
 	})

@@ -56,6 +56,13 @@ func TestFullLimits(t *testing.T) {
 		"AtMost": {
 			secret, options{httpmw.AtMost(2), httpmw.Refuse(429)}, 429, httpguard.TypeLimit, full, 0,
 		},
+		"AtMostFunc": {
+			secret,
+			options{httpmw.AtMostFunc(func(name string) int {
+				return map[string]int{secret: 2}[name]
+			}), httpmw.Refuse(429)},
+			429, httpguard.TypeLimit, full, 0,
+		},
 		"conflict": {two, options{refuse}, 409, httpguard.TypeLimit, full, 0},
 		"the later one": {
 			two,
@@ -202,5 +209,6 @@ func TestLocalShareOfAServer(t *testing.T) {
 func TestBadLimitsOfAHandler(t *testing.T) {
 	t.Parallel()
 	assert.Panics(t, func() { httpmw.AtMost(-1) })
+	assert.Panics(t, func() { httpmw.AtMostFunc(nil) })
 	assert.Panics(t, func() { httpmw.LocalShare(0) })
 }
