@@ -64,7 +64,8 @@ func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, e
 	if err := k.check(name, &r); err != nil {
 		return nil, err
 	}
-	c, ctx, start := k.newCall(ctx, name, &r)
+	var c call // in the caller's stack
+	ctx, start := c.begin(ctx, k, name, r)
 	defer c.rescue()
 	l, err := c.obtain(ctx, start)
 	return l, c.end(ctx, start, err)
@@ -81,10 +82,10 @@ func (k *Keeper) check(name string, r *request) error {
 	return nil
 }
 
-// newCall begins an acquire, and tells observers. Its rescue is to be deferred.
-func (k *Keeper) newCall(
-	ctx context.Context, name string, r *request,
-) (*call, context.Context, AcquireStart) {
+// begin begins an acquire, and tells observers. Its rescue is to be deferred.
+func (c *call) begin(
+	ctx context.Context, k *Keeper, name string, r request,
+) (context.Context, AcquireStart) {
 	known := name // to the store
 	limit := 0
 	if r.limit != nil {
@@ -100,7 +101,7 @@ func (k *Keeper) newCall(
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)
 	}
-	c := &call{k: k, request: *r, begun: k.clock.AtMost(), until: never, limit: limit}
+	*c = call{k: k, request: r, begun: k.clock.AtMost(), until: never, limit: limit}
 	c.l, c.room = k.newLease(ctx, known, r.label)
 	if r.maxWait > 0 {
 		c.until = c.begun.Add(r.maxWait)
@@ -108,7 +109,7 @@ func (k *Keeper) newCall(
 	if r.heartless {
 		c.l.withExtras().manual = r.manual
 	}
-	return c, ctx, start
+	return ctx, start
 }
 
 // end is the end of a call that has returned, with the error that it returns.

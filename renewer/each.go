@@ -43,10 +43,10 @@ func (k *Keeper) TryEach(ctx context.Context, tries []Try, opts ...Option) {
 		if failed = k.check(t.Name, &r); failed != nil {
 			break
 		}
-		one := trying{Try: t}
-		one.call, one.ctx, one.start = k.newCall(ctx, t.Name, &r)
+		one := trying{Try: t, call: new(call)}
+		one.ctx, one.start = one.begin(ctx, k, t.Name, r)
 		all = append(all, one)
-		if failed = all[i].begin(); failed != nil {
+		if failed = all[i].joinFirst(); failed != nil {
 			break
 		}
 	}
@@ -83,8 +83,8 @@ type trying struct {
 	q     question
 }
 
-// begin has a call join the front of its queue, if that is free.
-func (t *trying) begin() (err error) {
+// joinFirst has a call join the front of its queue, if that is free.
+func (t *trying) joinFirst() (err error) {
 	if t.q, err = t.question(t.ctx); err == nil {
 		t.first, err = t.joinFront()
 	}
@@ -132,7 +132,8 @@ func (k *Keeper) askEach(all []trying) (failed error) {
 	return failed
 }
 
-// ReleaseEach is [Lease.Release] for several leases, in one request. The errors are in their order.
+// ReleaseEach is [Lease.Release] for several leases of k, in one request. The errors are in their
+// order.
 func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease) []error {
 	return k.releaseEach(ctx, leases, true)
 }
