@@ -106,11 +106,12 @@ func (g *group) waitKeeping(name string) (busy string, err error) {
 func (g *group) tryAll(names []string) error {
 	found := make([]*scope, len(names)) // of an outer call
 	tries := make([]renewer.Try, 0, len(names))
-	returned := false
-	defer func() { _ = leaveAll(g.addFirst(found, tries), returned) }()
+	unwound := true
+	defer func() { _ = leaveAll(g.addFirst(found, tries), !unwound) }()
 	for i, name := range names {
 		var err error
 		if found[i], err = reenter(g.ctx, g.keeper, name, g.set.strict); err != nil {
+			unwound = false
 			return err
 		}
 		if found[i] == nil {
@@ -118,14 +119,15 @@ func (g *group) tryAll(names []string) error {
 			tries = append(tries, renewer.Try{Name: plain, Limit: limit})
 		}
 	}
+	within := g.set.within
 	if g.set.contention == wait { // many names take a while
-		g.set.within = max(time.Until(g.until), 1)
+		within = max(time.Until(g.until), 1)
 	}
-	g.keeper.TryEach(g.ctx, tries, g.set.options(g.set.within, nil)...)
-	returned = true
+	g.keeper.TryEach(g.ctx, tries, g.set.options(within, nil)...)
+	unwound = false
 	for i := range tries {
 		if err := tries[i].Err; err != nil {
-			return g.set.refused(err)
+			return err
 		}
 	}
 	return nil
