@@ -36,3 +36,22 @@ func TestAFunctionExtendsItsLock(t *testing.T) {
 		require.Equal(t, lockmw.RefusalMisuse, lockmw.RefusalOf(err))
 	})
 }
+
+// Several are extended until the store does not answer: each question may take as long as one.
+func TestAnExtensionOfSeveralIsBounded(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		_, err := lockmw.Do(t.Context(), k, lockmw.Keys("a", "b", "c"),
+			func(ctx context.Context) (int, error) {
+				require.NoError(t, lockmw.Extend(ctx, 2*time.Minute))
+				require.Len(t, s.Calls(script.Renew), 3)
+				s.Script(script.Renew, script.Pass(), script.Hang())
+				begun := time.Now()
+				require.ErrorIs(t, lockmw.Extend(ctx, 3*time.Minute), renewer.ErrUnavailable)
+				require.Equal(t, k.Config().RequestTimeout, time.Since(begun))
+				require.Len(t, s.Calls(script.Renew), 5)
+				return 0, nil
+			}, lockmw.Manual(time.Minute))
+		require.NoError(t, err)
+	})
+}

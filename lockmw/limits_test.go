@@ -238,9 +238,12 @@ func TestBadLimits(t *testing.T) {
 	_, err = lockmw.Do(t.Context(), k, "", func(context.Context) (int, error) { return 0, nil },
 		lockmw.AtMost(3))
 	assert.ErrorIs(t, err, renewer.ErrName)
+	_, err = lockmw.Do(t.Context(), k, "a", func(context.Context) (int, error) { return 0, nil },
+		lockmw.AtMostFunc(nil))
+	assert.ErrorIs(t, err, renewer.ErrConfig)
 }
 
-// A closed limit is no reason to wait for others, nor to ask for them.
+// A closed limit among several refuses the call at once, which waited busily.
 func TestAClosedLimitAmongSeveral(t *testing.T) {
 	t.Parallel()
 	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {

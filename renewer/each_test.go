@@ -114,9 +114,9 @@ func TestSeveralOfWhichOneCantBe(t *testing.T) {
 		opts []renewer.Option
 		want error
 	}{
-		"a name that is too long": {renewer.Try{Name: strings.Repeat("x", 513)}, nil, renewer.ErrName},
-		"a closed limit":          {renewer.Try{Name: "b", Limit: slots(0)}, nil, renewer.ErrClosed},
-		"below 0":                 {renewer.Try{Name: "b", Limit: slots(-1)}, nil, renewer.ErrConfig},
+		"a long name":    {renewer.Try{Name: strings.Repeat("x", 513)}, nil, renewer.ErrName},
+		"a closed limit": {renewer.Try{Name: "b", Limit: slots(0)}, nil, renewer.ErrClosed},
+		"below 0":        {renewer.Try{Name: "b", Limit: slots(-1)}, nil, renewer.ErrConfig},
 		"an option": {
 			renewer.Try{Name: "b"},
 			[]renewer.Option{renewer.Manual(time.Nanosecond)},

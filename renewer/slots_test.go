@@ -126,6 +126,36 @@ func TestSlotsAreHadInOrder(t *testing.T) {
 	})
 }
 
+// A number that falls while a call waits refuses it at its next question: at 0 the limit is closed,
+// and below that the number is wrong.
+func TestTheNumberFallsWhileACallWaits(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]error{0: renewer.ErrClosed, -1: renewer.ErrConfig} {
+		synctest.Test(t, func(t *testing.T) {
+			k, err := renewer.New(memory.New(), renewer.Config{TTL: time.Minute})
+			require.NoError(t, err)
+			held, err := k.Acquire(t.Context(), "a", one)
+			require.NoError(t, err)
+			var number atomic.Int64
+			number.Store(1)
+			waited := background(func() error {
+				_, err := k.Acquire(t.Context(), "a", renewer.AtMost(func(string) int {
+					return int(number.Load())
+				}))
+				return err
+			})
+			synctest.Wait()
+			number.Store(n)
+			require.NoError(t, held.Release(t.Context()))
+			require.ErrorIs(t, <-waited, want)
+			held, err = k.Acquire(t.Context(), "a", one) // the turn is not kept for it
+			require.NoError(t, err)
+			require.NoError(t, held.Release(t.Context()))
+			require.NoError(t, k.Shutdown(t.Context()))
+		})
+	}
+}
+
 // faultsTold notes what an observer is told of faults.
 type faultsTold struct {
 	renewer.NopObserver

@@ -252,6 +252,18 @@ func calls(t *testing.T, s server, command string) int64 {
 	return n
 }
 
+// Locks and limits have scripts of their own: a group of both would be of no use to its callers.
+func TestLocksAndLimitsShareNoCommand(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		lock, limit := claimOf("a", 1), claimOf(contract.LimitName("a"), 2)
+		assert.True(t, store.Joins(lock, lock))
+		assert.True(t, store.Joins(limit, limit))
+		assert.False(t, store.Joins(lock, limit))
+	})
+}
+
 // TestOneBadKeySpoilsNoOther has one of many lock keys hold something
 // else than a lock: only who asks for that one hears of it.
 func TestOneBadKeySpoilsNoOther(t *testing.T) {

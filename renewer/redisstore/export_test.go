@@ -64,6 +64,9 @@ func (s *Store) OneKeyAScript() {
 	s.setWindows()
 }
 
+// Joins reports whether these claims can go in one command with those of others.
+func (s *Store) Joins(claims ...store.Claim) bool { return s.acquires.Joins(claims) }
+
 // Places counts the places that the store keeps for claims.
 func (s *Store) Places() int {
 	_, places := s.line.Counts()
