@@ -57,19 +57,32 @@ func TestFullServer(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	store := s.store(t)
+	slot := contract.LimitName("slot")
+	slotOf := func(letter string) contract.Claim {
+		c := claim(slot, letter, time.Minute)
+		c.Limit = 2
+		return c
+	}
 	mine(t, store, claim("held", "a", time.Minute))
+	mine(t, store, slotOf("a"))
 	s.ok(t, "CONFIG", "SET", "maxmemory", "1")
-	g := acquire(t, store, claim("new", "a", time.Minute))
-	assert.Equal(t, contract.StatusUnknown, g.Status)
-	require.ErrorContains(t, g.Err, "OOM")
-	require.ErrorIs(t, g.Err, renewer.ErrOverloaded)
-	require.NotErrorIs(t, g.Err, renewer.ErrRejected)
+	for _, c := range []contract.Claim{claim("new", "a", time.Minute), slotOf("b")} {
+		g := acquire(t, store, c)
+		assert.Equal(t, contract.StatusUnknown, g.Status)
+		require.ErrorContains(t, g.Err, "OOM")
+		require.ErrorIs(t, g.Err, renewer.ErrOverloaded)
+		require.NotErrorIs(t, g.Err, renewer.ErrRejected)
+	}
 	full, err := redisstore.New(s.client(t))
 	require.NoError(t, err, "memory may be freed")
 	t.Cleanup(full.Close)
-	assert.Equal(t, contract.StatusHeld, renew(t, store, hold("held", "a", time.Minute)).Status,
-		"renewals need no memory")
-	assert.Equal(t, contract.StatusHeld, release(t, store, hold("held", "a", 0)).Status)
+	for _, name := range []string{"held", slot} {
+		for range 2 {
+			assert.Equal(t, contract.StatusHeld, renew(t, store, hold(name, "a", time.Minute)).Status,
+				"renewals need no memory")
+		}
+		assert.Equal(t, contract.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
+	}
 	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
 	mine(t, store, claim("new", "a", time.Minute))
 }

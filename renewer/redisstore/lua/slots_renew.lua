@@ -23,6 +23,8 @@ setMode(ARGV[n + 2])
 local answers, renewed, renewing = {}, {}, nil
 local function renewAll()
 	if renewed[1] then
+		-- Removes nothing. But a full Redis lets ZADD through after a write that needs no memory.
+		redis.call('ZREM', renewing, '')
 		redis.call('ZADD', renewing, 'GT', unpack(renewed))
 		lives(renewing, ttl)
 		renewed = {}
