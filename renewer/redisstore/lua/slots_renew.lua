@@ -20,11 +20,12 @@ local ends = string.format('%.0f', now + ttl * 1000)
 -- include slots.lua
 setMode(ARGV[n + 2])
 
+-- Removes nothing. But after a write that needs no memory a full Redis lets a script's ZADD through.
+redis.pcall('ZREM', KEYS[1], '')
+
 local answers, renewed, renewing = {}, {}, nil
 local function renewAll()
 	if renewed[1] then
-		-- Removes nothing. But a full Redis lets ZADD through after a write that needs no memory.
-		redis.call('ZREM', renewing, '')
 		redis.call('ZADD', renewing, 'GT', unpack(renewed))
 		lives(renewing, ttl)
 		renewed = {}
