@@ -33,11 +33,7 @@ func Exclusive(k *renewer.Keeper, key KeyFunc, opts ...Option) func(http.Handler
 		panic("lockbeat: httpmw.Exclusive needs a keeper (renewer.New) and a key function such " +
 			"as httpmw.PathInt")
 	}
-	set := newSettings()
-	for _, o := range opts {
-		o.exclusive(&set)
-	}
-	set.checkMaxHold(k)
+	set := newSettings(k, opts)
 	return func(next http.Handler) http.Handler {
 		if next == nil {
 			panic("lockbeat: httpmw.Exclusive needs a handler to put the lock around")

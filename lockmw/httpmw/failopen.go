@@ -33,7 +33,7 @@ func FailOpen(atMost int) Option {
 		panic(fmt.Sprintf("lockbeat: httpmw.FailOpen(%d) can't be meant: give how many may run "+
 			"without the lock at once, or leave it out so that none does", atMost))
 	}
-	return option(func(s *settings) { s.failOpen = atMost })
+	return func(s *settings) { s.failOpen = atMost }
 }
 
 // unlocked lets work run without its lock while the store is down. A nil one lets none.

@@ -10,33 +10,49 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Handle returns a handler that decodes a request's body, as JSON unless [Codec] says otherwise,
-// and runs fn under the lock on the name that key derives from it. The name is taken as it is:
-// see [KeyFunc]. Otherwise Handle is like [Exclusive]. It panics if k, key or fn is nil.
+// Handle returns a handler that decodes a request's body, as JSON, and runs fn under the lock on the
+// name that key derives from it; [Codec.Handle] is for other bodies. The name is taken as it is: see
+// [KeyFunc]. Otherwise Handle is like [Exclusive]. It panics if k, key or fn is nil.
 //
 // No lock is asked for if the body is unusable: 400 if it can't be decoded, 413 if it is above
 // [MaxBody]. JSON in which an object has a name twice is refused, since parsers differ in which of
 // the two they take.
 func Handle[T any](
 	k *renewer.Keeper, key func(T) string, fn func(http.ResponseWriter, *http.Request, T),
-	opts ...HandleOption,
+	opts ...Option,
+) http.Handler {
+	return handle(k, key, fn, opts, func(_ *http.Request, data []byte) (in T, err error) {
+		return in, wire.DecodeJSON(data, wire.Into(&in))
+	})
+}
+
+// Codec decodes requests whose bodies are not JSON, for its [Codec.Handle]. Their bodies are in
+// memory. It may be called concurrently.
+type Codec[T any] func(*http.Request) (T, error)
+
+// Handle is the function [Handle], except that c decodes the requests. It panics if c is nil, too.
+func (c Codec[T]) Handle(
+	k *renewer.Keeper, key func(T) string, fn func(http.ResponseWriter, *http.Request, T),
+	opts ...Option,
+) http.Handler {
+	if c == nil {
+		panic("lockbeat: httpmw.Codec needs a function that decodes a request")
+	}
+	return handle(k, key, fn, opts, func(r *http.Request, _ []byte) (T, error) { return c(r) })
+}
+
+// handle is Handle. decode has the request and its body.
+func handle[T any](
+	k *renewer.Keeper, key func(T) string, fn func(http.ResponseWriter, *http.Request, T),
+	opts []Option, decode func(r *http.Request, data []byte) (T, error),
 ) http.Handler {
 	if k == nil || key == nil || fn == nil {
 		panic("lockbeat: httpmw.Handle needs a keeper (renewer.New), a key function and a function")
 	}
-	set := newSettings()
-	for _, o := range opts {
-		o.handle(&set)
-	}
-	set.checkMaxHold(k)
+	set := newSettings(k, opts)
 	if set.streamBody {
 		panic("lockbeat: httpmw.StreamBody is for httpmw.Exclusive: httpmw.Handle decodes the " +
 			"body before it asks for the lock")
-	}
-	codec, fits := set.codec.(func(*http.Request) (T, error))
-	if set.codec != nil && !fits {
-		panic(fmt.Sprintf("lockbeat: httpmw.Codec decodes another type than this httpmw.Handle "+
-			"takes, which is %v", reflect.TypeFor[T]()))
 	}
 	g := newGuard(k, set)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -46,40 +62,19 @@ func Handle[T any](
 			g.refuse(w, r, err)
 			return
 		}
-		in, err := decode(r, data, codec)
+		in, err := decode(r, data)
 		if err != nil {
-			g.refuse(w, r, err)
+			g.refuse(w, r, undecoded(r, reflect.TypeFor[T](), err))
 			return
 		}
 		g.serve(w, r, key(in), func(w http.ResponseWriter, r *http.Request) { fn(w, r, in) })
 	})
 }
 
-// Codec has [Handle] decode requests by a function in place of JSON. Their bodies are in memory. It
-// is for the same T as Handle: otherwise that panics. The function may be called concurrently.
-// Codec panics if it is nil.
-func Codec[T any](decode func(*http.Request) (T, error)) HandleOption {
-	if decode == nil {
-		panic("lockbeat: httpmw.Codec needs a function that decodes a request's body")
+// undecoded is why a request was refused whose body could not be decoded as a kind.
+func undecoded(r *http.Request, kind reflect.Type, err error) error {
+	if r.Context().Err() != nil {
+		return httpguard.Ended(r)
 	}
-	return handleOption(func(s *settings) { s.codec = decode })
-}
-
-// decode returns a request's body, which is data, as a T.
-func decode[T any](
-	r *http.Request, data []byte, codec func(*http.Request) (T, error),
-) (in T, err error) {
-	if codec != nil {
-		in, err = codec(r)
-	} else {
-		err = wire.DecodeJSON(data, wire.Into(&in))
-	}
-	switch {
-	case err == nil:
-		return in, nil
-	case r.Context().Err() != nil:
-		return in, httpguard.Ended(r)
-	default:
-		return in, fmt.Errorf("%w: it is no %v: %w", ErrBody, reflect.TypeFor[T](), err)
-	}
+	return fmt.Errorf("%w: it is no %v: %w", ErrBody, kind, err)
 }

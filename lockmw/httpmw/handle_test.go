@@ -116,16 +116,16 @@ func TestErrorsOfUnusableBodies(t *testing.T) {
 func TestCodec(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	codec := httpmw.Codec(func(r *http.Request) (*transfer, error) {
+	form := httpmw.Codec[*transfer](func(r *http.Request) (*transfer, error) {
 		err := r.ParseForm()
 		return &transfer{Account: r.PostForm.Get("account")}, err
 	})
 	byPointer := func(in *transfer) string { return in.Account }
-	h := httpmw.Handle(k, byPointer,
+	h := form.Handle(k, byPointer,
 		func(w http.ResponseWriter, r *http.Request, in *transfer) {
 			assert.Equal(t, "7", in.Account)
 			ok(w, r)
-		}, codec, httpmw.MaxBody(20))
+		}, httpmw.MaxBody(20))
 	body := func(s string) *http.Request {
 		r := post(t, s)
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")

@@ -23,9 +23,9 @@ func AtMostFunc(limit func(name string) int) Option {
 	if limit == nil {
 		panic("lockbeat: httpmw.AtMostFunc needs a function that returns how many may run at once")
 	}
-	return option(func(s *settings) {
+	return func(s *settings) {
 		s.atMost, s.limits = limit, append(s.limits, lockmw.AtMostFunc(limit))
-	})
+	}
 }
 
 // LocalShare has this server admit n requests of each limit at once by itself while the store is
@@ -36,5 +36,5 @@ func LocalShare(n int) Option {
 		panic(fmt.Sprintf("lockbeat: httpmw.LocalShare(%d) can't be meant: give how many this "+
 			"server may admit by itself, or leave it out so that an outage closes the limit", n))
 	}
-	return option(func(s *settings) { s.limits = append(s.limits, lockmw.LocalShare(n)) })
+	return func(s *settings) { s.limits = append(s.limits, lockmw.LocalShare(n)) }
 }

@@ -11,26 +11,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// An option panics if it is given what can't be meant, such as a negative duration:
-// programs call it when they start. Of two that contradict each other the later one counts.
-type (
-	// Option is what [Exclusive] takes, and [Handle] too.
-	Option interface {
-		HandleOption
-		exclusive(*settings)
-	}
-	// HandleOption is what [Handle] takes.
-	HandleOption interface{ handle(*settings) }
-)
-
-type (
-	option       func(*settings)
-	handleOption func(*settings)
-)
-
-func (o option) exclusive(s *settings)    { o(s) }
-func (o option) handle(s *settings)       { o(s) }
-func (o handleOption) handle(s *settings) { o(s) }
+// Option says what to do for [Exclusive], [Handle] and [Codec.Handle]. Of two that contradict each
+// other the later one counts. An option panics if it is given what can't be meant, such as a
+// negative duration: programs call it when they start.
+type Option func(*settings)
 
 // settings are what the options set. Exclusive and Handle each read those that apply.
 type settings struct {
@@ -53,16 +37,22 @@ type settings struct {
 	// The request's body.
 	maxBody    int64
 	streamBody bool
-	codec      any // a func(*http.Request) (T, error) for Handle; nil: JSON
 
 	// The client.
 	clientWaiters int
 	client        KeyFunc // nil: no bound for each client
 }
 
-func newSettings() settings {
+// newSettings panics if no lock of k can be had with these options.
+func newSettings(k *renewer.Keeper, opts []Option) settings {
 	s := settings{respond: Respond, waiters: 100, maxBody: httpguard.DefaultMaxBody}
 	s.wait(lockmw.DefaultWait)
+	for _, o := range opts {
+		o(&s)
+	}
+	if err := s.maxHold.Check(k); err != nil {
+		panic(err.Error())
+	}
 	return s
 }
 
@@ -76,13 +66,6 @@ func (s *settings) lock(route string) []lockmw.Option {
 	return maxhold.AddTo(append([]lockmw.Option{
 		s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(s.operationOr(route)),
 	}, s.limits...), s.maxHold, lockmw.MaxHold)
-}
-
-// checkMaxHold panics if no lock of k can be had with MaxHold.
-func (s *settings) checkMaxHold(k *renewer.Keeper) {
-	if err := s.maxHold.Check(k); err != nil {
-		panic(err.Error())
-	}
 }
 
 // operationOr returns the name of the work, by default the route.
@@ -107,7 +90,7 @@ func Wait(d time.Duration) Option {
 		panic(fmt.Sprintf("lockbeat: httpmw.Wait(%v) can't be meant: give a positive duration, "+
 			"or take Refuse so as not to wait", d))
 	}
-	return option(func(s *settings) { s.wait(d) })
+	return func(s *settings) { s.wait(d) }
 }
 
 // Refuse does not wait: when another caller has the lock, or the limit is full, the answer is
@@ -119,22 +102,22 @@ func Refuse(status int) Option {
 		panic(fmt.Sprintf("lockbeat: httpmw.Refuse(%d) can't be meant: give 409, 423 or 429",
 			status))
 	}
-	return option(func(s *settings) {
+	return func(s *settings) {
 		s.policy, s.longest = lockmw.Refuse(), 0
 		s.busyStatus, s.fullStatus = status, status
-	})
+	}
 }
 
 // Skip answers 204 No Content when another caller has the lock: that caller is doing the work. The
 // handler does not run.
 func Skip() Option {
-	return option(func(s *settings) { s.policy, s.longest = lockmw.Skip(), 0 })
+	return func(s *settings) { s.policy, s.longest = lockmw.Skip(), 0 }
 }
 
 // Operation names the work: a static name such as "transfer", which callers that wait can read, and
 // telemetry shows. Default: the route's pattern, r.Pattern.
 func Operation(name string) Option {
-	return option(func(s *settings) { s.operation = name })
+	return func(s *settings) { s.operation = name }
 }
 
 // MaxHold bounds how long a request keeps its lock, in place of renewer.Config.MaxHold: longer for
@@ -142,7 +125,7 @@ func Operation(name string) Option {
 // renewer.Config.Heartbeat, [Exclusive] and [Handle] panic. See [lockmw.MaxHold].
 // Default: the keeper's bound.
 func MaxHold(d time.Duration) Option {
-	return option(func(s *settings) { s.maxHold = maxhold.Of(d) })
+	return func(s *settings) { s.maxHold = maxhold.Of(d) }
 }
 
 // MaxBody bounds a request's body to n bytes: 413 beyond, and no lock is asked for. All of it is
@@ -152,7 +135,7 @@ func MaxBody(n int64) Option {
 	if n < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxBody(%d) can't be meant: give a number of bytes", n))
 	}
-	return option(func(s *settings) { s.maxBody, s.streamBody = n, false })
+	return func(s *settings) { s.maxBody, s.streamBody = n, false }
 }
 
 // StreamBody has the handler read the body, under the lock. It is for large uploads, and for
@@ -161,7 +144,7 @@ func MaxBody(n int64) Option {
 // http.Server.ReadTimeout or a deadline of the handler's own (http.ResponseController). It is for
 // [Exclusive]; [Handle] panics with it, since it decodes the body.
 func StreamBody() Option {
-	return option(func(s *settings) { s.streamBody = true })
+	return func(s *settings) { s.streamBody = true }
 }
 
 // OnRefused answers a request that did not run, or whose lock was lost before the handler had
@@ -172,7 +155,7 @@ func OnRefused(respond Responder) Option {
 	if respond == nil {
 		panic("lockbeat: httpmw.OnRefused needs a responder such as httpmw.Respond")
 	}
-	return option(func(s *settings) { s.respond = respond })
+	return func(s *settings) { s.respond = respond }
 }
 
 // AbortLost breaks the answer off, by panic(http.ErrAbortHandler), when the
@@ -184,4 +167,4 @@ func OnRefused(respond Responder) Option {
 // same optional interfaces (http.Flusher, http.Hijacker, io.ReaderFrom and so on, and Unwrap for
 // http.ResponseController). But it is another value, so that http.MaxBytesReader does not close the
 // connection of a client that sends too much.
-func AbortLost() Option { return option(func(s *settings) { s.abortLost = true }) }
+func AbortLost() Option { return func(s *settings) { s.abortLost = true } }

@@ -16,7 +16,7 @@ func MaxWaiters(n int) Option {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaiters(%d) can't be meant: give at least 1, or "+
 			"take Refuse so that no request waits", n))
 	}
-	return option(func(s *settings) { s.waiters = n })
+	return func(s *settings) { s.waiters = n }
 }
 
 // MaxWaitersPerClient bounds how many requests of one client ask or wait for locks of this
@@ -35,7 +35,7 @@ func MaxWaitersPerClient(n int, client KeyFunc) Option {
 		panic(fmt.Sprintf("lockbeat: httpmw.MaxWaitersPerClient(%d) can't be meant: give at "+
 			"least 1, and a function that says who sends a request", n))
 	}
-	return option(func(s *settings) { s.clientWaiters, s.client = n, client })
+	return func(s *settings) { s.clientWaiters, s.client = n, client }
 }
 
 // clients counts the requests of each client that ask or wait for a lock. A nil one has no bound.

@@ -1,6 +1,8 @@
 package repeat
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
@@ -13,7 +15,22 @@ const (
 	DefaultMaxRunning = 64
 )
 
-// Settings are what users set, by the adapters' options of the same names.
+// Given is what users set, by fields of the same names of an adapter's configuration. The zero
+// value of each is its default.
+type Given struct {
+	Scope               string
+	WaitForAnswer       time.Duration
+	FinishWithin        time.Duration // less than 0: none
+	MaxHold             time.Duration // less than 0: no bound
+	MaxRunningPerCaller int
+	MaxStored           int64
+	MaxAnswer           int
+	KeepAnswer          time.Duration
+	Recorder            once.Recorder // nil: the keeper
+	SealKeys            [][]byte      // nil: answers are stored in clear
+}
+
+// Settings are what was given, with the defaults.
 type Settings struct {
 	Scope         string
 	MaxWaiters    int
@@ -34,6 +51,44 @@ func Defaults(maxWaiters int) Settings {
 		MaxWaiters: maxWaiters, FinishWithin: time.Minute, KeepAnswer: 24 * time.Hour,
 		MaxAnswer: DefaultMaxAnswer, MaxStored: 64 << 20, MaxRunning: DefaultMaxRunning,
 	}
+}
+
+// Settings returns what was given by a configuration, by its name in errors. It refuses what can't
+// be meant.
+func (g Given) Settings(config string, maxWaiters int) (Settings, error) {
+	set := Defaults(maxWaiters)
+	if err := NotNegative(config, map[string]int64{
+		"WaitForAnswer": int64(g.WaitForAnswer), "KeepAnswer": int64(g.KeepAnswer),
+		"MaxRunningPerCaller": int64(g.MaxRunningPerCaller), "MaxStored": g.MaxStored,
+		"MaxAnswer": int64(g.MaxAnswer),
+	}); err != nil {
+		return set, err
+	}
+	set.Scope, set.WaitForAnswer, set.Recorder = g.Scope, g.WaitForAnswer, g.Recorder
+	set.FinishWithin = max(cmp.Or(g.FinishWithin, set.FinishWithin), 0)
+	set.MaxRunning = cmp.Or(g.MaxRunningPerCaller, set.MaxRunning)
+	set.MaxStored = cmp.Or(g.MaxStored, set.MaxStored)
+	set.MaxAnswer = cmp.Or(g.MaxAnswer, set.MaxAnswer)
+	set.KeepAnswer = cmp.Or(g.KeepAnswer, set.KeepAnswer)
+	if g.MaxHold != 0 {
+		set.MaxHold = maxhold.Of(g.MaxHold)
+	}
+	var err error
+	if g.SealKeys != nil {
+		set.Seal, err = NewSealer(config+".SealKeys", g.SealKeys)
+	}
+	return set, err
+}
+
+// NotNegative refuses fields of a configuration that are below 0.
+func NotNegative(config string, fields map[string]int64) error {
+	for name, value := range fields {
+		if value < 0 {
+			return fmt.Errorf("lockbeat: %s.%s is %d, which can't be meant: give more than 0, or "+
+				"leave it out for its default", config, name, value)
+		}
+	}
+	return nil
 }
 
 // Transactional reports whether a handler writes in one transaction with the record of its answer.
