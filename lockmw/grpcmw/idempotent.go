@@ -41,7 +41,7 @@ const (
 func Idempotent(k *renewer.Keeper, c IdempotentConfig) grpc.UnaryServerInterceptor {
 	set, err := c.settings(k)
 	if err != nil {
-		panic("lockbeat: grpcmw.Idempotent " + err.Error())
+		panic(err.Error())
 	}
 	repeats, err := repeat.New(k, set)
 	if err != nil {

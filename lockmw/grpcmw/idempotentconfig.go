@@ -1,13 +1,10 @@
 package grpcmw
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -91,35 +88,20 @@ type IdempotentConfig struct {
 	// keeper's observer is told, once.
 	//
 	// Keys are 16, 24 or 32 random bytes, for AES-128, -192 or -256; one key is good for 2^32
-	// replies. Default: replies are stored in clear.
+	// replies. Default nil: replies are stored in clear.
 	SealKeys [][]byte
 }
 
 func (c *IdempotentConfig) settings(k *renewer.Keeper) (repeat.Settings, error) {
 	if k == nil || c.Caller == nil || len(c.Methods) == 0 {
-		return repeat.Settings{}, errors.New("needs a keeper (renewer.New), a Caller that says " +
-			"who calls, and the Methods that are to be carried out once")
+		return repeat.Settings{}, errors.New("lockbeat: grpcmw.Idempotent needs a keeper " +
+			"(renewer.New), a Caller that says who calls, and the Methods that are to be carried " +
+			"out once")
 	}
-	if least := min(int64(c.WaitForAnswer), int64(c.KeepAnswer), int64(c.MaxRunningPerCaller),
-		c.MaxStored, int64(c.MaxAnswer)); least < 0 {
-		return repeat.Settings{}, fmt.Errorf("has a field of %d, which can't be meant: give more "+
-			"than 0, or leave it out for its default", least)
-	}
-	set := repeat.Defaults(defaultMaxWaiters)
-	set.Scope, set.WaitForAnswer = c.Scope, c.WaitForAnswer
-	set.FinishWithin = max(cmp.Or(c.FinishWithin, set.FinishWithin), 0)
-	set.MaxRunning = cmp.Or(c.MaxRunningPerCaller, set.MaxRunning)
-	set.MaxStored = cmp.Or(c.MaxStored, set.MaxStored)
-	set.MaxAnswer = cmp.Or(c.MaxAnswer, set.MaxAnswer)
-	set.KeepAnswer = cmp.Or(c.KeepAnswer, set.KeepAnswer)
-	set.Recorder = c.Recorder
-	if c.MaxHold != 0 {
-		set.MaxHold = maxhold.Of(c.MaxHold)
-	}
-	if len(c.SealKeys) == 0 {
-		return set, nil
-	}
-	var err error
-	set.Seal, err = repeat.NewSealer("grpcmw.IdempotentConfig.SealKeys", c.SealKeys)
-	return set, err
+	return repeat.Given{
+		Scope: c.Scope, WaitForAnswer: c.WaitForAnswer, FinishWithin: c.FinishWithin,
+		MaxHold: c.MaxHold, MaxRunningPerCaller: c.MaxRunningPerCaller, MaxStored: c.MaxStored,
+		MaxAnswer: c.MaxAnswer, KeepAnswer: c.KeepAnswer, Recorder: c.Recorder,
+		SealKeys: c.SealKeys,
+	}.Settings("grpcmw.IdempotentConfig", defaultMaxWaiters)
 }

@@ -84,10 +84,10 @@ func TestWhatCannotBeMeantIsToldWhenTheProgramStarts(t *testing.T) {
 		"a streaming method": config(func(c *grpcmw.IdempotentConfig) {
 			c.Methods = []string{duplex}
 		}),
-		"Keep is 1s":         config(func(c *grpcmw.IdempotentConfig) { c.KeepAnswer = time.Second }),
-		"has a field of -1,": config(func(c *grpcmw.IdempotentConfig) { c.WaitForAnswer = -1 }),
-		"has a field of -2,": config(func(c *grpcmw.IdempotentConfig) { c.MaxStored = -2 }),
-		"MaxHold is 1s":      config(func(c *grpcmw.IdempotentConfig) { c.MaxHold = time.Second }),
+		"Keep is 1s":           config(func(c *grpcmw.IdempotentConfig) { c.KeepAnswer = time.Second }),
+		"WaitForAnswer is -1,": config(func(c *grpcmw.IdempotentConfig) { c.WaitForAnswer = -1 }),
+		"MaxStored is -2,":     config(func(c *grpcmw.IdempotentConfig) { c.MaxStored = -2 }),
+		"MaxHold is 1s":        config(func(c *grpcmw.IdempotentConfig) { c.MaxHold = time.Second }),
 		"SealKeys has 3 bytes": config(func(c *grpcmw.IdempotentConfig) {
 			c.SealKeys = [][]byte{[]byte("abc")}
 		}),

@@ -10,9 +10,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Handle returns a handler that decodes a request's body, as JSON, and runs fn under the lock on the
-// name that key derives from it; [Codec.Handle] is for other bodies. The name is taken as it is: see
-// [KeyFunc]. Otherwise Handle is like [Exclusive]. It panics if k, key or fn is nil.
+// Handle returns a handler that decodes a request's body, as JSON, and runs fn under the lock on
+// the name that key derives from it; [Codec.Handle] is for other bodies. The name is taken as it
+// is: see [KeyFunc]. Otherwise Handle is like [Exclusive]. It panics if k, key or fn is nil.
 //
 // No lock is asked for if the body is unusable: 400 if it can't be decoded, 413 if it is above
 // [MaxBody]. JSON in which an object has a name twice is refused, since parsers differ in which of
@@ -22,7 +22,8 @@ func Handle[T any](
 	opts ...Option,
 ) http.Handler {
 	return handle(k, key, fn, opts, func(_ *http.Request, data []byte) (in T, err error) {
-		return in, wire.DecodeJSON(data, wire.Into(&in))
+		err = wire.DecodeJSON(data, wire.Into(&in))
+		return in, err
 	})
 }
 

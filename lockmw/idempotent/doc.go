@@ -4,15 +4,17 @@
 // Idempotency-Key. [Middleware] runs the handler for the first of them, on whichever server it
 // comes in, stores the answer, and gives that to the others:
 //
-//	guard := idempotent.Middleware(keeper, byUser, idempotent.Scope("shop"))
+//	guard := idempotent.Middleware(keeper, idempotent.Config{Caller: byUser, Scope: "shop"})
 //	mux.Handle("POST /orders", guard(takeOrder))
 //
 // It stands on package once, and answers as package httpmw does. The keeper's store decides which
-// request is the first, and keeps the answers for a day ([KeepAnswer]): it must be a
-// renewer.Recorder, as redisstore is. [RecordIn] puts them into your own database instead, in one
+// request is the first, and keeps the answers for a day (KeepAnswer): it must be a store.Recorder,
+// as redisstore is. A Recorder in [Config] puts them into your own database instead, in one
 // transaction with what the handler writes.
 //
 // # Outcomes
+//
+// The names are those of [Config].
 //
 //	the key is               the answer is
 //	-----------------------  -----------------------------------------------------------------
@@ -20,19 +22,19 @@
 //	                         the observer is told
 //	known                    the stored one, with Idempotent-Replayed: true. The handler does
 //	                         not run
-//	in flight                409 and Retry-After; with [WaitForAnswer] the answer when it is there
+//	in flight                409 and Retry-After; with WaitForAnswer the answer when it is there
 //	another request's        422: another method, host, path (as sent), query, content type or
 //	                         body
-//	missing or unusable      400; with [KeyOptional] a request without a key is let through
-//	known, but the answer    409 without Retry-After: see [MaxAnswer]
+//	missing or unusable      400; with KeyOptional a request without a key is let through
+//	known, but the answer    409 without Retry-After: see MaxAnswer
 //	was too large to store
-//	known, but what is       500: see [Seal]. The handler does not run
+//	known, but what is       500: see SealKeys. The handler does not run
 //	stored is unreadable
-//	new, and the caller has  429 and Retry-After: see [MaxStored], [MaxRunningPerCaller]
+//	new, and the caller has  429 and Retry-After: see MaxStored, MaxRunningPerCaller
 //	used up a quota
 //
 // The outcomes of package httpmw are answered as there: 503 if the store does not answer, or if the
-// lock is lost before the handler has answered; 400, 408 and 413 for an unusable body. [OnRefused]
+// lock is lost before the handler has answered; 400, 408 and 413 for an unusable body. OnRefused
 // answers otherwise.
 //
 // # What is stored
@@ -41,7 +43,7 @@
 // Set-Cookie, Date and those of the connection. These are not final, leave no record, and have the
 // next request with the key run the handler again:
 //
-//   - errors (4xx and 5xx), unless [KeepStatus] says otherwise;
+//   - errors (4xx and 5xx), unless KeepStatus says otherwise;
 //   - errors with Retry-After, and refusals by guards further in, whatever KeepStatus says;
 //   - no answer at all, since the handler has panicked, or its context has ended, or its process
 //     has died, which leaves the record of a request that has begun. So what the handler does must
@@ -51,13 +53,13 @@
 //
 //   - A replay skips the handler, and with it what the handler checks. Put authorization outside of
 //     the middleware.
-//   - The caller function tells callers apart. It must tell tenants apart too, unless each has a
-//     host of its own. [Scope] tells services apart that share a store.
-//   - A handler goes on when its client has gone, for a minute ([FinishWithin]): the client comes
-//     again, and must not find its request half done. [MaxRunningPerCaller] bounds how many do.
+//   - Caller tells callers apart. It must tell tenants apart too, unless each has a
+//     host of its own. Scope tells services apart that share a store.
+//   - A handler goes on when its client has gone, for a minute (FinishWithin): the client comes
+//     again, and must not find its request half done. MaxRunningPerCaller bounds how many do.
 //   - The answer is kept in memory until it is stored, so the writer is no http.Flusher. One that
 //     outgrows MaxAnswer goes out as the handler writes it, and can't be replayed. In the handler's
-//     transaction ([RecordIn]) it is rolled back instead, and is a 500.
+//     transaction (Recorder) it is rolled back instead, and is a 500.
 //   - Put it inside http.TimeoutHandler, and put httpmw.Exclusive and httpmw.Handle inside of it.
 //   - Let renewer.Config.MaxHold exceed http.Server.WriteTimeout.
 //
@@ -68,7 +70,7 @@ package idempotent
 //
 //	middleware.go         a request comes in: its key, its caller and its body
 //	exchange.go           the handler runs, or the stored answer is sent
-//	options.go            what users can set
+//	config.go             what users can set
 //	recorder.go           the handler's writer, and which answers are final
 //	stored.go, request.go an answer as it is stored; which request it is to
 //	refusal.go            answers in place of the handler's

@@ -21,8 +21,7 @@ func ExampleMiddleware() {
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
 	orders := 0
 	byUser := func(r *http.Request) (string, error) { return r.Header.Get("User"), nil }
-	handler := idempotent.Middleware(keeper, byUser,
-		idempotent.Scope("shop"))(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	handler := idempotent.Middleware(keeper, idempotent.Config{Caller: byUser, Scope: "shop"})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		orders++
 		w.WriteHeader(http.StatusCreated)
 	}))

@@ -1,6 +1,7 @@
 package idempotent
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 
@@ -24,7 +25,7 @@ type exchange struct {
 func (g *guard) answer(w http.ResponseWriter, r *http.Request, which *repeat.Request) {
 	e := &exchange{guard: g, w: w, r: r}
 	outcome, err := g.repeats.Do(r.Context(), which, repeat.Work{
-		Operation: g.operationOr(r.Pattern),
+		Operation: cmp.Or(g.Operation, r.Pattern),
 		Run:       e.run,
 		Read:      func(stored []byte) error { return decodeAnswer(stored, &e.kept) },
 	})
@@ -44,7 +45,7 @@ func (g *guard) answer(w http.ResponseWriter, r *http.Request, which *repeat.Req
 
 // run runs the handler, and returns its answer for the store.
 func (e *exchange) run(ctx context.Context) repeat.Answer {
-	e.fresh = newRecorder(e.w, &e.settings)
+	e.fresh = e.newRecorder()
 	e.runHandler(ctx)
 	if e.fresh.status == 0 && ctx.Err() != nil {
 		return repeat.Answer{None: true}

@@ -24,8 +24,8 @@ func TestInFlight(t *testing.T) {
 			waitFor(time.Second)
 			shop.ServeHTTP(w, r)
 		})
-		h := idempotent.Middleware(k, byUser)(slow)
-		waits := idempotent.Middleware(k, byUser, idempotent.WaitForAnswer(3*time.Second))(slow)
+		h := idempotent.Middleware(k, idempotent.Config{Caller: byUser})(slow)
+		waits := idempotent.Middleware(k, idempotent.Config{Caller: byUser, WaitForAnswer: 3 * time.Second})(slow)
 		var first *httptest.ResponseRecorder
 		var wg sync.WaitGroup
 		wg.Go(func() { first = answered(h, order(t.Context(), "k", "pen")) })
@@ -50,8 +50,7 @@ func TestLostWithAnAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var h http.Handler
 		runs := 0
-		h = idempotent.Middleware(k,
-			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h = idempotent.Middleware(k, idempotent.Config{Caller: byUser})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			runs++
 			if runs == 1 {
 				s.Delete(names(s)[0])

@@ -49,7 +49,7 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 				if c.around != nil {
 					h = c.around(h)
 				}
-				h = idempotent.Middleware(k, byUser)(h)
+				h = idempotent.Middleware(k, idempotent.Config{Caller: byUser})(h)
 				release := hold(t, k, "account")
 				for range 2 {
 					w := answered(h, order(t.Context(), "k", "pen"))
@@ -77,8 +77,7 @@ func TestARefusalThatTheHandlerHasDealtWithIsStored(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var shop shop
 		busy := httpmw.Exclusive(k, byName("account"), httpmw.Refuse(409))(&shop)
-		batch := idempotent.Middleware(k,
-			byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		batch := idempotent.Middleware(k, idempotent.Config{Caller: byUser})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			part := httptest.NewRecorder()
 			shop.ServeHTTP(part, r)
 			part = httptest.NewRecorder()
@@ -114,7 +113,7 @@ func answering(runs *int, status *int, header ...string) http.Handler {
 // names a time to come again is none to be told for a day. Work that was accepted is.
 func TestWhichStatusesAreFinal(t *testing.T) {
 	t.Parallel()
-	all := idempotent.KeepStatus(func(int) bool { return true })
+	all := func(int) bool { return true }
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		for status, kept := range map[int]struct{ byDefault, all, again bool }{
 			200: {true, true, true}, 202: {true, true, true}, 204: {true, true, true},
@@ -123,8 +122,10 @@ func TestWhichStatusesAreFinal(t *testing.T) {
 			422: {false, true, false}, 429: {false, true, false}, 500: {false, true, false},
 			503: {false, true, false}, 599: {false, true, false},
 		} {
-			replayed := func(name string, h http.Handler, opts ...idempotent.Option) bool {
-				h = idempotent.Middleware(k, byName(name+strconv.Itoa(status)), opts...)(h)
+			replayed := func(name string, h http.Handler, keep func(int) bool) bool {
+				h = idempotent.Middleware(k, idempotent.Config{
+					Caller: byName(name + strconv.Itoa(status)), KeepStatus: keep,
+				})(h)
 				assert.Equal(t, status, answered(h, order(t.Context(), "k", "pen")).Code)
 				again := answered(h, order(t.Context(), "k", "pen"))
 				assert.Equal(t, status, again.Code)
@@ -136,7 +137,7 @@ func TestWhichStatusesAreFinal(t *testing.T) {
 			runs := 0
 			plain := answering(&runs, &status)
 			retry := answering(&runs, &status, "Retry-After", "3")
-			assert.Equal(t, kept.byDefault, replayed("default", plain), status)
+			assert.Equal(t, kept.byDefault, replayed("default", plain, nil), status)
 			assert.Equal(t, kept.all, replayed("all", plain, all), status)
 			assert.Equal(t, kept.again, replayed("again", retry, all), status)
 		}

@@ -40,7 +40,7 @@ func TestAFormThatIsBuiltAnewIsTheSame(t *testing.T) {
 	const longest = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210012345"
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		forms := 0
-		h := idempotent.Middleware(k, byUser)(http.HandlerFunc(
+		h := idempotent.Middleware(k, idempotent.Config{Caller: byUser})(http.HandlerFunc(
 			func(w http.ResponseWriter, r *http.Request) {
 				forms++
 				_, _ = w.Write([]byte(r.FormValue("item") + " for " + r.FormValue("name")))

@@ -41,8 +41,7 @@ func TestALargeAnswerIsNotKeptInMemory(t *testing.T) {
 				w := &counting{header: make(http.Header)}
 				runs, written := 0, 0
 				piece := bytes.Repeat([]byte("x"), size)
-				h := idempotent.Middleware(k,
-					byUser)(http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
+				h := idempotent.Middleware(k, idempotent.Config{Caller: byUser})(http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
 					runs++
 					to.Header().Set("X-Report", "7")
 					to.WriteHeader(http.StatusCreated)

@@ -19,7 +19,7 @@ func TestMaxHoldOfARequest(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		begun := time.Now()
-		guarded := idempotent.Middleware(k, byName("ann"), idempotent.MaxHold(5*time.Minute))(
+		guarded := idempotent.Middleware(k, idempotent.Config{Caller: byName("ann"), MaxHold: 5 * time.Minute})(
 			http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				<-r.Context().Done()
 				var lost *renewer.LostError
@@ -31,7 +31,7 @@ func TestMaxHoldOfARequest(t *testing.T) {
 		do(guarded, r)
 		require.Equal(t, 5*time.Minute, time.Since(begun))
 		require.Panics(t, func() {
-			idempotent.Middleware(k, byName("ann"), idempotent.MaxHold(time.Second))
+			idempotent.Middleware(k, idempotent.Config{Caller: byName("ann"), MaxHold: time.Second})
 		})
 	})
 }

@@ -21,33 +21,22 @@ const keyHeader = "Idempotency-Key"
 
 // Middleware returns middleware that has a request carried out once, however often its client sends
 // it. Requests of one caller with the same Idempotency-Key get the answer of the first, on any
-// server, for as long as [KeepAnswer] says. See the package's text for the outcomes.
+// server, for as long as KeepAnswer says. See the package's text for the outcomes.
 //
-// The keeper's store must be a renewer.Recorder, as redisstore is, unless [RecordIn] is given.
+// The keeper's store must be a store.Recorder, as redisstore is, unless the config has a Recorder.
 //
-// The function caller returns who sends a request, such as the authenticated user or the tenant:
-// two callers may use the same key. The caller is hashed before it leaves the process. An empty
-// caller and an error are answered with 400, or as an [*httpmw.Error] says.
-//
-// The request's body is read first, up to [MaxBody]. The handler's writer keeps the answer in
-// memory until it is stored, up to [MaxAnswer]. So it is no http.Flusher or http.Hijacker;
+// The request's body is read first, up to MaxBody. The handler's writer keeps the answer in
+// memory until it is stored, up to MaxAnswer. So it is no http.Flusher or http.Hijacker;
 // http.ResponseController sets the connection's deadlines.
 //
-// What Middleware returns may be called concurrently, and then calls caller
-// concurrently. A panic of caller or of the handler passes through. It
-// panics if k, caller or the handler is nil, or if an option can't be meant.
-func Middleware(
-	k *renewer.Keeper, caller httpmw.KeyFunc, opts ...Option,
-) func(http.Handler) http.Handler {
-	if k == nil || caller == nil {
-		panic("lockbeat: idempotent.Middleware needs a keeper (renewer.New) and a function that " +
-			"says who sends a request")
+// What Middleware returns may be called concurrently. A panic of Caller or of the handler passes
+// through. It panics if k, Caller or the handler is nil, and on settings that can't be meant.
+func Middleware(k *renewer.Keeper, c Config) func(http.Handler) http.Handler {
+	set, err := c.settings(k)
+	if err != nil {
+		panic(err.Error())
 	}
-	set := newSettings()
-	for _, o := range opts {
-		o(&set)
-	}
-	repeats, err := repeat.New(k, set.Settings)
+	repeats, err := repeat.New(k, set)
 	if err != nil {
 		panic(err.Error())
 	}
@@ -56,20 +45,21 @@ func Middleware(
 			panic("lockbeat: idempotent.Middleware needs a handler")
 		}
 		return &guard{
-			settings: set, Faults: httpguard.Faults{Keeper: k}, caller: caller, repeats: repeats,
-			next: next,
+			Config: c, Faults: httpguard.Faults{Keeper: k}, repeats: repeats, next: next,
+			maxAnswer: set.MaxAnswer, transactional: set.Transactional(),
 		}
 	}
 }
 
 // guard is what all requests to one handler share.
 type guard struct {
-	settings
+	Config // with its defaults, but for maxAnswer and what repeats has
 	httpguard.Faults
 
-	caller  httpmw.KeyFunc
-	repeats *repeat.Guard
-	next    http.Handler
+	maxAnswer     int
+	transactional bool
+	repeats       *repeat.Guard
+	next          http.Handler
 
 	unreadable sync.Once
 }
@@ -77,7 +67,7 @@ type guard struct {
 // ServeHTTP finds out which request r is, and has it answered.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	key, err := repeat.Key(r.Header.Values(keyHeader))
-	if errors.Is(err, repeat.ErrNoKey) && g.keyOptional {
+	if errors.Is(err, repeat.ErrNoKey) && g.KeyOptional {
 		g.next.ServeHTTP(w, r)
 		return
 	}
@@ -85,7 +75,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, err)
 		return
 	}
-	caller, err := g.caller(r)
+	caller, err := g.Caller(r)
 	if err == nil && caller == "" {
 		err = errors.New("it does not say who sends the request")
 	}
@@ -93,7 +83,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, httpguard.KeyFault(r, err))
 		return
 	}
-	body, restore, err := httpguard.ReadBody(w, r, g.maxBody)
+	body, restore, err := httpguard.ReadBody(w, r, g.MaxBody)
 	defer restore()
 	if err != nil {
 		g.refuse(w, r, err)
@@ -105,7 +95,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // refuse answers a request that was refused with err. It tells the keeper's
 // observer of a server that is set up wrongly, and of a stored answer that can't
-// be read: a key of Seal may be missing, or another program may have written it.
+// be read: one of the SealKeys may be missing, or another program may have written it.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	g.Misuse(err)
 	if errors.Is(err, once.ErrRecord) {
@@ -117,5 +107,5 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler) // the client has gone: see docs/http.md
 	}
 	httpguard.MarkRefused(w.Header(), r)
-	g.respond(w, r, e)
+	g.OnRefused(w, r, e)
 }

@@ -59,7 +59,7 @@ func TestAnOrderIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var shop shop
-		h := idempotent.Middleware(k, byUser)(&shop)
+		h := idempotent.Middleware(k, idempotent.Config{Caller: byUser})(&shop)
 		first := answered(h, order(t.Context(), "k-1", "pen"))
 		assert.Equal(t, http.StatusCreated, first.Code)
 		assert.Equal(t, "order 1: pen", first.Body.String())
@@ -95,7 +95,7 @@ func TestRequestsWithoutAUsableKey(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var shop shop
-		h := idempotent.Middleware(k, byUser, idempotent.MaxBody(10))(&shop)
+		h := idempotent.Middleware(k, idempotent.Config{Caller: byUser, MaxBody: 10})(&shop)
 		for _, key := range []string{
 			"", " ", `""`, `"open`, `"a"b`, `"a\b"`, `"a\`, "a b", "ä",
 			"a\x00b", strings.Repeat("k", 256),
@@ -120,7 +120,7 @@ func TestRequestsWithoutAUsableKey(t *testing.T) {
 
 		assert.Equal(t, http.StatusCreated,
 			answered(h, order(t.Context(), strings.Repeat("k", 255), "pen")).Code)
-		optional := idempotent.Middleware(k, byUser, idempotent.KeyOptional())(&shop)
+		optional := idempotent.Middleware(k, idempotent.Config{Caller: byUser, KeyOptional: true})(&shop)
 		assert.Equal(t, http.StatusCreated, answered(optional, order(t.Context(), "", "pen")).Code)
 		assert.Equal(t, http.StatusCreated, answered(optional, order(t.Context(), "", "pen")).Code)
 		assert.EqualValues(t, 3, shop.taken.Load())
@@ -135,7 +135,7 @@ func TestAKeyIsOneRequests(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	var shop shop
-	h := idempotent.Middleware(k, byUser)(&shop)
+	h := idempotent.Middleware(k, idempotent.Config{Caller: byUser})(&shop)
 	answered(h, order(t.Context(), "k", "pen"))
 	for name, edit := range map[string]func(*http.Request){
 		"body":   func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("ink")) },
@@ -164,28 +164,37 @@ func TestAKeyIsOneRequests(t *testing.T) {
 func TestWhatCantBeMeant(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
+	with := func(edit func(*idempotent.Config)) func() {
+		c := idempotent.Config{Caller: byUser}
+		edit(&c)
+		return func() { idempotent.Middleware(k, c) }
+	}
 	for want, f := range map[string]func(){
-		"needs a keeper":  func() { idempotent.Middleware(nil, byUser) },
-		"a function that": func() { idempotent.Middleware(k, nil) },
-		"needs a handler": func() { idempotent.Middleware(k, byUser)(nil) },
-		"Keep is 1s": func() {
-			idempotent.Middleware(k, byUser, idempotent.KeepAnswer(time.Second))
-		},
-		"MaxHold is 1s": func() { idempotent.Middleware(k, byUser, idempotent.MaxHold(time.Second)) },
+		"needs a keeper":  func() { idempotent.Middleware(nil, idempotent.Config{Caller: byUser}) },
+		"a function that": func() { idempotent.Middleware(k, idempotent.Config{}) },
+		"needs a handler": func() { idempotent.Middleware(k, idempotent.Config{Caller: byUser})(nil) },
 		"records": func() {
-			idempotent.Middleware(newKeeper(t, struct{ store.Store }{script.New()}), byUser)
+			idempotent.Middleware(newKeeper(t, struct{ store.Store }{script.New()}),
+				idempotent.Config{Caller: byUser})
 		},
-		"MaxAnswer(0)":           func() { idempotent.MaxAnswer(0) },
-		"MaxStored(0)":           func() { idempotent.MaxStored(0) },
-		"MaxRunningPerCaller(0)": func() { idempotent.MaxRunningPerCaller(0) },
-		"WaitForAnswer(0s)":      func() { idempotent.WaitForAnswer(0) },
-		"FinishWithin(-1s)":      func() { idempotent.FinishWithin(-time.Second) },
-		"MaxBody(0)":             func() { idempotent.MaxBody(0) },
-		"OnRefused(nil)":         func() { idempotent.OnRefused(nil) },
-		"KeepStatus(nil)":        func() { idempotent.KeepStatus(nil) },
-		"RecordIn(nil)":          func() { idempotent.RecordIn(nil) },
-		"idempotent.Seal needs":  func() { idempotent.Seal() },
-		"idempotent.Seal has 3 ": func() { idempotent.Seal([]byte("abc")) },
+		"Keep is 1s":                        with(func(c *idempotent.Config) { c.KeepAnswer = time.Second }),
+		"MaxHold is 1s":                     with(func(c *idempotent.Config) { c.MaxHold = time.Second }),
+		"idempotent.Config.MaxAnswer is -1": with(func(c *idempotent.Config) { c.MaxAnswer = -1 }),
+		"idempotent.Config.MaxStored is -1": with(func(c *idempotent.Config) { c.MaxStored = -1 }),
+		"idempotent.Config.MaxRunningPerCaller is -1": with(func(c *idempotent.Config) {
+			c.MaxRunningPerCaller = -1
+		}),
+		"idempotent.Config.WaitForAnswer is -1": with(func(c *idempotent.Config) {
+			c.WaitForAnswer = -1
+		}),
+		"idempotent.Config.KeepAnswer is -1": with(func(c *idempotent.Config) { c.KeepAnswer = -1 }),
+		"idempotent.Config.MaxBody is -1":    with(func(c *idempotent.Config) { c.MaxBody = -1 }),
+		"idempotent.Config.SealKeys needs": with(func(c *idempotent.Config) {
+			c.SealKeys = [][]byte{}
+		}),
+		"idempotent.Config.SealKeys has 3 ": with(func(c *idempotent.Config) {
+			c.SealKeys = [][]byte{[]byte("abc")}
+		}),
 	} {
 		func() {
 			defer func() { assert.Contains(t, fmt.Sprint(recover()), want) }()

@@ -46,7 +46,7 @@ func TestAClientsTimeoutDoesNotChargeTwice(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 				var b bank
-				h := idempotent.Middleware(k, byUser)(&b)
+				h := idempotent.Middleware(k, idempotent.Config{Caller: byUser})(&b)
 				ctx, cancel := give(t.Context(), 100*time.Millisecond)
 				defer cancel()
 				answered(h, order(ctx, "k", "pen"))
@@ -64,12 +64,11 @@ func TestAClientsTimeoutDoesNotChargeTwice(t *testing.T) {
 func TestFinishWithin(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		opts []idempotent.Option
-		want time.Duration
+		given, want time.Duration
 	}{
-		"default":         {nil, time.Minute},
-		"longer":          {[]idempotent.Option{idempotent.FinishWithin(time.Hour)}, time.Hour},
-		"with its client": {[]idempotent.Option{idempotent.FinishWithin(0)}, 0},
+		"default":         {0, time.Minute},
+		"longer":          {time.Hour, time.Hour},
+		"with its client": {-1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,8 +76,9 @@ func TestFinishWithin(t *testing.T) {
 				var left time.Time
 				var ends func()
 				runs := 0
-				h := idempotent.Middleware(k, byUser,
-					c.opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				h := idempotent.Middleware(k, idempotent.Config{
+					Caller: byUser, FinishWithin: c.given,
+				})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 					runs++
 					waitFor(2 * time.Hour)
 					assert.NoError(t, r.Context().Err(), "for a client that is there it goes on")

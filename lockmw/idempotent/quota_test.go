@@ -21,7 +21,7 @@ func TestACallerFillsItsOwnQuotaOnly(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var shop shop
-		h := idempotent.Middleware(k, byUser, idempotent.MaxStored(1<<20))(&shop)
+		h := idempotent.Middleware(k, idempotent.Config{Caller: byUser, MaxStored: 1 << 20})(&shop)
 		large := strings.Repeat("x", 45_000) // 60 kB when it is stored
 		stored := 0
 		for ; answered(h, order(t.Context(), strconv.Itoa(stored),

@@ -33,10 +33,10 @@ type recorder struct {
 
 // newRecorder returns the writer for an answer of which MaxAnswer bytes, in their stored form, are
 // kept.
-func newRecorder(w http.ResponseWriter, set *settings) *recorder {
+func (e *exchange) newRecorder() *recorder {
 	return &recorder{
-		w: w, most: base64.StdEncoding.DecodedLen(set.MaxAnswer), header: w.Header().Clone(),
-		keep: set.keepStatus, whole: set.Transactional(),
+		w: e.w, most: base64.StdEncoding.DecodedLen(e.maxAnswer), header: e.w.Header().Clone(),
+		keep: e.KeepStatus, whole: e.transactional,
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 // ErrKey means that a request has no usable Idempotency-Key. The answer is a 400.
 var ErrKey = repeat.ErrKey
 
-// ErrQuota means that a request has a new key and its caller has used up [MaxStored] or
-// [MaxRunningPerCaller]. The request has not been carried out. The answer is a 429.
+// ErrQuota means that a request has a new key and its caller has used up MaxStored or
+// MaxRunningPerCaller of [Config]. The request has not been carried out. The answer is a 429.
 var ErrQuota = repeat.ErrQuota
 
 // refusals are the answers to errors that package httpmw does not know, in the order in which they

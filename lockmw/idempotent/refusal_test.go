@@ -81,14 +81,15 @@ func TestRefusals(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				finish := make(chan struct{})
-				told := idempotent.OnRefused(
-					func(w http.ResponseWriter, r *http.Request, err error) {
+				guard := idempotent.Middleware(k, idempotent.Config{
+					Caller: byUser, Operation: "order",
+					OnRefused: func(w http.ResponseWriter, r *http.Request, err error) {
 						e, ok := errors.AsType[*httpmw.Error](err)
 						require.True(t, ok)
 						assert.Equal(t, c.status, e.Status)
 						httpmw.Respond(w, r, err)
-					})
-				guard := idempotent.Middleware(k, byUser, told, idempotent.Operation("order"))
+					},
+				})
 				h := guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					<-finish
 					ok(w, r)

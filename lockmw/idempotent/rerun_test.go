@@ -20,8 +20,7 @@ func TestAClientThatLeftWithinALargeAnswerRanItAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		for status, want := range map[int]int{http.StatusOK: 1, http.StatusBadGateway: 2} {
 			runs := 0
-			h := idempotent.Middleware(k,
-				byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			h := idempotent.Middleware(k, idempotent.Config{Caller: byUser})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				runs++
 				w.WriteHeader(status)
 				_, err := w.Write(bytes.Repeat([]byte("x"), 2*maxAnswer))

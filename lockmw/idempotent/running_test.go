@@ -24,11 +24,10 @@ func TestACallerHasSoManyRequestsAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		finish := make(chan struct{})
 		var told error
-		h := idempotent.Middleware(k, byUser, idempotent.MaxRunningPerCaller(2),
-			idempotent.OnRefused(func(w http.ResponseWriter, r *http.Request, err error) {
-				told = err
-				httpmw.Respond(w, r, err)
-			}))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := idempotent.Middleware(k, idempotent.Config{Caller: byUser, MaxRunningPerCaller: 2, OnRefused: func(w http.ResponseWriter, r *http.Request, err error) {
+			told = err
+			httpmw.Respond(w, r, err)
+		}})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			<-finish
 			ok(w, r)
 		}))

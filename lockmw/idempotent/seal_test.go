@@ -36,7 +36,7 @@ func TestASealedAnswerCantBeMoved(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var shop shop
-		h := idempotent.Middleware(k, byUser, idempotent.Seal(newKey))(&shop)
+		h := idempotent.Middleware(k, idempotent.Config{Caller: byUser, SealKeys: [][]byte{newKey}})(&shop)
 		answered(h, order(t.Context(), "a", "pen"))
 		_, pen := recordOf(s)
 		answered(h, order(t.Context(), "b", "pen"))

@@ -93,7 +93,7 @@ func TestAnAnswerGoesOutAfterItsCommit(t *testing.T) {
 			assert.Zero(t, w.status)
 			assert.Zero(t, w.bytes)
 		}
-		h := idempotent.Middleware(k, byUser, idempotent.RecordIn(l))(http.HandlerFunc(charging))
+		h := idempotent.Middleware(k, idempotent.Config{Caller: byUser, Recorder: l})(http.HandlerFunc(charging))
 		h.ServeHTTP(w, order(t.Context(), "k", "pen"))
 		assert.Equal(t, http.StatusCreated, w.status)
 		again := answered(h, order(t.Context(), "k", "pen"))
@@ -143,8 +143,7 @@ func TestWhatRollsTheTransactionBack(t *testing.T) {
 	} {
 		inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
 			first := true
-			h := idempotent.Middleware(k, byUser,
-				idempotent.RecordIn(l))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h := idempotent.Middleware(k, idempotent.Config{Caller: byUser, Recorder: l})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				charging := charging
 				if first {
 					charging = func(w http.ResponseWriter, r *http.Request) {
@@ -180,8 +179,7 @@ func TestAnAnswerThatCantBeHeldIsToldOf(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, _ *script.Store, _ *renewer.Keeper, l *ledger) {
 		k, o := observed(t)
-		h := idempotent.Middleware(k, byUser, idempotent.MaxAnswer(1),
-			idempotent.RecordIn(l))(http.HandlerFunc(charging))
+		h := idempotent.Middleware(k, idempotent.Config{Caller: byUser, MaxAnswer: 1, Recorder: l})(http.HandlerFunc(charging))
 		for range 2 {
 			w := answered(h, order(t.Context(), "k", "pen"))
 			assert.Equal(t, http.StatusInternalServerError, w.Code)
@@ -197,10 +195,9 @@ func TestAnAnswerThatCantBeHeldIsToldOf(t *testing.T) {
 func TestARecorderThatKeepsNone(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, struct{ contract.Store }{script.New()})
-	assert.Panics(t, func() { idempotent.Middleware(k, byUser) })
+	assert.Panics(t, func() { idempotent.Middleware(k, idempotent.Config{Caller: byUser}) })
 	other, _ := scripted(t)
-	h := idempotent.Middleware(k, byUser,
-		idempotent.RecordIn(records.Of(other)))(http.HandlerFunc(ok))
+	h := idempotent.Middleware(k, idempotent.Config{Caller: byUser, Recorder: records.Of(other)})(http.HandlerFunc(ok))
 	for range 2 {
 		assert.Equal(t, "done", answered(h, order(t.Context(), "k", "pen")).Body.String())
 	}

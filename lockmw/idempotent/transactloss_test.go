@@ -28,8 +28,7 @@ func TestAnOvertakenTransaction(t *testing.T) {
 		inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
 			var h http.Handler
 			runs := 0
-			h = idempotent.Middleware(k, byUser,
-				idempotent.RecordIn(l))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h = idempotent.Middleware(k, idempotent.Config{Caller: byUser, Recorder: l})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				runs++
 				switch runs {
 				case 1:
@@ -66,8 +65,7 @@ func TestACommitThatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
 		l.unheard = true
-		h := idempotent.Middleware(k, byUser,
-			idempotent.RecordIn(l))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := idempotent.Middleware(k, idempotent.Config{Caller: byUser, Recorder: l})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			l.store.Default(script.Prepare, script.Fail(errDown))
 			charging(w, r)
 		}))

@@ -28,7 +28,7 @@ func buy(t *testing.T, s *httptest.Server, path string) reply {
 func TestStrippedPrefixesAreTwoRequests(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	once := idempotent.Middleware(k, byUser)
+	once := idempotent.Middleware(k, idempotent.Config{Caller: byUser})
 	say := func(what string) http.Handler {
 		return once(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, what)
@@ -50,8 +50,7 @@ func TestEarlyHintsReachTheClient(t *testing.T) {
 		t.Run(proto, func(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
-			s := serve(t, idempotent.Middleware(k,
-				byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			s := serve(t, idempotent.Middleware(k, idempotent.Config{Caller: byUser})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Link", "</a.css>; rel=preload")
 				w.WriteHeader(http.StatusEarlyHints)
 				w.Header().Del("Link")
@@ -104,8 +103,7 @@ func TestTrailersReachTheClient(t *testing.T) {
 			t.Run(name+" by "+proto, func(t *testing.T) {
 				t.Parallel()
 				k, _ := scripted(t)
-				s := serve(t, idempotent.Middleware(k,
-					byUser)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				s := serve(t, idempotent.Middleware(k, idempotent.Config{Caller: byUser})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					w.Header().Set("Trailer", "X-Sum, X-Never")
 					w.Header().Set(http.TrailerPrefix+"X-Early", "1")
 					w.WriteHeader(http.StatusOK)
@@ -150,8 +148,7 @@ func TestDeadlinesReachTheConnection(t *testing.T) {
 				"late":   late,
 				"passed": passed,
 			} {
-				s := serve(t, idempotent.Middleware(k,
-					byUser)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				s := serve(t, idempotent.Middleware(k, idempotent.Config{Caller: byUser})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					c := http.NewResponseController(w)
 					assert.NoError(t, set(c))
 					assert.NoError(t, c.SetReadDeadline(time.Now().Add(soon)))

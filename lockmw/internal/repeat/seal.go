@@ -16,13 +16,13 @@ type Sealer []cipher.AEAD
 const sealMark = "lbsealed1\n"
 
 var (
-	errUnsealed = errors.New("it is not sealed: it was stored before Seal was given, " +
+	errUnsealed = errors.New("it is not sealed: it was stored before there were SealKeys, " +
 		"or by another program")
-	errSeal = errors.New("none of the keys given to Seal opens it: it was sealed by " +
+	errSeal = errors.New("none of the SealKeys opens it: it was sealed by " +
 		"another key, or for another request")
 )
 
-// NewSealer returns a sealer by AES-GCM. The option, by its name in errors, was given the keys.
+// NewSealer returns a sealer by AES-GCM. The option, by its name in errors, has the keys.
 func NewSealer(option string, keys [][]byte) (s Sealer, err error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("lockbeat: %s needs a key of 16, 24 or 32 random bytes", option)
