@@ -79,15 +79,17 @@ func ExampleForget() {
 	fmt.Println(errors.Is(err, once.ErrAttemptsExhausted))
 
 	info, err := once.Look(ctx, keeper, "invoice:42")
-	fmt.Println(info.State, info.Attempts, info.Last.Node, info.Why, err)
+	fmt.Println(info.Attempts, info.Last.Node, info.Why, err)
+	fmt.Println(info.Err)
 
 	// The account is there now.
 	fmt.Println(once.Forget(ctx, keeper, "invoice:42"))
 	info, err = once.Look(ctx, keeper, "invoice:42")
-	fmt.Println(info.State == "", err)
+	fmt.Println(info.Attempts, err)
 	// Output:
 	// true
-	// exhausted 1 web-1 no such account <nil>
+	// 1 web-1 no such account <nil>
+	// lockbeat: all attempts have failed
 	// <nil>
-	// true <nil>
+	// 0 <nil>
 }

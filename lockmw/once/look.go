@@ -10,27 +10,19 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// The states of work.
-const (
-	// StateBegun means that an attempt runs, or has come to nothing.
-	StateBegun = "begun"
-	// StateDone means that the work is done, with its result or without: see [ErrResult].
-	StateDone = "done"
-	// StateExhausted means that [MaxAttempts] attempts have come to nothing.
-	StateExhausted = "exhausted"
-	// StateGivenUp means that an attempt has returned a [Permanent] error.
-	StateGivenUp = "given up"
-)
-
 // Info is what the record of work says. Its times are by this process's clock, made from what the
 // store says of the record's age. They are zero if unknown, as is what a record of an earlier
 // version does not have.
 type Info struct {
-	// State is one of the State… values, or "" if there is no record: no attempt has begun, or
+	// Attempts counts those that were begun: 0 if there is no record, since none has begun, or
 	// [Keep] has passed.
-	State string
-	// Attempts counts those that were begun.
 	Attempts int
+	// Done reports whether the work is done. If Err is nil then, Do returns the result.
+	Done bool
+	// Err is the kind of error that Do returns for the work from now on: [ErrAttemptsExhausted],
+	// [ErrGivenUp], or [ErrResult] for work that is done without its result. It is nil if there is
+	// none: an attempt runs, or has come to nothing and the next one may begin.
+	Err error
 	// Last made the last of them: node and process.
 	Last store.Holder
 	// Written is when the record was: when the last attempt began, failed or decided the work.
@@ -39,8 +31,6 @@ type Info struct {
 	NotBefore time.Time
 	// Until is when the record lapses: see [Keep].
 	Until time.Time
-	// HasResult reports whether the result is stored. Do returns it.
-	HasResult bool
 	// Type is that of the result: its name, which may be cut, and a hash.
 	Type string
 	// Input is that of the call whose attempt it was: see [Input].
@@ -75,16 +65,18 @@ func Look(
 // info is what a record says that still lives for left.
 func (r record) info(left time.Duration, now time.Time) Info {
 	i := Info{
-		State: string(r.state), Attempts: r.attempts, Last: r.last, Input: r.input,
-		Type: r.details.typ, HasResult: r.state == done,
+		Attempts: r.attempts, Done: r.state == done || r.state == bare, Last: r.last,
+		Input: r.input, Type: r.details.typ,
 	}
 	switch r.state {
-	case done:
 	case bare:
-		i.State, i.Why = StateDone, r.result
+		i.Err = ErrResult
+	case exhausted:
+		i.Err = ErrAttemptsExhausted
 	case givenUp:
-		i.State, i.Why = StateGivenUp, r.result
-	default:
+		i.Err = ErrGivenUp
+	}
+	if r.state != done {
 		i.Why = r.result
 	}
 	if left > 0 && r.state != "" {

@@ -43,7 +43,7 @@ func TestLook(t *testing.T) {
 				require.Equal(t, once.Info{}, look(t, k, "a", once.RecordIn(r)))
 				begun := time.Now()
 				want := once.Info{
-					State: "begun", Attempts: 1, Last: store.Holder{Node: "here"},
+					Attempts: 1, Last: store.Holder{Node: "here"},
 					Input: "sha", Written: begun, Until: begun.Add(time.Hour),
 				}
 				failing := func(ctx context.Context) (report, error) {
@@ -61,34 +61,37 @@ func TestLook(t *testing.T) {
 
 				elapse(2 * time.Second)
 				want = once.Info{
-					State: "begun", Attempts: 2, Last: store.Holder{Node: "here"},
+					Attempts: 2, Last: store.Holder{Node: "here"},
 					Input: "sha", Written: time.Now(), Until: time.Now().Add(time.Hour),
 				}
 				_, err = once.Do(t.Context(), k, "a", failing, opts...)
 				require.ErrorIs(t, err, once.ErrAttemptsExhausted)
-				want.State, want.Why = "exhausted", errOperation.Error()
+				want.Err, want.Why = once.ErrAttemptsExhausted, errOperation.Error()
 				want.Written, want.Until = time.Now(), time.Now().Add(time.Hour)
 				require.Equal(t, want, look(t, k, "a", once.RecordIn(r)))
 
 				_, err = once.Do(t.Context(), k, "b", answer(report{Pages: 5}), once.RecordIn(r))
 				require.NoError(t, err)
 				done := look(t, k, "b", once.RecordIn(r))
-				require.Equal(t, "done", done.State)
-				require.True(t, done.HasResult)
+				require.True(t, done.Done)
+				require.NoError(t, done.Err)
+				require.Empty(t, done.Why)
 				require.Contains(t, done.Type, "once_test.report#")
 				require.Equal(t, time.Now(), done.Written)
 				_, err = once.Do(t.Context(), k, "c", answer(report{}), once.RecordIn(r),
 					once.MaxResult(1))
 				require.ErrorIs(t, err, once.ErrResult)
 				bare := look(t, k, "c", once.RecordIn(r))
-				require.Equal(t, "done", bare.State)
-				require.False(t, bare.HasResult)
+				require.True(t, bare.Done)
+				require.Equal(t, once.ErrResult, bare.Err)
 				require.Contains(t, bare.Why, "above MaxResult")
 				_, err = once.Do(t.Context(), k, "d", func(context.Context) (int, error) {
 					return 0, once.Permanent(errOperation)
 				}, once.RecordIn(r))
 				require.ErrorIs(t, err, once.ErrGivenUp)
-				require.Equal(t, "given up", look(t, k, "d", once.RecordIn(r)).State)
+				givenUp := look(t, k, "d", once.RecordIn(r))
+				require.False(t, givenUp.Done)
+				require.Equal(t, once.ErrGivenUp, givenUp.Err)
 			})
 		})
 	}
@@ -100,7 +103,7 @@ func TestLookAtFormerAndForeignRecords(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.PutRecord("a", diedRecord)
 		require.Equal(t, once.Info{
-			State: "begun", Attempts: 1, Last: store.Holder{Node: "there"},
+			Attempts: 1, Last: store.Holder{Node: "there"},
 			Until: time.Now().Add(time.Minute),
 		}, look(t, k, "a"))
 		s.PutRecord("a", "cron1 7")
