@@ -223,9 +223,6 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	k, l := c.k, c.l
 	k.mu.Lock()
 	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
-	if c.request.least > 0 {
-		l.withExtras().least = now.Add(c.request.least)
-	}
 	l.grant(sent, now, c.request.ownMaxHold())
 	k.books.Enter(l)
 	k.ends.WakeBy(instant(l.until.Load()))
@@ -307,9 +304,6 @@ func (c *call) enterHanded(ctx context.Context) *LostError {
 	k, l := c.k, c.l
 	k.mu.Lock()
 	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
-	if c.request.least > 0 {
-		l.withExtras().least = l.acquired.Add(c.request.least)
-	}
 	l.values = ctx
 	lost := l.lost()
 	if lost == nil {

@@ -61,7 +61,7 @@
 // acquire has one of its own.
 //
 // A lease is not handed over after a loss or [Lease.Abort], while a heartbeat is
-// in doubt, and with [HoldAtLeast] or [Manual]. To the store it is one lease:
+// in doubt, and with [Lease.HoldAtLeast] or [Manual]. To the store it is one lease:
 // callers elsewhere who are refused read who took it first, and since when.
 //
 // # What a lease cannot promise

@@ -132,7 +132,8 @@ func TestHoldAtLeast(t *testing.T) {
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		begun := time.Now()
-		l := acquire(t, k, "a", renewer.HoldAtLeast(time.Minute))
+		l := acquire(t, k, "a")
+		l.HoldAtLeast(time.Minute)
 		waitFor(time.Second)
 		require.NoError(t, l.Release(t.Context()))
 		require.Error(t, l.Context().Err())
@@ -143,7 +144,8 @@ func TestHoldAtLeast(t *testing.T) {
 		require.InDelta(t, time.Minute, time.Since(begun), float64(10*time.Millisecond))
 		require.NoError(t, next.Release(t.Context()))
 
-		l = acquire(t, k, "a", renewer.HoldAtLeast(time.Minute))
+		l = acquire(t, k, "a")
+		l.HoldAtLeast(time.Minute)
 		waitFor(2 * time.Minute)
 		require.NoError(t, l.Release(t.Context()))
 		next, err = k.TryAcquire(t.Context(), "a")
@@ -176,7 +178,7 @@ func TestALeaseIsHeldAtLeastFromNow(t *testing.T) {
 func TestHoldAtLeastSurvivesAShutdown(t *testing.T) {
 	t.Parallel()
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		acquire(t, k, "a", renewer.HoldAtLeast(time.Hour))
+		acquire(t, k, "a").HoldAtLeast(time.Hour)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		require.Error(t, k.Shutdown(ctx), "the operation never returned")

@@ -140,10 +140,10 @@ func TestNotHandedOver(t *testing.T) {
 		"its time is over": {cfg: bounded(func(c *renewer.Config) {
 			c.HandOffFor = time.Second
 		}), prep: func(*testing.T, *script.Store) { waitFor(time.Second) }},
-		"to be held at least": {
-			cfg:  config,
-			opts: []renewer.Option{renewer.HoldAtLeast(time.Second)},
-		},
+		"to be held at least": {cfg: config, free: func(l *renewer.Lease) func(context.Context) error {
+			l.HoldAtLeast(time.Second)
+			return l.Release
+		}},
 		"without a heartbeat": {cfg: config, opts: []renewer.Option{renewer.Manual(config.TTL)}},
 		"a heartbeat is asked": {cfg: bounded(func(c *renewer.Config) {
 			c.HandOffFor = time.Minute

@@ -73,16 +73,17 @@ func TestTheReceiversMaxHold(t *testing.T) {
 	})
 }
 
-// A lease handed over holds for as long as its own HoldAtLeast says.
+// A lease handed over is held for as long as its HoldAtLeast says.
 func TestHoldAtLeastAfterAHandOff(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		before := acquire(t, k, "a")
 		first := startAcquire(t, s, k)
-		least := startAcquire(t, s, k, renewer.HoldAtLeast(4*time.Second))
+		least := startAcquire(t, s, k)
 		require.NoError(t, before.Release(t.Context()))
 		<-first.got
 		require.True(t, first.free(t, least, nil))
+		least.lease.HoldAtLeast(4 * time.Second)
 		require.NoError(t, least.lease.Release(t.Context()))
 		require.NotEmpty(t, s.Owner("a"))
 		waitFor(4*time.Second + time.Millisecond)

@@ -180,10 +180,10 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// HoldAtLeast keeps the lock for d from now, even if it is released before, as the option of that
-// name does from the acquire: for callers who learn only after the acquire that they will use the
-// lock. A longer time asked for before stands. Zero or less, and a lease that is over, change
-// nothing.
+// HoldAtLeast keeps the lock for d from now, even if it is released before: then it is not renewed,
+// and lapses by itself, also if the process ends. It is for work that must not be done again so
+// soon, by a process whose clock is behind. Waiting callers are kept waiting. A longer time asked
+// for before stands. Zero or less, and a lease that is over, change nothing.
 func (l *Lease) HoldAtLeast(d time.Duration) {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()

@@ -12,7 +12,6 @@ type request struct {
 	label     *label                // nil: none
 	maxWait   time.Duration         // 0: as long as the context lives
 	most      int                   // waiters; 0: any number
-	least     time.Duration         // to be held
 	manual    time.Duration         // the TTL without a heartbeat; 0: with one
 	maxHold   time.Duration         // 0: Config.MaxHold; negative: no bound
 	limit     func(name string) int // how many may have it at once; nil: one, a lock
@@ -43,14 +42,6 @@ func MaxWait(d time.Duration) Option {
 // that a popular name can cost a server. Zero or less, the default: no limit.
 func MaxWaiters(n int) Option {
 	return func(r request) request { r.most = max(n, 0); return r }
-}
-
-// HoldAtLeast keeps the lock for d after it was acquired, even if it is released before:
-// then it is not renewed, and lapses by itself, also if the process ends. It is for work
-// that must not be done again so soon, by a process whose clock is behind. Waiting callers
-// are kept waiting. Zero or less, the default: the lock is free when it is released.
-func HoldAtLeast(d time.Duration) Option {
-	return func(r request) request { r.least = max(d, 0); return r }
 }
 
 // AtMost makes the call take a slot of a limit instead of a lock: at most as many have one at once,

@@ -216,7 +216,7 @@ func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 
 // noticed is from when the key of a lost lease may be released: its operation
 // has had the notice that it was promised, or will have had it when
-// [HoldAtLeast] ends, before which no other owner can have the lock. Under k.mu.
+// [Lease.HoldAtLeast] ends, before which no other owner can have the lock. Under k.mu.
 func (l *Lease) noticed() instant {
 	at := l.extras.lostAt.Add(l.k.cfg.Margin)
 	if l.extras.least >= at {

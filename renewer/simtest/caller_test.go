@@ -117,7 +117,7 @@ func (c *caller) acquire(
 		l, err = k.Acquire(ctx, name, opts...)
 		return l, 0, err
 	}
-	acquire := k.Acquire
+	acquire, least := k.Acquire, time.Duration(0)
 	switch roll := d.Float64(); {
 	case roll < .1:
 		acquire, opts = k.TryAcquire, opts[1:]
@@ -129,9 +129,12 @@ func (c *caller) acquire(
 		manual = d.between(c.ttl, 3*c.ttl).Truncate(time.Millisecond)
 		opts = append(opts, renewer.Manual(manual))
 	case roll < .42:
-		opts = append(opts, renewer.HoldAtLeast(d.between(0, c.ttl/2)))
+		least = d.between(0, c.ttl/2)
 	}
 	l, err = acquire(ctx, name, opts...)
+	if err == nil {
+		l.HoldAtLeast(least)
+	}
 	return l, manual, err
 }
 
