@@ -30,7 +30,7 @@ const (
 // as long as KeepAnswer says. See the package's text for the outcomes. Other methods pass through.
 // Where methods need other settings, chain several interceptors.
 //
-// The keeper's store must be a renewer.Recorder, as redisstore is, unless the config has a
+// The keeper's store must be a store.Recorder, as redisstore is, unless the config has a
 // Recorder. A call is the same if its method and its request are, in protobuf's deterministic form;
 // the same key with another is codes.FailedPrecondition.
 //

@@ -16,7 +16,7 @@ import (
 
 // KeyFunc derives a lock's name from a request. The name is taken as it is, so that handlers
 // can share a lock with each other and with lockmw.Do: make it with [lockmw.Key]. An empty
-// name, one above renewer.MaxName bytes, and an error are answered with 400, and no lock is
+// name, one above 512 bytes, and an error are answered with 400, and no lock is
 // asked for. An error that is an [*Error] says itself what is answered. A KeyFunc may be
 // called concurrently. It must not read the body: for a name from the body there is [Handle].
 //

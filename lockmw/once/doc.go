@@ -12,7 +12,7 @@
 // A lock, and a record beside it that outlives it for [Keep]. The lock says who may try; the
 // record says how often it was tried, and how it ended. An attempt is on record before it begins,
 // so that one that kills its process counts. The authority on both is the store, which must be a
-// renewer.Recorder, as redisstore and memory are and a quorum is not; or [RecordIn] gives the
+// store.Recorder, as redisstore and memory are and a quorum is not; or [RecordIn] gives the
 // record an authority of its own, such as the user's database (package sqlrecord). Only the latest
 // holder of the lock can write the record, by its fencing token. An attempt that another has
 // overtaken can't say "done" any more, and its result is dropped in favour of its successor's.

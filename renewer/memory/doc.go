@@ -1,4 +1,4 @@
-// Package memory is a [renewer.Store] inside this process. It needs no server, so a program can
+// Package memory is a [store.Store] inside this process. It needs no server, so a program can
 // adopt locks, and test them, before it has Redis. To change over is one line.
 //
 //	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})

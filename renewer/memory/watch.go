@@ -20,7 +20,7 @@ func (w *watcher) call() {
 
 // Watch calls wake(nil) once it is set up, in a goroutine that ends with that
 // call, and then on each release of name, in the goroutine that releases: see
-// [renewer.Store]. It never calls wake with an error. stop may be called from
+// [store.Store]. It never calls wake with an error. stop may be called from
 // wake, and more than once; a call of wake under way then goes on.
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 	w := &watcher{wake: wake}

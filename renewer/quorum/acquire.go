@@ -19,7 +19,7 @@ var errLimit = fmt.Errorf("%w: %w: a quorum has no limits: each of three owners 
 	"majority of three nodes that admit two; keep limits on one Redis deployment", store.ErrConfig,
 	store.ErrRejected)
 
-// Acquire tries each claim on all nodes at once, with one fencing token each: see [renewer.Store].
+// Acquire tries each claim on all nodes at once, with one fencing token each: see [store.Store].
 // It returns as soon as each claim is decided, however many nodes have not answered by then. A
 // claim that is not granted leaves nothing: what it took is freed in the background, even on nodes
 // that answer late.

@@ -1,8 +1,8 @@
-// Package quorum is a [renewer.Store] over several independent stores, its nodes. A majority of
+// Package quorum is a [store.Store] over several independent stores, its nodes. A majority of
 // them decides who holds a lock. A lock outlasts the failure of any minority, without the gap that
 // a replica leaves when it takes over from its primary.
 //
-//	var nodes []renewer.Store
+//	var nodes []store.Store
 //	for _, client := range clients { // to three or five servers that know nothing of each other
 //		node, err := redisstore.New(client)
 //		nodes = append(nodes, node)
@@ -53,7 +53,7 @@
 //     and such a program gets [ErrMixed]. To change the nodes, first stop the programs that use the
 //     old ones.
 //   - The rate of each node's clock must be right within [renewer.Config] ClockDrift.
-//   - A quorum is no [renewer.Recorder], so package once refuses it. Keep records elsewhere.
+//   - A quorum is no [store.Recorder], so package once refuses it. Keep records elsewhere.
 //
 // docs/quorum.md says why this is safe, how the fencing tokens are chosen, how programs compare
 // their nodes, and what it costs. What no lease can promise is said in package renewer.

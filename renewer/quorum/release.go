@@ -7,7 +7,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Release frees on all nodes at once what their owners have there: see [renewer.Store]. It answers
+// Release frees on all nodes at once what their owners have there: see [store.Store]. It answers
 // when enough nodes have answered, and frees the rest in the background. A node that does not
 // answer is asked once more after its Settle.
 func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer {

@@ -50,7 +50,7 @@
 //   - Keys begin with [Prefix]. Give each service one of its own, and a user with the rights on it
 //     alone. [New] says which right is missing.
 //   - Replication is asynchronous: a fail-over can lose a grant. [Replicas]
-//     narrows that window, and a fencing token closes it: see [renewer.Grant].
+//     narrows that window, and a fencing token closes it: see [renewer.Lease.Fence].
 //   - A server that evicts keys, or restarts without its data, forgets locks.
 //   - A client with rueidis' own options notices a dead connection late, and has several
 //     connections, on which a release may overtake the acquire that it undoes. [ClientOption]

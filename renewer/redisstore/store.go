@@ -116,7 +116,7 @@ func (s *Store) setWindows() {
 	s.acquiring.Most, s.releasing.Most, s.recording.Most = most, most, wire.MostAlone
 }
 
-// Acquire implements [renewer.Store].
+// Acquire implements [store.Store].
 func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	presents := false
 	for i := range claims {
@@ -169,14 +169,14 @@ func refused(g *store.Grant) bool {
 	return g.Status == store.StatusTaken || g.Status == store.StatusQueued
 }
 
-// Renew implements [renewer.Store]. It passes through no window: a heartbeat waits for no crowd.
+// Renew implements [store.Store]. It passes through no window: a heartbeat waits for no crowd.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	job := s.codec.newRenewing(holds)
 	s.sender.Spread(ctx, nil, job)
 	return job.answers
 }
 
-// Release implements [renewer.Store].
+// Release implements [store.Store].
 func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	defer func() {
 		for i := range holds {
@@ -209,7 +209,7 @@ func (s *Store) checkTurn(name string) {
 // noOwner is as long as an owner token, and none.
 var noOwner = strings.Repeat(" ", store.OwnerLen)
 
-// Watch implements [renewer.Store] by a subscription that all watches of the store share, on
+// Watch implements [store.Store] by a subscription that all watches of the store share, on
 // one connection of its own; of a cluster, one to each server that has a lock which is watched.
 // It is opened when the first begins and given up some seconds after the last has stopped.
 //

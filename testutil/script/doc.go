@@ -1,4 +1,4 @@
-// Package script is a [renewer.Store] that answers by a script, at the instant that the
+// Package script is a [store.Store] that answers by a script, at the instant that the
 // script says: for tests of a renewal that fails, hangs, comes late, or finds the lock gone.
 //
 //	store := script.New()

@@ -9,7 +9,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Store is a scripted renewer.Store. All its methods may be called concurrently; [New] makes one.
+// Store is a scripted store.Store. All its methods may be called concurrently; [New] makes one.
 type Store struct {
 	mu       sync.Mutex // guards what follows
 	scripts  map[Op][]Step

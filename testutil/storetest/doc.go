@@ -1,4 +1,4 @@
-// Package storetest proves that a [renewer.Store] keeps its contract.
+// Package storetest proves that a [store.Store] keeps its contract.
 // Each implementation's tests call it:
 //
 //	func TestStore(t *testing.T) {

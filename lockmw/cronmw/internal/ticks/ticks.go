@@ -7,7 +7,7 @@
 //	[Run.End]     writes that it has ended, and frees the lock
 //
 // Only ticks later than the one on record are taken, and only the latest holder of the lock can
-// write the record (renewer.Recorder). So a tick is begun once, whatever the nodes' clocks show.
+// write the record (store.Recorder). So a tick is begun once, whatever the nodes' clocks show.
 package ticks
 
 import "time"
