@@ -132,8 +132,8 @@ func (k *Keeper) askEach(all []trying) (failed error) {
 	return failed
 }
 
-// ReleaseEach is [Lease.Release] for several leases of k, in one request. The errors are in their
-// order.
+// ReleaseEach is [Lease.Release] for several leases, in one request for those of k. The errors are
+// in their order.
 func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease) []error {
 	return k.releaseEach(ctx, leases, true)
 }
@@ -153,12 +153,16 @@ func (k *Keeper) releaseEach(ctx context.Context, leases []*Lease, orderly bool)
 			}
 		}
 		for _, l := range leases[over:] {
-			defer k.discard(l, l.unsettled())
+			defer l.k.discard(l, l.unsettled())
 		}
 	}()
 	holds := make([]store.Hold, 0, len(leases))
 	for i, l := range leases {
 		over++
+		if l.k != k {
+			errs[i] = l.k.release(ctx, l, orderly)
+			continue
+		}
 		e, done := k.endLease(l, orderly)
 		if done {
 			continue

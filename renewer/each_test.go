@@ -64,6 +64,24 @@ func TestSeveralAtOnce(t *testing.T) {
 	})
 }
 
+// A lease of another keeper is its own to free.
+func TestLeasesOfTwoKeepersAtOnce(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		second, err := renewer.New(s, config)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, second.Shutdown(t.Context())) }()
+		for end, each := range map[string]func(context.Context, []*renewer.Lease) []error{
+			"release": k.ReleaseEach, "abort": k.AbortEach,
+		} {
+			a, b := acquire(t, k, "a"), acquire(t, second, "b")
+			require.Equal(t, []error{nil, nil}, each(t.Context(), []*renewer.Lease{b, a}), end)
+			require.Empty(t, s.Owner("a"))
+			require.Empty(t, s.Owner("b"))
+		}
+	})
+}
+
 // Each name has its own answer, and none is left behind that was not granted.
 func TestSomeOfSeveralAreNotToBeHad(t *testing.T) {
 	t.Parallel()
