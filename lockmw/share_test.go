@@ -118,6 +118,48 @@ func TestBadShares(t *testing.T) {
 }
 
 // Enter's exit gives the share back, once.
+// Those who stand in line when the store goes away have a share, or are refused, as those who come.
+func TestLocalShareOfThoseInLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s away
+		s.Store = memory.New()
+		keeper := func() *renewer.Keeper {
+			k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = k.Shutdown(t.Context()) })
+			return k
+		}
+		k, other := keeper(), keeper()
+		_, exit, err := lockmw.Enter(t.Context(), other, "a", lockmw.AtMost(1))
+		require.NoError(t, err)
+		defer func() { require.NoError(t, exit(nil)) }()
+		var g gauge
+		call := func(wait time.Duration) error {
+			return run(t.Context(), k, "a", g.run(time.Second), lockmw.AtMost(1),
+				lockmw.LocalShare(3), lockmw.Wait(wait))
+		}
+		answers := make(chan error, 5)
+		for range cap(answers) {
+			go func() { answers <- call(time.Minute) }()
+		}
+		synctest.Wait()
+		s.is.Store(true)
+		begun := time.Now()
+		require.NoError(t, run(t.Context(), k, "b", nothing, lockmw.AtMost(1),
+			lockmw.LocalShare(1)), "it finds out")
+		for i := range cap(answers) {
+			if err := <-answers; err != nil {
+				assert.ErrorIs(t, err, renewer.ErrUnavailable, i)
+			}
+		}
+		assert.LessOrEqual(t, time.Since(begun), 3*k.Config().RequestTimeout+time.Second,
+			"a look after each, a question that was on its way, and what the share runs")
+		assert.EqualValues(t, 3, g.most.Load())
+		s.is.Store(false)
+	})
+}
+
 func TestEnterByLocalShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

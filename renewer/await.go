@@ -131,11 +131,23 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 		wake = w.Wake
 	}
 	end := c.k.clock.AtMost().Add(pause)
-	timer := time.NewTimer(pause)
+	step := pause
+	if c.request.failFast { // others of the process may find that the store is away
+		step = min(pause, c.k.cfg.RequestTimeout)
+	}
+	timer := time.NewTimer(step)
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
+			if c.away() {
+				return false, c.refuseAway()
+			}
+			left := end.Sub(c.k.clock.AtMost())
+			if left > 0 && !woken {
+				timer.Reset(min(left, step))
+				continue
+			}
 			if woken { // the question answers those that came in the pause, too
 				drain(w.Wake)
 			}

@@ -27,8 +27,7 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 		}
 	}
 	if c.contended && c.attempts == 0 && c.away() { // those before it have found that out
-		c.seen = queue.Seen{Known: true, Err: errNoAnswer}
-		return 0, c.refuse()
+		return 0, c.refuseAway()
 	}
 	if w := c.watch(); w != nil {
 		drain(w.Wake) // for a head that has left

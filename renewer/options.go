@@ -61,8 +61,9 @@ func AtMost(limit func(name string) int) Option {
 }
 
 // FailFast refuses the call with [ErrUnavailable] as soon as the store is known to be away
-// ([Keeper.Outage] is [Config.RequestTimeout] or more), rather than when [MaxWait] runs out. While
-// it is away, one call a name goes on asking, and the others are refused at once.
+// ([Keeper.Outage] is [Config.RequestTimeout] or more), rather than when [MaxWait] runs out: one in
+// line looks once in each RequestTimeout. While it is away, one call a name goes on asking, and the
+// others are refused at once.
 func FailFast() Option {
 	return func(r request) request { r.failFast = true; return r }
 }

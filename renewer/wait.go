@@ -90,8 +90,7 @@ func (c *call) joinLocked() (*queue.Waiter[*Lease], error) {
 	}
 	if !k.queues.Join(c.l.name, c.l) {
 		if away {
-			c.seen = queue.Seen{Known: true, Err: errNoAnswer}
-			return nil, c.refuse()
+			return nil, c.refuseAway()
 		}
 		w, err := c.joinBehind()
 		if err != nil {
@@ -107,6 +106,12 @@ func (c *call) joinLocked() (*queue.Waiter[*Lease], error) {
 // away reports whether the call is not to wait for a store that is away.
 func (c *call) away() bool {
 	return c.request.failFast && c.k.Outage(c.l.name) >= c.k.cfg.RequestTimeout
+}
+
+// refuseAway is the error of a call that does not wait for a store that is away.
+func (c *call) refuseAway() error {
+	c.seen = queue.Seen{Known: true, Err: errNoAnswer}
+	return c.refuse()
 }
 
 // joinBehind makes the caller a waiter. Under k.mu.
