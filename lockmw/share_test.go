@@ -87,6 +87,10 @@ func TestLocalShare(t *testing.T) {
 		assert.EqualValues(t, 4, o.unlocked.Load(), "each call for each of its two limits")
 
 		s.is.Store(false)
+		for k.Outage("a") != 0 { // until the first answer
+			_ = call(nothing)
+			elapse(time.Millisecond)
+		}
 		var after gauge
 		for range 20 {
 			wg.Go(func() { assert.NoError(t, call(after.run(time.Second))) })
