@@ -45,8 +45,8 @@ var moveConfig = renewer.Config{
 	Margin: 400 * time.Millisecond,
 }
 
-// A slot goes round the servers while its locks are held, taken and
-// freed: none is lost, every acquire succeeds, and tokens rise.
+// A slot goes round the servers while its locks and limits are held, taken and
+// freed: none is lost, every acquire succeeds, tokens rise, and no move gets stuck.
 func TestASlotOnTheMove(t *testing.T) {
 	t.Parallel()
 	const churners = 4
@@ -54,19 +54,27 @@ func TestASlotOnTheMove(t *testing.T) {
 	p := kit.Start(t, cluster.ClientOption(), moveConfig, cluster.Nodes()...)
 	slot, names := sameSlot(20)
 	var leases []*renewer.Lease
-	for _, name := range names[churners:] {
-		leases = append(leases, p.Acquire(t, name))
+	atMost := func(i int) renewer.Option { // every second one is a limit
+		if i%2 == 0 {
+			return renewer.MaxWait(kit.Patience)
+		}
+		return renewer.AtMost(func(string) int { return 3 })
+	}
+	for i, name := range names[churners:] {
+		l, err := p.Keeper.Acquire(t.Context(), name, atMost(i))
+		require.NoError(t, err)
+		leases = append(leases, l)
 	}
 
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	var turns atomic.Int32
-	for _, name := range names[:churners] {
+	for i, name := range names[:churners] {
 		wg.Go(func() {
 			last := int64(0)
 			for ctx.Err() == nil {
 				l, err := p.Keeper.Acquire(context.Background(), name,
-					renewer.MaxWait(kit.Patience))
+					renewer.MaxWait(kit.Patience), atMost(i))
 				if !assert.NoError(t, err) {
 					return
 				}
@@ -82,7 +90,13 @@ func TestASlotOnTheMove(t *testing.T) {
 		move, err := cluster.BeginMove(slot, other(t, cluster, slot))
 		require.NoError(t, err)
 		wait(moment(100 * time.Millisecond))
-		require.NoError(t, move.Keys(kit.Key(names[0]), kit.Key(names[5]), kit.Key(names[6])))
+		slots := kit.Key(names[7]) + ":slots"
+		require.NoError(t, move.Keys(kit.Key(names[0]), kit.Key(names[4]), kit.Key(names[6]),
+			slots, slots+":holders"))
+		// A claim where the mark has not arrived yet makes no second one.
+		if l, err := p.Keeper.TryAcquire(t.Context(), names[7], atMost(1)); err == nil {
+			require.NoError(t, l.Release(t.Context()))
+		}
 		wait(moment(100 * time.Millisecond))
 		require.NoError(t, move.Finish())
 		wait(moment(100 * time.Millisecond))

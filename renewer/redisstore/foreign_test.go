@@ -55,6 +55,72 @@ func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 	})
 }
 
+// So it is with limits.
+func TestAForeignKeyBesideOneLimitSpoilsNoOther(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		for _, suffix := range []string{"", ":holders", ":waiters"} {
+			const n, bad = 20, 10
+			foreign := "lockbeat:{batch" + strconv.Itoa(bad) + "}:slots" + suffix
+			claims, holds := make([]contract.Claim, n), make([]contract.Hold, n)
+			for i := range n {
+				name := contract.LimitName("batch" + strconv.Itoa(i))
+				claims[i], holds[i] = claim(name, "a", time.Minute), hold(name, "a", time.Minute)
+				claims[i].Limit = 3
+			}
+			acquire := func(letter string) {
+				for i := range claims {
+					claims[i].Owner = owner(letter)
+				}
+				for i, g := range store.Acquire(t.Context(), claims) {
+					if i == bad && suffix != ":waiters" {
+						rejected(t, g)
+					} else {
+						require.NoError(t, g.Err, "%d, beside %s", i, foreign)
+						require.Equal(t, contract.StatusHeld, g.Status, "%d, beside %s", i, foreign)
+					}
+				}
+			}
+			t.Log("nobody has one")
+			s.ok(t, "SET", foreign, "x")
+			acquire("b")
+			t.Log("one is had, and the key spoilt then")
+			if suffix != ":waiters" {
+				s.ok(t, "DEL", foreign)
+				mine(t, store, claims[bad])
+				s.ok(t, "DEL", foreign)
+				s.ok(t, "SET", foreign, "x")
+			}
+			acquire("a")
+			if suffix == ":holders" {
+				assert.EqualValues(t, 1, s.number(t, "ZCARD", "lockbeat:{batch10}:slots"), "b's")
+			}
+			for _, letter := range []string{"a", "b"} {
+				for i := range holds {
+					holds[i].Owner = owner(letter)
+				}
+				for _, answers := range [][]contract.Answer{
+					store.Renew(t.Context(), holds), store.Release(t.Context(), holds),
+				} {
+					for i, a := range answers {
+						require.NoError(t, a.Err, "%d, beside %s", i, foreign)
+						require.True(t, i == bad || a.Status == contract.StatusHeld,
+							"%d, beside %s", i, foreign)
+					}
+				}
+			}
+			left := 2 // the mark, and the foreign one
+			if suffix == "" {
+				left++ // what is known of b's slot lapses with it
+			}
+			assert.EqualValues(t, left, s.number(t, "DBSIZE"), "beside %s", foreign)
+			assert.EqualValues(t, 1, s.number(t, "EXISTS", foreign))
+			s.ok(t, "FLUSHALL")
+		}
+	})
+}
+
 // So it is with acquires, of locks that are free and of those that others hold.
 func TestAForeignKeyBesideOneLockSpoilsNoOtherAcquire(t *testing.T) {
 	t.Parallel()

@@ -28,13 +28,25 @@ local function passOn(key)
 	end
 end
 
+-- Asks the hash for a field, or takes it out; nil if the hash is another program's, or has just been
+-- emptied while its slot of a cluster moves.
+local function ofHash(command, key, field)
+	local answer = redis.pcall(command, key .. ':holders', field)
+	if type(answer) ~= 'table' then
+		return answer
+	elseif not string.find(answer.err, 'WRONGTYPE', 1, true) and
+		not string.find(answer.err, 'non local key', 1, true) then
+		redis.call(command, key .. ':holders', field) -- says why
+	end
+end
+
 -- passOn, or tells all who wait without a place. The limit is waited for no more if none does.
 local function passOnOrTell(key)
 	local turn = passOn(key)
 	if not turn then
 		local heard = redis.call(publish, key .. ':freed', '')
 		if counted and heard == 0 then
-			redis.call('HDEL', key .. ':holders', '+')
+			ofHash('HDEL', key, '+')
 		end
 	end
 	return turn
@@ -49,7 +61,7 @@ local function purge(key)
 			break
 		end
 		redis.call('ZREM', key, first[i])
-		redis.call('HDEL', key .. ':holders', first[i])
+		ofHash('HDEL', key, first[i])
 		turn = passOnOrTell(key) or turn
 	end
 	return turn

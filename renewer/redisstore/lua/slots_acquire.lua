@@ -27,11 +27,13 @@ local now = tonumber(nowText)
 local ends = string.format('%.0f', now + ttl * 1000)
 -- include lives.lua
 
-local mark = redis.pcall('GET', markKey)
-if type(mark) == 'table' then
-	return mark
+-- While a slot of a cluster is moving MGET is refused, as one of the two is never here: a second mark
+-- where the first is to come would keep that from coming.
+local mark = redis.pcall('MGET', markKey, markKey .. ':moving')
+if mark.err then
+	return redis.error_reply('TRYAGAIN the keys of ' .. KEYS[1] .. ' are moving')
 end
-mark = not mark and 0 or #mark <= 16 and string.find(mark, '^%d+$') and tonumber(mark)
+mark = not mark[1] and 0 or #mark[1] <= 16 and string.find(mark[1], '^%d+$') and tonumber(mark[1])
 if not mark or mark > 9007199254740990 - n then
 	return redis.error_reply('LOCKBEAT the fence counter ' .. markKey ..
 		' is no number below 2^53-1, so that no token can be sure to rise; delete the key')
@@ -62,7 +64,7 @@ while i <= n do
 	local holders, have = key .. ':holders', counts[key]
 	if have == nil then
 		have = some and redis.pcall('ZCARD', key) or 0
-		if have ~= 0 and (type(have) == 'table' or redis.call('HEXISTS', holders, '+') == 1 or
+		if have ~= 0 and (type(have) == 'table' or redis.pcall('HEXISTS', holders, '+') ~= 0 or
 			redis.call('ZCOUNT', key, '(' .. nowText, '+inf') < have) then
 			have = false
 		end
@@ -78,13 +80,12 @@ while i <= n do
 	end
 	local wanted = to - i + 1
 	local got = wanted > 0 and redis.call('ZADD', key, 'NX', unpack(slots))
-	if got == wanted then
-		redis.call('HSET', holders, unpack(told))
+	if got == wanted and type(redis.pcall('HSET', holders, unpack(told))) ~= 'table' then
 		lives(key, ARGV[1], have == 0)
 		counts[key], i = have + wanted, to + 1
 	else
-		for j = 2, got and #slots or 0, 2 do -- one has a slot already
-			if redis.call('HEXISTS', holders, slots[j]) == 0 then
+		for j = 2, got and #slots or 0, 2 do -- one has a slot already, or the hash is another program's
+			if redis.pcall('HEXISTS', holders, slots[j]) ~= 1 then
 				redis.call('ZREM', key, slots[j])
 			end
 		end

@@ -32,8 +32,10 @@ local function claim(i, key, have)
 			have = redis.call('ZCOUNT', key, '(' .. nowText, '+inf')
 		end
 	end
-	local has = redis.call('HGET', holders, owner)
-	if has and tonumber(redis.call('ZSCORE', key, owner) or 0) > now then
+	local has = redis.pcall('HGET', holders, owner)
+	if type(has) == 'table' then
+		return has, have -- another program's
+	elseif has and tonumber(redis.call('ZSCORE', key, owner) or 0) > now then
 		redis.call('ZADD', key, 'GT', ends, owner)
 		lives(key, ttl)
 		return tonumber(string.match(has, '^%d+')), have -- the reply to an earlier try was lost
@@ -64,7 +66,7 @@ end
 
 -- There may be room for more of those who wait: the number was raised, or several have lapsed.
 local function fill(key, have, limit)
-	if have < limit and redis.call('HEXISTS', key .. ':holders', '+') == 1 then
+	if have < limit and ofHash('HEXISTS', key, '+') == 1 then
 		for _ = 1, math.min(limit - have, 32) do
 			if not passOn(key) then
 				break

@@ -23,7 +23,7 @@ for i = 1, #ARGV - 2 do
 	local holders = key .. ':holders'
 	if usual[key] == nil then
 		usual[key] = keep == 0 and redis.pcall('ZCOUNT', key, '-inf', nowText) == 0 and
-			redis.call('HEXISTS', holders, '+') == 0
+			redis.pcall('HEXISTS', holders, '+') == 0
 	end
 	if usual[key] and #owner == 22 and redis.call('ZREM', key, owner) == 1 then
 		redis.call('HDEL', holders, owner)
@@ -45,13 +45,13 @@ setMode(asMode)
 -- Frees what a member of the set has, and returns the turn that it has become.
 local function free(key, member, holders)
 	redis.call('ZREM', key, member)
-	redis.call('HDEL', holders, member)
-	if redis.call('HEXISTS', holders, '+') == 0 then
+	ofHash('HDEL', key, member)
+	if ofHash('HEXISTS', key, '+') ~= 1 then
 		return nil
 	end
 	local turn = passOnOrTell(key)
-	if redis.call('EXISTS', key) == 0 then
-		redis.call('DEL', holders)
+	if redis.pcall('EXISTS', key) ~= 1 then
+		redis.pcall('DEL', holders)
 	end
 	return turn
 end
@@ -74,6 +74,7 @@ for _, i in ipairs(rest) do
 		if keep == 0 then
 			turn = free(key, owner, holders) or turn
 		else
+			redis.pcall('ZREM', key, '') -- see slots_renew.lua
 			redis.call('ZADD', key, string.format('%.0f', now + keep * 1000), owner)
 			lives(key, keep)
 			wake(key, 32) -- who leaves the line before then tells none of the others
