@@ -3,7 +3,9 @@ package lockmw
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
@@ -19,13 +21,34 @@ import (
 // The store is away when it was asked and has answered nothing for renewer.Config.RequestTimeout
 // (renewer.Keeper.Outage). One call a limit goes on asking, and the others don't wait for it. With
 // the first answer the share is over: what runs by it goes on to its end, beside the slots that are
-// granted from then on, and no more is admitted. [Fence] is 0 and [Held] is false for it. The
-// keeper's observer is told of each call, name by name (renewer.Observer's Unlocked).
+// granted from then on, and no more is admitted. A call inside it for the same limit runs in the
+// same share. [Fence] is 0 and [Held] is false for it. The keeper's observer is told of each call,
+// name by name (renewer.Observer's Unlocked).
 //
 // It is for names that are limits: with a lock the call is refused with [renewer.ErrConfig], and so
 // it is if n is below 1. Default: an outage closes the limit.
 func LocalShare(n int) Option {
 	return func(s settings) settings { s.share, s.shared = n, true; return s }
+}
+
+// sharing is in the context of a call that runs by a share, for those inside it.
+type sharing struct {
+	k     *renewer.Keeper
+	names []string
+	over  atomic.Bool
+	outer *sharing
+}
+
+type sharingKey struct{}
+
+// has reports whether one of the calls that s stands for has a share of a limit now.
+func (s *sharing) has(limit lockName) bool {
+	for ; s != nil; s = s.outer {
+		if !s.over.Load() && s.k == limit.keeper && slices.Contains(s.names, limit.name) {
+			return true
+		}
+	}
+	return false
 }
 
 // shares counts what this process admits by itself, by limit.
@@ -67,14 +90,22 @@ func (s settings) admit(
 		return nil, nil
 	}
 	names := NamesOf(name)
+	outer, _ := ctx.Value(sharingKey{}).(*sharing)
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return outer.has(lockName{k, name}) // in which it runs
+	})
 	var outage time.Duration
 	for _, one := range names {
 		outage = max(outage, k.Outage(one))
 	}
-	if outage < k.Config().RequestTimeout || !shares.take(k, names, s.share) {
+	if len(names) > 0 && outage < k.Config().RequestTimeout || !shares.take(k, names, s.share) {
 		return nil, nil
 	}
-	leave = func() { shares.give(k, names) }
+	own := &sharing{k: k, names: names, outer: outer}
+	leave = func() {
+		own.over.Store(true)
+		shares.give(k, names)
+	}
 	told := false
 	defer func() {
 		if !told { // an observer has panicked
@@ -82,6 +113,7 @@ func (s settings) admit(
 		}
 	}()
 	ctx = WithFence(ctx, 0) // that of an outer lock is not this one's
+	ctx = context.WithValue(ctx, sharingKey{}, own)
 	if o := k.Config().Observer; o != nil {
 		for _, one := range names {
 			o.Unlocked(ctx, renewer.Unlocked{

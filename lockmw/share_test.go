@@ -122,6 +122,42 @@ func TestBadShares(t *testing.T) {
 }
 
 // Enter's exit gives the share back, once.
+// A call inside one that runs by a share, for the same limit, runs in that share.
+func TestNestedInALocalShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var s away
+		s.Store = memory.New()
+		var o told
+		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Observer: &o})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
+		call := func(ctx context.Context, name string, fn func(context.Context) error) error {
+			return run(ctx, k, name, fn, lockmw.LocalShare(1), lockmw.Wait(time.Minute))
+		}
+		a, b := lockmw.Limit("a", 3), lockmw.Limit("b", 3)
+		s.is.Store(true)
+		require.NoError(t, call(t.Context(), a, func(ctx context.Context) error {
+			require.ErrorIs(t, call(t.Context(), a, nothing), renewer.ErrUnavailable)
+			return call(ctx, lockmw.Limits(a, b), func(ctx context.Context) error {
+				require.ErrorIs(t, call(t.Context(), b, nothing), renewer.ErrUnavailable)
+				return call(ctx, a, nothing)
+			})
+		}))
+		assert.EqualValues(t, 2, o.unlocked.Load(), "one for each limit")
+		var after context.Context
+		require.NoError(t, call(t.Context(), b, func(ctx context.Context) error {
+			after = context.WithoutCancel(ctx)
+			return nil
+		}), "all is given back")
+		require.NoError(t, call(after, b, func(context.Context) error {
+			require.ErrorIs(t, call(t.Context(), b, nothing), renewer.ErrUnavailable)
+			return nil
+		}), "one that is over counts for nothing")
+		s.is.Store(false)
+	})
+}
+
 // Those who stand in line when the store goes away have a share, or are refused, as those who come.
 func TestLocalShareOfThoseInLine(t *testing.T) {
 	t.Parallel()
