@@ -145,12 +145,12 @@ func TestNestedInALocalShare(t *testing.T) {
 			})
 		}))
 		assert.EqualValues(t, 2, o.unlocked.Load(), "one for each limit")
-		var after context.Context
+		over := make(chan context.Context, 1)
 		require.NoError(t, call(t.Context(), b, func(ctx context.Context) error {
-			after = context.WithoutCancel(ctx)
+			over <- context.WithoutCancel(ctx)
 			return nil
 		}), "all is given back")
-		require.NoError(t, call(after, b, func(context.Context) error {
+		require.NoError(t, call(<-over, b, func(context.Context) error {
 			require.ErrorIs(t, call(t.Context(), b, nothing), renewer.ErrUnavailable)
 			return nil
 		}), "one that is over counts for nothing")
