@@ -70,7 +70,7 @@ func TestTwoRenewalsFail(t *testing.T) {
 		},
 		{
 			name: "server killed, and restarted with its data",
-			args: []string{"--appendonly", "yes", "--appendfsync", "always"},
+			args: []string{"--appendonly", "yes", "--appendfsync", "no"},
 			fail: func(t *testing.T, n *node) { n.server.Kill() },
 			heal: func(t *testing.T, n *node) { require.NoError(t, n.server.Restart()) },
 		},
