@@ -30,8 +30,8 @@ const (
 )
 
 // serverArgs are those of every server: what it has confirmed is written to its file, so that a
-// restart alone voids nothing. It is not flushed to the disk, for which all would wait while that is
-// busy: the operating system outlives a server that is killed.
+// restart alone voids nothing. It is not flushed to the disk, for which all would wait while that
+// is busy: the operating system outlives a server that is killed.
 var serverArgs = []string{
 	"--appendonly", "yes", "--appendfsync", "no", "--enable-debug-command", "local",
 	// so that it answers, to refuse, while it loads
