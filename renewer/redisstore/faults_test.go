@@ -81,6 +81,9 @@ func TestFullServer(t *testing.T) {
 			assert.Equal(t, contract.StatusHeld, renew(t, store, hold(name, "a", time.Minute)).Status,
 				"renewals need no memory")
 		}
+		kept := hold(name, "a", 0)
+		kept.Keep = time.Minute
+		assert.Equal(t, contract.StatusHeld, release(t, store, kept).Status, "it stays held")
 		assert.Equal(t, contract.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
 	}
 	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
