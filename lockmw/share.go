@@ -90,14 +90,14 @@ func (s settings) admit(
 		return nil, nil
 	}
 	names := NamesOf(name)
-	outer, _ := ctx.Value(sharingKey{}).(*sharing)
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return outer.has(lockName{k, name}) // in which it runs
-	})
 	var outage time.Duration
 	for _, one := range names {
 		outage = max(outage, k.Outage(one))
 	}
+	outer, _ := ctx.Value(sharingKey{}).(*sharing) // nil unless this call is inside such a one
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return outer.has(lockName{k, name}) // in which it runs
+	})
 	if len(names) > 0 && outage < k.Config().RequestTimeout || !shares.take(k, names, s.share) {
 		return nil, nil
 	}

@@ -121,7 +121,6 @@ func TestBadShares(t *testing.T) {
 	assert.Zero(t, s.asked.Load())
 }
 
-// Enter's exit gives the share back, once.
 // A call inside one that runs by a share, for the same limit, runs in that share.
 func TestNestedInALocalShare(t *testing.T) {
 	t.Parallel()
@@ -155,6 +154,55 @@ func TestNestedInALocalShare(t *testing.T) {
 			return nil
 		}), "one that is over counts for nothing")
 		s.is.Store(false)
+	})
+}
+
+// partly is a cluster of which the part that has the limit "a" is away.
+type partly struct{ *memory.Store }
+
+func (partly) Shard(name string) int {
+	if name, _ = store.CutLimit(name); name == "a" {
+		return 1
+	}
+	return 0
+}
+
+func (p partly) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	grants := make([]store.Grant, len(claims))
+	var away []int
+	for i, c := range claims {
+		if p.Shard(c.Name) == 0 {
+			grants[i] = p.Store.Acquire(ctx, []store.Claim{c})[0]
+		} else {
+			away = append(away, i)
+		}
+	}
+	for _, i := range away {
+		<-ctx.Done()
+		grants[i].Err = ctx.Err()
+	}
+	return grants
+}
+
+// Where a part of a cluster is away, a call for several limits takes its share of all of them, also
+// inside another one, and leaves nothing behind in the part that is there.
+func TestLocalShareOfAPart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, err := renewer.New(partly{memory.New()}, renewer.Config{TTL: 10 * time.Second})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
+		a, b := lockmw.Limit("a", 1), lockmw.Limit("b", 1)
+		call := func(ctx context.Context, name string, fn func(context.Context) error) error {
+			return run(ctx, k, name, fn, lockmw.LocalShare(1), lockmw.Wait(time.Minute))
+		}
+		both := func(ctx context.Context) error {
+			return call(ctx, lockmw.Limits(a, b), func(context.Context) error {
+				return call(t.Context(), b, nothing) // its slot is free
+			})
+		}
+		require.NoError(t, both(t.Context()))
+		require.NoError(t, call(t.Context(), a, both))
 	})
 }
 
@@ -200,6 +248,7 @@ func TestLocalShareOfThoseInLine(t *testing.T) {
 	})
 }
 
+// Enter's exit gives the share back, once.
 func TestEnterByLocalShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
