@@ -31,7 +31,8 @@ local ends = string.format('%.0f', now + ttl * 1000)
 -- where the first is to come would keep that from coming.
 local mark = redis.pcall('MGET', markKey, markKey .. ':moving')
 if mark.err then
-	return redis.error_reply('TRYAGAIN the keys of ' .. KEYS[1] .. ' are moving')
+	return string.find(mark.err, 'non local key', 1, true) and
+		redis.error_reply('TRYAGAIN the keys of ' .. KEYS[1] .. ' are moving') or mark
 end
 mark = not mark[1] and 0 or #mark[1] <= 16 and string.find(mark[1], '^%d+$') and tonumber(mark[1])
 if not mark or mark > 9007199254740990 - n then
@@ -84,7 +85,7 @@ while i <= n do
 		lives(key, ARGV[1], have == 0)
 		counts[key], i = have + wanted, to + 1
 	else
-		for j = 2, got and #slots or 0, 2 do -- one has a slot already, or the hash is another program's
+		for j = 2, got and #slots or 0, 2 do -- one has a slot, or the hash is another program's
 			if redis.pcall('HEXISTS', holders, slots[j]) ~= 1 then
 				redis.call('ZREM', key, slots[j])
 			end
