@@ -142,6 +142,9 @@ const (
 	// StatusBehind means that no other owner has it, but that the token proposed is
 	// too low (by [Proposer] only). Nothing has changed.
 	StatusBehind
+	// StatusBroken means that the owner's lease was broken, so that it is not renewed (Renew only,
+	// by an [Inspector]). The owner is to release it once its operation has returned.
+	StatusBroken
 )
 
 // String returns the status in lower case.
@@ -157,6 +160,8 @@ func (s Status) String() string {
 		return "gone"
 	case StatusBehind:
 		return "behind"
+	case StatusBroken:
+		return "broken"
 	default:
 		return "unknown"
 	}
@@ -203,6 +208,9 @@ type Answer struct {
 	Age time.Duration
 	// Holder has the name, when StatusTaken and not Foreign; nil if the store can't tell.
 	Holder *Holder
+	// Broken is who broke the lease, when StatusBroken; nil if the store can't tell. Of one that
+	// was broken by force it is told when StatusGone or StatusTaken.
+	Broken *Broken
 	// Err says why, when StatusUnknown.
 	Err error
 }

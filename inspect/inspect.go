@@ -1,0 +1,133 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+var (
+	// ErrFree means that no owner has the lock, or the slot.
+	ErrFree = errors.New("inspect: no owner has it")
+	// ErrStale means that another lease is current than the one that was to be broken.
+	ErrStale = errors.New("inspect: another lease is current")
+)
+
+// List reads all locks and limits that are held and whose names want chooses, in no order, without
+// those who wait for them: for these ask Show. nil chooses all. It asks the store in bounded steps,
+// and ends behind the first error, with what it has read until then. What is granted or freed
+// meanwhile may be missing. Stop it by leaving the loop; it can be read once.
+//
+// An error is renewer.ErrUnavailable if the store did not answer, with renewer.ErrRejected if it
+// refused, such as for missing rights; and renewer.ErrConfig if locks can't be inspected.
+func List(ctx context.Context, locks store.Store, want Filter) iter.Seq2[store.Lock, error] {
+	s, err := inspector(locks)
+	if err != nil {
+		return func(yield func(store.Lock, error) bool) { yield(store.Lock{}, err) }
+	}
+	return s.List(ctx, want)
+}
+
+// Show reads a lock, or a limit, with those who wait for it. One that is free and that no caller
+// waits for is one without slots and places. Errors are as for [List], and renewer.ErrName.
+func Show(
+	ctx context.Context, locks store.Store, name string, limit bool,
+) (store.Lock, error) {
+	s, err := inspector(locks)
+	if err == nil {
+		err = renewer.CheckName(name)
+	}
+	if err != nil {
+		return store.Lock{}, err
+	}
+	return s.Show(ctx, nameOf(name, limit))
+}
+
+// Order is what [Break] is to end.
+type Order struct {
+	// Name is that of a lock, or with Limit of a limit.
+	Name  string
+	Limit bool
+	// Fence is the fencing token of the lease, as Show tells: no other lease is broken.
+	Fence int64
+	// By is who orders it, and Why is why: the holder's error and the logs tell. Both are needed.
+	// The store keeps 64 bytes of each.
+	By, Why string
+	// Force frees it at once, and does not wait until the holder's operation has returned. So two
+	// may run side by side, with nothing but fencing between them. It is for an operation that does
+	// not return while its process renews the lease, or to whose context nothing listens.
+	Force bool
+}
+
+// Break ends a lease before its holder does: its renewals are refused from now on, the context of
+// its operation ends with a renewer.LostError of renewer.ReasonBroken that tells By and Why, and it
+// is free when the operation has returned, at the end of its TTL at the latest. To break what is
+// broken is no error.
+//
+// The error is [ErrFree] if no owner has it, [ErrStale] if another lease is current, and otherwise
+// as for [List] and [Show].
+func Break(ctx context.Context, locks store.Store, o Order) error {
+	s, err := inspector(locks)
+	if err == nil {
+		err = o.check()
+	}
+	if err != nil {
+		return err
+	}
+	answer := s.Break(ctx, store.Breaking{
+		Name: nameOf(o.Name, o.Limit), Fence: o.Fence,
+		Broken: store.Broken{By: o.By, Why: o.Why, Force: o.Force},
+	})
+	switch {
+	case answer.Status == store.StatusHeld:
+		return nil
+	case answer.Status == store.StatusGone:
+		return ErrFree
+	case answer.Status == store.StatusTaken && answer.Foreign:
+		return fmt.Errorf("%w: another program has written over its key: delete that", ErrStale)
+	case answer.Status == store.StatusTaken && answer.Holder != nil:
+		return fmt.Errorf("%w: %s has it: show it again", ErrStale, answer.Holder)
+	case answer.Status == store.StatusTaken:
+		return fmt.Errorf("%w: show it again", ErrStale)
+	default:
+		return answer.Err
+	}
+}
+
+func (o Order) check() error {
+	var faults []error
+	fault := func(text string) { faults = append(faults, errors.New(text)) }
+	if o.Fence <= 0 {
+		fault("Order.Fence: is not positive: take it from Show")
+	}
+	if o.By == "" {
+		fault("Order.By: is empty: say who you are, for the holder's log")
+	}
+	if o.Why == "" {
+		fault("Order.Why: is empty: say why, for the holder's log")
+	}
+	if len(faults) > 0 {
+		faults = []error{fmt.Errorf("%w: %w", renewer.ErrConfig, errors.Join(faults...))}
+	}
+	return errors.Join(append(faults, renewer.CheckName(o.Name))...)
+}
+
+// inspector returns what locks can show.
+func inspector(locks store.Store) (store.Inspector, error) {
+	if s, ok := locks.(store.Inspector); ok {
+		return s, nil
+	}
+	return nil, fmt.Errorf("%w: a %T can't be inspected; of a quorum, inspect the store of each "+
+		"node", renewer.ErrConfig, locks)
+}
+
+func nameOf(name string, limit bool) string {
+	if limit {
+		return store.LimitName(name)
+	}
+	return name
+}
