@@ -86,6 +86,23 @@ var layers = []layer{
 		"testutil/...", "renewer renewer/store testutil/...",
 		"tests of what it proves import it, so that importing them back would make a cycle",
 	},
+	{
+		"cmd/lockbeat/internal/exit cmd/lockbeat/internal/tree cmd/lockbeat/internal/connect",
+		"renewer renewer/store renewer/redisstore",
+		"what all commands use knows none of them",
+	},
+	{
+		"cmd/lockbeat/internal/guard", "cmd/lockbeat/internal/tree",
+		"the guard of a command asks no server: all that it knows comes by its socket",
+	},
+	{
+		"cmd/lockbeat/internal/cli cmd/lockbeat", "cmd/lockbeat/internal/...",
+		"the root knows its commands, and leaves locks to them",
+	},
+	{
+		"cmd/...", "cmd/lockbeat/internal/... inspect renewer renewer/store renewer/redisstore",
+		"a command works on the engine, or on what inspect shows; it is no middleware",
+	},
 	{"examples/... bench nemesis/... integration", "...", "programs, which nobody imports"},
 }
 
@@ -117,7 +134,7 @@ var foreign = []struct {
 	},
 	{
 		"github.com/redis/rueidis",
-		"renewer/redisstore/... testutil/... examples/... bench nemesis/...", "...",
+		"renewer/redisstore/... cmd/lockbeat/... testutil/... examples/... bench nemesis/...", "...",
 		"Redis is one store among several; everything above redisstore speaks to the contract",
 	},
 	{
@@ -154,6 +171,7 @@ var foreign = []struct {
 		"net/http", "lockmw/httpmw lockmw/idempotent lockmw/internal/httpguard inspect/... cmd/... " +
 			"examples/... bench testutil/...", "...", "who locks without HTTP must not link it",
 	},
+	{"github.com/spf13", "cmd/lockbeat/...", "cmd/lockbeat/...", "only a program has flags"},
 	{"log", "examples/...", "", "the library never prints"},
 	{"math/rand", "", "", "math/rand/v2 needs no seed"},
 }
@@ -242,7 +260,10 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"renewer/redisstore github.com/alicebob/miniredis/v2", "lockmw github.com/hibiken/asynq",
 		"lockmw/httpmw google.golang.org/grpc", "lockmw github.com/robfig/cron/v3",
 		"lockmw github.com/felixge/httpsnoop", "lockmw/once/sqlrecord github.com/jackc/pgx/v5/stdlib",
-		"lockmw net/http", "renewer log", "renewer math/rand",
+		"cmd/lockbeat/internal/connect " + module + "cmd/lockbeat/internal/cli",
+		"cmd/lockbeat/internal/guard " + module + "renewer/redisstore",
+		"cmd/lockbeat " + module + "renewer", "cmd/lockbeat/internal/run " + module + "lockmw",
+		"renewer github.com/spf13/cobra", "lockmw net/http", "renewer log", "renewer math/rand",
 	} {
 		name, imported, _ := strings.Cut(broken, " ")
 		require.NotEmpty(t, forbids(name, imported, false), broken)

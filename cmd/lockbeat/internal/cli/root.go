@@ -1,0 +1,86 @@
+// Package cli is the command line: it knows all commands, and none of them knows it.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
+)
+
+// Main runs the program with its arguments and returns its exit status.
+func Main(args []string, stdout, stderr io.Writer) int {
+	root := New()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(context.Background())
+	var e *exit.Error
+	if err != nil && (!errors.As(err, &e) || e.Err != nil) {
+		_, _ = fmt.Fprintln(stderr, "lockbeat:", strings.TrimPrefix(err.Error(), "lockbeat: "))
+	}
+	return exit.Status(err)
+}
+
+// New returns the root command with all others below it.
+func New() *cobra.Command {
+	var file string
+	root := &cobra.Command{
+		Use:   "lockbeat",
+		Short: "Distributed locks in Redis, from the command line",
+		Long: "Distributed locks in Redis, from the command line.\n\n" +
+			"The environment or a file says where Redis is: see `lockbeat help environment`.",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return unknown(cmd, args[0])
+		},
+		PersistentPreRun: func(cmd *cobra.Command, _ []string) {
+			stderr := cmd.ErrOrStderr()
+			cmd.SetContext(connect.With(cmd.Context(), connect.Source{
+				File: file,
+				Warn: func(text string) { _, _ = fmt.Fprintln(stderr, "lockbeat: warning:", text) },
+			}))
+		},
+	}
+	root.PersistentFlags().StringVar(&file, "config", "",
+		"a `file` with lines of VARIABLE=value (default $"+connect.ConfigVariable+")")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.Usagef("%w", err) })
+	root.AddCommand(environment())
+	return root
+}
+
+// unknown is the error for a word that is no command.
+func unknown(cmd *cobra.Command, word string) error {
+	if like := cmd.SuggestionsFor(word); len(like) > 0 {
+		return exit.Usagef("there is no command %q; did you mean %s?", word,
+			strings.Join(like, " or "))
+	}
+	return exit.Usagef("there is no command %q; `lockbeat help` lists them", word)
+}
+
+// environment is the help topic about variables.
+func environment() *cobra.Command {
+	var text strings.Builder
+	text.WriteString("Every command finds Redis by these variables, or by lines VARIABLE=value " +
+		"in the file that\n--config or " + connect.ConfigVariable + " names. A variable in the " +
+		"environment comes before one in the file.\n\n")
+	for _, v := range connect.Variables() {
+		_, _ = fmt.Fprintf(&text, "  %-32s %s\n", v.Name, v.What)
+	}
+	text.WriteString("\nA file that others than its owner can write is refused, and so is one " +
+		"with a password\nin it that everybody can read.\n")
+	return &cobra.Command{
+		Use: "environment", Short: "The variables that say where Redis is", Long: text.String(),
+	}
+}

@@ -1,0 +1,81 @@
+package connect
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"strings"
+)
+
+// mostFile bounds a file, in bytes, so that a wrong name, such as a device's, ends.
+const mostFile = 64 << 10
+
+// readOwn reads a small file that no other user can write. It looks at the file that it has opened,
+// not at the name, which may lead elsewhere a moment later.
+func readOwn(path string) (text string, mode fs.FileMode, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", 0, plain(path, err)
+	}
+	defer func() { _ = f.Close() }()
+	info, err := f.Stat()
+	if err != nil {
+		return "", 0, plain(path, err)
+	}
+	if writableByOthers(info) {
+		return "", 0, fmt.Errorf("%s: others can write it, so that they could choose the server; "+
+			"chmod go-w it, and let it be yours or root's", path)
+	}
+	all, err := io.ReadAll(io.LimitReader(f, mostFile+1))
+	switch {
+	case err != nil:
+		return "", 0, plain(path, err)
+	case len(all) > mostFile:
+		return "", 0, fmt.Errorf("%s: has more than %d bytes", path, mostFile)
+	}
+	return string(all), info.Mode(), nil
+}
+
+// plain is an error without the name of a system call.
+func plain(path string, err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	return fmt.Errorf("%s: %w", path, err)
+}
+
+func writableByOthers(info fs.FileInfo) bool {
+	return hasModes && info.Mode().IsRegular() && info.Mode().Perm()&0o022 != 0 || !ours(info)
+}
+
+func readableByAll(mode fs.FileMode) bool {
+	return hasModes && mode.IsRegular() && mode.Perm()&0o004 != 0
+}
+
+// hasModes reports whether the bits of a file's mode say who may use it.
+const hasModes = runtime.GOOS != "windows"
+
+// readPassword reads the password in the file that a variable names; "" if the variable is not set.
+func (v *variables) readPassword(name string) string {
+	path := v.values[name]
+	if path == "" {
+		return ""
+	}
+	text, mode, err := readOwn(path)
+	if err != nil {
+		v.fault(name, "%v", err)
+		return ""
+	}
+	if readableByAll(mode) {
+		// Not refused: the secrets of Docker and Kubernetes look like this inside a container.
+		v.warn(fmt.Sprintf("%s: everybody can read %s; chmod 600", name, path))
+	}
+	password := strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+	if password == "" || strings.ContainsAny(password, "\r\n") {
+		v.fault(name, "%s: is not one line with a password", path)
+	}
+	return password
+}

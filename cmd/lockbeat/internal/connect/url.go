@@ -1,0 +1,104 @@
+package connect
+
+import (
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// address is what a URL says.
+type address struct {
+	hosts          []string // host:port
+	user, password string
+	db             int
+	tls            bool
+}
+
+// hasPassword reports whether a URL may have a password in it: also one that is not well formed.
+func hasPassword(text string) bool {
+	_, rest, _ := strings.Cut(text, "://")
+	who, _, found := cutLast(rest, "@")
+	return found && strings.Contains(who, ":")
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return "", s, false
+}
+
+// parseURL takes a URL apart. [url.Parse] does not serve: it knows one host only, and its errors
+// show the password.
+func (v *variables) parseURL(text, port string) (a address) {
+	fault := func(format string, args ...any) { v.fault(urlVariable, format, args...) }
+	scheme, rest, _ := strings.Cut(text, "://")
+	switch scheme {
+	case "redis":
+	case "rediss":
+		a.tls = true
+	default:
+		fault("begins neither with redis:// nor, for TLS, with rediss://")
+		return a
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	who, rest, known := cutLast(rest, "@")
+	rest, path, _ := strings.Cut(rest, "/")
+	if known && !a.setUser(who) {
+		fault("has a user or a password that is not percent-encoded; %%25 stands for %%, "+
+			"%%2F for /, %%3F for ?; or put the password into a file that %s names",
+			passwordVariable)
+	}
+	for host := range strings.SplitSeq(rest, ",") {
+		full, ok := withPort(host, port)
+		if !ok {
+			fault("has hosts that are not written host:port, with commas between them; " +
+				"those with colons in brackets")
+			return a
+		}
+		a.hosts = append(a.hosts, full)
+	}
+	db := strings.TrimSuffix(path, "/")
+	if query != "" {
+		values, err := url.ParseQuery(query)
+		if err != nil || len(values) != 1 || len(values["db"]) != 1 || db != "" {
+			fault("may have nothing but ?db=number behind the hosts, or /number")
+			return a
+		}
+		db = values.Get("db")
+	}
+	if db != "" {
+		n, err := strconv.Atoi(db)
+		if err != nil || n < 0 {
+			fault("names a database that is no number")
+		}
+		a.db = n
+	}
+	return a
+}
+
+// setUser takes user:password apart and reports whether it is well formed.
+func (a *address) setUser(text string) bool {
+	user, password, _ := strings.Cut(text, ":")
+	var err1, err2 error
+	a.user, err1 = url.PathUnescape(user)
+	a.password, err2 = url.PathUnescape(password)
+	return err1 == nil && err2 == nil && !strings.ContainsAny(text, "/?#")
+}
+
+// withPort completes a host, and reports whether it is one.
+func withPort(host, port string) (string, bool) {
+	name, given, err := net.SplitHostPort(host)
+	if err != nil {
+		name, given = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), port
+		if strings.Contains(name, ":") != strings.HasPrefix(host, "[") {
+			return "", false
+		}
+	}
+	if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 || name == "" ||
+		strings.ContainsAny(name, "/?#@ []") {
+		return "", false
+	}
+	return net.JoinHostPort(name, given), true
+}
