@@ -103,6 +103,7 @@ func (c *call) begin(
 	}
 	*c = call{k: k, request: r, begun: k.clock.AtMost(), until: never, limit: limit}
 	c.l, c.room = k.newLease(ctx, known, r.label)
+	c.l.acquired, c.l.endless = c.begun, r.endless
 	if r.maxWait > 0 {
 		c.until = c.begun.Add(r.maxWait)
 	}
@@ -282,9 +283,7 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 			Contended: true, HandedOver: true,
 			Holder: c.behind.Holder, HeldFor: c.behind.HeldAt(l.acquired),
 		})
-		k.mu.Lock()
-		l.label = l.label.traced(trace)
-		k.mu.Unlock()
+		l.setTrace(trace)
 	}
 	// lost in the moment between; its operation could not be told yet
 	if c.enterHanded(ctx) != nil {

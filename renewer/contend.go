@@ -56,6 +56,7 @@ func (c *call) queueUp(ctx context.Context) error {
 		old := c.l // whose owner token the question may still have
 		c.l, c.room = c.k.newLease(ctx, old.name, old.label)
 		c.l.owner, c.l.extras = newOwner(), old.extras
+		c.l.acquired, c.l.endless = old.acquired, old.endless
 		old.dropContext()
 		hold := store.Hold{Name: old.name, Owner: old.owner.String()}
 		c.k.cleaner.Disown(old.orphan(hold), c.unsettled)
@@ -120,7 +121,7 @@ func (c *call) claim(ctx context.Context, place uint64) store.Claim {
 	c.attempts++
 	// an earlier question that is granted after all has told the former trace
 	if k.observer != nil && c.unsettled == 0 {
-		l.label = l.label.traced(k.observer.Claim(ctx))
+		l.setTrace(k.observer.Claim(ctx))
 	}
 	return store.Claim{
 		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Place: place, Holder: k.holder(l),

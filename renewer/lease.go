@@ -28,7 +28,7 @@ type Lease struct {
 	until atomic.Int64
 
 	// The rest is guarded by k.mu.
-	acquired instant
+	acquired instant      // when it was; until then, when its caller began to ask
 	deadline instant      // until when the store certainly holds the key for us
 	due      instant      // the heartbeat planned next
 	extras   *leaseExtras // nil for most
@@ -36,6 +36,7 @@ type Lease struct {
 	index    int32      // in Keeper.books, from 1 on; 0 if it is not on them
 	beat     beat.Place // where its next heartbeat is planned
 	state    state
+	endless  bool // see LongRunning
 
 	owner ownerToken // fits in here without a gap
 }
@@ -83,12 +84,15 @@ type label struct {
 
 var noLabel = new(label)
 
-// traced is a label with a trace.
-func (b *label) traced(trace string) *label {
-	if trace == b.trace {
-		return b
+// setTrace sets what others hear of the trace of a lease. Only its caller does, until it has it.
+func (l *Lease) setTrace(trace string) {
+	if trace == l.label.trace {
+		return
 	}
-	return &label{b.operation, trace}
+	traced := &label{l.label.operation, trace}
+	l.k.mu.Lock()
+	l.label = traced
+	l.k.mu.Unlock()
 }
 
 // lost is why the lease was lost, nil if it was not. Under k.mu, or after the lease's end.

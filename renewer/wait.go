@@ -51,7 +51,7 @@ func (c *call) noteAfter(l *Lease) {
 	}
 	c.k.mu.Lock() // its operation may run on, if it was lost
 	defer c.k.mu.Unlock()
-	if l.acquired != 0 {
+	if l.fence != 0 {
 		c.behind = queue.Seen{Known: true, Holder: c.k.holder(l), Since: l.acquired}
 	}
 }

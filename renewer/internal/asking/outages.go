@@ -18,6 +18,7 @@ type Outages struct {
 	shards [outageShards]struct {
 		answered atomic.Int64 // instant of the latest answer
 		failed   atomic.Int64 // when the first request was sent that failed since then
+		again    atomic.Int64 // when a request has last failed
 	}
 }
 
@@ -27,12 +28,27 @@ func NewOutages(clock *timing.Clock) *Outages { return &Outages{clock: clock} }
 // Book notes what became of a request to a shard that was sent at an instant.
 func (o *Outages) Book(shard int, sent timing.Instant, answered bool) {
 	s := &o.shards[uint(shard)%outageShards]
-	switch last := s.answered.Load(); {
+	last := s.answered.Load()
+	switch {
 	case answered:
 		s.answered.Store(int64(o.clock.AtMost()))
+		return
 	case sent > timing.Instant(last) && s.failed.Load() <= last:
 		s.failed.Store(int64(sent))
 	}
+	s.again.Store(int64(o.clock.AtMost()))
+}
+
+// Longest is Of the shard that has failed to answer for longest, of those that were asked in vain
+// within a time: of the others it is not known whether they are back.
+func (o *Outages) Longest(within time.Duration) (longest time.Duration) {
+	now := o.clock.AtMost()
+	for i := range o.shards {
+		if now.Sub(timing.Instant(o.shards[i].again.Load())) < within {
+			longest = max(longest, o.Of(i))
+		}
+	}
+	return longest
 }
 
 // Of is for how long a shard has failed to answer: how long ago the first request was sent that

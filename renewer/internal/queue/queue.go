@@ -13,6 +13,7 @@ import (
 type Queue[L comparable] struct {
 	first, last *Waiter[L]
 	length      int
+	pushed      uint64 // waiters, ever
 
 	Seen  Seen  // what the front last learned of the name
 	Watch Watch // on behalf of the front
@@ -57,6 +58,7 @@ type Waiter[L comparable] struct {
 	After   L             // who was at the front before it, once it is there
 
 	queued      bool
+	number      uint64 // in order of arrival
 	ahead, next *Waiter[L]
 }
 
@@ -66,12 +68,25 @@ func (w *Waiter[L]) Queued() bool { return w.queued }
 // First returns the first waiter; nil if none waits.
 func (q *Queue[L]) First() *Waiter[L] { return q.first }
 
+// After returns who waits behind w, which may have left meanwhile; nil if no waiter does.
+func (q *Queue[L]) After(w *Waiter[L]) *Waiter[L] {
+	if w.queued {
+		return w.next
+	}
+	next := q.first
+	for next != nil && next.number < w.number {
+		next = next.next
+	}
+	return next
+}
+
 // Len returns how many wait.
 func (q *Queue[L]) Len() int { return q.length }
 
 // Push adds a waiter at the end.
 func (q *Queue[L]) Push(w *Waiter[L]) {
-	w.queued, w.ahead = true, q.last
+	q.pushed++
+	w.queued, w.number, w.ahead = true, q.pushed, q.last
 	if q.last != nil {
 		q.last.next = w
 	} else {

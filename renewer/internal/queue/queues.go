@@ -10,6 +10,8 @@ package queue
 
 import (
 	"hash/maphash"
+	"iter"
+	"maps"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
@@ -48,6 +50,10 @@ func (qs *Queues[L]) Join(name string, l L) bool {
 
 // Front returns who is at the front of a name; the zero value if it has none.
 func (qs *Queues[L]) Front(name string) L { return qs.fronts[name] }
+
+// Fronts returns each name that has a front, with it. A name that comes or goes while they are
+// ranged over may be among them, or not; the lock may be given back meanwhile.
+func (qs *Queues[L]) Fronts() iter.Seq2[string, L] { return maps.All(qs.fronts) }
 
 // Names returns how many names have a front.
 func (qs *Queues[L]) Names() int { return len(qs.fronts) }

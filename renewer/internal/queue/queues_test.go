@@ -145,3 +145,26 @@ func TestQueuesAreListsWithAFront(t *testing.T) {
 		}
 	}
 }
+
+// One who looks at a queue goes on behind the waiter where it stopped, though that has left, and
+// others have come and gone.
+func TestAQueueIsLookedAtWhileWaitersLeave(t *testing.T) {
+	t.Parallel()
+	q := newQueues()
+	for caller := 1; caller <= 6; caller++ {
+		q.add("a", caller, false)
+	}
+	of := q.Of("a")
+	at := of.After(q.waiters[2])
+	require.Equal(t, 3, at.L)
+	of.Remove(at)
+	of.Remove(q.waiters[2])
+	of.Remove(q.waiters[4])
+	require.Equal(t, 5, of.After(at).L)
+	q.add("a", 7, false)
+	of.Remove(q.waiters[6])
+	require.Equal(t, 7, of.After(q.waiters[6]).L)
+	require.Nil(t, of.After(q.waiters[7]))
+	of.Remove(q.waiters[7])
+	require.Nil(t, of.After(q.waiters[7]))
+}

@@ -1,0 +1,229 @@
+package renewer
+
+import (
+	"fmt"
+	"iter"
+	"runtime"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// Holding is a lease of this process whose operation has not returned.
+type Holding struct {
+	// Name is the lock's name, or the limit's. It is unbounded: never a metric attribute.
+	Name string
+	// Operation is the static name given with [Operation], or "".
+	Operation string
+	// Limited means that it is a slot of a limit: see [AtMost].
+	Limited bool
+	// LongRunning means that it is held for as long as it may be: see the option of that name.
+	LongRunning bool
+	// Fence is its fencing token.
+	Fence int64
+	// Since is when it was acquired, or handed over.
+	Since time.Time
+	// Until is until when it may be relied on if no further heartbeat succeeds; zero if it is lost.
+	Until time.Time
+	// Waiting counts the callers of this process who wait for it.
+	Waiting int
+	// Lost says that, and why, it is lost, although the operation still runs; nil if it is not.
+	Lost *LostError
+	// LostAt is when; zero if it is not lost.
+	LostAt time.Time
+}
+
+// Waiting is a caller of this process who asks or waits for a lock.
+type Waiting struct {
+	// Name is the lock's name, or the limit's. It is unbounded: never a metric attribute.
+	Name string
+	// Operation is the static name given with [Operation], or "".
+	Operation string
+	// Limited means that it waits for a slot of a limit: see [AtMost].
+	Limited bool
+	// LongRunning means that it waits for as long as it may, as a leader's stand-by does: see the
+	// option of that name.
+	LongRunning bool
+	// Since is when it began to ask.
+	Since time.Time
+	// Holder has the lock, or had it when the store last answered; of a limit's holders, the one
+	// whose slot lapses first. Its zero value if that is not known.
+	Holder store.Holder
+	// HeldSince is when Holder got it; zero if that is not known.
+	HeldSince time.Time
+	// Err is why the store could not be asked; nil if it has answered, or was not asked yet.
+	Err error
+}
+
+// Held returns the leases of this keeper whose operations have not returned, in no order, with
+// those that are lost by now, until [Keeper.Shutdown] has freed their keys. It does not ask the
+// store. Leases that begin while it is ranged over are missing. It may be called concurrently, and
+// the loop may call the keeper: nothing waits for it. Of a hundred thousand leases it tells in some
+// 20 ms, 256 at a time, between which acquires and heartbeats go on.
+func (k *Keeper) Held() iter.Seq[Holding] {
+	return func(yield func(Holding) bool) {
+		look(k, k.onBooks(), k.holding, yield)
+	}
+}
+
+// Waiting returns the callers who ask or wait for a lock of this keeper, name by name, those of a
+// name in the order of their turns. Otherwise it is like [Keeper.Held]. A caller that asks for a
+// slot of a limit, while no other waits for one, is missing until it has been refused.
+func (k *Keeper) Waiting() iter.Seq[Waiting] {
+	return func(yield func(Waiting) bool) {
+		look(k, k.inQueues(), k.waiting, yield)
+	}
+}
+
+// lookChunk is at how many leases one look is had under k.mu: some 40 us, as each of them is
+// elsewhere in memory.
+const lookChunk = 256
+
+// look tells of leases what read says of them, in chunks: the lock is held for one at a time, and
+// not while the caller looks at it.
+func look[T any](
+	k *Keeper, leases []*Lease, read func(*Lease, dial) (T, bool), yield func(T) bool,
+) {
+	chunk := make([]T, 0, min(len(leases), lookChunk))
+	for len(leases) > 0 {
+		n := min(len(leases), lookChunk)
+		chunk = chunk[:0]
+		k.mu.Lock()
+		d := dial{k.clock.AtMost(), time.Now()}
+		for _, l := range leases[:n] {
+			if one, ok := read(l, d); ok {
+				chunk = append(chunk, one)
+			}
+		}
+		k.mu.Unlock()
+		runtime.Gosched() // to one that waits for the lock
+		leases = leases[n:]
+		for _, one := range chunk {
+			if !yield(one) {
+				return
+			}
+		}
+	}
+}
+
+// dial is one moment by the keeper's clock and by the user's.
+type dial struct {
+	now  instant
+	wall time.Time
+}
+
+// time is an instant by the user's clock; zero for 0.
+func (d dial) time(at instant) time.Time {
+	if at == 0 {
+		return time.Time{}
+	}
+	return d.wall.Add(at.Sub(d.now))
+}
+
+// onBooks are the leases on the books: their pointers, which are copied at once, as the books
+// change places when one goes.
+func (k *Keeper) onBooks() []*Lease {
+	k.mu.Lock()
+	n := len(k.books.Leases())
+	k.mu.Unlock()
+	all := make([]*Lease, 0, n+n/8+lookChunk) // not under the lock
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return append(all, k.books.Leases()...)
+}
+
+// inQueues are the leases that callers ask for.
+func (k *Keeper) inQueues() (all []*Lease) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	looked := 0
+	breathe := func() {
+		looked++
+		if looked%lookChunk == 0 {
+			k.mu.Unlock()
+			runtime.Gosched()
+			k.mu.Lock()
+		}
+	}
+	for name, front := range k.queues.Fronts() { // which may change meanwhile, as a map may
+		if front.state == stateAsking {
+			all = append(all, front)
+		}
+		breathe()
+		if q := k.queues.Of(name); q != nil {
+			for w := q.First(); w != nil; w = q.After(w) {
+				all = append(all, w.L)
+				breathe()
+			}
+		}
+	}
+	return all
+}
+
+// holding is what is told of a lease on the books. Under k.mu.
+func (k *Keeper) holding(l *Lease, d dial) (h Holding, ok bool) {
+	if l.state != stateHeld && l.state != stateLost {
+		return h, false
+	}
+	h = Holding{
+		Name: l.Name(), Operation: l.label.operation, Limited: l.Limited(),
+		LongRunning: l.endless, Fence: l.fence, Since: d.time(l.acquired),
+		Until: d.time(instant(l.until.Load())), Waiting: k.behind(l), Lost: l.lost(),
+	}
+	if h.Lost != nil {
+		h.LostAt = d.time(l.extras.lostAt)
+	}
+	return h, true
+}
+
+// behind counts the callers who wait for a lease that is held. Under k.mu.
+func (k *Keeper) behind(l *Lease) (n int) {
+	front := k.queues.Front(l.name)
+	if l.state != stateHeld || front == nil {
+		return 0
+	}
+	if front != l { // it is a slot, and the front asks for one more
+		n++
+	}
+	if q := k.queues.Of(l.name); q != nil {
+		n += q.Len()
+	}
+	return n
+}
+
+// waiting is what is told of a lease that a caller asks for. Under k.mu.
+func (k *Keeper) waiting(l *Lease, d dial) (w Waiting, ok bool) {
+	if l.state != stateAsking {
+		return w, false
+	}
+	w = Waiting{
+		Name: l.Name(), Operation: l.label.operation, Limited: l.Limited(),
+		LongRunning: l.endless, Since: d.time(l.acquired),
+	}
+	if held := k.holderOf(l.name); held != nil {
+		w.Holder, w.HeldSince = k.holder(held), d.time(held.acquired)
+	} else if q := k.queues.Of(l.name); q != nil {
+		w.Holder, w.HeldSince, w.Err = q.Seen.Holder, d.time(q.Seen.Since), q.Seen.Err
+	}
+	return w, true
+}
+
+// HealthCheck reports whether this process can get locks, for a readiness probe: it does not ask
+// the store. The error is [ErrShutdown] from when [Keeper.Shutdown] begins. It is [ErrUnavailable]
+// if the store, or one shard of it, has answered nothing for [Config.TTL] or longer, although it
+// was asked within the last one: see [Keeper.Outage]. So a process that gets no more work, and asks
+// for no lock, is healthy again after one TTL, and can find out whether the store is back.
+//
+// Don't use it as a liveness probe: a process that is started anew finds the same store.
+func (k *Keeper) HealthCheck() error {
+	select {
+	case <-k.shutdown.closed:
+		return ErrShutdown
+	default:
+	}
+	if away := k.outages.Longest(k.cfg.TTL); away >= k.cfg.TTL {
+		return fmt.Errorf("%w: it, or a shard of it, has answered nothing for %v",
+			ErrUnavailable, away.Round(time.Second))
+	}
+	return nil
+}
