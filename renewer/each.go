@@ -168,7 +168,7 @@ func (k *Keeper) releaseEach(ctx context.Context, leases []*Lease, orderly bool)
 			continue
 		}
 		ends = append(ends, ending{ended: e, l: l, err: &errs[i]})
-		if e.was == stateHeld {
+		if e.was == stateHeld || e.broken() {
 			holds = append(holds, e.hold)
 		}
 	}
@@ -180,11 +180,15 @@ func (k *Keeper) releaseEach(ctx context.Context, leases []*Lease, orderly bool)
 	for i := range ends {
 		e := &ends[i]
 		lost, failed := e.lost, error(nil)
-		if e.was == stateHeld {
+		switch {
+		case e.was == stateHeld:
 			a := asking.AnswerTo(answers, answered, len(holds))
 			lost, failed = k.freed(e.l, e.hold, a, e.now)
 			answered++
-		} else {
+		case e.broken():
+			failed = k.brokenFreed(e.l, e.hold, asking.AnswerTo(answers, answered, len(holds)))
+			answered++
+		default:
 			k.abandon(e.l, e.ended)
 		}
 		k.revisit(e.l, e.ended)

@@ -147,6 +147,11 @@ const (
 	// ReasonShutdown means that the keeper's Shutdown ran out of time
 	// while the operation still ran.
 	ReasonShutdown
+	// ReasonBroken means that a person has broken the lease, by package inspect: LostError.By and
+	// Why tell. The lock stays held until the operation has returned, within its TTL.
+	ReasonBroken
+	// ReasonReplaced means that a newer call has taken its place: see [Replace].
+	ReasonReplaced
 )
 
 // String returns the reason as telemetry shows it.
@@ -162,6 +167,10 @@ func (r Reason) String() string {
 		return "abandoned"
 	case ReasonShutdown:
 		return "shutdown"
+	case ReasonBroken:
+		return "broken"
+	case ReasonReplaced:
+		return "replaced"
 	default:
 		return "unknown"
 	}
@@ -180,6 +189,10 @@ func (r Reason) explain() string {
 		return "the operation ran on past Config.CancelGrace after its caller had gone"
 	case ReasonShutdown:
 		return "the keeper's shutdown ran out of time"
+	case ReasonBroken:
+		return "it was broken"
+	case ReasonReplaced:
+		return "a newer call has taken its place"
 	default:
 		return "for an unknown reason"
 	}
@@ -208,6 +221,9 @@ type LostError struct {
 	Found string
 	// Holder has the lock now, when FoundOwner; its zero value if the store can't tell.
 	Holder store.Holder
+	// By is who has broken the lease, and Why is why, when ReasonBroken; "" if that is not known.
+	// The process of the newer call is By when ReasonReplaced.
+	By, Why string
 	// Fence is the lost lease's fencing token.
 	Fence int64
 	// Left is how long after this error was made the lease could still not be anybody else's,
@@ -217,6 +233,7 @@ type LostError struct {
 	Err error
 
 	maxHold time.Duration // of the call, when that ended the lease
+	forced  bool          // it was broken by force: the name was freed at once
 }
 
 // Error says which lease was lost, and why. It names the lock: log [ErrorText] where names may
@@ -245,6 +262,14 @@ func (e *LostError) explain() string {
 		return "another owner has the lock: " + e.Holder.String()
 	case e.Found == FoundOwner:
 		return "another owner has the lock"
+	case e.Reason == ReasonBroken && e.By != "":
+		how := "it was broken by "
+		if e.forced {
+			how = "it was broken, by force, by "
+		}
+		return fmt.Sprintf("%s%s: %s", how, e.By, e.Why)
+	case e.Reason == ReasonReplaced && e.By != "":
+		return e.Reason.explain() + ": " + e.By
 	case e.maxHold != 0:
 		return fmt.Sprintf("it was held for %v, as long as the option MaxHold of its call allows",
 			e.maxHold)
@@ -252,6 +277,9 @@ func (e *LostError) explain() string {
 		return e.Reason.explain()
 	}
 }
+
+// gone reports whether the store has said that the key is not the owner's any more.
+func (e *LostError) gone() bool { return e.Reason == ReasonTaken || e.forced }
 
 // Unwrap gives errors.Is and errors.As both ErrLost and the last renewal's error, except
 // that a context error in that is the heartbeat's, not the caller's, and is not found.

@@ -55,6 +55,7 @@ type Keeper struct { // a coordinator of parts that own their state
 	questions  *timing.DeadlineHeap[*opContext] // to the store, by when each has taken long enough
 	ends       *timing.Loop                     // keeps the time of questions and of leases
 	heartbeats beat.Heartbeats[*Lease]
+	looks      looks
 	shutdown   shutdown
 }
 

@@ -55,6 +55,7 @@ type leaseExtras struct {
 	// later one was: it may still arrive after the release.
 	unsettled instant
 	place     uint64        // from which that asked
+	looked    instant       // the last look upon a message: see Keeper.look
 	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast
 	manual    time.Duration // the longest TTL asked for, without a heartbeat: see Manual, Extend
 	onLoss    map[*func()]struct{}

@@ -52,15 +52,22 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	news.after = append(news.after, left)
 }
 
-// loseTaken is lose for a lease of which the store has answered that it is not ours any more.
+// loseTaken is lose for a lease of which the store has answered that it is not ours any more, or
+// that it was broken.
 func (k *Keeper) loseTaken(l *Lease, a store.Answer, now instant, news *losses) {
-	k.lose(l, ReasonTaken, now, news)
+	k.lose(l, reasonOf(a), now, news)
 	l.lost().found(a)
 }
 
 // found notes what the store has found.
 func (e *LostError) found(a store.Answer) {
 	switch {
+	case a.Broken != nil:
+		e.By, e.Why = a.Broken.By, a.Broken.Why
+		if e.forced = a.Broken.Force; e.forced {
+			e.Left = 0
+		}
+	case a.Status == store.StatusBroken: // by whom is not known any more
 	case a.Status == store.StatusGone:
 		e.Found = FoundDeleted
 	case a.Foreign:

@@ -83,6 +83,12 @@ type ended struct {
 	now  instant
 }
 
+// broken reports whether the lease was broken, and is to be freed by its owner.
+func (e *ended) broken() bool {
+	return e.was == stateLost && !e.lost.gone() &&
+		(e.lost.Reason == ReasonBroken || e.lost.Reason == ReasonReplaced)
+}
+
 // endLease ends a lease in this process. It reports whether the store need not be told: the lease
 // was over, or it has been handed over.
 func (k *Keeper) endLease(l *Lease, orderly bool) (e ended, over bool) {
@@ -123,9 +129,12 @@ func (k *Keeper) freeEnded(
 	ctx context.Context, l *Lease, e ended,
 ) (lost *LostError, failed error) {
 	lost = e.lost
-	if e.was == stateHeld {
+	switch {
+	case e.was == stateHeld:
 		lost, failed = k.free(ctx, l, e.hold, e.now)
-	} else {
+	case e.broken():
+		failed = k.freeBroken(ctx, l, e.hold)
+	default:
 		k.abandon(l, e)
 	}
 	k.revisit(l, e)
@@ -136,7 +145,7 @@ func (k *Keeper) freeEnded(
 // for a store that may be down.
 func (k *Keeper) abandon(l *Lease, e ended) {
 	l.endContext(e.lost)
-	if e.was != stateReleased && e.lost.Reason != ReasonTaken {
+	if e.was != stateReleased && !e.lost.gone() {
 		k.cleaner.Disown(l.orphan(e.hold), l.unsettled()) // the key may still be there
 	}
 }
@@ -148,7 +157,7 @@ func (k *Keeper) revisit(l *Lease, e ended) {
 	if unsettled == 0 {
 		return
 	}
-	if e.was == stateHeld || e.was == stateLost && e.lost.Reason == ReasonTaken {
+	if e.was == stateHeld || e.was == stateLost && e.lost.gone() {
 		k.cleaner.Revisit(l.orphan(e.hold), unsettled, e.now)
 	}
 }
@@ -187,7 +196,7 @@ func (k *Keeper) freed(l *Lease, hold store.Hold, a store.Answer, now instant) (
 // lostAtRelease is for a lease that the store no longer knew when it
 // was to be freed: lost since the last heartbeat.
 func (k *Keeper) lostAtRelease(l *Lease, a store.Answer, now instant) *LostError {
-	lost := &LostError{Name: l.Name(), Reason: ReasonTaken, Fence: l.fence}
+	lost := &LostError{Name: l.Name(), Reason: reasonOf(a), Fence: l.fence}
 	lost.found(a)
 	if k.observer != nil {
 		k.observer.Lost(l.seen(), Lost{
@@ -233,7 +242,7 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 		k.mu.Unlock()
 		left()
 	}()
-	if l.owner.String() != "" && (lost == nil || lost.Reason != ReasonTaken) {
+	if l.owner.String() != "" && (lost == nil || !lost.gone()) {
 		k.cleaner.Disown(l.orphan(hold), unsettled)
 	}
 }

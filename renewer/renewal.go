@@ -26,6 +26,7 @@ func (k *Keeper) sendDue() (next instant) {
 
 // renew carries out one heartbeat.
 func (k *Keeper) renew(b *beat.Batch[*Lease]) {
+	k.listen()
 	ctx := k.requests.Limit()
 	if k.observer != nil {
 		ctx = k.observer.RenewStart(ctx, RenewStart{
@@ -80,7 +81,7 @@ func (r *Renewed) count(a store.Answer) {
 	switch a.Status {
 	case store.StatusHeld:
 		r.OK++
-	case store.StatusTaken, store.StatusGone:
+	case store.StatusTaken, store.StatusGone, store.StatusBroken:
 		r.Gone++
 	default:
 		r.Failed++
@@ -118,7 +119,8 @@ func (k *Keeper) bookRenewal(
 	l *Lease, a store.Answer, ttl time.Duration, sent, now instant, news *losses,
 ) {
 	switch {
-	case a.Status == store.StatusTaken || a.Status == store.StatusGone:
+	case a.Status == store.StatusTaken || a.Status == store.StatusGone ||
+		a.Status == store.StatusBroken:
 		k.loseTaken(l, a, now, news)
 	case now >= instant(l.until.Load()):
 		// Confirmed or not, it comes too late: belief has ended, and must not begin again.

@@ -174,7 +174,7 @@ func (k *Keeper) disownNoticed() {
 	now := k.clock.Now()
 	// since forget puts the last in the place of one that goes
 	for _, l := range slices.Backward(k.books.Leases()) {
-		if l.state == stateLost && l.lost().Reason != ReasonTaken && l.noticed() <= now {
+		if l.state == stateLost && !l.lost().gone() && l.noticed() <= now {
 			o := l.orphan(l.ending(now))
 			o.Freed = l.freedByShutdown
 			k.cleaner.Leave(o)
@@ -207,7 +207,7 @@ func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 	now := k.clock.Now()
 	left := min(k.cfg.Margin, k.drainTime(ctx))
 	for _, l := range k.books.Leases() {
-		if l.state == stateLost && l.lost().Reason != ReasonTaken {
+		if l.state == stateLost && !l.lost().gone() {
 			left = max(left, l.noticed().Sub(now))
 		}
 	}
@@ -260,6 +260,7 @@ func (k *Keeper) halt(last context.Context, err error) error {
 	k.disownNoticed()
 	err = errors.Join(err, unfreed(k.cleaner.Close(last)))
 	k.shutdown.ended = k.verdict(err)
+	k.deaf()
 	k.heartbeats.Loop.Stop()
 	k.ends.Stop()
 	close(k.shutdown.stop)

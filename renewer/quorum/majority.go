@@ -33,7 +33,7 @@ func (m *majority) count(status store.Status) {
 	switch status {
 	case store.StatusHeld:
 		m.confirmed++
-	case store.StatusTaken:
+	case store.StatusTaken, store.StatusBroken:
 		m.taken++
 	case store.StatusGone:
 		m.gone++

@@ -50,7 +50,7 @@ func (s *Store) recordHeartbeats(
 		case store.StatusHeld:
 			l.ttl = h.TTL
 			l.nodes[r.node].confirm(p.sent)
-		case store.StatusTaken, store.StatusGone:
+		case store.StatusTaken, store.StatusGone, store.StatusBroken:
 			l.nodes[r.node].refuse(now)
 		case store.StatusUnknown, store.StatusBehind:
 		}

@@ -93,6 +93,9 @@ func (e *errorReader) wrap(op string, err error) error {
 	if kind == noRights && op == opSlot {
 		hint = "limits need further rights: " + limitRights
 	}
+	if kind == noRights && op == opBreak {
+		hint = "to break a lease needs " + breakRights + "; of a limit also " + breakLimitRights
+	}
 	return &serverError{op: op, text: text, hint: hint, mark: kind.mark(), err: err}
 }
 
@@ -258,6 +261,10 @@ const (
 	lineRights = "+zadd +zrem +zpopmin +zrange +zscore +exists"
 	// limitRights let calls have slots of limits.
 	limitRights = "+zadd +zrem +zcard +zcount +zrange +zscore +hset +hget +hdel +hexists +exists"
+	// breakRights let a user break leases, besides those to look, and breakLimitRights slots.
+	breakRights      = "+evalsha +eval +get +set +del +pttl +publish +zpopmin"
+	breakLimitRights = "+hscan +time +zscore +hget +hset +zadd +zrem +hdel +hexists +exists " +
+		"+zrange +pexpire"
 	// taskRights let tasks stand in line.
 	taskRights = "+zadd +zrem +zrange +zrank +zcard +zscore +hset +hdel +hgetall +exists"
 	// waitRight is needed with Replicas.

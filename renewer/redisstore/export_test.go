@@ -23,24 +23,28 @@ const (
 
 	Rights = rights
 
-	WaitRight      = waitRight
-	LineRights     = lineRights
-	LimitRights    = limitRights
-	TaskRights     = taskRights
-	RoleRight      = roleRight
-	SentinelRights = sentinelRights
-	ClusterRights  = clusterRights
+	WaitRight        = waitRight
+	LineRights       = lineRights
+	LimitRights      = limitRights
+	BreakRights      = breakRights
+	BreakLimitRights = breakLimitRights
+	TaskRights       = taskRights
+	RoleRight        = roleRight
+	SentinelRights   = sentinelRights
+	ClusterRights    = clusterRights
 )
 
 var (
-	LeaseKey     = leaseKey
-	EncodeHolder = encodeHolder
-	DecodeValue  = decodeValue
-	ReadGrant    = readGrant
-	ReadAnswers  = readAnswers
-	ReadSeen     = readSeen
-	ReadWritten  = readWritten
-	ErrClosed    = subscription.ErrClosed
+	LeaseKey = leaseKey
+
+	ProcessChannel = processChannel
+	EncodeHolder   = encodeHolder
+	DecodeValue    = decodeValue
+	ReadGrant      = readGrant
+	ReadAnswers    = readAnswers
+	ReadSeen       = readSeen
+	ReadWritten    = readWritten
+	ErrClosed      = subscription.ErrClosed
 )
 
 // Texts of the scripts, by file.
@@ -112,7 +116,8 @@ func GivenKey(prefix string) string { return MarkKey(prefix) + ":given" }
 func ScriptText(file string) string {
 	return map[string]script{
 		"acquire.lua": acquireScript, "propose.lua": proposeScript, "renew.lua": renewScript,
-		"release.lua": releaseScript,
+		"release.lua": releaseScript, "break.lua": breakScript, "slots_break.lua": slotsBreakScript,
+		"slots_renew.lua": slotsRenewScript, "slots_release.lua": slotsReleaseScript,
 	}[file].text
 }
 

@@ -46,6 +46,8 @@ var (
 	slotsRenewText string
 	//go:embed lua/slots_release.lua
 	slotsReleaseText string
+	//go:embed lua/slots_lost.lua
+	slotsLostText string
 
 	acquireScript = newScript(acquireText)
 	proposeScript = newScript(proposeText)
@@ -71,6 +73,7 @@ func newScript(text string) script {
 	text = include(text, "lost.lua", lostText)
 	text = include(text, "passon.lua", passOnText)
 	text = include(text, "slots.lua", slotsText)
+	text = include(text, "slots_lost.lua", slotsLostText)
 	text = include(text, "lives.lua", livesText)
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 	return script{text: text, sha: hex.EncodeToString(sum[:])}

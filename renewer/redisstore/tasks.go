@@ -186,15 +186,5 @@ func (s *Store) askLine(
 	keys := []string{
 		key, key + tasksSuffix + home, key + slotSuffix + home, key + wokenSuffix + home,
 	}
-	todo := &calls{n: 1, nameOf: func(int) string { return name }}
-	todo.build = func(_ int, whole bool) rueidis.Completed {
-		return do.command(s.codec.builder(), whole, keys, args...)
-	}
-	todo.readOne = func(_ int, r rueidis.RedisResult) {
-		if reply, err = r.ToMessage(); err != nil {
-			err = s.codec.errors.wrap(op, err)
-		}
-	}
-	s.sender.Spread(ctx, &s.recording, todo)
-	return reply, err
+	return s.callFor(ctx, op, do, name, keys, args...)
 }

@@ -60,8 +60,15 @@ func decodeValue(value string) (h store.Holder, since int64) {
 	return h, since
 }
 
-// readTaker says, in the answer for a lease that is taken, what has its key.
+// readTaker says, in the answer for a lease that is not its owner's any more, what has its key, or
+// that it was broken.
 func readTaker(a *store.Answer, value string) {
+	if a.Broken = readBroken(value); a.Broken != nil {
+		if !a.Broken.Force {
+			a.Status = store.StatusBroken
+		}
+		return
+	}
 	switch holder, since := decodeValue(value); {
 	case since != 0:
 		a.Holder = &holder

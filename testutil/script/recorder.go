@@ -112,7 +112,7 @@ func (r records) write(w store.Record, a answer, now time.Time) store.Answer {
 		case store.StatusGone:
 			delete(r, w.Name)
 			return store.Answer{Status: store.StatusGone}
-		case store.StatusUnknown, store.StatusBehind:
+		case store.StatusUnknown, store.StatusBehind, store.StatusBroken:
 			return store.Answer{Status: a.grant.Status, Err: a.grant.Err}
 		case store.StatusHeld:
 		}

@@ -63,6 +63,34 @@ var foreigner = store.Holder{Node: "another program"}
 // name.
 func Overwritten() Step { return Taken(foreigner, 0) }
 
+// BrokenBy answers every item of a Renew as a lease that was broken, or, by force, freed. If by is
+// nil it is not known by whom.
+func BrokenBy(by *store.Broken) Step {
+	g := store.Grant{Status: store.StatusBroken}
+	if by != nil {
+		g.Holder = store.Holder{Node: by.By, Operation: by.Why}
+		if by.Replaced {
+			g.Holder.PID = 1
+		}
+		if by.Force {
+			g.Status = store.StatusGone
+		}
+	}
+	return fixed(g)
+}
+
+// brokenBy is who has broken the lease, by the answer of such a step; nil of any other.
+func brokenBy(g store.Grant) *store.Broken {
+	if g.Status != store.StatusBroken && g.Status != store.StatusGone ||
+		g.Holder == (store.Holder{}) {
+		return nil
+	}
+	return &store.Broken{
+		By: g.Holder.Node, Why: g.Holder.Operation, Replaced: g.Holder.PID == 1,
+		Force: g.Status == store.StatusGone,
+	}
+}
+
 // Gone answers every item with StatusGone, which says nothing to an Acquire.
 func Gone() Step { return fixed(store.Grant{Status: store.StatusGone}) }
 

@@ -134,7 +134,7 @@ func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer 
 func toAnswers(grants []store.Grant) []store.Answer {
 	answers := make([]store.Answer, len(grants))
 	for i, g := range grants {
-		answers[i] = store.Answer{Status: g.Status, Err: g.Err}
+		answers[i] = store.Answer{Status: g.Status, Err: g.Err, Broken: brokenBy(g)}
 		if g.Status == store.StatusHeld {
 			answers[i].Age = g.TTL // see Step.Aged
 		}

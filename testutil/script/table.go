@@ -120,7 +120,7 @@ func (t table) acquire(c store.Proposal, a answer, r *row, now time.Time) store.
 		if r.owner == "" || r.owner == c.Owner {
 			r.give(g, now)
 		}
-	case store.StatusUnknown, store.StatusGone, store.StatusBehind: // no effect
+	case store.StatusUnknown, store.StatusGone, store.StatusBehind, store.StatusBroken: // no effect
 	}
 	return g
 }
@@ -159,7 +159,7 @@ func (r *row) believe(h store.Hold, g store.Grant, freed bool, now time.Time) {
 		}
 	case store.StatusGone:
 		r.owner = ""
-	case store.StatusUnknown: // no effect
+	case store.StatusUnknown, store.StatusBroken: // no effect
 	}
 }
 

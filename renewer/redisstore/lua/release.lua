@@ -1,5 +1,5 @@
 -- Frees the leases that their owners still have, or lets them lapse after a given time, and tells
--- those who wait for them. A lease with a line of waiters is the turn of the first of them, for a
+-- those who wait for them. One that was broken (break.lua) is freed at once. A lease with a line of waiters is the turn of the first of them, for a
 -- moment in which to claim it: see tell.lua.
 --
 -- KEYS[i]    the leases, n of them, at most 100
@@ -68,10 +68,14 @@ if rest[1] then
 				over[key] = true
 				freed[#freed + 1] = i
 			end
+		elseif value and string.sub(value, 1, 22) == '!' .. string.sub(owner, 2) then
+			over[key] = true -- it was broken, and its operation has returned
+			redis.call('DEL', key .. ':broken:!' .. string.sub(owner, 2))
+			freed[#freed + 1] = i
 		elseif over[key] then
 			answers[#answers + 1] = -i
 		else
-			answerLost(answers, i, key, value)
+			answerLost(answers, i, key, value, owner)
 			if not value then
 				over[key] = true -- once for all who find it gone
 				-- What MGET does not show may be another program's key.

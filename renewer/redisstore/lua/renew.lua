@@ -7,7 +7,8 @@
 --
 -- Returns    the exceptions only, in order of i, so that the usual reply is an empty array:
 --            i if another owner has KEYS[i], or another program, and behind it the key's value, cut
---            to 300 bytes ("" if it is of another type); -i if nobody has.
+--            to 300 bytes ("" if it is of another type), or of a lease that was broken what
+--            break.lua has kept of that; -i if nobody has.
 --
 -- Has those who wait for each of these ask: nobody has told them that the key was deleted, or
 -- overwritten. It is not renewed again.
@@ -37,8 +38,9 @@ if #lost > 0 then
 	-- include lost.lua
 	setMode(ARGV[#KEYS + 2])
 	for _, i in ipairs(lost) do
-		answerLost(answers, i, KEYS[i], values[i])
-		wake(KEYS[i], 1)
+		if not answerLost(answers, i, KEYS[i], values[i], ARGV[i + 1]) then
+			wake(KEYS[i], 1)
+		end
 	end
 end
 return answers

@@ -85,7 +85,7 @@ local function claim(lease, owner, from, holder)
 	end
 
 	if not left and string.sub(value, -2) ~= '\n+' and #value < 300 and
-		string.find(value, '^[%w_-]+\n%d+\n%d+\n') then
+		string.find(value, '^[!%w_-]+\n%d+\n%d+\n') then
 		local refused = markWaitedFor(lease, value)
 		if refused then
 			return refused

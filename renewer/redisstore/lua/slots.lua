@@ -52,6 +52,20 @@ local function passOnOrTell(key)
 	return turn
 end
 
+-- Frees what a member of the set has, and returns the turn that it has become.
+local function free(key, member, holders)
+	redis.call('ZREM', key, member)
+	ofHash('HDEL', key, member)
+	if ofHash('HEXISTS', key, '+') ~= 1 then
+		return nil
+	end
+	local turn = passOnOrTell(key)
+	if redis.pcall('EXISTS', key) ~= 1 then
+		redis.pcall('DEL', holders)
+	end
+	return turn
+end
+
 -- Passes on the slots whose time is over, some at a time, and returns the last turn.
 local function purge(key)
 	local turn

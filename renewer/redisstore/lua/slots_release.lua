@@ -9,7 +9,7 @@
 --            spaces are no owner's: they pass on the turns, and the slots, that have lapsed
 --
 -- Returns    as release.lua does: -i if the owner has no slot, i and "" if the key is another
---            program's; and behind these "i TURN" for each slot that is kept for a place now.
+--            program's, i and how if it was broken by force; and behind these "i TURN" for each slot that is kept for a place now.
 
 local keep = tonumber(ARGV[1])
 local time = redis.call('TIME')
@@ -40,21 +40,8 @@ local asMode, inbox = string.match(ARGV[2], '^(%l*) ([%w_-]*)$')
 -- include line.lua
 -- include lives.lua
 -- include slots.lua
+-- include slots_lost.lua
 setMode(asMode)
-
--- Frees what a member of the set has, and returns the turn that it has become.
-local function free(key, member, holders)
-	redis.call('ZREM', key, member)
-	ofHash('HDEL', key, member)
-	if ofHash('HEXISTS', key, '+') ~= 1 then
-		return nil
-	end
-	local turn = passOnOrTell(key)
-	if redis.pcall('EXISTS', key) ~= 1 then
-		redis.pcall('DEL', holders)
-	end
-	return turn
-end
 
 local answers, turns = {}, {}
 for _, i in ipairs(rest) do
@@ -68,8 +55,12 @@ for _, i in ipairs(rest) do
 		end
 	end
 	local till = redis.pcall('ZSCORE', key, owner)
+	local broken = not till and '!' .. string.sub(owner, 2)
 	if type(till) == 'table' and till.err then
 		answers[#answers + 1], answers[#answers + 2] = i, ''
+	elseif broken and redis.call('ZSCORE', key, broken) then -- its operation has returned
+		turn = free(key, broken, holders) or turn
+		redis.call('DEL', key .. ':broken:' .. broken)
 	elseif till and tonumber(till) > now then
 		if keep == 0 then
 			turn = free(key, owner, holders) or turn
@@ -80,7 +71,7 @@ for _, i in ipairs(rest) do
 			wake(key, 32) -- who leaves the line before then tells none of the others
 		end
 	else
-		answers[#answers + 1] = -i
+		answerLost(answers, i, key, owner)
 		turn = redis.call('EXISTS', key) == 1 and purge(key) or turn
 		if not till and owner ~= string.rep(' ', 22) then
 			wake(key, 1) -- nobody else tells them

@@ -7,7 +7,7 @@
 -- ARGV[2+n]  mode: see tell.lua
 --
 -- Returns    the exceptions only, in order of i, as renew.lua does: -i if the owner has no slot; i
---            and "" if the key is another program's.
+--            and "" if the key is another program's, and i and how if it was broken.
 --
 -- A slot that has lapsed goes to the next in line, also if nobody has asked since.
 
@@ -18,6 +18,7 @@ local ends = string.format('%.0f', now + ttl * 1000)
 -- include tell.lua
 -- include lives.lua
 -- include slots.lua
+-- include slots_lost.lua
 setMode(ARGV[n + 2])
 
 -- Removes nothing. But after a write that needs no memory a full Redis lets a script's ZADD through.
@@ -42,8 +43,7 @@ for i = 1, n do
 			renewing = key
 		end
 		renewed[#renewed + 1], renewed[#renewed + 2] = ends, owner
-	else
-		answers[#answers + 1] = -i
+	elseif not answerLost(answers, i, key, owner) then
 		if till then
 			purge(key)
 		else

@@ -1,0 +1,127 @@
+package renewer
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// breaker is the part of a [store.Inspector] that the engine uses.
+type breaker interface {
+	Break(ctx context.Context, b store.Breaking) store.Answer
+	OnBreak(holder store.Holder, look func(name string)) (stop func())
+}
+
+// looks is how a keeper hears that a lease of its own may have been broken. It listens from its
+// first heartbeat on: what is over sooner need not hear of it. Guarded by Keeper.mu.
+type looks struct {
+	listens bool
+	stop    func() // nil unless the store tells
+	limits  instant
+}
+
+const (
+	// lookPause bounds how often a lease is looked at upon messages: whoever can publish can send
+	// them.
+	lookPause = 100 * time.Millisecond
+	// limitPause bounds how often all leases are looked through for those of a limit. What comes
+	// sooner waits for the heartbeat.
+	limitPause = 10 * time.Millisecond
+)
+
+// listen has the store tell of leases that may have been broken, once.
+func (k *Keeper) listen() {
+	s, ok := k.store.(breaker)
+	k.mu.Lock()
+	first := !k.looks.listens && k.shutdown.phase < phaseFree
+	k.looks.listens = true
+	k.mu.Unlock()
+	if !first || !ok {
+		return
+	}
+	stop := s.OnBreak(k.self, k.look)
+	k.mu.Lock()
+	over := k.shutdown.phase >= phaseFree
+	if !over {
+		k.looks.stop = stop
+	}
+	k.mu.Unlock()
+	if over {
+		stop()
+	}
+}
+
+// deaf ends what listen has begun.
+func (k *Keeper) deaf() {
+	k.mu.Lock()
+	stop := k.looks.stop
+	k.looks.stop = nil
+	k.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+}
+
+// look renews the leases of a name now: the answer tells whether they were broken.
+func (k *Keeper) look(name string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := k.clock.Now()
+	if _, limited := store.CutLimit(name); !limited {
+		if l := k.holderOf(name); l != nil {
+			k.lookAt(l, now)
+		}
+		return
+	}
+	if now < k.looks.limits.Add(limitPause) {
+		return
+	}
+	k.looks.limits = now
+	for _, l := range k.books.Leases() {
+		if l.name == name {
+			k.lookAt(l, now)
+		}
+	}
+}
+
+// lookAt has a lease renewed now. Under k.mu.
+func (k *Keeper) lookAt(l *Lease, now instant) {
+	if l.state != stateHeld || l.manual() {
+		return
+	}
+	extra := l.withExtras()
+	extra.looked = max(now, extra.looked.Add(lookPause))
+	k.plan(l, min(extra.looked, max(l.due, now)))
+}
+
+// freeBroken frees the key of a lease that was broken, now that its operation has returned. It may
+// have lapsed meanwhile.
+func (k *Keeper) freeBroken(ctx context.Context, l *Lease, hold store.Hold) (failed error) {
+	holds := singleHolds.Take(hold)
+	answers := k.store.Release(k.requests.Limited(ctx), holds[:])
+	singleHolds.Put(holds)
+	return k.brokenFreed(l, hold, asking.AnswerTo(answers, 0, 1))
+}
+
+// brokenFreed is what became of the key of a lease that was broken.
+func (k *Keeper) brokenFreed(l *Lease, hold store.Hold, a store.Answer) (failed error) {
+	if a.Status == store.StatusUnknown {
+		k.cleaner.Disown(l.orphan(hold), l.unsettled())
+		return a.Err
+	}
+	return nil
+}
+
+// reasonOf is why a lease is lost, by the answer that it is not the owner's any more.
+func reasonOf(a store.Answer) Reason {
+	switch {
+	case a.Broken != nil && a.Broken.Replaced:
+		return ReasonReplaced
+	case a.Broken != nil || a.Status == store.StatusBroken:
+		return ReasonBroken
+	default:
+		return ReasonTaken
+	}
+}

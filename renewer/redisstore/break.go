@@ -1,0 +1,190 @@
+package redisstore
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+var (
+	//go:embed lua/break.lua
+	breakText string
+	//go:embed lua/slots_break.lua
+	slotsBreakText string
+	//go:embed lua/notice.lua
+	noticeText string
+
+	breakScript      = newScript(breakText)
+	slotsBreakScript = newScript(slotsBreakText)
+	noticeScript     = newScript(noticeText)
+)
+
+// opBreak is what is asked, in errors.
+const opBreak = "break"
+
+const processSuffix = ":process"
+
+// How a lease was broken, as lost.lua tells. No owner token has a line that short, nor a turn.
+const (
+	howBroken   = "broken"
+	howForced   = "forced"
+	howReplaced = "replaced"
+)
+
+// Break implements [store.Inspector].
+func (s *Store) Break(ctx context.Context, b store.Breaking) store.Answer {
+	owner := ""
+	if isLimit(b.Name) {
+		var err error
+		if owner, err = s.ownerOf(ctx, b.Name, b.Fence); err != nil {
+			return store.Answer{Err: s.codec.errors.wrap(opBreak, err)}
+		} else if owner == "" {
+			return store.Answer{Status: store.StatusGone}
+		}
+	}
+	answer, holder := s.breakOne(ctx, b, owner)
+	if holder != nil { // best effort: else it hears of it by its next heartbeat
+		s.notice(ctx, *holder, b.Name)
+	}
+	return answer
+}
+
+// breakOne breaks a lease, and returns whose it was, if it is broken.
+func (s *Store) breakOne(
+	ctx context.Context, b store.Breaking, owner string,
+) (answer store.Answer, holder *store.Holder) {
+	do, keys := &breakScript, []string{leaseKey(s.codec.prefix, b.Name)}
+	args := []string{decimal(b.Fence), brokenText(b.Broken), s.codec.frees.of(s.codec.mode())}
+	if owner != "" {
+		do, args = &slotsBreakScript, append(args, owner)
+		if s.codec.cluster {
+			keys = append(keys, keys[0]+holdersSuffix)
+		}
+	}
+	reply, err := s.callFor(ctx, opBreak, do, b.Name, keys, args...)
+	if err != nil {
+		return store.Answer{Err: err}, nil
+	}
+	if n, err := reply.ToInt64(); err == nil && n == 0 {
+		return store.Answer{Status: store.StatusGone}, nil
+	}
+	parts, err := reply.ToArray()
+	if err != nil || len(parts) < 2 || len(parts) > 3 {
+		return store.Answer{Err: unreadable(opBreak)}, nil
+	}
+	value, err0 := parts[0].ToString()
+	broken, err1 := parts[1].ToInt64()
+	if err := errors.Join(err0, err1); err != nil {
+		return store.Answer{Err: unreadable(opBreak)}, nil
+	}
+	if len(parts) == 3 {
+		text, _ := parts[2].ToString()
+		if _, turn, ok := readTurn(text); ok {
+			s.line.Gave(b.Name, turn)
+		}
+	}
+	if broken == 0 {
+		answer.Status = store.StatusTaken
+		readTaker(&answer, value)
+		return answer, nil
+	}
+	h, _ := decodeValue(value)
+	return store.Answer{Status: store.StatusHeld, Holder: &h}, &h
+}
+
+// ownerOf finds the owner of a slot by its fencing token, in bounded steps; "" if none has it.
+func (s *Store) ownerOf(ctx context.Context, name string, fence int64) (string, error) {
+	client, key := s.sender.Client, leaseKey(s.codec.prefix, name)+holdersSuffix
+	begins := decimal(fence) + separator
+	for cursor := uint64(0); ; {
+		cmd := client.B().Hscan().Key(key).Cursor(cursor).Count(scanCount).Build().ToPipe()
+		entry, err := client.Do(ctx, cmd).AsScanEntry()
+		if err != nil {
+			return "", err
+		}
+		for i := 0; i+1 < len(entry.Elements); i += 2 {
+			owner := entry.Elements[i]
+			if len(owner) == store.OwnerLen && strings.HasPrefix(entry.Elements[i+1], begins) {
+				return owner, nil
+			}
+		}
+		if cursor = entry.Cursor; cursor == 0 {
+			return "", nil
+		}
+	}
+}
+
+// scanCount is about how many elements one step of a scan looks at.
+const scanCount = 500
+
+// brokenText is what is kept of who broke a lease.
+func brokenText(b store.Broken) string {
+	how := howBroken
+	switch {
+	case b.Force:
+		how = howForced
+	case b.Replaced:
+		how = howReplaced
+	}
+	return how + separator + part(b.By) + separator + part(b.Why)
+}
+
+// readBroken is the opposite of brokenText; nil for any other text.
+func readBroken(text string) *store.Broken {
+	how, rest, _ := strings.Cut(text, separator)
+	by, why, ok := strings.Cut(rest, separator)
+	if !ok || how != howBroken && how != howForced && how != howReplaced {
+		return nil
+	}
+	why, _, _ = strings.Cut(why, separator)
+	return &store.Broken{
+		By: part(by), Why: part(why), Force: how == howForced, Replaced: how == howReplaced,
+	}
+}
+
+// notice tells a process that a lease of its own may have been broken.
+func (s *Store) notice(ctx context.Context, holder store.Holder, name string) {
+	keys := []string{processChannel(s.codec.prefix, holder)}
+	_, _ = s.callFor(ctx, opBreak, &noticeScript, processName(holder), keys, name, s.codec.mode())
+}
+
+// OnBreak implements [store.Inspector]. It keeps a subscription for as long as it is not stopped.
+func (s *Store) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
+	return s.subscriber.Watch(processChannel(s.codec.prefix, holder),
+		func(name string, err error) {
+			if err == nil && name != "" {
+				look(name)
+			}
+		})
+}
+
+// processName names a process among the names of locks, so that it has a slot of a cluster.
+func processName(h store.Holder) string { return part(h.Node) + " " + strconv.Itoa(h.PID) }
+
+// processChannel is where all processes of one node and number hear of their leases.
+func processChannel(prefix string, h store.Holder) string {
+	return leaseKey(prefix, processName(h)) + processSuffix
+}
+
+// callFor calls a script about a name once.
+func (s *Store) callFor(
+	ctx context.Context, op string, do *script, name string, keys []string, args ...string,
+) (reply rueidis.RedisMessage, err error) {
+	todo := &calls{n: 1, nameOf: func(int) string { return name }}
+	todo.build = func(_ int, whole bool) rueidis.Completed {
+		return do.command(s.codec.builder(), whole, keys, args...)
+	}
+	todo.readOne = func(_ int, r rueidis.RedisResult) {
+		if reply, err = r.ToMessage(); err != nil {
+			err = s.codec.errors.wrap(op, err)
+		}
+	}
+	s.sender.Spread(ctx, &s.recording, todo)
+	return reply, err
+}

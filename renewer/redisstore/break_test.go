@@ -1,0 +1,152 @@
+package redisstore_test
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// keeper makes a keeper on a store and a client of its own.
+func (s server) keeper(t *testing.T) *renewer.Keeper {
+	t.Helper()
+	k, err := renewer.New(s.store(t), renewer.Config{TTL: 3 * time.Second})
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		assert.NoError(t, k.Shutdown(ctx))
+	})
+	return k
+}
+
+// A lease that is broken ends its operation's context at once, long before its next heartbeat. The
+// waiter has it when the operation has returned, and not before; by force at once.
+func TestBreak(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		limit bool
+		force bool
+	}{
+		"lock": {}, "lock, by force": {force: true},
+		"limit": {limit: true}, "limit, by force": {limit: true, force: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, s := startReal(t)
+			holder, waiter, look := s.keeper(t), s.keeper(t), s.store(t)
+			known, opts := name, []renewer.Option(nil)
+			if c.limit {
+				known = store.LimitName(name)
+				opts = append(opts, renewer.AtMost(func(string) int { return 1 }))
+			}
+			first, err := holder.Acquire(t.Context(), name, opts...)
+			require.NoError(t, err)
+			s.awaitProcess(t) // it listens from its first heartbeat on
+
+			line := redisstore.LeaseKey(redisstore.DefaultPrefix, known) + ":waiters"
+			got := make(chan *renewer.Lease, 1)
+			go func() {
+				l, err := waiter.Acquire(t.Context(), name, opts...)
+				assert.NoError(t, err)
+				got <- l
+			}()
+			require.Eventually(t, func() bool { // it stands in line
+				return s.number(t, "ZCARD", line) == 1
+			}, patience, time.Millisecond)
+
+			begun := time.Now()
+			answer := look.Break(t.Context(), store.Breaking{
+				Name: known, Fence: first.Fence(),
+				Broken: store.Broken{By: "alice", Why: "hangs", Force: c.force},
+			})
+			require.NoError(t, answer.Err)
+			require.Equal(t, store.StatusHeld, answer.Status)
+			<-first.Context().Done()
+			assert.Less(t, time.Since(begun), 500*time.Millisecond, "the heartbeat is each second")
+			var lost *renewer.LostError
+			require.ErrorAs(t, context.Cause(first.Context()), &lost)
+			assert.Equal(t, renewer.ReasonBroken, lost.Reason)
+			assert.Equal(t, []string{"alice", "hangs"}, []string{lost.By, lost.Why})
+
+			if c.force {
+				second := <-got
+				assert.ErrorIs(t, first.Release(t.Context()), renewer.ErrLost)
+				assert.True(t, second.Valid(), "a late release does not touch it")
+				assert.NoError(t, second.Release(t.Context()))
+				return
+			}
+			select {
+			case <-got:
+				t.Fatal("two have it")
+			case <-time.After(50 * time.Millisecond):
+			}
+			assert.Positive(t, lost.Left)
+			begun = time.Now()
+			assert.ErrorIs(t, first.Release(t.Context()), renewer.ErrLost)
+			second := <-got
+			assert.Less(t, time.Since(begun), 500*time.Millisecond)
+			assert.Greater(t, second.Fence(), first.Fence())
+			assert.NoError(t, second.Release(t.Context()))
+		})
+	}
+}
+
+// Only the lease that was looked at is broken.
+func TestBreakIsByToken(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	locks := s.store(t)
+	for _, name := range []string{"a", store.LimitName("a")} {
+		order := store.Breaking{Name: name, Fence: 7, Broken: store.Broken{By: "me", Why: "test"}}
+		assert.Equal(t, store.StatusGone, locks.Break(t.Context(), order).Status)
+		claim := store.Claim{Name: name, Owner: owner("a"), TTL: time.Minute}
+		if _, limited := store.CutLimit(name); limited {
+			claim.Limit = 2
+		}
+		grant := locks.Acquire(t.Context(), []store.Claim{claim})[0]
+		require.Equal(t, store.StatusHeld, grant.Status)
+		stale := locks.Break(t.Context(), order)
+		assert.Contains(t, []store.Status{store.StatusTaken, store.StatusGone}, stale.Status)
+		hold := []store.Hold{{Name: name, Owner: owner("a"), TTL: time.Minute}}
+		assert.Equal(t, store.StatusHeld, locks.Renew(t.Context(), hold)[0].Status)
+
+		order.Fence = grant.Fence
+		for range 2 { // the second changes nothing
+			assert.Equal(t, store.StatusHeld, locks.Break(t.Context(), order).Status)
+			order.By = "another"
+		}
+		renewed := locks.Renew(t.Context(), hold)[0]
+		assert.Equal(t, store.StatusBroken, renewed.Status)
+		assert.Equal(t, &store.Broken{By: "me", Why: "test"}, renewed.Broken)
+		if claim.Limit == 0 {
+			again := locks.Acquire(t.Context(), []store.Claim{claim})[0]
+			assert.Equal(t, store.StatusTaken, again.Status, "it is no grant any more")
+		}
+		assert.Equal(t, store.StatusHeld, locks.Release(t.Context(), hold)[0].Status)
+		gone := locks.Renew(t.Context(), hold)[0]
+		assert.Equal(t, store.StatusGone, gone.Status)
+		assert.Nil(t, gone.Broken, "no key is left")
+	}
+}
+
+// awaitProcess waits until all keepers of this process that have renewed a lease listen.
+func (s server) awaitProcess(t *testing.T) {
+	t.Helper()
+	node, err := os.Hostname()
+	require.NoError(t, err)
+	channel := redisstore.ProcessChannel(redisstore.DefaultPrefix, store.Holder{
+		Node: node, PID: os.Getpid(),
+	})
+	require.Eventually(t, func() bool {
+		heard, err := s.do(t, "PUBLISH", channel, "").ToInt64()
+		return err == nil && heard > 0
+	}, patience, 10*time.Millisecond)
+}

@@ -1,0 +1,114 @@
+package redisstore_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// Each return of the scripts that break leases, and of the others for a lease that was broken.
+func TestReturnsOfBreaks(t *testing.T) {
+	t.Parallel()
+	x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
+	const inbox, rest = "in-box_1", "\n7\n9\nnode\n1\nop"
+	broken := "!" + owner("a")[1:]
+	record := x + ":broken:" + broken
+	type list = []any
+	breaks := func(t *testing.T, s server, how string) any {
+		t.Helper()
+		return s.runs(t, "break.lua", []string{x}, "7", how+"\nme\nwhy", "line "+inbox)
+	}
+	each(t, func(t *testing.T, s server) {
+		assert.Equal(t, int64(0), breaks(t, s, "broken"))
+		s.ok(t, "SET", x, "turn\n1000\n5 "+inbox+" 1000", "PX", "60000")
+		assert.Equal(t, int64(0), breaks(t, s, "forced"), "a turn is no owner's")
+		s.ok(t, "DEL", x)
+		s.ok(t, "HSET", x, "another", "program's")
+		assert.Equal(t, list{"", int64(0)}, breaks(t, s, "broken"))
+		s.ok(t, "DEL", x)
+		s.ok(t, "SET", x, "another program's", "PX", "60000")
+		assert.Equal(t, list{"another program's", int64(0)}, breaks(t, s, "forced"))
+		other := owner("a") + strings.Replace(rest, "7", "8", 1)
+		s.ok(t, "SET", x, other, "PX", "60000")
+		assert.Equal(t, list{other, int64(0)}, breaks(t, s, "broken"))
+
+		s.ok(t, "SET", x, owner("a")+rest, "PX", "50000")
+		assert.Equal(t, list{owner("a") + rest, int64(1)}, breaks(t, s, "broken"))
+		assert.Equal(t, list{broken + rest, int64(1)}, breaks(t, s, "replaced"))
+		assert.Equal(t, broken+rest, s.get(t, x))
+		assert.Equal(t, "broken\nme\nwhy", s.get(t, record), "the first who broke it")
+		s.pttl(t, x, 1, 50000)
+		s.pttl(t, record, 1, 50000)
+
+		renews := func() any {
+			return s.runs(t, "renew.lua", []string{x}, "90000", owner("a"), "line")
+		}
+		assert.Equal(t, list{int64(1), "broken\nme\nwhy"}, renews())
+		s.pttl(t, x, 1, 50000)
+		s.ok(t, "DEL", record)
+		assert.Equal(t, list{int64(1), "broken\n\n"}, renews(), "by whom is lost")
+		releases := func() any {
+			return s.runs(t, "release.lua", []string{x}, "5000", "line "+inbox, owner("a"))
+		}
+		assert.Equal(t, list{}, releases())
+		assert.Equal(t, int64(0), s.number(t, "EXISTS", x, record), "also if it was to stay held")
+
+		hears(inbox)(t, s)
+		s.ok(t, "SET", x, owner("a")+rest+"\n+", "PX", "50000")
+		s.ok(t, "ZADD", x+":waiters", "1", "5 "+inbox+" 1000")
+		assert.Equal(t, list{owner("a") + rest + "\n+", int64(1), "1 1000"}, breaks(t, s, "forced"))
+		assert.Equal(t, "turn\n1000\n5 "+inbox+" 1000", s.get(t, x))
+		assert.Equal(t, list{int64(1), "forced\nme\nwhy"}, releases())
+		assert.Equal(t, list{int64(1), "forced\nme\nwhy"}, renews())
+	})
+}
+
+// The same of limits.
+func TestReturnsOfBrokenSlots(t *testing.T) {
+	t.Parallel()
+	x := redisstore.LeaseKey(redisstore.DefaultPrefix, store.LimitName("x"))
+	const inbox, holder = "in-box_1", "7\n9\nnode\n1\nop"
+	const later = "8000000000000000"
+	broken := "!" + owner("a")[1:]
+	type list = []any
+	breaks := func(t *testing.T, s server, how string) any {
+		t.Helper()
+		return s.runs(t, "slots_break.lua", []string{x}, "7", how+"\nme\nwhy", "line "+inbox,
+			owner("a"))
+	}
+	each(t, func(t *testing.T, s server) {
+		assert.Equal(t, int64(0), breaks(t, s, "broken"))
+		s.ok(t, "ZADD", x, "5", owner("a"))
+		s.ok(t, "HSET", x+":holders", owner("a"), holder)
+		assert.Equal(t, int64(0), breaks(t, s, "broken"), "it has lapsed")
+		s.ok(t, "ZADD", x, later, owner("a"))
+		s.ok(t, "HSET", x+":holders", owner("a"), "8\n9\nnode\n1\nop")
+		assert.Equal(t, list{owner("a") + "\n8\n9\nnode\n1\nop", int64(0)}, breaks(t, s, "broken"))
+		s.ok(t, "HSET", x+":holders", owner("a"), holder)
+		assert.Equal(t, list{owner("a") + "\n" + holder, int64(1)}, breaks(t, s, "broken"))
+		assert.Equal(t, list{broken + "\n" + holder, int64(1)}, breaks(t, s, "replaced"))
+		assert.Equal(t, int64(1), s.number(t, "ZCARD", x), "it takes its slot still")
+
+		renews := func() any {
+			return s.runs(t, "slots_renew.lua", []string{x}, "90000", owner("a"), "line")
+		}
+		assert.Equal(t, list{int64(1), "broken\nme\nwhy"}, renews())
+		releases := func() any {
+			return s.runs(t, "slots_release.lua", []string{x}, "5000", "line "+inbox, owner("a"))
+		}
+		assert.Equal(t, list{}, releases())
+		assert.Equal(t, int64(0), s.number(t, "EXISTS", x, x+":holders", x+":broken:"+broken))
+
+		hears(inbox)(t, s)
+		s.ok(t, "ZADD", x, later, owner("a"))
+		s.ok(t, "HSET", x+":holders", owner("a"), holder, "+", "")
+		s.ok(t, "ZADD", x+":waiters", "1", "5 "+inbox+" 1000")
+		got := breaks(t, s, "forced")
+		assert.Equal(t, list{owner("a") + "\n" + holder, int64(1), "1 1000"}, got)
+		assert.Equal(t, list{int64(1), "forced\nme\nwhy"}, renews())
+	})
+}

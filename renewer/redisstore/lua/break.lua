@@ -1,0 +1,45 @@
+-- Breaks the lease that has a given fencing token: its owner can't renew it from now on, and frees
+-- it when its operation has returned. By force it is freed at once.
+--
+-- KEYS[1]  the lease: PREFIX{name}
+-- ARGV[1]  the fencing token, in decimal
+-- ARGV[2]  "broken", "forced" or "replaced", and behind it who and why, a line each
+-- ARGV[3]  "MODE INBOX", as for release.lua
+--
+-- Returns  0 if no owner has it; {value, 0} if another token is current, or another program's key is
+--          there; {value, 1} if it is broken now, also if it was before; and "1 TURN" behind these
+--          if it has become a turn. A value is cut to 300 bytes.
+--
+-- The owner token of a broken lease begins with "!", which none does. So the scripts that compare
+-- it need not know of this. Who and why is in KEY:broken:TOKEN, by that token, for as long as the
+-- lease would have lived: see lost.lua.
+
+local key, how = KEYS[1], ARGV[2]
+local value = redis.pcall('GET', key)
+if type(value) == 'table' then
+	return string.find(value.err, 'WRONGTYPE', 1, true) and {'', 0} or value
+elseif not value or string.sub(value, 1, 5) == 'turn\n' then
+	return 0
+end
+local token, fence = string.match(value, '^[!%w_-](' .. string.rep('[%w_-]', 21) .. ')\n(%d+)\n')
+local text = string.sub(value, 1, 300)
+if fence ~= ARGV[1] then
+	return {text, 0}
+end
+local forced = string.sub(how, 1, 7) == 'forced\n'
+if forced or string.sub(value, 1, 1) ~= '!' then
+	local left = math.max(redis.call('PTTL', key), 1)
+	redis.call('SET', key .. ':broken:!' .. token, how, 'PX', left)
+	redis.call('SET', key, '!' .. string.sub(value, 2), 'PX', left)
+end
+local answers = {text, 1}
+if forced then
+	local asMode, inbox = string.match(ARGV[3], '^(%l*) ([%w_-]*)$')
+	if string.sub(value, -2) == '\n+' then
+		local values, freed = {value}, {1}
+		-- include passon.lua
+	else
+		redis.call('DEL', key)
+	end
+end
+return answers
