@@ -8,6 +8,7 @@
 // until an instant of the monotonic clock:
 //
 //	free ── Acquire ──▶ held ── Release by its owner, or the TTL passes without a Renew ──▶ free
+//	held ── Break ──▶ held, and not renewed; by force: free
 //
 // What it cannot do:
 //

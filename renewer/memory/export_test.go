@@ -11,7 +11,7 @@ func Kept(s *Store) int {
 func Watched(s *Store) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.watchers)
+	return len(s.watchers.of)
 }
 
 // Recorded returns how many records s remembers, lapsed ones included.
@@ -26,4 +26,18 @@ func Proposed(s *Store) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.tokens.counters)
+}
+
+// Broken returns how many broken leases s remembers, lapsed ones included.
+func Broken(s *Store) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.broken)
+}
+
+// Processes returns how many processes hear of broken leases from s.
+func Processes(s *Store) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.lookers.of)
 }

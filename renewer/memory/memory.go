@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -13,12 +14,15 @@ import (
 type Store struct {
 	mu       sync.Mutex // guards what follows
 	held     map[string]lease
-	sweepAt  int // size of held at which lapsed leases are removed
+	heldAt   int // size of held at which lapsed leases are removed: see sweep
 	limits   map[string]*slots
 	limitsAt int // size of limits at which those without slots are removed
+	broken   map[ownership]breakage
+	brokenAt int // size of broken at which lapsed ones are removed
 	tokens   tokens
 	records  records
-	watchers map[string][]*watcher
+	watchers listeners[string, error]
+	lookers  listeners[process, string]
 }
 
 var _ store.Proposer = (*Store)(nil)
@@ -118,7 +122,7 @@ func (s *Store) ask(
 	switch {
 	case !ok:
 		return store.Grant{}, true
-	case l.owner != c.Owner:
+	case l.owner != c.Owner, s.brokenBy(c.Name, c.Owner, now) != nil:
 		return store.Grant{
 			Status: store.StatusTaken, Holder: l.holder, HeldFor: now.Sub(l.since),
 			TTL: l.until.Sub(now),
@@ -145,14 +149,18 @@ func (s *Store) grant(c *store.Claim, fence int64, reserved int, now time.Time) 
 	return store.Grant{Status: store.StatusHeld, Fence: fence, Reserved: reserved}
 }
 
-// Renew sets the TTL of every name that its owner still has: see [store.Store]. A TTL below 1 ms
-// is answered with [renewer.ErrConfig]. For a name that is gone it wakes those who watch it.
+// Renew sets the TTL of every name that its owner still has and that is not broken: see
+// [store.Store]. A TTL below 1 ms is answered with [renewer.ErrConfig]. For a name that is gone it
+// wakes those who watch it.
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	return s.each(ctx, holds, func(h *store.Hold, l lease, now time.Time) (answer store.Answer,
 		wakes bool,
 	) {
 		if _, err := store.Millis(h.TTL); err != nil {
 			return store.Answer{Err: err}, false
+		}
+		if by := s.brokenBy(h.Name, h.Owner, now); by != nil {
+			return store.Answer{Status: store.StatusBroken, Broken: by}, false
 		}
 		if until := now.Add(h.TTL); until.After(l.until) {
 			l.until = until
@@ -162,18 +170,19 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	})
 }
 
-// Release frees every name that its owner still has, at once or after its hold's Keep, and calls
-// the wake functions of those who watch it, or a name that is gone, before it returns: see
-// [store.Store].
+// Release frees every name that its owner still has, at once or after its hold's Keep, a broken one
+// always at once. It calls the wake functions of those who watch it, or a name that is gone, before
+// it returns: see [store.Store].
 func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	return s.each(ctx, holds, func(h *store.Hold, l lease, now time.Time) (answer store.Answer,
 		wakes bool,
 	) {
-		if h.Keep > 0 {
+		if h.Keep > 0 && s.brokenBy(h.Name, h.Owner, now) == nil {
 			l.until = now.Add(h.Keep)
 			s.keep(h.Name, l)
 		} else {
 			s.free(h.Name, l)
+			delete(s.broken, ownership{h.Name, h.Owner})
 		}
 		return store.Answer{Status: store.StatusHeld}, true
 	})
@@ -193,27 +202,29 @@ func (s *Store) each(
 		}
 		return answers
 	}
-	var wake []*watcher
+	var wake []*listener[error]
 	s.mu.Lock()
 	now := time.Now()
 	for i := range holds {
 		wakes := false
 		switch l, mine, taken := s.lookUp(&holds[i], now); {
-		case !taken:
-			answers[i].Status, wakes = store.StatusGone, true
-		case !mine:
+		case mine:
+			answers[i], wakes = do(&holds[i], l, now)
+		case taken:
 			holder := l.holder // of l itself every call would allocate one
 			answers[i] = store.Answer{Status: store.StatusTaken, Holder: &holder}
+			answers[i].Broken = s.brokenBy(holds[i].Name, holds[i].Owner, now)
 		default:
-			answers[i], wakes = do(&holds[i], l, now)
+			answers[i].Status, wakes = store.StatusGone, true
+			answers[i].Broken = s.brokenBy(holds[i].Name, holds[i].Owner, now)
 		}
 		if wakes {
-			wake = append(wake, s.watchers[holds[i].Name]...)
+			wake = append(wake, s.watchers.of[holds[i].Name]...)
 		}
 	}
 	s.mu.Unlock()
 	for _, w := range wake { // not under the lock, since it may ask this store
-		w.call()
+		w.call(nil)
 	}
 	return answers
 }
@@ -227,22 +238,25 @@ func (s *Store) live(name string, now time.Time) (lease, bool) {
 	return l, ok && now.Before(l.until)
 }
 
-// minSweep is the size below which a map is not searched for what has lapsed.
-const minSweep = 64
-
-// put stores a new lease. When the map has doubled since the last time, it removes those that have
-// lapsed first. That costs O(1) for each put on average, and no timer.
+// put stores a new lease.
 func (s *Store) put(name string, l lease, now time.Time) {
 	if s.held == nil {
 		s.held = make(map[string]lease)
 	}
-	if len(s.held) >= max(s.sweepAt, minSweep) {
-		for old, l := range s.held {
-			if !now.Before(l.until) {
-				delete(s.held, old)
-			}
-		}
-		s.sweepAt = 2 * len(s.held)
-	}
+	sweep(s.held, &s.heldAt, func(_ string, l lease) bool { return !now.Before(l.until) })
 	s.held[name] = l
+}
+
+// minSweep is the size below which a map is not searched for what has lapsed.
+const minSweep = 64
+
+// sweep removes what has lapsed from a map that is about to grow, if the map has doubled since the
+// last time: at is the size at which it has. That costs O(1) for each entry on average, and no
+// timer.
+func sweep[K comparable, V any](m map[K]V, at *int, lapsed func(K, V) bool) {
+	if len(m) < max(*at, minSweep) {
+		return
+	}
+	maps.DeleteFunc(m, lapsed)
+	*at = 2 * len(m)
 }

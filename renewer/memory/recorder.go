@@ -141,18 +141,11 @@ func (r *records) live(name string, now time.Time) (record, bool) {
 	return record{}, false
 }
 
-// put stores a record, and now and then removes those that have lapsed: see [Store.put].
+// put stores a record, and now and then removes those that have lapsed.
 func (r *records) put(name string, n record, now time.Time) {
 	if r.byName == nil {
 		r.byName = make(map[string]record)
 	}
-	if len(r.byName) >= max(r.sweepAt, minSweep) {
-		for old, n := range r.byName {
-			if !now.Before(n.until) {
-				delete(r.byName, old)
-			}
-		}
-		r.sweepAt = 2 * len(r.byName)
-	}
+	sweep(r.byName, &r.sweepAt, func(_ string, n record) bool { return !now.Before(n.until) })
 	r.byName[name] = n
 }

@@ -26,11 +26,11 @@ func (s *Store) claimSlot(c *store.Claim, now time.Time) store.Grant {
 	until := now.Add(c.TTL)
 	l, ok := all.leases[c.Owner]
 	switch {
-	case ok:
+	case ok && s.brokenBy(c.Name, c.Owner, now) == nil:
 		if until.After(l.until) {
 			l.until = until
 		}
-	case len(all.leases) >= c.Limit:
+	case ok, len(all.leases) >= c.Limit:
 		next := all.next()
 		return store.Grant{
 			Status: store.StatusTaken, Holder: next.holder, HeldFor: now.Sub(next.since),
@@ -49,7 +49,7 @@ func (s *Store) claimSlot(c *store.Claim, now time.Time) store.Grant {
 }
 
 // slotsOf are those of a limit, without the lapsed ones. With none left the limit is forgotten by
-// the next tidy, or by the release of the last.
+// the next sweep, or by the release of the last.
 func (s *Store) slotsOf(name string, now time.Time) *slots {
 	all := s.limits[name]
 	if all == nil {
@@ -57,7 +57,10 @@ func (s *Store) slotsOf(name string, now time.Time) *slots {
 		if s.limits == nil {
 			s.limits = make(map[string]*slots)
 		}
-		s.tidyLimits(now)
+		sweep(s.limits, &s.limitsAt, func(_ string, all *slots) bool {
+			all.purge(now)
+			return len(all.leases) == 0
+		})
 		s.limits[name] = all
 	}
 	if !now.Before(all.first) {
@@ -84,21 +87,6 @@ func (a *slots) next() (next lease) {
 		}
 	}
 	return next
-}
-
-// tidyLimits forgets limits whose slots have all lapsed, when there are twice as many limits as at
-// the last time.
-func (s *Store) tidyLimits(now time.Time) {
-	if len(s.limits) < max(s.limitsAt, minSweep) {
-		return
-	}
-	for name, all := range s.limits {
-		all.purge(now)
-		if len(all.leases) == 0 {
-			delete(s.limits, name)
-		}
-	}
-	s.limitsAt = 2 * len(s.limits)
 }
 
 // lookUp returns the lease of an owner on a name, or whose it is if it is another's; neither if it

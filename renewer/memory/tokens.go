@@ -18,14 +18,12 @@ func (t *tokens) note(name string, fence int64, held func(string) bool) {
 	if t.counters == nil {
 		t.counters = make(map[string]int64)
 	}
-	if len(t.counters) >= max(t.sweepAt, minSweep) {
-		for old, counter := range t.counters {
-			if !held(old) {
-				t.floor = max(t.floor, counter)
-				delete(t.counters, old)
-			}
+	sweep(t.counters, &t.sweepAt, func(old string, counter int64) bool {
+		if held(old) {
+			return false
 		}
-		t.sweepAt = 2 * len(t.counters)
-	}
+		t.floor = max(t.floor, counter)
+		return true
+	})
 	t.counters[name] = fence
 }

@@ -2,19 +2,47 @@ package memory
 
 import (
 	"slices"
+	"sync"
 	"sync/atomic"
 )
 
-// watcher is one call of Watch.
-type watcher struct {
-	wake    func(error)
+// listener is one call of Watch or of OnBreak.
+type listener[A any] struct {
+	tell    func(A)
 	stopped atomic.Bool
 }
 
-// call wakes, unless the watch was stopped.
-func (w *watcher) call() {
-	if !w.stopped.Load() {
-		w.wake(nil)
+// call tells, unless the listener was stopped.
+func (l *listener[A]) call(what A) {
+	if !l.stopped.Load() {
+		l.tell(what)
+	}
+}
+
+// listeners are those of each key. What they are in is guarded by mu of the Store.
+type listeners[K comparable, A any] struct{ of map[K][]*listener[A] }
+
+// add adds one. stop may be called more than once.
+func (ls *listeners[K, A]) add(
+	mu *sync.Mutex, key K, tell func(A),
+) (l *listener[A], stop func()) {
+	l = &listener[A]{tell: tell}
+	mu.Lock()
+	defer mu.Unlock()
+	if ls.of == nil {
+		ls.of = make(map[K][]*listener[A])
+	}
+	ls.of[key] = append(ls.of[key], l)
+	return l, func() {
+		l.stopped.Store(true)
+		mu.Lock()
+		defer mu.Unlock()
+		rest := slices.DeleteFunc(ls.of[key], func(other *listener[A]) bool { return other == l })
+		if len(rest) == 0 {
+			delete(ls.of, key)
+			return
+		}
+		ls.of[key] = rest
 	}
 }
 
@@ -23,24 +51,8 @@ func (w *watcher) call() {
 // [store.Store]. It never calls wake with an error. stop may be called from
 // wake, and more than once; a call of wake under way then goes on.
 func (s *Store) Watch(name string, wake func(error)) (stop func()) {
-	w := &watcher{wake: wake}
-	s.mu.Lock()
-	if s.watchers == nil {
-		s.watchers = make(map[string][]*watcher)
-	}
-	s.watchers[name] = append(s.watchers[name], w)
-	s.mu.Unlock()
+	w, stop := s.watchers.add(&s.mu, name, wake)
 	// Not in this goroutine: the caller may hold a lock that wake needs, and has no stop yet.
-	go w.call()
-	return func() {
-		w.stopped.Store(true)
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		rest := slices.DeleteFunc(s.watchers[name], func(other *watcher) bool { return other == w })
-		if len(rest) == 0 {
-			delete(s.watchers, name)
-			return
-		}
-		s.watchers[name] = rest
-	}
+	go w.call(nil)
+	return stop
 }

@@ -25,8 +25,9 @@ type Inspector interface {
 
 	// Break breaks the lease of a name that has the token given, and no other: see [Breaking]. It
 	// answers [StatusHeld] if that is so now, also if it was before; [StatusTaken] if another token
-	// is current, with its holder; and [StatusGone] if no owner has the name. Its process hears of
-	// it at once, by OnBreak, or else when it renews the lease.
+	// is current, with its holder; and [StatusGone] if no owner has the name, or no slot of a limit
+	// the token. Who broke it first is kept, unless it is broken by force then. Its process hears
+	// of it at once, by OnBreak, or else when it renews the lease.
 	Break(ctx context.Context, b Breaking) Answer
 
 	// OnBreak calls look with the name of a lease of the process that holder tells of, by Node and

@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"iter"
 	"slices"
 	"sync"
 
@@ -24,6 +25,10 @@ type broken struct {
 	prepare func(S, C, []store.Term) []store.Seen
 	read    func(S, C, []string) []store.Seen
 	write   func(S, C, []store.Record) []store.Answer
+	list    func(S, C, func(string, bool) bool) iter.Seq2[store.Lock, error]
+	show    func(S, C, string) (store.Lock, error)
+	breaks  func(S, C, store.Breaking) store.Answer
+	onBreak func(S, store.Holder, func(string)) func()
 }
 
 // or calls faulty, or right if that is nil.
@@ -65,6 +70,36 @@ func (b broken) Read(ctx context.Context, names []string) []store.Seen {
 
 func (b broken) Write(ctx context.Context, records []store.Record) []store.Answer {
 	return or(ctx, b, b.write, S.Write, records)
+}
+
+func (b broken) List(
+	ctx context.Context, want func(string, bool) bool,
+) iter.Seq2[store.Lock, error] {
+	if b.list == nil {
+		return b.Store.List(ctx, want)
+	}
+	return b.list(b.Store, ctx, want)
+}
+
+func (b broken) Show(ctx context.Context, name string) (store.Lock, error) {
+	if b.show == nil {
+		return b.Store.Show(ctx, name)
+	}
+	return b.show(b.Store, ctx, name)
+}
+
+func (b broken) Break(ctx context.Context, order store.Breaking) store.Answer {
+	if b.breaks == nil {
+		return b.Store.Break(ctx, order)
+	}
+	return b.breaks(b.Store, ctx, order)
+}
+
+func (b broken) OnBreak(holder store.Holder, look func(string)) func() {
+	if b.onBreak == nil {
+		return b.Store.OnBreak(holder, look)
+	}
+	return b.onBreak(b.Store, holder, look)
 }
 
 // prepares makes a faulty Prepare, and writes a faulty Write, by changing

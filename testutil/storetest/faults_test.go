@@ -13,11 +13,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// faults are stores with one fault each, and a case that must find it.
-var faults = map[string]struct {
+// fault is a store with one fault, and the case that must find it.
+type fault struct {
 	broken
 	found string
-}{
+}
+
+// faults are those of stores. Those of an Inspector are beside them.
+var faults = map[string]fault{
 	"every caller gets it": {broken{acquire: grants(nil, func(g *store.Grant) {
 		if g.Status == store.StatusTaken {
 			*g = store.Grant{Status: store.StatusHeld, Fence: 1 << 60}

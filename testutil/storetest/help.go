@@ -68,7 +68,7 @@ func checkGrant(t testing.TB, name string, g store.Grant) {
 		require.Zero(t, g.Fence, "no fencing token for a refused claim of %q", name)
 		require.GreaterOrEqual(t, g.HeldFor, time.Duration(0), "how long %q has been held", name)
 		require.GreaterOrEqual(t, g.TTL, time.Duration(0), "how long %q will be held", name)
-	case store.StatusUnknown, store.StatusGone, store.StatusBehind:
+	case store.StatusUnknown, store.StatusGone, store.StatusBehind, store.StatusBroken:
 		require.Fail(t, "an Acquire is answered StatusHeld or StatusTaken",
 			"%q: %v (StatusBehind is for a proposal)", name, g.Status)
 	}
@@ -119,17 +119,28 @@ func (s *suite) holds(
 	t testing.TB, do func(context.Context, []store.Hold) []store.Answer, holds []store.Hold,
 ) []store.Status {
 	t.Helper()
+	answers := s.answers(t, do, holds)
+	statuses := make([]store.Status, len(answers))
+	for i, a := range answers {
+		statuses[i] = a.Status
+	}
+	return statuses
+}
+
+// answers is holds with all that the answers tell.
+func (s *suite) answers(
+	t testing.TB, do func(context.Context, []store.Hold) []store.Answer, holds []store.Hold,
+) []store.Answer {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
 	answers := do(ctx, holds)
 	require.Len(t, answers, len(holds), "one answer an item")
-	statuses := make([]store.Status, len(answers))
 	for i, a := range answers {
 		require.NoError(t, a.Err, "%q", holds[i].Name)
 		require.NotEqual(t, store.StatusUnknown, a.Status, "%q", holds[i].Name)
-		statuses[i] = a.Status
 	}
-	return statuses
+	return answers
 }
 
 // wait lets d go by on the store's clock.

@@ -106,7 +106,7 @@ func cases() []testCase {
 	var all []testCase
 	for _, group := range [][]testCase{
 		acquireCases, lapseCases, renewCases, releaseCases, fenceCases, batchCases, nameCases,
-		watchCases, placeCases, limitCases, recordCases,
+		watchCases, placeCases, limitCases, recordCases, inspectCases, breakCases,
 	} {
 		all = append(all, group...)
 	}

@@ -1,6 +1,7 @@
 package storetest_test
 
 import (
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
@@ -23,10 +24,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // in a process of its own, since it must fail.
 const brokenEnv = "LOCKBEAT_STORETEST_BROKEN"
 
+func allFaults() map[string]fault {
+	all := maps.Clone(faults)
+	maps.Copy(all, inspectFaults)
+	return all
+}
+
 // TestBroken is run by TestSuiteFindsEachFault. By itself it has nothing to do.
 func TestBroken(t *testing.T) {
 	t.Parallel()
-	fault, ok := faults[os.Getenv(brokenEnv)]
+	fault, ok := allFaults()[os.Getenv(brokenEnv)]
 	if !ok {
 		return
 	}
@@ -40,7 +47,7 @@ func TestSuiteFindsEachFault(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	for name, fault := range faults {
+	for name, fault := range allFaults() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			// Only the case that must find it: another may hang on a fault for as long
