@@ -18,9 +18,10 @@ var (
 )
 
 // List reads all locks and limits that are held and whose names want chooses, in no order, without
-// those who wait for them: for these ask Show. nil chooses all. It asks the store in bounded steps,
-// and ends behind the first error, with what it has read until then. What is granted or freed
-// meanwhile may be missing. Stop it by leaving the loop; it can be read once.
+// those who wait for them: for these ask Show. nil chooses all. Names that stores keep for
+// themselves are never listed: see renewer.CheckName. It asks the store in bounded steps, and ends
+// behind the first error, with what it has read until then. What is granted or freed meanwhile may
+// be missing. Stop it by leaving the loop; it can be read once.
 //
 // An error is renewer.ErrUnavailable if the store did not answer, with renewer.ErrRejected if it
 // refused, such as for missing rights; and renewer.ErrConfig if locks can't be inspected.
@@ -29,7 +30,9 @@ func List(ctx context.Context, locks store.Store, want Filter) iter.Seq2[store.L
 	if err != nil {
 		return func(yield func(store.Lock, error) bool) { yield(store.Lock{}, err) }
 	}
-	return s.List(ctx, want)
+	return s.List(ctx, func(name string, limit bool) bool {
+		return renewer.CheckName(name) == nil && (want == nil || want(name, limit))
+	})
 }
 
 // Show reads a lock, or a limit, with those who wait for it. One that is free and that no caller

@@ -79,6 +79,10 @@ var layers = []layer{
 		"an adapter translates between one framework and lockmw; what two of them need belongs there",
 	},
 	{
+		"inspect", "renewer renewer/store",
+		"it asks any store that can be inspected, by the contract, and links none",
+	},
+	{
 		"tracing/...", "lockmw renewer renewer/store tracing/internal/...",
 		"it is an Observer of the engine, the same with every store and every adapter",
 	},
@@ -252,7 +256,8 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"lockmw " + module + "renewer/memory", "lockmw/internal/wire " + module + "lockmw",
 		"lockmw/httpmw " + module + "lockmw/once", "lockmw/idempotent " + module + "lockmw/grpcmw",
 		"lockmw/asynq " + module + "renewer/redisstore",
-		"tracing " + module + "lockmw/asynq", "testutil/script " + module + "renewer/memory",
+		"inspect " + module + "renewer/redisstore", "tracing " + module + "lockmw/asynq",
+		"testutil/script " + module + "renewer/memory",
 		"renewer " + module + "tracing", "lockmw " + module + "testutil/script", "renewer testing",
 		"tracing go.opentelemetry.io/otel/sdk/trace", "renewer go.opentelemetry.io/otel/trace",
 		"lockmw/httpmw github.com/go-chi/chi/v5", "lockmw github.com/redis/rueidis",

@@ -1,0 +1,208 @@
+package inspect_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockbeat/lockbeat/inspect"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/quorum"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hold has an owner take a name, and returns the token.
+func hold(t *testing.T, locks store.Store, name, owner string) int64 {
+	t.Helper()
+	claim := store.Claim{
+		Name: name, Owner: owner, TTL: time.Minute, Holder: store.Holder{Node: owner, PID: 7},
+	}
+	if _, limit := store.CutLimit(name); limit {
+		claim.Limit = 2
+	}
+	g := locks.Acquire(t.Context(), []store.Claim{claim})[0]
+	require.Equal(t, store.StatusHeld, g.Status)
+	return g.Fence
+}
+
+func renewed(t *testing.T, locks store.Store, name, owner string) store.Status {
+	t.Helper()
+	holds := []store.Hold{{Name: name, Owner: owner, TTL: time.Minute}}
+	return locks.Renew(t.Context(), holds)[0].Status
+}
+
+func TestListAndShow(t *testing.T) {
+	t.Parallel()
+	locks := memory.New()
+	hold(t, locks, "order:1", "web-1")
+	hold(t, locks, "order:2", "web-2")
+	hold(t, locks, "user:1", "web-3")
+	hold(t, locks, store.LimitName("order:1"), "web-4")
+	hold(t, locks, store.LimitName("order:1"), "web-5")
+	got := make(map[string]int)
+	for l, err := range inspect.List(t.Context(), locks, inspect.Match("order:*")) {
+		require.NoError(t, err)
+		if l.Limit {
+			l.Name = "limit " + l.Name
+		}
+		got[l.Name] += len(l.Slots)
+	}
+	assert.Equal(t, map[string]int{"order:1": 1, "order:2": 1, "limit order:1": 2}, got)
+
+	hold(t, locks, "\x00lockbeat quorum", "web-6") // a store's own
+	all := 0
+	for _, err := range inspect.List(t.Context(), locks, nil) {
+		require.NoError(t, err)
+		all++
+	}
+	assert.Equal(t, 4, all)
+
+	l, err := inspect.Show(t.Context(), locks, "order:1", false)
+	require.NoError(t, err)
+	assert.Equal(t, "web-1", l.Slots[0].Node)
+	l, err = inspect.Show(t.Context(), locks, "order:1", true)
+	require.NoError(t, err)
+	assert.Equal(t, "order:1", l.Name)
+	assert.Len(t, l.Slots, 2)
+	l, err = inspect.Show(t.Context(), locks, "free", true)
+	require.NoError(t, err)
+	assert.Empty(t, l.Slots)
+}
+
+func TestBreak(t *testing.T) {
+	t.Parallel()
+	locks := memory.New()
+	order := inspect.Order{Name: "name", By: "alice", Why: "hangs"}
+	for _, limit := range []bool{false, true} {
+		order.Limit, order.Force = limit, false
+		name := "name"
+		if order.Limit {
+			name = store.LimitName(name)
+		}
+		order.Fence = hold(t, locks, name, "web-1")
+		for range 2 {
+			require.NoError(t, inspect.Break(t.Context(), locks, order))
+			assert.Equal(t, store.StatusBroken, renewed(t, locks, name, "web-1"))
+		}
+		l, err := inspect.Show(t.Context(), locks, "name", order.Limit)
+		require.NoError(t, err)
+		assert.Equal(t, &store.Broken{By: "alice", Why: "hangs"}, l.Slots[0].Broken)
+		order.Force = true
+		require.NoError(t, inspect.Break(t.Context(), locks, order))
+		hold(t, locks, name, "web-2")
+		assert.NotEqual(t, store.StatusBroken, renewed(t, locks, name, "web-1"))
+	}
+}
+
+// Whoever breaks a lease that is not there any more, or another one, hears so and breaks none.
+func TestBreakOfAnotherLease(t *testing.T) {
+	t.Parallel()
+	locks := memory.New()
+	order := inspect.Order{Name: "name", Fence: 7, By: "alice", Why: "hangs"}
+	require.ErrorIs(t, inspect.Break(t.Context(), locks, order), inspect.ErrFree)
+	hold(t, locks, "name", "web-1")
+	err := inspect.Break(t.Context(), locks, order)
+	require.ErrorIs(t, err, inspect.ErrStale)
+	assert.EqualError(t, err, "inspect: another lease is current: web-1 pid 7 has it: show it again")
+
+	hold(t, locks, store.LimitName("name"), "web-1")
+	order.Limit = true
+	require.ErrorIs(t, inspect.Break(t.Context(), locks, order), inspect.ErrFree, "no such slot")
+	for _, name := range []string{"name", store.LimitName("name")} {
+		assert.Equal(t, store.StatusHeld, renewed(t, locks, name, "web-1"))
+	}
+}
+
+// answering is a store that answers each Break alike.
+type answering struct {
+	*memory.Store
+
+	answer store.Answer
+}
+
+func (s answering) Break(context.Context, store.Breaking) store.Answer { return s.answer }
+
+func TestWhatAStoreAnswersToBreak(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer store.Answer
+		is     error
+		text   string
+	}{
+		"foreign": {
+			store.Answer{Status: store.StatusTaken, Foreign: true},
+			inspect.ErrStale, "another program has written over its key",
+		},
+		"holder not known": {
+			store.Answer{Status: store.StatusTaken}, inspect.ErrStale, "show it again",
+		},
+		"not known": {
+			store.Answer{Err: renewer.ErrUnavailable}, renewer.ErrUnavailable, "unavailable",
+		},
+	} {
+		err := inspect.Break(t.Context(), answering{memory.New(), c.answer},
+			inspect.Order{Name: "name", Fence: 7, By: "alice", Why: "hangs"})
+		require.ErrorIs(t, err, c.is, name)
+		assert.ErrorContains(t, err, c.text, name)
+	}
+}
+
+func TestBadOrders(t *testing.T) {
+	t.Parallel()
+	locks := memory.New()
+	for text, c := range map[string]struct {
+		is    error
+		order inspect.Order
+	}{
+		"Order.Fence: is not positive": {
+			renewer.ErrConfig, inspect.Order{Name: "name", Fence: -1, By: "alice", Why: "hangs"},
+		},
+		"Order.By: is empty": {
+			renewer.ErrConfig, inspect.Order{Name: "name", Fence: 7, Why: "hangs"},
+		},
+		"Order.Why: is empty": {
+			renewer.ErrConfig, inspect.Order{Name: "name", Fence: 7, By: "alice"},
+		},
+		"empty": {
+			renewer.ErrName, inspect.Order{Fence: 7, By: "alice", Why: "hangs"},
+		},
+	} {
+		err := inspect.Break(t.Context(), locks, c.order)
+		require.ErrorIs(t, err, c.is, text)
+		assert.ErrorContains(t, err, text)
+		assert.NotEqual(t, errors.Is(err, renewer.ErrConfig), errors.Is(err, renewer.ErrName), text)
+	}
+	err := inspect.Break(t.Context(), locks, inspect.Order{Name: strings.Repeat("x", 513)})
+	for _, text := range []string{"Order.Fence: ", "Order.By: ", "Order.Why: ", "512"} {
+		assert.ErrorContains(t, err, text, "all faults at once")
+	}
+	_, err = inspect.Show(t.Context(), locks, "", false)
+	assert.ErrorIs(t, err, renewer.ErrName)
+}
+
+func TestQuorumIsNotInspected(t *testing.T) {
+	t.Parallel()
+	locks, err := quorum.New([]store.Store{memory.New(), memory.New(), memory.New()})
+	require.NoError(t, err)
+	errs := make(map[string]error)
+	for _, err := range inspect.List(t.Context(), locks, nil) {
+		errs["list"] = err
+	}
+	_, errs["show"] = inspect.Show(t.Context(), locks, "name", false)
+	errs["break"] = inspect.Break(t.Context(), locks,
+		inspect.Order{Name: "name", Fence: 7, By: "alice", Why: "hangs"})
+	require.Len(t, errs, 3)
+	for name, err := range errs {
+		require.ErrorIs(t, err, renewer.ErrConfig, name)
+		assert.ErrorContains(t, err, "inspect the store of each node", name)
+	}
+}
