@@ -103,7 +103,7 @@ func (s *Store) ownerOf(ctx context.Context, name string, fence int64) (string, 
 	client, key := s.sender.Client, leaseKey(s.codec.prefix, name)+holdersSuffix
 	begins := decimal(fence) + separator
 	for cursor := uint64(0); ; {
-		cmd := client.B().Hscan().Key(key).Cursor(cursor).Count(scanCount).Build().ToPipe()
+		cmd := client.B().Hscan().Key(key).Cursor(cursor).Count(scanStep).Build().ToPipe()
 		entry, err := client.Do(ctx, cmd).AsScanEntry()
 		if err != nil {
 			return "", err
@@ -119,9 +119,6 @@ func (s *Store) ownerOf(ctx context.Context, name string, fence int64) (string, 
 		}
 	}
 }
-
-// scanCount is about how many elements one step of a scan looks at.
-const scanCount = 500
 
 // brokenText is what is kept of who broke a lease.
 func brokenText(b store.Broken) string {

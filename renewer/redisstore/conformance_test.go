@@ -19,8 +19,10 @@ import (
 // least is a client of a user with the documented rights on prefix and nothing else.
 func (s server) least(t *testing.T, prefix string) server {
 	t.Helper()
-	rights := append(scope(prefix), strings.Fields(redisstore.Rights+" "+redisstore.LineRights+
-		" "+redisstore.LimitRights)...)
+	rights := append(scope(prefix), strings.Fields(strings.Join([]string{
+		redisstore.Rights, redisstore.LineRights, redisstore.LimitRights, redisstore.LookRights,
+		redisstore.BreakRights, redisstore.BreakLimitRights,
+	}, " "))...)
 	name := "user-of-" + prefix
 	s.ok(t, append([]string{"ACL", "SETUSER", name}, rights...)...)
 	s.option.Username, s.option.Password = name, "secret"

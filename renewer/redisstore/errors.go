@@ -96,6 +96,9 @@ func (e *errorReader) wrap(op string, err error) error {
 	if kind == noRights && op == opBreak {
 		hint = "to break a lease needs " + breakRights + "; of a limit also " + breakLimitRights
 	}
+	if kind == noRights && (op == opList || op == opShow) {
+		hint = "to look at locks needs " + lookRights
+	}
 	return &serverError{op: op, text: text, hint: hint, mark: kind.mark(), err: err}
 }
 
@@ -267,6 +270,8 @@ const (
 		"+zrange +pexpire"
 	// taskRights let tasks stand in line.
 	taskRights = "+zadd +zrem +zrange +zrank +zcard +zscore +hset +hdel +hgetall +exists"
+	// lookRights let an operator list and show locks.
+	lookRights = "+scan +getrange +pttl +time +zscan +zcard +zrange +hmget"
 	// waitRight is needed with Replicas.
 	waitRight = "+wait"
 	// roleRight is needed by a client that finds its server through

@@ -28,6 +28,7 @@ const (
 	LimitRights      = limitRights
 	BreakRights      = breakRights
 	BreakLimitRights = breakLimitRights
+	LookRights       = lookRights
 	TaskRights       = taskRights
 	RoleRight        = roleRight
 	SentinelRights   = sentinelRights
@@ -37,6 +38,7 @@ const (
 var (
 	LeaseKey = leaseKey
 
+	NameOfKey      = nameOfKey
 	ProcessChannel = processChannel
 	EncodeHolder   = encodeHolder
 	DecodeValue    = decodeValue

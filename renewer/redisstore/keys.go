@@ -116,17 +116,18 @@ func mustEscape(c byte) bool {
 	return c < 0x20 || c == 0x7f || c == '{' || c == '}' || c == '%'
 }
 
+const hexDigits = "0123456789ABCDEF"
+
 // escape writes such bytes as %XX, as URLs do.
 func escape(name string) string {
-	const hex = "0123456789ABCDEF"
 	var b strings.Builder
 	b.Grow(len(name) + 8)
 	for i := range len(name) {
 		c := name[i]
 		if mustEscape(c) {
 			b.WriteByte('%')
-			b.WriteByte(hex[c>>4])
-			b.WriteByte(hex[c&15])
+			b.WriteByte(hexDigits[c>>4])
+			b.WriteByte(hexDigits[c&15])
 		} else {
 			b.WriteByte(c)
 		}

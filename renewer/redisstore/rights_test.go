@@ -51,6 +51,7 @@ func TestDocumentedRights(t *testing.T) {
 		redisstore.Rights, redisstore.ClusterRights,
 		redisstore.SentinelRights, redisstore.RoleRight, redisstore.WaitRight,
 		redisstore.LineRights, redisstore.LimitRights, redisstore.TaskRights,
+		redisstore.LookRights,
 	} {
 		assert.Contains(t, text, list)
 	}

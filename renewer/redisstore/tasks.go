@@ -39,6 +39,7 @@ const (
 	tasksSuffix = ":tasks"
 	slotSuffix  = ":slot"
 	wokenSuffix = ":woken"
+	homesSuffix = ":homes"
 
 	// taskLineTTL is how long a line of tasks lives when none of them comes.
 	taskLineTTL = store.MostTaskDelay + 5*time.Minute
@@ -185,6 +186,7 @@ func (s *Store) askLine(
 	}
 	keys := []string{
 		key, key + tasksSuffix + home, key + slotSuffix + home, key + wokenSuffix + home,
+		key + homesSuffix,
 	}
 	return s.callFor(ctx, op, do, name, keys, args...)
 }

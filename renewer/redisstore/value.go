@@ -34,30 +34,52 @@ func encodeHolder(h store.Holder) string {
 	return part(h.Node) + separator + strconv.Itoa(max(h.PID, 0)) + separator + part(h.Operation)
 }
 
-// decodeValue reads who holds a lock and since when, in us of the server's clock. Any user of the
-// server may have written the value: of one that is not of our making nothing is believed, and no
-// part is longer or less printable than what encodeHolder writes.
+// leaseValue is what the value of a lease says.
+type leaseValue struct {
+	owner        string
+	fence, since int64 // since: us of the server's clock
+	holder       store.Holder
+	waitedFor    bool
+}
+
+// decodeValue reads who holds a lock and since when: see readLease.
 func decodeValue(value string) (h store.Holder, since int64) {
+	l, _ := readLease(value)
+	return l.holder, l.since
+}
+
+// readLease reads the value of a lease. Any user of the server may have written it: of one that is
+// not of our making nothing is believed, and no part is longer or less printable than what
+// encodeHolder writes.
+func readLease(value string) (l leaseValue, ok bool) {
 	if len(value) > maxValue {
-		return h, 0
+		return l, false
 	}
-	value = strings.TrimSuffix(value, waitedFor)
+	value, waited := strings.CutSuffix(value, waitedFor)
 	owner, rest, _ := strings.Cut(value, separator)
 	fence, rest, _ := strings.Cut(rest, separator)
 	start, rest, ok := strings.Cut(rest, separator)
-	since = exact(start)
-	if !ok || len(owner) != store.OwnerLen || exact(fence) == 0 || since == 0 {
-		return h, 0
+	l = leaseValue{owner: owner, fence: exact(fence), since: exact(start), waitedFor: waited}
+	if !ok || len(owner) != store.OwnerLen || l.fence == 0 || l.since == 0 {
+		return leaseValue{}, false
 	}
 	node, rest, _ := strings.Cut(rest, separator)
 	pid, rest, _ := strings.Cut(rest, separator)
 	operation, rest, _ := strings.Cut(rest, separator)
 	trace, _, _ := strings.Cut(rest, separator)
-	h.Node, h.Operation, h.Trace = part(node), part(operation), part(trace)
-	if n, err := strconv.ParseInt(pid, 10, 32); err == nil && n > 0 {
-		h.PID = int(n)
+	l.holder = store.Holder{
+		Node: part(node), PID: readPID(pid), Operation: part(operation), Trace: part(trace),
 	}
-	return h, since
+	return l, true
+}
+
+// readPID reads the number of a process, 0 if it is none.
+func readPID(text string) int {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return int(n)
 }
 
 // readTaker says, in the answer for a lease that is not its owner's any more, what has its key, or

@@ -29,8 +29,7 @@ elseif ARGV[7] ~= '0' then
 	since = ARGV[7]
 end
 if since then
-	redis.call('ZADD', KEYS[2], 'NX', since, task)
-	redis.call('PEXPIRE', KEYS[2], ARGV[4])
+	place(task, since, ARGV[4])
 end
 since = tonumber(redis.call('ZSCORE', KEYS[2], task) or 0)
 if may == 'place' then

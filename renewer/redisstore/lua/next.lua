@@ -22,10 +22,11 @@
 local task, what = ARGV[1], ARGV[2]
 local told = task ~= '' and redis.call('HDEL', KEYS[4], task) == 1
 local stale = what == 'missing' and not told -- it has come since, or gone back
+local removed = 0
 if what == 'left' then
 	park(task, ARGV[3], 'first')
 elseif task ~= '' and not stale then
-	redis.call('ZREM', KEYS[2], task)
+	removed = redis.call('ZREM', KEYS[2], task)
 end
 local waits = redis.call('GET', KEYS[3])
 if waits and waits == task and not stale then
@@ -35,6 +36,9 @@ end
 local n = redis.call('ZCARD', KEYS[2])
 if n == 0 then
 	redis.call('HDEL', KEYS[4], 'from')
+	if removed == 1 then
+		redis.call('ZREM', KEYS[5], home)
+	end
 	return {0, {}}
 elseif what == 'moved' then
 	return {n, {}}

@@ -8,6 +8,8 @@
 -- KEYS[4]  KEY:woken:HOME, a hash of those in the line that were told to come and have not come
 --          yet, and when they were told, in us; and at "from", from which rank on next.lua looks
 --          for others, if a thousand or more of the first don't move
+-- KEYS[5]  KEY:homes, a sorted set of the homes that have a line here, ":HOME" or "", by when that
+--          was noted last, in us: for those who look at the lock
 --
 -- A woken task that has not come within a second is passed over. If no other one of its queue is on
 -- its way, its whole queue is: it is paused, or has no server, or is full of other tasks.
@@ -73,6 +75,18 @@ local function each(see, from, to)
 	return to
 end
 
+local home = string.sub(KEYS[2], #KEYS[1] + 7)
+
+-- Gives a task a place in the line that is so old, unless it has one.
+local function place(task, since, ttl)
+	redis.call('ZADD', KEYS[2], 'NX', since, task)
+	redis.call('PEXPIRE', KEYS[2], ttl)
+	if now - tonumber(redis.call('ZSCORE', KEYS[5], home) or 0) > 60 * second then
+		redis.call('ZADD', KEYS[5], nowText, home)
+		redis.call('PEXPIRE', KEYS[5], ttl)
+	end
+end
+
 -- Gives a task a place in the line, unless it has one: the last, or the first.
 local function park(task, ttl, first)
 	local rank = first and 0 or -1
@@ -83,6 +97,5 @@ local function park(task, ttl, first)
 	elseif not first and other and other >= now then
 		since = string.format('%.0f', other + 1)
 	end
-	redis.call('ZADD', KEYS[2], 'NX', since, task)
-	redis.call('PEXPIRE', KEYS[2], ttl)
+	place(task, since, ttl)
 end

@@ -89,6 +89,19 @@ func (t *Topology) Addr(slot uint16) string {
 	return now.addrs[now.shards[slot]]
 }
 
+// Primaries returns the addresses of all primaries that serve slots, as the client names them; none
+// while nothing is known.
+func (t *Topology) Primaries() (addrs []string) {
+	if now := t.now.Load(); now != nil {
+		for _, addr := range now.addrs {
+			if addr != "" {
+				addrs = append(addrs, addr)
+			}
+		}
+	}
+	return addrs
+}
+
 // Review has the topology asked for anew in the background if it is old, or if a request has
 // failed: then it may have changed.
 func (t *Topology) Review(failed bool) {

@@ -1,0 +1,255 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+const (
+	// mostSlots bounds how many slots are shown of a limit.
+	mostSlots = 10_000
+	// slotsAtOnce is how many of them a command reads: some 0.05 ms.
+	slotsAtOnce = 100
+)
+
+// brokenSuffix is before the owner token of a lease that is broken, in the key of who broke it: see
+// break.lua.
+const brokenSuffix = ":broken:"
+
+// brokenMark is the first byte of the owner token of such a lease, in place of its own.
+const brokenMark = "!"
+
+// found is a name of which more is read, in rounds: each asks for what the one before has shown to
+// be there. Between the rounds it may change: then what is shown of it is of several moments.
+type found struct {
+	lock  store.Lock
+	tag   string // the hash tag of its keys
+	key   string
+	waits bool // others may wait for it
+
+	value string // of a lock
+	left  int64  // its time to live, ms; -2: it is not there
+	tries int
+
+	cursor  string           // of a limit's slots that are left; "": none are
+	members map[string]int64 // until when they have it, by the server's clock in us
+	told    []string         // what is known of each slot, and then whether it is waited for
+	records []string         // who broke each slot; "" if it is not broken
+}
+
+func newFound(prefix, name string) found {
+	key := leaseKey(prefix, name)
+	plain, limit := store.CutLimit(name)
+	f := found{lock: store.Lock{Name: plain, Limit: limit}, tag: name, key: key}
+	if limit {
+		f.cursor, f.members = "0", make(map[string]int64)
+	}
+	return f
+}
+
+// isListed reports whether an owner has it, or another program its key.
+func (f *found) isListed() bool { return len(f.lock.Slots) > 0 || f.lock.Foreign }
+
+// readAll reads several names, which node has. more, if it is not nil, asks for more with the last
+// round.
+func (s *Store) readAll(
+	ctx context.Context, op string, node rueidis.Client, all []*found, more func(*looks),
+) error {
+	l := s.newLooks(op)
+	for left := all; len(left) > 0; {
+		var again []*found
+		for _, f := range left {
+			f.askFirst(l)
+		}
+		if err := l.send(ctx); err != nil {
+			return err
+		}
+		for _, f := range left {
+			if f.isUnread() {
+				again = append(again, f)
+			}
+		}
+		left = again
+	}
+	at, err := s.clockOf(ctx, op, node) // after what was granted before
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		f.lock.At = at
+		f.settle()
+		f.askMore(l)
+	}
+	if more != nil {
+		more(l)
+	}
+	if err := l.send(ctx); err != nil {
+		return err
+	}
+	for _, f := range all {
+		f.complete()
+	}
+	return nil
+}
+
+// isUnread reports whether to ask again who has it: there are more slots, or there was no value
+// before there was a time to live. If that is so twice the value is empty.
+func (f *found) isUnread() bool {
+	return f.cursor != "" || !f.lock.Limit && f.value == "" && f.left != -2 && f.tries < 2
+}
+
+// askFirst asks who has it.
+func (f *found) askFirst(l *looks) {
+	f.tries++
+	if f.lock.Limit {
+		l.add(look{
+			tag: f.tag, command: "ZSCAN", key: f.key,
+			args: []string{f.cursor, "COUNT", strconv.Itoa(slotsAtOnce)}, take: f.takeSlots,
+		})
+		return
+	}
+	l.add(look{
+		tag: f.tag, command: "GETRANGE", key: f.key, args: []string{"0", decimal(maxShown - 1)},
+		take: func(reply rueidis.RedisMessage, foreign bool) {
+			f.value, _ = reply.ToString()
+			f.lock.Foreign = foreign
+		},
+	})
+	l.add(look{
+		tag: f.tag, command: "PTTL", key: f.key,
+		take: func(reply rueidis.RedisMessage, _ bool) { f.left, _ = reply.AsInt64() },
+	})
+}
+
+// takeSlots takes some members of a limit's set. A scan may tell one twice.
+func (f *found) takeSlots(reply rueidis.RedisMessage, foreign bool) {
+	f.cursor, f.lock.Foreign = "", foreign
+	entry, err := reply.AsScanEntry()
+	if foreign || err != nil {
+		return
+	}
+	for i := 0; i+1 < len(entry.Elements); i += 2 {
+		score, err := strconv.ParseFloat(entry.Elements[i+1], 64)
+		if err == nil && score > 0 {
+			f.members[entry.Elements[i]] = int64(min(score, maxExact))
+		}
+	}
+	if entry.Cursor != 0 && len(f.members) < mostSlots {
+		f.cursor = strconv.FormatUint(entry.Cursor, 10)
+	}
+}
+
+// settle makes of what was read who has it.
+func (f *found) settle() {
+	if f.lock.Limit {
+		f.settleLimit()
+		return
+	}
+	if f.lock.Foreign || f.left == -2 {
+		return
+	}
+	if l, ok := readLease(f.value); ok {
+		f.waits = l.waitedFor
+		f.lock.Slots = []store.Slot{slotOfLease(l, millis(f.left))}
+		f.records = make([]string, 1)
+		return
+	}
+	kind, rest, _ := strings.Cut(f.value, separator)
+	turn, _, ok := strings.Cut(rest, separator)
+	ms, err := strconv.ParseInt(turn, 10, 32)
+	if kind != "turn" || !ok || err != nil {
+		f.lock.Foreign = true
+		return
+	}
+	f.waits = true
+	if f.left > 2*ms { // see tell.lua
+		f.lock.Turns = 1
+	}
+}
+
+// settleLimit is settle for a limit: of its members those whose time is not over.
+func (f *found) settleLimit() {
+	f.waits = true
+	now := f.lock.At.UnixMicro()
+	for member, until := range f.members {
+		switch {
+		case until <= now:
+		case len(member) == store.OwnerLen:
+			f.lock.Slots = append(f.lock.Slots, store.Slot{
+				TTL: time.Duration(until-now) * time.Microsecond,
+			})
+			f.told = append(f.told, member)
+		default:
+			f.lock.Turns++
+		}
+	}
+	f.records = make([]string, len(f.told))
+}
+
+// askMore asks for what is known of its slots, who broke them, and how many wait.
+func (f *found) askMore(l *looks) {
+	owners := f.told
+	if f.lock.Limit && len(owners) > 0 {
+		for at := 0; at < len(owners); at += slotsAtOnce {
+			f.askSlots(l, at, min(at+slotsAtOnce, len(owners)))
+		}
+	} else if len(f.lock.Slots) > 0 {
+		owners = []string{f.value[:store.OwnerLen]}
+	}
+	for i, owner := range owners {
+		if strings.HasPrefix(owner, brokenMark) {
+			l.text(f.tag, f.key+brokenSuffix+owner, maxShown, &f.records[i])
+		}
+	}
+	if f.waits {
+		l.count(f.tag, f.key+lineSuffix, &f.lock.Waiting)
+	}
+}
+
+// askSlots asks what is known of some of a limit's owners.
+func (f *found) askSlots(l *looks, from, to int) {
+	l.add(look{
+		tag: f.tag, command: "HMGET", key: f.key + holdersSuffix,
+		args: slices.Clone(f.told[from:to]),
+		take: func(reply rueidis.RedisMessage, foreign bool) {
+			f.lock.Foreign = f.lock.Foreign || foreign
+			texts, _ := reply.ToArray()
+			for i := range min(len(texts), to-from) {
+				text, _ := texts[i].ToString()
+				f.told[from+i] += separator + text
+			}
+		},
+	})
+}
+
+// complete puts together what the rounds have read.
+func (f *found) complete() {
+	for i := range f.lock.Slots {
+		slot := &f.lock.Slots[i]
+		value := f.value
+		if f.lock.Limit {
+			value = f.told[i]
+			if known, ok := readLease(value); ok {
+				*slot = slotOfLease(known, slot.TTL)
+			}
+		}
+		if strings.HasPrefix(value, brokenMark) {
+			slot.Broken = cmp.Or(readBroken(f.records[i]), &store.Broken{}) // also if it is lost
+		}
+	}
+	slices.SortFunc(f.lock.Slots, func(a, b store.Slot) int { return cmp.Compare(a.TTL, b.TTL) })
+}
+
+func slotOfLease(l leaseValue, ttl time.Duration) store.Slot {
+	return store.Slot{
+		Holder: l.holder, Fence: l.fence, Since: time.UnixMicro(l.since), TTL: ttl,
+	}
+}

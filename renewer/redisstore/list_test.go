@@ -1,0 +1,177 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// listed returns what is listed, by name, "limit of" before a limit's. None is listed twice.
+func listed(
+	t testing.TB, s *redisstore.Store, want func(string, bool) bool,
+) map[string]contract.Lock {
+	t.Helper()
+	all := make(map[string]contract.Lock)
+	for lock, err := range s.List(t.Context(), want) {
+		require.NoError(t, err)
+		name := lock.Name
+		if lock.Limit {
+			name = "limit of " + name
+		}
+		require.NotContains(t, all, name)
+		all[name] = lock
+	}
+	return all
+}
+
+func slotClaim(name, letter string, limit int) contract.Claim {
+	c := claim(contract.LimitName(name), letter, time.Minute)
+	c.Limit = limit
+	return c
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		assert.Empty(t, listed(t, store, nil))
+		fences := make(map[string]int64)
+		for _, name := range []string{
+			"order:42", "a}b{%c", "nul\x00\n", "100%", "%7D", "näme\xff", strings.Repeat("{", 512),
+			"waited for",
+		} {
+			fences[name] = mine(t, store, claim(name, "a", time.Minute))
+		}
+		require.Equal(t, contract.StatusTaken,
+			acquire(t, store, claim("waited for", "b", time.Minute)).Status)
+		mine(t, store, slotClaim("order:42", "a", 3))
+		mine(t, store, slotClaim("order:42", "b", 3))
+		const prefix = redisstore.DefaultPrefix
+		for key, value := range map[string]string{
+			"{}": "no name", "{%41}": "not as we escape", "{a}b}": "no name", "other": "no name",
+			"{order:42}:record": "a record", "{%00lockbeat-limit:x}": "no lock's name",
+			"{foreign}": "another program's", "{empty}": "",
+			"{turn}": "turn\n1000\n7 INBOX ", "{lapsed turn}": "turn\n30000\n7 INBOX ",
+		} {
+			s.ok(t, "SET", prefix+key, value, "PX", "60000")
+		}
+		s.ok(t, "LPUSH", prefix+"{foreign list}", "x")
+		s.ok(t, "SET", prefix+"{foreign limit}:slots", "x")
+		s.ok(t, "ZADD", prefix+"{lapsed}:slots", "1", owner("x"))
+
+		all := listed(t, store, nil)
+		assert.ElementsMatch(t, append(slices.Collect(maps.Keys(fences)), "limit of order:42",
+			"foreign", "empty", "foreign list", "limit of foreign limit",
+		), slices.Collect(maps.Keys(all)))
+		for name, fence := range fences {
+			lock := all[name]
+			require.Len(t, lock.Slots, 1)
+			slot := lock.Slots[0]
+			assert.Equal(t, claim("", "a", 0).Holder, slot.Holder)
+			assert.Equal(t, fence, slot.Fence)
+			assert.WithinDuration(t, lock.At, slot.Since, patience)
+			assert.WithinRange(t, lock.At.Add(slot.TTL), lock.At, slot.Since.Add(2*time.Minute))
+			assert.Nil(t, slot.Broken)
+			assert.False(t, lock.Foreign)
+		}
+		assert.Len(t, all["limit of order:42"].Slots, 2)
+		assert.Equal(t, 1, show(t, store, "turn").Turns)
+		assert.Zero(t, show(t, store, "lapsed turn").Turns)
+		for _, name := range []string{"foreign", "empty", "foreign list", "limit of foreign limit"} {
+			assert.True(t, all[name].Foreign, name)
+		}
+
+		limits := listed(t, store, func(name string, limit bool) bool {
+			return limit && name == "order:42"
+		})
+		assert.Equal(t, []string{"limit of order:42"}, slices.Collect(maps.Keys(limits)))
+		for _, err := range store.List(t.Context(), nil) {
+			require.NoError(t, err)
+			break // it may be left
+		}
+	})
+}
+
+// What a lease that is broken looks like, and who broke it; a record that is not there, or is no
+// such record, hides nothing.
+func TestBrokenLeasesAreShown(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	broken := "!" + strings.Repeat("a", contract.OwnerLen-1)
+	for name, record := range map[string]string{
+		"by hand": "broken\nalice\nhangs", "replaced": "replaced\nb\x1bob\nnewer\nmore",
+		"by force": "forced\n\n", "unknown": "",
+	} {
+		key := redisstore.LeaseKey(redisstore.DefaultPrefix, name)
+		s.ok(t, "SET", key, broken+"\n5\n1000\nnode\n42\nop", "PX", "60000")
+		limit := redisstore.LeaseKey(redisstore.DefaultPrefix, contract.LimitName(name))
+		s.ok(t, "ZADD", limit, fmt.Sprint(time.Now().Add(time.Minute).UnixMicro()), broken)
+		s.ok(t, "HSET", limit+":holders", broken, "5\n1000\nnode\n42\nop")
+		if record != "" {
+			s.ok(t, "SET", key+":broken:"+broken, record)
+			s.ok(t, "SET", limit+":broken:"+broken, record)
+		}
+	}
+	all := listed(t, store, nil)
+	for _, before := range []string{"", "limit of "} {
+		for name, want := range map[string]contract.Broken{
+			"by hand":  {By: "alice", Why: "hangs"},
+			"replaced": {By: "bob", Why: "newer", Replaced: true},
+			"by force": {Force: true}, "unknown": {},
+		} {
+			slots := all[before+name].Slots
+			require.Len(t, slots, 1, before+name)
+			assert.Equal(t, &want, slots[0].Broken, before+name)
+			assert.Equal(t, int64(5), slots[0].Fence)
+			assert.Equal(t, "node pid 42 (op)", slots[0].String())
+		}
+	}
+}
+
+// On a cluster each primary is asked. A frozen one does not hide the locks of the others.
+func TestListAndShowOnACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	store := clusterStore(t, cluster, time.Second)
+	const n = 300
+	here := 0
+	for i := range n {
+		name := fmt.Sprint("name ", i)
+		mine(t, store, claim(name, "a", time.Minute))
+		mine(t, store, slotClaim(name, "a", 2))
+		if masterOf(t, cluster, name) == cluster.Masters[0] {
+			here++
+		}
+	}
+	assert.Len(t, listed(t, store, nil), 2*n)
+	lock, err := store.Show(t.Context(), contract.LimitName("name 7"))
+	require.NoError(t, err)
+	assert.True(t, lock.Limit)
+	require.Len(t, lock.Slots, 1)
+	assert.Equal(t, "node-a", lock.Slots[0].Node)
+
+	require.NoError(t, cluster.Masters[0].Stop())
+	defer func() { require.NoError(t, cluster.Masters[0].Cont()) }()
+	var errs []error
+	seen := 0
+	for lock, err := range store.List(t.Context(), nil) {
+		if err != nil {
+			errs = append(errs, err)
+		} else if lock.Name != "" {
+			seen++
+		}
+	}
+	require.Len(t, errs, 1, "at the end")
+	assert.Equal(t, 2*(n-here), seen)
+}

@@ -1,0 +1,132 @@
+package redisstore
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
+)
+
+// What an operator asks, in errors.
+const (
+	opList = "list"
+	opShow = "show"
+)
+
+// maxShown is how much is read of a value, in bytes: see maxValue.
+const maxShown = 300
+
+// looks are commands that read, to be sent together: those of each shard in a pipeline. They are
+// plain commands and no script, so that a user who may only look needs no right to write.
+type looks struct {
+	store *Store
+	op    string
+	all   []look
+
+	mu  sync.Mutex // replies of several shards come at once
+	err error
+}
+
+// look is one command. take gets its reply; foreign means that the key is of another type than ours
+// are.
+type look struct {
+	tag     string // the hash tag of its key
+	command string
+	key     string
+	args    []string
+	take    func(reply rueidis.RedisMessage, foreign bool)
+}
+
+func (s *Store) newLooks(op string) *looks { return &looks{store: s, op: op} }
+
+func (l *looks) add(one look) { l.all = append(l.all, one) }
+
+// text adds a command that reads up to so many bytes of a key into to, "" if it is not there.
+func (l *looks) text(tag, key string, most int, to *string) {
+	l.add(look{
+		tag: tag, command: "GETRANGE", key: key, args: []string{"0", decimal(int64(most - 1))},
+		take: func(reply rueidis.RedisMessage, _ bool) { *to, _ = reply.ToString() },
+	})
+}
+
+// count adds a command that reads how many members a sorted set has, and adds that to to.
+func (l *looks) count(tag, key string, to *int) {
+	l.add(look{
+		tag: tag, command: "ZCARD", key: key,
+		take: func(reply rueidis.RedisMessage, _ bool) {
+			n, _ := reply.AsInt64()
+			*to += int(n)
+		},
+	})
+}
+
+// send sends what was added, and has the replies taken. It can be used again.
+func (l *looks) send(ctx context.Context) error {
+	all := l.all
+	l.all = nil
+	todo := &calls{n: len(all), nameOf: func(i int) string { return all[i].tag }}
+	todo.build = func(i int, _ bool) rueidis.Completed {
+		one := &all[i]
+		return l.store.codec.builder().Arbitrary(one.command).Keys(one.key).Args(one.args...).
+			Build()
+	}
+	todo.readOne = func(i int, r rueidis.RedisResult) {
+		reply, err := r.ToMessage()
+		switch {
+		case err == nil, rueidis.IsRedisNil(err):
+			all[i].take(reply, false)
+		case l.store.codec.errors.isForeign(err):
+			all[i].take(reply, true)
+		default:
+			l.fail(err)
+		}
+	}
+	ctx, cancel := l.store.bounded(ctx)
+	defer cancel()
+	l.store.sender.Spread(ctx, nil, todo)
+	return l.err
+}
+
+// fail keeps the first error.
+func (l *looks) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = l.store.codec.errors.wrap(l.op, err)
+	}
+}
+
+// isForeign reports whether the server says that a key is of another type.
+func (e *errorReader) isForeign(err error) bool {
+	answer, ok := rueidis.IsRedisErr(err)
+	return ok && e.classify(printable(answer.Error())) == wrongType
+}
+
+// bounded bounds one request: the client sends what only reads again and again, for as long as it
+// may.
+func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, s.settle)
+}
+
+// clockOf asks a server for its time.
+func (s *Store) clockOf(ctx context.Context, op string, node rueidis.Client) (time.Time, error) {
+	ctx, cancel := s.bounded(ctx)
+	defer cancel()
+	r := wire.Do(ctx, node, node.B().Time().Build())
+	parts, err := r.AsStrSlice()
+	if err != nil {
+		return time.Time{}, s.codec.errors.wrap(op, err)
+	}
+	if len(parts) != 2 {
+		return time.Time{}, unreadable(op)
+	}
+	us := exact(parts[0] + strings.Repeat("0", max(6-len(parts[1]), 0)) + parts[1])
+	if us == 0 {
+		return time.Time{}, unreadable(op)
+	}
+	return time.UnixMicro(us), nil
+}

@@ -1,0 +1,167 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
+)
+
+func show(t testing.TB, s *redisstore.Store, name string) contract.Lock {
+	t.Helper()
+	lock, err := s.Show(t.Context(), name)
+	require.NoError(t, err)
+	assert.WithinDuration(t, time.Now(), lock.At, patience)
+	return lock
+}
+
+func TestShow(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		free := show(t, store, "a")
+		assert.Equal(t, contract.Lock{Name: "a", At: free.At}, free)
+
+		t.Log("held, with places and tasks, these of two homes")
+		fence := mine(t, store, claim("a", "a", time.Minute))
+		listening(t, store)
+		for _, letter := range []string{"b", "c"} {
+			stand(t, store, letter)
+		}
+		elsewhere := task("3")
+		elsewhere.Home = "second"
+		for _, one := range []contract.Task{task("1"), task("2"), elsewhere} {
+			require.Equal(t, 0, arrive(t, store, arrival(one))&^1)
+		}
+		lock := show(t, store, "a")
+		require.Len(t, lock.Slots, 1)
+		assert.Equal(t, fence, lock.Slots[0].Fence)
+		assert.Equal(t, 2, lock.Waiting)
+		require.Len(t, lock.Places, 2)
+		assert.True(t, lock.Places[0].Since.Before(lock.Places[1].Since))
+		assert.WithinDuration(t, time.Now(), lock.Places[1].Since, patience)
+		assert.Equal(t, 3, lock.Tasks)
+		assert.Zero(t, lock.Turns)
+		for _, seen := range listed(t, store, nil) {
+			assert.Equal(t, 2, seen.Waiting)
+			assert.Nil(t, seen.Places)
+		}
+
+		t.Log("passed on")
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		lock = show(t, store, "a")
+		assert.Empty(t, lock.Slots)
+		assert.Equal(t, 1, lock.Turns)
+		assert.Len(t, lock.Places, 1)
+	})
+}
+
+// The homes of tasks are kept for as long as a task stands in line there.
+func TestHomesOfTasks(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		mine(t, store, claim("a", "a", time.Hour))
+		const homes = "lockbeat:{a}:homes"
+		of := func(home string) contract.Task {
+			one := task("1")
+			one.Home = home
+			return one
+		}
+		for _, home := range []string{"", "x", "y"} {
+			arrive(t, store, arrival(of(home)))
+		}
+		assert.Equal(t, 3, show(t, store, "a").Tasks)
+		s.pttl(t, homes, 10*minute, 15*minute)
+
+		t.Log("what was noted long ago is noted again, and so is what was lost")
+		s.ok(t, "ZADD", homes, "1000", ":x")
+		s.ok(t, "ZREM", homes, "")
+		s.ok(t, "PEXPIRE", homes, "1000")
+		arrive(t, store, arrival(of("")))
+		arrive(t, store, arrival(of("x")))
+		assert.Equal(t, 3, show(t, store, "a").Tasks)
+		s.pttl(t, homes, 10*minute, 15*minute)
+
+		for _, home := range []string{"", "x", "y"} {
+			_, err := store.Next(t.Context(), "a", 0, contract.TaskGone, of(home))
+			require.NoError(t, err)
+		}
+		assert.Zero(t, s.number(t, "EXISTS", homes))
+	})
+}
+
+// A limit of many slots is read in several steps.
+func TestShowOfALimit(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	const n = 900
+	claims := make([]contract.Claim, n)
+	for i := range claims {
+		claims[i] = slotClaim("a", "a", n)
+		claims[i].Owner = fmt.Sprintf("%0*d", contract.OwnerLen, i)
+		claims[i].TTL += time.Duration(i) * time.Second
+		claims[i].Holder.PID = i + 1
+	}
+	for _, grant := range store.Acquire(t.Context(), claims) {
+		require.NoError(t, grant.Err)
+	}
+	lock := show(t, store, contract.LimitName("a"))
+	require.Len(t, lock.Slots, n)
+	for i, slot := range lock.Slots {
+		require.Equal(t, i+1, slot.PID, "the one that lapses first is in front")
+		require.Positive(t, slot.Fence)
+	}
+	s.ok(t, "DEL", "lockbeat:{a}:slots:holders")
+	s.ok(t, "SET", "lockbeat:{a}:slots:holders", "x")
+	assert.True(t, show(t, store, contract.LimitName("a")).Foreign)
+}
+
+// Each right is needed to look, and no other is. What another program has written harms nobody.
+func TestRightsToLook(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	holder := s.store(t)
+	mine(t, holder, claim("a", "a", time.Minute))
+	mine(t, holder, slotClaim("a", "a", 2))
+	s.ok(t, "ZADD", "lockbeat:{a}:waiters", "1", "7 INBOX 1000", "3", "x", "2", "8 INBOX 9")
+	s.ok(t, "SET", "lockbeat:{a}:homes", "x")
+	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix,
+		strings.Fields(redisstore.Rights)...))
+	require.NoError(t, err)
+	t.Cleanup(store.Close)
+	look := func() error {
+		for _, name := range []string{"a", contract.LimitName("a")} {
+			if lock, err := store.Show(t.Context(), name); err != nil {
+				return err
+			} else if !lock.Limit {
+				assert.Len(t, lock.Places, 1)
+			}
+		}
+		for _, err := range store.List(t.Context(), nil) {
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	s.ok(t, append([]string{"ACL", "SETUSER", "locks"}, "-@all", "+cluster|slots")...)
+	s.ok(t, append([]string{"ACL", "SETUSER", "locks"},
+		strings.Fields(redisstore.LookRights)...)...)
+	require.NoError(t, look())
+	for right := range strings.FieldsSeq(redisstore.LookRights) {
+		s.ok(t, "ACL", "SETUSER", "locks", "-"+right[1:])
+		err := look()
+		require.ErrorIs(t, err, renewer.ErrRejected, right)
+		assert.ErrorContains(t, err, "to look at locks needs "+redisstore.LookRights)
+		s.ok(t, "ACL", "SETUSER", "locks", right)
+	}
+}
