@@ -45,6 +45,23 @@ func TestForceIsToldUntilTheLeaseWouldHaveLapsed(t *testing.T) {
 	})
 }
 
+// A claim that is sent again gets no second lease in the place of the broken one.
+func TestBrokenLeaseIsNotClaimedAgain(t *testing.T) {
+	t.Parallel()
+	s := memory.New()
+	for _, name := range []string{"n", store.LimitName("n")} {
+		claims := claim(name, "a", time.Minute)
+		if _, limit := store.CutLimit(name); limit {
+			claims[0].Limit = 3
+		}
+		fence := s.Acquire(t.Context(), claims)[0].Fence
+		breakLease(t, s, name, false)
+		assert.Equal(t, store.StatusTaken, s.Acquire(t.Context(), claims)[0].Status)
+		assert.Equal(t, store.StatusTaken, s.Propose(t.Context(),
+			[]store.Proposal{{Claim: claim("n", "a", time.Minute)[0], Fence: fence + 1}})[0].Status)
+	}
+}
+
 func TestBrokenLeasesAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
