@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/lockbeat/lockbeat/inspect"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -12,7 +13,7 @@ import (
 // An operator finds a lock that has been held for too long, and breaks that lease and no other.
 func Example() {
 	ctx, locks := context.Background(), memory.New()
-	keeper, err := renewer.New(locks, renewer.Config{TTL: renewer.DefaultTTL, Node: "web-1"})
+	keeper, err := renewer.New(locks, renewer.Config{TTL: time.Second, Node: "web-1"})
 	if err != nil {
 		panic(err)
 	}
@@ -38,9 +39,13 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println("held until the operation returns, broken by", lock.Slots[0].Broken.By)
+	fmt.Println("broken by", lock.Slots[0].Broken.By, "and held until the operation returns")
+
+	<-lease.Context().Done()
+	fmt.Println(context.Cause(lease.Context()))
 	// Output:
 	// order:42 is held by web-1 to charge
 	// broken: <nil>
-	// held until the operation returns, broken by alice
+	// broken by alice and held until the operation returns
+	// lockbeat: lease on "order:42" lost: it was broken by alice: hangs for an hour
 }
