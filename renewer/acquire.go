@@ -27,10 +27,11 @@ type call struct {
 	freed     bool       // the name was free between the last two of these
 	// when the last question was sent that was not answered and may still take effect; 0 without
 	unsettled instant
-	aside     bool // it asks for a slot while nobody of this process waits for one
-	limit     int  // the latest; 0 for a lock
-	counted   bool // in Keeper.calls. Guarded by Keeper.mu
-	over      bool // it has returned, rather than been left by a panic
+	aside     bool        // it asks for a slot while nobody of this process waits for one
+	limit     int         // the latest; 0 for a lock
+	newest    *newestCall // nil unless none but the newest is to wait
+	counted   bool        // in Keeper.calls. Guarded by Keeper.mu
+	over      bool        // it has returned, rather than been left by a panic
 }
 
 // Acquire waits until the lock on name is ours, in arrival order among
@@ -104,6 +105,7 @@ func (c *call) begin(
 	*c = call{k: k, request: r, begun: k.clock.AtMost(), until: never, limit: limit}
 	c.l, c.room = k.newLease(ctx, known, r.label)
 	c.l.acquired, c.l.endless = c.begun, r.endless
+	c.newest = newestOf(r.newest, c.l)
 	if r.maxWait > 0 {
 		c.until = c.begun.Add(r.maxWait)
 	}
@@ -126,6 +128,12 @@ func (c *call) obtain(ctx context.Context, start AcquireStart) (*Lease, error) {
 	if c.request.limit != nil && c.limit <= 0 {
 		return nil, c.noLimit()
 	}
+	if c.newest != nil {
+		defer c.waitsNoMore()
+		if c.newest.kind == replace {
+			c.k.listen() // for one that replaces its operation
+		}
+	}
 	handed, err := c.wait(ctx)
 	if err != nil {
 		c.exit()
@@ -134,7 +142,9 @@ func (c *call) obtain(ctx context.Context, start AcquireStart) (*Lease, error) {
 	if handed {
 		return c.received(ctx, start), nil
 	}
-	c.l.owner = newOwner()
+	if c.newest == nil {
+		c.l.owner = newOwner()
+	}
 	sent, err := c.contend(ctx)
 	return c.conclude(ctx, start, sent, err)
 }
@@ -244,7 +254,9 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	} else {
 		settled = k.holdFront(l, now)
 	}
-	if k.shutdown.phase >= phaseTell { // Shutdown has dealt with the others already
+	if c.newest != nil && c.newest.ousted && c.newest.kind == replace {
+		k.lose(l, ReasonReplaced, now, news)
+	} else if k.shutdown.phase >= phaseTell { // Shutdown has dealt with the others already
 		k.shutdown.stillRan++
 		k.lose(l, ReasonShutdown, now, news)
 	}

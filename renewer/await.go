@@ -162,6 +162,10 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 				woken = true
 				timer.Reset(w.False.Until.Sub(now))
 			}
+		case <-c.newest.nudged():
+			if err := c.checkNewest(ctx); err != nil {
+				return false, err
+			}
 		case <-ctx.Done():
 			return false, c.cancelled(ctx)
 		case <-c.k.shutdown.closed:

@@ -69,6 +69,9 @@ func (k *Keeper) look(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
+	for _, n := range k.newest[name] {
+		n.tell()
+	}
 	if _, limited := store.CutLimit(name); !limited {
 		if l := k.holderOf(name); l != nil {
 			k.lookAt(l, now)
@@ -92,8 +95,15 @@ func (k *Keeper) lookAt(l *Lease, now instant) {
 		return
 	}
 	extra := l.withExtras()
-	extra.looked = max(now, extra.looked.Add(lookPause))
-	k.plan(l, min(extra.looked, max(l.due, now)))
+	if extra.looked > now { // one is planned
+		return
+	}
+	at := now
+	if extra.looked != 0 {
+		at = max(now, extra.looked.Add(lookPause))
+	}
+	extra.looked = at
+	k.plan(l, min(at, max(l.due, now)))
 }
 
 // freeBroken frees the key of a lease that was broken, now that its operation has returned. It may

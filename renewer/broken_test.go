@@ -1,7 +1,9 @@
 package renewer_test
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -65,4 +67,42 @@ func TestABrokenLease(t *testing.T) {
 			})
 		}
 	}
+}
+
+// told is a store that passes on the messages of a test.
+type told struct {
+	*script.Store
+
+	look chan func(name string)
+}
+
+func (s told) Break(context.Context, store.Breaking) store.Answer { panic("not asked") }
+
+func (s told) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
+	s.look <- look
+	return func() {}
+}
+
+// Whoever can publish can send messages that a lease was broken. They cause few renewals, and put
+// off none.
+func TestAFloodOfMessages(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := told{script.New(), make(chan func(string), 1)}
+		k, err := renewer.New(s, config)
+		require.NoError(t, err)
+		l := acquire(t, k, "a")
+		look := <-s.look // at its first heartbeat
+		before := len(s.Calls(script.Renew))
+		for range 20_000 {
+			look("a")
+			waitFor(time.Millisecond)
+		}
+		renewals := len(s.Calls(script.Renew)) - before
+		assert.Greater(t, renewals, 6, "as many as without")
+		assert.LessOrEqual(t, renewals, 200, "ten in a second")
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
 }

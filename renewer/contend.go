@@ -35,6 +35,9 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 	for failures, woken := 0, false; ; {
 		sent, err := c.ask(ctx)
 		c.judge(woken, sent != 0)
+		if err == nil && sent == 0 {
+			err = c.checkNewest(ctx)
+		}
 		if err != nil || sent != 0 {
 			return sent, err
 		}

@@ -83,7 +83,7 @@ func (e *Error) text(what string, textOf func(error) string) string {
 	var b strings.Builder
 	kind := strings.TrimPrefix(e.Kind.Error(), "lockbeat: ")
 	switch {
-	case errors.Is(e.Err, ErrClosed):
+	case errors.Is(e.Err, ErrClosed), errors.Is(e.Err, ErrReplaced):
 		kind = "refused"
 	case e.Held > 0:
 		kind = fmt.Sprintf("at its limit of %d, %d held", e.Limit, e.Held)
@@ -281,13 +281,18 @@ func (e *LostError) explain() string {
 // gone reports whether the store has said that the key is not the owner's any more.
 func (e *LostError) gone() bool { return e.Reason == ReasonTaken || e.forced }
 
-// Unwrap gives errors.Is and errors.As both ErrLost and the last renewal's error, except
+// Unwrap gives errors.Is and errors.As ErrLost, ErrReplaced if that is why, and the last renewal's
+// error, except
 // that a context error in that is the heartbeat's, not the caller's, and is not found.
 func (e *LostError) Unwrap() []error {
-	if e.Err == nil {
-		return []error{ErrLost}
+	errs := []error{ErrLost}
+	if e.Reason == ReasonReplaced {
+		errs = append(errs, ErrReplaced)
 	}
-	return []error{ErrLost, storeError{e.Err}}
+	if e.Err != nil {
+		errs = append(errs, storeError{e.Err})
+	}
+	return errs
 }
 
 // quote makes a name fit for a message: without control bytes, and short.

@@ -56,6 +56,7 @@ type Keeper struct { // a coordinator of parts that own their state
 	ends       *timing.Loop                     // keeps the time of questions and of leases
 	heartbeats beat.Heartbeats[*Lease]
 	looks      looks
+	newest     map[string][]*newestCall // that wait, by name
 	shutdown   shutdown
 }
 

@@ -13,6 +13,7 @@ type request struct {
 	maxWait   time.Duration         // 0: as long as the context lives
 	most      int                   // waiters; 0: any number
 	manual    time.Duration         // the TTL without a heartbeat; 0: with one
+	newest    newest                // see Latest
 	maxHold   time.Duration         // 0: Config.MaxHold; negative: no bound
 	limit     func(name string) int // how many may have it at once; nil: one, a lock
 	try       bool
@@ -122,6 +123,9 @@ func (k *Keeper) checkOptions(r *request) error {
 		if err := k.checkManual(r.manual); err != nil {
 			return err
 		}
+	}
+	if err := k.checkKind(r); err != nil {
+		return err
 	}
 	return k.cfg.checkMaxHold(r.maxHold)
 }

@@ -16,29 +16,36 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 	if w == nil || err != nil {
 		return false, err
 	}
+	c.newest.tell() // the store is to know of a call that waits behind another
 	var timeout <-chan time.Time
 	if c.until != never {
 		timer := time.NewTimer(c.until.Sub(c.k.clock.AtMost()))
 		defer timer.Stop()
 		timeout = timer.C
 	}
-	select {
-	case refusal := <-w.Answer:
-		if refusal == nil {
-			c.noteAfter(w.After)
-			return w.Handed, nil
+	for err == nil {
+		select {
+		case refusal := <-w.Answer:
+			if refusal == nil {
+				c.noteAfter(w.After)
+				return w.Handed, nil
+			}
+			c.seen = *refusal
+			return false, c.refuse()
+		case <-timeout:
+			c.stepOut(w)
+			err = c.refuse()
+		case <-c.newest.nudged():
+			if err = c.checkNewest(ctx); err != nil {
+				c.stepOut(w)
+			}
+		case <-ctx.Done():
+			c.stepOut(w)
+			err = c.cancelled(ctx)
+		case <-c.k.shutdown.closed:
+			c.stepOut(w)
+			err = c.fail(ErrShutdown, nil)
 		}
-		c.seen = *refusal
-		err = c.refuse()
-	case <-timeout:
-		c.stepOut(w)
-		err = c.refuse()
-	case <-ctx.Done():
-		c.stepOut(w)
-		err = c.cancelled(ctx)
-	case <-c.k.shutdown.closed:
-		c.stepOut(w)
-		err = c.fail(ErrShutdown, nil)
 	}
 	return false, err
 }
@@ -60,6 +67,9 @@ func (c *call) noteAfter(l *Lease) {
 // waiter; or none, to ask for a slot aside, which is nil too. It refuses one who may not wait where
 // that is known already.
 func (c *call) join() (*queue.Waiter[*Lease], error) {
+	if c.newest != nil {
+		return c.joinNewest()
+	}
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
 	return c.joinLocked()

@@ -18,7 +18,9 @@ type Store struct {
 	limits   map[string]*slots
 	limitsAt int // size of limits at which those without slots are removed
 	broken   map[ownership]breakage
-	brokenAt int // size of broken at which lapsed ones are removed
+	brokenAt int               // size of broken at which lapsed ones are removed
+	newest   map[string]newest // calls, by what they wait for
+	newestAt int
 	tokens   tokens
 	records  records
 	watchers listeners[string, error]

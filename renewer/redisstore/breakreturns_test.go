@@ -1,10 +1,12 @@
 package redisstore_test
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -110,5 +112,46 @@ func TestReturnsOfBrokenSlots(t *testing.T) {
 		got := breaks(t, s, "forced")
 		assert.Equal(t, list{owner("a") + "\n" + holder, int64(1), "1 1000"}, got)
 		assert.Equal(t, list{int64(1), "forced\nme\nwhy"}, renews())
+	})
+}
+
+// Each return of newest.lua.
+func TestReturnsOfNewest(t *testing.T) {
+	t.Parallel()
+	x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
+	const process = "node\n1"
+	type list = []any
+	each(t, func(t *testing.T, s server) {
+		is := func(what, letter, since string) any {
+			return s.runs(t, "newest.lua", []string{x}, what, owner(letter), process, since,
+				"60000", "replaced\nme\n")
+		}
+		first, ok := is("wait", "a", "0").(list)
+		require.True(t, ok)
+		assert.Equal(t, list{"", ""}, first[1:])
+		assert.Equal(t, first, is("wait", "a", "0"), "again")
+		second, ok := is("wait", "b", "0").(list)
+		require.True(t, ok)
+		assert.Equal(t, list{process, ""}, second[1:], "whom to tell")
+		assert.Greater(t, second[0], first[0])
+		assert.Equal(t, int64(0), is("wait", "a", strconv.FormatInt(first[0].(int64), 10)))
+		assert.Equal(t, int64(0), is("over", "a", "0"))
+		s.pttl(t, x+":newest", 1, 60000)
+
+		s.ok(t, "SET", x, "turn\n1000\n5 dead 1000", "PX", "60000")
+		assert.Equal(t, list{second[0], "", ""}, is("break", "b", "0"), "a turn is no lease")
+		s.ok(t, "SET", x, owner("b")+"\n7\n9\nnode\n1\nop", "PX", "60000")
+		assert.Equal(t, list{second[0], "", ""}, is("break", "b", "0"), "its own")
+		lease := owner("c") + "\n7\n9\nnode\n1\nop"
+		s.ok(t, "SET", x, lease, "PX", "60000")
+		assert.Equal(t, list{second[0], "", lease}, is("break", "b", "0"))
+		assert.Equal(t, list{second[0], "", ""}, is("break", "b", "0"), "once")
+		assert.Equal(t, "!"+lease[1:], s.get(t, x))
+		assert.Equal(t, "replaced\nme\n", s.get(t, x+":broken:!"+owner("c")[1:]))
+		assert.Equal(t, int64(0), is("over", "b", "0"))
+		assert.Equal(t, int64(0), s.number(t, "EXISTS", x+":newest"))
+		s.ok(t, "SET", x+":newest", "another program's")
+		_, ok = is("wait", "b", "0").(list)
+		assert.True(t, ok)
 	})
 }

@@ -120,6 +120,7 @@ func ScriptText(file string) string {
 		"acquire.lua": acquireScript, "propose.lua": proposeScript, "renew.lua": renewScript,
 		"release.lua": releaseScript, "break.lua": breakScript, "slots_break.lua": slotsBreakScript,
 		"slots_renew.lua": slotsRenewScript, "slots_release.lua": slotsReleaseScript,
+		"newest.lua": newestScript,
 	}[file].text
 }
 

@@ -1,0 +1,90 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+var _ store.Replacer = (*Store)(nil)
+
+// noteTTL is how long a call is noted as the newest.
+const noteTTL = time.Minute
+
+// newest is the newest call that waits for a name.
+type newest struct {
+	owner string
+	since int64
+	by    process
+	until time.Time
+}
+
+// Replace notes the newest call that waits for a name, and calls the functions given to OnBreak
+// before it returns: see [store.Replacer]. The error is that of ctx, or [renewer.ErrConfig] for a
+// limit.
+func (s *Store) Replace(ctx context.Context, r store.Replacement) (since int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if _, limit := store.CutLimit(r.Name); limit {
+		return 0, fmt.Errorf("%w: %w: Replacement.Name: is that of a limit",
+			store.ErrConfig, store.ErrRejected)
+	}
+	var look []*listener[string]
+	s.mu.Lock()
+	now := time.Now()
+	before, since := s.noteNewest(&r, now)
+	if before != (process{}) {
+		look = slices.Clone(s.lookers.of[before])
+	}
+	if since != 0 && r.Break {
+		l, ok := s.live(r.Name, now)
+		if ok && l.owner != r.Owner && s.brokenBy(r.Name, l.owner, now) == nil {
+			b := &store.Breaking{
+				Name: r.Name, Broken: store.Broken{By: printable(r.By.String()), Replaced: true},
+			}
+			s.breakLease(b, l, now)
+			look = append(look, s.lookers.of[process{l.holder.Node, l.holder.PID}]...)
+		}
+	}
+	s.mu.Unlock()
+	for _, l := range look {
+		l.call(r.Name)
+	}
+	return since, nil
+}
+
+// noteNewest notes a call, with s.mu held. before is the process of another one that was noted.
+func (s *Store) noteNewest(r *store.Replacement, now time.Time) (before process, since int64) {
+	noted, ok := s.newest[r.Name]
+	ok = ok && now.Before(noted.until)
+	if r.Over {
+		if ok && noted.owner == r.Owner {
+			delete(s.newest, r.Name)
+		}
+		return before, 0
+	}
+	since = r.Since
+	switch {
+	case ok && noted.owner == r.Owner:
+		since = noted.since
+	case ok && since != 0 && noted.since > since:
+		return before, 0
+	case ok:
+		before = noted.by
+	}
+	if since == 0 {
+		since = max(now.UnixMicro(), noted.since+1)
+	}
+	if s.newest == nil {
+		s.newest = make(map[string]newest)
+	}
+	sweep(s.newest, &s.newestAt, func(_ string, n newest) bool { return !now.Before(n.until) })
+	s.newest[r.Name] = newest{
+		owner: r.Owner, since: since, by: process{r.By.Node, r.By.PID}, until: now.Add(noteTTL),
+	}
+	return before, since
+}

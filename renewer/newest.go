@@ -1,0 +1,194 @@
+package renewer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/queue"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// ErrReplaced means that a newer call has taken the place of this one: see [Replace] and [Latest].
+// It comes with [ErrHeld] if the call was waiting, and with [ErrLost] if its operation ran.
+var ErrReplaced = errors.New("lockbeat: a newer call has taken its place")
+
+// newest says that of the calls of one kind none but the newest waits.
+type newest uint8
+
+const (
+	anyCall newest = iota
+	latest
+	replace
+)
+
+// Latest has the call wait as the only one: it takes the place of a call with Latest or [Replace]
+// that waits for the name already, in any process, whose error is [ErrHeld] and [ErrReplaced] then.
+// So one runs and one waits, the newest. Calls without such an option keep their places.
+//
+// It is for locks, in a store that is a [store.Replacer]: with [AtMost], or with one that is none,
+// the error is [ErrConfig], as it is where the call does not wait.
+func Latest() Option { return func(r request) request { r.newest = latest; return r } }
+
+// Replace is [Latest], and ends the operation that has the lock: the newest call wins. The
+// operation's context ends with a [LostError] that is [ErrReplaced], and the call has the lock when
+// that operation has returned, at the end of its TTL at the latest; never while it runs by its
+// lease. A lease that was taken without Replace hears of it at its next heartbeat at the latest.
+func Replace() Option { return func(r request) request { r.newest = replace; return r } }
+
+// checkKind refuses what can't work.
+func (k *Keeper) checkKind(r *request) error {
+	if r.newest == anyCall {
+		return nil
+	}
+	if _, ok := k.store.(store.Replacer); !ok {
+		return fmt.Errorf("Replace, Latest: a %T does not know which call is the newest: use one "+
+			"of redisstore or memory", k.store)
+	}
+	switch {
+	case r.limit != nil:
+		return errors.New("Replace, Latest: they are for locks, and not for limits (AtMost)")
+	case r.try:
+		return errors.New("Replace, Latest: the call must wait: give it a MaxWait above 0, or none")
+	}
+	return nil
+}
+
+// noteAgain is when a call that waits notes itself again at the store, where notes lapse after a
+// minute.
+const noteAgain = 20 * time.Second
+
+// newestCall is what a call has of whom none but the newest of its kind is to wait.
+type newestCall struct {
+	kind  newest
+	store store.Replacer
+	id    string // the owner token with which it asks
+	since int64  // by the store, which has noted it; 0 before
+	// Guarded by Keeper.mu: a newer call of this process has come.
+	ousted bool
+	again  *time.Timer // tells it to note itself again
+	// A newer call may have come, here or elsewhere.
+	nudge chan struct{}
+}
+
+// newestOf is for a call of a kind, which is about to begin.
+func newestOf(kind newest, l *Lease) *newestCall {
+	s, ok := l.k.store.(store.Replacer)
+	if kind == anyCall || !ok { // see checkKind
+		return nil
+	}
+	l.owner = newOwner()
+	id := string(l.owner[:]) // the lease may be handed to it with another one
+	n := &newestCall{kind: kind, store: s, id: id, nudge: make(chan struct{}, 1)}
+	n.again = time.AfterFunc(noteAgain, n.tell)
+	return n
+}
+
+// nudged is told when a newer call may have come; nil, which never is, for a call of no such kind.
+func (n *newestCall) nudged() <-chan struct{} {
+	if n == nil {
+		return nil
+	}
+	return n.nudge
+}
+
+func (n *newestCall) tell() {
+	if n == nil {
+		return
+	}
+	select {
+	case n.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// oust makes way for a call of which none but the newest is to wait: those of its kind that wait in
+// this process are told, and if it replaces, the operation of this process that has the lock ends.
+// Under k.mu; news are to be delivered without it.
+func (c *call) oust(news *losses) {
+	k := c.k
+	for _, n := range k.newest[c.l.name] {
+		n.ousted = true
+		n.tell()
+	}
+	if k.newest == nil {
+		k.newest = make(map[string][]*newestCall)
+	}
+	k.newest[c.l.name] = append(k.newest[c.l.name], c.newest)
+	front := k.queues.Front(c.l.name)
+	if front != nil && front.state == stateHeld && c.newest.kind == replace {
+		k.lose(front, ReasonReplaced, k.clock.Now(), news)
+		front.lost().By = k.holder(c.l).String()
+	}
+}
+
+// joinNewest is join for a call of whom none but the newest is to wait.
+func (c *call) joinNewest() (*queue.Waiter[*Lease], error) {
+	var news losses
+	defer news.deliver(c.k)
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	c.oust(&news)
+	return c.joinLocked()
+}
+
+// checkNewest returns the error of a call that is not the newest any more. It asks the store,
+// which notes the call as the newest, and breaks the lease of another owner if it replaces.
+func (c *call) checkNewest(ctx context.Context) error {
+	n, k := c.newest, c.k
+	if n == nil {
+		return nil
+	}
+	k.mu.Lock()
+	ousted := n.ousted
+	k.mu.Unlock()
+	if ousted {
+		return c.refuseReplaced()
+	}
+	k.listen() // for a newer one
+	request, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
+	defer cancel()
+	since, err := n.store.Replace(request, store.Replacement{
+		Name: c.l.name, Owner: n.id, Since: n.since, By: k.holder(c.l),
+		Break: n.kind == replace,
+	})
+	switch {
+	case errors.Is(err, ErrRejected):
+		return c.fail(ErrUnavailable, storeError{err})
+	case err != nil: // the next question finds out what is wrong
+		return nil
+	case since == 0:
+		n.since = 0
+		return c.refuseReplaced()
+	}
+	n.since = since
+	n.again.Reset(noteAgain)
+	return nil
+}
+
+// refuseReplaced is the error of a call that a newer one has replaced.
+func (c *call) refuseReplaced() error { return c.fail(ErrHeld, ErrReplaced) }
+
+// waitsNoMore ends what newestCall keeps of a call, here and at the store, where the note lapses by
+// itself: no caller waits for that.
+func (c *call) waitsNoMore() {
+	n, k, name := c.newest, c.k, c.l.name
+	if n == nil {
+		return
+	}
+	n.again.Stop()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	left := slices.DeleteFunc(k.newest[name], func(o *newestCall) bool { return o == n })
+	if k.newest[name] = left; len(left) == 0 {
+		delete(k.newest, name)
+	}
+	if n.since == 0 || k.shutdown.phase >= phaseFree {
+		return
+	}
+	n.since = 0
+	r := store.Replacement{Name: name, Owner: n.id, Over: true}
+	k.goroutines.run(func() { _, _ = n.store.Replace(k.requests.Limit(), r) })
+}

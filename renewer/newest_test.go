@@ -1,0 +1,168 @@
+package renewer_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+)
+
+// newestCase has two processes and what calls of them have got.
+type newestCase struct {
+	t       *testing.T
+	keepers []*renewer.Keeper
+}
+
+// asked is a call that waits, or has ended.
+type asked struct {
+	lease *renewer.Lease
+	err   error
+	ended bool
+	done  chan struct{}
+}
+
+func inTwoProcesses(t *testing.T, f func(c *newestCase)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		c := &newestCase{t: t}
+		for _, node := range []string{"one", "two"} {
+			cfg := config
+			cfg.Node = node
+			k, err := renewer.New(s, cfg)
+			require.NoError(t, err)
+			c.keepers = append(c.keepers, k)
+		}
+		f(c)
+		for _, k := range c.keepers {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			assert.NoError(t, k.Shutdown(ctx))
+			cancel()
+		}
+	})
+}
+
+// ask has a process ask for the lock, and returns when nothing more happens by itself.
+func (c *newestCase) ask(process int, opt renewer.Option) *asked {
+	a := &asked{done: make(chan struct{})}
+	go func() {
+		defer close(a.done)
+		a.lease, a.err = c.keepers[process].Acquire(c.t.Context(), "a", opt)
+		a.ended = true
+	}()
+	synctest.Wait()
+	return a
+}
+
+func (c *newestCase) replaced(a *asked, msg string) {
+	c.t.Helper()
+	synctest.Wait()
+	require.True(c.t, a.ended, msg)
+	assert.ErrorIs(c.t, a.err, renewer.ErrReplaced, msg)
+	assert.ErrorIs(c.t, a.err, renewer.ErrHeld, msg)
+}
+
+// release has an operation return, after which the next caller has the lock.
+func (c *newestCase) release(a *asked) error {
+	err := a.lease.Release(c.t.Context())
+	synctest.Wait()
+	return err
+}
+
+// Of those who wait none but the newest does, wherever they run; the holder goes on.
+func TestLatest(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string][4]int{
+		"in one process": {0, 0, 0, 0}, "behind one process": {0, 1, 1, 1},
+		"each elsewhere": {0, 1, 0, 1}, "the last one beside the holder": {0, 1, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inTwoProcesses(t, func(c *newestCase) {
+				holder := c.ask(at[0], renewer.Latest())
+				require.NoError(t, holder.err)
+				old := c.ask(at[1], renewer.Latest())
+				require.False(t, old.ended)
+				middle := c.ask(at[2], renewer.Latest())
+				c.replaced(old, "one waits")
+				last := c.ask(at[3], renewer.Latest())
+				c.replaced(middle, "the newest")
+				require.False(t, last.ended)
+				waitFor(time.Minute) // of notes, a life
+				older := c.ask(at[2], renewer.Operation("patient"))
+				require.False(t, older.ended, "another kind of call has its place")
+				assert.NoError(t, holder.lease.Err())
+				require.NoError(t, c.release(holder))
+				if !last.ended { // they are in two processes
+					require.True(t, older.ended)
+					require.NoError(t, c.release(older))
+				}
+				require.True(t, last.ended)
+				require.NoError(t, last.err)
+				require.NoError(t, c.release(last))
+				if !older.ended {
+					waitFor(time.Minute)
+				}
+				if older.lease.Err() == nil {
+					_ = c.release(older)
+				}
+			})
+		})
+	}
+}
+
+// The newest call wins: the operation of the holder ends, and the call has the lock when that has
+// returned, and not before.
+func TestReplace(t *testing.T) {
+	t.Parallel()
+	for name, at := range map[string][3]int{
+		"in one process": {0, 0, 0}, "elsewhere": {0, 1, 1}, "back and forth": {0, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inTwoProcesses(t, func(c *newestCase) {
+				holder := c.ask(at[0], renewer.Replace())
+				require.NoError(t, holder.err)
+				begun := time.Now()
+				old := c.ask(at[1], renewer.Replace())
+				_, lost := lostAt(t, holder.lease)
+				assert.Equal(t, begun, time.Now(), "at once")
+				assert.Equal(t, renewer.ReasonReplaced, lost.Reason)
+				assert.ErrorIs(t, lost, renewer.ErrReplaced)
+				assert.Contains(t, lost.By, []string{"one", "two"}[at[1]])
+				waitFor(time.Second)
+				require.False(t, old.ended, "the operation has not returned")
+				last := c.ask(at[2], renewer.Replace())
+				c.replaced(old, "the newest wins")
+				require.ErrorIs(t, c.release(holder), renewer.ErrReplaced)
+				require.True(t, last.ended)
+				require.NoError(t, last.err)
+				assert.Equal(t, begun.Add(time.Second), time.Now(), "at once")
+				assert.Greater(t, last.lease.Fence(), holder.lease.Fence())
+				require.NoError(t, c.release(last))
+			})
+		})
+	}
+}
+
+// An operation that does not return keeps the lock to the end of its TTL at the latest.
+func TestReplaceOfOneThatHangs(t *testing.T) {
+	t.Parallel()
+	inTwoProcesses(t, func(c *newestCase) {
+		holder := c.ask(0, renewer.Replace())
+		begun := time.Now()
+		next := c.ask(1, renewer.Replace())
+		<-next.done
+		require.NoError(t, next.err)
+		assert.WithinDuration(t, begun.Add(config.TTL), time.Now(), 10*time.Millisecond)
+		require.Error(t, c.release(holder))
+		require.True(t, next.lease.Valid(), "a late release does not touch it")
+		require.NoError(t, c.release(next))
+	})
+}

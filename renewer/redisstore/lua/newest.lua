@@ -1,0 +1,56 @@
+-- Notes which call is the newest that waits for a lock, of those of whom none but the newest is to
+-- wait; and breaks the lease of another owner for it.
+--
+-- KEYS[1]  the lease: PREFIX{name}
+-- ARGV[1]  "wait"; "break": and break the lease; or "over": it does not wait any more
+-- ARGV[2]  the owner token of the call, 22 bytes
+-- ARGV[3]  its process: node and pid, a line each
+-- ARGV[4]  since when it is noted, in us of the server's clock, by an earlier answer; "0" at first
+-- ARGV[5]  time to live of the note, ms
+-- ARGV[6]  what break.lua is to keep of who breaks the lease: "replaced", who and why, a line each
+--
+-- Returns  0 if another call is newer, or if it is over; or {since, process, value}: since when it
+--          is noted; the process of the call that was noted before, "" if there is none; and the
+--          value of the lease that it has broken, cut to 300 bytes, "" if it has broken none
+--
+-- The note is KEY:newest: owner, since and process, a line each.
+
+local lease, what, owner, process = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local key, since = lease .. ':newest', tonumber(ARGV[4])
+local note = redis.pcall('GET', key)
+if type(note) == 'table' then
+	return note
+end
+local noted, from, before = string.match(note or '', '^([%w_-]+)\n(%d+)\n(.*)$')
+if what == 'over' then
+	if noted == owner then
+		redis.call('DEL', key)
+	end
+	return 0
+end
+
+from = from and #from <= 16 and tonumber(from) or 0
+if noted == owner then
+	since, before = from, nil
+elseif since == 0 then
+	local time = redis.call('TIME')
+	since = math.max(tonumber(time[1] .. string.sub('00000' .. time[2], -6)), from + 1)
+elseif from > since then
+	return 0
+end
+redis.call('SET', key, owner .. '\n' .. string.format('%.0f', since) .. '\n' .. process, 'PX',
+	ARGV[5])
+
+local broken = ''
+if what == 'break' then
+	local value = redis.pcall('GET', lease)
+	local token = type(value) == 'string' and
+		string.match(value, '^[%w_-](' .. string.rep('[%w_-]', 21) .. ')\n%d+\n')
+	if token and string.sub(value, 1, 22) ~= owner then
+		local left = math.max(redis.call('PTTL', lease), 1)
+		redis.call('SET', lease .. ':broken:!' .. token, ARGV[6], 'PX', left)
+		redis.call('SET', lease, '!' .. string.sub(value, 2), 'PX', left)
+		broken = string.sub(value, 1, 300)
+	end
+end
+return {since, before and string.sub(before, 1, 300) or '', broken}
