@@ -1,0 +1,37 @@
+// Package page shows in a browser which locks and limits are held, by whom, and who waits for them,
+// live, as an http.Handler. It reads what package inspect reads, and changes nothing unless
+// [Config.BreakAs] is set.
+//
+//	locks, err := page.New(store, page.Config{})
+//	mux.Handle("/locks/", http.StripPrefix("/locks", requireOperator(locks)))
+//	server.RegisterOnShutdown(locks.Close)
+//
+// It works below any path that ends in a slash, loads nothing from elsewhere, and works without
+// script as tables that are reloaded by hand.
+//
+// # What it asks of the store
+//
+// All browsers that look at the list share one reading a second, and so do all that look at one
+// lock. While no browser looks, nothing is read. A reading that takes long is followed by a pause
+// four times as long. Browsers are sent differences. One that takes them too slowly is cut off and
+// comes again by itself.
+//
+// # Who may see it
+//
+// Names of locks may be personal data, and the page shows them: put it behind your own
+// authentication. It has none. A request that breaks a lease is a POST from the page itself, by
+// Sec-Fetch-Site or Origin, with a token that only the page's own form has. A page on a loopback
+// address should be served for its own host names only, since a hostile site can make a browser
+// take its name for that address.
+package page
+
+// The files, in the order in which to read them. A file uses those below it only.
+//
+//	page.go                  a request comes in
+//	list.go, lock.go         the two pages
+//	breaking.go, origin.go   a lease is broken, by a request of the page itself
+//	stream.go                what is sent to those who look
+//	feed.go                  one reader for all of them
+//	rows.go, slots.go        what is read, and what is new in it
+//	fault.go, text.go        what people read
+//	files.go                 what browsers load

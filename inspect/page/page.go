@@ -1,0 +1,159 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+const (
+	// DefaultEvery is how often the store is read while a browser looks.
+	DefaultEvery = time.Second
+	// DefaultMost is how many locks are listed at most.
+	DefaultMost = 10_000
+
+	shortestEvery = 100 * time.Millisecond
+)
+
+// Config sets up a page. Its zero value is one that only reads.
+type Config struct {
+	// BreakAs returns who breaks a lease by a request, such as the user's name: the holder's error
+	// and the logs tell. "" means that this caller may only read. It is called for each page that
+	// shows a lease, possibly concurrently. nil, the default, means that no caller may break one.
+	BreakAs func(*http.Request) string
+	// Every is how often the store is read while a browser looks, at least 100 ms. 0 is
+	// [DefaultEvery].
+	Every time.Duration
+	// Most is how many locks and limits are listed at most; the page says when there are more, and
+	// finds those by their full name. 0 is [DefaultMost].
+	Most int
+}
+
+func (c *Config) check() error {
+	var faults []error
+	if c.Every == 0 {
+		c.Every = DefaultEvery
+	}
+	if c.Every < shortestEvery {
+		faults = append(faults, fmt.Errorf("Config.Every: %v is below the shortest, %v",
+			c.Every, shortestEvery))
+	}
+	if c.Most == 0 {
+		c.Most = DefaultMost
+	}
+	if c.Most < 0 {
+		faults = append(faults, fmt.Errorf("Config.Most: %d is negative", c.Most))
+	}
+	if len(faults) > 0 {
+		return fmt.Errorf("%w: %w", renewer.ErrConfig, errors.Join(faults...))
+	}
+	return nil
+}
+
+// Page is an http.Handler. It may be used concurrently.
+type Page struct {
+	locks store.Inspector
+	cfg   Config
+
+	ctx     context.Context // of all reading
+	end     context.CancelFunc
+	reading sync.WaitGroup // the loops of feeds
+	list    *feed
+
+	mu      sync.Mutex
+	closed  bool
+	single  map[subject]*feed // of the locks that are looked at one by one
+	streams int
+}
+
+// subject is a lock or a limit that is looked at by itself.
+type subject struct {
+	name  string
+	limit bool
+}
+
+// New returns a page of what locks keeps. An error is renewer.ErrConfig: a field of cfg is
+// unusable, or locks is no store.Inspector. A quorum is none: make a page of the store of each
+// node.
+func New(locks store.Store, cfg Config) (*Page, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	s, ok := locks.(store.Inspector)
+	if !ok {
+		return nil, fmt.Errorf("%w: a %T can't be inspected; of a quorum, make a page of the "+
+			"store of each node", renewer.ErrConfig, locks)
+	}
+	p := &Page{locks: s, cfg: cfg, single: make(map[subject]*feed)}
+	p.ctx, p.end = context.WithCancel(context.Background())
+	p.list = p.newFeed(p.readList)
+	return p, nil
+}
+
+// Close ends all streams and all reading, and returns once the store is not asked any more. From
+// then on requests are answered with 503. http.Server.Shutdown waits for streams: register Close
+// with its RegisterOnShutdown. It may be called more than once.
+func (p *Page) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.end()
+	p.reading.Wait()
+}
+
+// start runs f in a goroutine that Close waits for, or not at all.
+func (p *Page) start(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.closed {
+		p.reading.Go(f)
+	}
+}
+
+// ServeHTTP answers a request for the page, or for what belongs to it.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	secure(w.Header())
+	path := strings.TrimPrefix(r.URL.Path, "/")
+	switch {
+	case p.ctx.Err() != nil:
+		p.refuse(w, http.StatusServiceUnavailable, "This page is closed.",
+			"Its server is shutting down. Reload it in a moment.")
+	case r.Method == http.MethodPost && path == "break":
+		p.postBreak(w, r)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		p.refuse(w, http.StatusMethodNotAllowed, "This can only be read.", "Use GET.")
+	case r.URL.Path == "" && !strings.HasSuffix(requested(r), "/"):
+		redirectBelow(w, r)
+	case path == "":
+		p.getList(w, r)
+	case path == "lock":
+		p.getLock(w, r)
+	case path == "break":
+		p.getBreak(w, r)
+	case path == "events":
+		p.getEvents(w, r)
+	default:
+		p.getFile(w, r, path)
+	}
+}
+
+// requested is the path that the browser has asked for, which a prefix may have been cut from.
+func requested(r *http.Request) string {
+	path, _, _ := strings.Cut(r.RequestURI, "?")
+	return path
+}
+
+// redirectBelow adds the slash without which links lead to the folder above.
+func redirectBelow(w http.ResponseWriter, r *http.Request) {
+	path := requested(r)
+	w.Header().Set("Location", "./"+path[strings.LastIndex(path, "/")+1:]+"/")
+	w.WriteHeader(http.StatusMovedPermanently)
+}
