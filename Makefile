@@ -9,12 +9,16 @@ MODULES = $$(go list -m -f '{{.Dir}}')
 PROGRAMS := bench examples nemesis
 # Suites of faults on real servers, which wait for them: make test leaves them to make test-faults.
 SUITES := nemesis/contention nemesis/faulttest
+# Tests in a browser: make test leaves them to make page.
+BROWSED := integration/page
 # The longest of the others, which wait the most: they begin first, so that none is left to run by itself.
 FIRST := ./renewer/redisstore ./renewer/quorum ./lockmw/asynq ./lockmw/once
 # How long each fuzz function runs.
 FUZZTIME ?= 20s
 # How many grants `make sim` plays.
 SIMGRANTS ?= 1000000
+# Flags of the tests in a browser.
+PAGEARGS ?=
 # Flags and arguments for the benchmark program.
 BENCHARGS ?=
 # Flags for the nemesis program.
@@ -30,12 +34,12 @@ TESTENV := CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 GO
 LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|OnlyLong|Size)' ./cmd ./integration ./lockmw ./nemesis ./renewer | sed 's,/[^/]*$$,,' | sort -u)
 
 # What make test tests.
-TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS)))(/|$$)')
+TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(BROWSED)))(/|$$)')
 # What make smoke tests.
 SMOKED := $$(go list $(PROGRAMS:%=./%/...) | grep -vE '/($(subst $() ,|,$(SUITES)))$$')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt tidy modules vuln test-faults test-long sim shake fuzz smoke nemesis bench clean
+.PHONY: help test check lint fmt tidy modules vuln test-faults test-long sim shake fuzz smoke page nemesis bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -100,6 +104,10 @@ smoke: ## test the examples and the programs below, with a short run of each
 	@scripts/ensure redis
 	@scripts/ensure postgres
 	$(TESTENV) go test -race -count=1 -timeout 6m $(SMOKED)
+
+page: ## test the page of locks in a headless Chromium (installs that if it is missing; PAGEARGS=-docs: write the docs' pictures; -pictures=/DIR: write all)
+	@scripts/ensure chromium
+	cd $(BROWSED) && go test -count=1 -timeout 3m . $(if $(PAGEARGS),-args $(PAGEARGS))
 
 nemesis: ## put every deployment under fire for about five minutes in all, and check every belief (NEMESISARGS: flags for the program)
 	@scripts/ensure cc

@@ -83,6 +83,10 @@ var layers = []layer{
 		"it asks any store that can be inspected, by the contract, and links none",
 	},
 	{
+		"inspect/...", "inspect renewer renewer/store",
+		"it shows what inspect shows, of any store, and knows no keeper",
+	},
+	{
 		"tracing/...", "lockmw renewer renewer/store tracing/internal/...",
 		"it is an Observer of the engine, the same with every store and every adapter",
 	},
@@ -104,7 +108,8 @@ var layers = []layer{
 		"the root knows its commands, and leaves locks to them",
 	},
 	{
-		"cmd/...", "cmd/lockbeat/internal/... inspect renewer renewer/store renewer/redisstore",
+		"cmd/...",
+		"cmd/lockbeat/internal/... inspect inspect/page renewer renewer/store renewer/redisstore",
 		"a command works on the engine, or on what inspect shows; it is no middleware",
 	},
 	{"examples/... bench nemesis/... integration", "...", "programs, which nobody imports"},
@@ -256,7 +261,8 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"lockmw " + module + "renewer/memory", "lockmw/internal/wire " + module + "lockmw",
 		"lockmw/httpmw " + module + "lockmw/once", "lockmw/idempotent " + module + "lockmw/grpcmw",
 		"lockmw/asynq " + module + "renewer/redisstore",
-		"inspect " + module + "renewer/redisstore", "tracing " + module + "lockmw/asynq",
+		"inspect " + module + "renewer/redisstore", "inspect/page " + module + "renewer/memory",
+		"tracing " + module + "lockmw/asynq",
 		"testutil/script " + module + "renewer/memory",
 		"renewer " + module + "tracing", "lockmw " + module + "testutil/script", "renewer testing",
 		"tracing go.opentelemetry.io/otel/sdk/trace", "renewer go.opentelemetry.io/otel/trace",

@@ -135,6 +135,7 @@ func (p *Page) postBreak(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, s, faultOf(err))
 		return
 	}
+	p.forget(s)
 	w.Header().Set("Location", "lock?"+s.query()+"&ended="+q.Get("fence"))
 	w.WriteHeader(http.StatusSeeOther)
 }

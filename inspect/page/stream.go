@@ -35,6 +35,14 @@ func (p *Page) feedOf(s subject) *feed {
 	return f
 }
 
+// forget has the next one who looks at the subject read the store anew, since it was changed. Those
+// who look already stay with the feed that they have.
+func (p *Page) forget(s subject) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.single, s)
+}
+
 // getEvents streams what is new, of all locks or of the one that is named.
 func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 	if !sameOrigin(r) {

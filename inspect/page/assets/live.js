@@ -113,9 +113,8 @@ export function follow(url, kind, news, tick) {
     if (document.hidden) return;
     const quiet = performance.now() - heard;
     if (source && quiet > dead) lost();
-    else if (source && quiet > silent && document.body.dataset.stream === "live") {
-      put($("state").querySelector(".words"), `As of ${spell(quiet)} ago`);
-    }
+    if (document.body.dataset.stream !== "live") return; // what is not known does not get older
+    if (quiet > silent) put($("state").querySelector(".words"), `As of ${spell(quiet)} ago`);
     tick();
   }, 1000);
   state("still", "Connecting");
