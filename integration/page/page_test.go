@@ -35,7 +35,7 @@ func (p *tab) fits() {
 		eval[float64](p, "innerWidth"))
 }
 
-//nolint:paralleltest,tparallel // one after the other: a tab behind another one sleeps
+//nolint:paralleltest // one after the other: a tab behind another one sleeps
 func TestPage(t *testing.T) {
 	b := start(t)
 	for name, test := range map[string]func(*testing.T, *browser){
