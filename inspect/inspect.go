@@ -18,7 +18,8 @@ var (
 )
 
 // List reads all locks and limits that are held and whose names want chooses, in no order, without
-// those who wait for them: for these ask Show. nil chooses all. Names that stores keep for
+// those who wait for them: for these ask Show. One over whose key another program has written has
+// no slot, and is Foreign. nil chooses all. Names that stores keep for
 // themselves are never listed: see renewer.CheckName. It asks the store in bounded steps, and ends
 // behind the first error, with what it has read until then. What is granted or freed meanwhile may
 // be missing. Stop it by leaving the loop; it can be read once.
@@ -30,9 +31,16 @@ func List(ctx context.Context, locks store.Store, want Filter) iter.Seq2[store.L
 	if err != nil {
 		return func(yield func(store.Lock, error) bool) { yield(store.Lock{}, err) }
 	}
-	return s.List(ctx, func(name string, limit bool) bool {
+	all := s.List(ctx, func(name string, limit bool) bool {
 		return renewer.CheckName(name) == nil && (want == nil || want(name, limit))
 	})
+	return func(yield func(store.Lock, error) bool) {
+		for lock, err := range all {
+			if !yield(lock, unavailable(ctx, err)) {
+				return
+			}
+		}
+	}
 }
 
 // Show reads a lock, or a limit, with those who wait for it. One that is free and that no caller
@@ -47,7 +55,8 @@ func Show(
 	if err != nil {
 		return store.Lock{}, err
 	}
-	return s.Show(ctx, nameOf(name, limit))
+	lock, err := s.Show(ctx, nameOf(name, limit))
+	return lock, unavailable(ctx, err)
 }
 
 // Order is what [Break] is to end.
@@ -97,7 +106,7 @@ func Break(ctx context.Context, locks store.Store, o Order) error {
 	case answer.Status == store.StatusTaken:
 		return fmt.Errorf("%w: show it again", ErrStale)
 	default:
-		return answer.Err
+		return unavailable(ctx, answer.Err)
 	}
 }
 
@@ -126,6 +135,15 @@ func inspector(locks store.Store) (store.Inspector, error) {
 	}
 	return nil, fmt.Errorf("%w: a %T can't be inspected; of a quorum, inspect the store of each "+
 		"node", renewer.ErrConfig, locks)
+}
+
+// unavailable says that a store could not be asked, unless its caller has left.
+func unavailable(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, renewer.ErrUnavailable) ||
+		errors.Is(ctx.Err(), context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", renewer.ErrUnavailable, err)
 }
 
 func nameOf(name string, limit bool) string {

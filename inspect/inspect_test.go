@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"context"
 	"errors"
+	"iter"
 	"strings"
 	"testing"
 	"time"
@@ -153,6 +154,44 @@ func TestWhatAStoreAnswersToBreak(t *testing.T) {
 			inspect.Order{Name: "name", Fence: 7, By: "alice", Why: "hangs"})
 		require.ErrorIs(t, err, c.is, name)
 		assert.ErrorContains(t, err, c.text, name)
+	}
+}
+
+// away is a store that can't be asked.
+type away struct {
+	*memory.Store
+
+	err error
+}
+
+func (s away) List(
+	context.Context, func(string, bool) bool,
+) iter.Seq2[store.Lock, error] {
+	return func(yield func(store.Lock, error) bool) { yield(store.Lock{}, s.err) }
+}
+
+func (s away) Show(context.Context, string) (store.Lock, error) { return store.Lock{}, s.err }
+
+func (s away) Break(context.Context, store.Breaking) store.Answer { return store.Answer{Err: s.err} }
+
+// A store that can't be asked is told from a caller who has left.
+func TestAStoreThatCanNotBeAsked(t *testing.T) {
+	t.Parallel()
+	locks := away{memory.New(), renewer.ErrRejected}
+	left, leave := context.WithCancel(t.Context())
+	leave()
+	for _, ctx := range []context.Context{t.Context(), left} {
+		errs := make(map[string]error)
+		for _, err := range inspect.List(ctx, locks, nil) {
+			errs["list"] = err
+		}
+		_, errs["show"] = inspect.Show(ctx, locks, "name", false)
+		errs["break"] = inspect.Break(ctx, locks,
+			inspect.Order{Name: "name", Fence: 7, By: "alice", Why: "hangs"})
+		for name, err := range errs {
+			require.ErrorIs(t, err, renewer.ErrRejected, name)
+			assert.Equal(t, ctx != left, errors.Is(err, renewer.ErrUnavailable), name)
+		}
 	}
 }
 
