@@ -138,7 +138,8 @@ func lockOf(key string) string {
 }
 
 // nothingIsLeft waits until no lock is on the server. (What was asked of a server that was
-// stopped may take effect later, and is then cleaned up.) The mark of tokens and records stay.
+// stopped may take effect later, and is then cleaned up.) The mark of tokens, records, and
+// what processes tell of themselves stay.
 func (s *scene) nothingIsLeft() {
 	s.t.Helper()
 	var keys []string
@@ -147,7 +148,9 @@ func (s *scene) nothingIsLeft() {
 		all, err := s.redis.Do("KEYS", redisstore.DefaultPrefix+"*").AsStrSlice()
 		require.NoError(s.t, err)
 		for _, key := range all {
-			if !strings.Contains(key, "}:mark") && !strings.HasSuffix(key, ":record") {
+			stays := strings.Contains(key, "}:mark") || strings.HasSuffix(key, ":record") ||
+				strings.HasSuffix(key, "}:process")
+			if !stays {
 				keys = append(keys, key)
 			}
 		}

@@ -101,13 +101,17 @@ func (c *codec) coalesces() bool { return c.perCall > 1 && c.replicas == 0 }
 
 // holderText is encodeHolder's text with the trace.
 func (c *codec) holderText(h store.Holder) string {
-	trace := h.Trace
-	h.Trace = ""
-	text := c.holders.of(h)
-	if trace == "" {
+	text := c.faceText(h)
+	if h.Trace == "" {
 		return text
 	}
-	return text + separator + part(trace)
+	return text + separator + part(h.Trace)
+}
+
+// faceText is encodeHolder's text.
+func (c *codec) faceText(h store.Holder) string {
+	h.Trace = ""
+	return c.holders.of(h)
 }
 
 // These bound one script, so that none keeps the server from others for a millisecond.

@@ -139,3 +139,14 @@ func LeaseKeys(prefix string, holds []store.Hold) (keys []string) {
 	}
 	return keys
 }
+
+// Inbox is by which the places of a store name it on the server.
+func (s *Store) Inbox() string { return s.line.ID() }
+
+// FaceKey is where a store says who waits in its process.
+func FaceKey(prefix string, s *Store) string { return faceKey(prefix, s.Inbox()) }
+
+// ReadFace is who waits at a place, as the value of a face says.
+func ReadFace(text string, number uint64) (who store.Holder, version string) {
+	return readFace(text).place(number)
+}

@@ -31,18 +31,23 @@ func (s *Store) Show(ctx context.Context, name string) (store.Lock, error) {
 	if err := l.send(ctx); err != nil {
 		return store.Lock{}, err
 	}
+	v.complete()
 	return f.lock, nil
 }
 
 // queueView reads who waits for a name: its line of places, and its lines of tasks.
 type queueView struct {
-	of    *found
-	homes []string
+	of      *found
+	homes   []string
+	numbers []uint64           // of the places
+	inboxes []string           // of the places
+	faces   map[string]*string // by inbox
 }
 
 // placeText is a place in a line: see tell.lua.
 var placeText = regexp.MustCompile(`^(\d{1,20}) ([\w-]{1,64}) [1-9]\d?000$`)
 
+// ask asks who stands in line, and where else tasks do.
 func (v *queueView) ask(l *looks) {
 	f := v.of
 	l.add(look{
@@ -51,11 +56,7 @@ func (v *queueView) ask(l *looks) {
 		take: func(reply rueidis.RedisMessage, _ bool) {
 			scores, _ := reply.AsZScores()
 			for _, z := range scores {
-				if placeText.MatchString(z.Member) && z.Score > 0 {
-					f.lock.Places = append(f.lock.Places, store.Place{
-						Since: time.UnixMicro(int64(min(z.Score, maxExact))),
-					})
-				}
+				v.add(z)
 			}
 		},
 	})
@@ -66,8 +67,44 @@ func (v *queueView) ask(l *looks) {
 	})
 }
 
+// add adds a place, unless it is none of our making.
+func (v *queueView) add(z rueidis.ZScore) {
+	parts := placeText.FindStringSubmatch(z.Member)
+	if parts == nil || z.Score <= 0 {
+		return
+	}
+	number, err := strconv.ParseUint(parts[1], 10, 64)
+	if err != nil {
+		return
+	}
+	v.numbers, v.inboxes = append(v.numbers, number), append(v.inboxes, parts[2])
+	v.of.lock.Places = append(v.of.lock.Places, store.Place{
+		Since: time.UnixMicro(int64(min(z.Score, maxExact))),
+	})
+}
+
+// askMore asks how many tasks stand in line, and what the processes tell whose places do.
 func (v *queueView) askMore(l *looks) {
 	for _, home := range v.homes {
 		l.count(v.of.tag, v.of.key+tasksSuffix+home, &v.of.lock.Tasks)
+	}
+	v.faces = make(map[string]*string)
+	for _, inbox := range v.inboxes {
+		if v.faces[inbox] == nil {
+			v.faces[inbox] = new(string)
+			l.text(inbox, faceKey(l.store.codec.prefix, inbox), maxFace, v.faces[inbox])
+		}
+	}
+}
+
+// complete says who waits at each place.
+func (v *queueView) complete() {
+	faces := make(map[string]face, len(v.faces))
+	for inbox, text := range v.faces {
+		faces[inbox] = readFace(*text)
+	}
+	for i := range v.of.lock.Places {
+		p := &v.of.lock.Places[i]
+		p.Holder, p.Version = faces[v.inboxes[i]].place(v.numbers[i])
 	}
 }

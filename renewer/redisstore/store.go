@@ -97,7 +97,8 @@ func newStore(client rueidis.Client, c settings) *Store {
 	})
 	s.line = line.New(line.Config{
 		Prefix: c.prefix, Cluster: cluster, Subscriber: s.subscriber, Check: s.checkTurn,
-		Key: func(name string) string { return leaseKey(c.prefix, name) },
+		Show: s.showFace,
+		Key:  func(name string) string { return leaseKey(c.prefix, name) },
 	})
 	s.codec = newCodec(client, c, cluster, s.line, reader)
 	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: reader.closed.Store}
@@ -121,7 +122,7 @@ func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 	presents := false
 	for i := range claims {
 		if c := &claims[i]; c.Place != 0 {
-			presents = s.line.Present(c.Name, c.Place) || presents
+			presents = s.line.Present(c.Name, c.Place, s.codec.faceText(c.Holder)) || presents
 		}
 	}
 	begun := time.Now()

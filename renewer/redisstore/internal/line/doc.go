@@ -21,4 +21,5 @@
 //	names.go    the names that callers here wait for, and whom to wake
 //	mailbox.go  the channels by which this process alone hears of turns
 //	turns.go    turns that releases of this process have given
+//	faces.go    what others are shown of who waits here
 package line

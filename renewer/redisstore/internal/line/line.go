@@ -36,6 +36,9 @@ type Config struct {
 	// as well, 1 s by default: the script that finds the line lost (FLUSHALL, DEL, eviction) knows
 	// of no place to tell. That costs a subscription and a question, so short waits do without.
 	LongWait time.Duration
+	// Show tells other processes of places that have stood in line for LongWait. It reports false
+	// if that is not to be tried again. nil: they are not told.
+	Show func([]Shown) bool
 }
 
 // Line keeps the places of one store. It may be used concurrently.
@@ -53,6 +56,7 @@ type Line struct {
 	places    map[uint64]*place   // that it has on the server, or may have, by number
 	mailboxes map[string]*mailbox // by channel
 	given     map[string]*time.Timer
+	faces     faces
 	closed    bool
 }
 
@@ -61,6 +65,10 @@ type place struct {
 	of    *waiting
 	turn  time.Duration // that it asks for
 	since string        // when it came, in us of the server's clock; "" as long as that is unknown
+	who   string        // who waits there, as others are shown
+	came  time.Time     // by the clock of this process
+	faced bool          // it is among faces
+	shown bool          // others have been told
 }
 
 // New returns a line without places. No place stands in line until Enable is called.
@@ -92,9 +100,9 @@ func (l *Line) Enable() {
 	}
 }
 
-// Present notes the place of a claim for a lock that is about to be sent, where a mailbox is open.
-// It reports whether the claim may present it.
-func (l *Line) Present(name string, number uint64) bool {
+// Present notes the place of a claim for a lock that is about to be sent, where a mailbox is open,
+// and who asks. It reports whether the claim may present it.
+func (l *Line) Present(name string, number uint64, who string) bool {
 	if l.Subscriber.Watching() {
 		l.Subscriber.Mark(l.freedChannel(name))
 	}
@@ -114,6 +122,8 @@ func (l *Line) Present(name string, number uint64) bool {
 		if p.since != "" { // acquire.lua takes the shorter turn out of the line
 			p.turn = max(p.turn, l.turn())
 		}
+		p.shown = p.shown && p.who == who
+		p.who = who
 		return true
 	}
 	if m := l.mailboxes[l.channel(name)]; m == nil || !m.open {
@@ -121,7 +131,7 @@ func (l *Line) Present(name string, number uint64) bool {
 	}
 	w := l.waitingFor(name)
 	w.places++
-	l.places[number] = &place{of: w, turn: l.turn()}
+	l.places[number] = &place{of: w, turn: l.turn(), who: who, came: time.Now()}
 	return true
 }
 
@@ -165,8 +175,11 @@ func (l *Line) Text(number uint64) string {
 func (l *Line) Came(number uint64, since int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p := l.places[number]; p != nil && p.since == "" {
-		p.since = strconv.FormatInt(since, 10)
+	if p := l.places[number]; p != nil {
+		if p.since == "" {
+			p.since = strconv.FormatInt(since, 10)
+		}
+		l.face(number, p)
 	}
 }
 
@@ -232,5 +245,8 @@ func (l *Line) Close() {
 	}
 	for _, timer := range l.given {
 		timer.Stop()
+	}
+	if l.faces.timer != nil {
+		l.faces.timer.Stop()
 	}
 }

@@ -35,10 +35,10 @@ func waiting(wake func(error)) (l *line.Line, c channels, stop func()) {
 		Key: func(name string) string { return "p:{" + name + "}" },
 	})
 	l.Enable()
-	l.Present("a", 7) // it wants one
+	l.Present("a", 7, "") // it wants one
 	stop = l.Watch("a", wake)
 	c.hear(l, "") // the mailbox is open
-	l.Present("a", 7)
+	l.Present("a", 7, "")
 	l.Came(7, 1)
 	l.Refused(7, true)
 	return l, c, stop
