@@ -6,6 +6,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -104,7 +105,51 @@ func TestBreak(t *testing.T) {
 	}
 }
 
-// Whoever breaks a lease that is not there any more, or another one, hears so and breaks none.
+// A holder hears of it between two heartbeats, at once. The caller behind it has the lock at the
+// instant at which the operation has returned, and by force before that.
+func TestBreakEndsAnOperation(t *testing.T) {
+	t.Parallel()
+	for _, force := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			locks := memory.New()
+			keeper := func() *renewer.Keeper {
+				k, err := renewer.New(locks, renewer.Config{TTL: 15 * time.Second})
+				require.NoError(t, err)
+				t.Cleanup(func() { assert.NoError(t, k.Shutdown(context.Background())) })
+				return k
+			}
+			lease, err := keeper().Acquire(t.Context(), "name")
+			require.NoError(t, err)
+			<-time.After(7 * time.Second) // one heartbeat has been
+			next, waiter := make(chan time.Time, 1), keeper()
+			go func() {
+				got, err := waiter.Acquire(t.Context(), "name")
+				assert.NoError(t, err)
+				next <- time.Now()
+				assert.NoError(t, got.Release(t.Context()))
+			}()
+			synctest.Wait()
+			broken := time.Now()
+			require.NoError(t, inspect.Break(t.Context(), locks, inspect.Order{
+				Name: "name", Fence: lease.Fence(), By: "alice", Why: "hangs", Force: force,
+			}))
+			<-lease.Context().Done()
+			assert.Zero(t, time.Since(broken))
+			var lost *renewer.LostError
+			require.ErrorAs(t, context.Cause(lease.Context()), &lost)
+			assert.Equal(t, renewer.ReasonBroken, lost.Reason)
+			<-time.After(time.Second) // until the operation returns
+			require.ErrorIs(t, lease.Release(t.Context()), renewer.ErrLost)
+			free := broken.Add(time.Second)
+			if force {
+				free = broken
+			}
+			assert.WithinDuration(t, free, <-next, 0)
+		})
+	}
+}
+
+// An order for a lease that is over, or not the current one, breaks none and says so.
 func TestBreakOfAnotherLease(t *testing.T) {
 	t.Parallel()
 	locks := memory.New()
