@@ -19,7 +19,7 @@ const (
 	// mostOperationBytes bounds an operation's name in an attribute.
 	mostOperationBytes = 128
 	// reasons counts the reasons for a loss, from 0 for an unknown one.
-	reasons = int(renewer.ReasonShutdown) + 1
+	reasons = int(renewer.ReasonReplaced) + 1
 )
 
 // series is all that can be made once for an operation: attributes in

@@ -91,7 +91,7 @@ func everything(ctx context.Context, s *seen, o renewer.Observer, limit int) {
 		})
 	}
 	o.Unlocked(ctx, renewer.Unlocked{Name: "a", Operation: "charge", Err: errDown})
-	for reason := range renewer.ReasonShutdown + 2 {
+	for reason := range renewer.ReasonReplaced + 2 {
 		release(hold(), &renewer.LostError{
 			Name: "a", Reason: reason, Found: []string{"", "deleted", "overwritten", "owner"}[reason%4],
 			Holder: other,

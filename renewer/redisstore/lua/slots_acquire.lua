@@ -91,7 +91,8 @@ while i <= n do
 			end
 		end
 		nextToken = wanted > 0 and answers[i] or nextToken
-		counts[key], rest[#rest + 1], i = false, i, i + 1
+		counts[key], rest[#rest + 1] = false, i
+		i = i + 1 -- not in one assignment: their order is not defined
 	end
 end
 if not rest[1] then
