@@ -74,7 +74,7 @@ func TestReturnsOfBrokenSlots(t *testing.T) {
 	t.Parallel()
 	x := redisstore.LeaseKey(redisstore.DefaultPrefix, store.LimitName("x"))
 	const inbox, holder = "in-box_1", "7\n9\nnode\n1\nop"
-	const later = "8000000000000000"
+	const later = "8000000000000001"
 	broken := "!" + owner("a")[1:]
 	type list = []any
 	breaks := func(t *testing.T, s server, how string) any {

@@ -18,7 +18,7 @@ if not ends then
 	owner = token
 	ends = redis.call('ZSCORE', key, owner)
 end
-local value = type(ends) == 'string' and (tonumber(ends) or 0) > now and
+local value = type(ends) == 'string' and tonumber(ends) > now and
 	redis.call('HGET', holders, owner)
 if not value then
 	return type(ends) == 'table' and ends or 0
