@@ -54,7 +54,8 @@ func TestSilentlySingleClient(t *testing.T) {
 			"ACL", "SETUSER", "locks", "reset", "resetchannels", "on", ">secret",
 			"~lockbeat:{*", "&lockbeat:{*",
 		}
-		require.NoError(t, m.Do(append(args, strings.Fields(redisstore.Rights)...)...).Error())
+		require.NoError(t, m.Do(append(args, strings.Fields(redisstore.Rights+" "+
+			redisstore.LookRights)...)...).Error())
 		blind := m.Client(t, func(o *rueidis.ClientOption) {
 			o.ForceSingleClient, o.Username, o.Password = false, "locks", "secret"
 		})
@@ -62,6 +63,8 @@ func TestSilentlySingleClient(t *testing.T) {
 			"without the right to ask, the client does not say so")
 
 		for _, client := range []rueidis.Client{forced, blind} {
+			_, err := redisstore.New(client, redisstore.ToInspect())
+			require.ErrorContains(t, err, "the server is part of a cluster")
 			store, err := redisstore.New(client)
 			require.Nil(t, store)
 			require.ErrorIs(t, err, renewer.ErrRejected)

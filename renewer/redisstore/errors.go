@@ -62,10 +62,11 @@ func (e *serverError) Unwrap() []error {
 
 // errorReader says what the errors of one deployment mean, and what to do about them.
 type errorReader struct {
-	prefix   string
-	cluster  bool
-	replicas int
-	closed   atomic.Bool // whether the client was closed when it last refused a request
+	prefix    string
+	cluster   bool
+	replicas  int
+	toInspect bool
+	closed    atomic.Bool // whether the client was closed when it last refused a request
 }
 
 // wrap says which operation failed with what. A server's answer that it will
@@ -98,6 +99,10 @@ func (e *errorReader) wrap(op string, err error) error {
 	}
 	if kind == noRights && (op == opList || op == opShow) {
 		hint = "to look at locks needs " + lookRights
+	}
+	if kind == noRights && e.toInspect && op != "new" && op != opList && op != opShow &&
+		op != opBreak {
+		hint = "the store was made with ToInspect, and takes no locks"
 	}
 	return &serverError{op: op, text: text, hint: hint, mark: kind.mark(), err: err}
 }
@@ -233,8 +238,11 @@ func (e *errorReader) hint(r refusal) string {
 	case readOnly:
 		return "the client is connected to a replica: point it at the primary"
 	case noRights:
-		return "grant the user ~" + pattern(e.prefix) + " &" + pattern(e.prefix) + " " +
-			e.rights() +
+		channels := " &" + pattern(e.prefix)
+		if e.toInspect {
+			channels = ""
+		}
+		return "grant the user ~" + pattern(e.prefix) + channels + " " + e.rights() +
 			"; begin its ACL SETUSER with reset resetchannels, so that it has nothing else"
 	case noLogin:
 		return "set Username and Password in rueidis.ClientOption to those of a user of this server"
@@ -285,7 +293,12 @@ const (
 // rights are those that this store needs.
 func (e *errorReader) rights() string {
 	all := rights
-	if e.cluster {
+	switch {
+	case e.toInspect && e.cluster:
+		return lookRights + " " + slotRights
+	case e.toInspect:
+		return lookRights
+	case e.cluster:
 		all = clusterRights
 	}
 	if e.replicas > 0 {

@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,20 +14,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
-
-// freeByHand is the script by which, as the docs say, a key can be freed from outside.
-const freeByHand = "redis.call('DEL', KEYS[1]) for _, p in ipairs(redis.call('ZRANGE', " +
-	"KEYS[1] .. ':waiters', 0, 9)) do local n, i = string.match(p, '^(%d+) (%S+)') " +
-	"redis.call('PUBLISH', 'lockbeat:{' .. i .. '}:inbox', n) end return 1"
-
-func TestDocsFreeByHand(t *testing.T) {
-	t.Parallel()
-	for _, file := range []string{"../../docs/redis.md"} {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		assert.Contains(t, string(text), `EVAL "`+freeByHand+`" 1 `, file)
-	}
-}
 
 // When a key was deleted or overwritten, its holder hears of it, and the next in line slept on
 // until its poll.
@@ -57,9 +42,6 @@ func TestNextSleepsThoughTheKeyIsGone(t *testing.T) {
 			s.ok(t, "SET", lease, "x", "PX", "100")
 			require.Equal(t, contract.StatusTaken,
 				renew(t, store, hold("a", "a", time.Minute)).Status)
-		},
-		"it is freed by hand": func(t *testing.T, s server, _ contract.Store) {
-			s.ok(t, "EVAL", freeByHand, "1", lease)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

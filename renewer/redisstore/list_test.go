@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -160,6 +161,22 @@ func TestListAndShowOnACluster(t *testing.T) {
 	assert.True(t, lock.Limit)
 	require.Len(t, lock.Slots, 1)
 	assert.Equal(t, "node-a", lock.Slots[0].Node)
+
+	for _, m := range cluster.Masters {
+		args := append([]string{"ACL", "SETUSER", "looks"}, scope(redisstore.DefaultPrefix)...)
+		args = append(args, strings.Fields(redisstore.LookRights+" +cluster|slots +cluster|shards")...)
+		require.NoError(t, m.Do(args...).Error())
+	}
+	onlooker, err := redisstore.New(cluster.Client(t, func(o *rueidis.ClientOption) {
+		o.Username, o.Password = "looks", "secret"
+	}), redisstore.ToInspect())
+	require.NoError(t, err)
+	t.Cleanup(onlooker.Close)
+	assert.Len(t, listed(t, onlooker, nil), 2*n)
+	_, err = onlooker.Show(t.Context(), "name 7")
+	require.NoError(t, err)
+	refused := acquire(t, onlooker, claim("name 7", "b", time.Minute))
+	require.ErrorContains(t, refused.Err, "made with ToInspect, and takes no locks")
 
 	standShown(t, clusterStore(t, cluster, time.Second), store)
 

@@ -32,6 +32,7 @@ type settings struct {
 	fenceTTL     time.Duration
 	writeTimeout time.Duration
 	replicas     int
+	toInspect    bool
 	logger       *slog.Logger
 }
 
@@ -54,6 +55,11 @@ func FenceTTL(d time.Duration) Option { return func(s *settings) { s.fenceTTL = 
 // by default as rueidis', more than 0. After this time the engine cleans up once more behind an
 // acquire whose reply was lost; if it is longer than the client's own, that is just later.
 func WriteTimeout(d time.Duration) Option { return func(s *settings) { s.writeTimeout = d } }
+
+// ToInspect makes a store for a user who takes no locks and looks at those of others: [New] asks
+// for the rights of List and Show alone, which docs/redis.md tells. Whatever else is asked of such
+// a store, the server may refuse.
+func ToInspect() Option { return func(s *settings) { s.toInspect = true } }
 
 // Logger sets where the warnings of [New] go: that the server may evict locks; that one behind
 // Sentinel goes on without a replica (min-replicas-to-write 0); and that one which had not answered

@@ -36,6 +36,9 @@ type prober struct {
 
 // questions are all that a new store asks.
 func (p *prober) questions() []question {
+	if p.errors.toInspect {
+		return []question{p.probeLook}
+	}
 	all := []question{p.probe, p.warning("maxmemory-policy", warnOfEviction), p.askLines}
 	if p.topology == nil {
 		all = append(all, p.askRunID)

@@ -51,7 +51,7 @@ func TestDocumentedRights(t *testing.T) {
 		redisstore.Rights, redisstore.ClusterRights,
 		redisstore.SentinelRights, redisstore.RoleRight, redisstore.WaitRight,
 		redisstore.LineRights, redisstore.LimitRights, redisstore.TaskRights,
-		redisstore.LookRights,
+		redisstore.LookRights, redisstore.BreakRights, redisstore.BreakLimitRights,
 	} {
 		assert.Contains(t, text, list)
 	}

@@ -134,8 +134,10 @@ func TestRightsToLook(t *testing.T) {
 	mine(t, holder, slotClaim("a", "a", 2))
 	s.ok(t, "ZADD", "lockbeat:{a}:waiters", "1", "7 INBOX 1000", "3", "x", "2", "8 INBOX 9")
 	s.ok(t, "SET", "lockbeat:{a}:homes", "x")
-	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix,
-		strings.Fields(redisstore.Rights)...))
+	client := s.user(t, redisstore.DefaultPrefix, strings.Fields(redisstore.LookRights)...)
+	_, err := redisstore.New(client)
+	require.ErrorIs(t, err, renewer.ErrRejected, "it can't lock")
+	store, err := redisstore.New(client, redisstore.ToInspect())
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	look := func() error {
@@ -153,15 +155,15 @@ func TestRightsToLook(t *testing.T) {
 		}
 		return nil
 	}
-	s.ok(t, append([]string{"ACL", "SETUSER", "locks"}, "-@all", "+cluster|slots")...)
-	s.ok(t, append([]string{"ACL", "SETUSER", "locks"},
-		strings.Fields(redisstore.LookRights)...)...)
 	require.NoError(t, look())
 	for right := range strings.FieldsSeq(redisstore.LookRights) {
 		s.ok(t, "ACL", "SETUSER", "locks", "-"+right[1:])
 		err := look()
 		require.ErrorIs(t, err, renewer.ErrRejected, right)
 		assert.ErrorContains(t, err, "to look at locks needs "+redisstore.LookRights)
+		_, err = redisstore.New(client, redisstore.ToInspect())
+		require.ErrorIs(t, err, renewer.ErrRejected, right)
+		assert.ErrorContains(t, err, "grant the user ~lockbeat:{* "+redisstore.LookRights+";")
 		s.ok(t, "ACL", "SETUSER", "locks", right)
 	}
 }

@@ -91,7 +91,10 @@ func newStore(client rueidis.Client, c settings) *Store {
 	if cluster {
 		s.topology = topology.New(s.life, client)
 	}
-	reader := &errorReader{prefix: c.prefix, cluster: cluster, replicas: c.replicas}
+	reader := &errorReader{
+		prefix: c.prefix, cluster: cluster, replicas: c.replicas,
+		toInspect: c.toInspect,
+	}
 	s.subscriber = subscription.New(subscription.Config{
 		Client: client, Topology: s.topology, Timeout: c.writeTimeout,
 	})
