@@ -104,7 +104,10 @@ func (c *call) begin(
 	}
 	*c = call{k: k, request: r, begun: k.clock.AtMost(), until: never, limit: limit}
 	c.l, c.room = k.newLease(ctx, known, r.label)
-	c.l.acquired, c.l.endless = c.begun, r.endless
+	c.l.acquired = c.begun
+	if r.endless {
+		c.l.warned = neverWarned
+	}
 	c.newest = newestOf(r.newest, c.l)
 	if r.maxWait > 0 {
 		c.until = c.begun.Add(r.maxWait)
@@ -236,7 +239,7 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
 	l.grant(sent, now, c.request.ownMaxHold())
 	k.books.Enter(l)
-	k.ends.WakeBy(instant(l.until.Load()))
+	k.ends.WakeBy(l.nextDue())
 	if !l.manual() {
 		l.due = k.heartbeats.First(sent)
 		k.plan(l, l.due)

@@ -20,6 +20,8 @@ const (
 	defaultClockDrift = 0.01
 	// defaultPoll is how often a waiter looks for itself, should every wake-up be lost.
 	defaultPoll = 5 * time.Second
+	// defaultHoldWarning is longer than most work takes, and shorter than it takes a user to call.
+	defaultHoldWarning = 5 * time.Minute
 	// defaultHandOffs is how often a lock may pass from hand to hand
 	// inside a process. At a microsecond each that takes a millisecond.
 	defaultHandOffs = 1000
@@ -76,6 +78,12 @@ type Config struct {
 	// held until the operation returns, however long that takes.
 	CancelGrace time.Duration
 
+	// HoldWarning is how long an operation may run until the Observer is told that it still does
+	// ([Observer].StillRuns), which logs show at Warn; and again after twice as long, four times
+	// as long, and so on. It is not told of leases taken with [LongRunning]. Default 5 min;
+	// negative: never.
+	HoldWarning time.Duration
+
 	// Poll is how often, give or take a fifth, a waiter asks the
 	// store even though nothing has woken it. Default 5 s.
 	Poll time.Duration
@@ -127,6 +135,7 @@ func (c Config) resolve() (Config, error) {
 		{"RequestTimeout", c.RequestTimeout},
 		{"MaxHold", c.MaxHold},
 		{"CancelGrace", c.CancelGrace},
+		{"HoldWarning", max(c.HoldWarning, 0)},
 		{"Poll", c.Poll},
 		{"HandOffFor", c.HandOffFor},
 	} {
@@ -150,6 +159,7 @@ func (c Config) resolve() (Config, error) {
 	c.Heartbeat = orDefault(c.Heartbeat, c.TTL/3)
 	c.Margin = orDefault(c.Margin, c.TTL/10)
 	c.Poll = orDefault(c.Poll, defaultPoll)
+	c.HoldWarning = orDefault(c.HoldWarning, defaultHoldWarning)
 	c.HandOffs = orDefault(c.HandOffs, defaultHandOffs)
 	c.HandOffFor = orDefault(c.HandOffFor, defaultHandOffFor)
 	if c.Node == "" {

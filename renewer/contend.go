@@ -59,7 +59,7 @@ func (c *call) queueUp(ctx context.Context) error {
 		old := c.l // whose owner token the question may still have
 		c.l, c.room = c.k.newLease(ctx, old.name, old.label)
 		c.l.owner, c.l.extras = newOwner(), old.extras
-		c.l.acquired, c.l.endless = old.acquired, old.endless
+		c.l.acquired, c.l.warned = old.acquired, old.warned
 		old.dropContext()
 		hold := store.Hold{Name: old.name, Owner: old.owner.String()}
 		c.k.cleaner.Disown(old.orphan(hold), c.unsettled)

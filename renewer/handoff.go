@@ -50,7 +50,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	l.transfer(next, w.MaxHold, token, now)
 	k.books.Replace(l, next)
 	// its own MaxHold may be shorter
-	k.ends.WakeBy(instant(next.until.Load()))
+	k.ends.WakeBy(next.nextDue())
 	k.heartbeats.Unplan(l) // the new holder plans the next heartbeat when it has a context
 	w.Answer <- nil
 	if q.First() != nil {

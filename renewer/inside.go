@@ -62,7 +62,7 @@ type Waiting struct {
 // 20 ms, 256 at a time, between which acquires and heartbeats go on.
 func (k *Keeper) Held() iter.Seq[Holding] {
 	return func(yield func(Holding) bool) {
-		look(k, k.onBooks(), k.holding, yield)
+		inChunks(k, k.onBooks(), k.holding, yield)
 	}
 }
 
@@ -71,22 +71,22 @@ func (k *Keeper) Held() iter.Seq[Holding] {
 // slot of a limit, while no other waits for one, is missing until it has been refused.
 func (k *Keeper) Waiting() iter.Seq[Waiting] {
 	return func(yield func(Waiting) bool) {
-		look(k, k.inQueues(), k.waiting, yield)
+		inChunks(k, k.inQueues(), k.waiting, yield)
 	}
 }
 
-// lookChunk is at how many leases one look is had under k.mu: some 40 us, as each of them is
+// insideChunk is at how many leases one look is had under k.mu: some 40 us, as each of them is
 // elsewhere in memory.
-const lookChunk = 256
+const insideChunk = 256
 
-// look tells of leases what read says of them, in chunks: the lock is held for one at a time, and
-// not while the caller looks at it.
-func look[T any](
+// inChunks tells of leases what read says of them, in chunks: the lock is held for one at a time,
+// and not while the caller looks at it.
+func inChunks[T any](
 	k *Keeper, leases []*Lease, read func(*Lease, dial) (T, bool), yield func(T) bool,
 ) {
-	chunk := make([]T, 0, min(len(leases), lookChunk))
+	chunk := make([]T, 0, min(len(leases), insideChunk))
 	for len(leases) > 0 {
-		n := min(len(leases), lookChunk)
+		n := min(len(leases), insideChunk)
 		chunk = chunk[:0]
 		k.mu.Lock()
 		d := dial{k.clock.AtMost(), time.Now()}
@@ -126,7 +126,7 @@ func (k *Keeper) onBooks() []*Lease {
 	k.mu.Lock()
 	n := len(k.books.Leases())
 	k.mu.Unlock()
-	all := make([]*Lease, 0, n+n/8+lookChunk) // not under the lock
+	all := make([]*Lease, 0, n+n/8+insideChunk) // not under the lock
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return append(all, k.books.Leases()...)
@@ -139,7 +139,7 @@ func (k *Keeper) inQueues() (all []*Lease) {
 	looked := 0
 	breathe := func() {
 		looked++
-		if looked%lookChunk == 0 {
+		if looked%insideChunk == 0 {
 			k.mu.Unlock()
 			runtime.Gosched()
 			k.mu.Lock()
@@ -167,7 +167,7 @@ func (k *Keeper) holding(l *Lease, d dial) (h Holding, ok bool) {
 	}
 	h = Holding{
 		Name: l.Name(), Operation: l.label.operation, Limited: l.Limited(),
-		LongRunning: l.endless, Fence: l.fence, Since: d.time(l.acquired),
+		LongRunning: l.warned == neverWarned, Fence: l.fence, Since: d.time(l.acquired),
 		Until: d.time(instant(l.until.Load())), Waiting: k.behind(l), Lost: l.lost(),
 	}
 	if h.Lost != nil {
@@ -198,7 +198,7 @@ func (k *Keeper) waiting(l *Lease, d dial) (w Waiting, ok bool) {
 	}
 	w = Waiting{
 		Name: l.Name(), Operation: l.label.operation, Limited: l.Limited(),
-		LongRunning: l.endless, Since: d.time(l.acquired),
+		LongRunning: l.warned == neverWarned, Since: d.time(l.acquired),
 	}
 	if held := k.holderOf(l.name); held != nil {
 		w.Holder, w.HeldSince = k.holder(held), d.time(held.acquired)

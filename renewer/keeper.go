@@ -135,7 +135,7 @@ func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*K
 		questions: timing.NewDeadlineHeap(deadlinePlace),
 		ends:      timing.NewLoop(clock),
 		books: books.New(books.Config[*Lease]{
-			Index: func(l *Lease) *int32 { return &l.index }, End: (*Lease).heldUntil,
+			Index: func(l *Lease) *int32 { return &l.index }, End: (*Lease).nextDue,
 		}),
 		queues:   queue.New[*Lease](),
 		outages:  asking.NewOutages(clock),
@@ -151,6 +151,9 @@ func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*K
 		Limit: k.cleanUpRequest,
 		Fault: func(name string, err error) { k.fault("clean up", name, err) },
 	})
+	if k.observer != nil {
+		k.observer.Started(k)
+	}
 	k.goroutines.run(func() { k.heartbeats.Loop.Run(k.sendDue) })
 	k.goroutines.run(func() { k.ends.Run(k.endDue) })
 	return k, nil

@@ -36,7 +36,7 @@ type Lease struct {
 	index    int32      // in Keeper.books, from 1 on; 0 if it is not on them
 	beat     beat.Place // where its next heartbeat is planned
 	state    state
-	endless  bool // see LongRunning
+	warned   uint8 // so often were observers told that it is still held, or neverWarned
 
 	owner ownerToken // fits in here without a gap
 }
@@ -47,6 +47,7 @@ type leaseExtras struct {
 	lastErr  error      // of the last heartbeat, nil once one is confirmed
 	lost     *LostError // why the lease was lost
 	lostAt   instant    // when
+	overran  bool       // observers were told that the operation runs on
 	freed    bool       // by Shutdown, which did not wait for the operation
 	limitFor Reason     // why limit is set
 	limit    instant    // where CancelGrace or a MaxHold of its own ends it; 0: Config.MaxHold does
@@ -67,6 +68,9 @@ func (t *leaseExtras) unusual() bool {
 	return t != nil && (t.lastErr != nil || t.lost != nil || t.unsettled != 0 || t.least != 0 ||
 		t.manual != 0)
 }
+
+// neverWarned is for a lease that is held for as long as it may be: see LongRunning.
+const neverWarned = 1<<8 - 1
 
 type state uint8
 

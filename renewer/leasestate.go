@@ -119,11 +119,3 @@ func (l *Lease) setUntil() {
 func (k *Keeper) deadlineOf(sent instant, ttl time.Duration) instant {
 	return sent.Add(validity(ttl, k.cfg.ClockDrift))
 }
-
-// heldUntil is when belief in a lease ends; never if it is not held. Under k.mu.
-func (l *Lease) heldUntil() instant {
-	if l.state != stateHeld {
-		return never
-	}
-	return instant(l.until.Load())
-}

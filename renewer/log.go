@@ -12,26 +12,24 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-const (
-	// longWait is from when on a wait is logged at Info.
-	longWait = time.Second
-	// stoppedAtOnce is within what time an operation returns that stops as soon as it is told.
-	stoppedAtOnce = 10 * time.Millisecond
-)
+// longWait is from when on a wait is logged at Info.
+const longWait = time.Second
 
 // LogObserver writes what happens to a slog.Logger, for the person on call:
 //
 //	Warn   an acquire that was refused, or for which the store could not be asked;
-//	       a heartbeat that failed; a loss; an operation that ran on for longer than
-//	       the notice that it got, and than 10 ms, or that runs without its lock; a key
-//	       that could not be freed; trouble in the background; a wrong set-up
+//	       a heartbeat that failed; a loss; an operation that runs on for longer than
+//	       the notice that it got, and than 10 ms, at that moment and when it has
+//	       returned; a lock that is held for long ([Config.HoldWarning]); an operation
+//	       that runs without its lock; a key that could not be freed; trouble in the
+//	       background; a wrong set-up
 //	Info   an acquire that took over a second; a caller who left, or was refused as it
 //	       expects ([RefusalExpected]), after more than a second
 //	Debug  every other acquire, heartbeat and release
 //
-// Of what comes in storms (waits, refusals, operations without their lock, what fails while the
-// store does not answer) it writes one line a second for each operation, at these levels. The
-// others are at Debug, and the next line counts them: left_out.
+// Of what comes in storms (waits, refusals, operations without their lock or with it for long, what
+// fails while the store does not answer) it writes one line a second for each operation, at these
+// levels. The others are at Debug, and the next line counts them: left_out.
 //
 // Of a limit (see [AtMost]) a line shows how many may have a slot at once, and how many had one
 // when the caller found it full: limit and limit_held. Processes that disagree about a limit are
@@ -231,6 +229,29 @@ func (o *LogObserver) Released(ctx context.Context, e Released) {
 	}
 	if e.Err != nil {
 		attrs = append(attrs, o.errorAttr(e.Name, e.Err))
+	}
+	o.log.LogAttrs(ctx, level, msg, withLeftOut(attrs, leftOut)...)
+}
+
+// StillRuns logs a lock that is held for long, and an operation that runs on without it, at Warn.
+func (o *LogObserver) StillRuns(ctx context.Context, e StillRuns) {
+	msg := "lock is still held"
+	if e.Lost != nil {
+		msg = "operation runs on when others can have the lock"
+	}
+	level, leftOut := o.limited(ctx, slog.LevelWarn, msg, e.Operation)
+	if !o.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		o.lockAttr(e.Name), slog.String("operation", e.Operation), slog.Int64("fence", e.Fence),
+		slog.Duration("held", e.Held),
+	}
+	if e.Lost != nil {
+		attrs = append(attrs, slog.String("reason", e.Lost.Reason.String()),
+			slog.Duration("overrun", e.Overrun))
+	} else {
+		attrs = append(attrs, slog.Int("waiting", e.Waiting))
 	}
 	o.log.LogAttrs(ctx, level, msg, withLeftOut(attrs, leftOut)...)
 }

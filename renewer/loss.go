@@ -21,7 +21,7 @@ func (k *Keeper) endDue() (next instant) {
 		k.questions.Remove(c) // the store has not answered in time
 		news.after = append(news.after, func() { c.cancel(errNoAnswer) })
 	}
-	k.books.EndDue(now, func(l *Lease) { k.expire(l, now, &news) })
+	k.books.EndDue(now, func(l *Lease) { k.attendTo(l, now, &news) })
 	next = min(k.questions.First(), k.books.FirstBound())
 	k.mu.Unlock()
 	news.deliver(k)
@@ -29,6 +29,66 @@ func (k *Keeper) endDue() (next instant) {
 		return never
 	}
 	return min(next, now.Add(lookAround))
+}
+
+// nextDue is when the end loop is to attend to a lease: when belief in it ends, or observers are to
+// hear that its operation still runs. Under k.mu.
+func (l *Lease) nextDue() instant {
+	switch l.state {
+	case stateHeld:
+		return min(instant(l.until.Load()), l.nextWarning())
+	case stateLost:
+		return l.nextWarning()
+	default:
+		return never
+	}
+}
+
+// stoppedAtOnce is within what time an operation returns that stops as soon as it is told.
+const stoppedAtOnce = 10 * time.Millisecond
+
+// nextWarning is when observers are to hear that the operation still runs: when others can have the
+// lock, since it is lost; and after [Config.HoldWarning], twice that, and so on. Under k.mu.
+func (l *Lease) nextWarning() instant {
+	switch after := l.k.cfg.HoldWarning; {
+	case l.k.observer == nil:
+		return never
+	case l.state == stateLost && !l.extras.overran:
+		return l.extras.lostAt.Add(max(l.lost().Left, stoppedAtOnce))
+	case after < 0 || after > time.Duration(never)>>l.warned: // as it is by neverWarned
+		return never
+	default:
+		return l.acquired.Add(after << l.warned)
+	}
+}
+
+// attendTo does what is due for a lease: it loses it, or notes that observers are to be told of it.
+// Under k.mu.
+func (k *Keeper) attendTo(l *Lease, now instant, news *losses) {
+	if l.state == stateHeld && instant(l.until.Load()) <= now {
+		k.expire(l, now, news)
+		return
+	}
+	e := StillRuns{
+		Name: l.Name(), Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),
+		Waiting: k.behind(l), Lost: l.lost(),
+	}
+	if e.Lost != nil {
+		e.Held, e.Overrun = l.extras.lostAt.Sub(l.acquired), now.Sub(l.extras.lostAt)
+		l.extras.overran = true
+	}
+	for l.nextWarning() <= now {
+		l.warned++
+	}
+	if l.values != nil { // else its caller was handed it a moment ago, and has not begun
+		news.still = append(news.still, stillRuns{l.seen(), e})
+	}
+}
+
+// stillRuns is what an observer will hear of an operation.
+type stillRuns struct {
+	ctx   context.Context //nolint:containedctx // the lease's, for the observer
+	event StillRuns
 }
 
 // expire loses a lease whose belief has ended by the clock. Under k.mu.
@@ -45,6 +105,8 @@ func (k *Keeper) expire(l *Lease, now instant, news *losses) {
 func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	l.lose(reason, now)
 	k.heartbeats.Unplan(l)
+	k.books.Bound(l) // it may be told of
+	k.ends.WakeBy(l.nextDue())
 	if l.values != nil { // else it was handed over a moment ago, and its new holder will see
 		news.leases = append(news.leases, l)
 	}
@@ -84,6 +146,7 @@ func (e *LostError) found(a store.Answer) {
 type losses struct {
 	leases []*Lease
 	after  []func()
+	still  []stillRuns // of operations that go on
 }
 
 // deliver tells the operations, all of them before any observer.
@@ -105,6 +168,9 @@ func (n *losses) deliver(k *Keeper) {
 			Name: l.Name(), Operation: l.label.operation, Fence: l.fence,
 			Held: l.extras.lostAt.Sub(l.acquired), Err: l.lost(),
 		})
+	}
+	for _, s := range n.still {
+		k.observer.StillRuns(s.ctx, s.event)
 	}
 }
 

@@ -16,13 +16,17 @@ import (
 // it observes. Embed [NopObserver] so that a method added here later does not break yours.
 //
 // A method should not panic. One that does in a caller's goroutine leaves no lock behind: the panic
-// passes through Acquire, Release or Extend, the key is freed, and the next caller has its turn;
-// the caller gets no lease, and observers hear no more of this one. In a goroutine of the engine,
-// as with any panic that nothing recovers, the process ends: RenewStart, Renewed and Missed of a
-// heartbeat, CleanUp, Fault, and Lost except where Release, Extend or Acquire finds the loss. The
-// same is true of runtime.Goexit, which testing.T.FailNow calls: without its goroutines the engine
-// could not end a lease in time.
+// passes through New, Acquire, Release or Extend, the key is freed, and the next caller has its
+// turn; the caller gets no lease, and observers hear no more of this one. In a goroutine of the
+// engine, as with any panic that nothing recovers, the process ends: RenewStart, Renewed and Missed
+// of a heartbeat, CleanUp, Fault, StillRuns, and Lost except where Release, Extend or Acquire finds
+// the loss. The same is true of runtime.Goexit, which testing.T.FailNow calls: without its
+// goroutines the engine could not end a lease in time.
 type Observer interface {
+	// Started is called once for each keeper, by [New], before any other method. From then on the
+	// observer may ask it what it holds, as when metrics are collected. It lets go of a keeper that
+	// is [Keeper.Closed].
+	Started(k *Keeper)
 	// AcquireStart is called before a lock is asked for. The context
 	// it returns is used for the attempts.
 	AcquireStart(ctx context.Context, e AcquireStart) context.Context
@@ -52,6 +56,10 @@ type Observer interface {
 	// Released is called once for every lease, when its operation has ended and the
 	// key was freed, or could not be, or was handed over; ctx is the lease's context.
 	Released(ctx context.Context, e Released)
+	// StillRuns is called for an operation that has not returned when its lock, which is lost, can
+	// be another's; and when the operation has run for [Config.HoldWarning], and each time that it
+	// has run for twice as long. ctx is the lease's context.
+	StillRuns(ctx context.Context, e StillRuns)
 	// Unlocked is called for each operation that runs without its lock, since its caller has chosen
 	// that for when the store is down; ctx is the operation's.
 	Unlocked(ctx context.Context, e Unlocked)
@@ -177,6 +185,21 @@ type Released struct {
 	Err error
 }
 
+// StillRuns is an operation that has not returned.
+type StillRuns struct {
+	Name      string
+	Operation string
+	Fence     int64
+	// Held is how long the lease has been held, up to now or to its loss.
+	Held time.Duration
+	// Waiting counts the callers of this process who wait for it.
+	Waiting int
+	// Lost says that, and why, the lease is lost; nil while it is held.
+	Lost *LostError
+	// Overrun is how long the operation has run on since it was told of the loss; 0 without one.
+	Overrun time.Duration
+}
+
 // Unlocked is an operation without its lock.
 type Unlocked struct {
 	// Name is the lock's name. It is unbounded: never a metric attribute.
@@ -205,6 +228,9 @@ type NopObserver struct{}
 
 var _ Observer = NopObserver{}
 
+// Started does nothing.
+func (NopObserver) Started(*Keeper) {}
+
 // AcquireStart returns ctx.
 func (NopObserver) AcquireStart(ctx context.Context, _ AcquireStart) context.Context { return ctx }
 
@@ -232,6 +258,9 @@ func (NopObserver) Lost(context.Context, Lost) {}
 // Released does nothing.
 func (NopObserver) Released(context.Context, Released) {}
 
+// StillRuns does nothing.
+func (NopObserver) StillRuns(context.Context, StillRuns) {}
+
 // Unlocked does nothing.
 func (NopObserver) Unlocked(context.Context, Unlocked) {}
 
@@ -253,6 +282,12 @@ func Observers(all ...Observer) Observer {
 
 // observers are two.
 type observers struct{ first, second Observer }
+
+// Started passes it on.
+func (o observers) Started(k *Keeper) {
+	o.first.Started(k)
+	o.second.Started(k)
+}
 
 // AcquireStart passes it on.
 func (o observers) AcquireStart(ctx context.Context, e AcquireStart) context.Context {
@@ -305,6 +340,12 @@ func (o observers) Lost(ctx context.Context, e Lost) {
 func (o observers) Released(ctx context.Context, e Released) {
 	o.first.Released(ctx, e)
 	o.second.Released(ctx, e)
+}
+
+// StillRuns passes it on.
+func (o observers) StillRuns(ctx context.Context, e StillRuns) {
+	o.first.StillRuns(ctx, e)
+	o.second.StillRuns(ctx, e)
 }
 
 // Unlocked passes it on.

@@ -96,6 +96,15 @@ func (r *recorder) Released(ctx context.Context, e renewer.Released) {
 	r.add(e)
 }
 
+func (r *recorder) Started(*renewer.Keeper) {}
+
+func (r *recorder) StillRuns(ctx context.Context, e renewer.StillRuns) {
+	if ctx.Value(startKey{}) != e.Name {
+		panic("StillRuns without the lease's context")
+	}
+	r.add(e)
+}
+
 func (r *recorder) Unlocked(_ context.Context, e renewer.Unlocked) { r.add(e) }
 
 func (r *recorder) Fault(e renewer.Fault) { r.add(e) }

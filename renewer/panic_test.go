@@ -51,13 +51,15 @@ func (o trapObserver) RenewStart(ctx context.Context, _ renewer.RenewStart) cont
 	return ctx
 }
 
-func (o trapObserver) Renewed(context.Context, renewer.Renewed)    { o.step("Renewed") }
-func (o trapObserver) Missed(context.Context, renewer.Missed)      { o.step("Missed") }
-func (o trapObserver) CleanUp(ctx context.Context) context.Context { o.step("CleanUp"); return ctx }
-func (o trapObserver) Lost(context.Context, renewer.Lost)          { o.step("Lost") }
-func (o trapObserver) Released(context.Context, renewer.Released)  { o.step("Released") }
-func (o trapObserver) Unlocked(context.Context, renewer.Unlocked)  { o.step("Unlocked") }
-func (o trapObserver) Fault(renewer.Fault)                         { o.step("Fault") }
+func (o trapObserver) Renewed(context.Context, renewer.Renewed)     { o.step("Renewed") }
+func (o trapObserver) Missed(context.Context, renewer.Missed)       { o.step("Missed") }
+func (o trapObserver) CleanUp(ctx context.Context) context.Context  { o.step("CleanUp"); return ctx }
+func (o trapObserver) Lost(context.Context, renewer.Lost)           { o.step("Lost") }
+func (o trapObserver) Released(context.Context, renewer.Released)   { o.step("Released") }
+func (o trapObserver) Unlocked(context.Context, renewer.Unlocked)   { o.step("Unlocked") }
+func (o trapObserver) Started(*renewer.Keeper)                      { o.step("Started") }
+func (o trapObserver) StillRuns(context.Context, renewer.StillRuns) { o.step("StillRuns") }
+func (o trapObserver) Fault(renewer.Fault)                          { o.step("Fault") }
 
 // trapStore is a store with a trap before and after each question of a caller.
 type trapStore struct {
