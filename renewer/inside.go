@@ -216,10 +216,11 @@ func (k *Keeper) waiting(l *Lease, d dial) (w Waiting, ok bool) {
 //
 // Don't use it as a liveness probe: a process that is started anew finds the same store.
 func (k *Keeper) HealthCheck() error {
-	select {
-	case <-k.shutdown.closed:
+	k.mu.Lock()
+	phase := k.shutdown.phase
+	k.mu.Unlock()
+	if phase != phaseRun {
 		return ErrShutdown
-	default:
 	}
 	if away := k.outages.Longest(k.cfg.TTL); away >= k.cfg.TTL {
 		return fmt.Errorf("%w: it, or a shard of it, has answered nothing for %v",

@@ -24,8 +24,8 @@ import (
 // goroutines the engine could not end a lease in time.
 type Observer interface {
 	// Started is called once for each keeper, by [New], before any other method. From then on the
-	// observer may ask it what it holds, as when metrics are collected. It lets go of a keeper that
-	// is [Keeper.Closed].
+	// observer may ask it what it holds, as when metrics are collected. It lets go of a keeper
+	// whose HealthCheck is [ErrShutdown].
 	Started(k *Keeper)
 	// AcquireStart is called before a lock is asked for. The context
 	// it returns is used for the attempts.
@@ -63,6 +63,9 @@ type Observer interface {
 	// Unlocked is called for each operation that runs without its lock, since its caller has chosen
 	// that for when the store is down; ctx is the operation's.
 	Unlocked(ctx context.Context, e Unlocked)
+	// TasksInLine is called by a job adapter when it sees that another number of tasks stands in
+	// line for a lock than when it last looked. As long as any do, it looks each 10 s at least.
+	TasksInLine(e TasksInLine)
 	// Fault tells of trouble that no caller gets to see: a wake-up
 	// subscription that fails, a clean-up that must be retried.
 	Fault(e Fault)
@@ -212,6 +215,16 @@ type Unlocked struct {
 	Err error
 }
 
+// TasksInLine is how many tasks of a job system stand in line for a lock, in no worker. All
+// processes see the same line.
+type TasksInLine struct {
+	// Name is the lock's name. It is unbounded: never a metric attribute.
+	Name string
+	// Tasks is how many there are, and Change by how much more than when the process last looked:
+	// the sum of all changes is how many it knows of.
+	Tasks, Change int
+}
+
 // Fault is trouble in the background.
 type Fault struct {
 	// Doing is what failed: "watch", "clean up", "shut down"; of an adapter such as "configure
@@ -263,6 +276,9 @@ func (NopObserver) StillRuns(context.Context, StillRuns) {}
 
 // Unlocked does nothing.
 func (NopObserver) Unlocked(context.Context, Unlocked) {}
+
+// TasksInLine does nothing.
+func (NopObserver) TasksInLine(TasksInLine) {}
 
 // Fault does nothing.
 func (NopObserver) Fault(Fault) {}
@@ -352,6 +368,12 @@ func (o observers) StillRuns(ctx context.Context, e StillRuns) {
 func (o observers) Unlocked(ctx context.Context, e Unlocked) {
 	o.first.Unlocked(ctx, e)
 	o.second.Unlocked(ctx, e)
+}
+
+// TasksInLine passes it on.
+func (o observers) TasksInLine(e TasksInLine) {
+	o.first.TasksInLine(e)
+	o.second.TasksInLine(e)
 }
 
 // Fault passes it on.

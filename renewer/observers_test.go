@@ -46,12 +46,14 @@ func (w witness) Claim(ctx context.Context) string {
 	return w.trace
 }
 
-func (w witness) Renewed(ctx context.Context, _ renewer.Renewed)     { w.seen(ctx, "Renewed") }
-func (w witness) Missed(ctx context.Context, _ renewer.Missed)       { w.seen(ctx, "Missed") }
-func (w witness) Lost(ctx context.Context, _ renewer.Lost)           { w.seen(ctx, "Lost") }
-func (w witness) Released(ctx context.Context, _ renewer.Released)   { w.seen(ctx, "Released") }
-func (w witness) Unlocked(ctx context.Context, _ renewer.Unlocked)   { w.seen(ctx, "Unlocked") }
-func (w witness) Started(*renewer.Keeper)                            { w.seen(context.Background(), "Started") }
+func (w witness) Renewed(ctx context.Context, _ renewer.Renewed)   { w.seen(ctx, "Renewed") }
+func (w witness) Missed(ctx context.Context, _ renewer.Missed)     { w.seen(ctx, "Missed") }
+func (w witness) Lost(ctx context.Context, _ renewer.Lost)         { w.seen(ctx, "Lost") }
+func (w witness) Released(ctx context.Context, _ renewer.Released) { w.seen(ctx, "Released") }
+func (w witness) Unlocked(ctx context.Context, _ renewer.Unlocked) { w.seen(ctx, "Unlocked") }
+func (w witness) Started(*renewer.Keeper)                          { w.seen(context.Background(), "Started") }
+
+func (w witness) TasksInLine(renewer.TasksInLine)                    { w.seen(context.Background(), "TasksInLine") }
 func (w witness) StillRuns(ctx context.Context, _ renewer.StillRuns) { w.seen(ctx, "StillRuns") }
 func (w witness) Fault(renewer.Fault)                                { w.seen(context.Background(), "Fault") }
 

@@ -58,6 +58,7 @@ func (o trapObserver) Lost(context.Context, renewer.Lost)           { o.step("Lo
 func (o trapObserver) Released(context.Context, renewer.Released)   { o.step("Released") }
 func (o trapObserver) Unlocked(context.Context, renewer.Unlocked)   { o.step("Unlocked") }
 func (o trapObserver) Started(*renewer.Keeper)                      { o.step("Started") }
+func (o trapObserver) TasksInLine(renewer.TasksInLine)              { o.step("TasksInLine") }
 func (o trapObserver) StillRuns(context.Context, renewer.StillRuns) { o.step("StillRuns") }
 func (o trapObserver) Fault(renewer.Fault)                          { o.step("Fault") }
 

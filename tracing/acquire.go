@@ -24,12 +24,8 @@ const (
 
 // AcquireStart starts lockbeat.acquire.
 func (o *observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) context.Context {
-	kind := o.locks
-	if e.Limit > 0 {
-		kind = o.limits
-	}
 	r := &record{
-		Context: ctx, observer: o, series: kind.of(e.Operation),
+		Context: ctx, observer: o, series: o.seriesOf(e.Operation, e.Limit > 0),
 		caller: trace.SpanFromContext(ctx),
 	}
 	r.series.waiting.Add(1)

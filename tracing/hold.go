@@ -36,6 +36,7 @@ func (o *observer) Lost(ctx context.Context, e renewer.Lost) {
 		return
 	}
 	r.series.held.Add(-1)
+	r.series.overrunning.Add(1)
 	o.losses.Add(ctx, 1, r.series.losses[reasonOf(e.Err.Reason)]...)
 	o.recordLoss(r, e.Operation, e.Err)
 }
@@ -88,6 +89,7 @@ func (o *observer) Released(ctx context.Context, e renewer.Released) {
 		r.series.held.Add(-1)
 	} else {
 		end, series = endLost, r.series.lost
+		r.series.overrunning.Add(-1)
 		o.overrunDuration.Record(ctx, e.Overrun.Seconds(),
 			r.series.overruns[reasonOf(e.Lost.Reason)]...)
 		o.recordLoss(r, e.Operation, e.Lost)

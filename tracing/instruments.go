@@ -67,21 +67,37 @@ func (s *settings) newInstruments() instruments {
 	}
 }
 
-// observeSeries has lockbeat.held and lockbeat.waiting read from the
-// series whenever metrics are collected.
-func (s *settings) observeSeries(all ...*catalogue) {
-	m := s.meter()
+// observeSeries has what there is now read from the series, and from the keepers, whenever metrics
+// are collected.
+func (o *observer) observeSeries() {
+	m := o.meter()
 	held := upDown(m, metricHeld, "Locks, and slots of limits, held.", "{lock}")
 	waiting := upDown(m, metricWaiting, "Callers who are asking or waiting for a lock.", "{caller}")
+	overrunning := upDown(m, metricOverrunning,
+		"Operations that have not returned since they were told that their lock was lost.",
+		"{operation}")
+	holdOldest := gauge(m, metricHoldOldest,
+		"How long the lock has been held that is held for longest, leaders left out.")
+	waitOldest := gauge(m, metricWaitOldest,
+		"How long the caller has waited who waits for longest, leaders' stand-bys left out.")
+	inLine := upDown(m, metricTasksInLine,
+		"Tasks in line for locks, as the process last saw it; the others see the same.", "{task}")
+	static := metric.WithAttributes(o.static...)
 	_, err := m.RegisterCallback(func(_ context.Context, out metric.Observer) error {
-		for _, c := range all {
+		out.ObserveInt64(inLine, o.inLine.Load(), static)
+		ages := o.oldestNow()
+		for _, c := range []*catalogue{o.locks, o.limits} {
 			for _, s := range *c.known.Load() {
 				out.ObserveInt64(held, s.held.Load(), s.observed...)
 				out.ObserveInt64(waiting, s.waiting.Load(), s.observed...)
+				// Released may come before Lost
+				out.ObserveInt64(overrunning, max(0, s.overrunning.Load()), s.observed...)
+				out.ObserveFloat64(holdOldest, ages[s].hold.Seconds(), s.observed...)
+				out.ObserveFloat64(waitOldest, ages[s].wait.Seconds(), s.observed...)
 			}
 		}
 		return nil
-	}, held, waiting)
+	}, held, waiting, overrunning, inLine, holdOldest, waitOldest)
 	if err != nil {
 		otel.Handle(err)
 	}
@@ -104,6 +120,12 @@ func upDown(m metric.Meter, name, description, unit string) metric.Int64Observab
 		metric.WithUnit(unit))
 	return orNothing[metric.Int64ObservableUpDownCounter](c, err,
 		noop.Int64ObservableUpDownCounter{})
+}
+
+func gauge(m metric.Meter, name, description string) metric.Float64ObservableGauge {
+	g, err := m.Float64ObservableGauge(name, metric.WithDescription(description),
+		metric.WithUnit("s"))
+	return orNothing[metric.Float64ObservableGauge](g, err, noop.Float64ObservableGauge{})
 }
 
 func counter(m metric.Meter, name, description, unit string) metric.Int64Counter {

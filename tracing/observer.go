@@ -1,6 +1,8 @@
 package tracing
 
 import (
+	"sync/atomic"
+
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -12,9 +14,11 @@ type observer struct {
 	settings
 	instruments
 
-	tracer trace.Tracer
-	locks  *catalogue
-	limits *catalogue
+	tracer  trace.Tracer
+	locks   *catalogue
+	limits  *catalogue
+	keepers keepers
+	inLine  atomic.Int64 // tasks, as last seen
 }
 
 // New returns an observer for renewer.Config, which makes spans and metrics of what happens to
@@ -27,6 +31,6 @@ func New(opts ...Option) renewer.Observer {
 	o.tracer = o.tracers.Tracer(scopeName, trace.WithInstrumentationVersion(version))
 	o.locks = newCatalogue(func(operation string) *series { return o.newSeries(operation, false) })
 	o.limits = newCatalogue(func(operation string) *series { return o.newSeries(operation, true) })
-	o.observeSeries(o.locks, o.limits)
+	o.observeSeries()
 	return o
 }

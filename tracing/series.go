@@ -35,10 +35,10 @@ type series struct {
 	unlocked []metric.AddOption
 	overruns [reasons][]metric.RecordOption
 
-	// What lockbeat.held and lockbeat.waiting are read from: to count
+	// What lockbeat.held, .waiting and .overrunning are read from: to count
 	// them here costs a tenth of what a counter's Add does.
-	held, waiting atomic.Int64
-	observed      []metric.ObserveOption
+	held, waiting, overrunning atomic.Int64
+	observed                   []metric.ObserveOption
 }
 
 func (s *settings) newSeries(operation string, limited bool) *series {

@@ -118,7 +118,7 @@ func (s *scene) quietNow(t *testing.T) {
 	t.Helper()
 	assert.Len(t, s.spans.Ended(), len(s.spans.Started()),
 		"a span that is not ended is kept for good by some exporters")
-	for _, name := range []string{"lockbeat.held", "lockbeat.waiting"} {
+	for _, name := range []string{"lockbeat.held", "lockbeat.waiting", "lockbeat.overrunning"} {
 		for _, p := range points[int64](t, s.seen, name) {
 			assert.Zero(t, p.Value, "%s %v", name, p.Attributes.Encoded(attribute.DefaultEncoder()))
 		}

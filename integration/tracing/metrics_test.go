@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -41,7 +42,8 @@ func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
 		require.Equal(t, map[string]int{
 			"lockbeat.acquire.duration": 2, "lockbeat.hold.duration": 1, "lockbeat.renew.lag": 1,
 			"lockbeat.held":    1,
-			"lockbeat.waiting": 1, "lockbeat.renewals": 1,
+			"lockbeat.waiting": 1, "lockbeat.renewals": 1, "lockbeat.overrunning": 1,
+			"lockbeat.tasks_in_line": 1, "lockbeat.hold.oldest": 1, "lockbeat.wait.oldest": 1,
 		}, before)
 		for i := range 1000 {
 			one(fmt.Sprint("order:", i))
@@ -121,11 +123,80 @@ func TestHeldAndWaiting(t *testing.T) {
 	})
 }
 
+// A lock that is stuck, who waits for it, and an operation that runs on without its lock are seen
+// while they are there, by operation: that is what one is woken for. Leaders never are.
+func TestTheOldestShowWhileTheyLast(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *scene) {
+		charge := map[string]any{"lockbeat.operation": "charge"}
+		slot := map[string]any{"lockbeat.operation": "charge", "lockbeat.limited": true}
+		lead := map[string]any{"lockbeat.operation": "lead"}
+		stuck := s.acquire(t.Context(), t, "a", renewer.Operation("charge"))
+		leader := s.acquire(t.Context(), t, "l", renewer.Operation("lead"), renewer.LongRunning())
+		waitFor(time.Minute)
+		young := s.acquire(t.Context(), t, "b", renewer.Operation("charge"))
+		left := make(chan error)
+		wait := func(name string, opts ...renewer.Option) {
+			_, err := s.keeper.Acquire(t.Context(), name, append(opts,
+				renewer.MaxWait(5*time.Second))...)
+			left <- err
+		}
+		go wait("a", renewer.Operation("charge"))
+		go wait("l", renewer.Operation("lead"), renewer.LongRunning())
+		limits := slotsOf(t, s)
+		held, err := limits.k.Acquire(t.Context(), "a", renewer.Operation("charge"), atMost(1))
+		require.NoError(t, err)
+		waitFor(4 * time.Second)
+		require.InDelta(t, 64, s.gauge(t, "lockbeat.hold.oldest", charge), 1e-3)
+		require.InDelta(t, 4, s.gauge(t, "lockbeat.hold.oldest", slot), 1e-3, "of another keeper")
+		require.InDelta(t, 4, s.gauge(t, "lockbeat.wait.oldest", charge), 1e-3)
+		require.Zero(t, s.gauge(t, "lockbeat.hold.oldest", lead))
+		require.Zero(t, s.gauge(t, "lockbeat.wait.oldest", lead))
+		require.Error(t, <-left)
+		require.Error(t, <-left)
+		require.Zero(t, s.gauge(t, "lockbeat.wait.oldest", charge))
+		s.TasksInLine(renewer.TasksInLine{Name: "a", Tasks: 3, Change: 2})
+		require.Equal(t, int64(2), s.sum(t, "lockbeat.tasks_in_line", map[string]any{}))
+
+		s.store.Delete("a")
+		<-stuck.Context().Done()
+		waitFor(time.Second)
+		require.Equal(t, int64(1), s.sum(t, "lockbeat.overrunning", charge))
+		require.Less(t, s.gauge(t, "lockbeat.hold.oldest", charge), 20.0, "that of the young one")
+		require.Error(t, stuck.Release(t.Context()))
+		require.Zero(t, s.sum(t, "lockbeat.overrunning", charge))
+		for _, l := range []*renewer.Lease{young, leader, held} {
+			require.NoError(t, l.Release(t.Context()))
+		}
+		require.Zero(t, s.gauge(t, "lockbeat.hold.oldest", charge))
+		require.NoError(t, limits.k.Shutdown(t.Context()))
+		require.Zero(t, s.gauge(t, "lockbeat.hold.oldest", slot))
+	})
+}
+
+// gauge is the value of one series of a gauge; it must be there.
+func (s *seen) gauge(t *testing.T, name string, of map[string]any) float64 {
+	t.Helper()
+	data, ok := s.metrics(t)[name].Data.(metricdata.Gauge[float64])
+	require.True(t, ok, name)
+	for _, p := range data.DataPoints {
+		if assert.ObjectsAreEqual(of, attrs(p.Attributes.ToSlice())) {
+			return p.Value
+		}
+	}
+	require.Fail(t, "no such series", "%s %v", name, of)
+	return 0
+}
+
 // sets are the attributes of a metric's series.
 func sets(m metricdata.Metrics) []attribute.Set {
 	var all []attribute.Set
 	switch data := m.Data.(type) {
 	case metricdata.Sum[int64]:
+		for _, p := range data.DataPoints {
+			all = append(all, p.Attributes)
+		}
+	case metricdata.Gauge[float64]:
 		for _, p := range data.DataPoints {
 			all = append(all, p.Attributes)
 		}

@@ -76,14 +76,13 @@ func TestStaticAttributes(t *testing.T) {
 			require.Equal(t, int64(3), attrs(span.Attributes())["zone"])
 		}
 		require.Equal(t, "lost", attrs(s.the(t, "lockbeat.hold").Attributes())["lockbeat.outcome"])
-		require.Len(t, s.metrics(t), 8)
+		require.Len(t, s.metrics(t), 12)
 		for name, m := range s.metrics(t) {
 			for _, set := range sets(m) {
 				got := attrs(set.ToSlice())
 				require.Equal(t, "billing", got["team"], name)
 				require.Equal(t, int64(3), got["zone"], name)
-				if got["lockbeat.reason"] == nil && name != "lockbeat.held" &&
-					name != "lockbeat.waiting" && name != "lockbeat.renew.lag" {
+				if strings.HasSuffix(name, ".duration") && got["lockbeat.reason"] == nil {
 					require.NotEqual(t, "mine", got["lockbeat.outcome"], name)
 				}
 			}

@@ -136,6 +136,8 @@ func observe(t *testing.T, s *seen, f facts) {
 	for name, m := range s.metrics(t) {
 		instrument := ""
 		switch data := m.Data.(type) {
+		case metricdata.Gauge[float64]:
+			instrument = "gauge"
 		case metricdata.Histogram[float64]:
 			instrument = "histogram"
 		case metricdata.Sum[int64]:

@@ -1,6 +1,7 @@
 package line
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -43,6 +44,7 @@ type contendedLock struct {
 	pause  time.Duration // before the next look
 	asking bool          // the process waits for the lock: see waitForFirst
 	vain   int           // so many tasks in a row have left their slots without it
+	parked int           // so many tasks stood in its line when that was last asked
 }
 
 // New returns the line of a handler whose locks are k's and whose tasks are q's; nil, which is a
@@ -80,7 +82,7 @@ func (l *Line) note(lock naming.Want) *contendedLock {
 	if c == nil {
 		if len(l.contended) >= mostContended {
 			for other, o := range l.contended {
-				if now.After(o.until) && !o.asking {
+				if now.After(o.until) && !o.asking && o.parked == 0 {
 					if o.look != nil {
 						o.look.Stop()
 					}
@@ -104,21 +106,46 @@ func (l *Line) lookLater(lock naming.Want) {
 	defer l.mu.Unlock()
 	if c := l.note(lock); c != nil {
 		c.pause = firstLook
-		l.lookIn(lock, c)
+		l.lookIn(lock, c, c.pause)
 	}
 }
 
-// lookIn has the process look at the line when a lock's pause is over, under l.mu. A look that
+// lookIn has the process look at the line when a pause is over, under l.mu. A look that
 // comes sooner is not put off: so many tasks may come that there would never be one.
-func (l *Line) lookIn(lock naming.Want, c *contendedLock) {
-	if left := time.Until(c.due); left > 0 && left <= c.pause {
+func (l *Line) lookIn(lock naming.Want, c *contendedLock, pause time.Duration) {
+	if left := time.Until(c.due); left > 0 && left <= pause {
 		return
 	}
-	c.due = time.Now().Add(c.pause)
+	c.due = time.Now().Add(pause)
 	if c.look == nil {
-		c.look = time.AfterFunc(c.pause, func() { l.look(lock) })
+		c.look = time.AfterFunc(pause, func() { l.look(lock) })
 	} else {
-		c.look.Reset(c.pause)
+		c.look.Reset(pause)
+	}
+}
+
+// seen notes how many tasks stand in a line, and tells the keeper's observer. As long as there are
+// some the process looks again, so that what it has told does not grow old.
+func (l *Line) seen(lock naming.Want, parked int) {
+	l.mu.Lock()
+	c := l.contended[lock.StoreName()]
+	if c == nil && parked > 0 {
+		c = l.note(lock)
+	}
+	if c == nil { // no task is known to stand there, or too many locks are contended
+		l.mu.Unlock()
+		return
+	}
+	change := parked - c.parked
+	c.parked = parked
+	if parked > 0 {
+		c.until = time.Now().Add(contendedFor)
+		c.pause = cmp.Or(c.pause, lastLook)
+		l.lookIn(lock, c, lastLook)
+	}
+	l.mu.Unlock()
+	if o := l.keeper.Config().Observer; o != nil && change != 0 {
+		o.TasksInLine(renewer.TasksInLine{Name: lock.Name, Tasks: parked, Change: change})
 	}
 }
 
@@ -131,9 +158,8 @@ func (l *Line) look(lock naming.Want) {
 	if c == nil || next.Parked == 0 || len(next.Tasks) > 0 {
 		return
 	}
-	c.until = time.Now().Add(contendedFor)
 	c.pause = min(2*c.pause, lastLook)
-	l.lookIn(lock, c)
+	l.lookIn(lock, c, c.pause)
 }
 
 // waitForFirst has the process wait for a lock on behalf of the first task in its line, which is in

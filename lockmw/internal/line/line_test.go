@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,7 +45,16 @@ type fake struct {
 	states map[string][]line.State  // what tasks do, one after the other
 	fails  error                    // of the queue
 	heard  []string                 // what the line and the queue were told
+	parked parked                   // of the keeper
 }
+
+// parked counts the tasks in line, as an observer does.
+type parked struct {
+	renewer.NopObserver
+	atomic.Int64
+}
+
+func (p *parked) TasksInLine(e renewer.TasksInLine) { p.Add(int64(e.Change)) }
 
 func (f *fake) tell(what string) {
 	f.mu.Lock()
@@ -137,7 +147,7 @@ func (f *fake) Run(task store.Task) error {
 func inBubble(t *testing.T, test func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{Store: memory.New(), states: make(map[string][]line.State)}
-		k, err := renewer.New(f, renewer.Config{TTL: ttl})
+		k, err := renewer.New(f, renewer.Config{TTL: ttl, Observer: &f.parked})
 		require.NoError(t, err)
 		test(t, f, k, line.New(k, f))
 		require.NoError(t, k.Shutdown(context.Background()))
@@ -277,6 +287,32 @@ func TestLooks(t *testing.T) {
 		}
 		<-time.After(time.Minute)
 		assert.Equal(t, []string{"look "}, f.told())
+	})
+}
+
+// An observer hears how many tasks stand in line, also from a process that only saw them there: it
+// looks again, until none does.
+func TestTasksInLineAreCounted(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+		v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+		stand(t, v)
+		f.states["2"], f.states["3"] = []line.State{line.Waiting}, []line.State{line.Waiting}
+		v.Granted()
+		f.late = []string{"2", "3"}
+		v.Over()
+		assert.Equal(t, []string{"over 1"}, f.told())
+		assert.EqualValues(t, 2, f.parked.Load())
+		for _, n := range []int{2, 1, 0} {
+			f.late = []string{"2", "3"}[:n]
+			<-time.After(10*time.Second - 1)
+			assert.Empty(t, f.told())
+			<-time.After(1)
+			assert.Equal(t, []string{"look "}, f.told())
+			assert.EqualValues(t, n, f.parked.Load())
+		}
+		<-time.After(time.Minute)
+		assert.Empty(t, f.told())
 	})
 }
 

@@ -53,6 +53,7 @@ func (l *Line) wakeNext(
 	select {
 	case <-l.keeper.Closed():
 		if task.ID == "" {
+			l.seen(lock, 0)
 			return store.NextTask{}
 		}
 	default:
@@ -65,14 +66,16 @@ func (l *Line) wakeNext(
 		switch {
 		case errors.Is(err, renewer.ErrRejected):
 			l.tell(err)
+			l.seen(lock, 0)
 			return store.NextTask{}
 		case err != nil:
 			l.lookLater(lock)
 			return store.NextTask{}
-		case next.Parked == 0:
+		}
+		l.seen(lock, next.Parked)
+		if next.Parked == 0 {
 			return next
 		}
-		l.met(lock)
 		if len(next.Tasks) > 0 {
 			l.lookLater(lock)
 			missing = append(missing, l.wakeAll(lock, next.Tasks)...)
