@@ -1,6 +1,7 @@
 package tracing_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -16,6 +17,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/testutil/script"
 	"github.com/lockbeat/lockbeat/tracing"
 )
@@ -55,7 +57,8 @@ func scraped(t *testing.T) (metrics map[string]bool, labels map[string]map[strin
 }
 
 // allThatIsMeasured is an operation without its lock, a lock held and freed, refused, waited for in
-// vain, renewed with and without success, lost and overrun, and a limit that is full.
+// vain, renewed with and without success, lost and overrun, a limit that is full, a store that is
+// away, and a keeper that is shut down under an operation.
 func allThatIsMeasured(t *testing.T, s *scene) {
 	work := renewer.Operation("transfer")
 	s.keeper.Config().Observer.Unlocked(t.Context(),
@@ -72,6 +75,59 @@ func allThatIsMeasured(t *testing.T, s *scene) {
 	require.NoError(t, l.Release(t.Context()))
 	_, err = slotsOf(t, s).fill(1).k.TryAcquire(t.Context(), "a", work, atMost(1))
 	require.ErrorIs(t, err, renewer.ErrHeld)
+	s.store.Script(script.Acquire, script.Fail(errDown))
+	_, err = s.keeper.TryAcquire(t.Context(), "a", work)
+	require.ErrorIs(t, err, renewer.ErrUnavailable)
+	ends := newKeeper(t, memory.New(), s.Observer)
+	l, err = ends.Acquire(t.Context(), "a", work)
+	require.NoError(t, err)
+	over, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	require.Error(t, ends.Shutdown(over))
+	require.Error(t, l.Release(t.Context()))
+}
+
+// strings are all that a document has in it, in no order.
+func stringsIn(document any) (found []string) {
+	switch d := document.(type) {
+	case string:
+		return []string{d}
+	case []any:
+		for _, one := range d {
+			found = append(found, stringsIn(one)...)
+		}
+	case map[string]any:
+		for _, one := range d {
+			found = append(found, stringsIn(one)...)
+		}
+	}
+	return found
+}
+
+var (
+	emitted  = regexp.MustCompile(`\blockbeat_\w+`)
+	selected = regexp.MustCompile(`(lockbeat_\w+)!?="([^"$]*)"`)
+)
+
+// checkNames checks that all that is named in expressions of PromQL is there to be scraped. It
+// returns the names.
+func checkNames(
+	t *testing.T, texts []string, metrics map[string]bool, labels map[string]map[string]bool,
+) (used map[string]bool) {
+	t.Helper()
+	used = make(map[string]bool)
+	for _, text := range texts {
+		for _, name := range emitted.FindAllString(text, -1) {
+			base := regexp.MustCompile(`_(sum|count)$`).ReplaceAllString(name, "_bucket")
+			assert.True(t, metrics[name] || metrics[base] || labels[name] != nil,
+				"there is no %s", name)
+			used[name] = true
+		}
+		for _, is := range selected.FindAllStringSubmatch(text, -1) {
+			assert.True(t, labels[is[1]][is[2]], "no metric has %s", is[0])
+		}
+	}
+	return used
 }
 
 // A metric or an attribute that is renamed in one place only shows here.
@@ -79,19 +135,11 @@ func TestDashboard(t *testing.T) {
 	t.Parallel()
 	metrics, labels := scraped(t)
 	require.NotEmpty(t, labels)
-	board, err := os.ReadFile("../../tracing/dashboard.json")
+	text, err := os.ReadFile("../../tracing/dashboard.json")
 	require.NoError(t, err)
-	require.True(t, json.Valid(board))
-	used := make(map[string]bool)
-	for _, name := range regexp.MustCompile(`\blockbeat_\w+`).FindAllString(string(board), -1) {
-		base := regexp.MustCompile(`_(sum|count)$`).ReplaceAllString(name, "_bucket")
-		assert.True(t, metrics[name] || metrics[base] || labels[name] != nil, "there is no %s", name)
-		used[name] = true
-	}
-	for _, is := range regexp.MustCompile(`(lockbeat_\w+)=\\"([^"$\\]*)\\"`).FindAllStringSubmatch(
-		string(board), -1) {
-		assert.True(t, labels[is[1]][is[2]], "no metric has %s", is[0])
-	}
+	var board map[string]any
+	require.NoError(t, json.Unmarshal(text, &board))
+	used := checkNames(t, stringsIn(board), metrics, labels)
 	for name := range metrics {
 		assert.True(t, used[name] || !strings.HasPrefix(name, "lockbeat_"),
 			"%s is not on the dashboard", name)
