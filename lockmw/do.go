@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/profile"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -74,7 +75,9 @@ func run(
 			return false, err
 		}
 		defer leave()
-		return true, fn(local)
+		return true, profile.Do(local, k, name, set.named, fn)
 	}
-	return true, unwind.Then(func() error { return fn(s) }, s.exit)
+	return true, unwind.Then(func() error {
+		return profile.Do(s, k, name, set.named, fn)
+	}, s.exit)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/profile"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -71,7 +72,9 @@ func lead(
 		s = newScope(k, lease, false)
 	}
 	s.holdAtLeast(set.least)
-	err = unwind.Then(func() error { return fn(s) }, func(err error) error {
+	err = unwind.Then(func() error {
+		return profile.Do(s, k, name, set.named, fn)
+	}, func(err error) error {
 		told := s.Err() != nil // else fn has not returned because of the loss: it was found later
 		lost := s.leave(!errors.Is(err, unwind.Err))
 		if !errors.Is(lost, renewer.ErrLost) {

@@ -101,6 +101,12 @@ type Config struct {
 	// Node is what others read of this process when they are refused a lock. Default the host name.
 	Node string
 
+	// ProfileLabels has profiles (runtime/pprof) name the lock that a goroutine runs under: its
+	// operation has the labels "lock" and "operation" where package lockmw or an adapter runs it.
+	// A goroutine profile then says which lock a function has that hangs. The name is shown as it
+	// is, and goes where profiles go. It takes 0.5 us a call. Default false.
+	ProfileLabels bool
+
 	// Observer hears of everything. Default nil: none, at no cost.
 	Observer Observer
 }

@@ -51,7 +51,7 @@ func (j *Job) RunNow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return unwind.Then(func() error { return j.fn(op) }, exit)
+	return unwind.Then(func() error { return j.book.Labelled(op, j.fn) }, exit)
 }
 
 // bounded returns a context that ends with the node's, too.
@@ -135,7 +135,7 @@ func (j *Job) run(run *ticks.Run) Tick {
 	}
 	op := context.WithValue(run.Context, currentKey{}, t)
 	t.Outcome = OutcomeRan
-	t.Err = unwind.Then(func() error { return j.fn(op) }, run.End)
+	t.Err = unwind.Then(func() error { return j.book.Labelled(op, j.fn) }, run.End)
 	if run.Record.Cut {
 		t.Outcome, t.Left = OutcomeCut, j.book.Attempts-t.Attempt
 	}

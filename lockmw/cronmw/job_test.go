@@ -3,6 +3,8 @@ package cronmw_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/pprof"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,18 +190,28 @@ func TestRunNow(t *testing.T) {
 			assert.Zero(t, cronmw.Current(ctx))
 			elapse(time.Second)
 			assert.True(t, lockmw.Held(ctx, "cron:job"))
-			return nil
+			return labelled(ctx)
 		}
 		first := f.add(0).job(cronmw.Every(minute), fn)
 		elapse(50 * time.Second)
-		go func() { _ = first.RunNow(t.Context()) }()
+		go func() { assert.NoError(t, first.RunNow(t.Context())) }()
 		synctest.Wait()
-		second := f.add(0).job(cronmw.Every(minute), nothing)
+		second := f.add(0).job(cronmw.Every(minute), labelled)
 		require.ErrorIs(t, second.RunNow(t.Context()), renewer.ErrHeld)
 		elapse(10 * time.Second)
 		assert.Equal(t, 1, runs)
-		assert.Equal(t, cronmw.OutcomeRan, second.Fire(t.Context()).Outcome)
+		tick := second.Fire(t.Context())
+		assert.Equal(t, cronmw.OutcomeRan, tick.Outcome)
+		assert.NoError(t, tick.Err)
 	})
+}
+
+// labelled is a job that fails unless profiles name its lock.
+func labelled(ctx context.Context) error {
+	if lock, _ := pprof.Label(ctx, "lock"); lock != "cron:job" {
+		return fmt.Errorf("its label is %q", lock)
+	}
+	return nil
 }
 
 // A process that slept over its tick calls when it wakes up, and runs it if no other has.

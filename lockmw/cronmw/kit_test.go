@@ -132,7 +132,7 @@ func (f *fleet) add(ahead time.Duration) *machine {
 	m.ctx, m.stop = context.WithCancel(f.t.Context())
 	var err error
 	m.keeper, err = renewer.New(m, renewer.Config{
-		TTL: renewer.DefaultTTL, Node: fmt.Sprint("node-", len(f.nodes)+1),
+		TTL: renewer.DefaultTTL, Node: fmt.Sprint("node-", len(f.nodes)+1), ProfileLabels: true,
 	})
 	require.NoError(f.t, err)
 	m.Node, err = cronmw.New(m.ctx, m.keeper, f.onTick)

@@ -53,5 +53,5 @@ func (g *guard) acquire(r *http.Request, name string) (held, error) {
 	// Strict, so that a loss is always reported: run decides what it means by what was written.
 	ctx, exit, err := lockmw.Enter(r.Context(), g.Keeper, name,
 		append(g.lock(r.Pattern), lockmw.Strict(), lockmw.AnswerInTime())...)
-	return held{ctx, exit}, err
+	return held{ctx, exit, g.Keeper, name, g.operationOr(r.Pattern)}, err
 }

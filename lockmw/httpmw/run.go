@@ -5,7 +5,9 @@ import (
 	"net/http"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/internal/profile"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // work handles a request.
@@ -15,14 +17,19 @@ type work func(http.ResponseWriter, *http.Request)
 type held struct {
 	ctx  context.Context
 	exit func(error) error
+
+	keeper          *renewer.Keeper
+	name, operation string
 }
 
 // under runs do with the lock, and frees it. It returns the loss of the lock, nil if
 // there was none. A panic and runtime.Goexit pass through, and the lock is free then.
 func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error) {
 	return unwind.Then(func() error {
-		httpguard.Serve(l.ctx, w, r, do)
-		return nil // so that the error is the loss alone
+		return profile.Do(l.ctx, l.keeper, l.name, l.operation, func(ctx context.Context) error {
+			httpguard.Serve(ctx, w, r, do)
+			return nil // so that the error is the loss alone
+		})
 	}, l.exit)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/profile"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -133,6 +134,11 @@ func (b *Book) Lock(
 	opts = append(opts, lockmw.Operation(b.Name), lockmw.Strict())
 	return lockmw.Enter(ctx, b.keeper, b.key,
 		maxhold.AddTo(opts, b.MaxHold, lockmw.MaxHold)...)
+}
+
+// Labelled runs the job's function on the context of its lock, or of a run.
+func (b *Book) Labelled(op context.Context, fn func(context.Context) error) error {
+	return profile.Do(op, b.keeper, b.key, b.Name, fn)
 }
 
 // keep is how long the record is kept: a week, or four times the grace or the time to the next
