@@ -29,7 +29,7 @@ elseif ARGV[7] ~= '0' then
 	since = ARGV[7]
 end
 if since then
-	place(task, since, ARGV[4])
+	place(task, since, ARGV[4], true)
 end
 since = tonumber(redis.call('ZSCORE', KEYS[2], task) or 0)
 if may == 'place' then

@@ -77,11 +77,13 @@ end
 
 local home = string.sub(KEYS[2], #KEYS[1] + 7)
 
--- Gives a task a place in the line that is so old, unless it has one.
-local function place(task, since, ttl)
-	redis.call('ZADD', KEYS[2], 'NX', since, task)
+-- Gives a task a place in the line that is so old, unless it has one. The home is noted with the
+-- first task of a line, and again now and then: not with each of many that come.
+local function place(task, since, ttl, first)
+	local added = redis.call('ZADD', KEYS[2], 'NX', since, task)
 	redis.call('PEXPIRE', KEYS[2], ttl)
-	if now - tonumber(redis.call('ZSCORE', KEYS[5], home) or 0) > 60 * second then
+	if (first or added == 0 or now % 16 == 0) and
+		now - tonumber(redis.call('ZSCORE', KEYS[5], home) or 0) > 60 * second then
 		redis.call('ZADD', KEYS[5], nowText, home)
 		redis.call('PEXPIRE', KEYS[5], ttl)
 	end
@@ -97,5 +99,5 @@ local function park(task, ttl, first)
 	elseif not first and other and other >= now then
 		since = string.format('%.0f', other + 1)
 	end
-	place(task, since, ttl)
+	place(task, since, ttl, not other)
 end
