@@ -157,7 +157,7 @@ func (f *found) settle() {
 		return
 	}
 	if l, ok := readLease(f.value); ok {
-		f.waits = l.waitedFor
+		f.waits = f.waits || l.waitedFor
 		f.lock.Slots = []store.Slot{slotOfLease(l, millis(f.left))}
 		f.records = make([]string, 1)
 		return

@@ -178,11 +178,20 @@ func TestListAndShowOnACluster(t *testing.T) {
 	refused := acquire(t, onlooker, claim("name 7", "b", time.Minute))
 	require.ErrorContains(t, refused.Err, "made with ToInspect, and takes no locks")
 
-	standShown(t, clusterStore(t, cluster, time.Second), store)
+	waiter := clusterStore(t, cluster, time.Second)
+	for masterOf(t, cluster, waiter.Inbox()) != cluster.Masters[0] {
+		waiter = clusterStore(t, cluster, time.Second)
+	}
+	standShown(t, waiter, store)
 
-	t.Log("one is frozen")
+	t.Log("one is frozen: not that of the lock, but of who waits for it")
+	require.NotEqual(t, cluster.Masters[0], masterOf(t, cluster, "a"))
 	require.NoError(t, cluster.Masters[0].Stop())
 	defer func() { require.NoError(t, cluster.Masters[0].Cont()) }()
+	lock, err = store.Show(t.Context(), "a")
+	require.NoError(t, err)
+	require.Len(t, lock.Places, 2)
+	assert.Empty(t, lock.Places[0].Node)
 	var errs []error
 	seen := 0
 	for lock, err := range store.List(t.Context(), nil) {

@@ -16,6 +16,8 @@ const (
 	mostPlaces = 1000
 	// mostHomes bounds how many homes of tasks are looked at.
 	mostHomes = 100
+	// facesTimeout is how long Show waits for what other servers than the lock's say of a place.
+	facesTimeout = time.Second
 )
 
 // Show implements [store.Inspector].
@@ -27,11 +29,13 @@ func (s *Store) Show(ctx context.Context, name string) (store.Lock, error) {
 		return store.Lock{}, err
 	}
 	l := s.newLooks(opShow)
-	v.askMore(l)
+	for _, home := range v.homes {
+		l.count(f.tag, f.key+tasksSuffix+home, &f.lock.Tasks)
+	}
 	if err := l.send(ctx); err != nil {
 		return store.Lock{}, err
 	}
-	v.complete()
+	v.showFaces(ctx, s.newLooks(opShow))
 	return f.lock, nil
 }
 
@@ -39,9 +43,8 @@ func (s *Store) Show(ctx context.Context, name string) (store.Lock, error) {
 type queueView struct {
 	of      *found
 	homes   []string
-	numbers []uint64           // of the places
-	inboxes []string           // of the places
-	faces   map[string]*string // by inbox
+	numbers []uint64 // of the places
+	inboxes []string // of the places
 }
 
 // placeText is a place in a line: see tell.lua.
@@ -83,24 +86,21 @@ func (v *queueView) add(z rueidis.ZScore) {
 	})
 }
 
-// askMore asks how many tasks stand in line, and what the processes tell whose places do.
-func (v *queueView) askMore(l *looks) {
-	for _, home := range v.homes {
-		l.count(v.of.tag, v.of.key+tasksSuffix+home, &v.of.lock.Tasks)
-	}
-	v.faces = make(map[string]*string)
+// showFaces says who waits at each place, of those whose processes tell. They may do so on other
+// servers than the lock's, whose outage hides no more than that.
+func (v *queueView) showFaces(ctx context.Context, l *looks) {
+	texts := make(map[string]*string)
 	for _, inbox := range v.inboxes {
-		if v.faces[inbox] == nil {
-			v.faces[inbox] = new(string)
-			l.text(inbox, faceKey(l.store.codec.prefix, inbox), maxFace, v.faces[inbox])
+		if texts[inbox] == nil {
+			texts[inbox] = new(string)
+			l.text(inbox, faceKey(l.store.codec.prefix, inbox), maxFace, texts[inbox])
 		}
 	}
-}
-
-// complete says who waits at each place.
-func (v *queueView) complete() {
-	faces := make(map[string]face, len(v.faces))
-	for inbox, text := range v.faces {
+	ctx, cancel := context.WithTimeout(ctx, facesTimeout)
+	defer cancel()
+	_ = l.send(ctx)
+	faces := make(map[string]face, len(texts))
+	for inbox, text := range texts {
 		faces[inbox] = readFace(*text)
 	}
 	for i := range v.of.lock.Places {

@@ -146,6 +146,7 @@ func TestRightsToLook(t *testing.T) {
 				return err
 			} else if !lock.Limit {
 				assert.Len(t, lock.Places, 1)
+				assert.Equal(t, 3, lock.Waiting, "though its lease says that none waits")
 			}
 		}
 		for _, err := range store.List(t.Context(), nil) {
