@@ -76,6 +76,8 @@ func parse(args []string, stderr io.Writer) (o campaign.Options, deployments []s
 	flags.IntVar(&o.Callers, "callers", o.Callers, "goroutines of each that take locks")
 	flags.IntVar(&o.Keys, "keys", o.Keys, "locks that they contend for")
 	flags.IntVar(&o.Long, "long", o.Long, "one in how many uses outlasts a TTL")
+	flags.DurationVar(&o.BreakEvery, "break-every", o.BreakEvery,
+		"how often each worker breaks a lease, on average; 0: never")
 	flags.DurationVar(&o.MostWait, "most-wait", o.MostWait,
 		"the longest that a process that runs may wait for a lock; 0: not judged")
 	flaw := flags.String("flaw", "",
@@ -103,9 +105,10 @@ func parse(args []string, stderr io.Writer) (o campaign.Options, deployments []s
 	case o.Flaw != worker.Sound && !slices.Contains(worker.Flaws, o.Flaw):
 		err = fmt.Errorf("there is no flaw %q", o.Flaw)
 	case o.Workers < 1 || o.Callers < 1 || o.Keys < 1 || o.Long < 1 || o.MostWait < 0 ||
+		o.BreakEvery < 0 ||
 		o.TTL < minTTL:
-		err = fmt.Errorf("-workers, -callers, -keys and -long are at least 1, -most-wait is not "+
-			"negative, and -ttl is at least %v", minTTL)
+		err = fmt.Errorf("-workers, -callers, -keys and -long are at least 1, -most-wait and "+
+			"-break-every are not negative, and -ttl is at least %v", minTTL)
 	}
 	if err != nil {
 		_, _ = fmt.Fprintln(stderr, "nemesis:", err)

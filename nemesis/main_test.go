@@ -127,6 +127,7 @@ func TestFindsFlaws(t *testing.T) {
 		worker.ShortRenewal: {"delay", "-duration 6s", "5", "exclusion: "},
 		worker.StaleToken:   {"delay", "-duration 4s", "400", "token twice: "},
 		worker.OneMore:      {"delay", "-duration 4s", "20", "exclusion: "},
+		worker.EagerBreak:   {"delay", "-duration 4s", "400", "exclusion: "},
 	} {
 		t.Run(string(flaw), func(t *testing.T) {
 			t.Parallel()
@@ -151,7 +152,7 @@ func TestFindsFlaws(t *testing.T) {
 func TestFlags(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
-		"-flaw none", "-workers 0", "-callers 0", "-keys 0", "-long 0", "-most-wait -1s",
+		"-flaw none", "-workers 0", "-callers 0", "-keys 0", "-long 0", "-most-wait -1s", "-break-every -1s",
 		"-ttl 10ms", "-duration soon", "standalone",
 	} {
 		code, printed := fire(t, strings.Fields(args)...)

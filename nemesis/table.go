@@ -20,13 +20,14 @@ const shown = 3
 // that replays it. It reports whether anything was.
 func report(w io.Writer, results []campaign.Result) (violated bool) {
 	_, _ = fmt.Fprintln(w, "| deployment | seed | grants | handed over | of limits (full) | lost "+
-		"| faults | longest wait | excused overlaps (longest) | violations | took |")
-	_, _ = fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|")
+		"| broken, replaced (told) | faults | longest wait | excused overlaps (longest) "+
+		"| violations | took |")
+	_, _ = fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for _, r := range results {
 		_, _ = fmt.Fprintf(w,
-			"| %s | %d | %d | %d | %d (%d) | %d | %d | %v | %d (%v) | %d | %v |\n",
+			"| %s | %d | %d | %d | %d (%d) | %d | %d, %d (%d) | %d | %v | %d (%v) | %d | %v |\n",
 			r.Options.Deployment, r.Options.Seed, r.Grants, r.HandedOver, r.Slots, r.Full, r.Lost,
-			r.Faults,
+			r.Broken, r.Replaced, r.Told, r.Faults,
 			r.Waited.Round(time.Millisecond), r.Overlaps,
 			r.Longest.Round(time.Millisecond), len(r.Violations), r.Took.Round(time.Second))
 	}

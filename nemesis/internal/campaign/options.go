@@ -20,7 +20,10 @@ type Options struct {
 	Callers int // of each worker
 	Keys    int
 	Long    int // one in how many uses outlasts a TTL
-	Flaw    worker.Flaw
+	// BreakEvery is how often each worker breaks a lease, on average. Two of three names are for
+	// that. 0: never, and no call replaces another.
+	BreakEvery time.Duration
+	Flaw       worker.Flaw
 	// MostWait is the longest that a process that runs may wait for a lock; 0: not judged.
 	MostWait time.Duration
 	// Say, if it is not nil, hears what happens.
@@ -32,6 +35,7 @@ func Defaults() Options {
 	return Options{
 		Deployment: "standalone", Seed: 1, Duration: 50 * time.Second,
 		TTL: 2 * time.Second, Workers: 5, Callers: 6, Keys: 6, Long: 400,
+		BreakEvery: 20 * time.Millisecond,
 	}
 }
 
@@ -54,6 +58,7 @@ func (o Options) Replay() string {
 	add("callers", o.Callers, d.Callers)
 	add("keys", o.Keys, d.Keys)
 	add("long", o.Long, d.Long)
+	add("break-every", o.BreakEvery, d.BreakEvery)
 	add("most-wait", o.MostWait, d.MostWait)
 	add("flaw", o.Flaw, d.Flaw)
 	return b.String()

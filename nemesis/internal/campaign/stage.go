@@ -18,6 +18,7 @@ type stage struct {
 	crew       *crew.Crew
 	keys       []string
 	limits     map[string]int // of those that are limits
+	broken     []string       // those of which leases are broken and replaced
 }
 
 // lockKeys are the keys of the locks on a server.
@@ -47,6 +48,9 @@ func (s *stage) open(o Options) error {
 			s.limits[name] = n
 		}
 		s.keys = append(s.keys, name)
+		if i%3 != 2 && o.BreakEvery != 0 {
+			s.broken = append(s.broken, name)
+		}
 	}
 	var specs []worker.Spec
 	for i := range o.Workers {
@@ -62,6 +66,7 @@ func (s *stage) open(o Options) error {
 		specs = append(specs, worker.Spec{
 			Seed:   o.Seed<<8 + uint64(i), //nolint:gosec // i is a small number
 			Deploy: target, Keys: s.keys, Limits: s.limits, Callers: o.Callers,
+			Broken: s.broken, BreakEvery: o.BreakEvery,
 			Long: o.Long, TTL: o.TTL, Flaw: o.Flaw,
 		})
 	}

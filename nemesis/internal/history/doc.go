@@ -18,6 +18,11 @@
 // the engine counts: too long rather than too short, so that no violation is hidden, and
 // well within Config.Margin of what the store holds, so that none is made up.
 //
+// A lease that was broken, or replaced by a newer call, is believed in for longer than its context
+// lives: until Release is called, or the deadline has passed. Nobody is to have the name sooner,
+// since its operation may still be at work. The exception is a break by force, which no process
+// here asks for, unless that is the flaw to be found.
+//
 // A process that was not paused gets no such allowance: if its
 // context ends late, its belief was too long.
 package history

@@ -21,6 +21,9 @@ const (
 	Valid Kind = "valid"
 	// Over: the lease's context was seen to have ended before Release was called.
 	Over Kind = "over"
+	// Broken: the same, because the lease was broken or replaced. Nobody else is to have the name
+	// until the operation has returned, or the deadline has passed.
+	Broken Kind = "broken"
 	// Freeing: Release was called.
 	Freeing Kind = "freeing"
 	// Freed: Release returned.
@@ -28,9 +31,17 @@ const (
 	// Granted: the store has granted a claim that was sent at At;
 	// Fence to Top are its owner's, until Until.
 	Granted Kind = "granted"
-	// Extended: the store has confirmed a renewal; At is when that
+	// Extended: the store has confirmed a renewal that was sent at Sent; At is when that
 	// was known, Until the new deadline.
 	Extended Kind = "extended"
+	// Refused: the store has answered a renewal that the lease is broken, or gone. At is when that
+	// was known.
+	Refused Kind = "refused"
+	// Broke: the store has confirmed, by At, that the lease with the token Fence is broken.
+	Broke Kind = "broke"
+	// Replaced: the store has confirmed, by At, that a call which asked at Sent is the newest. So
+	// each lease of the name that had begun before Sent is broken.
+	Replaced Kind = "replaced"
 	// Paused: the process did not run, or hardly, from At to Until.
 	Paused Kind = "paused"
 	// Killed: the process was ended by kill -9. Its parent says so.
@@ -41,6 +52,7 @@ const (
 type Event struct {
 	Kind  Kind   `json:"k"`
 	At    int64  `json:"t"`
+	Sent  int64  `json:"s,omitempty"`
 	Op    int64  `json:"i,omitempty"`
 	Name  string `json:"n,omitempty"`
 	Owner string `json:"o,omitempty"`

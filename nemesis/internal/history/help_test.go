@@ -58,6 +58,26 @@ func (s *script) extended(owner string, at, until int64) {
 		history.Event{Kind: history.Extended, At: at * ms, Owner: owner, Until: until * ms})
 }
 
+// renewed is an extension by a request that was sent at an instant.
+func (s *script) renewed(owner string, sent, at, until int64) {
+	s.extended(owner, at, until)
+	s.events[len(s.events)-1].Sent = sent * ms
+}
+
+func (s *script) refused(owner string, at int64) {
+	s.events = append(s.events, history.Event{Kind: history.Refused, At: at * ms, Owner: owner})
+}
+
+func (s *script) broke(name string, fence, at int64) {
+	s.events = append(s.events,
+		history.Event{Kind: history.Broke, At: at * ms, Name: name, Fence: fence})
+}
+
+func (s *script) replaced(name string, sent, at int64) {
+	s.events = append(s.events,
+		history.Event{Kind: history.Replaced, At: at * ms, Sent: sent * ms, Name: name})
+}
+
 func (s *script) freed(op, freeing, freed int64) {
 	s.at(op, history.Freeing, freeing)
 	s.at(op, history.Freed, freed)

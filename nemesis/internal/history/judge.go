@@ -39,6 +39,9 @@ type Report struct {
 	Full       int           // of these, the last that there were at their time
 	HandedOver int           // of these, without asking the store
 	Lost       int           // of these, lost before they were released
+	Told       int           // of these, lost because they were broken or replaced
+	Broken     int           // leases that the store has confirmed to be broken
+	Replaced   int           // calls that the store has confirmed to be the newest
 	Waited     time.Duration // the longest Acquire of a process that ran meanwhile
 	Overlaps   int           // leases believed in beside as many as may be, all excused
 	Longest    time.Duration
@@ -66,6 +69,9 @@ func Judge(run Run) Report {
 		if l.Over != Never {
 			r.Lost++
 		}
+		if l.Broken {
+			r.Told++
+		}
 		if run.Limits[l.Name] != 0 {
 			r.Slots++
 		}
@@ -73,7 +79,11 @@ func Judge(run Run) Report {
 	}
 	for _, p := range run.Processes {
 		r.calls(p, run)
+		for _, l := range p.leases {
+			r.told(p, l, run.Margin)
+		}
 	}
+	r.broken(run)
 	found, full := overlaps(leases, run)
 	for _, o := range found {
 		r.overlap(o, run)

@@ -208,6 +208,90 @@ func TestJudge(t *testing.T) {
 				a.at(1, history.Not, 600)
 			}, run: history.Run{MostWait: 450 * time.Millisecond},
 		},
+		"broken, and had by another once its operation had returned": {play: func(a, b *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			b.broke("x", 10, 3)
+			a.at(l, history.Broken, 4)
+			a.freed(l, 20, 21)
+			b.freed(b.got("B", "x", 20, 2, 21, granted), 30, 31)
+		}},
+		"broken, and had by another while its operation ran": {play: func(a, b *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			b.broke("x", 10, 3)
+			a.at(l, history.Broken, 4)
+			b.freed(b.got("B", "x", 20, 2, 10, granted), 30, 31)
+			a.freed(l, 20, 21)
+		}, rules: "exclusion, order"},
+		"broken, and its operation ran on past its TTL": {play: func(a, b *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			a.at(l, history.Broken, 4)
+			b.freed(b.got("B", "x", 20, 2, granted+1, 2000), 1020, 1021)
+			a.freed(l, 1500, 1501)
+		}},
+		"broken, and killed": {play: func(a, b *script) {
+			a.at(a.got("A", "x", 10, 0, 1, granted), history.Broken, 4)
+			b.freed(b.got("B", "x", 20, 2, granted+1, 2000), 1020, 1021)
+			a.killed(300)
+		}},
+		"renewed while it was broken": {play: func(a, b *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			a.renewed("A", 2, 5, granted+2)
+			b.broke("x", 10, 3)
+			a.freed(l, 20, 21)
+		}},
+		"renewed after it was broken": {play: func(a, b *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			b.broke("x", 10, 3)
+			b.broke("x", 10, 9)
+			a.renewed("A", 4, 5, granted+4)
+			a.freed(l, 20, 21)
+		}, rules: "broken"},
+		"renewed after it was broken and forgotten": {play: func(a, b *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			b.broke("x", 10, 3)
+			a.renewed("A", 5, 6, granted+5)
+			a.freed(l, 20, 21)
+		}, run: void(4, 9)},
+		"renewed after it was replaced": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 2, 3)
+			l := a.got("B", "x", 20, 0, 5, granted)
+			b.replaced("x", 4, 6)
+			b.replaced("x", 7, 8)
+			a.renewed("B", 9, 10, granted+9)
+			a.freed(l, 20, 21)
+		}, rules: "broken"},
+		"had while the one before was replaced, and renewed": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 2, 3)
+			b.replaced("x", 4, 6)
+			l := a.got("B", "x", 20, 0, 5, granted)
+			a.renewed("B", 9, 10, granted+9)
+			a.freed(l, 20, 21)
+		}},
+		"told at once that a renewal was refused": {play: func(a, _ *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			a.refused("A", 300)
+			a.at(l, history.Broken, 310)
+			a.freed(l, 900, 901)
+		}},
+		"told late that a renewal was refused": {play: func(a, _ *script) {
+			l := a.got("A", "x", 10, 0, 1, granted)
+			a.refused("A", 300)
+			a.at(l, history.Broken, 470)
+			a.freed(l, 900, 901)
+		}, rules: "unheard"},
+		"handed over after a renewal was refused": {play: func(a, _ *script) {
+			a.freed(a.got("A", "x", 10, 0, 1, granted), 250, 251)
+			a.refused("A", 260)
+			a.freed(a.handed("x", 11, 2, 301), 480, 481)
+		}, rules: "unheard"},
+		"a token that was ahead of the clock, and forgotten": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 9_000, 0, 1, granted), 2, 3)
+			b.freed(b.got("B", "x", 5_000, 4, 5, granted), 6, 7)
+		}, run: void(3, 9)},
+		"a token that was far ahead of the clock, and forgotten": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 19_000, 0, 1, granted), 2, 3)
+			b.freed(b.got("B", "x", 5_000, 4, 5, granted), 6, 7)
+		}, run: void(3, 9), rules: "order"},
 		"a release that hung": {play: func(a, _ *script) {
 			a.freed(a.got("A", "x", 10, 0, 1, granted), 5, 2000)
 		}, rules: "bounded"},

@@ -70,6 +70,18 @@ func (o overlap) String() string {
 		s.Fence, ago(f.Begin), ago(f.Until), ago(f.Over), f.Lost, ago(f.Freeing), ago(s.Asked))
 }
 
+// ahead is how far tokens may be above the server's clock, in us: those that are reserved for
+// hand-offs are, and all that are granted beside them. A server that forgets its mark goes on from
+// its clock, and so may give lower ones for that long.
+const ahead = int64(10 * time.Millisecond / time.Microsecond)
+
+// forgot reports whether a token can follow a higher one, had before it at an instant: their server
+// forgot its mark meanwhile.
+func (run Run) forgot(higher, lower *Lease) bool {
+	_, ok := excuse(run.Excused, higher.Asked, lower.Begin)
+	return ok && higher.Fence-lower.Fence <= ahead
+}
+
 // order checks that the leases of a name can have been those of a lock, or of a limit: got one
 // after another between the call and the return of Acquire, each when enough of those before it had
 // ended, with tokens that rise. As tokens rise, only one order is possible, so that none has to be
@@ -86,10 +98,10 @@ func order(leases []*Lease, run Run) []Violation {
 	var found []Violation
 	for name, all := range byName {
 		slices.SortStableFunc(all, func(a, b *Lease) int { return cmp.Compare(a.Fence, b.Fence) })
-		last, granted := new(Lease), int64(0)
+		last, asked, granted := new(Lease), new(Lease), int64(0)
 		free := make([]int64, run.most(name)) // from when each slot is, the earliest first
 		for i, l := range all {
-			if i > 0 && l.Fence == all[i-1].Fence {
+			if i > 0 && l.Fence == all[i-1].Fence && !run.forgot(all[i-1], l) {
 				found = append(found, violation("token twice", "%q: %s and %s both have %d", name,
 					all[i-1].Process, l.Process, l.Fence))
 			}
@@ -99,11 +111,17 @@ func order(leases []*Lease, run Run) []Violation {
 				continue
 			}
 			at := max(granted, free[0])
+			if at > l.Begin && granted > l.Begin && run.forgot(l, asked) {
+				at = l.Begin
+			}
 			if at > l.Begin {
 				found = append(found, violation("order", "%q: %s had %d, %v before %d of %s, and "+
 					"those before it, can have been asked for and ended", name, l.Process, l.Fence,
 					time.Duration(at-l.Begin), last.Fence, last.Process))
 				at = l.Begin // or all that follow would be told of as well
+			}
+			if l.Asked > at {
+				asked = l
 			}
 			last, granted, free[0] = l, max(at, l.Asked), at
 			if !believing {

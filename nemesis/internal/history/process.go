@@ -19,6 +19,7 @@ type Process struct {
 	calls  []call
 	grants map[string]*grant   // by owner token
 	recent map[string][]*grant // by name: the last few
+	breaks []Event             // those of others' leases: Broke and Replaced
 	pauses []Window
 	killed int64
 }
@@ -42,10 +43,12 @@ type Lease struct {
 	Until   int64  // the deadline that was published
 	Freeing int64  // Release was called; Never if it was not
 	Over    int64  // the context was seen to have ended; Never if it was not before Release
+	Refused int64  // the store has answered that the lease is not the process's any more, or Never
 	Valid   int64  // Valid was last seen true; 0 if it was not
 	Beyond  int64  // the most by which the lease's own word exceeded the deadline of the time
 	Late    int64  // how long after Until belief went on though nothing had paused the process
 	Lost    string // why the context ended
+	Broken  bool   // it ended because the lease was broken or replaced
 	Handed  bool   // inside its process, without a grant of the store of its own
 	grant   *grant
 }
@@ -61,6 +64,9 @@ type call struct {
 type grant struct {
 	fence, top int64
 	until      int64
+	name       string
+	renewed    int64 // when the last renewal that was confirmed had been sent; 0 if none was
+	refused    int64 // when it was known that a renewal was refused; 0 if none was
 }
 
 // grantsKept of a name are looked at for what a lease stands on: the last, or one before if its
@@ -80,11 +86,15 @@ func (p *Process) Take(e Event) {
 		p.granted(e)
 	case Extended:
 		p.extended(e)
+	case Refused:
+		p.refused(e)
+	case Broke, Replaced:
+		p.breaks = append(p.breaks, e)
 	case Paused:
 		p.pauses = append(p.pauses, Window{From: e.At, To: e.Until})
 	case Killed:
 		p.killed = e.At
-	case Valid, Over, Freeing, Freed:
+	case Valid, Over, Broken, Freeing, Freed:
 		if l := p.open[e.Op]; l != nil {
 			p.note(l, e)
 		}
@@ -102,7 +112,7 @@ func (p *Process) returned(e Event) Event {
 }
 
 func (p *Process) granted(e Event) {
-	g := &grant{fence: e.Fence, top: e.Top, until: e.Until}
+	g := &grant{fence: e.Fence, top: e.Top, until: e.Until, name: e.Name}
 	// granted again, as its answer was late
 	if old := p.grants[e.Owner]; old != nil && old.fence == g.fence {
 		g.until, g.top = max(old.until, g.until), max(old.top, g.top)
@@ -118,7 +128,11 @@ func (p *Process) granted(e Event) {
 // that comes after the deadline.
 func (p *Process) extended(e Event) {
 	g := p.grants[e.Owner]
-	if g == nil || e.At >= g.until {
+	if g == nil {
+		return
+	}
+	g.renewed = max(g.renewed, e.Sent)
+	if e.At >= g.until {
 		return
 	}
 	g.until = max(g.until, e.Until)
@@ -129,15 +143,32 @@ func (p *Process) extended(e Event) {
 	}
 }
 
+// refused notes that the leases that stand on a grant are to end.
+func (p *Process) refused(e Event) {
+	g := p.grants[e.Owner]
+	if g == nil || g.refused != 0 {
+		return
+	}
+	g.refused = e.At
+	for _, l := range p.open {
+		if l.grant == g {
+			l.Refused = e.At
+		}
+	}
+}
+
 // begin opens a lease and finds the grant that it stands on.
 func (p *Process) begin(e, ask Event) {
 	l := &Lease{
 		Process: p.Name, Name: ask.Name, Fence: e.Fence, Asked: ask.At, Begin: e.At,
-		Freeing: Never, Over: Never, Until: Never, Handed: true,
+		Freeing: Never, Over: Never, Until: Never, Refused: Never, Handed: true,
 	}
 	for _, g := range slices.Backward(p.recent[l.Name]) {
 		if g.fence <= l.Fence && l.Fence <= g.top {
 			l.Until, l.Handed, l.grant = g.until, g.fence != l.Fence, g
+			if g.refused != 0 {
+				l.Refused = max(g.refused, l.Begin)
+			}
 			break
 		}
 	}
@@ -149,12 +180,11 @@ func (p *Process) note(l *Lease, e Event) {
 	switch e.Kind {
 	case Valid:
 		l.Valid, l.Beyond = max(l.Valid, e.At), max(l.Beyond, e.Until-l.Until)
-	case Over:
-		l.Over, l.Lost = e.At, e.Err
+	case Over, Broken:
+		l.Over, l.Lost, l.Broken = e.At, e.Err, e.Kind == Broken
 	case Freeing:
 		l.Freeing = e.At
 	default:
-		l.grant = nil
 		delete(p.open, e.Op)
 		p.calls = append(p.calls, call{what: "Release", name: l.Name, from: l.Freeing, to: e.At})
 	}
@@ -176,6 +206,9 @@ func (p *Process) HadSince(at int64) map[string]bool {
 func (p *Process) endOfBelief(l *Lease) {
 	l.End = min(l.Freeing, l.Over, p.killed)
 	if l.End <= l.Until {
+		if l.Broken { // the name is kept for its operation, for as long as it would have been
+			l.End = min(l.Freeing, l.Until, p.killed)
+		}
 		return
 	}
 	// The last words of one that was killed may have been that the context had ended.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -26,6 +27,10 @@ const (
 	// One in so many calls leaves the line within leaveTime, so that heads of lines keep leaving.
 	leave     = 4
 	leaveTime = 100 * time.Millisecond
+	// Of so many calls that wait for a lock one replaces it, and another is Latest.
+	replaces = 16
+	// clearTime is the longest that most operations go on for once their leases are broken.
+	clearTime = 5 * time.Millisecond
 )
 
 // dice are a caller's own, so that its choices depend on the seed alone.
@@ -34,18 +39,18 @@ func dice(spec Spec, caller int) *rand.Rand {
 }
 
 func (c *caller) run(ctx context.Context) {
-	for c.wait(ctx, c.below(think)) {
+	for wait(ctx, below(c.dice, think)) {
 		c.once(ctx, c.spec.Keys[c.dice.IntN(len(c.spec.Keys))])
 	}
 }
 
 // below is a random time.
-func (c *caller) below(d time.Duration) time.Duration {
-	return time.Duration(c.dice.Int64N(int64(d)))
+func below(dice *rand.Rand, d time.Duration) time.Duration {
+	return time.Duration(dice.Int64N(int64(d)))
 }
 
 // wait lets d go by, and reports whether ctx still lives.
-func (*caller) wait(ctx context.Context, d time.Duration) bool {
+func wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -59,25 +64,18 @@ func (*caller) wait(ctx context.Context, d time.Duration) bool {
 // once takes a lock, uses it and frees it.
 func (c *caller) once(ctx context.Context, name string) {
 	op := c.ops.Add(1)
-	wait := c.below(4 * c.spec.TTL)
+	most := below(c.dice, 4*c.spec.TTL)
 	switch {
 	case c.dice.IntN(10) == 0:
-		wait = 0
+		most = 0
 	case c.dice.IntN(leave) == 0:
-		wait = min(wait, leaveTime)
+		most = min(most, leaveTime)
 	}
 	c.t.tell(history.Event{
 		Kind: history.Ask, At: history.Now(), Op: op, Name: name,
-		Until: int64(wait),
+		Until: int64(most),
 	})
-	options := []renewer.Option{renewer.Operation("nemesis"), renewer.MaxWait(wait)}
-	if n := c.spec.Limits[name]; n != 0 {
-		if c.spec.Flaw == OneMore {
-			n++
-		}
-		options = append(options, renewer.AtMost(func(string) int { return n }))
-	}
-	lease, err := c.keeper.Acquire(ctx, name, options...)
+	lease, err := c.keeper.Acquire(ctx, name, c.options(name, most)...)
 	at := history.Now()
 	if err != nil {
 		c.t.tell(history.Event{Kind: history.Not, At: at, Op: op, Err: kind(err)})
@@ -88,16 +86,25 @@ func (c *caller) once(ctx context.Context, name string) {
 	// The operation may act on the end of its context as soon as it is seen: here by
 	// a goroutine of its own, which nothing else keeps busy.
 	seen := make(chan struct{})
+	broken := false
 	stop := context.AfterFunc(lease.Context(), func() {
-		c.t.tell(history.Event{
-			Kind: history.Over, At: history.Now(), Op: op,
-			Err: lease.Context().Err().Error(),
-		})
+		e := history.Event{Kind: history.Over, At: history.Now(), Op: op}
+		if lost, ok := errors.AsType[*renewer.LostError](context.Cause(lease.Context())); ok {
+			e.Err = lost.Reason.String()
+			broken = lost.Reason == renewer.ReasonBroken || lost.Reason == renewer.ReasonReplaced
+		}
+		if broken {
+			e.Kind = history.Broken
+		}
+		c.t.tell(e)
 		close(seen)
 	})
 	c.use(lease, op)
 	if !stop() {
 		<-seen
+		if broken {
+			c.clearUp()
+		}
 	}
 	if c.spec.Flaw == LateRelease {
 		c.releaseFirst(lease, op)
@@ -112,10 +119,41 @@ func (c *caller) once(ctx context.Context, name string) {
 	c.t.tell(history.Event{Kind: history.Freed, At: history.Now(), Op: op, Err: kind(err)})
 }
 
+// options are those of one call, which may wait for so long.
+func (c *caller) options(name string, most time.Duration) []renewer.Option {
+	options := []renewer.Option{renewer.Operation("nemesis"), renewer.MaxWait(most)}
+	if n := c.spec.Limits[name]; n != 0 {
+		if c.spec.Flaw == OneMore {
+			n++
+		}
+		return append(options, renewer.AtMost(func(string) int { return n }))
+	}
+	if most == 0 || !slices.Contains(c.spec.Broken, name) {
+		return options
+	}
+	switch c.dice.IntN(replaces) {
+	case 0:
+		options = append(options, renewer.Replace())
+	case 1:
+		options = append(options, renewer.Latest())
+	}
+	return options
+}
+
+// clearUp goes on for a while after the context has ended, now and then for longer than a TTL:
+// meanwhile nobody else is to have the name.
+func (c *caller) clearUp() {
+	most := clearTime
+	if c.dice.IntN(c.spec.Long) == 0 {
+		most = 2 * c.spec.TTL
+	}
+	wait(context.Background(), below(c.dice, most))
+}
+
 // releaseFirst is what LateRelease breaks: the lock is free before the work is done.
 func (c *caller) releaseFirst(lease *renewer.Lease, op int64) {
 	err := lease.Release(context.Background())
-	c.wait(context.Background(), c.below(20*time.Millisecond))
+	wait(context.Background(), below(c.dice, 20*time.Millisecond))
 	c.t.tell(history.Event{Kind: history.Freeing, At: history.Now(), Op: op})
 	c.t.tell(history.Event{Kind: history.Freed, At: history.Now(), Op: op, Err: kind(err)})
 }
@@ -128,7 +166,7 @@ func (c *caller) use(lease *renewer.Lease, op int64) {
 		steps, pause = 4+c.dice.IntN(8), c.spec.TTL/2
 	}
 	for range steps {
-		alive := c.wait(lease.Context(), c.below(pause))
+		alive := wait(lease.Context(), below(c.dice, pause))
 		at := history.Now() // before the question, so that what is told is not later than the truth
 		left := lease.Remaining()
 		if !alive || left <= 0 {

@@ -88,9 +88,16 @@ func run(text string, stdin io.Reader, t *teller) error {
 	defer conn.Close()
 	cfg := Config(spec.TTL)
 	cfg.Node = spec.Name
-	keeper, err := renewer.New(tellOf(breakStore(conn.Store, spec.Flaw), t, cfg), cfg)
+	locks := breakStore(conn.Store, spec.Flaw)
+	keeper, err := renewer.New(tellOf(locks, t, cfg), cfg)
 	if err != nil {
 		return err
+	}
+	if b, ok := locks.(breakable); !ok {
+		spec.Broken = nil
+	} else if spec.Broken != nil {
+		s := &saboteur{spec: spec, store: b, t: t, dice: dice(spec, saboteurSeed)}
+		aside.Go(func() { s.run(ctx) })
 	}
 	work(ctx, spec, keeper, t)
 	over, stop := context.WithTimeout(context.Background(), 4*spec.TTL)

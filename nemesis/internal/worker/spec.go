@@ -17,8 +17,13 @@ type Spec struct {
 	Deploy deploy.Spec
 	Keys   []string
 	// Limits are how many may have a name at once, of those that are limits.
-	Limits  map[string]int
-	Callers int
+	Limits map[string]int
+	// Broken are the names of which leases are broken and replaced. The others are left alone, so
+	// that leases outlast a TTL.
+	Broken []string
+	// BreakEvery is how often a worker breaks a lease, on average.
+	BreakEvery time.Duration
+	Callers    int
 	// Long is one in how many uses that last longer than a TTL.
 	Long int
 	TTL  time.Duration
@@ -49,7 +54,9 @@ const (
 	StaleToken Flaw = "stale-token"
 	// OneMore: the worker asks for slots as if each limit were higher by one.
 	OneMore Flaw = "one-more"
+	// EagerBreak: a lease that is broken is freed at once, and not when its operation has returned.
+	EagerBreak Flaw = "eager-break"
 )
 
 // Flaws are all but Sound.
-var Flaws = []Flaw{LateRelease, DeafRenewal, ShortRenewal, StaleToken, OneMore}
+var Flaws = []Flaw{LateRelease, DeafRenewal, ShortRenewal, StaleToken, OneMore, EagerBreak}

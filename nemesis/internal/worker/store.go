@@ -21,20 +21,49 @@ type telling struct {
 // tellOf wraps a store.
 func tellOf(s store.Store, t *teller, cfg renewer.Config) store.Store {
 	told := &telling{s, t, cfg}
-	if sharded, ok := s.(store.Sharded); ok {
-		return &sharding{told, sharded}
+	if inner, ok := s.(breakable); ok {
+		return &tellingAll{told, inner}
 	}
 	return told
 }
 
-// sharding is a telling store that also tells shards.
-type sharding struct {
+// breakable is a store whose leases can be broken and replaced: any that is sound, but a quorum.
+type breakable interface {
+	store.Sharded
+	store.Inspector
+	store.Replacer
+}
+
+// tellingAll is a telling store with all else that the engine asks of such a store.
+type tellingAll struct {
 	*telling
-	inner store.Sharded
+	inner breakable
 }
 
 // Shard is the inner store's.
-func (s *sharding) Shard(name string) int { return s.inner.Shard(name) }
+func (s *tellingAll) Shard(name string) int { return s.inner.Shard(name) }
+
+// Break is the inner store's.
+func (s *tellingAll) Break(ctx context.Context, b store.Breaking) store.Answer {
+	return s.inner.Break(ctx, b)
+}
+
+// OnBreak is the inner store's.
+func (s *tellingAll) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
+	return s.inner.OnBreak(holder, look)
+}
+
+// Replace tells of each call that breaks the leases of others.
+func (s *tellingAll) Replace(ctx context.Context, r store.Replacement) (since int64, err error) {
+	sent := history.Now()
+	since, err = s.inner.Replace(ctx, r)
+	if since != 0 && r.Break {
+		s.t.tell(history.Event{
+			Kind: history.Replaced, At: history.Now(), Sent: sent, Name: r.Name,
+		})
+	}
+	return since, err
+}
 
 // validFor is how long a lease is good for: until its deadline, less
 // the margin at which its context is cancelled.
@@ -62,16 +91,23 @@ func (s *telling) Acquire(ctx context.Context, claims []store.Claim) []store.Gra
 	return grants
 }
 
-// Renew tells of what is confirmed.
+// Renew tells of what is confirmed, and of what is refused.
 func (s *telling) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	sent := history.Now()
 	answers := s.Store.Renew(ctx, holds)
 	for i, a := range answers {
-		if a.Status == store.StatusHeld {
+		switch a.Status {
+		case store.StatusHeld:
 			s.t.tell(history.Event{
 				Kind: history.Extended, At: history.Now(), Owner: holds[i].Owner,
+				Sent:  sent - int64(max(0, a.Age)),
 				Until: sent + int64(s.validFor(holds[i].TTL)-max(0, a.Age)),
 			})
+		case store.StatusBroken, store.StatusTaken, store.StatusGone:
+			s.t.tell(history.Event{
+				Kind: history.Refused, At: history.Now(), Owner: holds[i].Owner,
+			})
+		default: // it is not known
 		}
 	}
 	return answers
