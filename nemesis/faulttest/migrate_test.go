@@ -110,3 +110,46 @@ func TestASlotOnTheMove(t *testing.T) {
 		assert.NoError(t, l.Release(t.Context()))
 	}
 }
+
+// While a lock has moved and the note of which call is the newest has not, another call makes no
+// second note, which would keep the first from moving. It is the newest all the same.
+func TestTheNewestCallOnASlotOnTheMove(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	var p [3]*kit.Process
+	for i := range p {
+		p[i] = kit.Start(t, cluster.ClientOption(), moveConfig, cluster.Nodes()...)
+	}
+	const name = "name"
+	slot, key := redistest.Slot(name), kit.Key(name)
+	lease := p[0].Acquire(t, name)
+	var calls [2]<-chan error
+	call := func(i int) {
+		ended := make(chan error, 1)
+		calls[i] = ended
+		go func() {
+			l, err := p[1+i].Keeper.Acquire(t.Context(), name, renewer.Latest())
+			if err == nil {
+				err = l.Release(t.Context())
+			}
+			ended <- err
+		}()
+	}
+	noted := func(s *redistest.Server) bool {
+		n, err := s.Do("EXISTS", key+":newest").AsInt64()
+		return err == nil && n == 1
+	}
+	from, err := cluster.Serving(slot)
+	require.NoError(t, err)
+	call(0)
+	require.Eventually(t, func() bool { return noted(from) }, kit.Patience, time.Millisecond)
+	move, err := cluster.BeginMove(slot, other(t, cluster, slot))
+	require.NoError(t, err)
+	require.NoError(t, move.Keys(key))
+	call(1)
+	wait(200 * time.Millisecond)
+	require.NoError(t, move.Finish())
+	require.ErrorIs(t, <-calls[0], renewer.ErrReplaced)
+	require.NoError(t, lease.Release(t.Context()))
+	require.NoError(t, <-calls[1])
+}

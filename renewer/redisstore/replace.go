@@ -22,6 +22,8 @@ var (
 // opReplace is what is asked, in errors.
 const opReplace = "replace"
 
+const newestSuffix = ":newest"
+
 // Replace implements [store.Replacer].
 func (s *Store) Replace(ctx context.Context, r store.Replacement) (since int64, err error) {
 	if isLimit(r.Name) {
@@ -35,10 +37,13 @@ func (s *Store) Replace(ctx context.Context, r store.Replacement) (since int64, 
 	case r.Break:
 		what = "break"
 	}
+	keys := []string{leaseKey(s.codec.prefix, r.Name)}
+	if s.codec.cluster {
+		keys = append(keys, keys[0]+newestSuffix)
+	}
 	process := part(r.By.Node) + separator + strconv.Itoa(r.By.PID)
-	reply, err := s.callFor(ctx, opReplace, &newestScript, r.Name,
-		[]string{leaseKey(s.codec.prefix, r.Name)}, what, r.Owner, process, decimal(r.Since),
-		decimal(leastLine.Milliseconds()),
+	reply, err := s.callFor(ctx, opReplace, &newestScript, r.Name, keys, what, r.Owner, process,
+		decimal(r.Since), decimal(leastLine.Milliseconds()),
 		brokenText(store.Broken{By: r.By.String(), Replaced: true}))
 	if err != nil {
 		return 0, err

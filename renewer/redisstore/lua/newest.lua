@@ -1,7 +1,8 @@
 -- Notes which call is the newest that waits for a lock, of those of whom none but the newest is to
 -- wait; and breaks the lease of another owner for it.
 --
--- KEYS[1]  the lease: PREFIX{name}
+-- KEYS[1]  the lease: PREFIX{name}; on a cluster, the note as well, so that none is made in a slot
+--          that is only arriving, beside the one to come
 -- ARGV[1]  "wait"; "break": and break the lease; or "over": it does not wait any more
 -- ARGV[2]  the owner token of the call, 22 bytes
 -- ARGV[3]  its process: node and pid, a line each
