@@ -1,6 +1,7 @@
 // Command nemesis puts Lockbeat under fire: worker processes contend for locks
-// on a real Redis deployment while processes are killed and frozen, links are
-// cut and servers fail, and every belief in a lock is checked afterwards.
+// on a real Redis deployment while leases are broken, processes are killed and
+// frozen, links are cut and servers fail, and every belief in a lock is checked
+// afterwards.
 //
 //	go run .                                     every deployment, in about five minutes
 //	go run . -deployment quorum3 -seed 7 -v      one of them, by another plan, told as it goes
