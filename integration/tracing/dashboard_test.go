@@ -18,6 +18,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 	"github.com/lockbeat/lockbeat/tracing"
 )
@@ -58,7 +59,7 @@ func scraped(t *testing.T) (metrics map[string]bool, labels map[string]map[strin
 
 // allThatIsMeasured is an operation without its lock, a lock held and freed, refused, waited for in
 // vain, renewed with and without success, lost and overrun, a limit that is full, a store that is
-// away, and a keeper that is shut down under an operation.
+// away, a lease that is replaced and one that is broken, and one of a keeper that is shut down.
 func allThatIsMeasured(t *testing.T, s *scene) {
 	work := renewer.Operation("transfer")
 	s.keeper.Config().Observer.Unlocked(t.Context(),
@@ -78,7 +79,21 @@ func allThatIsMeasured(t *testing.T, s *scene) {
 	s.store.Script(script.Acquire, script.Fail(errDown))
 	_, err = s.keeper.TryAcquire(t.Context(), "a", work)
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
-	ends := newKeeper(t, memory.New(), s.Observer)
+	in := memory.New()
+	ends := newKeeper(t, in, s.Observer)
+	l, err = ends.Acquire(t.Context(), "a", work)
+	require.NoError(t, err)
+	next := make(chan *renewer.Lease)
+	go func() {
+		newest, _ := ends.Acquire(t.Context(), "a", work, renewer.Replace())
+		next <- newest
+	}()
+	<-l.Context().Done()
+	require.ErrorIs(t, l.Release(t.Context()), renewer.ErrReplaced)
+	l = <-next
+	in.Break(t.Context(), store.Breaking{Name: "a", Fence: l.Fence()})
+	<-l.Context().Done()
+	require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 	l, err = ends.Acquire(t.Context(), "a", work)
 	require.NoError(t, err)
 	over, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -106,7 +121,7 @@ func stringsIn(document any) (found []string) {
 
 var (
 	emitted  = regexp.MustCompile(`\blockbeat_\w+`)
-	selected = regexp.MustCompile(`(lockbeat_\w+)!?="([^"$]*)"`)
+	selected = regexp.MustCompile(`(lockbeat_\w+)[!=][=~]?"([^"$]*)"`)
 )
 
 // checkNames checks that all that is named in expressions of PromQL is there to be scraped. It
@@ -124,7 +139,9 @@ func checkNames(
 			used[name] = true
 		}
 		for _, is := range selected.FindAllStringSubmatch(text, -1) {
-			assert.True(t, labels[is[1]][is[2]], "no metric has %s", is[0])
+			for value := range strings.SplitSeq(is[2], "|") {
+				assert.True(t, labels[is[1]][value], "no metric has %s", is[0])
+			}
 		}
 	}
 	return used
