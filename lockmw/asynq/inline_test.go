@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -30,8 +31,15 @@ func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 	queues, locks := apart(t)
 	var r record
 	release := hold(t, locks.keeper(func(cfg *renewer.Config) { cfg.Node = "holder-1" }), "u1")
-	for range 2 {
-		queues.serve(r.handler(locks.keeper(), 0, asynqmw.InLine(queues.redis())), workers(4))
+	var counts [2]inLine // as metrics have them
+	for i := range counts {
+		k := locks.keeper(func(cfg *renewer.Config) { cfg.Observer = &counts[i] })
+		queues.serve(r.handler(k, 0, asynqmw.InLine(queues.redis())), workers(4))
+	}
+	awaitCount := func(n int64) {
+		t.Helper()
+		require.Eventually(t, func() bool { return max(counts[0].Load(), counts[1].Load()) == n },
+			soon, tick, "%d stand in line", n)
 	}
 	first := queues.enqueue("u1")
 	locks.awaitSlot("u1")
@@ -49,6 +57,7 @@ func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 		return slices.Contains(keys, leaseOf("u1")+":waiters") &&
 			!slices.Contains(keys, leaseOf("u1")+slotSuffix)
 	}, soon, tick, "the process waits for the first, and no task in its slot")
+	awaitCount(4)
 	quiet := queues.delivered(ids)
 	require.Never(t, func() bool { return queues.delivered(ids) != quiet }, time.Second, tick)
 	begun := time.Now()
@@ -57,7 +66,16 @@ func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 	if time.Since(begun) < time.Second { // else one may have been passed over
 		assert.Equal(t, ids, ran)
 	}
+	awaitCount(0)
 }
+
+// inLine counts the tasks that a process knows to stand in line.
+type inLine struct {
+	renewer.NopObserver
+	atomic.Int64
+}
+
+func (c *inLine) TasksInLine(e renewer.TasksInLine) { c.Add(int64(e.Change)) }
 
 // delivered sums up when tasks were refused last.
 func (e *env) delivered(ids []string) (at int64) {
