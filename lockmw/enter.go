@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 		set = set.bounded(ctx)
 	}
 	name = set.asLimits(name)
-	if err := set.checkShare(name); err != nil {
+	if err := cmp.Or(set.checkShare(name), set.checkNewest(name)); err != nil {
 		return nil, err
 	}
 	if names := naming.Split(name); names != nil {

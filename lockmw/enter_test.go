@@ -116,6 +116,11 @@ func TestRefusalOf(t *testing.T) {
 	for want, errs := range map[lockmw.Refusal][]error{
 		0:                       {nil},
 		lockmw.RefusalHeld:      {is(renewer.ErrHeld, nil)},
+		lockmw.RefusalReplaced: {
+			is(renewer.ErrHeld, renewer.ErrReplaced),
+			&renewer.LostError{Reason: renewer.ReasonReplaced},
+			is(context.Canceled, &renewer.LostError{Reason: renewer.ReasonReplaced}),
+		},
 		lockmw.RefusalQueueFull: {is(renewer.ErrHeld, renewer.ErrQueueFull)},
 		lockmw.RefusalSkipped:   {fmt.Errorf("%w: a", lockmw.ErrSkipped)},
 		lockmw.RefusalUnavailable: {

@@ -20,6 +20,7 @@ type Option func(settings) settings
 
 type settings struct {
 	contention contention
+	newest     renewer.Option // nil unless of the calls of its kind the newest alone waits
 	wait       time.Duration
 	within     time.Duration // 0: the keeper's RequestTimeout
 	inTime     bool          // wait and within end before the context's deadline
@@ -55,28 +56,34 @@ func newSettings(opts []Option) settings {
 var unnamed = renewer.Operation("")
 
 // Wait waits in line for at most d, and for a store that is down meanwhile; then
-// [renewer.ErrHeld] or [renewer.ErrUnavailable]. Default [DefaultWait] (10 s). Zero or
-// less is [Refuse]. With [Keys] the locks that were already taken are given back first.
+// [renewer.ErrHeld] or [renewer.ErrUnavailable]. Default [DefaultWait] (10 s). It bounds [Replace]
+// and [Latest], too, before or after it. Zero or less is [Refuse]. With [Keys] the locks that were already taken are given back first.
 // That takes one or two renewer.Config.RequestTimeout more if the store does not answer.
 func Wait(d time.Duration) Option {
 	return func(s settings) settings {
-		s.contention, s.wait = wait, d
 		if d <= 0 {
-			s.contention = refuse
+			return s.refuse(refuse)
 		}
+		s.contention, s.wait = wait, d
 		return s
 	}
 }
 
 // Refuse does not wait: [renewer.ErrHeld] if another caller has the lock.
 func Refuse() Option {
-	return func(s settings) settings { s.contention = refuse; return s }
+	return func(s settings) settings { return s.refuse(refuse) }
 }
 
 // Skip does not wait: [ErrSkipped] if another caller has the lock. It
 // is for work that need not be done twice.
 func Skip() Option {
-	return func(s settings) settings { s.contention = skip; return s }
+	return func(s settings) settings { return s.refuse(skip) }
+}
+
+// refuse has the call not wait.
+func (s settings) refuse(how contention) settings {
+	s.contention, s.newest = how, nil
+	return s
 }
 
 // HoldAtLeast keeps the lock for d after the function began, even if it returns earlier: for work
@@ -117,7 +124,8 @@ func Within(d time.Duration) Option {
 
 // MaxWaiters bounds how many callers of this process wait in line for one name,
 // behind the one that has the lock or asks for it; one more gets [renewer.ErrHeld]
-// with [renewer.ErrQueueFull] at once. Zero or less, the default: no limit.
+// with [renewer.ErrQueueFull] at once. It does not refuse a call with [Replace] or [Latest], of
+// which one waits. Zero or less, the default: no limit.
 func MaxWaiters(n int) Option {
 	return func(s settings) settings { s.waiters = n; return s }
 }
@@ -146,7 +154,8 @@ func (s settings) acquire(
 	ctx context.Context, k *renewer.Keeper, name string,
 ) (*renewer.Lease, error) {
 	name, limit := s.limitOf(name)
-	special := limit != nil || s.manual != nil || s.maxHold != nil || s.expected
+	special := limit != nil || s.manual != nil || s.maxHold != nil || s.expected ||
+		s.newest != nil
 	switch {
 	case special && s.contention == wait:
 		return k.Acquire(ctx, name, s.options(s.wait, limit)...)
@@ -168,7 +177,7 @@ func (s settings) options(most time.Duration, limit func(string) int) []renewer.
 	if limit != nil {
 		opts = append(opts, renewer.AtMost(limit))
 	}
-	for _, special := range []renewer.Option{s.manual, s.maxHold} {
+	for _, special := range []renewer.Option{s.manual, s.maxHold, s.newest} {
 		if special != nil {
 			opts = append(opts, special)
 		}

@@ -15,6 +15,10 @@ type Refusal uint8
 const (
 	// RefusalHeld means that another caller has the lock: [renewer.ErrHeld].
 	RefusalHeld Refusal = iota + 1
+	// RefusalReplaced means that a newer call has taken the place of this one while it waited, or
+	// that of an outer call, in whose context it was made: [renewer.ErrReplaced], see [Replace].
+	// The latter is [renewer.ErrLost] too.
+	RefusalReplaced
 	// RefusalQueueFull means that too many wait for it already: [renewer.ErrQueueFull].
 	RefusalQueueFull
 	// RefusalSkipped means that another caller has it, and [Skip] was asked for: [ErrSkipped].
@@ -45,6 +49,8 @@ func RefusalOf(err error) Refusal {
 	switch {
 	case err == nil:
 		return 0
+	case errors.Is(err, renewer.ErrReplaced):
+		return RefusalReplaced
 	case errors.Is(err, renewer.ErrLost): // first: it is the cause of a cancellation then
 		return RefusalLost
 	case errors.Is(err, context.Canceled):

@@ -64,7 +64,7 @@ func mayPass(ctx context.Context, err error) bool {
 	switch RefusalOf(err) { //nolint:exhaustive // the others will be refused again
 	case RefusalHeld:
 		return !errors.Is(err, renewer.ErrClosed)
-	case RefusalLost:
+	case RefusalLost, RefusalReplaced: // Keys takes no place of an older call itself
 		return ctx.Err() == nil // else it may be one of another keeper's that ctx is under
 	case RefusalUnavailable:
 		return !errors.Is(err, renewer.ErrRejected)

@@ -24,12 +24,14 @@ const longWait = time.Second
 //	       that runs without its lock; a key that could not be freed; trouble in the
 //	       background; a wrong set-up
 //	Info   an acquire that took over a second; a caller who left, or was refused as it
-//	       expects ([RefusalExpected]), after more than a second
+//	       expects ([RefusalExpected]), after more than a second; a call whose place a
+//	       newer one has taken ([Replace], [Latest]), waiting or running
 //	Debug  every other acquire, heartbeat and release
 //
-// Of what comes in storms (waits, refusals, operations without their lock or with it for long, what
-// fails while the store does not answer) it writes one line a second for each operation, at these
-// levels. The others are at Debug, and the next line counts them: left_out.
+// Of what comes in storms (waits, refusals, calls that were replaced, operations without their
+// lock or with it for long, what fails while the store does not answer) it writes one line a second
+// for each operation, at these levels. The others are at Debug, and the next line counts them:
+// left_out.
 //
 // Of a limit (see [AtMost]) a line shows how many may have a slot at once, and how many had one
 // when the caller found it full: limit and limit_held. Processes that disagree about a limit are
@@ -144,6 +146,8 @@ func endOf(e AcquireEnd) (slog.Level, string) {
 		return slog.LevelDebug, "lock acquired"
 	case errors.Is(e.Err, ErrLost), errors.Is(e.Err, context.Canceled):
 		return long, "caller left before it got the lock"
+	case errors.Is(e.Err, ErrReplaced):
+		return slog.LevelInfo, "a newer call has taken the place of one that waited"
 	case errors.Is(e.Err, ErrShutdown):
 		return long, "lock not acquired, as the keeper shuts down"
 	case expected(e):
@@ -188,8 +192,13 @@ func (o *LogObserver) Renewed(ctx context.Context, e Renewed) {
 	o.log.LogAttrs(ctx, level, msg, withLeftOut(attrs, leftOut)...)
 }
 
-// Lost logs a loss at Warn.
+// Lost logs a loss at Warn, and at Info if a newer call has taken the operation's place.
 func (o *LogObserver) Lost(ctx context.Context, e Lost) {
+	level, msg, leftOut := slog.LevelWarn, "lease lost", 0
+	if e.Err.Reason == ReasonReplaced {
+		msg = "a newer call has taken the place of one that ran"
+		level, leftOut = o.limited(ctx, slog.LevelInfo, msg, e.Operation)
+	}
 	attrs := []slog.Attr{
 		o.lockAttr(e.Name), slog.String("operation", e.Operation), slog.Int64("fence", e.Fence),
 		slog.Duration("held", e.Held), slog.String("reason", e.Err.Reason.String()),
@@ -200,8 +209,8 @@ func (o *LogObserver) Lost(ctx context.Context, e Lost) {
 	if e.Err.Holder != (store.Holder{}) {
 		attrs = append(attrs, slog.String("holder", e.Err.Holder.String()))
 	}
-	o.log.LogAttrs(ctx, slog.LevelWarn, "lease lost", append(attrs,
-		slog.Duration("left", e.Err.Left), o.errorAttr(e.Name, e.Err))...)
+	o.log.LogAttrs(ctx, level, msg, withLeftOut(append(attrs,
+		slog.Duration("left", e.Err.Left), o.errorAttr(e.Name, e.Err)), leftOut)...)
 }
 
 // Released logs a clean release at Debug, an overrun or a key that could not be freed at Warn.

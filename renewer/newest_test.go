@@ -2,6 +2,7 @@ package renewer_test
 
 import (
 	"context"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,5 +165,54 @@ func TestReplaceOfOneThatHangs(t *testing.T) {
 		require.Error(t, c.release(holder))
 		require.True(t, next.lease.Valid(), "a late release does not touch it")
 		require.NoError(t, c.release(next))
+	})
+}
+
+// A bound on those who wait does not keep the newest call out, which takes the place of one.
+func TestNewestCallWhereManyWait(t *testing.T) {
+	t.Parallel()
+	inTwoProcesses(t, func(c *newestCase) {
+		k := c.keepers[0]
+		holder := c.ask(0, renewer.Operation("plain"))
+		old := c.ask(0, renewer.Latest())
+		done := make(chan error, 1)
+		go func() {
+			l, err := k.Acquire(c.t.Context(), "a", renewer.MaxWaiters(1), renewer.Latest())
+			if err == nil {
+				err = l.Release(c.t.Context())
+			}
+			done <- err
+		}()
+		c.replaced(old, "one waits")
+		require.NoError(t, c.release(holder))
+		require.NoError(t, <-done)
+	})
+}
+
+// That a newer call takes the place of one is what was asked for, and no alarm.
+func TestReplacedIsLoggedAtInfo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, cfg := new(logbook), config
+		cfg.Observer = b.observer(slog.LevelInfo)
+		k, err := renewer.New(memory.New(), cfg)
+		require.NoError(t, err)
+		c := &newestCase{t: t, keepers: []*renewer.Keeper{k}}
+		first := c.ask(0, renewer.Replace())
+		second := c.ask(0, renewer.Replace())
+		third := c.ask(0, renewer.Replace())
+		c.replaced(second, "the newest")
+		require.Error(t, c.release(first))
+		require.NoError(t, c.release(third))
+		for _, msg := range []string{
+			"a newer call has taken the place of one that ran",
+			"a newer call has taken the place of one that waited",
+		} {
+			lines := b.lines(t, msg)
+			require.Len(t, lines, 1, "%s: %s", msg, b)
+			assert.Equal(t, "INFO", lines[0]["level"])
+		}
+		assert.NotContains(t, b.String(), `"WARN"`)
+		require.NoError(t, k.Shutdown(t.Context()))
 	})
 }

@@ -40,7 +40,8 @@ func MaxWait(d time.Duration) Option {
 // MaxWaiters refuses the call if n callers of this keeper wait for the
 // name already, behind the one who has the lock or asks the store for it: an error
 // that is [ErrHeld] and [ErrQueueFull]. It bounds the memory and the waiting time
-// that a popular name can cost a server. Zero or less, the default: no limit.
+// that a popular name can cost a server. It does not refuse a call with [Latest] or [Replace], of
+// which one waits. Zero or less, the default: no limit.
 func MaxWaiters(n int) Option {
 	return func(r request) request { r.most = max(n, 0); return r }
 }

@@ -137,7 +137,7 @@ func (c *call) joinBehind() (*queue.Waiter[*Lease], error) {
 		c.behind = info
 	}
 	q := k.queues.Need(name)
-	if r.most > 0 && !r.try && q.Len() >= r.most {
+	if r.most > 0 && !r.try && c.newest == nil && q.Len() >= r.most {
 		if info.Err == nil {
 			c.seen = info
 		}

@@ -20,6 +20,7 @@ var outcomes = []struct {
 	{"deadline", context.DeadlineExceeded},
 	{"queue_full", renewer.ErrQueueFull},
 	{"closed", renewer.ErrClosed},
+	{"replaced", renewer.ErrReplaced},
 	{"held", renewer.ErrHeld},
 	{"unavailable", renewer.ErrUnavailable},
 	{"shutdown", renewer.ErrShutdown},

@@ -228,6 +228,7 @@ func TestOutcomes(t *testing.T) {
 		"held":      {err: renewer.ErrHeld, outcome: "held"},
 		"full":      {err: both(renewer.ErrHeld, renewer.ErrQueueFull), outcome: "queue_full"},
 		"closed":    {err: both(renewer.ErrHeld, renewer.ErrClosed), outcome: "closed", limited: true},
+		"replaced":  {err: both(renewer.ErrHeld, renewer.ErrReplaced), outcome: "replaced"},
 		"cancelled": {err: both(context.Canceled, renewer.ErrHeld), outcome: "cancelled"},
 		"deadline":  {err: both(context.DeadlineExceeded, renewer.ErrHeld), outcome: "deadline"},
 		"lost": {

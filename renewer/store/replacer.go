@@ -7,11 +7,11 @@ import "context"
 type Replacer interface {
 	Store
 
-	// Replace notes that a call is the newest that waits for a name, unless a later one is noted. It
-	// returns since when the call is the newest, by the store's clock, in microseconds; 0 if it is
-	// not. The process of the call that was noted before is told, as by [Inspector].OnBreak, so that
-	// this asks again and hears of it. It may be repeated. An error means that the store has not
-	// answered, or that it refuses. A note lapses a minute after it was made or repeated.
+	// Replace notes that a call is the newest that waits for a name, unless a later one is noted.
+	// It returns since when the call is the newest, by the store's clock, in microseconds; 0 if it
+	// is not. The process of the call that was noted before is told, as by [Inspector].OnBreak, so
+	// that this asks again and hears of it. It may be repeated. An error means that the store has
+	// not answered, or that it refuses. A note lapses a minute after it was made or repeated.
 	Replace(ctx context.Context, r Replacement) (since int64, err error)
 }
 
