@@ -114,8 +114,8 @@ func TestRefusalOf(t *testing.T) {
 		return &renewer.Error{Op: "acquire", Name: "a", Kind: kind, Err: cause}
 	}
 	for want, errs := range map[lockmw.Refusal][]error{
-		0:                       {nil},
-		lockmw.RefusalHeld:      {is(renewer.ErrHeld, nil)},
+		0:                  {nil},
+		lockmw.RefusalHeld: {is(renewer.ErrHeld, nil)},
 		lockmw.RefusalReplaced: {
 			is(renewer.ErrHeld, renewer.ErrReplaced),
 			&renewer.LostError{Reason: renewer.ReasonReplaced},

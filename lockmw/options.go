@@ -56,9 +56,10 @@ func newSettings(opts []Option) settings {
 var unnamed = renewer.Operation("")
 
 // Wait waits in line for at most d, and for a store that is down meanwhile; then
-// [renewer.ErrHeld] or [renewer.ErrUnavailable]. Default [DefaultWait] (10 s). It bounds [Replace]
-// and [Latest], too, before or after it. Zero or less is [Refuse]. With [Keys] the locks that were already taken are given back first.
-// That takes one or two renewer.Config.RequestTimeout more if the store does not answer.
+// [renewer.ErrHeld] or [renewer.ErrUnavailable]. Default [DefaultWait] (10 s). It bounds
+// [Replace] and [Latest], too, before or after it. Zero or less is [Refuse]. With [Keys] the
+// locks that were already taken are given back first. That takes one or two
+// renewer.Config.RequestTimeout more if the store does not answer.
 func Wait(d time.Duration) Option {
 	return func(s settings) settings {
 		if d <= 0 {

@@ -25,6 +25,8 @@
 //	  ([AtMost])
 //	not asked for: too many calls    ResourceExhausted       CALLER_QUOTA      did not run
 //	  of this caller wait
+//	asked for again by a newer call  Aborted                 REPLACED          did not run, or
+//	  ([Replace], [Latest])                                                    was cancelled
 //	not to be had, since the store   Unavailable             LOCK_UNAVAILABLE  did not run
 //	  or the keeper is down
 //	waited for, and the caller left  Canceled                                  did not run
@@ -39,7 +41,8 @@
 //
 // The reason is that of the status's ErrorInfo. BUSY, QUOTA and UNAVAILABLE say when to come back,
 // by RetryInfo and by the trailer grpc-retry-pushback-ms, which gRPC's own retry policy heeds. LOST
-// and SILENCE say by that trailer not to retry, since half of the work may be done.
+// and SILENCE say by that trailer not to retry, since half of the work may be done, and REPLACED
+// since a newer call is at it.
 //
 // A handler's own error passes unchanged unless the lock was lost; a panic and runtime.Goexit pass
 // through. A handler may return the error of a lock that it takes itself: the server interceptors

@@ -66,7 +66,7 @@ func (in *interceptor) bind(streams bool) error {
 		}
 		in.methods[m.name] = lockedMethod{r, in.locking(m.name)}
 	}
-	return in.maxHold.Check(in.keeper)
+	return cmp.Or(in.maxHold.Check(in.keeper), in.newest.Check(in.keeper, len(in.limits) > 0))
 }
 
 // UnaryServerInterceptor runs the handlers of unary methods under the locks that the rules

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/newest"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
@@ -18,7 +19,8 @@ type Option func(*settings)
 
 type settings struct {
 	rules   []*rule
-	wait    time.Duration                // 0: refuse
+	wait    time.Duration // 0: refuse; the default if newest is given
+	newest  newest.Setting
 	waiters int                          // of one key
 	silence time.Duration                // of a stream's client
 	caller  func(context.Context) string // nil: callers have no bound of their own
@@ -32,14 +34,35 @@ type settings struct {
 
 // Wait waits in line for at most d, and for a store that is down meanwhile. A call's own deadline
 // ends the wait as well, a margin before it (lockmw.AnswerBy), so that the caller hears that the
-// lock is busy. Default lockmw.DefaultWait (10 s). It panics if d is not positive.
+// lock is busy. It bounds [Replace] and [Latest], too. Default lockmw.DefaultWait (10 s). It panics
+// if d is not positive.
 func Wait(d time.Duration) Option {
 	positive("Wait", d)
 	return func(s *settings) { s.wait = d }
 }
 
 // Refuse does not wait: a call whose lock another caller has is refused at once.
-func Refuse() Option { return func(s *settings) { s.wait = 0 } }
+func Refuse() Option {
+	return func(s *settings) { s.wait, s.newest = 0, newest.Setting{} }
+}
+
+// Replace has the newest call with a key win: it ends the one whose handler runs, and takes the
+// place of one that waits. Both are answered with codes.Aborted and REPLACED; the context of
+// the one that ran ends with the cause renewer.ErrReplaced, and its stream fails. The handler
+// runs when the older one has returned. [MaxWaiters] does not refuse the newest call; with
+// [MaxWaitersPerCaller] allow two at least. See [lockmw.Replace]. The interceptor's constructor
+// panics if the keeper's store does not know which call is the newest, or with [AtMost] or
+// [LocalShare].
+func Replace() Option { return newestOf(lockmw.Replace()) }
+
+// Latest has the newest call with a key wait as the only one, until the one whose handler runs is
+// done: one that waited for it is answered with codes.Aborted and REPLACED. Otherwise it is like
+// [Replace]: see [lockmw.Latest].
+func Latest() Option { return newestOf(lockmw.Latest()) }
+
+func newestOf(option lockmw.Option) Option {
+	return func(s *settings) { s.newest = newest.Of(option) }
+}
 
 // defaultMaxWaiters is how many calls of a server wait for one key unless [MaxWaiters] says
 // otherwise: 100.
@@ -90,7 +113,7 @@ func (s *settings) locking(method string) []lockmw.Option {
 		lockmw.Wait(s.wait), lockmw.MaxWaiters(s.waiters), lockmw.Strict(),
 		lockmw.Operation(method), lockmw.AnswerInTime(),
 	}
-	return maxhold.AddTo(append(opts, s.limits...), s.maxHold, lockmw.MaxHold)
+	return s.newest.AddTo(maxhold.AddTo(append(opts, s.limits...), s.maxHold, lockmw.MaxHold))
 }
 
 func positive[T int | time.Duration](option string, value T) {

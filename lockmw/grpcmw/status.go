@@ -38,6 +38,9 @@ const (
 	ReasonUnavailable = "LOCK_UNAVAILABLE"
 	// ReasonLost means that the lock was lost while the call ran.
 	ReasonLost = "LOCK_LOST"
+	// ReasonReplaced means that a newer call has taken the place of this one: see [Replace]. The
+	// call did not run, or was cancelled. It is not to be sent again.
+	ReasonReplaced = "REPLACED"
 	// ReasonSilence means that the client of a stream has kept a lock and the server waiting for
 	// too long: see [Silence].
 	ReasonSilence = "LOCK_SILENCE"
@@ -156,7 +159,7 @@ func refused(err error) *callError {
 			"process is going down", ReasonUnavailable, err)
 	case lockmw.RefusalName:
 		return badKey("the key that the call is to be locked on is empty or too long", err)
-	case lockmw.RefusalLost:
+	case lockmw.RefusalLost, lockmw.RefusalReplaced:
 		return lostError(err, nil)
 	case lockmw.RefusalCancelled:
 		return newError(codes.Canceled, "the call was cancelled while it waited for its lock",
@@ -225,13 +228,19 @@ func quotaFull(text string, err error) *callError {
 	return retryable(codes.ResourceExhausted, text, ReasonQuota, err)
 }
 
-// lostError is for a call whose lock was lost. own is the call's own error, nil if it had none.
+// lostError is for a call whose lock was lost, or that a newer one has replaced, while it
+// waited for its lock too: sent again it would take the place of that. own is the call's own
+// error, nil if it had none.
 func lostError(loss, own error) *callError {
 	causes := []error{loss}
 	if own != nil {
 		causes = []error{own, loss}
 	}
-	return halfDone(codes.Aborted, "the lock that this call ran under was lost", causes, ReasonLost)
+	text, reason := "the lock that this call ran under was lost", ReasonLost
+	if errors.Is(loss, renewer.ErrReplaced) {
+		text, reason = "a newer call has taken the place of this one", ReasonReplaced
+	}
+	return halfDone(codes.Aborted, text, causes, reason)
 }
 
 // halfDone is for a call that may have done part of its work. A retry policy that lists the code

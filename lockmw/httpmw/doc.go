@@ -24,6 +24,8 @@
 //	held by another          the handler's, if its turn comes within 10 s ([Wait]), and before
 //	                         other middleware's deadline is near; then 503.
 //	                         With [Refuse] at once 409, 423 or 429. With [Skip] 204
+//	asked for again, by      409 for the older requests: with [Replace] for one that runs and
+//	newer requests           has written nothing, and one that waits; with [Latest] for the latter
 //	awaited by 100 requests  503 ([MaxWaiters]); 429 by [MaxWaitersPerClient]
 //	a limit that is full,    the same, but 429 in place of 503, and at once if the limit is 0
 //	or awaited so
@@ -52,6 +54,8 @@
 //	              whether it has been carried out. As a rule it has not
 //	#lost         the lock was lost while the request was being carried out: some of it may
 //	              have been done
+//	#replaced     a newer request has taken the place of this one. The detail says whether some of
+//	              it may have been done
 //	#bad-request  the request does not say what to lock, or can't be decoded
 //	#limit        the limit is full, or closed: the detail has the number
 //	#too-many     as many requests of the client wait, or are being carried out, as may be

@@ -1,6 +1,7 @@
 package httpmw
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/newest"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -21,8 +23,9 @@ type settings struct {
 	// The lock.
 	policy     lockmw.Option
 	longest    time.Duration // that policy waits; 0: it does not
-	busyStatus int           // when another request has the lock
-	fullStatus int           // when a limit is full
+	newest     newest.Setting
+	busyStatus int // when another request has the lock
+	fullStatus int // when a limit is full
 	limits     []lockmw.Option
 	atMost     func(name string) int // one of these; nil without
 	operation  string                // "": the route
@@ -50,7 +53,8 @@ func newSettings(k *renewer.Keeper, opts []Option) settings {
 	for _, o := range opts {
 		o(&s)
 	}
-	if err := s.maxHold.Check(k); err != nil {
+	err := cmp.Or(s.maxHold.Check(k), s.newest.Check(k, len(s.limits) > 0))
+	if err != nil {
 		panic(err.Error())
 	}
 	return s
@@ -61,11 +65,16 @@ func (s *settings) wait(d time.Duration) {
 	s.busyStatus, s.fullStatus = http.StatusServiceUnavailable, http.StatusTooManyRequests
 }
 
+// refuses has requests not wait.
+func (s *settings) refuses(policy lockmw.Option) {
+	s.policy, s.longest, s.newest = policy, 0, newest.Setting{}
+}
+
 // lock returns the options for lockmw.
 func (s *settings) lock(route string) []lockmw.Option {
-	return maxhold.AddTo(append([]lockmw.Option{
+	return s.newest.AddTo(maxhold.AddTo(append([]lockmw.Option{
 		s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(s.operationOr(route)),
-	}, s.limits...), s.maxHold, lockmw.MaxHold)
+	}, s.limits...), s.maxHold, lockmw.MaxHold))
 }
 
 // operationOr returns the name of the work, by default the route.
@@ -78,7 +87,8 @@ func (s *settings) operationOr(route string) string {
 
 // Wait has a request wait for the lock for at most d, even while the store is down;
 // then 503, or 429 if it is a limit. A deadline of other middleware ends the wait a margin before
-// it (lockmw.AnswerBy). It panics if d is not positive. Default lockmw.DefaultWait, 10 s.
+// it (lockmw.AnswerBy). It bounds [Replace] and [Latest], too. It panics if d is not positive.
+// Default lockmw.DefaultWait, 10 s.
 //
 // Let http.Server.WriteTimeout and the time of an http.TimeoutHandler exceed d and the handler's
 // work together: else the client gets no answer, or a 503, to a request that is carried out.
@@ -103,7 +113,7 @@ func Refuse(status int) Option {
 			status))
 	}
 	return func(s *settings) {
-		s.policy, s.longest = lockmw.Refuse(), 0
+		s.refuses(lockmw.Refuse())
 		s.busyStatus, s.fullStatus = status, status
 	}
 }
@@ -111,7 +121,30 @@ func Refuse(status int) Option {
 // Skip answers 204 No Content when another caller has the lock: that caller is doing the work. The
 // handler does not run.
 func Skip() Option {
-	return func(s *settings) { s.policy, s.longest = lockmw.Skip(), 0 }
+	return func(s *settings) { s.refuses(lockmw.Skip()) }
+}
+
+// Replace has the newest request for a name win: it ends the one that is being carried out, and
+// takes the place of one that waits. Both are answered with 409 and #replaced, unless they have
+// written something; the context of the one that ran ends with the cause renewer.ErrReplaced. The
+// handler runs when the older one has returned. [MaxWaiters] does not refuse the newest request;
+// with [MaxWaitersPerClient] allow two at least. It is for searches as one types, previews and the
+// like, with a name for each user or document: see [lockmw.Replace]. [Exclusive] and [Handle] panic
+// if the keeper's store does not know which call is the newest, or with [AtMost] or [LocalShare].
+func Replace() Option { return newestOf(lockmw.Replace()) }
+
+// Latest has the newest request for a name wait as the only one, until the one that is being
+// carried out is done: one that waited for it is answered with 409 and #replaced. Otherwise it
+// is like [Replace]: see [lockmw.Latest].
+func Latest() Option { return newestOf(lockmw.Latest()) }
+
+func newestOf(option lockmw.Option) Option {
+	return func(s *settings) {
+		if s.longest == 0 {
+			s.wait(lockmw.DefaultWait)
+		}
+		s.newest = newest.Of(option)
+	}
 }
 
 // Operation names the work: a static name such as "transfer", which callers that wait can read, and

@@ -42,10 +42,12 @@ var (
 		http.StatusTooManyRequests, true, httpguard.TypeTooMany, "Too many requests",
 		"Too many requests of this client wait for locks." + httpguard.NothingDone,
 	}
-	kindGone    = unavailable(httpguard.TypeTimeout, "Cancelled", "This request was cancelled.")
-	kindBadKey  = badRequest("The request does not say what to lock, or not in a usable form.")
-	kindBadBody = badRequest("The body of the request can't be read or decoded.")
-	kindHuge    = &kind{
+	kindReplaced = replaced("." + httpguard.NothingDone)
+	kindCutShort = replaced(" while it was being carried out. Some of it may have been done.")
+	kindGone     = unavailable(httpguard.TypeTimeout, "Cancelled", "This request was cancelled.")
+	kindBadKey   = badRequest("The request does not say what to lock, or not in a usable form.")
+	kindBadBody  = badRequest("The body of the request can't be read or decoded.")
+	kindHuge     = &kind{
 		http.StatusRequestEntityTooLarge, false, httpguard.TypeBadRequest, "Bad request",
 		"The body of the request is too large." + httpguard.NothingDone,
 	}
@@ -63,7 +65,8 @@ var (
 
 // kinds are those of the errors of package lockmw.
 var kinds = map[lockmw.Refusal]*kind{
-	lockmw.RefusalHeld: kindBusy,
+	lockmw.RefusalHeld:     kindBusy,
+	lockmw.RefusalReplaced: kindReplaced,
 	lockmw.RefusalQueueFull: unavailable(httpguard.TypeBusy, "Busy",
 		"Too many requests wait for the lock on this resource."),
 	lockmw.RefusalSkipped: {status: http.StatusNoContent},
@@ -84,6 +87,14 @@ var kinds = map[lockmw.Refusal]*kind{
 
 func unavailable(typ, title, detail string) *kind {
 	return &kind{http.StatusServiceUnavailable, true, typ, title, detail + httpguard.NothingDone}
+}
+
+// replaced is for a request whose place a newer one has taken. It is not worth asking again.
+func replaced(when string) *kind {
+	return &kind{
+		http.StatusConflict, false, httpguard.TypeReplaced, "Replaced",
+		"A newer request has taken the place of this one" + when,
+	}
 }
 
 // atLimit is for a limit that is full, or closed.
@@ -115,6 +126,9 @@ func kindOf(err error) *kind {
 		return kindTooMany
 	}
 	refusal := lockmw.RefusalOf(err)
+	if refusal == lockmw.RefusalReplaced && errors.Is(err, renewer.ErrLost) {
+		return kindCutShort
+	}
 	if limit, ok := full.Of(err); ok {
 		switch refusal {
 		case lockmw.RefusalHeld:

@@ -9,6 +9,7 @@ const (
 	TypeUnavailable = types + "unavailable"
 	TypeTimeout     = types + "timeout"
 	TypeLost        = types + "lost"
+	TypeReplaced    = types + "replaced"
 	TypeBadRequest  = types + "bad-request"
 	TypeTooMany     = types + "too-many"
 	TypeLimit       = types + "limit"

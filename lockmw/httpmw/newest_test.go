@@ -1,0 +1,131 @@
+package httpmw_test
+
+import (
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/testutil/webtest"
+)
+
+// The answers to older requests say that a newer one has their place, and whether anything of them
+// has been done. Nobody is asked to send them again.
+func TestAnswersToRequestsThatWereReplaced(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		opts  []httpmw.Option
+		write string // by the one that runs
+		ran   int    // its status
+		body  string // what that has in its body
+	}{
+		"replaced, nothing written":  {[]httpmw.Option{httpmw.Replace()}, "", 409, ""},
+		"replaced, tracked":          {[]httpmw.Option{httpmw.Replace(), httpmw.AbortLost()}, "", 409, "may have been done"},
+		"replaced, written":          {[]httpmw.Option{httpmw.Replace()}, "done", 200, "done"},
+		"the newest waits":           {[]httpmw.Option{httpmw.Latest()}, "", 200, ""},
+		"a refusal before it":        {[]httpmw.Option{httpmw.Refuse(423), httpmw.Latest()}, "", 200, ""},
+		"a wait, and no more places": {[]httpmw.Option{httpmw.Latest(), httpmw.Wait(time.Hour), httpmw.MaxWaiters(1)}, "", 200, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				k := webtest.Keeper(t, memory.New())
+				h := httpmw.Exclusive(k, byName(secret), c.opts...)(http.HandlerFunc(
+					func(w http.ResponseWriter, r *http.Request) {
+						select {
+						case <-r.Context().Done():
+							<-time.After(time.Second)
+						case <-time.After(5 * time.Second):
+						}
+						if c.write != "" {
+							_, _ = io.WriteString(w, c.write)
+						}
+					}))
+				asks := func() <-chan answer {
+					done := make(chan answer, 1)
+					go func() { done <- do(h, get(t, "/")) }()
+					synctest.Wait()
+					return done
+				}
+				begun := time.Now()
+				first, second, third := asks(), asks(), asks()
+				waited := <-second
+				assert.Equal(t, begun, time.Now(), "at once")
+				p := requireProblem(t, waited, http.StatusConflict, httpguard.TypeReplaced)
+				assert.Contains(t, p.Detail, "newer request")
+				assert.Contains(t, p.Detail, "has not been carried out")
+				assert.Empty(t, waited.Header.Get("Retry-After"))
+
+				ran := <-first
+				assert.Equal(t, c.ran, ran.StatusCode)
+				assert.Contains(t, ran.Text, c.body)
+				assert.Empty(t, ran.Header.Get("Retry-After"))
+				assert.Equal(t, http.StatusOK, (<-third).StatusCode)
+			})
+		})
+	}
+}
+
+// One that waits for the newest place is refused as one that waits, whatever was said before.
+func TestTheNewestRequestWaitsInVain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k := webtest.Keeper(t, memory.New())
+		release := hold(t, k, secret)
+		h := httpmw.Exclusive(k, byName(secret), httpmw.Refuse(423), httpmw.Latest())(never(t))
+		begun := time.Now()
+		requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpguard.TypeBusy)
+		assert.Equal(t, lockmw.DefaultWait, time.Since(begun))
+		release()
+	})
+}
+
+// What no request can have is told of when the program starts.
+func TestReplaceThatCannotBeMeant(t *testing.T) {
+	t.Parallel()
+	known, _ := scripted(t)
+	k := webtest.Keeper(t, memory.New())
+	for says, f := range map[string]func(){
+		"a *script.Store does not know": func() { httpmw.Exclusive(known, byName("a"), httpmw.Replace()) },
+		"not for limits":                func() { httpmw.Exclusive(k, byName("a"), httpmw.Latest(), httpmw.AtMost(2)) },
+		"(AtMost, LocalShare)":          func() { httpmw.Exclusive(k, byName("a"), httpmw.LocalShare(1), httpmw.Replace()) },
+	} {
+		func() {
+			defer func() {
+				text, _ := recover().(string)
+				assert.Contains(t, text, says)
+			}()
+			f()
+		}()
+	}
+	// the later one counts
+	h := httpmw.Exclusive(known, byName("a"), httpmw.Replace(), httpmw.Refuse(409))
+	assert.Equal(t, http.StatusOK, do(h(http.HandlerFunc(ok)), get(t, "/")).StatusCode)
+
+	a := do(httpmw.Exclusive(k, byName(lockmw.Limit("a", 2)), httpmw.Replace())(never(t)), get(t, "/"))
+	requireProblem(t, a, http.StatusInternalServerError, "about:blank")
+}
+
+// A handler that returns the error of a lock of its own is answered for by it.
+func TestRespondToReplaced(t *testing.T) {
+	t.Parallel()
+	for err, says := range map[error]string{
+		&renewer.Error{Kind: renewer.ErrHeld, Err: renewer.ErrReplaced}: "has not been carried out",
+		&renewer.LostError{Reason: renewer.ReasonReplaced}:              "may have been done",
+	} {
+		e := httpmw.ErrorOf(err)
+		require.Equal(t, http.StatusConflict, e.Status)
+		assert.Equal(t, httpguard.TypeReplaced, e.Type)
+		assert.Contains(t, e.Detail, says)
+		assert.Zero(t, e.RetryAfter)
+	}
+}
