@@ -58,8 +58,9 @@ var layers = []layer{
 	{
 		"lockmw/httpmw",
 		"lockmw lockmw/internal/full lockmw/internal/httpguard lockmw/internal/maxhold " +
-			"lockmw/internal/naming lockmw/internal/profile lockmw/internal/quota " +
-			"lockmw/internal/unwind lockmw/internal/wire renewer renewer/store",
+			"lockmw/internal/naming lockmw/internal/newest lockmw/internal/profile " +
+			"lockmw/internal/quota lockmw/internal/unwind lockmw/internal/wire renewer " +
+			"renewer/store",
 		"who puts a lock around a handler must not link the records of package once",
 	},
 	{

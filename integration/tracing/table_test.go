@@ -57,7 +57,8 @@ func everything(ctx context.Context, s *seen, o renewer.Observer, limit int) {
 	storeErrors := []error{renewer.ErrRejected, netError{timeout: true}, netError{}, errDown}
 	ends := []error{
 		renewer.ErrHeld, fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrQueueFull),
-		fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrClosed), renewer.ErrShutdown,
+		fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrClosed),
+		fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrReplaced), renewer.ErrShutdown,
 		context.Canceled,
 		context.DeadlineExceeded, fmt.Errorf("%w: %w", context.Canceled, renewer.ErrLost), errDown,
 	}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/newest"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -66,7 +67,8 @@ func (in *interceptor) bind(streams bool) error {
 		}
 		in.methods[m.name] = lockedMethod{r, in.locking(m.name)}
 	}
-	return cmp.Or(in.maxHold.Check(in.keeper), in.newest.Check(in.keeper, len(in.limits) > 0))
+	return cmp.Or(in.maxHold.Check(in.keeper),
+		newest.Check(in.newest, in.keeper, len(in.limits) > 0))
 }
 
 // UnaryServerInterceptor runs the handlers of unary methods under the locks that the rules

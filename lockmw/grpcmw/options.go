@@ -3,11 +3,11 @@ package grpcmw
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
-	"github.com/lockbeat/lockbeat/lockmw/internal/newest"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
@@ -19,8 +19,8 @@ type Option func(*settings)
 
 type settings struct {
 	rules   []*rule
-	wait    time.Duration // 0: refuse; the default if newest is given
-	newest  newest.Setting
+	wait    time.Duration                // 0: refuse; the default if newest is given
+	newest  []lockmw.Option              // Replace or Latest, or neither
 	waiters int                          // of one key
 	silence time.Duration                // of a stream's client
 	caller  func(context.Context) string // nil: callers have no bound of their own
@@ -43,7 +43,7 @@ func Wait(d time.Duration) Option {
 
 // Refuse does not wait: a call whose lock another caller has is refused at once.
 func Refuse() Option {
-	return func(s *settings) { s.wait, s.newest = 0, newest.Setting{} }
+	return func(s *settings) { s.wait, s.newest = 0, nil }
 }
 
 // Replace has the newest call with a key win: it ends the one whose handler runs, and takes the
@@ -61,7 +61,7 @@ func Replace() Option { return newestOf(lockmw.Replace()) }
 func Latest() Option { return newestOf(lockmw.Latest()) }
 
 func newestOf(option lockmw.Option) Option {
-	return func(s *settings) { s.newest = newest.Of(option) }
+	return func(s *settings) { s.newest = []lockmw.Option{option} }
 }
 
 // defaultMaxWaiters is how many calls of a server wait for one key unless [MaxWaiters] says
@@ -113,7 +113,7 @@ func (s *settings) locking(method string) []lockmw.Option {
 		lockmw.Wait(s.wait), lockmw.MaxWaiters(s.waiters), lockmw.Strict(),
 		lockmw.Operation(method), lockmw.AnswerInTime(),
 	}
-	return s.newest.AddTo(maxhold.AddTo(append(opts, s.limits...), s.maxHold, lockmw.MaxHold))
+	return maxhold.AddTo(slices.Concat(opts, s.newest, s.limits), s.maxHold, lockmw.MaxHold)
 }
 
 func positive[T int | time.Duration](option string, value T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
@@ -22,10 +23,10 @@ type Option func(*settings)
 type settings struct {
 	// The lock.
 	policy     lockmw.Option
-	longest    time.Duration // that policy waits; 0: it does not
-	newest     newest.Setting
-	busyStatus int // when another request has the lock
-	fullStatus int // when a limit is full
+	longest    time.Duration   // that policy waits; 0: it does not
+	newest     []lockmw.Option // Replace or Latest, or neither
+	busyStatus int             // when another request has the lock
+	fullStatus int             // when a limit is full
 	limits     []lockmw.Option
 	atMost     func(name string) int // one of these; nil without
 	operation  string                // "": the route
@@ -53,7 +54,7 @@ func newSettings(k *renewer.Keeper, opts []Option) settings {
 	for _, o := range opts {
 		o(&s)
 	}
-	err := cmp.Or(s.maxHold.Check(k), s.newest.Check(k, len(s.limits) > 0))
+	err := cmp.Or(s.maxHold.Check(k), newest.Check(s.newest, k, len(s.limits) > 0))
 	if err != nil {
 		panic(err.Error())
 	}
@@ -67,14 +68,15 @@ func (s *settings) wait(d time.Duration) {
 
 // refuses has requests not wait.
 func (s *settings) refuses(policy lockmw.Option) {
-	s.policy, s.longest, s.newest = policy, 0, newest.Setting{}
+	s.policy, s.longest, s.newest = policy, 0, nil
 }
 
 // lock returns the options for lockmw.
 func (s *settings) lock(route string) []lockmw.Option {
-	return s.newest.AddTo(maxhold.AddTo(append([]lockmw.Option{
+	opts := []lockmw.Option{
 		s.policy, lockmw.MaxWaiters(s.waiters), lockmw.Operation(s.operationOr(route)),
-	}, s.limits...), s.maxHold, lockmw.MaxHold))
+	}
+	return maxhold.AddTo(slices.Concat(opts, s.newest, s.limits), s.maxHold, lockmw.MaxHold)
 }
 
 // operationOr returns the name of the work, by default the route.
@@ -143,7 +145,7 @@ func newestOf(option lockmw.Option) Option {
 		if s.longest == 0 {
 			s.wait(lockmw.DefaultWait)
 		}
-		s.newest = newest.Of(option)
+		s.newest = []lockmw.Option{option}
 	}
 }
 
