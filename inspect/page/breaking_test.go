@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -122,8 +123,8 @@ func TestBreakIsRefused(t *testing.T) {
 			require.NoError(t, r.ParseForm())
 			r.PostForm.Set("why", "  ")
 		}, status: http.StatusUnprocessableEntity},
-		"with a body that does not end": {spoil: func(_ *testing.T, r *http.Request) {
-			r.Body = http.MaxBytesReader(nil, r.Body, 3)
+		"with a large body": {spoil: func(_ *testing.T, r *http.Request) {
+			r.Body = io.NopCloser(io.MultiReader(r.Body, strings.NewReader(strings.Repeat("x", 16<<10))))
 		}, status: http.StatusBadRequest},
 		"by GET": {spoil: func(t *testing.T, r *http.Request) {
 			t.Helper()

@@ -14,7 +14,8 @@
 // All browsers that look at the list share one reading a second, and so do all that look at one
 // lock. While no browser looks, nothing is read. A reading that takes long is followed by a pause
 // four times as long. Browsers are sent differences. One that takes them too slowly is cut off and
-// comes again by itself.
+// comes again by itself. Middleware around the page must let it flush, as http.ResponseController
+// does: http.TimeoutHandler does not.
 //
 // # Who may see it
 //

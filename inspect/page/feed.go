@@ -21,8 +21,8 @@ type reading struct {
 	list  *list
 	lock  *lock
 	fault *fault
-	// whole is the event for a looker that has none yet, and change for one that has the reading
-	// before. All lookers share their bytes.
+	// whole is the event for a looker that comes now, and change for those that have had the reading
+	// before; of the first reading, it is the whole. All lookers share their bytes.
 	whole  func() []byte
 	change []byte
 }
@@ -34,17 +34,12 @@ type feed struct {
 
 	mu      sync.Mutex
 	lookers map[*looker]bool
-	latest  *reading           // nil if the store must be read first
-	due     time.Time          // no reading begins before
-	stop    context.CancelFunc // of the loop; nil while none runs
+	latest  *reading // nil while the loop does not run, and before its first
+	running bool     // the loop, which ends when it is to read and there is no looker
 }
 
 // looker is one who looks. Its news are closed when it is too far behind.
-type looker struct {
-	news chan []byte
-	// fresh means that it has had no event yet.
-	fresh bool
-}
+type looker struct{ news chan []byte }
 
 func (p *Page) newFeed(read func(ctx context.Context, before *reading) *reading) *feed {
 	return &feed{page: p, read: read, lookers: make(map[*looker]bool)}
@@ -52,21 +47,15 @@ func (p *Page) newFeed(read func(ctx context.Context, before *reading) *reading)
 
 // look has a looker hear of what is read, until it leaves.
 func (f *feed) look() *looker {
-	l := &looker{news: make(chan []byte, mostBehind), fresh: true}
+	l := &looker{make(chan []byte, mostBehind)}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lookers[l] = true
-	if f.stop == nil {
-		if !time.Now().Before(f.due) {
-			f.latest = nil // it is of when somebody last looked
-		}
-		ctx, stop := context.WithCancel(f.page.ctx)
-		f.stop = stop
-		f.page.start(func() { f.loop(ctx) })
+	if !f.running {
+		f.running = f.page.start(f.loop)
 	}
 	if f.latest != nil {
 		l.news <- f.latest.whole()
-		l.fresh = false
 	}
 	return l
 }
@@ -74,19 +63,11 @@ func (f *feed) look() *looker {
 func (f *feed) leave(l *looker) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.drop(l)
-}
-
-// drop also ends the loop when no looker is left.
-func (f *feed) drop(l *looker) {
 	delete(f.lookers, l)
-	if len(f.lookers) == 0 && f.stop != nil {
-		f.stop()
-		f.stop = nil
-	}
 }
 
-// once returns a reading that is new, or nil if ctx or the page ends first.
+// once returns a reading that is new, or nil if ctx or the page ends first. What is being read then
+// is there for who asks again.
 func (f *feed) once(ctx context.Context) *reading {
 	l := f.look()
 	defer f.leave(l)
@@ -102,44 +83,47 @@ func (f *feed) once(ctx context.Context) *reading {
 	return f.latest
 }
 
-func (f *feed) loop(ctx context.Context) {
-	for {
-		f.mu.Lock()
-		wait, before := time.Until(f.due), f.latest
-		f.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(wait):
-		}
+// loop reads as long as there are lookers.
+func (f *feed) loop() {
+	for before, looked := f.next(); looked; before, looked = f.next() {
 		start := time.Now()
-		bounded, cancel := context.WithTimeout(ctx, readWithin)
-		r := f.read(bounded, before)
+		ctx, cancel := context.WithTimeout(f.page.ctx, readWithin)
+		r := f.read(ctx, before)
 		cancel()
-		f.publish(ctx, r, start)
+		took := time.Since(start)
+		if f.page.ctx.Err() == nil {
+			f.publish(r)
+		}
+		select {
+		case <-time.After(max(f.page.cfg.Every-took, pauseFactor*took)):
+		case <-f.page.ctx.Done():
+			return
+		}
 	}
 }
 
-// publish tells all lookers of a reading that began at start.
-func (f *feed) publish(ctx context.Context, r *reading, start time.Time) {
+// next returns the latest reading, and whether another one is wanted. If not, the loop ends.
+func (f *feed) next() (before *reading, looked bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if ctx.Err() != nil { // the last looker has left, and another loop may run
-		return
+	if len(f.lookers) == 0 {
+		f.running, f.latest = false, nil
+		return nil, false
 	}
+	return f.latest, true
+}
+
+// publish tells all lookers of a reading.
+func (f *feed) publish(r *reading) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.latest = r
-	f.due = start.Add(max(f.page.cfg.Every, (1+pauseFactor)*time.Since(start)))
 	for l := range f.lookers {
-		event := r.change
-		if l.fresh {
-			event = r.whole()
-			l.fresh = false
-		}
 		select {
-		case l.news <- event:
+		case l.news <- r.change:
 		default:
 			close(l.news)
-			f.drop(l)
+			delete(f.lookers, l)
 		}
 	}
 }
@@ -148,5 +132,5 @@ func (f *feed) publish(ctx context.Context, r *reading, start time.Time) {
 func (f *feed) idle() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.lookers) == 0 && !time.Now().Before(f.due)
+	return !f.running
 }

@@ -16,6 +16,8 @@ const (
 	firstRows = 150
 	// firstWithin is how long a page waits for the store before it is shown without its locks.
 	firstWithin = 2 * time.Second
+	// mostWords is how many words of a filter count.
+	mostWords = 8
 
 	defaultSort = "-held"
 )
@@ -49,7 +51,8 @@ type view struct {
 }
 
 func viewOf(q url.Values) view {
-	v := view{words: strings.Fields(strings.ToLower(q.Get("q")))}
+	words := strings.Fields(strings.ToLower(q.Get("q")))
+	v := view{words: words[:min(len(words), mostWords)]}
 	for _, sort := range []string{q.Get("sort"), defaultSort} {
 		name, backward := strings.CutPrefix(sort, "-")
 		i := slices.IndexFunc(columns, func(c column) bool { return c.Name == name })

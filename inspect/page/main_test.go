@@ -30,6 +30,7 @@ type fake struct {
 	locks  []store.Lock
 	err    error
 	takes  time.Duration // what a list takes
+	deaf   time.Duration // until it ends with its context
 	lists  int
 	shows  []string
 	broke  []store.Breaking
@@ -64,6 +65,7 @@ func (f *fake) List(
 			select {
 			case <-time.After(takes):
 			case <-ctx.Done():
+				<-time.After(f.deaf)
 				err = ctx.Err()
 			}
 		}

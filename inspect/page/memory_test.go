@@ -56,7 +56,7 @@ func TestBreakTellsTheHolder(t *testing.T) {
 		assert.Contains(t, after, "</code> is broken: its process is told")
 		_ = lease.Release(t.Context())
 		require.NoError(t, <-waits)
-		<-time.After(time.Second)
+		<-time.After(2 * time.Second)
 		assert.Contains(t, webtest.Do(p, get("/"+a.Header.Get("Location"))).Text, "</code> has ended.")
 	})
 }

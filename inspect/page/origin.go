@@ -12,11 +12,12 @@ import (
 const (
 	tokenCookie = "lockbeat-page"
 	tokenField  = "token"
+	tokenLen    = 26 // of rand.Text
 )
 
 // formToken is the value for a form in the answer to r.
 func formToken(w http.ResponseWriter, r *http.Request) string {
-	if c, err := r.Cookie(tokenCookie); err == nil && len(c.Value) == len(rand.Text()) {
+	if c, err := r.Cookie(tokenCookie); err == nil && len(c.Value) == tokenLen {
 		return c.Value
 	}
 	token := rand.Text()

@@ -108,13 +108,15 @@ func (p *Page) Close() {
 	p.reading.Wait()
 }
 
-// start runs f in a goroutine that Close waits for, or not at all.
-func (p *Page) start(f func()) {
+// start runs f in a goroutine that Close waits for. It reports false, and runs nothing, once the
+// page is closed.
+func (p *Page) start(f func()) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.closed {
 		p.reading.Go(f)
 	}
+	return !p.closed
 }
 
 // ServeHTTP answers a request for the page, or for what belongs to it.

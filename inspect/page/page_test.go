@@ -73,6 +73,17 @@ func TestFilesAreSentWhenTheyAreNew(t *testing.T) {
 	assert.Equal(t, http.StatusNotModified, webtest.Do(p, again).StatusCode)
 }
 
+func TestNamesThatNoLockHas(t *testing.T) {
+	t.Parallel()
+	p := newPage(t, &fake{}, page.Config{})
+	for _, name := range []string{"", strings.Repeat("n", store.MaxName+1), "\x00lockbeat-limit:a"} {
+		a := webtest.Do(p, get(lockPath(name)))
+		assert.Equal(t, http.StatusBadRequest, a.StatusCode)
+		assert.Contains(t, a.Text, "No lock can have this name.")
+	}
+	assert.Equal(t, http.StatusOK, webtest.Do(p, get(lockPath("free"))).StatusCode)
+}
+
 func TestPageBelowAnyPath(t *testing.T) {
 	t.Parallel()
 	p := newPage(t, &fake{}, page.Config{})

@@ -154,6 +154,8 @@ func TestOneLockIsSentWhenItChanges(t *testing.T) {
 		require.NotNil(t, first.Lock)
 		assert.Equal(t, "4611686018427387905", first.Lock.Slots[0].Fence, "not a float")
 		assert.Nil(t, next().Lock, "a lease that runs down is no news")
+		f.change(func() { f.locks[0].Slots[0].TTL += 3 * time.Millisecond })
+		assert.Nil(t, next().Lock, "read a little later")
 		f.change(func() { f.locks[0].Slots[0].TTL += 5 * time.Second })
 		assert.NotNil(t, next().Lock, "renewed")
 		broken := held("a", 1<<62+1, time.Minute)
@@ -226,6 +228,20 @@ func TestStoreThatIsAway(t *testing.T) {
 	})
 }
 
+// Who reloads a page without script gets what was being read.
+func TestSlowReadingIsThereForWhoAsksAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{locks: []store.Lock{held("a", 1, time.Minute)}, takes: 3 * time.Second}
+		p := newPage(t, f, page.Config{})
+		assert.Contains(t, webtest.Do(p, get("/")).Text, "Reading the store")
+		<-time.After(2 * time.Second)
+		assert.Contains(t, webtest.Do(p, get("/")).Text, "<bdi>a</bdi>")
+		lists, _ := f.asked()
+		assert.Equal(t, 1, lists)
+	})
+}
+
 func TestListIsCut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -245,11 +261,13 @@ func TestListIsCut(t *testing.T) {
 func TestCloseEndsStreams(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{takes: time.Hour}
+		f := &fake{takes: time.Hour, deaf: time.Second}
 		p := newPage(t, f, page.Config{})
 		all := []*looker{lookAt(t, p, "/events", nil), lookAt(t, p, "/events?name=a", nil)}
 		synctest.Wait()
+		before := time.Now()
 		p.Close()
+		assert.Equal(t, time.Second, time.Since(before), "the store may be closed from then on")
 		p.Close()
 		synctest.Wait()
 		for _, l := range all {
