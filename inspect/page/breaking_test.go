@@ -201,4 +201,6 @@ func TestStreamIsForThePageItself(t *testing.T) {
 	r := get("/events")
 	r.Header.Set("Sec-Fetch-Site", "cross-site")
 	assert.Equal(t, http.StatusForbidden, webtest.Do(p, r).StatusCode)
+	r = httptest.NewRequest(http.MethodHead, "/events", http.NoBody)
+	assert.Equal(t, http.StatusOK, webtest.Do(p, r).StatusCode, "it ends")
 }

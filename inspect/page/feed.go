@@ -21,8 +21,8 @@ type reading struct {
 	list  *list
 	lock  *lock
 	fault *fault
-	// whole is the event for a looker that comes now, and change for those that have had the reading
-	// before; of the first reading, it is the whole. All lookers share their bytes.
+	// whole is the event for a looker that comes now, and change for those that have had the
+	// reading before; of the first reading, it is the whole. All lookers share their bytes.
 	whole  func() []byte
 	change []byte
 }

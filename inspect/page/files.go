@@ -15,9 +15,8 @@ import (
 //go:embed assets
 var assets embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"count": count, "thousands": thousands,
-}).ParseFS(assets, "assets/*.html"))
+var templates = template.Must(template.New("").
+	Funcs(template.FuncMap{"thousands": thousands}).ParseFS(assets, "assets/*.html"))
 
 // contentTypes are those of the files that browsers load, by their ends.
 var contentTypes = map[string]string{

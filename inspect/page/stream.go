@@ -64,6 +64,9 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
 	h.Set("X-Accel-Buffering", "no") // nginx would keep events back
+	if r.Method == http.MethodHead {
+		return
+	}
 	l := f.look()
 	defer f.leave(l)
 	send := func(event []byte) bool {

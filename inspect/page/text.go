@@ -97,14 +97,6 @@ func heat(d time.Duration) int {
 	return h
 }
 
-// count spells a number with what is counted.
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return thousands(n) + " " + many
-}
-
 // thousands spells a number with commas.
 func thousands(n int) string {
 	s := strconv.Itoa(n)

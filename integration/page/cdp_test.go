@@ -227,11 +227,54 @@ func eval[T any](p *tab, script string) T {
 	return answer.Result.Value
 }
 
-// wait waits until an expression is true.
+// wait waits until an expression is true. While the page is being loaded, it is not.
 func (p *tab) wait(script string) {
 	p.t.Helper()
-	require.Eventually(p.t, func() bool { return eval[bool](p, "!!("+script+")") },
-		15*time.Second, 20*time.Millisecond, script)
+	ctx, cancel := context.WithTimeout(p.t.Context(), 15*time.Second)
+	defer cancel()
+	for {
+		data, err := p.b.call(ctx, p.session, "Runtime.evaluate",
+			args{"expression": "!!(" + script + ")", "returnByValue": true})
+		if err == nil && bytes.Contains(data, []byte(`"value":true`)) {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			require.FailNow(p.t, "it is never true", "%s\nat last: %s, %v", script, data, err)
+		}
+	}
+}
+
+// text is what is shown in the first element that a selector finds.
+func (p *tab) text(selector string) string {
+	p.t.Helper()
+	return eval[string](p, fmt.Sprintf("document.querySelector(%q).textContent", selector))
+}
+
+func (p *tab) count(selector string) int {
+	p.t.Helper()
+	return eval[int](p, fmt.Sprintf("document.querySelectorAll(%q).length", selector))
+}
+
+// each is an expression's value for each element e that a selector finds.
+func (p *tab) each(selector, expression string) []string {
+	p.t.Helper()
+	return eval[[]string](p, fmt.Sprintf("[...document.querySelectorAll(%q)].map(e => %s)",
+		selector, expression))
+}
+
+// click presses the mouse's button in the middle of an element.
+func (p *tab) click(selector string) {
+	p.t.Helper()
+	at := eval[struct{ X, Y, Width, Height float64 }](p,
+		fmt.Sprintf("document.querySelector(%q).getBoundingClientRect().toJSON()", selector))
+	for _, what := range []string{"mousePressed", "mouseReleased"} {
+		p.do("Input.dispatchMouseEvent", args{
+			"type": what, "button": "left", "clickCount": 1,
+			"x": at.X + at.Width/2, "y": at.Y + at.Height/2,
+		}, nil)
+	}
 }
 
 // press presses and releases a key.
