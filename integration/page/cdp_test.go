@@ -52,7 +52,7 @@ func start(t *testing.T) *browser {
 	require.NoError(t, err)
 	cmd := exec.Command(program, "--headless", "--remote-debugging-pipe", "--no-sandbox",
 		"--no-first-run", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
-		"--user-data-dir="+t.TempDir(), "about:blank")
+		"--host-resolver-rules=MAP locks.test 127.0.0.1", "--user-data-dir="+t.TempDir(), "about:blank")
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut} // 3 and 4
 	require.NoError(t, cmd.Start())
 	require.NoError(t, errors.Join(theirIn.Close(), theirOut.Close()))
