@@ -139,7 +139,9 @@ func TestTheProgramsOfTheDocs(t *testing.T) {
 func save(t *testing.T, dir string, other *strings.Replacer) {
 	t.Helper()
 	var files [][]string
-	for _, page := range []string{"README.md", "docs/cron.md", "docs/observe.md"} {
+	for _, page := range []string{
+		"README.md", "docs/cron.md", "docs/observe.md", "docs/operate.md",
+	} {
 		text, err := os.ReadFile("../../" + page)
 		require.NoError(t, err)
 		found := block.FindAllStringSubmatch(string(text), -1)
@@ -167,13 +169,23 @@ func save(t *testing.T, dir string, other *strings.Replacer) {
 func build(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		program := filepath.Join(dir, name)
-		//nolint:gosec // the arguments are the test's own
-		built, err := exec.CommandContext(t.Context(), "go", "build", "-race="+raceDetector(),
-			"-ldflags=-s -w", "-o", program, filepath.Join(dir, "locks.go"), program+".go").
-			CombinedOutput()
-		require.NoError(t, err, "%s", built)
+		compile(t, dir, name)
 	}
+}
+
+// compile builds a program from locks.go and NAME.go, and further files.
+func compile(t *testing.T, dir, name string, further ...string) {
+	t.Helper()
+	args := []string{
+		"build", "-race=" + raceDetector(), "-ldflags=-s -w",
+		"-o", filepath.Join(dir, name),
+	}
+	for _, file := range append([]string{"locks", name}, further...) {
+		args = append(args, filepath.Join(dir, file+".go"))
+	}
+	//nolint:gosec // the arguments are the test's own
+	built, err := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()
+	require.NoError(t, err, "%s", built)
 }
 
 // raceDetector says whether this test has it. The programs are built

@@ -26,9 +26,12 @@ type rules struct {
 	}
 }
 
-// Each alert names what is there, by labels that its expression keeps, and says what to do.
+// Each alert names what is there, by labels that its expression keeps, and says what to do: itself,
+// and by a section of the page for the person on call, which has it in its table.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
+	page, err := os.ReadFile("../../docs/operate.md")
+	require.NoError(t, err)
 	metrics, labels := scraped(t)
 	text, err := os.ReadFile("../../tracing/alerts.yaml")
 	require.NoError(t, err)
@@ -46,6 +49,10 @@ func TestAlerts(t *testing.T) {
 			require.Regexp(t, ` > [\d.]+$`, rule.Expr, rule.Alert)
 			require.Contains(t, []string{"warning", "critical"}, rule.Labels["severity"], rule.Alert)
 			require.NotEmpty(t, rule.Annotations["description"], rule.Alert)
+			link, section, _ := strings.Cut(rule.Annotations["runbook_url"], "#")
+			require.Regexp(t, `/blob/main/docs/operate\.md$`, link, rule.Alert)
+			require.Contains(t, strings.ToLower(string(page)), "\n## "+section+"\n", rule.Alert)
+			require.Contains(t, string(page), "`"+rule.Alert+"`", "%s is not in the table", rule.Alert)
 			kept := regexp.MustCompile(`by \(([^)]*)\)`).FindStringSubmatch(rule.Expr)
 			require.NotNil(t, kept, rule.Alert)
 			for _, label := range regexp.MustCompile(`\$labels\.(\w+)`).FindAllStringSubmatch(

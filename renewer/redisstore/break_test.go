@@ -3,6 +3,7 @@ package redisstore_test
 import (
 	"context"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,18 @@ func (s server) keeper(t *testing.T) *renewer.Keeper {
 	return k
 }
 
+// breaker is the store of a user who may look and break, by the documented line, and no more.
+func (s server) breaker(t *testing.T) *redisstore.Store {
+	t.Helper()
+	client := s.userNamed(t, "breaks", redisstore.DefaultPrefix,
+		strings.Fields(redisstore.LookRights+" "+redisstore.BreakRights+" "+
+			redisstore.BreakLimitRights)...)
+	locks, err := redisstore.New(client, redisstore.ToInspect())
+	require.NoError(t, err)
+	t.Cleanup(locks.Close)
+	return locks
+}
+
 // A lease that is broken ends its operation's context at once, long before its next heartbeat. The
 // waiter has it when the operation has returned, and not before; by force at once.
 func TestBreak(t *testing.T) {
@@ -41,7 +54,7 @@ func TestBreak(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, s := startReal(t)
-			holder, waiter, look := s.keeper(t), s.keeper(t), s.store(t)
+			holder, waiter, look := s.keeper(t), s.keeper(t), s.breaker(t)
 			known, opts := name, []renewer.Option(nil)
 			if c.limit {
 				known = store.LimitName(name)
@@ -78,6 +91,7 @@ func TestBreak(t *testing.T) {
 
 			if c.force {
 				second := <-got
+				assert.Less(t, time.Since(begun), 2*time.Second, "long before its poll")
 				assert.ErrorIs(t, first.Release(t.Context()), renewer.ErrLost)
 				assert.True(t, second.Valid(), "a late release does not touch it")
 				assert.NoError(t, second.Release(t.Context()))
