@@ -12,6 +12,8 @@ import (
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/locks"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 )
 
 // Main runs the program with its arguments and returns its exit status.
@@ -23,7 +25,8 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	err := root.ExecuteContext(context.Background())
 	var e *exit.Error
 	if err != nil && (!errors.As(err, &e) || e.Err != nil) {
-		_, _ = fmt.Fprintln(stderr, "lockbeat:", strings.TrimPrefix(err.Error(), "lockbeat: "))
+		text := strings.TrimPrefix(err.Error(), "lockbeat: ")
+		_, _ = fmt.Fprintln(stderr, "lockbeat:", out.Line(text))
 	}
 	return exit.Status(err)
 }
@@ -57,6 +60,7 @@ func New() *cobra.Command {
 		"a `file` with lines of VARIABLE=value (default $"+connect.ConfigVariable+")")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.Usagef("%w", err) })
 	root.AddCommand(environment())
+	root.AddCommand(locks.Commands()...)
 	return root
 }
 

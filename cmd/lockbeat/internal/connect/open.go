@@ -13,10 +13,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// Open connects to Redis and returns the store of its locks, for commands that look at locks. It is
-// OpenFor with [renewer.DefaultTTL].
+// Open connects to Redis and returns the store of its locks, for commands that look at locks and
+// break them: its user needs no other rights. It is OpenFor with [renewer.DefaultTTL] otherwise.
 func Open(ctx context.Context) (*redisstore.Store, rueidis.Client, error) {
-	return OpenFor(ctx, renewer.DefaultTTL)
+	return open(ctx, renewer.DefaultTTL, redisstore.ToInspect())
 }
 
 // OpenFor connects to Redis, with a client that is fit for leases of the given TTL. The caller
@@ -24,6 +24,12 @@ func Open(ctx context.Context) (*redisstore.Store, rueidis.Client, error) {
 // wrong, or [renewer.ErrUnavailable], or ctx's own. It may be called concurrently.
 func OpenFor(
 	ctx context.Context, ttl time.Duration,
+) (*redisstore.Store, rueidis.Client, error) {
+	return open(ctx, ttl)
+}
+
+func open(
+	ctx context.Context, ttl time.Duration, options ...redisstore.Option,
 ) (*redisstore.Store, rueidis.Client, error) {
 	v := readVariables(ctx)
 	option, cluster := v.option()
@@ -43,7 +49,7 @@ func OpenFor(
 		return nil, nil, wrong(clusterVariable + ": is true, but the server at " +
 			strings.Join(option.InitAddress, ",") + " is none of a cluster")
 	}
-	options := []redisstore.Option{redisstore.WriteTimeout(option.ConnWriteTimeout)}
+	options = append(options, redisstore.WriteTimeout(option.ConnWriteTimeout))
 	if prefix, ok := v.values[prefixVariable]; ok {
 		options = append(options, redisstore.Prefix(prefix))
 	}

@@ -1,0 +1,82 @@
+package locks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
+	"github.com/lockbeat/lockbeat/inspect"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// Commands returns the commands of this package.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{list(), show(), top(), breaking()}
+}
+
+// open connects to the store. The caller calls end when it needs it no more.
+func open(ctx context.Context) (locks store.Store, end func(), err error) {
+	s, client, err := connect.Open(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return s, func() {
+		s.Close()
+		client.Close()
+	}, nil
+}
+
+// failed gives an error of the store its exit status. What is of no known kind is an answer that
+// did not come.
+func failed(err error) error {
+	status := exit.Status(err)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, inspect.ErrFree):
+		status = exit.Free
+	case errors.Is(err, inspect.ErrStale):
+		status = exit.Stale
+	case status == exit.Internal:
+		status = exit.Unavailable
+		err = fmt.Errorf("%w: %w; `lockbeat doctor` says what is wrong",
+			renewer.ErrUnavailable, err)
+	}
+	return &exit.Error{Status: status, Err: err}
+}
+
+// read reads all locks that want chooses. Behind an error it returns those that it has read.
+func read(ctx context.Context, locks store.Store, want inspect.Filter) ([]store.Lock, error) {
+	var all []store.Lock
+	for lock, err := range inspect.List(ctx, locks, want) {
+		if err != nil {
+			return all, failed(err)
+		}
+		all = append(all, lock)
+	}
+	return all, nil
+}
+
+// pattern is a command's argument that chooses names; nil without one.
+func pattern(args []string) inspect.Filter {
+	if len(args) == 0 {
+		return nil
+	}
+	return inspect.Match(args[0])
+}
+
+// atMost refuses more arguments than n, in words of a person.
+func atMost(n int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) > n {
+			return exit.Usagef("%q is one argument too many: quote a name with spaces, and a "+
+				"pattern, so that the shell leaves it alone", args[n])
+		}
+		return nil
+	}
+}
