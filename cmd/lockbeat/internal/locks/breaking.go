@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -22,24 +23,29 @@ type order struct {
 	wait      time.Duration
 }
 
+const breakHelp = `End a lease before its holder does. Its renewals are refused
+from then on, the context of its operation ends with an error that tells who
+broke it and why, and the lock is free when the operation has returned, at the
+end of its TTL at the latest. So two never have it at once.
+
+--token names the lease, as 'lockbeat show' prints it: if another is current by
+then, nothing is broken. Without it the lease is shown, and you are asked.
+
+--force frees the lock at once. It is for an operation that does not return.
+Then two may run side by side, with nothing but fencing tokens between them.
+
+Exit status 5: you said no. 65: another lease is current. 66: no owner has it.
+69: the store does not answer. 75: --wait was over, and it was not free yet. 77:
+the store refuses, such as for missing rights.`
+
 func breaking() *cobra.Command {
 	var o order
 	cmd := &cobra.Command{
-		Use:   "break NAME --why TEXT",
-		Short: "End a lease before its holder does",
-		Long: "End a lease before its holder does. Its renewals are refused from then on, the context\n" +
-			"of its operation ends with an error that tells who broke it and why, and the lock is\n" +
-			"free when the operation has returned, at the end of its TTL at the latest. So two never\n" +
-			"have it at once.\n\n" +
-			"--token names the lease, as `lockbeat show` prints it: if another is current by then,\n" +
-			"nothing is broken. Without it the lease is shown, and you are asked.\n\n" +
-			"--force frees the lock at once. It is for an operation that does not return. Then two\n" +
-			"may run side by side, with nothing but fencing tokens between them.\n\n" +
-			"Exit status 5: you said no. 65: another lease is current. 66: no owner has it. 69: the\n" +
-			"store does not answer. 75: --wait was over, and it was not free yet. 77: the store\n" +
-			"refuses, such as for missing rights.",
-		Example: "  lockbeat break order:42 --token 1764155691000000 --why 'hangs since 3 h' --wait 30s",
-		Args:    atMost(1),
+		Use:     "break NAME --why TEXT",
+		Short:   "End a lease before its holder does",
+		Long:    breakHelp,
+		Example: "  lockbeat break order:42 --token 1795692386097520 --why 'hangs' --wait 30s",
+		Args:    atMostOne,
 		RunE:    o.run,
 	}
 	f := cmd.Flags()
@@ -48,7 +54,7 @@ func breaking() *cobra.Command {
 	f.StringVar(&o.By, "by", "", "`who` you are (default user@host)")
 	f.BoolVar(&o.Limit, "limit", false, "NAME is a limit: break one of its slots")
 	f.BoolVar(&o.Force, "force", false, "free it at once; two may run side by side")
-	f.BoolVar(&o.yes, "yes", false, "do not ask; without --token, break the lease that is current")
+	f.BoolVar(&o.yes, "yes", false, "do not ask: without --token, break who has it now")
 	f.DurationVar(&o.wait, "wait", 0, "wait so long until it is free, or another's")
 	f.BoolVar(&o.json, "json", false, "print JSON")
 	return cmd
@@ -77,8 +83,8 @@ func (o *order) run(cmd *cobra.Command, args []string) error {
 	return o.follow(cmd, locks)
 }
 
-const forceWarning = "by force the lock is free at once, while its holder may still work: two may " +
-	"run side by side, with nothing but fencing tokens between them"
+const forceWarning = "by force the lock is free at once, while its holder may still work: " +
+	"two may run side by side, with nothing but fencing tokens between them"
 
 func warn(cmd *cobra.Command, text string) {
 	_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "lockbeat: warning:", text)
@@ -95,8 +101,7 @@ func (o *order) check(cmd *cobra.Command, args []string) error {
 		return exit.Usagef("--token: is not positive; take it from `lockbeat show`")
 	case o.wait < 0:
 		return exit.Usagef("--wait: is negative; take a time such as 30s")
-	case o.Fence == 0 && !o.yes && !(out.IsTerminal(cmd.InOrStdin()) &&
-		out.IsTerminal(cmd.ErrOrStderr())):
+	case o.Fence == 0 && !o.yes && !canAsk(cmd):
 		return exit.Usagef("--token: is missing, and there is no terminal to ask at; " +
 			"`lockbeat show` prints the token")
 	}
@@ -105,6 +110,11 @@ func (o *order) check(cmd *cobra.Command, args []string) error {
 		o.By = whoami()
 	}
 	return nil
+}
+
+// canAsk reports whether a person can be shown something and answer.
+func canAsk(cmd *cobra.Command) bool {
+	return out.IsTerminal(cmd.InOrStdin()) && out.IsTerminal(cmd.ErrOrStderr())
 }
 
 // whoami is who runs the program, as user@host.
@@ -131,8 +141,9 @@ func (o *order) explain(err error) error {
 		return &exit.Error{Status: exit.Free, Err: fmt.Errorf("nothing was broken: %s is free%s",
 			name, o.hint())}
 	case exit.Stale:
-		return &exit.Error{Status: exit.Stale, Err: fmt.Errorf("nothing was broken: %s has "+
-			"changed hands, and %d is not its token: %w", name, o.Fence, err)}
+		now := strings.TrimPrefix(err.Error(), inspect.ErrStale.Error()+": ")
+		return &exit.Error{Status: exit.Stale, Err: fmt.Errorf("nothing was broken: %d is not the "+
+			"token of %s: %s", o.Fence, name, now)}
 	default:
 		return failure
 	}

@@ -6,11 +6,19 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
+
+// lines are labelled lines.
+type lines struct{ strings.Builder }
+
+func (l *lines) line(label, text string) {
+	_, _ = fmt.Fprintf(l, "%-10s %s\n", label, text)
+}
 
 // print writes all that is known of a lock as labelled lines. Whether it is renewed comes last,
 // since that takes a while to see.
@@ -29,18 +37,36 @@ func (s *showing) print(
 		return err
 	}
 	text.Reset()
+	if len(lock.Slots) > 1 || len(lock.Places) > 0 {
+		text.WriteString("\n")
+	}
+	text.renewals(lock, seen)
+	return write(w, text.String())
+}
+
+// renewals says which leases are renewed: those of a limit that are, in one line.
+func (l *lines) renewals(lock *store.Lock, seen map[int64]renewal) {
+	renewed, last := 0, time.Duration(0)
 	for _, slot := range lock.Slots {
 		r, ok := seen[slot.Fence]
-		if !ok {
-			continue
+		switch {
+		case !ok: // it is broken, or was not looked at
+		case r.seen:
+			renewed++
+			last = max(last, r.after)
+		case len(lock.Slots) == 1:
+			l.line("renewed", r.String())
+		default:
+			l.line("renewed", strconv.FormatInt(slot.Fence, 10)+": "+r.String())
 		}
-		label := "renewed"
-		if len(lock.Slots) > 1 {
-			label += " " + strconv.FormatInt(slot.Fence, 10)
-		}
-		text.line(label, r.String())
 	}
-	return write(w, text.String())
+	switch r := (renewal{seen: true, after: last}); {
+	case renewed == 0:
+	case len(lock.Slots) == 1:
+		l.line("renewed", r.String())
+	default:
+		l.line("renewed", fmt.Sprintf("%d of %d: %s", renewed, len(lock.Slots), r))
+	}
 }
 
 func write(w io.Writer, text string) error {
@@ -60,13 +86,6 @@ func (r renewal) String() string {
 		return "not within " + after + "; if its heartbeat is slower than that, look for longer: " +
 			"--look 30s"
 	}
-}
-
-// lines are labelled lines.
-type lines struct{ strings.Builder }
-
-func (l *lines) line(label, text string) {
-	_, _ = fmt.Fprintf(l, "%-10s %s\n", label, text)
 }
 
 // describe is a lock without its tables.
@@ -175,7 +194,7 @@ func slots(lock *store.Lock) *out.Table {
 		{Title: "HOLDER", Least: 10},
 		{Title: "AGE", Right: true},
 		{Title: "TTL", Right: true, Drop: 2},
-		{Title: "BROKEN", Least: 6, Drop: 1},
+		{Title: "BROKEN", Least: 6, Drop: 1, Rare: true},
 	}}
 	for i := range lock.Slots {
 		s := &lock.Slots[i]
@@ -184,7 +203,7 @@ func slots(lock *store.Lock) *out.Table {
 			broken = brokenBy(s.Broken)
 		}
 		t.Rows = append(t.Rows, []string{
-			strconv.FormatInt(s.Fence, 10), out.Safe(s.Holder.String()),
+			strconv.FormatInt(s.Fence, 10), out.Safe(s.String()),
 			out.Duration(lock.At.Sub(s.Since)), out.Duration(s.TTL), broken,
 		})
 	}
@@ -198,17 +217,20 @@ func places(lock *store.Lock) *out.Table {
 		{Title: "WAITS", Least: 14},
 		{Title: "FOR", Right: true},
 		{Title: "SINCE", Drop: 1},
-		{Title: "VERSION", Drop: 2},
+		{Title: "VERSION", Drop: 2, Rare: true},
 	}}
 	for i := range lock.Places {
 		p := &lock.Places[i]
-		who := "not known yet"
+		who, version := "not known yet", ""
 		if p.Holder != (store.Holder{}) {
-			who = out.Safe(p.Holder.String())
+			who = out.Safe(p.String())
+		}
+		if p.Version != "" {
+			version = out.Safe(p.Version)
 		}
 		t.Rows = append(t.Rows, []string{
 			strconv.Itoa(i + 1), who, out.Duration(lock.At.Sub(p.Since)), out.Instant(p.Since),
-			out.Or(p.Version),
+			version,
 		})
 	}
 	if len(lock.Places) < lock.Waiting {

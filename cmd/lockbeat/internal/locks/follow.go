@@ -61,7 +61,7 @@ func (o *order) follow(cmd *cobra.Command, locks store.Store) error {
 			return err
 		case slot == nil && len(lock.Slots) > 0 && !o.Limit:
 			return o.tell(cmd, outcomeTaken, after, &lock.Slots[0], "its next owner has it: "+
-				out.Safe(lock.Slots[0].Holder.String()))
+				out.Safe(lock.Slots[0].String()))
 		case slot == nil:
 			return o.tell(cmd, outcomeFree, after, nil, o.freed(&lock))
 		case after >= max(o.wait, promptly):
@@ -91,7 +91,7 @@ func (o *order) freed(lock *store.Lock) string {
 // waitsFor says what a lease that is broken and held waits for.
 func waitsFor(slot *store.Slot) string {
 	return fmt.Sprintf("%s has not returned yet; the lock lapses in %s at the latest",
-		out.Safe(slot.Holder.String()), out.Duration(slot.TTL))
+		out.Safe(slot.String()), out.Duration(slot.TTL))
 }
 
 // unfinished ends break while the lease is held: as was asked for, unless it was to wait.

@@ -22,20 +22,24 @@ type listing struct {
 	older time.Duration
 }
 
+const listHelp = `List the locks and limits that are held, the oldest first.
+
+In PATTERN * stands for any text and ? for one byte; quote it for the shell.
+STATE is broken: a lease was broken, and its operation has not returned yet; or
+foreign: another program has written its key. Of a limit, AGE is that of the
+oldest slot, and TTL that of the next one to lapse.
+
+Exit status 4: there are more than --limit. 69: the store does not answer. 77:
+it refuses.`
+
 func list() *cobra.Command {
 	var l listing
 	cmd := &cobra.Command{
-		Use:   "ls [PATTERN]",
-		Short: "List the locks and limits that are held",
-		Long: "List the locks and limits that are held, the oldest first.\n\n" +
-			"In PATTERN * stands for any text and ? for one byte; quote it for the shell.\n" +
-			"STATE is broken: a lease was broken, and its operation has not returned yet;\n" +
-			"turn: it is kept for the next waiter; foreign: another program has written its key.\n" +
-			"Of a limit, AGE is that of the oldest slot, and TTL that of the next one to lapse.\n\n" +
-			"Exit status 4: there are more than --limit. 69: the store does not answer.\n" +
-			"77: it refuses.",
+		Use:     "ls [PATTERN]",
+		Short:   "List the locks and limits that are held",
+		Long:    listHelp,
 		Example: "  lockbeat ls 'order:*' --older 5m\n  lockbeat ls --sort waiters --limit 20",
-		Args:    atMost(1),
+		Args:    atMostOne,
 		RunE:    l.run,
 	}
 	f := cmd.Flags()
@@ -83,8 +87,8 @@ func (l *listing) run(cmd *cobra.Command, args []string) error {
 	if err == nil && len(all) < total {
 		err = &exit.Error{Status: exit.Cut}
 		if !l.json {
-			err = &exit.Error{Status: exit.Cut, Err: fmt.Errorf("%d of %d: --limit has cut the list",
-				len(all), total)}
+			err = &exit.Error{Status: exit.Cut, Err: fmt.Errorf(
+				"%d of %d: --limit has cut the list", len(all), total)}
 		}
 	}
 	return err

@@ -28,24 +28,30 @@ type showing struct {
 // defaultLook is a little more than a heartbeat of the default TTL.
 const defaultLook = 6 * time.Second
 
+const showHelp = `Show who has a lock or a limit, and who waits for it: both, if
+both have this name.
+
+It looks until it has seen that the lease is renewed, for --look at most. A
+lease that is not renewed belongs to a process that is dead, stopped or cut off,
+and lapses soon.
+
+Exit status 66: no owner has it. 69: the store does not answer. 77: it refuses.`
+
 func show() *cobra.Command {
 	var s showing
 	cmd := &cobra.Command{
-		Use:   "show NAME | show --hash HASH",
-		Short: "Show who has a lock or a limit, and who waits for it",
-		Long: "Show who has a lock or a limit, and who waits for it: both, if both have this name.\n\n" +
-			"It looks until it has seen that the lease is renewed, for --look at most. A lease that\n" +
-			"is not renewed belongs to a process that is dead, stopped or cut off, and lapses soon.\n\n" +
-			"Exit status 66: no owner has it. 69: the store does not answer. 77: it refuses.",
+		Use:     "show NAME | show --hash HASH",
+		Short:   "Show who has a lock or a limit, and who waits for it",
+		Long:    showHelp,
 		Example: "  lockbeat show order:42\n  lockbeat show --hash 1f3b8a90c2d4e5f6",
-		Args:    atMost(1),
+		Args:    atMostOne,
 		RunE:    s.run,
 	}
 	f := cmd.Flags()
-	f.StringVar(&s.hash, "hash", "", "the `HASH` by which logs and spans name it; it must be held")
+	f.StringVar(&s.hash, "hash", "", "the `HASH` that logs and spans show of it; it must be held")
 	f.BoolVar(&s.limit, "limit", false, "only the limit of this name")
-	f.StringVar(&s.secret, "secret-file", "", "a `file` with the secret of the hashes, if there is one")
-	f.DurationVar(&s.look, "look", defaultLook, "how long to look whether it is renewed; 0: not at all")
+	f.StringVar(&s.secret, "secret-file", "", "a `file` with the secret of hashes, if any")
+	f.DurationVar(&s.look, "look", defaultLook, "look so long whether it is renewed; 0: do not")
 	f.BoolVar(&s.json, "json", false, "print JSON")
 	return cmd
 }
@@ -67,11 +73,7 @@ func (s *showing) run(cmd *cobra.Command, args []string) error {
 		return failed(err)
 	}
 	defer end()
-	name := ""
-	if len(args) == 1 {
-		name = args[0]
-	}
-	found, err := s.find(ctx, locks, name, secret)
+	found, err := s.find(ctx, locks, args, secret)
 	if err != nil {
 		return err
 	}
@@ -92,9 +94,12 @@ func (s *showing) run(cmd *cobra.Command, args []string) error {
 // find reads what is asked for: the lock and the limit of a name or of a hash, as far as they are
 // not free.
 func (s *showing) find(
-	ctx context.Context, locks store.Store, name string, secret []byte,
+	ctx context.Context, locks store.Store, args []string, secret []byte,
 ) (found []store.Lock, err error) {
-	if name == "" {
+	var name string
+	if len(args) == 1 {
+		name = args[0]
+	} else {
 		named, err := read(ctx, locks, inspect.Hash(strings.ToLower(s.hash), secret))
 		if err != nil {
 			return nil, err

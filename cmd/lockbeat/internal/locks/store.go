@@ -70,13 +70,11 @@ func pattern(args []string) inspect.Filter {
 	return inspect.Match(args[0])
 }
 
-// atMost refuses more arguments than n, in words of a person.
-func atMost(n int) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) > n {
-			return exit.Usagef("%q is one argument too many: quote a name with spaces, and a "+
-				"pattern, so that the shell leaves it alone", args[n])
-		}
-		return nil
+// atMostOne refuses a second argument, which is mostly the shell's doing.
+func atMostOne(_ *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return exit.Usagef("%q is one argument too many: quote a name with spaces, and a "+
+			"pattern, so that the shell leaves it alone", args[1])
 	}
+	return nil
 }

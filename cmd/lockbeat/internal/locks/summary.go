@@ -59,11 +59,9 @@ func holderOf(lock *store.Lock) string {
 	case lock.Foreign && len(lock.Slots) == 0:
 		return "another program"
 	case len(lock.Slots) == 1:
-		return out.Safe(lock.Slots[0].Holder.String())
+		return out.Safe(lock.Slots[0].String())
 	case len(lock.Slots) > 1:
 		return strconv.Itoa(len(lock.Slots)) + " hold it"
-	case lock.Turns > 0:
-		return "kept for who is next"
 	default:
 		return "-"
 	}
@@ -110,9 +108,9 @@ func table(locks []store.Lock) *out.Table {
 		{Title: "NAME", Least: 14},
 		{Title: "HOLDER", Least: 12, Drop: 2},
 		{Title: "AGE", Right: true},
-		{Title: "TTL", Right: true, Drop: 3},
+		{Title: "TTL", Right: true, Drop: 1},
 		{Title: "WAITING", Right: true},
-		{Title: "STATE"},
+		{Title: "STATE", Rare: true},
 	}}
 	for i := range locks {
 		lock := &locks[i]

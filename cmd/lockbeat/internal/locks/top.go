@@ -25,15 +25,18 @@ const leastEvery = 100 * time.Millisecond
 // watching are the flags of top.
 type watching struct{ every time.Duration }
 
+const topHelp = `Watch the locks and limits that most wait for, the oldest of
+them first. q or Ctrl-C ends it. Where the output is no terminal, it prints a
+table each time.`
+
 func top() *cobra.Command {
 	var t watching
 	cmd := &cobra.Command{
 		Use:   "top [PATTERN]",
 		Short: "Watch the locks that most wait for",
-		Long: "Watch the locks and limits that most wait for, the oldest of them first. q or Ctrl-C\n" +
-			"ends it. Where the output is no terminal, it prints a table each time.",
-		Args: atMost(1),
-		RunE: t.run,
+		Long:  topHelp,
+		Args:  atMostOne,
+		RunE:  t.run,
 	}
 	cmd.Flags().DurationVar(&t.every, "every", time.Second, "how often, 100ms at least")
 	return cmd
@@ -122,16 +125,13 @@ func (v *topView) printPlain(ctx context.Context) error {
 // back a moment later.
 func (v *topView) paint(ctx context.Context) error {
 	all, err := v.read(ctx)
-	if ctx.Err() != nil {
-		return nil //nolint:nilerr // the person has left
-	}
 	columns, height := out.Size(v.w)
 	var text strings.Builder
 	text.WriteString(out.Short(head(all)+"  (q ends)", columns) + "\n")
 	if err != nil {
-		text.WriteString(out.Short(out.Line(err.Error()), columns) + "\n")
+		text.WriteString(out.Wrap(out.Line(err.Error()), columns) + "\n")
 	}
-	if room := height - 3; len(all) > room && room > 0 {
+	if room := height - 2 - strings.Count(text.String(), "\n"); len(all) > room && room > 0 {
 		all = all[:room]
 	}
 	if err := table(all).Write(&text, columns); err != nil {

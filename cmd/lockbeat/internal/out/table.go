@@ -16,6 +16,8 @@ type Column struct {
 	// Drop is when the column is left out where the table is too wide: the one with the highest
 	// number first, and 0 never.
 	Drop int
+	// Rare leaves the column out where no row has a text in it.
+	Rare bool
 }
 
 // Table is for people. Its cells are safe texts: see [Safe].
@@ -30,9 +32,12 @@ const gap = "  "
 // Write writes the table with lines of so many columns at most, 0 for any number: texts are
 // shortened, and then columns left out.
 func (t *Table) Write(w io.Writer, most int) error {
-	shown := make([]int, len(t.Columns))
-	for i := range shown {
-		shown[i] = i
+	var shown []int
+	for i, c := range t.Columns {
+		said := func(row []string) bool { return row[i] != "" }
+		if !c.Rare || slices.ContainsFunc(t.Rows, said) {
+			shown = append(shown, i)
+		}
 	}
 	widths := t.fit(&shown, most)
 	var b strings.Builder

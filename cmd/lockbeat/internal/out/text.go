@@ -31,8 +31,8 @@ func plain(text string) bool {
 
 func hidden(r rune) bool { return !unicode.IsPrint(r) }
 
-// Line returns a message as a terminal may show it: what can't be seen in it is escaped, but for the
-// ends of its lines.
+// Line returns a message as a terminal may show it: what can't be seen in it is escaped, except for
+// the ends of its lines.
 func Line(text string) string {
 	if !strings.ContainsFunc(text, hiddenInLine) && utf8.ValidString(text) {
 		return text
@@ -62,16 +62,23 @@ func Or(text string) string {
 // wide are letters that take two columns of a terminal.
 var wide = &unicode.RangeTable{
 	R16: []unicode.Range16{
-		{Lo: 0x1100, Hi: 0x115f, Stride: 1}, {Lo: 0x2e80, Hi: 0x303e, Stride: 1},
-		{Lo: 0x3041, Hi: 0xa4cf, Stride: 1}, {Lo: 0xa960, Hi: 0xa97f, Stride: 1},
-		{Lo: 0xac00, Hi: 0xd7a3, Stride: 1}, {Lo: 0xf900, Hi: 0xfaff, Stride: 1},
-		{Lo: 0xfe30, Hi: 0xfe6f, Stride: 1}, {Lo: 0xff00, Hi: 0xff60, Stride: 1},
+		{Lo: 0x1100, Hi: 0x115f, Stride: 1},
+		{Lo: 0x2e80, Hi: 0x303e, Stride: 1},
+		{Lo: 0x3041, Hi: 0xa4cf, Stride: 1},
+		{Lo: 0xa960, Hi: 0xa97f, Stride: 1},
+		{Lo: 0xac00, Hi: 0xd7a3, Stride: 1},
+		{Lo: 0xf900, Hi: 0xfaff, Stride: 1},
+		{Lo: 0xfe30, Hi: 0xfe6f, Stride: 1},
+		{Lo: 0xff00, Hi: 0xff60, Stride: 1},
 		{Lo: 0xffe0, Hi: 0xffe6, Stride: 1},
 	},
 	R32: []unicode.Range32{
-		{Lo: 0x16fe0, Hi: 0x18aff, Stride: 1}, {Lo: 0x1b000, Hi: 0x1b2ff, Stride: 1},
-		{Lo: 0x1f300, Hi: 0x1f64f, Stride: 1}, {Lo: 0x1f680, Hi: 0x1f6ff, Stride: 1},
-		{Lo: 0x1f900, Hi: 0x1f9ff, Stride: 1}, {Lo: 0x20000, Hi: 0x3fffd, Stride: 1},
+		{Lo: 0x16fe0, Hi: 0x18aff, Stride: 1},
+		{Lo: 0x1b000, Hi: 0x1b2ff, Stride: 1},
+		{Lo: 0x1f300, Hi: 0x1f64f, Stride: 1},
+		{Lo: 0x1f680, Hi: 0x1f6ff, Stride: 1},
+		{Lo: 0x1f900, Hi: 0x1f9ff, Stride: 1},
+		{Lo: 0x20000, Hi: 0x3fffd, Stride: 1},
 	},
 }
 
@@ -92,6 +99,36 @@ func Width(text string) (n int) {
 		n += columnsOf(r)
 	}
 	return n
+}
+
+// Wrap breaks a safe text into lines of so many columns at most, between words where it can; 0 for
+// any number.
+func Wrap(text string, most int) string {
+	if most < 1 {
+		return text
+	}
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && Width(line)+1+Width(word) > most {
+			lines, line = append(lines, line), ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+		for Width(line) > most { // a word that is longer than a line
+			cut, columns := 0, 0
+			for i, r := range line {
+				if columns += columnsOf(r); columns > most && i > 0 {
+					break
+				}
+				cut = i + utf8.RuneLen(r)
+			}
+			lines, line = append(lines, line[:cut]), line[cut:]
+		}
+	}
+	return strings.Join(append(lines, line), "\n")
 }
 
 // Short cuts a safe text out of its middle until it takes so many columns at most: names often
