@@ -10,7 +10,6 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/inspect"
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -31,8 +30,7 @@ func open(ctx context.Context) (locks store.Store, end func(), err error) {
 	}, nil
 }
 
-// failed gives an error of the store its exit status. What is of no known kind is an answer that
-// did not come.
+// failed gives an error of the store its exit status.
 func failed(err error) error {
 	status := exit.Status(err)
 	switch {
@@ -42,10 +40,8 @@ func failed(err error) error {
 		status = exit.Free
 	case errors.Is(err, inspect.ErrStale):
 		status = exit.Stale
-	case status == exit.Internal:
-		status = exit.Unavailable
-		err = fmt.Errorf("%w: %w; `lockbeat doctor` says what is wrong",
-			renewer.ErrUnavailable, err)
+	case status == exit.Unavailable:
+		err = fmt.Errorf("%w; `lockbeat doctor` looks for the reason", err)
 	}
 	return &exit.Error{Status: status, Err: err}
 }

@@ -66,14 +66,13 @@ func (t *watching) run(cmd *cobra.Command, args []string) error {
 // loop shows the locks until ctx ends, which is no error. The time that it takes to read them comes
 // on top of the pause.
 func (t *watching) loop(ctx context.Context, each func(context.Context) error) error {
-	for {
+	for ctx.Err() == nil {
 		if err := each(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		if pause(ctx, t.every) != nil {
-			return nil
-		}
+		_ = pause(ctx, t.every)
 	}
+	return nil
 }
 
 // topView is what top shows.

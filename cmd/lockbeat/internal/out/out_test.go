@@ -98,7 +98,7 @@ order:42         3m07s  broken
 // A text is broken between words, and a word only where it is longer than a line.
 func TestWrap(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, "no\nconnection\nto 127.0.0\n.1:1", out.Wrap("no connection to 127.0.0.1:1", 10))
+	assert.Equal(t, "no\nconnection\nto\n127.0.0.1:\n1", out.Wrap("no connection to 127.0.0.1:1", 10))
 	assert.Equal(t, "漢\n字\na", out.Wrap("漢字 a", 3))
 	assert.Equal(t, "a b", out.Wrap("a b", 0))
 }
