@@ -34,7 +34,6 @@ type settings struct {
 	replicas     int
 	toInspect    bool
 	logger       *slog.Logger
-	inspects     bool
 }
 
 // Prefix sets what all keys and channels begin with, in place of [DefaultPrefix]. Stores share
@@ -66,11 +65,6 @@ func ToInspect() Option { return func(s *settings) { s.toInspect = true } }
 // Sentinel goes on without a replica (min-replicas-to-write 0); and that one which had not answered
 // in time refuses what locks need. By default they go nowhere.
 func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
-
-// ToInspect is for a program that looks at locks, or breaks leases, and takes none: see package
-// inspect. [New] asks the server nothing then, so that a user may do who has no other rights than
-// those to look, or to break.
-func ToInspect() Option { return func(s *settings) { s.inspects = true } }
 
 // configure applies the options, and names every fault in one error.
 func configure(client rueidis.Client, opts []Option) (settings, error) {

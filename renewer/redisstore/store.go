@@ -59,10 +59,6 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(client, c)
-	if c.inspects {
-		s.line.Enable() // a lease broken by force is passed on by the line, if there is one
-		return s, nil
-	}
 	ctx, cancel := context.WithTimeout(s.life, probeTimeout)
 	defer cancel()
 	if s.topology != nil {

@@ -31,37 +31,16 @@ func OpenFor(
 func open(
 	ctx context.Context, ttl time.Duration, options ...redisstore.Option,
 ) (*redisstore.Store, rueidis.Client, error) {
-	v := readVariables(ctx)
-	option, cluster := v.option()
-	if len(v.faults) > 0 {
-		return nil, nil, wrong(strings.Join(v.faults, "; "))
-	}
-	option, err := redisstore.ClientOption(option, ttl)
+	d, err := dialFor(ctx, ttl)
 	if err != nil {
 		return nil, nil, err
 	}
-	client, err := dial(ctx, option)
+	store, err := d.Store(options...)
 	if err != nil {
+		d.Client.Close()
 		return nil, nil, err
 	}
-	if cluster == yes && client.Mode() != rueidis.ClientModeCluster {
-		client.Close()
-		return nil, nil, wrong(clusterVariable + ": is true, but the server at " +
-			strings.Join(option.InitAddress, ",") + " is none of a cluster")
-	}
-	options = append(options, redisstore.WriteTimeout(option.ConnWriteTimeout))
-	if prefix, ok := v.values[prefixVariable]; ok {
-		options = append(options, redisstore.Prefix(prefix))
-	}
-	store, err := redisstore.New(client, options...)
-	if err != nil {
-		client.Close()
-		if errors.Is(err, renewer.ErrConfig) { // nothing but the prefix is the user's
-			err = fmt.Errorf("%s: %w", prefixVariable, err)
-		}
-		return nil, nil, err
-	}
-	return store, client, nil
+	return store, d.Client, nil
 }
 
 // wrong is the error for variables that are.

@@ -13,10 +13,9 @@ import (
 
 // What has become of a lease that was broken.
 const (
-	outcomeFree    = "free"
-	outcomeTaken   = "taken"   // another has it
-	outcomeHeld    = "held"    // its operation has not returned yet
-	outcomeUnknown = "unknown" // the user may not look
+	outcomeFree  = "free"
+	outcomeTaken = "taken" // another has it
+	outcomeHeld  = "held"  // its operation has not returned yet
 )
 
 // ordered is what break prints with --json.
@@ -27,7 +26,7 @@ type ordered struct {
 	By      string  `json:"by"`
 	Why     string  `json:"why"`
 	Force   bool    `json:"force"`
-	Outcome string  `json:"outcome"` // free, taken, held, or unknown: no right to look
+	Outcome string  `json:"outcome"` // free, taken or held
 	After   float64 `json:"after_seconds"`
 	// TTL is how long it can stay held at most, if it is held.
 	TTL float64 `json:"ttl_seconds,omitempty"`
@@ -53,10 +52,6 @@ func (o *order) follow(cmd *cobra.Command, locks store.Store) error {
 		lock, err := o.current(ctx, locks)
 		after := time.Since(begun)
 		switch slot := o.slotOf(&lock); {
-		case err != nil && exit.Status(err) == exit.Refused:
-			return o.tell(cmd, outcomeUnknown, after, nil, "you have no right to look what "+
-				"becomes of it: it is free when its operation has returned, at the end of its TTL "+
-				"at the latest")
 		case err != nil:
 			return err
 		case slot == nil && len(lock.Slots) > 0 && !o.Limit:
