@@ -99,6 +99,24 @@ func oursFor(ttl time.Duration) func(rueidis.ClientOption) (library, error) {
 func newKeeper(
 	option rueidis.ClientOption, ttl time.Duration,
 ) (keeper *renewer.Keeper, closeAll func(), err error) {
+	store, closeStore, err := newStore(option, ttl)
+	if err != nil {
+		return nil, nil, err
+	}
+	if keeper, err = renewer.New(store, renewer.Config{TTL: ttl}); err != nil {
+		closeStore()
+		return nil, nil, err
+	}
+	return keeper, func() {
+		_ = keeper.Shutdown(context.Background()) // each lock is free
+		closeStore()
+	}, nil
+}
+
+// newStore has a client of its own.
+func newStore(
+	option rueidis.ClientOption, ttl time.Duration,
+) (store *redisstore.Store, closeAll func(), err error) {
 	if option, err = redisstore.ClientOption(option, ttl); err != nil {
 		return nil, nil, err
 	}
@@ -111,21 +129,12 @@ func newKeeper(
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
+	store, err = redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
 	if err != nil {
 		client.Close()
 		return nil, nil, err
 	}
-	if keeper, err = renewer.New(store, renewer.Config{TTL: ttl}); err != nil {
-		store.Close()
-		client.Close()
-		return nil, nil, err
-	}
-	return keeper, func() {
-		_ = keeper.Shutdown(context.Background()) // each lock is free
-		store.Close()
-		client.Close()
-	}, nil
+	return store, func() { store.Close(); client.Close() }, nil
 }
 
 func (m *keeperMutex) lock(ctx context.Context) (err error) {

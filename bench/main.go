@@ -50,6 +50,7 @@ var sections = []section{
 	{"wait", 9, wait},
 	{"limits", 9, limits},
 	{"slots", 3, slots},
+	{"break", 5, breaks},
 }
 
 // run is the program: it returns the exit status, 2 for flags that make no sense.
@@ -80,7 +81,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	for name, to := range map[string]**regexp.Regexp{"run": &o.run, "who": &o.who} {
 		flags.Func(name, map[string]string{
 			"run": "only the sections that match this `regexp`: cycles, onekey, crowd, hold, " +
-				"wait, limits, slots",
+				"wait, limits, slots, break",
 			"who": "only the contestants that match this `regexp`: " + strings.Join(everyone, ", "),
 		}[name], func(s string) (err error) {
 			*to, err = regexp.Compile(s)

@@ -39,6 +39,9 @@ func judgements() []judgement {
 		{"a waiter is woken, ms", waitTable, lockbeat, waitColumn, less},
 		{"its message was lost, ms", waitTable, messageLost, waitColumn, alone},
 		{"one in front of it was killed, ms", waitTable, deadInFront, waitColumn, alone},
+		{"told of a break, p99, ms", breakTable, byBreak, toldP99, alone},
+		{"the next one after a break, p99, ms", breakTable, byBreak, nextP99, alone},
+		{"the next one by Replace, p99, ms", breakTable, byReplace, nextP99, alone},
 	}
 }
 
