@@ -141,14 +141,14 @@ func (b *breakers) once(ctx context.Context, l *renewer.Lease, how string) (one 
 		}
 		ended <- err
 	}
-	var begun time.Time
+	if how == byBreak {
+		go acquire()
+	}
+	time.Sleep(inLine/20 + rand.N(inLine/20)) // it waits; and heartbeats are some ms apart
+	begun := time.Now()
 	if how == byReplace {
-		begun = time.Now()
 		go acquire(renewer.Replace())
 	} else {
-		go acquire()
-		time.Sleep(inLine/20 + rand.N(inLine/20))
-		begun = time.Now()
 		answer := make(chan store.Answer, 1)
 		go func() {
 			answer <- b.store.Break(ctx, store.Breaking{
