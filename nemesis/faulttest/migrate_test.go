@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/kit"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -152,4 +153,54 @@ func TestTheNewestCallOnASlotOnTheMove(t *testing.T) {
 	require.ErrorIs(t, <-calls[0], renewer.ErrReplaced)
 	require.NoError(t, lease.Release(t.Context()))
 	require.NoError(t, <-calls[1])
+}
+
+// While a broken lease has moved and who broke it has not, it can't be broken by force: a second
+// note would keep the first from moving.
+func TestABreakByForceOnASlotOnTheMove(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	p := kit.Start(t, cluster.ClientOption(), moveConfig, cluster.Nodes()...)
+	slot, names := sameSlot(2)
+	broken := func(i int, force bool) store.Answer {
+		lock, err := p.Store.Show(t.Context(), limited(names, i))
+		require.NoError(t, err)
+		require.Len(t, lock.Slots, 1)
+		return p.Store.Break(t.Context(), store.Breaking{
+			Name: limited(names, i), Fence: lock.Slots[0].Fence,
+			Broken: store.Broken{By: "alice", Force: force},
+		})
+	}
+	var keys []string
+	for i, name := range names {
+		var options []renewer.Option
+		key := kit.Key(name)
+		if i == 0 {
+			keys = append(keys, key)
+		} else {
+			options = append(options, renewer.AtMost(func(string) int { return 1 }))
+			keys = append(keys, key+":slots", key+":slots:holders")
+		}
+		lease := p.Acquire(t, name, options...)
+		defer func() { _ = lease.Release(t.Context()) }() // it is lost
+		require.Equal(t, store.StatusHeld, broken(i, false).Status)
+	}
+	move, err := cluster.BeginMove(slot, other(t, cluster, slot))
+	require.NoError(t, err)
+	require.NoError(t, move.Keys(keys...))
+	for i := range names {
+		require.Error(t, broken(i, true).Err)
+	}
+	require.NoError(t, move.Finish())
+	for i := range names {
+		require.Equal(t, store.StatusHeld, broken(i, true).Status)
+	}
+}
+
+// limited is what the store calls a name, of which the second is a limit.
+func limited(names []string, i int) string {
+	if i == 0 {
+		return names[i]
+	}
+	return store.LimitName(names[i])
 }

@@ -8,7 +8,8 @@
 --
 -- Returns  0 if no owner has it; {value, 0} if another token is current, or another program's key is
 --          there; {value, 1} if it is broken now, also if it was before; and "1 TURN" behind these
---          if it has become a turn. A value is cut to 300 bytes.
+--          if it has become a turn. A value is cut to 300 bytes. An error, if of the lease and its
+--          note only one has moved in a cluster: a second note would be in its way
 --
 -- The owner token of a broken lease begins with "!", which none does. So the scripts that compare
 -- it need not know of this. Who and why is in KEY:broken:TOKEN, by that token, for as long as the
@@ -27,9 +28,13 @@ if fence ~= ARGV[1] then
 	return {text, 0}
 end
 local forced = string.sub(how, 1, 7) == 'forced\n'
-if forced or string.sub(value, 1, 1) ~= '!' then
+local first, note = string.sub(value, 1, 1) ~= '!', key .. ':broken:!' .. token
+if not first and forced and redis.pcall('MGET', key, note).err then
+	return redis.error_reply('TRYAGAIN the keys of ' .. key .. ' are moving')
+end
+if forced or first then
 	local left = math.max(redis.call('PTTL', key), 1)
-	redis.call('SET', key .. ':broken:!' .. token, how, 'PX', left)
+	redis.call('SET', note, how, 'PX', left)
 	redis.call('SET', key, '!' .. string.sub(value, 2), 'PX', left)
 end
 local answers = {text, 1}

@@ -28,8 +28,12 @@ if string.match(value, '^%d+') ~= ARGV[1] then
 	return {text, 0}
 end
 local forced = string.sub(how, 1, 7) == 'forced\n'
+local note = key .. ':broken:' .. token
+if forced and owner == token and redis.pcall('MGET', key, note).err then
+	return redis.error_reply('TRYAGAIN the keys of ' .. key .. ' are moving')
+end
 if forced or owner ~= token then
-	redis.call('SET', key .. ':broken:' .. token, how, 'PX', math.ceil((ends - now) / 1000))
+	redis.call('SET', note, how, 'PX', math.ceil((ends - now) / 1000))
 end
 local answers = {text, 1}
 if forced then
