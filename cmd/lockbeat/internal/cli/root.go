@@ -14,6 +14,7 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/locks"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/run"
 )
 
 // Main runs the program with its arguments and returns its exit status.
@@ -59,8 +60,9 @@ func New() *cobra.Command {
 	root.PersistentFlags().StringVar(&file, "config", "",
 		"a `file` with lines of VARIABLE=value (default $"+connect.ConfigVariable+")")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.Usagef("%w", err) })
-	root.AddCommand(environment())
+	root.AddCommand(run.New(), environment())
 	root.AddCommand(locks.Commands()...)
+	addGuard(root)
 	return root
 }
 

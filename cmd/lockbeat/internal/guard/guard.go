@@ -1,0 +1,217 @@
+//go:build unix
+
+package guard
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/tree"
+)
+
+// guard is the state of the guard's process. It belongs to one goroutine.
+type guard struct {
+	link     *link
+	tree     *tree.Tree
+	terminal *terminal
+	plan     plan
+	killing  bool
+	ended    bool // the command has
+	result   Result
+	events   chan event
+	gone     chan struct{} // closed when no process is left
+}
+
+// event is that the command has ended or stopped.
+type event struct{ status syscall.WaitStatus }
+
+// Main is the guard's process. fd is its end of the socket. It returns when no process of the
+// command is left.
+func Main(fd int) error {
+	// The command is killed when the thread that has started it ends: see pdeathsig.
+	runtime.LockOSThread()
+	syscall.CloseOnExec(fd)
+	rename()
+	g := &guard{link: newLink(fd), events: make(chan event, 1), gone: make(chan struct{})}
+	var first order
+	if g.link.in.Decode(&first) != nil || first.Start == nil {
+		return nil // the wrapper is gone; a user who calls this by hand can't expect more
+	}
+	var err error
+	if g.tree, err = tree.Adopt(); err != nil {
+		return err
+	}
+	alarm, err := newAlarm()
+	if err != nil {
+		return err
+	}
+	defer alarm.close()
+	g.plan = plan{deadline: first.Start.Deadline, grace: first.Start.Grace}
+	if Now() < g.plan.deadline.Term {
+		g.start(first.Start)
+	} else {
+		g.result.Cut = true
+		close(g.gone)
+	}
+	if err := g.run(alarm, g.orders()); err != nil {
+		return err
+	}
+	g.terminal.giveBack()
+	_ = g.link.out.Encode(report{Gone: true, Result: g.result}) // fails if the wrapper is gone
+	return nil
+}
+
+// start starts the command.
+func (g *guard) start(s *start) {
+	attr := &syscall.ProcAttr{
+		Env: withEnv(os.Environ(), s.Env), Files: []uintptr{0, 1, 2},
+		Sys: &syscall.SysProcAttr{Setpgid: true},
+	}
+	dieWithParent(attr.Sys)
+	g.terminal = findTerminal(s.Group)
+	g.terminal.handTo(attr.Sys)
+	pid, err := syscall.ForkExec(s.Path, s.Args, attr)
+	signal.Ignore(syscall.SIGTTOU) // not before: the command would ignore it too
+	if err != nil {
+		errno, _ := err.(syscall.Errno) //nolint:errorlint // it is not wrapped
+		g.result.Failed, g.result.Errno = err.Error(), errno
+		close(g.gone)
+		return
+	}
+	g.terminal.owner = pid
+	g.tree.Command(pid)
+	_ = g.link.out.Encode(report{Group: pid}) // fails if the wrapper is gone
+	go func() {
+		g.tree.Watch(func(child int, status syscall.WaitStatus) {
+			if child == pid {
+				g.events <- event{status}
+			}
+		})
+		close(g.gone)
+	}()
+}
+
+// orders are what the wrapper tells. The channel is closed when the wrapper is gone.
+func (g *guard) orders() <-chan order {
+	orders := make(chan order)
+	go func() {
+		defer close(orders)
+		for {
+			var o order
+			if g.link.in.Decode(&o) != nil {
+				return
+			}
+			orders <- o
+		}
+	}()
+	return orders
+}
+
+// run goes on until nothing is left.
+func (g *guard) run(alarm *alarm, orders <-chan order) error {
+	for {
+		if !g.killing {
+			if err := alarm.set(g.plan.next()); err != nil {
+				return err
+			}
+		}
+		select {
+		case o, ok := <-orders:
+			switch {
+			case !ok:
+				orders = nil
+				g.end()
+			case o.Deadline != nil:
+				g.plan.deadline = *o.Deadline
+			case o.Signal != 0:
+				g.forward(syscall.Signal(o.Signal))
+			}
+		case e := <-g.events:
+			g.heard(e.status)
+		case <-alarm.C:
+		case <-g.gone:
+			select {
+			case e := <-g.events: // which came before
+				g.heard(e.status)
+			default:
+			}
+			return nil
+		}
+		g.step()
+	}
+}
+
+// heard takes note of what has become of the command.
+func (g *guard) heard(status syscall.WaitStatus) {
+	switch {
+	case !status.Stopped():
+		g.ended, g.result.Status = true, exitStatus(status)
+		g.end()
+	case status.StopSignal() == syscall.SIGTSTP && g.terminal.handed():
+		// Ctrl-Z has stopped the command alone, of which no shell hears.
+		g.tree.Forward(syscall.SIGCONT)
+	}
+}
+
+// forward sends a signal to the command's process group. If a shell has brought the wrapper to the
+// foreground, by SIGCONT, that is handed on.
+func (g *guard) forward(sig syscall.Signal) {
+	if sig == syscall.SIGCONT {
+		g.terminal.handOn()
+	}
+	g.tree.Forward(sig)
+}
+
+// end begins to end all processes.
+func (g *guard) end() {
+	now := Now()
+	if !g.plan.end(now) {
+		return
+	}
+	g.result.Cut = !g.ended
+	if now < g.plan.next() { // else they are killed at once
+		_ = g.tree.Signal(syscall.SIGTERM) // those that it does not reach are killed later
+		_ = g.tree.Signal(syscall.SIGCONT) // a process that is stopped does not hear of it
+	}
+}
+
+// step does what it is time for.
+func (g *guard) step() {
+	if g.plan.due(Now()) {
+		g.end()
+	}
+	if g.killing || !g.plan.ending || Now() < g.plan.next() {
+		return
+	}
+	g.killing = true
+	go g.tree.Kill(g.gone, func(err error) {
+		text := err.Error() + "; waiting until it ends"
+		if g.link.out.Encode(report{Trouble: text}) != nil { // the wrapper is gone
+			_, _ = fmt.Fprintln(os.Stderr, "lockbeat:", text)
+		}
+	})
+}
+
+// exitStatus is a status as shells have it.
+func exitStatus(status syscall.WaitStatus) int {
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
+}
+
+// withEnv sets variables, in place of those of the same name.
+func withEnv(env, set []string) []string {
+	env = slices.DeleteFunc(slices.Clone(env), func(old string) bool {
+		name, _, _ := strings.Cut(old, "=")
+		return slices.ContainsFunc(set, func(s string) bool {
+			return strings.HasPrefix(s, name+"=")
+		})
+	})
+	return append(env, set...)
+}

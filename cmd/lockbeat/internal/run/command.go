@@ -1,0 +1,122 @@
+package run
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// defaultTTL is for how long a machine that dies keeps the lock.
+const defaultTTL = 30 * time.Second
+
+// leastTTL leaves a busy machine some time to kill what has to be killed.
+const leastTTL = time.Second
+
+// options are the flags.
+type options struct {
+	name   string
+	wait   time.Duration // negative: for as long as it takes
+	skip   bool
+	atMost int // 0: a lock
+	grace  time.Duration
+	ttl    time.Duration
+}
+
+const help = `Takes a lock, runs a command while it is held, and frees it when no process of the
+command is left. The command is executed without a shell; its input and output are
+untouched, and signals are passed on to its process group. It finds the lock's name in
+LOCKBEAT_NAME and the fencing token in LOCKBEAT_FENCE.
+
+If the lock can't be kept, the command gets SIGTERM, and SIGKILL after --grace: all of
+its processes are dead before another can have the lock, also if this process is killed
+or stopped. What the command leaves running when it ends is ended in the same way.
+%s
+The exit status is the command's, or 128 and the number of the signal that ended it, or
+
+   0  another has the lock, with --skip
+  64  an argument makes no sense
+  69  Redis does not answer
+  70  the guard beside the command was killed, and so the command was
+  71  the system refuses a process
+  75  another has the lock, and --wait has run out
+  76  the lock was lost, and the command was ended for it
+  78  a variable or the configuration file is wrong
+ 126  the command can't be executed
+ 127  the command was not found
+`
+
+// New returns the command.
+func New() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "run --name NAME [flags] -- COMMAND [ARGUMENT...]",
+		Short: "Run a command under a lock",
+		Long:  fmt.Sprintf(help, limits),
+		Example: `  lockbeat run --name backup -- pg_dump -f /backup/db.sql db
+  lockbeat run --name report --skip -- /usr/local/bin/report   # in each node's crontab
+  lockbeat run --name import --at-most 3 --wait 10m -- ./import.sh`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exit.Usagef("name the command to run behind --")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags := cmd.Flags()
+			if err := o.complete(flags.Changed); err != nil {
+				return err
+			}
+			return run(cmd.Context(), o, args, cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.SetInterspersed(false) // what comes behind the command is its own
+	flags.StringVar(&o.name, "name", "", "the lock's `name`")
+	flags.DurationVar(&o.wait, "wait", 0,
+		"how long to wait for the lock; 0: not at all (default as long as it takes)")
+	flags.BoolVar(&o.skip, "skip", false, "do nothing if another has the lock, and exit with 0")
+	flags.IntVar(&o.atMost, "at-most", 0, "let `N` run at once, in place of one")
+	flags.DurationVar(&o.grace, "grace", 0,
+		"between SIGTERM and SIGKILL, at most a third of --ttl (default a fifth of it)")
+	flags.DurationVar(&o.ttl, "ttl", defaultTTL,
+		"how long a machine that dies keeps the lock; Redis may be away for about half of it")
+	return cmd
+}
+
+// complete sets the defaults and refuses what makes no sense.
+func (o *options) complete(given func(flag string) bool) error {
+	if !given("wait") {
+		o.wait = -1
+	} else if o.wait < 0 {
+		return exit.Usagef("--wait is %v; leave it out to wait for as long as it takes", o.wait)
+	}
+	if !given("grace") {
+		o.grace = o.ttl / 5
+	}
+	switch {
+	case o.name == "":
+		return exit.Usagef("--name is missing: the name of the lock")
+	case o.skip && o.wait >= 0:
+		return exit.Usagef("--skip and --wait exclude each other")
+	case given("at-most") && o.atMost < 1:
+		return exit.Usagef("--at-most is %d; take at least 1", o.atMost)
+	case o.ttl < leastTTL:
+		return exit.Usagef("--ttl is %v; take at least %v, so that a busy machine can end the "+
+			"command in time", o.ttl, leastTTL)
+	case o.grace < 0 || o.grace > o.ttl/3:
+		return exit.Usagef("--grace is %v; take at most a third of --ttl (%v): the command is "+
+			"killed before another can have the lock", o.grace, o.ttl)
+	}
+	return renewer.CheckName(o.name)
+}
+
+// reserve is between SIGKILL and the end of the lease: for processes to die in, and for the wrapper
+// to do what a guard has not done.
+func (o *options) reserve() time.Duration { return o.ttl / 10 }
+
+// margin is how long before the end of the lease the command is asked to end.
+func (o *options) margin() time.Duration { return o.grace + o.reserve() }

@@ -1,0 +1,9 @@
+//go:build unix && !linux
+
+package run
+
+// limits is what the help says of this system.
+const limits = `
+On this system the command's process group is all that is known of it: a process that
+leaves the group, such as a daemon, is not ended. Linux has no such limit.
+`

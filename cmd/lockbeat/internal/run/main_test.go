@@ -1,0 +1,28 @@
+//go:build unix
+
+package run_test
+
+import (
+	"flag"
+	"os"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/cli"
+	"github.com/lockbeat/lockbeat/testutil/suite"
+)
+
+// asProgram is set for a process that is to be the program rather than its tests.
+const asProgram = "LOCKBEAT_TEST_AS_PROGRAM"
+
+// rounds is for `go test ./cmd/lockbeat/internal/run -run Rounds -run.rounds 1000`.
+var rounds = flag.Int("run.rounds", 0, "how often the two processes are killed; 0: as suite says")
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	suite.AtOnce(4)
+	goleak.VerifyTestMain(m)
+}

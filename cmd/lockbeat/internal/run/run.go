@@ -1,0 +1,182 @@
+//go:build unix
+
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/guard"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// run takes the lock and runs a command under it.
+func run(parent context.Context, o options, args []string, stderr io.Writer) error {
+	path, err := find(args[0])
+	if err != nil {
+		return err
+	}
+	signals, stop := catch()
+	defer stop()
+	ctx, stop := untilSignal(parent, signals)
+	r := running{options: o, stderr: stderr}
+	l, err := take(ctx, o, args[0], r.warn)
+	stop()
+	if e := interrupted(ctx); e != nil {
+		if err == nil {
+			_ = l.release(o) // it lapses otherwise
+			l.close(o)
+		}
+		return e
+	}
+	if o.skip && errors.Is(err, renewer.ErrHeld) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r.lock = l
+	err = r.command(path, args, signals)
+	if e := l.release(o); e != nil && exit.Status(err) != exit.Lost {
+		r.warn(e.Error())
+	}
+	l.close(o)
+	return err
+}
+
+// find returns the file that a command's name means, as a shell does.
+func find(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	switch {
+	case err == nil || errors.Is(err, exec.ErrDot): // a PATH that has "." in it means it
+		return path, nil
+	case errors.Is(err, os.ErrPermission):
+		return "", &exit.Error{Status: exit.CannotRun, Err: err}
+	default:
+		return "", &exit.Error{Status: exit.NotFound, Err: err}
+	}
+}
+
+// running is a command under its lock.
+type running struct {
+	options
+	lock   *lock
+	guard  *guard.Guard
+	last   guard.Deadline // that the guard was told
+	stderr io.Writer
+}
+
+func (r *running) warn(text string) {
+	_, _ = fmt.Fprintln(r.stderr, "lockbeat: warning:", strings.TrimPrefix(text, "lockbeat: "))
+}
+
+// command runs the command, and returns when no process of it is left.
+func (r *running) command(path string, args []string, signals <-chan os.Signal) error {
+	lost := make(chan struct{})
+	defer r.lock.lease.OnLoss(func() { close(lost) })()
+	deadline, held := r.deadline()
+	if !held {
+		return r.lostError()
+	}
+	r.last = deadline
+	var err error
+	r.guard, err = guard.Start(guard.Command{
+		Path: path, Args: args, Grace: r.grace, Late: r.reserve() / 2,
+		Env: []string{
+			"LOCKBEAT_NAME=" + r.name,
+			"LOCKBEAT_FENCE=" + strconv.FormatInt(r.lock.lease.Fence(), 10),
+		},
+	}, deadline, r.warn)
+	if err != nil {
+		return &exit.Error{Status: exit.System, Err: err}
+	}
+	r.supervise(signals, lost)
+	return r.outcome(args[0], r.guard.Result())
+}
+
+// supervise tells the guard what it has to know, until nothing is left of the command.
+func (r *running) supervise(signals <-chan os.Signal, lost <-chan struct{}) {
+	for {
+		select {
+		case <-r.lock.pulse.beats:
+			if deadline, held := r.deadline(); held {
+				r.last = deadline
+				r.guard.Renew(deadline)
+			}
+		case s := <-signals:
+			r.guard.Forward(s.(syscall.Signal)) //nolint:forcetypeassert // on Unix it is one
+		case <-lost:
+			lost = nil
+			r.guard.Renew(r.end())
+		case <-r.guard.Done():
+			return
+		}
+	}
+}
+
+// deadline is until when the command may run, and whether the lease is held. The clock is read
+// first: whatever happens between the two makes the deadline earlier than it might be.
+func (r *running) deadline() (d guard.Deadline, held bool) {
+	now := guard.Now()
+	left := r.lock.lease.Remaining()
+	term := now.Add(left)
+	return guard.Deadline{Term: term, Kill: term.Add(r.grace)}, left > 0
+}
+
+// end is the deadline of a command whose lease is lost: now. If the store has said that the lease
+// is over, another may have it already, and there is no grace.
+func (r *running) end() guard.Deadline {
+	d := guard.Deadline{Term: guard.Now(), Kill: r.last.Kill}
+	lost, ok := errors.AsType[*renewer.LostError](r.lock.lease.Err())
+	if !ok || lost.Left == 0 {
+		d.Kill = d.Term
+	}
+	return d
+}
+
+// outcome is the error for what became of the command.
+func (r *running) outcome(name string, result guard.Result) error {
+	lost := r.lock.lease.Err()
+	switch {
+	case result.Failed != "":
+		status := exit.CannotRun
+		if result.Errno == syscall.ENOENT {
+			status = exit.NotFound
+		}
+		return &exit.Error{Status: status, Err: fmt.Errorf("%s: %s", name, result.Failed)}
+	case result.Cut && (lost != nil || !result.Died):
+		return r.lostError()
+	case result.Died:
+		return &exit.Error{Status: exit.Internal, Err: errors.New("the guard of the command " +
+			"was killed or stopped, so the command was ended")}
+	case result.Status != 0:
+		return &exit.Error{Status: result.Status}
+	default:
+		return nil
+	}
+}
+
+// lostError is the error of a command that was ended because the lock was lost.
+func (r *running) lostError() error {
+	err := r.lock.lease.Err()
+	if err == nil { // this process was stopped, and the guard was faster
+		err = errors.New("the lock was not renewed in time")
+	}
+	return &exit.Error{
+		Status: exit.Lost, Err: fmt.Errorf("the command was ended: %w", trimmed{err}),
+	}
+}
+
+// trimmed is an error without the prefix that the program's own messages have.
+type trimmed struct{ error }
+
+func (e trimmed) Error() string { return strings.TrimPrefix(e.error.Error(), "lockbeat: ") }
+func (e trimmed) Unwrap() error { return e.error }

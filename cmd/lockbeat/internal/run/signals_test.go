@@ -1,0 +1,113 @@
+//go:build linux
+
+package run_test
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// Each signal reaches the command, and its children in its process group.
+func TestSignalsArePassedOn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	const script = `
+		for s in HUP INT QUIT USR1 USR2 WINCH ALRM; do trap "echo $s" $s; done
+		trap 'echo TERM; exit 7' TERM
+		sh -c 'trap "echo child; exit" USR1; echo up; while :; do sleep 0.01; done' &
+		while :; do sleep 0.01; done`
+	p := start(t, server.Addr(), "--name=k", "--", "sh", "-c", script)
+	p.expect("up")
+	p.signal(syscall.SIGUSR1) // which the child has a trap for, too
+	lines := []string{<-p.lines, <-p.lines}
+	assert.ElementsMatch(t, []string{"child", "USR1"}, lines)
+	for name, s := range map[string]syscall.Signal{
+		"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "QUIT": syscall.SIGQUIT,
+		"USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH, "ALRM": syscall.SIGALRM,
+	} {
+		p.signal(s)
+		p.expect(name)
+	}
+	p.signal(syscall.SIGTERM)
+	p.expect("TERM")
+	assert.Equal(t, 7, p.status())
+	assert.Empty(t, p.alive())
+	awaitFree(t, server, "k")
+}
+
+// A command that does not mind ends by the signal, and so do we.
+func TestSignalEnds(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGUSR1} {
+		p := start(t, server.Addr(), "--name=k", "--", "sh", "-c", "echo up; exec sleep 1000")
+		p.expect("up")
+		p.signal(s)
+		assert.Equal(t, 128+int(s), p.status())
+		awaitFree(t, server, "k")
+	}
+}
+
+// A signal ends the wait for the lock. Nothing is held then, and nothing stays in line.
+func TestSignalEndsTheWait(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	holder := start(t, server.Addr(), "--name=k", "--", "sh", "-c", "echo up; read x")
+	holder.expect("up")
+	for _, s := range []syscall.Signal{
+		syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1,
+	} {
+		p := start(t, server.Addr(), "--name=k", "--", "echo", "ran")
+		awaitLine(t, server, "k")
+		p.signal(syscall.SIGWINCH) // is no reason to end
+		p.signal(s)
+		assert.Equal(t, 128+int(s), p.status())
+		assert.Empty(t, p.stderr.String())
+		for line := range p.lines {
+			assert.Fail(t, "it ran", line)
+		}
+		gone, err := server.Do("EXISTS", key("k")+":waiters").AsInt64()
+		assert.NoError(t, err)
+		assert.Zero(t, gone)
+	}
+	_, err := fmt.Fprintln(holder.stdin, "go")
+	assert.NoError(t, err)
+	assert.Zero(t, holder.status())
+	awaitFree(t, server, "k")
+}
+
+// Also before there is a connection.
+func TestSignalEndsTheWaitForRedis(t *testing.T) {
+	t.Parallel()
+	p := start(t, "127.0.0.1:1", "--name=k", "--", "echo", "ran")
+	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), "trying") },
+		patience, 5*time.Millisecond)
+	p.signal(syscall.SIGTERM)
+	assert.Equal(t, 128+int(syscall.SIGTERM), p.status())
+}
+
+// A signal that was ignored, as by nohup, stays so.
+func TestNohup(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := prepare(t, server.Addr(), "--name=k", "--", "sh", "-c",
+		"kill -HUP $$; kill -HUP $PPID; echo still here")
+	p.cmd.Args = append([]string{"sh", "-c", `trap "" HUP; exec "$@"`, "sh"}, p.cmd.Args...)
+	p.cmd.Path = "/bin/sh"
+	out, err := p.cmd.StdoutPipe()
+	require.NoError(t, err)
+	p.begin()
+	all, err := io.ReadAll(out)
+	require.NoError(t, err)
+	assert.Equal(t, "still here\n", string(all))
+	assert.Zero(t, p.status())
+}

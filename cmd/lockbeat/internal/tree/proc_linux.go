@@ -1,0 +1,99 @@
+package tree
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+)
+
+// process is one line of /proc. A number may come back for another process; number and start time
+// together do not.
+type process struct {
+	pid, parent int
+	start       uint64 // in ticks since the system's start
+	dead        bool   // it waits to be reaped
+}
+
+// read reads what /proc says of a process; ok is false if there is none.
+func read(pid int) (p process, ok bool) {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return p, false
+	}
+	// pid (name) state ppid … with the start time as 22nd field; a name may have anything in it.
+	end := bytes.LastIndexByte(text, ')')
+	fields := bytes.Fields(text[end+1:])
+	if end < 0 || len(fields) < 20 {
+		return p, false
+	}
+	parent, err1 := strconv.Atoi(string(fields[1]))
+	start, err2 := strconv.ParseUint(string(fields[19]), 10, 64)
+	if err1 != nil || err2 != nil {
+		return p, false
+	}
+	state := fields[0][0]
+	return process{pid, parent, start, state == 'Z' || state == 'X'}, true
+}
+
+// below returns all processes below this one, parents before their children, without the branches
+// of the spared. It tells of each child of this one as soon as it is seen: a child that starts
+// another and ends, again and again, would be gone when the rest had been read.
+func below(spared map[int]uint64, tell func(process)) ([]process, error) {
+	self, ok := read(os.Getpid())
+	if !ok {
+		return nil, errors.New("/proc does not show this process")
+	}
+	pids, err := numbers()
+	if err != nil {
+		return nil, err
+	}
+	children := make(map[int][]process)
+	for _, pid := range pids {
+		p, ok := read(pid)
+		if !ok {
+			continue
+		}
+		if start, ok := spared[pid]; p.parent == self.pid && ok && start == p.start {
+			continue
+		}
+		if p.parent == self.pid && tell != nil {
+			tell(p)
+		}
+		children[p.parent] = append(children[p.parent], p)
+	}
+	found := []process{self}
+	for i := 0; i < len(found); i++ {
+		for _, child := range children[found[i].pid] {
+			// A child older than its parent was read before the parent's number changed hands.
+			if child.start >= found[i].start {
+				found = append(found, child)
+			}
+		}
+	}
+	return found[1:], nil
+}
+
+// numbers are those of all processes, the newest first.
+func numbers() ([]int, error) {
+	proc, err := os.Open("/proc")
+	if err != nil {
+		return nil, fmt.Errorf("which processes there are: %w", err)
+	}
+	defer func() { _ = proc.Close() }()
+	names, err := proc.Readdirnames(-1)
+	if err != nil {
+		return nil, fmt.Errorf("which processes there are: %w", err)
+	}
+	var pids []int
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	slices.Reverse(pids)
+	return pids, nil
+}

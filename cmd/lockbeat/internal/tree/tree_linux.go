@@ -1,0 +1,151 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Whole reports whether every process below this one can be found, rather than a process group.
+const Whole = true
+
+// Tree is all processes below this one but the children that it had before. Its methods may be
+// called concurrently.
+type Tree struct {
+	spared map[int]uint64 // by number, their start times
+
+	mu    sync.Mutex // held while a child is reaped, so that a number in use stays what it is
+	group int        // of the command, until that has been reaped; else 0
+}
+
+// Adopt makes this process the one that orphans below it come to.
+func Adopt() (*Tree, error) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("adopt orphans: %w", err)
+	}
+	children, err := below(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	t := &Tree{spared: make(map[int]uint64)}
+	for _, p := range children {
+		if p.parent == os.Getpid() {
+			t.spared[p.pid] = p.start
+		}
+	}
+	return t, nil
+}
+
+// Command says which child is the command, the leader of a process group.
+func (t *Tree) Command(pid int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.group = pid
+}
+
+// Forward sends a signal to the command's process group, unless the command has ended.
+func (t *Tree) Forward(sig syscall.Signal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.group > 0 {
+		_ = syscall.Kill(-t.group, sig) // fails only if the group has ended
+	}
+}
+
+// Signal sends a signal to each process. The error is about the first that could not be sent it.
+func (t *Tree) Signal(sig syscall.Signal) error {
+	_, err := t.signal(sig, make(map[process]bool))
+	return err
+}
+
+// signal sends a signal to each process, also to those that have had it. It reports whether there
+// was one that had not.
+func (t *Tree) signal(sig syscall.Signal, had map[process]bool) (fresh bool, err error) {
+	sent := make(map[process]bool)
+	one := func(p process) {
+		if key := (process{pid: p.pid, start: p.start}); !p.dead && !sent[key] {
+			sent[key] = true
+			fresh = fresh || !had[key]
+			had[key] = true
+			if e := p.signal(sig); e != nil && err == nil {
+				err = fmt.Errorf("process %d can't be ended: %w", p.pid, e)
+			}
+		}
+	}
+	all, failed := below(t.spared, one)
+	for _, p := range all {
+		one(p)
+	}
+	if failed != nil {
+		err = failed
+	}
+	return fresh, err
+}
+
+// signal sends a signal to a process if it is still there.
+func (p process) signal(sig syscall.Signal) error {
+	handle, err := os.FindProcess(p.pid)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = handle.Release() }()
+	// From here on the handle is that of one process. Is it the one that was seen?
+	if now, ok := read(p.pid); !ok || now.start != p.start {
+		return nil
+	}
+	if err := handle.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+// Watch reaps the children that end, and tells of each; it is told of those that stop, too. It
+// returns when no process is left.
+func (t *Tree) Watch(tell func(pid int, status syscall.WaitStatus)) {
+	for t.left() {
+		for { // until a child has ended or stopped, which is left as it is
+			err := unix.Waitid(unix.P_ALL, 0, nil,
+				unix.WEXITED|unix.WSTOPPED|unix.WNOWAIT, nil)
+			if !errors.Is(err, unix.EINTR) {
+				break
+			}
+		}
+		t.reap(tell)
+	}
+}
+
+// reap takes note of one child that has ended or stopped, if there is one.
+func (t *Tree) reap(tell func(pid int, status syscall.WaitStatus)) {
+	t.mu.Lock()
+	var status syscall.WaitStatus
+	pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
+	if err == nil && pid > 0 && !status.Stopped() && pid == t.group {
+		t.group = 0
+	}
+	t.mu.Unlock()
+	if err == nil && pid > 0 {
+		tell(pid, status)
+	}
+}
+
+// left reports whether a process is below this one.
+func (t *Tree) left() bool {
+	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+	if errors.Is(err, unix.ECHILD) {
+		return false
+	}
+	if len(t.spared) == 0 {
+		return true
+	}
+	// A process that starts another and ends may hide it from one look, not from two.
+	for range 2 {
+		if all, err := below(t.spared, nil); err != nil || len(all) > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,76 @@
+//go:build unix && !linux
+
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Whole reports whether every process below this one can be found, rather than a process group.
+const Whole = false
+
+// Tree is the command's process group. Its methods may be called concurrently.
+type Tree struct {
+	mu    sync.Mutex
+	group int // 0: not started yet
+}
+
+// Adopt returns a tree without a process.
+func Adopt() (*Tree, error) { return new(Tree), nil }
+
+// Command says which process is the command, the leader of a process group.
+func (t *Tree) Command(pid int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.group = pid
+}
+
+// Forward sends a signal to the command's process group.
+func (t *Tree) Forward(sig syscall.Signal) { _ = t.Signal(sig) }
+
+// Signal sends a signal to each process. The error says that it could not be sent.
+func (t *Tree) Signal(sig syscall.Signal) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.group == 0 {
+		return nil
+	}
+	err := syscall.Kill(-t.group, sig)
+	if err == nil || errors.Is(err, syscall.ESRCH) {
+		return nil
+	}
+	return fmt.Errorf("process group %d can't be ended: %w", t.group, err)
+}
+
+func (t *Tree) signal(sig syscall.Signal, _ map[process]bool) (fresh bool, err error) {
+	return false, t.Signal(sig)
+}
+
+type process struct{}
+
+// Watch reaps the command if it is a child, and tells of it; it is told when it stops, too. It
+// returns when no process is left in the group.
+func (t *Tree) Watch(tell func(pid int, status syscall.WaitStatus)) {
+	t.mu.Lock()
+	group := t.group
+	t.mu.Unlock()
+	for child := group > 0; child; {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(group, &status, syscall.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			child = false
+		default:
+			child = status.Stopped()
+			tell(pid, status)
+		}
+	}
+	for group > 0 && !errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) {
+		<-time.After(10 * time.Millisecond)
+	}
+}
