@@ -30,7 +30,7 @@ const patience = 30 * time.Second
 type program struct {
 	tb     testing.TB
 	cmd    *exec.Cmd
-	mark   string // in the environment or the arguments of each process below it
+	mark   string // digits in the environment or the arguments of each process below it
 	stdin  io.WriteCloser
 	lines  chan string
 	stderr output
@@ -63,7 +63,7 @@ func prepare(tb testing.TB, address string, args ...string) *program {
 	self, err := os.Executable()
 	require.NoError(tb, err)
 	p := &program{tb: tb, ended: make(chan struct{})}
-	p.mark = fmt.Sprintf("mark-%d-%d-end", os.Getpid(), marks.Add(1))
+	p.mark = fmt.Sprintf("7%07d7%07d7", os.Getpid(), marks.Add(1))
 	p.cmd = exec.Command(self, append([]string{"run"}, args...)...)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", "MARK="+p.mark, "LOCKBEAT_URL=redis://"+address)
 	p.cmd.Stderr = &p.stderr

@@ -19,14 +19,15 @@ import (
 
 // family is a command with children of every kind: in its group, in a session of their own, left by
 // their parents, without its environment, and deaf to SIGTERM. One more comes every few
-// milliseconds, and its parent ends.
+// milliseconds, and its parent ends. Each has the mark in its arguments.
 const family = `
 	trap "" TERM HUP INT
-	sleep 1000 &
-	setsid sh -c 'sleep 1000 & exec sleep 1000' &
-	(setsid sh -c 'sleep 1000 & sleep 1000 & exec sleep 1000' &)
-	env -i sh -c "exec sh -c 'sleep 1000' $MARK" &
-	(while :; do (setsid sleep 1000 $MARK 2>/dev/null &); sleep 0.005; done) &
+	sleep 1000.$MARK &
+	setsid sh -c 'sleep 1000.$MARK & exec sleep 1000.$MARK' &
+	(setsid sh -c 'sleep 1000.$MARK & sleep 1000.$MARK & exec sleep 1000.$MARK' &)
+	env -i sleep 1000.$MARK &
+	(env -i setsid sleep 1000.$MARK &)
+	(while :; do (setsid sleep 1000.$MARK &); sleep 0.01; done) &
 	echo up
 	while :; do sleep 0.01; done`
 
