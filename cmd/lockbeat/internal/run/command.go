@@ -44,6 +44,7 @@ The exit status is the command's, or 128 and the number of the signal that ended
   71  the system refuses a process
   75  another has the lock, and --wait has run out
   76  the lock was lost, and the command was ended for it
+  77  Redis refuses, such as for missing rights
   78  a variable or the configuration file is wrong
  126  the command can't be executed
  127  the command was not found
