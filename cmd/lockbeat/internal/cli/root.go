@@ -11,10 +11,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/doctor"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/locks"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/run"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/serve"
 )
 
 // Main runs the program with its arguments and returns its exit status.
@@ -60,7 +62,7 @@ func New() *cobra.Command {
 	root.PersistentFlags().StringVar(&file, "config", "",
 		"a `file` with lines of VARIABLE=value (default $"+connect.ConfigVariable+")")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.Usagef("%w", err) })
-	root.AddCommand(run.New(), environment())
+	root.AddCommand(run.New(), doctor.Command(), serve.Command(), environment())
 	root.AddCommand(locks.Commands()...)
 	addGuard(root)
 	return root

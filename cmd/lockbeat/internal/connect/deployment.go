@@ -21,9 +21,10 @@ type Deployment struct {
 	Client rueidis.Client
 	// Master is how the Sentinels call the primary; "" where there are none.
 	Master string
+	// Prefix is what the keys begin with.
+	Prefix string
 
 	option rueidis.ClientOption
-	prefix []redisstore.Option
 }
 
 // Dial connects to Redis, and makes no store. Errors are as for [OpenFor].
@@ -48,17 +49,21 @@ func dialFor(ctx context.Context, ttl time.Duration) (*Deployment, error) {
 		return nil, wrong(clusterVariable + ": is true, but the server at " +
 			strings.Join(option.InitAddress, ",") + " is none of a cluster")
 	}
-	d := &Deployment{Client: client, Master: option.Sentinel.MasterSet, option: option}
+	d := &Deployment{
+		Client: client, Master: option.Sentinel.MasterSet, Prefix: redisstore.DefaultPrefix,
+		option: option,
+	}
 	if prefix, ok := v.values[prefixVariable]; ok {
-		d.prefix = []redisstore.Option{redisstore.Prefix(prefix)}
+		d.Prefix = prefix
 	}
 	return d, nil
 }
 
 // Store makes a store on the deployment, which the caller closes before the client.
 func (d *Deployment) Store(options ...redisstore.Option) (*redisstore.Store, error) {
-	options = append(options, redisstore.WriteTimeout(d.option.ConnWriteTimeout))
-	store, err := redisstore.New(d.Client, append(options, d.prefix...)...)
+	options = append(options, redisstore.Prefix(d.Prefix),
+		redisstore.WriteTimeout(d.option.ConnWriteTimeout))
+	store, err := redisstore.New(d.Client, options...)
 	if errors.Is(err, renewer.ErrConfig) { // nothing but the prefix is the user's
 		err = fmt.Errorf("%s: %w", prefixVariable, err)
 	}

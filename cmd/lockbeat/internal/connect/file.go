@@ -64,18 +64,32 @@ func (v *variables) readPassword(name string) string {
 	if path == "" {
 		return ""
 	}
-	text, mode, err := readOwn(path)
+	password, mode, err := passwordIn(path)
 	if err != nil {
 		v.fault(name, "%v", err)
-		return ""
-	}
-	if readableByAll(mode) {
+	} else if readableByAll(mode) {
 		// Not refused: the secrets of Docker and Kubernetes look like this inside a container.
 		v.warn(fmt.Sprintf("%s: everybody can read %s; chmod 600", name, path))
 	}
-	password := strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
-	if password == "" || strings.ContainsAny(password, "\r\n") {
-		v.fault(name, "%s: is not one line with a password", path)
-	}
 	return password
+}
+
+// passwordIn reads a file that is one line with a password.
+func passwordIn(path string) (password string, mode fs.FileMode, err error) {
+	text, mode, err := readOwn(path)
+	if err != nil {
+		return "", 0, err
+	}
+	password = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+	if password == "" || strings.ContainsAny(password, "\r\n") {
+		return "", 0, fmt.Errorf("%s: is not one line with a password", path)
+	}
+	return password, mode, nil
+}
+
+// ReadPassword reads the password in a file that no other user can write. Errors show no part of
+// it.
+func ReadPassword(path string) (string, error) {
+	password, _, err := passwordIn(path)
+	return password, err
 }

@@ -1,0 +1,131 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/redis/rueidis"
+	"github.com/spf13/cobra"
+
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
+)
+
+const help = `Look whether Redis is fit for locks, and say what to change. Nothing is
+changed: what the user may do is found out by commands that have no effect.
+
+Each line is OK, unknown (the user has no right to look), WARN or FAIL. The exit
+status says the worst of them: 0 OK, 3 unknown, 1 WARN, 2 FAIL, as plug-ins of
+Nagios have it.`
+
+// Command returns the command.
+func Command() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use: "doctor", Short: "Look whether Redis is fit for locks", Long: help,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return exit.Usagef("doctor takes no arguments: the environment says where Redis is")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r := examine(cmd.Context())
+			if err := r.print(cmd, asJSON); err != nil {
+				return err
+			}
+			if worst := r.worst(); worst > ok {
+				return &exit.Error{Status: worst.exitStatus()}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// examine looks at all there is.
+func examine(ctx context.Context) *report {
+	r := &report{}
+	d, err := connect.Dial(ctx)
+	if err != nil {
+		r.add(finding{
+			Check: "connection", Status: failure,
+			Found:  strings.TrimPrefix(err.Error(), "lockbeat: "),
+			Change: "see that the server runs, and `lockbeat help environment`",
+		})
+		return r
+	}
+	defer d.Client.Close()
+	r.add(finding{Check: "connection", Found: strings.Join(d.Addresses(), ", ") + ", " +
+		modes[d.Client.Mode()]})
+	all := servers(ctx, d.Client, r)
+	for i := range all {
+		r.server(ctx, &all[i])
+	}
+	if d.Client.Mode() == rueidis.ClientModeCluster && len(all) > 0 {
+		r.add(cluster(ctx, all[0]))
+	}
+	if d.Master != "" {
+		sentinels(ctx, d, r)
+	}
+	rightsOf(ctx, d.Client, d.Prefix, r)
+	r.add(keys(ctx, d))
+	return r
+}
+
+var modes = map[rueidis.ClientMode]string{
+	rueidis.ClientModeStandalone: "one server", rueidis.ClientModeSentinel: "behind Sentinels",
+	rueidis.ClientModeCluster: "a cluster",
+}
+
+// server looks at one that holds locks.
+func (r *report) server(ctx context.Context, s *server) {
+	for _, f := range []finding{
+		s.version(), s.latency(ctx), s.memory(ctx), s.persistence(ctx), s.replicas(ctx),
+		s.clock(ctx),
+	} {
+		f.Server = s.addr
+		r.add(f)
+	}
+}
+
+// print writes the report.
+func (r *report) print(cmd *cobra.Command, asJSON bool) error {
+	w := cmd.OutOrStdout()
+	if asJSON {
+		return out.JSON(w, struct {
+			Worst    status    `json:"worst"`
+			Findings []finding `json:"findings"`
+		}{r.worst(), r.findings})
+	}
+	columns := out.Columns(w)
+	var text strings.Builder
+	for _, f := range r.findings {
+		what := f.Check
+		if f.Server != "" {
+			what += " of " + f.Server
+		}
+		text.WriteString(paragraph(f.Status.String(), what+": "+f.Found, columns))
+		if f.Change != "" {
+			text.WriteString(paragraph("", "-> "+f.Change, columns))
+		}
+	}
+	_, err := fmt.Fprint(w, text.String())
+	return err
+}
+
+// margin is where the text of a paragraph begins.
+const margin = 9
+
+// paragraph is a text with a label before it, in lines that fit.
+func paragraph(label, text string, columns int) string {
+	if columns > 0 {
+		columns = max(columns-margin, margin)
+	}
+	text = strings.ReplaceAll(out.Wrap(out.Line(text), columns), "\n",
+		"\n"+strings.Repeat(" ", margin))
+	return fmt.Sprintf("%-*s%s\n", margin, label, text)
+}

@@ -1,0 +1,64 @@
+package doctor
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
+)
+
+// persistence says what a restart loses. A holder whose lock was lost hears of it at its next
+// heartbeat; until then another may have it.
+func (s *server) persistence(ctx context.Context) finding {
+	const check = "persistence"
+	info, err := s.info(ctx, "persistence")
+	if err != nil {
+		return missed(check, "+info", err)
+	}
+	if info["aof_enabled"] == "1" {
+		return s.appendOnly(ctx, info)
+	}
+	f := finding{
+		Check: check, Status: warning,
+		Change: "set appendonly yes, and appendfsync always if a crash of the machine matters; " +
+			"or fence what must not happen twice",
+	}
+	save, known := s.setting(ctx, "save"), s.setting(ctx, "maxmemory-policy") != ""
+	switch last, _ := strconv.ParseInt(info["rdb_last_save_time"], 10, 64); {
+	case known && save == "":
+		f.Found = "none: a restart loses all locks, and others may have them while their " +
+			"operations still run, for a heartbeat"
+	case last == 0:
+		f.Found = "no append-only file: a restart loses all locks"
+	default:
+		f.Found = "snapshots only, the last " + out.Duration(time.Since(time.Unix(last, 0))) +
+			" ago: a restart loses the locks granted since the last"
+	}
+	return f
+}
+
+// appendOnly is persistence with an append-only file.
+func (s *server) appendOnly(ctx context.Context, info map[string]string) finding {
+	f := finding{Check: "persistence", Found: "append-only file, "}
+	switch s.setting(ctx, "appendfsync") {
+	case "always":
+		f.Found += "appendfsync always: a restart loses nothing"
+	case "everysec":
+		f.Found += "appendfsync everysec: a crash of the machine loses up to 2 s of grants"
+	case "no":
+		f.Found += "appendfsync no: a crash of the machine loses what the system had not " +
+			"written, often 30 s of grants"
+		f.Status, f.Change = warning, "set appendfsync everysec or always"
+	default:
+		f.Found += "of which a crash of the machine loses nothing to some seconds, by appendfsync"
+		f.Status, f.Change = unknown, "to see appendfsync, grant +config|get, which shows the "+
+			"server's passwords too"
+	}
+	if info["aof_last_write_status"] == "err" {
+		f.Status = failure
+		f.Found = "the server can't write its append-only file, and refuses locks"
+		f.Change = "see the server's log; its disk may be full"
+	}
+	return f
+}
