@@ -16,6 +16,9 @@ import (
 const help = `Look whether Redis is fit for locks, and say what to change. Nothing is
 changed: what the user may do is found out by commands that have no effect.
 
+--json prints {"worst": "WARN", "findings": [{"check": "memory", "server":
+"10.0.0.1:6379", "status": "OK", "found": "...", "change": "..."}]}.
+
 Each line is OK, unknown (the user has no right to look), WARN or FAIL. The exit
 status says the worst of them: 0 OK, 3 unknown, 1 WARN, 2 FAIL, as plug-ins of
 Nagios have it.`

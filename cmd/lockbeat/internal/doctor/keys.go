@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
 	"github.com/lockbeat/lockbeat/inspect"
@@ -45,9 +46,15 @@ func keys(ctx context.Context, d *connect.Deployment) finding {
 
 // unreadable is the finding for keys that could not be read.
 func unreadable(check string, err error) finding {
-	f := finding{Check: check, Status: failure, Found: err.Error()}
-	if errors.Is(err, renewer.ErrRejected) {
-		f.Status = unknown
+	denied := errors.Is(err, renewer.ErrRejected) && strings.Contains(err.Error(), "NOPERM")
+	if denied {
+		return finding{
+			Check: check, Status: unknown, Found: "you have no right to look",
+			Change: "to see them, grant the rights to look",
+		}
 	}
-	return f
+	return finding{
+		Check: check, Status: failure, Found: strings.TrimPrefix(err.Error(), "lockbeat: "),
+		Change: "see the lines above; `lockbeat ls` asks the same",
+	}
 }

@@ -29,8 +29,9 @@ func (s *server) persistence(ctx context.Context) finding {
 	case known && save == "":
 		f.Found = "none: a restart loses all locks, and others may have them while their " +
 			"operations still run, for a heartbeat"
-	case last == 0:
-		f.Found = "no append-only file: a restart loses all locks"
+	case !known || last == 0:
+		f.Found = "no append-only file: a restart loses the locks granted since the last " +
+			"snapshot, or all of them"
 	default:
 		f.Found = "snapshots only, the last " + out.Duration(time.Since(time.Unix(last, 0))) +
 			" ago: a restart loses the locks granted since the last"

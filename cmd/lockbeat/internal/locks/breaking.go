@@ -34,6 +34,11 @@ then, nothing is broken. Without it the lease is shown, and you are asked.
 --force frees the lock at once. It is for an operation that does not return.
 Then two may run side by side, with nothing but fencing tokens between them.
 
+--json prints {"name": "order:42", "limit": false, "token": 1795692386097520,
+"by": "alice@ops", "why": "hangs", "force": false, "outcome": "held",
+"after_seconds": 1.01, "ttl_seconds": 11.9, "holder": {"node": "web-1", ...}}.
+outcome is free, taken (holder is who has it now) or held.
+
 Exit status 5: you said no. 65: another lease is current. 66: no owner has it.
 69: the store does not answer. 75: --wait was over, and it was not free yet. 77:
 the store refuses, such as for missing rights.`

@@ -29,6 +29,20 @@ STATE is broken: a lease was broken, and its operation has not returned yet; or
 foreign: another program has written its key. Of a limit, AGE is that of the
 oldest slot, and TTL that of the next one to lapse.
 
+--json prints one document, as show does. Of a limit there are several slots:
+
+  {"locks": [{"name": "order:42", "hash": "da68380de022bac7", "limit": false,
+    "state": "held", "slots": [{"node": "web-1", "pid": 4711,
+      "operation": "charge", "token": 1795692386097520,
+      "since": "2026-11-26T11:26:26.09752Z", "age_seconds": 13.15,
+      "ttl_seconds": 14.849}],
+    "turns": 0, "waiting": 1, "at": "2026-11-26T11:26:39.252505Z"}],
+   "total": 1, "cut": false}
+
+A name that is no UTF-8 is in name_bytes too, in base64. A slot that was broken
+has "broken": {"by", "why", "force", "replaced"}; show adds "renewed" to slots,
+and "places" and "tasks" to what is waited for.
+
 Exit status 4: there are more than --limit. 69: the store does not answer. 77:
 it refuses.`
 

@@ -117,11 +117,15 @@ func serve(
 		MaxHeaderBytes: 64 << 10,
 	}
 	server.RegisterOnShutdown(locks.Close)
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(listener) }()
+	done := make(chan struct{})
+	var failed error
+	go func() {
+		defer close(done)
+		failed = server.Serve(listener)
+	}()
 	select {
-	case err := <-done:
-		return &exit.Error{Status: exit.System, Err: err}
+	case <-done:
+		return &exit.Error{Status: exit.System, Err: failed}
 	case <-ctx.Done():
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), bye)
@@ -130,6 +134,6 @@ func serve(
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = server.Close()
 	}
-	_ = <-done // http.ErrServerClosed
+	<-done // http.ErrServerClosed
 	return err
 }
