@@ -7,6 +7,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // Boundaries of the histograms' buckets, in seconds.
@@ -64,6 +66,26 @@ func (s *settings) newInstruments() instruments {
 		renewed:    and("ok"),
 		renewGone:  and("gone"),
 		renewsFail: and("failed"),
+	}
+}
+
+// countNone makes the series of renewals before there is any. Prometheus reads how much a counter
+// has grown since it is there: of one that begins at 1, the first is missed.
+func (n *instruments) countNone() {
+	for _, outcome := range [][]metric.AddOption{n.renewed, n.renewGone, n.renewsFail} {
+		n.renewals.Add(context.Background(), 0, outcome...)
+	}
+}
+
+// countNoLoss does so for an operation. The other reasons are left out: they were ordered, or are
+// rare, and the SDK puts all beyond 2,000 series of a metric into one.
+func (n *instruments) countNoLoss(s *series) {
+	ctx := context.Background()
+	n.unlocked.Add(ctx, 0, s.unlocked...)
+	for _, reason := range []renewer.Reason{
+		renewer.ReasonExpired, renewer.ReasonTaken, renewer.ReasonMaxHold,
+	} {
+		n.losses.Add(ctx, 0, s.losses[reasonOf(reason)]...)
 	}
 }
 

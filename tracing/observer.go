@@ -29,8 +29,9 @@ func New(opts ...Option) renewer.Observer {
 	o := &observer{settings: newSettings(opts)}
 	o.instruments = o.newInstruments()
 	o.tracer = o.tracers.Tracer(scopeName, trace.WithInstrumentationVersion(version))
-	o.locks = newCatalogue(func(operation string) *series { return o.newSeries(operation, false) })
-	o.limits = newCatalogue(func(operation string) *series { return o.newSeries(operation, true) })
+	o.countNone()
+	o.locks = newCatalogue(func(operation string) *series { return o.begin(operation, false) })
+	o.limits = newCatalogue(func(operation string) *series { return o.begin(operation, true) })
 	o.observeSeries()
 	return o
 }

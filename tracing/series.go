@@ -78,6 +78,13 @@ func (s *settings) newSeries(operation string, limited bool) *series {
 	return n
 }
 
+// begin makes the series of an operation that is seen for the first time.
+func (o *observer) begin(operation string, limited bool) *series {
+	s := o.newSeries(operation, limited)
+	o.countNoLoss(s)
+	return s
+}
+
 // reasonOf is a reason as an index.
 func reasonOf(r renewer.Reason) int {
 	if int(r) < reasons {

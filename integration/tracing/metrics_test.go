@@ -42,8 +42,10 @@ func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
 		require.Equal(t, map[string]int{
 			"lockbeat.acquire.duration": 2, "lockbeat.hold.duration": 1, "lockbeat.renew.lag": 1,
 			"lockbeat.held":    1,
-			"lockbeat.waiting": 1, "lockbeat.renewals": 1, "lockbeat.overrunning": 1,
+			"lockbeat.waiting": 1, "lockbeat.overrunning": 1,
 			"lockbeat.tasks_in_line": 1, "lockbeat.hold.oldest": 1, "lockbeat.wait.oldest": 1,
+			// These are there before the first, which Prometheus would miss else.
+			"lockbeat.renewals": 3, "lockbeat.losses": 3, "lockbeat.unlocked": 1,
 		}, before)
 		for i := range 1000 {
 			one(fmt.Sprint("order:", i))
@@ -80,7 +82,11 @@ func TestOperationsAreBounded(t *testing.T) {
 	}
 	use("more")
 	for name, count := range allSeries(t, s) {
-		require.LessOrEqual(t, count, mostOperations+1, name)
+		most := mostOperations + 1
+		if name == "lockbeat.losses" {
+			most *= 3 // reasons that are there before a loss
+		}
+		require.LessOrEqual(t, count, most, name)
 	}
 	count, _ := s.durations(t, "lockbeat.hold.duration",
 		map[string]any{"lockbeat.operation": "_OTHER", "lockbeat.outcome": "released"})
