@@ -105,7 +105,7 @@ smoke: ## test the examples and the programs below, with a short run of each
 	@scripts/ensure postgres
 	$(TESTENV) go test -race -count=1 -timeout 6m $(SMOKED)
 
-page: ## test the page of locks in a headless Chromium (installs that if it is missing; PAGEARGS=-docs: write the docs' pictures; -pictures=/DIR: write all)
+page: ## test the page of locks, and draw the dashboard, in a headless Chromium (installs that if it is missing; PAGEARGS=-docs: write the docs' pictures; -pictures=/DIR: write all)
 	@scripts/ensure chromium
 	cd $(BROWSED) && go test -count=1 -timeout 3m . $(if $(PAGEARGS),-args $(PAGEARGS))
 

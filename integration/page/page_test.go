@@ -42,7 +42,7 @@ func TestPage(t *testing.T) {
 	for name, test := range map[string]func(*testing.T, *browser){
 		"hostile names": testHostileNames, "10,000 locks": testManyLocks, "live": testLive,
 		"keys": testKeys, "breaking": testBreaking, "without script": testWithoutScript,
-		"store away": testStoreAway, "sizes and colours": testLooks,
+		"store away": testStoreAway, "sizes and colours": testLooks, "dashboard": testDashboard,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, b) })
 	}

@@ -25,6 +25,7 @@ var (
 // inDocs are the pictures of the docs.
 var inDocs = map[string]string{
 	"list-light": "page.png", "list-dark": "page-dark.png", "lock-light": "page-lock.png",
+	"dashboard": "dashboard.png",
 }
 
 // testLooks looks at all pages in all forms, and takes the pictures.
@@ -51,8 +52,8 @@ func testLooks(t *testing.T, b *browser) {
 	}
 }
 
-// keep writes a picture, if that is wanted.
-func (p *tab) keep(name string) {
+// keep writes a picture, if that is wanted, and returns it.
+func (p *tab) keep(name string) []byte {
 	p.t.Helper()
 	var files []string
 	if file := inDocs[name]; *docs && file != "" {
@@ -62,12 +63,13 @@ func (p *tab) keep(name string) {
 		files = append(files, filepath.Join(*pictures, name+".png"))
 	}
 	if len(files) == 0 {
-		return
+		return nil
 	}
 	picture := small(p.t, p.picture())
 	for _, file := range files {
 		require.NoError(p.t, os.WriteFile(file, picture, 0o644)) //nolint:gosec // as git has it
 	}
+	return picture
 }
 
 // small has a picture use 256 colours, of those alike the one that it has most of: that halves it.
