@@ -27,7 +27,8 @@ func TestTheCommandsOfThePageExist(t *testing.T) {
 	require.Greater(t, len(lines), 5)
 	for _, line := range lines {
 		var args []string
-		for _, word := range words.FindAllString(line[1]+line[2], -1) {
+		command, _, _ := strings.Cut(line[1]+line[2], " | ")
+		for _, word := range words.FindAllString(command, -1) {
 			args = append(args, strings.Trim(word, "'"))
 		}
 		root := cli.New()
