@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -40,7 +41,7 @@ type attempt struct {
 
 	last    bool // an error makes asynq archive the task, whatever it is
 	counted bool // a refusal uses up an attempt
-	inSlot  bool // it waits in its slot if it does not get the lock
+	inSlot  bool // it waits in its slot if it does not get the lock: see waits
 	inRoom  bool // it is counted among those of slots meanwhile
 	waited  bool // it has waited, or found no room to
 	crowded bool // it found no room to wait
@@ -103,7 +104,7 @@ func (a *attempt) run(ctx context.Context) error {
 			return a.goBack(ctx, place)
 		}
 		switch {
-		case refusal == lockmw.RefusalSkipped:
+		case refusal == lockmw.RefusalSkipped, isReplaced(err):
 			return nil
 		case refusal == lockmw.RefusalName:
 			return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
@@ -168,9 +169,8 @@ func (a *attempt) warn() {
 // that ran, and the lock's otherwise.
 func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 	left := time.Until(a.until)
-	opts := []lockmw.Option{
-		a.policy(left), lockmw.Within(left), lockmw.Operation(a.task.Type()),
-	}
+	opts := append(slices.Clone(a.newest), // before the policy: without time left it refuses
+		a.policy(left), lockmw.Within(left), lockmw.Operation(a.task.Type()))
 	opts = maxhold.AddTo(opts, a.maxHold, lockmw.MaxHold)
 	if a.strict {
 		opts = append(opts, lockmw.Strict())
@@ -178,12 +178,21 @@ func (a *attempt) try(ctx context.Context) (ran bool, err error) {
 	if a.limit != nil {
 		opts = append(opts, lockmw.AtMostFunc(a.limit))
 	}
-	if a.inSlot && !a.mustWait() { // it comes back
+	if a.waits() && !a.mustWait() { // it comes back
 		opts = append(opts, lockmw.RefusalExpected())
 	}
 	defer a.leaveSlot()
 	defer a.visit.Over()
-	return lockmw.Run(ctx, a.keeper, a.name, a.begin, opts...)
+	var own error
+	ran, err = lockmw.Run(ctx, a.keeper, a.name, func(operation context.Context) error {
+		ctx = operation //nolint:fatcontext // once: what becomes of it is asked for below
+		own = a.begin(ctx)
+		return own
+	}, opts...)
+	if ran && a.newest != nil {
+		err = outcome(ctx, own, err)
+	}
+	return ran, err
 }
 
 // begin is the work, by a task that waits no longer.
@@ -194,19 +203,23 @@ func (a *attempt) begin(ctx context.Context) error {
 }
 
 // policy is what to do when another caller has the lock. A task is refused first, and waits after
-// that: so those whose locks are free take no room from it.
+// that: so those whose locks are free take no room from it. One that may replace others waits from
+// the first, as the newest.
 func (a *attempt) policy(left time.Duration) lockmw.Option {
 	switch {
 	case a.skip:
 		return lockmw.Skip()
-	case a.inSlot && a.mustWait():
+	case a.waits() && a.mustWait():
 		return lockmw.Wait(left)
-	case a.inSlot:
+	case a.waits():
 		return lockmw.Wait(min(a.moment, left))
 	default:
 		return lockmw.Refuse()
 	}
 }
+
+// waits reports whether the task waits in its slot if it does not get the lock.
+func (a *attempt) waits() bool { return a.inSlot || a.newest != nil }
 
 // mustWait reports whether asynq archives the task unless it waits.
 func (a *attempt) mustWait() bool { return a.last && a.client == nil }
@@ -214,7 +227,7 @@ func (a *attempt) mustWait() bool { return a.last && a.client == nil }
 // mayWait reports whether a task that was refused waits now.
 func (a *attempt) mayWait() bool {
 	again := a.mustWait() && !a.crowded
-	if a.waited && !again || time.Until(a.until) <= 0 {
+	if a.newest != nil || a.waited && !again || time.Until(a.until) <= 0 {
 		return false
 	}
 	a.waited = true

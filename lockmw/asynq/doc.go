@@ -23,6 +23,8 @@
 //	or a limit is full       without it, it waits for a second in its worker's slot if few wait
 //	                         there, or as [Wait] says, and then comes back in a second or two; no
 //	                         attempt is used up; by [Skip] it is done, not run
+//	asked for again, by      it is done: with [Replace] one that runs, whose context ends, and
+//	newer tasks              one that waits; with [Latest] the latter
 //	not to be had, since     it comes back in about five seconds, and no attempt is used up
 //	the store is down
 //	not to be had, since     it comes back in about a second, for another server

@@ -1,14 +1,17 @@
 package asynqmw
 
 import (
+	"cmp"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/hibiken/asynq"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/newest"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -20,6 +23,7 @@ type Option func(*settings)
 type settings struct {
 	wait    time.Duration // 0: refuse
 	skip    bool
+	newest  []lockmw.Option // Replace or Latest, or neither
 	strict  bool
 	maxHold maxhold.Setting
 	shared  bool
@@ -32,33 +36,46 @@ type settings struct {
 
 // newSettings panics if no lock of k can be had with MaxHold.
 func newSettings(k *renewer.Keeper, opts []Option) *settings {
-	s := &settings{wait: defaultWait}
+	s := &settings{wait: defaultWaits}
 	for _, o := range opts {
 		o(s)
 	}
-	if err := s.maxHold.Check(k); err != nil {
+	if err := cmp.Or(s.maxHold.Check(k), newest.Check(s.newest, k, s.limit != nil)); err != nil {
 		panic(err.Error())
+	}
+	switch {
+	case s.wait != defaultWaits:
+	case s.newest != nil:
+		s.wait = noDeadline // that of the attempt bounds it
+	default:
+		s.wait = defaultWait
 	}
 	return s
 }
 
-// newLine returns that of a handler, nil if its tasks don't stand in line.
+// newLine returns that of a handler, nil if its tasks don't stand in line: the newest comes next.
 func (s *settings) newLine(k *renewer.Keeper) *line.Line {
-	if s.queues == nil || s.skip {
+	if s.queues == nil || s.skip || s.newest != nil {
 		return nil
 	}
 	return line.New(k, s.queues)
 }
 
-// defaultWait is that of [Wait].
-const defaultWait = time.Second
+const (
+	// defaultWait is that of [Wait].
+	defaultWait = time.Second
+	// defaultWaits means that Wait was not given.
+	defaultWaits time.Duration = -1
+)
 
 // Wait waits for the lock for at most d before the task goes back to its queue, and never for
 // more than an eighth of the task's time: the work always has seven eighths. It holds a worker's
 // slot meanwhile. So a task does not wait at all where half of the workers wait already, or an
 // eighth for its key. By 0 no task waits but on its last attempt.
 //
-// Default 1 s. It panics if d is negative.
+// It bounds the wait of the newest task, too ([Replace], [Latest]), which is counted with no
+// others. Default 1 s, and for those two an eighth of the task's time. It panics if d is
+// negative.
 func Wait(d time.Duration) Option {
 	if d < 0 {
 		panic(fmt.Sprintf("lockbeat: asynqmw.Wait(%v) can't be meant: give how long to wait in "+
@@ -68,7 +85,7 @@ func Wait(d time.Duration) Option {
 }
 
 // Skip leaves the work to the holder of the lock: the task is done, without having run.
-func Skip() Option { return func(s *settings) { s.wait, s.skip = 0, true } }
+func Skip() Option { return func(s *settings) { s.wait, s.skip, s.newest = 0, true, nil } }
 
 // Strict makes a lost lock an error, [renewer.ErrLost], even though
 // the handler returned none: asynq runs the task again.

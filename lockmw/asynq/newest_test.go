@@ -1,0 +1,250 @@
+package asynqmw_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+)
+
+// errDisk is a failure of the work's own.
+var errDisk = errors.New("the disk is full")
+
+// The newest of a key's tasks runs when the one before has returned. The others are done, on
+// whatever server and attempt, and whether there is a line or not.
+func TestReplacedTasksAreDone(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		option func() asynqmw.Option
+		inLine bool
+		own    error // of the one that runs, when it is replaced
+	}{
+		"replaced":                   {asynqmw.Replace, false, context.Canceled},
+		"replaced, with a line":      {asynqmw.Replace, true, nil},
+		"replaced, by its own error": {asynqmw.Replace, false, errDisk},
+		"the newest waits":           {asynqmw.Latest, false, nil},
+		"it waits, with a line":      {asynqmw.Latest, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			var r record
+			goOn := make(chan struct{})
+			failures := make(chan error, 9)
+			for range 2 { // servers
+				opts := []asynqmw.Option{c.option()}
+				if c.inLine {
+					opts = append(opts, asynqmw.InLine(e.redis()))
+				}
+				cfg := workers(2)
+				cfg.ErrorHandler = asynq.ErrorHandlerFunc(
+					func(_ context.Context, _ *asynq.Task, err error) { failures <- err })
+				e.serve(asynqmw.Handle(e.keeper(), byUser, func(ctx context.Context, o order) error {
+					id, _ := asynq.GetTaskID(ctx)
+					r.begin(id, o.User)
+					defer r.end(o.User)
+					<-goOn // it is slow to heed its context
+					if ctx.Err() != nil {
+						return c.own
+					}
+					return nil
+				}, opts...), cfg)
+			}
+			last := []asynq.Option{asynq.MaxRetry(0)}
+			first := e.enqueue("u1", last...)
+			r.await(t, 1, soon)
+			second := e.enqueue("u1", last...)
+			e.awaitNewest("u1", "")
+			noted := e.noteOf("u1")
+			third := e.enqueue("u1", last...)
+			assert.Zero(t, e.awaitState(second, asynq.TaskStateCompleted).Retried)
+			e.awaitNewest("u1", noted)
+			close(goOn)
+			e.awaitState(third, asynq.TaskStateCompleted)
+			assert.Equal(t, []string{first, third}, r.ran(), "the newest, and none between")
+			assert.Zero(t, r.overlaps)
+			if !errors.Is(c.own, errDisk) {
+				assert.Empty(t, e.awaitState(first, asynq.TaskStateCompleted).LastErr)
+				assert.Empty(t, failures)
+				return
+			}
+			require.Eventually(t, func() bool { return e.isGone(first) }, soon, tick)
+			require.Len(t, failures, 1)
+			err := <-failures
+			require.ErrorIs(t, err, errDisk)
+			assert.ErrorIs(t, err, renewer.ErrReplaced)
+		})
+	}
+}
+
+// noteOf is what the store has noted of the newest task that waits for a user's lock.
+func (e *env) noteOf(user string) string {
+	note, err := e.Do("GET", leaseOf(user)+":newest").ToString()
+	if err != nil {
+		return ""
+	}
+	return note
+}
+
+// awaitNewest waits until another task than that of a note waits as the newest.
+func (e *env) awaitNewest(user, before string) {
+	e.t.Helper()
+	require.Eventually(e.t, func() bool {
+		note := e.noteOf(user)
+		return note != "" && note != before
+	}, soon, time.Millisecond)
+}
+
+// What asynq is told of a task that was replaced while it ran.
+func TestOutcomeOfAReplacedTask(t *testing.T) {
+	t.Parallel()
+	type options = []asynqmw.Option
+	replace, latest := asynqmw.Replace(), asynqmw.Latest()
+	for name, c := range map[string]struct {
+		opts    options
+		returns func(ctx context.Context, k *renewer.Keeper) error
+		is      []error // nothing: it is done
+		not     error
+	}{
+		"no error":            {options{replace}, stops(nil), nil, nil},
+		"no error, Strict":    {options{replace, asynqmw.Strict()}, stops(nil), nil, nil},
+		"its context's":       {options{replace}, stops(context.Canceled), nil, nil},
+		"the loss":            {options{latest}, stops(renewer.ErrLost), nil, nil},
+		"one of its own":      {options{replace}, stops(errDisk), []error{errDisk, renewer.ErrReplaced, asynq.RevokeTask}, asynq.SkipRetry},
+		"before it has heard": {options{latest}, after(errDisk), []error{errDisk}, asynq.RevokeTask},
+		"no such handler":     {nil, stops(context.Canceled), []error{renewer.ErrReplaced}, asynq.RevokeTask},
+		"a lock of its own":   {options{asynqmw.SharedKey(), replace}, within, []error{renewer.ErrReplaced}, asynq.RevokeTask},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := memory.New()
+				here := newKeeper(t, s, renewer.Config{TTL: renewer.DefaultTTL, Node: "here"})
+				there := newKeeper(t, s, renewer.Config{TTL: renewer.DefaultTTL, Node: "there"})
+				h := asynqmw.Handle(here, byUser, func(ctx context.Context, _ order) error {
+					return c.returns(ctx, here)
+				}, c.opts...)
+				told := make(chan error, 1)
+				go func() { told <- h.ProcessTask(t.Context(), task(`{"User":"u1"}`)) }()
+				synctest.Wait()
+				_, err := lockmw.Do(t.Context(), there, "order:u1",
+					func(context.Context) (int, error) { return 0, nil }, lockmw.Replace())
+				require.NoError(t, err)
+				err = <-told
+				if c.is == nil {
+					require.NoError(t, err)
+				}
+				for _, want := range c.is {
+					require.ErrorIs(t, err, want)
+				}
+				if c.not != nil {
+					require.NotErrorIs(t, err, c.not)
+				}
+			})
+		})
+	}
+}
+
+// stops is work that returns an error when its context ends.
+func stops(own error) func(context.Context, *renewer.Keeper) error {
+	return func(ctx context.Context, _ *renewer.Keeper) error {
+		<-ctx.Done()
+		return own
+	}
+}
+
+// after is work that returns an error before it has heard of anything.
+func after(own error) func(context.Context, *renewer.Keeper) error {
+	return func(context.Context, *renewer.Keeper) error {
+		<-time.After(time.Second)
+		return own
+	}
+}
+
+// within is work that is replaced in a lock of its own, and holds the task's all the time.
+func within(ctx context.Context, k *renewer.Keeper) error {
+	_, err := lockmw.Do(ctx, k, "order:u1", func(ctx context.Context) (int, error) {
+		return 0, stops(context.Canceled)(ctx, k)
+	})
+	return err
+}
+
+// Without a turn in the time that it may wait the newest task goes back, uncounted; on its last
+// attempt it waits for as long as it may.
+func TestTheNewestTaskWaitsInVain(t *testing.T) {
+	t.Parallel()
+	const eighth = 10 * time.Second
+	for name, c := range map[string]struct {
+		opts  []asynqmw.Option
+		waits time.Duration
+	}{
+		"by default":   {[]asynqmw.Option{asynqmw.Latest()}, eighth},
+		"Wait":         {[]asynqmw.Option{asynqmw.Wait(2 * time.Second), asynqmw.Latest()}, 2 * time.Second},
+		"Wait after":   {[]asynqmw.Option{asynqmw.Latest(), asynqmw.Wait(2 * time.Second)}, 2 * time.Second},
+		"Wait is long": {[]asynqmw.Option{asynqmw.Latest(), asynqmw.Wait(time.Hour)}, eighth},
+		"Wait(0) last": {[]asynqmw.Option{asynqmw.Latest(), asynqmw.Wait(0)}, 0},
+		"after Skip":   {[]asynqmw.Option{asynqmw.Skip(), asynqmw.Latest()}, eighth},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				k := newKeeper(t, memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
+				release := hold(t, k, "u1")
+				ctx, cancel := context.WithTimeout(t.Context(), 8*eighth)
+				defer cancel()
+				begun := time.Now()
+				err := asynqmw.Handle(k, byUser, nothing, c.opts...).ProcessTask(ctx,
+					task(`{"User":"u1"}`))
+				e, refused := errors.AsType[*asynqmw.NotRunError](err)
+				require.True(t, refused, "%v", err)
+				assert.ErrorIs(t, e, renewer.ErrHeld)
+				assert.False(t, isFailure(err))
+				assert.Equal(t, c.waits, time.Since(begun))
+				release()
+			})
+		})
+	}
+}
+
+// The newest task has no place in line, behind others that came before it.
+func TestTheNewestTaskStandsInNoLine(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	release := hold(t, e.keeper(), "u1")
+	defer release()
+	e.serve(asynqmw.Handle(e.keeper(), byUser, nothing, asynqmw.Latest(),
+		asynqmw.Wait(10*time.Millisecond), asynqmw.InLine(e.redis())), workers(2))
+	info := e.awaitRefused(e.enqueue("u1"))
+	assert.Contains(t, info.LastErr, "lockbeat: task not run, it comes back in about ")
+	assert.Zero(t, info.Retried)
+}
+
+// What no task can have is told of when the program starts. The later option counts.
+func TestReplaceThatCannotBeMeant(t *testing.T) {
+	t.Parallel()
+	other, _ := scripted(t)
+	k := newKeeper(t, memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
+	for says, f := range map[string]func(){
+		"a *script.Store does not know": func() { asynqmw.Handle(other, byUser, nothing, asynqmw.Replace()) },
+		"not for limits":                func() { asynqmw.Handle(k, byUser, nothing, asynqmw.Latest(), asynqmw.AtMost(2)) },
+	} {
+		func() {
+			defer func() {
+				text, _ := recover().(string)
+				assert.Contains(t, text, says)
+			}()
+			f()
+		}()
+	}
+	asynqmw.Handle(other, byUser, nothing, asynqmw.Replace(), asynqmw.Skip())
+}
