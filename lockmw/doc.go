@@ -20,7 +20,8 @@
 // # When another caller has the lock
 //
 // By default the caller waits in line, at most [DefaultWait]; [Wait] sets another bound, [Refuse]
-// does not wait, [Skip] leaves the work to the holder.
+// does not wait, [Skip] leaves the work to the holder. With [Replace] the newest call ends the one
+// that runs, with [Latest] it waits as the only one: for work of which the last request counts.
 //
 // # Outcomes
 //
@@ -32,6 +33,8 @@
 //	lost while the function runs      ran           its own, with [renewer.ErrLost] joined
 //	lost, and it returned no error    ran           none: the work is done; [Strict]: ErrLost
 //	held by another caller            did not run   [renewer.ErrHeld]; [Skip]: [ErrSkipped]
+//	waited for by a newer call        did not run   [renewer.ErrHeld] with [renewer.ErrReplaced]
+//	replaced while the function runs  ran           as for lost, with [renewer.ErrReplaced] too
 //	unknown, since the store is down  did not run   [renewer.ErrUnavailable]
 //	of no usable name                 did not run   [renewer.ErrName]
 //	of a keeper that is shut down     did not run   [renewer.ErrShutdown]

@@ -62,6 +62,31 @@ func ExampleWrap() {
 	// Output: charged 42 under the lock: true <nil>
 }
 
+// A preview is made of the latest text: a newer request ends the one that is being made.
+func ExampleReplace() {
+	ctx := context.Background()
+	keeper, shutdown := newExampleKeeper()
+	defer shutdown()
+
+	began, old := make(chan struct{}), make(chan error)
+	go func() {
+		_, err := lockmw.Do(ctx, keeper, "preview:7", func(ctx context.Context) (string, error) {
+			close(began)
+			<-ctx.Done() // it takes long, and heeds its context
+			return "", ctx.Err()
+		}, lockmw.Replace())
+		old <- err
+	}()
+	<-began
+	fmt.Println(lockmw.Do(ctx, keeper, "preview:7", func(context.Context) (string, error) {
+		return "of the latest text", nil
+	}, lockmw.Replace()))
+	fmt.Println("the old one was replaced:", errors.Is(<-old, renewer.ErrReplaced))
+	// Output:
+	// of the latest text <nil>
+	// the old one was replaced: true
+}
+
 // A transfer needs both accounts. Two transfers in opposite directions do not wait for each other
 // in a circle: the locks are taken all or none.
 func ExampleKeys() {

@@ -20,7 +20,16 @@ func openAsynq(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) cal
 	mux := asynq.NewServeMux()
 	mux.Use(recoverTask)
 	key := func(task *asynq.Task) (string, error) { return lockOf(string(task.Payload())), nil }
-	mux.Handle("transfer", asynqmw.Middleware(k, key, asynqmw.SharedKey(), asynqmw.Wait(wait))(
+	var policy asynqmw.Option
+	switch wait {
+	case newestWins:
+		policy = asynqmw.Replace()
+	case newestWaits:
+		policy = asynqmw.Latest()
+	default:
+		policy = asynqmw.Wait(wait)
+	}
+	mux.Handle("transfer", asynqmw.Middleware(k, key, asynqmw.SharedKey(), policy)(
 		asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error { return do(ctx) })))
 	return func(ctx context.Context, key string) (outcome, string) {
 		err := mux.ProcessTask(ctx, asynq.NewTask("transfer", []byte(key)))

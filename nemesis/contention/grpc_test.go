@@ -42,8 +42,15 @@ func (b *bank) UnaryCall(
 }
 
 func openGRPC(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller {
-	policy := grpcmw.Refuse()
-	if wait > 0 {
+	var policy grpcmw.Option
+	switch wait {
+	case 0:
+		policy = grpcmw.Refuse()
+	case newestWins:
+		policy = grpcmw.Replace()
+	case newestWaits:
+		policy = grpcmw.Latest()
+	default:
 		policy = grpcmw.Wait(wait)
 	}
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(recoverCall,
@@ -114,6 +121,9 @@ func outcomeOfCall(t *testing.T, s *status.Status, trailer metadata.MD) outcome 
 		return unavailable
 	case s.Code() == codes.Aborted && reason == "LOCK_LOST" && !again:
 		return lost
+	case s.Code() == codes.Aborted && reason == "REPLACED" && !again:
+		assert.Equal(t, []string{"-1"}, trailer.Get("grpc-retry-pushback-ms"))
+		return replaced
 	case s.Code() == codes.InvalidArgument && reason == "LOCK_KEY_INVALID" && !again:
 		return badKey
 	case s.Code() == codes.Internal && s.Message() == "panicked":

@@ -22,8 +22,15 @@ func openHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) call
 }
 
 func serveHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) *httptest.Server {
-	policy := httpmw.Refuse(http.StatusConflict)
-	if wait > 0 {
+	var policy httpmw.Option
+	switch wait {
+	case 0:
+		policy = httpmw.Refuse(http.StatusConflict)
+	case newestWins:
+		policy = httpmw.Replace()
+	case newestWaits:
+		policy = httpmw.Latest()
+	default:
 		policy = httpmw.Wait(wait)
 	}
 	key := func(r *http.Request) (string, error) { return lockOf(r.Header.Get("X-Key")), nil }
@@ -81,6 +88,9 @@ func outcomeOfHTTP(t *testing.T, resp *http.Response, body []byte) outcome {
 	if len(body) == 0 && resp.StatusCode == http.StatusServiceUnavailable && again {
 		return lost // whose body can't be sent by a writer that is not wrapped
 	}
+	if len(body) == 0 && resp.StatusCode == http.StatusConflict && !again {
+		return replaced // as it is
+	}
 	if !assert.Equal(t, "application/problem+json", resp.Header.Get("Content-Type")) {
 		return ""
 	}
@@ -104,6 +114,9 @@ func outcomeOfHTTP(t *testing.T, resp *http.Response, body []byte) outcome {
 	case resp.StatusCode == http.StatusServiceUnavailable && again &&
 		problem.Type == problemTypes+"lost":
 		return lost
+	case resp.StatusCode == http.StatusConflict && !again &&
+		problem.Type == problemTypes+"replaced":
+		return replaced
 	case resp.StatusCode == http.StatusBadRequest && !again &&
 		problem.Type == problemTypes+"bad-request":
 		return badKey

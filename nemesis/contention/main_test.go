@@ -44,6 +44,7 @@ const (
 	broken      outcome = "broken" // by a panic
 	failed      outcome = "failed" // by an error of the work's own
 	cancelled   outcome = "cancelled"
+	replaced    outcome = "replaced" // by a newer call
 	badKey      outcome = "bad key"
 )
 
@@ -53,6 +54,12 @@ type work func(ctx context.Context) error
 // caller has an adapter's framework run the work under a key, and
 // returns what came back, with the words that were used.
 type caller func(ctx context.Context, key string) (outcome, string)
+
+// What stands for a wait where the newest call wins, or waits as the only one.
+const (
+	newestWins  time.Duration = -1
+	newestWaits time.Duration = -2
+)
 
 // adapter puts work behind one framework. A wait of 0 refuses.
 type adapter struct {
