@@ -19,6 +19,8 @@ var (
 	newestScript = newScript(newestText)
 )
 
+var _ store.Replacer = (*Store)(nil)
+
 // opReplace is what is asked, in errors.
 const opReplace = "replace"
 

@@ -29,6 +29,7 @@ type broken struct {
 	show    func(S, C, string) (store.Lock, error)
 	breaks  func(S, C, store.Breaking) store.Answer
 	onBreak func(S, store.Holder, func(string)) func()
+	replace func(S, C, store.Replacement) (int64, error)
 }
 
 // or calls faulty, or right if that is nil.
@@ -100,6 +101,13 @@ func (b broken) OnBreak(holder store.Holder, look func(string)) func() {
 		return b.Store.OnBreak(holder, look)
 	}
 	return b.onBreak(b.Store, holder, look)
+}
+
+func (b broken) Replace(ctx context.Context, r store.Replacement) (int64, error) {
+	if b.replace == nil {
+		return b.Store.Replace(ctx, r)
+	}
+	return b.replace(b.Store, ctx, r)
 }
 
 // prepares makes a faulty Prepare, and writes a faulty Write, by changing

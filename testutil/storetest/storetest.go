@@ -53,6 +53,8 @@ type suite struct {
 	slack time.Duration
 	// usualCrowd is what a Crowd of 0 stands for.
 	usualCrowd int
+	// bubble means that waiting takes no time.
+	bubble bool
 }
 
 // testCase proves one sentence of the contract, or a few that belong together.
@@ -95,7 +97,7 @@ func RunInBubble(t *testing.T, open func(t *testing.T) Fixture) {
 			synctest.Test(t, func(t *testing.T) {
 				c.run(t, &suite{
 					Fixture: open(t), short: 400 * time.Millisecond,
-					slack: time.Millisecond, usualCrowd: 250,
+					slack: time.Millisecond, usualCrowd: 250, bubble: true,
 				})
 			})
 		})
@@ -107,6 +109,7 @@ func cases() []testCase {
 	for _, group := range [][]testCase{
 		acquireCases, lapseCases, renewCases, releaseCases, fenceCases, batchCases, nameCases,
 		watchCases, placeCases, limitCases, recordCases, inspectCases, breakCases,
+		newestCases,
 	} {
 		all = append(all, group...)
 	}

@@ -27,6 +27,7 @@ const brokenEnv = "LOCKBEAT_STORETEST_BROKEN"
 func allFaults() map[string]fault {
 	all := maps.Clone(faults)
 	maps.Copy(all, inspectFaults)
+	maps.Copy(all, newestFaults)
 	return all
 }
 

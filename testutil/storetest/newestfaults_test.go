@@ -1,0 +1,99 @@
+package storetest_test
+
+import (
+	"context"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// newestFaults are those of a Replacer.
+var newestFaults = map[string]fault{
+	"an older call is the newest": {broken{replace: replaces(func(r *store.Replacement) {
+		r.Since = 0
+	})}, "the call that came last is the newest"},
+	"all names have one newest call": {broken{replace: replaces(func(r *store.Replacement) {
+		r.Name = "name"
+	})}, "the call that came last is the newest"},
+	"a call is noted for good": {broken{replace: func(
+		s S, ctx C, r store.Replacement,
+	) (int64, error) {
+		if r.Over {
+			return 0, nil
+		}
+		return s.Replace(ctx, r)
+	}}, "a call that does not wait any more is forgotten"},
+	"any call that leaves has all forgotten": {func() broken {
+		newest := make(map[string]string)
+		return broken{replace: func(s S, ctx C, r store.Replacement) (int64, error) {
+			if r.Over {
+				r.Owner = newest[r.Name]
+			} else {
+				newest[r.Name] = r.Owner
+			}
+			return s.Replace(ctx, r)
+		}}
+	}(), "a call that does not wait any more is forgotten"},
+	"a note lives on": {func() broken {
+		var last int64
+		return broken{replace: func(s S, ctx C, r store.Replacement) (int64, error) {
+			if r.Since != 0 && r.Since < last {
+				return 0, nil
+			}
+			since, err := s.Replace(ctx, r)
+			last = max(last, since)
+			return since, err
+		}}
+	}(), "a call is forgotten that is not repeated"},
+	"an older call breaks the lease": {broken{replace: func(
+		s S, ctx C, r store.Replacement,
+	) (int64, error) {
+		since, err := s.Replace(ctx, r)
+		if since == 0 && r.Break {
+			breakNow(s, ctx, r)
+		}
+		return since, err
+	}}, "only the newest call breaks the lease"},
+	"no call breaks the lease": {broken{replace: replaces(func(r *store.Replacement) {
+		r.Break = false
+	})}, "only the newest call breaks the lease"},
+	"a call breaks what it was granted": {broken{replace: func(
+		s S, ctx C, r store.Replacement,
+	) (int64, error) {
+		if r.Break {
+			breakNow(s, ctx, r)
+		}
+		return s.Replace(ctx, r)
+	}}, "a call does not break its own lease"},
+	"no process hears": {broken{
+		onBreak: func(S, store.Holder, func(string)) func() { return func() {} },
+	}, "the process hears of a newer call"},
+	"a limit is taken for a lock": {broken{replace: func(
+		s S, ctx C, r store.Replacement,
+	) (int64, error) {
+		r.Name, _ = store.CutLimit(r.Name)
+		return s.Replace(ctx, r)
+	}}, "a limit has no newest call"},
+	"a newest call ignores its context": {broken{replace: func(
+		s S, _ C, r store.Replacement,
+	) (int64, error) {
+		return s.Replace(context.Background(), r)
+	}}, "a newest call and a context that has ended"},
+}
+
+// replaces makes a faulty Replace by changing what is asked.
+func replaces(before func(*store.Replacement)) func(S, C, store.Replacement) (int64, error) {
+	return func(s S, ctx C, r store.Replacement) (int64, error) {
+		before(&r)
+		return s.Replace(ctx, r)
+	}
+}
+
+// breakNow breaks the lease of whoever has it.
+func breakNow(s S, ctx C, r store.Replacement) {
+	l, err := s.Show(ctx, r.Name)
+	if err == nil && len(l.Slots) == 1 {
+		s.Break(ctx, store.Breaking{
+			Name: r.Name, Fence: l.Slots[0].Fence, Broken: store.Broken{Replaced: true},
+		})
+	}
+}
