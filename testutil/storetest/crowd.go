@@ -55,7 +55,11 @@ func (s *suite) ask(t *testing.T, round int) (over <-chan struct{}) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	var wg sync.WaitGroup
-	for i := range cmp.Or(s.Crowd, s.usualCrowd) {
+	usual := 2500
+	if s.bubble {
+		usual = 250
+	}
+	for i := range cmp.Or(s.Crowd, usual) {
 		wg.Go(func() {
 			claim := store.Claim{
 				Name: fmt.Sprintf("crowd %d, %d", round, i), Owner: newOwner(),

@@ -51,8 +51,6 @@ type suite struct {
 	short time.Duration
 	// slack is how far a duration in the store's answers may be off.
 	slack time.Duration
-	// usualCrowd is what a Crowd of 0 stands for.
-	usualCrowd int
 	// bubble means that waiting takes no time.
 	bubble bool
 }
@@ -72,7 +70,7 @@ func Run(t *testing.T, open func(t *testing.T) Fixture) {
 		t.Helper()
 		c.run(t, &suite{
 			Fixture: open(t), short: 800 * time.Millisecond,
-			slack: 100 * time.Millisecond, usualCrowd: 2500,
+			slack: 100 * time.Millisecond,
 		})
 	}
 	for _, c := range crowdCases {
@@ -97,7 +95,7 @@ func RunInBubble(t *testing.T, open func(t *testing.T) Fixture) {
 			synctest.Test(t, func(t *testing.T) {
 				c.run(t, &suite{
 					Fixture: open(t), short: 400 * time.Millisecond,
-					slack: time.Millisecond, usualCrowd: 250, bubble: true,
+					slack: time.Millisecond, bubble: true,
 				})
 			})
 		})
