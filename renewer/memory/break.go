@@ -25,6 +25,7 @@ type ownership struct{ name, owner string }
 type breakage struct {
 	by    store.Broken
 	until time.Time
+	told  bool // the owner has heard so by a renewal
 }
 
 // OnBreak calls look in the goroutine that breaks a lease: see [store.Inspector].
@@ -83,7 +84,7 @@ func (s *Store) breakLease(b *store.Breaking, l lease, now time.Time) (freed boo
 		s.broken = make(map[ownership]breakage)
 	}
 	sweep(s.broken, &s.brokenAt, func(_ ownership, b breakage) bool { return !now.Before(b.until) })
-	s.broken[ownership{b.Name, l.owner}] = breakage{b.Broken, l.until}
+	s.broken[ownership{b.Name, l.owner}] = breakage{by: b.Broken, until: l.until}
 	if b.Force {
 		s.free(b.Name, l)
 	}
@@ -101,6 +102,13 @@ func (s *Store) brokenBy(name, owner string, now time.Time) *store.Broken {
 		return nil
 	}
 	return &b.by
+}
+
+// tell notes that the owner of a lease that is broken has heard so.
+func (s *Store) tell(of ownership) {
+	b := s.broken[of]
+	b.told = true
+	s.broken[of] = b
 }
 
 // maxPart is how much is kept of who broke a lease, and of why, in bytes.

@@ -162,6 +162,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 			return store.Answer{Err: err}, false
 		}
 		if by := s.brokenBy(h.Name, h.Owner, now); by != nil {
+			s.tell(ownership{h.Name, h.Owner})
 			return store.Answer{Status: store.StatusBroken, Broken: by}, false
 		}
 		if until := now.Add(h.TTL); until.After(l.until) {

@@ -145,6 +145,12 @@ func readBroken(text string) *store.Broken {
 	}
 }
 
+// isTold reports whether told.lua has noted that the lease's owner knows.
+func isTold(text string) bool {
+	lines := strings.Split(text, separator)
+	return len(lines) == 4 && lines[3] == "told"
+}
+
 // notice tells a process that a lease of its own may have been broken.
 func (s *Store) notice(ctx context.Context, holder store.Holder, name string) {
 	keys := []string{processChannel(s.codec.prefix, holder)}

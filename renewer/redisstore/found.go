@@ -243,6 +243,7 @@ func (f *found) complete() {
 		}
 		if strings.HasPrefix(value, brokenMark) {
 			slot.Broken = cmp.Or(readBroken(f.records[i]), &store.Broken{}) // also if it is lost
+			slot.Told = isTold(f.records[i])
 		}
 	}
 	slices.SortFunc(f.lock.Slots, func(a, b store.Slot) int { return cmp.Compare(a.TTL, b.TTL) })

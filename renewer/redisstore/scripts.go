@@ -48,6 +48,8 @@ var (
 	slotsReleaseText string
 	//go:embed lua/slots_lost.lua
 	slotsLostText string
+	//go:embed lua/told.lua
+	toldText string
 
 	acquireScript = newScript(acquireText)
 	proposeScript = newScript(proposeText)
@@ -74,6 +76,7 @@ func newScript(text string) script {
 	text = include(text, "passon.lua", passOnText)
 	text = include(text, "slots.lua", slotsText)
 	text = include(text, "slots_lost.lua", slotsLostText)
+	text = include(text, "told.lua", toldText)
 	text = include(text, "lives.lua", livesText)
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 	return script{text: text, sha: hex.EncodeToString(sum[:])}

@@ -70,8 +70,10 @@ type Slot struct {
 	Since time.Time
 	// TTL is when it lapses unless it is renewed.
 	TTL time.Duration
-	// Broken is who broke it; nil if it is not broken.
+	// Broken is who broke it; nil if it is not broken. Told reports that its process has heard so
+	// since, by renewing it.
 	Broken *Broken
+	Told   bool
 }
 
 // Place is one in the line of those who wait.

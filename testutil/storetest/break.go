@@ -73,6 +73,9 @@ func brokenIsKept(t *testing.T, s *inspectSuite) {
 	fence := s.own(t, "name", a, long)
 	s.own(t, "other", a, long)
 	s.breaks(t, "name", fence, by)
+	l := s.show(t, "name")
+	require.Len(t, l.Slots, 1)
+	assert.False(t, l.Slots[0].Told, "it has not asked yet")
 	for range 2 {
 		answers := s.answers(t, s.Store.Renew, []store.Hold{
 			{Name: "other", Owner: a, TTL: long},
@@ -87,9 +90,10 @@ func brokenIsKept(t *testing.T, s *inspectSuite) {
 	}
 	s.refused(t, "name", b)
 	s.refused(t, "name", a)
-	l := s.show(t, "name")
+	l = s.show(t, "name")
 	require.Len(t, l.Slots, 1)
 	assert.Equal(t, &by, l.Slots[0].Broken)
+	assert.True(t, l.Slots[0].Told)
 	assert.Equal(t, fence, l.Slots[0].Fence)
 	assert.Equal(t, &by, s.list(t, nil)["name"].Slots[0].Broken)
 
@@ -214,6 +218,7 @@ func brokenSlot(t *testing.T, s *inspectSuite) {
 	for _, slot := range s.show(t, limit).Slots {
 		if slot.Fence == fence {
 			assert.Equal(t, &by, slot.Broken)
+			assert.True(t, slot.Told)
 		} else {
 			assert.Nil(t, slot.Broken)
 		}

@@ -7,6 +7,7 @@ local function answerLost(answers, i, key, owner)
 	if type(how) == 'string' or broken then
 		how = type(how) == 'string' and how or 'broken\n\n' -- it may have been deleted
 		answers[#answers + 1], answers[#answers + 2] = i, string.sub(how, 1, 300)
+		-- include told.lua
 	else
 		answers[#answers + 1] = -i
 	end

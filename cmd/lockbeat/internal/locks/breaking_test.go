@@ -37,7 +37,7 @@ func TestBreak(t *testing.T) {
 	require.NoError(t, lease.Context().Err(), "nothing was broken")
 
 	text := s.ok(t, breakArgs(lease, "order:1", "--by", "alice", "--wait", patience.String())...)
-	assert.Regexp(t, `^order:1: the lease \d+ is broken\n(.*not returned yet.*\n)?after .*: it is `+
+	assert.Regexp(t, `^order:1: the lease \d+ is broken\n(.*the lock lapses in .*\n)*after .*: it is `+
 		`free\n$`, text)
 	var lost *renewer.LostError
 	require.ErrorAs(t, context.Cause(lease.Context()), &lost)
@@ -63,14 +63,16 @@ func TestBreakOfAHolderThatHangs(t *testing.T) {
 	defer func() { _ = lease.Release(context.Background()) }()
 	r := s.run(t, breakArgs(lease, "order:1", "--wait", "100ms")...)
 	assert.Equal(t, 75, r.status)
-	assert.Regexp(t, `web-1 pid \d+ has not returned yet; the lock lapses in \d+s at the latest\n`,
-		r.stdout)
+	assert.Regexp(t, `web-1 pid \d+ has not heard so yet: its next heartbeat .*; the lock lapses in `+
+		`\d+s at the latest\n`, r.stdout)
 	assert.Contains(t, r.stderr, "--force")
-	s.ok(t, breakArgs(lease, "order:1")...)
+	<-lease.Context().Done()
+	assert.Contains(t, s.ok(t, breakArgs(lease, "order:1")...), "has been told, and has not returned")
 
 	locks, _, _ := decode(t, s.ok(t, "ls", "--json"))
 	assert.Equal(t, "broken", locks[0].State)
 	assert.Equal(t, "hangs", locks[0].Slots[0].Broken.Why)
+	assert.True(t, locks[0].Slots[0].Broken.Told)
 	assert.Contains(t, s.ok(t, "show", "order:1"), ": hangs\n", "and does not look for renewals")
 
 	r = s.run(t, breakArgs(lease, "order:1", "--force", "--json")...)

@@ -151,20 +151,24 @@ func (l *lines) slot(lock *store.Lock, s *store.Slot) {
 	l.line("ttl", out.Duration(s.TTL)+" left")
 	l.line("token", strconv.FormatInt(s.Fence, 10))
 	if s.Broken != nil {
-		l.line("broken", brokenBy(s.Broken))
+		l.line("broken", brokenBy(s))
 	}
 }
 
 // brokenBy is who broke a lease, and why.
-func brokenBy(b *store.Broken) string {
-	how := "by "
+func brokenBy(s *store.Slot) string {
+	b, how := s.Broken, "by "
 	switch {
 	case b.Force:
 		how = "by force, by "
 	case b.Replaced:
 		how = "replaced by a newer call, of "
 	}
-	return how + out.Or(b.By) + ": " + out.Or(b.Why)
+	text := how + out.Or(b.By) + ": " + out.Or(b.Why)
+	if !s.Told {
+		text += " (its process has not heard so yet)"
+	}
+	return text
 }
 
 // tables writes the slots of a limit, if they are several, and the line.
@@ -200,7 +204,7 @@ func slots(lock *store.Lock) *out.Table {
 		s := &lock.Slots[i]
 		broken := ""
 		if s.Broken != nil {
-			broken = brokenBy(s.Broken)
+			broken = brokenBy(s)
 		}
 		t.Rows = append(t.Rows, []string{
 			strconv.FormatInt(s.Fence, 10), out.Safe(s.String()),

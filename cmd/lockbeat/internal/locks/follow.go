@@ -27,6 +27,7 @@ type ordered struct {
 	Why     string  `json:"why"`
 	Force   bool    `json:"force"`
 	Outcome string  `json:"outcome"` // free, taken or held
+	Told    bool    `json:"told"`    // the holder has heard so, or it is free
 	After   float64 `json:"after_seconds"`
 	// TTL is how long it can stay held at most, if it is held.
 	TTL float64 `json:"ttl_seconds,omitempty"`
@@ -48,7 +49,7 @@ func (o *order) follow(cmd *cobra.Command, locks store.Store) error {
 		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: the lease %d is broken\n", out.Safe(o.Name),
 			o.Fence)
 	}
-	for told := false; ; {
+	for said, told := false, false; ; {
 		lock, err := o.current(ctx, locks)
 		after := time.Since(begun)
 		switch slot := o.slotOf(&lock); {
@@ -61,8 +62,8 @@ func (o *order) follow(cmd *cobra.Command, locks store.Store) error {
 			return o.tell(cmd, outcomeFree, after, nil, o.freed(&lock))
 		case after >= max(o.wait, promptly):
 			return o.unfinished(cmd, slot, after)
-		case after >= promptly && !told && !o.json:
-			told = true
+		case after >= promptly && (!said || told != slot.Told) && !o.json:
+			said, told = true, slot.Told
 			_, _ = fmt.Fprintln(cmd.OutOrStdout(), waitsFor(slot))
 		}
 		if err := pause(ctx, followPause); err != nil {
@@ -85,8 +86,12 @@ func (o *order) freed(lock *store.Lock) string {
 
 // waitsFor says what a lease that is broken and held waits for.
 func waitsFor(slot *store.Slot) string {
-	return fmt.Sprintf("%s has not returned yet; the lock lapses in %s at the latest",
-		out.Safe(slot.String()), out.Duration(slot.TTL))
+	what := "has not heard so yet: its next heartbeat tells it, unless it is dead or cut off"
+	if slot.Told {
+		what = "has been told, and has not returned yet"
+	}
+	return fmt.Sprintf("%s %s; the lock lapses in %s at the latest", out.Safe(slot.String()), what,
+		out.Duration(slot.TTL))
 }
 
 // unfinished ends break while the lease is held: as was asked for, unless it was to wait.
@@ -110,7 +115,7 @@ func (o *order) tell(
 	}
 	j := ordered{
 		Name: o.Name, Limit: o.Limit, Token: o.Fence, By: o.By, Why: o.Why, Force: o.Force,
-		Outcome: outcome, After: after.Seconds(),
+		Outcome: outcome, Told: outcome != outcomeHeld || slot.Told, After: after.Seconds(),
 	}
 	if slot != nil {
 		holder := jsonOfHolder(slot.Holder)

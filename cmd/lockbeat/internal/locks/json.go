@@ -57,6 +57,7 @@ type brokenJSON struct {
 	Why      string `json:"why"`
 	Force    bool   `json:"force"`
 	Replaced bool   `json:"replaced"`
+	Told     bool   `json:"told"` // its process has heard so
 }
 
 type placeJSON struct {
@@ -70,11 +71,12 @@ func jsonOfHolder(h store.Holder) holderJSON {
 	return holderJSON{Node: h.Node, PID: h.PID, Operation: h.Operation, Trace: h.Trace}
 }
 
-func jsonOfBroken(b *store.Broken) *brokenJSON {
+func jsonOfBroken(s *store.Slot) *brokenJSON {
+	b := s.Broken
 	if b == nil {
 		return nil
 	}
-	return &brokenJSON{By: b.By, Why: b.Why, Force: b.Force, Replaced: b.Replaced}
+	return &brokenJSON{By: b.By, Why: b.Why, Force: b.Force, Replaced: b.Replaced, Told: s.Told}
 }
 
 // jsonOf is a lock, with the hash of its name by the secret that logs are given.
@@ -91,7 +93,7 @@ func jsonOf(lock *store.Lock, secret []byte) lockJSON {
 		j.Slots = append(j.Slots, slotJSON{
 			holderJSON: jsonOfHolder(s.Holder), Token: s.Fence, Since: s.Since.UTC(),
 			Age: lock.At.Sub(s.Since).Seconds(), TTL: s.TTL.Seconds(),
-			Broken: jsonOfBroken(s.Broken),
+			Broken: jsonOfBroken(&s),
 		})
 	}
 	for _, p := range lock.Places {

@@ -40,7 +40,7 @@ oldest slot, and TTL that of the next one to lapse.
    "total": 1, "cut": false}
 
 A name that is no UTF-8 is in name_bytes too, in base64. A slot that was broken
-has "broken": {"by", "why", "force", "replaced"}; show adds "renewed" to slots,
+has "broken": {"by", "why", "force", "replaced", "told"}; show adds "renewed" to slots,
 and "places" and "tasks" to what is waited for.
 
 Exit status 4: there are more than --limit. 69: the store does not answer. 77:

@@ -110,7 +110,10 @@ type lockOf struct {
 		Age             float64 `json:"age_seconds"`
 		TTL             float64 `json:"ttl_seconds"`
 		Renewed         *bool
-		Broken          *struct{ By, Why string }
+		Broken          *struct {
+			By, Why string
+			Told    bool
+		}
 	}
 	Waiting int
 	Places  []struct{ Since time.Time }
