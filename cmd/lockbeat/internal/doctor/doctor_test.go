@@ -88,7 +88,7 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	assert.Contains(t, found["memory"], "FAIL maxmemory-policy volatile-lru")
 	assert.Contains(t, found["memory"], "noeviction")
 	assert.Contains(t, found["persistence"], "WARN none: a restart loses all locks")
-	assert.Contains(t, found["keys"], "WARN lockbeat: holds 0 locks and 0 limits, and 1 keys")
+	assert.Contains(t, found["keys"], "WARN lockbeat: locks 0, limits 0, keys of another program 1")
 	assert.Contains(t, text, "\n         -> set maxmemory-policy noeviction")
 
 	require.NoError(t, s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction").Error())

@@ -33,11 +33,11 @@ func keys(ctx context.Context, d *connect.Deployment) finding {
 			locks++
 		}
 	}
-	f := finding{Check: check, Found: fmt.Sprintf("%s holds %d locks and %d limits", d.Prefix,
+	f := finding{Check: check, Found: fmt.Sprintf("%s locks %d, limits %d", d.Prefix,
 		locks, limits)}
 	if foreign > 0 {
 		f.Status = warning
-		f.Found += fmt.Sprintf(", and %d keys that another program has written", foreign)
+		f.Found += fmt.Sprintf(", keys of another program %d", foreign)
 		f.Change = "`lockbeat ls` shows them as foreign: delete them, and give that program " +
 			"another prefix"
 	}
