@@ -175,8 +175,7 @@ func (g *guard) end() {
 	}
 	g.result.Cut = !g.ended
 	if now < g.plan.next() { // else they are killed at once
-		_ = g.tree.Signal(syscall.SIGTERM) // those that it does not reach are killed later
-		_ = g.tree.Signal(syscall.SIGCONT) // a process that is stopped does not hear of it
+		go g.tree.Ask() // it takes long to find them on a busy machine, and SIGKILL can't wait
 	}
 }
 

@@ -13,8 +13,11 @@ import (
 // defaultTTL is for how long a machine that dies keeps the lock.
 const defaultTTL = 30 * time.Second
 
-// leastTTL leaves a busy machine some time to kill what has to be killed.
-const leastTTL = time.Second
+// leastReserve is what a busy machine may need to find and to kill some hundred processes.
+const leastReserve = 500 * time.Millisecond
+
+// leastTTL is where grace, reserve, and two heartbeats still fit.
+const leastTTL = 4 * leastReserve
 
 // options are the flags.
 type options struct {
@@ -82,7 +85,7 @@ func New() *cobra.Command {
 	flags.BoolVar(&o.skip, "skip", false, "do nothing if another has the lock, and exit with 0")
 	flags.IntVar(&o.atMost, "at-most", 0, "let `N` run at once, in place of one")
 	flags.DurationVar(&o.grace, "grace", 0,
-		"between SIGTERM and SIGKILL, at most a third of --ttl (default a fifth of it)")
+		"between SIGTERM and SIGKILL, at most a quarter of --ttl (default a fifth of it)")
 	flags.DurationVar(&o.ttl, "ttl", defaultTTL,
 		"how long a machine that dies keeps the lock; Redis may be away for about half of it")
 	return cmd
@@ -108,8 +111,8 @@ func (o *options) complete(given func(flag string) bool) error {
 	case o.ttl < leastTTL:
 		return exit.Usagef("--ttl is %v; take at least %v, so that a busy machine can end the "+
 			"command in time", o.ttl, leastTTL)
-	case o.grace < 0 || o.grace > o.ttl/3:
-		return exit.Usagef("--grace is %v; take at most a third of --ttl (%v): the command is "+
+	case o.grace < 0 || o.grace > o.ttl/4:
+		return exit.Usagef("--grace is %v; take at most a quarter of --ttl (%v): the command is "+
 			"killed before another can have the lock", o.grace, o.ttl)
 	}
 	return renewer.CheckName(o.name)
@@ -117,7 +120,7 @@ func (o *options) complete(given func(flag string) bool) error {
 
 // reserve is between SIGKILL and the end of the lease: for processes to die in, and for the wrapper
 // to do what a guard has not done.
-func (o *options) reserve() time.Duration { return o.ttl / 10 }
+func (o *options) reserve() time.Duration { return max(o.ttl/10, leastReserve) }
 
 // margin is how long before the end of the lease the command is asked to end.
 func (o *options) margin() time.Duration { return o.grace + o.reserve() }

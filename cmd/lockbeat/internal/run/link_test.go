@@ -105,7 +105,7 @@ func TestGuardHangs(t *testing.T) {
 func TestKeyIsDeleted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	p := start(t, server.Addr(), "--name=k", "--ttl=3s", "--grace=1s", "--", "sh", "-c",
+	p := start(t, server.Addr(), "--name=k", "--ttl=4s", "--grace=1s", "--", "sh", "-c",
 		`trap "echo asked" TERM; echo up; while :; do sleep 0.01; done`)
 	p.expect("up")
 	require.NoError(t, server.Do("DEL", key("k")).Error())

@@ -86,7 +86,7 @@ func TestRounds(t *testing.T) {
 // could be another's.
 func round(t *testing.T, server *redistest.Server, name string, a attack) int {
 	t.Helper()
-	p := start(t, server.Addr(), "--name="+name, "--ttl=3s", "--grace="+pick("0s", "100ms", "1s"),
+	p := start(t, server.Addr(), "--name="+name, "--ttl=3s", "--grace="+pick("0s", "100ms", "700ms"),
 		"--", "sh", "-c", family)
 	p.expect("up")
 	<-time.After(time.Duration(rand.IntN(50)) * time.Millisecond) // somewhere in what goes on

@@ -144,7 +144,7 @@ func (r *running) end() guard.Deadline {
 
 // outcome is the error for what became of the command.
 func (r *running) outcome(name string, result guard.Result) error {
-	lost := r.lock.lease.Err()
+	lost := !r.lock.lease.Valid() // by the clock: after a stop nothing may have been told yet
 	switch {
 	case result.Failed != "":
 		status := exit.CannotRun
@@ -152,7 +152,7 @@ func (r *running) outcome(name string, result guard.Result) error {
 			status = exit.NotFound
 		}
 		return &exit.Error{Status: status, Err: fmt.Errorf("%s: %s", name, result.Failed)}
-	case result.Cut && (lost != nil || !result.Died):
+	case result.Cut && (lost || !result.Died):
 		return r.lostError()
 	case result.Died:
 		return &exit.Error{Status: exit.Internal, Err: errors.New("the guard of the command " +

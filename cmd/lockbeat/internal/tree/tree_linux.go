@@ -56,22 +56,16 @@ func (t *Tree) Forward(sig syscall.Signal) {
 	}
 }
 
-// Signal sends a signal to each process. The error is about the first that could not be sent it.
-func (t *Tree) Signal(sig syscall.Signal) error {
-	_, err := t.signal(sig, make(map[process]bool))
-	return err
-}
-
-// signal sends a signal to each process, also to those that have had it. It reports whether there
-// was one that had not.
-func (t *Tree) signal(sig syscall.Signal, had map[process]bool) (fresh bool, err error) {
+// signal sends signals to each process, also to those that have had them. It reports whether there
+// was one that had not. The error is about the first process that could not be sent them.
+func (t *Tree) signal(had map[process]bool, signals ...syscall.Signal) (fresh bool, err error) {
 	sent := make(map[process]bool)
 	one := func(p process) {
 		if key := (process{pid: p.pid, start: p.start}); !p.dead && !sent[key] {
 			sent[key] = true
 			fresh = fresh || !had[key]
 			had[key] = true
-			if e := p.signal(sig); e != nil && err == nil {
+			if e := p.signal(signals); e != nil && err == nil {
 				err = fmt.Errorf("process %d can't be ended: %w", p.pid, e)
 			}
 		}
@@ -86,8 +80,8 @@ func (t *Tree) signal(sig syscall.Signal, had map[process]bool) (fresh bool, err
 	return fresh, err
 }
 
-// signal sends a signal to a process if it is still there.
-func (p process) signal(sig syscall.Signal) error {
+// signal sends signals to a process if it is still there.
+func (p process) signal(signals []syscall.Signal) error {
 	handle, err := os.FindProcess(p.pid)
 	if err != nil {
 		return err
@@ -97,8 +91,10 @@ func (p process) signal(sig syscall.Signal) error {
 	if now, ok := read(p.pid); !ok || now.start != p.start {
 		return nil
 	}
-	if err := handle.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return err
+	for _, sig := range signals {
+		if err := handle.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return err
+		}
 	}
 	return nil
 }

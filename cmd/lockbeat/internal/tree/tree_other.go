@@ -30,26 +30,25 @@ func (t *Tree) Command(pid int) {
 }
 
 // Forward sends a signal to the command's process group.
-func (t *Tree) Forward(sig syscall.Signal) { _ = t.Signal(sig) }
+func (t *Tree) Forward(sig syscall.Signal) { _, _ = t.signal(nil, sig) }
 
-// Signal sends a signal to each process. The error says that it could not be sent.
-func (t *Tree) Signal(sig syscall.Signal) error {
+// signal sends signals to the process group. The error says that they could not be sent.
+func (t *Tree) signal(_ map[process]bool, signals ...syscall.Signal) (fresh bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.group == 0 {
-		return nil
+		return false, nil
 	}
-	err := syscall.Kill(-t.group, sig)
-	if err == nil || errors.Is(err, syscall.ESRCH) {
-		return nil
+	for _, sig := range signals {
+		err := syscall.Kill(-t.group, sig)
+		if err != nil && !errors.Is(err, syscall.ESRCH) {
+			return false, fmt.Errorf("process group %d can't be ended: %w", t.group, err)
+		}
 	}
-	return fmt.Errorf("process group %d can't be ended: %w", t.group, err)
+	return false, nil
 }
 
-func (t *Tree) signal(sig syscall.Signal, _ map[process]bool) (fresh bool, err error) {
-	return false, t.Signal(sig)
-}
-
+// process is of no use here.
 type process struct{}
 
 // Watch reaps the command if it is a child, and tells of it; it is told when it stops, too. It
