@@ -69,6 +69,9 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		client: client, topology: s.topology, errors: s.codec.errors, prefix: c.prefix,
 		replicas: c.replicas, line: s.line, server: &s.server, log: c.logger,
 	}
+	if c.toInspect {
+		s.line.Enable() // what it breaks by force goes to the first in line
+	}
 	left, err := ask(ctx, p.questions())
 	if err != nil {
 		s.Close()

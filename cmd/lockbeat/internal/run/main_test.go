@@ -5,6 +5,8 @@ package run_test
 import (
 	"flag"
 	"os"
+	"os/signal"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -22,6 +24,12 @@ var rounds = flag.Int("run.rounds", 0, "how often the two processes are killed; 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(cli.Main(os.Args[1:], os.Stdout, os.Stderr))
+	}
+	// Whoever runs these tests by nohup has them ignore SIGHUP, and so would their programs.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
 	}
 	suite.AtOnce(4)
 	goleak.VerifyTestMain(m)
