@@ -13,6 +13,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/renewer/store"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
 // keeper makes a keeper on a store and a client of its own.
@@ -148,6 +149,52 @@ func TestBreakIsByToken(t *testing.T) {
 		gone := locks.Renew(t.Context(), hold)[0]
 		assert.Equal(t, store.StatusGone, gone.Status)
 		assert.Nil(t, gone.Broken, "no key is left")
+	}
+}
+
+// While a cluster moves a slot, no lease of it can be broken, since the record of who broke it might
+// be at either node. The error says that this passes, and it does; nothing is broken by halves.
+func TestBreakOnASlotOnTheMove(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 2, 0)
+	s := server{option: cluster.ClientOption()}
+	locks := s.store(t)
+	fences := map[string]int64{"a": 0, store.LimitName("a"): 0}
+	for name := range fences {
+		c := claim(name, "a", time.Minute)
+		if _, limited := store.CutLimit(name); limited {
+			c.Limit = 1
+		}
+		grant := acquire(t, locks, c)
+		require.Equal(t, store.StatusHeld, grant.Status)
+		fences[name] = grant.Fence
+	}
+	slot := redistest.Slot("a")
+	to := cluster.Masters[0]
+	if serving, err := cluster.Serving(slot); assert.NoError(t, err) && serving == to {
+		to = cluster.Masters[1]
+	}
+	move, err := cluster.BeginMove(slot, to)
+	require.NoError(t, err)
+	order := func(name string, force bool) store.Breaking {
+		return store.Breaking{
+			Name: name, Fence: fences[name], Broken: store.Broken{By: "me", Why: "test", Force: force},
+		}
+	}
+	for name := range fences {
+		for _, force := range []bool{false, true} {
+			err := locks.Break(t.Context(), order(name, force)).Err
+			require.ErrorContains(t, err, "the lock's slot of the cluster is being moved: try again")
+			require.NotErrorIs(t, err, renewer.ErrRejected)
+		}
+		renewed := renew(t, locks, hold(name, "a", time.Minute))
+		require.Equal(t, store.StatusHeld, renewed.Status)
+	}
+	require.NoError(t, move.Finish())
+	for name := range fences {
+		answer := locks.Break(t.Context(), order(name, true))
+		require.NoError(t, answer.Err)
+		assert.Equal(t, store.StatusHeld, answer.Status)
 	}
 }
 

@@ -142,6 +142,7 @@ type refusal uint8
 
 const (
 	passing   refusal = iota // may pass by itself: loading, fail-over …
+	moving                   // the lock's slot is between two nodes of a cluster: passes by itself
 	full                     // out of memory or disk, or busy with a script: may pass, and it is up
 	readOnly                 // a replica, which a fail-over may promote
 	noRights                 // the user may not
@@ -156,7 +157,7 @@ const (
 // server which is not fit to be asked.
 func (r refusal) mark() error {
 	switch r {
-	case passing, readOnly:
+	case passing, moving, readOnly:
 		return nil
 	case full:
 		return renewer.ErrOverloaded
@@ -192,6 +193,8 @@ func (e *errorReader) classify(text string) refusal {
 		return wrongType
 	case "LOCKBEAT":
 		return damaged
+	case "TRYAGAIN":
+		return moving
 	case "MOVED", "ASK", "CROSSSLOT":
 		if !e.cluster {
 			return clustered
@@ -199,6 +202,8 @@ func (e *errorReader) classify(text string) refusal {
 	}
 	has := func(part string) bool { return strings.Contains(text, part) }
 	switch {
+	case has("attempted to access a non local key"): // one that the script has not declared
+		return moving
 	case slices.ContainsFunc([]string{"user executing the script can't", "ACL failure in script"},
 		has):
 		return noRights
@@ -233,6 +238,8 @@ func (e *errorReader) denied(command, text string) error {
 // hint says what to do.
 func (e *errorReader) hint(r refusal) string {
 	switch r {
+	case moving:
+		return "the lock's slot of the cluster is being moved: try again in a moment"
 	case full:
 		return "the server is up, and full or busy: see what else uses it"
 	case readOnly:

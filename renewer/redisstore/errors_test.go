@@ -64,6 +64,10 @@ var (
 			"You can't write against a read only replica.",
 		"CLUSTERDOWN The cluster is down",
 		"TRYAGAIN Multiple keys request during rehashing of slot",
+		"Script attempted to access a non local key in a cluster node script: c9e5, on " +
+			"@user_script:37.",
+		"ERR Error running script (call to f_16a2): @user_script:37: @user_script: 37: Lua " +
+			"script attempted to access a non local key in a cluster node",
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
 		"NOREPLICAS Not enough good replicas to write.",
 		"NOSCRIPT No matching script. Please use EVAL.",
@@ -93,6 +97,8 @@ func TestErrorKinds(t *testing.T) {
 		require.NotErrorIs(t, err, renewer.ErrOverloaded, s)
 		var cause *rueidis.RedisError
 		assert.ErrorAs(t, err, &cause, "%q: the answer stays in the chain", s)
+		assert.Equal(t, strings.Contains(s, "TRYAGAIN") || strings.Contains(s, "non local key"),
+			strings.Contains(err.Error(), "is being moved"), s)
 		assert.Equal(t, strings.Contains(s, "READONLY"), redisstore.Definite(s),
 			"%q: only a replica is refused at the start", s)
 	}
@@ -170,8 +176,8 @@ func TestLongNamesCanBeHiddenToo(t *testing.T) {
 			require.Equal(t, "redisstore: acquire: LOCKBEAT the value of lockbeat:{…}:fence is "+
 				"damaged; delete the key", renewer.ErrorText(err))
 			err = redisstore.WrapError(false, "acquire",
-				answered(t, "TRYAGAIN the server cut this short: "+key[:len(key)-1]))
-			require.Equal(t, "redisstore: acquire: TRYAGAIN the server cut this short: lockbeat:{…}",
+				answered(t, "CLUSTERDOWN the server cut this short: "+key[:len(key)-1]))
+			require.Equal(t, "redisstore: acquire: CLUSTERDOWN the server cut this short: lockbeat:{…}",
 				renewer.ErrorText(err))
 		}
 	}
