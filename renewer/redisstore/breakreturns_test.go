@@ -59,6 +59,14 @@ func TestReturnsOfBreaks(t *testing.T) {
 		assert.Equal(t, list{}, releases())
 		assert.Equal(t, int64(0), s.number(t, "EXISTS", x, record), "also if it was to stay held")
 
+		s.ok(t, "SET", x, owner("a")+rest, "PX", "50000")
+		assert.Equal(t, list{}, releases())
+		breaks(t, s, "broken")
+		s.pttl(t, x, 1, 5000) // its operation had returned: no process frees it
+		breaks(t, s, "forced")
+		assert.Zero(t, s.number(t, "EXISTS", x))
+		s.ok(t, "DEL", record)
+
 		hears(inbox)(t, s)
 		s.ok(t, "SET", x, owner("a")+rest+"\n+", "PX", "50000")
 		s.ok(t, "ZADD", x+":waiters", "1", "5 "+inbox+" 1000")
