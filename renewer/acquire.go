@@ -109,6 +109,9 @@ func (c *call) begin(
 		c.l.warned = neverWarned
 	}
 	c.newest = newestOf(r.newest, c.l)
+	if r.newest == replace || r.heartless {
+		k.listen() // for one that replaces, or breaks, its operation
+	}
 	if r.maxWait > 0 {
 		c.until = c.begun.Add(r.maxWait)
 	}
@@ -127,15 +130,12 @@ func (c *call) end(ctx context.Context, start AcquireStart, err error) error {
 	return err
 }
 
-func (c *call) obtain(ctx context.Context, start AcquireStart) (*Lease, error) {
+func (c *call) obtain(ctx context.Context, start AcquireStart) (lease *Lease, err error) {
 	if c.request.limit != nil && c.limit <= 0 {
 		return nil, c.noLimit()
 	}
 	if c.newest != nil {
-		defer c.waitsNoMore()
-		if c.newest.kind == replace {
-			c.k.listen() // for one that replaces its operation
-		}
+		defer func() { c.waitsNoMore(lease != nil) }()
 	}
 	handed, err := c.wait(ctx)
 	if err != nil {

@@ -15,7 +15,8 @@ type breaker interface {
 }
 
 // looks is how a keeper hears that a lease of its own may have been broken. It listens from its
-// first heartbeat on: what is over sooner need not hear of it. Guarded by Keeper.mu.
+// first heartbeat on, or its first lease without one: what is over sooner need not hear of it.
+// Guarded by Keeper.mu.
 type looks struct {
 	listens bool
 	stop    func() // nil unless the store tells
@@ -69,8 +70,10 @@ func (k *Keeper) look(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
-	for _, n := range k.newest[name] {
-		n.tell()
+	if all := k.newest[name]; all != nil {
+		for _, n := range all.calls {
+			n.tell()
+		}
 	}
 	if _, limited := store.CutLimit(name); !limited {
 		if l := k.holderOf(name); l != nil {
@@ -91,7 +94,7 @@ func (k *Keeper) look(name string) {
 
 // lookAt has a lease renewed now. Under k.mu.
 func (k *Keeper) lookAt(l *Lease, now instant) {
-	if l.state != stateHeld || l.manual() {
+	if l.state != stateHeld || k.shutdown.phase >= phaseFree {
 		return
 	}
 	extra := l.withExtras()
@@ -103,7 +106,26 @@ func (k *Keeper) lookAt(l *Lease, now instant) {
 		at = max(now, extra.looked.Add(lookPause))
 	}
 	extra.looked = at
+	if l.manual() {
+		k.goroutines.run(func() { k.askManual(l) })
+		return
+	}
 	k.plan(l, min(at, max(l.due, now)))
+}
+
+// askManual asks whether a lease without a heartbeat was broken. A renewal shortens no TTL.
+func (k *Keeper) askManual(l *Lease) {
+	h := l.hold()
+	h.TTL = time.Millisecond
+	a := asking.AnswerTo(k.store.Renew(k.requests.Limit(), []store.Hold{h}), 0, 1)
+	var news losses
+	k.mu.Lock()
+	over := a.Status != store.StatusHeld && a.Status != store.StatusUnknown
+	if over && l.state == stateHeld {
+		k.loseTaken(l, a, k.clock.Now(), &news)
+	}
+	k.mu.Unlock()
+	news.deliver(k)
 }
 
 // freeBroken frees the key of a lease that was broken, now that its operation has returned. It may

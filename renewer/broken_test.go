@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -103,6 +104,52 @@ func TestAFloodOfMessages(t *testing.T) {
 		assert.LessOrEqual(t, renewals, 200, "ten in a second")
 		require.NoError(t, l.Err())
 		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+// A look renews a lease early, and the next heartbeats come no later for it: many looks in a row
+// lose none.
+func TestLooksPutOffNoHeartbeat(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := told{script.New(), make(chan func(string), 1)}
+		k, err := renewer.New(s, config)
+		require.NoError(t, err)
+		l := acquire(t, k, "a")
+		look := <-s.look
+		for range 10 {
+			look("a")
+			waitFor(200 * time.Millisecond)
+		}
+		waitFor(time.Hour)
+		require.NoError(t, l.Err())
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+// A lease without a heartbeat hears of a break too, and is not made longer for it.
+func TestABrokenManualLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New()
+		k, err := renewer.New(s, config)
+		require.NoError(t, err)
+		l := acquire(t, k, "a", renewer.Manual(5*time.Second))
+		waitFor(time.Second)
+		answer := s.Break(t.Context(), store.Breaking{
+			Name: "a", Fence: l.Fence(), Broken: store.Broken{By: "alice", Why: "hangs"},
+		})
+		require.Equal(t, store.StatusHeld, answer.Status)
+		begun := time.Now()
+		at, lost := lostAt(t, l)
+		assertInstant(t, begun, at, "at once")
+		assert.Equal(t, renewer.ReasonBroken, lost.Reason)
+		shown, err := s.Show(t.Context(), "a")
+		require.NoError(t, err)
+		assert.LessOrEqual(t, shown.Slots[0].TTL, 4*time.Second)
+		require.Error(t, l.Release(t.Context()))
 		require.NoError(t, k.Shutdown(t.Context()))
 	})
 }

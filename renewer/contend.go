@@ -128,7 +128,7 @@ func (c *call) claim(ctx context.Context, place uint64) store.Claim {
 	}
 	return store.Claim{
 		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Place: place, Holder: k.holder(l),
-		Limit: c.limit,
+		Limit: c.limit, Since: c.newest.sinceNewest(),
 	}
 }
 

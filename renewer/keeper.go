@@ -56,7 +56,7 @@ type Keeper struct { // a coordinator of parts that own their state
 	ends       *timing.Loop                     // keeps the time of questions and of leases
 	heartbeats beat.Heartbeats[*Lease]
 	looks      looks
-	newest     map[string][]*newestCall // that wait, by name
+	newest     map[string]*newestCalls // by what they wait for
 	shutdown   shutdown
 }
 
@@ -133,6 +133,7 @@ func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*K
 		clock:     clock,
 		observer:  cfg.Observer,
 		questions: timing.NewDeadlineHeap(deadlinePlace),
+		newest:    make(map[string]*newestCalls),
 		ends:      timing.NewLoop(clock),
 		books: books.New(books.Config[*Lease]{
 			Index: func(l *Lease) *int32 { return &l.index }, End: (*Lease).nextDue,

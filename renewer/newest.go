@@ -68,9 +68,18 @@ type newestCall struct {
 	since int64  // by the store, which has noted it; 0 before
 	// Guarded by Keeper.mu: a newer call of this process has come.
 	ousted bool
-	again  *time.Timer // tells it to note itself again
+	asking chan struct{} // that of newestCalls
+	again  *time.Timer   // tells it to note itself again
 	// A newer call may have come, here or elsewhere.
 	nudge chan struct{}
+}
+
+// newestCalls are those that wait for one name. Guarded by Keeper.mu.
+type newestCalls struct {
+	calls []*newestCall
+	// Full while the store is being asked for one of them: the next asks when that is answered, or
+	// what has come later here could come earlier there, and neither would be the newest.
+	asking chan struct{}
 }
 
 // newestOf is for a call of a kind, which is about to begin.
@@ -109,14 +118,17 @@ func (n *newestCall) tell() {
 // Under k.mu; news are to be delivered without it.
 func (c *call) oust(news *losses) {
 	k := c.k
-	for _, n := range k.newest[c.l.name] {
+	all := k.newest[c.l.name]
+	if all == nil {
+		all = &newestCalls{asking: make(chan struct{}, 1)}
+		k.newest[c.l.name] = all
+	}
+	for _, n := range all.calls {
 		n.ousted = true
 		n.tell()
 	}
-	if k.newest == nil {
-		k.newest = make(map[string][]*newestCall)
-	}
-	k.newest[c.l.name] = append(k.newest[c.l.name], c.newest)
+	all.calls = append(all.calls, c.newest)
+	c.newest.asking = all.asking
 	front := k.queues.Front(c.l.name)
 	if front != nil && front.state == stateHeld && c.newest.kind == replace {
 		k.lose(front, ReasonReplaced, k.clock.Now(), news)
@@ -124,13 +136,19 @@ func (c *call) oust(news *losses) {
 	}
 }
 
-// joinNewest is join for a call of whom none but the newest is to wait.
-func (c *call) joinNewest() (*queue.Waiter[*Lease], error) {
+// joinNewest is join for a call of whom none but the newest is to wait. One that is over before it
+// has begun takes no place.
+func (c *call) joinNewest(ctx context.Context) (*queue.Waiter[*Lease], error) {
 	var news losses
 	defer news.deliver(c.k)
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
-	c.oust(&news)
+	if ctx.Err() != nil {
+		return nil, c.cancelled(ctx)
+	}
+	if c.k.shutdown.phase == phaseRun {
+		c.oust(&news)
+	}
 	return c.joinLocked()
 }
 
@@ -140,6 +158,12 @@ func (c *call) checkNewest(ctx context.Context) error {
 	n, k := c.newest, c.k
 	if n == nil {
 		return nil
+	}
+	select {
+	case n.asking <- struct{}{}:
+		defer func() { <-n.asking }()
+	case <-ctx.Done():
+		return c.cancelled(ctx)
 	}
 	k.mu.Lock()
 	ousted := n.ousted
@@ -168,27 +192,38 @@ func (c *call) checkNewest(ctx context.Context) error {
 	return nil
 }
 
+// sinceNewest is what a claim tells of it: see store.Claim.
+func (n *newestCall) sinceNewest() int64 {
+	switch {
+	case n == nil:
+		return 0
+	case n.since == 0:
+		return -1
+	default:
+		return n.since
+	}
+}
+
 // refuseReplaced is the error of a call that a newer one has replaced.
 func (c *call) refuseReplaced() error { return c.fail(ErrHeld, ErrReplaced) }
 
-// waitsNoMore ends what newestCall keeps of a call, here and at the store, where the note lapses by
-// itself: no caller waits for that.
-func (c *call) waitsNoMore() {
+// waitsNoMore ends what newestCall keeps of a call, here and, unless it has the lock, at the store:
+// an older call that is late must not take that for newer. There a note lapses by itself, so that
+// no caller waits for its end.
+func (c *call) waitsNoMore(granted bool) {
 	n, k, name := c.newest, c.k, c.l.name
-	if n == nil {
-		return
-	}
 	n.again.Stop()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	left := slices.DeleteFunc(k.newest[name], func(o *newestCall) bool { return o == n })
-	if k.newest[name] = left; len(left) == 0 {
-		delete(k.newest, name)
+	if all := k.newest[name]; all != nil {
+		all.calls = slices.DeleteFunc(all.calls, func(o *newestCall) bool { return o == n })
+		if len(all.calls) == 0 {
+			delete(k.newest, name)
+		}
 	}
-	if n.since == 0 || k.shutdown.phase >= phaseFree {
+	if granted || n.since == 0 || k.shutdown.phase >= phaseFree {
 		return
 	}
-	n.since = 0
 	r := store.Replacement{Name: name, Owner: n.id, Over: true}
 	k.goroutines.run(func() { _, _ = n.store.Replace(k.requests.Limit(), r) })
 }

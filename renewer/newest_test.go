@@ -3,6 +3,7 @@ package renewer_test
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // newestCase has two processes and what calls of them have got.
@@ -214,5 +216,113 @@ func TestReplacedIsLoggedAtInfo(t *testing.T) {
 		}
 		assert.NotContains(t, b.String(), `"WARN"`)
 		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+// delayed is a store that is told of the newest call by a slow link, as long as a test says so.
+type delayed struct {
+	*memory.Store
+
+	delay chan time.Duration // of the next one; none if it is empty
+}
+
+func (s delayed) Replace(ctx context.Context, r store.Replacement) (int64, error) {
+	select {
+	case d := <-s.delay:
+		waitFor(d)
+	default:
+	}
+	if r.Over {
+		waitFor(time.Second)
+	}
+	return s.Store.Replace(ctx, r)
+}
+
+// Calls that come together are in one order, here and at the store: one of them wins, though the
+// older one's word is late.
+func TestOneOfThoseWhoComeTogetherWins(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := delayed{memory.New(), make(chan time.Duration, 1)}
+		k, err := renewer.New(s, config)
+		require.NoError(t, err)
+		c := &newestCase{t: t, keepers: []*renewer.Keeper{k}}
+		holder := c.ask(0, renewer.Operation("holder"))
+		other := acquire(t, k, "b")
+		s.delay <- time.Second
+		old := c.ask(0, renewer.Latest())
+		last := c.ask(0, renewer.Latest())
+		waitFor(2 * time.Second)
+		c.replaced(old, "the newest waits")
+		require.False(t, last.ended, "%v", last.err)
+		require.NoError(t, c.release(holder))
+		require.NoError(t, last.err)
+		require.NoError(t, c.release(last))
+		require.NoError(t, other.Release(t.Context()))
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+// A call whose word comes when a newer one has the lock already, or had it a moment ago, is
+// refused, and does not end that one's operation.
+func TestALateReplaceEndsNoNewerOperation(t *testing.T) {
+	t.Parallel()
+	for name, noted := range map[string]bool{"that has waited": true, "that has not": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := memory.New()
+				ctx := t.Context()
+				claim := func(letter string, since int64) store.Claim {
+					return store.Claim{
+						Name: "a", Owner: strings.Repeat(letter, store.OwnerLen), TTL: time.Hour,
+						Since: since,
+					}
+				}
+				ask := func(letter string, since int64) int64 {
+					since, err := s.Replace(ctx, store.Replacement{
+						Name: "a", Owner: strings.Repeat(letter, store.OwnerLen), Since: since,
+						Break: true,
+					})
+					require.NoError(t, err)
+					return since
+				}
+				old := ask("a", 0)
+				require.Positive(t, old)
+				waitFor(time.Second)
+				newer := int64(-1)
+				if noted {
+					newer = ask("b", 0)
+				}
+				grant := s.Acquire(ctx, []store.Claim{claim("b", newer)})[0]
+				require.Equal(t, store.StatusHeld, grant.Status)
+				waitFor(time.Second)
+				assert.Zero(t, ask("a", old), "it came before")
+				lock, err := s.Show(ctx, "a")
+				require.NoError(t, err)
+				assert.Nil(t, lock.Slots[0].Broken)
+				assert.Positive(t, ask("c", 0), "this one comes after")
+			})
+		})
+	}
+}
+
+// A call that can't run ends no operation.
+func TestACallThatIsOverReplacesNone(t *testing.T) {
+	t.Parallel()
+	inTwoProcesses(t, func(c *newestCase) {
+		holder := c.ask(0, renewer.Replace())
+		ctx, cancel := context.WithCancel(c.t.Context())
+		cancel()
+		_, err := c.keepers[0].Acquire(ctx, "a", renewer.Replace())
+		require.ErrorIs(t, err, context.Canceled)
+		require.NoError(t, holder.lease.Err())
+		done := background(func() error { return c.keepers[0].Shutdown(context.Background()) })
+		synctest.Wait()
+		late := c.ask(0, renewer.Replace())
+		require.ErrorIs(t, late.err, renewer.ErrShutdown)
+		require.NoError(t, holder.lease.Err())
+		require.NoError(t, c.release(holder))
+		require.NoError(t, <-done)
 	})
 }

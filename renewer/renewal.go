@@ -103,9 +103,11 @@ func (k *Keeper) book(l *Lease, a store.Answer, sent, now instant, news *losses)
 	switch {
 	case l.state != stateHeld:
 	case a.Status == store.StatusHeld:
-		// The next heartbeat keeps the rhythm, unless this one came
-		// so late that the next would follow at once.
-		l.due = max(l.due.Add(k.cfg.Heartbeat), sent.Add(k.cfg.Heartbeat/2))
+		// The next heartbeat keeps the rhythm, unless this one came so late that the next would
+		// follow at once, or earlier than a batch takes those along that are due soon.
+		rhythm := k.cfg.Heartbeat
+		l.due = max(l.due.Add(rhythm), sent.Add(rhythm/2))
+		l.due = min(l.due, sent.Add(rhythm+rhythm/4))
 		k.plan(l, l.due)
 	default:
 		pause := k.cfg.retryPause()

@@ -12,7 +12,7 @@ import (
 // wait returns when the caller is at the front of its name's queue, and reports whether it is
 // there as the holder, to whom the lock was handed. It counts the call in.
 func (c *call) wait(ctx context.Context) (handed bool, err error) {
-	w, err := c.join()
+	w, err := c.join(ctx)
 	if w == nil || err != nil {
 		return false, err
 	}
@@ -66,9 +66,9 @@ func (c *call) noteAfter(l *Lease) {
 // join gives the caller its place: at the front, as the head, which is nil; or behind it, as a
 // waiter; or none, to ask for a slot aside, which is nil too. It refuses one who may not wait where
 // that is known already.
-func (c *call) join() (*queue.Waiter[*Lease], error) {
+func (c *call) join(ctx context.Context) (*queue.Waiter[*Lease], error) {
 	if c.newest != nil {
-		return c.joinNewest()
+		return c.joinNewest(ctx)
 	}
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()

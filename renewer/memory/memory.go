@@ -36,6 +36,7 @@ type lease struct {
 	fence  int64
 	since  time.Time
 	until  time.Time
+	newest int64 // since when it was the newest call that waited, us; 0 of other calls
 }
 
 // New returns an empty store.
@@ -145,8 +146,12 @@ func (s *Store) grant(c *store.Claim, fence int64, reserved int, now time.Time) 
 	if l, ok := s.live(c.Name, now); ok && l.until.After(until) {
 		until = l.until
 	}
+	newest := c.Since
+	if newest < 0 {
+		newest = now.UnixMicro()
+	}
 	s.put(c.Name, lease{
-		owner: c.Owner, holder: c.Holder, fence: fence, since: now, until: until,
+		owner: c.Owner, holder: c.Holder, fence: fence, since: now, until: until, newest: newest,
 	}, now)
 	return store.Grant{Status: store.StatusHeld, Fence: fence, Reserved: reserved}
 }

@@ -61,6 +61,7 @@ func (s *Store) Replace(ctx context.Context, r store.Replacement) (since int64, 
 func (s *Store) noteNewest(r *store.Replacement, now time.Time) (before process, since int64) {
 	noted, ok := s.newest[r.Name]
 	ok = ok && now.Before(noted.until)
+	held, live := s.live(r.Name, now)
 	if r.Over {
 		if ok && noted.owner == r.Owner {
 			delete(s.newest, r.Name)
@@ -68,6 +69,9 @@ func (s *Store) noteNewest(r *store.Replacement, now time.Time) (before process,
 		return before, 0
 	}
 	since = r.Since
+	if live && held.owner != r.Owner && since != 0 && held.newest > since {
+		return before, 0
+	}
 	switch {
 	case ok && noted.owner == r.Owner:
 		since = noted.since

@@ -75,7 +75,7 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 		case c.cluster:
 			keys = append(keys, keys[0]+lineSuffix)
 		}
-		args = append(args, part[j].Owner, place, c.holderText(part[j].Holder))
+		args = append(args, part[j].Owner, place, c.holderText(part[j].Holder, part[j].Since))
 		if limits {
 			args = append(args, strconv.Itoa(part[j].Limit))
 		}

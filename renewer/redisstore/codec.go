@@ -99,13 +99,17 @@ func (c *codec) room() scriptRoom { return scriptRoom{prefix: c.prefix, perCall:
 // own.
 func (c *codec) coalesces() bool { return c.perCall > 1 && c.replicas == 0 }
 
-// holderText is encodeHolder's text with the trace.
-func (c *codec) holderText(h store.Holder) string {
+// holderText is encodeHolder's text with the trace and, of a call of whom none but the newest is to
+// wait, with since when it is that, or 0.
+func (c *codec) holderText(h store.Holder, since int64) string {
 	text := c.faceText(h)
-	if h.Trace == "" {
-		return text
+	if h.Trace != "" || since != 0 {
+		text += separator + part(h.Trace)
 	}
-	return text + separator + part(h.Trace)
+	if since != 0 {
+		text += separator + "newest " + decimal(max(since, 0))
+	}
+	return text
 }
 
 // faceText is encodeHolder's text.

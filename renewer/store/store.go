@@ -102,6 +102,9 @@ type Claim struct {
 	// Holder is shown to the callers who are refused meanwhile. A Store may cut
 	// it short, and drop what can't be printed.
 	Holder Holder
+	// Since is not 0 of a call of whom none but the newest is to wait: what [Replacer].Replace has
+	// returned to it, or -1 before. A Replacer keeps it with the lease.
+	Since int64
 	// Limit is how many owners may have the name at once, at least 1, if it was made by
 	// [LimitName]; 0 for any other. It is the asker's own number, and no Store keeps it: see there.
 	Limit int

@@ -14,13 +14,17 @@
 --          is noted; the process of the call that was noted before, "" if there is none; and the
 --          value of the lease that it has broken, cut to 300 bytes, "" if it has broken none
 --
--- The note is KEY:newest: owner, since and process, a line each.
+-- The note is KEY:newest: owner, since and process, a line each. It stays when the call has the
+-- lock, until it lapses: so that a call that came before, and could not ask since, is refused.
 
 local lease, what, owner, process = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local key, since = lease .. ':newest', tonumber(ARGV[4])
 local note = redis.pcall('GET', key)
 if type(note) == 'table' then
-	return note
+	if not string.find(note.err, 'WRONGTYPE', 1, true) then
+		return note
+	end
+	note = nil -- another program's, which is written over
 end
 local noted, from, before = string.match(note or '', '^([%w_-]+)\n(%d+)\n(.*)$')
 if what == 'over' then
@@ -30,12 +34,28 @@ if what == 'over' then
 	return 0
 end
 
+local time = redis.call('TIME')
+local now = tonumber(time[1] .. string.sub('00000' .. time[2], -6))
 from = from and #from <= 16 and tonumber(from) or 0
+if from > now + 3600000000 then
+	noted, from, before = nil, 0, nil -- no call has come an hour from now
+end
+local value = redis.pcall('GET', lease)
+value = type(value) == 'string' and value or ''
+local other = string.sub(value, 1, 22) ~= owner
+if since ~= 0 and other then
+	-- The call that has the lease may be newer: see holderText in codec.go.
+	local granted, came = string.match(value .. '\n',
+		'^[!%w_-]+\n%d+\n(%d+)\n[^\n]*\n%d+\n[^\n]*\n[^\n]*\nnewest (%d+)\n')
+	came = came == '0' and granted or came
+	if came and #came <= 16 and tonumber(came) > since then
+		return 0
+	end
+end
 if noted == owner then
 	since, before = from, nil
 elseif since == 0 then
-	local time = redis.call('TIME')
-	since = math.max(tonumber(time[1] .. string.sub('00000' .. time[2], -6)), from + 1)
+	since = math.max(now, from + 1)
 elseif from > since then
 	return 0
 end
@@ -43,11 +63,9 @@ redis.call('SET', key, owner .. '\n' .. string.format('%.0f', since) .. '\n' .. 
 	ARGV[5])
 
 local broken = ''
-if what == 'break' then
-	local value = redis.pcall('GET', lease)
-	local token = type(value) == 'string' and
-		string.match(value, '^[%w_-](' .. string.rep('[%w_-]', 21) .. ')\n%d+\n')
-	if token and string.sub(value, 1, 22) ~= owner then
+if what == 'break' and other then
+	local token = string.match(value, '^[%w_-](' .. string.rep('[%w_-]', 21) .. ')\n%d+\n')
+	if token then
 		local left = math.max(redis.call('PTTL', lease), 1)
 		redis.call('SET', lease .. ':broken:!' .. token, ARGV[6], 'PX', left)
 		redis.call('SET', lease, '!' .. string.sub(value, 2), 'PX', left)
