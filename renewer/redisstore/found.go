@@ -230,22 +230,27 @@ func (f *found) askSlots(l *looks, from, to int) {
 	})
 }
 
-// complete puts together what the rounds have read.
+// complete puts together what the rounds have read. A slot of which nothing is known is not shown:
+// it was freed after the set was read, and before the hash was.
 func (f *found) complete() {
-	for i := range f.lock.Slots {
-		slot := &f.lock.Slots[i]
+	shown := f.lock.Slots[:0]
+	for i, slot := range f.lock.Slots {
 		value := f.value
 		if f.lock.Limit {
 			value = f.told[i]
-			if known, ok := readLease(value); ok {
-				*slot = slotOfLease(known, slot.TTL)
+			known, ok := readLease(value)
+			if !ok {
+				continue
 			}
+			slot = slotOfLease(known, slot.TTL)
 		}
 		if strings.HasPrefix(value, brokenMark) {
 			slot.Broken = cmp.Or(readBroken(f.records[i]), &store.Broken{}) // also if it is lost
 			slot.Told = isTold(f.records[i])
 		}
+		shown = append(shown, slot)
 	}
+	f.lock.Slots = shown
 	slices.SortFunc(f.lock.Slots, func(a, b store.Slot) int { return cmp.Compare(a.TTL, b.TTL) })
 }
 

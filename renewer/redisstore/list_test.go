@@ -70,6 +70,11 @@ func TestList(t *testing.T) {
 		s.ok(t, "SET", prefix+"{foreign limit}:slots", "x")
 		s.ok(t, "ZADD", prefix+"{lapsed}:slots", "1", owner("x"))
 
+		// A slot that is freed while it is read: it is in the set, and in the hash no more.
+		const never = "9000000000000000"
+		s.ok(t, "ZADD", prefix+"{order:42}:slots", never, owner("x"))
+		s.ok(t, "ZADD", prefix+"{just freed}:slots", never, owner("x"))
+
 		all := listed(t, store, nil)
 		assert.ElementsMatch(t, append(slices.Collect(maps.Keys(fences)), "limit of order:42",
 			"foreign", "empty", "foreign list", "limit of foreign limit",
@@ -85,7 +90,13 @@ func TestList(t *testing.T) {
 			assert.Nil(t, slot.Broken)
 			assert.False(t, lock.Foreign)
 		}
-		assert.Len(t, all["limit of order:42"].Slots, 2)
+		slots := all["limit of order:42"].Slots
+		require.Len(t, slots, 2)
+		for _, slot := range slots {
+			assert.Contains(t, []string{"node-a", "node-b"}, slot.Node)
+			assert.Positive(t, slot.Fence)
+		}
+		assert.Empty(t, show(t, store, contract.LimitName("just freed")).Slots)
 		assert.Equal(t, 1, show(t, store, "turn").Turns)
 		assert.Zero(t, show(t, store, "lapsed turn").Turns)
 		for _, name := range []string{"foreign", "empty", "foreign list", "limit of foreign limit"} {
