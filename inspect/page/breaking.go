@@ -63,10 +63,13 @@ func (p *Page) mayBreak(w http.ResponseWriter, r *http.Request) string {
 
 // showForm shows the form for the lease that the address names, if it is still current.
 func (p *Page) showForm(w http.ResponseWriter, r *http.Request, status int, d *breakPage) {
-	s := subjectOf(r.URL.Query())
+	s, ok := p.named(w, r)
+	if !ok {
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), firstWithin)
 	defer cancel()
-	read := p.feedOf(s).once(ctx)
+	read := p.once(ctx, s)
 	switch {
 	case read == nil:
 		p.fail(w, s, faultOf(context.DeadlineExceeded))
@@ -112,30 +115,37 @@ func (p *Page) postBreak(w http.ResponseWriter, r *http.Request) {
 				"the header Host must be what the browser sent.")
 		return
 	}
-	q := r.URL.Query()
-	why, force := strings.TrimSpace(r.PostForm.Get("why")), r.PostForm.Get("force") != ""
+	why, force := strings.TrimFunc(r.PostForm.Get("why"), blank), r.PostForm.Get("force") != ""
 	if why == "" {
 		p.showForm(w, r, http.StatusUnprocessableEntity, &breakPage{
 			By: text(by), Force: force, Wrong: "Say why: the holder's error and its log tell.",
 		})
 		return
 	}
-	s := subjectOf(q)
-	fence, err := strconv.ParseInt(q.Get("fence"), 10, 64)
-	if err == nil {
-		ctx, cancel := context.WithTimeout(r.Context(), breakWithin)
-		defer cancel()
-		err = inspect.Break(ctx, p.locks, inspect.Order{
-			Name: s.name, Limit: s.limit, Fence: fence, By: by, Why: why, Force: force,
-		})
-	} else {
-		err = errors.Join(inspect.ErrStale, err)
+	s, ok := p.named(w, r)
+	if !ok {
+		return
 	}
+	o := inspect.Order{Name: s.name, Limit: s.limit, By: by, Why: why, Force: force}
+	p.breakIt(w, r, s, o)
+}
+
+// breakIt carries out an order about the lease that the address names.
+func (p *Page) breakIt(w http.ResponseWriter, r *http.Request, s subject, o inspect.Order) {
+	fence := r.URL.Query().Get("fence")
+	var err error
+	if o.Fence, err = strconv.ParseInt(fence, 10, 64); err != nil {
+		p.fail(w, s, faultOf(errors.Join(inspect.ErrStale, err)))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), breakWithin)
+	defer cancel()
+	err = inspect.Break(ctx, p.locks, o)
 	if err != nil {
 		p.fail(w, s, faultOf(err))
 		return
 	}
 	p.forget(s)
-	w.Header().Set("Location", "lock?"+s.query()+"&ended="+q.Get("fence"))
+	w.Header().Set("Location", "lock?"+s.query()+"&ended="+fence)
 	w.WriteHeader(http.StatusSeeOther)
 }

@@ -123,6 +123,11 @@ func TestBreakIsRefused(t *testing.T) {
 			require.NoError(t, r.ParseForm())
 			r.PostForm.Set("why", "  ")
 		}, status: http.StatusUnprocessableEntity},
+		"for a reason that the store drops": {spoil: func(t *testing.T, r *http.Request) {
+			t.Helper()
+			require.NoError(t, r.ParseForm())
+			r.PostForm.Set("why", "\n\x00 \n")
+		}, status: http.StatusUnprocessableEntity},
 		"with a large body": {spoil: func(_ *testing.T, r *http.Request) {
 			r.Body = io.NopCloser(io.MultiReader(r.Body, strings.NewReader(strings.Repeat("x", 16<<10))))
 		}, status: http.StatusBadRequest},

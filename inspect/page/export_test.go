@@ -6,3 +6,10 @@ var (
 	Spell   = spell
 	Query   = func(name string, limit bool) string { return subject{name, limit}.query() }
 )
+
+// Kept is how many locks a page keeps something of; the list counts as one.
+func (p *Page) Kept() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.feeds)
+}

@@ -3,6 +3,7 @@ package page
 import (
 	"errors"
 	"net/http"
+	"sync"
 
 	"github.com/lockbeat/lockbeat/inspect"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -54,6 +55,6 @@ func faultOf(err error) *fault {
 // faulty is a reading that has failed.
 func faulty(err error) *reading {
 	f := faultOf(err)
-	e := event("fault", f)
-	return &reading{fault: f, change: e, whole: func() []byte { return e }}
+	whole := sync.OnceValue(func() []byte { return event("fault", f) })
+	return &reading{fault: f, change: whole, whole: whole}
 }

@@ -2,7 +2,6 @@ package page
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -23,63 +22,69 @@ type reading struct {
 	fault *fault
 	// whole is the event for a looker that comes now, and change for those that have had the
 	// reading before; of the first reading, it is the whole. All lookers share their bytes.
-	whole  func() []byte
-	change []byte
+	whole, change func() []byte
 }
 
-// feed reads one thing for all who look at it, and nothing while none does.
+// feed reads one thing for all who look at it, from when the first one comes until none is left.
+// Page.mu guards its lookers and latest.
 type feed struct {
-	page *Page
-	read func(ctx context.Context, before *reading) *reading
-
-	mu      sync.Mutex
+	page    *Page
+	of      subject
 	lookers map[*looker]bool
-	latest  *reading // nil while the loop does not run, and before its first
-	running bool     // the loop, which ends when it is to read and there is no looker
+	latest  *reading // nil before the first
 }
 
-// looker is one who looks. Its news are closed when it is too far behind.
-type looker struct{ news chan []byte }
+// looker is one who looks. Its news are events, and closed when it is too far behind.
+type looker struct{ news chan func() []byte }
 
-func (p *Page) newFeed(read func(ctx context.Context, before *reading) *reading) *feed {
-	return &feed{page: p, read: read, lookers: make(map[*looker]bool)}
-}
-
-// look has a looker hear of what is read, until it leaves.
-func (f *feed) look() *looker {
-	l := &looker{make(chan []byte, mostBehind)}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+// look has a looker hear of what is read of a subject, until it leaves.
+func (p *Page) look(s subject) (*feed, *looker) {
+	l := &looker{make(chan func() []byte, mostBehind)}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f, known := p.feeds[s]
+	if !known {
+		f = &feed{page: p, of: s, lookers: make(map[*looker]bool)}
+	}
 	f.lookers[l] = true
-	if !f.running {
-		f.running = f.page.start(f.loop)
+	if !known && !p.closed {
+		p.feeds[s] = f
+		p.asking.Go(f.loop)
 	}
 	if f.latest != nil {
-		l.news <- f.latest.whole()
+		l.news <- f.latest.whole
 	}
-	return l
+	return f, l
 }
 
 func (f *feed) leave(l *looker) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.page.mu.Lock()
+	defer f.page.mu.Unlock()
 	delete(f.lookers, l)
+}
+
+// forget has the next one who looks at the subject read the store anew, since it was changed. Those
+// who look already stay with the feed that they have.
+func (p *Page) forget(s subject) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.feeds, s)
 }
 
 // once returns a reading that is new, or nil if ctx or the page ends first. What is being read then
 // is there for who asks again.
-func (f *feed) once(ctx context.Context) *reading {
-	l := f.look()
+func (p *Page) once(ctx context.Context, s subject) *reading {
+	f, l := p.look(s)
 	defer f.leave(l)
 	select {
 	case <-l.news:
 	case <-ctx.Done():
 		return nil
-	case <-f.page.ctx.Done():
+	case <-p.ctx.Done():
 		return nil
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return f.latest
 }
 
@@ -88,7 +93,7 @@ func (f *feed) loop() {
 	for before, looked := f.next(); looked; before, looked = f.next() {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(f.page.ctx, readWithin)
-		r := f.read(ctx, before)
+		r := f.page.read(ctx, f.of, before)
 		cancel()
 		took := time.Since(start)
 		if f.page.ctx.Err() == nil {
@@ -102,21 +107,32 @@ func (f *feed) loop() {
 	}
 }
 
-// next returns the latest reading, and whether another one is wanted. If not, the loop ends.
+// next returns the latest reading, and whether another one is wanted. If not, the loop ends, and
+// nothing is kept of the feed.
 func (f *feed) next() (before *reading, looked bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if len(f.lookers) == 0 {
-		f.running, f.latest = false, nil
-		return nil, false
+	f.page.mu.Lock()
+	defer f.page.mu.Unlock()
+	if len(f.lookers) > 0 {
+		return f.latest, true
 	}
-	return f.latest, true
+	if f.page.feeds[f.of] == f { // else it was forgotten
+		delete(f.page.feeds, f.of)
+	}
+	return nil, false
+}
+
+// read reads a subject, and what is new since the reading before; nil for none.
+func (p *Page) read(ctx context.Context, s subject, before *reading) *reading {
+	if s == all {
+		return p.readList(ctx, before)
+	}
+	return p.readLock(ctx, s, before)
 }
 
 // publish tells all lookers of a reading.
 func (f *feed) publish(r *reading) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.page.mu.Lock()
+	defer f.page.mu.Unlock()
 	f.latest = r
 	for l := range f.lookers {
 		select {
@@ -126,11 +142,4 @@ func (f *feed) publish(r *reading) {
 			delete(f.lookers, l)
 		}
 	}
-}
-
-// idle reports whether nothing is lost when the feed is forgotten.
-func (f *feed) idle() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return !f.running
 }

@@ -57,25 +57,23 @@ func (p *Page) newLockPage(r *http.Request, s subject) *lockPage {
 }
 
 func (p *Page) getLock(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	s := subjectOf(q)
+	s, ok := p.named(w, r)
+	if !ok {
+		return
+	}
 	d := p.newLockPage(r, s)
 	ctx, cancel := context.WithTimeout(r.Context(), firstWithin)
 	defer cancel()
-	status := http.StatusOK
-	switch read := p.feedOf(s).once(ctx); {
+	switch read := p.once(ctx, s); {
 	case read == nil:
 		d.Loading = true
 	case read.fault != nil:
 		d.Fault = read.fault
-		if d.Fault.status == http.StatusBadRequest { // the name's
-			status = d.Fault.status
-		}
 	default:
 		d.fill(read.lock)
-		d.ended(q)
+		d.ended(r.URL.Query())
 	}
-	p.show(w, status, "lock.html", d)
+	p.show(w, http.StatusOK, "lock.html", d)
 }
 
 func (d *lockPage) fill(l *lock) {

@@ -62,22 +62,24 @@ type Page struct {
 	locks store.Inspector
 	cfg   Config
 
-	ctx     context.Context // of all reading
-	end     context.CancelFunc
-	reading sync.WaitGroup // the loops of feeds
-	list    *feed
+	ctx    context.Context // of all reading
+	end    context.CancelFunc
+	asking sync.WaitGroup // the loops of feeds
 
-	mu      sync.Mutex
+	mu      sync.Mutex // also of what feeds have: with two, one could wait for the other
 	closed  bool
-	single  map[subject]*feed // of the locks that are looked at one by one
+	feeds   map[subject]*feed // those whose loops run
 	streams int
 }
 
-// subject is a lock or a limit that is looked at by itself.
+// subject is what is looked at: a lock or a limit by itself, or all of them.
 type subject struct {
 	name  string
 	limit bool
 }
+
+// all is the subject of the list. No lock is named "".
+var all subject
 
 // New returns a page of what locks keeps. An error is renewer.ErrConfig: a field of cfg is
 // unusable, or locks is no store.Inspector. A quorum is none: make a page of the store of each
@@ -91,9 +93,8 @@ func New(locks store.Store, cfg Config) (*Page, error) {
 		return nil, fmt.Errorf("%w: a %T can't be inspected; of a quorum, make a page of the "+
 			"store of each node", renewer.ErrConfig, locks)
 	}
-	p := &Page{locks: s, cfg: cfg, single: make(map[subject]*feed)}
+	p := &Page{locks: s, cfg: cfg, feeds: make(map[subject]*feed)}
 	p.ctx, p.end = context.WithCancel(context.Background())
-	p.list = p.newFeed(p.readList)
 	return p, nil
 }
 
@@ -105,18 +106,7 @@ func (p *Page) Close() {
 	p.closed = true
 	p.mu.Unlock()
 	p.end()
-	p.reading.Wait()
-}
-
-// start runs f in a goroutine that Close waits for. It reports false, and runs nothing, once the
-// page is closed.
-func (p *Page) start(f func()) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.closed {
-		p.reading.Go(f)
-	}
-	return !p.closed
+	p.asking.Wait()
 }
 
 // ServeHTTP answers a request for the page, or for what belongs to it.
@@ -145,6 +135,18 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		p.getFile(w, r, path)
 	}
+}
+
+// named is the lock that a request names. It reports false, and the request is answered, if no lock
+// can have the name: nothing is kept of such a name, which may be long.
+func (p *Page) named(w http.ResponseWriter, r *http.Request) (s subject, ok bool) {
+	s = subjectOf(r.URL.Query())
+	if err := renewer.CheckName(s.name); err != nil {
+		f := faultOf(err)
+		p.show(w, f.status, "refused.html", refusal{fault: f})
+		return subject{}, false
+	}
+	return s, true
 }
 
 // requested is the path that the browser has asked for, which a prefix may have been cut from.

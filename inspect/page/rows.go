@@ -97,10 +97,10 @@ func (p *Page) readList(ctx context.Context, before *reading) *reading {
 	r := &reading{list: next, whole: sync.OnceValue(func() []byte {
 		return event("locks", next.since(new(list), true))
 	})}
+	r.change = r.whole
 	if before != nil && before.list != nil {
-		r.change = event("locks", next.since(last, false))
-	} else {
-		r.change = r.whole()
+		change := event("locks", next.since(last, false))
+		r.change = func() []byte { return change }
 	}
 	return r
 }

@@ -132,23 +132,21 @@ type lockEvent struct {
 	Lock *lock `json:"lock,omitempty"`
 }
 
-// readLock returns what reads one lock.
-func (p *Page) readLock(s subject) func(context.Context, *reading) *reading {
-	return func(ctx context.Context, before *reading) *reading {
-		l, err := inspect.Show(ctx, p.locks, s.name, s.limit)
-		if err != nil {
-			return faulty(err)
-		}
-		now := time.Now()
-		r := &reading{lock: lockOf(l, now)}
-		r.whole = sync.OnceValue(func() []byte {
-			return event("lock", lockEvent{now.UnixMilli(), r.lock})
-		})
-		if before != nil && before.lock != nil && r.lock.settle(before.lock) {
-			r.change = event("lock", lockEvent{Now: now.UnixMilli()})
-		} else {
-			r.change = r.whole()
-		}
-		return r
+// readLock reads one lock.
+func (p *Page) readLock(ctx context.Context, s subject, before *reading) *reading {
+	l, err := inspect.Show(ctx, p.locks, s.name, s.limit)
+	if err != nil {
+		return faulty(err)
 	}
+	now := time.Now()
+	r := &reading{lock: lockOf(l, now)}
+	r.whole = sync.OnceValue(func() []byte {
+		return event("lock", lockEvent{now.UnixMilli(), r.lock})
+	})
+	r.change = r.whole
+	if before != nil && before.lock != nil && r.lock.settle(before.lock) {
+		same := event("lock", lockEvent{Now: now.UnixMilli()})
+		r.change = func() []byte { return same }
+	}
+	return r
 }

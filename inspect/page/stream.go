@@ -9,39 +9,9 @@ import (
 const (
 	// mostStreams is how many browsers may look at once: the next is answered with 503.
 	mostStreams = 256
-	// mostSingle is how many locks are kept in mind that no browser looks at any more.
-	mostSingle = 256
 	// sendWithin is how long sending one event may take, whatever http.Server.WriteTimeout is.
 	sendWithin = 15 * time.Second
 )
-
-// feedOf is what reads the subject, for all who look at it.
-func (p *Page) feedOf(s subject) *feed {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	f, known := p.single[s]
-	if known {
-		return f
-	}
-	if len(p.single) >= mostSingle {
-		for old, f := range p.single {
-			if f.idle() {
-				delete(p.single, old)
-			}
-		}
-	}
-	f = p.newFeed(p.readLock(s))
-	p.single[s] = f
-	return f
-}
-
-// forget has the next one who looks at the subject read the store anew, since it was changed. Those
-// who look already stay with the feed that they have.
-func (p *Page) forget(s subject) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.single, s)
-}
 
 // getEvents streams what is new, of all locks or of the one that is named.
 func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
@@ -50,9 +20,12 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 			"Open the page.")
 		return
 	}
-	f := p.list
-	if q := r.URL.Query(); q.Has("name") {
-		f = p.feedOf(subjectOf(q))
+	s := all
+	if r.URL.Query().Has("name") {
+		var ok bool
+		if s, ok = p.named(w, r); !ok {
+			return
+		}
 	}
 	if !p.countStream(1) {
 		p.refuse(w, http.StatusServiceUnavailable, "Too many browsers look at this page.",
@@ -67,7 +40,7 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	l := f.look()
+	f, l := p.look(s)
 	defer f.leave(l)
 	send := func(event []byte) bool {
 		c := http.NewResponseController(w)
@@ -84,7 +57,7 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 	for ok {
 		select {
 		case event, more := <-l.news:
-			ok = more && send(event)
+			ok = more && send(event())
 		case <-r.Context().Done():
 			ok = false
 		case <-p.ctx.Done():

@@ -13,7 +13,6 @@ import (
 // text around it is read, such as marks of direction, is escaped. odd reports whether there was
 // any, or spaces at an end.
 func visible(s string) (text string, odd bool) {
-	plain := func(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
 	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
 		return s, strings.Trim(s, " ") != s
 	}
@@ -30,6 +29,11 @@ func visible(s string) (text string, odd bool) {
 	}
 	return b.String(), true
 }
+
+func plain(r rune) bool { return unicode.IsPrint(r) && r != utf8.RuneError }
+
+// blank reports whether r says nothing: stores drop what can't be printed.
+func blank(r rune) bool { return !plain(r) || r == ' ' }
 
 func text(s string) string {
 	s, _ = visible(s)
@@ -56,9 +60,10 @@ func (s subject) query() string {
 	return q
 }
 
-// subjectOf is the opposite of query.
+// subjectOf is the opposite of query. The name is a copy: a part of the address would keep all of
+// it.
 func subjectOf(q url.Values) subject {
-	return subject{name: q.Get("name"), limit: q.Get("limit") != ""}
+	return subject{name: strings.Clone(q.Get("name")), limit: q.Get("limit") != ""}
 }
 
 // The two largest units say how long. live.js does the same.
