@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -67,7 +70,7 @@ type Order struct {
 	// Fence is the fencing token of the lease, as Show tells: no other lease is broken.
 	Fence int64
 	// By is who orders it, and Why is why: the holder's error and the logs tell. Both are needed.
-	// The store keeps 64 bytes of each.
+	// The store keeps 64 bytes of each, without what can't be printed; spaces around them go too.
 	By, Why string
 	// Force frees it at once, and does not wait until the holder's operation has returned. So two
 	// may run side by side, with nothing but fencing between them. It is for an operation that does
@@ -85,6 +88,7 @@ type Order struct {
 // as for [List] and [Show].
 func Break(ctx context.Context, locks store.Store, o Order) error {
 	s, err := inspector(locks)
+	o.By, o.Why = strings.TrimFunc(o.By, blank), strings.TrimFunc(o.Why, blank)
 	if err == nil {
 		err = o.check()
 	}
@@ -128,6 +132,9 @@ func (o Order) check() error {
 	}
 	return errors.Join(append(faults, renewer.CheckName(o.Name))...)
 }
+
+// blank reports whether r says nothing: stores drop what can't be printed.
+func blank(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError || r == ' ' }
 
 // inspector returns what locks can show.
 func inspector(locks store.Store) (store.Inspector, error) {

@@ -253,6 +253,12 @@ func TestBadOrders(t *testing.T) {
 		"Order.By: is empty": {
 			renewer.ErrConfig, inspect.Order{Name: "name", Fence: 7, Why: "hangs"},
 		},
+		"Order.By: is empty: say who": { // stores drop what can't be printed
+			renewer.ErrConfig, inspect.Order{Name: "name", Fence: 7, By: " \x00\u200b", Why: "hangs"},
+		},
+		"Order.Why: is empty: say why": {
+			renewer.ErrConfig, inspect.Order{Name: "name", Fence: 7, By: "alice", Why: "\n \n\xff"},
+		},
 		"Order.Why: is empty": {
 			renewer.ErrConfig, inspect.Order{Name: "name", Fence: 7, By: "alice"},
 		},
