@@ -140,7 +140,10 @@ func (p *Page) breakIt(w http.ResponseWriter, r *http.Request, s subject, o insp
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), breakWithin)
 	defer cancel()
-	err = inspect.Break(ctx, p.locks, o)
+	if !p.ask(func() { err = inspect.Break(ctx, p.locks, o) }) {
+		p.refuseClosed(w)
+		return
+	}
 	if err != nil {
 		p.fail(w, s, faultOf(err))
 		return

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -198,6 +199,49 @@ func TestBreakThatFails(t *testing.T) {
 	f := &fake{locks: []store.Lock{held("order:42", 8, time.Hour)}}
 	a := webtest.Do(newPage(t, f, page.Config{BreakAs: alice}), get(form))
 	assert.Equal(t, http.StatusConflict, a.StatusCode, "the lease that was seen has ended")
+}
+
+// The store may be closed once Close has returned.
+func TestCloseWaitsForABreak(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{
+			locks:  []store.Lock{held("order:42", 7, time.Hour)},
+			answer: store.Answer{Status: store.StatusHeld}, breaks: make(chan struct{}),
+		}
+		p := newPage(t, f, page.Config{BreakAs: alice})
+		r := fillIn(t, p, form, url.Values{"why": {"hangs"}})
+		answer, closed := make(chan webtest.Answer, 1), make(chan struct{})
+		go func() { answer <- webtest.Do(p, r) }()
+		synctest.Wait()
+		go func() {
+			defer close(closed)
+			p.Close()
+		}()
+		synctest.Wait()
+		select {
+		case <-closed:
+			assert.Fail(t, "the store is still asked")
+		default:
+		}
+		close(f.breaks)
+		assert.Equal(t, http.StatusSeeOther, (<-answer).StatusCode)
+		<-closed
+	})
+}
+
+func TestNothingIsBrokenOnceThePageIsClosed(t *testing.T) {
+	t.Parallel()
+	f := &fake{locks: []store.Lock{held("order:42", 7, time.Hour)}}
+	as := alice
+	p := newPage(t, f, page.Config{BreakAs: func(r *http.Request) string { return as(r) }})
+	r := fillIn(t, p, form, url.Values{"why": {"hangs"}})
+	as = func(r *http.Request) string {
+		p.Close() // while the request is under way
+		return alice(r)
+	}
+	assert.Equal(t, http.StatusServiceUnavailable, webtest.Do(p, r).StatusCode)
+	assert.Empty(t, broke(f))
 }
 
 func TestStreamIsForThePageItself(t *testing.T) {

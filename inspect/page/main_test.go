@@ -35,6 +35,7 @@ type fake struct {
 	shows  []string
 	broke  []store.Breaking
 	answer store.Answer
+	breaks chan struct{} // what breaks a lease waits for it; nil for none
 }
 
 // now is a lock as it is now.
@@ -94,6 +95,9 @@ func (f *fake) Show(_ context.Context, name string) (store.Lock, error) {
 }
 
 func (f *fake) Break(_ context.Context, b store.Breaking) store.Answer {
+	if f.breaks != nil {
+		<-f.breaks
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.broke = append(f.broke, b)

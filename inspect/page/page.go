@@ -64,7 +64,7 @@ type Page struct {
 
 	ctx    context.Context // of all reading
 	end    context.CancelFunc
-	asking sync.WaitGroup // the loops of feeds
+	asking sync.WaitGroup // the loops of feeds, and leases that are being broken
 
 	mu      sync.Mutex // also of what feeds have: with two, one could wait for the other
 	closed  bool
@@ -98,9 +98,10 @@ func New(locks store.Store, cfg Config) (*Page, error) {
 	return p, nil
 }
 
-// Close ends all streams and all reading, and returns once the store is not asked any more. From
-// then on requests are answered with 503. http.Server.Shutdown waits for streams: register Close
-// with its RegisterOnShutdown. It may be called more than once.
+// Close ends all streams and all reading, and returns once the store is not asked any more. It
+// waits for a lease that is being broken, for 10 s at most. From then on requests are answered with
+// 503. http.Server.Shutdown waits for streams: register Close with its RegisterOnShutdown. It may
+// be called more than once.
 func (p *Page) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -109,14 +110,30 @@ func (p *Page) Close() {
 	p.asking.Wait()
 }
 
+// ask runs f, which asks the store, and for which Close waits. It reports false, and runs nothing,
+// once the page is closed.
+func (p *Page) ask(f func()) bool {
+	p.mu.Lock()
+	closed := p.closed
+	if !closed {
+		p.asking.Add(1)
+	}
+	p.mu.Unlock()
+	if closed {
+		return false
+	}
+	defer p.asking.Done()
+	f()
+	return true
+}
+
 // ServeHTTP answers a request for the page, or for what belongs to it.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
 	path := strings.TrimPrefix(r.URL.Path, "/")
 	switch {
 	case p.ctx.Err() != nil:
-		p.refuse(w, http.StatusServiceUnavailable, "This page is closed.",
-			"Its server is shutting down. Reload it in a moment.")
+		p.refuseClosed(w)
 	case r.Method == http.MethodPost && path == "break":
 		p.postBreak(w, r)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
@@ -135,6 +152,11 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		p.getFile(w, r, path)
 	}
+}
+
+func (p *Page) refuseClosed(w http.ResponseWriter) {
+	p.refuse(w, http.StatusServiceUnavailable, "This page is closed.",
+		"Its server is shutting down. Reload it in a moment.")
 }
 
 // named is the lock that a request names. It reports false, and the request is answered, if no lock
