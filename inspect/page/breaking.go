@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"html/template"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/inspect"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 const (
@@ -148,6 +150,10 @@ func (p *Page) breakIt(w http.ResponseWriter, r *http.Request, s subject, o insp
 		p.fail(w, s, faultOf(err))
 		return
 	}
+	p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "lease broken",
+		slog.String("lock_hash", renewer.HashName(o.Name, nil)), slog.Bool("limit", o.Limit),
+		slog.Int64("fence", o.Fence), slog.String("by", o.By), slog.String("why", o.Why),
+		slog.Bool("force", o.Force))
 	p.forget(s)
 	w.Header().Set("Location", "lock?"+s.query()+"&ended="+fence)
 	w.WriteHeader(http.StatusSeeOther)

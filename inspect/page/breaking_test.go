@@ -2,7 +2,9 @@ package page_test
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -55,7 +57,10 @@ func TestBreak(t *testing.T) {
 			locks:  []store.Lock{held("order:42", 7, time.Hour)},
 			answer: store.Answer{Status: store.StatusHeld},
 		}
-		p := newPage(t, f, page.Config{BreakAs: alice})
+		var log strings.Builder
+		p := newPage(t, f, page.Config{
+			BreakAs: alice, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
 		fields := url.Values{"why": {" hangs "}}
 		if force {
 			fields.Set("force", "1")
@@ -69,6 +74,9 @@ func TestBreak(t *testing.T) {
 			Name: "order:42", Fence: 7,
 			Broken: store.Broken{By: "alice", Why: "hangs", Force: force},
 		}}, broke(f))
+		assert.Contains(t, log.String(), fmt.Sprintf("level=WARN msg=\"lease broken\" "+
+			"lock_hash=%s limit=false fence=7 by=alice why=hangs force=%v",
+			renewer.HashName("order:42", nil), force))
 		after := webtest.Do(p, get("/"+a.Header.Get("Location")))
 		assert.Contains(t, after.Text, "is not broken", "the page tells what the store says")
 	}

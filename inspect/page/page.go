@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -28,6 +29,9 @@ type Config struct {
 	// and the logs tell. "" means that this caller may only read. It is called for each page that
 	// shows a lease, possibly concurrently. nil, the default, means that no caller may break one.
 	BreakAs func(*http.Request) string
+	// Logger is told, at Warn, of each lease that is broken here: by whom, why, and of the lock what
+	// renewer.HashName makes of its name. By default nothing is logged; the holder's log tells too.
+	Logger *slog.Logger
 	// Every is how often the store is read while a browser looks, at least 100 ms. 0 is
 	// [DefaultEvery].
 	Every time.Duration
@@ -50,6 +54,9 @@ func (c *Config) check() error {
 	}
 	if c.Most < 0 {
 		faults = append(faults, fmt.Errorf("Config.Most: %d is negative", c.Most))
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if len(faults) > 0 {
 		return fmt.Errorf("%w: %w", renewer.ErrConfig, errors.Join(faults...))

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -81,7 +82,7 @@ func (s *serving) run(cmd *cobra.Command) error {
 	}
 	defer client.Close()
 	defer store.Close()
-	cfg := page.Config{}
+	cfg := page.Config{Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
 	if s.allowBreak {
 		cfg.BreakAs = nameOf
 	}
