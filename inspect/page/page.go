@@ -29,8 +29,9 @@ type Config struct {
 	// and the logs tell. "" means that this caller may only read. It is called for each page that
 	// shows a lease, possibly concurrently. nil, the default, means that no caller may break one.
 	BreakAs func(*http.Request) string
-	// Logger is told, at Warn, of each lease that is broken here: by whom, why, and of the lock what
-	// renewer.HashName makes of its name. By default nothing is logged; the holder's log tells too.
+	// Logger is told, at Warn, of each lease that is broken here: by whom, why, and what
+	// renewer.HashName makes of the lock's name. By default nothing is logged; the holder's log
+	// tells of it too.
 	Logger *slog.Logger
 	// Every is how often the store is read while a browser looks, at least 100 ms. 0 is
 	// [DefaultEvery].
