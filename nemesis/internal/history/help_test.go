@@ -115,6 +115,13 @@ func void(from, to int64) history.Run {
 // limitOf2 is a run in which two may have x at once.
 var limitOf2 = history.Run{Limits: map[string]int{"x": 2}}
 
+// limitOf2Void is limitOf2, and void.
+func limitOf2Void(from, to int64) history.Run {
+	run := void(from, to)
+	run.Limits = limitOf2.Limits
+	return run
+}
+
 func rulesOf(r history.Report) string {
 	var rules []string
 	for _, v := range r.Violations {

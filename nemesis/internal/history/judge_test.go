@@ -288,6 +288,13 @@ func TestJudge(t *testing.T) {
 			a.freed(a.got("A", "x", 9_000, 0, 1, granted), 2, 3)
 			b.freed(b.got("B", "x", 5_000, 4, 5, granted), 6, 7)
 		}, run: void(3, 9)},
+		"a slot with a token that was ahead of the clock, and forgotten": {play: func(a, b *script) {
+			a.freed(a.got("A", "x", 1, 0, 1, granted), 4, 5)
+			other := a.got("B", "x", 2, 0, 1, granted)
+			a.freed(a.got("C", "x", 9_001, 4, 5, granted), 6, 7)
+			b.freed(b.got("D", "x", 9_000, 3, 12, granted), 14, 15)
+			a.freed(other, 20, 21)
+		}, run: limitOf2Void(8, 10)},
 		"a token that was far ahead of the clock, and forgotten": {play: func(a, b *script) {
 			a.freed(a.got("A", "x", 19_000, 0, 1, granted), 2, 3)
 			b.freed(b.got("B", "x", 5_000, 4, 5, granted), 6, 7)

@@ -82,6 +82,20 @@ func (run Run) forgot(higher, lower *Lease) bool {
 	return ok && higher.Fence-lower.Fence <= ahead
 }
 
+// outOfTurn reports whether a lease can have come before one with a lower token, of those before it
+// in the order of tokens, since their server forgot its mark between the two.
+func (run Run) outOfTurn(l *Lease, before []*Lease) bool {
+	for _, o := range slices.Backward(before) {
+		if l.Fence-o.Fence > ahead {
+			break
+		}
+		if o.Begin > l.Begin && run.forgot(l, o) {
+			return true
+		}
+	}
+	return false
+}
+
 // order checks that the leases of a name can have been those of a lock, or of a limit: got one
 // after another between the call and the return of Acquire, each when enough of those before it had
 // ended, with tokens that rise. As tokens rise, only one order is possible, so that none has to be
@@ -98,7 +112,7 @@ func order(leases []*Lease, run Run) []Violation {
 	var found []Violation
 	for name, all := range byName {
 		slices.SortStableFunc(all, func(a, b *Lease) int { return cmp.Compare(a.Fence, b.Fence) })
-		last, asked, granted := new(Lease), new(Lease), int64(0)
+		last, granted := new(Lease), int64(0)
 		free := make([]int64, run.most(name)) // from when each slot is, the earliest first
 		for i, l := range all {
 			if i > 0 && l.Fence == all[i-1].Fence && !run.forgot(all[i-1], l) {
@@ -111,7 +125,7 @@ func order(leases []*Lease, run Run) []Violation {
 				continue
 			}
 			at := max(granted, free[0])
-			if at > l.Begin && granted > l.Begin && run.forgot(l, asked) {
+			if at > l.Begin && run.outOfTurn(l, all[:i]) {
 				at = l.Begin
 			}
 			if at > l.Begin {
@@ -119,9 +133,6 @@ func order(leases []*Lease, run Run) []Violation {
 					"those before it, can have been asked for and ended", name, l.Process, l.Fence,
 					time.Duration(at-l.Begin), last.Fence, last.Process))
 				at = l.Begin // or all that follow would be told of as well
-			}
-			if l.Asked > at {
-				asked = l
 			}
 			last, granted, free[0] = l, max(at, l.Asked), at
 			if !believing {
