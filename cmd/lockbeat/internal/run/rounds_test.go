@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
@@ -31,25 +32,31 @@ const family = `
 	echo up
 	while :; do sleep 0.01; done`
 
-// attack is what is done to the two processes that watch over a command.
+// attack is what is done to the two processes that watch over a command, or to their link.
 type attack struct {
 	name   string
-	do     func(p *program)
+	do     func(p *program, link *proxy.Proxy)
 	status []int // of the wrapper, if it lives
 }
 
 // attacks lists them. With the wrapper killed or stopped the guard ends the command; with the guard
 // killed or stopped the wrapper does.
 var attacks = []attack{
-	{"wrapper killed", func(p *program) { p.signal(syscall.SIGKILL) }, []int{-1}},
-	{"wrapper stopped", func(p *program) { p.signal(syscall.SIGSTOP) }, []int{76}},
-	{"guard killed", func(p *program) { p.attackGuard(syscall.SIGKILL) }, []int{70}},
-	{"guard stopped", func(p *program) { p.attackGuard(syscall.SIGSTOP) }, []int{70}},
-	{"wrapper stopped, then killed", func(p *program) {
+	{"wrapper killed", of(func(p *program) { p.signal(syscall.SIGKILL) }), []int{-1}},
+	{"wrapper stopped", of(func(p *program) { p.signal(syscall.SIGSTOP) }), []int{76}},
+	{"guard killed", of(func(p *program) { p.attackGuard(syscall.SIGKILL) }), []int{70}},
+	{"guard stopped", of(func(p *program) { p.attackGuard(syscall.SIGSTOP) }), []int{70}},
+	{"wrapper stopped, then killed", of(func(p *program) {
 		p.signal(syscall.SIGSTOP)
 		p.signal(syscall.SIGKILL)
-	}, []int{-1}},
-	{"command killed", func(p *program) { p.signal(syscall.SIGUSR1) }, []int{138}},
+	}), []int{-1}},
+	{"command killed", of(func(p *program) { p.signal(syscall.SIGUSR1) }), []int{138}},
+	{"link cut", func(_ *program, link *proxy.Proxy) { link.Blackhole(proxy.Both) }, []int{76}},
+}
+
+// of is what is done to the processes alone.
+func of(do func(p *program)) func(*program, *proxy.Proxy) {
+	return func(p *program, _ *proxy.Proxy) { do(p) }
 }
 
 func (p *program) attackGuard(sig syscall.Signal) {
@@ -86,11 +93,12 @@ func TestRounds(t *testing.T) {
 // could be another's.
 func round(t *testing.T, server *redistest.Server, name string, a attack) int {
 	t.Helper()
-	p := start(t, server.Addr(), "--name="+name, "--ttl=3s", "--grace="+pick("0s", "100ms", "700ms"),
+	link := proxy.Start(t, server.Addr())
+	p := start(t, link.Addr(), "--name="+name, "--ttl=3s", "--grace="+pick("0s", "100ms", "700ms"),
 		"--", "sh", "-c", family)
 	p.expect("up")
 	<-time.After(time.Duration(rand.IntN(50)) * time.Millisecond) // somewhere in what goes on
-	a.do(p)
+	a.do(p, link)
 	awaitFree(t, server, name)
 	left := p.command()
 	assert.Empty(t, left, "%s: left when the lock is free", a.name)
