@@ -24,8 +24,8 @@ type looks struct {
 }
 
 const (
-	// lookPause bounds how often a lease is looked at upon messages: whoever can publish can send
-	// them.
+	// lookPause bounds how often a lease is looked at upon messages, which any user of the server
+	// who may publish can send.
 	lookPause = 100 * time.Millisecond
 	// limitPause bounds how often all leases are looked through for those of a limit. What comes
 	// sooner waits for the heartbeat.
@@ -65,7 +65,7 @@ func (k *Keeper) deaf() {
 	}
 }
 
-// look renews the leases of a name now: the answer tells whether they were broken.
+// look renews the leases of a name now: the answer says if they were broken.
 func (k *Keeper) look(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -84,8 +84,8 @@ func (s told) OnBreak(holder store.Holder, look func(name string)) (stop func())
 	return func() {}
 }
 
-// Whoever can publish can send messages that a lease was broken. They cause few renewals, and put
-// off none.
+// A user who may publish can send messages that a lease was broken. They cause few renewals, and
+// put off none.
 func TestAFloodOfMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -114,7 +114,7 @@ func (s *shop) come(start, end time.Time, perMinute float64, call func(p *proces
 	})
 }
 
-// work runs under a lock for a while, or until that is lost. What becomes of it, its observer hears.
+// work runs under a lock for a while, or until that is lost. Its observer hears what becomes of it.
 func (p *process) work(operation, name string, d time.Duration, opts ...lockmw.Option) {
 	_, _ = lockmw.Do(context.Background(), p.keeper, name,
 		func(ctx context.Context) (any, error) {

@@ -158,8 +158,34 @@ func TestReturnsOfNewest(t *testing.T) {
 		assert.Equal(t, "replaced\nme\n", s.get(t, x+":broken:!"+owner("c")[1:]))
 		assert.Equal(t, int64(0), is("over", "b", "0"))
 		assert.Equal(t, int64(0), s.number(t, "EXISTS", x+":newest"))
-		s.ok(t, "SET", x+":newest", "another program's")
-		_, ok = is("wait", "b", "0").(list)
-		assert.True(t, ok)
+
+		t.Log("a call that came before the one that has the lock")
+		came := func(since string) string {
+			return owner("c") + "\n7\n5000\nnode\n1\nop\n\nnewest " + since
+		}
+		for _, lease := range []string{came("4000"), came("0") + "\n+", "!" + came("4000")[1:]} {
+			s.ok(t, "SET", x, lease, "PX", "60000")
+			assert.Equal(t, int64(0), is("break", "a", "3000"), lease)
+			assert.Equal(t, lease, s.get(t, x))
+			assert.Equal(t, int64(0), s.number(t, "EXISTS", x+":newest"))
+		}
+		s.ok(t, "SET", x, came("2000"), "PX", "60000")
+		assert.Equal(t, list{int64(3000), "", came("2000")}, is("break", "a", "3000"))
+		s.ok(t, "SET", x, came("2000")[:strings.LastIndex(came("2000"), "\n")], "PX", "60000")
+		assert.Equal(t, int64(3000), is("break", "a", "3000").(list)[0], "a call of another kind")
+
+		t.Log("another program's note")
+		for _, note := range [][]string{
+			{"SET", x + ":newest", "another program's"},
+			{"HSET", x + ":newest", "another", "program's"},
+			{"SET", x + ":newest", owner("z") + "\n9007199254740990\n" + process},
+		} {
+			s.ok(t, "DEL", x+":newest")
+			s.ok(t, note...)
+			first, ok := is("wait", "b", "0").(list)
+			require.True(t, ok, note)
+			assert.Less(t, first[0], int64(8e15), note)
+			assert.Empty(t, first[1], "no process is told")
+		}
 	})
 }

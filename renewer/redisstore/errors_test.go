@@ -161,7 +161,8 @@ func TestErrorsCanBeShownWithoutNames(t *testing.T) {
 		"delete the key", renewer.ErrorText(fmt.Errorf("%w", err)))
 }
 
-// A long name pushed the brace behind it out of an error's bounded text, which was then shown whole.
+// A long name pushed the brace behind it out of an error's bounded text, which was then shown
+// whole.
 func TestLongNamesCanBeHiddenToo(t *testing.T) {
 	t.Parallel()
 	for _, filler := range []string{"x", "{", "}", "%", "\x00", "é"} {

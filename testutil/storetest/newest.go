@@ -19,6 +19,7 @@ var newestCases = []testCase{
 	{"a call is forgotten that is not repeated", replacing(noteLapses)},
 	{"only the newest call breaks the lease", replacing(newestBreaks)},
 	{"a call does not break its own lease", replacing(ownIsKept)},
+	{"a late call does not break a newer one's lease", replacing(newerIsKept)},
 	{"the process hears of a newer call", replacing(replacedHears)},
 	{"a limit has no newest call", replacing(noLimitReplaced)},
 	{"a newest call and a context that has ended", replacing(replaceEnded)},
@@ -185,6 +186,29 @@ func ownIsKept(t *testing.T, s *replaceSuite) {
 	s.isNewest(t, c, "it is the only one")
 	requireStatus(t, store.StatusHeld, s.renew(t, "name", c.Owner, long), "it is its own")
 	requireStatus(t, store.StatusHeld, s.release(t, "name", c.Owner))
+}
+
+// newerIsKept is about a call that was cut off while a newer one got the lock, which was noted
+// before, or was granted it at once.
+func newerIsKept(t *testing.T, s *replaceSuite) {
+	for _, name := range []string{"noted", "at once"} {
+		old, newer := callOf(name, "old"), callOf(name, "newer")
+		old.Break = true
+		s.isNewest(t, old, "it is the only one")
+		s.wait(t, 2*time.Millisecond) // by the store's clock the newer one is later
+		since := int64(-1)
+		if name == "noted" {
+			s.isNewest(t, newer, "it came later")
+			since = newer.Since
+			s.over(t, newer) // as if the note had lapsed
+		}
+		g := s.acquireAll(t, []store.Claim{{
+			Name: name, Owner: newer.Owner, TTL: long, Holder: newer.By, Since: since,
+		}})[0]
+		requireStatus(t, store.StatusHeld, g.Status, "%q is free", name)
+		s.isOld(t, old, "the one that has the lock came later")
+		requireStatus(t, store.StatusHeld, s.renew(t, name, newer.Owner, long))
+	}
 }
 
 // replacedHears is about the process of a call that another one has replaced, and of a lease.

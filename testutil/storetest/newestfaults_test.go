@@ -14,6 +14,9 @@ var newestFaults = map[string]fault{
 	"all names have one newest call": {broken{replace: replaces(func(r *store.Replacement) {
 		r.Name = "name"
 	})}, "the call that came last is the newest"},
+	"who has the lock is not known to be newer": {broken{acquire: grants(func(c *store.Claim) {
+		c.Since = 0
+	}, nil)}, "a late call does not break a newer one's lease"},
 	"a call is noted for good": {broken{replace: func(
 		s S, ctx C, r store.Replacement,
 	) (int64, error) {

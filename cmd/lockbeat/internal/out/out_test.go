@@ -14,8 +14,7 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 )
 
-// Whatever a text holds, what is shown of it is one line of printable letters, and no two texts look
-// alike.
+// Of any text one line of printable letters is shown, and no two texts look alike.
 func FuzzSafe(f *testing.F) {
 	for _, seed := range []string{
 		"order:42", "", "\x1b[2J", "\u202e", "\xff", "\"", `"a"`, " a", "a  b", "e\u0301", "\u0301",

@@ -67,7 +67,7 @@ func prepare(tb testing.TB, address string, args ...string) *program {
 	p.cmd = exec.Command(self, append([]string{"run"}, args...)...)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", "MARK="+p.mark, "LOCKBEAT_URL=redis://"+address)
 	p.cmd.Stderr = &p.stderr
-	// The standard error is a pipe that processes may have inherited: it is not waited for longer.
+	// Processes may have inherited the pipe of the standard error: it is not waited for longer.
 	p.cmd.WaitDelay = patience
 	return p
 }
