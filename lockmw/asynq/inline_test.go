@@ -64,8 +64,9 @@ func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 	release()
 	ran := r.await(t, 4, goesOn)
 	if time.Since(begun) < time.Second { // else one may have been passed over
-		assert.Equal(t, ids, ran)
+		assert.Equal(t, ids[:2], ran[:2])
 	}
+	assert.ElementsMatch(t, ids, ran) // the last two are told together, in two processes
 	awaitCount(0)
 }
 
