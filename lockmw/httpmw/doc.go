@@ -83,7 +83,7 @@
 //     panic(http.ErrAbortHandler), which middleware that recovers should let pass.
 //   - To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time.
 //
-// docs/http.md in the repository explains each of these, with bridges
+// docs/http.md in the repository has more on these, with bridges
 // for gin and echo. The examples of this package run.
 package httpmw
 

@@ -63,7 +63,7 @@
 //   - Put it inside http.TimeoutHandler, and put httpmw.Exclusive and httpmw.Handle inside of it.
 //   - Let renewer.Config.MaxHold exceed http.Server.WriteTimeout.
 //
-// docs/http.md in the repository explains each of these.
+// docs/http.md in the repository has more on these.
 package idempotent
 
 // The files, in the order in which to read them. A file uses those below it only.
