@@ -128,6 +128,9 @@ func (g *guard) run(alarm *alarm, orders <-chan order) error {
 				g.end()
 			case o.Deadline != nil:
 				g.plan.deadline = *o.Deadline
+				if g.terminal.handed() {
+					go g.tree.Wake() // it takes long on a busy machine
+				}
 			case o.Signal != 0:
 				g.forward(syscall.Signal(o.Signal))
 			}

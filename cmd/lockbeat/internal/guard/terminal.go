@@ -40,7 +40,7 @@ func (t *terminal) handTo(attr *syscall.SysProcAttr) {
 }
 
 // handed reports whether the command has the foreground.
-func (t *terminal) handed() bool { return t.has(t.owner) }
+func (t *terminal) handed() bool { return t != nil && t.has(t.owner) }
 
 func (t *terminal) has(group int) bool {
 	now, err := unix.IoctlGetInt(0, unix.TIOCGPGRP)

@@ -34,44 +34,71 @@ func openTerminal(t *testing.T) (keyboard, screen *os.File) {
 	return keyboard, screen
 }
 
+// session is `lockbeat run` that a shell has started at a terminal.
+type session struct {
+	*program
+
+	keyboard *os.File
+	seen     output
+}
+
+func startSession(t *testing.T, args ...string) *session {
+	t.Helper()
+	keyboard, screen := openTerminal(t)
+	s := &session{program: prepare(t, redistest.Start(t).Addr(), args...), keyboard: keyboard}
+	s.cmd.Args = append([]string{"sh", "-c", `"$@"; read y; echo "shell has $y, $?"`, "sh"},
+		append([]string{s.cmd.Path}, s.cmd.Args[1:]...)...)
+	s.cmd.Path = "/bin/sh"
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = screen, screen, screen
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	go func() { _, _ = io.Copy(&s.seen, keyboard) }() // ends with the terminal
+	s.begin()
+	return s
+}
+
+func (s *session) expect(what string) {
+	s.tb.Helper()
+	require.Eventually(s.tb, func() bool { return strings.Contains(s.seen.String(), what) },
+		patience, 5*time.Millisecond, what)
+}
+
+func (s *session) enter(text string) {
+	s.tb.Helper()
+	_, err := s.keyboard.WriteString(text)
+	require.NoError(s.tb, err)
+}
+
 // At a terminal the command has the foreground: it reads what is typed, Ctrl-C is for it, and
 // Ctrl-Z does not leave it stopped with a lock in its hands. Afterwards the shell has it again.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t)
-	keyboard, screen := openTerminal(t)
 	over := filepath.Join(t.TempDir(), "over")
-	p := prepare(t, server.Addr(), "--name=k", "--", "sh", "-c", `trap "echo interrupted" INT
-		read x; echo "it has $x"; while [ ! -e `+over+` ]; do sleep 0.01; done`)
-	p.cmd.Args = append([]string{"sh", "-c", `"$@"; read y; echo "shell has $y, $?"`, "sh"},
-		append([]string{p.cmd.Path}, p.cmd.Args[1:]...)...)
-	p.cmd.Path = "/bin/sh"
-	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = screen, screen, screen
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	var seen output
-	go func() { _, _ = io.Copy(&seen, keyboard) }() // ends with the terminal
-	p.begin()
-	expect := func(what string) {
-		t.Helper()
-		assert.Eventually(t, func() bool { return strings.Contains(seen.String(), what) },
-			patience, 5*time.Millisecond, what)
-	}
-	enter := func(text string) {
-		t.Helper()
-		_, err := keyboard.WriteString(text)
-		require.NoError(t, err)
-	}
-
-	enter("this\n")
-	expect("it has this")
-	enter("\x1a")
-	enter("\x03")
-	expect("interrupted")
+	// Its loop starts no program: see TestTerminalWakesAChild.
+	s := startSession(t, "--name=k", "--", "sh", "-c", `trap "echo interrupted" INT
+		read x; echo "it has $x"; while [ ! -e `+over+` ]; do :; done`)
+	s.enter("this\n")
+	s.expect("it has this")
+	s.enter("\x1a")
+	s.enter("\x03")
+	s.expect("interrupted")
 	require.NoError(t, os.WriteFile(over, nil, 0o600))
-	require.Eventually(t, func() bool { return len(p.alive()) == 1 }, patience,
+	require.Eventually(t, func() bool { return len(s.alive()) == 1 }, patience,
 		5*time.Millisecond, "the shell alone")
-	enter("that\n")
-	expect("shell has that, 0")
-	assert.Zero(t, p.status())
-	assert.Equal(t, 1, strings.Count(seen.String(), "interrupted"))
+	s.enter("that\n")
+	s.expect("shell has that, 0")
+	assert.Zero(t, s.status())
+	assert.Equal(t, 1, strings.Count(s.seen.String(), "interrupted"))
+}
+
+// A shell that Ctrl-Z meets while it starts a program is not stopped, and waits for the program,
+// which is. The next heartbeat lets that go on.
+func TestTerminalWakesAChild(t *testing.T) {
+	t.Parallel()
+	s := startSession(t, "--name=k", "--ttl=4s", "--", "sh", "-c",
+		`sh -c 'kill -TSTP $$; echo child goes on'; echo command goes on`)
+	s.expect("child goes on")
+	s.expect("command goes on")
+	s.enter("that\n")
+	s.expect("shell has that, 0")
+	assert.Zero(t, s.status())
 }

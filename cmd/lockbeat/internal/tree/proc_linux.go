@@ -14,7 +14,9 @@ import (
 type process struct {
 	pid, parent int
 	start       uint64 // in ticks since the system's start
-	dead        bool   // it waits to be reaped
+	group       int
+	dead        bool // it waits to be reaped
+	stopped     bool // by a signal
 }
 
 // read reads what /proc says of a process; ok is false if there is none.
@@ -30,12 +32,16 @@ func read(pid int) (p process, ok bool) {
 		return p, false
 	}
 	parent, err1 := strconv.Atoi(string(fields[1]))
-	start, err2 := strconv.ParseUint(string(fields[19]), 10, 64)
-	if err1 != nil || err2 != nil {
+	group, err2 := strconv.Atoi(string(fields[2]))
+	start, err3 := strconv.ParseUint(string(fields[19]), 10, 64)
+	if err1 != nil || err2 != nil || err3 != nil {
 		return p, false
 	}
 	state := fields[0][0]
-	return process{pid, parent, start, state == 'Z' || state == 'X'}, true
+	return process{
+		pid: pid, parent: parent, start: start, group: group,
+		dead: state == 'Z' || state == 'X', stopped: state == 'T',
+	}, true
 }
 
 // below returns all processes below this one, parents before their children, without the branches

@@ -56,6 +56,23 @@ func (t *Tree) Forward(sig syscall.Signal) {
 	}
 }
 
+// Wake lets the command's process group go on if processes of it are stopped and the command itself
+// is not, of which [Tree.Watch] does not tell: a shell that starts a program stops only after that.
+func (t *Tree) Wake() {
+	t.mu.Lock()
+	group := t.group
+	t.mu.Unlock()
+	pids, _ := numbers()
+	for _, pid := range pids {
+		if p, _ := read(pid); p.stopped && p.group == group && p.pid != group {
+			if leader, ok := read(group); ok && !leader.stopped {
+				t.Forward(syscall.SIGCONT)
+			}
+			return
+		}
+	}
+}
+
 // signal sends signals to each process, also to those that have had them. It reports whether there
 // was one that had not. The error is about the first process that could not be sent them.
 func (t *Tree) signal(had map[process]bool, signals ...syscall.Signal) (fresh bool, err error) {

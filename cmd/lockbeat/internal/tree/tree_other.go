@@ -32,6 +32,9 @@ func (t *Tree) Command(pid int) {
 // Forward sends a signal to the command's process group.
 func (t *Tree) Forward(sig syscall.Signal) { _, _ = t.signal(nil, sig) }
 
+// Wake does nothing: which processes are stopped is not known here.
+func (t *Tree) Wake() {}
+
 // signal sends signals to the process group. The error says that they could not be sent.
 func (t *Tree) signal(_ map[process]bool, signals ...syscall.Signal) (fresh bool, err error) {
 	t.mu.Lock()
