@@ -199,7 +199,9 @@ func table(t *testing.T) facts {
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
-		f.row(t, section, names(cells[0])[0], cells)
+		for _, name := range names(cells[0]) {
+			f.row(t, section, name, cells)
+		}
 	}
 	return f
 }
