@@ -78,9 +78,9 @@ func readNewest(reply rueidis.RedisMessage) (since int64, before, broken store.H
 	if err0 != nil || err1 != nil || err2 != nil || since < 1 || since > maxExact {
 		return 0, before, broken, false
 	}
-	if node, pid, ok := strings.Cut(process, separator); ok {
-		before.Node = part(node)
-		before.PID, _ = strconv.Atoi(pid)
+	if node, rest, ok := strings.Cut(process, separator); ok {
+		pid, _, _ := strings.Cut(rest, separator) // later versions may add lines
+		before.Node, before.PID = part(node), readPID(pid)
 	}
 	broken, _ = decodeValue(value)
 	return since, before, broken, true
