@@ -43,12 +43,13 @@ func longer(d time.Duration) string {
 		d.Nanoseconds(), d.Nanoseconds())
 }
 
-// Config says how a [Keeper] keeps leases. TTL is required; every other zero value means the
-// default. The fields constrain each other, so [New] validates them together and names each faulty
-// one. No duration can be below 1 ms.
+// Config says how a [Keeper] keeps leases. Every zero value means the default. The fields constrain
+// each other, so [New] validates them together and names each faulty one. No duration can be below
+// 1 ms.
 type Config struct {
 	// TTL is how long a key outlives its last heartbeat: the longest that others wait for a dead
-	// process. Milliseconds; fractions are cut off. No default: [DefaultTTL] (15 s) suits most.
+	// process. Milliseconds; fractions are cut off. Default [DefaultTTL] (15 s). A store that was
+	// opened for longer leases refuses it ([store.Tuned]).
 	TTL time.Duration
 
 	// Heartbeat is the time between two renewals of a lease. Default TTL/3.
@@ -119,11 +120,7 @@ func (c Config) resolve() (Config, error) {
 			fmt.Errorf("%w: Config."+format, append([]any{ErrConfig}, args...)...))
 	}
 
-	if c.TTL == 0 {
-		fault("TTL is 0: say how long a lease may outlive its process; renewer.DefaultTTL (%v) "+
-			"suits most", DefaultTTL)
-		return c, errors.Join(faults...)
-	}
+	c.TTL = orDefault(c.TTL, DefaultTTL)
 	ms, err := store.Millis(c.TTL)
 	if err != nil {
 		fault("TTL is %v: it must be at least 1ms, and long enough for two heartbeats to be lost "+

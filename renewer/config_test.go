@@ -16,7 +16,7 @@ import (
 
 func TestDefaults(t *testing.T) {
 	t.Parallel()
-	k, err := renewer.New(script.New(), renewer.Config{TTL: renewer.DefaultTTL})
+	k, err := renewer.New(script.New(), renewer.Config{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 	c := k.Config()
@@ -42,7 +42,6 @@ func TestBadConfigIsRefused(t *testing.T) {
 		cfg  renewer.Config
 		want []string
 	}{
-		{"nothing set", renewer.Config{}, []string{"Config.TTL is 0", "renewer.DefaultTTL (15s)"}},
 		{
 			"500 µs",
 			renewer.Config{TTL: 500 * time.Microsecond},
@@ -151,8 +150,23 @@ func TestANilStoreIsRefused(t *testing.T) {
 		_, err := renewer.New(s, renewer.Config{Margin: -1})
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		require.ErrorContains(t, err, "store is nil: make one with redisstore.New or memory.New")
-		require.ErrorContains(t, err, "Config.TTL is 0", "along with the other faults")
+		require.ErrorContains(t, err, "Config.Margin is -1", "along with the other faults")
 	}
+}
+
+// tuned is a store that is made for leases of three seconds.
+type tuned struct{ store.Store }
+
+func (tuned) LeastTTL() time.Duration { return 3 * time.Second }
+
+func TestAStoreMadeForLongerLeasesIsRefused(t *testing.T) {
+	t.Parallel()
+	_, err := renewer.New(tuned{script.New()}, renewer.Config{TTL: 3*time.Second - 1})
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	require.ErrorContains(t, err, "Config.TTL is 2.999s, but the store is made for at least 3s")
+	k, err := renewer.New(tuned{script.New()}, renewer.Config{TTL: 3 * time.Second})
+	require.NoError(t, err)
+	require.NoError(t, k.Shutdown(t.Context()))
 }
 
 // Any configuration that is accepted leaves room for two requests after a missed heartbeat.

@@ -124,6 +124,11 @@ func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*K
 	if err := errors.Join(nilStore, err); err != nil {
 		return nil, err
 	}
+	if tuned, ok := store.(contract.Tuned); ok && cfg.TTL < tuned.LeastTTL() {
+		return nil, fmt.Errorf("%w: Config.TTL is %v, but the store is made for at least %v, and "+
+			"would notice a dead connection too late: take %[3]v, or open the store for %[2]v "+
+			"(redisstore.Deployment.TTL)", ErrConfig, cfg.TTL, tuned.LeastTTL())
+	}
 	clock := timing.NewClock(slept)
 	k := &Keeper{
 		store:     store,

@@ -29,10 +29,11 @@ type Store struct {
 
 	membership *membership // nil if there is nothing to compare
 
+	leastTTL  time.Duration
 	acquiring chan struct{} // has one for each acquire under way; heartbeats and releases need none
 }
 
-var _ store.Store = (*Store)(nil)
+var _ store.Tuned = (*Store)(nil)
 
 // New returns a store on an odd number of nodes, which stay the caller's. A majority of them
 // grants a lock. One node works too, and more can be added when all programs that share the locks
@@ -70,8 +71,11 @@ func newStore(stores []store.Store, c settings) *Store {
 		cleaners:  newCleaners(nodes, table),
 		acquiring: make(chan struct{}, maxAcquires),
 	}
-	for i := range s.order {
+	for i, node := range stores {
 		s.order[i] = i
+		if tuned, ok := node.(store.Tuned); ok {
+			s.leastTTL = max(s.leastTTL, tuned.LeastTTL())
+		}
 	}
 	if c.names != nil {
 		slices.SortFunc(s.order, func(i, j int) int {
@@ -90,6 +94,9 @@ func (s *Store) Settle() time.Duration {
 	}
 	return longest
 }
+
+// LeastTTL returns the longest of the nodes'.
+func (s *Store) LeastTTL() time.Duration { return s.leastTTL }
 
 // Close ends the work in the background: waiting for nodes that are late, and cleaning up behind
 // those that did not answer, whose keys then lapse with their TTL. Call it after
