@@ -34,7 +34,12 @@ var layers = []layer{
 		"a part of the Redis store knows slots, channels and connections, and no lock",
 	},
 	{
-		"renewer/redisstore", "renewer renewer/store renewer/redisstore/internal/...",
+		"internal/deployment", "renewer renewer/store",
+		"where Redis is, for the store and for the command; it knows no lock",
+	},
+	{
+		"renewer/redisstore",
+		"internal/deployment renewer renewer/store renewer/redisstore/internal/...",
 		"a store implements the contract and serves whoever sits above it",
 	},
 	{
@@ -97,7 +102,7 @@ var layers = []layer{
 	},
 	{
 		"cmd/lockbeat/internal/exit cmd/lockbeat/internal/tree cmd/lockbeat/internal/connect",
-		"renewer renewer/store renewer/redisstore",
+		"internal/deployment renewer renewer/store renewer/redisstore",
 		"what all commands use knows none of them",
 	},
 	{
@@ -105,12 +110,13 @@ var layers = []layer{
 		"the guard of a command asks no server: all that it knows comes by its socket",
 	},
 	{
-		"cmd/lockbeat/internal/cli cmd/lockbeat", "cmd/lockbeat/internal/...",
+		"cmd/lockbeat/internal/cli cmd/lockbeat", "cmd/lockbeat/internal/... internal/deployment",
 		"the root knows its commands, and leaves locks to them",
 	},
 	{
 		"cmd/...",
-		"cmd/lockbeat/internal/... inspect inspect/page renewer renewer/store renewer/redisstore",
+		"cmd/lockbeat/internal/... inspect inspect/page internal/deployment renewer renewer/store " +
+			"renewer/redisstore",
 		"a command works on the engine, or on what inspect shows; it is no middleware",
 	},
 	{"examples/... bench nemesis/... integration", "...", "programs, which nobody imports"},
@@ -144,7 +150,8 @@ var foreign = []struct {
 	},
 	{
 		"github.com/redis/rueidis",
-		"renewer/redisstore/... cmd/lockbeat/... testutil/... examples/... bench nemesis/...", "...",
+		"renewer/redisstore/... internal/deployment cmd/lockbeat/... testutil/... examples/... bench " +
+			"nemesis/...", "...",
 		"Redis is one store among several; everything above redisstore speaks to the contract",
 	},
 	{
@@ -257,6 +264,7 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"renewer " + module + "renewer/memory",
 		"renewer/redisstore/internal/topology " + module + "renewer",
 		"renewer/redisstore " + module + "renewer/internal/timing",
+		"internal/deployment " + module + "renewer/redisstore",
 		"renewer/quorum " + module + "renewer/memory",
 		"lockmw/internal/repeat " + module + "lockmw/httpmw",
 		"lockmw " + module + "renewer/memory", "lockmw/internal/wire " + module + "lockmw",

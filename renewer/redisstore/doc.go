@@ -1,16 +1,14 @@
 // Package redisstore keeps the locks of [renewer] in one Redis deployment: a single server, one
-// behind Sentinel, or a cluster. It speaks to Redis 6.2 or later and to Valkey, through a rueidis
-// client that the caller owns.
+// behind Sentinel, or a cluster. It speaks to Redis 6.2 or later and to Valkey, through rueidis.
 //
-//	option := rueidis.ClientOption{InitAddress: []string{"redis:6379"}}
-//	option, err := redisstore.ClientOption(option, 15*time.Second)
-//	client, err := rueidis.NewClient(option)
-//	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
-//	keeper, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second})
+//	redis, err := redisstore.FromEnv() // or FromURL("redis://localhost:6379")
+//	store, err := redisstore.Open(ctx, redis)
+//	keeper, err := renewer.New(store, renewer.Config{})
 //	…
 //	keeper.Shutdown(ctx) // with some seconds left
 //	store.Close()
-//	client.Close()
+//
+// [New] makes a store on a client of your own.
 //
 // # Authority
 //
@@ -67,7 +65,8 @@
 //
 // # Reading the code
 //
-// store.go comes first: New and the four verbs. A request goes down, and its reply comes up, by
+// open.go connects. Then comes store.go: New and the four verbs. A request goes down, and its
+// reply comes up, by
 //
 //	store.go                      the verbs; crowd.go where callers share a command
 //	codec.go, claims.go, holds.go requests as calls of the scripts; replies by reply.go, value.go

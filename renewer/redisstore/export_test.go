@@ -5,6 +5,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/deployment"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
@@ -149,4 +150,9 @@ func FaceKey(prefix string, s *Store) string { return faceKey(prefix, s.Inbox())
 // ReadFace is who waits at a place, as the value of a face says.
 func ReadFace(text string, number uint64) (who store.Holder, version string) {
 	return readFace(text).place(number)
+}
+
+// FromLookup is FromEnv with other variables than the process's.
+func FromLookup(lookup func(name string) (string, bool)) (Deployment, error) {
+	return described(deployment.FromLookup(lookup))
 }

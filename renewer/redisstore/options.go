@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/deployment"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -21,9 +22,6 @@ const (
 	defaultWriteTimeout = 10 * rueidis.DefaultTCPKeepAlive // which rueidis chooses if none is set
 )
 
-// maxPrefix bounds Prefix, in bytes, as it is in every key.
-const maxPrefix = 256
-
 // Option changes one thing about a [Store].
 type Option func(*settings)
 
@@ -34,6 +32,9 @@ type settings struct {
 	replicas     int
 	toInspect    bool
 	logger       *slog.Logger
+
+	leastTTL    time.Duration // of Open; 0 otherwise
+	closeClient func()        // does nothing if the client is the caller's
 }
 
 // Prefix sets what all keys and channels begin with, in place of [DefaultPrefix]. Stores share
@@ -66,38 +67,23 @@ func ToInspect() Option { return func(s *settings) { s.toInspect = true } }
 // in time refuses what locks need. By default they go nowhere.
 func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
 
-// configure applies the options, and names every fault in one error.
-func configure(client rueidis.Client, opts []Option) (settings, error) {
-	s := settings{
+// configure applies the options, and names every fault.
+func configure(opts []Option) (s settings, faults []string) {
+	s = settings{
 		prefix: DefaultPrefix, fenceTTL: defaultFenceTTL, writeTimeout: defaultWriteTimeout,
-		logger: slog.New(slog.DiscardHandler),
+		logger: slog.New(slog.DiscardHandler), closeClient: func() {},
 	}
 	for _, o := range opts {
 		if o != nil {
 			o(&s)
 		}
 	}
-	var faults []string
 	fault := func(format string, args ...any) {
 		faults = append(faults, fmt.Sprintf(format, args...))
 	}
 
-	if isNil(client) {
-		fault("client: is nil; make one with rueidis.NewClient and check its error")
-	}
-	switch {
-	case s.prefix == "":
-		fault("Prefix: is empty; leave it out for %q", DefaultPrefix)
-	case len(s.prefix) > maxPrefix:
-		fault("Prefix: has %d bytes; take at most %d", len(s.prefix), maxPrefix)
-	case strings.ContainsFunc(s.prefix, func(r rune) bool {
-		return r <= 0x20 || r == 0x7f || strings.ContainsRune(`{}*?[]\`, r)
-	}):
-		fault("Prefix: %q has a space, a control byte or one of {}*?[]\\; leave it out, so that "+
-			"no rule or hash tag takes it for a pattern",
-			s.prefix)
-	case !strings.HasSuffix(s.prefix, ":"):
-		fault("Prefix: %q does not end in a colon; take %q", s.prefix, s.prefix+":")
+	if text := deployment.PrefixFault(s.prefix); text != "" {
+		fault("Prefix: %s", text)
 	}
 	if _, err := store.Millis(s.fenceTTL); err != nil {
 		fault("FenceTTL: is %v; take at least 1ms, or leave it out for %v", s.fenceTTL,
@@ -114,7 +100,7 @@ func configure(client rueidis.Client, opts []Option) (settings, error) {
 	if s.logger == nil {
 		fault("Logger: is nil; leave it out for silence")
 	}
-	return s, faulty(faults)
+	return s, faults
 }
 
 // faulty makes one error of all faults, or nil of none.

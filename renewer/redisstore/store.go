@@ -28,6 +28,7 @@ type Store struct {
 	sender   *wire.Sender
 	topology *topology.Topology // of a cluster; nil otherwise
 	settle   time.Duration
+	leastTTL time.Duration // 0 if unknown
 
 	acquires  *wire.Coalescer[store.Claim, store.Grant]
 	releases  *wire.Coalescer[store.Hold, store.Answer]
@@ -41,9 +42,14 @@ type Store struct {
 	server atomic.Pointer[string] // its run ID; nil if unknown, or of several
 	life   context.Context        // ended by Close
 	end    context.CancelFunc
+
+	closeClient func()
 }
 
-var _ store.Sharded = (*Store)(nil)
+var (
+	_ store.Sharded = (*Store)(nil)
+	_ store.Tuned   = (*Store)(nil)
+)
 
 // New returns a store on the caller's client, which stays the
 // caller's: close it after [Store.Close].
@@ -54,12 +60,22 @@ var _ store.Sharded = (*Store)(nil)
 // background, with pauses, until it has, the client is closed, or Close is called. A nil client and
 // options out of range make an error that is [renewer.ErrConfig] and names each.
 func New(client rueidis.Client, opts ...Option) (*Store, error) {
-	c, err := configure(client, opts)
-	if err != nil {
+	c, faults := configure(opts)
+	if isNil(client) {
+		faults = append(faults,
+			"client: is nil; make one with rueidis.NewClient and check its error")
+	}
+	if err := faulty(faults); err != nil {
 		return nil, err
 	}
+	return start(context.Background(), client, c)
+}
+
+// start makes a store and asks the server, until ctx ends.
+func start(ctx context.Context, client rueidis.Client, c settings) (*Store, error) {
 	s := newStore(client, c)
-	ctx, cancel := context.WithTimeout(s.life, probeTimeout)
+	opening := ctx
+	ctx, cancel := context.WithTimeout(opening, probeTimeout)
 	defer cancel()
 	if s.topology != nil {
 		// First: the server that the prober asks may be the one that does not answer.
@@ -73,6 +89,9 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 		s.line.Enable() // what it breaks by force goes to the first in line
 	}
 	left, err := ask(ctx, p.questions())
+	if opening.Err() != nil {
+		err = context.Cause(opening)
+	}
 	if err != nil {
 		s.Close()
 		return nil, err
@@ -85,7 +104,7 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 
 // newStore makes a store of its parts, and asks the server nothing.
 func newStore(client rueidis.Client, c settings) *Store {
-	s := &Store{settle: c.writeTimeout}
+	s := &Store{settle: c.writeTimeout, leastTTL: c.leastTTL, closeClient: c.closeClient}
 	if c.replicas > 0 { // an acquire waits for them in addition
 		s.settle *= 2
 	}
@@ -227,12 +246,14 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 }
 
 // Close ends the subscription that [Store.Watch] uses, and what New still asks; watches hear of it
-// by an error, once. The other methods go on working: the client stays the caller's. Close may be
-// called more than once, and does not wait.
+// by an error, once. It closes the client that [Open] has made, which waits for requests that are
+// under way, until their time-out. A client of the caller's own stays open, and the other methods
+// go on working. Close may be called more than once.
 func (s *Store) Close() {
 	s.end()
 	s.line.Close()
 	s.subscriber.Close()
+	s.closeClient()
 }
 
 // Shard implements [store.Sharded]: the primary of a cluster that serves name, as the
@@ -249,6 +270,9 @@ func (s *Store) Shard(name string) int {
 // answer. A server that was frozen meanwhile may still find the request in its socket; then the
 // lease lapses with its TTL.
 func (s *Store) Settle() time.Duration { return s.settle }
+
+// LeastTTL returns the TTL that [Open] was told, and 0 for a store of [New].
+func (s *Store) LeastTTL() time.Duration { return s.leastTTL }
 
 // Server returns which server [New] found: its run ID, by which package quorum refuses to be given
 // one server twice, under whatever addresses. It is "" for a cluster, where the server does not let

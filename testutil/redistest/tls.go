@@ -3,16 +3,20 @@
 package redistest
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"math/big"
 	"net"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 )
@@ -26,25 +30,26 @@ type Secured struct {
 
 	authority *x509.CertPool // what a client must trust
 	tlsPort   string
+	dir       string
 }
 
 // StartTLS is [Start] for a server with a certificate.
 func StartTLS(tb testing.TB, args ...string) *Secured {
 	tb.Helper()
 	s := new(Secured)
-	dir := tb.TempDir()
+	s.dir = tb.TempDir()
 	var err error
-	if s.authority, err = certify(dir); err != nil {
+	if s.authority, err = certify(s.dir); err != nil {
 		tb.Fatal(err)
 	}
+	cert, key := s.Pair()
 	r := recipe{port: freePort, args: func() ([]string, error) {
 		port, err := freePort()
 		s.tlsPort = strconv.Itoa(port)
 		return append([]string{
 			"--tls-port", s.tlsPort, "--tls-auth-clients", "no", "--tls-ca-cert-file",
-			filepath.Join(dir, "cert.pem"),
-			"--tls-cert-file", filepath.Join(dir, "cert.pem"), "--tls-key-file",
-			filepath.Join(dir, "key.pem"),
+			s.Authority(),
+			"--tls-cert-file", cert, "--tls-key-file", key,
 		}, args...), err
 	}}
 	s.Server, err = open(r)
@@ -65,25 +70,47 @@ func (s *Secured) TLSOption() rueidis.ClientOption {
 	return option
 }
 
-// certify writes into dir a certificate and its key, those of the standard library's test servers.
+// Authority returns a file with the certificate that a client must trust.
+func (s *Secured) Authority() string { return filepath.Join(s.dir, "cert.pem") }
+
+// Pair returns files with a certificate and its key, which the server trusts a client with.
+func (s *Secured) Pair() (cert, key string) {
+	return filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem")
+}
+
+// certify writes into dir a certificate and its key, for servers and for clients, signed by itself.
 func certify(dir string) (*x509.CertPool, error) {
-	server := httptest.NewTLSServer(nil)
-	defer server.Close()
-	pair := server.TLS.Certificates[0]
-	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("redistest: %w", err)
 	}
+	certificate := &x509.Certificate{
+		SerialNumber: big.NewInt(1), DNSNames: []string{serverName},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		BasicConstraintsValid: true, IsCA: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{
+			x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth,
+		},
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, certificate, certificate, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("redistest: %w", err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("redistest: %w", err)
+	}
+	pool := x509.NewCertPool()
 	for name, block := range map[string]*pem.Block{
-		"cert.pem": {Type: "CERTIFICATE", Bytes: pair.Certificate[0]},
-		"key.pem":  {Type: "PRIVATE KEY", Bytes: key},
+		"cert.pem": {Type: "CERTIFICATE", Bytes: signed},
+		"key.pem":  {Type: "PRIVATE KEY", Bytes: secret},
 	} {
-		err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600)
-		if err != nil {
+		text := pem.EncodeToMemory(block)
+		pool.AppendCertsFromPEM(text)
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
 			return nil, fmt.Errorf("redistest: %w", err)
 		}
 	}
-	pool := x509.NewCertPool()
-	pool.AddCert(server.Certificate())
 	return pool, nil
 }

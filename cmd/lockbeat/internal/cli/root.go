@@ -17,6 +17,7 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/run"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/serve"
+	"github.com/lockbeat/lockbeat/internal/deployment"
 )
 
 // Main runs the program with its arguments and returns its exit status.
@@ -60,7 +61,7 @@ func New() *cobra.Command {
 		},
 	}
 	root.PersistentFlags().StringVar(&file, "config", "",
-		"a `file` with lines of VARIABLE=value (default $"+connect.ConfigVariable+")")
+		"a `file` with lines of VARIABLE=value (default $"+connect.FileVariable+")")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.Usagef("%w", err) })
 	root.AddCommand(run.New(), doctor.Command(), serve.Command(), environment())
 	root.AddCommand(locks.Commands()...)
@@ -81,10 +82,14 @@ func unknown(cmd *cobra.Command, word string) error {
 func environment() *cobra.Command {
 	var text strings.Builder
 	text.WriteString("Every command finds Redis by these variables, or by lines VARIABLE=value " +
-		"in the file that\n--config or " + connect.ConfigVariable + " names. A variable in the " +
+		"in the file that\n--config or " + connect.FileVariable + " names. A variable in the " +
 		"environment comes before one in the file.\n\n")
-	for _, v := range connect.Variables() {
-		_, _ = fmt.Fprintf(&text, "  %-32s %s\n", v.Name, v.What)
+	const width, column = 62, "\n                                   " // of the second
+	for _, v := range append(deployment.Variables(), deployment.Variable{
+		Name: connect.FileVariable, What: "a file with the variables above",
+	}) {
+		_, _ = fmt.Fprintf(&text, "  %-32s %s\n", v.Name,
+			strings.ReplaceAll(out.Wrap(v.What, width), "\n", column))
 	}
 	text.WriteString("\nA file that others than its owner can write is refused, and so is one " +
 		"with a password\nin it that everybody can read.\n")

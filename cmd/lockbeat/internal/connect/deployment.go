@@ -1,15 +1,13 @@
 package connect
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"fmt"
 	"net"
-	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/deployment"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
@@ -27,47 +25,30 @@ type Deployment struct {
 	option rueidis.ClientOption
 }
 
-// Dial connects to Redis, and makes no store. Errors are as for [OpenFor].
-func Dial(ctx context.Context) (*Deployment, error) { return dialFor(ctx, renewer.DefaultTTL) }
-
-func dialFor(ctx context.Context, ttl time.Duration) (*Deployment, error) {
-	v := readVariables(ctx)
-	option, cluster := v.option()
-	if len(v.faults) > 0 {
-		return nil, wrong(strings.Join(v.faults, "; "))
-	}
-	option, err := redisstore.ClientOption(option, ttl)
+// Dial connects to Redis, and makes no store. Errors are as for [Open].
+func Dial(ctx context.Context) (*Deployment, error) {
+	s, err := read(ctx)
 	if err != nil {
 		return nil, err
 	}
-	client, err := dial(ctx, option)
+	client, err := dial(ctx, s.Option, s.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	if cluster == yes && client.Mode() != rueidis.ClientModeCluster {
-		client.Close()
-		return nil, wrong(clusterVariable + ": is true, but the server at " +
-			strings.Join(option.InitAddress, ",") + " is none of a cluster")
-	}
-	d := &Deployment{
-		Client: client, Master: option.Sentinel.MasterSet, Prefix: redisstore.DefaultPrefix,
-		option: option,
-	}
-	if prefix, ok := v.values[prefixVariable]; ok {
-		d.Prefix = prefix
-	}
-	return d, nil
+	return &Deployment{
+		Client: client, Master: s.Option.Sentinel.MasterSet,
+		Prefix: cmp.Or(s.Prefix, redisstore.DefaultPrefix), option: s.Option,
+	}, nil
 }
 
-// Store makes a store on the deployment, which the caller closes before the client.
-func (d *Deployment) Store(options ...redisstore.Option) (*redisstore.Store, error) {
-	options = append(options, redisstore.Prefix(d.Prefix),
-		redisstore.WriteTimeout(d.option.ConnWriteTimeout))
-	store, err := redisstore.New(d.Client, options...)
-	if errors.Is(err, renewer.ErrConfig) { // nothing but the prefix is the user's
-		err = fmt.Errorf("%s: %w", prefixVariable, err)
+func dial(
+	ctx context.Context, option rueidis.ClientOption, isCluster bool,
+) (rueidis.Client, error) {
+	option, err := redisstore.ClientOption(option, renewer.DefaultTTL)
+	if err != nil {
+		return nil, err
 	}
-	return store, err
+	return deployment.Dial(ctx, option, isCluster)
 }
 
 // Addresses are those that the variables name.
@@ -76,15 +57,14 @@ func (d *Deployment) Addresses() []string { return d.option.InitAddress }
 // Sentinel connects to one of the Sentinels. The caller closes the client.
 func (d *Deployment) Sentinel(ctx context.Context, address string) (rueidis.Client, error) {
 	option := rueidis.ClientOption{
-		InitAddress: []string{address}, ForceSingleClient: true, DisableCache: true,
+		InitAddress: []string{address}, ForceSingleClient: true,
 		Username: d.option.Sentinel.Username, Password: d.option.Sentinel.Password,
-		TLSConfig: d.option.Sentinel.TLSConfig, Dialer: d.option.Sentinel.Dialer,
-		ConnWriteTimeout: d.option.ConnWriteTimeout,
+		TLSConfig: d.option.Sentinel.TLSConfig,
 	}
 	if host, _, err := net.SplitHostPort(address); err == nil && option.TLSConfig != nil &&
 		option.TLSConfig.ServerName == "" {
 		option.TLSConfig = option.TLSConfig.Clone()
 		option.TLSConfig.ServerName = host
 	}
-	return dial(ctx, option)
+	return dial(ctx, option, false)
 }

@@ -6,10 +6,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/testutil/redistest"
-	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
-func TestMain(m *testing.M) {
-	suite.AtOnce(4)
-	goleak.VerifyTestMain(m, redistest.Lingering()...)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Lingering()...) }

@@ -6,7 +6,13 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/lockbeat/lockbeat/internal/deployment"
+	"github.com/lockbeat/lockbeat/renewer"
 )
+
+// FileVariable names the file with variables, unless --config does.
+const FileVariable = "LOCKBEAT_CONFIG"
 
 // Source is where variables come from. Its zero value is the environment of the process.
 type Source struct {
@@ -25,51 +31,48 @@ func With(ctx context.Context, s Source) context.Context {
 	return context.WithValue(ctx, sourceKey{}, s)
 }
 
-// variables are those that are set, and the faults of the file that they come from.
-type variables struct {
-	values map[string]string
-	faults []string
-	warn   func(text string)
-}
-
-// readVariables reads the variables that ctx says.
-func readVariables(ctx context.Context) *variables {
+// read reads the variables that ctx says. The environment comes before the file.
+func read(ctx context.Context) (deployment.Settings, error) {
 	s, _ := ctx.Value(sourceKey{}).(Source)
 	if s.Lookup == nil {
 		s.Lookup = os.LookupEnv
 	}
-	if s.Warn == nil {
-		s.Warn = func(string) {}
-	}
-	v := &variables{values: make(map[string]string), warn: s.Warn}
 	who := "--config"
 	if s.File == "" {
-		who = ConfigVariable
-		s.File, _ = s.Lookup(ConfigVariable)
+		who = FileVariable
+		s.File, _ = s.Lookup(FileVariable)
 	}
+	var file map[string]string
 	if s.File != "" {
-		v.readFile(who, s.File)
-	}
-	for _, known := range Variables() {
-		if value, ok := s.Lookup(known.Name); ok {
-			v.values[known.Name] = value
+		var faults []string
+		if file, faults = readFile(s.File); len(faults) > 0 {
+			return deployment.Settings{}, fmt.Errorf("%w: %s: %s", renewer.ErrConfig, who,
+				strings.Join(faults, "; "))
 		}
 	}
-	return v
-}
-
-// fault notes what is wrong with a variable. It must not be told a secret.
-func (v *variables) fault(name, format string, args ...any) {
-	v.faults = append(v.faults, name+": "+fmt.Sprintf(format, args...))
-}
-
-// readFile reads a configuration file.
-func (v *variables) readFile(who, path string) {
-	text, mode, err := readOwn(path)
-	if err != nil {
-		v.fault(who, "%v", err)
-		return
+	settings, err := deployment.FromLookup(func(name string) (string, bool) {
+		if value, ok := s.Lookup(name); ok {
+			return value, true
+		}
+		value, ok := file[name]
+		return value, ok
+	})
+	if s.Warn != nil {
+		for _, text := range settings.Warnings {
+			s.Warn(text)
+		}
 	}
+	return settings, err
+}
+
+// readFile reads a file with variables. A line may have a password in it, so a fault shows nothing
+// of one.
+func readFile(path string) (values map[string]string, faults []string) {
+	text, mode, err := deployment.ReadFile(path)
+	if err != nil {
+		return nil, []string{err.Error()}
+	}
+	values = make(map[string]string)
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
@@ -77,24 +80,28 @@ func (v *variables) readFile(who, path string) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		// A line may have a password in it, so an error shows nothing but a known name.
 		name, value, ok := strings.Cut(line, "=")
 		name = strings.TrimSpace(name)
 		switch {
 		case !ok:
-			v.fault(who, "%s, line %d: has no VARIABLE=value", path, number)
-		case name == ConfigVariable || !slices.ContainsFunc(Variables(), func(known Variable) bool {
-			return known.Name == name
-		}):
-			v.fault(who, "%s, line %d: is not about a variable that `lockbeat help environment` "+
-				"lists", path, number)
+			faults = append(faults, fmt.Sprintf("%s, line %d: has no VARIABLE=value", path, number))
+		case !known(name):
+			faults = append(faults, fmt.Sprintf("%s, line %d: is not about a variable that "+
+				"`lockbeat help environment` lists", path, number))
 		default:
-			v.values[name] = unquote(strings.TrimSpace(value))
+			values[name] = unquote(strings.TrimSpace(value))
 		}
 	}
-	if readableByAll(mode) && hasPassword(v.values[urlVariable]) {
-		v.fault(who, "%s: has a password in it and everybody can read it; chmod 600", path)
+	if deployment.ReadableByAll(mode) && deployment.HasPassword(values[deployment.URLVariable]) {
+		faults = append(faults, path+": has a password in it and everybody can read it; chmod 600")
 	}
+	return values, faults
+}
+
+func known(name string) bool {
+	return slices.ContainsFunc(deployment.Variables(), func(v deployment.Variable) bool {
+		return v.Name == name
+	})
 }
 
 // unquote takes off a pair of quotes around a value.

@@ -15,7 +15,8 @@ import (
 // keys counts what is held under the prefix, and what other programs have written there.
 func keys(ctx context.Context, d *connect.Deployment) finding {
 	const check = "keys"
-	store, err := d.Store(redisstore.ToInspect())
+	store, err := redisstore.New(d.Client, redisstore.Prefix(d.Prefix),
+		redisstore.ToInspect())
 	if err != nil {
 		return unreadable(check, err)
 	}

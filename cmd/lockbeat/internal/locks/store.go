@@ -20,14 +20,11 @@ func Commands() []*cobra.Command {
 
 // open connects to the store. The caller calls end when it needs it no more.
 func open(ctx context.Context) (locks store.Store, end func(), err error) {
-	s, client, err := connect.Open(ctx)
+	s, err := connect.Open(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	return s, func() {
-		s.Close()
-		client.Close()
-	}, nil
+	return s, s.Close, nil
 }
 
 // failed gives an error of the store its exit status.

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
@@ -19,7 +17,6 @@ import (
 // lock is the way to the lock, and the lock.
 type lock struct {
 	store  *redisstore.Store
-	client rueidis.Client
 	keeper *renewer.Keeper
 	lease  *renewer.Lease
 	pulse  pulse
@@ -84,7 +81,7 @@ func open(ctx context.Context, o options, warn func(text string)) (*lock, error)
 	for until := time.Now().Add(patience); ; {
 		l := &lock{pulse: pulse{beats: make(chan struct{}, 1)}}
 		var err error
-		l.store, l.client, err = connect.OpenFor(ctx, ttl)
+		l.store, err = connect.OpenFor(ctx, ttl)
 		if err == nil {
 			l.keeper, err = renewer.New(l.store, renewer.Config{
 				TTL: o.ttl, Margin: o.margin(), Observer: l.pulse,
@@ -113,7 +110,6 @@ func (l *lock) close(o options) {
 	defer cancel()
 	_ = l.keeper.Shutdown(ctx) // what is not freed lapses
 	l.store.Close()
-	l.client.Close()
 }
 
 // mostRelease is how long a Redis that does not answer keeps the program from ending.

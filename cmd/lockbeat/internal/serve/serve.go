@@ -21,6 +21,7 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/inspect/page"
+	"github.com/lockbeat/lockbeat/internal/deployment"
 )
 
 const help = `Show the locks in a browser, live.
@@ -70,17 +71,16 @@ func (s *serving) run(cmd *cobra.Command) error {
 	}
 	password := ""
 	if s.password != "" {
-		if password, err = connect.ReadPassword(s.password); err != nil {
+		if password, err = deployment.ReadPassword(s.password); err != nil {
 			return exit.Usagef("--password-file: %w", err)
 		}
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	store, client, err := connect.Open(ctx)
+	store, err := connect.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
 	defer store.Close()
 	cfg := page.Config{Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
 	if s.allowBreak {

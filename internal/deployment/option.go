@@ -1,4 +1,4 @@
-package connect
+package deployment
 
 import (
 	"crypto/tls"
@@ -9,40 +9,36 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// option makes the client's options of the variables, and notes the faults.
-func (v *variables) option() (option rueidis.ClientOption, cluster answer) {
-	text := v.values[urlVariable]
-	if text == "" {
-		text = defaultURL
-	}
-	master, port := v.values[masterVariable], "6379"
-	if master != "" {
-		port = "26379"
-	}
-	a := v.parseURL(text, port)
+// option makes the client's options of the variables, and notes the faults. It reports whether they
+// say that there is a cluster.
+func (v *variables) option() (option rueidis.ClientOption, isCluster bool) {
+	a := v.parseURL(v.values[URLVariable])
+	master := v.values[masterVariable]
 	option.InitAddress, option.SelectDB = a.hosts, a.db
 	option.Username, option.Password = a.user, a.password
 	if password := v.readPassword(passwordVariable); password != "" {
 		if a.password != "" {
-			v.fault(passwordVariable, "%s has a password too; keep one of them", urlVariable)
+			v.fault(passwordVariable, "%s has a password too; keep one of them",
+				v.name(URLVariable))
 		}
 		option.Password = password
 	}
 	option.TLSConfig = v.tls(a.tls)
-	cluster = v.cluster()
+	cluster := v.cluster()
 	v.sentinel(master, &option)
 	switch {
 	case master != "" && cluster == yes:
 		v.fault(clusterVariable, "is true and %s is set; a cluster has no Sentinels",
-			masterVariable)
+			v.name(masterVariable))
 	case cluster == yes && a.db != 0:
-		v.fault(urlVariable, "names database %d; a cluster has none but 0", a.db)
+		v.fault(URLVariable, "names database %d; a cluster has none but 0", a.db)
 	case master == "" && cluster != yes && len(a.hosts) > 1:
-		v.fault(urlVariable, "has several hosts; set %s to true, or %s to the primary's name",
+		v.fault(URLVariable, "has several hosts; set %s to true, or %s to the primary's name, or "+
+			"put ?cluster=true or ?sentinel_master=name behind the hosts",
 			clusterVariable, masterVariable)
 	}
 	option.ForceSingleClient = cluster == no && master == ""
-	return option, cluster
+	return option, cluster == yes
 }
 
 // answer is what a variable says that may be left out.
@@ -92,7 +88,7 @@ func (v *variables) tls(wanted bool) *tls.Config {
 			authorityVariable, certVariable, keyVariable, serverNameVariable,
 		} {
 			if v.values[name] != "" {
-				v.fault(name, "is of no use unless %s begins with rediss://", urlVariable)
+				v.fault(name, "is of no use unless %s begins with rediss://", v.name(URLVariable))
 			}
 		}
 		return nil

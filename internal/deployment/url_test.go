@@ -1,4 +1,4 @@
-package connect_test
+package deployment_test
 
 import (
 	"strings"
@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
+	"github.com/lockbeat/lockbeat/internal/deployment"
 )
 
 func TestURLs(t *testing.T) {
@@ -23,7 +23,7 @@ func TestURLs(t *testing.T) {
 		{"redis://:p@a", "a:6379", "", "p", 0},
 		{"redis://u:p@q@a", "a:6379", "u", "p@q", 0},
 	} {
-		hosts, user, password, db, faults := connect.ParseURL(c.url)
+		hosts, user, password, db, faults := deployment.ParseURL(c.url)
 		assert.Empty(t, faults, c.url)
 		assert.Equal(t, c.hosts, strings.Join(hosts, " "), c.url)
 		assert.Equal(t, []any{c.user, c.password, c.db}, []any{user, password, db}, c.url)
@@ -34,7 +34,7 @@ func TestURLs(t *testing.T) {
 		"redis://a?db=1&db=2", "redis://a?x=1", "redis://u:%zz@a", "redis://u:p/q@a",
 		"redis://u:p?q@a", "redis://u:p#q@a",
 	} {
-		_, _, _, _, faults := connect.ParseURL(bad)
+		_, _, _, _, faults := deployment.ParseURL(bad)
 		assert.NotEmpty(t, faults, bad)
 	}
 }
@@ -53,10 +53,10 @@ func FuzzURL(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, before, after string) {
 		url := before + secret + after
-		_, _, password, _, faults := connect.ParseURL(url)
+		_, _, password, _, faults := deployment.ParseURL(url)
 		assert.NotContains(t, strings.Join(faults, " "), secret)
 		if password != "" {
-			assert.True(t, connect.HasPassword(url))
+			assert.True(t, deployment.HasPassword(url))
 		}
 	})
 }

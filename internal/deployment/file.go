@@ -1,4 +1,4 @@
-package connect
+package deployment
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 // mostFile bounds a file, in bytes, so that a wrong name, such as a device's, ends.
 const mostFile = 64 << 10
 
-// readOwn reads a small file that no other user can write. It looks at the file that it has opened,
-// not at the name, which may lead elsewhere a moment later.
-func readOwn(path string) (text string, mode fs.FileMode, err error) {
+// ReadFile reads a small file that no other user can write. It looks at the file that it has
+// opened, not at the name, which may lead elsewhere a moment later.
+func ReadFile(path string) (text string, mode fs.FileMode, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", 0, plain(path, err)
@@ -51,7 +51,8 @@ func writableByOthers(info fs.FileInfo) bool {
 	return hasModes && info.Mode().IsRegular() && info.Mode().Perm()&0o022 != 0 || !ours(info)
 }
 
-func readableByAll(mode fs.FileMode) bool {
+// ReadableByAll reports whether every user of the machine can read a file with this mode.
+func ReadableByAll(mode fs.FileMode) bool {
 	return hasModes && mode.IsRegular() && mode.Perm()&0o004 != 0
 }
 
@@ -67,16 +68,17 @@ func (v *variables) readPassword(name string) string {
 	password, mode, err := passwordIn(path)
 	if err != nil {
 		v.fault(name, "%v", err)
-	} else if readableByAll(mode) {
+	} else if ReadableByAll(mode) {
 		// Not refused: the secrets of Docker and Kubernetes look like this inside a container.
-		v.warn(fmt.Sprintf("%s: everybody can read %s; chmod 600", name, path))
+		v.warnings = append(v.warnings,
+			fmt.Sprintf("%s: everybody can read %s; chmod 600", name, path))
 	}
 	return password
 }
 
 // passwordIn reads a file that is one line with a password.
 func passwordIn(path string) (password string, mode fs.FileMode, err error) {
-	text, mode, err := readOwn(path)
+	text, mode, err := ReadFile(path)
 	if err != nil {
 		return "", 0, err
 	}

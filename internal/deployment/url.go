@@ -1,4 +1,4 @@
-package connect
+package deployment
 
 import (
 	"net"
@@ -15,8 +15,8 @@ type address struct {
 	tls            bool
 }
 
-// hasPassword reports whether a URL may have a password in it: also one that is not well formed.
-func hasPassword(text string) bool {
+// HasPassword reports whether a URL may have a password in it: also one that is not well formed.
+func HasPassword(text string) bool {
 	_, rest, _ := strings.Cut(text, "://")
 	who, _, found := cutLast(rest, "@")
 	return found && strings.Contains(who, ":")
@@ -31,8 +31,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 
 // parseURL takes a URL apart. [url.Parse] does not serve: it knows one host only, and its errors
 // show the password.
-func (v *variables) parseURL(text, port string) (a address) {
-	fault := func(format string, args ...any) { v.fault(urlVariable, format, args...) }
+func (v *variables) parseURL(text string) (a address) {
+	fault := func(format string, args ...any) { v.fault(URLVariable, format, args...) }
 	scheme, rest, _ := strings.Cut(text, "://")
 	switch scheme {
 	case "redis":
@@ -50,6 +50,15 @@ func (v *variables) parseURL(text, port string) (a address) {
 			"%%2F for /, %%3F for ?; or put the password into a file that %s names",
 			passwordVariable)
 	}
+	db := strings.TrimSuffix(path, "/")
+	if query != "" && !v.parseQuery(query, &db) {
+		fault("may have nothing behind the hosts but /number or ?db=number, and cluster=true or " +
+			"sentinel_master=name, each once")
+	}
+	port := "6379"
+	if v.values[masterVariable] != "" {
+		port = "26379"
+	}
 	for host := range strings.SplitSeq(rest, ",") {
 		full, ok := withPort(host, port)
 		if !ok {
@@ -59,15 +68,6 @@ func (v *variables) parseURL(text, port string) (a address) {
 		}
 		a.hosts = append(a.hosts, full)
 	}
-	db := strings.TrimSuffix(path, "/")
-	if query != "" {
-		values, err := url.ParseQuery(query)
-		if err != nil || len(values) != 1 || len(values["db"]) != 1 || db != "" {
-			fault("may have nothing but ?db=number behind the hosts, or /number")
-			return a
-		}
-		db = values.Get("db")
-	}
 	if db != "" {
 		n, err := strconv.Atoi(db)
 		if err != nil || n < 0 {
@@ -76,6 +76,30 @@ func (v *variables) parseURL(text, port string) (a address) {
 		a.db = n
 	}
 	return a
+}
+
+// parseQuery takes what is behind the question mark, and reports whether it is well formed. What
+// variables say, too, becomes theirs, under a name of the URL's.
+func (v *variables) parseQuery(query string, db *string) bool {
+	values, err := url.ParseQuery(query)
+	for name, all := range values {
+		variable, known := map[string]string{
+			"cluster": clusterVariable, "sentinel_master": masterVariable,
+		}[name]
+		switch {
+		case len(all) != 1 || all[0] == "":
+			return false
+		case name == "db" && *db == "":
+			*db = all[0]
+		case !known:
+			return false
+		case v.values[variable] != "":
+			v.fault(variable, "%s has %s, too; keep one of them", v.name(URLVariable), name)
+		default:
+			v.values[variable], v.called[variable] = all[0], v.name(URLVariable)+": "+name
+		}
+	}
+	return err == nil
 }
 
 // setUser takes user:password apart and reports whether it is well formed.

@@ -1,6 +1,6 @@
 //go:build unix
 
-package connect
+package deployment
 
 import (
 	"io/fs"

@@ -1,0 +1,121 @@
+package deployment
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Dial connects a client with options that redisstore.ClientOption has made. If isCluster, the
+// servers have to be one. The error is [renewer.ErrConfig] if the server refuses us,
+// [renewer.ErrUnavailable] if it does not answer, or ctx's cause. Then nothing is left behind.
+func Dial(
+	ctx context.Context, option rueidis.ClientOption, isCluster bool,
+) (rueidis.Client, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	// rueidis.NewClient hears of no context. Without connections it ends at once.
+	o := &opening{ctx: ctx, dial: option.DialCtxFn}
+	option.DialCtxFn = o.dialCtx
+	leave := context.AfterFunc(ctx, o.cut)
+	client, err := rueidis.NewClient(option)
+	o.end()
+	leave()
+	if ctx.Err() != nil {
+		if err == nil {
+			client.Close()
+		}
+		return nil, context.Cause(ctx)
+	}
+	where := strings.Join(option.InitAddress, ",")
+	if err != nil {
+		return nil, refused(where, err)
+	}
+	if isCluster && client.Mode() != rueidis.ClientModeCluster {
+		client.Close()
+		return nil, wrong(clusterVariable + ": is true, but the server at " + where +
+			" is none of a cluster; leave it out")
+	}
+	return client, nil
+}
+
+// refused is the error of a connection that could not be made. A server that has answered with an
+// error of its own, such as WRONGPASS, will do so again.
+func refused(where string, err error) error {
+	answer, ok := errors.AsType[*rueidis.RedisError](err)
+	if ok && !answer.IsLoading() && !answer.IsClusterDown() &&
+		!answer.IsTryAgain() {
+		return fmt.Errorf("%w: the URL (%s), %s or %s: the server at %s says: %w",
+			renewer.ErrConfig, URLVariable, passwordVariable, sentinelPasswordVariable, where, err)
+	}
+	return fmt.Errorf("%w: no connection to %s: %w", renewer.ErrUnavailable, where, err)
+}
+
+// opening is the time in which a client is being made.
+type opening struct {
+	ctx  context.Context
+	dial func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
+
+	mu    sync.Mutex
+	over  bool
+	conns []net.Conn
+}
+
+// dialCtx dials for the client, now and later. The dials of this time end with its context.
+func (o *opening) dialCtx(
+	ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config,
+) (net.Conn, error) {
+	if o.isOver() {
+		return o.dial(ctx, addr, dialer, config)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	leave := context.AfterFunc(o.ctx, func() { cancel(context.Cause(o.ctx)) })
+	conn, err := o.dial(ctx, addr, dialer, config)
+	leave()
+	if err == nil {
+		o.keep(conn)
+	}
+	return conn, err
+}
+
+func (o *opening) isOver() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.over
+}
+
+func (o *opening) keep(conn net.Conn) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.over:
+	case o.ctx.Err() != nil:
+		_ = conn.Close() // cut may have passed
+	default:
+		o.conns = append(o.conns, conn)
+	}
+}
+
+// cut closes all connections.
+func (o *opening) cut() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, conn := range o.conns {
+		_ = conn.Close()
+	}
+}
+
+func (o *opening) end() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.over, o.conns = true, nil
+}

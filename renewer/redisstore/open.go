@@ -1,0 +1,111 @@
+package redisstore
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/internal/deployment"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Deployment says where one Redis deployment is and how to reach it: one source for [Open], for
+// other clients of the same Redis, and for asynq (asynqmw.RedisOpt). [FromEnv] and [FromURL] make
+// one, of which you may change what you like.
+type Deployment struct {
+	// Option reaches it. [Open] completes a copy of it by [ClientOption]; rueidis.NewClient makes a
+	// client for other work of it as it is.
+	Option rueidis.ClientOption
+	// Cluster says that the servers are a cluster; [Open] refuses others. With false they are asked
+	// whether they are, unless Option.ForceSingleClient is set. asynq does not ask.
+	Cluster bool
+	// Prefix is before the keys of all locks: see the function [Prefix]. Default [DefaultPrefix].
+	Prefix string
+	// TTL is that of the shortest leases, which bounds how late a dead connection may be noticed:
+	// see [ClientOption]. Default [renewer.DefaultTTL]. [renewer.New] refuses a shorter one in its
+	// Config.
+	TTL time.Duration
+
+	warnings []string
+}
+
+// String names the hosts, and hides the password from what is printed.
+func (d Deployment) String() string { return "Redis at " + strings.Join(d.Option.InitAddress, ",") }
+
+// FromEnv reads where Redis is from the environment:
+//
+//	LOCKBEAT_URL                     redis://user:password@host:6379/db; rediss:// for TLS;
+//	                                 default redis://127.0.0.1:6379
+//	LOCKBEAT_PASSWORD_FILE           a file with the password
+//	LOCKBEAT_CLUSTER                 true or false; default: the server is asked
+//	LOCKBEAT_SENTINEL_MASTER         the primary's name; the hosts are Sentinels
+//	LOCKBEAT_SENTINEL_USER           the user of the Sentinels
+//	LOCKBEAT_SENTINEL_PASSWORD_FILE  a file with their password
+//	LOCKBEAT_TLS_CA                  a file with the certificates to trust
+//	LOCKBEAT_TLS_CERT                a file with the client's certificate
+//	LOCKBEAT_TLS_KEY                 a file with its key
+//	LOCKBEAT_TLS_SERVER_NAME         the name in the server's certificate
+//	LOCKBEAT_PREFIX                  what the keys begin with
+//
+// The error is [renewer.ErrConfig] and names every variable that is wrong. A file with a password
+// that another user could write is wrong; of one that all can read [Open] warns its [Logger].
+// No error has a password in it. FromEnv may be called concurrently.
+func FromEnv() (Deployment, error) { return described(deployment.FromLookup(os.LookupEnv)) }
+
+// FromURL takes the URL of LOCKBEAT_URL, and no variable; see [FromEnv]:
+//
+//	redis://user:password@host:6379/db
+//	rediss://node1,node2,node3?cluster=true
+//	redis://user:password@sentinel1,sentinel2/db?sentinel_master=name
+//
+// What has to be encoded in a user and a password is %, / and ?. TLS trusts the system's
+// certificates; other files for it are variables, or set Option.TLSConfig. The error is
+// [renewer.ErrConfig] and shows nothing of the URL. FromURL may be called concurrently.
+func FromURL(url string) (Deployment, error) { return described(deployment.FromURL(url)) }
+
+func described(s deployment.Settings, err error) (Deployment, error) {
+	return Deployment{
+		Option: s.Option, Cluster: s.Cluster, Prefix: s.Prefix, warnings: s.Warnings,
+	}, err
+}
+
+// Open connects to a deployment and returns a store on a client of its own, which [Store.Close]
+// closes, too. Beside the connection it does what [New] does, with the same options; it sets
+// [WriteTimeout] itself. It returns when ctx ends, which has no effect on the store later.
+//
+// The error is [renewer.ErrConfig] if d or an option is wrong or the server refuses the password,
+// [renewer.ErrUnavailable] if no server answers, what [New] returns if the server refuses what
+// locks need, or ctx's cause. Then nothing is left open. Open may be called concurrently.
+func Open(ctx context.Context, d Deployment, opts ...Option) (*Store, error) {
+	option, err := ClientOption(d.Option, cmp.Or(d.TTL, renewer.DefaultTTL))
+	if err != nil {
+		return nil, err
+	}
+	if d.Prefix != "" {
+		opts = slices.Concat([]Option{Prefix(d.Prefix)}, opts)
+	}
+	c, faults := configure(append(slices.Clip(opts), WriteTimeout(option.ConnWriteTimeout)))
+	if len(option.InitAddress) == 0 {
+		faults = append(faults, "Deployment.Option.InitAddress: is empty; take the Deployment "+
+			"from FromEnv or FromURL, and check its error")
+	}
+	if err := faulty(faults); err != nil {
+		return nil, err
+	}
+	for _, text := range d.warnings {
+		c.logger.LogAttrs(ctx, slog.LevelWarn, "lockbeat: "+text)
+	}
+	client, err := deployment.Dial(ctx, option, d.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	c.leastTTL, c.closeClient = cmp.Or(d.TTL, renewer.DefaultTTL), sync.OnceFunc(client.Close)
+	return start(ctx, client, c)
+}

@@ -1,0 +1,326 @@
+package redisstore_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+// sesame is a password, which no error may show.
+const sesame = "open-sesame"
+
+// fromWords makes a deployment of variables NAME=value.
+func fromWords(t *testing.T, words ...string) redisstore.Deployment {
+	t.Helper()
+	d, err := redisstore.FromLookup(func(name string) (string, bool) {
+		for _, word := range words {
+			if key, value, _ := strings.Cut(word, "="); key == name {
+				return value, true
+			}
+		}
+		return "", false
+	})
+	require.NoError(t, err)
+	return d
+}
+
+func fileWith(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+	return path
+}
+
+// lockAt opens d, and takes and frees a lock there.
+func lockAt(t *testing.T, d redisstore.Deployment, opts ...redisstore.Option) {
+	t.Helper()
+	store, err := redisstore.Open(t.Context(), d, opts...)
+	require.NoError(t, err)
+	defer store.Close()
+	keeper, err := renewer.New(store, renewer.Config{})
+	require.NoError(t, err)
+	lease, err := keeper.Acquire(t.Context(), "job", renewer.MaxWait(patience))
+	require.NoError(t, err)
+	require.NoError(t, lease.Release(t.Context()))
+	require.NoError(t, keeper.Shutdown(t.Context()))
+}
+
+func TestFromEnv(t *testing.T) {
+	t.Setenv("LOCKBEAT_URL", "redis://h/3")
+	d, err := redisstore.FromEnv()
+	require.NoError(t, err)
+	assert.Equal(t, []string{"h:6379"}, d.Option.InitAddress)
+	t.Setenv("LOCKBEAT_URL", sesame)
+	_, err = redisstore.FromEnv()
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	assert.NotContains(t, err.Error(), sesame)
+}
+
+func TestOpenOneServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	require.NoError(t, server.Do("ACL", "SETUSER", "locks", "on", ">"+sesame, "~*", "&*", "+@all").
+		Error())
+	d := fromWords(t, "LOCKBEAT_URL=redis://locks@"+server.Addr()+"/3",
+		"LOCKBEAT_PASSWORD_FILE="+fileWith(t, sesame+"\n"), "LOCKBEAT_PREFIX=mine:")
+	assert.Equal(t, "Redis at "+server.Addr(), fmt.Sprintf("%+v", d), "no password")
+	lockAt(t, d)
+	look := server.Client(t, func(o *rueidis.ClientOption) { o.SelectDB = 3 })
+	left, err := look.Do(t.Context(), look.B().Keys().Pattern("*").Build()).AsStrSlice()
+	require.NoError(t, err)
+	require.NotEmpty(t, left, "the mark of the fencing tokens")
+	for _, key := range left {
+		assert.True(t, strings.HasPrefix(key, "mine:"), key)
+	}
+	client, err := rueidis.NewClient(d.Option)
+	require.NoError(t, err)
+	defer client.Close()
+	assert.NoError(t, client.Do(t.Context(), client.B().Exists().Key(left[0]).Build()).Error())
+
+	lockAt(t, d, redisstore.Prefix("other:"))
+	assert.NoError(t, look.Do(t.Context(), look.B().Get().Key("other:{%}:mark").Build()).Error())
+}
+
+// Open and Config agree on the TTL, or are told so.
+func TestTheTTLOfOpen(t *testing.T) {
+	t.Parallel()
+	d, err := redisstore.FromURL("redis://" + redistest.Start(t).Addr())
+	require.NoError(t, err)
+	store, err := redisstore.Open(t.Context(), d)
+	require.NoError(t, err)
+	defer store.Close()
+	assert.Equal(t, renewer.DefaultTTL, store.LeastTTL())
+	assert.Equal(t, renewer.DefaultTTL/8, store.Settle())
+	_, err = renewer.New(store, renewer.Config{TTL: 5 * time.Second})
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	require.ErrorContains(t, err, "Deployment.TTL")
+
+	d.TTL = 5 * time.Second
+	short, err := redisstore.Open(t.Context(), d)
+	require.NoError(t, err)
+	defer short.Close()
+	assert.Equal(t, 5*time.Second/8, short.Settle())
+	keeper, err := renewer.New(short, renewer.Config{TTL: 5 * time.Second})
+	require.NoError(t, err)
+	require.NoError(t, keeper.Shutdown(t.Context()))
+}
+
+// A wrong password is told apart from a server that is away.
+func TestOpenFails(t *testing.T) {
+	t.Parallel()
+	addr := redistest.Start(t, "--requirepass", sesame).Addr()
+	for url, c := range map[string]struct {
+		is   error
+		says string
+	}{
+		"redis://:wrong-" + sesame + "@" + addr: {renewer.ErrConfig, "WRONGPASS"},
+		"redis://" + addr:                       {renewer.ErrConfig, "NOAUTH"},
+		"redis://:" + sesame + "@127.0.0.1:1":   {renewer.ErrUnavailable, "127.0.0.1:1"},
+		"redis://:" + sesame + "@" + addr + "?cluster=true": {
+			renewer.ErrConfig, "none of a cluster",
+		},
+	} {
+		d, err := redisstore.FromURL(url)
+		require.NoError(t, err)
+		_, err = redisstore.Open(t.Context(), d)
+		require.ErrorIs(t, err, c.is)
+		assert.NotEqual(t, errors.Is(err, renewer.ErrConfig), errors.Is(err, renewer.ErrUnavailable))
+		assert.ErrorContains(t, err, c.says)
+		assert.NotContains(t, err.Error(), sesame)
+	}
+}
+
+func TestOpenNamesEveryFault(t *testing.T) {
+	t.Parallel()
+	_, err := redisstore.Open(t.Context(), redisstore.Deployment{Prefix: "none"},
+		redisstore.Logger(nil))
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	for _, says := range []string{"Deployment.Option.InitAddress: is empty", "Prefix: ", "Logger: "} {
+		assert.ErrorContains(t, err, says)
+	}
+	_, err = redisstore.Open(t.Context(), redisstore.Deployment{TTL: -1})
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	assert.ErrorContains(t, err, "ttl: ")
+}
+
+func TestOpenWarnsOfAFileThatAllCanRead(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", sesame)
+	path := fileWith(t, sesame)
+	require.NoError(t, os.Chmod(path, 0o604))
+	var log bytes.Buffer
+	lockAt(t, fromWords(t, "LOCKBEAT_URL=redis://"+server.Addr(), "LOCKBEAT_PASSWORD_FILE="+path),
+		redisstore.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	assert.Contains(t, log.String(), "lockbeat: LOCKBEAT_PASSWORD_FILE: everybody can read "+path)
+}
+
+func TestOpenTLS(t *testing.T) {
+	t.Parallel()
+	server := redistest.StartTLS(t, "--tls-auth-clients", "yes")
+	url := "LOCKBEAT_URL=rediss://" + server.TLSOption().InitAddress[0]
+	trusted := []string{
+		url, "LOCKBEAT_TLS_CA=" + server.Authority(), "LOCKBEAT_TLS_SERVER_NAME=example.com",
+	}
+	cert, key := server.Pair()
+	lockAt(t, fromWords(t, append(trusted, "LOCKBEAT_TLS_CERT="+cert, "LOCKBEAT_TLS_KEY="+key)...))
+
+	_, err := redisstore.Open(t.Context(), fromWords(t, url))
+	require.ErrorIs(t, err, renewer.ErrUnavailable)
+	assert.ErrorContains(t, err, "failed to verify certificate")
+	_, err = redisstore.Open(t.Context(), fromWords(t, trusted...))
+	require.ErrorIs(t, err, renewer.ErrUnavailable, "without the client's certificate")
+}
+
+func TestOpenSentinel(t *testing.T) {
+	t.Parallel()
+	s := redistest.StartSentinel(t)
+	for _, server := range s.Sentinels {
+		for _, words := range [][]string{
+			{"ACL", "SETUSER", "asker", "on", ">" + sesame, "~*", "&*", "+@all"},
+			{"ACL", "SETUSER", "default", "off"},
+		} {
+			require.NoError(t, server.Do(words...).Error())
+		}
+	}
+	hosts := "redis://" + s.Sentinels[0].Addr() + "," + s.Sentinels[1].Addr()
+	master := "LOCKBEAT_SENTINEL_MASTER=" + redistest.MasterSet
+	lockAt(t, fromWords(t, "LOCKBEAT_URL="+hosts, master, "LOCKBEAT_SENTINEL_USER=asker",
+		"LOCKBEAT_SENTINEL_PASSWORD_FILE="+fileWith(t, sesame)))
+
+	d, err := redisstore.FromURL(hosts + "?sentinel_master=" + redistest.MasterSet)
+	require.NoError(t, err)
+	_, err = redisstore.Open(t.Context(), d)
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	assert.ErrorContains(t, err, "LOCKBEAT_SENTINEL_PASSWORD_FILE")
+}
+
+// A cluster is recognised by one of its nodes; with several hosts it has to be said.
+func TestOpenCluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t, 3, 0)
+	one := "redis://" + c.Masters[0].Addr()
+	lockAt(t, fromWords(t, "LOCKBEAT_URL="+one))
+	lockAt(t, fromWords(t, "LOCKBEAT_URL="+one+","+c.Masters[1].Addr(), "LOCKBEAT_CLUSTER=true"))
+}
+
+// Open ends with its context while a server says nothing, and leaves no connection behind.
+func TestOpenIsCancelled(t *testing.T) {
+	t.Parallel()
+	for _, query := range []string{"", "?cluster=false", "?cluster=true", "?sentinel_master=m"} {
+		t.Run(query, func(t *testing.T) {
+			t.Parallel()
+			silent, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, silent.Close()) }()
+			d, err := redisstore.FromURL("redis://" + silent.Addr().String() + query)
+			require.NoError(t, err)
+			d.TTL = time.Hour // so that no time-out ends it
+
+			ctx, cancel := context.WithCancelCause(t.Context())
+			enough := errors.New("enough")
+			failed := make(chan error, 1)
+			go func() {
+				_, err := redisstore.Open(ctx, d)
+				failed <- err
+			}()
+			conn, err := silent.Accept()
+			require.NoError(t, err)
+			defer func() { assert.NoError(t, conn.Close()) }()
+			_, err = conn.Read(make([]byte, 1))
+			require.NoError(t, err, "it has begun its greeting")
+			cancel(enough)
+			require.ErrorIs(t, <-failed, enough)
+			_, err = conn.Read(make([]byte, 4096))
+			for err == nil {
+				_, err = conn.Read(make([]byte, 4096))
+			}
+			assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the connection is closed")
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	d, err := redisstore.FromURL("redis://127.0.0.1:1")
+	require.NoError(t, err)
+	_, err = redisstore.Open(ctx, d)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// What New would refuse, Open refuses, and closes its client.
+func TestOpenWithoutRights(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	require.NoError(t, server.Do("ACL", "SETUSER", "poor", "on", ">"+sesame, "~*", "&*", "+@all",
+		"-eval", "-evalsha").Error())
+	d, err := redisstore.FromURL("redis://poor:" + sesame + "@" + server.Addr())
+	require.NoError(t, err)
+	_, err = redisstore.Open(t.Context(), d)
+	require.ErrorIs(t, err, renewer.ErrRejected)
+	assertLeft(t, server)
+}
+
+// assertLeft waits until no client but the test's own is connected.
+func assertLeft(t *testing.T, server *redistest.Server) {
+	t.Helper()
+	assert.EventuallyWithT(t, func(c *assert.CollectT) {
+		list, err := server.Do("CLIENT", "LIST").ToString()
+		assert.NoError(c, err)
+		assert.NotContains(c, list, "user=poor")
+		assert.Equal(c, 1, strings.Count(list, "\n"), list)
+	}, patience, 5*time.Millisecond)
+}
+
+// A server that hangs while Open asks what it can do does not hold it.
+func TestOpenIsCancelledWhileItAsks(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	d, err := redisstore.FromURL("redis://" + server.Addr() + "?cluster=false")
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	var frozen error
+	freeze := sync.OnceFunc(func() {
+		frozen = server.Stop()
+		cancel()
+	})
+	d.Option.DialCtxFn = func(
+		ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config,
+	) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, "tcp", addr)
+		return &watchedConn{conn, freeze}, err
+	}
+	_, err = redisstore.Open(ctx, d)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, frozen)
+	require.NoError(t, server.Cont())
+	assertLeft(t, server)
+}
+
+// watchedConn calls scripts before a script is sent.
+type watchedConn struct {
+	net.Conn
+	scripts func()
+}
+
+func (c *watchedConn) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte("EVAL")) {
+		c.scripts()
+	}
+	return c.Conn.Write(b)
+}
