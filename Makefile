@@ -2,6 +2,7 @@
 
 GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+APIDIFF       := golang.org/x/exp/cmd/apidiff@v0.0.0-20261113113407-e3970619a1a4
 
 # The folders of all modules: this one, and those beside it. go.work lists them.
 MODULES = $$(go list -m -f '{{.Dir}}')
@@ -39,7 +40,7 @@ TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(BROWSED)))(
 SMOKED := $$(go list $(PROGRAMS:%=./%/...) | grep -vE '/($(subst $() ,|,$(SUITES)))$$')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt tidy modules vuln test-faults test-long sim shake fuzz smoke page nemesis bench clean
+.PHONY: help test check lint fmt tidy modules api vuln test-faults test-long sim shake fuzz smoke page nemesis bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -52,10 +53,11 @@ test: ## run all tests but those of test-faults, test-long and smoke, under the 
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a network; the last line then
 # says what was not checked. VULN_OFFLINE_OK=0 makes it strict.
-check: ## everything a change must pass: lint, tidy, modules, test, test-faults, smoke, vuln
+check: ## everything a change must pass: lint, tidy, modules, api, test, test-faults, smoke, vuln
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory tidy
 	@$(MAKE) --no-print-directory modules
+	@$(MAKE) --no-print-directory api
 	@$(MAKE) --no-print-directory test
 	@$(MAKE) --no-print-directory test-faults
 	@$(MAKE) --no-print-directory smoke
@@ -72,6 +74,9 @@ tidy: ## fail if a go.mod or go.sum is not tidy
 
 modules: ## prove that programs outside of the repository can build on each module that is released
 	@scripts/release check
+
+api: ## fail if what users call has changed since the last release, and the changelog does not say so
+	@scripts/api $(APIDIFF)
 
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
 	@checker=$$(scripts/tool $(GOVULNCHECK)) && scripts/vuln "$$checker"
