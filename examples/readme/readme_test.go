@@ -140,7 +140,7 @@ func save(t *testing.T, dir string, other *strings.Replacer) {
 	t.Helper()
 	var files [][]string
 	for _, page := range []string{
-		"README.md", "docs/cron.md", "docs/observe.md", "docs/operate.md",
+		"README.md", "docs/cron.md", "docs/observe.md", "docs/operate.md", "docs/testing.md",
 	} {
 		text, err := os.ReadFile("../../" + page)
 		require.NoError(t, err)
