@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// docs/safety.md and docs/limits.md point at tests, and at cases of the conformance suite. These
-// exist.
+// docs/safety.md, docs/limits.md and docs/compatibility.md point at tests, and at cases of the
+// conformance suite. These exist.
 func TestThePromisesHaveTests(t *testing.T) {
 	t.Parallel()
 	root := ".."
@@ -22,8 +22,10 @@ func TestThePromisesHaveTests(t *testing.T) {
 	require.NoError(t, err)
 	limits, err := os.ReadFile(filepath.Join(root, "docs", "limits.md"))
 	require.NoError(t, err)
+	compatibility, err := os.ReadFile(filepath.Join(root, "docs", "compatibility.md"))
+	require.NoError(t, err)
 	named := regexp.MustCompile("`(Test[A-Za-z]+)`").FindAllStringSubmatch(
-		string(safety)+string(limits), -1)
+		string(safety)+string(limits)+string(compatibility), -1)
 	require.Greater(t, len(named), 50)
 
 	suite, err := os.ReadFile(filepath.Join(root, "testutil", "storetest", "limits.go"))
