@@ -10,6 +10,10 @@ type Proposer interface {
 	// Propose is Acquire with tokens given. A token that is not above the name's counter is refused
 	// as [StatusBehind], with the counter, unless it is the one that the owner has the name with.
 	// An owner who has it with a lower token gets this one. Places in line are ignored.
+	//
+	// The counter is the highest token that was granted for the name, or is reserved. It outlives
+	// the lease, and a token that the Store picks itself is above it too. Counters of free names
+	// may be forgotten, if all later answers are as if each were as high as the highest forgotten.
 	Propose(ctx context.Context, proposals []Proposal) []Grant
 }
 

@@ -139,6 +139,12 @@ const (
 	// for the name (Acquire only). When its turn comes, the Store wakes its watch and keeps the
 	// name for it, for a moment in which to claim it. A place that is not wanted any more must be
 	// given up: [Hold.Place]. One that is not in line need not be.
+	//
+	// A place stands in line while its process watches the name; otherwise the claim is
+	// StatusTaken. A release, or a lease found gone, gives the turn to the first place, and passes
+	// over those that no process hears. The claim from the place that has it is granted, by any
+	// owner. Any other is StatusTaken meanwhile, its TTL being what is left of the turn. A turn
+	// that ends without a claim leaves the name to the first to ask, and wakes the next places.
 	StatusQueued
 	// StatusGone means that no owner has it (Renew and Release only).
 	StatusGone
