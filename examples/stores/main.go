@@ -1,8 +1,8 @@
-// Migrate moves one program from locks in memory to one Redis, and from there to five servers of
+// Stores moves one program from locks in memory to one Redis, and from there to five servers of
 // which any two may fail. Each move changes one line.
 //
-//	go run ./examples/migrate                                # five servers run inside the program
-//	go run ./examples/migrate -redis a:6379,b:6379,c:6379    # on your own, an odd number
+//	go run ./examples/stores                                # five servers run inside the program
+//	go run ./examples/stores -redis a:6379,b:6379,c:6379    # on your own, an odd number
 //
 // Two box offices sell the same tickets, under a lock that the code which sells never sees. In each
 // of the three worlds the program prints what it sold, and what happens when servers are gone in
@@ -33,7 +33,7 @@ const (
 	slow     = 300 * time.Millisecond // how long a ticket is being sold when servers go
 )
 
-func main() { demo.Main(demo.Setting{Program: "migrate", Servers: 5}, tell(worlds)) }
+func main() { demo.Main(demo.Setting{Program: "stores", Servers: 5}, tell(worlds)) }
 
 // story is one run.
 type story struct {
