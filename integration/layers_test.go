@@ -149,14 +149,18 @@ var foreign = []struct {
 		"integration shows that we work with them; the user picks them",
 	},
 	{
+		"github.com/bsm/redislock github.com/go-redsync github.com/redis/rueidis/rueidislock",
+		"bench", "integration/moving bench", "other locks are measured, and moved away from",
+	},
+	{
 		"github.com/redis/rueidis",
 		"renewer/redisstore/... internal/deployment cmd/lockbeat/... testutil/... examples/... bench " +
 			"nemesis/...", "...",
 		"Redis is one store among several; everything above redisstore speaks to the contract",
 	},
 	{
-		"github.com/redis/go-redis", "lockmw/asynq examples/... bench", "lockmw/asynq",
-		"it is here only because asynq brings it",
+		"github.com/redis/go-redis", "lockmw/asynq examples/... bench",
+		"lockmw/asynq integration/moving", "it is here only because asynq brings it",
 	},
 	{
 		"github.com/alicebob/miniredis", "testutil/... examples/... bench",
@@ -277,6 +281,7 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"tracing go.opentelemetry.io/otel/sdk/trace", "renewer go.opentelemetry.io/otel/trace",
 		"lockmw/httpmw github.com/go-chi/chi/v5", "lockmw github.com/redis/rueidis",
 		"renewer/redisstore github.com/redis/go-redis/v9",
+		"renewer/redisstore github.com/redis/rueidis/rueidislock",
 		"renewer/redisstore github.com/alicebob/miniredis/v2", "lockmw github.com/hibiken/asynq",
 		"lockmw/httpmw google.golang.org/grpc", "lockmw github.com/robfig/cron/v3",
 		"lockmw github.com/felixge/httpsnoop", "lockmw/once/sqlrecord github.com/jackc/pgx/v5/stdlib",

@@ -1,0 +1,106 @@
+// Package moving_test has the code of docs/moving.md, and proves it: processes that use another
+// library alone, that library and Lockbeat, or Lockbeat alone, each beside the next.
+package moving_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
+)
+
+// While processes are replaced one by one, there and back, two of them never have the lock at once.
+func TestRollingDeploy(t *testing.T) {
+	t.Parallel()
+	rounds := suite.Size(20, 500)
+	for library := range open {
+		t.Run(library, func(t *testing.T) {
+			t.Parallel()
+			p := part{
+				Library: library, Step: "old", Addr: redistest.Start(t).Addr(),
+				Inside: filepath.Join(t.TempDir(), "inside"),
+			}
+			runs := start(t, p)
+			for _, step := range []string{"both", "both", "new", "new", "both", "both", "old"} {
+				p.Step = step
+				next := start(t, p)
+				next.hears("asks", 1)
+				var both sync.WaitGroup
+				both.Go(func() { runs.hears("in", rounds) })
+				both.Go(func() { next.hears("in", rounds) })
+				both.Wait()
+				runs.stop()
+				runs = next
+			}
+			runs.stop()
+		})
+	}
+}
+
+// A process that is killed under the lock costs the others the rest of its TTL, and nothing else.
+func TestKilledHolder(t *testing.T) {
+	t.Parallel()
+	for library := range open {
+		for _, steps := range [][2]string{{"old", "both"}, {"both", "both"}, {"both", "old"}} {
+			t.Run(library+" "+steps[0]+" "+steps[1], func(t *testing.T) {
+				t.Parallel()
+				server := redistest.Start(t)
+				p := part{
+					Library: library, Step: steps[0], Addr: server.Addr(), Stay: true,
+					Inside: filepath.Join(t.TempDir(), "inside"),
+				}
+				dies := start(t, p)
+				dies.hears("in", 1)
+				p.Step, p.Stay = steps[1], false
+				waits := start(t, p)
+				waits.hears("asks", 1)
+				dies.kill()
+				require.NoError(t, os.Remove(p.Inside))
+
+				keys := locksOf(t, server)
+				require.NotEmpty(t, keys, "its locks outlive it")
+				for _, key := range keys {
+					require.NoError(t, server.Do("PEXPIRE", key, "1").Error())
+				}
+				waits.hears("in", 2)
+				waits.stop()
+			})
+		}
+	}
+}
+
+// The page shows the code as it is, and the versions that it was tested with.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/moving.md")
+	require.NoError(t, err)
+	files, err := filepath.Glob("*_test.go")
+	require.NoError(t, err)
+	var source strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		source.Write(text)
+	}
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	assert.Len(t, blocks, 5)
+	for _, block := range blocks {
+		assert.Contains(t, source.String(), "\n"+block[1])
+	}
+
+	modules, err := os.ReadFile("../go.mod")
+	require.NoError(t, err)
+	for _, library := range []string{"redsync/v4", "redislock", "redis/rueidis"} {
+		version := regexp.MustCompile(library + ` (v\S+)`).FindSubmatch(modules)
+		require.NotNil(t, version, library)
+		assert.Contains(t, string(page), string(version[1]), library)
+	}
+}
