@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -41,13 +42,13 @@ func TestThePagesNameTheNewestRelease(t *testing.T) {
 	t.Parallel()
 	sections, _ := changes(t)
 	pinned := regexp.MustCompile(`github\.com/lockbeat/lockbeat[\w/]*@(v\d[\w.-]*\w)`)
-	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || filepath.Ext(path) != ".md" {
+	err := filepath.WalkDir("..", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || filepath.Ext(file) != ".md" {
 			return err
 		}
-		page, err := os.ReadFile(path)
+		page, err := os.ReadFile(file)
 		for _, pin := range pinned.FindAllStringSubmatch(string(page), -1) {
-			assert.Equal(t, "v"+sections[1][1], pin[1], "%s: %s", path, pin[0])
+			assert.Equal(t, "v"+sections[1][1], pin[1], "%s: %s", file, pin[0])
 		}
 		return err
 	})
@@ -63,10 +64,10 @@ func TestDependabotKnowsEachModule(t *testing.T) {
 	require.NoError(t, err)
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
-	for _, folder := range strings.Fields(string(list)) {
+	for folder := range strings.FieldsSeq(string(list)) {
 		folder, err := filepath.Rel(root, folder)
 		require.NoError(t, err)
-		assert.Contains(t, string(config), "\n      - "+filepath.Join("/", folder)+"\n")
+		assert.Contains(t, string(config), "\n      - "+path.Join("/", folder)+"\n")
 	}
 }
 
