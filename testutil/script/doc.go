@@ -14,7 +14,8 @@
 //
 // There is no I/O and no goroutine that outlives a call, and time is
 // time.Now's and time.NewTimer's, so inside testing/synctest every instant
-// is exact. Calls are recorded with their time: see [Store.Calls].
+// is exact. Calls are recorded with their time: see [Store.Calls]. docs/testing.md of this module
+// shows tests of handlers with it.
 //
 // It is test code: no production package may import it.
 package script
