@@ -18,7 +18,7 @@ FIRST := ./renewer/redisstore ./renewer/quorum ./lockmw/asynq ./lockmw/once
 FUZZTIME ?= 20s
 # How many grants `make sim` plays.
 SIMGRANTS ?= 1000000
-# Flags of the tests in a browser.
+# Flags of the tests in a browser: -docs writes the docs' pictures, -pictures=/DIR all of them.
 PAGEARGS ?=
 # Flags and arguments for the benchmark program.
 BENCHARGS ?=
@@ -45,23 +45,20 @@ SMOKED := $$(go list $(PROGRAMS:%=./%/...) | grep -vE '/($(subst $() ,|,$(SUITES
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-test: ## run all tests but those of test-faults, test-long and smoke, under the race detector, on real Redis and PostgreSQL servers (installs these and a C compiler if they are missing)
+test: ## run the tests under -race on real Redis and PostgreSQL (installs what is missing)
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
 	$(TESTENV) go test -race -count=1 -timeout 6m $(FIRST) $(TESTED)
 
-# An unreachable vulnerability database does not stop this one, so that it can be used without a network; the last line then
-# says what was not checked. VULN_OFFLINE_OK=0 makes it strict.
+# An unreachable vulnerability database does not stop this one, so that it can be used without a
+# network; a line then says that nothing was checked. VULN_OFFLINE_OK=0 makes it strict.
+check: export VULN_OFFLINE_OK ?= 1
 check: ## everything a change must pass: lint, tidy, modules, api, test, test-faults, smoke, vuln
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory tidy
-	@$(MAKE) --no-print-directory modules
-	@$(MAKE) --no-print-directory api
-	@$(MAKE) --no-print-directory test
-	@$(MAKE) --no-print-directory test-faults
-	@$(MAKE) --no-print-directory smoke
-	@VULN_OFFLINE_OK=$${VULN_OFFLINE_OK:-1} $(MAKE) --no-print-directory vuln
+	@for target in lint tidy modules api test test-faults smoke vuln; do \
+		printf '\n== make %s (at %s)\n' "$$target" "$$(date +%T)"; \
+		$(MAKE) --no-print-directory "$$target" || exit; \
+	done
 
 lint: ## run the pinned golangci-lint (built once into ./bin)
 	@set -e; linter=$$(scripts/tool $(GOLANGCI_LINT)); for module in $(MODULES); do (set -x; cd $$module; "$$linter" run ./...); done
@@ -72,13 +69,13 @@ fmt: ## format the code the way lint wants it
 tidy: ## fail if a go.mod or go.sum is not tidy
 	@set -e; for module in $(MODULES); do (export GOWORK=off; set -x; cd $$module; go mod tidy -diff); done
 
-modules: ## prove that programs outside of the repository can build on each module that is released
+modules: ## prove that programs outside of the repository can build on each released module
 	@scripts/release check
 
-api: ## fail if what users call has changed since the last release, and the changelog does not say so
+api: ## fail if a change breaks users of the last release, and the changelog does not name it
 	@scripts/api $(APIDIFF)
 
-vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: an unreachable database is no failure)
+vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: no failure if their list is away)
 	@checker=$$(scripts/tool $(GOVULNCHECK)) && scripts/vuln "$$checker"
 
 test-faults: ## run the suites of faults on real servers
@@ -86,16 +83,16 @@ test-faults: ## run the suites of faults on real servers
 	@scripts/ensure redis
 	$(TESTENV) go test -race -count=1 -timeout 6m $(SUITES:%=./%)
 
-test-long: ## run the packages that have long tests with these (more worlds, seeds and tasks, slots that move)
+test-long: ## run the packages that have long tests with these
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
 	$(TESTENV) LOCKBEAT_LONG=1 go test -race -count=1 -timeout 15m $(LONG)
 
-sim: ## play the deterministic simulation for SIMGRANTS grants (default a million; the tests play 10,000)
+sim: ## play the simulation for SIMGRANTS grants (default a million; the tests play 10,000)
 	go test ./renewer/simtest -count=1 -timeout 30m -run 'TestSimulation$$' -v -sim.grants=$(SIMGRANTS)
 
-shake: ## run the tests of make test and the suites of faults three times, with mutexes that let other goroutines go first now and then (SHAKEARGS: more flags of go test)
+shake: ## run the tests three times, in rare orders of events (SHAKEARGS: flags of go test)
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
@@ -104,22 +101,22 @@ shake: ## run the tests of make test and the suites of faults three times, with 
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 	@scripts/fuzz $(FUZZTIME)
 
-smoke: ## test the examples and the programs below, with a short run of each
+smoke: ## test the examples, bench and nemesis, with a short run of each
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
 	$(TESTENV) go test -race -count=1 -timeout 6m $(SMOKED)
 
-page: ## test the page of locks, and draw the dashboard, in a headless Chromium (installs that if it is missing; PAGEARGS=-docs: write the docs' pictures; -pictures=/DIR: write all)
+page: ## test the page of locks in a headless Chromium (installs it; PAGEARGS: flags of the tests)
 	@scripts/ensure chromium
 	cd $(BROWSED) && go test -count=1 -timeout 3m . $(if $(PAGEARGS),-args $(PAGEARGS))
 
-nemesis: ## put every deployment under fire for about five minutes in all, and check every belief (NEMESISARGS: flags for the program)
+nemesis: ## put each deployment under fire, five minutes in all (NEMESISARGS: flags, as in -h)
 	@scripts/ensure cc
 	@scripts/ensure redis
 	cd nemesis && go run . $(NEMESISARGS)
 
-bench: ## print the benchmarks' tables (BENCHARGS: flags for the program, such as -run cycles or -before ../../other)
+bench: ## print the benchmarks' tables (BENCHARGS: flags, such as -run cycles)
 	@scripts/ensure redis
 	cd bench && go run . $(BENCHARGS)
 
