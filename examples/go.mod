@@ -7,7 +7,10 @@ require (
 	github.com/hibiken/asynq v0.26.0
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/lockbeat/lockbeat v0.0.0
+	github.com/lockbeat/lockbeat/lockmw/asynq v0.0.0
 	github.com/lockbeat/lockbeat/lockmw/cronmw v0.0.0
+	github.com/lockbeat/lockbeat/testutil/embedded v0.0.0
+	github.com/lockbeat/lockbeat/tracing v0.0.0
 	github.com/redis/rueidis v1.0.79
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
@@ -83,3 +86,9 @@ replace (
 	github.com/lockbeat/lockbeat/lockmw/cronmw => ../lockmw/cronmw
 	github.com/lockbeat/lockbeat/lockmw/grpcmw => ../lockmw/grpcmw
 )
+
+replace github.com/lockbeat/lockbeat/lockmw/asynq => ../lockmw/asynq
+
+replace github.com/lockbeat/lockbeat/testutil/embedded => ../testutil/embedded
+
+replace github.com/lockbeat/lockbeat/tracing => ../tracing

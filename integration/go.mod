@@ -10,7 +10,11 @@ require (
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.4
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/lockbeat/lockbeat v0.0.0
+	github.com/lockbeat/lockbeat/lockmw/asynq v0.0.0
+	github.com/lockbeat/lockbeat/lockmw/cronmw v0.0.0
 	github.com/lockbeat/lockbeat/lockmw/grpcmw v0.0.0
+	github.com/lockbeat/lockbeat/testutil/embedded v0.0.0
+	github.com/lockbeat/lockbeat/tracing v0.0.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3
 	github.com/prometheus/common v0.72.0
@@ -34,6 +38,14 @@ require (
 )
 
 require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/robfig/cron/v3 v3.0.1 // indirect
+	github.com/spf13/cast v1.10.0 // indirect
+	github.com/yuin/gopher-lua v1.1.1 // indirect
+	golang.org/x/time v0.14.0 // indirect
+)
+
+require (
 	github.com/beorn7/perks v1.0.1 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
 	github.com/dennwc/varint v1.0.0 // indirect
@@ -45,10 +57,10 @@ require (
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/grafana/regexp v0.0.0-20250905093917-f7b3be9d1853 // indirect
+	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
-	github.com/kr/text v0.2.0 // indirect
 	github.com/mattn/go-isatty v0.0.24 // indirect
 	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
 	github.com/ncruces/go-strftime v1.1.0 // indirect
@@ -74,3 +86,11 @@ replace (
 	github.com/lockbeat/lockbeat => ..
 	github.com/lockbeat/lockbeat/lockmw/grpcmw => ../lockmw/grpcmw
 )
+
+replace github.com/lockbeat/lockbeat/lockmw/asynq => ../lockmw/asynq
+
+replace github.com/lockbeat/lockbeat/lockmw/cronmw => ../lockmw/cronmw
+
+replace github.com/lockbeat/lockbeat/testutil/embedded => ../testutil/embedded
+
+replace github.com/lockbeat/lockbeat/tracing => ../tracing

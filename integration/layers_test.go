@@ -132,6 +132,11 @@ var foreign = []struct {
 		"telemetry reaches the engine as an Observer that the user passes in",
 	},
 	{
+		module + "testutil/embedded", "examples/...",
+		"testutil/embedded integration/... examples/...",
+		"a module whose tests import it makes its users list miniredis",
+	},
+	{
 		module + "testutil testing testing/synctest github.com/stretchr/testify go.uber.org/goleak",
 		"testutil/... examples/... bench nemesis/...", "...",
 		"test code never links into a production build",
@@ -139,9 +144,12 @@ var foreign = []struct {
 	{
 		"go.opentelemetry.io/otel/sdk go.opentelemetry.io/otel/exporters go.opentelemetry.io/contrib",
 		"examples/... bench", "integration/... examples/... bench",
-		"the program picks the SDK and where telemetry goes; go.mod names neither",
+		"the program picks the SDK and where telemetry goes; tracing names neither",
 	},
-	{"go.opentelemetry.io", "tracing examples/... bench", "...", "only tracing speaks OpenTelemetry"},
+	{
+		"go.opentelemetry.io", "tracing examples/... bench",
+		"tracing integration/... examples/... bench", "only tracing speaks OpenTelemetry",
+	},
 	{
 		"github.com/redis/rueidis/rueidisotel github.com/go-chi/chi github.com/grpc-ecosystem " +
 			"github.com/prometheus",
@@ -163,13 +171,13 @@ var foreign = []struct {
 		"lockmw/asynq integration/moving", "it is here only because asynq brings it",
 	},
 	{
-		"github.com/alicebob/miniredis", "testutil/... examples/... bench",
-		"testutil/... examples/... bench",
+		"github.com/alicebob/miniredis", "testutil/embedded", "testutil/embedded",
 		"testutil/embedded starts it with the clock it needs: used bare, its TTLs never end",
 	},
 	{
-		"github.com/hibiken/asynq", "lockmw/asynq examples/... bench", "...",
-		"who locks without asynq must not link it",
+		"github.com/hibiken/asynq", "lockmw/asynq examples/... bench",
+		"lockmw/asynq integration/... nemesis/... examples/... bench",
+		"who locks without asynq must not download it",
 	},
 	{
 		"google.golang.org", "lockmw/grpcmw examples/... bench",
@@ -295,6 +303,8 @@ func TestLayersThatAreBroken(t *testing.T) {
 	}
 	for _, broken := range []string{
 		"lockmw " + module + "tracing", "lockmw/httpmw github.com/go-chi/chi/v5",
+		"lockmw/cronmw " + module + "testutil/embedded", "lockmw github.com/hibiken/asynq",
+		"renewer go.opentelemetry.io/otel/trace",
 		"tracing go.opentelemetry.io/otel/sdk/trace", "lockmw google.golang.org/grpc",
 		"renewer/redisstore github.com/alicebob/miniredis/v2",
 		"lockmw/once/sqlrecord modernc.org/sqlite",

@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/hibiken/asynq v0.26.0
 	github.com/lockbeat/lockbeat v0.0.0
+	github.com/lockbeat/lockbeat/lockmw/asynq v0.0.0
 	github.com/lockbeat/lockbeat/lockmw/grpcmw v0.0.0
 	github.com/redis/rueidis v1.0.79
 	github.com/stretchr/testify v1.12.1
@@ -21,7 +22,6 @@ require (
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/redis/go-redis/v9 v9.14.1 // indirect
 	github.com/robfig/cron/v3 v3.0.1 // indirect
-	github.com/rogpeppe/go-internal v1.14.1 // indirect
 	github.com/spf13/cast v1.10.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/net v0.60.0 // indirect
@@ -34,3 +34,5 @@ replace (
 	github.com/lockbeat/lockbeat => ..
 	github.com/lockbeat/lockbeat/lockmw/grpcmw => ../lockmw/grpcmw
 )
+
+replace github.com/lockbeat/lockbeat/lockmw/asynq => ../lockmw/asynq

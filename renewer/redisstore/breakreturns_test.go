@@ -24,7 +24,7 @@ func TestReturnsOfBreaks(t *testing.T) {
 		t.Helper()
 		return s.runs(t, "break.lua", []string{x}, "7", how+"\nme\nwhy", "line "+inbox)
 	}
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		assert.Equal(t, int64(0), breaks(t, s, "broken"))
 		s.ok(t, "SET", x, "turn\n1000\n5 "+inbox+" 1000", "PX", "60000")
 		assert.Equal(t, int64(0), breaks(t, s, "forced"), "a turn is no owner's")
@@ -90,7 +90,7 @@ func TestReturnsOfBrokenSlots(t *testing.T) {
 		return s.runs(t, "slots_break.lua", []string{x}, "7", how+"\nme\nwhy", "line "+inbox,
 			owner("a"))
 	}
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		assert.Equal(t, int64(0), breaks(t, s, "broken"))
 		s.ok(t, "ZADD", x, "5", owner("a"))
 		s.ok(t, "HSET", x+":holders", owner("a"), holder)
@@ -129,7 +129,7 @@ func TestReturnsOfNewest(t *testing.T) {
 	x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
 	const process = "node\n1"
 	type list = []any
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		is := func(what, letter, since string) any {
 			return s.runs(t, "newest.lua", []string{x}, what, owner(letter), process, since,
 				"60000", "replaced\nme\n")

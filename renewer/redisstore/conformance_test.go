@@ -3,7 +3,6 @@ package redisstore_test
 import (
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	"github.com/lockbeat/lockbeat/testutil/embedded"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
@@ -83,31 +81,6 @@ func TestConformance(t *testing.T) {
 		storetest.Run(t, func(t *testing.T) storetest.Fixture {
 			f := s.fixture(t, prefix())
 			f.Store.(*redisstore.Store).OneKeyAScript()
-			return f
-		})
-	})
-	t.Run("miniredis", func(t *testing.T) {
-		t.Parallel()
-		suite.OnlyLong(t)
-		// Each case has its own server, since Advance moves the clock of all keys on it. The clock
-		// moves only then: to let it run by itself, miniredis sorts all keys on every command.
-		storetest.Run(t, func(t *testing.T) storetest.Fixture {
-			r := embedded.Run(t)
-			s := server{option: r.ClientOption(), admin: r.Client(t)}
-			f := s.fixture(t, prefix())
-			f.Crowd = 2000 // a window of 1,024 must not hold nearly all of them
-			var mu sync.Mutex
-			now := time.Now()
-			r.Mini().ClockTTL(false)
-			r.Mini().SetTime(now)
-			f.Advance = func(d time.Duration) {
-				<-time.After(d) // as wake-ups need the time that they need
-				mu.Lock()
-				defer mu.Unlock()
-				now = now.Add(d)
-				r.Mini().SetTime(now)
-				r.Mini().FastForward(d)
-			}
 			return f
 		})
 	})

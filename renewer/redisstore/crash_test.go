@@ -204,7 +204,7 @@ func TestStuckWaitersCostOneTurn(t *testing.T) {
 // turn is behind the others.
 func TestALapsedTurnIsNoLease(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
 		mine(t, store, claim("a", "a", minuteTTL))
@@ -229,7 +229,7 @@ func TestALapsedTurnIsNoLease(t *testing.T) {
 // A place that was passed over by mistake gets its rank back when it asks.
 func TestAPlaceKeepsItsRankThoughItWasPassedOver(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 		mine(t, store, claim("a", "a", minuteTTL))
@@ -260,7 +260,7 @@ func TestAPlaceKeepsItsRankThoughItWasPassedOver(t *testing.T) {
 // A server's clock that is set back lets no newcomer overtake.
 func TestNewcomersAreBehindThoughTheClockWasSetBack(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 		mine(t, store, claim("a", "a", minuteTTL))
@@ -349,7 +349,7 @@ func TestTheSuccessorOfAHeadHasItsRank(t *testing.T) {
 // the one that it is given: it is its turn all the same.
 func TestATurnIsThePlacesHoweverLong(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
 		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
@@ -371,7 +371,7 @@ func TestATurnIsThePlacesHoweverLong(t *testing.T) {
 // What is no place of ours is passed over, also if its inbox is heard, and gives no rank.
 func TestForgedPlacesOfALiveInbox(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 		mine(t, store, claim("a", "a", minuteTTL))

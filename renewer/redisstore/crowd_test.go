@@ -255,7 +255,7 @@ func calls(t *testing.T, s server, command string) int64 {
 // Locks and limits have scripts of their own: a group of both would be of no use to its callers.
 func TestLocksAndLimitsShareNoCommand(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		lock, limit := claimOf("a", 1), claimOf(contract.LimitName("a"), 2)
 		assert.True(t, store.Joins(lock, lock))
@@ -268,7 +268,7 @@ func TestLocksAndLimitsShareNoCommand(t *testing.T) {
 // else than a lock: only who asks for that one hears of it.
 func TestOneBadKeySpoilsNoOther(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		s.ok(t, "RPUSH", redisstore.LeaseKey(redisstore.DefaultPrefix, "bad-3"), "x")
 		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "bad-5")

@@ -32,7 +32,7 @@ func standShown(t *testing.T, store, other *redisstore.Store) {
 
 func TestFaces(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store, other := s.store(t), s.store(t)
 		standShown(t, store, other)
 		s.pttl(t, redisstore.FaceKey(redisstore.DefaultPrefix, store), 1, minute)

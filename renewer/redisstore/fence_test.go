@@ -25,7 +25,7 @@ func given(t testing.TB, s *redisstore.Store, c contract.Claim, fence int64) {
 // A token that Lua would round is refused, and takes no lock.
 func TestATokenThatIsTooHigh(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		for _, fence := range []int64{redisstore.MaxExact, redisstore.MaxExact + 1, math.MaxInt64} {
 			grants := store.Propose(t.Context(), []contract.Proposal{
@@ -47,7 +47,7 @@ func turn(t testing.TB, s contract.Store, name, letter string) int64 {
 
 func TestFenceFollowsTheClock(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		fence := turn(t, store, "a", "a")
 		assert.InDelta(t, time.Now().UnixMicro(), fence, float64(time.Minute.Microseconds()))
@@ -56,7 +56,7 @@ func TestFenceFollowsTheClock(t *testing.T) {
 
 func TestFenceSurvivesFlushAll(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		last := int64(0)
 		for range 20 {
@@ -78,7 +78,7 @@ func counters() map[string]string {
 
 func TestFenceCounterAheadOfTheClock(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store, mark := s.store(t), redisstore.MarkKey(redisstore.DefaultPrefix)
 		for _, counter := range counters() {
 			for _, last := range []int64{8e15, redisstore.MaxExact - 2, redisstore.MaxExact - 1} {
@@ -101,7 +101,7 @@ func TestFenceCounterAheadOfTheClock(t *testing.T) {
 // there.
 func TestTheMarkOutlivesTheClockSetBack(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store, mark := s.store(t, redisstore.FenceTTL(time.Hour)),
 			redisstore.MarkKey(redisstore.DefaultPrefix)
 		ahead := time.Now().Add(2 * time.Hour).UnixMicro()
@@ -113,7 +113,7 @@ func TestTheMarkOutlivesTheClockSetBack(t *testing.T) {
 
 func TestFenceCounterDamaged(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		last := turn(t, store, "a", "a")
 		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
@@ -182,7 +182,7 @@ func TestFenceRisesOverAllOwners(t *testing.T) {
 // No key is ever without a TTL, whatever the order of events.
 func TestEveryKeyHasATTL(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		// A counter of given tokens that would lapse before its lease does is kept as long as that.
 		store := s.store(t, redisstore.FenceTTL(30*time.Second))
 		for i := range 10 {
@@ -219,7 +219,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 // tokens of no other name.
 func TestOneNameAheadOfTheClockLeavesTheOthers(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		before := turn(t, store, "b", "a")
 		_, given := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
@@ -242,7 +242,7 @@ func TestOneNameAheadOfTheClockLeavesTheOthers(t *testing.T) {
 // the last digit; nobody else's are below. So they are as many as microseconds have passed.
 func TestReservedTokens(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store, mark := s.store(t), redisstore.MarkKey(redisstore.DefaultPrefix)
 		waits := func(name string) contract.Claim {
 			c := claim(name, "a", time.Minute)

@@ -16,7 +16,7 @@ import (
 // the batch from being renewed and freed, and the lock itself only if it is the lease.
 func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		for _, suffix := range []string{":waiters", ":fence", ""} {
 			for _, foreign := range [][]string{{"SET", "x"}, {"RPUSH", "x"}, {"HSET", "x", "y"}} {
@@ -58,7 +58,7 @@ func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 // So it is with limits.
 func TestAForeignKeyBesideOneLimitSpoilsNoOther(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		for _, suffix := range []string{"", ":holders", ":waiters"} {
 			const n, bad = 20, 10
@@ -124,7 +124,7 @@ func TestAForeignKeyBesideOneLimitSpoilsNoOther(t *testing.T) {
 // So it is with acquires, of locks that are free and of those that others hold.
 func TestAForeignKeyBesideOneLockSpoilsNoOtherAcquire(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		mine(t, store, claim("a", "a", time.Minute))
 		listening(t, store)
@@ -198,7 +198,7 @@ func TestAForeignKeyBesideOneLockSpoilsNoOtherAcquire(t *testing.T) {
 // free.
 func TestWhoWaitsBesideAForeignKeyHasNoPlace(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 		mine(t, store, claim("a", "a", minuteTTL))

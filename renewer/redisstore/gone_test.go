@@ -66,7 +66,7 @@ func TestNextSleepsThoughTheKeyIsGone(t *testing.T) {
 // What a release finds gone goes to the first in line once, and nothing of a stranger's is touched.
 func TestReleaseOfWhatIsGone(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
 		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
@@ -105,7 +105,7 @@ func TestReleaseOfWhatIsGone(t *testing.T) {
 // A release that is put off tells those who wait, as they may ask how long.
 func TestReleasePutOffIsPublished(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store, other := s.store(t), s.store(t)
 		mine(t, other, claim("a", "a", time.Minute))
 		w := newWatch(store, "a")

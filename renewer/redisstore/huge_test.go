@@ -46,7 +46,7 @@ func (c *longestReply) note(m rueidis.RedisMessage) {
 // A value that a neighbour had made huge went whole to every caller who was refused: 100 MiB a try.
 func TestAHugeValueIsNotSent(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) {
 			o.DisableAutoPipelining = true
 		})}
@@ -85,7 +85,7 @@ func TestAHugeValueIsNotSent(t *testing.T) {
 // What is cut off is nothing of ours, however long the parts of a holder are.
 func TestTheLongestValueIsSentWhole(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		long := strings.Repeat("é", redisstore.MaxPart)
 		c := claim("a", "a", time.Minute)
@@ -192,7 +192,7 @@ func (s server) listen(t *testing.T, channels ...string) <-chan string {
 // A record of any size went whole to every caller who looked at it.
 func TestAHugeRecordIsRefused(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) {
 			o.DisableAutoPipelining = true
 		})}

@@ -52,7 +52,7 @@ func TestManyKeysAtOnce(t *testing.T) {
 // The key that is told is the one that is used.
 func TestKeyIsWhereTheLeaseIs(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t, redisstore.Prefix("p:"))
 		claim := contract.Claim{
 			Name: "{odd}\n", Owner: strings.Repeat("o", contract.OwnerLen),

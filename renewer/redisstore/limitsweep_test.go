@@ -16,7 +16,7 @@ import (
 // them counts.
 func TestALimitIsSweptInPieces(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		key := redisstore.LeaseKey(redisstore.DefaultPrefix, contract.LimitName("a"))
 		lapsed := []string{"ZADD", key}
 		for i := range 1000 {

@@ -17,7 +17,7 @@ import (
 // what is for all from then on.
 func TestAWaiterWithoutItsLineHearsWhatIsForAll(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		mine(t, store, claim("a", "a", minuteTTL))
 		require.NotEqual(t, contract.StatusQueued, acquire(t, store, queue("b")).Status)

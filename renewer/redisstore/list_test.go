@@ -43,7 +43,7 @@ func slotClaim(name, letter string, limit int) contract.Claim {
 
 func TestList(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		assert.Empty(t, listed(t, store, nil))
 		fences := make(map[string]int64)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
-	"github.com/lockbeat/lockbeat/testutil/embedded"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
@@ -25,7 +24,7 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for what should come at once.
 const patience = 10 * time.Second
 
-// server is Redis or miniredis.
+// server is a Redis, and a client that looks on.
 type server struct {
 	option rueidis.ClientOption
 	admin  rueidis.Client
@@ -37,20 +36,11 @@ func startReal(t testing.TB, args ...string) (*redistest.Server, server) {
 	return redis, server{option: redis.ClientOption(), admin: redis.Client(t)}
 }
 
-// each runs f on a real Redis, and in a long run on miniredis too.
-func each(t *testing.T, f func(t *testing.T, s server)) {
+// withRedis runs f on a Redis of its own.
+func withRedis(t *testing.T, f func(t *testing.T, s server)) {
 	t.Helper()
-	t.Run("redis", func(t *testing.T) {
-		t.Parallel()
-		_, s := startReal(t)
-		f(t, s)
-	})
-	t.Run("miniredis", func(t *testing.T) {
-		t.Parallel()
-		suite.OnlyLong(t)
-		r := embedded.Run(t)
-		f(t, server{option: r.ClientOption(), admin: r.Client(t)})
-	})
+	_, s := startReal(t)
+	f(t, s)
 }
 
 func (s server) client(t testing.TB, edit ...func(*rueidis.ClientOption)) rueidis.Client {

@@ -211,7 +211,7 @@ func TestTheDocumentedLineServes(t *testing.T) {
 // A user who may only listen heard the owner tokens of those whose turn it was.
 func TestMessagesShowNoOwnerToken(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		mine(t, store, claim("a", "a", minuteTTL))
 		listening(t, store)

@@ -125,13 +125,12 @@ func TestOptions(t *testing.T) {
 
 func TestNewChangesNothing(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		s.store(t)
 		assert.Zero(t, s.number(t, "DBSIZE"))
-		// miniredis has none
-		if info, err := s.do(t, "INFO", "persistence").ToString(); err == nil {
-			assert.Contains(t, info, "rdb_changes_since_last_save:0", "nor for a moment")
-		}
+		info, err := s.do(t, "INFO", "persistence").ToString()
+		require.NoError(t, err)
+		assert.Contains(t, info, "rdb_changes_since_last_save:0", "nor for a moment")
 	})
 }
 

@@ -47,7 +47,7 @@ func write(
 
 func TestLookScript(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		t.Log("nothing there, and only looking: nothing is made")
 		assert.Equal(t, contract.Seen{Status: contract.StatusHeld}, look(t, store, "a", 0, 0))
@@ -93,7 +93,7 @@ func TestLookScript(t *testing.T) {
 // A holder's first record comes with its term, after the record that it has seen.
 func TestLookScriptWritesTheFirstRecord(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		prepare := func(fence, after, seq int64, data string) contract.Seen {
 			term := contract.Term{Name: "a", Fence: fence, TTL: time.Minute, Data: data}
@@ -120,7 +120,7 @@ func TestLookScriptWritesTheFirstRecord(t *testing.T) {
 
 func TestWriteScript(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		assert.Equal(t, contract.StatusGone, write(t, store, "a", 5, 1, "x").Status, "no term")
 		assert.Zero(t, s.number(t, "DBSIZE"))
@@ -162,7 +162,7 @@ func TestWriteScript(t *testing.T) {
 // What another program has put there is an error, and stays as it is.
 func TestDamagedRecords(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		refused := func(err error, says string) {
 			t.Helper()
@@ -189,7 +189,7 @@ func TestDamagedRecords(t *testing.T) {
 
 func TestRecordScriptsForgotten(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		for fence := range int64(3) {
 			s.ok(t, "SCRIPT", "FLUSH")

@@ -198,7 +198,7 @@ func TestReturnsOfScripts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			each(t, func(t *testing.T, s server) {
+			withRedis(t, func(t *testing.T, s server) {
 				for _, f := range c.before {
 					f(t, s)
 				}
@@ -211,7 +211,7 @@ func TestReturnsOfScripts(t *testing.T) {
 // A claim beside another one in one call: the counter of its name is ahead of the clock.
 func TestABatchBesideACounterThatIsAhead(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
 		y, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "y")
 		const at, holder = "8000000000000000", "node\n1\nop"
@@ -230,7 +230,7 @@ func TestABatchBesideACounterThatIsAhead(t *testing.T) {
 // A lock that stays held for a time after its release is shorter than those in line were told.
 func TestAReleaseThatIsPutOffTellsThoseInLine(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
 		const inbox = "in-box_1"
 		heard := s.listen(t, redisstore.DefaultPrefix+"{"+inbox+"}:inbox")
@@ -256,7 +256,7 @@ func TestAReleaseThatIsPutOffTellsThoseInLine(t *testing.T) {
 // there is no line.
 func TestALookAfterATurnThatWasUsedTellsNobody(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
 		freed := s.listen(t, x+":freed")
 		nobody := strings.Repeat(" ", store.OwnerLen)

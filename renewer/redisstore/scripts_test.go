@@ -26,7 +26,7 @@ func (s server) pttl(t testing.TB, key string, least, most int64) {
 
 func TestAcquireScript(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		lease, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
 		mark := redisstore.MarkKey(redisstore.DefaultPrefix)
@@ -113,7 +113,7 @@ func rejected(t testing.TB, g contract.Grant, says ...string) {
 
 func TestRenewScript(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		lease, mark := redisstore.LeaseKey(redisstore.DefaultPrefix, "a"),
 			redisstore.MarkKey(redisstore.DefaultPrefix)
@@ -183,7 +183,7 @@ func TestCommandsOfACycle(t *testing.T) {
 
 func TestReleaseScript(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		lease, mark := redisstore.LeaseKey(redisstore.DefaultPrefix, "a"),
 			redisstore.MarkKey(redisstore.DefaultPrefix)
@@ -319,7 +319,7 @@ func TestLongNamesAreFewAScript(t *testing.T) {
 
 func TestScriptsForgotten(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		for _, n := range []int{1, 2, 250} {
 			var claims []contract.Claim

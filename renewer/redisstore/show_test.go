@@ -24,7 +24,7 @@ func show(t testing.TB, s *redisstore.Store, name string) contract.Lock {
 
 func TestShow(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		free := show(t, store, "a")
 		assert.Equal(t, contract.Lock{Name: "a", At: free.At}, free)
@@ -66,7 +66,7 @@ func TestShow(t *testing.T) {
 // The homes of tasks are kept for as long as a task stands in line there.
 func TestHomesOfTasks(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		mine(t, store, claim("a", "a", time.Hour))
 		const homes = "lockbeat:{a}:homes"

@@ -15,7 +15,7 @@ import (
 // worker's slot.
 func TestTasksOfALimit(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		name := line.LimitName("a")
 		slots := func(owners ...string) {
@@ -84,7 +84,7 @@ func TestTasksOfALimit(t *testing.T) {
 // the one that it left, for which nobody comes.
 func TestTasksThatGoFromLineToLine(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		mine(t, store, claim("a", "a", time.Hour))
 		mine(t, store, claim("b", "b", time.Hour))

@@ -78,7 +78,7 @@ func (s server) woken(t *testing.T, ago time.Duration, of ...line.Task) {
 
 func TestArriveScript(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		t.Log("free: it asks, and has the slot if it may wait")
 		assert.Equal(t, ask, arrive(t, store, arrival(task("0"))))
@@ -157,7 +157,7 @@ func TestArriveScript(t *testing.T) {
 
 func TestNextScript(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		t.Log("no line")
 		assert.Equal(t, nobody(0), nextTask(t, store, line.TasksOver, line.Task{}))
@@ -242,7 +242,7 @@ func TestNextScript(t *testing.T) {
 // A woken task that has not come within a second is passed over, and its queue with it.
 func TestTasksThatDontCome(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		mine(t, store, claim("a", "a", time.Hour))
 		other := line.Task{Queue: "other", ID: "1"}
@@ -311,7 +311,7 @@ func TestTasksThatDontCome(t *testing.T) {
 // were taken out of the line by processes of the other database, where they are not.
 func TestTasksOfTwoHomes(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		mine(t, store, claim("a", "a", time.Hour))
 		first, second := task("1"), task("1")
@@ -346,7 +346,7 @@ func TestTasksOfTwoHomes(t *testing.T) {
 // to each process that looked at the line.
 func TestHugeTasksAreNotSent(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		mine(t, store, claim("a", "a", time.Hour))
 		huge := "q\n" + strings.Repeat("x", 10_000)
@@ -366,7 +366,7 @@ func TestHugeTasksAreNotSent(t *testing.T) {
 // the queue is tried again.
 func TestManyTasksThatDontCome(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		mine(t, store, claim("a", "a", time.Hour))
 		for i := range 3500 {

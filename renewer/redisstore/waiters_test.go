@@ -51,7 +51,7 @@ func stand(t testing.TB, store contract.Store, letter string) {
 
 func TestLineScripts(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
 		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
@@ -142,7 +142,7 @@ func TestLineScripts(t *testing.T) {
 // Locks of a batch that are free are granted by fewer steps, which left the places in their lines.
 func TestPlacesOfABatchLeaveTheirLines(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		mine(t, store, claim("a", "a", minuteTTL))
 		listening(t, store)

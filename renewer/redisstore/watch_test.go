@@ -75,7 +75,7 @@ func (s server) awaitChannels(t testing.TB, n int) {
 
 func TestWatch(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store, other := s.store(t), s.store(t)
 		mine(t, other, claim("a", "a", time.Minute))
 		mine(t, other, claim("b", "a", time.Minute))
@@ -108,7 +108,7 @@ func TestWatch(t *testing.T) {
 // last watch was gone, is woken as any other.
 func TestWatchAgainAtOnce(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		for range 50 {
 			w := newWatch(store, "a")
@@ -152,7 +152,7 @@ func TestWatchSurvivesTheConnection(t *testing.T) {
 
 func TestCloseEndsTheSubscription(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, s server) {
+	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		store.Close()
 		store.Close()

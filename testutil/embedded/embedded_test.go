@@ -10,9 +10,13 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/testutil/embedded"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	suite.AtOnce(24)
+	goleak.VerifyTestMain(m)
+}
 
 func TestKeysExpireAsTimeGoesBy(t *testing.T) {
 	t.Parallel()

@@ -1,43 +1,54 @@
 package proxy_test
 
 import (
-	"context"
 	"fmt"
+	"io"
+	"net"
 	"time"
 
-	"github.com/redis/rueidis"
-
-	"github.com/lockbeat/lockbeat/testutil/embedded"
 	"github.com/lockbeat/lockbeat/testutil/proxy"
 )
 
 // A link is cut, and mended.
 func Example() {
-	redis, err := embedded.Start()
+	server, err := net.Listen("tcp", "127.0.0.1:0") // as a rule a Redis
 	if err != nil {
 		panic(err)
 	}
-	defer redis.Close()
-	link, err := proxy.New(redis.Addr())
+	defer func() { _ = server.Close() }()
+	go func() {
+		conn, err := server.Accept()
+		if err == nil {
+			_, _ = io.Copy(conn, conn) // what comes goes back
+			_ = conn.Close()
+		}
+	}()
+	link, err := proxy.New(server.Addr().String())
 	if err != nil {
 		panic(err)
 	}
 	defer link.Close()
-	option := redis.ClientOption()
-	option.InitAddress = []string{link.Addr()}
-	client, err := rueidis.NewClient(option)
+	conn, err := net.Dial("tcp", link.Addr())
 	if err != nil {
 		panic(err)
 	}
-	defer client.Close()
+	defer func() { _ = conn.Close() }()
 
-	ping := func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		defer cancel()
-		return client.Do(ctx, client.B().Ping().Build()).Error()
+	ping := func(patience time.Duration) (string, error) {
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		if _, err := io.WriteString(conn, "PING"); err != nil {
+			return "", err
+		}
+		reply := make([]byte, 4)
+		_, err := io.ReadFull(conn, reply)
+		return string(reply), err
 	}
 	link.Blackhole(proxy.Both)
-	fmt.Println("cut:", ping())
+	_, err = ping(100 * time.Millisecond)
+	fmt.Println("cut:", err != nil)
 	link.Heal()
-	// Output: cut: context deadline exceeded
+	fmt.Println(ping(10 * time.Second))
+	// Output:
+	// cut: true
+	// PING <nil>
 }
