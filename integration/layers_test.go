@@ -79,6 +79,11 @@ var layers = []layer{
 		"it gives gocron the jobs of cronmw",
 	},
 	{
+		"lockmw/asynq",
+		"lockmw lockmw/internal/... lockmw/jobs renewer renewer/redisstore renewer/store",
+		"as below; its tasks are in Redis as well, and one deployment says where (RedisOpt)",
+	},
+	{
 		"lockmw/...",
 		"lockmw lockmw/internal/... lockmw/jobs lockmw/once lockmw/cronmw/internal/... " +
 			"renewer renewer/store",
@@ -281,7 +286,7 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"lockmw/internal/repeat " + module + "lockmw/httpmw",
 		"lockmw " + module + "renewer/memory", "lockmw/internal/wire " + module + "lockmw",
 		"lockmw/httpmw " + module + "lockmw/once", "lockmw/idempotent " + module + "lockmw/grpcmw",
-		"lockmw/asynq " + module + "renewer/redisstore",
+		"lockmw/asynq " + module + "renewer/memory", "lockmw/jobs " + module + "renewer/redisstore",
 		"inspect " + module + "renewer/redisstore", "inspect/page " + module + "renewer/memory",
 		"tracing " + module + "lockmw/asynq",
 		"testutil/script " + module + "renewer/memory",

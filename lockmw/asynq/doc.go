@@ -6,6 +6,8 @@
 //			asynqmw.InLine(redis), asynqmw.Requeue(client)))
 //	server := asynq.NewServer(redis, asynqmw.Configure(asynq.Config{Concurrency: 20}))
 //
+// redis is how asynq reaches its Redis: [RedisOpt] makes it of what opens the locks' store.
+//
 // [Handle] takes a function of the decoded payload; [Middleware] puts a lock around handlers that
 // exist already. By [AtMost] several tasks of a key run at once. [Task] returns the task itself,
 // with its headers and ResultWriter.
