@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
@@ -38,13 +37,7 @@ func (s *shelf) render(ctx context.Context, r Report) error {
 
 // runNode is one asynq server with locks, until ctx ends. In a program of yours this is main.
 func runNode(ctx context.Context, n node) error {
-	client, err := rueidis.NewClient(n.locks) // options made by redisstore.ClientOption
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	store, err := redisstore.New(client, redisstore.Prefix(n.prefix),
-		redisstore.WriteTimeout(n.locks.ConnWriteTimeout))
+	store, err := redisstore.Open(ctx, n.redis) // where it is says redisstore.FromEnv
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
 // childEnv makes the program a node of a story that another process tells. It holds a part as JSON.
@@ -76,11 +77,11 @@ func (p part[Role]) play(act func(context.Context, *Node, Role) error) error {
 		InitAddress: []string{p.Addr}, ForceSingleClient: true, DisableCache: true,
 		AlwaysRESP2: p.Embedded,
 	}
-	store, closeStore, err := connect(option, p.Prefix, p.TTL)
+	store, err := connect(redisstore.Deployment{Option: option, Prefix: p.Prefix, TTL: p.TTL})
 	if err != nil {
 		return err
 	}
-	defer closeStore()
+	defer store.Close()
 	k, err := renewer.New(store, renewer.Config{TTL: p.TTL, Node: p.Name})
 	if err != nil {
 		return err

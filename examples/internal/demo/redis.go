@@ -168,11 +168,13 @@ func (d *Demo) Store(i int, node string) (*redisstore.Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, closeStore, err := connect(option, d.Prefix(node), TTL)
+	store, err := connect(redisstore.Deployment{
+		Option: option, Prefix: d.Prefix(node), TTL: TTL,
+	})
 	if err != nil {
 		return nil, err
 	}
-	d.AtEnd(func(context.Context) error { closeStore(); return nil })
+	d.AtEnd(func(context.Context) error { store.Close(); return nil })
 	return store, nil
 }
 
@@ -185,29 +187,14 @@ func (d *Demo) Prefix(node string) string {
 }
 
 // connect makes a store as a program would when it starts.
-func connect(
-	option rueidis.ClientOption, prefix string, ttl time.Duration,
-) (store *redisstore.Store, closeStore func(), err error) {
-	option, err = redisstore.ClientOption(option, ttl)
-	if err != nil {
-		return nil, nil, err
-	}
-	client, err := rueidis.NewClient(option)
+func connect(redis redisstore.Deployment) (*redisstore.Store, error) {
 	// A machine on which many processes start at once may need more than one attempt.
-	for late := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(late); {
-		<-time.After(50 * time.Millisecond)
-		client, err = rueidis.NewClient(option)
+	for late := time.Now().Add(20 * time.Second); ; <-time.After(50 * time.Millisecond) {
+		store, err := redisstore.Open(context.Background(), redis)
+		if !errors.Is(err, renewer.ErrUnavailable) || time.Now().After(late) {
+			return store, err
+		}
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	store, err = redisstore.New(client, redisstore.Prefix(prefix),
-		redisstore.WriteTimeout(option.ConnWriteTimeout))
-	if err != nil {
-		client.Close()
-		return nil, nil, err
-	}
-	return store, func() { store.Close(); client.Close() }, nil
 }
 
 // Serve runs a server on a loopback port of its own until the demo ends, and returns its address.
