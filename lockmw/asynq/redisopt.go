@@ -11,9 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// RedisOpt returns the options by which asynq reaches a deployment, that of the locks or another: an
-// [asynq.RedisClientOpt], [asynq.RedisFailoverClientOpt] or [asynq.RedisClusterClientOpt] with its
-// hosts, users, passwords, database and TLS. Time-outs are asynq's own. It asks no server, so a
+// RedisOpt returns the options by which asynq reaches a deployment, that of the locks or another:
+// an [asynq.RedisClientOpt], [asynq.RedisFailoverClientOpt] or [asynq.RedisClusterClientOpt] with
+// its hosts, users, passwords, database and TLS. Time-outs are asynq's own. It asks no server, so a
 // cluster has to be said (LOCKBEAT_CLUSTER, or Deployment.Cluster).
 //
 // The error is [renewer.ErrConfig] and names each field of the deployment with which asynq can do
