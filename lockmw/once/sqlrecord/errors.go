@@ -6,10 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/sqlfault"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -25,21 +24,11 @@ func (r *recorder) question(op, name string, fence int64) question {
 	return question{op: op, name: name, fence: fence, timeout: r.timeout}
 }
 
-// told is a kind of error in words that name the database, which is not the locks' store.
-type told struct {
-	error
-
-	text string
-}
-
-func (e told) Error() string { return e.text }
-
-func (e told) Unwrap() error { return e.error }
-
+// Kinds of errors in words that name the database, which is not the locks' store.
 var (
-	errUnavailable = told{renewer.ErrUnavailable, "the records' database is unavailable"}
-	errRejected    = told{renewer.ErrRejected, "it refuses"}
-	errCommit      = told{renewer.ErrUnavailable, "COMMIT was not answered, or refused"}
+	errUnavailable = sqlfault.Tell(renewer.ErrUnavailable, "the records' database is unavailable")
+	errRejected    = sqlfault.Tell(renewer.ErrRejected, "it refuses")
+	errCommit      = sqlfault.Tell(renewer.ErrUnavailable, "COMMIT was not answered, or refused")
 	errAborted     = errors.New("a statement of the function has failed, and it went on")
 	errEnded       = errors.New("the function has ended the transaction itself: leave that to " +
 		"the recorder. What it has committed stands, with no record that the work is done, so " +
@@ -60,9 +49,9 @@ func (q question) failed(ctx, limited context.Context, err error) error {
 		return q.fail(renewer.ErrConfig, fmt.Errorf("%w: %w", errEnded, err))
 	case inConflict(err):
 		return q.fail(once.ErrConflict, databaseError{err})
-	case stateOf(err) == "25P02":
+	case sqlfault.Of(err) == sqlfault.Aborted:
 		return q.fail(errAborted, databaseError{err})
-	case permanent(err):
+	case sqlfault.Of(err).Permanent():
 		return q.unavailable(fmt.Errorf("%w: %w; is the table there, by Recorder.Schema, and may "+
 			"this user write to it? Is the database read-only?", errRejected, err))
 	default:
@@ -120,26 +109,11 @@ func (e lateError) Error() string {
 
 func (e lateError) Unwrap() error { return e.error }
 
-// stateOf is the SQLSTATE that drivers of PostgreSQL give with an error.
-func stateOf(err error) string {
-	var coded interface{ SQLState() string }
-	if errors.As(err, &coded) {
-		return coded.SQLState()
-	}
-	return ""
-}
-
 // inConflict reports whether the database has undone a statement, and its transaction, since
-// another transaction was in its way: by a serialization failure, 40001, or a deadlock, 40P01. On
-// SQLite it is SQLITE_BUSY, when the busy timeout is over.
+// another transaction was in its way. On SQLite it is SQLITE_BUSY, when the busy timeout is over.
 func inConflict(err error) bool {
-	return serialization(err) || strings.Contains(err.Error(), "database is locked")
-}
-
-// serialization is inConflict without SQLite, whose transaction is the only one that writes.
-func serialization(err error) bool {
-	state := stateOf(err)
-	return state == "40001" || state == "40P01"
+	fault := sqlfault.Of(err)
+	return fault == sqlfault.Conflict || fault == sqlfault.Busy
 }
 
 const (
@@ -160,17 +134,4 @@ func insist(ctx context.Context, ask func() error) error {
 		case <-time.After(pause/2 + rand.N(pause)): //nolint:gosec // jitter, not secrets
 		}
 	}
-}
-
-// permanent reports whether the same question will get the same answer until the database is
-// changed. Of PostgreSQL's codes, class 42 are a table that is missing or of another shape, and a
-// right; 25006 is a database that is only read.
-func permanent(err error) bool {
-	if state := stateOf(err); state != "" {
-		return strings.HasPrefix(state, "42") || state == "25006"
-	}
-	return slices.ContainsFunc([]string{
-		"no such table", "no such column", "has no column named",
-		"ON CONFLICT clause does not match", "attempt to write a readonly database",
-	}, func(text string) bool { return strings.Contains(err.Error(), text) })
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/sqlfault"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -70,7 +71,7 @@ func (r *recorder) failed(tx *sql.Tx, end context.CancelFunc, err error) error {
 	switch {
 	case errors.Is(r.rollBack(tx, end), sql.ErrTxDone):
 		return once.Permanent(q.fail(renewer.ErrConfig, fmt.Errorf("%w: %w", errEnded, err)))
-	case serialization(err) && !inner:
+	case sqlfault.Of(err) == sqlfault.Conflict && !inner: // SQLite's transaction writes alone
 		return q.fail(once.ErrConflict, err)
 	default:
 		return err
