@@ -4,13 +4,9 @@ package pgtest
 
 import (
 	"errors"
-	"fmt"
-	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"strconv"
-	"syscall"
 )
 
 // ErrMissing means that PostgreSQL is not installed.
@@ -37,35 +33,4 @@ func programs() (string, error) {
 		return "", ErrMissing
 	}
 	return dir, nil
-}
-
-// account is a user of the system.
-type account struct{ uid, gid int }
-
-// unprivileged is whom the server runs as if we are root; otherwise nil.
-func unprivileged() (*account, error) {
-	if os.Geteuid() != 0 {
-		return nil, nil //nolint:nilnil // no other user is needed
-	}
-	u, err := user.Lookup("postgres")
-	if err != nil {
-		u, err = user.Lookup("nobody")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("we are root, and there is neither a user postgres nor nobody to "+
-			"run the server: %w", err)
-	}
-	uid, err0 := strconv.Atoi(u.Uid)
-	gid, err1 := strconv.Atoi(u.Gid)
-	return &account{uid, gid}, errors.Join(err0, err1)
-}
-
-// attributes have a process run as the user.
-func (a *account) attributes() *syscall.SysProcAttr {
-	if a == nil {
-		return nil
-	}
-	return &syscall.SysProcAttr{
-		Credential: &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)},
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -19,17 +18,15 @@ import (
 const (
 	startTimeout = 30 * time.Second // recovery after a crash, on a busy machine
 	stopTimeout  = 10 * time.Second
-	pollEvery    = 5 * time.Millisecond
+	ready        = "database system is ready to accept connections"
 )
-
-var errEnded = errors.New("postgres ended while starting")
 
 // Server is a private PostgreSQL server. Its methods may be called concurrently.
 type Server struct {
 	bin      string // the folder of the programs
 	dir      string
 	settings []string
-	user     *account // whom it runs as; nil for the test's own user
+	user     *child.Account // whom it runs as
 
 	mu   sync.Mutex // guards what follows
 	proc *child.Process
@@ -44,7 +41,7 @@ func Open(settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	user, err := unprivileged()
+	user, err := child.Unprivileged("postgres", "nobody")
 	if err != nil {
 		return nil, fmt.Errorf("pgtest: %w", err)
 	}
@@ -53,20 +50,13 @@ func Open(settings ...string) (*Server, error) {
 		return nil, fmt.Errorf("pgtest: %w", err)
 	}
 	s := &Server{bin: bin, dir: dir, settings: settings, user: user}
-	for _, step := range []func() error{s.own, s.create, s.launch} {
+	own := func() error { return user.Own(dir) }
+	for _, step := range []func() error{own, s.create, s.launch} {
 		if err := step(); err != nil {
 			return nil, errors.Join(err, os.RemoveAll(dir))
 		}
 	}
 	return s, nil
-}
-
-// own gives the folder to whom the server runs as.
-func (s *Server) own() error {
-	if s.user == nil {
-		return nil
-	}
-	return os.Chown(s.dir, s.user.uid, s.user.gid)
 }
 
 // create makes the database cluster.
@@ -96,7 +86,7 @@ func (s *Server) launch() error {
 	if err != nil {
 		return fmt.Errorf("pgtest: %w", err)
 	}
-	if err := s.awaitReady(proc); err != nil {
+	if err := proc.AwaitLog(ready, startTimeout); err != nil {
 		proc.Kill()
 		return fmt.Errorf("pgtest: %w\n%s", err, s.Log())
 	}
@@ -104,32 +94,12 @@ func (s *Server) launch() error {
 	return nil
 }
 
-// awaitReady returns nil once the server says in its log that it is ready.
-func (s *Server) awaitReady(proc *child.Process) error {
-	timeout := time.NewTimer(startTimeout)
-	defer timeout.Stop()
-	poll := time.NewTicker(pollEvery)
-	defer poll.Stop()
-	for {
-		if strings.Contains(s.Log(), "database system is ready to accept connections") {
-			return nil
-		}
-		select {
-		case <-proc.Done():
-			return errEnded
-		case <-timeout.C:
-			return fmt.Errorf("not ready within %v", startTimeout)
-		case <-poll.C:
-		}
-	}
-}
-
 // command is a program of PostgreSQL's, as the server's user.
 func (s *Server) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, program), args...)
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "PGTZ=UTC")
-	cmd.SysProcAttr = s.user.attributes()
+	s.user.Run(cmd)
 	return cmd
 }
 

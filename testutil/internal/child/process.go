@@ -16,12 +16,13 @@ import (
 // Process is one run of a server.
 type Process struct {
 	cmd  *exec.Cmd
+	log  string        // the file
 	done chan struct{} // closed once it has ended and been reaped
 }
 
 // Start starts cmd with its output appended to the file logPath.
 func Start(cmd *exec.Cmd, logPath string) (*Process, error) {
-	p := &Process{cmd: cmd, done: make(chan struct{})}
+	p := &Process{cmd: cmd, log: logPath, done: make(chan struct{})}
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = new(syscall.SysProcAttr)
 	}
@@ -72,14 +73,4 @@ func (p *Process) Signal(sig syscall.Signal) error {
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // fails only if it has ended already
 	<-p.done
-}
-
-// Tail returns the end of a log, at most 16 KiB.
-func Tail(path string) string {
-	const most = 16 << 10
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return "(no log: " + err.Error() + ")"
-	}
-	return string(text[max(0, len(text)-most):])
 }
