@@ -29,7 +29,7 @@ SHAKEARGS ?=
 
 # No test passes by being skipped. The race detector would let each process, of which tests start many, sleep for a second
 # at its end, for races of goroutines that are still running; tests fail if any is.
-TESTENV := CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 GORACE=atexit_sleep_ms=20
+TESTENV := CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 LOCKBEAT_REQUIRE_MARIADB=1 GORACE=atexit_sleep_ms=20
 
 # Packages with tests that are longer in a long run: see testutil/suite.
 LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|OnlyLong|Size)' ./cmd ./integration ./lockmw ./nemesis ./renewer | sed 's,/[^/]*$$,,' | sort -u)
@@ -45,10 +45,11 @@ SMOKED := $$(go list $(PROGRAMS:%=./%/...) | grep -vE '/($(subst $() ,|,$(SUITES
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-test: ## run the tests under -race on real Redis and PostgreSQL (installs what is missing)
+test: ## run the tests under -race on real Redis, PostgreSQL, MariaDB (installs what is missing)
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
+	@scripts/ensure mariadb
 	$(TESTENV) go test -race -count=1 -timeout 6m $(FIRST) $(TESTED)
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a
@@ -87,6 +88,7 @@ test-long: ## run the packages that have long tests with these
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
+	@scripts/ensure mariadb
 	$(TESTENV) LOCKBEAT_LONG=1 go test -race -count=1 -timeout 15m $(LONG)
 
 sim: ## play the simulation for SIMGRANTS grants (default a million; the tests play 10,000)
@@ -96,6 +98,7 @@ shake: ## run the tests three times, in rare orders of events (SHAKEARGS: flags 
 	@scripts/ensure cc
 	@scripts/ensure redis
 	@scripts/ensure postgres
+	@scripts/ensure mariadb
 	$(TESTENV) scripts/shake -race -count=3 -timeout 20m $(SHAKEARGS) $(FIRST) $(SUITES:%=./%) $(TESTED)
 
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)
