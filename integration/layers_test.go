@@ -198,7 +198,7 @@ var foreign = []struct {
 		"only httpmw has a use for it, where a user has asked to have the writer tracked",
 	},
 	{
-		"github.com/jackc/pgx modernc.org/sqlite", "examples/...", "integration/sql examples/...",
+		"github.com/jackc/pgx modernc.org/sqlite github.com/go-sql-driver/mysql", "examples/...", "integration/sql examples/...",
 		"we speak database/sql, and the program picks the driver",
 	},
 	{

@@ -180,15 +180,15 @@ func ExampleFence() {
 	// refused: a later holder has written
 }
 
-// In SQL the resource is a row, and the refusal a condition. The table has a column
-// fence BIGINT NOT NULL DEFAULT 1, so that also a row which is new refuses who has no lock.
-func ExampleFenceOf_sql() {
-	accountLock := func(id string) string { return lockmw.Key("account", id) }
+// A service that is called under a lock of another process has that lock's token alone, and
+// compares it itself: the table has a column fence BIGINT NOT NULL DEFAULT 1, so that also a row
+// which is new refuses who has no lock. Under a lock of its own a process calls package fencetx.
+func ExampleWithFence_sql() {
 	debit := func(ctx context.Context, db *sql.DB, account string, amount int64) error {
 		result, err := db.ExecContext(ctx, `
 			UPDATE accounts SET balance = balance - $1, fence = $2
 			WHERE id = $3 AND fence <= $2`,
-			amount, lockmw.FenceOf(ctx, accountLock(account)), account)
+			amount, lockmw.Fence(ctx), account)
 		if err != nil {
 			return err
 		}

@@ -13,22 +13,28 @@ import (
 
 var errFenced = errors.New("no such account, or a later holder has written")
 
-// What the example of lockmw.FenceOf and docs/faq.md show.
+// What the example of lockmw.WithFence shows.
 const (
 	fenceColumn  = "fence BIGINT NOT NULL DEFAULT 1"
 	fencedUpdate = "UPDATE accounts SET balance = balance - $1, fence = $2 " +
 		"WHERE id = $3 AND fence <= $2"
 )
 
-func TestTheFencedUpdateIsTheOneShown(t *testing.T) {
+// What the pages show is what is tested, or compiled.
+func TestFencesAsShown(t *testing.T) {
 	t.Parallel()
-	for _, page := range []string{"../../lockmw/example_test.go", "../../docs/faq.md"} {
-		text, err := os.ReadFile(page)
+	shown := func(page string) string {
+		text, err := os.ReadFile("../../" + page)
 		require.NoError(t, err)
-		shown := strings.Join(strings.Fields(string(text)), " ")
-		require.Contains(t, shown, fencedUpdate, page)
-		require.Contains(t, shown, fenceColumn, page)
+		return strings.Join(strings.Fields(string(text)), " ")
 	}
+	example := shown("lockmw/example_test.go")
+	require.Contains(t, example, fencedUpdate)
+	require.Contains(t, example, fenceColumn)
+	_, snippet, _ := strings.Cut(shown("docs/faq.md"), "```go ")
+	snippet, _, _ = strings.Cut(snippet, " ```")
+	require.Contains(t, snippet, "fencetx.")
+	require.Contains(t, shown("lockmw/fencetx/example_test.go"), snippet)
 }
 
 func debit(ctx context.Context, db *sql.DB, account string, amount, fence int64) error {

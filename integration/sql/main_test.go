@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if server, err := postgres(); err == nil {
 		_ = server.Close()
 	}
+	if server, err := mariadb(); err == nil {
+		_ = server.Close()
+	}
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1

@@ -1,0 +1,49 @@
+package fencetx
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// MySQLSchema makes the table, for MySQL and MariaDB, unless it exists. A user needs the rights to
+// select, insert and update. Old rows are deleted by
+//
+//	DELETE FROM lockbeat_fences WHERE token < (unix_timestamp() - 30 * 86400) * 1000000
+const MySQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
+	name  VARBINARY(512) NOT NULL PRIMARY KEY, -- the lock's, as bytes
+	token BIGINT         NOT NULL              -- the highest that a transaction has come with
+) ENGINE=InnoDB;
+`
+
+// The answer to it has the row's token as the last insert ID. The number of rows that have changed
+// would depend on the connection's flag clientFoundRows.
+const mysqlUpsert = `INSERT INTO lockbeat_fences (name, token) VALUES (?, LAST_INSERT_ID(?))
+ON DUPLICATE KEY UPDATE token = LAST_INSERT_ID(GREATEST(token, ?))`
+
+// MySQL is [PostgreSQL] for MySQL and MariaDB, by the driver github.com/go-sql-driver/mysql. It is
+// tested with MariaDB.
+func MySQL(ctx context.Context, tx Tx, names ...string) error {
+	locks, err := locksOf(ctx, names)
+	if err != nil {
+		return err
+	}
+	for _, l := range locks {
+		var highest int64
+		result, err := tx.ExecContext(ctx, mysqlUpsert, []byte(l.name), l.token, l.token)
+		if err == nil {
+			highest, err = result.LastInsertId()
+		}
+		switch {
+		case err != nil:
+			return failed(ctx, err, "MySQLSchema")
+		case highest > l.token:
+			return l.lost(fmt.Sprint("the row's token is ", highest), nil)
+		case highest < l.token:
+			return &failure{"the answer has no LAST_INSERT_ID(expr): use MySQL or MariaDB, by " +
+				"github.com/go-sql-driver/mysql", renewer.ErrConfig, nil}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package fencetx
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Tx is a transaction of database/sql: [*sql.Tx], or what wraps one. By its Commit a [*sql.DB] is
+// none: there the fence would be gone when the statement has ended.
+type Tx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	Commit() error
+}
+
+// PgxTx is a transaction of pgx: pgx.Tx or *pgxpool.Tx. A pool and a connection have no Commit.
+// R is pgconn.CommandTag, which Go finds out.
+type PgxTx[R any] interface {
+	Exec(ctx context.Context, query string, args ...any) (R, error)
+	Commit(ctx context.Context) error
+}
+
+// PostgreSQLSchema makes the table, for PostgreSQL 10 and newer, unless it exists. A user needs the
+// rights to select, insert and update. Tokens are microseconds since 1970; old rows are deleted by
+//
+//	DELETE FROM lockbeat_fences WHERE token < (extract(epoch FROM now()) - 30 * 86400) * 1000000
+const PostgreSQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
+	name  BYTEA  NOT NULL PRIMARY KEY, -- the lock's, as bytes
+	token BIGINT NOT NULL              -- the highest that a transaction has come with
+);
+`
+
+// PostgreSQL fences tx, a transaction on PostgreSQL, with the locks on names, all of which ctx must
+// run under. A name may be one made by [lockmw.Keys]. Call it before the transaction's other
+// statements. The errors are those of the package; after one, roll back.
+func PostgreSQL(ctx context.Context, tx Tx, names ...string) error {
+	return postgreSQL(ctx, names, func(query string, args []any) error {
+		_, err := tx.ExecContext(ctx, query, args...)
+		return err
+	})
+}
+
+// Pgx is [PostgreSQL] for a transaction of pgx.
+func Pgx[R any](ctx context.Context, tx PgxTx[R], names ...string) error {
+	return postgreSQL(ctx, names, func(query string, args []any) error {
+		_, err := tx.Exec(ctx, query, args...)
+		return err
+	})
+}
+
+func postgreSQL(
+	ctx context.Context, names []string, exec func(query string, args []any) error,
+) error {
+	locks, err := locksOf(ctx, names)
+	if err != nil {
+		return err
+	}
+	err = exec(upsert(locks))
+	if late := overtaken(err, locks); late != nil {
+		return late
+	}
+	return failed(ctx, err, "PostgreSQLSchema")
+}
+
+// upsert is the statement for locks. Where a row has a higher token, the cast fails, which undoes
+// the transaction. A condition in its place would leave that to the program.
+func upsert(locks []lock) (query string, args []any) {
+	var b strings.Builder
+	b.WriteString("INSERT INTO lockbeat_fences AS f (name, token) VALUES ")
+	for i, l := range locks {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "($%d::bytea, $%d::bigint)", 2*i+1, 2*i+2)
+		args = append(args, []byte(l.name), l.token)
+	}
+	b.WriteString(" ON CONFLICT (name) DO UPDATE SET token = CASE" +
+		" WHEN f.token <= excluded.token THEN excluded.token" +
+		" ELSE ('lockbeat fence ' || encode(f.name, 'hex') || ' ' || f.token)::bigint END")
+	return b.String(), args
+}
+
+// higher finds what the cast was of in the server's message, whatever language the rest is in.
+var higher = regexp.MustCompile(`lockbeat fence ([0-9a-f]+) (\d+)`)
+
+// overtaken is the error of the lock whose row has a higher token, if that is what err says.
+func overtaken(err error, locks []lock) error {
+	if err == nil {
+		return nil
+	}
+	found := higher.FindStringSubmatch(err.Error())
+	if found == nil {
+		return nil
+	}
+	for _, l := range locks {
+		if hex.EncodeToString([]byte(l.name)) == found[1] {
+			return l.lost("the row's token is "+found[2], err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package fencetx
+
+import "context"
+
+// SQLiteSchema makes the table, for SQLite 3.24 and newer, unless it exists. Old rows are deleted
+// by
+//
+//	DELETE FROM lockbeat_fences WHERE token < (strftime('%s', 'now') - 30 * 86400) * 1000000
+const SQLiteSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
+	name  BLOB    NOT NULL PRIMARY KEY, -- the lock's, as bytes
+	token INTEGER NOT NULL              -- the highest that a transaction has come with
+);
+`
+
+const sqliteUpsert = `INSERT INTO lockbeat_fences (name, token) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE token <= excluded.token`
+
+// SQLite is [PostgreSQL] for SQLite.
+func SQLite(ctx context.Context, tx Tx, names ...string) error {
+	locks, err := locksOf(ctx, names)
+	if err != nil {
+		return err
+	}
+	for _, l := range locks {
+		var changed int64
+		result, err := tx.ExecContext(ctx, sqliteUpsert, []byte(l.name), l.token)
+		if err == nil {
+			changed, err = result.RowsAffected()
+		}
+		switch {
+		case err != nil:
+			return failed(ctx, err, "SQLiteSchema")
+		case changed == 0:
+			return l.lost("the row's token is higher", nil)
+		}
+	}
+	return nil
+}
