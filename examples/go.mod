@@ -9,7 +9,7 @@ require (
 	github.com/lockbeat/lockbeat v0.0.0
 	github.com/lockbeat/lockbeat/lockmw/asynq v0.0.0
 	github.com/lockbeat/lockbeat/lockmw/cronmw v0.0.0
-	github.com/lockbeat/lockbeat/lockmw/grpcmw v0.0.0-00010101000000-000000000000
+	github.com/lockbeat/lockbeat/lockmw/grpcmw v0.0.0
 	github.com/lockbeat/lockbeat/testutil/embedded v0.0.0
 	github.com/lockbeat/lockbeat/tracing v0.0.0
 	github.com/redis/rueidis v1.0.79
