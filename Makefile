@@ -41,15 +41,12 @@ SMOKED := $$(go list $(PROGRAMS:%=./%/...) | grep -vE '/($(subst $() ,|,$(SUITES
 
 .DEFAULT_GOAL := help
 .PHONY: help test check lint fmt tidy modules api vuln test-faults test-long sim shake fuzz smoke page nemesis bench clean
+.PHONY: cc redis postgres mariadb chromium
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-test: ## run the tests under -race on real Redis, PostgreSQL, MariaDB (installs what is missing)
-	@scripts/ensure cc
-	@scripts/ensure redis
-	@scripts/ensure postgres
-	@scripts/ensure mariadb
+test: cc redis postgres mariadb ## run the tests under -race on real Redis, PostgreSQL, MariaDB (installs what is missing)
 	$(TESTENV) go test -race -count=1 -timeout 6m $(FIRST) $(TESTED)
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a
@@ -60,6 +57,10 @@ check: ## everything a change must pass: lint, tidy, modules, api, test, test-fa
 		printf '\n== make %s (at %s)\n' "$$target" "$$(date +%T)"; \
 		$(MAKE) --no-print-directory "$$target" || exit; \
 	done
+
+# What tests need beside Go: it is found, or installed.
+cc redis postgres mariadb chromium:
+	@scripts/ensure $@
 
 lint: ## run the pinned golangci-lint (built once into ./bin)
 	@set -e; linter=$$(scripts/tool $(GOLANGCI_LINT)); for module in $(MODULES); do (set -x; cd $$module; "$$linter" run ./...); done
@@ -79,48 +80,31 @@ api: ## fail if a change breaks users of the last release, and the changelog doe
 vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: no failure if their list is away)
 	@checker=$$(scripts/tool $(GOVULNCHECK)) && scripts/vuln "$$checker"
 
-test-faults: ## run the suites of faults on real servers
-	@scripts/ensure cc
-	@scripts/ensure redis
+test-faults: cc redis ## run the suites of faults on real servers
 	$(TESTENV) go test -race -count=1 -timeout 6m $(SUITES:%=./%)
 
-test-long: ## run the packages that have long tests with these
-	@scripts/ensure cc
-	@scripts/ensure redis
-	@scripts/ensure postgres
-	@scripts/ensure mariadb
+test-long: cc redis postgres mariadb ## run the packages that have long tests with these
 	$(TESTENV) LOCKBEAT_LONG=1 go test -race -count=1 -timeout 15m $(LONG)
 
 sim: ## play the simulation for SIMGRANTS grants (default a million; the tests play 10,000)
 	go test ./renewer/simtest -count=1 -timeout 30m -run 'TestSimulation$$' -v -sim.grants=$(SIMGRANTS)
 
-shake: ## run the tests three times, in rare orders of events (SHAKEARGS: flags of go test)
-	@scripts/ensure cc
-	@scripts/ensure redis
-	@scripts/ensure postgres
-	@scripts/ensure mariadb
+shake: cc redis postgres mariadb ## run the tests three times, in rare orders of events (SHAKEARGS: flags of go test)
 	$(TESTENV) scripts/shake -race -count=3 -timeout 20m $(SHAKEARGS) $(FIRST) $(SUITES:%=./%) $(TESTED)
 
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 	@scripts/fuzz $(FUZZTIME)
 
-smoke: ## test the examples, bench and nemesis, with a short run of each
-	@scripts/ensure cc
-	@scripts/ensure redis
-	@scripts/ensure postgres
+smoke: cc redis postgres ## test the examples, bench and nemesis, with a short run of each
 	$(TESTENV) go test -race -count=1 -timeout 6m $(SMOKED)
 
-page: ## test the page of locks in a headless Chromium (installs it; PAGEARGS: flags of the tests)
-	@scripts/ensure chromium
+page: chromium ## test the page of locks in a headless Chromium (installs it; PAGEARGS: flags of the tests)
 	cd $(BROWSED) && go test -count=1 -timeout 3m . $(if $(PAGEARGS),-args $(PAGEARGS))
 
-nemesis: ## put each deployment under fire, five minutes in all (NEMESISARGS: flags, as in -h)
-	@scripts/ensure cc
-	@scripts/ensure redis
+nemesis: cc redis ## put each deployment under fire, five minutes in all (NEMESISARGS: flags, as in -h)
 	cd nemesis && go run . $(NEMESISARGS)
 
-bench: ## print the benchmarks' tables (BENCHARGS: flags, such as -run cycles)
-	@scripts/ensure redis
+bench: redis ## print the benchmarks' tables (BENCHARGS: flags, such as -run cycles)
 	cd bench && go run . $(BENCHARGS)
 
 clean: ## remove ./bin
