@@ -2,7 +2,7 @@
 // Markdown tables.
 //
 //	go run .                      everything, in about nine minutes
-//	go run . -run cycles          a section: cycles, onekey, crowd, hold, wait, limits, slots, break
+//	go run . -run cycles          a section: see below
 //	go run . -who Lockbeat        without the other libraries
 //	go run . -before ../../old    compare with another checkout: ratios, after ÷ before
 //	go run . -short               a smoke test in seconds
