@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime/debug"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -43,6 +44,7 @@ func New() *cobra.Command {
 		Short: "Distributed locks in Redis, from the command line",
 		Long: "Distributed locks in Redis, from the command line.\n\n" +
 			"The environment or a file says where Redis is: see `lockbeat help environment`.",
+		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
@@ -67,6 +69,14 @@ func New() *cobra.Command {
 	root.AddCommand(locks.Commands()...)
 	addGuard(root)
 	return root
+}
+
+// version is the release that this program was built from, or the commit, as far as Go knows it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown)"
 }
 
 // unknown is the error for a word that is no command.
