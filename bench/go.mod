@@ -33,7 +33,6 @@ require (
 
 replace (
 	github.com/lockbeat/lockbeat => ..
+	github.com/lockbeat/lockbeat/lockmw/asynq => ../lockmw/asynq
 	github.com/redis/rueidis/rueidiscompat => github.com/redis/rueidis/rueidiscompat v1.0.69
 )
-
-replace github.com/lockbeat/lockbeat/lockmw/asynq => ../lockmw/asynq

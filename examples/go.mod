@@ -9,6 +9,7 @@ require (
 	github.com/lockbeat/lockbeat v0.0.0
 	github.com/lockbeat/lockbeat/lockmw/asynq v0.0.0
 	github.com/lockbeat/lockbeat/lockmw/cronmw v0.0.0
+	github.com/lockbeat/lockbeat/lockmw/ginmw v0.0.0
 	github.com/lockbeat/lockbeat/lockmw/grpcmw v0.0.0
 	github.com/lockbeat/lockbeat/testutil/embedded v0.0.0
 	github.com/lockbeat/lockbeat/tracing v0.0.0
@@ -84,12 +85,10 @@ require (
 
 replace (
 	github.com/lockbeat/lockbeat => ..
+	github.com/lockbeat/lockbeat/lockmw/asynq => ../lockmw/asynq
 	github.com/lockbeat/lockbeat/lockmw/cronmw => ../lockmw/cronmw
+	github.com/lockbeat/lockbeat/lockmw/ginmw => ../lockmw/ginmw
 	github.com/lockbeat/lockbeat/lockmw/grpcmw => ../lockmw/grpcmw
+	github.com/lockbeat/lockbeat/testutil/embedded => ../testutil/embedded
+	github.com/lockbeat/lockbeat/tracing => ../tracing
 )
-
-replace github.com/lockbeat/lockbeat/lockmw/asynq => ../lockmw/asynq
-
-replace github.com/lockbeat/lockbeat/testutil/embedded => ../testutil/embedded
-
-replace github.com/lockbeat/lockbeat/tracing => ../tracing

@@ -9,6 +9,7 @@ require (
 	github.com/go-sql-driver/mysql v1.10.1
 	github.com/google/uuid v1.6.0
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.4
+	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/lockbeat/lockbeat v0.0.0
 	github.com/lockbeat/lockbeat/lockmw/asynq v0.0.0
@@ -59,7 +60,6 @@ require (
 	github.com/go-logr/stdr v1.2.2 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
 	github.com/grafana/regexp v0.0.0-20250905093917-f7b3be9d1853 // indirect
-	github.com/hibiken/asynq v0.26.0
 	github.com/jackc/pgpassfile v1.0.0 // indirect
 	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
 	github.com/jackc/puddle/v2 v2.2.3 // indirect
@@ -86,13 +86,9 @@ require (
 
 replace (
 	github.com/lockbeat/lockbeat => ..
+	github.com/lockbeat/lockbeat/lockmw/asynq => ../lockmw/asynq
+	github.com/lockbeat/lockbeat/lockmw/cronmw => ../lockmw/cronmw
 	github.com/lockbeat/lockbeat/lockmw/grpcmw => ../lockmw/grpcmw
+	github.com/lockbeat/lockbeat/testutil/embedded => ../testutil/embedded
+	github.com/lockbeat/lockbeat/tracing => ../tracing
 )
-
-replace github.com/lockbeat/lockbeat/lockmw/asynq => ../lockmw/asynq
-
-replace github.com/lockbeat/lockbeat/lockmw/cronmw => ../lockmw/cronmw
-
-replace github.com/lockbeat/lockbeat/testutil/embedded => ../testutil/embedded
-
-replace github.com/lockbeat/lockbeat/tracing => ../tracing

@@ -74,6 +74,10 @@ var layers = []layer{
 		"it answers as httpmw does and remembers as once does; it needs no store and no other adapter",
 	},
 	{
+		"lockmw/ginmw", "lockmw/httpmw renewer",
+		"it gives gin the middleware of httpmw, and knows nothing of locks",
+	},
+	{
 		"lockmw/cronmw/gocronmw",
 		"lockmw/cronmw lockmw/cronmw/internal/... renewer",
 		"it gives gocron the jobs of cronmw",
@@ -194,6 +198,10 @@ var foreign = []struct {
 		"lockmw/cronmw/... examples/...", "who locks without a schedule must not link it",
 	},
 	{
+		"github.com/gin-gonic/gin", "lockmw/ginmw examples/...", "lockmw/ginmw examples/...",
+		"who locks without gin must not download it",
+	},
+	{
 		"github.com/felixge/httpsnoop", "lockmw/httpmw", "lockmw/httpmw",
 		"only httpmw has a use for it, where a user has asked to have the writer tracked",
 	},
@@ -202,8 +210,8 @@ var foreign = []struct {
 		"we speak database/sql, and the program picks the driver",
 	},
 	{
-		"net/http", "lockmw/httpmw lockmw/idempotent lockmw/internal/httpguard inspect/... cmd/... " +
-			"examples/... bench testutil/...", "...", "who locks without HTTP must not link it",
+		"net/http", "lockmw/httpmw lockmw/ginmw lockmw/idempotent lockmw/internal/httpguard " +
+			"inspect/... cmd/... examples/... bench testutil/...", "...", "who locks without HTTP must not link it",
 	},
 	{"github.com/spf13", "cmd/lockbeat/...", "cmd/lockbeat/...", "only a program has flags"},
 	{"log", "examples/...", "", "the library never prints"},
@@ -297,6 +305,7 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"renewer/redisstore github.com/redis/rueidis/rueidislock",
 		"renewer/redisstore github.com/alicebob/miniredis/v2", "lockmw github.com/hibiken/asynq",
 		"lockmw/httpmw google.golang.org/grpc", "lockmw github.com/robfig/cron/v3",
+		"lockmw/ginmw " + module + "lockmw", "lockmw/httpmw github.com/gin-gonic/gin",
 		"lockmw github.com/felixge/httpsnoop", "lockmw/once/sqlrecord github.com/jackc/pgx/v5/stdlib",
 		"cmd/lockbeat/internal/connect " + module + "cmd/lockbeat/internal/cli",
 		"cmd/lockbeat/internal/guard " + module + "renewer/redisstore",

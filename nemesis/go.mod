@@ -32,7 +32,6 @@ require (
 
 replace (
 	github.com/lockbeat/lockbeat => ..
+	github.com/lockbeat/lockbeat/lockmw/asynq => ../lockmw/asynq
 	github.com/lockbeat/lockbeat/lockmw/grpcmw => ../lockmw/grpcmw
 )
-
-replace github.com/lockbeat/lockbeat/lockmw/asynq => ../lockmw/asynq

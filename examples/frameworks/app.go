@@ -9,6 +9,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/ginmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -24,8 +25,7 @@ func accountLock(r *http.Request) (string, error) {
 // withGin is a server of gin. The lock is on the route, as it would be with net/http.
 func withGin(k *renewer.Keeper, transfer work, opts ...httpmw.Option) http.Handler {
 	router := gin.New()
-	opts = append(opts, httpmw.Operation("transfer")) // for logs: net/http knows no route
-	lock := ginGuard(httpmw.Exclusive(k, accountLock, opts...))
+	lock := ginmw.Wrap(httpmw.Exclusive(k, accountLock, opts...))
 	router.POST("/accounts/:id/transfer", lock, func(c *gin.Context) {
 		if err := transfer(c.Request.Context(), c.Param("id")); err != nil {
 			if c.Request.Context().Err() == nil { // else the guard answers

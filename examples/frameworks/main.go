@@ -1,6 +1,6 @@
-// Command frameworks puts locks around handlers of gin and echo: app.go has the routes, gin.go and
-// echo.go the bridges to net/http's middleware. It sends some requests to both and prints the
-// answers.
+// Command frameworks puts locks around handlers of gin and echo: app.go has the routes, echo.go the
+// bridge from echo to net/http's middleware; gin's is package ginmw. It sends some requests to both
+// and prints the answers.
 package main
 
 import (

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -90,48 +89,26 @@ func TestALostLockIsAnsweredOnce(t *testing.T) {
 	}
 }
 
-// A request whose answer is suppressed by a panic of http.ErrAbortHandler is no success behind
-// gin.Recovery, which keeps that panic from net/http.
-func TestARequestThatEndedIsNoSuccess(t *testing.T) {
-	t.Parallel()
-	router := gin.New()
-	router.Use(gin.RecoveryWithWriter(io.Discard))
-	router.GET("/", ginGuard(func(http.Handler) http.Handler {
-		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
-			panic(http.ErrAbortHandler)
-		})
-	}))
-	w := httptest.NewRecorder()
-	router.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/",
-		http.NoBody))
-	assert.Equal(t, http.StatusServiceUnavailable, w.Code)
-	assert.Empty(t, w.Body.String())
-}
-
 // A guard is made when the program starts, and not for each request, and it sees what a handler
 // writes.
 func TestTheGuardIsMadeOnceAndSeesTheAnswer(t *testing.T) {
 	t.Parallel()
-	for name, serve := range map[string]func(func(http.Handler) http.Handler) http.Handler{
-		"gin": serveGin, "echo": serveEcho,
-	} {
-		made, seen := 0, 0
-		server := serve(func(next http.Handler) http.Handler {
-			made++
-			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				next.ServeHTTP(&counted{w, &seen}, r)
-			})
+	made, seen := 0, 0
+	server := serveEcho(func(next http.Handler) http.Handler {
+		made++
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			next.ServeHTTP(&counted{w, &seen}, r)
 		})
-		for range 3 {
-			w := httptest.NewRecorder()
-			server.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/",
-				http.NoBody))
-			assert.Equal(t, "abc", w.Body.String(), name)
-			assert.True(t, w.Flushed, name)
-		}
-		assert.Equal(t, 1, made, name)
-		assert.Equal(t, 9, seen, name)
+	})
+	for range 3 {
+		w := httptest.NewRecorder()
+		server.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/",
+			http.NoBody))
+		assert.Equal(t, "abc", w.Body.String())
+		assert.True(t, w.Flushed)
 	}
+	assert.Equal(t, 1, made)
+	assert.Equal(t, 9, seen)
 }
 
 // counted counts the bytes of answers.
@@ -147,16 +124,6 @@ func (c *counted) Write(data []byte) (int, error) {
 }
 
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
-
-func serveGin(guard func(http.Handler) http.Handler) http.Handler {
-	router := gin.New()
-	router.GET("/", ginGuard(guard), func(c *gin.Context) {
-		c.Writer.Flush()
-		_, _ = io.Copy(c.Writer, strings.NewReader("a"))
-		_, _ = c.Writer.WriteString("bc")
-	})
-	return router
-}
 
 func serveEcho(guard func(http.Handler) http.Handler) http.Handler {
 	router := echo.New()

@@ -83,8 +83,8 @@
 //     panic(http.ErrAbortHandler), which middleware that recovers should let pass.
 //   - To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time.
 //
-// docs/http.md in the repository has more on these, with bridges
-// for gin and echo. The examples of this package run.
+// Package ginmw is for gin. docs/http.md in the repository has more on these, with a bridge for
+// echo. The examples of this package run.
 package httpmw
 
 // The files, in the order in which to read them. A file uses those below it only.

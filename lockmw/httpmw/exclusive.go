@@ -22,8 +22,8 @@ import (
 // 10 s by default) and the handler's work together.
 //
 // Apply what Exclusive returns once to each handler, when the program starts, and not for each
-// request, as echo.WrapMiddleware does: each application counts its own waiters. docs/http.md has
-// bridges for gin and echo.
+// request, as echo.WrapMiddleware does: each application counts its own waiters. Package ginmw is
+// for gin, and docs/http.md has a bridge for echo.
 //
 // What Exclusive returns may be called concurrently, and then calls key concurrently. A panic of
 // key or of the handler passes through, and frees the lock. It panics if k, key or the handler is

@@ -1,0 +1,112 @@
+package ginmw
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Exclusive returns middleware that runs the handlers behind it under the lock on the name that key
+// derives from the request. It is [httpmw.Exclusive]: key is like an [httpmw.KeyFunc], and the
+// operation is by default the method and gin's route, "POST /accounts/:id/transfer". What it
+// returns may be called concurrently, and then calls key concurrently. A panic passes through, and
+// frees the lock. It panics if k or key is nil.
+func Exclusive(
+	k *renewer.Keeper, key func(*gin.Context) (string, error), opts ...httpmw.Option,
+) gin.HandlerFunc {
+	if key == nil {
+		panic("lockbeat: ginmw.Exclusive needs a key function, such as one that returns " +
+			`lockmw.Key("account", c.Param("id"))`)
+	}
+	return Wrap(httpmw.Exclusive(k, func(r *http.Request) (string, error) {
+		return key(callOf(r).gin)
+	}, opts...))
+}
+
+// Wrap makes middleware of gin of one of net/http. The handlers behind it get the request and the
+// writer that the middleware hands on; if it answers itself, they do not run. To the middleware
+// r.Pattern is gin's route, and r.PathValue has its parameters. What Wrap returns may be called
+// concurrently, as the middleware is then. Call Wrap once for each route or group, when the program
+// starts: each has waiters of its own. A panic passes through.
+func Wrap(middleware func(http.Handler) http.Handler) gin.HandlerFunc {
+	wrapped := middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		callOf(r).goOn(w, r)
+	}))
+	return func(c *gin.Context) {
+		call := &call{gin: c, request: c.Request, writer: c.Writer}
+		call.serve(wrapped)
+	}
+}
+
+// call is a request on its way through the middleware.
+type call struct {
+	gin *gin.Context
+	// What the middleware got, for middleware further out.
+	request *http.Request
+	writer  gin.ResponseWriter
+
+	begun, done bool // the handlers behind the middleware
+}
+
+type callKey struct{}
+
+func callOf(r *http.Request) *call {
+	return r.Context().Value(callKey{}).(*call) //nolint:forcetypeassert // serve has set it
+}
+
+// serve has the middleware answer the request.
+func (c *call) serve(wrapped http.Handler) {
+	r := c.request.WithContext(context.WithValue(c.request.Context(), callKey{}, c))
+	if route := c.gin.FullPath(); route != "" {
+		r.Pattern = r.Method + " " + route
+	}
+	for _, p := range c.gin.Params {
+		r.SetPathValue(p.Key, p.Value)
+	}
+	c.gin.Request = r // for key functions
+	returned := false
+	defer func() {
+		if c.gin.Request.MultipartForm != nil { // net/http removes its files
+			c.request.MultipartForm = c.gin.Request.MultipartForm
+		}
+		c.gin.Request, c.gin.Writer = c.request, c.writer
+		if !c.begun {
+			c.gin.Abort() // else gin runs the handlers of a request that was refused
+		}
+		if !returned && c.begun == c.done {
+			c.cutOff()
+		}
+	}()
+	wrapped.ServeHTTP(c.writer, r)
+	returned = true
+}
+
+// goOn runs the handlers behind the middleware.
+func (c *call) goOn(w http.ResponseWriter, r *http.Request) {
+	own := &writer{
+		ResponseWriter: c.writer, under: w, status: c.writer.Status(), size: c.writer.Size(),
+	}
+	c.begun, c.gin.Request, c.gin.Writer = true, r, own
+	c.gin.Next()
+	if !own.Written() && own.status != c.writer.Status() {
+		w.WriteHeader(own.status) // gin sends it in the end, unless middleware further out answers
+	}
+	c.done = true
+}
+
+// cutOff breaks the answer off for the middleware, which has panicked with http.ErrAbortHandler:
+// gin.Recovery takes that for a client that has gone, and lets net/http send the answer as whole.
+func (c *call) cutOff() {
+	if !c.writer.Written() {
+		c.writer.WriteHeader(http.StatusServiceUnavailable) // else it would be 200
+		return
+	}
+	// With HTTP/1 the connection ends then, with HTTP/2 the stream. A writer of other middleware
+	// that has no Unwrap can't do it.
+	_ = http.NewResponseController(c.writer).SetWriteDeadline(time.Unix(1, 0))
+}

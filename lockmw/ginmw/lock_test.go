@@ -1,0 +1,219 @@
+package ginmw_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/ginmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+	"github.com/lockbeat/lockbeat/testutil/webtest"
+)
+
+// post calls a handler directly.
+func post(t *testing.T, h http.Handler) webtest.Answer {
+	t.Helper()
+	return webtest.Do(h, httptest.NewRequestWithContext(t.Context(), http.MethodPost, path,
+		http.NoBody))
+}
+
+// All handlers behind the lock run under it, and middleware further out does not.
+func TestLaterHandlersHaveTheLock(t *testing.T) {
+	t.Parallel()
+	k, store := webtest.Scripted(t)
+	handlers := 0
+	held := func(c *gin.Context) {
+		handlers++
+		assert.True(t, lockmw.Held(c.Request.Context(), "account:7"))
+		assert.Positive(t, lockmw.Fence(c.Request.Context()))
+		assert.Equal(t, "7", c.Request.PathValue("id"))
+	}
+	a := post(t, route(
+		func(c *gin.Context) {
+			before := c.Request
+			writer := c.Writer
+			c.Next()
+			assert.Same(t, before, c.Request)
+			assert.Same(t, writer, c.Writer)
+			assert.Equal(t, http.StatusCreated, c.Writer.Status())
+			assert.Equal(t, 4, c.Writer.Size())
+			assert.False(t, c.IsAborted(), "it ran")
+			assert.Empty(t, store.Owner("account:7"))
+		},
+		ginmw.Exclusive(k, accountLock),
+		held,
+		func(c *gin.Context) {
+			held(c)
+			c.String(http.StatusCreated, "done")
+		},
+	))
+	assert.Equal(t, 2, handlers)
+	assert.Equal(t, http.StatusCreated, a.StatusCode)
+	assert.Equal(t, "done", a.Text)
+	assert.Equal(t, []string{"account:7"}, webtest.Names(store))
+	claim := store.Calls(script.Acquire)[0].Claims[0]
+	assert.Equal(t, "POST /accounts/:id/transfer", claim.Holder.Operation)
+}
+
+// What an earlier handler has learned of the caller can name the lock, and options of httpmw count.
+func TestARefusedRequestRunsNoHandler(t *testing.T) {
+	t.Parallel()
+	k, _ := webtest.Scripted(t)
+	release := webtest.Hold(t, k, "user:alice")
+	defer release()
+	outer := false
+	a := post(t, route(
+		func(c *gin.Context) {
+			c.Set("user", "alice")
+			c.Next()
+			outer = c.IsAborted()
+		},
+		ginmw.Exclusive(k, func(c *gin.Context) (string, error) {
+			return lockmw.Key("user", c.GetString("user")), nil
+		}, httpmw.Refuse(http.StatusLocked)),
+		func(*gin.Context) { assert.Fail(t, "it ran without the lock") },
+	))
+	webtest.RequireProblem(t, a, http.StatusLocked,
+		"https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#busy")
+	assert.True(t, outer, "middleware further out sees that the chain is aborted")
+}
+
+func TestAKeyFunctionsErrorIsABadRequest(t *testing.T) {
+	t.Parallel()
+	k, store := webtest.Scripted(t)
+	a := post(t, route(
+		ginmw.Exclusive(k, func(*gin.Context) (string, error) { return "", errors.New("none") }),
+		func(*gin.Context) { assert.Fail(t, "it ran") },
+	))
+	assert.Equal(t, http.StatusBadRequest, a.StatusCode)
+	assert.Empty(t, webtest.Names(store))
+}
+
+// A handler that aborts the chain ends its work: the handlers behind it do not run, and the lock is
+// free.
+func TestAnAbortedChainFreesTheLock(t *testing.T) {
+	t.Parallel()
+	k, store := webtest.Scripted(t)
+	a := post(t, route(
+		ginmw.Exclusive(k, accountLock),
+		func(c *gin.Context) { c.AbortWithStatusJSON(http.StatusForbidden, gin.H{"why": "no"}) },
+		func(*gin.Context) { assert.Fail(t, "it ran") },
+	))
+	assert.Equal(t, http.StatusForbidden, a.StatusCode)
+	assert.JSONEq(t, `{"why": "no"}`, a.Text)
+	assert.Empty(t, store.Owner("account:7"))
+	assert.Len(t, store.Calls(script.Release), 1)
+}
+
+// A panic is answered as without the lock, which is free then.
+func TestAPanicFreesTheLock(t *testing.T) {
+	t.Parallel()
+	k, store := webtest.Scripted(t)
+	recovery := gin.CustomRecoveryWithWriter(io.Discard, func(c *gin.Context, _ any) {
+		c.Header("Status-Was", strconv.Itoa(c.Writer.Status()))
+		c.AbortWithStatus(http.StatusInternalServerError)
+	})
+	a := post(t, route(recovery, ginmw.Exclusive(k, accountLock),
+		func(*gin.Context) { panic("broken") }))
+	assert.Equal(t, http.StatusInternalServerError, a.StatusCode)
+	assert.Equal(t, "200", a.Header.Get("Status-Was"))
+	assert.Empty(t, store.Owner("account:7"))
+}
+
+// A handler whose lock is lost returns without an answer, or with a 5xx of its own.
+func TestALostLock(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		opts   []httpmw.Option
+		answer func(*gin.Context)
+		status int
+		body   string
+	}{
+		"no answer":          {nil, func(*gin.Context) {}, 503, ""},
+		"no answer, tracked": {[]httpmw.Option{httpmw.AbortLost()}, func(*gin.Context) {}, 503, "#lost"},
+		"its own": {
+			nil,
+			func(c *gin.Context) { c.AbortWithStatus(http.StatusBadGateway) }, 502, "",
+		},
+		"replaced": {
+			[]httpmw.Option{httpmw.AbortLost(), httpmw.OnRefused(
+				func(w http.ResponseWriter, _ *http.Request, _ error) {
+					http.Error(w, "sorry", http.StatusTeapot)
+				})},
+			func(*gin.Context) {},
+			418, "sorry",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			webtest.InBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				s.Default(script.Renew, script.Gone())
+				a := post(t, route(ginmw.Exclusive(k, accountLock, c.opts...), func(gc *gin.Context) {
+					<-gc.Request.Context().Done()
+					assert.ErrorIs(t, context.Cause(gc.Request.Context()), renewer.ErrLost)
+					c.answer(gc)
+				}))
+				assert.Equal(t, c.status, a.StatusCode)
+				assert.Contains(t, a.Text, c.body)
+				if c.body == "" {
+					assert.Empty(t, a.Text)
+				}
+			})
+		})
+	}
+}
+
+// An answer that AbortLost breaks off is broken to the client behind gin.Recovery, too.
+func TestAnAnswerIsBrokenOff(t *testing.T) {
+	t.Parallel()
+	for proto, edit := range webtest.Protocols {
+		t.Run(proto, func(t *testing.T) {
+			t.Parallel()
+			k, s := webtest.Scripted(t, quick)
+			server := webtest.Serve(t, route(
+				ginmw.Exclusive(k, accountLock, httpmw.AbortLost()),
+				func(c *gin.Context) {
+					c.String(http.StatusOK, "do")
+					c.Writer.Flush()
+					s.Default(script.Renew, script.Gone())
+					<-c.Request.Context().Done()
+				},
+			), edit, webtest.Quiet)
+			a := webtest.Send(t, server, http.MethodPost, path, http.NoBody)
+			assert.Equal(t, http.StatusOK, a.StatusCode)
+			require.Error(t, a.Err, a.Text)
+		})
+	}
+}
+
+// gin.Recovery keeps from net/http that a request has ended while it waited. It is no success.
+func TestARequestThatEndsWhileItWaitsIsNoSuccess(t *testing.T) {
+	t.Parallel()
+	k, _ := webtest.Scripted(t)
+	release := webtest.Hold(t, k, "account:7")
+	defer release()
+	ctx, end := context.WithCancel(t.Context())
+	h := route(func(*gin.Context) { end() }, ginmw.Exclusive(k, accountLock),
+		func(*gin.Context) { assert.Fail(t, "it ran") })
+	a := webtest.Do(h, httptest.NewRequestWithContext(ctx, http.MethodPost, path, http.NoBody))
+	assert.Equal(t, http.StatusServiceUnavailable, a.StatusCode)
+	assert.Empty(t, a.Text)
+}
+
+func TestExclusiveNeedsAKeeperAndAKey(t *testing.T) {
+	t.Parallel()
+	k, _ := webtest.Scripted(t)
+	assert.Panics(t, func() { ginmw.Exclusive(k, nil) })
+	assert.Panics(t, func() { ginmw.Exclusive(nil, accountLock) })
+}
