@@ -39,7 +39,7 @@ func (f *failure) Unwrap() (errs []error) {
 
 // lost is the error of a holder whom a later one has overtaken. err is the driver's, or nil.
 func (l lock) lost(higher string, err error) error {
-	text := fmt.Sprintf("a later holder has fenced a transaction: %s, above this lock's, %d. If "+
+	text := fmt.Sprintf("a later holder has fenced a transaction: %s, this lock's is %d. If "+
 		"no other has the lock, its store has lost data and its clock has gone back: all are "+
 		"refused until tokens have risen above that", higher, l.token)
 	return &renewer.LostError{

@@ -3,10 +3,11 @@ package fencetx
 import (
 	"context"
 	"database/sql"
-	"encoding/hex"
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // Tx is a transaction of database/sql: [*sql.Tx], or what wraps one. By its Commit a [*sql.DB] is
@@ -23,8 +24,9 @@ type PgxTx[R any] interface {
 	Commit(ctx context.Context) error
 }
 
-// PostgreSQLSchema makes the table, for PostgreSQL 10 and newer, unless it exists. A user needs the
-// rights to select, insert and update. Tokens are microseconds since 1970; old rows are deleted by
+// PostgreSQLSchema makes the table, for PostgreSQL 11 and newer, unless it exists; it is tested on
+// 15. A user needs the rights to select, insert and update. Tokens are microseconds since 1970: old
+// rows are deleted by
 //
 //	DELETE FROM lockbeat_fences WHERE token < (extract(epoch FROM now()) - 30 * 86400) * 1000000
 const PostgreSQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
@@ -66,7 +68,8 @@ func postgreSQL(
 }
 
 // upsert is the statement for locks. Where a row has a higher token, the cast fails, which undoes
-// the transaction. A condition in its place would leave that to the program.
+// the transaction. A condition in its place would leave that to the program. What it fails with is
+// in the server's log, too, and has the hash that is in ours: see [renewer.HashName].
 func upsert(locks []lock) (query string, args []any) {
 	var b strings.Builder
 	b.WriteString("INSERT INTO lockbeat_fences AS f (name, token) VALUES ")
@@ -79,12 +82,13 @@ func upsert(locks []lock) (query string, args []any) {
 	}
 	b.WriteString(" ON CONFLICT (name) DO UPDATE SET token = CASE" +
 		" WHEN f.token <= excluded.token THEN excluded.token" +
-		" ELSE ('lockbeat fence ' || encode(f.name, 'hex') || ' ' || f.token)::bigint END")
+		" ELSE ('lock_hash=' || left(encode(sha256(f.name), 'hex'), 16) ||" +
+		" ' has the token ' || f.token)::bigint END")
 	return b.String(), args
 }
 
-// higher finds what the cast was of in the server's message, whatever language the rest is in.
-var higher = regexp.MustCompile(`lockbeat fence ([0-9a-f]+) (\d+)`)
+// higher finds what was cast in the server's message, whatever language the rest is in.
+var higher = regexp.MustCompile(`lock_hash=(\w{16}) has the token (\d+)`)
 
 // overtaken is the error of the lock whose row has a higher token, if that is what err says.
 func overtaken(err error, locks []lock) error {
@@ -96,7 +100,7 @@ func overtaken(err error, locks []lock) error {
 		return nil
 	}
 	for _, l := range locks {
-		if hex.EncodeToString([]byte(l.name)) == found[1] {
+		if renewer.HashName(l.name, nil) == found[1] {
 			return l.lost("the row's token is "+found[2], err)
 		}
 	}
