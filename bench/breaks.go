@@ -49,13 +49,13 @@ func newBreakers(addr string) (b *breakers, err error) {
 		*keeper = made
 		b.closers = append(b.closers, closing)
 	}
-	made, closing, err := newStore(option, breakTTL)
+	made, err := newStore(option, breakTTL)
 	if err != nil {
 		b.close()
 		return nil, err
 	}
 	b.store = made
-	b.closers = append(b.closers, closing)
+	b.closers = append(b.closers, made.Close)
 	return b, nil
 }
 

@@ -99,42 +99,30 @@ func oursFor(ttl time.Duration) func(rueidis.ClientOption) (library, error) {
 func newKeeper(
 	option rueidis.ClientOption, ttl time.Duration,
 ) (keeper *renewer.Keeper, closeAll func(), err error) {
-	store, closeStore, err := newStore(option, ttl)
+	store, err := newStore(option, ttl)
 	if err != nil {
 		return nil, nil, err
 	}
 	if keeper, err = renewer.New(store, renewer.Config{TTL: ttl}); err != nil {
-		closeStore()
+		store.Close()
 		return nil, nil, err
 	}
 	return keeper, func() {
 		_ = keeper.Shutdown(context.Background()) // each lock is free
-		closeStore()
+		store.Close()
 	}, nil
 }
 
 // newStore has a client of its own.
-func newStore(
-	option rueidis.ClientOption, ttl time.Duration,
-) (store *redisstore.Store, closeAll func(), err error) {
-	if option, err = redisstore.ClientOption(option, ttl); err != nil {
-		return nil, nil, err
-	}
-	client, err := rueidis.NewClient(option)
+func newStore(option rueidis.ClientOption, ttl time.Duration) (*redisstore.Store, error) {
 	// A machine on which many processes start at once may need more than one attempt.
-	for late := time.Now().Add(5 * time.Second); err != nil && time.Now().Before(late); {
-		time.Sleep(50 * time.Millisecond)
-		client, err = rueidis.NewClient(option)
+	for late := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		store, err := redisstore.Open(context.Background(),
+			redisstore.Deployment{Option: option, TTL: ttl})
+		if !errors.Is(err, renewer.ErrUnavailable) || time.Now().After(late) {
+			return store, err
+		}
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	store, err = redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
-	if err != nil {
-		client.Close()
-		return nil, nil, err
-	}
-	return store, func() { store.Close(); client.Close() }, nil
 }
 
 func (m *keeperMutex) lock(ctx context.Context) (err error) {

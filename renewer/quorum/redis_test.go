@@ -49,21 +49,17 @@ func onRedis(
 	if edit != nil {
 		edit(&option)
 	}
-	option, err := redisstore.ClientOption(option, ttl)
-	require.NoError(t, err)
-	var client rueidis.Client
+	var store *redisstore.Store
+	var err error
 	// a busy machine may need more than one attempt of the time that suits so short a TTL
 	require.Eventually(t, func() bool {
-		client, err = rueidis.NewClient(option)
+		store, err = redisstore.Open(context.Background(),
+			redisstore.Deployment{Option: option, TTL: ttl}, opts...)
 		return err == nil
 	}, patience, 5*time.Millisecond, "%v", &err)
-	store, err := redisstore.New(client,
-		append(opts, redisstore.WriteTimeout(option.ConnWriteTimeout))...)
-	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = server.Cont() // fails only if it has been killed
 		store.Close()
-		client.Close()
 	})
 	return store
 }

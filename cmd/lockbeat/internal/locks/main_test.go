@@ -11,7 +11,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -134,10 +133,8 @@ func decode(t *testing.T, text string) (locks []lockOf, total int, cut bool) {
 // keeper makes a keeper of a process of its own.
 func (s site) keeper(t *testing.T, node string, ttl time.Duration) *renewer.Keeper {
 	t.Helper()
-	option, err := redisstore.ClientOption(s.ClientOption(), ttl)
-	require.NoError(t, err)
-	client := s.Client(t, func(o *rueidis.ClientOption) { *o = option })
-	locks, err := redisstore.New(client)
+	locks, err := redisstore.Open(t.Context(),
+		redisstore.Deployment{Option: s.ClientOption(), TTL: ttl})
 	require.NoError(t, err)
 	k, err := renewer.New(locks, renewer.Config{TTL: ttl, Node: node})
 	require.NoError(t, err)
