@@ -20,9 +20,6 @@ import (
 func Dial(
 	ctx context.Context, option rueidis.ClientOption, isCluster bool,
 ) (rueidis.Client, error) {
-	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
-	}
 	// rueidis.NewClient hears of no context. Without connections it ends at once.
 	o := &opening{ctx: ctx, dial: option.DialCtxFn}
 	option.DialCtxFn = o.dialCtx

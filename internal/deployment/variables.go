@@ -65,9 +65,7 @@ type Settings struct {
 func FromLookup(lookup func(name string) (value string, ok bool)) (Settings, error) {
 	v := newVariables()
 	for _, known := range Variables() {
-		if value, ok := lookup(known.Name); ok && value != "" {
-			v.values[known.Name] = value
-		}
+		v.values[known.Name], _ = lookup(known.Name)
 	}
 	if v.values[URLVariable] == "" {
 		v.values[URLVariable] = defaultURL

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -126,7 +127,8 @@ func TestTheTTLOfOpen(t *testing.T) {
 // A wrong password is told apart from a server that is away.
 func TestOpenFails(t *testing.T) {
 	t.Parallel()
-	addr := redistest.Start(t, "--requirepass", sesame).Addr()
+	server := redistest.Start(t, "--requirepass", sesame)
+	addr := server.Addr()
 	for url, c := range map[string]struct {
 		is   error
 		says string
@@ -146,6 +148,7 @@ func TestOpenFails(t *testing.T) {
 		assert.ErrorContains(t, err, c.says)
 		assert.NotContains(t, err.Error(), sesame)
 	}
+	assertLeft(t, server)
 }
 
 func TestOpenNamesEveryFault(t *testing.T) {
@@ -233,6 +236,8 @@ func TestOpenIsCancelled(t *testing.T) {
 			d, err := redisstore.FromURL("redis://" + silent.Addr().String() + query)
 			require.NoError(t, err)
 			d.TTL = time.Hour // so that no time-out ends it
+			d.Option.Dialer.Timeout = d.TTL / 4
+			d.Option.Sentinel.Dialer.Timeout = d.TTL / 4
 
 			ctx, cancel := context.WithCancelCause(t.Context())
 			enough := errors.New("enough")
@@ -252,7 +257,7 @@ func TestOpenIsCancelled(t *testing.T) {
 			for err == nil {
 				_, err = conn.Read(make([]byte, 4096))
 			}
-			assert.NotErrorIs(t, err, os.ErrDeadlineExceeded, "the connection is closed")
+			assert.ErrorIs(t, err, io.EOF, "the connection is closed")
 		})
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -282,7 +287,6 @@ func assertLeft(t *testing.T, server *redistest.Server) {
 	assert.EventuallyWithT(t, func(c *assert.CollectT) {
 		list, err := server.Do("CLIENT", "LIST").ToString()
 		assert.NoError(c, err)
-		assert.NotContains(c, list, "user=poor")
 		assert.Equal(c, 1, strings.Count(list, "\n"), list)
 	}, patience, 5*time.Millisecond)
 }
