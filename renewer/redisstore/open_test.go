@@ -236,8 +236,8 @@ func TestOpenIsCancelled(t *testing.T) {
 			d, err := redisstore.FromURL("redis://" + silent.Addr().String() + query)
 			require.NoError(t, err)
 			d.TTL = time.Hour // so that no time-out ends it
-			d.Option.Dialer.Timeout = d.TTL / 4
-			d.Option.Sentinel.Dialer.Timeout = d.TTL / 4
+			d.Option.Dialer = net.Dialer{Timeout: d.TTL / 4, KeepAlive: d.TTL / 8}
+			d.Option.Sentinel.Dialer, d.Option.ConnWriteTimeout = d.Option.Dialer, d.TTL/4
 
 			ctx, cancel := context.WithCancelCause(t.Context())
 			enough := errors.New("enough")
