@@ -157,13 +157,16 @@ func TestAPasswordThatAllCanRead(t *testing.T) {
 		s.Warnings)
 }
 
-// The page has all variables, in the words of the command's help.
+// The page has all variables, in the words of the command's help; FromEnv's comment has them, too.
 func TestThePageHasTheVariables(t *testing.T) {
 	t.Parallel()
+	comment, err := os.ReadFile("../../renewer/redisstore/open.go")
+	require.NoError(t, err)
 	page, err := os.ReadFile("../../docs/setup.md")
 	require.NoError(t, err)
 	var table strings.Builder
 	for _, v := range deployment.Variables() {
+		assert.Contains(t, string(comment), "//\t"+v.Name+" ")
 		table.WriteString("| `" + v.Name + "` | " + v.What + " |\n")
 	}
 	assert.Contains(t, string(page), table.String())
