@@ -2,16 +2,14 @@
 // and does not know yet that another has the lock. It is one call in the program's own transaction,
 // over one table of fences.
 //
-//	err := lockmw.Do(ctx, keeper, name, func(ctx context.Context) error {
-//		tx, err := db.BeginTx(ctx, nil)
-//		...
-//		defer tx.Rollback()
-//		if err := fencetx.PostgreSQL(ctx, tx, name); err != nil {
-//			return err
-//		}
-//		... // read and write by tx
-//		return tx.Commit()
-//	})
+//	tx, err := db.BeginTx(ctx, nil) // in the function that runs under the lock, with its context
+//	...
+//	defer tx.Rollback()
+//	if err := fencetx.PostgreSQL(ctx, tx, name); err != nil {
+//		return err
+//	}
+//	... // read and write by tx
+//	return tx.Commit()
 //
 // [PostgreSQL], [MySQL] and [SQLite] take transactions of database/sql, [Pgx] those of pgx. The
 // table is [PostgreSQLSchema], [MySQLSchema] or [SQLiteSchema]: apply it with your other
@@ -49,9 +47,9 @@
 //
 // # Errors
 //
-// Whatever the error is, roll back. In PostgreSQL it has undone the transaction: its COMMIT fails
-// even if the program ignores the error, unless it goes back to a savepoint. MySQL, MariaDB and
-// SQLite would commit.
+// Whatever the error is, roll back. PostgreSQL has undone a transaction that is late: its COMMIT
+// fails even if the program ignores the error, unless it goes back to a savepoint. MySQL, MariaDB
+// and SQLite would commit it.
 //
 //	renewer.ErrLost      a later holder has come: the lock is lost
 //	a conflict           another transaction was in the way: run the transaction again
