@@ -3,15 +3,10 @@ package deployment
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"fmt"
 	"net"
-	"strings"
 	"sync"
 
 	"github.com/redis/rueidis"
-
-	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // Dial connects a client with options that redisstore.ClientOption has made. If isCluster, the
@@ -33,28 +28,15 @@ func Dial(
 		}
 		return nil, context.Cause(ctx)
 	}
-	where := strings.Join(option.InitAddress, ",")
 	if err != nil {
-		return nil, refused(where, err)
+		return nil, refused(option, err)
 	}
 	if isCluster && client.Mode() != rueidis.ClientModeCluster {
 		client.Close()
-		return nil, wrong(clusterVariable + ": is true, but the server at " + where +
+		return nil, wrong(clusterVariable + ": is true, but the server at " + hosts(option) +
 			" is none of a cluster; leave it out")
 	}
 	return client, nil
-}
-
-// refused is the error of a connection that could not be made. A server that has answered with an
-// error of its own, such as WRONGPASS, will do so again.
-func refused(where string, err error) error {
-	answer, ok := errors.AsType[*rueidis.RedisError](err)
-	if ok && !answer.IsLoading() && !answer.IsClusterDown() &&
-		!answer.IsTryAgain() {
-		return fmt.Errorf("%w: the URL (%s), %s or %s: the server at %s says: %w",
-			renewer.ErrConfig, URLVariable, passwordVariable, sentinelPasswordVariable, where, err)
-	}
-	return fmt.Errorf("%w: no connection to %s: %w", renewer.ErrUnavailable, where, err)
 }
 
 // opening is the time in which a client is being made.

@@ -133,9 +133,19 @@ func TestOpenFails(t *testing.T) {
 		is   error
 		says string
 	}{
-		"redis://:wrong-" + sesame + "@" + addr: {renewer.ErrConfig, "WRONGPASS"},
-		"redis://" + addr:                       {renewer.ErrConfig, "NOAUTH"},
-		"redis://:" + sesame + "@127.0.0.1:1":   {renewer.ErrUnavailable, "127.0.0.1:1"},
+		"redis://:wrong-" + sesame + "@" + addr: {
+			renewer.ErrConfig, "the user or the password is wrong in the URL (LOCKBEAT_URL) or " +
+				"LOCKBEAT_PASSWORD_FILE: the server at " + addr + " says: WRONGPASS",
+		},
+		"redis://" + addr: {renewer.ErrConfig, "a password is missing in the URL (LOCKBEAT_URL) or " +
+			"LOCKBEAT_PASSWORD_FILE: the server at " + addr + " says: NOAUTH"},
+		"redis://:" + sesame + "@" + addr + "/99": {
+			renewer.ErrConfig, ": the URL (LOCKBEAT_URL): the server at",
+		},
+		"redis://" + redistest.Start(t).Addr() + "?sentinel_master=m": {
+			renewer.ErrConfig, "whose hosts must be Sentinels, or LOCKBEAT_SENTINEL_MASTER: ",
+		},
+		"redis://:" + sesame + "@127.0.0.1:1": {renewer.ErrUnavailable, "127.0.0.1:1"},
 		"redis://:" + sesame + "@" + addr + "?cluster=true": {
 			renewer.ErrConfig, "none of a cluster",
 		},
@@ -188,6 +198,9 @@ func TestOpenTLS(t *testing.T) {
 	_, err := redisstore.Open(t.Context(), fromWords(t, url))
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	assert.ErrorContains(t, err, "failed to verify certificate")
+	assert.ErrorContains(t, err, "set LOCKBEAT_TLS_SERVER_NAME")
+	_, err = redisstore.Open(t.Context(), fromWords(t, url, "LOCKBEAT_TLS_SERVER_NAME=example.com"))
+	assert.ErrorContains(t, err, "set LOCKBEAT_TLS_CA")
 	_, err = redisstore.Open(t.Context(), fromWords(t, trusted...))
 	require.ErrorIs(t, err, renewer.ErrUnavailable, "without the client's certificate")
 }

@@ -1,0 +1,72 @@
+package deployment
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"syscall"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// refused is the error of a connection that could not be made. A server that has answered with an
+// error of its own, such as WRONGPASS, will do so again.
+func refused(option rueidis.ClientOption, err error) error {
+	answer, ok := errors.AsType[*rueidis.RedisError](err)
+	if ok && !answer.IsLoading() && !answer.IsClusterDown() && !answer.IsTryAgain() {
+		return fmt.Errorf("%w: %s: the server at %s says: %w",
+			renewer.ErrConfig, culprit(option, answer.Error()), hosts(option), err)
+	}
+	return fmt.Errorf("%w: no connection to %s: %w%s",
+		renewer.ErrUnavailable, hosts(option), err, advice(option, err))
+}
+
+func hosts(option rueidis.ClientOption) string { return strings.Join(option.InitAddress, ",") }
+
+// culprit is what a server's answer is about. With Sentinels it may be theirs or the primary's.
+func culprit(option rueidis.ClientOption, answer string) string {
+	const url = "the URL (" + URLVariable + ")"
+	sentinels := option.Sentinel.MasterSet != ""
+	missing := strings.HasPrefix(answer, "NOAUTH")
+	if !missing && !strings.HasPrefix(answer, "WRONGPASS") {
+		if sentinels {
+			return url + ", whose hosts must be Sentinels, or " + masterVariable
+		}
+		return url
+	}
+	where := url + " or " + passwordVariable
+	if sentinels {
+		where += "; of Sentinels " + sentinelUserVariable + " or " + sentinelPasswordVariable
+	}
+	if missing {
+		return "a password is missing in " + where
+	}
+	return "the user or the password is wrong in " + where
+}
+
+// advice is what may help where the server has not answered; "" if there is none.
+func advice(option rueidis.ClientOption, err error) string {
+	secure := option.TLSConfig != nil
+	_, isAuthority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, isName := errors.AsType[x509.HostnameError](err)
+	_, isPlain := errors.AsType[tls.RecordHeaderError](err)
+	switch {
+	case isAuthority:
+		return "; set " + authorityVariable + " to a file with the certificates to trust"
+	case isName:
+		return "; set " + serverNameVariable + " to a name in the certificate"
+	case secure && (isPlain || errors.Is(err, context.DeadlineExceeded)):
+		return "; if the server speaks no TLS, begin the URL with redis://"
+	case !secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
+		return "; if the server wants TLS, begin the URL with rediss://"
+	case len(option.InitAddress) == 1 && "redis://"+option.InitAddress[0] == defaultURL:
+		return "; if Redis is not at this default, set " + URLVariable
+	}
+	return ""
+}
