@@ -26,9 +26,10 @@ func Do[T any](
 	return result, err
 }
 
-// Run is [Do] for adapters: ran reports whether fn ran. If it did not, err says why the lock was
-// not to be had, and [RefusalOf] sorts it. If it did, err is fn's, which may be the error of a lock
-// that fn uses itself, and [renewer.ErrLost] is joined to it as by Do.
+// Run is [Do] for a function that returns an error alone, and for adapters: ran reports whether fn
+// ran. If it did not, err says why the lock was not to be had, and [RefusalOf] sorts it. If it did,
+// err is fn's, which may be the error of a lock that fn uses itself, and [renewer.ErrLost] is
+// joined to it as by Do.
 //
 // The lock is held until fn has returned, panicked or called runtime.Goexit; a panic passes
 // through. A lock whose fn did not return is freed for all processes, rather than handed to the

@@ -105,7 +105,6 @@ func (s *scope) leaseOn(name string) *renewer.Lease {
 // has passed one on ([WithFence]) and ctx runs under no lock of this process. 0 if there is
 // neither, which a resource refuses whose lowest is 1. Of several locks taken by [Keys] it is that
 // of the first in order. Under several locks, or where the lock's name is at hand, take [FenceOf].
-// Package fencetx has an SQL database compare tokens, within a transaction.
 //
 // A lock that is lost keeps its token until the operation has returned: the resource refuses what
 // is written with it as soon as the next holder has written. A lock that is over has none.

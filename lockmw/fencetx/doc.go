@@ -2,14 +2,16 @@
 // and does not know yet that another has the lock. It is one call in the program's own transaction,
 // over one table of fences.
 //
-//	tx, err := db.BeginTx(ctx, nil) // in the function that runs under the lock, with its context
-//	...
-//	defer tx.Rollback()
-//	if err := fencetx.PostgreSQL(ctx, tx, name); err != nil {
-//		return err
-//	}
-//	... // read and write by tx
-//	return tx.Commit()
+//	_, err := lockmw.Run(ctx, keeper, name, func(ctx context.Context) error {
+//		tx, err := db.BeginTx(ctx, nil)
+//		...
+//		defer tx.Rollback()
+//		if err := fencetx.PostgreSQL(ctx, tx, name); err != nil {
+//			return err
+//		}
+//		... // read and write by tx
+//		return tx.Commit()
+//	})
 //
 // [PostgreSQL], [MySQL] and [SQLite] take transactions of database/sql, [Pgx] those of pgx. The
 // table is [PostgreSQLSchema], [MySQLSchema] or [SQLiteSchema]: apply it with your other
@@ -47,9 +49,9 @@
 //
 // # Errors
 //
-// Whatever the error is, roll back. PostgreSQL has undone a transaction that is late: its COMMIT
-// fails even if the program ignores the error, unless it goes back to a savepoint. MySQL, MariaDB
-// and SQLite would commit it.
+// Whatever the error is, roll back. In PostgreSQL it has undone the transaction: its COMMIT fails
+// even if the program ignores the error, unless it goes back to a savepoint. MySQL, MariaDB and
+// SQLite would commit.
 //
 //	renewer.ErrLost      a later holder has come: the lock is lost
 //	a conflict           another transaction was in the way: run the transaction again
