@@ -20,6 +20,7 @@ func TestStory(t *testing.T) {
 			assert.Contains(t, text, "eve: LOST the lock")
 			assert.Contains(t, text, "eve: TAKES OVER")
 			assert.Contains(t, text, "HEALED")
+			assert.NotContains(t, text, ":  has the lock", "each line names a task")
 			assert.Regexp(t, `tasks run +50/50 +ok`, text)
 			assert.Regexp(t, `retries consumed +0 +ok`, text)
 		},

@@ -24,8 +24,9 @@ func user(lock string) string { return strings.TrimPrefix(lock, taskType+":") }
 // AcquireEnd hears that a task has its lock. Of one that does not get it for now, and goes back to
 // the queue, it hears as well, by e.Err.
 func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context.Context {
-	task, _ := asynq.GetTaskID(ctx) // the context of a lock is that of its task
-	if e.Err == nil {
+	// The context of a lock is that of its task. The line in front of a lock takes it, too, for a
+	// moment and without a task, to find out that it is free.
+	if task, ok := asynq.GetTaskID(ctx); ok && e.Err == nil {
 		o.demo.Event(o.node, "%s: %s has the lock, after %s", user(e.Name), task, demo.Span(e.Wait))
 	}
 	return ctx
