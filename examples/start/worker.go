@@ -15,13 +15,13 @@ type Transfer struct{ From, To string }
 
 // transferTasks puts the tasks of mux under the lock of their account.
 func transferTasks(
-	mux *asynq.ServeMux, keeper *renewer.Keeper, redis asynq.RedisConnOpt, tasks *asynq.Client,
+	mux *asynq.ServeMux, keeper *renewer.Keeper, option asynq.RedisConnOpt, tasks *asynq.Client,
 ) {
 	mux.Handle("transfer", asynqmw.Handle(keeper,
 		func(t Transfer) string { return accountLock(t.From) },
 		func(ctx context.Context, t Transfer) error { return transfer(ctx, t.From, t.To) },
 		asynqmw.SharedKey(),     // the lock is "account:7", not "transfer:account:7"
-		asynqmw.InLine(redis),   // a task that waits keeps no worker
+		asynqmw.InLine(option),  // a task that waits keeps no worker
 		asynqmw.Requeue(tasks))) // and is not archived on its last attempt
 }
 
@@ -29,7 +29,7 @@ func transferTasks(
 func worker(stop context.Context, redis redisstore.Deployment, observer renewer.Observer) {
 	keeper, closeLocks := openLocks(redis, observer)
 	defer closeLocks()
-	option, err := asynqmw.RedisOpt(redis)
+	option, err := asynqmw.RedisOpt(redis) // the same Redis, for asynq
 	must(err)
 	tasks := asynq.NewClient(option)
 	defer tasks.Close()
