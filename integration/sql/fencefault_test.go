@@ -34,8 +34,8 @@ func isDrivers(err error) bool {
 	return ok
 }
 
-// A table that is missing or of another shape, and a transaction that can't write, are told with
-// what to do.
+// A table that is missing or of another shape, a transaction that can't write, and a database of
+// another kind are told with what to do.
 func TestFenceIsRejected(t *testing.T) {
 	t.Parallel()
 	rejected := func(t *testing.T, d *fenced, options sql.TxOptions, advice string) {
@@ -60,6 +60,15 @@ func TestFenceIsRejected(t *testing.T) {
 		schema := "fencetx." + map[string]string{
 			"PostgreSQL": "PostgreSQL", "pgx": "PostgreSQL", "MariaDB": "MySQL", "SQLite": "SQLite",
 		}[d.kind] + "Schema"
+		for kind, by := range map[string]func(context.Context, fencetx.Tx, ...string) error{
+			"PostgreSQL": fencetx.PostgreSQL, "MariaDB": fencetx.MySQL, "SQLite": fencetx.SQLite,
+		} {
+			if d.kind != "pgx" && d.kind != kind { // pgx' transactions are none of database/sql
+				other := *d
+				other.begin = other.beginBy(by)
+				rejected(t, &other, sql.TxOptions{}, "the database is of another kind")
+			}
+		}
 		d.run(t, "DROP TABLE lockbeat_fences")
 		rejected(t, d, sql.TxOptions{}, schema)
 		d.run(t, "CREATE TABLE lockbeat_fences (name VARCHAR(20) PRIMARY KEY)")

@@ -57,7 +57,8 @@
 //	a conflict           another transaction was in the way: run the transaction again
 //	renewer.ErrConfig    ctx does not run under the lock, or the transaction has ended
 //	renewer.ErrName      no lock can have such a name
-//	renewer.ErrRejected  the table or a right is missing, or all is read-only: the text says which
+//	renewer.ErrRejected  the table or a right is missing, all is read-only, or the database is of
+//	                     another kind: the text says which
 //	the context's own    ctx has ended; its cause is found, too
 //
 // errors.As finds the driver's error. A conflict has no other: SQLSTATE 40001, 40P01 or 55P03,

@@ -75,6 +75,8 @@ func advice(fault sqlfault.Fault, schema string) (why string, kind error) {
 		why = "the table is missing: make it, by fencetx." + schema
 	case sqlfault.Shape:
 		why = "the table is another one: make it anew, by fencetx." + schema
+	case sqlfault.Dialect:
+		why = "the database is of another kind: call the function of fencetx that is for it"
 	case sqlfault.NoRight:
 		why = "the user needs rights: GRANT SELECT, INSERT, UPDATE ON lockbeat_fences"
 	default:

@@ -32,6 +32,8 @@ const (
 	NoRight
 	// Shape means that the statement does not fit the table.
 	Shape
+	// Dialect means that the statement is none in this database's SQL.
+	Dialect
 )
 
 // Permanent reports whether the same statement will be refused until the database is changed.
@@ -73,6 +75,8 @@ func ofState(state string) Fault {
 		return NoTable
 	case "42501":
 		return NoRight
+	case "42601":
+		return Dialect
 	}
 	if strings.HasPrefix(state, "42") {
 		return Shape
@@ -95,6 +99,7 @@ var byNumber = map[string]Fault{
 	"1142": NoRight,
 	"1143": NoRight,
 	"1054": Shape,
+	"1064": Dialect,
 }
 
 var byText = []struct {
@@ -107,4 +112,6 @@ var byText = []struct {
 	{"no such column", Shape},
 	{"has no column named", Shape},
 	{"ON CONFLICT clause does not match", Shape},
+	{": syntax error", Dialect},
+	{"unrecognized token", Dialect},
 }
