@@ -12,17 +12,20 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// webServer has a route under the lock of the account that it names.
+// serveTransfer transfers from the account that the path names.
+func serveTransfer(w http.ResponseWriter, r *http.Request) {
+	err := transfer(r.Context(), r.PathValue("id"), r.FormValue("to"))
+	if err != nil && r.Context().Err() == nil { // a lost lock is answered with 503
+		http.Error(w, "not transferred", http.StatusInternalServerError)
+	}
+}
+
+// webServer has that under the lock of the account.
 func webServer(keeper *renewer.Keeper) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(keeper,
 		func(r *http.Request) (string, error) { return accountLock(r.PathValue("id")), nil },
-	)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := transfer(r.Context(), r.PathValue("id"), r.FormValue("to"))
-		if err != nil && r.Context().Err() == nil { // a lost lock is answered with 503
-			http.Error(w, "not transferred", http.StatusInternalServerError)
-		}
-	})))
+	)(http.HandlerFunc(serveTransfer)))
 	mux.Handle("GET /ready", ready(keeper)) // for a readiness probe
 	return &http.Server{
 		Addr: webAddr, Handler: mux, ReadHeaderTimeout: 5 * time.Second,
