@@ -18,10 +18,14 @@ func Dial(
 	// rueidis.NewClient hears of no context. Without connections it ends at once.
 	o := &opening{ctx: ctx, dial: option.DialCtxFn}
 	option.DialCtxFn = o.dialCtx
-	leave := context.AfterFunc(ctx, o.cut)
+	leave := context.AfterFunc(ctx, o.fail)
 	client, err := rueidis.NewClient(option)
-	o.end()
 	leave()
+	if err != nil {
+		o.fail() // goroutines of rueidis may still dial, and none closes what they get
+	} else {
+		o.succeed()
+	}
 	if ctx.Err() != nil {
 		if err == nil {
 			client.Close()
@@ -44,16 +48,16 @@ type opening struct {
 	ctx  context.Context
 	dial func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
-	mu    sync.Mutex
-	over  bool
-	conns []net.Conn
+	mu           sync.Mutex
+	made, failed bool
+	conns        []net.Conn
 }
 
 // dialCtx dials for the client, now and later. The dials of this time end with its context.
 func (o *opening) dialCtx(
 	ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config,
 ) (net.Conn, error) {
-	if o.isOver() {
+	if o.isMade() {
 		return o.dial(ctx, addr, dialer, config)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -66,35 +70,38 @@ func (o *opening) dialCtx(
 	return conn, err
 }
 
-func (o *opening) isOver() bool {
+func (o *opening) isMade() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.over
+	return o.made
 }
 
 func (o *opening) keep(conn net.Conn) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
-	case o.over:
-	case o.ctx.Err() != nil:
-		_ = conn.Close() // cut may have passed
+	case o.made:
+	case o.failed:
+		_ = conn.Close()
 	default:
 		o.conns = append(o.conns, conn)
 	}
 }
 
-// cut closes all connections.
-func (o *opening) cut() {
+// fail closes all connections, and those that are still being made, unless the client is made.
+func (o *opening) fail() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.failed = !o.made
 	for _, conn := range o.conns {
 		_ = conn.Close()
 	}
+	o.conns = nil
 }
 
-func (o *opening) end() {
+// succeed leaves the connections to the client, unless they are closed.
+func (o *opening) succeed() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.over, o.conns = true, nil
+	o.made, o.conns = !o.failed, nil
 }

@@ -294,6 +294,34 @@ func TestOpenWithoutRights(t *testing.T) {
 	assertLeft(t, server)
 }
 
+// A node to which a connection is still being made when Open has failed is left, too.
+func TestOpenFailsBeforeAllNodesAreReached(t *testing.T) {
+	t.Parallel()
+	fast, slow := redistest.Start(t), redistest.Start(t)
+	d, err := redisstore.FromURL("redis://" + fast.Addr() + "," + slow.Addr() + "?cluster=true")
+	require.NoError(t, err)
+	dialing, failed, dialed := make(chan struct{}), make(chan struct{}), make(chan error, 9)
+	begin := sync.OnceFunc(func() { close(dialing) })
+	d.Option.DialCtxFn = func(
+		ctx context.Context, addr string, dialer *net.Dialer, _ *tls.Config,
+	) (net.Conn, error) {
+		if addr == fast.Addr() {
+			<-dialing
+			return dialer.DialContext(ctx, "tcp", addr)
+		}
+		begin()
+		<-failed
+		conn, err := dialer.DialContext(context.WithoutCancel(ctx), "tcp", addr)
+		dialed <- err
+		return conn, err
+	}
+	_, err = redisstore.Open(t.Context(), d)
+	close(failed)
+	require.ErrorIs(t, err, renewer.ErrConfig, "no cluster")
+	require.NoError(t, <-dialed)
+	assertLeft(t, slow)
+}
+
 // assertLeft waits until no client but the test's own is connected.
 func assertLeft(t *testing.T, server *redistest.Server) {
 	t.Helper()
