@@ -16,15 +16,26 @@ import (
 )
 
 // refused is the error of a connection that could not be made. A server that has answered with an
-// error of its own, such as WRONGPASS, will do so again.
+// error of its own, such as WRONGPASS, will do so again, unless it passes.
 func refused(option rueidis.ClientOption, err error) error {
 	answer, ok := errors.AsType[*rueidis.RedisError](err)
-	if ok && !answer.IsLoading() && !answer.IsClusterDown() && !answer.IsTryAgain() {
+	if ok && !passes(answer.Error()) {
 		return fmt.Errorf("%w: %s: the server at %s says: %w",
 			renewer.ErrConfig, culprit(option, answer.Error()), hosts(option), err)
 	}
 	return fmt.Errorf("%w: no connection to %s: %w%s",
 		renewer.ErrUnavailable, hosts(option), err, advice(option, err))
+}
+
+// passes reports whether a server's answer is about what passes by itself.
+func passes(answer string) bool {
+	code, _, _ := strings.Cut(answer, " ")
+	switch code {
+	case "LOADING", "CLUSTERDOWN", "TRYAGAIN", "BUSY", "MASTERDOWN":
+		return true
+	default:
+		return strings.HasPrefix(answer, "max number of clients reached") // rueidis drops ERR
+	}
 }
 
 func hosts(option rueidis.ClientOption) string { return strings.Join(option.InitAddress, ",") }

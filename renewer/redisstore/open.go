@@ -3,6 +3,8 @@ package redisstore
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -36,8 +38,11 @@ type Deployment struct {
 	warnings []string
 }
 
-// String names the hosts, and hides the password from what is printed.
-func (d Deployment) String() string { return "Redis at " + strings.Join(d.Option.InitAddress, ",") }
+// Format has package fmt print the hosts, whatever the verb, and no password. It can't for a field
+// that is not exported.
+func (d Deployment) Format(w fmt.State, _ rune) {
+	_, _ = io.WriteString(w, "Redis at "+strings.Join(d.Option.InitAddress, ","))
+}
 
 // FromEnv reads where Redis is from the environment:
 //
@@ -65,8 +70,8 @@ func FromEnv() (Deployment, error) { return described(deployment.FromLookup(os.L
 //	rediss://node1,node2,node3?cluster=true
 //	redis://user:password@sentinel1,sentinel2/db?sentinel_master=name
 //
-// What has to be encoded in a user and a password is %, / and ?. TLS trusts the system's
-// certificates; other files for it are variables, or set Option.TLSConfig. The error is
+// What has to be encoded in a user and a password is %, /, ? and #, in a user : too. TLS trusts the
+// system's certificates; other files for it are variables, or set Option.TLSConfig. The error is
 // [renewer.ErrConfig] and shows nothing of the URL. FromURL may be called concurrently.
 func FromURL(url string) (Deployment, error) { return described(deployment.FromURL(url)) }
 

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/tls"
@@ -82,7 +83,9 @@ func TestOpenOneServer(t *testing.T) {
 		Error())
 	d := fromWords(t, "LOCKBEAT_URL=redis://locks@"+server.Addr()+"/3",
 		"LOCKBEAT_PASSWORD_FILE="+fileWith(t, sesame+"\n"), "LOCKBEAT_PREFIX=mine:")
-	assert.Equal(t, "Redis at "+server.Addr(), fmt.Sprintf("%+v", d), "no password")
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%d"} {
+		assert.Equal(t, "Redis at "+server.Addr(), fmt.Sprintf(verb, d), "no password")
+	}
 	lockAt(t, d)
 	look := server.Client(t, func(o *rueidis.ClientOption) { o.SelectDB = 3 })
 	left, err := look.Do(t.Context(), look.B().Keys().Pattern("*").Build()).AsStrSlice()
@@ -159,6 +162,43 @@ func TestOpenFails(t *testing.T) {
 		assert.NotContains(t, err.Error(), sesame)
 	}
 	assertLeft(t, server)
+}
+
+// A server that is too busy to greet is away, and not misconfigured.
+func TestOpenIsToldWhatPasses(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{
+		"BUSY Redis is busy running a script", "LOADING Redis is loading the dataset in memory",
+		"MASTERDOWN Link with MASTER is down", "ERR max number of clients reached",
+	} {
+		server, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			for {
+				conn, err := server.Accept()
+				if err != nil {
+					return
+				}
+				lines := bufio.NewScanner(conn)
+				for lines.Scan() { // until the client leaves
+					if strings.HasPrefix(lines.Text(), "*") { // a command begins
+						_, _ = io.WriteString(conn, "-"+answer+"\r\n")
+					}
+				}
+				assert.NoError(t, conn.Close())
+			}
+		}()
+		d, err := redisstore.FromURL("redis://" + server.Addr().String() + "?cluster=false")
+		require.NoError(t, err)
+		_, err = redisstore.Open(t.Context(), d)
+		require.ErrorIs(t, err, renewer.ErrUnavailable, answer)
+		require.NotErrorIs(t, err, renewer.ErrConfig, answer)
+		require.ErrorContains(t, err, strings.TrimPrefix(answer, "ERR "))
+		require.NoError(t, server.Close())
+		<-served
+	}
 }
 
 func TestOpenNamesEveryFault(t *testing.T) {
