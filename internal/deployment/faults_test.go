@@ -100,6 +100,7 @@ func TestFaultsOfAURLNameNoVariable(t *testing.T) {
 		"":                              "the URL: begins neither",
 		secret:                          "the URL: begins neither",
 		"redis://u:" + secret + "%@h":   "the URL: has a user or a password that is not percent",
+		"redis://u:" + secret + "#@h":   "%23 for #",
 		"redis://h?" + secret:           "the URL: may have nothing behind the hosts but",
 		"redis://h?cluster=" + secret:   "the URL: cluster: is neither true nor false",
 		"redis://h?cluster=1&cluster=1": "the URL: may have nothing",
@@ -155,6 +156,22 @@ func TestAPasswordThatAllCanRead(t *testing.T) {
 	assert.Equal(t, secret, s.Option.Password)
 	assert.Equal(t, []string{"LOCKBEAT_PASSWORD_FILE: everybody can read " + path + "; chmod 600"},
 		s.Warnings)
+}
+
+// A file that never ends, such as a device, does not take all memory.
+func TestAFileThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	path := write(t, 0o600, "")
+	require.NoError(t, os.Truncate(path, 100<<20))
+	for _, words := range [][]string{
+		{"LOCKBEAT_PASSWORD_FILE=" + path},
+		{"LOCKBEAT_URL=rediss://h", "LOCKBEAT_TLS_CA=" + path},
+		{"LOCKBEAT_URL=rediss://h", "LOCKBEAT_TLS_CERT=" + path, "LOCKBEAT_TLS_KEY=/"},
+	} {
+		_, err := deployment.FromLookup(lookup(words...))
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		assert.ErrorContains(t, err, path+": has more than ")
+	}
 }
 
 // The page has all variables, in the words of the command's help; FromEnv's comment has them, too.

@@ -10,8 +10,12 @@ import (
 	"strings"
 )
 
-// mostFile bounds a file, in bytes, so that a wrong name, such as a device's, ends.
-const mostFile = 64 << 10
+// These bound files, in bytes, so that a wrong name, such as a device's, ends. The certificates of
+// a whole system have 200 kB.
+const (
+	mostFile = 64 << 10
+	mostPEM  = 4 << 20
+)
 
 // ReadFile reads a small file that no other user can write. It looks at the file that it has
 // opened, not at the name, which may lead elsewhere a moment later.
@@ -29,14 +33,29 @@ func ReadFile(path string) (text string, mode fs.FileMode, err error) {
 		return "", 0, fmt.Errorf("%s: others can write it, so that they could choose the server; "+
 			"chmod go-w it, and let it be yours or root's", path)
 	}
-	all, err := io.ReadAll(io.LimitReader(f, mostFile+1))
+	all, err := readAtMost(f, mostFile)
+	return string(all), info.Mode(), err
+}
+
+func readAtMost(f *os.File, most int) ([]byte, error) {
+	all, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
 	switch {
 	case err != nil:
-		return "", 0, plain(path, err)
-	case len(all) > mostFile:
-		return "", 0, fmt.Errorf("%s: has more than %d bytes", path, mostFile)
+		return nil, plain(f.Name(), err)
+	case len(all) > most:
+		return nil, fmt.Errorf("%s: has more than %d bytes", f.Name(), most)
 	}
-	return string(all), info.Mode(), nil
+	return all, nil
+}
+
+// readPEM reads a file with certificates or a key.
+func readPEM(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, plain(path, err)
+	}
+	defer func() { _ = f.Close() }()
+	return readAtMost(f, mostPEM)
 }
 
 // plain is an error without the name of a system call.

@@ -1,9 +1,10 @@
 package deployment
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
-	"os"
+	"fmt"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -95,11 +96,11 @@ func (v *variables) tls(wanted bool) *tls.Config {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: v.values[serverNameVariable]}
 	if path := v.values[authorityVariable]; path != "" {
-		text, err := os.ReadFile(path)
+		text, err := readPEM(path)
 		config.RootCAs = x509.NewCertPool()
 		switch {
 		case err != nil:
-			v.fault(authorityVariable, "%v", plain(path, err))
+			v.fault(authorityVariable, "%v", err)
 		case !config.RootCAs.AppendCertsFromPEM(text):
 			v.fault(authorityVariable, "%s: has no certificate in PEM form", path)
 		}
@@ -112,11 +113,25 @@ func (v *variables) tls(wanted bool) *tls.Config {
 	case key == "":
 		v.fault(keyVariable, "is missing beside %s", certVariable)
 	default:
-		pair, err := tls.LoadX509KeyPair(cert, key)
+		pair, err := readPair(cert, key)
 		if err != nil {
-			v.fault(certVariable, "%s with %s: %v", cert, key, err)
+			v.fault(certVariable, "%v", err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config
+}
+
+// readPair reads a certificate and its key.
+func readPair(cert, key string) (tls.Certificate, error) {
+	certText, err1 := readPEM(cert)
+	keyText, err2 := readPEM(key)
+	if err := cmp.Or(err1, err2); err != nil {
+		return tls.Certificate{}, err
+	}
+	pair, err := tls.X509KeyPair(certText, keyText)
+	if err != nil {
+		err = fmt.Errorf("%s with %s: %w", cert, key, err)
+	}
+	return pair, err
 }

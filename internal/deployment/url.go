@@ -47,7 +47,7 @@ func (v *variables) parseURL(text string) (a address) {
 	rest, path, _ := strings.Cut(rest, "/")
 	if known && !a.setUser(who) {
 		fault("has a user or a password that is not percent-encoded; %%25 stands for %%, "+
-			"%%2F for /, %%3F for ?; or put the password into a file that %s names",
+			"%%2F for /, %%3F for ?, %%23 for #; or put the password into a file that %s names",
 			passwordVariable)
 	}
 	db := strings.TrimSuffix(path, "/")
@@ -62,8 +62,8 @@ func (v *variables) parseURL(text string) (a address) {
 	for host := range strings.SplitSeq(rest, ",") {
 		full, ok := withPort(host, port)
 		if !ok {
-			fault("has hosts that are not written host:port, with commas between them; " +
-				"those with colons in brackets")
+			fault("has hosts that are not written host:port, with commas between them and no " +
+				"space or line break; those with colons in brackets")
 			return a
 		}
 		a.hosts = append(a.hosts, full)
@@ -115,14 +115,21 @@ func (a *address) setUser(text string) bool {
 func withPort(host, port string) (string, bool) {
 	name, given, err := net.SplitHostPort(host)
 	if err != nil {
-		name, given = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]"), port
-		if strings.Contains(name, ":") != strings.HasPrefix(host, "[") {
+		inner, bracketed := strings.CutPrefix(host, "[")
+		name, given = inner, port
+		if bracketed {
+			name, bracketed = strings.CutSuffix(inner, "]")
+		}
+		if strings.Contains(name, ":") != bracketed {
 			return "", false
 		}
 	}
 	if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 || name == "" ||
-		strings.ContainsAny(name, "/?#@ []") {
+		strings.ContainsAny(name, "/?#@[]") || strings.ContainsFunc(name, isBlank) {
 		return "", false
 	}
 	return net.JoinHostPort(name, given), true
 }
+
+// isBlank reports whether r is not seen, such as a line break that a file has brought along.
+func isBlank(r rune) bool { return r <= ' ' || r == 0x7f }

@@ -32,7 +32,8 @@ func TestURLs(t *testing.T) {
 		"", "h:6379", "http://h", "redis://", "redis://a,,b", "redis://a:0", "redis://a:x",
 		"redis://::1", "redis://a:70000", "redis://a/x", "redis://a/-1", "redis://a/1?db=1",
 		"redis://a?db=1&db=2", "redis://a?x=1", "redis://u:%zz@a", "redis://u:p/q@a",
-		"redis://u:p?q@a", "redis://u:p#q@a",
+		"redis://u:p?q@a", "redis://u:p#q@a", "redis://h\n", "redis://h]",
+		"redis://[::1", "redis://a\x00,b",
 	} {
 		_, _, _, _, faults := deployment.ParseURL(bad)
 		assert.NotEmpty(t, faults, bad)
