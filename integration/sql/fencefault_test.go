@@ -234,6 +234,47 @@ func TestOldFencesAreDeleted(t *testing.T) {
 	})
 }
 
+// At the level that MySQL's text names, the statement waits for a transaction under way, and no
+// other transaction waits for the statement.
+func TestDeletingOldFencesHoldsNoneUp(t *testing.T) {
+	t.Parallel()
+	d := fencedMariaDB(t)
+	d.run(t, d.schema)
+	first, later := holder(t, 1, "first"), holder(t, 1, "later")
+	require.NoError(t, d.try(t, first, "first"))
+	underWay := d.transaction(t)
+	require.NoError(t, underWay.fence(later, "later"))
+
+	d.level = sql.LevelReadCommitted
+	deletes := d.transaction(t)
+	deleted := make(chan error, 1)
+	go func() {
+		deleted <- deletes.exec(t.Context(), "DELETE FROM lockbeat_fences WHERE token < 0")
+	}()
+	d.waiting = "SELECT count(*) FROM information_schema.processlist " +
+		"WHERE db = database() AND state = 'Updating'"
+	d.await(t, 1)
+	require.NoError(t, d.try(t, first, "first"))
+	require.NoError(t, underWay.commit())
+	require.NoError(t, <-deleted)
+}
+
+// A transaction that goes back to a savepoint before the call is not fenced any more, as the
+// package's text says.
+func TestASavepointGivesTheRowBack(t *testing.T) {
+	t.Parallel()
+	kinds := fencedKinds()
+	delete(kinds, "SQLite") // it has one writer until the transaction ends
+	onEachKind(t, kinds, func(t *testing.T, d *fenced) {
+		s := d.transaction(t)
+		require.NoError(t, s.exec(t.Context(), "SAVEPOINT sp"))
+		require.NoError(t, s.fence(holder(t, 1, "a"), "a"))
+		require.NoError(t, s.exec(t.Context(), "ROLLBACK TO SAVEPOINT sp"))
+		require.NoError(t, d.try(t, holder(t, 2, "a"), "a"), "a successor does not wait")
+		require.NoError(t, s.commit())
+	})
+}
+
 // What would commit each statement by itself is no transaction to the compiler.
 func TestNoTransactionsOfPgx(t *testing.T) {
 	t.Parallel()

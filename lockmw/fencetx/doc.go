@@ -66,7 +66,9 @@
 //
 // # What to watch out for
 //
-//   - A transaction without the call is not refused, and waits for no other.
+//   - A transaction without the call is not refused, and waits for no other. Nor is one that goes
+//     back to a savepoint from before the call, without an error; to pgx, a transaction within
+//     another one is a savepoint. Call it outside of them.
 //   - The call needs a lock of this process: a token that another process has passed on
 //     (lockmw.WithFence) does not say of which lock it is. A slot of a limit will not do, since
 //     several have one at once.

@@ -11,6 +11,9 @@ import (
 // select, insert and update. Old rows are deleted by
 //
 //	DELETE FROM lockbeat_fences WHERE token < (unix_timestamp() - 30 * 86400) * 1000000
+//
+// in a transaction at READ COMMITTED. Above that level it would keep calls with any name waiting
+// while it waits itself for a transaction under way.
 const MySQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
 	name  VARBINARY(512) NOT NULL PRIMARY KEY, -- the lock's, as bytes
 	token BIGINT         NOT NULL              -- the highest that a transaction has come with
