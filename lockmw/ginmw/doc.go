@@ -18,4 +18,6 @@
 //     behind it. c.Request.Context() has the lock, and ends when it is lost.
 //   - A handler whose context has ended returns without an answer, or with a 5xx.
 //   - Do not hand on the *gin.Context to a goroutine that outlives the handler; this is gin's rule.
+//     So do not wrap http.TimeoutHandler, whose handlers go on when it has answered: put it around
+//     the whole *gin.Engine.
 package ginmw
