@@ -76,6 +76,21 @@ func TestFenceIsRejected(t *testing.T) {
 	})
 }
 
+// A table that takes no row would refuse nobody.
+func TestFenceIsNotWritten(t *testing.T) {
+	t.Parallel()
+	onEachFenced(t, func(t *testing.T, d *fenced) {
+		if d.kind != "PostgreSQL" && d.kind != "pgx" {
+			return // whose tables have no rules
+		}
+		d.run(t, "CREATE RULE none AS ON INSERT TO lockbeat_fences DO INSTEAD NOTHING")
+		s := d.transaction(t)
+		err := s.fence(holder(t, 1, "a"), "a")
+		require.ErrorIs(t, err, renewer.ErrRejected)
+		require.ErrorContains(t, err, "fencetx.PostgreSQLSchema")
+	})
+}
+
 func TestFenceWithoutRights(t *testing.T) {
 	t.Parallel()
 	d := fencedPostgres(t)

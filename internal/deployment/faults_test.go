@@ -158,6 +158,24 @@ func TestAPasswordThatAllCanRead(t *testing.T) {
 		s.Warnings)
 }
 
+// Inside a container the file of a secret belongs to the user that has it outside.
+func TestAPasswordOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("root alone can give a file away")
+	}
+	path := write(t, 0o600, secret)
+	require.NoError(t, os.Chown(path, 12345, -1))
+	s, err := deployment.FromLookup(lookup("LOCKBEAT_PASSWORD_FILE=" + path))
+	require.NoError(t, err)
+	assert.Equal(t, secret, s.Option.Password)
+	require.Len(t, s.Warnings, 1)
+	assert.Contains(t, s.Warnings[0], "belongs to another user")
+
+	_, _, err = deployment.ReadFile(path)
+	require.ErrorContains(t, err, "belongs to another user")
+}
+
 // A file that never ends, such as a device, does not take all memory.
 func TestAFileThatIsTooLong(t *testing.T) {
 	t.Parallel()

@@ -17,24 +17,35 @@ const (
 	mostPEM  = 4 << 20
 )
 
-// ReadFile reads a small file that no other user can write. It looks at the file that it has
-// opened, not at the name, which may lead elsewhere a moment later.
+// ReadFile reads a small file that no other user can write, and that is ours or root's.
 func ReadFile(path string) (text string, mode fs.FileMode, err error) {
+	text, info, err := readOpened(path)
+	if err == nil && !ours(info) {
+		return "", 0, fmt.Errorf("%s: belongs to another user, who could choose the server; "+
+			"let it be yours or root's", path)
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	return text, info.Mode(), nil
+}
+
+// readOpened reads a small file that has no mode by which other users can write it. It looks at the
+// file that it has opened, not at the name, which may lead elsewhere a moment later.
+func readOpened(path string) (text string, info fs.FileInfo, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return "", 0, plain(path, err)
+		return "", nil, plain(path, err)
 	}
 	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
-	if err != nil {
-		return "", 0, plain(path, err)
+	if info, err = f.Stat(); err != nil {
+		return "", nil, plain(path, err)
 	}
-	if writableByOthers(info) {
-		return "", 0, fmt.Errorf("%s: others can write it, so that they could choose the server; "+
-			"chmod go-w it, and let it be yours or root's", path)
+	if hasModes && info.Mode().IsRegular() && info.Mode().Perm()&0o022 != 0 {
+		return "", nil, fmt.Errorf("%s: others can write it; chmod go-w it", path)
 	}
 	all, err := readAtMost(f, mostFile)
-	return string(all), info.Mode(), err
+	return string(all), info, err
 }
 
 func readAtMost(f *os.File, most int) ([]byte, error) {
@@ -66,10 +77,6 @@ func plain(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-func writableByOthers(info fs.FileInfo) bool {
-	return hasModes && info.Mode().IsRegular() && info.Mode().Perm()&0o022 != 0 || !ours(info)
-}
-
 // ReadableByAll reports whether every user of the machine can read a file with this mode.
 func ReadableByAll(mode fs.FileMode) bool {
 	return hasModes && mode.IsRegular() && mode.Perm()&0o004 != 0
@@ -84,28 +91,34 @@ func (v *variables) readPassword(name string) string {
 	if path == "" {
 		return ""
 	}
-	password, mode, err := passwordIn(path)
-	if err != nil {
+	password, info, err := passwordIn(path)
+	// Neither is refused: the secrets of Docker and Kubernetes look like this inside a container.
+	switch {
+	case err != nil:
 		v.fault(name, "%v", err)
-	} else if ReadableByAll(mode) {
-		// Not refused: the secrets of Docker and Kubernetes look like this inside a container.
-		v.warnings = append(v.warnings,
-			fmt.Sprintf("%s: everybody can read %s; chmod 600", name, path))
+	case ReadableByAll(info.Mode()):
+		v.warn("%s: everybody can read %s; chmod 600", name, path)
+	case !ours(info):
+		v.warn("%s: %s belongs to another user; let it be yours or root's", name, path)
 	}
 	return password
 }
 
+func (v *variables) warn(format string, args ...any) {
+	v.warnings = append(v.warnings, fmt.Sprintf(format, args...))
+}
+
 // passwordIn reads a file that is one line with a password.
-func passwordIn(path string) (password string, mode fs.FileMode, err error) {
-	text, mode, err := ReadFile(path)
+func passwordIn(path string) (password string, info fs.FileInfo, err error) {
+	text, info, err := readOpened(path)
 	if err != nil {
-		return "", 0, err
+		return "", nil, err
 	}
 	password = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 	if password == "" || strings.ContainsAny(password, "\r\n") {
-		return "", 0, fmt.Errorf("%s: is not one line with a password", path)
+		return "", nil, fmt.Errorf("%s: is not one line with a password", path)
 	}
-	return password, mode, nil
+	return password, info, nil
 }
 
 // ReadPassword reads the password in a file that no other user can write. Errors show no part of

@@ -74,6 +74,8 @@
 //     several have one at once.
 //   - Give all names to one call: it takes them in one order, so that no two transactions wait for
 //     each other in a circle. With PostgreSQL they cost one statement in all, else one each.
+//   - Programs whose locks have different prefixes, or servers, and the same names need a database
+//     or a schema each, or one would refuse the other.
 //   - MySQL needs a table of InnoDB. A statement that commits by itself, such as ALTER TABLE, ends
 //     the protection. MySQL itself is not tested, MariaDB is.
 //   - Rows stay. Delete those that are older than anything that may still run under a lock, such as

@@ -19,7 +19,7 @@ type Tx interface {
 
 // PgxTx is a transaction of pgx: pgx.Tx or *pgxpool.Tx. A pool and a connection have no Commit.
 // R is pgconn.CommandTag, which Go finds out.
-type PgxTx[R any] interface {
+type PgxTx[R interface{ RowsAffected() int64 }] interface {
 	Exec(ctx context.Context, query string, args ...any) (R, error)
 	Commit(ctx context.Context) error
 }
@@ -39,30 +39,45 @@ const PostgreSQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
 // run under. A name may be one made by [lockmw.Keys]. Call it before the transaction's other
 // statements. The errors are those of the package; after one, roll back.
 func PostgreSQL(ctx context.Context, tx Tx, names ...string) error {
-	return postgreSQL(ctx, names, func(query string, args []any) error {
-		_, err := tx.ExecContext(ctx, query, args...)
-		return err
+	return postgreSQL(ctx, names, func(query string, args []any) (rows int64, err error) {
+		result, err := tx.ExecContext(ctx, query, args...)
+		if err != nil {
+			return 0, err
+		}
+		return result.RowsAffected()
 	})
 }
 
 // Pgx is [PostgreSQL] for a transaction of pgx.
-func Pgx[R any](ctx context.Context, tx PgxTx[R], names ...string) error {
-	return postgreSQL(ctx, names, func(query string, args []any) error {
-		_, err := tx.Exec(ctx, query, args...)
-		return err
+func Pgx[R interface{ RowsAffected() int64 }](
+	ctx context.Context, tx PgxTx[R], names ...string,
+) error {
+	return postgreSQL(ctx, names, func(query string, args []any) (rows int64, err error) {
+		result, err := tx.Exec(ctx, query, args...)
+		if err != nil {
+			return 0, err
+		}
+		return result.RowsAffected(), nil
 	})
 }
 
 func postgreSQL(
-	ctx context.Context, names []string, exec func(query string, args []any) error,
+	ctx context.Context, names []string,
+	exec func(query string, args []any) (rows int64, err error),
 ) error {
 	locks, err := locksOf(ctx, names)
 	if err != nil {
 		return err
 	}
-	err = exec(upsert(locks))
+	rows, err := exec(upsert(locks))
 	if late := overtaken(err, locks); late != nil {
 		return late
+	}
+	if err == nil && rows != int64(len(locks)) { // by a trigger or a rule of the table
+		return &failure{
+			fmt.Sprintf("%d rows were written of %d: the table is another one; make it anew, by "+
+				"fencetx.PostgreSQLSchema", rows, len(locks)), renewer.ErrRejected, nil,
+		}
 	}
 	return failed(ctx, err, "PostgreSQLSchema")
 }
