@@ -202,7 +202,7 @@ func (e *errorReader) classify(text string) refusal {
 	}
 	has := func(part string) bool { return strings.Contains(text, part) }
 	switch {
-	case has("attempted to access a non local key"): // one that the script has not declared
+	case has("ttempted to access a non local key"): // one that the script has not declared
 		return moving
 	case slices.ContainsFunc([]string{"user executing the script can't", "ACL failure in script"},
 		has):

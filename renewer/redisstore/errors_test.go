@@ -68,6 +68,7 @@ var (
 			"@user_script:37.",
 		"ERR Error running script (call to f_16a2): @user_script:37: @user_script: 37: Lua " +
 			"script attempted to access a non local key in a cluster node",
+		"ERR Attempted to access a non local key in a cluster node script: on @user_script:37.",
 		"MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
 		"NOREPLICAS Not enough good replicas to write.",
 		"NOSCRIPT No matching script. Please use EVAL.",
