@@ -257,7 +257,7 @@ func TestRightsAreTakenAwayWhileTasksStandInLine(t *testing.T) {
 			told := heard.told(t)
 			require.NotEmpty(t, told)
 			assert.Equal(t, "wake tasks in line", told[0].Doing)
-			assert.Regexp(t, "NOPERM|can't run this command", told[0].Err)
+			assert.Regexp(t, "NOPERM|can't run this command|ACL failure", told[0].Err)
 		})
 	}
 }
