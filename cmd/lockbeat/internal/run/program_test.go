@@ -43,14 +43,18 @@ var marks atomic.Int64
 func start(tb testing.TB, address string, args ...string) *program {
 	tb.Helper()
 	p := prepare(tb, address, args...)
-	stdout, err := p.cmd.StdoutPipe()
+	// No StdoutPipe, which Wait closes although lines are left in it.
+	stdout, end, err := os.Pipe()
 	require.NoError(tb, err)
+	p.cmd.Stdout = end
 	p.stdin, err = p.cmd.StdinPipe()
 	require.NoError(tb, err)
 	p.begin()
+	require.NoError(tb, end.Close())
 	p.lines = make(chan string, 10_000)
 	go func() {
 		defer close(p.lines)
+		defer func() { _ = stdout.Close() }()
 		for s := bufio.NewScanner(stdout); s.Scan(); {
 			p.lines <- s.Text()
 		}
