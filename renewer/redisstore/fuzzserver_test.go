@@ -27,6 +27,19 @@ type rogue struct {
 	message string
 }
 
+// client is one of that server alone.
+func (r *rogue) client(t testing.TB) rueidis.Client {
+	t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{"rogue:1"}, DialCtxFn: r.dial, DisableCache: true,
+		ForceSingleClient: true, DisableRetry: true,
+		AlwaysPipelining: true, PipelineMultiplex: -1,
+	})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
+
 // dial connects to it without a network.
 func (r *rogue) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	client, server := net.Pipe()
@@ -164,14 +177,7 @@ func FuzzServer(f *testing.F) {
 			reply, _ := resp(raw, 0)
 			server.replies = append(server.replies, reply)
 		}
-		client, err := rueidis.NewClient(rueidis.ClientOption{
-			InitAddress: []string{"rogue:1"}, DialCtxFn: server.dial, DisableCache: true,
-			ForceSingleClient: true, DisableRetry: true,
-			AlwaysPipelining: true, PipelineMultiplex: -1,
-		})
-		require.NoError(t, err)
-		defer client.Close()
-		store, err := redisstore.New(client, redisstore.Replicas(len(one)%2))
+		store, err := redisstore.New(server.client(t), redisstore.Replicas(len(one)%2))
 		if err != nil {
 			require.ErrorIs(t, err, renewer.ErrRejected)
 			return

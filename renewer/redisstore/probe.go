@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
@@ -118,8 +119,16 @@ func (p *prober) askLines(ctx context.Context) error {
 	r := wire.Do(ctx, p.client, probeScript.command(p.client.B(), true, keys, p.mode(), "line"))
 	denied, err := r.ToArray()
 	if err == nil && len(denied) == 2 {
-		if text, _ := denied[1].ToString(); p.notReady(text) {
+		text, _ := denied[1].ToString()
+		if p.notReady(text) {
 			return errLater
+		}
+		if strings.Contains(text, "syntax error") { // at GT
+			return &serverError{
+				op: "new", text: "the server is older than Redis 6.2: " + printable(text),
+				hint: "run Redis 6.2 or later, or Valkey", mark: renewer.ErrRejected,
+				err: errDenied,
+			}
 		}
 	}
 	if err == nil && len(denied) == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/proxy"
@@ -90,6 +91,19 @@ func TestNewWhileTheServerIsLoading(t *testing.T) {
 	store := s.store(t)
 	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
 	awaitLine(t, s, store)
+}
+
+// Redis 6.0 lets plain locks through, and would fail the first limit.
+func TestNewRefusesAServerThatIsTooOld(t *testing.T) {
+	t.Parallel()
+	const fine = "*0\r\n"
+	old := &rogue{replies: []string{
+		fine, fine, "-NOPERM no CONFIG\r\n", "*2\r\n$4\r\nZADD\r\n$16\r\nERR syntax error\r\n",
+	}}
+	_, err := redisstore.New(old.client(t))
+	require.ErrorIs(t, err, renewer.ErrRejected)
+	require.EqualError(t, err, "redisstore: new: the server is older than Redis 6.2: ERR syntax "+
+		"error (run Redis 6.2 or later, or Valkey)")
 }
 
 // What New could not find out in time is told by the log.

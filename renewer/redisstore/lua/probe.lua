@@ -25,7 +25,7 @@ local calls = {
 }
 if ARGV[2] == 'line' then
 	calls = {
-		{'ZADD', KEYS[1], 'XX', 0, ''}, -- XX: only if it is there
+		{'ZADD', KEYS[1], 'XX', 'GT', 0, ''}, -- XX: only if it is there; GT: since Redis 6.2
 		{'ZPOPMIN', KEYS[1]},
 		{'ZREM', KEYS[1], ''},
 		{'ZRANGE', KEYS[1], 0, 0},
