@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
@@ -21,14 +20,8 @@ import (
 // what a cluster client refuses to send.
 func startCluster(t *testing.T) server {
 	t.Helper()
-	_, s := startReal(t, "--cluster-enabled", "yes")
-	s.ok(t, "CLUSTER", "ADDSLOTSRANGE", "0", "16383")
-	require.Eventually(t, func() bool {
-		info, err := s.do(t, "CLUSTER", "INFO").ToString()
-		return err == nil && strings.Contains(info, "cluster_state:ok")
-	}, patience, 10*time.Millisecond)
-	s.option.ForceSingleClient = false
-	return s
+	cluster := redistest.StartCluster(t, 1, 0)
+	return server{option: cluster.ClientOption(), admin: cluster.Masters[0].Client(t)}
 }
 
 func TestCluster(t *testing.T) {

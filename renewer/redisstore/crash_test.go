@@ -21,10 +21,10 @@ import (
 // hearers counts the processes that listen for turns.
 func (s server) hearers(t testing.TB) (n int) {
 	t.Helper()
-	for _, kind := range []string{"CHANNELS", "SHARDCHANNELS"} {
-		all, err := s.do(t, "PUBSUB", kind, "*:inbox*").AsStrSlice()
-		require.NoError(t, err)
-		n += len(all)
+	for _, channel := range s.allChannels(t) {
+		if strings.Contains(channel, ":inbox") {
+			n++
+		}
 	}
 	return n
 }
@@ -150,6 +150,9 @@ func TestDeadWaitersArePassedOverAtOnce(t *testing.T) {
 				var s server
 				if deployment == "cluster" {
 					s = startCluster(t)
+					if !s.sharded(t) {
+						t.Skip("on a cluster such a server can't say who hears an inbox")
+					}
 				} else {
 					_, s = startReal(t)
 				}

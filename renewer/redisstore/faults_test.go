@@ -159,20 +159,17 @@ func TestAReleaseOfWhatIsGoneNeedsNoWrite(t *testing.T) {
 
 func TestLoadingServer(t *testing.T) {
 	t.Parallel()
-	_, s := startReal(t, "--enable-debug-command", "yes", "--loading-process-events-interval-bytes",
-		"1024")
+	// us a key: 3 s in all. While it loads, it answers once in 2 MiB.
+	redis, s := startReal(t, "--key-load-delay", "10000", "--rdbcompression", "no")
 	store := s.store(t)
 	mine(t, store, claim("held", "a", time.Minute))
-	blob := strings.Repeat("x", 2048)
-	for i := range 200 {
+	blob := strings.Repeat("x", 64<<10)
+	for i := range 300 {
 		s.ok(t, "SET", "filler"+strconv.Itoa(i), blob)
 	}
-	s.ok(t, "CONFIG", "SET", "key-load-delay", "10000") // us a key: 2 s in all
+	s.ok(t, "SAVE")
 	loaded := make(chan error, 1)
-	go func() {
-		loaded <- s.admin.Do(context.Background(),
-			s.admin.B().Arbitrary("DEBUG", "RELOAD").Build()).Error()
-	}()
+	go func() { loaded <- redis.Restart() }()
 	require.Eventually(t, func() bool {
 		a := renew(t, store, hold("held", "a", time.Minute))
 		return a.Status == contract.StatusUnknown && strings.Contains(a.Err.Error(), "LOADING")

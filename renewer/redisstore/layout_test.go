@@ -169,6 +169,22 @@ var (
 	anyFace   = regexp.MustCompile(`(:process ")[^\\"]*`)
 )
 
+// allChannels are those that have subscribers, those of a shard's messages included.
+func (s server) allChannels(t testing.TB) []string {
+	t.Helper()
+	all := s.texts(t, "PUBSUB", "CHANNELS")
+	if s.sharded(t) {
+		all = append(all, s.texts(t, "PUBSUB", "SHARDCHANNELS")...)
+	}
+	return all
+}
+
+// sharded reports whether the server knows messages within a shard, as Redis does since 7.
+func (s server) sharded(t testing.TB) bool {
+	t.Helper()
+	return s.do(t, "PUBSUB", "SHARDCHANNELS").Error() == nil
+}
+
 // layout is what is on the server, without what differs each time.
 func (s server) layout(t *testing.T, store *redisstore.Store) string {
 	t.Helper()
@@ -177,14 +193,8 @@ func (s server) layout(t *testing.T, store *redisstore.Store) string {
 		lines = append(lines, "key "+key+s.valueOf(t, key))
 		require.Positive(t, s.number(t, "PTTL", key), "%s has no TTL", key)
 	}
-	kinds := []string{"CHANNELS"}
-	if s.do(t, "PUBSUB", "SHARDCHANNELS").Error() == nil { // since Redis 7
-		kinds = append(kinds, "SHARDCHANNELS")
-	}
-	for _, kind := range kinds {
-		for _, channel := range s.texts(t, "PUBSUB", kind) {
-			lines = append(lines, "channel "+channel)
-		}
+	for _, channel := range s.allChannels(t) {
+		lines = append(lines, "channel "+channel)
 	}
 	for i := range lines {
 		line := strings.NewReplacer(store.Inbox(), "INBOX", owner("a"), "OWNER",
@@ -223,7 +233,7 @@ func (s server) valueOf(t *testing.T, key string) (text string) {
 	return text
 }
 
-func (s server) texts(t *testing.T, args ...string) []string {
+func (s server) texts(t testing.TB, args ...string) []string {
 	t.Helper()
 	all, err := s.do(t, args...).AsStrSlice()
 	require.NoError(t, err)

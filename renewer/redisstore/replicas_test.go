@@ -275,13 +275,19 @@ func TestReplicasOfANewShard(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
 	fresh := cluster.Masters[2]
-	first, last := fmt.Sprint(2*redistest.Slots/3), fmt.Sprint(redistest.Slots-1)
-	require.NoError(t, fresh.Do("CLUSTER", "DELSLOTSRANGE", first, last).Error())
+	slots := func(s *redistest.Server, subcommand string) error {
+		args := []string{"CLUSTER", subcommand}
+		for slot := 2 * redistest.Slots / 3; slot < redistest.Slots; slot++ {
+			args = append(args, fmt.Sprint(slot))
+		}
+		return s.Do(args...).Error()
+	}
+	require.NoError(t, slots(fresh, "DELSLOTS"))
 	// What it said of its slots before may still be on its way to the others.
 	require.Eventually(t, func() bool {
-		_ = cluster.Masters[1].Do("CLUSTER", "DELSLOTSRANGE", first, last).Error()
-		_ = cluster.Masters[0].Do("CLUSTER", "DELSLOTSRANGE", first, last).Error()
-		return cluster.Masters[0].Do("CLUSTER", "ADDSLOTSRANGE", first, last).Error() == nil
+		_ = slots(cluster.Masters[1], "DELSLOTS")
+		_ = slots(cluster.Masters[0], "DELSLOTS")
+		return slots(cluster.Masters[0], "ADDSLOTS") == nil
 	}, 10*time.Second, 10*time.Millisecond)
 	require.NoError(t, cluster.Masters[0].Do("CLUSTER", "BUMPEPOCH").Error(),
 		"one that still believes in the former owner")

@@ -78,7 +78,7 @@ func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 func TestSubscriptionFollowsWhatIsLearned(t *testing.T) {
 	t.Parallel()
 	// plain ones outlive a move
-	cluster := redistest.StartCluster(t, 2, 0, "--rename-command", "SSUBSCRIBE", "")
+	cluster := startUnsharded(t, 2)
 	store := clusterStore(t, cluster, 3*time.Second)
 	const name = "name"
 	w := newWatch(store, name)

@@ -27,6 +27,35 @@ func shardChannels(t *testing.T, server *redistest.Server) int {
 	return len(all)
 }
 
+// startSharded starts a cluster for a test of what servers older than Redis 7 do not have.
+func startSharded(t *testing.T, masters int) *redistest.Cluster {
+	t.Helper()
+	cluster := redistest.StartCluster(t, masters, 0)
+	if !cluster.Masters[0].Knows("SSUBSCRIBE") {
+		t.Skip("the server knows no messages within a shard")
+	}
+	return cluster
+}
+
+// startUnsharded starts a cluster that is like one of Redis 6.2.
+func startUnsharded(t *testing.T, masters int) *redistest.Cluster {
+	t.Helper()
+	var args []string
+	if redistest.Start(t).Knows("SSUBSCRIBE") {
+		args = []string{"--rename-command", "SSUBSCRIBE", ""}
+	}
+	return redistest.StartCluster(t, masters, 0, args...)
+}
+
+// clusterRights are those that a user needs on a server of a cluster.
+func clusterRights(server *redistest.Server) []string {
+	rights := redisstore.ClusterRights
+	if !server.Knows("SSUBSCRIBE") {
+		rights = strings.NewReplacer("+sp", "+p", "+ss", "+s", "+sun", "+un").Replace(rights)
+	}
+	return strings.Fields(rights)
+}
+
 func masterOf(t *testing.T, cluster *redistest.Cluster, name string) *redistest.Server {
 	t.Helper()
 	server, err := cluster.Serving(redistest.Slot(name))
@@ -39,7 +68,7 @@ func masterOf(t *testing.T, cluster *redistest.Cluster, name string) *redistest.
 func TestWakeUpsAcrossNodes(t *testing.T) {
 	t.Parallel()
 	const n = 30
-	cluster := redistest.StartCluster(t, 3, 0)
+	cluster := startSharded(t, 3)
 	store := clusterStore(t, cluster, 12*time.Second)
 	other := clusterStore(t, cluster, 12*time.Second)
 	var watches [n]*watched
@@ -104,7 +133,7 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 // though it still has the slot is begun again. No others are disturbed.
 func TestWatchIsSentOn(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t, 2, 0)
+	cluster := startSharded(t, 2)
 	store := clusterStore(t, cluster, 12*time.Second)
 	const name, stays = "name", "n"
 	from := masterOf(t, cluster, name)
@@ -216,7 +245,7 @@ func TestWatchFollowsAFailover(t *testing.T) {
 func TestWatchWithoutShardedMessages(t *testing.T) {
 	suite.OnlyLong(t)
 	t.Parallel()
-	cluster := redistest.StartCluster(t, 2, 0, "--rename-command", "SSUBSCRIBE", "")
+	cluster := startUnsharded(t, 2)
 	store := clusterStore(t, cluster, 12*time.Second)
 	first, second := newWatch(store, "name"), newWatch(store, "another")
 	defer first.stop()

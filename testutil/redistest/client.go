@@ -60,6 +60,13 @@ func (s *Server) Do(args ...string) rueidis.RedisResult {
 	return admin.Do(ctx, admin.B().Arbitrary(args...).Build())
 }
 
+// Knows reports whether the server has a command, such as "SSUBSCRIBE", which came with Redis 7. It
+// panics while the server is killed.
+func (s *Server) Knows(command string) bool {
+	info, err := s.Do("COMMAND", "INFO", command).ToArray()
+	return err == nil && len(info) == 1 && !info[0].IsNil()
+}
+
 // DBSize returns how many keys the server has, expired ones that it has not removed yet included.
 func (s *Server) DBSize() (int64, error) { return s.Do("DBSIZE").AsInt64() }
 

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/redis/rueidis"
 )
@@ -32,18 +31,13 @@ type Cluster struct {
 func OpenCluster(masters, replicas int, args ...string) (*Cluster, error) {
 	recipes := make([]recipe, masters*(1+replicas))
 	for i := range recipes {
-		recipes[i] = recipe{port: freePort, args: func() ([]string, error) {
-			// by default it is 10000 above the other, where it may not be free
-			bus, err := freePort()
-			return append([]string{
-				"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(bus),
-				"--cluster-announce-ip", "127.0.0.1",
-				"--cluster-allow-replica-migration", "no",
-				// A replica is shown to clients once something was
-				// replicated, at the latest the first of these.
-				"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1",
-			}, args...), err
-		}}
+		recipes[i] = plain(append([]string{
+			"--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1",
+			"--cluster-migration-barrier", "1000", // no replica ever goes to another primary
+			// A replica is shown to clients once something was
+			// replicated, at the latest the first of these.
+			"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1",
+		}, args...))
 	}
 	servers, err := openAll(recipes)
 	if err != nil {

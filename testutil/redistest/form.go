@@ -22,21 +22,19 @@ func (c *Cluster) form() error {
 			return err
 		}
 		if i < len(c.Masters) {
-			first, next := i*Slots/len(c.Masters), (i+1)*Slots/len(c.Masters)
-			if err := n.do("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first),
-				strconv.Itoa(next-1)); err != nil {
+			args := []string{"CLUSTER", "ADDSLOTS"} // ADDSLOTSRANGE is Redis 7's
+			for slot := i * Slots / len(c.Masters); slot < (i+1)*Slots/len(c.Masters); slot++ {
+				args = append(args, strconv.Itoa(slot))
+			}
+			if err := n.do(args...); err != nil {
 				return err
 			}
 		}
 	}
 	for i, n := range nodes {
 		for _, other := range nodes[:i] { // all of them, as gossip takes seconds
-			bus, err := other.Do("CONFIG", "GET", "cluster-port").AsStrMap()
+			err := n.do("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.Port()))
 			if err != nil {
-				return err
-			}
-			if err := n.do("CLUSTER", "MEET", "127.0.0.1", strconv.Itoa(other.Port()),
-				bus["cluster-port"]); err != nil {
 				return err
 			}
 		}

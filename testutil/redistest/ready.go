@@ -28,11 +28,12 @@ var (
 
 // Each process takes ports from a block of its own, as far as they go round. They are below those
 // that the system gives to who asks for any, so that nobody takes the port of a server that is down
-// and is to come back on it.
+// and is to come back on it; and so are those of the nodes of clusters for each other, which are
+// 10000 above their own: only Redis 7 lets one choose them.
 const (
 	lowestPort    = 12_000
 	portsInABlock = 250
-	blocksOfPorts = 80
+	blocksOfPorts = 40
 )
 
 var portsTaken atomic.Int64
