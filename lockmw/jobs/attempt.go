@@ -1,0 +1,217 @@
+package jobs
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// noDeadline stands for that of a context without one.
+const noDeadline = 365 * 24 * time.Hour
+
+// waitShare is the part of a job's time that it may spend before its work begins: an eighth. A job
+// that waited for longer would be timed out in the middle of work that fits into its time.
+const waitShare = 8
+
+// attempt is one delivery of a job.
+type attempt struct {
+	*handler
+	Delivery
+
+	visit  *line.Visit
+	copyID string // ID of the one that goes back in place of the job, on a last attempt
+	name   string
+	work   func(context.Context) error
+
+	until  time.Time     // by when the work begins, or the job goes back
+	answer time.Time     // by when the framework must be told at the latest
+	moment time.Duration // for how long it waits in its slot, if it can go back
+
+	inSlot  bool // it waits in its slot if it does not get the lock: see waits
+	inRoom  bool // it is counted among those of Slots meanwhile
+	waited  bool // it has waited, or found no room to
+	crowded bool // it found no room to wait
+}
+
+func newAttempt(
+	ctx context.Context, h *handler, d Delivery, name string, work func(context.Context) error,
+) *attempt {
+	now := time.Now()
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = now.Add(noDeadline)
+	}
+	a := &attempt{
+		handler: h, Delivery: d, name: name, work: work, moment: h.wait,
+		until:  now.Add(deadline.Sub(now) / waitShare),
+		answer: lockmw.AnswerBy(deadline),
+	}
+	if a.Last && a.Copy != nil {
+		a.copyID = rand.Text()
+	}
+	a.visit = h.line.Visit(naming.Of(name, h.limit), line.Task{
+		Queue: d.Queue, ID: d.ID, BackAs: a.copyID, Stays: a.mustWait(),
+	})
+	return a
+}
+
+// run tries until the framework may be told the outcome: once, and once more if there is room to
+// wait, except on a last attempt.
+func (a *attempt) run(ctx context.Context) Result {
+	for {
+		if place := a.standInLine(ctx); place != nil {
+			result, _ := a.settle(ctx, situation{}, place.Err, place)
+			return result
+		}
+		result, ran := a.try(ctx)
+		if ran {
+			return result // a lock's error in it is of the function's own making
+		}
+		if result, settled := a.refused(ctx, result.Err); settled {
+			return result
+		}
+	}
+}
+
+// standInLine asks where the job stands. It returns a place if the job goes back to its queue.
+func (a *attempt) standInLine(ctx context.Context) *line.Place {
+	limited, stop := context.WithDeadline(ctx, a.until)
+	defer stop()
+	wait, place := a.visit.Stand(limited, a.wait)
+	if wait > 0 {
+		a.inSlot, a.moment = true, wait
+	}
+	return place
+}
+
+// refused is for a job that did not get the lock, with err. It reports false if the job is to ask
+// again.
+func (a *attempt) refused(ctx context.Context, err error) (result Result, settled bool) {
+	s := situation{refusal: refusalOf(err), ended: ctx.Err() != nil}
+	busy := s.refusal == lockmw.RefusalHeld && !errors.Is(err, renewer.ErrClosed) && !s.ended
+	again, place := a.visit.Refused(err, busy)
+	s.wait = busy && place == nil && (again || a.mayWait())
+	s.crowded = busy && a.crowded
+	return a.settle(ctx, s, err, place)
+}
+
+// settle does what is decided for a job that did not run for err, and may have a place. It reports
+// false if the job is to ask again.
+func (a *attempt) settle(
+	ctx context.Context, s situation, err error, place *line.Place,
+) (result Result, settled bool) {
+	s.last, s.copies, s.place = a.Last, a.Copy != nil, place != nil
+	r := notRun(decide(s), a.name, err)
+	switch r.Outcome {
+	case outcomeAgain:
+		return r, false
+	case outcomePause:
+		r.Outcome = OutcomeFailed
+		return r, !a.pause(ctx, err, a.until)
+	case OutcomeFailed:
+		r.Crowded = true
+	case OutcomeDone:
+		r.Err = nil
+	case OutcomeBack, OutcomeEnded, OutcomeCopied:
+		r.RetryIn, r.InLine = a.delay(err), s.place
+		if s.place {
+			r.RetryIn = place.BackIn
+		}
+	}
+	if r.Outcome == OutcomeCopied {
+		r = a.copied(ctx, r)
+	}
+	return r, true
+}
+
+// try runs the work if it gets the lock, and reports whether it did.
+func (a *attempt) try(ctx context.Context) (result Result, ran bool) {
+	left := time.Until(a.until)
+	opts := append(slices.Clone(a.newest), // before the policy: without time left it refuses
+		a.policy(left), lockmw.Within(left), lockmw.Operation(a.Kind))
+	opts = maxhold.AddTo(opts, a.maxHold, lockmw.MaxHold)
+	if a.strict {
+		opts = append(opts, lockmw.Strict())
+	}
+	if a.limit != nil {
+		opts = append(opts, lockmw.AtMostFunc(a.limit))
+	}
+	if a.waits() && !a.mustWait() { // it comes back
+		opts = append(opts, lockmw.RefusalExpected())
+	}
+	defer a.leaveSlot()
+	defer a.visit.Over()
+	var own error
+	ran, err := lockmw.Run(ctx, a.keeper, a.name, func(operation context.Context) error {
+		ctx = operation //nolint:fatcontext // once: what becomes of it is asked for below
+		own = a.begin(ctx)
+		return own
+	}, opts...)
+	if !ran {
+		return Result{Err: err}, false
+	}
+	return a.ranOut(ctx, own, err), true
+}
+
+// begin is the work, by a job that waits no longer.
+func (a *attempt) begin(ctx context.Context) error {
+	a.leaveSlot()
+	a.visit.Granted()
+	return a.work(ctx)
+}
+
+// delay is how long the job stays away.
+func (a *attempt) delay(err error) time.Duration { return lockmw.RetryIn(err, a.retryIn) }
+
+// pause waits until the job may ask again that was refused with err, and reports whether it has
+// time left then.
+func (a *attempt) pause(ctx context.Context, err error, until time.Time) bool {
+	ctx, stop := context.WithDeadline(ctx, until)
+	defer stop()
+	timer := time.NewTimer(a.delay(err))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
+}
+
+// copied has a copy of the job go back, which then goes on in its place. It tries for as long as the
+// job has time, and never goes back to waiting for the lock, not even if an error comes back: the
+// copy may have been taken all the same, and then both would run. The ID is the copy's for all
+// tries, so that the queue takes one at most.
+func (a *attempt) copied(ctx context.Context, r Result) Result {
+	why, inLine := r.Err, r.InLine
+	err := a.putCopy(ctx, r.RetryIn)
+	for err != nil && a.pause(ctx, why, a.answer) {
+		err = a.putCopy(ctx, r.RetryIn)
+	}
+	if err == nil {
+		r.Copy = a.copyID
+	} else {
+		r.Outcome, r.Err = OutcomeFailed, fmt.Errorf("%w; %w", why, err)
+		r.RetryIn, r.InLine = 0, false
+	}
+	if inLine {
+		a.visit.Copied(err == nil)
+	}
+	return r
+}
+
+// putCopy leaves time to tell the framework: its client may take seconds to give up a server that
+// is down.
+func (a *attempt) putCopy(ctx context.Context, in time.Duration) error {
+	ctx, stop := context.WithDeadline(ctx, a.answer)
+	defer stop()
+	return a.Copy(ctx, a.copyID, in)
+}

@@ -1,0 +1,49 @@
+// Package jobs is what adapters of job frameworks have in common: a job runs under a lock that its
+// function never names, and one whose lock another caller has keeps no worker and no attempt, and
+// is woken when its turn comes. Package lockmw/asynq is made of it; docs/write-an-adapter.md shows
+// the next one.
+//
+//	run := jobs.Wrap(keeper, func(e Email) string { return e.UserID }, sendEmail,
+//		jobs.InLine(queue))
+//
+//	result := run(ctx, jobs.Delivery{Kind: "email", Queue: q, ID: id}, email) // in a worker
+//
+// The adapter decodes the arguments, calls the function that [Wrap] returns for each delivery, and
+// does with the job what the [Result] says. It has no locking of its own.
+//
+// # Outcomes
+//
+// This table is the function decide; the first row that fits counts.
+//
+//	the job                                     outcome    what the adapter does
+//	------------------------------------------  ---------  ------------------------------------
+//	has run                                     Ran        returns its error
+//	has run, and was replaced meanwhile         Done       drops it; tells of an error, if any
+//	was replaced as it waited, or skipped       Done       drops it
+//	has no usable lock's name                   Unusable   fails it for good
+//	was given up by its framework meanwhile     Ended      returns the error, if it is listened to
+//	has a place in line                         Back       puts it back, uncounted
+//	has a place, on its last attempt            Copied     drops it; a copy has its place
+//	may wait for a busy lock in its slot        -          nothing: it waits, and asks again
+//	can go back                                 Back       puts it back, uncounted
+//	can't: a copy of it can                     Copied     drops it
+//	can't, and no slot is free to wait in       Failed     lets it fail
+//	can't, and has time left                    -          nothing: it asks again after a pause
+//	can't, and has no time left                 Failed     lets it fail
+//
+// A job can't go back if its framework drops it whatever error it returns: see [Delivery.Last].
+// Most frameworks can put any job back without counting an attempt, and have no such job.
+//
+// # Options
+//
+// They are defined here once, for all adapters. An adapter without options of its own takes
+// [Option] as it is. One that has some makes a type that carries a []Option beside them.
+//
+// # What to watch out for
+//
+//   - A job waits in a worker's slot for an eighth of its context's time at most, whatever the
+//     options: its work begins with seven eighths, or does not begin.
+//   - The lock is held until the function returns, even if its framework has given it up
+//     meanwhile. So a job never overlaps its own retry.
+//   - If anything of a line fails, a job comes back by itself, later than its turn.
+package jobs

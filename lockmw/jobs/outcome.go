@@ -1,0 +1,67 @@
+package jobs
+
+import "github.com/lockbeat/lockbeat/lockmw"
+
+// Outcome is what became of a delivery of a job. See the package's table.
+type Outcome uint8
+
+const (
+	// OutcomeRan means that the function ran: the framework is told its error.
+	OutcomeRan Outcome = iota + 1
+	// OutcomeDone means that the job is not to run again: another caller does its work. Err is nil,
+	// or an error of a function that was replaced while it ran, which may be worth telling.
+	OutcomeDone
+	// OutcomeBack means that the job goes back to its queue for RetryIn, and uses up no attempt.
+	OutcomeBack
+	// OutcomeCopied means that a copy of the job is in its queue: the job itself is dropped.
+	OutcomeCopied
+	// OutcomeFailed means that the job was Last, and could not run.
+	OutcomeFailed
+	// OutcomeUnusable means that it never can: the lock's name is [renewer.ErrName].
+	OutcomeUnusable
+	// OutcomeEnded means that the framework's context ended before the job had its lock. A
+	// framework that has settled what becomes of the job gets Err; one that asks puts it back.
+	OutcomeEnded
+
+	// outcomeAgain means that the job asks for its lock again, and waits for it in its slot.
+	outcomeAgain
+	// outcomePause means that it asks again after a pause, as long as it has time.
+	outcomePause
+)
+
+// situation is that of a job that did not get its lock.
+type situation struct {
+	refusal lockmw.Refusal
+	ended   bool // its framework's context has
+	place   bool // it has a place in line
+	wait    bool // the lock is busy, and the job may wait for it
+	last    bool // it can't go back
+	copies  bool // but a copy of it can
+	crowded bool // the lock is busy, and no slot was free to wait in
+}
+
+// decide is the package's table, for jobs that did not run.
+func decide(s situation) Outcome {
+	switch {
+	case s.refusal == lockmw.RefusalSkipped, s.refusal == lockmw.RefusalReplaced:
+		return OutcomeDone
+	case s.refusal == lockmw.RefusalName:
+		return OutcomeUnusable
+	case s.ended:
+		return OutcomeEnded
+	case s.place && s.last:
+		return OutcomeCopied
+	case s.place:
+		return OutcomeBack
+	case s.wait:
+		return outcomeAgain
+	case !s.last:
+		return OutcomeBack
+	case s.copies:
+		return OutcomeCopied
+	case s.crowded:
+		return OutcomeFailed
+	default:
+		return outcomePause
+	}
+}

@@ -1,0 +1,47 @@
+package jobs
+
+import (
+	"context"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// Queue is where the jobs of a framework wait, as [InLine] needs it. A job is given as a
+// [store.Task], with the Queue and ID of its [Delivery]. Methods may be called concurrently. Those
+// without a context bound themselves.
+type Queue interface {
+	// Home returns the name of what has the queue, such as one database: letters and digits, at
+	// most 64, the same in all processes, and another than that of any other database whose jobs
+	// may want the same locks. It is called with a job that runs in the calling process. An error
+	// means that this is not the queue of that job, or can't be asked: the keeper's observer is
+	// told, and jobs don't stand in line.
+	Home(ctx context.Context, running store.Task) (string, error)
+
+	// State returns what a job does that may be in the line for the lock, or the limit, on name:
+	// [StateWaiting] only if it was put back since name refused it ([Result.Lock]).
+	State(name string, job store.Task) (State, error)
+
+	// Run has a job that is [StateWaiting] run as soon as a worker is free, ahead of those that
+	// came later. It returns an error if the job is not there any more.
+	Run(job store.Task) error
+}
+
+var _ line.Queue = Queue(nil)
+
+// State is what a job does in its queue.
+type State = line.State
+
+const (
+	// StateGone means that the job does not come: there is none, or it has run or failed, or its
+	// function would not be called. So is one that was not refused by the lock in question: the
+	// line is read from the locks' server, where others may have written into it, and it must give
+	// them no power over other jobs.
+	StateGone = line.Gone
+	// StateComing means that it runs as soon as a worker is free.
+	StateComing = line.Coming
+	// StateRunning means that a worker has it, or is about to put it back.
+	StateRunning = line.Running
+	// StateWaiting means that it waits until its time since the lock refused it.
+	StateWaiting = line.Waiting
+)

@@ -1,0 +1,80 @@
+package jobs
+
+import (
+	"runtime"
+	"sync"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Slots bounds how many of a server's workers wait for locks, so that jobs whose locks are free
+// find a worker: half of the workers, and an eighth for a key. A job on its last attempt is
+// dropped if it may not wait, and waits for longer: so half may be such jobs, of a key each, beside
+// others that wait a moment more; one may always wait, even at the only worker. Jobs in line are
+// not counted: of them one of a key waits, for a moment, on all servers.
+//
+// It may be used concurrently.
+type Slots struct {
+	half int // of the workers
+	few  int // that wait for a key
+
+	mu      sync.Mutex
+	waiting map[waitingFor]int
+	all     int // jobs that wait
+	last    int // those among them that are on their last attempt
+}
+
+// waitingFor is what jobs in a slot wait for. Two keepers may lock in different stores.
+type waitingFor struct {
+	keeper *renewer.Keeper
+	name   string
+	last   bool // on the job's last attempt
+}
+
+// NewSlots returns those of a server with so many workers; if that is less than one, with
+// runtime.NumCPU. A key gets an eighth of the workers: with more of them its jobs are done sooner,
+// those of many busy keys later.
+func NewSlots(workers int) *Slots {
+	if workers < 1 {
+		workers = runtime.NumCPU()
+	}
+	return &Slots{
+		half: workers / 2, few: max(workers/8, 1), waiting: make(map[waitingFor]int),
+	}
+}
+
+// take counts a job in if there is room. It reports whether there is.
+func (s *Slots) take(what waitingFor) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.room(what) {
+		return false
+	}
+	s.count(what, 1)
+	return true
+}
+
+// leave counts out a job that was counted in.
+func (s *Slots) leave(what waitingFor) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.count(what, -1)
+}
+
+func (s *Slots) room(what waitingFor) bool {
+	if what.last {
+		return s.waiting[what] == 0 && (s.last < s.half || s.last == 0)
+	}
+	return s.all < s.half && s.waiting[what] < s.few
+}
+
+func (s *Slots) count(what waitingFor, by int) {
+	s.all += by
+	if what.last {
+		s.last += by
+	}
+	s.waiting[what] += by
+	if s.waiting[what] == 0 {
+		delete(s.waiting, what)
+	}
+}

@@ -1,0 +1,60 @@
+package jobs
+
+import (
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+)
+
+// policy is what to do when another caller has the lock. A job is refused first, and waits after
+// that: so those whose locks are free take no room from it. One that may replace others waits from
+// the first, as the newest.
+func (a *attempt) policy(left time.Duration) lockmw.Option {
+	switch {
+	case a.skip:
+		return lockmw.Skip()
+	case a.waits() && a.mustWait():
+		return lockmw.Wait(left)
+	case a.waits():
+		return lockmw.Wait(min(a.moment, left))
+	default:
+		return lockmw.Refuse()
+	}
+}
+
+// waits reports whether the job waits in its slot if it does not get the lock.
+func (a *attempt) waits() bool { return a.inSlot || a.newest != nil }
+
+// mustWait reports whether the framework drops the job unless it waits.
+func (a *attempt) mustWait() bool { return a.Last && a.Copy == nil }
+
+// mayWait reports whether a job that was refused waits now.
+func (a *attempt) mayWait() bool {
+	again := a.mustWait() && !a.crowded
+	if a.newest != nil || a.waited && !again || time.Until(a.until) <= 0 {
+		return false
+	}
+	a.waited = true
+	return (a.mustWait() || a.wait > 0) && a.takeSlot()
+}
+
+// takeSlot reports whether the job may wait in its worker's slot. Where the number of workers is
+// not known, all jobs may.
+func (a *attempt) takeSlot() bool {
+	a.inSlot = a.Slots == nil || a.Slots.take(a.waitingFor())
+	a.crowded = !a.inSlot
+	a.inRoom = a.inSlot && a.Slots != nil
+	return a.inSlot
+}
+
+// leaveSlot is for a job that waits no longer.
+func (a *attempt) leaveSlot() {
+	if a.inRoom {
+		a.Slots.leave(a.waitingFor())
+	}
+	a.inSlot, a.inRoom = false, false
+}
+
+func (a *attempt) waitingFor() waitingFor {
+	return waitingFor{keeper: a.keeper, name: a.name, last: a.mustWait()}
+}

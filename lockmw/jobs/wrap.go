@@ -1,0 +1,80 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Delivery is what an adapter knows of a job that a worker has. The zero value is that of a job
+// that no framework delivers, as in a test: it never stands in line.
+type Delivery struct {
+	// Kind is the job's type: a static name, which is before the key in the lock's name, and is
+	// what telemetry calls the work.
+	Kind string
+	// Queue and ID are by which the [Queue] of [InLine] finds the job. Without an ID it does not
+	// stand in line.
+	Queue, ID string
+	// Slots are those of the server that delivers it; nil if the number of its workers is not
+	// known. Then all jobs may wait in their slots.
+	Slots *Slots
+	// Last means that the framework drops the job if it does not run now, whatever it is told.
+	Last bool
+	// Copy puts a copy of a job that is Last into its queue, with an ID that is given, to run after
+	// a delay. It returns nil if there is one with this ID already: it is called again after an
+	// error. ctx ends when the framework must be told the outcome. If it is nil, a job that is Last
+	// waits in its slot.
+	Copy func(ctx context.Context, id string, in time.Duration) error
+}
+
+// Wrap returns a function that runs fn under the lock on the key that key derives from a job's
+// arguments. The lock is also the job's kind's own, so that kinds never share one, unless
+// [SharedKey] is given. What it returns may be called concurrently, and then calls key and fn
+// concurrently. A panic of theirs passes through, and the lock is free then.
+//
+// fn gets a context that ends when the framework's does, or when the lock is lost, with cause
+// [renewer.ErrLost].
+//
+// Call it once for a handler, when the program starts. It panics if k, key or fn is nil, or if no
+// lock of k can be had with the options.
+func Wrap[T any](
+	k *renewer.Keeper, key func(T) string, fn func(context.Context, T) error, opts ...Option,
+) func(context.Context, Delivery, T) Result {
+	if k == nil || key == nil || fn == nil {
+		panic("lockbeat: jobs.Wrap needs a keeper (renewer.New), a key function and a function")
+	}
+	h := newHandler(k, opts)
+	return func(ctx context.Context, d Delivery, args T) Result {
+		return h.run(ctx, d, key(args), func(ctx context.Context) error { return fn(ctx, args) })
+	}
+}
+
+// handler is what the deliveries of one [Wrap] share.
+type handler struct {
+	settings
+
+	keeper *renewer.Keeper
+	line   *line.Line // nil: its jobs don't stand in line
+}
+
+func newHandler(k *renewer.Keeper, opts []Option) *handler {
+	h := &handler{settings: newSettings(k, opts), keeper: k}
+	if h.queue != nil && !h.skip && h.newest == nil { // the newest comes next, wherever it stands
+		h.line = line.New(k, h.queue)
+	}
+	return h
+}
+
+// run runs work under the lock on key.
+func (h *handler) run(
+	ctx context.Context, d Delivery, key string, work func(context.Context) error,
+) Result {
+	name := key
+	if !h.shared {
+		name = lockmw.Key(d.Kind, key)
+	}
+	return newAttempt(ctx, h, d, name, work).run(ctx)
+}
