@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 )
 
 // What [Configure] sets where an asynq.Config has none.
@@ -36,7 +38,7 @@ func Configure(cfg asynq.Config) asynq.Config {
 	cfg.IsFailure = isFailure(cfg.IsFailure)
 	cfg.RetryDelayFunc = retryDelay(cfg.RetryDelayFunc)
 	cfg.ErrorHandler = errorHandler(cfg.ErrorHandler)
-	cfg.BaseContext = baseContext(cfg.BaseContext, newSlots(cfg.Concurrency))
+	cfg.BaseContext = baseContext(cfg.BaseContext, jobs.NewSlots(cfg.Concurrency))
 	return cfg
 }
 
@@ -83,7 +85,7 @@ func errorHandler(next asynq.ErrorHandler) asynq.ErrorHandler {
 type slotsKey struct{}
 
 // baseContext marks next's context, by which handlers know the slots of their server.
-func baseContext(next func() context.Context, s *slots) func() context.Context {
+func baseContext(next func() context.Context, s *jobs.Slots) func() context.Context {
 	if next == nil {
 		next = context.Background
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -47,21 +48,40 @@ type NotRunError struct {
 	// The error is [renewer.ErrQueueFull] then.
 	Crowded bool
 
-	lock string // the name of the lock, or the limit, for want of which it did not run
+	mark string // of the refusal: see taskRedis.State
 }
 
-// refuser is the name of what refused a task: the one of several that was busy.
-func (e *NotRunError) refuser(name string) string {
-	if refused, ok := errors.AsType[*renewer.Error](e.Err); ok {
-		return refused.Name
+// answer is what asynq is told of a delivery.
+func (s *settings) answer(r jobs.Result, counted bool) error {
+	e := &NotRunError{
+		Err: r.Err, RetryIn: r.RetryIn, Copy: r.Copy, InLine: r.InLine, Crowded: r.Crowded,
+		mark: r.Mark,
 	}
-	return name
+	switch r.Outcome {
+	case jobs.OutcomeDone:
+		if r.Err == nil {
+			return nil
+		}
+		return errors.Join(r.Err, asynq.RevokeTask)
+	case jobs.OutcomeUnusable:
+		return fmt.Errorf("%w: %w", r.Err, asynq.SkipRetry)
+	case jobs.OutcomeBack:
+		e.Counted = counted
+	case jobs.OutcomeFailed:
+		e.Archived = true
+		e.Counted = counted && s.client == nil && !r.Crowded
+	case jobs.OutcomeCopied:
+	default: // it ran, or asynq has settled what becomes of it, and doesn't listen any more
+		return r.Err
+	}
+	return e
 }
 
-// mark is what asynq keeps, in a task's last error, of a refusal by the lock on name. A process
-// wakes only tasks that have it, and so must processes of later versions: it stays as it is,
-// whatever the rest of the text says. It is what logs show of the lock if they have no secret.
-func mark(name string) string { return "[lock_hash=" + renewer.HashName(name, nil) + "]" }
+// unusable makes the error for a task that will never be fit to run.
+func unusable(task *asynq.Task, what string, err error) error {
+	return fmt.Errorf("%w of type %q: %s: %w: %w", ErrPayload, task.Type(), what, err,
+		asynq.SkipRetry)
+}
 
 // Error says what becomes of the task, and why it did not run. It names the lock, as asynq's last
 // error of the task does: log [renewer.ErrorText] where names may carry personal data.
@@ -89,11 +109,8 @@ func (e *NotRunError) Error() string {
 	default:
 		what = fmt.Sprintf(", it comes back %s, with no attempt used up", when)
 	}
-	text := "lockbeat: task not run" + what + ": " + strings.TrimPrefix(e.Err.Error(), "lockbeat: ")
-	if e.lock != "" {
-		text += " " + mark(e.lock)
-	}
-	return text
+	return strings.TrimSpace("lockbeat: task not run" + what + ": " +
+		strings.TrimPrefix(e.Err.Error(), "lockbeat: ") + " " + e.mark)
 }
 
 // Unwrap gives errors.Is and errors.As what the error is made of.

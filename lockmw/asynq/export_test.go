@@ -5,7 +5,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -28,8 +28,9 @@ func (r TaskRedis) HomeOf(ctx context.Context, id string) (string, error) {
 }
 
 // StateOf is State of a task that may be in the line for a lock.
-func (r TaskRedis) StateOf(name, id string) (line.State, error) {
-	return r.State(name, store.Task{Queue: "default", ID: id})
+func (r TaskRedis) StateOf(name, id string) (jobs.State, error) {
+	mark := "[lock_hash=" + renewer.HashName(name, nil) + "]"
+	return r.State(mark, store.Task{Queue: "default", ID: id})
 }
 
 // RunID is Run.
@@ -45,22 +46,3 @@ func (r TaskRedis) Close() error {
 	client, _ := r.open()
 	return client.Close()
 }
-
-// Slots is slots, of a server with so many workers.
-type Slots struct{ *slots }
-
-// NewSlots returns the slots of a server with so many workers.
-func NewSlots(workers int) Slots { return Slots{newSlots(workers)} }
-
-// Take lets a task wait for a name.
-func (s Slots) Take(k *renewer.Keeper, name string, last bool) bool {
-	return s.take(waitingFor{keeper: k, name: name, last: last})
-}
-
-// Leave ends such a wait.
-func (s Slots) Leave(k *renewer.Keeper, name string, last bool) {
-	s.leave(waitingFor{keeper: k, name: name, last: last})
-}
-
-// Names is for how many names tasks wait, on last attempts and others.
-func (s Slots) Names() int { return len(s.waiting) }

@@ -8,9 +8,8 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -55,16 +54,13 @@ func (c Codec[T]) Handle(
 		panic("lockbeat: asynqmw.Handle needs a keeper (renewer.New), a key function and a " +
 			"function, and a Codec one that decodes")
 	}
-	set := newSettings(k, opts)
-	l := set.newLine(k)
+	run := wrap(k, key, fn, opts)
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		payload, err := c(task.Payload())
 		if err != nil {
 			return unusable(task, fmt.Sprintf("it is no %v", reflect.TypeFor[T]()), err)
 		}
-		return process(ctx, k, set, l, task, key(payload), func(ctx context.Context) error {
-			return fn(ctx, payload)
-		})
+		return run(ctx, task, payload)
 	})
 }
 
@@ -80,8 +76,14 @@ func Middleware(
 	if k == nil || key == nil {
 		panic("lockbeat: asynqmw.Middleware needs a keeper (renewer.New) and a key function")
 	}
-	set := newSettings(k, opts)
-	l := set.newLine(k)
+	type call struct {
+		key  string
+		task *asynq.Task
+		next asynq.Handler
+	}
+	run := wrap(k, func(c call) string { return c.key }, func(ctx context.Context, c call) error {
+		return c.next.ProcessTask(ctx, c.task)
+	}, opts)
 	return func(next asynq.Handler) asynq.Handler {
 		if next == nil {
 			panic("lockbeat: asynqmw.Middleware needs a handler to put the lock around")
@@ -91,31 +93,48 @@ func Middleware(
 			if err != nil {
 				return unusable(task, "its key function failed", err)
 			}
-			return process(ctx, k, set, l, task, name, func(ctx context.Context) error {
-				return next.ProcessTask(ctx, task)
-			})
+			return run(ctx, task, call{name, task, next})
 		})
 	}
 }
 
-// process runs work under the lock on key.
-func process(
-	ctx context.Context, k *renewer.Keeper, set *settings, l *line.Line, task *asynq.Task,
-	key string, work func(context.Context) error,
-) error {
-	name := key
-	if !set.shared {
-		name = lockmw.Key(task.Type(), key)
+// wrap is jobs.Wrap for tasks.
+func wrap[T any](
+	k *renewer.Keeper, key func(T) string, fn func(context.Context, T) error, opts []Option,
+) func(context.Context, *asynq.Task, T) error {
+	s := newSettings(opts)
+	run := jobs.Wrap(k, key, fn, s.common...)
+	return func(ctx context.Context, task *asynq.Task, args T) error {
+		d, counted := s.delivery(ctx, task)
+		if counted {
+			s.warn(k)
+		}
+		return s.answer(run(context.WithValue(ctx, taskKey{}, task), d, args), counted)
 	}
-	err := newAttempt(ctx, k, set, l, task, name, work).run(ctx)
-	if e := notRun(err); e != nil && e.lock == "" { // else it is a handler's inside of this one
-		e.lock = e.refuser(name)
-	}
-	return err
 }
 
-// unusable makes the error for a task that will never be fit to run.
-func unusable(task *asynq.Task, what string, err error) error {
-	return fmt.Errorf("%w of type %q: %s: %w: %w", ErrPayload, task.Type(), what, err,
-		asynq.SkipRetry)
+// delivery is what asynq says of a task, and whether a refusal of it uses up an attempt.
+func (s *settings) delivery(ctx context.Context, task *asynq.Task) (d jobs.Delivery, counted bool) {
+	d.Kind = task.Type()
+	d.Queue, _ = asynq.GetQueueName(ctx)
+	d.ID, _ = asynq.GetTaskID(ctx)
+	d.Slots, _ = ctx.Value(slotsKey{}).(*jobs.Slots)
+	retried, _ := asynq.GetRetryCount(ctx)
+	most, ours := asynq.GetMaxRetry(ctx)
+	d.Last = ours && retried >= most
+	if d.Last && s.client != nil {
+		d.Copy = s.original(ctx, task).copy
+	}
+	return d, ours && d.Slots == nil // what no server calls, nothing counts
+}
+
+// warn says through the keeper's observer, once a handler and with its first task, what would be
+// noticed only when tasks meet.
+func (s *settings) warn(k *renewer.Keeper) {
+	s.warned.Do(func() {
+		if o := k.Config().Observer; o != nil {
+			o.Fault(renewer.Fault{Doing: "configure asynq", Err: fmt.Errorf(
+				"%w: %s: each refusal uses up an attempt", renewer.ErrConfig, unconfigured)})
+		}
+	})
 }

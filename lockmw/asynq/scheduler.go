@@ -52,7 +52,9 @@ func RunScheduler[S interface {
 		return err
 	}
 	return lockmw.RunWhileHeld(ctx, k, key, func(ctx context.Context) error {
-		if !pause(ctx, leadPause) {
+		select {
+		case <-time.After(leadPause):
+		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 		s, err := build()

@@ -13,7 +13,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -40,7 +40,7 @@ type taskRedis struct {
 	open func() (redis.UniversalClient, *asynq.Inspector)
 }
 
-var _ line.Queue = (*taskRedis)(nil)
+var _ jobs.Queue = (*taskRedis)(nil)
 
 // newTaskRedis returns that of opt. Opening it panics if opt makes no client, as asynq does.
 func newTaskRedis(opt asynq.RedisConnOpt) *taskRedis {
@@ -63,7 +63,7 @@ func (r *taskRedis) find(queue, id string) (*asynq.TaskInfo, error) {
 	return info, err
 }
 
-// Home implements [line.Queue]: a task that is in its handler is in the server's Redis for certain.
+// Home implements [jobs.Queue]: a task that is in its handler is in the server's Redis for certain.
 func (r *taskRedis) Home(ctx context.Context, running store.Task) (string, error) {
 	switch info, err := r.find(running.Queue, running.ID); {
 	case err != nil:
@@ -85,31 +85,31 @@ func (r *taskRedis) Home(ctx context.Context, running store.Task) (string, error
 	return home, err
 }
 
-// State implements [line.Queue]. RunTask would run a task that has run, or has failed, or was
+// State implements [jobs.Queue]. RunTask would run a task that has run, or has failed, or was
 // archived by hand, all the same; so it would if asynq did not call its handler any more, since its
 // deadline has passed.
-func (r *taskRedis) State(name string, task store.Task) (line.State, error) {
+func (r *taskRedis) State(mark string, task store.Task) (jobs.State, error) {
 	info, err := r.find(task.Queue, task.ID)
 	switch {
 	case err != nil || info == nil:
-		return line.Gone, err
+		return jobs.StateGone, err
 	case info.State == asynq.TaskStatePending:
-		return line.Coming, nil
+		return jobs.StateComing, nil
 	case info.State == asynq.TaskStateActive:
-		return line.Running, nil
-	case !waitsFor(name, info), !info.Deadline.IsZero() && time.Now().After(info.Deadline):
-		return line.Gone, nil
+		return jobs.StateRunning, nil
+	case !waits(mark, info), !info.Deadline.IsZero() && time.Now().After(info.Deadline):
+		return jobs.StateGone, nil
 	default:
-		return line.Waiting, nil
+		return jobs.StateWaiting, nil
 	}
 }
 
-// waitsFor reports whether a task waits in its queue since it was refused by the lock on name. A
-// copy has no error of its own yet; it comes soon.
-func waitsFor(name string, task *asynq.TaskInfo) bool {
+// waits reports whether a task waits in its queue since it was refused with a mark. A copy has no
+// error of its own yet; it comes soon.
+func waits(mark string, task *asynq.TaskInfo) bool {
 	switch task.State {
 	case asynq.TaskStateRetry:
-		return strings.Contains(task.LastErr, mark(name))
+		return strings.Contains(task.LastErr, mark)
 	case asynq.TaskStateScheduled:
 		return task.Headers[originHeader] != "" &&
 			time.Until(task.NextProcessAt) < store.MostTaskDelay+time.Minute // for the clocks
@@ -118,7 +118,7 @@ func waitsFor(name string, task *asynq.TaskInfo) bool {
 	}
 }
 
-// Run implements [line.Queue].
+// Run implements [jobs.Queue].
 func (r *taskRedis) Run(task store.Task) error {
 	_, inspector := r.open()
 	if err := inspector.RunTask(task.Queue, task.ID); err != nil {

@@ -18,16 +18,23 @@ type Queue interface {
 	// told, and jobs don't stand in line.
 	Home(ctx context.Context, running store.Task) (string, error)
 
-	// State returns what a job does that may be in the line for the lock, or the limit, on name:
-	// [StateWaiting] only if it was put back since name refused it ([Result.Lock]).
-	State(name string, job store.Task) (State, error)
+	// State returns what a job does that may be in the line for a lock, or a limit. It is
+	// [StateWaiting] only if the job was put back with that mark, since the lock refused it: see
+	// [Result.Mark].
+	State(mark string, job store.Task) (State, error)
 
 	// Run has a job that is [StateWaiting] run as soon as a worker is free, ahead of those that
 	// came later. It returns an error if the job is not there any more.
 	Run(job store.Task) error
 }
 
-var _ line.Queue = Queue(nil)
+// marked is a Queue as lines call it, by the names of locks.
+type marked struct{ Queue }
+
+// State implements [line.Queue].
+func (q marked) State(name string, job store.Task) (State, error) {
+	return q.Queue.State(mark(name), job)
+}
 
 // State is what a job does in its queue.
 type State = line.State

@@ -25,16 +25,21 @@ type Result struct {
 	Copy string
 	// Crowded means that an [OutcomeFailed] is one since as many jobs that are Last wait as may.
 	Crowded bool
-	// Lock is the name of the lock or the limit for want of which the job did not run, of several
-	// the one that was busy; "" if it ran. A [Queue] needs it to know its jobs again: see
-	// [Queue.State].
-	Lock string
+	// Mark is a text to keep with a job that did not run, by which its [Queue] knows that it was
+	// refused, and by which lock: see [Queue.State]. It is "" if the job ran. It has a hash of the
+	// lock's name, and no more of it.
+	Mark string
 }
 
-// notRun is the result of a job that did not run on name.
+// notRun is the result of a job that did not run on name, or on one of the names that it stands for.
 func notRun(outcome Outcome, name string, err error) Result {
 	if refused, ok := errors.AsType[*renewer.Error](err); ok {
 		name = refused.Name
 	}
-	return Result{Outcome: outcome, Err: err, Lock: name}
+	return Result{Outcome: outcome, Err: err, Mark: mark(name)}
 }
+
+// mark is that of a refusal by the lock on name. A process wakes only jobs that have it, and so
+// must processes of later versions: it stays as it is. It is what logs show of the lock if they
+// have no secret.
+func mark(name string) string { return "[lock_hash=" + renewer.HashName(name, nil) + "]" }

@@ -63,7 +63,7 @@ type handler struct {
 func newHandler(k *renewer.Keeper, opts []Option) *handler {
 	h := &handler{settings: newSettings(k, opts), keeper: k}
 	if h.queue != nil && !h.skip && h.newest == nil { // the newest comes next, wherever it stands
-		h.line = line.New(k, h.queue)
+		h.line = line.New(k, marked{h.queue})
 	}
 	return h
 }

@@ -1,0 +1,16 @@
+package jobs
+
+import "github.com/lockbeat/lockbeat/renewer"
+
+// Take lets a job wait for a name.
+func (s *Slots) Take(k *renewer.Keeper, name string, last bool) bool {
+	return s.take(waitingFor{keeper: k, name: name, last: last})
+}
+
+// Leave ends such a wait.
+func (s *Slots) Leave(k *renewer.Keeper, name string, last bool) {
+	s.leave(waitingFor{keeper: k, name: name, last: last})
+}
+
+// Names is for how many names jobs wait, on last attempts and others.
+func (s *Slots) Names() int { return len(s.waiting) }
