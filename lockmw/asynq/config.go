@@ -10,11 +10,9 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 )
 
-// What [Configure] sets where an asynq.Config has none.
-const (
-	taskCheckInterval        = 10 * time.Millisecond // asynq's own is a second
-	delayedTaskCheckInterval = time.Second           // asynq's own is 5 s
-)
+// slotsKey is where a handler's context has the slots of its server: nothing if that is not
+// configured, or if no server calls the handler, as in a test.
+type slotsKey struct{}
 
 // Configure returns cfg with its IsFailure, RetryDelayFunc, ErrorHandler and BaseContext decorated,
 // so that a task that did not run for want of its lock uses up no attempt, comes back soon, and
@@ -29,67 +27,40 @@ const (
 // Configuring twice changes nothing more. What is set afterwards replaces what is decorated, and a
 // Concurrency that is set afterwards is not known: configure last, and once for each server.
 func Configure(cfg asynq.Config) asynq.Config {
+	own := cfg
 	if cfg.TaskCheckInterval <= 0 {
-		cfg.TaskCheckInterval = taskCheckInterval
+		cfg.TaskCheckInterval = 10 * time.Millisecond // asynq's own is a second
 	}
 	if cfg.DelayedTaskCheckInterval == 0 { // asynq takes a negative one as it is
-		cfg.DelayedTaskCheckInterval = delayedTaskCheckInterval
+		cfg.DelayedTaskCheckInterval = time.Second // asynq's own is 5 s
 	}
-	cfg.IsFailure = isFailure(cfg.IsFailure)
-	cfg.RetryDelayFunc = retryDelay(cfg.RetryDelayFunc)
-	cfg.ErrorHandler = errorHandler(cfg.ErrorHandler)
-	cfg.BaseContext = baseContext(cfg.BaseContext, jobs.NewSlots(cfg.Concurrency))
-	return cfg
-}
-
-// isFailure lets next decide about all but a [NotRunError], which is no failure.
-func isFailure(next func(error) bool) func(error) bool {
-	return func(err error) bool {
-		switch {
-		case notRun(err) != nil:
-			return false
-		case next == nil:
-			return err != nil
-		default:
-			return next(err)
-		}
+	cfg.IsFailure = func(err error) bool {
+		return err != nil && notRun(err) == nil && (own.IsFailure == nil || own.IsFailure(err))
 	}
-}
-
-// retryDelay lets next decide about all but a [NotRunError], which says itself when the task comes
-// back.
-func retryDelay(next asynq.RetryDelayFunc) asynq.RetryDelayFunc {
-	if next == nil {
-		next = asynq.DefaultRetryDelayFunc
+	if own.RetryDelayFunc == nil {
+		own.RetryDelayFunc = asynq.DefaultRetryDelayFunc
 	}
-	return func(n int, err error, task *asynq.Task) time.Duration {
+	cfg.RetryDelayFunc = func(n int, err error, task *asynq.Task) time.Duration {
 		if e := notRun(err); e != nil {
 			return e.RetryIn
 		}
-		return next(n, err, task)
+		return own.RetryDelayFunc(n, err, task)
 	}
-}
-
-// errorHandler passes all errors on to next, except a [NotRunError] for which asynq neither
-// archives the task nor counts an attempt.
-func errorHandler(next asynq.ErrorHandler) asynq.ErrorHandler {
-	return asynq.ErrorHandlerFunc(func(ctx context.Context, task *asynq.Task, err error) {
-		if e := notRun(err); next != nil && (e == nil || e.Archived || e.Counted) {
-			next.HandleError(ctx, task, err)
-		}
-	})
-}
-
-// slotsKey is where a handler's context has the slots of its server: nothing if that is not
-// configured, or if no server calls the handler, as in a test.
-type slotsKey struct{}
-
-// baseContext marks next's context, by which handlers know the slots of their server.
-func baseContext(next func() context.Context, s *jobs.Slots) func() context.Context {
-	if next == nil {
-		next = context.Background
+	cfg.ErrorHandler = asynq.ErrorHandlerFunc(
+		func(ctx context.Context, task *asynq.Task, err error) {
+			e := notRun(err)
+			if own.ErrorHandler != nil && (e == nil || e.Archived || e.Counted) {
+				own.ErrorHandler.HandleError(ctx, task, err)
+			}
+		})
+	if own.BaseContext == nil {
+		own.BaseContext = context.Background
 	}
-	return func() context.Context { return context.WithValue(next(), slotsKey{}, s) }
+	slots := jobs.NewSlots(cfg.Concurrency)
+	cfg.BaseContext = func() context.Context {
+		return context.WithValue(own.BaseContext(), slotsKey{}, slots)
+	}
+	return cfg
 }
 
 // notRun finds the NotRunError in err, nil if there is none.

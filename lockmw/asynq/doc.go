@@ -27,10 +27,8 @@
 //	                         attempt is used up; by [Skip] it is done, not run
 //	asked for again, by      it is done: with [Replace] one that runs, whose context ends, and
 //	newer tasks              one that waits; with [Latest] the latter
-//	not to be had, since     it comes back in about five seconds, and no attempt is used up
-//	the store is down
-//	not to be had, since     it comes back in about a second, for another server
-//	the keeper is shut down
+//	not to be had            it comes back, and no attempt is used up: in about five seconds if
+//	                         the store is down, in one if the keeper is shut down
 //	lost while it runs       its context ends with cause ErrLost, which is joined to its error;
 //	                         it is done if it returned none, unless [Strict]
 //	of no usable name        it is archived: [ErrPayload], renewer.ErrName, asynq.SkipRetry
@@ -45,14 +43,10 @@
 // # What to watch out for
 //
 //   - The lock's name is the task's type and the key; [SharedKey] leaves the type out.
-//   - A task waits in a slot for an eighth of its Timeout at most, whatever the options: its work
-//     begins with seven eighths, or does not begin.
 //   - A task on its last attempt, and every task with MaxRetry(0), is archived by asynq whatever
 //     error it returns. So one of them for each key and server waits for that eighth. The others
 //     are archived, and it is too when the eighth is over. With [Requeue] a copy goes to the queue
 //     instead.
-//   - At most half of a server's workers wait for locks without [InLine], so that tasks whose locks
-//     are free find a worker. The other tasks go back to their queues.
 //   - Without [InLine], tasks that went back come again in no order, and at most a few of a key
 //     find a place in each second. So a key's lock is idle between short tasks.
 //   - asynq gives a task to another worker when it has not heard of the first for 30 s. Take a TTL
@@ -62,9 +56,7 @@
 // # Schedules
 //
 // [RunScheduler] runs one of asynq's schedulers on one process of many; the ticks in a change of
-// process are lost. For a schedule that must lose none, [EnqueueOnce] enqueues exactly one task a
-// tick from a job of package cronmw.
+// process are lost. [EnqueueOnce] enqueues exactly one task a tick, from a job of package cronmw.
 //
-// docs/asynq.md has more on groups, last attempts, times, task types and schedules. The examples of
-// this package run on a Redis inside the process.
+// docs/asynq.md has more on groups, last attempts, times, task types and schedules.
 package asynqmw

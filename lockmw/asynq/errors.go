@@ -12,18 +12,16 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrPayload means that a task will never be fit to run: its payload
-// can't be decoded, or its key function failed. asynq archives it.
+// ErrPayload means that a task will never be fit to run: its payload can't be decoded, or its key
+// function failed. asynq archives it.
 var ErrPayload = errors.New("lockbeat: unusable task")
 
-// unconfigured is what is wrong with a server whose asynq.Config did not go through [Configure]:
-// asynq counts an attempt for each refusal then, and archives the task when there have been too
-// many.
+// unconfigured is what is wrong with a server: asynq counts an attempt for each refusal.
 const unconfigured = "the server's asynq.Config did not go through asynqmw.Configure"
 
-// NotRunError is what a handler returns for a task that did not run, for want of the
-// lock. It is [renewer.ErrHeld], [renewer.ErrUnavailable] or [renewer.ErrShutdown]
-// to errors.Is. asynq keeps its text as the task's last error.
+// NotRunError is what a handler returns for a task that did not run, for want of the lock. It is
+// [renewer.ErrHeld], [renewer.ErrUnavailable] or [renewer.ErrShutdown] to errors.Is. asynq keeps
+// its text as the task's last error.
 type NotRunError struct {
 	// Err is why.
 	Err error
@@ -31,21 +29,19 @@ type NotRunError struct {
 	// DelayedTaskCheckInterval longer until a server of asynq's notices, and longer still if all
 	// workers are busy, or the queue is paused. If Counted, asynq's own delay decides instead.
 	RetryIn time.Duration
-	// Copy is the ID of the task that goes on in place of this one, which was on its
-	// last attempt; "" if there is none. See [Requeue]. The error is asynq.RevokeTask
-	// then, which makes asynq drop the original without marking it as completed.
+	// Copy is the ID of the task that goes on in place of this one, by [Requeue]; "" if there is
+	// none. The error is asynq.RevokeTask then, by which asynq drops the original, uncompleted.
 	Copy string
-	// InLine means that the task has a place in line, and is called when its turn is near: RetryIn
-	// is for when that fails. See [InLine].
+	// InLine means that the task has a place in line: RetryIn is for when its call fails.
 	InLine bool
 	// Counted means that an attempt is used up for it: the server's asynq.Config did not go
 	// through [Configure], and the error is [renewer.ErrConfig].
 	Counted bool
-	// Archived means that the task was on its last attempt and that the eighth of its time is over
-	// for which it may wait, or that it is Crowded, so that asynq archives it.
+	// Archived means that asynq archives the task: it was on its last attempt, and the eighth of
+	// its time is over for which it may wait, or it is Crowded.
 	Archived bool
-	// Crowded means that as many tasks on their last attempt waited in slots as may.
-	// The error is [renewer.ErrQueueFull] then.
+	// Crowded means that as many tasks on their last attempt waited in slots as may. The error is
+	// [renewer.ErrQueueFull] then.
 	Crowded bool
 
 	mark string // of the refusal: see taskRedis.State
@@ -95,11 +91,11 @@ func (e *NotRunError) Error() string {
 	case e.Crowded:
 		what = " on its last attempt, since others wait in their workers' slots already " +
 			"(asynqmw.Requeue would bring it back)"
-	case e.Archived && e.Counted:
-		what = ", and its last attempt may wait no longer; " +
-			"refusals before may have used up the others: " + unconfigured
 	case e.Archived:
 		what = ", and its last attempt may wait no longer"
+		if e.Counted {
+			what += "; refusals before may have used up the others: " + unconfigured
+		}
 	case e.Copy != "":
 		what = fmt.Sprintf(", it goes on as %s %s", e.Copy, when)
 	case e.Counted:
@@ -115,14 +111,14 @@ func (e *NotRunError) Error() string {
 
 // Unwrap gives errors.Is and errors.As what the error is made of.
 func (e *NotRunError) Unwrap() []error {
-	if e.Copy != "" {
+	switch {
+	case e.Copy != "":
 		return []error{e.Err, asynq.RevokeTask}
-	}
-	if e.Counted {
+	case e.Counted:
 		return []error{e.Err, renewer.ErrConfig}
-	}
-	if e.Crowded {
+	case e.Crowded:
 		return []error{e.Err, renewer.ErrQueueFull}
+	default:
+		return []error{e.Err}
 	}
-	return []error{e.Err}
 }

@@ -22,9 +22,7 @@ import (
 // one if T is a pointer. A payload that can't be decoded makes an error that is [ErrPayload], an
 // empty or too long key one that is [renewer.ErrName]; asynq archives the task, and the lock's
 // store is not asked. The handler may be called concurrently, and then calls key and fn
-// concurrently.
-//
-// It panics if k, key or fn is nil.
+// concurrently. It panics if k, key or fn is nil.
 func Handle[T any](
 	k *renewer.Keeper, key func(T) string, fn func(context.Context, T) error, opts ...Option,
 ) asynq.Handler {
@@ -67,9 +65,8 @@ func (c Codec[T]) Handle(
 // Middleware returns what mux.Use takes, to run every handler of a mux under a lock, or one
 // handler: Middleware(k, key)(handler). The handler gets the task as it is. key derives the
 // key from it; the error that it returns, or an empty or too long key, makes asynq archive the
-// task: an error that is [ErrPayload], or [renewer.ErrName]. Otherwise it is like [Handle].
-//
-// It panics if k, key or the handler is nil.
+// task: an error that is [ErrPayload], or [renewer.ErrName]. Otherwise it is like [Handle]. It
+// panics if k, key or the handler is nil.
 func Middleware(
 	k *renewer.Keeper, key func(*asynq.Task) (string, error), opts ...Option,
 ) asynq.MiddlewareFunc {
@@ -102,7 +99,10 @@ func Middleware(
 func wrap[T any](
 	k *renewer.Keeper, key func(T) string, fn func(context.Context, T) error, opts []Option,
 ) func(context.Context, *asynq.Task, T) error {
-	s := newSettings(opts)
+	s := new(settings)
+	for _, o := range opts {
+		o(s)
+	}
 	run := jobs.Wrap(k, key, fn, s.common...)
 	return func(ctx context.Context, task *asynq.Task, args T) error {
 		d, counted := s.delivery(ctx, task)
@@ -123,7 +123,7 @@ func (s *settings) delivery(ctx context.Context, task *asynq.Task) (d jobs.Deliv
 	most, ours := asynq.GetMaxRetry(ctx)
 	d.Last = ours && retried >= most
 	if d.Last && s.client != nil {
-		d.Copy = s.original(ctx, task).copy
+		d.Copy = s.copier(ctx, task)
 	}
 	return d, ours && d.Slots == nil // what no server calls, nothing counts
 }
@@ -137,4 +137,16 @@ func (s *settings) warn(k *renewer.Keeper) {
 				"%w: %s: each refusal uses up an attempt", renewer.ErrConfig, unconfigured)})
 		}
 	})
+}
+
+// taskKey is where a handler's context has its task.
+type taskKey struct{}
+
+// Task returns the task that a handler of [Handle] or [Middleware] runs, from the handler's context
+// or one made of it; nil from any other context. Its ResultWriter has the task's ID and takes its
+// result, which asynq keeps for as long as asynq.Retention says; it has none where no server calls
+// the handler, as in a test. A copy that [Requeue] made has an ID of its own.
+func Task(ctx context.Context) *asynq.Task {
+	task, _ := ctx.Value(taskKey{}).(*asynq.Task)
+	return task
 }

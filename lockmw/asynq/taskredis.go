@@ -18,8 +18,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// errOtherRedis means that the Redis of [InLine] does not have the task that its handler has: it is
-// another one, or another database of it, than the server's. Its tasks do not stand in line then.
+// errOtherRedis is for a Redis, or a database of it, that is not the server's.
 var errOtherRedis = fmt.Errorf("%w: the Redis of asynqmw.InLine does not have the task that this "+
 	"server runs: give it the server's own asynq.RedisConnOpt", renewer.ErrConfig)
 
@@ -28,10 +27,7 @@ var errOtherRedis = fmt.Errorf("%w: the Redis of asynqmw.InLine does not have th
 // and each process reaches only one of the two.
 const homeKey = "asynq:lockbeat"
 
-// errNoHome is for another text there.
-var errNoHome = fmt.Errorf("%w: the key "+homeKey+" in asynq's Redis was written by another "+
-	"program: delete it", renewer.ErrConfig)
-
+// homeText is what may be there.
 var homeText = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
 
 // taskRedis is asynq's Redis, as [InLine] was given it. It is opened when it is first needed, and
@@ -72,22 +68,20 @@ func (r *taskRedis) Home(ctx context.Context, running store.Task) (string, error
 		return "", errOtherRedis
 	}
 	client, _ := r.open()
-	home, err := client.Get(ctx, homeKey).Result()
-	if errors.Is(err, redis.Nil) {
-		if err := client.SetNX(ctx, homeKey, rand.Text(), 0).Err(); err != nil {
-			return "", err
-		}
-		home, err = client.Get(ctx, homeKey).Result()
+	if err := client.SetNX(ctx, homeKey, rand.Text(), 0).Err(); err != nil {
+		return "", err
 	}
+	home, err := client.Get(ctx, homeKey).Result()
 	if err == nil && !homeText.MatchString(home) {
-		err = errNoHome
+		err = fmt.Errorf("%w: the key "+homeKey+" in asynq's Redis was written by another "+
+			"program: delete it", renewer.ErrConfig)
 	}
 	return home, err
 }
 
 // State implements [jobs.Queue]. RunTask would run a task that has run, or has failed, or was
 // archived by hand, all the same; so it would if asynq did not call its handler any more, since its
-// deadline has passed.
+// deadline has passed. A copy has no error of its own yet; it comes soon.
 func (r *taskRedis) State(mark string, task store.Task) (jobs.State, error) {
 	info, err := r.find(task.Queue, task.ID)
 	switch {
@@ -97,40 +91,30 @@ func (r *taskRedis) State(mark string, task store.Task) (jobs.State, error) {
 		return jobs.StateComing, nil
 	case info.State == asynq.TaskStateActive:
 		return jobs.StateRunning, nil
-	case !waits(mark, info), !info.Deadline.IsZero() && time.Now().After(info.Deadline):
+	case !info.Deadline.IsZero() && time.Now().After(info.Deadline):
 		return jobs.StateGone, nil
-	default:
+	case info.State == asynq.TaskStateRetry && strings.Contains(info.LastErr, mark),
+		info.State == asynq.TaskStateScheduled && info.Headers[originHeader] != "" &&
+			time.Until(info.NextProcessAt) < store.MostTaskDelay+time.Minute: // for the clocks
 		return jobs.StateWaiting, nil
-	}
-}
-
-// waits reports whether a task waits in its queue since it was refused with a mark. A copy has no
-// error of its own yet; it comes soon.
-func waits(mark string, task *asynq.TaskInfo) bool {
-	switch task.State {
-	case asynq.TaskStateRetry:
-		return strings.Contains(task.LastErr, mark)
-	case asynq.TaskStateScheduled:
-		return task.Headers[originHeader] != "" &&
-			time.Until(task.NextProcessAt) < store.MostTaskDelay+time.Minute // for the clocks
 	default:
-		return false
+		return jobs.StateGone, nil
 	}
 }
 
-// Run implements [jobs.Queue].
+// Run implements [jobs.Queue]. RunTask puts a task behind all that came to the queue after it, and
+// its lock would be idle until a backlog of them had been refused.
 func (r *taskRedis) Run(task store.Task) error {
 	_, inspector := r.open()
-	if err := inspector.RunTask(task.Queue, task.ID); err != nil {
-		return err
+	err := inspector.RunTask(task.Queue, task.ID)
+	if err == nil {
+		_ = r.overtake(task) // else it runs all the same, but later
 	}
-	_ = r.overtake(task) // else it runs all the same, but later
-	return nil
+	return err
 }
 
-// overtake has a pending task run next. RunTask puts it behind all that came to the queue after it,
-// and its lock would be idle until a backlog of them had been refused. It does nothing to a task
-// that a server has taken meanwhile: twice in the list it would run twice.
+// overtake has a pending task run next. It does nothing to one that a server has taken meanwhile:
+// twice in the list it would run twice.
 func (r *taskRedis) overtake(task store.Task) error {
 	client, _ := r.open()
 	key := "asynq:{" + task.Queue + "}:pending" // asynq's base.PendingKey

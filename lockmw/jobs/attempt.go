@@ -96,11 +96,11 @@ func (a *attempt) standInLine(ctx context.Context) *line.Place {
 // refused is for a job that did not get the lock, with err. It reports false if the job is to ask
 // again.
 func (a *attempt) refused(ctx context.Context, err error) (result Result, settled bool) {
-	s := situation{refusal: refusalOf(err), ended: ctx.Err() != nil}
-	busy := s.refusal == lockmw.RefusalHeld && !errors.Is(err, renewer.ErrClosed) && !s.ended
+	s := situation{Refusal: refusalOf(err), Ended: ctx.Err() != nil}
+	busy := s.Refusal == lockmw.RefusalHeld && !errors.Is(err, renewer.ErrClosed) && !s.Ended
 	again, place := a.visit.Refused(err, busy)
-	s.wait = busy && place == nil && (again || a.mayWait())
-	s.crowded = busy && a.crowded
+	s.Wait = busy && place == nil && (again || a.mayWait())
+	s.Crowded = busy && a.crowded
 	return a.settle(ctx, s, err, place)
 }
 
@@ -109,7 +109,7 @@ func (a *attempt) refused(ctx context.Context, err error) (result Result, settle
 func (a *attempt) settle(
 	ctx context.Context, s situation, err error, place *line.Place,
 ) (result Result, settled bool) {
-	s.last, s.copies, s.place = a.Last, a.Copy != nil, place != nil
+	s.Last, s.Copies, s.Place = a.Last, a.Copy != nil, place != nil
 	r := notRun(decide(s), a.name, err)
 	switch r.Outcome {
 	case outcomeAgain:
@@ -122,8 +122,8 @@ func (a *attempt) settle(
 	case OutcomeDone:
 		r.Err = nil
 	case OutcomeBack, OutcomeEnded, OutcomeCopied:
-		r.RetryIn, r.InLine = a.delay(err), s.place
-		if s.place {
+		r.RetryIn, r.InLine = a.delay(err), s.Place
+		if s.Place {
 			r.RetryIn = place.BackIn
 		}
 	}
@@ -186,10 +186,10 @@ func (a *attempt) pause(ctx context.Context, err error, until time.Time) bool {
 	return ctx.Err() == nil
 }
 
-// copied has a copy of the job go back, which then goes on in its place. It tries for as long as the
-// job has time, and never goes back to waiting for the lock, not even if an error comes back: the
-// copy may have been taken all the same, and then both would run. The ID is the copy's for all
-// tries, so that the queue takes one at most.
+// copied has a copy of the job go back, which goes on in its place. It tries for as long as the job
+// has time, and never goes back to waiting for the lock, not even if an error comes back: the copy
+// may have been taken all the same, and then both would run. The ID is the copy's for all tries, so
+// that the queue takes one at most.
 func (a *attempt) copied(ctx context.Context, r Result) Result {
 	why, inLine := r.Err, r.InLine
 	err := a.putCopy(ctx, r.RetryIn)

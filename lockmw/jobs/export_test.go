@@ -2,6 +2,18 @@ package jobs
 
 import "github.com/lockbeat/lockbeat/renewer"
 
+// Situation is situation.
+type Situation = situation
+
+// What a job does without its adapter.
+const (
+	OutcomeAgain = outcomeAgain
+	OutcomePause = outcomePause
+)
+
+// Decide is decide.
+func Decide(s Situation) Outcome { return decide(s) }
+
 // Take lets a job wait for a name.
 func (s *Slots) Take(k *renewer.Keeper, name string, last bool) bool {
 	return s.take(waitingFor{keeper: k, name: name, last: last})

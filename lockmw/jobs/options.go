@@ -63,8 +63,8 @@ const (
 // Default 1 s, and for those two an eighth of the job's time. It panics if d is negative.
 func Wait(d time.Duration) Option {
 	if d < 0 {
-		panic(fmt.Sprintf("lockbeat: Wait(%v) can't be meant: give how long to wait in line, 0 for "+
-			"not at all", d))
+		panic(fmt.Sprintf("lockbeat: Wait(%v) can't be meant: give how long to wait, 0 for not "+
+			"at all", d))
 	}
 	return func(s *settings) { s.wait, s.skip = d, false }
 }

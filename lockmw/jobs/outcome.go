@@ -31,35 +31,35 @@ const (
 
 // situation is that of a job that did not get its lock.
 type situation struct {
-	refusal lockmw.Refusal
-	ended   bool // its framework's context has
-	place   bool // it has a place in line
-	wait    bool // the lock is busy, and the job may wait for it
-	last    bool // it can't go back
-	copies  bool // but a copy of it can
-	crowded bool // the lock is busy, and no slot was free to wait in
+	Refusal lockmw.Refusal
+	Ended   bool // its framework's context has
+	Place   bool // it has a place in line
+	Wait    bool // the lock is busy, and the job may wait for it
+	Last    bool // it can't go back
+	Copies  bool // but a copy of it can
+	Crowded bool // the lock is busy, and no slot was free to wait in
 }
 
 // decide is the package's table, for jobs that did not run.
 func decide(s situation) Outcome {
 	switch {
-	case s.refusal == lockmw.RefusalSkipped, s.refusal == lockmw.RefusalReplaced:
+	case s.Refusal == lockmw.RefusalSkipped, s.Refusal == lockmw.RefusalReplaced:
 		return OutcomeDone
-	case s.refusal == lockmw.RefusalName:
+	case s.Refusal == lockmw.RefusalName:
 		return OutcomeUnusable
-	case s.ended:
+	case s.Ended:
 		return OutcomeEnded
-	case s.place && s.last:
+	case s.Place && s.Last:
 		return OutcomeCopied
-	case s.place:
+	case s.Place:
 		return OutcomeBack
-	case s.wait:
+	case s.Wait:
 		return outcomeAgain
-	case !s.last:
+	case !s.Last:
 		return OutcomeBack
-	case s.copies:
+	case s.Copies:
 		return OutcomeCopied
-	case s.crowded:
+	case s.Crowded:
 		return OutcomeFailed
 	default:
 		return outcomePause

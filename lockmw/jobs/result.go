@@ -31,7 +31,7 @@ type Result struct {
 	Mark string
 }
 
-// notRun is the result of a job that did not run on name, or on one of the names that it stands for.
+// notRun is the result of a job that did not run on name, or on one that name stands for.
 func notRun(outcome Outcome, name string, err error) Result {
 	if refused, ok := errors.AsType[*renewer.Error](err); ok {
 		name = refused.Name

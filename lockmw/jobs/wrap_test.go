@@ -1,0 +1,225 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errOwn = errors.New("the disk is full")
+
+func newKeeper(t *testing.T) (*renewer.Keeper, *script.Store) {
+	s := script.New()
+	k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL})
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, k.Shutdown(context.Background())) })
+	return k, s
+}
+
+// itself is the key of a job whose arguments are its key.
+func itself(key string) string { return key }
+
+// The work has the arguments, the lock and its name; the lock is free afterwards, also when it
+// panics.
+func TestJobThatRuns(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]jobs.Option{"email:u1": nil, "u1": {jobs.SharedKey()}} {
+		k, s := newKeeper(t)
+		run := jobs.Wrap(k, itself, func(ctx context.Context, key string) error {
+			assert.Equal(t, "u1", key)
+			assert.True(t, lockmw.Held(ctx, name))
+			if ctx.Value(t) != nil {
+				panic(errOwn)
+			}
+			return errOwn
+		}, opts...)
+		d := jobs.Delivery{Kind: "email"}
+		assert.Equal(t, jobs.Result{Outcome: jobs.OutcomeRan, Err: errOwn}, run(t.Context(), d, "u1"))
+		assert.Equal(t, "email", s.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
+		assert.PanicsWithValue(t, errOwn, func() {
+			run(context.WithValue(t.Context(), t, true), d, "u1")
+		})
+		assert.Empty(t, s.Owner(name))
+	}
+}
+
+// What the adapter is told of a job that did not run.
+func TestJobThatDoesNotRun(t *testing.T) {
+	t.Parallel()
+	const hour = time.Hour
+	held := func(s *script.Store) { s.Overwrite("email:u1", store.Holder{}, 24*hour) }
+	down := func(s *script.Store) { s.Default(script.Acquire, script.Fail(errOwn)) }
+	isCopy := func(context.Context, string, time.Duration) error { return nil }
+	notCopied := func(context.Context, string, time.Duration) error { return errOwn }
+	for name, c := range map[string]struct {
+		key      string
+		delivery jobs.Delivery
+		option   jobs.Option
+		away     func(s *script.Store)
+		time     time.Duration // of the job
+		want     jobs.Outcome
+		is       error
+		waits    time.Duration
+	}{
+		"held": {
+			key: "u1", away: held, want: jobs.OutcomeBack, is: renewer.ErrHeld, waits: time.Second,
+		},
+		"held, in a minute's work": {
+			key: "u1", option: jobs.Wait(hour), away: held, time: time.Minute,
+			want: jobs.OutcomeBack, is: renewer.ErrHeld, waits: time.Minute / 8,
+		},
+		"held, no wait": {
+			key: "u1", option: jobs.Wait(0), away: held, want: jobs.OutcomeBack, is: renewer.ErrHeld,
+		},
+		"held, no slot": {
+			key: "u1", delivery: jobs.Delivery{Slots: jobs.NewSlots(1)}, away: held,
+			want: jobs.OutcomeBack, is: renewer.ErrHeld,
+		},
+		"down": {key: "u1", away: down, want: jobs.OutcomeBack, is: renewer.ErrUnavailable},
+		"skipped": {
+			key: "u1", option: jobs.Skip(), away: held, want: jobs.OutcomeDone,
+		},
+		"closed": {
+			key: "u1", option: jobs.AtMost(0), away: func(*script.Store) {}, want: jobs.OutcomeBack,
+			is: renewer.ErrClosed,
+		},
+		"no name": {
+			away: func(*script.Store) {}, want: jobs.OutcomeUnusable, is: renewer.ErrName,
+		},
+		"given up by its framework": {
+			key: "u1", option: jobs.Wait(hour), away: held, time: -1,
+			want: jobs.OutcomeEnded, is: context.DeadlineExceeded,
+		},
+		"last attempt": {
+			key: "u1", delivery: jobs.Delivery{Last: true}, away: held, time: time.Minute,
+			want: jobs.OutcomeFailed, is: renewer.ErrHeld, waits: time.Minute / 8,
+		},
+		"last attempt, down": {
+			key: "u1", delivery: jobs.Delivery{Last: true}, away: down, time: time.Minute,
+			want: jobs.OutcomeFailed, is: renewer.ErrUnavailable, waits: time.Minute / 8,
+		},
+		"last attempt, a copy": {
+			key: "u1", delivery: jobs.Delivery{Last: true, Copy: isCopy}, option: jobs.Wait(0),
+			away: held, want: jobs.OutcomeCopied, is: renewer.ErrHeld,
+		},
+		"last attempt, no copy to be had": {
+			key: "u1", delivery: jobs.Delivery{Last: true, Copy: notCopied}, option: jobs.Wait(0),
+			away: held, time: time.Minute, want: jobs.OutcomeFailed, is: errOwn,
+			waits: time.Minute - 5*time.Second,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				k, s := newKeeper(t)
+				c.away(s)
+				var opts []jobs.Option
+				if c.option != nil {
+					opts = append(opts, c.option)
+				}
+				run := jobs.Wrap(k, itself, func(context.Context, string) error {
+					t.Error("it ran")
+					return nil
+				}, opts...)
+				ctx, begun := t.Context(), time.Now()
+				if c.time != 0 {
+					limited, cancel := context.WithTimeout(ctx, c.time)
+					defer cancel()
+					ctx = limited
+				}
+				c.delivery.Kind = "email"
+				r := run(ctx, c.delivery, c.key)
+				assert.Equal(t, c.want, r.Outcome)
+				require.ErrorIs(t, r.Err, c.is)
+				assert.Equal(t, c.waits, time.Since(begun))
+				comes := r.Outcome == jobs.OutcomeBack || r.Outcome == jobs.OutcomeCopied ||
+					r.Outcome == jobs.OutcomeEnded
+				assert.Equal(t, comes, r.RetryIn > 0, "%v", r.RetryIn)
+				assert.Equal(t, r.Outcome == jobs.OutcomeCopied, r.Copy != "")
+			})
+		})
+	}
+}
+
+// A copy that could not be made is tried again, by the same ID: the queue may have it already.
+func TestCopyIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, s := newKeeper(t)
+		s.Overwrite("email:u1", store.Holder{}, time.Hour)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		begun, ids := time.Now(), make(map[string]int)
+		var asked []time.Duration
+		r := jobs.Wrap(k, itself, func(context.Context, string) error { return nil }, jobs.Wait(0))(
+			ctx, jobs.Delivery{Kind: "email", Last: true, Copy: func(
+				ctx context.Context, id string, in time.Duration,
+			) error {
+				deadline, _ := ctx.Deadline()
+				assert.Equal(t, begun.Add(55*time.Second), deadline, "time to tell the framework")
+				ids[id]++
+				asked = append(asked, in)
+				if ids[id] < 3 {
+					return errOwn
+				}
+				return nil
+			}}, "u1")
+		assert.Equal(t, jobs.OutcomeCopied, r.Outcome)
+		assert.Equal(t, map[string]int{r.Copy: 3}, ids)
+		assert.Equal(t, []time.Duration{r.RetryIn, r.RetryIn, r.RetryIn}, asked)
+	})
+}
+
+// A process of this version finds the refusals of others by this mark: it must stay as it is.
+func TestTheMarkOfARefusalStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	k, s := newKeeper(t)
+	s.Script(script.Acquire, script.Taken(store.Holder{}, time.Minute))
+	r := jobs.Wrap(k, itself, func(context.Context, string) error { return nil }, jobs.Wait(0))(
+		t.Context(), jobs.Delivery{Kind: "order"}, "u1")
+	// printf %s order:u1 | sha256sum | cut -c1-16
+	assert.Equal(t, "[lock_hash=cb852bbdd57ddcf3]", r.Mark)
+}
+
+func TestWhatCannotBeMeantPanics(t *testing.T) {
+	t.Parallel()
+	k, _ := newKeeper(t)
+	work := func(context.Context, string) error { return nil }
+	for want, f := range map[string]func(){
+		"needs a keeper (renewer.New)": func() { jobs.Wrap(nil, itself, work) },
+		"a key function":               func() { jobs.Wrap(k, nil, work) },
+		"and a function":               func() { jobs.Wrap(k, itself, nil) },
+		"Wait(-1s) can't be meant":     func() { jobs.Wait(-time.Second) },
+		"RetryIn(0s) can't be meant":   func() { jobs.RetryIn(0) },
+		"AtMost(-1) can't be meant":    func() { jobs.AtMost(-1) },
+		"AtMostFunc needs a function":  func() { jobs.AtMostFunc(nil) },
+		"InLine needs the queue":       func() { jobs.InLine(nil) },
+		"MaxHold":                      func() { jobs.Wrap(k, itself, work, jobs.MaxHold(1)) },
+		"they are for locks, and not for limits": func() {
+			jobs.Wrap(k, itself, work, jobs.AtMost(1), jobs.Latest())
+		},
+	} {
+		func() {
+			defer func() {
+				message, _ := recover().(string)
+				assert.Contains(t, message, "lockbeat: ", want)
+				assert.Contains(t, message, want)
+			}()
+			f()
+		}()
+	}
+}
