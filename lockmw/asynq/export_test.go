@@ -46,3 +46,6 @@ func (r TaskRedis) Close() error {
 	client, _ := r.open()
 	return client.Close()
 }
+
+// Common is common.
+func Common(o jobs.Option) Option { return common(o) }

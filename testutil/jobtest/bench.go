@@ -1,0 +1,178 @@
+package jobtest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
+)
+
+const (
+	// soon bounds what happens in a second or two.
+	soon = 20 * time.Second
+	// goesOn bounds what a call to a job in line brings about: by themselves jobs come after the
+	// TTL of their keepers.
+	goesOn = renewer.DefaultTTL * 3 / 5
+	tick   = 5 * time.Millisecond
+)
+
+// bench is what a case works with.
+type bench struct {
+	Framework
+
+	t     *testing.T
+	open  func(t *testing.T) Framework
+	locks *redistest.Server
+	ttl   time.Duration // of the keepers
+	lines []*inLine     // of the keepers
+
+	mu      sync.Mutex
+	ran     []string // in order of their beginnings
+	running map[string]int
+	most    int // that ran for one key at once
+}
+
+func newBench(t *testing.T, open func(t *testing.T) Framework) *bench {
+	return &bench{
+		Framework: open(t), t: t, open: open, locks: redistest.Start(t), ttl: renewer.DefaultTTL,
+		running: make(map[string]int),
+	}
+}
+
+// inLine counts the jobs that a process knows to stand in line.
+type inLine struct {
+	renewer.NopObserver
+	atomic.Int64
+}
+
+// TasksInLine implements [renewer.Observer].
+func (c *inLine) TasksInLine(e renewer.TasksInLine) { c.Add(int64(e.Change)) }
+
+// keeper is that of one process.
+func (b *bench) keeper() *renewer.Keeper {
+	b.t.Helper()
+	option, err := redisstore.ClientOption(b.locks.ClientOption(), b.ttl)
+	require.NoError(b.t, err)
+	var client rueidis.Client
+	require.Eventually(b.t, func() bool { // a busy machine may not connect it in time
+		client, err = rueidis.NewClient(option)
+		return err == nil
+	}, soon, tick)
+	b.t.Cleanup(client.Close)
+	store, err := redisstore.New(client)
+	require.NoError(b.t, err)
+	b.t.Cleanup(store.Close)
+	line := new(inLine)
+	b.lines = append(b.lines, line)
+	k, err := renewer.New(store, renewer.Config{TTL: b.ttl, Observer: line})
+	require.NoError(b.t, err)
+	b.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), soon)
+		defer cancel()
+		_ = k.Shutdown(ctx)
+	})
+	return k
+}
+
+// serve starts two servers with so many workers each. The lock's name is the key.
+func (b *bench) serve(workers int, work func(context.Context, Job) error, opts ...jobs.Option) {
+	b.t.Helper()
+	opts = append(opts, jobs.SharedKey())
+	for range 2 {
+		b.Serve(b.keeper(), workers, b.recorded(work), opts...)
+	}
+}
+
+// recorded is work, and notes that it runs.
+func (b *bench) recorded(
+	work func(context.Context, Job) error,
+) func(context.Context, Job) error {
+	return func(ctx context.Context, j Job) error {
+		b.note(j, 1)
+		defer b.note(j, -1)
+		return work(ctx, j)
+	}
+}
+
+func (b *bench) note(j Job, by int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if by > 0 {
+		b.ran = append(b.ran, j.Name)
+	}
+	b.running[j.Key] += by
+	b.most = max(b.most, b.running[j.Key])
+}
+
+// runs are the names of the jobs that ran so far.
+func (b *bench) runs() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.ran)
+}
+
+// hold takes a lock for one that is no job, until the function that it returns is called.
+func (b *bench) hold(key string) (release func()) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), soon)
+	defer cancel()
+	lease, err := b.keeper().Acquire(ctx, key)
+	require.NoError(b.t, err)
+	return func() { require.NoError(b.t, lease.Release(context.Background())) }
+}
+
+// enqueue puts jobs into the queue, by their names.
+func (b *bench) enqueue(key string, names ...string) {
+	for _, name := range names {
+		b.Enqueue(Job{Key: key, Name: name})
+	}
+}
+
+// awaitLine waits until n jobs stand in line.
+func (b *bench) awaitLine(n int64) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool {
+		return slices.ContainsFunc(b.lines, func(l *inLine) bool { return l.Load() == n })
+	}, soon, tick, "%d stand in line", n)
+}
+
+// awaitRuns waits until these jobs have begun, each once, in whatever order, and no others.
+func (b *bench) awaitRuns(within time.Duration, names ...string) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool { return len(b.runs()) >= len(names) }, within, tick,
+		"want %q", names)
+	require.ElementsMatch(b.t, names, b.runs())
+}
+
+// awaitDone waits until no job is left. At most so many of a key have run at once then, and so many
+// attempts were used up.
+func (b *bench) awaitDone(most, failed int) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool { return b.Left() == 0 }, soon, tick, "all are done")
+	assert.Equal(b.t, failed, b.Failed(), "attempts used up, or jobs dropped")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	assert.Equal(b.t, most, b.most, "that ran at once")
+}
+
+// receive is <-from, which has to come soon.
+func receive[T any](t *testing.T, from <-chan T) (got T) {
+	t.Helper()
+	select {
+	case got = <-from:
+	case <-time.After(soon):
+		t.Fatal("nothing came")
+	}
+	return got
+}

@@ -1,0 +1,228 @@
+package jobtest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+var cases = []struct {
+	name string
+	test func(t *testing.T, b *bench)
+}{
+	{"contended", testContended},
+	{"held", testHeld},
+	{"killed", testKilled},
+	{"cancelled while it runs", testCancelledRun},
+	{"removed from the line", testRemoved},
+	{"last attempt", testLastAttempt},
+	{"moved queue", testMovedQueue},
+	{"panic", testPanic},
+	{"lost lock", testLostLock},
+	{"replaced", testReplaced},
+	{"limit", testLimit},
+}
+
+// lease is the key of u1's lock.
+const lease = "lockbeat:{u1}"
+
+// numbered are n names.
+func numbered(n int) (names []string) {
+	for i := range n {
+		names = append(names, fmt.Sprint("job ", i))
+	}
+	return names
+}
+
+func brief(context.Context, Job) error {
+	<-time.After(tick)
+	return nil
+}
+
+// Many jobs of one key, on two servers: one runs at a time, each once.
+func testContended(_ *testing.T, b *bench) {
+	b.serve(8, brief)
+	names := numbered(40)
+	b.enqueue("u1", names...)
+	b.awaitRuns(soon, names...)
+	b.awaitDone(1, 0)
+}
+
+// A holder that is no job: those that want its lock keep no worker, and run at its release.
+func testHeld(_ *testing.T, b *bench) {
+	release := b.hold("u1")
+	b.serve(1, brief)
+	b.enqueue("u1", "a", "b", "c")
+	b.awaitLine(3)
+	b.enqueue("u2", "of another key")
+	b.awaitRuns(soon, "of another key")
+	release()
+	b.awaitRuns(goesOn, "a", "b", "c", "of another key")
+	b.awaitDone(1, 0)
+}
+
+// The process of the holder was killed: those in line run when the lease has lapsed.
+func testKilled(t *testing.T, b *bench) {
+	require.NoError(t, b.locks.Do("SET", lease, "dead", "PX", "3000").Error())
+	b.serve(2, brief)
+	b.enqueue("u1", "a", "b")
+	b.awaitRuns(goesOn, "a", "b")
+	b.awaitDone(1, 0)
+}
+
+// A job that is cancelled keeps its lock until its function has returned.
+func testCancelledRun(t *testing.T, b *bench) {
+	begun, told, returns := make(chan struct{}), make(chan error, 1), make(chan struct{})
+	end := sync.OnceFunc(func() { close(returns) })
+	defer end()
+	b.serve(2, func(ctx context.Context, j Job) error {
+		if j.Name == "next" {
+			return nil
+		}
+		close(begun)
+		<-ctx.Done()
+		told <- context.Cause(ctx)
+		<-returns
+		return ctx.Err()
+	})
+	b.enqueue("u1", "cancelled")
+	receive(t, begun)
+	b.enqueue("u1", "next")
+	b.awaitLine(1)
+	b.Cancel("cancelled")
+	require.NotErrorIs(t, receive(t, told), renewer.ErrLost)
+	assert.Equal(t, []string{"cancelled"}, b.runs(), "it has not returned")
+	end()
+	b.awaitRuns(goesOn, "cancelled", "next")
+}
+
+// The first in line is taken out of its queue: the others do not wait for it.
+func testRemoved(_ *testing.T, b *bench) {
+	release := b.hold("u1")
+	b.serve(2, brief)
+	b.enqueue("u1", "removed")
+	b.awaitLine(1)
+	b.enqueue("u1", "a", "b")
+	b.awaitLine(3)
+	b.Remove("removed")
+	release()
+	b.awaitRuns(goesOn, "a", "b")
+	b.awaitDone(1, 0)
+}
+
+// Jobs on their last attempt are not dropped for want of their lock.
+func testLastAttempt(_ *testing.T, b *bench) {
+	release := b.hold("u1")
+	b.serve(2, brief)
+	names := numbered(4)
+	for _, name := range names {
+		b.Enqueue(Job{Key: "u1", Name: name, Last: true})
+	}
+	b.awaitLine(4)
+	release()
+	b.awaitRuns(goesOn, names...)
+	b.awaitDone(1, 0)
+}
+
+// The queue has moved to another database, and the servers with it: jobs there do not wait for
+// those that stand in the old one's line, which run when it is served again.
+func testMovedQueue(t *testing.T, b *bench) {
+	b.ttl = 5 * time.Second // after that it comes
+	release := b.hold("u1")
+	stop := b.Serve(b.keeper(), 2, b.recorded(brief), jobs.SharedKey())
+	b.enqueue("u1", "old")
+	b.awaitLine(1)
+	stop()
+	old := b.Framework
+	b.Framework = b.open(t)
+	b.serve(2, brief)
+	b.enqueue("u1", "a", "b")
+	release()
+	b.awaitRuns(soon, "a", "b")
+	b.awaitDone(1, 0)
+	b.Framework = old
+	b.serve(2, brief)
+	b.awaitRuns(soon, "a", "b", "old")
+	b.awaitDone(1, 0)
+}
+
+// A job that panics has failed, and its lock is free.
+func testPanic(_ *testing.T, b *bench) {
+	b.serve(2, func(_ context.Context, j Job) error {
+		if j.Name == "panics" {
+			panic("as the test wants it")
+		}
+		return nil
+	})
+	b.enqueue("u1", "panics")
+	b.awaitRuns(soon, "panics")
+	b.enqueue("u1", "next")
+	b.awaitRuns(goesOn, "panics", "next")
+}
+
+// A job that loses its lock is told why, and fails as it says itself.
+func testLostLock(t *testing.T, b *bench) {
+	told := make(chan error, 1)
+	b.serve(2, func(ctx context.Context, j Job) error {
+		if j.Name == "next" {
+			return nil
+		}
+		require.NoError(t, b.locks.Do("DEL", lease).Error())
+		<-ctx.Done()
+		told <- context.Cause(ctx)
+		return ctx.Err()
+	})
+	b.enqueue("u1", "loses")
+	require.ErrorIs(t, receive(t, told), renewer.ErrLost)
+	b.enqueue("u1", "next")
+	b.awaitRuns(goesOn, "loses", "next")
+}
+
+// The newest job ends the one that runs, which is done: it has not failed, and does not run again.
+func testReplaced(t *testing.T, b *bench) {
+	begun, told := make(chan struct{}), make(chan error, 1)
+	b.serve(2, func(ctx context.Context, j Job) error {
+		if j.Name == "newest" {
+			return nil
+		}
+		close(begun)
+		<-ctx.Done()
+		told <- context.Cause(ctx)
+		return ctx.Err()
+	}, jobs.Replace())
+	b.enqueue("u1", "replaced")
+	receive(t, begun)
+	b.enqueue("u1", "newest")
+	require.ErrorIs(t, receive(t, told), renewer.ErrReplaced)
+	b.awaitRuns(soon, "replaced", "newest")
+	b.awaitDone(1, 0)
+}
+
+// Three jobs of a key run at once, and no fourth.
+func testLimit(_ *testing.T, b *bench) {
+	var begun atomic.Int64
+	three := make(chan struct{})
+	b.serve(8, func(ctx context.Context, j Job) error {
+		if begun.Add(1) == 3 {
+			close(three)
+		}
+		select {
+		case <-three:
+		case <-ctx.Done():
+		}
+		return brief(ctx, j)
+	}, jobs.AtMost(3))
+	names := numbered(20)
+	b.enqueue("u1", names...)
+	b.awaitRuns(soon, names...)
+	b.awaitDone(3, 0)
+}

@@ -1,0 +1,56 @@
+package jobtest
+
+import (
+	"context"
+	"testing"
+
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Job is the arguments of a job.
+type Job struct {
+	// Key is that of its lock.
+	Key string
+	// Name tells it from all others.
+	Name string
+	// Last asks for a job with one attempt.
+	Last bool
+}
+
+// Framework is a job framework with queues of its own, and the adapter that is put to the test. It
+// runs a job that has failed, or has panicked, not again while the test lasts. Its methods may be
+// called concurrently, and end the test if they fail.
+type Framework interface {
+	// Serve starts a server with so many workers, which runs work under the lock on each job's
+	// Key, by the adapter with opts and with jobs.InLine. stop ends it when its jobs have ended; the
+	// end of the test does, too. The workers ask for jobs as often as the framework allows.
+	Serve(
+		k *renewer.Keeper, workers int, work func(context.Context, Job) error,
+		opts ...jobs.Option,
+	) (stop func())
+
+	// Enqueue puts a job into the queue, to be run at once.
+	Enqueue(j Job)
+
+	// Cancel ends the context of a job that runs, and Remove takes one out of the queue that waits
+	// there, or is about to be put back.
+	Cancel(name string)
+	Remove(name string)
+
+	// Left returns how many jobs run, or will, and Failed how many attempts were used up, or jobs
+	// dropped as failed.
+	Left() int
+	Failed() int
+}
+
+// Run runs the suite. open returns a framework whose queues are empty, and are others than those of
+// all calls before.
+func Run(t *testing.T, open func(t *testing.T) Framework) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(t, newBench(t, open))
+		})
+	}
+}
