@@ -15,7 +15,7 @@ type Delivery struct {
 	// Kind is the job's type: a static name, which is before the key in the lock's name, and is
 	// what telemetry calls the work.
 	Kind string
-	// Queue and ID are by which the [Queue] of [InLine] finds the job. Without an ID it does not
+	// Queue and ID are by which the [Queue] of [InLine] finds the job. Without them it does not
 	// stand in line.
 	Queue, ID string
 	// Slots are those of the server that delivers it; nil if the number of its workers is not

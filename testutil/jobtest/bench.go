@@ -139,6 +139,15 @@ func (b *bench) enqueue(key string, names ...string) {
 	}
 }
 
+// end waits until a job's context ends, and returns why. It does not outlast a test that has failed.
+func (b *bench) end(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+	case <-b.t.Context().Done():
+	}
+	return context.Cause(ctx)
+}
+
 // awaitLine waits until n jobs stand in line.
 func (b *bench) awaitLine(n int64) {
 	b.t.Helper()

@@ -89,8 +89,7 @@ func testCancelledRun(t *testing.T, b *bench) {
 			return nil
 		}
 		close(begun)
-		<-ctx.Done()
-		told <- context.Cause(ctx)
+		told <- b.end(ctx)
 		<-returns
 		return ctx.Err()
 	})
@@ -177,8 +176,7 @@ func testLostLock(t *testing.T, b *bench) {
 			return nil
 		}
 		require.NoError(t, b.locks.Do("DEL", lease).Error())
-		<-ctx.Done()
-		told <- context.Cause(ctx)
+		told <- b.end(ctx)
 		return ctx.Err()
 	})
 	b.enqueue("u1", "loses")
@@ -195,8 +193,7 @@ func testReplaced(t *testing.T, b *bench) {
 			return nil
 		}
 		close(begun)
-		<-ctx.Done()
-		told <- context.Cause(ctx)
+		told <- b.end(ctx)
 		return ctx.Err()
 	}, jobs.Replace())
 	b.enqueue("u1", "replaced")
@@ -208,7 +205,7 @@ func testReplaced(t *testing.T, b *bench) {
 }
 
 // Three jobs of a key run at once, and no fourth.
-func testLimit(_ *testing.T, b *bench) {
+func testLimit(t *testing.T, b *bench) {
 	var begun atomic.Int64
 	three := make(chan struct{})
 	b.serve(8, func(ctx context.Context, j Job) error {
@@ -217,7 +214,7 @@ func testLimit(_ *testing.T, b *bench) {
 		}
 		select {
 		case <-three:
-		case <-ctx.Done():
+		case <-t.Context().Done():
 		}
 		return brief(ctx, j)
 	}, jobs.AtMost(3))
