@@ -106,6 +106,10 @@ var layers = []layer{
 		"it is an Observer of the engine, the same with every store and every adapter",
 	},
 	{
+		"testutil/jobtest", "lockmw/jobs renewer renewer/redisstore testutil/...",
+		"it plays adapters of jobs, on locks in Redis; only adapters' tests import it",
+	},
+	{
 		"testutil/...", "renewer renewer/store testutil/...",
 		"tests of what it proves import it, so that importing them back would make a cycle",
 	},

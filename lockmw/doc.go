@@ -50,8 +50,8 @@
 // [RunWhileHeld] runs it in one process of many, for as long as that lives. [HoldAtLeast] keeps the
 // lock past a function that is done sooner than clocks differ. With [Manual] there is no heartbeat:
 // the function calls [Extend] between its steps. [Held] is for code that must not run without the
-// lock. docs/write-an-adapter.md shows how to build on [Run], [RefusalOf] and [RetryIn] for another
-// framework.
+// lock. docs/write-an-adapter.md shows how to build on [Run], [RefusalOf] and [RetryIn], or on
+// package jobs, for another framework.
 //
 // # Nesting
 //

@@ -54,12 +54,12 @@ func testContended(_ *testing.T, b *bench) {
 	names := numbered(40)
 	b.enqueue("u1", names...)
 	b.awaitRuns(soon, names...)
-	b.awaitDone(1, 0)
+	b.awaitDone(1)
 }
 
 // A holder that is no job: those that want its lock keep no worker, and run at its release.
 func testHeld(_ *testing.T, b *bench) {
-	release := b.hold("u1")
+	release := b.hold()
 	b.serve(1, brief)
 	b.enqueue("u1", "a", "b", "c")
 	b.awaitLine(3)
@@ -67,7 +67,7 @@ func testHeld(_ *testing.T, b *bench) {
 	b.awaitRuns(soon, "of another key")
 	release()
 	b.awaitRuns(goesOn, "a", "b", "c", "of another key")
-	b.awaitDone(1, 0)
+	b.awaitDone(1)
 }
 
 // The process of the holder was killed: those in line run when the lease has lapsed.
@@ -76,7 +76,7 @@ func testKilled(t *testing.T, b *bench) {
 	b.serve(2, brief)
 	b.enqueue("u1", "a", "b")
 	b.awaitRuns(goesOn, "a", "b")
-	b.awaitDone(1, 0)
+	b.awaitDone(1)
 }
 
 // A job that is cancelled keeps its lock until its function has returned.
@@ -106,7 +106,7 @@ func testCancelledRun(t *testing.T, b *bench) {
 
 // The first in line is taken out of its queue: the others do not wait for it.
 func testRemoved(_ *testing.T, b *bench) {
-	release := b.hold("u1")
+	release := b.hold()
 	b.serve(2, brief)
 	b.enqueue("u1", "removed")
 	b.awaitLine(1)
@@ -115,12 +115,12 @@ func testRemoved(_ *testing.T, b *bench) {
 	b.Remove("removed")
 	release()
 	b.awaitRuns(goesOn, "a", "b")
-	b.awaitDone(1, 0)
+	b.awaitDone(1)
 }
 
 // Jobs on their last attempt are not dropped for want of their lock.
 func testLastAttempt(_ *testing.T, b *bench) {
-	release := b.hold("u1")
+	release := b.hold()
 	b.serve(2, brief)
 	names := numbered(4)
 	for _, name := range names {
@@ -129,14 +129,14 @@ func testLastAttempt(_ *testing.T, b *bench) {
 	b.awaitLine(4)
 	release()
 	b.awaitRuns(goesOn, names...)
-	b.awaitDone(1, 0)
+	b.awaitDone(1)
 }
 
 // The queue has moved to another database, and the servers with it: jobs there do not wait for
 // those that stand in the old one's line, which run when it is served again.
 func testMovedQueue(t *testing.T, b *bench) {
 	b.ttl = 5 * time.Second // after that it comes
-	release := b.hold("u1")
+	release := b.hold()
 	stop := b.Serve(b.keeper(), 2, b.recorded(brief), jobs.SharedKey())
 	b.enqueue("u1", "old")
 	b.awaitLine(1)
@@ -147,11 +147,11 @@ func testMovedQueue(t *testing.T, b *bench) {
 	b.enqueue("u1", "a", "b")
 	release()
 	b.awaitRuns(soon, "a", "b")
-	b.awaitDone(1, 0)
+	b.awaitDone(1)
 	b.Framework = old
 	b.serve(2, brief)
 	b.awaitRuns(soon, "a", "b", "old")
-	b.awaitDone(1, 0)
+	b.awaitDone(1)
 }
 
 // A job that panics has failed, and its lock is free.
@@ -201,7 +201,7 @@ func testReplaced(t *testing.T, b *bench) {
 	b.enqueue("u1", "newest")
 	require.ErrorIs(t, receive(t, told), renewer.ErrReplaced)
 	b.awaitRuns(soon, "replaced", "newest")
-	b.awaitDone(1, 0)
+	b.awaitDone(1)
 }
 
 // Three jobs of a key run at once, and no fourth.
@@ -221,5 +221,5 @@ func testLimit(t *testing.T, b *bench) {
 	names := numbered(20)
 	b.enqueue("u1", names...)
 	b.awaitRuns(soon, names...)
-	b.awaitDone(3, 0)
+	b.awaitDone(3)
 }

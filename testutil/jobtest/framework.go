@@ -23,8 +23,8 @@ type Job struct {
 // called concurrently, and end the test if they fail.
 type Framework interface {
 	// Serve starts a server with so many workers, which runs work under the lock on each job's
-	// Key, by the adapter with opts and with jobs.InLine. stop ends it when its jobs have ended; the
-	// end of the test does, too. The workers ask for jobs as often as the framework allows.
+	// Key, by the adapter with opts and with jobs.InLine. stop ends it when its jobs have ended;
+	// so does the end of the test. Workers ask for jobs as often as the framework allows.
 	Serve(
 		k *renewer.Keeper, workers int, work func(context.Context, Job) error,
 		opts ...jobs.Option,

@@ -3,10 +3,13 @@ package jobtest_test
 import (
 	"context"
 	"crypto/rand"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -29,6 +32,21 @@ func TestToy(t *testing.T) {
 			Name: rand.Text(), jobs: make(map[string]*toyJob[jobtest.Job]),
 		}}
 	})
+}
+
+// docs/write-an-adapter.md shows the toy and its adapter as they are.
+func TestThePageShowsThisCode(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/write-an-adapter.md")
+	require.NoError(t, err)
+	for file, from := range map[string]string{
+		"toy_test.go": "// Toy is", "toymw_test.go": "// Handle returns",
+	} {
+		source, err := os.ReadFile(file)
+		require.NoError(t, err)
+		_, code, _ := strings.Cut(string(source), from)
+		assert.Contains(t, string(page), "```go\n"+from+code+"```", file)
+	}
 }
 
 type framework struct {
