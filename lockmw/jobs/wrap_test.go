@@ -184,6 +184,28 @@ func TestCopyIsTriedAgain(t *testing.T) {
 	})
 }
 
+// Of jobs on their last attempt one of a key waits, and the next fails at once.
+func TestLastAttemptWithoutASlot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, s := newKeeper(t)
+		s.Overwrite("email:u1", store.Holder{}, time.Hour)
+		run := jobs.Wrap(k, itself, func(context.Context, string) error { return nil })
+		d := jobs.Delivery{Kind: "email", Last: true, Slots: jobs.NewSlots(8)}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		first := make(chan jobs.Result)
+		go func() { first <- run(ctx, d, "u1") }()
+		synctest.Wait()
+		begun, second := time.Now(), run(ctx, d, "u1")
+		assert.Equal(t, jobs.OutcomeFailed, second.Outcome)
+		assert.True(t, second.Crowded)
+		assert.Zero(t, time.Since(begun))
+		s.Delete("email:u1")
+		assert.Equal(t, jobs.Result{Outcome: jobs.OutcomeRan}, <-first)
+	})
+}
+
 // A process of this version finds the refusals of others by this mark: it must stay as it is.
 func TestTheMarkOfARefusalStaysAsItIs(t *testing.T) {
 	t.Parallel()
