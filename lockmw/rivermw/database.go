@@ -1,0 +1,155 @@
+package rivermw
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// Pool asks a PostgreSQL database: a *pgxpool.Pool, or a *sql.DB in a type whose QueryRow is its
+// QueryRowContext. R is pgx.Row, which Go finds out. It may be called concurrently.
+type Pool[R Row] interface {
+	QueryRow(ctx context.Context, query string, args ...any) R
+}
+
+// Row is the answer of a [Pool]: pgx.Row or *sql.Row.
+type Row interface {
+	Scan(into ...any) error
+}
+
+// InLine has jobs stand in line for their lock, in the order in which they were first refused,
+// without keeping a worker: see [jobs.InLine]. A job that is refused is snoozed, and made available
+// when its turn is near, of which River's clients are notified. One of a key, on all clients, waits
+// in its worker.
+//
+// pool is on the database where River's client has its jobs, with the same search_path: if that is
+// another one, the keeper's observer is told with the first job, and jobs do not stand in line. Its
+// role needs what River's has. It may be the client's own; a call takes a connection for two short
+// statements. A job whose call is lost comes back by itself after the keeper's TTL, and a tenth of
+// a second more for each job before it.
+//
+// Where the client has a Config.Schema, use [InLineSchema]. It panics if pool is nil.
+func InLine[R Row](pool Pool[R]) jobs.Option { return InLineSchema(pool, "") }
+
+// InLineSchema is [InLine] for a client with this river.Config.Schema.
+func InLineSchema[R Row](pool Pool[R], schema string) jobs.Option {
+	if pool == nil {
+		panic("lockbeat: rivermw.InLine needs a pool on River's database, such as a *pgxpool.Pool")
+	}
+	table := "river_job"
+	if schema != "" {
+		table = `"` + strings.ReplaceAll(schema, `"`, `""`) + `".` + table
+	}
+	return jobs.InLine(&database{
+		schema: schema,
+		ask: func(ctx context.Context, query string, args []any, into ...any) error {
+			query = strings.ReplaceAll(query, "river_job", table)
+			return pool.QueryRow(ctx, query, args...).Scan(into...)
+		},
+	})
+}
+
+var (
+	errOtherDatabase = fmt.Errorf("%w: the database of rivermw.InLine does not have the job that "+
+		"this client runs: give it a pool on the client's own database, and its Config.Schema by "+
+		"InLineSchema", renewer.ErrConfig)
+	errNotWaiting = errors.New("the job does not wait any more")
+)
+
+// askTimeout bounds one statement.
+const askTimeout = 5 * time.Second
+
+// database is where River has its jobs. It may be used concurrently.
+type database struct {
+	schema string // of the client; "": that of the search_path
+	// ask gets one row, of a query that calls the table river_job.
+	ask func(ctx context.Context, query string, args []any, into ...any) error
+}
+
+var _ jobs.Queue = (*database)(nil)
+
+// Home implements [jobs.Queue]: what tells one table of jobs from all others. A copy of a whole
+// server's files has the same; then jobs of the two may miss their calls, and come by themselves.
+func (d *database) Home(ctx context.Context, running store.Task) (home string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	err = d.ask(ctx, `
+		SELECT coalesce(max(encode(sha256(convert_to(
+			concat_ws('/', system_identifier, current_database(), tableoid), 'UTF8')), 'hex')), '')
+		FROM (SELECT tableoid FROM river_job WHERE id = $1 AND state = 'running') AS job,
+			pg_control_system()`,
+		[]any{idOf(running)}, &home)
+	if err == nil && home == "" {
+		err = errOtherDatabase
+	}
+	return home, err
+}
+
+// State implements [jobs.Queue]. River is about to put back a job that runs; one that it retries
+// after an error, or that was snoozed by its own worker, is left to River.
+func (d *database) State(mark string, job store.Task) (state jobs.State, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	var name string
+	err = d.ask(ctx, `
+		SELECT coalesce(max(CASE
+			WHEN state = 'running' THEN 'running'
+			WHEN state = 'available' AND scheduled_at <= now() THEN 'coming'
+			WHEN state IN ('available', 'scheduled') AND metadata->>'`+markKey+`' = $3
+			THEN 'waiting' END), '')
+		FROM river_job WHERE id = $1 AND queue = $2`,
+		[]any{idOf(job), job.Queue, mark}, &name)
+	switch name {
+	case "running":
+		state = jobs.StateRunning
+	case "coming":
+		state = jobs.StateComing
+	case "waiting":
+		state = jobs.StateWaiting
+	default:
+		state = jobs.StateGone
+	}
+	return state, err
+}
+
+// Run implements [jobs.Queue]. A job is due since it was made, by which it is ahead of those that
+// came later. The notification is what River sends for a new one. River's own JobRetry would send
+// none, and gives a job that has failed another attempt.
+func (d *database) Run(job store.Task) error {
+	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	defer cancel()
+	var woken int
+	err := d.ask(ctx, `
+		WITH woken AS (
+			UPDATE river_job SET state = 'available', scheduled_at = created_at
+			WHERE id = $1 AND queue = $2 AND metadata->>'`+markKey+`' IS NOT NULL
+				AND (state = 'scheduled' OR state = 'available' AND scheduled_at > now())
+			RETURNING queue
+		), told AS (
+			SELECT pg_notify(coalesce(nullif($3, ''), current_schema()) || '.river_insert',
+				json_build_object('queue', queue)::text) FROM woken
+		)
+		SELECT count(*) FROM told`,
+		[]any{idOf(job), job.Queue, d.schema}, &woken)
+	if err == nil && woken == 0 {
+		err = errNotWaiting
+	}
+	return err
+}
+
+// idOf is River's number of a job. The line is read from the locks' server, where others may have
+// written into it: what is no number is no job's.
+func idOf(job store.Task) int64 {
+	id, err := strconv.ParseInt(job.ID, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return id
+}

@@ -1,0 +1,56 @@
+package rivermw
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
+)
+
+const (
+	// River writes what became of jobs every 250 ms: a job that is snoozed can't be called before.
+	// One that was called too early would miss its turn, as its lock is often free some
+	// milliseconds later. So it stays, and asks where it stands after these pauses: each is twice
+	// the one before, 252 ms in all.
+	firstPause = 4 * time.Millisecond
+	lastPause  = 128 * time.Millisecond
+	// stayShare is the part of a job's time for which it stays at most.
+	stayShare = 8
+)
+
+// stays are the jobs of a worker that stay: half of those that it has, or one. It may be used
+// concurrently.
+type stays struct{ here, stay atomic.Int64 }
+
+// until runs a job, again and again as long as it stays: one that was called and came too early.
+func (s *stays) until(ctx context.Context, called bool, run func() jobs.Result) jobs.Result {
+	defer s.here.Add(-1)
+	here := s.here.Add(1)
+	began := time.Now()
+	result := run()
+	if !called || !early(result) {
+		return result
+	}
+	defer s.stay.Add(-1)
+	if s.stay.Add(1) > max(here/2, 1) {
+		return result
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		limited, stop := context.WithDeadline(ctx, began.Add(deadline.Sub(began)/stayShare))
+		defer stop()
+		ctx = limited
+	}
+	for pause := firstPause; pause <= lastPause && early(result); pause *= 2 {
+		select {
+		case <-time.After(pause):
+			result = run()
+		case <-ctx.Done():
+			return result
+		}
+	}
+	return result
+}
+
+// early reports whether a job has a place in line, and no turn yet.
+func early(r jobs.Result) bool { return r.Outcome == jobs.OutcomeBack && r.InLine }
