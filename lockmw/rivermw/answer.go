@@ -41,7 +41,7 @@ func answer(ctx context.Context, marked bool, r jobs.Result) error {
 		}
 		return river.JobCancel(r.Err)
 	case jobs.OutcomeBack, jobs.OutcomeEnded:
-		return &notRun{r}
+		return &notRunError{r}
 	default: // it ran
 		return r.Err
 	}
@@ -52,11 +52,11 @@ func mark(ctx context.Context, value any) {
 	_ = river.MetadataSet(ctx, markKey, value) // fails where no client calls the worker
 }
 
-// notRun is the error for a job that is snoozed for want of its lock.
-type notRun struct{ jobs.Result }
+// notRunError is the error for a job that is snoozed for want of its lock.
+type notRunError struct{ jobs.Result }
 
 // Error says what becomes of the job, and why it did not run. It names the lock.
-func (e *notRun) Error() string {
+func (e *notRunError) Error() string {
 	when := "in about " + e.RetryIn.Round(time.Millisecond).String()
 	if e.InLine {
 		when = "when its turn has come, or " + when
@@ -66,4 +66,4 @@ func (e *notRun) Error() string {
 }
 
 // Unwrap gives River its snooze, and others the reason.
-func (e *notRun) Unwrap() []error { return []error{river.JobSnooze(e.RetryIn), e.Err} }
+func (e *notRunError) Unwrap() []error { return []error{river.JobSnooze(e.RetryIn), e.Err} }

@@ -45,7 +45,7 @@ func InLineSchema[R Row](pool Pool[R], schema string) jobs.Option {
 	}
 	table := "river_job"
 	if schema != "" {
-		table = `"` + strings.ReplaceAll(schema, `"`, `""`) + `".` + table
+		table = strconv.Quote(schema) + "." + table // River takes letters, digits and _
 	}
 	return jobs.InLine(&database{
 		schema: schema,

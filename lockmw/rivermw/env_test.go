@@ -29,6 +29,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/pgtest"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
@@ -103,14 +104,17 @@ func migrate(ctx context.Context, dsn, schema string) error {
 type env struct {
 	*redistest.Server
 
-	t    testing.TB
-	dsn  string
-	pool *pgxpool.Pool
+	t      testing.TB
+	dsn    string
+	schema string // of River's tables; "": public
+	pool   *pgxpool.Pool
 }
 
 var databases atomic.Int64
 
-func newEnv(t testing.TB) *env {
+func newEnv(t testing.TB) *env { return newDatabase(t, "template1", "") }
+
+func newDatabase(t testing.TB, template, schema string) *env {
 	t.Helper()
 	server, err := migrated()
 	if errors.Is(err, pgtest.ErrMissing) && os.Getenv(pgtest.RequireEnv) != "1" {
@@ -120,10 +124,10 @@ func newEnv(t testing.TB) *env {
 	name := fmt.Sprint("jobs_", databases.Add(1))
 	conn, err := pgx.Connect(t.Context(), server.DSN())
 	require.NoError(t, err)
-	_, err = conn.Exec(t.Context(), "CREATE DATABASE "+name)
+	_, err = conn.Exec(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+template)
 	require.NoError(t, err)
 	require.NoError(t, conn.Close(t.Context()))
-	e := &env{Server: redistest.Start(t), t: t, dsn: dsnOf(server, name)}
+	e := &env{Server: redistest.Start(t), t: t, dsn: dsnOf(server, name), schema: schema}
 	e.pool = e.newPool()
 	return e
 }
@@ -153,10 +157,14 @@ func (e *env) keeper(edit ...func(*renewer.Config)) *renewer.Keeper {
 	store, err := redisstore.New(client)
 	require.NoError(e.t, err)
 	e.t.Cleanup(store.Close)
+	return newKeeper(e.t, store, cfg)
+}
+
+func newKeeper(t testing.TB, store contract.Store, cfg renewer.Config) *renewer.Keeper {
 	k, err := renewer.New(store, cfg)
-	require.NoError(e.t, err)
-	e.t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(e.t.Context()), soon)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), soon)
 		defer cancel()
 		_ = k.Shutdown(ctx)
 	})
@@ -180,7 +188,7 @@ func (inAnHour) NextRetry(*rivertype.JobRow) time.Time { return time.Now().Add(t
 // client runs w's jobs until the test ends. It must be called after keeper.
 func (e *env) client(w river.Worker[invoice], cfg *river.Config) *river.Client[pgx.Tx] {
 	e.t.Helper()
-	cfg.Workers = river.NewWorkers()
+	cfg.Workers, cfg.Schema = river.NewWorkers(), e.schema
 	river.AddWorker(cfg.Workers, w)
 	client, err := river.NewClient(riverpgxv5.New(e.newPool()), cfg)
 	require.NoError(e.t, err)
@@ -196,7 +204,7 @@ func (e *env) client(w river.Worker[invoice], cfg *river.Config) *river.Client[p
 // inserter is a client that runs no jobs.
 func (e *env) inserter() *river.Client[pgx.Tx] {
 	client, err := river.NewClient(riverpgxv5.New(e.pool), &river.Config{
-		Logger: slog.New(slog.DiscardHandler),
+		Logger: slog.New(slog.DiscardHandler), Schema: e.schema,
 	})
 	require.NoError(e.t, err)
 	return client

@@ -25,15 +25,15 @@ type stays struct{ here, stay atomic.Int64 }
 
 // until runs a job, again and again as long as it stays: one that was called and came too early.
 func (s *stays) until(ctx context.Context, called bool, run func() jobs.Result) jobs.Result {
+	s.here.Add(1)
 	defer s.here.Add(-1)
-	here := s.here.Add(1)
 	began := time.Now()
 	result := run()
 	if !called || !early(result) {
 		return result
 	}
 	defer s.stay.Add(-1)
-	if s.stay.Add(1) > max(here/2, 1) {
+	if s.stay.Add(1) > max(s.here.Load()/2, 1) {
 		return result
 	}
 	if deadline, ok := ctx.Deadline(); ok {

@@ -1,0 +1,249 @@
+//go:build unix
+
+package rivermw_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
+	"github.com/lockbeat/lockbeat/lockmw/rivermw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+func TestContendedJobsRunAloneAndUncounted(t *testing.T) {
+	t.Parallel()
+	const n = 40
+	for name, options := range map[string]func(*env) []jobs.Option{
+		"by default": func(*env) []jobs.Option {
+			return []jobs.Option{jobs.RetryIn(50 * time.Millisecond)}
+		},
+		"in line": func(e *env) []jobs.Option { return []jobs.Option{rivermw.InLine(e.pool)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			var r record
+			workers := [2]river.Worker[invoice]{}
+			for i := range workers {
+				workers[i] = r.worker(e.keeper(), 10*time.Millisecond, options(e)...)
+			}
+			for _, w := range workers {
+				e.client(w, quick(10))
+			}
+			for range n {
+				e.insert("t1", river.InsertOpts{MaxAttempts: 1})
+			}
+			e.awaitDone(n)
+			assert.Len(t, r.ids, n)
+			assert.Zero(t, r.overlaps)
+			require.Eventually(t, func() bool { return len(e.keysOf("t1")) == 0 }, soon, tick)
+		})
+	}
+}
+
+// A holder that is no job works for longer than a job waits in its worker. The jobs are called when
+// it releases the lock, and not before, in order.
+func TestJobsInLineBehindAnotherKindOfHolder(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var r record
+	holder, k := e.keeper(), e.keeper()
+	release := hold(t, holder, "t1")
+	cfg := quick(4)
+	cfg.FetchPollInterval = time.Hour // only a notification brings them
+	e.client(r.worker(k, 0, rivermw.InLine(e.pool)), cfg)
+	first := e.insert("t1")
+	e.awaitSlot("t1")
+	ids := []int64{first}
+	for range 3 {
+		ids = append(ids, e.parked("t1"))
+	}
+	job := e.awaitSnoozed(first)
+	assert.Empty(t, job.Errors)
+	assert.Zero(t, job.Attempt)
+	assert.Greater(t, time.Until(job.ScheduledAt), 10*time.Second)
+	require.Eventually(t, func() bool {
+		return strings.Contains(strings.Join(e.keysOf("t1"), " "), ":waiters")
+	}, soon, tick, "the process waits for the first")
+	begun := time.Now()
+	release()
+	ran := r.await(t, 4, goesOn)
+	if time.Since(begun) < time.Second { // else one may have been passed over
+		assert.Equal(t, ids, ran)
+	}
+	e.awaitDone(4)
+}
+
+// Its worker is free for others meanwhile.
+func TestRefusedJobFreesItsWorker(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var r record
+	release := hold(t, e.keeper(), "t1")
+	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool)), quick(1))
+	refused := e.insert("t1")
+	e.awaitState(e.insert("t2"), rivertype.JobStateCompleted)
+	release()
+	assert.Equal(t, 1, e.awaitState(refused, rivertype.JobStateCompleted).Attempt)
+}
+
+// place gives a job the last place in t1's line.
+func (e *env) place(id any) {
+	e.t.Helper()
+	line := ""
+	require.Eventually(e.t, func() bool {
+		for _, key := range e.keysOf("t1") {
+			if strings.Contains(key, ":tasks:") {
+				line = key
+			}
+		}
+		return line != ""
+	}, soon, tick)
+	require.NoError(e.t, e.Do("ZADD", line, strconv.FormatInt(time.Now().UnixMicro(), 10),
+		fmt.Sprint("default\n", id)).Error())
+}
+
+// The first in line were deleted, or cancelled, or are no jobs. Others that another program has
+// written there, and that no lock refused, are left alone.
+func TestJobsInLineThatAreGone(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var r record
+	release := hold(t, e.keeper(), "t1")
+	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool)), quick(4))
+	e.insert("t1")
+	e.awaitSlot("t1")
+	deleted, cancelled := e.parked("t1"), e.parked("t1")
+	later := e.insert("t1", river.InsertOpts{ScheduledAt: time.Now().Add(time.Hour)})
+	e.place(later)
+	e.place("none")
+	e.place(int64(1) << 40)
+	last := e.parked("t1")
+	client := e.inserter()
+	_, err := client.JobDelete(t.Context(), deleted)
+	require.NoError(t, err)
+	job, err := client.JobCancel(t.Context(), cancelled)
+	require.NoError(t, err)
+	assert.Equal(t, rivertype.JobStateCancelled, job.State, "at once")
+	release()
+	r.await(t, 2, goesOn)
+	e.awaitState(last, rivertype.JobStateCompleted)
+	assert.Equal(t, rivertype.JobStateScheduled, e.await(later, func(*rivertype.JobRow) bool {
+		return true
+	}).State)
+}
+
+// A job that has run, and was snoozed by its own worker, is not called: it waits for its time. Its
+// mark is gone.
+func TestJobSnoozedByItsWorkerIsNotCalled(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	release := hold(t, e.keeper(), "t1")
+	e.client(rivermw.Worker(e.keeper(), byTenant,
+		work(func(context.Context, *river.Job[invoice]) error { return river.JobSnooze(time.Hour) }),
+		rivermw.InLine(e.pool)), quick(4))
+	e.insert("t1")
+	e.awaitSlot("t1")
+	id := e.parked("t1")
+	marked := func(j *rivertype.JobRow) bool {
+		return strings.Contains(string(j.Metadata), "[lock_hash=")
+	}
+	e.await(id, marked)
+	release()
+	job := e.await(id, func(j *rivertype.JobRow) bool {
+		return j.State == rivertype.JobStateScheduled && !marked(j)
+	})
+	assert.Greater(t, time.Until(job.ScheduledAt), 30*time.Minute)
+}
+
+// The pool is on another database than the client. Jobs run, but not in line.
+func TestInLineOfAnotherDatabase(t *testing.T) {
+	t.Parallel()
+	e, other := newEnv(t), newEnv(t)
+	var r record
+	var told faults
+	release := hold(t, e.keeper(), "t1")
+	e.client(r.worker(e.keeper(told.observe), 0, rivermw.InLine(other.pool),
+		jobs.RetryIn(50*time.Millisecond)), quick(4))
+	e.parked("t1")
+	require.Len(t, told.told(), 1)
+	require.ErrorIs(t, told.told()[0].Err, renewer.ErrConfig)
+	assert.ErrorContains(t, told.told()[0].Err, "give it a pool on the client's own database")
+	release()
+	e.awaitDone(1)
+}
+
+// River's tables are in a schema of their own.
+func TestInLineOfASchema(t *testing.T) {
+	t.Parallel()
+	const schema = "Billing"
+	e := newDatabase(t, "template0", schema)
+	_, err := e.pool.Exec(t.Context(), `CREATE SCHEMA "Billing"`)
+	require.NoError(t, err)
+	require.NoError(t, migrate(t.Context(), e.dsn, schema))
+	var r record
+	release := hold(t, e.keeper(), "t1")
+	cfg := quick(4)
+	cfg.FetchPollInterval = time.Hour
+	e.client(r.worker(e.keeper(), 0, rivermw.InLineSchema(e.pool, schema)), cfg)
+	first := e.insert("t1")
+	e.awaitSlot("t1")
+	second := e.parked("t1")
+	release()
+	assert.Equal(t, []int64{first, second}, r.await(t, 2, goesOn))
+}
+
+// River's own role suffices.
+func TestInLineWithFewRights(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	_, role, _ := strings.Cut(e.dsn, "dbname=")
+	role, _, _ = strings.Cut(role, " ")
+	_, err := e.pool.Exec(t.Context(), `CREATE ROLE `+role+` LOGIN; `+
+		`GRANT USAGE ON SCHEMA public TO `+role+`; `+
+		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO `+role+`; `+
+		`GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO `+role)
+	require.NoError(t, err)
+	e.dsn = strings.Replace(e.dsn, "user=lockbeat", "user="+role, 1)
+	var r record
+	var told faults
+	release := hold(t, e.keeper(), "t1")
+	cfg := quick(4)
+	cfg.FetchPollInterval = time.Hour
+	e.client(r.worker(e.keeper(told.observe), 0, rivermw.InLine(e.newPool())), cfg)
+	e.insert("t1")
+	e.awaitSlot("t1")
+	e.parked("t1")
+	release()
+	r.await(t, 2, goesOn)
+	e.awaitDone(2)
+	assert.Empty(t, told.told())
+}
+
+func TestUniqueJobInLineIsNotInsertedTwice(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var r record
+	release := hold(t, e.keeper(), "t1")
+	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool)), quick(4))
+	unique := river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}}
+	e.insert("t1")
+	e.awaitSlot("t1")
+	id := e.parked("t1", unique)
+	result, err := e.inserter().Insert(t.Context(), invoice{Tenant: "t1"}, &unique)
+	require.NoError(t, err)
+	assert.True(t, result.UniqueSkippedAsDuplicate)
+	assert.Equal(t, id, result.Job.ID)
+	release()
+	e.awaitDone(2)
+}

@@ -1,0 +1,358 @@
+//go:build unix
+
+package rivermw_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+	"github.com/riverqueue/river/rivertest"
+	"github.com/riverqueue/river/rivertype"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
+	"github.com/lockbeat/lockbeat/lockmw/rivermw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// lose takes a tenant's lock away, as an operator does.
+func (e *env) lose(tenant string) {
+	require.NoError(e.t, e.Do("DEL", "lockbeat:{"+nameOf(tenant)+"}").Error())
+}
+
+func TestLostLockEndsTheJobsContextWithItsCause(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("failed")
+	for name, c := range map[string]struct {
+		returns error
+		options []jobs.Option
+		state   rivertype.JobState
+		says    string
+	}{
+		"a result stands":          {state: rivertype.JobStateCompleted},
+		"unless strict":            {options: []jobs.Option{jobs.Strict()}, state: rivertype.JobStateRetryable, says: "lost"},
+		"an error has it joined":   {returns: failed, state: rivertype.JobStateRetryable, says: "failed\nlockbeat: "},
+		"its own snooze goes on":   {returns: river.JobSnooze(time.Hour), state: rivertype.JobStateScheduled},
+		"its own cancel is obeyed": {returns: river.JobCancel(failed), state: rivertype.JobStateCancelled, says: "failed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			causes := make(chan error, 1)
+			k := e.keeper(func(cfg *renewer.Config) { cfg.TTL = time.Second })
+			e.client(rivermw.Worker(k, byTenant,
+				work(func(ctx context.Context, _ *river.Job[invoice]) error {
+					e.lose("t1")
+					<-ctx.Done()
+					causes <- context.Cause(ctx)
+					return c.returns
+				}), c.options...), quick(1))
+			job := e.awaitState(e.insert("t1"), c.state)
+			require.ErrorIs(t, <-causes, renewer.ErrLost)
+			if c.says == "" {
+				assert.Empty(t, job.Errors)
+			} else {
+				require.Len(t, job.Errors, 1)
+				assert.Contains(t, job.Errors[0].Error, c.says)
+			}
+		})
+	}
+}
+
+func TestStoreDownIsNotCounted(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var r record
+	store := script.New()
+	store.Default(script.Acquire, script.Fail(errors.New("connection refused")))
+	k := newKeeper(t, store, renewer.Config{TTL: time.Second})
+	e.client(r.worker(k, 0, rivermw.InLine(e.pool)), quick(1))
+	job := e.awaitSnoozed(e.insert("t1", river.InsertOpts{MaxAttempts: 1}))
+	assert.Zero(t, job.Attempt)
+	assert.Empty(t, job.Errors)
+	assert.Empty(t, r.ids)
+}
+
+func TestKeeperThatIsShutDownIsNotCounted(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var r record
+	k := e.keeper()
+	require.NoError(t, k.Shutdown(t.Context()))
+	e.client(r.worker(k, 0, rivermw.InLine(e.pool)), quick(1))
+	assert.Zero(t, e.awaitSnoozed(e.insert("t1")).Attempt)
+}
+
+func TestUnusableKeyIsCancelled(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var r record
+	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool)), quick(1))
+	job := e.awaitState(e.insert(""), rivertype.JobStateCancelled)
+	require.Len(t, job.Errors, 1)
+	assert.Contains(t, job.Errors[0].Error, "JobCancelError: lockbeat: ")
+	assert.Empty(t, r.ids)
+}
+
+func TestPanicIsRiversAndFreesTheLock(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	e.client(rivermw.Worker(e.keeper(), byTenant,
+		work(func(context.Context, *river.Job[invoice]) error { panic("boom") }),
+		rivermw.InLine(e.pool)), quick(1))
+	job := e.awaitState(e.insert("t1"), rivertype.JobStateRetryable)
+	require.Len(t, job.Errors, 1)
+	assert.Equal(t, "boom", job.Errors[0].Error)
+	require.Eventually(t, func() bool { return len(e.keysOf("t1")) == 0 }, soon, tick)
+}
+
+// blocker is a worker whose jobs run until they are let go, or their contexts end.
+type blocker struct {
+	began  chan int64
+	let    chan struct{}
+	causes chan error
+}
+
+func newBlocker() *blocker {
+	return &blocker{make(chan int64, 100), make(chan struct{}, 100), make(chan error, 100)}
+}
+
+func (b *blocker) worker(k *renewer.Keeper, opts ...jobs.Option) river.Worker[invoice] {
+	return rivermw.Worker(k, byTenant, work(func(ctx context.Context, j *river.Job[invoice]) error {
+		b.began <- j.ID
+		select {
+		case <-b.let:
+			return nil
+		case <-ctx.Done():
+			b.causes <- context.Cause(ctx)
+			return ctx.Err()
+		}
+	}), opts...)
+}
+
+func TestReplaceEndsTheOlderJob(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	b := newBlocker()
+	e.client(b.worker(e.keeper(), jobs.Replace(), rivermw.InLine(e.pool)), quick(4))
+	older := e.insert("t1")
+	require.Equal(t, older, <-b.began)
+	newer := e.insert("t1")
+	require.ErrorIs(t, <-b.causes, renewer.ErrReplaced)
+	require.Equal(t, newer, <-b.began)
+	b.let <- struct{}{}
+	e.awaitDone(2)
+}
+
+func TestLatestRunsOnceMore(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	b := newBlocker()
+	e.client(b.worker(e.keeper(), jobs.Latest()), quick(4))
+	e.insert("t1")
+	<-b.began
+	waits := e.insert("t1")
+	e.awaitState(waits, rivertype.JobStateRunning)
+	newest := e.insert("t1")
+	e.awaitState(waits, rivertype.JobStateCompleted)
+	b.let <- struct{}{}
+	require.Equal(t, newest, <-b.began)
+	b.let <- struct{}{}
+	e.awaitDone(3)
+}
+
+func TestSkipLeavesTheWorkToTheHolder(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var r record
+	release := hold(t, e.keeper(), "t1")
+	e.client(r.worker(e.keeper(), 0, jobs.Skip(), rivermw.InLine(e.pool)), quick(4))
+	e.insert("t1")
+	e.awaitDone(1)
+	release()
+	assert.Empty(t, r.ids)
+}
+
+func TestAtMostRunSoManyOfAKey(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	b := newBlocker()
+	e.client(b.worker(e.keeper(), jobs.AtMost(2), rivermw.InLine(e.pool)), quick(8))
+	const n = 6
+	for range n {
+		e.insert("t1")
+	}
+	<-b.began
+	<-b.began
+	for range n - 2 {
+		select {
+		case id := <-b.began:
+			t.Fatalf("job %d is a third", id)
+		default:
+		}
+		b.let <- struct{}{}
+		<-b.began
+	}
+	b.let <- struct{}{}
+	b.let <- struct{}{}
+	e.awaitDone(n)
+}
+
+// River cancels a job that runs: its context ends, and the next one has the lock.
+func TestCancelledJobFreesItsLock(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	b := newBlocker()
+	client := e.client(b.worker(e.keeper(), rivermw.InLine(e.pool)), quick(4))
+	id := e.insert("t1")
+	<-b.began
+	next := e.insert("t1")
+	e.awaitSlot("t1")
+	_, err := client.JobCancel(t.Context(), id)
+	require.NoError(t, err)
+	require.ErrorIs(t, <-b.causes, river.ErrJobCancelledRemotely)
+	e.awaitState(id, rivertype.JobStateCancelled)
+	require.Equal(t, next, <-b.began)
+	b.let <- struct{}{}
+	e.awaitState(next, rivertype.JobStateCompleted)
+}
+
+// A client that stops lets go of a job that waits in its worker: another client has it.
+func TestJobOfAClientThatStops(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var r record
+	release := hold(t, e.keeper(), "t1")
+	w := r.worker(e.keeper(), 0, rivermw.InLine(e.pool), jobs.Wait(soon))
+	cfg := quick(4)
+	cfg.JobTimeout = -1
+	client := e.client(w, cfg)
+	id := e.insert("t1", river.InsertOpts{MaxAttempts: 1})
+	e.awaitSlot("t1")
+	require.NoError(t, client.StopAndCancel(t.Context()))
+	job := e.await(id, func(j *rivertype.JobRow) bool { return j.State != rivertype.JobStateRunning })
+	assert.Zero(t, job.Attempt)
+	assert.Empty(t, job.Errors)
+	release()
+	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool)), quick(4))
+	e.awaitDone(1)
+}
+
+// A job is rescued while it runs: it never overlaps itself.
+func TestRescuedJobNeverOverlapsItself(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	b := newBlocker()
+	soonLapses := func(cfg *renewer.Config) { cfg.TTL = 2 * time.Second }
+	for range 2 {
+		e.client(b.worker(e.keeper(soonLapses), rivermw.InLine(e.pool)), quick(4))
+	}
+	id := e.insert("t1")
+	<-b.began
+	_, err := e.pool.Exec(t.Context(), // as the rescuer and the scheduler do it
+		"UPDATE river_job SET state = 'available', scheduled_at = now() WHERE id = $1", id)
+	require.NoError(t, err)
+	e.awaitSnoozed(id)
+	require.Empty(t, b.began)
+	b.let <- struct{}{}
+	require.Equal(t, id, <-b.began)
+	b.let <- struct{}{}
+	e.awaitState(id, rivertype.JobStateCompleted)
+}
+
+// aliased is an invoice whose kind was "bill".
+type aliased struct{ invoice }
+
+func (aliased) KindAliases() []string { return []string{"bill"} }
+
+func TestAliasOfAKindHasItsLock(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	names := make(chan string, 1)
+	w := rivermw.Worker(e.keeper(), func(a aliased) string { return a.Tenant },
+		river.WorkFunc(func(context.Context, *river.Job[aliased]) error {
+			names <- e.keysOf("t1")[0]
+			return nil
+		}))
+	job := &river.Job[aliased]{
+		JobRow: &rivertype.JobRow{ID: 1, Kind: "bill", Queue: river.QueueDefault},
+		Args:   aliased{invoice{Tenant: "t1"}},
+	}
+	require.NoError(t, w.Work(t.Context(), job))
+	assert.Equal(t, "lockbeat:{invoice:t1}", <-names)
+}
+
+// defaults is a worker with settings of its own.
+type defaults struct {
+	river.WorkerDefaults[invoice]
+}
+
+func (defaults) Work(context.Context, *river.Job[invoice]) error           { return nil }
+func (defaults) Timeout(*river.Job[invoice]) time.Duration                 { return time.Minute }
+func (defaults) NextRetry(*river.Job[invoice]) time.Time                   { return time.Unix(1, 0) }
+func (defaults) Middleware(*rivertype.JobRow) []rivertype.WorkerMiddleware { return nil }
+
+func TestWorkersSettingsAreItsOwn(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	w := rivermw.Worker(e.keeper(), byTenant, defaults{})
+	assert.Equal(t, time.Minute, w.Timeout(nil))
+	assert.Equal(t, time.Unix(1, 0), w.NextRetry(nil))
+	for name, f := range map[string]func(){
+		"keeper": func() { rivermw.Worker(nil, byTenant, defaults{}) },
+		"key":    func() { rivermw.Worker(e.keeper(), nil, river.Worker[invoice](defaults{})) },
+		"worker": func() { rivermw.Worker(e.keeper(), byTenant, nil) },
+		"pool":   func() { rivermw.InLine[pgx.Row](nil) },
+	} {
+		assert.Panics(t, f, name)
+	}
+}
+
+// River's own kit for tests runs a worker in a transaction, where no other connection sees the job:
+// it does not stand in line.
+func TestRiversTestKit(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var r record
+	var mu sync.Mutex
+	var refusals []error
+	w := r.worker(e.keeper(), 0, rivermw.InLine(e.pool))
+	driver := riverpgxv5.New(nil)
+	kit := rivertest.NewWorker(t, driver, &river.Config{
+		Middleware: []rivertype.Middleware{river.WorkerMiddlewareFunc(
+			func(ctx context.Context, _ *rivertype.JobRow, next func(context.Context) error) error {
+				err := next(ctx)
+				mu.Lock()
+				defer mu.Unlock()
+				refusals = append(refusals, err)
+				return err
+			})},
+	}, w)
+	tx, err := e.pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer func() { _ = tx.Rollback(t.Context()) }()
+	result, err := kit.Work(t.Context(), t, tx, invoice{Tenant: "t1"}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, river.EventKindJobCompleted, result.EventKind)
+	release := hold(t, e.keeper(), "t1")
+	result, err = kit.Work(t.Context(), t, tx, invoice{Tenant: "t1"}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, river.EventKindJobSnoozed, result.EventKind)
+	release()
+	require.Len(t, refusals, 2)
+	require.NoError(t, refusals[0])
+	require.ErrorIs(t, refusals[1], renewer.ErrHeld)
+	snooze, ok := errors.AsType[*river.JobSnoozeError](refusals[1])
+	require.True(t, ok)
+	assert.Positive(t, snooze.Duration)
+	assert.Regexp(t, `^lockbeat: job not run, it comes back in about .*, with no attempt used up: `+
+		`acquire "invoice:t1": held by another owner`, refusals[1].Error())
+}
