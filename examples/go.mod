@@ -5,15 +5,19 @@ go 1.26.0
 require (
 	github.com/gin-gonic/gin v1.12.0
 	github.com/hibiken/asynq v0.26.0
+	github.com/jackc/pgx/v5 v5.11.0
 	github.com/labstack/echo/v4 v4.16.0
 	github.com/lockbeat/lockbeat v0.0.0
 	github.com/lockbeat/lockbeat/lockmw/asynq v0.0.0
 	github.com/lockbeat/lockbeat/lockmw/cronmw v0.0.0
 	github.com/lockbeat/lockbeat/lockmw/ginmw v0.0.0
 	github.com/lockbeat/lockbeat/lockmw/grpcmw v0.0.0
+	github.com/lockbeat/lockbeat/lockmw/rivermw v0.0.0
 	github.com/lockbeat/lockbeat/testutil/embedded v0.0.0
 	github.com/lockbeat/lockbeat/tracing v0.0.0
 	github.com/redis/rueidis v1.0.79
+	github.com/riverqueue/river v0.51.2
+	github.com/riverqueue/river/riverdriver/riverpgxv5 v0.51.2
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
 	go.opentelemetry.io/otel v1.47.0
@@ -47,6 +51,9 @@ require (
 	github.com/goccy/go-yaml v1.19.2 // indirect
 	github.com/google/uuid v1.6.0 // indirect
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.30.0 // indirect
+	github.com/jackc/pgpassfile v1.0.0 // indirect
+	github.com/jackc/pgservicefile v0.0.0-20240606120523-5a60cdf6a761 // indirect
+	github.com/jackc/puddle/v2 v2.2.3 // indirect
 	github.com/json-iterator/go v1.1.12 // indirect
 	github.com/klauspost/cpuid/v2 v2.3.0 // indirect
 	github.com/labstack/gommon v0.5.0 // indirect
@@ -59,7 +66,14 @@ require (
 	github.com/quic-go/qpack v0.6.0 // indirect
 	github.com/quic-go/quic-go v0.59.0 // indirect
 	github.com/redis/go-redis/v9 v9.14.1 // indirect
+	github.com/riverqueue/river/riverdriver v0.51.2 // indirect
+	github.com/riverqueue/river/rivershared v0.51.2 // indirect
+	github.com/riverqueue/river/rivertype v0.51.2 // indirect
 	github.com/spf13/cast v1.10.0 // indirect
+	github.com/tidwall/gjson v1.20.0 // indirect
+	github.com/tidwall/match v1.2.0 // indirect
+	github.com/tidwall/pretty v1.2.1 // indirect
+	github.com/tidwall/sjson v1.2.5 // indirect
 	github.com/twitchyliquid64/golang-asm v0.15.1 // indirect
 	github.com/ugorji/go/codec v1.3.1 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
@@ -75,8 +89,9 @@ require (
 	golang.org/x/arch v0.22.0 // indirect
 	golang.org/x/crypto v0.57.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
-	golang.org/x/text v0.42.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260928230214-8a89bd6388cc // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20261019180522-ce908d29299b // indirect
@@ -89,6 +104,7 @@ replace (
 	github.com/lockbeat/lockbeat/lockmw/cronmw => ../lockmw/cronmw
 	github.com/lockbeat/lockbeat/lockmw/ginmw => ../lockmw/ginmw
 	github.com/lockbeat/lockbeat/lockmw/grpcmw => ../lockmw/grpcmw
+	github.com/lockbeat/lockbeat/lockmw/rivermw => ../lockmw/rivermw
 	github.com/lockbeat/lockbeat/testutil/embedded => ../testutil/embedded
 	github.com/lockbeat/lockbeat/tracing => ../tracing
 )

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
+	"github.com/lockbeat/lockbeat/lockmw/rivermw"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Invoice is the arguments of a job: an invoice is written for a tenant.
+type Invoice struct{ Tenant string }
+
+// Kind implements river.JobArgs.
+func (Invoice) Kind() string { return "invoice" }
+
+// write gives a tenant's document the next number. It reads, thinks and writes, and knows nothing
+// of locks.
+func write(ctx context.Context, pool *pgxpool.Pool, tenant, kind string) error {
+	var number int
+	err := pool.QueryRow(ctx, "SELECT count(*) + 1 FROM documents WHERE tenant = $1", tenant).
+		Scan(&number)
+	if err != nil {
+		return err
+	}
+	_, err = pool.Exec(ctx, "INSERT INTO documents (tenant, number, kind) VALUES ($1, $2, $3)",
+		tenant, number, kind)
+	return err
+}
+
+// worker writes invoices, of each tenant one at a time. The lock is "tenant:ID", as in routes.
+func worker(keeper *renewer.Keeper, pool *pgxpool.Pool) river.Worker[Invoice] {
+	return rivermw.Worker(keeper, func(i Invoice) string { return lockmw.Key("tenant", i.Tenant) },
+		river.WorkFunc(func(ctx context.Context, job *river.Job[Invoice]) error {
+			return write(ctx, pool, job.Args.Tenant, "invoice")
+		}),
+		rivermw.InLine(pool), // a job that waits keeps no worker
+		jobs.SharedKey())     // the lock is not the kind's own
+}
+
+// routes write a credit note when they are asked to, under the same lock.
+func routes(keeper *renewer.Keeper, pool *pgxpool.Pool) http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("POST /tenants/{id}/credits", httpmw.Exclusive(keeper,
+		httpmw.PathValue("tenant", "id"))(http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			if write(r.Context(), pool, r.PathValue("id"), "credit") != nil {
+				http.Error(w, "not written", http.StatusInternalServerError)
+			}
+		})))
+	return mux
+}
+
+// newClient is a River client that runs w's jobs.
+func newClient(pool *pgxpool.Pool, w river.Worker[Invoice]) (*river.Client[pgx.Tx], error) {
+	workers := river.NewWorkers()
+	river.AddWorker(workers, w)
+	return river.NewClient(riverpgxv5.New(pool), &river.Config{
+		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 20}},
+		FetchCooldown: river.FetchCooldownMin, // the next job comes at once
+		Logger:        slog.New(slog.DiscardHandler),
+		Workers:       workers,
+	})
+}
