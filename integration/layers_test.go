@@ -193,6 +193,10 @@ var foreign = []struct {
 		"who locks without asynq must not download it",
 	},
 	{
+		"github.com/riverqueue", "lockmw/rivermw examples/...", "lockmw/rivermw examples/...",
+		"who locks without River must not download it",
+	},
+	{
 		"google.golang.org", "lockmw/grpcmw examples/... bench",
 		"lockmw/grpcmw integration/... nemesis/... examples/... bench",
 		"who locks without gRPC must not download it",
@@ -210,7 +214,8 @@ var foreign = []struct {
 		"only httpmw has a use for it, where a user has asked to have the writer tracked",
 	},
 	{
-		"github.com/jackc/pgx modernc.org/sqlite github.com/go-sql-driver/mysql", "examples/...", "integration/sql examples/...",
+		"github.com/jackc/pgx modernc.org/sqlite github.com/go-sql-driver/mysql", "examples/...",
+		"integration/sql lockmw/rivermw examples/...",
 		"we speak database/sql, and the program picks the driver",
 	},
 	{
@@ -308,6 +313,7 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"renewer/redisstore github.com/redis/go-redis/v9",
 		"renewer/redisstore github.com/redis/rueidis/rueidislock",
 		"renewer/redisstore github.com/alicebob/miniredis/v2", "lockmw github.com/hibiken/asynq",
+		"lockmw/jobs github.com/riverqueue/river", "lockmw/rivermw github.com/jackc/pgx/v5",
 		"lockmw/httpmw google.golang.org/grpc", "lockmw github.com/robfig/cron/v3",
 		"lockmw/ginmw " + module + "lockmw", "lockmw/httpmw github.com/gin-gonic/gin",
 		"lockmw github.com/felixge/httpsnoop", "lockmw/once/sqlrecord github.com/jackc/pgx/v5/stdlib",
