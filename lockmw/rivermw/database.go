@@ -129,7 +129,7 @@ func (d *database) Run(job store.Task) error {
 	err := d.ask(ctx, `
 		WITH woken AS (
 			UPDATE river_job SET state = 'available', scheduled_at = created_at
-			WHERE id = $1 AND queue = $2 AND metadata->>'`+markKey+`' IS NOT NULL
+			WHERE id = $1 AND queue = $2
 				AND (state = 'scheduled' OR state = 'available' AND scheduled_at > now())
 			RETURNING queue
 		), told AS (

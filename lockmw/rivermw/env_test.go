@@ -322,12 +322,16 @@ type record struct {
 func (r *record) worker(
 	k *renewer.Keeper, d time.Duration, opts ...jobs.Option,
 ) river.Worker[invoice] {
-	return rivermw.Worker(k, byTenant, work(func(_ context.Context, job *river.Job[invoice]) error {
+	return rivermw.Worker(k, byTenant, work(r.run(d)), opts...)
+}
+
+func (r *record) run(d time.Duration) func(context.Context, *river.Job[invoice]) error {
+	return func(_ context.Context, job *river.Job[invoice]) error {
 		r.begin(job)
 		defer r.end(job)
 		<-time.After(d)
 		return nil
-	}), opts...)
+	}
 }
 
 func (r *record) begin(job *river.Job[invoice]) {

@@ -4,6 +4,7 @@ package rivermw_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -20,35 +21,54 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-func TestContendedJobsRunAloneAndUncounted(t *testing.T) {
+// Without a line few wait in workers, and the others are snoozed for a moment, in no order.
+func TestContendedJobsWithoutALine(t *testing.T) {
 	t.Parallel()
 	const n = 40
-	for name, options := range map[string]func(*env) []jobs.Option{
-		"by default": func(*env) []jobs.Option {
-			return []jobs.Option{jobs.RetryIn(50 * time.Millisecond)}
-		},
-		"in line": func(e *env) []jobs.Option { return []jobs.Option{rivermw.InLine(e.pool)} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			var r record
-			workers := [2]river.Worker[invoice]{}
-			for i := range workers {
-				workers[i] = r.worker(e.keeper(), 10*time.Millisecond, options(e)...)
-			}
-			for _, w := range workers {
-				e.client(w, quick(10))
-			}
-			for range n {
-				e.insert("t1", river.InsertOpts{MaxAttempts: 1})
-			}
-			e.awaitDone(n)
-			assert.Len(t, r.ids, n)
-			assert.Zero(t, r.overlaps)
-			require.Eventually(t, func() bool { return len(e.keysOf("t1")) == 0 }, soon, tick)
-		})
+	e := newEnv(t)
+	var r record
+	workers := [2]river.Worker[invoice]{}
+	for i := range workers {
+		workers[i] = r.worker(e.keeper(), 10*time.Millisecond, jobs.RetryIn(50*time.Millisecond))
 	}
+	for _, w := range workers {
+		e.client(w, quick(10))
+	}
+	for range n {
+		e.insert("t1", river.InsertOpts{MaxAttempts: 1})
+	}
+	e.awaitDone(n)
+	assert.Len(t, r.ids, n)
+	assert.Zero(t, r.overlaps)
+	require.Eventually(t, func() bool { return len(e.keysOf("t1")) == 0 }, soon, tick)
+}
+
+// Jobs that wait for busy locks, as they are told to, leave workers to a job whose lock is free.
+func TestFewJobsWithoutALineWaitInWorkers(t *testing.T) {
+	t.Parallel()
+	const n = 6
+	e := newEnv(t)
+	var r record
+	holder := e.keeper()
+	var releases []func()
+	for i := range n {
+		releases = append(releases, hold(t, holder, fmt.Sprint("t", i)))
+	}
+	cfg := quick(n)
+	cfg.JobTimeout = -1
+	e.client(r.worker(e.keeper(), 0, jobs.Wait(time.Hour)), cfg)
+	for i := range n {
+		e.insert(fmt.Sprint("t", i))
+	}
+	require.Eventually(t, func() bool {
+		states, _ := e.states()
+		return states["running"] == 4 && states["available"] == n-4
+	}, soon, tick, "four wait, the others went back")
+	e.awaitState(e.insert("free"), rivertype.JobStateCompleted)
+	for _, release := range releases {
+		release()
+	}
+	e.awaitDone(n + 1)
 }
 
 // A holder that is no job works for longer than a job waits in its worker. The jobs are called when
@@ -84,17 +104,27 @@ func TestJobsInLineBehindAnotherKindOfHolder(t *testing.T) {
 	e.awaitDone(4)
 }
 
-// Its worker is free for others meanwhile.
-func TestRefusedJobFreesItsWorker(t *testing.T) {
+// A job that is called runs before those that came to the queue later, and were not fetched yet.
+func TestCalledJobComesBeforeLaterOnes(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	var r record
 	release := hold(t, e.keeper(), "t1")
-	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool)), quick(1))
-	refused := e.insert("t1")
-	e.awaitState(e.insert("t2"), rivertype.JobStateCompleted)
+	client := e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool)), quick(1))
+	called := e.parked("t1")
+	paused, stop := client.Subscribe(river.EventKindQueuePaused)
+	defer stop()
+	require.NoError(t, client.QueuePause(t.Context(), river.QueueDefault, nil))
+	<-paused
+	for range 3 {
+		e.insert("t2")
+	}
 	release()
-	assert.Equal(t, 1, e.awaitState(refused, rivertype.JobStateCompleted).Attempt)
+	e.await(called, func(j *rivertype.JobRow) bool {
+		return j.State == rivertype.JobStateAvailable && time.Now().After(j.ScheduledAt)
+	})
+	require.NoError(t, client.QueueResume(t.Context(), river.QueueDefault, nil))
+	assert.Equal(t, called, r.await(t, 4, soon)[0])
 }
 
 // place gives a job the last place in t1's line.
@@ -166,21 +196,35 @@ func TestJobSnoozedByItsWorkerIsNotCalled(t *testing.T) {
 	assert.Greater(t, time.Until(job.ScheduledAt), 30*time.Minute)
 }
 
-// The pool is on another database than the client. Jobs run, but not in line.
-func TestInLineOfAnotherDatabase(t *testing.T) {
+// The pool is on another database than the client, or on none that answers. Jobs run, but not in
+// line, and the observer is told once.
+func TestInLineOfADatabaseThatIsNotTheClients(t *testing.T) {
 	t.Parallel()
-	e, other := newEnv(t), newEnv(t)
-	var r record
-	var told faults
-	release := hold(t, e.keeper(), "t1")
-	e.client(r.worker(e.keeper(told.observe), 0, rivermw.InLine(other.pool),
-		jobs.RetryIn(50*time.Millisecond)), quick(4))
-	e.parked("t1")
-	require.Len(t, told.told(), 1)
-	require.ErrorIs(t, told.told()[0].Err, renewer.ErrConfig)
-	assert.ErrorContains(t, told.told()[0].Err, "give it a pool on the client's own database")
-	release()
-	e.awaitDone(1)
+	for name, c := range map[string]struct {
+		dsn  func(e *env) string
+		says string
+	}{
+		"another": {func(e *env) string { return newEnv(e.t).dsn }, "give it a pool on the client's own database"},
+		"none":    {func(e *env) string { return e.dsn + " port=1" }, "failed to connect"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			var r record
+			var told faults
+			other := *e
+			other.dsn = c.dsn(e)
+			release := hold(t, e.keeper(), "t1")
+			e.client(r.worker(e.keeper(told.observe), 0, rivermw.InLine(other.newPool()),
+				jobs.RetryIn(50*time.Millisecond)), quick(4))
+			e.parked("t1")
+			require.Len(t, told.told(), 1)
+			assert.ErrorContains(t, told.told()[0].Err, c.says)
+			assert.Equal(t, name == "another", errors.Is(told.told()[0].Err, renewer.ErrConfig))
+			release()
+			e.awaitDone(1)
+		})
+	}
 }
 
 // River's tables are in a schema of their own.

@@ -102,18 +102,6 @@ func TestUnusableKeyIsCancelled(t *testing.T) {
 	assert.Empty(t, r.ids)
 }
 
-func TestPanicIsRiversAndFreesTheLock(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	e.client(rivermw.Worker(e.keeper(), byTenant,
-		work(func(context.Context, *river.Job[invoice]) error { panic("boom") }),
-		rivermw.InLine(e.pool)), quick(1))
-	job := e.awaitState(e.insert("t1"), rivertype.JobStateRetryable)
-	require.Len(t, job.Errors, 1)
-	assert.Equal(t, "boom", job.Errors[0].Error)
-	require.Eventually(t, func() bool { return len(e.keysOf("t1")) == 0 }, soon, tick)
-}
-
 // blocker is a worker whose jobs run until they are let go, or their contexts end.
 type blocker struct {
 	began  chan int64
@@ -136,20 +124,6 @@ func (b *blocker) worker(k *renewer.Keeper, opts ...jobs.Option) river.Worker[in
 			return ctx.Err()
 		}
 	}), opts...)
-}
-
-func TestReplaceEndsTheOlderJob(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	b := newBlocker()
-	e.client(b.worker(e.keeper(), jobs.Replace(), rivermw.InLine(e.pool)), quick(4))
-	older := e.insert("t1")
-	require.Equal(t, older, <-b.began)
-	newer := e.insert("t1")
-	require.ErrorIs(t, <-b.causes, renewer.ErrReplaced)
-	require.Equal(t, newer, <-b.began)
-	b.let <- struct{}{}
-	e.awaitDone(2)
 }
 
 func TestLatestRunsOnceMore(t *testing.T) {
@@ -179,50 +153,6 @@ func TestSkipLeavesTheWorkToTheHolder(t *testing.T) {
 	e.awaitDone(1)
 	release()
 	assert.Empty(t, r.ids)
-}
-
-func TestAtMostRunSoManyOfAKey(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	b := newBlocker()
-	e.client(b.worker(e.keeper(), jobs.AtMost(2), rivermw.InLine(e.pool)), quick(8))
-	const n = 6
-	for range n {
-		e.insert("t1")
-	}
-	<-b.began
-	<-b.began
-	for range n - 2 {
-		select {
-		case id := <-b.began:
-			t.Fatalf("job %d is a third", id)
-		default:
-		}
-		b.let <- struct{}{}
-		<-b.began
-	}
-	b.let <- struct{}{}
-	b.let <- struct{}{}
-	e.awaitDone(n)
-}
-
-// River cancels a job that runs: its context ends, and the next one has the lock.
-func TestCancelledJobFreesItsLock(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	b := newBlocker()
-	client := e.client(b.worker(e.keeper(), rivermw.InLine(e.pool)), quick(4))
-	id := e.insert("t1")
-	<-b.began
-	next := e.insert("t1")
-	e.awaitSlot("t1")
-	_, err := client.JobCancel(t.Context(), id)
-	require.NoError(t, err)
-	require.ErrorIs(t, <-b.causes, river.ErrJobCancelledRemotely)
-	e.awaitState(id, rivertype.JobStateCancelled)
-	require.Equal(t, next, <-b.began)
-	b.let <- struct{}{}
-	e.awaitState(next, rivertype.JobStateCompleted)
 }
 
 // A client that stops lets go of a job that waits in its worker: another client has it.
