@@ -176,6 +176,21 @@ func TestJobOfAClientThatStops(t *testing.T) {
 	e.awaitDone(1)
 }
 
+// A middleware ends a job's context before it has its lock: no attempt is used up.
+func TestContextThatEndsBeforeTheLockIsHad(t *testing.T) {
+	t.Parallel()
+	var r record
+	k := newKeeper(t, script.New(), renewer.Config{TTL: renewer.DefaultTTL})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := r.worker(k, 0).Work(ctx, &river.Job[invoice]{
+		JobRow: &rivertype.JobRow{ID: 1, Queue: river.QueueDefault}, Args: invoice{Tenant: "t1"},
+	})
+	_, snoozed := errors.AsType[*river.JobSnoozeError](err)
+	assert.True(t, snoozed, err)
+	assert.Empty(t, r.ids)
+}
+
 // A job is rescued while it runs: it never overlaps itself.
 func TestRescuedJobNeverOverlapsItself(t *testing.T) {
 	t.Parallel()
