@@ -53,9 +53,10 @@ func routes(keeper *renewer.Keeper, pool *pgxpool.Pool) http.Handler {
 	mux.Handle("POST /tenants/{id}/credits", httpmw.Exclusive(keeper,
 		httpmw.PathValue("tenant", "id"))(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
-			if write(r.Context(), pool, r.PathValue("id"), "credit") != nil {
-				http.Error(w, "not written", http.StatusInternalServerError)
+			if write(r.Context(), pool, r.PathValue("id"), "credit") == nil {
+				return // 200
 			}
+			http.Error(w, "not written", http.StatusInternalServerError)
 		})))
 	return mux
 }

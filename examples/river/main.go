@@ -115,7 +115,7 @@ func ask(ctx context.Context, addr string) int {
 	for i := range tenants * credits {
 		all.Go(func() {
 			url := "http://" + addr + "/tenants/" + tenant(i%tenants) + "/credits"
-			request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, http.NoBody)
 			if err != nil {
 				return
 			}
