@@ -3,6 +3,7 @@ package asynqmw_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,20 +26,22 @@ var errDisk = errors.New("the disk is full")
 func TestReplacedTasksAreDone(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		option func() asynqmw.Option
-		inLine bool
-		own    error // of the one that runs, when it is replaced
+		option   func() asynqmw.Option
+		replaces bool // the one that runs
+		inLine   bool
+		own      error // of the one that runs, when it is replaced
 	}{
-		"replaced":                   {asynqmw.Replace, false, context.Canceled},
-		"replaced, with a line":      {asynqmw.Replace, true, nil},
-		"replaced, by its own error": {asynqmw.Replace, false, errDisk},
-		"the newest waits":           {asynqmw.Latest, false, nil},
-		"it waits, with a line":      {asynqmw.Latest, true, nil},
+		"replaced":                   {asynqmw.Replace, true, false, context.Canceled},
+		"replaced, with a line":      {asynqmw.Replace, true, true, nil},
+		"replaced, by its own error": {asynqmw.Replace, true, false, errDisk},
+		"the newest waits":           {asynqmw.Latest, false, false, nil},
+		"it waits, with a line":      {asynqmw.Latest, false, true, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
 			var r record
+			var replaced atomic.Value // the ID of the task that is, while it runs
 			goOn := make(chan struct{})
 			failures := make(chan error, 9)
 			for range 2 { // servers
@@ -54,14 +57,18 @@ func TestReplacedTasksAreDone(t *testing.T) {
 					r.begin(id, o.User)
 					defer r.end(o.User)
 					<-goOn // it is slow to heed its context
-					if ctx.Err() != nil {
-						return c.own
+					if id != replaced.Load() {
+						return nil
 					}
-					return nil
+					<-ctx.Done()
+					return c.own
 				}, opts...), cfg)
 			}
 			last := []asynq.Option{asynq.MaxRetry(0)}
 			first := e.enqueue("u1", last...)
+			if c.replaces {
+				replaced.Store(first)
+			}
 			r.await(t, 1, soon)
 			second := e.enqueue("u1", last...)
 			e.awaitNewest("u1", "")
