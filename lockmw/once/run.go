@@ -244,8 +244,14 @@ func (c *call) unclear(ctx, op context.Context, err error) verdict {
 		err = context.Cause(op)
 	}
 	again := lost || errors.Is(err, renewer.ErrLost) || errors.Is(err, store.ErrNoRecord)
-	if again && ctx.Err() == nil {
+	switch {
+	case again && ctx.Err() == nil:
 		return verdict{err: err}
+	case again: // but the caller has left
+		if c.why == nil {
+			c.why = err
+		}
+		err = ctx.Err()
 	}
 	return verdict{over: true, err: c.refused(err)}
 }

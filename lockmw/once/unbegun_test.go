@@ -49,6 +49,29 @@ func TestLockLostBeforeTheAttempt(t *testing.T) {
 	})
 }
 
+// leaving is a recorder that refuses a holder, whose caller leaves at that moment.
+type leaving struct {
+	once.Recorder
+	leave func()
+}
+
+func (l leaving) Prepare(_ context.Context, term store.Term) (store.Seen, error) {
+	l.leave()
+	return store.Seen{}, &renewer.LostError{Name: term.Name, Reason: renewer.ReasonTaken}
+}
+
+// A caller that leaves when it would have asked again is told both.
+func TestTheCallerLeavesWhenItsLockIsLost(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		_, err := once.Do(ctx, k, "a", never(t), once.RecordIn(leaving{records.Of(k), leave}))
+		require.ErrorIs(t, err, context.Canceled)
+		require.ErrorIs(t, err, renewer.ErrLost)
+	})
+}
+
 // A transaction that could not be begun is no attempt: it is asked for again, and leaves no record.
 func TestTransactionsThatWereNotBegunAreNoAttempts(t *testing.T) {
 	t.Parallel()
