@@ -10,6 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -26,29 +27,56 @@ var (
 	errPortUse = errors.New("the port is in use")
 )
 
-// Each process takes ports from a block of its own, as far as they go round. They are below those
-// that the system gives to who asks for any, so that nobody takes the port of a server that is down
-// and is to come back on it; and so are those of the nodes of clusters for each other, which are
-// 10000 above their own: only Redis 7 lets one choose them.
+// Each process takes ports from a block of its own, as far as they go round: no other process of
+// these tests takes the port of a server that is down and is to come back on it. They are below
+// those that the system gives to who asks for any; and so are those of the nodes of clusters for
+// each other, which are 10000 above their own: only Redis 7 lets one choose them.
 const (
 	lowestPort    = 12_000
 	portsInABlock = 250
 	blocksOfPorts = 40
 )
 
-var portsTaken atomic.Int64
+// block is a range of ports.
+type block struct {
+	first int
+	guard net.Listener // on the first port, for as long as the process lives
+	taken atomic.Int64
+}
+
+var ownBlock = sync.OnceValues(func() (*block, error) { return takeBlock(os.Getpid()) })
+
+// takeBlock takes a block that no process has, the n-th if that is free.
+func takeBlock(n int) (*block, error) {
+	for i := range blocksOfPorts {
+		first := lowestPort + (n+i)%blocksOfPorts*portsInABlock
+		if guard, err := listen(first); err == nil {
+			return &block{first: first, guard: guard}, nil
+		}
+	}
+	return nil, fmt.Errorf("redistest: %d processes have blocks of ports from %d on: end those "+
+		"that are left from other tests", blocksOfPorts, lowestPort)
+}
+
+func listen(port int) (net.Listener, error) {
+	return net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+}
 
 // freePort returns a loopback port on which no process listened a moment ago.
 func freePort() (int, error) {
-	first := lowestPort + os.Getpid()%blocksOfPorts*portsInABlock
-	for range portsInABlock {
-		port := first + int(portsTaken.Add(1)%portsInABlock)
-		if l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port)); err == nil {
+	own, err := ownBlock()
+	if err != nil {
+		return 0, err
+	}
+	const ports = portsInABlock - 1 // without the guard's
+	for range ports {
+		port := own.first + 1 + int(own.taken.Add(1)%ports)
+		if l, err := listen(port); err == nil {
 			return port, l.Close()
 		}
 	}
-	return 0, fmt.Errorf("redistest: all ports from %d to %d are taken", first,
-		first+portsInABlock-1)
+	return 0, fmt.Errorf("redistest: all ports from %d to %d are taken", own.first,
+		own.first+ports)
 }
 
 // awaitReady returns nil once p itself answers on addr.

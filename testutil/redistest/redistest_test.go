@@ -96,3 +96,15 @@ func TestCloseLeavesNothing(t *testing.T) {
 	_, err = server.NewClient()
 	require.Error(t, err)
 }
+
+// Two processes never have the same ports, whatever their numbers are.
+func TestABlockOfPortsIsOneProcess(t *testing.T) {
+	t.Parallel()
+	first, giveBack, err := redistest.TakeBlock(5)
+	require.NoError(t, err)
+	second, alsoBack, err := redistest.TakeBlock(5)
+	require.NoError(t, err)
+	require.NotEqual(t, first, second)
+	require.NoError(t, giveBack())
+	require.NoError(t, alsoBack())
+}
