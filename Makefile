@@ -12,7 +12,8 @@ PROGRAMS := bench examples nemesis
 SUITES := nemesis/contention nemesis/faulttest
 # Tests in a browser: make test leaves them to make page.
 BROWSED := integration/page
-# The longest of the others, which wait the most: they begin first, so that none is left to run by itself.
+# The longest of the others, which wait the most: they begin first, so that none is left to run by itself. Tests wait for
+# servers more than they compute: so four packages run at once, on two cores too.
 FIRST := ./renewer/redisstore ./renewer/quorum ./lockmw/asynq ./lockmw/once
 # How long each fuzz function runs.
 FUZZTIME ?= 20s
@@ -47,7 +48,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 test: cc redis postgres mariadb ## run the tests under -race on real Redis, PostgreSQL, MariaDB (installs what is missing)
-	$(TESTENV) go test -race -count=1 -timeout 6m $(FIRST) $(TESTED)
+	$(TESTENV) go test -p 4 -race -count=1 -timeout 6m $(FIRST) $(TESTED)
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a
 # network; a line then says that nothing was checked. VULN_OFFLINE_OK=0 makes it strict.
