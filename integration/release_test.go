@@ -37,7 +37,7 @@ func TestTheChangelogKeepsItsForm(t *testing.T) {
 	}
 }
 
-// Whoever copies a command from a page gets the newest release.
+// A user who copies a command from a page gets the newest release.
 func TestThePagesNameTheNewestRelease(t *testing.T) {
 	t.Parallel()
 	sections, _ := changes(t)

@@ -16,8 +16,8 @@ import (
 var snippet = regexp.MustCompile("(?s)\n```go\n(.*?)```\n")
 
 // All Go in the README is in the programs of examples/first and examples/start, and Go in another
-// page that begins with the name of an example's file is in that. They have tests of their own. What
-// stands between empty lines is there line for line, and may be indented.
+// page that begins with the name of an example's file is in that. They have tests of their own.
+// What stands between empty lines is there line for line, and may be indented.
 func TestSnippetsAreInThePrograms(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../*/*.go")

@@ -23,8 +23,8 @@ func (a at) Next(t time.Time) time.Time {
 	return before.Add(t.Sub(before).Truncate(time.Hour) + time.Hour)
 }
 
-// asynq's Redis is away at the tick, and a deployment stops the only node meanwhile. The tick's task
-// is enqueued all the same: by the node that starts then.
+// asynq's Redis is away at the tick, and a deployment stops the only node meanwhile. The tick's
+// task is enqueued all the same: by the node that starts then.
 func TestADeploymentLosesNoTickWhileAsynqsRedisIsAway(t *testing.T) {
 	t.Parallel()
 	redis := embedded.Run(t)

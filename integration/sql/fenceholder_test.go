@@ -12,8 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// process is one that never hears of another: it gets every lock that it asks for, as if it had been
-// paused ever since it had it.
+// process is one that never hears of another: it gets every lock that it asks for, as if it had
+// been paused ever since it had it.
 type process struct {
 	store  *script.Store
 	keeper *renewer.Keeper

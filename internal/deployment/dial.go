@@ -37,8 +37,8 @@ func Dial(
 	}
 	if isCluster && client.Mode() != rueidis.ClientModeCluster {
 		client.Close()
-		return nil, wrong(clusterVariable + ": is true, but the server at " + hosts(option) +
-			" is none of a cluster; leave it out")
+		return nil, wrong("the server at " + hosts(option) + " is none of a cluster: leave out " +
+			clusterVariable + ", or cluster=true in the URL")
 	}
 	return client, nil
 }

@@ -19,9 +19,9 @@ const (
 	takes   = 20 * time.Millisecond
 )
 
-// crowd runs n jobs of 20 tenants, of 20 ms each, on two clients, which fetch as fast as River does,
-// with 20 workers each; or, without locks, with as many as there are tenants. It returns how long
-// that took, by the shortest time that is possible.
+// crowd runs n jobs of 20 tenants, of 20 ms each, on two clients, which fetch as fast as River
+// does, with 20 workers each; or, without locks, with as many as there are tenants. It returns how
+// long that took, by the shortest time that is possible.
 func crowd(t testing.TB, n int, locked bool) float64 {
 	t.Helper()
 	e := newEnv(t)

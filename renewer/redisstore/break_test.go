@@ -153,7 +153,8 @@ func TestBreakIsByToken(t *testing.T) {
 }
 
 // While a cluster moves a slot, no lease of it can be broken, since the record of who broke it
-// might be at either node. The error says that this passes, and it does; nothing is broken by halves.
+// might be at either node. The error says that this passes, and it does; nothing is broken by
+// halves.
 func TestBreakOnASlotOnTheMove(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0)

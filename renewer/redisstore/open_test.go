@@ -150,7 +150,7 @@ func TestOpenFails(t *testing.T) {
 		},
 		"redis://:" + sesame + "@127.0.0.1:1": {renewer.ErrUnavailable, "127.0.0.1:1"},
 		"redis://:" + sesame + "@" + addr + "?cluster=true": {
-			renewer.ErrConfig, "none of a cluster",
+			renewer.ErrConfig, "none of a cluster: leave out LOCKBEAT_CLUSTER, or cluster=true in the URL",
 		},
 	} {
 		d, err := redisstore.FromURL(url)

@@ -58,8 +58,8 @@ func TestLeasesOfOtherVersions(t *testing.T) {
 	}
 }
 
-// What a later version writes that this one cannot know is no lease of anyone here: it is granted to
-// no caller, and left as it is.
+// What a later version writes that this one cannot know is no lease of this process: it is granted
+// to no caller, and left as it is.
 func TestLeasesOfAnUnknownForm(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

@@ -79,7 +79,8 @@ func TestARefusalWaitsForNoReplica(t *testing.T) {
 	assert.Equal(t, before+1, after, "for the grant alone")
 }
 
-// The second question, which has the replicas confirm a grant, is answered with less than the first.
+// The second question, which has the replicas confirm a grant, is answered with less than the
+// first.
 func TestAConfirmedGrantHasItsTokens(t *testing.T) {
 	t.Parallel()
 	_, _, s := withReplica(t)

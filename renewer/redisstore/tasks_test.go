@@ -342,8 +342,8 @@ func TestTasksOfTwoHomes(t *testing.T) {
 	})
 }
 
-// A member that only another program can have written, as it is too long for a task's, was sent whole
-// to each process that looked at the line.
+// A member that only another program can have written, as it is too long for a task's, was sent
+// whole to each process that looked at the line.
 func TestHugeTasksAreNotSent(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {

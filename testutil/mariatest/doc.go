@@ -5,7 +5,7 @@
 //	_, err = db.Exec("CREATE DATABASE shop")
 //
 // It needs the distribution's package, of which it takes mariadbd. The server has no users and
-// rights: whoever connects may do all. A test that runs as root starts it as the user mysql, or
+// rights: each client may do all. A test that runs as root starts it as the user mysql, or
 // else nobody.
 //
 // A server belongs to the process that started it: on Linux it ends when that dies in any way.

@@ -58,6 +58,7 @@ func (t *Tree) Forward(sig syscall.Signal) {
 
 // Wake lets the command's process group go on if processes of it are stopped and the command itself
 // is not, of which [Tree.Watch] does not tell: a shell that starts a program stops only after that.
+// One that was stopped on purpose, by kill -STOP, can't be told from those, and goes on too.
 func (t *Tree) Wake() {
 	t.mu.Lock()
 	group := t.group
