@@ -1,7 +1,7 @@
 // Package jobs is what adapters of job frameworks have in common: a job runs under a lock that its
-// function never names, and one whose lock another caller has keeps no worker and no attempt, and
-// is woken when its turn comes. Package lockmw/asynq is made of it; docs/write-an-adapter.md shows
-// the next one.
+// function never names. A job whose lock another caller has keeps no worker, uses up no attempt,
+// and is called when its turn comes. Packages lockmw/asynq and lockmw/rivermw stand on it;
+// docs/write-an-adapter.md shows how to write another.
 //
 //	run := jobs.Wrap(keeper, func(e Email) string { return e.UserID }, sendEmail,
 //		jobs.InLine(queue))
@@ -13,17 +13,17 @@
 //
 // # Outcomes
 //
-// This table is the function decide; the first row that fits counts.
+// The first row that fits counts. For a job that has not run, the function decide is this table.
 //
 //	the job                                     outcome    what the adapter does
 //	------------------------------------------  ---------  ------------------------------------
-//	has run                                     Ran        returns its error
 //	has run, and was replaced meanwhile         Done       drops it; tells of an error, if any
+//	has run                                     Ran        returns its error
 //	was replaced as it waited, or skipped       Done       drops it
 //	has no usable lock's name                   Unusable   fails it for good
-//	was given up by its framework meanwhile     Ended      returns the error, if it is listened to
+//	was given up by its framework meanwhile     Ended      puts it back, uncounted, if it is asked
+//	has a place in line, and can't go back      Copied     drops it; a copy has its place
 //	has a place in line                         Back       puts it back, uncounted
-//	has a place, on its last attempt            Copied     drops it; a copy has its place
 //	may wait for a busy lock in its slot        -          nothing: it waits, and asks again
 //	can go back                                 Back       puts it back, uncounted
 //	can't: a copy of it can                     Copied     drops it
@@ -32,12 +32,13 @@
 //	can't, and has no time left                 Failed     lets it fail
 //
 // A job can't go back if its framework drops it whatever error it returns: see [Delivery.Last].
-// Most frameworks can put any job back without counting an attempt, and have no such job.
+// Most frameworks can put any job back without counting an attempt, and have no such job. If no
+// copy can be made as long as the job has time, Copied becomes Failed.
 //
 // # Options
 //
 // They are defined here once, for all adapters. An adapter without options of its own takes
-// [Option] as it is. One that has some makes a type that carries a []Option beside them.
+// [Option]. One that has some makes a type that carries a []Option beside them.
 //
 // # What to watch out for
 //
@@ -45,5 +46,5 @@
 //     options: its work begins with seven eighths, or does not begin.
 //   - The lock is held until the function returns, even if its framework has given it up
 //     meanwhile. So a job never overlaps its own retry.
-//   - If anything of a line fails, a job comes back by itself, later than its turn.
+//   - If a job can't be called at its turn, it comes back by itself, later.
 package jobs

@@ -11,7 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Option says what one handler does. Of two that contradict each other the later one counts.
+// Option says what one [Wrap] does. Of two that contradict each other the later one counts.
 // Options panic if they are given what can't be meant, such as a negative duration: they are called
 // when a program starts.
 type Option func(*settings)
@@ -110,10 +110,10 @@ func AtMostFunc(limit func(name string) int) Option {
 	return func(s *settings) { s.limit = limit }
 }
 
-// RetryIn sets about how long after it was refused, or could not ask the lock's store, a job comes
-// back: a random duration between half of d and one and a half. Default lockmw.RetryIn: a second,
-// five if the store was down, and longer for a lock that has been held for long. It panics if d is
-// not positive.
+// RetryIn sets for about how long a job stays away that was refused, or that could not ask its
+// lock's store: a random duration between half of d and one and a half. Default lockmw.RetryIn: a
+// second, five if the store was down, and longer for a lock that has been held for long. It panics
+// if d is not positive.
 func RetryIn(d time.Duration) Option {
 	if d <= 0 {
 		panic(fmt.Sprintf("lockbeat: RetryIn(%v) can't be meant: give a positive duration, such "+

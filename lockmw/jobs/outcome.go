@@ -17,10 +17,11 @@ const (
 	OutcomeCopied
 	// OutcomeFailed means that the job was Last, and could not run.
 	OutcomeFailed
-	// OutcomeUnusable means that it never can: the lock's name is [renewer.ErrName].
+	// OutcomeUnusable means that the job can never run: its lock's name is [renewer.ErrName].
 	OutcomeUnusable
-	// OutcomeEnded means that the framework's context ended before the job had its lock. A
-	// framework that has settled what becomes of the job gets Err; one that asks puts it back.
+	// OutcomeEnded means that the framework's context ended before the job had its lock. If the
+	// framework still asks what becomes of the job, it goes back for RetryIn, and uses up no
+	// attempt; otherwise no one hears what the adapter returns.
 	OutcomeEnded
 
 	// outcomeAgain means that the job asks for its lock again, and waits for it in its slot.
@@ -40,7 +41,7 @@ type situation struct {
 	Crowded bool // the lock is busy, and no slot was free to wait in
 }
 
-// decide is the package's table, for jobs that did not run.
+// decide is the package's table, for a job that has not run.
 func decide(s situation) Outcome {
 	switch {
 	case s.Refusal == lockmw.RefusalSkipped, s.Refusal == lockmw.RefusalReplaced:

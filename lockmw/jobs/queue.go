@@ -11,16 +11,15 @@ import (
 // [store.Task], with the Queue and ID of its [Delivery]. Methods may be called concurrently. Those
 // without a context bound themselves.
 type Queue interface {
-	// Home returns the name of what has the queue, such as one database: letters and digits, at
-	// most 64, the same in all processes, and another than that of any other database whose jobs
-	// may want the same locks. It is called with a job that runs in the calling process. An error
-	// means that this is not the queue of that job, or can't be asked: the keeper's observer is
-	// told, and jobs don't stand in line.
+	// Home returns a name for the database that has the queue: letters and digits, at most 64. All
+	// processes must get the same one, and no two databases whose jobs may want the same locks. It
+	// is called with a job that runs in the calling process. An error means that the queue does not
+	// have that job, or does not answer: the keeper's observer is told, and jobs don't stand in
+	// line.
 	Home(ctx context.Context, running store.Task) (string, error)
 
-	// State returns what a job does that may be in the line for a lock, or a limit. It is
-	// [StateWaiting] only if the job was put back with that mark, since the lock refused it: see
-	// [Result.Mark].
+	// State returns what a job does that may stand in the line of a lock. It is [StateWaiting] only
+	// if the job was put back with this mark, since that lock refused it: see [Result.Mark].
 	State(mark string, job store.Task) (State, error)
 
 	// Run has a job that is [StateWaiting] run as soon as a worker is free, ahead of those that

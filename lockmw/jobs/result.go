@@ -23,7 +23,7 @@ type Result struct {
 	InLine bool
 	// Copy is the ID of the copy of an [OutcomeCopied], "" otherwise.
 	Copy string
-	// Crowded means that an [OutcomeFailed] is one since as many jobs that are Last wait as may.
+	// Crowded is the reason of an [OutcomeFailed]: as many jobs that are Last wait as may.
 	Crowded bool
 	// Mark is a text to keep with a job that did not run, by which its [Queue] knows that it was
 	// refused, and by which lock: see [Queue.State]. It is "" if the job ran. It has a hash of the

@@ -8,15 +8,15 @@ import (
 )
 
 // Slots bounds how many of a server's workers wait for locks, so that jobs whose locks are free
-// find a worker: half of the workers, and an eighth for a key. A job on its last attempt is
-// dropped if it may not wait, and waits for longer: so half may be such jobs, of a key each, beside
-// others that wait a moment more; one may always wait, even at the only worker. Jobs in line are
-// not counted: of them one of a key waits, for a moment, on all servers.
+// find a worker: half of the workers, and an eighth, or one, for a key. A job that is dropped
+// unless it waits has room even if others have taken that half: such jobs may be another half, one
+// of a key, and one may wait in the only worker. Jobs in line are not counted: of them one of a key
+// waits, for a moment, on all servers.
 //
 // It may be used concurrently.
 type Slots struct {
 	half int // of the workers
-	few  int // that wait for a key
+	few  int // for a key: with more its jobs are done sooner, those of many busy keys later
 
 	mu      sync.Mutex
 	waiting map[waitingFor]int
@@ -32,8 +32,7 @@ type waitingFor struct {
 }
 
 // NewSlots returns those of a server with so many workers; if that is less than one, with
-// runtime.NumCPU. A key gets an eighth of the workers: with more of them its jobs are done sooner,
-// those of many busy keys later.
+// runtime.NumCPU.
 func NewSlots(workers int) *Slots {
 	if workers < 1 {
 		workers = runtime.NumCPU()

@@ -15,18 +15,18 @@ type Delivery struct {
 	// Kind is the job's type: a static name, which is before the key in the lock's name, and is
 	// what telemetry calls the work.
 	Kind string
-	// Queue and ID are by which the [Queue] of [InLine] finds the job. Without them it does not
-	// stand in line.
+	// Queue and ID tell the [Queue] of [InLine] which job it is. Without them it does not stand in
+	// line.
 	Queue, ID string
-	// Slots are those of the server that delivers it; nil if the number of its workers is not
-	// known. Then all jobs may wait in their slots.
+	// Slots are those of the server that delivers it. If they are nil, all jobs may wait in their
+	// slots.
 	Slots *Slots
 	// Last means that the framework drops the job if it does not run now, whatever it is told.
 	Last bool
-	// Copy puts a copy of a job that is Last into its queue, with an ID that is given, to run after
-	// a delay. It returns nil if there is one with this ID already: it is called again after an
-	// error. ctx ends when the framework must be told the outcome. If it is nil, a job that is Last
-	// waits in its slot.
+	// Copy puts a copy of a job that is Last into its queue, under this ID, to run after a delay.
+	// It is called again after an error: if the queue has the ID already, it returns nil. ctx ends
+	// when the framework must be told the outcome. If Copy is nil, a job that is Last waits in its
+	// slot.
 	Copy func(ctx context.Context, id string, in time.Duration) error
 }
 
