@@ -175,6 +175,12 @@ func (b *bench) awaitDone(most int) {
 	assert.Equal(b.t, most, b.most, "that ran at once")
 }
 
+// awaitFailed waits until n jobs have failed.
+func (b *bench) awaitFailed(n int) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool { return b.Failed() == n }, soon, tick)
+}
+
 // receive is <-from, which has to come soon.
 func receive[T any](t *testing.T, from <-chan T) (got T) {
 	t.Helper()

@@ -163,7 +163,7 @@ func testPanic(_ *testing.T, b *bench) {
 		return nil
 	})
 	b.enqueue("u1", "panics")
-	b.awaitRuns(soon, "panics")
+	b.awaitFailed(1)
 	b.enqueue("u1", "next")
 	b.awaitRuns(goesOn, "panics", "next")
 }
@@ -181,6 +181,7 @@ func testLostLock(t *testing.T, b *bench) {
 	})
 	b.enqueue("u1", "loses")
 	require.ErrorIs(t, receive(t, told), renewer.ErrLost)
+	b.awaitFailed(1)
 	b.enqueue("u1", "next")
 	b.awaitRuns(goesOn, "loses", "next")
 }

@@ -1,13 +1,13 @@
-// Package jobtest proves that an adapter of package jobs keeps what that promises: no job is lost,
-// runs twice, or uses up an attempt for want of its lock, and none waits longer than it must. Each
-// adapter's tests call it:
+// Package jobtest proves that an adapter keeps what package jobs promises: no job is lost, runs
+// twice, or uses up an attempt for want of its lock, and those in line run soon after the lock is
+// free. Each adapter's tests call it:
 //
 //	func TestAdapter(t *testing.T) {
 //		jobtest.Run(t, func(t *testing.T) jobtest.Framework { return newQueue(t) })
 //	}
 //
-// The locks are in a private Redis server that a case starts for itself, so that redis-server has
-// to be installed. Cases run in parallel, in real time; none takes more than some seconds.
+// Each case starts a Redis server of its own for the locks: redis-server has to be installed. Cases
+// run in parallel, in real time, and take seconds.
 //
 // It is test code: no production package may import it.
 package jobtest

@@ -18,9 +18,9 @@ type Job struct {
 	Last bool
 }
 
-// Framework is a job framework with queues of its own, and the adapter that is put to the test. It
-// runs a job that has failed, or has panicked, not again while the test lasts. Its methods may be
-// called concurrently, and end the test if they fail.
+// Framework is a job framework with queues of its own, and the adapter that is put to the test. A
+// job that has failed, or has panicked, must not run again while the test lasts. Methods may be
+// called concurrently. They end the test if they fail.
 type Framework interface {
 	// Serve starts a server with so many workers, which runs work under the lock on each job's
 	// Key, by the adapter with opts and with jobs.InLine. stop ends it when its jobs have ended;
@@ -33,14 +33,14 @@ type Framework interface {
 	// Enqueue puts a job into the queue, to be run at once.
 	Enqueue(j Job)
 
-	// Cancel ends the context of a job that runs, and Remove takes one out of the queue that waits
-	// there, or is about to be put back.
+	// Cancel ends the context of a job that runs.
 	Cancel(name string)
+	// Remove takes a job out of the queue. If a worker has it still, Remove waits until it is back.
 	Remove(name string)
 
-	// Left returns how many jobs run, or will, and Failed how many attempts were used up, or jobs
-	// dropped as failed.
+	// Left returns how many jobs run now, or will run.
 	Left() int
+	// Failed returns how many attempts were used up, or jobs dropped as failed.
 	Failed() int
 }
 

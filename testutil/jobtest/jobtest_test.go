@@ -27,11 +27,14 @@ func TestMain(m *testing.M) {
 
 func TestToy(t *testing.T) {
 	t.Parallel()
-	jobtest.Run(t, func(t *testing.T) jobtest.Framework {
-		return framework{t, &Toy[jobtest.Job]{
-			Name: rand.Text(), jobs: make(map[string]*toyJob[jobtest.Job]),
-		}}
-	})
+	jobtest.Run(t, newFramework)
+}
+
+// newFramework returns a toy with no jobs in it.
+func newFramework(t *testing.T) jobtest.Framework {
+	return framework{t, &Toy[jobtest.Job]{
+		Name: rand.Text(), jobs: make(map[string]*toyJob[jobtest.Job]),
+	}}
 }
 
 // docs/write-an-adapter.md shows the toy and its adapter as they are.
