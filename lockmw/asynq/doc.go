@@ -1,5 +1,5 @@
 // Package asynqmw runs asynq task handlers under a lock that they never name: of all tasks with the
-// same key, one runs at a time, on any server. It stands on package lockmw.
+// same key, one runs at a time, on any server. It stands on package jobs.
 //
 //	mux.Handle("email:send",
 //		asynqmw.Handle(keeper, func(e Email) string { return e.UserID }, sendEmail,
@@ -31,7 +31,8 @@
 //	                         the store is down, in one if the keeper is shut down
 //	lost while it runs       its context ends with cause ErrLost, which is joined to its error;
 //	                         it is done if it returned none, unless [Strict]
-//	of no usable name        it is archived: [ErrPayload], renewer.ErrName, asynq.SkipRetry
+//	of no usable name, or    it is archived, by asynq.SkipRetry: renewer.ErrName, [ErrPayload]
+//	the payload is unusable
 //
 // A refused task's error is a [*NotRunError]. A handler that uses locks itself and returns their
 // errors has failed as with any error: it has run. To have a loss use up no attempt, let your own
@@ -44,9 +45,9 @@
 //
 //   - The lock's name is the task's type and the key; [SharedKey] leaves the type out.
 //   - A task on its last attempt, and every task with MaxRetry(0), is archived by asynq whatever
-//     error it returns. So one of them for each key and server waits for that eighth. The others
-//     are archived, and it is too when the eighth is over. With [Requeue] a copy goes to the queue
-//     instead.
+//     error it returns. So one of them for each key and server waits in its worker's slot, for an
+//     eighth of its time. The others are archived, and so is that one when its eighth is over. With
+//     [Requeue] a copy goes to the queue instead.
 //   - Without [InLine], tasks that went back come again in no order, and at most a few of a key
 //     find a place in each second. So a key's lock is idle between short tasks.
 //   - asynq gives a task to another worker when it has not heard of the first for 30 s. Take a TTL

@@ -47,7 +47,7 @@ type NotRunError struct {
 	mark string // of the refusal: see taskRedis.State
 }
 
-// answer is what asynq is told of a delivery.
+// answer makes of a job's result what the handler returns.
 func (s *settings) answer(r jobs.Result, counted bool) error {
 	e := &NotRunError{
 		Err: r.Err, RetryIn: r.RetryIn, Copy: r.Copy, InLine: r.InLine, Crowded: r.Crowded,
