@@ -59,7 +59,7 @@ type notRunError struct{ jobs.Result }
 func (e *notRunError) Error() string {
 	when := "in about " + e.RetryIn.Round(time.Millisecond).String()
 	if e.InLine {
-		when = "when its turn has come, or " + when
+		when = "when its turn is near, or " + when
 	}
 	return fmt.Sprintf("lockbeat: job not run, it comes back %s, with no attempt used up: %s", when,
 		strings.TrimPrefix(e.Err.Error(), "lockbeat: "))

@@ -14,7 +14,7 @@ import (
 )
 
 // Pool asks a PostgreSQL database: a *pgxpool.Pool, or a *sql.DB in a type whose QueryRow is its
-// QueryRowContext. R is pgx.Row, which Go finds out. It may be called concurrently.
+// QueryRowContext. Go infers R: pgx.Row, or *sql.Row. It may be called concurrently.
 type Pool[R Row] interface {
 	QueryRow(ctx context.Context, query string, args ...any) R
 }
@@ -26,14 +26,13 @@ type Row interface {
 
 // InLine has jobs stand in line for their lock, in the order in which they were first refused,
 // without keeping a worker: see [jobs.InLine]. A job that is refused is snoozed, and made available
-// when its turn is near, of which River's clients are notified. One of a key, on all clients, waits
+// when its turn is near. River's clients are notified of that. One of a key, on all clients, waits
 // in its worker.
 //
 // pool is on the database where River's client has its jobs, with the same search_path: if that is
 // another one, the keeper's observer is told with the first job, and jobs do not stand in line. Its
-// role needs what River's has. It may be the client's own; a call takes a connection for two short
-// statements. A job whose call is lost comes back by itself after the keeper's TTL, and a tenth of
-// a second more for each job before it.
+// role needs what River's has. It may be the client's own: a call takes a connection for two short
+// statements.
 //
 // Where the client has a Config.Schema, use [InLineSchema]. It panics if pool is nil.
 func InLine[R Row](pool Pool[R]) jobs.Option { return InLineSchema(pool, "") }

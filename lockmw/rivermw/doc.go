@@ -13,8 +13,9 @@
 //	-----------------------  ------------------------------------------------------------------
 //	free                     it runs, and its error is its own
 //	held by another caller,  by [InLine] it is snoozed, stands in line, and is made available when
-//	or a limit is full       its turn has come; without it, it waits for a second in its worker if
-//	                         few wait there, and is then snoozed for a second or two
+//	or a limit is full       its turn is near; without it, it waits for a second in its worker if
+//	                         few wait there, or as [jobs.Wait] says, and is then snoozed for a
+//	                         second or two; by [jobs.Skip] it is completed, and did not run
 //	asked for again, by      it is completed, and did not run, or its context has ended:
 //	newer jobs               [jobs.Replace], [jobs.Latest]; cancelled, if its worker returned an
 //	                         error of its own
@@ -22,36 +23,38 @@
 //	the store is down
 //	not to be had, since     it is snoozed for about a second, for another client
 //	the keeper is shut down
+//	not had yet when the     it is snoozed for a second or two; River's JobCancel cancels it
+//	job's context ends
 //	lost while it runs       its context ends with cause ErrLost, which is joined to its error; it
 //	                         is completed if it returned none, unless [jobs.Strict]
 //	of no usable name        it is cancelled: renewer.ErrName
 //
 // A snooze uses up no attempt, also on the last one, and River's ErrorHandler does not hear of it.
 // Middleware and hooks get an error that is river.JobSnoozeError, and [renewer.ErrHeld],
-// [renewer.ErrUnavailable] or [renewer.ErrShutdown]: they may wrap it.
+// [renewer.ErrUnavailable] or [renewer.ErrShutdown]. They may wrap it, and must return it.
 //
 // # What River does, and what becomes of the lock
 //
 //   - River's JobCancel ends a job that runs by its context; one in line is cancelled at once, and
 //     the next one is called.
-//   - A job that is rescued, since it ran for longer than RescueStuckJobsAfter, may run still. Then
-//     it has its lock still, and the rescued job stands in line. If its process died, the lock
-//     lapses after the keeper's TTL.
+//   - River rescues a job that runs for longer than RescueStuckJobsAfter. If its worker runs still,
+//     it has the lock, and the rescued job stands in line. If its process died, the lock lapses
+//     after the keeper's TTL.
 //   - A unique job that stands in line counts as one that exists: another is not inserted. A
 //     periodic job stands in line like others; [jobs.Skip] leaves out what would pile up.
-//   - A job that waits keeps its priority: it is called at its turn, and fetched before newer jobs
-//     of its priority.
-//   - A worker that completes its job in a transaction of its own, by river.JobCompleteTx, has a
-//     late holder refused by fencetx.Pgx in the same transaction.
+//   - A job in line keeps its priority: when it is called, River fetches it before newer jobs of
+//     that priority.
+//   - A worker may complete its job in a transaction of its own, by river.JobCompleteTx:
+//     fencetx.Pgx in the same transaction refuses a holder that has lost its lock.
 //   - Worker middleware runs outside of the lock.
 //
 // # What to watch out for
 //
 //   - The lock's name is the job's kind and the key; [jobs.SharedKey] leaves the kind out.
-//   - A job waits in its worker for an eighth of its timeout at most, whatever the options: its
-//     work begins with seven eighths, or does not begin.
-//   - River fetches once in each FetchCooldown, 100 ms by default: with short jobs a lock is idle
-//     meanwhile. Set it to 10 ms or less.
+//   - A job waits in its worker for about an eighth of its timeout at most, whatever the options:
+//     its work begins with the rest, or does not begin.
+//   - A client pauses for FetchCooldown between fetches, 100 ms by default: with shorter jobs locks
+//     are idle meanwhile. Set it to 10 ms or less.
 //   - Without LISTEN, as by PollOnly, a job that is called comes with the next poll.
 //   - The lock is held until Work returns, even if River has given the job up.
 //   - Stop the client first, the keeper afterwards, and close the pool last.

@@ -10,8 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// fewSlots is for how many workers a Worker takes its client, which does not say it: so without a
-// line four of its jobs wait in workers, and one of a key.
+// fewSlots stands for the number of a client's workers, which River does not tell: so without a
+// line four of a Worker's jobs wait in workers, and one of a key.
 const fewSlots = 8
 
 // Worker returns worker with a lock around its Work, on the key that key derives from a job's
@@ -52,7 +52,6 @@ func (w *locked[T]) Work(ctx context.Context, job *river.Job[T]) error {
 		Kind: w.kind, Queue: job.Queue, ID: strconv.FormatInt(job.ID, 10), Slots: w.slots,
 	}
 	marked := isMarked(job.Metadata)
-	run := func() jobs.Result { return w.run(ctx, d, job) }
-	result := w.stays.until(ctx, marked, run)
+	result := w.stays.until(ctx, marked, func() jobs.Result { return w.run(ctx, d, job) })
 	return answer(ctx, marked, result)
 }

@@ -67,6 +67,20 @@ func TestLostLockEndsTheJobsContextWithItsCause(t *testing.T) {
 	}
 }
 
+// hearsNothing is an ErrorHandler that must not be called.
+type hearsNothing struct {
+	river.ErrorHandler
+
+	t *testing.T
+}
+
+func (h hearsNothing) HandleError(
+	_ context.Context, _ *rivertype.JobRow, err error,
+) *river.ErrorHandlerResult {
+	h.t.Errorf("it hears of %v", err)
+	return nil
+}
+
 func TestStoreDownIsNotCounted(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -74,7 +88,9 @@ func TestStoreDownIsNotCounted(t *testing.T) {
 	store := script.New()
 	store.Default(script.Acquire, script.Fail(errors.New("connection refused")))
 	k := newKeeper(t, store, renewer.Config{TTL: time.Second})
-	e.client(r.worker(k, 0, rivermw.InLine(e.pool)), quick(1))
+	cfg := quick(1)
+	cfg.ErrorHandler = hearsNothing{t: t}
+	e.client(r.worker(k, 0, rivermw.InLine(e.pool)), cfg)
 	job := e.awaitSnoozed(e.insert("t1", river.InsertOpts{MaxAttempts: 1}))
 	assert.Zero(t, job.Attempt)
 	assert.Empty(t, job.Errors)
@@ -141,6 +157,47 @@ func TestLatestRunsOnceMore(t *testing.T) {
 	require.Equal(t, newest, <-b.began)
 	b.let <- struct{}{}
 	e.awaitDone(3)
+}
+
+// A job that is replaced, and returns an error of its own, is cancelled: that is told, and it does
+// not run again.
+func TestReplacedJobThatFailsIsCancelled(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	began := make(chan struct{}, 2)
+	e.client(rivermw.Worker(e.keeper(), byTenant,
+		work(func(ctx context.Context, job *river.Job[invoice]) error {
+			began <- struct{}{}
+			if job.Priority == 1 {
+				return nil
+			}
+			<-ctx.Done()
+			return errors.New("the disk is full")
+		}), jobs.Replace()), quick(2))
+	replaced := e.insert("t1", river.InsertOpts{Priority: 2})
+	<-began
+	newest := e.insert("t1")
+	job := e.awaitState(replaced, rivertype.JobStateCancelled)
+	require.Len(t, job.Errors, 1)
+	assert.Contains(t, job.Errors[0].Error, "the disk is full")
+	e.awaitState(newest, rivertype.JobStateCompleted)
+}
+
+func TestJobThatIsCancelledWhileItWaitsInItsWorker(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	var r record
+	release := hold(t, e.keeper(), "t1")
+	cfg := quick(1)
+	cfg.JobTimeout = -1
+	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool), jobs.Wait(time.Hour)), cfg)
+	id := e.insert("t1")
+	e.awaitSlot("t1")
+	_, err := e.inserter().JobCancel(t.Context(), id)
+	require.NoError(t, err)
+	e.awaitState(id, rivertype.JobStateCancelled)
+	release()
+	assert.Empty(t, r.ids)
 }
 
 func TestSkipLeavesTheWorkToTheHolder(t *testing.T) {
@@ -240,25 +297,26 @@ type defaults struct {
 	river.WorkerDefaults[invoice]
 }
 
-func (defaults) Work(context.Context, *river.Job[invoice]) error           { return nil }
-func (defaults) Timeout(*river.Job[invoice]) time.Duration                 { return time.Minute }
-func (defaults) NextRetry(*river.Job[invoice]) time.Time                   { return time.Unix(1, 0) }
-func (defaults) Middleware(*rivertype.JobRow) []rivertype.WorkerMiddleware { return nil }
+func (defaults) Work(context.Context, *river.Job[invoice]) error { return nil }
+func (defaults) Timeout(*river.Job[invoice]) time.Duration       { return time.Minute }
+func (defaults) NextRetry(*river.Job[invoice]) time.Time         { return time.Unix(1, 0) }
+func (defaults) Middleware(*rivertype.JobRow) []rivertype.WorkerMiddleware {
+	return make([]rivertype.WorkerMiddleware, 3)
+}
 
 func TestWorkersSettingsAreItsOwn(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	w := rivermw.Worker(e.keeper(), byTenant, defaults{})
+	k := newKeeper(t, script.New(), renewer.Config{TTL: renewer.DefaultTTL})
+	w := rivermw.Worker(k, byTenant, defaults{})
 	assert.Equal(t, time.Minute, w.Timeout(nil))
 	assert.Equal(t, time.Unix(1, 0), w.NextRetry(nil))
-	for name, f := range map[string]func(){
-		"keeper": func() { rivermw.Worker(nil, byTenant, defaults{}) },
-		"key":    func() { rivermw.Worker(e.keeper(), nil, river.Worker[invoice](defaults{})) },
-		"worker": func() { rivermw.Worker(e.keeper(), byTenant, nil) },
-		"pool":   func() { rivermw.InLine[pgx.Row](nil) },
-	} {
-		assert.Panics(t, f, name)
-	}
+	assert.Len(t, w.Middleware(nil), 3)
+	const needs = "lockbeat: rivermw.Worker needs a keeper (renewer.New), a key function and a worker"
+	assert.PanicsWithValue(t, needs, func() { rivermw.Worker(nil, byTenant, defaults{}) })
+	assert.PanicsWithValue(t, needs, func() { rivermw.Worker[invoice](k, nil, defaults{}) })
+	assert.PanicsWithValue(t, needs, func() { rivermw.Worker(k, byTenant, nil) })
+	assert.PanicsWithValue(t, "lockbeat: rivermw.InLine needs a pool on River's database, such as "+
+		"a *pgxpool.Pool", func() { rivermw.InLine[pgx.Row](nil) })
 }
 
 // River's own kit for tests runs a worker in a transaction, where no other connection sees the job:
