@@ -15,12 +15,13 @@ const (
 	// the one before, 252 ms in all.
 	firstPause = 4 * time.Millisecond
 	lastPause  = 128 * time.Millisecond
-	// stayShare is the part of a job's time for which it stays at most.
-	stayShare = 8
+	// stayShare is the part of a job's time for which it stays at most: little beside the eighth
+	// for which it may wait for its lock after that.
+	stayShare = 64
 )
 
-// stays are the jobs of a worker that stay: half of those that it has, or one. It may be used
-// concurrently.
+// stays counts the jobs of a worker, and those of them that stay: half of them may, or one. It may
+// be used concurrently.
 type stays struct{ here, stay atomic.Int64 }
 
 // until runs a job, again and again as long as it stays: one that was called and came too early.
