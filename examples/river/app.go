@@ -23,8 +23,8 @@ type Invoice struct{ Tenant string }
 // Kind implements river.JobArgs.
 func (Invoice) Kind() string { return "invoice" }
 
-// write gives a tenant's document the next number. It reads, thinks and writes, and knows nothing
-// of locks.
+// write gives a tenant's document the next number: it reads, and then writes. It knows nothing of
+// locks.
 func write(ctx context.Context, pool *pgxpool.Pool, tenant, kind string) error {
 	var number int
 	err := pool.QueryRow(ctx, "SELECT count(*) + 1 FROM documents WHERE tenant = $1", tenant).
@@ -67,8 +67,8 @@ func newClient(pool *pgxpool.Pool, w river.Worker[Invoice]) (*river.Client[pgx.T
 	river.AddWorker(workers, w)
 	return river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 20}},
-		FetchCooldown: river.FetchCooldownMin, // the next job comes at once
-		Logger:        slog.New(slog.DiscardHandler),
+		FetchCooldown: river.FetchCooldownMin,        // the next job comes at once
+		Logger:        slog.New(slog.DiscardHandler), // yours would log
 		Workers:       workers,
 	})
 }

@@ -62,6 +62,7 @@ func openDatabase(ctx context.Context, d *demo.Demo, url string) (*pgxpool.Pool,
 type found struct {
 	documents, twice int // documents in all, and numbers that a tenant has twice
 	unrun, counted   int // jobs that are not completed, and attempts beyond the first
+	waited, snoozes  int // jobs that stood in line, and how often all of them went there
 }
 
 func look(ctx context.Context, pool *pgxpool.Pool) (found, error) {
@@ -69,11 +70,13 @@ func look(ctx context.Context, pool *pgxpool.Pool) (found, error) {
 		(SELECT count(*) FROM documents) AS documents,
 		(SELECT count(*) - count(DISTINCT (tenant, number)) FROM documents) AS twice,
 		(SELECT count(*) FROM river_job WHERE state <> 'completed') AS unrun,
-		(SELECT coalesce(sum(attempt - 1), 0) FROM river_job WHERE attempt > 1) AS counted`)
+		(SELECT coalesce(sum(attempt - 1), 0) FROM river_job WHERE attempt > 1) AS counted,
+		(SELECT count(*) FROM river_job WHERE metadata ? 'snoozes') AS waited,
+		(SELECT coalesce(sum((metadata->>'snoozes')::int), 0) FROM river_job) AS snoozes`)
 	if err != nil {
 		return found{}, err
 	}
 	return pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (f found, err error) {
-		return f, row.Scan(&f.documents, &f.twice, &f.unrun, &f.counted)
+		return f, row.Scan(&f.documents, &f.twice, &f.unrun, &f.counted, &f.waited, &f.snoozes)
 	})
 }

@@ -45,14 +45,12 @@ func tell(ctx context.Context, d *demo.Demo, database string) error {
 	if err != nil {
 		return err
 	}
-	d.Print("Two clients of River write %d invoices for each of %d tenants; a route writes %d "+
-		"credit notes. Redis: %s.", invoices, tenants, credits, d.Where())
+	d.Print("Two clients of River write %d invoices for each of %d tenants, and a route writes %d "+
+		"credit notes for each. Redis: %s.", invoices, tenants, credits, d.Where())
 	client, addr, err := start(ctx, d, pool)
 	if err != nil {
 		return err
 	}
-	events, stop := client.Subscribe(river.EventKindJobSnoozed)
-	defer stop()
 	var params []river.InsertManyParams
 	for i := range tenants * invoices {
 		params = append(params, river.InsertManyParams{Args: Invoice{tenant(i % tenants)}})
@@ -66,8 +64,8 @@ func tell(ctx context.Context, d *demo.Demo, database string) error {
 	if err != nil {
 		return err
 	}
-	d.Print("It took %s; jobs of one client stood in line at least %d times.",
-		demo.Span(time.Since(begun)), len(events))
+	d.Print("It took %s. River put %d of %d jobs back, to stand in line: %d times in all.",
+		demo.Span(time.Since(begun)), f.waited, len(params), f.snoozes)
 	all := tenants * (invoices + credits)
 	d.Claim("documents written", f.documents == all, "%d of %d", f.documents, all)
 	d.Claim("numbers given twice", f.twice == 0, "%d", f.twice)
