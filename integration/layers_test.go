@@ -83,14 +83,17 @@ var layers = []layer{
 		"it gives gocron the jobs of cronmw",
 	},
 	{
+		"lockmw/rivermw", "lockmw/jobs renewer renewer/store",
+		"it gives River the jobs of package jobs, and has no locking of its own",
+	},
+	{
 		"lockmw/asynq",
-		"lockmw lockmw/internal/... lockmw/jobs renewer renewer/redisstore renewer/store",
-		"as below; its tasks are in Redis as well, and one deployment says where (RedisOpt)",
+		"lockmw lockmw/internal/wire lockmw/jobs renewer renewer/redisstore renewer/store",
+		"as rivermw; lockmw elects the leader of its schedules, and RedisOpt takes a deployment",
 	},
 	{
 		"lockmw/...",
-		"lockmw lockmw/internal/... lockmw/jobs lockmw/once lockmw/cronmw/internal/... " +
-			"renewer renewer/store",
+		"lockmw lockmw/internal/... lockmw/once lockmw/cronmw/internal/... renewer renewer/store",
 		"an adapter translates between one framework and lockmw; what two of them need belongs there",
 	},
 	{
