@@ -4,6 +4,7 @@ package rivermw_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/rivertype"
 	"github.com/stretchr/testify/assert"
@@ -227,7 +229,14 @@ func TestInLineOfADatabaseThatIsNotTheClients(t *testing.T) {
 	}
 }
 
-// River's tables are in a schema of their own.
+// sqlPool is a pool of database/sql.
+type sqlPool struct{ *sql.DB }
+
+func (p sqlPool) QueryRow(ctx context.Context, query string, args ...any) *sql.Row {
+	return p.QueryRowContext(ctx, query, args...)
+}
+
+// River's tables are in a schema of their own, and the pool is one of database/sql.
 func TestInLineOfASchema(t *testing.T) {
 	t.Parallel()
 	const schema = "Billing"
@@ -239,7 +248,9 @@ func TestInLineOfASchema(t *testing.T) {
 	release := hold(t, e.keeper(), "t1")
 	cfg := quick(4)
 	cfg.FetchPollInterval = time.Hour
-	e.client(r.worker(e.keeper(), 0, rivermw.InLineSchema(e.pool, schema)), cfg)
+	pool := sqlPool{stdlib.OpenDBFromPool(e.pool)}
+	t.Cleanup(func() { assert.NoError(t, pool.Close()) })
+	e.client(r.worker(e.keeper(), 0, rivermw.InLineSchema(pool, schema)), cfg)
 	first := e.insert("t1")
 	e.awaitSlot("t1")
 	second := e.parked("t1")
