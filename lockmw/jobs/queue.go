@@ -31,23 +31,24 @@ type Queue interface {
 type marked struct{ Queue }
 
 // State implements [line.Queue].
-func (q marked) State(name string, job store.Task) (State, error) {
-	return q.Queue.State(mark(name), job)
+func (q marked) State(name string, job store.Task) (line.State, error) {
+	state, err := q.Queue.State(mark(name), job)
+	return line.State(state), err
 }
 
 // State is what a job does in its queue.
-type State = line.State
+type State uint8
 
 const (
 	// StateGone means that the job does not come: there is none, or it has run or failed, or its
 	// function would not be called. So is one that was not refused by the lock in question: the
 	// line is read from the locks' server, where others may have written into it, and it must give
 	// them no power over other jobs.
-	StateGone = line.Gone
+	StateGone State = State(line.Gone)
 	// StateComing means that it runs as soon as a worker is free.
-	StateComing = line.Coming
+	StateComing State = State(line.Coming)
 	// StateRunning means that a worker has it, or is about to put it back.
-	StateRunning = line.Running
+	StateRunning State = State(line.Running)
 	// StateWaiting means that it waits until its time since the lock refused it.
-	StateWaiting = line.Waiting
+	StateWaiting State = State(line.Waiting)
 )
