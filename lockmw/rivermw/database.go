@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -39,7 +40,7 @@ func InLine[R Row](pool Pool[R]) jobs.Option { return InLineSchema(pool, "") }
 
 // InLineSchema is [InLine] for a client with this river.Config.Schema.
 func InLineSchema[R Row](pool Pool[R], schema string) jobs.Option {
-	if pool == nil {
+	if v := reflect.ValueOf(pool); pool == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		panic("lockbeat: rivermw.InLine needs a pool on River's database, such as a *pgxpool.Pool")
 	}
 	table := "river_job"

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertest"
@@ -315,8 +316,9 @@ func TestWorkersSettingsAreItsOwn(t *testing.T) {
 	assert.PanicsWithValue(t, needs, func() { rivermw.Worker(nil, byTenant, defaults{}) })
 	assert.PanicsWithValue(t, needs, func() { rivermw.Worker[invoice](k, nil, defaults{}) })
 	assert.PanicsWithValue(t, needs, func() { rivermw.Worker(k, byTenant, nil) })
-	assert.PanicsWithValue(t, "lockbeat: rivermw.InLine needs a pool on River's database, such as "+
-		"a *pgxpool.Pool", func() { rivermw.InLine[pgx.Row](nil) })
+	const pool = "lockbeat: rivermw.InLine needs a pool on River's database, such as a *pgxpool.Pool"
+	assert.PanicsWithValue(t, pool, func() { rivermw.InLine[pgx.Row](nil) })
+	assert.PanicsWithValue(t, pool, func() { rivermw.InLine((*pgxpool.Pool)(nil)) })
 }
 
 // River's own kit for tests runs a worker in a transaction, where no other connection sees the job:
