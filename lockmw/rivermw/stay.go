@@ -18,10 +18,14 @@ const (
 	// stayShare is the part of a job's time for which it stays at most: little beside the eighth
 	// for which it may wait for its lock after that.
 	stayShare = 64
+	// mayStay is how many may stay where few jobs are. Of a limit above one, several are called at
+	// once. If those that come too early did not stay, the first in line would be the ones that
+	// River is putting back, and the others would wait for them beside free slots.
+	mayStay = fewSlots / 2
 )
 
-// stays counts the jobs of a worker, and those of them that stay: half of them may, or one. It may
-// be used concurrently.
+// stays counts the jobs of a worker, and those of them that stay: half of them may, or a few. It
+// may be used concurrently.
 type stays struct{ here, stay atomic.Int64 }
 
 // until runs a job, again and again as long as it stays: one that was called and came too early.
@@ -34,7 +38,7 @@ func (s *stays) until(ctx context.Context, called bool, run func() jobs.Result) 
 		return result
 	}
 	defer s.stay.Add(-1)
-	if s.stay.Add(1) > max(s.here.Load()/2, 1) {
+	if s.stay.Add(1) > max(s.here.Load()/2, mayStay) {
 		return result
 	}
 	if deadline, ok := ctx.Deadline(); ok {
