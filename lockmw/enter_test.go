@@ -171,6 +171,11 @@ func TestRetryIn(t *testing.T) {
 		assert.Less(t, most, tt.want/2+tt.want)
 		assert.Greater(t, most-least, tt.want/2, "spread")
 	}
+	for _, base := range []time.Duration{1, math.MaxInt64} {
+		for range 100 {
+			assert.Positive(t, lockmw.RetryIn(held(0), base), "an adapter may take it for no delay")
+		}
+	}
 }
 
 // What comes with a request must not stand in for the lock that the request has here, whichever of

@@ -3,6 +3,7 @@ package lockmw
 import (
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -98,5 +99,6 @@ func RetryIn(err error, base time.Duration) time.Duration {
 			base = max(base, min(e.HeldFor/2, maxRetryIn))
 		}
 	}
+	base = min(max(base, 2), math.MaxInt64/2) // the sum is neither 0 nor too much
 	return base/2 + rand.N(base)
 }
