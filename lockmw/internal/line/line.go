@@ -34,6 +34,13 @@ type Line struct {
 
 	mu        sync.Mutex
 	contended map[string]*contendedLock // by what stores call them
+	asking    *asking                   // the queue for its home; nil: it is not asked now
+}
+
+// asking is a question that the queue has not answered yet.
+type asking struct {
+	over  chan struct{} // closed when it has
+	until time.Time     // for so long tasks wait for that
 }
 
 // contendedLock is a lock, or a limit, for which tasks have met lately. Guarded by Line.mu.
@@ -151,11 +158,16 @@ func (l *Line) seen(lock naming.Want, parked int) {
 
 // look looks at the line, and again later as long as tasks stand in it.
 func (l *Line) look(lock naming.Want) {
-	next := l.wakeNext(lock, store.TasksLook, store.Task{Home: *l.home.Load()})
+	var next store.NextTask
+	looks := l.takeRoom()
+	if looks {
+		next = l.wakeNext(lock, store.TasksLook, store.Task{Home: *l.home.Load()})
+		l.leaveRoom()
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.contended[lock.StoreName()]
-	if c == nil || next.Parked == 0 || len(next.Tasks) > 0 {
+	if c == nil || looks && (next.Parked == 0 || len(next.Tasks) > 0) {
 		return
 	}
 	c.pause = min(2*c.pause, lastLook)
@@ -195,6 +207,6 @@ func (l *Line) waitForFirst(lock naming.Want) {
 			return
 		}
 		_ = lease.Release(context.Background()) // else it lapses
-		l.wakeNext(lock, store.TasksOver, store.Task{Home: *l.home.Load()})
+		l.say(lock, store.TasksOver, store.Task{Home: *l.home.Load()})
 	}()
 }

@@ -52,7 +52,12 @@ type fake struct {
 type parked struct {
 	renewer.NopObserver
 	atomic.Int64
+
+	fault atomic.Value // an error
 }
+
+// Fault implements [renewer.Observer].
+func (p *parked) Fault(e renewer.Fault) { p.fault.Store(e.Err) }
 
 func (p *parked) TasksInLine(e renewer.TasksInLine) { p.Add(int64(e.Change)) }
 

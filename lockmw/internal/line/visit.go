@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
@@ -22,6 +23,8 @@ const (
 	slotSlack = time.Second
 	// mostDoublings bounds how often the time is doubled for which a task waits in its slot.
 	mostDoublings = 3
+	// mostTask bounds a task's queue and ID, in bytes: lines don't read longer ones.
+	mostTask = 4000
 )
 
 // Visit is one delivery of a task that wants a lock, or several, and what is known of its place. It
@@ -70,13 +73,31 @@ type Place struct {
 // refused by them. A nil Line is one that no task has.
 func (l *Line) Visit(wants []naming.Want, of Task) *Visit {
 	v := &Visit{line: l, as: of, task: store.Task{Queue: of.Queue, ID: of.ID}}
-	if of.Queue == "" || of.ID == "" {
-		v.line = nil // no queue has it
+	if of.Queue == "" || of.ID == "" || strings.Contains(of.Queue, "\n") ||
+		len(of.Queue)+len(of.ID) > mostTask {
+		v.line = nil // no queue has it, or no line can
 	}
 	for _, one := range wants {
+		if one.AtMost != nil && v.line != nil {
+			one.AtMost = v.line.guarded(one.AtMost)
+		}
 		v.wants = append(v.wants, &want{Want: one})
 	}
 	return v
+}
+
+// guarded is a user's function that says how many may have a limit, as goroutines of the line call
+// it: where it panics, which would end the process, the limit is closed to those in line.
+func (l *Line) guarded(atMost func() int) func() int {
+	return func() (n int) {
+		defer func() {
+			if p := recover(); p != nil {
+				l.tell(fmt.Errorf("the function of AtMostFunc has panicked: %v", p))
+				n = 0
+			}
+		}()
+		return atMost()
+	}
 }
 
 // stands reports whether the task goes by a line.
@@ -324,20 +345,41 @@ func (l *Line) findHome(ctx context.Context, running store.Task) *string {
 	if home := l.home.Load(); home != nil {
 		return home
 	}
-	found := make(chan struct{})
+	asked := l.askHome(ctx, running)
+	limited, cancel := context.WithDeadline(ctx, asked.until)
+	defer cancel()
+	select {
+	case <-asked.over:
+	case <-limited.Done():
+	}
+	return l.home.Load()
+}
+
+// askHome asks the queue for its home, once at a time: where it hangs, tasks wait for it once, and
+// no goroutines gather.
+func (l *Line) askHome(ctx context.Context, running store.Task) *asking {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asking != nil {
+		return l.asking
+	}
+	asked := &asking{
+		over: make(chan struct{}), until: time.Now().Add(l.keeper.Config().RequestTimeout),
+	}
+	l.asking = asked
 	go func() {
-		defer close(found)
-		if home, err := l.queue.Home(context.WithoutCancel(ctx), running); err != nil {
+		defer close(asked.over)
+		// An answer that comes late is good for the tasks after this one.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.keeper.Config().TTL)
+		defer cancel()
+		if home, err := l.queue.Home(ctx, running); err != nil {
 			l.tell(err)
 		} else {
 			l.home.Store(&home)
 		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.asking = nil
 	}()
-	limited, cancel := l.limited(ctx)
-	defer cancel()
-	select {
-	case <-found:
-	case <-limited.Done():
-	}
-	return l.home.Load()
+	return asked
 }

@@ -29,16 +29,27 @@ const (
 // not do, since too much is under way or a server does not answer, is done when tasks come back by
 // themselves.
 func (l *Line) say(lock naming.Want, what store.TaskEvent, task store.Task) {
-	select {
-	case l.waking <- struct{}{}:
-	default:
+	if !l.takeRoom() {
 		return
 	}
 	go func() {
-		defer func() { <-l.waking }()
+		defer l.leaveRoom()
 		l.wakeNext(lock, what, task)
 	}()
 }
+
+// takeRoom reports whether a goroutine may wake tasks, until leaveRoom: if a queue hangs, no more
+// than mostWaking do.
+func (l *Line) takeRoom() bool {
+	select {
+	case l.waking <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (l *Line) leaveRoom() { <-l.waking }
 
 // wakeNext is say, and waits. It returns what the line said last: nothing if it can't be asked, or
 // if there is no task and the keeper is shut down. A task that was woken and has left its queue

@@ -1,0 +1,143 @@
+package line_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// hanging is a queue that does not answer until it goes on.
+type hanging struct {
+	*fake
+
+	goesOn        chan struct{}
+	homes, states atomic.Int64 // questions
+	bounded       atomic.Bool  // Home was told by when to return
+}
+
+func (q *hanging) Home(ctx context.Context, task store.Task) (string, error) {
+	_, bounded := ctx.Deadline()
+	q.bounded.Store(bounded)
+	q.homes.Add(1)
+	<-q.goesOn
+	return q.fake.Home(ctx, task)
+}
+
+func (q *hanging) State(string, store.Task) (line.State, error) {
+	q.states.Add(1)
+	<-q.goesOn
+	return line.Coming, nil
+}
+
+// Tasks wait once for a queue that does not say what it is called, and stand in line when it has.
+func TestHomeHangs(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, _ *line.Line) {
+		f.at = store.Arrived{Ahead: 1}
+		q := &hanging{fake: f, goesOn: make(chan struct{})}
+		l := line.New(k, q)
+		begun := time.Now()
+		for range 3 {
+			v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+			v.Refused(errBusy, true)
+			_, place := stand(t, v)
+			assert.Nil(t, place)
+			assert.Equal(t, k.Config().RequestTimeout, time.Since(begun))
+		}
+		assert.EqualValues(t, 1, q.homes.Load())
+		assert.True(t, q.bounded.Load())
+		close(q.goesOn)
+		f.told()
+		v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+		v.Refused(errBusy, true)
+		_, place := stand(t, v)
+		assert.NotNil(t, place)
+		assert.EqualValues(t, 1, q.homes.Load())
+	})
+}
+
+// always is a store in whose line a task is always to be woken.
+type always struct{ *fake }
+
+func (always) Next(
+	context.Context, string, int, store.TaskEvent, store.Task,
+) (store.NextTask, error) {
+	return store.NextTask{Parked: 1, Tasks: []store.Task{{ID: "next"}}}, nil
+}
+
+// However often a process looks at lines meanwhile, 64 goroutines wait for a queue that hangs.
+func TestStateHangs(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, _ *line.Line) {
+		f.at = store.Arrived{Ahead: 1}
+		k, err := renewer.New(always{f}, renewer.Config{TTL: ttl})
+		require.NoError(t, err)
+		q := &hanging{fake: f, goesOn: make(chan struct{})}
+		l := line.New(k, homely{q})
+		for range 100 {
+			v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+			v.Refused(errBusy, true)
+			_, place := stand(t, v)
+			assert.NotNil(t, place)
+			<-time.After(time.Second)
+		}
+		assert.EqualValues(t, 64, q.states.Load())
+		require.NoError(t, k.Shutdown(t.Context()))
+		close(q.goesOn)
+	})
+}
+
+// homely is a hanging queue that says what it is called.
+type homely struct{ *hanging }
+
+func (q homely) Home(ctx context.Context, task store.Task) (string, error) {
+	return q.fake.Home(ctx, task)
+}
+
+// A user's limit that panics where the line asks for it does not end the process: an observer is
+// told.
+func TestLimitPanics(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+		var panics atomic.Bool
+		limit := naming.Of("a", func(string) int {
+			if panics.Load() {
+				panic("no such tenant")
+			}
+			return 3
+		})
+		v := l.Visit(limit, line.Task{Queue: "q", ID: "1"})
+		stand(t, v)
+		panics.Store(true)
+		v.Granted()
+		v.Over()
+		assert.Equal(t, []string{"over 1"}, f.told())
+		assert.ErrorContains(t, f.parked.fault.Load().(error), "no such tenant")
+	})
+}
+
+// A task whose queue and ID the store could not tell apart, or would not read, has no line.
+func TestTasksThatNoLineTakes(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+		f.at = store.Arrived{Ahead: 1}
+		for _, of := range []line.Task{
+			{Queue: "q\nr", ID: "1"}, {Queue: "q", ID: string(make([]byte, 4000))},
+		} {
+			v := l.Visit(lockA, of)
+			v.Refused(errBusy, true)
+			_, place := stand(t, v)
+			assert.Nil(t, place)
+			assert.Empty(t, f.told())
+		}
+	})
+}
