@@ -115,8 +115,14 @@ func (a *attempt) settle(
 	case outcomeAgain:
 		return r, false
 	case outcomePause:
+		switch {
+		case a.pause(ctx, err, a.until):
+			return r, false
+		case ctx.Err() != nil:
+			s.Ended = true
+			return a.settle(ctx, s, err, place)
+		}
 		r.Outcome = OutcomeFailed
-		return r, !a.pause(ctx, err, a.until)
 	case OutcomeFailed:
 		r.Crowded = true
 	case OutcomeDone:

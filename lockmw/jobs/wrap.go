@@ -15,8 +15,8 @@ type Delivery struct {
 	// Kind is the job's type: a static name, which is before the key in the lock's name, and is
 	// what telemetry calls the work.
 	Kind string
-	// Queue and ID tell the [Queue] of [InLine] which job it is. Without them it does not stand in
-	// line.
+	// Queue and ID tell the [Queue] of [InLine] which job it is. A job does not stand in line
+	// without them, with a line feed in Queue, or if both together have more than 4,000 bytes.
 	Queue, ID string
 	// Slots are those of the server that delivers it. If they are nil, all jobs may wait in their
 	// slots.

@@ -206,6 +206,23 @@ func TestLastAttemptWithoutASlot(t *testing.T) {
 	})
 }
 
+// A job on its last attempt that its framework gives up while it pauses has not failed: one that
+// is asked what becomes of it puts it back.
+func TestLastAttemptThatIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, s := newKeeper(t)
+		s.Default(script.Acquire, script.Fail(errOwn))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		r := jobs.Wrap(k, itself, func(context.Context, string) error { return nil })(
+			ctx, jobs.Delivery{Kind: "email", Last: true}, "u1")
+		assert.Equal(t, jobs.OutcomeEnded, r.Outcome)
+		require.ErrorIs(t, r.Err, renewer.ErrUnavailable)
+		assert.Positive(t, r.RetryIn)
+	})
+}
+
 // A process of this version finds the refusals of others by this mark: it must stay as it is.
 func TestTheMarkOfARefusalStaysAsItIs(t *testing.T) {
 	t.Parallel()

@@ -125,6 +125,22 @@ func TestLimitPanics(t *testing.T) {
 	})
 }
 
+// A home that could not stand in a key is told to the observer, and no task stands in line.
+func TestHomeOfOtherThanLettersAndDigits(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+		f.at, f.home = store.Arrived{Ahead: 1}, "my:database"
+		v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+		v.Refused(errBusy, true)
+		_, place := stand(t, v)
+		assert.Nil(t, place)
+		assert.Empty(t, f.told())
+		err, _ := f.parked.fault.Load().(error)
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		assert.ErrorContains(t, err, `"my:database"`)
+	})
+}
+
 // A task whose queue and ID the store could not tell apart, or would not read, has no line.
 func TestTasksThatNoLineTakes(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package line_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,6 +45,7 @@ type fake struct {
 	late   []string                 // who has not come, if none is woken
 	states map[string][]line.State  // what tasks do, one after the other
 	fails  error                    // of the queue
+	home   string                   // what it is called, if that is no "home"
 	heard  []string                 // what the line and the queue were told
 	parked parked                   // of the keeper
 }
@@ -131,7 +133,9 @@ func plain(name string) string {
 	return name
 }
 
-func (f *fake) Home(context.Context, store.Task) (string, error) { return "home", f.fails }
+func (f *fake) Home(context.Context, store.Task) (string, error) {
+	return cmp.Or(f.home, "home"), f.fails
+}
 
 func (f *fake) State(_ string, task store.Task) (line.State, error) {
 	f.mu.Lock()

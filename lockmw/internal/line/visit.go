@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,9 @@ const (
 	// mostTask bounds a task's queue and ID, in bytes: lines don't read longer ones.
 	mostTask = 4000
 )
+
+// homeText is what may be a [store.Task.Home].
+var homeText = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
 
 // Visit is one delivery of a task that wants a lock, or several, and what is known of its place. It
 // is for one goroutine. Its steps are [Visit.Stand], then [Visit.Granted] and [Visit.Over] or
@@ -372,7 +376,12 @@ func (l *Line) askHome(ctx context.Context, running store.Task) *asking {
 		// An answer that comes late is good for the tasks after this one.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.keeper.Config().TTL)
 		defer cancel()
-		if home, err := l.queue.Home(ctx, running); err != nil {
+		home, err := l.queue.Home(ctx, running)
+		if err == nil && !homeText.MatchString(home) {
+			err = fmt.Errorf("%w: the Home of the queue of jobs is %.80q: let it return 1 to 64 "+
+				"letters and digits", renewer.ErrConfig, home)
+		}
+		if err != nil {
 			l.tell(err)
 		} else {
 			l.home.Store(&home)
