@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
-	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
@@ -305,15 +305,15 @@ func TestStates(t *testing.T) {
 	e := newEnv(t)
 	r := asynqmw.NewTaskRedis(e.redis())
 	t.Cleanup(func() { assert.NoError(t, r.Close()) })
-	is := func(want line.State, id, what string) {
+	is := func(want jobs.State, id, what string) {
 		t.Helper()
 		got, err := r.StateOf("order:u1", id)
 		require.NoError(t, err)
 		assert.Equal(t, want, got, what)
 	}
-	is(line.Gone, "x", "no queue")
-	is(line.Coming, e.enqueue("free"), "pending")
-	is(line.Gone, "x", "not in its queue")
+	is(jobs.StateGone, "x", "no queue")
+	is(jobs.StateComing, e.enqueue("free"), "pending")
+	is(jobs.StateGone, "x", "not in its queue")
 	release := hold(t, e.keeper(), "u1")
 	defer release()
 	proceed, begun := make(chan struct{}), make(chan struct{}, 10)
@@ -329,19 +329,19 @@ func TestStates(t *testing.T) {
 	}, asynqmw.Wait(0), asynqmw.RetryIn(time.Hour))
 	e.serve(h, workers(4))
 	defer close(proceed)
-	is(line.Waiting, e.parked("u1"), "refused")
+	is(jobs.StateWaiting, e.parked("u1"), "refused")
 	expires := time.Now().Add(2 * time.Second)
 	expired := e.parked("u1", asynq.Deadline(expires))
-	is(line.Gone, e.parked("fails"), "failed")
+	is(jobs.StateGone, e.parked("fails"), "failed")
 	done := e.enqueue("u2")
 	e.awaitState(done, asynq.TaskStateCompleted)
-	is(line.Gone, done, "completed")
+	is(jobs.StateGone, done, "completed")
 	archived := e.parked("u1")
 	require.NoError(t, e.inspector.ArchiveTask("default", archived))
-	is(line.Gone, archived, "archived")
+	is(jobs.StateGone, archived, "archived")
 	runs := e.enqueue("runs")
 	<-begun
-	is(line.Running, runs, "active")
+	is(jobs.StateRunning, runs, "active")
 	month := asynq.ProcessIn(30 * 24 * time.Hour)
 	scheduled := func(headers map[string]string, in asynq.Option) string {
 		info, err := e.client.Enqueue(asynq.NewTaskWithHeaders("order", nil, headers), in)
@@ -349,14 +349,14 @@ func TestStates(t *testing.T) {
 		return info.ID
 	}
 	copied := map[string]string{"Lockbeat-Origin": "x"}
-	is(line.Waiting, scheduled(copied, asynq.ProcessIn(10*time.Minute)), "a copy")
-	is(line.Gone, scheduled(copied, month), "a copy that another program has made")
-	is(line.Gone, scheduled(nil, asynq.ProcessIn(time.Minute)), "scheduled")
+	is(jobs.StateWaiting, scheduled(copied, asynq.ProcessIn(10*time.Minute)), "a copy")
+	is(jobs.StateGone, scheduled(copied, month), "a copy that another program has made")
+	is(jobs.StateGone, scheduled(nil, asynq.ProcessIn(time.Minute)), "scheduled")
 	<-time.After(time.Until(expires))
-	is(line.Gone, expired, "its deadline has passed")
+	is(jobs.StateGone, expired, "its deadline has passed")
 	got, err := r.StateOf("order:u2", e.parked("u1"))
 	require.NoError(t, err)
-	assert.Equal(t, line.Gone, got, "refused by another lock")
+	assert.Equal(t, jobs.StateGone, got, "refused by another lock")
 }
 
 // A task whose turn has come ran after all that were enqueued meanwhile, and its lock was idle. One
