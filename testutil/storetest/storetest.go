@@ -92,14 +92,19 @@ func RunInBubble(t *testing.T, open func(t *testing.T) Fixture) {
 	for _, c := range append(cases(), crowdCases...) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				c.run(t, &suite{
-					Fixture: open(t), short: 400 * time.Millisecond,
-					slack: time.Millisecond, bubble: true,
-				})
-			})
+			c.inBubble(t, open)
 		})
 	}
+}
+
+func (c testCase) inBubble(t *testing.T, open func(t *testing.T) Fixture) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		c.run(t, &suite{
+			Fixture: open(t), short: 400 * time.Millisecond,
+			slack: time.Millisecond, bubble: true,
+		})
+	})
 }
 
 func cases() []testCase {
