@@ -33,7 +33,7 @@ SHAKEARGS ?=
 TESTENV := CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 LOCKBEAT_REQUIRE_MARIADB=1 GORACE=atexit_sleep_ms=20
 
 # Packages with tests that are longer in a long run: see testutil/suite.
-LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|OnlyLong|Size)' ./cmd ./integration ./lockmw ./nemesis ./renewer | sed 's,/[^/]*$$,,' | sort -u)
+LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|OnlyLong|Size)' ./cmd ./integration ./lockmw ./nemesis ./renewer ./testutil/embedded | sed 's,/[^/]*$$,,' | sort -u)
 
 # What make test tests.
 TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(BROWSED)))(/|$$)')

@@ -31,14 +31,7 @@ func TestStore(t *testing.T) {
 	})
 }
 
-func TestStoreInBubble(t *testing.T) {
-	t.Parallel()
-	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
-		return storetest.Fixture{Store: memory.New(), Reserves: true}
-	})
-}
-
-func TestZeroStore(t *testing.T) {
+func TestZeroStoreInBubble(t *testing.T) {
 	t.Parallel()
 	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
 		return storetest.Fixture{Store: new(memory.Store), Reserves: true}

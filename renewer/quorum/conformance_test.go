@@ -20,6 +20,9 @@ func TestConformanceOfMemoryInBubble(t *testing.T) {
 	for _, n := range []int{1, 3, 5} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			t.Parallel()
+			if n != 3 {
+				suite.OnlyLong(t)
+			}
 			storetest.RunInBubble(t, func(t *testing.T) storetest.Fixture {
 				return storetest.Fixture{Store: overMemory(t, n), Several: true, Reserves: true, NoLimits: true}
 			})

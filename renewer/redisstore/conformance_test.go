@@ -53,6 +53,7 @@ func TestConformance(t *testing.T) {
 
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
+		suite.OnlyLong(t)
 		_, s := startReal(t)
 		storetest.Run(t, func(t *testing.T) storetest.Fixture { return s.fixture(t, prefix()) })
 	})

@@ -10,11 +10,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/embedded"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // The scripts of redisstore need nothing that miniredis does not have.
 func TestLocks(t *testing.T) {
 	t.Parallel()
+	suite.OnlyLong(t)
 	// Each case has its own server, since Advance moves the clock of all keys on it. The clock
 	// moves only then: to let it run by itself, miniredis sorts all keys on every command.
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
