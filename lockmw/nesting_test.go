@@ -81,7 +81,7 @@ func TestAnInnerCallOutlivesTheOuter(t *testing.T) {
 									})
 							}()
 							<-ended // without waiting for the inner call
-							elapse(time.Hour)
+							elapse(time.Minute)
 							require.NotEmpty(t, s.Owner("a"), "the heartbeat goes on")
 							require.NoError(t, call.ctx.Err())
 							require.True(t, lockmw.Held(call.ctx, "a"))

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
+	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // A recorder in a database answers every question as the store in memory does.
@@ -22,7 +23,7 @@ func TestAnswersAreThoseOfTheMemoryStore(t *testing.T) {
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
 		r, model := d.recorder(t), memory.New()
-		for step := range 400 {
+		for step := range suite.Size(150, 1000) {
 			name, fence := string('a'+rune(random.IntN(2))), 1+random.Int64N(4)
 			var got, want store.Seen
 			var err error
