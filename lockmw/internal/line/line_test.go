@@ -269,6 +269,7 @@ func TestWaking(t *testing.T) {
 				v.Over()
 				<-time.After(100 * time.Millisecond) // the line is looked at later
 				assert.Equal(t, append([]string{"over 1"}, c.told...), f.told())
+				assert.Equal(t, c.fails != nil && !c.late, f.parked.fault.Load() != nil)
 			})
 		})
 	}
@@ -325,7 +326,8 @@ func TestTasksInLineAreCounted(t *testing.T) {
 	})
 }
 
-// What becomes of tasks is said after Shutdown too, but nobody looks at the line any more.
+// What becomes of tasks is said after Shutdown too, but nobody looks at the line any more. Their
+// queue may be closed by then: the observer hears of it only if it fails before.
 func TestAfterShutdown(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
@@ -334,10 +336,13 @@ func TestAfterShutdown(t *testing.T) {
 		v.Refused(errBusy, true)
 		stand(t, v)
 		f.told()
+		f.states["2"], f.fails = []line.State{line.Gone}, errors.New("closed pool")
 		require.NoError(t, k.Shutdown(t.Context()))
+		f.wake = []string{"2"}
 		v.Copied(false)
 		<-time.After(time.Minute)
 		assert.Equal(t, []string{"gone 1"}, f.told())
+		assert.Nil(t, f.parked.fault.Load())
 	})
 }
 

@@ -151,8 +151,14 @@ func (l *Line) wake(name string, task store.Task) bool {
 }
 
 // tell tells the keeper's observer of what keeps tasks from being woken, once until one is again;
-// err is nil if one was. It is no single lock's.
+// err is nil if one was. It is no single lock's. Once the keeper is shut down, its queue may be
+// closed, which is no fault.
 func (l *Line) tell(err error) {
+	select {
+	case <-l.keeper.Closed():
+		return
+	default:
+	}
 	if l.faulty.Swap(err != nil) || err == nil {
 		return
 	}
