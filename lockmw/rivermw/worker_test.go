@@ -249,6 +249,27 @@ func TestContextThatEndsBeforeTheLockIsHad(t *testing.T) {
 	assert.Empty(t, r.ids)
 }
 
+// A test of a worker calls it with arguments alone.
+func TestJobWithoutARow(t *testing.T) {
+	t.Parallel()
+	ran := false
+	w := rivermw.Worker(newKeeper(t, script.New(), renewer.Config{TTL: renewer.DefaultTTL}), byTenant,
+		work(func(context.Context, *river.Job[invoice]) error {
+			ran = true
+			return nil
+		}), rivermw.InLine(failing{t}))
+	require.NoError(t, w.Work(t.Context(), &river.Job[invoice]{Args: invoice{Tenant: "t1"}}))
+	assert.True(t, ran)
+}
+
+// failing is a pool that is not to be asked.
+type failing struct{ t *testing.T }
+
+func (f failing) QueryRow(context.Context, string, ...any) pgx.Row {
+	f.t.Error("asked for a job that no client has")
+	return nil
+}
+
 // A job is rescued while it runs: it never overlaps itself.
 func TestRescuedJobNeverOverlapsItself(t *testing.T) {
 	t.Parallel()
