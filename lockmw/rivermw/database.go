@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -86,7 +87,11 @@ func (d *database) Home(ctx context.Context, running store.Task) (home string, e
 		FROM (SELECT tableoid FROM river_job WHERE id = $1 AND state = 'running') AS job,
 			pg_control_system()`,
 		[]any{idOf(running)}, &home)
-	if err == nil && home == "" {
+	switch {
+	case err != nil:
+		err = fmt.Errorf("find River's jobs by the pool of rivermw.InLine: it needs the client's "+
+			"own database, search_path and role, and its Config.Schema by InLineSchema: %w", err)
+	case home == "":
 		err = errOtherDatabase
 	}
 	return home, err
@@ -95,6 +100,9 @@ func (d *database) Home(ctx context.Context, running store.Task) (home string, e
 // State implements [jobs.Queue]. River is about to put back a job that runs; one that it retries
 // after an error, or that was snoozed by its own worker, is left to River.
 func (d *database) State(mark string, job store.Task) (state jobs.State, err error) {
+	if idOf(job) == 0 {
+		return jobs.StateGone, nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	var name string
@@ -145,10 +153,10 @@ func (d *database) Run(job store.Task) error {
 }
 
 // idOf is River's number of a job. The line is read from the locks' server, where others may have
-// written into it: what is no number is no job's.
+// written into it: what is no number, or of no queue that PostgreSQL can have, is no job's.
 func idOf(job store.Task) int64 {
 	id, err := strconv.ParseInt(job.ID, 10, 64)
-	if err != nil {
+	if err != nil || !utf8.ValidString(job.Queue) || strings.Contains(job.Queue, "\x00") {
 		return 0
 	}
 	return id

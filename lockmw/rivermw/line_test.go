@@ -130,7 +130,7 @@ func TestCalledJobComesBeforeLaterOnes(t *testing.T) {
 }
 
 // place gives a job the last place in t1's line.
-func (e *env) place(id any) {
+func (e *env) place(queue string, id any) {
 	e.t.Helper()
 	line := ""
 	require.Eventually(e.t, func() bool {
@@ -142,7 +142,7 @@ func (e *env) place(id any) {
 		return line != ""
 	}, soon, tick)
 	require.NoError(e.t, e.Do("ZADD", line, strconv.FormatInt(time.Now().UnixMicro(), 10),
-		fmt.Sprint("default\n", id)).Error())
+		fmt.Sprint(queue, "\n", id)).Error())
 }
 
 // The first in line were deleted, or cancelled, or are no jobs. Others that another program has
@@ -151,15 +151,17 @@ func TestJobsInLineThatAreGone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	var r record
+	var told faults
 	release := hold(t, e.keeper(), "t1")
-	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool)), quick(4))
+	e.client(r.worker(e.keeper(told.observe), 0, rivermw.InLine(e.pool)), quick(4))
 	e.insert("t1")
 	e.awaitSlot("t1")
 	deleted, cancelled := e.parked("t1"), e.parked("t1")
 	later := e.insert("t1", river.InsertOpts{ScheduledAt: time.Now().Add(time.Hour)})
-	e.place(later)
-	e.place("none")
-	e.place(int64(1) << 40)
+	e.place("default", later)
+	e.place("default", "none")
+	e.place("default", int64(1)<<40)
+	e.place("no\x00queue", later)
 	last := e.parked("t1")
 	client := e.inserter()
 	_, err := client.JobDelete(t.Context(), deleted)
@@ -173,6 +175,7 @@ func TestJobsInLineThatAreGone(t *testing.T) {
 	assert.Equal(t, rivertype.JobStateScheduled, e.await(later, func(*rivertype.JobRow) bool {
 		return true
 	}).State)
+	assert.Empty(t, told.told())
 }
 
 // A job that has run, and was snoozed by its own worker, is not called: it waits for its time. Its
@@ -207,7 +210,11 @@ func TestInLineOfADatabaseThatIsNotTheClients(t *testing.T) {
 		says string
 	}{
 		"another": {func(e *env) string { return newEnv(e.t).dsn }, "give it a pool on the client's own database"},
-		"none":    {func(e *env) string { return e.dsn + " port=1" }, "failed to connect"},
+		"no tables": {func(*env) string {
+			server, _ := migrated()
+			return server.DSN()
+		}, "its Config.Schema by InLineSchema: "},
+		"none": {func(e *env) string { return e.dsn + " port=1" }, "failed to connect"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
