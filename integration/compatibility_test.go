@@ -43,6 +43,17 @@ func TestCompatibilityIsWhatIsTested(t *testing.T) {
 	assert.Contains(t, page, "asynq "+minor[1]+" ")
 }
 
+// docs/moving.md names the versions of the other libraries that its code was tested with.
+func TestThePageOfOtherLocksNamesTheirVersions(t *testing.T) {
+	t.Parallel()
+	page, modules := readText(t, "../docs/moving.md"), readText(t, "go.mod")
+	for _, library := range []string{"redsync/v4", "redislock", "redis/rueidis"} {
+		version := regexp.MustCompile(library + ` (v\S+)`).FindStringSubmatch(modules)
+		require.NotNil(t, version, library)
+		assert.Contains(t, page, version[1], library)
+	}
+}
+
 func readText(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -29,7 +29,7 @@ func TestPackages(t *testing.T) {
 		if strings.HasPrefix(d.Name(), ".") && path != root {
 			return fs.SkipDir
 		}
-		if exports, examples := read(t, path); exports > 0 {
+		if exports, examples := count(t, path); exports > 0 {
 			packages++
 			assert.NotZero(t, examples, "%s has no example", path)
 		}
@@ -38,8 +38,8 @@ func TestPackages(t *testing.T) {
 	assert.Greater(t, packages, 15)
 }
 
-// read counts the exported declarations of a folder's package and its examples.
-func read(t *testing.T, folder string) (exports, examples int) {
+// count counts the exported declarations of a folder's package and its examples.
+func count(t *testing.T, folder string) (exports, examples int) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	require.NoError(t, err)

@@ -15,51 +15,56 @@ import (
 // snippet is a piece of Go in a page.
 var snippet = regexp.MustCompile("(?s)\n```go\n(.*?)```\n")
 
+// named is the comment by which it begins if a file has it.
+var named = regexp.MustCompile(`^// (\S+\.go)\n`)
+
 // All Go in the README is in the programs of examples/first and examples/start, and Go in another
-// page that begins with the name of an example's file is in that. They have tests of their own.
-// What stands between empty lines is there line for line, and may be indented.
+// page that begins with the name of a file is in that. These have tests of their own. What stands
+// between empty lines is there line for line, and may be indented.
 func TestSnippetsAreInThePrograms(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../*/*.go")
-	require.NoError(t, err)
-	programs := make(map[string]string)
-	all := ""
-	for _, file := range files {
-		text, err := os.ReadFile(file)
+	const root = "../../"
+	programs := ""
+	for _, folder := range []string{"first", "start"} {
+		files, err := filepath.Glob("../" + folder + "/*.go")
 		require.NoError(t, err)
-		program := flat(string(text))
-		programs["examples"+strings.TrimPrefix(file, "..")] = program
-		if folder := filepath.Base(filepath.Dir(file)); folder == "first" || folder == "start" {
-			all += program
+		for _, file := range files {
+			programs += read(t, file)
 		}
 	}
-	checked := 0
-	pages, err := filepath.Glob("../../docs/*.md")
+	snippets := 0
+	pages, err := filepath.Glob(root + "docs/*.md")
 	require.NoError(t, err)
-	for _, page := range append(pages, "../../README.md") {
+	for _, page := range append(pages, root+"README.md") {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, found := range snippet.FindAllStringSubmatch(string(text), -1) {
-			name, code, _ := strings.Cut(found[1], "\n")
-			program, named := programs[strings.TrimPrefix(name, "// ")]
-			if !named && strings.HasPrefix(name, "// examples/") {
-				assert.Fail(t, "it does not exist", "%s: %s", page, name)
+			code, program := found[1], programs
+			if page != root+"README.md" {
+				name := named.FindStringSubmatch(code)
+				if name == nil {
+					continue
+				}
+				code, program = code[len(name[0]):], read(t, root+name[1])
 			}
-			if page == "../../README.md" {
-				program, named, code = all, true, found[1]
-			}
+			snippets++
 			for part := range strings.SplitSeq(code, "\n\n") {
-				if named {
-					checked++
-					part = strings.TrimSuffix(strings.TrimPrefix(flat(part), "import (\n"), ")\n")
-					if !strings.Contains(program, part) {
-						assert.Fail(t, "no program has this", "%s:\n%s", page, part)
-					}
+				part = strings.TrimSuffix(strings.TrimPrefix(flat(part), "import (\n"), ")\n")
+				if !strings.Contains(program, part) {
+					assert.Fail(t, "no program has this", "%s:\n%s", page, part)
 				}
 			}
 		}
 	}
-	assert.Greater(t, checked, 15)
+	assert.GreaterOrEqual(t, snippets, 18)
+}
+
+// read returns a file's text, flat.
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	return flat(string(text))
 }
 
 // flat is a text without its indentation.

@@ -5,12 +5,9 @@ package moving_test
 import (
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
 	"sync"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -19,8 +16,9 @@ import (
 
 // While processes are replaced one by one, there and back, two of them never have the lock at once.
 func TestRollingDeploy(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
-	rounds := suite.Size(20, 500)
+	const rounds = 500
 	for library := range open {
 		t.Run(library, func(t *testing.T) {
 			t.Parallel()
@@ -47,6 +45,7 @@ func TestRollingDeploy(t *testing.T) {
 
 // A process that is killed under the lock costs the others the rest of its TTL, and nothing else.
 func TestKilledHolder(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	for library := range open {
 		for _, steps := range [][2]string{{"old", "both"}, {"both", "both"}, {"both", "old"}} {
@@ -74,33 +73,5 @@ func TestKilledHolder(t *testing.T) {
 				waits.stop()
 			})
 		}
-	}
-}
-
-// The page shows the code as it is, and the versions that it was tested with.
-func TestPage(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../../docs/moving.md")
-	require.NoError(t, err)
-	files, err := filepath.Glob("*_test.go")
-	require.NoError(t, err)
-	var source strings.Builder
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		source.Write(text)
-	}
-	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	assert.Len(t, blocks, 5)
-	for _, block := range blocks {
-		assert.Contains(t, source.String(), "\n"+block[1])
-	}
-
-	modules, err := os.ReadFile("../go.mod")
-	require.NoError(t, err)
-	for _, library := range []string{"redsync/v4", "redislock", "redis/rueidis"} {
-		version := regexp.MustCompile(library + ` (v\S+)`).FindSubmatch(modules)
-		require.NotNil(t, version, library)
-		assert.Contains(t, string(page), string(version[1]), library)
 	}
 }

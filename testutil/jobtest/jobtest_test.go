@@ -3,13 +3,10 @@ package jobtest_test
 import (
 	"context"
 	"crypto/rand"
-	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -35,21 +32,6 @@ func newFramework(t *testing.T) jobtest.Framework {
 	return framework{t, &Toy[jobtest.Job]{
 		Name: rand.Text(), jobs: make(map[string]*toyJob[jobtest.Job]),
 	}}
-}
-
-// docs/write-an-adapter.md shows the toy and its adapter as they are.
-func TestThePageShowsThisCode(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../../docs/write-an-adapter.md")
-	require.NoError(t, err)
-	for file, from := range map[string]string{
-		"toy_test.go": "// Toy is", "toymw_test.go": "// Handle returns",
-	} {
-		source, err := os.ReadFile(file)
-		require.NoError(t, err)
-		_, code, _ := strings.Cut(string(source), from)
-		assert.Contains(t, string(page), "```go\n"+from+code+"```", file)
-	}
 }
 
 type framework struct {
