@@ -2,6 +2,7 @@ package jobtest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -153,14 +154,19 @@ func (b *bench) awaitLine(n int64) {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool {
 		return slices.ContainsFunc(b.lines, func(l *inLine) bool { return l.Load() == n })
-	}, soon, tick, "%d stand in line", n)
+	}, soon, tick, "%d stand in line; %v", n, b)
+}
+
+// String is what has become of the jobs, for messages of tests that fail.
+func (b *bench) String() string {
+	return fmt.Sprintf("%q ran, %d are left, %d failed", b.runs(), b.Left(), b.Failed())
 }
 
 // awaitRuns waits until these jobs have begun, each once, in whatever order, and no others.
 func (b *bench) awaitRuns(within time.Duration, names ...string) {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool { return len(b.runs()) >= len(names) }, within, tick,
-		"want %q", names)
+		"want %q; %v", names, b)
 	require.ElementsMatch(b.t, names, b.runs())
 }
 
@@ -168,7 +174,7 @@ func (b *bench) awaitRuns(within time.Duration, names ...string) {
 // used up.
 func (b *bench) awaitDone(most int) {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool { return b.Left() == 0 }, soon, tick, "all are done")
+	require.Eventually(b.t, func() bool { return b.Left() == 0 }, soon, tick, "all are done; %v", b)
 	assert.Zero(b.t, b.Failed(), "attempts used up, or jobs dropped")
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -178,7 +184,8 @@ func (b *bench) awaitDone(most int) {
 // awaitFailed waits until n jobs have failed.
 func (b *bench) awaitFailed(n int) {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool { return b.Failed() == n }, soon, tick)
+	require.Eventually(b.t, func() bool { return b.Failed() == n }, soon, tick,
+		"%d fail; %v", n, b)
 }
 
 // receive is <-from, which has to come soon.

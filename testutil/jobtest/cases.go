@@ -3,6 +3,7 @@ package jobtest
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -26,6 +27,8 @@ var cases = []struct {
 	{"removed from the line", testRemoved},
 	{"last attempt", testLastAttempt},
 	{"moved queue", testMovedQueue},
+	{"forged place", testForgedPlace},
+	{"no key", testNoKey},
 	{"panic", testPanic},
 	{"lost lock", testLostLock},
 	{"replaced", testReplaced},
@@ -133,25 +136,61 @@ func testLastAttempt(_ *testing.T, b *bench) {
 }
 
 // The queue has moved to another database, and the servers with it: jobs there do not wait for
-// those that stand in the old one's line, which run when it is served again.
+// those that stand in the old one's line, which keep their places until it is served again.
 func testMovedQueue(t *testing.T, b *bench) {
-	b.ttl = 5 * time.Second // after that it comes
-	release := b.hold()
-	stop := b.Serve(b.keeper(), 2, b.recorded(brief), jobs.SharedKey())
+	b.ttl = time.Minute // none comes by itself
+	release, k := b.hold(), b.keeper()
+	stop := b.Serve(k, 2, b.recorded(brief), jobs.SharedKey())
 	b.enqueue("u1", "old")
 	b.awaitLine(1)
 	stop()
+	require.NoError(t, k.Shutdown(context.Background()))
 	old := b.Framework
 	b.Framework = b.open(t)
 	b.serve(2, brief)
 	b.enqueue("u1", "a", "b")
+	b.awaitLine(2)
 	release()
-	b.awaitRuns(soon, "a", "b")
+	b.awaitRuns(goesOn, "a", "b")
 	b.awaitDone(1)
+	release = b.hold()
 	b.Framework = old
 	b.serve(2, brief)
-	b.awaitRuns(soon, "a", "b", "old")
+	b.enqueue("u1", "c", "d")
+	b.awaitLine(3)
+	release()
+	b.awaitRuns(goesOn, "a", "b", "c", "d", "old")
 	b.awaitDone(1)
+}
+
+// A place in line that another program has written does not call a job that waits for another lock.
+func testForgedPlace(t *testing.T, b *bench) {
+	b.ttl = time.Minute // none comes by itself
+	const other = "lockbeat:{u2}"
+	require.NoError(t, b.locks.Do("SET", other, "dead", "PX", "600000").Error())
+	b.serve(2, brief)
+	b.enqueue("u2", "of another key")
+	b.awaitLine(1)
+	keys, err := b.locks.Do("KEYS", other+":tasks*").AsStrSlice()
+	require.NoError(t, err)
+	require.Len(t, keys, 1)
+	forged := lease + strings.TrimPrefix(keys[0], other)
+	require.NoError(t, b.locks.Do("RENAME", keys[0], forged).Error())
+	require.NoError(t, b.locks.Do("DEL", other).Error())
+	b.enqueue("u1", "a")
+	require.Eventually(t, func() bool {
+		left, err := b.locks.Do("EXISTS", forged).AsInt64()
+		return err == nil && left == 0
+	}, soon, tick, "no job has the place; %v", b)
+	require.Equal(t, []string{"a"}, b.runs())
+}
+
+// A job without a key never gets a lock: it fails, and does not run.
+func testNoKey(t *testing.T, b *bench) {
+	b.serve(2, brief)
+	b.enqueue("", "no key")
+	b.awaitFailed(1)
+	assert.Empty(t, b.runs())
 }
 
 // A job that panics has failed, and its lock is free.
