@@ -25,8 +25,8 @@ type Delivery struct {
 	Last bool
 	// Copy puts a copy of a job that is Last into its queue, under this ID, to run after a delay.
 	// It is called again after an error: if the queue has the ID already, it returns nil. ctx ends
-	// when the framework must be told the outcome. If Copy is nil, a job that is Last waits in its
-	// slot.
+	// when the framework must be told the outcome. The copy's mark is known afterwards: see
+	// [Result.Mark]. If Copy is nil, a job that is Last waits in its slot.
 	Copy func(ctx context.Context, id string, in time.Duration) error
 }
 

@@ -33,7 +33,8 @@ type Framework interface {
 	// Enqueue puts a job into the queue, to be run at once.
 	Enqueue(j Job)
 
-	// Cancel ends the context of a job that runs.
+	// Cancel ends the context of a job that runs. Where the framework has no such thing, let the
+	// server of the test do it.
 	Cancel(name string)
 	// Remove takes a job out of the queue. If a worker has it still, Remove waits until it is back.
 	Remove(name string)
