@@ -62,7 +62,7 @@ func TestLateHolderCompletesNothing(t *testing.T) {
 	e.client(rivermw.Worker(e.keeper(), byTenant,
 		work(func(ctx context.Context, job *river.Job[invoice]) error {
 			if <-pauses {
-				e.lose("t1")
+				require.NoError(t, e.Do("DEL", "lockbeat:{invoice:t1}").Error())
 				later := func(ctx context.Context) (any, error) {
 					tx, err := e.pool.Begin(ctx)
 					if err != nil {

@@ -24,50 +24,6 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// lose takes a tenant's lock away, as an operator does.
-func (e *env) lose(tenant string) {
-	require.NoError(e.t, e.Do("DEL", "lockbeat:{"+nameOf(tenant)+"}").Error())
-}
-
-func TestLostLockEndsTheJobsContextWithItsCause(t *testing.T) {
-	t.Parallel()
-	failed := errors.New("failed")
-	for name, c := range map[string]struct {
-		returns error
-		options []jobs.Option
-		state   rivertype.JobState
-		says    string
-	}{
-		"a result stands":          {state: rivertype.JobStateCompleted},
-		"unless strict":            {options: []jobs.Option{jobs.Strict()}, state: rivertype.JobStateRetryable, says: "lost"},
-		"an error has it joined":   {returns: failed, state: rivertype.JobStateRetryable, says: "failed\nlockbeat: "},
-		"its own snooze goes on":   {returns: river.JobSnooze(time.Hour), state: rivertype.JobStateScheduled},
-		"its own cancel is obeyed": {returns: river.JobCancel(failed), state: rivertype.JobStateCancelled, says: "failed"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			causes := make(chan error, 1)
-			k := e.keeper(func(cfg *renewer.Config) { cfg.TTL = time.Second })
-			e.client(rivermw.Worker(k, byTenant,
-				work(func(ctx context.Context, _ *river.Job[invoice]) error {
-					e.lose("t1")
-					<-ctx.Done()
-					causes <- context.Cause(ctx)
-					return c.returns
-				}), c.options...), quick(1))
-			job := e.awaitState(e.insert("t1"), c.state)
-			require.ErrorIs(t, <-causes, renewer.ErrLost)
-			if c.says == "" {
-				assert.Empty(t, job.Errors)
-			} else {
-				require.Len(t, job.Errors, 1)
-				assert.Contains(t, job.Errors[0].Error, c.says)
-			}
-		})
-	}
-}
-
 // hearsNothing is an ErrorHandler that must not be called.
 type hearsNothing struct {
 	river.ErrorHandler
@@ -95,27 +51,6 @@ func TestStoreDownIsNotCounted(t *testing.T) {
 	job := e.awaitSnoozed(e.insert("t1", river.InsertOpts{MaxAttempts: 1}))
 	assert.Zero(t, job.Attempt)
 	assert.Empty(t, job.Errors)
-	assert.Empty(t, r.ids)
-}
-
-func TestKeeperThatIsShutDownIsNotCounted(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	var r record
-	k := e.keeper()
-	require.NoError(t, k.Shutdown(t.Context()))
-	e.client(r.worker(k, 0, rivermw.InLine(e.pool)), quick(1))
-	assert.Zero(t, e.awaitSnoozed(e.insert("t1")).Attempt)
-}
-
-func TestUnusableKeyIsCancelled(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	var r record
-	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool)), quick(1))
-	job := e.awaitState(e.insert(""), rivertype.JobStateCancelled)
-	require.Len(t, job.Errors, 1)
-	assert.Contains(t, job.Errors[0].Error, "JobCancelError: lockbeat: ")
 	assert.Empty(t, r.ids)
 }
 
@@ -201,18 +136,6 @@ func TestJobThatIsCancelledWhileItWaitsInItsWorker(t *testing.T) {
 	assert.Empty(t, r.ids)
 }
 
-func TestSkipLeavesTheWorkToTheHolder(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	var r record
-	release := hold(t, e.keeper(), "t1")
-	e.client(r.worker(e.keeper(), 0, jobs.Skip(), rivermw.InLine(e.pool)), quick(4))
-	e.insert("t1")
-	e.awaitDone(1)
-	release()
-	assert.Empty(t, r.ids)
-}
-
 // A client that stops lets go of a job that waits in its worker: another client has it.
 func TestJobOfAClientThatStops(t *testing.T) {
 	t.Parallel()
@@ -234,26 +157,12 @@ func TestJobOfAClientThatStops(t *testing.T) {
 	e.awaitDone(1)
 }
 
-// A middleware ends a job's context before it has its lock: no attempt is used up.
-func TestContextThatEndsBeforeTheLockIsHad(t *testing.T) {
-	t.Parallel()
-	var r record
-	k := newKeeper(t, script.New(), renewer.Config{TTL: renewer.DefaultTTL})
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	err := r.worker(k, 0).Work(ctx, &river.Job[invoice]{
-		JobRow: &rivertype.JobRow{ID: 1, Queue: river.QueueDefault}, Args: invoice{Tenant: "t1"},
-	})
-	_, snoozed := errors.AsType[*river.JobSnoozeError](err)
-	assert.True(t, snoozed, err)
-	assert.Empty(t, r.ids)
-}
-
 // A test of a worker calls it with arguments alone.
 func TestJobWithoutARow(t *testing.T) {
 	t.Parallel()
 	ran := false
-	w := rivermw.Worker(newKeeper(t, script.New(), renewer.Config{TTL: renewer.DefaultTTL}), byTenant,
+	k, _ := scripted(t)
+	w := rivermw.Worker(k, byTenant,
 		work(func(context.Context, *river.Job[invoice]) error {
 			ran = true
 			return nil
@@ -292,28 +201,6 @@ func TestRescuedJobNeverOverlapsItself(t *testing.T) {
 	e.awaitState(id, rivertype.JobStateCompleted)
 }
 
-// aliased is an invoice whose kind was "bill".
-type aliased struct{ invoice }
-
-func (aliased) KindAliases() []string { return []string{"bill"} }
-
-func TestAliasOfAKindHasItsLock(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	names := make(chan string, 1)
-	w := rivermw.Worker(e.keeper(), func(a aliased) string { return a.Tenant },
-		river.WorkFunc(func(context.Context, *river.Job[aliased]) error {
-			names <- e.keysOf("t1")[0]
-			return nil
-		}))
-	job := &river.Job[aliased]{
-		JobRow: &rivertype.JobRow{ID: 1, Kind: "bill", Queue: river.QueueDefault},
-		Args:   aliased{invoice{Tenant: "t1"}},
-	}
-	require.NoError(t, w.Work(t.Context(), job))
-	assert.Equal(t, "lockbeat:{invoice:t1}", <-names)
-}
-
 // defaults is a worker with settings of its own.
 type defaults struct {
 	river.WorkerDefaults[invoice]
@@ -328,7 +215,7 @@ func (defaults) Middleware(*rivertype.JobRow) []rivertype.WorkerMiddleware {
 
 func TestWorkersSettingsAreItsOwn(t *testing.T) {
 	t.Parallel()
-	k := newKeeper(t, script.New(), renewer.Config{TTL: renewer.DefaultTTL})
+	k, _ := scripted(t)
 	w := rivermw.Worker(k, byTenant, defaults{})
 	assert.Equal(t, time.Minute, w.Timeout(nil))
 	assert.Equal(t, time.Unix(1, 0), w.NextRetry(nil))

@@ -1,0 +1,146 @@
+//go:build unix
+
+package rivermw_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
+	"github.com/lockbeat/lockbeat/lockmw/rivermw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// scripted returns a keeper on a store that records what it is asked.
+func scripted(t testing.TB) (*renewer.Keeper, *script.Store) {
+	s := script.New()
+	return newKeeper(t, s, renewer.Config{TTL: renewer.DefaultTTL}), s
+}
+
+// jobOf is a tenant's job as River gives it to a worker.
+func jobOf(tenant string) *river.Job[invoice] {
+	return &river.Job[invoice]{
+		JobRow: &rivertype.JobRow{ID: 1, Queue: river.QueueDefault}, Args: invoice{Tenant: tenant},
+	}
+}
+
+// is returns whether River finds an error of a kind in another.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
+}
+
+var (
+	snoozed   = is[*river.JobSnoozeError]
+	cancelled = is[*river.JobCancelError]
+)
+
+// What River is told of a job that does not run.
+func TestJobThatDoesNotRun(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		tenant  string
+		options []jobs.Option
+		before  func(k *renewer.Keeper, s *script.Store, end func())
+		told    func(error) bool
+		reason  error
+	}{
+		"the holder does its work": {
+			tenant: "t1", options: []jobs.Option{jobs.Skip()},
+			before: func(_ *renewer.Keeper, s *script.Store, _ func()) {
+				s.Overwrite(nameOf("t1"), store.Holder{}, time.Hour)
+			},
+		},
+		"no usable key": {told: cancelled, reason: renewer.ErrName},
+		"the keeper is shut down": {
+			tenant: "t1", told: snoozed, reason: renewer.ErrShutdown,
+			before: func(k *renewer.Keeper, _ *script.Store, _ func()) {
+				assert.NoError(t, k.Shutdown(context.Background()))
+			},
+		},
+		"a middleware ends its context": {
+			tenant: "t1", told: snoozed, reason: context.Canceled,
+			before: func(_ *renewer.Keeper, _ *script.Store, end func()) { end() },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, s := scripted(t)
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			if c.before != nil {
+				c.before(k, s, end)
+			}
+			var r record
+			err := r.worker(k, 0, c.options...).Work(ctx, jobOf(c.tenant))
+			require.ErrorIs(t, err, c.reason)
+			assert.True(t, c.told == nil || c.told(err), err)
+			assert.Empty(t, r.ids)
+		})
+	}
+}
+
+// A job's context ends with the loss of its lock. What its worker returns then stands, and an error
+// has the loss joined to it.
+func TestLostLockEndsTheJobsContextWithItsCause(t *testing.T) {
+	t.Parallel()
+	failed := errors.New("failed")
+	for name, c := range map[string]struct {
+		returns error
+		options []jobs.Option
+		told    func(error) bool
+	}{
+		"a result stands": {told: func(err error) bool { return err == nil }},
+		"unless strict": {
+			options: []jobs.Option{jobs.Strict()},
+			told:    func(err error) bool { return errors.Is(err, renewer.ErrLost) },
+		},
+		"an error has it joined": {returns: failed, told: func(err error) bool {
+			return errors.Is(err, failed) && errors.Is(err, renewer.ErrLost)
+		}},
+		"its own snooze goes on":   {returns: river.JobSnooze(time.Hour), told: snoozed},
+		"its own cancel is obeyed": {returns: river.JobCancel(failed), told: cancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				k, s := scripted(t)
+				w := rivermw.Worker(k, byTenant,
+					work(func(ctx context.Context, _ *river.Job[invoice]) error {
+						s.Delete(nameOf("t1"))
+						<-ctx.Done()
+						assert.ErrorIs(t, context.Cause(ctx), renewer.ErrLost)
+						return c.returns
+					}), c.options...)
+				err := w.Work(t.Context(), jobOf("t1"))
+				assert.True(t, c.told(err), err)
+			})
+		})
+	}
+}
+
+// aliased is an invoice whose kind was "bill".
+type aliased struct{ invoice }
+
+func (aliased) KindAliases() []string { return []string{"bill"} }
+
+func TestAliasOfAKindHasItsLock(t *testing.T) {
+	t.Parallel()
+	k, s := scripted(t)
+	w := rivermw.Worker(k, func(a aliased) string { return a.Tenant },
+		river.WorkFunc(func(context.Context, *river.Job[aliased]) error { return nil }))
+	row := &rivertype.JobRow{ID: 1, Kind: "bill", Queue: river.QueueDefault}
+	args := aliased{invoice{Tenant: "t1"}}
+	require.NoError(t, w.Work(t.Context(), &river.Job[aliased]{JobRow: row, Args: args}))
+	assert.Equal(t, nameOf("t1"), s.Calls(script.Acquire)[0].Claims[0].Name)
+}
