@@ -64,8 +64,14 @@ var (
 	errNotWaiting = errors.New("the job does not wait any more")
 )
 
-// askTimeout bounds one statement.
-const askTimeout = 5 * time.Second
+const (
+	// askTimeout bounds one statement.
+	askTimeout = 5 * time.Second
+	// backBy is by when River has put back a job in line that it has fetched, also if middleware is
+	// slow: so that where many jobs died with their client, the others do not wait a second for
+	// each. One that takes longer loses its rank.
+	backBy = "10 s"
+)
 
 // database is where River has its jobs. It may be used concurrently.
 type database struct {
@@ -97,8 +103,9 @@ func (d *database) Home(ctx context.Context, running store.Task) (home string, e
 	return home, err
 }
 
-// State implements [jobs.Queue]. River is about to put back a job that runs; one that it retries
-// after an error, or that was snoozed by its own worker, is left to River.
+// State implements [jobs.Queue]. River is about to put back a job that runs, unless its client has
+// died: then it runs in the table until it is rescued, an hour later. One that River retries after
+// an error, or that was snoozed by its own worker, is left to River.
 func (d *database) State(mark string, job store.Task) (state jobs.State, err error) {
 	if idOf(job) == 0 {
 		return jobs.StateGone, nil
@@ -108,7 +115,7 @@ func (d *database) State(mark string, job store.Task) (state jobs.State, err err
 	var name string
 	err = d.ask(ctx, `
 		SELECT coalesce(max(CASE
-			WHEN state = 'running' THEN 'running'
+			WHEN state = 'running' AND attempted_at > now() - interval '`+backBy+`' THEN 'running'
 			WHEN state = 'available' AND scheduled_at <= now() THEN 'coming'
 			WHEN state IN ('available', 'scheduled') AND metadata->>'`+markKey+`' = $3
 			THEN 'waiting' END), '')

@@ -145,8 +145,9 @@ func (e *env) place(queue string, id any) {
 		fmt.Sprint(queue, "\n", id)).Error())
 }
 
-// The first in line were deleted, or cancelled, or are no jobs. Others that another program has
-// written there, and that no lock refused, are left alone.
+// The first in line were deleted, or cancelled, or their client has died, or they are no jobs: they
+// leave the line. Others that another program has written there, and that no lock refused, are left
+// alone.
 func TestJobsInLineThatAreGone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -156,7 +157,7 @@ func TestJobsInLineThatAreGone(t *testing.T) {
 	e.client(r.worker(e.keeper(told.observe), 0, rivermw.InLine(e.pool)), quick(4))
 	e.insert("t1")
 	e.awaitSlot("t1")
-	deleted, cancelled := e.parked("t1"), e.parked("t1")
+	deleted, cancelled, dead := e.parked("t1"), e.parked("t1"), e.parked("t1")
 	later := e.insert("t1", river.InsertOpts{ScheduledAt: time.Now().Add(time.Hour)})
 	e.place("default", later)
 	e.place("default", "none")
@@ -169,9 +170,13 @@ func TestJobsInLineThatAreGone(t *testing.T) {
 	job, err := client.JobCancel(t.Context(), cancelled)
 	require.NoError(t, err)
 	assert.Equal(t, rivertype.JobStateCancelled, job.State, "at once")
+	_, err = e.pool.Exec(t.Context(), "UPDATE river_job SET state = 'running', "+
+		"attempted_at = now() - interval '1 minute' WHERE id = $1", dead)
+	require.NoError(t, err)
 	release()
 	r.await(t, 2, goesOn)
 	e.awaitState(last, rivertype.JobStateCompleted)
+	require.Eventually(t, func() bool { return len(e.keysOf("t1")) == 0 }, soon, tick)
 	assert.Equal(t, rivertype.JobStateScheduled, e.await(later, func(*rivertype.JobRow) bool {
 		return true
 	}).State)
