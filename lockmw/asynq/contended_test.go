@@ -27,9 +27,6 @@ func TestContendedTasksRunAloneAndUncounted(t *testing.T) {
 		options func(e *env) []asynqmw.Option
 	}{
 		"by default": {25, func(*env) []asynqmw.Option { return nil }},
-		"in line": {25, func(e *env) []asynqmw.Option {
-			return []asynqmw.Option{asynqmw.InLine(e.redis())}
-		}},
 		"in line, by copies": {0, func(e *env) []asynqmw.Option {
 			return []asynqmw.Option{asynqmw.InLine(e.redis()), asynqmw.Requeue(e.client)}
 		}},
@@ -51,34 +48,6 @@ func TestContendedTasksRunAloneAndUncounted(t *testing.T) {
 			require.Eventually(t, func() bool { return len(locks.keysOf("u1")) == 0 }, soon, tick)
 		})
 	}
-}
-
-func TestRefusedTaskFreesItsSlot(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	var r record
-	release := hold(t, e.keeper(), "u1")
-	e.serve(r.handler(e.keeper(), 0), workers(1))
-	refused := e.enqueue("u1")
-	e.awaitState(e.enqueue("u2"), asynq.TaskStateCompleted)
-	info := e.awaitRefused(refused)
-	assert.Zero(t, info.Retried)
-	assert.Contains(t, info.LastErr, "lockbeat: task not run, it comes back in about ")
-	assert.Contains(t, info.LastErr, `"order:u1": held by another owner`)
-	release()
-	assert.Zero(t, e.awaitState(refused, asynq.TaskStateCompleted).Retried)
-}
-
-func TestWaitingTaskRunsAtTheRelease(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	var r record
-	release := hold(t, e.keeper(), "u1")
-	e.serve(r.handler(e.keeper(), 0, asynqmw.Wait(soon)), workers(2))
-	id := e.enqueue("u1")
-	e.awaitState(id, asynq.TaskStateActive)
-	release()
-	assert.Empty(t, e.awaitState(id, asynq.TaskStateCompleted).LastErr)
 }
 
 // Tasks that waited for busy locks, as they were told to, used to take all workers, so that a task

@@ -227,42 +227,6 @@ func TestDelayOfTasksThatDidNotRun(t *testing.T) {
 	}
 }
 
-// A task waits for a second or as it is told, and for an eighth of its time at most, so that its
-// work has the rest. It had what was left, and was timed out in the middle of its work.
-func TestHowLongATaskWaits(t *testing.T) {
-	t.Parallel()
-	wait, skip := asynqmw.Wait(time.Minute), asynqmw.Skip()
-	for name, c := range map[string]struct {
-		time, want time.Duration
-		opts       []asynqmw.Option
-	}{
-		"a short time":          {3 * time.Second, 375 * time.Millisecond, nil},
-		"a short time, by Wait": {3 * time.Second, 375 * time.Millisecond, []asynqmw.Option{wait}},
-		"a long time":           {time.Hour, time.Second, nil},
-		"a long time, by Wait":  {time.Hour, time.Minute, []asynqmw.Option{wait}},
-		"it skips":              {time.Hour, 0, []asynqmw.Option{skip}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				k, store := scripted(t)
-				store.Overwrite("order:u1", contract.Holder{}, 24*time.Hour)
-				h := asynqmw.Handle(k, byUser, func(context.Context, order) error {
-					t.Error("it ran")
-					return nil
-				}, c.opts...)
-				ctx, cancel := context.WithTimeout(served(t), c.time)
-				defer cancel()
-				begun := time.Now()
-				err := h.ProcessTask(ctx, task(`{"User":"u1"}`))
-				assert.Equal(t, c.want == 0, err == nil)
-				assert.Equal(t, c.want > 0, errors.Is(err, renewer.ErrHeld))
-				assert.Equal(t, c.want, time.Since(begun))
-			})
-		})
-	}
-}
-
 // A task of two seconds has a quarter of one to get the lock: the rest is for its work. Once that
 // has begun it has all its time. A store may take longer to answer than tasks wait.
 func TestAnswerAndTheTimeOfTheTask(t *testing.T) {

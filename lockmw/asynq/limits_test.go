@@ -81,30 +81,6 @@ func TestAtMost(t *testing.T) {
 	}
 }
 
-// A limit that is closed refuses at once, uncounted, and keeps no worker.
-func TestClosedLimit(t *testing.T) {
-	t.Parallel()
-	inMemory(t, func(t *testing.T, k *renewer.Keeper) {
-		for _, opt := range []asynqmw.Option{
-			asynqmw.AtMost(0),
-			asynqmw.AtMostFunc(func(name string) int {
-				assert.Equal(t, "order:u1", name)
-				return 0
-			}),
-		} {
-			h := asynqmw.Handle(k, byUser, nothing, opt, asynqmw.RetryIn(time.Minute))
-			begun := time.Now()
-			err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
-			assert.Zero(t, time.Since(begun))
-			require.ErrorIs(t, err, renewer.ErrClosed)
-			assert.False(t, isFailure(err))
-			var notRun *asynqmw.NotRunError
-			require.ErrorAs(t, err, &notRun)
-			assert.InDelta(t, time.Minute, notRun.RetryIn, float64(time.Minute/2))
-		}
-	})
-}
-
 // Forty tasks of each of two users, three at a time of each and five in all, on two servers: by
 // limits that they name, none runs beside too many, no attempt is used up, and nothing is left
 // behind. So it is of locks that each task needs two of.
@@ -117,7 +93,6 @@ func TestSeveralInLine(t *testing.T) {
 		all  int32 // tasks run at once
 		opts []asynqmw.Option
 	}{
-		"a limit": {byUser, 3, 6, []asynqmw.Option{asynqmw.AtMost(3)}},
 		"limits": {func(o order) string {
 			return lockmw.Limits(lockmw.Limit(o.User, 3), lockmw.Limit("all", 5))
 		}, 3, 5, nil},

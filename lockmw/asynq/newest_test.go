@@ -3,7 +3,6 @@ package asynqmw_test
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,97 +19,6 @@ import (
 
 // errDisk is a failure of the work's own.
 var errDisk = errors.New("the disk is full")
-
-// The newest of a key's tasks runs when the one before has returned. The others are done, on
-// whatever server and attempt, and whether there is a line or not.
-func TestReplacedTasksAreDone(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		option   func() asynqmw.Option
-		replaces bool // the one that runs
-		inLine   bool
-		own      error // of the one that runs, when it is replaced
-	}{
-		"replaced":                   {asynqmw.Replace, true, false, context.Canceled},
-		"replaced, with a line":      {asynqmw.Replace, true, true, nil},
-		"replaced, by its own error": {asynqmw.Replace, true, false, errDisk},
-		"the newest waits":           {asynqmw.Latest, false, false, nil},
-		"it waits, with a line":      {asynqmw.Latest, false, true, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			e := newEnv(t)
-			var r record
-			var replaced atomic.Value // the ID of the task that is, while it runs
-			goOn := make(chan struct{})
-			failures := make(chan error, 9)
-			for range 2 { // servers
-				opts := []asynqmw.Option{c.option()}
-				if c.inLine {
-					opts = append(opts, asynqmw.InLine(e.redis()))
-				}
-				cfg := workers(2)
-				cfg.ErrorHandler = asynq.ErrorHandlerFunc(
-					func(_ context.Context, _ *asynq.Task, err error) { failures <- err })
-				e.serve(asynqmw.Handle(e.keeper(), byUser, func(ctx context.Context, o order) error {
-					id, _ := asynq.GetTaskID(ctx)
-					r.begin(id, o.User)
-					defer r.end(o.User)
-					<-goOn // it is slow to heed its context
-					if id != replaced.Load() {
-						return nil
-					}
-					<-ctx.Done()
-					return c.own
-				}, opts...), cfg)
-			}
-			last := []asynq.Option{asynq.MaxRetry(0)}
-			first := e.enqueue("u1", last...)
-			if c.replaces {
-				replaced.Store(first)
-			}
-			r.await(t, 1, soon)
-			second := e.enqueue("u1", last...)
-			e.awaitNewest("u1", "")
-			noted := e.noteOf("u1")
-			third := e.enqueue("u1", last...)
-			assert.Zero(t, e.awaitState(second, asynq.TaskStateCompleted).Retried)
-			e.awaitNewest("u1", noted)
-			close(goOn)
-			e.awaitState(third, asynq.TaskStateCompleted)
-			assert.Equal(t, []string{first, third}, r.ran(), "the newest, and none between")
-			assert.Zero(t, r.overlaps)
-			if !errors.Is(c.own, errDisk) {
-				assert.Empty(t, e.awaitState(first, asynq.TaskStateCompleted).LastErr)
-				assert.Empty(t, failures)
-				return
-			}
-			require.Eventually(t, func() bool { return e.isGone(first) }, soon, tick)
-			require.Len(t, failures, 1)
-			err := <-failures
-			require.ErrorIs(t, err, errDisk)
-			assert.ErrorIs(t, err, renewer.ErrReplaced)
-		})
-	}
-}
-
-// noteOf is what the store has noted of the newest task that waits for a user's lock.
-func (e *env) noteOf(user string) string {
-	note, err := e.Do("GET", leaseOf(user)+":newest").ToString()
-	if err != nil {
-		return ""
-	}
-	return note
-}
-
-// awaitNewest waits until another task than that of a note waits as the newest.
-func (e *env) awaitNewest(user, before string) {
-	e.t.Helper()
-	require.Eventually(e.t, func() bool {
-		note := e.noteOf(user)
-		return note != "" && note != before
-	}, soon, time.Millisecond)
-}
 
 // What asynq is told of a task that was replaced while it ran.
 func TestOutcomeOfAReplacedTask(t *testing.T) {

@@ -64,6 +64,10 @@ func TestJobThatDoesNotRun(t *testing.T) {
 	held := func(s *script.Store) { s.Overwrite("email:u1", store.Holder{}, 24*hour) }
 	down := func(s *script.Store) { s.Default(script.Acquire, script.Fail(errOwn)) }
 	isCopy := func(context.Context, string, time.Duration) error { return nil }
+	closed := func(name string) int {
+		assert.Equal(t, "email:u1", name)
+		return 0
+	}
 	notCopied := func(context.Context, string, time.Duration) error { return errOwn }
 	for name, c := range map[string]struct {
 		key      string
@@ -77,6 +81,10 @@ func TestJobThatDoesNotRun(t *testing.T) {
 	}{
 		"held": {
 			key: "u1", away: held, want: jobs.OutcomeBack, is: renewer.ErrHeld, waits: time.Second,
+		},
+		"held, in three seconds' work": {
+			key: "u1", away: held, time: 3 * time.Second, want: jobs.OutcomeBack, is: renewer.ErrHeld,
+			waits: 375 * time.Millisecond,
 		},
 		"held, in a minute's work": {
 			key: "u1", option: jobs.Wait(hour), away: held, time: time.Minute,
@@ -94,7 +102,7 @@ func TestJobThatDoesNotRun(t *testing.T) {
 			key: "u1", option: jobs.Skip(), away: held, want: jobs.OutcomeDone,
 		},
 		"closed": {
-			key: "u1", option: jobs.AtMost(0), away: func(*script.Store) {}, want: jobs.OutcomeBack,
+			key: "u1", option: jobs.AtMostFunc(closed), away: func(*script.Store) {}, want: jobs.OutcomeBack,
 			is: renewer.ErrClosed,
 		},
 		"no name": {
