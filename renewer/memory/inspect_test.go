@@ -130,20 +130,3 @@ func TestListIsReadInSteps(t *testing.T) {
 	}
 	assert.Equal(t, many, listed)
 }
-
-func BenchmarkList(b *testing.B) {
-	for _, leases := range []int{1, 100, 10_000} {
-		b.Run(fmt.Sprint(leases), func(b *testing.B) {
-			s := memory.New()
-			for i := range leases {
-				s.Acquire(b.Context(), claim(fmt.Sprint(i), "a", time.Hour))
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				for _, err := range s.List(b.Context(), nil) {
-					require.NoError(b, err)
-				}
-			}
-		})
-	}
-}

@@ -176,31 +176,3 @@ func TestWatchMayBeCalledUnderALockThatWakeNeeds(t *testing.T) {
 	mu.Unlock()
 	<-woken
 }
-
-func BenchmarkAcquireRelease(b *testing.B) {
-	s := memory.New()
-	claims := claim("n", "a", time.Minute)
-	holds := []store.Hold{{Name: "n", Owner: "a"}}
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Acquire(b.Context(), claims)
-		s.Release(b.Context(), holds)
-	}
-}
-
-func BenchmarkRenew(b *testing.B) {
-	for _, leases := range []int{1, 100, 10_000} {
-		b.Run(fmt.Sprint(leases), func(b *testing.B) {
-			s := memory.New()
-			holds := make([]store.Hold, leases)
-			for i := range holds {
-				holds[i] = store.Hold{Name: fmt.Sprint(i), Owner: "a", TTL: time.Minute}
-				s.Acquire(b.Context(), claim(holds[i].Name, "a", time.Minute))
-			}
-			b.ReportAllocs()
-			for b.Loop() {
-				s.Renew(b.Context(), holds)
-			}
-		})
-	}
-}
