@@ -132,11 +132,7 @@ func (v *Visit) Stand(ctx context.Context, moment time.Duration) (wait time.Dura
 		return 0, nil
 	}
 	deadline, _ := ctx.Deadline()
-	wait = moment
-	for _, w := range lines {
-		wait = max(wait, v.line.patience(w.Want, moment, max(time.Until(deadline), 0)))
-	}
-	wait = min(wait, max(time.Until(deadline), 0))
+	wait = min(v.line.patience(lines, moment), max(time.Until(deadline), 0))
 	to, err := v.standIn(ctx, lines, wait)
 	switch {
 	case err != nil:
@@ -317,20 +313,23 @@ func (v *Visit) park(w *want, n int, alone bool, err error) *Place {
 		v.line.keeper.Config().TTL+time.Duration(n)*perRank, store.MostTaskDelay)}
 }
 
-// patience is for how long a task waits in its slot that does so for d as a rule. Where other
+// patience is for how long a task waits in its slot that does so for a moment as a rule. Where other
 // callers always wait for the lock, one that is woken at its release finds it taken: it has to
-// stay until its turn has come. So each that left in vain has the next one stay for longer.
-// left is what it can wait at most.
-func (l *Line) patience(lock naming.Want, d, left time.Duration) time.Duration {
+// stay until its turn has come. So each that left in vain has the next one stay for longer. Where
+// the process waits already, it does not: many such locks would have all workers wait.
+func (l *Line) patience(lines []*want, moment time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	d = min(d, left)
-	if c := l.contended[lock.StoreName()]; c != nil {
-		for range min(c.vain, mostDoublings) {
-			d = min(2*d, left)
+	vain := 0
+	for _, w := range lines {
+		c := l.contended[w.StoreName()]
+		if c != nil && c.asking {
+			return 0
+		} else if c != nil {
+			vain = max(vain, c.vain)
 		}
 	}
-	return d
+	return moment << min(vain, mostDoublings)
 }
 
 // served notes that a task has got its lock.
