@@ -206,7 +206,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	defer func() {
 		for i := range holds {
-			s.line.Leave(holds[i].Place)
+			s.line.GiveUp(holds[i].Place)
 		}
 	}()
 	for i := range holds { // lest the release overtake a claim that it undoes

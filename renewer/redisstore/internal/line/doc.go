@@ -8,7 +8,8 @@
 //	a caller asks           Present notes its place, if this process could hear of its turn; and
 //	                        what was heard of the lock so far is known to it
 //	the server has refused  Refused: the place stands in the line since then, or has no rank
-//	the lock is its own     Leave: the place is a lease now; or it was given up
+//	the lock is its own     Leave: the place is a lease now
+//	the caller has left     GiveUp
 //	no answer               the place may be in the line, and is kept until it is given up
 //	a turn was given away   Gave: the process that got it may be stuck, so the server is asked to
 //	                        look when the turn is over

@@ -207,14 +207,29 @@ func (l *Line) Unranked(number uint64) {
 	}
 }
 
-// Leave forgets a place that is a lease now, or was given up.
+// Leave forgets a place that is a lease now.
 func (l *Line) Leave(number uint64) {
-	if number == 0 || !l.able.Load() {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.remove(number)
+}
+
+// GiveUp forgets a place that was given up. Those who have begun to wait for the lock meanwhile ask
+// again: they took it for their own, if they had asked without one.
+func (l *Line) GiveUp(number uint64) {
+	if number == 0 || !l.able.Load() {
+		return
+	}
+	var watches []*nameWatch
+	l.mu.Lock()
+	if p := l.places[number]; p != nil {
+		l.remove(number)
+		if p.of.places == 0 {
+			watches = p.of.watches
+		}
+	}
+	l.mu.Unlock()
+	callAll(watches, nil)
 }
 
 // remove forgets a place. Under mu.

@@ -71,6 +71,31 @@ func TestATurnBeforeTheWatch(t *testing.T) {
 	})
 }
 
+// A caller leaves, and the next one asks at once, without a place, before the one that was given up
+// is gone. It asks again then: it would not be told that the lock is free.
+func TestAPlaceIsGivenUpDuringTheNextWatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		woken := 0
+		l, _, stop := waiting(func(error) { woken++ })
+		woken = 0
+		stop()
+		stop = l.Watch("a", func(error) { woken++ })
+		synctest.Wait()
+		assert.Zero(t, woken)
+		l.GiveUp(7)
+		assert.Equal(t, 1, woken)
+
+		l.Present("a", 8, "") // it has a place of its own
+		l.Present("a", 9, "")
+		l.GiveUp(9)
+		assert.Equal(t, 1, woken)
+		l.GiveUp(8)
+		stop()
+		l.Close()
+	})
+}
+
 // A watch that is stopped while others on the name are being woken is not called any more.
 func TestStoppedByAnother(t *testing.T) {
 	t.Parallel()
