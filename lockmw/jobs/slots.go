@@ -13,7 +13,7 @@ import (
 // of a key, and one may wait in the only worker. Jobs in line are not counted: of them one of a key
 // waits, for a moment, on all servers.
 //
-// It may be used concurrently.
+// It may be used concurrently. The zero value is that of one worker.
 type Slots struct {
 	half int // of the workers
 	few  int // for a key: with more its jobs are done sooner, those of many busy keys later
@@ -37,9 +37,7 @@ func NewSlots(workers int) *Slots {
 	if workers < 1 {
 		workers = runtime.NumCPU()
 	}
-	return &Slots{
-		half: workers / 2, few: max(workers/8, 1), waiting: make(map[waitingFor]int),
-	}
+	return &Slots{half: workers / 2, few: max(workers/8, 1)}
 }
 
 // take counts a job in if there is room. It reports whether there is.
@@ -71,6 +69,9 @@ func (s *Slots) count(what waitingFor, by int) {
 	s.all += by
 	if what.last {
 		s.last += by
+	}
+	if s.waiting == nil {
+		s.waiting = make(map[waitingFor]int)
 	}
 	s.waiting[what] += by
 	if s.waiting[what] == 0 {

@@ -53,6 +53,9 @@ func TestHowManyJobsWaitInSlots(t *testing.T) {
 	}
 	assert.Equal(t, runtime.NumCPU()/2 > 0, jobs.NewSlots(0).Take(nil, "u1", false),
 		"a worker for each processor")
+	one := new(jobs.Slots)
+	assert.False(t, one.Take(nil, "u1", false))
+	assert.True(t, one.Take(nil, "u1", true))
 	s := jobs.NewSlots(8)
 	k, err := renewer.New(script.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	require.NoError(t, err)
