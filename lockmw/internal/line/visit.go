@@ -313,10 +313,10 @@ func (v *Visit) park(w *want, n int, alone bool, err error) *Place {
 		v.line.keeper.Config().TTL+time.Duration(n)*perRank, store.MostTaskDelay)}
 }
 
-// patience is for how long a task waits in its slot that does so for a moment as a rule. Where other
-// callers always wait for the lock, one that is woken at its release finds it taken: it has to
-// stay until its turn has come. So each that left in vain has the next one stay for longer. Where
-// the process waits already, it does not: many such locks would have all workers wait.
+// patience is for how long a task waits in its slot that does so for a moment as a rule. Where
+// other callers always wait for the lock, one that is woken at its release finds it taken: it has
+// to stay until its turn has come. So each that left in vain has the next one stay for longer.
+// Where the process waits already, it does not: many such locks would have all workers wait.
 func (l *Line) patience(lines []*want, moment time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
