@@ -57,7 +57,7 @@ func AtMostFunc(limit func(name string) int) Option { return common(jobs.AtMostF
 
 // RetryIn is [jobs.RetryIn]: about how long a refused task stays away. asynq rounds down to whole
 // seconds, and looks every Config.DelayedTaskCheckInterval, a second by [Configure]. It panics if d
-// is not positive.
+// is less than a millisecond.
 func RetryIn(d time.Duration) Option { return common(jobs.RetryIn(d)) }
 
 // Requeue brings a task back on its last attempt, too, when asynq archives it whatever a handler

@@ -113,11 +113,11 @@ func AtMostFunc(limit func(name string) int) Option {
 // RetryIn sets for about how long a job stays away that was refused, or that could not ask its
 // lock's store: a random duration between half of d and one and a half. Default lockmw.RetryIn: a
 // second, five if the store was down, and longer for a lock that has been held for long. It panics
-// if d is not positive.
+// if d is less than a millisecond.
 func RetryIn(d time.Duration) Option {
-	if d <= 0 {
-		panic(fmt.Sprintf("lockbeat: RetryIn(%v) can't be meant: give a positive duration, such "+
-			"as a second", d))
+	if d < time.Millisecond { // 5, say, for 5 * time.Second
+		panic(fmt.Sprintf("lockbeat: RetryIn(%v) can't be meant: give a millisecond or more, such "+
+			"as time.Second", d))
 	}
 	return func(s *settings) { s.retryIn = d }
 }
@@ -125,7 +125,8 @@ func RetryIn(d time.Duration) Option {
 // InLine has jobs stand in line for their lock, in the order in which they were first refused,
 // without keeping a worker. A job that is refused goes back to its queue, uncounted, and is called
 // from there when its turn is near. One job of a key, on all servers, waits in its worker's slot,
-// as [Wait] says; then it goes back to the first place, and is called at the release.
+// as [Wait] says, or for up to eight times as long after others have waited in vain; then it goes
+// back to the first place, and is called at the release.
 //
 // A job whose call is lost comes back by itself, after the keeper's TTL, and a tenth of a second
 // more for each job before it, 10 minutes at most: [RetryIn] does not change that.

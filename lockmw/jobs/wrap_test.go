@@ -252,6 +252,7 @@ func TestWhatCannotBeMeantPanics(t *testing.T) {
 		"and a function":               func() { jobs.Wrap(k, itself, nil) },
 		"Wait(-1s) can't be meant":     func() { jobs.Wait(-time.Second) },
 		"RetryIn(0s) can't be meant":   func() { jobs.RetryIn(0) },
+		"RetryIn(5ns) can't be meant":  func() { jobs.RetryIn(5) },
 		"AtMost(-1) can't be meant":    func() { jobs.AtMost(-1) },
 		"AtMostFunc needs a function":  func() { jobs.AtMostFunc(nil) },
 		"InLine needs the queue":       func() { jobs.InLine(nil) },
