@@ -1,6 +1,12 @@
 package jobs
 
-import "github.com/lockbeat/lockbeat/renewer"
+import (
+	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Marked is a Queue as lines call it.
+func Marked(q Queue) line.Queue { return marked{q} }
 
 // Situation is situation.
 type Situation = situation

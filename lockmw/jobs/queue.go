@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -27,13 +28,34 @@ type Queue interface {
 	Run(job store.Task) error
 }
 
-// marked is a Queue as lines call it, by the names of locks.
-type marked struct{ Queue }
+// marked is a Queue as lines call it: by the names of locks, and in goroutines of their own, where
+// a panic would end the process. It is an error instead.
+type marked struct{ queue Queue }
+
+// Home implements [line.Queue].
+func (q marked) Home(ctx context.Context, running store.Task) (string, error) {
+	return recovered(func() (string, error) { return q.queue.Home(ctx, running) })
+}
 
 // State implements [line.Queue].
 func (q marked) State(name string, job store.Task) (line.State, error) {
-	state, err := q.Queue.State(mark(name), job)
+	state, err := recovered(func() (State, error) { return q.queue.State(mark(name), job) })
 	return line.State(state), err
+}
+
+// Run implements [line.Queue].
+func (q marked) Run(job store.Task) error {
+	_, err := recovered(func() (struct{}, error) { return struct{}{}, q.queue.Run(job) })
+	return err
+}
+
+func recovered[T any](ask func() (T, error)) (got T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the queue of jobs has panicked: %v", p)
+		}
+	}()
+	return ask()
 }
 
 // State is what a job does in its queue.
