@@ -208,33 +208,6 @@ func TestTheWayOfATask(t *testing.T) {
 	})
 }
 
-// Each task that has waited in vain has the next one wait for twice as long. None waits while the
-// process does: of many locks that are held for long, each would keep a worker most of the time.
-func TestPatience(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
-		f.at = store.Arrived{Ask: true}
-		for _, want := range []time.Duration{
-			moment, 2 * moment, 4 * moment, 8 * moment, 8 * moment,
-		} {
-			lease, err := k.Acquire(t.Context(), "a")
-			require.NoError(t, err)
-			v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
-			v.Refused(errBusy, true)
-			wait, _ := stand(t, v)
-			assert.Equal(t, want, wait)
-			_, place := v.Refused(errBusy, true)
-			require.NotNil(t, place)
-			assert.Equal(t, ttl, place.BackIn)
-			wait, _ = stand(t, l.Visit(lockA, line.Task{Queue: "q", ID: "1"}))
-			assert.Zero(t, wait, "the process waits")
-			f.told()
-			require.NoError(t, lease.Release(t.Context()))
-			assert.Equal(t, []string{"over "}, f.told(), "the process has waited for the first one")
-		}
-	})
-}
-
 func TestWaking(t *testing.T) {
 	t.Parallel()
 	type states = []line.State

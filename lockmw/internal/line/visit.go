@@ -132,7 +132,8 @@ func (v *Visit) Stand(ctx context.Context, moment time.Duration) (wait time.Dura
 		return 0, nil
 	}
 	deadline, _ := ctx.Deadline()
-	wait = min(v.line.patience(lines, moment), max(time.Until(deadline), 0))
+	left := max(time.Until(deadline), 0)
+	wait = min(v.line.patience(lines, min(moment, left)), left)
 	to, err := v.standIn(ctx, lines, wait)
 	switch {
 	case err != nil:
