@@ -56,6 +56,9 @@
 //   - A client pauses for FetchCooldown between fetches, 100 ms by default: with shorter jobs locks
 //     are idle meanwhile. Set it to 10 ms or less.
 //   - Without LISTEN, as by PollOnly, a job that is called comes with the next poll.
+//   - River writes what became of jobs every 250 ms. So a client that is killed leaves jobs running
+//     in the table that have ended, or were refused: up to a hundred in a burst. River rescues them
+//     after RescueStuckJobsAfter, and counts an attempt: give jobs more than one.
 //   - The lock is held until Work returns, even if River has given the job up.
 //   - Stop the client first, the keeper afterwards, and close the pool last.
 //
