@@ -14,7 +14,7 @@ import (
 // budget is how many worlds a planted fault has to be found in: those of a long run.
 const budget = 200
 
-// rare are faults that are found in one world of fifty or so. A long run looks for them.
+// rare are faults that are found in one world of fifty or so.
 var rare = []string{
 	"a turn is given to the dead for ever",
 }
@@ -24,9 +24,6 @@ var rare = []string{
 func requireFound(t *testing.T, fault string, kinds []kind) {
 	t.Helper()
 	rarely := slices.Contains(rare, fault)
-	if rarely && !suite.Long() {
-		t.Skip("rare: a long run looks for it")
-	}
 	const children = 5
 	for i := range children {
 		out, passed := runChild(t, fault, flags(rand.Uint64N(1<<48), budget)...)
@@ -76,6 +73,7 @@ var storeFaults = []struct {
 
 // The simulation finds each fault that is planted in the store.
 func TestFindsFaultsOfTheStore(t *testing.T) {
+	suite.OnlyLong(t)
 	t.Parallel()
 	for _, f := range storeFaults {
 		t.Run(f.name, func(t *testing.T) {
