@@ -143,23 +143,3 @@ func TestTheNewestTaskStandsInNoLine(t *testing.T) {
 	assert.Contains(t, info.LastErr, "lockbeat: task not run, it comes back in about ")
 	assert.Zero(t, info.Retried)
 }
-
-// What no task can have is told of when the program starts. The later option counts.
-func TestReplaceThatCannotBeMeant(t *testing.T) {
-	t.Parallel()
-	other, _ := scripted(t)
-	k := newKeeper(t, memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
-	for says, f := range map[string]func(){
-		"a *script.Store does not know": func() { asynqmw.Handle(other, byUser, nothing, asynqmw.Replace()) },
-		"not for limits":                func() { asynqmw.Handle(k, byUser, nothing, asynqmw.Latest(), asynqmw.AtMost(2)) },
-	} {
-		func() {
-			defer func() {
-				text, _ := recover().(string)
-				assert.Contains(t, text, says)
-			}()
-			f()
-		}()
-	}
-	asynqmw.Handle(other, byUser, nothing, asynqmw.Replace(), asynqmw.Skip())
-}

@@ -75,32 +75,6 @@ func TestCallsAtTheirLimit(t *testing.T) {
 	}
 }
 
-// The line before a limit is bounded as that of a lock.
-func TestALineBeforeALimitHadNoEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, memory.New())
-		first, second := fill(t, k, "a1"), fill(t, k, "a1")
-		do := caller(k, grpcmw.AtMost(2), grpcmw.MaxWaiters(3))
-		served := make(chan error, 4)
-		for range 4 { // one asks, and three are behind it
-			go func() { served <- do(t.Context(), succeed) }()
-		}
-		synctest.Wait()
-		begun := time.Now()
-		err := do(t.Context(), never)
-		requireRefused(t, codes.ResourceExhausted, "LOCK_BUSY", err)
-		require.ErrorIs(t, err, renewer.ErrQueueFull)
-		require.Contains(t, err.Error(), "too many wait")
-		require.Zero(t, time.Since(begun), "at once")
-		first()
-		for range 4 {
-			require.NoError(t, <-served)
-		}
-		second()
-	})
-}
-
 // A stream keeps its slot to its end, however long, and the slot is free then, whatever the end.
 func TestAStreamKeepsItsSlot(t *testing.T) {
 	t.Parallel()

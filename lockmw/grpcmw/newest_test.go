@@ -1,17 +1,13 @@
 package grpcmw_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	pb "google.golang.org/grpc/interop/grpc_testing"
-	"google.golang.org/grpc/metadata"
 
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -19,65 +15,6 @@ import (
 )
 
 var replaced = verdict{code: codes.Aborted, reason: "REPLACED"}
-
-// Older calls are told that a newer one has their place, and their clients not to send them again.
-func TestCallsThatWereReplaced(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		opts []grpcmw.Option
-		ran  verdict // of the call whose handler ran
-	}{
-		"replaced":                   {[]grpcmw.Option{grpcmw.Replace()}, replaced},
-		"the newest waits":           {[]grpcmw.Option{grpcmw.Latest()}, verdict{}},
-		"a refusal before it":        {[]grpcmw.Option{grpcmw.Refuse(), grpcmw.Latest()}, verdict{}},
-		"a wait, and no more places": {[]grpcmw.Option{grpcmw.Latest(), grpcmw.Wait(time.Hour), grpcmw.MaxWaiters(1)}, verdict{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				client, end := serve(t, &service{unary: func(
-					ctx context.Context, _ *pb.SimpleRequest,
-				) (*pb.SimpleResponse, error) {
-					select {
-					case <-ctx.Done():
-						elapse(time.Second)
-						return nil, ctx.Err()
-					case <-time.After(5 * time.Second):
-						return &pb.SimpleResponse{}, nil
-					}
-				}}, nil, grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(newKeeper(t, memory.New()),
-					append(c.opts, grpcmw.ForMethod(unary, account))...)))
-				defer end()
-				type result struct {
-					err     error
-					trailer metadata.MD
-				}
-				asks := func() <-chan result {
-					done := make(chan result, 1)
-					go func() {
-						var r result
-						_, r.err = client.UnaryCall(t.Context(), request("a1"), grpc.Trailer(&r.trailer))
-						done <- r
-					}()
-					synctest.Wait()
-					return done
-				}
-				begun := time.Now()
-				first, second, third := asks(), asks(), asks()
-				waited := <-second
-				assert.Equal(t, begun, time.Now(), "at once")
-				assert.Equal(t, replaced, verdictOf(t, waited.err))
-				assert.Equal(t, []string{"-1"}, waited.trailer.Get(pushback))
-				ran := <-first
-				assert.Equal(t, c.ran, verdictOf(t, ran.err))
-				if ran.err != nil {
-					assert.Equal(t, []string{"-1"}, ran.trailer.Get(pushback))
-				}
-				require.NoError(t, (<-third).err)
-			})
-		})
-	}
-}
 
 // A stream that a newer one replaces fails, whatever it waits for.
 func TestReplacedStream(t *testing.T) {

@@ -108,54 +108,6 @@ func TestFullLimits(t *testing.T) {
 	}
 }
 
-// As many run as a limit says, and the next one in line when one of them has returned. Those that
-// skip get 204.
-func TestARequestMoreThanALimit(t *testing.T) {
-	t.Parallel()
-	limited(t, func(t *testing.T, k *renewer.Keeper) {
-		goOn := make(chan struct{})
-		running := make(chan int, 3)
-		limit := byName(lockmw.Limit("a", 2))
-		h := httpmw.Exclusive(k, limit)(
-			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				assert.True(t, lockmw.Held(r.Context(), lockmw.Limit("a", 2)))
-				running <- 1
-				<-goOn
-				ok(w, r)
-			}))
-		answered := crowd(t, 3, h, func() *http.Request { return get(t, "/") })
-		assert.Len(t, running, 2)
-		skips := httpmw.Exclusive(k, limit, httpmw.Skip())(never(t))
-		assert.Equal(t, http.StatusNoContent, do(skips, get(t, "/")).StatusCode)
-		goOn <- struct{}{}
-		synctest.Wait()
-		assert.Len(t, running, 3)
-		close(goOn)
-		answered()
-	})
-}
-
-// The line before a limit is bounded as that of a lock.
-func TestALineBeforeALimitHadNoEnd(t *testing.T) {
-	t.Parallel()
-	limited(t, func(t *testing.T, k *renewer.Keeper) {
-		two := lockmw.Limit(secret, 2)
-		first, second := fill(t, k, two), fill(t, k, two)
-		h := httpmw.Exclusive(k, byName(two), httpmw.MaxWaiters(3))(http.HandlerFunc(ok))
-		// one asks, and three are behind it
-		answered := crowd(t, 4, h, func() *http.Request { return get(t, "/") })
-		begun := time.Now()
-		a := do(h, get(t, "/"))
-		p := requireProblem(t, a, http.StatusTooManyRequests, httpguard.TypeLimit)
-		assert.Contains(t, p.Detail, "limit of 2 at once, and too many")
-		requireRetryAfter(t, a, 1, 8)
-		assert.Zero(t, time.Since(begun))
-		first()
-		answered()
-		second()
-	})
-}
-
 // A handler's own limit, answered by Respond.
 func TestRespondToAFullLimit(t *testing.T) {
 	t.Parallel()

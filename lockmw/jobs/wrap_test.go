@@ -247,16 +247,17 @@ func TestWhatCannotBeMeantPanics(t *testing.T) {
 	k, _ := newKeeper(t)
 	work := func(context.Context, string) error { return nil }
 	for want, f := range map[string]func(){
-		"needs a keeper (renewer.New)": func() { jobs.Wrap(nil, itself, work) },
-		"a key function":               func() { jobs.Wrap(k, nil, work) },
-		"and a function":               func() { jobs.Wrap(k, itself, nil) },
-		"Wait(-1s) can't be meant":     func() { jobs.Wait(-time.Second) },
-		"RetryIn(0s) can't be meant":   func() { jobs.RetryIn(0) },
-		"RetryIn(5ns) can't be meant":  func() { jobs.RetryIn(5) },
-		"AtMost(-1) can't be meant":    func() { jobs.AtMost(-1) },
-		"AtMostFunc needs a function":  func() { jobs.AtMostFunc(nil) },
-		"InLine needs the queue":       func() { jobs.InLine(nil) },
-		"MaxHold":                      func() { jobs.Wrap(k, itself, work, jobs.MaxHold(1)) },
+		"needs a keeper (renewer.New)":  func() { jobs.Wrap(nil, itself, work) },
+		"a key function":                func() { jobs.Wrap(k, nil, work) },
+		"and a function":                func() { jobs.Wrap(k, itself, nil) },
+		"Wait(-1s) can't be meant":      func() { jobs.Wait(-time.Second) },
+		"RetryIn(0s) can't be meant":    func() { jobs.RetryIn(0) },
+		"RetryIn(5ns) can't be meant":   func() { jobs.RetryIn(5) },
+		"AtMost(-1) can't be meant":     func() { jobs.AtMost(-1) },
+		"AtMostFunc needs a function":   func() { jobs.AtMostFunc(nil) },
+		"InLine needs the queue":        func() { jobs.InLine(nil) },
+		"MaxHold":                       func() { jobs.Wrap(k, itself, work, jobs.MaxHold(1)) },
+		"a *script.Store does not know": func() { jobs.Wrap(k, itself, work, jobs.Replace()) },
 		"they are for locks, and not for limits": func() {
 			jobs.Wrap(k, itself, work, jobs.AtMost(1), jobs.Latest())
 		},
@@ -270,4 +271,5 @@ func TestWhatCannotBeMeantPanics(t *testing.T) {
 			f()
 		}()
 	}
+	jobs.Wrap(k, itself, work, jobs.Replace(), jobs.Skip()) // the later one counts
 }

@@ -78,23 +78,6 @@ func (b *blocker) worker(k *renewer.Keeper, opts ...jobs.Option) river.Worker[in
 	}), opts...)
 }
 
-func TestLatestRunsOnceMore(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	b := newBlocker()
-	e.client(b.worker(e.keeper(), jobs.Latest()), quick(4))
-	e.insert("t1")
-	<-b.began
-	waits := e.insert("t1")
-	e.awaitState(waits, rivertype.JobStateRunning)
-	newest := e.insert("t1")
-	e.awaitState(waits, rivertype.JobStateCompleted)
-	b.let <- struct{}{}
-	require.Equal(t, newest, <-b.began)
-	b.let <- struct{}{}
-	e.awaitDone(3)
-}
-
 // A job that is replaced, and returns an error of its own, is cancelled: that is told, and it does
 // not run again.
 func TestReplacedJobThatFailsIsCancelled(t *testing.T) {
