@@ -31,6 +31,7 @@
 //	                         the store is down, in one if the keeper is shut down
 //	lost while it runs       its context ends with cause ErrLost, which is joined to its error;
 //	                         it is done if it returned none, unless [Strict]
+//	of a limit below 0       it fails, and an attempt is used up: renewer.ErrConfig
 //	of no usable name, or    it is archived, by asynq.SkipRetry: renewer.ErrName, [ErrPayload]
 //	the payload is unusable
 //

@@ -64,6 +64,9 @@ func (s *settings) answer(r jobs.Result, counted bool) error {
 	case jobs.OutcomeBack:
 		e.Counted = counted
 	case jobs.OutcomeFailed:
+		if errors.Is(r.Err, renewer.ErrConfig) {
+			return r.Err // a mistake in the program, and no refusal
+		}
 		e.Archived = true
 		e.Counted = counted && s.client == nil && !r.Crowded
 	case jobs.OutcomeCopied:

@@ -124,7 +124,7 @@ func (a *attempt) settle(
 		}
 		r.Outcome = OutcomeFailed
 	case OutcomeFailed:
-		r.Crowded = true
+		r.Crowded = s.Crowded
 	case OutcomeDone:
 		r.Err = nil
 	case OutcomeBack, OutcomeEnded, OutcomeCopied:

@@ -21,6 +21,7 @@
 //	has run                                     Ran        returns its error
 //	was replaced as it waited, or skipped       Done       drops it
 //	has no usable lock's name                   Unusable   fails it for good
+//	can't run with its options: ErrConfig       Failed     returns the error, which counts
 //	was given up by its framework meanwhile     Ended      puts it back, uncounted, if it is asked
 //	has a place in line, and can't go back      Copied     drops it; a copy has its place
 //	has a place in line                         Back       puts it back, uncounted

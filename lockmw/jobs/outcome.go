@@ -15,7 +15,8 @@ const (
 	OutcomeBack
 	// OutcomeCopied means that a copy of the job is in its queue: the job itself is dropped.
 	OutcomeCopied
-	// OutcomeFailed means that the job was Last, and could not run.
+	// OutcomeFailed means that the job was Last, and could not run; or that it never can with its
+	// options, such as a limit below 0: [renewer.ErrConfig]. The framework is told the error.
 	OutcomeFailed
 	// OutcomeUnusable means that the job can never run: its lock's name is [renewer.ErrName].
 	OutcomeUnusable
@@ -48,6 +49,8 @@ func decide(s situation) Outcome {
 		return OutcomeDone
 	case s.Refusal == lockmw.RefusalName:
 		return OutcomeUnusable
+	case s.Refusal == lockmw.RefusalMisuse: // it may run when the program is mended
+		return OutcomeFailed
 	case s.Ended:
 		return OutcomeEnded
 	case s.Place && s.Last:

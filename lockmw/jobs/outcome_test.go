@@ -30,6 +30,10 @@ func TestDecide(t *testing.T) {
 			situation{Refusal: lockmw.RefusalName, Ended: true, Last: true, Copies: true},
 			jobs.OutcomeUnusable,
 		},
+		"a limit below 0": {
+			situation{Refusal: lockmw.RefusalMisuse, Ended: true, Last: true, Copies: true},
+			jobs.OutcomeFailed,
+		},
 		"given up by its framework": {
 			situation{Refusal: held, Ended: true, Wait: true, Last: true, Copies: true},
 			jobs.OutcomeEnded,

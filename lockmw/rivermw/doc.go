@@ -27,6 +27,7 @@
 //	job's context ends
 //	lost while it runs       its context ends with cause ErrLost, which is joined to its error; it
 //	                         is completed if it returned none, unless [jobs.Strict]
+//	of a limit below 0       it fails, and an attempt is used up: renewer.ErrConfig
 //	of no usable name        it is cancelled: renewer.ErrName
 //
 // A snooze uses up no attempt, also on the last one, and River's ErrorHandler does not hear of it.

@@ -181,11 +181,10 @@ func (b *bench) awaitDone(most int) {
 	assert.Equal(b.t, most, b.most, "that ran at once")
 }
 
-// awaitFailed waits until n jobs have failed.
-func (b *bench) awaitFailed(n int) {
+// awaitFailed waits until one job has failed.
+func (b *bench) awaitFailed() {
 	b.t.Helper()
-	require.Eventually(b.t, func() bool { return b.Failed() == n }, soon, tick,
-		"%d fail; %v", n, b)
+	require.Eventually(b.t, func() bool { return b.Failed() == 1 }, soon, tick, "%v", b)
 }
 
 // receive is <-from, which has to come soon.

@@ -29,6 +29,7 @@ var cases = []struct {
 	{"moved queue", testMovedQueue},
 	{"forged place", testForgedPlace},
 	{"no key", testNoKey},
+	{"mistake", testMistake},
 	{"panic", testPanic},
 	{"lost lock", testLostLock},
 	{"replaced", testReplaced},
@@ -189,7 +190,16 @@ func testForgedPlace(t *testing.T, b *bench) {
 func testNoKey(t *testing.T, b *bench) {
 	b.serve(2, brief)
 	b.enqueue("", "no key")
-	b.awaitFailed(1)
+	b.awaitFailed()
+	assert.Empty(t, b.runs())
+}
+
+// A job whose options can't be meant fails: else it would come back for ever, and nobody would hear
+// why.
+func testMistake(t *testing.T, b *bench) {
+	b.serve(2, brief, jobs.AtMostFunc(func(string) int { return -1 }))
+	b.enqueue("u1", "never runs")
+	b.awaitFailed()
 	assert.Empty(t, b.runs())
 }
 
@@ -202,7 +212,7 @@ func testPanic(_ *testing.T, b *bench) {
 		return nil
 	})
 	b.enqueue("u1", "panics")
-	b.awaitFailed(1)
+	b.awaitFailed()
 	b.enqueue("u1", "next")
 	b.awaitRuns(goesOn, "panics", "next")
 }
@@ -220,7 +230,7 @@ func testLostLock(t *testing.T, b *bench) {
 	})
 	b.enqueue("u1", "loses")
 	require.ErrorIs(t, receive(t, told), renewer.ErrLost)
-	b.awaitFailed(1)
+	b.awaitFailed()
 	b.enqueue("u1", "next")
 	b.awaitRuns(goesOn, "loses", "next")
 }
