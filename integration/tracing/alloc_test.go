@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -42,5 +44,25 @@ func TestMetricsAllocateNothing(t *testing.T) {
 			return testing.AllocsPerRun(1000, func() { lifeOf(context.Background(), o, limit) })
 		}
 		require.Equal(t, count(noMetrics), count(metricsTo(t))) //nolint:testifylint // whole numbers
+	}
+}
+
+// BenchmarkObserver measures what tracing's text says of its cost.
+func BenchmarkObserver(b *testing.B) {
+	for name, sampler := range map[string]sdktrace.Sampler{
+		"caller=unsampled": sdktrace.NeverSample(), "caller=sampled": sdktrace.AlwaysSample(),
+	} {
+		b.Run(name, func(b *testing.B) {
+			p := sdktrace.NewTracerProvider(sdktrace.WithSampler(sampler),
+				sdktrace.WithBatcher(tracetest.NewNoopExporter()))
+			defer func() { _ = p.Shutdown(context.Background()) }()
+			ctx, caller := p.Tracer("caller").Start(b.Context(), "caller")
+			defer caller.End()
+			o := tracing.New(tracing.WithTracerProvider(p), metricsTo(b))
+			b.ReportAllocs()
+			for b.Loop() {
+				life(ctx, o)
+			}
+		})
 	}
 }
