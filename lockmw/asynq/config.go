@@ -49,7 +49,8 @@ func Configure(cfg asynq.Config) asynq.Config {
 	cfg.ErrorHandler = asynq.ErrorHandlerFunc(
 		func(ctx context.Context, task *asynq.Task, err error) {
 			e := notRun(err)
-			if own.ErrorHandler != nil && (e == nil || e.Archived || e.Counted) {
+			archived := e != nil && e.Outcome == jobs.OutcomeFailed
+			if own.ErrorHandler != nil && (e == nil || archived || e.Counted) {
 				own.ErrorHandler.HandleError(ctx, task, err)
 			}
 		})

@@ -11,15 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 var (
 	errReal   = errors.New("no luck")
 	errNotRun = errors.Join(errors.New("seen on the way"),
-		&asynqmw.NotRunError{Err: renewer.ErrHeld, RetryIn: 3 * time.Second})
-	errCounts = &asynqmw.NotRunError{Err: renewer.ErrHeld, Counted: true}
-	errOver   = &asynqmw.NotRunError{Err: renewer.ErrHeld, Archived: true}
+		&asynqmw.NotRunError{Result: jobs.Result{Err: renewer.ErrHeld, RetryIn: 3 * time.Second}})
+	errCounts = &asynqmw.NotRunError{Result: jobs.Result{Err: renewer.ErrHeld}, Counted: true}
+	errOver   = &asynqmw.NotRunError{Result: jobs.Result{
+		Outcome: jobs.OutcomeFailed, Err: renewer.ErrHeld,
+	}}
 )
 
 func TestConfigureKeepsWhatIsThere(t *testing.T) {
@@ -81,22 +84,28 @@ func TestNotRunError(t *testing.T) {
 	cause := &renewer.Error{Op: "acquire", Name: "order:u1", Kind: renewer.ErrHeld}
 	const about, line = 1500 * time.Millisecond, 15 * time.Second
 	for want, err := range map[string]*asynqmw.NotRunError{
-		", it comes back in about 1.5s, with no attempt used up": {RetryIn: about},
-		", it stands in line, and comes back when its turn is near, or in about 15s, with no " +
-			"attempt used up": {RetryIn: line, InLine: true},
-		", it goes on as X in about 1.5s": {RetryIn: about, Copy: "X"},
-		", it goes on as X when its turn is near, or in about 15s": {
-			RetryIn: line, InLine: true, Copy: "X",
+		", it comes back in about 1.5s, with no attempt used up": {
+			Result: jobs.Result{RetryIn: about},
 		},
-		", and its last attempt may wait no longer": {Archived: true},
+		", it stands in line, and comes back when its turn is near, or in about 15s, with no " +
+			"attempt used up": {Result: jobs.Result{RetryIn: line, InLine: true}},
+		", it goes on as X in about 1.5s": {Result: jobs.Result{RetryIn: about, Copy: "X"}},
+		", it goes on as X when its turn is near, or in about 15s": {
+			Result: jobs.Result{RetryIn: line, InLine: true, Copy: "X"},
+		},
+		", and its last attempt may wait no longer": {
+			Result: jobs.Result{Outcome: jobs.OutcomeFailed},
+		},
 		" on its last attempt, since others wait in their workers' slots already " +
-			"(asynqmw.Requeue would bring it back)": {Archived: true, Crowded: true},
+			"(asynqmw.Requeue would bring it back)": {
+			Result: jobs.Result{Outcome: jobs.OutcomeFailed, Crowded: true},
+		},
 		", and its last attempt may wait no longer; refusals before may have used up the others: " +
 			"the server's asynq.Config did not go through asynqmw.Configure": {
-			Archived: true, Counted: true,
+			Result: jobs.Result{Outcome: jobs.OutcomeFailed}, Counted: true,
 		},
 		", and an attempt is used up: the server's asynq.Config did not go through " +
-			"asynqmw.Configure": {RetryIn: time.Second, Counted: true},
+			"asynqmw.Configure": {Result: jobs.Result{RetryIn: time.Second}, Counted: true},
 	} {
 		err.Err = cause
 		require.EqualError(t, err, "lockbeat: task not run"+want+

@@ -23,36 +23,21 @@ const unconfigured = "the server's asynq.Config did not go through asynqmw.Confi
 // [renewer.ErrHeld], [renewer.ErrUnavailable] or [renewer.ErrShutdown] to errors.Is. asynq keeps
 // its text as the task's last error.
 type NotRunError struct {
-	// Err is why.
-	Err error
-	// RetryIn is after how long the task may come back; 0 if it does not. It takes up to a
-	// DelayedTaskCheckInterval longer until a server of asynq's notices, and longer still if all
-	// workers are busy, or the queue is paused. If Counted, asynq's own delay decides instead.
-	RetryIn time.Duration
-	// Copy is the ID of the task that goes on in place of this one, by [Requeue]; "" if there is
-	// none. The error is asynq.RevokeTask then, by which asynq drops the original, uncompleted.
-	Copy string
-	// InLine means that the task has a place in line: RetryIn is for when its call fails.
-	InLine bool
-	// Counted means that an attempt is used up for it: the server's asynq.Config did not go
-	// through [Configure], and the error is [renewer.ErrConfig].
+	// Result says what becomes of the task, and why. RetryIn takes up to a DelayedTaskCheckInterval
+	// longer until a server of asynq's notices, and longer still if all workers are busy, or the
+	// queue is paused. After a [jobs.OutcomeFailed] asynq archives the task: it was on its last
+	// attempt, and the eighth of its time is over for which it may wait; or it is Crowded, and the
+	// error is [renewer.ErrQueueFull] too. After a [jobs.OutcomeCopied], by [Requeue], the error is
+	// asynq.RevokeTask too, by which asynq drops the original, uncompleted.
+	jobs.Result
+	// Counted means that an attempt is used up for it, and that the task comes back after asynq's
+	// own delay: the server's asynq.Config did not go through [Configure], and the error is
+	// [renewer.ErrConfig] too.
 	Counted bool
-	// Archived means that asynq archives the task: it was on its last attempt, and the eighth of
-	// its time is over for which it may wait, or it is Crowded.
-	Archived bool
-	// Crowded means that as many tasks on their last attempt waited in slots as may. The error is
-	// [renewer.ErrQueueFull] then.
-	Crowded bool
-
-	mark string // of the refusal: see taskRedis.State
 }
 
 // answer makes of a job's result what the handler returns.
 func (s *settings) answer(r jobs.Result, counted bool) error {
-	e := &NotRunError{
-		Err: r.Err, RetryIn: r.RetryIn, Copy: r.Copy, InLine: r.InLine, Crowded: r.Crowded,
-		mark: r.Mark,
-	}
 	switch r.Outcome {
 	case jobs.OutcomeDone:
 		if r.Err == nil {
@@ -62,18 +47,17 @@ func (s *settings) answer(r jobs.Result, counted bool) error {
 	case jobs.OutcomeUnusable:
 		return fmt.Errorf("%w: %w", r.Err, asynq.SkipRetry)
 	case jobs.OutcomeBack:
-		e.Counted = counted
+		return &NotRunError{r, counted}
 	case jobs.OutcomeFailed:
 		if errors.Is(r.Err, renewer.ErrConfig) {
 			return r.Err // a mistake in the program, and no refusal
 		}
-		e.Archived = true
-		e.Counted = counted && s.client == nil && !r.Crowded
+		return &NotRunError{r, counted && s.client == nil && !r.Crowded}
 	case jobs.OutcomeCopied:
+		return &NotRunError{r, false}
 	default: // it ran, or asynq has settled what becomes of it, and doesn't listen any more
 		return r.Err
 	}
-	return e
 }
 
 // unusable makes the error for a task that will never be fit to run.
@@ -94,7 +78,7 @@ func (e *NotRunError) Error() string {
 	case e.Crowded:
 		what = " on its last attempt, since others wait in their workers' slots already " +
 			"(asynqmw.Requeue would bring it back)"
-	case e.Archived:
+	case e.Outcome == jobs.OutcomeFailed:
 		what = ", and its last attempt may wait no longer"
 		if e.Counted {
 			what += "; refusals before may have used up the others: " + unconfigured
@@ -109,7 +93,7 @@ func (e *NotRunError) Error() string {
 		what = fmt.Sprintf(", it comes back %s, with no attempt used up", when)
 	}
 	return strings.TrimSpace("lockbeat: task not run" + what + ": " +
-		strings.TrimPrefix(e.Err.Error(), "lockbeat: ") + " " + e.mark)
+		strings.TrimPrefix(e.Err.Error(), "lockbeat: ") + " " + e.Mark)
 }
 
 // Unwrap gives errors.Is and errors.As what the error is made of.

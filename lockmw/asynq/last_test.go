@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
@@ -97,7 +98,7 @@ func TestLastAttemptWithoutTimeIsArchivedAloud(t *testing.T) {
 	var notRun *asynqmw.NotRunError
 	require.ErrorAs(t, <-heard, &notRun)
 	require.ErrorIs(t, notRun, renewer.ErrHeld)
-	assert.True(t, notRun.Archived)
+	assert.Equal(t, jobs.OutcomeFailed, notRun.Outcome)
 	assert.Zero(t, notRun.RetryIn)
 	assert.Empty(t, r.ran())
 }
