@@ -31,8 +31,8 @@ type Fixture struct {
 	// [store.Claim]. Otherwise it must ignore places.
 	Lines bool
 	// Several says that the store asks several servers: what a refused claim got of some is freed
-	// behind it, so that the name may be had a moment after its release. Otherwise it must be at
-	// once.
+	// behind it. So the name may be had a moment after its release, and where a lease is gone, a
+	// refused claim may seem to have taken it. Otherwise it must be had at once.
 	Several bool
 	// NoLimits says that the store has no limits, and answers a claim for one with an error.
 	NoLimits bool
