@@ -60,8 +60,8 @@ func TestJobCalledTooEarlyStays(t *testing.T) {
 	}
 }
 
-// Jobs whose locks are free find a worker, however many others stay. Where few jobs are, as those of
-// a limit, four may stay: with one of them a limit of three was slower than a limit of two.
+// Jobs whose locks are free find a worker, however many others stay. Where few jobs are, as those
+// of a limit, four may stay: with one of them a limit of three was slower than a limit of two.
 func TestHalfOfAWorkersJobsStay(t *testing.T) {
 	t.Parallel()
 	for jobsHere, mayStay := range map[int]int{1: 1, 4: 4, 5: 4, 20: 10} {

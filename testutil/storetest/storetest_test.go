@@ -22,8 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // brokenEnv is set in the processes that TestBroken runs the suite in, since it must fail.
 const brokenEnv = "LOCKBEAT_STORETEST_BROKEN"
 
-// TestBroken is run by TestSuiteFindsEachFault. By itself it has nothing to do. Of each broken store
-// it plays only the case that must find it: another may hang for as long as it allows.
+// TestBroken is run by TestSuiteFindsEachFault. By itself it has nothing to do. Of each broken
+// store it plays only the case that must find it: another may hang for as long as it allows.
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(brokenEnv) == "" {
