@@ -118,17 +118,13 @@ func (e *env) keeperAs(at rueidis.ClientOption, edit ...func(*renewer.Config)) *
 	for _, f := range edit {
 		f(&cfg)
 	}
-	option, err := redisstore.ClientOption(at, cfg.TTL)
-	require.NoError(e.t, err)
-	var client rueidis.Client
-	// A busy machine may not connect one within its write timeout.
-	require.Eventually(e.t, func() bool {
-		client, err = rueidis.NewClient(option)
+	deployment := redisstore.Deployment{Option: at, TTL: cfg.TTL}
+	var store *redisstore.Store
+	require.Eventually(e.t, func() bool { // a busy machine may not connect it in time
+		var err error
+		store, err = redisstore.Open(e.t.Context(), deployment)
 		return err == nil
 	}, soon, tick)
-	e.t.Cleanup(client.Close)
-	store, err := redisstore.New(client)
-	require.NoError(e.t, err)
 	e.t.Cleanup(store.Close)
 	return newKeeper(e.t, store, cfg)
 }

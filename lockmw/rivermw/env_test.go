@@ -16,7 +16,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/redis/rueidis"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivermigrate"
@@ -145,17 +144,13 @@ func (e *env) keeper(edit ...func(*renewer.Config)) *renewer.Keeper {
 	for _, f := range edit {
 		f(&cfg)
 	}
-	option, err := redisstore.ClientOption(e.ClientOption(), cfg.TTL)
-	require.NoError(e.t, err)
-	var client rueidis.Client
-	// A busy machine may not connect one within its write timeout.
-	require.Eventually(e.t, func() bool {
-		client, err = rueidis.NewClient(option)
+	at := redisstore.Deployment{Option: e.ClientOption(), TTL: cfg.TTL}
+	var store *redisstore.Store
+	require.Eventually(e.t, func() bool { // a busy machine may not connect it in time
+		var err error
+		store, err = redisstore.Open(e.t.Context(), at)
 		return err == nil
 	}, soon, tick)
-	e.t.Cleanup(client.Close)
-	store, err := redisstore.New(client)
-	require.NoError(e.t, err)
 	e.t.Cleanup(store.Close)
 	return newKeeper(e.t, store, cfg)
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -63,16 +62,13 @@ func (c *inLine) TasksInLine(e renewer.TasksInLine) { c.Add(int64(e.Change)) }
 // keeper is that of one process.
 func (b *bench) keeper() *renewer.Keeper {
 	b.t.Helper()
-	option, err := redisstore.ClientOption(b.locks.ClientOption(), b.ttl)
-	require.NoError(b.t, err)
-	var client rueidis.Client
+	at := redisstore.Deployment{Option: b.locks.ClientOption(), TTL: b.ttl}
+	var store *redisstore.Store
 	require.Eventually(b.t, func() bool { // a busy machine may not connect it in time
-		client, err = rueidis.NewClient(option)
+		var err error
+		store, err = redisstore.Open(b.t.Context(), at)
 		return err == nil
 	}, soon, tick)
-	b.t.Cleanup(client.Close)
-	store, err := redisstore.New(client)
-	require.NoError(b.t, err)
 	b.t.Cleanup(store.Close)
 	line := new(inLine)
 	b.lines = append(b.lines, line)
