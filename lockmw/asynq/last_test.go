@@ -151,6 +151,32 @@ func TestTasksOnTheirLastAttemptThatComeTogether(t *testing.T) {
 	e.awaitDone(n)
 }
 
+// asynq archives a task on its last attempt whose worker is killed: one that waited in its worker
+// was archived so, and had never begun.
+func TestLastAttemptThatCanGoBackWaitsInNoWorker(t *testing.T) {
+	t.Parallel()
+	for name, inLine := range map[string]bool{"in line": true, "out of line": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newEnv(t)
+			var r record
+			release := hold(t, e.keeper(), "u1")
+			opts := []asynqmw.Option{
+				asynqmw.Wait(time.Hour), asynqmw.RetryIn(time.Hour), asynqmw.Requeue(e.client),
+			}
+			if inLine {
+				opts = append(opts, asynqmw.InLine(e.redis()))
+			}
+			e.serve(r.handler(e.keeper(), 0, opts...), workers(4))
+			copied := e.awaitCopy(e.enqueue("u1", asynq.MaxRetry(0)))
+			if release(); !inLine {
+				require.NoError(t, e.inspector.RunTask("default", copied.ID))
+			}
+			require.Eventually(t, func() bool { return len(r.ran()) == 1 }, soon, tick)
+		})
+	}
+}
+
 func TestCopyIsAsTheOriginal(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -86,7 +86,11 @@ func (a *attempt) run(ctx context.Context) Result {
 func (a *attempt) standInLine(ctx context.Context) *line.Place {
 	limited, stop := context.WithDeadline(ctx, a.until)
 	defer stop()
-	wait, place := a.visit.Stand(limited, a.wait)
+	moment := a.wait
+	if a.Last { // it stands as a copy: see mayWait
+		moment = 0
+	}
+	wait, place := a.visit.Stand(limited, moment)
 	if wait > 0 {
 		a.inSlot, a.moment = true, wait
 	}

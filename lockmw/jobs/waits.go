@@ -28,14 +28,15 @@ func (a *attempt) waits() bool { return a.inSlot || a.newest != nil }
 // mustWait reports whether the framework drops the job unless it waits.
 func (a *attempt) mustWait() bool { return a.Last && a.Copy == nil }
 
-// mayWait reports whether a job that was refused waits now.
+// mayWait reports whether a job that was refused waits now. One that is Last goes back at once if a
+// copy of it can: if its process were killed meanwhile, the framework would drop it, unrun.
 func (a *attempt) mayWait() bool {
 	again := a.mustWait() && !a.crowded
 	if a.newest != nil || a.waited && !again || time.Until(a.until) <= 0 {
 		return false
 	}
 	a.waited = true
-	return (a.mustWait() || a.wait > 0) && a.takeSlot()
+	return (a.mustWait() || a.wait > 0 && !a.Last) && a.takeSlot()
 }
 
 // takeSlot reports whether the job may wait in its worker's slot. Where the number of workers is
