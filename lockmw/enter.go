@@ -58,8 +58,8 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 	if set.inTime {
 		set = set.bounded(ctx)
 	}
-	name = set.asLimits(name)
-	if err := cmp.Or(set.checkShare(name), set.checkNewest(name)); err != nil {
+	name, err := set.asLimits(name)
+	if err := cmp.Or(err, set.checkShare(name), set.checkNewest(name)); err != nil {
 		return nil, err
 	}
 	if names := naming.Split(name); names != nil {

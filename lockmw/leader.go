@@ -51,7 +51,10 @@ func lead(
 	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error,
 	set settings,
 ) (again bool, err error) {
-	name = set.asLimits(name)
+	name, err = set.asLimits(name)
+	if err != nil {
+		return false, err
+	}
 	s, err := reenter(ctx, k, name, false)
 	if err != nil {
 		return false, err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // AtMost makes the name that of a limit instead of a lock: at most n calls run at once, over all
@@ -16,7 +17,8 @@ import (
 //
 // A limit and a lock of one name are two things. n is this process's own number and is kept
 // nowhere: a lower one ends no call. 0 closes the limit: [renewer.ErrHeld] and [renewer.ErrClosed]
-// at once. Below 0 the call is refused with [renewer.ErrConfig].
+// at once. Below 0 the call is refused with [renewer.ErrConfig], and so is one whose name is that of
+// a limit already, by [Limit].
 func AtMost(n int) Option { return AtMostFunc(func(string) int { return n }) }
 
 // AtMostFunc is [AtMost] with a number for each name, which may change: it is asked for before each
@@ -69,20 +71,22 @@ func givenTwice(names []string) string {
 }
 
 // asLimits makes limits of the names that a call is for, if it goes by [AtMost].
-func (s settings) asLimits(name string) string {
+func (s settings) asLimits(name string) (string, error) {
 	if s.limit == nil || name == "" || tooMany(name) != nil {
-		return name
+		return name, nil
 	}
 	names := naming.Split(name)
 	if names == nil {
 		names = []string{name}
 	}
 	for i, one := range names {
-		if _, _, ok := naming.CutLimit(one); !ok {
-			names[i] = naming.Limited + naming.ByFunc + strconv.Itoa(s.limit(one)) + ":" + one
+		if plain, n, ok := naming.CutLimit(one); ok {
+			return "", fmt.Errorf("%w: %q is given two numbers, by AtMost and by Limit(%[2]q, %d): "+
+				"leave AtMost out", renewer.ErrConfig, plain, n)
 		}
+		names[i] = naming.Limited + naming.ByFunc + strconv.Itoa(s.limit(one)) + ":" + one
 	}
-	return Keys(names...)
+	return Keys(names...), nil
 }
 
 // limitOf is the name of the lock or limit that a name stands for, and how many may hold the limit;

@@ -241,6 +241,23 @@ func TestBadLimits(t *testing.T) {
 	_, err = lockmw.Do(t.Context(), k, "a", func(context.Context) (int, error) { return 0, nil },
 		lockmw.AtMostFunc(nil))
 	assert.ErrorIs(t, err, renewer.ErrConfig)
+	for _, name := range []string{
+		lockmw.Limit("a", 3), lockmw.Limits(lockmw.Limit("a", 3), lockmw.Limit("b", 9)),
+		lockmw.Keys("b", lockmw.Limit("a", 3)),
+	} {
+		never := func(context.Context) error {
+			t.Error("runs")
+			return nil
+		}
+		for _, err := range []error{
+			run(t.Context(), k, name, never, lockmw.AtMost(2)),
+			lockmw.RunWhileHeld(t.Context(), k, name, never, lockmw.AtMost(2)),
+		} {
+			require.ErrorIs(t, err, renewer.ErrConfig)
+			assert.ErrorContains(t, err,
+				`"a" is given two numbers, by AtMost and by Limit("a", 3): leave AtMost out`)
+		}
+	}
 }
 
 // A closed limit among several refuses the call at once, which waited busily.
