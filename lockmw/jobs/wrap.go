@@ -16,7 +16,7 @@ type Delivery struct {
 	// what telemetry calls the work.
 	Kind string
 	// Queue and ID tell the [Queue] of [InLine] which job it is. A job does not stand in line
-	// without them, with a line feed in Queue, or if both together have more than 4,000 bytes.
+	// without an ID, with a line feed in Queue, or if both together have more than 4,000 bytes.
 	Queue, ID string
 	// Slots are those of the server that delivers it. If they are nil, all jobs may wait in their
 	// slots.

@@ -54,7 +54,12 @@ func newBench(t *testing.T, open func(t *testing.T) Framework) *bench {
 type inLine struct {
 	renewer.NopObserver
 	atomic.Int64
+
+	fault atomic.Pointer[renewer.Fault] // the latest, for messages of tests that fail
 }
+
+// Fault implements [renewer.Observer].
+func (c *inLine) Fault(e renewer.Fault) { c.fault.Store(&e) }
 
 // TasksInLine implements [renewer.Observer].
 func (c *inLine) TasksInLine(e renewer.TasksInLine) { c.Add(int64(e.Change)) }
@@ -155,7 +160,13 @@ func (b *bench) awaitLine(n int64) {
 
 // String is what has become of the jobs, for messages of tests that fail.
 func (b *bench) String() string {
-	return fmt.Sprintf("%q ran, %d are left, %d failed", b.runs(), b.Left(), b.Failed())
+	s := fmt.Sprintf("%q ran, %d are left, %d failed", b.runs(), b.Left(), b.Failed())
+	for _, l := range b.lines {
+		if f := l.fault.Load(); f != nil {
+			s += fmt.Sprintf("; the keeper was told: %s: %v", f.Doing, f.Err)
+		}
+	}
+	return s
 }
 
 // awaitRuns waits until these jobs have begun, each once, in whatever order, and no others.

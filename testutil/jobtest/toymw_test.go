@@ -17,7 +17,7 @@ func Handle[T any](
 ) func(context.Context, string, T) (time.Duration, string, error) {
 	run := jobs.Wrap(k, key, fn, append(opts, jobs.InLine(toyLine[T]{q}))...)
 	return func(ctx context.Context, id string, args T) (time.Duration, string, error) {
-		r := run(ctx, jobs.Delivery{Kind: "toy", Queue: "toy", ID: id}, args)
+		r := run(ctx, jobs.Delivery{Kind: "toy", ID: id}, args)
 		switch r.Outcome {
 		case jobs.OutcomeBack, jobs.OutcomeEnded:
 			return r.RetryIn, r.Mark, nil

@@ -77,7 +77,7 @@ type Place struct {
 // refused by them. A nil Line is one that no task has.
 func (l *Line) Visit(wants []naming.Want, of Task) *Visit {
 	v := &Visit{line: l, as: of, task: store.Task{Queue: of.Queue, ID: of.ID}}
-	if of.Queue == "" || of.ID == "" || strings.Contains(of.Queue, "\n") ||
+	if of.ID == "" || strings.Contains(of.Queue, "\n") ||
 		len(of.Queue)+len(of.ID) > mostTask {
 		v.line = nil // no queue has it, or no line can
 	}
