@@ -90,7 +90,8 @@ func refusedKeys(given int) string {
 }
 
 // NamesOf are the names that a name made by [Keys], [Limit] or [Limits] stands for, in order, none
-// if these are too many; and any other name itself.
+// if these are too many; and any other name itself. Of a limit it is the plain name, for logs: [Held]
+// and [FenceOf] want the name that [Limit] made, since a limit and a lock of one name are two things.
 func NamesOf(name string) []string {
 	if tooMany(name) != nil {
 		return nil

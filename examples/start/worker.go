@@ -21,7 +21,7 @@ func transferTasks(
 		func(t Transfer) string { return accountLock(t.From) },
 		func(ctx context.Context, t Transfer) error { return transfer(ctx, t.From, t.To) },
 		asynqmw.SharedKey(),     // the lock is "account:7", not "transfer:account:7"
-		asynqmw.InLine(option),  // a task that waits keeps no worker
+		asynqmw.InLine(option),  // tasks that wait leave their workers
 		asynqmw.Requeue(tasks))) // and is not archived on its last attempt
 }
 
