@@ -210,7 +210,7 @@ func TestWhatIsNoFenceIsNotPassedOn(t *testing.T) {
 	for _, none := range []int64{0, -1, math.MinInt64, wire.MaxFence + 1, math.MaxInt64} {
 		require.Zero(t, lockmw.Fence(lockmw.WithFence(t.Context(), none)))
 	}
-	require.EqualValues(t, wire.MaxFence,
+	require.Equal(t, int64(wire.MaxFence),
 		lockmw.Fence(lockmw.WithFence(t.Context(), wire.MaxFence)))
 	require.EqualValues(t, 8, lockmw.Fence(lockmw.WithFence(lockmw.WithFence(t.Context(), 7), 8)),
 		"the innermost")

@@ -124,7 +124,7 @@ func TestFenceCounterDamaged(t *testing.T) {
 			}
 			for _, damage := range []string{
 				"", "x", "-5", "1e3", "0x10", " 7", "7 ", "7.5", "nan", "inf", "7\n",
-				strconv.Itoa(redisstore.MaxExact), strconv.Itoa(redisstore.MaxExact + 1),
+				strconv.FormatInt(redisstore.MaxExact, 10), strconv.FormatInt(redisstore.MaxExact+1, 10),
 				"9999999999999999", "99999999999999999999999",
 			} {
 				s.ok(t, "SET", counter, damage)

@@ -267,7 +267,7 @@ func FuzzRecordReplies(f *testing.F) {
 
 func TestReadSeen(t *testing.T) {
 	t.Parallel()
-	const top, now = redisstore.MaxExact, 1_700_000_000_123_456
+	const top, now int64 = redisstore.MaxExact, 1_700_000_000_123_456
 	for name, c := range map[string]struct {
 		fence int64
 		reply redisreply.Reply

@@ -1,5 +1,3 @@
-//go:build unix
-
 package redistest
 
 // TakeBlock takes a block of ports, the n-th if that is free, and returns the first of them.

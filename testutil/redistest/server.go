@@ -1,5 +1,3 @@
-//go:build unix
-
 package redistest
 
 import (
@@ -12,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
 
 	"github.com/redis/rueidis"
 
@@ -142,11 +139,11 @@ func (s *Server) Log() string { return child.Tail(s.logPath()) }
 func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.proc.Signal(syscall.SIGSTOP); err != nil {
+	if err := s.proc.Pause(); err != nil {
 		return err
 	}
 	s.frozen = true
-	return s.proc.AwaitStopped()
+	return nil
 }
 
 // Cont lets a frozen server go on, by SIGCONT; it does nothing to one
@@ -155,7 +152,7 @@ func (s *Server) Cont() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.frozen = false
-	return s.proc.Signal(syscall.SIGCONT)
+	return s.proc.Resume()
 }
 
 // running reports whether the server can answer: neither killed nor frozen.

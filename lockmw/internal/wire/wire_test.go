@@ -16,7 +16,7 @@ func TestFence(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, fence, got)
 	}
-	require.Equal(t, 9007199254740991, wire.MaxFence)
+	require.Equal(t, int64(9007199254740991), int64(wire.MaxFence))
 	require.NotEqual(t, float64(wire.MaxFence-1), float64(wire.MaxFence),
 		"what has only floating point tells them apart")
 	for _, s := range []string{

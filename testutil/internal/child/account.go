@@ -1,16 +1,12 @@
-//go:build unix
-
 package child
 
 import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/user"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // Account is a user of the system; nil is the test's own.
@@ -41,13 +37,4 @@ func (a *Account) Own(path string) error {
 		return nil
 	}
 	return os.Chown(path, a.uid, a.gid)
-}
-
-// Run has cmd run as the user.
-func (a *Account) Run(cmd *exec.Cmd) {
-	if a != nil {
-		cmd.SysProcAttr = &syscall.SysProcAttr{
-			Credential: &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)},
-		}
-	}
 }

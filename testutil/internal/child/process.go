@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package child runs servers as child processes for tests: one dies with the process that has
 // started it, in whichever way that ends (on Linux).
 package child
