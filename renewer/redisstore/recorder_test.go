@@ -351,7 +351,7 @@ func TestReadSeen(t *testing.T) {
 
 func TestReadWritten(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]contract.Status{
+	for n, want := range map[int64]contract.Status{
 		1: contract.StatusHeld, 0: contract.StatusTaken, -1: contract.StatusGone,
 		-2: contract.StatusBehind, 2: 0, -3: 0,
 	} {

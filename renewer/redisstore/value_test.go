@@ -91,7 +91,7 @@ func TestValue(t *testing.T) {
 		"fence of letters": {value("x", "5", "web-1\n1\nop"), store.Holder{}, 0},
 		"negative time":    {value("7", "-5", "web-1\n1\nop"), store.Holder{}, 0},
 		"too great a time": {
-			value("7", strconv.Itoa(redisstore.MaxExact+1), "web-1\n1\nop"),
+			value("7", strconv.FormatInt(redisstore.MaxExact+1, 10), "web-1\n1\nop"),
 			store.Holder{},
 			0,
 		},

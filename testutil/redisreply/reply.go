@@ -14,25 +14,25 @@ import (
 type Reply []byte
 
 // head returns the beginning of a reply.
-func head(kind byte, n int) Reply {
+func head(kind byte, n int64) Reply {
 	return binary.BigEndian.AppendUint64([]byte{kind}, uint64(n))
 }
 
 // Number is an integer.
-func Number(n int) Reply { return head(':', n) }
+func Number(n int64) Reply { return head(':', n) }
 
 // Text is a bulk string.
-func Text(s string) Reply { return append(head('$', len(s)), s...) }
+func Text(s string) Reply { return append(head('$', int64(len(s))), s...) }
 
 // Fault is an error.
-func Fault(s string) Reply { return append(head('-', len(s)), s...) }
+func Fault(s string) Reply { return append(head('-', int64(len(s))), s...) }
 
 // Null is nil.
 func Null() Reply { return head('_', 0) }
 
 // List is an array.
 func List(of ...Reply) Reply {
-	r := head('*', len(of))
+	r := head('*', int64(len(of)))
 	for _, one := range of {
 		r = append(r, one...)
 	}
@@ -63,7 +63,7 @@ func anyAt(raw []byte, depth int) (r Reply, rest []byte) {
 	case 0:
 		var eight [8]byte
 		n = copy(eight[:], raw)
-		return Number(int(binary.LittleEndian.Uint64(eight[:]))), raw[n:]
+		return Number(int64(binary.LittleEndian.Uint64(eight[:]))), raw[n:]
 	case 1:
 		return Text(string(raw[:n])), raw[n:]
 	case 2:
@@ -78,7 +78,7 @@ func anyAt(raw []byte, depth int) (r Reply, rest []byte) {
 		}
 		return List(of...), raw
 	case 4:
-		return head('#', n), raw
+		return head('#', int64(n)), raw
 	default:
 		return Null(), raw
 	}

@@ -18,7 +18,7 @@ var (
 )
 
 // slotRow is a row of CLUSTER SLOTS, with a replica that is of no interest.
-func slotRow(first, last int, host redisreply.Reply, port int) redisreply.Reply {
+func slotRow(first, last int64, host redisreply.Reply, port int64) redisreply.Reply {
 	return list(number(first), number(last), list(host, number(port), text("id")),
 		list(text("replica"), number(1), text("id")))
 }
@@ -64,7 +64,7 @@ func TestLayout(t *testing.T) {
 
 	many := make([]redisreply.Reply, 16385)
 	for i := range many {
-		many[i] = slotRow(0, 0, text("a"), i)
+		many[i] = slotRow(0, 0, text("a"), int64(i))
 	}
 	for name, odd := range map[string]redisreply.Reply{
 		"no array": number(1), "nil": null(),
@@ -89,9 +89,9 @@ func TestLayout(t *testing.T) {
 
 // Whatever a server answers: no panic, and every slot has a shard with an address.
 func FuzzLayout(f *testing.F) {
-	f.Add([]byte{0, 7, 0, 0, 0, 0, 0, 0, 0}, 0, 8191, 7000, "a", "b:1")
-	f.Add([]byte{27, 0, 1, 0, 0, 0, 0, 0, 0, 0}, 5, 4, -1, "", "")
-	f.Fuzz(func(t *testing.T, raw []byte, first, last, port int, host, teller string) {
+	f.Add([]byte{0, 7, 0, 0, 0, 0, 0, 0, 0}, int64(0), int64(8191), int64(7000), "a", "b:1")
+	f.Add([]byte{27, 0, 1, 0, 0, 0, 0, 0, 0, 0}, int64(5), int64(4), int64(-1), "", "")
+	f.Fuzz(func(t *testing.T, raw []byte, first, last, port int64, host, teller string) {
 		odd, _ := redisreply.Any(raw)
 		for _, reply := range []redisreply.Reply{
 			odd, list(odd), list(slotRow(first, last, text(host), port), odd),
