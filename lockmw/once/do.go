@@ -1,6 +1,7 @@
 package once
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -62,7 +63,7 @@ func checked(
 			"several (lockmw.Keys), or a limit's: call lockmw.Do with those inside the function, "+
 			"or around once.Do", renewer.ErrName)
 	}
-	return set, renewer.CheckName(name)
+	return set, cmp.Or(renewer.CheckName(name), set.checkUnder())
 }
 
 // checkedOutside is checked for a call that takes the lock.

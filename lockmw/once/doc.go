@@ -32,7 +32,8 @@
 // and no lock. Under the lock it puts its attempt on record, if the record is still as it was read;
 // otherwise it goes by what it finds there. So new work costs five questions: the read, the
 // acquire, the attempt, the result, and the release (eight in a database, by package sqlrecord).
-// Those who wait are woken by the release of the lock, and take over or get the answer.
+// Those who wait are woken by the release of the lock, and take over or get the answer. Work that
+// needs another lock too takes it by [Under], when its attempt is on record.
 //
 // # Outcomes
 //
@@ -56,6 +57,7 @@
 //   - The process dies: the lock lapses within renewer.Config.TTL; a caller that waits takes over.
 //   - The lock is lost: the function's context ends, with cause ErrLost. If the function succeeds
 //     all the same, its result counts, unless another call has taken over meanwhile.
+//   - The lock of [Under] is not to be had: the attempt does not count.
 //   - The caller leaves before the function has begun: the attempt does not count. A question about
 //     the record that is under way is waited for, for one renewer.Config.RequestTimeout at most,
 //     also beyond [Wait].

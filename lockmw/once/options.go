@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -47,6 +48,9 @@ type settings struct {
 	input      string
 	recorder   Recorder
 	recordIn   bool // it was given by RecordIn
+	under      string
+	isUnder    bool // even if the name is empty, which is an error
+	underOpts  []lockmw.Option
 	marshal    func(any) ([]byte, error)
 	unmarshal  func([]byte, any) error
 }
@@ -166,6 +170,24 @@ func RecordIn(r Recorder) Option {
 	return func(s settings) settings { s.recorder, s.recordIn = r, true; return s }
 }
 
+// Under runs each attempt under the lock on another name, too, or under several: lockmw.Keys, and
+// limits by lockmw.Limit. It is for work that changes what another lock protects. The lock is taken
+// when the attempt is on record and before the transaction of a [Transactional] recorder begins,
+// and is free when that has ended; work that is done does not wait for it. (Taken inside of the
+// function it would be waited for with a connection of the database and the rows that are written,
+// and be free before these are committed.)
+//
+// If the lock is not to be had, the call gets its error, and the attempt does not count. It is
+// waited for as long as [Wait] allows, which opts may change; [MaxHold] bounds it, too. What it
+// means to lose it is said in package lockmw. Two works must not be under each other's names: they
+// would wait for each other. Default: none.
+func Under(name string, opts ...lockmw.Option) Option {
+	return func(s settings) settings {
+		s.under, s.isUnder, s.underOpts = name, true, opts
+		return s
+	}
+}
+
 // newSettings applies the options, and names every fault in one error.
 func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	s := settings{
@@ -228,6 +250,19 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 			len(s.input), maxInput)
 	}
 	return s, errors.Join(faults...)
+}
+
+// checkUnder is the error for a name that no lock can have, before anything is asked for.
+func (s settings) checkUnder() error {
+	if !s.isUnder {
+		return nil
+	}
+	for _, name := range lockmw.NamesOf(s.under) {
+		if err := renewer.CheckName(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // recordRoom is what a record takes beside its result, and more.

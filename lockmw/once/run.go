@@ -162,8 +162,35 @@ func (c *call) underLock(ctx, op context.Context) verdict {
 		p.takeBack(ctx, op, rec)
 		return verdict{over: true, err: c.refused(ctx.Err())}
 	}
-	v := c.attempt(ctx, op, p, rec)
+	v := c.attemptUnder(ctx, op, p, rec)
 	v.ran = !v.idle
+	return v
+}
+
+// attemptUnder is attempt under the lock that [Under] names. What waits for it has no transaction.
+func (c *call) attemptUnder(ctx, op context.Context, p *pen, rec record) (v verdict) {
+	if !c.isUnder {
+		return c.attempt(ctx, op, p, rec)
+	}
+	opts := maxhold.AddTo([]lockmw.Option{
+		lockmw.Wait(time.Until(c.until)), lockmw.Operation(c.operation),
+	}, c.maxHold, lockmw.MaxHold)
+	ran, err := lockmw.Run(op, c.keeper, c.under, func(op context.Context) error {
+		v = c.attempt(ctx, op, p, rec)
+		return v.err
+	}, append(opts, c.underOpts...)...)
+	if !ran {
+		return c.unbegun(ctx, op, p, rec, err)
+	}
+	v.err = err // with the loss of that lock, if it was lost
+	return v
+}
+
+// unbegun is the verdict on an attempt that is on record and whose function has not run.
+func (c *call) unbegun(ctx, op context.Context, p *pen, rec record, err error) verdict {
+	p.takeBack(ctx, op, rec)
+	v := c.unclear(ctx, op, err)
+	v.idle = true
 	return v
 }
 
@@ -189,10 +216,7 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) (v verdict) 
 	switch {
 	case end.unbegun != nil:
 		failed = false
-		p.takeBack(ctx, op, rec)
-		v := c.unclear(ctx, op, end.unbegun)
-		v.idle = true
-		return v
+		return c.unbegun(ctx, op, p, rec, end.unbegun)
 	case err == nil:
 		failed = false
 		return c.finish(end)

@@ -23,6 +23,7 @@ type ledger struct {
 	conflict atomic.Int64 // so many transactions are in conflict with others
 	unheard  int          // so many commits answer that it is not known
 	rollback int          // so many commits do not come about
+	begin    func()
 	before   func(store.Record)
 }
 
@@ -34,6 +35,9 @@ func (l *ledger) Transact(
 	if l.unbegun.Load() > 0 {
 		l.unbegun.Add(-1)
 		return &renewer.Error{Op: "begin", Kind: renewer.ErrUnavailable, Err: errDown}
+	}
+	if l.begin != nil {
+		l.begin()
 	}
 	record, err := fn(ctx)
 	if err != nil {
