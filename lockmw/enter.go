@@ -71,6 +71,7 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 	if inner, err := reenter(ctx, k, name, set.strict); inner != nil || err != nil {
 		return inner, err
 	}
+	set.checkTransaction(ctx, k, name)
 	lease, err := set.acquire(ctx, k, name)
 	if err != nil {
 		return nil, set.refused(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
@@ -26,6 +27,11 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 			return nil, fmt.Errorf("%w: the limit of %q is %d; give 0 to close it, or how many "+
 				"may run", renewer.ErrConfig, plain, n)
 		}
+	}
+	if first := slices.IndexFunc(names, func(name string) bool {
+		return around(ctx, k, name) == nil
+	}); first >= 0 {
+		set.checkTransaction(ctx, k, names[first])
 	}
 	until := time.Now().Add(set.wait)
 	var last, g *group

@@ -68,7 +68,10 @@
 //     would be there twice. If it panics afterwards, or sends COMMIT as a statement, that is not
 //     noticed; nor can it be put on record if the process dies before.
 //   - The transaction occupies a connection of the pool for as long as the function runs.
-//     A function that asks for another one, with SetMaxOpenConns(1), waits for itself.
+//     A function that asks for another one, with SetMaxOpenConns(1), waits for itself. One that
+//     waits for a lock keeps the connection from that lock's holder, and has the lock until before
+//     COMMIT only: take it by once.Under, which waits before the transaction begins. The keeper's
+//     observer is told, once, of a lock that is waited for in a transaction.
 //   - A record lapses after once.Keep, by the database's clock, and its row then takes space until
 //     Recorder.DeleteLapsed removes it: call it from a schedule.
 //   - Let once.Keep be longer than an attempt takes: one whose row was removed is rolled back.

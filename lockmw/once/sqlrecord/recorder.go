@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/once"
@@ -35,6 +36,8 @@ type recorder struct {
 	table   string
 	timeout time.Duration
 	text    statements
+
+	lockInside sync.Once // a lock that was waited for in a transaction is reported
 }
 
 // Option says what one [PostgreSQL] or [SQLite] makes.

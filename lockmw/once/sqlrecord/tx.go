@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/intx"
 	"github.com/lockbeat/lockbeat/lockmw/internal/sqlfault"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -37,7 +38,7 @@ func (r *recorder) Transact(
 		return err
 	}
 	defer func() { _ = r.rollBack(tx, end) }()
-	record, err := fn(context.WithValue(ctx, txKey{}, tx))
+	record, err := fn(context.WithValue(intx.Mark(ctx, &r.lockInside), txKey{}, tx))
 	if err != nil {
 		return r.failed(tx, end, err)
 	}

@@ -1,0 +1,70 @@
+package lockmw_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/intx"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/testutil/webtest"
+)
+
+// Requests that waited for a lock in a transaction each stood in the way of its holder, who needed
+// a connection of the same pool, and nobody was told.
+func TestALockThatIsWaitedForInATransactionIsReported(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ask  func(ctx context.Context, k *renewer.Keeper) error
+		told string
+	}{
+		"a lock":          {asking("a"), "a"},
+		"a limit":         {asking(lockmw.Limit("a", 3)), "a"},
+		"several":         {asking(lockmw.Keys("held", "a", "b")), "a"},
+		"without a wait":  {asking("a", lockmw.Refuse()), ""},
+		"or skipping":     {asking("a", lockmw.Skip()), ""},
+		"one that it has": {asking("held"), ""},
+		"several it has":  {asking(lockmw.Keys("held", "kept")), ""},
+		"the newest":      {asking("a", lockmw.Replace()), "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := new(webtest.Faults)
+			k := webtest.Keeper(t, memory.New(), func(c *renewer.Config) { c.Observer = o })
+			first := new(sync.Once)
+			_, err := lockmw.Run(t.Context(), k, lockmw.Keys("held", "kept"),
+				func(ctx context.Context) error {
+					for range 2 {
+						if err := c.ask(intx.Mark(ctx, first), k); err != nil {
+							return err
+						}
+					}
+					return c.ask(ctx, k) // outside of it
+				})
+			require.NoError(t, err)
+			if c.told == "" {
+				require.Empty(t, o.All())
+				return
+			}
+			require.Len(t, o.All(), 1)
+			fault := o.All()[0]
+			assert.Equal(t, c.told, fault.Name)
+			require.ErrorIs(t, fault.Err, renewer.ErrConfig)
+			assert.Contains(t, fault.Err.Error(), `"pay"`)
+			assert.Contains(t, fault.Err.Error(), "once.Under", "the cure")
+		})
+	}
+}
+
+func asking(name string, opts ...lockmw.Option) func(context.Context, *renewer.Keeper) error {
+	return func(ctx context.Context, k *renewer.Keeper) error {
+		_, err := lockmw.Run(ctx, k, name, func(context.Context) error { return nil },
+			append(opts, lockmw.Operation("pay"))...)
+		return err
+	}
+}
