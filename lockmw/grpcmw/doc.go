@@ -58,8 +58,8 @@
 // The handler runs for a new key only. A known one gets the stored reply, with
 // idempotent-replayed in the header; one in flight is refused as a busy lock is. Errors are not
 // stored: the next call with the key runs the handler again. A Recorder keeps replies in
-// your own database, in one transaction with what the handler writes. docs/grpc.md has the
-// table of outcomes.
+// your own database, in one transaction with what the handler writes. A lock that the
+// handler needs is taken by Locks, before that begins. docs/grpc.md has the table of outcomes.
 //
 // # Streams
 //

@@ -59,6 +59,9 @@ func Idempotent(k *renewer.Keeper, c IdempotentConfig) grpc.UnaryServerIntercept
 		}
 		in.replies[name] = m.reply
 	}
+	if in.locks, err = in.lockRules(); err != nil {
+		panic(err.Error())
+	}
 	return in.serve
 }
 
@@ -70,6 +73,7 @@ type idempotent struct {
 	repeats   *repeat.Guard
 	maxAnswer int
 	replies   map[string]protoreflect.MessageType // by method
+	locks     map[string]lockedMethod             // likewise
 
 	unreadable, large sync.Once
 }
@@ -93,6 +97,10 @@ func (in *idempotent) serve(
 	if caller == "" {
 		return nil, anonymous()
 	}
+	under, bad := in.under(ctx, info.FullMethod, req)
+	if bad != nil {
+		return nil, bad
+	}
 	input, err := encodeRequest(req)
 	if err != nil {
 		return nil, misused(fmt.Sprintf("a request of %s can't be compared with one that is sent "+
@@ -104,6 +112,7 @@ func (in *idempotent) serve(
 	which := in.repeats.Request(caller, key, info.FullMethod, input)
 	outcome, err := in.repeats.Do(ctx, which, repeat.Work{
 		Operation: info.FullMethod,
+		Under:     under,
 		Run:       e.run,
 		Read:      func(stored []byte) error { return proto.Unmarshal(stored, e.stored) },
 	})

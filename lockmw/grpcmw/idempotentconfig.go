@@ -20,6 +20,14 @@ type IdempotentConfig struct {
 	// Methods are the unary methods whose calls are carried out once, by their full names.
 	Methods []string
 
+	// Locks are rules ([ForMethod] and the like) for those of Methods whose handlers run under a
+	// lock, and options for these locks: as for [UnaryServerInterceptor], but for
+	// [MaxWaitersPerCaller], [Silence] and those of fencing tokens. A call with a new key waits for
+	// its lock before the transaction of a Recorder begins. One that is refused is as new when it
+	// is sent again. The lock is free when the reply is on record, and the transaction committed. A
+	// stored reply needs no lock. Don't put [UnaryServerInterceptor] inside where there is a
+	// transaction: it would wait in that. Default: none.
+	Locks []Option
 	// Scope tells callers with the same ID apart: the same caller and key in another scope are
 	// another call. Give each service that shares a Redis a scope, such as its name, unless it has
 	// a store prefix of its own (redisstore.Prefix). With another scope all keys are new.
@@ -39,9 +47,9 @@ type IdempotentConfig struct {
 	// longer, and less than 0 for one that undoes what it has begun when its context ends, which it
 	// does with the call then. Default 1 min.
 	FinishWithin time.Duration
-	// MaxHold bounds the lock of a key, in place of renewer.Config.MaxHold: after that another call
-	// with the key may run the handler, so give more than a handler takes. Less than 0: no bound.
-	// Default: the keeper's bound.
+	// MaxHold bounds the lock of a key, its wait for one of Locks included, and that one, in place
+	// of renewer.Config.MaxHold: after that another call with the key may run the handler, so give
+	// more than a handler takes. Less than 0: no bound. Default: the keeper's bound.
 	MaxHold time.Duration
 
 	// MaxRunningPerCaller bounds how many calls of one caller are being carried out at once in this

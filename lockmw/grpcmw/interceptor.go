@@ -65,7 +65,9 @@ func (in *interceptor) bind(streams bool) error {
 			return fmt.Errorf("has two rules for %s: one call has one key; chain two "+
 				"interceptors for two locks", m.name)
 		}
-		in.methods[m.name] = lockedMethod{r, in.locking(m.name)}
+		// Strict, so that lockmw returns every loss; what becomes of it
+		// is decided here, since the status depends on it.
+		in.methods[m.name] = lockedMethod{r, append(in.locking(m.name), lockmw.Strict())}
 	}
 	return cmp.Or(in.maxHold.Check(in.keeper),
 		newest.Check(in.newest, in.keeper, len(in.limits) > 0))

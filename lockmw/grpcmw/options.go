@@ -107,11 +107,9 @@ func Strict() Option { return func(s *settings) { s.strict = true } }
 
 // locking returns the options for the locks of a method.
 func (s *settings) locking(method string) []lockmw.Option {
-	// Strict, so that lockmw returns every loss; what becomes of it
-	// is decided here, since the status depends on it.
 	opts := []lockmw.Option{
-		lockmw.Wait(s.wait), lockmw.MaxWaiters(s.waiters), lockmw.Strict(),
-		lockmw.Operation(method), lockmw.AnswerInTime(),
+		lockmw.Wait(s.wait), lockmw.MaxWaiters(s.waiters), lockmw.Operation(method),
+		lockmw.AnswerInTime(),
 	}
 	return maxhold.AddTo(slices.Concat(opts, s.newest, s.limits), s.maxHold, lockmw.MaxHold)
 }

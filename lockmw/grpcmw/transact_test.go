@@ -21,9 +21,11 @@ import (
 type ledger struct {
 	records.Records
 
+	begun    int
 	commits  int
-	unheard  bool // the answers to commits are lost
-	conflict bool // transactions are in conflict with others
+	before   func(store.Record) // is called before a commit
+	unheard  bool               // the answers to commits are lost
+	conflict bool               // transactions are in conflict with others
 }
 
 var _ once.Transactional = (*ledger)(nil)
@@ -31,7 +33,11 @@ var _ once.Transactional = (*ledger)(nil)
 func (l *ledger) Transact(
 	ctx context.Context, fn func(context.Context) (store.Record, error),
 ) error {
+	l.begun++
 	record, err := fn(ctx)
+	if err == nil && l.before != nil {
+		l.before(record)
+	}
 	if err == nil && l.conflict {
 		err = &renewer.Error{Op: "commit", Kind: once.ErrConflict}
 	}

@@ -22,6 +22,14 @@ type Config struct {
 	// an [*httpmw.Error] says.
 	Caller httpmw.KeyFunc
 
+	// Lock names the lock that the handler runs under, as for [httpmw.Exclusive]: by
+	// [httpmw.PathInt], say. A request with a new key waits for it for 10 s at most, before the
+	// transaction of a Recorder begins. Then the answer is 503, or 429 of a limit, and the request
+	// is as new when it is sent again. The lock is free when the answer is on record, and the
+	// transaction committed. A stored answer needs no lock. Don't put [httpmw.Exclusive] inside
+	// where there is a transaction: it would wait in that. It may be called concurrently. Default
+	// nil: none.
+	Lock httpmw.KeyFunc
 	// Scope tells callers with the same ID apart: the same caller and key in another scope are
 	// another request. Give each service that shares a Redis a scope, such as its name. Give two
 	// handlers a scope each if the same ID means another caller to them. A store prefix for each
@@ -54,8 +62,9 @@ type Config struct {
 	// longer, and less than 0 for one that undoes what it has begun when its context ends, which it
 	// does with its client then. Default 1 min.
 	FinishWithin time.Duration
-	// MaxHold bounds how long a request keeps its lock, in place of renewer.Config.MaxHold: after
-	// that another request with its key may run the handler, so give more than a handler takes. It
+	// MaxHold bounds how long a request keeps the lock of its key, its wait for Lock included, and
+	// how long it keeps Lock, in place of renewer.Config.MaxHold: after that another request with
+	// its key may run the handler, so give more than a handler takes. It
 	// can't be less than one renewer.Config.Heartbeat, but less than 0: no bound. Default: the
 	// keeper's bound.
 	MaxHold time.Duration

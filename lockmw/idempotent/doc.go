@@ -23,6 +23,8 @@
 //	known                    the stored one, with Idempotent-Replayed: true. The handler does
 //	                         not run
 //	in flight                409 and Retry-After; with WaitForAnswer the answer when it is there
+//	new, and the handler's   503 and Retry-After after 10 s, 429 of a limit: see Lock. The key is
+//	lock is held             as new
 //	another request's        422: another method, host, path (as sent), query, content type or
 //	                         body
 //	missing or unusable      400; with KeyOptional a request without a key is let through
@@ -60,7 +62,9 @@
 //   - The answer is kept in memory until it is stored, so the writer is no http.Flusher. One that
 //     outgrows MaxAnswer goes out as the handler writes it, and can't be replayed. In the handler's
 //     transaction (Recorder) it is rolled back instead, and is a 500.
-//   - Put it inside http.TimeoutHandler, and put httpmw.Exclusive and httpmw.Handle inside of it.
+//   - Put it inside http.TimeoutHandler.
+//   - Name the handler's lock by Lock of [Config]. httpmw.Exclusive and httpmw.Handle further in
+//     wait for theirs in the transaction of a Recorder, and keep a connection from its holder.
 //   - Let renewer.Config.MaxHold exceed http.Server.WriteTimeout.
 //
 // docs/http.md in the repository has more on these.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
+	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
 // exchange is one request and its answer, which is the handler's or the stored one.
@@ -22,10 +23,13 @@ type exchange struct {
 }
 
 // answer has a request carried out, and sends its answer or the stored one.
-func (g *guard) answer(w http.ResponseWriter, r *http.Request, which *repeat.Request) {
+func (g *guard) answer(
+	w http.ResponseWriter, r *http.Request, which *repeat.Request, under once.Option,
+) {
 	e := &exchange{guard: g, w: w, r: r}
 	outcome, err := g.repeats.Do(r.Context(), which, repeat.Work{
 		Operation: cmp.Or(g.Operation, r.Pattern),
+		Under:     under,
 		Run:       e.run,
 		Read:      func(stored []byte) error { return decodeAnswer(stored, &e.kept) },
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
@@ -83,14 +84,39 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, httpguard.KeyFault(r, err))
 		return
 	}
+	under, err := g.under(r)
+	if err != nil {
+		g.refuse(w, r, err)
+		return
+	}
 	body, restore, err := httpguard.ReadBody(w, r, g.MaxBody)
 	defer restore()
 	if err != nil {
 		g.refuse(w, r, err)
 		return
 	}
-	g.CheckTimeout(r, g.WaitForAnswer)
-	g.answer(w, r, g.repeats.Request(caller, key, about(r, body)...))
+	g.CheckTimeout(r, g.longest())
+	g.answer(w, r, g.repeats.Request(caller, key, about(r, body)...), under)
+}
+
+// under is the lock that the handler runs under, nil without one.
+func (g *guard) under(r *http.Request) (once.Option, error) {
+	if g.Lock == nil {
+		return nil, nil //nolint:nilnil // neither
+	}
+	name, err := g.Lock(r)
+	if err != nil {
+		return nil, httpguard.KeyFault(r, err)
+	}
+	return g.repeats.Under(name), nil
+}
+
+// longest is how long a request may wait.
+func (g *guard) longest() time.Duration {
+	if g.Lock == nil {
+		return g.WaitForAnswer
+	}
+	return g.WaitForAnswer + lockmw.DefaultWait
 }
 
 // refuse answers a request that was refused with err. It tells the keeper's

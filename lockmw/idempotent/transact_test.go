@@ -23,6 +23,7 @@ type ledger struct {
 	records.Records
 
 	store   *script.Store
+	begun   int      // transactions
 	charges []string // that are committed
 	unheard bool     // the answers to commits are lost
 	commit  func()   // is called before each commit
@@ -44,6 +45,7 @@ func (l *ledger) Transact(
 	ctx context.Context, fn func(context.Context) (contract.Record, error),
 ) error {
 	var charges []string
+	l.begun++
 	record, err := fn(context.WithValue(ctx, chargesKey{}, &charges))
 	if err != nil {
 		return err

@@ -34,6 +34,8 @@ func New(k *renewer.Keeper, set Settings) (*Guard, error) {
 type Work struct {
 	// Operation is the static name of the work.
 	Operation string
+	// Under is the lock that the handler runs under, too: see [Guard.Under]. nil: none.
+	Under once.Option
 	// Run runs the handler. It is called once at most. A panic passes through.
 	Run func(ctx context.Context) Answer
 	// Read takes the stored answer. The error is for one that can't be read.
@@ -67,6 +69,9 @@ var (
 	// ErrUnanswered means that the handler has returned without an answer after its context had
 	// ended.
 	ErrUnanswered = errors.New("lockbeat: the handler has not answered")
+	// ErrLock marks the error of a lock that the handler needs, and not that of its key.
+	ErrLock = errors.New("lockbeat: the lock that the request needs was not to be had")
+
 	errNotFinal   = errors.New("lockbeat: the answer is not final")
 	errRolledBack = fmt.Errorf("%w: the handler's transaction was rolled back, and the request "+
 		"that took over came to nothing", renewer.ErrLost)
@@ -93,7 +98,7 @@ func (g *Guard) Do(ctx context.Context, r *Request, w Work) (Outcome, error) {
 	defer a.life.end()
 	stored := 0
 	defer func() { a.leave(stored) }()
-	kept, err := once.Do(a.life.ctx, g.keeper, r.name, a.carryOut, g.options(ctx, r, w)...)
+	kept, err := once.Do(a.life, g.keeper, r.name, a.carryOut, g.options(ctx, r, w)...)
 	if err == nil || errors.Is(err, once.ErrResult) {
 		stored = storedBytes + r.size
 	}
@@ -158,7 +163,7 @@ func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome,
 	case !a.ran && ctx.Err() != nil:
 		return OutcomeRefused, ended.Error(ctx)
 	case !a.ran:
-		return OutcomeRefused, err
+		return OutcomeRefused, a.ofLock(err)
 	case errors.Is(err, errNotFinal):
 		return OutcomeOwn, nil
 	case errors.Is(err, once.ErrResult) && !a.Transactional():
@@ -171,6 +176,14 @@ func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome,
 	default:
 		return OutcomeRefused, err
 	}
+}
+
+// ofLock marks err if it is about the lock of the work.
+func (a *attempt) ofLock(err error) error {
+	if e, ok := errors.AsType[*renewer.Error](err); ok && e.Name != a.request.name {
+		return fmt.Errorf("%w: %w", ErrLock, err)
+	}
+	return err
 }
 
 // tellUnrecorded tells the keeper's observer of an answer that may not be on record. The next

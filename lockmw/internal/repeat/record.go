@@ -24,10 +24,22 @@ func (g *Guard) options(ctx context.Context, r *Request, w Work) []once.Option {
 		once.Operation(w.Operation), once.Input(r.input),
 	}
 	options = maxhold.AddTo(options, g.MaxHold, once.MaxHold)
+	if w.Under != nil {
+		options = append(options, w.Under)
+	}
 	if g.Recorder != nil {
 		options = append(options, once.RecordIn(g.Recorder))
 	}
 	return options
+}
+
+// Under has a handler run under the lock on name, too. It is asked for when a request is found to
+// be new, before the transaction of a Recorder begins. A refusal is [ErrLock], and leaves no
+// record.
+func (g *Guard) Under(name string, opts ...lockmw.Option) once.Option {
+	return once.Under(name, append([]lockmw.Option{
+		lockmw.Wait(lockmw.DefaultWait), lockmw.MaxWaiters(g.MaxWaiters), lockmw.AnswerInTime(),
+	}, opts...)...)
 }
 
 // wait returns how long to wait for the answer of another request: the refusal must be in time.
