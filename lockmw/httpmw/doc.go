@@ -73,7 +73,8 @@
 //   - http.Server.WriteTimeout, and the time of an
 //     http.TimeoutHandler, must exceed the wait and the work together.
 //   - Set http.Server.ReadTimeout, and renewer.Config.MaxHold for a handler that may not return.
-//   - The body is read before the lock, into memory. For large uploads there is [StreamBody].
+//   - The body is read before the lock, into memory. For large uploads there is [StreamBody], with
+//     which no request waits that has come by HTTP/2.
 //   - The handler gets the server's own http.ResponseWriter, unless [AbortLost] is given. So when
 //     the lock is lost it is not known what was written. WriteHeader(503) is called, and net/http
 //     logs that as superfluous if an answer has begun.

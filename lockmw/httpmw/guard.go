@@ -51,7 +51,18 @@ func (g *guard) acquire(r *http.Request, name string) (held, error) {
 	}
 	defer leave()
 	// Strict, so that a loss is always reported: run decides what it means by what was written.
-	ctx, exit, err := lockmw.Enter(r.Context(), g.Keeper, name,
-		append(g.lock(r.Pattern), lockmw.Strict(), lockmw.AnswerInTime())...)
+	opts := append(g.lock(r.Pattern), lockmw.Strict(), lockmw.AnswerInTime())
+	if g.longest > 0 && g.streamBody && keepsWindow(r) {
+		opts = append(opts, lockmw.Refuse())
+	}
+	ctx, exit, err := lockmw.Enter(r.Context(), g.Keeper, name, opts...)
 	return held{ctx, exit, g.Keeper, name, g.operationOr(r.Pattern)}, err
+}
+
+// keepsWindow reports whether a request must not wait with its body unread. By HTTP/2 all requests
+// of a connection share one window for bodies, 1 MiB in net/http: bodies that nobody reads fill it,
+// and then the lock's holder can't read its own. How much of a body is there is not known, and to
+// read it first is what [StreamBody] was given against.
+func keepsWindow(r *http.Request) bool {
+	return r.ProtoMajor >= 2 && r.Method != http.MethodConnect && r.ContentLength != 0
 }

@@ -174,10 +174,15 @@ func MaxBody(n int64) Option {
 }
 
 // StreamBody has the handler read the body, under the lock. It is for large uploads, and for
-// handlers that answer while they read, such as a gRPC server behind net/http. By sending nothing a
-// client can hold the lock for as long as it likes: set renewer.Config.MaxHold, and either
-// http.Server.ReadTimeout or a deadline of the handler's own (http.ResponseController). It is for
-// [Exclusive]; [Handle] panics with it, since it decodes the body.
+// handlers that answer while they read. By sending nothing a client can hold the lock for as long
+// as it likes: set renewer.Config.MaxHold, and either http.Server.ReadTimeout or a deadline of the
+// handler's own (http.ResponseController). It is for [Exclusive]; [Handle] panics with it, since it
+// decodes the body.
+//
+// By HTTP/2 a request with a body does not wait, whatever [Wait] says: when another caller has the
+// lock, it is answered at once, as if its wait had run out. Unread bodies of requests that wait
+// would fill the connection's window, which the holder's body may need. A request without a body
+// waits. For gRPC behind net/http there is package grpcmw, whose calls wait.
 func StreamBody() Option {
 	return func(s *settings) { s.streamBody = true }
 }
