@@ -129,13 +129,9 @@ func errorOf(err error, busyStatus, fullStatus int) *Error {
 
 // refuse answers a request that was refused with err, or lost its lock before it answered.
 func (s *settings) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	e := errorOf(err, s.busyStatus, s.fullStatus)
-	if kindOf(e.Err) == kindGone {
-		// As a rule the client has gone. But a server whose BaseContext ends cancels requests of
-		// clients that are still there, and they must not get the empty 200 of a handler that
-		// returns.
-		panic(http.ErrAbortHandler)
-	}
+	// Also if the client has gone: a server whose BaseContext ends cancels requests of clients that
+	// are still there, and they must not get the empty 200 of a handler that returns. (To end those
+	// by panic(http.ErrAbortHandler) was rejected: recoverers log it, or make a 500 of it.)
 	httpguard.MarkRefused(w.Header(), r)
-	s.respond(w, r, e)
+	s.respond(w, r, errorOf(err, s.busyStatus, s.fullStatus))
 }

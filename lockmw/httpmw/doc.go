@@ -31,7 +31,7 @@
 //	or awaited so
 //	unknown, since the       503, never "busy". With [FailOpen] some handlers run without a
 //	store does not answer    lock if the store is down for a while
-//	asked for too late       503 if that deadline has passed; none if the client has gone
+//	asked for too late       503 if that deadline has passed, or to nobody if the client has gone
 //	lost while the handler   503 if the handler has written nothing, else what it has written,
 //	runs                     or with [AbortLost] a broken answer. The request's context ends
 //	                         with the cause renewer.ErrLost
@@ -80,8 +80,6 @@
 //     logs that as superfluous if an answer has begun.
 //   - A stream keeps its lock until the handler returns. One that hijacks the connection must close
 //     it when the request's context ends, and return when the connection has ended.
-//   - A client that leaves while its request waits ends the goroutine by
-//     panic(http.ErrAbortHandler), which middleware that recovers should let pass.
 //   - To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time.
 //
 // Package ginmw is for gin. docs/http.md in the repository has more on these, with a bridge for

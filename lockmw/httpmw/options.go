@@ -189,8 +189,8 @@ func StreamBody() Option {
 
 // OnRefused answers a request that did not run, or whose lock was lost before the handler had
 // answered. Of a loss it is asked with [AbortLost] only, since it is not known otherwise whether
-// the handler has answered. It is not called when the client has gone. Default [Respond]. It panics
-// if respond is nil.
+// the handler has answered. When the client has gone, what it writes reaches nobody. Default
+// [Respond]. It panics if respond is nil.
 func OnRefused(respond Responder) Option {
 	if respond == nil {
 		panic("lockbeat: httpmw.OnRefused needs a responder such as httpmw.Respond")

@@ -44,7 +44,6 @@ var (
 	}
 	kindReplaced = replaced("." + httpguard.NothingDone)
 	kindCutShort = replaced(" while it was being carried out. Some of it may have been done.")
-	kindGone     = unavailable(httpguard.TypeTimeout, "Cancelled", "This request was cancelled.")
 	kindBadKey   = badRequest("The request does not say what to lock, or not in a usable form.")
 	kindBadBody  = badRequest("The body of the request can't be read or decoded.")
 	kindHuge     = &kind{
@@ -80,7 +79,8 @@ var kinds = map[lockmw.Refusal]*kind{
 		"The lock on this resource was lost while the request was being carried out. Some of it " +
 			"may have been done.",
 	},
-	lockmw.RefusalCancelled: kindGone,
+	lockmw.RefusalCancelled: unavailable(httpguard.TypeTimeout, "Cancelled",
+		"This request was cancelled."),
 	lockmw.RefusalDeadline: unavailable(httpguard.TypeTimeout, "Out of time",
 		"The time for this request ran out before it had the lock."),
 }

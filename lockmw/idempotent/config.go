@@ -47,8 +47,8 @@ type Config struct {
 	Operation string
 	// OnRefused answers a request whose handler has not run, or whose answer counts for nothing:
 	// another one with the key is being carried out, a bad key or body, another request's key, a
-	// quota that is used up, a store that does not answer, a lock that was lost. It is not called
-	// when the client has gone. Default [httpmw.Respond].
+	// quota that is used up, a store that does not answer, a lock that was lost. When the client
+	// has gone, what it writes reaches nobody. Default [httpmw.Respond].
 	OnRefused httpmw.Responder
 
 	// WaitForAnswer is for how long a request waits while another with the same key is being

@@ -161,8 +161,8 @@ func TestAClientThatLeavesWhileItsRequestWaitsForTheLock(t *testing.T) {
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			defer func() { _ = recover() }()
-			h.ServeHTTP(&counting{header: make(http.Header)}, order(ctx, "k", "pen"))
+			w := answered(h, order(ctx, "k", "pen"))
+			assert.Equal(t, http.StatusServiceUnavailable, w.Code)
 		}()
 		synctest.Wait()
 		leave()

@@ -1,14 +1,12 @@
 package idempotent
 
 import (
-	"cmp"
 	"errors"
 	"net/http"
 	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 	"github.com/lockbeat/lockbeat/lockmw/once"
@@ -127,11 +125,6 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, once.ErrRecord) {
 		g.Tell(&g.unreadable, err)
 	}
-	e := explain(err)
-	typ := cmp.Or(e.Type, httpmw.ErrorOf(e.Err).Type) // the caller function may have made it
-	if typ == httpguard.TypeTimeout && lockmw.RefusalOf(e.Err) == lockmw.RefusalCancelled {
-		panic(http.ErrAbortHandler) // the client has gone: see docs/http.md
-	}
 	httpguard.MarkRefused(w.Header(), r)
-	g.OnRefused(w, r, e)
+	g.OnRefused(w, r, explain(err))
 }

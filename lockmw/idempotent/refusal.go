@@ -100,10 +100,9 @@ func explain(err error) *httpmw.Error {
 	if errors.Is(err, repeat.ErrLock) && e.Type == httpguard.TypeBusy {
 		e.Status = http.StatusServiceUnavailable // it has waited, as for httpmw.Exclusive
 	}
-	if errors.Is(err, repeat.ErrUnanswered) &&
-		lockmw.RefusalOf(err) == lockmw.RefusalDeadline {
-		e.Detail = "The time for this request ran out while it was being carried out. Some of it " +
-			"may have been done."
+	if errors.Is(err, repeat.ErrUnanswered) && e.Type == httpguard.TypeTimeout {
+		e.Detail = "This request was cancelled, or its time ran out, while it was being carried " +
+			"out. Some of it may have been done."
 	}
 	return e
 }
