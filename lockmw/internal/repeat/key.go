@@ -3,6 +3,7 @@ package repeat
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -15,9 +16,26 @@ var ErrNoKey = fmt.Errorf("%w: the request has none", ErrKey)
 // mostKeyBytes bounds a key.
 const mostKeyBytes = 255
 
+// The grammar of structured fields. Source: RFC 8941, 3.1.2 and 3.3.
+const (
+	escaped = `|\\["\\])*`
+	// visible is what is within the quotes of a key: a string without spaces.
+	visible = `(?:[^\x00-\x20"\\\x7f-\x{10FFFF}]` + escaped
+	text    = `"(?:[^\x00-\x1f"\\\x7f-\x{10FFFF}]` + escaped + `"`
+	number  = `-?[0-9]{1,12}(?:[0-9]{0,3}|\.[0-9]{1,3})`
+	token   = `[A-Za-z*][!#$%&'*+.^_|~0-9A-Za-z:/\x60-]*`
+	item    = text + `|` + number + `|` + token + `|:[A-Za-z0-9+/=]*:|\?[01]`
+	// parameter means nothing here.
+	parameter = `; *[a-z*][a-z0-9_.*-]*(?:=(?:` + item + `))?`
+)
+
+var quoted = regexp.MustCompile(`^"(` + visible + `)"(?:` + parameter + `)*$`)
+
+var unescaper = strings.NewReplacer(`\"`, `"`, `\\`, `\`)
+
 // Key returns the key of a request in which it is given as values: 1 to 255 visible ASCII
-// characters. Clients write it with and without the quotes of a structured field's string. Both are
-// one key; within quotes it has neither quotes nor backslashes.
+// characters. Clients write it with and without the quotes of a structured field's string, in which
+// a backslash stands before quotes and backslashes. Both are one key.
 // Source: draft-ietf-httpapi-idempotency-key-header.
 func Key(values []string) (string, error) {
 	if len(values) == 0 {
@@ -27,11 +45,12 @@ func Key(values []string) (string, error) {
 		return "", fmt.Errorf("%w: there are %d", ErrKey, len(values))
 	}
 	key := strings.Trim(values[0], " \t")
-	if quoted, begins := strings.CutPrefix(key, `"`); begins {
-		var ends bool
-		if key, ends = strings.CutSuffix(quoted, `"`); !ends || strings.ContainsAny(key, `"\`) {
+	if strings.HasPrefix(key, `"`) {
+		parts := quoted.FindStringSubmatch(key)
+		if parts == nil {
 			return "", fmt.Errorf("%w: it begins with a quote, and is no quoted key", ErrKey)
 		}
+		key = unescaper.Replace(parts[1])
 	}
 	switch {
 	case key == "":
