@@ -27,12 +27,16 @@ func newGuard(k *renewer.Keeper, set settings) *guard {
 // refuse answers a request that was refused with err. It tells the keeper's
 // observer of an error that every request gets, since the server is set up wrongly.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	g.Misuse(err)
+	g.Misuse(r, err)
 	g.settings.refuse(w, r, err)
 }
 
 // serve runs do under the lock, or answers why it did not.
 func (g *guard) serve(w http.ResponseWriter, r *http.Request, name string, do work) {
+	if err := httpguard.CheckName(name); err != nil {
+		g.refuse(w, r, err)
+		return
+	}
 	g.CheckTimeout(r, g.longest)
 	lock, err := g.acquire(r, name)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,8 +18,10 @@ import (
 // KeyFunc derives a lock's name from a request. The name is taken as it is, so that handlers
 // can share a lock with each other and with lockmw.Do: make it with [lockmw.Key]. An empty
 // name, one above 512 bytes, and an error are answered with 400, and no lock is
-// asked for. An error that is an [*Error] says itself what is answered. A KeyFunc may be
-// called concurrently. It must not read the body: for a name from the body there is [Handle].
+// asked for. Of such a name renewer.Config.Observer is told, once in ten minutes for each handler,
+// since it mostly is the function's mistake. An error that is an [*Error] says itself what is
+// answered. A KeyFunc may be called concurrently. It must not read the body: for a name from the
+// body there is [Handle].
 //
 // It must read the request as the handler does. "7", "07" and "%207" are three names. To a handler
 // that parses numbers they are one account, which three clients then change at once. So prefer a
@@ -98,7 +101,9 @@ func pathKey(
 
 // missing says why a wildcard has no value: the request has none, or the route has no wildcard.
 func missing(pattern, function, wildcard string) error {
-	if strings.Contains(pattern, "{"+wildcard) {
+	if slices.ContainsFunc([]string{"}", "...}", ":"}, func(end string) bool { // ":" is chi's
+		return strings.Contains(pattern, "{"+wildcard+end)
+	}) {
 		return fmt.Errorf("%w: the path has no value for {%s}", ErrKey, wildcard)
 	}
 	return fmt.Errorf("%w: the route %q has no wildcard {%s} for httpmw.%s: put the lock on a "+

@@ -45,6 +45,9 @@ var (
 	kindReplaced = replaced("." + httpguard.NothingDone)
 	kindCutShort = replaced(" while it was being carried out. Some of it may have been done.")
 	kindBadKey   = badRequest("The request does not say what to lock, or not in a usable form.")
+	kindNoName   = badRequest("The request does not say what to lock: the name for it is empty.")
+	kindLongName = badRequest("What the request locks has too long a name.")
+	kindNoCaller = badRequest("The request does not say who sends it.")
 	kindBadBody  = badRequest("The body of the request can't be read or decoded.")
 	kindHuge     = &kind{
 		http.StatusRequestEntityTooLarge, false, httpguard.TypeBadRequest, "Bad request",
@@ -122,6 +125,10 @@ func kindOf(err error) *kind {
 	switch {
 	case errors.Is(err, ErrKey), errors.Is(err, ErrBody):
 		return kindOfRequest(err)
+	case errors.Is(err, httpguard.ErrNoName):
+		return kindNoName
+	case errors.Is(err, httpguard.ErrLongName):
+		return kindLongName
 	case errors.Is(err, errTooMany):
 		return kindTooMany
 	}
@@ -154,6 +161,8 @@ func kindOfRequest(err error) *kind {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return kindSlow
+	case errors.Is(err, httpguard.ErrNoCaller):
+		return kindNoCaller
 	case errors.Is(err, ErrKey):
 		return kindBadKey
 	default:

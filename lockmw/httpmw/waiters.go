@@ -61,7 +61,7 @@ func (c *clients) count(r *http.Request) (leave func(), err error) {
 	case err != nil:
 		return nil, httpguard.KeyFault(r, err)
 	case client == "":
-		return nil, fmt.Errorf("%w: it does not say who sends it", ErrKey)
+		return nil, httpguard.ErrNoCaller
 	case !c.waiting.Take(client):
 		return nil, errTooMany
 	}

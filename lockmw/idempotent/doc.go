@@ -28,6 +28,8 @@
 //	another request's        422: another method, host, path (as sent), query, content type or
 //	                         body
 //	missing or unusable      400; with KeyOptional a request without a key is let through
+//	of no matter: GET,       the handler's, as without the middleware, since these methods change
+//	HEAD, OPTIONS, TRACE     nothing
 //	known, but the answer    409 without Retry-After: see MaxAnswer
 //	was too large to store
 //	known, but what is       500: see SealKeys. The handler does not run

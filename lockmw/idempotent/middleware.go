@@ -65,6 +65,11 @@ type guard struct {
 
 // ServeHTTP finds out which request r is, and has it answered.
 func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		g.next.ServeHTTP(w, r) // safe by RFC 9110, 9.2.1: to repeat it changes nothing
+		return
+	}
 	key, err := repeat.Key(r.Header.Values(keyHeader))
 	if errors.Is(err, repeat.ErrNoKey) && g.KeyOptional {
 		g.next.ServeHTTP(w, r)
@@ -76,7 +81,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	caller, err := g.Caller(r)
 	if err == nil && caller == "" {
-		err = errors.New("it does not say who sends the request")
+		err = httpguard.ErrNoCaller
 	}
 	if err != nil {
 		g.refuse(w, r, httpguard.KeyFault(r, err))
@@ -106,7 +111,7 @@ func (g *guard) under(r *http.Request) (once.Option, error) {
 	if err != nil {
 		return nil, httpguard.KeyFault(r, err)
 	}
-	return g.repeats.Under(name), nil
+	return g.repeats.Under(name), httpguard.CheckName(name)
 }
 
 // longest is how long a request may wait.
@@ -121,7 +126,7 @@ func (g *guard) longest() time.Duration {
 // observer of a server that is set up wrongly, and of a stored answer that can't
 // be read: one of the SealKeys may be missing, or another program may have written it.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	g.Misuse(err)
+	g.Misuse(r, err)
 	if errors.Is(err, once.ErrRecord) {
 		g.Tell(&g.unreadable, err)
 	}

@@ -53,7 +53,7 @@ func TestRefusals(t *testing.T) {
 		"no caller": {
 			request: func(r *http.Request) { r.Header.Del("User") },
 			status:  http.StatusBadRequest, typ: httpguard.TypeBadRequest,
-			detail: "The request does not say what to lock",
+			detail: "The request does not say who sends it",
 		},
 		"a large body": {
 			request: func(r *http.Request) { r.ContentLength = 2 << 20 },

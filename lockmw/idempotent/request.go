@@ -26,7 +26,8 @@ const boundary = "lockbeat-compares-forms-by-one-boundary"
 // sameBoundary returns a content type and a body to compare in place of a request's own. A client
 // that sends a form again may build it anew, and so make up another boundary. That is replaced by
 // [boundary]: two forms that differ in nothing else are the same then. (To compare the parts that a
-// parser finds was rejected: the handler's parser may find others.)
+// parser finds was rejected: the handler's parser may find others. A multipart inside a part keeps
+// its boundary: few clients send one.)
 func sameBoundary(contentType string, body []byte) (string, []byte) {
 	kind, params, err := mime.ParseMediaType(contentType)
 	if err != nil || !strings.HasPrefix(kind, "multipart/") || params["boundary"] == "" ||

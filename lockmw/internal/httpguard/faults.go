@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -20,12 +21,27 @@ type Faults struct {
 	Keeper *renewer.Keeper
 
 	misuse, timeout sync.Once
+	unnamed         atomic.Int64 // when the next name that no lock can have may be reported
 }
 
-// Misuse reports err if it is renewer.ErrConfig, which every request gets.
-func (f *Faults) Misuse(err error) {
-	if errors.Is(err, renewer.ErrConfig) {
+// often is how long no other request is reported whose function has returned no usable name.
+const often = 10 * time.Minute
+
+// Misuse reports err if it is renewer.ErrConfig, which every request gets. It reports a function
+// that returns no usable name, too, now and then: as a rule that is a mistake in the function, such
+// as a wildcard that the route does not have, but clients may bring it about.
+func (f *Faults) Misuse(r *http.Request, err error) {
+	switch o := f.Keeper.Config().Observer; {
+	case errors.Is(err, renewer.ErrConfig):
 		f.Tell(&f.misuse, err)
+	case !errors.Is(err, ErrNoName) && !errors.Is(err, ErrLongName) && !errors.Is(err, ErrNoCaller):
+	case o != nil:
+		now, next := time.Now().UnixNano(), f.unnamed.Load()
+		if now >= next && f.unnamed.CompareAndSwap(next, now+int64(often)) {
+			o.Fault(renewer.Fault{Doing: "serve HTTP", Err: fmt.Errorf("lockbeat: requests to the "+
+				"route %q are answered with 400: %w; does the route have the wildcard, or the "+
+				"request the header, that it asks for?", r.Pattern, err)})
+		}
 	}
 }
 

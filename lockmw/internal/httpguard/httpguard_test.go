@@ -17,6 +17,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -144,17 +145,43 @@ func TestFaultsAreToldOnce(t *testing.T) {
 		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey,
 			&http.Server{WriteTimeout: time.Second}))
 		for range 2 {
-			f.Misuse(io.EOF) // is none
+			f.Misuse(r, io.EOF) // is none
 			f.CheckTimeout(r, 0)
 			f.CheckTimeout(r, time.Second-1)
 			f.CheckTimeout(within(t, r, 900*time.Millisecond-1), time.Second)
 		}
 		assert.Zero(t, o.n)
 		for range 2 {
-			f.Misuse(renewer.ErrConfig)
+			f.Misuse(r, renewer.ErrConfig)
 			f.CheckTimeout(within(t, r, 900*time.Millisecond), time.Second)
 		}
 		assert.Equal(t, 2, o.n)
+	})
+}
+
+// A function that returns no usable name is told of in a while again: a client may have been the
+// first to bring it about.
+func TestNamesThatAreNoneAreToldOfNowAndThen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		o := new(counter)
+		k, err := renewer.New(script.New(), renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
+		f, r := httpguard.Faults{Keeper: k}, request(t, http.NoBody)
+		long := strings.Repeat("x", store.MaxName+1)
+		for range 2 {
+			f.Misuse(r, httpguard.CheckName("x"))
+			f.Misuse(r, httpguard.CheckName(strings.Repeat("x", store.MaxName)))
+		}
+		assert.Zero(t, o.n)
+		for n := range 3 {
+			f.Misuse(r, httpguard.CheckName(long))
+			f.Misuse(r, httpguard.CheckName(""))
+			f.Misuse(r, httpguard.ErrNoCaller)
+			assert.Equal(t, n+1, o.n)
+			<-time.After(10 * time.Minute)
+		}
 	})
 }
 

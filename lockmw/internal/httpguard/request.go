@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/ended"
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // ErrKey is httpmw.ErrKey.
@@ -15,6 +18,42 @@ var ErrKey = errors.New("lockbeat: no key in the request")
 
 // ErrBody is httpmw.ErrBody.
 var ErrBody = errors.New("lockbeat: unusable body")
+
+var (
+	// ErrNoName means that a key function has returned an empty name.
+	ErrNoName = fmt.Errorf("%w: the key function has returned an empty one", renewer.ErrName)
+	// ErrLongName means that a key function has returned a name that is too long.
+	ErrLongName = fmt.Errorf("%w: the key function has returned one of more than %d bytes",
+		renewer.ErrName, store.MaxName)
+	// ErrNoCaller means that a function that says who sends a request has returned nobody.
+	ErrNoCaller = fmt.Errorf("%w: the function that says who sends it has returned \"\"", ErrKey)
+)
+
+// CheckName returns an error if the name that a key function has returned, or one of several, is
+// empty or too long. Of other faults package lockmw tells.
+func CheckName(name string) error {
+	if !strings.HasPrefix(name, naming.Several) {
+		return checkOne(name)
+	}
+	for _, one := range naming.Split(name) {
+		if err := checkOne(one); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkOne(name string) error {
+	plain, _, _ := naming.CutLimit(name)
+	switch {
+	case plain == "":
+		return ErrNoName
+	case len(plain) > store.MaxName:
+		return ErrLongName
+	default:
+		return nil
+	}
+}
 
 // KeyFault returns the error for a request whose key function failed with err.
 func KeyFault(r *http.Request, err error) error {

@@ -1,0 +1,108 @@
+package httpmw_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// A key function with a typing error had all requests answered with one 400, whatever was wrong,
+// and no log said so.
+func TestNamesThatNoLockCanHave(t *testing.T) {
+	t.Parallel()
+	long := secret + strings.Repeat("x", 600)
+	by := func(name string) func(transfer) string { return func(transfer) string { return name } }
+	run := func(http.ResponseWriter, *http.Request, transfer) { assert.Fail(t, "it ran") }
+	for name, c := range map[string]struct {
+		guard  func(k *renewer.Keeper) http.Handler
+		detail string
+		told   bool
+	}{
+		"a wildcard of another name": {func(k *renewer.Keeper) http.Handler {
+			return httpmw.Exclusive(k, func(r *http.Request) (string, error) {
+				return lockmw.Key("customer", r.PathValue("ID")), nil
+			})(never(t))
+		}, "the name for it is empty", true},
+		"too long": {func(k *renewer.Keeper) http.Handler {
+			return httpmw.Exclusive(k, byName(long))(never(t))
+		}, "too long a name", true},
+		"one of several": {func(k *renewer.Keeper) http.Handler {
+			return httpmw.Exclusive(k, byName(lockmw.Keys("a", long)))(never(t))
+		}, "too long a name", true},
+		"a limit": {func(k *renewer.Keeper) http.Handler {
+			return httpmw.Exclusive(k, byName(lockmw.Limit(long, 3)))(never(t))
+		}, "too long a name", true},
+		"in the body, empty": {func(k *renewer.Keeper) http.Handler {
+			return httpmw.Handle(k, by(""), run)
+		}, "the name for it is empty", true},
+		"in the body, too long": {func(k *renewer.Keeper) http.Handler {
+			return httpmw.Handle(k, by(long), run)
+		}, "too long a name", true},
+		"too many": {func(k *renewer.Keeper) http.Handler {
+			twice := lockmw.Limits(lockmw.Limit("a", 1), lockmw.Limit("a", 1))
+			return httpmw.Exclusive(k, byName(twice))(never(t))
+		}, "not in a usable form", false},
+		"a client of no name": {func(k *renewer.Keeper) http.Handler {
+			return httpmw.Exclusive(k, byName("a"), httpmw.MaxWaitersPerClient(1, byName("")))(never(t))
+		}, "who sends it", true},
+	} {
+		k, o := observed(t)
+		mux := http.NewServeMux()
+		mux.Handle("POST /customers/{id}", c.guard(k))
+		for range 3 {
+			r := post(t, "{}")
+			r.URL.Path = "/customers/7"
+			p := requireProblem(t, do(mux, r), http.StatusBadRequest, httpguard.TypeBadRequest)
+			assert.Contains(t, p.Detail, c.detail, name)
+		}
+		if !c.told {
+			assert.Empty(t, o.All(), name)
+			continue
+		}
+		require.Len(t, o.All(), 1, name)
+		assert.Contains(t, o.All()[0].Err.Error(), `"POST /customers/{id}"`, name)
+		assert.NotContains(t, o.All()[0].Err.Error(), secret, name)
+	}
+}
+
+// A wildcard that the route does not have is the server's fault, in whichever function it is.
+func TestWildcardsThatTheRouteDoesNotHave(t *testing.T) {
+	t.Parallel()
+	for name, guard := range map[string]func(k *renewer.Keeper) http.Handler{
+		"PathValue": func(k *renewer.Keeper) http.Handler {
+			return httpmw.Exclusive(k, httpmw.PathValue("customer", "ID"))(never(t))
+		},
+		"PathInt": func(k *renewer.Keeper) http.Handler {
+			return httpmw.Exclusive(k, httpmw.PathInt("customer", "ID"))(never(t))
+		},
+		"PathUUID": func(k *renewer.Keeper) http.Handler {
+			return httpmw.Exclusive(k, httpmw.PathUUID("customer", "nr"))(never(t))
+		},
+		"the beginning of its name": func(k *renewer.Keeper) http.Handler {
+			return httpmw.Exclusive(k, httpmw.PathValue("customer", "i"))(never(t))
+		},
+		"of a client": func(k *renewer.Keeper) http.Handler {
+			return httpmw.Exclusive(k, byName("a"),
+				httpmw.MaxWaitersPerClient(1, httpmw.PathInt("customer", "ID")))(never(t))
+		},
+	} {
+		k, o := observed(t)
+		mux := http.NewServeMux()
+		mux.Handle("/customers/{id}", guard(k))
+		for range 3 {
+			r := get(t, "/customers/7")
+			requireProblem(t, do(mux, r), http.StatusInternalServerError, "about:blank")
+		}
+		texts := o.SetUp(t)
+		require.Len(t, texts, 1, name)
+		assert.Contains(t, texts[0], "has no wildcard {", name)
+	}
+}
