@@ -25,8 +25,12 @@ type options struct {
 	wait   time.Duration // negative: for as long as it takes
 	skip   bool
 	atMost int // 0: a lock
-	grace  time.Duration
-	ttl    time.Duration
+
+	// atLeast is for how long the lock is held from when the command begins, also
+	// if that ends earlier.
+	atLeast time.Duration
+	grace   time.Duration
+	ttl     time.Duration
 }
 
 const help = `Takes a lock, runs a command while it is held, and frees it when no process of the
@@ -37,6 +41,13 @@ LOCKBEAT_NAME and the fencing token in LOCKBEAT_FENCE.
 If the lock can't be kept, the command gets SIGTERM, and SIGKILL after --grace: all of
 its processes are dead before another can have the lock, also if this process is killed
 or stopped. What the command leaves running when it ends is ended in the same way.
+
+In each node's crontab, --skip needs --at-least: nodes do not begin a tick at the same
+instant, and without it one that begins later finds the lock free again, and runs the job
+once more. The lock is held for so long from when the command began, also if that ends
+earlier or fails; this process ends with the command. Take more than the nodes' clocks may
+differ by, and less than the time between two ticks. A command that could not be started
+frees the lock at once.
 %s
 The exit status is the command's, or 128 and the number of the signal that ended it, or
 
@@ -61,7 +72,7 @@ func New() *cobra.Command {
 		Short: "Run a command under a lock",
 		Long:  fmt.Sprintf(help, limits),
 		Example: `  lockbeat run --name backup -- pg_dump -f /backup/db.sql db
-  lockbeat run --name report --skip -- /usr/local/bin/report   # in each node's crontab
+  lockbeat run --name report --skip --at-least 30s -- report   # in each node's crontab
   lockbeat run --name import --at-most 3 --wait 10m -- ./import.sh`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -84,6 +95,8 @@ func New() *cobra.Command {
 		"how long to wait for the lock; 0: not at all (default as long as it takes)")
 	flags.BoolVar(&o.skip, "skip", false, "do nothing if another has the lock, and exit with 0")
 	flags.IntVar(&o.atMost, "at-most", 0, "let `N` run at once, in place of one")
+	flags.DurationVar(&o.atLeast, "at-least", 0,
+		"hold the lock for so `long`, also if the command ends earlier")
 	flags.DurationVar(&o.grace, "grace", 0,
 		"between SIGTERM and SIGKILL, at most a quarter of --ttl (default a fifth of it)")
 	flags.DurationVar(&o.ttl, "ttl", defaultTTL,
@@ -108,6 +121,8 @@ func (o *options) complete(given func(flag string) bool) error {
 		return exit.Usagef("--skip and --wait exclude each other")
 	case given("at-most") && o.atMost < 1:
 		return exit.Usagef("--at-most is %d; take at least 1", o.atMost)
+	case given("at-least") && o.atLeast < time.Millisecond:
+		return exit.Usagef("--at-least is %v; take a time such as 30s", o.atLeast)
 	case o.ttl < leastTTL:
 		return exit.Usagef("--ttl is %v; take at least %v, so that a busy machine can end the "+
 			"command in time", o.ttl, leastTTL)

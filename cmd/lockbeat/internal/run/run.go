@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/guard"
@@ -45,6 +46,7 @@ func run(parent context.Context, o options, args []string, stderr io.Writer) err
 	}
 	r.lock = l
 	err = r.command(path, args, signals)
+	r.keep()
 	if e := l.release(o); e != nil && exit.Status(err) != exit.Lost {
 		r.warn(e.Error())
 	}
@@ -69,6 +71,7 @@ func find(name string) (string, error) {
 type running struct {
 	options
 	lock   *lock
+	begun  time.Time
 	guard  *guard.Guard
 	last   guard.Deadline // that the guard was told
 	stderr io.Writer
@@ -87,6 +90,7 @@ func (r *running) command(path string, args []string, signals <-chan os.Signal) 
 		return r.lostError()
 	}
 	r.last = deadline
+	r.begun = time.Now()
 	var err error
 	r.guard, err = guard.Start(guard.Command{
 		Path: path, Args: args, Grace: r.grace, Late: r.reserve() / 2,
@@ -100,6 +104,15 @@ func (r *running) command(path string, args []string, signals <-chan os.Signal) 
 	}
 	r.supervise(signals, lost)
 	return r.outcome(args[0], r.guard.Result())
+}
+
+// keep has the lock held for what is left of --at-least, by no process, if the
+// command has run: also if it has failed, since it may have done a part of its
+// work. If it could not be started, another node may try.
+func (r *running) keep() {
+	if r.guard != nil && r.guard.Result().Failed == "" {
+		r.lock.lease.HoldAtLeast(r.atLeast - time.Since(r.begun))
+	}
 }
 
 // supervise tells the guard what it has to know, until nothing is left of the command.
