@@ -30,8 +30,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	err := root.ExecuteContext(context.Background())
 	var e *exit.Error
 	if err != nil && (!errors.As(err, &e) || e.Err != nil) {
-		text := strings.TrimPrefix(err.Error(), "lockbeat: ")
-		_, _ = fmt.Fprintln(stderr, "lockbeat:", out.Line(text))
+		out.Message(stderr, err.Error())
 	}
 	return exit.Status(err)
 }
@@ -58,7 +57,7 @@ func New() *cobra.Command {
 			stderr := cmd.ErrOrStderr()
 			cmd.SetContext(connect.With(cmd.Context(), connect.Source{
 				File: file,
-				Warn: func(text string) { _, _ = fmt.Fprintln(stderr, "lockbeat: warning:", text) },
+				Warn: func(text string) { out.Warn(stderr, text) },
 			}))
 		},
 	}

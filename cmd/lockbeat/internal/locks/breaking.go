@@ -80,7 +80,7 @@ func (o *order) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 	} else if o.Force {
-		warn(cmd, forceWarning)
+		out.Warn(cmd.ErrOrStderr(), forceWarning)
 	}
 	if err := inspect.Break(ctx, locks, o.Order); err != nil {
 		return o.explain(err)
@@ -90,10 +90,6 @@ func (o *order) run(cmd *cobra.Command, args []string) error {
 
 const forceWarning = "by force the lock is free at once, while its holder may still work: " +
 	"two may run side by side, with nothing but fencing tokens between them"
-
-func warn(cmd *cobra.Command, text string) {
-	_, _ = fmt.Fprintln(cmd.ErrOrStderr(), "lockbeat: warning:", text)
-}
 
 // check looks at the arguments, before anything is asked of the store.
 func (o *order) check(cmd *cobra.Command, args []string) error {

@@ -32,7 +32,7 @@ func (o *order) choose(cmd *cobra.Command, locks store.Store) error {
 	}
 	o.Fence = lock.Slots[0].Fence
 	if o.Force {
-		warn(cmd, forceWarning)
+		out.Warn(cmd.ErrOrStderr(), forceWarning)
 	}
 	if o.yes {
 		return nil

@@ -17,7 +17,7 @@ import (
 // Of any text one line of printable letters is shown, and no two texts look alike.
 func FuzzSafe(f *testing.F) {
 	for _, seed := range []string{
-		"order:42", "", "\x1b[2J", "\u202e", "\xff", "\"", `"a"`, " a", "a  b", "e\u0301", "\u0301",
+		"order:42", "", "a\nlockbeat: b", "\x1b[2J", "\u202e", "\xff", "\"", `"a"`, " a", "a  b", "e\u0301", "\u0301",
 		"漢字", "\U000e0041",
 	} {
 		f.Add(seed)
@@ -41,8 +41,15 @@ func FuzzSafe(f *testing.F) {
 
 		var b bytes.Buffer
 		require.NoError(t, out.JSON(&b, map[string]string{"text": text}))
-		for _, r := range b.String() + out.Line(text) {
+		for _, r := range b.String() {
 			assert.True(t, r == '\n' || unicode.IsPrint(r), "%q", r)
+		}
+		var message strings.Builder
+		out.Warn(&message, text)
+		line, ended := strings.CutSuffix(message.String(), "\n")
+		assert.True(t, ended && strings.HasPrefix(line, "lockbeat: warning: "))
+		for _, r := range line { // one, whatever a server says
+			assert.True(t, unicode.IsPrint(r), "%q", r)
 		}
 	})
 }

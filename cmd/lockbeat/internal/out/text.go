@@ -1,6 +1,8 @@
 package out
 
 import (
+	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode"
@@ -31,15 +33,18 @@ func plain(text string) bool {
 
 func hidden(r rune) bool { return !unicode.IsPrint(r) }
 
-// Line returns a message as a terminal may show it: what can't be seen in it is escaped, except for
-// the ends of its lines.
+// Line returns a message as a terminal may show it, in one line: what can't be
+// seen in it is escaped. The ends of lines become "; ": they are between several
+// errors, or a server's, which must not be able to write a line of its own.
 func Line(text string) string {
-	if !strings.ContainsFunc(text, hiddenInLine) && utf8.ValidString(text) {
+	if !strings.ContainsFunc(text, hidden) && utf8.ValidString(text) {
 		return text
 	}
 	var b strings.Builder
 	for _, r := range text { // bytes that are no UTF-8 become U+FFFD
-		if hiddenInLine(r) {
+		if r == '\n' {
+			b.WriteString("; ")
+		} else if hidden(r) {
 			quoted := strconv.QuoteRune(r)
 			b.WriteString(quoted[1 : len(quoted)-1])
 		} else {
@@ -49,7 +54,15 @@ func Line(text string) string {
 	return b.String()
 }
 
-func hiddenInLine(r rune) bool { return r != '\n' && hidden(r) }
+// Message tells the user of something, in a line of its own.
+func Message(w io.Writer, text string) {
+	_, _ = fmt.Fprintln(w, "lockbeat:", Line(strings.TrimPrefix(text, "lockbeat: ")))
+}
+
+// Warn warns the user of something, in a line of its own.
+func Warn(w io.Writer, text string) {
+	Message(w, "warning: "+strings.TrimPrefix(text, "lockbeat: "))
+}
 
 // Or is Safe, and a dash for no text.
 func Or(text string) string {

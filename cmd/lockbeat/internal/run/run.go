@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/guard"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -77,9 +78,7 @@ type running struct {
 	stderr io.Writer
 }
 
-func (r *running) warn(text string) {
-	_, _ = fmt.Fprintln(r.stderr, "lockbeat: warning:", strings.TrimPrefix(text, "lockbeat: "))
-}
+func (r *running) warn(text string) { out.Warn(r.stderr, text) }
 
 // command runs the command, and returns when no process of it is left.
 func (r *running) command(path string, args []string, signals <-chan os.Signal) error {
