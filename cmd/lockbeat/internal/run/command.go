@@ -31,6 +31,7 @@ type options struct {
 	atLeast time.Duration
 	grace   time.Duration
 	ttl     time.Duration
+	verbose bool
 }
 
 const help = `Takes a lock, runs a command while it is held, and frees it when no process of the
@@ -101,6 +102,8 @@ func New() *cobra.Command {
 		"between SIGTERM and SIGKILL, at most a quarter of --ttl (default a fifth of it)")
 	flags.DurationVar(&o.ttl, "ttl", defaultTTL,
 		"how long a machine that dies keeps the lock; Redis may be away for about half of it")
+	flags.BoolVarP(&o.verbose, "verbose", "v", false,
+		"tell on standard error what becomes of the lock, and who has it")
 	return cmd
 }
 

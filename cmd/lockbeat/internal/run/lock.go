@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
@@ -37,30 +38,33 @@ func (p pulse) Renewed(context.Context, renewer.Renewed) {
 }
 
 // take takes the lock, within the time that the options give.
-func take(
-	ctx context.Context, o options, command string, warn func(text string),
-) (*lock, error) {
+func (r *running) take(ctx context.Context, command string) (*lock, error) {
 	begun := time.Now()
-	l, err := open(ctx, o, warn)
+	l, err := open(ctx, r.options, r.warn)
 	if err != nil {
 		return nil, err
 	}
 	options := []renewer.Option{renewer.Operation(filepath.Base(command))}
-	if o.wait > 0 { // what is left of it, or one question
-		options = append(options, renewer.MaxWait(o.wait-time.Since(begun)))
+	if r.atMost > 0 {
+		options = append(options, renewer.AtMost(func(string) int { return r.atMost }))
 	}
-	if o.atMost > 0 {
-		options = append(options, renewer.AtMost(func(string) int { return o.atMost }))
-	}
-	if o.skip || o.wait == 0 {
-		l.lease, err = l.keeper.TryAcquire(ctx, o.name, options...)
-	} else {
-		l.lease, err = l.keeper.Acquire(ctx, o.name, options...)
+	// It is asked for once without a wait, whose error says for whom to wait.
+	l.lease, err = l.keeper.TryAcquire(ctx, r.name, options...)
+	if err != nil && r.wait != 0 && !r.skip {
+		if errors.Is(err, renewer.ErrHeld) {
+			r.explain("waiting for %s", r.whoHas(err))
+		}
+		if r.wait > 0 { // what is left of it, or one question
+			options = append(options, renewer.MaxWait(r.wait-time.Since(begun)))
+		}
+		l.lease, err = l.keeper.Acquire(ctx, r.name, options...)
 	}
 	if err != nil {
-		l.close(o)
+		l.close(r.options)
 		return nil, err
 	}
+	r.tell("got %s after %s, fencing token %d", out.Safe(r.name), out.Duration(time.Since(begun)),
+		l.lease.Fence())
 	return l, nil
 }
 

@@ -16,12 +16,12 @@ import (
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/guard"
-	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // run takes the lock and runs a command under it.
 func run(parent context.Context, o options, args []string, stderr io.Writer) error {
+	r := running{options: o, stderr: stderr}
 	path, err := find(args[0])
 	if err != nil {
 		return err
@@ -29,8 +29,7 @@ func run(parent context.Context, o options, args []string, stderr io.Writer) err
 	signals, stop := catch()
 	defer stop()
 	ctx, stop := untilSignal(parent, signals)
-	r := running{options: o, stderr: stderr}
-	l, err := take(ctx, o, args[0], r.warn)
+	l, err := r.take(ctx, args[0])
 	stop()
 	if e := interrupted(ctx); e != nil {
 		if err == nil {
@@ -40,6 +39,7 @@ func run(parent context.Context, o options, args []string, stderr io.Writer) err
 		return e
 	}
 	if o.skip && errors.Is(err, renewer.ErrHeld) {
+		r.explain("skipped: %s", r.whoHas(err))
 		return nil
 	}
 	if err != nil {
@@ -47,9 +47,11 @@ func run(parent context.Context, o options, args []string, stderr io.Writer) err
 	}
 	r.lock = l
 	err = r.command(path, args, signals)
-	r.keep()
+	kept := r.keep()
 	if e := l.release(o); e != nil && exit.Status(err) != exit.Lost {
 		r.warn(e.Error())
+	} else if e == nil {
+		r.tellFreed(kept)
 	}
 	l.close(o)
 	return err
@@ -77,8 +79,6 @@ type running struct {
 	last   guard.Deadline // that the guard was told
 	stderr io.Writer
 }
-
-func (r *running) warn(text string) { out.Warn(r.stderr, text) }
 
 // command runs the command, and returns when no process of it is left.
 func (r *running) command(path string, args []string, signals <-chan os.Signal) error {
@@ -108,10 +108,12 @@ func (r *running) command(path string, args []string, signals <-chan os.Signal) 
 // keep has the lock held for what is left of --at-least, by no process, if the
 // command has run: also if it has failed, since it may have done a part of its
 // work. If it could not be started, another node may try.
-func (r *running) keep() {
+func (r *running) keep() (kept time.Duration) {
 	if r.guard != nil && r.guard.Result().Failed == "" {
-		r.lock.lease.HoldAtLeast(r.atLeast - time.Since(r.begun))
+		kept = max(r.atLeast-time.Since(r.begun), 0)
+		r.lock.lease.HoldAtLeast(kept)
 	}
+	return kept
 }
 
 // supervise tells the guard what it has to know, until nothing is left of the command.
@@ -127,6 +129,7 @@ func (r *running) supervise(signals <-chan os.Signal, lost <-chan struct{}) {
 			r.guard.Forward(s.(syscall.Signal)) //nolint:forcetypeassert // on Unix it is one
 		case <-lost:
 			lost = nil
+			r.tell("%s; the command is being ended", trimmed{r.lock.lease.Err()})
 			r.guard.Renew(r.end())
 		case <-r.guard.Done():
 			return
