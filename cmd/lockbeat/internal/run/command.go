@@ -2,6 +2,8 @@ package run
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +21,9 @@ const leastReserve = 500 * time.Millisecond
 // leastTTL is where grace, reserve, and two heartbeats still fit.
 const leastTTL = 4 * leastReserve
 
+// metricsSuffix is what node_exporter reads. While a file is written it has another.
+const metricsSuffix = ".prom"
+
 // options are the flags.
 type options struct {
 	name   string
@@ -32,6 +37,7 @@ type options struct {
 	grace   time.Duration
 	ttl     time.Duration
 	verbose bool
+	metrics string // the file; "" for none
 }
 
 const help = `Takes a lock, runs a command while it is held, and frees it when no process of the
@@ -104,6 +110,8 @@ func New() *cobra.Command {
 		"how long a machine that dies keeps the lock; Redis may be away for about half of it")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false,
 		"tell on standard error what becomes of the lock, and who has it")
+	flags.StringVar(&o.metrics, "metrics", "",
+		"keep a `FILE` that ends in .prom, for node_exporter's textfile collector")
 	return cmd
 }
 
@@ -126,6 +134,10 @@ func (o *options) complete(given func(flag string) bool) error {
 		return exit.Usagef("--at-most is %d; take at least 1", o.atMost)
 	case given("at-least") && o.atLeast < time.Millisecond:
 		return exit.Usagef("--at-least is %v; take a time such as 30s", o.atLeast)
+	case given("metrics") && (!strings.HasSuffix(o.metrics, metricsSuffix) ||
+		filepath.Base(o.metrics) == metricsSuffix):
+		return exit.Usagef("--metrics is %q; take a name that ends in %s, such as report%s: "+
+			"node_exporter reads no others", o.metrics, metricsSuffix, metricsSuffix)
 	case o.ttl < leastTTL:
 		return exit.Usagef("--ttl is %v; take at least %v, so that a busy machine can end the "+
 			"command in time", o.ttl, leastTTL)

@@ -19,9 +19,29 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
+// running is a command under its lock.
+type running struct {
+	options
+	lock    *lock
+	begun   time.Time // the command; zero if it has not
+	guard   *guard.Guard
+	last    guard.Deadline // that the guard was told
+	skipped bool           // another had the lock, and nothing was done
+	lost    bool           // the lock was, and the command was ended for it
+	stderr  io.Writer
+}
+
 // run takes the lock and runs a command under it.
 func run(parent context.Context, o options, args []string, stderr io.Writer) error {
 	r := running{options: o, stderr: stderr}
+	err := r.run(parent, args)
+	if r.lock == nil { // else it is recorded already
+		r.recordEnd(err)
+	}
+	return err
+}
+
+func (r *running) run(parent context.Context, args []string) error {
 	path, err := find(args[0])
 	if err != nil {
 		return err
@@ -33,12 +53,13 @@ func run(parent context.Context, o options, args []string, stderr io.Writer) err
 	stop()
 	if e := interrupted(ctx); e != nil {
 		if err == nil {
-			_ = l.release(o) // it lapses otherwise
-			l.close(o)
+			_ = l.release(r.options) // it lapses otherwise
+			l.close(r.options)
 		}
 		return e
 	}
-	if o.skip && errors.Is(err, renewer.ErrHeld) {
+	if r.skip && errors.Is(err, renewer.ErrHeld) {
+		r.skipped = true
 		r.explain("skipped: %s", r.whoHas(err))
 		return nil
 	}
@@ -48,12 +69,13 @@ func run(parent context.Context, o options, args []string, stderr io.Writer) err
 	r.lock = l
 	err = r.command(path, args, signals)
 	kept := r.keep()
-	if e := l.release(o); e != nil && exit.Status(err) != exit.Lost {
+	r.recordEnd(err) // before another process of this machine begins with the file
+	if e := l.release(r.options); e != nil && exit.Status(err) != exit.Lost {
 		r.warn(e.Error())
 	} else if e == nil {
 		r.tellFreed(kept)
 	}
-	l.close(o)
+	l.close(r.options)
 	return err
 }
 
@@ -70,26 +92,17 @@ func find(name string) (string, error) {
 	}
 }
 
-// running is a command under its lock.
-type running struct {
-	options
-	lock   *lock
-	begun  time.Time
-	guard  *guard.Guard
-	last   guard.Deadline // that the guard was told
-	stderr io.Writer
-}
-
 // command runs the command, and returns when no process of it is left.
 func (r *running) command(path string, args []string, signals <-chan os.Signal) error {
 	lost := make(chan struct{})
 	defer r.lock.lease.OnLoss(func() { close(lost) })()
+	r.begun = time.Now()
+	r.recordStart() // before the deadline is read: a disk may be slow
 	deadline, held := r.deadline()
 	if !held {
 		return r.lostError()
 	}
 	r.last = deadline
-	r.begun = time.Now()
 	var err error
 	r.guard, err = guard.Start(guard.Command{
 		Path: path, Args: args, Grace: r.grace, Late: r.reserve() / 2,
@@ -181,6 +194,7 @@ func (r *running) outcome(name string, result guard.Result) error {
 
 // lostError is the error of a command that was ended because the lock was lost.
 func (r *running) lostError() error {
+	r.lost = true
 	err := r.lock.lease.Err()
 	if err == nil { // this process was stopped, and the guard was faster
 		err = errors.New("the lock was not renewed in time")

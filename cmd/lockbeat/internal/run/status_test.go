@@ -49,6 +49,7 @@ func TestExitStatus(t *testing.T) {
 		{[]string{lock, "--wait=-1s", "--", "true"}, 64, "--wait"},
 		{[]string{lock, "--at-most=0", "--", "true"}, 64, "--at-most"},
 		{[]string{lock, "--at-least=0", "--", "true"}, 64, "--at-least"},
+		{[]string{lock, "--metrics=report.txt", "--", "true"}, 64, "--metrics"},
 		{[]string{lock, "--ttl=10ms", "--", "true"}, 64, "--ttl"},
 		{[]string{lock, "--ttl=9s", "--grace=4s", "--", "true"}, 64, "--grace"},
 		{[]string{"--name=" + strings.Repeat("x", 600), "--", "true"}, 64, "name"},
