@@ -38,12 +38,16 @@ type options struct {
 	ttl     time.Duration
 	verbose bool
 	metrics string // the file; "" for none
+
+	keepPassword bool
 }
 
 const help = `Takes a lock, runs a command while it is held, and frees it when no process of the
 command is left. The command is executed without a shell; its input and output are
 untouched, and signals are passed on to its process group. It finds the lock's name in
-LOCKBEAT_NAME and the fencing token in LOCKBEAT_FENCE.
+LOCKBEAT_NAME and the fencing token in LOCKBEAT_FENCE. Its LOCKBEAT_URL has no user and no
+password: if it uses locks itself, such as by a lockbeat run inside, let the password be
+in a file (see lockbeat help environment), or give --keep-password.
 
 If the lock can't be kept, the command gets SIGTERM, and SIGKILL after --grace: all of
 its processes are dead before another can have the lock, also if this process is killed
@@ -110,6 +114,8 @@ func New() *cobra.Command {
 		"how long a machine that dies keeps the lock; Redis may be away for about half of it")
 	flags.BoolVarP(&o.verbose, "verbose", "v", false,
 		"tell on standard error what becomes of the lock, and who has it")
+	flags.BoolVar(&o.keepPassword, "keep-password", false,
+		"leave the password in the command's LOCKBEAT_URL")
 	flags.StringVar(&o.metrics, "metrics", "",
 		"keep a `FILE` that ends in .prom, for node_exporter's textfile collector")
 	return cmd

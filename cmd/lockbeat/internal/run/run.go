@@ -16,6 +16,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/guard"
+	"github.com/lockbeat/lockbeat/internal/deployment"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -106,16 +107,27 @@ func (r *running) command(path string, args []string, signals <-chan os.Signal) 
 	var err error
 	r.guard, err = guard.Start(guard.Command{
 		Path: path, Args: args, Grace: r.grace, Late: r.reserve() / 2,
-		Env: []string{
-			"LOCKBEAT_NAME=" + r.name,
-			"LOCKBEAT_FENCE=" + strconv.FormatInt(r.lock.lease.Fence(), 10),
-		},
+		Env: r.environment(),
 	}, deadline, r.warn)
 	if err != nil {
 		return &exit.Error{Status: exit.System, Err: err}
 	}
 	r.supervise(signals, lost)
 	return r.outcome(args[0], r.guard.Result())
+}
+
+// environment is what the command has beside or in place of our environment: the password is not
+// the business of a command, nor of its children and crash reports.
+func (r *running) environment() []string {
+	env := []string{
+		"LOCKBEAT_NAME=" + r.name,
+		"LOCKBEAT_FENCE=" + strconv.FormatInt(r.lock.lease.Fence(), 10),
+	}
+	url := os.Getenv(deployment.URLVariable)
+	if !r.keepPassword && deployment.HasPassword(url) {
+		env = append(env, deployment.URLVariable+"="+deployment.WithoutPassword(url))
+	}
+	return env
 }
 
 // keep has the lock held for what is left of --at-least, by no process, if the

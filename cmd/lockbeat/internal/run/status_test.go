@@ -129,6 +129,26 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// The command does not know the password, and whoever connects by what it knows is told so.
+func TestPasswordIsNotPassedOn(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, "--requirepass", "secret")
+	const inner = `"$0" run --name=inner -- true; echo "$? $LOCKBEAT_URL"`
+	self, err := os.Executable()
+	require.NoError(t, err)
+	run := func(args ...string) (stdout, stderr string) {
+		args = append([]string{"--name=k"}, append(args, "--", "sh", "-c", inner, self)...)
+		stdout, stderr, status := outcome(t, ":secret@"+server.Addr(), args...)
+		assert.Zero(t, status)
+		return stdout, stderr
+	}
+	stdout, stderr := run()
+	assert.Equal(t, "78 redis://"+server.Addr()+"\n", stdout)
+	assert.Contains(t, stderr, "a password is missing in")
+	stdout, _ = run("--keep-password")
+	assert.Equal(t, "0 redis://:secret@"+server.Addr()+"\n", stdout)
+}
+
 // What goes in and out is the command's own affair, and so are other files that it inherits: it is
 // as if it ran by itself.
 func TestFilesAreUntouched(t *testing.T) {
