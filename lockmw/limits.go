@@ -1,7 +1,6 @@
 package lockmw
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,6 +40,9 @@ func Limit(name string, n int) string {
 	return naming.Limited + strconv.Itoa(n) + ":" + name
 }
 
+// twiceGiven names no limit: it becomes the text of an error.
+const twiceGiven = "a limit is given twice for one call; give each once"
+
 // Limits makes one name of several limits, for a call that needs a slot of each: three a user, say,
 // and twenty in all. It gets them all or none: in one request if none is full; otherwise it
 // waits for the narrowest first, then for the next, so that nobody who waits for a wide one keeps
@@ -48,7 +50,7 @@ func Limit(name string, n int) string {
 // make a name that every call is refused for, with [renewer.ErrName].
 func Limits(limits ...string) string {
 	if twice := slices.Clone(limits); len(distinct(twice)) < len(limits) {
-		return refusal + "a limit is given twice for one call; give each once"
+		return refusal + twiceGiven
 	}
 	return Keys(limits...)
 }
@@ -60,8 +62,7 @@ func givenTwice(names []string) string {
 	for _, one := range names {
 		plain, _, limit := naming.CutLimit(one)
 		if limit && limits[plain] {
-			return refusal + fmt.Sprintf("the limit %q is given twice for one call; give it once",
-				plain)
+			return refusal + twiceGiven
 		}
 		if limit {
 			limits[plain] = true

@@ -234,6 +234,7 @@ func TestBadLimits(t *testing.T) {
 			return nil
 		})
 		assert.ErrorIs(t, err, want)
+		assert.NotContains(t, renewer.ErrorText(err), `"a"`, "a log shows no name")
 	}
 	_, err = lockmw.Do(t.Context(), k, "", func(context.Context) (int, error) { return 0, nil },
 		lockmw.AtMost(3))

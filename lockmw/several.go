@@ -24,8 +24,10 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 			return nil, err
 		}
 		if limit && n < 0 {
-			return nil, fmt.Errorf("%w: the limit of %q is %d; give 0 to close it, or how many "+
-				"may run", renewer.ErrConfig, plain, n)
+			return nil, &renewer.Error{
+				Op: "acquire", Name: plain, Kind: renewer.ErrConfig, Err: fmt.Errorf(
+					"the limit is %d; give 0 to close it, or how many may run", n),
+			}
 		}
 	}
 	if first := slices.IndexFunc(names, func(name string) bool {

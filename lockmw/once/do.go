@@ -71,8 +71,8 @@ func checkedOutside(
 	ctx context.Context, who string, k *renewer.Keeper, name string, opts []Option,
 ) (settings, error) {
 	if lockmw.FenceOf(ctx, name) != 0 {
-		return settings{}, fmt.Errorf("%w: once.%s takes the lock on %.80q itself: call it "+
-			"outside of that lock", renewer.ErrConfig, who, name)
+		return settings{}, fmt.Errorf("%w: once.%s takes the lock on the name itself: call it "+
+			"outside of that lock", renewer.ErrConfig, who)
 	}
 	return checked(who, k, name, opts)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -65,11 +66,16 @@ type Error struct {
 	Err error
 }
 
-// Error says what happened to which work.
-func (e *Error) Error() string {
+// Error says what happened to which work. It names the work: log [renewer.ErrorText] where names
+// may carry personal data.
+func (e *Error) Error() string { return e.text(named(e.Name), error.Error) }
+
+// Nameless is Error without the work's name.
+func (e *Error) Nameless() string { return e.text(unnamed, renewer.ErrorText) }
+
+func (e *Error) text(what string, textOf func(error) string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "lockbeat: once %.80q: %s", e.Name,
-		strings.TrimPrefix(e.Kind.Error(), "lockbeat: "))
+	fmt.Fprintf(&b, "lockbeat: %s: %s", what, strings.TrimPrefix(e.Kind.Error(), "lockbeat: "))
 	if e.RetryAfter > 0 {
 		fmt.Fprintf(&b, ", but in %v", e.RetryAfter.Round(time.Millisecond))
 	}
@@ -80,7 +86,7 @@ func (e *Error) Error() string {
 		fmt.Fprintf(&b, ", the last by %s", e.Last)
 	}
 	if e.Err != nil {
-		fmt.Fprintf(&b, ": %s", strings.TrimPrefix(e.Err.Error(), "lockbeat: "))
+		fmt.Fprintf(&b, ": %s", strings.TrimPrefix(textOf(e.Err), "lockbeat: "))
 	}
 	return b.String()
 }
@@ -92,6 +98,29 @@ func (e *Error) Unwrap() []error {
 	}
 	return []error{e.Kind, e.Err}
 }
+
+// unbegunError is why a transaction was not begun, and with it no attempt.
+type unbegunError struct {
+	error
+
+	name string
+}
+
+func (e unbegunError) Error() string {
+	return "lockbeat: " + named(e.name) + ": " + e.error.Error()
+}
+
+// Nameless is Error without the work's name.
+func (e unbegunError) Nameless() string {
+	return "lockbeat: " + unnamed + ": " + renewer.ErrorText(e.error)
+}
+
+func (e unbegunError) Unwrap() error { return e.error }
+
+// unnamed is the work in a text without its name.
+const unnamed = "once"
+
+func named(name string) string { return fmt.Sprintf("once %.80q", name) }
 
 // Permanent marks an error of a function as one that no further attempt would mend: the work is
 // given up, for everybody. nil stays nil. It is about this work alone: a function that returns the

@@ -106,7 +106,7 @@ func (c *call) transactOnce(
 	})
 	switch {
 	case unbegun != nil:
-		return ending{unbegun: fmt.Errorf("lockbeat: once %.80q: %w", c.name, unbegun)}, nil
+		return ending{unbegun: unbegunError{unbegun, c.name}}, nil
 	case last.Seq == 0: // the function has failed
 	case errors.Is(err, renewer.ErrLost):
 		end.written, err = err, nil
