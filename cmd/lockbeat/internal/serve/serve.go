@@ -30,7 +30,8 @@ It listens for this machine alone, unless --listen says otherwise: then, and to
 break leases, it needs a password, by --password-file. The name that goes with
 the password is who breaks a lease: the holder's log tells it. The program speaks
 plain HTTP: for a network put a proxy with TLS in front of it, since the password
-and the names of locks are readable on the way.`
+and the names of locks are readable on the way. Wrong passwords are logged, and a
+client has four guesses a second; behind a proxy all clients are one.`
 
 // serving are the flags.
 type serving struct {
@@ -82,7 +83,8 @@ func (s *serving) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer store.Close()
-	cfg := page.Config{Logger: slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))}
+	logger := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+	cfg := page.Config{Logger: logger}
 	if s.allowBreak {
 		cfg.BreakAs = nameOf
 	}
@@ -93,7 +95,7 @@ func (s *serving) run(cmd *cobra.Command) error {
 	defer locks.Close()
 	handler := http.Handler(locks)
 	if password != "" {
-		handler = asking(password, handler)
+		handler = asking(password, logger, handler)
 	}
 	if local {
 		handler = forLocalNames(handler)
