@@ -71,7 +71,7 @@ func (p *Page) showForm(w http.ResponseWriter, r *http.Request, status int, d *b
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), firstWithin)
 	defer cancel()
-	read := p.once(ctx, s)
+	read := p.once(ctx, s, clientOf(r))
 	switch {
 	case read == nil:
 		p.fail(w, s, faultOf(context.DeadlineExceeded))

@@ -14,8 +14,9 @@
 // All browsers that look at the list share one reading a second, and so do all that look at one
 // lock. While no browser looks, nothing is read. A reading that takes long is followed by a pause
 // four times as long. Browsers are sent differences. One that takes them too slowly is cut off and
-// comes again by itself. Middleware around the page must let it flush, as http.ResponseController
-// does: http.TimeoutHandler does not.
+// comes again by itself. 256 may look at once, and 256 locks are read by themselves; one client has
+// half of these at most, and more are answered with 503. Middleware around the page must let it
+// flush, as http.ResponseController does: http.TimeoutHandler does not.
 //
 // # Who may see it
 //
@@ -33,6 +34,7 @@ package page
 //	breaking.go, origin.go   a lease is broken, by a request of the page itself
 //	stream.go                what is sent to those who look
 //	feed.go                  one reader for all of them
+//	seats.go                 how many may look
 //	rows.go, slots.go        what is read, and what is new in it
 //	fault.go, text.go        what people read
 //	files.go                 what browsers load

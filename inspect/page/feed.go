@@ -30,6 +30,7 @@ type reading struct {
 type feed struct {
 	page    *Page
 	of      subject
+	client  string // who came first
 	lookers map[*looker]bool
 	latest  *reading // nil before the first
 }
@@ -37,20 +38,24 @@ type feed struct {
 // looker is one who looks. Its news are events, and closed when it is too far behind.
 type looker struct{ news chan func() []byte }
 
-// look has a looker hear of what is read of a subject, until it leaves.
-func (p *Page) look(s subject) (*feed, *looker) {
+// look has a looker hear of what is read of a subject, until it leaves. It returns nil if too many
+// locks are read already.
+func (p *Page) look(s subject, client string) (*feed, *looker) {
 	l := &looker{make(chan func() []byte, mostBehind)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f, known := p.feeds[s]
 	if !known {
-		f = &feed{page: p, of: s, lookers: make(map[*looker]bool)}
+		f = &feed{page: p, of: s, client: client, lookers: make(map[*looker]bool)}
 	}
-	f.lookers[l] = true
 	if !known && !p.closed {
+		if s != all && !p.loops.take(client) {
+			return nil, nil
+		}
 		p.feeds[s] = f
 		p.asking.Go(f.loop)
 	}
+	f.lookers[l] = true
 	if f.latest != nil {
 		l.news <- f.latest.whole
 	}
@@ -72,9 +77,12 @@ func (p *Page) forget(s subject) {
 }
 
 // once returns a reading that is new, or nil if ctx or the page ends first. What is being read then
-// is there for who asks again.
-func (p *Page) once(ctx context.Context, s subject) *reading {
-	f, l := p.look(s)
+// is there for who asks again. Its fault is crowded if nothing was read.
+func (p *Page) once(ctx context.Context, s subject, client string) *reading {
+	f, l := p.look(s, client)
+	if f == nil {
+		return &reading{fault: crowded}
+	}
 	defer f.leave(l)
 	select {
 	case <-l.news:
@@ -117,6 +125,9 @@ func (f *feed) next() (before *reading, looked bool) {
 	}
 	if f.page.feeds[f.of] == f { // else it was forgotten
 		delete(f.page.feeds, f.of)
+	}
+	if f.of != all {
+		f.page.loops.leave(f.client)
 	}
 	return nil, false
 }

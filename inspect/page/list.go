@@ -148,7 +148,7 @@ func (p *Page) getList(w http.ResponseWriter, r *http.Request) {
 	data := &listPage{Query: q.Get("q"), Sort: v.sort(), Heads: v.heads(), Ages: agesText()}
 	ctx, cancel := context.WithTimeout(r.Context(), firstWithin)
 	defer cancel()
-	switch read := p.once(ctx, all); {
+	switch read := p.once(ctx, all, clientOf(r)); {
 	case read == nil:
 		data.Loading = true
 	case read.fault != nil:

@@ -64,9 +64,12 @@ func (p *Page) getLock(w http.ResponseWriter, r *http.Request) {
 	d := p.newLockPage(r, s)
 	ctx, cancel := context.WithTimeout(r.Context(), firstWithin)
 	defer cancel()
-	switch read := p.once(ctx, s); {
+	switch read := p.once(ctx, s, clientOf(r)); {
 	case read == nil:
 		d.Loading = true
+	case read.fault == crowded:
+		p.fail(w, s, crowded)
+		return
 	case read.fault != nil:
 		d.Fault = read.fault
 	default:

@@ -141,6 +141,12 @@ func get(path string) *http.Request {
 	return httptest.NewRequest(http.MethodGet, path, http.NoBody)
 }
 
+func getFrom(client, path string) *http.Request {
+	r := get(path)
+	r.RemoteAddr = client + ":1234"
+	return r
+}
+
 // lockPath is the path of a lock's page.
 func lockPath(name string) string { return "/lock?name=" + url.QueryEscape(name) }
 
@@ -159,12 +165,20 @@ type looker struct {
 // lookAt opens a stream until the test ends, or leave is called.
 func lookAt(t *testing.T, h http.Handler, path string, stuck chan struct{}) *looker {
 	t.Helper()
+	return lookFrom(t, "192.0.2.1", h, path, stuck)
+}
+
+// lookFrom is lookAt for the browser of a client.
+func lookFrom(
+	t *testing.T, client string, h http.Handler, path string, stuck chan struct{},
+) *looker {
+	t.Helper()
 	w := httptest.NewRecorder()
 	ctx, leave := context.WithCancel(t.Context())
 	l := &looker{ResponseWriter: w, Status: w, stuck: stuck, leave: leave, done: make(chan struct{})}
 	go func() {
 		defer close(l.done)
-		h.ServeHTTP(l, get(path).WithContext(ctx))
+		h.ServeHTTP(l, getFrom(client, path).WithContext(ctx))
 	}()
 	t.Cleanup(func() { leave(); <-l.done })
 	return l

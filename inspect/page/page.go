@@ -77,7 +77,8 @@ type Page struct {
 	mu      sync.Mutex // also of what feeds have: with two, one could wait for the other
 	closed  bool
 	feeds   map[subject]*feed // those whose loops run
-	streams int
+	loops   seats             // of single locks
+	streams seats
 }
 
 // subject is what is looked at: a lock or a limit by itself, or all of them.

@@ -6,12 +6,8 @@ import (
 	"time"
 )
 
-const (
-	// mostStreams is how many browsers may look at once: the next is answered with 503.
-	mostStreams = 256
-	// sendWithin is how long sending one event may take, whatever http.Server.WriteTimeout is.
-	sendWithin = 15 * time.Second
-)
+// sendWithin is how long sending one event may take, whatever http.Server.WriteTimeout is.
+const sendWithin = 15 * time.Second
 
 // getEvents streams what is new, of all locks or of the one that is named.
 func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
@@ -27,12 +23,12 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if !p.countStream(1) {
-		p.refuse(w, http.StatusServiceUnavailable, "Too many browsers look at this page.",
-			"Close some, and reload.")
+	client := clientOf(r)
+	if !p.openStream(client) {
+		p.refuseCrowded(w)
 		return
 	}
-	defer p.countStream(-1)
+	defer p.closeStream(client)
 
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")
@@ -40,7 +36,11 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	f, l := p.look(s)
+	f, l := p.look(s, client)
+	if f == nil {
+		p.refuseCrowded(w)
+		return
+	}
 	defer f.leave(l)
 	send := func(event []byte) bool {
 		c := http.NewResponseController(w)
@@ -66,13 +66,15 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// countStream counts a stream in or out. It reports false, and counts none, if there are too many.
-func (p *Page) countStream(by int) bool {
+// openStream counts a stream in. It reports false, and counts none, if there are too many.
+func (p *Page) openStream(client string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if by > 0 && p.streams >= mostStreams {
-		return false
-	}
-	p.streams += by
-	return true
+	return p.streams.take(client)
+}
+
+func (p *Page) closeStream(client string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.streams.leave(client)
 }

@@ -277,18 +277,66 @@ func TestCloseEndsStreams(t *testing.T) {
 	})
 }
 
+// Of the places for streams one client has a half at most.
 func TestStreamsAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newPage(t, &fake{}, page.Config{})
-		first := lookAt(t, p, "/events?name=0", nil)
-		for i := range 255 {
-			lookAt(t, p, fmt.Sprint("/events?name=", i+1), nil)
+		refused := func(client string) bool {
+			l := lookFrom(t, client, p, "/events", nil)
+			synctest.Wait()
+			return l.ended() && l.Status.Code == http.StatusServiceUnavailable
+		}
+		first := lookFrom(t, "a", p, "/events", nil)
+		for range page.MostEach - 1 {
+			lookFrom(t, "a", p, "/events", nil)
 		}
 		synctest.Wait()
-		assert.Equal(t, http.StatusServiceUnavailable, webtest.Do(p, get("/events")).StatusCode)
+		assert.True(t, refused("a"))
+		for range page.MostSeats - page.MostEach {
+			lookFrom(t, "b", p, "/events", nil)
+		}
+		synctest.Wait()
+		assert.True(t, refused("c"))
 		first.leave()
 		<-first.done
-		assert.False(t, lookAt(t, p, "/events", nil).ended())
+		assert.False(t, refused("c"))
+	})
+}
+
+// A page of a single lock has the store read that lock, for a while: so many at once, of each client
+// a half at most, also by streams. What is read already costs nothing, and the list is shown to all.
+func TestPagesOfSingleLocksAreBounded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{locks: []store.Lock{held("n0", 1, time.Minute)}}
+		p := newPage(t, f, page.Config{})
+		status := func(client string, n int) int {
+			return webtest.Do(p, getFrom(client, lockPath(fmt.Sprint("n", n)))).StatusCode
+		}
+		shown := func(client string, first int) (n int) {
+			for i := range page.MostSeats {
+				if status(client, first+i) == http.StatusOK {
+					n++
+				}
+			}
+			return n
+		}
+		assert.Equal(t, page.MostEach, shown("a", 0))
+		assert.Equal(t, http.StatusOK, status("a", 0), "it is read already")
+		stream := lookFrom(t, "a", p, "/events?name=another", nil)
+		synctest.Wait()
+		assert.True(t, stream.ended())
+		assert.Equal(t, http.StatusOK, webtest.Do(p, getFrom("a", "/")).StatusCode)
+		assert.Equal(t, page.MostSeats-page.MostEach, shown("b", 1000))
+		assert.Zero(t, shown("c", 2000))
+		_, shows := f.asked()
+		assert.Equal(t, page.MostSeats, shows)
+		assert.Equal(t, page.MostSeats+1, p.Kept())
+
+		<-time.After(2 * page.DefaultEvery)
+		synctest.Wait()
+		assert.Zero(t, p.Kept(), "nobody looks any more")
+		assert.Equal(t, page.MostEach, shown("c", 3000))
 	})
 }
