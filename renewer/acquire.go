@@ -384,9 +384,16 @@ func (c *call) fail(kind, cause error) error {
 	if !errors.Is(kind, ErrUnavailable) {
 		e.Holder, e.HeldFor, e.RetryAfter = c.seen.Holder, c.seen.HeldFor, c.seen.TTL
 		e.Limit, e.Held = c.limit, c.seen.Held
+		if cause == nil && c.seen.Foreign {
+			e.Err = errForeign
+		}
 	}
 	return e
 }
+
+// errForeign is why a lock that has no holder is held: it may be so for ever.
+var errForeign = errors.New("another program has written its key; delete that, and let that " +
+	"program take another prefix")
 
 // cancelled makes the error for a caller whose context has ended.
 func (c *call) cancelled(ctx context.Context) error {

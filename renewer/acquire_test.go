@@ -96,6 +96,37 @@ func TestALossEndsWhatWasAskedUnderIt(t *testing.T) {
 	})
 }
 
+// A key that another program has written is held by no owner, perhaps for ever: who is refused is
+// told so, also one who stands behind another caller of this process, and one who has waited.
+func TestForeignKeyIsTold(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Default(script.Acquire, script.Overwritten())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		waited := make(chan error, 1)
+		go func() {
+			_, err := k.Acquire(ctx, "a")
+			waited <- err
+		}()
+		synctest.Wait()
+		_, behind := k.TryAcquire(ctx, "a")
+		_, patient := k.Acquire(ctx, "b", renewer.MaxWait(time.Second))
+		_, alone := k.TryAcquire(ctx, "c")
+		for name, err := range map[string]error{
+			"behind": behind, "alone": alone, "patient": patient, "out of time": <-waited,
+		} {
+			require.ErrorContains(t, err, "another program has written its key", name)
+			held, ok := errors.AsType[*renewer.Error](err)
+			require.True(t, ok, name)
+			require.Zero(t, held.Holder, name)
+			if name != "out of time" {
+				require.ErrorIs(t, err, renewer.ErrHeld, name)
+			}
+		}
+	})
+}
+
 func TestErrorsAreTold(t *testing.T) {
 	t.Parallel()
 	all := []error{

@@ -222,6 +222,7 @@ func (c *call) disagree(held int) {
 func holderOf(g *store.Grant, sent instant) queue.Seen {
 	info := queue.Seen{
 		Known: true, Holder: g.Holder, HeldFor: g.HeldFor, TTL: g.TTL, Held: g.Held,
+		Foreign: g.Foreign,
 	}
 	if g.HeldFor != 0 {
 		info.Since = sent.Add(-g.HeldFor)

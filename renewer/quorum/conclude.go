@@ -114,7 +114,8 @@ func (b *proposal) leader() (taken store.Grant, most majority) {
 		for _, other := range b.answers {
 			switch {
 			case other == nil || other.Status == store.StatusUnknown:
-			case other.Status == store.StatusTaken && other.Holder == g.Holder:
+			case other.Status == store.StatusTaken && other.Holder == g.Holder &&
+				other.Foreign == g.Foreign:
 				held.count(store.StatusHeld)
 				heldFor = max(heldFor, other.HeldFor)
 			default:
@@ -123,6 +124,7 @@ func (b *proposal) leader() (taken store.Grant, most majority) {
 		}
 		if held.confirmed > most.confirmed {
 			most, taken.Holder, taken.HeldFor = held, g.Holder, heldFor
+			taken.Foreign = g.Foreign
 		}
 	}
 	return taken, most

@@ -254,7 +254,7 @@ func (e *errorReader) hint(r refusal) string {
 	case noLogin:
 		return "set Username and Password in rueidis.ClientOption to those of a user of this server"
 	case wrongType:
-		return "the key belongs to something else: choose another redisstore.Prefix"
+		return "another program has written the key: delete it, or choose another redisstore.Prefix"
 	case noCommand:
 		return "the server must know, and not have renamed, the commands " +
 			strings.ReplaceAll(e.rights(), "+", "")

@@ -70,7 +70,9 @@ func TestLeasesOfAnUnknownForm(t *testing.T) {
 		owner("a") + owner("b"), "*" + owner("a") + "\n7\n5\nnode-a", strings.Repeat("x", 1000),
 	} {
 		s.ok(t, "SET", key, written, "PX", "60000")
-		assert.Equal(t, contract.StatusTaken, acquire(t, store, claim("a", "b", time.Minute)).Status)
+		refused := acquire(t, store, claim("a", "b", time.Minute))
+		assert.Equal(t, contract.StatusTaken, refused.Status)
+		assert.True(t, refused.Foreign, written)
 		answer := renew(t, store, hold("a", "b", time.Hour))
 		assert.Equal(t, contract.StatusTaken, answer.Status)
 		assert.True(t, answer.Foreign, written)

@@ -69,7 +69,7 @@ func readParts(
 	holder, begun := decodeValue(value)
 	g = store.Grant{
 		Status: store.StatusTaken, Holder: holder, HeldFor: heldFor(begun, now),
-		TTL: millis(left),
+		TTL: millis(left), Foreign: begun == 0 && value != "",
 	}
 	return g, since, true
 }

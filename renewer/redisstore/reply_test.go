@@ -44,15 +44,19 @@ func TestReadGrant(t *testing.T) {
 		},
 		"taken, no TTL": {
 			list(text("x"), number(-1), number(3000)),
-			store.Grant{Status: store.StatusTaken},
+			store.Grant{Status: store.StatusTaken, Foreign: true},
 		},
 		"taken, last ms": {
 			list(text("x"), number(0), number(3000)),
+			store.Grant{Status: store.StatusTaken, Foreign: true, TTL: time.Millisecond},
+		},
+		"a turn": {
+			list(text(""), number(0), number(3000)),
 			store.Grant{Status: store.StatusTaken, TTL: time.Millisecond},
 		},
 		"taken, endless TTL": {
 			list(text("x"), number(math.MaxInt64), number(3000)),
-			store.Grant{Status: store.StatusTaken},
+			store.Grant{Status: store.StatusTaken, Foreign: true},
 		},
 		"taken, clock set back": {
 			list(text(theirs), number(5), number(10)),
@@ -130,7 +134,7 @@ func TestReadGrantOfAProposal(t *testing.T) {
 		"text for it":       {list(text("7")), store.Grant{}},
 		"taken": {
 			list(text("x"), number(-1), number(3000)),
-			store.Grant{Status: store.StatusTaken},
+			store.Grant{Status: store.StatusTaken, Foreign: true},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -91,12 +91,10 @@ func readTaker(a *store.Answer, value string) {
 		}
 		return
 	}
-	switch holder, since := decodeValue(value); {
-	case since != 0:
+	if holder, since := decodeValue(value); since != 0 {
 		a.Holder = &holder
-	case strings.HasPrefix(value, "turn"+separator): // a waiter's, who may claim it
-	default:
-		a.Foreign = true
+	} else {
+		a.Foreign = !strings.HasPrefix(value, "turn"+separator) // a waiter's, who may claim it
 	}
 }
 

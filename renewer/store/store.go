@@ -189,8 +189,11 @@ type Grant struct {
 	// those in use don't run ahead of a clock that tokens follow. A grant repeated may tell of
 	// fewer than the first.
 	Reserved int
-	// Holder has the name, when StatusTaken or StatusQueued; its zero value if the store can't
-	// tell.
+	// Foreign reports, when StatusTaken or StatusQueued, that what is under the name is no owner's:
+	// another program has written there.
+	Foreign bool
+	// Holder has the name, when StatusTaken or StatusQueued and not Foreign; its zero value if the
+	// store can't tell.
 	Holder Holder
 	// HeldFor is how long Holder has had it, by the store's clock,
 	// when StatusTaken or StatusQueued; 0 if the store can't tell.

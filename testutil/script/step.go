@@ -59,8 +59,7 @@ func Taken(holder store.Holder, ttl time.Duration) Step {
 // foreigner stands for a program that is no owner, and writes over names all the same.
 var foreigner = store.Holder{Node: "another program"}
 
-// Overwritten answers every item of a Renew or a Release as if another program had written over the
-// name.
+// Overwritten answers every item as if another program had written over the name.
 func Overwritten() Step { return Taken(foreigner, 0) }
 
 // BrokenBy answers every item of a Renew as a lease that was broken, or, by force, freed. If by is

@@ -108,7 +108,13 @@ func (s *Store) Settle() time.Duration {
 
 // Acquire answers by the script: see [store.Store].
 func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	return s.play(ctx, Call{Op: Acquire, Claims: slices.Clone(claims)}, len(claims))
+	grants := s.play(ctx, Call{Op: Acquire, Claims: slices.Clone(claims)}, len(claims))
+	for i := range grants {
+		if grants[i].Holder == foreigner {
+			grants[i].Holder, grants[i].Foreign = store.Holder{}, true
+		}
+	}
+	return grants
 }
 
 // Propose answers by the script, as [Acquire]: see [store.Proposer].

@@ -23,6 +23,24 @@ var acquireCases = []testCase{
 	{"a refused caller learns of the holder", holderTold},
 	{"a holder of odd bytes", oddHolder},
 	{"a refusal does not wait", refusalAtOnce},
+	{"a refused caller learns that there is no holder", foreignTold},
+}
+
+// foreignTold has a key that no owner has written, which no owner frees: a caller that is refused
+// for it must not look for a holder.
+func foreignTold(t *testing.T, s *suite) {
+	g := s.acquire(t, "held", newOwner(), long)
+	requireStatus(t, store.StatusHeld, g.Status)
+	g = s.acquire(t, "held", newOwner(), long)
+	assertStatus(t, store.StatusTaken, g.Status)
+	assert.False(t, g.Foreign, "an owner has it")
+	if s.Overwrite == nil || s.Blind {
+		return
+	}
+	s.Overwrite("name")
+	g = s.acquire(t, "name", newOwner(), long)
+	assertStatus(t, store.StatusTaken, g.Status)
+	assert.NotEqual(t, g.Foreign, g.Holder != (store.Holder{}), "either an owner has it, or none")
 }
 
 func oneOfMany(t *testing.T, s *suite) {

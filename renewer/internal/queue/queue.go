@@ -34,6 +34,7 @@ type Seen struct {
 	Since   timing.Instant // when it got the lock; 0 if that is not known
 	TTL     time.Duration
 	Held    int   // how many have it; 0 for a lock
+	Foreign bool  // another program has written its key
 	Err     error // the store could not be asked
 }
 

@@ -126,6 +126,25 @@ func TestRightsThatAreMissing(t *testing.T) {
 	assert.Equal(t, 78, wrong.run(t, "ls").status)
 }
 
+// What another program has written is no lease, and not free either.
+func TestForeignKeyIsNotFree(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	require.NoError(t, s.Do("SET", "lockbeat:{text}", "x").Error())
+	require.NoError(t, s.Do("HSET", "lockbeat:{hash}", "x", "y").Error())
+	for _, name := range []string{"text", "hash"} {
+		assert.Contains(t, s.ok(t, "show", name), "another program has written its key")
+		for _, which := range [][]string{{"--yes"}, {"--token", "7"}} {
+			r := s.run(t, append([]string{"break", name, "--why", "x"}, which...)...)
+			assert.Equal(t, 65, r.status, which)
+			assert.Contains(t, r.stderr, "another program has written", which)
+			assert.NotContains(t, r.stderr, "free")
+		}
+		_, err := s.keeper(t, "web-1", patience).TryAcquire(t.Context(), name)
+		assert.ErrorContains(t, err, "another program has written")
+	}
+}
+
 func TestServerIsAway(t *testing.T) {
 	t.Parallel()
 	s := site{config: configFor(t, "redis://127.0.0.1:1")}

@@ -23,6 +23,9 @@ func (o *order) choose(cmd *cobra.Command, locks store.Store) error {
 	}
 	w := cmd.ErrOrStderr()
 	switch {
+	case lock.Foreign:
+		return &exit.Error{Status: exit.Stale, Err: fmt.Errorf("nothing was broken: %s is %s",
+			out.Safe(o.Name), sentence(&lock))}
 	case len(lock.Slots) == 0:
 		return o.explain(inspect.ErrFree)
 	case len(lock.Slots) > 1:

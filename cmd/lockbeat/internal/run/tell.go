@@ -45,6 +45,9 @@ func (r *running) whoHas(err error) string {
 	if e.HeldFor > 0 {
 		text += ", for " + out.Duration(e.HeldFor) + " by then"
 	}
+	if e.Err != nil { // such as that another program has written the key
+		text += ": " + e.Err.Error()
+	}
 	return text
 }
 
