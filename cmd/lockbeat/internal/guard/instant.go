@@ -14,8 +14,11 @@ func (t Instant) Add(d time.Duration) Instant { return t + Instant(d) }
 type Deadline struct {
 	// Term is when it is asked to end.
 	Term Instant
-	// Kill is when every process of it is killed. The lease lasts somewhat longer than this.
+	// Kill is when every process of it is killed.
 	Kill Instant
+	// Late is when the wrapper no longer trusts the guard to do it. The lease lasts somewhat longer
+	// than this.
+	Late Instant
 }
 
 // plan is when to do what. It is an idea of its own so that it can be tested without processes.

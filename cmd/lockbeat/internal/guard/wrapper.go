@@ -26,8 +26,6 @@ type Command struct {
 	Env []string
 	// Grace is between SIGTERM and SIGKILL.
 	Grace time.Duration
-	// Late is how long after a [Deadline] the wrapper no longer trusts the guard to have kept it.
-	Late time.Duration
 }
 
 // Result is what became of a command.
@@ -48,7 +46,6 @@ type Guard struct {
 	link    *link
 	tree    *tree.Tree
 	process *os.Process
-	late    time.Duration
 	trouble func(text string)
 	alarm   *alarm
 	done    chan struct{}
@@ -70,7 +67,7 @@ func Start(c Command, d Deadline, trouble func(text string)) (*Guard, error) {
 		return nil, err
 	}
 	g := &Guard{
-		tree: t, late: c.Late, trouble: trouble, alarm: alarm, done: make(chan struct{}),
+		tree: t, trouble: trouble, alarm: alarm, done: make(chan struct{}),
 	}
 	if err := g.spawn(); err != nil {
 		alarm.close()
@@ -114,6 +111,10 @@ func (g *Guard) Renew(d Deadline) { g.send(order{Deadline: &d}, &d) }
 // Forward has the guard send a signal to the command's process group.
 func (g *Guard) Forward(sig syscall.Signal) { g.send(order{Signal: int(sig)}, nil) }
 
+// Look reports how long it takes to look at all processes of the command, as it is done to end
+// them. That is long on a busy machine.
+func (g *Guard) Look() time.Duration { return g.tree.Look() }
+
 // send sends an order. One that does not arrive is of no consequence: the guard is dead.
 func (g *Guard) send(o order, d *Deadline) {
 	g.mu.Lock()
@@ -122,7 +123,7 @@ func (g *Guard) send(o order, d *Deadline) {
 		return
 	}
 	_ = g.link.out.Encode(o)
-	if d != nil && g.alarm.set(d.Kill.Add(g.late)) != nil {
+	if d != nil && g.alarm.set(d.Late) != nil {
 		_ = g.process.Kill() // without a timer of its own the wrapper could not watch it
 	}
 }

@@ -72,7 +72,6 @@ func TestLinkIsCut(t *testing.T) {
 	last := lastStamp(t, file)
 	assert.True(t, last.Before(end), "it ran until %v, the lock until %v", last, end)
 	assert.FileExists(t, file+".asked")
-	assert.True(t, last.After(end.Add(-3*time.Second)), "not much earlier")
 	assert.Equal(t, 76, p.status())
 	assert.Contains(t, p.stderr.String(), "lost")
 }

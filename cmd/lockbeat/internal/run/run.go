@@ -26,6 +26,7 @@ type running struct {
 	lock    *lock
 	begun   time.Time // the command; zero if it has not
 	guard   *guard.Guard
+	look    time.Duration  // at the command's processes; see [running.ahead]
 	last    guard.Deadline // that the guard was told
 	skipped bool           // another had the lock, and nothing was done
 	lost    bool           // the lock was, and the command was ended for it
@@ -106,8 +107,7 @@ func (r *running) command(path string, args []string, signals <-chan os.Signal) 
 	r.last = deadline
 	var err error
 	r.guard, err = guard.Start(guard.Command{
-		Path: path, Args: args, Grace: r.grace, Late: r.reserve() / 2,
-		Env: r.environment(),
+		Path: path, Args: args, Grace: r.grace, Env: r.environment(),
 	}, deadline, r.warn)
 	if err != nil {
 		return &exit.Error{Status: exit.System, Err: err}
@@ -143,13 +143,22 @@ func (r *running) keep() (kept time.Duration) {
 
 // supervise tells the guard what it has to know, until nothing is left of the command.
 func (r *running) supervise(signals <-chan os.Signal, lost <-chan struct{}) {
+	looked := make(chan time.Duration, 1)
+	look := func() { looked <- r.guard.Look() }
+	looking := true
+	go look()
 	for {
 		select {
 		case <-r.lock.pulse.beats:
-			if deadline, held := r.deadline(); held {
-				r.last = deadline
-				r.guard.Renew(deadline)
+			r.renew()
+			if !looking { // it takes long on a busy machine
+				looking = true
+				go look()
 			}
+		case took := <-looked:
+			looking = false
+			r.look = max(took, r.look/2)
+			r.renew()
 		case s := <-signals:
 			r.guard.Forward(s.(syscall.Signal)) //nolint:forcetypeassert // on Unix it is one
 		case <-lost:
@@ -162,29 +171,54 @@ func (r *running) supervise(signals <-chan os.Signal, lost <-chan struct{}) {
 	}
 }
 
+// renew tells the guard until when the command may run from now on.
+func (r *running) renew() {
+	if deadline, held := r.deadline(); held {
+		r.last = deadline
+		r.guard.Renew(deadline)
+	}
+}
+
 // deadline is until when the command may run, and whether the lease is held. The clock is read
 // first: whatever happens between the two makes the deadline earlier than it might be.
 func (r *running) deadline() (d guard.Deadline, held bool) {
 	now := guard.Now()
 	left := r.lock.lease.Remaining()
-	term := now.Add(left)
-	return guard.Deadline{Term: term, Kill: term.Add(r.grace)}, left > 0
+	ahead := r.ahead()
+	d.Term = now.Add(left - ahead)
+	d.Kill = d.Term.Add(r.grace)
+	d.Late = d.Kill.Add((r.reserve() + ahead) / 4)
+	return d, left > 0
+}
+
+// looks is how many looks at the command's processes the reserve has room for: two for the guard
+// before the wrapper takes over, which needs one to kill what there is, one to kill what was
+// started meanwhile, and as long again for all to die.
+const looks = 8
+
+// ahead is how much earlier than the options say the command is asked to end, on a machine so busy
+// that the reserve would be too short. It has a bound, lest a command be ended although its lease
+// is renewed in time.
+func (r *running) ahead() time.Duration {
+	return min(max(0, looks*r.look-r.reserve()), (r.ttl-r.margin())/4)
 }
 
 // end is the deadline of a command whose lease is lost: now. If the store has said that the lease
 // is over, another may have it already, and there is no grace.
 func (r *running) end() guard.Deadline {
-	d := guard.Deadline{Term: guard.Now(), Kill: r.last.Kill}
+	d := r.last
+	d.Term = guard.Now()
 	lost, ok := errors.AsType[*renewer.LostError](r.lock.lease.Err())
 	if !ok || lost.Left == 0 {
-		d.Kill = d.Term
+		d.Kill, d.Late = d.Term, d.Term.Add(r.reserve()/4)
 	}
 	return d
 }
 
 // outcome is the error for what became of the command.
 func (r *running) outcome(name string, result guard.Result) error {
-	lost := !r.lock.lease.Valid() // by the clock: after a stop nothing may have been told yet
+	// By the clock: after a stop nothing may have been told yet.
+	lost := !r.lock.lease.Valid() || guard.Now() >= r.last.Term
 	switch {
 	case result.Failed != "":
 		status := exit.CannotRun

@@ -35,6 +35,9 @@ func (t *Tree) Forward(sig syscall.Signal) { _, _ = t.signal(nil, sig) }
 // Wake does nothing: which processes are stopped is not known here.
 func (t *Tree) Wake() {}
 
+// Look does nothing: there is nothing to look for.
+func (t *Tree) Look() time.Duration { return 0 }
+
 // signal sends signals to the process group. The error says that they could not be sent.
 func (t *Tree) signal(_ map[process]bool, signals ...syscall.Signal) (fresh bool, err error) {
 	t.mu.Lock()
