@@ -180,7 +180,6 @@ func (g *Guard) close() {
 	g.closed = true
 	g.alarm.close()
 	_ = g.link.file.Close()
-	_ = g.process.Release()
 }
 
 // read hears the guard's reports until its end. It sends what became of the command, nil if the
