@@ -74,7 +74,7 @@ func (g *guard) start(s *start) {
 	}
 	dieWithParent(attr.Sys)
 	g.terminal = findTerminal(s.Group)
-	g.terminal.handTo(attr.Sys)
+	g.terminal.place(attr.Sys)
 	pid, err := syscall.ForkExec(s.Path, s.Args, attr)
 	signal.Ignore(syscall.SIGTTOU) // not before: the command would ignore it too
 	if err != nil {
@@ -83,8 +83,7 @@ func (g *guard) start(s *start) {
 		close(g.gone)
 		return
 	}
-	g.terminal.owner = pid
-	g.tree.Command(pid)
+	g.tree.Command(pid, g.terminal.lead(pid))
 	_ = g.link.out.Encode(report{Group: pid}) // fails if the wrapper is gone
 	go func() {
 		g.tree.Watch(func(child int, status syscall.WaitStatus) {
@@ -161,13 +160,21 @@ func (g *guard) heard(status syscall.WaitStatus) {
 	}
 }
 
-// forward sends a signal to the command's process group. If a shell has brought the wrapper to the
-// foreground, by SIGCONT, that is handed on.
+// ending are the signals by which the user, a terminal or the system asks a program to end.
+var ending = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
+
+// forward passes a signal on to the command. One that is to end it also lets it go on if it is
+// stopped, or it would not hear.
 func (g *guard) forward(sig syscall.Signal) {
 	if sig == syscall.SIGCONT {
-		g.terminal.handOn()
+		g.terminal.handOn() // if a shell has brought the wrapper to the foreground
 	}
-	g.tree.Forward(sig)
+	if !g.terminal.sends(sig) {
+		g.tree.Forward(sig)
+	}
+	if slices.Contains(ending, os.Signal(sig)) {
+		g.tree.Forward(syscall.SIGCONT)
+	}
 }
 
 // end begins to end all processes.

@@ -198,7 +198,7 @@ func (g *Guard) read(reported chan<- *Result) {
 		case r.Trouble != "":
 			g.trouble(r.Trouble)
 		case r.Group != 0 && !tree.Whole:
-			g.tree.Command(r.Group)
+			g.tree.Command(r.Group, true)
 		}
 	}
 }

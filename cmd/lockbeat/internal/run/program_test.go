@@ -71,6 +71,8 @@ func prepare(tb testing.TB, address string, args ...string) *program {
 	p.cmd = exec.Command(self, append([]string{"run"}, args...)...)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", "MARK="+p.mark, "LOCKBEAT_URL=redis://"+address)
 	p.cmd.Stderr = &p.stderr
+	// Without the terminal of whoever runs these tests.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	// Processes may have inherited the pipe of the standard error: it is not waited for longer.
 	p.cmd.WaitDelay = patience
 	return p
@@ -139,17 +141,20 @@ func (p *program) signal(sig syscall.Signal) {
 }
 
 // guard returns the guard's process. It does not signal a number, which may be another's by then.
-func (p *program) guard() *os.Process {
+func (p *program) guard() *os.Process { return p.find("lockguard") }
+
+// find returns the process that has a name.
+func (p *program) find(want string) *os.Process {
 	p.tb.Helper()
 	for _, pid := range p.alive() {
 		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		if strings.TrimSpace(string(name)) == "lockguard" {
+		if strings.TrimSpace(string(name)) == want {
 			handle, err := os.FindProcess(pid)
 			require.NoError(p.tb, err)
 			return handle
 		}
 	}
-	require.Fail(p.tb, "there is no guard")
+	require.Fail(p.tb, "there is no process", want)
 	return nil
 }
 

@@ -57,6 +57,17 @@ func TestSignalEnds(t *testing.T) {
 	}
 }
 
+// A command that is stopped hears of its end all the same.
+func TestSignalEndsWhatIsStopped(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	p := start(t, server.Addr(), "--name=k", "--", "sh", "-c", "echo up; kill -STOP $$")
+	p.expect("up")
+	p.signal(syscall.SIGTERM)
+	assert.Equal(t, 128+int(syscall.SIGTERM), p.status())
+	awaitFree(t, server, "k")
+}
+
 // A signal ends the wait for the lock. Nothing is held then, and nothing stays in line.
 func TestSignalEndsTheWait(t *testing.T) {
 	t.Parallel()

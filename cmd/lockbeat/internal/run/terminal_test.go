@@ -42,11 +42,13 @@ type session struct {
 	seen     output
 }
 
-func startSession(t *testing.T, args ...string) *session {
+// startSession has a shell run a line, in which "$@" is the program with its arguments.
+func startSession(t *testing.T, line string, args ...string) *session {
 	t.Helper()
 	keyboard, screen := openTerminal(t)
 	s := &session{program: prepare(t, redistest.Start(t).Addr(), args...), keyboard: keyboard}
-	s.cmd.Args = append([]string{"sh", "-c", `"$@"; read y; echo "shell has $y, $?"`, "sh"},
+	s.cmd.Args = append([]string{"sh", "-c", `trap : INT
+		` + line + `; read y; echo "shell has $y, $?"`, "sh"},
 		append([]string{s.cmd.Path}, s.cmd.Args[1:]...)...)
 	s.cmd.Path = "/bin/sh"
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = screen, screen, screen
@@ -74,7 +76,7 @@ func TestTerminal(t *testing.T) {
 	t.Parallel()
 	over := filepath.Join(t.TempDir(), "over")
 	// Its loop starts no program: see TestTerminalWakesAChild.
-	s := startSession(t, "--name=k", "--", "sh", "-c", `trap "echo interrupted" INT
+	s := startSession(t, `"$@"`, "--name=k", "--", "sh", "-c", `trap "echo interrupted" INT
 		read x; echo "it has $x"; while [ ! -e `+over+` ]; do :; done`)
 	s.enter("this\n")
 	s.expect("it has this")
@@ -90,11 +92,45 @@ func TestTerminal(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(s.seen.String(), "interrupted"))
 }
 
+// In a pipeline the command has the terminal together with the others: it reads what is typed, and
+// Ctrl-C reaches it once.
+func TestTerminalPipeline(t *testing.T) {
+	t.Parallel()
+	s := startSession(t, `"$@" | (trap "" INT; exec cat)`, "--name=k", "--", "sh", "-c", `
+		trap "echo interrupted" INT; trap "echo over; exit" USR1
+		read x; echo "it has $x"; while :; do sleep 0.01; done`)
+	s.enter("this\n")
+	s.expect("it has this")
+	s.enter("\x03")
+	s.expect("interrupted")
+	// What the wrapper passes on comes in its order.
+	self, err := os.Executable()
+	require.NoError(t, err)
+	wrapper := s.find(filepath.Base(self))
+	defer func() { _ = wrapper.Release() }()
+	require.NoError(t, wrapper.Signal(syscall.SIGUSR1))
+	s.expect("over")
+	s.enter("that\n")
+	s.expect("shell has that, 0")
+	assert.Equal(t, 1, strings.Count(s.seen.String(), "interrupted"))
+}
+
+// A password is asked for at the terminal, whatever the standard input is.
+func TestTerminalBesideInput(t *testing.T) {
+	t.Parallel()
+	s := startSession(t, `echo piped | "$@"`, "--name=k", "--", "sh", "-c",
+		`read a; read b </dev/tty; echo "it has $a and $b"`)
+	s.enter("typed\n")
+	s.expect("it has piped and typed")
+	s.enter("that\n")
+	s.expect("shell has that, 0")
+}
+
 // A shell that Ctrl-Z meets while it starts a program is not stopped, and waits for the program,
 // which is. The next heartbeat lets that go on.
 func TestTerminalWakesAChild(t *testing.T) {
 	t.Parallel()
-	s := startSession(t, "--name=k", "--ttl=4s", "--", "sh", "-c",
+	s := startSession(t, `"$@"`, "--name=k", "--ttl=4s", "--", "sh", "-c",
 		`sh -c 'kill -TSTP $$; echo child goes on'; echo command goes on`)
 	s.expect("child goes on")
 	s.expect("command goes on")

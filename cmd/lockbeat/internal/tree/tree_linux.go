@@ -19,8 +19,9 @@ const Whole = true
 type Tree struct {
 	spared map[int]uint64 // by number, their start times
 
-	mu    sync.Mutex // held while a child is reaped, so that a number in use stays what it is
-	group int        // of the command, until that has been reaped; else 0
+	mu     sync.Mutex // held while a child is reaped, so that a number in use stays what it is
+	pid    int        // of the command, until that has been reaped; else 0
+	leader bool       // it leads a process group of its own
 }
 
 // Adopt makes this process the one that orphans below it come to.
@@ -41,19 +42,23 @@ func Adopt() (*Tree, error) {
 	return t, nil
 }
 
-// Command says which child is the command, the leader of a process group.
-func (t *Tree) Command(pid int) {
+// Command says which child is the command, and whether it leads a process group of its own.
+func (t *Tree) Command(pid int, leader bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.group = pid
+	t.pid, t.leader = pid, leader
 }
 
-// Forward sends a signal to the command's process group, unless the command has ended.
+// Forward sends a signal to the command's own process group, else to the command alone, unless it
+// has ended.
 func (t *Tree) Forward(sig syscall.Signal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.group > 0 {
-		_ = syscall.Kill(-t.group, sig) // fails only if the group has ended
+	switch {
+	case t.pid > 0 && t.leader:
+		_ = syscall.Kill(-t.pid, sig) // fails only if the group has ended
+	case t.pid > 0:
+		_ = syscall.Kill(t.pid, sig)
 	}
 }
 
@@ -62,7 +67,7 @@ func (t *Tree) Forward(sig syscall.Signal) {
 // One that was stopped on purpose, by kill -STOP, can't be told from those, and goes on too.
 func (t *Tree) Wake() {
 	t.mu.Lock()
-	group := t.group
+	group := t.pid
 	t.mu.Unlock()
 	pids, _ := numbers()
 	for _, pid := range pids {
@@ -145,8 +150,8 @@ func (t *Tree) reap(tell func(pid int, status syscall.WaitStatus)) {
 	t.mu.Lock()
 	var status syscall.WaitStatus
 	pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
-	if err == nil && pid > 0 && !status.Stopped() && pid == t.group {
-		t.group = 0
+	if err == nil && pid > 0 && !status.Stopped() && pid == t.pid {
+		t.pid = 0
 	}
 	t.mu.Unlock()
 	if err == nil && pid > 0 {

@@ -22,8 +22,8 @@ type Tree struct {
 // Adopt returns a tree without a process.
 func Adopt() (*Tree, error) { return new(Tree), nil }
 
-// Command says which process is the command, the leader of a process group.
-func (t *Tree) Command(pid int) {
+// Command says which process is the command, which must lead a process group.
+func (t *Tree) Command(pid int, _ bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.group = pid

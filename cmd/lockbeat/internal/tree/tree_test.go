@@ -45,7 +45,7 @@ func reap(script string) int {
 	if err != nil {
 		return 4
 	}
-	t.Command(pid)
+	t.Command(pid, true)
 	gone, first := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
