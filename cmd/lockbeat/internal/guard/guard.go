@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/tree"
 )
@@ -23,6 +24,8 @@ type guard struct {
 	killing  bool
 	ended    bool // the command has
 	result   Result
+	held     map[syscall.Signal]*time.Timer // signals that are not passed on yet
+	release  chan syscall.Signal            // which it is time to pass on
 	events   chan event
 	gone     chan struct{} // closed when no process is left
 }
@@ -37,7 +40,12 @@ func Main(fd int) error {
 	runtime.LockOSThread()
 	syscall.CloseOnExec(fd)
 	rename()
-	g := &guard{link: newLink(fd), events: make(chan event, 1), gone: make(chan struct{})}
+	signals, stop := Catch(ending...)
+	defer stop()
+	g := &guard{
+		link: newLink(fd), events: make(chan event, 1), gone: make(chan struct{}),
+		held: make(map[syscall.Signal]*time.Timer), release: make(chan syscall.Signal),
+	}
 	var first order
 	if g.link.in.Decode(&first) != nil || first.Start == nil {
 		return nil // the wrapper is gone; a user who calls this by hand can't expect more
@@ -58,7 +66,7 @@ func Main(fd int) error {
 		g.result.Cut = true
 		close(g.gone)
 	}
-	if err := g.run(alarm, g.orders()); err != nil {
+	if err := g.run(alarm, g.orders(), signals); err != nil {
 		return err
 	}
 	g.terminal.giveBack()
@@ -112,7 +120,7 @@ func (g *guard) orders() <-chan order {
 }
 
 // run goes on until nothing is left.
-func (g *guard) run(alarm *alarm, orders <-chan order) error {
+func (g *guard) run(alarm *alarm, orders <-chan order, signals <-chan os.Signal) error {
 	for {
 		if !g.killing {
 			if err := alarm.set(g.plan.next()); err != nil {
@@ -131,8 +139,12 @@ func (g *guard) run(alarm *alarm, orders <-chan order) error {
 					go g.tree.Wake() // it takes long on a busy machine
 				}
 			case o.Signal != 0:
-				g.forward(syscall.Signal(o.Signal))
+				g.hear(syscall.Signal(o.Signal), false)
 			}
+		case s := <-signals:
+			g.hear(s.(syscall.Signal), true) //nolint:forcetypeassert // on Unix it is one
+		case sig := <-g.release:
+			g.pass(sig)
 		case e := <-g.events:
 			g.heard(e.status)
 		case <-alarm.C:
@@ -156,23 +168,6 @@ func (g *guard) heard(status syscall.WaitStatus) {
 		g.end()
 	case status.StopSignal() == syscall.SIGTSTP && g.terminal.handed():
 		// Ctrl-Z has stopped the command alone, of which no shell hears.
-		g.tree.Forward(syscall.SIGCONT)
-	}
-}
-
-// ending are the signals by which the user, a terminal or the system asks a program to end.
-var ending = []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT}
-
-// forward passes a signal on to the command. One that is to end it also lets it go on if it is
-// stopped, or it would not hear.
-func (g *guard) forward(sig syscall.Signal) {
-	if sig == syscall.SIGCONT {
-		g.terminal.handOn() // if a shell has brought the wrapper to the foreground
-	}
-	if !g.terminal.sends(sig) {
-		g.tree.Forward(sig)
-	}
-	if slices.Contains(ending, os.Signal(sig)) {
 		g.tree.Forward(syscall.SIGCONT)
 	}
 }

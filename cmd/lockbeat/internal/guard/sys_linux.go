@@ -11,9 +11,9 @@ import (
 // self is the program that runs, also if another has taken its place on the disk.
 func self() (string, error) { return "/proc/self/exe", nil }
 
-// rename gives the guard a name of its own, so that a kill by the program's name does not end both.
+// rename gives the guard its name, in place of its file's.
 func rename() {
-	_ = os.WriteFile("/proc/self/comm", []byte("lockguard"), 0) // no harm if it keeps its name
+	_ = os.WriteFile("/proc/self/comm", []byte(guardName), 0) // no harm if it keeps its name
 }
 
 // dieWithParent has the kernel kill the command when the guard dies. The wrapper does that too,

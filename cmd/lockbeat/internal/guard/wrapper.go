@@ -17,6 +17,9 @@ import (
 // number of the socket.
 const Hidden = "run-guard"
 
+// guardName is the guard's own, so that a kill by the program's name does not end both.
+const guardName = "lockguard"
+
 // Command is what to run.
 type Command struct {
 	// Path is the file to execute; Args has its name first.
@@ -89,7 +92,7 @@ func (g *Guard) spawn() error {
 		return err
 	}
 	// Not by os/exec, which would change how the standard files are read.
-	pid, err := syscall.ForkExec(program, []string{"lockbeat", Hidden, strconv.Itoa(other)},
+	pid, err := syscall.ForkExec(program, []string{guardName, Hidden, strconv.Itoa(other)},
 		&syscall.ProcAttr{
 			Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
 		})

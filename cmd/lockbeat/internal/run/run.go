@@ -48,7 +48,7 @@ func (r *running) run(parent context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	signals, stop := catch()
+	signals, stop := guard.Catch(passed...)
 	defer stop()
 	ctx, stop := untilSignal(parent, signals)
 	l, err := r.take(ctx, args[0])

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"syscall"
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
@@ -16,18 +15,6 @@ import (
 var passed = []os.Signal{
 	syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1,
 	syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGWINCH, syscall.SIGCONT,
-}
-
-// catch begins to catch signals. Those that are ignored, as by nohup, stay ignored, here and in
-// the command.
-func catch() (signals chan os.Signal, stop func()) {
-	signals = make(chan os.Signal, 64)
-	for _, s := range passed {
-		if !signal.Ignored(s) {
-			signal.Notify(signals, s)
-		}
-	}
-	return signals, func() { signal.Stop(signals) }
 }
 
 // signalled is the cause of a context that a signal has ended.

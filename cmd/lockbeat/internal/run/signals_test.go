@@ -5,6 +5,7 @@ package run_test
 import (
 	"bytes"
 	"fmt"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,6 +67,52 @@ func TestSignalEndsWhatIsStopped(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	assert.Equal(t, 128+int(syscall.SIGTERM), p.status())
 	awaitFree(t, server, "k")
+}
+
+// A signal to all processes of a unit, as systemd sends it, also meets the guard. The command has
+// its time, and is not disturbed by the same signal once more. One that has not got it hears later.
+func TestUnitIsStopped(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for name, grace := range map[string]string{"all": "7s", "two": "100ms"} {
+		p := start(t, server.Addr(), "--name=k", "--grace="+grace, "--", "sh", "-c", `
+			trap "echo asked; sleep 0.3; echo cleaned; exit 5" TERM
+			echo up; while :; do sleep 0.01; done`)
+		p.expect("up")
+		guard, command := p.guard(), p.find("sh")
+		line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", guard.Pid))
+		assert.NoError(t, err)
+		assert.NotContains(t, string(line), "lockbeat", "a kill by that name would meet both")
+		assert.NoError(t, guard.Signal(syscall.SIGTERM))
+		p.signal(syscall.SIGTERM)
+		if name == "all" {
+			assert.NoError(t, command.Signal(syscall.SIGTERM))
+		}
+		p.expect("asked")
+		p.expect("cleaned")
+		assert.Equal(t, 5, p.status())
+		assert.NoError(t, guard.Release())
+		assert.NoError(t, command.Release())
+	}
+	awaitFree(t, server, "k")
+}
+
+// When an outer guard asks all below it to end, a command under an inner lock has its time.
+func TestNested(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	p := start(t, server.Addr(), "--name=outer", "--ttl=40s", "--grace=10s", "--",
+		"sh", "-c", `"$@" & read x; exit 9`, "sh", self, "run", "--name=inner", "--",
+		"sh", "-c", `trap 'echo asked; sleep 0.3; echo cleaned; exit 5' TERM
+		echo up; while :; do sleep 0.01; done`)
+	p.expect("up")
+	require.NoError(t, p.stdin.Close())
+	p.expect("asked")
+	p.expect("cleaned")
+	assert.Equal(t, 9, p.status())
+	awaitFree(t, server, "inner")
 }
 
 // A signal ends the wait for the lock. Nothing is held then, and nothing stays in line.

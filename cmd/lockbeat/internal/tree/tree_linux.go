@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -101,7 +102,11 @@ func (t *Tree) signal(had map[process]bool, signals ...syscall.Signal) (fresh bo
 			}
 		}
 	}
-	all, failed := below(t.spared, one)
+	tell := one
+	if !slices.Contains(signals, syscall.SIGKILL) {
+		tell = nil // those that are asked to end are asked together
+	}
+	all, failed := below(t.spared, tell)
 	for _, p := range all {
 		one(p)
 	}
