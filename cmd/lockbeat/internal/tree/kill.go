@@ -16,6 +16,7 @@ func (t *Tree) Ask() {
 // Kill kills until gone is closed: a process may start others while it is looked for. It tells
 // once if one can't be killed, which may belong to another user, and goes on.
 func (t *Tree) Kill(gone <-chan struct{}, tell func(error)) {
+	hurry()
 	const first, last = time.Millisecond, 100 * time.Millisecond
 	t.Forward(syscall.SIGKILL) // most are in the group, and need not be looked for
 	had := make(map[process]bool)

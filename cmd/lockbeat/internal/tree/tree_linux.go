@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"syscall"
@@ -180,4 +181,14 @@ func (t *Tree) left() bool {
 		}
 	}
 	return false
+}
+
+// hurry has the rest of this goroutine go before all that is not urgent, if this user may (root
+// may): on a busy machine it would wait its turn again and again while the command goes on.
+func hurry() {
+	runtime.LockOSThread() // until the goroutine ends, and the thread with it
+	_ = unix.SchedSetAttr(0, &unix.SchedAttr{
+		Size: unix.SizeofSchedAttr, Policy: unix.SCHED_RR, Priority: 1,
+		Flags: unix.SCHED_FLAG_RESET_ON_FORK,
+	}, 0)
 }

@@ -54,6 +54,8 @@ func (t *Tree) signal(_ map[process]bool, signals ...syscall.Signal) (fresh bool
 	return false, nil
 }
 
+func hurry() {}
+
 // process is of no use here.
 type process struct{}
 
