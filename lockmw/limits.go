@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
