@@ -214,7 +214,8 @@ func (k *Keeper) waiting(l *Lease, d dial) (w Waiting, ok bool) {
 // was asked within the last one: see [Keeper.Outage]. So a process that gets no more work, and asks
 // for no lock, is healthy again after one TTL, and can find out whether the store is back.
 //
-// Don't use it as a liveness probe: a process that is started anew finds the same store.
+// Don't use it as a liveness probe: a process that is started anew does not bring the store back,
+// and the leases of the old one last for their TTL.
 func (k *Keeper) HealthCheck() error {
 	k.mu.Lock()
 	phase := k.shutdown.phase

@@ -24,7 +24,9 @@ import (
 //     With AlwaysPipelining they don't.
 //   - BlockingPoolCleanup a minute: those connections are closed when they are idle.
 //   - DialCtxFn, around yours if you have one: a call returns at once when its context ends,
-//     also while a connection is being made, for which it would else wait until Dialer.Timeout.
+//     also while a connection is being made, for which it would else wait until Dialer.Timeout; and
+//     an answer that a replica alone gives ends the connections of this process to that address,
+//     once a second at most, so that the next ones find the primary.
 //   - PipelineMultiplex -1: one connection, so that the server sees
 //     the requests of a lock in the order they were made.
 //   - DisableCache: there is no client-side caching to pay for.

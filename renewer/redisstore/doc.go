@@ -50,9 +50,9 @@
 //   - Replication is asynchronous: a fail-over can lose a grant. [Replicas]
 //     narrows that window, and a fencing token closes it: see [renewer.Lease.Fence].
 //   - A server that evicts keys, or restarts without its data, forgets locks.
-//   - A client with rueidis' own options notices a dead connection late, and has several
-//     connections, on which a release may overtake the acquire that it undoes. [ClientOption]
-//     sets the options that locks need, and says why.
+//   - A client with rueidis' own options notices a dead connection late, stays with a former
+//     primary that answers, and has several connections, on which a release may overtake the
+//     acquire that it undoes. [ClientOption] sets the options that locks need, and says why.
 //   - A lone caller who cancels while the server hangs may wait for the client's ConnWriteTimeout;
 //     a deadline is kept to. rueidis hears of no other end of such a request.
 //   - Waiters are served in the order in which they came, on a cluster too as long as the slot

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -67,6 +68,7 @@ type errorReader struct {
 	replicas  int
 	toInspect bool
 	closed    atomic.Bool // whether the client was closed when it last refused a request
+	astray    func()      // is called when the server is a replica
 }
 
 // wrap says which operation failed with what. A server's answer that it will
@@ -84,6 +86,9 @@ func (e *errorReader) wrap(op string, err error) error {
 	}
 	text := printable(answer.Error())
 	kind := e.classify(text)
+	if kind.isReplica() {
+		e.astray()
+	}
 	if strings.Contains(answer.Error(), arguments) {
 		err = nil // or a log of the chain of errors would show it
 	}
@@ -105,6 +110,16 @@ func (e *errorReader) wrap(op string, err error) error {
 		hint = "the store was made with ToInspect, and takes no locks"
 	}
 	return &serverError{op: op, text: text, hint: hint, mark: kind.mark(), err: err}
+}
+
+// tryWrite sends a write that changes nothing and returns an error if a replica has refused it.
+// Other errors are not its matter.
+func (e *errorReader) tryWrite(ctx context.Context, conn rueidis.DedicatedClient) error {
+	err := conn.Do(ctx, conn.B().Del().Key(noKey(e.prefix)).Build()).Error()
+	if answer, ok := rueidis.IsRedisErr(err); ok && e.classify(printable(answer.Error())).isReplica() {
+		return e.wrap("watch", err)
+	}
+	return nil
 }
 
 // arguments is where the server's error begins to repeat a command that it does not know.
@@ -143,6 +158,7 @@ type refusal uint8
 const (
 	passing   refusal = iota // may pass by itself: loading, fail-over …
 	moving                   // the lock's slot is between two nodes of a cluster: passes by itself
+	orphan                   // a replica that has lost its primary
 	full                     // out of memory or disk, or busy with a script: may pass, and it is up
 	readOnly                 // a replica, which a fail-over may promote
 	noRights                 // the user may not
@@ -153,11 +169,14 @@ const (
 	damaged                  // our scripts' own errors, which say what to do
 )
 
+// isReplica reports whether a replica alone answers so.
+func (r refusal) isReplica() bool { return r == readOnly || r == orphan }
+
 // mark is what the engine goes by: nil if the answer may pass by itself, and may be that of a
 // server which is not fit to be asked.
 func (r refusal) mark() error {
 	switch r {
-	case passing, moving, readOnly:
+	case passing, moving, orphan, readOnly:
 		return nil
 	case full:
 		return renewer.ErrOverloaded
@@ -185,6 +204,8 @@ func (e *errorReader) classify(text string) refusal {
 		return full
 	case "READONLY":
 		return readOnly
+	case "MASTERDOWN":
+		return orphan
 	case "NOPERM":
 		return noRights
 	case "NOAUTH", "WRONGPASS", "DENIED":
@@ -242,8 +263,9 @@ func (e *errorReader) hint(r refusal) string {
 		return "the lock's slot of the cluster is being moved: try again in a moment"
 	case full:
 		return "the server is up, and full or busy: see what else uses it"
-	case readOnly:
-		return "the client is connected to a replica: point it at the primary"
+	case readOnly, orphan:
+		return "the client is connected to a replica: point it at the primary; if its address " +
+			"leads there by now, new connections find it"
 	case noRights:
 		channels := " &" + pattern(e.prefix)
 		if e.toInspect {

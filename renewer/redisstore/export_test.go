@@ -59,7 +59,7 @@ var Scripts = map[string]string{
 
 // WrapError is what an answer of the server becomes for a store on one server, or on a cluster.
 func WrapError(cluster bool, op string, err error) error {
-	return (&errorReader{prefix: DefaultPrefix, cluster: cluster}).wrap(op, err)
+	return (&errorReader{prefix: DefaultPrefix, cluster: cluster, astray: func() {}}).wrap(op, err)
 }
 
 // Definite reports whether New would refuse a server that answers with text.

@@ -71,6 +71,9 @@ func (w *keyWriter) next() string {
 	return w.text.String()[from:]
 }
 
+// noKey is a key that nobody writes.
+func noKey(prefix string) string { return prefix + "{%}:none" }
+
 // markKey is where the highest fencing token granted is kept: of a slot, by a hash tag in it, or of
 // a single server.
 func markKey(prefix, tag string) string { return prefix + "{" + tag + "}" + markSuffix }

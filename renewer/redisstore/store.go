@@ -115,11 +115,16 @@ func newStore(client rueidis.Client, c settings) *Store {
 	}
 	reader := &errorReader{
 		prefix: c.prefix, cluster: cluster, replicas: c.replicas,
-		toInspect: c.toInspect,
+		toInspect: c.toInspect, astray: func() {},
 	}
-	s.subscriber = subscription.New(subscription.Config{
+	watching := subscription.Config{
 		Client: client, Topology: s.topology, Timeout: c.writeTimeout,
-	})
+	}
+	if !cluster { // a cluster's nodes say themselves where a slot is
+		reader.astray = func() { wire.HangUp(client) }
+		watching.Try = reader.tryWrite
+	}
+	s.subscriber = subscription.New(watching)
 	s.line = line.New(line.Config{
 		Prefix: c.prefix, Cluster: cluster, Subscriber: s.subscriber, Check: s.checkTurn,
 		Show: s.showFace,

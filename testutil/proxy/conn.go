@@ -53,7 +53,7 @@ func (p *Proxy) serve(client *net.TCPConn) {
 		reset(client)
 		return
 	}
-	server, err := new(net.Dialer).DialTCP(p.open, "tcp", netip.AddrPort{}, p.target)
+	server, err := new(net.Dialer).DialTCP(p.open, "tcp", netip.AddrPort{}, p.aim())
 	if err != nil {
 		reset(client)
 		return

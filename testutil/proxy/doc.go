@@ -8,6 +8,7 @@
 //	link.Blackhole(proxy.Both)          // a partition: nothing arrives
 //	link.Heal()                         // what was held back arrives now
 //	link.DropReply(1, proxy.ThenReset)  // a request takes effect, its reply is lost
+//	link.Turn(other.Addr())             // a fail-over: new connections lead elsewhere
 //
 // A fault applies to present and later connections, from when the method returns. Bytes that were
 // past the proxy by then are not affected.

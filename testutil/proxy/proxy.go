@@ -34,13 +34,13 @@ const (
 
 // Proxy passes connections on to a target. Its methods may be called concurrently.
 type Proxy struct {
-	target   netip.AddrPort
 	listener *net.TCPListener
 	open     context.Context // ended by Close
 	end      context.CancelFunc
 	running  sync.WaitGroup // every goroutine of the proxy
 
 	mu      sync.Mutex // guards what follows
+	target  netip.AddrPort
 	faults  faults
 	changed chan struct{} // closed, and made anew, when faults change
 	conns   map[*conn]struct{}
@@ -100,6 +100,25 @@ func Start(tb testing.TB, target string) *Proxy {
 
 // Addr returns the address for clients, "127.0.0.1:port".
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
+
+// Turn has new connections go to another target, "host:port". The open ones stay where they are, as
+// behind a Service of Kubernetes or a name in DNS.
+func (p *Proxy) Turn(target string) error {
+	addr, err := net.ResolveTCPAddr("tcp", target)
+	if err != nil {
+		return fmt.Errorf("proxy: target: %w", err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.target = addr.AddrPort()
+	return nil
+}
+
+func (p *Proxy) aim() netip.AddrPort {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.target
+}
 
 // Conns returns how many connections are open.
 func (p *Proxy) Conns() int {

@@ -103,3 +103,20 @@ func TestCloseWhateverTheFaults(t *testing.T) {
 	_, err = net.Dial("tcp", p.Addr())
 	require.Error(t, err)
 }
+
+func TestTurnLeavesOpenConnections(t *testing.T) {
+	t.Parallel()
+	first, second := startEcho(t), startEcho(t)
+	p := proxy.Start(t, first.addr)
+	old := dial(t, p.Addr())
+	send(t, old, "a")
+	receive(t, old, "a")
+	require.NoError(t, p.Turn(second.addr))
+	fresh := dial(t, p.Addr())
+	send(t, fresh, "bb")
+	receive(t, fresh, "bb")
+	send(t, old, "c")
+	receive(t, old, "c")
+	assert.Equal(t, []int64{2, 2}, []int64{first.got.Load(), second.got.Load()})
+	require.Error(t, p.Turn("nowhere"))
+}

@@ -29,6 +29,9 @@ local function standInLine(lease, place, turn, since)
 	end
 	local added = redis.pcall('ZADD', line, 'NX', since, place .. turn)
 	if type(added) == 'table' then
+		if string.find(added.err, 'READONLY', 1, true) then
+			redis.call('ZADD', line, 'NX', since, place .. turn) -- a replica: who waits must hear it
+		end
 		return nil -- beside a key of another type there is no line
 	end
 	redis.call('PEXPIRE', line, lines)

@@ -48,6 +48,9 @@ func serve(ctx context.Context, config *Config, to *server, place string) (live 
 		return false, fmt.Errorf("redisstore: watch: %w", err)
 	}
 	defer s.conn.Close() // rather than into the client's pool, where it would stay open unused
+	if err = s.try(ctx); err != nil {
+		return false, fmt.Errorf("redisstore: watch: %w", err)
+	}
 	to.connect(s.link)
 	// They run on the connection's reading goroutine.
 	over := s.conn.SetPubSubHooks(rueidis.PubSubHooks{
@@ -84,6 +87,16 @@ func (s *session) dial() error {
 	}
 	s.conn, _ = client.Dedicate() // Close gives it back too
 	return nil
+}
+
+// try has the connection looked at, before the server is asked for anything else.
+func (s *session) try(ctx context.Context) error {
+	if s.config.Try == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.config.Timeout)
+	defer cancel()
+	return s.config.Try(ctx, s.conn)
 }
 
 // primary is the one server that the client has, without a cluster, and a client of that; nil if it

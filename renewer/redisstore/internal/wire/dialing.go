@@ -120,7 +120,7 @@ func CountingDial(opt *rueidis.ClientOption) DialFunc {
 		if delay {
 			disableNoDelay(conn)
 		}
-		return newCountedConn(ctx, conn), nil
+		return newCountedConn(ctx, addr, conn), nil
 	}
 }
 
@@ -140,6 +140,7 @@ func disableNoDelay(conn net.Conn) {
 // deadline, and not every context has one.
 type countedConn struct {
 	net.Conn
+	addr string // what was dialled
 
 	made   atomic.Bool // counted out; the one who sets it has leave to itself
 	leave  func() bool // stops waiting for the end of the caller's context
@@ -147,8 +148,8 @@ type countedConn struct {
 	closed atomic.Bool
 }
 
-func newCountedConn(ctx context.Context, conn net.Conn) *countedConn {
-	c := &countedConn{Conn: conn}
+func newCountedConn(ctx context.Context, addr string, conn net.Conn) *countedConn {
+	c := &countedConn{Conn: conn, addr: addr}
 	c.leave = context.AfterFunc(ctx, func() {
 		if !c.made.Swap(true) {
 			// Others who need it try again: see neverSent.
@@ -159,6 +160,7 @@ func newCountedConn(ctx context.Context, conn net.Conn) *countedConn {
 			dialing.Add(-1)
 		}
 	})
+	remember(addr, c)
 	return c
 }
 
@@ -188,9 +190,12 @@ func (c *countedConn) explain(err error) error {
 
 // Close closes the connection.
 func (c *countedConn) Close() error {
-	if !c.closed.Swap(true) && !c.countOut() {
-		dialing.Add(1)
-		time.AfterFunc(endedFor, func() { dialing.Add(-1) })
+	if !c.closed.Swap(true) {
+		forget(c.addr, c)
+		if !c.countOut() {
+			dialing.Add(1)
+			time.AfterFunc(endedFor, func() { dialing.Add(-1) })
+		}
 	}
 	return c.Conn.Close()
 }

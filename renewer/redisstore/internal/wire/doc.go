@@ -15,4 +15,5 @@
 //	send.go      one pipeline, sent again where that is safe
 //	direct.go    a lone caller's own connection
 //	dialing.go   none waits for a connection longer than its context says
+//	hangup.go    a connection that leads to a replica is given up
 package wire
