@@ -15,6 +15,7 @@ import (
 func Dial(
 	ctx context.Context, option rueidis.ClientOption, isCluster bool,
 ) (rueidis.Client, error) {
+	secrets := SecretsOf(&option)
 	// rueidis.NewClient hears of no context. Without connections it ends at once.
 	o := &opening{ctx: ctx, dial: option.DialCtxFn}
 	option.DialCtxFn = o.dialCtx
@@ -33,7 +34,7 @@ func Dial(
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, refused(option, err)
+		return nil, refused(option, secrets, err)
 	}
 	if isCluster && client.Mode() != rueidis.ClientModeCluster {
 		client.Close()

@@ -15,16 +15,48 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
+// dialError is a connection that could not be made.
+type dialError struct {
+	text  string
+	below []error // none that shows what a server has said
+}
+
+func (e *dialError) Error() string   { return e.text }
+func (e *dialError) Unwrap() []error { return e.below }
+
+// maxShown bounds what is shown of a server's answer, in bytes.
+const maxShown = 400
+
 // refused is the error of a connection that could not be made. A server that has answered with an
-// error of its own, such as WRONGPASS, will do so again, unless it passes.
-func refused(option rueidis.ClientOption, err error) error {
+// error of its own, such as WRONGPASS, will do so again, unless it passes. What it says is shown as
+// one line without our passwords: it may repeat what it was sent.
+func refused(option rueidis.ClientOption, secrets *Secrets, err error) error {
 	answer, ok := errors.AsType[*rueidis.RedisError](err)
 	if ok && !passes(answer.Error()) {
-		return fmt.Errorf("%w: %s: the server at %s says: %w",
-			renewer.ErrConfig, culprit(option, answer.Error()), hosts(option), err)
+		said := Cut(secrets.Printable(answer.Error()), maxShown)
+		return &dialError{
+			text: fmt.Sprintf("%v: %s: the server at %s says: %s", renewer.ErrConfig,
+				culprit(option, answer.Error()), hosts(option), said),
+			below: []error{renewer.ErrConfig},
+		}
 	}
-	return fmt.Errorf("%w: no connection to %s: %w%s",
-		renewer.ErrUnavailable, hosts(option), err, advice(option, err))
+	below := []error{renewer.ErrUnavailable}
+	if !ok {
+		below = append(below, err)
+	}
+	return &dialError{
+		text: fmt.Sprintf("%v: no connection to %s: %s%s", renewer.ErrUnavailable, hosts(option),
+			Cut(secrets.Printable(err.Error()), maxShown), advice(option, err)),
+		below: below,
+	}
+}
+
+// Cut is at most so many bytes of a text, with a sign if it had more.
+func Cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // passes reports whether a server's answer is about what passes by itself.
@@ -75,7 +107,9 @@ func advice(option rueidis.ClientOption, err error) string {
 	case secure && (isPlain || errors.Is(err, context.DeadlineExceeded)):
 		return "; if the server speaks no TLS, begin the URL with redis://"
 	case !secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
-		return "; if the server wants TLS, begin the URL with rediss://"
+		return "; if the server wants TLS, begin the URL with rediss://; if it is a proxy that " +
+			"does not know HELLO, such as twemproxy, lead around it: locks need scripts and " +
+			"messages"
 	case len(option.InitAddress) == 1 && "redis://"+option.InitAddress[0] == defaultURL:
 		return "; if Redis is not at this default, set " + URLVariable
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net"
 	"sync"
@@ -131,21 +130,9 @@ func converse(conn net.Conn, reply func(args []string) string) {
 	defer func() { _ = conn.Close() }()
 	r := bufio.NewReader(conn)
 	for {
-		var n int
-		if _, err := fmt.Fscanf(r, "*%d\r\n", &n); err != nil {
+		args, err := readCommand(r)
+		if err != nil {
 			return
-		}
-		args := make([]string, n)
-		for i := range args {
-			var size int
-			if _, err := fmt.Fscanf(r, "$%d\r\n", &size); err != nil {
-				return
-			}
-			arg := make([]byte, size+2)
-			if _, err := io.ReadFull(r, arg); err != nil {
-				return
-			}
-			args[i] = string(arg[:size])
 		}
 		answer := "+OK\r\n"
 		switch args[0] {

@@ -36,7 +36,8 @@
 //	the key is gone (renew, release)   StatusGone
 //	nothing, in time                   StatusUnknown, and the error
 //	LOADING, READONLY, CLUSTERDOWN,    StatusUnknown: it may pass by itself
-//	  TRYAGAIN, MASTERDOWN
+//	  TRYAGAIN, MASTERDOWN, and a
+//	  login that is refused
 //	OOM, BUSY, MISCONF                 StatusUnknown and renewer.ErrOverloaded: the server is up
 //	no rights, a key of another type   StatusUnknown and renewer.ErrRejected: it needs an operator
 //

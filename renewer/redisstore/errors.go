@@ -11,16 +11,12 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/deployment"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-const (
-	// maxErrorText bounds what is shown of a server's error, in bytes.
-	maxErrorText = 400
-	// maxErrorRead bounds what is looked at: more than an error of our scripts has with the longest
-	// name, of which each byte may be escaped.
-	maxErrorRead = 8192
-)
+// maxErrorText bounds what is shown of a server's error, in bytes.
+const maxErrorText = 400
 
 // serverError is an error that the server answered with.
 type serverError struct {
@@ -43,7 +39,7 @@ func (e *serverError) Nameless() string {
 }
 
 func (e *serverError) describe(text string) string {
-	s := "redisstore: " + e.op + ": " + cut(text, maxErrorText)
+	s := "redisstore: " + e.op + ": " + deployment.Cut(text, maxErrorText)
 	if e.hint != "" {
 		s += " (" + e.hint + ")"
 	}
@@ -69,6 +65,8 @@ type errorReader struct {
 	toInspect bool
 	closed    atomic.Bool // whether the client was closed when it last refused a request
 	astray    func()      // is called when the server is a replica
+
+	secrets *deployment.Secrets // of the client, if Open has made it
 }
 
 // wrap says which operation failed with what. A server's answer that it will
@@ -84,12 +82,12 @@ func (e *errorReader) wrap(op string, err error) error {
 	if !errors.As(err, &answer) || answer.IsNil() {
 		return fmt.Errorf("redisstore: %s: %w", op, err)
 	}
-	text := printable(answer.Error())
+	text := e.secrets.Printable(answer.Error())
 	kind := e.classify(text)
 	if kind.isReplica() {
 		e.astray()
 	}
-	if strings.Contains(answer.Error(), arguments) {
+	if e.secrets.In(answer.Error()) {
 		err = nil // or a log of the chain of errors would show it
 	}
 	hint := e.hint(kind)
@@ -109,47 +107,28 @@ func (e *errorReader) wrap(op string, err error) error {
 		op != opBreak {
 		hint = "the store was made with ToInspect, and takes no locks"
 	}
-	return &serverError{op: op, text: text, hint: hint, mark: kind.mark(), err: err}
+	mark := kind.mark()
+	if kind == noLogin && op == "new" {
+		mark = renewer.ErrRejected // it is not changing, but wrong
+	}
+	return &serverError{op: op, text: text, hint: hint, mark: mark, err: err}
 }
 
 // tryWrite sends a write that changes nothing and returns an error if a replica has refused it.
 // Other errors are not its matter.
 func (e *errorReader) tryWrite(ctx context.Context, conn rueidis.DedicatedClient) error {
 	err := conn.Do(ctx, conn.B().Del().Key(noKey(e.prefix)).Build()).Error()
-	if answer, ok := rueidis.IsRedisErr(err); ok && e.classify(printable(answer.Error())).isReplica() {
+	if answer, ok := rueidis.IsRedisErr(err); ok && e.classify(answer.Error()).isReplica() {
 		return e.wrap("watch", err)
 	}
 	return nil
 }
-
-// arguments is where the server's error begins to repeat a command that it does not know.
-const arguments = ", with args beginning with"
 
 // unreadable is a reply of a shape that the script never gives: something
 // between us and the server is broken. Nothing is believed of it.
 func unreadable(op string) error {
 	return fmt.Errorf("redisstore: %s: unreadable reply; is there a proxy before the server that "+
 		"changes replies?", op)
-}
-
-// printable is an error of the server as it may be shown, but for its length: without control
-// bytes, and without the arguments of a command that it does not know, since AUTH may be one.
-func printable(s string) string {
-	s, _, _ = strings.Cut(s[:min(len(s), maxErrorRead)], arguments)
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-}
-
-// cut is at most so many bytes of a text, with a sign if it had more.
-func cut(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
 // refusal is what kind of error the server answered with.
@@ -176,7 +155,7 @@ func (r refusal) isReplica() bool { return r == readOnly || r == orphan }
 // server which is not fit to be asked.
 func (r refusal) mark() error {
 	switch r {
-	case passing, moving, orphan, readOnly:
+	case passing, moving, orphan, readOnly, noLogin: // a password may be changing
 		return nil
 	case full:
 		return renewer.ErrOverloaded

@@ -34,10 +34,6 @@ var (
 			"the command arguments",
 		"NOPERM ACL failure in script: User locks has no permissions to run the 'get' command",
 		"ERR ACL failure in script: User locks has no permissions to run the 'get' command",
-		"NOAUTH Authentication required.",
-		"WRONGPASS invalid username-password pair or user is disabled.",
-		"DENIED Redis is running in protected mode",
-		"ERR AUTH <password> called without any password configured for the default user.",
 		"WRONGTYPE Operation against a key holding the wrong kind of value",
 		"ERR Error running script (call to f_16a2): @user_script:4: WRONGTYPE Operation against " +
 			"a key holding the wrong kind of value",
@@ -48,6 +44,12 @@ var (
 		"LOCKBEAT the fence counter lockbeat:{a}:fence is no number",
 		"MOVED 3999 127.0.0.1:6381",
 		"CROSSSLOT Keys in request don't hash to the same slot",
+	}
+	loginTexts = []string{
+		"NOAUTH Authentication required.",
+		"WRONGPASS invalid username-password pair or user is disabled.",
+		"DENIED Redis is running in protected mode",
+		"ERR AUTH <password> called without any password configured for the default user.",
 	}
 	overloadedTexts = []string{
 		"OOM command not allowed when used memory > 'maxmemory'.",
@@ -85,6 +87,12 @@ func TestErrorKinds(t *testing.T) {
 		require.ErrorIs(t, err, renewer.ErrRejected, s)
 		assert.True(t, redisstore.Definite(s), s)
 		assert.True(t, strings.HasPrefix(err.Error(), "redisstore: acquire: "), err)
+	}
+	for _, s := range loginTexts {
+		assert.NotErrorIs(t, redisstore.WrapError(false, "acquire", answered(t, s)),
+			renewer.ErrRejected, "%s: a password may be changing", s)
+		assert.ErrorIs(t, redisstore.WrapError(false, "new", answered(t, s)), renewer.ErrRejected)
+		assert.True(t, redisstore.Definite(s), s)
 	}
 	for _, s := range overloadedTexts {
 		err := redisstore.WrapError(false, "acquire", answered(t, s))

@@ -103,7 +103,7 @@ func (l *looks) fail(err error) {
 // isForeign reports whether the server says that a key is of another type.
 func (e *errorReader) isForeign(err error) bool {
 	answer, ok := rueidis.IsRedisErr(err)
-	return ok && e.classify(printable(answer.Error())) == wrongType
+	return ok && e.classify(answer.Error()) == wrongType
 }
 
 // bounded bounds one request: the client sends what only reads again and again, for as long as it

@@ -107,6 +107,7 @@ func Open(ctx context.Context, d Deployment, opts ...Option) (*Store, error) {
 	for _, text := range d.warnings {
 		c.logger.LogAttrs(ctx, slog.LevelWarn, "lockbeat: "+text)
 	}
+	c.secrets = deployment.SecretsOf(&option)
 	client, err := deployment.Dial(ctx, option, d.Cluster)
 	if err != nil {
 		return nil, err

@@ -35,6 +35,7 @@ type settings struct {
 
 	leastTTL    time.Duration // of Open; 0 otherwise
 	closeClient func()        // does nothing if the client is the caller's
+	secrets     *deployment.Secrets
 }
 
 // Prefix sets what all keys and channels begin with, in place of [DefaultPrefix]. Stores share

@@ -80,7 +80,7 @@ func (p *prober) probe(ctx context.Context) error {
 			command, _ := denied[0].ToString()
 			text, _ := denied[1].ToString()
 			if p.errors.definite(text) {
-				return p.errors.denied(part(command), printable(text))
+				return p.errors.denied(part(command), p.errors.secrets.Printable(text))
 			}
 			if p.notReady(text) {
 				return errLater
@@ -107,7 +107,7 @@ func (p *prober) probeWait(ctx context.Context) error {
 	}
 	r := wire.Do(ctx, p.client, p.client.B().Wait().Numreplicas(0).Timeout(1).Build())
 	if answer, ok := rueidis.IsRedisErr(r.Error()); ok && p.errors.definite(answer.Error()) {
-		return p.errors.denied("WAIT", printable(answer.Error()))
+		return p.errors.denied("WAIT", p.errors.secrets.Printable(answer.Error()))
 	}
 	return p.orLater(r)
 }
@@ -125,7 +125,9 @@ func (p *prober) askLines(ctx context.Context) error {
 		}
 		if strings.Contains(text, "syntax error") { // at GT
 			return &serverError{
-				op: "new", text: "the server is older than Redis 6.2: " + printable(text),
+				op: "new",
+				text: "the server is older than Redis 6.2: " +
+					p.errors.secrets.Printable(text),
 				hint: "run Redis 6.2 or later, or Valkey", mark: renewer.ErrRejected,
 				err: errDenied,
 			}

@@ -115,7 +115,7 @@ func newStore(client rueidis.Client, c settings) *Store {
 	}
 	reader := &errorReader{
 		prefix: c.prefix, cluster: cluster, replicas: c.replicas,
-		toInspect: c.toInspect, astray: func() {},
+		toInspect: c.toInspect, astray: func() {}, secrets: c.secrets,
 	}
 	watching := subscription.Config{
 		Client: client, Topology: s.topology, Timeout: c.writeTimeout,
