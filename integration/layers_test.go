@@ -88,7 +88,8 @@ var layers = []layer{
 	},
 	{
 		"lockmw/asynq",
-		"lockmw lockmw/internal/wire lockmw/jobs renewer renewer/redisstore renewer/store",
+		"internal/deployment lockmw lockmw/internal/wire lockmw/jobs renewer renewer/redisstore " +
+			"renewer/store",
 		"as rivermw; lockmw elects the leader of its schedules, and RedisOpt takes a deployment",
 	},
 	{

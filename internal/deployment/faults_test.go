@@ -176,6 +176,44 @@ func TestAPasswordOfAnotherUser(t *testing.T) {
 	require.ErrorContains(t, err, "belongs to another user")
 }
 
+// A file with certificates or a key that others can write is refused: who writes it chooses the
+// server. So is a password's.
+func TestFilesThatOthersCanWrite(t *testing.T) {
+	t.Parallel()
+	path := write(t, 0o666, secret)
+	for _, words := range [][]string{
+		{"LOCKBEAT_PASSWORD_FILE=" + path},
+		{"LOCKBEAT_URL=rediss://h", "LOCKBEAT_TLS_CA=" + path},
+		{"LOCKBEAT_URL=rediss://h", "LOCKBEAT_TLS_CERT=" + path, "LOCKBEAT_TLS_KEY=" + path},
+	} {
+		_, err := deployment.FromLookup(lookup(words...))
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		assert.ErrorContains(t, err, path+": others can write it; chmod go-w it")
+	}
+	_, _, err := deployment.ReadPassword(path)
+	require.ErrorContains(t, err, "others can write it")
+	password, warning, err := deployment.ReadPassword(write(t, 0o604, secret))
+	require.NoError(t, err)
+	assert.Equal(t, secret, password)
+	assert.Contains(t, warning, "everybody can read ")
+}
+
+// A secret in a variable that wants something else is not shown.
+func TestSecretsInTheWrongVariable(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{secret, "redis://u:" + secret + "@h:1", "aB/" + secret + "="} {
+		for _, v := range deployment.Variables() {
+			for _, url := range []string{"redis://h", "rediss://h?sentinel_master=m"} {
+				words := []string{v.Name + "=" + value, "LOCKBEAT_URL=" + url}
+				_, err := deployment.FromLookup(lookup(words...))
+				if err != nil {
+					assert.NotContains(t, err.Error(), secret, "%v", words)
+				}
+			}
+		}
+	}
+}
+
 // A file that never ends, such as a device, does not take all memory.
 func TestAFileThatIsTooLong(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 )
@@ -19,7 +20,7 @@ const (
 
 // ReadFile reads a small file that no other user can write, and that is ours or root's.
 func ReadFile(path string) (text string, mode fs.FileMode, err error) {
-	text, info, err := readOpened(path)
+	text, info, err := readOpened(path, mostFile)
 	if err == nil && !ours(info) {
 		return "", 0, fmt.Errorf("%s: belongs to another user, who could choose the server; "+
 			"let it be yours or root's", path)
@@ -30,9 +31,10 @@ func ReadFile(path string) (text string, mode fs.FileMode, err error) {
 	return text, info.Mode(), nil
 }
 
-// readOpened reads a small file that has no mode by which other users can write it. It looks at the
-// file that it has opened, not at the name, which may lead elsewhere a moment later.
-func readOpened(path string) (text string, info fs.FileInfo, err error) {
+// readOpened reads a file of so many bytes at most that has no mode by which other users can write
+// it. It looks at the file that it has opened, not at the name, which may lead elsewhere a moment
+// later.
+func readOpened(path string, most int64) (text string, info fs.FileInfo, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", nil, plain(path, err)
@@ -44,29 +46,26 @@ func readOpened(path string) (text string, info fs.FileInfo, err error) {
 	if hasModes && info.Mode().IsRegular() && info.Mode().Perm()&0o022 != 0 {
 		return "", nil, fmt.Errorf("%s: others can write it; chmod go-w it", path)
 	}
-	all, err := readAtMost(f, mostFile)
-	return string(all), info, err
-}
-
-func readAtMost(f *os.File, most int) ([]byte, error) {
-	all, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	all, err := io.ReadAll(io.LimitReader(f, most+1))
 	switch {
 	case err != nil:
-		return nil, plain(f.Name(), err)
-	case len(all) > most:
-		return nil, fmt.Errorf("%s: has more than %d bytes", f.Name(), most)
+		return "", nil, plain(path, err)
+	case int64(len(all)) > most:
+		return "", nil, fmt.Errorf("%s: has more than %d bytes", path, most)
 	}
-	return all, nil
+	return string(all), info, nil
 }
 
-// readPEM reads a file with certificates or a key.
-func readPEM(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, plain(path, err)
+// fileFault notes what is wrong with a file that a variable names. Where neither it nor its folder
+// is, the value may be a secret that was put in the place of a file's name, and is not shown.
+func (v *variables) fileFault(variable, path string, err error) {
+	folder := filepath.Dir(path)
+	_, noFolder := os.Stat(folder)
+	if _, none := os.Stat(path); none != nil &&
+		(noFolder != nil || folder == "." || folder == "/") {
+		err = errors.New("names no file that can be opened; give the path of one, folder and all")
 	}
-	defer func() { _ = f.Close() }()
-	return readAtMost(f, mostPEM)
+	v.fault(variable, "%v", err)
 }
 
 // plain is an error without the name of a system call.
@@ -92,25 +91,36 @@ func (v *variables) readPassword(name string) string {
 		return ""
 	}
 	password, info, err := passwordIn(path)
-	// Neither is refused: the secrets of Docker and Kubernetes look like this inside a container.
-	switch {
-	case err != nil:
-		v.fault(name, "%v", err)
-	case ReadableByAll(info.Mode()):
-		v.warn("%s: everybody can read %s; chmod 600", name, path)
-	case !ours(info):
-		v.warn("%s: %s belongs to another user; let it be yours or root's", name, path)
+	if err != nil {
+		v.fileFault(name, path, err)
+		return ""
 	}
+	v.warnOf(name, path, info, true)
 	return password
 }
 
-func (v *variables) warn(format string, args ...any) {
-	v.warnings = append(v.warnings, fmt.Sprintf(format, args...))
+// warnOf warns of a file that others than we can use.
+func (v *variables) warnOf(name, path string, info fs.FileInfo, secret bool) {
+	if text := unsafe(path, info, secret); text != "" {
+		v.warnings = append(v.warnings, v.name(name)+": "+text)
+	}
+}
+
+// unsafe says what others may do with a file; "" if nothing. It is not refused: the secrets of
+// Docker and Kubernetes look like this inside a container.
+func unsafe(path string, info fs.FileInfo, secret bool) string {
+	switch {
+	case secret && ReadableByAll(info.Mode()):
+		return "everybody can read " + path + "; chmod 600"
+	case !ours(info):
+		return path + " belongs to another user; let it be yours or root's"
+	}
+	return ""
 }
 
 // passwordIn reads a file that is one line with a password.
 func passwordIn(path string) (password string, info fs.FileInfo, err error) {
-	text, info, err := readOpened(path)
+	text, info, err := readOpened(path, mostFile)
 	if err != nil {
 		return "", nil, err
 	}
@@ -121,9 +131,12 @@ func passwordIn(path string) (password string, info fs.FileInfo, err error) {
 	return password, info, nil
 }
 
-// ReadPassword reads the password in a file that no other user can write. Errors show no part of
-// it.
-func ReadPassword(path string) (string, error) {
-	password, _, err := passwordIn(path)
-	return password, err
+// ReadPassword reads the password in a file that no other user can write. It warns of one that
+// others than we can use; "" if they can't. Errors show no part of it.
+func ReadPassword(path string) (password, warning string, err error) {
+	password, info, err := passwordIn(path)
+	if err != nil {
+		return "", "", err
+	}
+	return password, unsafe(path, info, true), nil
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io/fs"
+	"os"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -27,6 +29,10 @@ func (v *variables) option() (option rueidis.ClientOption, isCluster bool) {
 	option.TLSConfig = v.tls(a.tls)
 	cluster := v.cluster()
 	v.sentinel(master, &option)
+	credentials{
+		file: v.values[passwordVariable], sentinelFile: v.values[sentinelPasswordVariable],
+		variable: v.name(passwordVariable), sentinelVariable: v.name(sentinelPasswordVariable),
+	}.byFile(&option)
 	switch {
 	case master != "" && cluster == yes:
 		v.fault(clusterVariable, "is true and %s is set; a cluster has no Sentinels",
@@ -96,13 +102,15 @@ func (v *variables) tls(wanted bool) *tls.Config {
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: v.values[serverNameVariable]}
 	if path := v.values[authorityVariable]; path != "" {
-		text, err := readPEM(path)
+		text, info, err := readOpened(path, mostPEM)
 		config.RootCAs = x509.NewCertPool()
 		switch {
 		case err != nil:
-			v.fault(authorityVariable, "%v", err)
-		case !config.RootCAs.AppendCertsFromPEM(text):
+			v.fileFault(authorityVariable, path, err)
+		case !config.RootCAs.AppendCertsFromPEM([]byte(text)):
 			v.fault(authorityVariable, "%s: has no certificate in PEM form", path)
+		default:
+			v.warnOf(authorityVariable, path, info, false)
 		}
 	}
 	cert, key := v.values[certVariable], v.values[keyVariable]
@@ -113,25 +121,44 @@ func (v *variables) tls(wanted bool) *tls.Config {
 	case key == "":
 		v.fault(keyVariable, "is missing beside %s", certVariable)
 	default:
-		pair, err := readPair(cert, key)
-		if err != nil {
-			v.fault(certVariable, "%v", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
+		v.pair(cert, key, config)
 	}
 	return config
 }
 
-// readPair reads a certificate and its key.
-func readPair(cert, key string) (tls.Certificate, error) {
-	certText, err1 := readPEM(cert)
-	keyText, err2 := readPEM(key)
-	if err := cmp.Or(err1, err2); err != nil {
-		return tls.Certificate{}, err
-	}
-	pair, err := tls.X509KeyPair(certText, keyText)
+// pair has the client show a certificate. It is read again for each connection, as those that are
+// renewed have short lives.
+func (v *variables) pair(cert, key string, config *tls.Config) {
+	certInfo, keyInfo, _, err := readPair(cert, key)
 	if err != nil {
-		err = fmt.Errorf("%s with %s: %w", cert, key, err)
+		wrong := cert
+		if _, none := os.Stat(cert); none == nil {
+			wrong = key
+		}
+		v.fileFault(certVariable, wrong, err)
+		return
 	}
-	return pair, err
+	v.warnOf(certVariable, cert, certInfo, false)
+	v.warnOf(keyVariable, key, keyInfo, true)
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		_, _, pair, err := readPair(cert, key)
+		if err != nil {
+			return nil, wrong(v.name(certVariable) + ": " + err.Error())
+		}
+		return pair, nil
+	}
+}
+
+// readPair reads a certificate and its key.
+func readPair(cert, key string) (certInfo, keyInfo fs.FileInfo, _ *tls.Certificate, _ error) {
+	certText, certInfo, err1 := readOpened(cert, mostPEM)
+	keyText, keyInfo, err2 := readOpened(key, mostPEM)
+	if err := cmp.Or(err1, err2); err != nil {
+		return nil, nil, nil, err
+	}
+	pair, err := tls.X509KeyPair([]byte(certText), []byte(keyText))
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%s with %s: %w", cert, key, err)
+	}
+	return certInfo, keyInfo, &pair, nil
 }

@@ -127,7 +127,8 @@ func wrong(text string) error { return fmt.Errorf("%w: %s", renewer.ErrConfig, t
 // maxPrefix bounds a prefix, in bytes, as it is in every key.
 const maxPrefix = 256
 
-// PrefixFault says what is wrong with a prefix; "" if it is well.
+// PrefixFault says what is wrong with a prefix; "" if it is well. It does not show it: a variable
+// may have a password in it by mistake.
 func PrefixFault(prefix string) string {
 	switch {
 	case prefix == "":
@@ -137,10 +138,10 @@ func PrefixFault(prefix string) string {
 	case strings.ContainsFunc(prefix, func(r rune) bool {
 		return r <= 0x20 || r == 0x7f || strings.ContainsRune(`{}*?[]\`, r)
 	}):
-		return fmt.Sprintf("%q has a space, a control byte or one of {}*?[]\\; leave it out, so "+
-			"that no rule or hash tag takes it for a pattern", prefix)
+		return "has a space, a control byte or one of {}*?[]\\; leave it out, so that no rule or " +
+			"hash tag takes it for a pattern"
 	case !strings.HasSuffix(prefix, ":"):
-		return fmt.Sprintf("%q does not end in a colon; take %q", prefix, prefix+":")
+		return "does not end in a colon; add one"
 	}
 	return ""
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/rueidis"
@@ -96,6 +99,38 @@ func TestRedisOptOfACluster(t *testing.T) {
 	runsAt(t, d)
 }
 
+// asynq uses a password that has been changed in its file, and a socket.
+func TestRedisOptOfAPasswordThatChanges(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	server := redistest.Start(t, "--unixsocket", socket)
+	user := func(words ...string) {
+		t.Helper()
+		require.NoError(t, server.Do(append([]string{"ACL", "SETUSER", "both"}, words...)...).Error())
+	}
+	user("on", ">"+sesame, "~*", "&*", "+@all")
+	file := filepath.Join(t.TempDir(), "password")
+	require.NoError(t, os.WriteFile(file, []byte(sesame), 0o600))
+	t.Setenv("LOCKBEAT_PASSWORD_FILE", file)
+	for _, url := range []string{"redis://both@" + server.Addr(), "unix://both@" + socket} {
+		t.Setenv("LOCKBEAT_URL", url)
+		d, err := redisstore.FromEnv()
+		require.NoError(t, err)
+		opt, err := asynqmw.RedisOpt(d)
+		require.NoError(t, err)
+		client := asynq.NewClient(opt)
+		require.NoError(t, client.Ping())
+		user("resetpass", ">changed")
+		require.NoError(t, os.WriteFile(file, []byte("changed"), 0o600))
+		require.NoError(t, server.Do("CLIENT", "KILL", "USER", "both").Error())
+		require.Eventually(t, func() bool { return client.Ping() == nil }, 10*time.Second,
+			10*time.Millisecond)
+		require.NoError(t, client.Close())
+		runsAt(t, d)
+		user("resetpass", ">"+sesame)
+		require.NoError(t, os.WriteFile(file, []byte(sesame), 0o600))
+	}
+}
+
 // What asynq can't do is said at once, with its field, and no password.
 func TestRedisOptRefuses(t *testing.T) {
 	t.Parallel()
@@ -116,13 +151,6 @@ func TestRedisOptRefuses(t *testing.T) {
 				context.Context, string, *net.Dialer, *tls.Config,
 			) (net.Conn, error) {
 				return nil, net.ErrClosed
-			}
-		},
-		"AuthCredentialsFn: ": func(d *redisstore.Deployment) {
-			d.Option.AuthCredentialsFn = func(
-				rueidis.AuthCredentialsContext,
-			) (rueidis.AuthCredentials, error) {
-				return rueidis.AuthCredentials{}, nil
 			}
 		},
 	} {

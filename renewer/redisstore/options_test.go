@@ -78,7 +78,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 		"no colon": {
 			nil,
 			[]redisstore.Option{redisstore.Prefix("a")},
-			[]string{"Prefix", `take "a:"`},
+			[]string{"Prefix", "add one"},
 		},
 		"long prefix": {
 			nil,

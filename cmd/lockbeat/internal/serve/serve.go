@@ -20,6 +20,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 	"github.com/lockbeat/lockbeat/inspect/page"
 	"github.com/lockbeat/lockbeat/internal/deployment"
 )
@@ -72,8 +73,12 @@ func (s *serving) run(cmd *cobra.Command) error {
 	}
 	password := ""
 	if s.password != "" {
-		if password, err = deployment.ReadPassword(s.password); err != nil {
+		var warning string
+		if password, warning, err = deployment.ReadPassword(s.password); err != nil {
 			return exit.Usagef("--password-file: %w", err)
+		}
+		if warning != "" {
+			cmd.PrintErrln("lockbeat: warning: --password-file: " + out.Line(warning))
 		}
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
