@@ -45,6 +45,9 @@ func (v *variables) option() (option rueidis.ClientOption, isCluster bool) {
 			clusterVariable, masterVariable)
 	}
 	option.ForceSingleClient = cluster == no && master == ""
+	for _, set := range a.more {
+		set(&option)
+	}
 	return option, cluster == yes
 }
 

@@ -5,14 +5,17 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/redis/rueidis"
 )
 
 // address is what a URL says.
 type address struct {
-	hosts          []string // host:port
+	hosts          []string // host:port, or the path of a socket
 	user, password string
 	db             int
 	tls            bool
+	more           []func(*rueidis.ClientOption)
 }
 
 // HasPassword reports whether a URL may have a password in it: also one that is not well formed.
@@ -35,38 +38,28 @@ func (v *variables) parseURL(text string) (a address) {
 	fault := func(format string, args ...any) { v.fault(URLVariable, format, args...) }
 	scheme, rest, _ := strings.Cut(text, "://")
 	switch scheme {
-	case "redis":
-	case "rediss":
+	case "redis", "valkey", "unix":
+	case "rediss", "valkeys":
 		a.tls = true
 	default:
-		fault("begins neither with redis:// nor, for TLS, with rediss://")
+		fault("begins neither with redis:// or valkey:// nor, for TLS, with rediss:// or " +
+			"valkeys://, nor, for a socket, with unix://")
 		return a
 	}
 	rest, query, _ := strings.Cut(rest, "?")
 	who, rest, known := cutLast(rest, "@")
-	rest, path, _ := strings.Cut(rest, "/")
 	if known && !a.setUser(who) {
 		fault("has a user or a password that is not percent-encoded; %%25 stands for %%, "+
 			"%%2F for /, %%3F for ?, %%23 for #; or put the password into a file that %s names",
 			passwordVariable)
 	}
+	hosts, path, _ := strings.Cut(rest, "/")
 	db := strings.TrimSuffix(path, "/")
-	if query != "" && !v.parseQuery(query, &db) {
-		fault("may have nothing behind the hosts but /number or ?db=number, and cluster=true or " +
-			"sentinel_master=name, each once")
+	if scheme == "unix" {
+		db = ""
 	}
-	port := "6379"
-	if v.values[masterVariable] != "" {
-		port = "26379"
-	}
-	for host := range strings.SplitSeq(rest, ",") {
-		full, ok := withPort(host, port)
-		if !ok {
-			fault("has hosts that are not written host:port, with commas between them and no " +
-				"space or line break; those with colons in brackets")
-			return a
-		}
-		a.hosts = append(a.hosts, full)
+	if query != "" {
+		v.parseQuery(query, &db, &a)
 	}
 	if db != "" {
 		n, err := strconv.Atoi(db)
@@ -75,31 +68,47 @@ func (v *variables) parseURL(text string) (a address) {
 		}
 		a.db = n
 	}
+	if scheme == "unix" {
+		a.setSocket(v, rest)
+	} else {
+		a.setHosts(v, hosts)
+	}
 	return a
 }
 
-// parseQuery takes what is behind the question mark, and reports whether it is well formed. What
-// variables say, too, becomes theirs, under a name of the URL's.
-func (v *variables) parseQuery(query string, db *string) bool {
-	values, err := url.ParseQuery(query)
-	for name, all := range values {
-		variable, known := map[string]string{
-			"cluster": clusterVariable, "sentinel_master": masterVariable,
-		}[name]
-		switch {
-		case len(all) != 1 || all[0] == "":
-			return false
-		case name == "db" && *db == "":
-			*db = all[0]
-		case !known:
-			return false
-		case v.values[variable] != "":
-			v.fault(variable, "%s has %s, too; keep one of them", v.name(URLVariable), name)
-		default:
-			v.values[variable], v.called[variable] = all[0], v.name(URLVariable)+": "+name
+// setSocket takes the path of a socket.
+func (a *address) setSocket(v *variables, text string) {
+	path, err := url.PathUnescape(text)
+	if err != nil || !IsSocket(path) || strings.ContainsFunc(path, isBlank) {
+		v.fault(URLVariable, "names no socket; write unix:///path/of/the/socket")
+		return
+	}
+	for _, name := range []string{clusterVariable, masterVariable} {
+		if v.values[name] != "" {
+			v.fault(name, "is of no use with a socket")
 		}
 	}
-	return err == nil
+	a.hosts = []string{path}
+	a.more = append(a.more, func(o *rueidis.ClientOption) {
+		o.DialCtxFn, o.ForceSingleClient = dialServer, true
+	})
+}
+
+// setHosts takes hosts, with commas between them.
+func (a *address) setHosts(v *variables, text string) {
+	port := "6379"
+	if v.values[masterVariable] != "" {
+		port = "26379"
+	}
+	for host := range strings.SplitSeq(text, ",") {
+		full, ok := withPort(host, port)
+		if !ok {
+			v.fault(URLVariable, "has hosts that are not written host:port, with commas between "+
+				"them and no space or line break; those with colons in brackets")
+			return
+		}
+		a.hosts = append(a.hosts, full)
+	}
 }
 
 // setUser takes user:password apart and reports whether it is well formed.

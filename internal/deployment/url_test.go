@@ -3,10 +3,13 @@ package deployment_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/internal/deployment"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 func TestURLs(t *testing.T) {
@@ -22,6 +25,10 @@ func TestURLs(t *testing.T) {
 		{"redis://u:p%40%2F@a,b:2?db=4", "a:6379 b:2", "u", "p@/", 4},
 		{"redis://:p@a", "a:6379", "", "p", 0},
 		{"redis://u:p@q@a", "a:6379", "u", "p@q", 0},
+		{"valkey://h", "h:6379", "", "", 0},
+		{"valkeys://h/1", "h:6379", "", "", 1},
+		{"unix:///run/redis.sock", "/run/redis.sock", "", "", 0},
+		{"unix://u:p@/run/a%2Cb/redis,1.sock?db=2", "/run/a,b/redis,1.sock", "u", "p", 2},
 	} {
 		hosts, user, password, db, faults := deployment.ParseURL(c.url)
 		assert.Empty(t, faults, c.url)
@@ -34,9 +41,37 @@ func TestURLs(t *testing.T) {
 		"redis://a?db=1&db=2", "redis://a?x=1", "redis://u:%zz@a", "redis://u:p/q@a",
 		"redis://u:p?q@a", "redis://u:p#q@a", "redis://h\n", "redis://h]",
 		"redis://[::1", "redis://a\x00,b",
+		"unix://", "unix://run/redis.sock", "unix:///a?cluster=true", "unix:///a?sentinel_master=m",
+		"unix:///%zz", "redis://a?protocol=4", "redis://a?dial_timeout=5", "redis://a?pool_size=3",
+		"redis://a?write_timeout=-1s", "redis://a?max_retries=3", "rediss://a?skip_verify=true",
 	} {
 		_, _, _, _, faults := deployment.ParseURL(bad)
 		assert.NotEmpty(t, faults, bad)
+	}
+}
+
+// What rueidis takes in a URL, and locks can do with, is taken; of the rest the fault says the way.
+func TestParametersOfURLs(t *testing.T) {
+	t.Parallel()
+	s, err := deployment.FromURL("redis://h?protocol=2&dial_timeout=2s&write_timeout=1500ms&" +
+		"client_name=me&client_cache=0&max_retries=0&db=3")
+	require.NoError(t, err)
+	o := s.Option
+	assert.True(t, o.AlwaysRESP2)
+	assert.Equal(t, 2*time.Second, o.Dialer.Timeout)
+	assert.Equal(t, 1500*time.Millisecond, o.ConnWriteTimeout)
+	assert.Equal(t, "me", o.ClientName)
+	assert.Equal(t, []bool{true, true}, []bool{o.DisableCache, o.DisableRetry})
+	assert.Equal(t, 3, o.SelectDB)
+	for url, says := range map[string]string{
+		"redis://h?pool_size=3":       "redisstore.Deployment{Option: rueidis.MustParseURL(url)}",
+		"rediss://h?skip_verify=true": "set LOCKBEAT_TLS_CA, or Deployment.Option.TLSConfig",
+		"redis://h?protocol=4":        "protocol is 2 or 3",
+		"unix://h":                    "write unix:///path/of/the/socket",
+	} {
+		_, err := deployment.FromURL(url)
+		require.ErrorIs(t, err, renewer.ErrConfig, url)
+		assert.ErrorContains(t, err, says)
 	}
 }
 

@@ -59,9 +59,11 @@ func (d Deployment) Format(w fmt.State, _ rune) {
 //	LOCKBEAT_TLS_SERVER_NAME         the name in the server's certificate
 //	LOCKBEAT_PREFIX                  what the keys begin with
 //
-// The error is [renewer.ErrConfig] and names every variable that is wrong. A file with a password
-// that another user could write is wrong; of one that all can read [Open] warns its [Logger].
-// No error has a password in it. FromEnv may be called concurrently.
+// The error is [renewer.ErrConfig] and names every variable that is wrong. A file that another user
+// could write is wrong; of a password or a key that all can read [Open] warns its [Logger].
+// Passwords and the client's certificate are read again for each connection, by
+// Option.AuthCredentialsFn and Option.TLSConfig: a changed one needs no restart. No error has a
+// password in it. FromEnv may be called concurrently.
 func FromEnv() (Deployment, error) { return described(deployment.FromLookup(os.LookupEnv)) }
 
 // FromURL takes the URL of LOCKBEAT_URL, and no variable; see [FromEnv]:
@@ -69,6 +71,11 @@ func FromEnv() (Deployment, error) { return described(deployment.FromLookup(os.L
 //	redis://user:password@host:6379/db
 //	rediss://node1,node2,node3?cluster=true
 //	redis://user:password@sentinel1,sentinel2/db?sentinel_master=name
+//	unix://user:password@/path/of/the/socket?db=1
+//
+// valkey and valkeys stand for redis and rediss. Of rueidis' own parameters it takes protocol,
+// dial_timeout, write_timeout, client_name, client_cache and max_retries. For what else a URL of
+// rueidis' says, give [Open] a Deployment{Option: rueidis.MustParseURL(url)}.
 //
 // What has to be encoded in a user and a password is %, /, ? and #, in a user : too. TLS trusts the
 // system's certificates; other files for it are variables, or set Option.TLSConfig. The error is
