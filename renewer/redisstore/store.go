@@ -80,6 +80,10 @@ func start(ctx context.Context, client rueidis.Client, c settings) (*Store, erro
 	if s.topology != nil {
 		// First: the server that the prober asks may be the one that does not answer.
 		s.topology.Learn(ctx)
+		if err := nodesHaveNames(ctx, client); err != nil {
+			s.Close()
+			return nil, err
+		}
 	}
 	p := &prober{
 		client: client, topology: s.topology, errors: s.codec.errors, prefix: c.prefix,
