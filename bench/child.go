@@ -15,7 +15,7 @@ import (
 
 // childEnv is set for a child: this program once more, as a process of its own. It reads JSON, a
 // setup first and then one request after the other, and answers each of them.
-const childEnv = "LOCKBEAT_BENCH_CHILD"
+const childEnv = "BENCH_CHILD"
 
 // The roles of a child.
 const (

@@ -19,7 +19,7 @@ type quitter struct{ renewer.NopObserver }
 
 func (quitter) Lost(context.Context, renewer.Lost) { runtime.Goexit() }
 
-const quitterVariable = "LOCKBEAT_TEST_QUITTER"
+const quitterVariable = "TEST_QUITTER"
 
 // A keeper does not live on without one of its goroutines: the process ends and says why.
 func TestAGoroutineOfTheEngineIsNotLostInSilence(t *testing.T) {

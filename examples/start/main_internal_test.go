@@ -35,7 +35,7 @@ const patience = 30 * time.Second
 
 // asProgram is set for a process that is to be a program, and not its test: to what it would be
 // called with, and the addresses.
-const asProgram = "LOCKBEAT_TEST_START"
+const asProgram = "TEST_START"
 
 func TestMain(m *testing.M) {
 	if words := strings.Fields(os.Getenv(asProgram)); len(words) > 0 {

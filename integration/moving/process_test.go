@@ -31,7 +31,7 @@ import (
 )
 
 const (
-	childEnv = "LOCKBEAT_MOVING_PART"
+	childEnv = "MOVING_PART"
 	lockName = "order:42"
 	// No lock lapses because the machine is busy.
 	ttl = time.Minute

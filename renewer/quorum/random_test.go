@@ -127,12 +127,12 @@ type belief struct {
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("LOCKBEAT_QUORUM_SEED"); text != "" {
+	if text := os.Getenv("QUORUM_SEED"); text != "" {
 		var err error
 		seed, err = strconv.ParseUint(text, 10, 64)
 		require.NoError(t, err)
 	}
-	t.Logf("LOCKBEAT_QUORUM_SEED=%d", seed)
+	t.Logf("QUORUM_SEED=%d", seed)
 	for i := range suite.Size[uint64](3, 18) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()

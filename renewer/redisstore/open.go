@@ -59,12 +59,18 @@ func (d Deployment) Format(w fmt.State, _ rune) {
 //	LOCKBEAT_TLS_SERVER_NAME         the name in the server's certificate
 //	LOCKBEAT_PREFIX                  what the keys begin with
 //
-// The error is [renewer.ErrConfig] and names every variable that is wrong. A file that another user
-// could write is wrong; of a password or a key that all can read [Open] warns its [Logger].
+// The error is [renewer.ErrConfig] and names every variable that is wrong. One that begins with
+// LOCKBEAT_ and is not known is wrong, too: it is mistyped. So is a file that another user
+// could write; of a password or a key that all can read [Open] warns its [Logger].
 // Passwords and the client's certificate are read again for each connection, by
 // Option.AuthCredentialsFn and Option.TLSConfig: a changed one needs no restart. No error has a
 // password in it. FromEnv may be called concurrently.
-func FromEnv() (Deployment, error) { return described(deployment.FromLookup(os.LookupEnv)) }
+func FromEnv() (Deployment, error) {
+	if err := deployment.CheckNames(os.Environ()); err != nil {
+		return Deployment{}, err
+	}
+	return described(deployment.FromLookup(os.LookupEnv))
+}
 
 // FromURL takes the URL of LOCKBEAT_URL, and no variable; see [FromEnv]:
 //

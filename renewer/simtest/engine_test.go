@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	faultVariable = "LOCKBEAT_SIM_FAULT"
-	childVariable = "LOCKBEAT_SIM_CHILD"
+	faultVariable = "SIM_FAULT"
+	childVariable = "SIM_CHILD"
 )
 
 // isChild reports whether this process plays for another one, repeatably.

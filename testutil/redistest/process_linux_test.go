@@ -16,7 +16,7 @@ import (
 )
 
 // orphanEnv makes TestDies a process that starts a server and waits to be killed.
-const orphanEnv = "LOCKBEAT_REDISTEST_ORPHAN"
+const orphanEnv = "REDISTEST_ORPHAN"
 
 // TestDies is run by TestNoServerOutlivesItsProcess. By itself it has nothing to do.
 func TestDies(t *testing.T) {

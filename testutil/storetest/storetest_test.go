@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // brokenEnv is set in the processes that TestBroken runs the suite in, since it must fail.
-const brokenEnv = "LOCKBEAT_STORETEST_BROKEN"
+const brokenEnv = "STORETEST_BROKEN"
 
 // TestBroken is run by TestSuiteFindsEachFault. By itself it has nothing to do. Of each broken
 // store it plays only the case that must find it: another may hang for as long as it allows.

@@ -18,7 +18,7 @@ import (
 )
 
 // childEnv makes the program a node of a story that another process tells. It holds a part as JSON.
-const childEnv = "LOCKBEAT_EXAMPLE_NODE"
+const childEnv = "QUICKSTART_NODE"
 
 // part is what the process of a node is told.
 type part[Role any] struct {

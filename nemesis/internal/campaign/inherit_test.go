@@ -23,7 +23,7 @@ import (
 const (
 	// holderEnv makes the test's program a process that holds limits: its value is a server's
 	// address.
-	holderEnv = "LOCKBEAT_NEMESIS_HOLDER"
+	holderEnv = "NEMESIS_HOLDER"
 	heldTTL   = 2 * time.Second
 	held      = 10 // limits
 	ofEach    = 2  // slots

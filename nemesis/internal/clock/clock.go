@@ -24,7 +24,7 @@ for arg; do
 	[ "$before" = --dir ] && dir=$arg
 	before=$arg
 done
-LD_PRELOAD='%s' LOCKBEAT_CLOCK=$dir/%s exec '%s' "$@"
+LD_PRELOAD='%s' CLOCK=$dir/%s exec '%s' "$@"
 `
 
 const file = "wall-clock"

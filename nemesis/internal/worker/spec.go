@@ -8,7 +8,7 @@ import (
 )
 
 // Env makes a program a worker: its value is a [Spec], as JSON.
-const Env = "LOCKBEAT_NEMESIS_WORKER"
+const Env = "NEMESIS_WORKER"
 
 // Spec is what a worker is told.
 type Spec struct {

@@ -35,6 +35,9 @@ func With(ctx context.Context, s Source) context.Context {
 func read(ctx context.Context) (deployment.Settings, error) {
 	s, _ := ctx.Value(sourceKey{}).(Source)
 	if s.Lookup == nil {
+		if err := deployment.CheckNames(os.Environ()); err != nil {
+			return deployment.Settings{}, err
+		}
 		s.Lookup = os.LookupEnv
 	}
 	who := "--config"

@@ -23,7 +23,7 @@ import (
 )
 
 // programEnv makes the test binary the program, for what needs a terminal.
-const programEnv = "LOCKBEAT_TEST_PROGRAM"
+const programEnv = "TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(programEnv) != "" {

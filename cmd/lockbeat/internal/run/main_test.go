@@ -16,7 +16,7 @@ import (
 )
 
 // asProgram is set for a process that is to be the program rather than its tests.
-const asProgram = "LOCKBEAT_TEST_AS_PROGRAM"
+const asProgram = "TEST_AS_PROGRAM"
 
 // rounds is for `go test ./cmd/lockbeat/internal/run -run Rounds -run.rounds 1000`.
 var rounds = flag.Int("run.rounds", 0, "how often the two processes are killed; 0: as suite says")

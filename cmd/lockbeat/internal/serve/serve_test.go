@@ -21,7 +21,7 @@ import (
 )
 
 // programEnv makes the test binary the program, which listens until a signal comes.
-const programEnv = "LOCKBEAT_TEST_PROGRAM"
+const programEnv = "TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(programEnv) != "" {

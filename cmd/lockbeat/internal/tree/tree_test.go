@@ -19,7 +19,7 @@ import (
 
 // asReaper is set for a process that is to adopt and end, which the tests' own must not: it would
 // take their children from os/exec.
-const asReaper = "LOCKBEAT_TEST_AS_REAPER"
+const asReaper = "TEST_AS_REAPER"
 
 func TestMain(m *testing.M) {
 	if script := os.Getenv(asReaper); script != "" {

@@ -1,4 +1,4 @@
-/* Gives one process a wall clock of its own: LD_PRELOADed, with LOCKBEAT_CLOCK naming the file that sets it. The monotonic clock stays. */
+/* Gives one process a wall clock of its own: LD_PRELOADed, with CLOCK naming the file that sets it. The monotonic clock stays. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ static const struct shared unset;
 static const struct shared *shared = &unset;
 
 __attribute__((constructor)) static void attach(void) {
-	const char *path = getenv("LOCKBEAT_CLOCK");
+	const char *path = getenv("CLOCK");
 	int file = path ? open(path, O_RDWR | O_CREAT, 0600) : -1;
 	if (file < 0)
 		return;
