@@ -108,7 +108,10 @@ func (c *call) begin(
 	if r.endless {
 		c.l.warned = neverWarned
 	}
-	c.newest = newestOf(r.newest, c.l)
+	c.newest = newestOf(&r, c.l)
+	if r.newest != anyCall || r.rank != 0 {
+		c.l.withExtras().rank = r.rank // no lease is handed to it: the store is to know of it
+	}
 	if r.newest == replace || r.heartless {
 		k.listen() // for one that replaces, or breaks, its operation
 	}

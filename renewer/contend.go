@@ -128,7 +128,7 @@ func (c *call) claim(ctx context.Context, place uint64) store.Claim {
 	}
 	return store.Claim{
 		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Place: place, Holder: k.holder(l),
-		Limit: c.limit, Since: c.newest.sinceNewest(),
+		Limit: c.limit, Newness: c.newness(),
 	}
 }
 
@@ -136,6 +136,9 @@ func (c *call) claim(ctx context.Context, place uint64) store.Claim {
 func (c *call) answered(ctx context.Context, g store.Grant, q question) (sent instant, err error) {
 	sent = q.sent
 	c.checkAge(ctx, &g, sent)
+	if g.Status == store.StatusHeld || g.Status == store.StatusUnknown {
+		c.storeHeard() // or may have
+	}
 	switch g.Status {
 	case store.StatusHeld:
 		if ctx.Err() != nil { // the caller left while the question was under way
@@ -146,6 +149,8 @@ func (c *call) answered(ctx context.Context, g store.Grant, q question) (sent in
 		return sent, nil
 	case store.StatusTaken, store.StatusQueued:
 		c.noteTaken(&g, sent)
+	case store.StatusReplaced:
+		return 0, c.refuseReplaced()
 	default:
 		if err := c.noteUnknown(ctx, &g, q); err != nil {
 			return 0, err

@@ -59,6 +59,7 @@ type leaseExtras struct {
 	looked    instant       // the last look upon a message: see Keeper.look
 	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast
 	manual    time.Duration // the longest TTL asked for, without a heartbeat: see Manual, Extend
+	rank      int64         // see Rank
 	onLoss    map[*func()]struct{}
 }
 
@@ -144,6 +145,14 @@ func (l *Lease) ttl() time.Duration {
 
 // manual reports whether the lease has no heartbeat.
 func (l *Lease) manual() bool { return l.extras != nil && l.extras.manual != 0 }
+
+// rank is that of its call; 0 for none.
+func (l *Lease) rank() int64 {
+	if l.extras == nil {
+		return 0
+	}
+	return l.extras.rank
+}
 
 // Name is the name as given to Acquire, of a lock or of a limit.
 func (l *Lease) Name() string {

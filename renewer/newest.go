@@ -15,6 +15,19 @@ import (
 // It comes with [ErrHeld] if the call was waiting, and with [ErrLost] if its operation ran.
 var ErrReplaced = errors.New("lockbeat: a newer call has taken its place")
 
+// Rank says how new the work is: a version of what it works on, an ID, or when it was ordered, 1 or
+// more. A call of a lower rank than one that has had the lock is [ErrHeld] and [ErrReplaced],
+// whether the lock is free or not; one of the same rank is the same work again, and is not. With
+// [Latest] and [Replace] the greater rank is the newer call, whoever comes first. A call that has
+// none goes by when it was made, also among others that have one: give one to all of a name.
+//
+// A rank counts as soon as the call has the lock, though the operation fails, for
+// [store.RankTTL] (24 h). It takes about 200 bytes of the store's memory, by name. It is for
+// locks, in a store that is a [store.Replacer]; else the error is [ErrConfig], as it is below 1.
+func Rank(rank int64) Option {
+	return func(r request) request { r.rank, r.ranked = rank, true; return r }
+}
+
 // newest says that of the calls of one kind none but the newest waits.
 type newest uint8
 
@@ -28,6 +41,10 @@ const (
 // that waits for the name already, in any process, whose error is [ErrHeld] and [ErrReplaced] then.
 // So one runs and one waits, the newest. Calls without such an option keep their places.
 //
+// The newest is that of the greatest [Rank], or else the one that was made last, as far as the
+// store can tell: calls reach it some milliseconds after they are made. One that was made before
+// another that has had the lock in the last minute is refused likewise.
+//
 // It is for locks, in a store that is a [store.Replacer]: with [AtMost], or with one that is none,
 // the error is [ErrConfig], as it is where the call does not wait.
 func Latest() Option { return func(r request) request { r.newest = latest; return r } }
@@ -40,17 +57,19 @@ func Replace() Option { return func(r request) request { r.newest = replace; ret
 
 // checkKind refuses what can't work.
 func (k *Keeper) checkKind(r *request) error {
-	if r.newest == anyCall {
+	if r.newest == anyCall && !r.ranked {
 		return nil
 	}
 	if _, ok := k.store.(store.Replacer); !ok {
-		return fmt.Errorf("Replace, Latest: a %T does not know which call is the newest: use one "+
-			"of redisstore or memory", k.store)
+		return fmt.Errorf("Replace, Latest, Rank: a %T does not know which call is the newest: "+
+			"use one of redisstore or memory", k.store)
 	}
 	switch {
 	case r.limit != nil:
-		return errors.New("Replace, Latest: they are for locks, and not for limits (AtMost)")
-	case r.try:
+		return errors.New("Replace, Latest, Rank: they are for locks, and not for limits (AtMost)")
+	case r.ranked && r.rank < 1:
+		return fmt.Errorf("Rank: it is %d; give 1 or more", r.rank)
+	case r.try && r.newest != anyCall:
 		return errors.New("Replace, Latest: the call must wait: give it a MaxWait above 0, or none")
 	}
 	return nil
@@ -62,14 +81,18 @@ const noteAgain = 20 * time.Second
 
 // newestCall is what a call has of whom none but the newest of its kind is to wait.
 type newestCall struct {
-	kind  newest
-	store store.Replacer
-	id    string // the owner token with which it asks
-	since int64  // by the store, which has noted it; 0 before
+	kind   newest
+	rank   int64
+	store  store.Replacer
+	id     string       // the owner token with which it asks
+	since  int64        // when it was made, by the store, which has noted it; 0 before
+	others *newestCalls // of its name
 	// Guarded by Keeper.mu: a newer call of this process has come.
 	ousted bool
-	asking chan struct{} // that of newestCalls
-	again  *time.Timer   // tells it to note itself again
+	// Guarded by Keeper.mu: when the call was made, or later, when the store last heard of an older
+	// one of this process. It may take that one for as new as it is, and refuse this one.
+	made  instant
+	again *time.Timer // tells it to note itself again
 	// A newer call may have come, here or elsewhere.
 	nudge chan struct{}
 }
@@ -80,17 +103,20 @@ type newestCalls struct {
 	// Full while the store is being asked for one of them: the next asks when that is answered, or
 	// what has come later here could come earlier there, and neither would be the newest.
 	asking chan struct{}
+	heard  instant // when the store last heard of one of them
 }
 
 // newestOf is for a call of a kind, which is about to begin.
-func newestOf(kind newest, l *Lease) *newestCall {
+func newestOf(r *request, l *Lease) *newestCall {
 	s, ok := l.k.store.(store.Replacer)
-	if kind == anyCall || !ok { // see checkKind
+	if r.newest == anyCall || !ok { // see checkKind
 		return nil
 	}
 	l.owner = newOwner()
 	id := string(l.owner[:]) // the lease may be handed to it with another one
-	n := &newestCall{kind: kind, store: s, id: id, nudge: make(chan struct{}, 1)}
+	n := &newestCall{
+		kind: r.newest, rank: r.rank, store: s, id: id, nudge: make(chan struct{}, 1),
+	}
 	n.again = time.AfterFunc(noteAgain, n.tell)
 	return n
 }
@@ -113,6 +139,22 @@ func (n *newestCall) tell() {
 	}
 }
 
+// outranked reports whether a call of a greater rank has the lock in this process, or waits for it
+// as the newest. Under k.mu.
+func (c *call) outranked() bool {
+	rank := c.request.rank
+	if rank == 0 {
+		return false
+	}
+	if l := c.k.holderOf(c.l.name); l != nil && l.rank() > rank {
+		return true
+	}
+	all := c.k.newest[c.l.name]
+	return all != nil && slices.ContainsFunc(all.calls, func(n *newestCall) bool {
+		return n.rank > rank
+	})
+}
+
 // oust makes way for a call of which none but the newest is to wait: those of its kind that wait in
 // this process are told, and if it replaces, the operation of this process that has the lock ends.
 // Under k.mu; news are to be delivered without it.
@@ -128,7 +170,7 @@ func (c *call) oust(news *losses) {
 		n.tell()
 	}
 	all.calls = append(all.calls, c.newest)
-	c.newest.asking = all.asking
+	c.newest.others, c.newest.made = all, max(c.begun, all.heard)
 	front := k.queues.Front(c.l.name)
 	if front != nil && front.state == stateHeld && c.newest.kind == replace {
 		k.lose(front, ReasonReplaced, k.clock.Now(), news)
@@ -147,6 +189,9 @@ func (c *call) joinNewest(ctx context.Context) (*queue.Waiter[*Lease], error) {
 		return nil, c.cancelled(ctx)
 	}
 	if c.k.shutdown.phase == phaseRun {
+		if c.outranked() {
+			return nil, c.refuseReplaced()
+		}
 		c.oust(&news)
 	}
 	return c.joinLocked()
@@ -160,8 +205,8 @@ func (c *call) checkNewest(ctx context.Context) error {
 		return nil
 	}
 	select {
-	case n.asking <- struct{}{}:
-		defer func() { <-n.asking }()
+	case n.others.asking <- struct{}{}:
+		defer func() { <-n.others.asking }()
 	case <-ctx.Done():
 		return c.cancelled(ctx)
 	}
@@ -175,9 +220,12 @@ func (c *call) checkNewest(ctx context.Context) error {
 	request, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
 	defer cancel()
 	since, err := n.store.Replace(request, store.Replacement{
-		Name: c.l.name, Owner: n.id, Since: n.since, By: k.holder(c.l),
+		Name: c.l.name, Owner: n.id, By: k.holder(c.l), Newness: c.newness(),
 		Break: n.kind == replace,
 	})
+	if since != 0 || err != nil {
+		c.storeHeard()
+	}
 	switch {
 	case errors.Is(err, ErrRejected):
 		return c.fail(ErrUnavailable, storeError{err})
@@ -192,15 +240,36 @@ func (c *call) checkNewest(ctx context.Context) error {
 	return nil
 }
 
-// sinceNewest is what a claim tells of it: see store.Claim.
-func (n *newestCall) sinceNewest() int64 {
+// newness is what the store is told of a call that gives way to newer ones.
+func (c *call) newness() store.Newness {
+	n := store.Newness{Rank: c.request.rank}
 	switch {
-	case n == nil:
-		return 0
-	case n.since == 0:
-		return -1
-	default:
-		return n.since
+	case c.newest != nil:
+		n.Since = c.newest.since
+	case n.Rank == 0:
+		return n
+	}
+	made := c.begun
+	if c.newest != nil {
+		c.k.mu.Lock()
+		made = c.newest.made
+		c.k.mu.Unlock()
+	}
+	n.Age = max(c.k.clock.AtMost().Sub(made), 1)
+	return n
+}
+
+// storeHeard notes that the store has heard of a call, or may have: see newestCall.made.
+func (c *call) storeHeard() {
+	if c.newest == nil {
+		return
+	}
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	all := c.newest.others
+	all.heard = c.k.clock.AtMost()
+	for i := slices.Index(all.calls, c.newest) + 1; i < len(all.calls); i++ {
+		all.calls[i].made = all.heard
 	}
 }
 

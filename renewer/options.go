@@ -14,6 +14,8 @@ type request struct {
 	most      int                   // waiters; 0: any number
 	manual    time.Duration         // the TTL without a heartbeat; 0: with one
 	newest    newest                // see Latest
+	rank      int64                 // see Rank; 0: none
+	ranked    bool                  // it was given
 	maxHold   time.Duration         // 0: Config.MaxHold; negative: no bound
 	limit     func(name string) int // how many may have it at once; nil: one, a lock
 	try       bool

@@ -19,8 +19,10 @@ type Store struct {
 	limitsAt int // size of limits at which those without slots are removed
 	broken   map[ownership]breakage
 	brokenAt int               // size of broken at which lapsed ones are removed
-	newest   map[string]newest // calls, by what they wait for
+	newest   map[string]newest // calls that wait, by name
 	newestAt int
+	begun    map[string]begun // calls that have had a name
+	begunAt  int
 	tokens   tokens
 	records  records
 	watchers listeners[string, error]
@@ -36,7 +38,6 @@ type lease struct {
 	fence  int64
 	since  time.Time
 	until  time.Time
-	newest int64 // since when it was the newest call that waited, us; 0 of other calls
 }
 
 // New returns an empty store.
@@ -66,10 +67,14 @@ func (s *Store) claim(c *store.Claim, now time.Time) store.Grant {
 	if _, limit := store.CutLimit(c.Name); limit {
 		return s.claimSlot(c, now)
 	}
+	if s.late(c.Name, c.Owner, c.Newness, now) {
+		return store.Grant{Status: store.StatusReplaced}
+	}
 	answer, free := s.ask(c, 0, now)
 	if !free {
 		return answer
 	}
+	s.noteBegun(c.Name, c.Newness, now)
 	// The time, or one more than the last: so tokens rise over a restart too.
 	fence := max(now.UnixMicro(), s.tokens.counter(c.Name)+1)
 	last := fence
@@ -146,12 +151,8 @@ func (s *Store) grant(c *store.Claim, fence int64, reserved int, now time.Time) 
 	if l, ok := s.live(c.Name, now); ok && l.until.After(until) {
 		until = l.until
 	}
-	newest := c.Since
-	if newest < 0 {
-		newest = now.UnixMicro()
-	}
 	s.put(c.Name, lease{
-		owner: c.Owner, holder: c.Holder, fence: fence, since: now, until: until, newest: newest,
+		owner: c.Owner, holder: c.Holder, fence: fence, since: now, until: until,
 	}, now)
 	return store.Grant{Status: store.StatusHeld, Fence: fence, Reserved: reserved}
 }

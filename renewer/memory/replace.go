@@ -11,13 +11,11 @@ import (
 
 var _ store.Replacer = (*Store)(nil)
 
-// noteTTL is how long a call is noted as the newest.
-const noteTTL = time.Minute
-
 // newest is the newest call that waits for a name.
 type newest struct {
+	order
+
 	owner string
-	since int64
 	by    process
 	until time.Time
 }
@@ -61,34 +59,34 @@ func (s *Store) Replace(ctx context.Context, r store.Replacement) (since int64, 
 func (s *Store) noteNewest(r *store.Replacement, now time.Time) (before process, since int64) {
 	noted, ok := s.newest[r.Name]
 	ok = ok && now.Before(noted.until)
-	held, live := s.live(r.Name, now)
-	if r.Over {
+	call := orderOf(r.Newness, now)
+	switch {
+	case r.Over:
 		if ok && noted.owner == r.Owner {
 			delete(s.newest, r.Name)
 		}
 		return before, 0
-	}
-	since = r.Since
-	if live && held.owner != r.Owner && since != 0 && held.newest > since {
-		return before, 0
-	}
-	switch {
 	case ok && noted.owner == r.Owner:
-		since = noted.since
-	case ok && since != 0 && noted.since > since:
-		return before, 0
+		call.since = noted.since
 	case ok:
+		if r.Newness.Since == 0 && (call.since == noted.since || noted.since > now.UnixMicro()) {
+			call.since = noted.since + 1 // two in one us, or a clock that was set back
+		}
+		if call.older(noted.order) {
+			return before, 0
+		}
 		before = noted.by
 	}
-	if since == 0 {
-		since = max(now.UnixMicro(), noted.since+1)
+	if s.late(r.Name, r.Owner, store.Newness{Rank: call.rank, Since: call.since}, now) {
+		return process{}, 0
 	}
 	if s.newest == nil {
 		s.newest = make(map[string]newest)
 	}
 	sweep(s.newest, &s.newestAt, func(_ string, n newest) bool { return !now.Before(n.until) })
 	s.newest[r.Name] = newest{
-		owner: r.Owner, since: since, by: process{r.By.Node, r.By.PID}, until: now.Add(noteTTL),
+		order: call, owner: r.Owner, by: process{r.By.Node, r.By.PID},
+		until: now.Add(store.NoteTTL),
 	}
-	return before, since
+	return before, call.since
 }

@@ -130,10 +130,11 @@ func TestReturnsOfNewest(t *testing.T) {
 	const process = "node\n1"
 	type list = []any
 	withRedis(t, func(t *testing.T, s server) {
-		is := func(what, letter, since string) any {
-			return s.runs(t, "newest.lua", []string{x}, what, owner(letter), process, since,
-				"60000", "replaced\nme\n")
+		ranked := func(what, letter, rank, since, age string) any {
+			return s.runs(t, "newest.lua", []string{x}, what, owner(letter), process, rank, since,
+				age, "60000", "replaced\nme\n")
 		}
+		is := func(what, letter, since string) any { return ranked(what, letter, "0", since, "0") }
 		first, ok := is("wait", "a", "0").(list)
 		require.True(t, ok)
 		assert.Equal(t, list{"", ""}, first[1:])
@@ -143,6 +144,7 @@ func TestReturnsOfNewest(t *testing.T) {
 		assert.Equal(t, list{process, ""}, second[1:], "whom to tell")
 		assert.Greater(t, second[0], first[0])
 		assert.Equal(t, int64(0), is("wait", "a", strconv.FormatInt(first[0].(int64), 10)))
+		assert.Equal(t, int64(0), ranked("wait", "c", "0", "0", "60000000"), "a minute ago")
 		assert.Equal(t, int64(0), is("over", "a", "0"))
 		s.pttl(t, x+":newest", 1, 60000)
 
@@ -159,26 +161,23 @@ func TestReturnsOfNewest(t *testing.T) {
 		assert.Equal(t, int64(0), is("over", "b", "0"))
 		assert.Equal(t, int64(0), s.number(t, "EXISTS", x+":newest"))
 
-		t.Log("a call that came before the one that has the lock")
-		came := func(since string) string {
-			return owner("c") + "\n7\n5000\nnode\n1\nop\n\nnewest " + since
-		}
-		for _, lease := range []string{came("4000"), came("0") + "\n+", "!" + came("4000")[1:]} {
-			s.ok(t, "SET", x, lease, "PX", "60000")
-			assert.Equal(t, int64(0), is("break", "a", "3000"), lease)
+		t.Log("a call that is older than one that has had the lock")
+		s.ok(t, "SET", x, lease, "PX", "60000")
+		for begun, rank := range map[string]string{"0\n4000": "0", "7\n1": "6", "70\n1": "8"} {
+			s.ok(t, "SET", x+":begun", begun)
+			assert.Equal(t, int64(0), ranked("break", "a", rank, "3000", "0"), begun)
 			assert.Equal(t, lease, s.get(t, x))
 			assert.Equal(t, int64(0), s.number(t, "EXISTS", x+":newest"))
 		}
-		s.ok(t, "SET", x, came("2000"), "PX", "60000")
-		assert.Equal(t, list{int64(3000), "", came("2000")}, is("break", "a", "3000"))
-		s.ok(t, "SET", x, came("2000")[:strings.LastIndex(came("2000"), "\n")], "PX", "60000")
-		assert.Equal(t, int64(3000), is("break", "a", "3000").(list)[0], "a call of another kind")
+		s.ok(t, "SET", x+":begun", "70\n4000")
+		assert.Equal(t, list{int64(3000), "", lease}, ranked("break", "a", "70", "3000", "0"))
 
 		t.Log("another program's note")
 		for _, note := range [][]string{
 			{"SET", x + ":newest", "another program's"},
 			{"HSET", x + ":newest", "another", "program's"},
-			{"SET", x + ":newest", owner("z") + "\n9007199254740990\n" + process},
+			{"SET", x + ":newest", owner("z") + "\n9007199254740990\n0\n" + process},
+			{"SET", x + ":newest", owner("z") + "\n9\n99999999999999999999\n" + process},
 		} {
 			s.ok(t, "DEL", x+":newest")
 			s.ok(t, note...)
@@ -186,6 +185,55 @@ func TestReturnsOfNewest(t *testing.T) {
 			require.True(t, ok, note)
 			assert.Less(t, first[0], int64(8e15), note)
 			assert.Empty(t, first[1], "no process is told")
+		}
+	})
+}
+
+// Each return of begin.lua that is not one of rule.lua's, and what it writes.
+func TestReturnsOfBegin(t *testing.T) {
+	t.Parallel()
+	x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
+	mark := redisstore.MarkKey(redisstore.DefaultPrefix)
+	const at, holder = "8000000000000000", "node\n1\nop"
+	withRedis(t, func(t *testing.T, s server) {
+		begins := func(letter, rank, since string) any {
+			return s.runs(t, "begin.lua", []string{x}, "60000", "90000", mark, "line 60000 in-box_1",
+				owner(letter), "", holder, rank, since, "0", "70000")
+		}
+		s.ok(t, "SET", mark, at)
+		assert.Equal(t, int64(8e15+1), begins("a", "9", "3000"), "a token")
+		assert.Equal(t, "9\n3000", s.get(t, x+":begun"))
+		s.pttl(t, x+":begun", 60001, 70000)
+		assert.Equal(t, int64(8e15+1), begins("a", "8", "2000"), "its own")
+		assert.Equal(t, "9\n3000", s.get(t, x+":begun"))
+		assert.Equal(t, int64(0), begins("b", "8", "4000"), "older")
+		taken, ok := begins("b", "10", "4000").([]any)
+		require.True(t, ok)
+		assert.Len(t, taken, 3, "another owner has it")
+		assert.Equal(t, "9\n3000", s.get(t, x+":begun"), "this one has not begun")
+
+		s.ok(t, "DEL", x)
+		assert.Equal(t, int64(0), begins("b", "0", "2999"), "made before")
+		s.ok(t, "PEXPIRE", x+":begun", "90000")
+		assert.Equal(t, int64(8e15+2), begins("b", "0", "4000"), "made after")
+		assert.Equal(t, "9\n4000", s.get(t, x+":begun"), "the rank stays")
+		s.pttl(t, x+":begun", 70001, 90000)
+		s.ok(t, "DEL", x)
+		assert.Equal(t, int64(8e15+3), begins("c", "9223372036854775807", "4000"))
+		s.ok(t, "DEL", x)
+		assert.Equal(t, int64(0), begins("d", "9223372036854775806", "5000"), "less by one")
+
+		t.Log("what is not ours, or was written by a clock that was set back since")
+		for _, begun := range [][]string{
+			{"SET", x + ":begun", "another program's"},
+			{"HSET", x + ":begun", "another", "program's"},
+			{"SET", x + ":begun", "99999999999999999999\n1"},
+			{"SET", x + ":begun", "0\n" + at},
+		} {
+			s.ok(t, "DEL", x, x+":begun")
+			s.ok(t, begun...)
+			assert.IsType(t, int64(0), begins("e", "1", "3000"), begun)
+			assert.Equal(t, "1\n3000", s.get(t, x+":begun"), begun)
 		}
 	})
 }

@@ -22,7 +22,7 @@ type claiming struct {
 	only struct { // for the usual one claim, without allocations of their own
 		grants [1]store.Grant
 		starts [2]int
-		words  [3 + 8]string // keys and arguments
+		words  [3 + 11]string // keys and arguments
 	}
 }
 
@@ -44,7 +44,12 @@ func (c *codec) newClaiming(claims []store.Claim) *claiming {
 }
 
 // alike reports whether two claims can share a call. Replicas confirm one at a time.
-func (c *codec) alike(a, b *store.Claim) bool { return a.TTL == b.TTL && c.replicas == 0 }
+func (c *codec) alike(a, b *store.Claim) bool {
+	return a.TTL == b.TTL && c.replicas == 0 && !givesWay(a) && !givesWay(b)
+}
+
+// givesWay reports whether a claim is that of a call that gives way to newer ones.
+func givesWay(c *store.Claim) bool { return c.Newness != store.Newness{} }
 
 func (job *claiming) Repeatable() bool  { return true }
 func (job *claiming) Size() int         { return len(job.starts) - 1 }
@@ -75,13 +80,21 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 		case c.cluster:
 			keys = append(keys, keys[0]+lineSuffix)
 		}
-		args = append(args, part[j].Owner, place, c.holderText(part[j].Holder, part[j].Since))
+		args = append(args, part[j].Owner, place, c.holderText(part[j].Holder))
 		if limits {
 			args = append(args, strconv.Itoa(part[j].Limit))
 		}
 	}
 	if limits {
 		return slotsAcquireScript.command(c.builder(), whole, keys, args...)
+	}
+	if givesWay(first) { // a call of its own: see alike
+		if c.cluster {
+			keys = append(keys, keys[0]+begunSuffix)
+		}
+		n := newnessText(first.Newness)
+		args = append(args, n[0], n[1], n[2], decimal(begunTTL(first.Newness).Milliseconds()))
+		return beginScript.command(c.builder(), whole, keys, args...)
 	}
 	return acquireScript.command(c.builder(), whole, keys, args...)
 }
@@ -135,6 +148,9 @@ func (c *codec) refusedOrLost(op string, err error) store.Grant {
 func (c *codec) readOne(reply rueidis.RedisMessage, claim *store.Claim) store.Grant {
 	if err := reply.Error(); err != nil {
 		return store.Grant{Err: c.errors.wrap(opOf(claim), err)}
+	}
+	if n, err := reply.ToInt64(); err == nil && n == 0 && givesWay(claim) {
+		return store.Grant{Status: store.StatusReplaced}
 	}
 	read := readGrant
 	if claim.Limit != 0 {

@@ -99,15 +99,11 @@ func (c *codec) room() scriptRoom { return scriptRoom{prefix: c.prefix, perCall:
 // own.
 func (c *codec) coalesces() bool { return c.perCall > 1 && c.replicas == 0 }
 
-// holderText is encodeHolder's text with the trace and, of a call of whom none but the newest is to
-// wait, with since when it is that, or 0.
-func (c *codec) holderText(h store.Holder, since int64) string {
+// holderText is encodeHolder's text with the trace.
+func (c *codec) holderText(h store.Holder) string {
 	text := c.faceText(h)
-	if h.Trace != "" || since != 0 {
+	if h.Trace != "" {
 		text += separator + part(h.Trace)
-	}
-	if since != 0 {
-		text += separator + "newest " + decimal(max(since, 0))
 	}
 	return text
 }

@@ -121,7 +121,7 @@ func ScriptText(file string) string {
 		"acquire.lua": acquireScript, "propose.lua": proposeScript, "renew.lua": renewScript,
 		"release.lua": releaseScript, "break.lua": breakScript, "slots_break.lua": slotsBreakScript,
 		"slots_renew.lua": slotsRenewScript, "slots_release.lua": slotsReleaseScript,
-		"newest.lua": newestScript,
+		"newest.lua": newestScript, "begin.lua": beginScript,
 	}[file].text
 }
 

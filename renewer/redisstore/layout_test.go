@@ -31,8 +31,9 @@ key lockbeat:{given}:fence "8000000000000005"
 key lockbeat:{limited}:slots "OWNER" TIME
 key lockbeat:{limited}:slots:holders "+" "" "OWNER" "TIME\nTIME\nnode-a\n42\n"
 key lockbeat:{limited}:slots:waiters "3 INBOX TURN" TIME
-key lockbeat:{newest} "OWNER\nTIME\nTIME\nnode-a\n42\ntest\n\nnewest TIME"
-key lockbeat:{newest}:newest "OWNER\nTIME\nnode-a\n42"
+key lockbeat:{newest} "OWNER\nTIME\nTIME\nnode-a\n42\ntest"
+key lockbeat:{newest}:begun "7\nTIME"
+key lockbeat:{newest}:newest "OWNER\nTIME\n7\nnode-a\n42"
 key lockbeat:{order:42} "OWNER\nTIME\nTIME\nnode-a\n42\ntest\nTRACE\n+"
 key lockbeat:{order:42}:homes ":HOME" TIME
 key lockbeat:{order:42}:slot:HOME "q\n1"
@@ -99,8 +100,9 @@ func TestLayout(t *testing.T) {
 		Name: "broken", Fence: fence, Broken: contract.Broken{By: "me", Why: "why"},
 	}).Err)
 	newest := claim("newest", "a", time.Hour)
-	newest.Since, err = store.Replace(t.Context(), contract.Replacement{
-		Name: "newest", Owner: newest.Owner, By: newest.Holder,
+	newest.Newness.Rank = 7
+	newest.Newness.Since, err = store.Replace(t.Context(), contract.Replacement{
+		Name: "newest", Owner: newest.Owner, By: newest.Holder, Newness: newest.Newness,
 	})
 	require.NoError(t, err)
 	mine(t, store, newest)

@@ -19,7 +19,7 @@ func TestLeasesOfOtherVersions(t *testing.T) {
 	for name, c := range map[string]struct{ rest, operation string }{
 		"without a line behind the node": {"", ""},
 		"with lines behind ours": {
-			"\n42\ntest\n" + traceparent + "\nnewest 7\nversion 9\nmore", "test",
+			"\n42\ntest\n" + traceparent + "\nversion 9\nmore", "test",
 		},
 		"with lines where some of ours are not": {"\n42\ntest\n\n\nversion 9", "test"},
 	} {
@@ -114,7 +114,7 @@ func TestNotesOfLaterVersions(t *testing.T) {
 	answer := renew(t, store, hold("a", "a", time.Minute))
 	assert.Equal(t, &contract.Broken{By: "me", Why: "why"}, answer.Broken)
 
-	s.ok(t, "SET", key+":newest", owner("a")+"\n7\nnode-a\n42\nmore", "PX", "60000")
+	s.ok(t, "SET", key+":newest", owner("a")+"\n7\n0\nnode-a\n42\nmore", "PX", "60000")
 	told := make(chan string, 10)
 	before := contract.Holder{Node: "node-a", PID: 42}
 	t.Cleanup(store.OnBreak(before, func(name string) { told <- name }))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -24,7 +25,10 @@ var _ store.Replacer = (*Store)(nil)
 // opReplace is what is asked, in errors.
 const opReplace = "replace"
 
-const newestSuffix = ":newest"
+const (
+	newestSuffix = ":newest"
+	begunSuffix  = ":begun"
+)
 
 // Replace implements [store.Replacer].
 func (s *Store) Replace(ctx context.Context, r store.Replacement) (since int64, err error) {
@@ -41,11 +45,12 @@ func (s *Store) Replace(ctx context.Context, r store.Replacement) (since int64, 
 	}
 	keys := []string{leaseKey(s.codec.prefix, r.Name)}
 	if s.codec.cluster {
-		keys = append(keys, keys[0]+newestSuffix)
+		keys = append(keys, keys[0]+newestSuffix, keys[0]+begunSuffix)
 	}
+	n := newnessText(r.Newness)
 	process := part(r.By.Node) + separator + strconv.Itoa(r.By.PID)
 	reply, err := s.callFor(ctx, opReplace, &newestScript, r.Name, keys, what, r.Owner, process,
-		decimal(r.Since), decimal(leastLine.Milliseconds()),
+		n[0], n[1], n[2], decimal(store.NoteTTL.Milliseconds()),
 		brokenText(store.Broken{By: r.By.String(), Replaced: true}))
 	if err != nil {
 		return 0, err
@@ -65,7 +70,21 @@ func (s *Store) Replace(ctx context.Context, r store.Replacement) (since int64, 
 	return since, nil
 }
 
-// readNewest reads the reply of newest.lua: since when the call is the newest, whose is the call
+// newnessText is how new a call is, for scripts: its rank, when it was made, and how long ago that
+// was.
+func newnessText(n store.Newness) [3]string {
+	return [3]string{decimal(max(n.Rank, 0)), decimal(n.Since), decimal(n.Age.Microseconds())}
+}
+
+// begunTTL is for how long it is known that a call has had a lock.
+func begunTTL(n store.Newness) time.Duration {
+	if n.Rank != 0 {
+		return store.RankTTL
+	}
+	return store.NoteTTL
+}
+
+// readNewest reads the reply of newest.lua: when the call was made, whose is the call
 // before, and whose lease was broken.
 func readNewest(reply rueidis.RedisMessage) (since int64, before, broken store.Holder, ok bool) {
 	parts, err := reply.ToArray()

@@ -28,6 +28,10 @@ var (
 	acquireText string
 	//go:embed lua/propose.lua
 	proposeText string
+	//go:embed lua/order.lua
+	orderText string
+	//go:embed lua/begin.lua
+	beginText string
 	//go:embed lua/renew.lua
 	renewText string
 	//go:embed lua/release.lua
@@ -53,6 +57,7 @@ var (
 
 	acquireScript = newScript(acquireText)
 	proposeScript = newScript(proposeText)
+	beginScript   = newScript(beginText)
 	renewScript   = newScript(renewText)
 	releaseScript = newScript(releaseText)
 	probeScript   = newScript(probeText)
@@ -68,6 +73,7 @@ type script struct{ text, sha string }
 // newScript makes a script of a file, with the files that it includes.
 func newScript(text string) script {
 	text = include(text, "slots_claim.lua", slotsClaimText)
+	text = include(text, "order.lua", orderText)
 	text = include(text, "rule.lua", ruleText)
 	text = include(text, "grant.lua", grantText)
 	text = include(text, "line.lua", lineText)

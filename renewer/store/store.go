@@ -102,9 +102,9 @@ type Claim struct {
 	// Holder is shown to the callers who are refused meanwhile. A Store may cut
 	// it short, and drop what can't be printed.
 	Holder Holder
-	// Since is not 0 of a call of whom none but the newest is to wait: what [Replacer].Replace has
-	// returned to it, or -1 before. A Replacer keeps it with the lease.
-	Since int64
+	// Newness is how new the call is, of one that gives way to newer ones; else its zero value. A
+	// [Replacer] refuses it with [StatusReplaced] if a newer call has had the name.
+	Newness Newness
 	// Limit is how many owners may have the name at once, at least 1, if it was made by
 	// [LimitName]; 0 for any other. It is the asker's own number, and no Store keeps it: see there.
 	Limit int
@@ -154,6 +154,9 @@ const (
 	// StatusBroken means that the owner's lease was broken, so that it is not renewed (Renew only,
 	// by an [Inspector]). The owner is to release it once its operation has returned.
 	StatusBroken
+	// StatusReplaced means that a newer call has had the name, so that this one is not to have it
+	// any more (Acquire only, of claims with a [Claim.Newness]).
+	StatusReplaced
 )
 
 // String returns the status in lower case.
@@ -171,6 +174,8 @@ func (s Status) String() string {
 		return "behind"
 	case StatusBroken:
 		return "broken"
+	case StatusReplaced:
+		return "replaced"
 	default:
 		return "unknown"
 	}

@@ -68,6 +68,8 @@ func checkGrant(t testing.TB, name string, g store.Grant) {
 		require.Zero(t, g.Fence, "no fencing token for a refused claim of %q", name)
 		require.GreaterOrEqual(t, g.HeldFor, time.Duration(0), "how long %q has been held", name)
 		require.GreaterOrEqual(t, g.TTL, time.Duration(0), "how long %q will be held", name)
+	case store.StatusReplaced:
+		requireGrant(t, store.Grant{Status: store.StatusReplaced}, g, "of %q", name)
 	case store.StatusUnknown, store.StatusGone, store.StatusBehind, store.StatusBroken:
 		require.Fail(t, "an Acquire is answered StatusHeld or StatusTaken",
 			"%q: %v (StatusBehind is for a proposal)", name, g.Status)

@@ -21,12 +21,13 @@ var newestCases = []testCase{
 	{"a call does not break its own lease", replacing(ownIsKept)},
 	{"a late call does not break a newer one's lease", replacing(newerIsKept)},
 	{"the process hears of a newer call", replacing(replacedHears)},
+	{"the greater rank is the newest", replacing(greaterIsNewest)},
+	{"an older call does not begin after a newer one", replacing(olderBeginsNot)},
+	{"a call goes by when it was made", replacing(ageCounts)},
+	{"who has had the lock is forgotten in time", replacing(begunLapses)},
 	{"a limit has no newest call", replacing(noLimitReplaced)},
 	{"a newest call and a context that has ended", replacing(replaceEnded)},
 }
-
-// noteTTL is how long a call is noted after it was made or repeated.
-const noteTTL = time.Minute
 
 // replaceSuite is a case's suite with its store as a Replacer.
 type replaceSuite struct {
@@ -51,6 +52,7 @@ type caller struct {
 func callOf(name, node string) *caller {
 	return &caller{store.Replacement{
 		Name: name, Owner: newOwner(), By: store.Holder{Node: node, PID: 7, Operation: "call"},
+		Newness: store.Newness{Age: 1},
 	}}
 }
 
@@ -70,10 +72,10 @@ func (s *replaceSuite) isNewest(t testing.TB, c *caller, why string) {
 	t.Helper()
 	since := s.asks(t, c)
 	require.Positive(t, since, why)
-	if c.Since != 0 {
-		require.Equal(t, c.Since, since, why)
+	if c.Newness.Since != 0 {
+		require.Equal(t, c.Newness.Since, since, why)
 	}
-	c.Since = since
+	c.Newness.Since = since
 }
 
 func (s *replaceSuite) isOld(t testing.TB, c *caller, why string) {
@@ -94,7 +96,7 @@ func lastIsNewest(t *testing.T, s *replaceSuite) {
 		c := callOf("name", "node")
 		s.isNewest(t, c, "none came later")
 		for _, before := range calls {
-			require.Greater(t, c.Since, before.Since)
+			require.Greater(t, c.Newness.Since, before.Newness.Since)
 			s.isOld(t, before, "another one came later")
 		}
 		s.isNewest(t, c, "no older call takes its place")
@@ -104,7 +106,7 @@ func lastIsNewest(t *testing.T, s *replaceSuite) {
 	s.isNewest(t, other, "of its name")
 	s.isNewest(t, calls[4], "of its name")
 	first := *calls[0] // an answer was lost, and with it since when it waits
-	first.Since = 0
+	first.Newness.Since = 0
 	s.isNewest(t, &first, "by what it says it comes now")
 	s.isOld(t, calls[4], "it came after it")
 }
@@ -130,11 +132,11 @@ func noteLapses(t *testing.T, s *replaceSuite) {
 	a, b := callOf("name", "node"), callOf("name", "node")
 	s.isNewest(t, a, "it is the only one")
 	s.isNewest(t, b, "it came later")
-	s.wait(t, noteTTL*3/4)
+	s.wait(t, store.NoteTTL*3/4)
 	s.isNewest(t, b, "it repeats itself")
-	s.wait(t, noteTTL*3/4)
+	s.wait(t, store.NoteTTL*3/4)
 	s.isOld(t, a, "the other one has repeated itself")
-	s.wait(t, noteTTL/2)
+	s.wait(t, store.NoteTTL/2)
 	s.isNewest(t, a, "the other one has not")
 }
 
@@ -196,16 +198,11 @@ func newerIsKept(t *testing.T, s *replaceSuite) {
 		old.Break = true
 		s.isNewest(t, old, "it is the only one")
 		s.wait(t, 2*time.Millisecond) // by the store's clock the newer one is later
-		since := int64(-1)
 		if name == "noted" {
 			s.isNewest(t, newer, "it came later")
-			since = newer.Since
 			s.over(t, newer) // as if the note had lapsed
 		}
-		g := s.acquireAll(t, []store.Claim{{
-			Name: name, Owner: newer.Owner, TTL: long, Holder: newer.By, Since: since,
-		}})[0]
-		requireStatus(t, store.StatusHeld, g.Status, "%q is free", name)
+		requireStatus(t, store.StatusHeld, s.begins(t, newer), "%q is free", name)
 		s.isOld(t, old, "the one that has the lock came later")
 		requireStatus(t, store.StatusHeld, s.renew(t, name, newer.Owner, long))
 	}

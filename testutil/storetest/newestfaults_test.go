@@ -2,6 +2,7 @@ package storetest_test
 
 import (
 	"context"
+	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -9,13 +10,13 @@ import (
 // newestFaults are those of a Replacer.
 var newestFaults = map[string]fault{
 	"an older call is the newest": {broken{replace: replaces(func(r *store.Replacement) {
-		r.Since = 0
+		r.Newness = store.Newness{Age: 1}
 	})}, "the call that came last is the newest"},
 	"all names have one newest call": {broken{replace: replaces(func(r *store.Replacement) {
 		r.Name = "name"
 	})}, "the call that came last is the newest"},
 	"who has the lock is not known to be newer": {broken{acquire: grants(func(c *store.Claim) {
-		c.Since = 0
+		c.Newness = store.Newness{}
 	}, nil)}, "a late call does not break a newer one's lease"},
 	"a call is noted for good": {broken{replace: func(
 		s S, ctx C, r store.Replacement,
@@ -39,7 +40,7 @@ var newestFaults = map[string]fault{
 	"a note lives on": {func() broken {
 		var last int64
 		return broken{replace: func(s S, ctx C, r store.Replacement) (int64, error) {
-			if r.Since != 0 && r.Since < last {
+			if since := r.Newness.Since; since != 0 && since < last {
 				return 0, nil
 			}
 			since, err := s.Replace(ctx, r)
@@ -70,6 +71,40 @@ var newestFaults = map[string]fault{
 	"no process hears": {broken{
 		onBreak: func(S, store.Holder, func(string)) func() { return func() {} },
 	}, "the process hears of a newer call"},
+	"ranks are not heeded": {broken{replace: replaces(func(r *store.Replacement) {
+		r.Newness.Rank = 0
+	})}, "the greater rank is the newest"},
+	"ranks are doubles": {broken{replace: replaces(func(r *store.Replacement) {
+		r.Newness.Rank = int64(float64(r.Newness.Rank))
+	})}, "the greater rank is the newest"},
+	"the same rank is older": {func() broken {
+		var age time.Duration
+		return broken{replace: replaces(func(r *store.Replacement) {
+			age += time.Hour
+			r.Newness.Age = age
+		})}
+	}(), "the greater rank is the newest"},
+	"what has begun is not known": {broken{acquire: grants(func(c *store.Claim) {
+		c.Newness.Rank = 0
+	}, nil)}, "an older call does not begin after a newer one"},
+	"the same work does not begin again": {func() broken {
+		var last int64
+		return broken{acquire: grants(func(c *store.Claim) {
+			if c.Newness.Rank == last {
+				c.Newness.Rank--
+			}
+			last = c.Newness.Rank
+		}, nil)}
+	}(), "an older call does not begin after a newer one"},
+	"calls go by when they reach the store": {broken{acquire: grants(func(c *store.Claim) {
+		c.Newness.Age = min(c.Newness.Age, 1)
+	}, nil)}, "a call goes by when it was made"},
+	"calls wait by when they reach the store": {broken{replace: replaces(
+		func(r *store.Replacement) { r.Newness.Age = min(r.Newness.Age, 1) },
+	)}, "a call goes by when it was made"},
+	"a rank is kept for a minute": {broken{acquire: grants(func(c *store.Claim) {
+		c.Newness.Rank = 0
+	}, nil)}, "who has had the lock is forgotten in time"},
 	"a limit is taken for a lock": {broken{replace: func(
 		s S, ctx C, r store.Replacement,
 	) (int64, error) {

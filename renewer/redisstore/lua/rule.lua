@@ -1,4 +1,4 @@
--- Who may have a lock, whatever is there. It stands in acquire.lua and propose.lua.
+-- Who may have a lock, whatever is there. It stands in acquire.lua, propose.lua and begin.lua.
 --
 -- Answers:
 --   token           the owner has the lock

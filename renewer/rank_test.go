@@ -1,0 +1,149 @@
+package renewer_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// By ranks the newest is the greatest, in whatever order they come, here and elsewhere.
+func TestTheGreaterRankIsTheNewest(t *testing.T) {
+	t.Parallel()
+	for name, opt := range map[string]renewer.Option{
+		"Latest": renewer.Latest(), "Replace": renewer.Replace(),
+	} {
+		for where, at := range map[string][2]int{"in one process": {0, 0}, "in two": {0, 1}} {
+			t.Run(name+" "+where, func(t *testing.T) {
+				t.Parallel()
+				inTwoProcesses(t, func(c *newestCase) {
+					plain := c.ask(0, renewer.Operation("plain"))
+					newest := c.rank(at[1], 7, opt)
+					require.False(t, newest.ended)
+					c.replaced(c.rank(at[0], 6, opt), "a newer one waits")
+					c.replaced(c.rank(at[1], 6, opt), "a newer one waits")
+					_ = c.release(plain)
+					waitFor(time.Second)
+					require.True(t, newest.ended)
+					require.NoError(t, newest.err)
+					c.replaced(c.rank(at[0], 6, opt), "a newer one runs")
+					c.replaced(c.rank(at[1], 6, opt), "a newer one runs")
+					require.NoError(t, newest.lease.Err(), "an older one does not end it")
+					require.NoError(t, c.release(newest))
+					waitFor(time.Hour)
+					c.replaced(c.rank(at[0], 6, opt), "a newer one has run")
+					c.replaced(c.rank(at[0], 6, renewer.MaxWait(time.Second)), "without the option too")
+					c.replaced(c.rank(at[0], 6, renewer.MaxWait(0)), "and without a wait")
+					for _, rank := range []int64{7, 7, 8} { // the same work again, and newer work
+						next := c.rank(at[1], rank, opt)
+						require.NoError(t, next.err)
+						require.NoError(t, c.release(next))
+					}
+				})
+			})
+		}
+	}
+}
+
+// rank is ask with a rank.
+func (c *newestCase) rank(process int, rank int64, opt renewer.Option) *asked {
+	return c.ask(process, opt, renewer.Rank(rank))
+}
+
+// A call with a rank is handed no lease behind the store's back: an older one elsewhere would run
+// after it.
+func TestAHandOverIsKnownToTheStore(t *testing.T) {
+	t.Parallel()
+	inTwoProcesses(t, func(c *newestCase) {
+		holder := c.ask(0, renewer.Operation("plain"))
+		first := c.ask(0, renewer.Operation("plain")) // whose claim reserves tokens for hand-offs
+		newest := c.rank(0, 7, renewer.MaxWait(time.Hour))
+		waitFor(time.Second) // for tokens
+		require.NoError(t, c.release(holder))
+		waitFor(time.Millisecond)
+		require.NoError(t, c.release(first))
+		waitFor(time.Second)
+		require.NoError(t, newest.err)
+		require.NoError(t, c.release(newest))
+		c.replaced(c.rank(1, 6, renewer.MaxWait(time.Hour)), "a newer one has run")
+	})
+}
+
+// cutOff is a store that does not answer while it is cut off.
+type cutOff struct {
+	*memory.Store
+
+	off *atomic.Bool
+}
+
+func (s cutOff) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	if !s.off.Load() {
+		return s.Store.Acquire(ctx, claims)
+	}
+	<-ctx.Done()
+	grants := make([]store.Grant, len(claims))
+	for i := range grants {
+		grants[i].Err = ctx.Err()
+	}
+	return grants
+}
+
+// Without ranks calls go by when they were made: one that was cut off from the store meanwhile is
+// older than one that came there first.
+func TestACallThatWasCutOffIsOld(t *testing.T) {
+	t.Parallel()
+	for name, opt := range map[string]renewer.Option{
+		"Latest": renewer.Latest(), "Replace": renewer.Replace(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := cutOff{memory.New(), new(atomic.Bool)}
+				here, err := renewer.New(s, config)
+				require.NoError(t, err)
+				there, err := renewer.New(s.Store, config)
+				require.NoError(t, err)
+				c := &newestCase{t: t, keepers: []*renewer.Keeper{here, there}}
+				s.off.Store(true)
+				old := c.ask(0, opt)
+				require.False(t, old.ended)
+				waitFor(time.Second)
+				newer := c.ask(1, opt)
+				require.NoError(t, newer.err, "this one is not cut off")
+				waitFor(5 * time.Second)
+				s.off.Store(false)
+				waitFor(5 * time.Second)
+				c.replaced(old, "it was made before")
+				require.NoError(t, newer.lease.Err())
+				require.NoError(t, c.release(newer))
+				after := c.ask(0, opt)
+				require.NoError(t, after.err, "this one is made now")
+				require.NoError(t, c.release(after))
+				require.NoError(t, here.Shutdown(t.Context()))
+				require.NoError(t, there.Shutdown(t.Context()))
+			})
+		})
+	}
+}
+
+// A rank that can't be meant is an error at the call.
+func TestRankThatCannotBeMeant(t *testing.T) {
+	t.Parallel()
+	inTwoProcesses(t, func(c *newestCase) {
+		two := renewer.AtMost(func(string) int { return 2 })
+		for _, a := range []*asked{
+			c.rank(0, 0, renewer.Latest()), c.rank(0, -1, renewer.Replace()), c.rank(0, 7, two),
+		} {
+			require.ErrorIs(t, a.err, renewer.ErrConfig)
+			assert.ErrorContains(t, a.err, "Rank: ")
+		}
+	})
+}
