@@ -22,6 +22,7 @@
 // By default the caller waits in line, at most [DefaultWait]; [Wait] sets another bound, [Refuse]
 // does not wait, [Skip] leaves the work to the holder. With [Replace] the newest call ends the one
 // that runs, with [Latest] it waits as the only one: for work of which the last request counts.
+// [Ranked] says which that is.
 //
 // # Outcomes
 //

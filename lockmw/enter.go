@@ -58,6 +58,7 @@ func take(ctx context.Context, k *renewer.Keeper, name string, set settings) (*s
 	if set.inTime {
 		set = set.bounded(ctx)
 	}
+	name, set = set.ranked(name)
 	name, err := set.asLimits(name)
 	if err := cmp.Or(err, set.checkShare(name), set.checkNewest(name)); err != nil {
 		return nil, err

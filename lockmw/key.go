@@ -14,7 +14,8 @@ var keyEscaper = strings.NewReplacer("%", "%25", ":", "%3A")
 // "order:a%3Ab". An empty part makes an empty key, which is refused with [renewer.ErrName] wherever
 // it is used, since it mostly means that a field was not filled in. If a part is made by [Keys],
 // the key is one for each of its names: of several such parts, for each combination, and these may
-// be as many as [Keys] allows. If a part is made by [Limit], the key is that of a limit.
+// be as many as [Keys] allows. If a part is made by [Limit], the key is that of a limit; if by
+// [Ranked], it has the rank.
 func Key(prefix string, parts ...string) string {
 	all := 1
 	for _, part := range parts {
@@ -35,6 +36,11 @@ func Key(prefix string, parts ...string) string {
 			one := slices.Clone(parts)
 			one[i] = plain
 			return Limit(Key(prefix, one...), n)
+		}
+		if plain, rank := naming.CutRank(part); rank != 0 {
+			one := slices.Clone(parts)
+			one[i] = plain
+			return Ranked(Key(prefix, one...), rank)
 		}
 		if names := naming.Split(part); names != nil {
 			keys := make([]string, len(names))

@@ -1,6 +1,7 @@
 package lockmw
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -60,8 +61,8 @@ func Keys(names ...string) string {
 	case len(all) > maxKeys:
 		return refusedKeys(len(names))
 	}
-	if twice := givenTwice(all); twice != "" {
-		return twice
+	if wrong := cmp.Or(givenTwice(all), rankAmong(all)); wrong != "" {
+		return wrong
 	}
 	var b strings.Builder
 	b.WriteString(naming.Several)
@@ -89,13 +90,15 @@ func refusedKeys(given int) string {
 		strconv.Itoa(maxKeys) + " may be different; bound the list where it comes from"
 }
 
-// NamesOf are the names that a name made by [Keys], [Limit] or [Limits] stands for, in order, none
-// if these are too many; and any other name itself. Of a limit it is the plain name, for logs: [Held]
-// and [FenceOf] want the name that [Limit] made, since a limit and a lock of one name are two things.
+// NamesOf are the names that a name made by [Keys], [Limit], [Limits] or [Ranked] stands for, in
+// order, none if these are too many; and any other name itself. Of a limit it is the plain name, for
+// logs: [Held] and [FenceOf] want the name that [Limit] made, since a limit and a lock of one name
+// are two things.
 func NamesOf(name string) []string {
 	if tooMany(name) != nil {
 		return nil
 	}
+	name, _ = naming.CutRank(name)
 	names := naming.Split(name)
 	if names == nil {
 		names = []string{name}

@@ -38,6 +38,9 @@ func Limit(name string, n int) string {
 	if name == "" || tooMany(name) != nil {
 		return name
 	}
+	if _, rank := naming.CutRank(name); rank != 0 {
+		return refusal + noRank
+	}
 	return naming.Limited + strconv.Itoa(n) + ":" + name
 }
 

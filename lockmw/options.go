@@ -21,6 +21,7 @@ type Option func(settings) settings
 type settings struct {
 	contention contention
 	newest     renewer.Option // nil unless of the calls of its kind the newest alone waits
+	rank       renewer.Option // nil without one
 	wait       time.Duration
 	within     time.Duration // 0: the keeper's RequestTimeout
 	inTime     bool          // wait and within end before the context's deadline
@@ -156,7 +157,7 @@ func (s settings) acquire(
 ) (*renewer.Lease, error) {
 	name, limit := s.limitOf(name)
 	special := limit != nil || s.manual != nil || s.maxHold != nil || s.expected ||
-		s.newest != nil
+		s.newest != nil || s.rank != nil
 	switch {
 	case special && s.contention == wait:
 		return k.Acquire(ctx, name, s.options(s.wait, limit)...)
@@ -178,7 +179,7 @@ func (s settings) options(most time.Duration, limit func(string) int) []renewer.
 	if limit != nil {
 		opts = append(opts, renewer.AtMost(limit))
 	}
-	for _, special := range []renewer.Option{s.manual, s.maxHold, s.newest} {
+	for _, special := range []renewer.Option{s.manual, s.maxHold, s.newest, s.rank} {
 		if special != nil {
 			opts = append(opts, special)
 		}

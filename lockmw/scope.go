@@ -90,6 +90,7 @@ func (s *scope) leases() iter.Seq[*renewer.Lease] {
 
 // leaseOn is the lease on name, nil if the scope has none.
 func (s *scope) leaseOn(name string) *renewer.Lease {
+	name, _ = naming.CutRank(name)
 	name, _, limit := naming.CutLimit(name)
 	for l := range s.leases() {
 		if l.Name() == name && l.Limited() == limit {

@@ -50,9 +50,10 @@ func Refuse() Option {
 // place of one that waits. Both are answered with codes.Aborted and REPLACED; the context of
 // the one that ran ends with the cause renewer.ErrReplaced, and its stream fails. The handler
 // runs when the older one has returned. [MaxWaiters] does not refuse the newest call; with
-// [MaxWaitersPerCaller] allow two at least. See [lockmw.Replace]. The interceptor's constructor
-// panics if the keeper's store does not know which call is the newest, or with [AtMost] or
-// [LocalShare].
+// [MaxWaitersPerCaller] allow two at least. The newest is that of the greatest rank, if the key is
+// made by [lockmw.Ranked], or else the one whose key was known last: see [lockmw.Replace]. The
+// interceptor's constructor panics if the keeper's store does not know which call is the newest, or
+// with [AtMost] or [LocalShare].
 func Replace() Option { return newestOf(lockmw.Replace()) }
 
 // Latest has the newest call with a key wait as the only one, until the one whose handler runs is

@@ -131,8 +131,10 @@ func Skip() Option {
 // written something; the context of the one that ran ends with the cause renewer.ErrReplaced. The
 // handler runs when the older one has returned. [MaxWaiters] does not refuse the newest request;
 // with [MaxWaitersPerClient] allow two at least. It is for searches as one types, previews and the
-// like, with a name for each user or document: see [lockmw.Replace]. [Exclusive] and [Handle] panic
-// if the keeper's store does not know which call is the newest, or with [AtMost] or [LocalShare].
+// like, with a name for each user or document. The newest is that of the greatest rank, if the name
+// is made by [lockmw.Ranked], or else the one whose name was known last: see [lockmw.Replace].
+// [Exclusive] and [Handle] panic if the keeper's store does not know which call is the newest, or
+// with [AtMost] or [LocalShare].
 func Replace() Option { return newestOf(lockmw.Replace()) }
 
 // Latest has the newest request for a name wait as the only one, until the one that is being

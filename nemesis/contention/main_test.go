@@ -81,7 +81,8 @@ type scene struct {
 	keeper  *renewer.Keeper // the adapter's
 	other   *renewer.Keeper // another process's
 	runs    atomic.Int64
-	open    func(wait time.Duration, do work) caller
+	open    func(wait time.Duration, do work) caller // of the adapter's process
+	openOn  func(k *renewer.Keeper, wait time.Duration, do work) caller
 }
 
 // each runs a row with every adapter, and sees to it that no lock is left behind.
@@ -97,9 +98,10 @@ func each(t *testing.T, row func(s *scene)) {
 					return do(ctx)
 				}
 			}
-			s.open = func(wait time.Duration, do work) caller {
-				return a.open(t, s.keeper, wait, counted(do))
+			s.openOn = func(k *renewer.Keeper, wait time.Duration, do work) caller {
+				return a.open(t, k, wait, counted(do))
 			}
+			s.open = func(wait time.Duration, do work) caller { return s.openOn(s.keeper, wait, do) }
 			row(s)
 			s.nothingIsLeft()
 		})
@@ -125,9 +127,14 @@ func (s *scene) free(key string) {
 	require.NoError(s.t, l.Release(s.t.Context()))
 }
 
-// lockOf is the name of the lock for a caller's key: of several if it is made of several, and of a
-// limit of n if it ends with "/n".
+// lockOf is the name of the lock for a caller's key: of several if it is made of several, of a limit
+// of n if it ends with "/n", and with a rank of n if it ends with "#n".
 func lockOf(key string) string {
+	if name, number, ranked := strings.Cut(key, "#"); ranked {
+		if n, err := strconv.ParseInt(number, 10, 64); err == nil {
+			return lockmw.Ranked(name, n)
+		}
+	}
 	if strings.Contains(key, "+") {
 		var names []string
 		for one := range strings.SplitSeq(key, "+") {

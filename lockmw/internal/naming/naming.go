@@ -1,5 +1,5 @@
-// Package naming is what the names stand for that lockmw.Keys and lockmw.Limit make: several locks,
-// and limits.
+// Package naming is what the names stand for that lockmw.Keys, lockmw.Limit and lockmw.Ranked make:
+// several locks, limits, and a lock with how new the work is that wants it.
 //
 // Such a name means something in this process only, and is too long for a lock, so that one that is
 // given to the keeper itself is refused.
@@ -23,6 +23,8 @@ var (
 	// Limited begins a name that stands for a limit. Behind it are the number, a colon, and the
 	// name.
 	Limited = rand.Text() + strings.Repeat("\x00", store.MaxName)
+	// ranked begins a name with a rank. Behind it are the rank, a colon, and the name.
+	ranked = rand.Text() + strings.Repeat("\x00", store.MaxName)
 )
 
 // ByFunc is before the number of a limit that goes by a function instead.
@@ -59,6 +61,26 @@ func CutLimit(name string) (plain string, n int, ok bool) {
 	return plain, n, err == nil
 }
 
+// Rank gives the name of a lock a rank of 1 or more.
+func Rank(name string, rank int64) string {
+	return ranked + strconv.FormatInt(rank, 10) + ":" + name
+}
+
+// CutRank returns the name that a name with a rank stands for, and its rank; any other name itself,
+// and 0.
+func CutRank(name string) (plain string, rank int64) {
+	rest, ok := strings.CutPrefix(name, ranked)
+	if !ok {
+		return name, 0
+	}
+	number, plain, _ := strings.Cut(rest, ":")
+	rank, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return name, 0 // not made by Rank
+	}
+	return plain, rank
+}
+
 // Narrowest orders names: locks, then limits by how many may hold them, and by name. All callers
 // wait in this order.
 func Narrowest(a, b string) int {
@@ -86,6 +108,7 @@ type Want struct {
 func Of(name string, atMost func(name string) int) []Want {
 	names := Split(name)
 	if names == nil {
+		name, _ = CutRank(name)
 		names = []string{name}
 	}
 	type want struct {

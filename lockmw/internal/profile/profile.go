@@ -20,6 +20,7 @@ func Do(
 	if !k.Config().ProfileLabels {
 		return fn(ctx)
 	}
+	name, _ = naming.CutRank(name)
 	names := naming.Split(name)
 	if names == nil {
 		names = []string{name}

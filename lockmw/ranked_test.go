@@ -1,0 +1,84 @@
+package lockmw_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// An older call is refused whenever it comes, by whatever options; the same work runs again.
+func TestRanked(t *testing.T) {
+	t.Parallel()
+	inMemory(t, func(t *testing.T, here, there *renewer.Keeper) {
+		does := func(k *renewer.Keeper, rank int64, opts ...lockmw.Option) error {
+			_, err := lockmw.Do(t.Context(), k, lockmw.Ranked("a", rank),
+				func(ctx context.Context) (int, error) {
+					assert.True(t, lockmw.Held(ctx, "a"))
+					assert.True(t, lockmw.Held(ctx, lockmw.Ranked("a", 1)))
+					assert.Positive(t, lockmw.FenceOf(ctx, lockmw.Ranked("a", rank)))
+					return lockmw.Do(ctx, k, lockmw.Ranked("a", 1), answer) // runs inside of it
+				}, opts...)
+			return err
+		}
+		require.NoError(t, does(here, 6))
+		for _, opts := range [][]lockmw.Option{
+			nil, {lockmw.Latest()}, {lockmw.Replace()}, {lockmw.Refuse()}, {lockmw.Manual(time.Minute)},
+		} {
+			elapse(time.Hour)
+			err := does(there, 5, opts...)
+			require.ErrorIs(t, err, renewer.ErrReplaced)
+			require.ErrorIs(t, err, renewer.ErrHeld)
+			assert.Equal(t, lockmw.RefusalReplaced, lockmw.RefusalOf(err))
+			require.NoError(t, does(there, 6, opts...))
+		}
+		require.ErrorIs(t, does(there, 5, lockmw.Skip()), lockmw.ErrSkipped)
+		elapse(25 * time.Hour)
+		require.NoError(t, does(there, 5), "a day later it is not known any more")
+	})
+}
+
+func TestNamesWithRanks(t *testing.T) {
+	t.Parallel()
+	ranked := lockmw.Ranked("a:b", 7)
+	assert.Equal(t, []string{"a:b"}, lockmw.NamesOf(ranked))
+	assert.Equal(t, lockmw.Ranked("order:a%3Ab:c", 7), lockmw.Key("order", ranked, "c"))
+	assert.Equal(t, ranked, lockmw.Keys(ranked))
+	assert.Equal(t, ranked, lockmw.Ranked(lockmw.Ranked("a:b", 9), 7))
+	assert.Empty(t, lockmw.Ranked("", 7))
+	require.ErrorIs(t, renewer.CheckName(ranked), renewer.ErrName, "the keeper itself has no use for it")
+}
+
+// A rank that can't be meant is an error at the call.
+func TestRankedThatCannotBeMeant(t *testing.T) {
+	t.Parallel()
+	const misuse, name = lockmw.RefusalMisuse, lockmw.RefusalName
+	for says, c := range map[string]struct {
+		name    string
+		opts    []lockmw.Option
+		refusal lockmw.Refusal
+	}{
+		"its rank is 0;":   {lockmw.Ranked("a", 0), nil, name},
+		"its rank is -1;":  {lockmw.Key("x", lockmw.Ranked("a", -1)), nil, name},
+		"only a lock":      {lockmw.Ranked(lockmw.Limit("a", 2), 7), nil, name},
+		"only a lock has":  {lockmw.Ranked(lockmw.Keys("a", "b"), 7), nil, name},
+		"has a rank":       {lockmw.Keys("a", lockmw.Ranked("b", 7)), nil, name},
+		"nor several":      {lockmw.Limit(lockmw.Ranked("a", 7), 2), nil, name},
+		"of a limit":       {lockmw.Ranked("a", 7), []lockmw.Option{lockmw.AtMost(2)}, misuse},
+		"a *script.Store":  {lockmw.Ranked("a", 7), nil, misuse},
+		"Replace, Latest,": {lockmw.Ranked("a", 7), []lockmw.Option{lockmw.Refuse()}, misuse},
+	} {
+		inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			_, err := lockmw.Do(t.Context(), k, c.name, answer, c.opts...)
+			require.ErrorContains(t, err, says)
+			assert.Equal(t, c.refusal, lockmw.RefusalOf(err), says)
+			assert.Empty(t, s.Calls(script.Acquire), "nothing was asked")
+		})
+	}
+}
