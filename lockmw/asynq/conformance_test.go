@@ -49,7 +49,7 @@ func (f framework) Enqueue(j jobtest.Job) {
 	if j.Last {
 		opts = append(opts, asynq.MaxRetry(0))
 	}
-	_, err = f.client.Enqueue(asynq.NewTask("order", payload), opts...)
+	_, err = f.client.Enqueue(asynqmw.NewTask("order", payload), opts...)
 	require.NoError(f.t, err)
 }
 

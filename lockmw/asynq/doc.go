@@ -26,7 +26,8 @@
 //	                         there, or as [Wait] says, and then comes back in a second or two; no
 //	                         attempt is used up; by [Skip] it is done, not run
 //	asked for again, by      it is done: with [Replace] one that runs, whose context ends, and
-//	newer tasks              one that waits; with [Latest] the latter
+//	newer tasks              one that waits; with [Latest] the latter; so is an older one that
+//	                         comes later. [NewTask] has a task know how new it is
 //	not to be had            it comes back, and no attempt is used up: in about five seconds if
 //	                         the store is down, in one if the keeper is shut down
 //	lost while it runs       its context ends with cause ErrLost, which is joined to its error;

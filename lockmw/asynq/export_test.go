@@ -47,5 +47,8 @@ func (r TaskRedis) Close() error {
 	return client.Close()
 }
 
+// RankOf is rankOf.
+func RankOf(task *asynq.Task) int64 { return rankOf(task) }
+
 // Common is common.
 func Common(o jobs.Option) Option { return common(o) }

@@ -118,6 +118,7 @@ func (s *settings) delivery(ctx context.Context, task *asynq.Task) (d jobs.Deliv
 	d.Kind = task.Type()
 	d.Queue, _ = asynq.GetQueueName(ctx)
 	d.ID, _ = asynq.GetTaskID(ctx)
+	d.Rank = rankOf(task)
 	d.Slots, _ = ctx.Value(slotsKey{}).(*jobs.Slots)
 	retried, _ := asynq.GetRetryCount(ctx)
 	most, ours := asynq.GetMaxRetry(ctx)

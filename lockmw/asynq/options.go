@@ -31,12 +31,14 @@ func Wait(d time.Duration) Option { return common(jobs.Wait(d)) }
 func Skip() Option { return common(jobs.Skip()) }
 
 // Replace is [jobs.Replace]: the newest task of a key ends the one that runs, and takes the place
-// of one that waits. Those are done, also on their last attempt. If the handler of one that ran
-// returns an error of its own, Config.ErrorHandler is told of that, joined with asynq.RevokeTask,
-// by which asynq drops the task.
+// of one that waits. Enqueue what [NewTask] makes: of other tasks, and without lockmw.Ranked, it is
+// the one that a worker takes up last, which may be an older one. Those replaced are done, also on
+// their last attempt. If the handler of one that ran returns an error of its own,
+// Config.ErrorHandler is told of that, joined with asynq.RevokeTask, by which asynq drops the task.
 func Replace() Option { return common(jobs.Replace()) }
 
-// Latest is [jobs.Latest]: the newest task of a key waits, as the only one.
+// Latest is [jobs.Latest]: the newest task of a key waits, as the only one. Which that is, is as by
+// [Replace].
 func Latest() Option { return common(jobs.Latest()) }
 
 // Strict is [jobs.Strict]: asynq runs a task again whose lock was lost, whatever it returned.

@@ -160,8 +160,12 @@ func (a *attempt) try(ctx context.Context) (result Result, ran bool) {
 	}
 	defer a.leaveSlot()
 	defer a.visit.Over()
+	name := a.name
+	if a.Rank != 0 {
+		name = lockmw.Ranked(name, a.Rank)
+	}
 	var own error
-	ran, err := lockmw.Run(ctx, a.keeper, a.name, func(operation context.Context) error {
+	ran, err := lockmw.Run(ctx, a.keeper, name, func(operation context.Context) error {
 		ctx = operation //nolint:fatcontext // once: what becomes of it is asked for below
 		own = a.begin(ctx)
 		return own

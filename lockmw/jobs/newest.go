@@ -20,9 +20,13 @@ import (
 // lost its lock as by any loss.
 //
 // The newest job waits in its worker's slot, for an eighth of its time unless [Wait] says less, and
-// never stands in line, whatever [InLine] says. Of a key one runs and one waits. Which job is the
-// newest is decided by when a worker takes it up: one that comes back, after the wait or a failure
-// of its own, counts as the newest then.
+// never stands in line, whatever [InLine] says. Of a key one runs and one waits.
+//
+// The newest job is that of the greatest rank: of its key ([lockmw.Ranked]), or else the one that
+// the adapter gives it ([Delivery].Rank). It keeps it when it comes back, after a wait or a failure
+// of its own. One that is older than a job that has begun is done, unrun, also if that one failed,
+// which is to be tried again. So it is for 24 h from when that began. Jobs without a rank go by
+// when a worker takes them up, which is no order at all: let these read the state that they act on.
 //
 // [Wrap] panics if the keeper's store does not know which call is the newest, as package quorum's
 // does not, or with [AtMost].

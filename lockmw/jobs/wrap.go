@@ -6,6 +6,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -21,6 +22,11 @@ type Delivery struct {
 	// Slots are those of the server that delivers it. If they are nil, all jobs may wait in their
 	// slots.
 	Slots *Slots
+	// Rank says how new the job is, for [Replace] and [Latest]: the greater is newer. Give an ID
+	// that rises, or when the job was enqueued, as the framework has it, so that a job keeps it when
+	// it comes again; and 0, for none, rather than when a worker takes it up. A key made by
+	// [lockmw.Ranked] takes its place.
+	Rank int64
 	// Last means that the framework drops the job if it does not run now, whatever it is told.
 	Last bool
 	// Copy puts a copy of a job that is Last into its queue, under this ID, to run after a delay.
@@ -72,9 +78,12 @@ func newHandler(k *renewer.Keeper, opts []Option) *handler {
 func (h *handler) run(
 	ctx context.Context, d Delivery, key string, work func(context.Context) error,
 ) Result {
-	name := key
+	name, rank := naming.CutRank(key)
+	if rank != 0 || h.newest == nil {
+		d.Rank = rank
+	}
 	if !h.shared {
-		name = lockmw.Key(d.Kind, key)
+		name = lockmw.Key(d.Kind, name)
 	}
 	return newAttempt(ctx, h, d, name, work).run(ctx)
 }

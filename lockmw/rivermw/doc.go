@@ -54,6 +54,8 @@
 //   - The lock's name is the job's kind and the key; [jobs.SharedKey] leaves the kind out.
 //   - A job waits in its worker for about an eighth of its timeout at most, whatever the options:
 //     its work begins with the rest, or does not begin.
+//   - Which job is the newest, for [jobs.Replace] and [jobs.Latest], goes by its ID. Jobs of two
+//     databases that share a lock need a key by lockmw.Ranked.
 //   - A client pauses for FetchCooldown between fetches, 100 ms by default: with shorter jobs locks
 //     are idle meanwhile. Set it to 10 ms or less.
 //   - Without LISTEN, as by PollOnly, a job that is called comes with the next poll.

@@ -53,6 +53,7 @@ func (w *locked[T]) Work(ctx context.Context, job *river.Job[T]) error {
 	}
 	d := jobs.Delivery{
 		Kind: w.kind, Queue: job.Queue, ID: strconv.FormatInt(job.ID, 10), Slots: w.slots,
+		Rank: job.ID,
 	}
 	marked := isMarked(job.Metadata)
 	result := w.stays.until(ctx, marked, func() jobs.Result { return w.run(ctx, d, job) })

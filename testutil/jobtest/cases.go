@@ -33,6 +33,8 @@ var cases = []struct {
 	{"panic", testPanic},
 	{"lost lock", testLostLock},
 	{"replaced", testReplaced},
+	{"storm, the newest waits", storm(jobs.Latest())},
+	{"storm, the newest wins", storm(jobs.Replace())},
 	{"limit", testLimit},
 }
 

@@ -30,7 +30,7 @@ type Framework interface {
 		opts ...jobs.Option,
 	) (stop func())
 
-	// Enqueue puts a job into the queue, to be run at once.
+	// Enqueue puts a job into the queue, to be run at once. A later call's job is newer.
 	Enqueue(j Job)
 
 	// Cancel ends the context of a job that runs. Where the framework has no such thing, let the

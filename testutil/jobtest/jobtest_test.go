@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,8 +67,10 @@ func (f framework) Serve(
 func (f framework) Enqueue(j jobtest.Job) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.jobs[j.Name] = &toyJob[jobtest.Job]{args: j, due: time.Now()}
+	f.jobs[j.Name] = &toyJob[jobtest.Job]{number: numbers.Add(1), args: j, due: time.Now()}
 }
+
+var numbers atomic.Int64
 
 func (f framework) Cancel(name string) {
 	f.Do(name, func(j *toyJob[jobtest.Job]) { j.stop() })

@@ -16,10 +16,11 @@ type Toy[T any] struct {
 }
 
 type toyJob[T any] struct {
-	args T
-	due  time.Time
-	note string
-	stop context.CancelFunc // nil: it waits
+	number int64 // one more than that of the job enqueued before
+	args   T
+	due    time.Time
+	note   string
+	stop   context.CancelFunc // nil: it waits
 }
 
 // Do calls f for the job with an ID, if there is one, and for no other job meanwhile.

@@ -17,7 +17,9 @@ func Handle[T any](
 ) func(context.Context, string, T) (time.Duration, string, error) {
 	run := jobs.Wrap(k, key, fn, append(opts, jobs.InLine(toyLine[T]{q}))...)
 	return func(ctx context.Context, id string, args T) (time.Duration, string, error) {
-		r := run(ctx, jobs.Delivery{Kind: "toy", ID: id}, args)
+		d := jobs.Delivery{Kind: "toy", ID: id}
+		q.Do(id, func(j *toyJob[T]) { d.Rank = j.number })
+		r := run(ctx, d, args)
 		switch r.Outcome {
 		case jobs.OutcomeBack, jobs.OutcomeEnded:
 			return r.RetryIn, r.Mark, nil
