@@ -106,3 +106,16 @@ func TestABlockOfPortsIsOneProcess(t *testing.T) {
 	require.NoError(t, giveBack())
 	require.NoError(t, alsoBack())
 }
+
+func TestAFullDisk(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	for range 2 {
+		require.NoError(t, server.FillDisk())
+		for _, refused := range [][]string{{"SET", "k", "v"}, {"PING"}} {
+			assert.ErrorContains(t, server.Do(refused...).Error(), "MISCONF", refused)
+		}
+		require.NoError(t, server.FreeDisk())
+		require.NoError(t, server.Do("SET", "k", "v").Error())
+	}
+}
