@@ -271,10 +271,10 @@ func (e *errorReader) hint(r refusal) string {
 // The commands that a user needs; docs/redis.md and a test of it hold the same lists.
 const (
 	scriptRights = "+evalsha +eval +get +mget +set +del +pttl +pexpire +time"
-	rights       = scriptRights + " +publish +subscribe +unsubscribe"
+	rights       = scriptRights + " +publish +subscribe"
 	// clusterRights are those on the nodes of a cluster, by which
 	// clients also find out who serves what.
-	clusterRights = scriptRights + " +spublish +ssubscribe +sunsubscribe " + slotRights
+	clusterRights = scriptRights + " +spublish +ssubscribe " + slotRights
 	slotRights    = "+cluster|slots +cluster|shards" // the former up to Redis 7
 	// lineRights let waiters stand in line.
 	lineRights = "+zadd +zrem +zpopmin +zrange +zscore +exists"

@@ -66,8 +66,6 @@ func (r *rogue) serve(conn net.Conn) {
 				reply += ">3\r\n" + bulk("subscribe") + bulk(channel) + fmt.Sprintf(":%d\r\n", i+1)
 			}
 			reply += ">3\r\n" + bulk("message") + bulk(r.channel) + bulk(r.message)
-		case "UNSUBSCRIBE":
-			reply = ">3\r\n" + bulk("unsubscribe") + bulk(words[1]) + ":0\r\n"
 		default:
 			reply = r.replies[n%len(r.replies)]
 			n++

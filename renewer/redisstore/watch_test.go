@@ -98,7 +98,6 @@ func TestWatch(t *testing.T) {
 			w.stop()
 		}
 		assert.Zero(t, apart.count(), "the other lock is still held")
-		s.awaitChannels(t, 1)
 		apart.stop()
 		s.awaitChannels(t, 0)
 	})

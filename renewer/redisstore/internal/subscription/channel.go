@@ -13,7 +13,7 @@ type channel struct {
 	live    bool        // the server has confirmed the subscription on the present connection
 	heard   int         // messages for this process, and confirmations
 	marked  int         // heard at the last Subscriber.Mark
-	lingers *time.Timer // ends the subscription; nil while there are watches
+	lingers *time.Timer // has it forgotten; nil while there are watches
 }
 
 // add adds a watch, and reports whether it may have missed a message, so that it must be woken.

@@ -26,6 +26,6 @@ type Config struct {
 var ErrClosed = errors.New("redisstore: watch: the store is closed; waiters go on by their own " +
 	"timers")
 
-// linger is how long a channel that is no longer watched stays subscribed to, and a connection
-// without channels stays open, as the next watch often comes soon.
+// linger is how long a channel that is no longer watched is kept, and then a connection on which
+// none is watched, as the next watch often comes soon.
 const linger = time.Second

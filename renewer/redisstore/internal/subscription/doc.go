@@ -6,6 +6,9 @@
 // this process wakes it. While there is no subscription (at first, after a lost connection, after a
 // move to another server) messages pass unheard; so a watch is woken once when there is one again.
 //
+// A subscription ends with its connection, never by itself: when nothing is watched, or when much
+// that is subscribed to is not watched any more.
+//
 // It knows channels and messages, and no lock. What a message means is the caller's to say.
 //
 // The files, from the caller down to the wire:

@@ -5,7 +5,7 @@ import "sync"
 // Server is the state of one server, with one channel, without connections.
 type Server struct {
 	s *server
-	w *watch
+	c *channel
 }
 
 // Link is one connection to it.
@@ -14,10 +14,9 @@ type Link = link
 // NewServer returns a server with a watch on the channel "a", and a kick that is pending.
 func NewServer() *Server {
 	w := &watch{hear: func(string, error) {}}
-	s := &Server{newServer(&sync.Mutex{}), w}
-	c := &channel{}
-	c.add(w)
-	s.s.want("a", c)
+	s := &Server{newServer(&sync.Mutex{}), &channel{}}
+	s.c.add(w)
+	s.Want()
 	return s
 }
 
@@ -41,16 +40,31 @@ func (s *Server) Publish(l *Link) int { return len(s.s.heard(l, "a", false)) }
 // Withdraw is the end of a subscription by the server.
 func (s *Server) Withdraw(l *Link) { s.s.withdraw(l, "a") }
 
-// Rewatch gives the channel up and wants it again.
-func (s *Server) Rewatch() {
-	c := s.s.channels["a"]
-	s.s.drop("a")
-	c.live = false
-	s.s.want("a", c)
+// Drop gives the channel up, and Want wants it again.
+func (s *Server) Drop() { s.s.drop("a") }
+
+// Want is the opposite of Drop.
+func (s *Server) Want() {
+	s.c.live = false
+	s.s.want("a", s.c)
 }
 
-// Changes is what is to be done on a connection; unwoken is how many watches are to be woken then.
-func (s *Server) Changes(l *Link) (come, gone []string, unwoken int) {
-	come, gone, all := s.s.changes(l)
-	return come, gone, len(all)
+// Changes is what is to be done on a connection: unwoken is how many watches are to be woken then,
+// and wasteful whether it is to be replaced.
+func (s *Server) Changes(l *Link) (come []string, unwoken int, wasteful bool) {
+	come, all, wasteful := s.s.changes(l)
+	return come, len(all), wasteful
+}
+
+// MostWaste is how much a connection may have of what nobody wants.
+const MostWaste = mostWaste
+
+// Forget gives a channel up at once, if it is not watched or its last watch has stopped.
+func Forget(s *Subscriber, name string) {
+	s.mu.Lock()
+	c := s.channels[name]
+	s.mu.Unlock()
+	if c != nil {
+		s.forget(name, c)
+	}
 }

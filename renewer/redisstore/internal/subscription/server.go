@@ -19,10 +19,11 @@ type server struct {
 	link      *link               // the connection whose events count, or nil
 }
 
-// link is what was asked for on one connection.
+// link is what was asked for on one connection. It is guarded by server.mu.
 type link struct {
-	subscribed map[string]struct{} // by name; the loop's own
-	live       bool                // the server has confirmed something; guarded by server.mu
+	subscribed map[string]struct{} // by name; also what is not wanted any more
+	live       bool                // the server has confirmed something
+	vain       int                 // messages on channels that were not wanted any more
 }
 
 func newServer(mu *sync.Mutex) *server {
@@ -40,7 +41,8 @@ func (s *server) want(name string, c *channel) {
 	s.nudge()
 }
 
-// drop gives a channel up. Under mu.
+// drop gives a channel up. It stays subscribed to for as long as the connection: see wasteful.
+// Under mu.
 func (s *server) drop(name string) {
 	delete(s.channels, name)
 	s.changed[name] = struct{}{}
@@ -100,9 +102,9 @@ func (s *server) disconnect(l *link) (live bool) {
 	return l.live
 }
 
-// changes compares what is wanted with what the connection has: the names to subscribe to, those to
-// give up, and the watches to be woken then.
-func (s *server) changes(l *link) (come, gone []string, unwoken []*watch) {
+// changes compares what is wanted with what the connection has: the names to subscribe to, the
+// watches to be woken then, and whether the connection is to be replaced instead.
+func (s *server) changes(l *link) (come []string, unwoken []*watch, wasteful bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name := range s.withdrawn {
@@ -116,12 +118,8 @@ func (s *server) changes(l *link) (come, gone []string, unwoken []*watch) {
 		case want && !have:
 			come = append(come, name)
 			l.subscribed[name] = struct{}{}
-		case !want && have:
-			gone = append(gone, name)
-			delete(l.subscribed, name)
 		case want:
-			// It went and came again before the loop looked: it is still subscribed to, so that no
-			// confirmation will come.
+			// It went and came again: it is still subscribed to, so that no confirmation will come.
 			c.live = true
 			unwoken = append(unwoken, c.watches...)
 		}
@@ -129,7 +127,7 @@ func (s *server) changes(l *link) (come, gone []string, unwoken []*watch) {
 	clear(s.changed)
 	unwoken = append(unwoken, s.unwoken...)
 	s.unwoken = nil
-	return come, gone, unwoken
+	return come, unwoken, s.wasteful(l)
 }
 
 // heard notes a message, or that the server has confirmed a subscription, and returns the watches
@@ -138,7 +136,14 @@ func (s *server) heard(l *link, name string, confirmed bool) []*watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.channels[name]
-	if s.link != l || c == nil {
+	switch {
+	case s.link != l:
+		return nil
+	case c == nil:
+		l.vain++
+		if s.wasteful(l) {
+			s.nudge()
+		}
 		return nil
 	}
 	if confirmed {
@@ -148,16 +153,21 @@ func (s *server) heard(l *link, name string, confirmed bool) []*watch {
 	return c.watches
 }
 
-// withdraw notes that a subscription has ended: since it was given up, or since the channel's slot
-// has left the server.
+// withdraw notes that the server has ended a subscription: the channel's slot has left it.
 func (s *server) withdraw(l *link, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c := s.channels[name]; s.link == l && c != nil {
-		c.live = false
-		s.withdrawn[name] = struct{}{}
-		s.nudge()
+	if s.link != l {
+		return
 	}
+	c := s.channels[name]
+	if c == nil { // or it would pass for subscribed to when it is wanted again
+		delete(l.subscribed, name)
+		return
+	}
+	c.live = false
+	s.withdrawn[name] = struct{}{}
+	s.nudge()
 }
 
 // astray reports whether the server has ended a subscription that is wanted.
@@ -165,4 +175,16 @@ func (s *server) astray() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.withdrawn) > 0
+}
+
+// mostWaste is how much a connection may have of what nobody wants, beside as much as is wanted:
+// channels that stay subscribed to, and messages on them.
+const mostWaste = 1000
+
+// wasteful reports whether a connection is to be replaced by one that has only what is wanted. So
+// it costs a bounded amount of what comes and goes, however many names are waited for once; what
+// is wanted is subscribed to anew, and woken, once for as many channels or messages in vain. Under
+// mu.
+func (s *server) wasteful(l *link) bool {
+	return len(l.subscribed)+l.vain > 2*len(s.channels)+mostWaste
 }

@@ -30,9 +30,8 @@ func TestEventsOfAFormerConnection(t *testing.T) {
 	assert.Zero(t, s.Confirm(former))
 	assert.Zero(t, s.Publish(former))
 	s.Withdraw(former)
-	come, gone, unwoken := s.Changes(l)
+	come, unwoken, _ := s.Changes(l)
 	assert.Empty(t, come)
-	assert.Empty(t, gone)
 	assert.Zero(t, unwoken)
 	assert.Equal(t, 1, s.Confirm(l))
 }
@@ -44,22 +43,66 @@ func TestASubscriptionThatTheServerEnds(t *testing.T) {
 	l, _ := s.Connect()
 	s.Confirm(l)
 	s.Withdraw(l)
-	come, _, unwoken := s.Changes(l)
+	come, unwoken, _ := s.Changes(l)
 	assert.Equal(t, []string{"a"}, come)
 	assert.Zero(t, unwoken, "the confirmation will wake it")
 	assert.Equal(t, 1, s.Confirm(l))
 }
 
-// A channel that went and came again before the loop looked is still subscribed to: no confirmation
-// will come, so that its watches must be woken without one.
-func TestAChannelThatGoesAndComesAgain(t *testing.T) {
+// What nobody wants any more stays subscribed to, until it has lost its server: no confirmation
+// will come when it is wanted again, so that its watches must be woken without one.
+func TestAChannelThatIsWantedAgain(t *testing.T) {
+	t.Parallel()
+	for name, looked := range map[string]bool{"before the loop looks": false, "later": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := subscription.NewServer()
+			l, _ := s.Connect()
+			s.Confirm(l)
+			again := func() (come []string, unwoken int) {
+				s.Drop()
+				if looked {
+					come, unwoken, _ = s.Changes(l)
+					assert.Empty(t, come)
+					assert.Zero(t, unwoken)
+				}
+				s.Want()
+				come, unwoken, _ = s.Changes(l)
+				return come, unwoken
+			}
+			come, unwoken := again()
+			assert.Empty(t, come)
+			assert.Equal(t, 1, unwoken)
+			assert.Equal(t, 1, s.Publish(l))
+			s.Drop()
+			s.Withdraw(l)
+			s.Want()
+			come, unwoken, _ = s.Changes(l)
+			assert.Equal(t, []string{"a"}, come, "the server has ended it")
+			assert.Zero(t, unwoken)
+		})
+	}
+}
+
+// Messages that nobody wants any more end in a new connection.
+func TestMessagesInVain(t *testing.T) {
 	t.Parallel()
 	s := subscription.NewServer()
 	l, _ := s.Connect()
 	s.Confirm(l)
-	s.Rewatch()
-	come, gone, unwoken := s.Changes(l)
-	assert.Empty(t, come)
-	assert.Empty(t, gone)
-	assert.Equal(t, 1, unwoken)
+	s.Drop()
+	for range subscription.MostWaste - 1 {
+		assert.Zero(t, s.Publish(l))
+	}
+	_, _, wasteful := s.Changes(l)
+	assert.False(t, wasteful)
+	assert.Zero(t, s.Publish(l))
+	_, _, wasteful = s.Changes(l)
+	assert.True(t, wasteful)
+	s.Disconnect(l)
+	s.Want()
+	l, come := s.Connect()
+	assert.Equal(t, []string{"a"}, come)
+	_, _, wasteful = s.Changes(l)
+	assert.False(t, wasteful)
 }

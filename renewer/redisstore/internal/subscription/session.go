@@ -133,8 +133,8 @@ func (s *session) follow(ctx context.Context, over <-chan error) error {
 			// The server itself knows best where its channels have gone.
 			s.config.Topology.LearnFrom(ctx, s.place)
 		}
-		if err := s.update(ctx); err != nil {
-			return err
+		if enough, err := s.update(ctx); enough || err != nil {
+			return err // the next session begins at once, and wakes all
 		}
 		if s.server.idle() {
 			idle.Reset(linger)
@@ -173,22 +173,22 @@ func (s *session) pause(
 	}
 }
 
-// update subscribes to the channels that came, gives up those that went, and wakes the watches that
-// came to one that was there already.
-func (s *session) update(ctx context.Context) error {
-	come, gone, unwoken := s.server.changes(s.link)
+// update subscribes to the channels that came, and wakes the watches that came to one that was
+// there already. It reports whether the connection has too much that is not wanted any more: that
+// ends with the connection, and never by UNSUBSCRIBE. The client sends PING behind that, and ends
+// the process at an answer to it that it does not know, such as -MISCONF while a disk is full.
+func (s *session) update(ctx context.Context) (enough bool, err error) {
+	come, unwoken, enough := s.server.changes(s.link)
+	if enough {
+		return true, nil
+	}
 	for part := range slices.Chunk(come, maxChannels) {
 		if err := s.subscribe(ctx, part); err != nil {
-			return err
-		}
-	}
-	for part := range slices.Chunk(gone, maxChannels) {
-		if err := s.unsubscribe(ctx, part); err != nil {
-			return err
+			return false, err
 		}
 	}
 	tellAll(unwoken, "")
-	return nil
+	return false, nil
 }
 
 // subscribe asks for messages that stay in the shard where the server knows
@@ -207,17 +207,6 @@ func (s *session) subscribe(ctx context.Context, channels []string) error {
 	}
 	return s.send(ctx, channels[:1], func(string) rueidis.Completed {
 		return s.conn.B().Subscribe().Channel(channels...).Build()
-	}, nil)
-}
-
-func (s *session) unsubscribe(ctx context.Context, channels []string) error {
-	if s.sharded {
-		return s.send(ctx, channels, func(c string) rueidis.Completed {
-			return s.conn.B().Sunsubscribe().Channel(c).Build()
-		}, func(string) {}) // the subscription has ended with the slot's move
-	}
-	return s.send(ctx, channels[:1], func(string) rueidis.Completed {
-		return s.conn.B().Unsubscribe().Channel(channels...).Build()
 	}, nil)
 }
 

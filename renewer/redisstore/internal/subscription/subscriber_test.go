@@ -2,6 +2,7 @@ package subscription_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,8 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Lingering()...) }
+
+const pollEvery = 5 * time.Millisecond
 
 // patience is how long a test waits for what should come at once.
 const patience = 10 * time.Second
@@ -216,4 +219,78 @@ func TestAStoppedWatchIsNotWoken(t *testing.T) {
 	publish(t, server, "a", "us")
 	third.await(t, "for us")
 	assert.Empty(t, second)
+}
+
+// Names that were waited for once do not pile up where others are waited for all the time, and
+// those hear all that is published meanwhile.
+func TestNamesThatWereWatchedOnce(t *testing.T) {
+	t.Parallel()
+	server, s := start(t)
+	kept, stopKept := watch(s, "kept")
+	defer stopKept()
+	kept.await(t, "subscribed to")
+	subscribed := func() int {
+		info, err := server.Do("INFO", "stats").ToString()
+		require.NoError(t, err)
+		_, info, _ = strings.Cut(info, "pubsub_channels:")
+		info, _, _ = strings.Cut(info, "\r\n")
+		n, err := strconv.Atoi(info)
+		require.NoError(t, err)
+		return n
+	}
+	const names = subscription.MostWaste + 10
+	var stops [names]func()
+	for i := range names {
+		_, stops[i] = watch(s, fmt.Sprint(i))
+	}
+	require.Eventually(t, func() bool { return subscribed() == names+1 }, patience, pollEvery)
+	assert.Empty(t, kept)
+	for i, stop := range stops {
+		stop()
+		subscription.Forget(s, fmt.Sprint(i))
+	}
+	require.Eventually(t, func() bool { return subscribed() == 1 }, patience, pollEvery)
+	kept.await(t, "subscribed to anew: a message may have passed unheard")
+	publish(t, server, "kept", "us")
+	kept.await(t, "for us")
+	assert.Empty(t, kept)
+}
+
+// A process that had waited for a lock ended when the disk of its server was full, or when its
+// server had lost the primary: the client sends PING behind UNSUBSCRIBE, and panics at an answer
+// to it that it does not know.
+func TestAnswersThatEndedTheProcess(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*testing.T, *redistest.Server){
+		"MISCONF": func(t *testing.T, server *redistest.Server) {
+			require.NoError(t, server.FillDisk())
+		},
+		"MASTERDOWN": func(t *testing.T, server *redistest.Server) {
+			require.NoError(t,
+				server.Do("CONFIG", "SET", "replica-serve-stale-data", "no").Error())
+			require.NoError(t, server.Do("REPLICAOF", "127.0.0.1", "1").Error())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, s := start(t)
+			first, stopFirst := watch(s, "a")
+			second, stopSecond := watch(s, "b")
+			first.await(t, "subscribed to")
+			second.await(t, "subscribed to")
+			spoil(t, server)
+			require.ErrorContains(t, server.Do("PING").Error(), name)
+			stopFirst()
+			subscription.Forget(s, "a")
+			third, stopThird := watch(s, "c")
+			third.await(t, "subscribed to, on the same connection, behind what is done for a")
+			assert.Empty(t, second)
+			stopSecond()
+			stopThird()
+			require.Eventually(t, func() bool { return !s.Watching() }, patience, pollEvery)
+			again, stopAgain := watch(s, "a")
+			defer stopAgain()
+			again.await(t, "subscribed to")
+		})
+	}
 }
