@@ -16,15 +16,31 @@ func (s *server) persistence(ctx context.Context) finding {
 	if err != nil {
 		return missed(check, "+info", err)
 	}
-	if info["aof_enabled"] == "1" {
-		return s.appendOnly(ctx, info)
+	save, known := s.setting(ctx, "save"), s.setting(ctx, "maxmemory-policy") != ""
+	switch {
+	case info["aof_enabled"] == "1" && info["aof_last_write_status"] == "err":
+		return finding{
+			Check: check, Status: failure,
+			Found:  "the server can't write its append-only file, and refuses locks",
+			Change: "see the server's log; its disk may be full",
+		}
+	case info["rdb_last_bgsave_status"] == "err" && (save != "" || !known) &&
+		s.setting(ctx, "stop-writes-on-bgsave-error") != "no":
+		return finding{
+			Check: check, Status: failure,
+			Found: "the last snapshot failed, by which Redis refuses locks (-MISCONF) until one " +
+				"succeeds",
+			Change: "see the server's log; its disk may be full. Then BGSAVE; or CONFIG SET " +
+				"stop-writes-on-bgsave-error no, if snapshots don't matter",
+		}
+	case info["aof_enabled"] == "1":
+		return s.appendOnly(ctx)
 	}
 	f := finding{
 		Check: check, Status: warning,
 		Change: "set appendonly yes, and appendfsync always if a crash of the machine matters; " +
 			"or fence what must not happen twice",
 	}
-	save, known := s.setting(ctx, "save"), s.setting(ctx, "maxmemory-policy") != ""
 	switch last, _ := strconv.ParseInt(info["rdb_last_save_time"], 10, 64); {
 	case known && save == "":
 		f.Found = "none: a restart loses all locks, and others may have them while their " +
@@ -40,7 +56,7 @@ func (s *server) persistence(ctx context.Context) finding {
 }
 
 // appendOnly is persistence with an append-only file.
-func (s *server) appendOnly(ctx context.Context, info map[string]string) finding {
+func (s *server) appendOnly(ctx context.Context) finding {
 	f := finding{Check: "persistence", Found: "append-only file, "}
 	switch s.setting(ctx, "appendfsync") {
 	case "always":
@@ -55,11 +71,6 @@ func (s *server) appendOnly(ctx context.Context, info map[string]string) finding
 		f.Found += "of which a crash of the machine loses nothing to some seconds, by appendfsync"
 		f.Status, f.Change = unknown, "to see appendfsync, grant +config|get, which shows the "+
 			"server's passwords too"
-	}
-	if info["aof_last_write_status"] == "err" {
-		f.Status = failure
-		f.Found = "the server can't write its append-only file, and refuses locks"
-		f.Change = "see the server's log; its disk may be full"
 	}
 	return f
 }
