@@ -25,6 +25,8 @@ type rogue struct {
 	replies []string // to commands that the store sends, in turn, over and over
 	channel string   // what it publishes once a client has subscribed
 	message string
+	// ends its connections: a client that is closed while it dials leaves one open. May be nil
+	life context.Context
 }
 
 // client is one of that server alone.
@@ -43,6 +45,9 @@ func (r *rogue) client(t testing.TB) rueidis.Client {
 // dial connects to it without a network.
 func (r *rogue) dial(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
 	client, server := net.Pipe()
+	if r.life != nil {
+		context.AfterFunc(r.life, func() { _ = server.Close() })
+	}
 	go r.serve(server)
 	return client, nil
 }
@@ -154,6 +159,33 @@ func resp(raw []byte, depth int) (reply string, rest []byte) {
 		return fmt.Sprintf("%%%d\r\n%s", n, of), raw
 	default:
 		return "_\r\n", raw
+	}
+}
+
+// Lengths that the client allocates as they are announced ended the process.
+func TestImpossibleLengths(t *testing.T) {
+	t.Parallel()
+	const huge = "9223372036854775807\r\n"
+	for _, reply := range []string{
+		"$" + huge, "*" + huge, "%" + huge, "%-1\r\n", "$-2\r\n", "$?\r\n;-2\r\n",
+		"*1\r\n$" + huge, strings.Repeat("*1\r\n", 1000),
+	} {
+		server := &rogue{replies: []string{reply}, life: t.Context()}
+		option, err := redisstore.ClientOption(rueidis.ClientOption{
+			InitAddress: []string{"rogue:1"}, DialCtxFn: server.dial, ForceSingleClient: true,
+		}, 3*time.Second)
+		require.NoError(t, err)
+		client, err := rueidis.NewClient(option)
+		require.NoError(t, err)
+		store, err := redisstore.New(client)
+		require.NoError(t, err, "it may pass")
+		for range 20 {
+			g := acquire(t, store, claim("a", "a", time.Minute))
+			require.ErrorContains(t, g.Err, "impossible length")
+			require.NotErrorIs(t, g.Err, renewer.ErrRejected)
+		}
+		store.Close()
+		client.Close()
 	}
 }
 

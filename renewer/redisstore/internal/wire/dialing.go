@@ -146,6 +146,8 @@ type countedConn struct {
 	leave  func() bool // stops waiting for the end of the caller's context
 	spoilt atomic.Pointer[error]
 	closed atomic.Bool
+
+	replies lengths // of who reads, of whom there is one at a time
 }
 
 func newCountedConn(ctx context.Context, addr string, conn net.Conn) *countedConn {
@@ -169,6 +171,11 @@ func (c *countedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 && !c.made.Load() {
 		c.countOut()
+	}
+	if c.replies.check(b[:n]) != nil {
+		c.spoilt.Store(&errReply) // for who writes at this moment
+		_ = c.Close()             // nothing more is read from it
+		return 0, errReply
 	}
 	return n, c.explain(err)
 }

@@ -10,3 +10,6 @@ func (w *Window) Leave(items int)                            { w.leave(items) }
 
 // Ask asks one question.
 func (c *Coalescer[Q, A]) Ask(ctx context.Context, question []Q) []A { return c.do(ctx, question) }
+
+// NewCheck returns what looks at the replies of a new connection.
+func NewCheck() func([]byte) error { return new(lengths).check }
