@@ -29,6 +29,8 @@ import (
 //     once a second at most, so that the next ones find the primary.
 //   - PipelineMultiplex -1: one connection, so that the server sees
 //     the requests of a lock in the order they were made.
+//   - ClusterOption.MaxMovedRedirections 8, or nodes that disagree about a slot would send a
+//     request to and fro until its context ends.
 //   - DisableCache: there is no client-side caching to pay for.
 //   - Dialer.KeepAlive TTL/6 (at most 5 s) and ConnWriteTimeout TTL/8 (at most 10 s), so that a
 //     connection that answers no more is given up within 11/24 of the TTL: the client sends a
@@ -112,6 +114,9 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 	opt.DisableAutoPipelining = !opt.AlwaysPipelining
 	fill(&opt.BlockingPoolCleanup, time.Minute, 0, time.Minute)
 	opt.DisableCache = true
+	if opt.ClusterOption.MaxMovedRedirections == 0 {
+		opt.ClusterOption.MaxMovedRedirections = 8
+	}
 	if opt.PipelineMultiplex == 0 {
 		opt.PipelineMultiplex = -1
 	}

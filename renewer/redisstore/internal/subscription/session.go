@@ -34,6 +34,7 @@ type session struct {
 	link   *link
 	// sharded is whether to subscribe by SSUBSCRIBE: messages stay in the shard.
 	sharded bool
+	asked   time.Time // when the server was last asked where its channels have gone
 }
 
 // serve opens one connection and uses it until it fails; or until nothing has been watched for a
@@ -130,8 +131,7 @@ func (s *session) follow(ctx context.Context, over <-chan error) error {
 	}
 	for {
 		if s.config.Topology != nil && s.server.astray() {
-			// The server itself knows best where its channels have gone.
-			s.config.Topology.LearnFrom(ctx, s.place)
+			s.ask(ctx)
 		}
 		if enough, err := s.update(ctx); enough || err != nil {
 			return err // the next session begins at once, and wakes all
@@ -145,6 +145,19 @@ func (s *session) follow(ctx context.Context, over <-chan error) error {
 			return err
 		}
 	}
+}
+
+// ask asks the server where its channels have gone, which it knows best: but not without a pause,
+// as servers that disagree send us to and fro.
+func (s *session) ask(ctx context.Context) {
+	pause := time.NewTimer(minPause - time.Since(s.asked))
+	defer pause.Stop()
+	select {
+	case <-pause.C:
+	case <-ctx.Done():
+	}
+	s.config.Topology.LearnFrom(ctx, s.place)
+	s.asked = time.Now()
 }
 
 // pause returns when there is something new to look at, or reports that the session has ended, and
