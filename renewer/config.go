@@ -61,8 +61,10 @@ type Config struct {
 	// the process, of the scheduler and the garbage collector. Default TTL/10.
 	Margin time.Duration
 
-	// RequestTimeout bounds one question to the store. Two of them must fit between a
-	// missed heartbeat and Margin. Default a third of that time, so that three fit.
+	// RequestTimeout bounds one question to the store. A heartbeat that is not answered by then is
+	// sent again; the answer to the first still counts for as long again, and a little less than
+	// that once more. Two of them must fit between a missed heartbeat and Margin. Default a third
+	// of that time, so that three fit.
 	RequestTimeout time.Duration
 
 	// ClockDrift bounds how much the clocks of store and client may
@@ -239,3 +241,7 @@ func validity(ttl time.Duration, drift float64) time.Duration {
 
 // retryPause is the longest pause before a failed heartbeat is sent again.
 func (c Config) retryPause() time.Duration { return c.RequestTimeout / 8 }
+
+// beatPatience is for how long the answer to a heartbeat may count, which is sent again beside it
+// after RequestTimeout. By default belief ends a little later, and can say why.
+func (c Config) beatPatience() time.Duration { return 3*c.RequestTimeout - c.retryPause() }

@@ -43,6 +43,7 @@ type Keeper struct { // a coordinator of parts that own their state
 	observer Observer // nil if there is none
 
 	requests *asking.Requests
+	renewals *asking.Requests // the same for heartbeats, which are waited for longer
 	outages  *asking.Outages
 
 	cleaner    *cleanup.Cleaner // of keys that no lease keeps
@@ -146,6 +147,7 @@ func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*K
 		queues:   queue.New[*Lease](),
 		outages:  asking.NewOutages(clock),
 		requests: asking.NewRequests(cfg.RequestTimeout, clock),
+		renewals: asking.NewRequests(cfg.beatPatience(), clock),
 		heartbeats: beat.New(beat.Config[*Lease]{
 			TTL: cfg.TTL, Heartbeat: cfg.Heartbeat, RequestTimeout: cfg.RequestTimeout,
 			Place: func(l *Lease) *beat.Place { return &l.beat }, Hold: (*Lease).hold,

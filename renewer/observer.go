@@ -41,7 +41,9 @@ type Observer interface {
 	// RenewStart is called before each heartbeat, which may carry many leases. The context
 	// it returns, which must derive from ctx, is that of the question to the store.
 	RenewStart(ctx context.Context, e RenewStart) context.Context
-	// Renewed is called once for each RenewStart, with the context that it returned.
+	// Renewed is called once for each RenewStart, with the context that it returned: when the
+	// heartbeat is answered, or as failed when [Config.RequestTimeout] is over, though the answer
+	// may still keep the leases.
 	Renewed(ctx context.Context, e Renewed)
 	// Missed is called for each lease whose heartbeat failed or was
 	// late; ctx is the lease's context.

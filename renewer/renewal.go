@@ -12,68 +12,97 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
+// errLate is why a heartbeat was sent again of which nothing else is known.
+var errLate = errors.New("the store has not answered within Config.RequestTimeout")
+
 // sendDue is a step of the heartbeats' loop. It sends one batch if one is due, and never waits for
-// an answer.
+// an answer, nor for an observer.
 func (k *Keeper) sendDue() (next instant) {
+	var told []beatNews
 	k.mu.Lock()
-	b, next := k.heartbeats.Next(k.clock.Recent())
+	now := k.clock.Recent()
+	for b, late := k.heartbeats.Late(now); late; b, late = k.heartbeats.Late(now) {
+		told = append(told, k.sendAgain(b, now))
+	}
+	b, next := k.heartbeats.Next(now)
 	k.mu.Unlock()
+	if len(told) > 0 && k.observer != nil {
+		k.goroutines.run(func() {
+			for _, n := range told {
+				n.tell(k.observer)
+			}
+		})
+	}
 	if b != nil {
 		k.goroutines.run(func() { k.renew(b) })
 	}
 	return next
 }
 
+// sendAgain plans the leases of a heartbeat that is late. Under k.mu.
+func (k *Keeper) sendAgain(b *beat.Batch[*Lease], now instant) (told beatNews) {
+	k.outages.Book(b.Shard(), b.Sent, false)
+	told = newsOf(b, now)
+	told.renewed.Failed, told.renewed.Err = len(b.Leases), errLate
+	for _, l := range b.Leases {
+		if l.state == stateHeld {
+			l.missed(errLate)
+			k.retry(l, now)
+			k.miss(&told, l, b.Sent.Sub(l.due), errLate, now)
+		}
+	}
+	return told
+}
+
 // renew carries out one heartbeat.
 func (k *Keeper) renew(b *beat.Batch[*Lease]) {
 	k.listen()
-	ctx := k.requests.Limit()
+	ctx := k.renewals.Limit()
 	if k.observer != nil {
 		ctx = k.observer.RenewStart(ctx, RenewStart{
 			Leases: len(b.Leases), Contexts: contexts(b.Leases),
 		})
+		k.mu.Lock()
+		b.Context = ctx
+		k.mu.Unlock()
 	}
-	answers := k.store.Renew(ctx, b.Holds)
-	r, misses, news := k.bookBatch(b, answers)
+	told, news := k.bookBatch(b, k.store.Renew(ctx, b.Holds))
 	news.deliver(k)
-	if k.observer == nil {
-		return
+	if k.observer != nil {
+		told.tell(k.observer)
 	}
-	for _, m := range misses {
-		k.observer.Missed(m.ctx, m.event)
-	}
-	k.observer.Renewed(ctx, r)
 }
 
 // bookBatch books a heartbeat's answers. It returns what is to be told.
 func (k *Keeper) bookBatch(
 	b *beat.Batch[*Lease], answers []store.Answer,
-) (r Renewed, misses []miss, news losses) {
+) (told beatNews, news losses) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Recent()
-	r = Renewed{Leases: len(b.Leases), Lag: b.Lag, Took: now.Sub(b.Sent)}
+	told = newsOf(b, now)
+	r := &told.renewed
 	for i, l := range b.Leases {
 		a := asking.AnswerTo(answers, i, len(b.Leases))
 		r.count(a)
 		if l.state != stateHeld {
 			continue
 		}
+		sent := b.Sent.Add(-max(0, a.Age))
+		if b.Late {
+			k.bookLate(l, a, sent, now, &news)
+			continue
+		}
 		lag := b.Sent.Sub(l.due)
-		k.book(l, a, b.Sent.Add(-max(0, a.Age)), now, &news)
-		if k.observer != nil && l.state == stateHeld &&
-			(a.Status == store.StatusUnknown || lag > k.cfg.RequestTimeout) {
-			misses = append(misses, miss{l.seen(), Missed{
-				Name: l.Name(), Operation: l.label.operation, Fence: l.fence, Lag: max(0, lag),
-				Err:  a.Err,
-				Left: max(0, instant(l.until.Load()).Sub(now)),
-			}})
+		k.book(l, a, sent, now, &news)
+		if a.Status == store.StatusUnknown || lag > k.cfg.RequestTimeout {
+			k.miss(&told, l, lag, a.Err, now)
 		}
 	}
 	answered := r.OK+r.Gone > 0 || asking.IsAnswer(store.StatusUnknown, r.Err)
 	k.outages.Book(b.Shard(), b.Sent, answered)
 	k.heartbeats.Complete(b, now, r.Failed > 0)
-	return r, misses, news
+	return told, news
 }
 
 // count counts an answer.
@@ -91,10 +120,46 @@ func (r *Renewed) count(a store.Answer) {
 	}
 }
 
-// miss is what an observer will hear of one lease of a heartbeat.
+// beatNews is what an observer will hear of a heartbeat: once, when it is answered, or late.
+type beatNews struct {
+	ctx     context.Context //nolint:containedctx // of RenewStart; nil if it has heard
+	renewed Renewed
+	misses  []miss
+}
+
+// miss is what it will hear of one lease.
 type miss struct {
 	ctx   context.Context //nolint:containedctx // the lease's, for the observer
 	event Missed
+}
+
+// newsOf begins what an observer will hear. Under k.mu.
+func newsOf(b *beat.Batch[*Lease], now instant) beatNews {
+	n := beatNews{ctx: b.Context, renewed: Renewed{
+		Leases: len(b.Leases), Lag: b.Lag, Took: now.Sub(b.Sent),
+	}}
+	b.Context = nil
+	return n
+}
+
+// miss adds a lease, if it is still held. Under k.mu.
+func (k *Keeper) miss(n *beatNews, l *Lease, lag time.Duration, err error, now instant) {
+	if k.observer == nil || l.state != stateHeld {
+		return
+	}
+	n.misses = append(n.misses, miss{l.seen(), Missed{
+		Name: l.Name(), Operation: l.label.operation, Fence: l.fence, Lag: max(0, lag), Err: err,
+		Left: max(0, instant(l.until.Load()).Sub(now)),
+	}})
+}
+
+func (n *beatNews) tell(o Observer) {
+	for _, m := range n.misses {
+		o.Missed(m.ctx, m.event)
+	}
+	if n.ctx != nil {
+		o.Renewed(n.ctx, n.renewed)
+	}
 }
 
 // book books one answer to a heartbeat sent at an instant. Under k.mu.
@@ -103,16 +168,43 @@ func (k *Keeper) book(l *Lease, a store.Answer, sent, now instant, news *losses)
 	switch {
 	case l.state != stateHeld:
 	case a.Status == store.StatusHeld:
-		// The next heartbeat keeps the rhythm, unless this one came so late that the next would
-		// follow at once, or earlier than a batch takes those along that are due soon.
-		rhythm := k.cfg.Heartbeat
-		l.due = max(l.due.Add(rhythm), sent.Add(rhythm/2))
-		l.due = min(l.due, sent.Add(rhythm+rhythm/4))
-		k.plan(l, l.due)
+		k.planNext(l, sent)
 	default:
-		pause := k.cfg.retryPause()
-		k.plan(l, now.Add(pause/2+timing.Jitter(pause/2)))
+		k.retry(l, now)
 	}
+}
+
+// bookLate is book for a heartbeat that was sent again since. Its answer counts from its own
+// sending, and the lease is planned again only if the next attempt has not been sent: that one
+// will. Under k.mu.
+func (k *Keeper) bookLate(l *Lease, a store.Answer, sent, now instant, news *losses) {
+	if a.Status == store.StatusUnknown {
+		if l.extras != nil && l.extras.lastErr == errLate { //nolint:errorlint // that very one
+			l.missed(a.Err)
+		}
+		return
+	}
+	before := l.deadline
+	k.bookRenewal(l, a, k.cfg.TTL, sent, now, news)
+	if l.state == stateHeld && l.deadline > before && k.heartbeats.Planned(l) {
+		k.planNext(l, sent)
+	}
+}
+
+// planNext plans the heartbeat that follows one that was confirmed. It keeps the rhythm, unless
+// that one came so late that the next would follow at once, or earlier than a batch takes those
+// along that are due soon. Under k.mu.
+func (k *Keeper) planNext(l *Lease, sent instant) {
+	rhythm := k.cfg.Heartbeat
+	l.due = max(l.due.Add(rhythm), sent.Add(rhythm/2))
+	l.due = min(l.due, sent.Add(rhythm+rhythm/4))
+	k.plan(l, l.due)
+}
+
+// retry plans a heartbeat after one that failed, or is late. Under k.mu.
+func (k *Keeper) retry(l *Lease, now instant) {
+	pause := k.cfg.retryPause()
+	k.plan(l, now.Add(pause/2+timing.Jitter(pause/2)))
 }
 
 // bookRenewal books the answer to a renewal for ttl that was sent at an instant. If it is unknown

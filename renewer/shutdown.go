@@ -239,6 +239,7 @@ func (k *Keeper) hangUp() {
 		cancel(ErrShutdown)
 	}
 	k.requests.End()
+	k.renewals.End()
 }
 
 // halt ends the loops, settles what Shutdown returns, and frees what has come in since finish

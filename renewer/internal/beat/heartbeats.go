@@ -3,11 +3,13 @@
 // and knows a lease only by its place here and by what a heartbeat asks of the store.
 //
 // Its invariant: a lease that is planned is in the queue of one shard, until it is unplanned or
-// goes into a batch, whose sender plans it again; and no heartbeat waits for another's answer.
+// goes into a batch, whose sender plans it again when that is answered, or late; and no heartbeat
+// waits for another's answer.
 package beat
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
@@ -17,7 +19,8 @@ import (
 // batchesAtOnce is up to how many heartbeats of a shard are under way at once without further ado.
 // When the store hangs they all wait. More then start at intervals of an eighth of RequestTimeout,
 // each with everything that has come due: so no lease waits for another's answer, and no more than
-// these plus about eight ever wait together.
+// these plus about three times eight ever wait together: see
+// [Heartbeats.Late].
 const batchesAtOnce = 8
 
 // Heartbeats are those of all leases. The caller guards them with one lock, other than the Loop.
@@ -29,6 +32,7 @@ type Heartbeats[L any] struct {
 
 	cfg    Config[L]
 	queues []*shardQueue[L] // by shard
+	young  []*Batch[L]      // under way for less than RequestTimeout, in their order
 	spare  []*Batch[L]      // that have been completed, for their slices
 	cohort cohort           // that new leases join
 }
@@ -73,7 +77,8 @@ func (h *Heartbeats[L]) Unplan(l L) {
 	}
 }
 
-// Planned reports whether a lease has a next heartbeat: none does while one is under way.
+// Planned reports whether a lease has a next heartbeat: none does while one is under way that is
+// not late.
 func (h *Heartbeats[L]) Planned(l L) bool { return h.cfg.Place(l).wheel != timing.Nowhere }
 
 func (h *Heartbeats[L]) queueOf(shard int) *shardQueue[L] {
@@ -87,10 +92,33 @@ func (h *Heartbeats[L]) queueOf(shard int) *shardQueue[L] {
 	return h.queues[shard]
 }
 
+// Late returns a batch that has become late: RequestTimeout is over, and it was not answered. Its
+// leases are to be planned again, since the request may be lost. It is to be completed all the
+// same: if the answer is only slow, as all are in a process without processor time to spare, that
+// to the next request will be no quicker.
+func (h *Heartbeats[L]) Late(now timing.Instant) (b *Batch[L], late bool) {
+	if h.lateAt() > now {
+		return nil, false
+	}
+	b = h.young[0]
+	h.young = slices.Delete(h.young, 0, 1)
+	b.Late = true
+	b.queue.trouble(now.Add(h.cfg.TTL))
+	return b, true
+}
+
+// lateAt is when the next batch becomes late.
+func (h *Heartbeats[L]) lateAt() timing.Instant {
+	if len(h.young) == 0 {
+		return timing.Never
+	}
+	return h.young[0].Sent.Add(h.cfg.RequestTimeout)
+}
+
 // Next takes a batch out of the first queue that may send now. If there is none it returns when to
 // look again.
 func (h *Heartbeats[L]) Next(now timing.Instant) (b *Batch[L], next timing.Instant) {
-	next = timing.Never
+	next = h.lateAt()
 	for _, queue := range h.queues {
 		due := h.departure(queue, now)
 		if due <= now {
@@ -138,6 +166,7 @@ func (h *Heartbeats[L]) fill(queue *shardQueue[L], now timing.Instant) *Batch[L]
 	queue.depart(now, h.gap(queue))
 	queue.underWay++
 	queue.full = len(b.Leases) == batchMost
+	h.young = append(h.young, b)
 	return b
 }
 
@@ -145,6 +174,10 @@ func (h *Heartbeats[L]) fill(queue *shardQueue[L], now timing.Instant) *Batch[L]
 // not answered for.
 func (h *Heartbeats[L]) Complete(b *Batch[L], now timing.Instant, trouble bool) {
 	queue := b.queue
+	if !b.Late {
+		i := slices.Index(h.young, b)
+		h.young = slices.Delete(h.young, i, i+1)
+	}
 	queue.underWay--
 	if queue.underWay == batchesAtOnce-1 { // the next need not wait so long any more
 		h.Loop.WakeBy(now)

@@ -1,6 +1,7 @@
 package beat
 
 import (
+	"context"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
@@ -86,9 +87,13 @@ type Batch[L any] struct {
 	// Sent is before it was queued: where the deadlines that it earns are counted from.
 	Sent   timing.Instant
 	Lag    time.Duration // of its first lease
+	Late   bool          // its leases were planned again, and it was not answered yet
 	Leases []L
 	Holds  []store.Hold // one for each
 	queue  *shardQueue[L]
+
+	// Context is what observers are told by, if there are any; nil before, and once they were told.
+	Context context.Context //nolint:containedctx // the sender's, for when it is late
 }
 
 func (b *Batch[L]) add(l L, hold store.Hold) {
@@ -107,6 +112,6 @@ func (b *Batch[L]) clear() bool {
 	}
 	clear(b.Leases) // not to keep leases alive
 	clear(b.Holds)
-	b.Leases, b.Holds = b.Leases[:0], b.Holds[:0]
+	b.Leases, b.Holds, b.Late, b.Context = b.Leases[:0], b.Holds[:0], false, nil
 	return true
 }
