@@ -79,10 +79,11 @@ type Order struct {
 }
 
 // Break ends a lease before its holder does: its renewals are refused from now on, the context of
-// its operation ends with a renewer.LostError of renewer.ReasonBroken that tells By and Why, and it
-// is free when the operation has returned, at the end of its TTL at the latest; also with
-// HoldAtLeast. If HoldAtLeast keeps it for an operation that has returned already, it stays held to
-// the end of that time, unless by Force. To break what is broken is no error.
+// its operation ends with a renewer.LostError of renewer.ReasonBroken that tells By and Why, at
+// once or when the lease is a second old, and it is free when the operation has returned, at the
+// end of its TTL at the latest; also with HoldAtLeast. If HoldAtLeast keeps it for an operation
+// that has returned already, it stays held to the end of that time, unless by Force. To break what
+// is broken is no error.
 //
 // The error is [ErrFree] if no owner has it, [ErrStale] if another lease is current, and otherwise
 // as for [List] and [Show].

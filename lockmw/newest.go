@@ -12,10 +12,11 @@ import (
 // last request alone counts: a search as one types, a preview, a build of the latest commit.
 //
 // The operation's context ends with a [renewer.LostError] that is [renewer.ErrReplaced], whatever
-// options it was called with, and the call has the lock when that operation has returned, or its
-// TTL has ended; never while both may run. So an operation that does not heed its context delays
-// the newest call, which waits as [Wait] says, 10 s by default. A call that was waiting is
-// [renewer.ErrHeld] and [renewer.ErrReplaced].
+// options it was called with: at once, or, if it was called without Replace and is younger, when it
+// is a second old. The call has the lock when that operation has returned, or its TTL has ended;
+// never while both may run. So an operation that does not heed its context delays the newest call,
+// which waits as [Wait] says, 10 s by default. A call that was waiting is [renewer.ErrHeld] and
+// [renewer.ErrReplaced].
 //
 // The newest call is that of the greatest rank ([Ranked]). Without ranks it is the one that was
 // made last, as far as the store can tell: to some milliseconds, and for a minute. If what was

@@ -243,6 +243,9 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	l.grant(sent, now, c.request.ownMaxHold())
 	k.books.Enter(l)
 	k.ends.WakeBy(l.nextDue())
+	if !k.looks.listens {
+		k.ends.WakeBy(now.Add(listenAfter))
+	}
 	if !l.manual() {
 		l.due = k.heartbeats.First(sent)
 		k.plan(l, l.due)

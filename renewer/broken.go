@@ -14,23 +14,40 @@ type breaker interface {
 	OnBreak(holder store.Holder, look func(name string)) (stop func())
 }
 
-// looks is how a keeper hears that a lease of its own may have been broken. It listens from its
-// first heartbeat on, or its first lease without one: what is over sooner need not hear of it.
-// Guarded by Keeper.mu.
+// looks is how a keeper hears that a lease of its own may have been broken. It listens from when a
+// lease is a second old, or about to have its first heartbeat, or has none: for one that is over
+// sooner that would cost more than it brings. Guarded by Keeper.mu.
 type looks struct {
-	listens bool
+	listens bool   // or the store tells nobody
 	stop    func() // nil unless the store tells
 	limits  instant
+	young   instant
 }
 
 const (
+	// listenAfter is how old a lease is when its keeper begins to listen.
+	listenAfter = time.Second
 	// lookPause bounds how often a lease is looked at upon messages, which any user of the server
 	// who may publish can send.
 	lookPause = 100 * time.Millisecond
-	// limitPause bounds how often all leases are looked through for those of a limit. What comes
-	// sooner waits for the heartbeat.
+	// limitPause bounds how often all leases are looked through, for those of a limit or those that
+	// have had no heartbeat. What comes sooner waits for the heartbeat.
 	limitPause = 10 * time.Millisecond
 )
+
+// listenAt is when the keeper is to begin to listen, for the oldest of its leases. Under k.mu.
+func (k *Keeper) listenAt() instant {
+	at := never
+	if k.looks.listens {
+		return at
+	}
+	for _, l := range k.books.Leases() { // few have been there when one is a second old
+		if l.state == stateHeld {
+			at = min(at, l.acquired.Add(listenAfter))
+		}
+	}
+	return at
+}
 
 // listen has the store tell of leases that may have been broken, once.
 func (k *Keeper) listen() {
@@ -65,7 +82,8 @@ func (k *Keeper) deaf() {
 	}
 }
 
-// look renews the leases of a name now: the answer says if they were broken.
+// look renews the leases of a name now: the answer says if they were broken. Without a name it
+// renews those that have had no heartbeat yet: they may have been broken before the store told.
 func (k *Keeper) look(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -74,6 +92,10 @@ func (k *Keeper) look(name string) {
 		for _, n := range all.calls {
 			n.tell()
 		}
+	}
+	if name == "" {
+		k.lookAtNew(now)
+		return
 	}
 	if _, limited := store.CutLimit(name); !limited {
 		if l := k.holderOf(name); l != nil {
@@ -87,6 +109,19 @@ func (k *Keeper) look(name string) {
 	k.looks.limits = now
 	for _, l := range k.books.Leases() {
 		if l.name == name {
+			k.lookAt(l, now)
+		}
+	}
+}
+
+// lookAtNew has those leases renewed now that have had no heartbeat. Under k.mu.
+func (k *Keeper) lookAtNew(now instant) {
+	if now < k.looks.young.Add(limitPause) {
+		return
+	}
+	k.looks.young = now
+	for _, l := range k.books.Leases() {
+		if l.renewals == 0 && k.heartbeats.Planned(l) {
 			k.lookAt(l, now)
 		}
 	}

@@ -2,6 +2,7 @@ package renewer_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,4 +153,60 @@ func TestABrokenManualLease(t *testing.T) {
 		require.Error(t, l.Release(t.Context()))
 		require.NoError(t, k.Shutdown(t.Context()))
 	})
+}
+
+// listeners is a store that counts who listens.
+type listeners struct {
+	*memory.Store
+
+	listening atomic.Int32
+}
+
+func (s *listeners) OnBreak(holder store.Holder, look func(string)) (stop func()) {
+	s.listening.Add(1)
+	end := s.Store.OnBreak(holder, look)
+	return func() {
+		s.listening.Add(-1)
+		end()
+	}
+}
+
+// A lease is told of its end within a second of its beginning, though its first heartbeat is later:
+// that it was broken before its process listens, too. A process whose leases are over sooner does
+// not listen, and one that does renews no lease more than once for that.
+func TestAYoungLeaseIsTold(t *testing.T) {
+	t.Parallel()
+	for name, after := range map[string]time.Duration{
+		"broken at once": 0, "a moment before it listens": 999 * time.Millisecond,
+		"a moment after": 1001 * time.Millisecond, "later": 1400 * time.Millisecond,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &listeners{Store: memory.New()}
+				k, err := renewer.New(s, config) // the first heartbeat comes after 1.5 s at the least
+				require.NoError(t, err)
+				for range 10 {
+					short := acquire(t, k, "short")
+					waitFor(time.Second / 2)
+					require.NoError(t, short.Release(t.Context()))
+				}
+				assert.Zero(t, s.listening.Load(), "nothing lives long enough")
+				l := acquire(t, k, "a")
+				begun := time.Now()
+				waitFor(after)
+				answer := s.Break(t.Context(), store.Breaking{
+					Name: "a", Fence: l.Fence(), Broken: store.Broken{By: "alice", Why: "hangs"},
+				})
+				require.Equal(t, store.StatusHeld, answer.Status)
+				at, lost := lostAt(t, l)
+				assert.WithinDuration(t, begun.Add(max(after, time.Second)), at, 150*time.Millisecond)
+				assert.Equal(t, renewer.ReasonBroken, lost.Reason)
+				assert.EqualValues(t, 1, s.listening.Load())
+				require.Error(t, l.Release(t.Context()))
+				require.NoError(t, k.Shutdown(t.Context()))
+				assert.Zero(t, s.listening.Load())
+			})
+		})
+	}
 }

@@ -154,6 +154,8 @@ func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*K
 		}, clock),
 		shutdown: newShutdown(),
 	}
+	_, tells := store.(breaker)
+	k.looks.listens = !tells
 	k.cleaner = cleanup.New(store, cleanup.Config{
 		RequestTimeout: cfg.RequestTimeout, Clock: clock, Run: k.goroutines.run,
 		Limit: k.cleanUpRequest,

@@ -23,6 +23,11 @@ func (k *Keeper) endDue() (next instant) {
 	}
 	k.books.EndDue(now, func(l *Lease) { k.attendTo(l, now, &news) })
 	next = min(k.questions.First(), k.books.FirstBound())
+	if at := k.listenAt(); at > now {
+		next = min(next, at)
+	} else {
+		k.goroutines.run(k.listen)
+	}
 	k.mu.Unlock()
 	news.deliver(k)
 	if next == never {

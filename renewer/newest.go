@@ -52,7 +52,8 @@ func Latest() Option { return func(r request) request { r.newest = latest; retur
 // Replace is [Latest], and ends the operation that has the lock: the newest call wins. The
 // operation's context ends with a [LostError] that is [ErrReplaced], and the call has the lock when
 // that operation has returned, at the end of its TTL at the latest; never while it runs by its
-// lease. A lease that was taken without Replace hears of it at its next heartbeat at the latest.
+// lease. A lease that was taken without Replace hears of it when it is a second old, if it is
+// younger, and at its next heartbeat if the message is lost.
 func Replace() Option { return func(r request) request { r.newest = replace; return r } }
 
 // checkKind refuses what can't work.

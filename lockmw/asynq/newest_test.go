@@ -81,7 +81,7 @@ func stops(own error) func(context.Context, *renewer.Keeper) error {
 // after is work that returns an error before it has heard of anything.
 func after(own error) func(context.Context, *renewer.Keeper) error {
 	return func(context.Context, *renewer.Keeper) error {
-		<-time.After(time.Second)
+		<-time.After(time.Second / 2)
 		return own
 	}
 }

@@ -28,9 +28,11 @@ type breakage struct {
 	told  bool // the owner has heard so by a renewal
 }
 
-// OnBreak calls look in the goroutine that breaks a lease: see [store.Inspector].
+// OnBreak calls look(""), and then look in the goroutine that breaks a lease: see
+// [store.Inspector].
 func (s *Store) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
 	_, stop = s.lookers.add(&s.mu, process{holder.Node, holder.PID}, look)
+	look("")
 	return stop
 }
 

@@ -103,6 +103,7 @@ func TestOneProcessHearsOfABreak(t *testing.T) {
 		hold := store.Hold{Name: name, Owner: "a", TTL: time.Minute} // it may ask the store
 		heard = append(heard, s.Renew(context.Background(), []store.Hold{hold})[0].Status.String())
 	})()
+	heard = nil // that they are set up
 	breakLease(t, s, "n", false)
 	assert.Equal(t, []string{"broken"}, heard)
 }

@@ -161,7 +161,7 @@ func (s *Store) notice(ctx context.Context, holder store.Holder, name string) {
 func (s *Store) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
 	return s.subscriber.Watch(processChannel(s.codec.prefix, holder),
 		func(name string, err error) {
-			if err == nil && name != "" {
+			if err == nil {
 				look(name)
 			}
 		})

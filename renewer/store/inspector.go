@@ -32,8 +32,9 @@ type Inspector interface {
 	Break(ctx context.Context, b Breaking) Answer
 
 	// OnBreak calls look with the name of a lease of the process that holder tells of, by Node and
-	// PID, when that lease may have been broken, for the engine to renew it now. Calls may be
-	// spurious, and may be lost. look must not block. OnBreak and stop return at once; after stop,
+	// PID, when that lease may have been broken, for the engine to renew it now; and with "" once
+	// it is set up or set up again, since one may have been broken before. Calls may be spurious,
+	// and may be lost. look must not block. OnBreak and stop return at once; after stop,
 	// a call of look that was under way may still run, and no later one begins.
 	OnBreak(holder Holder, look func(name string)) (stop func())
 }

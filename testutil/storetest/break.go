@@ -287,6 +287,11 @@ func processHears(t *testing.T, s *inspectSuite) {
 			heard[name] = true
 		})
 	defer stop()
+	s.until(t, "that it is set up", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return heard[""]
+	})
 	n, forced := 0, by
 	breakOne := func() string {
 		n++
@@ -295,12 +300,12 @@ func processHears(t *testing.T, s *inspectSuite) {
 		s.breaks(t, name, s.own(t, name, owner, long), forced) // by acquire, of this process
 		return name
 	}
-	known := make(map[string]bool)
+	known := map[string]bool{"": true}
 	s.until(t, "the process hears of a lease", func() bool { // messages may be lost
 		known[breakOne()] = true
 		mu.Lock()
 		defer mu.Unlock()
-		return len(heard) > 1
+		return len(heard) > 2
 	})
 	mu.Lock()
 	for name := range heard {

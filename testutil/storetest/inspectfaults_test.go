@@ -123,6 +123,15 @@ var inspectFaults = map[string]fault{
 	"the process does not hear": {broken{
 		onBreak: func(S, store.Holder, func(string)) func() { return func() {} },
 	}, "the process hears of a lease that is broken"},
+	"the process does not hear that it is told": {broken{
+		onBreak: func(s S, holder store.Holder, look func(string)) func() {
+			return s.OnBreak(holder, func(name string) {
+				if name != "" {
+					look(name)
+				}
+			})
+		},
+	}, "the process hears of a lease that is broken"},
 	"the process hears for ever": {broken{
 		onBreak: func(s S, holder store.Holder, look func(string)) func() {
 			s.OnBreak(holder, look)

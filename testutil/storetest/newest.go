@@ -217,10 +217,12 @@ func replacedHears(t *testing.T, s *replaceSuite) {
 	var mu sync.Mutex
 	heard := make(map[string]int)
 	for _, node := range []string{"caller", "holder"} {
-		stop := inspector.OnBreak(store.Holder{Node: node, PID: 7}, func(string) {
+		stop := inspector.OnBreak(store.Holder{Node: node, PID: 7}, func(name string) {
 			mu.Lock()
 			defer mu.Unlock()
-			heard[node]++
+			if name == "name" {
+				heard[node]++
+			}
 		})
 		defer stop()
 	}
