@@ -56,20 +56,29 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 // slot: that is given back, as it would keep those before it in the queue waiting.
 func (c *call) queueUp(ctx context.Context) error {
 	if c.unsettled != 0 {
-		old := c.l // whose owner token the question may still have
-		c.l, c.room = c.k.newLease(ctx, old.name, old.label)
-		c.l.owner, c.l.extras = newOwner(), old.extras
-		c.l.acquired, c.l.warned = old.acquired, old.warned
-		old.dropContext()
-		hold := store.Hold{Name: old.name, Owner: old.owner.String()}
-		c.k.cleaner.Disown(old.orphan(hold), c.unsettled)
-		c.unsettled = 0
+		c.renounce(ctx, c.unsettled)
 	}
 	c.k.mu.Lock()
 	c.aside = false
 	c.k.mu.Unlock()
 	_, err := c.wait(ctx)
 	return err
+}
+
+// renounce gives back what a question that was sent at an instant, or before, has got the call, or
+// may yet get it. It goes on under another owner token: the question may still have this one.
+func (c *call) renounce(ctx context.Context, sent instant) {
+	k, old := c.k, c.l
+	c.l, c.room = k.newLease(ctx, old.name, old.label)
+	c.l.owner, c.l.extras = newOwner(), old.extras
+	c.l.acquired, c.l.warned = old.acquired, old.warned
+	old.dropContext()
+	k.mu.Lock()
+	k.queues.Swap(old.name, old, c.l)
+	k.mu.Unlock()
+	hold := store.Hold{Name: old.name, Owner: old.owner.String()}
+	k.cleaner.Disown(old.orphan(hold), sent)
+	c.unsettled = 0
 }
 
 // ask puts the claim to the store once. It returns when the request was sent if it was
@@ -149,6 +158,9 @@ func (c *call) answered(ctx context.Context, g store.Grant, q question) (sent in
 		return sent, nil
 	case store.StatusTaken, store.StatusQueued:
 		c.noteTaken(&g, sent)
+		if g.Broken { // nothing runs under it: the call never heard that it has it
+			c.renounce(ctx, sent)
+		}
 	case store.StatusReplaced:
 		return 0, c.refuseReplaced()
 	default:

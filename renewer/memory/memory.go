@@ -133,7 +133,7 @@ func (s *Store) ask(
 	case l.owner != c.Owner, s.brokenBy(c.Name, c.Owner, now) != nil:
 		return store.Grant{
 			Status: store.StatusTaken, Holder: l.holder, HeldFor: now.Sub(l.since),
-			TTL: l.until.Sub(now),
+			TTL: l.until.Sub(now), Broken: l.owner == c.Owner,
 		}, false
 	case proposed != 0 && proposed != l.fence:
 		return store.Grant{}, true

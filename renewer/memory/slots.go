@@ -34,7 +34,7 @@ func (s *Store) claimSlot(c *store.Claim, now time.Time) store.Grant {
 		next := all.next()
 		return store.Grant{
 			Status: store.StatusTaken, Holder: next.holder, HeldFor: now.Sub(next.since),
-			TTL: next.until.Sub(now), Held: len(all.leases),
+			TTL: next.until.Sub(now), Held: len(all.leases), Broken: ok,
 		}
 	default:
 		fence := max(now.UnixMicro(), s.tokens.counter(c.Name)+1)

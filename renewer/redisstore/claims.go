@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -164,5 +165,16 @@ func (c *codec) readOne(reply rueidis.RedisMessage, claim *store.Claim) store.Gr
 		g.Status = store.StatusQueued
 		c.line.Came(claim.Place, since)
 	}
+	g.Broken = refused(&g) && isBroken(reply, claim.Owner)
 	return g
+}
+
+// isBroken reports whether the value in a refusal is that of the owner's lease, which was broken.
+func isBroken(reply rueidis.RedisMessage, owner string) bool {
+	parts, _ := reply.ToArray()
+	if len(parts) == 0 || owner == "" {
+		return false
+	}
+	value, _ := parts[0].ToString()
+	return strings.HasPrefix(value, "!"+owner[1:]+separator)
 }

@@ -209,6 +209,10 @@ type Grant struct {
 	// Held is how many have the name, when StatusTaken or StatusQueued of a limit. Holder is the
 	// one of them whose TTL ends first.
 	Held int
+	// Broken reports, when StatusTaken or StatusQueued, that the owner of the claim has the name,
+	// or a slot of it, and that this lease was broken before it knew, by an [Inspector]. It is to
+	// release that, and may then claim as another owner: this claim may yet be carried out twice.
+	Broken bool
 	// Err says why, when StatusUnknown: [ErrNotSent] if nothing was asked.
 	Err error
 }

@@ -88,8 +88,8 @@ func brokenIsKept(t *testing.T, s *inspectSuite) {
 		assert.Nil(t, answers[0].Broken)
 		assert.Nil(t, answers[2].Broken)
 	}
-	s.refused(t, "name", b)
-	s.refused(t, "name", a)
+	assert.False(t, s.refused(t, "name", b).Broken)
+	assert.True(t, s.refused(t, "name", a).Broken, "it may not know that it has it")
 	l = s.show(t, "name")
 	require.Len(t, l.Slots, 1)
 	assert.Equal(t, &by, l.Slots[0].Broken)
@@ -213,8 +213,10 @@ func brokenSlot(t *testing.T, s *inspectSuite) {
 	s.breaks(t, limit, fence, by)
 	s.hears(t, s.Store.Renew, limit, a.Owner, by)
 	requireStatus(t, store.StatusHeld, s.renew(t, limit, b.Owner, long))
-	s.full(t, slot(newOwner(), 2), 2, "the slot is not free yet")
-	s.full(t, a, 2, "it is not its owner's any more")
+	assert.False(t, s.full(t, slot(newOwner(), 2), 2, "the slot is not free yet").Broken)
+	assert.True(t, s.full(t, a, 2, "it is not its owner's any more").Broken)
+	a.Limit = 3 // though another is free
+	assert.True(t, s.full(t, a, 2, "its owner is to release it first").Broken)
 	for _, slot := range s.show(t, limit).Slots {
 		if slot.Fence == fence {
 			assert.Equal(t, &by, slot.Broken)

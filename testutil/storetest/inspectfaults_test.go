@@ -75,6 +75,15 @@ var inspectFaults = map[string]fault{
 			return slices.Repeat([]store.Answer{{Status: store.StatusHeld}}, len(holds))
 		},
 	}, "a broken lease is freed at once by its owner"},
+	"its owner is not told when it asks again": {broken{
+		acquire: func(s S, ctx C, claims []store.Claim) []store.Grant {
+			got := s.Acquire(ctx, claims)
+			for i := range got {
+				got[i].Broken = false
+			}
+			return got
+		},
+	}, "a broken lease is not renewed, and not free"},
 	"force wakes no watch": {func() broken {
 		var m mute
 		return broken{

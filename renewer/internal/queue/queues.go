@@ -48,6 +48,13 @@ func (qs *Queues[L]) Join(name string, l L) bool {
 	return true
 }
 
+// Swap puts next at the front of a name instead of l, if l is there.
+func (qs *Queues[L]) Swap(name string, l, next L) {
+	if front, there := qs.fronts[name]; there && front == l {
+		qs.fronts[name] = next
+	}
+}
+
 // Front returns who is at the front of a name; the zero value if it has none.
 func (qs *Queues[L]) Front(name string) L { return qs.fronts[name] }
 

@@ -17,7 +17,8 @@
 --   token                      the owner has a slot
 --   {value, ms, us, since, n}  it has none, as n have: of the one that lapses first, as rule.lua
 --                              says, value ("" if it is a place's turn) and ms; the server's clock in
---                              us; and when the place came, in us, 0 if it does not stand in the line
+--                              us; and when the place came, in us, 0 if it does not stand in the
+--                              line. Or its own was broken (break.lua): value and ms are of that
 --   an error                   nothing is changed, or the owner has a slot that it does not know of
 
 local ttl, markKey, n = tonumber(ARGV[1]), ARGV[3], (#ARGV - 4) / 4

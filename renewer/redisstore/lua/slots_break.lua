@@ -46,7 +46,7 @@ if forced then
 	answers[3] = turn and '1 ' .. turn
 elseif owner ~= token then
 	redis.call('ZADD', key, ends, token)
-	redis.call('HSET', holders, token, value)
+	redis.call('HSET', holders, token, value, '+', '') -- by "+" its owner's next claim finds it
 	redis.call('ZREM', key, owner)
 	redis.call('HDEL', holders, owner)
 end

@@ -40,7 +40,11 @@ local function claim(i, key, have)
 		lives(key, ttl)
 		return tonumber(string.match(has, '^%d+')), have -- the reply to an earlier try was lost
 	end
-	if have < tonumber(ARGV[4 + 4 * i]) then
+	-- One that was broken before its owner knew of it: the owner is to release it first.
+	local broken = '!' .. string.sub(owner, 2)
+	local till = redis.call('ZSCORE', key, broken)
+	till = tonumber(till or 0) > now and till
+	if not till and have < tonumber(ARGV[4 + 4 * i]) then
 		local token, holder = newToken(i)
 		redis.call('ZADD', key, ends, owner)
 		redis.call('HSET', holders, owner, holder)
@@ -57,7 +61,7 @@ local function claim(i, key, have)
 	elseif marked == 1 then
 		lives(key, math.max(redis.call('PTTL', key), 1))
 	end
-	local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+	local first = till and {broken, till} or redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
 	local value = redis.call('HGET', holders, first[1])
 	return {value and string.sub(first[1] .. '\n' .. value, 1, 300) or '',
 		math.max(math.ceil((tonumber(first[2]) - now) / 1000), 0), now,

@@ -1,0 +1,94 @@
+package renewer_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// replyLost is a store whose first grant nobody hears of.
+type replyLost struct {
+	*memory.Store
+
+	heard atomic.Bool
+}
+
+func (s *replyLost) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	grants := s.Store.Acquire(ctx, claims)
+	if s.heard.Swap(true) {
+		return grants
+	}
+	<-ctx.Done()
+	return []store.Grant{{Err: ctx.Err()}}
+}
+
+// A lease that was broken, or replaced, before its owner had the reply to its grant is free as soon
+// as the owner asks again, and not when its TTL is over: nothing runs under it.
+func TestABrokenGrantWhoseReplyWasLost(t *testing.T) {
+	t.Parallel()
+	atMost := renewer.AtMost(func(string) int { return 1 })
+	for name, c := range map[string]struct {
+		known string
+		opts  []renewer.Option
+		end   func(t *testing.T, s *replyLost, l store.Lock)
+	}{
+		"broken": {"a", nil, breakFirst},
+		"a slot": {store.LimitName("a"), []renewer.Option{atMost}, breakFirst},
+		"replaced": {"a", nil, func(t *testing.T, s *replyLost, _ store.Lock) {
+			_, err := s.Replace(t.Context(), store.Replacement{
+				Name: "a", Owner: renewer.NewOwner(), Break: true,
+			})
+			require.NoError(t, err)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &replyLost{Store: memory.New()}
+				k, err := renewer.New(s, config)
+				require.NoError(t, err)
+				begun := time.Now()
+				done := background(func() error {
+					l, err := k.Acquire(t.Context(), "a", c.opts...)
+					if err != nil {
+						return err
+					}
+					assert.True(t, l.Valid())
+					return l.Release(t.Context())
+				})
+				synctest.Wait()
+				l, err := s.Show(t.Context(), c.known)
+				require.NoError(t, err)
+				require.Len(t, l.Slots, 1, "it was granted")
+				c.end(t, s, l)
+				require.NoError(t, <-done)
+				assert.Less(t, time.Since(begun), config.RequestTimeout+time.Second)
+				l, err = s.Show(t.Context(), c.known)
+				require.NoError(t, err)
+				assert.Empty(t, l.Slots, "nothing is left")
+				require.NoError(t, k.Shutdown(t.Context()))
+			})
+		})
+	}
+}
+
+func breakFirst(t *testing.T, s *replyLost, l store.Lock) {
+	t.Helper()
+	name := l.Name
+	if l.Limit {
+		name = store.LimitName(name)
+	}
+	answer := s.Break(t.Context(), store.Breaking{
+		Name: name, Fence: l.Slots[0].Fence, Broken: store.Broken{By: "alice", Why: "test"},
+	})
+	require.Equal(t, store.StatusHeld, answer.Status)
+}
