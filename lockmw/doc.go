@@ -39,7 +39,8 @@
 //	unknown, since the store is down  did not run   [renewer.ErrUnavailable]
 //	of no usable name                 did not run   [renewer.ErrName]
 //	of a keeper that is shut down     did not run   [renewer.ErrShutdown]
-//	waited for when the context ends  did not run   that of the caller's context
+//	waited for when the context ends  did not run   that of the caller's context, and ErrHeld if a
+//	                                                deadline ended the wait for another caller
 //
 // The result is returned beside the error. A key that could not be freed is no error here: it
 // lapses with its TTL, and observers hear of it.

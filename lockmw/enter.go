@@ -93,7 +93,8 @@ func (s *scope) holdAtLeast(d time.Duration) {
 
 // refused is the caller's error.
 func (s settings) refused(err error) error {
-	if s.contention != skip || !errors.Is(err, renewer.ErrHeld) {
+	if s.contention != skip || !errors.Is(err, renewer.ErrHeld) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return skippedError{err}

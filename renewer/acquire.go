@@ -27,6 +27,7 @@ type call struct {
 	freed     bool       // the name was free between the last two of these
 	// when the last question was sent that was not answered and may still take effect; 0 without
 	unsettled instant
+	own       bool        // an operation of this process has had the lock since before the call
 	aside     bool        // it asks for a slot while nobody of this process waits for one
 	limit     int         // the latest; 0 for a lock
 	newest    *newestCall // nil unless none but the newest is to wait
@@ -382,7 +383,7 @@ func (c *call) exitLocked() {
 }
 
 // fail makes the caller's error.
-func (c *call) fail(kind, cause error) error {
+func (c *call) fail(kind, cause error) *Error {
 	e := &Error{
 		Op: "acquire", Name: c.l.Name(), Kind: kind, Err: cause,
 		Waited: c.k.clock.AtMost().Sub(c.begun), Attempts: c.attempts,
@@ -390,6 +391,7 @@ func (c *call) fail(kind, cause error) error {
 	if !errors.Is(kind, ErrUnavailable) {
 		e.Holder, e.HeldFor, e.RetryAfter = c.seen.Holder, c.seen.HeldFor, c.seen.TTL
 		e.Limit, e.Held = c.limit, c.seen.Held
+		e.own = c.own && e.Holder != (store.Holder{})
 		if cause == nil && c.seen.Foreign {
 			e.Err = errForeign
 		}
@@ -402,7 +404,7 @@ var errForeign = errors.New("another program has written its key; delete that, a
 	"program take another prefix")
 
 // cancelled makes the error for a caller whose context has ended.
-func (c *call) cancelled(ctx context.Context) error {
+func (c *call) cancelled(ctx context.Context) *Error {
 	cause := context.Cause(ctx)
 	if cause == ctx.Err() { //nolint:errorlint // whether it is the same value, not the same kind
 		cause = nil
@@ -410,7 +412,9 @@ func (c *call) cancelled(ctx context.Context) error {
 			cause = storeError{c.seen.Err}
 		}
 	}
-	return c.fail(ctx.Err(), cause)
+	e := c.fail(ctx.Err(), cause)
+	e.held = errors.Is(ctx.Err(), context.DeadlineExceeded) && c.seen.Known && c.seen.Err == nil
+	return e
 }
 
 // refuse makes the error for a caller who may not wait any longer, from what the store last said.

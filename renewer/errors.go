@@ -12,9 +12,10 @@ import (
 
 // The kinds of failure. errors.Is tells them apart: an error of this package is one of them,
 // except that [ErrRejected] and [ErrOverloaded] come with [ErrUnavailable]. A caller's own
-// cancellation or deadline is none of these: it stays context.Canceled or
-// context.DeadlineExceeded, with the context's cause below it; that is ErrLost if the context was
-// that of another lease.
+// cancellation or deadline stays context.Canceled or context.DeadlineExceeded, with the context's
+// cause below it; that is ErrLost if the context was that of another lease. A deadline that ends a
+// wait for a lock that another owner has is ErrHeld as well: look for the deadline first where it
+// matters which ended it.
 var (
 	// ErrHeld means that another owner has the lock. errors.As with *[Error] tells who.
 	ErrHeld = errors.New("lockbeat: held by another owner")
@@ -70,6 +71,9 @@ type Error struct {
 	Attempts int
 	// Err is the cause below Kind, or nil.
 	Err error
+
+	held bool // another owner had the lock when the caller's deadline came
+	own  bool // an operation of this process has had the lock since before the call
 }
 
 // Error says what happened to which lock, and who has it. It names the lock: log [ErrorText] where
@@ -98,6 +102,10 @@ func (e *Error) text(what string, textOf func(error) string) string {
 			fmt.Fprintf(&b, ", for %v by then", e.HeldFor.Round(time.Millisecond))
 		}
 	}
+	if e.own {
+		b.WriteString(", by this process: was the context of that operation passed on? Or are " +
+			"two locks taken in two orders?")
+	}
 	if e.RetryAfter > 0 {
 		fmt.Fprintf(&b, "; lapses in %v unless renewed", e.RetryAfter.Round(time.Millisecond))
 	}
@@ -109,10 +117,15 @@ func (e *Error) text(what string, textOf func(error) string) string {
 
 // Unwrap gives errors.Is and errors.As both the kind and the cause.
 func (e *Error) Unwrap() []error {
-	if e.Err == nil {
-		return []error{e.Kind}
+	all := make([]error, 1, 3)
+	all[0] = e.Kind
+	if e.held {
+		all = append(all, ErrHeld)
 	}
-	return []error{e.Kind, e.Err}
+	if e.Err != nil {
+		all = append(all, e.Err)
+	}
+	return all
 }
 
 // storeError is a store's error in a chain. A context error in it is that of the engine's

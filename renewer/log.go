@@ -131,7 +131,10 @@ func withoutHolder(e AcquireEnd) error {
 }
 
 // expected reports whether a caller was refused who does not mind.
-func expected(e AcquireEnd) bool { return e.RefusalExpected && errors.Is(e.Err, ErrHeld) }
+func expected(e AcquireEnd) bool {
+	return e.RefusalExpected && errors.Is(e.Err, ErrHeld) &&
+		!errors.Is(e.Err, context.DeadlineExceeded)
+}
 
 // endOf is at which level and how the end of an acquire is logged.
 func endOf(e AcquireEnd) (slog.Level, string) {

@@ -28,6 +28,11 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 		case refusal := <-w.Answer:
 			if refusal == nil {
 				c.noteAfter(w.After)
+				if over := ctx.Err() != nil || c.k.clock.AtMost() >= c.until; over && !w.Handed {
+					c.k.mu.Lock() // it will not ask
+					c.seeBefore(w.After)
+					c.k.mu.Unlock()
+				}
 				return w.Handed, nil
 			}
 			c.seen = *refusal
@@ -61,6 +66,17 @@ func (c *call) noteAfter(l *Lease) {
 	if l.fence != 0 {
 		c.behind = queue.Seen{Known: true, Holder: c.k.holder(l), Since: l.acquired}
 	}
+}
+
+// seeBefore notes who of this process had the lock until now, if any had, for a call whose time is
+// over as it comes to the front. Under k.mu.
+func (c *call) seeBefore(l *Lease) {
+	if l == nil || l.fence == 0 {
+		return
+	}
+	held := c.k.clock.AtMost().Sub(l.acquired)
+	c.seen = queue.Seen{Known: true, Holder: c.k.holder(l), HeldFor: held, Since: l.acquired}
+	c.own = l.acquired <= c.begun
 }
 
 // join gives the caller its place: at the front, as the head, which is nil; or behind it, as a
@@ -156,6 +172,7 @@ func (c *call) joinBehind() (*queue.Waiter[*Lease], error) {
 func (c *call) stepOut(w *queue.Waiter[*Lease]) {
 	k := c.k
 	k.mu.Lock()
+	c.seeBefore(w.After)
 	if w.Handed {
 		k.mu.Unlock()
 		k.discard(w.L, 0)
@@ -163,6 +180,9 @@ func (c *call) stepOut(w *queue.Waiter[*Lease]) {
 	}
 	if w.Queued() {
 		c.seen, _ = k.lastSeen(w.L.name)
+		if l := k.holderOf(w.L.name); l != nil {
+			c.own = l.acquired <= c.begun
+		}
 		k.queues.Of(w.L.name).Remove(w)
 	}
 	left, place := k.leaveLocked(w.L) // no effect unless it is the head

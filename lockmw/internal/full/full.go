@@ -2,6 +2,7 @@
 package full
 
 import (
+	"context"
 	"errors"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -11,8 +12,8 @@ import (
 // it lets run at once: 0 if it is closed.
 func Of(err error) (limit int, full bool) {
 	e, ok := errors.AsType[*renewer.Error](err)
-	if !ok || !errors.Is(e, renewer.ErrHeld) {
-		return 0, false
+	if !ok || !errors.Is(e, renewer.ErrHeld) || errors.Is(e, context.DeadlineExceeded) {
+		return 0, false // in the latter case it is the caller's own deadline that has come
 	}
 	return e.Limit, e.Limit > 0 || errors.Is(e, renewer.ErrClosed)
 }

@@ -61,7 +61,7 @@ func (b *Book) Take(ctx context.Context, rec Record, due, until time.Time) (run 
 			return nil, taken
 		}
 		run, err = b.begin(ctx, wait, due, until)
-		held := errors.Is(err, renewer.ErrHeld) || errors.Is(err, renewer.ErrLost)
+		held := lockmw.RefusalOf(err) == lockmw.RefusalHeld || errors.Is(err, renewer.ErrLost)
 		if wait > 0 || held && rec.Unended() || !held && !Passing(err) {
 			break
 		}

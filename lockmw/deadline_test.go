@@ -1,0 +1,47 @@
+package lockmw_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/full"
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+)
+
+// A caller's deadline that ends the wait stays that for adapters, though the error says that the
+// lock, or the slot, is held, too.
+func TestADeadlineIsFirst(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]lockmw.Option{
+		"lock": nil, "limit": {lockmw.AtMost(1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				k, err := renewer.New(memory.New(), renewer.Config{})
+				require.NoError(t, err)
+				_, err = lockmw.Run(t.Context(), k, "a", func(context.Context) error {
+					ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+					defer cancel()
+					_, err := lockmw.Run(ctx, k, "a", func(context.Context) error { return nil },
+						opts...)
+					assert.ErrorIs(t, err, renewer.ErrHeld)
+					assert.ErrorIs(t, err, context.DeadlineExceeded)
+					assert.Equal(t, lockmw.RefusalDeadline, lockmw.RefusalOf(err))
+					_, isFull := full.Of(err)
+					assert.False(t, isFull)
+					return nil
+				}, opts...)
+				require.NoError(t, err)
+				require.NoError(t, k.Shutdown(t.Context()))
+			})
+		})
+	}
+}

@@ -1,0 +1,122 @@
+package renewer_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// A deadline that ends a wait is the caller's own, and tells that the lock was another owner's: in
+// this process or elsewhere. It is not where nobody knows that, nor does a cancellation say so.
+func TestADeadlineThatEndsAWaitIsHeld(t *testing.T) {
+	t.Parallel()
+	elsewhere := func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
+		s.Default(script.Acquire, script.Taken(store.Holder{Node: "there"}, time.Minute))
+	}
+	for name, c := range map[string]struct {
+		setup  func(*testing.T, *script.Store, *renewer.Keeper)
+		cancel bool
+		held   bool
+	}{
+		"elsewhere": {elsewhere, false, true},
+		"in this process": {func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			l := acquire(t, k, "a")
+			time.AfterFunc(time.Minute, func() { assert.NoError(t, l.Release(t.Context())) })
+		}, false, true},
+		"the store does not answer": {func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
+			s.Default(script.Acquire, script.Hang())
+		}, false, false},
+		"cancelled": {elsewhere, true, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				c.setup(t, s, k)
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				want := context.DeadlineExceeded
+				if c.cancel {
+					want = context.Canceled
+					time.AfterFunc(time.Second, cancel)
+				}
+				_, err := k.Acquire(ctx, "a")
+				require.ErrorIs(t, err, want)
+				assert.Equal(t, c.held, errors.Is(err, renewer.ErrHeld), err)
+				waitFor(time.Minute)
+			})
+		})
+	}
+}
+
+const passedOn = "by this process: was the context of that operation passed on?"
+
+// Whoever has waited in vain for an operation of the same process hears that it is that: as when a
+// call inside of a lock is made without its context, or two take two locks in two orders.
+func TestAWaitForOneself(t *testing.T) {
+	t.Parallel()
+	const wait = 10 * time.Second
+	t.Run("inside itself", func(t *testing.T) {
+		t.Parallel()
+		inBubble(t, config, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			l := acquire(t, k, "a")
+			waitFor(time.Second)
+			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(wait))
+			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorContains(t, err, "for 11s by then, "+passedOn)
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			defer cancel()
+			_, err = k.Acquire(ctx, "a")
+			require.ErrorContains(t, err, "for 21s by then, "+passedOn)
+			require.NoError(t, l.Release(t.Context()))
+		})
+	})
+	t.Run("two orders", func(t *testing.T) {
+		t.Parallel()
+		inBubble(t, config, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			both := func(first, second string) <-chan error {
+				return background(func() error {
+					l, err := k.Acquire(t.Context(), first)
+					if err != nil {
+						return err
+					}
+					defer func() { assert.NoError(t, l.Release(t.Context())) }()
+					waitFor(time.Second)
+					_, err = k.Acquire(t.Context(), second, renewer.MaxWait(wait))
+					return err
+				})
+			}
+			a, b := both("a", "b"), both("b", "a")
+			for _, err := range []error{<-a, <-b} { // the two end at one instant
+				require.ErrorIs(t, err, renewer.ErrHeld)
+				require.ErrorContains(t, err, passedOn)
+			}
+		})
+	})
+	t.Run("a crowd", func(t *testing.T) {
+		t.Parallel()
+		inBubble(t, config, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+			for range 20 {
+				go func() {
+					if l, err := k.Acquire(t.Context(), "a"); assert.NoError(t, err) {
+						waitFor(time.Second)
+						assert.NoError(t, l.Release(t.Context()))
+					}
+				}()
+			}
+			synctest.Wait()
+			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(wait))
+			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.NotContains(t, err.Error(), passedOn, "they took turns")
+			waitFor(time.Minute)
+		})
+	})
+}
