@@ -64,14 +64,15 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 	if len(job.claims) > 1 { // commands may be made by several goroutines
 		words = make([]string, 5*n+6)
 	}
-	limits := isLimit(first.Name)
+	limits, line := isLimit(first.Name), false
 	keys, args := words[:n:n+2], words[n+2:n+2]
 	args = append(args, c.ttls.of(first.TTL), c.fenceText, c.markOf(first.Name),
 		c.lines.of(lineTerms{c.mode(), first.TTL}))
 	for j := range part {
-		keys[j] = leaseKey(c.prefix, part[j].Name)
-		if limits && c.cluster {
-			keys = append(keys, keys[0]+holdersSuffix)
+		if j > 0 && limits && part[j].Name == part[j-1].Name {
+			keys[j] = keys[j-1]
+		} else {
+			keys[j] = leaseKey(c.prefix, part[j].Name)
 		}
 		place := c.line.Text(part[j].Place)
 		switch {
@@ -79,12 +80,18 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 		case place == "":
 			place = "+"
 		case c.cluster:
-			keys = append(keys, keys[0]+lineSuffix)
+			line = true
 		}
 		args = append(args, part[j].Owner, place, c.holderText(part[j].Holder))
 		if limits {
 			args = append(args, strconv.Itoa(part[j].Limit))
 		}
+	}
+	if limits && c.cluster {
+		keys = append(keys, keys[0]+holdersSuffix)
+	}
+	if line {
+		keys = append(keys, keys[0]+lineSuffix)
 	}
 	if limits {
 		return slotsAcquireScript.command(c.builder(), whole, keys, args...)

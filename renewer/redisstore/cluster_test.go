@@ -1,10 +1,12 @@
 package redisstore_test
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
 )
@@ -33,6 +36,40 @@ func TestCluster(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		return s.fixture(t, "case"+strconv.Itoa(int(n.Add(1)))+":")
 	})
+}
+
+// Slots of one limit are asked for, renewed and freed in one call, as they share their keys.
+func TestSlotsShareACallOfACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 1, 0)
+	master := cluster.Masters[0]
+	s := server{option: cluster.ClientOption(), admin: master.Client(t)}.store(t)
+	const n = 10
+	claims, holds := make([]contract.Claim, n), make([]contract.Hold, n)
+	for i := range n {
+		letter := string(rune('a' + i))
+		claims[i] = claim(contract.LimitName("x"), letter, time.Minute)
+		claims[i].Limit = n
+		holds[i] = hold(contract.LimitName("x"), letter, time.Minute)
+	}
+	calls := func() (calls int64) {
+		for _, command := range []string{"eval", "evalsha"} {
+			n, err := master.Calls(command)
+			require.NoError(t, err)
+			calls += n
+		}
+		return calls
+	}
+	before := calls()
+	for i, g := range s.Acquire(t.Context(), claims) {
+		require.Equal(t, contract.StatusHeld, g.Status, i)
+	}
+	for _, ask := range []func(context.Context, []contract.Hold) []contract.Answer{s.Renew, s.Release} {
+		for i, a := range ask(t.Context(), holds) {
+			require.Equal(t, contract.StatusHeld, a.Status, i)
+		}
+	}
+	require.LessOrEqual(t, calls()-before, int64(2*3), "and a script that the server does not have")
 }
 
 // A client that takes a node of a cluster for a single server is

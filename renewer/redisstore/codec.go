@@ -130,13 +130,17 @@ type scriptRoom struct {
 	perCall     int
 	names, size int
 	limits      bool // they are limits, for which there are scripts of their own
+	last        string
 }
 
-// add adds a name to the call, or reports that there is no room for it.
+// add adds a name to the call, or reports that there is no room for it. A limit may come again, on
+// a cluster too: its keys are the same.
 func (r *scriptRoom) add(name string) bool {
-	if r.names == 0 || r.names == r.perCall {
+	again := r.limits && name == r.last
+	if r.names == 0 || r.names == maxKeys || r.names >= r.perCall && !again {
 		return false
 	}
+	r.last = name
 	r.names++
 	r.size += keySize(r.prefix, name)
 	return r.size <= maxKeyBytes && isLimit(name) == r.limits
@@ -145,6 +149,7 @@ func (r *scriptRoom) add(name string) bool {
 // begin begins a call with a name.
 func (r *scriptRoom) begin(name string) {
 	r.names, r.size, r.limits = 1, keySize(r.prefix, name), isLimit(name)
+	r.last = name
 }
 
 // memo remembers the last text that was made of a value, since the next one is nearly always of the

@@ -155,7 +155,7 @@ func (s *Store) setWindows() {
 func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	presents := false
 	for i := range claims {
-		if c := &claims[i]; c.Place != 0 {
+		if c := &claims[i]; c.Place != 0 && !samePlace(claims, i-1) {
 			presents = s.line.Present(c.Name, c.Place, s.codec.faceText(c.Holder)) || presents
 		}
 	}
@@ -173,7 +173,7 @@ func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 	}
 	// A place has its turn's length from when it is first presented: after a refusal without it.
 	// An answer that did not come in time says nothing of how far away the server is.
-	if len(grants) == 1 && (refused(&grants[0]) ||
+	if (len(grants) == 1 || samePlace(claims, 0)) && (refused(&grants[0]) ||
 		presents && grants[0].Status == store.StatusHeld) {
 		s.line.Took(time.Since(begun))
 	}
@@ -183,13 +183,20 @@ func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 	return grants
 }
 
+// samePlace reports whether claim i and the next are of one place. If the later one is refused, the
+// place stands in line, whatever became of the earlier one.
+func samePlace(claims []store.Claim, i int) bool {
+	return i >= 0 && i+1 < len(claims) && claims[i].Place != 0 &&
+		claims[i].Place == claims[i+1].Place
+}
+
 // answered tells the line what became of claims. From then on it has the places that the server
 // has in a line, or may have, and no others.
 func (s *Store) answered(claims []store.Claim, grants []store.Grant) {
 	for i := range claims {
 		place, g := claims[i].Place, &grants[i]
 		switch {
-		case place == 0:
+		case place == 0, samePlace(claims, i):
 		case g.Status == store.StatusHeld:
 			s.line.Leave(place)
 		case refused(g):

@@ -60,6 +60,10 @@ func (s *server) carryOut(r *request, now time.Duration) reply {
 	var p reply
 	for i := range r.claims {
 		from := rank{place{r.inbox, r.claims[i].Place}, r.since[i]}
+		if i > 0 && p.grants[i-1].Status == store.StatusHeld &&
+			r.claims[i-1].Place == r.claims[i].Place {
+			from.since = 0 // the rank that it had is used up
+		}
 		p.grants = append(p.grants, s.acquire(r, &r.claims[i], from, now))
 		p.since = append(p.since, s.came[from.place])
 	}

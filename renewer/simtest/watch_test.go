@@ -121,7 +121,7 @@ func (l *link) settle(r *request, p reply) {
 	for i := range r.claims {
 		n := r.claims[i].Place
 		switch o := l.places[n]; {
-		case o == nil:
+		case o == nil, i+1 < len(r.claims) && r.claims[i+1].Place == n: // the last one counts
 		case p.grants[i].Status == store.StatusHeld:
 			delete(l.places, n)
 		case p.grants[i].Status == store.StatusQueued:

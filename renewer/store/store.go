@@ -97,7 +97,9 @@ type Claim struct {
 	// nobody waits for the name in this process and lately nobody did. If the name is another's, a
 	// Store that has a line of waiters puts the place at its end, unless it is there already: see
 	// [StatusQueued]. A place is no owner token: it keeps its rank when the next claim from it has
-	// another owner. A grant uses it up. A Store may ignore it.
+	// another owner. A grant uses it up. Of a limit, claims that follow one another in a batch may
+	// be from one place: if one is refused, it stands in line again, for the rest. A Store may
+	// ignore it.
 	Place uint64
 	// Holder is shown to the callers who are refused meanwhile. A Store may cut
 	// it short, and drop what can't be printed.

@@ -26,6 +26,7 @@ var limitCases = []testCase{
 	{"a slot that lapses is the first place's", slotTurnLapsed},
 	{"a turn that nobody claims goes on", slotTurnUnclaimed},
 	{"a place that is given up passes its slot on", slotTurnGivenUp},
+	{"several claims from one place", slotsFromAPlace},
 	{"a higher limit wakes as many as fit", limitRaised},
 	{"a limit without slots is forgotten", limitForgotten},
 }
@@ -370,6 +371,39 @@ func slotTurnGivenUp(t *testing.T, s *suite) {
 	s.takeSlot(t, slotFrom(3, 1), "those before it have left")
 	giveUp(3)
 	s.full(t, slot(newOwner(), 1), 1, "a turn that was used is not given up")
+}
+
+func slotsFromAPlace(t *testing.T, s *suite) {
+	owners, lines := s.slotsInLine(t, 3, 1, 2)
+	if !lines {
+		return
+	}
+	from := func(place uint64, n int) (claims []store.Claim) {
+		for range n {
+			claims = append(claims, slotFrom(place, 3))
+		}
+		return claims
+	}
+	requireStatus(t, store.StatusHeld, s.freeSlot(t, owners[0]))
+	claims := from(1, 3)
+	got := s.acquireAll(t, claims)
+	requireStatus(t, store.StatusHeld, got[0].Status, "its turn")
+	for _, g := range got[1:] {
+		requireStatus(t, store.StatusQueued, g.Status, "the place stands in line for the rest")
+		require.Equal(t, 3, g.Held)
+	}
+	requireStatus(t, store.StatusHeld, s.freeSlot(t, owners[1]))
+	s.full(t, slotFrom(1, 3), 3, "it has come again, behind the other")
+	s.takeSlot(t, slotFrom(2, 3))
+	requireStatus(t, store.StatusHeld, s.freeSlot(t, owners[2]))
+	requireStatus(t, store.StatusHeld, s.freeSlot(t, claims[0].Owner))
+	last := int64(0)
+	for _, g := range s.acquireAll(t, from(1, 2)) {
+		requireStatus(t, store.StatusHeld, g.Status, "its turn, and a slot that is free")
+		require.Greater(t, g.Fence, last)
+		last = g.Fence
+	}
+	s.full(t, slotFrom(1, 3), 3, "the turn is used up")
 }
 
 func limitRaised(t *testing.T, s *suite) {

@@ -2,14 +2,15 @@
 -- that rise.
 --
 -- KEYS[i]    the limits, n of them, at most 100; see slots.lua
--- KEYS[n+…]  on a cluster, where n is 1: its holders, and with a place, the line, so that none is made
---            in a slot that is only arriving, beside the one to come
+-- KEYS[n+…]  on a cluster, where all are one limit: its holders, and with a place, the line, so that
+--            none is made in a slot that is only arriving, beside the one to come
 -- ARGV[1]    time to live of the slots, ms
 -- ARGV[2]    time to live of the mark, ms
 -- ARGV[3]    the key of the mark: see acquire.lua
 -- ARGV[4]    "MODE LINES INBOX": see acquire.lua
 -- ARGV[1+4i] owner token, 22 bytes
--- ARGV[2+4i] the place from which it asks: see acquire.lua
+-- ARGV[2+4i] the place from which it asks: see acquire.lua. Claims on one limit from one place, one
+--            behind the other, are for several who wait there: if one is refused, it is in the line
 -- ARGV[3+4i] its holder, as text: see acquire.lua
 -- ARGV[4+4i] how many may have one
 --
@@ -110,8 +111,12 @@ for _, i in ipairs(rest) do
 		answers[i] = redis.error_reply('LOCKBEAT the owner token has ' .. #ARGV[1 + 4 * i] ..
 			' bytes; give one of 22')
 	else
-		answers[i], have = claim(i, key, have)
-		have = fill(key, have, tonumber(ARGV[4 + 4 * i]))
+		local again = i > 1 and KEYS[i - 1] == key and #ARGV[2 + 4 * i] > 1 and
+			ARGV[4 * i - 2] == ARGV[2 + 4 * i]
+		answers[i], have = claim(i, key, have, again)
+		if not again then
+			have = fill(key, have, tonumber(ARGV[4 + 4 * i]))
+		end
 	end
 	counts[key] = have
 end

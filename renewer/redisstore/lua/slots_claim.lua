@@ -20,15 +20,18 @@ local function count(key)
 	return all
 end
 
--- Answers one claim on a limit that so many have.
-local function claim(i, key, have)
+-- Answers one claim on a limit that so many have. again: the one before is on the same limit, and
+-- from the same place.
+local function claim(i, key, have, again)
 	local owner, from = ARGV[1 + 4 * i], ARGV[2 + 4 * i]
 	local holders = key .. ':holders'
 	local place, turn, since
 	if #from > 1 and asMode ~= '' then
 		place, turn, since = string.match(from, '^(%d+) (%d+) ?(%d*)$')
 		place = place .. ' ' .. inbox
-		if redis.call('ZREM', key, place) == 1 then -- its turn
+		if again then
+			since = '' -- the rank that it had is used up
+		elseif redis.call('ZREM', key, place) == 1 then -- its turn
 			have = redis.call('ZCOUNT', key, '(' .. nowText, '+inf')
 		end
 	end
@@ -44,16 +47,19 @@ local function claim(i, key, have)
 	local broken = '!' .. string.sub(owner, 2)
 	local till = redis.call('ZSCORE', key, broken)
 	till = tonumber(till or 0) > now and till
+	local before = again and answers[i - 1]
 	if not till and have < tonumber(ARGV[4 + 4 * i]) then
 		local token, holder = newToken(i)
 		redis.call('ZADD', key, ends, owner)
 		redis.call('HSET', holders, owner, holder)
-		if place then
+		if place and type(before) ~= 'number' then
 			redis.call('HSET', holders, '+', '')
 			leaveLine(key, place .. ' ')
 		end
 		lives(key, ttl)
 		return token, have + 1
+	elseif not till and type(before) == 'table' and before[5] == have then
+		return {'', before[2], now, before[4], have}, have -- who has it was said
 	end
 	local marked = redis.pcall('HSET', holders, '+', '')
 	if type(marked) == 'table' then

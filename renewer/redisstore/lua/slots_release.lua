@@ -1,8 +1,8 @@
 -- Frees the slots that their owners still have, or lets them lapse after a given time, and passes
 -- each on to the first in line.
 --
--- KEYS[i]    the limit of each slot, n of them, at most 100: see slots.lua; on a cluster, where n is
---            1, its holders as well
+-- KEYS[i]    the limit of each slot, n of them, at most 100: see slots.lua; on a cluster, where all
+--            are of one limit, its holders as well
 -- ARGV[1]    time that they stay held, ms; 0: none
 -- ARGV[2]    "MODE INBOX": see release.lua
 -- ARGV[2+i]  owner token of slot i, 22 bytes, and a place that is given up, as for release.lua; 22

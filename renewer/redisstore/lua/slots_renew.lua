@@ -1,7 +1,7 @@
 -- Renews the slots that their owners still have. Never shortens one, never creates one.
 --
--- KEYS[i]    the limit of each slot, n of them, at most 100: see slots.lua; on a cluster, where n is
---            1, its holders as well
+-- KEYS[i]    the limit of each slot, n of them, at most 100: see slots.lua; on a cluster, where all
+--            are of one limit, its holders as well
 -- ARGV[1]    time to live, ms
 -- ARGV[1+i]  owner token of slot i, 22 bytes
 -- ARGV[2+n]  mode: see tell.lua

@@ -176,9 +176,7 @@ func (l *Line) Came(number uint64, since int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if p := l.places[number]; p != nil {
-		if p.since == "" {
-			p.since = strconv.FormatInt(since, 10)
-		}
+		p.since = strconv.FormatInt(since, 10)
 		l.face(number, p)
 	}
 }
