@@ -29,6 +29,8 @@ type call struct {
 	unsettled instant
 	own       bool        // an operation of this process has had the lock since before the call
 	aside     bool        // it asks for a slot while nobody of this process waits for one
+	others    []other     // for whom the question under way asks, too
+	given     bool        // it has a slot, by a question of the one at the front
 	limit     int         // the latest; 0 for a lock
 	newest    *newestCall // nil unless none but the newest is to wait
 	counted   bool        // in Keeper.calls. Guarded by Keeper.mu
@@ -153,6 +155,9 @@ func (c *call) obtain(ctx context.Context, start AcquireStart) (lease *Lease, er
 		c.l.owner = newOwner()
 	}
 	sent, err := c.contend(ctx)
+	if c.given && err == nil {
+		return c.received(ctx, start), nil
+	}
 	return c.conclude(ctx, start, sent, err)
 }
 
@@ -187,6 +192,7 @@ func (c *call) rescue() {
 	if c.attempts > 0 {
 		unsettled = k.clock.AtMost() // the last question may be under way still
 	}
+	c.disown(c.others, unsettled)
 	k.mu.Lock()
 	if l.state == stateAsking {
 		k.queues.KeepPlace(l.name, l, c.place, unsettled)
@@ -302,7 +308,7 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 		trace := k.observer.Claim(ctx)
 		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
 			AcquireStart: start, Wait: k.clock.AtMost().Sub(c.begun), Fence: l.fence,
-			Contended: true, HandedOver: true,
+			Attempts: c.attempts, Contended: true, HandedOver: c.attempts == 0,
 			Holder: c.behind.Holder, HeldFor: c.behind.HeldAt(l.acquired),
 		})
 		l.setTrace(trace)

@@ -31,6 +31,11 @@ var errNoAnswer = errors.New("the store has not answered in time")
 // in its line by now; refuses those behind who do not wait; and has the store watch the name.
 func (c *call) see(info queue.Seen, queued bool) {
 	c.seen = info
+	c.tell(info, queued)
+}
+
+// tell is see for those behind the caller.
+func (c *call) tell(info queue.Seen, queued bool) {
 	k := c.k
 	k.mu.Lock()
 	q := k.queues.Of(c.l.name)

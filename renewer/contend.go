@@ -22,24 +22,30 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 		if sent, err = c.ask(ctx); sent != 0 || err != nil {
 			return sent, err
 		}
-		if err := c.queueUp(ctx); err != nil {
+		if err := c.queueUp(ctx); err != nil || c.given {
 			return 0, err
 		}
+	}
+	asked := c.takeOver()
+	if asked && c.request.try {
+		return 0, c.refuse()
 	}
 	if c.contended && c.attempts == 0 && c.away() { // those before it have found that out
 		return 0, c.refuseAway()
 	}
-	if w := c.watch(); w != nil {
+	if w := c.watch(); w != nil && !asked {
 		drain(w.Wake) // for a head that has left
 	}
-	for failures, woken := 0, false; ; {
-		sent, err := c.ask(ctx)
-		c.judge(woken, sent != 0)
-		if err == nil && sent == 0 {
-			err = c.checkNewest(ctx)
-		}
-		if err != nil || sent != 0 {
-			return sent, err
+	for failures, woken := 0, false; ; asked = false {
+		if !asked {
+			sent, err := c.ask(ctx)
+			c.judge(woken, sent != 0)
+			if err == nil && sent == 0 {
+				err = c.checkNewest(ctx)
+			}
+			if err != nil || sent != 0 {
+				return sent, err
+			}
 		}
 		if c.seen.Err != nil && c.away() {
 			return 0, c.refuse()
@@ -61,7 +67,8 @@ func (c *call) queueUp(ctx context.Context) error {
 	c.k.mu.Lock()
 	c.aside = false
 	c.k.mu.Unlock()
-	_, err := c.wait(ctx)
+	var err error
+	c.given, err = c.wait(ctx)
 	return err
 }
 
@@ -91,10 +98,12 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	limit := q.sent.Add(c.k.cfg.RequestTimeout)
 	request, place := c.beginRequest(ctx, q.sent, limit)
 	claims := singleClaims.Take(c.claim(ctx, place))
-	grants := c.k.store.Acquire(request, claims[:])
+	grants := c.k.store.Acquire(request, c.claimOthers(claims[:]))
 	singleClaims.Put(claims)
 	q.late, q.queued = c.endRequest(request), place != 0
-	return c.answered(ctx, asking.GrantOf(grants, 0, 1), q)
+	own := asking.GrantOf(grants, 0, 1+len(c.others))
+	c.give(grants, &own, q.sent)
+	return c.answered(ctx, own, q)
 }
 
 // question is one that is put to the store.

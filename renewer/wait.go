@@ -27,7 +27,7 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 		select {
 		case refusal := <-w.Answer:
 			if refusal == nil {
-				c.noteAfter(w.After)
+				c.noteAfter(w)
 				if over := ctx.Err() != nil || c.k.clock.AtMost() >= c.until; over && !w.Handed {
 					c.k.mu.Lock() // it will not ask
 					c.seeBefore(w.After)
@@ -56,9 +56,13 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 }
 
 // noteAfter notes, for observers, who of this process had the lock until the caller came to the
-// front, if the one before it had.
-func (c *call) noteAfter(l *Lease) {
-	if c.k.observer == nil {
+// front, if the one before it had; or that the store was asked for a slot of the caller's own.
+func (c *call) noteAfter(w *queue.Waiter[*Lease]) {
+	l := w.After
+	if l == nil {
+		c.attempts++
+		return
+	} else if c.k.observer == nil {
 		return
 	}
 	c.k.mu.Lock() // its operation may run on, if it was lost
@@ -162,6 +166,7 @@ func (c *call) joinBehind() (*queue.Waiter[*Lease], error) {
 	}
 	w := &queue.Waiter[*Lease]{
 		L: c.l, Answer: make(chan *queue.Seen, 1), Try: r.try, MaxHold: r.ownMaxHold(),
+		Limit: r.limit,
 	}
 	q.Push(w)
 	return w, nil
@@ -188,10 +193,15 @@ func (c *call) stepOut(w *queue.Waiter[*Lease]) {
 	left, place := k.leaveLocked(w.L) // no effect unless it is the head
 	k.mu.Unlock()
 	left()
-	if place != 0 { // of a head before
+	k.giveUpPlace(w.L, place) // of a head before
+}
+
+// giveUpPlace has the store pass over a place from which l was to ask; 0 is none.
+func (k *Keeper) giveUpPlace(l *Lease, place uint64) {
+	if place != 0 {
 		owner := newOwner() // an earlier question of the caller's own may be under way
-		hold := store.Hold{Name: w.L.name, Owner: owner.String(), Place: place}
-		k.cleaner.Disown(w.L.orphan(hold), 0)
+		hold := store.Hold{Name: l.name, Owner: owner.String(), Place: place}
+		k.cleaner.Disown(l.orphan(hold), 0)
 	}
 }
 
@@ -231,8 +241,11 @@ func (k *Keeper) holdFront(l *Lease, now instant) (done func()) {
 // there may be more slots.
 func (k *Keeper) passFront(l *Lease, now instant) (done func()) {
 	k.queues.Pass(l.name, l, now)
-	done, _ = k.leaveLocked(l)
-	return done
+	left, place := k.leaveLocked(l)
+	return func() {
+		left()
+		k.giveUpPlace(l, place)
+	}
 }
 
 func refuseAll(waiters []*queue.Waiter[*Lease], why queue.Seen) {

@@ -21,6 +21,10 @@ type Queue[L comparable] struct {
 	// as long as none has asked since the name was last ours.
 	Place  uint64
 	Queued bool // the store may have it in its line
+	// Of a limit: for how many of those behind it the front asks as well, and whether it need
+	// not ask itself, as the front before it has asked for it too, in vain. Seen is that answer.
+	Also  int
+	Asked bool
 	// Unsettled is when a front that has left asked from it last and was not answered: that may put
 	// it there.
 	Unsettled timing.Instant
@@ -55,8 +59,10 @@ type Waiter[L comparable] struct {
 	Answer  chan *Seen
 	Try     bool          // does not wait until the lock is free
 	MaxHold time.Duration // its own, for a hand-over
-	Handed  bool          // at the front, and the lock is its own
+	Handed  bool          // the lock, or a slot of the limit, is its own
 	After   L             // who was at the front before it, once it is there
+	// Limit is how many may have the limit, by the caller's own word; nil for a lock.
+	Limit func(name string) int
 
 	queued      bool
 	number      uint64 // in order of arrival

@@ -4,8 +4,8 @@
 // Its invariant: a name that callers of this process want has one of them at its front, who asks
 // the store or has the lock, and every other caller waits behind, in order of arrival. So the
 // one that leaves the front makes way for the first waiter, and no waiter is forgotten. Of a limit
-// the one at the front asks for a slot, and leaves when it has one; those who ask while nobody
-// waits are in no queue.
+// the one at the front asks for a slot, and for the next of those behind it, and leaves when it has
+// one; those who ask while nobody waits are in no queue.
 package queue
 
 import (
@@ -137,7 +137,21 @@ func (qs *Queues[L]) Pass(name string, l L, now timing.Instant) {
 	if q.Seen.Known { // it had to wait
 		*qs.granted(name) = now
 	}
-	q.Seen, q.Place, q.Queued, q.Unsettled = Seen{}, 0, false, 0
+	q.Unsettled = 0
+	if !q.Asked { // the place is used up
+		q.Seen, q.Place, q.Queued = Seen{}, 0, false
+	}
+}
+
+// Give takes a waiter of a name out of its queue, as one who has a slot, and reports whether it
+// waits still.
+func (qs *Queues[L]) Give(name string, w *Waiter[L]) bool {
+	if !w.queued {
+		return false
+	}
+	qs.queues[name].Remove(w)
+	w.Handed = true
+	return true
 }
 
 // HandOver puts the first waiter of a name, which must have one, at its front, as the one who has

@@ -1,0 +1,157 @@
+package renewer
+
+import (
+	"errors"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/internal/queue"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// The front of a limit's queue asks for those behind it, too, in the same question. One contender a
+// name is right for a lock, which one caller at a time can have. Of a limit it would have a process
+// get one slot in each round trip, however many are free.
+//
+// Each claim has an owner token of its own, which becomes that of the caller for whom it was made
+// if it waits still, and is disowned otherwise: so a slot is never anybody's whose claim was not
+// granted. All are made from the one place of the queue. If one is refused, that stands in line
+// still, for the next at the front.
+
+// mostOthers is for how many behind it the front asks at most: a script of the store takes no more
+// claims of callers who meet.
+const mostOthers = 63
+
+// other is one behind the front of a limit, for whom it asks.
+type other struct {
+	w     *queue.Waiter[*Lease]
+	owner ownerToken
+}
+
+// claimOthers adds to the front's own claim those for the next behind it: for one, to know whether
+// there is more room, and for more and more as long as all are granted.
+func (c *call) claimOthers(claims []store.Claim) []store.Claim {
+	if c.request.limit == nil || c.request.try || c.aside {
+		return claims
+	}
+	behind := c.nextBehind()
+	c.others = make([]other, 0, len(behind))
+	for _, w := range behind {
+		if w.Limit(c.l.Name()) != c.limit {
+			break // those of another number wait until they ask themselves
+		}
+		c.others = append(c.others, other{w, newOwner()})
+	}
+	for i := range c.others {
+		o, l := &c.others[i], c.others[i].w.L
+		claims = append(claims, store.Claim{
+			Name: l.name, Owner: o.owner.String(), TTL: l.ttl(), Place: claims[0].Place,
+			Holder: c.k.holder(l), Limit: c.limit,
+		})
+	}
+	return claims
+}
+
+// nextBehind returns those behind the front for whom it may ask.
+func (c *call) nextBehind() (behind []*queue.Waiter[*Lease]) {
+	k := c.k
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	q := k.queues.Of(c.l.name)
+	if q == nil || k.queues.Front(c.l.name) != c.l {
+		return nil
+	}
+	for w := q.First(); w != nil && len(behind) < max(q.Also, 1); w = q.After(w) {
+		if w.L.extras != nil {
+			break // unusual options
+		}
+		behind = append(behind, w)
+	}
+	return behind
+}
+
+// give lets the leases of those begin for whom the front has asked, too, by a question that was
+// sent at an instant. own is the answer to the front's own claim.
+func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
+	if len(c.others) == 0 {
+		return
+	}
+	k, granted := c.k, 0
+	var refusal store.Grant
+	var orphans, unknown []other
+	k.mu.Lock()
+	for i, o := range c.others {
+		switch g := asking.GrantOf(grants, 1+i, 1+len(c.others)); g.Status {
+		case store.StatusHeld:
+			granted++
+			if !c.giveOne(&o, &g, sent) {
+				orphans = append(orphans, o)
+			}
+		case store.StatusTaken, store.StatusQueued:
+			refusal = g
+		default:
+			if !errors.Is(g.Err, store.ErrNotSent) {
+				unknown = append(unknown, o)
+			}
+		}
+	}
+	full := own.Status == store.StatusHeld && refusal.Status != store.StatusUnknown
+	if q := k.queues.Of(c.l.name); q != nil {
+		q.Asked = full
+		q.Also = granted
+		if own.Status == store.StatusHeld && granted == len(c.others) {
+			q.Also = min(2*granted+1, mostOthers)
+		}
+	}
+	c.others = nil
+	k.mu.Unlock()
+	c.disown(orphans, 0)
+	c.disown(unknown, sent)
+	if full {
+		c.tell(holderOf(&refusal, sent), refusal.Status == store.StatusQueued)
+	}
+}
+
+// giveOne lets the lease of one who waits begin, unless it has left, or the answer is too old.
+// Under k.mu.
+func (c *call) giveOne(o *other, g *store.Grant, sent instant) bool {
+	k, l := c.k, o.w.L
+	now := k.clock.AtMost()
+	if now >= k.deadlineOf(sent, l.ttl()).Add(-k.cfg.Margin) || k.shutdown.phase != phaseRun ||
+		!k.queues.Give(l.name, o.w) {
+		return false
+	}
+	l.owner, l.fence = o.owner, g.Fence
+	l.grant(sent, now, o.w.MaxHold)
+	k.books.Enter(l)
+	k.ends.WakeBy(l.nextDue())
+	l.due = k.heartbeats.First(sent)
+	o.w.Answer <- nil
+	return true
+}
+
+// disown has what the store has given, or may give, to claims for others freed. unsettled is as for
+// [cleanup.Cleaner.Disown].
+func (c *call) disown(others []other, unsettled instant) {
+	for i := range others {
+		l := others[i].w.L
+		hold := store.Hold{Name: l.name, Owner: others[i].owner.String()}
+		c.k.cleaner.Disown(l.orphan(hold), unsettled)
+	}
+}
+
+// takeOver reports whether the one before at the front has asked for this call, too, in vain: then
+// it need not ask at once.
+func (c *call) takeOver() bool {
+	if c.request.limit == nil {
+		return false
+	}
+	c.k.mu.Lock()
+	defer c.k.mu.Unlock()
+	q := c.k.queues.Of(c.l.name)
+	if q == nil || !q.Asked || c.k.queues.Front(c.l.name) != c.l {
+		return false
+	}
+	q.Asked = false
+	c.seen, c.behind, c.place, c.contended = q.Seen, q.Seen, q.Place, true
+	return true
+}
