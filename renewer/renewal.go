@@ -3,6 +3,7 @@ package renewer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 )
 
 // errLate is why a heartbeat was sent again of which nothing else is known.
-var errLate = errors.New("the store has not answered within Config.RequestTimeout")
+var errLate = fmt.Errorf("the store has not answered within Config.RequestTimeout: %w",
+	context.DeadlineExceeded)
 
 // sendDue is a step of the heartbeats' loop. It sends one batch if one is due, and never waits for
 // an answer, nor for an observer.

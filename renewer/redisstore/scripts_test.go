@@ -68,7 +68,7 @@ func TestAcquireScript(t *testing.T) {
 
 		t.Log("a value that we did not write is another owner's")
 		s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "odd"), "x")
-		assert.Equal(t, contract.Grant{Status: contract.StatusTaken},
+		assert.Equal(t, contract.Grant{Status: contract.StatusTaken, Foreign: true},
 			acquire(t, store, claim("odd", "a", time.Minute)))
 		s.ok(t, "DEL", redisstore.LeaseKey(redisstore.DefaultPrefix, "odd"))
 
