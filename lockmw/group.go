@@ -173,8 +173,7 @@ func (g *group) waitsNoMore() {
 	}
 }
 
-// isSlow reports whether the caller must not wait for a lock while it has others in hand. What it
-// has kept in this attempt already it may go on to keep, for as long as its patience lasts.
+// isSlow reports whether the caller must not wait for a lock while it has others in hand.
 func (g *group) isSlow(name string) bool {
 	return len(g.taken) > 0 && !listers.mayWait(g.keeper, name, g.taken[g.keeps:])
 }

@@ -22,10 +22,8 @@ const maxKeys = 64
 // waits for one after the other in the order of their names, limits last, whatever the order here,
 // so that two callers never wait for each other in a circle. While it waits it keeps those before,
 // for an eighth of [Wait] at most, and no longer than a second: then it gives them back, waits for
-// the busy one alone, and takes the others when it has that. Other callers of the process give
-// theirs back at once while one waits so, and for nine times as long as names were kept in vain, or
-// for more than 20 ms: whatever is listed beside a name, it is kept for a tenth of the time at
-// most. So names that stay busy keep no caller from the others for long, and a caller who needs
+// the busy one alone, and takes the others when it has that. A name is kept idle for the sake of
+// others for a tenth of the time at most. So names that stay busy keep no caller from the others for long, and a caller who needs
 // many busy names may wait longer than one who needs one.
 //
 // The function's context ends when any of them is lost. [FenceOf] reports each one's token. An

@@ -24,7 +24,7 @@ type call struct {
 	place     uint64     // from which it asks; 0 for none. The store may have it in its line
 	refused   instant    // when the last question was sent that was answered StatusTaken; 0 without
 	reserved  int        // tokens for hand-offs
-	freed     bool       // the name was free between the last two of these
+	freed     bool       // the name was free between the last two refusals
 	// when the last question was sent that was not answered and may still take effect; 0 without
 	unsettled instant
 	own       bool        // an operation of this process has had the lock since before the call

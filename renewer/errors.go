@@ -295,8 +295,7 @@ func (e *LostError) explain() string {
 func (e *LostError) gone() bool { return e.Reason == ReasonTaken || e.forced }
 
 // Unwrap gives errors.Is and errors.As ErrLost, ErrReplaced if that is why, and the last renewal's
-// error, except
-// that a context error in that is the heartbeat's, not the caller's, and is not found.
+// error. A context error in that is the heartbeat's, not the caller's, and is not found.
 func (e *LostError) Unwrap() []error {
 	errs := []error{ErrLost}
 	if e.Reason == ReasonReplaced {

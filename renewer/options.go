@@ -66,7 +66,7 @@ func AtMost(limit func(name string) int) Option {
 
 // FailFast refuses the call with [ErrUnavailable] as soon as the store is known to be away
 // ([Keeper.Outage] is [Config.RequestTimeout] or more), rather than when [MaxWait] runs out: one in
-// line looks once in each RequestTimeout. While it is away, one call a name goes on asking, and the
+// line notices within one RequestTimeout. While it is away, one call a name goes on asking, and the
 // others are refused at once.
 func FailFast() Option {
 	return func(r request) request { r.failFast = true; return r }

@@ -171,7 +171,7 @@ func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 		}
 		grants = job.grants
 	}
-	// A place has its turn's length from when it is first presented: after a refusal without it.
+	// Note how long the claim took: the place's turn will be as long.
 	// An answer that did not come in time says nothing of how far away the server is.
 	if (len(grants) == 1 || samePlace(claims, 0)) && (refused(&grants[0]) ||
 		presents && grants[0].Status == store.StatusHeld) {

@@ -94,7 +94,7 @@ type Claim struct {
 	// TTL is how long the name is held without a renewal: whole milliseconds, at least 1.
 	TTL time.Duration
 	// Place is the number of the place from which the owner asks, unique in this process; 0 if
-	// nobody waits for the name in this process and lately nobody did. If the name is another's, a
+	// uncontended. If the name is another's, a
 	// Store that has a line of waiters puts the place at its end, unless it is there already: see
 	// [StatusQueued]. A place is no owner token: it keeps its rank when the next claim from it has
 	// another owner. A grant uses it up. Of a limit, claims that follow one another in a batch may

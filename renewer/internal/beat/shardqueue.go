@@ -20,7 +20,7 @@ const (
 	// millisecond or so. When more are due the next follows after this time.
 	batchMost = 100
 	fullGap   = 700 * time.Microsecond
-	// So much later than that it may go and the one behind it is not put off: an idle process wakes
+	// A batch that is late by this does not delay the next: an idle process wakes
 	// up to a good millisecond late, and a million leases would have two beats for three.
 	lateMost = 2 * time.Millisecond
 	// A heartbeat of fewer leases than this takes others along that would come due within a quarter

@@ -18,7 +18,7 @@ type Queue[L comparable] struct {
 	Seen  Seen  // what the front last learned of the name
 	Watch Watch // on behalf of the front
 	// Place is the one from which the store is asked, which keeps its rank when a front leaves; 0
-	// as long as none has asked since the name was last ours.
+	// as long as none has asked since our last grant.
 	Place  uint64
 	Queued bool // the store may have it in its line
 	// Of a limit: for how many of those behind it the front asks as well, and whether it need

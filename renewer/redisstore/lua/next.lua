@@ -64,8 +64,8 @@ local function nobody()
 	return {n, {}, late}
 end
 -- To a lock that is held the next one comes at its release: the holder is a task, or a process
--- waits. One that went back behind others has no other one called: where the first do not come, they
--- would call each other without end.
+-- waits. A task that went back behind others wakes nobody: two absent ones would wake each other for
+-- ever.
 local behind = what == 'left' and redis.call('ZRANK', KEYS[2], task) ~= 0
 if total >= most or behind or room == 0 and (what == 'left' or what == 'look') then
 	return nobody()

@@ -213,7 +213,7 @@ func (l *Line) Leave(number uint64) {
 }
 
 // GiveUp forgets a place that was given up. Those who have begun to wait for the lock meanwhile ask
-// again: they took it for their own, if they had asked without one.
+// again: they relied on it, if they had asked without one.
 func (l *Line) GiveUp(number uint64) {
 	if number == 0 || !l.able.Load() {
 		return

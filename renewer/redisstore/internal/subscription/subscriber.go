@@ -86,9 +86,8 @@ func (s *Subscriber) forget(name string, c *channel) {
 // Watching reports whether any channel is watched, or was a moment ago. It is cheap.
 func (s *Subscriber) Watching() bool { return s.n.Load() != 0 }
 
-// Mark marks what was heard on a channel until now as known: a watch that begins later is woken at
-// once only if more has been heard since. It reports whether the channel is watched, or was a
-// moment ago.
+// Mark marks what was heard on a channel until now as known: no later watch is woken for what came
+// before. It reports whether the channel is watched, or was a moment ago.
 func (s *Subscriber) Mark(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

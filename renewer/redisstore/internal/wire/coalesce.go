@@ -60,7 +60,7 @@ func (c *Coalescer[Q, A]) Joins(questions []Q) bool {
 	return len(questions) > 0 && len(questions) <= GroupMost
 }
 
-// DoThrough is do from within a window.
+// DoThrough asks, once the window has room.
 func (c *Coalescer[Q, A]) DoThrough(ctx context.Context, w *Window, questions []Q) []A {
 	if err := w.enter(ctx, len(questions)); err != nil {
 		return c.unknown(err, len(questions))
