@@ -41,7 +41,7 @@ TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(BROWSED)))(
 SMOKED := $$(go list $(PROGRAMS:%=./%/...) | grep -vE '/($(subst $() ,|,$(SUITES)))$$')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint fmt tidy modules api vuln test-faults test-long sim shake fuzz smoke page nemesis bench clean
+.PHONY: help test check lint platforms fmt tidy modules api vuln test-faults test-long sim shake fuzz smoke page nemesis bench clean
 .PHONY: cc redis postgres mariadb chromium
 
 help: ## list the targets
@@ -53,8 +53,8 @@ test: cc redis postgres mariadb ## run the tests under -race on real Redis, Post
 # An unreachable vulnerability database does not stop this one, so that it can be used without a
 # network; a line then says that nothing was checked. VULN_OFFLINE_OK=0 makes it strict.
 check: export VULN_OFFLINE_OK ?= 1
-check: ## everything a change must pass: lint, tidy, modules, api, test, test-faults, smoke, vuln
-	@for target in lint tidy modules api test test-faults smoke vuln; do \
+check: ## everything a change must pass: lint, platforms, tidy, modules, api, test, test-faults, smoke, vuln
+	@for target in lint platforms tidy modules api test test-faults smoke vuln; do \
 		printf '\n== make %s (at %s)\n' "$$target" "$$(date +%T)"; \
 		$(MAKE) --no-print-directory "$$target" || exit; \
 	done
@@ -65,6 +65,14 @@ cc redis postgres mariadb chromium:
 
 lint: ## run the pinned golangci-lint (built once into ./bin)
 	@set -e; linter=$$(scripts/tool $(GOLANGCI_LINT)); for module in $(MODULES); do (set -x; cd $$module; "$$linter" run ./...); done
+
+platforms: ## vet what is released, its tests too, for Windows and for 32 bits
+	@set -e; for module in $(MODULES); do \
+		case $$module in */bench|*/nemesis|*/integration|*/examples) continue;; esac; \
+		(set -x; cd $$module; CGO_ENABLED=0 GOOS=windows GOARCH=386 go vet ./...); \
+	done
+	CGO_ENABLED=0 GOARCH=386 go vet ./... # what is for Unix alone is here, and in the command
+	cd cmd/lockbeat && CGO_ENABLED=0 GOARCH=386 go vet ./...
 
 fmt: ## format the code the way lint wants it
 	@set -e; linter=$$(scripts/tool $(GOLANGCI_LINT)); for module in $(MODULES); do (set -x; cd $$module; "$$linter" fmt ./...); done
