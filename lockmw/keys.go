@@ -89,9 +89,9 @@ func refusedKeys(given int) string {
 }
 
 // NamesOf are the names that a name made by [Keys], [Limit], [Limits] or [Ranked] stands for, in
-// order, none if these are too many; and any other name itself. Of a limit it is the plain name, for
-// logs: [Held] and [FenceOf] want the name that [Limit] made, since a limit and a lock of one name
-// are two things.
+// order, none if these are too many; and any other name itself. Of a limit it is the plain name,
+// for logs: [Held] and [FenceOf] want the name that [Limit] made, since a limit and a lock of one
+// name are two things.
 func NamesOf(name string) []string {
 	if tooMany(name) != nil {
 		return nil

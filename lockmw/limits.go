@@ -17,8 +17,8 @@ import (
 //
 // A limit and a lock of one name are two things. n is this process's own number and is kept
 // nowhere: a lower one ends no call. 0 closes the limit: [renewer.ErrHeld] and [renewer.ErrClosed]
-// at once. Below 0 the call is refused with [renewer.ErrConfig], and so is one whose name is that of
-// a limit already, by [Limit].
+// at once. Below 0 the call is refused with [renewer.ErrConfig], and so is one whose name is that
+// of a limit already, by [Limit].
 func AtMost(n int) Option { return AtMostFunc(func(string) int { return n }) }
 
 // AtMostFunc is [AtMost] with a number for each name, which may change: it is asked for before each
@@ -77,7 +77,7 @@ func givenTwice(names []string) string {
 
 // asLimits makes limits of the names that a call is for, if it goes by [AtMost].
 func (s settings) asLimits(name string) (string, error) {
-	if s.limit == nil || name == "" || tooMany(name) != nil {
+	if s.limit == nil || name == "" || strings.HasPrefix(name, refusal) {
 		return name, nil
 	}
 	names := naming.Split(name)
@@ -86,8 +86,8 @@ func (s settings) asLimits(name string) (string, error) {
 	}
 	for i, one := range names {
 		if plain, n, ok := naming.CutLimit(one); ok {
-			return "", fmt.Errorf("%w: %q is given two numbers, by AtMost and by Limit(%[2]q, %d): "+
-				"leave AtMost out", renewer.ErrConfig, plain, n)
+			return "", fmt.Errorf("%w: %q is given two numbers, by AtMost and by "+
+				"Limit(%[2]q, %d): leave AtMost out", renewer.ErrConfig, plain, n)
 		}
 		names[i] = naming.Limited + naming.ByFunc + strconv.Itoa(s.limit(one)) + ":" + one
 	}

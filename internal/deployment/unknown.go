@@ -33,6 +33,6 @@ func CheckNames(environ []string) error {
 	for _, v := range Variables() {
 		names = append(names, v.Name)
 	}
-	return wrong(fmt.Sprintf("%s: there is no such variable; unset it, or correct its name: there are %s",
-		strings.Join(faults, ", "), strings.Join(names, ", ")))
+	return wrong(fmt.Sprintf("%s: there is no such variable; unset it, or correct its name: there "+
+		"are %s", strings.Join(faults, ", "), strings.Join(names, ", ")))
 }

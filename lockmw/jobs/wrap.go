@@ -23,8 +23,8 @@ type Delivery struct {
 	// slots.
 	Slots *Slots
 	// Rank says how new the job is, for [Replace] and [Latest]: the greater is newer. Give an ID
-	// that rises, or when the job was enqueued, as the framework has it, so that a job keeps it when
-	// it comes again; and 0, for none, rather than when a worker takes it up. A key made by
+	// that rises, or when the job was enqueued, as the framework has it, so that a job keeps it
+	// when it comes again; and 0, for none, rather than when a worker takes it up. A key made by
 	// [lockmw.Ranked] takes its place.
 	Rank int64
 	// Last means that the framework drops the job if it does not run now, whatever it is told.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -160,13 +161,14 @@ func (b *bench) awaitLine(n int64) {
 
 // String is what has become of the jobs, for messages of tests that fail.
 func (b *bench) String() string {
-	s := fmt.Sprintf("%q ran, %d are left, %d failed", b.runs(), b.Left(), b.Failed())
+	var s strings.Builder
+	fmt.Fprintf(&s, "%q ran, %d are left, %d failed", b.runs(), b.Left(), b.Failed())
 	for _, l := range b.lines {
 		if f := l.fault.Load(); f != nil {
-			s += fmt.Sprintf("; the keeper was told: %s: %v", f.Doing, f.Err)
+			fmt.Fprintf(&s, "; the keeper was told: %s: %v", f.Doing, f.Err)
 		}
 	}
-	return s
+	return s.String()
 }
 
 // awaitRuns waits until these jobs have begun, each once, in whatever order, and no others.

@@ -175,7 +175,8 @@ func (l *Line) look(lock naming.Want) {
 }
 
 // waitForFirst waits for a lock, to wake the first task in its line at the release and not before,
-// also by a holder that knows of no line. The process gives the lock back at once; tasks that come meanwhile stand behind the first.
+// also by a holder that knows of no line. The process gives the lock back at once; tasks that come
+// meanwhile stand behind the first.
 //
 // It returns at once. Each process waits for a lock once at most, and one does as a rule: that from
 // which the first task went back. If it dies, the others look for locks that are free; tasks come
