@@ -44,7 +44,8 @@ func TestShortRun(t *testing.T) {
 	assert.Len(t, missing, 6, "those of sizes that a short run does not have")
 	for _, want := range []string{
 		callersTable, tasksTable, holdTable(200), waitTable, messageLost, deadInFront, never + "64",
-		severalAsk + "64", "÷ ZSET by hand", handedTable, killedTable, breakTable,
+		severalAsk + "64", "÷ ZSET by hand", handedTable, killedTable, hotTable, crowdedTable,
+		breakTable,
 	} {
 		assert.Contains(t, out.String(), want)
 	}

@@ -102,6 +102,12 @@ func slots(ctx context.Context, o options, f *figures) error {
 	if err := f.killed(ctx, o, s); err != nil {
 		return fmt.Errorf("%s: %w", killedTable, err)
 	}
+	if err := f.hot(ctx, o, s); err != nil {
+		return fmt.Errorf("%s: %w", hotTable, err)
+	}
+	if err := f.crowded(ctx, o, s); err != nil {
+		return fmt.Errorf("%s: %w", crowdedTable, err)
+	}
 	return nil
 }
 

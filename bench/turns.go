@@ -31,7 +31,7 @@ type taken struct {
 	Took     time.Duration
 	CPU      time.Duration // of the processes, user and system
 	Allocs   uint64        // of the processes
-	Overlaps int           // entries while another goroutine of the process was inside
+	Overlaps int           // entries while as many goroutines of the process as may were inside
 }
 
 func (t *taken) add(o taken) {
@@ -105,6 +105,14 @@ func (t turns) mutex(lib library, name, id string) mutex {
 	return lib.limit(name, id, t.Slots)
 }
 
+// most is how many may have it at once.
+func (t turns) most() int {
+	if t.Slots == nil {
+		return 1
+	}
+	return slices.Min(t.Slots)
+}
+
 // taker is one goroutine's turns.
 type taker struct {
 	mutex   mutex
@@ -168,7 +176,7 @@ func (one *taker) run(
 			}
 			return
 		}
-		if !t.Own && inside.Add(1) != 1 {
+		if !t.Own && int(inside.Add(1)) > t.most() {
 			overlaps.Add(1)
 		}
 		if t.Work > 0 {
