@@ -2,6 +2,9 @@ package contention_test
 
 import (
 	"context"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,8 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/nemesis/internal/kit"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/testutil/proxy"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
 // two is a limit of two calls.
@@ -144,4 +150,47 @@ func TestNoSlotIsLeaked(t *testing.T) {
 		require.Eventually(s.t, func() bool { return !s.aCallerWaits() }, soon, tick)
 		s.nothingIsLeft()
 	})
+}
+
+// More callers want a limit than it has slots, and the server is far away: never more than may have
+// one, and a process asks for as many as its callers wait for, not for one in each round trip.
+func TestMoreCallersThanSlotsFarAway(t *testing.T) {
+	t.Parallel()
+	const slots, callers, rounds = 20, 40, 5
+	for _, processes := range []int{1, 4} {
+		t.Run(strconv.Itoa(processes), func(t *testing.T) {
+			t.Parallel()
+			s := &scene{t: t, redis: redistest.Start(t)}
+			link := proxy.Start(t, s.redis.Addr())
+			link.Delay(5 * time.Millisecond)
+			option := s.redis.ClientOption()
+			option.InitAddress = []string{link.Addr()}
+			keepers := make([]*renewer.Keeper, processes)
+			for i := range keepers {
+				keepers[i] = kit.Start(t, option, renewer.Config{TTL: ttl}).Keeper
+			}
+			before := s.asked()
+			var running atomic.Int64
+			var calls sync.WaitGroup
+			for i := range callers {
+				calls.Go(func() {
+					for range rounds {
+						_, err := lockmw.Do(t.Context(), keepers[i%processes], key,
+							func(context.Context) (any, error) {
+								assert.LessOrEqual(t, running.Add(1), int64(slots))
+								<-time.After(20 * time.Millisecond)
+								running.Add(-1)
+								return nil, nil
+							}, lockmw.AtMost(slots), lockmw.Wait(soon))
+						assert.NoError(t, err)
+					}
+				})
+			}
+			calls.Wait()
+			if processes == 1 {
+				assert.Less(t, s.asked()-before, int64(callers*rounds), "scripts for as many slots")
+			}
+			s.nothingIsLeft()
+		})
+	}
 }
