@@ -23,8 +23,8 @@ const maxKeys = 64
 // so that two callers never wait for each other in a circle. While it waits it keeps those before,
 // for an eighth of [Wait] at most, and no longer than a second: then it gives them back, waits for
 // the busy one alone, and takes the others when it has that. A name is kept idle for the sake of
-// others for a tenth of the time at most. So names that stay busy keep no caller from the others for
-// long, and a caller who needs many busy names may wait longer than one who needs one.
+// others for a tenth of the time at most. So names that stay busy keep no caller from the others
+// for long, and a caller who needs many busy names may wait longer than one who needs one.
 //
 // The function's context ends when any of them is lost. [FenceOf] reports each one's token. An
 // empty name, or none at all, makes an empty key. More than 64 different names make one that

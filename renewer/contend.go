@@ -132,7 +132,7 @@ func (c *call) question(ctx context.Context) (q question, err error) {
 			return q, c.noLimit()
 		}
 	}
-	q.cut = c.until < q.sent.Add(c.k.cfg.RequestTimeout)
+	q.cut = c.lastAnswer() < q.sent.Add(c.k.cfg.RequestTimeout)
 	return q, nil
 }
 
@@ -266,7 +266,8 @@ func (c *call) beginRequest(
 	ctx context.Context, now, limit instant,
 ) (request context.Context, place uint64) {
 	k, l := c.k, c.l
-	shared := ctx.Done() == nil && limit < c.until
+	last := c.lastAnswer()
+	shared := ctx.Done() == nil && limit < last
 	if !shared && l.op.Load() == nil {
 		l.op.Store(c.opContext(ctx))
 	}
@@ -274,7 +275,7 @@ func (c *call) beginRequest(
 	halted := k.shutdown.phase >= phaseFree
 	place = c.placeLocked(now)
 	if !shared && !halted {
-		until := min(limit, c.until)
+		until := min(limit, last)
 		k.questions.Set(l.op.Load(), until)
 		k.ends.WakeBy(until)
 	}

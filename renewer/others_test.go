@@ -37,6 +37,11 @@ func (d *distant) Acquire(ctx context.Context, claims []store.Claim) []store.Gra
 	if d.answer != nil {
 		grants = d.answer(claims, grants)
 	}
+	for i := range grants {
+		if ctx.Err() != nil { // nobody hears of it
+			grants[i] = store.Grant{Err: ctx.Err()}
+		}
+	}
 	return grants
 }
 
@@ -116,6 +121,34 @@ func TestMoreCallersThanSlots(t *testing.T) {
 		assert.Greater(t, granted, fewer*9/10, "%+v", c)
 		assert.Less(t, asked, granted, "%+v", c)
 	}
+}
+
+// More callers come than the limit can serve, and each gives up in the end. Its slots go on being
+// had: those that were asked for together used to be given back, as the one at the front had gone.
+func TestAnOverloadedLimitGoesOn(t *testing.T) {
+	t.Parallel()
+	onDistant(t, func(t *testing.T, d *distant, k *renewer.Keeper) {
+		d.trip = 5 * time.Millisecond
+		var late, running atomic.Int32
+		var wg sync.WaitGroup
+		for begun := time.Now(); time.Since(begun) < 4*time.Second; waitFor(time.Second / 800) {
+			wg.Go(func() {
+				l, err := k.Acquire(t.Context(), "a", slotOf(20), renewer.MaxWait(time.Second))
+				if err != nil {
+					assert.ErrorIs(t, err, renewer.ErrHeld)
+					return
+				}
+				assert.LessOrEqual(t, running.Add(1), int32(20))
+				if waitFor(20 * time.Millisecond); time.Since(begun) > 3*time.Second {
+					late.Add(1)
+				}
+				running.Add(-1)
+				assert.NoError(t, l.Release(t.Context()))
+			})
+		}
+		wg.Wait()
+		assert.Greater(t, late.Load(), int32(150), "in the last second")
+	})
 }
 
 // Who waits has a slot in the order in which all came, also if several are had at once.

@@ -12,9 +12,9 @@ import (
 // name is right for a lock, which one caller at a time can have. Of a limit it would have a process
 // get one slot in each round trip, however many are free.
 //
-// Each claim has an owner token of its own, which becomes that of the caller for whom it was made
-// if it waits still, and is disowned otherwise: so a slot is never anybody's whose claim was not
-// granted. All are made from the one place of the queue. If one is refused, that stands in line
+// Each claim has an owner token of its own, which becomes that of the caller who gets the slot: the
+// first of those asked for who waits still, as some may have left meanwhile. If none does, it is
+// disowned: so a slot is never anybody's whose claim was not granted. All are made from the one place of the queue. If one is refused, that stands in line
 // still, for the next at the front.
 
 // mostOthers is for how many behind it the front asks at most: a script of the store takes no more
@@ -51,6 +51,16 @@ func (c *call) claimOthers(claims []store.Claim) []store.Claim {
 	return claims
 }
 
+// lastAnswer is until when the call waits for an answer. The front of a limit waits a little longer
+// than its own time: if it left before, the store would have answered all for whom it asked in vain,
+// and then the next front, whose time is over as soon.
+func (c *call) lastAnswer() instant {
+	if c.until == never || c.request.limit == nil || c.request.try || c.aside {
+		return c.until
+	}
+	return c.until.Add(c.k.cfg.RequestTimeout / 4)
+}
+
 // nextBehind returns those behind the front for whom it may ask.
 func (c *call) nextBehind() (behind []*queue.Waiter[*Lease]) {
 	k := c.k
@@ -75,7 +85,7 @@ func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
 	if len(c.others) == 0 {
 		return
 	}
-	k, granted := c.k, 0
+	k, granted, next := c.k, 0, 0
 	var refusal store.Grant
 	var orphans, unknown []other
 	k.mu.Lock()
@@ -83,7 +93,11 @@ func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
 		switch g := asking.GrantOf(grants, 1+i, 1+len(c.others)); g.Status {
 		case store.StatusHeld:
 			granted++
-			if !c.giveOne(&o, &g, sent) {
+			given := false
+			for ; !given && next < len(c.others); next++ {
+				given = c.giveOne(c.others[next].w, o.owner, &g, sent)
+			}
+			if !given {
 				orphans = append(orphans, o)
 			}
 		case store.StatusTaken, store.StatusQueued:
@@ -113,19 +127,21 @@ func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
 
 // giveOne lets the lease of one who waits begin, unless it has left, or the answer is too old.
 // Under k.mu.
-func (c *call) giveOne(o *other, g *store.Grant, sent instant) bool {
-	k, l := c.k, o.w.L
+func (c *call) giveOne(
+	w *queue.Waiter[*Lease], owner ownerToken, g *store.Grant, sent instant,
+) bool {
+	k, l := c.k, w.L
 	now := k.clock.AtMost()
 	if now >= k.deadlineOf(sent, l.ttl()).Add(-k.cfg.Margin) || k.shutdown.phase != phaseRun ||
-		!k.queues.Give(l.name, o.w) {
+		!k.queues.Give(l.name, w) {
 		return false
 	}
-	l.owner, l.fence = o.owner, g.Fence
-	l.grant(sent, now, o.w.MaxHold)
+	l.owner, l.fence = owner, g.Fence
+	l.grant(sent, now, w.MaxHold)
 	k.books.Enter(l)
 	k.ends.WakeBy(l.nextDue())
 	l.due = k.heartbeats.First(sent)
-	o.w.Answer <- nil
+	w.Answer <- nil
 	return true
 }
 

@@ -218,6 +218,8 @@ func (k *Keeper) lastSeen(name string) (info queue.Seen, known bool) {
 	}
 	if q := k.queues.Of(name); q != nil && q.Seen.Known {
 		return q.Seen, true
+	} else if q != nil && q.Full.Known {
+		return q.Full, false
 	}
 	return queue.Seen{Known: true, Err: errNoAnswer}, false
 }
@@ -242,6 +244,9 @@ func (k *Keeper) holdFront(l *Lease, now instant) (done func()) {
 func (k *Keeper) passFront(l *Lease, now instant) (done func()) {
 	k.queues.Pass(l.name, l, now)
 	left, place := k.leaveLocked(l)
+	if place == 0 {
+		return left
+	}
 	return func() {
 		left()
 		k.giveUpPlace(l, place)

@@ -25,6 +25,7 @@ type Queue[L comparable] struct {
 	// not ask itself, as the front before it has asked for it too, in vain. Seen is that answer.
 	Also  int
 	Asked bool
+	Full  Seen // by a front before, for callers whose time is over before the front has an answer
 	// Unsettled is when a front that has left asked from it last and was not answered: that may put
 	// it there.
 	Unsettled timing.Instant

@@ -138,6 +138,9 @@ func (qs *Queues[L]) Pass(name string, l L, now timing.Instant) {
 		*qs.granted(name) = now
 	}
 	q.Unsettled = 0
+	if q.Seen.Known && q.Seen.Err == nil {
+		q.Full = q.Seen
+	}
 	if !q.Asked { // the place is used up
 		q.Seen, q.Place, q.Queued = Seen{}, 0, false
 	}
