@@ -14,8 +14,8 @@ import (
 //
 // Each claim has an owner token of its own, which becomes that of the caller who gets the slot: the
 // first of those asked for who waits still, as some may have left meanwhile. If none does, it is
-// disowned: so a slot is never anybody's whose claim was not granted. All are made from the one place of the queue. If one is refused, that stands in line
-// still, for the next at the front.
+// disowned: so a slot is never anybody's whose claim was not granted. All are made from the one
+// place of the queue. If one is refused, that stands in line still, for the next at the front.
 
 // mostOthers is for how many behind it the front asks at most: a script of the store takes no more
 // claims of callers who meet.
@@ -52,8 +52,8 @@ func (c *call) claimOthers(claims []store.Claim) []store.Claim {
 }
 
 // lastAnswer is until when the call waits for an answer. The front of a limit waits a little longer
-// than its own time: if it left before, the store would have answered all for whom it asked in vain,
-// and then the next front, whose time is over as soon.
+// than its own time: if it left before, the store would have answered all for whom it asked in
+// vain, and then the next front, whose time is over as soon.
 func (c *call) lastAnswer() instant {
 	if c.until == never || c.request.limit == nil || c.request.try || c.aside {
 		return c.until

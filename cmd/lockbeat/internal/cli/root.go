@@ -100,11 +100,12 @@ func environment() *cobra.Command {
 		_, _ = fmt.Fprintf(&text, "  %-32s %s\n", v.Name,
 			strings.ReplaceAll(out.Wrap(v.What, width), "\n", column))
 	}
-	text.WriteString("\nPasswords and the client's certificate are read anew for each connection. " +
-		"A file that\nothers than its owner can write is refused. So is one that --config names and " +
-		"that belongs\nto another user, or that has a password in it and everybody can read. Of " +
-		"other files that\nbelong to another user, and of passwords and keys that everybody can " +
-		"read, you are warned:\nin a container secrets look like this.\n")
+	text.WriteString("\n" + out.Wrap("Passwords and the client's certificate are read anew for "+
+		"each connection. A file that others than its owner can write is refused. So is one that "+
+		"--config names and that belongs to another user, or that has a password in it and everybody can "+
+		"read. Of other files that belong to another user, and of passwords and keys that "+
+		"everybody can read, you are warned: in a container secrets look like this. Another "+
+		"variable that begins with LOCKBEAT_ is refused: it is mistyped.", 88) + "\n")
 	return &cobra.Command{
 		Use: "environment", Short: "The variables that say where Redis is", Long: text.String(),
 	}
