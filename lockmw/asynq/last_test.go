@@ -169,7 +169,8 @@ func TestLastAttemptThatCanGoBackWaitsInNoWorker(t *testing.T) {
 			}
 			e.serve(r.handler(e.keeper(), 0, opts...), workers(4))
 			copied := e.awaitCopy(e.enqueue("u1", asynq.MaxRetry(0)))
-			if release(); !inLine {
+			release()
+			if !inLine {
 				require.NoError(t, e.inspector.RunTask("default", copied.ID))
 			}
 			require.Eventually(t, func() bool { return len(r.ran()) == 1 }, soon, tick)

@@ -63,10 +63,10 @@ func AtMostFunc(limit func(name string) int) Option { return common(jobs.AtMostF
 func RetryIn(d time.Duration) Option { return common(jobs.RetryIn(d)) }
 
 // Requeue brings a task back on its last attempt, too, when asynq archives it whatever a handler
-// returns: client enqueues a copy before the original is dropped. Until then no
-// such task waits in a worker: if that were killed, asynq would archive the task, unrun. Without
-// Requeue one of a key does, for an eighth of its time, and others are archived. The client must be for the
-// Redis of the server; its Close is the caller's, after the server's Shutdown.
+// returns: client enqueues a copy before the original is dropped. Until then no such task waits in
+// a worker: if that were killed, asynq would archive the task, unrun. Without Requeue one of a key
+// does, for an eighth of its time, and others are archived. The client must be for the Redis of the
+// server; its Close is the caller's, after the server's Shutdown.
 //
 // The copy has the type, payload, headers, queue, Timeout, Deadline and Retention of the original,
 // and no attempt fewer. It does not have its ID, nor the Unique lock. The header "Lockbeat-Origin"
