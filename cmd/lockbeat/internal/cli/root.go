@@ -103,8 +103,8 @@ func environment() *cobra.Command {
 	text.WriteString("\n" + out.Wrap("Passwords and the client's certificate are read anew for "+
 		"each connection. A file that others than its owner can write is refused. So is one that "+
 		"--config names and that belongs to another user, or that has a password in it and "+
-		"everybody can read. Of other files that belong to another user, and of passwords and keys that "+
-		"everybody can read, you are warned: in a container secrets look like this. Another "+
+		"everybody can read. Of other files that belong to another user, and of passwords and "+
+		"keys that everybody can read, you are warned: in a container secrets look like this. Another "+
 		"variable that begins with LOCKBEAT_ is refused: it is mistyped.", 88) + "\n")
 	return &cobra.Command{
 		Use: "environment", Short: "The variables that say where Redis is", Long: text.String(),
