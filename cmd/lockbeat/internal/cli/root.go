@@ -87,6 +87,14 @@ func unknown(cmd *cobra.Command, word string) error {
 	return exit.Usagef("there is no command %q; `lockbeat help` lists them", word)
 }
 
+// files is what holds for the files that variables name.
+const files = "Passwords and the client's certificate are read anew for each connection. A file that " +
+	"others than its owner can write is refused. So is one that --config names and that belongs " +
+	"to another user, or that has a password in it and everybody can read. Of other files that " +
+	"belong to another user, and of passwords and keys that everybody can read, you are warned: " +
+	"in a container secrets look like this. Another variable that begins with LOCKBEAT_ is " +
+	"refused: it is mistyped."
+
 // environment is the help topic about variables.
 func environment() *cobra.Command {
 	var text strings.Builder
@@ -100,12 +108,7 @@ func environment() *cobra.Command {
 		_, _ = fmt.Fprintf(&text, "  %-32s %s\n", v.Name,
 			strings.ReplaceAll(out.Wrap(v.What, width), "\n", column))
 	}
-	text.WriteString("\n" + out.Wrap("Passwords and the client's certificate are read anew for "+
-		"each connection. A file that others than its owner can write is refused. So is one that "+
-		"--config names and that belongs to another user, or that has a password in it and "+
-		"everybody can read. Of other files that belong to another user, and of passwords and "+
-		"keys that everybody can read, you are warned: in a container secrets look like this. Another "+
-		"variable that begins with LOCKBEAT_ is refused: it is mistyped.", 88) + "\n")
+	text.WriteString("\n" + out.Wrap(files, 88) + "\n")
 	return &cobra.Command{
 		Use: "environment", Short: "The variables that say where Redis is", Long: text.String(),
 	}
