@@ -89,11 +89,11 @@ func unknown(cmd *cobra.Command, word string) error {
 
 // files is what holds for the files that variables name.
 const files = "Passwords and the client's certificate are read anew for each connection. A file " +
-	"that others than its owner can write is refused. So is one that --config names and that " +
-	"belongs to another user, or that has a password in it and everybody can read. Of other files that " +
-	"belong to another user, and of passwords and keys that everybody can read, you are warned: " +
-	"in a container secrets look like this. Another variable that begins with LOCKBEAT_ is " +
-	"refused: it is mistyped."
+	"that others than its owner can write is refused. So is one that --config names and " +
+	"that belongs to another user, or that has a password in it and everybody can read. " +
+	"Of other files that belong to another user, and of passwords and keys that everybody " +
+	"can read, you are warned: in a container secrets look like this. Another variable " +
+	"that begins with LOCKBEAT_ is refused: it is mistyped."
 
 // environment is the help topic about variables.
 func environment() *cobra.Command {
