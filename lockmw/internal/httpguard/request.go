@@ -32,6 +32,7 @@ var (
 // CheckName returns an error if the name that a key function has returned, or one of several, is
 // empty or too long. Of other faults package lockmw tells.
 func CheckName(name string) error {
+	name, _ = naming.CutRank(name)
 	if !strings.HasPrefix(name, naming.Several) {
 		return checkOne(name)
 	}
