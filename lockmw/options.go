@@ -61,6 +61,8 @@ var unnamed = renewer.Operation("")
 // [Replace] and [Latest], too, before or after it. Zero or less is [Refuse]. With [Keys] the
 // locks that were already taken are given back first. That takes one or two
 // renewer.Config.RequestTimeout more if the store does not answer.
+// The first in line for a limit waits up to a quarter of that longer for an answer which is for
+// others, too.
 func Wait(d time.Duration) Option {
 	return func(s settings) settings {
 		if d <= 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A deadline that ends a wait is the caller's own, and tells that the lock was another owner's: in
+// A deadline that ends a wait is the caller's own, and says that the lock was another owner's: in
 // this process or elsewhere. It is not where nobody knows that, nor does a cancellation say so.
 func TestADeadlineThatEndsAWaitIsHeld(t *testing.T) {
 	t.Parallel()
@@ -59,8 +59,8 @@ func TestADeadlineThatEndsAWaitIsHeld(t *testing.T) {
 
 const passedOn = "by this process: was the context of that operation passed on?"
 
-// Whoever has waited in vain for an operation of the same process hears that it is that: as when a
-// call inside of a lock is made without its context, or two take two locks in two orders.
+// A caller that has waited in vain for an operation of the same process hears that it is that: as
+// when a call inside of a lock is made without its context, or two take two locks in two orders.
 func TestAWaitForOneself(t *testing.T) {
 	t.Parallel()
 	const wait = 10 * time.Second

@@ -13,7 +13,7 @@ import (
 // answers writes and PING by -MISCONF, which is the default of Redis, until FreeDisk. It panics
 // while the server is killed.
 func (s *Server) FillDisk() error {
-	// A file does not take the place of a folder, whoever asks: tests may run as root.
+	// No user, not even root, can put a file in the place of a folder.
 	path := s.snapshotPath()
 	if err := errors.Join(os.RemoveAll(path), os.Mkdir(path, 0o700)); err != nil {
 		return fmt.Errorf("redistest: %w", err)

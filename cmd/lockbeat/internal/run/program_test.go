@@ -71,7 +71,7 @@ func prepare(tb testing.TB, address string, args ...string) *program {
 	p.cmd = exec.Command(self, append([]string{"run"}, args...)...)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", "MARK="+p.mark, "LOCKBEAT_URL=redis://"+address)
 	p.cmd.Stderr = &p.stderr
-	// Without the terminal of whoever runs these tests.
+	// Without the terminal from which these tests are run.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	// Processes may have inherited the pipe of the standard error: it is not waited for longer.
 	p.cmd.WaitDelay = patience

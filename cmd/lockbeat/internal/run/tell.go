@@ -51,7 +51,7 @@ func (r *running) whoHas(err error) string {
 	return text
 }
 
-// tellFreed tells that the command has ended, and for how long the lock stays held.
+// tellFreed says that the command has ended, and for how long the lock stays held.
 func (r *running) tellFreed(kept time.Duration) {
 	if kept > 0 {
 		r.tell("%s stays held for %s more, as --at-least says", out.Safe(r.name),
