@@ -3,7 +3,9 @@ package lockmw
 import (
 	"context"
 	"errors"
+	"fmt"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/lockmw/internal/profile"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -19,7 +21,8 @@ import (
 //
 // When ctx ends it returns once fn has, with fn's error, or ctx's if fn was
 // not running. It also returns the errors that standing by longer would not
-// mend: [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected].
+// mend: [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected], and [renewer.ErrConfig] for
+// a name with a rank ([Ranked]).
 //
 // renewer.Config.MaxHold, which bounds pieces of work, does not end a lead; [MaxHold] does.
 //
@@ -51,6 +54,10 @@ func lead(
 	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error,
 	set settings,
 ) (again bool, err error) {
+	if _, rank := naming.CutRank(name); rank != 0 {
+		return false, fmt.Errorf("%w: RunWhileHeld: the name has a rank (Ranked), and a lead has "+
+			"none: give the name alone", renewer.ErrConfig)
+	}
 	name, err = set.asLimits(name)
 	if err != nil {
 		return false, err

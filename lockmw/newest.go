@@ -44,14 +44,14 @@ func only(newest renewer.Option) Option {
 
 // Ranked makes the name of a lock with a rank: how new the work is that wants it. Give the version
 // of what it works on, an ID that rises, or when it was ordered: 1 or more. It can be given
-// wherever this package or an adapter takes a name but to [Keys] and [Limit], also to [Held] and
-// [FenceOf], where the rank does not matter. It means something in this process only.
+// wherever this package or an adapter takes a name but to [Keys], [Limit] and [RunWhileHeld], also
+// to [Held] and [FenceOf], where the rank does not matter. It means something in this process only.
 //
 // A call of a lower rank than one that has had the lock is refused with [renewer.ErrHeld] and
 // [renewer.ErrReplaced], whenever it comes, and with [Replace] or [Latest] the greater rank is the
 // newer call: so what runs last is the newest, whatever workers, retries and networks have made of
 // the order. A call of the same rank is the same work again, such as a retry of the newest, and
-// runs. A rank counts as soon as its call has the lock, though that fails: the newest work is to be
+// runs; with Replace or Latest it takes the place of the one before. A rank counts as soon as its call has the lock, though that fails: the newest work is to be
 // tried again, and not what is older.
 //
 // A lock's ranks are known for 24 h after a call with one has had it, and take about 200 bytes of

@@ -55,6 +55,17 @@ func TestNamesWithRanks(t *testing.T) {
 	require.ErrorIs(t, renewer.CheckName(ranked), renewer.ErrName, "the keeper itself has no use for it")
 }
 
+// A lead has no rank, and the error says so.
+func TestALeadHasNoRank(t *testing.T) {
+	t.Parallel()
+	inMemory(t, func(t *testing.T, here, _ *renewer.Keeper) {
+		err := lockmw.RunWhileHeld(t.Context(), here, lockmw.Ranked("a", 7),
+			func(context.Context) error { return nil })
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		require.ErrorContains(t, err, "a lead has none")
+	})
+}
+
 // A rank that can't be meant is an error at the call.
 func TestRankedThatCannotBeMeant(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,11 @@ func instrumented(
 		Observer: tracing.New(append(opts, tracing.WithTracerProvider(provider), noMetrics)...),
 	})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = k.Shutdown(context.Background()) })
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = k.Shutdown(ctx) // a test that failed may have left a lease
+	})
 	return k, spans, provider.Tracer("program"), server
 }
 

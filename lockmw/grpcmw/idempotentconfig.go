@@ -53,9 +53,9 @@ type IdempotentConfig struct {
 	MaxHold time.Duration
 
 	// MaxRunningPerCaller bounds how many calls of one caller are being carried out at once in this
-	// process. A call with a new key beyond that is codes.ResourceExhausted with CALLER_QUOTA at
-	// once; its handler does not run, and nothing is stored. Replies that are stored are still
-	// replayed, and calls that wait for another's reply do not count.
+	// process. A call with a new key beyond that is codes.ResourceExhausted with CALLER_QUOTA, at
+	// once or, with Locks, when it has these; its handler does not run, and nothing is stored.
+	// Replies that are stored are still replayed, and calls that wait for another's do not count.
 	//
 	// It is what bounds calls whose clients have gone: they go on (FinishWithin), each with its
 	// message in memory, and without a connection. Give more where a caller is many clients, such

@@ -75,8 +75,10 @@ func TestPingsOfAnIdleProcess(t *testing.T) {
 	}, patience, 10*time.Millisecond)
 	pings, err := redis.Calls("ping")
 	require.NoError(t, err)
-	t.Logf("%d PINGs for %d renewals", pings, renewals)
-	assert.LessOrEqual(t, pings, int64(2*renewals),
+	sent, err := redis.Calls("evalsha") // on a busy machine there are more by now
+	require.NoError(t, err)
+	t.Logf("%d PINGs for %d renewals", pings, sent)
+	assert.LessOrEqual(t, pings, 2*sent+1,
 		"one each; two where a heartbeat and the client's look at the clock meet")
 	require.NoError(t, lease.Release(t.Context()))
 }

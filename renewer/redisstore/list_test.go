@@ -155,7 +155,7 @@ func TestBrokenLeasesAreShown(t *testing.T) {
 func TestListAndShowOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
-	store := clusterStore(t, cluster, time.Second)
+	store := clusterStore(t, cluster, 3*time.Second)
 	const n = 300
 	here := 0
 	for i := range n {
