@@ -17,7 +17,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	suite.AtOnce(6)
+	suite.AtOnce(10)
 	goleak.VerifyTestMain(m, redistest.Lingering()...)
 }
 
