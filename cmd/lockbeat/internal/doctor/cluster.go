@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -23,27 +22,24 @@ func cluster(ctx context.Context, s server) finding {
 		return missed(check, "+cluster|info", err)
 	}
 	info := fields(text)
-	number := func(name string) int {
-		n, _ := strconv.Atoi(info[name])
-		return n
-	}
 	f := finding{Check: check, Found: fmt.Sprintf("state %s, %d of %d slots served by %s nodes",
-		info["cluster_state"], number("cluster_slots_ok"), slotsOfACluster, info["cluster_size"])}
+		info["cluster_state"], number(info["cluster_slots_ok"]), slotsOfACluster,
+		info["cluster_size"])}
 	switch {
 	case info["cluster_state"] != "ok":
 		f.Status, f.Change = failure, "see `redis-cli --cluster check`: the cluster refuses locks"
-	case number("cluster_slots_ok") < slotsOfACluster:
+	case number(info["cluster_slots_ok"]) < slotsOfACluster:
 		f.Status, f.Change = failure, "see `redis-cli --cluster check`: locks of the other slots "+
 			"are refused"
-	case number("cluster_slots_pfail") > 0:
+	case number(info["cluster_slots_pfail"]) > 0:
 		f.Status, f.Change = warning, "a node does not answer the others: see "+
 			"`redis-cli --cluster check`"
 	}
 	return f
 }
 
-// sentinels asks each Sentinel whether enough of them could agree on a fail-over, and which server
-// is the primary.
+// sentinels asks each Sentinel whether enough of them could agree on a fail-over, which server is
+// the primary, and whether its replicas are in step.
 func sentinels(ctx context.Context, d *connect.Deployment, r *report) {
 	var named []string
 	for _, addr := range d.Addresses() {
@@ -86,7 +82,21 @@ func sentinel(ctx context.Context, d *connect.Deployment, addr string) (f findin
 			Change: "start the Sentinels that are away: there is no fail-over without a quorum",
 		}, primary
 	} else if err != nil {
-		return missed(check, "+sentinel|ckquorum on the Sentinels", err), primary
+		return missed(check, "+sentinel|ckquorum +sentinel|replicas on the Sentinels", err), primary
 	}
-	return finding{Check: check, Found: text}, primary
+	f = finding{Check: check, Found: text}
+	replicas, err := ask("replicas", d.Master).ToArray()
+	if err != nil {
+		return missed(check, "+sentinel|replicas on the Sentinels", err), primary
+	}
+	for _, replica := range replicas {
+		known, _ := replica.AsStrMap()
+		if link := known["master-link-status"]; link != "ok" || known["flags"] != "slave" {
+			f.Status = warning
+			f.Found += fmt.Sprintf("; the replica %s has flags %s, master-link-status %s",
+				known["name"], known["flags"], link)
+			f.Change = "a fail-over to it is not possible, or loses locks: see its log"
+		}
+	}
+	return f, primary
 }

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -19,9 +20,9 @@ changed: what the user may do is found out by commands that have no effect.
 --json prints {"worst": "WARN", "findings": [{"check": "memory", "server":
 "10.0.0.1:6379", "status": "OK", "found": "...", "change": "..."}]}.
 
-Each line is OK, unknown (the user has no right to look), WARN or FAIL. The exit
-status says the worst of them: 0 OK, 3 unknown, 1 WARN, 2 FAIL, as plug-ins of
-Nagios have it.`
+Each line is OK, unknown (the user has no right to look), WARN, or FAIL: locks
+can't be granted, or are not safe. The exit status says the worst of them: 0 OK,
+3 unknown, 1 WARN, 2 FAIL, as plug-ins of Nagios have it.`
 
 // Command returns the command.
 func Command() *cobra.Command {
@@ -35,9 +36,24 @@ func Command() *cobra.Command {
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := examine(cmd.Context())
-			if err := r.print(cmd, asJSON); err != nil {
-				return err
+			r := &report{tell: func(finding) {}}
+			w, failed := cmd.OutOrStdout(), error(nil)
+			if !asJSON {
+				columns := out.Columns(w)
+				r.tell = func(f finding) {
+					_, err := fmt.Fprint(w, f.text(columns))
+					failed = errors.Join(failed, err)
+				}
+			}
+			r.examine(cmd.Context())
+			if asJSON {
+				failed = out.JSON(w, struct {
+					Worst    status    `json:"worst"`
+					Findings []finding `json:"findings"`
+				}{r.worst(), r.findings})
+			}
+			if failed != nil {
+				return failed
 			}
 			if worst := r.worst(); worst > ok {
 				return &exit.Error{Status: worst.exitStatus()}
@@ -50,8 +66,7 @@ func Command() *cobra.Command {
 }
 
 // examine looks at all there is.
-func examine(ctx context.Context) *report {
-	r := &report{}
+func (r *report) examine(ctx context.Context) {
 	d, err := connect.Dial(ctx)
 	if err != nil {
 		r.add(finding{
@@ -59,16 +74,21 @@ func examine(ctx context.Context) *report {
 			Found:  strings.TrimPrefix(err.Error(), "lockbeat: "),
 			Change: "see that the server runs, and `lockbeat help environment`",
 		})
-		return r
+		return
 	}
 	defer d.Client.Close()
 	r.add(finding{Check: "connection", Found: strings.Join(d.Addresses(), ", ") + ", " +
 		modes[d.Client.Mode()]})
-	all := servers(ctx, d.Client, r)
-	for i := range all {
-		r.server(ctx, &all[i])
+	var all []server // that answer
+	for _, s := range servers(ctx, d.Client, r) {
+		if r.server(ctx, &s) {
+			all = append(all, s)
+		}
 	}
-	if d.Client.Mode() == rueidis.ClientModeCluster && len(all) > 0 {
+	if len(all) == 0 { // it has been said why
+		return
+	}
+	if d.Client.Mode() == rueidis.ClientModeCluster {
 		r.add(cluster(ctx, all[0]))
 	}
 	if d.Master != "" {
@@ -76,7 +96,6 @@ func examine(ctx context.Context) *report {
 	}
 	rightsOf(ctx, d.Client, d.Prefix, r)
 	r.add(keys(ctx, d))
-	return r
 }
 
 var modes = map[rueidis.ClientMode]string{
@@ -84,40 +103,32 @@ var modes = map[rueidis.ClientMode]string{
 	rueidis.ClientModeCluster: "a cluster",
 }
 
-// server looks at one that holds locks.
-func (r *report) server(ctx context.Context, s *server) {
-	for _, f := range []finding{
-		s.version(), s.latency(ctx), s.memory(ctx), s.persistence(ctx), s.replicas(ctx),
-		s.clock(ctx),
+// server looks at one that holds locks, as long as it answers.
+func (r *report) server(ctx context.Context, s *server) (answers bool) {
+	for _, look := range []func(context.Context) finding{
+		s.version, s.latency, s.memory, s.persistence, s.replicas, s.clock,
 	} {
+		f := look(ctx)
 		f.Server = s.addr
 		r.add(f)
+		if f.silent {
+			return false
+		}
 	}
+	return true
 }
 
-// print writes the report.
-func (r *report) print(cmd *cobra.Command, asJSON bool) error {
-	w := cmd.OutOrStdout()
-	if asJSON {
-		return out.JSON(w, struct {
-			Worst    status    `json:"worst"`
-			Findings []finding `json:"findings"`
-		}{r.worst(), r.findings})
+// text is a finding as it is printed.
+func (f finding) text(columns int) string {
+	what := f.Check
+	if f.Server != "" {
+		what += " of " + f.Server
 	}
-	columns := out.Columns(w)
-	var text strings.Builder
-	for _, f := range r.findings {
-		what := f.Check
-		if f.Server != "" {
-			what += " of " + f.Server
-		}
-		text.WriteString(paragraph(f.Status.String(), what+": "+f.Found, columns))
-		if f.Change != "" {
-			text.WriteString(paragraph("", "-> "+f.Change, columns))
-		}
+	text := paragraph(f.Status.String(), what+": "+f.Found, columns)
+	if f.Change != "" {
+		text += paragraph("", "-> "+f.Change, columns)
 	}
-	_, err := fmt.Fprint(w, text.String())
-	return err
+	return text
 }
 
 // margin is where the text of a paragraph begins.

@@ -1,13 +1,17 @@
 package doctor_test
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -67,7 +71,7 @@ func TestAllIsWell(t *testing.T) {
 	for _, check := range []string{
 		"connection", "version", "latency", "memory", "persistence", "replicas", "clock",
 		"rights to lock", "rights lines of waiters", "rights limits", "rights lines of tasks",
-		"rights to look", "rights to break", "keys",
+		"rights to look", "rights to break", "rights to break slots of limits", "keys",
 	} {
 		assert.Contains(t, found[check], "OK ", check)
 		delete(found, check)
@@ -92,11 +96,13 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	assert.Contains(t, text, "\n         -> set maxmemory-policy noeviction")
 
 	require.NoError(t, s.Do("CONFIG", "SET", "maxmemory-policy", "noeviction").Error())
-	require.NoError(t, s.Do("CONFIG", "SET", "maxmemory", "1mb").Error())
+	require.NoError(t, s.Do("SETRANGE", "much", "40000000", "x").Error())
+	require.NoError(t, s.Do("CONFIG", "SET", "maxmemory", used(t, s, 105)).Error())
 	_, found, status = examine(t, url(s))
 	assert.Equal(t, 1, status)
 	assert.Contains(t, found["memory"], "raise maxmemory")
 	require.NoError(t, s.Do("CONFIG", "SET", "maxmemory", "0").Error())
+	require.NoError(t, s.Do("DEL", "much").Error())
 
 	replica := redistest.Start(t)
 	require.NoError(t, replica.Follow(s))
@@ -106,14 +112,78 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	}, 20*time.Second, 50*time.Millisecond)
 	_, found, status = examine(t, url(replica))
 	assert.Equal(t, 2, status)
-	assert.Contains(t, found["role"], "let LOCKBEAT_URL name the primary")
+	assert.Contains(t, found["role"], "of "+s.Addr()+", master_link_status up; let LOCKBEAT_URL name the primary")
+	assert.Contains(t, found["writes"], "FAIL the server refuses them: READONLY ")
 	require.NoError(t, s.Do("CONFIG", "SET", "min-replicas-to-write", "1").Error())
 	_, found, _ = examine(t, url(s))
 	assert.Contains(t, found["replicas"], "OK 1 connected, min-replicas-to-write is set, 1 in time")
+	require.NoError(t, s.Do("CONFIG", "SET", "min-replicas-to-write", "2").Error())
+	_, found, _ = examine(t, url(s))
+	assert.Contains(t, found["replicas"], "FAIL 1 connected, 1 in time, too few")
+	assert.Contains(t, found["writes"], "FAIL the server refuses them: NOREPLICAS ")
 
 	text, _, status = examine(t, "LOCKBEAT_URL=redis://127.0.0.1:1")
 	assert.Equal(t, 2, status)
 	assert.Contains(t, text, "FAIL     connection: lock store unavailable: no connection to 127.0.0.1:1")
+}
+
+// used is so many percent of the memory that a server uses.
+func used(t *testing.T, s *redistest.Server, percent int) string {
+	t.Helper()
+	info, err := s.Do("INFO", "memory").ToString()
+	require.NoError(t, err)
+	n, err := strconv.Atoi(regexp.MustCompile(`used_memory:(\d+)`).FindStringSubmatch(info)[1])
+	require.NoError(t, err)
+	return strconv.Itoa(n * percent / 100)
+}
+
+// It was WARN: `doctor | grep FAIL` showed nothing of a server that granted nothing.
+func TestAFullServerIsAFailure(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--appendonly", "yes")
+	require.NoError(t, s.Do("CONFIG", "SET", "maxmemory", used(t, s, 50)).Error())
+	_, found, status := examine(t, url(s))
+	assert.Equal(t, 2, status)
+	assert.Regexp(t, `^FAIL maxmemory-policy noeviction, .* used \(\d{3} %\); raise maxmemory, or `+
+		`see what fills it: a full server grants no lock`, found["memory"])
+	assert.Contains(t, found["writes"], "FAIL the server refuses them: OOM ")
+}
+
+// It was mute for minutes, where each round trip took a second.
+func TestAServerThatIsSlow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		text := doctor.Latency(func() error {
+			<-time.After(time.Second)
+			return nil
+		})
+		assert.Equal(t, "WARN p50 1000.00ms, p99 1000.00ms of 3 PINGs", text)
+		assert.Equal(t, 3*time.Second, time.Since(begun))
+	})
+}
+
+// What is known is printed: the server may not answer the next question.
+func TestLinesComeAsTheyAreFound(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	config := filepath.Join(t.TempDir(), "config")
+	require.NoError(t, os.WriteFile(config, []byte(url(s)), 0o600))
+	r, w := io.Pipe()
+	go func() {
+		cli.Main([]string{"doctor", "--config", config}, w, io.Discard)
+		_ = w.Close()
+	}()
+	lines := bufio.NewScanner(r)
+	require.True(t, lines.Scan())
+	assert.Contains(t, lines.Text(), "connection: ")
+	s.Kill()
+	text := ""
+	for lines.Scan() {
+		text += lines.Text() + "\n"
+	}
+	assert.Regexp(t, `(?m)^FAIL +\S.*: no answer: `, text)
+	assert.NotContains(t, text, "rights", "after no answer nothing else is asked")
 }
 
 // The doctor itself ended by a panic: its client sent PING behind UNSUBSCRIBE.
@@ -165,7 +235,7 @@ func TestEachRightThatIsMissing(t *testing.T) {
 		}, rights...)...).Error())
 		return "LOCKBEAT_URL=redis://locks:secret@" + s.Addr()
 	}
-	lists := doctor.Rights()[:6]
+	lists := doctor.Rights()[:7]
 	all := strings.Fields(strings.Join(lists, " "))
 	_, found, status := examine(t, user(all...))
 	assert.Equal(t, 3, status, "INFO is not to be seen")
@@ -192,11 +262,40 @@ func TestEachRightThatIsMissing(t *testing.T) {
 	_, found, status = examine(t, user(strings.Fields(lists[0])...))
 	assert.Equal(t, 1, status, "without lines all waiters are woken")
 	assert.Contains(t, found["rights to break"], "OK ")
-	_, found, status = examine(t, user(strings.Fields(lists[4])...))
-	assert.Equal(t, 1, status, "a user to look with")
-	assert.Contains(t, found["rights to lock"], "nothing can be locked; ACL SETUSER NAME ")
-	_, _, status = examine(t, user("+get"))
+	_, found, status = examine(t, user(strings.Fields("+eval "+lists[0][len("+evalsha +eval "):])...))
+	assert.Equal(t, 2, status, "a service that can lock nothing")
+	assert.Contains(t, found["rights to lock"], "FAIL without +evalsha: nothing can be locked; ACL "+
+		"SETUSER NAME ~lockbeat:{* &lockbeat:{* +evalsha\n")
+	_, found, status = examine(t, user("+get"))
 	assert.Equal(t, 2, status, "a user for nothing")
+	assert.Contains(t, found["rights to lock"], "FAIL ")
+}
+
+// Who looks was told that nothing can be locked, at 3 a.m. a false trail.
+func TestTheUserWhoIsOnCallLocksNothing(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	user := func(rights string) string {
+		require.NoError(t, s.Do(append([]string{
+			"ACL", "SETUSER", "looks", "reset", "resetchannels", "on", ">secret", "~lockbeat:{*",
+			"&lockbeat:{*",
+		}, strings.Fields(rights)...)...).Error())
+		return "LOCKBEAT_URL=redis://looks:secret@" + s.Addr()
+	}
+	lists := doctor.Rights()
+	for i, rights := range []string{lists[4], strings.Join(lists[4:7], " ")} {
+		_, found, status := examine(t, user(rights+" +info"))
+		assert.Equal(t, 3, status, "but for appendfsync all is to be seen")
+		assert.Contains(t, found["rights to lock"], "OK none: ")
+		assert.NotContains(t, found, "rights limits")
+		assert.Equal(t, i == 1, strings.Contains(found["rights to break"], "OK all of them"))
+		if i == 0 {
+			assert.Contains(t, found["rights to break"], "OK without +evalsha +eval +get ")
+		}
+	}
+	_, found, status := examine(t, user("+info "+strings.Replace(lists[4], "+hmget", "", 1)))
+	assert.Equal(t, 1, status)
+	assert.Contains(t, found["rights to look"], "WARN without +hmget: ")
 }
 
 func TestCluster(t *testing.T) {
@@ -226,7 +325,22 @@ func TestSentinels(t *testing.T) {
 	}
 	_, found, _ := examine(t, lines...)
 	assert.Equal(t, 3, strings.Count(found["sentinel"], "3 usable Sentinels"))
+	assert.NotContains(t, found["sentinel"], "the replica")
 	assert.Contains(t, found["connection"], "behind Sentinels")
+	_, found, status := examine(t, "LOCKBEAT_URL=redis://"+addrs[0])
+	assert.Equal(t, 2, status)
+	assert.Contains(t, found["role"], "FAIL it is a Sentinel, which holds no locks; let "+
+		"LOCKBEAT_SENTINEL_MASTER, ")
+	assert.Len(t, found, 2)
+
+	replica, err := s.Replica()
+	require.NoError(t, err)
+	require.NoError(t, replica.Do("REPLICAOF", "127.0.0.1", "1").Error())
+	require.Eventually(t, func() bool {
+		_, found, _ = examine(t, lines...)
+		return strings.Contains(found["sentinel"], "WARN OK 3 usable Sentinels") &&
+			strings.Contains(found["sentinel"], "the replica "+replica.Addr()+" has flags ")
+	}, 30*time.Second, 50*time.Millisecond, found)
 
 	require.NoError(t, s.Patience(false))
 	s.Sentinels[2].Kill()

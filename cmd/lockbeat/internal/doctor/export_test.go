@@ -9,3 +9,9 @@ func Rights() (all []string) {
 	}
 	return all
 }
+
+// Latency is what the doctor says of a server that is pinged so.
+func Latency(ping func() error) string {
+	f := latency(ping)
+	return f.Status.String() + " " + f.Found
+}

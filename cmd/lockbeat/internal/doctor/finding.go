@@ -34,12 +34,19 @@ type finding struct {
 	Status status `json:"status"`
 	Found  string `json:"found"`
 	Change string `json:"change,omitempty"`
+	silent bool   // there was no answer, nor will there be one to the next question
 }
 
-// report collects findings.
-type report struct{ findings []finding }
+// report collects findings, and tells each at once: the next may be long in coming.
+type report struct {
+	tell     func(finding)
+	findings []finding
+}
 
-func (r *report) add(f finding) { r.findings = append(r.findings, f) }
+func (r *report) add(f finding) {
+	r.findings = append(r.findings, f)
+	r.tell(f)
+}
 
 func (r *report) worst() (worst status) {
 	for _, f := range r.findings {
@@ -61,7 +68,7 @@ func missed(check, right string, err error) finding {
 		return finding{Check: check, Status: unknown, Found: "the server says: " + answer.Error()}
 	}
 	return finding{
-		Check: check, Status: failure, Found: "no answer: " + err.Error(),
+		Check: check, Status: failure, silent: true, Found: "no answer: " + err.Error(),
 		Change: "see that the server runs, and that nothing on the way drops connections",
 	}
 }

@@ -12,7 +12,7 @@ const fullAt = 90
 // memory looks whether the server may throw locks away, and when it will refuse them.
 func (s *server) memory(ctx context.Context) finding {
 	const check = "memory"
-	info, err := s.info(ctx, "memory")
+	info, err := s.info(ctx)
 	if err != nil {
 		return missed(check, "+info", err)
 	}
@@ -24,6 +24,7 @@ func (s *server) memory(ctx context.Context) finding {
 		found = fmt.Sprintf("maxmemory-policy %s, %s of %s used (%d %%)", policy, megabytes(used),
 			megabytes(most), used*100/most)
 	}
+	apart, _ := strconv.ParseInt(info["mem_not_counted_for_evict"], 10, 64) // buffers
 	f := finding{Check: check, Found: found}
 	switch {
 	case policy != "noeviction" && most > 0:
@@ -33,9 +34,13 @@ func (s *server) memory(ctx context.Context) finding {
 	case policy != "noeviction":
 		f.Status = warning
 		f.Change = "set maxmemory-policy noeviction, lest a limit set later throw locks away"
+	case most > 0 && used-apart >= most:
+		f.Status = failure
+		f.Change = "raise maxmemory, or see what fills it: a full server grants no lock, though " +
+			"those held are renewed"
 	case most > 0 && used*100/most >= fullAt:
 		f.Status = warning
-		f.Change = "raise maxmemory: a full server grants no lock, though those held are renewed"
+		f.Change = "raise maxmemory: a full server grants no lock"
 	}
 	return f
 }

@@ -12,7 +12,7 @@ import (
 // heartbeat; until then another may have it.
 func (s *server) persistence(ctx context.Context) finding {
 	const check = "persistence"
-	info, err := s.info(ctx, "persistence")
+	info, err := s.info(ctx)
 	if err != nil {
 		return missed(check, "+info", err)
 	}

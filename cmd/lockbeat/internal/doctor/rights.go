@@ -11,7 +11,8 @@ import (
 // grant is a list of rights, as docs/redis.md has it, and what they are for.
 type grant struct {
 	what, rights string
-	// without says what happens where they are missing; "": nothing that is not meant so.
+	// lacking is how bad it is to be without, and without what happens then.
+	lacking status
 	without string
 }
 
@@ -23,57 +24,65 @@ func grants(cluster bool) []grant {
 		lock = "+evalsha +eval +get +mget +set +del +pttl +pexpire +time " +
 			"+spublish +ssubscribe +cluster|slots +cluster|shards"
 	}
+	toBreak := "+evalsha +eval +get +set +del +pttl +publish +zpopmin"
 	return []grant{
-		{"to lock", lock, "nothing can be locked"},
+		{"to lock", lock, failure, "nothing can be locked"},
 		{
 			"lines of waiters", "+zadd +zrem +zpopmin +zrange +zscore +exists",
-			"each release wakes all who wait",
+			warning, "each release wakes all who wait",
 		},
 		{
 			"limits",
 			"+zadd +zrem +zcard +zcount +zrange +zscore +hset +hget +hdel +hexists +exists",
-			"",
+			ok, needless,
 		},
 		{
 			"lines of tasks",
 			"+zadd +zrem +zrange +zrank +zcard +zscore +hset +hdel +hgetall +exists",
-			"",
+			ok, needless,
 		},
-		{"to look", "+scan +getrange +pttl +time +zscan +zcard +zrange +hmget", ""},
-		{"to break", "+evalsha +eval +get +set +del +pttl +publish +zpopmin", ""},
+		{"to look", "+scan +getrange +pttl +time +zscan +zcard +zrange +hmget", ok, needless},
+		{"to break", toBreak, ok, needless},
+		{
+			"to break slots of limits",
+			"+hscan +time +zscore +hget +hset +zadd +zrem +hdel +hexists +exists +zrange +pexpire",
+			ok, needless,
+		},
 	}
 }
+
+// needless is what happens without rights that few users have.
+const needless = "only needed for that"
+
+// toLook is which of them a user who is on call has, and those behind it.
+const toLook = 4
 
 // rightsOf finds out what the user may do, by doing it in a way that changes nothing. To ask the
 // server (ACL DRYRUN) would need a right of an administrator.
 func rightsOf(ctx context.Context, client rueidis.Client, prefix string, r *report) {
-	t := trial{client: client, key: prefix + "{%}:doctor", known: make(map[string]bool)}
 	all := grants(client.Mode() == rueidis.ClientModeCluster)
-	missing := make([]string, len(all))
-	for i, g := range all {
-		var err error
-		if missing[i], err = t.missing(ctx, g.rights); err != nil {
-			r.add(missed("rights "+g.what, "", err))
-			return
-		}
+	t := trial{client: client, key: prefix + "{%}:doctor", granted: make(map[string]bool)}
+	if err := t.run(ctx, all); err != nil {
+		r.add(missed("rights", "", err))
+		return
 	}
-	const looking = 4
-	for i, g := range all {
+	if t.refused != "" {
+		r.add(finding{
+			Check: "writes", Status: failure, Found: "the server refuses them: " + t.refused,
+			Change: "see the lines above: it grants no lock",
+		})
+	}
+	if t.onCall() {
+		r.add(finding{Check: "rights to lock", Found: "none: you look with a user for that; " +
+			"what a service may do, its own user finds out"})
+		all = all[toLook:]
+		all[0].lacking, all[0].without = warning, "`lockbeat ls` and the page fail"
+	}
+	for _, g := range all {
 		f := finding{Check: "rights " + g.what, Found: "all of them"}
-		if missing[i] != "" {
-			f.Found = "without " + missing[i]
-			f.Change = fmt.Sprintf("ACL SETUSER NAME ~%s{* &%s{* %s", prefix, prefix, missing[i])
-			switch {
-			case g.without == "":
-				f.Found += "; only needed for that"
-			case i == 0 && missing[looking] != "":
-				f.Status = failure
-			default: // a user to look with may lock nothing
-				f.Status = warning
-			}
-			if g.without != "" {
-				f.Found += ": " + g.without
-			}
+		if missing := t.missing(g.rights); missing != "" {
+			f.Status, f.Found = g.lacking, "without "+missing+": "+g.without
+			f.Change = fmt.Sprintf("ACL SETUSER NAME ~%s{* &%s{* %s", prefix, prefix, missing)
 		}
 		r.add(f)
 	}
@@ -81,28 +90,62 @@ func rightsOf(ctx context.Context, client rueidis.Client, prefix string, r *repo
 
 // trial tries commands.
 type trial struct {
-	client rueidis.Client
-	key    string // no lock's, under the prefix
-	known  map[string]bool
+	client  rueidis.Client
+	key     string          // no lock's, under the prefix
+	granted map[string]bool // by right
+	refused string          // what the server says to a write that the user may do; "" if nothing
+}
+
+// onCall reports whether the user looks at locks, and takes none.
+func (t *trial) onCall() bool {
+	return t.granted["+scan"] && !t.granted["+mget"] && !t.granted["+subscribe"] &&
+		!t.granted["+ssubscribe"]
 }
 
 // missing returns the rights of a list that the user does not have.
-func (t *trial) missing(ctx context.Context, rights string) (string, error) {
+func (t *trial) missing(rights string) string {
 	var missing []string
 	for right := range strings.FieldsSeq(rights) {
-		granted, known := t.known[right]
-		if !known {
-			var err error
-			if granted, err = t.try(ctx, right[1:]); err != nil {
-				return "", err
-			}
-			t.known[right] = granted
-		}
-		if !granted {
+		if !t.granted[right] {
 			missing = append(missing, right)
 		}
 	}
-	return strings.Join(missing, " "), nil
+	return strings.Join(missing, " ")
+}
+
+// run tries each command once: all of them in one round trip, which may take long, but for those to
+// subscribe.
+func (t *trial) run(ctx context.Context, all []grant) error {
+	var tried []string
+	var commands []rueidis.Completed
+	for _, g := range all {
+		for right := range strings.FieldsSeq(g.rights) {
+			if _, known := t.granted[right]; known {
+				continue
+			}
+			t.granted[right] = false
+			if strings.HasSuffix(right, "subscribe") {
+				var err error
+				if t.granted[right], err = t.subscribe(ctx, right[1:]); err != nil {
+					return err
+				}
+				continue
+			}
+			tried, commands = append(tried, right), append(commands, t.build(right[1:]))
+		}
+	}
+	for i, result := range t.client.DoMulti(ctx, commands...) {
+		granted, err := allowed(result.Error())
+		if err != nil {
+			return err
+		}
+		t.granted[tried[i]] = granted
+		if answer, refused := rueidis.IsRedisErr(result.Error()); refused && granted &&
+			!answer.IsNil() && tried[i] == "+set" {
+			t.refused = answer.Error()
+		}
+	}
+	return nil
 }
 
 // behind are the arguments behind the key with which a command changes nothing: the key is not
@@ -112,14 +155,11 @@ var behind = map[string][]string{
 	"pexpire": {"1"}, "set": {"", "XX", "PX", "1"}, "getrange": {"0", "0"}, "zscan": {"0"},
 	"zadd": {"XX", "0", ""}, "zrem": {""}, "zpopmin": {}, "zrange": {"0", "0"}, "zscore": {""},
 	"zcount": {"0", "0"}, "zrank": {""}, "hset": {"", "", ""}, "hget": {""}, "hdel": {""},
-	"hexists": {""}, "hmget": {""}, "publish": {""}, "spublish": {""},
+	"hexists": {""}, "hmget": {""}, "hscan": {"0"}, "publish": {""}, "spublish": {""},
 }
 
-// try reports whether the user may call a command.
-func (t *trial) try(ctx context.Context, command string) (granted bool, err error) {
-	if strings.HasSuffix(command, "subscribe") {
-		return t.subscribe(ctx, command)
-	}
+// build makes a command that changes nothing.
+func (t *trial) build(command string) rueidis.Completed {
 	name, sub, _ := strings.Cut(command, "|")
 	build := t.client.B().Arbitrary(name)
 	switch command {
@@ -135,7 +175,7 @@ func (t *trial) try(ctx context.Context, command string) (granted bool, err erro
 	default:
 		build = build.Keys(t.key).Args(behind[command]...)
 	}
-	return allowed(t.client.Do(ctx, build.Build()).Error())
+	return build.Build()
 }
 
 // subscribe tries commands of a connection that listens. It is closed rather than given back: the

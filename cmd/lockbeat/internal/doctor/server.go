@@ -12,6 +12,7 @@ type server struct {
 	addr   string // "" if it is the only one
 	client rueidis.Client
 	hello  map[string]string
+	told   map[string]string // by INFO
 }
 
 // servers finds those that hold locks: the one, or the primaries of a cluster.
@@ -40,29 +41,38 @@ func greet(ctx context.Context, r *report, all []server) (primaries []server) {
 		for key, value := range reply {
 			s.hello[key], _ = value.ToString()
 		}
-		role := s.hello["role"]
-		if role != "master" && s.addr != "" {
-			continue // a replica of a cluster's
-		}
-		if role != "master" {
+		switch {
+		case s.hello["mode"] == "sentinel":
 			r.add(finding{
 				Check: "role", Status: failure,
-				Found:  "it is a " + role + ", which can't hold locks",
-				Change: "let LOCKBEAT_URL name the primary",
+				Found: "it is a Sentinel, which holds no locks",
+				Change: "let LOCKBEAT_SENTINEL_MASTER, or ?sentinel_master= of the URL, name the " +
+					"primary",
 			})
+			continue
+		case s.hello["role"] != "master":
+			f := s.replica(ctx)
+			f.Server = s.addr
+			r.add(f)
+			if s.addr != "" {
+				continue // a replica of a cluster's
+			}
 		}
 		primaries = append(primaries, s)
 	}
 	return primaries
 }
 
-// info asks for a section of INFO.
-func (s *server) info(ctx context.Context, section string) (map[string]string, error) {
-	text, err := s.client.Do(ctx, s.client.B().Info().Section(section).Build()).ToString()
-	if err != nil {
-		return nil, err
+// info is what INFO tells. It is asked for once: a round trip may take long.
+func (s *server) info(ctx context.Context) (map[string]string, error) {
+	if s.told == nil {
+		text, err := s.client.Do(ctx, s.client.B().Info().Build()).ToString()
+		if err != nil {
+			return nil, err
+		}
+		s.told = fields(text)
 	}
-	return fields(text), nil
+	return s.told, nil
 }
 
 // fields reads lines "name:value". In RESP3 the text of CLUSTER INFO begins with its kind.
