@@ -96,6 +96,7 @@ func (r *report) examine(ctx context.Context) {
 	}
 	rightsOf(ctx, d.Client, d.Prefix, r)
 	r.add(keys(ctx, d))
+	r.add(otherPrefixes(ctx, all, d.Prefix))
 }
 
 var modes = map[rueidis.ClientMode]string{

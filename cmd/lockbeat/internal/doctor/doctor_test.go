@@ -20,6 +20,8 @@ import (
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/cli"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/doctor"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/suite"
 )
@@ -72,6 +74,7 @@ func TestAllIsWell(t *testing.T) {
 		"connection", "version", "latency", "memory", "persistence", "replicas", "clock",
 		"rights to lock", "rights lines of waiters", "rights limits", "rights lines of tasks",
 		"rights to look", "rights to break", "rights to break slots of limits", "keys",
+		"other prefixes",
 	} {
 		assert.Contains(t, found[check], "OK ", check)
 		delete(found, check)
@@ -184,6 +187,42 @@ func TestLinesComeAsTheyAreFound(t *testing.T) {
 	}
 	assert.Regexp(t, `(?m)^FAIL +\S.*: no answer: `, text)
 	assert.NotContains(t, text, "rights", "after no answer nothing else is asked")
+}
+
+// A prefix that was changed between two deploys lets both run.
+func TestOtherPrefixes(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	hold := func(prefix, name string) {
+		t.Helper()
+		store, err := redisstore.Open(t.Context(),
+			redisstore.Deployment{Option: s.ClientOption(), Prefix: prefix})
+		require.NoError(t, err)
+		defer store.Close()
+		grant := store.Acquire(t.Context(), []contract.Claim{{
+			Name: name, Owner: strings.Repeat("o", contract.OwnerLen), TTL: time.Hour,
+		}})
+		require.NoError(t, grant[0].Err)
+	}
+	for _, key := range []string{"app:{7}:mark", "{%}:mark", "app:{user}", "x{y:{%}:mark"} {
+		require.NoError(t, s.Do("SET", key, "1").Error())
+	}
+	hold("mine:", "x")
+	_, found, _ := examine(t, url(s), "LOCKBEAT_PREFIX=mine:")
+	assert.Equal(t, "OK none has locks; \n", found["other prefixes"])
+	hold("", "x")
+	hold("old:", "x")
+	require.NoError(t, s.Do("DEL", "old:{x}").Error())
+	require.NoError(t, s.Do("ACL", "SETUSER", "looks", "on", ">secret", "~mine:{*", "+scan").Error())
+	for _, url := range []string{url(s), "LOCKBEAT_URL=redis://looks:secret@" + s.Addr()} {
+		_, found, _ = examine(t, url, "LOCKBEAT_PREFIX=mine:")
+		assert.Contains(t, found["other prefixes"], "OK locks are taken under lockbeat: (some are "+
+			"held now), old: (none is held now) as well; ", "SCAN is a right to see all names")
+	}
+	require.NoError(t, s.Do("ACL", "SETUSER", "looks", "-scan", "+get").Error())
+	_, found, _ = examine(t, "LOCKBEAT_URL=redis://looks:secret@"+s.Addr())
+	assert.Contains(t, found["other prefixes"], "unknown you have no right to look; to see it, "+
+		"grant +scan")
 }
 
 // The doctor itself ended by a panic: its client sent PING behind UNSUBSCRIBE.
