@@ -248,6 +248,12 @@ func TestOpenTLS(t *testing.T) {
 func TestOpenSentinel(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)
+	for _, option := range [][]redisstore.Option{nil, {redisstore.ToInspect()}} {
+		_, err := redisstore.Open(t.Context(),
+			fromWords(t, "LOCKBEAT_URL=redis://"+s.Sentinels[0].Addr()), option...)
+		require.ErrorIs(t, err, renewer.ErrConfig, "it was said to have renamed its commands")
+		assert.ErrorContains(t, err, "a Sentinel (let LOCKBEAT_SENTINEL_MASTER, ")
+	}
 	for _, server := range s.Sentinels {
 		for _, words := range [][]string{
 			{"ACL", "SETUSER", "asker", "on", ">" + sesame, "~*", "&*", "+@all"},

@@ -68,7 +68,7 @@ func (p *prober) probe(ctx context.Context) error {
 			var answer *rueidis.RedisError
 			if errors.As(err, &answer) && p.errors.definite(answer.Error()) ||
 				errors.Is(err, rueidis.ErrNoCache) {
-				return p.errors.wrap("new", err)
+				return p.refused(ctx, err)
 			}
 			return p.orLater(r)
 		}
@@ -89,6 +89,24 @@ func (p *prober) probe(ctx context.Context) error {
 		return nil
 	}
 	return p.probeWait(ctx)
+}
+
+// refused is the error for what the server definitely refuses. A Sentinel knows none of our
+// commands, and would be taken for a server that has renamed them.
+func (p *prober) refused(ctx context.Context, err error) error {
+	answer, isAnswer := rueidis.IsRedisErr(err)
+	if isAnswer && p.errors.classify(answer.Error()) == noCommand {
+		hello := wire.Do(ctx, p.client, p.client.B().Arbitrary("HELLO").Build())
+		if server, err := hello.AsStrMap(); err == nil && server["mode"] == "sentinel" {
+			return &serverError{
+				op: "new", text: "the server is a Sentinel",
+				hint: "let LOCKBEAT_SENTINEL_MASTER, ?sentinel_master= of the URL, or " +
+					"Sentinel.MasterSet of rueidis.ClientOption name its primary",
+				mark: renewer.ErrConfig,
+			}
+		}
+	}
+	return p.errors.wrap("new", err)
 }
 
 // mode is that of tell.lua in which the server would be used.

@@ -30,7 +30,7 @@ func (p *prober) probeLook(ctx context.Context) error {
 	for _, command := range all {
 		r := wire.Do(ctx, p.client, command)
 		if answer, ok := rueidis.IsRedisErr(r.Error()); ok && p.errors.definite(answer.Error()) {
-			return p.errors.wrap("new", r.Error())
+			return p.refused(ctx, r.Error())
 		}
 		if err := p.orLater(r); err != nil {
 			return err
