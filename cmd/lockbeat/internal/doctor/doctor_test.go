@@ -81,6 +81,8 @@ func TestAllIsWell(t *testing.T) {
 	}
 	assert.Empty(t, found)
 	assert.Regexp(t, `(?m)^OK       latency: p50 \d+\.\d\dms, p99 \d+\.\d\dms of 100 PINGs$`, text)
+	assert.Regexp(t, `(?m)^OK       persistence: append-only file, appendfsync always: a restart `+
+		`loses nothing; it is up for [\d.]+m?s$`, text)
 	size, err := s.DBSize()
 	require.NoError(t, err)
 	assert.Zero(t, size, "it has changed nothing")
@@ -106,6 +108,14 @@ func TestWhatIsWrongIsSaid(t *testing.T) {
 	assert.Contains(t, found["memory"], "raise maxmemory")
 	require.NoError(t, s.Do("CONFIG", "SET", "maxmemory", "0").Error())
 	require.NoError(t, s.Do("DEL", "much").Error())
+
+	require.NoError(t, s.Do("CONFIG", "SET", "maxmemory", used(t, s, 50)).Error())
+	require.NoError(t, s.Do("CONFIG", "SET", "maxmemory-policy", "allkeys-random").Error())
+	require.Eventually(t, func() bool {
+		_, found, _ = examine(t, url(s))
+		return strings.Contains(found["memory"], " keys evicted since it started; ")
+	}, 20*time.Second, 10*time.Millisecond)
+	require.NoError(t, s.Do("CONFIG", "SET", "maxmemory", "0").Error())
 
 	replica := redistest.Start(t)
 	require.NoError(t, replica.Follow(s))

@@ -24,6 +24,9 @@ func (s *server) memory(ctx context.Context) finding {
 		found = fmt.Sprintf("maxmemory-policy %s, %s of %s used (%d %%)", policy, megabytes(used),
 			megabytes(most), used*100/most)
 	}
+	if n := info["evicted_keys"]; n != "0" && n != "" {
+		found += ", " + n + " keys evicted since it started"
+	}
 	apart, _ := strconv.ParseInt(info["mem_not_counted_for_evict"], 10, 64) // buffers
 	f := finding{Check: check, Found: found}
 	switch {

@@ -8,14 +8,21 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 )
 
-// persistence says what a restart loses. A holder whose lock was lost hears of it at its next
-// heartbeat; until then another may have it.
+// persistence says what a restart loses, and when the last one was. A holder whose lock was lost
+// hears of it at its next heartbeat; until then another may have it.
 func (s *server) persistence(ctx context.Context) finding {
-	const check = "persistence"
 	info, err := s.info(ctx)
 	if err != nil {
-		return missed(check, "+info", err)
+		return missed("persistence", "+info", err)
 	}
+	f := s.kept(ctx, info)
+	up := time.Duration(number(info["uptime_in_seconds"])) * time.Second
+	f.Found += "; it is up for " + out.Duration(up)
+	return f
+}
+
+func (s *server) kept(ctx context.Context, info map[string]string) finding {
+	const check = "persistence"
 	save, known := s.setting(ctx, "save"), s.setting(ctx, "maxmemory-policy") != ""
 	switch {
 	case info["aof_enabled"] == "1" && info["aof_last_write_status"] == "err":
