@@ -23,11 +23,15 @@ import (
 
 // Main runs the program with its arguments and returns its exit status.
 func Main(args []string, stdout, stderr io.Writer) int {
+	return execute(context.Background(), args, stdout, stderr)
+}
+
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := New()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.ExecuteContext(context.Background())
+	err := root.ExecuteContext(ctx)
 	var e *exit.Error
 	if err != nil && (!errors.As(err, &e) || e.Err != nil) {
 		out.Message(stderr, err.Error())

@@ -335,7 +335,7 @@ func TestTheUserWhoIsOnCallLocksNothing(t *testing.T) {
 	for i, rights := range []string{lists[4], strings.Join(lists[4:7], " ")} {
 		_, found, status := examine(t, user(rights+" +info"))
 		assert.Equal(t, 3, status, "but for appendfsync all is to be seen")
-		assert.Contains(t, found["rights to lock"], "OK none: ")
+		assert.Contains(t, found["rights to lock"], "OK none, as meant ")
 		assert.NotContains(t, found, "rights limits")
 		assert.Equal(t, i == 1, strings.Contains(found["rights to break"], "OK all of them"))
 		if i == 0 {

@@ -73,8 +73,8 @@ func rightsOf(ctx context.Context, client rueidis.Client, prefix string, r *repo
 		})
 	}
 	if t.onCall() {
-		r.add(finding{Check: "rights to lock", Found: "none: you look with a user for that; " +
-			"what a service may do, its own user finds out"})
+		r.add(finding{Check: "rights to lock", Found: "none, as meant for a user who is on call; " +
+			"to see what a service may do, run this as its user"})
 		all = all[toLook:]
 		all[0].lacking, all[0].without = warning, "`lockbeat ls` and the page fail"
 	}

@@ -1,0 +1,4 @@
+package cli
+
+// Execute is Main, until a context ends.
+var Execute = execute
