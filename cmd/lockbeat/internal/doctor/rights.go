@@ -20,11 +20,12 @@ type grant struct {
 func grants(cluster bool) []grant {
 	lock := "+evalsha +eval +get +mget +set +del +pttl +pexpire +time " +
 		"+publish +subscribe"
+	toBreak := "+evalsha +eval +get +set +del +pttl +publish +zpopmin"
 	if cluster {
 		lock = "+evalsha +eval +get +mget +set +del +pttl +pexpire +time " +
 			"+spublish +ssubscribe +cluster|slots +cluster|shards"
+		toBreak = strings.Replace(toBreak, "+publish", "+spublish", 1)
 	}
-	toBreak := "+evalsha +eval +get +set +del +pttl +publish +zpopmin"
 	return []grant{
 		{"to lock", lock, failure, "nothing can be locked"},
 		{
