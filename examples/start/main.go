@@ -14,7 +14,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -44,5 +43,5 @@ func main() {
 	must(err)
 	stop, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	programs[os.Args[1]](stop, redis, renewer.NewLogObserver(slog.Default()))
+	programs[os.Args[1]](stop, redis, newObserver())
 }

@@ -278,3 +278,23 @@ func transferByGRPC(t *testing.T, addr string) codes.Code {
 	_, err = pb.NewHealthClient(conn).Check(t.Context(), &pb.HealthCheckRequest{Service: "7"})
 	return status.Code(err)
 }
+
+// Prometheus gets what the locks did.
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, 0)
+	server := s.start(t, "web")[0]
+	listening(t, s.web)
+	require.Equal(t, http.StatusOK, transferByHTTP(t, s.web))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.web+"/metrics",
+		http.NoBody)
+	require.NoError(t, err)
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	text, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	assert.Regexp(t, `(?m)^lockbeat_acquire_duration_seconds_count\{.*lockbeat_outcome="granted".*\} 1$`,
+		string(text))
+	end(t, server)
+}

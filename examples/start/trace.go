@@ -11,7 +11,6 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	"github.com/lockbeat/lockbeat/tracing"
 )
 
 // trace sends the traces of two transfers to a collector.
@@ -23,7 +22,7 @@ func trace(ctx context.Context, redis redisstore.Deployment, observer renewer.Ob
 	defer provider.Shutdown(ctx)
 	otel.SetTracerProvider(provider)
 
-	keeper, closeLocks := openLocks(redis, renewer.Observers(observer, tracing.New()))
+	keeper, closeLocks := openLocks(redis, observer) // tracing.New() is in it: see newObserver
 	defer closeLocks()
 
 	var callers sync.WaitGroup

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
@@ -26,7 +28,8 @@ func webServer(keeper *renewer.Keeper) *http.Server {
 	mux.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(keeper,
 		func(r *http.Request) (string, error) { return accountLock(r.PathValue("id")), nil },
 	)(http.HandlerFunc(serveTransfer)))
-	mux.Handle("GET /ready", ready(keeper)) // for a readiness probe
+	mux.Handle("GET /ready", ready(keeper))        // for a readiness probe
+	mux.Handle("GET /metrics", promhttp.Handler()) // for Prometheus, and nobody else
 	return &http.Server{
 		Addr: webAddr, Handler: mux, ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:  time.Minute,
