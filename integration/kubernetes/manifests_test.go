@@ -128,7 +128,7 @@ func TestPrometheusRule(t *testing.T) {
 // Grafana's own types have each field of the dashboard.
 func TestDashboardImports(t *testing.T) {
 	t.Parallel()
-	var d dashboard.Dashboard //nolint:staticcheck // the form that all versions of Grafana import
+	var d dashboard.Dashboard  //nolint:staticcheck // the form that all versions of Grafana import
 	var faults cog.BuildErrors // none is not nil, but none
 	if err := d.UnmarshalJSONStrict(read(t, board)); !errors.As(err, &faults) {
 		require.NoError(t, err)
