@@ -32,6 +32,7 @@ type call struct {
 	others    []other     // for whom the question under way asks, too
 	given     bool        // it has a slot, by a question of the one at the front
 	limit     int         // the latest; 0 for a lock
+	callers   int         // who wait behind it in this process, when it last asked
 	newest    *newestCall // nil unless none but the newest is to wait
 	counted   bool        // in Keeper.calls. Guarded by Keeper.mu
 	over      bool        // it has returned, rather than been left by a panic
@@ -265,6 +266,9 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 		l.withExtras().unsettled, l.extras.place = unsettled, c.place
 	}
 	c.bookTokens(now)
+	if c.callers > 0 {
+		l.withExtras().told = -1 // an earlier claim of the same owner may have told another number
+	}
 	if c.request.limit != nil {
 		settled = k.passFront(l, now)
 	} else {

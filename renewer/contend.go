@@ -146,7 +146,7 @@ func (c *call) claim(ctx context.Context, place uint64) store.Claim {
 	}
 	return store.Claim{
 		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Place: place, Holder: k.holder(l),
-		Limit: c.limit, Newness: c.newness(),
+		Limit: c.limit, Newness: c.newness(), Callers: c.callers,
 	}
 }
 
@@ -295,6 +295,10 @@ func (c *call) beginRequest(
 // places are wanted. Under k.mu.
 func (c *call) placeLocked(now instant) uint64 {
 	q := c.k.queues.Of(c.l.name)
+	c.callers = q.Len()
+	if c.request.limit != nil {
+		c.callers = max(c.callers-1, 0) // the first of them has the place then
+	}
 	switch {
 	case c.request.try, c.aside, q == nil && c.k.places && !c.k.queues.Lately(c.l.name, now):
 		return 0

@@ -150,7 +150,7 @@ func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*K
 		renewals: asking.NewRequests(cfg.beatPatience(), clock),
 		heartbeats: beat.New(beat.Config[*Lease]{
 			TTL: cfg.TTL, Heartbeat: cfg.Heartbeat, RequestTimeout: cfg.RequestTimeout,
-			Place: func(l *Lease) *beat.Place { return &l.beat }, Hold: (*Lease).hold,
+			Place: func(l *Lease) *beat.Place { return &l.beat }, Hold: (*Lease).beating,
 		}, clock),
 		shutdown: newShutdown(),
 	}

@@ -59,6 +59,7 @@ type leaseExtras struct {
 	looked    instant       // the last look upon a message: see Keeper.look
 	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast
 	manual    time.Duration // the longest TTL asked for, without a heartbeat: see Manual, Extend
+	told      int           // how many callers wait, as the store was told; -1: not known
 	rank      int64         // see Rank
 	onLoss    map[*func()]struct{}
 }
@@ -213,6 +214,19 @@ func (l *Lease) HoldAtLeast(d time.Duration) {
 
 func (l *Lease) hold() store.Hold {
 	return store.Hold{Name: l.name, Owner: l.owner.String(), TTL: l.k.cfg.TTL}
+}
+
+// beating is the hold of a heartbeat, which tells how many callers of this process wait behind the
+// lease, if the store does not know that. Under k.mu.
+func (l *Lease) beating() store.Hold {
+	h := l.hold()
+	h.Callers = l.k.queues.Of(l.name).Len()
+	told := 0
+	if l.extras != nil {
+		told = l.extras.told
+	}
+	h.Tells = h.Callers != told
+	return h
 }
 
 // ending is the hold to release when the operation has ended. Under k.mu.

@@ -54,11 +54,11 @@ func (l *Lease) transfer(next *Lease, maxHold time.Duration, fence int64, now in
 	l.end(stateReleased)
 }
 
-// takeTokens takes the extras of the lease before, with nothing in them but its tokens: so a
-// hand-off allocates none. l has none of its own: see handOff.
+// takeTokens takes the extras of the lease before, with nothing in them but its tokens and what the
+// store was told: so a hand-off allocates none. l has none of its own: see handOff.
 func (l *Lease) takeTokens(before *Lease) {
 	if t := before.extras; t != nil {
-		*t = leaseExtras{tokens: t.tokens}
+		*t = leaseExtras{tokens: t.tokens, told: t.told}
 		l.extras, before.extras = t, nil
 	}
 }

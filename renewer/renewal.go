@@ -95,6 +95,9 @@ func (k *Keeper) bookBatch(
 			k.bookLate(l, a, sent, now, &news)
 			continue
 		}
+		if b.Holds[i].Tells && a.Status == store.StatusHeld {
+			l.withExtras().told = b.Holds[i].Callers
+		}
 		lag := b.Sent.Sub(l.due)
 		k.book(l, a, sent, now, &news)
 		if a.Status == store.StatusUnknown || lag > k.cfg.RequestTimeout {

@@ -95,7 +95,7 @@ func (s *Store) show(name string, now time.Time) store.Lock {
 		l.Slots = append(l.Slots, store.Slot{
 			Holder: held.holder, Fence: held.fence, Since: held.since, TTL: held.until.Sub(now),
 			Broken: s.brokenBy(name, held.owner, now),
-			Told:   s.broken[ownership{name, held.owner}].told,
+			Told:   s.broken[ownership{name, held.owner}].told, Callers: held.callers,
 		})
 	}
 	return l

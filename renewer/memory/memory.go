@@ -38,6 +38,8 @@ type lease struct {
 	fence  int64
 	since  time.Time
 	until  time.Time
+	// callers is what the owner has told: see store.Slot.
+	callers int
 }
 
 // New returns an empty store.
@@ -153,6 +155,7 @@ func (s *Store) grant(c *store.Claim, fence int64, reserved int, now time.Time) 
 	}
 	s.put(c.Name, lease{
 		owner: c.Owner, holder: c.Holder, fence: fence, since: now, until: until,
+		callers: c.Callers,
 	}, now)
 	return store.Grant{Status: store.StatusHeld, Fence: fence, Reserved: reserved}
 }
@@ -171,10 +174,13 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 			s.tell(ownership{h.Name, h.Owner})
 			return store.Answer{Status: store.StatusBroken, Broken: by}, false
 		}
+		if h.Tells {
+			l.callers = h.Callers
+		}
 		if until := now.Add(h.TTL); until.After(l.until) {
 			l.until = until
-			s.keep(h.Name, l)
 		}
+		s.keep(h.Name, l)
 		return store.Answer{Status: store.StatusHeld}, false
 	})
 }

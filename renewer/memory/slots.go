@@ -39,7 +39,10 @@ func (s *Store) claimSlot(c *store.Claim, now time.Time) store.Grant {
 	default:
 		fence := max(now.UnixMicro(), s.tokens.counter(c.Name)+1)
 		s.tokens.floor = fence
-		l = lease{owner: c.Owner, holder: c.Holder, fence: fence, since: now, until: until}
+		l = lease{
+			owner: c.Owner, holder: c.Holder, fence: fence, since: now, until: until,
+			callers: c.Callers,
+		}
 	}
 	if len(all.leases) == 0 || l.until.Before(all.first) {
 		all.first = l.until

@@ -82,7 +82,7 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 		case c.cluster:
 			line = true
 		}
-		args = append(args, part[j].Owner, place, c.holderText(part[j].Holder))
+		args = append(args, part[j].Owner, place, c.holderText(part[j].Holder, part[j].Callers))
 		if limits {
 			args = append(args, strconv.Itoa(part[j].Limit))
 		}

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -99,14 +100,19 @@ func (c *codec) room() scriptRoom { return scriptRoom{prefix: c.prefix, perCall:
 // own.
 func (c *codec) coalesces() bool { return c.perCall > 1 && c.replicas == 0 }
 
-// holderText is encodeHolder's text with the trace.
-func (c *codec) holderText(h store.Holder) string {
+// holderText is encodeHolder's text with the trace, and how many callers wait there.
+func (c *codec) holderText(h store.Holder, callers int) string {
 	text := c.faceText(h)
-	if h.Trace != "" {
+	if h.Trace != "" || callers > 0 {
 		text += separator + part(h.Trace)
+	}
+	if callers > 0 {
+		text += separator + callersText(callers)
 	}
 	return text
 }
+
+func callersText(n int) string { return strconv.Itoa(max(0, min(n, maxCallers))) }
 
 // faceText is encodeHolder's text.
 func (c *codec) faceText(h store.Holder) string {

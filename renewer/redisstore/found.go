@@ -257,5 +257,6 @@ func (f *found) complete() {
 func slotOfLease(l leaseValue, ttl time.Duration) store.Slot {
 	return store.Slot{
 		Holder: l.holder, Fence: l.fence, Since: time.UnixMicro(l.since), TTL: ttl,
+		Callers: l.callers,
 	}
 }

@@ -102,7 +102,7 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 		words = words.Args(h.ownerOf(&part[j], releases))
 	}
 	if !releases {
-		words = words.Args(c.mode())
+		words = words.Args(c.mode() + callersOf(part))
 	}
 	return words.Build()
 }
@@ -113,6 +113,16 @@ func limitScript(of *script) *script {
 		return &slotsRenewScript
 	}
 	return &slotsReleaseScript
+}
+
+// callersOf says how many callers wait for each lease that tells: see callers.lua; "" if none does.
+func callersOf(part []store.Hold) (text string) {
+	for i := range part {
+		if h := &part[i]; h.Tells {
+			text += " " + strconv.Itoa(i+1) + " " + callersText(h.Callers)
+		}
+	}
+	return text
 }
 
 // ownerOf is the owner token of a hold, and, to a release, the place that it gives up.

@@ -24,6 +24,7 @@ const layout = `
 key lockbeat:{%}:mark "TIME"
 key lockbeat:{%}:mark:given ""
 key lockbeat:{INBOX}:process "VERSION\n1\nnode-b\n42\ntest\n2\nnode-c\n42\n\n3\nnode-d\n42\n"
+key lockbeat:{answering} "OWNER\nTIME\nTIME\nnode-a\n42\ntest\n\n19"
 key lockbeat:{broken} "!TAIL\nTIME\nTIME\nnode-a\n42\ntest"
 key lockbeat:{broken}:broken:!TAIL "broken\nme\nwhy"
 key lockbeat:{given} "OWNER\n8000000000000000\nTIME\nnode-a\n42\ntest"
@@ -107,6 +108,9 @@ func TestLayout(t *testing.T) {
 	require.NoError(t, err)
 	mine(t, store, newest)
 
+	behind := claim("answering", "a", time.Hour)
+	behind.Callers = 19
+	mine(t, store, behind)
 	limit := contract.LimitName("limited")
 	for i, letter := range []string{"a", "d"} {
 		slot := claim(limit, letter, time.Hour)

@@ -20,7 +20,8 @@ func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []store
 		p := &proposals[i]
 		return proposeScript.command(c.builder(), whole, []string{leaseKey(c.prefix, p.Name)},
 			c.ttls.of(p.TTL), c.fenceText, c.markOf(p.Name), c.lines.of(lineTerms{c.mode(), p.TTL}),
-			p.Owner, "", c.holderText(p.Holder), decimal(p.Fence), strconv.Itoa(p.Reserve))
+			p.Owner, "", c.holderText(p.Holder, p.Callers), decimal(p.Fence),
+			strconv.Itoa(p.Reserve))
 	}
 	todo.readOne = func(i int, r rueidis.RedisResult) {
 		reply, err := r.ToMessage()

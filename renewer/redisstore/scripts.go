@@ -50,6 +50,8 @@ var (
 	slotsRenewText string
 	//go:embed lua/slots_release.lua
 	slotsReleaseText string
+	//go:embed lua/callers.lua
+	callersScriptText string
 	//go:embed lua/slots_lost.lua
 	slotsLostText string
 	//go:embed lua/told.lua
@@ -83,6 +85,7 @@ func newScript(text string) script {
 	text = include(text, "slots.lua", slotsText)
 	text = include(text, "slots_lost.lua", slotsLostText)
 	text = include(text, "told.lua", toldText)
+	text = include(text, "callers.lua", callersScriptText)
 	text = include(text, "lives.lua", livesText)
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 	return script{text: text, sha: hex.EncodeToString(sum[:])}

@@ -12,8 +12,10 @@ import (
 // The value of a lease is text, for people too (redis-cli --raw GET KEY): a line
 // each for owner token, fencing token, the server's clock in us when the lock
 // was taken, the holder's node, pid and operation, and the traceparent of its
-// work if it is traced. Lines added later go behind these, and programs that do
-// not know them ignore them. The last line is "+" once others wait for the lock.
+// work if it is traced, and how many callers of the holder's process wait for
+// the lock there, if that was told: see callers.lua. Lines added later go behind
+// these, and programs that do not know them ignore them. The last line is "+"
+// once others wait for the lock.
 const (
 	// separator is a control byte, which no part may have, so that none needs escaping.
 	separator = "\n"
@@ -21,7 +23,9 @@ const (
 	waitedFor = separator + "+"
 	// maxPart bounds each part of a holder, in bytes.
 	maxPart = 64
-	// maxValue bounds what is read of a value: ours have at most 262 bytes, acquire.lua sends
+	// maxCallers bounds how many waiting callers a value tells of.
+	maxCallers = 999_999
+	// maxValue bounds what is read of a value: ours have at most 269 bytes, acquire.lua sends
 	// 300, and no other program should write here.
 	maxValue = 4096
 	// maxExact is the largest integer up to which the doubles of Lua are exact.
@@ -39,6 +43,7 @@ type leaseValue struct {
 	owner        string
 	fence, since int64 // since: us of the server's clock
 	holder       store.Holder
+	callers      int
 	waitedFor    bool
 }
 
@@ -66,7 +71,9 @@ func readLease(value string) (l leaseValue, ok bool) {
 	node, rest, _ := strings.Cut(rest, separator)
 	pid, rest, _ := strings.Cut(rest, separator)
 	operation, rest, _ := strings.Cut(rest, separator)
-	trace, _, _ := strings.Cut(rest, separator)
+	trace, rest, _ := strings.Cut(rest, separator)
+	callers, _, _ := strings.Cut(rest, separator)
+	l.callers = int(min(exact(callers), maxCallers))
 	l.holder = store.Holder{
 		Node: part(node), PID: readPID(pid), Operation: part(operation), Trace: part(trace),
 	}

@@ -48,17 +48,40 @@ type Lock struct {
 	Slots []Slot
 	// Turns is for how many places it is kept now: their turn has come.
 	Turns int
-	// Waiting is how many places stand in line. A process has one for all of its callers.
+	// Waiting is how many places stand in line. A process has one for all of its callers, and a
+	// lock's holder has none: see [Slot.Callers].
 	Waiting int
 	// Places are these, the first in front, 1,000 of them at most; nil in a List.
 	Places []Place
-	// Tasks is how many tasks stand in line outside of any process: see [Line]. 0 in a List.
+	// Tasks is how many tasks stand in line outside of any process: see [Line].
 	Tasks int
 	// Foreign reports that what is under its key is no owner's: another program has written it.
 	Foreign bool
 	// At is the store's time when it was read.
 	At time.Time
 }
+
+// Callers counts those who wait in the processes of the owners: see [Slot.Callers]. A process that
+// has several slots is counted once.
+func (l Lock) Callers() (n int) {
+	if len(l.Slots) == 1 {
+		return l.Slots[0].Callers
+	}
+	type process struct {
+		node string
+		pid  int
+	}
+	most := make(map[process]int)
+	for _, s := range l.Slots {
+		p := process{s.Node, s.PID}
+		n += max(s.Callers-most[p], 0)
+		most[p] = max(most[p], s.Callers)
+	}
+	return n
+}
+
+// WaitingInAll counts places, tasks, and callers in the processes of the owners.
+func (l Lock) WaitingInAll() int { return l.Waiting + l.Tasks + l.Callers() }
 
 // Slot is the lease of one owner.
 type Slot struct {
@@ -75,6 +98,10 @@ type Slot struct {
 	// since, by renewing it.
 	Broken *Broken
 	Told   bool
+	// Callers is how many callers of its process wait for the name there, behind the owner of a
+	// lock, or behind the process's place of a limit. It is as of the claim, or of a heartbeat
+	// since; 0 if it is not known.
+	Callers int
 }
 
 // Place is one in the line of those who wait.

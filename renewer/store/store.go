@@ -110,6 +110,9 @@ type Claim struct {
 	// Limit is how many owners may have the name at once, at least 1, if it was made by
 	// [LimitName]; 0 for any other. It is the asker's own number, and no Store keeps it: see there.
 	Limit int
+	// Callers is how many callers of this process will wait behind the owner, as far as is known:
+	// see [Slot.Callers]. A Store may ignore it.
+	Callers int
 }
 
 // Hold names a lease that exists, by its owner token.
@@ -124,6 +127,10 @@ type Hold struct {
 	// Place is, on a Release, the place that is given up ([Claim.Place]); 0 for none. If it has its
 	// turn, the next one has. The owner need not have the name. Renew ignores it.
 	Place uint64
+	// Tells says, on a Renew, that Callers has changed and is to be shown: see [Slot.Callers]. A
+	// Store may ignore both, and Release does.
+	Tells   bool
+	Callers int
 }
 
 // Status is what a Store knows of one item.

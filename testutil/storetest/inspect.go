@@ -18,6 +18,7 @@ var inspectCases = []testCase{
 	{"a free name is shown as free", inspected(showsFree)},
 	{"the slots of a limit are shown", inspected(showsSlots)},
 	{"who waits is shown in order", inspected(showsPlaces)},
+	{"how many callers wait in its process is shown as it was told", inspected(showsCallers)},
 	{"what another program wrote is shown as such", inspected(showsForeign)},
 	{"each held name is listed once", inspected(listsEach)},
 	{"only what is wanted is listed", inspected(listsWanted)},
@@ -209,6 +210,50 @@ func showsPlaces(t *testing.T, s *inspectSuite) {
 	assert.Empty(t, l.Slots, "and has not yet")
 	assert.False(t, l.Foreign)
 	assert.Empty(t, s.list(t, nil), "no owner has it")
+}
+
+func showsCallers(t *testing.T, s *inspectSuite) {
+	told := func(name string, want int) {
+		t.Helper()
+		l := s.show(t, name)
+		assert.Equal(t, want, l.Callers())
+		assert.Equal(t, l, withTime(s.list(t, nil), l)[name])
+		assert.Equal(t, long.Round(time.Minute), l.Slots[len(l.Slots)-1].TTL.Round(time.Minute),
+			"it is renewed as ever")
+	}
+	see := func(name string, hold store.Hold) {
+		t.Helper()
+		told(name, 3) // by the claim
+		for _, n := range []int{19, 7, 0, 123_456} {
+			hold.Tells, hold.Callers = true, n
+			requireStatus(t, store.StatusHeld, s.holds(t, s.Store.Renew, []store.Hold{hold})[0])
+			told(name, n)
+		}
+		hold.Tells, hold.Callers = false, 0
+		requireStatus(t, store.StatusHeld, s.holds(t, s.Store.Renew, []store.Hold{hold})[0])
+		told(name, 123_456)
+		hold.Tells, hold.Callers, hold.Owner = true, 5, newOwner()
+		s.holds(t, s.Store.Renew, []store.Hold{hold})
+		told(name, 123_456)
+	}
+	holder := store.Holder{Node: "web-1", PID: 1, Operation: "op"}
+	claim := store.Claim{Name: "name", Owner: newOwner(), TTL: long, Holder: holder, Callers: 3}
+	requireStatus(t, store.StatusHeld, s.acquireAll(t, []store.Claim{claim})[0].Status)
+	see("name", store.Hold{Name: "name", Owner: claim.Owner, TTL: long})
+
+	if !s.limits(t) {
+		return
+	}
+	claim = slot(newOwner(), 4)
+	claim.Callers, claim.Holder = 3, holder
+	s.takeSlot(t, claim)
+	see(limit, store.Hold{Name: limit, Owner: claim.Owner, TTL: long})
+	claim.Owner, claim.Callers = newOwner(), 99
+	s.takeSlot(t, claim)
+	told(limit, 123_456) // those of one process
+	claim.Owner, claim.Callers, claim.Holder.PID = newOwner(), 44, 2
+	s.takeSlot(t, claim)
+	told(limit, 123_500)
 }
 
 func showsForeign(t *testing.T, s *inspectSuite) {

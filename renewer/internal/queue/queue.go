@@ -88,8 +88,13 @@ func (q *Queue[L]) After(w *Waiter[L]) *Waiter[L] {
 	return next
 }
 
-// Len returns how many wait.
-func (q *Queue[L]) Len() int { return q.length }
+// Len returns how many wait; 0 without a queue.
+func (q *Queue[L]) Len() int {
+	if q == nil {
+		return 0
+	}
+	return q.length
+}
 
 // Push adds a waiter at the end.
 func (q *Queue[L]) Push(w *Waiter[L]) {

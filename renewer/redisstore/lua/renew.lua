@@ -3,7 +3,8 @@
 -- KEYS[i]    the leases, at most 100, so that the script takes less than a millisecond
 -- ARGV[1]    time to live, ms
 -- ARGV[1+i]  owner token of KEYS[i], 22 bytes
--- ARGV[2+n]  of n keys: mode, see tell.lua
+-- ARGV[2+n]  of n keys: "MODE I CALLERS ...": the mode, see tell.lua; and for each lease i whose owner
+--            tells, how many callers of its process wait for it: see callers.lua
 --
 -- Returns    the exceptions only, in order of i, so that the usual reply is an empty array:
 --            i if another owner has KEYS[i], or another program, and behind it the key's value, cut
@@ -33,10 +34,20 @@ for i = 1, #KEYS do
 		redis.call('PEXPIRE', KEYS[i], ttl)
 	end
 end
+local tells = ARGV[#KEYS + 2]
+if string.find(tells, ' ', 1, true) then
+	-- include callers.lua
+	for i, callers in string.gmatch(tells, ' (%d+) (%d+)') do
+		i = tonumber(i)
+		if string.sub(values[i] or '', 1, 22) == ARGV[i + 1] then
+			redis.pcall('SET', KEYS[i], withCallers(values[i], callers), 'KEEPTTL')
+		end
+	end
+end
 if #lost > 0 then
 	-- include tell.lua
 	-- include lost.lua
-	setMode(ARGV[#KEYS + 2])
+	setMode(string.match(tells, '^%l*'))
 	for _, i in ipairs(lost) do
 		if not answerLost(answers, i, KEYS[i], values[i], ARGV[i + 1]) then
 			wake(KEYS[i], 1)

@@ -4,7 +4,7 @@
 --            are of one limit, its holders as well
 -- ARGV[1]    time to live, ms
 -- ARGV[1+i]  owner token of slot i, 22 bytes
--- ARGV[2+n]  mode: see tell.lua
+-- ARGV[2+n]  "MODE I CALLERS ...": see renew.lua
 --
 -- Returns    the exceptions only, in order of i, as renew.lua does: -i if the owner has no slot; i
 --            and "" if the key is another program's, and i and how if it was broken.
@@ -19,7 +19,8 @@ local ends = string.format('%.0f', now + ttl * 1000)
 -- include lives.lua
 -- include slots.lua
 -- include slots_lost.lua
-setMode(ARGV[n + 2])
+local tells = ARGV[n + 2]
+setMode(string.match(tells, '^%l*'))
 
 -- Removes nothing. But after a write that needs no memory a full Redis lets a script's ZADD through.
 redis.pcall('ZREM', KEYS[1], '')
@@ -52,4 +53,16 @@ for i = 1, n do
 	end
 end
 renewAll()
+if string.find(tells, ' ', 1, true) then
+	-- include callers.lua
+	for i, callers in string.gmatch(tells, ' (%d+) (%d+)') do
+		i = tonumber(i)
+		local holders, owner = KEYS[i] .. ':holders', ARGV[i + 1]
+		local known = redis.pcall('HGET', holders, owner)
+		if type(known) == 'string' then
+			known = withCallers(owner .. '\n' .. known, callers)
+			redis.pcall('HSET', holders, owner, string.sub(known, 24))
+		end
+	end
+end
 return answers
