@@ -20,12 +20,13 @@ var (
 	ErrStale = errors.New("inspect: another lease is current")
 )
 
-// List reads all locks and limits that are held and whose names want chooses, in no order, without
-// those who wait for them: for these ask Show. One over whose key another program has written has
-// no slot, and is Foreign. nil chooses all. Names that stores keep for
-// themselves are never listed: see renewer.CheckName. It asks the store in bounded steps, and ends
-// behind the first error, with what it has read until then. What is granted or freed meanwhile may
-// be missing. Stop it by leaving the loop; it can be read once.
+// List reads all locks and limits that are not free, or that tasks wait for, and whose names want
+// chooses, in no order, with how many wait for them; who they are, Show tells. nil chooses all. One
+// over whose key another program has written has no slot, and is Foreign; one that is between two
+// owners has none either. Names that stores keep for themselves are never listed: see
+// renewer.CheckName. It asks the store in bounded steps, and ends behind the first error, with what
+// it has read until then. What is granted or freed meanwhile may be missing. Stop it by leaving the
+// loop; it can be read once.
 //
 // An error is renewer.ErrUnavailable if the store did not answer, with renewer.ErrRejected if it
 // refused, such as for missing rights; and renewer.ErrConfig if locks can't be inspected.

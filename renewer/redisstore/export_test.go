@@ -39,7 +39,7 @@ const (
 var (
 	LeaseKey = leaseKey
 
-	NameOfKey      = nameOfKey
+	ReadKey        = readKey
 	ProcessChannel = processChannel
 	EncodeHolder   = encodeHolder
 	DecodeValue    = decodeValue

@@ -33,7 +33,8 @@ type found struct {
 	lock  store.Lock
 	tag   string // the hash tag of its keys
 	key   string
-	waits bool // others may wait for it
+	waits bool     // others may wait for it
+	tasks []string // keys of lines of tasks that are known
 
 	value string // of a lock
 	left  int64  // its time to live, ms; -2: it is not there
@@ -55,35 +56,35 @@ func newFound(prefix, name string) found {
 	return f
 }
 
-// isListed reports whether an owner has it, or another program its key.
-func (f *found) isListed() bool { return len(f.lock.Slots) > 0 || f.lock.Foreign }
+// isListed reports whether it is not free, or tasks wait for it.
+func (f *found) isListed() bool {
+	l := &f.lock
+	return len(l.Slots) > 0 || l.Foreign || l.Turns+l.Tasks > 0
+}
 
 // readAll reads several names, which node has. more, if it is not nil, asks for more with the last
 // round.
 func (s *Store) readAll(
-	ctx context.Context, op string, node rueidis.Client, all []*found, more func(*looks),
+	ctx context.Context, l *looks, node rueidis.Client, all []found, more func(*looks),
 ) error {
-	l := s.newLooks(op)
-	for left := all; len(left) > 0; {
-		var again []*found
-		for _, f := range left {
-			f.askFirst(l)
+	for left := true; left; {
+		left = false
+		for i := range all {
+			if f := &all[i]; f.tries == 0 || f.isUnread() {
+				f.askFirst(l)
+				left = true
+			}
 		}
 		if err := l.send(ctx); err != nil {
 			return err
 		}
-		for _, f := range left {
-			if f.isUnread() {
-				again = append(again, f)
-			}
-		}
-		left = again
 	}
-	at, err := s.clockOf(ctx, op, node) // after what was granted before
+	at, err := s.clockOf(ctx, l.op, node) // after what was granted before
 	if err != nil {
 		return err
 	}
-	for _, f := range all {
+	for i := range all {
+		f := &all[i]
 		f.lock.At = at
 		f.settle()
 		f.askMore(l)
@@ -94,8 +95,8 @@ func (s *Store) readAll(
 	if err := l.send(ctx); err != nil {
 		return err
 	}
-	for _, f := range all {
-		f.complete()
+	for i := range all {
+		all[i].complete()
 	}
 	return nil
 }
@@ -117,7 +118,7 @@ func (f *found) askFirst(l *looks) {
 		return
 	}
 	l.add(look{
-		tag: f.tag, command: "GETRANGE", key: f.key, args: []string{"0", decimal(maxShown - 1)},
+		tag: f.tag, command: "GETRANGE", key: f.key, args: shownArgs,
 		take: func(reply rueidis.RedisMessage, foreign bool) {
 			f.value, _ = reply.ToString()
 			f.lock.Foreign = foreign
@@ -211,6 +212,9 @@ func (f *found) askMore(l *looks) {
 	}
 	if f.waits {
 		l.count(f.tag, f.key+lineSuffix, &f.lock.Waiting)
+	}
+	for _, key := range f.tasks {
+		l.count(f.tag, key, &f.lock.Tasks)
 	}
 }
 

@@ -6,27 +6,30 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// nameOfKey is the opposite of leaseKey. ok is false for any key that leaseKey does not make: what
-// stands beside a lease, and what another program has written.
-func nameOfKey(prefix, key string) (name string, ok bool) {
+// readKey reads a key as leaseKey makes it, beside being "", or one that stands beside a lease:
+// then beside is what follows the key of that. ok is false for any other key, as of another
+// program.
+func readKey(prefix, key string) (name, beside string, ok bool) {
 	rest, ok := strings.CutPrefix(key, prefix+"{")
 	if !ok {
-		return "", false
+		return "", "", false
 	}
-	escaped, limit := strings.CutSuffix(rest, "}"+slotsSuffix)
-	if !limit {
-		if escaped, ok = strings.CutSuffix(rest, "}"); !ok {
-			return "", false
-		}
+	escaped, beside, ok := strings.Cut(rest, "}")
+	if !ok {
+		return "", "", false
+	}
+	after, limit := strings.CutPrefix(beside, slotsSuffix)
+	if limit {
+		beside = after
 	}
 	plain, ok := unescape(escaped)
-	if !ok || plain == "" || len(plain) > store.MaxName {
-		return "", false
+	if !ok || plain == "" || len(plain) > store.MaxName || beside != "" && beside[0] != ':' {
+		return "", "", false
 	}
 	if limit {
-		return store.LimitName(plain), true
+		return store.LimitName(plain), beside, true
 	}
-	return plain, !isLimit(plain) // leaseKey would take it for one
+	return plain, beside, !isLimit(plain) // leaseKey would take it for one
 }
 
 // unescape is the opposite of escape. ok is false for a text that escape does not make.

@@ -77,7 +77,7 @@ func TestList(t *testing.T) {
 
 		all := listed(t, store, nil)
 		assert.ElementsMatch(t, append(slices.Collect(maps.Keys(fences)), "limit of order:42",
-			"foreign", "empty", "foreign list", "limit of foreign limit",
+			"foreign", "empty", "foreign list", "limit of foreign limit", "turn",
 		), slices.Collect(maps.Keys(all)))
 		for name, fence := range fences {
 			lock := all[name]
@@ -111,6 +111,55 @@ func TestList(t *testing.T) {
 			require.NoError(t, err)
 			break // it may be left
 		}
+	})
+}
+
+// Those who wait are counted wherever they stand, also while the lock is between two owners; places
+// alone are of the dead.
+func TestWhoWaitsIsListed(t *testing.T) {
+	t.Parallel()
+	withRedis(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		limit := contract.LimitName("a")
+		comes := func(name, home string, limit, n int) {
+			t.Helper()
+			for i := range n {
+				one := task(fmt.Sprint(i))
+				one.Home = home
+				_, err := store.Arrive(t.Context(), contract.Arrival{
+					Name: name, Limit: limit, SlotTTL: 5 * time.Second, Task: one,
+				})
+				require.NoError(t, err)
+			}
+		}
+		held := claim("a", "a", time.Minute)
+		held.Callers = 19
+		mine(t, store, held)
+		mine(t, store, slotClaim("a", "a", 1))
+		listening(t, store)
+		stand(t, store, "b")
+		stand(t, store, "c")
+		comes("a", "", 0, 30)
+		comes("a", "ONE", 0, 20)
+		comes(limit, "ONE", 1, 7)
+		mine(t, store, claim("free", "a", time.Minute))
+		comes("free", "", 0, 5)
+		release(t, store, hold("free", "a", 0))
+		s.ok(t, "ZADD", "lockbeat:{dead}:waiters", "1", "7 INBOX 1000")
+		s.ok(t, "ZADD", "lockbeat:{a}:tasks:{b}", "1", "q\n1") // no home of ours, and no harm
+
+		all := listed(t, store, nil)
+		assert.Len(t, all, 3)
+		got := all["a"]
+		assert.Equal(t, []int{2, 51, 19, 72},
+			[]int{got.Waiting, got.Tasks, got.Callers(), got.WaitingInAll()})
+		assert.Equal(t, 7, all["limit of a"].WaitingInAll())
+		assert.Equal(t, contract.Lock{Name: "free", Tasks: 5, At: all["free"].At}, all["free"])
+		assert.Equal(t, 71, show(t, store, "a").WaitingInAll(), "by the homes that are noted")
+		assert.Equal(t, 7, show(t, store, limit).WaitingInAll())
+		assert.Len(t, listed(t, store, func(name string, limit bool) bool {
+			return name == "free"
+		}), 1)
 	})
 }
 

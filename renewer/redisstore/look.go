@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,9 @@ const (
 
 // maxShown is how much is read of a value, in bytes: see maxValue.
 const maxShown = 300
+
+// shownArgs are the arguments of GETRANGE for so much.
+var shownArgs = []string{"0", decimal(maxShown - 1)}
 
 // looks are commands that read, to be sent together: those of each shard in a pipeline. They are
 // plain commands and no script, so that a user who may only look needs no right to write.
@@ -64,10 +68,24 @@ func (l *looks) count(tag, key string, to *int) {
 	})
 }
 
+// sendAtOnce is how many commands go in a pipeline: others wait for some 0.2 ms meanwhile.
+const sendAtOnce = 200
+
 // send sends what was added, and has the replies taken. It can be used again.
 func (l *looks) send(ctx context.Context) error {
-	all := l.all
-	l.all = nil
+	l.err = nil
+	for all := range slices.Chunk(l.all, sendAtOnce) {
+		l.sendSome(ctx, all)
+		if l.err != nil {
+			break
+		}
+	}
+	clear(l.all)
+	l.all = l.all[:0]
+	return l.err
+}
+
+func (l *looks) sendSome(ctx context.Context, all []look) {
 	todo := &calls{n: len(all), nameOf: func(i int) string { return all[i].tag }}
 	todo.build = func(i int, _ bool) rueidis.Completed {
 		one := &all[i]
@@ -88,7 +106,6 @@ func (l *looks) send(ctx context.Context) error {
 	ctx, cancel := l.store.bounded(ctx)
 	defer cancel()
 	l.store.sender.Spread(ctx, nil, todo)
-	return l.err
 }
 
 // fail keeps the first error.

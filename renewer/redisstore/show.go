@@ -22,13 +22,13 @@ const (
 
 // Show implements [store.Inspector].
 func (s *Store) Show(ctx context.Context, name string) (store.Lock, error) {
-	f := newFound(s.codec.prefix, name)
+	all := []found{newFound(s.codec.prefix, name)}
+	f := &all[0]
 	f.waits = true // also if it is free
-	v := queueView{of: &f}
-	if err := s.readAll(ctx, opShow, s.serverOf(name), []*found{&f}, v.ask); err != nil {
+	v, l := queueView{of: f}, s.newLooks(opShow)
+	if err := s.readAll(ctx, l, s.serverOf(name), all, v.ask); err != nil {
 		return store.Lock{}, err
 	}
-	l := s.newLooks(opShow)
 	for _, home := range v.homes {
 		l.count(f.tag, f.key+tasksSuffix+home, &f.lock.Tasks)
 	}

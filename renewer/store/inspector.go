@@ -13,11 +13,12 @@ import (
 type Inspector interface {
 	Store
 
-	// List reads all names that owners have, and those over whose keys another program has written,
-	// in no order, each once, a bounded number in each request. want is asked for each name, as its
-	// users call it, and whether it is a limit's, before more is read of it; nil wants all. What is
-	// granted or freed meanwhile may be missing. The sequence ends behind an error. It can be read
-	// once.
+	// List reads all names that are not free, or that tasks wait for, in no order, each once, a
+	// bounded number in each request: those that owners have, those kept for a place whose turn it
+	// is, and those over whose keys another program has written. want is asked for each name, as
+	// its users call it, and whether it is a limit's, before more is read of it; nil wants all.
+	// What is granted or freed meanwhile may be missing. The sequence ends behind an error. It can
+	// be read once.
 	List(ctx context.Context, want func(name string, limit bool) bool) iter.Seq2[Lock, error]
 
 	// Show reads one name, which may be made by [LimitName], with those who wait for it. One that
