@@ -101,11 +101,31 @@ func describe(lock *store.Lock, secret []byte) *lines {
 	if len(lock.Slots) == 1 {
 		l.slot(lock, &lock.Slots[0])
 	}
-	l.line("waiting", plural(lock.Waiting, "process", "processes")+" in line")
-	if lock.Tasks > 0 {
-		l.line("tasks", strconv.Itoa(lock.Tasks)+" in line")
-	}
+	l.line("waiting", waiters(lock))
 	return &l
+}
+
+// waiters says how many wait for a lock, and where.
+func waiters(lock *store.Lock) string {
+	var parts []string
+	add := func(n int, one, many string) {
+		if n > 0 {
+			parts = append(parts, plural(n, one, many))
+		}
+	}
+	add(lock.Waiting, "process in line", "processes in line")
+	add(lock.Callers(), "caller in the holder's process", "callers in the holder's process")
+	add(lock.Tasks, "task in line", "tasks in line")
+	switch {
+	case len(parts) > 1:
+		return strconv.Itoa(lock.WaitingInAll()) + ": " + strings.Join(parts, ", ")
+	case len(parts) == 1:
+		return parts[0]
+	case len(lock.Slots) == 0:
+		return "nobody"
+	default:
+		return "nobody, by the holder's last heartbeat"
+	}
 }
 
 // sentence is a lock's state for people.
@@ -120,6 +140,9 @@ func sentence(lock *store.Lock) string {
 	case stateTurn:
 		return "turn: " + turn
 	case stateFree:
+		if lock.Tasks > 0 {
+			return "free, and tasks wait: they come by themselves, within minutes"
+		}
 		return "free, and waited for"
 	}
 	if !lock.Limit {

@@ -27,11 +27,13 @@ type lockJSON struct {
 	State     string     `json:"state"` // held, free, turn, broken or foreign
 	Slots     []slotJSON `json:"slots"`
 	Turns     int        `json:"turns"`
-	Waiting   int        `json:"waiting"`
-	// Places and Tasks are those of show.
-	Places []placeJSON `json:"places,omitempty"`
-	Tasks  int         `json:"tasks,omitempty"`
-	At     time.Time   `json:"at"` // by the store's clock
+	// Waiting is the sum of the next three: see store.Lock.
+	Waiting   int         `json:"waiting"`
+	Processes int         `json:"processes"`
+	Callers   int         `json:"callers"`
+	Tasks     int         `json:"tasks"`
+	Places    []placeJSON `json:"places,omitempty"` // those of show
+	At        time.Time   `json:"at"`               // by the store's clock
 }
 
 type holderJSON struct {
@@ -43,11 +45,13 @@ type holderJSON struct {
 
 type slotJSON struct {
 	holderJSON
-	Token  int64       `json:"token"`
-	Since  time.Time   `json:"since"`
-	Age    float64     `json:"age_seconds"`
-	TTL    float64     `json:"ttl_seconds"`
-	Broken *brokenJSON `json:"broken,omitempty"`
+	Token int64     `json:"token"`
+	Since time.Time `json:"since"`
+	Age   float64   `json:"age_seconds"`
+	TTL   float64   `json:"ttl_seconds"`
+	// Callers is how many wait in its process.
+	Callers int         `json:"callers"`
+	Broken  *brokenJSON `json:"broken,omitempty"`
 	// Renewed reports whether show has seen it renewed; not there if it did not look.
 	Renewed *bool `json:"renewed,omitempty"`
 }
@@ -83,7 +87,8 @@ func jsonOfBroken(s *store.Slot) *brokenJSON {
 func jsonOf(lock *store.Lock, secret []byte) lockJSON {
 	j := lockJSON{
 		Name: lock.Name, Hash: renewer.HashName(lock.Name, secret), Limit: lock.Limit,
-		State: stateOf(lock), Slots: []slotJSON{}, Turns: lock.Turns, Waiting: lock.Waiting,
+		State: stateOf(lock), Slots: []slotJSON{}, Turns: lock.Turns,
+		Waiting: lock.WaitingInAll(), Processes: lock.Waiting, Callers: lock.Callers(),
 		Tasks: lock.Tasks, At: lock.At.UTC(),
 	}
 	if !utf8.ValidString(lock.Name) {
@@ -93,7 +98,7 @@ func jsonOf(lock *store.Lock, secret []byte) lockJSON {
 		j.Slots = append(j.Slots, slotJSON{
 			holderJSON: jsonOfHolder(s.Holder), Token: s.Fence, Since: s.Since.UTC(),
 			Age: lock.At.Sub(s.Since).Seconds(), TTL: s.TTL.Seconds(),
-			Broken: jsonOfBroken(&s),
+			Callers: s.Callers, Broken: jsonOfBroken(&s),
 		})
 	}
 	for _, p := range lock.Places {

@@ -25,9 +25,12 @@ type listing struct {
 const listHelp = `List the locks and limits that are held, the oldest first.
 
 In PATTERN * stands for any text and ? for one byte; quote it for the shell.
-STATE is broken: a lease was broken, and its operation has not returned yet; or
-foreign: another program has written its key. Of a limit, AGE is that of the
-oldest slot, and TTL that of the next one to lapse.
+WAITING counts processes and tasks in line, and callers in the holder's process,
+as that has told with its last heartbeat. STATE is broken: a lease was broken,
+and its operation has not returned yet; turn: it is kept for a waiter; free:
+tasks wait, and none has come yet; or foreign: another program has written its
+key. Of a limit, AGE is that of the oldest slot, and TTL that of the next one to
+lapse. A terminal shows the sum of all above the table.
 
 --json prints one document, as show does. Of a limit there are several slots:
 
@@ -35,13 +38,14 @@ oldest slot, and TTL that of the next one to lapse.
     "state": "held", "slots": [{"node": "web-1", "pid": 4711,
       "operation": "charge", "token": 1795692386097520,
       "since": "2026-11-26T11:26:26.09752Z", "age_seconds": 13.15,
-      "ttl_seconds": 14.849}],
-    "turns": 0, "waiting": 1, "at": "2026-11-26T11:26:39.252505Z"}],
+      "ttl_seconds": 14.849, "callers": 0}],
+    "turns": 0, "waiting": 1, "processes": 1, "callers": 0, "tasks": 0,
+    "at": "2026-11-26T11:26:39.252505Z"}],
    "total": 1, "cut": false}
 
-A name that is no UTF-8 is in name_bytes too, in base64. A slot that was broken
-has "broken": {"by", "why", "force", "replaced", "told"}; show adds "renewed" to slots,
-and "places" and "tasks" to what is waited for.
+waiting is the sum of processes, callers and tasks. A name that is no UTF-8 is in
+name_bytes too, in base64. A slot that was broken has "broken": {"by", "why",
+"force", "replaced", "told"}; show adds "renewed" to slots, and "places".
 
 Exit status 4: there are more than --limit. 69: the store does not answer. 77:
 it refuses.`
@@ -87,7 +91,8 @@ func (l *listing) run(cmd *cobra.Command, args []string) error {
 	if l.older > 0 {
 		all = slices.DeleteFunc(all, func(lock store.Lock) bool { return ageOf(&lock) < l.older })
 	}
-	sortBy(all, order)
+	all = sortBy(all, order)
+	parts := sum(all)
 	total := len(all)
 	if l.limit > 0 && total > l.limit {
 		all = all[:l.limit]
@@ -95,7 +100,7 @@ func (l *listing) run(cmd *cobra.Command, args []string) error {
 	if err != nil && total == 0 {
 		return err
 	}
-	if printed := l.print(cmd, all, total); printed != nil {
+	if printed := l.print(cmd, all, total, parts); printed != nil {
 		return printed
 	}
 	if err == nil && len(all) < total {
@@ -108,7 +113,7 @@ func (l *listing) run(cmd *cobra.Command, args []string) error {
 	return err
 }
 
-func (l *listing) print(cmd *cobra.Command, all []store.Lock, total int) error {
+func (l *listing) print(cmd *cobra.Command, all []store.Lock, total int, parts []string) error {
 	w := cmd.OutOrStdout()
 	if l.json {
 		d := document{Locks: make([]lockJSON, len(all)), Total: total, Cut: len(all) < total}
@@ -121,5 +126,11 @@ func (l *listing) print(cmd *cobra.Command, all []store.Lock, total int) error {
 		_, err := fmt.Fprintln(cmd.ErrOrStderr(), "lockbeat: no such lock is held")
 		return err
 	}
-	return table(all).Write(w, out.Columns(w))
+	columns := out.Columns(w)
+	if out.IsTerminal(w) {
+		if err := write(w, glance("", parts, "", columns)+"\n"); err != nil {
+			return err
+		}
+	}
+	return table(all).Write(w, columns)
 }

@@ -140,5 +140,5 @@ func TestTopWithoutATerminal(t *testing.T) {
 	r := s.run(t, "top", "--every", "100ms")
 	assert.Equal(t, 69, r.status)
 	assert.Contains(t, r.stderr, "lockbeat doctor")
-	assert.Greater(t, strings.Count(r.stdout, "1 held, 0 waiting\nNAME "), 1)
+	assert.Greater(t, strings.Count(r.stdout, "1 held, 0 waiting; 1 foreign\nNAME "), 1)
 }

@@ -114,8 +114,11 @@ type lockOf struct {
 			Told    bool
 		}
 	}
-	Waiting int
-	Places  []struct{ Since time.Time }
+	Waiting   int
+	Processes int
+	Callers   int
+	Tasks     int
+	Places    []struct{ Since time.Time }
 }
 
 // decode reads what --json prints.

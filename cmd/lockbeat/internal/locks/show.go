@@ -119,7 +119,7 @@ func (s *showing) find(
 		if err != nil {
 			return nil, failed(err)
 		}
-		if stateOf(&lock) != stateFree || lock.Waiting+lock.Tasks > 0 {
+		if !isFree(&lock) {
 			found = append(found, lock)
 		}
 	}

@@ -2,6 +2,7 @@ package locks
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -36,6 +37,11 @@ func stateOf(lock *store.Lock) string {
 	}
 }
 
+// isFree reports whether no owner has a lock, and none waits for it.
+func isFree(lock *store.Lock) bool {
+	return stateOf(lock) == stateFree && lock.WaitingInAll() == 0
+}
+
 // ageOf is how long ago a lock was granted; of a limit, its oldest slot; 0 if no owner has it.
 func ageOf(lock *store.Lock) (age time.Duration) {
 	for _, s := range lock.Slots {
@@ -67,13 +73,16 @@ func holderOf(lock *store.Lock) string {
 	}
 }
 
+// rank is by what a lock is sorted, the lowest first; what is alike is sorted by name.
+type rank [2]int64
+
 // orders are by what a list may be sorted.
-var orders = map[string]func(a, b *store.Lock) int{
-	"age":  func(a, b *store.Lock) int { return cmp.Compare(ageOf(b), ageOf(a)) },
-	"name": byName,
-	"ttl":  func(a, b *store.Lock) int { return cmp.Compare(ttlOf(a), ttlOf(b)) },
-	"waiters": func(a, b *store.Lock) int {
-		return cmp.Or(cmp.Compare(b.Waiting, a.Waiting), cmp.Compare(ageOf(b), ageOf(a)))
+var orders = map[string]func(lock *store.Lock) rank{
+	"age":  func(lock *store.Lock) rank { return rank{-int64(ageOf(lock))} },
+	"name": func(*store.Lock) rank { return rank{} },
+	"ttl":  func(lock *store.Lock) rank { return rank{int64(ttlOf(lock))} },
+	"waiters": func(lock *store.Lock) rank {
+		return rank{-int64(lock.WaitingInAll()), -int64(ageOf(lock))}
 	},
 }
 
@@ -95,11 +104,82 @@ func ttlOf(lock *store.Lock) time.Duration {
 	return lock.Slots[0].TTL
 }
 
-// sortBy sorts by one of the orders, and what is alike by name, so that it does not jump about.
-func sortBy(locks []store.Lock, order func(a, b *store.Lock) int) {
-	slices.SortFunc(locks, func(a, b store.Lock) int {
-		return cmp.Or(order(&a, &b), byName(&a, &b))
+// sortBy sorts by one of the orders. Each lock is ranked once, since there may be very many.
+func sortBy(locks []store.Lock, order func(lock *store.Lock) rank) []store.Lock {
+	type ranked struct {
+		rank rank
+		lock *store.Lock
+	}
+	all := make([]ranked, len(locks))
+	for i := range locks {
+		all[i] = ranked{order(&locks[i]), &locks[i]}
+	}
+	slices.SortFunc(all, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.rank[0], b.rank[0]), cmp.Compare(a.rank[1], b.rank[1]),
+			byName(a.lock, b.lock))
 	})
+	sorted := make([]store.Lock, len(locks))
+	for i := range all {
+		sorted[i] = *all[i].lock
+	}
+	return sorted
+}
+
+// sum says at a glance how bad it is: how much is held, who waits for what, what is out of order,
+// and what is held for longest. The most important comes first.
+func sum(all []store.Lock) (parts []string) {
+	held, waiting := 0, 0
+	odd := make(map[string]int)
+	var busiest, oldest *store.Lock
+	for i := range all {
+		lock := &all[i]
+		state := stateOf(lock)
+		odd[state]++
+		if len(lock.Slots) > 0 || lock.Foreign {
+			held++
+		}
+		n := lock.WaitingInAll()
+		waiting += n
+		if n > 0 && (busiest == nil || n > busiest.WaitingInAll()) {
+			busiest = lock
+		}
+		if ageOf(lock) > 0 && (oldest == nil || ageOf(lock) > ageOf(oldest)) {
+			oldest = lock
+		}
+	}
+	parts = append(parts, fmt.Sprintf("%d held, %d waiting", held, waiting))
+	if busiest != nil {
+		parts = append(parts, fmt.Sprintf("%d for %s", busiest.WaitingInAll(), shortTitle(busiest)))
+	}
+	for _, state := range []string{stateBroken, stateForeign} {
+		if odd[state] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", odd[state], state))
+		}
+	}
+	if oldest != nil {
+		parts = append(parts, fmt.Sprintf("oldest %s for %s", shortTitle(oldest),
+			out.Duration(ageOf(oldest))))
+	}
+	return parts
+}
+
+// mostTitle is how many columns a name takes in a line of its own with others.
+const mostTitle = 40
+
+func shortTitle(lock *store.Lock) string { return out.Short(titleOf(lock), mostTitle) }
+
+// glance is as much of a sum as fits into so many columns, 0 for any number.
+func glance(before string, parts []string, after string, columns int) string {
+	text := before + parts[0]
+	for _, part := range parts[1:] {
+		if more := text + "; " + part; columns == 0 || out.Width(more+after) <= columns {
+			text = more
+		}
+	}
+	if columns == 0 {
+		return text + after
+	}
+	return out.Short(text+after, columns)
 }
 
 // table is the table of ls and top.
@@ -118,8 +198,8 @@ func table(locks []store.Lock) *out.Table {
 		if len(lock.Slots) > 0 {
 			age, ttl = out.Duration(ageOf(lock)), out.Duration(ttlOf(lock))
 		}
-		if lock.Waiting > 0 {
-			waiting = strconv.Itoa(lock.Waiting)
+		if n := lock.WaitingInAll(); n > 0 {
+			waiting = strconv.Itoa(n)
 		}
 		state := stateOf(lock)
 		if state == stateHeld {

@@ -175,3 +175,15 @@ func TestBreakAsks(t *testing.T) {
 	assert.Zero(t, x.ends(t))
 	<-lease.Context().Done()
 }
+
+// A person sees at a glance how bad it is, and a pipe gets the table alone.
+func TestListAtATerminal(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	hold(t, s.keeper(t, "web-1", patience), "order:1")
+	x := s.at(t, "ls")
+	x.await(t, "1 held, 0 waiting")
+	x.await(t, "order:1")
+	assert.Zero(t, x.ends(t))
+	assert.NotContains(t, s.ok(t, "ls"), "held")
+}

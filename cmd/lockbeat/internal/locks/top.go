@@ -2,7 +2,6 @@ package locks
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -84,25 +83,12 @@ type topView struct {
 
 func (v *topView) read(ctx context.Context) ([]store.Lock, error) {
 	all, err := read(ctx, v.store, v.want)
-	sortBy(all, orders["waiters"])
-	return all, err
+	return sortBy(all, orders["waiters"]), err
 }
 
-// head sums up what is held.
-func head(all []store.Lock) string {
-	waiting, broken := 0, 0
-	for i := range all {
-		waiting += all[i].Waiting
-		if stateOf(&all[i]) == stateBroken {
-			broken++
-		}
-	}
-	text := fmt.Sprintf("%s  %d held, %d waiting", time.Now().Format(time.TimeOnly), len(all),
-		waiting)
-	if broken > 0 {
-		text += fmt.Sprintf(", %d broken", broken)
-	}
-	return text
+// head is the first line.
+func head(all []store.Lock, after string, columns int) string {
+	return glance(time.Now().Format(time.TimeOnly)+"  ", sum(all), after, columns) + "\n"
 }
 
 // printPlain prints a table below those before, and ends with the first error.
@@ -111,7 +97,7 @@ func (v *topView) printPlain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := write(v.w, head(all)+"\n"); err != nil {
+	if err := write(v.w, head(all, "", 0)); err != nil {
 		return err
 	}
 	if err := table(all).Write(v.w, out.Columns(v.w)); err != nil {
@@ -126,7 +112,7 @@ func (v *topView) paint(ctx context.Context) error {
 	all, err := v.read(ctx)
 	columns, height := out.Size(v.w)
 	var text strings.Builder
-	text.WriteString(out.Short(head(all)+"  (q ends)", columns) + "\n")
+	text.WriteString(head(all, "  (q ends)", columns))
 	if err != nil {
 		text.WriteString(out.Wrap(out.Line(err.Error()), columns) + "\n")
 	}

@@ -97,6 +97,8 @@ var wide = &unicode.RangeTable{
 
 func columnsOf(r rune) int {
 	switch {
+	case r < unicode.MaxLatin1: // the usual case
+		return 1
 	case unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r):
 		return 0
 	case unicode.Is(wide, r):
