@@ -52,6 +52,8 @@ func breaking() *cobra.Command {
 		Example: "  lockbeat break order:42 --token 1795692386097520 --why 'hangs' --wait 30s",
 		Args:    atMostOne,
 		RunE:    o.run,
+
+		ValidArgsFunction: completeNames,
 	}
 	f := cmd.Flags()
 	f.Int64Var(&o.Fence, "token", 0, "the lease's fencing token `T`")
@@ -75,6 +77,9 @@ func (o *order) run(cmd *cobra.Command, args []string) error {
 		return failed(err)
 	}
 	defer end()
+	if o.Name, err = named(ctx, locks, o.Name); err != nil {
+		return err
+	}
 	if o.Fence == 0 {
 		if err := o.choose(cmd, locks); err != nil {
 			return err

@@ -46,6 +46,8 @@ func show() *cobra.Command {
 		Example: "  lockbeat show order:42\n  lockbeat show --hash 1f3b8a90c2d4e5f6",
 		Args:    atMostOne,
 		RunE:    s.run,
+
+		ValidArgsFunction: completeNames,
 	}
 	f := cmd.Flags()
 	f.StringVar(&s.hash, "hash", "", "the `HASH` that logs and spans show of it; it must be held")
@@ -98,7 +100,9 @@ func (s *showing) find(
 ) (found []store.Lock, err error) {
 	var name string
 	if len(args) == 1 {
-		name = args[0]
+		if name, err = named(ctx, locks, args[0]); err != nil {
+			return nil, err
+		}
 	} else {
 		named, err := read(ctx, locks, inspect.Hash(strings.ToLower(s.hash), secret))
 		if err != nil {

@@ -185,8 +185,8 @@ func glance(before string, parts []string, after string, columns int) string {
 // table is the table of ls and top.
 func table(locks []store.Lock) *out.Table {
 	t := &out.Table{Columns: []out.Column{
-		{Title: "NAME", Least: 14},
-		{Title: "HOLDER", Least: 12, Drop: 2},
+		{Title: "NAME", Least: 14, Most: 120},
+		{Title: "HOLDER", Least: 12, Most: 80, Drop: 2},
 		{Title: "AGE", Right: true},
 		{Title: "TTL", Right: true, Drop: 1},
 		{Title: "WAITING", Right: true},

@@ -11,8 +11,9 @@ type Column struct {
 	Title string
 	// Right puts numbers below each other.
 	Right bool
-	// Least is how far its texts may be shortened; 0: not at all.
-	Least int
+	// Least is how far its texts may be shortened; 0: not at all. Most is to how much they are in
+	// any case, lest one long text widen all lines; 0: they are not.
+	Least, Most int
 	// Drop is when the column is left out where the table is too wide: the one with the highest
 	// number first, and 0 never.
 	Drop int
@@ -60,6 +61,9 @@ func (t *Table) natural() []int {
 		widths[i] = Width(c.Title)
 		for _, row := range t.Rows {
 			widths[i] = max(widths[i], Width(row[i]))
+		}
+		if c.Most > 0 {
+			widths[i] = min(widths[i], c.Most)
 		}
 	}
 	return widths
