@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/inspect"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -142,12 +143,21 @@ func (p *Page) breakIt(w http.ResponseWriter, r *http.Request, s subject, o insp
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), breakWithin)
 	defer cancel()
-	if !p.ask(func() { err = inspect.Break(ctx, p.locks, o) }) {
+	var first *store.Broken
+	if !p.ask(func() { first, err = p.order(ctx, o) }) {
 		p.refuseClosed(w)
 		return
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		p.fail(w, s, faultOf(err))
+		return
+	case first != nil:
+		p.forget(s)
+		p.fail(w, s, &fault{
+			Title: "This lease is broken already.", status: http.StatusConflict,
+			Advice: "It was " + brokenOf(first).String() + ". That is what its holder is told.",
+		})
 		return
 	}
 	p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "lease broken",
@@ -157,4 +167,19 @@ func (p *Page) breakIt(w http.ResponseWriter, r *http.Request, s subject, o insp
 	p.forget(s)
 	w.Header().Set("Location", "lock?"+s.query()+"&ended="+fence)
 	w.WriteHeader(http.StatusSeeOther)
+}
+
+// order breaks a lease, unless another has broken it already: then it returns by whom. The store
+// keeps who was first, so to ask for a second time would do nothing, and say otherwise.
+func (p *Page) order(ctx context.Context, o inspect.Order) (first *store.Broken, err error) {
+	l, err := inspect.Show(ctx, p.locks, o.Name, o.Limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range l.Slots {
+		if s.Fence == o.Fence && s.Broken != nil && (!o.Force || s.Broken.Force) {
+			return s.Broken, nil
+		}
+	}
+	return nil, inspect.Break(ctx, p.locks, o)
 }

@@ -82,6 +82,30 @@ func TestBreak(t *testing.T) {
 	}
 }
 
+// A lease that is broken keeps who broke it first: a second order once said that it had succeeded,
+// on the page and in its log.
+func TestBreakOfWhatAnotherHasBroken(t *testing.T) {
+	t.Parallel()
+	f := &fake{
+		locks:  []store.Lock{held("order:42", 7, time.Hour)},
+		answer: store.Answer{Status: store.StatusHeld},
+	}
+	var log strings.Builder
+	p := newPage(t, f, page.Config{
+		BreakAs: alice, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	r := fillIn(t, p, form, url.Values{"why": {"mine"}})
+	forced := fillIn(t, p, form, url.Values{"why": {"mine"}, "force": {"1"}})
+	f.change(func() { f.locks[0].Slots[0].Broken = &store.Broken{By: "bob", Why: "<hangs>"} })
+	a := webtest.Do(p, r)
+	assert.Equal(t, http.StatusConflict, a.StatusCode)
+	assert.Contains(t, a.Text, "It was broken by bob: &lt;hangs&gt;.")
+	assert.Empty(t, broke(f))
+	assert.Empty(t, log.String())
+	assert.Equal(t, http.StatusSeeOther, webtest.Do(p, forced).StatusCode, "that is more")
+	assert.Len(t, broke(f), 1)
+}
+
 func TestBreakOfALimit(t *testing.T) {
 	t.Parallel()
 	l := held("chat", 7, time.Hour)

@@ -60,6 +60,10 @@ type broken struct {
 	Replaced bool   `json:"replaced"`
 }
 
+func brokenOf(b *store.Broken) *broken {
+	return &broken{text(b.By), text(b.Why), b.Force, b.Replaced}
+}
+
 func whoOf(h store.Holder) who { return who{text(h.Node), h.PID, text(h.Operation)} }
 
 func lockOf(l store.Lock, now time.Time) *lock {
@@ -73,8 +77,8 @@ func lockOf(l store.Lock, now time.Time) *lock {
 			who: whoOf(s.Holder), Trace: traceID(s.Trace),
 			Fence: strconv.FormatInt(s.Fence, 10), Since: since, Until: until,
 		}
-		if b := s.Broken; b != nil {
-			shown.Broken = &broken{text(b.By), text(b.Why), b.Force, b.Replaced}
+		if s.Broken != nil {
+			shown.Broken = brokenOf(s.Broken)
 		}
 		v.Slots = append(v.Slots, shown)
 	}
