@@ -29,6 +29,7 @@ package page
 
 // The files, in the order in which to read them. A file uses those below it only.
 //
+//	config.go                what can be set up
 //	page.go                  a request comes in
 //	list.go, lock.go         the two pages
 //	breaking.go, origin.go   a lease is broken, by a request of the page itself

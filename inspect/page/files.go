@@ -15,8 +15,15 @@ import (
 //go:embed assets
 var assets embed.FS
 
-var templates = template.Must(template.New("").
-	Funcs(template.FuncMap{"thousands": thousands}).ParseFS(assets, "assets/*.html"))
+// templates are those of a page: what all of its answers have in common is bound to them.
+func (c *Config) templates() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"thousands": thousands, "traceURL": c.traceURL,
+		"title":    func() string { return c.Title },
+		"colour":   func() string { return c.Colour },
+		"traceFor": func() string { return c.TraceURL },
+	}).ParseFS(assets, "assets/*.html"))
+}
 
 // contentTypes are those of the files that browsers load, by their ends.
 var contentTypes = map[string]string{
@@ -56,7 +63,7 @@ func (p *Page) show(w http.ResponseWriter, status int, name string, data any) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	// The client has gone if this fails.
-	_ = templates.ExecuteTemplate(w, name, data)
+	_ = p.html.ExecuteTemplate(w, name, data)
 }
 
 // refuse answers with a page that says why there is no other.

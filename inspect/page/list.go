@@ -18,6 +18,10 @@ const (
 	firstWithin = 2 * time.Second
 	// mostWords is how many words of a filter count.
 	mostWords = 8
+	// shortestHash is how many digits of a hash a filter needs, and hashField is what stands before
+	// one in a line of a log.
+	shortestHash = 6
+	hashField    = "lock_hash="
 
 	defaultSort = "-held"
 )
@@ -53,6 +57,9 @@ type view struct {
 func viewOf(q url.Values) view {
 	words := strings.Fields(strings.ToLower(q.Get("q")))
 	v := view{words: words[:min(len(words), mostWords)]}
+	for i, word := range v.words {
+		v.words[i] = strings.TrimPrefix(word, hashField)
+	}
 	for _, sort := range []string{q.Get("sort"), defaultSort} {
 		name, backward := strings.CutPrefix(sort, "-")
 		i := slices.IndexFunc(columns, func(c column) bool { return c.Name == name })
@@ -84,12 +91,15 @@ func (v view) of(l *list) []*row {
 
 func (r *row) has(words []string) bool {
 	all := strings.ToLower(r.label + " " + r.op + " " + r.holder())
-	for _, word := range words {
-		if !strings.Contains(all, word) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(words, func(word string) bool {
+		return !strings.Contains(all, word) && !hashBegins(r.hash, word)
+	})
+}
+
+// hashBegins reports whether a hash begins with a word of a filter, by list.js too. Shorter words
+// would find names that the reader does not mean.
+func hashBegins(hash, word string) bool {
+	return len(word) >= shortestHash && strings.HasPrefix(hash, word)
 }
 
 // holder is who has it, in the words of list.js.

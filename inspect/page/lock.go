@@ -13,6 +13,7 @@ import (
 type lockPage struct {
 	Query    template.URL
 	Name     string
+	Hash     string
 	Odd      bool
 	Limit    bool
 	MayBreak bool
@@ -53,6 +54,7 @@ func (p *Page) newLockPage(r *http.Request, s subject) *lockPage {
 		Limit: s.limit, MayBreak: p.breaker(r) != "", Ages: agesText(),
 	}
 	d.Name, d.Odd = visible(s.name)
+	d.Hash = p.cfg.hash(s.name)
 	return d
 }
 

@@ -2,73 +2,21 @@ package page
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
+	"html/template"
 	"net/http"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-const (
-	// DefaultEvery is how often the store is read while a browser looks.
-	DefaultEvery = time.Second
-	// DefaultMost is how many locks are listed at most.
-	DefaultMost = 10_000
-
-	shortestEvery = 100 * time.Millisecond
-)
-
-// Config sets up a page. Its zero value is one that only reads.
-type Config struct {
-	// BreakAs returns who breaks a lease by a request, such as the user's name: the holder's error
-	// and the logs tell. "" means that this caller may only read. It is called for each page that
-	// shows a lease, possibly concurrently. nil, the default, means that no caller may break one.
-	BreakAs func(*http.Request) string
-	// Logger is told, at Warn, of each lease that is broken here: by whom, why, and what
-	// renewer.HashName makes of the lock's name. By default nothing is logged; the holder's log
-	// tells of it too.
-	Logger *slog.Logger
-	// Every is how often the store is read while a browser looks, at least 100 ms. 0 is
-	// [DefaultEvery].
-	Every time.Duration
-	// Most is how many locks and limits are listed at most; the page says when there are more, and
-	// finds those by their full name. 0 is [DefaultMost].
-	Most int
-}
-
-func (c *Config) check() error {
-	var faults []error
-	if c.Every == 0 {
-		c.Every = DefaultEvery
-	}
-	if c.Every < shortestEvery {
-		faults = append(faults, fmt.Errorf("Config.Every: %v is below the shortest, %v",
-			c.Every, shortestEvery))
-	}
-	if c.Most == 0 {
-		c.Most = DefaultMost
-	}
-	if c.Most < 0 {
-		faults = append(faults, fmt.Errorf("Config.Most: %d is negative", c.Most))
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if len(faults) > 0 {
-		return fmt.Errorf("%w: %w", renewer.ErrConfig, errors.Join(faults...))
-	}
-	return nil
-}
-
 // Page is an http.Handler. It may be used concurrently.
 type Page struct {
 	locks store.Inspector
 	cfg   Config
+	html  *template.Template
 
 	ctx    context.Context // of all reading
 	end    context.CancelFunc
@@ -102,7 +50,7 @@ func New(locks store.Store, cfg Config) (*Page, error) {
 		return nil, fmt.Errorf("%w: a %T can't be inspected; of a quorum, make a page of the "+
 			"store of each node", renewer.ErrConfig, locks)
 	}
-	p := &Page{locks: s, cfg: cfg, feeds: make(map[subject]*feed)}
+	p := &Page{locks: s, cfg: cfg, html: cfg.templates(), feeds: make(map[subject]*feed)}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	return p, nil
 }

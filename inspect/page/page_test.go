@@ -15,22 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/inspect/page"
-	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
-	"github.com/lockbeat/lockbeat/testutil/script"
 	"github.com/lockbeat/lockbeat/testutil/webtest"
 )
-
-func TestConfig(t *testing.T) {
-	t.Parallel()
-	_, err := page.New(script.New(), page.Config{})
-	require.ErrorIs(t, err, renewer.ErrConfig)
-	require.ErrorContains(t, err, "can't be inspected")
-	_, err = page.New(&fake{}, page.Config{Every: time.Millisecond, Most: -1})
-	require.ErrorIs(t, err, renewer.ErrConfig)
-	require.ErrorContains(t, err, "Config.Every")
-	require.ErrorContains(t, err, "Config.Most")
-}
 
 func TestEveryAnswerIsSecure(t *testing.T) {
 	t.Parallel()

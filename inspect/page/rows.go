@@ -24,7 +24,8 @@ type list struct {
 type row struct {
 	facts
 
-	id int
+	id   int
+	hash string // see Config.hash
 	// since is when the oldest slot was granted, and until when the first one lapses, in Unix
 	// milliseconds by the clock of this process: those of the store's servers may differ.
 	since, until int64
@@ -91,7 +92,7 @@ func (p *Page) readList(ctx context.Context, before *reading) *reading {
 			next.cut = true
 			break
 		}
-		next.add(rowOf(l, time.Now()), last)
+		next.add(rowOf(l, time.Now()), last, p.cfg.hash)
 	}
 	next.at = time.Now()
 	r := &reading{list: next, whole: sync.OnceValue(func() []byte {
@@ -106,12 +107,12 @@ func (p *Page) readList(ctx context.Context, before *reading) *reading {
 }
 
 // add has a row keep the ID, and times that have not moved, from the reading before.
-func (n *list) add(r row, last *list) {
+func (n *list) add(r row, last *list, hash func(name string) string) {
 	if old, known := last.rows[r.subject]; known {
-		r.id = old.id
+		r.id, r.hash = old.id, old.hash
 		r.since, r.until = steady(old.since, r.since), steady(old.until, r.until)
 	} else {
-		r.id = n.next
+		r.id, r.hash = n.next, hash(r.name)
 		n.next++
 	}
 	n.rows[r.subject] = r
@@ -155,7 +156,7 @@ func (r row) wire() []any {
 		}
 	}
 	all := []any{
-		r.id, r.label, flags, r.slots, r.node, r.pid, r.op, r.since, r.until, r.waiting,
+		r.id, r.label, flags, r.slots, r.node, r.pid, r.op, r.since, r.until, r.waiting, r.hash,
 	}
 	if r.odd { // else the script makes it of the name
 		all = append(all, r.query())

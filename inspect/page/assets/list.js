@@ -14,10 +14,10 @@ let words = [], column = "held", backward = true;
 const table = $("locks"), body = $("rows"), filter = $("filter");
 
 // read makes a row of the array that rows.go sends.
-function read([id, name, flags, slots, node, pid, op, since, until, waiting, query]) {
+function read([id, name, flags, slots, node, pid, op, since, until, waiting, hash, query]) {
   const who = slots ? holder(node, pid) + (slots > 1 ? ` +${thousands(slots - 1)}` : "") : "";
   query ??= "name=" + encodeURIComponent(name) + (flags & LIMIT ? "&limit=1" : "");
-  return { id, name, flags, slots, node, pid, op, who, since, until, waiting, query,
+  return { id, name, flags, slots, node, pid, op, who, since, until, waiting, hash, query,
     text: `${name} ${op} ${who}`.toLowerCase() };
 }
 
@@ -31,11 +31,15 @@ const orders = {
   waiting: (a, b) => a.waiting - b.waiting,
 };
 
+// has reports whether a row is one that the filter wants, as list.go does.
+const has = (row) => words.every((word) =>
+  row.text.includes(word) || word.length >= 6 && row.hash.startsWith(word));
+
 function arrange() {
   const order = orders[column], sign = backward ? -1 : 1;
   shown = [];
   for (const row of rows.values()) {
-    if (words.every((word) => row.text.includes(word))) shown.push(row);
+    if (has(row)) shown.push(row);
   }
   shown.sort((a, b) => sign * order(a, b) || compare(a.name, b.name) || a.id - b.id);
 }
@@ -170,7 +174,8 @@ function sort(value) {
 }
 
 function search() {
-  words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+  words = filter.value.toLowerCase().split(/\s+/).filter(Boolean)
+    .map((word) => word.replace(/^lock_hash=/, ""));
 }
 
 function remember() {

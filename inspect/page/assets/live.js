@@ -46,6 +46,14 @@ export function holder(node, pid) {
   return node ? `${node} · ${pid}` : `pid ${pid}`;
 }
 
+// putTrace shows a trace, and leads to it if the page knows where.
+export function putTrace(element, trace) {
+  element.hidden = !trace;
+  put(element.querySelector("code"), trace);
+  const link = element.querySelector("a");
+  if (link) link.href = document.body.dataset.trace.replaceAll("{trace}", trace);
+}
+
 function state(kind, words) {
   const element = $("state");
   element.dataset.kind = kind;

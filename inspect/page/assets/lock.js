@@ -1,6 +1,6 @@
 // One lock: who has it, and the line of those who wait.
 
-import { $, follow, holder, now, put, putAge, spell, thousands } from "./live.js";
+import { $, follow, holder, now, put, putAge, putTrace, spell, thousands } from "./live.js";
 
 const query = document.body.dataset.query;
 let lock = null;
@@ -33,8 +33,7 @@ function fillSlot(row, slot) {
   const cell = (selector) => row.querySelector(selector);
   row.classList.toggle("is-broken", !!slot.broken);
   put(cell(".holder bdi"), holder(slot.node, slot.pid));
-  cell(".trace").hidden = !slot.trace;
-  put(cell(".trace code"), slot.trace);
+  putTrace(cell(".trace"), slot.trace);
   put(cell(".op bdi"), slot.op);
   put(cell(".fence code"), slot.fence);
   putAge(cell(".age"), slot.since);

@@ -1,0 +1,111 @@
+package page
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+const (
+	// DefaultEvery is how often the store is read while a browser looks.
+	DefaultEvery = time.Second
+	// DefaultMost is how many locks are listed at most.
+	DefaultMost = 10_000
+
+	shortestEvery = 100 * time.Millisecond
+	// tracePlace is where Config.TraceURL has the ID of a trace.
+	tracePlace = "{trace}"
+)
+
+// colours are those that Config.Colour can be, as page.css has them.
+var colours = []string{"red", "orange", "green", "blue", "violet", "grey"}
+
+// Config sets up a page. Its zero value is one that only reads.
+type Config struct {
+	// Title says in one line which locks these are, such as "production, redis-1:6379": each page
+	// has it on top, and the tabs of the browser begin with it. By default there is none.
+	Title string
+	// Colour is that of the bar with the Title, so that nobody takes production for another
+	// environment: red, orange, green, blue, violet or grey, the default.
+	Colour string
+	// BreakAs returns who breaks a lease by a request, such as the user's name: the holder's error
+	// and the logs tell. "" means that this caller may only read. It is called for each page that
+	// shows a lease, possibly concurrently. nil, the default, means that no caller may break one.
+	BreakAs func(*http.Request) string
+	// TraceURL is where a trace can be seen, with {trace} in place of its ID in hexadecimal, such
+	// as "https://jaeger.example/trace/{trace}": traces of holders lead there. By default they are
+	// text.
+	TraceURL string
+	// LogSecret is that of renewer.LogSecret and tracing.WithKeySecret: the page shows and finds
+	// the names as logs and spans do, by renewer.HashName. nil, the default, is none.
+	LogSecret []byte
+	// Logger is told, at Warn, of each lease that is broken here: by whom, why, and what
+	// renewer.HashName makes of the lock's name. By default nothing is logged; the holder's log
+	// tells of it too.
+	Logger *slog.Logger
+	// Every is how often the store is read while a browser looks, at least 100 ms. 0 is
+	// [DefaultEvery].
+	Every time.Duration
+	// Most is how many locks and limits are listed at most; the page says when there are more, and
+	// finds those by their full name. 0 is [DefaultMost].
+	Most int
+}
+
+func (c *Config) check() error {
+	var faults []error
+	fault := func(text string, args ...any) { faults = append(faults, fmt.Errorf(text, args...)) }
+	if c.Colour == "" {
+		c.Colour = "grey"
+	}
+	if !slices.Contains(colours, c.Colour) {
+		fault("Config.Colour: %q is not one of %s", c.Colour, strings.Join(colours, ", "))
+	}
+	if c.TraceURL != "" && !isTraceURL(c.TraceURL) {
+		fault("Config.TraceURL: %q is no http:// or https:// address with %s in it", c.TraceURL,
+			tracePlace)
+	}
+	if c.Every == 0 {
+		c.Every = DefaultEvery
+	}
+	if c.Every < shortestEvery {
+		fault("Config.Every: %v is below the shortest, %v", c.Every, shortestEvery)
+	}
+	if c.Most == 0 {
+		c.Most = DefaultMost
+	}
+	if c.Most < 0 {
+		fault("Config.Most: %d is negative", c.Most)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	c.Title, c.LogSecret = text(c.Title), slices.Clone(c.LogSecret)
+	if len(faults) > 0 {
+		return fmt.Errorf("%w: %w", renewer.ErrConfig, errors.Join(faults...))
+	}
+	return nil
+}
+
+func isTraceURL(template string) bool {
+	u, err := url.Parse(strings.ReplaceAll(template, tracePlace, strings.Repeat("0", 32)))
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" &&
+		strings.Contains(template, tracePlace)
+}
+
+// traceURL is where a trace can be seen; "" if that is not known.
+func (c *Config) traceURL(trace string) string {
+	if trace == "" {
+		return ""
+	}
+	return strings.ReplaceAll(c.TraceURL, tracePlace, trace)
+}
+
+// hash is what logs and spans show in place of a name.
+func (c *Config) hash(name string) string { return renewer.HashName(name, c.LogSecret) }
