@@ -163,6 +163,9 @@ func (p *Page) breakIt(w http.ResponseWriter, r *http.Request, s subject, o insp
 		slog.String("lock_hash", p.cfg.hash(o.Name)), slog.Bool("limit", o.Limit),
 		slog.Int64("fence", o.Fence), slog.String("by", o.By), slog.String("why", o.Why),
 		slog.Bool("force", o.Force))
+	if o.Force {
+		p.history.forced(s, o.Fence, brokenOf(&store.Broken{By: o.By, Why: o.Why, Force: true}))
+	}
 	p.forget(s)
 	w.Header().Set("Location", "lock?"+s.query()+"&ended="+fence)
 	w.WriteHeader(http.StatusSeeOther)

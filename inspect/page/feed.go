@@ -11,6 +11,9 @@ const (
 	// pauseFactor is how many times as long as a reading the pause behind it is at least: so a
 	// large store is asked for a fifth of the time at most.
 	pauseFactor = 4
+	// lingerFor is how long the list is read on when the last browser that was sent it has left: so
+	// who looks elsewhere for a while finds what has happened since.
+	lingerFor = 15 * time.Minute
 	// mostBehind is how many events a looker may be behind before it is cut off.
 	mostBehind = 16
 )
@@ -25,28 +28,35 @@ type reading struct {
 	whole, change func() []byte
 }
 
-// feed reads one thing for all who look at it, from when the first one comes until none is left.
-// Page.mu guards its lookers and latest.
+// feed reads one thing for all who look at it, from when the first one comes until none is left,
+// and the list for [lingerFor] more. Page.mu guards its lookers, latest and until.
 type feed struct {
 	page    *Page
 	of      subject
 	client  string // who came first
+	began   time.Time
 	lookers map[*looker]bool
-	latest  *reading // nil before the first
+	latest  *reading  // nil before the first
+	until   time.Time // it lingers
 }
 
 // looker is one who looks. Its news are events, and closed when it is too far behind.
-type looker struct{ news chan func() []byte }
+type looker struct {
+	news  chan func() []byte
+	stays bool // it is sent more than one
+}
 
 // look has a looker hear of what is read of a subject, until it leaves. It returns nil if too many
 // locks are read already.
-func (p *Page) look(s subject, client string) (*feed, *looker) {
-	l := &looker{make(chan func() []byte, mostBehind)}
+func (p *Page) look(s subject, client string, stays bool) (*feed, *looker) {
+	l := &looker{make(chan func() []byte, mostBehind), stays}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f, known := p.feeds[s]
 	if !known {
-		f = &feed{page: p, of: s, client: client, lookers: make(map[*looker]bool)}
+		f = &feed{
+			page: p, of: s, client: client, began: time.Now(), lookers: make(map[*looker]bool),
+		}
 	}
 	if !known && !p.closed {
 		if s != all && !p.loops.take(client) {
@@ -66,6 +76,9 @@ func (f *feed) leave(l *looker) {
 	f.page.mu.Lock()
 	defer f.page.mu.Unlock()
 	delete(f.lookers, l)
+	if l.stays && f.of == all {
+		f.until = time.Now().Add(lingerFor)
+	}
 }
 
 // forget has the next one who looks at the subject read the store anew, since it was changed. Those
@@ -79,7 +92,7 @@ func (p *Page) forget(s subject) {
 // once returns a reading that is new, or nil if ctx or the page ends first. What is being read then
 // is there for who asks again. Its fault is crowded if nothing was read.
 func (p *Page) once(ctx context.Context, s subject, client string) *reading {
-	f, l := p.look(s, client)
+	f, l := p.look(s, client, false)
 	if f == nil {
 		return &reading{fault: crowded}
 	}
@@ -101,7 +114,7 @@ func (f *feed) loop() {
 	for before, looked := f.next(); looked; before, looked = f.next() {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(f.page.ctx, readWithin)
-		r := f.page.read(ctx, f.of, before)
+		r := f.read(ctx, before)
 		cancel()
 		took := time.Since(start)
 		if f.page.ctx.Err() == nil {
@@ -120,7 +133,7 @@ func (f *feed) loop() {
 func (f *feed) next() (before *reading, looked bool) {
 	f.page.mu.Lock()
 	defer f.page.mu.Unlock()
-	if len(f.lookers) > 0 {
+	if len(f.lookers) > 0 || time.Now().Before(f.until) {
 		return f.latest, true
 	}
 	if f.page.feeds[f.of] == f { // else it was forgotten
@@ -129,15 +142,18 @@ func (f *feed) next() (before *reading, looked bool) {
 	if f.of != all {
 		f.page.loops.leave(f.client)
 	}
+	if none := len(f.page.feeds) == 0; none || f.of == all {
+		f.page.history.stop(none)
+	}
 	return nil, false
 }
 
-// read reads a subject, and what is new since the reading before; nil for none.
-func (p *Page) read(ctx context.Context, s subject, before *reading) *reading {
-	if s == all {
-		return p.readList(ctx, before)
+// read reads what it is of, and what is new since the reading before; nil for none.
+func (f *feed) read(ctx context.Context, before *reading) *reading {
+	if f.of == all {
+		return f.page.readList(ctx, before)
 	}
-	return p.readLock(ctx, s, before)
+	return f.readLock(ctx, before)
 }
 
 // publish tells all lookers of a reading.

@@ -22,6 +22,7 @@ const (
 	// one in a line of a log.
 	shortestHash = 6
 	hashField    = "lock_hash="
+	hexDigits    = "0123456789abcdef"
 
 	defaultSort = "-held"
 )
@@ -40,7 +41,7 @@ var columns = []column{
 	}},
 	{"held", "Held for", "held", by(func(r *row) int64 { return -r.since })},
 	{"left", "Lapses in", "left", by(func(r *row) int64 { return r.until })},
-	{"waiting", "Waiting", "waiting", by(func(r *row) int { return r.waiting })},
+	{"waiting", "Waiting", "waiting", by((*row).waiting)},
 }
 
 func by[T cmp.Ordered](of func(*row) T) func(a, b *row) int {
@@ -96,6 +97,11 @@ func (r *row) has(words []string) bool {
 	})
 }
 
+// isHash reports whether a word may be how a hash begins, by list.js too.
+func isHash(word string) bool {
+	return len(word) >= shortestHash && len(word) <= 16 && strings.Trim(word, hexDigits) == ""
+}
+
 // hashBegins reports whether a hash begins with a word of a filter, by list.js too. Shorter words
 // would find names that the reader does not mean.
 func hashBegins(hash, word string) bool {
@@ -119,9 +125,10 @@ type listPage struct {
 	Cut     bool
 	All     int // locks, before the filter
 	Found   int
-	Waiting int
+	Glance  glance
 	Heads   []head
 	Rows    []rowText
+	Losses  []formerRow
 	ShowAll string // leads to all rows
 	Ages    string // for the script
 }
@@ -147,6 +154,18 @@ type rowText struct {
 // Blank is the row that the script fills in.
 func (d *listPage) Blank() rowText { return rowText{} }
 
+// BlankLoss is the loss that the script fills in.
+func (d *listPage) BlankLoss() formerRow { return formerRow{} }
+
+// HashQuery is the part of what was looked for that may be a hash; "" for none.
+func (d *listPage) HashQuery() string {
+	hash := strings.TrimPrefix(strings.ToLower(strings.TrimSpace(d.Query)), hashField)
+	if isHash(hash) {
+		return hash
+	}
+	return ""
+}
+
 // LookUp reports whether what was looked for may be a lock that is not listed.
 func (d *listPage) LookUp() bool {
 	return d.Query != "" && !d.Loading && d.Fault == nil && (d.Cut || d.Found == 0)
@@ -160,9 +179,9 @@ func (p *Page) getList(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	switch read := p.once(ctx, all, clientOf(r)); {
 	case read == nil:
-		data.Loading = true
+		data.Loading, data.Glance = true, unknownGlance(nil)
 	case read.fault != nil:
-		data.Fault = read.fault
+		data.Fault, data.Glance = read.fault, unknownGlance(read.fault)
 	default:
 		data.fill(read.list, v, q.Has("all"))
 		data.ShowAll = url.Values{"q": {data.Query}, "sort": {data.Sort}, "all": {"1"}}.Encode()
@@ -172,10 +191,7 @@ func (p *Page) getList(w http.ResponseWriter, r *http.Request) {
 
 func (d *listPage) fill(l *list, v view, all bool) {
 	rows := v.of(l)
-	d.All, d.Found, d.Cut = len(l.rows), len(rows), l.cut
-	for _, r := range l.rows {
-		d.Waiting += r.waiting
-	}
+	d.All, d.Found, d.Cut, d.Glance = len(l.rows), len(rows), l.cut, l.glance()
 	if !all {
 		rows = rows[:min(len(rows), firstRows)]
 	}
@@ -183,14 +199,19 @@ func (d *listPage) fill(l *list, v view, all bool) {
 	for _, r := range rows {
 		d.Rows = append(d.Rows, r.text(now))
 	}
+	for i := range l.told.losses {
+		if loss := &l.told.losses[i]; loss.has(v.words) {
+			d.Losses = append(d.Losses, loss.row(now))
+		}
+	}
 }
 
 // text is the row in words. What is written over by another program has no times.
 func (r *row) text(now time.Time) rowText {
 	t := rowText{
 		Query: template.URL(r.query()), //nolint:gosec // of letters that need no escape
-		Name:  r.label, Op: r.op, Holder: r.holder(), Waiting: thousands(r.waiting),
-		Limit: r.limit, Odd: r.odd, Broken: r.broken, Foreign: r.foreign, Nothing: r.waiting == 0,
+		Name:  r.label, Op: r.op, Holder: r.holder(), Waiting: thousands(r.waiting()),
+		Limit: r.limit, Odd: r.odd, Broken: r.broken, Foreign: r.foreign, Nothing: r.waiting() == 0,
 	}
 	if r.slots > 0 {
 		held := now.Sub(time.UnixMilli(r.since))

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -22,6 +23,8 @@ type lockPage struct {
 	Lock     *lock
 	Slots    []slotText
 	Places   []placeText
+	Former   []formerRow
+	Seen     string // for how long this page has looked for these
 	Ended    string // the token of a lease that was broken by the page, and its state now
 	EndedIs  string
 	Ages     string
@@ -47,6 +50,9 @@ type placeText struct {
 func (d *lockPage) BlankSlot() slotText   { return slotText{MayBreak: d.MayBreak} }
 func (d *lockPage) BlankPlace() placeText { return placeText{} }
 
+// BlankFormer is one more.
+func (d *lockPage) BlankFormer() formerRow { return formerRow{} }
+
 // newLockPage is what is known of a lock before the store is asked.
 func (p *Page) newLockPage(r *http.Request, s subject) *lockPage {
 	d := &lockPage{
@@ -59,6 +65,10 @@ func (p *Page) newLockPage(r *http.Request, s subject) *lockPage {
 }
 
 func (p *Page) getLock(w http.ResponseWriter, r *http.Request) {
+	if q := r.URL.Query(); q.Has("hash") {
+		p.getHash(w, r, strings.ToLower(q.Get("hash")))
+		return
+	}
 	s, ok := p.named(w, r)
 	if !ok {
 		return
@@ -94,6 +104,10 @@ func (d *lockPage) fill(l *lock) {
 			i + 1, at.String(), at.Op, at.Version, spell(now.Sub(time.UnixMilli(at.Since))),
 		})
 	}
+	for i := range l.Former {
+		d.Former = append(d.Former, l.Former[i].row(now))
+	}
+	d.Seen = spell(min(now.Sub(time.UnixMilli(l.Began)), pastFor))
 }
 
 func (s *slot) text(now time.Time, lock template.URL) slotText {

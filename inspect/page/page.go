@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"html/template"
@@ -17,6 +18,8 @@ type Page struct {
 	locks store.Inspector
 	cfg   Config
 	html  *template.Template
+
+	history history
 
 	ctx    context.Context // of all reading
 	end    context.CancelFunc
@@ -35,6 +38,17 @@ type subject struct {
 	limit bool
 }
 
+// compare orders subjects by their names.
+func (s subject) compare(t subject) int {
+	if c := cmp.Compare(s.name, t.name); c != 0 || s.limit == t.limit {
+		return c
+	}
+	if s.limit {
+		return 1
+	}
+	return -1
+}
+
 // all is the subject of the list. No lock is named "".
 var all subject
 
@@ -51,6 +65,7 @@ func New(locks store.Store, cfg Config) (*Page, error) {
 			"store of each node", renewer.ErrConfig, locks)
 	}
 	p := &Page{locks: s, cfg: cfg, html: cfg.templates(), feeds: make(map[subject]*feed)}
+	p.history = history{cfg: &p.cfg, held: make(map[subject]*follow)}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	return p, nil
 }

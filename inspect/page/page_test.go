@@ -24,7 +24,8 @@ func TestEveryAnswerIsSecure(t *testing.T) {
 	p := newPage(t, &fake{locks: []store.Lock{held("a", 7, 0)}}, page.Config{BreakAs: alice})
 	post := httptest.NewRequest(http.MethodPost, "/break?name=a&fence=7", http.NoBody)
 	for _, r := range []*http.Request{
-		get("/"), get("/lock?name=a"), get("/lock?name="), get("/break?name=a&fence=7"), post,
+		get("/"), get("/lock?name=a"), get("/lock?name="),
+		get("/lock?hash=000000"), get("/lock?hash=x"), get("/break?name=a&fence=7"), post,
 		get("/page.css"), get("/list.js"), get("/lock.js"), get("/live.js"), get("/nothing"),
 		get("/list.html"), get("/..%2fpage.go"),
 		httptest.NewRequest(http.MethodDelete, "/", http.NoBody),
@@ -108,7 +109,8 @@ func TestForeignTextIsEscaped(t *testing.T) {
 		list := webtest.Do(p, get("/"))
 		links := regexp.MustCompile(`<td class="name"><a href="(lock\?[^"]*)"`).
 			FindAllStringSubmatch(list.Text, -1)
-		require.Len(t, links, 2, "the lock, and the empty row of the script")
+		require.Len(t, links, 4, "the lock, that it was broken, and the script's two empty rows")
+		assert.Equal(t, links[0], links[1])
 		lock := webtest.Do(p, get("/"+html.UnescapeString(links[0][1])))
 		f.mu.Lock()
 		assert.Equal(t, []string{name}, f.shows, "the link leads to another lock")

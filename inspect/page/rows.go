@@ -18,6 +18,8 @@ type list struct {
 	cut  bool // there are more than Config.Most
 	rows map[subject]row
 	next int // the ID of the next new row
+	took time.Duration
+	told *told
 }
 
 // row is a lock as the list shows it. All but its times is in facts, so that two can be compared.
@@ -40,15 +42,20 @@ type facts struct {
 	node, op string // of the slot that lapses first
 	pid      int
 	fences   int64 // all tokens in one number: another one means another lease
-	waiting  int
+	places   int   // how many processes wait
+	tasks    int
+	callers  int // who wait in the holders' processes
 	foreign  bool
 	broken   bool
 }
 
+// waiting is how many wait for it, wherever.
+func (r *row) waiting() int { return r.places + r.tasks + r.callers }
+
 func rowOf(l store.Lock, now time.Time) row {
 	r := row{facts: facts{
 		subject: subject{l.Name, l.Limit}, slots: len(l.Slots),
-		waiting: l.Waiting, foreign: l.Foreign,
+		places: l.Waiting, tasks: l.Tasks, callers: l.Callers(), foreign: l.Foreign,
 	}}
 	r.label, r.odd = visible(l.Name)
 	for i, s := range l.Slots {
@@ -84,6 +91,8 @@ func (p *Page) readList(ctx context.Context, before *reading) *reading {
 		last = before.list
 	}
 	next := &list{next: last.next, rows: make(map[subject]row, len(last.rows))}
+	begin := time.Now()
+	p.history.begin(begin)
 	for l, err := range p.locks.List(ctx, nil) {
 		if err != nil {
 			return faulty(err)
@@ -92,9 +101,14 @@ func (p *Page) readList(ctx context.Context, before *reading) *reading {
 			next.cut = true
 			break
 		}
-		next.add(rowOf(l, time.Now()), last, p.cfg.hash)
+		now := time.Now()
+		next.add(rowOf(l, now), last, p.cfg.hash)
+		p.history.saw(subject{l.Name, l.Limit}, &l, now)
 	}
 	next.at = time.Now()
+	next.took = next.at.Sub(begin)
+	p.history.complete(next.cut, next.at)
+	next.told = p.history.tell(last.told, next.at)
 	r := &reading{list: next, whole: sync.OnceValue(func() []byte {
 		return event("locks", next.since(new(list), true))
 	})}
@@ -120,7 +134,12 @@ func (n *list) add(r row, last *list, hash func(name string) string) {
 
 // listEvent is what is sent of a list. A row is an array, since there are many: see wire.
 type listEvent struct {
-	Now   int64      `json:"now"`
+	Now  int64 `json:"now"`
+	Took int64 `json:"took"` // ms
+	*told
+	// Losses are the last ones, if they are others than before; the last one first.
+	Losses []lossText `json:"losses,omitempty"`
+
 	Whole bool       `json:"whole,omitempty"`
 	Cut   bool       `json:"cut,omitempty"`
 	Set   [][]any    `json:"set,omitempty"`   // rows that are new or other
@@ -129,7 +148,12 @@ type listEvent struct {
 }
 
 func (n *list) since(last *list, whole bool) listEvent {
-	e := listEvent{Now: n.at.UnixMilli(), Whole: whole, Cut: n.cut}
+	e := listEvent{
+		Now: n.at.UnixMilli(), Took: n.took.Milliseconds(), told: n.told, Whole: whole, Cut: n.cut,
+	}
+	if whole || n.told.version != last.told.version {
+		e.Losses = n.told.losses
+	}
 	for s, r := range n.rows {
 		old, known := last.rows[s]
 		switch {
@@ -156,7 +180,8 @@ func (r row) wire() []any {
 		}
 	}
 	all := []any{
-		r.id, r.label, flags, r.slots, r.node, r.pid, r.op, r.since, r.until, r.waiting, r.hash,
+		r.id, r.label, flags, r.slots, r.node, r.pid, r.op, r.since, r.until, r.places, r.tasks,
+		r.callers, r.hash,
 	}
 	if r.odd { // else the script makes it of the name
 		all = append(all, r.query())

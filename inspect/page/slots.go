@@ -26,7 +26,22 @@ type lock struct {
 	Waiting int     `json:"waiting"` // how many places there are
 	Turns   int     `json:"turns"`
 	Tasks   int     `json:"tasks"`
+	Callers int     `json:"callers"` // who wait in the holders' processes
 	Foreign bool    `json:"foreign"`
+
+	Former []formerText `json:"former"` // of the last hour, the last one first
+	Began  int64        `json:"began"`  // since when this page looks for them
+}
+
+// Waits is how many wait for it, wherever.
+func (v *lock) Waits() int { return v.Waiting + v.Tasks + v.Callers }
+
+// Others says who wait beside those in line; lock.js does the same.
+func (v *lock) Others() string {
+	if v.Tasks+v.Callers == 0 {
+		return ""
+	}
+	return "Beside these: " + whoWait(0, v.Tasks, v.Callers) + "."
 }
 
 type slot struct {
@@ -69,7 +84,7 @@ func whoOf(h store.Holder) who { return who{text(h.Node), h.PID, text(h.Operatio
 func lockOf(l store.Lock, now time.Time) *lock {
 	v := &lock{
 		Slots: []slot{}, Held: len(l.Slots), Places: []place{}, Waiting: l.Waiting,
-		Turns: l.Turns, Tasks: l.Tasks, Foreign: l.Foreign,
+		Turns: l.Turns, Tasks: l.Tasks, Callers: l.Callers(), Foreign: l.Foreign,
 	}
 	for _, s := range l.Slots {
 		since, until := clock(l, s, now)
@@ -137,13 +152,16 @@ type lockEvent struct {
 }
 
 // readLock reads one lock.
-func (p *Page) readLock(ctx context.Context, s subject, before *reading) *reading {
+func (f *feed) readLock(ctx context.Context, before *reading) *reading {
+	p, s := f.page, f.of
 	l, err := inspect.Show(ctx, p.locks, s.name, s.limit)
 	if err != nil {
 		return faulty(err)
 	}
 	now := time.Now()
+	p.history.saw(s, &l, now)
 	r := &reading{lock: lockOf(l, now)}
+	r.lock.Former, r.lock.Began = p.history.former(s, f.began.UnixMilli(), now)
 	r.whole = sync.OnceValue(func() []byte {
 		return event("lock", lockEvent{now.UnixMilli(), r.lock})
 	})

@@ -36,7 +36,7 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead {
 		return
 	}
-	f, l := p.look(s, client)
+	f, l := p.look(s, client, true)
 	if f == nil {
 		p.refuseCrowded(w)
 		return

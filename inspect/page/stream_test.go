@@ -66,10 +66,14 @@ func TestAllWhoLookShareOneReadingASecond(t *testing.T) {
 			l.leave()
 		}
 		synctest.Wait()
-		<-time.After(time.Minute)
+		<-time.After(page.LingerFor + time.Second)
 		lists, shows = f.asked()
-		assert.Equal(t, 1+10, lists, "nobody looks any more")
+		assert.Equal(t, 1+10+int(page.LingerFor/time.Second), lists, "for who comes back")
 		assert.Equal(t, 10, shows)
+		<-time.After(time.Hour)
+		after, _ := f.asked()
+		assert.Equal(t, lists, after, "nobody looks any more")
+		assert.Zero(t, p.Kept())
 	})
 }
 

@@ -110,7 +110,10 @@ func (f *fake) Break(_ context.Context, b store.Breaking) store.Answer {
 func serve(t *testing.T, locks ...store.Lock) (*fake, string) {
 	t.Helper()
 	f := &fake{locks: locks, start: time.Now()}
-	p, err := page.New(f, page.Config{BreakAs: func(*http.Request) string { return "alice" }})
+	p, err := page.New(f, page.Config{
+		BreakAs:  func(*http.Request) string { return "alice" },
+		TraceURL: "https://traces.example/trace/{trace}",
+	})
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/ops/locks/", http.StripPrefix("/ops/locks", p))

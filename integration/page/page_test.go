@@ -115,7 +115,7 @@ func testManyLocks(t *testing.T, b *browser) {
 	took := time.Since(begin)
 	t.Logf("painted and live after %v", took.Round(time.Millisecond))
 	assert.LessOrEqual(t, took, time.Second)
-	assert.Contains(t, p.text("#summary"), "10,000 held")
+	assert.Equal(t, "10,000", p.text("#glance .holds b"))
 	assert.Less(t, p.count("#rows tr"), 100, "rows that can't be seen are in no table")
 
 	// The end of the list is there, and a filter finds what is far from where the reader is.
@@ -143,12 +143,23 @@ func testLive(t *testing.T, b *browser) {
 	f, url := serve(t, office()...)
 	p := b.open(t, desktop)
 	p.visitLive(url)
-	eval[any](p, `fetch("./").then(r => r.text()).then(text =>
-		document.body.append(new DOMParser().parseFromString(text, "text/html").getElementById("rows")))`)
-	words := `e.textContent.replace(/\d+ s/g, "").replace(/\s+/g, " ")`
-	assert.Equal(t, p.each("body > #rows tr", words), p.each("#locks #rows tr", words),
-		"the script words rows as the server does")
-	eval[any](p, `document.querySelector("body > #rows").remove()`)
+	eval[any](p, `fetch("./").then(r => r.text()).then(text => {
+		const page = new DOMParser().parseFromString(text, "text/html");
+		const served = document.createElement("div");
+		served.id = "served";
+		for (const id of ["glance", "rows", "lost"]) served.append(page.getElementById(id));
+		document.body.append(served);
+	})`)
+	words := `e.textContent.replace(/\d+ (s|ms)\b/g, "").replace(/\s+/g, " ")`
+	for _, part := range []string{"#glance > div", "#rows tr", "#lost tbody tr"} {
+		served := p.each("#served "+part, words)
+		assert.NotEmpty(t, served)
+		assert.Equal(t, served, p.each("header "+part+", main "+part, words),
+			"the script words it as the server does")
+	}
+	eval[any](p, `document.getElementById("served").remove()`)
+	assert.Equal(t, "1", p.text("#glance .lost b"))
+	assert.Equal(t, "account:7", strings.TrimSpace(p.text("#glance .worst .name")))
 
 	eval[any](p, `[...document.querySelectorAll("#rows a")].find(e => e.textContent === "order:57").focus()`)
 	locks := slices.Delete(office(), 3, 5)
@@ -161,6 +172,25 @@ func testLive(t *testing.T, b *browser) {
 	f.set(nil, nil)
 	p.wait(`!document.getElementById("empty").hidden`)
 	assert.Contains(t, p.text("#empty"), "No lock is held")
+
+	// The hash of a log's line leads to a lock that is free by now.
+	p.press("/")
+	for _, key := range renewer.HashName("order:57", nil) {
+		p.press(string(key))
+	}
+	p.wait(`!document.querySelector("#look .by-hash").hidden`)
+	p.press("Enter")
+	p.wait(`document.title === "order:57" && document.body.dataset.stream === "live"`)
+	assert.Equal(t, 2, p.count("#former tbody tr"), "both that the fake has had")
+	assert.Equal(t, "ended", p.text("#former td.how"))
+	assert.Contains(t, p.text(".hash"), renewer.HashName("order:57", nil))
+	p.visitLive(url)
+	p.press("/")
+	for _, key := range renewer.HashName("upload:tenant-12", nil)[:6] {
+		p.press(string(key))
+	}
+	p.wait(`document.querySelectorAll("#lost tbody tr").length === 2`)
+	assert.Contains(t, p.text("#lost tbody"), "broken by alice: hangs since the deploy")
 }
 
 func testKeys(t *testing.T, b *browser) {

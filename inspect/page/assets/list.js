@@ -1,6 +1,8 @@
 // The list: all rows are kept, and those that can be seen are in the table.
 
-import { $, follow, holder, now, put, putAge, spell, thousands } from "./live.js";
+import {
+  $, fillFormer, follow, holder, hour, match, now, put, putAge, spell, thousands, whoWait,
+} from "./live.js";
 
 const LIMIT = 1, BROKEN = 2, FOREIGN = 4, ODD = 8;
 const extra = 12; // rows above and below those that can be seen
@@ -8,16 +10,21 @@ const extra = 12; // rows above and below those that can be seen
 const rows = new Map(); // by ID
 let shown = []; // those that match, in order
 let elements = new Map(); // of rows, by ID: those in the table
-let loaded = false, cut = false, waiting = 0;
+let loaded = false, cut = false;
+let told = null; // the latest event
+let losses = [];
 let words = [], column = "held", backward = true;
 
 const table = $("locks"), body = $("rows"), filter = $("filter");
 
 // read makes a row of the array that rows.go sends.
-function read([id, name, flags, slots, node, pid, op, since, until, waiting, hash, query]) {
+function read([
+  id, name, flags, slots, node, pid, op, since, until, places, tasks, callers, hash, query,
+]) {
   const who = slots ? holder(node, pid) + (slots > 1 ? ` +${thousands(slots - 1)}` : "") : "";
   query ??= "name=" + encodeURIComponent(name) + (flags & LIMIT ? "&limit=1" : "");
-  return { id, name, flags, slots, node, pid, op, who, since, until, waiting, hash, query,
+  return { id, name, flags, slots, node, pid, op, who, since, until, places, tasks, callers,
+    waiting: places + tasks + callers, hash, query,
     text: `${name} ${op} ${who}`.toLowerCase() };
 }
 
@@ -124,25 +131,77 @@ function tell() {
   const name = "name=" + encodeURIComponent(filter.value);
   $("look").querySelector(".lock").href = "lock?" + name;
   $("look").querySelector(".limit").href = "lock?limit=1&" + name;
-  const counts = $("summary").querySelectorAll("b");
-  if (counts.length === 2) {
-    put(counts[0], thousands(rows.size));
-    put(counts[1], thousands(waiting));
-  } else {
-    $("summary").replaceChildren(bold(rows.size), " held ", bold(waiting), " waiting");
-  }
+  const isHash = words.length === 1 && /^[0-9a-f]{6,16}$/.test(words[0]);
+  $("look").querySelector(".by-hash").hidden = !isHash;
+  if (isHash) $("look").querySelector(".hashed").href = "lock?hash=" + words[0];
 }
 
-function bold(n) {
-  const element = document.createElement("b");
-  element.textContent = thousands(n);
-  return element;
+// glance fills the first row, as glance.go does.
+function glance() {
+  let held = 0, places = 0, tasks = 0, callers = 0, worst = null, oldest = null;
+  for (const row of rows.values()) {
+    places += row.places;
+    tasks += row.tasks;
+    callers += row.callers;
+    if (row.waiting && (!worst || row.waiting > worst.waiting ||
+        row.waiting === worst.waiting && row.name < worst.name)) worst = row;
+    if (!row.slots) continue;
+    held++;
+    if (!oldest || row.since < oldest.since) oldest = row;
+  }
+  tile("holds", thousands(held));
+  tile("wait", thousands(places + tasks + callers), whoWait(places, tasks, callers));
+  tile("worst", worst?.name ?? "–", worst ? `${thousands(worst.waiting)} waiting` : "", worst);
+  tile("oldest", oldest?.name ?? "–", oldest ? spell(now() - oldest.since) : "", oldest);
+  const looked = now() - told.began;
+  const since = looked < hour ? `in the ${spell(looked)} that this page has looked` : "in the last hour";
+  tile("lost", thousands(told.lost), (told.broken ? `${thousands(told.broken)} broken, ` : "") + since);
+  $("glance").querySelector(".lost").classList.toggle("bad", told.lost > 0);
+  tile("store", "answers", `read in ${thousands(told.took)} ms`);
+  $("glance").querySelector(".store").classList.remove("bad");
+}
+
+// tile fills one part of the first row. Its row is that of a lock; null if there is none.
+function tile(kind, text, note = "", row) {
+  const element = $("glance").querySelector("." + kind);
+  put(element.querySelector("b, bdi"), text);
+  if (kind !== "holds") put(element.querySelector("small"), note);
+  if (row === undefined) return;
+  const link = element.querySelector("dd a");
+  link.classList.toggle("odd", !!row && !!(row.flags & ODD));
+  if (row) link.href = "lock?" + row.query;
+  else link.removeAttribute("href");
+}
+
+function away() {
+  tile("store", "no data", "");
+  $("glance").querySelector(".store").classList.add("bad");
+}
+
+function showLosses() {
+  const some = losses.filter(has);
+  $("lost").hidden = !some.length;
+  match($("lost").querySelector("tbody"), $("loss"), some, (l) => l.query + l.fence + l.how, (row, l) => {
+    fillFormer(row, l);
+    const link = row.querySelector(".name a");
+    put(link.firstElementChild, l.name);
+    link.href = "lock?" + l.query;
+    link.classList.toggle("odd", l.odd);
+    row.querySelector(".tag.limit").hidden = !l.limit;
+  });
 }
 
 function change() {
   arrange();
   tell();
+  tick();
+}
+
+function tick() {
   render();
+  if (!loaded) return;
+  glance();
+  showLosses();
 }
 
 function news(data) {
@@ -153,10 +212,14 @@ function news(data) {
   if (data.whole) elements.clear();
   loaded = true;
   cut = !!data.cut;
-  waiting = 0;
-  for (const row of rows.values()) waiting += row.waiting;
+  told = data;
+  if (data.whole) losses = [];
+  if (data.losses) {
+    losses = data.losses.map((l) => ({ ...l,
+      text: `${l.name} ${l.op} ${holder(l.node, l.pid)}`.toLowerCase() }));
+  }
   if (data.whole || data.set || data.gone || data.until && column === "left") change();
-  else render();
+  else tick();
 }
 
 // sort orders the rows by a button's value, and remembers that in the address.
@@ -192,6 +255,10 @@ filter.addEventListener("input", () => {
 $("view").addEventListener("submit", (e) => {
   e.preventDefault();
   if (e.submitter?.name === "sort") sort(e.submitter.value);
+  else if (!shown.length && !$("look").querySelector(".by-hash").hidden) {
+    location.assign($("look").querySelector(".hashed").href);
+    return;
+  }
   remember();
   if (loaded) change();
 });
@@ -232,4 +299,4 @@ addEventListener("resize", draw);
 
 search();
 sort($("sort").value);
-follow("events", "locks", news, render);
+follow("events", "locks", news, tick, away);

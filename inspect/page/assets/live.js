@@ -46,12 +46,54 @@ export function holder(node, pid) {
   return node ? `${node} · ${pid}` : `pid ${pid}`;
 }
 
-// putTrace shows a trace, and leads to it if the page knows where.
+// whoWait says who they are that wait, as glance.go does.
+export function whoWait(places, tasks, callers) {
+  return [
+    [places, "process", "processes"], [tasks, "task", "tasks"],
+    [callers, "caller in the holder’s process", "callers in the holder’s process"],
+  ].filter(([n]) => n).map(([n, one, many]) => `${thousands(n)} ${n === 1 ? one : many}`).join(", ");
+}
+
+// hour is how long, in ms, it is kept what was seen.
+export const hour = 3_600_000;
+
+// match has a table's body keep one row an item, in order, and those that are there already by key.
+export function match(body, template, items, key, fill) {
+  const focused = document.activeElement;
+  const old = new Map();
+  for (const row of body.rows) if (row.dataset.key) old.set(row.dataset.key, row);
+  const rows = items.map((item, i) => {
+    const k = key(item, i);
+    const row = old.get(k) ?? template.content.firstElementChild.cloneNode(true);
+    row.dataset.key = k;
+    fill(row, item, i);
+    return row;
+  });
+  if (rows.length !== body.rows.length || rows.some((row, i) => row !== body.rows[i])) {
+    body.replaceChildren(...rows);
+    if (focused?.isConnected) focused.focus({ preventScroll: true });
+  }
+}
+
+// fillFormer fills in what rows of former holders and of losses have in common, as former.go does.
+export function fillFormer(row, former) {
+  const cell = (selector) => row.querySelector(selector);
+  put(cell(".holder bdi"), holder(former.node, former.pid));
+  putTrace(cell(".trace"), former.trace);
+  put(cell(".op bdi"), former.op);
+  put(cell(".held"), spell(former.at - former.since));
+  const when = cell("time");
+  put(when, `${spell(now() - former.at)} ago`);
+  when.dateTime = when.title = new Date(former.at).toISOString().replace(/\.\d+/, "");
+  put(cell(".how bdi"), former.how || "ended");
+}
+
+// putTrace shows a trace, and leads to it.
 export function putTrace(element, trace) {
   element.hidden = !trace;
   put(element.querySelector("code"), trace);
-  const link = element.querySelector("a");
-  if (link) link.href = document.body.dataset.trace.replaceAll("{trace}", trace);
+  const link = element.querySelector("a"); // if the page knows where
+  if (link && trace) link.href = document.body.dataset.trace.replaceAll("{trace}", trace);
 }
 
 function state(kind, words) {
@@ -71,8 +113,8 @@ export function notice(fault) {
 }
 
 // follow connects to the stream and keeps connected. news gets what comes as an event of the kind;
-// tick runs once a second.
-export function follow(url, kind, news, tick) {
+// tick runs once a second, and away when the store has not answered.
+export function follow(url, kind, news, tick, away) {
   const connect = () => {
     clearTimeout(retry);
     source?.close();
@@ -92,6 +134,7 @@ export function follow(url, kind, news, tick) {
       failures = 0;
       state("fault", "No data");
       notice(JSON.parse(e.data));
+      away();
     });
     source.onerror = lost;
   };

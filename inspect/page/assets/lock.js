@@ -1,6 +1,8 @@
 // One lock: who has it, and the line of those who wait.
 
-import { $, follow, holder, now, put, putAge, putTrace, spell, thousands } from "./live.js";
+import {
+  $, fillFormer, follow, holder, hour, match, now, put, putAge, putTrace, spell, thousands, whoWait,
+} from "./live.js";
 
 const query = document.body.dataset.query;
 let lock = null;
@@ -9,24 +11,6 @@ let lock = null;
 function brokenText(b) {
   if (b.replaced) return "replaced by a newer call";
   return `broken ${b.force ? "by force " : ""}by ${b.by}` + (b.why ? `: ${b.why}` : "");
-}
-
-// match has a table's body keep one row an item, in order, and those that are there already by key.
-function match(body, template, items, key, fill) {
-  const focused = document.activeElement;
-  const old = new Map();
-  for (const row of body.rows) if (row.dataset.key) old.set(row.dataset.key, row);
-  const rows = items.map((item, i) => {
-    const k = key(item, i);
-    const row = old.get(k) ?? template.content.firstElementChild.cloneNode(true);
-    row.dataset.key = k;
-    fill(row, item, i);
-    return row;
-  });
-  if (rows.length !== body.rows.length || rows.some((row, i) => row !== body.rows[i])) {
-    body.replaceChildren(...rows);
-    if (focused?.isConnected) focused.focus({ preventScroll: true });
-  }
 }
 
 function fillSlot(row, slot) {
@@ -64,8 +48,7 @@ function summary() {
     parts.push(b, ` ${text} `);
   };
   add(lock.held, "held");
-  add(lock.waiting, "in line");
-  if (lock.tasks) add(lock.tasks, lock.tasks === 1 ? "task in its queue" : "tasks in their queue");
+  add(lock.waiting + lock.tasks + lock.callers, "waiting");
   if (lock.turns) add(lock.turns, "kept for those whose turn has come");
   $("summary").replaceChildren(...parts);
 }
@@ -74,6 +57,11 @@ function render() {
   if (!lock) return;
   match($("slots").tBodies[0], $("slot"), lock.slots, (s) => s.fence, fillSlot);
   match($("places").tBodies[0], $("place"), lock.places, (_, i) => String(i), fillPlace);
+  match($("former").tBodies[0], $("former-row"), lock.former, (f) => f.fence, (row, former) => {
+    fillFormer(row, former);
+    put(row.querySelector(".fence code"), former.fence);
+  });
+  put($("seen"), spell(Math.min(now() - lock.began, hour)));
 }
 
 function news(data) {
@@ -82,7 +70,11 @@ function news(data) {
     summary();
     $("foreign").hidden = !lock.foreign;
     $("free").hidden = lock.slots.length > 0;
-    $("nobody").hidden = lock.places.length > 0;
+    const others = whoWait(0, lock.tasks, lock.callers);
+    $("others").hidden = !others;
+    put($("others"), `Beside these: ${others}.`);
+    $("nobody").hidden = lock.places.length > 0 || !!others;
+    $("former").hidden = !lock.former.length;
     $("more-slots").hidden = lock.held <= lock.slots.length;
     put($("more-slots").querySelector("span"), thousands(lock.held));
     $("more-places").hidden = lock.waiting <= lock.places.length;
@@ -91,4 +83,4 @@ function news(data) {
   render();
 }
 
-follow("events?" + query, "lock", news, render);
+follow("events?" + query, "lock", news, render, () => {});
