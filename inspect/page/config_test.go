@@ -55,11 +55,11 @@ func TestTitleIsOnEveryPage(t *testing.T) {
 	plain := newPage(t, f, page.Config{BreakAs: alice})
 	for _, path := range paths {
 		text := webtest.Do(p, get(path)).Text
-		assert.Contains(t, text, "<title>prod &lt;1&gt;\\u202e: ", path)
+		assert.Contains(t, text, "<title>prod &lt;1&gt;\\u202e · ", path)
 		assert.Contains(t, text, `<p class="where red"><bdi>prod &lt;1&gt;\u202e</bdi></p>`, path)
 		text = webtest.Do(plain, get(path)).Text
 		assert.NotContains(t, text, "where", path)
-		assert.NotContains(t, text, "<title>:", path)
+		assert.NotContains(t, text, "<title> ·", path)
 	}
 }
 

@@ -88,3 +88,18 @@ func TestTheFile(t *testing.T) {
 	assert.ErrorContains(t, err, "WRONGPASS")
 	assert.Contains(t, warned, "LOCKBEAT_PASSWORD_FILE")
 }
+
+func TestWhere(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"redis://u:" + secret + "@redis-1:6380":              "redis-1:6380, prefix lockbeat:",
+		"redis://redis-1/3":                                  "redis-1:6379, database 3, prefix lockbeat:",
+		"redis://s-1:26379,s-2:1,s-3:1?sentinel_master=main": "main by the Sentinel s-1:26379 and 2 more, prefix lockbeat:",
+	} {
+		where, err := connect.Where(connect.With(t.Context(), source("LOCKBEAT_URL="+url)))
+		require.NoError(t, err)
+		assert.Equal(t, want, where)
+	}
+	_, err := connect.Where(connect.With(t.Context(), source("LOCKBEAT_URL=x")))
+	require.ErrorIs(t, err, renewer.ErrConfig)
+}

@@ -65,7 +65,7 @@ func (s *showing) run(cmd *cobra.Command, args []string) error {
 	if s.look < 0 {
 		return exit.Usagef("--look: is negative; take 0 to not look")
 	}
-	secret, err := readSecret(s.secret)
+	secret, err := ReadSecret(s.secret)
 	if err != nil {
 		return err
 	}
@@ -146,8 +146,8 @@ func free(name string, limit bool) error {
 // mostSecret bounds a secret, in bytes, so that a wrong name, such as a device's, ends.
 const mostSecret = 4096
 
-// readSecret reads the secret of hashes; nil without one.
-func readSecret(path string) ([]byte, error) {
+// ReadSecret reads the secret of hashes from the file that --secret-file names; nil if it is "".
+func ReadSecret(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
+	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/locks"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 	"github.com/lockbeat/lockbeat/inspect/page"
 	"github.com/lockbeat/lockbeat/internal/deployment"
@@ -32,13 +33,20 @@ break leases, it needs a password, by --password-file. The name that goes with
 the password is who breaks a lease: the holder's log tells it. The program speaks
 plain HTTP: for a network put a proxy with TLS in front of it, since the password
 and the names of locks are readable on the way. Wrong passwords are logged, and a
-client has four guesses a second; behind a proxy all clients are one.`
+client has four guesses a second; behind a proxy all clients are one.
+
+Each page, and the tab of the browser, says which Redis and which prefix it
+shows; with --environment and --colour also of what environment.`
 
 // serving are the flags.
 type serving struct {
 	listen     string
 	allowBreak bool
 	password   string // the file
+	secret     string // the file
+
+	environment string
+	page        page.Config
 }
 
 // Command returns the command.
@@ -58,6 +66,13 @@ func Command() *cobra.Command {
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8080", "the `host:port` to listen at")
 	f.BoolVar(&s.allowBreak, "allow-break", false, "leases can be broken; needs --password-file")
 	f.StringVar(&s.password, "password-file", "", "a `file` with the password to ask for")
+	f.StringVar(&s.environment, "environment", "",
+		"a `name` on top of each page, such as production")
+	f.StringVar(&s.page.Colour, "colour", "",
+		"the `colour` there: red, orange, green, blue, violet or grey")
+	f.StringVar(&s.page.TraceURL, "trace-url", "",
+		"the `address` of a trace, with {trace} in place of its ID")
+	f.StringVar(&s.secret, "secret-file", "", "a `file` with the secret of hashes, if any")
 	return cmd
 }
 
@@ -81,24 +96,33 @@ func (s *serving) run(cmd *cobra.Command) error {
 			cmd.PrintErrln("lockbeat: warning: --password-file: " + out.Line(warning))
 		}
 	}
+	if s.page.LogSecret, err = locks.ReadSecret(s.secret); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
+	if s.page.Title, err = connect.Where(ctx); err != nil {
+		return err
+	}
+	if s.environment != "" {
+		s.page.Title = s.environment + ", " + s.page.Title
+	}
 	store, err := connect.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	logger := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-	cfg := page.Config{Logger: logger}
+	s.page.Logger = logger
 	if s.allowBreak {
-		cfg.BreakAs = nameOf
+		s.page.BreakAs = nameOf
 	}
-	locks, err := page.New(store, cfg)
+	board, err := page.New(store, s.page)
 	if err != nil {
-		return err
+		return exit.Usagef("--colour, --trace-url: %w", err)
 	}
-	defer locks.Close()
-	handler := http.Handler(locks)
+	defer board.Close()
+	handler := http.Handler(board)
 	if password != "" {
 		handler = asking(password, logger, handler)
 	}
@@ -110,7 +134,7 @@ func (s *serving) run(cmd *cobra.Command) error {
 		return &exit.Error{Status: exit.System, Err: fmt.Errorf("--listen: %w", err)}
 	}
 	_, _ = fmt.Fprintf(cmd.ErrOrStderr(), "lockbeat: http://%s/ (Ctrl-C ends)\n", listener.Addr())
-	return serve(ctx, listener, handler, locks)
+	return serve(ctx, listener, handler, board)
 }
 
 // bye is how long requests have to end.
@@ -118,13 +142,13 @@ const bye = 5 * time.Second
 
 // serve serves until ctx ends, which is no error.
 func serve(
-	ctx context.Context, listener net.Listener, handler http.Handler, locks *page.Page,
+	ctx context.Context, listener net.Listener, handler http.Handler, board *page.Page,
 ) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: 64 << 10,
 	}
-	server.RegisterOnShutdown(locks.Close)
+	server.RegisterOnShutdown(board.Close)
 	done := make(chan struct{})
 	var failed error
 	go func() {

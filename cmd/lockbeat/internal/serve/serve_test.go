@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/cli"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -108,6 +110,27 @@ func TestServeAsksForThePassword(t *testing.T) {
 	assert.Zero(t, end())
 }
 
+// Of two tabs one can tell which Redis, prefix and environment each shows.
+func TestServeSaysWhichLocks(t *testing.T) {
+	t.Parallel()
+	url, end := start(t)
+	_, body := get(t, url, "", "")
+	where := regexp.MustCompile(`<title>127\.0\.0\.1:\d+, prefix lockbeat: · Locks</title>`)
+	assert.Regexp(t, where, body)
+	assert.Contains(t, body, `<p class="where grey">`)
+	assert.Zero(t, end())
+
+	url, end = start(t, "--environment", "<production>", "--colour", "red",
+		"--trace-url", "https://traces.example/{trace}", "--secret-file", file(t, "pepper\n"))
+	_, body = get(t, url, "", "")
+	assert.Contains(t, body, "<title>&lt;production&gt;, 127.0.0.1:")
+	assert.Contains(t, body, `<p class="where red">`)
+	assert.Contains(t, body, `data-trace="https://traces.example/{trace}"`)
+	_, body = get(t, url+"?q="+renewer.HashName("order:42", []byte("pepper")), "", "")
+	assert.Contains(t, body, ">1 of 1</output>")
+	assert.Zero(t, end())
+}
+
 // Without a password the page is for this machine alone, and breaks nothing.
 func TestServeRefuses(t *testing.T) {
 	t.Parallel()
@@ -119,6 +142,7 @@ func TestServeRefuses(t *testing.T) {
 		{"--allow-break"},
 		{"--listen", "nonsense"},
 		{"--password-file", "/does/not/exist"},
+		{"--secret-file", "/does/not/exist"},
 		{"argument"},
 	} {
 		var stderr strings.Builder
