@@ -86,7 +86,7 @@ func (t *told) in(now time.Time) string {
 	return s
 }
 
-// whoWait says who they are that wait, lock.js and list.js too.
+// whoWait says who they are that wait, as live.js does.
 func whoWait(places, tasks, callers int) string {
 	s := ""
 	for _, part := range []struct {

@@ -36,13 +36,8 @@ type lock struct {
 // Waits is how many wait for it, wherever.
 func (v *lock) Waits() int { return v.Waiting + v.Tasks + v.Callers }
 
-// Others says who wait beside those in line; lock.js does the same.
-func (v *lock) Others() string {
-	if v.Tasks+v.Callers == 0 {
-		return ""
-	}
-	return "Beside these: " + whoWait(0, v.Tasks, v.Callers) + "."
-}
+// WhoWait says who they are.
+func (v *lock) WhoWait() string { return whoWait(v.Waiting, v.Tasks, v.Callers) }
 
 type slot struct {
 	who

@@ -33,6 +33,13 @@ type fake struct {
 	close func()    // the page
 }
 
+// restart has all leases last for as long as at first.
+func (f *fake) restart() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.start = time.Now()
+}
+
 // renew has all leases last for ttl from now.
 func (f *fake) renew(ttl time.Duration) {
 	f.mu.Lock()
@@ -109,11 +116,15 @@ func (f *fake) Break(_ context.Context, b store.Breaking) store.Answer {
 // serve has a page of a fake below a path, where alice may break leases.
 func serve(t *testing.T, locks ...store.Lock) (*fake, string) {
 	t.Helper()
+	return serveAs(t, page.Config{}, locks...)
+}
+
+func serveAs(t *testing.T, cfg page.Config, locks ...store.Lock) (*fake, string) {
+	t.Helper()
 	f := &fake{locks: locks, start: time.Now()}
-	p, err := page.New(f, page.Config{
-		BreakAs:  func(*http.Request) string { return "alice" },
-		TraceURL: "https://traces.example/trace/{trace}",
-	})
+	cfg.BreakAs = func(*http.Request) string { return "alice" }
+	cfg.TraceURL = "https://traces.example/trace/{trace}"
+	p, err := page.New(f, cfg)
 	require.NoError(t, err)
 	mux := http.NewServeMux()
 	mux.Handle("/ops/locks/", http.StripPrefix("/ops/locks", p))
@@ -170,6 +181,7 @@ func office() []store.Lock {
 	}
 	broken := held("upload:tenant-12", "worker-5", 1377, "upload", 26*minute, 7*time.Second, 2)
 	broken.Slots[0].Broken = &store.Broken{By: "alice", Why: "hangs since the deploy"}
+	locks[4].Tasks, locks[4].Slots[0].Callers = 640, 3
 	return append(locks, chat, broken)
 }
 

@@ -161,6 +161,16 @@ func testLive(t *testing.T, b *browser) {
 	assert.Equal(t, "1", p.text("#glance .lost b"))
 	assert.Equal(t, "account:7", strings.TrimSpace(p.text("#glance .worst .name")))
 
+	lock := b.open(t, still)
+	lock.visit(url + "lock?name=account:7")
+	served := lock.text("#summary")
+	lock = b.open(t, desktop)
+	lock.visitLive(url + "lock?name=account:7")
+	assert.Equal(t, served, strings.TrimSpace(lock.text("#summary")))
+	assert.Contains(t, served, "14 processes, 640 tasks, 3 callers in the holder’s process")
+	p = b.open(t, desktop)
+	p.visitLive(url)
+
 	eval[any](p, `[...document.querySelectorAll("#rows a")].find(e => e.textContent === "order:57").focus()`)
 	locks := slices.Delete(office(), 3, 5)
 	locks = append(locks, held("brand:new", "web-9", 1, "x", 2*time.Hour, time.Minute, 0))

@@ -15,6 +15,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/inspect/page"
 )
 
 var (
@@ -30,7 +32,7 @@ var inDocs = map[string]string{
 
 // testLooks looks at all pages in all forms, and takes the pictures.
 func testLooks(t *testing.T, b *browser) {
-	_, url := serve(t, office()...)
+	f, url := serveAs(t, page.Config{Title: "production, redis-1:6379", Colour: "red"}, office()...)
 	for name, l := range map[string]look{"light": desktop, "dark": dark, "phone": phone} {
 		for what, path := range map[string]string{
 			"list": "", "lock": "lock?name=account:7", "limit": "lock?limit=1&name=llm:chat",
@@ -38,6 +40,7 @@ func testLooks(t *testing.T, b *browser) {
 		} {
 			l.scale = 2
 			p := b.open(t, l)
+			f.restart()
 			p.visitLive(url + path)
 			p.fits()
 			p.keep(what + "-" + name)

@@ -40,6 +40,8 @@ function fillPlace(row, place, i) {
   put(cell(".since"), spell(now() - place.since));
 }
 
+const who = () => whoWait(lock.waiting, lock.tasks, lock.callers);
+
 function summary() {
   const parts = [];
   const add = (n, text) => {
@@ -48,7 +50,7 @@ function summary() {
     parts.push(b, ` ${text} `);
   };
   add(lock.held, "held");
-  add(lock.waiting + lock.tasks + lock.callers, "waiting");
+  add(lock.waiting + lock.tasks + lock.callers, "waiting" + (who() && `: ${who()}`));
   if (lock.turns) add(lock.turns, "kept for those whose turn has come");
   $("summary").replaceChildren(...parts);
 }
@@ -70,10 +72,7 @@ function news(data) {
     summary();
     $("foreign").hidden = !lock.foreign;
     $("free").hidden = lock.slots.length > 0;
-    const others = whoWait(0, lock.tasks, lock.callers);
-    $("others").hidden = !others;
-    put($("others"), `Beside these: ${others}.`);
-    $("nobody").hidden = lock.places.length > 0 || !!others;
+    $("nobody").hidden = !!who();
     $("former").hidden = !lock.former.length;
     $("more-slots").hidden = lock.held <= lock.slots.length;
     put($("more-slots").querySelector("span"), thousands(lock.held));
