@@ -60,6 +60,9 @@ func (n *list) glance() glance {
 		LostIn: n.told.in(n.at), Store: "answers",
 		Took: "read in " + thousands(int(n.took.Milliseconds())) + " ms",
 	}
+	if n.cut { // all of this is of those that are listed
+		g.Held += "+"
+	}
 	if worst != nil {
 		g.Worst = worst.glance(thousands(worst.waiting()) + " waiting")
 	}

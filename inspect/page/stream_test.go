@@ -256,7 +256,9 @@ func TestListIsCut(t *testing.T) {
 		e := only[listEvent](t, l, "locks")
 		assert.True(t, e.Cut)
 		assert.Len(t, e.Set, 2)
-		assert.NotContains(t, webtest.Do(p, get("/")).Text, `id="cut" class="note" hidden`)
+		text := webtest.Do(p, get("/")).Text
+		assert.NotContains(t, text, `id="cut" class="note" hidden`)
+		assert.Equal(t, "Held 2&#43;", firstRow(t, text)[0])
 		whole := newPage(t, f, page.Config{Most: 3})
 		assert.Contains(t, webtest.Do(whole, get("/")).Text, `id="cut" class="note" hidden`)
 	})

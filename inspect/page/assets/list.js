@@ -149,7 +149,7 @@ function glance() {
     held++;
     if (!oldest || row.since < oldest.since) oldest = row;
   }
-  tile("holds", thousands(held));
+  tile("holds", thousands(held) + (cut ? "+" : ""));
   tile("wait", thousands(places + tasks + callers), whoWait(places, tasks, callers));
   tile("worst", worst?.name ?? "–", worst ? `${thousands(worst.waiting)} waiting` : "", worst);
   tile("oldest", oldest?.name ?? "–", oldest ? spell(now() - oldest.since) : "", oldest);
