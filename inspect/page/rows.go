@@ -9,6 +9,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
+// never is since when a lock is held that is between two owners, and when it lapses: so it comes
+// behind those that are held. Scripts have no larger whole number.
+const never = 1<<53 - 1
+
 // jitter is what two readings of one instant may differ by: what moves by less has not moved.
 const jitter = 500 // milliseconds
 
@@ -58,6 +62,9 @@ func rowOf(l store.Lock, now time.Time) row {
 		places: l.Waiting, tasks: l.Tasks, callers: l.Callers(), foreign: l.Foreign,
 	}}
 	r.label, r.odd = visible(l.Name)
+	if len(l.Slots) == 0 && !l.Foreign {
+		r.since, r.until = never, never
+	}
 	for i, s := range l.Slots {
 		since, until := clock(l, s, now)
 		if i == 0 {

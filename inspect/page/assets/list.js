@@ -77,6 +77,10 @@ function fill(element, row) {
   if (row.slots) {
     putAge(cell(".age"), row.since);
     put(cell(".left"), spell(row.until - now()));
+  } else {
+    put(cell(".age"), "");
+    cell(".age").className = "age h0";
+    put(cell(".left"), "");
   }
 }
 
