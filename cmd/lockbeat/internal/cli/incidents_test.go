@@ -19,10 +19,6 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// listCounts says whether WAITING of ls has tasks in line, and the callers of the holder's own
-// process. Else `show` alone has the former, and nothing the latter.
-const listCounts = false
-
 // incident is one that a person is called for at night. The page leads there by an alert or by a
 // line of the log.
 type incident struct {
@@ -66,10 +62,7 @@ var incidents = []incident{
 			_, err := p.Acquire(t.Context(), "order:42", renewer.MaxWait(time.Millisecond))
 			require.ErrorIs(t, err, renewer.ErrHeld)
 			p.logs(t, `msg="lock refused"`, "holder=", "held_for=")
-			if listCounts {
-				return []string{`order:42 .* 19\n`}
-			}
-			return nil
+			return []string{`order:42 .* 19\n`}
 		},
 		shows: []string{`order:42 +web-1 pid \d+ \(POST /orders\) +\S+s `},
 	},
@@ -269,12 +262,7 @@ var incidents = []incident{
 				})
 				require.NoError(t, err)
 			}
-			if listCounts {
-				return []string{`order:42 .* 50\n`}
-			}
-			stdout, _, _ := run(t, s.config(t, "looks:secret@"), nil, "show", "order:42")
-			assert.Regexp(t, `tasks +50 in line\n`, stdout)
-			return nil
+			return []string{`order:42 .* 50\n`}
 		},
 		shows: []string{`order:42 +worker-1 pid \d+ `},
 	},
