@@ -157,7 +157,7 @@ func TestARefusalIsExpected(t *testing.T) {
 	}{
 		"default":  {nil, false},
 		"a wait":   {[]lockmw.Option{lockmw.Wait(time.Second)}, false},
-		"refuse":   {[]lockmw.Option{lockmw.Refuse()}, true},
+		"refuse":   {[]lockmw.Option{lockmw.Refuse()}, false},
 		"skip":     {[]lockmw.Option{lockmw.Skip()}, true},
 		"expected": {[]lockmw.Option{lockmw.Wait(time.Second), lockmw.RefusalExpected()}, true},
 		"expected, manually": {

@@ -41,7 +41,7 @@ func (g *group) attempt(names []string, first string) (busy string, err error) {
 	}()
 	if first == "" {
 		busy, err = g.inOrder(names)
-	} else if err = g.waitFor(first, time.Until(g.until)); err == nil {
+	} else if err = g.waitFor(first, time.Until(g.until), false); err == nil {
 		// To wait now would be out of order.
 		others := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 			return name == first
@@ -85,14 +85,14 @@ func (g *group) inOrder(names []string) (busy string, err error) {
 func (g *group) waitKeeping(name string) (busy string, err error) {
 	left := time.Until(g.until)
 	if len(g.taken) == 0 {
-		return "", g.waitFor(name, left)
+		return "", g.waitFor(name, left, false)
 	}
 	if g.patience < left {
 		left, busy = g.patience, name
 	}
 	keeps, begun := g.taken, time.Now()
 	g.keeps = len(keeps)
-	err = g.waitFor(name, left)
+	err = g.waitFor(name, left, busy != "")
 	took := time.Since(begun)
 	g.patience -= took
 	if err != nil || took > keepFree { // noted before the next caller has what is given back
@@ -119,11 +119,11 @@ func (g *group) tryAll(names []string) error {
 			tries = append(tries, renewer.Try{Name: plain, Limit: limit})
 		}
 	}
-	within := g.set.within
-	if g.set.contention == wait { // many names take a while
-		within = max(time.Until(g.until), 1)
+	set, within := g.set, g.set.within
+	if set.contention == wait { // many names take a while, and the caller waits for those not free
+		set.expected, within = true, max(time.Until(g.until), 1)
 	}
-	g.keeper.TryEach(g.ctx, tries, g.set.options(within, nil)...)
+	g.keeper.TryEach(g.ctx, tries, set.options(within, nil)...)
 	unwound = false
 	for i := range tries {
 		if err := tries[i].Err; err != nil {
@@ -155,10 +155,11 @@ func (g *group) addFirst(found []*scope, tries []renewer.Try) (others []*scope) 
 	return others
 }
 
-// waitFor takes one lock, and waits for it for a while.
-func (g *group) waitFor(name string, d time.Duration) error {
+// waitFor takes one lock, and waits for it for a while. passing means that the caller will ask
+// again if that is too short.
+func (g *group) waitFor(name string, d time.Duration, passing bool) error {
 	one := g.set
-	one.wait = max(d, 1)
+	one.wait, one.expected = max(d, 1), one.expected || passing
 	s, err := take(g.ctx, g.keeper, name, one)
 	if err == nil {
 		g.add(s)

@@ -149,7 +149,7 @@ func Operation(name string) Option {
 
 // RefusalExpected says that a refusal of this caller is nothing unusual, even
 // after a wait, since it has a plan for that, such as to come back later: see
-// [renewer.RefusalExpected]. It is for adapters. [Refuse] and [Skip] need it not.
+// [renewer.RefusalExpected]. It is for adapters. [Skip] needs it not.
 func RefusalExpected() Option {
 	return func(s settings) settings { s.expected = true; return s }
 }
@@ -159,7 +159,7 @@ func (s settings) acquire(
 ) (*renewer.Lease, error) {
 	name, limit := s.limitOf(name)
 	special := limit != nil || s.manual != nil || s.maxHold != nil || s.expected ||
-		s.newest != nil || s.rank != nil
+		s.contention == skip || s.newest != nil || s.rank != nil
 	switch {
 	case special && s.contention == wait:
 		return k.Acquire(ctx, name, s.options(s.wait, limit)...)
@@ -189,7 +189,7 @@ func (s settings) options(most time.Duration, limit func(string) int) []renewer.
 	if s.share > 0 {
 		opts = append(opts, renewer.FailFast())
 	}
-	if s.expected {
+	if s.expected || s.contention == skip {
 		opts = append(opts, renewer.RefusalExpected())
 	}
 	return opts

@@ -101,7 +101,7 @@ func (c *call) begin(
 	}
 	start := AcquireStart{
 		Name: name, Limit: max(limit, 0), Operation: r.label.operation, LongRunning: r.endless,
-		RefusalExpected: r.try || r.expected,
+		RefusalExpected: r.expected, StandBy: r.standBy,
 	}
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)

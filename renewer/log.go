@@ -139,11 +139,11 @@ func expected(e AcquireEnd) bool {
 // endOf is at which level and how the end of an acquire is logged.
 func endOf(e AcquireEnd) (slog.Level, string) {
 	long := slog.LevelDebug
-	if e.Wait > longWait {
+	if e.Wait > longWait && !e.StandBy {
 		long = slog.LevelInfo
 	}
 	switch {
-	case e.Err == nil && e.Wait > longWait:
+	case e.Err == nil && e.Wait > longWait && !e.StandBy:
 		return slog.LevelInfo, "lock acquired after a wait"
 	case e.Err == nil:
 		return slog.LevelDebug, "lock acquired"

@@ -86,7 +86,7 @@ func TestLogObserver(t *testing.T) {
 		for _, want := range []string{
 			`level=DEBUG msg="lock acquired" lock="a\nb" operation=transfer wait=0s attempts=1 ` +
 				`contended=false fence=` + fmt.Sprint(l.Fence()),
-			`level=DEBUG msg="lock is held, as its caller expects"`,
+			`level=WARN msg="lock refused" lock="a\nb"`,
 			`holder="here pid `,
 			`level=DEBUG msg="leases renewed" leases=1 failed=0 gone=0`,
 			`level=WARN msg="leases not renewed yet" leases=1 failed=1 gone=0`,
@@ -108,6 +108,9 @@ func TestALongWaitIsLogged(t *testing.T) {
 		require.NoError(t, short.Release(t.Context()))
 		s.Script(script.Acquire, script.Taken(other, 500*time.Millisecond))
 		short = acquire(t, k, "account:42", renewer.Operation("transfer"))
+		require.NoError(t, short.Release(t.Context()))
+		s.Script(script.Acquire, script.Taken(other, time.Second))
+		short = acquire(t, k, "account:42", renewer.StandBy())
 		require.NoError(t, short.Release(t.Context()))
 		require.Len(t, b.lines(t, "lock acquired after a wait"), 1, "one of 1001 ms, and none of 501")
 
@@ -135,7 +138,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 			opts: []renewer.Option{renewer.MaxWait(2 * time.Second)},
 		},
 		"time is up, by the context": {level: "WARN", msg: "lock refused", timeout: time.Second},
-		"tried":                      {opts: []renewer.Option{renewer.MaxWait(0)}},
+		"tried":                      {level: "WARN", msg: "lock refused", opts: []renewer.Option{renewer.MaxWait(0)}},
 		"expected":                   {opts: []renewer.Option{renewer.MaxWait(time.Second), renewer.RefusalExpected()}},
 		"expected, after a while": {
 			level: "INFO", msg: "lock is held, as its caller expects",
@@ -340,7 +343,7 @@ func TestNamesInTheLog(t *testing.T) {
 				k.Config().Observer.Unlocked(t.Context(), renewer.Unlocked{Name: name, Err: err})
 				waitFor(time.Minute)
 				for _, msg := range []string{
-					"lock not acquired", "lock acquired", "lock is held, as its caller expects",
+					"lock not acquired", "lock acquired", "lock refused",
 					"lease lost", "lock not freed yet", "trouble with locks",
 					"operation runs without its lock",
 				} {

@@ -87,8 +87,10 @@ type AcquireStart struct {
 	// name.
 	LongRunning bool
 	// RefusalExpected means that it is nothing unusual if another owner has the lock: the caller
-	// does not wait, or has said so by the option of that name.
+	// has said so by the option of that name.
 	RefusalExpected bool
+	// StandBy means that no work is done under the lock: see the option of that name.
+	StandBy bool
 }
 
 // AcquireEnd is a lock got or not.

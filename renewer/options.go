@@ -23,6 +23,7 @@ type request struct {
 	heartless bool
 	endless   bool // see LongRunning
 	expected  bool // see RefusalExpected
+	standBy   bool // see StandBy
 }
 
 // Operation names what the lock is taken for: a static name of low cardinality, such as
@@ -115,9 +116,17 @@ func LongRunning() Option {
 
 // RefusalExpected tells observers, by [AcquireStart].RefusalExpected, that the caller has a plan
 // for when another owner has the lock, such as to come back later: logs show the refusal at Info
-// rather than Warn. It changes nothing else. Callers that do not wait need not say so.
+// rather than Warn, and no alert counts it. It changes nothing else.
 func RefusalExpected() Option {
 	return func(r request) request { r.expected = true; return r }
+}
+
+// StandBy tells observers, by [AcquireStart].StandBy, that the caller does no work under the lock,
+// but waits for the end of another's, and frees it at once: logs show that at Debug, and no metric
+// or span does.
+// It changes nothing else. It is for adapters.
+func StandBy() Option {
+	return func(r request) request { r.standBy = true; return r }
 }
 
 // checkOptions refuses what can't work, before anything is asked.

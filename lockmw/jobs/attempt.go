@@ -59,7 +59,7 @@ func newAttempt(
 		a.copyID = rand.Text()
 	}
 	a.visit = h.line.Visit(naming.Of(name, h.limit), line.Task{
-		Queue: d.Queue, ID: d.ID, BackAs: a.copyID, Stays: a.mustWait(),
+		Kind: d.Kind, Queue: d.Queue, ID: d.ID, BackAs: a.copyID, Stays: a.mustWait(),
 	})
 	return a
 }
@@ -155,7 +155,7 @@ func (a *attempt) try(ctx context.Context) (result Result, ran bool) {
 	if a.limit != nil {
 		opts = append(opts, lockmw.AtMostFunc(a.limit))
 	}
-	if a.waits() && !a.mustWait() { // it comes back
+	if !a.waits() || !a.mustWait() { // it waits after that, or comes back
 		opts = append(opts, lockmw.RefusalExpected())
 	}
 	defer a.leaveSlot()

@@ -174,14 +174,14 @@ func (l *Line) look(lock naming.Want) {
 	l.lookIn(lock, c, c.pause)
 }
 
-// waitForFirst waits for a lock, to wake the first task in its line at the release and not before,
-// also by a holder that knows of no line. The process gives the lock back at once; tasks that come
-// meanwhile stand behind the first.
+// waitForFirst waits for a lock in the place of a task of a kind, which stands first in its line,
+// to wake that at the release and not before, also by a holder that knows of no line. The process
+// gives the lock back at once; tasks that come meanwhile stand behind the first.
 //
 // It returns at once. Each process waits for a lock once at most, and one does as a rule: that from
 // which the first task went back. If it dies, the others look for locks that are free; tasks come
 // back by themselves, too.
-func (l *Line) waitForFirst(lock naming.Want) {
+func (l *Line) waitForFirst(lock naming.Want, kind string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.note(lock)
@@ -194,7 +194,7 @@ func (l *Line) waitForFirst(lock naming.Want) {
 	}
 	c.asking = true
 	go func() {
-		opts := []renewer.Option{renewer.Operation("wake tasks in line")}
+		opts := []renewer.Option{renewer.Operation(kind), renewer.StandBy()}
 		if lock.AtMost != nil {
 			opts = append(opts, renewer.AtMost(func(string) int { return lock.AtMost() }))
 		}

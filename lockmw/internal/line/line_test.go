@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -56,6 +57,15 @@ type parked struct {
 	atomic.Int64
 
 	fault atomic.Value // an error
+
+	standBys atomic.Int64
+}
+
+func (p *parked) AcquireStart(ctx context.Context, e renewer.AcquireStart) context.Context {
+	if e.StandBy {
+		p.standBys.Add(1)
+	}
+	return ctx
 }
 
 // Fault implements [renewer.Observer].
@@ -304,6 +314,28 @@ func TestTasksInLineAreCounted(t *testing.T) {
 
 // What becomes of tasks is said after Shutdown too, but nobody looks at the line any more. Their
 // queue may be closed by then: the observer hears of it only if it fails before.
+// The process that waits in the place of the first task waits as the operation that people know,
+// and is no caller who is granted a lock.
+func TestTheProcessWaitsAsTheTask(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
+		held, err := k.Acquire(t.Context(), "a")
+		require.NoError(t, err)
+		v := l.Visit(lockA, line.Task{Kind: "fulfil", Queue: "q", ID: "1"})
+		stand(t, v)
+		v.Refused(errBusy, true)
+		_, place := v.Stand(t.Context(), 0)
+		require.NotNil(t, place)
+		synctest.Wait()
+		waiting := slices.Collect(k.Waiting())
+		require.Len(t, waiting, 1)
+		assert.Equal(t, "fulfil", waiting[0].Operation)
+		require.NoError(t, held.Release(t.Context()))
+		synctest.Wait()
+		assert.EqualValues(t, 1, f.parked.standBys.Load())
+	})
+}
+
 func TestAfterShutdown(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {

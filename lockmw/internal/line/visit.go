@@ -58,6 +58,8 @@ type want struct {
 
 // Task is that of a [Visit].
 type Task struct {
+	// Kind is the operation of its lock.
+	Kind      string
 	Queue, ID string
 	// BackAs is the ID of the copy that goes back in its place; "" if it goes back itself.
 	BackAs string
@@ -308,7 +310,7 @@ func (v *Visit) park(w *want, n int, alone bool, err error) *Place {
 	v.parked = w
 	v.line.lookLater(w.Want)
 	if n == 0 && alone {
-		v.line.waitForFirst(w.Want)
+		v.line.waitForFirst(w.Want, v.as.Kind)
 	}
 	return &Place{Err: err, BackIn: min(
 		v.line.keeper.Config().TTL+time.Duration(n)*perRank, store.MostTaskDelay)}

@@ -95,7 +95,8 @@ func (b *Book) plan(rec Record, due time.Time) (wait time.Duration, err error) {
 func (b *Book) begin(
 	ctx context.Context, wait time.Duration, due, until time.Time,
 ) (*Run, error) {
-	op, exit, err := b.Lock(ctx, lockmw.Wait(wait), lockmw.Within(until.Sub(b.Now())))
+	op, exit, err := b.Lock(ctx, lockmw.Wait(wait), lockmw.Within(until.Sub(b.Now())),
+		lockmw.RefusalExpected()) // another node has it
 	if err != nil {
 		return nil, err
 	}
