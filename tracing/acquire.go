@@ -24,6 +24,9 @@ const (
 
 // AcquireStart starts lockbeat.acquire.
 func (o *observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) context.Context {
+	if e.StandBy { // nothing of it is found, nor the record of a lock around it taken for its own
+		return context.WithValue(ctx, recordKey{o}, (*record)(nil))
+	}
 	r := &record{
 		Context: ctx, observer: o, series: o.seriesOf(e.Operation, e.Limit > 0),
 		caller: trace.SpanFromContext(ctx),
@@ -71,7 +74,7 @@ func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 	if r == nil {
 		return ctx
 	}
-	result := outcomeOf(e.Err)
+	result := outcomeOf(e)
 	r.series.waiting.Add(-1)
 	closed := errors.Is(e.Err, renewer.ErrClosed)
 	if closed { // it did not look like a limit
@@ -81,6 +84,9 @@ func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 		o.atLimit.Add(ctx, 1, r.series.atLimit[result]...)
 	}
 	o.acquireDuration.Record(ctx, e.Wait.Seconds(), r.series.acquired[result]...)
+	if refused := r.series.refused[result]; refused != nil && errors.Is(e.Err, renewer.ErrHeld) {
+		o.refusals.Add(ctx, 1, refused...)
+	}
 	if e.Err != nil {
 		r.refuse()
 		o.endAcquire(r, e, result)

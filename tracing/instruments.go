@@ -28,7 +28,7 @@ var (
 
 type instruments struct {
 	acquireDuration, holdDuration, overrunDuration, renewLag metric.Float64Histogram
-	renewals, losses, unlocked, atLimit                      metric.Int64Counter
+	renewals, losses, unlocked, refusals, atLimit            metric.Int64Counter
 
 	// Renewals are sent for many operations at once.
 	batch                          []metric.RecordOption
@@ -59,6 +59,9 @@ func (s *settings) newInstruments() instruments {
 		unlocked: counter(m, metricUnlocked,
 			"Operations that ran without their lock or slot, since its store was down.",
 			"{operation}"),
+		refusals: counter(m, metricRefusals,
+			"Callers who got no lock or slot since others had it, or the limit was closed, "+
+				"and did not expect that, by outcome.", "{refusal}"),
 		atLimit: counter(m, metricAtLimit,
 			"Acquires that found their limit full or closed, or others in line, by outcome.",
 			"{acquire}"),
@@ -77,11 +80,16 @@ func (n *instruments) countNone() {
 	}
 }
 
-// countNoLoss does so for an operation. The other reasons are left out: they were ordered, or are
-// rare, and the SDK puts all beyond 2,000 series of a metric into one.
-func (n *instruments) countNoLoss(s *series) {
+// countNoneOf does so for an operation. Reasons of losses that were ordered, or are rare, are left
+// out: the SDK puts all beyond 2,000 series of a metric into one.
+func (n *instruments) countNoneOf(s *series) {
 	ctx := context.Background()
 	n.unlocked.Add(ctx, 0, s.unlocked...)
+	for _, refused := range s.refused {
+		if refused != nil {
+			n.refusals.Add(ctx, 0, refused...)
+		}
+	}
 	for _, reason := range []renewer.Reason{
 		renewer.ReasonExpired, renewer.ReasonTaken, renewer.ReasonMaxHold,
 	} {

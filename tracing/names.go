@@ -68,6 +68,7 @@ const (
 	metricWaiting         = "lockbeat.waiting"
 	metricWaitOldest      = "lockbeat.wait.oldest"
 	metricTasksInLine     = "lockbeat.tasks_in_line"
+	metricRefusals        = "lockbeat.refusals"
 	metricAtLimit         = "lockbeat.at_limit"
 	metricRenewals        = "lockbeat.renewals"
 	metricLosses          = "lockbeat.losses"

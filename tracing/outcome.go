@@ -18,22 +18,32 @@ var outcomes = []struct {
 	{"outer_lost", renewer.ErrLost},
 	{"cancelled", context.Canceled},
 	{"deadline", context.DeadlineExceeded},
-	{"queue_full", renewer.ErrQueueFull},
-	{"closed", renewer.ErrClosed},
+	{outcomeClosed, renewer.ErrClosed},
 	{"replaced", renewer.ErrReplaced},
+	{outcomeExpected, renewer.ErrHeld}, // of a caller with RefusalExpected
+	{"queue_full", renewer.ErrQueueFull},
 	{"held", renewer.ErrHeld},
 	{"unavailable", renewer.ErrUnavailable},
 	{"shutdown", renewer.ErrShutdown},
 	{"failed", nil}, // by what this version does not know
 }
 
+const (
+	outcomeClosed   = "closed"
+	outcomeExpected = "expected"
+)
+
+// refusals are the outcomes that lockbeat.refusals counts, of a deadline if others had the lock.
+var refusals = []string{"held", "queue_full", "deadline", outcomeClosed}
+
 // outcomeOf sorts what Acquire returned. It is an index.
-func outcomeOf(err error) int {
-	if err == nil {
+func outcomeOf(e renewer.AcquireEnd) int {
+	if e.Err == nil {
 		return 0
 	}
 	for i, o := range outcomes {
-		if o.err != nil && errors.Is(err, o.err) {
+		if o.err != nil && errors.Is(e.Err, o.err) &&
+			(o.name != outcomeExpected || e.RefusalExpected) {
 			return i
 		}
 	}

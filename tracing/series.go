@@ -2,6 +2,7 @@ package tracing
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -28,6 +29,7 @@ type series struct {
 	limited  bool // these are slots of limits, not locks
 	start    []trace.SpanStartOption
 	acquired [][]metric.RecordOption // by outcome
+	refused  [][]metric.AddOption    // by outcome; nil for one that is no refusal
 	atLimit  [][]metric.AddOption    // by outcome
 	released []metric.RecordOption
 	lost     []metric.RecordOption
@@ -66,7 +68,12 @@ func (s *settings) newSeries(operation string, limited bool) *series {
 	}
 	n.observed = []metric.ObserveOption{metric.WithAttributes(attrs...)}
 	for _, o := range outcomes {
-		n.acquired = append(n.acquired, []metric.RecordOption{and(keyOutcome, o.name)})
+		outcome := and(keyOutcome, o.name)
+		n.acquired = append(n.acquired, []metric.RecordOption{outcome})
+		n.refused = append(n.refused, nil)
+		if slices.Contains(refusals, o.name) && (limited || o.name != outcomeClosed) {
+			n.refused[len(n.refused)-1] = []metric.AddOption{outcome}
+		}
 	}
 	n.released = []metric.RecordOption{and(keyOutcome, endReleased)}
 	n.lost = []metric.RecordOption{and(keyOutcome, endLost)}
@@ -81,7 +88,7 @@ func (s *settings) newSeries(operation string, limited bool) *series {
 // begin makes the series of an operation that is seen for the first time.
 func (o *observer) begin(operation string, limited bool) *series {
 	s := o.newSeries(operation, limited)
-	o.countNoLoss(s)
+	o.countNoneOf(s)
 	return s
 }
 

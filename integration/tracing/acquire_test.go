@@ -224,24 +224,33 @@ func TestOutcomes(t *testing.T) {
 		err                error
 		outcome, errorType string
 		limited            bool
+		expects            bool // it to be held
+		refused            bool // and met that
 	}{
-		"held":      {err: renewer.ErrHeld, outcome: "held"},
-		"full":      {err: both(renewer.ErrHeld, renewer.ErrQueueFull), outcome: "queue_full"},
-		"closed":    {err: both(renewer.ErrHeld, renewer.ErrClosed), outcome: "closed", limited: true},
+		"held": {err: renewer.ErrHeld, outcome: "held", refused: true},
+		"full": {err: both(renewer.ErrHeld, renewer.ErrQueueFull), outcome: "queue_full", refused: true},
+		"closed": {
+			err: both(renewer.ErrHeld, renewer.ErrClosed), outcome: "closed", limited: true,
+			expects: true, refused: true,
+		},
 		"replaced":  {err: both(renewer.ErrHeld, renewer.ErrReplaced), outcome: "replaced"},
 		"cancelled": {err: both(context.Canceled, renewer.ErrHeld), outcome: "cancelled"},
-		"deadline":  {err: both(context.DeadlineExceeded, renewer.ErrHeld), outcome: "deadline"},
+		"deadline": {
+			err: both(context.DeadlineExceeded, renewer.ErrHeld), outcome: "deadline", refused: true,
+		},
+		"deadline in an outage": {err: context.DeadlineExceeded, outcome: "deadline"},
 		"lost": {
 			err: both(context.Canceled, &renewer.LostError{Name: "outer"}), outcome: "outer_lost",
 		},
 		"shutdown": {err: renewer.ErrShutdown, outcome: "shutdown"},
+		"expected": {err: renewer.ErrHeld, expects: true, outcome: "expected"},
 		"down":     {err: both(renewer.ErrUnavailable, errDown), outcome: "unavailable", errorType: "_OTHER"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSeen()
 			o := tracing.New(s.to...)
-			start := renewer.AcquireStart{Name: "a"}
+			start := renewer.AcquireStart{Name: "a", RefusalExpected: c.expects}
 			o.AcquireEnd(o.AcquireStart(t.Context(), start),
 				renewer.AcquireEnd{AcquireStart: start, Err: c.err})
 			span := s.the(t, "lockbeat.acquire")
@@ -260,8 +269,35 @@ func TestOutcomes(t *testing.T) {
 			}
 			count, _ := s.durations(t, "lockbeat.acquire.duration", series)
 			require.Equal(t, uint64(1), count)
+			refused := int64(0)
+			for _, p := range points[int64](t, s, "lockbeat.refusals") {
+				refused += p.Value
+			}
+			require.Equal(t, c.refused, refused == 1)
+			require.Equal(t, c.refused, s.sum(t, "lockbeat.refusals", series) == 1)
 		})
 	}
+}
+
+// Who waits only for the end of another's work is in no metric and no span, nor is it taken for the
+// lock around it.
+func TestStandingByIsNotSeen(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *scene) {
+		charge := renewer.Operation("charge")
+		outer := s.acquire(t.Context(), t, "outer", charge)
+		inner := s.acquire(outer.Context(), t, "a", charge, renewer.StandBy())
+		require.Empty(t, s.named("lockbeat.acquire")[1:])
+		of := map[string]any{"lockbeat.operation": "charge"}
+		require.Equal(t, int64(1), s.sum(t, "lockbeat.held", of))
+		require.Zero(t, s.sum(t, "lockbeat.waiting", of))
+		s.store.Delete("a")
+		<-inner.Context().Done()
+		require.Error(t, inner.Release(t.Context()))
+		require.Equal(t, int64(1), s.sum(t, "lockbeat.held", of))
+		require.NoError(t, outer.Release(t.Context()))
+		require.Len(t, s.named("lockbeat.hold"), 1)
+	})
 }
 
 // The engine's own time limit for a question is no deadline of the caller's.

@@ -28,7 +28,7 @@ func TestAlerts(t *testing.T) {
 		for _, rule := range group.Rules {
 			seen[rule.Alert] = true
 			require.NotEmpty(t, checkNames(t, []string{rule.Expr}, metrics, labels), rule.Alert)
-			require.Regexp(t, ` > [\d.]+$`, rule.Expr, rule.Alert)
+			require.Regexp(t, ` > [\d.]+( #|$)`, rule.Expr, rule.Alert)
 			require.Contains(t, []string{"warning", "critical"}, rule.Labels["severity"], rule.Alert)
 			require.NotEmpty(t, rule.Annotations["description"], rule.Alert)
 			link, section, _ := strings.Cut(rule.Annotations["runbook_url"], "#")

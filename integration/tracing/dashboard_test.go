@@ -57,8 +57,8 @@ func scraped(t *testing.T) (metrics map[string]bool, labels map[string]map[strin
 	return metrics, labels
 }
 
-// allThatIsMeasured is an operation without its lock, a lock held and freed, refused, waited for in
-// vain, renewed with and without success, lost and overrun, a limit that is full, a store that is
+// allThatIsMeasured is an operation without its lock, a lock held and freed, refused, as expected
+// too, renewed with and without success, lost and overrun, a limit full and closed, a store that is
 // away, a lease that is replaced and one that is broken, and one of a keeper that is shut down.
 func allThatIsMeasured(t *testing.T, s *scene) {
 	work := renewer.Operation("transfer")
@@ -67,6 +67,8 @@ func allThatIsMeasured(t *testing.T, s *scene) {
 	l := s.acquire(t.Context(), t, "a", work)
 	_, err := s.keeper.TryAcquire(t.Context(), "a", work)
 	require.Error(t, err)
+	_, err = s.keeper.TryAcquire(t.Context(), "a", work, renewer.RefusalExpected())
+	require.Error(t, err)
 	s.store.Script(script.Renew, script.Pass(), script.Fail(errors.New("connection refused")),
 		script.Gone())
 	<-l.Context().Done()
@@ -74,8 +76,11 @@ func allThatIsMeasured(t *testing.T, s *scene) {
 	require.Error(t, l.Release(l.Context()))
 	l = s.acquire(t.Context(), t, "a", work)
 	require.NoError(t, l.Release(t.Context()))
-	_, err = slotsOf(t, s).fill(1).k.TryAcquire(t.Context(), "a", work, atMost(1))
+	limits := slotsOf(t, s).fill(1).k
+	_, err = limits.TryAcquire(t.Context(), "a", work, atMost(1))
 	require.ErrorIs(t, err, renewer.ErrHeld)
+	_, err = limits.TryAcquire(t.Context(), "a", work, atMost(0))
+	require.ErrorIs(t, err, renewer.ErrClosed)
 	s.store.Script(script.Acquire, script.Fail(errDown))
 	_, err = s.keeper.TryAcquire(t.Context(), "a", work)
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
@@ -121,7 +126,7 @@ func stringsIn(document any) (found []string) {
 
 var (
 	emitted  = regexp.MustCompile(`\blockbeat_\w+`)
-	selected = regexp.MustCompile(`(lockbeat_\w+)[!=][=~]?"([^"$]*)"`)
+	selected = regexp.MustCompile(`(lockbeat_\w+)(?:=|!=|=~|!~)"([^"$]*)"`)
 )
 
 // checkNames checks that all that is named in expressions of PromQL is there to be scraped. It

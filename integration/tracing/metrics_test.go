@@ -46,6 +46,7 @@ func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
 			"lockbeat.tasks_in_line": 1, "lockbeat.hold.oldest": 1, "lockbeat.wait.oldest": 1,
 			// These are there before the first, which Prometheus would miss else.
 			"lockbeat.renewals": 3, "lockbeat.losses": 3, "lockbeat.unlocked": 1,
+			"lockbeat.refusals": 3,
 		}, before)
 		for i := range 1000 {
 			one(fmt.Sprint("order:", i))
@@ -83,8 +84,8 @@ func TestOperationsAreBounded(t *testing.T) {
 	use("more")
 	for name, count := range allSeries(t, s) {
 		most := mostOperations + 1
-		if name == "lockbeat.losses" {
-			most *= 3 // reasons that are there before a loss
+		if name == "lockbeat.losses" || name == "lockbeat.refusals" {
+			most *= 3 // reasons that are there before a loss, and outcomes before a refusal
 		}
 		require.LessOrEqual(t, count, most, name)
 	}

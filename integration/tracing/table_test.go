@@ -65,13 +65,19 @@ func everything(ctx context.Context, s *seen, o renewer.Observer, limit int) {
 	for _, err := range storeErrors {
 		ends = append(ends, fmt.Errorf("%w: %w", renewer.ErrUnavailable, err))
 	}
-	for _, err := range ends {
+	refused := func(start renewer.AcquireStart, err error) {
 		asked := o.AcquireStart(ctx, start)
 		o.Claim(asked)
 		o.AcquireEnd(asked, renewer.AcquireEnd{
 			AcquireStart: start, Err: err, Contended: true, Holder: other, Held: limit,
 		})
 	}
+	for _, err := range ends {
+		refused(start, err)
+	}
+	expects := start
+	expects.RefusalExpected = true
+	refused(expects, renewer.ErrHeld)
 
 	fence := int64(0)
 	hold := func() context.Context {
