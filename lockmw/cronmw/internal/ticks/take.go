@@ -25,8 +25,9 @@ var ErrRecordAhead = errors.New("lockbeat: the record is of a tick to come")
 const (
 	// tolerance is more than the times by the store's clock differ that nodes compute.
 	tolerance = time.Second
-	// standBy is how long a node waits for one that runs a tick which it may take over.
-	standBy = 365 * 24 * time.Hour
+	// takeOverIn is how long a node waits in line to take a tick over: behind others that only
+	// look whether there is one.
+	takeOverIn = time.Second
 	// minKeep is how long a record is kept at least.
 	minKeep = 7 * 24 * time.Hour
 )
@@ -56,26 +57,57 @@ func (b *Book) Take(ctx context.Context, rec Record, due, until time.Time) (run 
 				rec = seen
 			}
 		}
-		wait, taken := b.plan(rec, due)
-		if taken != nil {
+		follows, taken := b.plan(rec, due)
+		switch {
+		case taken != nil:
 			return nil, taken
+		case follows:
+			return b.follow(ctx, due, until)
 		}
-		run, err = b.begin(ctx, wait, due, until)
+		run, err = b.begin(ctx, 0, due, until)
 		held := lockmw.RefusalOf(err) == lockmw.RefusalHeld || errors.Is(err, renewer.ErrLost)
-		if wait > 0 || held && rec.Unended() || !held && !Passing(err) {
+		if held && rec.Unended() || !held && !Passing(err) {
 			break
 		}
 	}
 	return run, err
 }
 
-// plan is how long to wait in line for the lock, if the tick can be taken: 0 is not at all.
-func (b *Book) plan(rec Record, due time.Time) (wait time.Duration, err error) {
+// follow stands by while another node runs the tick, and takes it over if that is cut. It waits for
+// the lock to hear of the end, and takes it anew for the run: so one that only stood by has taken
+// none in anybody's eyes.
+func (b *Book) follow(ctx context.Context, due, until time.Time) (*Run, error) {
+	for {
+		if !lockmw.Held(ctx, b.key) {
+			lease, err := b.keeper.Acquire(ctx, b.key, renewer.Operation(b.Name),
+				renewer.LongRunning(), renewer.StandBy())
+			if err != nil {
+				return nil, err
+			}
+			_ = lease.Release(ctx) // else it lapses
+		}
+		rec, err := b.Look(ctx, until)
+		if err == nil {
+			_, err = b.plan(rec, due)
+		}
+		if err != nil {
+			return nil, err
+		}
+		run, err := b.begin(ctx, takeOverIn, due, until)
+		if lockmw.RefusalOf(err) != lockmw.RefusalHeld {
+			return run, err
+		}
+	}
+}
+
+// plan is whether the tick can be taken: follows if its run, which may be under way, can be taken
+// over.
+func (b *Book) plan(rec Record, due time.Time) (follows bool, err error) {
 	switch {
 	case rec.Due.Before(due):
-		return 0, nil
+		return false, nil
 	case rec.Due.Equal(due) && rec.Unended() && rec.Attempt < b.Attempts:
-		return standBy, nil // it may be taken over
+		return true, nil
 	}
 	refusal := &renewer.Error{
 		Op: "take the tick of", Name: b.key, Kind: renewer.ErrHeld, Holder: rec.Holder(),
@@ -87,7 +119,7 @@ func (b *Book) plan(rec Record, due time.Time) (wait time.Duration, err error) {
 			"Redis the key lockbeat:{%s}:record, or with your own prefix",
 			rec.Due.UTC().Format(time.RFC3339), until.Round(time.Millisecond), b.key)
 	}
-	return 0, refusal
+	return false, refusal
 }
 
 // begin gets the lock, for which it waits in line, reads the record, which from then on no earlier
