@@ -17,16 +17,17 @@ const longWait = time.Second
 
 // LogObserver writes what happens to a slog.Logger, for the person on call:
 //
+//	Error  a job that failed, or could not be run
 //	Warn   an acquire that was refused, or for which the store could not be asked;
 //	       a heartbeat that failed; a loss; an operation that runs on for longer than
 //	       the notice that it got, and than 10 ms, at that moment and when it has
 //	       returned; a lock that is held for long ([Config.HoldWarning]); an operation
 //	       that runs without its lock; a key that could not be freed; trouble in the
-//	       background; a wrong set-up
+//	       background; a wrong set-up; a tick that was missed, or whose run was cut
 //	Info   an acquire that took over a second; a caller who left, or was refused as it
 //	       expects ([RefusalExpected]), after more than a second; a call whose place a
 //	       newer one has taken ([Replace], [Latest]), waiting or running
-//	Debug  every other acquire, heartbeat and release
+//	Debug  every other acquire, heartbeat, release and run
 //
 // Of what comes in storms (waits, refusals, calls that were replaced, operations without their
 // lock or with it for long, what fails while the store does not answer) it writes one line a second

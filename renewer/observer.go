@@ -68,6 +68,9 @@ type Observer interface {
 	// TasksInLine is called by a job adapter when it sees that another number of tasks stands in
 	// line for a lock than when it last looked. As long as any do, it looks each 10 s at least.
 	TasksInLine(e TasksInLine)
+	// Ran is called by packages cronmw and once for each run of a job, and for each tick that was
+	// not run here; ctx is that of the call.
+	Ran(ctx context.Context, e Run)
 	// Fault tells of trouble that no caller gets to see: a wake-up
 	// subscription that fails, a clean-up that must be retried.
 	Fault(e Fault)
@@ -284,6 +287,9 @@ func (NopObserver) Unlocked(context.Context, Unlocked) {}
 // TasksInLine does nothing.
 func (NopObserver) TasksInLine(TasksInLine) {}
 
+// Ran does nothing.
+func (NopObserver) Ran(context.Context, Run) {}
+
 // Fault does nothing.
 func (NopObserver) Fault(Fault) {}
 
@@ -378,6 +384,12 @@ func (o observers) Unlocked(ctx context.Context, e Unlocked) {
 func (o observers) TasksInLine(e TasksInLine) {
 	o.first.TasksInLine(e)
 	o.second.TasksInLine(e)
+}
+
+// Ran passes it on.
+func (o observers) Ran(ctx context.Context, e Run) {
+	o.first.Ran(ctx, e)
+	o.second.Ran(ctx, e)
 }
 
 // Fault passes it on.

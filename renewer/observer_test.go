@@ -109,6 +109,8 @@ func (r *recorder) Unlocked(_ context.Context, e renewer.Unlocked) { r.add(e) }
 
 func (r *recorder) TasksInLine(e renewer.TasksInLine) { r.add(e) }
 
+func (r *recorder) Ran(_ context.Context, e renewer.Run) { r.add(e) }
+
 func (r *recorder) Fault(e renewer.Fault) { r.add(e) }
 
 func heard[E any](r *recorder) []E {

@@ -55,6 +55,7 @@ func (w witness) Started(*renewer.Keeper)                          { w.seen(cont
 
 func (w witness) TasksInLine(renewer.TasksInLine)                    { w.seen(context.Background(), "TasksInLine") }
 func (w witness) StillRuns(ctx context.Context, _ renewer.StillRuns) { w.seen(ctx, "StillRuns") }
+func (w witness) Ran(ctx context.Context, _ renewer.Run)             { w.seen(ctx, "Ran") }
 func (w witness) Fault(renewer.Fault)                                { w.seen(context.Background(), "Fault") }
 
 // Each observer hears each event once, in order, with the context that the one before returned. A

@@ -60,6 +60,7 @@ func (o trapObserver) Unlocked(context.Context, renewer.Unlocked)   { o.step("Un
 func (o trapObserver) Started(*renewer.Keeper)                      { o.step("Started") }
 func (o trapObserver) TasksInLine(renewer.TasksInLine)              { o.step("TasksInLine") }
 func (o trapObserver) StillRuns(context.Context, renewer.StillRuns) { o.step("StillRuns") }
+func (o trapObserver) Ran(context.Context, renewer.Run)             { o.step("Ran") }
 func (o trapObserver) Fault(renewer.Fault)                          { o.step("Fault") }
 
 // trapStore is a store with a trap before and after each question of a caller.

@@ -18,12 +18,10 @@ const (
 	ttl   = 900 * time.Millisecond
 )
 
-// runNode is a scheduler, and a job in it that is run once a tick. n.Tell is how the story hears of
-// it; your own program would log.
+// runNode is a scheduler, and a job in it that is run once a tick. The keeper's observer hears of
+// each.
 func runNode(ctx context.Context, n *demo.Node, r role) error {
-	node, err := cronmw.New(ctx, n.Keeper, func(_ context.Context, t cronmw.Tick) {
-		n.Tell(string(t.Outcome), t.Due.UnixMilli(), "")
-	})
+	node, err := cronmw.New(ctx, n.Keeper)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/examples/internal/demo"
-	"github.com/lockbeat/lockbeat/lockmw/cronmw"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 const (
@@ -44,7 +44,7 @@ type role struct {
 	Fatal int64 // the tick whose run kills the process
 }
 
-func (r role) work(ctx context.Context, run cronmw.Tick) error {
+func (r role) work(ctx context.Context, run renewer.Run) error {
 	if run.Due.UnixMilli() == r.Fatal {
 		return demo.Die(ctx)
 	}

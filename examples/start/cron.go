@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log"
-	"log/slog"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -20,7 +19,7 @@ func schedule(stop context.Context, redis redisstore.Deployment, observer renewe
 	jobs, cut := context.WithCancel(context.Background()) // outlives the signal
 	defer cut()
 
-	node, err := cronmw.New(jobs, keeper, cronmw.LogTicks(slog.Default()))
+	node, err := cronmw.New(jobs, keeper)
 	must(err)
 	scheduler := cron.New(cron.WithSeconds())
 	_, err = node.AddFunc(scheduler, "*/2 * * * * *", "report", func(ctx context.Context) error {

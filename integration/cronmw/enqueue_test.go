@@ -23,6 +23,20 @@ func (a at) Next(t time.Time) time.Time {
 	return before.Add(t.Sub(before).Truncate(time.Hour) + time.Hour)
 }
 
+// ticks are what an observer hears of.
+type ticks struct {
+	renewer.NopObserver
+	runs chan renewer.Run
+}
+
+func (t ticks) Ran(_ context.Context, e renewer.Run) {
+	switch e.Outcome {
+	case renewer.OutcomeAdded, renewer.OutcomeNotRun: // it may stand by for its own run
+	default:
+		t.runs <- e
+	}
+}
+
 // asynq's Redis is away at the tick, and a deployment stops the only node meanwhile. The tick's
 // task is enqueued all the same: by the node that starts then.
 func TestADeploymentLosesNoTickWhileAsynqsRedisIsAway(t *testing.T) {
@@ -34,17 +48,13 @@ func TestADeploymentLosesNoTickWhileAsynqsRedisIsAway(t *testing.T) {
 	enqueue, store := enqueueReport(client), memory.New()
 	due := time.Now().Truncate(time.Millisecond)
 
-	begun, told := make(chan int, 10), make(chan cronmw.Tick, 10)
+	begun, told := make(chan int, 10), ticks{runs: make(chan renewer.Run, 10)}
 	start := func(i int) (*cronmw.Job, context.CancelFunc) {
-		k, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL})
+		k, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL, Observer: told})
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		t.Cleanup(func() { stop(); require.NoError(t, k.Shutdown(context.Background())) })
-		node, err := cronmw.New(ctx, k, func(_ context.Context, t cronmw.Tick) {
-			if t.Outcome != cronmw.OutcomeNotRun { // it may stand by for its own run
-				told <- t
-			}
-		})
+		node, err := cronmw.New(ctx, k)
 		require.NoError(t, err)
 		job, err := node.Job("nightly", at(due), func(ctx context.Context) error {
 			begun <- i
@@ -57,11 +67,11 @@ func TestADeploymentLosesNoTickWhileAsynqsRedisIsAway(t *testing.T) {
 	go job.Run() // as its scheduler does
 	assert.Equal(t, 1, <-begun)
 	stop()
-	assert.Equal(t, cronmw.OutcomeCut, (<-told).Outcome)
+	assert.Equal(t, renewer.OutcomeCut, (<-told.runs).Outcome)
 	start(2)
 	assert.Equal(t, 2, <-begun)
 	redis.Mini().SetError("")
-	assert.Equal(t, cronmw.OutcomeRan, (<-told).Outcome)
+	assert.Equal(t, renewer.OutcomeRan, (<-told.runs).Outcome)
 
 	inspector := asynq.NewInspector(asynq.RedisClientOpt{Addr: redis.Addr()})
 	t.Cleanup(func() { _ = inspector.Close() })

@@ -44,12 +44,14 @@ func Example_asynq() {
 	defer func() { _ = client.Close() }()
 
 	ctx := context.Background()
-	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
+	keeper, err := renewer.New(memory.New(), renewer.Config{
+		TTL: renewer.DefaultTTL, Observer: renewer.NewLogObserver(nil),
+	})
 	if err != nil {
 		panic(err)
 	}
 	defer func() { _ = keeper.Shutdown(ctx) }()
-	node, err := cronmw.New(ctx, keeper, cronmw.LogTicks(nil))
+	node, err := cronmw.New(ctx, keeper)
 	if err != nil {
 		panic(err)
 	}

@@ -37,7 +37,7 @@ func TestOneRunATickWhateverTheClocks(t *testing.T) {
 					require.GreaterOrEqual(t, late, time.Duration(0))
 					require.Less(t, late, grace)
 				}
-				assert.Zero(t, f.count(cronmw.OutcomeNotRun))
+				assert.Zero(t, f.count(renewer.OutcomeNotRun))
 			})
 		})
 	}
@@ -70,8 +70,8 @@ func TestALoneNodeWithAWrongClock(t *testing.T) {
 				for ; due.Before(time.Now().Add(-2 * c.every)); due = s.Next(due) {
 					require.Equal(t, c.late, f.lateness(t, due))
 				}
-				assert.Zero(t, f.count(cronmw.OutcomeMissed))
-				assert.Zero(t, f.count(cronmw.OutcomeNotRun))
+				assert.Zero(t, f.count(renewer.OutcomeMissed))
+				assert.Zero(t, f.count(renewer.OutcomeNotRun))
 			})
 		})
 	}
@@ -91,14 +91,14 @@ func TestTheStoreIsAwayAtTheTick(t *testing.T) {
 		f.away(false)
 		elapse(5 * minute)
 		assert.Less(t, f.lateness(t, due), time.Second)
-		assert.Zero(t, f.count(cronmw.OutcomeNotRun))
+		assert.Zero(t, f.count(renewer.OutcomeNotRun))
 
 		t.Log("away for longer than the grace: each node says so")
 		elapse(time.Until(due.Add(24*time.Hour - minute)))
 		f.away(true)
 		elapse(24*time.Hour - time.Hour)
 		f.away(false)
-		assert.Equal(t, 3, f.count(cronmw.OutcomeNotRun))
+		assert.Equal(t, 3, f.count(renewer.OutcomeNotRun))
 		elapse(2 * time.Hour)
 		f.lateness(t, due.Add(48*time.Hour))
 		assert.Equal(t, []int{1}, f.missed(), "and the next one that it was missed")
@@ -141,12 +141,12 @@ func TestARecordFromTheFuture(t *testing.T) {
 		j := f.add(0).job(cronmw.Every(10*minute), nothing)
 		f.ahead.Store(int64(time.Hour))
 		elapse(10 * minute)
-		require.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
+		require.Equal(t, renewer.OutcomeRan, j.Fire(t.Context()).Outcome)
 		f.ahead.Store(0)
 		for range 5 {
 			elapse(10 * minute)
 			got := j.Fire(t.Context())
-			assert.Equal(t, cronmw.OutcomeNotRun, got.Outcome)
+			assert.Equal(t, renewer.OutcomeNotRun, got.Outcome)
 			assert.Equal(t, f.storesNow(), got.Due)
 			require.NotErrorIs(t, got.Err, renewer.ErrHeld)
 			require.ErrorContains(t, got.Err, "2000-01-01T01:10:00Z")
@@ -155,6 +155,6 @@ func TestARecordFromTheFuture(t *testing.T) {
 			require.ErrorContains(t, got.Err, time.Until(start.Add(70*minute)).String()+" from now")
 		}
 		elapse(20 * minute)
-		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
+		assert.Equal(t, renewer.OutcomeRan, j.Fire(t.Context()).Outcome)
 	})
 }

@@ -13,16 +13,21 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 func TestNewNamesEachFault(t *testing.T) {
 	t.Parallel()
-	_, err := cronmw.New(t.Context(), nil, nil)
+	_, err := cronmw.New(t.Context(), nil)
 	require.ErrorIs(t, err, renewer.ErrConfig)
-	for _, want := range []string{"needs a keeper", "onTick is nil", "cronmw.LogTicks(logger)"} {
-		require.ErrorContains(t, err, want)
-	}
+	require.ErrorContains(t, err, "needs a keeper")
+	k, err := renewer.New(memory.New(), renewer.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, k.Shutdown(context.Background())) })
+	_, err = cronmw.New(t.Context(), k)
+	require.ErrorIs(t, err, renewer.ErrConfig)
+	require.ErrorContains(t, err, "renewer.NewLogObserver(logger)")
 }
 
 func TestRefusedJobs(t *testing.T) {

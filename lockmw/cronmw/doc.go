@@ -1,7 +1,7 @@
 // Package cronmw runs scheduled work on one node of many: all have the same schedule, each tick is
 // run once. It stands on package lockmw.
 //
-//	node, err := cronmw.New(ctx, keeper, cronmw.LogTicks(logger))
+//	node, err := cronmw.New(ctx, keeper) // its Observer hears of each tick
 //
 //	id, err := node.AddFunc(c, "*/5 * * * *", "report", sendReport) // c: robfig/cron's cron.Cron
 //
@@ -23,24 +23,27 @@
 //
 // # Outcomes
 //
+// The Observer of the keeper hears of each tick by a renewer.Run, which names the outcome: logs and
+// metrics show it.
+//
 //	the job                           what becomes of the tick
 //	--------------------------------  ---------------------------------------------------------
-//	is due, and no node has the tick  it runs ([OutcomeRan]); onTick hears its error
-//	is another node's                 [OutcomeSkipped]
-//	still runs for an earlier tick,   [OutcomeSkipped]
+//	is due, and no node has the tick  it runs (OutcomeRan, with its error)
+//	is another node's                 OutcomeSkipped
+//	still runs for an earlier tick,   OutcomeSkipped
 //	  on any node
 //	loses its lock while it runs      its context ends with cause renewer.ErrLost, before
 //	                                    another node can run the job
 //	has panicked                      the lock is freed, and the panic goes to the scheduler
 //	was cut: it panicked, or          the rest of that tick is not run; by [TakeOver] another
-//	  returned an error when its        node runs it again at once ([OutcomeCut])
+//	  returned an error when its        node runs it again at once (OutcomeCut)
 //	  context had ended
 //	was on a node that died           the same, after renewer.Config.TTL
-//	is due while the store is down    it is asked again until the grace is over: [OutcomeNotRun];
+//	is due while the store is down    it is asked again until the grace is over: OutcomeNotRun;
 //	                                    by [RunIfMissed] it is run when the store is back
-//	is due while all nodes are down   [Tick.Missed] of the next one counts it; by [RunIfMissed]
+//	is due while all nodes are down   Missed of the next one counts it; by [RunIfMissed]
 //	                                    the last such tick is run when a node starts
-//	was due for longer than its       [OutcomeMissed], if no node has taken it
+//	was due for longer than its       OutcomeMissed, if no node has taken it
 //	  grace when this node came
 //
 // [Current] names the tick that is being run. [Job.RunNow] runs a job by hand.
@@ -50,7 +53,7 @@
 //   - All nodes must give a job the same name, schedule and options. When a schedule is changed
 //     under the same name, only ticks later than the last one taken are run, and none before the
 //     first one by the new schedule counts as missed.
-//   - Programs that share a Redis need different names, or prefixes ([OutcomeConflict]).
+//   - Programs that share a Redis need different names, or prefixes ([renewer.OutcomeConflict]).
 //   - The keeper's store must keep records, as redisstore and memory do and a quorum does not. A
 //     server that loses the record within the grace of a tick lets the tick run again: use
 //     appendfsync always where that matters.

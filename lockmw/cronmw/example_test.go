@@ -18,21 +18,18 @@ func Example() {
 	schedule := cronmw.Every(2 * time.Second)
 	due := schedule.Next(time.Now())
 	report := func(context.Context) error { return nil }
+	observer := renewer.NewLogObserver(nil) // logs what fails, and package tracing counts
 	var runs atomic.Int64
-	onTick := func(_ context.Context, t cronmw.Tick) { // or cronmw.LogTicks(logger)
-		if t.Outcome == cronmw.OutcomeRan {
-			runs.Add(1)
-		}
-	}
-
 	var nodes sync.WaitGroup
 	for range 2 {
-		keeper, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL})
+		keeper, err := renewer.New(store, renewer.Config{
+			TTL: renewer.DefaultTTL, Observer: observer,
+		})
 		if err != nil {
 			panic(err)
 		}
 		defer keeper.Shutdown(ctx) //nolint:errcheck // an example
-		node, err := cronmw.New(ctx, keeper, onTick)
+		node, err := cronmw.New(ctx, keeper)
 		if err != nil {
 			panic(err)
 		}
@@ -42,7 +39,9 @@ func Example() {
 		}
 		nodes.Go(func() { // in production a scheduler, such as robfig/cron by node.AddFunc
 			<-time.After(time.Until(due))
-			job.Fire(ctx)
+			if job.Fire(ctx).Outcome == renewer.OutcomeRan {
+				runs.Add(1)
+			}
 		})
 	}
 	nodes.Wait()

@@ -33,8 +33,8 @@ func (j *Job) Run() { j.Fire(j.node.ctx) }
 // [TakeOver], when that node has run it. Ticks are looked for, waited for and run until ctx ends,
 // or that of [New]; a run's context ends when its lock is lost, too.
 //
-// onTick is told the same, unless the run panics, which passes through.
-func (j *Job) Fire(ctx context.Context) Tick {
+// The keeper's Observer is told the same, unless the run panics, which passes through.
+func (j *Job) Fire(ctx context.Context) renewer.Run {
 	ctx, release := j.node.bounded(ctx)
 	defer release()
 	begun := time.Now()
@@ -65,7 +65,7 @@ func (n *Node) bounded(ctx context.Context) (context.Context, func()) {
 }
 
 // fire finds the tick that a call is for, waits for it, and takes it.
-func (j *Job) fire(ctx context.Context, begun time.Time) Tick {
+func (j *Job) fire(ctx context.Context, begun time.Time) renewer.Run {
 	for {
 		due := j.due()
 		rec, err := j.book.Look(ctx, due.Add(j.book.Grace))
@@ -77,10 +77,10 @@ func (j *Job) fire(ctx context.Context, begun time.Time) Tick {
 		switch late := !now.Before(until); {
 		case err != nil:
 		case due.IsZero(), late && !rec.Due.Before(due):
-			return Tick{Due: rec.Due, Outcome: OutcomeSkipped, Holder: rec.Holder()}
+			return renewer.Run{Due: rec.Due, Outcome: renewer.OutcomeSkipped, Holder: rec.Holder()}
 		case late && !j.ifMissed:
 			missed := ticks.Count(j.book.Schedule, j.book.Free(rec), due)
-			return Tick{Due: due, Outcome: OutcomeMissed, Missed: missed}
+			return renewer.Run{Due: due, Outcome: renewer.OutcomeMissed, Missed: missed}
 		case late:
 			return j.take(ctx, begun, rec, due, now.Add(j.book.Grace))
 		case !due.After(now):
@@ -89,7 +89,7 @@ func (j *Job) fire(ctx context.Context, begun time.Time) Tick {
 			err = j.book.SleepUntil(ctx, due)
 		}
 		if err != nil {
-			return Tick{Due: due, Outcome: OutcomeNotRun, Err: err}
+			return renewer.Run{Due: due, Outcome: renewer.OutcomeNotRun, Err: err}
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (j *Job) due() time.Time {
 // stands by then as the others do, since there may be no other. It returns the last run.
 func (j *Job) take(
 	ctx context.Context, begun time.Time, rec ticks.Record, due, until time.Time,
-) Tick {
+) renewer.Run {
 	for {
 		run, err := j.book.Take(ctx, rec, due, until)
 		if err != nil {
@@ -128,41 +128,42 @@ func (j *Job) take(
 }
 
 // run runs a tick that was taken.
-func (j *Job) run(run *ticks.Run) Tick {
-	t := Tick{
+func (j *Job) run(run *ticks.Run) renewer.Run {
+	t := renewer.Run{
 		Job: j.book.Name, Due: run.Record.Due, Attempt: run.Record.Attempt,
 		Missed: ticks.Count(j.book.Schedule, j.book.Free(run.Before), run.Record.Due),
 	}
 	op := context.WithValue(run.Context, currentKey{}, t)
-	t.Outcome = OutcomeRan
+	t.Outcome = renewer.OutcomeRan
 	t.Err = unwind.Then(func() error { return j.book.Labelled(op, j.fn) }, run.End)
 	if run.Record.Cut {
-		t.Outcome, t.Left = OutcomeCut, j.book.Attempts-t.Attempt
+		t.Outcome, t.Left = renewer.OutcomeCut, j.book.Attempts-t.Attempt
 	}
 	return t
 }
 
 // refused is the tick of an error of the lock.
-func refused(due time.Time, err error) Tick {
+func refused(due time.Time, err error) renewer.Run {
 	if errors.Is(err, ticks.ErrLate) {
-		return Tick{Due: due, Outcome: OutcomeMissed}
+		return renewer.Run{Due: due, Outcome: renewer.OutcomeMissed}
 	}
 	if lockmw.RefusalOf(err) != lockmw.RefusalHeld {
-		return Tick{Due: due, Outcome: OutcomeNotRun, Err: err}
+		return renewer.Run{Due: due, Outcome: renewer.OutcomeNotRun, Err: err}
 	}
-	t := Tick{Due: due, Outcome: OutcomeSkipped}
+	t := renewer.Run{Due: due, Outcome: renewer.OutcomeSkipped}
 	if e, ok := errors.AsType[*renewer.Error](err); ok {
 		t.Holder = e.Holder
 	}
 	return t
 }
 
-// tell tells onTick. If the store was away, the job looks later for what was missed.
-func (j *Job) tell(ctx context.Context, begun time.Time, t Tick) Tick {
+// tell tells the observer. If the store was away, the job looks later for what was missed.
+func (j *Job) tell(ctx context.Context, begun time.Time, t renewer.Run) renewer.Run {
 	t.Job, t.Took = j.book.Name, time.Since(begun)
-	if t.Outcome == OutcomeNotRun && ticks.Passing(t.Err) {
+	t.LastSuccess, t.DueBy = j.book.Health()
+	if t.Outcome == renewer.OutcomeNotRun && ticks.Passing(t.Err) {
 		j.lookLater()
 	}
-	j.node.onTick(ctx, t)
+	j.node.keeper.Config().Observer.Ran(ctx, t)
 	return t
 }

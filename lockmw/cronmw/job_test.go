@@ -31,12 +31,13 @@ func TestATickIsTakenOnce(t *testing.T) {
 		due := time.Now()
 		got := first.Fire(t.Context())
 		require.NoError(t, got.Err)
-		assert.Equal(t, cronmw.Tick{
-			Job: "job", Due: due, Outcome: cronmw.OutcomeRan, Attempt: 1,
+		assert.Equal(t, renewer.Run{
+			Job: "job", Due: due, Outcome: renewer.OutcomeRan, Attempt: 1,
+			LastSuccess: got.LastSuccess, DueBy: got.DueBy,
 		}, got)
 		elapse(20 * time.Second)
 		got = second.Fire(t.Context())
-		assert.Equal(t, cronmw.OutcomeSkipped, got.Outcome)
+		assert.Equal(t, renewer.OutcomeSkipped, got.Outcome)
 		require.NoError(t, got.Err)
 		assert.Equal(t, "node-1", got.Holder.Node)
 		assert.Equal(t, "job", got.Job)
@@ -45,7 +46,7 @@ func TestATickIsTakenOnce(t *testing.T) {
 		f.lateness(t, due)
 
 		elapse(40 * time.Second)
-		assert.Equal(t, cronmw.OutcomeRan, second.Fire(t.Context()).Outcome,
+		assert.Equal(t, renewer.OutcomeRan, second.Fire(t.Context()).Outcome,
 			"the next tick is any node's")
 	})
 }
@@ -62,7 +63,7 @@ func TestErrorsAreTold(t *testing.T) {
 		elapse(minute)
 		j.Run()
 		got := f.last()
-		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
+		assert.Equal(t, renewer.OutcomeRan, got.Outcome)
 		require.ErrorIs(t, got.Err, failed)
 		assert.Equal(t, time.Second, got.Took)
 
@@ -70,7 +71,7 @@ func TestErrorsAreTold(t *testing.T) {
 		elapse(minute - time.Second)
 		j.Run()
 		got = f.last()
-		assert.Equal(t, cronmw.OutcomeNotRun, got.Outcome)
+		assert.Equal(t, renewer.OutcomeNotRun, got.Outcome)
 		require.ErrorIs(t, got.Err, renewer.ErrUnavailable)
 		require.ErrorIs(t, got.Err, errCut)
 		assert.Equal(t, 30*time.Second, got.Took, "it is asked for as long as the grace")
@@ -86,7 +87,7 @@ func TestALateAnswerIsNotTaken(t *testing.T) {
 		m.slow.Store(int64(time.Second))
 		elapse(10 * minute)
 		got := j.Fire(t.Context())
-		assert.Equal(t, cronmw.OutcomeMissed, got.Outcome)
+		assert.Equal(t, renewer.OutcomeMissed, got.Outcome)
 		require.NoError(t, got.Err)
 		assert.Empty(t, f.begins(start.Add(10*minute)))
 		lease, err := f.add(0).keeper.TryAcquire(t.Context(), "cron:job")
@@ -105,7 +106,7 @@ func TestLostInTheMiddle(t *testing.T) {
 		m.gone.Store(true)
 		elapse(minute)
 		got := j.Fire(t.Context())
-		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
+		assert.Equal(t, renewer.OutcomeRan, got.Outcome)
 		require.ErrorIs(t, got.Err, renewer.ErrLost)
 	})
 }
@@ -132,14 +133,14 @@ func TestContextEnds(t *testing.T) {
 		elapse(minute)
 		time.AfterFunc(time.Second, m.stop)
 		got := j.Fire(t.Context())
-		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
+		assert.Equal(t, renewer.OutcomeRan, got.Outcome)
 		require.ErrorIs(t, got.Err, context.Canceled)
 		require.NotErrorIs(t, got.Err, renewer.ErrLost)
 
 		elapse(minute)
 		j.Run()
 		got = f.last()
-		assert.Equal(t, cronmw.OutcomeNotRun, got.Outcome)
+		assert.Equal(t, renewer.OutcomeNotRun, got.Outcome)
 		require.ErrorIs(t, got.Err, context.Canceled)
 	})
 }
@@ -152,10 +153,10 @@ func TestPanicPassesThrough(t *testing.T) {
 		for i := range 2 {
 			elapse(minute)
 			require.PanicsWithValue(t, "no luck", j.Run)
-			assert.Equal(t, cronmw.OutcomeSkipped, j.Fire(t.Context()).Outcome)
+			assert.Equal(t, renewer.OutcomeSkipped, j.Fire(t.Context()).Outcome)
 			f.lateness(t, start.Add(time.Duration(i+1)*minute))
 		}
-		assert.Zero(t, f.count(cronmw.OutcomeRan))
+		assert.Zero(t, f.count(renewer.OutcomeRan))
 	})
 }
 
@@ -171,9 +172,9 @@ func TestOverlapIsSkipped(t *testing.T) {
 		for i := range 9 {
 			assert.Len(t, f.begins(start.Add(time.Duration(i+1)*minute)), max(0, 1-i%3))
 		}
-		assert.Equal(t, 3*9-3, f.count(cronmw.OutcomeSkipped))
+		assert.Equal(t, 3*9-3, f.count(renewer.OutcomeSkipped))
 		for _, tick := range f.all() {
-			if tick.Outcome == cronmw.OutcomeSkipped {
+			if tick.Outcome == renewer.OutcomeSkipped {
 				assert.Less(t, tick.Took, time.Second)
 			}
 		}
@@ -201,7 +202,7 @@ func TestRunNow(t *testing.T) {
 		elapse(10 * time.Second)
 		assert.Equal(t, 1, runs)
 		tick := second.Fire(t.Context())
-		assert.Equal(t, cronmw.OutcomeRan, tick.Outcome)
+		assert.Equal(t, renewer.OutcomeRan, tick.Outcome)
 		assert.NoError(t, tick.Err)
 	})
 }
@@ -220,20 +221,20 @@ func TestLate(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		j := f.add(0).job(cronmw.Every(minute), nothing, cronmw.Grace(4*time.Second))
 		elapse(minute + 4*time.Second - 1)
-		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
-		assert.Equal(t, cronmw.OutcomeSkipped, j.Fire(t.Context()).Outcome, "it has been run")
+		assert.Equal(t, renewer.OutcomeRan, j.Fire(t.Context()).Outcome)
+		assert.Equal(t, renewer.OutcomeSkipped, j.Fire(t.Context()).Outcome, "it has been run")
 		elapse(5*minute + 1)
 		got := j.Fire(t.Context())
-		assert.Equal(t, cronmw.OutcomeMissed, got.Outcome)
+		assert.Equal(t, renewer.OutcomeMissed, got.Outcome)
 		assert.Equal(t, 4, got.Missed, "before the one at 6:00")
 		require.NoError(t, got.Err)
 		assert.Equal(t, got, f.last())
 		elapse(minute - 4*time.Second)
 		got = j.Fire(t.Context())
-		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
+		assert.Equal(t, renewer.OutcomeRan, got.Outcome)
 		assert.Equal(t, 5, got.Missed)
 		elapse(20 * time.Second)
-		assert.Equal(t, cronmw.OutcomeSkipped, j.Fire(t.Context()).Outcome, "no tick was due")
+		assert.Equal(t, renewer.OutcomeSkipped, j.Fire(t.Context()).Outcome, "no tick was due")
 	})
 }
 
@@ -243,8 +244,8 @@ func TestAfterTheLastTick(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		j := f.add(0).job(once(start.Add(minute)), nothing)
 		elapse(minute)
-		assert.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
+		assert.Equal(t, renewer.OutcomeRan, j.Fire(t.Context()).Outcome)
 		elapse(24 * time.Hour)
-		assert.Equal(t, cronmw.OutcomeSkipped, j.Fire(t.Context()).Outcome)
+		assert.Equal(t, renewer.OutcomeSkipped, j.Fire(t.Context()).Outcome)
 	})
 }

@@ -29,6 +29,7 @@ var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // fleet is nodes in a bubble, which have a job called "job", and the store's clock is the bubble's.
 type fleet struct {
+	renewer.NopObserver
 	t     *testing.T
 	store *memory.Store
 	ahead atomic.Int64 // of the store's clock
@@ -37,7 +38,7 @@ type fleet struct {
 
 	mu    sync.Mutex
 	begun map[int64][]time.Time // of each tick, when runs have begun
-	told  []cronmw.Tick
+	told  []renewer.Run
 }
 
 // inFleet runs f in a bubble.
@@ -48,24 +49,28 @@ func inFleet(t *testing.T, f func(t *testing.T, f *fleet)) {
 	})
 }
 
-func (f *fleet) onTick(_ context.Context, t cronmw.Tick) {
+// Ran implements [renewer.Observer].
+func (f *fleet) Ran(_ context.Context, t renewer.Run) {
+	if t.Outcome == renewer.OutcomeAdded {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.told = append(f.told, t)
 }
 
 // all are the ticks that were told.
-func (f *fleet) all() []cronmw.Tick {
+func (f *fleet) all() []renewer.Run {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.told)
 }
 
 // last is the one told last.
-func (f *fleet) last() cronmw.Tick { return f.all()[len(f.all())-1] }
+func (f *fleet) last() renewer.Run { return f.all()[len(f.all())-1] }
 
 // count counts those with an outcome.
-func (f *fleet) count(o cronmw.Outcome) (n int) {
+func (f *fleet) count(o renewer.Outcome) (n int) {
 	for _, t := range f.all() {
 		if t.Outcome == o {
 			n++
@@ -133,9 +138,10 @@ func (f *fleet) add(ahead time.Duration) *machine {
 	var err error
 	m.keeper, err = renewer.New(m, renewer.Config{
 		TTL: renewer.DefaultTTL, Node: fmt.Sprint("node-", len(f.nodes)+1), ProfileLabels: true,
+		Observer: f,
 	})
 	require.NoError(f.t, err)
-	m.Node, err = cronmw.New(m.ctx, m.keeper, f.onTick)
+	m.Node, err = cronmw.New(m.ctx, m.keeper)
 	require.NoError(f.t, err)
 	f.nodes = append(f.nodes, m)
 	f.t.Cleanup(func() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // looksBack reports whether the job looks for ticks of former times.
@@ -22,7 +23,7 @@ func (j *Job) catchUp() {
 			j.lookLater()
 			return
 		}
-		t := Tick{Outcome: OutcomeNotRun, Err: err}
+		t := renewer.Run{Outcome: renewer.OutcomeNotRun, Err: err}
 		if err == nil {
 			due := j.left(rec)
 			if due.IsZero() {
@@ -30,10 +31,10 @@ func (j *Job) catchUp() {
 			}
 			t = j.take(ctx, begun, rec, due, j.book.Now().Add(j.book.Grace))
 		}
-		if t.Outcome != OutcomeSkipped {
+		if t.Outcome != renewer.OutcomeSkipped {
 			j.tell(ctx, begun, t)
 		}
-		if t.Outcome != OutcomeRan { // else there may be another
+		if t.Outcome != renewer.OutcomeRan { // else there may be another
 			return
 		}
 	}

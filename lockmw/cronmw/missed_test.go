@@ -19,12 +19,12 @@ func TestRunIfMissed(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		s := cronmw.Every(time.Hour)
 		begin := func(opts ...cronmw.Option) (ran int) {
-			before := f.count(cronmw.OutcomeRan)
+			before := f.count(renewer.OutcomeRan)
 			for range 3 {
 				f.add(0).job(s, nothing, opts...)
 			}
 			elapse(minute)
-			return f.count(cronmw.OutcomeRan) - before
+			return f.count(renewer.OutcomeRan) - before
 		}
 		elapse(90 * minute)
 		assert.Zero(t, begin(cronmw.RunIfMissed()), "it has not run before")
@@ -47,8 +47,8 @@ func TestRunIfMissedByALateCall(t *testing.T) {
 		j := f.add(0).job(cronmw.Every(24*time.Hour), nothing, cronmw.RunIfMissed())
 		for i := range 2 {
 			elapse(24*time.Hour + 20*minute*time.Duration(i+1))
-			require.Equal(t, cronmw.OutcomeRan, j.Fire(t.Context()).Outcome)
-			assert.Equal(t, cronmw.OutcomeSkipped, j.Fire(t.Context()).Outcome)
+			require.Equal(t, renewer.OutcomeRan, j.Fire(t.Context()).Outcome)
+			assert.Equal(t, renewer.OutcomeSkipped, j.Fire(t.Context()).Outcome)
 		}
 	})
 }
@@ -66,7 +66,7 @@ func TestRunIfMissedWhenTheStoreWasAway(t *testing.T) {
 		f.away(true)
 		elapse(minute + 15*minute + minute)
 		for _, tick := range f.all()[3:] {
-			assert.Equal(t, cronmw.OutcomeNotRun, tick.Outcome)
+			assert.Equal(t, renewer.OutcomeNotRun, tick.Outcome)
 			assert.True(t, due.Equal(tick.Due), "it is known which tick that was")
 		}
 		for _, m := range f.nodes {
@@ -76,7 +76,7 @@ func TestRunIfMissedWhenTheStoreWasAway(t *testing.T) {
 		for _, m := range f.nodes {
 			assert.LessOrEqual(t, m.asked.Load(), int64(10*minute/(5*time.Second)))
 		}
-		assert.Equal(t, 3, f.count(cronmw.OutcomeNotRun), "once for each node")
+		assert.Equal(t, 3, f.count(renewer.OutcomeNotRun), "once for each node")
 		f.away(false)
 		elapse(15 * time.Second)
 		synctest.Wait()
@@ -98,7 +98,7 @@ func TestWhatIsPassedOverIsNotMissed(t *testing.T) {
 		m.stop()
 		f.add(0).job(s, nothing, cronmw.RunIfMissed())
 		synctest.Wait()
-		assert.Equal(t, 1, f.count(cronmw.OutcomeRan))
+		assert.Equal(t, 1, f.count(renewer.OutcomeRan))
 		assert.Empty(t, f.missed())
 	})
 }
@@ -109,16 +109,16 @@ func TestTheScheduleIsChanged(t *testing.T) {
 	inFleet(t, func(t *testing.T, f *fleet) {
 		hourly := f.add(0).job(cronmw.Every(time.Hour), nothing)
 		elapse(time.Hour)
-		require.Equal(t, cronmw.OutcomeRan, hourly.Fire(t.Context()).Outcome)
+		require.Equal(t, renewer.OutcomeRan, hourly.Fire(t.Context()).Outcome)
 		elapse(5 * minute)
 		quarterly := f.add(0).job(cronmw.Every(15*minute), nothing)
 		got := quarterly.Fire(t.Context())
-		assert.Equal(t, cronmw.OutcomeSkipped, got.Outcome, "the tick at 1:00 is both's")
+		assert.Equal(t, renewer.OutcomeSkipped, got.Outcome, "the tick at 1:00 is both's")
 		elapse(10 * minute)
 		got = quarterly.Fire(t.Context())
-		assert.Equal(t, cronmw.OutcomeRan, got.Outcome)
+		assert.Equal(t, renewer.OutcomeRan, got.Outcome)
 		assert.Zero(t, got.Missed)
-		assert.Equal(t, cronmw.OutcomeSkipped, hourly.Fire(t.Context()).Outcome)
+		assert.Equal(t, renewer.OutcomeSkipped, hourly.Fire(t.Context()).Outcome)
 	})
 }
 
@@ -130,13 +130,13 @@ func TestAChangedScheduleIsCountedFromNow(t *testing.T) {
 		former, s := uneven{5 * minute, 35 * minute}, cronmw.Every(10*minute)
 		elapse(5 * minute)
 		got := f.add(0).job(former, nothing, cronmw.RunIfMissed()).Fire(t.Context())
-		require.Equal(t, cronmw.OutcomeRan, got.Outcome)
+		require.Equal(t, renewer.OutcomeRan, got.Outcome)
 		elapse(44 * minute)
 		j := f.add(0).job(s, nothing, cronmw.RunIfMissed())
 		elapse(minute)
-		assert.Equal(t, 1, f.count(cronmw.OutcomeRan))
+		assert.Equal(t, 1, f.count(renewer.OutcomeRan))
 		assert.Zero(t, j.Fire(t.Context()).Missed)
-		assert.Equal(t, 2, f.count(cronmw.OutcomeRan))
+		assert.Equal(t, 2, f.count(renewer.OutcomeRan))
 
 		t.Log("from now on it counts")
 		elapse(21 * minute)
@@ -160,9 +160,9 @@ func TestTwoProgramsWithOneName(t *testing.T) {
 		}
 		elapse(2 * time.Hour)
 		synctest.Wait()
-		assert.Equal(t, 4, f.count(cronmw.OutcomeConflict), "each node, once")
+		assert.Equal(t, 4, f.count(renewer.OutcomeConflict), "each node, once")
 		for _, tick := range f.all() {
-			if tick.Outcome == cronmw.OutcomeConflict {
+			if tick.Outcome == renewer.OutcomeConflict {
 				require.ErrorIs(t, tick.Err, renewer.ErrConfig)
 				require.ErrorContains(t, tick.Err, "give each a name of its own")
 				assert.NotEmpty(t, tick.Holder.Node)
@@ -182,6 +182,6 @@ func TestADeploymentIsNoConflict(t *testing.T) {
 		elapse(30 * minute)
 		old.stop()
 		elapse(10 * time.Hour)
-		assert.Zero(t, f.count(cronmw.OutcomeConflict))
+		assert.Zero(t, f.count(renewer.OutcomeConflict))
 	})
 }

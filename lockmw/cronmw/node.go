@@ -19,7 +19,6 @@ import (
 type Node struct {
 	ctx    context.Context
 	keeper *renewer.Keeper
-	onTick func(context.Context, Tick)
 
 	mu    sync.Mutex
 	names map[string]bool
@@ -28,32 +27,30 @@ type Node struct {
 // New returns a node that runs its jobs under locks of k. Their contexts derive from ctx: when it
 // ends, they are cancelled, and no further ones begin.
 //
-// onTick hears of every tick on this node: run, with the run's error, skipped, missed, or not run
-// for another reason. Schedulers do not listen to errors, so no other code hears of them. It is
-// called from the goroutine of the tick, concurrently. [LogTicks] makes one.
+// The keeper's Observer hears of every tick on this node, by [renewer.Observer].Ran: run, with the
+// run's error, skipped, missed, or not run for another reason. Schedulers do not listen to errors,
+// so no other code hears of them.
 //
-// The error is [renewer.ErrConfig], and names each fault: there is no keeper, its store keeps no
-// records, or there is no onTick.
-func New(
-	ctx context.Context, k *renewer.Keeper, onTick func(context.Context, Tick),
-) (*Node, error) {
-	err := errNoKeeper
-	if k != nil {
-		err = records.Of(k).Check()
+// The error is [renewer.ErrConfig], and names the fault: there is no keeper, its store keeps no
+// records, or it has no Observer.
+func New(ctx context.Context, k *renewer.Keeper) (*Node, error) {
+	if k == nil {
+		return nil, errNoKeeper
 	}
-	if onTick == nil {
-		err = errors.Join(err, errNoOnTick)
+	err := records.Of(k).Check()
+	if k.Config().Observer == nil {
+		err = errors.Join(err, errNoObserver)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &Node{ctx: ctx, keeper: k, onTick: onTick, names: make(map[string]bool)}, nil
+	return &Node{ctx: ctx, keeper: k, names: make(map[string]bool)}, nil
 }
 
 var (
-	errNoKeeper = fmt.Errorf("%w: it needs a keeper: renewer.New", renewer.ErrConfig)
-	errNoOnTick = fmt.Errorf("%w: onTick is nil, so that no code would hear of a failed run: take "+
-		"cronmw.LogTicks(logger), or a function of your own", renewer.ErrConfig)
+	errNoKeeper   = fmt.Errorf("%w: it needs a keeper: renewer.New", renewer.ErrConfig)
+	errNoObserver = fmt.Errorf("%w: the keeper has no renewer.Config.Observer, so that no code "+
+		"would hear of a failed run: take renewer.NewLogObserver(logger)", renewer.ErrConfig)
 	errNoJob   = fmt.Errorf("%w: it needs a schedule and a function", renewer.ErrConfig)
 	errSeveral = fmt.Errorf("%w: a tick is run once, so that its name can't be that of a limit "+
 		"or of several locks: give the job a plain name, and have its function take those by "+
@@ -99,6 +96,7 @@ func (n *Node) Job(
 	if err := n.add(j); err != nil {
 		return nil, fmt.Errorf("job %q: %w", name, err)
 	}
+	j.tell(n.ctx, time.Now(), renewer.Run{Outcome: renewer.OutcomeAdded})
 	if j.looksBack() {
 		go j.catchUp()
 	}

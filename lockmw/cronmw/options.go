@@ -38,5 +38,5 @@ func RunIfMissed() Option { return func(j *Job) { j.ifMissed = true } }
 // A run that returns nil is done, and one that returns an error while its context lives has failed.
 // Neither is run again. Nodes stand by for what is cut: [Job.Fire] returns when the tick has been
 // run, on whatever node; a node that starts looks for it, too. The last run stays cut: see
-// [Tick].Left. Default 1, or less: the rest of such a tick is not run.
+// [renewer.Run].Left. Default 1, or less: the rest of such a tick is not run.
 func TakeOver(n int) Option { return func(j *Job) { j.book.Attempts = n } }

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/lockmw/cronmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -45,9 +44,9 @@ func TestRobfigAddFunc(t *testing.T) {
 				}
 				elapse(time.Hour)
 				synctest.Wait()
-				assert.Equal(t, want, f.count(cronmw.OutcomeRan))
-				assert.Equal(t, 4*want, f.count(cronmw.OutcomeSkipped))
-				assert.Zero(t, f.count(cronmw.OutcomeMissed))
+				assert.Equal(t, want, f.count(renewer.OutcomeRan))
+				assert.Equal(t, 4*want, f.count(renewer.OutcomeSkipped))
+				assert.Zero(t, f.count(renewer.OutcomeMissed))
 			})
 		})
 	}
@@ -75,7 +74,7 @@ func TestRobfigAsTheCronIs(t *testing.T) {
 		assert.Len(t, c.Entries(), 1)
 		elapse(49 * time.Hour)
 		synctest.Wait()
-		assert.Equal(t, 3, f.count(cronmw.OutcomeRan))
+		assert.Equal(t, 3, f.count(renewer.OutcomeRan))
 		assert.EqualValues(t, 3, chained.Load())
 		c.Remove(id)
 		elapse(24 * time.Hour)

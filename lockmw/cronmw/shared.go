@@ -33,13 +33,13 @@ func (s *shared) next(own bool) bool {
 	return turn && s.turns == mostTurns
 }
 
-// compare tells onTick if the record is of another schedule again and again.
+// compare tells the observer if the record is of another schedule again and again.
 func (j *Job) compare(ctx context.Context, rec ticks.Record) {
 	if rec.Due.IsZero() || !j.shared.next(!j.book.Changed(rec)) {
 		return
 	}
-	j.tell(ctx, time.Now(), Tick{
-		Due: rec.Due, Outcome: OutcomeConflict, Holder: rec.Holder(),
+	j.tell(ctx, time.Now(), renewer.Run{
+		Due: rec.Due, Outcome: renewer.OutcomeConflict, Holder: rec.Holder(),
 		Err: fmt.Errorf("%w: job %q: its record is written by this schedule and by another one in "+
 			"turns: two programs have a job of this name, and take each other's ticks: give each "+
 			"a name of its own. While a changed schedule is being deployed that is no fault",

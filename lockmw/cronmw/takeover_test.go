@@ -122,7 +122,7 @@ func TestTheLastRunStaysCut(t *testing.T) {
 		synctest.Wait()
 		left := make(map[int]int)
 		for _, tick := range f.all() {
-			if tick.Outcome == cronmw.OutcomeCut {
+			if tick.Outcome == renewer.OutcomeCut {
 				require.ErrorIs(t, tick.Err, context.Canceled)
 				left[tick.Attempt] = tick.Left
 			}
@@ -150,9 +150,9 @@ func TestALoneNodeTakesItsOwnCutRunOver(t *testing.T) {
 		synctest.Wait()
 		told := f.all()
 		require.Len(t, told, 2)
-		assert.Equal(t, cronmw.OutcomeCut, told[0].Outcome)
+		assert.Equal(t, renewer.OutcomeCut, told[0].Outcome)
 		require.ErrorIs(t, told[0].Err, renewer.ErrLost)
-		assert.Equal(t, cronmw.OutcomeRan, told[1].Outcome)
+		assert.Equal(t, renewer.OutcomeRan, told[1].Outcome)
 		assert.Equal(t, 2, told[1].Attempt)
 	})
 }
@@ -180,7 +180,7 @@ func TestTakeOverAfterARestart(t *testing.T) {
 				}
 				synctest.Wait()
 				assert.Len(t, f.begins(start.Add(minute)), 2)
-				assert.Equal(t, cronmw.OutcomeRan, f.last().Outcome)
+				assert.Equal(t, renewer.OutcomeRan, f.last().Outcome)
 				assert.Equal(t, 2, f.last().Attempt)
 				assert.Empty(t, f.missed())
 			})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -206,16 +207,21 @@ func (c *call) next(previous record) (Attempt, record) {
 // attempt runs the function.
 func (c *call) attempt(ctx, op context.Context, p *pen, rec record) (v verdict) {
 	var err error
-	failed := true // unless it is decided
-	defer func() { // a panic and runtime.Goexit are failures too
+	begun, told := time.Now(), unwind.Err // by a panic or runtime.Goexit, which are failures too
+	ran, failed := true, true             // unless it has not begun, or is decided
+	defer func() {
+		if ran {
+			c.observe(op, begun, rec.attempts, told)
+		}
 		if failed {
 			v.pause = c.failed(op, p, rec, err)
 		}
 	}()
 	end, err := c.perform(op, p, rec)
+	told = err
 	switch {
 	case end.unbegun != nil:
-		failed = false
+		ran, failed = false, false
 		return c.unbegun(ctx, op, p, rec, end.unbegun)
 	case err == nil:
 		failed = false
@@ -240,6 +246,22 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) (v verdict) 
 		err:  err,
 		soon: errors.Is(context.Cause(op), renewer.ErrLost), // which is not the work's fault
 	}
+}
+
+// observe tells the keeper's observer of an attempt that has run.
+func (c *call) observe(op context.Context, begun time.Time, attempt int, err error) {
+	o := c.keeper.Config().Observer
+	if o == nil {
+		return
+	}
+	run := renewer.Run{
+		Job: c.operation, Outcome: renewer.OutcomeRan, Err: err, Attempt: attempt,
+		Took: time.Since(begun),
+	}
+	if err == nil {
+		run.LastSuccess = time.Now()
+	}
+	o.Ran(op, run)
 }
 
 // exhaust records that no caller is to try any more, unless another one is

@@ -37,8 +37,9 @@ type Word struct {
 	Note   string
 }
 
-// Node is what a process of its own has to work with.
+// Node is what a process of its own has to work with. It is the observer of its keeper.
 type Node struct {
+	renewer.NopObserver
 	Name   string
 	Keeper *renewer.Keeper
 
@@ -51,6 +52,14 @@ func (n *Node) Tell(what string, number int64, note string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	_ = n.out.Encode(Word{n.Name, what, number, note}) // a story that has ended does not listen
+}
+
+// Ran tells the story what has become of a tick. Your own program would log, by
+// renewer.NewLogObserver.
+func (n *Node) Ran(_ context.Context, e renewer.Run) {
+	if e.Outcome != renewer.OutcomeAdded {
+		n.Tell(string(e.Outcome), e.Due.UnixMilli(), "")
+	}
 }
 
 // Child plays a node if this process was started to be one, and does not return then. Call it first
@@ -82,16 +91,18 @@ func (p part[Role]) play(act func(context.Context, *Node, Role) error) error {
 		return err
 	}
 	defer store.Close()
-	k, err := renewer.New(store, renewer.Config{TTL: p.TTL, Node: p.Name})
+	n := &Node{Name: p.Name, out: json.NewEncoder(os.Stdout)}
+	k, err := renewer.New(store, renewer.Config{TTL: p.TTL, Node: p.Name, Observer: n})
 	if err != nil {
 		return err
 	}
+	n.Keeper = k
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		_, _ = io.Copy(io.Discard, os.Stdin) // until the story ends, or its process
 		cancel()
 	}()
-	err = act(ctx, &Node{Name: p.Name, Keeper: k, out: json.NewEncoder(os.Stdout)}, p.Role)
+	err = act(ctx, n, p.Role)
 	over, stop := context.WithTimeout(context.Background(), p.TTL)
 	defer stop()
 	return errors.Join(err, k.Shutdown(over))

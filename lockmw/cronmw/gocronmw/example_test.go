@@ -15,13 +15,15 @@ import (
 // A job each second; on other nodes that have it each tick is skipped.
 func Example() {
 	ctx := context.Background()
-	keeper, _ := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
+	keeper, _ := renewer.New(memory.New(), renewer.Config{
+		TTL: renewer.DefaultTTL, Observer: renewer.NewLogObserver(nil),
+	})
 	defer keeper.Shutdown(ctx) //nolint:errcheck // an example
-	node, _ := cronmw.New(ctx, keeper, cronmw.LogTicks(nil))
+	node, _ := cronmw.New(ctx, keeper)
 	scheduler, _ := gocron.NewScheduler()
 	defer scheduler.Shutdown() //nolint:errcheck // an example
 
-	ran := make(chan cronmw.Tick)
+	ran := make(chan renewer.Run)
 	_, err := gocronmw.AddFunc(node, scheduler, "* * * * * *", "report",
 		func(ctx context.Context) error {
 			select {

@@ -1,7 +1,7 @@
 // Package gocronmw runs the jobs of gocron on one node of many: all have the same schedulers, each
 // tick is run once. A job is one of package cronmw, whose text says what becomes of a tick.
 //
-//	node, err := cronmw.New(ctx, keeper, cronmw.LogTicks(logger))
+//	node, err := cronmw.New(ctx, keeper)
 //	scheduler, err := gocron.NewScheduler()
 //	job, err := gocronmw.AddFunc(node, scheduler, "*/5 * * * *", "report", sendReport)
 //

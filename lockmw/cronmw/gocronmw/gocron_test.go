@@ -23,29 +23,34 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bed is a store that nodes share, in a bubble.
 type bed struct {
+	renewer.NopObserver
 	t     *testing.T
 	store *memory.Store
 
 	mu   sync.Mutex
-	told map[cronmw.Outcome]int
+	told map[renewer.Outcome]int
 }
 
 func inBubble(t *testing.T, f func(t *testing.T, b *bed)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f(t, &bed{t: t, store: memory.New(), told: make(map[cronmw.Outcome]int)})
+		f(t, &bed{t: t, store: memory.New(), told: make(map[renewer.Outcome]int)})
 	})
+}
+
+func (b *bed) Ran(_ context.Context, e renewer.Run) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if e.Outcome != renewer.OutcomeAdded {
+		b.told[e.Outcome]++
+	}
 }
 
 func (b *bed) node() *cronmw.Node {
 	b.t.Helper()
-	k, err := renewer.New(b.store, renewer.Config{TTL: renewer.DefaultTTL})
+	k, err := renewer.New(b.store, renewer.Config{TTL: renewer.DefaultTTL, Observer: b})
 	require.NoError(b.t, err)
-	n, err := cronmw.New(b.t.Context(), k, func(_ context.Context, t cronmw.Tick) {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.told[t.Outcome]++
-	})
+	n, err := cronmw.New(b.t.Context(), k)
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() {
 		require.NoError(b.t, k.Shutdown(context.WithoutCancel(b.t.Context())))
@@ -92,8 +97,8 @@ func TestOneRunATick(t *testing.T) {
 				}
 				elapse(40 * 24 * time.Hour)
 				synctest.Wait()
-				assert.Equal(t, map[cronmw.Outcome]int{
-					cronmw.OutcomeRan: want, cronmw.OutcomeSkipped: 4 * want,
+				assert.Equal(t, map[renewer.Outcome]int{
+					renewer.OutcomeRan: want, renewer.OutcomeSkipped: 4 * want,
 				}, b.told)
 			})
 		})
@@ -111,7 +116,7 @@ func TestClocksArePutBack(t *testing.T) {
 		require.NoError(t, err)
 		elapse(5 * time.Hour)
 		synctest.Wait()
-		assert.Equal(t, map[cronmw.Outcome]int{cronmw.OutcomeRan: 5}, b.told)
+		assert.Equal(t, map[renewer.Outcome]int{renewer.OutcomeRan: 5}, b.told)
 	})
 }
 
@@ -156,6 +161,6 @@ func TestRunNowAndRemove(t *testing.T) {
 		assert.Equal(t, []string{"0 true", "1 false"}, dues)
 		require.NoError(t, s.RemoveJob(job.ID()))
 		synctest.Wait()
-		assert.Equal(t, map[cronmw.Outcome]int{cronmw.OutcomeRan: 1}, b.told)
+		assert.Equal(t, map[renewer.Outcome]int{renewer.OutcomeRan: 1}, b.told)
 	})
 }

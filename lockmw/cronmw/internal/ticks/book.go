@@ -37,11 +37,13 @@ type Book struct {
 	keeper *renewer.Keeper
 	key    string       // of the job's lock, and of its record
 	ahead  atomic.Int64 // by how much the store's clock was ahead of this node's when last seen
+	since  time.Time    // when the node got the job
+	latest atomic.Pointer[Record]
 }
 
 // NewBook returns the book of a job whose lock is k's.
 func NewBook(k *renewer.Keeper, name string) *Book {
-	return &Book{Name: name, keeper: k, key: lockmw.Key(ofJob, name)}
+	return &Book{Name: name, keeper: k, key: lockmw.Key(ofJob, name), since: time.Now()}
 }
 
 // Check refuses a book that can never work, and sets its grace, if that is 0.
@@ -75,6 +77,26 @@ func (b *Book) Free(rec Record) time.Time {
 	default:
 		return rec.Due
 	}
+}
+
+// Health is when a run of the job last succeeded, on any node, as far as is known here, and by when
+// the next one has to: two ticks after that, or after the node got the job. Both may be zero.
+func (b *Book) Health() (done, dueBy time.Time) {
+	if rec := b.latest.Load(); rec != nil && !rec.Done.IsZero() {
+		return rec.Done, rec.DueBy
+	}
+	return time.Time{}, b.dueBy(b.since, b.Grace)
+}
+
+// dueBy is when a run has ended that begins two ticks from an instant and takes a while; zero if
+// there are no two.
+func (b *Book) dueBy(from time.Time, takes time.Duration) time.Time {
+	for range 2 {
+		if from = b.Schedule.Next(from); from.IsZero() {
+			return from
+		}
+	}
+	return from.Add(takes)
 }
 
 // SleepUntil lets time pass until an instant of the store's clock, unless ctx ends before: then the
@@ -118,6 +140,7 @@ func (b *Book) see(
 	b.ahead.Store(int64(time.Until(seen.Now)))
 	if seen.Data != "" {
 		rec, err = decodeRecord(seen.Data)
+		b.latest.Store(&rec)
 	}
 	return rec, seen.Seq, err
 }

@@ -21,6 +21,9 @@ type Record struct {
 	Ended time.Time `json:"ended,omitzero"`
 	// Cut means that the run has ended before its work was done, which may be taken over.
 	Cut bool `json:"cut,omitempty"`
+	// Done is when a run last succeeded; zero if none has. DueBy is by when the next one has to.
+	Done  time.Time `json:"done,omitzero"`
+	DueBy time.Time `json:"due_by,omitzero"`
 	// Attempt counts the runs of this tick, from 1 on.
 	Attempt int `json:"attempt"`
 	// Node and PID are who runs it, or ran it last.

@@ -151,6 +151,7 @@ func (b *Book) begin(
 	case !b.Now().Before(until):
 		err = ErrLate
 	}
+	r.Record.Done, r.Record.DueBy = r.Before.Done, r.Before.DueBy
 	if err == nil {
 		err = r.write(op, until)
 	}
@@ -206,6 +207,11 @@ func (r *Run) End(err error) error {
 	}
 	r.Record.Ended = r.book.Now()
 	r.Record.Cut = r.book.Attempts > 1 && (unwound || err != nil && r.Context.Err() != nil)
+	if err == nil {
+		took := r.Record.Ended.Sub(r.Record.Due)
+		r.Record.Done, r.Record.DueBy = r.Record.Ended, r.book.dueBy(r.Record.Ended, took)
+	}
+	r.book.latest.Store(&r.Record)
 	// If it can't be written, the next tick's node takes this one for one whose node died.
 	_ = r.write(context.WithoutCancel(r.Context), until)
 	return r.exit(err)
