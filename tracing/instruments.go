@@ -27,8 +27,8 @@ var (
 )
 
 type instruments struct {
-	acquireDuration, holdDuration, overrunDuration, renewLag metric.Float64Histogram
-	renewals, losses, unlocked, refusals, atLimit            metric.Int64Counter
+	acquireDuration, holdDuration, overrunDuration, runDuration, renewLag metric.Float64Histogram
+	renewals, losses, unlocked, refusals, atLimit, runs                   metric.Int64Counter
 
 	// Renewals are sent for many operations at once.
 	batch                          []metric.RecordOption
@@ -50,6 +50,10 @@ func (s *settings) newInstruments() instruments {
 		overrunDuration: histogram(m, metricOverrunDuration,
 			"How long operations ran on after they were told that their lock was lost.",
 			overrunBuckets),
+		runDuration: histogram(m, metricRunDuration,
+			"How long runs of jobs took, with their lock.", holdBuckets),
+		runs: counter(m, metricRuns, "Runs of jobs, and ticks that were not run, by outcome.",
+			"{run}"),
 		renewLag: histogram(m, metricRenewLag,
 			"How long after it was due a batch of renewals was sent.", lagBuckets),
 		renewals: counter(m, metricRenewals, "Renewals of locks held, by outcome.",
@@ -112,6 +116,10 @@ func (o *observer) observeSeries() {
 		"How long the caller has waited who waits for longest, leaders' stand-bys left out.")
 	inLine := upDown(m, metricTasksInLine,
 		"Tasks in line for locks, as the process last saw it; the others see the same.", "{task}")
+	lastSuccess := gauge(m, metricRunLastSuccess,
+		"When a run of the job last succeeded, on any node, as a Unix time.")
+	dueBy := gauge(m, metricRunDueBy, "By when a run of the job has to succeed, as a Unix time: "+
+		"two ticks after the last success, and the time that it took.")
 	static := metric.WithAttributes(o.static...)
 	_, err := m.RegisterCallback(func(_ context.Context, out metric.Observer) error {
 		out.ObserveInt64(inLine, o.inLine.Load(), static)
@@ -124,10 +132,12 @@ func (o *observer) observeSeries() {
 				out.ObserveInt64(overrunning, max(0, s.overrunning.Load()), s.observed...)
 				out.ObserveFloat64(holdOldest, ages[s].hold.Seconds(), s.observed...)
 				out.ObserveFloat64(waitOldest, ages[s].wait.Seconds(), s.observed...)
+				s.lastSuccess.observe(out, lastSuccess, s.observed)
+				s.dueBy.observe(out, dueBy, s.observed)
 			}
 		}
 		return nil
-	}, held, waiting, overrunning, inLine, holdOldest, waitOldest)
+	}, held, waiting, overrunning, inLine, holdOldest, waitOldest, lastSuccess, dueBy)
 	if err != nil {
 		otel.Handle(err)
 	}

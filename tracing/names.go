@@ -73,6 +73,10 @@ const (
 	metricRenewals        = "lockbeat.renewals"
 	metricLosses          = "lockbeat.losses"
 	metricUnlocked        = "lockbeat.unlocked"
+	metricRuns            = "lockbeat.runs"
+	metricRunDuration     = "lockbeat.run.duration"
+	metricRunLastSuccess  = "lockbeat.run.last_success.timestamp"
+	metricRunDueBy        = "lockbeat.run.due_by.timestamp"
 )
 
 // otherOperation stands for the operations beyond the first

@@ -41,6 +41,8 @@ type series struct {
 	// them here costs a tenth of what a counter's Add does.
 	held, waiting, overrunning atomic.Int64
 	observed                   []metric.ObserveOption
+
+	lastSuccess, dueBy moment // of a job
 }
 
 func (s *settings) newSeries(operation string, limited bool) *series {

@@ -66,7 +66,7 @@ func testDashboard(t *testing.T, b *browser) {
 	t.Cleanup(func() { assert.NoError(t, engine.Close()) })
 	assert.ElementsMatch(t, []string{
 		"LockHeldLong", "LockWaitLong", "LockOverrun", "LockLost", "LockRenewalsFail",
-		"LockStoreUnavailable", "LockNotTaken",
+		"LockStoreUnavailable", "LockNotTaken", "LockRefused",
 	}, alerted(t, engine, read))
 	for i := range d.Panels {
 		d.Panels[i].read(t, engine, read)
@@ -82,7 +82,7 @@ func testDashboard(t *testing.T, b *browser) {
 	assert.Zero(t, eval[int](p, `[...document.querySelectorAll("section")].filter(e =>
 		e.querySelector("p").offsetTop + 8 < e.querySelector("svg").clientHeight).length`),
 		"a legend is over the plot")
-	assert.Less(t, len(p.keep("dashboard")), 150_000)
+	assert.Less(t, len(p.keep("dashboard")), 180_000)
 }
 
 // alerted are the alerts of that time: the first loss of an operation makes one too.

@@ -155,6 +155,7 @@ func (s *shop) morning() {
 	s.from(at(9, 27), func() { // another import waits, and gives up
 		s.processes[1].work("import", "customers", time.Second, lockmw.Wait(6*time.Minute))
 	})
+	s.from(at(8, 50), s.mails)
 	s.from(at(9, 34), s.report)
 	s.from(at(9, 44), func() { // longer than a TTL
 		s.store.away.Store(true)
@@ -170,6 +171,19 @@ func (s *shop) invoices() {
 	for left := 39; left >= 0; left-- {
 		p.observer.TasksInLine(renewer.TasksInLine{Name: "tenant:5", Tasks: left, Change: -1})
 		p.work("invoice", "tenant:5", about(6*time.Second))
+	}
+}
+
+// mails are sent by a job of each five minutes, which tells as package cronmw would.
+func (s *shop) mails() {
+	const period, takes = 5 * time.Minute, 20 * time.Second
+	for now := time.Now(); now.Before(at(10, 0)); now = time.Now() {
+		<-time.After(takes)
+		s.processes[0].observer.Ran(context.Background(), renewer.Run{
+			Job: "mails", Outcome: renewer.OutcomeRan, Took: takes, LastSuccess: time.Now(),
+			DueBy: now.Add(2*period + takes),
+		})
+		<-time.After(time.Until(now.Add(period)))
 	}
 }
 

@@ -33,7 +33,8 @@ func TestAlerts(t *testing.T) {
 			require.NotEmpty(t, rule.Annotations["description"], rule.Alert)
 			link, section, _ := strings.Cut(rule.Annotations["runbook_url"], "#")
 			require.Regexp(t, `/blob/main/docs/operate\.md$`, link, rule.Alert)
-			require.Contains(t, strings.ToLower(string(page)), "\n## "+section+"\n", rule.Alert)
+			require.Contains(t, strings.ToLower(string(page)), "\n## "+strings.ReplaceAll(section, "-", " ")+"\n",
+				rule.Alert)
 			require.Contains(t, string(page), "`"+rule.Alert+"`", "%s is not in the table", rule.Alert)
 			kept := regexp.MustCompile(`by \(([^)]*)\)`).FindStringSubmatch(rule.Expr)
 			require.NotNil(t, kept, rule.Alert)

@@ -57,13 +57,20 @@ func scraped(t *testing.T) (metrics map[string]bool, labels map[string]map[strin
 	return metrics, labels
 }
 
-// allThatIsMeasured is an operation without its lock, a lock held and freed, refused, as expected
+// allThatIsMeasured is runs of a job, an operation without its lock, a lock held and freed, refused, as expected
 // too, renewed with and without success, lost and overrun, a limit full and closed, a store that is
 // away, a lease that is replaced and one that is broken, and one of a keeper that is shut down.
 func allThatIsMeasured(t *testing.T, s *scene) {
 	work := renewer.Operation("transfer")
 	s.keeper.Config().Observer.Unlocked(t.Context(),
 		renewer.Unlocked{Name: "a", Operation: "transfer"})
+	for _, outcome := range []renewer.Outcome{
+		renewer.OutcomeAdded, renewer.OutcomeRan, renewer.OutcomeMissed, renewer.OutcomeNotRun,
+	} {
+		s.Ran(t.Context(), renewer.Run{
+			Job: "report", Outcome: outcome, LastSuccess: time.Now(), DueBy: time.Now(),
+		})
+	}
 	l := s.acquire(t.Context(), t, "a", work)
 	_, err := s.keeper.TryAcquire(t.Context(), "a", work)
 	require.Error(t, err)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,6 +24,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/cronmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -65,6 +67,7 @@ type plant struct {
 	store    *memory.Store
 	programs []*program
 	series   map[string][]string // the values of each, a scrape after the other
+	begun    time.Time
 	scrapes  int
 	running  sync.WaitGroup
 	over     chan struct{}
@@ -87,7 +90,7 @@ func playIncidents(
 	t.Helper()
 	p := &plant{store: memory.New(), series: make(map[string][]string)}
 	synctest.Test(t, func(t *testing.T) {
-		p.t, p.over = t, make(chan struct{})
+		p.t, p.over, p.begun = t, make(chan struct{}), time.Now()
 		run(p)
 		for range lasts / every {
 			p.scrape()
@@ -167,7 +170,13 @@ func (p *plant) scrape() {
 			for len(p.series[name]) < p.scrapes {
 				p.series[name] = append(p.series[name], "_")
 			}
-			p.series[name] = append(p.series[name], strings.TrimSpace(line[at:]))
+			value := strings.TrimSpace(line[at:])
+			if strings.Contains(name, "_timestamp_seconds{") { // promtool begins at 0
+				at, err := strconv.ParseFloat(value, 64)
+				require.NoError(p.t, err)
+				value = fmt.Sprint(at - float64(p.begun.Unix()))
+			}
+			p.series[name] = append(p.series[name], value)
 		}
 	}
 	p.scrapes++
@@ -214,11 +223,24 @@ func (p *program) transfers(work http.HandlerFunc, opts ...httpmw.Option) http.H
 	return mux
 }
 
+// scheduled calls a job at each tick, as a scheduler does.
+func (p *program) scheduled(
+	period time.Duration, work func(context.Context) error, opts ...cronmw.Option,
+) {
+	ctx, stop := context.WithCancel(p.t.Context())
+	node, err := cronmw.New(ctx, p.keeper)
+	require.NoError(p.t, err)
+	job, err := node.Job("report", cronmw.Every(period), work, opts...)
+	require.NoError(p.t, err)
+	p.each(period, func(context.Context) { job.Run() })
+	p.running.Go(func() { <-p.over; stop() })
+}
+
 // What an operator is to hear of within 90 s, by what is exposed: a handler that hangs, a name that
-// too many want, and a limit that is 0 by mistake.
+// too many want, a limit that is 0 by mistake, and a job that fails from some tick on.
 func TestIncidentsAreTold(t *testing.T) {
 	t.Parallel()
-	playIncidents(t, 6*time.Minute, func(p *plant) {
+	playIncidents(t, 4*time.Minute, func(p *plant) {
 		hung := p.start("hung")
 		var stuck atomic.Bool
 		handler := hung.transfers(func(http.ResponseWriter, *http.Request) {
@@ -226,7 +248,7 @@ func TestIncidentsAreTold(t *testing.T) {
 				<-p.over
 			}
 		})
-		p.each(time.Second, calls(handler, "7"))
+		p.each(2*time.Second, calls(handler, "7"))
 		p.inTrouble(func() { stuck.Store(true) })
 
 		hot := p.start("hot")
@@ -248,7 +270,19 @@ func TestIncidentsAreTold(t *testing.T) {
 			httpmw.AtMostFunc(func(string) int { return int(n.Load()) }))
 		p.each(5*time.Second, calls(handler, "9"))
 		p.inTrouble(func() { n.Store(0) })
+
+		var fails atomic.Bool
+		for _, name := range []string{"node-1", "node-2"} {
+			p.start(name).scheduled(20*time.Second, func(context.Context) error {
+				if fails.Load() {
+					return errDown
+				}
+				return nil
+			})
+		}
+		p.inTrouble(func() { fails.Store(true) })
 	},
+		`alertname="LockRunOverdue", lockbeat_operation="report"`,
 		`alertname="LockRefused", instance="hung", lockbeat_operation="transfer"`,
 		`alertname="LockRefused", instance="hot", lockbeat_operation="transfer"`,
 		`alertname="LockLimitClosed", instance="closed", lockbeat_operation="transfer"`)
@@ -258,7 +292,7 @@ func TestIncidentsAreTold(t *testing.T) {
 // leaves, a refusal in a quiet hour, a leader, and nodes that stand by.
 func TestWhatIsExpectedIsNotTold(t *testing.T) {
 	t.Parallel()
-	playIncidents(t, 10*time.Minute, func(p *plant) {
+	playIncidents(t, 6*time.Minute, func(p *plant) {
 		worker := p.start("worker")
 		job := jobs.Wrap(worker.keeper, func(id string) string { return id },
 			func(context.Context, string) error { waitFor(50 * time.Second); return nil },
@@ -290,6 +324,10 @@ func TestWhatIsExpectedIsNotTold(t *testing.T) {
 
 		for _, name := range []string{"node-1", "node-2", "node-3"} {
 			node := p.start(name)
+			node.scheduled(2*time.Minute, func(context.Context) error {
+				waitFor(100 * time.Second)
+				return nil
+			}, cronmw.TakeOver(3), cronmw.MaxHold(0))
 			p.running.Go(func() {
 				ctx, stop := context.WithCancel(p.t.Context())
 				go func() { <-p.over; stop() }()

@@ -97,6 +97,16 @@ func everything(ctx context.Context, s *seen, o renewer.Observer, limit int) {
 			Err: err,
 		})
 	}
+	for _, outcome := range []renewer.Outcome{
+		renewer.OutcomeAdded, renewer.OutcomeRan, renewer.OutcomeCut, renewer.OutcomeSkipped,
+		renewer.OutcomeMissed, renewer.OutcomeNotRun,
+	} {
+		for _, err := range []error{nil, errDown} {
+			o.Ran(ctx, renewer.Run{
+				Job: "charge", Outcome: outcome, Err: err, LastSuccess: time.Now(), DueBy: time.Now(),
+			})
+		}
+	}
 	o.Unlocked(ctx, renewer.Unlocked{Name: "a", Operation: "charge", Err: errDown})
 	for reason := range renewer.ReasonReplaced + 2 {
 		release(hold(), &renewer.LostError{
