@@ -75,8 +75,7 @@ const (
 // Ran logs runs and skips at Debug; missed ticks, runs that were cut and may be taken over,
 // conflicts, and errors that a caller gets, too, at Warn; other errors at Error.
 func (o *LogObserver) Ran(ctx context.Context, e Run) {
-	const msg = "run of a job"
-	level, leftOut := o.limited(ctx, e.level(), msg+string(e.Outcome), e.Job)
+	level, leftOut := o.limited(ctx, e.level(), "run "+string(e.Outcome), e.Job)
 	if !o.log.Enabled(ctx, level) {
 		return
 	}
@@ -99,7 +98,7 @@ func (o *LogObserver) Ran(ctx context.Context, e Run) {
 	if e.Holder != (store.Holder{}) {
 		attrs = append(attrs, slog.String("holder", e.Holder.String()))
 	}
-	o.log.LogAttrs(ctx, level, msg, withLeftOut(attrs, leftOut)...)
+	o.log.LogAttrs(ctx, level, "run of a job", withLeftOut(attrs, leftOut)...)
 }
 
 // level is at which level a run is logged.

@@ -62,6 +62,7 @@ var incidents = []incident{
 			_, err := p.Acquire(t.Context(), "order:42", renewer.MaxWait(time.Millisecond))
 			require.ErrorIs(t, err, renewer.ErrHeld)
 			p.logs(t, `msg="lock refused"`, "holder=", "held_for=")
+			p.tellsOfCallers(t, "order:42", 19)
 			return []string{`order:42 .* 19\n`}
 		},
 		shows: []string{`order:42 +web-1 pid \d+ \(POST /orders\) +\S+s `},

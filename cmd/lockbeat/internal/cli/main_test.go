@@ -123,6 +123,15 @@ func (p process) hangs(
 	return lease
 }
 
+// tellsOfCallers returns when the heartbeat of a lock has told that n callers wait beside it.
+func (p process) tellsOfCallers(t *testing.T, name string, n int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		lock, err := p.store.Show(t.Context(), name)
+		return err == nil && lock.Callers() == n
+	}, patience, 10*time.Millisecond)
+}
+
 // waits has n callers of a process wait for a lock until the test ends, and returns when they do.
 func (p process) waits(t *testing.T, name string, n int, opts ...renewer.Option) {
 	t.Helper()
