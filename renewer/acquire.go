@@ -55,7 +55,8 @@ func (k *Keeper) Acquire(ctx context.Context, name string, opts ...Option) (*Lea
 // TryAcquire asks once and does not wait for its turn: [ErrHeld] if another owner has the
 // lock, [ErrUnavailable] if the store did not answer within [Config.RequestTimeout], or
 // within [MaxWait] if that is given and shorter. While this process frees the name it waits
-// for that first, for one RequestTimeout at most. Otherwise it is like Acquire.
+// for that first, for one RequestTimeout at most. Otherwise it is like Acquire. Where it is nothing
+// unusual that another has it, say so by [RefusalExpected], lest logs and alerts tell of it.
 func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	var r request
 	for _, opt := range opts {
