@@ -186,9 +186,6 @@ func (s settings) options(most time.Duration, limit func(string) int) []renewer.
 			opts = append(opts, special)
 		}
 	}
-	if s.share > 0 {
-		opts = append(opts, renewer.FailFast())
-	}
 	if s.expected || s.contention == skip {
 		opts = append(opts, renewer.RefusalExpected())
 	}

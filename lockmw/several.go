@@ -58,7 +58,7 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 		case err == nil:
 			return g.scope(), nil
 		case set.contention != wait || !mayPass(ctx, err) || !time.Now().Before(until),
-			set.share > 0 && RefusalOf(err) == RefusalUnavailable:
+			RefusalOf(err) == RefusalUnavailable && outageOf(k, names) > 0:
 			return nil, set.refused(err)
 		}
 		// Nothing has run yet, and all was given back, so begin again.

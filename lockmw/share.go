@@ -18,12 +18,12 @@ import (
 // limit if n is the limit divided by the number of processes. Further calls are refused with
 // [renewer.ErrUnavailable].
 //
-// The store is away when it was asked and has answered nothing for renewer.Config.RequestTimeout
-// (renewer.Keeper.Outage). One call a limit goes on asking, and the others don't wait for it. With
-// the first answer the share is over: what runs by it goes on to its end, beside the slots that are
-// granted from then on, and no more is admitted. A call inside it for the same limit runs in the
-// same share. [Fence] is 0 and [Held] is false for it. The keeper's observer is told of each call,
-// name by name (renewer.Observer's Unlocked).
+// The store is away when it was asked and has answered nothing for renewer.Config.FailOver
+// (renewer.Keeper.Outage); until then calls wait. With the first answer the share is over: what
+// runs by it goes on to its end, beside the slots that are granted from then on, and no more is
+// admitted. A call inside it for the same limit runs in the same share. [Fence] is 0 and [Held] is
+// false for it. The keeper's observer is told of each call, name by name (renewer.Observer's
+// Unlocked).
 //
 // It is for names that are limits: with a lock the call is refused with [renewer.ErrConfig], and so
 // it is if n is below 1. Default: an outage closes the limit.
@@ -90,15 +90,12 @@ func (s settings) admit(
 		return nil, nil
 	}
 	names := NamesOf(name)
-	var outage time.Duration
-	for _, one := range names {
-		outage = max(outage, k.Outage(one))
-	}
+	outage := outageOf(k, names)
 	outer, _ := ctx.Value(sharingKey{}).(*sharing) // nil unless this call is inside such a one
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return outer.has(lockName{k, name}) // in which it runs
 	})
-	if len(names) > 0 && outage < k.Config().RequestTimeout || !shares.take(k, names, s.share) {
+	if len(names) > 0 && outage == 0 || !shares.take(k, names, s.share) {
 		return nil, nil
 	}
 	own := &sharing{k: k, names: names, outer: outer}
@@ -123,6 +120,15 @@ func (s settings) admit(
 	}
 	told = true
 	return ctx, leave
+}
+
+// outageOf is for how long the store has been away for one of names.
+func outageOf(k *renewer.Keeper, names []string) (longest time.Duration) {
+	for _, name := range names {
+		plain, _, _ := naming.CutLimit(name)
+		longest = max(longest, k.Outage(plain))
+	}
+	return longest
 }
 
 func (l *localShares) take(k *renewer.Keeper, names []string, most int) bool {

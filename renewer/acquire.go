@@ -39,8 +39,8 @@ type call struct {
 }
 
 // Acquire waits until the lock on name is ours, in arrival order among
-// the callers of this keeper, until ctx ends, or [MaxWait] runs out. It
-// outlasts a store that is down meanwhile. Every lease must be released.
+// the callers of this keeper, until ctx ends, [MaxWait] runs out, or the store has been away for
+// [Config.FailOver]. Every lease must be released.
 //
 // The lease is non-nil if and only if the error is nil. The error is an *[Error] whose kind
 // errors.Is tells: [ErrHeld], [ErrUnavailable], [ErrShutdown], [ErrName], or ctx's own error.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
@@ -18,14 +19,16 @@ const (
 	leastPause = 2 * time.Millisecond
 
 	// Pauses after the store could not be asked: doubled each time, with jitter.
-	// The longest is short enough to find a server soon after it is back.
 	firstBackoff = 25 * time.Millisecond
-	lastBackoff  = 500 * time.Millisecond
+	lastBackoff  = asking.ProbePause
 )
 
 // errNoAnswer is what callers get to hear who run out of time before
 // anybody knows who has the lock.
 var errNoAnswer = errors.New("the store has not answered in time")
+
+// unavailable is what was last seen of a lock if the store could not be asked.
+func unavailable(err error) queue.Seen { return queue.Seen{Known: true, Err: err} }
 
 // see notes what the store answered while the lock was not ours, and whether our place may stand
 // in its line by now; refuses those behind who do not wait; and has the store watch the name.
@@ -136,23 +139,12 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 		wake = w.Wake
 	}
 	end := c.k.clock.AtMost().Add(pause)
-	step := pause
-	if c.request.failFast { // others of the process may find that the store is away
-		step = min(pause, c.k.cfg.RequestTimeout)
-	}
-	timer := time.NewTimer(step)
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
+	gone := c.storeGone()
 	for {
 		select {
 		case <-timer.C:
-			if c.away() {
-				return false, c.refuseAway()
-			}
-			left := end.Sub(c.k.clock.AtMost())
-			if left > 0 && !woken {
-				timer.Reset(min(left, step))
-				continue
-			}
 			if woken { // the question answers those that came in the pause, too
 				drain(w.Wake)
 			}
@@ -171,6 +163,8 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 			if err := c.checkNewest(ctx); err != nil {
 				return false, err
 			}
+		case <-gone:
+			return false, c.refuseAway()
 		case <-ctx.Done():
 			return false, c.cancelled(ctx)
 		case <-c.k.shutdown.closed:

@@ -20,6 +20,8 @@ const (
 	defaultClockDrift = 0.01
 	// defaultPoll is how often a waiter looks for itself, should every wake-up be lost.
 	defaultPoll = 5 * time.Second
+	// defaultFailOver is longer than a fail-over takes before which Sentinels wait for 1 or 2 s.
+	defaultFailOver = 5 * time.Second
 	// defaultHoldWarning is longer than most work takes, and shorter than it takes a user to call.
 	defaultHoldWarning = 5 * time.Minute
 	// defaultHandOffs is how often a lock may pass from hand to hand
@@ -66,6 +68,15 @@ type Config struct {
 	// that once more. Two of them must fit between a missed heartbeat and Margin. Default a third
 	// of that time, so that three fit.
 	RequestTimeout time.Duration
+
+	// FailOver is how long the store may be away until callers are told: they wait through a
+	// fail-over. When it, or the shard of it that has their name, has answered nothing for so long,
+	// those who wait get [ErrUnavailable] at that instant, and others at once, until it answers;
+	// [Keeper.HealthCheck] says so meanwhile. Calls with [LongRunning] wait on. A store is not away
+	// before a request has failed, which takes up to RequestTimeout. Give more if your Sentinels
+	// take longer, as they do by their default of 30 s (down-after-milliseconds); more than any
+	// MaxWait, and callers wait out all of theirs. Default 5 s.
+	FailOver time.Duration
 
 	// ClockDrift bounds how much the clocks of store and client may
 	// differ in rate: 0.01 is 1 %, the default.
@@ -138,6 +149,7 @@ func (c Config) resolve() (Config, error) {
 		{"Heartbeat", c.Heartbeat},
 		{"Margin", c.Margin},
 		{"RequestTimeout", c.RequestTimeout},
+		{"FailOver", c.FailOver},
 		{"MaxHold", c.MaxHold},
 		{"CancelGrace", c.CancelGrace},
 		{"HoldWarning", max(c.HoldWarning, 0)},
@@ -164,6 +176,7 @@ func (c Config) resolve() (Config, error) {
 	c.Heartbeat = orDefault(c.Heartbeat, c.TTL/3)
 	c.Margin = orDefault(c.Margin, c.TTL/10)
 	c.Poll = orDefault(c.Poll, defaultPoll)
+	c.FailOver = orDefault(c.FailOver, defaultFailOver)
 	c.HoldWarning = orDefault(c.HoldWarning, defaultHoldWarning)
 	c.HandOffs = orDefault(c.HandOffs, defaultHandOffs)
 	c.HandOffFor = orDefault(c.HandOffFor, defaultHandOffFor)

@@ -30,9 +30,6 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 	if asked && c.request.try {
 		return 0, c.refuse()
 	}
-	if c.contended && c.attempts == 0 && c.away() { // those before it have found that out
-		return 0, c.refuseAway()
-	}
 	if w := c.watch(); w != nil && !asked {
 		drain(w.Wake) // for a head that has left
 	}
@@ -46,9 +43,6 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 			if err != nil || sent != 0 {
 				return sent, err
 			}
-		}
-		if c.seen.Err != nil && c.away() {
-			return 0, c.refuse()
 		}
 		woken, err = c.await(ctx, c.pause(&failures))
 		if err != nil {
@@ -123,7 +117,7 @@ func (c *call) question(ctx context.Context) (q question, err error) {
 	q.sent = c.k.clock.AtMost()
 	if q.sent >= c.until {
 		if !c.contended && !c.seen.Known {
-			c.seen = queue.Seen{Known: true, Err: errNoAnswer}
+			c.seen = unavailable(errNoAnswer)
 		}
 		return q, c.refuse()
 	}
@@ -131,6 +125,9 @@ func (c *call) question(ctx context.Context) (q question, err error) {
 		if c.limit = c.request.limit(c.l.Name()); c.limit <= 0 {
 			return q, c.noLimit()
 		}
+	}
+	if err := c.checkOutage(); err != nil {
+		return q, err
 	}
 	q.cut = c.lastAnswer() < q.sent.Add(c.k.cfg.RequestTimeout)
 	return q, nil
@@ -219,7 +216,7 @@ func (c *call) noteUnknown(ctx context.Context, g *store.Grant, q question) erro
 		g.Err = c.noAnswer(q.cut, g.Err)
 	}
 	if !q.cut || !c.seen.Known || errors.Is(g.Err, ErrRejected) {
-		c.see(queue.Seen{Known: true, Err: g.Err}, q.queued && !unsent)
+		c.see(unavailable(g.Err), q.queued && !unsent)
 	}
 	return nil
 }
@@ -267,7 +264,8 @@ func (c *call) beginRequest(
 ) (request context.Context, place uint64) {
 	k, l := c.k, c.l
 	last := c.lastAnswer()
-	shared := ctx.Done() == nil && limit < last
+	// What is asked of a store that may be away ends when that is known.
+	shared := ctx.Done() == nil && limit < last && !k.outages.Troubled()
 	if !shared && l.op.Load() == nil {
 		l.op.Store(c.opContext(ctx))
 	}
@@ -347,8 +345,10 @@ func (c *call) endRequest(request context.Context) (late bool) {
 // would be over already.
 func (c *call) checkAge(ctx context.Context, g *store.Grant, sent instant) {
 	k := c.k
-	if answered := asking.IsAnswer(g.Status, g.Err); answered || ctx.Err() == nil {
-		k.outages.Book(k.shards.Of(c.l.name), sent, answered)
+	if asking.IsAnswer(g.Status, g.Err) {
+		k.outages.Answered(k.shards.Of(c.l.name))
+	} else if ctx.Err() == nil {
+		k.bookFailure(k.shards.Of(c.l.name), c.l.name, sent, g.Err)
 	}
 	if g.Status != store.StatusHeld {
 		return
@@ -371,8 +371,12 @@ func (c *call) noAnswer(cut bool, err error) error {
 	if c.late < c.attempts {
 		return fmt.Errorf("%w: %w", errNoAnswer, err)
 	}
-	return fmt.Errorf("%w: none of the questions so far (%d) was answered within "+
-		"Config.RequestTimeout (%v); "+
-		"if the store is only far away, choose a longer Config.TTL (%v): %w",
-		errNoAnswer, c.attempts, c.k.cfg.RequestTimeout, c.k.cfg.TTL, err)
+	return fmt.Errorf("%w: none of the questions so far (%d) was answered %s: %w",
+		errNoAnswer, c.attempts, c.k.cfg.farAway(), err)
+}
+
+// farAway ends a sentence on questions that were not answered.
+func (c Config) farAway() string {
+	return fmt.Sprintf("within Config.RequestTimeout (%v); if the store is only far away, choose "+
+		"a longer Config.TTL (%v)", c.RequestTimeout, c.TTL)
 }

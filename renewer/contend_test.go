@@ -281,7 +281,7 @@ func TestARefusalNeedsNoCleanUp(t *testing.T) {
 // caller heard no more than that its own deadline had passed.
 func TestEveryQuestionRunsOutOfTime(t *testing.T) {
 	t.Parallel()
-	cfg := renewer.Config{TTL: 2 * time.Second}
+	cfg := renewer.Config{TTL: 2 * time.Second, FailOver: time.Hour}
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Pass().Slow(400*time.Millisecond))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)

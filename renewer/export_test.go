@@ -3,8 +3,12 @@ package renewer
 import (
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
+
+// ProbePause is how often a store that is away is asked.
+const ProbePause = asking.ProbePause
 
 // NewOnSleepyMachine is New on a machine of which slept tells how
 // long it has been suspended in all.

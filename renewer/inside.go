@@ -1,7 +1,6 @@
 package renewer
 
 import (
-	"fmt"
 	"iter"
 	"runtime"
 	"time"
@@ -206,26 +205,4 @@ func (k *Keeper) waiting(l *Lease, d dial) (w Waiting, ok bool) {
 		w.Holder, w.HeldSince, w.Err = q.Seen.Holder, d.time(q.Seen.Since), q.Seen.Err
 	}
 	return w, true
-}
-
-// HealthCheck reports whether this process can get locks, for a readiness probe: it does not ask
-// the store. The error is [ErrShutdown] from when [Keeper.Shutdown] begins. It is [ErrUnavailable]
-// if the store, or one shard of it, has answered nothing for [Config.TTL] or longer, although it
-// was asked within the last one: see [Keeper.Outage]. So a process that gets no more work, and asks
-// for no lock, is healthy again after one TTL, and can find out whether the store is back.
-//
-// Don't use it as a liveness probe: a process that is started anew does not bring the store back,
-// and the leases of the old one last for their TTL.
-func (k *Keeper) HealthCheck() error {
-	k.mu.Lock()
-	phase := k.shutdown.phase
-	k.mu.Unlock()
-	if phase != phaseRun {
-		return ErrShutdown
-	}
-	if away := k.outages.Longest(k.cfg.TTL); away >= k.cfg.TTL {
-		return fmt.Errorf("%w: it, or a shard of it, has answered nothing for %v",
-			ErrUnavailable, away.Round(time.Second))
-	}
-	return nil
 }

@@ -214,33 +214,3 @@ func TestLookingInsideWhileLeasesGo(t *testing.T) {
 		require.Empty(t, heldIn(k))
 	})
 }
-
-// A probe hears of an outage that lasts, and not for good if nobody asks any more.
-func TestHealthCheck(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		k, store := outageOf(t)
-		ttl := k.Config().TTL
-		require.NoError(t, k.HealthCheck(), "nobody has asked")
-		store.Default(script.Acquire, script.Fail(errDown))
-		require.Error(t, try(t, k, "1:a"))
-		require.NoError(t, k.HealthCheck(), "a first failure is no outage")
-		waitFor(ttl)
-		require.NoError(t, k.HealthCheck(), "nobody has asked since")
-		require.Error(t, try(t, k, "1:a"))
-		err := k.HealthCheck()
-		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		require.ErrorContains(t, err, "nothing for 15s")
-		require.Error(t, try(t, k, "0:a"))
-		require.ErrorIs(t, k.HealthCheck(), renewer.ErrUnavailable, "the other shard fails still")
-		waitFor(ttl)
-		require.NoError(t, k.HealthCheck(), "it is not known whether the store is back")
-		require.Error(t, try(t, k, "1:a"))
-		require.ErrorIs(t, k.HealthCheck(), renewer.ErrUnavailable)
-		store.Default(script.Acquire, script.Pass())
-		require.NoError(t, try(t, k, "1:a"))
-		require.NoError(t, k.HealthCheck())
-		require.NoError(t, k.Shutdown(t.Context()))
-		require.ErrorIs(t, k.HealthCheck(), renewer.ErrShutdown)
-	})
-}

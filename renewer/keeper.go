@@ -45,6 +45,7 @@ type Keeper struct { // a coordinator of parts that own their state
 	requests *asking.Requests
 	renewals *asking.Requests // the same for heartbeats, which are waited for longer
 	outages  *asking.Outages
+	tooLate  error // why a request was not answered that had its time
 
 	cleaner    *cleanup.Cleaner // of keys that no lease keeps
 	goroutines goroutines
@@ -101,12 +102,6 @@ func (k *Keeper) fault(doing, name string, err error) {
 	}
 }
 
-// Outage returns for how long the store, or the shard of it that has the name, has failed to
-// answer: how long ago the first request was sent that failed with none answered since. It returns
-// 0 if there is none: a request that ran out of time beside others that were answered is a sign of
-// load, not of an outage. It does not ask the store, and changes only as requests are made.
-func (k *Keeper) Outage(name string) time.Duration { return k.outages.Of(k.shards.Of(name)) }
-
 func nothing() {}
 
 // New returns a Keeper on store. It does no I/O. The error is
@@ -145,7 +140,8 @@ func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*K
 			Index: func(l *Lease) *int32 { return &l.index }, End: (*Lease).nextDue,
 		}),
 		queues:   queue.New[*Lease](),
-		outages:  asking.NewOutages(clock),
+		outages:  asking.NewOutages(clock, cfg.FailOver),
+		tooLate:  fmt.Errorf("%w: %s", errNoAnswer, cfg.farAway()),
 		requests: asking.NewRequests(cfg.RequestTimeout, clock),
 		renewals: asking.NewRequests(cfg.beatPatience(), clock),
 		heartbeats: beat.New(beat.Config[*Lease]{

@@ -17,12 +17,13 @@ func (k *Keeper) endDue() (next instant) {
 	var news losses
 	k.mu.Lock()
 	now := k.clock.Now()
+	outages := k.tendOutages(now)
 	for c, due := k.questions.Due(now); due; c, due = k.questions.Due(now) {
 		k.questions.Remove(c) // the store has not answered in time
 		news.after = append(news.after, func() { c.cancel(errNoAnswer) })
 	}
 	k.books.EndDue(now, func(l *Lease) { k.attendTo(l, now, &news) })
-	next = min(k.questions.First(), k.books.FirstBound())
+	next = min(outages, k.questions.First(), k.books.FirstBound())
 	if at := k.listenAt(); at > now {
 		next = min(next, at)
 	} else {

@@ -19,7 +19,6 @@ type request struct {
 	maxHold   time.Duration         // 0: Config.MaxHold; negative: no bound
 	limit     func(name string) int // how many may have it at once; nil: one, a lock
 	try       bool
-	failFast  bool // see FailFast
 	heartless bool
 	endless   bool // see LongRunning
 	expected  bool // see RefusalExpected
@@ -65,14 +64,6 @@ func AtMost(limit func(name string) int) Option {
 	return func(r request) request { r.limit = limit; return r }
 }
 
-// FailFast refuses the call with [ErrUnavailable] as soon as the store is known to be away
-// ([Keeper.Outage] is [Config.RequestTimeout] or more), rather than when [MaxWait] runs out: one in
-// line notices within one RequestTimeout. While it is away, one call a name goes on asking, and the
-// others are refused at once.
-func FailFast() Option {
-	return func(r request) request { r.failFast = true; return r }
-}
-
 // Manual takes the lock for d without a heartbeat: the operation extends it itself, by
 // [Lease.Extend], or else it is lost, less the clock drift and [Config.Margin], when d
 // is over. It is for work that proves between its steps that it makes progress, so that
@@ -108,7 +99,8 @@ func (r *request) ownMaxHold() time.Duration {
 }
 
 // LongRunning says that the operation is no piece of work but goes on for as long as it may, as a
-// leader's does. [Config.MaxHold] does not end its lease; [MaxHold] does, if it is given too.
+// leader's does. [Config.MaxHold] does not end its lease; [MaxHold] does, if it is given too. And
+// the call waits for a store that is away, longer than [Config.FailOver].
 // Observers are told, by [AcquireStart].LongRunning.
 func LongRunning() Option {
 	return func(r request) request { r.endless = true; return r }
@@ -123,7 +115,8 @@ func RefusalExpected() Option {
 
 // StandBy tells observers, by [AcquireStart].StandBy, that the caller does no work under the lock,
 // but waits for the end of another's, and frees it at once: logs show that at Debug, no span does,
-// and no metric but that of the oldest wait. It changes nothing else. It is for adapters.
+// and no metric but that of the oldest wait. Like one with [LongRunning] it waits for a store that is
+// away. It is for adapters.
 func StandBy() Option {
 	return func(r request) request { r.standBy = true; return r }
 }

@@ -41,7 +41,7 @@ func TestADeadlineThatEndsAWaitIsHeld(t *testing.T) {
 			t.Parallel()
 			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				c.setup(t, s, k)
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 				defer cancel()
 				want := context.DeadlineExceeded
 				if c.cancel {

@@ -43,7 +43,7 @@ func (k *Keeper) sendDue() (next instant) {
 
 // sendAgain plans the leases of a heartbeat that is late. Under k.mu.
 func (k *Keeper) sendAgain(b *beat.Batch[*Lease], now instant) (told beatNews) {
-	k.outages.Book(b.Shard(), b.Sent, false)
+	k.bookFailure(b.Shard(), b.Holds[0].Name, b.Sent, errLate)
 	told = newsOf(b, now)
 	told.renewed.Failed, told.renewed.Err = len(b.Leases), errLate
 	for _, l := range b.Leases {
@@ -104,8 +104,11 @@ func (k *Keeper) bookBatch(
 			k.miss(&told, l, lag, a.Err, now)
 		}
 	}
-	answered := r.OK+r.Gone > 0 || asking.IsAnswer(store.StatusUnknown, r.Err)
-	k.outages.Book(b.Shard(), b.Sent, answered)
+	if r.OK+r.Gone > 0 || asking.IsAnswer(store.StatusUnknown, r.Err) {
+		k.outages.Answered(b.Shard())
+	} else {
+		k.bookFailure(b.Shard(), b.Holds[0].Name, b.Sent, r.Err)
+	}
 	k.heartbeats.Complete(b, now, r.Failed > 0)
 	return told, news
 }

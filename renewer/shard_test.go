@@ -25,6 +25,7 @@ type shardedStore struct {
 	*script.Store
 	shard func(name string) int
 	hung  atomic.Int64 // the shard; -1: none
+	moved atomic.Int64 // where all names are; -1: where they should
 
 	mu    sync.Mutex
 	under map[int]int // heartbeats under way
@@ -35,13 +36,22 @@ type shardedStore struct {
 func newShardedStore() *shardedStore {
 	s := &shardedStore{Store: script.New(), shard: first, under: map[int]int{}, most: map[int]int{}}
 	s.hung.Store(-1)
+	s.moved.Store(-1)
 	return s
 }
+
+// move has all names be on one shard from now on.
+func (s *shardedStore) move(to int) { s.moved.Store(int64(to)) }
 
 // first is the shard of "2:name".
 func first(name string) int { return int(name[0] - '0') }
 
-func (s *shardedStore) Shard(name string) int { return s.shard(name) }
+func (s *shardedStore) Shard(name string) int {
+	if to := s.moved.Load(); to >= 0 {
+		return int(to)
+	}
+	return s.shard(name)
+}
 
 func (s *shardedStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	hangs := false

@@ -49,7 +49,9 @@ func TestNothingIsCleanedUpBehindAQuestionThatWasNeverSent(t *testing.T) {
 		new(script.Fail(errDown)):          1,
 		new(script.Fail(errDown).Unsent()): 0,
 	} {
-		inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		cfg := config
+		cfg.FailOver = time.Hour // it is asked all the time
+		inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 			s.Default(script.Acquire, *step)
 			_, err := k.TryAcquire(t.Context(), "a")
 			require.ErrorIs(t, err, renewer.ErrUnavailable)

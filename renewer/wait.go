@@ -23,6 +23,7 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 		defer timer.Stop()
 		timeout = timer.C
 	}
+	gone := c.storeGone()
 	for err == nil {
 		select {
 		case refusal := <-w.Answer:
@@ -44,6 +45,9 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 			if err = c.checkNewest(ctx); err != nil {
 				c.stepOut(w)
 			}
+		case <-gone:
+			c.stepOut(w)
+			err = c.refuseAway()
 		case <-ctx.Done():
 			c.stepOut(w)
 			err = c.cancelled(ctx)
@@ -111,16 +115,15 @@ func (c *call) joinLocked() (*queue.Waiter[*Lease], error) {
 	if k.shutdown.phase != phaseRun {
 		return nil, c.fail(ErrShutdown, nil)
 	}
-	away := c.away()
-	if c.request.limit != nil && c.attempts == 0 && !away &&
+	if c.request.limit != nil && c.attempts == 0 && !k.outages.Troubled() &&
 		k.queues.Front(c.l.name) == nil && !k.queues.Lately(c.l.name, c.begun) {
 		c.aside = true
 		c.countIn()
 		return nil, nil
 	}
 	if !k.queues.Join(c.l.name, c.l) {
-		if away {
-			return nil, c.refuseAway()
+		if err := c.checkOutage(); err != nil {
+			return nil, err
 		}
 		w, err := c.joinBehind()
 		if err != nil {
@@ -131,17 +134,6 @@ func (c *call) joinLocked() (*queue.Waiter[*Lease], error) {
 	}
 	c.countIn()
 	return nil, nil
-}
-
-// away reports whether the call is not to wait for a store that is away.
-func (c *call) away() bool {
-	return c.request.failFast && c.k.Outage(c.l.name) >= c.k.cfg.RequestTimeout
-}
-
-// refuseAway is the error of a call that does not wait for a store that is away.
-func (c *call) refuseAway() error {
-	c.seen = queue.Seen{Known: true, Err: errNoAnswer}
-	return c.refuse()
 }
 
 // joinBehind makes the caller a waiter. Under k.mu.
@@ -221,7 +213,7 @@ func (k *Keeper) lastSeen(name string) (info queue.Seen, known bool) {
 	} else if q != nil && q.Full.Known {
 		return q.Full, false
 	}
-	return queue.Seen{Known: true, Err: errNoAnswer}, false
+	return unavailable(errNoAnswer), false
 }
 
 // holdFront makes the head the holder, now that it has the lock. Waiters who do not wait until the

@@ -18,16 +18,15 @@ import (
 // payment. lockmw.Fence is 0 then, which a fenced resource refuses whose lowest token is 1.
 // Default: off.
 //
-// The store is down when it was asked and has answered nothing for
-// renewer.Config.RequestTimeout (renewer.Keeper.Outage). A request that ran out of time beside
-// others that were answered is refused with 503: otherwise a client could get rid of the lock
-// by making the store busy. So is every request in the first RequestTimeout of an outage.
+// The store is down when it was asked and has answered nothing for renewer.Config.FailOver
+// (renewer.Keeper.Outage). A request that ran out of time beside others that were answered is
+// refused with 503: otherwise a client could get rid of the lock by making the store busy. So is
+// one whose [Wait] runs out before an outage has lasted for FailOver.
 //
 // At most atMost run without a lock at once in this handler, and one for each name, or as many as
 // its limit; other servers do not know of them. Further ones are refused with 503. The keeper's
 // observer is told of each, name by name (renewer.Observer's Unlocked), and package tracing counts
-// them. A request waits for the store as long as for the lock, so give a short [Wait] too. It
-// panics if atMost is below 1.
+// them. It panics if atMost is below 1.
 func FailOpen(atMost int) Option {
 	if atMost < 1 {
 		panic(fmt.Sprintf("lockbeat: httpmw.FailOpen(%d) can't be meant: give how many may run "+
@@ -66,7 +65,7 @@ func (u *unlocked) serve(
 	for _, one := range wants {
 		outage = max(outage, u.keeper.Outage(one.Name))
 	}
-	if outage < u.keeper.Config().RequestTimeout || !u.take(wants) {
+	if outage == 0 || !u.take(wants) {
 		return false
 	}
 	defer u.give(wants)

@@ -69,7 +69,7 @@ func TestRefusals(t *testing.T) {
 			3 * time.Second,
 		},
 		"down":           {options{refuse}, down, nil, 503, httpguard.TypeUnavailable, 3, 8, 0},
-		"down for long":  {nil, down, nil, 503, httpguard.TypeUnavailable, 3, 8, lockmw.DefaultWait},
+		"down for long":  {nil, down, nil, 503, httpguard.TypeUnavailable, 3, 8, 5 * time.Second},
 		"busy, and open": {options{failOpen, refuse}, busy, nil, 409, httpguard.TypeBusy, 1, 2, 0},
 		"shut down":      {options{failOpen}, shut, nil, 503, httpguard.TypeUnavailable, 1, 2, 0},
 		"no name":        {options{failOpen}, nil, new(string), 400, httpguard.TypeBadRequest, 0, 0, 0},

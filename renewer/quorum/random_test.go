@@ -179,6 +179,7 @@ func playSchedule(t *testing.T, d *dice, n int) {
 			for time.Now().Before(end) {
 				l, err := k.Acquire(context.Background(), "n", renewer.MaxWait(time.Minute))
 				if err != nil {
+					waitFor(time.Second) // it may be refused at once
 					continue
 				}
 				b := belief{from: time.Now(), fence: l.Fence()}

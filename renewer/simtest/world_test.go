@@ -144,6 +144,12 @@ func (w *world) idle() {
 			k := p.keeper()
 			every := k.Config().Heartbeat
 			pass(time.Duration(i) * time.Microsecond)
+			for range 10 { // until it knows that the weather is calm
+				if k.HealthCheck() == nil {
+					break
+				}
+				pass(time.Second)
+			}
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			l, err := k.Acquire(ctx, name)

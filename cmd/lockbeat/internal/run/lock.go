@@ -56,6 +56,8 @@ func (r *running) take(ctx context.Context, command string) (*lock, error) {
 		}
 		if r.wait > 0 { // what is left of it, or one question
 			options = append(options, renewer.MaxWait(r.wait-time.Since(begun)))
+		} else {
+			options = append(options, renewer.LongRunning()) // through an outage, too
 		}
 		l.lease, err = l.keeper.Acquire(ctx, r.name, options...)
 	}
