@@ -36,6 +36,14 @@ func (ks *keepers) open() []*renewer.Keeper {
 // Started notes a keeper, which is asked for the oldest lock and the oldest waiter.
 func (o *observer) Started(k *renewer.Keeper) { o.keepers.add(k) }
 
+// outageNow is for how long the store has been away that has been so for longest.
+func (o *observer) outageNow() (longest time.Duration) {
+	for _, k := range o.keepers.open() {
+		longest = max(longest, k.Outage(""))
+	}
+	return longest
+}
+
 // TasksInLine counts the tasks that stand in line.
 func (o *observer) TasksInLine(e renewer.TasksInLine) { o.inLine.Add(int64(e.Change)) }
 

@@ -120,9 +120,12 @@ func (o *observer) observeSeries() {
 		"When a run of the job last succeeded, on any node, as a Unix time.")
 	dueBy := gauge(m, metricRunDueBy, "By when a run of the job has to succeed, as a Unix time: "+
 		"two ticks after the last success, and the time that it took.")
+	outage := gauge(m, metricStoreOutage, "How long the locks' store, or a shard of it, has been "+
+		"away that calls are refused for; 0 while it is there, or a fail-over may go on.")
 	static := metric.WithAttributes(o.static...)
 	_, err := m.RegisterCallback(func(_ context.Context, out metric.Observer) error {
 		out.ObserveInt64(inLine, o.inLine.Load(), static)
+		out.ObserveFloat64(outage, o.outageNow().Seconds(), static)
 		ages := o.oldestNow()
 		for _, c := range []*catalogue{o.locks, o.limits} {
 			for _, s := range *c.known.Load() {
@@ -137,7 +140,7 @@ func (o *observer) observeSeries() {
 			}
 		}
 		return nil
-	}, held, waiting, overrunning, inLine, holdOldest, waitOldest, lastSuccess, dueBy)
+	}, held, waiting, overrunning, inLine, outage, holdOldest, waitOldest, lastSuccess, dueBy)
 	if err != nil {
 		otel.Handle(err)
 	}

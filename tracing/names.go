@@ -69,6 +69,7 @@ const (
 	metricWaitOldest      = "lockbeat.wait.oldest"
 	metricTasksInLine     = "lockbeat.tasks_in_line"
 	metricRefusals        = "lockbeat.refusals"
+	metricStoreOutage     = "lockbeat.store.outage"
 	metricAtLimit         = "lockbeat.at_limit"
 	metricRenewals        = "lockbeat.renewals"
 	metricLosses          = "lockbeat.losses"

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/testutil/script"
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
@@ -43,7 +44,8 @@ func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
 			"lockbeat.acquire.duration": 2, "lockbeat.hold.duration": 1, "lockbeat.renew.lag": 1,
 			"lockbeat.held":    1,
 			"lockbeat.waiting": 1, "lockbeat.overrunning": 1,
-			"lockbeat.tasks_in_line": 1, "lockbeat.hold.oldest": 1, "lockbeat.wait.oldest": 1,
+			"lockbeat.tasks_in_line": 1, "lockbeat.store.outage": 1, "lockbeat.hold.oldest": 1,
+			"lockbeat.wait.oldest": 1,
 			// These are there before the first, which Prometheus would miss else.
 			"lockbeat.renewals": 3, "lockbeat.losses": 3, "lockbeat.unlocked": 1,
 			"lockbeat.refusals": 3,
@@ -178,6 +180,30 @@ func TestTheOldestShowWhileTheyLast(t *testing.T) {
 		require.Zero(t, s.gauge(t, "lockbeat.hold.oldest", charge))
 		require.NoError(t, limits.k.Shutdown(t.Context()))
 		require.Zero(t, s.gauge(t, "lockbeat.hold.oldest", slot))
+	})
+}
+
+// The metric and the probe for readiness say the same at the same moment.
+func TestAnOutageIsAMetric(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, s *scene) {
+		away := func() float64 { return s.gauge(t, "lockbeat.store.outage", map[string]any{}) }
+		require.Zero(t, away())
+		s.store.Default(script.Acquire, script.Fail(errDown))
+		_, err := s.keeper.TryAcquire(t.Context(), "a")
+		require.ErrorIs(t, err, renewer.ErrUnavailable)
+		waitFor(s.keeper.Config().FailOver - time.Millisecond)
+		require.Zero(t, away())
+		require.NoError(t, s.keeper.HealthCheck())
+		waitFor(time.Millisecond)
+		require.InDelta(t, 5, away(), 1e-3)
+		require.Error(t, s.keeper.HealthCheck())
+		waitFor(time.Minute)
+		require.InDelta(t, 65, away(), 1e-3)
+		s.store.Default(script.Acquire, script.Pass())
+		waitFor(time.Second)
+		require.Zero(t, away())
+		require.NoError(t, s.keeper.HealthCheck())
 	})
 }
 
