@@ -127,8 +127,8 @@ func (s *story) full(ctx context.Context) error {
 	return err
 }
 
-// outage cuts Redis off for more than three seconds. Streams run on while their slots are good, new
-// ones are refused, and each replica admits its share of urgent ones.
+// outage cuts Redis off for longer than a fail-over takes. Streams run on while their slots are
+// good, new ones are refused, and each replica admits its share of urgent ones.
 func (s *story) outage(ctx context.Context) error {
 	s.Stop(1)
 	urgently, hangUp := context.WithCancel(ctx)

@@ -92,7 +92,9 @@ func (p part[Role]) play(act func(context.Context, *Node, Role) error) error {
 	}
 	defer store.Close()
 	n := &Node{Name: p.Name, out: json.NewEncoder(os.Stdout)}
-	k, err := renewer.New(store, renewer.Config{TTL: p.TTL, Node: p.Name, Observer: n})
+	k, err := renewer.New(store, renewer.Config{
+		TTL: p.TTL, Node: p.Name, Observer: n, FailOver: 2 * time.Second, // no story waits for long
+	})
 	if err != nil {
 		return err
 	}
