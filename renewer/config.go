@@ -65,17 +65,18 @@ type Config struct {
 
 	// RequestTimeout bounds one question to the store. A heartbeat that is not answered by then is
 	// sent again; the answer to the first still counts for as long again, and a little less than
-	// that once more. Two of them must fit between a missed heartbeat and Margin. Default a third
-	// of that time, so that three fit.
+	// that once more, if the store's client waits for it: one of package redisstore gives up a
+	// connection after an eighth of the TTL, so that a slower link keeps no lease. Two of them must
+	// fit between a missed heartbeat and Margin. Default a third of that time, so that three fit.
 	RequestTimeout time.Duration
 
-	// FailOver is how long the store may be away until callers are told: they wait through a
-	// fail-over. When it, or the shard of it that has their name, has answered nothing for so long,
-	// those who wait get [ErrUnavailable] at that instant, and others at once, until it answers;
-	// [Keeper.HealthCheck] says so meanwhile. Calls with [LongRunning] wait on. A store is not away
-	// before a request has failed, which takes up to RequestTimeout. Give more if your Sentinels
-	// take longer, as they do by their default of 30 s (down-after-milliseconds); more than any
-	// MaxWait, and callers wait out all of theirs. Default 5 s.
+	// FailOver is how long a fail-over of the store may take, through which callers wait. When the
+	// store, or the shard of it that has their name, has answered nothing for so long, those who
+	// wait get [ErrUnavailable] at that instant, and others at once, until it answers;
+	// [Keeper.HealthCheck] says so meanwhile. Calls with [LongRunning] wait on. They are refused no
+	// earlier than a second (or FailOver, if that is less) after the first request has failed. Give
+	// more if your Sentinels take longer, as they do by their default of 30 s
+	// (down-after-milliseconds). Default 5 s.
 	FailOver time.Duration
 
 	// ClockDrift bounds how much the clocks of store and client may

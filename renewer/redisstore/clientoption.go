@@ -36,6 +36,7 @@ import (
 //     connection that answers no more is given up within 11/24 of the TTL: the client sends a
 //     PING when nothing has come for one KeepAlive, which it looks at once in each, and waits
 //     ConnWriteTimeout for the answer; so 2 × KeepAlive + ConnWriteTimeout after the last answer.
+//     A link whose round trip takes longer than ConnWriteTimeout keeps no lease.
 //     A lease that was renewed just then is believed in for 0.88 of the TTL, by the defaults of
 //     [renewer.Config], and two attempts on a new connection take up to 0.39 of it; 0.49 is left.
 //     A process that does nothing but to renew, each TTL/3, sends one PING for each renewal.
