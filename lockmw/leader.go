@@ -21,8 +21,8 @@ import (
 //
 // When ctx ends it returns once fn has, with fn's error, or ctx's if fn was
 // not running. It also returns the errors that standing by longer would not
-// mend: [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected], and [renewer.ErrConfig] for
-// a name with a rank ([Ranked]).
+// mend: [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected], and [renewer.ErrConfig]
+// for a name with a rank ([Ranked]).
 //
 // renewer.Config.MaxHold, which bounds pieces of work, does not end a lead; [MaxHold] does.
 //

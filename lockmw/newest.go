@@ -51,8 +51,8 @@ func only(newest renewer.Option) Option {
 // [renewer.ErrReplaced], whenever it comes, and with [Replace] or [Latest] the greater rank is the
 // newer call: so what runs last is the newest, whatever workers, retries and networks have made of
 // the order. A call of the same rank is the same work again, such as a retry of the newest, and
-// runs; with Replace or Latest it takes the place of the one before. A rank counts as soon as its call has the lock, though that fails: the newest work is to be
-// tried again, and not what is older.
+// runs; with Replace or Latest it takes the place of the one before. A rank counts as soon as its
+// call has the lock, though that fails: the newest work is to be tried again, and nothing older.
 //
 // A lock's ranks are known for 24 h after a call with one has had it, and take about 200 bytes of
 // the store's memory; an older call that comes later than that runs. Give all calls of a name

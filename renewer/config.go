@@ -74,9 +74,11 @@ type Config struct {
 	// store, or the shard of it that has their name, has answered nothing for so long, those who
 	// wait get [ErrUnavailable] at that instant, and others at once, until it answers;
 	// [Keeper.HealthCheck] says so meanwhile. Calls with [LongRunning] wait on. They are refused no
-	// earlier than a second (or FailOver, if that is less) after the first request has failed. Give
-	// more if your Sentinels take longer, as they do by their default of 30 s
-	// (down-after-milliseconds). Default 5 s.
+	// earlier than a second (or FailOver, if that is less) after the first request has failed. A
+	// client of package redisstore may take 11/24 of the TTL to give up a connection that has gone
+	// silent: with a TTL above 10 s callers may be refused for the rest of that. Give more if your
+	// Sentinels take longer, as they do by their default of 30 s (down-after-milliseconds). Default
+	// 5 s.
 	FailOver time.Duration
 
 	// ClockDrift bounds how much the clocks of store and client may

@@ -115,8 +115,8 @@ func RefusalExpected() Option {
 
 // StandBy tells observers, by [AcquireStart].StandBy, that the caller does no work under the lock,
 // but waits for the end of another's, and frees it at once: logs show that at Debug, no span does,
-// and no metric but that of the oldest wait. Like one with [LongRunning] it waits for a store that is
-// away. It is for adapters.
+// and no metric but that of the oldest wait. Like one with [LongRunning] it waits for a store that
+// is away. It is for adapters.
 func StandBy() Option {
 	return func(r request) request { r.standBy = true; return r }
 }

@@ -76,7 +76,7 @@ func TestStaticAttributes(t *testing.T) {
 			require.Equal(t, int64(3), attrs(span.Attributes())["zone"])
 		}
 		require.Equal(t, "lost", attrs(s.the(t, "lockbeat.hold").Attributes())["lockbeat.outcome"])
-		require.Len(t, s.metrics(t), 14)
+		require.Len(t, s.metrics(t), 15)
 		for name, m := range s.metrics(t) {
 			for _, set := range sets(m) {
 				got := attrs(set.ToSlice())

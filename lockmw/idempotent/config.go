@@ -72,8 +72,8 @@ type Config struct {
 	// MaxRunningPerCaller bounds how many requests of one caller are being carried out at once in
 	// this process, for each call of [Middleware]. A request with a new key beyond that is answered
 	// with 429 and Retry-After, at once or, with Lock, when it has that; its handler does not run,
-	// and nothing is stored: [ErrQuota]. Stored answers are still replayed, and requests that wait for another's answer do
-	// not count.
+	// and nothing is stored: [ErrQuota]. Stored answers are still replayed, and requests that wait
+	// for another's answer do not count.
 	//
 	// It is what bounds requests whose clients have gone: they go on (FinishWithin), each with its
 	// body in memory, and by HTTP/2 without a connection. Give more where a caller is many clients,

@@ -14,8 +14,11 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// replyConfig has a TTL above kit.Patience: what is gone before has been freed.
-var replyConfig = renewer.Config{TTL: time.Minute, RequestTimeout: time.Second}
+// replyConfig has a TTL above kit.Patience: what is gone before has been freed. With that TTL the
+// client takes 17 s to give a connection up that has gone silent.
+var replyConfig = renewer.Config{
+	TTL: time.Minute, RequestTimeout: time.Second, FailOver: kit.Patience,
+}
 
 // about tells requests that concern a lock from others, for a proxy.
 func about(name string) func([]byte) bool {
