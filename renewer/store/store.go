@@ -70,6 +70,9 @@ type Sharded interface {
 	// there are servers. It is a hint that may be wrong and may change; names of
 	// which it is not known are together on any. It is called for every heartbeat of
 	// every lease, with a lock held: it must return at once and not call the engine.
+	//
+	// To learn whether a shard is back that does not answer, the engine claims a name of its own on
+	// it: it tries names that begin as one did that was asked for in vain.
 	Shard(name string) int
 }
 
