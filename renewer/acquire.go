@@ -429,7 +429,11 @@ func (c *call) cancelled(ctx context.Context) *Error {
 }
 
 // refuse makes the error for a caller who may not wait any longer, from what the store last said.
+// If it has said nothing, another caller of this process who waits for it does not have the lock.
 func (c *call) refuse() error {
+	if !c.seen.Known && (!c.contended || !c.behind.Known && c.k.outages.Troubled()) {
+		c.seen = unavailable(errNoAnswer)
+	}
 	if err := c.seen.Err; err != nil {
 		return c.fail(ErrUnavailable, storeError{err})
 	}

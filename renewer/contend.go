@@ -116,9 +116,6 @@ func (c *call) question(ctx context.Context) (q question, err error) {
 	}
 	q.sent = c.k.clock.AtMost()
 	if q.sent >= c.until {
-		if !c.contended && !c.seen.Known {
-			c.seen = unavailable(errNoAnswer)
-		}
 		return q, c.refuse()
 	}
 	if c.request.limit != nil {

@@ -199,17 +199,29 @@ func (c *call) joinNewest(ctx context.Context) (*queue.Waiter[*Lease], error) {
 }
 
 // checkNewest returns the error of a call that is not the newest any more. It asks the store,
-// which notes the call as the newest, and breaks the lease of another owner if it replaces.
+// which notes the call as the newest, and breaks the lease of another owner if it replaces. It
+// returns no error, and soon, when the call's time is over or the store is away: its caller sees to
+// that.
 func (c *call) checkNewest(ctx context.Context) error {
 	n, k := c.newest, c.k
 	if n == nil {
 		return nil
 	}
+	patient, cancel := ctx, func() {}
+	if c.until != never {
+		patient, cancel = context.WithTimeout(ctx, c.until.Sub(k.clock.AtMost()))
+	}
+	defer cancel()
 	select {
 	case n.others.asking <- struct{}{}:
 		defer func() { <-n.others.asking }()
-	case <-ctx.Done():
-		return c.cancelled(ctx)
+	case <-c.storeGone():
+		return nil
+	case <-patient.Done():
+		if ctx.Err() != nil {
+			return c.cancelled(ctx)
+		}
+		return nil
 	}
 	k.mu.Lock()
 	ousted := n.ousted
@@ -218,8 +230,8 @@ func (c *call) checkNewest(ctx context.Context) error {
 		return c.refuseReplaced()
 	}
 	k.listen() // for a newer one
-	request, cancel := context.WithTimeout(ctx, k.cfg.RequestTimeout)
-	defer cancel()
+	request, end := context.WithTimeout(patient, k.cfg.RequestTimeout)
+	defer end()
 	since, err := n.store.Replace(request, store.Replacement{
 		Name: c.l.name, Owner: n.id, By: k.holder(c.l), Newness: c.newness(),
 		Break: n.kind == replace,
