@@ -72,7 +72,8 @@ type Config struct {
 
 	// FailOver is how long a fail-over of the store may take, through which callers wait. When the
 	// store, or the shard of it that has their name, has answered nothing for so long, those who
-	// wait get [ErrUnavailable] at that instant, and others at once, until it answers;
+	// wait get [ErrUnavailable] at that instant, or when a question of theirs ends that was under
+	// way before it was known that any fails; and others at once, until it answers;
 	// [Keeper.HealthCheck] says so meanwhile. Calls with [LongRunning] wait on. They are refused no
 	// earlier than a second (or FailOver, if that is less) after the first request has failed. A
 	// client of package redisstore may take 11/24 of the TTL to give up a connection that has gone

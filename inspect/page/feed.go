@@ -117,11 +117,15 @@ func (f *feed) loop() {
 		r := f.read(ctx, before)
 		cancel()
 		took := time.Since(start)
+		pause := pauseFactor * took
+		if r.fault != nil { // it waited for a store that is away, and cost that nothing
+			pause = took
+		}
 		if f.page.ctx.Err() == nil {
 			f.publish(r)
 		}
 		select {
-		case <-time.After(max(f.page.cfg.Every-took, pauseFactor*took)):
+		case <-time.After(max(f.page.cfg.Every-took, pause)):
 		case <-f.page.ctx.Done():
 			return
 		}

@@ -310,8 +310,9 @@ func TestStreamsAreBounded(t *testing.T) {
 	})
 }
 
-// A page of a single lock has the store read that lock, for a while: so many at once, of each client
-// a half at most, also by streams. What is read already costs nothing, and the list is shown to all.
+// A page of a single lock has the store read that lock, for a while: so many at once, of each
+// client a half at most, also by streams. What is read already costs nothing, and the list is shown
+// to all.
 func TestPagesOfSingleLocksAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

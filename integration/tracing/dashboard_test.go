@@ -57,9 +57,10 @@ func scraped(t *testing.T) (metrics map[string]bool, labels map[string]map[strin
 	return metrics, labels
 }
 
-// allThatIsMeasured is runs of a job, an operation without its lock, a lock held and freed, refused, as expected
-// too, renewed with and without success, lost and overrun, a limit full and closed, a store that is
-// away, a lease that is replaced and one that is broken, and one of a keeper that is shut down.
+// allThatIsMeasured is runs of a job, an operation without its lock, a lock held and freed, refused,
+// as expected too, renewed with and without success, lost and overrun, a limit full and closed, a
+// store that is away, a lease that is replaced and one that is broken, and one of a keeper that is
+// shut down.
 func allThatIsMeasured(t *testing.T, s *scene) {
 	work := renewer.Operation("transfer")
 	s.keeper.Config().Observer.Unlocked(t.Context(),

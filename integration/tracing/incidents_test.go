@@ -82,8 +82,8 @@ type program struct {
 	registry *prometheus.Registry
 }
 
-// playIncidents lets programs run in a bubble for a while. What Prometheus scrapes goes to promtool,
-// which is to find these alerts 90 s after the trouble began, and none before.
+// playIncidents lets programs run in a bubble for a while. What Prometheus scrapes goes to
+// promtool, which is to find these alerts 90 s after the trouble began, and none before.
 func playIncidents(
 	t *testing.T, lasts time.Duration, run func(*plant), want ...string,
 ) {

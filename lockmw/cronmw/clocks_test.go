@@ -43,8 +43,8 @@ func TestOneRunATickWhateverTheClocks(t *testing.T) {
 	}
 }
 
-// The only node there is: it runs each tick, if its clock is off by less than the grace, or ahead by
-// less than half of the interval. Then it waits, and so is not late at all.
+// The only node there is: it runs each tick, if its clock is off by less than the grace, or ahead
+// by less than half of the interval. Then it waits, and so is not late at all.
 func TestALoneNodeWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -105,8 +105,8 @@ func TestTheStoreIsAwayAtTheTick(t *testing.T) {
 	})
 }
 
-// The store's clock steps back, as when a replica is promoted whose clock is behind. The ticks up to
-// the one on record are not run again, and none after it is lost.
+// The store's clock steps back, as when a replica is promoted whose clock is behind. The ticks up
+// to the one on record are not run again, and none after it is lost.
 func TestNoTickIsLostWhenTheStoresClockSteps(t *testing.T) {
 	t.Parallel()
 	for _, step := range []time.Duration{

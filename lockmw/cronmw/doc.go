@@ -34,7 +34,8 @@
 //	  on any node
 //	loses its lock while it runs      its context ends with cause renewer.ErrLost, before
 //	                                    another node can run the job
-//	has panicked                      the lock is freed, and the panic goes to the scheduler
+//	has panicked                      the lock is freed, the tick is told of as failed or cut, and
+//	                                    the panic goes to the scheduler
 //	was cut: it panicked, or          the rest of that tick is not run; by [TakeOver] another
 //	  returned an error when its        node runs it again at once (OutcomeCut)
 //	  context had ended

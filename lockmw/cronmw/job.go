@@ -33,7 +33,7 @@ func (j *Job) Run() { j.Fire(j.node.ctx) }
 // [TakeOver], when that node has run it. Ticks are looked for, waited for and run until ctx ends,
 // or that of [New]; a run's context ends when its lock is lost, too.
 //
-// The keeper's Observer is told the same, unless the run panics, which passes through.
+// The keeper's Observer is told the same; of a run that panics, before that passes through.
 func (j *Job) Fire(ctx context.Context) renewer.Run {
 	ctx, release := j.node.bounded(ctx)
 	defer release()
@@ -118,7 +118,7 @@ func (j *Job) take(
 			return refused(due, err)
 		}
 		j.compare(ctx, run.Record)
-		t := j.run(run)
+		t := j.run(ctx, begun, run)
 		if t.Left == 0 || ctx.Err() != nil {
 			return t
 		}
@@ -127,18 +127,24 @@ func (j *Job) take(
 	}
 }
 
-// run runs a tick that was taken.
-func (j *Job) run(run *ticks.Run) renewer.Run {
+// run runs a tick that was taken. If it does not return, as by a panic, nobody gets to hear what has
+// become of it but the observer, who is told here.
+func (j *Job) run(ctx context.Context, begun time.Time, run *ticks.Run) renewer.Run {
 	t := renewer.Run{
 		Job: j.book.Name, Due: run.Record.Due, Attempt: run.Record.Attempt,
 		Missed: ticks.Count(j.book.Schedule, j.book.Free(run.Before), run.Record.Due),
 	}
 	op := context.WithValue(run.Context, currentKey{}, t)
-	t.Outcome = renewer.OutcomeRan
-	t.Err = unwind.Then(func() error { return j.book.Labelled(op, j.fn) }, run.End)
-	if run.Record.Cut {
-		t.Outcome, t.Left = renewer.OutcomeCut, j.book.Attempts-t.Attempt
-	}
+	_ = unwind.Then(func() error { return j.book.Labelled(op, j.fn) }, func(err error) error {
+		t.Outcome, t.Err = renewer.OutcomeRan, run.End(err)
+		if run.Record.Cut {
+			t.Outcome, t.Left = renewer.OutcomeCut, j.book.Attempts-t.Attempt
+		}
+		if errors.Is(err, unwind.Err) {
+			j.tell(ctx, begun, t)
+		}
+		return t.Err
+	})
 	return t
 }
 

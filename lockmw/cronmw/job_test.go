@@ -145,7 +145,7 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
-// A panic frees the lock, and is the scheduler's. Its tick is not run again.
+// A panic frees the lock, is told of, and is the scheduler's. Its tick is not run again.
 func TestPanicPassesThrough(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {
@@ -153,10 +153,11 @@ func TestPanicPassesThrough(t *testing.T) {
 		for i := range 2 {
 			elapse(minute)
 			require.PanicsWithValue(t, "no luck", j.Run)
+			require.ErrorContains(t, f.last().Err, "did not return")
 			assert.Equal(t, renewer.OutcomeSkipped, j.Fire(t.Context()).Outcome)
 			f.lateness(t, start.Add(time.Duration(i+1)*minute))
 		}
-		assert.Zero(t, f.count(renewer.OutcomeRan))
+		assert.Equal(t, 2, f.count(renewer.OutcomeRan))
 	})
 }
 

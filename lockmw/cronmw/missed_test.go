@@ -53,8 +53,8 @@ func TestRunIfMissedByALateCall(t *testing.T) {
 	})
 }
 
-// The store was away over a tick and its grace, and no node was down: one of them runs the tick when
-// the store is back. Until then they ask for it now and then.
+// The store was away over a tick and its grace, and no node was down: one of them runs the tick
+// when the store is back. Until then they ask for it now and then.
 func TestRunIfMissedWhenTheStoreWasAway(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {

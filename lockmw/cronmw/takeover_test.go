@@ -72,6 +72,9 @@ func TestTakeOver(t *testing.T) {
 				elapse(time.Hour + 10*minute)
 				synctest.Wait()
 				require.Equal(t, []int{1, 2}[:c.runs], attempts)
+				if c.once {
+					require.Equal(t, c.runs-1, f.count(renewer.OutcomeCut), "by the node that ran it")
+				}
 				if last := f.begins(due)[c.runs-1]; c.runs == 2 && c.once {
 					assert.Equal(t, ended, last, "at once")
 				} else if c.runs == 2 {

@@ -60,8 +60,8 @@ func TestReplyLostToAWaitingCaller(t *testing.T) {
 	}
 }
 
-// The request itself was held back: when the link heals it takes effect after all, and what it takes
-// is freed.
+// The request itself was held back: when the link heals it takes effect after all, and what it
+// takes is freed.
 func TestRequestArrivesAfterItsCallerHasGone(t *testing.T) {
 	t.Parallel()
 	n := join(t, redistest.Start(t), replyConfig)
