@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/inspect/page"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/webtest"
 )
@@ -92,5 +93,24 @@ func TestNothingIsKeptOfANameThatNoLockHas(t *testing.T) {
 			assert.Zero(t, p.Kept(), r.URL.Path)
 		}
 		assert.Empty(t, broke(f))
+	})
+}
+
+// A store that did not answer for some seconds is asked again after as long, and not after four
+// times as long, as one is that is slow.
+func TestAStoreThatIsBackIsSeenSoon(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const away = 2 * time.Second
+		f := &fake{locks: []store.Lock{held("a", 7, 0)}, takes: away, err: renewer.ErrUnavailable}
+		l := lookAt(t, newPage(t, f, page.Config{}), "/events", nil)
+		<-time.After(away)
+		synctest.Wait()
+		require.Contains(t, strings.Join(l.events(), "\n"), "fault")
+		f.change(func() { f.takes, f.err = 0, nil })
+		<-time.After(away)
+		synctest.Wait()
+		assert.Contains(t, strings.Join(l.events(), "\n"), `"a"`)
+		l.leave()
 	})
 }
