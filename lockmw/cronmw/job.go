@@ -127,8 +127,8 @@ func (j *Job) take(
 	}
 }
 
-// run runs a tick that was taken. If it does not return, as by a panic, nobody gets to hear what has
-// become of it but the observer, who is told here.
+// run runs a tick that was taken. If it does not return, as by a panic, nobody gets to hear what
+// has become of it but the observer, who is told here.
 func (j *Job) run(ctx context.Context, begun time.Time, run *ticks.Run) renewer.Run {
 	t := renewer.Run{
 		Job: j.book.Name, Due: run.Record.Due, Attempt: run.Record.Attempt,
