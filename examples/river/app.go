@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,7 +24,10 @@ type Invoice struct{ Tenant string }
 // Kind implements river.JobArgs.
 func (Invoice) Kind() string { return "invoice" }
 
-// write gives a tenant's document the next number: it reads, and then writes. It knows nothing of
+// drawn is how long it takes to draw a document.
+const drawn = 5 * time.Millisecond
+
+// write gives a tenant's document the next number: it reads, draws, and writes. It knows nothing of
 // locks.
 func write(ctx context.Context, pool *pgxpool.Pool, tenant, kind string) error {
 	var number int
@@ -31,6 +35,11 @@ func write(ctx context.Context, pool *pgxpool.Pool, tenant, kind string) error {
 		Scan(&number)
 	if err != nil {
 		return err
+	}
+	select {
+	case <-time.After(drawn):
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	_, err = pool.Exec(ctx, "INSERT INTO documents (tenant, number, kind) VALUES ($1, $2, $3)",
 		tenant, number, kind)
