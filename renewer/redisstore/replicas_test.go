@@ -199,6 +199,7 @@ func TestTheEngineFreesWhatNoReplicaConfirms(t *testing.T) {
 	store := s.store(t, redisstore.Replicas(1))
 	keeper, err := renewer.New(store, renewer.Config{
 		TTL: 9 * time.Second, Heartbeat: time.Second, RequestTimeout: 3 * time.Second,
+		FailOver: time.Minute, // the last caller is to ask, though none was answered for so long
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, keeper.Shutdown(context.Background())) })
