@@ -97,7 +97,8 @@ func TestUnitIsStopped(t *testing.T) {
 	awaitFree(t, server, "k")
 }
 
-// When an outer guard asks all below it to end, a command under an inner lock has its time.
+// When an outer guard asks all below it to end, a command under an inner lock has its time. Both
+// guards ask it.
 func TestNested(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -105,7 +106,7 @@ func TestNested(t *testing.T) {
 	require.NoError(t, err)
 	p := start(t, server.Addr(), "--name=outer", "--ttl=40s", "--grace=10s", "--",
 		"sh", "-c", `"$@" & read x; exit 9`, "sh", self, "run", "--name=inner", "--",
-		"sh", "-c", `trap 'echo asked; sleep 0.3; echo cleaned; exit 5' TERM
+		"sh", "-c", `trap 'trap "" TERM; echo asked; sleep 0.3; echo cleaned; exit 5' TERM
 		echo up; while :; do sleep 0.01; done`)
 	p.expect("up")
 	require.NoError(t, p.stdin.Close())
