@@ -32,7 +32,7 @@ SHAKEARGS ?=
 # at its end, for races of goroutines that are still running; tests fail if any is.
 TESTENV := CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 LOCKBEAT_REQUIRE_MARIADB=1 LOCKBEAT_REQUIRE_PROMTOOL=1 GORACE=atexit_sleep_ms=20
 
-# Packages with tests that are longer in a long run: see testutil/suite.
+# Packages with tests that are longer in a long run: see internal/testutil/suite.
 LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|OnlyLong|Size)' ./cmd ./integration ./lockmw ./nemesis ./renewer ./testutil/embedded | sed 's,/[^/]*$$,,' | sort -u)
 
 # What make test tests.
@@ -96,7 +96,7 @@ test-long: cc redis postgres mariadb promtool ## run the packages that have long
 	$(TESTENV) LOCKBEAT_LONG=1 go test -race -count=1 -timeout 15m $(LONG)
 
 sim: ## play the simulation for SIMGRANTS grants (default a million; the tests play 10,000)
-	go test ./renewer/simtest -count=1 -timeout 30m -run 'TestSimulation$$' -v -sim.grants=$(SIMGRANTS)
+	go test ./renewer/internal/simtest -count=1 -timeout 30m -run 'TestSimulation$$' -v -sim.grants=$(SIMGRANTS)
 
 shake: cc redis postgres mariadb promtool ## run the tests three times, in rare orders of events (SHAKEARGS: flags of go test)
 	$(TESTENV) scripts/shake -race -count=3 -timeout 20m $(SHAKEARGS) $(FIRST) $(SUITES:%=./%) $(TESTED)

@@ -110,11 +110,12 @@ var layers = []layer{
 		"it is an Observer of the engine, the same with every store and every adapter",
 	},
 	{
-		"testutil/jobtest", "lockmw/jobs renewer renewer/redisstore testutil/...",
+		"testutil/jobtest", "lockmw/jobs renewer renewer/redisstore testutil/... internal/testutil/...",
 		"it plays adapters of jobs, on locks in Redis; only adapters' tests import it",
 	},
 	{
-		"testutil/...", "renewer renewer/store testutil/...",
+		"testutil/... internal/testutil/...",
+		"renewer renewer/store testutil/... internal/testutil/...",
 		"tests of what it proves import it, so that importing them back would make a cycle",
 	},
 	{
@@ -154,8 +155,9 @@ var foreign = []struct {
 		"a module whose tests import it makes its users list miniredis",
 	},
 	{
-		module + "testutil testing testing/synctest github.com/stretchr/testify go.uber.org/goleak",
-		"testutil/... examples/... bench nemesis/...", "...",
+		module + "testutil " + module + "internal/testutil testing testing/synctest " +
+			"github.com/stretchr/testify go.uber.org/goleak",
+		"testutil/... internal/testutil/... examples/... bench nemesis/...", "...",
 		"test code never links into a production build",
 	},
 	{
@@ -179,7 +181,8 @@ var foreign = []struct {
 	},
 	{
 		"github.com/redis/rueidis",
-		"renewer/redisstore/... internal/deployment cmd/lockbeat/... testutil/... examples/... bench " +
+		"renewer/redisstore/... internal/deployment cmd/lockbeat/... testutil/... " +
+			"internal/testutil/... examples/... bench " +
 			"nemesis/...", "...",
 		"Redis is one store among several; everything above redisstore speaks to the contract",
 	},
@@ -224,7 +227,8 @@ var foreign = []struct {
 	},
 	{
 		"net/http", "lockmw/httpmw lockmw/ginmw lockmw/idempotent lockmw/internal/httpguard " +
-			"inspect/... cmd/... examples/... bench testutil/...", "...", "who locks without HTTP must not link it",
+			"inspect/... cmd/... examples/... bench internal/testutil/...", "...",
+		"who locks without HTTP must not link it",
 	},
 	{"github.com/spf13", "cmd/lockbeat/...", "cmd/lockbeat/...", "only a program has flags"},
 	{"log", "examples/...", "", "the library never prints"},
@@ -247,7 +251,7 @@ func forbids(name, imported string, test bool) string {
 	ours, own := strings.CutPrefix(imported, module)
 	for _, l := range layers {
 		if !test && own && in(name, l.packages) {
-			if !in(ours, l.may) && !in(ours, "testutil/... tracing") { // foreign has these
+			if !in(ours, l.may) && !in(ours, "testutil/... internal/testutil/... tracing") { // foreign has these
 				return l.why
 			}
 			break

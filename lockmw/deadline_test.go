@@ -32,7 +32,7 @@ func TestADeadlineIsFirst(t *testing.T) {
 					defer cancel()
 					_, err := lockmw.Run(ctx, k, "a", func(context.Context) error { return nil },
 						opts...)
-					assert.ErrorIs(t, err, renewer.ErrHeld)
+					assert.ErrorIs(t, err, renewer.ErrBusy)
 					assert.ErrorIs(t, err, context.DeadlineExceeded)
 					assert.Equal(t, lockmw.RefusalDeadline, lockmw.RefusalOf(err))
 					_, isFull := full.Of(err)

@@ -40,7 +40,7 @@ func TestDoGivesWhatTheFunctionGives(t *testing.T) {
 			require.Positive(t, lockmw.Fence(ctx))
 			require.Positive(t, lockmw.Remaining(ctx))
 			_, err := k.TryAcquire(ctx, "a")
-			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorIs(t, err, renewer.ErrBusy)
 			return 42, nil
 		}, lockmw.Operation("answering"))
 		require.NoError(t, err)
@@ -93,25 +93,25 @@ func TestContentionPolicies(t *testing.T) {
 		not  error
 		wait time.Duration
 	}{
-		{"default", nil, renewer.ErrHeld, lockmw.ErrSkipped, lockmw.DefaultWait},
+		{"default", nil, renewer.ErrBusy, lockmw.ErrSkipped, lockmw.DefaultWait},
 		{
 			"wait",
 			[]lockmw.Option{lockmw.Wait(3 * time.Second)},
-			renewer.ErrHeld, lockmw.ErrSkipped,
+			renewer.ErrBusy, lockmw.ErrSkipped,
 			3 * time.Second,
 		},
 		{
 			"wait for nothing",
 			[]lockmw.Option{lockmw.Wait(0)},
-			renewer.ErrHeld, lockmw.ErrSkipped,
+			renewer.ErrBusy, lockmw.ErrSkipped,
 			0,
 		},
-		{"refuse", []lockmw.Option{lockmw.Refuse()}, renewer.ErrHeld, lockmw.ErrSkipped, 0},
-		{"skip", []lockmw.Option{lockmw.Skip()}, lockmw.ErrSkipped, renewer.ErrHeld, 0},
+		{"refuse", []lockmw.Option{lockmw.Refuse()}, renewer.ErrBusy, lockmw.ErrSkipped, 0},
+		{"skip", []lockmw.Option{lockmw.Skip()}, lockmw.ErrSkipped, renewer.ErrBusy, 0},
 		{
 			"the last counts",
 			[]lockmw.Option{lockmw.Skip(), lockmw.Wait(time.Second)},
-			renewer.ErrHeld, lockmw.ErrSkipped, time.Second,
+			renewer.ErrBusy, lockmw.ErrSkipped, time.Second,
 		},
 	}
 	for _, tt := range tests {
@@ -190,7 +190,7 @@ func TestSkipDoesNotHideAStoreThatIsDown(t *testing.T) {
 		_, err := lockmw.Do(t.Context(), k, "a", answer, lockmw.Skip())
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.NotErrorIs(t, err, lockmw.ErrSkipped)
-		require.NotErrorIs(t, err, renewer.ErrHeld)
+		require.NotErrorIs(t, err, renewer.ErrBusy)
 	})
 }
 

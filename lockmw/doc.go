@@ -33,13 +33,13 @@
 //	free                              ran           its own, as it is
 //	lost while the function runs      ran           its own, with [renewer.ErrLost] joined
 //	lost, and it returned no error    ran           none: the work is done; [Strict]: ErrLost
-//	held by another caller            did not run   [renewer.ErrHeld]; [Skip]: [ErrSkipped]
-//	waited for by a newer call        did not run   [renewer.ErrHeld] with [renewer.ErrReplaced]
+//	held by another caller            did not run   [renewer.ErrBusy]; [Skip]: [ErrSkipped]
+//	waited for by a newer call        did not run   [renewer.ErrBusy] with [renewer.ErrReplaced]
 //	replaced while the function runs  ran           as for lost, with [renewer.ErrReplaced] too
 //	unknown, since the store is down  did not run   [renewer.ErrUnavailable]
 //	of no usable name                 did not run   [renewer.ErrName]
 //	of a keeper that is shut down     did not run   [renewer.ErrShutdown]
-//	waited for when the context ends  did not run   that of the caller's context, and ErrHeld if a
+//	waited for when the context ends  did not run   that of the caller's context, and ErrBusy if a
 //	                                                deadline ended the wait for another caller
 //
 // The result is returned beside the error. A key that could not be freed is no error here: it

@@ -93,14 +93,14 @@ func (s *scope) holdAtLeast(d time.Duration) {
 
 // refused is the caller's error.
 func (s settings) refused(err error) error {
-	if s.contention != skip || !errors.Is(err, renewer.ErrHeld) ||
+	if s.contention != skip || !errors.Is(err, renewer.ErrBusy) ||
 		errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	return skippedError{err}
 }
 
-// skippedError is ErrSkipped with the text of a refusal. It is not [renewer.ErrHeld].
+// skippedError is ErrSkipped with the text of a refusal. It is not [renewer.ErrBusy].
 type skippedError struct{ refusal error }
 
 func (e skippedError) Error() string { return e.text(e.refusal.Error()) }

@@ -26,7 +26,7 @@ func TestEnterAndExit(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, lockmw.Held(ctx, "a"))
 		_, _, err = lockmw.Enter(t.Context(), k, "a", lockmw.Refuse())
-		require.Equal(t, lockmw.RefusalHeld, lockmw.RefusalOf(err))
+		require.Equal(t, lockmw.RefusalBusy, lockmw.RefusalOf(err))
 
 		inner, leave, err := lockmw.Enter(ctx, k, "a")
 		require.NoError(t, err, "the same call chain")
@@ -101,7 +101,7 @@ func TestMaxWaiters(t *testing.T) {
 		begun := time.Now()
 		_, err = lockmw.Do(t.Context(), k, "a", answer, lockmw.MaxWaiters(1))
 		require.Equal(t, lockmw.RefusalQueueFull, lockmw.RefusalOf(err))
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.Zero(t, time.Since(begun))
 		require.NoError(t, exit(nil))
 		require.NoError(t, <-waits)
@@ -115,13 +115,13 @@ func TestRefusalOf(t *testing.T) {
 	}
 	for want, errs := range map[lockmw.Refusal][]error{
 		0:                  {nil},
-		lockmw.RefusalHeld: {is(renewer.ErrHeld, nil)},
+		lockmw.RefusalBusy: {is(renewer.ErrBusy, nil)},
 		lockmw.RefusalReplaced: {
-			is(renewer.ErrHeld, renewer.ErrReplaced),
+			is(renewer.ErrBusy, renewer.ErrReplaced),
 			&renewer.LostError{Reason: renewer.ReasonReplaced},
 			is(context.Canceled, &renewer.LostError{Reason: renewer.ReasonReplaced}),
 		},
-		lockmw.RefusalQueueFull: {is(renewer.ErrHeld, renewer.ErrQueueFull)},
+		lockmw.RefusalQueueFull: {is(renewer.ErrBusy, renewer.ErrQueueFull)},
 		lockmw.RefusalSkipped:   {fmt.Errorf("%w: a", lockmw.ErrSkipped)},
 		lockmw.RefusalUnavailable: {
 			is(renewer.ErrUnavailable, errDown),
@@ -145,7 +145,7 @@ func TestRefusalOf(t *testing.T) {
 
 func TestRetryIn(t *testing.T) {
 	t.Parallel()
-	held := func(d time.Duration) error { return &renewer.Error{Kind: renewer.ErrHeld, HeldFor: d} }
+	held := func(d time.Duration) error { return &renewer.Error{Kind: renewer.ErrBusy, HeldFor: d} }
 	for _, tt := range []struct {
 		err  error
 		base time.Duration
@@ -160,7 +160,7 @@ func TestRetryIn(t *testing.T) {
 			5 * time.Second,
 		},
 		{renewer.ErrShutdown, 0, time.Second},
-		{&renewer.Error{Kind: renewer.ErrHeld, Err: renewer.ErrClosed}, 0, 5 * time.Second},
+		{&renewer.Error{Kind: renewer.ErrBusy, Err: renewer.ErrLimitClosed}, 0, 5 * time.Second},
 	} {
 		least, most := tt.want*2, time.Duration(0)
 		for range 1000 {

@@ -37,7 +37,7 @@ func ExampleDo() {
 				return "charged twice", nil
 			}, lockmw.Refuse())
 		return fmt.Sprint("charged; somebody else was refused: ",
-			errors.Is(err, renewer.ErrHeld)), nil
+			errors.Is(err, renewer.ErrBusy)), nil
 	}
 	receipt, err := lockmw.Do(ctx, keeper, "order:42", charge)
 	fmt.Println(receipt, err)

@@ -17,7 +17,7 @@ func AnswerBy(deadline time.Time) time.Time {
 }
 
 // AnswerInTime refuses a call that has not got its lock when its context's deadline is near: at
-// [AnswerBy]. The error is [renewer.ErrHeld], or [renewer.ErrUnavailable] if the store could not be
+// [AnswerBy]. The error is [renewer.ErrBusy], or [renewer.ErrUnavailable] if the store could not be
 // asked, instead of context.DeadlineExceeded, which would come too late for a caller in another
 // process. It bounds [Wait] and [Within], and not the function. Default: off.
 func AnswerInTime() Option {

@@ -39,10 +39,10 @@ func TestCallsAreAnsweredInTime(t *testing.T) {
 		want     error
 		after    time.Duration
 	}{
-		"waits":               {"a", held, nil, time.Second, renewer.ErrHeld, time.Second - margin},
-		"waits for several":   {lockmw.Keys("a", "b"), held, nil, time.Second, renewer.ErrHeld, time.Second - margin},
+		"waits":               {"a", held, nil, time.Second, renewer.ErrBusy, time.Second - margin},
+		"waits for several":   {lockmw.Keys("a", "b"), held, nil, time.Second, renewer.ErrBusy, time.Second - margin},
 		"waits for the store": {"a", script.Hang(), nil, time.Second, renewer.ErrUnavailable, time.Second - margin},
-		"refuses":             {"a", held, []lockmw.Option{lockmw.Refuse()}, time.Second, renewer.ErrHeld, 0},
+		"refuses":             {"a", held, []lockmw.Option{lockmw.Refuse()}, time.Second, renewer.ErrBusy, 0},
 		"refuses, and the store hangs": {
 			"a", script.Hang(),
 			[]lockmw.Option{lockmw.Refuse()},
@@ -50,7 +50,7 @@ func TestCallsAreAnsweredInTime(t *testing.T) {
 			renewer.ErrUnavailable, time.Second - margin,
 		},
 		"has a wait that is shorter": {
-			"a", held, []lockmw.Option{lockmw.Wait(margin)}, time.Second, renewer.ErrHeld, margin,
+			"a", held, []lockmw.Option{lockmw.Wait(margin)}, time.Second, renewer.ErrBusy, margin,
 		},
 		"has less time for the store": {
 			"a", script.Hang(),
@@ -58,7 +58,7 @@ func TestCallsAreAnsweredInTime(t *testing.T) {
 			time.Second,
 			renewer.ErrUnavailable, margin,
 		},
-		"has no deadline": {"a", held, nil, 0, renewer.ErrHeld, lockmw.DefaultWait},
+		"has no deadline": {"a", held, nil, 0, renewer.ErrBusy, lockmw.DefaultWait},
 		"has no time": {
 			"a", held, nil, -time.Second, context.DeadlineExceeded, 0,
 		},

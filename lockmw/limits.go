@@ -16,7 +16,7 @@ import (
 // process that died is free when its TTL is over. With [Keys] each name is a limit of n.
 //
 // A limit and a lock of one name are two things. n is this process's own number and is kept
-// nowhere: a lower one ends no call. 0 closes the limit: [renewer.ErrHeld] and [renewer.ErrClosed]
+// nowhere: a lower one ends no call. 0 closes the limit: [renewer.ErrBusy] and [renewer.ErrLimitClosed]
 // at once. Below 0 the call is refused with [renewer.ErrConfig], and so is one whose name is that
 // of a limit already, by [Limit].
 func AtMost(n int) Option { return AtMostFunc(func(string) int { return n }) }

@@ -79,7 +79,7 @@ func TestFullLimit(t *testing.T) {
 	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
 		fill(t, k, lockmw.Limit("a", 2), 2)
 		err := run(t.Context(), k, "a", nothing, lockmw.AtMost(2), lockmw.Refuse())
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		var e *renewer.Error
 		require.ErrorAs(t, err, &e)
 		assert.Equal(t, 2, e.Limit)
@@ -129,11 +129,11 @@ func TestTheNumberChanges(t *testing.T) {
 		assert.Less(t, time.Since(begun), 10*time.Second)
 		exits = append(exits, exit)
 		n.Store(1)
-		assert.ErrorIs(t, run(t.Context(), k, "a", nothing, limit, lockmw.Refuse()), renewer.ErrHeld)
+		assert.ErrorIs(t, run(t.Context(), k, "a", nothing, limit, lockmw.Refuse()), renewer.ErrBusy)
 		assert.NoError(t, ctx.Err())
 		n.Store(0)
 		err = run(t.Context(), k, "a", nothing, limit, lockmw.Wait(time.Hour))
-		assert.ErrorIs(t, err, renewer.ErrClosed)
+		assert.ErrorIs(t, err, renewer.ErrLimitClosed)
 		n.Store(-1)
 		err = run(t.Context(), k, "a", nothing, limit)
 		assert.ErrorIs(t, err, renewer.ErrConfig)
@@ -227,7 +227,7 @@ func TestBadLimits(t *testing.T) {
 		lockmw.Limits(lockmw.Limit("a", 3), lockmw.Limit("", 3)):                        renewer.ErrName,
 		lockmw.Limits():                            renewer.ErrName,
 		lockmw.Limits(limits...):                   renewer.ErrName,
-		lockmw.Key("tenant", lockmw.Limit("a", 0)): renewer.ErrClosed,
+		lockmw.Key("tenant", lockmw.Limit("a", 0)): renewer.ErrLimitClosed,
 	} {
 		err := run(t.Context(), k, name, func(context.Context) error {
 			t.Error("runs")
@@ -271,7 +271,7 @@ func TestAClosedLimitAmongSeveral(t *testing.T) {
 			lockmw.Keys("a", "b", lockmw.Limit("c", 0)),
 		} {
 			_, err := lockmw.Do(t.Context(), k, name, answer)
-			assert.ErrorIs(t, err, renewer.ErrClosed)
+			assert.ErrorIs(t, err, renewer.ErrLimitClosed)
 		}
 		assert.Zero(t, time.Since(begun))
 	})
@@ -292,6 +292,6 @@ func TestSeveralLead(t *testing.T) {
 		wg.Wait()
 		assert.EqualValues(t, 2, g.most.Load())
 		assert.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, "a", nothing, lockmw.AtMost(0)),
-			renewer.ErrClosed)
+			renewer.ErrLimitClosed)
 	})
 }

@@ -262,7 +262,7 @@ func TestRandomCallChains(t *testing.T) {
 						}
 						return 0, nil
 					}, lockmw.Wait(time.Minute))
-					if err != nil && !errors.Is(err, renewer.ErrHeld) &&
+					if err != nil && !errors.Is(err, renewer.ErrBusy) &&
 						!errors.Is(err, context.Canceled) {
 						t.Error(err)
 					}

@@ -15,7 +15,7 @@ import (
 // options it was called with: at once, or, if it was called without Replace and is younger, when it
 // is a second old. The call has the lock when that operation has returned, or its TTL has ended;
 // never while both may run. So an operation that does not heed its context delays the newest call,
-// which waits as [Wait] says, 10 s by default. A call that was waiting is [renewer.ErrHeld] and
+// which waits as [Wait] says, 10 s by default. A call that was waiting is [renewer.ErrBusy] and
 // [renewer.ErrReplaced].
 //
 // The newest call is that of the greatest rank ([Ranked]). Without ranks it is the one that was
@@ -29,7 +29,7 @@ import (
 func Replace() Option { return only(renewer.Replace()) }
 
 // Latest waits, as [Wait] says, as the only call: it takes the place of a call with Latest or
-// [Replace] that waits for the lock already, in any process, whose error is [renewer.ErrHeld] and
+// [Replace] that waits for the lock already, in any process, whose error is [renewer.ErrBusy] and
 // [renewer.ErrReplaced] then. So one call runs, to its end, and one waits, the newest. It is for
 // work that is to be done once more after the last change, however many there were. What Replace is
 // for and not for, and what is refused, is the same.
@@ -47,7 +47,7 @@ func only(newest renewer.Option) Option {
 // wherever this package or an adapter takes a name but to [Keys], [Limit] and [RunWhileHeld], also
 // to [Held] and [FenceOf], where the rank does not matter. It means something in this process only.
 //
-// A call of a lower rank than one that has had the lock is refused with [renewer.ErrHeld] and
+// A call of a lower rank than one that has had the lock is refused with [renewer.ErrBusy] and
 // [renewer.ErrReplaced], whenever it comes, and with [Replace] or [Latest] the greater rank is the
 // newer call: so what runs last is the newest, whatever workers, retries and networks have made of
 // the order. A call of the same rank is the same work again, such as a retry of the newest, and

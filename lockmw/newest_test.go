@@ -64,7 +64,7 @@ func TestReplace(t *testing.T) {
 
 		err := <-second
 		assert.Equal(t, begun, time.Now(), "at once")
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.ErrorIs(t, err, renewer.ErrReplaced)
 		assert.Equal(t, lockmw.RefusalReplaced, lockmw.RefusalOf(err))
 
@@ -119,7 +119,7 @@ func TestPoliciesWithReplace(t *testing.T) {
 				deaf := ranFor(ctx, here, time.Hour, 14*time.Second)
 				begun := time.Now()
 				_, err := lockmw.Do(ctx, there, "a", answer, c.opts...)
-				require.ErrorIs(t, err, renewer.ErrHeld)
+				require.ErrorIs(t, err, renewer.ErrBusy)
 				require.NotErrorIs(t, err, renewer.ErrReplaced, "it is the newest")
 				assert.Equal(t, c.waits, time.Since(begun))
 				stop()
@@ -193,7 +193,7 @@ func TestKeysOfWhichOneIsReplaced(t *testing.T) {
 		}()
 		synctest.Wait()
 		_, err = here.TryAcquire(t.Context(), "a")
-		require.ErrorIs(t, err, renewer.ErrHeld, "it is kept meanwhile")
+		require.ErrorIs(t, err, renewer.ErrBusy, "it is kept meanwhile")
 		require.NoError(t, <-ranFor(t.Context(), here, time.Second, 0, lockmw.Replace()))
 		require.False(t, ran)
 		require.NoError(t, busy.Release(t.Context()))

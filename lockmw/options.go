@@ -57,7 +57,7 @@ func newSettings(opts []Option) settings {
 var unnamed = renewer.Operation("")
 
 // Wait waits in line for at most d, and for a store that is down meanwhile; then
-// [renewer.ErrHeld] or [renewer.ErrUnavailable]. Default [DefaultWait] (10 s). It bounds
+// [renewer.ErrBusy] or [renewer.ErrUnavailable]. Default [DefaultWait] (10 s). It bounds
 // [Replace] and [Latest], too, before or after it. Zero or less is [Refuse]. With [Keys] the
 // locks that were already taken are given back first. That takes one or two
 // renewer.Config.RequestTimeout more if the store does not answer.
@@ -73,7 +73,7 @@ func Wait(d time.Duration) Option {
 	}
 }
 
-// Refuse does not wait: [renewer.ErrHeld] if another caller has the lock.
+// Refuse does not wait: [renewer.ErrBusy] if another caller has the lock.
 func Refuse() Option {
 	return func(s settings) settings { return s.refuse(refuse) }
 }
@@ -127,7 +127,7 @@ func Within(d time.Duration) Option {
 }
 
 // MaxWaiters bounds how many callers of this process wait in line for one name,
-// behind the one that has the lock or asks for it; one more gets [renewer.ErrHeld]
+// behind the one that has the lock or asks for it; one more gets [renewer.ErrBusy]
 // with [renewer.ErrQueueFull] at once. It does not refuse a call with [Replace] or [Latest], of
 // which one waits. Zero or less, the default: no limit.
 func MaxWaiters(n int) Option {

@@ -34,7 +34,7 @@ func TestRanked(t *testing.T) {
 			elapse(time.Hour)
 			err := does(there, 5, opts...)
 			require.ErrorIs(t, err, renewer.ErrReplaced)
-			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorIs(t, err, renewer.ErrBusy)
 			assert.Equal(t, lockmw.RefusalReplaced, lockmw.RefusalOf(err))
 			require.NoError(t, does(there, 6, opts...))
 		}

@@ -14,8 +14,8 @@ import (
 type Refusal uint8
 
 const (
-	// RefusalHeld means that another caller has the lock: [renewer.ErrHeld].
-	RefusalHeld Refusal = iota + 1
+	// RefusalBusy means that another caller has the lock: [renewer.ErrBusy].
+	RefusalBusy Refusal = iota + 1
 	// RefusalReplaced means that a newer call has taken the place of this one while it waited, or
 	// that of an outer call, in whose context it was made: [renewer.ErrReplaced], see [Replace].
 	// The latter is [renewer.ErrLost] too.
@@ -62,8 +62,8 @@ func RefusalOf(err error) Refusal {
 		return RefusalSkipped
 	case errors.Is(err, renewer.ErrQueueFull):
 		return RefusalQueueFull
-	case errors.Is(err, renewer.ErrHeld):
-		return RefusalHeld
+	case errors.Is(err, renewer.ErrBusy):
+		return RefusalBusy
 	case errors.Is(err, renewer.ErrUnavailable):
 		return RefusalUnavailable
 	case errors.Is(err, renewer.ErrShutdown):
@@ -86,14 +86,14 @@ const (
 // back together.
 //
 // If base is 0 or less, it is 5 s if the store could not be asked or the limit is closed
-// ([renewer.ErrClosed]), and otherwise half of the time
+// ([renewer.ErrLimitClosed]), and otherwise half of the time
 // for which the holder has had the lock, but at least 1 s and at most 30 s: an
 // operation that has taken a minute is hardly done in a second. (The time left to the lease would
 // say less, since heartbeats renew it.)
 func RetryIn(err error, base time.Duration) time.Duration {
 	if base <= 0 {
 		base = defaultRetryIn
-		if errors.Is(err, renewer.ErrUnavailable) || errors.Is(err, renewer.ErrClosed) {
+		if errors.Is(err, renewer.ErrUnavailable) || errors.Is(err, renewer.ErrLimitClosed) {
 			base = storeRetryIn
 		} else if e, ok := errors.AsType[*renewer.Error](err); ok {
 			base = max(base, min(e.HeldFor/2, maxRetryIn))

@@ -24,7 +24,7 @@ func TestRunReportsWhetherTheFunctionRan(t *testing.T) {
 			// Not ctx: that would be the same call chain.
 			ran, inner = lockmw.Run(t.Context(), k, "a", nop, lockmw.Refuse())
 			require.False(t, ran)
-			require.Equal(t, lockmw.RefusalHeld, lockmw.RefusalOf(inner))
+			require.Equal(t, lockmw.RefusalBusy, lockmw.RefusalOf(inner))
 			return inner
 		})
 		require.True(t, ran)

@@ -70,8 +70,8 @@ func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set setting
 // one that failed is busy, or was lost while the caller waited for another.
 func mayPass(ctx context.Context, err error) bool {
 	switch RefusalOf(err) { //nolint:exhaustive // the others will be refused again
-	case RefusalHeld:
-		return !errors.Is(err, renewer.ErrClosed)
+	case RefusalBusy:
+		return !errors.Is(err, renewer.ErrLimitClosed)
 	case RefusalLost, RefusalReplaced: // Keys takes no place of an older call itself
 		return ctx.Err() == nil // else it may be one of another keeper's that ctx is under
 	case RefusalUnavailable:

@@ -156,7 +156,7 @@ func TestAllOrNone(t *testing.T) {
 				if name == "skip" {
 					require.ErrorIs(t, err, lockmw.ErrSkipped)
 				} else {
-					require.ErrorIs(t, err, renewer.ErrHeld)
+					require.ErrorIs(t, err, renewer.ErrBusy)
 				}
 				if name == "wait" {
 					require.Equal(t, 3*time.Second, time.Since(begun))

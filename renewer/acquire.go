@@ -43,7 +43,7 @@ type call struct {
 // [Config.FailOver]. Every lease must be released.
 //
 // The lease is non-nil if and only if the error is nil. The error is an *[Error] whose kind
-// errors.Is tells: [ErrHeld], [ErrUnavailable], [ErrShutdown], [ErrName], or ctx's own error.
+// errors.Is tells: [ErrBusy], [ErrUnavailable], [ErrShutdown], [ErrName], or ctx's own error.
 func (k *Keeper) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
 	var r request
 	for _, opt := range opts {
@@ -52,7 +52,7 @@ func (k *Keeper) Acquire(ctx context.Context, name string, opts ...Option) (*Lea
 	return k.acquire(ctx, name, r)
 }
 
-// TryAcquire asks once and does not wait for its turn: [ErrHeld] if another owner has the
+// TryAcquire asks once and does not wait for its turn: [ErrBusy] if another owner has the
 // lock, [ErrUnavailable] if the store did not answer within [Config.RequestTimeout], or
 // within [MaxWait] if that is given and shorter. While this process frees the name it waits
 // for that first, for one RequestTimeout at most. Otherwise it is like Acquire. Where it is nothing
@@ -437,5 +437,5 @@ func (c *call) refuse() error {
 	if err := c.seen.Err; err != nil {
 		return c.fail(ErrUnavailable, storeError{err})
 	}
-	return c.fail(ErrHeld, nil)
+	return c.fail(ErrBusy, nil)
 }

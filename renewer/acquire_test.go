@@ -91,7 +91,7 @@ func TestALossEndsWhatWasAskedUnderIt(t *testing.T) {
 		_, err := k.Acquire(outer.Context(), "inner")
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, renewer.ErrLost)
-		require.NotErrorIs(t, err, renewer.ErrHeld)
+		require.NotErrorIs(t, err, renewer.ErrBusy)
 		require.ErrorIs(t, outer.Release(t.Context()), renewer.ErrLost)
 	})
 }
@@ -121,7 +121,7 @@ func TestForeignKeyIsTold(t *testing.T) {
 			require.True(t, ok, name)
 			require.Zero(t, held.Holder, name)
 			if name != "out of time" {
-				require.ErrorIs(t, err, renewer.ErrHeld, name)
+				require.ErrorIs(t, err, renewer.ErrBusy, name)
 			}
 		}
 	})
@@ -130,7 +130,7 @@ func TestForeignKeyIsTold(t *testing.T) {
 func TestErrorsAreTold(t *testing.T) {
 	t.Parallel()
 	all := []error{
-		renewer.ErrHeld, renewer.ErrUnavailable, renewer.ErrShutdown, renewer.ErrName,
+		renewer.ErrBusy, renewer.ErrUnavailable, renewer.ErrShutdown, renewer.ErrName,
 		renewer.ErrLost, renewer.ErrConfig,
 		context.Canceled, context.DeadlineExceeded,
 	}
@@ -142,7 +142,7 @@ func TestErrorsAreTold(t *testing.T) {
 		do   func(t *testing.T, s *script.Store, k *renewer.Keeper) error
 	}{
 		{
-			"held elsewhere", renewer.ErrHeld, nil,
+			"held elsewhere", renewer.ErrBusy, nil,
 			`acquire "a": held by another owner; last seen with there pid 7 (import); lapses in ` +
 				`4s`, func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
 				s.Script(script.Acquire, script.Taken(other, 4*time.Second))
@@ -156,7 +156,7 @@ func TestErrorsAreTold(t *testing.T) {
 			},
 		},
 		{
-			"held here", renewer.ErrHeld, nil, "last seen with here pid",
+			"held here", renewer.ErrBusy, nil, "last seen with here pid",
 			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
 				l := acquire(t, k, "a")
 				waitFor(time.Second)
@@ -170,7 +170,7 @@ func TestErrorsAreTold(t *testing.T) {
 			},
 		},
 		{
-			"wait ran out", renewer.ErrHeld, nil, "after 3s",
+			"wait ran out", renewer.ErrBusy, nil, "after 3s",
 			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
 				s.Default(script.Acquire, script.Taken(other, time.Minute))
 				begun := time.Now()
@@ -242,7 +242,7 @@ func TestErrorsAreTold(t *testing.T) {
 			},
 		},
 		{
-			"caller's deadline", context.DeadlineExceeded, renewer.ErrHeld, "last seen with there",
+			"caller's deadline", context.DeadlineExceeded, renewer.ErrBusy, "last seen with there",
 			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
 				s.Default(script.Acquire, script.Taken(other, time.Minute))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -224,7 +224,7 @@ func (c *call) noLimit() error {
 		return c.fail(ErrConfig, fmt.Errorf("AtMost: the limit is %d; give 0 to close it, or how "+
 			"many may run", c.limit))
 	}
-	return c.fail(ErrHeld, ErrClosed)
+	return c.fail(ErrBusy, ErrLimitClosed)
 }
 
 // disagree tells of a limit that more hold than this caller would admit, once for each name.

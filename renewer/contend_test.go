@@ -77,7 +77,7 @@ func TestWaitingNeitherSpinsNorSleepsIn(t *testing.T) {
 		// held for no time, over and over
 		s.Default(script.Acquire, script.Taken(other, time.Nanosecond))
 		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		assert.InDelta(t, 500, len(s.Calls(script.Acquire)), 20, "one question in 2 ms")
 	})
 }
@@ -154,7 +154,7 @@ func TestBusyIsRemembered(t *testing.T) {
 		s.Script(script.Acquire, script.Taken(other, time.Second), script.Hang())
 		begun := time.Now()
 		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(1500*time.Millisecond))
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.NotErrorIs(t, err, renewer.ErrUnavailable)
 		assertInstant(t, begun.Add(1500*time.Millisecond), time.Now(), "return")
 	})
@@ -241,7 +241,7 @@ func TestNoOrphanOfAnEarlierQuestion(t *testing.T) {
 		"refused": func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 			s.Default(script.Acquire, script.Taken(other, time.Minute))
 			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(3*time.Second))
-			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorIs(t, err, renewer.ErrBusy)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -271,7 +271,7 @@ func TestARefusalNeedsNoCleanUp(t *testing.T) {
 		s.Script(script.Acquire, script.Pass().Broken(errDown))
 		s.Default(script.Acquire, script.Taken(other, time.Minute))
 		_, err := k.Acquire(t.Context(), "b", renewer.MaxWait(time.Second))
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		synctest.Wait()
 		require.Empty(t, s.Calls(script.Release))
 	})

@@ -89,7 +89,7 @@ func TestSomeOfSeveralAreNotToBeHad(t *testing.T) {
 		step script.Step
 		want error
 	}{
-		"another's":     {script.Taken(other, time.Hour), renewer.ErrHeld},
+		"another's":     {script.Taken(other, time.Hour), renewer.ErrBusy},
 		"not known":     {script.Fail(errDown), renewer.ErrUnavailable},
 		"not answered":  {script.Pass().Broken(errDown), renewer.ErrUnavailable},
 		"too old":       {script.Pass().Late(time.Hour), renewer.ErrUnavailable},
@@ -133,7 +133,7 @@ func TestSeveralOfWhichOneCantBe(t *testing.T) {
 		want error
 	}{
 		"a long name":    {renewer.Try{Name: strings.Repeat("x", 513)}, nil, renewer.ErrName},
-		"a closed limit": {renewer.Try{Name: "b", Limit: slots(0)}, nil, renewer.ErrClosed},
+		"a closed limit": {renewer.Try{Name: "b", Limit: slots(0)}, nil, renewer.ErrLimitClosed},
 		"below 0":        {renewer.Try{Name: "b", Limit: slots(-1)}, nil, renewer.ErrConfig},
 		"an option": {
 			renewer.Try{Name: "b"},
@@ -184,7 +184,7 @@ func TestSeveralThatThisProcessHas(t *testing.T) {
 		k.TryEach(t.Context(), all)
 		require.Zero(t, time.Since(begun))
 		require.NoError(t, all[0].Err)
-		require.ErrorIs(t, all[1].Err, renewer.ErrHeld)
+		require.ErrorIs(t, all[1].Err, renewer.ErrBusy)
 		require.Equal(t, all[1].Err, all[2].Err)
 		require.NoError(t, <-released)
 		k.ReleaseEach(t.Context(), append(leases(all), held))

@@ -14,16 +14,16 @@ import (
 // except that [ErrRejected] and [ErrOverloaded] come with [ErrUnavailable]. A caller's own
 // cancellation or deadline stays context.Canceled or context.DeadlineExceeded, with the context's
 // cause below it; that is ErrLost if the context was that of another lease. A deadline that ends a
-// wait for a lock that another owner has is ErrHeld as well: look for the deadline first where it
+// wait for a lock that another owner has is ErrBusy as well: look for the deadline first where it
 // matters which ended it.
 var (
-	// ErrHeld means that another owner has the lock. errors.As with *[Error] tells who.
-	ErrHeld = errors.New("lockbeat: held by another owner")
-	// ErrQueueFull comes with ErrHeld: as many callers of this process
+	// ErrBusy means that another owner has the lock. errors.As with *[Error] tells who.
+	ErrBusy = errors.New("lockbeat: held by another owner")
+	// ErrQueueFull comes with ErrBusy: as many callers of this process
 	// wait for the lock as [MaxWaiters] allows.
 	ErrQueueFull = errors.New("lockbeat: the queue is full")
-	// ErrClosed comes with ErrHeld: the caller's limit is 0, see [AtMost].
-	ErrClosed = errors.New("lockbeat: the limit is 0, closed")
+	// ErrLimitClosed comes with ErrBusy: the caller's limit is 0, see [AtMost].
+	ErrLimitClosed = errors.New("lockbeat: the limit is 0, closed")
 	// ErrLost means that a lease ended before its operation did.
 	// errors.As with *[LostError] tells why.
 	ErrLost = errors.New("lockbeat: lease lost")
@@ -87,7 +87,7 @@ func (e *Error) text(what string, textOf func(error) string) string {
 	var b strings.Builder
 	kind := strings.TrimPrefix(e.Kind.Error(), "lockbeat: ")
 	switch {
-	case errors.Is(e.Err, ErrClosed), errors.Is(e.Err, ErrReplaced):
+	case errors.Is(e.Err, ErrLimitClosed), errors.Is(e.Err, ErrReplaced):
 		kind = "refused"
 	case e.Held > 0:
 		kind = fmt.Sprintf("at its limit of %d, %d held", e.Limit, e.Held)
@@ -120,7 +120,7 @@ func (e *Error) Unwrap() []error {
 	all := make([]error, 1, 3)
 	all[0] = e.Kind
 	if e.held {
-		all = append(all, ErrHeld)
+		all = append(all, ErrBusy)
 	}
 	if e.Err != nil {
 		all = append(all, e.Err)

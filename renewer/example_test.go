@@ -29,7 +29,7 @@ func Example() {
 
 	_, err = keeper.TryAcquire(ctx, "order:42")
 	var refused *renewer.Error
-	if errors.As(err, &refused) && errors.Is(err, renewer.ErrHeld) {
+	if errors.As(err, &refused) && errors.Is(err, renewer.ErrBusy) {
 		fmt.Println("refused; the holder's operation is", refused.Holder.Operation)
 	}
 

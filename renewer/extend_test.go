@@ -139,7 +139,7 @@ func TestHoldAtLeast(t *testing.T) {
 		require.Error(t, l.Context().Err())
 		require.Equal(t, 59*time.Second, s.Calls(script.Release)[0].Holds[0].Keep)
 		_, err := k.TryAcquire(t.Context(), "a")
-		require.ErrorIs(t, err, renewer.ErrHeld, "in this process too")
+		require.ErrorIs(t, err, renewer.ErrBusy, "in this process too")
 		next := acquire(t, k, "a")
 		require.InDelta(t, time.Minute, time.Since(begun), float64(10*time.Millisecond))
 		require.NoError(t, next.Release(t.Context()))

@@ -54,19 +54,19 @@ type Waiting struct {
 	Err error
 }
 
-// Held returns the leases of this keeper whose operations have not returned, in no order, with
+// Holdings returns the leases of this keeper whose operations have not returned, in no order, with
 // those that are lost by now, until [Keeper.Shutdown] has freed their keys. It does not ask the
 // store. Leases that begin while it is ranged over are missing. It may be called concurrently, and
 // the loop may call the keeper: nothing waits for it. Of a hundred thousand leases it tells in some
 // 20 ms, 256 at a time, between which acquires and heartbeats go on.
-func (k *Keeper) Held() iter.Seq[Holding] {
+func (k *Keeper) Holdings() iter.Seq[Holding] {
 	return func(yield func(Holding) bool) {
 		inChunks(k, k.onBooks(), k.holding, yield)
 	}
 }
 
 // Waiting returns the callers who ask or wait for a lock of this keeper, name by name, those of a
-// name in the order of their turns. Otherwise it is like [Keeper.Held]. A caller that asks for a
+// name in the order of their turns. Otherwise it is like [Keeper.Holdings]. A caller that asks for a
 // slot of a limit, while no other waits for one, is missing until it has been refused.
 func (k *Keeper) Waiting() iter.Seq[Waiting] {
 	return func(yield func(Waiting) bool) {

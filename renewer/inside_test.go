@@ -38,7 +38,7 @@ func waitsFor(t *testing.T, k *renewer.Keeper, name string, opts ...renewer.Opti
 
 // heldIn is what a keeper tells of its leases, by name and age.
 func heldIn(k *renewer.Keeper) []renewer.Holding {
-	return slices.SortedFunc(k.Held(), func(a, b renewer.Holding) int {
+	return slices.SortedFunc(k.Holdings(), func(a, b renewer.Holding) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), a.Since.Compare(b.Since))
 	})
 }
@@ -50,7 +50,7 @@ func TestHeld(t *testing.T) {
 	cfg.MaxHold = time.Minute
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun := time.Now()
-		require.Empty(t, slices.Collect(k.Held()))
+		require.Empty(t, slices.Collect(k.Holdings()))
 		order := acquire(t, k, "order:42", renewer.Operation("charge"))
 		waitFor(time.Second)
 		lead := acquire(t, k, "leader", renewer.LongRunning())
@@ -178,7 +178,7 @@ func TestLookingInsideWhileLeasesGo(t *testing.T) {
 			leave = append(leave, waitsFor(t, k, "order:0"))
 		}
 		n := 0
-		for range k.Held() {
+		for range k.Holdings() {
 			n++
 			if n == 300 {
 				break
@@ -198,7 +198,7 @@ func TestLookingInsideWhileLeasesGo(t *testing.T) {
 			f()
 		}
 		seen := make(map[string]bool)
-		for h := range k.Held() {
+		for h := range k.Holdings() {
 			require.False(t, seen[h.Name], h.Name)
 			seen[h.Name] = true
 			if len(seen)%3 == 0 {

@@ -68,8 +68,8 @@ func (k *Keeper) Config() Config { return k.cfg }
 // Store returns the store that the keeper was made on, for what it offers beside locks.
 func (k *Keeper) Store() contract.Store { return k.store }
 
-// Closed returns a channel that is closed when [Keeper.Shutdown] begins.
-func (k *Keeper) Closed() <-chan struct{} { return k.shutdown.closed }
+// ShuttingDown returns a channel that is closed when [Keeper.Shutdown] begins.
+func (k *Keeper) ShuttingDown() <-chan struct{} { return k.shutdown.closed }
 
 // leaveLocked takes l from the front of its queue, where the first waiter comes instead. It does
 // nothing for a lease that is not there. done is to be called without the lock. place is the place

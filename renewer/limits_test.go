@@ -230,7 +230,7 @@ func (s *valuesStore) Release(ctx context.Context, holds []contract.Hold) []cont
 }
 
 func acquireFails(k *renewer.Keeper) error {
-	if _, err := k.TryAcquire(context.Background(), "a"); !errors.Is(err, renewer.ErrHeld) {
+	if _, err := k.TryAcquire(context.Background(), "a"); !errors.Is(err, renewer.ErrBusy) {
 		return errors.New("want it held")
 	}
 	return nil

@@ -133,7 +133,7 @@ func withoutHolder(e AcquireEnd) error {
 
 // expected reports whether a caller was refused who does not mind.
 func expected(e AcquireEnd) bool {
-	return e.RefusalExpected && errors.Is(e.Err, ErrHeld) &&
+	return e.RefusalExpected && errors.Is(e.Err, ErrBusy) &&
 		!errors.Is(e.Err, context.DeadlineExceeded)
 }
 
@@ -157,7 +157,7 @@ func endOf(e AcquireEnd) (slog.Level, string) {
 	case expected(e):
 		return long, obstacle(e, "lock is held, as its caller expects",
 			"limit is full, as its caller expects")
-	case errors.Is(e.Err, ErrHeld), errors.Is(e.Err, context.DeadlineExceeded):
+	case errors.Is(e.Err, ErrBusy), errors.Is(e.Err, context.DeadlineExceeded):
 		return slog.LevelWarn, obstacle(e, "lock refused", "limit is full")
 	default:
 		return slog.LevelWarn, "lock not acquired"
@@ -167,7 +167,7 @@ func endOf(e AcquireEnd) (slog.Level, string) {
 // obstacle is which of these says what the caller of a lock, or of a limit, was refused for.
 func obstacle(e AcquireEnd, held, full string) string {
 	switch {
-	case errors.Is(e.Err, ErrClosed):
+	case errors.Is(e.Err, ErrLimitClosed):
 		return "limit is closed"
 	case e.Held > 0:
 		return full

@@ -215,7 +215,7 @@ func TestNothingFloodsTheLog(t *testing.T) {
 							AcquireStart: renewer.AcquireStart{
 								Name: "account:42", Operation: operation,
 							},
-							Err: renewer.ErrHeld,
+							Err: renewer.ErrBusy,
 						})
 					}
 					o.Renewed(t.Context(), renewer.Renewed{Leases: 7, Failed: 7, Err: errDown})
@@ -289,7 +289,7 @@ func TestTheLogCountsFewKinds(t *testing.T) {
 		refuse := func(operation string) {
 			o.AcquireEnd(t.Context(), renewer.AcquireEnd{
 				AcquireStart: renewer.AcquireStart{Name: "a", Operation: operation},
-				Err:          renewer.ErrHeld,
+				Err:          renewer.ErrBusy,
 			})
 		}
 		for i := range 100_000 {
@@ -335,7 +335,7 @@ func TestNamesInTheLog(t *testing.T) {
 				s.Script(script.Renew, script.Gone())
 				lost := acquire(t, k, name)
 				_, err = k.TryAcquire(t.Context(), name)
-				require.ErrorIs(t, err, renewer.ErrHeld)
+				require.ErrorIs(t, err, renewer.ErrBusy)
 				<-lost.Context().Done()
 				require.Error(t, lost.Release(t.Context()))
 				l := acquire(t, k, name)

@@ -116,7 +116,7 @@ func TestADisagreementAboutALimitIsLogged(t *testing.T) {
 	inLoggedLimits(t, func(t *testing.T, k *renewer.Keeper, b *logbook) {
 		for range 3 {
 			_, err := k.TryAcquire(t.Context(), "account:42", atMost(2))
-			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorIs(t, err, renewer.ErrBusy)
 			waitFor(2 * time.Second)
 		}
 		lines := b.lines(t, "trouble with locks")

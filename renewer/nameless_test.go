@@ -24,7 +24,7 @@ func TestHashName(t *testing.T) {
 func TestErrorText(t *testing.T) {
 	t.Parallel()
 	held := &renewer.Error{
-		Op: "acquire", Name: "jane", Kind: renewer.ErrHeld, Holder: other, Waited: time.Second,
+		Op: "acquire", Name: "jane", Kind: renewer.ErrBusy, Holder: other, Waited: time.Second,
 	}
 	lost := &renewer.LostError{Name: "jane", Reason: renewer.ReasonTaken, Err: held}
 	const heldText = "lockbeat: acquire a lock: held by another owner after 1s; last seen with "

@@ -12,11 +12,11 @@ import (
 )
 
 // ErrReplaced means that a newer call has taken the place of this one: see [Replace] and [Latest].
-// It comes with [ErrHeld] if the call was waiting, and with [ErrLost] if its operation ran.
+// It comes with [ErrBusy] if the call was waiting, and with [ErrLost] if its operation ran.
 var ErrReplaced = errors.New("lockbeat: a newer call has taken its place")
 
 // Rank says how new the work is: a version of what it works on, an ID, or when it was ordered, 1 or
-// more. A call of a lower rank than one that has had the lock is [ErrHeld] and [ErrReplaced],
+// more. A call of a lower rank than one that has had the lock is [ErrBusy] and [ErrReplaced],
 // whether the lock is free or not; one of the same rank is the same work again, and is not. With
 // [Latest] and [Replace] the greater rank is the newer call, whoever comes first. A call that has
 // none goes by when it was made, also among others that have one: give one to all of a name.
@@ -38,7 +38,7 @@ const (
 )
 
 // Latest has the call wait as the only one: it takes the place of a call with Latest or [Replace]
-// that waits for the name already, in any process, whose error is [ErrHeld] and [ErrReplaced] then.
+// that waits for the name already, in any process, whose error is [ErrBusy] and [ErrReplaced] then.
 // So one runs and one waits, the newest. Calls without such an option keep their places.
 //
 // The newest is that of the greatest [Rank], or else the one that was made last, as far as the
@@ -287,7 +287,7 @@ func (c *call) storeHeard() {
 }
 
 // refuseReplaced is the error of a call that a newer one has replaced.
-func (c *call) refuseReplaced() error { return c.fail(ErrHeld, ErrReplaced) }
+func (c *call) refuseReplaced() error { return c.fail(ErrBusy, ErrReplaced) }
 
 // waitsNoMore ends what newestCall keeps of a call, here and, unless it has the lock, at the store:
 // an older call that is late must not take that for newer. There a note lapses by itself, so that

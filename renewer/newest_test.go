@@ -68,7 +68,7 @@ func (c *newestCase) replaced(a *asked, msg string) {
 	synctest.Wait()
 	require.True(c.t, a.ended, msg)
 	assert.ErrorIs(c.t, a.err, renewer.ErrReplaced, msg)
-	assert.ErrorIs(c.t, a.err, renewer.ErrHeld, msg)
+	assert.ErrorIs(c.t, a.err, renewer.ErrBusy, msg)
 }
 
 // release has an operation return, after which the next caller has the lock.

@@ -66,7 +66,7 @@ func TestTheNewestIsRefusedInAnOutage(t *testing.T) {
 						assert.LessOrEqual(t, time.Since(begun), wait)
 						if i == 3 { // no newer one has come
 							assert.ErrorIs(t, err, renewer.ErrUnavailable)
-							assert.NotErrorIs(t, err, renewer.ErrHeld)
+							assert.NotErrorIs(t, err, renewer.ErrBusy)
 						}
 					})
 					synctest.Wait()

@@ -193,7 +193,7 @@ func TestObserverHearsForHowLongTheHolderHadIt(t *testing.T) {
 		s.Overwrite("a", other, time.Minute)
 		waitFor(time.Second)
 		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(2*time.Second))
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		refused := heard[renewer.AcquireEnd](r)[3]
 		require.Equal(t, 3*time.Second, refused.HeldFor)
 	})
@@ -252,7 +252,7 @@ func TestObserverHearsRefusalsAndFaults(t *testing.T) {
 		})
 		synctest.Wait()
 		require.Equal(t, 1, s.Wake("a", errDown))
-		require.ErrorIs(t, <-waiting, renewer.ErrHeld)
+		require.ErrorIs(t, <-waiting, renewer.ErrBusy)
 		require.Equal(t, []renewer.Fault{{Doing: "watch", Name: "a", Err: errDown}},
 			heard[renewer.Fault](r))
 	})

@@ -33,7 +33,7 @@ func Operation(name string) Option {
 }
 
 // MaxWait bounds how long Acquire waits, in the queue and for the store, to d. When it runs out the
-// error is [ErrHeld], or [ErrUnavailable] if the store could not be asked. Zero or less: no
+// error is [ErrBusy], or [ErrUnavailable] if the store could not be asked. Zero or less: no
 // waiting, as with TryAcquire. Without this option Acquire waits for as long as its context lives.
 func MaxWait(d time.Duration) Option {
 	return func(r request) request { r.maxWait, r.try = d, d <= 0; return r }
@@ -41,7 +41,7 @@ func MaxWait(d time.Duration) Option {
 
 // MaxWaiters refuses the call if n callers of this keeper wait for the
 // name already, behind the one who has the lock or asks the store for it: an error
-// that is [ErrHeld] and [ErrQueueFull]. It bounds the memory and the waiting time
+// that is [ErrBusy] and [ErrQueueFull]. It bounds the memory and the waiting time
 // that a popular name can cost a server. It does not refuse a call with [Latest] or [Replace], of
 // which one waits. Zero or less, the default: no limit.
 func MaxWaiters(n int) Option {
@@ -54,8 +54,8 @@ func MaxWaiters(n int) Option {
 //
 // The number is the caller's own, and kept nowhere: limit is called before each question to the
 // store, and must return at once. A lower number ends no slot; those who wait hear of a higher one
-// when somebody next asks, or by their own poll. 0 closes the limit: the error is [ErrHeld] and
-// [ErrClosed], without a question. Below 0 it is [ErrConfig], as it is where the store has no
+// when somebody next asks, or by their own poll. 0 closes the limit: the error is [ErrBusy] and
+// [ErrLimitClosed], without a question. Below 0 it is [ErrConfig], as it is where the store has no
 // limits. Processes that disagree admit by their own numbers; see [AcquireEnd].Held.
 func AtMost(limit func(name string) int) Option {
 	if limit == nil {

@@ -135,7 +135,7 @@ func TestAnOverloadedLimitGoesOn(t *testing.T) {
 			wg.Go(func() {
 				l, err := k.Acquire(t.Context(), "a", slotOf(20), renewer.MaxWait(time.Second))
 				if err != nil {
-					assert.ErrorIs(t, err, renewer.ErrHeld)
+					assert.ErrorIs(t, err, renewer.ErrBusy)
 					return
 				}
 				assert.LessOrEqual(t, running.Add(1), int32(20))
@@ -334,7 +334,7 @@ func TestOneWhoDoesNotWaitIsAskedForToo(t *testing.T) {
 		begun := time.Now()
 		front := startAcquire(t, nil, k, slotOf(2)) // asks
 		_, err := k.TryAcquire(t.Context(), "a", slotOf(2))
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.Less(t, time.Since(begun), 10*time.Millisecond)
 		require.NoError(t, held[1].Release(t.Context()))
 		require.NoError(t, waiting[0].lease.Release(t.Context()))

@@ -50,7 +50,7 @@ func TestADeadlineThatEndsAWaitIsHeld(t *testing.T) {
 				}
 				_, err := k.Acquire(ctx, "a")
 				require.ErrorIs(t, err, want)
-				assert.Equal(t, c.held, errors.Is(err, renewer.ErrHeld), err)
+				assert.Equal(t, c.held, errors.Is(err, renewer.ErrBusy), err)
 				waitFor(time.Minute)
 			})
 		})
@@ -70,7 +70,7 @@ func TestAWaitForOneself(t *testing.T) {
 			l := acquire(t, k, "a")
 			waitFor(time.Second)
 			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(wait))
-			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorIs(t, err, renewer.ErrBusy)
 			require.ErrorContains(t, err, "for 11s by then, "+passedOn)
 			ctx, cancel := context.WithTimeout(t.Context(), wait)
 			defer cancel()
@@ -96,7 +96,7 @@ func TestAWaitForOneself(t *testing.T) {
 			}
 			a, b := both("a", "b"), both("b", "a")
 			for _, err := range []error{<-a, <-b} { // the two end at one instant
-				require.ErrorIs(t, err, renewer.ErrHeld)
+				require.ErrorIs(t, err, renewer.ErrBusy)
 				require.ErrorContains(t, err, passedOn)
 			}
 		})
@@ -114,7 +114,7 @@ func TestAWaitForOneself(t *testing.T) {
 			}
 			synctest.Wait()
 			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(wait+time.Second/2)) // within a turn
-			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorIs(t, err, renewer.ErrBusy)
 			require.NotContains(t, err.Error(), passedOn, "they took turns")
 			waitFor(time.Minute)
 		})

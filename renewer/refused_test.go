@@ -43,7 +43,7 @@ func crowd(t *testing.T, k *renewer.Keeper, callers int) (granted, refused *atom
 			}
 			refused.Add(1)
 			assert.ErrorIs(t, err, renewer.ErrUnavailable)
-			assert.NotErrorIs(t, err, renewer.ErrHeld)
+			assert.NotErrorIs(t, err, renewer.ErrBusy)
 			assert.ErrorContains(t, err, "no answer since 00:00:0")
 		})
 	}

@@ -47,7 +47,7 @@ func TestAWaitingCallersRequestsShareAContext(t *testing.T) {
 		waitFor(59 * time.Second)
 		require.Greater(t, len(s.Calls(script.Acquire)), 3)
 		assert.EqualValues(t, 1, ctx.followers.Load())
-		require.ErrorIs(t, <-over, renewer.ErrHeld)
+		require.ErrorIs(t, <-over, renewer.ErrBusy)
 		assert.Zero(t, ctx.followers.Load())
 	})
 }

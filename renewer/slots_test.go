@@ -130,7 +130,7 @@ func TestSlotsAreHadInOrder(t *testing.T) {
 // and below that the number is wrong.
 func TestTheNumberFallsWhileACallWaits(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int64]error{0: renewer.ErrClosed, -1: renewer.ErrConfig} {
+	for n, want := range map[int64]error{0: renewer.ErrLimitClosed, -1: renewer.ErrConfig} {
 		synctest.Test(t, func(t *testing.T) {
 			k, err := renewer.New(memory.New(), renewer.Config{TTL: time.Minute})
 			require.NoError(t, err)
@@ -184,7 +184,7 @@ func TestLimitsThatDisagree(t *testing.T) {
 		}
 		for range 5 {
 			_, err = k.TryAcquire(t.Context(), "a", one)
-			assert.ErrorIs(t, err, renewer.ErrHeld)
+			assert.ErrorIs(t, err, renewer.ErrBusy)
 		}
 		require.Len(t, o.texts, 1)
 		assert.Contains(t, o.texts[0], "limit a: 3 hold it, and this process admits 1")

@@ -153,7 +153,7 @@ func (c *call) joinBehind() (*queue.Waiter[*Lease], error) {
 		if info.Err == nil {
 			c.seen = info
 		}
-		return nil, c.fail(ErrHeld, fmt.Errorf(
+		return nil, c.fail(ErrBusy, fmt.Errorf(
 			"%w: MaxWaiters (%d) callers of this process stand in it", ErrQueueFull, r.most))
 	}
 	w := &queue.Waiter[*Lease]{

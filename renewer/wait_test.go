@@ -59,8 +59,8 @@ func TestTriersShareTheHeadsAnswer(t *testing.T) {
 		step script.Step
 		want error
 	}{
-		"granted":     {script.Pass().Late(time.Second), renewer.ErrHeld},
-		"taken":       {script.Taken(other, time.Minute).Late(time.Second), renewer.ErrHeld},
+		"granted":     {script.Pass().Late(time.Second), renewer.ErrBusy},
+		"taken":       {script.Taken(other, time.Minute).Late(time.Second), renewer.ErrBusy},
 		"unavailable": {script.Fail(errDown).Late(time.Second), renewer.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,11 +102,11 @@ func TestTriersDoNotWaitWithTheHead(t *testing.T) {
 		synctest.Wait()
 		begun := time.Now()
 		_, err := k.TryAcquire(t.Context(), "a")
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.ErrorContains(t, err, "there pid 7")
 		assertInstant(t, begun.Add(time.Second), time.Now(), "return")
 		_, err = k.TryAcquire(t.Context(), "a")
-		require.ErrorIs(t, err, renewer.ErrHeld, "and later ones at once")
+		require.ErrorIs(t, err, renewer.ErrBusy, "and later ones at once")
 		assertInstant(t, begun.Add(time.Second), time.Now(), "return")
 		cancel()
 		require.ErrorIs(t, <-head, context.Canceled)
@@ -123,7 +123,7 @@ func TestBusyIsNeverGuessed(t *testing.T) {
 		synctest.Wait()
 		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
-		require.NotErrorIs(t, err, renewer.ErrHeld)
+		require.NotErrorIs(t, err, renewer.ErrBusy)
 		cancel()
 		require.ErrorIs(t, <-head, context.Canceled)
 	})
@@ -229,7 +229,7 @@ func TestATryDuringARelease(t *testing.T) {
 		released = background(func() error { return next.Release(t.Context()) })
 		waitFor(time.Millisecond)
 		_, err = k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.NotErrorIs(t, err, renewer.ErrUnavailable)
 		require.ErrorContains(t, err, "last seen with here")
 		require.NoError(t, <-released)

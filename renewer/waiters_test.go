@@ -33,7 +33,7 @@ func TestAFullLineRefuses(t *testing.T) {
 		synctest.Wait()
 
 		_, err := k.Acquire(t.Context(), "a", renewer.MaxWaiters(2))
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.ErrorIs(t, err, renewer.ErrQueueFull)
 		require.ErrorContains(t, err, `acquire "a": held by another owner; last seen with here`)
 		require.ErrorContains(t, err,
@@ -67,7 +67,7 @@ func TestALineIsFullBeforeTheStoreHasAnswered(t *testing.T) {
 		_, err := k.Acquire(t.Context(), "a", renewer.MaxWaiters(1))
 		require.ErrorIs(t, err, renewer.ErrQueueFull)
 		_, err = k.TryAcquire(t.Context(), "a", renewer.MaxWaiters(1))
-		require.ErrorIs(t, err, renewer.ErrHeld,
+		require.ErrorIs(t, err, renewer.ErrBusy,
 			"who doesn't wait shares the answer of the one who asks")
 		require.NotErrorIs(t, err, renewer.ErrQueueFull)
 		for _, c := range calls {

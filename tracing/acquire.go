@@ -76,7 +76,7 @@ func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 	}
 	result := outcomeOf(e)
 	r.series.waiting.Add(-1)
-	closed := errors.Is(e.Err, renewer.ErrClosed)
+	closed := errors.Is(e.Err, renewer.ErrLimitClosed)
 	if closed { // it did not look like a limit
 		r.series = o.limits.of(e.Operation)
 	}
@@ -84,7 +84,7 @@ func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 		o.atLimit.Add(ctx, 1, r.series.atLimit[result]...)
 	}
 	o.acquireDuration.Record(ctx, e.Wait.Seconds(), r.series.acquired[result]...)
-	if refused := r.series.refused[result]; refused != nil && errors.Is(e.Err, renewer.ErrHeld) {
+	if refused := r.series.refused[result]; refused != nil && errors.Is(e.Err, renewer.ErrBusy) {
 		o.refusals.Add(ctx, 1, refused...)
 	}
 	if e.Err != nil {

@@ -56,7 +56,7 @@ type oldest struct{ hold, wait time.Duration }
 func (o *observer) oldestNow() map[*series]oldest {
 	found := make(map[*series]oldest)
 	for _, k := range o.keepers.open() {
-		for h := range k.Held() {
+		for h := range k.Holdings() {
 			if h.Lost == nil && !h.LongRunning {
 				s := o.seriesOf(h.Operation, h.Limited)
 				f := found[s]

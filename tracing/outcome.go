@@ -18,11 +18,11 @@ var outcomes = []struct {
 	{"outer_lost", renewer.ErrLost},
 	{"cancelled", context.Canceled},
 	{"deadline", context.DeadlineExceeded},
-	{outcomeClosed, renewer.ErrClosed},
+	{outcomeClosed, renewer.ErrLimitClosed},
 	{"replaced", renewer.ErrReplaced},
-	{outcomeExpected, renewer.ErrHeld}, // of a caller with RefusalExpected
+	{outcomeExpected, renewer.ErrBusy}, // of a caller with RefusalExpected
 	{"queue_full", renewer.ErrQueueFull},
-	{"held", renewer.ErrHeld},
+	{"held", renewer.ErrBusy},
 	{"unavailable", renewer.ErrUnavailable},
 	{"shutdown", renewer.ErrShutdown},
 	{"failed", nil}, // by what this version does not know

@@ -11,7 +11,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 
 	"github.com/lockbeat/lockbeat/examples/internal/demo"
-	"github.com/lockbeat/lockbeat/testutil/pgtest"
+	"github.com/lockbeat/lockbeat/internal/testutil/pgtest"
 )
 
 // openDatabase opens a schema of its own with River's tables and ours, in the database at url, or,

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/examples/internal/demo"
 	"github.com/lockbeat/lockbeat/examples/internal/demo/demotest"
-	"github.com/lockbeat/lockbeat/testutil/pgtest"
+	"github.com/lockbeat/lockbeat/internal/testutil/pgtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

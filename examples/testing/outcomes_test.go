@@ -39,7 +39,7 @@ func TestOutcomes(t *testing.T) {
 		status int
 	}{
 		"free":       {script.Acquire, script.Pass(), paid, nil, 200},
-		"busy":       {script.Acquire, busy, paid, renewer.ErrHeld, 503},
+		"busy":       {script.Acquire, busy, paid, renewer.ErrBusy, 503},
 		"Redis down": {script.Acquire, down, paid, renewer.ErrUnavailable, 503},
 		// In these the work has begun. Its context ends before another process can have the lock,
 		"Redis goes down": {script.Renew, script.Hang(), stuck, renewer.ErrLost, 503},

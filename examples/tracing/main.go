@@ -50,7 +50,7 @@ func (n *node) serve(
 		do(ctx)
 		return struct{}{}, ctx.Err()
 	}, opts...)
-	if err != nil && !errors.Is(err, renewer.ErrHeld) {
+	if err != nil && !errors.Is(err, renewer.ErrBusy) {
 		own.SetStatus(codes.Error, "failed")
 	}
 	return err
@@ -112,7 +112,7 @@ func contend(ctx context.Context, d *demo.Demo, waiting, refused, holder *node) 
 	}
 	faults[1] = refused.serve(ctx, "POST /withdraw", "account:7", func(context.Context) {},
 		lockmw.Refuse(), lockmw.Operation("withdraw"))
-	if errors.Is(faults[1], renewer.ErrHeld) {
+	if errors.Is(faults[1], renewer.ErrBusy) {
 		faults[1] = nil
 	}
 	returned := make(chan struct{})

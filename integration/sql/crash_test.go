@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/pgtest"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
-	"github.com/lockbeat/lockbeat/testutil/pgtest"
 )
 
 // A database that crashes between the effect and the record has neither when it is back, and the

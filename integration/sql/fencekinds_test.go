@@ -18,8 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/mariatest"
 	"github.com/lockbeat/lockbeat/lockmw/fencetx"
-	"github.com/lockbeat/lockbeat/testutil/mariatest"
 )
 
 // mariadb is one server for all tests.

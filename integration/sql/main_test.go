@@ -16,8 +16,8 @@ import (
 	"go.uber.org/goleak"
 	_ "modernc.org/sqlite"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/pgtest"
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
-	"github.com/lockbeat/lockbeat/testutil/pgtest"
 )
 
 func TestMain(m *testing.M) {

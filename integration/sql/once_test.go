@@ -130,7 +130,7 @@ func TestLookAndForget(t *testing.T) {
 		require.Zero(t, d.rows(t))
 		_, err = once.Do(t.Context(), k, "a", func(ctx context.Context) (int, error) {
 			require.Equal(t, 1, once.Current(ctx).Number)
-			require.ErrorIs(t, once.Forget(t.Context(), k, "a", once.RecordIn(r)), renewer.ErrHeld)
+			require.ErrorIs(t, once.Forget(t.Context(), k, "a", once.RecordIn(r)), renewer.ErrBusy)
 			return 1, d.affect(ctx, "a", 1)
 		}, once.RecordIn(r))
 		require.NoError(t, err)

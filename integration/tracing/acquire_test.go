@@ -87,7 +87,7 @@ func TestARefusalLinksToTheHolder(t *testing.T) {
 		s.store.Overwrite("a", theirs, time.Minute)
 		waitFor(2500 * time.Millisecond)
 		_, err := s.keeper.TryAcquire(t.Context(), "a")
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		acquire, attempt := s.the(t, "lockbeat.acquire"), s.the(t, "lockbeat.attempt")
 		require.Equal(t, map[string]any{
 			"lockbeat.outcome": "held", "lockbeat.attempts": int64(1), "lockbeat.contended": true,
@@ -177,7 +177,7 @@ func TestWaitersOfOneProcessAreLinked(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *scene) {
 		first := s.acquire(t.Context(), t, "a", renewer.Operation("transfer"))
 		_, err := s.keeper.TryAcquire(t.Context(), "a")
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		waitFor(time.Second)
 		done := make(chan error, 1)
 		go func() {
@@ -227,23 +227,23 @@ func TestOutcomes(t *testing.T) {
 		expects            bool // it to be held
 		refused            bool // and met that
 	}{
-		"held": {err: renewer.ErrHeld, outcome: "held", refused: true},
-		"full": {err: both(renewer.ErrHeld, renewer.ErrQueueFull), outcome: "queue_full", refused: true},
+		"held": {err: renewer.ErrBusy, outcome: "held", refused: true},
+		"full": {err: both(renewer.ErrBusy, renewer.ErrQueueFull), outcome: "queue_full", refused: true},
 		"closed": {
-			err: both(renewer.ErrHeld, renewer.ErrClosed), outcome: "closed", limited: true,
+			err: both(renewer.ErrBusy, renewer.ErrLimitClosed), outcome: "closed", limited: true,
 			expects: true, refused: true,
 		},
-		"replaced":  {err: both(renewer.ErrHeld, renewer.ErrReplaced), outcome: "replaced"},
-		"cancelled": {err: both(context.Canceled, renewer.ErrHeld), outcome: "cancelled"},
+		"replaced":  {err: both(renewer.ErrBusy, renewer.ErrReplaced), outcome: "replaced"},
+		"cancelled": {err: both(context.Canceled, renewer.ErrBusy), outcome: "cancelled"},
 		"deadline": {
-			err: both(context.DeadlineExceeded, renewer.ErrHeld), outcome: "deadline", refused: true,
+			err: both(context.DeadlineExceeded, renewer.ErrBusy), outcome: "deadline", refused: true,
 		},
 		"deadline in an outage": {err: context.DeadlineExceeded, outcome: "deadline"},
 		"lost": {
 			err: both(context.Canceled, &renewer.LostError{Name: "outer"}), outcome: "outer_lost",
 		},
 		"shutdown": {err: renewer.ErrShutdown, outcome: "shutdown"},
-		"expected": {err: renewer.ErrHeld, expects: true, outcome: "expected"},
+		"expected": {err: renewer.ErrBusy, expects: true, outcome: "expected"},
 		"down":     {err: both(renewer.ErrUnavailable, errDown), outcome: "unavailable", errorType: "_OTHER"},
 	} {
 		t.Run(name, func(t *testing.T) {

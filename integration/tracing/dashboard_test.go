@@ -86,9 +86,9 @@ func allThatIsMeasured(t *testing.T, s *scene) {
 	require.NoError(t, l.Release(t.Context()))
 	limits := slotsOf(t, s).fill(1).k
 	_, err = limits.TryAcquire(t.Context(), "a", work, atMost(1))
-	require.ErrorIs(t, err, renewer.ErrHeld)
+	require.ErrorIs(t, err, renewer.ErrBusy)
 	_, err = limits.TryAcquire(t.Context(), "a", work, atMost(0))
-	require.ErrorIs(t, err, renewer.ErrClosed)
+	require.ErrorIs(t, err, renewer.ErrLimitClosed)
 	s.store.Script(script.Acquire, script.Fail(errDown))
 	_, err = s.keeper.TryAcquire(t.Context(), "a", work)
 	require.ErrorIs(t, err, renewer.ErrUnavailable)

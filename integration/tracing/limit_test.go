@@ -50,7 +50,7 @@ func TestALimitOnSpans(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *scene) {
 		k := slotsOf(t, s).fill(3).k
 		_, err := k.TryAcquire(t.Context(), "a", atMost(2))
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		acquire := s.the(t, "lockbeat.acquire")
 		require.Len(t, acquire.Links(), 1)
 		require.Equal(t, theirTrace, traceparent(acquire.Links()[0].SpanContext), "one of three")
@@ -97,7 +97,7 @@ func TestAClosedLimit(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
 		_, err := slotsOf(t, s).k.Acquire(t.Context(), "a", atMost(0), renewer.Operation("charge"))
-		require.ErrorIs(t, err, renewer.ErrClosed)
+		require.ErrorIs(t, err, renewer.ErrLimitClosed)
 		got := attrs(s.the(t, "lockbeat.acquire").Attributes())
 		require.Equal(t, "closed", got["lockbeat.outcome"])
 		require.EqualValues(t, 0, got["lockbeat.limit"])
@@ -143,7 +143,7 @@ func TestSlotsHeldWaitingAndAtLimit(t *testing.T) {
 		require.Equal(t, int64(2), s.sum(t, "lockbeat.held", limits))
 		require.Equal(t, int64(3), s.sum(t, "lockbeat.waiting", limits))
 		_, err := k.TryAcquire(t.Context(), "a", charge, atMost(2))
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		var refused *renewer.Error
 		require.ErrorAs(t, err, &refused)
 		require.Equal(t, [2]int{2, 2}, [2]int{refused.Limit, refused.Held},

@@ -24,7 +24,7 @@ func TestHostileHolders(t *testing.T) {
 				Operation: "\xff\n" + strings.Repeat("o", 10_000), Trace: trace,
 			}, time.Minute)
 			_, err := s.keeper.TryAcquire(t.Context(), "a")
-			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorIs(t, err, renewer.ErrBusy)
 		}
 		refused := s.named("lockbeat.acquire")
 		require.Len(t, refused, len(hostile))
@@ -47,7 +47,7 @@ func TestAHolderThatIsNotKnown(t *testing.T) {
 			script.Taken(store.Holder{Trace: theirTrace}, time.Minute))
 		for range 2 {
 			_, err := s.keeper.TryAcquire(t.Context(), "a")
-			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorIs(t, err, renewer.ErrBusy)
 		}
 		for i, span := range s.named("lockbeat.acquire") {
 			for key := range attrs(span.Attributes()) {

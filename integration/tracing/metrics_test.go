@@ -33,7 +33,7 @@ func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
 		one := func(name string) {
 			l := s.acquire(t.Context(), t, name, renewer.Operation("charge"))
 			_, err := s.keeper.TryAcquire(t.Context(), name, renewer.Operation("charge"))
-			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorIs(t, err, renewer.ErrBusy)
 			require.NoError(t, l.Release(l.Context()))
 		}
 		one("first")

@@ -56,9 +56,9 @@ func everything(ctx context.Context, s *seen, o renewer.Observer, limit int) {
 	start := renewer.AcquireStart{Name: "a", Limit: limit, Operation: "charge"}
 	storeErrors := []error{renewer.ErrRejected, netError{timeout: true}, netError{}, errDown}
 	ends := []error{
-		renewer.ErrHeld, fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrQueueFull),
-		fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrClosed),
-		fmt.Errorf("%w: %w", renewer.ErrHeld, renewer.ErrReplaced), renewer.ErrShutdown,
+		renewer.ErrBusy, fmt.Errorf("%w: %w", renewer.ErrBusy, renewer.ErrQueueFull),
+		fmt.Errorf("%w: %w", renewer.ErrBusy, renewer.ErrLimitClosed),
+		fmt.Errorf("%w: %w", renewer.ErrBusy, renewer.ErrReplaced), renewer.ErrShutdown,
 		context.Canceled,
 		context.DeadlineExceeded, fmt.Errorf("%w: %w", context.Canceled, renewer.ErrLost), errDown,
 	}
@@ -77,7 +77,7 @@ func everything(ctx context.Context, s *seen, o renewer.Observer, limit int) {
 	}
 	expects := start
 	expects.RefusalExpected = true
-	refused(expects, renewer.ErrHeld)
+	refused(expects, renewer.ErrBusy)
 
 	fence := int64(0)
 	hold := func() context.Context {

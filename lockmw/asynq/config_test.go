@@ -18,10 +18,10 @@ import (
 var (
 	errReal   = errors.New("no luck")
 	errNotRun = errors.Join(errors.New("seen on the way"),
-		&asynqmw.NotRunError{Result: jobs.Result{Err: renewer.ErrHeld, RetryIn: 3 * time.Second}})
-	errCounts = &asynqmw.NotRunError{Result: jobs.Result{Err: renewer.ErrHeld}, Counted: true}
+		&asynqmw.NotRunError{Result: jobs.Result{Err: renewer.ErrBusy, RetryIn: 3 * time.Second}})
+	errCounts = &asynqmw.NotRunError{Result: jobs.Result{Err: renewer.ErrBusy}, Counted: true}
 	errOver   = &asynqmw.NotRunError{Result: jobs.Result{
-		Outcome: jobs.OutcomeFailed, Err: renewer.ErrHeld,
+		Outcome: jobs.OutcomeFailed, Err: renewer.ErrBusy,
 	}}
 )
 
@@ -81,7 +81,7 @@ func TestConfigureKeepsTheDefaults(t *testing.T) {
 
 func TestNotRunError(t *testing.T) {
 	t.Parallel()
-	cause := &renewer.Error{Op: "acquire", Name: "order:u1", Kind: renewer.ErrHeld}
+	cause := &renewer.Error{Op: "acquire", Name: "order:u1", Kind: renewer.ErrBusy}
 	const about, line = 1500 * time.Millisecond, 15 * time.Second
 	for want, err := range map[string]*asynqmw.NotRunError{
 		", it comes back in about 1.5s, with no attempt used up": {
@@ -110,7 +110,7 @@ func TestNotRunError(t *testing.T) {
 		err.Err = cause
 		require.EqualError(t, err, "lockbeat: task not run"+want+
 			`: acquire "order:u1": held by another owner`)
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		assert.Equal(t, err.Copy != "", errors.Is(err, asynq.RevokeTask))
 		assert.Equal(t, err.Crowded, errors.Is(err, renewer.ErrQueueFull))
 		assert.Equal(t, err.Counted, errors.Is(err, renewer.ErrConfig))

@@ -20,7 +20,7 @@ var ErrPayload = errors.New("lockbeat: unusable task")
 const unconfigured = "the server's asynq.Config did not go through asynqmw.Configure"
 
 // NotRunError is what a handler returns for a task that did not run, for want of the lock. It is
-// [renewer.ErrHeld], [renewer.ErrUnavailable] or [renewer.ErrShutdown] to errors.Is. asynq keeps
+// [renewer.ErrBusy], [renewer.ErrUnavailable] or [renewer.ErrShutdown] to errors.Is. asynq keeps
 // its text as the task's last error.
 type NotRunError struct {
 	// Result says what becomes of the task, and why. RetryIn takes up to a DelayedTaskCheckInterval

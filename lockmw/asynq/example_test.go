@@ -66,7 +66,7 @@ func ExampleNotRunError() {
 		})
 	var notRun *asynqmw.NotRunError
 	fmt.Println(errors.As(err, &notRun) && notRun.RetryIn < 2*time.Second,
-		errors.Is(err, renewer.ErrHeld))
+		errors.Is(err, renewer.ErrBusy))
 	fmt.Println(asynqmw.Configure(asynq.Config{}).IsFailure(err))
 	// Output:
 	// true true

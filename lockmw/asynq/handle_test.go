@@ -112,7 +112,7 @@ func TestHandlersInsideOfOthers(t *testing.T) {
 
 	store.Script(script.Acquire, script.Pass(), script.Taken(contract.Holder{}, time.Minute))
 	err := middleware(k, "outer", inner).ProcessTask(t.Context(), task(`{"User":"inner"}`))
-	require.ErrorIs(t, err, renewer.ErrHeld)
+	require.ErrorIs(t, err, renewer.ErrBusy)
 	assert.False(t, isFailure(err), "a refusal of the inner one is a refusal")
 
 	// Of a lock that the handler uses itself it is an error of the handler's: it has run.
@@ -122,7 +122,7 @@ func TestHandlersInsideOfOthers(t *testing.T) {
 			lockmw.Refuse())
 		return err
 	}).ProcessTask(t.Context(), task(`{"User":"u1"}`))
-	require.ErrorIs(t, err, renewer.ErrHeld)
+	require.ErrorIs(t, err, renewer.ErrBusy)
 	assert.True(t, isFailure(err))
 }
 
@@ -215,7 +215,7 @@ func TestDelayOfTasksThatDidNotRun(t *testing.T) {
 					err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
 					var notRun *asynqmw.NotRunError
 					require.ErrorAs(t, err, &notRun)
-					assert.Equal(t, c.held > 0, errors.Is(err, renewer.ErrHeld))
+					assert.Equal(t, c.held > 0, errors.Is(err, renewer.ErrBusy))
 					assert.Equal(t, c.held == 0, errors.Is(err, renewer.ErrUnavailable))
 					assert.GreaterOrEqual(t, notRun.RetryIn, c.about/2)
 					assert.Less(t, notRun.RetryIn, c.about*3/2)

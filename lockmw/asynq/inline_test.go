@@ -390,7 +390,7 @@ func TestTheMarkOfARefusalStaysAsItIs(t *testing.T) {
 	k, store := scripted(t)
 	store.Script(script.Acquire, script.Taken(contract.Holder{}, time.Minute))
 	err := asynqmw.Handle(k, byUser, nothing).ProcessTask(t.Context(), task(`{"User":"u1"}`))
-	require.ErrorIs(t, err, renewer.ErrHeld)
+	require.ErrorIs(t, err, renewer.ErrBusy)
 	// printf %s order:u1 | sha256sum | cut -c1-16
 	require.ErrorContains(t, err, " [lock_hash=cb852bbdd57ddcf3]")
 	assert.NotContains(t, renewer.ErrorText(err), "lock_hash", "there may be a secret for logs")

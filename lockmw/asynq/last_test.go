@@ -97,7 +97,7 @@ func TestLastAttemptWithoutTimeIsArchivedAloud(t *testing.T) {
 		"lockbeat: task not run, and its last attempt may wait no longer: ")
 	var notRun *asynqmw.NotRunError
 	require.ErrorAs(t, <-heard, &notRun)
-	require.ErrorIs(t, notRun, renewer.ErrHeld)
+	require.ErrorIs(t, notRun, renewer.ErrBusy)
 	assert.Equal(t, jobs.OutcomeFailed, notRun.Outcome)
 	assert.Zero(t, notRun.RetryIn)
 	assert.Empty(t, r.ran())

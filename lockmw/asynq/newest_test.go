@@ -122,7 +122,7 @@ func TestTheNewestTaskWaitsInVain(t *testing.T) {
 					task(`{"User":"u1"}`))
 				e, refused := errors.AsType[*asynqmw.NotRunError](err)
 				require.True(t, refused, "%v", err)
-				assert.ErrorIs(t, e, renewer.ErrHeld)
+				assert.ErrorIs(t, e, renewer.ErrBusy)
 				assert.False(t, isFailure(err))
 				assert.Equal(t, c.waits, time.Since(begun))
 				release()

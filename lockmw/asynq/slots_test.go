@@ -43,7 +43,7 @@ func TestRoomInSlotsIsGivenBack(t *testing.T) {
 		for range 8 {
 			begun := time.Now()
 			err := h.ProcessTask(ctx, task(`{"User":"u1"}`))
-			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorIs(t, err, renewer.ErrBusy)
 			assert.Equal(t, time.Second, time.Since(begun))
 		}
 		close(done)

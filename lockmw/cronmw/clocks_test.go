@@ -148,7 +148,7 @@ func TestARecordFromTheFuture(t *testing.T) {
 			got := j.Fire(t.Context())
 			assert.Equal(t, renewer.OutcomeNotRun, got.Outcome)
 			assert.Equal(t, f.storesNow(), got.Due)
-			require.NotErrorIs(t, got.Err, renewer.ErrHeld)
+			require.NotErrorIs(t, got.Err, renewer.ErrBusy)
 			require.ErrorContains(t, got.Err, "2000-01-01T01:10:00Z")
 			require.ErrorContains(t, got.Err, "delete the record")
 			require.ErrorContains(t, got.Err, "lockbeat:{cron:job}:record")

@@ -43,7 +43,7 @@ func (j *Job) Fire(ctx context.Context) renewer.Run {
 
 // RunNow runs the job's function now, under the job's lock, and takes no tick: [Current] is zero
 // in it. It returns the function's error, joined with [renewer.ErrLost] if the lock was lost. If
-// the job is being run, on any node, the error is [renewer.ErrHeld].
+// the job is being run, on any node, the error is [renewer.ErrBusy].
 func (j *Job) RunNow(ctx context.Context) error {
 	ctx, release := j.node.bounded(ctx)
 	defer release()
@@ -153,7 +153,7 @@ func refused(due time.Time, err error) renewer.Run {
 	if errors.Is(err, ticks.ErrLate) {
 		return renewer.Run{Due: due, Outcome: renewer.OutcomeMissed}
 	}
-	if lockmw.RefusalOf(err) != lockmw.RefusalHeld {
+	if lockmw.RefusalOf(err) != lockmw.RefusalBusy {
 		return renewer.Run{Due: due, Outcome: renewer.OutcomeNotRun, Err: err}
 	}
 	t := renewer.Run{Due: due, Outcome: renewer.OutcomeSkipped}

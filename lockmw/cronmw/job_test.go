@@ -199,7 +199,7 @@ func TestRunNow(t *testing.T) {
 		go func() { assert.NoError(t, first.RunNow(t.Context())) }()
 		synctest.Wait()
 		second := f.add(0).job(cronmw.Every(minute), labelled)
-		require.ErrorIs(t, second.RunNow(t.Context()), renewer.ErrHeld)
+		require.ErrorIs(t, second.RunNow(t.Context()), renewer.ErrBusy)
 		elapse(10 * time.Second)
 		assert.Equal(t, 1, runs)
 		tick := second.Fire(t.Context())

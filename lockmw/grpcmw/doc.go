@@ -47,7 +47,7 @@
 // A handler's own error passes unchanged unless the lock was lost; a panic and runtime.Goexit pass
 // through. A handler may return the error of a lock that it takes itself: the server interceptors
 // answer it as above, and [Respond] does so without them. No status has a key in it. Interceptors
-// further out find the cause by errors.Is and errors.As: [renewer.ErrHeld], with a *renewer.Error
+// further out find the cause by errors.Is and errors.As: [renewer.ErrBusy], with a *renewer.Error
 // that says who has the lock; [renewer.ErrLost], with the handler's own error; and so on.
 //
 // # Calls that are sent again

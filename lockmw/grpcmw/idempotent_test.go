@@ -103,7 +103,7 @@ func TestRepliesOverAConnection(t *testing.T) {
 			Username: "pen", Payload: &pb.Payload{Body: []byte{0, 255}},
 			GrpclbRouteType: pb.GrpclbRouteType_GRPCLB_ROUTE_TYPE_BACKEND,
 		}
-		ends := []error{errHandler, lockError(renewer.ErrHeld), nil}
+		ends := []error{errHandler, lockError(renewer.ErrBusy), nil}
 		client, end := serve(t, &service{
 			unary: func(context.Context, *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 				err := ends[0]

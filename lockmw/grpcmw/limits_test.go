@@ -60,7 +60,7 @@ func TestCallsAtTheirLimit(t *testing.T) {
 						t.Error("runs")
 						return nil, nil
 					})
-				require.ErrorIs(t, err, renewer.ErrHeld)
+				require.ErrorIs(t, err, renewer.ErrBusy)
 				s := status.Convert(err)
 				assert.Equal(t, codes.ResourceExhausted, s.Code())
 				assert.NotContains(t, s.Proto().String(), "iban")
@@ -118,7 +118,7 @@ func TestAStreamKeepsItsSlot(t *testing.T) {
 			require.NoError(t, stream.Send(outputRequest("a1")))
 			elapse(3 * k.Config().TTL)
 			_, err = k.TryAcquire(t.Context(), "a1", ofTwo)
-			require.ErrorIs(t, err, renewer.ErrHeld, name)
+			require.ErrorIs(t, err, renewer.ErrBusy, name)
 			c.end(cancel, stream)
 			require.Equal(t, c.want, status.Code(last(stream)), name)
 			synctest.Wait() // a client that has gone does not wait for the server

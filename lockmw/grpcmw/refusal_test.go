@@ -33,7 +33,7 @@ func TestCallsThatGetNoLock(t *testing.T) {
 	t.Parallel()
 	const secret = "iban-DE02"
 	kinds := []error{
-		renewer.ErrHeld, renewer.ErrUnavailable, renewer.ErrShutdown, renewer.ErrName,
+		renewer.ErrBusy, renewer.ErrUnavailable, renewer.ErrShutdown, renewer.ErrName,
 		renewer.ErrLost, renewer.ErrConfig, context.Canceled, context.DeadlineExceeded,
 	}
 	busy := func(_ *testing.T, b *bubble) {
@@ -46,7 +46,7 @@ func TestCallsThatGetNoLock(t *testing.T) {
 		kind    error
 		want    verdict
 	}{
-		"busy": {busy, secret, -1, renewer.ErrHeld, verdict{codes.Aborted, "LOCK_BUSY", 1}},
+		"busy": {busy, secret, -1, renewer.ErrBusy, verdict{codes.Aborted, "LOCK_BUSY", 1}},
 		"store down": {func(_ *testing.T, b *bubble) {
 			b.store.Default(script.Acquire, script.Fail(errors.New("no such key: "+secret)))
 		}, secret, -1, renewer.ErrUnavailable, verdict{codes.Unavailable, "LOCK_UNAVAILABLE", 1}},
@@ -60,7 +60,7 @@ func TestCallsThatGetNoLock(t *testing.T) {
 		"cancelled": {busy, secret, time.Second, context.Canceled, verdict{code: codes.Canceled}},
 		"deadline":  {busy, secret, 0, context.DeadlineExceeded, verdict{code: codes.DeadlineExceeded}},
 		"before a deadline": {
-			busy, secret, time.Minute, renewer.ErrHeld,
+			busy, secret, time.Minute, renewer.ErrBusy,
 			verdict{codes.Aborted, "LOCK_BUSY", 1},
 		},
 	} {

@@ -17,7 +17,7 @@ import (
 
 // Respond returns what a handler that takes locks itself should return for an error of package
 // lockmw: the error with the status that this package gives it, which carries neither the lock's
-// name nor its holder. renewer.ErrHeld is codes.Aborted with LOCK_BUSY then. ctx is the call's, for
+// name nor its holder. renewer.ErrBusy is codes.Aborted with LOCK_BUSY then. ctx is the call's, for
 // the trailer that says when to come back. Errors that have nothing to do with locks, and those
 // that are a status already, are returned as they are; so is nil. errors.Is and errors.As find err
 // in the result.
@@ -81,7 +81,7 @@ type statusError interface {
 func isChosen(st *status.Status) bool { return st != nil && st.Code() != codes.Unknown }
 
 var lockKinds = []error{
-	lockmw.ErrSkipped, renewer.ErrHeld, renewer.ErrUnavailable, renewer.ErrRejected,
+	lockmw.ErrSkipped, renewer.ErrBusy, renewer.ErrUnavailable, renewer.ErrRejected,
 	renewer.ErrShutdown, renewer.ErrName, renewer.ErrConfig,
 }
 

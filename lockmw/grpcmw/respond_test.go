@@ -29,7 +29,7 @@ var (
 	toldBusy = verdict{code: codes.Aborted, reason: "LOCK_BUSY"}
 	toldDown = verdict{code: codes.Unavailable, reason: "LOCK_UNAVAILABLE"}
 
-	errResponded = grpcmw.Respond(context.Background(), lockError(renewer.ErrHeld))
+	errResponded = grpcmw.Respond(context.Background(), lockError(renewer.ErrBusy))
 )
 
 // ownErrors are what handlers return that use locks themselves, and what their callers should get
@@ -41,9 +41,9 @@ var ownErrors = map[string]struct {
 	comeBack bool
 	message  string
 }{
-	"held": {lockError(renewer.ErrHeld), toldBusy, true, ""},
+	"held": {lockError(renewer.ErrBusy), toldBusy, true, ""},
 	"skipped": {
-		fmt.Errorf("%w: %w", lockmw.ErrSkipped, lockError(renewer.ErrHeld)), toldBusy, true, "",
+		fmt.Errorf("%w: %w", lockmw.ErrSkipped, lockError(renewer.ErrBusy)), toldBusy, true, "",
 	},
 	"down":      {fmt.Errorf("transfer: %w", lockError(renewer.ErrUnavailable)), toldDown, true, ""},
 	"lost":      {&renewer.LostError{Name: told}, lost, true, ""},
@@ -57,25 +57,25 @@ var ownErrors = map[string]struct {
 	"cancelled": {lockError(context.Canceled), verdict{code: codes.Canceled}, false, ""},
 	"run once": {&once.Error{
 		Kind: once.ErrAttemptsExhausted, Name: told,
-		Last: store.Holder{Node: told, PID: 4711}, Err: lockError(renewer.ErrHeld),
+		Last: store.Holder{Node: told, PID: 4711}, Err: lockError(renewer.ErrBusy),
 	}, verdict{code: codes.Unknown}, false, ""},
 	"taken apart": {
-		errors.New("transfer: " + lockError(renewer.ErrHeld).Error()),
+		errors.New("transfer: " + lockError(renewer.ErrBusy).Error()),
 		verdict{code: codes.Unknown},
 		false, "",
 	},
 	"taken apart, beside a status": {
-		fmt.Errorf("%w: %s", errHandler, lockError(renewer.ErrHeld).Error()),
+		fmt.Errorf("%w: %s", errHandler, lockError(renewer.ErrBusy).Error()),
 		verdict{code: codes.NotFound},
 		false, "no such account",
 	},
 	"held, beside a status": {
-		fmt.Errorf("%w: %w", errHandler, lockError(renewer.ErrHeld)),
+		fmt.Errorf("%w: %w", errHandler, lockError(renewer.ErrBusy)),
 		verdict{code: codes.NotFound},
 		false, "no such account",
 	},
 	"a status of which it is a cause": {
-		ownStatusError{lockError(renewer.ErrHeld)},
+		ownStatusError{lockError(renewer.ErrBusy)},
 		verdict{code: codes.FailedPrecondition},
 		false, "not now",
 	},

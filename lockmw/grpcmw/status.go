@@ -148,7 +148,7 @@ func refused(err error) *callError {
 		return atLimit(limit, refusal == lockmw.RefusalQueueFull, err)
 	}
 	switch refusal {
-	case lockmw.RefusalHeld, lockmw.RefusalSkipped: // the latter of a handler's own lock
+	case lockmw.RefusalBusy, lockmw.RefusalSkipped: // the latter of a handler's own lock
 		return busy("another call has the lock that this one needs", err)
 	case lockmw.RefusalQueueFull:
 		return busy("too many calls wait for the lock that this one needs", err)

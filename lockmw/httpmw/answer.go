@@ -19,7 +19,7 @@ type Responder func(w http.ResponseWriter, r *http.Request, err error)
 
 // Error is the answer to a request that did not run, or whose lock was
 // lost. A [Responder] gets it, and a [KeyFunc] may return one. errors.Is
-// and errors.As find what Err is made of, such as renewer.ErrHeld.
+// and errors.As find what Err is made of, such as renewer.ErrBusy.
 type Error struct {
 	// Status is the status code.
 	Status int
@@ -99,14 +99,14 @@ func (e *Error) problem() problem {
 }
 
 // ErrorOf returns what [Respond] answers to err: the [*Error] in it, or one for an error of this
-// package or of package lockmw, where renewer.ErrHeld is a 409, and a 429 of a limit. Any other
+// package or of package lockmw, where renewer.ErrBusy is a 409, and a 429 of a limit. Any other
 // error is a 500 whose document says nothing of it. ErrorOf is for responders that write another
 // form than Respond does.
 func ErrorOf(err error) *Error {
 	return errorOf(err, http.StatusConflict, http.StatusTooManyRequests)
 }
 
-// errorOf is ErrorOf where renewer.ErrHeld is busyStatus, and fullStatus of a limit.
+// errorOf is ErrorOf where renewer.ErrBusy is busyStatus, and fullStatus of a limit.
 func errorOf(err error, busyStatus, fullStatus int) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e

@@ -256,7 +256,7 @@ func TestOnRefused(t *testing.T) {
 		assert.Equal(t, 401, status(httpmw.Exclusive(k, byHeader, mark)(never(t)), get(t, "/")))
 		lost := httpmw.Exclusive(k, byName("a"), mark, httpmw.AbortLost())
 		assert.Equal(t, 504, status(lost(loser(s, nothing, nothing)), get(t, "/")))
-		own := func(w http.ResponseWriter) { httpmw.Respond(w, get(t, "/"), renewer.ErrHeld) }
+		own := func(w http.ResponseWriter) { httpmw.Respond(w, get(t, "/"), renewer.ErrBusy) }
 		guarded := httpmw.Exclusive(k, byName("b"), mark)
 		assert.Equal(t, 409, status(guarded(loser(s, nothing, own)), get(t, "/")))
 		require.NoError(t, k.Shutdown(t.Context()))
@@ -272,13 +272,13 @@ func TestErrorOfIsWhatRespondAnswers(t *testing.T) {
 		status        int
 		typ, document string
 	}{
-		"held":       {renewer.ErrHeld, 409, httpguard.TypeBusy, "Another request holds the lock"},
+		"held":       {renewer.ErrBusy, 409, httpguard.TypeBusy, "Another request holds the lock"},
 		"a bad key":  {httpmw.ErrKey, 400, httpguard.TypeBadRequest, "does not say what to lock"},
 		"any other":  {errors.New(secret), 500, "about:blank", ""},
-		"an *Error":  {&httpmw.Error{Status: 423, Err: renewer.ErrHeld}, 423, httpguard.TypeBusy, ""},
+		"an *Error":  {&httpmw.Error{Status: 423, Err: renewer.ErrBusy}, 423, httpguard.TypeBusy, ""},
 		"its detail": {&httpmw.Error{Status: 409, Detail: "Ask."}, 409, "about:blank", "Ask."},
 		"its type": {
-			&httpmw.Error{Status: 409, Type: "full", Title: "Full", Err: renewer.ErrHeld},
+			&httpmw.Error{Status: 409, Type: "full", Title: "Full", Err: renewer.ErrBusy},
 			409, "full", "",
 		},
 	} {

@@ -9,8 +9,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/webtest"
 	"github.com/lockbeat/lockbeat/testutil/script"
-	"github.com/lockbeat/lockbeat/testutil/webtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/webtest"
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
-	"github.com/lockbeat/lockbeat/testutil/webtest"
 )
 
 // The answers to older requests say that a newer one has their place, and whether anything of them
@@ -119,7 +119,7 @@ func TestReplaceThatCannotBeMeant(t *testing.T) {
 func TestRespondToReplaced(t *testing.T) {
 	t.Parallel()
 	for err, says := range map[error]string{
-		&renewer.Error{Kind: renewer.ErrHeld, Err: renewer.ErrReplaced}: "has not been carried out",
+		&renewer.Error{Kind: renewer.ErrBusy, Err: renewer.ErrReplaced}: "has not been carried out",
 		&renewer.LostError{Reason: renewer.ReasonReplaced}:              "may have been done",
 	} {
 		e := httpmw.ErrorOf(err)

@@ -233,10 +233,10 @@ func TestKeyFunctions(t *testing.T) {
 	}{
 		"fails":              {errors.New(secret), 400, httpguard.TypeBadRequest},
 		"fails by a context": {context.Canceled, 400, httpguard.TypeBadRequest},
-		"fails by a lock":    {renewer.ErrHeld, 400, httpguard.TypeBadRequest},
+		"fails by a lock":    {renewer.ErrBusy, 400, httpguard.TypeBadRequest},
 		"reads too much":     {&http.MaxBytesError{}, 413, httpguard.TypeBadRequest},
 		"says the answer":    {&httpmw.Error{Status: 404, Err: errors.New(secret)}, 404, "about:blank"},
-		"says a lock's":      {&httpmw.Error{Status: 423, Err: renewer.ErrHeld}, 423, httpguard.TypeBusy},
+		"says a lock's":      {&httpmw.Error{Status: 423, Err: renewer.ErrBusy}, 423, httpguard.TypeBusy},
 		"says one for none":  {&httpmw.Error{Status: 418}, 418, "about:blank"},
 	} {
 		k, s := scripted(t)

@@ -67,7 +67,7 @@ var (
 
 // kinds are those of the errors of package lockmw.
 var kinds = map[lockmw.Refusal]*kind{
-	lockmw.RefusalHeld:     kindBusy,
+	lockmw.RefusalBusy:     kindBusy,
 	lockmw.RefusalReplaced: kindReplaced,
 	lockmw.RefusalQueueFull: unavailable(httpguard.TypeBusy, "Busy",
 		"Too many requests wait for the lock on this resource."),
@@ -138,7 +138,7 @@ func kindOf(err error) *kind {
 	}
 	if limit, ok := full.Of(err); ok {
 		switch refusal {
-		case lockmw.RefusalHeld:
+		case lockmw.RefusalBusy:
 			return atLimit(limit, "")
 		case lockmw.RefusalQueueFull:
 			return atLimit(limit, ", and too many requests wait for it")

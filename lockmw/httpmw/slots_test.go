@@ -142,7 +142,7 @@ func TestAStreamKeepsItsSlot(t *testing.T) {
 						<-time.After(3 * k.Config().TTL)
 						probe := renewer.AtMost(func(string) int { return 2 })
 						_, err := k.TryAcquire(t.Context(), "a", probe)
-						require.ErrorIs(t, err, renewer.ErrHeld)
+						require.ErrorIs(t, err, renewer.ErrBusy)
 						bring(client, hangUp, tell)
 						synctest.Wait()
 						slot, err := k.TryAcquire(t.Context(), "a", probe)

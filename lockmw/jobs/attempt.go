@@ -101,7 +101,7 @@ func (a *attempt) standInLine(ctx context.Context) *line.Place {
 // again.
 func (a *attempt) refused(ctx context.Context, err error) (result Result, settled bool) {
 	s := situation{Refusal: refusalOf(err), Ended: ctx.Err() != nil}
-	busy := s.Refusal == lockmw.RefusalHeld && !errors.Is(err, renewer.ErrClosed) && !s.Ended
+	busy := s.Refusal == lockmw.RefusalBusy && !errors.Is(err, renewer.ErrLimitClosed) && !s.Ended
 	again, place := a.visit.Refused(err, busy)
 	s.Wait = busy && place == nil && (again || a.mayWait())
 	s.Crowded = busy && a.crowded

@@ -13,7 +13,7 @@ import (
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	type situation = jobs.Situation
-	const held, down = lockmw.RefusalHeld, lockmw.RefusalUnavailable
+	const held, down = lockmw.RefusalBusy, lockmw.RefusalUnavailable
 	for name, c := range map[string]struct {
 		situation
 		want jobs.Outcome

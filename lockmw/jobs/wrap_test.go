@@ -80,22 +80,22 @@ func TestJobThatDoesNotRun(t *testing.T) {
 		waits    time.Duration
 	}{
 		"held": {
-			key: "u1", away: held, want: jobs.OutcomeBack, is: renewer.ErrHeld, waits: time.Second,
+			key: "u1", away: held, want: jobs.OutcomeBack, is: renewer.ErrBusy, waits: time.Second,
 		},
 		"held, in three seconds' work": {
-			key: "u1", away: held, time: 3 * time.Second, want: jobs.OutcomeBack, is: renewer.ErrHeld,
+			key: "u1", away: held, time: 3 * time.Second, want: jobs.OutcomeBack, is: renewer.ErrBusy,
 			waits: 375 * time.Millisecond,
 		},
 		"held, in a minute's work": {
 			key: "u1", option: jobs.Wait(hour), away: held, time: time.Minute,
-			want: jobs.OutcomeBack, is: renewer.ErrHeld, waits: time.Minute / 8,
+			want: jobs.OutcomeBack, is: renewer.ErrBusy, waits: time.Minute / 8,
 		},
 		"held, no wait": {
-			key: "u1", option: jobs.Wait(0), away: held, want: jobs.OutcomeBack, is: renewer.ErrHeld,
+			key: "u1", option: jobs.Wait(0), away: held, want: jobs.OutcomeBack, is: renewer.ErrBusy,
 		},
 		"held, no slot": {
 			key: "u1", delivery: jobs.Delivery{Slots: jobs.NewSlots(1)}, away: held,
-			want: jobs.OutcomeBack, is: renewer.ErrHeld,
+			want: jobs.OutcomeBack, is: renewer.ErrBusy,
 		},
 		"down": {key: "u1", away: down, want: jobs.OutcomeBack, is: renewer.ErrUnavailable},
 		"skipped": {
@@ -103,7 +103,7 @@ func TestJobThatDoesNotRun(t *testing.T) {
 		},
 		"closed": {
 			key: "u1", option: jobs.AtMostFunc(closed), away: func(*script.Store) {}, want: jobs.OutcomeBack,
-			is: renewer.ErrClosed,
+			is: renewer.ErrLimitClosed,
 		},
 		"no name": {
 			away: func(*script.Store) {}, want: jobs.OutcomeUnusable, is: renewer.ErrName,
@@ -114,7 +114,7 @@ func TestJobThatDoesNotRun(t *testing.T) {
 		},
 		"last attempt": {
 			key: "u1", delivery: jobs.Delivery{Last: true}, away: held, time: time.Minute,
-			want: jobs.OutcomeFailed, is: renewer.ErrHeld, waits: time.Minute / 8,
+			want: jobs.OutcomeFailed, is: renewer.ErrBusy, waits: time.Minute / 8,
 		},
 		"last attempt, down": {
 			key: "u1", delivery: jobs.Delivery{Last: true}, away: down, time: time.Minute,
@@ -122,7 +122,7 @@ func TestJobThatDoesNotRun(t *testing.T) {
 		},
 		"last attempt, a copy": {
 			key: "u1", delivery: jobs.Delivery{Last: true, Copy: isCopy}, option: jobs.Wait(0),
-			away: held, want: jobs.OutcomeCopied, is: renewer.ErrHeld,
+			away: held, want: jobs.OutcomeCopied, is: renewer.ErrBusy,
 		},
 		"last attempt, no copy to be had": {
 			key: "u1", delivery: jobs.Delivery{Last: true, Copy: notCopied}, option: jobs.Wait(0),

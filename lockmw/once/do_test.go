@@ -222,7 +222,7 @@ func TestWaiting(t *testing.T) {
 		for _, wait := range []time.Duration{-1, 0, time.Minute} {
 			begun := time.Now()
 			_, err = once.Do(t.Context(), k, "a", never(t), once.Wait(wait))
-			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorIs(t, err, renewer.ErrBusy)
 			require.Equal(t, max(wait, 0), time.Since(begun))
 		}
 		go func() {
@@ -262,7 +262,7 @@ func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 			first <- err
 		}()
 		err := <-first
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.ErrorIs(t, err, errOperation)
 		require.Equal(t, 80*time.Second, time.Since(begun),
 			"the wait counts from the attempt's end")

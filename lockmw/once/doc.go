@@ -46,7 +46,7 @@
 //	ErrConflict              a database has undone the transaction each time; not an attempt
 //	ErrRecord, ErrInput      the record is not this program's, or is about something else
 //	the function's error     with [NoRetry], or if the caller's context has ended
-//	renewer.ErrHeld, …       the errors of lockmw.Do, if this call may wait no longer: [Wait];
+//	renewer.ErrBusy, …       the errors of lockmw.Do, if this call may wait no longer: [Wait];
 //	                         the error of its own attempt, if it made one, is joined
 //
 // # Failures and their consequences

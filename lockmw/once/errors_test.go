@@ -35,7 +35,7 @@ func TestErrorTextShowsNoName(t *testing.T) {
 		l.unbegun.Store(1)
 		for what, c := range map[string]struct{ err, kind error }{
 			"misused":   {misused, renewer.ErrConfig},
-			"given up":  {run("", refused), renewer.ErrHeld},
+			"given up":  {run("", refused), renewer.ErrBusy},
 			"exhausted": {run("2", fails, once.MaxAttempts(1)), once.ErrAttemptsExhausted},
 			"not begun": {run("3", works, once.RecordIn(l), once.Wait(0)), errDown},
 			"no result": {run("4", encodes), once.ErrResult},

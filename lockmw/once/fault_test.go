@@ -242,7 +242,7 @@ func TestALateDoneWithoutWaiting(t *testing.T) {
 			return report{1, "here"}, nil
 		}, once.Wait(0))
 		require.ErrorIs(t, err, renewer.ErrLost)
-		require.ErrorIs(t, err, renewer.ErrHeld)
+		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.Zero(t, got)
 		elapse(2 * time.Hour)
 	})

@@ -94,7 +94,7 @@ func (r record) info(left time.Duration, now time.Time) Info {
 // Forget removes the record of the work called name, so that the next call is the first again:
 // after what made all attempts fail is mended, or when work that is done has to be done anew. It
 // takes the lock for that and does not wait for it: if an attempt runs, Forget changes nothing, and
-// the error is [renewer.ErrHeld]. An attempt that has lost its lock, and still runs, can't put its
+// the error is [renewer.ErrBusy]. An attempt that has lost its lock, and still runs, can't put its
 // result on record afterwards, and with a [Transactional] recorder it is rolled back. If there is
 // no record the error is nil.
 //

@@ -164,7 +164,7 @@ func TestForgetWhileAnAttemptRuns(t *testing.T) {
 				_, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
 					for _, k := range []*renewer.Keeper{k, other} {
 						err := once.Forget(context.WithoutCancel(t.Context()), k, "a", r)
-						assert.ErrorIs(t, err, renewer.ErrHeld)
+						assert.ErrorIs(t, err, renewer.ErrBusy)
 					}
 					assert.ErrorIs(t, once.Forget(ctx, k, "a", r), renewer.ErrConfig, "its own")
 					assert.Contains(t, s.RecordOf("a"), "once1 begun 1 ")

@@ -81,7 +81,7 @@ func MaxResult(n int) Option {
 }
 
 // Wait bounds how long a call waits for others, and for a store that is down:
-// then [renewer.ErrHeld] or [renewer.ErrUnavailable]. It counts from the call,
+// then [renewer.ErrBusy] or [renewer.ErrUnavailable]. It counts from the call,
 // and anew after an attempt of its own. Zero or less does not wait. Default:
 // for as long as the context lives, since a caller that waits takes over.
 func Wait(d time.Duration) Option {

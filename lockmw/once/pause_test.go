@@ -76,7 +76,7 @@ func TestNotYet(t *testing.T) {
 					begun := time.Now()
 					_, err = once.Do(t.Context(), k, "a", never(t), recorder, once.Wait(wait))
 					require.ErrorIs(t, err, once.ErrNotYet)
-					require.NotErrorIs(t, err, renewer.ErrHeld)
+					require.NotErrorIs(t, err, renewer.ErrBusy)
 					require.Zero(t, time.Since(begun))
 					var e *once.Error
 					require.ErrorAs(t, err, &e)

@@ -110,7 +110,7 @@ func TestResultThoughTheLockIsTaken(t *testing.T) {
 		require.NoError(t, err)
 		for _, wait := range []time.Duration{0, time.Second} {
 			_, err := once.Do(t.Context(), k, "a", never(t), once.Wait(wait))
-			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorIs(t, err, renewer.ErrBusy)
 			s.PutRecord("a", doneRecord)
 			got, err := once.Do(t.Context(), k, "a", never(t), once.Wait(wait))
 			require.NoError(t, err)

@@ -71,7 +71,7 @@ func TestTheOtherLockIsBusy(t *testing.T) {
 			require.NoError(t, err)
 			begun := time.Now()
 			_, err = once.Do(t.Context(), k, "payment", never(t), c.opts...)
-			require.ErrorIs(t, err, renewer.ErrHeld, name)
+			require.ErrorIs(t, err, renewer.ErrBusy, name)
 			require.Equal(t, c.took, time.Since(begun), name)
 			require.Empty(t, s.RecordOf("payment"), name)
 			require.Empty(t, s.Owner("payment"), name)

@@ -8,8 +8,8 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
-	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 const (

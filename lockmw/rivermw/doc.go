@@ -31,7 +31,7 @@
 //	of no usable name        it is cancelled: renewer.ErrName
 //
 // A snooze uses up no attempt, also on the last one, and River's ErrorHandler does not hear of it.
-// Middleware and hooks get an error that is river.JobSnoozeError, and [renewer.ErrHeld],
+// Middleware and hooks get an error that is river.JobSnoozeError, and [renewer.ErrBusy],
 // [renewer.ErrUnavailable] or [renewer.ErrShutdown]. They may wrap it, and must return it.
 //
 // # What River does, and what becomes of the lock

@@ -22,14 +22,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/pgtest"
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
-	"github.com/lockbeat/lockbeat/testutil/pgtest"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
-	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 func TestMain(m *testing.M) {

@@ -243,7 +243,7 @@ func TestRiversTestKit(t *testing.T) {
 	release()
 	require.Len(t, refusals, 2)
 	require.NoError(t, refusals[0])
-	require.ErrorIs(t, refusals[1], renewer.ErrHeld)
+	require.ErrorIs(t, refusals[1], renewer.ErrBusy)
 	snooze, ok := errors.AsType[*river.JobSnoozeError](refusals[1])
 	require.True(t, ok)
 	assert.Positive(t, snooze.Duration)

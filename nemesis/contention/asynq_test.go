@@ -67,7 +67,7 @@ func outcomeOfTask(t *testing.T, ctx context.Context, err error) outcome {
 		if why, ok := errors.AsType[*renewer.Error](err); ok && why.Limit > 0 {
 			return full
 		}
-		if errors.Is(err, renewer.ErrHeld) {
+		if errors.Is(err, renewer.ErrBusy) {
 			return busy
 		}
 		assert.ErrorIs(t, err, renewer.ErrUnavailable)

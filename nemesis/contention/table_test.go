@@ -96,7 +96,7 @@ func TestWorkThatOutlivesTheOperation(t *testing.T) {
 		o, words := call(s.t.Context(), key)
 		assert.Equal(s.t, done, o, words)
 		_, err := s.other.TryAcquire(s.t.Context(), key)
-		require.ErrorIs(s.t, err, renewer.ErrHeld)
+		require.ErrorIs(s.t, err, renewer.ErrBusy)
 		o, words = s.open(0, nothing)(s.t.Context(), key)
 		assert.Equal(s.t, busy, o, words)
 		close(goOn)
@@ -318,7 +318,7 @@ func TestCancelledInTheMiddle(t *testing.T) {
 		<-began
 		cancel()
 		if _, err := s.other.TryAcquire(s.t.Context(), key); assert.Error(s.t, err) {
-			assert.ErrorIs(s.t, err, renewer.ErrHeld)
+			assert.ErrorIs(s.t, err, renewer.ErrBusy)
 		}
 		close(returns)
 		r := s.await(c)

@@ -86,7 +86,7 @@ func TestServerRefuses(t *testing.T) {
 
 func (c refusal) isTold(t assert.TestingT, err error) {
 	assert.ErrorIs(t, err, renewer.ErrUnavailable)
-	assert.NotErrorIs(t, err, renewer.ErrHeld)
+	assert.NotErrorIs(t, err, renewer.ErrBusy)
 	assert.NotErrorIs(t, err, renewer.ErrLost)
 	assert.ErrorContains(t, err, c.says)
 	if c.forever {

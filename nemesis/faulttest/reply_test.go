@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/proxy"
 	"github.com/lockbeat/lockbeat/nemesis/internal/kit"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -53,7 +53,7 @@ func TestReplyLostToAWaitingCaller(t *testing.T) {
 			n.link.DropReplyTo(about("once"), 1, then)
 			_, err := n.Keeper.TryAcquire(t.Context(), "once")
 			require.ErrorIs(t, err, renewer.ErrUnavailable)
-			require.NotErrorIs(t, err, renewer.ErrHeld)
+			require.NotErrorIs(t, err, renewer.ErrBusy)
 			assert.Equal(t, 2, n.link.Dropped())
 			kit.Gone(t, n.server, "once")
 		})

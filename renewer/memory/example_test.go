@@ -29,6 +29,6 @@ func Example() {
 		}, lockmw.Refuse())
 		return nil, err
 	})
-	fmt.Println(errors.Is(err, renewer.ErrHeld))
+	fmt.Println(errors.Is(err, renewer.ErrBusy))
 	// Output: true
 }

@@ -31,7 +31,7 @@ func Example() {
 		panic(err)
 	}
 	_, err = keeper.TryAcquire(context.Background(), "order:42")
-	fmt.Println(lease.Name(), "is ours;", "another is refused:", errors.Is(err, renewer.ErrHeld))
+	fmt.Println(lease.Name(), "is ours;", "another is refused:", errors.Is(err, renewer.ErrBusy))
 	fmt.Println(lease.Release(context.Background()))
 	// Output:
 	// order:42 is ours; another is refused: true

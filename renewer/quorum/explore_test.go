@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/testutil/suite"
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 )
 
 // enough worlds for all that is explored here; more would be a mistake.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
-	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // least is a client of a user with the documented rights on prefix and nothing else.

@@ -314,14 +314,14 @@ func TestAWaiterLeavesTheLine(t *testing.T) {
 		return s.number(t, "ZCARD", line) == 1
 	}, patience, time.Millisecond)
 	_, err = keepers[2].Acquire(t.Context(), "a", renewer.MaxWait(2*time.Second))
-	require.ErrorIs(t, err, renewer.ErrHeld)
+	require.ErrorIs(t, err, renewer.ErrBusy)
 	leave()
 	require.ErrorIs(t, <-left, context.Canceled)
 	require.Eventually(t, func() bool {
 		return s.number(t, "ZCARD", line) == 0
 	}, patience, time.Millisecond)
 	_, err = keepers[2].TryAcquire(t.Context(), "a")
-	require.ErrorIs(t, err, renewer.ErrHeld)
+	require.ErrorIs(t, err, renewer.ErrBusy)
 	assert.Zero(t, s.number(t, "ZCARD", line), "who will not wait takes no place")
 	require.NoError(t, first.Release(t.Context()))
 	assert.Zero(t, s.number(t, "EXISTS", line, redisstore.LeaseKey(redisstore.DefaultPrefix, "a")))

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockbeat/lockbeat/testutil/internal/child"
+	"github.com/lockbeat/lockbeat/internal/testutil/child"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/lockbeat/lockbeat/testutil/internal/child"
+	"github.com/lockbeat/lockbeat/internal/testutil/child"
 )
 
 // ErrMissing means that no redis-server is on the PATH.

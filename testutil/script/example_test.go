@@ -23,7 +23,7 @@ func Example() {
 
 	for _, name := range []string{"first", "second", "third"} {
 		lease, err := keeper.TryAcquire(ctx, name)
-		fmt.Println(name, errors.Is(err, renewer.ErrUnavailable), errors.Is(err, renewer.ErrHeld))
+		fmt.Println(name, errors.Is(err, renewer.ErrUnavailable), errors.Is(err, renewer.ErrBusy))
 		if err == nil {
 			_ = lease.Release(ctx)
 		}

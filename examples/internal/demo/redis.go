@@ -12,10 +12,10 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/proxy"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/embedded"
-	"github.com/lockbeat/lockbeat/testutil/proxy"
 )
 
 // Redis is a server for locks. Nodes reach it by links that can be cut.

@@ -157,7 +157,7 @@ func TestRunNowAndRemove(t *testing.T) {
 		require.NoError(t, job.RunNow())
 		elapse(time.Second)
 		synctest.Wait()
-		require.ErrorIs(t, job.RunNow(), renewer.ErrHeld)
+		require.ErrorIs(t, job.RunNow(), renewer.ErrBusy)
 		assert.Equal(t, []string{"0 true", "1 false"}, dues)
 		require.NoError(t, s.RemoveJob(job.ID()))
 		synctest.Wait()

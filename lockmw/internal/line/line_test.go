@@ -208,7 +208,7 @@ func TestTheWayOfATask(t *testing.T) {
 		_, place = stand(t, last)
 		require.NotNil(t, place)
 		assert.Equal(t, ttl+300*time.Millisecond, place.BackIn)
-		require.ErrorIs(t, place.Err, renewer.ErrHeld)
+		require.ErrorIs(t, place.Err, renewer.ErrBusy)
 		require.ErrorContains(t, place.Err, "3 before it in line")
 		last.Copied(true)
 		last.Copied(false)
@@ -385,7 +385,7 @@ func TestSeveralLines(t *testing.T) {
 	two := naming.Of("tenant", func(string) int { return 3 })
 	two = append(two, naming.Of("all", func(string) int { return 20 })...)
 	full := func(name string) error {
-		return &renewer.Error{Kind: renewer.ErrHeld, Name: name, Limit: 3}
+		return &renewer.Error{Kind: renewer.ErrBusy, Name: name, Limit: 3}
 	}
 	of := line.Task{Queue: "q", ID: "1"}
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {

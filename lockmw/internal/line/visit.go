@@ -69,7 +69,7 @@ type Task struct {
 
 // Place is that of a task that goes back to its queue.
 type Place struct {
-	// Err is why: it is renewer.ErrHeld.
+	// Err is why: it is renewer.ErrBusy.
 	Err error
 	// BackIn is after how long it is to come back by itself.
 	BackIn time.Duration
@@ -212,7 +212,7 @@ func (v *Visit) arrive(
 // refusal is the error for a task that goes back before it has asked.
 func refusal(w *want, arrived store.Arrived) error {
 	e := &renewer.Error{
-		Op: "acquire", Name: w.Name, Kind: renewer.ErrHeld,
+		Op: "acquire", Name: w.Name, Kind: renewer.ErrBusy,
 		Holder: arrived.Holder, HeldFor: arrived.HeldFor,
 		Err: fmt.Errorf("%d before it in line", arrived.Ahead),
 	}

@@ -62,7 +62,7 @@ func (l *Line) wakeNext(
 ) store.NextTask {
 	name := lock.StoreName()
 	select {
-	case <-l.keeper.Closed():
+	case <-l.keeper.ShuttingDown():
 		if task.ID == "" {
 			l.seen(lock, 0)
 			return store.NextTask{}
@@ -155,7 +155,7 @@ func (l *Line) wake(name string, task store.Task) bool {
 // closed, which is no fault.
 func (l *Line) tell(err error) {
 	select {
-	case <-l.keeper.Closed():
+	case <-l.keeper.ShuttingDown():
 		return
 	default:
 	}

@@ -171,7 +171,7 @@ func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome,
 	case errors.Is(err, once.ErrNotRecorded) && !a.Transactional():
 		a.tellUnrecorded(err)
 		return OutcomeOwn, nil // it stands
-	case errors.Is(err, renewer.ErrHeld): // the lock was lost, and another request has it
+	case errors.Is(err, renewer.ErrBusy): // the lock was lost, and another request has it
 		return OutcomeRefused, fmt.Errorf("%w: %w", renewer.ErrLost, err)
 	default:
 		return OutcomeRefused, err

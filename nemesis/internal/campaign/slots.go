@@ -61,7 +61,7 @@ func takeAll(
 		return errors.Join(fmt.Errorf("%q: %d slots can be had, of %d", name, n+1, n),
 			lease.Release(ctx))
 	}
-	if !errors.Is(err, renewer.ErrHeld) {
+	if !errors.Is(err, renewer.ErrBusy) {
 		return err
 	}
 	return nil

@@ -3,7 +3,7 @@ package deploy
 import (
 	"errors"
 
-	"github.com/lockbeat/lockbeat/testutil/proxy"
+	"github.com/lockbeat/lockbeat/internal/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 

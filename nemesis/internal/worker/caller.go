@@ -179,7 +179,7 @@ func (c *caller) use(lease *renewer.Lease, op int64) {
 // kind is an error in a word, "" for none.
 func kind(err error) string {
 	for _, k := range []error{
-		renewer.ErrLost, renewer.ErrHeld, renewer.ErrRejected, renewer.ErrUnavailable,
+		renewer.ErrLost, renewer.ErrBusy, renewer.ErrRejected, renewer.ErrUnavailable,
 		renewer.ErrShutdown, context.Canceled,
 	} {
 		if errors.Is(err, k) {

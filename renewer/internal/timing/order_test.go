@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
-	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // element is what the tests order.

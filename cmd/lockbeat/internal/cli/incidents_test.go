@@ -60,7 +60,7 @@ var incidents = []incident{
 			p.hangs(t, "order:42", "POST /orders")
 			p.waits(t, "order:42", 19)
 			_, err := p.Acquire(t.Context(), "order:42", renewer.MaxWait(time.Millisecond))
-			require.ErrorIs(t, err, renewer.ErrHeld)
+			require.ErrorIs(t, err, renewer.ErrBusy)
 			p.logs(t, `msg="lock refused"`, "holder=", "held_for=")
 			p.tellsOfCallers(t, "order:42", 19)
 			return []string{`order:42 .* 19\n`}
@@ -222,7 +222,7 @@ var incidents = []incident{
 			p := s.start(t, "web-1", quick)
 			_, err := p.Acquire(t.Context(), "order:42",
 				renewer.AtMost(func(string) int { return 0 }))
-			require.ErrorIs(t, err, renewer.ErrClosed)
+			require.ErrorIs(t, err, renewer.ErrLimitClosed)
 			p.logs(t, "level=WARN", `msg="limit is closed"`)
 			return nil
 		},

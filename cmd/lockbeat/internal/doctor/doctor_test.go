@@ -20,10 +20,10 @@ import (
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/cli"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/doctor"
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
-	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 func TestMain(m *testing.M) {

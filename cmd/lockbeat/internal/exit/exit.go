@@ -70,7 +70,7 @@ func Status(err error) int {
 		return Refused
 	case errors.Is(err, renewer.ErrUnavailable):
 		return Unavailable
-	case errors.Is(err, renewer.ErrHeld):
+	case errors.Is(err, renewer.ErrBusy):
 		return Held
 	case errors.Is(err, renewer.ErrLost):
 		return Lost

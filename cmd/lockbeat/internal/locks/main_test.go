@@ -16,10 +16,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/cli"
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
-	"github.com/lockbeat/lockbeat/testutil/suite"
 )
 
 // programEnv makes the test binary the program, for what needs a terminal.

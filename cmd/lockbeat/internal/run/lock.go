@@ -51,7 +51,7 @@ func (r *running) take(ctx context.Context, command string) (*lock, error) {
 	// It is asked for once without a wait, whose error says for whom to wait.
 	l.lease, err = l.keeper.TryAcquire(ctx, r.name, options...)
 	if err != nil && r.wait != 0 && !r.skip {
-		if errors.Is(err, renewer.ErrHeld) {
+		if errors.Is(err, renewer.ErrBusy) {
 			r.explain("waiting for %s", r.whoHas(err))
 		}
 		if r.wait > 0 { // what is left of it, or one question

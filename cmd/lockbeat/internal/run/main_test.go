@@ -12,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/cli"
-	"github.com/lockbeat/lockbeat/testutil/suite"
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 )
 
 // asProgram is set for a process that is to be the program rather than its tests.

@@ -219,7 +219,7 @@ func (r *running) cameOf(err error) outcome {
 		return outcomeFailed
 	case errors.Is(err, renewer.ErrUnavailable):
 		return outcomeUnavailable
-	case errors.Is(err, renewer.ErrHeld):
+	case errors.Is(err, renewer.ErrBusy):
 		return outcomeHeld
 	default:
 		return outcomeFailed

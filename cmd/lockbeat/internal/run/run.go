@@ -60,7 +60,7 @@ func (r *running) run(parent context.Context, args []string) error {
 		}
 		return e
 	}
-	if r.skip && errors.Is(err, renewer.ErrHeld) {
+	if r.skip && errors.Is(err, renewer.ErrBusy) {
 		r.skipped = true
 		r.explain("skipped: %s", r.whoHas(err))
 		return nil

@@ -108,7 +108,7 @@ func TestALostAnswerToTheBeginning(t *testing.T) {
 		require.NoError(t, err)
 		assert.False(t, rec.Unended())
 		_, err = b.Take(t.Context(), ticks.Record{}, due, until)
-		require.ErrorIs(t, err, renewer.ErrHeld, "it is taken, though this node thought otherwise")
+		require.ErrorIs(t, err, renewer.ErrBusy, "it is taken, though this node thought otherwise")
 	})
 }
 

@@ -47,7 +47,7 @@ type Run struct {
 
 // Take takes the tick that is due at an instant, if no node has and it can be begun until another:
 // it gets the lock and writes on record that the run begins. rec is the record as it was seen last.
-// While the store is away it is asked again, until it is too late. The error is [renewer.ErrHeld]
+// While the store is away it is asked again, until it is too late. The error is [renewer.ErrBusy]
 // if another node has the tick, or runs an earlier one; [ErrLate]; [ErrRecordAhead]; or that of the
 // lock or the record. [Run.End] must be called otherwise.
 func (b *Book) Take(ctx context.Context, rec Record, due, until time.Time) (run *Run, err error) {
@@ -65,7 +65,7 @@ func (b *Book) Take(ctx context.Context, rec Record, due, until time.Time) (run 
 			return b.follow(ctx, due, until)
 		}
 		run, err = b.begin(ctx, 0, due, until)
-		held := lockmw.RefusalOf(err) == lockmw.RefusalHeld || errors.Is(err, renewer.ErrLost)
+		held := lockmw.RefusalOf(err) == lockmw.RefusalBusy || errors.Is(err, renewer.ErrLost)
 		if held && rec.Unended() || !held && !Passing(err) {
 			break
 		}
@@ -94,7 +94,7 @@ func (b *Book) follow(ctx context.Context, due, until time.Time) (*Run, error) {
 			return nil, err
 		}
 		run, err := b.begin(ctx, takeOverIn, due, until)
-		if lockmw.RefusalOf(err) != lockmw.RefusalHeld {
+		if lockmw.RefusalOf(err) != lockmw.RefusalBusy {
 			return run, err
 		}
 	}
@@ -110,7 +110,7 @@ func (b *Book) plan(rec Record, due time.Time) (follows bool, err error) {
 		return true, nil
 	}
 	refusal := &renewer.Error{
-		Op: "take the tick of", Name: b.key, Kind: renewer.ErrHeld, Holder: rec.Holder(),
+		Op: "take the tick of", Name: b.key, Kind: renewer.ErrBusy, Holder: rec.Holder(),
 	}
 	if until := rec.Due.Sub(b.Now()); until > tolerance {
 		refusal.Kind = ErrRecordAhead

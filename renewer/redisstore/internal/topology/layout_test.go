@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/redisreply"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
-	"github.com/lockbeat/lockbeat/testutil/redisreply"
 )
 
 // Short names for the parts of replies.

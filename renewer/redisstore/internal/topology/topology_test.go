@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/redisreply"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
-	"github.com/lockbeat/lockbeat/testutil/redisreply"
 )
 
 // cluster is a scripted one.

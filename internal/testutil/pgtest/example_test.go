@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/testutil/pgtest"
+	"github.com/lockbeat/lockbeat/internal/testutil/pgtest"
 )
 
 // The driver is the test's: this module has none.

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/lockbeat/lockbeat/testutil/mariatest"
+	"github.com/lockbeat/lockbeat/internal/testutil/mariatest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

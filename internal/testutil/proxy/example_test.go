@@ -6,7 +6,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/lockbeat/lockbeat/testutil/proxy"
+	"github.com/lockbeat/lockbeat/internal/testutil/proxy"
 )
 
 // A link is cut, and mended.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/testutil/suite"
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 )
 
 // budget is how many worlds a planted fault has to be found in: those of a long run.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lockbeat/lockbeat/testutil/internal/child"
+	"github.com/lockbeat/lockbeat/internal/testutil/child"
 )
 
 const (

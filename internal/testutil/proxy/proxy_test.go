@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/lockbeat/lockbeat/testutil/proxy"
+	"github.com/lockbeat/lockbeat/internal/testutil/proxy"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

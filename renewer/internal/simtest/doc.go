@@ -29,7 +29,7 @@
 // Which worlds are played changes with each run. A violation prints the command that plays its
 // world again,
 //
-//	go test ./renewer/simtest -run 'TestSimulation$' -sim.seed=12345 -sim.worlds=1
+//	go test ./renewer/internal/simtest -run 'TestSimulation$' -sim.seed=12345 -sim.worlds=1
 //
 // to which -sim.trace adds the story, and such seeds are kept in seeds_test.go.
 // What is left to chance is what Go leaves to it: which case of a select is taken when two are

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/testutil/redisreply"
+	"github.com/lockbeat/lockbeat/internal/testutil/redisreply"
 )
 
 // What a script would answer goes to the code that reads it.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/lockbeat/lockbeat/testutil/internal/child"
+	"github.com/lockbeat/lockbeat/internal/testutil/child"
 )
 
 // RequireEnv is the environment variable that, set to "1", asks tests to fail where MariaDB is

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/testutil/suite"
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 )
 
 var (
@@ -99,7 +99,7 @@ func playSeed(t *testing.T, seed uint64, f faults) (seen *tally) {
 			t.Error(v)
 		}
 		if t.Failed() {
-			t.Logf("again: go test ./renewer/simtest -run 'TestSimulation$' -sim.seed=%d "+
+			t.Logf("again: go test ./renewer/internal/simtest -run 'TestSimulation$' -sim.seed=%d "+
 				"-sim.worlds=1\n%+v", seed, w.plan)
 		}
 		seen = &w.tally

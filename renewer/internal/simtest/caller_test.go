@@ -141,7 +141,7 @@ func (c *caller) acquire(
 // refused looks whether there was reason for it.
 func (c *caller) refused(ctx context.Context, err error, took time.Duration) {
 	switch {
-	case errors.Is(err, renewer.ErrHeld), errors.Is(err, renewer.ErrUnavailable),
+	case errors.Is(err, renewer.ErrBusy), errors.Is(err, renewer.ErrUnavailable),
 		errors.Is(err, renewer.ErrShutdown):
 		c.w.tally.count(refusedCall)
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):

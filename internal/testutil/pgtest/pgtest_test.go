@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/lockbeat/lockbeat/testutil/pgtest"
+	"github.com/lockbeat/lockbeat/internal/testutil/pgtest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

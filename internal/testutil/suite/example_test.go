@@ -3,7 +3,7 @@ package suite_test
 import (
 	"fmt"
 
-	"github.com/lockbeat/lockbeat/testutil/suite"
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 )
 
 // make test plays 10,000 grants, make test-long ten times as many.
