@@ -79,7 +79,7 @@ func TestWrapDerivesTheKey(t *testing.T) {
 
 		wrapped := func(context.Context, order) (int, error) { return 0, nil }
 		require.Panics(t, func() { lockmw.Wrap(nil, key, wrapped) })
-		require.Panics(t, func() { lockmw.Wrap(k, nil, wrapped) })
+		require.Panics(t, func() { lockmw.Wrap[order, int, string](k, nil, wrapped) })
 		require.Panics(t, func() { lockmw.Wrap[order, int](k, key, nil) })
 	})
 }
@@ -103,7 +103,7 @@ func TestContentionPolicies(t *testing.T) {
 		{
 			"wait for nothing",
 			[]lockmw.Option{lockmw.Wait(0)},
-			renewer.ErrBusy, lockmw.ErrSkipped,
+			renewer.ErrConfig, renewer.ErrBusy,
 			0,
 		},
 		{"refuse", []lockmw.Option{lockmw.Refuse()}, renewer.ErrBusy, lockmw.ErrSkipped, 0},
@@ -159,9 +159,9 @@ func TestARefusalIsExpected(t *testing.T) {
 		"a wait":   {[]lockmw.Option{lockmw.Wait(time.Second)}, false},
 		"refuse":   {[]lockmw.Option{lockmw.Refuse()}, false},
 		"skip":     {[]lockmw.Option{lockmw.Skip()}, true},
-		"expected": {[]lockmw.Option{lockmw.Wait(time.Second), lockmw.RefusalExpected()}, true},
+		"expected": {[]lockmw.Option{lockmw.Wait(time.Second), lockmw.Expected}, true},
 		"expected, manually": {
-			[]lockmw.Option{lockmw.Manual(time.Minute), lockmw.RefusalExpected()}, true,
+			[]lockmw.Option{lockmw.Manual(time.Minute), lockmw.Expected}, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,14 +1,15 @@
-package lockmw
+package scope
 
 import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 const (
-	// A caller of [Keys] that keeps locks while it waits for another takes them from those who want
+	// A caller of lockmw.All that keeps locks while it waits for another takes them from those who want
 	// them alone. For so many times as long as it did, no caller of the process keeps them so. So
 	// they are kept for a tenth of the time, whatever is listed beside them, and by how many.
 	keepRest = 9
@@ -17,7 +18,7 @@ const (
 	keepFree = 20 * time.Millisecond
 )
 
-// listers is what the callers of [Keys] in this process know of each other, so that a crowd of
+// listers is what the callers of lockmw.All in this process know of each other, so that a crowd of
 // them does not keep locks from everyone else. It has nothing of a name that no caller waits for
 // and that no caller has kept of late.
 var listers = crowd{waiting: make(map[lockName]int), kept: make(map[lockName]time.Time)}
@@ -32,12 +33,12 @@ type crowd struct {
 
 type lockName struct {
 	keeper *renewer.Keeper
-	name   string
+	names.ID
 }
 
 // enter counts in a caller that waits for one lock alone; leave counts it out.
-func (c *crowd) enter(k *renewer.Keeper, name string) (leave func()) {
-	key := lockName{k, name}
+func (c *crowd) enter(k *renewer.Keeper, on names.ID) (leave func()) {
+	key := lockName{k, on}
 	c.mu.Lock()
 	c.waiting[key]++
 	c.mu.Unlock()
@@ -52,15 +53,15 @@ func (c *crowd) enter(k *renewer.Keeper, name string) (leave func()) {
 }
 
 // mayWait reports whether a caller may wait for a lock while it keeps others.
-func (c *crowd) mayWait(k *renewer.Keeper, name string, keeps []*scope) bool {
+func (c *crowd) mayWait(k *renewer.Keeper, on names.ID, keeps []*scope) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.waiting[lockName{k, name}] > 0 {
+	if c.waiting[lockName{k, on}] > 0 {
 		return false
 	}
 	for _, s := range keeps {
 		// Not what an outer call has, which keeps it in any case.
-		if s.outer == nil && time.Now().Before(c.kept[lockName{k, s.lease.Name()}]) {
+		if s.outer == nil && time.Now().Before(c.kept[lockName{k, idOf(s.lease)}]) {
 			return false
 		}
 	}
@@ -75,7 +76,7 @@ func (c *crowd) rest(k *renewer.Keeper, kept []*scope, d time.Duration) {
 		if s.outer != nil {
 			continue
 		}
-		key := lockName{k, s.lease.Name()}
+		key := lockName{k, idOf(s.lease)}
 		from := time.Now()
 		if until, rests := c.kept[key]; rests { // the same caller's, for another lock
 			from = until
@@ -93,3 +94,6 @@ func (c *crowd) forget(key lockName) {
 		delete(c.kept, key)
 	}
 }
+
+// idOf is what a lease is of.
+func idOf(l *renewer.Lease) names.ID { return names.ID{Name: l.Name(), Limited: l.Limited()} }

@@ -1,4 +1,4 @@
-package lockmw
+package scope
 
 import (
 	"context"
@@ -7,7 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -16,75 +17,73 @@ import (
 // Some take longer, also on purpose: no caller keeps its other locks for as long as that.
 const mostPatience = time.Second
 
-// takeAll takes the locks on names, which are in order, all or none.
-func takeAll(ctx context.Context, k *renewer.Keeper, names []string, set settings) (*scope, error) {
-	for _, name := range names {
-		plain, n, limit := naming.CutLimit(name)
-		if err := renewer.CheckName(plain); err != nil {
-			return nil, err
-		}
-		if limit && n < 0 {
-			return nil, &renewer.Error{
-				Op: "acquire", Name: plain, Kind: renewer.ErrConfig, Err: fmt.Errorf(
-					"the limit is %d; give 0 to close it, or how many may run", n),
-			}
-		}
+// takeAll takes the locks of a set of several, all or none.
+func takeAll(
+	ctx context.Context, k *renewer.Keeper, all names.Set, set option.Settings,
+) (*scope, error) {
+	if set.Newest != renewer.AnyCall {
+		return nil, errNewestOfSeveral
 	}
-	if first := slices.IndexFunc(names, func(name string) bool {
-		return around(ctx, k, name) == nil
+	wants := all.Narrowest()
+	if first := slices.IndexFunc(wants, func(w names.Want) bool {
+		return around(ctx, k, w) == nil
 	}); first >= 0 {
-		set.checkTransaction(ctx, k, names[first])
+		checkTransaction(ctx, k, wants[first], set)
 	}
-	until := time.Now().Add(set.wait)
+	until := time.Now().Add(set.Wait)
 	var last, g *group
 	defer func() { // also after a panic
 		last.waitsNoMore()
 		g.waitsNoMore()
 	}()
-	for first := ""; ; {
-		for _, name := range names {
-			if l := around(ctx, k, name); l != nil && l.Err() != nil {
+	for first := (*names.Want)(nil); ; {
+		for _, w := range wants {
+			if l := around(ctx, k, w); l != nil && l.Err() != nil {
 				return nil, l.Err() // which no further attempt mends
 			}
 		}
 		last = g
 		g = &group{
 			ctx: ctx, keeper: k, set: set, until: until,
-			patience: min(set.wait/8, mostPatience),
+			patience: min(set.Wait/8, mostPatience),
 		}
-		busy, err := g.attempt(names, first)
+		busy, err := g.attempt(wants, first)
 		last.waitsNoMore()
 		switch {
 		case err == nil:
 			return g.scope(), nil
-		case set.contention != wait || !mayPass(ctx, err) || !time.Now().Before(until),
-			RefusalOf(err) == RefusalUnavailable && outageOf(k, names) > 0:
-			return nil, set.refused(err)
+		case set.Contention != option.Waits || !mayPass(ctx, err) || !time.Now().Before(until),
+			errors.Is(err, renewer.ErrUnavailable) && outageOf(k, wants) > 0:
+			return nil, refused(err, set)
 		}
 		// Nothing has run yet, and all was given back, so begin again.
 		first = busy
 	}
 }
 
-// mayPass reports whether a new attempt at several locks may succeed: the
-// one that failed is busy, or was lost while the caller waited for another.
+var errNewestOfSeveral = fmt.Errorf("%w: Replace, Latest: the call is for several names (All): give "+
+	"it one", renewer.ErrConfig)
+
+// mayPass reports whether a new attempt at several locks may succeed: the one that failed is busy,
+// or was lost while the caller waited for another.
 func mayPass(ctx context.Context, err error) bool {
-	switch RefusalOf(err) { //nolint:exhaustive // the others will be refused again
-	case RefusalBusy:
-		return !errors.Is(err, renewer.ErrLimitClosed)
-	case RefusalLost, RefusalReplaced: // Keys takes no place of an older call itself
+	switch {
+	case errors.Is(err, renewer.ErrReplaced), errors.Is(err, renewer.ErrLost):
 		return ctx.Err() == nil // else it may be one of another keeper's that ctx is under
-	case RefusalUnavailable:
-		return !errors.Is(err, renewer.ErrRejected)
-	default:
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
+		errors.Is(err, renewer.ErrQueueFull):
 		return false
+	case errors.Is(err, renewer.ErrBusy):
+		return !errors.Is(err, renewer.ErrLimitClosed)
+	default:
+		return errors.Is(err, renewer.ErrUnavailable) && !errors.Is(err, renewer.ErrRejected)
 	}
 }
 
-// around is the lease on name that ctx runs under, nil if there is none.
-func around(ctx context.Context, k *renewer.Keeper, name string) *renewer.Lease {
+// around is the lease on a lock or limit that ctx runs under, nil if there is none.
+func around(ctx context.Context, k *renewer.Keeper, w names.Want) *renewer.Lease {
 	for s := range scopes(ctx) {
-		if l := s.leaseOn(name); l != nil && s.keeper == k {
+		if l := s.leaseOn(w.ID()); l != nil && s.keeper == k {
 			return l
 		}
 	}

@@ -1,4 +1,4 @@
-package lockmw
+package scope
 
 import (
 	"cmp"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -17,7 +19,7 @@ type group struct {
 	//nolint:containedctx // what is taken next runs under it: ends with the loss of any
 	ctx      context.Context
 	keeper   *renewer.Keeper
-	set      settings
+	set      option.Settings
 	until    time.Time     // when to wait no longer for anything
 	patience time.Duration // how long to wait for one lock with others in hand
 
@@ -29,9 +31,9 @@ type group struct {
 	stops  []func() bool           // each has a loss not end ctx any more
 }
 
-// attempt takes all of names, or none. busy is the one for which patience did not
+// attempt takes all of wants, or none. busy is the one for which patience did not
 // last: the next attempt waits for that one, first, before it takes any other.
-func (g *group) attempt(names []string, first string) (busy string, err error) {
+func (g *group) attempt(wants []names.Want, first *names.Want) (busy *names.Want, err error) {
 	over := false
 	defer func() {
 		if !over { // an observer or the store has panicked
@@ -39,19 +41,19 @@ func (g *group) attempt(names []string, first string) (busy string, err error) {
 			_ = leaveAll(g.taken, false)
 		}
 	}()
-	if first == "" {
-		busy, err = g.inOrder(names)
-	} else if err = g.waitFor(first, time.Until(g.until), false); err == nil {
+	if first == nil {
+		busy, err = g.inOrder(wants)
+	} else if err = g.waitFor(*first, time.Until(g.until), false); err == nil {
 		// To wait now would be out of order.
-		others := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-			return name == first
+		others := slices.DeleteFunc(slices.Clone(wants), func(w names.Want) bool {
+			return w.ID() == first.ID()
 		})
 		err = g.tryAll(others)
 	}
 	over = true
 	if err != nil {
-		if busy != "" { // before the next caller has what is given back
-			g.leave = listers.enter(g.keeper, busy)
+		if busy != nil { // before the next caller has what is given back
+			g.leave = listers.enter(g.keeper, busy.ID())
 		}
 		g.end()
 		_ = leaveAll(g.taken, true) // what could not be freed lapses
@@ -60,18 +62,18 @@ func (g *group) attempt(names []string, first string) (busy string, err error) {
 }
 
 // inOrder takes what is free at once, and waits for the rest, one after the other.
-func (g *group) inOrder(names []string) (busy string, err error) {
+func (g *group) inOrder(wants []names.Want) (busy *names.Want, err error) {
 	for {
-		left := names[len(g.taken):]
+		left := wants[len(g.taken):]
 		// Of a single one, to wait asks the same question.
 		if len(left) > 1 || len(g.taken) == 0 || g.patience <= 0 || g.isSlow(left[0]) {
 			err := g.tryAll(left)
-			if err == nil || g.set.contention != wait || !mayPass(g.ctx, err) {
-				return "", err
+			if err == nil || g.set.Contention != option.Waits || !mayPass(g.ctx, err) {
+				return nil, err
 			}
-			left = names[len(g.taken):]
+			left = wants[len(g.taken):]
 			if g.isSlow(left[0]) {
-				return left[0], err
+				return &left[0], err
 			}
 		}
 		if busy, err = g.waitKeeping(left[0]); err != nil || len(left) == 1 {
@@ -81,18 +83,18 @@ func (g *group) inOrder(names []string) (busy string, err error) {
 }
 
 // waitKeeping waits for a lock, and keeps those in hand meanwhile for as long as patience lasts.
-// busy is its name if that is shorter than the time that is left.
-func (g *group) waitKeeping(name string) (busy string, err error) {
+// busy is that lock if that is shorter than the time that is left.
+func (g *group) waitKeeping(w names.Want) (busy *names.Want, err error) {
 	left := time.Until(g.until)
 	if len(g.taken) == 0 {
-		return "", g.waitFor(name, left, false)
+		return nil, g.waitFor(w, left, false)
 	}
 	if g.patience < left {
-		left, busy = g.patience, name
+		left, busy = g.patience, &w
 	}
 	keeps, begun := g.taken, time.Now()
 	g.keeps = len(keeps)
-	err = g.waitFor(name, left, busy != "")
+	err = g.waitFor(w, left, busy != nil)
 	took := time.Since(begun)
 	g.patience -= took
 	if err != nil || took > keepFree { // noted before the next caller has what is given back
@@ -103,27 +105,30 @@ func (g *group) waitKeeping(name string) (busy string, err error) {
 
 // tryAll asks for several locks at once, and waits for none. If it does not get all, it keeps those
 // before the first that it did not get.
-func (g *group) tryAll(names []string) error {
-	found := make([]*scope, len(names)) // of an outer call
-	tries := make([]renewer.Try, 0, len(names))
+func (g *group) tryAll(wants []names.Want) error {
+	found := make([]*scope, len(wants)) // of an outer call
+	tries := make([]renewer.Try, 0, len(wants))
 	unwound := true
 	defer func() { _ = leaveAll(g.addFirst(found, tries), !unwound) }()
-	for i, name := range names {
+	set := g.set
+	if set.Contention == option.Waits { // many take a while, and the caller waits for those not free
+		set.Contention, set.Within, set.Expected = option.Refuses, max(time.Until(g.until), 1), true
+	}
+	for i, w := range wants {
 		var err error
-		if found[i], err = reenter(g.ctx, g.keeper, name, g.set.strict); err != nil {
+		if found[i], err = reenter(g.ctx, g.keeper, w.ID(), g.set.Strict); err != nil {
 			unwound = false
 			return err
 		}
 		if found[i] == nil {
-			plain, limit := g.set.limitOf(name)
-			tries = append(tries, renewer.Try{Name: plain, Limit: limit})
+			t := renewer.Try{Name: w.Name}
+			if w.Limit != nil {
+				t.Limit = func(string) int { return w.Limit() }
+			}
+			tries = append(tries, t)
 		}
 	}
-	set, within := g.set, g.set.within
-	if set.contention == wait { // many names take a while, and the caller waits for those not free
-		set.expected, within = true, max(time.Until(g.until), 1)
-	}
-	g.keeper.TryEach(g.ctx, tries, set.options(within, nil)...)
+	g.keeper.TryEach(g.ctx, tries, request(names.Want{}, set).Opts()...)
 	unwound = false
 	for i := range tries {
 		if err := tries[i].Err; err != nil {
@@ -139,7 +144,7 @@ func (g *group) addFirst(found []*scope, tries []renewer.Try) (others []*scope) 
 	for _, s := range found {
 		if s == nil && len(tries) > 0 {
 			if l := tries[0].Lease; l != nil {
-				s = newScope(g.keeper, l, g.set.strict)
+				s = newScope(g.keeper, l, g.set.Strict)
 			}
 			tries = tries[1:]
 		}
@@ -157,10 +162,10 @@ func (g *group) addFirst(found []*scope, tries []renewer.Try) (others []*scope) 
 
 // waitFor takes one lock, and waits for it for a while. passing means that the caller will ask
 // again if that is too short.
-func (g *group) waitFor(name string, d time.Duration, passing bool) error {
+func (g *group) waitFor(w names.Want, d time.Duration, passing bool) error {
 	one := g.set
-	one.wait, one.expected = max(d, 1), one.expected || passing
-	s, err := take(g.ctx, g.keeper, name, one)
+	one.Wait, one.Expected = max(d, 1), one.Expected || passing
+	s, err := takeOne(g.ctx, g.keeper, w, one)
 	if err == nil {
 		g.add(s)
 	}
@@ -175,8 +180,8 @@ func (g *group) waitsNoMore() {
 }
 
 // isSlow reports whether the caller must not wait for a lock while it has others in hand.
-func (g *group) isSlow(name string) bool {
-	return len(g.taken) > 0 && !listers.mayWait(g.keeper, name, g.taken[g.keeps:])
+func (g *group) isSlow(w names.Want) bool {
+	return len(g.taken) > 0 && !listers.mayWait(g.keeper, w.ID(), g.taken[g.keeps:])
 }
 
 // add adds a lock that was taken.
@@ -209,7 +214,7 @@ func (g *group) scope() *scope {
 			cmp.Compare(a.lease.Fence(), b.lease.Fence()))
 	})
 	return (&scope{
-		Context: g.ctx, keeper: g.keeper, lease: g.taken[0].lease, strict: g.set.strict,
+		Context: g.ctx, keeper: g.keeper, lease: g.taken[0].lease, strict: g.set.Strict,
 		all: g.taken, end: g.end,
 	}).open()
 }

@@ -1,4 +1,4 @@
-package lockmw
+package adapter
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -17,12 +18,12 @@ const (
 	// RefusalBusy means that another caller has the lock: [renewer.ErrBusy].
 	RefusalBusy Refusal = iota + 1
 	// RefusalReplaced means that a newer call has taken the place of this one while it waited, or
-	// that of an outer call, in whose context it was made: [renewer.ErrReplaced], see [Replace].
+	// that of an outer call, in whose context it was made: [renewer.ErrReplaced], see [lockmw.Replace].
 	// The latter is [renewer.ErrLost] too.
 	RefusalReplaced
 	// RefusalQueueFull means that too many wait for it already: [renewer.ErrQueueFull].
 	RefusalQueueFull
-	// RefusalSkipped means that another caller has it, and [Skip] was asked for: [ErrSkipped].
+	// RefusalSkipped means that another caller has it, and [lockmw.Skip] was asked for: [lockmw.ErrSkipped].
 	RefusalSkipped
 	// RefusalUnavailable means that the store could not be asked: [renewer.ErrUnavailable]. It
 	// never means "busy".
@@ -58,7 +59,7 @@ func RefusalOf(err error) Refusal {
 		return RefusalCancelled
 	case errors.Is(err, context.DeadlineExceeded):
 		return RefusalDeadline
-	case errors.Is(err, ErrSkipped):
+	case errors.Is(err, lockmw.ErrSkipped):
 		return RefusalSkipped
 	case errors.Is(err, renewer.ErrQueueFull):
 		return RefusalQueueFull

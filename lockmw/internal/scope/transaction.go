@@ -1,11 +1,12 @@
-package lockmw
+package scope
 
 import (
 	"context"
 	"fmt"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/intx"
-	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -14,8 +15,10 @@ import (
 // even the holder of the lock, who may need them to come to its end. The keeper's observer is told,
 // once for each recorder. The call goes on: it may get its lock at once. One that does not wait
 // keeps nothing from anybody.
-func (s settings) checkTransaction(ctx context.Context, k *renewer.Keeper, name string) {
-	if s.contention != wait {
+func checkTransaction(
+	ctx context.Context, k *renewer.Keeper, w names.Want, opt option.Settings,
+) {
+	if opt.Contention != option.Waits {
 		return
 	}
 	first := intx.Of(ctx)
@@ -26,14 +29,13 @@ func (s settings) checkTransaction(ctx context.Context, k *renewer.Keeper, name 
 	if o == nil {
 		return
 	}
-	plain, _, _ := naming.CutLimit(name)
 	first.Do(func() {
-		o.Fault(renewer.Fault{Doing: "wait for a lock", Name: plain, Err: fmt.Errorf(
+		o.Fault(renewer.Fault{Doing: "wait for a lock", Name: w.Name, Err: fmt.Errorf(
 			"%w: the operation %q asks for a lock inside a transaction of sqlrecord. While it "+
 				"waits, it keeps a connection of the database, and the rows that it has written, "+
 				"from the lock's holder and from all others; and the lock is free before the "+
 				"transaction is committed. Name the lock by idempotent.Config.Lock, by "+
 				"grpcmw.IdempotentConfig.Locks or by once.Under, which take it before the "+
-				"transaction begins; or take it further out", renewer.ErrConfig, s.named)})
+				"transaction begins; or take it further out", renewer.ErrConfig, opt.Operation)})
 	})
 }

@@ -1,4 +1,4 @@
-package lockmw
+package scope
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -88,27 +88,18 @@ func (s *scope) leases() iter.Seq[*renewer.Lease] {
 	}
 }
 
-// leaseOn is the lease on name, nil if the scope has none.
-func (s *scope) leaseOn(name string) *renewer.Lease {
-	name, _ = naming.CutRank(name)
-	name, _, limit := naming.CutLimit(name)
+// leaseOn is the lease on a lock or limit, nil if the scope has none.
+func (s *scope) leaseOn(on names.ID) *renewer.Lease {
 	for l := range s.leases() {
-		if l.Name() == name && l.Limited() == limit {
+		if l.Name() == on.Name && l.Limited() == on.Limited {
 			return l
 		}
 	}
 	return nil
 }
 
-// Fence is the fencing token of the innermost lock that ctx runs under: positive, and greater
-// than that of every earlier holder. Give it to whatever the operation writes to, and let that
-// refuse tokens lower than the highest it has seen. It is the token of a caller elsewhere if that
-// has passed one on ([WithFence]) and ctx runs under no lock of this process. 0 if there is
-// neither, which a resource refuses whose lowest is 1. Of several locks taken by [Keys] it is that
-// of the first in order. Under several locks, or where the lock's name is at hand, take [FenceOf].
-//
-// A lock that is lost keeps its token until the operation has returned: the resource refuses what
-// is written with it as soon as the next holder has written. A lock that is over has none.
+// Fence is the fencing token of the innermost lock that ctx runs under, or the one that [WithFence]
+// was given; 0 without. Of several locks that were taken together it is that of the first.
 func Fence(ctx context.Context) int64 {
 	if fence, ok := ownFence(ctx); ok {
 		return fence
@@ -133,26 +124,24 @@ func ownFence(ctx context.Context) (fence int64, ok bool) {
 	}
 }
 
-// FenceOf is the fencing token of the lock on name, for an operation under several locks: 0
-// if ctx does not run under it. Tokens of different names have nothing to do with each other.
-func FenceOf(ctx context.Context, name string) int64 {
+// FenceOf is the fencing token of a lock or limit, 0 if ctx does not run under it, or if it is not
+// one.
+func FenceOf(ctx context.Context, set names.Set) int64 {
+	w, one := set.One()
+	if !one {
+		return 0
+	}
 	for s := range scopes(ctx) {
-		if l := s.leaseOn(name); l != nil {
+		if l := s.leaseOn(w.ID()); l != nil {
 			return l.Fence()
 		}
 	}
 	return 0
 }
 
-// WithFence returns a context in which [Fence] is the given token: one that a caller in another
-// process has passed on, whose lock this process works under. While ctx runs under a lock of this
-// process, that one's token stays: what comes with a request must not hide it. A fence of 0 hides
-// all tokens around it, for work that runs without its lock; only a lock taken further in has one
-// then. No token is below 0 or above 2^53-1: such a fence changes nothing.
-//
-// Take tokens only from callers that you trust: a resource that has seen one too
-// high refuses all others. The adapters have helpers that carry tokens in
-// headers and metadata, and that strip them where requests come in from outside.
+// WithFence returns a context in which [Fence] is a token that a caller in another process has passed
+// on, unless ctx runs under a lock of this process. A fence of 0 hides all tokens around it. One
+// below 0 or above 2^53-1 is none, and changes nothing.
 func WithFence(ctx context.Context, fence int64) context.Context {
 	if fence < 0 || fence > wire.MaxFence {
 		return ctx
@@ -167,32 +156,26 @@ type passedOn struct {
 	fence  int64
 }
 
-// Held reports whether ctx runs under the lock on name and that lock is valid, by the clock: it is
-// right on the first instruction after a pause of the process. With a name made by [Keys] it
-// reports whether that is so of all of them.
-func Held(ctx context.Context, name string) bool {
-	if names := naming.Split(name); names != nil {
-		return !slices.ContainsFunc(names, func(one string) bool { return !Held(ctx, one) })
-	}
-	for s := range scopes(ctx) {
-		if l := s.leaseOn(name); l != nil && l.Valid() {
-			return true
+// Held reports whether ctx runs under all of the locks of a set, and they are valid by the clock.
+func Held(ctx context.Context, set names.Set) bool {
+	for w := range set.All() {
+		if !slices.ContainsFunc(slices.Collect(scopes(ctx)), func(s *scope) bool {
+			l := s.leaseOn(w.ID())
+			return l != nil && l.Valid()
+		}) {
+			return false
 		}
 	}
-	return false
+	return set.Err() == nil
 }
 
-// Remaining is how long the innermost lock that ctx runs under, or the shortest of several taken
-// by [Keys], may be relied on if no further heartbeat succeeds; 0 if it is lost or there is none.
+// Remaining is how long the innermost lock that ctx runs under may be relied on if no further
+// heartbeat succeeds, or the shortest of several that were taken together; 0 without.
 func Remaining(ctx context.Context) time.Duration {
 	s := innermost(ctx)
 	if s == nil {
 		return 0
 	}
-	return s.remaining()
-}
-
-func (s *scope) remaining() time.Duration {
 	left := s.lease.Remaining()
 	for l := range s.leases() {
 		left = min(left, l.Remaining())

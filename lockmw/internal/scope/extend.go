@@ -1,4 +1,4 @@
-package lockmw
+package scope
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 var ErrNotHeld = errors.New("lockbeat: not under the lock")
 
 // Extend makes the innermost lock that ctx runs under last for d from now, or all of several taken
-// by [Keys], one after the other until the store does not answer. It must have been taken with
-// [Manual]. See renewer.Lease.Extend for the errors; those of several are joined, and some may have
+// by lockmw.All, one after the other until the store does not answer. It must have been taken with
+// lockmw.Manual. See renewer.Lease.Extend for the errors; those of several are joined, and some may have
 // been extended then. [ErrNotHeld] if ctx runs under no lock.
 func Extend(ctx context.Context, d time.Duration) error {
 	s := innermost(ctx)

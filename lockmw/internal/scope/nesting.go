@@ -1,9 +1,10 @@
-package lockmw
+package scope
 
 import (
 	"context"
 	"errors"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -12,11 +13,13 @@ import (
 // call and the inner ones. The last call to leave ends the scope; the last
 // one of the outermost scope frees the lock. No call waits for another.
 
-// reenter begins a call inside the lease on name that ctx runs under; nil if there is none. The
+// reenter begins a call inside the lease that ctx runs under; nil if there is none. The
 // error is why that lease is lost.
-func reenter(ctx context.Context, k *renewer.Keeper, name string, strict bool) (*scope, error) {
+func reenter(
+	ctx context.Context, k *renewer.Keeper, on names.ID, strict bool,
+) (*scope, error) {
 	for outer := range scopes(ctx) {
-		lease := outer.leaseOn(name)
+		lease := outer.leaseOn(on)
 		if outer.keeper != k || lease == nil {
 			continue
 		}
