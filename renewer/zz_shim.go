@@ -58,6 +58,9 @@ func (r Request) Opts() (o []Option) {
 	if r.LongRunning {
 		o = append(o, LongRunning())
 	}
+	if r.StandBy {
+		o = append(o, StandBy())
+	}
 	if r.RefusalExpected {
 		o = append(o, RefusalExpected())
 	}

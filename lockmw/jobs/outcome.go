@@ -1,6 +1,6 @@
 package jobs
 
-import "github.com/lockbeat/lockbeat/lockmw"
+import "github.com/lockbeat/lockbeat/lockmw/adapter"
 
 // Outcome is what became of a delivery of a job. See the package's table.
 type Outcome uint8
@@ -33,7 +33,7 @@ const (
 
 // situation is that of a job that did not get its lock.
 type situation struct {
-	Refusal lockmw.Refusal
+	Refusal adapter.Refusal
 	Ended   bool // its framework's context has
 	Place   bool // it has a place in line
 	Wait    bool // the lock is busy, and the job may wait for it
@@ -45,11 +45,11 @@ type situation struct {
 // decide is the package's table, for a job that has not run.
 func decide(s situation) Outcome {
 	switch {
-	case s.Refusal == lockmw.RefusalSkipped, s.Refusal == lockmw.RefusalReplaced:
+	case s.Refusal == adapter.RefusalSkipped, s.Refusal == adapter.RefusalReplaced:
 		return OutcomeDone
-	case s.Refusal == lockmw.RefusalName:
+	case s.Refusal == adapter.RefusalName:
 		return OutcomeUnusable
-	case s.Refusal == lockmw.RefusalMisuse: // it may run when the program is mended
+	case s.Refusal == adapter.RefusalMisuse: // it may run when the program is mended
 		return OutcomeFailed
 	case s.Ended:
 		return OutcomeEnded

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -31,8 +32,10 @@ type Result struct {
 	Mark string
 }
 
-// notRun is the result of a job that did not run on name, or on one that name stands for.
-func notRun(outcome Outcome, name string, err error) Result {
+// notRun is the result of a job that did not run under a set.
+func notRun(outcome Outcome, set names.Set, err error) Result {
+	w, _ := set.One()
+	name := w.Name
 	if refused, ok := errors.AsType[*renewer.Error](err); ok {
 		name = refused.Name
 	}
