@@ -22,7 +22,7 @@
 // in one trace. Each question to the store that was not granted is a lockbeat.attempt
 // beside them, up to the next question, for the first 16 of an acquire.
 //
-// A leader (lockmw.RunWhileHeld) holds its lock for weeks, so what it does is not below that: each
+// A leader (lockmw.Lead) holds its lock for weeks, so what it does is not below that: each
 // span it starts is the root of a trace of its own. [Link] makes its link to lockbeat.hold; locks
 // that it takes have one by themselves.
 //

@@ -10,7 +10,7 @@ import (
 type holdKey struct{}
 
 // Link returns a link to the innermost lockbeat.hold that ctx runs under, for spans that are not
-// below it, such as those of a leader's work (lockmw.RunWhileHeld):
+// below it, such as those of a leader's work (lockmw.Lead):
 //
 //	ctx, span := tracer.Start(ctx, "report", trace.WithLinks(tracing.Link(ctx)))
 //

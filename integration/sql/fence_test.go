@@ -13,7 +13,7 @@ import (
 
 var errFenced = errors.New("no such account, or a later holder has written")
 
-// What the example of lockmw.WithFence shows.
+// What the example of adapter.WithFence shows.
 const (
 	fenceColumn  = "fence BIGINT NOT NULL DEFAULT 1"
 	fencedUpdate = "UPDATE accounts SET balance = balance - $1, fence = $2 " +

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"modernc.org/sqlite"
 
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/fencetx"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -200,7 +201,7 @@ func TestFenceOfKeys(t *testing.T) {
 	t.Parallel()
 	onEachFenced(t, func(t *testing.T, d *fenced) {
 		names := []string{"a", "b"}
-		require.NoError(t, d.try(t, holder(t, 2, names...), lockmw.Keys("b", "a"), "a", "b"))
+		require.NoError(t, d.try(t, holder(t, 2, names...), lockmw.All("b", "a"), "a", "b"))
 		for _, name := range names {
 			require.ErrorIs(t, d.try(t, holder(t, 1, name), name), renewer.ErrLost)
 		}
@@ -233,7 +234,7 @@ func TestOldFencesAreDeleted(t *testing.T) {
 		text, err := os.ReadFile("../../lockmw/fencetx/" + cmp.Or(file, "postgresql") + ".go")
 		require.NoError(t, err)
 		statement := regexp.MustCompile("DELETE FROM .*").FindString(string(text))
-		ctx, exit, err := lockmw.Enter(t.Context(), memoryKeeper(t), "new")
+		ctx, exit, err := adapter.Enter(t.Context(), memoryKeeper(t), "new")
 		require.NoError(t, err)
 		defer func() { require.NoError(t, exit(nil)) }()
 		s := d.transaction(t)

@@ -175,13 +175,13 @@ func TestMoreCallersThanSlotsFarAway(t *testing.T) {
 			for i := range callers {
 				calls.Go(func() {
 					for range rounds {
-						_, err := lockmw.Do(t.Context(), keepers[i%processes], key,
+						_, err := lockmw.Do(t.Context(), keepers[i%processes], lockmw.Limit(key, slots),
 							func(context.Context) (any, error) {
 								assert.LessOrEqual(t, running.Add(1), int64(slots))
 								<-time.After(20 * time.Millisecond)
 								running.Add(-1)
 								return nil, nil
-							}, lockmw.AtMost(slots), lockmw.Wait(soon))
+							}, lockmw.Wait(soon))
 						assert.NoError(t, err)
 					}
 				})

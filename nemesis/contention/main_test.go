@@ -129,18 +129,18 @@ func (s *scene) free(key string) {
 
 // lockOf is the name of the lock for a caller's key: of several if it is made of several, of a limit
 // of n if it ends with "/n", and with a rank of n if it ends with "#n".
-func lockOf(key string) string {
+func lockOf(key string) lockmw.Set {
 	if name, number, ranked := strings.Cut(key, "#"); ranked {
 		if n, err := strconv.ParseInt(number, 10, 64); err == nil {
 			return lockmw.Ranked(name, n)
 		}
 	}
 	if strings.Contains(key, "+") {
-		var names []string
+		var names []lockmw.Set
 		for one := range strings.SplitSeq(key, "+") {
 			names = append(names, lockOf(one))
 		}
-		return lockmw.Keys(names...)
+		return lockmw.All(names...)
 	}
 	if name, number, limit := strings.Cut(key, "/"); limit {
 		n, err := strconv.Atoi(number)
@@ -148,7 +148,7 @@ func lockOf(key string) string {
 			return lockmw.Limit(name, n)
 		}
 	}
-	return key
+	return lockmw.All(key)
 }
 
 // nothingIsLeft waits until no lock is on the server. (What was asked of a server that was
