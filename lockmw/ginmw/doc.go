@@ -1,15 +1,14 @@
 // Package ginmw runs gin handlers under distributed locks: it is package httpmw for gin.
 //
-//	router.POST("/accounts/:id/transfer", ginmw.Exclusive(keeper, accountLock), transfer)
-//
-//	func accountLock(c *gin.Context) (string, error) {
-//		return lockmw.Key("account", c.Param("id")), nil
-//	}
+//	lock := ginmw.Middleware(keeper, func(c *gin.Context) string {
+//		return lockmw.Key("account", c.Param("id"))
+//	})
+//	router.POST("/accounts/:id/transfer", lock, transfer)
 //
 // Of all requests for the same account one runs at a time, on any server. Package httpmw says what
-// is answered when the lock is held, lost or not to be had, and has the options.
+// is answered when the lock is held, lost or not to be had, and which options fit.
 //
-// [Wrap] makes middleware of gin of any of net/http: of httpmw.Exclusive with a name such as
+// [FromHTTP] makes middleware of gin of any of net/http: of httpmw.Middleware with a name such as
 // httpmw.PathInt makes, which reads "7" and "07" as one account, or of idempotent.Middleware.
 //
 // # What to watch out for
@@ -18,6 +17,5 @@
 //     behind it. c.Request.Context() has the lock, and ends when it is lost.
 //   - A handler whose context has ended returns without an answer, or with a 5xx.
 //   - Do not hand on the *gin.Context to a goroutine that outlives the handler; this is gin's rule.
-//     So do not wrap http.TimeoutHandler, whose handlers go on when it has answered: put it around
-//     the whole *gin.Engine.
+//     So put http.TimeoutHandler around the whole *gin.Engine.
 package ginmw

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
@@ -18,7 +18,7 @@ import (
 type Responder func(w http.ResponseWriter, r *http.Request, err error)
 
 // Error is the answer to a request that did not run, or whose lock was
-// lost. A [Responder] gets it, and a [KeyFunc] may return one. errors.Is
+// lost. A [Responder] gets it, and a key function may return one by lockmw.Invalid. errors.Is
 // and errors.As find what Err is made of, such as renewer.ErrBusy.
 type Error struct {
 	// Status is the status code.
@@ -103,11 +103,11 @@ func (e *Error) problem() problem {
 // error is a 500 whose document says nothing of it. ErrorOf is for responders that write another
 // form than Respond does.
 func ErrorOf(err error) *Error {
-	return errorOf(err, http.StatusConflict, http.StatusTooManyRequests)
+	return errorOf(err, http.StatusConflict)
 }
 
-// errorOf is ErrorOf where renewer.ErrBusy is busyStatus, and fullStatus of a limit.
-func errorOf(err error, busyStatus, fullStatus int) *Error {
+// errorOf is ErrorOf where renewer.ErrBusy of a lock is busyStatus.
+func errorOf(err error, busyStatus int) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
@@ -115,14 +115,11 @@ func errorOf(err error, busyStatus, fullStatus int) *Error {
 	e := &Error{
 		Status: why.status, Type: why.typ, Title: why.title, Detail: why.detail, Err: err,
 	}
-	switch {
-	case why == kindBusy:
+	if why == kindBusy {
 		e.Status = busyStatus
-	case why.typ == httpguard.TypeLimit:
-		e.Status = fullStatus
 	}
 	if why.again {
-		e.RetryAfter = lockmw.RetryIn(err, 0)
+		e.RetryAfter = adapter.RetryIn(err, 0)
 	}
 	return e
 }
@@ -133,5 +130,5 @@ func (s *settings) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	// are still there, and they must not get the empty 200 of a handler that returns. (To end those
 	// by panic(http.ErrAbortHandler) was rejected: recoverers log it, or make a 500 of it.)
 	httpguard.MarkRefused(w.Header(), r)
-	s.respond(w, r, errorOf(err, s.busyStatus, s.fullStatus))
+	s.respond(w, r, errorOf(err, s.busyStatus))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -56,11 +57,11 @@ func inOutage(
 	})
 }
 
-func TestFailOpenInAnOutage(t *testing.T) {
+func TestLocalShareInAnOutage(t *testing.T) {
 	t.Parallel()
 	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, o *unlockedObserver) {
-		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.FailOpen(9),
-			httpmw.Operation("transfer"))(
+		h := httpmw.Middleware(k, byName("a"), lockmw.Wait(time.Second), lockmw.LocalShare(1),
+			lockmw.Operation("transfer"))(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				assert.False(t, lockmw.Held(r.Context(), "a"))
 				assert.Zero(t, lockmw.Fence(r.Context()), "nor that of an outer lock")
@@ -68,7 +69,7 @@ func TestFailOpenInAnOutage(t *testing.T) {
 			}))
 		begun := time.Now()
 		assert.Equal(t, "done",
-			do(h, get(t, "/").WithContext(lockmw.WithFence(t.Context(), 7))).Text)
+			do(h, get(t, "/").WithContext(adapter.WithFence(t.Context(), 7))).Text)
 		assert.Zero(t, time.Since(begun))
 		require.Len(t, o.heard, 1)
 		require.ErrorIs(t, o.heard[0].Err, renewer.ErrUnavailable)
@@ -82,11 +83,11 @@ func TestFailOpenInAnOutage(t *testing.T) {
 
 // Under load requests run out of time while the store answers others: a client could get rid of
 // the lock by making the store busy.
-func TestFailOpenIsForOutagesAndNotForLoad(t *testing.T) {
+func TestLocalShareIsForOutagesAndNotForLoad(t *testing.T) {
 	t.Parallel()
 	inOutage(t, func(t *testing.T, k *renewer.Keeper, s *script.Store, o *unlockedObserver) {
-		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second),
-			httpmw.FailOpen(9))(never(t))
+		h := httpmw.Middleware(k, byName("a"), lockmw.Wait(time.Second),
+			lockmw.LocalShare(1))(never(t))
 		s.Script(script.Acquire, script.Pass())
 		for k.Outage("") != 0 {
 			<-time.After(time.Millisecond)
@@ -105,13 +106,13 @@ func TestFailOpenIsForOutagesAndNotForLoad(t *testing.T) {
 	})
 }
 
-func TestFailOpenIsBounded(t *testing.T) {
+func TestLocalShareIsBounded(t *testing.T) {
 	t.Parallel()
 	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, o *unlockedObserver) {
 		var running sync.WaitGroup
 		finish := make(chan struct{})
-		byHeader := func(r *http.Request) (string, error) { return r.Header.Get("X"), nil }
-		h := httpmw.Exclusive(k, byHeader, httpmw.Refuse(409), httpmw.FailOpen(2))(http.HandlerFunc(
+		byHeader := func(r *http.Request) string { return r.Header.Get("X") }
+		h := httpmw.Middleware(k, byHeader, lockmw.Refuse(), lockmw.LocalShare(1))(http.HandlerFunc(
 			func(w http.ResponseWriter, r *http.Request) {
 				<-finish
 				ok(w, r)
@@ -126,7 +127,6 @@ func TestFailOpenIsBounded(t *testing.T) {
 		requireProblem(t, ask("a"), http.StatusServiceUnavailable, httpguard.TypeUnavailable)
 		running.Go(func() { assert.Equal(t, "done", ask("b").Text) })
 		synctest.Wait()
-		requireProblem(t, ask("c"), http.StatusServiceUnavailable, httpguard.TypeUnavailable)
 		close(finish)
 		running.Wait()
 		assert.Equal(t, "done", ask("a").Text)
@@ -136,7 +136,7 @@ func TestFailOpenIsBounded(t *testing.T) {
 }
 
 // What ends by a panic does not count for ever.
-func TestFailOpenAfterPanics(t *testing.T) {
+func TestLocalShareAfterPanics(t *testing.T) {
 	t.Parallel()
 	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, _ *unlockedObserver) {
 		broken := true
@@ -146,13 +146,13 @@ func TestFailOpenAfterPanics(t *testing.T) {
 			}
 			ok(w, r)
 		})
-		h := httpmw.Exclusive(k, byName("a"), httpmw.Refuse(409), httpmw.FailOpen(1))(handler)
+		h := httpmw.Middleware(k, byName("a"), lockmw.Refuse(), lockmw.LocalShare(1))(handler)
 		assert.PanicsWithValue(t, "handler", func() { do(h, get(t, "/")) })
 		broken = false
 		assert.Equal(t, "done", do(h, get(t, "/")).Text)
 
-		operation := httpmw.Operation("panics")
-		h = httpmw.Exclusive(k, byName("a"), httpmw.Refuse(409), httpmw.FailOpen(1),
+		operation := lockmw.Operation("panics")
+		h = httpmw.Middleware(k, byName("a"), lockmw.Refuse(), lockmw.LocalShare(1),
 			operation)(handler)
 		for range 2 {
 			assert.PanicsWithValue(t, "observer", func() { do(h, get(t, "/")) })
@@ -161,7 +161,7 @@ func TestFailOpenAfterPanics(t *testing.T) {
 }
 
 // Several names are each one's own, also without their locks.
-func TestFailOpenTakesEachOfSeveralNames(t *testing.T) {
+func TestLocalShareTakesEachOfSeveralNames(t *testing.T) {
 	t.Parallel()
 	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, o *unlockedObserver) {
 		finish := make(chan struct{})
@@ -186,11 +186,9 @@ func TestFailOpenTakesEachOfSeveralNames(t *testing.T) {
 
 // newShared returns a way to ask one handler for names.
 func newShared(k *renewer.Keeper, finish <-chan struct{}) func(names ...string) answer {
-	byHeader := func(r *http.Request) (string, error) {
-		return lockmw.Keys(r.Header.Values("X")...), nil
-	}
-	h := httpmw.Exclusive(k, byHeader, httpmw.Refuse(409),
-		httpmw.FailOpen(9))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	byHeader := func(r *http.Request) lockmw.Set { return lockmw.All(r.Header.Values("X")...) }
+	h := httpmw.Middleware(k, byHeader, lockmw.Refuse(),
+		lockmw.LocalShare(1))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		<-finish
 		ok(w, r)
 	}))
@@ -203,55 +201,42 @@ func newShared(k *renewer.Keeper, finish <-chan struct{}) func(names ...string) 
 	}
 }
 
-// Of a limit as many run without a slot as it says, within those of the handler; a lock of the same
-// name is another thing.
-func TestFailOpenOfALimit(t *testing.T) {
+// Of a limit as many run without a slot as the share says; a lock of the same name is another thing.
+func TestLocalShareOfALimit(t *testing.T) {
 	t.Parallel()
-	byHeader := func(r *http.Request) (string, error) {
+	byHeader := func(r *http.Request) lockmw.Set {
 		if user := r.Header.Get("X"); user != "lock" {
-			return lockmw.Limits(lockmw.Limit(user, 2), lockmw.Limit("all", 9)), nil
+			return lockmw.All(lockmw.Limit(user, 9), lockmw.Limit("all", 9))
 		}
-		return "all", nil
+		return lockmw.All("all")
 	}
-	for name, c := range map[string]struct {
-		key  httpmw.KeyFunc
-		opts []httpmw.Option
-	}{
-		"named":  {byHeader, nil},
-		"AtMost": {byUserHeader, []httpmw.Option{httpmw.AtMost(2)}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, _ *unlockedObserver) {
-				finish := make(chan struct{})
-				h := httpmw.Exclusive(k, c.key, append(c.opts, httpmw.Refuse(409),
-					httpmw.FailOpen(4))...)(http.HandlerFunc(
-					func(w http.ResponseWriter, r *http.Request) {
-						<-finish
-						ok(w, r)
-					}))
-				of := func(user string) *http.Request {
-					r := get(t, "/")
-					r.Header.Set("X", user)
-					return r
-				}
-				refused := func(user string) {
-					requireProblem(t, do(h, of(user)), http.StatusServiceUnavailable,
-						httpguard.TypeUnavailable)
-				}
-				eve := crowd(t, 2, h, func() *http.Request { return of("eve") })
-				refused("eve")
-				lock := crowd(t, 1, h, func() *http.Request { return of("lock") })
-				ann := crowd(t, 1, h, func() *http.Request { return of("ann") })
-				refused("ann") // the fifth
-				close(finish)
-				eve()
-				lock()
-				ann()
-				assert.Equal(t, "done", do(h, of("eve")).Text)
-			})
-		})
-	}
+	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, _ *unlockedObserver) {
+		finish := make(chan struct{})
+		h := httpmw.Middleware(k, byHeader, lockmw.Refuse(), lockmw.LocalShare(3))(http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) {
+				<-finish
+				ok(w, r)
+			}))
+		of := func(user string) *http.Request {
+			r := get(t, "/")
+			r.Header.Set("X", user)
+			return r
+		}
+		refused := func(user string) {
+			requireProblem(t, do(h, of(user)), http.StatusServiceUnavailable,
+				httpguard.TypeUnavailable)
+		}
+		eve := crowd(t, 2, h, func() *http.Request { return of("eve") })
+		lock := crowd(t, 1, h, func() *http.Request { return of("lock") })
+		refused("lock")
+		ann := crowd(t, 1, h, func() *http.Request { return of("ann") })
+		refused("ann") // the fourth of all
+		close(finish)
+		eve()
+		lock()
+		ann()
+		assert.Equal(t, "done", do(h, of("eve")).Text)
+	})
 }
 
-func byUserHeader(r *http.Request) (string, error) { return r.Header.Get("X"), nil }
+func byUserHeader(r *http.Request) string { return r.Header.Get("X") }

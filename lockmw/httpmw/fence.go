@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
@@ -46,7 +47,7 @@ func ReceiveFence(next http.Handler) http.Handler {
 			Respond(w, r, errFence)
 			return
 		}
-		httpguard.Serve(lockmw.WithFence(r.Context(), fence), w, r, next.ServeHTTP)
+		httpguard.Serve(scope.WithFence(r.Context(), fence), w, r, next.ServeHTTP)
 	})
 }
 

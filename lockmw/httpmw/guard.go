@@ -3,8 +3,9 @@ package httpmw
 import (
 	"net/http"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -13,15 +14,11 @@ type guard struct {
 	settings
 	httpguard.Faults
 
-	clients  *clients
-	unlocked *unlocked
+	clients *clients
 }
 
 func newGuard(k *renewer.Keeper, set settings) *guard {
-	return &guard{
-		settings: set, Faults: httpguard.Faults{Keeper: k},
-		clients: newClients(&set), unlocked: newUnlocked(k, &set),
-	}
+	return &guard{settings: set, Faults: httpguard.Faults{Keeper: k}, clients: newClients(&set)}
 }
 
 // refuse answers a request that was refused with err. It tells the keeper's
@@ -31,36 +28,27 @@ func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	g.settings.refuse(w, r, err)
 }
 
-// serve runs do under the lock, or answers why it did not.
-func (g *guard) serve(w http.ResponseWriter, r *http.Request, name string, do work) {
-	if err := httpguard.CheckName(name); err != nil {
+// serve runs do under the locks of a set that was checked, or answers why it did not.
+func (g *guard) serve(w http.ResponseWriter, r *http.Request, set names.Set, do work) {
+	g.CheckTimeout(r, g.longest)
+	lock, err := g.acquire(r, set)
+	if err != nil {
 		g.refuse(w, r, err)
 		return
 	}
-	g.CheckTimeout(r, g.longest)
-	lock, err := g.acquire(r, name)
-	switch {
-	case err == nil:
-		lock.run(w, r, do, &g.settings)
-	case !g.unlocked.serve(w, r, name, g.operationOr(r.Pattern), err, do):
-		g.refuse(w, r, err)
-	}
+	lock.run(w, r, do, &g.settings)
 }
 
-// acquire takes the lock. Until it is had or refused, the request counts for its client.
-func (g *guard) acquire(r *http.Request, name string) (held, error) {
+// acquire takes the locks. Until they are had or refused, the request counts for its client.
+func (g *guard) acquire(r *http.Request, set names.Set) (held, error) {
 	leave, err := g.clients.count(r)
 	if err != nil {
 		return held{}, err
 	}
 	defer leave()
-	// Strict, so that a loss is always reported: run decides what it means by what was written.
-	opts := append(g.lock(r.Pattern), lockmw.Strict(), lockmw.AnswerInTime())
-	if g.longest > 0 && g.streamBody && keepsWindow(r) {
-		opts = append(opts, lockmw.Refuse())
-	}
-	ctx, exit, err := lockmw.Enter(r.Context(), g.Keeper, name, opts...)
-	return held{ctx, exit, g.Keeper, name, g.operationOr(r.Pattern)}, err
+	opt := g.lock(r)
+	ctx, exit, err := scope.Enter(r.Context(), g.Keeper, set, opt)
+	return held{ctx, exit, g.Keeper, set, opt.Operation}, err
 }
 
 // keepsWindow reports whether a request must not wait with its body unread. By HTTP/2 all requests

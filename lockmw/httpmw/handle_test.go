@@ -34,12 +34,12 @@ func post(t *testing.T, body string) *http.Request {
 func TestHandle(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	h := httpmw.Handle(k, func(in transfer) string { return lockmw.Key("account", in.Account) },
+	h := httpmw.Wrap(k, func(in transfer) string { return lockmw.Key("account", in.Account) },
 		func(w http.ResponseWriter, r *http.Request, in transfer) {
 			assert.Equal(t, transfer{"7", 100}, in)
 			assert.True(t, lockmw.Held(r.Context(), "account:7"))
 			ok(w, r)
-		}, httpmw.Operation("transfer"))
+		}, lockmw.Operation("transfer"))
 	a := send(t, serve(t, h), http.MethodPost, "/",
 		strings.NewReader(` {"Account":"7","Amount":100} `))
 	assert.Equal(t, "done", a.Text)
@@ -50,7 +50,7 @@ func TestUnusableBodiesAskForNoLock(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
 	run := func(w http.ResponseWriter, r *http.Request, _ transfer) { ok(w, r) }
-	s := serve(t, httpmw.Handle(k, byAccount, run, httpmw.MaxBody(100)))
+	s := serve(t, httpmw.Wrap(k, byAccount, run, httpmw.MaxBody(100)))
 	for name, c := range map[string]struct {
 		body   string
 		status int
@@ -86,7 +86,7 @@ func TestErrorsOfUnusableBodies(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	var got error
-	h := httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
+	h := httpmw.Wrap(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
 		assert.Fail(t, "it ran")
 	},
 		httpmw.OnRefused(func(_ http.ResponseWriter, _ *http.Request, err error) {
@@ -113,15 +113,15 @@ func TestErrorsOfUnusableBodies(t *testing.T) {
 	require.ErrorIs(t, got, httpmw.ErrBody)
 }
 
-func TestCodec(t *testing.T) {
+func TestWrapWith(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	form := httpmw.Codec[*transfer](func(r *http.Request) (*transfer, error) {
+	form := func(r *http.Request) (*transfer, error) {
 		err := r.ParseForm()
 		return &transfer{Account: r.PostForm.Get("account")}, err
-	})
+	}
 	byPointer := func(in *transfer) string { return in.Account }
-	h := form.Handle(k, byPointer,
+	h := httpmw.WrapWith(k, form, byPointer,
 		func(w http.ResponseWriter, r *http.Request, in *transfer) {
 			assert.Equal(t, "7", in.Account)
 			ok(w, r)
@@ -135,7 +135,7 @@ func TestCodec(t *testing.T) {
 	requireProblem(t, do(h, body("account=%zz")), 400, httpguard.TypeBadRequest)
 	requireProblem(t, do(h, body("account="+repeat("7", 20))), 413, httpguard.TypeBadRequest)
 	assert.Equal(t, []string{"7"}, names(store))
-	h = httpmw.Handle(k, func(in *transfer) string {
+	h = httpmw.Wrap(k, func(in *transfer) string {
 		return in.Account + "x"
 	}, func(w http.ResponseWriter, r *http.Request, in *transfer) {
 		assert.Equal(t, &transfer{}, in)

@@ -6,14 +6,14 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/internal/full"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // ErrKey means that a request does not say what to lock: a value is
-// missing, or its [KeyFunc] failed. The answer is a 400.
+// missing, or its name is invalid. The answer is a 400.
 var ErrKey = httpguard.ErrKey
 
 // ErrBody means that a request's body can't be read or decoded. The answer is a 400, a 413 if it is
@@ -66,25 +66,25 @@ var (
 )
 
 // kinds are those of the errors of package lockmw.
-var kinds = map[lockmw.Refusal]*kind{
-	lockmw.RefusalBusy:     kindBusy,
-	lockmw.RefusalReplaced: kindReplaced,
-	lockmw.RefusalQueueFull: unavailable(httpguard.TypeBusy, "Busy",
+var kinds = map[adapter.Refusal]*kind{
+	adapter.RefusalBusy:     kindBusy,
+	adapter.RefusalReplaced: kindReplaced,
+	adapter.RefusalQueueFull: unavailable(httpguard.TypeBusy, "Busy",
 		"Too many requests wait for the lock on this resource."),
-	lockmw.RefusalSkipped: {status: http.StatusNoContent},
-	lockmw.RefusalUnavailable: unavailable(httpguard.TypeUnavailable, "Lock unavailable",
+	adapter.RefusalSkipped: {status: http.StatusNoContent},
+	adapter.RefusalUnavailable: unavailable(httpguard.TypeUnavailable, "Lock unavailable",
 		"The lock on this resource could not be asked for."),
-	lockmw.RefusalShutdown: unavailable(httpguard.TypeUnavailable, "Lock unavailable",
+	adapter.RefusalShutdown: unavailable(httpguard.TypeUnavailable, "Lock unavailable",
 		"This server is shutting down."),
-	lockmw.RefusalName: kindBadKey,
-	lockmw.RefusalLost: {
+	adapter.RefusalName: kindBadKey,
+	adapter.RefusalLost: {
 		http.StatusServiceUnavailable, true, httpguard.TypeLost, "Lock lost",
 		"The lock on this resource was lost while the request was being carried out. Some of it " +
 			"may have been done.",
 	},
-	lockmw.RefusalCancelled: unavailable(httpguard.TypeTimeout, "Cancelled",
+	adapter.RefusalCancelled: unavailable(httpguard.TypeTimeout, "Cancelled",
 		"This request was cancelled."),
-	lockmw.RefusalDeadline: unavailable(httpguard.TypeTimeout, "Out of time",
+	adapter.RefusalDeadline: unavailable(httpguard.TypeTimeout, "Out of time",
 		"The time for this request ran out before it had the lock."),
 }
 
@@ -132,15 +132,15 @@ func kindOf(err error) *kind {
 	case errors.Is(err, errTooMany):
 		return kindTooMany
 	}
-	refusal := lockmw.RefusalOf(err)
-	if refusal == lockmw.RefusalReplaced && errors.Is(err, renewer.ErrLost) {
+	refusal := adapter.RefusalOf(err)
+	if refusal == adapter.RefusalReplaced && errors.Is(err, renewer.ErrLost) {
 		return kindCutShort
 	}
 	if limit, ok := full.Of(err); ok {
 		switch refusal {
-		case lockmw.RefusalBusy:
+		case adapter.RefusalBusy:
 			return atLimit(limit, "")
-		case lockmw.RefusalQueueFull:
+		case adapter.RefusalQueueFull:
 			return atLimit(limit, ", and too many requests wait for it")
 		}
 	}

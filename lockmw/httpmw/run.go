@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/lockmw/internal/profile"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -18,15 +19,16 @@ type held struct {
 	ctx  context.Context
 	exit func(error) error
 
-	keeper          *renewer.Keeper
-	name, operation string
+	keeper    *renewer.Keeper
+	set       names.Set
+	operation string
 }
 
 // under runs do with the lock, and frees it. It returns the loss of the lock, nil if
 // there was none. A panic and runtime.Goexit pass through, and the lock is free then.
 func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error) {
 	return unwind.Then(func() error {
-		return profile.Do(l.ctx, l.keeper, l.name, l.operation, func(ctx context.Context) error {
+		return profile.Do(l.ctx, l.keeper, l.set, l.operation, func(ctx context.Context) error {
 			httpguard.Serve(ctx, w, r, do)
 			return nil // so that the error is the loss alone
 		})
@@ -39,7 +41,7 @@ func (l held) under(w http.ResponseWriter, r *http.Request, do work) (lost error
 // mark on an answer of the handler's own would keep that from being stored, and
 // writers in between may take headers long after they have taken the answer.
 func (l held) run(w http.ResponseWriter, r *http.Request, do work, s *settings) {
-	if !s.abortLost && !httpguard.IsRecorded(r) {
+	if !s.Strict && !httpguard.IsRecorded(r) {
 		if lost := l.under(w, r, do); lost != nil {
 			answerUnseen(w, r, ErrorOf(lost))
 		}
@@ -50,7 +52,7 @@ func (l held) run(w http.ResponseWriter, r *http.Request, do work, s *settings) 
 	case lost == nil:
 	case !wrote.Load():
 		s.refuse(w, r, lost)
-	case s.abortLost:
+	case s.Strict:
 		panic(http.ErrAbortHandler)
 	}
 }

@@ -25,11 +25,11 @@ import (
 //
 // It takes the lock on name itself: under that lock already it is an
 // error, [renewer.ErrConfig], as are options that can't be meant.
-func Do[T any](
-	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) (T, error),
+func Do[T any, S ~string](
+	ctx context.Context, k *renewer.Keeper, name S, fn func(context.Context) (T, error),
 	opts ...Option,
 ) (result T, err error) {
-	set, err := checkedOutside(ctx, "Do", k, name, opts)
+	set, err := checkedOutside(ctx, "Do", k, string(name), opts)
 	if err != nil {
 		return result, err
 	}
@@ -38,7 +38,7 @@ func Do[T any](
 	}
 	forget := func() { var zero T; result = zero }
 	c := &call{
-		settings: set, keeper: k, name: name, typ: tagOf[T](),
+		settings: set, keeper: k, name: string(name), typ: tagOf[T](),
 		work:   func(ctx context.Context) (err error) { result, err = fn(ctx); return err },
 		encode: func() ([]byte, error) { return set.marshal(result) },
 		decode: func(data []byte) error { forget(); return set.unmarshal(data, &result) },
@@ -48,7 +48,7 @@ func Do[T any](
 	return result, err
 }
 
-// checked are the settings of a call by who, if it can be meant. A record has one name.
+// checked are the settings of a call by who, if it can be meant.
 func checked(
 	who string, k *renewer.Keeper, name string, opts []Option,
 ) (set settings, err error) {
@@ -57,11 +57,6 @@ func checked(
 	}
 	if set, err = newSettings(k, opts); err != nil {
 		return set, err
-	}
-	if names := lockmw.NamesOf(name); len(names) != 1 || names[0] != name {
-		return set, fmt.Errorf("%w: package once needs the name of one lock, and this is one of "+
-			"several (lockmw.Keys), or a limit's: call lockmw.Do with those inside the function, "+
-			"or around once.Do", renewer.ErrName)
 	}
 	return set, cmp.Or(renewer.CheckName(name), set.checkUnder())
 }

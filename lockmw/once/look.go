@@ -27,7 +27,7 @@ type Info struct {
 	Last store.Holder
 	// Written is when the record was: when the last attempt began, failed or decided the work.
 	Written time.Time
-	// NotBefore is when the next attempt may begin, after one that has failed: see [RetryIn].
+	// NotBefore is when the next attempt may begin, after one that has failed: see [Retry].
 	NotBefore time.Time
 	// Until is when the record lapses: see [Keep].
 	Until time.Time
@@ -44,20 +44,20 @@ type Info struct {
 // that all of it may be past already. Of the options, that of [RecordIn] must be the one that Do is
 // given; others change nothing. The error is [ErrRecord] if the record can't be read, and otherwise
 // one of Recorder.Read. It may be called concurrently.
-func Look(
-	ctx context.Context, k *renewer.Keeper, name string, opts ...Option,
+func Look[S ~string](
+	ctx context.Context, k *renewer.Keeper, name S, opts ...Option,
 ) (Info, error) {
-	set, err := checked("Look", k, name, opts)
+	set, err := checked("Look", k, string(name), opts)
 	if err != nil {
 		return Info{}, err
 	}
-	seen, err := set.recorder.Read(ctx, name)
+	seen, err := set.recorder.Read(ctx, string(name))
 	if err != nil {
 		return Info{}, err
 	}
 	rec, err := decodeRecord(seen.Data)
 	if err != nil {
-		return Info{}, &Error{Kind: ErrRecord, Name: name, Err: err}
+		return Info{}, &Error{Kind: ErrRecord, Name: string(name), Err: err}
 	}
 	return rec.info(seen.TTL, time.Now()), nil
 }
@@ -102,16 +102,15 @@ func (r record) info(left time.Duration, now time.Time) Info {
 // error is [ErrRecord] if the record is not of this package's making, which is not removed, and
 // otherwise one of lockmw.Do or of the recorder's: with [renewer.ErrUnavailable] the record may be
 // there or not, and Forget may be repeated. It may be called concurrently.
-func Forget(ctx context.Context, k *renewer.Keeper, name string, opts ...Option) error {
-	set, err := checkedOutside(ctx, "Forget", k, name, opts)
+func Forget[S ~string](
+	ctx context.Context, k *renewer.Keeper, name S, opts ...Option,
+) error {
+	set, err := checkedOutside(ctx, "Forget", k, string(name), opts)
 	if err != nil {
 		return err
 	}
-	c := &call{settings: set, keeper: k, name: name}
-	_, err = lockmw.Do(ctx, k, name, func(ctx context.Context) (struct{}, error) {
-		return struct{}{}, c.remove(ctx)
-	}, lockmw.Wait(0), lockmw.Operation("forget"))
-	return err
+	c := &call{settings: set, keeper: k, name: string(name)}
+	return lockmw.Run(ctx, k, name, c.remove, lockmw.Refuse(), lockmw.Operation("forget"))
 }
 
 // remove removes the record, under the lock.

@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -18,8 +19,8 @@ const (
 	defaultMaxAttempts = 3
 	defaultKeep        = 24 * time.Hour
 	defaultMaxResult   = 64 << 10
-	defaultRetryIn     = time.Second
-	defaultRetryUpTo   = time.Minute
+	defaultRetryFirst  = time.Second
+	defaultRetryMost   = time.Minute
 
 	maxInput = 128 // bytes
 	// maxConflicts is how often in one attempt the function's transaction may be in conflict with
@@ -27,29 +28,42 @@ const (
 	maxConflicts = 100
 )
 
-// Option says what one [Do] does. Of two that contradict each other the later one counts. What
-// can't be meant makes an error, [renewer.ErrConfig], that names the option. All callers for the
-// same work should give the same.
-type Option func(settings) settings
+// Option is for [Do], [Look] and [Forget]: those of package lockmw that fit (lockmw.AnyOption and
+// lockmw.WaitOption) and this package's. Of two that contradict each other the later one counts. One
+// that is invalid makes an error, [renewer.ErrConfig], that names it. All callers for the same work
+// should give the same.
+//
+//   - lockmw.Wait bounds how long a call waits for others, and for a store that is away. It counts
+//     from the call, and anew after an attempt of its own. By default a call waits for as long as its
+//     context lives, since a caller that waits takes over.
+//   - lockmw.MaxHold bounds how long an attempt may take: then its lock is lost, and another caller
+//     may begin the next attempt.
+type Option interface {
+	ForOnce(option.Settings) option.Settings
+}
+
+// own is an option of this package.
+type own func(*settings)
+
+// ForOnce implements [Option].
+func (own) ForOnce(s option.Settings) option.Settings { return s }
 
 type settings struct {
-	attempts   int
+	option.Settings
+
+	wait       time.Duration
+	attempts   int64
 	keep       time.Duration
 	maxResult  int
-	wait       time.Duration
-	retryIn    time.Duration
-	retryUpTo  time.Duration
+	retryFirst time.Duration
+	retryMost  time.Duration
 	tellErrors bool
 	noRetry    bool
 	uncounted  bool
-	operation  string
-	waiters    int
-	maxHold    maxhold.Setting
 	input      string
 	recorder   Recorder
 	recordIn   bool // it was given by RecordIn
-	under      string
-	isUnder    bool // even if the name is empty, which is an error
+	under      *names.Set
 	underOpts  []lockmw.Option
 	marshal    func(any) ([]byte, error)
 	unmarshal  func([]byte, any) error
@@ -58,11 +72,30 @@ type settings struct {
 // endless is a wait without a bound: longer than processes live, and short enough to count with.
 const endless = math.MaxInt64 / 4
 
-// MaxAttempts bounds how often the work is tried, by all callers together: n,
-// at least 1. Attempts that ended with their process or their lock count. Then
-// everybody gets [ErrAttemptsExhausted]. Default 3.
-func MaxAttempts(n int) Option {
-	return func(s settings) settings { s.attempts, s.uncounted = n, false; return s }
+// MaxAttempts bounds how often the work is tried, by all callers together: n, at least 1. Attempts
+// that ended with their process or their lock count. Then everybody gets [ErrAttemptsExhausted].
+// Default 3.
+//
+// With lockmw.NoBound an attempt that fails or panics leaves nothing in the store: the next one is
+// the first again, and may be with another [Input]. It is for names that clients choose, so that
+// failures take no space. Only an attempt that ended with its process leaves a record, for [Keep].
+func MaxAttempts(n int64) Option {
+	return own(func(s *settings) {
+		s.attempts, s.uncounted = min(n, math.MaxInt32), n == lockmw.NoBound
+	})
+}
+
+// Retry is about how long after the first attempt, if that fails, the next may begin, whichever
+// caller's it is. After each further one it is twice as long, up to most, and no more than a third of
+// [Keep]. Callers that wait, wait for it; one that may not wait so long gets [ErrNotYet]. An attempt
+// that ended with its process or its lock, or whose caller has left, makes no one wait; nor does one
+// without a bound of attempts. Both must be positive. Default 1 s, 1 min.
+//
+// About d means a random duration between half of d and one and a half times d, as by
+// ExponentialBackOff of Google's HTTP client for Java (randomized_interval):
+// https://googleapis.dev/java/google-http-client/latest/
+func Retry(first, most time.Duration) Option {
+	return own(func(s *settings) { s.retryFirst, s.retryMost = first, most })
 }
 
 // Keep is how long the record of the work is kept: its result, or that no caller is to try
@@ -70,95 +103,41 @@ func MaxAttempts(n int) Option {
 // be shorter than the time in between, and longer than an attempt takes; it can't be below
 // renewer.Config.TTL. Default 24 h. Milliseconds; fractions are cut off.
 func Keep(d time.Duration) Option {
-	return func(s settings) settings { s.keep = d.Truncate(time.Millisecond); return s }
+	return own(func(s *settings) { s.keep = d.Truncate(time.Millisecond) })
 }
 
 // MaxResult bounds an encoded result to n bytes, at least 1 and at most what the recorder takes in
 // a record, less 1 KiB: on redisstore that is 16 MiB less 1 KiB. Work whose result is larger is
 // done all the same: see [ErrResult]. Default 64 KiB.
 func MaxResult(n int) Option {
-	return func(s settings) settings { s.maxResult = n; return s }
-}
-
-// Wait bounds how long a call waits for others, and for a store that is down:
-// then [renewer.ErrBusy] or [renewer.ErrUnavailable]. It counts from the call,
-// and anew after an attempt of its own. Zero or less does not wait. Default:
-// for as long as the context lives, since a caller that waits takes over.
-func Wait(d time.Duration) Option {
-	return func(s settings) settings { s.wait = max(d, 0); return s }
-}
-
-// MaxWaiters bounds how many callers of this process wait for the
-// same work: see [lockmw.MaxWaiters]. Default: no limit.
-func MaxWaiters(n int) Option {
-	return func(s settings) settings { s.waiters = n; return s }
-}
-
-// MaxHold bounds how long an attempt may take, in place of renewer.Config.MaxHold: then its lock is
-// lost, and another caller may begin the next attempt. Zero or less: no bound. It can't be less
-// than one renewer.Config.Heartbeat. See [lockmw.MaxHold]. Default: the keeper's bound.
-func MaxHold(d time.Duration) Option {
-	return func(s settings) settings { s.maxHold = maxhold.Of(d); return s }
-}
-
-// RetryIn is about how long after the first attempt, if that fails, the next may begin, whichever
-// caller's it is. After each further one it is twice as long, up to [RetryUpTo]. Callers that wait,
-// wait for it; one that may not wait so long gets [ErrNotYet]. An attempt that ended with its
-// process or its lock, or whose caller has left, makes no one wait; nor does one with [Uncounted].
-// It must be positive. Default 1 s.
-//
-// About d means a random duration between half of d and one and a half times d, as by
-// ExponentialBackOff of Google's HTTP client for Java (randomized_interval):
-// https://googleapis.dev/java/google-http-client/latest/
-func RetryIn(d time.Duration) Option {
-	return func(s settings) settings { s.retryIn = d; return s }
-}
-
-// RetryUpTo bounds what [RetryIn] grows to: about d, and no more than a third of [Keep]. With no
-// more than RetryIn it does not grow. It must be positive. Default 1 min.
-func RetryUpTo(d time.Duration) Option {
-	return func(s settings) settings { s.retryUpTo = d; return s }
+	return own(func(s *settings) { s.maxResult = n })
 }
 
 // TellErrors puts the text of a function's error into the record, cut to 300 bytes: other callers
 // get it in the [Error] of work that has failed, and [Look] shows it. Default: it stays in its
 // process, since it may carry personal data.
 func TellErrors() Option {
-	return func(s settings) settings { s.tellErrors = true; return s }
+	return own(func(s *settings) { s.tellErrors = true })
 }
 
 // NoRetry ends a call whose attempt has failed, with the function's error: the caller, or what
 // calls it, tries again by itself. The attempt counts. A conflict of transactions ends the call
 // too, with [ErrConflict], and does not count. It is for task queues and for requests.
 func NoRetry() Option {
-	return func(s settings) settings { s.noRetry = true; return s }
-}
-
-// Uncounted lets the work be tried without end, and has an attempt that fails or panics leave
-// nothing in the store: the next one is the first again, and may be with another [Input]. It is for
-// names that clients choose, so that failures take no space. Only an attempt that ended with its
-// process leaves a record, for [Keep]. Without it: [MaxAttempts].
-func Uncounted() Option {
-	return func(s settings) settings { s.attempts, s.uncounted = math.MaxInt32, true; return s }
-}
-
-// Operation names the work: a static name such as "invoice". Callers
-// that wait read it, and telemetry shows it.
-func Operation(name string) Option {
-	return func(s settings) settings { s.operation = name; return s }
+	return own(func(s *settings) { s.noRetry = true })
 }
 
 // Input ties the name to what the work is about: a call with another fingerprint than that of
 // the first gets [ErrInput] instead of a result that is not its own. A hash will do: at most
 // 128 bytes, without control bytes. Default: none, and then the name says it all.
 func Input(fingerprint string) Option {
-	return func(s settings) settings { s.input = fingerprint; return s }
+	return own(func(s *settings) { s.input = fingerprint })
 }
 
 // Codec encodes results by marshal and decodes them by unmarshal, in place of JSON. marshal
 // gets a T, unmarshal a pointer to one that is zero. They may be called concurrently.
 func Codec(marshal func(v any) ([]byte, error), unmarshal func(data []byte, v any) error) Option {
-	return func(s settings) settings { s.marshal, s.unmarshal = marshal, unmarshal; return s }
+	return own(func(s *settings) { s.marshal, s.unmarshal = marshal, unmarshal })
 }
 
 // RecordIn has r keep the record of the work, in the place of the lock's own store,
@@ -167,36 +146,44 @@ func Codec(marshal func(v any) ([]byte, error), unmarshal func(data []byte, v an
 // all. All callers for the same work must give the same. Default: the keeper's
 // store.
 func RecordIn(r Recorder) Option {
-	return func(s settings) settings { s.recorder, s.recordIn = r, true; return s }
+	return own(func(s *settings) { s.recorder, s.recordIn = r, true })
 }
 
-// Under runs each attempt under the lock on another name, too, or under several: lockmw.Keys, and
-// limits by lockmw.Limit. It is for work that changes what another lock protects. The lock is taken
+// Under runs each attempt under the lock on another name, too, or under several. It is for work that changes what another lock protects. The lock is taken
 // when the attempt is on record and before the transaction of a [Transactional] recorder begins,
 // and is free when that has ended; work that is done does not wait for it. (Taken inside of the
 // function it would be waited for with a connection of the database and the rows that are written,
 // and be free before these are committed.)
 //
 // If the lock is not to be had, the call gets its error, and the attempt does not count. It is
-// waited for as long as [Wait] allows, which opts may change; [MaxHold] bounds it, too. What it
+// waited for as long as the call may wait, which opts may change; lockmw.MaxHold bounds it, too. What it
 // means to lose it is said in package lockmw. Two works must not be under each other's names: they
 // would wait for each other. Default: none.
-func Under(name string, opts ...lockmw.Option) Option {
-	return func(s settings) settings {
-		s.under, s.isUnder, s.underOpts = name, true, opts
-		return s
-	}
+func Under[N lockmw.Name](name N, opts ...lockmw.Option) Option {
+	set := names.Set(lockmw.All(name))
+	return own(func(s *settings) { s.under, s.underOpts = &set, opts })
 }
 
 // newSettings applies the options, and names every fault in one error.
 func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	s := settings{
-		attempts: defaultMaxAttempts, keep: defaultKeep, maxResult: defaultMaxResult, wait: endless,
-		retryIn: defaultRetryIn, retryUpTo: defaultRetryUpTo,
+		attempts: defaultMaxAttempts, keep: defaultKeep, maxResult: defaultMaxResult,
+		retryFirst: defaultRetryFirst, retryMost: defaultRetryMost,
 		marshal: json.Marshal, unmarshal: json.Unmarshal,
 	}
-	for _, opt := range opts {
-		s = opt(s)
+	for _, o := range opts {
+		if mine, ok := o.(own); ok {
+			mine(&s)
+		} else {
+			s.Settings = o.ForOnce(s.Settings)
+		}
+	}
+	switch {
+	case s.Contention != option.Waits:
+	case s.Wait == 0:
+		s.wait = endless
+	default:
+		s.wait = min(s.Wait, endless)
 	}
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -222,7 +209,7 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 			"forgotten before anybody could take over; "+
 			"give more, or leave it out for %v", s.keep, ttl, defaultKeep)
 	}
-	if err := s.maxHold.Check(k); err != nil {
+	if err := s.Check(k); err != nil {
 		faults = append(faults, err)
 	}
 	if s.maxResult < 1 {
@@ -233,13 +220,9 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 		fault("MaxResult is %d, more than the recorder takes (%d): store a large result "+
 			"elsewhere, and return a reference to it", s.maxResult, most)
 	}
-	if s.retryIn <= 0 {
-		fault("RetryIn is %v: give a positive duration, or leave it out for %v", s.retryIn,
-			defaultRetryIn)
-	}
-	if s.retryUpTo <= 0 {
-		fault("RetryUpTo is %v: give a positive duration, or leave it out for %v", s.retryUpTo,
-			defaultRetryUpTo)
+	if s.retryFirst <= 0 || s.retryMost <= 0 {
+		fault("Retry is %v, %v: give positive durations, or leave it out for %v, %v", s.retryFirst,
+			s.retryMost, defaultRetryFirst, defaultRetryMost)
 	}
 	if s.marshal == nil || s.unmarshal == nil {
 		fault("Codec has a nil function: give both, such as json.Marshal and json.Unmarshal, or " +
@@ -253,12 +236,15 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 }
 
 // checkUnder is the error for a name that no lock can have, before anything is asked for.
-func (s settings) checkUnder() error {
-	if !s.isUnder {
+func (s *settings) checkUnder() error {
+	if s.under == nil {
 		return nil
 	}
-	for _, name := range lockmw.NamesOf(s.under) {
-		if err := renewer.CheckName(name); err != nil {
+	if err := s.under.Err(); err != nil {
+		return err
+	}
+	for w := range s.under.All() {
+		if err := renewer.CheckName(w.Name); err != nil {
 			return err
 		}
 	}

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
+	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -81,15 +83,11 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 	if v := c.glance(ctx); v.over || v.pause > 0 {
 		return v
 	}
-	opts := []lockmw.Option{
-		lockmw.Wait(time.Until(c.until)), lockmw.MaxWaiters(c.waiters),
-		lockmw.Operation(c.operation),
-	}
-	opts = maxhold.AddTo(opts, c.maxHold, lockmw.MaxHold)
-	held, err := lockmw.Run(ctx, c.keeper, c.name, func(op context.Context) error {
-		v = c.underLock(ctx, op)
-		return v.err
-	}, opts...)
+	held, err := scope.Run(ctx, c.keeper, names.Of(names.Want{Name: c.name}), c.waits(),
+		func(op context.Context) error {
+			v = c.underLock(ctx, op)
+			return v.err
+		})
 	switch {
 	case !held:
 		return verdict{over: true, err: c.refused(err)}
@@ -97,6 +95,17 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 		v.err = err // with the loss of the lock, if it was lost
 	}
 	return v
+}
+
+// waits are the settings of a lock that the call waits for.
+func (c *call) waits() option.Settings {
+	s := c.Settings
+	left := time.Until(c.until)
+	if left <= 0 {
+		return s.NoWait(option.Refuses)
+	}
+	s.Contention, s.Wait = option.Waits, left
+	return s
 }
 
 // glance reads the record without the lock.
@@ -170,16 +179,16 @@ func (c *call) underLock(ctx, op context.Context) verdict {
 
 // attemptUnder is attempt under the lock that [Under] names. What waits for it has no transaction.
 func (c *call) attemptUnder(ctx, op context.Context, p *pen, rec record) (v verdict) {
-	if !c.isUnder {
+	if c.under == nil {
 		return c.attempt(ctx, op, p, rec)
 	}
-	opts := maxhold.AddTo([]lockmw.Option{
-		lockmw.Wait(time.Until(c.until)), lockmw.Operation(c.operation),
-	}, c.maxHold, lockmw.MaxHold)
-	ran, err := lockmw.Run(op, c.keeper, c.under, func(op context.Context) error {
+	waits := c.waits()
+	waits.Waiters = 0
+	opt := option.Of(waits, c.underOpts, lockmw.Option.ForFunc)
+	ran, err := scope.Run(op, c.keeper, *c.under, opt, func(op context.Context) error {
 		v = c.attempt(ctx, op, p, rec)
 		return v.err
-	}, append(opts, c.underOpts...)...)
+	})
 	if !ran {
 		return c.unbegun(ctx, op, p, rec, err)
 	}
@@ -197,7 +206,7 @@ func (c *call) unbegun(ctx, op context.Context, p *pen, rec record, err error) v
 
 // next is the attempt after the one on record, and its record.
 func (c *call) next(previous record) (Attempt, record) {
-	a := Attempt{Number: previous.attempts + 1, Max: c.attempts, Previous: previous.last}
+	a := Attempt{Number: previous.attempts + 1, Max: int(c.attempts), Previous: previous.last}
 	return a, record{
 		state: begun, attempts: a.Number, input: c.input,
 		last: store.Holder{Node: line(c.keeper.Config().Node, maxNode), PID: os.Getpid()},
@@ -234,7 +243,7 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) (v verdict) 
 			failed = false
 			return verdict{over: true, err: c.ended(ErrGivenUp, rec, err)}
 		}
-	case rec.attempts >= c.attempts:
+	case rec.attempts >= int(c.attempts):
 		if v := c.exhaust(ctx, p, rec, err); v.over {
 			failed = false
 			return v
@@ -255,7 +264,7 @@ func (c *call) observe(op context.Context, begun time.Time, attempt int, err err
 		return
 	}
 	run := renewer.Run{
-		Job: c.operation, Outcome: renewer.OutcomeRan, Err: err, Attempt: attempt,
+		Job: c.Operation, Outcome: renewer.OutcomeRan, Err: err, Attempt: attempt,
 		Took: time.Since(begun),
 	}
 	if err == nil {

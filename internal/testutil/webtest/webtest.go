@@ -234,6 +234,6 @@ func Never(t *testing.T) http.Handler {
 func OK(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done") }
 
 // ByName is a key function for one name.
-func ByName(name string) func(*http.Request) (string, error) {
-	return func(*http.Request) (string, error) { return name, nil }
+func ByName[N any](name N) func(*http.Request) N {
+	return func(*http.Request) N { return name }
 }

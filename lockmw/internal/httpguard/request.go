@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/ended"
-	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -29,31 +28,27 @@ var (
 	ErrNoCaller = fmt.Errorf("%w: the function that says who sends it has returned \"\"", ErrKey)
 )
 
-// CheckName returns an error if the name that a key function has returned, or one of several, is
-// empty or too long. Of other faults package lockmw tells.
-func CheckName(name string) error {
-	name, _ = naming.CutRank(name)
-	if !strings.HasPrefix(name, naming.Several) {
-		return checkOne(name)
+// CheckName returns the error for a request whose key function has returned no usable name. Of other
+// faults package lockmw tells.
+func CheckName(r *http.Request, set names.Set) error {
+	switch err := set.Err(); {
+	case err == nil:
+	case errors.Is(err, names.ErrEmpty):
+		return ErrNoName
+	case errors.Is(err, names.ErrLong):
+		return ErrLongName
+	default:
+		return KeyFault(r, err)
 	}
-	for _, one := range naming.Split(name) {
-		if err := checkOne(one); err != nil {
-			return err
+	for w := range set.All() {
+		switch {
+		case w.Name == "":
+			return ErrNoName
+		case len(w.Name) > store.MaxName:
+			return ErrLongName
 		}
 	}
 	return nil
-}
-
-func checkOne(name string) error {
-	plain, _, _ := naming.CutLimit(name)
-	switch {
-	case plain == "":
-		return ErrNoName
-	case len(plain) > store.MaxName:
-		return ErrLongName
-	default:
-		return nil
-	}
 }
 
 // KeyFault returns the error for a request whose key function failed with err.
@@ -64,7 +59,7 @@ func KeyFault(r *http.Request, err error) error {
 	case errors.Is(err, ErrKey), errors.Is(err, renewer.ErrConfig):
 		return err
 	default:
-		return fmt.Errorf("%w: its key function failed: %w", ErrKey, err)
+		return fmt.Errorf("%w: %w", ErrKey, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // most is how many names one operation may have: they often come from a request, whose sender must
@@ -121,8 +122,23 @@ func (w Want) check() error {
 		return fmt.Errorf("%w: only a single lock has a rank (Ranked), and neither a limit nor one "+
 			"of several names", renewer.ErrConfig)
 	}
-	return renewer.CheckName(w.Name)
+	switch {
+	case w.Name == "":
+		return ErrEmpty
+	case len(w.Name) > store.MaxName:
+		return ErrLong
+	default:
+		return renewer.CheckName(w.Name)
+	}
 }
+
+// What is wrong with one of several names.
+var (
+	ErrEmpty = fmt.Errorf("%w: one of several is empty, or made of an empty part; name what the "+
+		"lock protects, such as \"order:42\"", renewer.ErrName)
+	ErrLong = fmt.Errorf("%w: one of several has more than %d bytes; hash what makes it long",
+		renewer.ErrName, store.MaxName)
+)
 
 // distinct puts wants in order, and drops locks that come again.
 func distinct(all []Want) []Want {
