@@ -117,7 +117,7 @@ func TestLookAtFormerAndForeignRecords(t *testing.T) {
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		_, err = once.Look(t.Context(), nil, "a")
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		_, err = once.Look(t.Context(), k, lockmw.Keys("a", "b"))
+		_, err = once.Look(t.Context(), k, "")
 		require.ErrorIs(t, err, renewer.ErrName)
 	})
 }
@@ -172,7 +172,7 @@ func TestForgetWhileAnAttemptRuns(t *testing.T) {
 					<-ctx.Done()
 					assert.NoError(t, once.Forget(t.Context(), other, "a", r))
 					return report{Pages: 5}, nil
-				}, r, once.NoRetry(), once.Wait(0))
+				}, r, once.NoRetry(), lockmw.Refuse())
 				require.Error(t, err)
 				require.Empty(t, s.RecordOf("a"))
 				synctest.Wait()

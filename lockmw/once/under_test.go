@@ -57,11 +57,11 @@ func TestTheOtherLockIsBusy(t *testing.T) {
 		took time.Duration
 	}{
 		"waits as the call does": {
-			[]once.Option{once.Under("customer"), once.Wait(time.Second)}, time.Second,
+			[]once.Option{once.Under("customer"), lockmw.Wait(time.Second)}, time.Second,
 		},
 		"waits as it says": {
 			[]once.Option{
-				once.Under("customer", lockmw.Wait(2*time.Second)), once.Wait(time.Second),
+				once.Under("customer", lockmw.Wait(2*time.Second)), lockmw.Wait(time.Second),
 			}, 2 * time.Second,
 		},
 		"does not wait": {[]once.Option{once.Under("customer", lockmw.Refuse())}, 0},
@@ -112,8 +112,11 @@ func TestTheOtherLockIsLost(t *testing.T) {
 func TestNamesThatNoOtherLockCanHave(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		twice := lockmw.Limits(lockmw.Limit("a", 1), lockmw.Limit("a", 1))
-		for _, name := range []string{"", strings.Repeat("x", store.MaxName+1), twice} {
+		twice := lockmw.All(lockmw.Limit("a", 1), lockmw.Limit("a", 1))
+		for _, name := range []lockmw.Set{
+			{}, lockmw.All(""), lockmw.All(strings.Repeat("x", store.MaxName+1)), twice,
+			lockmw.Invalid(errors.New("no customer")),
+		} {
 			_, err := once.Do(t.Context(), k, "payment", never(t), once.Under(name))
 			require.ErrorIs(t, err, renewer.ErrName)
 			require.Empty(t, s.RecordOf("payment"))
