@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -27,23 +28,19 @@ import (
 func TestCallsAtTheirLimit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		key  string
+		key  lockmw.Set
 		opts []grpcmw.Option
 		want string
 	}{
-		"full":   {"iban", []grpcmw.Option{grpcmw.AtMost(1), grpcmw.Refuse()}, "1"},
-		"waited": {"iban", []grpcmw.Option{grpcmw.AtMost(1), grpcmw.Wait(time.Second)}, "1"},
-		"closed": {"iban", []grpcmw.Option{grpcmw.AtMost(0)}, "0"},
+		"full":   {lockmw.Limit("iban", 1), []grpcmw.Option{lockmw.Refuse()}, "1"},
+		"waited": {lockmw.Limit("iban", 1), []grpcmw.Option{lockmw.Wait(time.Second)}, "1"},
+		"closed": {lockmw.Limit("iban", 0), nil, "0"},
 		"by a function": {
-			"iban",
-			[]grpcmw.Option{grpcmw.AtMostFunc(func(name string) int {
-				return map[string]int{"iban": 1}[name]
-			}), grpcmw.Refuse()},
-			"1",
+			lockmw.LimitFunc("iban", func() int { return 1 }), []grpcmw.Option{lockmw.Refuse()}, "1",
 		},
-		"named": {
-			lockmw.Limits(lockmw.Limit("iban", 1), lockmw.Limit("all", 9)),
-			[]grpcmw.Option{grpcmw.Refuse()},
+		"several": {
+			lockmw.All(lockmw.Limit("iban", 1), lockmw.Limit("all", 9)),
+			[]grpcmw.Option{lockmw.Refuse()},
 			"1",
 		},
 	} {
@@ -51,10 +48,10 @@ func TestCallsAtTheirLimit(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				k := newKeeper(t, memory.New())
-				_, exit, err := lockmw.Enter(t.Context(), k, lockmw.Limit("iban", 1))
+				_, exit, err := adapter.Enter(t.Context(), k, lockmw.Limit("iban", 1))
 				require.NoError(t, err)
 				in := grpcmw.UnaryServerInterceptor(k, append(c.opts, grpcmw.ForMethod(unary,
-					func(*pb.SimpleRequest) string { return c.key }))...)
+					func(*pb.SimpleRequest) lockmw.Set { return c.key }))...)
 				_, err = in(t.Context(), request(""), &grpc.UnaryServerInfo{FullMethod: unary},
 					func(context.Context, any) (any, error) {
 						t.Error("runs")
@@ -106,8 +103,10 @@ func TestAStreamKeepsItsSlot(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k := newKeeper(t, memory.New())
 			defer fill(t, k, "a1")()
-			in := grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex, outputAccount),
-				grpcmw.AtMost(2), grpcmw.Silence(c.silence), grpcmw.MaxHold(10*time.Minute))
+			in := grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex,
+				func(r *pb.StreamingOutputCallRequest) lockmw.Set {
+					return lockmw.Limit(outputAccount(r), 2)
+				}), grpcmw.Silence(c.silence), lockmw.MaxHold(10*time.Minute))
 			client, end := serve(t, &service{duplex: untilTold}, nil,
 				grpc.ChainStreamInterceptor(recovering, in))
 			defer end()
@@ -184,7 +183,7 @@ func TestLocalShareOfAServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, gone{memory.New()})
-		call := caller(k, grpcmw.AtMost(9), grpcmw.LocalShare(1))
+		call := caller(k, lockmw.LocalShare(1))
 		require.NoError(t, call(t.Context(), func(ctx context.Context) error {
 			assert.Zero(t, lockmw.Fence(ctx))
 			err := call(t.Context(), func(context.Context) error { return nil })
@@ -194,10 +193,9 @@ func TestLocalShareOfAServer(t *testing.T) {
 	})
 }
 
-// Numbers that can't be meant end the program when it starts.
-func TestBadLimits(t *testing.T) {
+// A share of nothing ends the program when it starts.
+func TestBadShare(t *testing.T) {
 	t.Parallel()
-	assert.Panics(t, func() { grpcmw.AtMost(-1) })
-	assert.Panics(t, func() { grpcmw.AtMostFunc(nil) })
-	assert.Panics(t, func() { grpcmw.LocalShare(0) })
+	k := newKeeper(t, memory.New())
+	assert.Panics(t, func() { grpcmw.UnaryServerInterceptor(k, lockmw.LocalShare(0)) })
 }
