@@ -6,8 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -47,7 +48,7 @@ func (j *Job) Fire(ctx context.Context) renewer.Run {
 func (j *Job) RunNow(ctx context.Context) error {
 	ctx, release := j.node.bounded(ctx)
 	defer release()
-	op, exit, err := j.book.Lock(ctx, lockmw.Refuse())
+	op, exit, err := j.book.Lock(ctx, option.Settings{Contention: option.Refuses})
 	if err != nil {
 		return err
 	}
@@ -153,7 +154,7 @@ func refused(due time.Time, err error) renewer.Run {
 	if errors.Is(err, ticks.ErrLate) {
 		return renewer.Run{Due: due, Outcome: renewer.OutcomeMissed}
 	}
-	if lockmw.RefusalOf(err) != lockmw.RefusalBusy {
+	if adapter.RefusalOf(err) != adapter.RefusalBusy {
 		return renewer.Run{Due: due, Outcome: renewer.OutcomeNotRun, Err: err}
 	}
 	t := renewer.Run{Due: due, Outcome: renewer.OutcomeSkipped}

@@ -114,7 +114,7 @@ func TestLostInTheMiddle(t *testing.T) {
 func TestMaxHoldOfARun(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {
-		j := f.add(0).job(cronmw.Every(time.Hour), untilCut, cronmw.MaxHold(5*minute))
+		j := f.add(0).job(cronmw.Every(time.Hour), untilCut, lockmw.MaxHold(5*minute))
 		elapse(time.Hour)
 		tick := j.Fire(t.Context())
 		var lost *renewer.LostError

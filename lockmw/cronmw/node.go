@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -51,10 +49,7 @@ var (
 	errNoKeeper   = fmt.Errorf("%w: it needs a keeper: renewer.New", renewer.ErrConfig)
 	errNoObserver = fmt.Errorf("%w: the keeper has no renewer.Config.Observer, so that no code "+
 		"would hear of a failed run: take renewer.NewLogObserver(logger)", renewer.ErrConfig)
-	errNoJob   = fmt.Errorf("%w: it needs a schedule and a function", renewer.ErrConfig)
-	errSeveral = fmt.Errorf("%w: a tick is run once, so that its name can't be that of a limit "+
-		"or of several locks: give the job a plain name, and have its function take those by "+
-		"lockmw.Do", renewer.ErrConfig)
+	errNoJob = fmt.Errorf("%w: it needs a schedule and a function", renewer.ErrConfig)
 	errTwice = fmt.Errorf("%w: this node has a job of this name already, and the two would take "+
 		"each other's ticks: give each a name of its own", renewer.ErrConfig)
 )
@@ -81,9 +76,7 @@ func Every(d time.Duration) Schedule {
 //
 // A name that the node has already is refused, with [renewer.ErrConfig]; so is a schedule
 // without ticks, one whose ticks depend on when it is asked, and one whose ticks come
-// closer together than the grace is long, and a name made by lockmw.Limit or lockmw.Keys: a tick is
-// run once, so that no limit makes sense for it; what fn does may take a slot of one. An empty or
-// too long name is [renewer.ErrName].
+// closer together than the grace is long. An empty or too long name is [renewer.ErrName].
 // To replace a job in a running program take another Node for the new one.
 func (n *Node) Job(
 	name string, s Schedule, fn func(context.Context) error, opts ...Option,
@@ -91,7 +84,11 @@ func (n *Node) Job(
 	j := &Job{node: n, book: ticks.NewBook(n.keeper, name), fn: fn}
 	j.book.Schedule = s
 	for _, opt := range opts {
-		opt(j)
+		if mine, ok := opt.(own); ok {
+			mine(j)
+		} else {
+			j.book.Settings = opt.ForTick(j.book.Settings)
+		}
 	}
 	if err := n.add(j); err != nil {
 		return nil, fmt.Errorf("job %q: %w", name, err)
@@ -107,9 +104,6 @@ func (n *Node) Job(
 func (n *Node) add(j *Job) error {
 	if j.book.Schedule == nil || j.fn == nil {
 		return errNoJob
-	}
-	if !slices.Equal(lockmw.NamesOf(j.book.Name), []string{j.book.Name}) {
-		return errSeveral
 	}
 	if err := j.book.Check(); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -31,8 +31,8 @@ type Book struct {
 	Grace time.Duration
 	// Attempts is how many runs a tick may have if they are cut, or their nodes die; 0 is 1.
 	Attempts int
-	// MaxHold bounds how long a run keeps the job's lock.
-	MaxHold maxhold.Setting
+	// Settings has MaxHold and Operation.
+	Settings option.Settings
 
 	keeper *renewer.Keeper
 	key    string       // of the job's lock, and of its record
@@ -53,7 +53,7 @@ func (b *Book) Check() error {
 		return err
 	}
 	b.Grace, err = NewGrace(b.Grace, shortest)
-	return errors.Join(err, renewer.CheckName(b.key), b.MaxHold.Check(b.keeper))
+	return errors.Join(err, renewer.CheckName(b.key), b.Settings.Check(b.keeper))
 }
 
 // Now is the time by the store's clock, as far as it is known here.
