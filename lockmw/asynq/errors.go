@@ -12,8 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrPayload means that a task will never be fit to run: its payload can't be decoded, or its key
-// function failed. asynq archives it.
+// ErrPayload means that a task will never be fit to run: its payload can't be decoded. asynq
+// archives it.
 var ErrPayload = errors.New("lockbeat: unusable task")
 
 // unconfigured is what is wrong with a server: asynq counts an attempt for each refusal.
@@ -27,7 +27,7 @@ type NotRunError struct {
 	// longer until a server of asynq's notices, and longer still if all workers are busy, or the
 	// queue is paused. After a [jobs.OutcomeFailed] asynq archives the task: it was on its last
 	// attempt, and the eighth of its time is over for which it may wait; or it is Crowded, and the
-	// error is [renewer.ErrQueueFull] too. After a [jobs.OutcomeCopied], by [Requeue], the error is
+	// error is [renewer.ErrQueueFull] too. After a [jobs.OutcomeCopied], the error is
 	// asynq.RevokeTask too, by which asynq drops the original, uncompleted.
 	jobs.Result
 	// Counted means that an attempt is used up for it, and that the task comes back after asynq's
@@ -37,7 +37,7 @@ type NotRunError struct {
 }
 
 // answer makes of a job's result what the handler returns.
-func (s *settings) answer(r jobs.Result, counted bool) error {
+func (l *Locks) answer(r jobs.Result, counted bool) error {
 	switch r.Outcome {
 	case jobs.OutcomeDone:
 		if r.Err == nil {
@@ -52,7 +52,7 @@ func (s *settings) answer(r jobs.Result, counted bool) error {
 		if errors.Is(r.Err, renewer.ErrConfig) {
 			return r.Err // a mistake in the program, and no refusal
 		}
-		return &NotRunError{r, counted && s.client == nil && !r.Crowded}
+		return &NotRunError{r, counted && !l.copies && !r.Crowded}
 	case jobs.OutcomeCopied:
 		return &NotRunError{r, false}
 	default: // it ran, or asynq has settled what becomes of it, and doesn't listen any more
@@ -77,7 +77,7 @@ func (e *NotRunError) Error() string {
 	switch {
 	case e.Crowded:
 		what = " on its last attempt, since others wait in their workers' slots already " +
-			"(asynqmw.Requeue would bring it back)"
+			"(without asynqmw.NoCopies it would come back)"
 	case e.Outcome == jobs.OutcomeFailed:
 		what = ", and its last attempt may wait no longer"
 		if e.Counted {

@@ -8,25 +8,25 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Handle returns a handler that decodes a task's payload, as JSON, and runs fn under the lock on
-// the key that key derives from it. The lock is also the task type's own, so that types never share
-// one, unless [SharedKey] is given. See the package's text for the outcomes.
+// Wrap returns a handler that decodes a task's payload, as JSON, and runs fn under the lock on the
+// name that key makes of it. See the package's text for the outcomes.
 //
 // fn gets a context that ends when asynq's does or when the lock is lost; [Task] has the task. A
-// task without a payload, such as asynq.NewTask("report", nil), has the zero value of T, or a new
-// one if T is a pointer. A payload that can't be decoded makes an error that is [ErrPayload], an
-// empty or too long key one that is [renewer.ErrName]; asynq archives the task, and the lock's
-// store is not asked. The handler may be called concurrently, and then calls key and fn
-// concurrently. It panics if k, key or fn is nil.
-func Handle[T any](
-	k *renewer.Keeper, key func(T) string, fn func(context.Context, T) error, opts ...Option,
+// task without a payload has the zero value of T, or a new one if T is a pointer. A payload that
+// can't be decoded makes an error that is [ErrPayload], an invalid name one that is
+// [renewer.ErrName]; asynq archives the task, and the lock's store is not asked. The handler may be
+// called concurrently, and then calls key and fn concurrently. It panics if l, key or fn is nil, or
+// if no lock can be had with the options.
+func Wrap[T any, N lockmw.Name](
+	l *Locks, key func(T) N, fn func(context.Context, T) error, opts ...jobs.Option,
 ) asynq.Handler {
-	return Codec[T](decodeJSON[T]).Handle(k, key, fn, opts...)
+	return WrapWith(l, decodeJSON[T], key, fn, opts...)
 }
 
 // decodeJSON is json.Unmarshal. An object that has a name twice is no error, as it is in what an
@@ -40,21 +40,19 @@ func decodeJSON[T any](data []byte) (payload T, err error) {
 	return payload, err
 }
 
-// Codec decodes payloads that are not JSON, for its [Codec.Handle]. It gets the payload, even if
-// that is empty, and may be called concurrently.
-type Codec[T any] func(payload []byte) (T, error)
-
-// Handle is the function [Handle], except that c decodes the payloads. It panics if c is nil, too.
-func (c Codec[T]) Handle(
-	k *renewer.Keeper, key func(T) string, fn func(context.Context, T) error, opts ...Option,
+// WrapWith is [Wrap] for payloads that are not JSON. decode gets the payload, even if that is empty,
+// and may be called concurrently.
+func WrapWith[T any, N lockmw.Name](
+	l *Locks, decode func(payload []byte) (T, error), key func(T) N,
+	fn func(context.Context, T) error, opts ...jobs.Option,
 ) asynq.Handler {
-	if c == nil || k == nil || key == nil || fn == nil {
-		panic("lockbeat: asynqmw.Handle needs a keeper (renewer.New), a key function and a " +
-			"function, and a Codec one that decodes")
+	if l == nil || decode == nil || key == nil || fn == nil {
+		panic("lockbeat: asynqmw.Wrap needs locks (asynqmw.Configure), a key function and a " +
+			"function, and WrapWith one that decodes")
 	}
-	run := wrap(k, key, fn, opts)
+	run := wrap(l, key, fn, opts)
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-		payload, err := c(task.Payload())
+		payload, err := decode(task.Payload())
 		if err != nil {
 			return unusable(task, fmt.Sprintf("it is no %v", reflect.TypeFor[T]()), err)
 		}
@@ -63,22 +61,19 @@ func (c Codec[T]) Handle(
 }
 
 // Middleware returns what mux.Use takes, to run every handler of a mux under a lock, or one
-// handler: Middleware(k, key)(handler). The handler gets the task as it is. key derives the
-// key from it; the error that it returns, or an empty or too long key, makes asynq archive the
-// task: an error that is [ErrPayload], or [renewer.ErrName]. Otherwise it is like [Handle]. It
-// panics if k, key or the handler is nil.
-func Middleware(
-	k *renewer.Keeper, key func(*asynq.Task) (string, error), opts ...Option,
+// handler: Middleware(locks, key)(handler). The handler gets the task as it is. Otherwise it is like
+// [Wrap]. It panics if l, key or the handler is nil.
+func Middleware[N lockmw.Name](
+	l *Locks, key func(*asynq.Task) N, opts ...jobs.Option,
 ) asynq.MiddlewareFunc {
-	if k == nil || key == nil {
-		panic("lockbeat: asynqmw.Middleware needs a keeper (renewer.New) and a key function")
+	if l == nil || key == nil {
+		panic("lockbeat: asynqmw.Middleware needs locks (asynqmw.Configure) and a key function")
 	}
 	type call struct {
-		key  string
 		task *asynq.Task
 		next asynq.Handler
 	}
-	run := wrap(k, func(c call) string { return c.key }, func(ctx context.Context, c call) error {
+	run := wrap(l, func(c call) N { return key(c.task) }, func(ctx context.Context, c call) error {
 		return c.next.ProcessTask(ctx, c.task)
 	}, opts)
 	return func(next asynq.Handler) asynq.Handler {
@@ -86,35 +81,30 @@ func Middleware(
 			panic("lockbeat: asynqmw.Middleware needs a handler to put the lock around")
 		}
 		return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
-			name, err := key(task)
-			if err != nil {
-				return unusable(task, "its key function failed", err)
-			}
-			return run(ctx, task, call{name, task, next})
+			return run(ctx, task, call{task, next})
 		})
 	}
 }
 
 // wrap is jobs.Wrap for tasks.
-func wrap[T any](
-	k *renewer.Keeper, key func(T) string, fn func(context.Context, T) error, opts []Option,
+func wrap[T any, N lockmw.Name](
+	l *Locks, key func(T) N, fn func(context.Context, T) error, opts []jobs.Option,
 ) func(context.Context, *asynq.Task, T) error {
-	s := new(settings)
-	for _, o := range opts {
-		o(s)
+	if l.line {
+		opts = append([]jobs.Option{jobs.InLine(l.redis)}, opts...)
 	}
-	run := jobs.Wrap(k, key, fn, s.common...)
+	run := jobs.Wrap(l.keeper, key, fn, opts...)
 	return func(ctx context.Context, task *asynq.Task, args T) error {
-		d, counted := s.delivery(ctx, task)
+		d, counted := l.delivery(ctx, task)
 		if counted {
-			s.warn(k)
+			l.warn()
 		}
-		return s.answer(run(context.WithValue(ctx, taskKey{}, task), d, args), counted)
+		return l.answer(run(context.WithValue(ctx, taskKey{}, task), d, args), counted)
 	}
 }
 
 // delivery is what asynq says of a task, and whether a refusal of it uses up an attempt.
-func (s *settings) delivery(ctx context.Context, task *asynq.Task) (d jobs.Delivery, counted bool) {
+func (l *Locks) delivery(ctx context.Context, task *asynq.Task) (d jobs.Delivery, counted bool) {
 	d.Kind = task.Type()
 	d.Queue, _ = asynq.GetQueueName(ctx)
 	d.ID, _ = asynq.GetTaskID(ctx)
@@ -123,17 +113,17 @@ func (s *settings) delivery(ctx context.Context, task *asynq.Task) (d jobs.Deliv
 	retried, _ := asynq.GetRetryCount(ctx)
 	most, ours := asynq.GetMaxRetry(ctx)
 	d.Last = ours && retried >= most
-	if d.Last && s.client != nil {
-		d.Copy = s.copier(ctx, task)
+	if d.Last && l.copies {
+		d.Copy = l.redis.copier(ctx, task)
 	}
 	return d, ours && d.Slots == nil // what no server calls, nothing counts
 }
 
-// warn says through the keeper's observer, once a handler and with its first task, what would be
-// noticed only when tasks meet.
-func (s *settings) warn(k *renewer.Keeper) {
-	s.warned.Do(func() {
-		if o := k.Config().Observer; o != nil {
+// warn says through the keeper's observer, with the first task, what would be noticed only when
+// tasks meet.
+func (l *Locks) warn() {
+	l.warned.Do(func() {
+		if o := l.keeper.Config().Observer; o != nil {
 			o.Fault(renewer.Fault{Doing: "configure asynq", Err: fmt.Errorf(
 				"%w: %s: each refusal uses up an attempt", renewer.ErrConfig, unconfigured)})
 		}
@@ -143,10 +133,9 @@ func (s *settings) warn(k *renewer.Keeper) {
 // taskKey is where a handler's context has its task.
 type taskKey struct{}
 
-// Task returns the task that a handler of [Handle] or [Middleware] runs, from the handler's context
-// or one made of it; nil from any other context. Its ResultWriter has the task's ID and takes its
-// result, which asynq keeps for as long as asynq.Retention says; it has none where no server calls
-// the handler, as in a test. A copy that [Requeue] made has an ID of its own.
+// Task returns the task that a handler of [Wrap] or [Middleware] runs, from the handler's context or
+// one made of it; nil from any other context. Its ResultWriter has the task's ID and takes its
+// result; it has none where no server calls the handler, as in a test.
 func Task(ctx context.Context) *asynq.Task {
 	task, _ := ctx.Value(taskKey{}).(*asynq.Task)
 	return task

@@ -11,8 +11,8 @@ import (
 // rankHeader is the header of a task that [NewTask] made: when that was, in microseconds.
 const rankHeader = "Lockbeat-Rank"
 
-// NewTask is asynq.NewTask, and notes when it was called in a header: by that [Replace] and
-// [Latest] know which task is the newest, whatever order workers and retries bring tasks into.
+// NewTask is asynq.NewTask, and notes when it was called in a header: by that lockmw.Replace and
+// lockmw.Latest know which task is the newest, whatever order workers and retries bring tasks into.
 // asynq itself keeps no such time: tasks that are made otherwise go by when a worker takes them up.
 // Later tasks of a process are newer. Those of several are so as far as their clocks agree, of
 // which one that is ahead of the worker's counts as that: where that is not enough, let the key

@@ -24,7 +24,7 @@ import (
 //
 // The ID is taken for as long as asynq has the task: until its asynq.Retention is over, a day after
 // it was done unless opts say otherwise (what asynq.NewTask was given does not count). An archived
-// task keeps it for 90 days at most; one that is deleted, or that [Requeue] has put a copy in the
+// task keeps it for 90 days at most; one that is deleted, or that a copy has taken the
 // place of, no longer. Let the Retention exceed the time in which a tick may be tried again. Each
 // queue has IDs of its own.
 //
@@ -91,7 +91,7 @@ func RunScheduler[S interface {
 	if err := renewer.CheckName(key); err != nil {
 		return err
 	}
-	return lockmw.RunWhileHeld(ctx, k, key, func(ctx context.Context) error {
+	return lockmw.Lead(ctx, k, key, func(ctx context.Context) error {
 		select {
 		case <-time.After(leadPause):
 		case <-ctx.Done():

@@ -19,7 +19,7 @@ import (
 )
 
 // errOtherRedis is for a Redis, or a database of it, that is not the server's.
-var errOtherRedis = fmt.Errorf("%w: the Redis of asynqmw.InLine does not have the task that this "+
+var errOtherRedis = fmt.Errorf("%w: the Redis of asynqmw.Configure does not have the task that this "+
 	"server runs: give it the server's own asynq.RedisConnOpt", renewer.ErrConfig)
 
 // homeKey is where asynq's Redis has the name by which lines of tasks call it: random text, which
@@ -30,29 +30,55 @@ const homeKey = "asynq:lockbeat"
 // homeText is what may be there.
 var homeText = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
 
-// taskRedis is asynq's Redis, as [InLine] was given it. It is opened when it is first needed, and
+// taskRedis is asynq's Redis, as [Configure] was given it. It is opened when it is first needed, and
 // once: where no task runs, no client is left behind. It may be used concurrently.
 type taskRedis struct {
-	open func() (redis.UniversalClient, *asynq.Inspector)
+	opt      asynq.RedisConnOpt
+	inspects bool // it may be asked what asynq knows of a task
+
+	mu     sync.Mutex
+	client redis.UniversalClient // nil: not opened
 }
 
 var _ jobs.Queue = (*taskRedis)(nil)
 
 // newTaskRedis returns that of opt. Opening it panics if opt makes no client, as asynq does.
-func newTaskRedis(opt asynq.RedisConnOpt) *taskRedis {
-	return &taskRedis{sync.OnceValues(func() (redis.UniversalClient, *asynq.Inspector) {
-		client, ok := opt.MakeRedisClient().(redis.UniversalClient)
+func newTaskRedis(opt asynq.RedisConnOpt) *taskRedis { return &taskRedis{opt: opt} }
+
+// open returns the client.
+func (r *taskRedis) open() redis.UniversalClient {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.client == nil {
+		client, ok := r.opt.MakeRedisClient().(redis.UniversalClient)
 		if !ok {
-			panic(fmt.Sprintf("lockbeat: asynqmw.InLine: a %T makes no redis.UniversalClient", opt))
+			panic(fmt.Sprintf("lockbeat: asynqmw.Configure: a %T makes no redis.UniversalClient",
+				r.opt))
 		}
-		return client, asynq.NewInspectorFromRedisClient(client)
-	})}
+		r.client = client
+	}
+	return r.client
 }
+
+// close closes the client, if it was opened.
+func (r *taskRedis) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.client == nil {
+		return nil
+	}
+	return r.client.Close()
+}
+
+func (r *taskRedis) inspector() *asynq.Inspector {
+	return asynq.NewInspectorFromRedisClient(r.open())
+}
+
+func (r *taskRedis) producer() *asynq.Client { return asynq.NewClientFromRedisClient(r.open()) }
 
 // find returns what asynq knows of a task: nil without an error if there is none.
 func (r *taskRedis) find(queue, id string) (*asynq.TaskInfo, error) {
-	_, inspector := r.open()
-	info, err := inspector.GetTaskInfo(queue, id)
+	info, err := r.inspector().GetTaskInfo(queue, id)
 	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
 		return nil, nil //nolint:nilnil // neither
 	}
@@ -67,7 +93,7 @@ func (r *taskRedis) Home(ctx context.Context, running store.Task) (string, error
 	case info == nil:
 		return "", errOtherRedis
 	}
-	client, _ := r.open()
+	client := r.open()
 	if err := client.SetNX(ctx, homeKey, rand.Text(), 0).Err(); err != nil {
 		return "", err
 	}
@@ -105,8 +131,7 @@ func (r *taskRedis) State(mark string, task store.Task) (jobs.State, error) {
 // Run implements [jobs.Queue]. RunTask puts a task behind all that came to the queue after it, and
 // its lock would be idle until a backlog of them had been refused.
 func (r *taskRedis) Run(task store.Task) error {
-	_, inspector := r.open()
-	err := inspector.RunTask(task.Queue, task.ID)
+	err := r.inspector().RunTask(task.Queue, task.ID)
 	if err == nil {
 		_ = r.overtake(task) // else it runs all the same, but later
 	}
@@ -116,7 +141,7 @@ func (r *taskRedis) Run(task store.Task) error {
 // overtake has a pending task run next. It does nothing to one that a server has taken meanwhile:
 // twice in the list it would run twice.
 func (r *taskRedis) overtake(task store.Task) error {
-	client, _ := r.open()
+	client := r.open()
 	key := "asynq:{" + task.Queue + "}:pending" // asynq's base.PendingKey
 	return overtake.Run(context.Background(), client, []string{key}, task.ID).Err()
 }
