@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -29,7 +30,7 @@ func TestConfigureKeepsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	failures, handled := 0, []error{}
-	cfg := asynqmw.Configure(asynqmw.Configure(asynq.Config{
+	cfg := asynqmw.Decorate(asynqmw.Decorate(asynq.Config{
 		Concurrency: 7, TaskCheckInterval: time.Minute, DelayedTaskCheckInterval: time.Hour,
 		BaseContext: func() context.Context { return context.WithValue(t.Context(), key{}, "x") },
 		IsFailure: func(err error) bool {
@@ -65,7 +66,7 @@ func TestConfigureKeepsWhatIsThere(t *testing.T) {
 
 func TestConfigureKeepsTheDefaults(t *testing.T) {
 	t.Parallel()
-	cfg := asynqmw.Configure(asynq.Config{})
+	cfg := asynqmw.Decorate(asynq.Config{})
 	assert.Equal(t, 10*time.Millisecond, cfg.TaskCheckInterval)
 	assert.Equal(t, time.Second, cfg.DelayedTaskCheckInterval)
 	assert.True(t, cfg.IsFailure(errReal))
@@ -81,7 +82,7 @@ func TestConfigureKeepsTheDefaults(t *testing.T) {
 
 func TestNotRunError(t *testing.T) {
 	t.Parallel()
-	cause := &renewer.Error{Op: "acquire", Name: "order:u1", Kind: renewer.ErrBusy}
+	cause := &renewer.Error{Op: "acquire", Name: "u1", Kind: renewer.ErrBusy}
 	const about, line = 1500 * time.Millisecond, 15 * time.Second
 	for want, err := range map[string]*asynqmw.NotRunError{
 		", it comes back in about 1.5s, with no attempt used up": {
@@ -97,7 +98,7 @@ func TestNotRunError(t *testing.T) {
 			Result: jobs.Result{Outcome: jobs.OutcomeFailed},
 		},
 		" on its last attempt, since others wait in their workers' slots already " +
-			"(asynqmw.Requeue would bring it back)": {
+			"(without asynqmw.NoCopies it would come back)": {
 			Result: jobs.Result{Outcome: jobs.OutcomeFailed, Crowded: true},
 		},
 		", and its last attempt may wait no longer; refusals before may have used up the others: " +
@@ -109,7 +110,7 @@ func TestNotRunError(t *testing.T) {
 	} {
 		err.Err = cause
 		require.EqualError(t, err, "lockbeat: task not run"+want+
-			`: acquire "order:u1": held by another owner`)
+			`: acquire "u1": held by another owner`)
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		assert.Equal(t, err.Copy != "", errors.Is(err, asynq.RevokeTask))
 		assert.Equal(t, err.Crowded, errors.Is(err, renewer.ErrQueueFull))
@@ -120,24 +121,25 @@ func TestNotRunError(t *testing.T) {
 func TestWhatCannotBeMeantPanics(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	raw := func(*asynq.Task) (string, error) { return "u1", nil }
+	l := asynqmw.ForTest(k)
+	raw := func(*asynq.Task) string { return "u1" }
 	for want, f := range map[string]func(){
-		"asynqmw.Handle needs a keeper":       func() { asynqmw.Handle(nil, byUser, nothing) },
-		"a key function and a function":       func() { asynqmw.Handle(k, nil, nothing) },
-		"Handle needs a keeper (renewer.New)": func() { asynqmw.Handle(k, byUser, nil) },
-		"asynqmw.Middleware needs a keeper":   func() { asynqmw.Middleware(nil, raw) },
-		"(renewer.New) and a key function":    func() { asynqmw.Middleware(k, nil) },
-		"asynqmw.Middleware needs a handler":  func() { asynqmw.Middleware(k, raw)(nil) },
-		"a Codec one that decodes": func() {
-			asynqmw.Codec[order](nil).Handle(k, byUser, nothing)
+		"asynqmw.Wrap needs locks":           func() { asynqmw.Wrap(nil, byUser, nothing) },
+		"a key function and a function":      func() { asynqmw.Wrap[order, string](l, nil, nothing) },
+		"Wrap needs locks (asynqmw":          func() { asynqmw.Wrap(l, byUser, nil) },
+		"asynqmw.Middleware needs locks":     func() { asynqmw.Middleware(nil, raw) },
+		"(asynqmw.Configure) and a key":      func() { asynqmw.Middleware[string](l, nil) },
+		"asynqmw.Middleware needs a handler": func() { asynqmw.Middleware(l, raw)(nil) },
+		"WrapWith one that decodes":          func() { asynqmw.WrapWith(l, nil, byUser, nothing) },
+		"asynqmw.Configure needs a keeper": func() {
+			asynqmw.Configure(nil, asynq.RedisClientOpt{}, asynq.Config{})
 		},
-		"asynqmw.InLine needs the server's Redis, such as an asynq.RedisClientOpt": func() {
-			asynqmw.InLine(nil)
+		"the server's Redis, such as an asynq.RedisClientOpt": func() {
+			asynqmw.Configure(k, nil, asynq.Config{})
 		},
 		"MaxHold": func() {
-			asynqmw.Handle(k, byUser, nothing, asynqmw.MaxHold(time.Second))
+			handle(k, byUser, nothing, lockmw.MaxHold(time.Second))
 		},
-		"asynqmw.Requeue needs the client": func() { asynqmw.Requeue(nil) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

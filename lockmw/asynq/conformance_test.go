@@ -30,12 +30,12 @@ type framework struct{ *env }
 func (f framework) Serve(
 	k *renewer.Keeper, n int, work func(context.Context, jobtest.Job) error, opts ...jobs.Option,
 ) (stop func()) {
-	own := []asynqmw.Option{asynqmw.InLine(f.redis()), asynqmw.Requeue(f.client)}
+	own := []option{inLine(f.redis()), requeue(f.redis())}
 	for _, o := range opts {
-		own = append(own, asynqmw.Common(o))
+		own = append(own, o)
 	}
-	h := asynqmw.Handle(k, func(j jobtest.Job) string { return j.Key }, work, own...)
-	server := asynq.NewServer(f.redis(), asynqmw.Configure(workers(n)))
+	h := handle(k, func(j jobtest.Job) string { return j.Key }, work, own...)
+	server := asynq.NewServer(f.redis(), asynqmw.Decorate(workers(n)))
 	require.NoError(f.t, server.Start(h))
 	stop = sync.OnceFunc(server.Shutdown)
 	f.t.Cleanup(stop)

@@ -12,23 +12,25 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // retriesIn is short enough for a test. asynq counts in seconds, so it mostly means at once.
-var retriesIn = asynqmw.RetryIn(50 * time.Millisecond)
+var retriesIn = jobs.RetryIn(50 * time.Millisecond)
 
 func TestContendedTasksRunAloneAndUncounted(t *testing.T) {
 	t.Parallel()
 	const tasks = 40
 	for name, c := range map[string]struct {
 		retries int
-		options func(e *env) []asynqmw.Option
+		options func(e *env) []option
 	}{
-		"by default": {25, func(*env) []asynqmw.Option { return nil }},
-		"in line, by copies": {0, func(e *env) []asynqmw.Option {
-			return []asynqmw.Option{asynqmw.InLine(e.redis()), asynqmw.Requeue(e.client)}
+		"by default": {25, func(*env) []option { return nil }},
+		"in line, by copies": {0, func(e *env) []option {
+			return []option{inLine(e.redis()), requeue(e.redis())}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +63,7 @@ func TestAtMostHalfOfTheWorkersWait(t *testing.T) {
 	for i := range 4 {
 		releases = append(releases, hold(t, holder, fmt.Sprint("u", i)))
 	}
-	e.serve(r.handler(e.keeper(), 0, asynqmw.Wait(time.Minute)), workers(8))
+	e.serve(r.handler(e.keeper(), 0, lockmw.Wait(time.Minute)), workers(8))
 	for i := range 16 {
 		e.enqueue(fmt.Sprint("u", i%4))
 	}
@@ -86,7 +88,7 @@ func TestHandlerThatIgnoresItsTimeoutNeverOverlapsItsRetry(t *testing.T) {
 	for range 2 {
 		cfg := workers(2)
 		cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
-		e.serve(asynqmw.Handle(e.keeper(), byUser, func(context.Context, order) error {
+		e.serve(handle(e.keeper(), byUser, func(context.Context, order) error {
 			if runs.Add(1) == 1 {
 				<-proceed
 			}

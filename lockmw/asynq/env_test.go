@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -46,10 +48,54 @@ func nothing(context.Context, order) error { return nil }
 func task(payload string) *asynq.Task { return asynq.NewTask("order", []byte(payload)) }
 
 // configured is asynq's configuration as users have it who set nothing of it themselves.
-var configured = asynqmw.Configure(asynq.Config{})
+var configured = asynqmw.Decorate(asynq.Config{})
 
 // isFailure reports whether a server with that configuration counts an attempt.
 func isFailure(err error) bool { return configured.IsFailure(err) }
+
+// option is for handle: a jobs.Option, or what its server has.
+type option any
+
+type (
+	inLine_  struct{ redis asynq.RedisConnOpt }
+	requeue_ struct{ redis asynq.RedisConnOpt }
+)
+
+func inLine(redis asynq.RedisConnOpt) option  { return inLine_{redis} }
+func requeue(redis asynq.RedisConnOpt) option { return requeue_{redis} }
+
+// handle is asynqmw.Wrap for a server that has a line and copies only if opts say so.
+func handle[T any, N lockmw.Name](
+	k *renewer.Keeper, key func(T) N, fn func(context.Context, T) error, opts ...option,
+) asynq.Handler {
+	locks, own := locksFor(k, opts)
+	return asynqmw.Wrap(locks, key, fn, own...)
+}
+
+func locksFor(k *renewer.Keeper, opts []option) (*asynqmw.Locks, []jobs.Option) {
+	var redis asynq.RedisConnOpt
+	var own []jobs.Option
+	line, copies := asynqmw.NoLine(), asynqmw.NoCopies()
+	stays := func(*asynqmw.Locks) {}
+	for _, o := range opts {
+		switch o := o.(type) {
+		case inLine_:
+			redis, line = o.redis, stays
+		case requeue_:
+			copies = stays
+			if redis == nil {
+				redis = o.redis
+			}
+		case jobs.Option:
+			own = append(own, o)
+		}
+	}
+	if redis == nil {
+		return asynqmw.ForTest(k), own
+	}
+	locks, _ := asynqmw.Configure(k, redis, asynq.Config{}, line, copies)
+	return locks, own
+}
 
 // scripted returns a keeper on a store that records what it is asked.
 func scripted(t *testing.T) (*renewer.Keeper, *script.Store) {
@@ -140,7 +186,7 @@ func workers(n int) asynq.Config {
 
 // serve runs h on a server that ends with the test. It must be called after keeper.
 func (e *env) serve(h asynq.Handler, cfg asynq.Config) *asynq.Server {
-	return e.start(h, asynqmw.Configure(cfg))
+	return e.start(h, asynqmw.Decorate(cfg))
 }
 
 func (e *env) start(h asynq.Handler, cfg asynq.Config) *asynq.Server {
@@ -230,7 +276,7 @@ func hold(t *testing.T, k *renewer.Keeper, user string) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	lease, err := k.Acquire(ctx, "order:"+user, renewer.Operation("fulfil"))
+	lease, err := k.Acquire(ctx, ""+user, renewer.Operation("fulfil"))
 	require.NoError(t, err)
 	return func() { require.NoError(t, lease.Release(t.Context())) }
 }
@@ -245,9 +291,9 @@ type record struct {
 
 // handler has tasks of any user take d, and records them.
 func (r *record) handler(
-	k *renewer.Keeper, d time.Duration, opts ...asynqmw.Option,
+	k *renewer.Keeper, d time.Duration, opts ...option,
 ) asynq.Handler {
-	return asynqmw.Handle(k, byUser, func(ctx context.Context, o order) error {
+	return handle(k, byUser, func(ctx context.Context, o order) error {
 		id, _ := asynq.GetTaskID(ctx)
 		r.begin(id, o.User)
 		defer r.end(o.User)

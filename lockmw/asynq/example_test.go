@@ -36,11 +36,11 @@ func ExampleHandle() {
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
 
 	mux := asynq.NewServeMux()
-	mux.Handle("email:send", asynqmw.Handle(keeper, func(e email) string {
+	mux.Handle("email:send", handle(keeper, func(e email) string {
 		return e.UserID
 	}, sendEmail))
 
-	// In production asynq.NewServer(redis, asynqmw.Configure(asynq.Config{…})) runs the mux.
+	// In production asynq.NewServer(redis, asynqmw.Decorate(asynq.Config{…})) runs the mux.
 	task := asynq.NewTask("email:send", []byte(`{"UserID":"u1","Text":"hello"}`))
 	fmt.Println(mux.ProcessTask(context.Background(), task))
 	// Output:
@@ -57,7 +57,7 @@ func ExampleNotRunError() {
 		return
 	}
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
-	handler := asynqmw.Handle(keeper, func(e email) string { return e.UserID }, sendEmail)
+	handler := handle(keeper, func(e email) string { return e.UserID }, sendEmail)
 
 	_, err = lockmw.Do(context.Background(), keeper, "email:send:u1",
 		func(context.Context) (string, error) {
@@ -67,7 +67,7 @@ func ExampleNotRunError() {
 	var notRun *asynqmw.NotRunError
 	fmt.Println(errors.As(err, &notRun) && notRun.RetryIn < 2*time.Second,
 		errors.Is(err, renewer.ErrBusy))
-	fmt.Println(asynqmw.Configure(asynq.Config{}).IsFailure(err))
+	fmt.Println(asynqmw.Decorate(asynq.Config{}).IsFailure(err))
 	// Output:
 	// true true
 	// false

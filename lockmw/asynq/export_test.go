@@ -42,13 +42,10 @@ func (r TaskRedis) OvertakeID(id string) error {
 }
 
 // Close ends its client.
-func (r TaskRedis) Close() error {
-	client, _ := r.open()
-	return client.Close()
-}
+func (r TaskRedis) Close() error { return r.close() }
 
 // RankOf is rankOf.
 func RankOf(task *asynq.Task) int64 { return rankOf(task) }
 
-// Common is common.
-func Common(o jobs.Option) Option { return common(o) }
+// Decorate is configure.
+var Decorate = configure

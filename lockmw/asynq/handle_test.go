@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -22,7 +23,7 @@ import (
 
 // middleware is one on a fixed key.
 func middleware(k *renewer.Keeper, key string, next asynq.Handler) asynq.Handler {
-	return asynqmw.Middleware(k, func(*asynq.Task) (string, error) { return key, nil })(next)
+	return asynqmw.Middleware(k, func(*asynq.Task) string { return key })(next)
 }
 
 func TestUnusableTasksAreArchivedAndNoLockAsked(t *testing.T) {
@@ -33,7 +34,7 @@ func TestUnusableTasksAreArchivedAndNoLockAsked(t *testing.T) {
 		return nil
 	}
 	errOwn := errors.New("no such user")
-	byJSON := asynqmw.Handle(k, byUser, never)
+	byJSON := handle(k, byUser, never)
 	for name, c := range map[string]struct {
 		h             asynq.Handler
 		payload, want string
@@ -48,7 +49,7 @@ func TestUnusableTasksAreArchivedAndNoLockAsked(t *testing.T) {
 		"empty":            {byJSON, "", "invalid lock name", renewer.ErrName},
 		"no key":           {byJSON, `{}`, "invalid lock name", renewer.ErrName},
 		"no key, shared": {
-			asynqmw.Handle(k, byUser, never, asynqmw.SharedKey()), `null`, "invalid lock name",
+			handle(k, byUser, never, ), `null`, "invalid lock name",
 			renewer.ErrName,
 		},
 		"key too long": {
@@ -79,14 +80,14 @@ func TestUnusableTasksAreArchivedAndNoLockAsked(t *testing.T) {
 // The lock has the type in its name, and the task's context has the task.
 func TestWhatAHandlerHas(t *testing.T) {
 	t.Parallel()
-	for want, opts := range map[string][]asynqmw.Option{
+	for want, opts := range map[string][]option{
 		"order:u%3A1": nil,
-		"u:1":         {asynqmw.SharedKey()},
+		"u:1":         {},
 	} {
 		k, store := scripted(t)
 		assert.Nil(t, asynqmw.Task(t.Context()))
 		sent, ran := task(`{"User":"u:1"}`), 0
-		h := asynqmw.Handle(k, byUser, func(ctx context.Context, o order) error {
+		h := handle(k, byUser, func(ctx context.Context, o order) error {
 			ran++
 			assert.Equal(t, order{User: "u:1"}, o)
 			assert.True(t, lockmw.Held(ctx, want))
@@ -106,7 +107,7 @@ func TestWhatAHandlerHas(t *testing.T) {
 func TestHandlersInsideOfOthers(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	inner := asynqmw.Handle(k, byUser, nothing)
+	inner := handle(k, byUser, nothing)
 	require.NoError(t, middleware(k, "u1", inner).ProcessTask(t.Context(), task(`{"User":"u1"}`)))
 	assert.Len(t, store.Calls(script.Acquire), 1, "on the same key they share the lease")
 
@@ -117,7 +118,7 @@ func TestHandlersInsideOfOthers(t *testing.T) {
 
 	// Of a lock that the handler uses itself it is an error of the handler's: it has run.
 	store.Script(script.Acquire, script.Pass(), script.Taken(contract.Holder{}, time.Minute))
-	err = asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
+	err = handle(k, byUser, func(ctx context.Context, _ order) error {
 		_, err := lockmw.Do(ctx, k, "inner", func(context.Context) (int, error) { return 0, nil },
 			lockmw.Refuse())
 		return err
@@ -131,12 +132,12 @@ func TestInnerHandlerAfterALoss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k, store := scripted(t)
-		inner := asynqmw.Handle(k, byUser, func(context.Context, order) error {
+		inner := handle(k, byUser, func(context.Context, order) error {
 			t.Error("it ran")
 			return nil
 		})
 		outer := func(ctx context.Context, task *asynq.Task) error {
-			store.Delete("order:u1")
+			store.Delete("u1")
 			<-ctx.Done()
 			return inner.ProcessTask(context.WithoutCancel(ctx), task)
 		}
@@ -157,7 +158,7 @@ func TestPayloads(t *testing.T) {
 	none, null, text := asynq.NewTask("report", nil), asynq.NewTask("report", []byte("null")),
 		asynq.NewTask("report", []byte("all"))
 	all := func(struct{}) string { return "all" }
-	pointer := asynqmw.Handle(k, func(o *order) string { return "all" + o.User },
+	pointer := handle(k, func(o *order) string { return "all" + o.User },
 		func(_ context.Context, o *order) error {
 			assert.Equal(t, &order{}, o)
 			return nil
@@ -166,11 +167,11 @@ func TestPayloads(t *testing.T) {
 		h    asynq.Handler
 		task *asynq.Task
 	}{
-		"none": {asynqmw.Handle(k, all,
+		"none": {handle(k, all,
 			func(context.Context, struct{}) error { return nil }), none},
 		"none, pointer": {pointer, none},
 		"null, pointer": {pointer, null},
-		"none, raw": {asynqmw.Handle(k, func(json.RawMessage) string { return "all" },
+		"none, raw": {handle(k, func(json.RawMessage) string { return "all" },
 			func(context.Context, json.RawMessage) error { return nil }), none},
 		"of a codec": {asynqmw.Codec[*order](func(payload []byte) (*order, error) {
 			return &order{User: string(payload)}, nil
@@ -190,26 +191,26 @@ func TestDelayOfTasksThatDidNotRun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		held  time.Duration // 0: the store is down
-		opts  []asynqmw.Option
+		opts  []option
 		about time.Duration
 	}{
 		"held":          {time.Millisecond, nil, time.Second},
 		"held for long": {20 * time.Second, nil, 10 * time.Second},
-		"held, as told": {time.Hour, []asynqmw.Option{asynqmw.RetryIn(time.Minute)}, time.Minute},
+		"held, as told": {time.Hour, []option{jobs.RetryIn(time.Minute)}, time.Minute},
 		"down":          {0, nil, 5 * time.Second},
-		"down, as told": {0, []asynqmw.Option{asynqmw.RetryIn(time.Hour)}, time.Hour},
+		"down, as told": {0, []option{jobs.RetryIn(time.Hour)}, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				k, store := scripted(t)
 				if c.held > 0 {
-					store.Overwrite("order:u1", contract.Holder{Node: "n"}, 2*time.Hour)
+					store.Overwrite("u1", contract.Holder{Node: "n"}, 2*time.Hour)
 					<-time.After(c.held)
 				} else {
 					store.Default(script.Acquire, script.Fail(errors.New("refused")))
 				}
-				h := asynqmw.Handle(k, byUser, nothing, append(c.opts, asynqmw.Wait(0))...)
+				h := handle(k, byUser, nothing, append(c.opts, lockmw.Refuse())...)
 				seen := make(map[time.Duration]bool)
 				for range 50 {
 					err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
@@ -250,7 +251,7 @@ func TestAnswerAndTheTimeOfTheTask(t *testing.T) {
 				ctx, cancel := context.WithTimeout(served(t), c.time)
 				defer cancel()
 				begun, ran := time.Now(), false
-				err := asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
+				err := handle(k, byUser, func(ctx context.Context, _ order) error {
 					ran = true
 					<-ctx.Done()
 					assert.Equal(t, c.time, time.Since(begun))
@@ -267,7 +268,7 @@ func TestAnswerAndTheTimeOfTheTask(t *testing.T) {
 					assert.Less(t, time.Since(begun), c.time)
 				}
 				synctest.Wait()
-				assert.Empty(t, store.Owner("order:u1"))
+				assert.Empty(t, store.Owner("u1"))
 			})
 		})
 	}
@@ -278,10 +279,10 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k, store := scripted(t)
-		store.Overwrite("order:u1", contract.Holder{}, time.Hour)
+		store.Overwrite("u1", contract.Holder{}, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		err := asynqmw.Handle(k, byUser, nothing, asynqmw.Wait(time.Minute)).
+		err := handle(k, byUser, nothing, lockmw.Wait(time.Minute)).
 			ProcessTask(ctx, task(`{"User":"u1"}`))
 		require.ErrorIs(t, err, context.Canceled)
 		assert.True(t, isFailure(err))
@@ -293,20 +294,20 @@ func TestLossIsAFailureOfTheHandler(t *testing.T) {
 	errOwn := errors.New("half done")
 	for name, c := range map[string]struct {
 		result error
-		opts   []asynqmw.Option
+		opts   []option
 		fails  bool
 		reason renewer.Reason
 	}{
 		"joined to its error": {result: errOwn, fails: true, reason: renewer.ReasonTaken},
 		"not when it is done": {reason: renewer.ReasonTaken},
 		"also when done, if strict": {
-			opts: []asynqmw.Option{asynqmw.Strict()}, fails: true, reason: renewer.ReasonTaken,
+			opts: []option{lockmw.Strict()}, fails: true, reason: renewer.ReasonTaken,
 		},
 		"SkipRetry stands beside it": {
 			result: asynq.SkipRetry, fails: true, reason: renewer.ReasonTaken,
 		},
 		"by MaxHold": {
-			result: errOwn, opts: []asynqmw.Option{asynqmw.MaxHold(5 * time.Minute)}, fails: true,
+			result: errOwn, opts: []option{lockmw.MaxHold(5 * time.Minute)}, fails: true,
 			reason: renewer.ReasonMaxHold,
 		},
 	} {
@@ -315,9 +316,9 @@ func TestLossIsAFailureOfTheHandler(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k, store := scripted(t)
 				begun := time.Now()
-				err := asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
+				err := handle(k, byUser, func(ctx context.Context, _ order) error {
 					if c.reason == renewer.ReasonTaken {
-						store.Delete("order:u1")
+						store.Delete("u1")
 					}
 					<-ctx.Done()
 					var lost *renewer.LostError

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -34,7 +35,7 @@ func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 	var counts [2]inLine // as metrics have them
 	for i := range counts {
 		k := locks.keeper(func(cfg *renewer.Config) { cfg.Observer = &counts[i] })
-		queues.serve(r.handler(k, 0, asynqmw.InLine(queues.redis())), workers(4))
+		queues.serve(r.handler(k, 0, inLine(queues.redis())), workers(4))
 	}
 	awaitCount := func(n int64) {
 		t.Helper()
@@ -103,7 +104,7 @@ func TestTasksInLineThatAreGone(t *testing.T) {
 	t.Parallel()
 	queues, locks := apart(t)
 	var r record
-	queues.serve(r.handler(locks.keeper(), 0, asynqmw.InLine(queues.redis())), workers(4))
+	queues.serve(r.handler(locks.keeper(), 0, inLine(queues.redis())), workers(4))
 	done := queues.enqueue("u1")
 	queues.awaitState(done, asynq.TaskStateCompleted)
 	release := hold(t, locks.keeper(), "u1")
@@ -139,7 +140,7 @@ func TestTasksInLineBehindTheDead(t *testing.T) {
 	require.NoError(t, locks.Do("SET", leaseOf("u1")+slotSuffix, "default\ndead", "PX",
 		ttl).Error())
 	var r record
-	queues.serve(r.handler(locks.keeper(), 0, asynqmw.InLine(queues.redis())), workers(4))
+	queues.serve(r.handler(locks.keeper(), 0, inLine(queues.redis())), workers(4))
 	ids := []string{queues.parked("u1"), queues.parked("u1"), queues.parked("u1")}
 	assert.ElementsMatch(t, ids, r.await(t, 3, goesOn))
 }
@@ -150,7 +151,7 @@ func TestLastAttemptInLine(t *testing.T) {
 	queues, locks := apart(t)
 	var r record
 	release := hold(t, locks.keeper(), "u1")
-	queues.serve(r.handler(locks.keeper(), 0, asynqmw.InLine(queues.redis())), workers(8))
+	queues.serve(r.handler(locks.keeper(), 0, inLine(queues.redis())), workers(8))
 	last := queues.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(10*time.Minute))
 	queues.awaitState(last, asynq.TaskStateActive)
 	next := queues.parked("u1") // after its moment in a slot
@@ -173,7 +174,7 @@ func TestTasksOfTwoDatabasesThatShareALock(t *testing.T) {
 	}
 	begun := time.Now()
 	for _, e := range databases {
-		e.serve(r.handler(locks.keeper(), 20*time.Millisecond, asynqmw.InLine(e.redis())),
+		e.serve(r.handler(locks.keeper(), 20*time.Millisecond, inLine(e.redis())),
 			workers(10))
 	}
 	for _, e := range databases {
@@ -190,7 +191,7 @@ func TestInLineOnAStoreWithoutLines(t *testing.T) {
 	var r record
 	k := newKeeper(t, memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	release := hold(t, k, "u1")
-	e.serve(r.handler(k, 0, asynqmw.InLine(e.redis()), asynqmw.Wait(0)), workers(4))
+	e.serve(r.handler(k, 0, inLine(e.redis()), lockmw.Refuse()), workers(4))
 	assert.NotContains(t, e.awaitRefused(e.enqueue("u1")).LastErr, "line")
 	release()
 	e.awaitDone(1)
@@ -206,7 +207,7 @@ func TestAnotherRedisThanTheServersIsToldOf(t *testing.T) {
 	var heard faults
 	var r record
 	release := hold(t, e.keeper(), "u1")
-	e.serve(r.handler(e.keeper(heard.observe), 0, asynqmw.InLine(other), asynqmw.Wait(tick)),
+	e.serve(r.handler(e.keeper(heard.observe), 0, inLine(other), lockmw.Wait(tick)),
 		workers(4))
 	for _, id := range []string{e.enqueue("u1"), e.enqueue("u1"), e.enqueue("u1")} {
 		assert.NotContains(t, e.awaitRefused(id).LastErr, "it stands in line")
@@ -249,7 +250,7 @@ func TestRightsAreTakenAwayWhileTasksStandInLine(t *testing.T) {
 			const ttl = 2 * time.Second
 			k := e.keeperAs(locks, heard.observe, func(cfg *renewer.Config) { cfg.TTL = ttl })
 			release := hold(t, e.keeper(), "u1")
-			e.serve(r.handler(k, 0, asynqmw.InLine(redis), asynqmw.Requeue(e.client)), workers(8))
+			e.serve(r.handler(k, 0, inLine(redis), requeue(e.redis())), workers(8))
 			for range 3 {
 				e.parked("u1")
 			}
@@ -307,7 +308,7 @@ func TestStates(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, r.Close()) })
 	is := func(want jobs.State, id, what string) {
 		t.Helper()
-		got, err := r.StateOf("order:u1", id)
+		got, err := r.StateOf("u1", id)
 		require.NoError(t, err)
 		assert.Equal(t, want, got, what)
 	}
@@ -317,7 +318,7 @@ func TestStates(t *testing.T) {
 	release := hold(t, e.keeper(), "u1")
 	defer release()
 	proceed, begun := make(chan struct{}), make(chan struct{}, 10)
-	h := asynqmw.Handle(e.keeper(), byUser, func(_ context.Context, o order) error {
+	h := handle(e.keeper(), byUser, func(_ context.Context, o order) error {
 		switch o.User {
 		case "fails":
 			return fmt.Errorf("no luck")
@@ -326,7 +327,7 @@ func TestStates(t *testing.T) {
 			<-proceed
 		}
 		return nil
-	}, asynqmw.Wait(0), asynqmw.RetryIn(time.Hour))
+	}, lockmw.Refuse(), jobs.RetryIn(time.Hour))
 	e.serve(h, workers(4))
 	defer close(proceed)
 	is(jobs.StateWaiting, e.parked("u1"), "refused")
@@ -354,7 +355,7 @@ func TestStates(t *testing.T) {
 	is(jobs.StateGone, scheduled(nil, asynq.ProcessIn(time.Minute)), "scheduled")
 	<-time.After(time.Until(expires))
 	is(jobs.StateGone, expired, "its deadline has passed")
-	got, err := r.StateOf("order:u2", e.parked("u1"))
+	got, err := r.StateOf("u2", e.parked("u1"))
 	require.NoError(t, err)
 	assert.Equal(t, jobs.StateGone, got, "refused by another lock")
 }
@@ -389,7 +390,7 @@ func TestTheMarkOfARefusalStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
 	store.Script(script.Acquire, script.Taken(contract.Holder{}, time.Minute))
-	err := asynqmw.Handle(k, byUser, nothing).ProcessTask(t.Context(), task(`{"User":"u1"}`))
+	err := handle(k, byUser, nothing).ProcessTask(t.Context(), task(`{"User":"u1"}`))
 	require.ErrorIs(t, err, renewer.ErrBusy)
 	// printf %s order:u1 | sha256sum | cut -c1-16
 	require.ErrorContains(t, err, " [lock_hash=cb852bbdd57ddcf3]")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -44,12 +45,12 @@ func TestLastAttemptAfterAFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
-			opts := []asynqmw.Option{asynqmw.Wait(0), asynqmw.RetryIn(time.Hour)}
+			opts := []option{lockmw.Refuse(), jobs.RetryIn(time.Hour)}
 			if copies {
-				opts = append(opts, asynqmw.Requeue(e.client))
+				opts = append(opts, requeue(e.redis()))
 			}
 			fails := true
-			e.serve(asynqmw.Handle(e.keeper(), byUser, func(context.Context, order) error {
+			e.serve(handle(e.keeper(), byUser, func(context.Context, order) error {
 				if fails {
 					fails = false
 					return errors.New("no luck")
@@ -110,7 +111,7 @@ func TestOneTaskOfAKeyWaitsOnItsLastAttempt(t *testing.T) {
 	e := newEnv(t)
 	var r record
 	release := hold(t, e.keeper(), "u1")
-	e.serve(r.handler(e.keeper(), 0, asynqmw.Wait(0)), workers(8))
+	e.serve(r.handler(e.keeper(), 0, lockmw.Refuse()), workers(8))
 	var ids []string
 	for range 9 {
 		ids = append(ids, e.enqueue("u1", asynq.MaxRetry(0)))
@@ -161,11 +162,11 @@ func TestLastAttemptThatCanGoBackWaitsInNoWorker(t *testing.T) {
 			e := newEnv(t)
 			var r record
 			release := hold(t, e.keeper(), "u1")
-			opts := []asynqmw.Option{
-				asynqmw.Wait(time.Hour), asynqmw.RetryIn(time.Hour), asynqmw.Requeue(e.client),
+			opts := []option{
+				lockmw.Wait(time.Hour), jobs.RetryIn(time.Hour), requeue(e.redis()),
 			}
 			if inLine {
-				opts = append(opts, asynqmw.InLine(e.redis()))
+				opts = append(opts, inLine(e.redis()))
 			}
 			e.serve(r.handler(e.keeper(), 0, opts...), workers(4))
 			copied := e.awaitCopy(e.enqueue("u1", asynq.MaxRetry(0)))
@@ -184,9 +185,7 @@ func TestCopyIsAsTheOriginal(t *testing.T) {
 	release := hold(t, e.keeper(), "u1")
 	ran := make(chan *asynq.Task, 1)
 	mux := asynq.NewServeMux()
-	mux.Use(asynqmw.Middleware(e.keeper(), func(task *asynq.Task) (string, error) {
-		return string(task.Payload()), nil
-	}, retriesIn, asynqmw.Requeue(e.client)))
+	mux.Use(asynqmw.Middleware(e.keeper(), func(task *asynq.Task) string { return string(task.Payload()) }, retriesIn, requeue(e.redis())))
 	mux.HandleFunc("order", func(_ context.Context, task *asynq.Task) error {
 		ran <- task
 		return nil
@@ -246,9 +245,9 @@ func TestCopyKeepsTheTimesOfItsOriginal(t *testing.T) {
 			var r record
 			release := hold(t, e.keeper(), "u1")
 			defer release()
-			opts := []asynqmw.Option{asynqmw.Requeue(e.client), asynqmw.RetryIn(time.Hour)}
+			opts := []option{requeue(e.redis()), jobs.RetryIn(time.Hour)}
 			if c.inLine {
-				opts = append(opts, asynqmw.InLine(e.redis()))
+				opts = append(opts, inLine(e.redis()))
 			}
 			e.serve(r.handler(e.keeper(), 0, opts...), workers(2))
 			limits := []asynq.Option{asynq.MaxRetry(0), asynq.Retention(c.original.Retention)}

@@ -34,29 +34,29 @@ func TestAtMost(t *testing.T) {
 	for name, c := range map[string]struct {
 		key  string
 		full string
-		opts []asynqmw.Option
+		opts []option
 	}{
-		"option":     {"u1", "order:u1", []asynqmw.Option{asynqmw.AtMost(3)}},
-		"key":        {lockmw.Limit("u1", 3), "order:u1", nil},
-		"shared key": {lockmw.Limit("u1", 3), "u1", []asynqmw.Option{asynqmw.SharedKey()}},
+		"option":     {"u1", "u1", []option{asynqmw.AtMost(3)}},
+		"key":        {lockmw.Limit("u1", 3), "u1", nil},
+		"shared key": {lockmw.Limit("u1", 3), "u1", []option{}},
 		"the first of two": {
-			lockmw.Limits(lockmw.Limit("u1", 3), lockmw.Limit("tenant", 4)), "order:u1", nil,
+			lockmw.Limits(lockmw.Limit("u1", 3), lockmw.Limit("tenant", 4)), "u1", nil,
 		},
 		"the second of two": {
-			lockmw.Limits(lockmw.Limit("u1", 4), lockmw.Limit("tenant", 3)), "order:tenant", nil,
+			lockmw.Limits(lockmw.Limit("u1", 4), lockmw.Limit("tenant", 3)), "tenant", nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inMemory(t, func(t *testing.T, k *renewer.Keeper) {
 				proceed := make(chan struct{})
-				h := asynqmw.Handle(k, func(order) string { return c.key },
+				h := handle(k, func(order) string { return c.key },
 					func(ctx context.Context, _ order) error {
 						assert.True(t, lockmw.Held(ctx, lockmw.Limit(c.full, 3)))
 						assert.False(t, lockmw.Held(ctx, c.full), "a lock is another thing")
 						<-proceed
 						return nil
-					}, append(c.opts, asynqmw.Wait(time.Second))...)
+					}, append(c.opts, lockmw.Wait(time.Second))...)
 				var running sync.WaitGroup
 				for range 3 {
 					running.Go(func() { assert.NoError(t, h.ProcessTask(t.Context(), task("{}"))) })
@@ -91,7 +91,7 @@ func TestSeveralInLine(t *testing.T) {
 		key  func(order) string
 		one  int32 // user's tasks run at once
 		all  int32 // tasks run at once
-		opts []asynqmw.Option
+		opts []option
 	}{
 		"limits": {func(o order) string {
 			return lockmw.Limits(lockmw.Limit(o.User, 3), lockmw.Limit("all", 5))
@@ -104,13 +104,13 @@ func TestSeveralInLine(t *testing.T) {
 			var ofOne, ofAll gauge
 			one := map[string]*gauge{"u1": &ofOne, "u2": new(gauge)}
 			for range 2 {
-				queues.serve(asynqmw.Handle(locks.keeper(), c.key,
+				queues.serve(handle(locks.keeper(), c.key,
 					func(_ context.Context, o order) error {
 						defer ofAll.begin()()
 						defer one[o.User].begin()()
 						<-time.After(10 * time.Millisecond)
 						return nil
-					}, append(c.opts, asynqmw.InLine(queues.redis()), retriesIn)...), workers(10))
+					}, append(c.opts, inLine(queues.redis()), retriesIn)...), workers(10))
 			}
 			for i := range 2 * tasks {
 				queues.enqueue([]string{"u1", "u2"}[i%2])
@@ -147,17 +147,17 @@ func TestAFullLimitKeepsNoWorker(t *testing.T) {
 	atMost := renewer.AtMost(func(string) int { return 3 })
 	var leases []*renewer.Lease
 	for range 3 {
-		lease, err := holder.Acquire(t.Context(), "order:u1", atMost)
+		lease, err := holder.Acquire(t.Context(), "u1", atMost)
 		require.NoError(t, err)
 		leases = append(leases, lease)
 	}
 	var ran gauge
 	proceed := make(chan struct{})
-	queues.serve(asynqmw.Handle(locks.keeper(), byUser, func(context.Context, order) error {
+	queues.serve(handle(locks.keeper(), byUser, func(context.Context, order) error {
 		defer ran.begin()()
 		<-proceed
 		return nil
-	}, asynqmw.AtMost(3), asynqmw.InLine(queues.redis()), asynqmw.Wait(time.Minute)), workers(8))
+	}, asynqmw.AtMost(3), inLine(queues.redis()), lockmw.Wait(time.Minute)), workers(8))
 	for range 7 {
 		queues.enqueue("u1")
 	}

@@ -23,8 +23,8 @@ var errDisk = errors.New("the disk is full")
 // What asynq is told of a task that was replaced while it ran.
 func TestOutcomeOfAReplacedTask(t *testing.T) {
 	t.Parallel()
-	type options = []asynqmw.Option
-	replace, latest := asynqmw.Replace(), asynqmw.Latest()
+	type options = []option
+	replace, latest := lockmw.Replace(), lockmw.Latest()
 	for name, c := range map[string]struct {
 		opts    options
 		returns func(ctx context.Context, k *renewer.Keeper) error
@@ -32,13 +32,13 @@ func TestOutcomeOfAReplacedTask(t *testing.T) {
 		not     error
 	}{
 		"no error":            {options{replace}, stops(nil), nil, nil},
-		"no error, Strict":    {options{replace, asynqmw.Strict()}, stops(nil), nil, nil},
+		"no error, Strict":    {options{replace, lockmw.Strict()}, stops(nil), nil, nil},
 		"its context's":       {options{replace}, stops(context.Canceled), nil, nil},
 		"the loss":            {options{latest}, stops(renewer.ErrLost), nil, nil},
 		"one of its own":      {options{replace}, stops(errDisk), []error{errDisk, renewer.ErrReplaced, asynq.RevokeTask}, asynq.SkipRetry},
 		"before it has heard": {options{latest}, after(errDisk), []error{errDisk}, asynq.RevokeTask},
 		"no such handler":     {nil, stops(context.Canceled), []error{renewer.ErrReplaced}, asynq.RevokeTask},
-		"a lock of its own":   {options{asynqmw.SharedKey(), replace}, within, []error{renewer.ErrReplaced}, asynq.RevokeTask},
+		"a lock of its own":   {options{replace}, within, []error{renewer.ErrReplaced}, asynq.RevokeTask},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -46,13 +46,13 @@ func TestOutcomeOfAReplacedTask(t *testing.T) {
 				s := memory.New()
 				here := newKeeper(t, s, renewer.Config{TTL: renewer.DefaultTTL, Node: "here"})
 				there := newKeeper(t, s, renewer.Config{TTL: renewer.DefaultTTL, Node: "there"})
-				h := asynqmw.Handle(here, byUser, func(ctx context.Context, _ order) error {
+				h := handle(here, byUser, func(ctx context.Context, _ order) error {
 					return c.returns(ctx, here)
 				}, c.opts...)
 				told := make(chan error, 1)
 				go func() { told <- h.ProcessTask(t.Context(), task(`{"User":"u1"}`)) }()
 				synctest.Wait()
-				_, err := lockmw.Do(t.Context(), there, "order:u1",
+				_, err := lockmw.Do(t.Context(), there, "u1",
 					func(context.Context) (int, error) { return 0, nil }, lockmw.Replace())
 				require.NoError(t, err)
 				err = <-told
@@ -88,7 +88,7 @@ func after(own error) func(context.Context, *renewer.Keeper) error {
 
 // within is work that is replaced in a lock of its own, and holds the task's all the time.
 func within(ctx context.Context, k *renewer.Keeper) error {
-	_, err := lockmw.Do(ctx, k, "order:u1", func(ctx context.Context) (int, error) {
+	_, err := lockmw.Do(ctx, k, "u1", func(ctx context.Context) (int, error) {
 		return 0, stops(context.Canceled)(ctx, k)
 	})
 	return err
@@ -100,15 +100,15 @@ func TestTheNewestTaskWaitsInVain(t *testing.T) {
 	t.Parallel()
 	const eighth = 10 * time.Second
 	for name, c := range map[string]struct {
-		opts  []asynqmw.Option
+		opts  []option
 		waits time.Duration
 	}{
-		"by default":   {[]asynqmw.Option{asynqmw.Latest()}, eighth},
-		"Wait":         {[]asynqmw.Option{asynqmw.Wait(2 * time.Second), asynqmw.Latest()}, 2 * time.Second},
-		"Wait after":   {[]asynqmw.Option{asynqmw.Latest(), asynqmw.Wait(2 * time.Second)}, 2 * time.Second},
-		"Wait is long": {[]asynqmw.Option{asynqmw.Latest(), asynqmw.Wait(time.Hour)}, eighth},
-		"Wait(0) last": {[]asynqmw.Option{asynqmw.Latest(), asynqmw.Wait(0)}, 0},
-		"after Skip":   {[]asynqmw.Option{asynqmw.Skip(), asynqmw.Latest()}, eighth},
+		"by default":   {[]option{lockmw.Latest()}, eighth},
+		"Wait":         {[]option{lockmw.Wait(2 * time.Second), lockmw.Latest()}, 2 * time.Second},
+		"Wait after":   {[]option{lockmw.Latest(), lockmw.Wait(2 * time.Second)}, 2 * time.Second},
+		"Wait is long": {[]option{lockmw.Latest(), lockmw.Wait(time.Hour)}, eighth},
+		"Wait(0) last": {[]option{lockmw.Latest(), lockmw.Refuse()}, 0},
+		"after Skip":   {[]option{lockmw.Skip(), lockmw.Latest()}, eighth},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +118,7 @@ func TestTheNewestTaskWaitsInVain(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 8*eighth)
 				defer cancel()
 				begun := time.Now()
-				err := asynqmw.Handle(k, byUser, nothing, c.opts...).ProcessTask(ctx,
+				err := handle(k, byUser, nothing, c.opts...).ProcessTask(ctx,
 					task(`{"User":"u1"}`))
 				e, refused := errors.AsType[*asynqmw.NotRunError](err)
 				require.True(t, refused, "%v", err)
@@ -137,8 +137,8 @@ func TestTheNewestTaskStandsInNoLine(t *testing.T) {
 	e := newEnv(t)
 	release := hold(t, e.keeper(), "u1")
 	defer release()
-	e.serve(asynqmw.Handle(e.keeper(), byUser, nothing, asynqmw.Latest(),
-		asynqmw.Wait(10*time.Millisecond), asynqmw.InLine(e.redis())), workers(2))
+	e.serve(handle(e.keeper(), byUser, nothing, lockmw.Latest(),
+		lockmw.Wait(10*time.Millisecond), inLine(e.redis())), workers(2))
 	info := e.awaitRefused(e.enqueue("u1"))
 	assert.Contains(t, info.LastErr, "lockbeat: task not run, it comes back in about ")
 	assert.Zero(t, info.Retried)
