@@ -27,11 +27,11 @@ func TestOlderJobs(t *testing.T) {
 		opts  []jobs.Option
 		older jobs.Outcome
 	}{
-		"Latest":              {named, []jobs.Option{newest}, jobs.OutcomeDone},
-		"Replace":             {named, []jobs.Option{lockmw.Replace()}, jobs.OutcomeDone},
-		"of no such handler":  {named, nil, jobs.OutcomeRan},
-		"by the key":          {ranked, []jobs.Option{newest}, jobs.OutcomeRan},
-		"by the key alone":    {ranked, nil, jobs.OutcomeRan},
+		"Latest":             {named, []jobs.Option{newest}, jobs.OutcomeDone},
+		"Replace":            {named, []jobs.Option{lockmw.Replace()}, jobs.OutcomeDone},
+		"of no such handler": {named, nil, jobs.OutcomeRan},
+		"by the key":         {ranked, []jobs.Option{newest}, jobs.OutcomeRan},
+		"by the key alone":   {ranked, nil, jobs.OutcomeRan},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -34,7 +34,7 @@ type Line struct {
 
 	mu        sync.Mutex
 	contended map[names.ID]*contendedLock
-	asking    *asking                   // the queue for its home; nil: it is not asked now
+	asking    *asking // the queue for its home; nil: it is not asked now
 }
 
 // asking is a question that the queue has not answered yet.
