@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/adapter"
@@ -30,7 +29,6 @@ type attempt struct {
 	visit  *line.Visit
 	copyID string // ID of the one that goes back in place of the job, on a last attempt
 	set    names.Set
-	name   string // its names, for who is counted by them
 	work   func(context.Context) error
 
 	until  time.Time     // by when the work begins, or the job goes back
@@ -52,15 +50,18 @@ func newAttempt(
 		deadline = now.Add(noDeadline)
 	}
 	a := &attempt{
-		handler: h, Delivery: d, set: set, name: strings.Join(set.Texts(), "\n"), work: work,
-		moment: h.Wait,
+		handler: h, Delivery: d, set: set, work: work, moment: h.Wait,
 		until:  now.Add(deadline.Sub(now) / waitShare),
 		answer: scope.AnswerBy(deadline),
 	}
 	if a.Last && a.Copy != nil {
 		a.copyID = rand.Text()
 	}
-	a.visit = h.line.Visit(set.Narrowest(), line.Task{
+	var wants []names.Want // of which a line alone needs to know
+	if h.line != nil {
+		wants = set.Narrowest()
+	}
+	a.visit = h.line.Visit(wants, line.Task{
 		Kind: d.Kind, Queue: d.Queue, ID: d.ID, BackAs: a.copyID, Stays: a.mustWait(),
 	})
 	return a
@@ -147,7 +148,7 @@ func (a *attempt) settle(
 
 // try runs the work if it gets the lock, and reports whether it did.
 func (a *attempt) try(ctx context.Context) (result Result, ran bool) {
-	opt := a.settings.Settings
+	opt := a.Settings
 	a.setPolicy(&opt, max(time.Until(a.until), 1))
 	if opt.Operation == "" {
 		opt.Operation = a.Kind

@@ -8,18 +8,15 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Option is for [Wrap], and for the adapters of job frameworks: those of package lockmw that fit
-// (lockmw.AnyOption, WaitOption, HandlerOption and SkipOption), [InLine] and [RetryIn]. An option
-// that is invalid panics where a job's function is wrapped.
+// Option is for [Wrap], and for the adapters of job frameworks: [InLine], [RetryIn], and those of
+// package lockmw that fit. Of jobs some say more:
 //
-//   - lockmw.Wait waits in the worker, for a second by default, before the job goes back to its queue;
-//     never for more than an eighth of the job's time, and not at all where too many wait: see [Slots].
-//     By lockmw.Refuse no job waits but on its last attempt.
-//   - A job that lockmw.Replace or lockmw.Latest replaces is [OutcomeDone]. The newest one never stands
-//     in line: it waits in its worker, for an eighth of its time by default. It is the one of the
-//     greatest rank, by its name (lockmw.Ranked) or by [Delivery].Rank. If the function of one that
-//     runs returns an error other than context.Canceled or [renewer.ErrLost], that is the Result's.
-//   - lockmw.LocalShare has no effect: while the store is away jobs go back to their queue.
+//   - [lockmw.Wait]: for so long a job waits in its worker before it goes back to its queue.
+//     Default a second; never more than an eighth of the job's time, and not at all where too
+//     many wait ([Slots]). By [lockmw.Refuse] a job waits only if it is Last.
+//   - [lockmw.Replace], [lockmw.Latest]: a job that is replaced is done. The newest one stands
+//     in no line: it waits in its worker, by default for an eighth of its time.
+//   - [lockmw.LocalShare]: without it jobs go back to their queue while the store is away.
 type Option interface {
 	ForJob(option.Settings) option.Settings
 }
@@ -51,7 +48,6 @@ func newSettings(k *renewer.Keeper, opts []Option) settings {
 		}
 	}
 	s.MustSuit(k)
-	s.Share = 0
 	switch {
 	case s.Wait != 0:
 	case s.isNewest():
@@ -69,10 +65,9 @@ func newSettings(k *renewer.Keeper, opts []Option) settings {
 // isNewest reports whether of a key's jobs the newest alone waits.
 func (s *settings) isNewest() bool { return s.Newest != renewer.AnyCall }
 
-// RetryIn sets for about how long a job stays away that was refused, or that could not ask its
-// lock's store: a random duration between half of d and one and a half. Default: a second, five if
-// the store was away, and longer for a lock that has been held for long. It panics if d is less than
-// a millisecond.
+// RetryIn is for about how long a job stays away that was refused, or could not ask the locks'
+// store: a random duration between half of d and one and a half. Default: a second, five if the
+// store is away, longer for a lock that has been held for long. It panics below a millisecond.
 func RetryIn(d time.Duration) Option {
 	if d < time.Millisecond { // 5, say, for 5 * time.Second
 		panic(fmt.Sprintf("lockbeat: RetryIn(%v) can't be meant: give a millisecond or more, such "+
@@ -82,9 +77,8 @@ func RetryIn(d time.Duration) Option {
 }
 
 // InLine has jobs stand in line for their lock, in the order in which they were first refused,
-// without keeping a worker. A job that is refused goes back to its queue, uncounted, and is called
-// from there when its turn is near. One job of a name, on all servers, waits in its worker, as
-// lockmw.Wait says, or for up to eight times as long after others have waited in vain.
+// without keeping a worker: one that is refused goes back to its queue, uncounted, and is called
+// from there when its turn is near. Of a name's jobs one, on all servers, waits in its worker.
 //
 // A job whose call is lost comes back by itself, after the keeper's TTL, and a tenth of a second
 // more for each job before it, 10 minutes at most.

@@ -2,27 +2,26 @@ package jobs
 
 import "github.com/lockbeat/lockbeat/lockmw/adapter"
 
-// Outcome is what became of a delivery of a job. See the package's table.
+// Outcome is what became of a delivery of a job: see the package's table.
 type Outcome uint8
 
 const (
 	// OutcomeRan means that the function ran: the framework is told its error.
 	OutcomeRan Outcome = iota + 1
 	// OutcomeDone means that the job is not to run again: another caller does its work. Err is nil,
-	// or an error of a function that was replaced while it ran, which may be worth telling.
+	// or an error of its own that a function returned which was replaced while it ran.
 	OutcomeDone
 	// OutcomeBack means that the job goes back to its queue for RetryIn, and uses up no attempt.
 	OutcomeBack
 	// OutcomeCopied means that a copy of the job is in its queue: the job itself is dropped.
 	OutcomeCopied
-	// OutcomeFailed means that the job was Last, and could not run; or that it never can with its
-	// options, such as a limit below 0: [renewer.ErrConfig]. The framework is told the error.
+	// OutcomeFailed means that the job was Last, and could not run; or that it never can as it is
+	// set up, such as by a limit below 0: [renewer.ErrConfig]. The framework is told the error.
 	OutcomeFailed
 	// OutcomeUnusable means that the job can never run: its lock's name is [renewer.ErrName].
 	OutcomeUnusable
 	// OutcomeEnded means that the framework's context ended before the job had its lock. If the
-	// framework still asks what becomes of the job, it goes back for RetryIn, and uses up no
-	// attempt; otherwise no one hears what the adapter returns.
+	// framework still asks, the job goes back for RetryIn, and uses up no attempt.
 	OutcomeEnded
 
 	// outcomeAgain means that the job asks for its lock again, and waits for it in its slot.

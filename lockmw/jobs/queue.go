@@ -8,24 +8,26 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Queue is where the jobs of a framework wait, as [InLine] needs it. A job is given as a
-// [store.Task], with the Queue and ID of its [Delivery]. Methods may be called concurrently. Those
-// without a context bound themselves.
+// Task is a job in a [Queue], with the Queue and ID of its [Delivery].
+type Task = store.Task
+
+// Queue is where the jobs of a framework wait, as [InLine] needs it. Methods may be called
+// concurrently. Those without a context bound themselves.
 type Queue interface {
-	// Home returns a name for the database that has the queue: letters and digits, at most 64. All
-	// processes must get the same one, and no two databases whose jobs may want the same locks. It
-	// is called with a job that runs in the calling process. An error means that the queue does not
-	// have that job, or does not answer: the keeper's observer is told, and jobs don't stand in
-	// line.
-	Home(ctx context.Context, running store.Task) (string, error)
+	// Home returns a name for the database that has the queue, 1 to 64 letters and digits: the
+	// same in all processes, and another for each database whose jobs may want the same locks.
+	// It is given a job that runs in the calling process. An error means that the queue does
+	// not have that job, or does not answer: the keeper's observer is told, and jobs don't
+	// stand in line.
+	Home(ctx context.Context, running Task) (string, error)
 
 	// State returns what a job does that may stand in the line of a lock. It is [StateWaiting] only
-	// if the job was put back with this mark, since that lock refused it: see [Result.Mark].
-	State(mark string, job store.Task) (State, error)
+	// if the job was put back with this mark: see [Result.Mark].
+	State(mark string, job Task) (State, error)
 
 	// Run has a job that is [StateWaiting] run as soon as a worker is free, ahead of those that
 	// came later. It returns an error if the job is not there any more.
-	Run(job store.Task) error
+	Run(job Task) error
 }
 
 // marked is a Queue as lines call it: by the names of locks, and in goroutines of their own, where
@@ -33,18 +35,18 @@ type Queue interface {
 type marked struct{ queue Queue }
 
 // Home implements [line.Queue].
-func (q marked) Home(ctx context.Context, running store.Task) (string, error) {
+func (q marked) Home(ctx context.Context, running Task) (string, error) {
 	return recovered(func() (string, error) { return q.queue.Home(ctx, running) })
 }
 
 // State implements [line.Queue].
-func (q marked) State(name string, job store.Task) (line.State, error) {
+func (q marked) State(name string, job Task) (line.State, error) {
 	state, err := recovered(func() (State, error) { return q.queue.State(mark(name), job) })
 	return line.State(state), err
 }
 
 // Run implements [line.Queue].
-func (q marked) Run(job store.Task) error {
+func (q marked) Run(job Task) error {
 	_, err := recovered(func() (struct{}, error) { return struct{}{}, q.queue.Run(job) })
 	return err
 }
@@ -62,10 +64,9 @@ func recovered[T any](ask func() (T, error)) (got T, err error) {
 type State uint8
 
 const (
-	// StateGone means that the job does not come: there is none, or it has run or failed, or its
-	// function would not be called. So is one that was not refused by the lock in question: the
-	// line is read from the locks' server, where others may have written into it, and it must give
-	// them no power over other jobs.
+	// StateGone means that the job does not come: there is none, or it has run or failed, or
+	// was not refused by the lock in question. (A line read from the locks' server must give
+	// those who may write there no power over other jobs.)
 	StateGone State = State(line.Gone)
 	// StateComing means that it runs as soon as a worker is free.
 	StateComing State = State(line.Coming)

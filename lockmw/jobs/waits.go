@@ -1,15 +1,16 @@
 package jobs
 
 import (
+	"strings"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 )
 
-// setPolicy says what to do when another caller has the lock, of a job that has so much time left. A
-// job is refused first, and waits after that: so those whose locks are free take no room from it. One
-// that may replace others waits from the first, as the newest. Who is refused waits after that, or
-// comes back: that is nothing unusual.
+// setPolicy says what to do when another caller has the lock, of a job that has so much time left.
+// A job is refused first, and waits after that: so those whose locks are free take no room from it.
+// One that may replace others waits from the first, as the newest. Who is refused waits after that,
+// or comes back: that is nothing unusual.
 func (a *attempt) setPolicy(opt *option.Settings, left time.Duration) {
 	opt.Within, opt.Expected = left, !a.waits() || !a.mustWait()
 	switch {
@@ -58,5 +59,5 @@ func (a *attempt) leaveSlot() {
 }
 
 func (a *attempt) waitingFor() waitingFor {
-	return waitingFor{keeper: a.keeper, name: a.name, last: a.mustWait()}
+	return waitingFor{a.keeper, strings.Join(a.set.Texts(), "\n"), a.mustWait()}
 }

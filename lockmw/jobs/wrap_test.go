@@ -33,10 +33,15 @@ func newKeeper(t *testing.T) (*renewer.Keeper, *script.Store) {
 // itself is the key of a job whose arguments are its key.
 func itself(key string) string { return key }
 
-// named is that of one whose key may be that of a limit which is closed.
+// named is that of one whose key may be that of a limit, or of no job at all.
 func named(key string) lockmw.Set {
-	if key == "closed" {
+	switch key {
+	case "closed":
 		return lockmw.Limit(key, 0)
+	case "below 0":
+		return lockmw.Limit(key, -1)
+	case "invalid":
+		return lockmw.Invalid(errOwn)
 	}
 	return lockmw.All(key)
 }
@@ -111,6 +116,17 @@ func TestJobThatDoesNotRun(t *testing.T) {
 		},
 		"no name": {
 			away: func(*script.Store) {}, want: jobs.OutcomeUnusable, is: renewer.ErrName,
+		},
+		"no name, and why": {
+			key: "invalid", away: func(*script.Store) {}, want: jobs.OutcomeUnusable, is: errOwn,
+		},
+		"a limit below 0": {
+			key: "below 0", delivery: jobs.Delivery{Last: true, Copy: isCopy},
+			away: func(*script.Store) {}, want: jobs.OutcomeFailed, is: renewer.ErrConfig,
+		},
+		"held, no bound but the eighth": {
+			key: "u1", option: lockmw.Wait(lockmw.NoBound), away: held, time: time.Minute,
+			want: jobs.OutcomeBack, is: renewer.ErrBusy, waits: time.Minute / 8,
 		},
 		"given up by its framework": {
 			key: "u1", option: lockmw.Wait(hour), away: held, time: -1,
@@ -232,6 +248,28 @@ func TestLastAttemptThatIsGivenUp(t *testing.T) {
 		assert.Equal(t, jobs.OutcomeEnded, r.Outcome)
 		require.ErrorIs(t, r.Err, renewer.ErrUnavailable)
 		assert.Positive(t, r.RetryIn)
+	})
+}
+
+// By a share of its own a process runs a job whose lock's store is away, one at a time.
+func TestLocalShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, s := newKeeper(t)
+		s.Default(script.Acquire, script.Fail(errOwn))
+		run := jobs.Wrap(k, named, func(context.Context, string) error {
+			<-time.After(time.Minute)
+			return errOwn
+		}, lockmw.LocalShare(3))
+		d := jobs.Delivery{Kind: "email"}
+		assert.Equal(t, jobs.OutcomeBack, run(t.Context(), d, "u1").Outcome, "a fail-over, perhaps")
+		<-time.After(k.Config().FailOver)
+		require.Positive(t, k.Outage("u1"))
+		go func() {
+			<-time.After(time.Second)
+			assert.Equal(t, jobs.OutcomeBack, run(t.Context(), d, "u1").Outcome)
+		}()
+		assert.Equal(t, jobs.Result{Outcome: jobs.OutcomeRan, Err: errOwn}, run(t.Context(), d, "u1"))
 	})
 }
 

@@ -88,10 +88,9 @@ func (b *bench) keeper() *renewer.Keeper {
 	return k
 }
 
-// serve starts two servers with so many workers each. The lock's name is the key.
+// serve starts two servers with so many workers each.
 func (b *bench) serve(workers int, work func(context.Context, Job) error, opts ...jobs.Option) {
 	b.t.Helper()
-	opts = append(opts, jobs.SharedKey())
 	for range 2 {
 		b.Serve(b.keeper(), workers, b.recorded(work), opts...)
 	}

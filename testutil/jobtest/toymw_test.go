@@ -5,14 +5,14 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Handle returns what a Toy's Step runs: fn, under the lock on the key of a job.
-func Handle[T any](
-	q *Toy[T], k *renewer.Keeper, key func(T) string, fn func(context.Context, T) error,
+// Handle returns what a Toy's Step runs: fn, under the lock on the name that key makes of a job.
+func Handle[T any, N lockmw.Name](
+	q *Toy[T], k *renewer.Keeper, key func(T) N, fn func(context.Context, T) error,
 	opts ...jobs.Option,
 ) func(context.Context, string, T) (time.Duration, string, error) {
 	run := jobs.Wrap(k, key, fn, append(opts, jobs.InLine(toyLine[T]{q}))...)
@@ -25,7 +25,7 @@ func Handle[T any](
 			return r.RetryIn, r.Mark, nil
 		case jobs.OutcomeDone: // an error of its own would be told here
 			return 0, "", nil
-		default: // it ran, or has no usable key
+		default: // it ran, or has no usable name
 			return 0, "", r.Err
 		}
 	}
@@ -34,9 +34,9 @@ func Handle[T any](
 // toyLine is the queue of jobs in line.
 type toyLine[T any] struct{ *Toy[T] }
 
-func (q toyLine[T]) Home(context.Context, store.Task) (string, error) { return q.Name, nil }
+func (q toyLine[T]) Home(context.Context, jobs.Task) (string, error) { return q.Name, nil }
 
-func (q toyLine[T]) State(mark string, job store.Task) (state jobs.State, err error) {
+func (q toyLine[T]) State(mark string, job jobs.Task) (state jobs.State, err error) {
 	q.Do(job.ID, func(j *toyJob[T]) {
 		switch {
 		case j.stop != nil:
@@ -50,7 +50,7 @@ func (q toyLine[T]) State(mark string, job store.Task) (state jobs.State, err er
 	return state, nil // StateGone is its zero value
 }
 
-func (q toyLine[T]) Run(job store.Task) error {
+func (q toyLine[T]) Run(job jobs.Task) error {
 	err := errors.New("it does not wait any more")
 	q.Do(job.ID, func(j *toyJob[T]) {
 		if j.stop == nil {
