@@ -76,9 +76,9 @@ func run(
 			return false, err
 		}
 		defer leave()
-		return true, profile.Do(local, k, name, set.named, fn)
+		return true, profile.Do(local, k, name, set.operation, fn)
 	}
 	return true, unwind.Then(func() error {
-		return profile.Do(s, k, name, set.named, fn)
+		return profile.Do(s, k, name, set.operation, fn)
 	}, s.exit)
 }

@@ -105,9 +105,14 @@ func (g *group) waitKeeping(name string) (busy string, err error) {
 // before the first that it did not get.
 func (g *group) tryAll(names []string) error {
 	found := make([]*scope, len(names)) // of an outer call
-	tries := make([]renewer.Try, 0, len(names))
+	var leases []*renewer.Lease         // of the others
 	unwound := true
-	defer func() { _ = leaveAll(g.addFirst(found, tries), !unwound) }()
+	defer func() { _ = leaveAll(g.addFirst(found, leases), !unwound) }()
+	set, within := g.set, g.set.within
+	if set.contention == wait { // many names take a while, and the caller waits for those not free
+		set.expected, within = true, max(time.Until(g.until), 1)
+	}
+	requests := make([]renewer.Request, 0, len(names))
 	for i, name := range names {
 		var err error
 		if found[i], err = reenter(g.ctx, g.keeper, name, g.set.strict); err != nil {
@@ -115,18 +120,14 @@ func (g *group) tryAll(names []string) error {
 			return err
 		}
 		if found[i] == nil {
-			plain, limit := g.set.limitOf(name)
-			tries = append(tries, renewer.Try{Name: plain, Limit: limit})
+			requests = append(requests, set.request(name, within))
 		}
 	}
-	set, within := g.set, g.set.within
-	if set.contention == wait { // many names take a while, and the caller waits for those not free
-		set.expected, within = true, max(time.Until(g.until), 1)
-	}
-	g.keeper.TryEach(g.ctx, tries, set.options(within, nil)...)
+	var errs []error
+	leases, errs = g.keeper.AcquireEach(g.ctx, requests)
 	unwound = false
-	for i := range tries {
-		if err := tries[i].Err; err != nil {
+	for _, err := range errs {
+		if err != nil {
 			return err
 		}
 	}
@@ -134,14 +135,14 @@ func (g *group) tryAll(names []string) error {
 }
 
 // addFirst adds the locks before the first that is missing. Give back the others.
-func (g *group) addFirst(found []*scope, tries []renewer.Try) (others []*scope) {
+func (g *group) addFirst(found []*scope, leases []*renewer.Lease) (others []*scope) {
 	missing := false
 	for _, s := range found {
-		if s == nil && len(tries) > 0 {
-			if l := tries[0].Lease; l != nil {
+		if s == nil && len(leases) > 0 {
+			if l := leases[0]; l != nil {
 				s = newScope(g.keeper, l, g.set.strict)
 			}
-			tries = tries[1:]
+			leases = leases[1:]
 		}
 		switch {
 		case s == nil:

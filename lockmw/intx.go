@@ -34,6 +34,6 @@ func (s settings) checkTransaction(ctx context.Context, k *renewer.Keeper, name 
 				"from the lock's holder and from all others; and the lock is free before the "+
 				"transaction is committed. Name the lock by idempotent.Config.Lock, by "+
 				"grpcmw.IdempotentConfig.Locks or by once.Under, which take it before the "+
-				"transaction begins; or take it further out", renewer.ErrConfig, s.named)})
+				"transaction begins; or take it further out", renewer.ErrConfig, s.operation)})
 	})
 }

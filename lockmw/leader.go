@@ -67,15 +67,11 @@ func lead(
 		return false, err
 	}
 	if s == nil {
-		opts := []renewer.Option{set.operation, renewer.LongRunning()}
-		if set.maxHold != nil {
-			opts = append(opts, set.maxHold)
-		}
 		name, limit := set.limitOf(name)
-		if limit != nil {
-			opts = append(opts, renewer.AtMost(limit))
-		}
-		lease, err := k.Acquire(ctx, name, opts...)
+		lease, err := k.Acquire(ctx, renewer.Request{
+			Name: name, Limit: limit, Operation: set.operation, MaxHold: set.maxHold,
+			LongRunning: true,
+		})
 		if err != nil {
 			return false, err
 		}
@@ -83,7 +79,7 @@ func lead(
 	}
 	s.holdAtLeast(set.least)
 	err = unwind.Then(func() error {
-		return profile.Do(s, k, name, set.named, fn)
+		return profile.Do(s, k, name, set.operation, fn)
 	}, func(err error) error {
 		told := s.Err() != nil // else fn has not returned because of the loss: it was found later
 		lost := s.leave(!errors.Is(err, unwind.Err))

@@ -16,7 +16,8 @@ import (
 // process that died is free when its TTL is over. With [Keys] each name is a limit of n.
 //
 // A limit and a lock of one name are two things. n is this process's own number and is kept
-// nowhere: a lower one ends no call. 0 closes the limit: [renewer.ErrBusy] and [renewer.ErrLimitClosed]
+// nowhere: a lower one ends no call. 0 closes the limit: [renewer.ErrBusy] and
+// [renewer.ErrLimitClosed]
 // at once. Below 0 the call is refused with [renewer.ErrConfig], and so is one whose name is that
 // of a limit already, by [Limit].
 func AtMost(n int) Option { return AtMostFunc(func(string) int { return n }) }
@@ -96,14 +97,15 @@ func (s settings) asLimits(name string) (string, error) {
 
 // limitOf is the name of the lock or limit that a name stands for, and how many may hold the limit;
 // nil for a lock.
-func (s settings) limitOf(name string) (plain string, limit func(name string) int) {
+func (s settings) limitOf(name string) (plain string, limit func() int) {
 	plain, n, ok := naming.CutLimit(name)
 	switch {
 	case !ok:
 		return name, nil
 	case strings.HasPrefix(name, naming.Limited+naming.ByFunc):
-		return plain, s.limit
+		limited, most := plain, s.limit // of their own: these two are on the heap
+		return plain, func() int { return most(limited) }
 	default:
-		return plain, func(string) int { return n }
+		return plain, func() int { return n }
 	}
 }

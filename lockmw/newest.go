@@ -26,16 +26,16 @@ import (
 // It is for one lock: with [Keys], or with a limit ([AtMost], [Limit]), the call is refused with
 // [renewer.ErrConfig] before anything is asked; so it is where the store does not know which call
 // is the newest, as package quorum's does not. A call inside of the lock runs in it, as ever.
-func Replace() Option { return only(renewer.Replace()) }
+func Replace() Option { return only(renewer.NewestReplaces) }
 
 // Latest waits, as [Wait] says, as the only call: it takes the place of a call with Latest or
 // [Replace] that waits for the lock already, in any process, whose error is [renewer.ErrBusy] and
 // [renewer.ErrReplaced] then. So one call runs, to its end, and one waits, the newest. It is for
 // work that is to be done once more after the last change, however many there were. What Replace is
 // for and not for, and what is refused, is the same.
-func Latest() Option { return only(renewer.Latest()) }
+func Latest() Option { return only(renewer.NewestWaits) }
 
-func only(newest renewer.Option) Option {
+func only(newest renewer.Newest) Option {
 	return func(s settings) settings {
 		s.contention, s.newest = wait, newest
 		return s
@@ -91,17 +91,14 @@ func rankAmong(names []string) string {
 
 // ranked returns the name that a name with a rank stands for, and the settings of its call.
 func (s settings) ranked(name string) (string, settings) {
-	name, rank := naming.CutRank(name)
-	if rank != 0 {
-		s.rank = renewer.Rank(rank)
-	}
+	name, s.rank = naming.CutRank(name)
 	return name, s
 }
 
 // checkNewest refuses [Replace], [Latest] and [Ranked] for what is not one lock, before anything is
 // asked.
 func (s settings) checkNewest(name string) error {
-	if s.newest == nil && s.rank == nil {
+	if s.newest == renewer.NewestOff && s.rank == 0 {
 		return nil
 	}
 	_, _, limit := naming.CutLimit(name)

@@ -3,6 +3,7 @@ package lockmw
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -20,8 +21,8 @@ type Option func(settings) settings
 
 type settings struct {
 	contention contention
-	newest     renewer.Option // nil unless of the calls of its kind the newest alone waits
-	rank       renewer.Option // nil without one
+	newest     renewer.Newest
+	rank       int64 // 0: none
 	wait       time.Duration
 	within     time.Duration // 0: the keeper's RequestTimeout
 	inTime     bool          // wait and within end before the context's deadline
@@ -30,12 +31,11 @@ type settings struct {
 	share      int                   // see LocalShare
 	shared     bool                  // it was given
 	strict     bool
-	operation  renewer.Option
-	named      string // the same, for LocalShare
-	expected   bool   // see RefusalExpected
+	operation  string
+	expected   bool // see RefusalExpected
 	least      time.Duration
-	manual     renewer.Option // nil: with a heartbeat
-	maxHold    renewer.Option // nil: the keeper's
+	manual     time.Duration // 0: with a heartbeat
+	maxHold    time.Duration // 0: the keeper's
 }
 
 type contention uint8
@@ -47,14 +47,12 @@ const (
 )
 
 func newSettings(opts []Option) settings {
-	s := settings{wait: DefaultWait, operation: unnamed}
+	s := settings{wait: DefaultWait}
 	for _, opt := range opts {
 		s = opt(s)
 	}
 	return s
 }
-
-var unnamed = renewer.Operation("")
 
 // Wait waits in line for at most d, and for a store that is down meanwhile; then
 // [renewer.ErrBusy] or [renewer.ErrUnavailable]. Default [DefaultWait] (10 s). It bounds
@@ -86,7 +84,7 @@ func Skip() Option {
 
 // refuse has the call not wait.
 func (s settings) refuse(how contention) settings {
-	s.contention, s.newest = how, nil
+	s.contention, s.newest = how, renewer.NewestOff
 	return s
 }
 
@@ -103,8 +101,10 @@ func HoldAtLeast(d time.Duration) Option {
 // itself between its steps, by [Extend], or loses it when d is over, less clock
 // drift and renewer.Config.Margin. A function that hangs gives its lock up so.
 func Manual(d time.Duration) Option {
-	manual := renewer.Manual(d)
-	return func(s settings) settings { s.manual = manual; return s }
+	if d <= 0 {
+		d = -1 // refused
+	}
+	return func(s settings) settings { s.manual = d; return s }
 }
 
 // MaxHold bounds how long the lock is held, whatever the function does, in place of
@@ -115,8 +115,10 @@ func Manual(d time.Duration) Option {
 // call's bound stays. If d is less than one renewer.Config.Heartbeat, the call is refused with
 // [renewer.ErrConfig]. Default: the keeper's bound; for [RunWhileHeld] none.
 func MaxHold(d time.Duration) Option {
-	bound := renewer.MaxHold(d)
-	return func(s settings) settings { s.maxHold = bound; return s }
+	if d <= 0 {
+		d = math.MaxInt64
+	}
+	return func(s settings) settings { s.maxHold = d; return s }
 }
 
 // Within bounds to d how long [Refuse] and [Skip] ask the store, if that is less
@@ -143,13 +145,12 @@ func Strict() Option {
 // Operation names the work: a static name such as "transfer". Callers
 // that wait for the lock read it, and telemetry shows it.
 func Operation(name string) Option {
-	named := renewer.Operation(name)
-	return func(s settings) settings { s.operation, s.named = named, name; return s }
+	return func(s settings) settings { s.operation = name; return s }
 }
 
 // RefusalExpected says that a refusal of this caller is nothing unusual, even
 // after a wait, since it has a plan for that, such as to come back later: see
-// [renewer.RefusalExpected]. It is for adapters. [Skip] needs it not.
+// [renewer.Request]. It is for adapters. [Skip] needs it not.
 func RefusalExpected() Option {
 	return func(s settings) settings { s.expected = true; return s }
 }
@@ -157,37 +158,20 @@ func RefusalExpected() Option {
 func (s settings) acquire(
 	ctx context.Context, k *renewer.Keeper, name string,
 ) (*renewer.Lease, error) {
-	name, limit := s.limitOf(name)
-	special := limit != nil || s.manual != nil || s.maxHold != nil || s.expected ||
-		s.contention == skip || s.newest != nil || s.rank != nil
-	switch {
-	case special && s.contention == wait:
-		return k.Acquire(ctx, name, s.options(s.wait, limit)...)
-	case special:
-		return k.TryAcquire(ctx, name, s.options(s.within, limit)...)
-	case s.contention != wait:
-		return k.TryAcquire(ctx, name, renewer.MaxWait(s.within), s.operation)
-	case s.waiters > 0:
-		return k.Acquire(ctx, name, renewer.MaxWait(s.wait), s.operation,
-			renewer.MaxWaiters(s.waiters))
-	default: // the usual, with no option more than it needs
-		return k.Acquire(ctx, name, renewer.MaxWait(s.wait), s.operation)
+	most := s.wait
+	if s.contention != wait {
+		most = s.within
 	}
+	return k.Acquire(ctx, s.request(name, most))
 }
 
-// options are all those of an acquire of a limit; of a lock if that is nil.
-func (s settings) options(most time.Duration, limit func(string) int) []renewer.Option {
-	opts := []renewer.Option{s.operation, renewer.MaxWaiters(s.waiters), renewer.MaxWait(most)}
-	if limit != nil {
-		opts = append(opts, renewer.AtMost(limit))
+// request is what the engine is asked for, for so long at most.
+func (s settings) request(name string, most time.Duration) renewer.Request {
+	name, limit := s.limitOf(name)
+	return renewer.Request{
+		Name: name, Limit: limit, Operation: s.operation, MaxWait: most,
+		Try: s.contention != wait, MaxWaiters: max(s.waiters, 0), MaxHold: s.maxHold,
+		Manual: s.manual, Newest: s.newest, Rank: s.rank,
+		RefusalExpected: s.expected || s.contention == skip,
 	}
-	for _, special := range []renewer.Option{s.manual, s.maxHold, s.newest, s.rank} {
-		if special != nil {
-			opts = append(opts, special)
-		}
-	}
-	if s.expected || s.contention == skip {
-		opts = append(opts, renewer.RefusalExpected())
-	}
-	return opts
 }

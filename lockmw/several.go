@@ -113,9 +113,9 @@ func freeAll(taken []*scope, orderly bool) {
 		}
 	}
 	if len(released) > 0 {
-		defer taken[0].keeper.ReleaseEach(taken[0].Context, released)
+		defer taken[0].keeper.ReleaseEach(taken[0].Context, released, false)
 	}
 	if len(aborted) > 0 {
-		taken[0].keeper.AbortEach(taken[0].Context, aborted)
+		taken[0].keeper.ReleaseEach(taken[0].Context, aborted, true)
 	}
 }

@@ -127,7 +127,7 @@ func TestKeys(t *testing.T) {
 			_, err := lockmw.Do(t.Context(), k, name, answer)
 			require.Equal(t, lockmw.RefusalName, lockmw.RefusalOf(err))
 		}
-		_, err := k.Acquire(t.Context(), lockmw.Keys("a", "b"))
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: lockmw.Keys("a", "b")})
 		require.ErrorIs(t, err, renewer.ErrName, "the keeper does not know of it")
 		require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, lockmw.Keys("a", "b"),
 			func(context.Context) error {

@@ -114,7 +114,7 @@ func (s settings) admit(
 	if o := k.Config().Observer; o != nil {
 		for _, one := range names {
 			o.Unlocked(ctx, renewer.Unlocked{
-				Name: one, Operation: s.named, Outage: outage, Err: err,
+				Name: one, Operation: s.operation, Outage: outage, Err: err,
 			})
 		}
 	}

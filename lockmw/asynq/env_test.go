@@ -230,7 +230,7 @@ func hold(t *testing.T, k *renewer.Keeper, user string) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	lease, err := k.Acquire(ctx, "order:"+user, renewer.Operation("fulfil"))
+	lease, err := k.Acquire(ctx, renewer.Request{Name: "order:" + user, Operation: "fulfil"})
 	require.NoError(t, err)
 	return func() { require.NoError(t, lease.Release(t.Context())) }
 }

@@ -144,10 +144,10 @@ func TestAFullLimitKeepsNoWorker(t *testing.T) {
 	t.Parallel()
 	queues, locks := apart(t)
 	holder := locks.keeper()
-	atMost := renewer.AtMost(func(string) int { return 3 })
+	atMost := func() int { return 3 }
 	var leases []*renewer.Lease
 	for range 3 {
-		lease, err := holder.Acquire(t.Context(), "order:u1", atMost)
+		lease, err := holder.Acquire(t.Context(), renewer.Request{Name: "order:u1", Limit: atMost})
 		require.NoError(t, err)
 		leases = append(leases, lease)
 	}

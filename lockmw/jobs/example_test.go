@@ -37,7 +37,9 @@ func ExampleWrap() {
 	}
 	tell(run(ctx, jobs.Delivery{Kind: "email", ID: "1"}, email{"7", "hello"}))
 
-	held, err := keeper.Acquire(ctx, "email:7") // by another process, as a rule
+	held, err := keeper.Acquire(ctx, renewer.Request{
+		Name: "email:7",
+	}) // by another process, as a rule
 	if err != nil {
 		panic(err)
 	}

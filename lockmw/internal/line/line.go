@@ -194,12 +194,10 @@ func (l *Line) waitForFirst(lock naming.Want, kind string) {
 	}
 	c.asking = true
 	go func() {
-		opts := []renewer.Option{renewer.Operation(kind), renewer.StandBy()}
-		if lock.AtMost != nil {
-			opts = append(opts, renewer.AtMost(func(string) int { return lock.AtMost() }))
-		}
 		// Until the keeper is shut down, at most.
-		lease, err := l.keeper.Acquire(context.Background(), lock.Name, opts...)
+		lease, err := l.keeper.Acquire(context.Background(), renewer.Request{
+			Name: lock.Name, Limit: lock.AtMost, Operation: kind, StandBy: true,
+		})
 		l.mu.Lock()
 		c.asking = false
 		l.mu.Unlock()

@@ -79,8 +79,9 @@ func (b *Book) Take(ctx context.Context, rec Record, due, until time.Time) (run 
 func (b *Book) follow(ctx context.Context, due, until time.Time) (*Run, error) {
 	for {
 		if !lockmw.Held(ctx, b.key) {
-			lease, err := b.keeper.Acquire(ctx, b.key, renewer.Operation(b.Name),
-				renewer.LongRunning(), renewer.StandBy())
+			lease, err := b.keeper.Acquire(ctx, renewer.Request{
+				Name: b.key, Operation: b.Name, LongRunning: true, StandBy: true,
+			})
 			if err != nil {
 				return nil, err
 			}
