@@ -15,8 +15,8 @@ import (
 
 // slotsOf makes the mutex of a limit of ours.
 func slotsOf(keeper *renewer.Keeper, name string, n int) mutex {
-	limit := renewer.AtMost(func(string) int { return n })
-	return &keeperMutex{keeper: keeper, name: name, options: []renewer.Option{limit}}
+	limit := func() int { return n }
+	return &keeperMutex{keeper: keeper, request: renewer.Request{Name: name, Limit: limit}}
 }
 
 // doMutex makes a whole call each time that it is locked.

@@ -24,7 +24,7 @@ var (
 // free fails the test unless name is free.
 func free(t *testing.T, k *renewer.Keeper, name string) {
 	t.Helper()
-	l, err := k.TryAcquire(t.Context(), name)
+	l, err := k.Acquire(t.Context(), renewer.Request{Name: name, Try: true})
 	require.NoError(t, err)
 	require.NoError(t, l.Release(t.Context()))
 }
@@ -39,7 +39,7 @@ func TestDoGivesWhatTheFunctionGives(t *testing.T) {
 			require.False(t, lockmw.Held(ctx, "b"))
 			require.Positive(t, lockmw.Fence(ctx))
 			require.Positive(t, lockmw.Remaining(ctx))
-			_, err := k.TryAcquire(ctx, "a")
+			_, err := k.Acquire(ctx, renewer.Request{Name: "a", Try: true})
 			require.ErrorIs(t, err, renewer.ErrBusy)
 			return 42, nil
 		}, lockmw.Operation("answering"))

@@ -179,7 +179,7 @@ func TestReplaceInsideTheLock(t *testing.T) {
 func TestKeysOfWhichOneIsReplaced(t *testing.T) {
 	t.Parallel()
 	inMemory(t, func(t *testing.T, here, there *renewer.Keeper) {
-		busy, err := there.Acquire(t.Context(), "b")
+		busy, err := there.Acquire(t.Context(), renewer.Request{Name: "b"})
 		require.NoError(t, err)
 		var ran bool
 		both := make(chan error, 1)
@@ -189,7 +189,7 @@ func TestKeysOfWhichOneIsReplaced(t *testing.T) {
 			both <- err
 		}()
 		synctest.Wait()
-		_, err = here.TryAcquire(t.Context(), "a")
+		_, err = here.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrBusy, "it is kept meanwhile")
 		require.NoError(t, <-ranFor(t.Context(), here, time.Second, 0, lockmw.Replace()))
 		require.False(t, ran)

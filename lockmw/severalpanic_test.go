@@ -68,7 +68,7 @@ func TestAPanicAmongSeveralLocksLeavesNoNameDead(t *testing.T) {
 						require.NoError(t, err)
 						defer func() { assert.NoError(t, k.Shutdown(context.Background())) }()
 						if contended { // then the names are taken one after the other
-							holder, err := k.Acquire(t.Context(), "b")
+							holder, err := k.Acquire(t.Context(), renewer.Request{Name: "b"})
 							require.NoError(t, err)
 							time.AfterFunc(time.Second, func() {
 								o.armed.Store(true)

@@ -46,7 +46,7 @@ func TestAfterAPanicTheStoreIsAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				before, err := k.Acquire(t.Context(), "a")
+				before, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 				require.NoError(t, err)
 				begun, end, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
 				go func() {

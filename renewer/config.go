@@ -74,12 +74,12 @@ type Config struct {
 	// store, or the shard of it that has their name, has answered nothing for so long, those who
 	// wait get [ErrUnavailable] at that instant, or when a question of theirs ends that was under
 	// way before it was known that any fails; and others at once, until it answers;
-	// [Keeper.HealthCheck] says so meanwhile. Calls with [LongRunning] wait on. They are refused no
-	// earlier than a second (or FailOver, if that is less) after the first request has failed. A
-	// client of package redisstore may take 11/24 of the TTL to give up a connection that has gone
-	// silent: with a TTL above 10 s callers may be refused for the rest of that. Give more if your
-	// Sentinels take longer, as they do by their default of 30 s (down-after-milliseconds). Default
-	// 5 s.
+	// [Keeper.HealthCheck] says so meanwhile. Calls with [Request].LongRunning wait on. They are
+	// refused no earlier than a second (or FailOver, if that is less) after the first request has
+	// failed. A client of package redisstore may take 11/24 of the TTL to give up a connection that
+	// has gone silent: with a TTL above 10 s callers may be refused for the rest of that. Give more
+	// if your Sentinels take longer, as they do by their default of 30 s (down-after-milliseconds).
+	// Default 5 s.
 	FailOver time.Duration
 
 	// ClockDrift bounds how much the clocks of store and client may
@@ -87,8 +87,8 @@ type Config struct {
 	ClockDrift float64
 
 	// MaxHold ends a lease this long after it was acquired, whatever the operation does: for work
-	// that may hang. The option [MaxHold] sets another bound for one call. A lease taken with
-	// [LongRunning], such as a leader's, has none. Default 0: no limit.
+	// that may hang. [Request].MaxHold sets another bound for one call. A lease taken with
+	// [Request].LongRunning, such as a leader's, has none. Default 0: no limit.
 	MaxHold time.Duration
 
 	// CancelGrace ends a lease whose operation still runs this long after

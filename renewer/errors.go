@@ -20,9 +20,9 @@ var (
 	// ErrBusy means that another owner has the lock. errors.As with *[Error] tells who.
 	ErrBusy = errors.New("lockbeat: held by another owner")
 	// ErrQueueFull comes with ErrBusy: as many callers of this process
-	// wait for the lock as [MaxWaiters] allows.
+	// wait for the lock as [Request].MaxWaiters allows.
 	ErrQueueFull = errors.New("lockbeat: the queue is full")
-	// ErrLimitClosed comes with ErrBusy: the caller's limit is 0, see [AtMost].
+	// ErrLimitClosed comes with ErrBusy: the caller's limit is 0, see [Request].Limit.
 	ErrLimitClosed = errors.New("lockbeat: the limit is 0, closed")
 	// ErrLost means that a lease ended before its operation did.
 	// errors.As with *[LostError] tells why.
@@ -60,7 +60,8 @@ type Error struct {
 	// HeldFor is how long Holder had had it by then; 0 when unknown.
 	HeldFor time.Duration
 	// Limit is how many may have a slot at once, by the caller's own number, and Held how many had
-	// one, when a limit refused the call: see [AtMost]. Holder is the one whose slot lapses first.
+	// one, when a limit refused the call: see [Request].Limit. Holder is the one whose slot lapses
+	// first.
 	Limit, Held int
 	// RetryAfter is how long after that the lock lapses unless Holder renews it; 0 when unknown.
 	RetryAfter time.Duration
@@ -152,7 +153,7 @@ const (
 	// ReasonTaken means that the store says so: the key is gone, or another owner has it.
 	ReasonTaken
 	// ReasonMaxHold means that the operation held the lock for as long as [Config.MaxHold] allows,
-	// or the option [MaxHold] of its call.
+	// or the [Request].MaxHold of its call.
 	ReasonMaxHold
 	// ReasonAbandoned means that the operation still ran
 	// [Config.CancelGrace] after its caller had cancelled it.
@@ -163,7 +164,7 @@ const (
 	// ReasonBroken means that a person has broken the lease, by package inspect: LostError.By and
 	// Why tell. The lock stays held until the operation has returned, within its TTL.
 	ReasonBroken
-	// ReasonReplaced means that a newer call has taken its place: see [Replace].
+	// ReasonReplaced means that a newer call has taken its place: see [Newest].
 	ReasonReplaced
 )
 

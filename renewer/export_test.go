@@ -73,6 +73,9 @@ func NewOwner() string {
 	return token.String()
 }
 
+// MostLabels bounds the operations that cost nothing.
+const MostLabels = mostLabels
+
 // MostLogKinds bounds the kinds of lines that a LogObserver counts each on its own.
 const MostLogKinds = mostLogKinds
 

@@ -12,9 +12,9 @@ import (
 type Holding struct {
 	// Name is the lock's name, or the limit's. It is unbounded: never a metric attribute.
 	Name string
-	// Operation is the static name given with [Operation], or "".
+	// Operation is the static name given with [Request].Operation, or "".
 	Operation string
-	// Limited means that it is a slot of a limit: see [AtMost].
+	// Limited means that it is a slot of a limit: see [Request].Limit.
 	Limited bool
 	// LongRunning means that it is held for as long as it may be: see the option of that name.
 	LongRunning bool
@@ -36,9 +36,9 @@ type Holding struct {
 type Waiting struct {
 	// Name is the lock's name, or the limit's. It is unbounded: never a metric attribute.
 	Name string
-	// Operation is the static name given with [Operation], or "".
+	// Operation is the static name given with [Request].Operation, or "".
 	Operation string
-	// Limited means that it waits for a slot of a limit: see [AtMost].
+	// Limited means that it waits for a slot of a limit: see [Request].Limit.
 	Limited bool
 	// LongRunning means that it waits for as long as it may, as a leader's stand-by does: see the
 	// option of that name.
@@ -66,8 +66,8 @@ func (k *Keeper) Holdings() iter.Seq[Holding] {
 }
 
 // Waiting returns the callers who ask or wait for a lock of this keeper, name by name, those of a
-// name in the order of their turns. Otherwise it is like [Keeper.Holdings]. A caller that asks for a
-// slot of a limit, while no other waits for one, is missing until it has been refused.
+// name in the order of their turns. Otherwise it is like [Keeper.Holdings]. A caller that asks for
+// a slot of a limit, while no other waits for one, is missing until it has been refused.
 func (k *Keeper) Waiting() iter.Seq[Waiting] {
 	return func(yield func(Waiting) bool) {
 		inChunks(k, k.inQueues(), k.waiting, yield)

@@ -47,6 +47,7 @@ type Keeper struct { // a coordinator of parts that own their state
 	outages  *asking.Outages
 	tooLate  error // why a request was not answered that had its time
 
+	labels     labels
 	cleaner    *cleanup.Cleaner // of keys that no lease keeps
 	goroutines goroutines
 

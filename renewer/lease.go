@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"maps"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -89,7 +91,33 @@ type label struct {
 	trace     string // what the observer made of the claim
 }
 
-var noLabel = new(label)
+// labels are those of the operations that calls have named, so that no lease costs one of its own.
+// Operations are few, and one beyond the most that are kept has a label for each call.
+type labels struct {
+	known atomic.Pointer[map[string]*label]
+}
+
+// mostLabels is a bound on what a caller with an operation of its own for each call can cost.
+const mostLabels = 256
+
+// of returns the label of an operation.
+func (s *labels) of(operation string) *label {
+	known := s.known.Load()
+	if known != nil {
+		if found := (*known)[operation]; found != nil {
+			return found
+		} else if len(*known) >= mostLabels {
+			return &label{operation: operation}
+		}
+	}
+	added := &label{operation: strings.Clone(operation)} // not a part of a larger string
+	more := map[string]*label{added.operation: added}
+	if known != nil {
+		maps.Copy(more, *known)
+	}
+	s.known.CompareAndSwap(known, &more) // or else the next call adds it
+	return added
+}
 
 // setTrace sets what others hear of the trace of a lease. Only its caller does, until it has it.
 func (l *Lease) setTrace(trace string) {
@@ -161,7 +189,7 @@ func (l *Lease) Name() string {
 	return name
 }
 
-// Limited reports whether the lease is a slot of a limit: see [AtMost].
+// Limited reports whether the lease is a slot of a limit: see [Request].Limit.
 func (l *Lease) Limited() bool {
 	_, limited := store.CutLimit(l.name)
 	return limited

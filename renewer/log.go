@@ -25,8 +25,8 @@ const longWait = time.Second
 //	       that runs without its lock; a key that could not be freed; trouble in the
 //	       background; a wrong set-up; a tick that was missed, or whose run was cut
 //	Info   an acquire that took over a second; a caller who left, or was refused as it
-//	       expects ([RefusalExpected]), after more than a second; a call whose place a
-//	       newer one has taken ([Replace], [Latest]), waiting or running
+//	       expects ([Request].RefusalExpected), after more than a second; a call whose place a
+//	       newer one has taken ([Newest]), waiting or running
 //	Debug  every other acquire, heartbeat, release and run
 //
 // Of what comes in storms (waits, refusals, calls that were replaced, operations without their
@@ -34,9 +34,9 @@ const longWait = time.Second
 // for each operation, at these levels. The others are at Debug, and the next line counts them:
 // left_out.
 //
-// Of a limit (see [AtMost]) a line shows how many may have a slot at once, and how many had one
-// when the caller found it full: limit and limit_held. Processes that disagree about a limit are
-// trouble in the background, and told of once.
+// Of a limit (see [Request].Limit) a line shows how many may have a slot at once, and how many had
+// one when the caller found it full: limit and limit_held. Processes that disagree about a limit
+// are trouble in the background, and told of once.
 //
 // Names of locks may carry personal data. So a line shows, as lock_hash, what [HashName] makes of
 // the name, and errors as [ErrorText]. [LogNames] shows both as they are.

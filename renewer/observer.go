@@ -80,11 +80,11 @@ type Observer interface {
 type AcquireStart struct {
 	// Name is the lock's name. It is unbounded: never a metric attribute.
 	Name string
-	// Limit is how many may have it at once, if it is a limit's name: see [AtMost]. In an
+	// Limit is how many may have it at once, if it is a limit's name: see [Request].Limit. In an
 	// [AcquireEnd] it is the number by which the call was granted or refused. It is 0 for a lock,
 	// and for a limit that is closed.
 	Limit int
-	// Operation is the static name given with [Operation], or "".
+	// Operation is the static name given with [Request].Operation, or "".
 	Operation string
 	// LongRunning means that the operation goes on for as long as it may: see the option of that
 	// name.
@@ -214,7 +214,7 @@ type StillRuns struct {
 type Unlocked struct {
 	// Name is the lock's name. It is unbounded: never a metric attribute.
 	Name string
-	// Operation is the static name given with [Operation], or "".
+	// Operation is the static name given with [Request].Operation, or "".
 	Operation string
 	// Outage is for how long the store has not answered: see [Keeper.Outage].
 	Outage time.Duration

@@ -127,7 +127,7 @@ func (k *Keeper) probe(p asking.Probe) {
 
 // standsBy reports whether a call waits for the store, however long that is away.
 func (c *call) standsBy() bool {
-	return (c.request.endless || c.request.standBy) && !c.request.try
+	return (c.request.LongRunning || c.request.StandBy) && !c.request.Try
 }
 
 // checkOutage returns the error of a call that is not to wait for a store that is away.

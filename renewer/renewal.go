@@ -249,9 +249,10 @@ func contexts(leases []*Lease) iter.Seq[context.Context] {
 	}
 }
 
-// Extend makes a lease taken with [Manual] last for d from now, if it would not last longer anyway,
-// as the store counts; belief ends earlier, by the clock drift and [Config.Margin]. Only one that
-// still holds can be extended. It asks the store once and takes at most [Config.RequestTimeout].
+// Extend makes a lease taken with [Request].Manual last for d from now, if it would not last longer
+// anyway, as the store counts; belief ends earlier, by the clock drift and [Config.Margin]. Only
+// one that still holds can be extended. It asks the store once and takes at most
+// [Config.RequestTimeout].
 //
 // The error is a *[LostError] if the lease is lost, or turns out to be. It is an *[Error] of
 // kind [ErrUnavailable] if the store did not answer: the lease lasts as long as before then,

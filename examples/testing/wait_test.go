@@ -27,7 +27,9 @@ func TestItWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		locks, began := memory.New(), time.Now()
-		lease, err := newKeeper(t, locks).Acquire(t.Context(), orderLock("42"))
+		lease, err := newKeeper(t, locks).Acquire(t.Context(), renewer.Request{
+			Name: orderLock("42"),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

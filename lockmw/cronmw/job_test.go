@@ -90,7 +90,9 @@ func TestALateAnswerIsNotTaken(t *testing.T) {
 		assert.Equal(t, renewer.OutcomeMissed, got.Outcome)
 		require.NoError(t, got.Err)
 		assert.Empty(t, f.begins(start.Add(10*minute)))
-		lease, err := f.add(0).keeper.TryAcquire(t.Context(), "cron:job")
+		lease, err := f.add(0).keeper.Acquire(t.Context(), renewer.Request{
+			Name: "cron:job", Try: true,
+		})
 		require.NoError(t, err, "the lock is free")
 		require.NoError(t, lease.Release(t.Context()))
 	})

@@ -116,12 +116,14 @@ func TestAStreamKeepsItsSlot(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, stream.Send(outputRequest("a1")))
 			elapse(3 * k.Config().TTL)
-			_, err = k.TryAcquire(t.Context(), "a1", ofTwo)
+			_, err = k.Acquire(t.Context(), renewer.Request{Name: "a1", Limit: ofTwo, Try: true})
 			require.ErrorIs(t, err, renewer.ErrBusy, name)
 			c.end(cancel, stream)
 			require.Equal(t, c.want, status.Code(last(stream)), name)
 			synctest.Wait() // a client that has gone does not wait for the server
-			slot, err := k.TryAcquire(t.Context(), "a1", ofTwo)
+			slot, err := k.Acquire(t.Context(), renewer.Request{
+				Name: "a1", Limit: ofTwo, Try: true,
+			})
 			require.NoError(t, err, name)
 			require.NoError(t, slot.Release(t.Context()))
 		})
@@ -131,12 +133,12 @@ func TestAStreamKeepsItsSlot(t *testing.T) {
 type duplexClient = grpc.BidiStreamingClient[pb.StreamingOutputCallRequest,
 	pb.StreamingOutputCallResponse]
 
-var ofTwo = renewer.AtMost(func(string) int { return 2 })
+var ofTwo = func() int { return 2 }
 
 // fill has another caller take a slot of a limit of two, until free is called.
 func fill(t *testing.T, k *renewer.Keeper, name string) (free func()) {
 	t.Helper()
-	slot, err := k.TryAcquire(t.Context(), name, ofTwo)
+	slot, err := k.Acquire(t.Context(), renewer.Request{Name: name, Limit: ofTwo, Try: true})
 	require.NoError(t, err)
 	return func() { require.NoError(t, slot.Release(t.Context())) }
 }

@@ -50,7 +50,7 @@ func paused(t *testing.T, test func(t *testing.T, b *bubble, pause func())) {
 	d := &deaf{}
 	inBubble(t, func(t *testing.T, b *bubble) {
 		d.over = make(chan struct{}) // the bubble's
-		first, err := b.k.Acquire(t.Context(), "first")
+		first, err := b.k.Acquire(t.Context(), renewer.Request{Name: "first"})
 		require.NoError(t, err)
 		defer func() { require.ErrorIs(t, first.Release(t.Context()), renewer.ErrLost) }()
 		elapse(time.Second)

@@ -48,7 +48,7 @@ func inOutage(
 		k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
 		require.NoError(t, err)
 		s.Default(script.Acquire, script.Fail(errDown))
-		_, err = k.TryAcquire(t.Context(), "any")
+		_, err = k.Acquire(t.Context(), renewer.Request{Name: "any", Try: true})
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		<-time.After(k.Config().FailOver)
 		synctest.Wait()

@@ -140,12 +140,16 @@ func TestAStreamKeepsItsSlot(t *testing.T) {
 						// the client reads what comes, such as the end
 						go func() { _, _ = io.Copy(io.Discard, client) }()
 						<-time.After(3 * k.Config().TTL)
-						probe := renewer.AtMost(func(string) int { return 2 })
-						_, err := k.TryAcquire(t.Context(), "a", probe)
+						probe := func() int { return 2 }
+						_, err := k.Acquire(t.Context(), renewer.Request{
+							Name: "a", Limit: probe, Try: true,
+						})
 						require.ErrorIs(t, err, renewer.ErrBusy)
 						bring(client, hangUp, tell)
 						synctest.Wait()
-						slot, err := k.TryAcquire(t.Context(), "a", probe)
+						slot, err := k.Acquire(t.Context(), renewer.Request{
+							Name: "a", Limit: probe, Try: true,
+						})
 						require.NoError(t, err)
 						require.NoError(t, slot.Release(t.Context()))
 					})

@@ -63,7 +63,7 @@ func newSettings(k *renewer.Keeper, opts []Option) settings {
 }
 
 // isNewest reports whether of a key's jobs the newest alone waits.
-func (s *settings) isNewest() bool { return s.Newest != renewer.AnyCall }
+func (s *settings) isNewest() bool { return s.Newest != renewer.NewestOff }
 
 // RetryIn is for about how long a job stays away that was refused, or could not ask the locks'
 // store: a random duration between half of d and one and a half. Default: a second, five if the

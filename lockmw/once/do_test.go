@@ -44,7 +44,7 @@ func fail(context.Context) (report, error) { return report{Pages: 1}, errOperati
 // free fails the test unless name is free.
 func free(t *testing.T, k *renewer.Keeper, name string) {
 	t.Helper()
-	l, err := k.TryAcquire(t.Context(), name)
+	l, err := k.Acquire(t.Context(), renewer.Request{Name: name, Try: true})
 	require.NoError(t, err)
 	require.NoError(t, l.Release(t.Context()))
 }
@@ -225,7 +225,7 @@ func waiting(d time.Duration) once.Option {
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l, err := k.Acquire(t.Context(), "a")
+		l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 		require.NoError(t, err)
 		for _, wait := range []time.Duration{0, time.Minute} {
 			begun := time.Now()
@@ -260,7 +260,7 @@ func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 		go func() {
 			_, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
 				go func() {
-					l, err := k.Acquire(t.Context(), "a")
+					l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 					assert.NoError(t, err)
 					rival <- l
 				}()
@@ -289,7 +289,7 @@ func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 func TestARefusalIsToldOnceAndAsItIs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l, err := k.Acquire(t.Context(), "a")
+		l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 		require.NoError(t, err)
 		_, err = once.Do(t.Context(), k, "a", never(t), lockmw.Refuse())
 		_, bare := err.(*renewer.Error) //nolint:errorlint // not whether it wraps one

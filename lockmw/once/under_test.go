@@ -21,7 +21,7 @@ import (
 func TestTheOtherLockIsAroundTheTransaction(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
-		lease, err := k.Acquire(t.Context(), "customer")
+		lease, err := k.Acquire(t.Context(), renewer.Request{Name: "customer"})
 		require.NoError(t, err)
 		free := time.Now().Add(3 * time.Second)
 		time.AfterFunc(3*time.Second, func() { _ = lease.Release(t.Context()) })
@@ -38,7 +38,7 @@ func TestTheOtherLockIsAroundTheTransaction(t *testing.T) {
 		require.Equal(t, 7, got)
 		require.Empty(t, s.Owner("customer"))
 
-		lease, err = k.Acquire(t.Context(), "customer")
+		lease, err = k.Acquire(t.Context(), renewer.Request{Name: "customer"})
 		require.NoError(t, err)
 		begun := time.Now()
 		got, err = once.Do(t.Context(), k, "payment", pay, under...)
@@ -67,7 +67,7 @@ func TestTheOtherLockIsBusy(t *testing.T) {
 		"does not wait": {[]once.Option{once.Under("customer", lockmw.Refuse())}, 0},
 	} {
 		inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-			lease, err := k.Acquire(t.Context(), "customer")
+			lease, err := k.Acquire(t.Context(), renewer.Request{Name: "customer"})
 			require.NoError(t, err)
 			begun := time.Now()
 			_, err = once.Do(t.Context(), k, "payment", never(t), c.opts...)

@@ -24,8 +24,9 @@ const two = key + "/2"
 
 // has another process take a slot of a limit of two, until free is called.
 func (s *scene) has(name string) (free func()) {
-	l, err := s.other.Acquire(s.t.Context(), name, renewer.MaxWait(soon),
-		renewer.AtMost(func(string) int { return 2 }))
+	l, err := s.other.Acquire(s.t.Context(), renewer.Request{
+		Name: name, MaxWait: soon, Limit: func() int { return 2 },
+	})
 	require.NoError(s.t, err)
 	return func() { require.NoError(s.t, l.Release(context.Background())) }
 }

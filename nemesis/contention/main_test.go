@@ -115,14 +115,14 @@ func (s *scene) newKeeper(node string) *renewer.Keeper {
 
 // holds has another process take the lock, until the function that it returns is called.
 func (s *scene) holds(key string) (release func()) {
-	l, err := s.other.Acquire(s.t.Context(), key, renewer.MaxWait(soon))
+	l, err := s.other.Acquire(s.t.Context(), renewer.Request{Name: key, MaxWait: soon})
 	require.NoError(s.t, err)
 	return func() { require.NoError(s.t, l.Release(context.Background())) }
 }
 
 // free requires that key is free.
 func (s *scene) free(key string) {
-	l, err := s.other.TryAcquire(s.t.Context(), key)
+	l, err := s.other.Acquire(s.t.Context(), renewer.Request{Name: key, Try: true})
 	require.NoError(s.t, err)
 	require.NoError(s.t, l.Release(s.t.Context()))
 }

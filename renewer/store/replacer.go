@@ -6,7 +6,7 @@ import (
 )
 
 // Replacer is a [Store] that knows which call for a lock is the newest: of those that wait, and of
-// those that have had it. See renewer.Replace, renewer.Latest and renewer.Rank.
+// those that have had it. See renewer.Newest and renewer.Request.
 //
 // A claim with a [Claim.Newness] that is granted is noted, for [RankTTL] if it has a rank, else for
 // [NoteTTL]. One that is older is [StatusReplaced] from then on, whether the name is free or not.

@@ -129,7 +129,7 @@ func (b *bench) hold() (release func()) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
-	lease, err := b.keeper().Acquire(ctx, "u1")
+	lease, err := b.keeper().Acquire(ctx, renewer.Request{Name: "u1"})
 	require.NoError(b.t, err)
 	return func() { require.NoError(b.t, lease.Release(context.Background())) }
 }

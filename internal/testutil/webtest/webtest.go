@@ -63,7 +63,7 @@ func InBubble(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Kee
 // Hold takes a lock, until release is called.
 func Hold(t *testing.T, k *renewer.Keeper, name string) (release func()) {
 	t.Helper()
-	lease, err := k.Acquire(t.Context(), name, renewer.MaxWait(Soon))
+	lease, err := k.Acquire(t.Context(), renewer.Request{Name: name, MaxWait: Soon})
 	require.NoError(t, err)
 	return func() { require.NoError(t, lease.Release(t.Context())) }
 }

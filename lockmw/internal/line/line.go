@@ -195,7 +195,7 @@ func (l *Line) waitForFirst(lock names.Want, kind string) {
 	c.asking = true
 	go func() {
 		// Until the keeper is shut down, at most.
-		lease, err := l.keeper.AcquireR(context.Background(), renewer.Request{
+		lease, err := l.keeper.Acquire(context.Background(), renewer.Request{
 			Name: lock.Name, Limit: lock.Limit, Operation: kind, StandBy: true,
 		})
 		l.mu.Lock()

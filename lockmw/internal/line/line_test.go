@@ -319,7 +319,7 @@ func TestTasksInLineAreCounted(t *testing.T) {
 func TestTheProcessWaitsAsTheTask(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
-		held, err := k.Acquire(t.Context(), "a")
+		held, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 		require.NoError(t, err)
 		v := l.Visit(lockA, line.Task{Kind: "fulfil", Queue: "q", ID: "1"})
 		stand(t, v)

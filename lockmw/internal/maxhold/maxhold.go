@@ -2,6 +2,7 @@
 package maxhold
 
 import (
+	"math"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -22,7 +23,11 @@ func (s Setting) Check(k *renewer.Keeper) error {
 	if !s.given {
 		return nil
 	}
-	return k.CheckMaxHold(s.bound)
+	bound := s.bound
+	if bound <= 0 {
+		bound = math.MaxInt64
+	}
+	return k.Check(renewer.Request{MaxHold: bound})
 }
 
 // AddTo adds the option, as its package makes it, to those of a call.

@@ -59,7 +59,7 @@ func (s Settings) Invalid(format string, args ...any) Settings {
 
 // NoWait are settings of a call that does not wait.
 func (s Settings) NoWait(how Contention) Settings {
-	s.Contention, s.Newest = how, renewer.AnyCall
+	s.Contention, s.Newest = how, renewer.NewestOff
 	return s
 }
 
@@ -69,7 +69,7 @@ func (s Settings) Check(k *renewer.Keeper) error {
 		return s.Err
 	}
 	return k.Check(renewer.Request{
-		Name: "some", MaxHold: s.MaxHold, Manual: s.Manual, Newest: s.Newest,
+		MaxHold: s.MaxHold, Manual: s.Manual, Newest: s.Newest,
 	})
 }
 

@@ -111,7 +111,7 @@ func takeOne(
 		return inner, err
 	}
 	checkTransaction(ctx, k, w, opt)
-	lease, err := k.AcquireR(ctx, request(w, opt))
+	lease, err := k.Acquire(ctx, request(w, opt))
 	if err != nil {
 		return nil, refused(err, opt)
 	}

@@ -107,13 +107,14 @@ func (g *group) waitKeeping(w names.Want) (busy *names.Want, err error) {
 // before the first that it did not get.
 func (g *group) tryAll(wants []names.Want) error {
 	found := make([]*scope, len(wants)) // of an outer call
-	tries := make([]renewer.Try, 0, len(wants))
+	var leases []*renewer.Lease         // of the others
 	unwound := true
-	defer func() { _ = leaveAll(g.addFirst(found, tries), !unwound) }()
+	defer func() { _ = leaveAll(g.addFirst(found, leases), !unwound) }()
 	set := g.set
 	if set.Contention == option.Waits { // many take a while, and the caller waits for those not free
 		set.Contention, set.Within, set.Expected = option.Refuses, max(time.Until(g.until), 1), true
 	}
+	requests := make([]renewer.Request, 0, len(wants))
 	for i, w := range wants {
 		var err error
 		if found[i], err = reenter(g.ctx, g.keeper, w.ID(), g.set.Strict); err != nil {
@@ -121,17 +122,14 @@ func (g *group) tryAll(wants []names.Want) error {
 			return err
 		}
 		if found[i] == nil {
-			t := renewer.Try{Name: w.Name}
-			if w.Limit != nil {
-				t.Limit = func(string) int { return w.Limit() }
-			}
-			tries = append(tries, t)
+			requests = append(requests, request(w, set))
 		}
 	}
-	g.keeper.TryEach(g.ctx, tries, request(names.Want{}, set).Opts()...)
+	var errs []error
+	leases, errs = g.keeper.AcquireEach(g.ctx, requests)
 	unwound = false
-	for i := range tries {
-		if err := tries[i].Err; err != nil {
+	for _, err := range errs {
+		if err != nil {
 			return err
 		}
 	}
@@ -139,14 +137,14 @@ func (g *group) tryAll(wants []names.Want) error {
 }
 
 // addFirst adds the locks before the first that is missing. Give back the others.
-func (g *group) addFirst(found []*scope, tries []renewer.Try) (others []*scope) {
+func (g *group) addFirst(found []*scope, leases []*renewer.Lease) (others []*scope) {
 	missing := false
 	for _, s := range found {
-		if s == nil && len(tries) > 0 {
-			if l := tries[0].Lease; l != nil {
+		if s == nil && len(leases) > 0 {
+			if l := leases[0]; l != nil {
 				s = newScope(g.keeper, l, g.set.Strict)
 			}
-			tries = tries[1:]
+			leases = leases[1:]
 		}
 		switch {
 		case s == nil:

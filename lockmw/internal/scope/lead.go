@@ -46,7 +46,7 @@ func lead(
 		return false, err
 	}
 	if s == nil {
-		lease, err := k.AcquireR(ctx, renewer.Request{
+		lease, err := k.Acquire(ctx, renewer.Request{
 			Name: w.Name, Limit: w.Limit, Operation: opt.Operation, MaxHold: opt.MaxHold,
 			LongRunning: true,
 		})

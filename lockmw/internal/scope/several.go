@@ -21,7 +21,7 @@ const mostPatience = time.Second
 func takeAll(
 	ctx context.Context, k *renewer.Keeper, all names.Set, set option.Settings,
 ) (*scope, error) {
-	if set.Newest != renewer.AnyCall {
+	if set.Newest != renewer.NewestOff {
 		return nil, errNewestOfSeveral
 	}
 	wants := all.Narrowest()
@@ -112,9 +112,9 @@ func freeAll(taken []*scope, orderly bool) {
 		}
 	}
 	if len(released) > 0 {
-		defer taken[0].keeper.ReleaseEach(taken[0].Context, released)
+		defer taken[0].keeper.ReleaseEach(taken[0].Context, released, false)
 	}
 	if len(aborted) > 0 {
-		taken[0].keeper.AbortEach(taken[0].Context, aborted)
+		taken[0].keeper.ReleaseEach(taken[0].Context, aborted, true)
 	}
 }

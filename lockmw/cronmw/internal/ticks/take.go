@@ -83,7 +83,7 @@ func (b *Book) Take(ctx context.Context, rec Record, due, until time.Time) (run 
 func (b *Book) follow(ctx context.Context, due, until time.Time) (*Run, error) {
 	for {
 		if !lockmw.Held(ctx, b.key) {
-			lease, err := b.keeper.AcquireR(ctx, renewer.Request{
+			lease, err := b.keeper.Acquire(ctx, renewer.Request{
 				Name: b.key, Operation: cmp.Or(b.Settings.Operation, b.Name),
 				LongRunning: true, StandBy: true,
 			})
