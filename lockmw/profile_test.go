@@ -59,8 +59,8 @@ func TestAProfileNamesTheLock(t *testing.T) {
 		},
 		"HTTP": {
 			func(k *renewer.Keeper, fn func(context.Context) error) (err error) {
-				key := func(*http.Request) (string, error) { return "account:6", nil }
-				httpmw.Exclusive(k, key, httpmw.Operation("charge"))(http.HandlerFunc(
+				key := func(*http.Request) string { return "account:6" }
+				httpmw.Middleware(k, key, op)(http.HandlerFunc(
 					func(_ http.ResponseWriter, r *http.Request) { err = fn(r.Context()) },
 				)).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", http.NoBody))
 				return err

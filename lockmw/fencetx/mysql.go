@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -27,7 +28,7 @@ ON DUPLICATE KEY UPDATE token = LAST_INSERT_ID(GREATEST(token, ?))`
 
 // MySQL is [PostgreSQL] for MySQL and MariaDB, by the driver github.com/go-sql-driver/mysql. It is
 // tested with MariaDB.
-func MySQL(ctx context.Context, tx Tx, names ...string) error {
+func MySQL[N lockmw.Name](ctx context.Context, tx Tx, names ...N) error {
 	locks, err := locksOf(ctx, names)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -36,9 +37,9 @@ const PostgreSQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
 `
 
 // PostgreSQL fences tx, a transaction on PostgreSQL, with the locks on names, all of which ctx must
-// run under. A name may be one made by [lockmw.Keys]. Call it before the transaction's other
+// run under. A [lockmw.Set] may name several. Call it before the transaction's other
 // statements. The errors are those of the package; after one, roll back.
-func PostgreSQL(ctx context.Context, tx Tx, names ...string) error {
+func PostgreSQL[N lockmw.Name](ctx context.Context, tx Tx, names ...N) error {
 	return postgreSQL(ctx, names, func(query string, args []any) (rows int64, err error) {
 		result, err := tx.ExecContext(ctx, query, args...)
 		if err != nil {
@@ -49,8 +50,8 @@ func PostgreSQL(ctx context.Context, tx Tx, names ...string) error {
 }
 
 // Pgx is [PostgreSQL] for a transaction of pgx.
-func Pgx[R interface{ RowsAffected() int64 }](
-	ctx context.Context, tx PgxTx[R], names ...string,
+func Pgx[R interface{ RowsAffected() int64 }, N lockmw.Name](
+	ctx context.Context, tx PgxTx[R], names ...N,
 ) error {
 	return postgreSQL(ctx, names, func(query string, args []any) (rows int64, err error) {
 		result, err := tx.Exec(ctx, query, args...)
@@ -61,8 +62,8 @@ func Pgx[R interface{ RowsAffected() int64 }](
 	})
 }
 
-func postgreSQL(
-	ctx context.Context, names []string,
+func postgreSQL[N lockmw.Name](
+	ctx context.Context, names []N,
 	exec func(query string, args []any) (rows int64, err error),
 ) error {
 	locks, err := locksOf(ctx, names)

@@ -1,6 +1,10 @@
 package fencetx
 
-import "context"
+import (
+	"context"
+
+	"github.com/lockbeat/lockbeat/lockmw"
+)
 
 // SQLiteSchema makes the table, for SQLite 3.24 and newer, unless it exists. Old rows are deleted
 // by
@@ -16,7 +20,7 @@ const sqliteUpsert = `INSERT INTO lockbeat_fences (name, token) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE token <= excluded.token`
 
 // SQLite is [PostgreSQL] for SQLite.
-func SQLite(ctx context.Context, tx Tx, names ...string) error {
+func SQLite[N lockmw.Name](ctx context.Context, tx Tx, names ...N) error {
 	locks, err := locksOf(ctx, names)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -28,14 +29,12 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 		opts   []httpmw.Option
 		around func(http.Handler) http.Handler
 	}{
-		"409":                    {status: 409, opts: []httpmw.Option{httpmw.Refuse(409)}},
-		"423":                    {status: 423, opts: []httpmw.Option{httpmw.Refuse(423)}},
-		"429":                    {status: 429, opts: []httpmw.Option{httpmw.Refuse(429)}},
-		"skipped":                {status: 204, opts: []httpmw.Option{httpmw.Skip()}},
-		"wait ran out":           {status: 503, opts: []httpmw.Option{httpmw.Wait(time.Second)}},
-		"a responder of its own": {status: 200, opts: []httpmw.Option{httpmw.Refuse(409), answers}},
+		"409":                    {status: 409, opts: []httpmw.Option{lockmw.Refuse()}},
+		"skipped":                {status: 204, opts: []httpmw.Option{lockmw.Skip()}},
+		"wait ran out":           {status: 503, opts: []httpmw.Option{lockmw.Wait(time.Second)}},
+		"a responder of its own": {status: 200, opts: []httpmw.Option{lockmw.Refuse(), answers}},
 		"behind a TimeoutHandler": {
-			status: 409, opts: []httpmw.Option{httpmw.Refuse(409)},
+			status: 409, opts: []httpmw.Option{lockmw.Refuse()},
 			around: func(h http.Handler) http.Handler {
 				return http.TimeoutHandler(h, time.Minute, "late")
 			},
@@ -45,7 +44,7 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 				var shop shop
-				h := httpmw.Exclusive(k, byName("account"), c.opts...)(&shop)
+				h := httpmw.Middleware(k, byName("account"), c.opts...)(&shop)
 				if c.around != nil {
 					h = c.around(h)
 				}
@@ -76,7 +75,7 @@ func TestARefusalThatTheHandlerHasDealtWithIsStored(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var shop shop
-		busy := httpmw.Exclusive(k, byName("account"), httpmw.Refuse(409))(&shop)
+		busy := httpmw.Middleware(k, byName("account"), lockmw.Refuse())(&shop)
 		batch := idempotent.Middleware(k, idempotent.Config{Caller: byUser})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			part := httptest.NewRecorder()
 			shop.ServeHTTP(part, r)

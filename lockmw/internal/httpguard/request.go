@@ -24,36 +24,22 @@ var (
 	// ErrLongName means that a key function has returned a name that is too long.
 	ErrLongName = fmt.Errorf("%w: the key function has returned one of more than %d bytes",
 		renewer.ErrName, store.MaxName)
-	// ErrNoCaller means that a function that says who sends a request has returned nobody.
+	// ErrNoCaller means that a function that says who sends a request has returned
+	// nobody.
 	ErrNoCaller = fmt.Errorf("%w: the function that says who sends it has returned \"\"", ErrKey)
 )
 
-// CheckName returns the error for a request whose key function has returned no usable name. Of other
-// faults package lockmw tells.
+// CheckName returns the error for a request whose key function has returned no usable
+// name. Of other faults package lockmw tells.
 func CheckName(r *http.Request, set names.Set) error {
+	one, _ := set.One() // several were checked when they were joined
 	switch err := set.Err(); {
-	case err == nil:
-	case errors.Is(err, names.ErrEmpty):
+	case errors.Is(err, names.ErrEmpty), err == nil && one.Name == "":
 		return ErrNoName
-	case errors.Is(err, names.ErrLong):
+	case errors.Is(err, names.ErrLong), len(one.Name) > store.MaxName:
 		return ErrLongName
-	default:
-		return KeyFault(r, err)
-	}
-	for w := range set.All() {
-		switch {
-		case w.Name == "":
-			return ErrNoName
-		case len(w.Name) > store.MaxName:
-			return ErrLongName
-		}
-	}
-	return nil
-}
-
-// KeyFault returns the error for a request whose key function failed with err.
-func KeyFault(r *http.Request, err error) error {
-	switch {
+	case err == nil:
+		return nil
 	case r.Context().Err() != nil:
 		return Ended(r)
 	case errors.Is(err, ErrKey), errors.Is(err, renewer.ErrConfig):
@@ -66,8 +52,8 @@ func KeyFault(r *http.Request, err error) error {
 // Ended returns the error for a request whose context has ended.
 func Ended(r *http.Request) error { return ended.Error(r.Context()) }
 
-// Serve calls do with a copy of r on ctx. Afterwards r has what
-// net/http and outer middleware look for in it.
+// Serve calls do with a copy of r on ctx. Afterwards r has what net/http and outer
+// middleware look for in it.
 func Serve(
 	ctx context.Context, w http.ResponseWriter, r *http.Request,
 	do func(http.ResponseWriter, *http.Request),
