@@ -84,6 +84,28 @@ func TestWrapDerivesTheKey(t *testing.T) {
 	})
 }
 
+// An option that can't be meant is refused, before anything is asked.
+func TestOptionsThatCannotBeMeant(t *testing.T) {
+	t.Parallel()
+	for says, opt := range map[string]lockmw.Option{
+		"Wait(0s): give how long to wait": lockmw.Wait(0), "Wait(-1s)": lockmw.Wait(-time.Second),
+		"MaxWaiters(0): give 1 or more": lockmw.MaxWaiters(0), "MaxHold(0s)": lockmw.MaxHold(0),
+		"HoldAtLeast(-1ns)": lockmw.HoldAtLeast(-1), "Manual(0s)": lockmw.Manual(0),
+		"LocalShare(0)": lockmw.LocalShare(0), "MaxHold is 1s": lockmw.MaxHold(time.Second),
+	} {
+		inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			_, err := lockmw.Do(t.Context(), k, "a", answer, opt)
+			require.ErrorIs(t, err, renewer.ErrConfig)
+			require.ErrorContains(t, err, says)
+			require.Empty(t, s.Calls(script.Acquire))
+			require.Panics(t, func() {
+				lockmw.WrapRun(k, func(string) string { return "a" },
+					func(context.Context, string) error { return nil }, opt)
+			}, says)
+		})
+	}
+}
+
 func TestContentionPolicies(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -99,12 +121,6 @@ func TestContentionPolicies(t *testing.T) {
 			[]lockmw.Option{lockmw.Wait(3 * time.Second)},
 			renewer.ErrBusy, lockmw.ErrSkipped,
 			3 * time.Second,
-		},
-		{
-			"wait for nothing",
-			[]lockmw.Option{lockmw.Wait(0)},
-			renewer.ErrConfig, renewer.ErrBusy,
-			0,
 		},
 		{"refuse", []lockmw.Option{lockmw.Refuse()}, renewer.ErrBusy, lockmw.ErrSkipped, 0},
 		{"skip", []lockmw.Option{lockmw.Skip()}, lockmw.ErrSkipped, renewer.ErrBusy, 0},

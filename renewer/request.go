@@ -167,11 +167,11 @@ func (k *Keeper) checkNewness(r *Request) error {
 	switch {
 	case r.Newest > NewestReplaces:
 		return fmt.Errorf("Newest is %d: there is no such one", r.Newest)
+	case r.Limit != nil:
+		return fmt.Errorf("%s: they are for locks, and not for limits", what)
 	case !ok:
 		return fmt.Errorf("%s: a %T does not know which call is the newest: use one of redisstore "+
 			"or memory", what, k.store)
-	case r.Limit != nil:
-		return fmt.Errorf("%s: they are for locks, and not for limits", what)
 	case r.Rank < 0:
 		return fmt.Errorf("rank of %d: give 1 or more, or 0 for none", r.Rank)
 	case r.Try && r.Newest != NewestOff:

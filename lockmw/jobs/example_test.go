@@ -38,7 +38,7 @@ func ExampleWrap() {
 	}
 	tell(run(ctx, jobs.Delivery{Kind: "email", ID: "1"}, email{"7", "hello"}))
 
-	held, err := keeper.Acquire(ctx, "user:7") // by another process, as a rule
+	held, err := keeper.Acquire(ctx, renewer.Request{Name: "user:7"}) // by another process, as a rule
 	if err != nil {
 		panic(err)
 	}
