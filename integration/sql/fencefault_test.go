@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"modernc.org/sqlite"
 
-	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/fencetx"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -55,14 +55,14 @@ func TestFenceIsRejected(t *testing.T) {
 		} else {
 			reader := *d
 			reader.DB = connect(t, "sqlite", d.dsn+"&_pragma=query_only(on)")
-			reader.begin = reader.beginBy(fencetx.SQLite)
+			reader.begin = reader.beginBy(fencetx.SQLite[string])
 			rejected(t, &reader, sql.TxOptions{}, "read-only")
 		}
 		schema := "fencetx." + map[string]string{
 			"PostgreSQL": "PostgreSQL", "pgx": "PostgreSQL", "MariaDB": "MySQL", "SQLite": "SQLite",
 		}[d.kind] + "Schema"
 		for kind, by := range map[string]func(context.Context, fencetx.Tx, ...string) error{
-			"PostgreSQL": fencetx.PostgreSQL, "MariaDB": fencetx.MySQL, "SQLite": fencetx.SQLite,
+			"PostgreSQL": fencetx.PostgreSQL[string], "MariaDB": fencetx.MySQL[string], "SQLite": fencetx.SQLite[string],
 		} {
 			if d.kind != "pgx" && d.kind != kind { // pgx' transactions are none of database/sql
 				other := *d
@@ -201,7 +201,7 @@ func TestFenceOfKeys(t *testing.T) {
 	t.Parallel()
 	onEachFenced(t, func(t *testing.T, d *fenced) {
 		names := []string{"a", "b"}
-		require.NoError(t, d.try(t, holder(t, 2, names...), lockmw.All("b", "a"), "a", "b"))
+		require.NoError(t, d.try(t, holder(t, 2, names...), "b", "a", "a", "b"))
 		for _, name := range names {
 			require.ErrorIs(t, d.try(t, holder(t, 1, name), name), renewer.ErrLost)
 		}

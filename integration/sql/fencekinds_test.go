@@ -155,7 +155,7 @@ func fencedPostgres(t *testing.T) *fenced {
 			"application_name = '" + own + "'",
 	}
 	d.DB = connect(t, "pgx", d.dsn)
-	d.begin = d.beginBy(fencetx.PostgreSQL)
+	d.begin = d.beginBy(fencetx.PostgreSQL[string])
 	return d
 }
 
@@ -176,7 +176,7 @@ func fencedMariaDB(t *testing.T) *fenced {
 			"WHERE db = database() AND state = 'Update'",
 	}
 	d.DB = connect(t, "mysql", d.dsn)
-	d.begin = d.beginBy(fencetx.MySQL)
+	d.begin = d.beginBy(fencetx.MySQL[string])
 	return d
 }
 
@@ -188,7 +188,7 @@ func fencedSQLite(t *testing.T) *fenced {
 			"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(off)",
 	}
 	d.DB = connect(t, "sqlite", d.dsn)
-	d.begin = d.beginBy(fencetx.SQLite)
+	d.begin = d.beginBy(fencetx.SQLite[string])
 	return d
 }
 

@@ -213,9 +213,9 @@ func TestARequestThatEndsWhileItWaitsIsNoSuccess(t *testing.T) {
 	assert.Empty(t, log.String())
 }
 
-func TestExclusiveNeedsAKeeperAndAKey(t *testing.T) {
+func TestMiddlewareNeedsAKeeperAndAKey(t *testing.T) {
 	t.Parallel()
 	k, _ := webtest.Scripted(t)
-	assert.Panics(t, func() { ginmw.Middleware(k, nil) })
+	assert.Panics(t, func() { ginmw.Middleware[string](k, nil) })
 	assert.Panics(t, func() { ginmw.Middleware(nil, accountLock) })
 }
