@@ -66,7 +66,7 @@ func TestBodiesOfEverySize(t *testing.T) {
 
 // A body above MaxBody is refused, whether the client says so itself or not, and no lock is asked
 // for. Nor is it for one that is broken, or that the server's ReadTimeout has ended.
-func TestUnusableBodiesOfExclusive(t *testing.T) {
+func TestUnusableBodiesOfMiddleware(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
 	h := httpmw.Middleware(k, byName("a"), httpmw.MaxBody(10))(never(t))

@@ -101,7 +101,7 @@ func TestAClientThatHasGoneIsNoPanic(t *testing.T) {
 func TestClientGoneWithItsBodyRead(t *testing.T) {
 	t.Parallel()
 	for name, guard := range map[string]func(k *renewer.Keeper) http.Handler{
-		"Exclusive": func(k *renewer.Keeper) http.Handler {
+		"Middleware": func(k *renewer.Keeper) http.Handler {
 			return httpmw.Middleware(k, byName("7"), lockmw.Wait(time.Hour))(never(t))
 		},
 		"Handle": func(k *renewer.Keeper) http.Handler {

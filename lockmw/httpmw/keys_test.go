@@ -16,7 +16,7 @@ import (
 )
 
 // A lock on a route knows the route's name and its wildcards.
-func TestExclusiveOnARoute(t *testing.T) {
+func TestMiddlewareOnARoute(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
 	mux := http.NewServeMux()
@@ -106,6 +106,7 @@ func TestMisuseAtConstruction(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	run := func(http.ResponseWriter, *http.Request, transfer) {}
+	with := func(o httpmw.Option) func() { return func() { httpmw.Middleware(k, byPath, o) } }
 	for _, c := range []struct {
 		want string
 		f    func()
@@ -123,16 +124,17 @@ func TestMisuseAtConstruction(t *testing.T) {
 		{"ReceiveFence needs a handler", func() { httpmw.ReceiveFence(nil) }},
 		{"PathValue needs the kind", func() { httpmw.PathValue("", "id") }},
 		{"PathInt needs the kind", func() { httpmw.PathInt("account", "") }},
-		{"Wait(NoBound) would keep", func() { httpmw.Middleware(k, byPath, lockmw.Wait(lockmw.NoBound)) }},
-		{"MaxWaitersPerClient(0) can't be meant", func() { httpmw.MaxWaitersPerClient(0, byUser) }},
-		{"MaxWaitersPerClient(1) can't be meant", func() { httpmw.MaxWaitersPerClient(1, nil) }},
-		{"MaxBody(0) can't be meant", func() { httpmw.MaxBody(0) }},
-		{"OnRefused needs a responder", func() { httpmw.OnRefused(nil) }},
+		{"Wait(NoBound) would keep", with(lockmw.Wait(lockmw.NoBound))},
+		{"Wait(0s): give", with(lockmw.Wait(0))},
+		{"MaxWaitersPerClient(0): give", with(httpmw.MaxWaitersPerClient(0, byUser))},
+		{"MaxWaitersPerClient(1): give", with(httpmw.MaxWaitersPerClient(1, nil))},
+		{"MaxBody(0): give", with(httpmw.MaxBody(0))},
+		{"OnRefused needs a responder", with(httpmw.OnRefused(nil))},
 	} {
 		func() {
 			defer func() {
 				text, _ := recover().(string)
-				assert.Contains(t, text, "lockbeat: httpmw")
+				assert.Contains(t, text, "lockbeat: ")
 				assert.Contains(t, text, c.want)
 			}()
 			c.f()

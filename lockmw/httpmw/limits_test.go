@@ -35,6 +35,8 @@ func fill(t *testing.T, k *renewer.Keeper, name lockmw.Set) (free func()) {
 	return func() { require.NoError(t, exit(nil)) }
 }
 
+func noop(context.Context) error { return nil }
+
 // What is answered when a limit is full: how many it lets run, and not what it is called.
 func TestFullLimits(t *testing.T) {
 	t.Parallel()
@@ -104,9 +106,8 @@ func TestRespondToAFullLimit(t *testing.T) {
 	limited(t, func(t *testing.T, k *renewer.Keeper) {
 		defer fill(t, k, lockmw.Limit(secret, 1))()
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			err := lockmw.Run(r.Context(), k, lockmw.Limit(secret, 1),
-				func(context.Context) error { return nil }, lockmw.Refuse())
-			httpmw.Respond(w, r, err)
+			httpmw.Respond(w, r,
+				lockmw.Run(r.Context(), k, lockmw.Limit(secret, 1), noop, lockmw.Refuse()))
 		})
 		p := requireProblem(t, do(h, get(t, "/")), http.StatusTooManyRequests, httpguard.TypeLimit)
 		assert.Contains(t, p.Detail, "limit of 1 at once")

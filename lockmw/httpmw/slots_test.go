@@ -140,18 +140,11 @@ func TestAStreamKeepsItsSlot(t *testing.T) {
 						// the client reads what comes, such as the end
 						go func() { _, _ = io.Copy(io.Discard, client) }()
 						<-time.After(3 * k.Config().TTL)
-						probe := func() int { return 2 }
-						_, err := k.Acquire(t.Context(), renewer.Request{
-							Name: "a", Limit: probe, Try: true,
-						})
+						err := lockmw.Run(t.Context(), k, two, noop, lockmw.Refuse())
 						require.ErrorIs(t, err, renewer.ErrBusy)
 						bring(client, hangUp, tell)
 						synctest.Wait()
-						slot, err := k.Acquire(t.Context(), renewer.Request{
-							Name: "a", Limit: probe, Try: true,
-						})
-						require.NoError(t, err)
-						require.NoError(t, slot.Release(t.Context()))
+						fill(t, k, two)()
 					})
 				})
 			}

@@ -2,6 +2,7 @@ package httpmw
 
 import (
 	"net/http"
+	"sync"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
@@ -20,7 +21,8 @@ func newClients(s *settings) *clients {
 	return &clients{s.client, quota.New(s.clientWaiters)}
 }
 
-// count counts a request for its client until leave is called. The error is for one too many.
+// count counts a request for its client until leave is called, once or more. The error is
+// for one too many.
 func (c *clients) count(r *http.Request) (leave func(), err error) {
 	if c == nil {
 		return func() {}, nil
@@ -32,5 +34,5 @@ func (c *clients) count(r *http.Request) (leave func(), err error) {
 	case !c.waiting.Take(client):
 		return nil, errTooMany
 	}
-	return func() { c.waiting.Give(client) }, nil
+	return sync.OnceFunc(func() { c.waiting.Give(client) }), nil
 }

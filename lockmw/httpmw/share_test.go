@@ -48,7 +48,7 @@ func inOutage(
 		k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
 		require.NoError(t, err)
 		s.Default(script.Acquire, script.Fail(errDown))
-		_, err = k.Acquire(t.Context(), renewer.Request{Name: "any", Try: true})
+		err = lockmw.Run(t.Context(), k, "any", noop, lockmw.Refuse())
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		<-time.After(k.Config().FailOver)
 		synctest.Wait()
@@ -238,5 +238,3 @@ func TestLocalShareOfALimit(t *testing.T) {
 		assert.Equal(t, "done", do(h, of("eve")).Text)
 	})
 }
-
-func byUserHeader(r *http.Request) string { return r.Header.Get("X") }
