@@ -1,13 +1,13 @@
-// Package httpmw runs net/http handlers under distributed locks that they never name. Of all requests
-// with the same name, one runs at a time, on any server.
+// Package httpmw runs net/http handlers under distributed locks that they never name. Of
+// all requests with the same name, one runs at a time, on any server.
 //
 //	lock := httpmw.Middleware(keeper, httpmw.PathInt("account", "id"))
 //	mux.Handle("POST /accounts/{id}/transfer", lock(transfer)) // net/http
 //	r.With(lock).Post("/accounts/{id}/transfer", transfer)     // chi
 //
-// The lock's name is what the key function returns: here "account:7", as for lockmw.Do. [Wrap] is for
-// names that only the body has. Requests that clients send again, by their Idempotency-Key, are for
-// package idempotent. A client that needs a lock around a call takes it by lockmw.Do.
+// The lock's name is what the key function returns: here "account:7", as for lockmw.Do.
+// [Wrap] is for names that only the body has. Requests that clients send again, by their
+// Idempotency-Key, are for package idempotent.
 //
 // # Outcomes
 //
@@ -32,14 +32,13 @@
 //	not asked for            400 for an unusable name or body, 413 for a body above 1 MiB
 //	                         ([MaxBody]), 408 if the server's ReadTimeout has ended it
 //
-// Refusals are problem documents (RFC 9457) without the lock's name. They have a Retry-After where
-// it is worth asking again. [OnRefused] answers otherwise. A handler runs at most once, and a
-// request that was refused has not run.
+// Refusals are problem documents (RFC 9457) without the lock's name, with a Retry-After
+// where it is worth asking again. A request that was refused has not run.
 //
 // # Problem types
 //
-// A document's type is the address of this page with one of these behind it. A failure of the server
-// itself, with status 500, is "about:blank".
+// A document's type is the address of this page with one of these behind it, or
+// "about:blank" for a failure of the server itself, with status 500.
 //
 //	#busy         another request has the lock, or too many wait for it; or the request's
 //	              transaction was in conflict with another one, and was undone
@@ -60,14 +59,14 @@
 //
 // # What to watch out for
 //
-//   - A handler whose context ends should return without an answer, or with a 5xx of its own.
-//   - Set http.Server.ReadTimeout, and renewer.Config.MaxHold for a handler that may not return.
-//   - The body is read before the lock, into memory. For large uploads there is [StreamBody].
-//   - The handler gets the server's own http.ResponseWriter, unless lockmw.Strict is given. So when
-//     the lock is lost it is not known what was written: WriteHeader(503) is called, and net/http
-//     logs that as superfluous if an answer has begun.
-//   - A stream keeps its lock until the handler returns. One that hijacks the connection must close
-//     it when the request's context ends, and return when the connection has ended.
+//   - A handler whose context ends should return without an answer, or with a 5xx of its
+//     own. When the lock is lost, WriteHeader(503) is called, which net/http logs as
+//     superfluous if an answer has begun.
+//   - Set http.Server.ReadTimeout, and renewer.Config.MaxHold for a handler that may not
+//     return.
+//   - A stream keeps its lock until the handler returns. One that hijacks the connection
+//     must close it when the request's context ends, and return when the connection has
+//     ended.
 //   - To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time.
 //
 // docs/http.md in the repository has more.
@@ -75,11 +74,11 @@ package httpmw
 
 // The files, in the order in which to read them. A file uses those below it only.
 //
-//	middleware.go, wrap.go       a request comes in: its name and its body
-//	guard.go, run.go, track.go   the lock is taken; the handler runs; the lock may be lost
-//	waiters.go                   who may wait
-//	options.go                   what users can set
-//	keys.go, fence.go            names of locks, and fencing tokens in headers
-//	answer.go, problem.go        answers in place of the handler's
+//	middleware.go, wrap.go  a request comes in: its name and its body
+//	guard.go, track.go      the lock is taken; the handler runs; the lock may be lost
+//	waiters.go              who may wait
+//	options.go              what users can set
+//	keys.go, fence.go       names of locks, and fencing tokens in headers
+//	answer.go, problem.go   answers in place of the handler's
 //
 // What package idempotent needs too is in internal/httpguard.

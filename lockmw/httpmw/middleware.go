@@ -9,26 +9,23 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Middleware runs a handler under the lock on the name that key makes of the request. See the
-// package's text for the outcomes.
+// Middleware runs a handler under the lock on the name that key makes of the request.
+// Put it on the route, inside authentication and http.TimeoutHandler, outside of a
+// transaction.
 //
-// key must not read the body: for that there is [Wrap]. It must read the request as the handler
-// does: "7", "07" and "%207" are three names, and to a handler that parses numbers one account. So
-// prefer [PathInt] and [PathUUID] for handlers that parse. A name that is invalid (lockmw.Invalid),
-// empty or too long is answered with 400, or as an [*Error] in it says, and no lock is asked for. Of
-// an empty one and one too long the keeper's observer is told, once in ten minutes: it mostly is the
-// function's mistake.
+// key must not read the body: for that there is [Wrap]. It must read the request as the
+// handler does: "7", "07" and "%207" are three names, and to a handler that parses
+// numbers one account. So prefer [PathInt] and [PathUUID] for handlers that parse. A
+// name that is invalid (lockmw.Invalid) is answered with 400, or as an [*Error] in it
+// says, and no lock is asked for. Of an empty one and one too long the keeper's
+// observer is told now and then: it mostly is key's mistake.
 //
-// The body is read after key and before the lock, up to [MaxBody]; or by the handler, with
-// [StreamBody].
+// The body is read after key and before the lock, up to [MaxBody].
 //
-// Put it on the route, inside authentication and inside http.TimeoutHandler, outside of a
-// transaction. Apply what Middleware returns once to each handler, when the program starts: each
-// application counts its own waiters. Package ginmw is for gin, and docs/http.md has a bridge for
-// echo.
-//
-// It may be called concurrently, and then calls key concurrently. A panic of key or of the handler
-// passes through, and frees the lock. It panics if k, key or the handler is nil.
+// Apply what Middleware returns once to each handler, when the program starts: each
+// application counts its own waiters. It may be called concurrently, as key is then. A
+// panic of key or of the handler passes through, and frees the lock. It panics if k,
+// key or the handler is nil.
 func Middleware[N lockmw.Name](
 	k *renewer.Keeper, key func(*http.Request) N, opts ...Option,
 ) func(http.Handler) http.Handler {

@@ -12,12 +12,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Wrap returns a handler that decodes a request's body, as JSON, and runs fn under the lock on the
-// name that key makes of it. Otherwise it is like [Middleware]. It panics if k, key or fn is nil.
-//
-// No lock is asked for if the body is unusable: 400 if it can't be decoded, 413 if it is above
-// [MaxBody]. JSON in which an object has a name twice is refused, since parsers differ in which of
-// the two they take.
+// Wrap returns a handler that decodes a request's body, as JSON, and runs fn under the
+// lock on the name that key makes of it. Otherwise it is like [Middleware]. JSON in
+// which an object has a name twice is refused, since parsers differ in which of the two
+// they take.
 func Wrap[T any, N lockmw.Name](
 	k *renewer.Keeper, key func(T) N, fn func(http.ResponseWriter, *http.Request, T),
 	opts ...Option,
@@ -28,8 +26,8 @@ func Wrap[T any, N lockmw.Name](
 	})
 }
 
-// WrapWith is [Wrap] for requests that are not JSON. Their bodies are in memory. decode may be called
-// concurrently.
+// WrapWith is [Wrap] for requests that are not JSON. decode reads the body from memory,
+// and may be called concurrently.
 func WrapWith[T any, N lockmw.Name](
 	k *renewer.Keeper, decode func(*http.Request) (T, error), key func(T) N,
 	fn func(http.ResponseWriter, *http.Request, T), opts ...Option,
