@@ -12,9 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Middleware returns middleware that runs the handlers behind it under the lock on the name that key
-// makes of the request. It is [httpmw.Middleware]; the operation is by default the method and gin's
-// route, "POST /accounts/:id/transfer".
+// Middleware is [httpmw.Middleware] for gin. The operation is by default the method and
+// gin's route, "POST /accounts/:id/transfer".
 func Middleware[N lockmw.Name](
 	k *renewer.Keeper, key func(*gin.Context) N, opts ...httpmw.Option,
 ) gin.HandlerFunc {
@@ -27,11 +26,12 @@ func Middleware[N lockmw.Name](
 	}, opts...))
 }
 
-// FromHTTP makes middleware of gin of one of net/http. The handlers behind it get the request and the
-// writer that the middleware hands on; if it answers itself, they do not run. To the middleware
-// r.Pattern is gin's route, and r.PathValue has its parameters. Call FromHTTP once for each route or
-// group, when the program starts: each has waiters of its own. It may be called concurrently, as the
-// middleware is then. A panic passes through.
+// FromHTTP makes middleware of gin of one of net/http, such as idempotent.Middleware's, or
+// httpmw.Middleware's with httpmw.PathInt, to which "7" and "07" are one account. The
+// handlers behind it get the request and the writer that the middleware hands on; if it
+// answers itself, they do not run. To the middleware r.Pattern is gin's route, and
+// r.PathValue has its parameters. Call it once for each route or group, when the program
+// starts. A panic passes through.
 func FromHTTP(middleware func(http.Handler) http.Handler) gin.HandlerFunc {
 	wrapped := middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		callOf(r).goOn(w, r)
