@@ -69,6 +69,37 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 	}
 }
 
+// An answer that was written before the lock further in was lost is the handler's, and no refusal:
+// what it did is not done again.
+func TestAnAnswerBeforeALossFurtherInIsStored(t *testing.T) {
+	t.Parallel()
+	for name, around := range map[string]func(http.Handler) http.Handler{
+		"at once": func(h http.Handler) http.Handler { return h },
+		"by a writer that takes headers late": func(h http.Handler) http.Handler {
+			return http.TimeoutHandler(h, time.Hour, "late")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				var shop shop
+				h := idempotent.Middleware(k, idempotent.Config{Caller: byUser})(around(
+					httpmw.Middleware(k, byName("account"))(http.HandlerFunc(
+						func(w http.ResponseWriter, r *http.Request) {
+							shop.ServeHTTP(w, r)
+							s.Delete("account")
+							<-r.Context().Done()
+						}))))
+				for range 2 {
+					w := answered(h, order(t.Context(), "k", "pen"))
+					assert.Equal(t, http.StatusCreated, w.Code)
+				}
+				assert.EqualValues(t, 1, shop.taken.Load())
+			})
+		})
+	}
+}
+
 // A batch whose handler has asked others on its behalf has been carried out, also if one of them
 // was refused.
 func TestARefusalThatTheHandlerHasDealtWithIsStored(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
@@ -40,4 +41,18 @@ func TestNoBound(t *testing.T) {
 		assert.Equal(t, "true", again.Header().Get("Idempotent-Replayed"))
 		assert.Equal(t, long, time.Since(begun))
 	})
+}
+
+// The two waits of a request are more than any WriteTimeout, together too.
+func TestAWriteTimeoutIsBelowNoBound(t *testing.T) {
+	t.Parallel()
+	k, o := observed(t)
+	h := idempotent.Middleware(k, idempotent.Config{
+		Caller: byUser, Lock: byName(lockmw.All(customer)), WaitForAnswer: lockmw.NoBound,
+	})(http.HandlerFunc(ok))
+	ctx := context.WithValue(t.Context(), http.ServerContextKey,
+		&http.Server{WriteTimeout: time.Minute})
+	assert.Equal(t, http.StatusOK, answered(h, order(ctx, "k", "pen")).Code)
+	require.Len(t, o.SetUp(t), 1)
+	assert.Contains(t, o.SetUp(t)[0], "WriteTimeout (1m0s)")
 }
