@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"modernc.org/sqlite"
 
-	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/fencetx"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -61,8 +61,9 @@ func TestFenceIsRejected(t *testing.T) {
 		schema := "fencetx." + map[string]string{
 			"PostgreSQL": "PostgreSQL", "pgx": "PostgreSQL", "MariaDB": "MySQL", "SQLite": "SQLite",
 		}[d.kind] + "Schema"
-		for kind, by := range map[string]func(context.Context, fencetx.Tx, ...string) error{
-			"PostgreSQL": fencetx.PostgreSQL, "MariaDB": fencetx.MySQL, "SQLite": fencetx.SQLite,
+		for kind, by := range map[string]func(context.Context, fencetx.Tx, lockmw.Set) error{
+			"PostgreSQL": fencetx.PostgreSQL[lockmw.Set], "MariaDB": fencetx.MySQL[lockmw.Set],
+			"SQLite": fencetx.SQLite[lockmw.Set],
 		} {
 			if d.kind != "pgx" && d.kind != kind { // pgx' transactions are none of database/sql
 				other := *d
@@ -201,7 +202,7 @@ func TestFenceOfKeys(t *testing.T) {
 	t.Parallel()
 	onEachFenced(t, func(t *testing.T, d *fenced) {
 		names := []string{"a", "b"}
-		require.NoError(t, d.try(t, holder(t, 2, names...), lockmw.All("b", "a"), "a", "b"))
+		require.NoError(t, d.try(t, holder(t, 2, names...), "b", "a", "b"))
 		for _, name := range names {
 			require.ErrorIs(t, d.try(t, holder(t, 1, name), name), renewer.ErrLost)
 		}
