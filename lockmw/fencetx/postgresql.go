@@ -24,7 +24,7 @@ type PgxTx[R interface{ RowsAffected() int64 }] interface {
 	Commit(ctx context.Context) error
 }
 
-// PostgreSQLSchema makes the table, for PostgreSQL 11 and newer (tested on 15), unless it
+// PostgreSQLSchema makes the table, for PostgreSQL 11 and newer, unless it
 // exists: apply it with your other migrations. A user needs the rights to select, insert
 // and update. Tokens are microseconds since 1970. Old rows are deleted by
 //
