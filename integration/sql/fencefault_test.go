@@ -55,14 +55,15 @@ func TestFenceIsRejected(t *testing.T) {
 		} else {
 			reader := *d
 			reader.DB = connect(t, "sqlite", d.dsn+"&_pragma=query_only(on)")
-			reader.begin = reader.beginBy(fencetx.SQLite[string])
+			reader.begin = reader.beginBy(fencetx.SQLite)
 			rejected(t, &reader, sql.TxOptions{}, "read-only")
 		}
 		schema := "fencetx." + map[string]string{
 			"PostgreSQL": "PostgreSQL", "pgx": "PostgreSQL", "MariaDB": "MySQL", "SQLite": "SQLite",
 		}[d.kind] + "Schema"
-		for kind, by := range map[string]func(context.Context, fencetx.Tx, ...string) error{
-			"PostgreSQL": fencetx.PostgreSQL[string], "MariaDB": fencetx.MySQL[string], "SQLite": fencetx.SQLite[string],
+		for kind, by := range map[string]func(context.Context, fencetx.Tx, lockmw.Set) error{
+			"PostgreSQL": fencetx.PostgreSQL[lockmw.Set], "MariaDB": fencetx.MySQL[lockmw.Set],
+			"SQLite": fencetx.SQLite[lockmw.Set],
 		} {
 			if d.kind != "pgx" && d.kind != kind { // pgx' transactions are none of database/sql
 				other := *d
@@ -201,7 +202,7 @@ func TestFenceOfKeys(t *testing.T) {
 	t.Parallel()
 	onEachFenced(t, func(t *testing.T, d *fenced) {
 		names := []string{"a", "b"}
-		require.NoError(t, d.try(t, holder(t, 2, names...), "b", "a", "a", "b"))
+		require.NoError(t, d.try(t, holder(t, 2, names...), "b", "a", "b"))
 		for _, name := range names {
 			require.ErrorIs(t, d.try(t, holder(t, 1, name), name), renewer.ErrLost)
 		}

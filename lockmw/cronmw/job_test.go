@@ -126,6 +126,26 @@ func TestMaxHoldOfARun(t *testing.T) {
 	})
 }
 
+// Callers who are refused read what the lock is held for: the job, unless it is said.
+func TestOperationOfARun(t *testing.T) {
+	t.Parallel()
+	for want, opts := range map[string][]cronmw.Option{
+		"job": nil, "nightly": {lockmw.Operation("nightly")},
+	} {
+		inFleet(t, func(t *testing.T, f *fleet) {
+			other := f.add(0).keeper
+			j := f.add(0).job(cronmw.Every(minute), func(context.Context) error {
+				_, err := other.Acquire(t.Context(), renewer.Request{Name: "cron:job", Try: true})
+				return err
+			}, opts...)
+			elapse(minute)
+			var refused *renewer.Error
+			require.ErrorAs(t, j.Fire(t.Context()).Err, &refused)
+			assert.Equal(t, want, refused.Holder.Operation)
+		})
+	}
+}
+
 // A run ends with the node's context, whatever the call's is; and no further one begins.
 func TestContextEnds(t *testing.T) {
 	t.Parallel()

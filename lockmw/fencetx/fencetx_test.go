@@ -78,26 +78,26 @@ func TestNoLock(t *testing.T) {
 		many[i] = strings.Repeat("x", i+1)
 	}
 	for what, row := range map[string]struct {
-		ctx   context.Context
-		names []lockmw.Set
-		kind  error
+		ctx  context.Context
+		name lockmw.Set
+		kind error
 	}{
-		"no name":             {ctx, nil, renewer.ErrConfig},
-		"no lock":             {t.Context(), []lockmw.Set{lockmw.All("a")}, renewer.ErrConfig},
-		"another lock":        {ctx, []lockmw.Set{lockmw.All("a"), lockmw.All("b")}, renewer.ErrConfig},
-		"a limit":             {ctx, []lockmw.Set{limited}, renewer.ErrConfig},
-		"a limit's name":      {ctx, []lockmw.Set{lockmw.All("limited")}, renewer.ErrConfig},
-		"a lock that is over": {over, []lockmw.Set{lockmw.All("over")}, renewer.ErrConfig},
-		"a token passed on":   {passed, []lockmw.Set{lockmw.All("a")}, renewer.ErrConfig},
-		"an empty name":       {ctx, []lockmw.Set{lockmw.All("a"), lockmw.All("")}, renewer.ErrName},
-		"a long name":         {ctx, []lockmw.Set{lockmw.All(strings.Repeat("x", 513))}, renewer.ErrName},
-		"too many names":      {ctx, []lockmw.Set{lockmw.All("a"), lockmw.All(many...)}, renewer.ErrName},
+		"no name":             {ctx, lockmw.Set{}, renewer.ErrName},
+		"an invalid name":     {ctx, lockmw.Invalid(sql.ErrNoRows), renewer.ErrName},
+		"no lock":             {t.Context(), lockmw.All("a"), renewer.ErrConfig},
+		"another lock":        {ctx, lockmw.All("a", "b"), renewer.ErrConfig},
+		"a limit":             {ctx, lockmw.All("a").And(limited), renewer.ErrConfig},
+		"a limit's name":      {ctx, lockmw.All("limited"), renewer.ErrConfig},
+		"a lock that is over": {over, lockmw.All("over"), renewer.ErrConfig},
+		"a token passed on":   {passed, lockmw.All("a"), renewer.ErrConfig},
+		"an empty name":       {ctx, lockmw.All("a", ""), renewer.ErrName},
+		"a long name":         {ctx, lockmw.All(strings.Repeat("x", 513)), renewer.ErrName},
+		"too many names":      {ctx, lockmw.All(many...), renewer.ErrName},
 	} {
 		tx := answers{t: t}
 		for _, err := range []error{
-			fencetx.PostgreSQL(row.ctx, tx, row.names...),
-			fencetx.Pgx(row.ctx, inner{tx}, row.names...),
-			fencetx.MySQL(row.ctx, tx, row.names...), fencetx.SQLite(row.ctx, tx, row.names...),
+			fencetx.PostgreSQL(row.ctx, tx, row.name), fencetx.Pgx(row.ctx, inner{tx}, row.name),
+			fencetx.MySQL(row.ctx, tx, row.name), fencetx.SQLite(row.ctx, tx, row.name),
 		} {
 			require.ErrorIs(t, err, row.kind, what)
 			require.True(t, strings.HasPrefix(err.Error(), "lockbeat: fence a transaction"), err)

@@ -3,12 +3,10 @@ package fencetx
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
-	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -22,14 +20,8 @@ var errNoLock = errors.New("the context does not run under this lock: call it in
 	"that runs under it (lockmw.Do, or an adapter), with the context that this was given, and " +
 	"with the lock's whole name. A limit will not do, nor will a token from another process")
 
-// locksOf are the locks on names, each once, in the order in which all take their rows.
-func locksOf[N lockmw.Name](ctx context.Context, given []N) ([]lock, error) {
-	if len(given) == 0 {
-		return nil, &failure{
-			"give the names of the locks that protect what it writes", renewer.ErrConfig, nil,
-		}
-	}
-	set := names.Set(lockmw.All(given...))
+// locksOf are the locks of a set, in the order in which all take their rows.
+func locksOf(ctx context.Context, set names.Set) ([]lock, error) {
 	if err := set.Err(); err != nil {
 		return nil, &failure{strings.TrimPrefix(err.Error(), "lockbeat: "), err, nil}
 	}
@@ -38,7 +30,7 @@ func locksOf[N lockmw.Name](ctx context.Context, given []N) ([]lock, error) {
 		if err := renewer.CheckName(w.Name); err != nil {
 			return nil, &failure{strings.TrimPrefix(err.Error(), "lockbeat: "), err, nil}
 		}
-		token := scope.FenceOf(ctx, names.Of(names.Want{Name: w.Name}))
+		token := lockmw.FenceOf(ctx, w.Name)
 		if token == 0 || w.Limit != nil {
 			return nil, &renewer.Error{
 				Op: "fence a transaction with", Name: w.Name,
@@ -47,6 +39,5 @@ func locksOf[N lockmw.Name](ctx context.Context, given []N) ([]lock, error) {
 		}
 		locks = append(locks, lock{w.Name, token})
 	}
-	slices.SortFunc(locks, func(a, b lock) int { return strings.Compare(a.name, b.name) })
-	return slices.Compact(locks), nil
+	return locks, nil
 }

@@ -278,7 +278,7 @@ func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		_, err = once.Do(ctx, k, "b", fail, once.Retry(time.Hour, time.Minute))
+		_, err = once.Do(ctx, k, "b", fail, once.Retry(time.Hour, time.Hour))
 		require.ErrorIs(t, err, context.DeadlineExceeded, "in its pause")
 		require.ErrorIs(t, err, errOperation)
 	})
@@ -301,7 +301,7 @@ func TestARefusalIsToldOnceAndAsItIs(t *testing.T) {
 		ownTimeout := func(context.Context) (report, error) {
 			return report{}, context.DeadlineExceeded
 		}
-		_, err = once.Do(ctx, k, "b", ownTimeout, once.Retry(time.Hour, time.Minute))
+		_, err = once.Do(ctx, k, "b", ownTimeout, once.Retry(time.Hour, time.Hour))
 		require.Equal(t, context.DeadlineExceeded, err)
 	})
 }

@@ -264,7 +264,7 @@ func TestALossIsNoReasonToPause(t *testing.T) {
 			<-ctx.Done()
 			ended = time.Now()
 			return report{}, context.Cause(ctx)
-		}, once.Retry(time.Hour, time.Minute))
+		}, once.Retry(time.Hour, time.Hour))
 		require.NoError(t, err)
 		require.Equal(t, 2, got.Pages)
 		require.Less(t, time.Since(begun), time.Minute)

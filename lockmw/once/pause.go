@@ -33,8 +33,8 @@ func (c *call) failed(op context.Context, p *pen, rec record, err error) time.Du
 
 // pause is how long to wait after the n-th attempt.
 func (c *call) pause(n int) time.Duration {
-	most := min(max(c.retryFirst, c.retryMost), max(c.keep/3, 1))
-	d := min(c.retryFirst, most)
+	most := min(c.lastRetry, max(c.keep/3, 1))
+	d := min(c.firstRetry, most)
 	for ; n > 1 && d < most; n-- {
 		d = min(2*d, most)
 	}
@@ -45,7 +45,7 @@ func (c *call) pause(n int) time.Duration {
 // has failed itself has paused by its own clock.
 func (c *call) early(seen store.Seen, rec record) (verdict, bool) {
 	left := rec.details.rest(seen.TTL)
-	if rec.state != begun || rec.attempts >= int(c.attempts) || left == 0 ||
+	if rec.state != begun || rec.attempts >= c.attempts || left == 0 ||
 		seen.Fence == c.paused.Fence && seen.Seq == c.paused.Seq {
 		return verdict{}, false
 	}

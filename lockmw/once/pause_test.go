@@ -39,7 +39,7 @@ func TestPausesDouble(t *testing.T) {
 			once.Retry(2*time.Second, 5*time.Second),
 		}, []int{2, 4, 5, 5, 5}},
 		"the same each time": {[]once.Option{
-			once.Retry(2*time.Minute, time.Second),
+			once.Retry(2*time.Minute, 2*time.Minute),
 		}, []int{120, 120, 120}},
 		"by Keep": {[]once.Option{once.Keep(30 * time.Second)}, []int{1, 2, 4, 8, 10, 10}},
 	} {
@@ -164,7 +164,9 @@ func TestAPauseThatCantBePutOnRecord(t *testing.T) {
 func TestTellErrors(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		opts := []once.Option{once.NoRetry(), once.MaxAttempts(2), once.Retry(time.Millisecond, time.Minute)}
+		opts := []once.Option{
+			once.NoRetry(), once.MaxAttempts(2), once.Retry(time.Millisecond, time.Minute),
+		}
 		for _, opts := range [][]once.Option{opts, append(opts, once.TellErrors())} {
 			told := len(opts) == 4
 			name := map[bool]string{false: "kept", true: "told"}[told]

@@ -49,13 +49,13 @@ type verdict struct {
 	ran  bool // the function did
 	idle bool // it could not, since there was no transaction for it
 	soon bool // there is no need to pause before the next turn
-	// pause is how long to do so; 0: about RetryIn.
+	// pause is how long to do so; 0: about the first of Retry.
 	pause time.Duration
 }
 
 // run takes turns until the work is decided, or this call may not wait any longer.
 func (c *call) run(ctx context.Context) error {
-	c.until = time.Now().Add(c.wait)
+	c.until = time.Now().Add(c.Wait)
 	for {
 		v := c.turn(ctx)
 		if v.over {
@@ -63,7 +63,7 @@ func (c *call) run(ctx context.Context) error {
 		}
 		c.why = v.err
 		if v.ran {
-			c.until, c.why = time.Now().Add(c.wait), nil
+			c.until, c.why = time.Now().Add(c.Wait), nil
 		} else if left := time.Until(c.until); !v.soon && left <= v.pause {
 			return c.refused(v.err)
 		}
@@ -83,11 +83,11 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 	if v := c.glance(ctx); v.over || v.pause > 0 {
 		return v
 	}
-	held, err := scope.Run(ctx, c.keeper, names.Of(names.Want{Name: c.name}), c.waits(),
-		func(op context.Context) error {
-			v = c.underLock(ctx, op)
-			return v.err
-		})
+	lock := names.Of(names.Want{Name: c.name})
+	held, err := scope.Run(ctx, c.keeper, lock, c.locking(), func(op context.Context) error {
+		v = c.underLock(ctx, op)
+		return v.err
+	})
 	switch {
 	case !held:
 		return verdict{over: true, err: c.refused(err)}
@@ -97,14 +97,12 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 	return v
 }
 
-// waits are the settings of a lock that the call waits for.
-func (c *call) waits() option.Settings {
+// locking are the settings of a lock, for which the call waits no longer than it may.
+func (c *call) locking() option.Settings {
 	s := c.Settings
-	left := time.Until(c.until)
-	if left <= 0 {
-		return s.NoWait(option.Refuses)
+	if s.Wait = time.Until(c.until); s.Wait <= 0 {
+		s.Contention = option.Refuses
 	}
-	s.Contention, s.Wait = option.Waits, left
 	return s
 }
 
@@ -177,22 +175,24 @@ func (c *call) underLock(ctx, op context.Context) verdict {
 	return v
 }
 
-// attemptUnder is attempt under the lock that [Under] names. What waits for it has no transaction.
+// attemptUnder is attempt under the locks that [Under] names. What waits for them has no
+// transaction.
 func (c *call) attemptUnder(ctx, op context.Context, p *pen, rec record) (v verdict) {
 	if c.under == nil {
 		return c.attempt(ctx, op, p, rec)
 	}
-	waits := c.waits()
-	waits.Waiters = 0
-	opt := option.Of(waits, c.underOpts, lockmw.Option.ForFunc)
-	ran, err := scope.Run(op, c.keeper, *c.under, opt, func(op context.Context) error {
+	how := c.locking()
+	if c.under.With != nil {
+		how = c.under.With(how)
+	}
+	ran, err := scope.Run(op, c.keeper, c.under.Set, how, func(op context.Context) error {
 		v = c.attempt(ctx, op, p, rec)
 		return v.err
 	})
 	if !ran {
 		return c.unbegun(ctx, op, p, rec, err)
 	}
-	v.err = err // with the loss of that lock, if it was lost
+	v.err = err // with the loss of a lock, if it was lost
 	return v
 }
 
@@ -206,7 +206,7 @@ func (c *call) unbegun(ctx, op context.Context, p *pen, rec record, err error) v
 
 // next is the attempt after the one on record, and its record.
 func (c *call) next(previous record) (Attempt, record) {
-	a := Attempt{Number: previous.attempts + 1, Max: int(c.attempts), Previous: previous.last}
+	a := Attempt{Number: previous.attempts + 1, Max: c.attempts, Previous: previous.last}
 	return a, record{
 		state: begun, attempts: a.Number, input: c.input,
 		last: store.Holder{Node: line(c.keeper.Config().Node, maxNode), PID: os.Getpid()},
@@ -243,7 +243,7 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) (v verdict) 
 			failed = false
 			return verdict{over: true, err: c.ended(ErrGivenUp, rec, err)}
 		}
-	case rec.attempts >= int(c.attempts):
+	case rec.attempts >= c.attempts:
 		if v := c.exhaust(ctx, p, rec, err); v.over {
 			failed = false
 			return v

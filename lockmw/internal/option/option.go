@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -79,6 +80,15 @@ func (s Settings) MustSuit(k *renewer.Keeper) {
 		panic(err.Error())
 	}
 }
+
+// Under is once.Under: locks that work takes beside its own.
+type Under struct {
+	Set  names.Set
+	With func(own Settings) Settings // nil: taken as its own is
+}
+
+// ForOnce changes nothing.
+func (Under) ForOnce(s Settings) Settings { return s }
 
 type set = func(Settings) Settings
 

@@ -21,17 +21,15 @@ var ErrLarge = errors.New("lockbeat: the answer is larger than MaxAnswer, or can
 // here: the client repeats it, as often as it likes.
 func (g *Guard) options(ctx context.Context, r *Request, w Work) []once.Option {
 	options := []once.Option{
-		once.NoRetry(), once.MaxAttempts(lockmw.NoBound), lockmw.MaxWaiters(int64(g.MaxWaiters)),
-		once.Keep(g.KeepAnswer), once.MaxResult(g.MaxAnswer), g.codec(r, w),
-		lockmw.Operation(w.Operation), once.Input(r.input),
-	}
-	if d := g.wait(ctx); d > 0 {
-		options = append(options, lockmw.Wait(d))
-	} else {
-		options = append(options, lockmw.Refuse())
-	}
-	if g.MaxHold != 0 {
-		options = append(options, lockmw.MaxHold(g.MaxHold))
+		once.NoRetry(), once.MaxAttempts(lockmw.NoBound), once.Keep(g.KeepAnswer),
+		once.MaxResult(g.MaxAnswer), g.codec(r, w), once.Input(r.input),
+		option.Wait{Set: func(s option.Settings) option.Settings {
+			s.Operation, s.Waiters, s.MaxHold = w.Operation, int64(g.MaxWaiters), g.MaxHold
+			if s.Wait = g.wait(ctx); s.Wait <= 0 {
+				s.Contention = option.Refuses
+			}
+			return s
+		}},
 	}
 	if w.Under != nil {
 		options = append(options, w.Under)
@@ -42,18 +40,16 @@ func (g *Guard) options(ctx context.Context, r *Request, w Work) []once.Option {
 	return options
 }
 
-// Under has a handler run under the locks of a set, too, by the settings of its rule. They are asked
-// for when a request is found to be new, before the transaction of a Recorder begins. A refusal is
-// [ErrLock], and leaves no record.
+// Under has a handler run under the locks of a set, too, by the settings of its rule. They
+// are asked for when a request is found to be new, before the transaction of a Recorder
+// begins. A refusal is [ErrLock], and leaves no record.
 func (g *Guard) Under(set names.Set, rule option.Settings) once.Option {
-	return once.Under(lockmw.Set(set), lockmw.FuncOption{
-		Set: func(s option.Settings) option.Settings {
-			rule.Operation = cmp.Or(rule.Operation, s.Operation)
-			rule.MaxHold = cmp.Or(rule.MaxHold, s.MaxHold)
-			rule.Waiters, rule.InTime = cmp.Or(rule.Waiters, int64(g.MaxWaiters)), true
-			return rule
-		},
-	})
+	rule.Waiters, rule.InTime = cmp.Or(rule.Waiters, int64(g.MaxWaiters)), true
+	return option.Under{Set: set, With: func(own option.Settings) option.Settings {
+		rule.Operation = cmp.Or(rule.Operation, own.Operation)
+		rule.MaxHold = cmp.Or(rule.MaxHold, own.MaxHold)
+		return rule
+	}}
 }
 
 // wait returns how long to wait for the answer of another request: the refusal must be in time.

@@ -1,6 +1,7 @@
 package ticks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -31,7 +32,7 @@ type Book struct {
 	Grace time.Duration
 	// Attempts is how many runs a tick may have if they are cut, or their nodes die; 0 is 1.
 	Attempts int
-	// Settings has MaxHold and Operation.
+	// Settings has MaxHold and Operation, by default the job's name.
 	Settings option.Settings
 
 	keeper *renewer.Keeper
@@ -46,8 +47,9 @@ func NewBook(k *renewer.Keeper, name string) *Book {
 	return &Book{Name: name, keeper: k, key: lockmw.Key(ofJob, name), since: time.Now()}
 }
 
-// Check refuses a book that can never work, and sets its grace, if that is 0.
+// Check refuses a book that can never work, and sets its defaults.
 func (b *Book) Check() error {
+	b.Settings.Operation = cmp.Or(b.Settings.Operation, b.Name)
 	shortest, err := Shortest(b.Schedule, time.Now())
 	if err != nil {
 		return err

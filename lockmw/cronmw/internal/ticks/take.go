@@ -1,7 +1,6 @@
 package ticks
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,8 +83,7 @@ func (b *Book) follow(ctx context.Context, due, until time.Time) (*Run, error) {
 	for {
 		if !lockmw.Held(ctx, b.key) {
 			lease, err := b.keeper.Acquire(ctx, renewer.Request{
-				Name: b.key, Operation: cmp.Or(b.Settings.Operation, b.Name),
-				LongRunning: true, StandBy: true,
+				Name: b.key, Operation: b.Settings.Operation, LongRunning: true, StandBy: true,
 			})
 			if err != nil {
 				return nil, err
@@ -176,8 +174,7 @@ func (b *Book) begin(
 func (b *Book) Lock(
 	ctx context.Context, opt option.Settings,
 ) (context.Context, func(error) error, error) {
-	opt.Strict, opt.MaxHold = true, b.Settings.MaxHold
-	opt.Operation = cmp.Or(b.Settings.Operation, b.Name)
+	opt.Strict, opt.MaxHold, opt.Operation = true, b.Settings.MaxHold, b.Settings.Operation
 	return scope.Enter(ctx, b.keeper, b.lock(), opt)
 }
 
@@ -186,7 +183,7 @@ func (b *Book) lock() names.Set { return names.Of(names.Want{Name: b.key}) }
 
 // Labelled runs the job's function on the context of its lock, or of a run.
 func (b *Book) Labelled(op context.Context, fn func(context.Context) error) error {
-	return profile.Do(op, b.keeper, b.lock(), cmp.Or(b.Settings.Operation, b.Name), fn)
+	return profile.Do(op, b.keeper, b.lock(), b.Settings.Operation, fn)
 }
 
 // keep is how long the record is kept: a week, or four times the grace or the time to the next
