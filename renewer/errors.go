@@ -81,8 +81,8 @@ type Error struct {
 // names may carry personal data.
 func (e *Error) Error() string { return e.text(e.Op+" "+quote(e.Name), error.Error) }
 
-// Nameless is Error without the lock's name.
-func (e *Error) Nameless() string { return e.text(e.Op+" a lock", ErrorText) }
+// nameless is Error without the lock's name.
+func (e *Error) nameless() string { return e.text(e.Op+" a lock", ErrorText) }
 
 func (e *Error) text(what string, textOf func(error) string) string {
 	var b strings.Builder
@@ -212,15 +212,11 @@ func (r Reason) explain() string {
 	}
 }
 
-// What the store has found in place of a lease that is [ReasonTaken].
+// What the store has found in place of a lease: see LostError.Found.
 const (
-	// FoundDeleted means that nothing is there: the key was deleted, or evicted, or its time was
-	// over at the store.
-	FoundDeleted = "deleted"
-	// FoundOverwritten means that another program has written over the key.
-	FoundOverwritten = "overwritten"
-	// FoundOwner means that another owner has the lock.
-	FoundOwner = "owner"
+	foundDeleted     = "deleted"
+	foundOverwritten = "overwritten"
+	foundOwner       = "owner"
 )
 
 // LostError is the cause of a lease's context once the lease is lost. It is [ErrLost] to errors.Is.
@@ -230,10 +226,11 @@ type LostError struct {
 	Name string
 	// Reason is why.
 	Reason Reason
-	// Found is what the store has found in its place, when ReasonTaken: one of the Found… values;
-	// "" if that is not known.
+	// Found is what the store has found in its place, when ReasonTaken: "deleted" if nothing is
+	// there, as the key was deleted or evicted, or its time was over at the store; "overwritten" by
+	// another program; "owner" if another owner has the lock; "" if that is not known.
 	Found string
-	// Holder has the lock now, when FoundOwner; its zero value if the store can't tell.
+	// Holder has the lock now, when Found is "owner"; its zero value if the store can't tell.
 	Holder store.Holder
 	// By is who has broken the lease, and Why is why, when ReasonBroken; "" if that is not known.
 	// The process of the newer call is By when ReasonReplaced.
@@ -254,8 +251,8 @@ type LostError struct {
 // carry personal data.
 func (e *LostError) Error() string { return e.text("lease on "+quote(e.Name), error.Error) }
 
-// Nameless is Error without the lock's name.
-func (e *LostError) Nameless() string { return e.text("lease", ErrorText) }
+// nameless is Error without the lock's name.
+func (e *LostError) nameless() string { return e.text("lease", ErrorText) }
 
 func (e *LostError) text(what string, textOf func(error) string) string {
 	s := fmt.Sprintf("lockbeat: %s lost: %s", what, e.explain())
@@ -268,13 +265,13 @@ func (e *LostError) text(what string, textOf func(error) string) string {
 // explain is why, in a sentence's end.
 func (e *LostError) explain() string {
 	switch {
-	case e.Found == FoundDeleted:
+	case e.Found == foundDeleted:
 		return "the store has no key for it any more"
-	case e.Found == FoundOverwritten:
+	case e.Found == foundOverwritten:
 		return "another program has written over its key"
-	case e.Found == FoundOwner && e.Holder != (store.Holder{}):
+	case e.Found == foundOwner && e.Holder != (store.Holder{}):
 		return "another owner has the lock: " + e.Holder.String()
-	case e.Found == FoundOwner:
+	case e.Found == foundOwner:
 		return "another owner has the lock"
 	case e.Reason == ReasonBroken && e.By != "":
 		how := "it was broken by "

@@ -137,11 +137,11 @@ func (e *LostError) found(a store.Answer) {
 		}
 	case a.Status == store.StatusBroken: // by whom is not known any more
 	case a.Status == store.StatusGone:
-		e.Found = FoundDeleted
+		e.Found = foundDeleted
 	case a.Foreign:
-		e.Found = FoundOverwritten
+		e.Found = foundOverwritten
 	default:
-		e.Found = FoundOwner
+		e.Found = foundOwner
 		if a.Holder != nil {
 			e.Holder = *a.Holder
 		}

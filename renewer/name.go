@@ -82,6 +82,8 @@ func ErrorText(err error) string {
 	switch e := err.(type) { //nolint:errorlint // the errors below are looked at one by one
 	case nil:
 		return ""
+	case interface{ nameless() string }: // of this package
+		return e.nameless()
 	case interface{ Nameless() string }:
 		return e.Nameless()
 	}

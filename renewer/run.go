@@ -74,7 +74,7 @@ const (
 
 // Ran logs runs and skips at Debug; missed ticks, runs that were cut and may be taken over,
 // conflicts, and errors that a caller gets, too, at Warn; other errors at Error.
-func (o *LogObserver) Ran(ctx context.Context, e Run) {
+func (o *logObserver) Ran(ctx context.Context, e Run) {
 	level, leftOut := o.limited(ctx, e.level(), "run "+string(e.Outcome), e.Job)
 	if !o.log.Enabled(ctx, level) {
 		return

@@ -57,7 +57,7 @@
 // # Cardinality and privacy
 //
 // The name of a lock or limit is in no metric. Spans show a hash of it, lockbeat.key_hash, the
-// same in every process and in the lines of a renewer.LogObserver; renewer.HashName finds it.
+// same in every process and in the lines of renewer.NewLogObserver; renewer.HashName finds it.
 // [WithNames] shows the name itself, and error texts, which may have it in them; error.type has
 // four values. Metrics have lockbeat.operation, a static name: beyond 256 different ones the rest
 // is "_OTHER". What is read from the store is not trusted: texts are cut to 64 bytes, what can't be

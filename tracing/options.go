@@ -64,7 +64,7 @@ func WithAttributes(attrs ...attribute.KeyValue) Option {
 
 // WithNames has spans show the names of locks, and the texts of errors, which may have them in
 // them: for development, or where names carry no personal data. Without it they show a hash of the
-// name, by which the spans about one lock are found, and the lines of a renewer.LogObserver: see
+// name, by which the spans about one lock are found, and the lines of renewer.NewLogObserver: see
 // [renewer.HashName]. The name can't be read from that, but it can be guessed; [WithKeySecret]
 // prevents that. Metrics never show a name.
 func WithNames() Option { return func(s *settings) { s.names = true } }
