@@ -26,16 +26,14 @@ type logObserver struct {
 
 var _ Observer = (*logObserver)(nil)
 
-// LogOption changes one thing about [NewLogObserver]. A nil LogOption is ignored.
+// LogOption is for [NewLogObserver]. Nil is ignored.
 type LogOption func(*logObserver)
 
-// LogNames shows the names of locks, as lock, and the texts of errors, which have them in them: for
-// development, or where names carry no personal data.
+// LogNames shows the names of locks, as lock, and errors with them.
 func LogNames() LogOption { return func(o *logObserver) { o.names = true } }
 
-// LogSecret has names hashed with a secret, so that an attacker who reads the log can't find out by
-// trying which name it is: see [HashName]. Give tracing.WithKeySecret the same. It panics if secret
-// is empty, since a setting that was not filled in must not pass for protection.
+// LogSecret has names hashed with a secret: see [HashName]. Give tracing.WithKeySecret the
+// same. It panics if secret is empty.
 func LogSecret(secret []byte) LogOption {
 	if len(secret) == 0 {
 		panic("lockbeat: renewer.LogSecret needs a secret: 32 random bytes, the same in every " +
@@ -45,32 +43,21 @@ func LogSecret(secret []byte) LogOption {
 	return func(o *logObserver) { o.secret = secret }
 }
 
-// NewLogObserver returns an Observer that writes what happens to logger, slog.Default() if that is
-// nil, for the person on call. It may serve several keepers.
+// NewLogObserver returns an Observer that logs for the person on call to logger, slog.Default()
+// if nil. It may serve several keepers.
 //
 //	Error  a job that failed, or could not be run
-//	Warn   an acquire that was refused, or for which the store could not be asked;
-//	       a heartbeat that failed; a loss; an operation that runs on for longer than
-//	       the notice that it got, and than 10 ms, at that moment and when it has
-//	       returned; a lock that is held for long ([Config.HoldWarning]); an operation
-//	       that runs without its lock; a key that could not be freed; trouble in the
-//	       background; a wrong set-up; a tick that was missed, or whose run was cut
-//	Info   an acquire that took over a second; a caller who left, or was refused as it
-//	       expects ([Request].RefusalExpected), after more than a second; a call whose place a
-//	       newer one has taken ([Newest]), waiting or running
+//	Warn   an acquire refused, or for which the store could not be asked; a failed
+//	       heartbeat; a loss; an operation that runs on without its lock, or long with
+//	       it; a key that could not be freed; a wrong set-up; trouble in the
+//	       background; a tick missed, or a run cut
+//	Info   an acquire, or an expected refusal, that took over a second; a call whose
+//	       place a newer one has taken
 //	Debug  every other acquire, heartbeat, release and run
 //
-// Of what comes in storms (waits, refusals, calls that were replaced, operations without their
-// lock or with it for long, what fails while the store does not answer) it writes one line a second
-// for each operation, at these levels. The others are at Debug, and the next line counts them:
-// left_out.
-//
-// Of a limit (see [Request].Limit) a line shows how many may have a slot at once, and how many had
-// one when the caller found it full: limit and limit_held. Processes that disagree about a limit
-// are trouble in the background, and told of once.
-//
-// Names of locks may carry personal data. So a line shows, as lock_hash, what [HashName] makes of
-// the name, and errors as [ErrorText]. [LogNames] shows both as they are.
+// Of what comes in storms it writes one line a second and operation at these levels; left_out
+// counts the others, which are at Debug. A line shows [HashName] of the name, as lock_hash, and
+// [ErrorText] of errors, unless [LogNames] is given.
 func NewLogObserver(logger *slog.Logger, opts ...LogOption) Observer {
 	if logger == nil {
 		logger = slog.Default()
