@@ -39,13 +39,12 @@ type call struct {
 	over      bool        // it has returned, rather than been left by a panic
 }
 
-// Acquire waits until the lock is ours, in arrival order among the callers of this keeper, until
-// ctx ends, [Request].MaxWait runs out, or the store has been away for [Config.FailOver]. Every
-// lease must be released.
+// Acquire waits for the lock, in order of arrival among the callers of this keeper, until ctx
+// ends, r.MaxWait is over, or the store has been away for [Config.FailOver]. Release every
+// lease.
 //
-// The lease is non-nil if and only if the error is nil. The error is an *[Error] whose kind
-// errors.Is tells: [ErrBusy], [ErrUnavailable], [ErrShutdown], [ErrName], [ErrConfig], or ctx's own
-// error.
+// The lease is non-nil if and only if the error is nil. The error is an *[Error] of kind
+// [ErrBusy], [ErrUnavailable], [ErrShutdown], [ErrName], [ErrConfig], or ctx's own error.
 func (k *Keeper) Acquire(ctx context.Context, r Request) (*Lease, error) {
 	if err := k.check(&r); err != nil {
 		return nil, err

@@ -8,14 +8,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// AcquireEach is [Keeper.Acquire] with [Request].Try for several requests, of which the caller
-// needs all: it asks for them in one question, and then, one after the other, for those that other
-// callers of this process were asking for or giving back meanwhile. Once one is not to be had it
-// asks for no more: the rest have that one's error.
+// AcquireEach is Acquire with Try for several requests, all of which the caller needs: in one
+// question, and then one by one for what this process was asking for or giving back. Once one
+// fails it asks for no more: the rest have that error.
 //
-// Both results are in the order of requests. A lease is non-nil if and only if its error is nil;
-// the caller releases those that it does not keep. If an observer or the store panics, which passes
-// through, none is left.
+// Results are in the order of requests. A lease is non-nil if and only if its error is nil.
+// Release those that you don't keep; there are none after a panic.
 func (k *Keeper) AcquireEach(
 	ctx context.Context, requests []Request,
 ) (leases []*Lease, errs []error) {
@@ -129,8 +127,8 @@ func (k *Keeper) askEach(all []trying) (failed error) {
 	return failed
 }
 
-// ReleaseEach is [Lease.Release] for several leases, in one request for those of k; with abort,
-// [Lease.Abort]. The errors are in their order.
+// ReleaseEach is [Lease.Release], or with abort [Lease.Abort], of several leases, in one
+// request. The errors are in their order.
 func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) []error {
 	errs, ends := make([]error, len(leases)), make([]ending, 0, len(leases))
 	over := 0 // so many are, or were about to be when something panicked

@@ -31,9 +31,8 @@ import (
 // No lock is held while the store, an observer or a user's function is called. The exception is
 // Sharded.Shard, under Keeper.mu, which must return at once.
 
-// Keeper acquires leases from one [store.Store] and keeps them alive. Two goroutines serve all of
-// its leases: one sends heartbeats in batches, one ends what was not renewed in time. All methods
-// may be called concurrently.
+// Keeper acquires leases from one [store.Store] and keeps them alive. A process needs one. All
+// methods may be called concurrently.
 type Keeper struct { // a coordinator of parts that own their state
 	store    contract.Store
 	shards   asking.Shards
@@ -63,13 +62,13 @@ type Keeper struct { // a coordinator of parts that own their state
 	shutdown   shutdown
 }
 
-// Config returns the configuration in force, with its defaults filled in.
+// Config returns the configuration in force, with its defaults.
 func (k *Keeper) Config() Config { return k.cfg }
 
-// Store returns the store that the keeper was made on, for what it offers beside locks.
+// Store returns the keeper's store.
 func (k *Keeper) Store() contract.Store { return k.store }
 
-// ShuttingDown returns a channel that is closed when [Keeper.Shutdown] begins.
+// ShuttingDown is closed when [Keeper.Shutdown] begins.
 func (k *Keeper) ShuttingDown() <-chan struct{} { return k.shutdown.closed }
 
 // leaveLocked takes l from the front of its queue, where the first waiter comes instead. It does
@@ -105,8 +104,8 @@ func (k *Keeper) fault(doing, name string, err error) {
 
 func nothing() {}
 
-// New returns a Keeper on store. It does no I/O. The error is
-// [ErrConfig] and names each faulty field. Call Shutdown when done.
+// New returns a Keeper on store. It does no I/O. The error is [ErrConfig]. Call Shutdown when
+// done.
 func New(store contract.Store, cfg Config) (*Keeper, error) {
 	return newKeeper(store, cfg, timing.Slept)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// logbook is what a LogObserver has written.
+// logbook is what a log observer has written.
 type logbook struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -32,7 +32,7 @@ func (b *logbook) Write(p []byte) (int, error) {
 }
 
 // observer logs to the book from a level on.
-func (b *logbook) observer(level slog.Level, opts ...renewer.LogOption) *renewer.LogObserver {
+func (b *logbook) observer(level slog.Level, opts ...renewer.LogOption) renewer.Observer {
 	return renewer.NewLogObserver(
 		slog.New(slog.NewJSONHandler(b, &slog.HandlerOptions{Level: level})), opts...)
 }
@@ -300,7 +300,7 @@ func TestTheLogCountsFewKinds(t *testing.T) {
 			refuse(fmt.Sprint("operation ", i))
 		}
 		require.Len(t, b.lines(t, "lock refused"), renewer.MostLogKinds+1)
-		require.Equal(t, renewer.MostLogKinds+1, o.Kinds())
+		require.Equal(t, renewer.MostLogKinds+1, renewer.LogKinds(o))
 		waitFor(time.Second)
 		refuse("another")
 		lines := b.lines(t, "lock refused")

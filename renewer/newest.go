@@ -10,8 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// ErrReplaced means that a newer call has taken the place of this one: see [Newest].
-// It comes with [ErrBusy] if the call was waiting, and with [ErrLost] if its operation ran.
+// ErrReplaced comes with [ErrBusy] if a newer call took the place of one that waited, and with
+// [ErrLost] if its operation ran: see [Newest].
 var ErrReplaced = errors.New("lockbeat: a newer call has taken its place")
 
 // noteAgain is when a call that waits notes itself again at the store, where notes lapse after a

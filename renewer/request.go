@@ -9,87 +9,72 @@ import (
 )
 
 // Request is what a caller wants of a lock. Only Name is required: the zero value of each other
-// field is its default. Numbers and times below 0 are [ErrConfig].
+// field is its default. A number or a time below 0 is [ErrConfig].
 type Request struct {
-	// Name is that of the lock, or of the limit: see [CheckName].
-	Name string
-	// Limit makes it a limit of that name, of which a limit's lease is a slot: as many callers,
-	// over all processes, may have one at once as Limit returns. Nil: a lock. A lock and a limit of
-	// one name are two things.
+	Name string // of the lock or limit: see CheckName
+	// Limit makes it a limit, of which the lease is a slot: at most so many have one at once,
+	// over all processes. Nil: a lock. A lock and a limit of one name are two things.
 	//
-	// The number is the caller's own, and kept nowhere: Limit is called before each question to the
-	// store, and must return at once. A lower one ends no slot; those who wait hear of a higher one
-	// when any caller next asks, or by their own poll. 0 closes the limit: [ErrBusy] and
-	// [ErrLimitClosed]. A store without limits gives [ErrConfig]. Processes that disagree admit by
-	// their own numbers; see [AcquireEnd].Held.
-	Limit func() int
-	// Operation is what the lock is taken for: a static name of low cardinality, such as
-	// "transfer". Callers who are refused meanwhile read it, and telemetry shows it.
-	Operation string
-	// MaxWait bounds the wait, in line and for the store: then [ErrBusy], or [ErrUnavailable] if
-	// the store could not be asked. 0: for as long as the context lives.
+	// It is called before each question to the store, and must return at once. The number is
+	// kept nowhere: processes that disagree admit by their own. A lower one ends no slot. 0:
+	// [ErrBusy] and [ErrLimitClosed]. A store without limits gives [ErrConfig].
+	Limit     func() int
+	Operation string // of the work, static, such as "transfer": for refused callers and telemetry
+	// MaxWait bounds the wait, in line and for the store; then [ErrBusy], or [ErrUnavailable]
+	// if the store could not be asked. 0: as long as the context lives.
 	MaxWait time.Duration
-	// Try asks once, and does not wait in line: [ErrBusy] if another owner has the lock. It waits
-	// for an answer for [Config.RequestTimeout], or for MaxWait if that is shorter, then
-	// [ErrUnavailable]; and before that as long at most while this process frees the name.
+	// Try asks once and does not wait in line: [ErrBusy] if another owner has the lock,
+	// [ErrUnavailable] without an answer in [Config.RequestTimeout], or MaxWait if shorter.
+	// While this process frees the name it waits for that first, for as long at most.
 	Try bool
-	// MaxWaiters refuses the call, with [ErrBusy] and [ErrQueueFull], if as many callers of this
-	// keeper wait for the name already. It does not refuse one with Newest. 0: any number.
+	// MaxWaiters refuses the call, with [ErrBusy] and [ErrQueueFull], if as many callers of
+	// this keeper wait for the name already. Not with Newest. 0: any number.
 	MaxWaiters int
-	// MaxHold ends the lease so long after it was acquired, or handed over, in place of
-	// [Config.MaxHold]; math.MaxInt64: no bound. At least one [Config.Heartbeat], else [ErrConfig].
-	// 0: Config.MaxHold, or no bound if LongRunning.
+	// MaxHold takes the place of [Config.MaxHold]: math.MaxInt64 is no bound; else it is at
+	// least one [Config.Heartbeat], or [ErrConfig]. 0: Config.MaxHold, or none if LongRunning.
 	MaxHold time.Duration
-	// Manual takes the lock for so long without a heartbeat: the operation extends it itself, by
-	// [Lease.Extend], or else loses it then, less the clock drift and [Config.Margin], which it
-	// must exceed, else [ErrConfig]. So an operation that hangs gives the lock up. 0: with a
-	// heartbeat.
+	// Manual takes the lock for so long without a heartbeat, less the clock drift and
+	// [Config.Margin], which it must exceed, or [ErrConfig]. The operation extends it
+	// ([Lease.Extend]) or loses it. 0: with a heartbeat.
 	Manual time.Duration
-	// Newest says what becomes of older calls for the name. Default [NewestOff].
-	Newest Newest
-	// Rank is how new the work is: a version of what it works on, an ID, or when it was ordered. A
-	// call of a lower rank than one that has had the lock is [ErrBusy] and [ErrReplaced], though
-	// the lock is free; one of the same rank is the same work again, and is not. With Newest the
-	// greater rank is the newer call, whoever comes first. A call without one goes by when it was
-	// made: give one to all of a name. 0: none.
+	Newest Newest // what becomes of older calls for the name
+	// Rank is how new the work is: a version, an ID, or when it was ordered. A call of a lower
+	// rank than one that has had the lock gets [ErrBusy] and [ErrReplaced], though the lock is
+	// free; one of the same rank does not. Give one to all calls for a name: one without goes
+	// by when it was made. 0: none.
 	//
-	// A rank counts from when the call has the lock, though the operation fails, for
-	// [store.RankTTL] (24 h), and takes about 200 bytes of the store's memory, by name. Like Newest
-	// it is for locks, in a store that is a [store.Replacer]; else [ErrConfig].
+	// It counts from when the call has the lock, for [store.RankTTL] (24 h), and takes about
+	// 200 bytes of the store's memory. It needs a [store.Replacer], and excludes Limit: else
+	// [ErrConfig].
 	Rank int64
-	// LongRunning says that the operation goes on for as long as it may, as a leader's does: the
-	// call waits for a store that is away for longer than [Config.FailOver], and Config.MaxHold
-	// does not end the lease. Observers are told.
+	// LongRunning is for an operation that goes on for as long as it may, as a leader's does:
+	// the call waits for a store however long it is away, and Config.MaxHold does not end the
+	// lease.
 	LongRunning bool
-	// RefusalExpected tells observers that the caller has a plan for when another owner has the
-	// lock: logs show the refusal at Info rather than Warn, and no alert counts it.
+	// RefusalExpected tells observers that the caller has a plan for a refusal: logs show it at
+	// Info, and no alert counts it.
 	RefusalExpected bool
-	// StandBy tells observers that the caller does no work under the lock, but waits for the end of
-	// another's, and frees it at once: nothing but the oldest wait shows it. Like one with
-	// LongRunning it waits for a store that is away.
+	// StandBy tells observers that the caller only waits for the end of another's work: nothing
+	// but the oldest wait shows it. It waits for a store like LongRunning.
 	StandBy bool
 }
 
-// Newest says whether of the calls for one name that say so none but the newest waits. The newest
-// is that of the greatest [Request].Rank, or else the one made last, as far as the store can tell:
-// calls reach it some milliseconds after they are made. One that was made before another that has
-// had the lock in the last minute is refused as older.
+// Newest says that of the calls for one name none but the newest waits: that of the greatest
+// [Request].Rank, or else the one made last, as far as the store can tell (some milliseconds).
+// One made before another that has had the lock in the last minute is refused.
 //
-// Such a call is for a lock, in a store that is a [store.Replacer], and has to wait: with Limit or
-// Try, or another store, it is [ErrConfig].
+// It needs a [store.Replacer], and excludes Limit and Try: else [ErrConfig].
 type Newest uint8
 
 const (
 	// NewestOff waits beside all others.
 	NewestOff Newest = iota
-	// NewestWaits takes the place of a call with NewestWaits or NewestReplaces that waits for the
-	// name, in any process, whose error is [ErrBusy] and [ErrReplaced] then: one operation runs,
-	// and one call waits.
+	// NewestWaits takes the place of an older such call that waits, in any process, which gets
+	// [ErrBusy] and [ErrReplaced].
 	NewestWaits
-	// NewestReplaces is NewestWaits, and ends the operation that has the lock, by a [LostError]
-	// that is [ErrReplaced]. The call has the lock when that operation has returned, or its TTL is
-	// over. A lease that was taken otherwise hears of it when it is a second old, if it is younger,
-	// and at its next heartbeat if the message is lost.
+	// NewestReplaces also ends the operation that has the lock, by [ErrReplaced], and has it
+	// when that has returned, or its TTL is over. An operation that was called otherwise hears
+	// of it when its lease is a second old.
 	NewestReplaces
 )
 
@@ -105,9 +90,8 @@ func (r *Request) ownMaxHold() time.Duration {
 	return r.MaxHold
 }
 
-// Check refuses what no call of k can have, without asking the store, for adapters, whose options
-// are refused when the program starts: the error is [ErrConfig], or [ErrName] if r has a name. It
-// calls r.Limit.
+// Check refuses what no Acquire can have, without a question to the store, when a program
+// starts: [ErrConfig], or [ErrName] if r has a name. It calls r.Limit.
 func (k *Keeper) Check(r Request) error {
 	if r.Name != "" {
 		if err := CheckName(r.Name); err != nil {

@@ -80,9 +80,15 @@ func TestCheckPasses(t *testing.T) {
 	require.NoError(t, err)
 	for _, r := range []renewer.Request{
 		{},
-		{Name: "a"}, {MaxHold: 3 * time.Second}, {MaxHold: math.MaxInt64}, {Limit: slots(0)},
-		{Manual: time.Minute, MaxHold: 3 * time.Second}, {MaxWait: math.MaxInt64},
-		{Newest: renewer.NewestReplaces, Rank: 7}, {Rank: 7, Try: true}, {MaxWaiters: 1},
+		{Name: "a"},
+		{MaxHold: 3 * time.Second},
+		{MaxHold: math.MaxInt64},
+		{Limit: slots(0)},
+		{Manual: time.Minute, MaxHold: 3 * time.Second},
+		{MaxWait: math.MaxInt64},
+		{MaxWaiters: 1},
+		{Newest: renewer.NewestReplaces, Rank: 7},
+		{Rank: 7, Try: true},
 	} {
 		assert.NoError(t, k.Check(r), "%+v", r)
 	}
