@@ -156,7 +156,7 @@ func fencedPostgres(t *testing.T) *fenced {
 			"application_name = '" + own + "'",
 	}
 	d.DB = connect(t, "pgx", d.dsn)
-	d.begin = d.beginBy(fencetx.PostgreSQL[string])
+	d.begin = d.beginBy(fencetx.PostgreSQL)
 	return d
 }
 
@@ -177,7 +177,7 @@ func fencedMariaDB(t *testing.T) *fenced {
 			"WHERE db = database() AND state = 'Update'",
 	}
 	d.DB = connect(t, "mysql", d.dsn)
-	d.begin = d.beginBy(fencetx.MySQL[string])
+	d.begin = d.beginBy(fencetx.MySQL)
 	return d
 }
 
@@ -189,7 +189,7 @@ func fencedSQLite(t *testing.T) *fenced {
 			"?_pragma=busy_timeout(10000)&_pragma=journal_mode(WAL)&_pragma=synchronous(off)",
 	}
 	d.DB = connect(t, "sqlite", d.dsn)
-	d.begin = d.beginBy(fencetx.SQLite[string])
+	d.begin = d.beginBy(fencetx.SQLite)
 	return d
 }
 

@@ -52,7 +52,7 @@ func (d *fenced) impatient(t *testing.T) beginner {
 	other := *d
 	other.DB = connect(t, "sqlite", strings.Replace(d.dsn, "busy_timeout(10000)",
 		"busy_timeout(1)", 1))
-	return other.beginBy(fencetx.SQLite[string])
+	return other.beginBy(fencetx.SQLite)
 }
 
 // Transactions with several names take the rows in one order, whatever order they give.

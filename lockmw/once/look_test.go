@@ -199,3 +199,20 @@ func TestForgetWhatCantBeMeant(t *testing.T) {
 		require.Equal(t, doneRecord, s.RecordOf("a"))
 	})
 }
+
+// A name may be of a type of the program's own.
+func TestNamesOfATypeOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	type invoice string
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		got, err := once.Do(t.Context(), k, invoice("a"), answer(report{Pages: 3}))
+		require.NoError(t, err)
+		require.Equal(t, report{Pages: 3}, got)
+		require.NotEmpty(t, s.RecordOf("a"))
+		info, err := once.Look(t.Context(), k, invoice("a"))
+		require.NoError(t, err)
+		require.True(t, info.Done)
+		require.NoError(t, once.Forget(t.Context(), k, invoice("a")))
+		require.Empty(t, s.RecordOf("a"))
+	})
+}

@@ -151,8 +151,7 @@ func RecordIn(r Recorder) Option {
 // protect. They are taken, as lockmw.Wait, MaxWaiters and MaxHold say, when the attempt is
 // on record and before the transaction of a [Transactional] recorder begins, and freed when
 // that has ended. If they are not to be had, the call gets that error, and the attempt does
-// not count. Two works must not be under each other's names: they would wait for each
-// other.
+// not count. Two works must not be under each other's names.
 //
 // Taken inside of the function they would be waited for in the transaction, and be free
 // before it commits.

@@ -31,7 +31,9 @@ func (c *call) failed(op context.Context, p *pen, rec record, err error) time.Du
 	return pause
 }
 
-// pause is how long to wait after the n-th attempt.
+// pause is how long to wait after the n-th attempt. It is jittered as by ExponentialBackOff of
+// Google's HTTP client for Java (randomized_interval).
+// Source: https://googleapis.dev/java/google-http-client/latest/
 func (c *call) pause(n int) time.Duration {
 	most := min(c.lastRetry, max(c.keep/3, 1))
 	d := min(c.firstRetry, most)
