@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/lockmw"
+	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -20,8 +20,7 @@ var (
 	errReal   = errors.New("no luck")
 	errNotRun = errors.Join(errors.New("seen on the way"),
 		&asynqmw.NotRunError{Result: jobs.Result{Err: renewer.ErrBusy, RetryIn: 3 * time.Second}})
-	errCounts = &asynqmw.NotRunError{Result: jobs.Result{Err: renewer.ErrBusy}, Counted: true}
-	errOver   = &asynqmw.NotRunError{Result: jobs.Result{
+	errOver = &asynqmw.NotRunError{Result: jobs.Result{
 		Outcome: jobs.OutcomeFailed, Err: renewer.ErrBusy,
 	}}
 )
@@ -30,7 +29,7 @@ func TestConfigureKeepsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	failures, handled := 0, []error{}
-	cfg := asynqmw.Decorate(asynqmw.Decorate(asynq.Config{
+	cfg := configure(configure(asynq.Config{
 		Concurrency: 7, TaskCheckInterval: time.Minute, DelayedTaskCheckInterval: time.Hour,
 		BaseContext: func() context.Context { return context.WithValue(t.Context(), key{}, "x") },
 		IsFailure: func(err error) bool {
@@ -58,15 +57,15 @@ func TestConfigureKeepsWhatIsThere(t *testing.T) {
 	assert.Equal(t, 3*time.Second, cfg.RetryDelayFunc(5, errNotRun, nil))
 	assert.Equal(t, 5*time.Hour, cfg.RetryDelayFunc(5, errReal, nil))
 
-	for _, err := range []error{errNotRun, errReal, errOver, errCounts} {
+	for _, err := range []error{errNotRun, errReal, errOver} {
 		cfg.ErrorHandler.HandleError(t.Context(), nil, err)
 	}
-	assert.Equal(t, []error{errReal, errOver, errCounts}, handled)
+	assert.Equal(t, []error{errReal, errOver}, handled)
 }
 
 func TestConfigureKeepsTheDefaults(t *testing.T) {
 	t.Parallel()
-	cfg := asynqmw.Decorate(asynq.Config{})
+	cfg := configure(asynq.Config{})
 	assert.Equal(t, 10*time.Millisecond, cfg.TaskCheckInterval)
 	assert.Equal(t, time.Second, cfg.DelayedTaskCheckInterval)
 	assert.True(t, cfg.IsFailure(errReal))
@@ -82,7 +81,7 @@ func TestConfigureKeepsTheDefaults(t *testing.T) {
 
 func TestNotRunError(t *testing.T) {
 	t.Parallel()
-	cause := &renewer.Error{Op: "acquire", Name: "u1", Kind: renewer.ErrBusy}
+	cause := &renewer.Error{Op: "acquire", Name: "order:u1", Kind: renewer.ErrBusy}
 	const about, line = 1500 * time.Millisecond, 15 * time.Second
 	for want, err := range map[string]*asynqmw.NotRunError{
 		", it comes back in about 1.5s, with no attempt used up": {
@@ -97,24 +96,17 @@ func TestNotRunError(t *testing.T) {
 		", and its last attempt may wait no longer": {
 			Result: jobs.Result{Outcome: jobs.OutcomeFailed},
 		},
-		" on its last attempt, since others wait in their workers' slots already " +
-			"(without asynqmw.NoCopies it would come back)": {
+		" on its last attempt, since others wait in their workers already (a copy would bring it " +
+			"back: asynqmw.NoCopies)": {
 			Result: jobs.Result{Outcome: jobs.OutcomeFailed, Crowded: true},
 		},
-		", and its last attempt may wait no longer; refusals before may have used up the others: " +
-			"the server's asynq.Config did not go through asynqmw.Configure": {
-			Result: jobs.Result{Outcome: jobs.OutcomeFailed}, Counted: true,
-		},
-		", and an attempt is used up: the server's asynq.Config did not go through " +
-			"asynqmw.Configure": {Result: jobs.Result{RetryIn: time.Second}, Counted: true},
 	} {
 		err.Err = cause
 		require.EqualError(t, err, "lockbeat: task not run"+want+
-			`: acquire "u1": held by another owner`)
+			`: acquire "order:u1": held by another owner`)
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		assert.Equal(t, err.Copy != "", errors.Is(err, asynq.RevokeTask))
 		assert.Equal(t, err.Crowded, errors.Is(err, renewer.ErrQueueFull))
-		assert.Equal(t, err.Counted, errors.Is(err, renewer.ErrConfig))
 	}
 }
 
@@ -123,23 +115,28 @@ func TestWhatCannotBeMeantPanics(t *testing.T) {
 	k, _ := scripted(t)
 	l := asynqmw.ForTest(k)
 	raw := func(*asynq.Task) string { return "u1" }
+	decode := func([]byte) (order, error) { return order{}, nil }
 	for want, f := range map[string]func(){
-		"asynqmw.Wrap needs locks":           func() { asynqmw.Wrap(nil, byUser, nothing) },
-		"a key function and a function":      func() { asynqmw.Wrap[order, string](l, nil, nothing) },
-		"Wrap needs locks (asynqmw":          func() { asynqmw.Wrap(l, byUser, nil) },
-		"asynqmw.Middleware needs locks":     func() { asynqmw.Middleware(nil, raw) },
-		"(asynqmw.Configure) and a key":      func() { asynqmw.Middleware[string](l, nil) },
-		"asynqmw.Middleware needs a handler": func() { asynqmw.Middleware(l, raw)(nil) },
-		"WrapWith one that decodes":          func() { asynqmw.WrapWith(l, nil, byUser, nothing) },
-		"asynqmw.Configure needs a keeper": func() {
+		"Configure needs a keeper (renewer.New) and": func() {
 			asynqmw.Configure(nil, asynq.RedisClientOpt{}, asynq.Config{})
 		},
 		"the server's Redis, such as an asynq.RedisClientOpt": func() {
 			asynqmw.Configure(k, nil, asynq.Config{})
 		},
-		"MaxHold": func() {
-			handle(k, byUser, nothing, lockmw.MaxHold(time.Second))
+		"asynqmw.Wrap and Middleware need locks (asynqmw.Configure)": func() {
+			asynqmw.Wrap(nil, byUser, nothing)
 		},
+		"a key function and":                    func() { asynqmw.Wrap[order, string](l, nil, nothing) },
+		"and a function":                        func() { asynqmw.Wrap(l, byUser, nil) },
+		"needs a keeper":                        func() { asynqmw.Wrap(asynqmw.ForTest(nil), byUser, nothing) },
+		"Middleware need locks":                 func() { asynqmw.Middleware(nil, raw) },
+		"need locks (asynqmw.Configure), a key": func() { asynqmw.Middleware[string](l, nil) },
+		"asynqmw.Middleware needs a handler":    func() { asynqmw.Middleware(l, raw)(nil) },
+		"needs a function that decodes": func() {
+			asynqmw.WrapWith(l, nil, byUser, nothing)
+		},
+		"a key function and a function": func() { asynqmw.WrapWith(l, decode, byUser, nil) },
+		"Wait(-1s)":                     func() { asynqmw.Wrap(l, byUser, nothing, lockmw.Wait(-time.Second)) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

@@ -5,24 +5,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
-	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // Wrap returns a handler that decodes a task's payload, as JSON, and runs fn under the lock on the
-// name that key makes of it. See the package's text for the outcomes.
+// name that key makes of it. No payload is the zero value of T, or a new one if T is a pointer.
 //
-// fn gets a context that ends when asynq's does or when the lock is lost; [Task] has the task. A
-// task without a payload has the zero value of T, or a new one if T is a pointer. A payload that
-// can't be decoded makes an error that is [ErrPayload], an invalid name one that is
-// [renewer.ErrName]; asynq archives the task, and the lock's store is not asked. The handler may be
-// called concurrently, and then calls key and fn concurrently. It panics if l, key or fn is nil, or
-// if no lock can be had with the options.
+// fn's context ends when asynq's does, or when the lock is lost; [Task] has the task. Wrap
+// panics if l, key or fn is nil, or if no lock can be had by opts.
 func Wrap[T any, N lockmw.Name](
 	l *Locks, key func(T) N, fn func(context.Context, T) error, opts ...jobs.Option,
 ) asynq.Handler {
@@ -40,40 +36,39 @@ func decodeJSON[T any](data []byte) (payload T, err error) {
 	return payload, err
 }
 
-// WrapWith is [Wrap] for payloads that are not JSON. decode gets the payload, even if that is empty,
-// and may be called concurrently.
+// WrapWith is [Wrap] for payloads that are not JSON. decode gets empty ones, too.
 func WrapWith[T any, N lockmw.Name](
 	l *Locks, decode func(payload []byte) (T, error), key func(T) N,
 	fn func(context.Context, T) error, opts ...jobs.Option,
 ) asynq.Handler {
-	if l == nil || decode == nil || key == nil || fn == nil {
-		panic("lockbeat: asynqmw.Wrap needs locks (asynqmw.Configure), a key function and a " +
-			"function, and WrapWith one that decodes")
+	if decode == nil {
+		panic("lockbeat: asynqmw.WrapWith needs a function that decodes")
 	}
-	run := wrap(l, key, fn, opts)
+	run := handle(l, key, fn, opts)
 	return asynq.HandlerFunc(func(ctx context.Context, task *asynq.Task) error {
 		payload, err := decode(task.Payload())
 		if err != nil {
-			return unusable(task, fmt.Sprintf("it is no %v", reflect.TypeFor[T]()), err)
+			return fmt.Errorf("%w of type %q: it is no %v: %w: %w", ErrPayload, task.Type(),
+				reflect.TypeFor[T](), err, asynq.SkipRetry)
 		}
 		return run(ctx, task, payload)
 	})
 }
 
-// Middleware returns what mux.Use takes, to run every handler of a mux under a lock, or one
-// handler: Middleware(locks, key)(handler). The handler gets the task as it is. Otherwise it is like
-// [Wrap]. It panics if l, key or the handler is nil.
+// Middleware returns what mux.Use takes, to run each handler of a mux under the lock on the name
+// that key makes of a task; or one: Middleware(locks, key)(handler).
 func Middleware[N lockmw.Name](
 	l *Locks, key func(*asynq.Task) N, opts ...jobs.Option,
 ) asynq.MiddlewareFunc {
-	if l == nil || key == nil {
-		panic("lockbeat: asynqmw.Middleware needs locks (asynqmw.Configure) and a key function")
-	}
 	type call struct {
 		task *asynq.Task
 		next asynq.Handler
 	}
-	run := wrap(l, func(c call) N { return key(c.task) }, func(ctx context.Context, c call) error {
+	var keyOf func(call) N
+	if key != nil {
+		keyOf = func(c call) N { return key(c.task) }
+	}
+	run := handle(l, keyOf, func(ctx context.Context, c call) error {
 		return c.next.ProcessTask(ctx, c.task)
 	}, opts)
 	return func(next asynq.Handler) asynq.Handler {
@@ -86,56 +81,49 @@ func Middleware[N lockmw.Name](
 	}
 }
 
-// wrap is jobs.Wrap for tasks.
-func wrap[T any, N lockmw.Name](
+// handle is jobs.Wrap for tasks.
+func handle[T any, N lockmw.Name](
 	l *Locks, key func(T) N, fn func(context.Context, T) error, opts []jobs.Option,
 ) func(context.Context, *asynq.Task, T) error {
+	if l == nil || key == nil || fn == nil {
+		panic("lockbeat: asynqmw.Wrap and Middleware need locks (asynqmw.Configure), a key " +
+			"function and a function")
+	}
 	if l.line {
-		opts = append([]jobs.Option{jobs.InLine(l.redis)}, opts...)
+		opts = append(slices.Clip(opts), jobs.InLine(l.queue))
 	}
 	run := jobs.Wrap(l.keeper, key, fn, opts...)
 	return func(ctx context.Context, task *asynq.Task, args T) error {
-		d, counted := l.delivery(ctx, task)
-		if counted {
+		d, configured := l.delivery(ctx, task)
+		if !configured {
 			l.warn()
+			return errNotConfigured
 		}
-		return l.answer(run(context.WithValue(ctx, taskKey{}, task), d, args), counted)
+		return answer(run(context.WithValue(ctx, taskKey{}, task), d, args))
 	}
 }
 
-// delivery is what asynq says of a task, and whether a refusal of it uses up an attempt.
-func (l *Locks) delivery(ctx context.Context, task *asynq.Task) (d jobs.Delivery, counted bool) {
-	d.Kind = task.Type()
+// delivery is what asynq says of a task. Where no server calls the handler, it says nothing.
+func (l *Locks) delivery(
+	ctx context.Context, task *asynq.Task,
+) (d jobs.Delivery, configured bool) {
+	d.Kind, d.Rank = task.Type(), rankOf(task)
 	d.Queue, _ = asynq.GetQueueName(ctx)
 	d.ID, _ = asynq.GetTaskID(ctx)
-	d.Rank = rankOf(task)
 	d.Slots, _ = ctx.Value(slotsKey{}).(*jobs.Slots)
 	retried, _ := asynq.GetRetryCount(ctx)
-	most, ours := asynq.GetMaxRetry(ctx)
-	d.Last = ours && retried >= most
+	most, served := asynq.GetMaxRetry(ctx)
+	d.Last = served && retried >= most
 	if d.Last && l.copies {
-		d.Copy = l.redis.copier(ctx, task)
+		d.Copy = l.queue.copier(jobs.Task{Queue: d.Queue, ID: d.ID})
 	}
-	return d, ours && d.Slots == nil // what no server calls, nothing counts
-}
-
-// warn says through the keeper's observer, with the first task, what would be noticed only when
-// tasks meet.
-func (l *Locks) warn() {
-	l.warned.Do(func() {
-		if o := l.keeper.Config().Observer; o != nil {
-			o.Fault(renewer.Fault{Doing: "configure asynq", Err: fmt.Errorf(
-				"%w: %s: each refusal uses up an attempt", renewer.ErrConfig, unconfigured)})
-		}
-	})
+	return d, !served || d.Slots != nil
 }
 
 // taskKey is where a handler's context has its task.
 type taskKey struct{}
 
-// Task returns the task that a handler of [Wrap] or [Middleware] runs, from the handler's context or
-// one made of it; nil from any other context. Its ResultWriter has the task's ID and takes its
-// result; it has none where no server calls the handler, as in a test.
+// Task returns the task that a handler runs, from its context or one made of it; nil from others.
 func Task(ctx context.Context) *asynq.Task {
 	task, _ := ctx.Value(taskKey{}).(*asynq.Task)
 	return task

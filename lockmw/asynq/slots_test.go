@@ -18,7 +18,7 @@ import (
 
 // served is the context of a task on a configured server of eight workers.
 func served(t *testing.T) context.Context {
-	base := asynqmw.Decorate(asynq.Config{Concurrency: 8}).BaseContext()
+	base := configure(asynq.Config{Concurrency: 8}).BaseContext()
 	ctx, cancel := context.WithCancel(base)
 	t.Cleanup(cancel)
 	return ctx
@@ -30,7 +30,7 @@ func TestRoomInSlotsIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, store := scripted(t)
 		ctx, done := served(t), make(chan struct{})
-		h := handle(k, byUser, func(context.Context, order) error {
+		h := asynqmw.Wrap(asynqmw.ForTest(k), byUser, func(context.Context, order) error {
 			<-done
 			return nil
 		})
@@ -39,7 +39,7 @@ func TestRoomInSlotsIsGivenBack(t *testing.T) {
 			go func() { assert.NoError(t, h.ProcessTask(ctx, task(payload))) }()
 		}
 		synctest.Wait()
-		store.Overwrite("u1", contract.Holder{}, time.Hour)
+		store.Overwrite("order:u1", contract.Holder{}, time.Hour)
 		for range 8 {
 			begun := time.Now()
 			err := h.ProcessTask(ctx, task(`{"User":"u1"}`))

@@ -19,8 +19,8 @@ import (
 )
 
 // errOtherRedis is for a Redis, or a database of it, that is not the server's.
-var errOtherRedis = fmt.Errorf("%w: the Redis of asynqmw.Configure does not have the task that this "+
-	"server runs: give it the server's own asynq.RedisConnOpt", renewer.ErrConfig)
+var errOtherRedis = fmt.Errorf("%w: the Redis of asynqmw.Configure does not have the task that "+
+	"this server runs: give both the same asynq.RedisConnOpt", renewer.ErrConfig)
 
 // homeKey is where asynq's Redis has the name by which lines of tasks call it: random text, which
 // the first process puts there. Two databases of asynq may have tasks with the same queue and ID,
@@ -30,55 +30,53 @@ const homeKey = "asynq:lockbeat"
 // homeText is what may be there.
 var homeText = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
 
-// taskRedis is asynq's Redis, as [Configure] was given it. It is opened when it is first needed, and
-// once: where no task runs, no client is left behind. It may be used concurrently.
+// taskRedis is asynq's Redis. It is opened when it is first needed: where no task runs, no
+// goroutine of a client is left behind. It may be used concurrently.
 type taskRedis struct {
-	opt      asynq.RedisConnOpt
-	inspects bool // it may be asked what asynq knows of a task
+	opt asynq.RedisConnOpt
 
 	mu     sync.Mutex
-	client redis.UniversalClient // nil: not opened
+	opened *opened // nil: not yet
+}
+
+type opened struct {
+	redis.UniversalClient
+
+	inspector *asynq.Inspector
+	tasks     *asynq.Client
 }
 
 var _ jobs.Queue = (*taskRedis)(nil)
 
-// newTaskRedis returns that of opt. Opening it panics if opt makes no client, as asynq does.
-func newTaskRedis(opt asynq.RedisConnOpt) *taskRedis { return &taskRedis{opt: opt} }
-
-// open returns the client.
-func (r *taskRedis) open() redis.UniversalClient {
+// open panics if the option makes no client, as asynq does.
+func (r *taskRedis) open() *opened {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.client == nil {
+	if r.opened == nil {
 		client, ok := r.opt.MakeRedisClient().(redis.UniversalClient)
 		if !ok {
-			panic(fmt.Sprintf("lockbeat: asynqmw.Configure: a %T makes no redis.UniversalClient",
-				r.opt))
+			panic(fmt.Sprintf("lockbeat: asynqmw: a %T makes no redis.UniversalClient", r.opt))
 		}
-		r.client = client
+		r.opened = &opened{
+			client, asynq.NewInspectorFromRedisClient(client),
+			asynq.NewClientFromRedisClient(client),
+		}
 	}
-	return r.client
+	return r.opened
 }
 
-// close closes the client, if it was opened.
 func (r *taskRedis) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.client == nil {
+	if r.opened == nil {
 		return nil
 	}
-	return r.client.Close()
+	return r.opened.Close()
 }
-
-func (r *taskRedis) inspector() *asynq.Inspector {
-	return asynq.NewInspectorFromRedisClient(r.open())
-}
-
-func (r *taskRedis) producer() *asynq.Client { return asynq.NewClientFromRedisClient(r.open()) }
 
 // find returns what asynq knows of a task: nil without an error if there is none.
-func (r *taskRedis) find(queue, id string) (*asynq.TaskInfo, error) {
-	info, err := r.inspector().GetTaskInfo(queue, id)
+func (r *taskRedis) find(task jobs.Task) (*asynq.TaskInfo, error) {
+	info, err := r.open().inspector.GetTaskInfo(task.Queue, task.ID)
 	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
 		return nil, nil //nolint:nilnil // neither
 	}
@@ -86,18 +84,14 @@ func (r *taskRedis) find(queue, id string) (*asynq.TaskInfo, error) {
 }
 
 // Home implements [jobs.Queue]: a task that is in its handler is in the server's Redis for certain.
-func (r *taskRedis) Home(ctx context.Context, running store.Task) (string, error) {
-	switch info, err := r.find(running.Queue, running.ID); {
-	case err != nil:
-		return "", err
-	case info == nil:
-		return "", errOtherRedis
-	}
-	client := r.open()
-	if err := client.SetNX(ctx, homeKey, rand.Text(), 0).Err(); err != nil {
+func (r *taskRedis) Home(ctx context.Context, task jobs.Task) (string, error) {
+	if _, err := r.running(ctx, task); err != nil {
 		return "", err
 	}
-	home, err := client.Get(ctx, homeKey).Result()
+	if err := r.open().SetNX(ctx, homeKey, rand.Text(), 0).Err(); err != nil {
+		return "", err
+	}
+	home, err := r.open().Get(ctx, homeKey).Result()
 	if err == nil && !homeText.MatchString(home) {
 		err = fmt.Errorf("%w: the key "+homeKey+" in asynq's Redis was written by another "+
 			"program: delete it", renewer.ErrConfig)
@@ -108,8 +102,8 @@ func (r *taskRedis) Home(ctx context.Context, running store.Task) (string, error
 // State implements [jobs.Queue]. RunTask would run a task that has run, or has failed, or was
 // archived by hand, all the same; so it would if asynq did not call its handler any more, since its
 // deadline has passed. A copy has no error of its own yet; it comes soon.
-func (r *taskRedis) State(mark string, task store.Task) (jobs.State, error) {
-	info, err := r.find(task.Queue, task.ID)
+func (r *taskRedis) State(mark string, task jobs.Task) (jobs.State, error) {
+	info, err := r.find(task)
 	switch {
 	case err != nil || info == nil:
 		return jobs.StateGone, err
@@ -130,8 +124,8 @@ func (r *taskRedis) State(mark string, task store.Task) (jobs.State, error) {
 
 // Run implements [jobs.Queue]. RunTask puts a task behind all that came to the queue after it, and
 // its lock would be idle until a backlog of them had been refused.
-func (r *taskRedis) Run(task store.Task) error {
-	err := r.inspector().RunTask(task.Queue, task.ID)
+func (r *taskRedis) Run(task jobs.Task) error {
+	err := r.open().inspector.RunTask(task.Queue, task.ID)
 	if err == nil {
 		_ = r.overtake(task) // else it runs all the same, but later
 	}
@@ -140,10 +134,9 @@ func (r *taskRedis) Run(task store.Task) error {
 
 // overtake has a pending task run next. It does nothing to one that a server has taken meanwhile:
 // twice in the list it would run twice.
-func (r *taskRedis) overtake(task store.Task) error {
-	client := r.open()
+func (r *taskRedis) overtake(task jobs.Task) error {
 	key := "asynq:{" + task.Queue + "}:pending" // asynq's base.PendingKey
-	return overtake.Run(context.Background(), client, []string{key}, task.ID).Err()
+	return overtake.Run(context.Background(), r.open(), []string{key}, task.ID).Err()
 }
 
 // asynq takes tasks from the list's end. The task is among the last that were put at its beginning:
