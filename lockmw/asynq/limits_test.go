@@ -140,10 +140,11 @@ func TestAFullLimitKeepsNoWorker(t *testing.T) {
 	t.Parallel()
 	queues, locks := apart(t)
 	holder := locks.keeper()
-	three := renewer.Request{Name: "order:u1", Limit: func() int { return 3 }}
 	var leases []*renewer.Lease
 	for range 3 {
-		lease, err := holder.Acquire(t.Context(), three)
+		lease, err := holder.Acquire(t.Context(), renewer.Request{
+			Name: "order:u1", Limit: func() int { return 3 },
+		})
 		require.NoError(t, err)
 		leases = append(leases, lease)
 	}
