@@ -8,7 +8,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// NoBound, given to an option or a field that bounds something, is no bound.
+// NoBound is no bound, given to an option or a field that bounds something.
 const NoBound = option.NoBound
 
 // DefaultWait is how long a caller waits in line unless told otherwise: 10 s.

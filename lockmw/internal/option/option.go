@@ -1,3 +1,5 @@
+//nolint:revive // a method says by its name where an option fits
+
 // Package option has the settings of a call, and where each option of package lockmw fits: a type for
 // each set of places, with a method for each place. An option that does not fit does not compile.
 package option
