@@ -1,4 +1,5 @@
-// Package names is what a name of package lockmw stands for: a lock or a limit, or several of them.
+// Package names is what a name of package lockmw stands for: a lock or a limit, or several of
+// them.
 package names
 
 import (
@@ -12,8 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// most is how many names one operation may have: they often come from a request, whose sender must
-// not choose how many locks it takes.
+// most is how many names one operation may have: they often come from a request, whose sender
+// must not choose how many locks it takes.
 const most = 64
 
 // ID tells a lock or a limit from others. A lock and a limit of one name are two things.
@@ -119,8 +120,8 @@ func Join(sets []Set) Set {
 // check refuses what can't be one of several.
 func (w Want) check() error {
 	if w.Rank != 0 {
-		return fmt.Errorf("%w: only a single lock has a rank (Ranked), and neither a limit nor one "+
-			"of several names", renewer.ErrConfig)
+		return fmt.Errorf("%w: only a single lock has a rank (Ranked), and neither a limit nor "+
+			"one of several names", renewer.ErrConfig)
 	}
 	switch {
 	case w.Name == "":
@@ -156,8 +157,8 @@ func distinct(all []Want) []Want {
 	})
 }
 
-// Narrowest returns the locks and limits in the order in which all callers wait for them: locks by
-// name, then limits by how many may hold them now, and by name.
+// Narrowest returns the locks and limits in the order in which all callers wait for them: locks
+// by name, then limits by how many may hold them now, and by name.
 func (s Set) Narrowest() []Want {
 	type want struct {
 		Want

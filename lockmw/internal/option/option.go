@@ -1,7 +1,6 @@
-//nolint:revive // a method says by its name where an option fits
-
-// Package option has the settings of a call, and where each option of package lockmw fits: a type for
-// each set of places, with a method for each place. An option that does not fit does not compile.
+// Package option has the settings of a call, and where each option of package lockmw fits: a
+// type for each set of places, with a method for each place. An option that does not fit does
+// not compile.
 package option
 
 import (
@@ -76,7 +75,8 @@ func (s Settings) Check(k *renewer.Keeper) error {
 	})
 }
 
-// MustSuit panics if no call of k can have the settings: so a program learns of it when it starts.
+// MustSuit panics if no call of k can have the settings: so a program learns of it when it
+// starts.
 func (s Settings) MustSuit(k *renewer.Keeper) {
 	if err := s.Check(k); err != nil {
 		panic(err.Error())

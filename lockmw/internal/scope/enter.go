@@ -22,9 +22,9 @@ const DefaultWait = 10 * time.Second
 // ErrSkipped is lockmw.ErrSkipped.
 var ErrSkipped = errors.New("lockbeat: skipped, another caller is at it")
 
-// Run runs fn under the locks of a set, and reports whether it ran. The locks are held until fn has
-// returned, panicked or called runtime.Goexit; a panic passes through. Locks whose fn did not return
-// are freed for all processes, rather than handed to the next caller of this one.
+// Run runs fn under the locks of a set, and reports whether it ran. The locks are held until fn
+// has returned, panicked or called runtime.Goexit; a panic passes through. Locks whose fn did
+// not return are freed for all processes, rather than handed to the next caller of this one.
 func Run(
 	ctx context.Context, k *renewer.Keeper, set names.Set, opt option.Settings,
 	fn func(context.Context) error,
@@ -136,8 +136,8 @@ func request(w names.Want, opt option.Settings) renewer.Request {
 	return r
 }
 
-// holdAtLeast is lockmw.HoldAtLeast for an operation that begins now. It is not asked for with the
-// acquire, since one of several locks may be given back before anything has run.
+// holdAtLeast is lockmw.HoldAtLeast for an operation that begins now. It is not asked for with
+// the acquire, since one of several locks may be given back before anything has run.
 func (s *scope) holdAtLeast(d time.Duration) {
 	if d <= 0 {
 		return

@@ -12,9 +12,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// group is one attempt to take several locks. A caller that has some of them
-// waits for another only in the order of the names, so that no callers wait
-// for each other in a circle, and only for as long as its patience lasts.
+// group is one attempt to take several locks. A caller that has some of them waits for another
+// only in the order of the names, so that no callers wait for each other in a circle, and only
+// for as long as its patience lasts.
 type group struct {
 	//nolint:containedctx // what is taken next runs under it: ends with the loss of any
 	ctx      context.Context
@@ -31,8 +31,8 @@ type group struct {
 	stops  []func() bool           // each has a loss not end ctx any more
 }
 
-// attempt takes all of wants, or none. busy is the one for which patience did not
-// last: the next attempt waits for that one, first, before it takes any other.
+// attempt takes all of wants, or none. busy is the one for which patience did not last: the
+// next attempt waits for that one, first, before it takes any other.
 func (g *group) attempt(wants []names.Want, first *names.Want) (busy *names.Want, err error) {
 	over := false
 	defer func() {
@@ -82,8 +82,8 @@ func (g *group) inOrder(wants []names.Want) (busy *names.Want, err error) {
 	}
 }
 
-// waitKeeping waits for a lock, and keeps those in hand meanwhile for as long as patience lasts.
-// busy is that lock if that is shorter than the time that is left.
+// waitKeeping waits for a lock, and keeps those in hand meanwhile for as long as patience
+// lasts. busy is that lock if that is shorter than the time that is left.
 func (g *group) waitKeeping(w names.Want) (busy *names.Want, err error) {
 	left := time.Until(g.until)
 	if len(g.taken) == 0 {
@@ -103,15 +103,15 @@ func (g *group) waitKeeping(w names.Want) (busy *names.Want, err error) {
 	return busy, err
 }
 
-// tryAll asks for several locks at once, and waits for none. If it does not get all, it keeps those
-// before the first that it did not get.
+// tryAll asks for several locks at once, and waits for none. If it does not get all, it keeps
+// those before the first that it did not get.
 func (g *group) tryAll(wants []names.Want) error {
 	found := make([]*scope, len(wants)) // of an outer call
 	var leases []*renewer.Lease         // of the others
 	unwound := true
 	defer func() { _ = leaveAll(g.addFirst(found, leases), !unwound) }()
 	set := g.set
-	if set.Contention == option.Waits { // many take a while, and the caller waits for those not free
+	if set.Contention == option.Waits { // many take a while, and it waits for those not free
 		set.Contention, set.Within, set.Expected = option.Refuses, max(time.Until(g.until), 1), true
 	}
 	requests := make([]renewer.Request, 0, len(wants))
@@ -204,8 +204,8 @@ func (g *group) end() {
 	}
 }
 
-// scope is the scope of an operation under all of the locks. A call
-// inside of it, for any of their names, keeps them all.
+// scope is the scope of an operation under all of the locks. A call inside of it, for any of
+// their names, keeps them all.
 func (g *group) scope() *scope {
 	slices.SortFunc(g.taken, func(a, b *scope) int {
 		return cmp.Or(strings.Compare(a.lease.Name(), b.lease.Name()),

@@ -9,24 +9,25 @@ import (
 )
 
 const (
-	// A caller of lockmw.All that keeps locks while it waits for another takes them from those who want
-	// them alone. For so many times as long as it did, no caller of the process keeps them so. So
-	// they are kept for a tenth of the time, whatever is listed beside them, and by how many.
+	// A caller of lockmw.All that keeps locks while it waits for another takes them from those
+	// who want them alone. For so many times as long as it did, no caller of the process keeps
+	// them so. So they are kept for a tenth of the time, whatever is listed beside them, and by
+	// how many.
 	keepRest = 9
-	// What took no longer, and had its turn then, does not count: callers who want the same locks,
-	// for operations that take a moment, follow each other at once.
+	// What took no longer, and had its turn then, does not count: callers who want the same
+	// locks, for operations that take a moment, follow each other at once.
 	keepFree = 20 * time.Millisecond
 )
 
-// listers is what the callers of lockmw.All in this process know of each other, so that a crowd of
-// them does not keep locks from everyone else. It has nothing of a name that no caller waits for
-// and that no caller has kept of late.
+// listers is what the callers of lockmw.All in this process know of each other, so that a crowd
+// of them does not keep locks from everyone else. It has nothing of a name that no caller waits
+// for and that no caller has kept of late.
 var listers = crowd{waiting: make(map[lockName]int), kept: make(map[lockName]time.Time)}
 
 type crowd struct {
 	mu sync.Mutex
-	// callers that wait for this lock alone, since their patience is over: one that has others in
-	// hand does not wait for it at all
+	// callers that wait for this lock alone, since their patience is over: one that has others
+	// in hand does not wait for it at all
 	waiting map[lockName]int
 	kept    map[lockName]time.Time // until when no caller keeps it while it waits for another
 }

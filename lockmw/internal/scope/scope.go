@@ -47,8 +47,8 @@ func (s *scope) open() *scope {
 	return s
 }
 
-// Value finds the scope itself, beside the caller's values, until it
-// is over: a goroutine of the operation may outlive it.
+// Value finds the scope itself, beside the caller's values, until it is over: a goroutine of
+// the operation may outlive it.
 func (s *scope) Value(key any) any {
 	if (key == (scopeKey{}) || key == (fenceKey{})) && s.users.Load() > 0 {
 		return s
@@ -98,8 +98,9 @@ func (s *scope) leaseOn(on names.ID) *renewer.Lease {
 	return nil
 }
 
-// Fence is the fencing token of the innermost lock that ctx runs under, or the one that [WithFence]
-// was given; 0 without. Of several locks that were taken together it is that of the first.
+// Fence is the fencing token of the innermost lock that ctx runs under, or the one that
+// [WithFence] was given; 0 without. Of several locks that were taken together it is that of the
+// first.
 func Fence(ctx context.Context) int64 {
 	if fence, ok := ownFence(ctx); ok {
 		return fence
@@ -108,8 +109,8 @@ func Fence(ctx context.Context) int64 {
 	return f.fence
 }
 
-// ownFence is the token of the innermost lock of this process that ctx runs under, or 0 if that has
-// been hidden. ok reports whether there is one, or a hidden one.
+// ownFence is the token of the innermost lock of this process that ctx runs under, or 0 if that
+// has been hidden. ok reports whether there is one, or a hidden one.
 func ownFence(ctx context.Context) (fence int64, ok bool) {
 	switch f := ctx.Value(fenceKey{}).(type) {
 	case *scope:
@@ -124,8 +125,8 @@ func ownFence(ctx context.Context) (fence int64, ok bool) {
 	}
 }
 
-// FenceOf is the fencing token of a lock or limit, 0 if ctx does not run under it, or if it is not
-// one.
+// FenceOf is the fencing token of a lock or limit, 0 if ctx does not run under it, or if it is
+// not one.
 func FenceOf(ctx context.Context, set names.Set) int64 {
 	w, one := set.One()
 	if !one {
@@ -139,9 +140,9 @@ func FenceOf(ctx context.Context, set names.Set) int64 {
 	return 0
 }
 
-// WithFence returns a context in which [Fence] is a token that a caller in another process has passed
-// on, unless ctx runs under a lock of this process. A fence of 0 hides all tokens around it. One
-// below 0 or above 2^53-1 is none, and changes nothing.
+// WithFence returns a context in which [Fence] is a token that a caller in another process has
+// passed on, unless ctx runs under a lock of this process. A fence of 0 hides all tokens around
+// it. One below 0 or above 2^53-1 is none, and changes nothing.
 func WithFence(ctx context.Context, fence int64) context.Context {
 	if fence < 0 || fence > wire.MaxFence {
 		return ctx
@@ -156,7 +157,8 @@ type passedOn struct {
 	fence  int64
 }
 
-// Held reports whether ctx runs under all of the locks of a set, and they are valid by the clock.
+// Held reports whether ctx runs under all of the locks of a set, and they are valid by the
+// clock.
 func Held(ctx context.Context, set names.Set) bool {
 	for w := range set.All() {
 		if !slices.ContainsFunc(slices.Collect(scopes(ctx)), func(s *scope) bool {

@@ -12,9 +12,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// mostPatience bounds how long a caller keeps locks while it waits for others, in all. Operations
-// that take a moment are over by then, so that callers that want the same locks get them in turn.
-// Some take longer, also on purpose: no caller keeps its other locks for as long as that.
+// mostPatience bounds how long a caller keeps locks while it waits for others, in all.
+// Operations that take a moment are over by then, so that callers that want the same locks get
+// them in turn. Some take longer, also on purpose: no caller keeps its other locks for as long
+// as that.
 const mostPatience = time.Second
 
 // takeAll takes the locks of a set of several, all or none.
@@ -61,11 +62,11 @@ func takeAll(
 	}
 }
 
-var errNewestOfSeveral = fmt.Errorf("%w: Replace, Latest: the call is for several names (All): give "+
-	"it one", renewer.ErrConfig)
+var errNewestOfSeveral = fmt.Errorf("%w: Replace, Latest: the call is for several names (All): "+
+	"give it one", renewer.ErrConfig)
 
-// mayPass reports whether a new attempt at several locks may succeed: the one that failed is busy,
-// or was lost while the caller waited for another.
+// mayPass reports whether a new attempt at several locks may succeed: the one that failed is
+// busy, or was lost while the caller waited for another.
 func mayPass(ctx context.Context, err error) bool {
 	switch {
 	case errors.Is(err, renewer.ErrReplaced), errors.Is(err, renewer.ErrLost):

@@ -41,8 +41,8 @@ type localShares struct {
 	running map[lockName]int
 }
 
-// admit lets a call that was refused with err run without its locks, by lockmw.LocalShare. leave is to
-// be called when it has returned, and is nil if it is refused.
+// admit lets a call that was refused with err run without its locks, by lockmw.LocalShare.
+// leave is to be called when it has returned, and is nil if it is refused.
 func admit(
 	ctx context.Context, k *renewer.Keeper, set names.Set, opt option.Settings, err error,
 ) (local context.Context, leave func()) {

@@ -12,9 +12,9 @@ import (
 
 // checkTransaction reports a lock that is to be waited for inside a transaction of package
 // sqlrecord: while it is waited for, nobody else has the transaction's connection and rows, not
-// even the holder of the lock, who may need them to come to its end. The keeper's observer is told,
-// once for each recorder. The call goes on: it may get its lock at once. One that does not wait
-// keeps nothing from anybody.
+// even the holder of the lock, who may need them to come to its end. The keeper's observer is
+// told, once for each recorder. The call goes on: it may get its lock at once. One that does
+// not wait keeps nothing from anybody.
 func checkTransaction(
 	ctx context.Context, k *renewer.Keeper, w names.Want, opt option.Settings,
 ) {
