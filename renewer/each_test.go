@@ -226,3 +226,37 @@ func TestSeveralAfterShutdown(t *testing.T) {
 		require.Empty(t, s.Calls(script.Acquire))
 	})
 }
+
+// endsBadly panics when it hears of the end of the second acquire.
+type endsBadly struct {
+	renewer.NopObserver
+
+	heard int
+}
+
+func (o *endsBadly) AcquireEnd(ctx context.Context, _ renewer.AcquireEnd) context.Context {
+	o.heard++
+	if o.heard == 2 {
+		panic("observer")
+	}
+	return ctx
+}
+
+// What was granted before a panic is nobody's, and is given back.
+func TestSeveralAndAPanic(t *testing.T) {
+	t.Parallel()
+	cfg := config
+	cfg.Observer = new(endsBadly)
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		require.PanicsWithValue(t, "observer", func() {
+			_, _ = k.AcquireEach(t.Context(), requests("a", "b", "c"))
+		})
+		waitFor(time.Second)
+		for _, name := range []string{"a", "b", "c"} {
+			require.Empty(t, s.Owner(name))
+		}
+		names, orphans := k.NamesAndOrphans()
+		require.Zero(t, names+orphans)
+		require.Empty(t, slices.Collect(k.Holdings()))
+	})
+}
