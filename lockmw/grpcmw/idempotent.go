@@ -25,18 +25,14 @@ const (
 	replayedKey = "idempotent-replayed"
 )
 
-// Idempotent has calls of unary methods carried out once, however often their clients send them.
-// Calls of one caller with the same idempotency-key get the reply of the first, on any server, for
-// as long as KeepAnswer says. See the package's text for the outcomes. Other methods pass through.
-// Where methods need other settings, chain several interceptors.
+// Idempotent has calls of unary methods carried out once, however often their clients send
+// them: calls of one caller with the same idempotency-key get the reply of the first, on any
+// server. Other methods pass through. Where methods need other settings, chain several
+// interceptors.
 //
 // The keeper's store must be a store.Recorder, as redisstore is, unless the config has a
-// Recorder. A call is the same if its method and its request are, in protobuf's deterministic form;
-// the same key with another is codes.FailedPrecondition.
-//
-// The handler goes on when its client has gone, for a minute (FinishWithin). Its context has the
-// call's values, and not the call's deadline.
-//
+// Recorder. A call is the same if its method and its request are; the same key with another is
+// codes.FailedPrecondition. The handler's context has the call's values, and not its deadline.
 // It panics if k is nil, and on settings that can't be meant.
 func Idempotent(k *renewer.Keeper, c IdempotentConfig) grpc.UnaryServerInterceptor {
 	set, err := c.settings(k)
@@ -140,8 +136,8 @@ type exchange struct {
 	stored proto.Message
 }
 
-// run runs the handler, and returns its reply for the store. An error is none: the next call with
-// the key runs the handler again.
+// run runs the handler, and returns its reply for the store. An error is none: the next call
+// with the key runs the handler again.
 func (e *exchange) run(ctx context.Context) repeat.Answer {
 	e.reply, e.err = e.handle(ctx)
 	e.loss = lossIn(ctx)
@@ -165,9 +161,9 @@ func encodeReply(reply any, most int) []byte {
 	return data
 }
 
-// finish returns what the call returns. The keeper's observer is told of a stored reply that can't
-// be read (a seal's key may be missing, or another program may have written it), and of one that
-// was rolled back since it can't be stored.
+// finish returns what the call returns. The keeper's observer is told of a stored reply that
+// can't be read (a seal's key may be missing, or another program may have written it), and of
+// one that was rolled back since it can't be stored.
 func (e *exchange) finish(
 	ctx context.Context, outcome repeat.Outcome, err error,
 ) (any, error) {

@@ -29,8 +29,8 @@ type lockedMethod struct {
 	opt option.Settings
 }
 
-// newInterceptor panics if the rules contradict each other, or are
-// for calls that the interceptor does not get to see.
+// newInterceptor panics if the rules contradict each other, or are for calls that the
+// interceptor does not get to see.
 func newInterceptor(who string, k *renewer.Keeper, opts []Option, streams bool) *interceptor {
 	set, err := newSettings(k, opts)
 	in := &interceptor{settings: set, keeper: k, methods: make(map[string]lockedMethod)}
@@ -59,8 +59,8 @@ func (in *interceptor) bind(streams bool) error {
 			return fmt.Errorf("has two rules for %s: one call has one key; chain two "+
 				"interceptors for two locks", m.name)
 		}
-		// Strict, so that every loss is returned; what becomes of it
-		// is decided here, since the status depends on it.
+		// Strict, so that every loss is returned; what becomes of it is decided here, since the
+		// status depends on it.
 		opt := in.locking(m.name)
 		opt.Strict = true
 		in.methods[m.name] = lockedMethod{r, opt}
@@ -72,9 +72,9 @@ func (in *interceptor) bind(streams bool) error {
 // among opts name; other methods pass through. See the package's text for the outcomes. It
 // panics if k is nil, on two rules for one method, and on a rule for a streaming method.
 //
-// The handler's context ends when the call's does or when the lock is lost. The lock is held until
-// the handler returns, panics or exits, also when the caller has gone meanwhile. An error of a lock
-// that a handler returns, with a rule or without, is answered as [Respond] does.
+// The handler's context ends when the call's does or when the lock is lost. The lock is held
+// until the handler returns, panics or exits, also when the caller has gone meanwhile. An error
+// of a lock that a handler returns, with a rule or without, is answered as [Respond] does.
 func UnaryServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.UnaryServerInterceptor {
 	in := newInterceptor("UnaryServerInterceptor", k, opts, false)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
@@ -100,8 +100,8 @@ func UnaryServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.UnaryServerI
 	}
 }
 
-// run runs do under the lock of a call whose message, if the rule needs it, is msg. What it returns
-// takes the place of do's error; nil if that stands.
+// run runs do under the lock of a call whose message, if the rule needs it, is msg. What it
+// returns takes the place of do's error; nil if that stands.
 func (in *interceptor) run(
 	ctx context.Context, m lockedMethod, msg any, do func(context.Context) error,
 ) *callError {
@@ -137,8 +137,8 @@ func (r *rule) keyOf(ctx context.Context, msg any) (names.Set, *callError) {
 var errTooManyWait = errors.New("lockbeat: as many calls of the caller wait for locks as " +
 	"MaxWaitersPerCaller allows")
 
-// countWaiter counts a call among those of its caller that wait for locks, until done is called,
-// unless there are as many as may wait.
+// countWaiter counts a call among those of its caller that wait for locks, until done is
+// called, unless there are as many as may wait.
 func (in *interceptor) countWaiter(ctx context.Context) (done func(), bad *callError) {
 	if in.callers == nil {
 		return func() {}, nil
@@ -153,8 +153,9 @@ func (in *interceptor) countWaiter(ctx context.Context) (done func(), bad *callE
 	return sync.OnceFunc(func() { in.callers.Give(caller) }), nil
 }
 
-// settled is what takes the place of own, a call's own error, if the call was under a lost lock;
-// nil if own stands. loss is the loss of the call's lock, outer one by which its context had ended.
+// settled is what takes the place of own, a call's own error, if the call was under a lost
+// lock; nil if own stands. loss is the loss of the call's lock, outer one by which its context
+// had ended.
 func settled(loss, outer, own error, strict bool) *callError {
 	switch {
 	case own != nil && cmp.Or(loss, outer) != nil:

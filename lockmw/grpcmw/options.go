@@ -11,14 +11,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Option is for the interceptors: a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or what to
-// do for all methods that have one: those of package lockmw that fit (lockmw.AnyOption, WaitOption
-// and HandlerOption) and this package's. Of two that contradict each other the later one counts; what
-// differs from method to method takes several interceptors in a chain. One that is invalid panics
-// where the interceptor is made.
+// Option is for the interceptors: a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or
+// what to do for all methods that have one: those of package lockmw that fit (lockmw.AnyOption,
+// WaitOption and HandlerOption) and this package's. Of two that contradict each other the later
+// one counts; what differs from method to method takes several interceptors in a chain. One
+// that is invalid panics where the interceptor is made.
 //
-//   - lockmw.Wait is 10 s by default. A call's own deadline ends the wait as well, a margin before
-//     it, so that the caller hears that the lock is busy.
+//   - lockmw.Wait is 10 s by default. A call's own deadline ends the wait as well, a margin
+//     before it, so that the caller hears that the lock is busy.
 //   - By lockmw.Replace and lockmw.Latest older calls are codes.Aborted with REPLACED.
 //   - lockmw.MaxWaiters is 100 by default. lockmw.Operation is the method's name.
 type Option interface {
@@ -68,10 +68,10 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 }
 
 // MaxWaitersPerCaller bounds to n how many calls of one caller wait for locks at the same time,
-// whatever their names. A call counts from when it asks for its lock until it has it or is refused:
-// choose n above what an honest caller sends at once. One more is refused at once, with
-// codes.ResourceExhausted and CALLER_QUOTA. Of interceptors that are given the same option the calls
-// are counted together. Default: no bound.
+// whatever their names. A call counts from when it asks for its lock until it has it or is
+// refused: choose n above what an honest caller sends at once. One more is refused at once,
+// with codes.ResourceExhausted and CALLER_QUOTA. Of interceptors that are given the same option
+// the calls are counted together. Default: no bound.
 //
 // caller says who makes a call: an account that an interceptor further out has checked, or the
 // address of peer.FromContext. It is called concurrently. A call for which it is empty is

@@ -16,18 +16,11 @@ import (
 )
 
 // Respond returns what a handler that takes locks itself should return for an error of package
-// lockmw: the error with the status that this package gives it, which carries neither the lock's
-// name nor its holder. renewer.ErrBusy is codes.Aborted with LOCK_BUSY then. ctx is the call's, for
-// the trailer that says when to come back. Errors that have nothing to do with locks, and those
-// that are a status already, are returned as they are; so is nil. errors.Is and errors.As find err
-// in the result.
-//
-//	if _, err := lockmw.Do(ctx, keeper, name, charge); err != nil {
-//		return nil, grpcmw.Respond(ctx, err)
-//	}
-//
-// The server interceptors do so with whatever a handler returns, also for methods without a rule.
-// It may be called concurrently.
+// lockmw: the error with the status that this package gives it, which carries neither the
+// lock's name nor its holder. ctx is the call's, for the trailer that says when to come back.
+// Errors that have nothing to do with locks, and those that are a status already, are returned
+// as they are; so is nil. The server interceptors do so with whatever a handler returns. It may
+// be called concurrently.
 func Respond(ctx context.Context, err error) error {
 	if e := translated(err); e != nil {
 		return e.sent(ctx)
@@ -35,8 +28,8 @@ func Respond(ctx context.Context, err error) error {
 	return err
 }
 
-// translated gives a handler's own error a status if its words may name a lock;
-// it is nil if the error can go out as it is.
+// translated gives a handler's own error a status if its words may name a lock; it is nil if
+// the error can go out as it is.
 func translated(err error) *callError {
 	if err == nil || errors.Is(err, unwind.Err) {
 		return nil
@@ -76,8 +69,8 @@ type statusError interface {
 	GRPCStatus() *status.Status
 }
 
-// isChosen reports whether a status is of a program's making, rather than what gRPC makes of any
-// error.
+// isChosen reports whether a status is of a program's making, rather than what gRPC makes of
+// any error.
 func isChosen(st *status.Status) bool { return st != nil && st.Code() != codes.Unknown }
 
 var lockKinds = []error{
@@ -85,8 +78,8 @@ var lockKinds = []error{
 	renewer.ErrShutdown, renewer.ErrName, renewer.ErrConfig,
 }
 
-// ofLock reports whether err comes from a lock that the handler did not
-// get. A caller's cancellation is one too if a lock was waited for.
+// ofLock reports whether err comes from a lock that the handler did not get. A caller's
+// cancellation is one too if a lock was waited for.
 func ofLock(err error) bool {
 	_, ok := errors.AsType[*renewer.Error](err)
 	return ok || slices.ContainsFunc(lockKinds, func(kind error) bool {

@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 )
 
-// rule says where the name of one method's calls comes from. Exactly one of message and call is set.
+// rule says where the name of one method's calls comes from. Exactly one of message and call is
+// set.
 type rule struct {
 	method method
 
@@ -24,14 +25,14 @@ type rule struct {
 	call func(ctx context.Context) (names.Set, *callError)
 }
 
-// ForMethod locks calls of a method on the name that key makes of the request message; of a stream,
-// of the first message that the client sends. Make it by lockmw.Key. An invalid name is
-// codes.InvalidArgument, and the lock's store is not asked. key is called concurrently, and sees what
-// the client has sent: put the interceptor inside of whatever checks that.
+// ForMethod locks calls of a method on the name that key makes of the request message; of a
+// stream, of the first message that the client sends. Make it by lockmw.Key. An invalid name is
+// codes.InvalidArgument, and the lock's store is not asked. key is called concurrently, and
+// sees what the client has sent: put the interceptor inside of whatever checks that.
 //
 // fullMethod is "/package.Service/Method", the generated constant
-// Service_Method_FullMethodName. Req is the method's request, such as *pb.TransferRequest,
-// or an interface that this has. It panics if the program has no generated protobuf code of such a
+// Service_Method_FullMethodName. Req is the method's request, such as *pb.TransferRequest, or
+// an interface that this has. It panics if the program has no generated protobuf code of such a
 // method, or if its request is another.
 func ForMethod[Req any, N lockmw.Name](fullMethod string, key func(Req) N) Option {
 	r := &rule{method: describe("ForMethod", fullMethod)}
@@ -46,8 +47,8 @@ func ForMethod[Req any, N lockmw.Name](fullMethod string, key func(Req) N) Optio
 	r.message = func(msg any) (names.Set, *callError) {
 		req, ok := msg.(Req)
 		if !ok {
-			return names.Set{}, misused(fmt.Sprintf("the key of %s is derived from %v, but its request is "+
-				"%T: another interceptor has changed it", fullMethod, reflect.TypeFor[Req](), msg))
+			return names.Set{}, misused(fmt.Sprintf("the key of %s is derived from %v, but its "+
+				"request is %T: another interceptor has changed it", fullMethod, reflect.TypeFor[Req](), msg))
 		}
 		return names.Set(lockmw.All(key(req))), nil
 	}
@@ -59,12 +60,12 @@ func isA[T any](v any) bool {
 	return ok
 }
 
-// ForMetadata locks calls of a method on a value of their metadata: on lockmw.Key(name,
-// value), the name in lower case. A call in which it is missing, given more than once,
-// empty, too long or has control bytes is codes.InvalidArgument, and the lock's store is
-// not asked.
+// ForMetadata locks calls of a method on a value of their metadata: on lockmw.Key(name, value),
+// the name in lower case. A call in which it is missing, given more than once, empty, too long
+// or has control bytes is codes.InvalidArgument, and the lock's store is not asked.
 //
-// It panics if there is no such method (see [ForMethod]), or if name can't be that of a text value.
+// It panics if there is no such method (see [ForMethod]), or if name can't be that of a text
+// value.
 func ForMetadata(fullMethod, name string) Option {
 	r := &rule{method: describe("ForMetadata", fullMethod)}
 	name = strings.ToLower(name)
@@ -76,8 +77,8 @@ func ForMetadata(fullMethod, name string) Option {
 	r.call = func(ctx context.Context) (names.Set, *callError) {
 		v := metadata.ValueFromIncomingContext(ctx, name)
 		if len(v) != 1 || v[0] == "" || strings.ContainsFunc(v[0], isControl) {
-			return names.Set{}, badKey(fmt.Sprintf("the call needs metadata %q once, of one character or "+
-				"more, none of them a control character", name), nil)
+			return names.Set{}, badKey(fmt.Sprintf("the call needs metadata %q once, of one "+
+				"character or more, none of them a control character", name), nil)
 		}
 		return names.Of(names.Want{Name: lockmw.Key(name, v[0])}), nil
 	}
@@ -94,9 +95,8 @@ func isMetadataName(name string) bool {
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
-// ForWholeMethod locks all calls of a method on one key, the method's
-// name: one call at a time, on whichever server. It panics if there is no such method (see
-// [ForMethod]).
+// ForWholeMethod locks all calls of a method on one key, the method's name: one call at a time,
+// on whichever server. It panics if there is no such method (see [ForMethod]).
 func ForWholeMethod(fullMethod string) Option {
 	r := &rule{method: describe("ForWholeMethod", fullMethod)}
 	r.call = func(context.Context) (names.Set, *callError) {
@@ -116,8 +116,9 @@ type method struct {
 	request, reply protoreflect.MessageType
 }
 
-// describe finds a method. It panics, with a message that says which function was given it, if the
-// program has no generated code of it: a typing error would let the real one run without its lock.
+// describe finds a method. It panics, with a message that says which function was given it, if
+// the program has no generated code of it: a typing error would let the real one run without
+// its lock.
 func describe(who, full string) method {
 	rest, rooted := strings.CutPrefix(full, "/")
 	service, name, _ := strings.Cut(rest, "/")

@@ -69,9 +69,9 @@ func TestWhatCannotBeMeantIsToldWhenTheProgramStarts(t *testing.T) {
 		`MaxHold`: func() {
 			grpcmw.StreamServerInterceptor(k, lockmw.MaxHold(time.Second))
 		},
-		`Wait(0s): give how long`: func() { grpcmw.UnaryServerInterceptor(k, lockmw.Wait(0)) },
+		`Wait(0s): give how long`:                func() { grpcmw.UnaryServerInterceptor(k, lockmw.Wait(0)) },
 		`Silence(-1ns) can't be meant`:           func() { grpcmw.Silence(-1) },
-		`MaxWaiters(0): give 1`: func() { grpcmw.UnaryServerInterceptor(k, lockmw.MaxWaiters(0)) },
+		`MaxWaiters(0): give 1`:                  func() { grpcmw.UnaryServerInterceptor(k, lockmw.MaxWaiters(0)) },
 		`MaxWaitersPerCaller(-1) can't be meant`: func() { grpcmw.MaxWaitersPerCaller(-1, callerOf) },
 		`MaxWaitersPerCaller needs a function`:   func() { grpcmw.MaxWaitersPerCaller(1, nil) },
 		`Idempotent needs a keeper`: func() {
@@ -85,7 +85,7 @@ func TestWhatCannotBeMeantIsToldWhenTheProgramStarts(t *testing.T) {
 		"a streaming method": config(func(c *grpcmw.IdempotentConfig) {
 			c.Methods = []string{duplex}
 		}),
-		"Keep is 1s":           config(func(c *grpcmw.IdempotentConfig) { c.KeepAnswer = time.Second }),
+		"Keep(1s): it is less": config(func(c *grpcmw.IdempotentConfig) { c.KeepAnswer = time.Second }),
 		"WaitForAnswer is -1,": config(func(c *grpcmw.IdempotentConfig) { c.WaitForAnswer = -1 }),
 		"MaxStored is -2,":     config(func(c *grpcmw.IdempotentConfig) { c.MaxStored = -2 }),
 		"MaxHold is 1s":        config(func(c *grpcmw.IdempotentConfig) { c.MaxHold = time.Second }),
