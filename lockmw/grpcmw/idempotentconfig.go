@@ -93,9 +93,9 @@ func (c *IdempotentConfig) settings(k *renewer.Keeper) (repeat.Settings, error) 
 	}
 	return repeat.Given{
 		Scope: c.Scope, WaitForAnswer: c.WaitForAnswer, FinishWithin: c.FinishWithin,
-		EndWithClient: c.EndWithClient,
-		MaxHold:       c.MaxHold, MaxRunningPerCaller: c.MaxRunningPerCaller, MaxStored: c.MaxStored,
-		MaxAnswer: c.MaxAnswer, KeepAnswer: c.KeepAnswer, Recorder: c.Recorder,
+		EndWithClient: c.EndWithClient, MaxHold: c.MaxHold,
+		MaxRunningPerCaller: c.MaxRunningPerCaller, MaxStored: c.MaxStored, MaxAnswer: c.MaxAnswer,
+		KeepAnswer: c.KeepAnswer, Recorder: c.Recorder,
 		SealKeys: c.SealKeys,
 	}.Settings("grpcmw.IdempotentConfig", defaultMaxWaiters)
 }

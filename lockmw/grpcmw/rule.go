@@ -48,7 +48,8 @@ func ForMethod[Req any, N lockmw.Name](fullMethod string, key func(Req) N) Optio
 		req, ok := msg.(Req)
 		if !ok {
 			return names.Set{}, misused(fmt.Sprintf("the key of %s is derived from %v, but its "+
-				"request is %T: another interceptor has changed it", fullMethod, reflect.TypeFor[Req](), msg))
+				"request is %T: another interceptor has changed it", fullMethod,
+				reflect.TypeFor[Req](), msg))
 		}
 		return names.Set(lockmw.All(key(req))), nil
 	}
