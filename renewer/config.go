@@ -51,7 +51,7 @@ func longer(d time.Duration) string {
 type Config struct {
 	// TTL is how long a key outlives its last heartbeat: the longest that others wait for a dead
 	// process. Milliseconds; fractions are cut off. Default [DefaultTTL] (15 s). A store that was
-	// opened for longer leases refuses it ([store.Tuned]).
+	// opened for longer leases refuses it.
 	TTL time.Duration
 
 	// Heartbeat is the time between two renewals of a lease. Default TTL/3.

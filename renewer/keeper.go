@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	internal "github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/beat"
 	"github.com/lockbeat/lockbeat/renewer/internal/books"
@@ -120,7 +121,7 @@ func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*K
 	if err := errors.Join(nilStore, err); err != nil {
 		return nil, err
 	}
-	if tuned, ok := store.(contract.Tuned); ok && cfg.TTL < tuned.LeastTTL() {
+	if tuned, ok := store.(internal.Tuned); ok && cfg.TTL < tuned.LeastTTL() {
 		return nil, fmt.Errorf("%w: Config.TTL is %v, but the store is made for at least %v, and "+
 			"would notice a dead connection too late: take %[3]v, or open the store for %[2]v "+
 			"(redisstore.Deployment.TTL)", ErrConfig, cfg.TTL, tuned.LeastTTL())

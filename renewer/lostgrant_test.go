@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -44,7 +45,7 @@ func TestABrokenGrantWhoseReplyWasLost(t *testing.T) {
 		"broken": {"a", nil, breakFirst},
 		"a slot": {store.LimitName("a"), []renewer.Option{atMost}, breakFirst},
 		"replaced": {"a", nil, func(t *testing.T, s *replyLost, _ store.Lock) {
-			_, err := s.Replace(t.Context(), store.Replacement{
+			_, err := s.Replace(t.Context(), contract.Replacement{
 				Name: "a", Owner: renewer.NewOwner(), Break: true,
 			})
 			require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -22,8 +23,8 @@ var ErrReplaced = errors.New("lockbeat: a newer call has taken its place")
 // none goes by when it was made, also among others that have one: give one to all of a name.
 //
 // A rank counts as soon as the call has the lock, though the operation fails, for
-// [store.RankTTL] (24 h). It takes about 200 bytes of the store's memory, by name. It is for
-// locks, in a store that is a [store.Replacer]; else the error is [ErrConfig], as it is below 1.
+// 24 h. It takes about 200 bytes of the store's memory, by name. It is for
+// locks, in redisstore or memory; else the error is [ErrConfig], as it is below 1.
 func Rank(rank int64) Option {
 	return func(r request) request { r.rank, r.ranked = rank, true; return r }
 }
@@ -45,7 +46,7 @@ const (
 // store can tell: calls reach it some milliseconds after they are made. One that was made before
 // another that has had the lock in the last minute is refused likewise.
 //
-// It is for locks, in a store that is a [store.Replacer]: with [AtMost], or with one that is none,
+// It is for locks, in redisstore or memory: with [AtMost], or with one that is none,
 // the error is [ErrConfig], as it is where the call does not wait.
 func Latest() Option { return func(r request) request { r.newest = latest; return r } }
 
@@ -61,7 +62,7 @@ func (k *Keeper) checkKind(r *request) error {
 	if r.newest == anyCall && !r.ranked {
 		return nil
 	}
-	if _, ok := k.store.(store.Replacer); !ok {
+	if _, ok := k.store.(contract.Replacer); !ok {
 		return fmt.Errorf("Replace, Latest, Rank: a %T does not know which call is the newest: "+
 			"use one of redisstore or memory", k.store)
 	}
@@ -84,7 +85,7 @@ const noteAgain = 20 * time.Second
 type newestCall struct {
 	kind   newest
 	rank   int64
-	store  store.Replacer
+	store  contract.Replacer
 	id     string       // the owner token with which it asks
 	since  int64        // when it was made, by the store, which has noted it; 0 before
 	others *newestCalls // of its name
@@ -109,7 +110,7 @@ type newestCalls struct {
 
 // newestOf is for a call of a kind, which is about to begin.
 func newestOf(r *request, l *Lease) *newestCall {
-	s, ok := l.k.store.(store.Replacer)
+	s, ok := l.k.store.(contract.Replacer)
 	if r.newest == anyCall || !ok { // see checkKind
 		return nil
 	}
@@ -232,7 +233,7 @@ func (c *call) checkNewest(ctx context.Context) error {
 	k.listen() // for a newer one
 	request, end := context.WithTimeout(patient, k.cfg.RequestTimeout)
 	defer end()
-	since, err := n.store.Replace(request, store.Replacement{
+	since, err := n.store.Replace(request, contract.Replacement{
 		Name: c.l.name, Owner: n.id, By: k.holder(c.l), Newness: c.newness(),
 		Break: n.kind == replace,
 	})
@@ -306,6 +307,6 @@ func (c *call) waitsNoMore(granted bool) {
 	if granted || n.since == 0 || k.shutdown.phase >= phaseFree {
 		return
 	}
-	r := store.Replacement{Name: name, Owner: n.id, Over: true}
+	r := contract.Replacement{Name: name, Owner: n.id, Over: true}
 	k.goroutines.run(func() { _, _ = n.store.Replace(k.requests.Limit(), r) })
 }

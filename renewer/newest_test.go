@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -226,7 +227,7 @@ type delayed struct {
 	delay chan time.Duration // of the next one; none if it is empty
 }
 
-func (s delayed) Replace(ctx context.Context, r store.Replacement) (int64, error) {
+func (s delayed) Replace(ctx context.Context, r contract.Replacement) (int64, error) {
 	select {
 	case d := <-s.delay:
 		waitFor(d)
@@ -280,7 +281,7 @@ func TestALateReplaceEndsNoNewerOperation(t *testing.T) {
 					}
 				}
 				ask := func(letter string, since int64) int64 {
-					since, err := s.Replace(ctx, store.Replacement{
+					since, err := s.Replace(ctx, contract.Replacement{
 						Name: "a", Owner: strings.Repeat(letter, store.OwnerLen), Break: true,
 						Newness: store.Newness{Since: since, Age: 1},
 					})

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -34,7 +35,7 @@ func (s *hangingStore) Acquire(ctx context.Context, claims []store.Claim) []stor
 	return grants
 }
 
-func (s *hangingStore) Replace(ctx context.Context, r store.Replacement) (int64, error) {
+func (s *hangingStore) Replace(ctx context.Context, r contract.Replacement) (int64, error) {
 	if !s.hangs.Load() {
 		return s.Store.Replace(ctx, r)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // HomeKey is homeKey.
@@ -24,21 +23,21 @@ func NewTaskRedis(opt asynq.RedisConnOpt) TaskRedis { return TaskRedis{newTaskRe
 
 // HomeOf is Home for a running task.
 func (r TaskRedis) HomeOf(ctx context.Context, id string) (string, error) {
-	return r.Home(ctx, store.Task{Queue: "default", ID: id})
+	return r.Home(ctx, jobs.Task{Queue: "default", ID: id})
 }
 
 // StateOf is State of a task that may be in the line for a lock.
 func (r TaskRedis) StateOf(name, id string) (jobs.State, error) {
 	mark := "[lock_hash=" + renewer.HashName(name, nil) + "]"
-	return r.State(mark, store.Task{Queue: "default", ID: id})
+	return r.State(mark, jobs.Task{Queue: "default", ID: id})
 }
 
 // RunID is Run.
-func (r TaskRedis) RunID(id string) error { return r.Run(store.Task{Queue: "default", ID: id}) }
+func (r TaskRedis) RunID(id string) error { return r.Run(jobs.Task{Queue: "default", ID: id}) }
 
 // OvertakeID is overtake.
 func (r TaskRedis) OvertakeID(id string) error {
-	return r.overtake(store.Task{Queue: "default", ID: id})
+	return r.overtake(jobs.Task{Queue: "default", ID: id})
 }
 
 // Close ends its client.

@@ -13,9 +13,9 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // errOtherRedis is for a Redis, or a database of it, that is not the server's.
@@ -60,7 +60,7 @@ func (r *taskRedis) find(queue, id string) (*asynq.TaskInfo, error) {
 }
 
 // Home implements [jobs.Queue]: a task that is in its handler is in the server's Redis for certain.
-func (r *taskRedis) Home(ctx context.Context, running store.Task) (string, error) {
+func (r *taskRedis) Home(ctx context.Context, running jobs.Task) (string, error) {
 	switch info, err := r.find(running.Queue, running.ID); {
 	case err != nil:
 		return "", err
@@ -82,7 +82,7 @@ func (r *taskRedis) Home(ctx context.Context, running store.Task) (string, error
 // State implements [jobs.Queue]. RunTask would run a task that has run, or has failed, or was
 // archived by hand, all the same; so it would if asynq did not call its handler any more, since its
 // deadline has passed. A copy has no error of its own yet; it comes soon.
-func (r *taskRedis) State(mark string, task store.Task) (jobs.State, error) {
+func (r *taskRedis) State(mark string, task jobs.Task) (jobs.State, error) {
 	info, err := r.find(task.Queue, task.ID)
 	switch {
 	case err != nil || info == nil:
@@ -95,7 +95,7 @@ func (r *taskRedis) State(mark string, task store.Task) (jobs.State, error) {
 		return jobs.StateGone, nil
 	case info.State == asynq.TaskStateRetry && strings.Contains(info.LastErr, mark),
 		info.State == asynq.TaskStateScheduled && info.Headers[originHeader] != "" &&
-			time.Until(info.NextProcessAt) < store.MostTaskDelay+time.Minute: // for the clocks
+			time.Until(info.NextProcessAt) < contract.MostTaskDelay+time.Minute: // for the clocks
 		return jobs.StateWaiting, nil
 	default:
 		return jobs.StateGone, nil
@@ -104,7 +104,7 @@ func (r *taskRedis) State(mark string, task store.Task) (jobs.State, error) {
 
 // Run implements [jobs.Queue]. RunTask puts a task behind all that came to the queue after it, and
 // its lock would be idle until a backlog of them had been refused.
-func (r *taskRedis) Run(task store.Task) error {
+func (r *taskRedis) Run(task jobs.Task) error {
 	_, inspector := r.open()
 	err := inspector.RunTask(task.Queue, task.ID)
 	if err == nil {
@@ -115,7 +115,7 @@ func (r *taskRedis) Run(task store.Task) error {
 
 // overtake has a pending task run next. It does nothing to one that a server has taken meanwhile:
 // twice in the list it would run twice.
-func (r *taskRedis) overtake(task store.Task) error {
+func (r *taskRedis) overtake(task jobs.Task) error {
 	client, _ := r.open()
 	key := "asynq:{" + task.Queue + "}:pending" // asynq's base.PendingKey
 	return overtake.Run(context.Background(), client, []string{key}, task.ID).Err()

@@ -4,28 +4,30 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Queue is where the jobs of a framework wait, as [InLine] needs it. A job is given as a
-// [store.Task], with the Queue and ID of its [Delivery]. Methods may be called concurrently. Those
-// without a context bound themselves.
+// Task is a job in its queue, by the Queue and ID of its [Delivery].
+type Task struct{ Queue, ID string }
+
+// Queue is where the jobs of a framework wait, as [InLine] needs it. Methods may be called
+// concurrently. Those without a context bound themselves.
 type Queue interface {
 	// Home returns a name for the database that has the queue: letters and digits, at most 64. All
 	// processes must get the same one, and no two databases whose jobs may want the same locks. It
 	// is called with a job that runs in the calling process. An error means that the queue does not
 	// have that job, or does not answer: the keeper's observer is told, and jobs don't stand in
 	// line.
-	Home(ctx context.Context, running store.Task) (string, error)
+	Home(ctx context.Context, running Task) (string, error)
 
 	// State returns what a job does that may stand in the line of a lock. It is [StateWaiting] only
 	// if the job was put back with this mark, since that lock refused it: see [Result.Mark].
-	State(mark string, job store.Task) (State, error)
+	State(mark string, job Task) (State, error)
 
 	// Run has a job that is [StateWaiting] run as soon as a worker is free, ahead of those that
 	// came later. It returns an error if the job is not there any more.
-	Run(job store.Task) error
+	Run(job Task) error
 }
 
 // marked is a Queue as lines call it: by the names of locks, and in goroutines of their own, where
@@ -33,21 +35,25 @@ type Queue interface {
 type marked struct{ queue Queue }
 
 // Home implements [line.Queue].
-func (q marked) Home(ctx context.Context, running store.Task) (string, error) {
-	return recovered(func() (string, error) { return q.queue.Home(ctx, running) })
+func (q marked) Home(ctx context.Context, running contract.Task) (string, error) {
+	return recovered(func() (string, error) { return q.queue.Home(ctx, taskOf(running)) })
 }
 
 // State implements [line.Queue].
-func (q marked) State(name string, job store.Task) (line.State, error) {
-	state, err := recovered(func() (State, error) { return q.queue.State(mark(name), job) })
+func (q marked) State(name string, job contract.Task) (line.State, error) {
+	state, err := recovered(func() (State, error) {
+		return q.queue.State(mark(name), taskOf(job))
+	})
 	return line.State(state), err
 }
 
 // Run implements [line.Queue].
-func (q marked) Run(job store.Task) error {
-	_, err := recovered(func() (struct{}, error) { return struct{}{}, q.queue.Run(job) })
+func (q marked) Run(job contract.Task) error {
+	_, err := recovered(func() (struct{}, error) { return struct{}{}, q.queue.Run(taskOf(job)) })
 	return err
 }
+
+func taskOf(t contract.Task) Task { return Task{t.Queue, t.ID} }
 
 func recovered[T any](ask func() (T, error)) (got T, err error) {
 	defer func() {

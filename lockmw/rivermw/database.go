@@ -12,7 +12,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Pool asks a PostgreSQL database: a *pgxpool.Pool, or a *sql.DB in a type whose QueryRow is its
@@ -84,7 +83,7 @@ var _ jobs.Queue = (*database)(nil)
 
 // Home implements [jobs.Queue]: what tells one table of jobs from all others. A copy of a whole
 // server's files has the same; then jobs of the two may miss their calls, and come by themselves.
-func (d *database) Home(ctx context.Context, running store.Task) (home string, err error) {
+func (d *database) Home(ctx context.Context, running jobs.Task) (home string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	err = d.ask(ctx, `
@@ -106,7 +105,7 @@ func (d *database) Home(ctx context.Context, running store.Task) (home string, e
 // State implements [jobs.Queue]. River is about to put back a job that runs, unless its client has
 // died: then it runs in the table until it is rescued, an hour later. One that River retries after
 // an error, or that was snoozed by its own worker, is left to River.
-func (d *database) State(mark string, job store.Task) (state jobs.State, err error) {
+func (d *database) State(mark string, job jobs.Task) (state jobs.State, err error) {
 	if idOf(job) == 0 {
 		return jobs.StateGone, nil
 	}
@@ -137,7 +136,7 @@ func (d *database) State(mark string, job store.Task) (state jobs.State, err err
 // Run implements [jobs.Queue]. A job is due since it was made, by which it is ahead of those that
 // came later. The notification is what River sends for a new one. River's own JobRetry would send
 // none, and gives a job that has failed another attempt.
-func (d *database) Run(job store.Task) error {
+func (d *database) Run(job jobs.Task) error {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	var woken int
@@ -161,7 +160,7 @@ func (d *database) Run(job store.Task) error {
 
 // idOf is River's number of a job. The line is read from the locks' server, where others may have
 // written into it: what is no number, or of no queue that PostgreSQL can have, is no job's.
-func idOf(job store.Task) int64 {
+func idOf(job jobs.Task) int64 {
 	id, err := strconv.ParseInt(job.ID, 10, 64)
 	if err != nil || !utf8.ValidString(job.Queue) || strings.Contains(job.Queue, "\x00") {
 		return 0

@@ -3,6 +3,7 @@ package memory
 import (
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -70,10 +71,10 @@ func (s *Store) noteBegun(name string, n store.Newness, now time.Time) {
 	}
 	sweep(s.begun, &s.begunAt, func(_ string, b begun) bool { return !now.Before(b.until) })
 	last := s.lastBegun(name, now)
-	b := begun{order: orderOf(n, now), until: now.Add(store.NoteTTL)}
+	b := begun{order: orderOf(n, now), until: now.Add(contract.NoteTTL)}
 	b.since = max(b.since, last.since)
 	if b.rank != 0 {
-		b.until = now.Add(store.RankTTL)
+		b.until = now.Add(contract.RankTTL)
 	} else if last.rank != 0 {
 		b.rank, b.until = last.rank, later(b.until, last.until)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -57,8 +58,8 @@ func TestBrokenLeaseIsNotClaimedAgain(t *testing.T) {
 		fence := s.Acquire(t.Context(), claims)[0].Fence
 		breakLease(t, s, name, false)
 		assert.Equal(t, store.StatusTaken, s.Acquire(t.Context(), claims)[0].Status)
-		assert.Equal(t, store.StatusTaken, s.Propose(t.Context(),
-			[]store.Proposal{{Claim: claim("n", "a", time.Minute)[0], Fence: fence + 1}})[0].Status)
+		higher := []contract.Proposal{{Claim: claim("n", "a", time.Minute)[0], Fence: fence + 1}}
+		assert.Equal(t, store.StatusTaken, s.Propose(t.Context(), higher)[0].Status)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -29,7 +30,7 @@ type Store struct {
 	lookers  listeners[process, string]
 }
 
-var _ store.Proposer = (*Store)(nil)
+var _ contract.Proposer = (*Store)(nil)
 
 // lease is a name held, or lapsed and not removed yet.
 type lease struct {
@@ -87,8 +88,8 @@ func (s *Store) claim(c *store.Claim, now time.Time) store.Grant {
 	return s.grant(c, fence, int(last-fence), now)
 }
 
-// Propose tries each proposal once: see [store.Proposer].
-func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+// Propose tries each proposal once: see [contract.Proposer].
+func (s *Store) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	grants := make([]store.Grant, len(proposals))
 	if err := ctx.Err(); err != nil {
 		for i := range grants {
@@ -105,7 +106,7 @@ func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []store
 	return grants
 }
 
-func (s *Store) propose(p *store.Proposal, now time.Time) store.Grant {
+func (s *Store) propose(p *contract.Proposal, now time.Time) store.Grant {
 	answer, free := s.ask(&p.Claim, p.Fence, now)
 	if !free {
 		return answer

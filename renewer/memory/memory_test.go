@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -102,10 +103,10 @@ func TestLapsedNamesAreRemovedWhenTheirNumberHasDoubled(t *testing.T) {
 				s := memory.New()
 				take := func(from, to int, ttl time.Duration) {
 					for i := from; i < to; i++ {
-						claims := claim(fmt.Sprint(i), "a", ttl)
-						require.Equal(t, store.StatusHeld, s.Propose(t.Context(), []store.Proposal{
-							{Claim: claims[0], Fence: int64(i + 1)},
-						})[0].Status)
+						p := contract.Proposal{Claim: claim(fmt.Sprint(i), "a", ttl)[0]}
+						p.Fence = int64(i + 1)
+						grants := s.Propose(t.Context(), []contract.Proposal{p})
+						require.Equal(t, store.StatusHeld, grants[0].Status)
 					}
 				}
 				take(0, 100, time.Second) // a look at the first 64 finds none

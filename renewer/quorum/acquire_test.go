@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -344,9 +345,9 @@ func TestAnUnansweredReleaseBarsItsNode(t *testing.T) {
 }
 
 // miscounting gives an answer more than it was asked for.
-type miscounting struct{ store.Proposer }
+type miscounting struct{ contract.Proposer }
 
-func (m miscounting) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+func (m miscounting) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	return append(m.Proposer.Propose(ctx, proposals), store.Grant{})
 }
 

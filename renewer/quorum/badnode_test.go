@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -41,12 +42,12 @@ func TestANodeThatMiscounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, all := scripted(3)
-		all[1] = miscounting{all[1].(store.Proposer)}
+		all[1] = miscounting{all[1].(contract.Proposer)}
 		s, err := quorum.New(all)
 		require.NoError(t, err)
 		mustAcquire(t, s, "a")
 		assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
-		all[2] = miscounting{all[2].(store.Proposer)}
+		all[2] = miscounting{all[2].(contract.Proposer)}
 		s, err = quorum.New(all)
 		require.NoError(t, err)
 		require.ErrorContains(t, renew(t.Context(), s, "a").Err,
@@ -107,9 +108,9 @@ func TestAHungNodeIsSpared(t *testing.T) {
 }
 
 // unreserving is a node that reserves no tokens.
-type unreserving struct{ store.Proposer }
+type unreserving struct{ contract.Proposer }
 
-func (u unreserving) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+func (u unreserving) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	grants := u.Proposer.Propose(ctx, proposals)
 	for i := range grants {
 		grants[i].Reserved = 0
@@ -124,7 +125,7 @@ func TestTokensReservedByTooFewNodesAreNone(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			_, all := scripted(3)
 			for i := range few {
-				all[i] = unreserving{all[i].(store.Proposer)}
+				all[i] = unreserving{all[i].(contract.Proposer)}
 			}
 			s, err := quorum.New(all)
 			require.NoError(t, err)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -30,7 +31,7 @@ func pingEach(ctx context.Context, nodes *nodeSet) []error {
 		Name: membershipName, Owner: strings.Repeat("0", store.OwnerLen), TTL: time.Millisecond,
 	}}
 	answers := askEach(ctx, nodes, func(int) (int, call[store.Answer]) {
-		return len(holds), func(ctx context.Context, node store.Proposer) []store.Answer {
+		return len(holds), func(ctx context.Context, node contract.Proposer) []store.Answer {
 			return node.Renew(ctx, holds)
 		}
 	}, unanswered)
@@ -72,7 +73,7 @@ func acquireEach(
 ) [][]store.Grant {
 	return askEach(ctx, nodes, func(x int) (int, call[store.Grant]) {
 		ask := claims(x)
-		return len(ask), func(ctx context.Context, node store.Proposer) []store.Grant {
+		return len(ask), func(ctx context.Context, node contract.Proposer) []store.Grant {
 			return node.Acquire(ctx, ask)
 		}
 	}, ungranted)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -47,9 +48,9 @@ func scripted(n int) (nodes []*script.Store, stores []store.Store) {
 }
 
 // propose has a node grant a claim with a token.
-func propose(t *testing.T, node store.Proposer, c store.Claim, fence int64) {
+func propose(t *testing.T, node contract.Proposer, c store.Claim, fence int64) {
 	t.Helper()
-	grants := node.Propose(t.Context(), []store.Proposal{{Claim: c, Fence: fence}})
+	grants := node.Propose(t.Context(), []contract.Proposal{{Claim: c, Fence: fence}})
 	require.Equal(t, store.StatusHeld, grants[0].Status)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -168,7 +169,8 @@ func TestSameServerTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, _ := scripted(2)
-		s, err := quorum.New([]store.Store{nodes[0], nodes[1], struct{ store.Proposer }{nodes[0]}},
+		s, err := quorum.New(
+			[]store.Store{nodes[0], nodes[1], struct{ contract.Proposer }{nodes[0]}},
 			quorum.Names("a", "b", "c"))
 		assert.Nil(t, s)
 		require.ErrorIs(t, err, renewer.ErrConfig)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -58,7 +59,7 @@ func configure(nodes []store.Store, opts []Option) (settings, error) {
 			fault("nodes: number %d is nil; check the error of what made it", i+1)
 			continue
 		}
-		if _, ok := node.(store.Proposer); !ok {
+		if _, ok := node.(contract.Proposer); !ok {
 			fault("nodes: number %d, a %T, takes no fencing tokens from its client "+
 				"(store.Proposer); give one that does, such as redisstore's", i+1, node)
 		}

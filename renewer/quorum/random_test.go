@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -25,7 +26,7 @@ import (
 // weather is a node that several programs reach through links on which
 // requests and replies are delayed and lost.
 type weather struct {
-	store.Proposer
+	contract.Proposer
 
 	dice *dice
 }
@@ -89,7 +90,7 @@ func noGrant(err error) store.Grant { return store.Grant{Err: err} }
 
 func noAnswer(err error) store.Answer { return store.Answer{Err: err} }
 
-func (w *weather) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+func (w *weather) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	return through(ctx, w, len(proposals), noGrant, func() []store.Grant {
 		return w.Proposer.Propose(context.Background(), proposals)
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -17,7 +18,7 @@ func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer 
 	}
 	holds = slices.Clone(holds) // slow nodes look at them when the caller has gone on
 	leases := s.releasing(holds)
-	_, t := askAll(ctx, s.nodes, holds, store.Proposer.Release,
+	_, t := askAll(ctx, s.nodes, holds, contract.Proposer.Release,
 		func(_ *broadcast[store.Answer], r reply[store.Answer]) { s.released(r, leases, holds) })
 	for i := range answers {
 		switch answers[i].Status = t.status(i); answers[i].Status {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -23,7 +24,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 		s.membership.recheckSoon()
 	}
 	holds = slices.Clone(holds) // slow nodes look at them when the caller has gone on
-	p, t := askAll(ctx, s.nodes, holds, store.Proposer.Renew,
+	p, t := askAll(ctx, s.nodes, holds, contract.Proposer.Renew,
 		func(p *broadcast[store.Answer], r reply[store.Answer]) { s.recordHeartbeats(p, r, holds) })
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()

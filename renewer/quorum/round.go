@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -96,7 +97,7 @@ func (s *Store) chooseToken(b *proposal) {
 func (s *Store) broadcastClaims(
 	ctx context.Context, proposals []*proposal,
 ) (took time.Duration, err error) {
-	claims := make([]store.Proposal, len(proposals))
+	claims := make([]contract.Proposal, len(proposals))
 	p := newBroadcast(ctx, s.nodes,
 		func(p *broadcast[store.Grant], r reply[store.Grant]) { s.lateGrants(p, r, claims) })
 	p.kind = acquires
@@ -108,12 +109,12 @@ func (s *Store) broadcastClaims(
 		items := s.admitted(x, proposals, p)
 		part := claims
 		if items != nil {
-			part = make([]store.Proposal, len(items))
+			part = make([]contract.Proposal, len(items))
 			for j, i := range items {
 				part[j] = claims[i]
 			}
 		}
-		p.ask(x, items, len(part), func(ctx context.Context, node store.Proposer) []store.Grant {
+		p.ask(x, items, len(part), func(ctx context.Context, node contract.Proposer) []store.Grant {
 			return node.Propose(ctx, part)
 		}, ungranted)
 	}
@@ -165,7 +166,7 @@ func (s *Store) admitted(
 
 // lateGrants records answers that came after the call had returned.
 func (s *Store) lateGrants(
-	p *broadcast[store.Grant], r reply[store.Grant], claims []store.Proposal,
+	p *broadcast[store.Grant], r reply[store.Grant], claims []contract.Proposal,
 ) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -29,7 +30,7 @@ func (d delayed) wait(ctx context.Context) {
 	}
 }
 
-func (d delayed) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+func (d delayed) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	d.wait(ctx)
 	defer d.wait(ctx)
 	return d.Store.Propose(ctx, proposals)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -33,7 +34,7 @@ type Store struct {
 	acquiring chan struct{} // has one for each acquire under way; heartbeats and releases need none
 }
 
-var _ store.Tuned = (*Store)(nil)
+var _ contract.Tuned = (*Store)(nil)
 
 // New returns a store on an odd number of nodes, which stay the caller's. A majority of them
 // grants a lock. One node works too, and more can be added when all programs that share the locks
@@ -73,7 +74,7 @@ func newStore(stores []store.Store, c settings) *Store {
 	}
 	for i, node := range stores {
 		s.order[i] = i
-		if tuned, ok := node.(store.Tuned); ok {
+		if tuned, ok := node.(contract.Tuned); ok {
 			s.leastTTL = max(s.leastTTL, tuned.LeastTTL())
 		}
 	}

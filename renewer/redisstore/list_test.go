@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	internal "github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -126,7 +127,7 @@ func TestWhoWaitsIsListed(t *testing.T) {
 			for i := range n {
 				one := task(fmt.Sprint(i))
 				one.Home = home
-				_, err := store.Arrive(t.Context(), contract.Arrival{
+				_, err := store.Arrive(t.Context(), internal.Arrival{
 					Name: name, Limit: limit, SlotTTL: 5 * time.Second, Task: one,
 				})
 				require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	internal "github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
@@ -37,7 +38,7 @@ func TestShow(t *testing.T) {
 		}
 		elsewhere := task("3")
 		elsewhere.Home = "second"
-		for _, one := range []contract.Task{task("1"), task("2"), elsewhere} {
+		for _, one := range []internal.Task{task("1"), task("2"), elsewhere} {
 			require.Equal(t, 0, arrive(t, store, arrival(one))&^1)
 		}
 		lock := show(t, store, "a")
@@ -70,7 +71,7 @@ func TestHomesOfTasks(t *testing.T) {
 		store := s.store(t)
 		mine(t, store, claim("a", "a", time.Hour))
 		const homes = "lockbeat:{a}:homes"
-		of := func(home string) contract.Task {
+		of := func(home string) internal.Task {
 			one := task("1")
 			one.Home = home
 			return one
@@ -91,7 +92,7 @@ func TestHomesOfTasks(t *testing.T) {
 		assert.Equal(t, 3, show(t, store, "a").Tasks)
 
 		for _, home := range []string{"", "x", "y"} {
-			_, err := store.Next(t.Context(), "a", 0, contract.TaskGone, of(home))
+			_, err := store.Next(t.Context(), "a", 0, internal.TaskGone, of(home))
 			require.NoError(t, err)
 		}
 		assert.Zero(t, s.number(t, "EXISTS", homes))

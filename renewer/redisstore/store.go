@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
@@ -47,8 +48,8 @@ type Store struct {
 }
 
 var (
-	_ store.Sharded = (*Store)(nil)
-	_ store.Tuned   = (*Store)(nil)
+	_ contract.Sharded = (*Store)(nil)
+	_ contract.Tuned   = (*Store)(nil)
 )
 
 // New returns a store on the caller's client, which stays the
@@ -272,7 +273,7 @@ func (s *Store) Close() {
 	s.closeClient()
 }
 
-// Shard implements [store.Sharded]: the primary of a cluster that serves name, as the
+// Shard implements [contract.Sharded]: the primary of a cluster that serves name, as the
 // cluster told last; 0 for all names if there is no cluster, or if it would not tell.
 func (s *Store) Shard(name string) int {
 	if s.topology == nil {

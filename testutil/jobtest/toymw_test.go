@@ -7,7 +7,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Handle returns what a Toy's Step runs: fn, under the lock on the key of a job.
@@ -34,9 +33,9 @@ func Handle[T any](
 // toyLine is the queue of jobs in line.
 type toyLine[T any] struct{ *Toy[T] }
 
-func (q toyLine[T]) Home(context.Context, store.Task) (string, error) { return q.Name, nil }
+func (q toyLine[T]) Home(context.Context, jobs.Task) (string, error) { return q.Name, nil }
 
-func (q toyLine[T]) State(mark string, job store.Task) (state jobs.State, err error) {
+func (q toyLine[T]) State(mark string, job jobs.Task) (state jobs.State, err error) {
 	q.Do(job.ID, func(j *toyJob[T]) {
 		switch {
 		case j.stop != nil:
@@ -50,7 +49,7 @@ func (q toyLine[T]) State(mark string, job store.Task) (state jobs.State, err er
 	return state, nil // StateGone is its zero value
 }
 
-func (q toyLine[T]) Run(job store.Task) error {
+func (q toyLine[T]) Run(job jobs.Task) error {
 	err := errors.New("it does not wait any more")
 	q.Do(job.ID, func(j *toyJob[T]) {
 		if j.stop == nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -29,7 +30,7 @@ type broken struct {
 	show    func(S, C, string) (store.Lock, error)
 	breaks  func(S, C, store.Breaking) store.Answer
 	onBreak func(S, store.Holder, func(string)) func()
-	replace func(S, C, store.Replacement) (int64, error)
+	replace func(S, C, contract.Replacement) (int64, error)
 }
 
 // or calls faulty, or right if that is nil.
@@ -103,7 +104,7 @@ func (b broken) OnBreak(holder store.Holder, look func(string)) func() {
 	return b.onBreak(b.Store, holder, look)
 }
 
-func (b broken) Replace(ctx context.Context, r store.Replacement) (int64, error) {
+func (b broken) Replace(ctx context.Context, r contract.Replacement) (int64, error) {
 	if b.replace == nil {
 		return b.Store.Replace(ctx, r)
 	}

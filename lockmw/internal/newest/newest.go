@@ -4,8 +4,8 @@ package newest
 import (
 	"fmt"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Check refuses, with renewer.ErrConfig, options that no call of k can have, of which there may be
@@ -18,7 +18,7 @@ func Check[Option any](given []Option, k *renewer.Keeper, limited bool) error {
 		return fmt.Errorf("%w: Replace, Latest: they are for locks, and not for limits (AtMost, "+
 			"LocalShare): leave one of the two out", renewer.ErrConfig)
 	}
-	if _, ok := k.Store().(store.Replacer); !ok {
+	if _, ok := k.Store().(contract.Replacer); !ok {
 		return fmt.Errorf("%w: Replace, Latest: a %T does not know which call is the newest: use "+
 			"one of redisstore or memory", renewer.ErrConfig, k.Store())
 	}
