@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -18,13 +19,15 @@ import (
 
 // replyLost is a store whose first grant nobody hears of.
 type replyLost struct {
-	*memory.Store
+	engine.Whole
 
 	heard atomic.Bool
 }
 
+func (s *replyLost) Engine() store.Store { return s }
+
 func (s *replyLost) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	grants := s.Store.Acquire(ctx, claims)
+	grants := s.Whole.Acquire(ctx, claims)
 	if s.heard.Swap(true) {
 		return grants
 	}
@@ -54,7 +57,7 @@ func TestABrokenGrantWhoseReplyWasLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := &replyLost{Store: memory.New()}
+				s := &replyLost{Whole: engine.In(memory.New())}
 				k, err := renewer.New(s, config)
 				require.NoError(t, err)
 				begun := time.Now()

@@ -10,7 +10,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-var _ contract.Replacer = (*Store)(nil)
+var _ contract.Replacer = (*engine)(nil)
 
 // newest is the newest call that waits for a name.
 type newest struct {
@@ -24,7 +24,7 @@ type newest struct {
 // Replace notes the newest call that waits for a name, and calls the functions given to OnBreak
 // before it returns: see [contract.Replacer]. The error is that of ctx, or [renewer.ErrConfig] for
 // a limit.
-func (s *Store) Replace(ctx context.Context, r contract.Replacement) (since int64, err error) {
+func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -57,7 +57,7 @@ func (s *Store) Replace(ctx context.Context, r contract.Replacement) (since int6
 }
 
 // noteNewest notes a call, with s.mu held. before is the process of another one that was noted.
-func (s *Store) noteNewest(r *contract.Replacement, now time.Time) (before process, since int64) {
+func (s *engine) noteNewest(r *contract.Replacement, now time.Time) (before process, since int64) {
 	noted, ok := s.newest[r.Name]
 	ok = ok && now.Before(noted.until)
 	call := orderOf(r.Newness, now)

@@ -12,10 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Check asks every node, and returns an error that is [renewer.ErrUnavailable] if fewer answer than
-// a grant needs, and [ErrMixed] if one is used by another quorum. It takes no lock. Use it where a
-// program should rather not start than wait. It returns when all have answered, or ctx ends.
-func (s *Store) Check(ctx context.Context) error {
+// check is [Store.Check].
+func (s *engine) check(ctx context.Context) error {
 	var errs, mixed []error
 	if s.membership != nil {
 		errs, mixed = s.membership.announce(ctx)

@@ -120,7 +120,7 @@ func FuzzOddNode(f *testing.F) {
 				opts = append(opts, quorum.Names("a", "b", "c"))
 			}
 			defer waitFor(time.Minute)
-			s, err := quorum.New(all, opts...)
+			s, err := quorum.NewEngine(all, opts...)
 			if err != nil {
 				require.ErrorIs(t, err, renewer.ErrConfig)
 				return
@@ -140,7 +140,7 @@ func FuzzOddNode(f *testing.F) {
 }
 
 // oddRound takes, renews and frees a lock in a quorum with an odd node.
-func oddRound(t *testing.T, s *quorum.Store, letter string) {
+func oddRound(t *testing.T, s *quorum.Engine, letter string) {
 	t.Helper()
 	ctx := limited(t, time.Second)
 	begun := time.Now()

@@ -26,13 +26,13 @@ var errDown = errors.New("connection refused")
 // inBubble runs f in a bubble with a quorum of n scripted nodes. What is
 // left in the background has time to end.
 func inBubble(
-	t *testing.T, n int, f func(t *testing.T, s *quorum.Store, nodes []*script.Store),
+	t *testing.T, n int, f func(t *testing.T, s *quorum.Engine, nodes []*script.Store),
 	opts ...quorum.Option,
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, stores := scripted(n)
-		s, err := quorum.New(stores, opts...)
+		s, err := quorum.NewEngine(stores, opts...)
 		require.NoError(t, err)
 		defer waitFor(time.Minute) // nothing moves on when f is over
 		f(t, s, nodes)

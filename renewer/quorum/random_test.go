@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -155,7 +156,7 @@ func playSchedule(t *testing.T, d *dice, n int) {
 	t.Helper()
 	var nodes []*weather
 	for range n {
-		nodes = append(nodes, &weather{memory.New(), d})
+		nodes = append(nodes, &weather{engine.In(memory.New()), d})
 	}
 	var mu sync.Mutex
 	var all []belief
@@ -166,7 +167,7 @@ func playSchedule(t *testing.T, d *dice, n int) {
 		for _, node := range nodes {
 			stores = append(stores, node)
 		}
-		s, err := quorum.New(stores)
+		s, err := quorum.NewEngine(stores)
 		require.NoError(t, err)
 		skew := time.Duration(p*p) * 30 * time.Second
 		quorum.SetClock(s, func() time.Time { return time.Now().Add(skew) })

@@ -17,7 +17,7 @@ import (
 )
 
 // given takes a lock with a token that is given.
-func given(t testing.TB, s *redisstore.Store, c contract.Claim, fence int64) {
+func given(t testing.TB, s *redisstore.Engine, c contract.Claim, fence int64) {
 	t.Helper()
 	grants := s.Propose(t.Context(), []internal.Proposal{{Claim: c, Fence: fence}})
 	require.Equal(t, []contract.Grant{{Status: contract.StatusHeld, Fence: fence}}, grants)

@@ -139,7 +139,7 @@ func TestLayoutOfACluster(t *testing.T) {
 }
 
 // storeForLayout is one whose places are shown soon.
-func (s server) storeForLayout(t *testing.T) *redisstore.Store {
+func (s server) storeForLayout(t *testing.T) *redisstore.Engine {
 	t.Helper()
 	store := s.store(t)
 	store.LongWait(10 * time.Millisecond)
@@ -147,7 +147,7 @@ func (s server) storeForLayout(t *testing.T) *redisstore.Store {
 }
 
 // stands has a claim stand in line, until the test ends.
-func stands(t *testing.T, store *redisstore.Store, c contract.Claim, place uint64) {
+func stands(t *testing.T, store *redisstore.Engine, c contract.Claim, place uint64) {
 	t.Helper()
 	c.Place = place
 	store.Took(20 * time.Second) // so that its turn does not lapse here
@@ -160,7 +160,7 @@ func stands(t *testing.T, store *redisstore.Store, c contract.Claim, place uint6
 
 // awaitLayout waits until what is on the server is what want says, since some of it is written
 // behind the calls.
-func (s server) awaitLayout(t *testing.T, store *redisstore.Store, want string) {
+func (s server) awaitLayout(t *testing.T, store *redisstore.Engine, want string) {
 	t.Helper()
 	var got string
 	assert.Eventually(t, func() bool {
@@ -194,7 +194,7 @@ func (s server) sharded(t testing.TB) bool {
 }
 
 // layout is what is on the server, without what differs each time.
-func (s server) layout(t *testing.T, store *redisstore.Store) string {
+func (s server) layout(t *testing.T, store *redisstore.Engine) string {
 	t.Helper()
 	var lines []string
 	for _, key := range s.texts(t, "KEYS", "*") {

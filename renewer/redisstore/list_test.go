@@ -20,7 +20,7 @@ import (
 
 // listed returns what is listed, by name, "limit of" before a limit's. None is listed twice.
 func listed(
-	t testing.TB, s *redisstore.Store, want func(string, bool) bool,
+	t testing.TB, s *redisstore.Engine, want func(string, bool) bool,
 ) map[string]contract.Lock {
 	t.Helper()
 	all := make(map[string]contract.Lock)
@@ -228,7 +228,7 @@ func TestListAndShowOnACluster(t *testing.T) {
 		args = append(args, strings.Fields(redisstore.LookRights+" +cluster|slots +cluster|shards")...)
 		require.NoError(t, m.Do(args...).Error())
 	}
-	onlooker, err := redisstore.New(cluster.Client(t, func(o *rueidis.ClientOption) {
+	onlooker, err := redisstore.NewEngine(cluster.Client(t, func(o *rueidis.ClientOption) {
 		o.Username, o.Password = "looks", "secret"
 	}), redisstore.ToInspect())
 	require.NoError(t, err)

@@ -21,7 +21,7 @@ var (
 	newestScript = newScript(newestText)
 )
 
-var _ contract.Replacer = (*Store)(nil)
+var _ contract.Replacer = (*engine)(nil)
 
 // opReplace is what is asked, in errors.
 const opReplace = "replace"
@@ -32,7 +32,7 @@ const (
 )
 
 // Replace implements [contract.Replacer].
-func (s *Store) Replace(ctx context.Context, r contract.Replacement) (since int64, err error) {
+func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int64, err error) {
 	if isLimit(r.Name) {
 		return 0, fmt.Errorf("redisstore: %s: %w: %w: it is for locks, and not for limits",
 			opReplace, store.ErrConfig, store.ErrRejected)

@@ -15,7 +15,7 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-func show(t testing.TB, s *redisstore.Store, name string) contract.Lock {
+func show(t testing.TB, s *redisstore.Engine, name string) contract.Lock {
 	t.Helper()
 	lock, err := s.Show(t.Context(), name)
 	require.NoError(t, err)
@@ -136,9 +136,9 @@ func TestRightsToLook(t *testing.T) {
 	s.ok(t, "ZADD", "lockbeat:{a}:waiters", "1", "7 INBOX 1000", "3", "x", "2", "8 INBOX 9")
 	s.ok(t, "SET", "lockbeat:{a}:homes", "x")
 	client := s.user(t, redisstore.DefaultPrefix, strings.Fields(redisstore.LookRights)...)
-	_, err := redisstore.New(client)
+	_, err := redisstore.NewEngine(client)
 	require.ErrorIs(t, err, renewer.ErrRejected, "it can't lock")
-	store, err := redisstore.New(client, redisstore.ToInspect())
+	store, err := redisstore.NewEngine(client, redisstore.ToInspect())
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	look := func() error {
@@ -163,7 +163,7 @@ func TestRightsToLook(t *testing.T) {
 		err := look()
 		require.ErrorIs(t, err, renewer.ErrRejected, right)
 		assert.ErrorContains(t, err, "to look at locks needs "+redisstore.LookRights)
-		_, err = redisstore.New(client, redisstore.ToInspect())
+		_, err = redisstore.NewEngine(client, redisstore.ToInspect())
 		require.ErrorIs(t, err, renewer.ErrRejected, right)
 		assert.ErrorContains(t, err, "grant the user ~lockbeat:{* "+redisstore.LookRights+";")
 		s.ok(t, "ACL", "SETUSER", "locks", right)

@@ -47,7 +47,7 @@ func TestEachRightOfTasksIsNeeded(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	all := strings.Fields(redisstore.Rights + " " + redisstore.TaskRights)
-	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, all...))
+	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix, all...))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	mine(t, store, claim("a", "a", time.Hour))

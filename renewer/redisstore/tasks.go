@@ -49,10 +49,10 @@ const (
 	mostLooks = 8
 )
 
-var _ contract.Line = (*Store)(nil)
+var _ contract.Line = (*engine)(nil)
 
 // Arrive implements [contract.Line].
-func (s *Store) Arrive(ctx context.Context, a contract.Arrival) (contract.Arrived, error) {
+func (s *engine) Arrive(ctx context.Context, a contract.Arrival) (contract.Arrived, error) {
 	mode := "ask"
 	if a.Look {
 		mode = "place"
@@ -111,7 +111,7 @@ func readArrived(reply rueidis.RedisMessage) (a contract.Arrived, ok bool) {
 }
 
 // Next implements [contract.Line].
-func (s *Store) Next(
+func (s *engine) Next(
 	ctx context.Context, name string, limit int, what contract.TaskEvent, task contract.Task,
 ) (next contract.NextTask, err error) {
 	for range mostLooks {
@@ -127,7 +127,7 @@ func (s *Store) Next(
 
 // lookForNext is Next for as many tasks as one call of the script looks at. It reports whether
 // there are more.
-func (s *Store) lookForNext(
+func (s *engine) lookForNext(
 	ctx context.Context, name string, limit int, what contract.TaskEvent, task contract.Task,
 ) (next contract.NextTask, more bool, err error) {
 	reply, err := s.askLine(ctx, opNext, &nextScript, name, task.Home,
@@ -178,7 +178,7 @@ func taskText(t contract.Task) string {
 }
 
 // askLine calls a script of the line of tasks of a home once.
-func (s *Store) askLine(
+func (s *engine) askLine(
 	ctx context.Context, op string, do *script, name, home string, args ...string,
 ) (reply rueidis.RedisMessage, err error) {
 	key := leaseKey(s.codec.prefix, name)

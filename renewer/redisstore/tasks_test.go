@@ -41,7 +41,7 @@ func waiting(t contract.Task) contract.Arrival {
 	return a
 }
 
-func arrive(t *testing.T, s *redisstore.Store, a contract.Arrival) int {
+func arrive(t *testing.T, s *redisstore.Engine, a contract.Arrival) int {
 	t.Helper()
 	arrived, err := s.Arrive(t.Context(), a)
 	require.NoError(t, err)
@@ -53,7 +53,7 @@ func arrive(t *testing.T, s *redisstore.Store, a contract.Arrival) int {
 }
 
 func nextTask(
-	t *testing.T, s *redisstore.Store, what contract.TaskEvent, of contract.Task,
+	t *testing.T, s *redisstore.Engine, what contract.TaskEvent, of contract.Task,
 ) contract.NextTask {
 	t.Helper()
 	n, err := s.Next(t.Context(), "a", 0, what, of)

@@ -25,6 +25,9 @@ type Store struct {
 
 var _ contract.Proposer = (*Store)(nil)
 
+// Engine is for renewer.New. A type that embeds a Store, to change an answer, has one of its own.
+func (s *Store) Engine() store.Store { return s }
+
 // Call is one call of a store.
 type Call struct {
 	Op Op

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // hanging is a queue that does not answer until it goes on.
@@ -67,6 +68,8 @@ func TestHomeHangs(t *testing.T) {
 
 // always is a store in whose line a task is always to be woken.
 type always struct{ *fake }
+
+func (s always) Engine() store.Store { return s }
 
 func (always) Next(
 	context.Context, string, int, contract.TaskEvent, contract.Task,

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -38,7 +39,7 @@ var lockA = naming.Of("a", nil)
 
 // fake is a store with a line, and the queue of its tasks.
 type fake struct {
-	*memory.Store
+	engine.Whole
 
 	mu     sync.Mutex
 	at     contract.Arrived            // the answer to those who come
@@ -73,6 +74,8 @@ func (p *parked) AcquireStart(ctx context.Context, e renewer.AcquireStart) conte
 func (p *parked) Fault(e renewer.Fault) { p.fault.Store(e.Err) }
 
 func (p *parked) TasksInLine(e renewer.TasksInLine) { p.Add(int64(e.Change)) }
+
+func (f *fake) Engine() store.Store { return f }
 
 func (f *fake) tell(what string) {
 	f.mu.Lock()
@@ -166,7 +169,7 @@ func (f *fake) Run(task contract.Task) error {
 // inBubble runs a test in a bubble, with a line on a fake.
 func inBubble(t *testing.T, test func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line)) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{Store: memory.New(), states: make(map[string][]line.State)}
+		f := &fake{Whole: engine.In(memory.New()), states: make(map[string][]line.State)}
 		k, err := renewer.New(f, renewer.Config{TTL: ttl, Observer: &f.parked})
 		require.NoError(t, err)
 		test(t, f, k, line.New(k, f))

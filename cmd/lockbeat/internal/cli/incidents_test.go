@@ -256,8 +256,9 @@ var incidents = []incident{
 		scene: func(t *testing.T, s site) []string {
 			p := s.start(t, "worker-1", quick)
 			p.hangs(t, "order:42", "order:fulfil")
+			line := p.store.Engine().(contract.Line)
 			for i := range 50 {
-				_, err := p.store.Arrive(t.Context(), contract.Arrival{
+				_, err := line.Arrive(t.Context(), contract.Arrival{
 					Name: "order:42", SlotTTL: time.Second,
 					Task: contract.Task{Queue: "default", ID: strconv.Itoa(i)},
 				})

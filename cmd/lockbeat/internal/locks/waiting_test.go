@@ -41,8 +41,9 @@ func (s site) park(t *testing.T, name string, n int) {
 		redisstore.Deployment{Option: s.ClientOption(), TTL: patience})
 	require.NoError(t, err)
 	defer locks.Close()
+	line := locks.Engine().(contract.Line)
 	for i := range n {
-		arrived, err := locks.Arrive(t.Context(), contract.Arrival{
+		arrived, err := line.Arrive(t.Context(), contract.Arrival{
 			Name: name, SlotTTL: patience,
 			Task: contract.Task{Home: "REDIS", Queue: "default", ID: fmt.Sprint(i)},
 		})
