@@ -117,7 +117,7 @@ func (f *figures) addBroken(how, what string, times []time.Duration) {
 func (b *breakers) takeAll(ctx context.Context, n int) (all []*renewer.Lease, err error) {
 	base := "break:" + strconv.FormatInt(rand.Int64(), 36) + ":"
 	for i := range n {
-		l, err := b.holder.Acquire(ctx, base+strconv.Itoa(i))
+		l, err := b.holder.Acquire(ctx, renewer.Request{Name: base + strconv.Itoa(i)})
 		if err != nil {
 			return nil, err
 		}
@@ -133,8 +133,8 @@ type broken struct{ told, next time.Duration }
 func (b *breakers) once(ctx context.Context, l *renewer.Lease, how string) (one broken, err error) {
 	var had time.Time
 	ended := make(chan error, 1)
-	acquire := func(options ...renewer.Option) {
-		next, err := b.next.Acquire(ctx, l.Name(), options...)
+	acquire := func(newest renewer.Newest) {
+		next, err := b.next.Acquire(ctx, renewer.Request{Name: l.Name(), Newest: newest})
 		had = time.Now()
 		if err == nil {
 			err = next.Release(ctx)
@@ -142,12 +142,12 @@ func (b *breakers) once(ctx context.Context, l *renewer.Lease, how string) (one 
 		ended <- err
 	}
 	if how == byBreak {
-		go acquire()
+		go acquire(renewer.NewestOff)
 	}
 	time.Sleep(inLine/20 + rand.N(inLine/20)) // it waits; and heartbeats are some ms apart
 	begun := time.Now()
 	if how == byReplace {
-		go acquire(renewer.Replace())
+		go acquire(renewer.NewestReplaces)
 	} else {
 		answer := make(chan store.Answer, 1)
 		go func() {

@@ -46,7 +46,7 @@ func newHolder(s setup) (handle, error) {
 			return nil, err
 		}
 		h.take = func(ctx context.Context, name string) (func() bool, error) {
-			l, err := keeper.Acquire(ctx, name)
+			l, err := keeper.Acquire(ctx, renewer.Request{Name: name})
 			return func() bool { return leaseLost(l) }, err
 		}
 	case locker:

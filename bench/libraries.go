@@ -78,8 +78,7 @@ func connect(who, addr string) (library, error) {
 
 type keeperMutex struct {
 	keeper  *renewer.Keeper
-	name    string
-	options []renewer.Option
+	request renewer.Request
 	lease   *renewer.Lease
 }
 
@@ -87,7 +86,9 @@ func oursFor(ttl time.Duration) func(rueidis.ClientOption) (library, error) {
 	return func(option rueidis.ClientOption) (library, error) {
 		keeper, closeAll, err := newKeeper(option, ttl)
 		return library{
-			mutex: func(name string) mutex { return &keeperMutex{keeper: keeper, name: name} },
+			mutex: func(name string) mutex {
+				return &keeperMutex{keeper: keeper, request: renewer.Request{Name: name}}
+			},
 			close: closeAll,
 			limit: func(name, _ string, slots []int) mutex {
 				return slotsOf(keeper, name, slots[0])
@@ -126,7 +127,7 @@ func newStore(option rueidis.ClientOption, ttl time.Duration) (*redisstore.Store
 }
 
 func (m *keeperMutex) lock(ctx context.Context) (err error) {
-	m.lease, err = m.keeper.Acquire(ctx, m.name, m.options...)
+	m.lease, err = m.keeper.Acquire(ctx, m.request)
 	return err
 }
 

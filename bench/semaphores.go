@@ -15,8 +15,8 @@ import (
 
 // slotsOf makes the mutex of a limit of ours.
 func slotsOf(keeper *renewer.Keeper, name string, n int) mutex {
-	limit := renewer.AtMost(func(string) int { return n })
-	return &keeperMutex{keeper: keeper, name: name, options: []renewer.Option{limit}}
+	limit := func() int { return n }
+	return &keeperMutex{keeper: keeper, request: renewer.Request{Name: name, Limit: limit}}
 }
 
 // doMutex makes a whole call each time that it is locked.
@@ -30,10 +30,10 @@ func nothing(context.Context) (struct{}, error) { return struct{}{}, nil }
 
 func (m *doMutex) lock(ctx context.Context) (err error) {
 	if len(m.slots) == 1 {
-		_, err = lockmw.Do(ctx, m.keeper, m.name, nothing, lockmw.AtMost(m.slots[0]))
+		_, err = lockmw.Do(ctx, m.keeper, lockmw.Limit(m.name, m.slots[0]), nothing)
 		return err
 	}
-	both := lockmw.Limits(lockmw.Limit(m.name, m.slots[0]), lockmw.Limit("all", m.slots[1]))
+	both := lockmw.All(lockmw.Limit(m.name, m.slots[0]), lockmw.Limit("all", m.slots[1]))
 	_, err = lockmw.Do(ctx, m.keeper, both, nothing)
 	return err
 }

@@ -32,11 +32,11 @@ const (
 )
 
 // lock is the key of a task.
-func (e email) lock() string {
+func (e email) lock() lockmw.Set {
 	if !e.Limited {
-		return e.UserID
+		return lockmw.All(e.UserID)
 	}
-	return lockmw.Limits(lockmw.Limit(e.UserID, mostOfOne), lockmw.Limit("all", mostOfAll))
+	return lockmw.All(lockmw.Limit(e.UserID, mostOfOne), lockmw.Limit("all", mostOfAll))
 }
 
 const (
@@ -73,11 +73,16 @@ func newTaskServer(s setup) (handle, error) {
 		return nil, err
 	}
 	l, queue := new(taskLog), asynq.RedisClientOpt{Addr: s.Queue}
-	locked := asynqmw.Handle(keeper, email.lock, l.send,
-		asynqmw.InLine(queue), asynqmw.Requeue(asynq.NewClient(queue)))
 	workers := 20
 	if s.Role == unlocked {
-		locked, workers = asynq.HandlerFunc(l.sendUnlocked), mostOfAll/taskServers
+		workers = mostOfAll / taskServers
+	}
+	locks, cfg := asynqmw.Configure(keeper, queue, asynq.Config{
+		Concurrency: workers, LogLevel: asynq.FatalLevel,
+	})
+	locked := asynqmw.Wrap(locks, email.lock, l.send)
+	if s.Role == unlocked {
+		locked = asynq.HandlerFunc(l.sendUnlocked)
 	}
 	mux := asynq.NewServeMux()
 	mux.HandleFunc(taskType, func(ctx context.Context, task *asynq.Task) error {
@@ -86,7 +91,6 @@ func newTaskServer(s setup) (handle, error) {
 		l.mu.Unlock()
 		return locked.ProcessTask(ctx, task)
 	})
-	cfg := asynqmw.Configure(asynq.Config{Concurrency: workers, LogLevel: asynq.FatalLevel})
 	if err := asynq.NewServer(queue, cfg).Start(mux); err != nil {
 		return nil, fmt.Errorf("asynq: %w", err)
 	}

@@ -18,7 +18,7 @@ func Example() {
 		panic(err)
 	}
 	defer keeper.Shutdown(ctx) //nolint:errcheck // an example
-	lease, err := keeper.Acquire(ctx, "order:42", renewer.Operation("charge"))
+	lease, err := keeper.Acquire(ctx, renewer.Request{Name: "order:42", Operation: "charge"})
 	if err != nil {
 		panic(err)
 	}

@@ -2,8 +2,7 @@ package inspect
 
 import "github.com/lockbeat/lockbeat/renewer"
 
-// Filter chooses among locks and limits, by the names that their callers give; limit is true of a
-// limit. It must not block.
+// Filter chooses among locks and limits by name; limit is true of a limit. It must not block.
 type Filter = func(name string, limit bool) bool
 
 // Match chooses names by a pattern, in which * stands for any text and ? for one byte.

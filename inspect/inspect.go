@@ -14,22 +14,19 @@ import (
 )
 
 var (
-	// ErrFree means that no owner has the lock, or the slot.
+	// ErrFree means that no owner has the lock or slot.
 	ErrFree = errors.New("inspect: no owner has it")
 	// ErrStale means that another lease is current than the one that was to be broken.
 	ErrStale = errors.New("inspect: another lease is current")
 )
 
-// List reads all locks and limits that are not free, or that tasks wait for, and whose names want
-// chooses, in no order, with how many wait for them; who they are, Show tells. nil chooses all. One
-// over whose key another program has written has no slot, and is Foreign; one that is between two
-// owners has none either. Names that stores keep for themselves are never listed: see
-// renewer.CheckName. It asks the store in bounded steps, and ends behind the first error, with what
-// it has read until then. What is granted or freed meanwhile may be missing. Stop it by leaving the
-// loop; it can be read once.
+// List reads all locks and limits that are not free, or that tasks wait for, and whose
+// names want chooses (nil: all), in no order, with how many wait for them. One over whose
+// key another program has written is Foreign, and has no slot. It ends behind the first
+// error. What is granted or freed meanwhile may be missing. It can be read once.
 //
 // An error is renewer.ErrUnavailable if the store did not answer, with renewer.ErrRejected if it
-// refused, such as for missing rights; and renewer.ErrConfig if locks can't be inspected.
+// refused; renewer.ErrConfig if locks can't be inspected.
 func List(ctx context.Context, locks renewer.Store, want Filter) iter.Seq2[store.Lock, error] {
 	s, err := inspector(locks)
 	if err != nil {
@@ -47,8 +44,8 @@ func List(ctx context.Context, locks renewer.Store, want Filter) iter.Seq2[store
 	}
 }
 
-// Show reads a lock, or a limit, with those who wait for it. One that is free and that no caller
-// waits for is one without slots and places. Errors are as for [List], and renewer.ErrName.
+// Show reads a lock, or a limit, with those who wait for it. One that is free has no slots.
+// Errors are as for [List], and renewer.ErrName.
 func Show(
 	ctx context.Context, locks renewer.Store, name string, limit bool,
 ) (store.Lock, error) {
@@ -70,24 +67,20 @@ type Order struct {
 	Limit bool
 	// Fence is the fencing token of the lease, as Show tells: no other lease is broken.
 	Fence int64
-	// By is who orders it, and Why is why: the holder's error and the logs tell. Both are needed.
-	// The store keeps 64 bytes of each, without what can't be printed; spaces around them go too.
+	// By is who orders it, and Why is why, for the holder's error and the logs. Both are needed; 64
+	// bytes of each are kept.
 	By, Why string
-	// Force frees it at once, and does not wait until the holder's operation has returned. So two
-	// may run side by side, with nothing but fencing between them. It is for an operation that does
-	// not return while its process renews the lease, or to whose context nothing listens.
+	// Force frees it at once, and does not wait until the holder's operation has returned,
+	// which may not heed its context: two may run side by side.
 	Force bool
 }
 
-// Break ends a lease before its holder does: its renewals are refused from now on, the context of
-// its operation ends with a renewer.LostError of renewer.ReasonBroken that tells By and Why, at
-// once or when the lease is a second old, and it is free when the operation has returned, at the
-// end of its TTL at the latest; also with HoldAtLeast. If HoldAtLeast keeps it for an operation
-// that has returned already, it stays held to the end of that time, unless by Force. To break what
-// is broken is no error.
+// Break ends a lease before its holder does. The context of its operation ends with a
+// renewer.LostError of renewer.ReasonBroken, at once or when the lease is a second old, and
+// it is free when the operation has returned, at the end of its TTL at the latest. One that
+// HoldAtLeast keeps for an operation that has returned stays held, unless by Force.
 //
-// The error is [ErrFree] if no owner has it, [ErrStale] if another lease is current, and otherwise
-// as for [List] and [Show].
+// The error is [ErrFree], [ErrStale], or as for [Show]; nil if it is broken already.
 func Break(ctx context.Context, locks renewer.Store, o Order) error {
 	s, err := inspector(locks)
 	o.By, o.Why = strings.TrimFunc(o.By, blank), strings.TrimFunc(o.Why, blank)

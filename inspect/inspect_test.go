@@ -119,12 +119,12 @@ func TestBreakEndsAnOperation(t *testing.T) {
 				t.Cleanup(func() { assert.NoError(t, k.Shutdown(context.Background())) })
 				return k
 			}
-			lease, err := keeper().Acquire(t.Context(), "name")
+			lease, err := keeper().Acquire(t.Context(), renewer.Request{Name: "name"})
 			require.NoError(t, err)
 			<-time.After(7 * time.Second) // one heartbeat has been
 			next, waiter := make(chan time.Time, 1), keeper()
 			go func() {
-				got, err := waiter.Acquire(t.Context(), "name")
+				got, err := waiter.Acquire(t.Context(), renewer.Request{Name: "name"})
 				assert.NoError(t, err)
 				next <- time.Now()
 				assert.NoError(t, got.Release(t.Context()))

@@ -52,7 +52,7 @@ func TestErrorsHaveATextWithoutNames(t *testing.T) {
 				switch f.Name.Name {
 				case "Error":
 					texts[of] = true
-				case "Nameless":
+				case "Nameless", "nameless":
 					nameless[of] = true
 				}
 			}

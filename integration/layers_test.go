@@ -54,9 +54,13 @@ var layers = []layer{
 	},
 	{
 		"lockmw/internal/repeat",
-		"lockmw lockmw/internal/ended lockmw/internal/maxhold lockmw/internal/quota lockmw/once " +
-			"renewer renewer/store",
+		"lockmw lockmw/internal/ended lockmw/internal/names lockmw/internal/option " +
+			"lockmw/internal/quota lockmw/internal/scope lockmw/once renewer renewer/store",
 		"what idempotent and grpcmw share stands on once; it knows no protocol",
+	},
+	{
+		"lockmw/adapter", "lockmw lockmw/internal/... renewer renewer/store",
+		"for who writes an adapter: what lockmw does, with the answers that a framework needs",
 	},
 	{
 		"lockmw lockmw/internal/...", "internal/contract lockmw/internal/... renewer renewer/store",
@@ -64,20 +68,20 @@ var layers = []layer{
 	},
 	{
 		"lockmw/httpmw",
-		"lockmw lockmw/internal/full lockmw/internal/httpguard lockmw/internal/maxhold " +
-			"lockmw/internal/naming lockmw/internal/newest lockmw/internal/profile " +
-			"lockmw/internal/quota lockmw/internal/unwind lockmw/internal/wire renewer " +
-			"renewer/store",
+		"lockmw lockmw/adapter lockmw/internal/full lockmw/internal/httpguard " +
+			"lockmw/internal/names lockmw/internal/option lockmw/internal/profile " +
+			"lockmw/internal/quota lockmw/internal/scope lockmw/internal/unwind " +
+			"lockmw/internal/wire renewer renewer/store",
 		"who puts a lock around a handler must not link the records of package once",
 	},
 	{
 		"lockmw/idempotent",
-		"lockmw lockmw/httpmw lockmw/internal/... lockmw/once renewer renewer/store",
+		"lockmw lockmw/adapter lockmw/httpmw lockmw/internal/... lockmw/once renewer renewer/store",
 		"it answers as httpmw does and remembers as once does; it needs no store and no other adapter",
 	},
 	{
-		"lockmw/ginmw", "lockmw/httpmw renewer",
-		"it gives gin the middleware of httpmw, and knows nothing of locks",
+		"lockmw/ginmw", "lockmw lockmw/httpmw renewer",
+		"it gives gin the middleware of httpmw, and has no locking of its own",
 	},
 	{
 		"lockmw/cronmw/gocronmw",
@@ -96,8 +100,8 @@ var layers = []layer{
 	},
 	{
 		"lockmw/...",
-		"internal/contract lockmw lockmw/internal/... lockmw/once lockmw/cronmw/internal/... " +
-			"renewer renewer/store",
+		"internal/contract lockmw lockmw/adapter lockmw/internal/... lockmw/once " +
+			"lockmw/cronmw/internal/... renewer renewer/store",
 		"an adapter translates between one framework and lockmw; what two of them need belongs there",
 	},
 	{
@@ -113,7 +117,7 @@ var layers = []layer{
 		"it is an Observer of the engine, the same with every store and every adapter",
 	},
 	{
-		"testutil/jobtest", "lockmw/jobs renewer renewer/redisstore testutil/... internal/testutil/...",
+		"testutil/jobtest", "lockmw lockmw/jobs renewer renewer/redisstore testutil/... internal/testutil/...",
 		"it plays adapters of jobs, on locks in Redis; only adapters' tests import it",
 	},
 	{
@@ -326,7 +330,7 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"renewer/redisstore github.com/alicebob/miniredis/v2", "lockmw github.com/hibiken/asynq",
 		"lockmw/jobs github.com/riverqueue/river", "lockmw/rivermw github.com/jackc/pgx/v5",
 		"lockmw/httpmw google.golang.org/grpc", "lockmw github.com/robfig/cron/v3",
-		"lockmw/ginmw " + module + "lockmw", "lockmw/httpmw github.com/gin-gonic/gin",
+		"lockmw/ginmw " + module + "lockmw/once", "lockmw/httpmw github.com/gin-gonic/gin",
 		"lockmw github.com/felixge/httpsnoop", "lockmw/once/sqlrecord github.com/jackc/pgx/v5/stdlib",
 		"cmd/lockbeat/internal/connect " + module + "cmd/lockbeat/internal/cli",
 		"cmd/lockbeat/internal/guard " + module + "renewer/redisstore",

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/internal/full"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -19,26 +20,25 @@ import (
 // lock, or the slot, is held, too.
 func TestADeadlineIsFirst(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string][]lockmw.Option{
-		"lock": nil, "limit": {lockmw.AtMost(1)},
+	for what, name := range map[string]lockmw.Set{
+		"lock": lockmw.All("a"), "limit": lockmw.Limit("a", 1),
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				k, err := renewer.New(memory.New(), renewer.Config{})
 				require.NoError(t, err)
-				_, err = lockmw.Run(t.Context(), k, "a", func(context.Context) error {
+				err = lockmw.Run(t.Context(), k, name, func(context.Context) error {
 					ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 					defer cancel()
-					_, err := lockmw.Run(ctx, k, "a", func(context.Context) error { return nil },
-						opts...)
+					err := lockmw.Run(ctx, k, name, func(context.Context) error { return nil })
 					assert.ErrorIs(t, err, renewer.ErrBusy)
 					assert.ErrorIs(t, err, context.DeadlineExceeded)
-					assert.Equal(t, lockmw.RefusalDeadline, lockmw.RefusalOf(err))
+					assert.Equal(t, adapter.RefusalDeadline, adapter.RefusalOf(err))
 					_, isFull := full.Of(err)
 					assert.False(t, isFull)
 					return nil
-				}, opts...)
+				})
 				require.NoError(t, err)
 				require.NoError(t, k.Shutdown(t.Context()))
 			})

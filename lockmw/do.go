@@ -4,81 +4,101 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/lockbeat/lockbeat/lockmw/internal/profile"
-	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
+	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Do runs fn while this process holds the lock on name, and returns what fn returns. See the
-// package's text for the outcomes. It may be called concurrently. It costs less than a microsecond
-// above the lease itself.
-func Do[T any](
-	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) (T, error),
+// Do runs fn while this process holds the lock on name, and returns what fn returns. fn's
+// context ends when the caller's does or when the lock is lost. See the package's text for the
+// outcomes. It may be called concurrently.
+func Do[T any, N Name](
+	ctx context.Context, k *renewer.Keeper, name N, fn func(context.Context) (T, error),
 	opts ...Option,
 ) (result T, err error) {
-	if k == nil || fn == nil {
-		return result, needs("Do")
+	return do(ctx, k, setOf(name), settings(opts), fn)
+}
+
+// Run is [Do] for a function that returns an error alone.
+func Run[N Name](
+	ctx context.Context, k *renewer.Keeper, name N, fn func(context.Context) error,
+	opts ...Option,
+) error {
+	_, err := scope.Run(ctx, k, names.Set(setOf(name)), settings(opts), fn)
+	return err
+}
+
+// Wrap returns fn with a lock around each call, on the name that key makes of its argument. It
+// panics if k, key or fn is nil, and if no call of k can have the options. What it returns may
+// be called concurrently.
+func Wrap[In, Out any, N Name](
+	k *renewer.Keeper, key func(In) N, fn func(context.Context, In) (Out, error), opts ...Option,
+) func(context.Context, In) (Out, error) {
+	set := wrapping(k, key == nil || fn == nil, opts)
+	return func(ctx context.Context, in In) (Out, error) {
+		return do(ctx, k, setOf(key(in)), set, func(ctx context.Context) (Out, error) {
+			return fn(ctx, in)
+		})
 	}
-	_, err = run(ctx, k, name, newSettings(opts), func(ctx context.Context) (err error) {
+}
+
+// WrapRun is [Wrap] for a function that returns an error alone.
+func WrapRun[In any, N Name](
+	k *renewer.Keeper, key func(In) N, fn func(context.Context, In) error, opts ...Option,
+) func(context.Context, In) error {
+	set := wrapping(k, key == nil || fn == nil, opts)
+	return func(ctx context.Context, in In) error {
+		name := names.Set(setOf(key(in)))
+		_, err := scope.Run(ctx, k, name, set, func(ctx context.Context) error {
+			return fn(ctx, in)
+		})
+		return err
+	}
+}
+
+// Lead runs fn in one of all the processes that call it with the same name: the leader; with a
+// [Limit], in n of them. The others stand by for as long as ctx lives, through outages of the
+// store too. fn's context ends when ctx does, or when the lead is lost, before another can have
+// it; then this process stands by again. If fn returns for another reason, Lead returns its
+// error, and a successor leads in a moment.
+//
+// When ctx ends, Lead returns what fn returns then, or ctx's error if fn is not running. It
+// also returns errors that standing by would not mend: [renewer.ErrName],
+// [renewer.ErrShutdown], [renewer.ErrRejected], [renewer.ErrConfig]. renewer.Config.MaxHold
+// does not end a lead; [MaxHold] does. Called under the lock itself, it runs fn in that, once.
+func Lead[N Name](
+	ctx context.Context, k *renewer.Keeper, name N, fn func(context.Context) error,
+	opts ...LeadOption,
+) error {
+	set := option.Of(option.Settings{}, opts, LeadOption.ForLead)
+	return scope.Lead(ctx, k, names.Set(setOf(name)), set, fn)
+}
+
+func do[T any](
+	ctx context.Context, k *renewer.Keeper, name Set, set option.Settings,
+	fn func(context.Context) (T, error),
+) (result T, err error) {
+	if fn == nil {
+		return result, fmt.Errorf("%w: Do needs a function", renewer.ErrConfig)
+	}
+	_, err = scope.Run(ctx, k, names.Set(name), set, func(ctx context.Context) (err error) {
 		result, err = fn(ctx)
 		return err
 	})
 	return result, err
 }
 
-// Run is [Do] for a function that returns an error alone, and for adapters: ran reports whether fn
-// ran. If it did not, err says why the lock was not to be had, and [RefusalOf] sorts it. If it did,
-// err is fn's, which may be the error of a lock that fn uses itself, and [renewer.ErrLost] is
-// joined to it as by Do.
-//
-// The lock is held until fn has returned, panicked or called runtime.Goexit; a panic passes
-// through. A lock whose fn did not return is freed for all processes, rather than handed to the
-// next caller who waits for it in this one. It may be called concurrently.
-func Run(
-	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error,
-	opts ...Option,
-) (ran bool, err error) {
-	if k == nil || fn == nil {
-		return false, needs("Run")
-	}
-	return run(ctx, k, name, newSettings(opts), fn)
-}
-
-// Wrap returns fn with a lock around each call, on the name that key derives from its
-// argument. It panics if keeper, key or fn is nil. The options apply to every call.
-func Wrap[In, Out any](
-	k *renewer.Keeper, key func(In) string, fn func(context.Context, In) (Out, error),
-	opts ...Option,
-) func(context.Context, In) (Out, error) {
-	if k == nil || key == nil || fn == nil {
+// wrapping are the settings of a wrapped function.
+func wrapping(k *renewer.Keeper, missing bool, opts []Option) option.Settings {
+	if k == nil || missing {
 		panic("lockbeat: lockmw.Wrap needs a keeper (renewer.New), a key function and a function")
 	}
-	return func(ctx context.Context, in In) (Out, error) {
-		return Do(ctx, k, key(in), func(ctx context.Context) (Out, error) {
-			return fn(ctx, in)
-		}, opts...)
-	}
+	set := settings(opts)
+	set.MustSuit(k)
+	return set
 }
 
-// needs is the error of a function that was called without a keeper or a function.
-func needs(who string) error {
-	return fmt.Errorf("%w: %s needs a keeper (renewer.New) and a function", renewer.ErrConfig, who)
-}
-
-func run(
-	ctx context.Context, k *renewer.Keeper, name string, set settings,
-	fn func(context.Context) error,
-) (ran bool, err error) {
-	s, err := enter(ctx, k, name, set)
-	if err != nil {
-		local, leave := set.admit(ctx, k, name, err)
-		if leave == nil {
-			return false, err
-		}
-		defer leave()
-		return true, profile.Do(local, k, name, set.named, fn)
-	}
-	return true, unwind.Then(func() error {
-		return profile.Do(s, k, name, set.named, fn)
-	}, s.exit)
+func settings(opts []Option) option.Settings {
+	return option.Of(option.Settings{}, opts, Option.ForFunc)
 }

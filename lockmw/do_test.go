@@ -24,7 +24,7 @@ var (
 // free fails the test unless name is free.
 func free(t *testing.T, k *renewer.Keeper, name string) {
 	t.Helper()
-	l, err := k.TryAcquire(t.Context(), name)
+	l, err := k.Acquire(t.Context(), renewer.Request{Name: name, Try: true})
 	require.NoError(t, err)
 	require.NoError(t, l.Release(t.Context()))
 }
@@ -39,7 +39,7 @@ func TestDoGivesWhatTheFunctionGives(t *testing.T) {
 			require.False(t, lockmw.Held(ctx, "b"))
 			require.Positive(t, lockmw.Fence(ctx))
 			require.Positive(t, lockmw.Remaining(ctx))
-			_, err := k.TryAcquire(ctx, "a")
+			_, err := k.Acquire(ctx, renewer.Request{Name: "a", Try: true})
 			require.ErrorIs(t, err, renewer.ErrBusy)
 			return 42, nil
 		}, lockmw.Operation("answering"))
@@ -79,9 +79,31 @@ func TestWrapDerivesTheKey(t *testing.T) {
 
 		wrapped := func(context.Context, order) (int, error) { return 0, nil }
 		require.Panics(t, func() { lockmw.Wrap(nil, key, wrapped) })
-		require.Panics(t, func() { lockmw.Wrap(k, nil, wrapped) })
+		require.Panics(t, func() { lockmw.Wrap[order, int, string](k, nil, wrapped) })
 		require.Panics(t, func() { lockmw.Wrap[order, int](k, key, nil) })
 	})
+}
+
+// An option that can't be meant is refused, before anything is asked.
+func TestOptionsThatCannotBeMeant(t *testing.T) {
+	t.Parallel()
+	for says, opt := range map[string]lockmw.Option{
+		"Wait(0s): give how long to wait": lockmw.Wait(0), "Wait(-1s)": lockmw.Wait(-time.Second),
+		"MaxWaiters(0): give 1 or more": lockmw.MaxWaiters(0), "MaxHold(0s)": lockmw.MaxHold(0),
+		"HoldAtLeast(-1ns)": lockmw.HoldAtLeast(-1), "Manual(0s)": lockmw.Manual(0),
+		"LocalShare(0)": lockmw.LocalShare(0), "MaxHold is 1s": lockmw.MaxHold(time.Second),
+	} {
+		inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+			_, err := lockmw.Do(t.Context(), k, "a", answer, opt)
+			require.ErrorIs(t, err, renewer.ErrConfig)
+			require.ErrorContains(t, err, says)
+			require.Empty(t, s.Calls(script.Acquire))
+			require.Panics(t, func() {
+				lockmw.WrapRun(k, func(string) string { return "a" },
+					func(context.Context, string) error { return nil }, opt)
+			}, says)
+		})
+	}
 }
 
 func TestContentionPolicies(t *testing.T) {
@@ -99,12 +121,6 @@ func TestContentionPolicies(t *testing.T) {
 			[]lockmw.Option{lockmw.Wait(3 * time.Second)},
 			renewer.ErrBusy, lockmw.ErrSkipped,
 			3 * time.Second,
-		},
-		{
-			"wait for nothing",
-			[]lockmw.Option{lockmw.Wait(0)},
-			renewer.ErrBusy, lockmw.ErrSkipped,
-			0,
 		},
 		{"refuse", []lockmw.Option{lockmw.Refuse()}, renewer.ErrBusy, lockmw.ErrSkipped, 0},
 		{"skip", []lockmw.Option{lockmw.Skip()}, lockmw.ErrSkipped, renewer.ErrBusy, 0},
@@ -159,9 +175,9 @@ func TestARefusalIsExpected(t *testing.T) {
 		"a wait":   {[]lockmw.Option{lockmw.Wait(time.Second)}, false},
 		"refuse":   {[]lockmw.Option{lockmw.Refuse()}, false},
 		"skip":     {[]lockmw.Option{lockmw.Skip()}, true},
-		"expected": {[]lockmw.Option{lockmw.Wait(time.Second), lockmw.RefusalExpected()}, true},
+		"expected": {[]lockmw.Option{lockmw.Wait(time.Second), lockmw.Expected}, true},
 		"expected, manually": {
-			[]lockmw.Option{lockmw.Manual(time.Minute), lockmw.RefusalExpected()}, true,
+			[]lockmw.Option{lockmw.Manual(time.Minute), lockmw.Expected}, true,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,28 +1,15 @@
-// Package lockmw runs a function under a lock that the function never names: the function gets a
-// context and returns, as it would without. Adapters for asynq, net/http and gRPC are built on it;
-// use it directly for everything else.
+// Package lockmw runs a function under a lock that the function never names. These sixteen
+// names do the main job, here and in every adapter:
 //
-//	receipt, err := lockmw.Do(ctx, keeper, "order:42", charge)
+//	receipt, err := lockmw.Do(ctx, keeper, lockmw.Key("order", "42"), charge) // (Receipt, error)
+//	err := lockmw.Run(ctx, keeper, lockmw.Limit("upstream", 3), fetch)        // error
+//	safe := lockmw.Wrap(keeper, Order.Lock, chargeOrder)                      // same signature
 //
-//	key := func(o Order) string { return lockmw.Key("order", o.ID) }
-//	safe := lockmw.Wrap(keeper, key, chargeOrder) // the same signature as chargeOrder
-//
-// The examples of [Do], [Keys], [Manual], [RunWhileHeld] and [Fence] run.
-//
-// # What the function can rely on
-//
-// Its context ends when the caller's does, or when the lock is lost; context.Cause reports which,
-// and a loss comes before any other process can have the lock, unless the store itself has lost it.
-// The lock is held until the function has returned, also when it ignores its context, panics or
-// calls runtime.Goexit; panics pass through. [Fence], [Held] and [Remaining] read the lock from the
-// context.
-//
-// # When another caller has the lock
-//
-// By default the caller waits in line, at most [DefaultWait]; [Wait] sets another bound, [Refuse]
-// does not wait, [Skip] leaves the work to the holder. With [Replace] the newest call ends the one
-// that runs, with [Latest] it waits as the only one: for work of which the last request counts.
-// [Ranked] says which that is.
+//	what to lock      Key, All, Limit          a name is a string or a Set
+//	how to run        Do, Run, Wrap, Lead
+//	if it is busy     Wait (10 s, the default), Refuse, Skip, Replace, Latest
+//	for how long      MaxHold; Operation names the work
+//	inside            Fence, Held
 //
 // # Outcomes
 //
@@ -36,38 +23,40 @@
 //	held by another caller            did not run   [renewer.ErrBusy]; [Skip]: [ErrSkipped]
 //	waited for by a newer call        did not run   [renewer.ErrBusy] with [renewer.ErrReplaced]
 //	replaced while the function runs  ran           as for lost, with [renewer.ErrReplaced] too
-//	unknown, since the store is down  did not run   [renewer.ErrUnavailable]
+//	unknown, since the store is away  did not run   [renewer.ErrUnavailable]
 //	of no usable name                 did not run   [renewer.ErrName]
 //	of a keeper that is shut down     did not run   [renewer.ErrShutdown]
 //	waited for when the context ends  did not run   that of the caller's context, and ErrBusy if a
 //	                                                deadline ended the wait for another caller
 //
-// The result is returned beside the error. A key that could not be freed is no error here: it
-// lapses with its TTL, and observers hear of it.
+// The function's context ends when the caller's does, or when the lock is lost; context.Cause
+// says which, and a loss comes before any other process can have the lock, unless the store
+// itself has lost it. The lock is held until the function has returned, also when it ignores
+// its context, panics or calls runtime.Goexit; panics pass through.
 //
-// # More than once around a function
+// # Which of?
 //
-// [Keys] makes one name of several, at most 64, for an operation that needs all of their
-// locks, without ever waiting in a circle. [Run] reports whether the function ran.
-// [RunWhileHeld] runs it in one process of many, for as long as that lives. [HoldAtLeast] keeps the
-// lock past a function that is done sooner than clocks differ. With [Manual] there is no heartbeat:
-// the function calls [Extend] between its steps. [Held] is for code that must not run without the
-// lock. docs/write-an-adapter.md shows how to build on [Run], [RefusalOf] and [RetryIn], or on
-// package jobs, for another framework.
+//	a lock      one at a time; ends with the function          a name (Key)
+//	a limit     n at a time; ends with the function            Limit(name, n)
+//	a set       several at once, never in a circle             All(a, b)
+//	once        remembered: the result is there for others     package once
+//	idempotent  once, for requests with an Idempotency-Key     package idempotent
+//	cron        one run a tick, on one node                    package cronmw
+//	a leader    one process, for as long as it lives           Lead
+//	a fence     a late holder can't write                      Fence; package fencetx
+//
+// From outside in: authentication, idempotent, lock, time-out of the work, transaction, work.
+// docs/which.md says more.
 //
 // # Nesting
 //
-// A call for a name that the context already holds through the same keeper runs inside that lease,
-// with the same fencing token, rather than wait for itself. It does not exclude its siblings:
-// goroutines that an operation starts share its lock.
+// A call for a name that the context already holds through the same keeper runs inside that
+// lease, with the same fencing token, rather than wait for itself. It does not exclude its
+// siblings: goroutines that a function starts share its lock. An inner call may outlive the
+// outer one: the last to leave frees the lock.
 //
-// An inner call may outlive the outer one, which returns without waiting for it. The lock stays
-// held, with its heartbeat, and the contexts of both stay live, until the last call inside has
-// left; that one frees it. Each call hears of a loss up to the moment that it leaves. An inner
-// call's context ends when the lock is lost, even if it was made on a context detached by
-// context.WithoutCancel. A lock that is over is found by no later call and by none of the helpers,
-// however its context was kept.
+// Different names nest as usual, and like all locks should be taken in the same order
+// everywhere: [All] does that.
 //
-// Different names nest as usual, and like all locks should be taken in the same order everywhere. A
-// call inside of several locks taken by [Keys], for one of their names, keeps them all.
+// For another framework of jobs see package jobs, for anything else package adapter.
 package lockmw

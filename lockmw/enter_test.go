@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -22,13 +23,13 @@ import (
 func TestEnterAndExit(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		ctx, exit, err := lockmw.Enter(t.Context(), k, "a", lockmw.Operation("stream"))
+		ctx, exit, err := adapter.Enter(t.Context(), k, "a", lockmw.Operation("stream"))
 		require.NoError(t, err)
 		require.True(t, lockmw.Held(ctx, "a"))
-		_, _, err = lockmw.Enter(t.Context(), k, "a", lockmw.Refuse())
-		require.Equal(t, lockmw.RefusalBusy, lockmw.RefusalOf(err))
+		_, _, err = adapter.Enter(t.Context(), k, "a", lockmw.Refuse())
+		require.Equal(t, adapter.RefusalBusy, adapter.RefusalOf(err))
 
-		inner, leave, err := lockmw.Enter(ctx, k, "a")
+		inner, leave, err := adapter.Enter(ctx, k, "a")
 		require.NoError(t, err, "the same call chain")
 		require.Equal(t, lockmw.Fence(ctx), lockmw.Fence(inner))
 		require.NoError(t, leave(nil))
@@ -42,7 +43,7 @@ func TestEnterAndExit(t *testing.T) {
 		require.Len(t, s.Calls(script.Release), 1)
 		free(t, k, "a")
 
-		_, _, err = lockmw.Enter(t.Context(), nil, "a")
+		_, _, err = adapter.Enter(t.Context(), nil, "a")
 		require.ErrorIs(t, err, renewer.ErrConfig)
 	})
 }
@@ -51,9 +52,9 @@ func TestEnterAndExit(t *testing.T) {
 func TestAnInnerExitCalledTwice(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		ctx, exit, err := lockmw.Enter(t.Context(), k, "a")
+		ctx, exit, err := adapter.Enter(t.Context(), k, "a")
 		require.NoError(t, err)
-		_, leave, err := lockmw.Enter(ctx, k, "a")
+		_, leave, err := adapter.Enter(ctx, k, "a")
 		require.NoError(t, err)
 		for range 3 {
 			require.NoError(t, leave(nil))
@@ -78,8 +79,8 @@ func TestWithinBoundsTheQuestion(t *testing.T) {
 				inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 					s.Script(script.Acquire, script.Hang())
 					begun := time.Now()
-					_, _, err := lockmw.Enter(t.Context(), k, "a", policy, lockmw.Within(d))
-					require.Equal(t, lockmw.RefusalUnavailable, lockmw.RefusalOf(err), "%v", err)
+					_, _, err := adapter.Enter(t.Context(), k, "a", policy, lockmw.Within(d))
+					require.Equal(t, adapter.RefusalUnavailable, adapter.RefusalOf(err), "%v", err)
 					require.InDelta(t, max(d, 0), time.Since(begun), 1)
 				})
 			})
@@ -90,7 +91,7 @@ func TestWithinBoundsTheQuestion(t *testing.T) {
 func TestMaxWaiters(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		_, exit, err := lockmw.Enter(t.Context(), k, "a")
+		_, exit, err := adapter.Enter(t.Context(), k, "a")
 		require.NoError(t, err)
 		waits := make(chan error)
 		go func() {
@@ -100,7 +101,7 @@ func TestMaxWaiters(t *testing.T) {
 		synctest.Wait()
 		begun := time.Now()
 		_, err = lockmw.Do(t.Context(), k, "a", answer, lockmw.MaxWaiters(1))
-		require.Equal(t, lockmw.RefusalQueueFull, lockmw.RefusalOf(err))
+		require.Equal(t, adapter.RefusalQueueFull, adapter.RefusalOf(err))
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.Zero(t, time.Since(begun))
 		require.NoError(t, exit(nil))
@@ -113,32 +114,32 @@ func TestRefusalOf(t *testing.T) {
 	is := func(kind, cause error) error {
 		return &renewer.Error{Op: "acquire", Name: "a", Kind: kind, Err: cause}
 	}
-	for want, errs := range map[lockmw.Refusal][]error{
-		0:                  {nil},
-		lockmw.RefusalBusy: {is(renewer.ErrBusy, nil)},
-		lockmw.RefusalReplaced: {
+	for want, errs := range map[adapter.Refusal][]error{
+		0:                   {nil},
+		adapter.RefusalBusy: {is(renewer.ErrBusy, nil)},
+		adapter.RefusalReplaced: {
 			is(renewer.ErrBusy, renewer.ErrReplaced),
 			&renewer.LostError{Reason: renewer.ReasonReplaced},
 			is(context.Canceled, &renewer.LostError{Reason: renewer.ReasonReplaced}),
 		},
-		lockmw.RefusalQueueFull: {is(renewer.ErrBusy, renewer.ErrQueueFull)},
-		lockmw.RefusalSkipped:   {fmt.Errorf("%w: a", lockmw.ErrSkipped)},
-		lockmw.RefusalUnavailable: {
+		adapter.RefusalQueueFull: {is(renewer.ErrBusy, renewer.ErrQueueFull)},
+		adapter.RefusalSkipped:   {fmt.Errorf("%w: a", lockmw.ErrSkipped)},
+		adapter.RefusalUnavailable: {
 			is(renewer.ErrUnavailable, errDown),
 			is(renewer.ErrUnavailable, renewer.ErrRejected),
 		},
-		lockmw.RefusalShutdown: {is(renewer.ErrShutdown, nil)},
-		lockmw.RefusalName:     {is(renewer.ErrName, errors.New("it is empty"))},
-		lockmw.RefusalLost: {
+		adapter.RefusalShutdown: {is(renewer.ErrShutdown, nil)},
+		adapter.RefusalName:     {is(renewer.ErrName, errors.New("it is empty"))},
+		adapter.RefusalLost: {
 			&renewer.LostError{},
 			is(context.Canceled, &renewer.LostError{}),
 		},
-		lockmw.RefusalCancelled: {is(context.Canceled, nil), is(context.Canceled, errDown)},
-		lockmw.RefusalDeadline:  {is(context.DeadlineExceeded, nil)},
-		lockmw.RefusalMisuse:    {renewer.ErrConfig, errDown},
+		adapter.RefusalCancelled: {is(context.Canceled, nil), is(context.Canceled, errDown)},
+		adapter.RefusalDeadline:  {is(context.DeadlineExceeded, nil)},
+		adapter.RefusalMisuse:    {renewer.ErrConfig, errDown},
 	} {
 		for _, err := range errs {
-			assert.Equal(t, want, lockmw.RefusalOf(err), "%v", err)
+			assert.Equal(t, want, adapter.RefusalOf(err), "%v", err)
 		}
 	}
 }
@@ -164,7 +165,7 @@ func TestRetryIn(t *testing.T) {
 	} {
 		least, most := tt.want*2, time.Duration(0)
 		for range 1000 {
-			d := lockmw.RetryIn(tt.err, tt.base)
+			d := adapter.RetryIn(tt.err, tt.base)
 			least, most = min(least, d), max(most, d)
 		}
 		assert.GreaterOrEqual(t, least, tt.want/2)
@@ -173,7 +174,7 @@ func TestRetryIn(t *testing.T) {
 	}
 	for _, base := range []time.Duration{1, math.MaxInt64} {
 		for range 100 {
-			assert.Positive(t, lockmw.RetryIn(held(0), base), "an adapter may take it for no delay")
+			assert.Positive(t, adapter.RetryIn(held(0), base), "an adapter may take it for no delay")
 		}
 	}
 }
@@ -183,7 +184,7 @@ func TestRetryIn(t *testing.T) {
 func TestAFencePassedOnDoesNotHideALockOfThisProcess(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		ctx, exit, err := lockmw.Enter(t.Context(), k, "a")
+		ctx, exit, err := adapter.Enter(t.Context(), k, "a")
 		require.NoError(t, err)
 		defer func() { require.NoError(t, exit(nil)) }()
 		own := lockmw.FenceOf(ctx, "a")
@@ -191,27 +192,27 @@ func TestAFencePassedOnDoesNotHideALockOfThisProcess(t *testing.T) {
 			1, 9, wire.MaxFence, wire.MaxFence + 1, math.MaxInt64, -1,
 			math.MinInt64,
 		} {
-			require.Equal(t, own, lockmw.Fence(lockmw.WithFence(ctx, passedOn)))
+			require.Equal(t, own, lockmw.Fence(adapter.WithFence(ctx, passedOn)))
 		}
-		none := lockmw.WithFence(ctx, 0)
+		none := adapter.WithFence(ctx, 0)
 		require.Zero(t, lockmw.Fence(none), "hidden, for what runs without the lock")
-		require.Zero(t, lockmw.Fence(lockmw.WithFence(none, 9)), "and stays so")
-		inner, leave, err := lockmw.Enter(none, k, "b")
+		require.Zero(t, lockmw.Fence(adapter.WithFence(none, 9)), "and stays so")
+		inner, leave, err := adapter.Enter(none, k, "b")
 		require.NoError(t, err)
 		require.Equal(t, lockmw.FenceOf(inner, "b"), lockmw.Fence(inner), "a lock taken since")
 		require.NoError(t, leave(nil))
 		require.NoError(t, exit(nil))
-		require.EqualValues(t, 9, lockmw.Fence(lockmw.WithFence(ctx, 9)), "the lock is over")
+		require.EqualValues(t, 9, lockmw.Fence(adapter.WithFence(ctx, 9)), "the lock is over")
 	})
 }
 
 func TestWhatIsNoFenceIsNotPassedOn(t *testing.T) {
 	t.Parallel()
 	for _, none := range []int64{0, -1, math.MinInt64, wire.MaxFence + 1, math.MaxInt64} {
-		require.Zero(t, lockmw.Fence(lockmw.WithFence(t.Context(), none)))
+		require.Zero(t, lockmw.Fence(adapter.WithFence(t.Context(), none)))
 	}
 	require.Equal(t, int64(wire.MaxFence),
-		lockmw.Fence(lockmw.WithFence(t.Context(), wire.MaxFence)))
-	require.EqualValues(t, 8, lockmw.Fence(lockmw.WithFence(lockmw.WithFence(t.Context(), 7), 8)),
+		lockmw.Fence(adapter.WithFence(t.Context(), wire.MaxFence)))
+	require.EqualValues(t, 8, lockmw.Fence(adapter.WithFence(adapter.WithFence(t.Context(), 7), 8)),
 		"the innermost")
 }

@@ -89,12 +89,12 @@ func ExampleReplace() {
 
 // A transfer needs both accounts. Two transfers in opposite directions do not wait for each other
 // in a circle: the locks are taken all or none.
-func ExampleKeys() {
+func ExampleAll() {
 	ctx := context.Background()
 	keeper, shutdown := newExampleKeeper()
 	defer shutdown()
 
-	accounts := lockmw.Keys("account:7", "account:8")
+	accounts := lockmw.All("account:7", "account:8")
 	_, err := lockmw.Do(ctx, keeper, accounts, func(ctx context.Context) (any, error) {
 		fmt.Println(lockmw.Held(ctx, "account:7"), lockmw.Held(ctx, "account:8"))
 		fmt.Println("a token for each:", lockmw.FenceOf(ctx, "account:7") > 0,
@@ -133,12 +133,12 @@ func ExampleManual() {
 
 // One process of many leads for as long as it lives; the others stand by. When the leader returns
 // or dies, another one leads.
-func ExampleRunWhileHeld() {
+func ExampleLead() {
 	ctx, stop := context.WithCancel(context.Background())
 	keeper, shutdown := newExampleKeeper()
 	defer shutdown()
 
-	err := lockmw.RunWhileHeld(ctx, keeper, "indexer", func(ctx context.Context) error {
+	err := lockmw.Lead(ctx, keeper, "indexer", func(ctx context.Context) error {
 		fmt.Println("leads")
 		stop() // SIGTERM, in production
 		<-ctx.Done()

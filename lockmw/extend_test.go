@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -33,7 +34,7 @@ func TestAFunctionExtendsItsLock(t *testing.T) {
 		require.ErrorIs(t, lockmw.Extend(t.Context(), time.Minute), lockmw.ErrNotHeld)
 		_, err = lockmw.Do(t.Context(), k, "a", answer, lockmw.Manual(0))
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		require.Equal(t, lockmw.RefusalMisuse, lockmw.RefusalOf(err))
+		require.Equal(t, adapter.RefusalMisuse, adapter.RefusalOf(err))
 	})
 }
 
@@ -41,7 +42,7 @@ func TestAFunctionExtendsItsLock(t *testing.T) {
 func TestAnExtensionOfSeveralIsBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		_, err := lockmw.Do(t.Context(), k, lockmw.Keys("a", "b", "c"),
+		_, err := lockmw.Do(t.Context(), k, lockmw.All("a", "b", "c"),
 			func(ctx context.Context) (int, error) {
 				require.NoError(t, lockmw.Extend(ctx, 2*time.Minute))
 				require.Len(t, s.Calls(script.Renew), 3)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -22,7 +23,7 @@ func TestHowLongLocksAreKeptWhileAnotherIsWaitedFor(t *testing.T) {
 	} {
 		inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 			for _, busy := range []string{"c", "d"} {
-				_, exit, err := lockmw.Enter(t.Context(), k, busy)
+				_, exit, err := adapter.Enter(t.Context(), k, busy)
 				require.NoError(t, err)
 				defer func() { require.NoError(t, exit(nil)) }()
 				if busy == "c" { // for a part of the time that there is in all
@@ -32,7 +33,7 @@ func TestHowLongLocksAreKeptWhileAnotherIsWaitedFor(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			done := make(chan error, 1)
 			go func() {
-				_, err := lockmw.Do(ctx, k, lockmw.Keys("a", "b", "c", "d"), answer,
+				_, err := lockmw.Do(ctx, k, lockmw.All("a", "b", "c", "d"), answer,
 					lockmw.Wait(wait))
 				done <- err
 			}()
@@ -52,16 +53,16 @@ func TestHowLongLocksAreKeptWhileAnotherIsWaitedFor(t *testing.T) {
 func TestTheOthersAreBusyWhenTheBusyOneIsFree(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		_, exit, err := lockmw.Enter(t.Context(), k, "zz")
+		_, exit, err := adapter.Enter(t.Context(), k, "zz")
 		require.NoError(t, err)
 		begun := time.Now()
 		done := make(chan error, 1)
 		go func() {
-			_, err := lockmw.Do(t.Context(), k, lockmw.Keys("alice", "zz"), answer)
+			_, err := lockmw.Do(t.Context(), k, lockmw.All("alice", "zz"), answer)
 			done <- err
 		}()
 		elapse(2 * time.Second) // it waits for zz alone
-		_, exitAlice, err := lockmw.Enter(t.Context(), k, "alice")
+		_, exitAlice, err := adapter.Enter(t.Context(), k, "alice")
 		require.NoError(t, err)
 		require.NoError(t, exit(nil))
 		elapse(time.Second)
@@ -79,7 +80,7 @@ func TestManyLocksTakeNoLongerThanWait(t *testing.T) {
 		names := manyNames(64)
 		s.Default(script.Acquire, script.Pass().Late(10*time.Second))
 		begun := time.Now()
-		_, err := lockmw.Do(t.Context(), k, lockmw.Keys(names...), answer,
+		_, err := lockmw.Do(t.Context(), k, lockmw.All(names...), answer,
 			lockmw.Wait(5500*time.Millisecond))
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.Less(t, time.Since(begun), 5501*time.Millisecond)

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
+	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -20,7 +22,7 @@ func TestMarginBeforeADeadline(t *testing.T) {
 			-time.Second: -time.Second, 0: 0, time.Second: 750 * time.Millisecond,
 			20 * time.Second: 15 * time.Second, time.Minute: 55 * time.Second,
 		} {
-			assert.Equal(t, want, time.Until(lockmw.AnswerBy(time.Now().Add(left))), left)
+			assert.Equal(t, want, time.Until(scope.AnswerBy(time.Now().Add(left))), left)
 		}
 	})
 }
@@ -32,35 +34,35 @@ func TestCallsAreAnsweredInTime(t *testing.T) {
 	const margin = 250 * time.Millisecond // of a second
 	held := script.Taken(other, time.Minute)
 	for name, c := range map[string]struct {
-		key      string
+		key      lockmw.Set
 		store    script.Step
 		opts     []lockmw.Option
 		deadline time.Duration // 0: none
 		want     error
 		after    time.Duration
 	}{
-		"waits":               {"a", held, nil, time.Second, renewer.ErrBusy, time.Second - margin},
-		"waits for several":   {lockmw.Keys("a", "b"), held, nil, time.Second, renewer.ErrBusy, time.Second - margin},
-		"waits for the store": {"a", script.Hang(), nil, time.Second, renewer.ErrUnavailable, time.Second - margin},
-		"refuses":             {"a", held, []lockmw.Option{lockmw.Refuse()}, time.Second, renewer.ErrBusy, 0},
+		"waits":               {lockmw.All("a"), held, nil, time.Second, renewer.ErrBusy, time.Second - margin},
+		"waits for several":   {lockmw.All("a", "b"), held, nil, time.Second, renewer.ErrBusy, time.Second - margin},
+		"waits for the store": {lockmw.All("a"), script.Hang(), nil, time.Second, renewer.ErrUnavailable, time.Second - margin},
+		"refuses":             {lockmw.All("a"), held, []lockmw.Option{lockmw.Refuse()}, time.Second, renewer.ErrBusy, 0},
 		"refuses, and the store hangs": {
-			"a", script.Hang(),
+			lockmw.All("a"), script.Hang(),
 			[]lockmw.Option{lockmw.Refuse()},
 			time.Second,
 			renewer.ErrUnavailable, time.Second - margin,
 		},
 		"has a wait that is shorter": {
-			"a", held, []lockmw.Option{lockmw.Wait(margin)}, time.Second, renewer.ErrBusy, margin,
+			lockmw.All("a"), held, []lockmw.Option{lockmw.Wait(margin)}, time.Second, renewer.ErrBusy, margin,
 		},
 		"has less time for the store": {
-			"a", script.Hang(),
+			lockmw.All("a"), script.Hang(),
 			[]lockmw.Option{lockmw.Refuse(), lockmw.Within(margin)},
 			time.Second,
 			renewer.ErrUnavailable, margin,
 		},
-		"has no deadline": {"a", held, nil, 0, renewer.ErrBusy, lockmw.DefaultWait},
+		"has no deadline": {lockmw.All("a"), held, nil, 0, renewer.ErrBusy, lockmw.DefaultWait},
 		"has no time": {
-			"a", held, nil, -time.Second, context.DeadlineExceeded, 0,
+			lockmw.All("a"), held, nil, -time.Second, context.DeadlineExceeded, 0,
 		},
 	} {
 		inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -71,7 +73,7 @@ func TestCallsAreAnsweredInTime(t *testing.T) {
 			}
 			defer cancel()
 			begun := time.Now()
-			_, err := lockmw.Do(ctx, k, c.key, answer, append(c.opts, lockmw.AnswerInTime())...)
+			_, err := lockmw.Do(ctx, k, c.key, answer, append(c.opts, adapter.AnswerInTime())...)
 			assert.ErrorIs(t, err, c.want, name)
 			assert.Equal(t, c.after, time.Since(begun), name)
 		})
@@ -88,7 +90,7 @@ func TestFunctionsGetTheWholeTime(t *testing.T) {
 		_, err := lockmw.Do(ctx, k, "a", func(ctx context.Context) (int, error) {
 			<-ctx.Done()
 			return 0, ctx.Err()
-		}, lockmw.AnswerInTime())
+		}, adapter.AnswerInTime())
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, time.Second, time.Since(begun))
 	})

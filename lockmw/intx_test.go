@@ -25,11 +25,11 @@ func TestALockThatIsWaitedForInATransactionIsReported(t *testing.T) {
 	}{
 		"a lock":          {asking("a"), "a"},
 		"a limit":         {asking(lockmw.Limit("a", 3)), "a"},
-		"several":         {asking(lockmw.Keys("held", "a", "b")), "a"},
+		"several":         {asking(lockmw.All("held", "a", "b")), "a"},
 		"without a wait":  {asking("a", lockmw.Refuse()), ""},
 		"or skipping":     {asking("a", lockmw.Skip()), ""},
 		"one that it has": {asking("held"), ""},
-		"several it has":  {asking(lockmw.Keys("held", "kept")), ""},
+		"several it has":  {asking(lockmw.All("held", "kept")), ""},
 		"the newest":      {asking("a", lockmw.Replace()), "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestALockThatIsWaitedForInATransactionIsReported(t *testing.T) {
 			o := new(webtest.Faults)
 			k := webtest.Keeper(t, memory.New(), func(c *renewer.Config) { c.Observer = o })
 			first := new(sync.Once)
-			_, err := lockmw.Run(t.Context(), k, lockmw.Keys("held", "kept"),
+			err := lockmw.Run(t.Context(), k, lockmw.All("held", "kept"),
 				func(ctx context.Context) error {
 					for range 2 {
 						if err := c.ask(intx.Mark(ctx, first), k); err != nil {
@@ -61,9 +61,11 @@ func TestALockThatIsWaitedForInATransactionIsReported(t *testing.T) {
 	}
 }
 
-func asking(name string, opts ...lockmw.Option) func(context.Context, *renewer.Keeper) error {
+func asking[N lockmw.Name](
+	name N, opts ...lockmw.Option,
+) func(context.Context, *renewer.Keeper) error {
 	return func(ctx context.Context, k *renewer.Keeper) error {
-		_, err := lockmw.Run(ctx, k, name, func(context.Context) error { return nil },
+		err := lockmw.Run(ctx, k, name, func(context.Context) error { return nil },
 			append(opts, lockmw.Operation("pay"))...)
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 // lead runs RunWhileHeld in the background and gives its error.
 func lead(ctx context.Context, k *renewer.Keeper, fn func(context.Context) error) <-chan error {
 	c := make(chan error, 1)
-	go func() { c <- lockmw.RunWhileHeld(ctx, k, "leader", fn, lockmw.Operation("lead")) }()
+	go func() { c <- lockmw.Lead(ctx, k, "leader", fn, lockmw.Operation("lead")) }()
 	return c
 }
 
@@ -105,7 +105,7 @@ func TestALeadersOwnResultIsReturned(t *testing.T) {
 					continue // see TestALostLeadIsTakenUpAgain
 				}
 				inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-					err := lockmw.RunWhileHeld(t.Context(), k, "leader",
+					err := lockmw.Lead(t.Context(), k, "leader",
 						func(ctx context.Context) error {
 							lose(ctx, s)
 							return own
@@ -129,7 +129,7 @@ func TestALeadersErrorIsNotHidden(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		s.Script(script.Renew, script.Gone())
-		err := lockmw.RunWhileHeld(ctx, k, "leader", func(ctx context.Context) error {
+		err := lockmw.Lead(ctx, k, "leader", func(ctx context.Context) error {
 			<-ctx.Done()
 			cancel()
 			return fmt.Errorf("%w: flush of 17 records: %w", errOperation, ctx.Err())
@@ -157,7 +157,7 @@ func TestLeadingWithinTheLock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "leader", func(ctx context.Context) (int, error) {
-			return 0, lockmw.RunWhileHeld(ctx, k, "leader", func(ctx context.Context) error {
+			return 0, lockmw.Lead(ctx, k, "leader", func(ctx context.Context) error {
 				require.True(t, lockmw.Held(ctx, "leader"))
 				return nil
 			})
@@ -165,6 +165,6 @@ func TestLeadingWithinTheLock(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, s.Calls(script.Acquire), 1)
 		nothing := func(context.Context) error { return nil }
-		require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, "", nothing), renewer.ErrName)
+		require.ErrorIs(t, lockmw.Lead(t.Context(), k, "", nothing), renewer.ErrName)
 	})
 }

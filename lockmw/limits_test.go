@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
@@ -47,15 +48,8 @@ func limitBubble(t *testing.T, f func(t *testing.T, k *renewer.Keeper)) {
 	})
 }
 
-func run(ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) error,
-	opts ...lockmw.Option,
-) error {
-	_, err := lockmw.Run(ctx, k, name, fn, opts...)
-	return err
-}
-
 // At most three run at once, and three do: thirty calls of a second take ten.
-func TestAtMost(t *testing.T) {
+func TestLimit(t *testing.T) {
 	t.Parallel()
 	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
 		var g gauge
@@ -63,7 +57,7 @@ func TestAtMost(t *testing.T) {
 		begun := time.Now()
 		for range 30 {
 			wg.Go(func() {
-				assert.NoError(t, run(t.Context(), k, "a", g.run(time.Second), lockmw.AtMost(3),
+				assert.NoError(t, lockmw.Run(t.Context(), k, lockmw.Limit("a", 3), g.run(time.Second),
 					lockmw.Wait(time.Minute)))
 			})
 		}
@@ -78,7 +72,7 @@ func TestFullLimit(t *testing.T) {
 	t.Parallel()
 	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
 		fill(t, k, lockmw.Limit("a", 2), 2)
-		err := run(t.Context(), k, "a", nothing, lockmw.AtMost(2), lockmw.Refuse())
+		err := lockmw.Run(t.Context(), k, lockmw.Limit("a", 2), nothing, lockmw.Refuse())
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		var e *renewer.Error
 		require.ErrorAs(t, err, &e)
@@ -94,10 +88,10 @@ func TestFullLimit(t *testing.T) {
 func nothing(context.Context) error { return nil }
 
 // fill has so many calls hold a name until the test ends.
-func fill(t *testing.T, k *renewer.Keeper, name string, n int) {
+func fill(t *testing.T, k *renewer.Keeper, name lockmw.Set, n int) {
 	t.Helper()
 	for range n {
-		_, exit, err := lockmw.Enter(t.Context(), k, name)
+		_, exit, err := adapter.Enter(t.Context(), k, name)
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = exit(nil) })
 	}
@@ -112,30 +106,27 @@ func TestTheNumberChanges(t *testing.T) {
 		require.NoError(t, err)
 		var n atomic.Int32
 		n.Store(2)
-		limit := lockmw.AtMostFunc(func(name string) int {
-			assert.Equal(t, "a", name)
-			return int(n.Load())
-		})
+		limit := lockmw.LimitFunc("a", func() int { return int(n.Load()) })
 		var exits []func(error) error
 		for range 2 {
-			_, exit, err := lockmw.Enter(t.Context(), k, "a", limit)
+			_, exit, err := adapter.Enter(t.Context(), k, limit)
 			require.NoError(t, err)
 			exits = append(exits, exit)
 		}
 		begun := time.Now()
 		time.AfterFunc(time.Second, func() { n.Store(3) })
-		ctx, exit, err := lockmw.Enter(t.Context(), k, "a", limit, lockmw.Wait(time.Minute))
+		ctx, exit, err := adapter.Enter(t.Context(), k, limit, lockmw.Wait(time.Minute))
 		require.NoError(t, err)
 		assert.Less(t, time.Since(begun), 10*time.Second)
 		exits = append(exits, exit)
 		n.Store(1)
-		assert.ErrorIs(t, run(t.Context(), k, "a", nothing, limit, lockmw.Refuse()), renewer.ErrBusy)
+		assert.ErrorIs(t, lockmw.Run(t.Context(), k, limit, nothing, lockmw.Refuse()), renewer.ErrBusy)
 		assert.NoError(t, ctx.Err())
 		n.Store(0)
-		err = run(t.Context(), k, "a", nothing, limit, lockmw.Wait(time.Hour))
+		err = lockmw.Run(t.Context(), k, limit, nothing, lockmw.Wait(time.Hour))
 		assert.ErrorIs(t, err, renewer.ErrLimitClosed)
 		n.Store(-1)
-		err = run(t.Context(), k, "a", nothing, limit)
+		err = lockmw.Run(t.Context(), k, limit, nothing)
 		assert.ErrorIs(t, err, renewer.ErrConfig)
 		for _, exit := range exits {
 			assert.NoError(t, exit(nil))
@@ -148,16 +139,16 @@ func TestTheNumberChanges(t *testing.T) {
 func TestALimitIsNoLock(t *testing.T) {
 	t.Parallel()
 	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
-		err := run(t.Context(), k, "a", func(ctx context.Context) error {
+		err := lockmw.Run(t.Context(), k, "a", func(ctx context.Context) error {
 			assert.True(t, lockmw.Held(ctx, "a"))
 			assert.False(t, lockmw.Held(ctx, lockmw.Limit("a", 1)))
-			return run(ctx, k, "a", func(ctx context.Context) error {
+			return lockmw.Run(ctx, k, lockmw.Limit("a", 1), func(ctx context.Context) error {
 				assert.True(t, lockmw.Held(ctx, lockmw.Limit("a", 7)))
 				assert.Positive(t, lockmw.FenceOf(ctx, lockmw.Limit("a", 1)))
 				assert.NotEqual(t, lockmw.FenceOf(ctx, lockmw.Limit("a", 1)), lockmw.FenceOf(ctx, "a"))
 				// its own slot serves the inner call too
-				return run(ctx, k, "a", nothing, lockmw.AtMost(1), lockmw.Refuse())
-			}, lockmw.AtMost(1), lockmw.Refuse())
+				return lockmw.Run(ctx, k, lockmw.Limit("a", 1), nothing, lockmw.Refuse())
+			}, lockmw.Refuse())
 		})
 		assert.NoError(t, err)
 	})
@@ -173,9 +164,9 @@ func TestLimits(t *testing.T) {
 		for i := range 50 {
 			wg.Go(func() {
 				user := i % len(users)
-				name := lockmw.Limits(lockmw.Limit("all", 7),
+				name := lockmw.All(lockmw.Limit("all", 7),
 					lockmw.Limit("user:"+strconv.Itoa(user), 2))
-				assert.NoError(t, run(t.Context(), k, name, func(ctx context.Context) error {
+				assert.NoError(t, lockmw.Run(t.Context(), k, name, func(ctx context.Context) error {
 					assert.True(t, lockmw.Held(ctx, name))
 					defer users[user].begin()()
 					return g.run(time.Second)(ctx)
@@ -188,7 +179,7 @@ func TestLimits(t *testing.T) {
 			assert.EqualValues(t, 2, users[i].most.Load())
 		}
 		fill(t, k, lockmw.Limit("wide", 3), 3)
-		err := run(t.Context(), k, lockmw.Limits(lockmw.Limit("narrow", 1), lockmw.Limit("wide", 3)),
+		err := lockmw.Run(t.Context(), k, lockmw.All(lockmw.Limit("narrow", 1), lockmw.Limit("wide", 3)),
 			nothing, lockmw.Refuse())
 		var e *renewer.Error
 		require.ErrorAs(t, err, &e)
@@ -197,14 +188,15 @@ func TestLimits(t *testing.T) {
 		// Nor of those that come behind the one that is full.
 		fill(t, k, lockmw.Limit("full", 1), 1)
 		for range 3 {
-			err = run(t.Context(), k, lockmw.Limits(lockmw.Limit("full", 1), lockmw.Limit("free", 2),
+			err = lockmw.Run(t.Context(), k, lockmw.All(lockmw.Limit("full", 1), lockmw.Limit("free", 2),
 				lockmw.Limit("free too", 3)), nothing, lockmw.Refuse())
 			require.ErrorAs(t, err, &e)
 			assert.Equal(t, "full", e.Name)
 		}
 		fill(t, k, lockmw.Limit("free", 2), 2)
 		fill(t, k, lockmw.Limit("free too", 3), 3)
-		assert.NoError(t, run(t.Context(), k, "narrow", nothing, lockmw.AtMost(1), lockmw.Refuse()))
+		assert.NoError(t, lockmw.Run(t.Context(), k, lockmw.Limit("narrow", 1), nothing,
+			lockmw.Refuse()))
 	})
 }
 
@@ -214,50 +206,35 @@ func TestBadLimits(t *testing.T) {
 	k, err := renewer.New(memory.New(), renewer.Config{TTL: time.Second})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, k.Shutdown(context.Background())) }()
-	limits := make([]string, 65)
+	limits := make([]lockmw.Set, 65)
 	for i := range limits {
 		limits[i] = lockmw.Limit("l"+strconv.Itoa(i), 3)
 	}
-	for name, want := range map[string]error{
-		lockmw.Limit("a", -1): renewer.ErrConfig,
-		lockmw.Limits(lockmw.Limit("a", -1), lockmw.Limit("b", 1)): renewer.ErrConfig,
-		lockmw.Limit("", 3): renewer.ErrName,
-		lockmw.Limits(lockmw.Limit("a", 3), lockmw.Limit("a", 3)):                       renewer.ErrName,
-		lockmw.Limits(lockmw.Limit("a", 3), lockmw.Limit("b", 3), lockmw.Limit("a", 4)): renewer.ErrName,
-		lockmw.Limits(lockmw.Limit("a", 3), lockmw.Limit("", 3)):                        renewer.ErrName,
-		lockmw.Limits():                            renewer.ErrName,
-		lockmw.Limits(limits...):                   renewer.ErrName,
-		lockmw.Key("tenant", lockmw.Limit("a", 0)): renewer.ErrLimitClosed,
+	for i, c := range []struct {
+		name lockmw.Set
+		want error
+	}{
+		{lockmw.Limit("a", -1), renewer.ErrConfig},
+		{lockmw.LimitFunc("a", nil), renewer.ErrConfig},
+		{lockmw.All(lockmw.Limit("a", -1), lockmw.Limit("b", 1)), renewer.ErrConfig},
+		{lockmw.Limit("", 3), renewer.ErrName},
+		{lockmw.All(lockmw.Limit("a", 3), lockmw.Limit("a", 3)), renewer.ErrName},
+		{lockmw.All(lockmw.Limit("a", 3), lockmw.Limit("b", 3), lockmw.Limit("a", 4)), renewer.ErrName},
+		{lockmw.All(lockmw.Limit("a", 3), lockmw.Limit("", 3)), renewer.ErrName},
+		{lockmw.All[string](), renewer.ErrName},
+		{lockmw.Set{}, renewer.ErrName},
+		{lockmw.Set{}.And(lockmw.Limit("a", 3)), renewer.ErrName},
+		{lockmw.Invalid(errOperation), errOperation},
+		{lockmw.Invalid(nil), renewer.ErrName},
+		{lockmw.All(limits...), renewer.ErrName},
+		{lockmw.Limit(lockmw.Key("tenant", "a"), 0), renewer.ErrLimitClosed},
 	} {
-		err := run(t.Context(), k, name, func(context.Context) error {
+		err := lockmw.Run(t.Context(), k, c.name, func(context.Context) error {
 			t.Error("runs")
 			return nil
 		})
-		assert.ErrorIs(t, err, want)
+		assert.ErrorIs(t, err, c.want, i)
 		assert.NotContains(t, renewer.ErrorText(err), `"a"`, "a log shows no name")
-	}
-	_, err = lockmw.Do(t.Context(), k, "", func(context.Context) (int, error) { return 0, nil },
-		lockmw.AtMost(3))
-	assert.ErrorIs(t, err, renewer.ErrName)
-	_, err = lockmw.Do(t.Context(), k, "a", func(context.Context) (int, error) { return 0, nil },
-		lockmw.AtMostFunc(nil))
-	assert.ErrorIs(t, err, renewer.ErrConfig)
-	for _, name := range []string{
-		lockmw.Limit("a", 3), lockmw.Limits(lockmw.Limit("a", 3), lockmw.Limit("b", 9)),
-		lockmw.Keys("b", lockmw.Limit("a", 3)),
-	} {
-		never := func(context.Context) error {
-			t.Error("runs")
-			return nil
-		}
-		for _, err := range []error{
-			run(t.Context(), k, name, never, lockmw.AtMost(2)),
-			lockmw.RunWhileHeld(t.Context(), k, name, never, lockmw.AtMost(2)),
-		} {
-			require.ErrorIs(t, err, renewer.ErrConfig)
-			assert.ErrorContains(t, err,
-				`"a" is given two numbers, by AtMost and by Limit("a", 3): leave AtMost out`)
-		}
 	}
 }
 
@@ -266,9 +243,9 @@ func TestAClosedLimitAmongSeveral(t *testing.T) {
 	t.Parallel()
 	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
 		begun := time.Now()
-		for _, name := range []string{
-			lockmw.Limits(lockmw.Limit("a", 0), lockmw.Limit("b", 5)),
-			lockmw.Keys("a", "b", lockmw.Limit("c", 0)),
+		for _, name := range []lockmw.Set{
+			lockmw.All(lockmw.Limit("a", 0), lockmw.Limit("b", 5)),
+			lockmw.All("a", "b").And(lockmw.Limit("c", 0)),
 		} {
 			_, err := lockmw.Do(t.Context(), k, name, answer)
 			assert.ErrorIs(t, err, renewer.ErrLimitClosed)
@@ -285,13 +262,13 @@ func TestSeveralLead(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 5 {
 			wg.Go(func() {
-				assert.NoError(t, lockmw.RunWhileHeld(t.Context(), k, "a", g.run(time.Second),
-					lockmw.AtMost(2)))
+				assert.NoError(t, lockmw.Lead(t.Context(), k, lockmw.Limit("a", 2),
+					g.run(time.Second)))
 			})
 		}
 		wg.Wait()
 		assert.EqualValues(t, 2, g.most.Load())
-		assert.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, "a", nothing, lockmw.AtMost(0)),
+		assert.ErrorIs(t, lockmw.Lead(t.Context(), k, lockmw.Limit("a", 0), nothing),
 			renewer.ErrLimitClosed)
 	})
 }

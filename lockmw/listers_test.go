@@ -34,8 +34,8 @@ func turns(ctx context.Context, t *testing.T, k *renewer.Keeper) (n int, longest
 
 // ask has a caller ask for a name again and again, until ctx ends, for an operation that takes as
 // long as it is told to.
-func ask(
-	ctx context.Context, k *renewer.Keeper, name string, wait, work time.Duration,
+func ask[N lockmw.Name](
+	ctx context.Context, k *renewer.Keeper, name N, wait, work time.Duration,
 ) {
 	for ctx.Err() == nil {
 		_, _ = lockmw.Do(ctx, k, name, func(ctx context.Context) (int, error) {
@@ -76,7 +76,7 @@ func TestListersOfManyBusyNamesKeepNoCallerFromTheRest(t *testing.T) {
 				}
 				synctest.Wait()
 				for i := range c.busy {
-					list := lockmw.Keys("victim", fmt.Sprintf("zz%02d", i))
+					list := lockmw.All("victim", fmt.Sprintf("zz%02d", i))
 					crowd.Go(func() { ask(ctx, k, list, c.wait, time.Millisecond) })
 				}
 				n, longest := turns(ctx, t, k)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -43,7 +44,7 @@ func TestALeadersOwnMaxHold(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var terms []time.Time
-		require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, "leader",
+		require.ErrorIs(t, lockmw.Lead(t.Context(), k, "leader",
 			func(ctx context.Context) error {
 				terms = append(terms, time.Now())
 				if len(terms) == 3 {
@@ -59,7 +60,7 @@ func TestALeadersOwnMaxHold(t *testing.T) {
 // until is how long a function that waits for its context to end has its lock on name, with a
 // bound of its call's own; 0 if it is ended by its caller, an hour later.
 func until(
-	ctx context.Context, t *testing.T, k *renewer.Keeper, name string, opts ...lockmw.Option,
+	ctx context.Context, t *testing.T, k *renewer.Keeper, name lockmw.Set, opts ...lockmw.Option,
 ) time.Duration {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, time.Hour)
@@ -89,19 +90,22 @@ func until(
 // A call's bound takes the place of the keeper's; those of the calls inside of it change nothing.
 func TestMaxHoldOfACall(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"a", lockmw.Keys("a", "b")} {
+	for _, name := range []lockmw.Set{lockmw.All("a"), lockmw.All("a", "b")} {
 		inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 			ctx := t.Context()
 			require.Equal(t, keepersMaxHold, until(ctx, t, k, name))
 			require.Equal(t, time.Minute, until(ctx, t, k, name, lockmw.MaxHold(time.Minute)))
 			require.Equal(t, 5*time.Minute, until(ctx, t, k, name, lockmw.MaxHold(5*time.Minute)))
-			require.Zero(t, until(ctx, t, k, name, lockmw.MaxHold(0)))
-			require.Zero(t, until(ctx, t, k, name, lockmw.MaxHold(-time.Minute)))
+			require.Zero(t, until(ctx, t, k, name, lockmw.MaxHold(lockmw.NoBound)))
+			for _, none := range []time.Duration{0, -time.Minute} {
+				_, err := lockmw.Do(ctx, k, name, answer, lockmw.MaxHold(none))
+				require.ErrorIs(t, err, renewer.ErrConfig)
+			}
 
 			begun := time.Now()
-			op, exit, err := lockmw.Enter(ctx, k, name, lockmw.MaxHold(10*time.Minute))
+			op, exit, err := adapter.Enter(ctx, k, name, lockmw.MaxHold(10*time.Minute))
 			require.NoError(t, err)
-			_, inner, err := lockmw.Enter(op, k, "a", lockmw.MaxHold(time.Minute))
+			_, inner, err := adapter.Enter(op, k, "a", lockmw.MaxHold(time.Minute))
 			require.NoError(t, err)
 			<-op.Done()
 			require.Equal(t, 10*time.Minute, time.Since(begun))
@@ -116,13 +120,13 @@ func TestMaxHoldThatCantBe(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		short := lockmw.MaxHold(5*time.Second - 1)
-		for _, name := range []string{"a", lockmw.Keys("a", "b")} {
+		for _, name := range []lockmw.Set{lockmw.All("a"), lockmw.All("a", "b")} {
 			_, err := lockmw.Do(t.Context(), k, name, answer, short)
 			require.ErrorIs(t, err, renewer.ErrConfig)
-			require.Equal(t, lockmw.RefusalMisuse, lockmw.RefusalOf(err))
+			require.Equal(t, adapter.RefusalMisuse, adapter.RefusalOf(err))
 			require.ErrorContains(t, err, "MaxHold is 4.999999999s")
 		}
-		require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, "a",
+		require.ErrorIs(t, lockmw.Lead(t.Context(), k, "a",
 			func(context.Context) error { return nil }, short), renewer.ErrConfig)
 		require.Empty(t, s.Calls(script.Acquire))
 	})

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -25,7 +26,9 @@ type inside struct {
 }
 
 // goInside begins an inner call on name, and returns when its function runs.
-func goInside(ctx context.Context, k *renewer.Keeper, name string, opts ...lockmw.Option) *inside {
+func goInside[N lockmw.Name](
+	ctx context.Context, k *renewer.Keeper, name N, opts ...lockmw.Option,
+) *inside {
 	call := &inside{leave: make(chan func()), over: make(chan error, 1)}
 	runs := make(chan struct{})
 	go func() {
@@ -54,8 +57,8 @@ func (c *inside) end() error {
 func TestAnInnerCallOutlivesTheOuter(t *testing.T) {
 	t.Parallel()
 	boom := func() { panic("boom") }
-	for _, outer := range []string{"a", lockmw.Keys("a", "b")} {
-		for _, inner := range []string{"a", outer} {
+	for _, outer := range []lockmw.Set{lockmw.All("a"), lockmw.All("a", "b")} {
+		for _, inner := range []lockmw.Set{lockmw.All("a"), outer} {
 			for how, returns := range map[string]func(){
 				"returns": func() {}, "panics": boom,
 				"exits": runtime.Goexit,
@@ -103,7 +106,7 @@ func TestAnInnerCallOutlivesTheOuter(t *testing.T) {
 func TestADetachedInnerCallHearsOfTheLoss(t *testing.T) {
 	t.Parallel()
 	for _, gone := range []bool{false, true} {
-		for _, outer := range []string{"a", lockmw.Keys("a", "b")} {
+		for _, outer := range []lockmw.Set{lockmw.All("a"), lockmw.All("a", "b")} {
 			t.Run(fmt.Sprint(gone, len(lockmw.Split(outer))), func(t *testing.T) {
 				t.Parallel()
 				inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -164,13 +167,13 @@ func TestHoldAtLeastOfAnInnerCall(t *testing.T) {
 func TestALockThatIsOverIsNotFound(t *testing.T) {
 	t.Parallel()
 	for _, lose := range []bool{false, true} {
-		for _, name := range []string{"a", lockmw.Keys("a", "b")} {
+		for _, name := range []lockmw.Set{lockmw.All("a"), lockmw.All("a", "b")} {
 			t.Run(fmt.Sprint(lose, len(lockmw.Split(name))), func(t *testing.T) {
 				t.Parallel()
 				inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 					var fence int64
 					var leaked context.Context
-					_, err := lockmw.Do(lockmw.WithFence(t.Context(), 7), k, name,
+					_, err := lockmw.Do(adapter.WithFence(t.Context(), 7), k, name,
 						func(ctx context.Context) (int, error) {
 							if lose {
 								s.Script(script.Renew, script.Gone())
@@ -226,7 +229,9 @@ func TestInnerCallsLeaveNothingBehind(t *testing.T) {
 // the lock is held by the lease that it began in, and when the last has left it is free.
 func TestRandomCallChains(t *testing.T) {
 	t.Parallel()
-	names := []string{"a", "b", lockmw.Keys("a", "b"), lockmw.Keys("b", "c")}
+	sets := []lockmw.Set{
+		lockmw.All("a"), lockmw.All("b"), lockmw.All("a", "b"), lockmw.All("b", "c"),
+	}
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -238,9 +243,9 @@ func TestRandomCallChains(t *testing.T) {
 				var chain func(ctx context.Context, depth int)
 				chain = func(ctx context.Context, depth int) {
 					defer func() { _ = recover() }()
-					name := names[roll(len(names))]
+					name := sets[roll(len(sets))]
 					_, err := lockmw.Do(ctx, k, name, func(ctx context.Context) (int, error) {
-						one := append(lockmw.Split(name), name)[0]
+						one := adapter.NamesOf(name)[0]
 						owner, fence := s.Owner(one), lockmw.FenceOf(ctx, one)
 						for range roll(4) {
 							if depth < 3 {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -66,7 +67,7 @@ func TestReplace(t *testing.T) {
 		assert.Equal(t, begun, time.Now(), "at once")
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.ErrorIs(t, err, renewer.ErrReplaced)
-		assert.Equal(t, lockmw.RefusalReplaced, lockmw.RefusalOf(err))
+		assert.Equal(t, adapter.RefusalReplaced, adapter.RefusalOf(err))
 
 		err = <-first
 		require.ErrorIs(t, err, renewer.ErrReplaced)
@@ -107,9 +108,7 @@ func TestPoliciesWithReplace(t *testing.T) {
 		"Wait before":    {options{lockmw.Wait(d), newest}, d, true},
 		"Wait after":     {options{newest, lockmw.Wait(d)}, d, true},
 		"a refusal then": {options{newest, lockmw.Refuse()}, 0, false},
-		"no wait then":   {options{newest, lockmw.Wait(0)}, 0, false},
 		"after Refuse":   {options{lockmw.Refuse(), newest}, lockmw.DefaultWait, true},
-		"after no wait":  {options{lockmw.Wait(0), newest}, lockmw.DefaultWait, true},
 		"Latest":         {options{newest, lockmw.Latest()}, lockmw.DefaultWait, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -138,24 +137,22 @@ func TestPoliciesWithReplace(t *testing.T) {
 // What is not one lock, and a store that does not know the newest call, are errors at the call.
 func TestReplaceOfWhatHasNoNewestCall(t *testing.T) {
 	t.Parallel()
-	two := lockmw.AtMost(2)
 	for name, c := range map[string]struct {
-		name string
+		name lockmw.Set
 		opts []lockmw.Option
 		says string
 	}{
-		"several":         {lockmw.Keys("a", "b"), nil, "several names"},
-		"a limit by name": {lockmw.Limit("a", 2), nil, "limit"},
-		"a limit":         {"a", []lockmw.Option{two}, "limit"},
-		"a share":         {"a", []lockmw.Option{two, lockmw.LocalShare(1)}, "limit"},
-		"another store":   {"a", nil, "*script.Store"},
+		"several":       {lockmw.All("a", "b"), nil, "several names"},
+		"a limit":       {lockmw.Limit("a", 2), nil, "limit"},
+		"a share":       {lockmw.Limit("a", 2), []lockmw.Option{lockmw.LocalShare(1)}, "limit"},
+		"another store": {lockmw.All("a"), nil, "*script.Store"},
 	} {
 		for _, newest := range []lockmw.Option{lockmw.Replace(), lockmw.Latest()} {
 			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				_, err := lockmw.Do(t.Context(), k, c.name, answer, append(c.opts, newest)...)
 				require.ErrorIs(t, err, renewer.ErrConfig, name)
 				require.ErrorContains(t, err, c.says)
-				assert.Equal(t, lockmw.RefusalMisuse, lockmw.RefusalOf(err))
+				assert.Equal(t, adapter.RefusalMisuse, adapter.RefusalOf(err))
 				assert.Empty(t, s.Calls(script.Acquire), "nothing was asked")
 			})
 		}
@@ -182,17 +179,17 @@ func TestReplaceInsideTheLock(t *testing.T) {
 func TestKeysOfWhichOneIsReplaced(t *testing.T) {
 	t.Parallel()
 	inMemory(t, func(t *testing.T, here, there *renewer.Keeper) {
-		busy, err := there.Acquire(t.Context(), "b")
+		busy, err := there.Acquire(t.Context(), renewer.Request{Name: "b"})
 		require.NoError(t, err)
 		var ran bool
 		both := make(chan error, 1)
 		go func() {
-			_, err := lockmw.Do(t.Context(), here, lockmw.Keys("a", "b"),
+			_, err := lockmw.Do(t.Context(), here, lockmw.All("a", "b"),
 				func(context.Context) (int, error) { ran = true; return 0, nil })
 			both <- err
 		}()
 		synctest.Wait()
-		_, err = here.TryAcquire(t.Context(), "a")
+		_, err = here.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrBusy, "it is kept meanwhile")
 		require.NoError(t, <-ranFor(t.Context(), here, time.Second, 0, lockmw.Replace()))
 		require.False(t, ran)

@@ -39,28 +39,28 @@ func TestAProfileNamesTheLock(t *testing.T) {
 		},
 		"several": {
 			func(k *renewer.Keeper, fn func(context.Context) error) error {
-				_, err := lockmw.Run(t.Context(), k, lockmw.Keys("order:2", "order:3"), fn, op)
+				err := lockmw.Run(t.Context(), k, lockmw.All("order:2", "order:3"), fn, op)
 				return err
 			},
 			`{"lock":"order:2, order:3", "operation":"charge"}`,
 		},
 		"a limit": {
 			func(k *renewer.Keeper, fn func(context.Context) error) error {
-				_, err := lockmw.Run(t.Context(), k, lockmw.Limit("user:4", 3), fn, op)
+				err := lockmw.Run(t.Context(), k, lockmw.Limit("user:4", 3), fn, op)
 				return err
 			},
 			`{"lock":"user:4", "operation":"charge"}`,
 		},
 		"a leader": {
 			func(k *renewer.Keeper, fn func(context.Context) error) error {
-				return lockmw.RunWhileHeld(t.Context(), k, "leader:5", fn, op)
+				return lockmw.Lead(t.Context(), k, "leader:5", fn, op)
 			},
 			`{"lock":"leader:5", "operation":"charge"}`,
 		},
 		"HTTP": {
 			func(k *renewer.Keeper, fn func(context.Context) error) (err error) {
-				key := func(*http.Request) (string, error) { return "account:6", nil }
-				httpmw.Exclusive(k, key, httpmw.Operation("charge"))(http.HandlerFunc(
+				key := func(*http.Request) string { return "account:6" }
+				httpmw.Middleware(k, key, op)(http.HandlerFunc(
 					func(_ http.ResponseWriter, r *http.Request) { err = fn(r.Context()) },
 				)).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/", http.NoBody))
 				return err

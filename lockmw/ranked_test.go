@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -35,7 +36,7 @@ func TestRanked(t *testing.T) {
 			err := does(there, 5, opts...)
 			require.ErrorIs(t, err, renewer.ErrReplaced)
 			require.ErrorIs(t, err, renewer.ErrBusy)
-			assert.Equal(t, lockmw.RefusalReplaced, lockmw.RefusalOf(err))
+			assert.Equal(t, adapter.RefusalReplaced, adapter.RefusalOf(err))
 			require.NoError(t, does(there, 6, opts...))
 		}
 		require.ErrorIs(t, does(there, 5, lockmw.Skip()), lockmw.ErrSkipped)
@@ -44,51 +45,37 @@ func TestRanked(t *testing.T) {
 	})
 }
 
-func TestNamesWithRanks(t *testing.T) {
-	t.Parallel()
-	ranked := lockmw.Ranked("a:b", 7)
-	assert.Equal(t, []string{"a:b"}, lockmw.NamesOf(ranked))
-	assert.Equal(t, lockmw.Ranked("order:a%3Ab:c", 7), lockmw.Key("order", ranked, "c"))
-	assert.Equal(t, ranked, lockmw.Keys(ranked))
-	assert.Equal(t, ranked, lockmw.Ranked(lockmw.Ranked("a:b", 9), 7))
-	assert.Empty(t, lockmw.Ranked("", 7))
-	require.ErrorIs(t, renewer.CheckName(ranked), renewer.ErrName, "the keeper itself has no use for it")
-}
-
 // A lead has no rank, and the error says so.
 func TestALeadHasNoRank(t *testing.T) {
 	t.Parallel()
 	inMemory(t, func(t *testing.T, here, _ *renewer.Keeper) {
-		err := lockmw.RunWhileHeld(t.Context(), here, lockmw.Ranked("a", 7),
+		err := lockmw.Lead(t.Context(), here, lockmw.Ranked("a", 7),
 			func(context.Context) error { return nil })
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		require.ErrorContains(t, err, "a lead has none")
+		require.ErrorContains(t, err, "without a rank")
 	})
 }
 
 // A rank that can't be meant is an error at the call.
 func TestRankedThatCannotBeMeant(t *testing.T) {
 	t.Parallel()
-	const misuse, name = lockmw.RefusalMisuse, lockmw.RefusalName
+	const misuse, name = adapter.RefusalMisuse, adapter.RefusalName
 	for says, c := range map[string]struct {
-		name    string
+		name    lockmw.Set
 		opts    []lockmw.Option
-		refusal lockmw.Refusal
+		refusal adapter.Refusal
 	}{
 		"its rank is 0;":   {lockmw.Ranked("a", 0), nil, name},
-		"its rank is -1;":  {lockmw.Key("x", lockmw.Ranked("a", -1)), nil, name},
-		"only a lock":      {lockmw.Ranked(lockmw.Limit("a", 2), 7), nil, name},
-		"only a lock has":  {lockmw.Ranked(lockmw.Keys("a", "b"), 7), nil, name},
-		"has a rank":       {lockmw.Keys("a", lockmw.Ranked("b", 7)), nil, name},
-		"nor several":      {lockmw.Limit(lockmw.Ranked("a", 7), 2), nil, name},
-		"of a limit":       {lockmw.Ranked("a", 7), []lockmw.Option{lockmw.AtMost(2)}, misuse},
+		"its rank is -1;":  {lockmw.All("b").And(lockmw.Ranked("a", -1)), nil, name},
+		"it is empty":      {lockmw.Ranked("", 7), nil, name},
+		"only a single":    {lockmw.All("a").And(lockmw.Ranked("b", 7)), nil, misuse},
 		"a *script.Store":  {lockmw.Ranked("a", 7), nil, misuse},
 		"Replace, Latest,": {lockmw.Ranked("a", 7), []lockmw.Option{lockmw.Refuse()}, misuse},
 	} {
 		inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 			_, err := lockmw.Do(t.Context(), k, c.name, answer, c.opts...)
 			require.ErrorContains(t, err, says)
-			assert.Equal(t, c.refusal, lockmw.RefusalOf(err), says)
+			assert.Equal(t, c.refusal, adapter.RefusalOf(err), says)
 			assert.Empty(t, s.Calls(script.Acquire), "nothing was asked")
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -17,14 +18,14 @@ func TestRunReportsWhetherTheFunctionRan(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var inner error
-		ran, err := lockmw.Run(t.Context(), k, "a", func(ctx context.Context) error {
+		ran, err := adapter.Run(t.Context(), k, "a", func(ctx context.Context) error {
 			require.True(t, lockmw.Held(ctx, "a"))
 			nop := func(context.Context) error { t.Error("ran"); return nil }
 			var ran bool
 			// Not ctx: that would be the same call chain.
-			ran, inner = lockmw.Run(t.Context(), k, "a", nop, lockmw.Refuse())
+			ran, inner = adapter.Run(t.Context(), k, "a", nop, lockmw.Refuse())
 			require.False(t, ran)
-			require.Equal(t, lockmw.RefusalBusy, lockmw.RefusalOf(inner))
+			require.Equal(t, adapter.RefusalBusy, adapter.RefusalOf(inner))
 			return inner
 		})
 		require.True(t, ran)
@@ -39,14 +40,14 @@ func TestWhatIsCalledWithoutAKeeperOrAFunction(t *testing.T) {
 		ctx := t.Context()
 		nop := func(context.Context) error { return nil }
 		for name, call := range map[string]func() (bool, error){
-			"Run needs": func() (bool, error) { return lockmw.Run(ctx, nil, "a", nop) },
-			"Run":       func() (bool, error) { return lockmw.Run(ctx, k, "a", nil) },
+			"needs a keeper":         func() (bool, error) { return adapter.Run(ctx, nil, "a", nop) },
+			"a keeper (renewer.New)": func() (bool, error) { return adapter.Run(ctx, k, "a", nil) },
 			"Do needs": func() (bool, error) {
-				_, err := lockmw.Do(ctx, nil, "a", answer)
+				_, err := lockmw.Do[int](ctx, k, "a", nil)
 				return false, err
 			},
-			"RunWhileHeld needs": func() (bool, error) {
-				return false, lockmw.RunWhileHeld(ctx, k, "a", nil)
+			"Lead needs": func() (bool, error) {
+				return false, lockmw.Lead(ctx, k, "a", nil)
 			},
 		} {
 			ran, err := call()

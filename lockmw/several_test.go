@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -22,7 +23,7 @@ func TestSeveralLocks(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Pass().Late(time.Second))
 		begun := time.Now()
-		n, err := lockmw.Do(t.Context(), k, lockmw.Keys("b", "a", "c", "a"),
+		n, err := lockmw.Do(t.Context(), k, lockmw.All("b", "a", "c", "a"),
 			func(ctx context.Context) (int, error) {
 				require.Equal(t, time.Second, time.Since(begun), "all at once")
 				require.Len(t, s.Calls(script.Acquire), 1, "one request")
@@ -31,8 +32,8 @@ func TestSeveralLocks(t *testing.T) {
 					require.Positive(t, lockmw.FenceOf(ctx, name))
 				}
 				require.Zero(t, lockmw.FenceOf(ctx, "d"))
-				require.True(t, lockmw.Held(ctx, lockmw.Keys("a", "c")))
-				require.False(t, lockmw.Held(ctx, lockmw.Keys("a", "d")))
+				require.True(t, lockmw.Held(ctx, lockmw.All("a", "c")))
+				require.False(t, lockmw.Held(ctx, lockmw.All("a", "d")))
 				require.Equal(t, lockmw.FenceOf(ctx, "a"), lockmw.Fence(ctx))
 				require.Positive(t, lockmw.Remaining(ctx))
 				return lockmw.Do(ctx, k, "b", answer, lockmw.Refuse()) // runs inside
@@ -58,7 +59,7 @@ func TestTheLossOfAnyEndsAll(t *testing.T) {
 						s.Script(script.Acquire, script.Each(
 							script.Pass(), script.Taken(other, time.Second), script.Pass()))
 					}
-					_, err := lockmw.Do(t.Context(), k, lockmw.Keys("a", "b", "c"),
+					_, err := lockmw.Do(t.Context(), k, lockmw.All("a", "b", "c"),
 						func(ctx context.Context) (int, error) {
 							s.Overwrite(lose, other, time.Hour)
 							<-ctx.Done()
@@ -87,7 +88,7 @@ func TestNoDeadlock(t *testing.T) {
 		for range 64 {
 			wg.Go(func() {
 				i, j := rand.IntN(len(names)), rand.IntN(len(names))
-				_, err := lockmw.Do(t.Context(), k, lockmw.Keys(names[i], names[j]),
+				_, err := lockmw.Do(t.Context(), k, lockmw.All(names[i], names[j]),
 					func(context.Context) (int, error) {
 						inside[i]++
 						inside[j] += 2
@@ -108,31 +109,30 @@ func TestNoDeadlock(t *testing.T) {
 	})
 }
 
-func TestKeys(t *testing.T) {
+func TestAll(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, lockmw.Keys("a", "b"), lockmw.Keys("b", "a", "b"))
-	require.NotEqual(t, lockmw.Keys("a", "b"), lockmw.Keys("a", "b", "c"))
-	require.NotEqual(t, lockmw.Keys("a", "1:b"), lockmw.Keys("a1", ":b"))
-	require.Equal(t, "a", lockmw.Keys("a", "a"), "one is as it is")
-	require.Equal(t, lockmw.Keys("a", "b", "c"), lockmw.Keys(lockmw.Keys("c", "a"), "b"))
-	require.Empty(t, lockmw.Keys())
-	require.Empty(t, lockmw.Keys("a", ""))
-	require.Equal(t, lockmw.Keys("account:7", "account:9"),
-		lockmw.Key("account", lockmw.Keys("7", "9")))
+	require.Equal(t, lockmw.All("a", "b"), lockmw.All("b", "a", "b"))
+	require.NotEqual(t, lockmw.All("a", "b"), lockmw.All("a", "b", "c"))
+	require.Equal(t, lockmw.All("a"), lockmw.All("a", "a"))
+	require.Equal(t, lockmw.All("a", "b", "c"), lockmw.All("c", "a").And(lockmw.All("b")))
+	type account string
+	require.Equal(t, lockmw.All("a", "b"), lockmw.All(account("a"), account("b")))
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		for _, name := range []string{
-			lockmw.Keys(),
-			lockmw.Keys("a", strings.Repeat("x", store.MaxName+1)),
+		for _, name := range []lockmw.Set{
+			{},
+			lockmw.All[string](), lockmw.All(""), lockmw.All("a", ""),
+			lockmw.All("a", strings.Repeat("x", store.MaxName+1)),
+			lockmw.Invalid(errOperation), lockmw.Invalid(errOperation).And(lockmw.All("a")),
 		} {
 			_, err := lockmw.Do(t.Context(), k, name, answer)
-			require.Equal(t, lockmw.RefusalName, lockmw.RefusalOf(err))
+			require.Equal(t, adapter.RefusalName, adapter.RefusalOf(err))
+			require.False(t, lockmw.Held(t.Context(), name))
+			require.Zero(t, lockmw.FenceOf(t.Context(), name))
 		}
-		_, err := k.Acquire(t.Context(), lockmw.Keys("a", "b"))
-		require.ErrorIs(t, err, renewer.ErrName, "the keeper does not know of it")
-		require.ErrorIs(t, lockmw.RunWhileHeld(t.Context(), k, lockmw.Keys("a", "b"),
+		require.ErrorIs(t, lockmw.Lead(t.Context(), k, lockmw.All("a", "b"),
 			func(context.Context) error {
 				return nil
-			}), renewer.ErrName)
+			}), renewer.ErrConfig)
 		require.Empty(t, s.Calls(script.Acquire))
 	})
 }
@@ -148,9 +148,9 @@ func TestAllOrNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				_, exit, err := lockmw.Enter(t.Context(), k, "b")
+				_, exit, err := adapter.Enter(t.Context(), k, "b")
 				require.NoError(t, err)
-				keys := lockmw.Keys("c", "b", "a")
+				keys := lockmw.All("c", "b", "a")
 				begun := time.Now()
 				_, err = lockmw.Do(t.Context(), k, keys, answer, opt, lockmw.HoldAtLeast(time.Hour))
 				if name == "skip" {
@@ -169,7 +169,7 @@ func TestAllOrNone(t *testing.T) {
 				_, err = lockmw.Do(t.Context(), k, keys, answer, opt, lockmw.HoldAtLeast(time.Hour))
 				require.NoError(t, err)
 				elapse(59 * time.Minute)
-				for _, one := range lockmw.Split(keys) {
+				for _, one := range adapter.NamesOf(keys) {
 					require.NotEmpty(t, s.Owner(one))
 				}
 				elapse(2 * time.Minute)
@@ -183,7 +183,7 @@ func TestExtendExtendsAll(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := lockmw.Do(t.Context(), k, "c", func(ctx context.Context) (int, error) {
-			return lockmw.Do(ctx, k, lockmw.Keys("a", "b", "c"),
+			return lockmw.Do(ctx, k, lockmw.All("a", "b", "c"),
 				func(ctx context.Context) (int, error) {
 					for range 10 {
 						elapse(20 * time.Second)
@@ -209,10 +209,10 @@ func TestSeveralUnderALostLockEndAtOnce(t *testing.T) {
 			s.Script(script.Renew, script.Gone())
 			<-ctx.Done()
 			asked, begun := len(s.Calls(script.Acquire)), time.Now()
-			_, err := lockmw.Do(context.WithoutCancel(ctx), k, lockmw.Keys("a", "b"), answer,
+			_, err := lockmw.Do(context.WithoutCancel(ctx), k, lockmw.All("a", "b"), answer,
 				lockmw.Wait(50*time.Millisecond))
 			require.ErrorIs(t, err, renewer.ErrLost)
-			require.Equal(t, lockmw.RefusalLost, lockmw.RefusalOf(err))
+			require.Equal(t, adapter.RefusalLost, adapter.RefusalOf(err))
 			require.Zero(t, time.Since(begun))
 			require.Len(t, s.Calls(script.Acquire), asked)
 			return 0, nil

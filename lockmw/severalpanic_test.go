@@ -68,7 +68,7 @@ func TestAPanicAmongSeveralLocksLeavesNoNameDead(t *testing.T) {
 						require.NoError(t, err)
 						defer func() { assert.NoError(t, k.Shutdown(context.Background())) }()
 						if contended { // then the names are taken one after the other
-							holder, err := k.Acquire(t.Context(), "b")
+							holder, err := k.Acquire(t.Context(), renewer.Request{Name: "b"})
 							require.NoError(t, err)
 							time.AfterFunc(time.Second, func() {
 								o.armed.Store(true)
@@ -82,7 +82,7 @@ func TestAPanicAmongSeveralLocksLeavesNoNameDead(t *testing.T) {
 						go func() {
 							defer close(ended)
 							defer func() { recovered = recover() }()
-							_, _ = lockmw.Do(t.Context(), k, lockmw.Keys("a", "b", "c"), answer)
+							_, _ = lockmw.Do(t.Context(), k, lockmw.All("a", "b", "c"), answer)
 						}()
 						<-ended
 						require.False(t, o.armed.Load(), "it has unwound")
@@ -90,7 +90,7 @@ func TestAPanicAmongSeveralLocksLeavesNoNameDead(t *testing.T) {
 							require.Equal(t, "boom", recovered)
 						}
 						begun := time.Now()
-						_, err = lockmw.Do(t.Context(), k, lockmw.Keys("a", "b", "c"), answer)
+						_, err = lockmw.Do(t.Context(), k, lockmw.All("a", "b", "c"), answer)
 						require.NoError(t, err)
 						require.Zero(t, time.Since(begun))
 						synctest.Wait()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -62,7 +63,7 @@ func TestLocalShare(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		call := func(fn func(context.Context) error) error {
-			return run(t.Context(), k, lockmw.Limits(lockmw.Limit("a", 4), lockmw.Limit("b", 9)), fn,
+			return lockmw.Run(t.Context(), k, lockmw.All(lockmw.Limit("a", 4), lockmw.Limit("b", 9)), fn,
 				lockmw.LocalShare(2), lockmw.Wait(time.Minute))
 		}
 		require.NoError(t, call(nothing))
@@ -104,7 +105,7 @@ func TestLocalShare(t *testing.T) {
 	})
 }
 
-// A share of a lock, and one of nothing, are refused before anything is asked.
+// A share of nothing is refused before anything is asked.
 func TestBadShares(t *testing.T) {
 	t.Parallel()
 	var s away
@@ -112,13 +113,11 @@ func TestBadShares(t *testing.T) {
 	k, err := renewer.New(&s, renewer.Config{TTL: time.Second})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, k.Shutdown(context.Background())) }()
-	for name, opts := range map[string][]lockmw.Option{
-		"a":                                    {lockmw.LocalShare(3)},
-		"b":                                    {lockmw.LocalShare(0), lockmw.AtMost(3)},
-		lockmw.Keys("a", lockmw.Limit("b", 1)): {lockmw.LocalShare(3)},
-	} {
-		assert.ErrorIs(t, run(t.Context(), k, name, nothing, opts...), renewer.ErrConfig)
-		_, _, err := lockmw.Enter(t.Context(), k, name, opts...)
+	for _, n := range []int{0, -1} {
+		limit := lockmw.Limit("a", 3)
+		err := lockmw.Run(t.Context(), k, limit, nothing, lockmw.LocalShare(n))
+		assert.ErrorIs(t, err, renewer.ErrConfig)
+		_, _, err = adapter.Enter(t.Context(), k, limit, lockmw.LocalShare(n))
 		assert.ErrorIs(t, err, renewer.ErrConfig)
 	}
 	assert.Zero(t, s.asked.Load())
@@ -134,14 +133,14 @@ func TestNestedInALocalShare(t *testing.T) {
 		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Observer: &o})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
-		call := func(ctx context.Context, name string, fn func(context.Context) error) error {
-			return run(ctx, k, name, fn, lockmw.LocalShare(1), lockmw.Wait(time.Minute))
+		call := func(ctx context.Context, name lockmw.Set, fn func(context.Context) error) error {
+			return lockmw.Run(ctx, k, name, fn, lockmw.LocalShare(1), lockmw.Wait(time.Minute))
 		}
 		a, b := lockmw.Limit("a", 3), lockmw.Limit("b", 3)
 		s.is.Store(true)
 		require.NoError(t, call(t.Context(), a, func(ctx context.Context) error {
 			require.ErrorIs(t, call(t.Context(), a, nothing), renewer.ErrUnavailable)
-			return call(ctx, lockmw.Limits(a, b), func(ctx context.Context) error {
+			return call(ctx, lockmw.All(a, b), func(ctx context.Context) error {
 				require.ErrorIs(t, call(t.Context(), b, nothing), renewer.ErrUnavailable)
 				return call(ctx, a, nothing)
 			})
@@ -199,11 +198,11 @@ func TestLocalShareOfAPart(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		a, b := lockmw.Limit("a", 1), lockmw.Limit("b", 1)
-		call := func(ctx context.Context, name string, fn func(context.Context) error) error {
-			return run(ctx, k, name, fn, lockmw.LocalShare(1), lockmw.Wait(time.Minute))
+		call := func(ctx context.Context, name lockmw.Set, fn func(context.Context) error) error {
+			return lockmw.Run(ctx, k, name, fn, lockmw.LocalShare(1), lockmw.Wait(time.Minute))
 		}
 		both := func(ctx context.Context) error {
-			return call(ctx, lockmw.Limits(a, b), func(context.Context) error {
+			return call(ctx, lockmw.All(a, b), func(context.Context) error {
 				return call(t.Context(), b, nothing) // its slot is free
 			})
 		}
@@ -225,12 +224,12 @@ func TestLocalShareOfThoseInLine(t *testing.T) {
 			return k
 		}
 		k, other := keeper(), keeper()
-		_, exit, err := lockmw.Enter(t.Context(), other, "a", lockmw.AtMost(1))
+		_, exit, err := adapter.Enter(t.Context(), other, lockmw.Limit("a", 1))
 		require.NoError(t, err)
 		defer func() { require.NoError(t, exit(nil)) }()
 		var g gauge
 		call := func(wait time.Duration) error {
-			return run(t.Context(), k, "a", g.run(time.Second), lockmw.AtMost(1),
+			return lockmw.Run(t.Context(), k, lockmw.Limit("a", 1), g.run(time.Second),
 				lockmw.LocalShare(3), lockmw.Wait(wait))
 		}
 		answers := make(chan error, 5)
@@ -240,7 +239,7 @@ func TestLocalShareOfThoseInLine(t *testing.T) {
 		synctest.Wait()
 		s.is.Store(true)
 		begun := time.Now()
-		require.NoError(t, run(t.Context(), k, "b", nothing, lockmw.AtMost(1),
+		require.NoError(t, lockmw.Run(t.Context(), k, lockmw.Limit("b", 1), nothing,
 			lockmw.LocalShare(1)), "it finds out")
 		for i := range cap(answers) {
 			if err := <-answers; err != nil {
@@ -265,11 +264,11 @@ func TestEnterByLocalShare(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		for range 3 {
-			opts := []lockmw.Option{lockmw.AtMost(9), lockmw.LocalShare(1)}
-			ctx, exit, err := lockmw.Enter(t.Context(), k, "a", opts...)
+			limit, share := lockmw.Limit("a", 9), lockmw.LocalShare(1)
+			ctx, exit, err := adapter.Enter(t.Context(), k, limit, share)
 			require.NoError(t, err)
 			assert.NoError(t, ctx.Err())
-			_, _, err = lockmw.Enter(t.Context(), k, "a", opts...)
+			_, _, err = adapter.Enter(t.Context(), k, limit, share)
 			require.ErrorIs(t, err, renewer.ErrUnavailable)
 			assert.NoError(t, exit(nil))
 			assert.NoError(t, exit(nil))
@@ -294,7 +293,7 @@ func TestAShareWhoseObserverPanics(t *testing.T) {
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		for range 3 {
 			assert.PanicsWithValue(t, "observer", func() {
-				_ = run(t.Context(), k, "a", nothing, lockmw.AtMost(9), lockmw.LocalShare(1))
+				_ = lockmw.Run(t.Context(), k, lockmw.Limit("a", 9), nothing, lockmw.LocalShare(1))
 			})
 		}
 	})

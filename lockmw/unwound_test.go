@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -35,8 +36,8 @@ func TestAfterAPanicTheStoreIsAsked(t *testing.T) {
 		"Run's exits":          {fn: exit, run: inRun},
 		"an inner returns":     {fn: answer, run: inInner, handed: true},
 		"an inner panics":      {fn: boom, run: inInner},
-		"Keys return":          {fn: answer, run: do(lockmw.Keys("a", "b")), handed: true},
-		"Keys panic":           {fn: boom, run: do(lockmw.Keys("a", "b"))},
+		"Keys return":          {fn: answer, run: do(lockmw.All("a", "b")), handed: true},
+		"Keys panic":           {fn: boom, run: do(lockmw.All("a", "b"))},
 		"RunWhileHeld returns": {fn: answer, run: asLeader, handed: true},
 		"RunWhileHeld panics":  {fn: boom, run: asLeader},
 		"an adapter's returns": {fn: answer, run: enter(nil), handed: true},
@@ -45,7 +46,7 @@ func TestAfterAPanicTheStoreIsAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				before, err := k.Acquire(t.Context(), "a")
+				before, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 				require.NoError(t, err)
 				begun, end, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
 				go func() {
@@ -77,8 +78,8 @@ func TestAfterAPanicTheStoreIsAsked(t *testing.T) {
 	}
 }
 
-func do(
-	name string,
+func do[N lockmw.Name](
+	name N,
 ) func(context.Context, *renewer.Keeper, func(context.Context) (int, error)) error {
 	return func(ctx context.Context, k *renewer.Keeper,
 		fn func(context.Context) (int, error),
@@ -89,7 +90,7 @@ func do(
 }
 
 func inRun(ctx context.Context, k *renewer.Keeper, fn func(context.Context) (int, error)) error {
-	_, err := lockmw.Run(ctx, k, "a", func(ctx context.Context) error {
+	err := lockmw.Run(ctx, k, "a", func(ctx context.Context) error {
 		_, err := fn(ctx)
 		return err
 	})
@@ -97,7 +98,7 @@ func inRun(ctx context.Context, k *renewer.Keeper, fn func(context.Context) (int
 }
 
 func asLeader(ctx context.Context, k *renewer.Keeper, fn func(context.Context) (int, error)) error {
-	return lockmw.RunWhileHeld(ctx, k, "a", func(ctx context.Context) error {
+	return lockmw.Lead(ctx, k, "a", func(ctx context.Context) error {
 		_, err := fn(ctx)
 		return err
 	})
@@ -109,7 +110,7 @@ func enter(
 	return func(ctx context.Context, k *renewer.Keeper,
 		fn func(context.Context) (int, error),
 	) error {
-		ctx, exit, err := lockmw.Enter(ctx, k, "a")
+		ctx, exit, err := adapter.Enter(ctx, k, "a")
 		if err != nil {
 			return err
 		}

@@ -3,6 +3,7 @@ package renewer
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -13,7 +14,7 @@ type call struct {
 	k         *Keeper
 	l         *Lease
 	room      *opContext // for its context; nil once used
-	request   request
+	request   Request
 	begun     instant
 	until     instant // where MaxWait ends it; never without
 	attempts  int
@@ -38,93 +39,68 @@ type call struct {
 	over      bool        // it has returned, rather than been left by a panic
 }
 
-// Acquire waits until the lock on name is ours, in arrival order among
-// the callers of this keeper, until ctx ends, [MaxWait] runs out, or the store has been away for
-// [Config.FailOver]. Every lease must be released.
+// Acquire waits for the lock, in order of arrival among the callers of this keeper, until ctx
+// ends, r.MaxWait is over, or the store has been away for [Config.FailOver]. Release every
+// lease.
 //
-// The lease is non-nil if and only if the error is nil. The error is an *[Error] whose kind
-// errors.Is tells: [ErrBusy], [ErrUnavailable], [ErrShutdown], [ErrName], or ctx's own error.
-func (k *Keeper) Acquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
-	var r request
-	for _, opt := range opts {
-		r = opt(r)
-	}
-	return k.acquire(ctx, name, r)
-}
-
-// TryAcquire asks once and does not wait for its turn: [ErrBusy] if another owner has the
-// lock, [ErrUnavailable] if the store did not answer within [Config.RequestTimeout], or
-// within [MaxWait] if that is given and shorter. While this process frees the name it waits
-// for that first, for one RequestTimeout at most. Otherwise it is like Acquire. Where it is nothing
-// unusual that another has it, say so by [RefusalExpected], lest logs and alerts tell of it.
-func (k *Keeper) TryAcquire(ctx context.Context, name string, opts ...Option) (*Lease, error) {
-	var r request
-	for _, opt := range opts {
-		r = opt(r)
-	}
-	r.try = true
-	return k.acquire(ctx, name, r)
-}
-
-func (k *Keeper) acquire(ctx context.Context, name string, r request) (*Lease, error) {
-	if err := k.check(name, &r); err != nil {
+// The lease is non-nil if and only if the error is nil. The error is an *[Error] of kind
+// [ErrBusy], [ErrUnavailable], [ErrShutdown], [ErrName], [ErrConfig], or ctx's own error.
+func (k *Keeper) Acquire(ctx context.Context, r Request) (*Lease, error) {
+	if err := k.check(&r); err != nil {
 		return nil, err
 	}
 	var c call // in the caller's stack
-	ctx, start := c.begin(ctx, k, name, r)
+	ctx, start := c.begin(ctx, k, r)
 	defer c.rescue()
 	l, err := c.obtain(ctx, start)
 	return l, c.end(ctx, start, err)
 }
 
-// check refuses a name or options that no acquire can have.
-func (k *Keeper) check(name string, r *request) error {
-	if fault := nameFault(name); fault != nil {
-		return &Error{Op: "acquire", Name: name, Kind: ErrName, Err: fault}
+// check refuses what no acquire can have.
+func (k *Keeper) check(r *Request) error {
+	if fault := nameFault(r.Name); fault != nil {
+		return &Error{Op: "acquire", Name: r.Name, Kind: ErrName, Err: fault}
 	}
-	if err := k.checkOptions(r); err != nil {
-		return &Error{Op: "acquire", Name: name, Kind: ErrConfig, Err: err}
+	if err := k.checkRequest(r); err != nil {
+		return &Error{Op: "acquire", Name: r.Name, Kind: ErrConfig, Err: err}
 	}
 	return nil
 }
 
 // begin begins an acquire, and tells observers. Its rescue is to be deferred.
 func (c *call) begin(
-	ctx context.Context, k *Keeper, name string, r request,
+	ctx context.Context, k *Keeper, r Request,
 ) (context.Context, AcquireStart) {
-	known := name // to the store
+	known := r.Name // to the store
 	limit := 0
-	if r.limit != nil {
-		known, limit = store.LimitName(name), r.limit(name)
-	}
-	if r.label == nil {
-		r.label = noLabel
+	if r.Limit != nil {
+		known, limit = store.LimitName(r.Name), r.Limit()
 	}
 	start := AcquireStart{
-		Name: name, Limit: max(limit, 0), Operation: r.label.operation, LongRunning: r.endless,
-		RefusalExpected: r.expected, StandBy: r.standBy,
+		Name: r.Name, Limit: max(limit, 0), Operation: r.Operation, LongRunning: r.LongRunning,
+		RefusalExpected: r.RefusalExpected, StandBy: r.StandBy,
 	}
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)
 	}
 	*c = call{k: k, request: r, begun: k.clock.AtMost(), until: never, limit: limit}
-	c.l, c.room = k.newLease(ctx, known, r.label)
+	c.l, c.room = k.newLease(ctx, known, k.labels.of(r.Operation))
 	c.l.acquired = c.begun
-	if r.endless {
+	if r.LongRunning {
 		c.l.warned = neverWarned
 	}
 	c.newest = newestOf(&r, c.l)
-	if r.newest != anyCall || r.rank != 0 {
-		c.l.withExtras().rank = r.rank // no lease is handed to it: the store is to know of it
+	if r.Newest != NewestOff || r.Rank != 0 {
+		c.l.withExtras().rank = r.Rank // no lease is handed to it: the store is to know of it
 	}
-	if r.newest == replace || r.heartless {
+	if r.Newest == NewestReplaces || r.Manual != 0 {
 		k.listen() // for one that replaces, or breaks, its operation
 	}
-	if r.maxWait > 0 {
-		c.until = c.begun.Add(r.maxWait)
+	if r.MaxWait > 0 {
+		c.until = c.begun.Add(r.MaxWait)
 	}
-	if r.heartless {
-		c.l.withExtras().manual = r.manual
+	if r.Manual != 0 {
+		c.l.withExtras().manual = r.Manual.Truncate(time.Millisecond)
 	}
 	return ctx, start
 }
@@ -139,7 +115,7 @@ func (c *call) end(ctx context.Context, start AcquireStart, err error) error {
 }
 
 func (c *call) obtain(ctx context.Context, start AcquireStart) (lease *Lease, err error) {
-	if c.request.limit != nil && c.limit <= 0 {
+	if c.request.Limit != nil && c.limit <= 0 {
 		return nil, c.noLimit()
 	}
 	if c.newest != nil {
@@ -270,12 +246,12 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 	if c.callers > 0 {
 		l.withExtras().told = -1 // an earlier claim of the same owner may have told another number
 	}
-	if c.request.limit != nil {
+	if c.request.Limit != nil {
 		settled = k.passFront(l, now)
 	} else {
 		settled = k.holdFront(l, now)
 	}
-	if c.newest != nil && c.newest.ousted && c.newest.kind == replace {
+	if c.newest != nil && c.newest.ousted && c.newest.kind == NewestReplaces {
 		k.lose(l, ReasonReplaced, now, news)
 	} else if k.shutdown.phase >= phaseTell { // Shutdown has dealt with the others already
 		k.shutdown.stillRan++

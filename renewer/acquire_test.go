@@ -23,7 +23,7 @@ func TestLeaseGivesWhatItPromises(t *testing.T) {
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		type key struct{}
 		ctx := context.WithValue(t.Context(), key{}, "value")
-		l, err := k.Acquire(ctx, "a", renewer.Operation("transfer"))
+		l, err := k.Acquire(ctx, renewer.Request{Name: "a", Operation: "transfer"})
 		require.NoError(t, err)
 		require.Equal(t, "a", l.Name())
 		require.Positive(t, l.Fence())
@@ -57,7 +57,7 @@ func TestTheCallersCancellationIsTheOperationsButNotTheLeases(t *testing.T) {
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		cause := errors.New("client gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		l, err := k.Acquire(ctx, "a")
+		l, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 		require.NoError(t, err)
 		cancel(cause)
 		<-l.Context().Done()
@@ -88,7 +88,7 @@ func TestALossEndsWhatWasAskedUnderIt(t *testing.T) {
 		outer := acquire(t, k, "outer")
 		s.Script(script.Acquire, script.Taken(other, time.Hour))
 		s.Script(script.Renew, script.Gone())
-		_, err := k.Acquire(outer.Context(), "inner")
+		_, err := k.Acquire(outer.Context(), renewer.Request{Name: "inner"})
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, renewer.ErrLost)
 		require.NotErrorIs(t, err, renewer.ErrBusy)
@@ -106,13 +106,13 @@ func TestForeignKeyIsTold(t *testing.T) {
 		defer cancel()
 		waited := make(chan error, 1)
 		go func() {
-			_, err := k.Acquire(ctx, "a")
+			_, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 			waited <- err
 		}()
 		synctest.Wait()
-		_, behind := k.TryAcquire(ctx, "a")
-		_, patient := k.Acquire(ctx, "b", renewer.MaxWait(time.Second))
-		_, alone := k.TryAcquire(ctx, "c")
+		_, behind := k.Acquire(ctx, renewer.Request{Name: "a", Try: true})
+		_, patient := k.Acquire(ctx, renewer.Request{Name: "b", MaxWait: time.Second})
+		_, alone := k.Acquire(ctx, renewer.Request{Name: "c", Try: true})
 		for name, err := range map[string]error{
 			"behind": behind, "alone": alone, "patient": patient, "out of time": <-waited,
 		} {
@@ -146,7 +146,7 @@ func TestErrorsAreTold(t *testing.T) {
 			`acquire "a": held by another owner; last seen with there pid 7 (import); lapses in ` +
 				`4s`, func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
 				s.Script(script.Acquire, script.Taken(other, 4*time.Second))
-				_, err := k.TryAcquire(t.Context(), "a")
+				_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 				var e *renewer.Error
 				require.ErrorAs(t, err, &e)
 				require.Equal(t, other, e.Holder)
@@ -160,7 +160,7 @@ func TestErrorsAreTold(t *testing.T) {
 			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
 				l := acquire(t, k, "a")
 				waitFor(time.Second)
-				_, err := k.TryAcquire(t.Context(), "a")
+				_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 				var e *renewer.Error
 				require.ErrorAs(t, err, &e)
 				require.Zero(t, e.Attempts, "nobody was asked")
@@ -174,7 +174,9 @@ func TestErrorsAreTold(t *testing.T) {
 			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
 				s.Default(script.Acquire, script.Taken(other, time.Minute))
 				begun := time.Now()
-				_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(3*time.Second))
+				_, err := k.Acquire(t.Context(), renewer.Request{
+					Name: "a", MaxWait: 3 * time.Second,
+				})
 				assertInstant(t, begun.Add(3*time.Second), time.Now(), "return")
 				return err
 			},
@@ -185,7 +187,7 @@ func TestErrorsAreTold(t *testing.T) {
 				k *renewer.Keeper,
 			) error {
 				s.Default(script.Acquire, script.Fail(errDown))
-				_, err := k.TryAcquire(t.Context(), "a")
+				_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 				return err
 			},
 		},
@@ -193,7 +195,9 @@ func TestErrorsAreTold(t *testing.T) {
 			"store down for all of the wait", renewer.ErrUnavailable, errDown, "after 3s",
 			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
 				s.Default(script.Acquire, script.Fail(errDown))
-				_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(3*time.Second))
+				_, err := k.Acquire(t.Context(), renewer.Request{
+					Name: "a", MaxWait: 3 * time.Second,
+				})
 				require.Greater(t, len(s.Calls(script.Acquire)), 4, "it was tried again")
 				require.Less(t, len(s.Calls(script.Acquire)), 30, "but not in a hurry")
 				return err
@@ -204,7 +208,7 @@ func TestErrorsAreTold(t *testing.T) {
 			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
 				s.Default(script.Acquire, script.Hang())
 				begun := time.Now()
-				_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+				_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: time.Second})
 				assertInstant(t, begun.Add(time.Second), time.Now(), "return")
 				return err
 			},
@@ -215,7 +219,7 @@ func TestErrorsAreTold(t *testing.T) {
 				s.Default(script.Acquire,
 					script.Fail(fmt.Errorf("%w: NOPERM", renewer.ErrRejected)))
 				begun := time.Now()
-				_, err := k.Acquire(t.Context(), "a")
+				_, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 				require.Equal(t, begun, time.Now(), "no use in waiting")
 				return err
 			},
@@ -225,7 +229,7 @@ func TestErrorsAreTold(t *testing.T) {
 			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
 				ctx, cancel := context.WithCancel(t.Context())
 				cancel()
-				_, err := k.Acquire(ctx, "a")
+				_, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 				require.Empty(t, s.Calls(script.Acquire), "nobody was asked")
 				return err
 			},
@@ -237,7 +241,7 @@ func TestErrorsAreTold(t *testing.T) {
 				s.Default(script.Acquire, script.Taken(other, time.Minute))
 				ctx, cancel := context.WithCancelCause(t.Context())
 				time.AfterFunc(time.Second, func() { cancel(errDown) })
-				_, err := k.Acquire(ctx, "a")
+				_, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 				return err
 			},
 		},
@@ -247,7 +251,7 @@ func TestErrorsAreTold(t *testing.T) {
 				s.Default(script.Acquire, script.Taken(other, time.Minute))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
-				_, err := k.Acquire(ctx, "a")
+				_, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 				return err
 			},
 		},
@@ -255,7 +259,7 @@ func TestErrorsAreTold(t *testing.T) {
 			"no name", renewer.ErrName, nil,
 			`acquire "": invalid lock name: it is empty, or made of an empty part; name what`,
 			func(t *testing.T, s *script.Store, k *renewer.Keeper) error {
-				_, err := k.Acquire(t.Context(), "")
+				_, err := k.Acquire(t.Context(), renewer.Request{Name: ""})
 				require.Empty(t, s.Calls(script.Acquire))
 				return err
 			},
@@ -266,7 +270,7 @@ func TestErrorsAreTold(t *testing.T) {
 				k2, err := renewer.New(s, config)
 				require.NoError(t, err)
 				require.NoError(t, k2.Shutdown(t.Context()))
-				_, err = k2.Acquire(t.Context(), "a")
+				_, err = k2.Acquire(t.Context(), renewer.Request{Name: "a"})
 				return err
 			},
 		},

@@ -44,7 +44,7 @@ func (c *call) tell(info queue.Seen, queued bool) {
 	q := k.queues.Of(c.l.name)
 	if c.aside {
 		q = nil
-	} else if q == nil && !c.request.try {
+	} else if q == nil && !c.request.Try {
 		q = k.queues.Need(c.l.name)
 	}
 	if q == nil { // no caller waits, nor will this one from here
@@ -52,12 +52,12 @@ func (c *call) tell(info queue.Seen, queued bool) {
 		return
 	}
 	q.Seen = info
-	if !c.request.try {
+	if !c.request.Try {
 		// what was asked from it before and not answered now has not left the line
 		q.Place, q.Queued = c.place, queued || info.Err != nil && q.Queued
 	}
 	refused := q.RemoveTries()
-	watches := !c.request.try && info.Err == nil && q.Watch.Begin()
+	watches := !c.request.Try && info.Err == nil && q.Watch.Begin()
 	k.mu.Unlock()
 	refuseAll(refused, info)
 	if watches {

@@ -49,7 +49,7 @@ func TestABrokenLease(t *testing.T) {
 				return l.Release(t.Context())
 			},
 			"ReleaseEach": func(k *renewer.Keeper, l *renewer.Lease) error {
-				return k.ReleaseEach(t.Context(), []*renewer.Lease{l})[0]
+				return k.ReleaseEach(t.Context(), []*renewer.Lease{l}, false)[0]
 			},
 		} {
 			t.Run(name+", "+each, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestABrokenManualLease(t *testing.T) {
 		s := engine.In(memory.New())
 		k, err := renewer.New(engine.Of(s), config)
 		require.NoError(t, err)
-		l := acquire(t, k, "a", renewer.Manual(5*time.Second))
+		l := acquire(t, k, "a", renewer.Request{Manual: 5 * time.Second})
 		waitFor(time.Second)
 		answer := s.Break(t.Context(), store.Breaking{
 			Name: "a", Fence: l.Fence(), Broken: store.Broken{By: "alice", Why: "hangs"},

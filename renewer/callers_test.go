@@ -106,13 +106,13 @@ func TestCallersOfALimitAreThoseBehindItsPlace(t *testing.T) {
 		k, err := renewer.New(engine.Of(s), config)
 		require.NoError(t, err)
 		var leases []*renewer.Lease
-		two := atMost(2)
+		two := slots(2)
 		for range 2 {
-			leases = append(leases, acquire(t, k, "a", two))
+			leases = append(leases, acquire(t, k, "a", renewer.Request{Limit: two}))
 		}
 		ctx, leave := context.WithCancel(t.Context())
 		for range 5 {
-			go func() { _, _ = k.Acquire(ctx, "a", two) }()
+			go func() { _, _ = k.Acquire(ctx, renewer.Request{Name: "a", Limit: two}) }()
 		}
 		synctest.Wait()
 		waitFor(config.TTL)

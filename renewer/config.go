@@ -10,10 +10,7 @@ import (
 )
 
 const (
-	// DefaultTTL suits most work: a crashed process frees its locks within 15
-	// s, and eight seconds without the store are survived (what lies between a
-	// missed heartbeat and the end of belief; about half of the TTL). It is
-	// half of the 30 s after which asynq gives a dead worker's task to another.
+	// DefaultTTL lets leases survive about 8 s without the store.
 	DefaultTTL = 15 * time.Second
 	// defaultClockDrift is the bound on how much faster or slower than real time a clock may run: 1
 	// %, some hundred times what quartz does, since virtual machines and slewed clocks are worse.
@@ -21,6 +18,8 @@ const (
 	// defaultPoll is how often a waiter looks for itself, should every wake-up be lost.
 	defaultPoll = 5 * time.Second
 	// defaultFailOver is longer than a fail-over takes before which Sentinels wait for 1 or 2 s.
+	// A client of package redisstore may take 11/24 of the TTL to give up a connection that has
+	// gone silent: with a TTL above 10 s callers may be refused for the rest of that.
 	defaultFailOver = 5 * time.Second
 	// defaultHoldWarning is longer than most work takes, and shorter than it takes a user to call.
 	defaultHoldWarning = 5 * time.Minute
@@ -45,88 +44,62 @@ func longer(d time.Duration) string {
 		d.Nanoseconds(), d.Nanoseconds())
 }
 
-// Config says how a [Keeper] keeps leases. Every zero value means the default. The fields constrain
-// each other, so [New] validates them together and names each faulty one. No duration can be below
-// 1 ms.
+// Config says how a [Keeper] keeps leases. The zero value of each field is its default. [New]
+// validates them together. No duration can be below 1 ms.
 type Config struct {
-	// TTL is how long a key outlives its last heartbeat: the longest that others wait for a dead
-	// process. Milliseconds; fractions are cut off. Default [DefaultTTL] (15 s). A store that was
-	// opened for longer leases refuses it.
+	// TTL is how long others wait for a process that died. Choose twice the outage that leases
+	// must survive. Whole milliseconds. Default [DefaultTTL].
 	TTL time.Duration
 
-	// Heartbeat is the time between two renewals of a lease. Default TTL/3.
-	Heartbeat time.Duration
+	Heartbeat time.Duration // between two renewals of a lease. Default TTL/3
 
-	// Margin is how long before its deadline a lease that could not be renewed
-	// is given up: the time that the operation has to stop before anybody else
-	// can have the lock. Let it exceed the longest pause that you expect of
-	// the process, of the scheduler and the garbage collector. Default TTL/10.
+	// Margin is how long before its deadline a lease that could not be renewed is given up: the
+	// time that the operation has to stop. It should exceed the longest pause of the process.
+	// Default TTL/10.
 	Margin time.Duration
 
-	// RequestTimeout bounds one question to the store. A heartbeat that is not answered by then is
-	// sent again; the answer to the first still counts for as long again, and a little less than
-	// that once more, if the store's client waits for it: one of package redisstore gives up a
-	// connection after an eighth of the TTL, so that a slower link keeps no lease. Two of them must
-	// fit between a missed heartbeat and Margin. Default a third of that time, so that three fit.
+	// RequestTimeout bounds one question to the store. A heartbeat without an answer by then is
+	// sent again, and either answer counts. Two must fit between a missed heartbeat and Margin.
+	// Default a third of that.
 	RequestTimeout time.Duration
 
-	// FailOver is how long a fail-over of the store may take, through which callers wait. When the
-	// store, or the shard of it that has their name, has answered nothing for so long, those who
-	// wait get [ErrUnavailable] at that instant, or when a question of theirs ends that was under
-	// way before it was known that any fails; and others at once, until it answers;
-	// [Keeper.HealthCheck] says so meanwhile. Calls with [LongRunning] wait on. They are refused no
-	// earlier than a second (or FailOver, if that is less) after the first request has failed. A
-	// client of package redisstore may take 11/24 of the TTL to give up a connection that has gone
-	// silent: with a TTL above 10 s callers may be refused for the rest of that. Give more if your
-	// Sentinels take longer, as they do by their default of 30 s (down-after-milliseconds). Default
-	// 5 s.
+	// FailOver is how long callers wait for a store, or a shard, that answers nothing. Then
+	// those who wait get [ErrUnavailable], and others at once, until it answers; those with
+	// [Request].LongRunning or StandBy wait on. Give more than your Sentinels take. Default 5
+	// s.
 	FailOver time.Duration
 
-	// ClockDrift bounds how much the clocks of store and client may
-	// differ in rate: 0.01 is 1 %, the default.
-	ClockDrift float64
+	ClockDrift float64 // between store and client, as a rate. Default 0.01 (1 %)
 
-	// MaxHold ends a lease this long after it was acquired, whatever the operation does: for work
-	// that may hang. The option [MaxHold] sets another bound for one call. A lease taken with
-	// [LongRunning], such as a leader's, has none. Default 0: no limit.
+	// MaxHold ends a lease this long after it was acquired, whatever the operation does.
+	// [Request].MaxHold and LongRunning take its place. Default 0: no bound.
 	MaxHold time.Duration
 
-	// CancelGrace ends a lease whose operation still runs this long after
-	// its caller's context has ended. Default 0: no limit, the lease is
-	// held until the operation returns, however long that takes.
+	// CancelGrace ends a lease whose operation runs on so long after its caller's context has
+	// ended. Default 0: no bound.
 	CancelGrace time.Duration
 
-	// HoldWarning is how long an operation may run until the Observer is told that it still does
-	// ([Observer].StillRuns), which logs show at Warn; and again after twice as long, four times
-	// as long, and so on. It is not told of leases taken with [LongRunning]. Default 5 min;
-	// negative: never.
+	// HoldWarning is how long an operation runs until observers are told (StillRuns), and again
+	// after twice that, and so on. Default 5 min; negative: never.
 	HoldWarning time.Duration
 
-	// Poll is how often, give or take a fifth, a waiter asks the
-	// store even though nothing has woken it. Default 5 s.
+	// Poll is how often a waiter asks the store though nothing has woken it, ±20 %. Default 5
+	// s.
 	Poll time.Duration
 
-	// HandOffs is how often in a row a lock that is released may go to the next
-	// who waits for it in this process, without asking the store, before it is
-	// freed for other processes too. It applies only where the store grants fencing tokens for it
-	// ([store.Grant.Reserved]), of which there are 1000 at most. Default 1000; negative: never.
+	// HandOffs is how often in a row a lock may go to the next caller of this process before it
+	// is freed. Default 1000, the most; negative: never.
 	HandOffs int
 
-	// HandOffFor is how long that may go on from when the store was last asked. Operations that
-	// take longer than this are never handed the lock by one another. Default 10ms.
-	HandOffFor time.Duration
+	HandOffFor time.Duration // for all of these, since the store was last asked. Default 10 ms
 
-	// Node is what others read of this process when they are refused a lock. Default the host name.
-	Node string
+	Node string // what refused callers read of this process. Default the host name
 
-	// ProfileLabels has profiles (runtime/pprof) name the lock that a goroutine runs under: its
-	// operation has the labels "lock" and "operation" where package lockmw or an adapter runs it.
-	// A goroutine profile then says which lock a function has that hangs. The name is shown as it
-	// is, and goes where profiles go. It takes 0.5 us a call. Default false.
+	// ProfileLabels has profiles (runtime/pprof) show the lock that a goroutine runs under, in
+	// labels "lock" and "operation". It takes 0.5 µs a call. Default false.
 	ProfileLabels bool
 
-	// Observer hears of everything. Default nil: none, at no cost.
-	Observer Observer
+	Observer Observer // default nil: none, at no cost
 }
 
 // resolve fills in the defaults and returns every fault found, each with its field's name.

@@ -27,7 +27,7 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 		}
 	}
 	asked := c.takeOver()
-	if asked && c.request.try {
+	if asked && c.request.Try {
 		return 0, c.refuse()
 	}
 	if w := c.watch(); w != nil && !asked {
@@ -118,8 +118,8 @@ func (c *call) question(ctx context.Context) (q question, err error) {
 	if q.sent >= c.until {
 		return q, c.refuse()
 	}
-	if c.request.limit != nil {
-		if c.limit = c.request.limit(c.l.Name()); c.limit <= 0 {
+	if c.request.Limit != nil {
+		if c.limit = c.request.Limit(); c.limit <= 0 {
 			return q, c.noLimit()
 		}
 	}
@@ -174,7 +174,7 @@ func (c *call) answered(ctx context.Context, g store.Grant, q question) (sent in
 	if errors.Is(g.Err, ErrConfig) {
 		return 0, c.fail(ErrConfig, g.Err)
 	}
-	if c.request.try || errors.Is(g.Err, ErrRejected) {
+	if c.request.Try || errors.Is(g.Err, ErrRejected) {
 		return 0, c.refuse()
 	}
 	return 0, nil
@@ -220,9 +220,8 @@ func (c *call) noteUnknown(ctx context.Context, g *store.Grant, q question) erro
 
 // noLimit is the error for a limit of 0 or less.
 func (c *call) noLimit() error {
-	if c.limit < 0 {
-		return c.fail(ErrConfig, fmt.Errorf("AtMost: the limit is %d; give 0 to close it, or how "+
-			"many may run", c.limit))
+	if fault := checkLimit(c.limit); fault != nil {
+		return c.fail(ErrConfig, fault)
 	}
 	return c.fail(ErrBusy, ErrLimitClosed)
 }
@@ -291,11 +290,11 @@ func (c *call) beginRequest(
 func (c *call) placeLocked(now instant) uint64 {
 	q := c.k.queues.Of(c.l.name)
 	c.callers = q.Len()
-	if c.request.limit != nil {
+	if c.request.Limit != nil {
 		c.callers = max(c.callers-1, 0) // the first of them has the place then
 	}
 	switch {
-	case c.request.try, c.aside, q == nil && c.k.places && !c.k.queues.Lately(c.l.name, now):
+	case c.request.Try, c.aside, q == nil && c.k.places && !c.k.queues.Lately(c.l.name, now):
 		return 0
 	case q != nil && q.Place != 0:
 		c.place = q.Place

@@ -16,9 +16,9 @@ import (
 )
 
 // taken waits for a lock that somebody else has and tells when it was got.
-func taken(t *testing.T, k *renewer.Keeper, opts ...renewer.Option) time.Time {
+func taken(t *testing.T, k *renewer.Keeper, more ...renewer.Request) time.Time {
 	t.Helper()
-	l := acquire(t, k, "a", opts...)
+	l := acquire(t, k, "a", more...)
 	at := time.Now()
 	require.NoError(t, l.Release(t.Context()))
 	return at
@@ -76,7 +76,7 @@ func TestWaitingNeitherSpinsNorSleepsIn(t *testing.T) {
 		s.Mute(true)
 		// held for no time, over and over
 		s.Default(script.Acquire, script.Taken(other, time.Nanosecond))
-		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: time.Second})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		assert.InDelta(t, 500, len(s.Calls(script.Acquire)), 20, "one question in 2 ms")
 	})
@@ -155,7 +155,9 @@ func TestBusyIsRemembered(t *testing.T) {
 		s.Mute(true)
 		s.Script(script.Acquire, script.Taken(other, time.Second), script.Hang())
 		begun := time.Now()
-		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(1500*time.Millisecond))
+		_, err := k.Acquire(t.Context(), renewer.Request{
+			Name: "a", MaxWait: 1500 * time.Millisecond,
+		})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.NotErrorIs(t, err, renewer.ErrUnavailable)
 		assertInstant(t, begun.Add(1500*time.Millisecond), time.Now(), "return")
@@ -179,7 +181,7 @@ func TestNoOrphanOfACallerWhoLeft(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 				defer cancel()
 				begun := time.Now()
-				_, err := k.Acquire(ctx, "a")
+				_, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				assertInstant(t, begun.Add(20*time.Millisecond), time.Now(), "return")
 				waitFor(10 * time.Second)
@@ -220,7 +222,7 @@ func TestNoOrphanOfACallerWhoLeftAsItWasGranted(t *testing.T) {
 		s := script.New()
 		k, err := renewer.New(leavingStore{s, leave}, config)
 		require.NoError(t, err)
-		_, err = k.Acquire(ctx, "a")
+		_, err = k.Acquire(ctx, renewer.Request{Name: "a"})
 		require.ErrorIs(t, err, context.Canceled)
 		synctest.Wait()
 		require.Empty(t, s.Owner("a"))
@@ -244,7 +246,7 @@ func TestNoOrphanOfAnEarlierQuestion(t *testing.T) {
 		},
 		"refused": func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 			s.Default(script.Acquire, script.Taken(other, time.Minute))
-			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(3*time.Second))
+			_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: 3 * time.Second})
 			require.ErrorIs(t, err, renewer.ErrBusy)
 		},
 	} {
@@ -274,7 +276,7 @@ func TestARefusalNeedsNoCleanUp(t *testing.T) {
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Pass().Broken(errDown))
 		s.Default(script.Acquire, script.Taken(other, time.Minute))
-		_, err := k.Acquire(t.Context(), "b", renewer.MaxWait(time.Second))
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "b", MaxWait: time.Second})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		synctest.Wait()
 		require.Empty(t, s.Calls(script.Release))
@@ -290,7 +292,7 @@ func TestEveryQuestionRunsOutOfTime(t *testing.T) {
 		s.Default(script.Acquire, script.Pass().Slow(400*time.Millisecond))
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		_, err := k.Acquire(ctx, "a")
+		_, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, renewer.ErrUnavailable)
 		for _, part := range []string{
@@ -300,7 +302,7 @@ func TestEveryQuestionRunsOutOfTime(t *testing.T) {
 		} {
 			assert.ErrorContains(t, err, part)
 		}
-		_, err = k.TryAcquire(t.Context(), "b")
+		_, err = k.Acquire(t.Context(), renewer.Request{Name: "b", Try: true})
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.NotErrorIs(t, err, context.DeadlineExceeded, "that is not the caller's")
 		assert.ErrorContains(t, err, "none of the questions so far (1)")
@@ -308,7 +310,7 @@ func TestEveryQuestionRunsOutOfTime(t *testing.T) {
 		s.Script(script.Acquire, script.Fail(errDown))
 		ctx, cancel = context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
-		_, err = k.Acquire(ctx, "c")
+		_, err = k.Acquire(ctx, renewer.Request{Name: "c"})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.NotContains(t, err.Error(), "none of the questions", "one was")
 		assert.ErrorContains(t, err, "not answered in time")
@@ -322,7 +324,7 @@ func TestARejectionIsNotHiddenBehindTheHolder(t *testing.T) {
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Taken(store.Holder{Node: "other"}, 100*time.Millisecond),
 			script.Fail(fmt.Errorf("%w: NOPERM", renewer.ErrRejected)))
-		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: time.Second})
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.ErrorIs(t, err, renewer.ErrRejected)
 		require.ErrorContains(t, err, "NOPERM")

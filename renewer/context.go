@@ -8,8 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
-// Context is the operation's: it derives from the context given to Acquire, and ends when that
-// ends, when the lease is lost — context.Cause is a *[LostError] then — or when it is released.
+// Context is the operation's. It derives from the one given to Acquire, and ends with it, when
+// the lease is lost (context.Cause is a *[LostError]), or when it is released.
 func (l *Lease) Context() context.Context {
 	return l.operation().ctx
 }

@@ -45,10 +45,10 @@ func TestShutdownDoesNotMissAKeyThatIsBeingDisowned(t *testing.T) {
 	for name, leave := range map[string]func(s *settling, p *trap, k *renewer.Keeper){
 		"an acquire that panics": func(_ *settling, p *trap, k *renewer.Keeper) {
 			p.set("AcquireEnd")
-			_, _ = k.Acquire(context.Background(), "a")
+			_, _ = k.Acquire(context.Background(), renewer.Request{Name: "a"})
 		},
 		"a release that panics": func(s *settling, _ *trap, k *renewer.Keeper) {
-			l, err := k.Acquire(context.Background(), "a")
+			l, err := k.Acquire(context.Background(), renewer.Request{Name: "a"})
 			if err == nil {
 				s.panics.Store(true)
 				_ = l.Release(context.Background())

@@ -2,49 +2,41 @@ package renewer
 
 import (
 	"context"
+	"slices"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Try is one of several names that [Keeper.TryEach] asks for, and what has become of it.
-type Try struct {
-	// Name is that of the lock, or of the limit.
-	Name string
-	// Limit is how many may have it at once, as for [AtMost]; nil for a lock.
-	Limit func(name string) int
-
-	// Lease is non-nil if and only if Err is nil, once TryEach has returned. If the observer or the
-	// store panics, which passes through, it is what had been granted by then: release it.
-	Lease *Lease
-	Err   error
-}
-
-// TryEach is [Keeper.TryAcquire] for several names, for callers who need all of them: it asks for
-// them in one request, and then, one after the other, for those that other callers of this process
-// were asking for or giving back meanwhile. Once one is not to be had it asks for no more: the rest
-// have that one's error. What was granted is the caller's, who gives back what is not kept.
-func (k *Keeper) TryEach(ctx context.Context, tries []Try, opts ...Option) {
-	var r request
-	for _, opt := range opts {
-		r = opt(r)
-	}
-	r.try = true
-	all := make([]trying, 0, len(tries))
+// AcquireEach is Acquire with Try for several requests, all of which the caller needs: in one
+// question, and then one by one for what this process was asking for or giving back. Once one
+// fails it asks for no more: the rest have that error.
+//
+// Results are in the order of requests. A lease is non-nil if and only if its error is nil.
+// Release those that you don't keep; there are none after a panic.
+func (k *Keeper) AcquireEach(
+	ctx context.Context, requests []Request,
+) (leases []*Lease, errs []error) {
+	leases, errs = make([]*Lease, len(requests)), make([]error, len(requests))
+	all := make([]trying, 0, len(requests))
+	over := false
 	defer func() {
+		if !over {
+			granted := slices.DeleteFunc(leases, func(l *Lease) bool { return l == nil })
+			defer k.ReleaseEach(ctx, granted, true)
+		}
 		for i := range all {
 			defer all[i].rescue() // of each, though another may panic as well
 		}
 	}()
 	var failed error
-	for i := range tries {
-		t := &tries[i]
-		r.limit = t.Limit
-		if failed = k.check(t.Name, &r); failed != nil {
+	for i, r := range requests {
+		r.Try = true
+		if failed = k.check(&r); failed != nil {
 			break
 		}
-		one := trying{Try: t, call: new(call)}
-		one.ctx, one.start = one.begin(ctx, k, t.Name, r)
+		one := trying{lease: &leases[i], err: &errs[i], call: new(call)}
+		one.ctx, one.start = one.begin(ctx, k, r)
 		all = append(all, one)
 		if failed = all[i].joinFirst(); failed != nil {
 			break
@@ -56,26 +48,29 @@ func (k *Keeper) TryEach(ctx context.Context, tries []Try, opts ...Option) {
 	for i := range all {
 		one := &all[i]
 		if failed == nil && !one.asked {
-			one.Lease, one.Err = one.obtain(one.ctx, one.start)
-			_ = one.end(one.ctx, one.start, one.Err)
+			*one.lease, *one.err = one.obtain(one.ctx, one.start)
+			_ = one.end(one.ctx, one.start, *one.err)
 		} else if !one.asked {
 			one.giveUp()
-			one.Err = one.end(one.ctx, one.start, failed)
+			*one.err = one.end(one.ctx, one.start, failed)
 		}
 		if failed == nil {
-			failed = one.Err
+			failed = *one.err
 		}
 	}
-	for i := len(all); i < len(tries); i++ {
-		tries[i].Err = failed
+	for i := len(all); i < len(requests); i++ {
+		errs[i] = failed
 	}
+	over = true
+	return leases, errs
 }
 
-// trying is one call of TryEach.
+// trying is one call of AcquireEach.
 type trying struct {
-	*Try
 	*call
 
+	lease **Lease
+	err   *error
 	ctx   context.Context //nolint:containedctx // what the observer made of the caller's
 	start AcquireStart
 	first bool // at the front of its queue, to be asked with the others
@@ -123,27 +118,18 @@ func (k *Keeper) askEach(all []trying) (failed error) {
 		t.asked, t.q.late = true, late
 		sent, err := t.answered(t.ctx, asking.GrantOf(grants, answered, len(claims)), t.q)
 		answered++
-		t.Lease, t.Err = t.conclude(t.ctx, t.start, sent, err)
-		_ = t.end(t.ctx, t.start, t.Err)
+		*t.lease, *t.err = t.conclude(t.ctx, t.start, sent, err)
+		_ = t.end(t.ctx, t.start, *t.err)
 		if failed == nil {
-			failed = t.Err
+			failed = *t.err
 		}
 	}
 	return failed
 }
 
-// ReleaseEach is [Lease.Release] for several leases, in one request for those of k. The errors are
-// in their order.
-func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease) []error {
-	return k.releaseEach(ctx, leases, true)
-}
-
-// AbortEach is [Lease.Abort] for several leases, as [Keeper.ReleaseEach] is Release.
-func (k *Keeper) AbortEach(ctx context.Context, leases []*Lease) []error {
-	return k.releaseEach(ctx, leases, false)
-}
-
-func (k *Keeper) releaseEach(ctx context.Context, leases []*Lease, orderly bool) []error {
+// ReleaseEach is [Lease.Release], or with abort [Lease.Abort], of several leases, in one
+// request. The errors are in their order.
+func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) []error {
 	errs, ends := make([]error, len(leases)), make([]ending, 0, len(leases))
 	over := 0 // so many are, or were about to be when something panicked
 	defer func() {
@@ -160,10 +146,10 @@ func (k *Keeper) releaseEach(ctx context.Context, leases []*Lease, orderly bool)
 	for i, l := range leases {
 		over++
 		if l.k != k {
-			errs[i] = l.k.release(ctx, l, orderly)
+			errs[i] = l.k.release(ctx, l, !abort)
 			continue
 		}
-		e, done := k.endLease(l, orderly)
+		e, done := k.endLease(l, !abort)
 		if done {
 			continue
 		}

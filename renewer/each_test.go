@@ -2,6 +2,7 @@ package renewer_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,22 +15,16 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-func slots(n int) func(string) int { return func(string) int { return n } }
-
-func tries(names ...string) (all []renewer.Try) {
+func requests(names ...string) (all []renewer.Request) {
 	for _, name := range names {
-		all = append(all, renewer.Try{Name: name})
+		all = append(all, renewer.Request{Name: name, Operation: "transfer"})
 	}
 	return all
 }
 
-func leases(all []renewer.Try) (leases []*renewer.Lease) {
-	for _, t := range all {
-		if t.Lease != nil {
-			leases = append(leases, t.Lease)
-		}
-	}
-	return leases
+// granted are the leases that there are.
+func granted(leases []*renewer.Lease) []*renewer.Lease {
+	return slices.DeleteFunc(slices.Clone(leases), func(l *renewer.Lease) bool { return l == nil })
 }
 
 // Several names cost one request to take, and one to free.
@@ -37,29 +32,29 @@ func TestSeveralAtOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Pass().Late(time.Second))
-		all := tries("b", "a", "c")
+		names := []string{"b", "a", "c"}
 		begun := time.Now()
-		k.TryEach(t.Context(), all, renewer.Operation("transfer"))
+		leases, errs := k.AcquireEach(t.Context(), requests(names...))
 		require.Equal(t, time.Second, time.Since(begun))
 		require.Len(t, s.Calls(script.Acquire), 1)
-		for _, one := range all {
-			require.NoError(t, one.Err)
-			require.Equal(t, one.Name, one.Lease.Name())
-			require.Positive(t, one.Lease.Fence())
+		require.Equal(t, make([]error, 3), errs)
+		for i, l := range leases {
+			require.Equal(t, names[i], l.Name())
+			require.Positive(t, l.Fence())
 		}
 		waitFor(time.Minute)
-		for _, l := range leases(all) {
+		for _, l := range leases {
 			require.True(t, l.Valid(), "each has a heartbeat")
 			require.NoError(t, l.Context().Err())
 		}
-		ended := all[0].Lease.Context()
-		require.Equal(t, make([]error, 3), k.ReleaseEach(t.Context(), leases(all)))
+		ended := leases[0].Context()
+		require.Equal(t, make([]error, 3), k.ReleaseEach(t.Context(), leases, false))
 		require.Len(t, s.Calls(script.Release), 1)
 		require.Error(t, ended.Err())
-		for _, name := range []string{"a", "b", "c"} {
+		for _, name := range names {
 			require.Empty(t, s.Owner(name))
 		}
-		require.Equal(t, make([]error, 3), k.AbortEach(t.Context(), leases(all)), "they are over")
+		require.Equal(t, make([]error, 3), k.ReleaseEach(t.Context(), leases, true), "they are over")
 		require.Len(t, s.Calls(script.Release), 1)
 	})
 }
@@ -71,11 +66,9 @@ func TestLeasesOfTwoKeepersAtOnce(t *testing.T) {
 		second, err := renewer.New(s, config)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, second.Shutdown(t.Context())) }()
-		for end, each := range map[string]func(context.Context, []*renewer.Lease) []error{
-			"release": k.ReleaseEach, "abort": k.AbortEach,
-		} {
-			a, b := acquire(t, k, "a"), acquire(t, second, "b")
-			require.Equal(t, []error{nil, nil}, each(t.Context(), []*renewer.Lease{b, a}), end)
+		for _, abort := range []bool{false, true} {
+			both := []*renewer.Lease{acquire(t, second, "b"), acquire(t, k, "a")}
+			require.Equal(t, []error{nil, nil}, k.ReleaseEach(t.Context(), both, abort))
 			require.Empty(t, s.Owner("a"))
 			require.Empty(t, s.Owner("b"))
 		}
@@ -103,15 +96,14 @@ func TestSomeOfSeveralAreNotToBeHad(t *testing.T) {
 					step = answer.step
 				}
 				s.Script(script.Acquire, step)
-				all := tries("a", "b", "c")
-				k.TryEach(t.Context(), all)
-				require.ErrorIs(t, all[1].Err, answer.want)
-				require.Nil(t, all[1].Lease)
+				leases, errs := k.AcquireEach(t.Context(), requests("a", "b", "c"))
+				require.ErrorIs(t, errs[1], answer.want)
+				require.Nil(t, leases[1])
 				if name != "too old" {
-					require.NoError(t, all[0].Err)
-					require.NoError(t, all[2].Err)
+					require.NoError(t, errs[0])
+					require.NoError(t, errs[2])
 				}
-				for _, err := range k.ReleaseEach(t.Context(), leases(all)) {
+				for _, err := range k.ReleaseEach(t.Context(), granted(leases), false) {
 					require.NoError(t, err)
 				}
 				waitFor(config.TTL)
@@ -128,27 +120,23 @@ func TestSomeOfSeveralAreNotToBeHad(t *testing.T) {
 func TestSeveralOfWhichOneCantBe(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		bad  renewer.Try
-		opts []renewer.Option
+		bad  renewer.Request
 		want error
 	}{
-		"a long name":    {renewer.Try{Name: strings.Repeat("x", 513)}, nil, renewer.ErrName},
-		"a closed limit": {renewer.Try{Name: "b", Limit: slots(0)}, nil, renewer.ErrLimitClosed},
-		"below 0":        {renewer.Try{Name: "b", Limit: slots(-1)}, nil, renewer.ErrConfig},
-		"an option": {
-			renewer.Try{Name: "b"},
-			[]renewer.Option{renewer.Manual(time.Nanosecond)},
-			renewer.ErrConfig,
-		},
+		"a long name":    {renewer.Request{Name: strings.Repeat("x", 513)}, renewer.ErrName},
+		"a closed limit": {renewer.Request{Name: "b", Limit: slots(0)}, renewer.ErrLimitClosed},
+		"below 0":        {renewer.Request{Name: "b", Limit: slots(-1)}, renewer.ErrConfig},
+		"Manual":         {renewer.Request{Name: "b", Manual: time.Nanosecond}, renewer.ErrConfig},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				all := append(tries("a"), c.bad, renewer.Try{Name: "c"})
-				k.TryEach(t.Context(), all, c.opts...)
-				for _, one := range all {
-					require.ErrorIs(t, one.Err, c.want)
-					require.Nil(t, one.Lease)
+				all := requests("a", "", "c")
+				all[1] = c.bad
+				leases, errs := k.AcquireEach(t.Context(), all)
+				require.Empty(t, granted(leases))
+				for _, err := range errs {
+					require.ErrorIs(t, err, c.want)
 				}
 				require.Empty(t, s.Calls(script.Acquire))
 				names, orphans := k.NamesAndOrphans()
@@ -158,8 +146,8 @@ func TestSeveralOfWhichOneCantBe(t *testing.T) {
 	}
 }
 
-// A name that this process is giving back is waited for, with the others in hand, as by
-// TryAcquire; what it has is refused at once, and what comes after that is not asked for.
+// A name that this process is giving back is waited for, with the others in hand, as with
+// Request.Try; what it has is refused at once, and what comes after that is not asked for.
 func TestSeveralThatThisProcessHas(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -168,26 +156,24 @@ func TestSeveralThatThisProcessHas(t *testing.T) {
 		released := background(func() error { return freed.Release(context.Background()) })
 		synctest.Wait()
 		begun := time.Now()
-		all := tries("a", "b", "c")
-		k.TryEach(t.Context(), all)
+		leases, _ := k.AcquireEach(t.Context(), requests("a", "b", "c"))
 		require.Equal(t, time.Second, time.Since(begun))
-		require.Len(t, leases(all), 3)
+		require.Len(t, granted(leases), 3)
 		require.NoError(t, <-released)
-		k.ReleaseEach(t.Context(), leases(all))
+		k.ReleaseEach(t.Context(), leases, false)
 
 		s.Script(script.Release, script.Pass().Late(time.Second))
 		freed = acquire(t, k, "e")
 		released = background(func() error { return freed.Release(context.Background()) })
 		synctest.Wait()
 		begun = time.Now()
-		all = tries("c", "d", "e")
-		k.TryEach(t.Context(), all)
+		leases, errs := k.AcquireEach(t.Context(), requests("c", "d", "e"))
 		require.Zero(t, time.Since(begun))
-		require.NoError(t, all[0].Err)
-		require.ErrorIs(t, all[1].Err, renewer.ErrBusy)
-		require.Equal(t, all[1].Err, all[2].Err)
+		require.NoError(t, errs[0])
+		require.ErrorIs(t, errs[1], renewer.ErrBusy)
+		require.Equal(t, errs[1], errs[2])
 		require.NoError(t, <-released)
-		k.ReleaseEach(t.Context(), append(leases(all), held))
+		k.ReleaseEach(t.Context(), append(granted(leases), held), false)
 		require.Empty(t, s.Owner("c"))
 	})
 }
@@ -197,13 +183,12 @@ func TestSeveralThatThisProcessHas(t *testing.T) {
 func TestReleaseEach(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		all := tries("handed", "freed", "found lost", "lost", "not answered")
-		k.TryEach(t.Context(), all[:3])
-		all[3].Lease = acquire(t, k, "lost", renewer.Manual(2*time.Second))
-		all[4].Lease = acquire(t, k, "not answered")
-		<-all[3].Lease.Context().Done()
+		leases, _ := k.AcquireEach(t.Context(), requests("handed", "freed", "found lost"))
+		lost := acquire(t, k, "lost", renewer.Request{Manual: 2 * time.Second})
+		leases = append(leases, lost, acquire(t, k, "not answered"))
+		<-lost.Context().Done()
 		after := background(func() error {
-			l, err := k.Acquire(context.Background(), "handed")
+			l, err := k.Acquire(context.Background(), renewer.Request{Name: "handed"})
 			if err != nil {
 				return err
 			}
@@ -213,7 +198,7 @@ func TestReleaseEach(t *testing.T) {
 		s.Delete("found lost")
 		s.Script(script.Release, script.Each(script.Pass(), script.Pass(), script.Pass(),
 			script.Fail(errDown)))
-		errs := k.ReleaseEach(t.Context(), leases(all))
+		errs := k.ReleaseEach(t.Context(), leases, false)
 		require.NoError(t, errs[0])
 		require.NoError(t, errs[1])
 		assert.ErrorIs(t, errs[2], renewer.ErrLost)
@@ -221,8 +206,8 @@ func TestReleaseEach(t *testing.T) {
 		assert.ErrorIs(t, errs[4], renewer.ErrUnavailable)
 		require.NoError(t, <-after)
 		waitFor(config.TTL)
-		for _, one := range all {
-			require.Empty(t, s.Owner(one.Name))
+		for _, l := range leases {
+			require.Empty(t, s.Owner(l.Name()))
 		}
 		names, orphans := k.NamesAndOrphans()
 		require.Zero(t, names+orphans)
@@ -234,11 +219,44 @@ func TestSeveralAfterShutdown(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		require.NoError(t, k.Shutdown(within(t, time.Minute)))
-		all := tries("a", "b")
-		k.TryEach(t.Context(), all)
-		for _, one := range all {
-			require.ErrorIs(t, one.Err, renewer.ErrShutdown)
+		_, errs := k.AcquireEach(t.Context(), requests("a", "b"))
+		for _, err := range errs {
+			require.ErrorIs(t, err, renewer.ErrShutdown)
 		}
 		require.Empty(t, s.Calls(script.Acquire))
+	})
+}
+
+// endsBadly panics when it hears of the end of the second acquire.
+type endsBadly struct {
+	renewer.NopObserver
+
+	heard int
+}
+
+func (o *endsBadly) AcquireEnd(ctx context.Context, _ renewer.AcquireEnd) context.Context {
+	o.heard++
+	if o.heard == 2 {
+		panic("observer")
+	}
+	return ctx
+}
+
+// What was granted before a panic is nobody's, and is given back.
+func TestSeveralAndAPanic(t *testing.T) {
+	t.Parallel()
+	cfg := config
+	cfg.Observer = new(endsBadly)
+	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		require.PanicsWithValue(t, "observer", func() {
+			_, _ = k.AcquireEach(t.Context(), requests("a", "b", "c"))
+		})
+		waitFor(time.Second)
+		for _, name := range []string{"a", "b", "c"} {
+			require.Empty(t, s.Owner(name))
+		}
+		names, orphans := k.NamesAndOrphans()
+		require.Zero(t, names+orphans)
+		require.Empty(t, slices.Collect(k.Holdings()))
 	})
 }

@@ -10,78 +10,57 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// The kinds of failure. errors.Is tells them apart: an error of this package is one of them,
-// except that [ErrRejected] and [ErrOverloaded] come with [ErrUnavailable]. A caller's own
-// cancellation or deadline stays context.Canceled or context.DeadlineExceeded, with the context's
-// cause below it; that is ErrLost if the context was that of another lease. A deadline that ends a
-// wait for a lock that another owner has is ErrBusy as well: look for the deadline first where it
-// matters which ended it.
+// The kinds of failure, told apart by errors.Is. A caller's own cancellation or deadline stays
+// context.Canceled or context.DeadlineExceeded, with the context's cause below it. A deadline
+// that ends a wait for another owner's lock is ErrBusy as well: look for the deadline first.
 var (
-	// ErrBusy means that another owner has the lock. errors.As with *[Error] tells who.
+	// ErrBusy means that another owner has the lock, or that the limit is full. errors.As with
+	// *[Error] tells who.
 	ErrBusy = errors.New("lockbeat: held by another owner")
-	// ErrQueueFull comes with ErrBusy: as many callers of this process
-	// wait for the lock as [MaxWaiters] allows.
+	// ErrQueueFull comes with ErrBusy: see [Request].MaxWaiters.
 	ErrQueueFull = errors.New("lockbeat: the queue is full")
-	// ErrLimitClosed comes with ErrBusy: the caller's limit is 0, see [AtMost].
+	// ErrLimitClosed comes with ErrBusy: the limit is 0.
 	ErrLimitClosed = errors.New("lockbeat: the limit is 0, closed")
-	// ErrLost means that a lease ended before its operation did.
-	// errors.As with *[LostError] tells why.
+	// ErrLost means that a lease ended before its operation did. errors.As with *[LostError]
+	// tells why.
 	ErrLost = errors.New("lockbeat: lease lost")
-	// ErrUnavailable means that the store could not be asked, so that
-	// it is not known who has the lock.
+	// ErrUnavailable means that the store could not be asked: it is not known who has the lock.
 	ErrUnavailable = store.ErrUnavailable
-	// ErrRejected marks, in an error of a [store.Store], an answer that the same request will get
-	// again until the server is changed. The engine does not retry an acquire on it.
+	// ErrRejected comes with ErrUnavailable: the request will be refused until the server is
+	// changed.
 	ErrRejected = store.ErrRejected
-	// ErrOverloaded marks, in an error of a [store.Store], the answer of a server that is up and
-	// refuses for now.
+	// ErrOverloaded comes with ErrUnavailable: the server is up and refuses for now.
 	ErrOverloaded = store.ErrOverloaded
 	// ErrShutdown means that the keeper is shutting down, or has.
 	ErrShutdown = errors.New("lockbeat: keeper is shut down")
-	// ErrName means that a lock's name is empty, too long, or one that stores keep for themselves.
+	// ErrName means that a lock's name is invalid: see [CheckName].
 	ErrName = errors.New("lockbeat: invalid lock name")
-	// ErrConfig means that a configuration or an option is unusable;
-	// the message names each faulty field.
+	// ErrConfig means that a [Config] or [Request] is invalid; the text names each field.
 	ErrConfig = store.ErrConfig
 )
 
-// Error is what the methods of [Keeper] and [Lease] return when they fail, other than by a loss.
+// Error is what methods of [Keeper] and [Lease] return when they fail, other than by a loss.
 type Error struct {
-	// Op is what failed: "acquire", "extend", "release", "prepare the record of", "read the record
-	// of" or "write the record of".
-	Op string
-	// Name is the lock's name as the caller gave it. Do not show it
-	// to remote callers: it may carry their data.
-	Name string
-	// Kind is one of the Err… values of this package, or the context's own error.
-	Kind error
-	// Holder had the lock when last seen; its zero value when unknown.
-	Holder store.Holder
-	// HeldFor is how long Holder had had it by then; 0 when unknown.
-	HeldFor time.Duration
-	// Limit is how many may have a slot at once, by the caller's own number, and Held how many had
-	// one, when a limit refused the call: see [AtMost]. Holder is the one whose slot lapses first.
-	Limit, Held int
-	// RetryAfter is how long after that the lock lapses unless Holder renews it; 0 when unknown.
-	RetryAfter time.Duration
-	// Waited is how long the call took.
-	Waited time.Duration
-	// Attempts counts the questions to the store; 0 for a call that
-	// only waited inside this process.
-	Attempts int
-	// Err is the cause below Kind, or nil.
-	Err error
+	Op          string        // "acquire", "extend", "release", "read the record of", …
+	Name        string        // don't show it to remote callers: it may carry their data
+	Kind        error         // one of the Err… values of this package, or the context's own error
+	Holder      store.Holder  // who had the lock when last seen; zero if unknown
+	HeldFor     time.Duration // how long Holder had had it by then; 0 if unknown
+	Limit, Held int           // how many may have a slot, and had one, if a limit was full
+	RetryAfter  time.Duration // after that the lock lapses unless Holder renews it; 0 if unknown
+	Waited      time.Duration // how long the call took
+	Attempts    int           // questions to the store
+	Err         error         // the cause below Kind, or nil
 
 	held bool // another owner had the lock when the caller's deadline came
 	own  bool // an operation of this process has had the lock since before the call
 }
 
-// Error says what happened to which lock, and who has it. It names the lock: log [ErrorText] where
-// names may carry personal data.
+// Error says what happened to which lock, and who has it: see [ErrorText].
 func (e *Error) Error() string { return e.text(e.Op+" "+quote(e.Name), error.Error) }
 
-// Nameless is Error without the lock's name.
-func (e *Error) Nameless() string { return e.text(e.Op+" a lock", ErrorText) }
+// nameless is Error without the lock's name.
+func (e *Error) nameless() string { return e.text(e.Op+" a lock", ErrorText) }
 
 func (e *Error) text(what string, textOf func(error) string) string {
 	var b strings.Builder
@@ -115,7 +94,7 @@ func (e *Error) text(what string, textOf func(error) string) string {
 	return b.String()
 }
 
-// Unwrap gives errors.Is and errors.As both the kind and the cause.
+// Unwrap gives the kind and the cause.
 func (e *Error) Unwrap() []error {
 	all := make([]error, 1, 3)
 	all[0] = e.Kind
@@ -145,25 +124,17 @@ func (e storeError) Nameless() string { return ErrorText(e.error) }
 // Reason is why a lease was lost.
 type Reason uint8
 
+// The reasons.
 const (
-	// ReasonExpired means that no renewal was confirmed in time: the
-	// store is slow, down, or cut off.
-	ReasonExpired Reason = iota + 1
-	// ReasonTaken means that the store says so: the key is gone, or another owner has it.
-	ReasonTaken
-	// ReasonMaxHold means that the operation held the lock for as long as [Config.MaxHold] allows,
-	// or the option [MaxHold] of its call.
-	ReasonMaxHold
-	// ReasonAbandoned means that the operation still ran
-	// [Config.CancelGrace] after its caller had cancelled it.
-	ReasonAbandoned
-	// ReasonShutdown means that the keeper's Shutdown ran out of time
-	// while the operation still ran.
-	ReasonShutdown
-	// ReasonBroken means that a person has broken the lease, by package inspect: LostError.By and
-	// Why tell. The lock stays held until the operation has returned, within its TTL.
+	ReasonExpired   Reason = iota + 1 // no renewal was confirmed in time
+	ReasonTaken                       // the key is gone, or another owner has it
+	ReasonMaxHold                     // held for as long as it may: [Config.MaxHold]
+	ReasonAbandoned                   // it ran on after its caller left: CancelGrace
+	ReasonShutdown                    // [Keeper.Shutdown] ran out of time
+	// ReasonBroken means that a person has broken it, by package inspect. The lock stays held
+	// until the operation has returned, within its TTL.
 	ReasonBroken
-	// ReasonReplaced means that a newer call has taken its place: see [Replace].
+	// ReasonReplaced means that a newer call has taken its place: see [Newest].
 	ReasonReplaced
 )
 
@@ -211,50 +182,38 @@ func (r Reason) explain() string {
 	}
 }
 
-// What the store has found in place of a lease that is [ReasonTaken].
+// What the store has found in place of a lease: see LostError.Found.
 const (
-	// FoundDeleted means that nothing is there: the key was deleted, or evicted, or its time was
-	// over at the store.
-	FoundDeleted = "deleted"
-	// FoundOverwritten means that another program has written over the key.
-	FoundOverwritten = "overwritten"
-	// FoundOwner means that another owner has the lock.
-	FoundOwner = "owner"
+	foundDeleted     = "deleted"
+	foundOverwritten = "overwritten"
+	foundOwner       = "owner"
 )
 
-// LostError is the cause of a lease's context once the lease is lost. It is [ErrLost] to errors.Is.
+// LostError is the cause of a lease's context once the lease is lost. It is [ErrLost] to
+// errors.Is.
 type LostError struct {
-	// Name is the lock's name as the caller gave it. Do not show it
-	// to remote callers: it may carry their data.
-	Name string
-	// Reason is why.
+	Name   string // don't show it to remote callers: it may carry their data
 	Reason Reason
-	// Found is what the store has found in its place, when ReasonTaken: one of the Found… values;
-	// "" if that is not known.
-	Found string
-	// Holder has the lock now, when FoundOwner; its zero value if the store can't tell.
-	Holder store.Holder
-	// By is who has broken the lease, and Why is why, when ReasonBroken; "" if that is not known.
-	// The process of the newer call is By when ReasonReplaced.
+	// Found is what the store found in its place, if ReasonTaken: "deleted" (evicted, lapsed),
+	// "overwritten" by another program, "owner" if another has the lock, "" if unknown.
+	Found  string
+	Holder store.Holder // who has the lock now, if Found is "owner"; zero if unknown
+	// By and Why say who has broken the lease, if ReasonBroken; By is the newer call's process
+	// if ReasonReplaced.
 	By, Why string
-	// Fence is the lost lease's fencing token.
-	Fence int64
-	// Left is how long after this error was made the lease could still not be anybody else's,
-	// by the local clock: the notice given. 0 when the store has said that the lease is over.
-	Left time.Duration
-	// Err is the last renewal's error, if that is why, or nil.
-	Err error
+	Fence   int64
+	Left    time.Duration // for so long no other owner could have the lock yet: the notice given
+	Err     error         // of the last renewal, if that is why, or nil
 
 	maxHold time.Duration // of the call, when that ended the lease
 	forced  bool          // it was broken by force: the name was freed at once
 }
 
-// Error says which lease was lost, and why. It names the lock: log [ErrorText] where names may
-// carry personal data.
+// Error says which lease was lost, and why: see [ErrorText].
 func (e *LostError) Error() string { return e.text("lease on "+quote(e.Name), error.Error) }
 
-// Nameless is Error without the lock's name.
-func (e *LostError) Nameless() string { return e.text("lease", ErrorText) }
+// nameless is Error without the lock's name.
+func (e *LostError) nameless() string { return e.text("lease", ErrorText) }
 
 func (e *LostError) text(what string, textOf func(error) string) string {
 	s := fmt.Sprintf("lockbeat: %s lost: %s", what, e.explain())
@@ -267,13 +226,13 @@ func (e *LostError) text(what string, textOf func(error) string) string {
 // explain is why, in a sentence's end.
 func (e *LostError) explain() string {
 	switch {
-	case e.Found == FoundDeleted:
+	case e.Found == foundDeleted:
 		return "the store has no key for it any more"
-	case e.Found == FoundOverwritten:
+	case e.Found == foundOverwritten:
 		return "another program has written over its key"
-	case e.Found == FoundOwner && e.Holder != (store.Holder{}):
+	case e.Found == foundOwner && e.Holder != (store.Holder{}):
 		return "another owner has the lock: " + e.Holder.String()
-	case e.Found == FoundOwner:
+	case e.Found == foundOwner:
 		return "another owner has the lock"
 	case e.Reason == ReasonBroken && e.By != "":
 		how := "it was broken by "
@@ -294,8 +253,8 @@ func (e *LostError) explain() string {
 // gone reports whether the store has said that the key is not the owner's any more.
 func (e *LostError) gone() bool { return e.Reason == ReasonTaken || e.forced }
 
-// Unwrap gives errors.Is and errors.As ErrLost, ErrReplaced if that is why, and the last renewal's
-// error. A context error in that is the heartbeat's, not the caller's, and is not found.
+// Unwrap gives ErrLost, ErrReplaced if that is why, and the last renewal's error but for a
+// context's.
 func (e *LostError) Unwrap() []error {
 	errs := []error{ErrLost}
 	if e.Reason == ReasonReplaced {

@@ -20,14 +20,14 @@ func Example() {
 	}
 	defer keeper.Shutdown(ctx) //nolint:errcheck // an example
 
-	lease, err := keeper.Acquire(ctx, "order:42", renewer.Operation("charge"))
+	lease, err := keeper.Acquire(ctx, renewer.Request{Name: "order:42", Operation: "charge"})
 	if err != nil {
 		panic(err)
 	}
 	operation := lease.Context() // ends if the lease is lost; context.Cause says why
 	fmt.Println("live:", operation.Err() == nil, "valid by the clock:", lease.Valid())
 
-	_, err = keeper.TryAcquire(ctx, "order:42")
+	_, err = keeper.Acquire(ctx, renewer.Request{Name: "order:42", Try: true})
 	var refused *renewer.Error
 	if errors.As(err, &refused) && errors.Is(err, renewer.ErrBusy) {
 		fmt.Println("refused; the holder's operation is", refused.Holder.Operation)
@@ -51,7 +51,7 @@ func ExampleLostError() {
 		panic(err)
 	}
 	defer keeper.Shutdown(ctx) //nolint:errcheck // an example
-	lease, err := keeper.Acquire(ctx, "order:42")
+	lease, err := keeper.Acquire(ctx, renewer.Request{Name: "order:42"})
 	if err != nil {
 		panic(err)
 	}

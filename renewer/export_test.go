@@ -72,11 +72,15 @@ func NewOwner() string {
 	return token.String()
 }
 
-// MostLogKinds bounds the kinds of lines that a LogObserver counts each on its own.
+// MostLabels bounds the operations that cost nothing.
+const MostLabels = mostLabels
+
+// MostLogKinds bounds the kinds of lines that a log observer counts each on its own.
 const MostLogKinds = mostLogKinds
 
-// Kinds is how many kinds of lines it counts.
-func (o *LogObserver) Kinds() int {
+// LogKinds is how many kinds of lines one of NewLogObserver counts.
+func LogKinds(observer Observer) int {
+	o := observer.(*logObserver)
 	o.limit.mu.Lock()
 	defer o.limit.mu.Unlock()
 	return len(o.limit.kinds)

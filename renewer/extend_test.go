@@ -20,7 +20,7 @@ func TestAManualLeaseHasNoHeartbeat(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun := time.Now()
-		l := acquire(t, k, "a", renewer.Manual(time.Minute))
+		l := acquire(t, k, "a", renewer.Request{Manual: time.Minute})
 		require.Equal(t, time.Minute, s.Calls(script.Acquire)[0].Claims[0].TTL)
 		require.InDelta(t, usable(time.Minute), l.Remaining(), float64(rounding))
 		at, lost := lostAt(t, l)
@@ -39,7 +39,7 @@ func TestExtend(t *testing.T) {
 	cfg := config
 	cfg.Observer = r
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l := acquire(t, k, "a", renewer.Manual(10*time.Second))
+		l := acquire(t, k, "a", renewer.Request{Manual: 10 * time.Second})
 		waitFor(5 * time.Second)
 		require.NoError(t, l.Extend(t.Context(), 20*time.Second))
 		require.InDelta(t, usable(20*time.Second), l.Remaining(), float64(rounding))
@@ -62,7 +62,7 @@ func TestExtend(t *testing.T) {
 func TestExtensionsThatFail(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l := acquire(t, k, "a", renewer.Manual(time.Minute))
+		l := acquire(t, k, "a", renewer.Request{Manual: time.Minute})
 		end := time.Now().Add(usable(time.Minute))
 
 		s.Script(script.Renew, script.Fail(errDown))
@@ -97,7 +97,7 @@ func TestExtensionsThatFail(t *testing.T) {
 func TestALateExtensionIsNone(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l := acquire(t, k, "a", renewer.Manual(10*time.Second))
+		l := acquire(t, k, "a", renewer.Request{Manual: 10 * time.Second})
 		waitFor(usable(10*time.Second) - time.Second)
 		s.Script(script.Renew, script.Pass().Late(1500*time.Millisecond))
 		require.ErrorIs(t, l.Extend(t.Context(), time.Minute), renewer.ErrLost)
@@ -108,13 +108,13 @@ func TestALateExtensionIsNone(t *testing.T) {
 func TestWhatCannotBeExtended(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		for _, d := range []time.Duration{0, -time.Second, time.Microsecond, config.Margin} {
-			_, err := k.Acquire(t.Context(), "a", renewer.Manual(d))
+		for _, d := range []time.Duration{-time.Second, time.Microsecond, config.Margin} {
+			_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Manual: d})
 			require.ErrorIs(t, err, renewer.ErrConfig, "%v", d)
 			require.ErrorContains(t, err, "Config.Margin (899ms)")
 		}
 		require.Empty(t, s.Calls(script.Acquire))
-		l := acquire(t, k, "a", renewer.Manual(time.Minute))
+		l := acquire(t, k, "a", renewer.Request{Manual: time.Minute})
 		for _, d := range []time.Duration{0, -time.Second, config.Margin} {
 			require.ErrorIs(t, l.Extend(t.Context(), d), renewer.ErrConfig, "%v", d)
 		}
@@ -138,7 +138,7 @@ func TestHoldAtLeast(t *testing.T) {
 		require.NoError(t, l.Release(t.Context()))
 		require.Error(t, l.Context().Err())
 		require.Equal(t, 59*time.Second, s.Calls(script.Release)[0].Holds[0].Keep)
-		_, err := k.TryAcquire(t.Context(), "a")
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrBusy, "in this process too")
 		next := acquire(t, k, "a")
 		require.InDelta(t, time.Minute, time.Since(begun), float64(10*time.Millisecond))
@@ -148,7 +148,7 @@ func TestHoldAtLeast(t *testing.T) {
 		l.HoldAtLeast(time.Minute)
 		waitFor(2 * time.Minute)
 		require.NoError(t, l.Release(t.Context()))
-		next, err = k.TryAcquire(t.Context(), "a")
+		next, err = k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.NoError(t, err, "held long enough")
 		require.NoError(t, next.Release(t.Context()))
 	})
@@ -168,7 +168,7 @@ func TestALeaseIsHeldAtLeastFromNow(t *testing.T) {
 		require.Equal(t, 59*time.Second, s.Calls(script.Release)[0].Holds[0].Keep)
 		l.HoldAtLeast(time.Hour)
 		waitFor(time.Minute)
-		next, err := k.TryAcquire(t.Context(), "a")
+		next, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.NoError(t, err, "what is over can't be held longer")
 		require.NoError(t, next.Release(t.Context()))
 	})
@@ -199,7 +199,7 @@ func TestAnExtendedKeyIsFreedHoweverLateTheStoreIsBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				l := acquire(t, k, "a", renewer.Manual(10*time.Second))
+				l := acquire(t, k, "a", renewer.Request{Manual: 10 * time.Second})
 				s.Script(script.Renew, answer)
 				_ = l.Extend(t.Context(), time.Hour)
 				_ = l.Extend(t.Context(), time.Minute)
@@ -219,7 +219,7 @@ func TestAnExtendedKeyIsFreedHoweverLateTheStoreIsBack(t *testing.T) {
 func TestShutdownFreesALongLeaseHoweverLateTheStoreIsBack(t *testing.T) {
 	t.Parallel()
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l := acquire(t, k, "a", renewer.Manual(time.Hour))
+		l := acquire(t, k, "a", renewer.Request{Manual: time.Hour})
 		s.Default(script.Release, script.Fail(errDown))
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
 		go func() {

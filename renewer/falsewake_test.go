@@ -25,7 +25,7 @@ func waiting(
 	begun = time.Now()
 	at := make(chan time.Time, 1)
 	go func() {
-		l, err := k.Acquire(context.WithoutCancel(t.Context()), "a")
+		l, err := k.Acquire(context.WithoutCancel(t.Context()), renewer.Request{Name: "a"})
 		at <- time.Now()
 		if assert.NoError(t, err) {
 			assert.NoError(t, l.Release(context.WithoutCancel(t.Context())))
@@ -111,10 +111,15 @@ func TestThePauseOutlivesItsCaller(t *testing.T) {
 		waitFor(time.Second)
 		begun := time.Now()
 		ctx, leave := context.WithCancel(t.Context())
-		left := background(func() error { _, err := k.Acquire(ctx, "a"); return err })
+		left := background(func() error {
+			_, err := k.Acquire(ctx, renewer.Request{
+				Name: "a",
+			})
+			return err
+		})
 		synctest.Wait()
 		next := background(func() error {
-			l, err := k.Acquire(t.Context(), "a")
+			l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 			if err != nil {
 				return err
 			}
@@ -180,7 +185,12 @@ func TestThePauseHoldsUpNothingElse(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 623*ms)
 		defer cancel()
 		begun := time.Now()
-		left := background(func() error { _, err := k.Acquire(ctx, "a"); return err })
+		left := background(func() error {
+			_, err := k.Acquire(ctx, renewer.Request{
+				Name: "a",
+			})
+			return err
+		})
 		wakeEvery(s, 100*time.Microsecond, 600*ms)
 		require.ErrorIs(t, <-left, context.DeadlineExceeded)
 		assertInstant(t, begun.Add(623*ms), time.Now(), "return")

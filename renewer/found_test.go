@@ -65,11 +65,11 @@ func TestWhatWasFoundInPlaceOfALease(t *testing.T) {
 				cfg := config
 				cfg.Observer = r
 				inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-					opts := []renewer.Option{}
+					request := renewer.Request{}
 					if by == "extension" {
-						opts = append(opts, renewer.Manual(time.Minute))
+						request.Manual = time.Minute
 					}
-					l := acquire(t, k, "a", opts...)
+					l := acquire(t, k, "a", request)
 					err := find(t, s, l, a.step)
 					require.ErrorIs(t, err, renewer.ErrLost)
 					var lost *renewer.LostError

@@ -107,7 +107,7 @@ func FuzzOddStore(f *testing.F) {
 			require.NoError(t, err)
 			for range 3 {
 				begun := time.Now()
-				l, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+				l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: time.Second})
 				require.LessOrEqual(t, time.Since(begun), time.Second+rounding)
 				if err != nil {
 					require.Nil(t, l)

@@ -31,7 +31,7 @@ func TestAGoroutineOfTheEngineIsNotLostInSilence(t *testing.T) {
 				Observer: quitter{},
 			})
 		require.NoError(t, err)
-		_, err = k.Acquire(context.Background(), "a")
+		_, err = k.Acquire(context.Background(), renewer.Request{Name: "a"})
 		require.NoError(t, err)
 		<-t.Context().Done() // which never comes
 		return

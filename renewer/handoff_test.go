@@ -28,13 +28,13 @@ type caller struct {
 // line has n callers stand in line for a name: the first has got it
 // from the store, which it asked when all were there.
 func line(
-	t *testing.T, s *script.Store, k *renewer.Keeper, n int, opts ...renewer.Option,
+	t *testing.T, s *script.Store, k *renewer.Keeper, n int, more ...renewer.Request,
 ) []*caller {
 	t.Helper()
 	before := acquire(t, k, "a")
 	callers := make([]*caller, n)
 	for i := range callers {
-		callers[i] = startAcquire(t, s, k, opts...)
+		callers[i] = startAcquire(t, s, k, more...)
 	}
 	require.NoError(t, before.Release(t.Context()))
 	<-callers[0].got
@@ -42,13 +42,13 @@ func line(
 	return callers
 }
 
-func startAcquire(t *testing.T, s *script.Store, k *renewer.Keeper, opts ...renewer.Option) *caller {
+func startAcquire(t *testing.T, s *script.Store, k *renewer.Keeper, more ...renewer.Request) *caller {
 	t.Helper()
 	c := &caller{s: s, got: make(chan struct{})}
 	ctx, leave := context.WithCancel(t.Context())
 	c.leave = leave
 	go func() {
-		c.lease, c.err = k.Acquire(ctx, "a", opts...)
+		c.lease, c.err = k.Acquire(ctx, named("a", more))
 		close(c.got)
 	}()
 	synctest.Wait()
@@ -127,11 +127,11 @@ func TestNotHandedOver(t *testing.T) {
 		return cfg
 	}
 	for name, tt := range map[string]struct {
-		cfg   renewer.Config
-		opts  []renewer.Option
-		store script.Step // the first claim's
-		prep  func(t *testing.T, s *script.Store)
-		free  func(*renewer.Lease) func(context.Context) error
+		cfg    renewer.Config
+		manual time.Duration
+		store  script.Step // the first claim's
+		prep   func(t *testing.T, s *script.Store)
+		free   func(*renewer.Lease) func(context.Context) error
 	}{
 		"after an abort": {cfg: config, free: func(l *renewer.Lease) func(context.Context) error {
 			return l.Abort
@@ -144,7 +144,7 @@ func TestNotHandedOver(t *testing.T) {
 			l.HoldAtLeast(time.Second)
 			return l.Release
 		}},
-		"without a heartbeat": {cfg: config, opts: []renewer.Option{renewer.Manual(config.TTL)}},
+		"without a heartbeat": {cfg: config, manual: config.TTL},
 		"a heartbeat is asked": {cfg: bounded(func(c *renewer.Config) {
 			c.HandOffFor = time.Minute
 		}), prep: func(t *testing.T, s *script.Store) {
@@ -165,7 +165,7 @@ func TestNotHandedOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, tt.cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				callers := line(t, s, k, 3, tt.opts...)
+				callers := line(t, s, k, 3, renewer.Request{Manual: tt.manual})
 				if tt.prep != nil {
 					tt.prep(t, s)
 				}
@@ -345,10 +345,10 @@ func TestObserversHearOfHandOffs(t *testing.T) {
 	var heard recorder
 	cfg.Observer = &heard
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		callers := line(t, s, k, 2, renewer.Operation("op"))
+		callers := line(t, s, k, 2, renewer.Request{Operation: "op"})
 		waitFor(5*time.Millisecond - aToken)
 		require.True(t, callers[0].free(t, callers[1], nil))
-		_, err := k.TryAcquire(t.Context(), "a")
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		var refusal *renewer.Error
 		require.ErrorAs(t, err, &refusal)
 		require.Equal(t, "trace a 3", refusal.Holder.Trace, "of who has it now")

@@ -1,6 +1,7 @@
 package renewer_test
 
 import (
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -50,9 +51,11 @@ func TestTheReceiversMaxHold(t *testing.T) {
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		before := acquire(t, k, "a")
 		callers := []*caller{
-			startAcquire(t, s, k, renewer.MaxHold(5*time.Second)), startAcquire(t, s, k, renewer.MaxHold(0)),
-			startAcquire(t, s, k), startAcquire(t, s, k, renewer.MaxHold(2*time.Minute)),
-			startAcquire(t, s, k, renewer.LongRunning()), startAcquire(t, s, k, renewer.MaxHold(3*time.Second)),
+			startAcquire(t, s, k, renewer.Request{MaxHold: 5 * time.Second}),
+			startAcquire(t, s, k, renewer.Request{MaxHold: math.MaxInt64}),
+			startAcquire(t, s, k), startAcquire(t, s, k, renewer.Request{MaxHold: 2 * time.Minute}),
+			startAcquire(t, s, k, renewer.Request{LongRunning: true}),
+			startAcquire(t, s, k, renewer.Request{MaxHold: 3 * time.Second}),
 		}
 		require.NoError(t, before.Release(t.Context()))
 		<-callers[0].got

@@ -130,7 +130,7 @@ func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				waitFor(time.Minute) // the engine's goroutines sleep
 				tt.setup(s)
-				l, err := k.Acquire(callers.ctx(t), "a")
+				l, err := k.Acquire(callers.ctx(t), renewer.Request{Name: "a"})
 				require.NoError(t, err)
 				require.True(t, l.Valid())
 				at, lost := lostAt(t, l)

@@ -10,64 +10,41 @@ import (
 
 // Holding is a lease of this process whose operation has not returned.
 type Holding struct {
-	// Name is the lock's name, or the limit's. It is unbounded: never a metric attribute.
-	Name string
-	// Operation is the static name given with [Operation], or "".
-	Operation string
-	// Limited means that it is a slot of a limit: see [AtMost].
-	Limited bool
-	// LongRunning means that it is held for as long as it may be: see the option of that name.
+	Name        string // unbounded: never a metric attribute
+	Operation   string
+	Limited     bool // it is a slot of a limit
 	LongRunning bool
-	// Fence is its fencing token.
-	Fence int64
-	// Since is when it was acquired, or handed over.
-	Since time.Time
-	// Until is until when it may be relied on if no further heartbeat succeeds; zero if it is lost.
-	Until time.Time
-	// Waiting counts the callers of this process who wait for it.
-	Waiting int
-	// Lost says that, and why, it is lost, although the operation still runs; nil if it is not.
-	Lost *LostError
-	// LostAt is when; zero if it is not lost.
-	LostAt time.Time
+	Fence       int64
+	Since       time.Time  // when it was acquired, or handed over
+	Until       time.Time  // when it ends if no further heartbeat succeeds; zero if it is lost
+	Waiting     int        // callers of this process who wait for it
+	Lost        *LostError // why it is lost, although the operation still runs; nil if it is not
+	LostAt      time.Time  // zero if it is not lost
 }
 
 // Waiting is a caller of this process who asks or waits for a lock.
 type Waiting struct {
-	// Name is the lock's name, or the limit's. It is unbounded: never a metric attribute.
-	Name string
-	// Operation is the static name given with [Operation], or "".
-	Operation string
-	// Limited means that it waits for a slot of a limit: see [AtMost].
-	Limited bool
-	// LongRunning means that it waits for as long as it may, as a leader's stand-by does: see the
-	// option of that name.
+	Name        string // unbounded: never a metric attribute
+	Operation   string
+	Limited     bool // it waits for a slot of a limit
 	LongRunning bool
-	// Since is when it began to ask.
-	Since time.Time
-	// Holder has the lock, or had it when the store last answered; of a limit's holders, the one
-	// whose slot lapses first. Its zero value if that is not known.
-	Holder store.Holder
-	// HeldSince is when Holder got it; zero if that is not known.
-	HeldSince time.Time
-	// Err is why the store could not be asked; nil if it has answered, or was not asked yet.
-	Err error
+	Since       time.Time    // when it began to ask
+	Holder      store.Holder // who has the lock, as far as is known
+	HeldSince   time.Time    // when Holder got it; zero if unknown
+	Err         error        // why the store could not be asked, or nil
 }
 
-// Holdings returns the leases of this keeper whose operations have not returned, in no order, with
-// those that are lost by now, until [Keeper.Shutdown] has freed their keys. It does not ask the
-// store. Leases that begin while it is ranged over are missing. It may be called concurrently, and
-// the loop may call the keeper: nothing waits for it. Of a hundred thousand leases it tells in some
-// 20 ms, 256 at a time, between which acquires and heartbeats go on.
+// Holdings returns the leases whose operations have not returned, also those that are lost, in
+// no order. It does not ask the store, and holds nothing up; leases that begin meanwhile are
+// missing.
 func (k *Keeper) Holdings() iter.Seq[Holding] {
 	return func(yield func(Holding) bool) {
 		inChunks(k, k.onBooks(), k.holding, yield)
 	}
 }
 
-// Waiting returns the callers who ask or wait for a lock of this keeper, name by name, those of a
-// name in the order of their turns. Otherwise it is like [Keeper.Holdings]. A caller that asks for a
-// slot of a limit, while no other waits for one, is missing until it has been refused.
+// Waiting returns the callers who ask or wait for a lock, those of a name in their order.
+// Otherwise it is like [Keeper.Holdings]. One that asks for a free slot is missing.
 func (k *Keeper) Waiting() iter.Seq[Waiting] {
 	return func(yield func(Waiting) bool) {
 		inChunks(k, k.inQueues(), k.waiting, yield)

@@ -20,11 +20,11 @@ import (
 )
 
 // waitsFor has a caller ask for a lock until t ends, or until it is told to leave.
-func waitsFor(t *testing.T, k *renewer.Keeper, name string, opts ...renewer.Option) (leave func()) {
+func waitsFor(t *testing.T, k *renewer.Keeper, name string, more ...renewer.Request) (leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	over := background(func() error {
-		l, err := k.Acquire(ctx, name, opts...)
+		l, err := k.Acquire(ctx, named(name, more))
 		return errors.Join(err, releaseIf(l))
 	})
 	synctest.Wait()
@@ -51,9 +51,9 @@ func TestHeld(t *testing.T) {
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun := time.Now()
 		require.Empty(t, slices.Collect(k.Holdings()))
-		order := acquire(t, k, "order:42", renewer.Operation("charge"))
+		order := acquire(t, k, "order:42", renewer.Request{Operation: "charge"})
 		waitFor(time.Second)
-		lead := acquire(t, k, "leader", renewer.LongRunning())
+		lead := acquire(t, k, "leader", renewer.Request{LongRunning: true})
 		defer waitsFor(t, k, "order:42")()
 		defer waitsFor(t, k, "order:42")()
 		held := heldIn(k)
@@ -87,12 +87,12 @@ func TestHeld(t *testing.T) {
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l := acquire(t, k, "here", renewer.Operation("charge"))
+		l := acquire(t, k, "here", renewer.Request{Operation: "charge"})
 		begun := time.Now()
 		waitFor(time.Second)
-		defer waitsFor(t, k, "here", renewer.Operation("refund"))()
+		defer waitsFor(t, k, "here", renewer.Request{Operation: "refund"})()
 		s.Script(script.Acquire, script.Taken(other, time.Minute))
-		defer waitsFor(t, k, "elsewhere", renewer.LongRunning())()
+		defer waitsFor(t, k, "elsewhere", renewer.Request{LongRunning: true})()
 		s.Script(script.Acquire, script.Fail(errDown))
 		defer waitsFor(t, k, "unknown")()
 		waiting := slices.SortedFunc(k.Waiting(), func(a, b renewer.Waiting) int {
@@ -143,9 +143,9 @@ func TestSlotsInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, err := renewer.New(memory.New(), config)
 		require.NoError(t, err)
-		l := acquire(t, k, "user:7", atMost(1))
-		first := waitsFor(t, k, "user:7", atMost(1))
-		second := waitsFor(t, k, "user:7", atMost(1))
+		l := acquire(t, k, "user:7", renewer.Request{Limit: slots(1)})
+		first := waitsFor(t, k, "user:7", renewer.Request{Limit: slots(1)})
+		second := waitsFor(t, k, "user:7", renewer.Request{Limit: slots(1)})
 		held, waiting := heldIn(k), slices.Collect(k.Waiting())
 		require.Len(t, held, 1)
 		assert.Equal(t, "user:7", held[0].Name)

@@ -32,9 +32,8 @@ import (
 // No lock is held while the store, an observer or a user's function is called. The exception is
 // Sharded.Shard, under Keeper.mu, which must return at once.
 
-// Keeper acquires leases from one [store.Store] and keeps them alive. Two goroutines serve all of
-// its leases: one sends heartbeats in batches, one ends what was not renewed in time. All methods
-// may be called concurrently.
+// Keeper acquires leases from one [store.Store] and keeps them alive. A process needs one. All
+// methods may be called concurrently.
 type Keeper struct { // a coordinator of parts that own their state
 	store    store.Store
 	shards   asking.Shards
@@ -48,6 +47,7 @@ type Keeper struct { // a coordinator of parts that own their state
 	outages  *asking.Outages
 	tooLate  error // why a request was not answered that had its time
 
+	labels     labels
 	cleaner    *cleanup.Cleaner // of keys that no lease keeps
 	goroutines goroutines
 
@@ -63,13 +63,13 @@ type Keeper struct { // a coordinator of parts that own their state
 	shutdown   shutdown
 }
 
-// Config returns the configuration in force, with its defaults filled in.
+// Config returns the configuration in force, with its defaults.
 func (k *Keeper) Config() Config { return k.cfg }
 
-// Store returns the store that the keeper was made on, for what it offers beside locks.
+// Store returns the keeper's store.
 func (k *Keeper) Store() store.Store { return k.store }
 
-// ShuttingDown returns a channel that is closed when [Keeper.Shutdown] begins.
+// ShuttingDown is closed when [Keeper.Shutdown] begins.
 func (k *Keeper) ShuttingDown() <-chan struct{} { return k.shutdown.closed }
 
 // leaveLocked takes l from the front of its queue, where the first waiter comes instead. It does
@@ -105,15 +105,14 @@ func (k *Keeper) fault(doing, name string, err error) {
 
 func nothing() {}
 
-// Store is where locks are kept: redisstore.Open, memory.New and quorum.New make one. For one of
-// your own see docs/write-a-store.md.
+// Store is where locks are kept: redisstore.Open, memory.New and quorum.New make one.
 type Store interface {
-	// Engine is what a Keeper asks.
+	// Engine is for [New].
 	Engine() store.Store
 }
 
-// New returns a Keeper on a store. It does no I/O. The error is
-// [ErrConfig] and names each faulty field. Call Shutdown when done.
+// New returns a Keeper on a store. It does no I/O. The error is [ErrConfig]. Call Shutdown when
+// done.
 func New(s Store, cfg Config) (*Keeper, error) { return newKeeper(s, cfg, timing.Slept) }
 
 func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error) {

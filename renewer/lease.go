@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"maps"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -13,8 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Lease is a lock held. The engine renews it until Release, or until
-// it is lost. All methods may be called concurrently.
+// Lease is a lock held, renewed until Release or until it is lost. All methods may be called
+// concurrently.
 type Lease struct {
 	k      *Keeper
 	name   string // by which the store knows it
@@ -89,7 +91,33 @@ type label struct {
 	trace     string // what the observer made of the claim
 }
 
-var noLabel = new(label)
+// labels are those of the operations that calls have named, so that no lease costs one of its own.
+// Operations are few, and one beyond the most that are kept has a label for each call.
+type labels struct {
+	known atomic.Pointer[map[string]*label]
+}
+
+// mostLabels is a bound on what a caller with an operation of its own for each call can cost.
+const mostLabels = 256
+
+// of returns the label of an operation.
+func (s *labels) of(operation string) *label {
+	known := s.known.Load()
+	if known != nil {
+		if found := (*known)[operation]; found != nil {
+			return found
+		} else if len(*known) >= mostLabels {
+			return &label{operation: operation}
+		}
+	}
+	added := &label{operation: strings.Clone(operation)} // not a part of a larger string
+	more := map[string]*label{added.operation: added}
+	if known != nil {
+		maps.Copy(more, *known)
+	}
+	s.known.CompareAndSwap(known, &more) // or else the next call adds it
+	return added
+}
 
 // setTrace sets what others hear of the trace of a lease. Only its caller does, until it has it.
 func (l *Lease) setTrace(trace string) {
@@ -155,32 +183,28 @@ func (l *Lease) rank() int64 {
 	return l.extras.rank
 }
 
-// Name is the name as given to Acquire, of a lock or of a limit.
+// Name is that of the lock or limit.
 func (l *Lease) Name() string {
 	name, _ := store.CutLimit(l.name)
 	return name
 }
 
-// Limited reports whether the lease is a slot of a limit: see [AtMost].
+// Limited reports whether the lease is a slot of a limit.
 func (l *Lease) Limited() bool {
 	_, limited := store.CutLimit(l.name)
 	return limited
 }
 
-// Fence is the fencing token: positive, and greater than that of every earlier lease of this name.
-// A resource that refuses tokens below the highest it has seen is safe even from a process that was
-// paused and does not know yet. A store that loses its data while the lease is held (FLUSHALL)
-// grants the name anew, with higher tokens; for up to [Config.HandOffFor] this process may still
-// hand the lease on with lower ones, which such a resource refuses.
+// Fence is the fencing token: positive, and greater than that of every earlier lease of this
+// name. Let what the operation writes to refuse tokens below the highest it has seen.
 func (l *Lease) Fence() int64 { return l.fence }
 
-// Valid reports whether the lease still holds, by the clock: it is right
-// on the first instruction after a pause of the process, when the
-// context has not been cancelled yet. It costs about a microsecond.
+// Valid reports whether the lease still holds, by the clock: it is right on the first
+// instruction after a pause.
 func (l *Lease) Valid() bool { return l.Remaining() > 0 }
 
-// Remaining is how long the lease may be relied on if no further
-// heartbeat succeeds; 0 once it is over.
+// Remaining is how long the lease may be relied on if no further heartbeat succeeds; 0 once it
+// is over.
 func (l *Lease) Remaining() time.Duration {
 	until := instant(l.until.Load())
 	if until == 0 {
@@ -189,7 +213,7 @@ func (l *Lease) Remaining() time.Duration {
 	return max(0, until.Sub(l.k.clock.Now()))
 }
 
-// Err is a *[LostError] once the lease has been lost, also after Release; nil otherwise.
+// Err is a *[LostError] once the lease has been lost, also after Release; else nil.
 func (l *Lease) Err() error {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()
@@ -199,10 +223,9 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// HoldAtLeast keeps the lock for d from now, even if it is released before: then it is not renewed,
-// and lapses by itself, also if the process ends. It is for work that must not be done again so
-// soon, by a process whose clock is behind. Waiting callers are kept waiting. A longer time asked
-// for before stands. Zero or less, and a lease that is over, change nothing.
+// HoldAtLeast keeps the lock for d from now, though it is released before or the process ends:
+// for work that must not be done again so soon. A longer time given before stands. It does
+// nothing if d ≤ 0, or the lease is over.
 func (l *Lease) HoldAtLeast(d time.Duration) {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -45,24 +46,19 @@ func TestMaxHoldOfACall(t *testing.T) {
 	cfg := config
 	cfg.MaxHold = time.Minute
 	for name, c := range map[string]struct {
-		opts []renewer.Option
-		want time.Duration // 0: no bound
+		request renewer.Request
+		want    time.Duration // 0: no bound
 	}{
-		"longer":         {[]renewer.Option{renewer.MaxHold(5 * time.Minute)}, 5 * time.Minute},
-		"shorter":        {[]renewer.Option{renewer.MaxHold(3 * time.Second)}, 3 * time.Second},
-		"none":           {[]renewer.Option{renewer.MaxHold(0)}, 0},
-		"less than none": {[]renewer.Option{renewer.MaxHold(-time.Hour)}, 0},
-		"a leader":       {[]renewer.Option{renewer.LongRunning()}, 0},
+		"longer":   {renewer.Request{MaxHold: 5 * time.Minute}, 5 * time.Minute},
+		"shorter":  {renewer.Request{MaxHold: 3 * time.Second}, 3 * time.Second},
+		"none":     {renewer.Request{MaxHold: math.MaxInt64}, 0},
+		"a leader": {renewer.Request{LongRunning: true}, 0},
 		"a leader's": {
-			[]renewer.Option{renewer.MaxHold(5 * time.Minute), renewer.LongRunning()},
-			5 * time.Minute,
-		},
-		"the later counts": {
-			[]renewer.Option{renewer.MaxHold(0), renewer.MaxHold(5 * time.Minute)},
+			renewer.Request{MaxHold: 5 * time.Minute, LongRunning: true},
 			5 * time.Minute,
 		},
 		"without heartbeat": {
-			[]renewer.Option{renewer.Manual(5 * time.Minute), renewer.MaxHold(3 * time.Minute)},
+			renewer.Request{Manual: 5 * time.Minute, MaxHold: 3 * time.Minute},
 			3 * time.Minute,
 		},
 	} {
@@ -70,7 +66,7 @@ func TestMaxHoldOfACall(t *testing.T) {
 			t.Parallel()
 			inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				begun := time.Now()
-				l := acquire(t, k, "a", c.opts...)
+				l := acquire(t, k, "a", c.request)
 				if c.want == 0 {
 					waitFor(10 * time.Minute)
 					require.True(t, l.Valid())
@@ -89,36 +85,15 @@ func TestMaxHoldOfACall(t *testing.T) {
 	}
 }
 
-// As in a Config, so in a call.
-func TestMaxHoldOfACallThatCantBe(t *testing.T) {
-	t.Parallel()
-	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		const least = 3 * time.Second // a heartbeat
-		for _, d := range []time.Duration{1, least - 1} {
-			_, err := k.Acquire(t.Context(), "a", renewer.MaxHold(d))
-			require.ErrorIs(t, err, renewer.ErrConfig)
-			require.ErrorContains(t, err, fmt.Sprintf(
-				"MaxHold is %v, which is less than one Heartbeat (3s)", d))
-			require.ErrorIs(t, k.CheckMaxHold(d), renewer.ErrConfig)
-		}
-		for _, d := range []time.Duration{-1, 0, least} {
-			require.NoError(t, k.CheckMaxHold(d))
-		}
-		require.Empty(t, s.Calls(script.Acquire))
-		names, orphans := k.NamesAndOrphans()
-		require.Zero(t, names+orphans)
-	})
-}
-
 func TestCancelGraceEndsALease(t *testing.T) {
 	t.Parallel()
 	cfg := config
 	cfg.CancelGrace = 30 * time.Second
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		ctx, cancel := context.WithCancel(t.Context())
-		stubborn, err := k.Acquire(ctx, "a")
+		stubborn, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 		require.NoError(t, err)
-		obedient, err := k.Acquire(ctx, "b")
+		obedient, err := k.Acquire(ctx, renewer.Request{Name: "b"})
 		require.NoError(t, err)
 		waitFor(time.Hour)
 		cancel()
@@ -144,7 +119,7 @@ func TestAShortCancelGraceEndsAtAnExactInstant(t *testing.T) {
 	cfg.CancelGrace = 30 * time.Millisecond
 	inBubble(t, cfg, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		ctx, cancel := context.WithCancel(t.Context())
-		l, err := k.Acquire(ctx, "a")
+		l, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 		require.NoError(t, err)
 		for range 10 {
 			waitFor(777 * time.Millisecond)
@@ -204,7 +179,7 @@ func TestReleaseOutlivesItsCaller(t *testing.T) {
 		require.NoError(t, l.Release(ctx))
 		require.Equal(t, "trace", store.value, "its values are there")
 		require.NoError(t, store.err, "its end is not")
-		_, err = k.TryAcquire(t.Context(), "a")
+		_, err = k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.NoError(t, err)
 		require.NoError(t, acquireFails(k))
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
@@ -232,7 +207,9 @@ func (s *valuesStore) Release(ctx context.Context, holds []contract.Hold) []cont
 }
 
 func acquireFails(k *renewer.Keeper) error {
-	if _, err := k.TryAcquire(context.Background(), "a"); !errors.Is(err, renewer.ErrBusy) {
+	if _, err := k.Acquire(context.Background(), renewer.Request{
+		Name: "a", Try: true,
+	}); !errors.Is(err, renewer.ErrBusy) {
 		return errors.New("want it held")
 	}
 	return nil

@@ -15,32 +15,8 @@ import (
 // longWait is from when on a wait is logged at Info.
 const longWait = time.Second
 
-// LogObserver writes what happens to a slog.Logger, for the person on call:
-//
-//	Error  a job that failed, or could not be run
-//	Warn   an acquire that was refused, or for which the store could not be asked;
-//	       a heartbeat that failed; a loss; an operation that runs on for longer than
-//	       the notice that it got, and than 10 ms, at that moment and when it has
-//	       returned; a lock that is held for long ([Config.HoldWarning]); an operation
-//	       that runs without its lock; a key that could not be freed; trouble in the
-//	       background; a wrong set-up; a tick that was missed, or whose run was cut
-//	Info   an acquire that took over a second; a caller who left, or was refused as it
-//	       expects ([RefusalExpected]), after more than a second; a call whose place a
-//	       newer one has taken ([Replace], [Latest]), waiting or running
-//	Debug  every other acquire, heartbeat, release and run
-//
-// Of what comes in storms (waits, refusals, calls that were replaced, operations without their
-// lock or with it for long, what fails while the store does not answer) it writes one line a second
-// for each operation, at these levels. The others are at Debug, and the next line counts them:
-// left_out.
-//
-// Of a limit (see [AtMost]) a line shows how many may have a slot at once, and how many had one
-// when the caller found it full: limit and limit_held. Processes that disagree about a limit are
-// trouble in the background, and told of once.
-//
-// Names of locks may carry personal data. So a line shows, as lock_hash, what [HashName] makes of
-// the name, and errors as [ErrorText]. [LogNames] shows both as they are.
-type LogObserver struct {
+// logObserver is that of [NewLogObserver].
+type logObserver struct {
 	NopObserver
 	log    *slog.Logger
 	names  bool   // shown
@@ -48,34 +24,45 @@ type LogObserver struct {
 	limit  logLimit
 }
 
-var _ Observer = (*LogObserver)(nil)
+var _ Observer = (*logObserver)(nil)
 
-// LogOption changes one thing about a [LogObserver]. A nil LogOption is ignored.
-type LogOption func(*LogObserver)
+// LogOption is for [NewLogObserver]. Nil is ignored.
+type LogOption func(*logObserver)
 
-// LogNames shows the names of locks, as lock, and the texts of errors, which have them in them: for
-// development, or where names carry no personal data.
-func LogNames() LogOption { return func(o *LogObserver) { o.names = true } }
+// LogNames shows the names of locks, as lock, and errors with them.
+func LogNames() LogOption { return func(o *logObserver) { o.names = true } }
 
-// LogSecret has names hashed with a secret, so that an attacker who reads the log can't find out by
-// trying which name it is: see [HashName]. Give tracing.WithKeySecret the same. It panics if secret
-// is empty, since a setting that was not filled in must not pass for protection.
+// LogSecret has names hashed with a secret: see [HashName]. Give tracing.WithKeySecret the
+// same. It panics if secret is empty.
 func LogSecret(secret []byte) LogOption {
 	if len(secret) == 0 {
 		panic("lockbeat: renewer.LogSecret needs a secret: 32 random bytes, the same in every " +
 			"process, or leave it out")
 	}
 	secret = slices.Clone(secret)
-	return func(o *LogObserver) { o.secret = secret }
+	return func(o *logObserver) { o.secret = secret }
 }
 
-// NewLogObserver returns an Observer that logs to logger, slog.Default() if that is nil. It may
-// serve several keepers.
-func NewLogObserver(logger *slog.Logger, opts ...LogOption) *LogObserver {
+// NewLogObserver returns an Observer that logs for the person on call to logger, slog.Default()
+// if nil. It may serve several keepers.
+//
+//	Error  a job that failed, or could not be run
+//	Warn   an acquire refused, or for which the store could not be asked; a failed
+//	       heartbeat; a loss; an operation that runs on without its lock, or long with
+//	       it; a key that could not be freed; a wrong set-up; trouble in the
+//	       background; a tick missed, or a run cut
+//	Info   an acquire, or an expected refusal, that took over a second; a call whose
+//	       place a newer one has taken
+//	Debug  every other acquire, heartbeat, release and run
+//
+// Of what comes in storms it writes one line a second and operation at these levels; left_out
+// counts the others, which are at Debug. A line shows [HashName] of the name, as lock_hash, and
+// [ErrorText] of errors, unless [LogNames] is given.
+func NewLogObserver(logger *slog.Logger, opts ...LogOption) Observer {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	o := &LogObserver{log: logger}
+	o := &logObserver{log: logger}
 	for _, opt := range opts {
 		if opt != nil {
 			opt(o)
@@ -86,7 +73,7 @@ func NewLogObserver(logger *slog.Logger, opts ...LogOption) *LogObserver {
 
 // AcquireEnd logs a refusal that its caller does not expect at Warn, what else took more than a
 // second at Info, and others at Debug.
-func (o *LogObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Context {
+func (o *logObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Context {
 	level, msg := endOf(e)
 	level, leftOut := o.limited(ctx, level, msg, e.Operation)
 	if !o.log.Enabled(ctx, level) {
@@ -177,7 +164,7 @@ func obstacle(e AcquireEnd, held, full string) string {
 }
 
 // Renewed logs heartbeats at Debug, and those that failed at Warn.
-func (o *LogObserver) Renewed(ctx context.Context, e Renewed) {
+func (o *logObserver) Renewed(ctx context.Context, e Renewed) {
 	level, msg := slog.LevelDebug, "leases renewed"
 	if e.Failed > 0 {
 		level, msg = slog.LevelWarn, "leases not renewed yet"
@@ -197,7 +184,7 @@ func (o *LogObserver) Renewed(ctx context.Context, e Renewed) {
 }
 
 // Lost logs a loss at Warn, and at Info if a newer call has taken the operation's place.
-func (o *LogObserver) Lost(ctx context.Context, e Lost) {
+func (o *logObserver) Lost(ctx context.Context, e Lost) {
 	level, msg, leftOut := slog.LevelWarn, "lease lost", 0
 	if e.Err.Reason == ReasonReplaced {
 		msg = "a newer call has taken the place of one that ran"
@@ -218,7 +205,7 @@ func (o *LogObserver) Lost(ctx context.Context, e Lost) {
 }
 
 // Released logs a clean release at Debug, an overrun or a key that could not be freed at Warn.
-func (o *LogObserver) Released(ctx context.Context, e Released) {
+func (o *logObserver) Released(ctx context.Context, e Released) {
 	level, msg, leftOut := slog.LevelDebug, "lock released", 0
 	switch {
 	case e.Lost != nil && e.Overrun > max(e.Lost.Left, stoppedAtOnce):
@@ -247,7 +234,7 @@ func (o *LogObserver) Released(ctx context.Context, e Released) {
 }
 
 // StillRuns logs a lock that is held for long, and an operation that runs on without it, at Warn.
-func (o *LogObserver) StillRuns(ctx context.Context, e StillRuns) {
+func (o *logObserver) StillRuns(ctx context.Context, e StillRuns) {
 	msg := "lock is still held"
 	if e.Lost != nil {
 		msg = "operation runs on when others can have the lock"
@@ -270,7 +257,7 @@ func (o *LogObserver) StillRuns(ctx context.Context, e StillRuns) {
 }
 
 // Unlocked logs an operation without its lock at Warn.
-func (o *LogObserver) Unlocked(ctx context.Context, e Unlocked) {
+func (o *logObserver) Unlocked(ctx context.Context, e Unlocked) {
 	const msg = "operation runs without its lock"
 	level, leftOut := o.limited(ctx, slog.LevelWarn, msg, e.Operation)
 	if !o.log.Enabled(ctx, level) {
@@ -283,7 +270,7 @@ func (o *LogObserver) Unlocked(ctx context.Context, e Unlocked) {
 }
 
 // Fault logs trouble in the background at Warn.
-func (o *LogObserver) Fault(e Fault) {
+func (o *logObserver) Fault(e Fault) {
 	ctx, level, msg, leftOut := context.Background(), slog.LevelWarn, "trouble with locks", 0
 	switch {
 	case errors.Is(e.Err, ErrConfig):
@@ -297,7 +284,7 @@ func (o *LogObserver) Fault(e Fault) {
 }
 
 // limited is the level of a line that comes in storms, and how many like it were left out before.
-func (o *LogObserver) limited(
+func (o *logObserver) limited(
 	ctx context.Context, level slog.Level, msg, operation string,
 ) (_ slog.Level, leftOut int) {
 	if level == slog.LevelDebug || !o.log.Enabled(ctx, level) {
@@ -318,7 +305,7 @@ func withLeftOut(attrs []slog.Attr, leftOut int) []slog.Attr {
 }
 
 // lockAttr is which lock it is.
-func (o *LogObserver) lockAttr(name string) slog.Attr {
+func (o *logObserver) lockAttr(name string) slog.Attr {
 	switch {
 	case name == "": // of a fault that is no lock's
 		return slog.Attr{}
@@ -334,7 +321,7 @@ func (o *LogObserver) lockAttr(name string) slog.Attr {
 const leastHidden = 4
 
 // errorAttr is an error about a lock, "" if it is not known which.
-func (o *LogObserver) errorAttr(name string, err error) slog.Attr {
+func (o *logObserver) errorAttr(name string, err error) slog.Attr {
 	if o.names {
 		return slog.Any("error", err)
 	}

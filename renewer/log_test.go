@@ -19,7 +19,7 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// logbook is what a LogObserver has written.
+// logbook is what a log observer has written.
 type logbook struct {
 	mu  sync.Mutex
 	out bytes.Buffer
@@ -32,7 +32,7 @@ func (b *logbook) Write(p []byte) (int, error) {
 }
 
 // observer logs to the book from a level on.
-func (b *logbook) observer(level slog.Level, opts ...renewer.LogOption) *renewer.LogObserver {
+func (b *logbook) observer(level slog.Level, opts ...renewer.LogOption) renewer.Observer {
 	return renewer.NewLogObserver(
 		slog.New(slog.NewJSONHandler(b, &slog.HandlerOptions{Level: level})), opts...)
 }
@@ -76,8 +76,8 @@ func TestLogObserver(t *testing.T) {
 	)
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Renew, script.Pass(), script.Fail(errDown), script.Gone())
-		l := acquire(t, k, "a\nb", renewer.Operation("transfer"))
-		_, err := k.TryAcquire(t.Context(), "a\nb")
+		l := acquire(t, k, "a\nb", renewer.Request{Operation: "transfer"})
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a\nb", Try: true})
 		require.Error(t, err)
 		<-l.Context().Done()
 		waitFor(time.Second)
@@ -104,13 +104,13 @@ func TestALongWaitIsLogged(t *testing.T) {
 	t.Parallel()
 	inLogged(t, slog.LevelInfo, func(t *testing.T, s *script.Store, k *renewer.Keeper, b *logbook) {
 		s.Script(script.Acquire, script.Taken(other, time.Second))
-		short := acquire(t, k, "account:42", renewer.Operation("transfer"))
+		short := acquire(t, k, "account:42", renewer.Request{Operation: "transfer"})
 		require.NoError(t, short.Release(t.Context()))
 		s.Script(script.Acquire, script.Taken(other, 500*time.Millisecond))
-		short = acquire(t, k, "account:42", renewer.Operation("transfer"))
+		short = acquire(t, k, "account:42", renewer.Request{Operation: "transfer"})
 		require.NoError(t, short.Release(t.Context()))
 		s.Script(script.Acquire, script.Taken(other, time.Second))
-		short = acquire(t, k, "account:42", renewer.StandBy())
+		short = acquire(t, k, "account:42", renewer.Request{StandBy: true})
 		require.NoError(t, short.Release(t.Context()))
 		require.Len(t, b.lines(t, "lock acquired after a wait"), 1, "one of 1001 ms, and none of 501")
 
@@ -129,24 +129,28 @@ func TestRefusalsAreLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		level, msg string // of the line; "": there is none
-		opts       []renewer.Option
+		request    renewer.Request
 		step       script.Step
 		timeout    time.Duration
 	}{
 		"time is up": {
 			level: "WARN", msg: "lock refused",
-			opts: []renewer.Option{renewer.MaxWait(2 * time.Second)},
+			request: renewer.Request{MaxWait: 2 * time.Second},
 		},
 		"time is up, by the context": {level: "WARN", msg: "lock refused", timeout: time.Second},
-		"tried":                      {level: "WARN", msg: "lock refused", opts: []renewer.Option{renewer.MaxWait(0)}},
-		"expected":                   {opts: []renewer.Option{renewer.MaxWait(time.Second), renewer.RefusalExpected()}},
+		"tried": {level: "WARN", msg: "lock refused", request: renewer.Request{
+			Try: true,
+		}},
+		"expected": {request: renewer.Request{
+			MaxWait: time.Second, RefusalExpected: true,
+		}},
 		"expected, after a while": {
 			level: "INFO", msg: "lock is held, as its caller expects",
-			opts: []renewer.Option{renewer.MaxWait(2 * time.Second), renewer.RefusalExpected()},
+			request: renewer.Request{MaxWait: 2 * time.Second, RefusalExpected: true},
 		},
 		"the store is down": {
 			level: "WARN", msg: "lock not acquired",
-			opts: []renewer.Option{renewer.MaxWait(0)}, step: script.Fail(errDown),
+			request: renewer.Request{Try: true}, step: script.Fail(errDown),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -163,7 +167,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 						defer cancel()
 						ctx = limited
 					}
-					_, err := k.Acquire(ctx, "account:42", c.opts...)
+					_, err := k.Acquire(ctx, named("account:42", []renewer.Request{c.request}))
 					require.Error(t, err)
 					if c.msg == "" {
 						require.Empty(t, b.String())
@@ -188,7 +192,7 @@ func TestACallerWhoLeavesIsLogged(t *testing.T) {
 		for _, after := range []time.Duration{time.Second, time.Second + time.Nanosecond} {
 			ctx, cancel := context.WithCancel(t.Context())
 			time.AfterFunc(after, cancel)
-			_, err := k.Acquire(ctx, "a")
+			_, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 			require.ErrorIs(t, err, context.Canceled)
 		}
 		lines := b.lines(t, "caller left before it got the lock")
@@ -296,7 +300,7 @@ func TestTheLogCountsFewKinds(t *testing.T) {
 			refuse(fmt.Sprint("operation ", i))
 		}
 		require.Len(t, b.lines(t, "lock refused"), renewer.MostLogKinds+1)
-		require.Equal(t, renewer.MostLogKinds+1, o.Kinds())
+		require.Equal(t, renewer.MostLogKinds+1, renewer.LogKinds(o))
 		waitFor(time.Second)
 		refuse("another")
 		lines := b.lines(t, "lock refused")
@@ -329,12 +333,12 @@ func TestNamesInTheLog(t *testing.T) {
 				bad := fmt.Errorf("no answer about %s", name)
 				s.Script(script.Acquire, script.Fail(bad))
 				s.Script(script.Release, script.Pass(), script.Fail(bad), script.Fail(bad))
-				_, err := k.TryAcquire(t.Context(), name)
+				_, err := k.Acquire(t.Context(), renewer.Request{Name: name, Try: true})
 				require.ErrorIs(t, err, renewer.ErrUnavailable)
 				synctest.Wait()
 				s.Script(script.Renew, script.Gone())
 				lost := acquire(t, k, name)
-				_, err = k.TryAcquire(t.Context(), name)
+				_, err = k.Acquire(t.Context(), renewer.Request{Name: name, Try: true})
 				require.ErrorIs(t, err, renewer.ErrBusy)
 				<-lost.Context().Done()
 				require.Error(t, lost.Release(t.Context()))
@@ -369,7 +373,7 @@ func TestARefusalIsLoggedWithOneAge(t *testing.T) {
 			Holder: store.Holder{Node: "there", PID: 7},
 		}})[0].Status)
 		waitFor(3 * time.Second)
-		_, err := k.Acquire(t.Context(), "name", renewer.MaxWait(2*time.Second))
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "name", MaxWait: 2 * time.Second})
 		require.ErrorContains(t, err, "last seen with there pid 7, for 3s by then")
 		lines := b.lines(t, "lock refused")
 		require.Len(t, lines, 1)

@@ -27,7 +27,7 @@ func inLoggedLimits(t *testing.T, f func(*testing.T, *renewer.Keeper, *logbook))
 		require.NoError(t, err)
 		var held []*renewer.Lease
 		for range 3 {
-			held = append(held, acquire(t, others, "account:42", atMost(3)))
+			held = append(held, acquire(t, others, "account:42", renewer.Request{Limit: slots(3)}))
 		}
 		f(t, k, b)
 		for _, l := range held {
@@ -39,28 +39,26 @@ func inLoggedLimits(t *testing.T, f func(*testing.T, *renewer.Keeper, *logbook))
 	})
 }
 
-func atMost(n int) renewer.Option { return renewer.AtMost(func(string) int { return n }) }
-
 // A line about a limit says why the caller got no slot: it is full, by which number and with how
 // many, or it is closed.
 func TestRefusalsByALimitAreLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		n          int
-		opts       []renewer.Option
+		request    renewer.Request
 		timeout    time.Duration
 		level, msg string
 		limit      any
 	}{
 		"full": {
-			n: 3, opts: []renewer.Option{renewer.MaxWait(2 * time.Second)},
+			n: 3, request: renewer.Request{MaxWait: 2 * time.Second},
 			level: "WARN", msg: "limit is full", limit: 3.0,
 		},
 		"full, until the context ends": {
 			n: 3, timeout: time.Second, level: "WARN", msg: "limit is full", limit: 3.0,
 		},
 		"full, as expected": {
-			n: 3, opts: []renewer.Option{renewer.MaxWait(2 * time.Second), renewer.RefusalExpected()},
+			n: 3, request: renewer.Request{MaxWait: 2 * time.Second, RefusalExpected: true},
 			level: "INFO", msg: "limit is full, as its caller expects", limit: 3.0,
 		},
 		"closed": {level: "WARN", msg: "limit is closed"},
@@ -74,7 +72,8 @@ func TestRefusalsByALimitAreLogged(t *testing.T) {
 					defer cancel()
 					ctx = limited
 				}
-				_, err := k.Acquire(ctx, "account:42", append(c.opts, atMost(c.n))...)
+				c.request.Name, c.request.Limit = "account:42", slots(c.n)
+				_, err := k.Acquire(ctx, c.request)
 				require.Error(t, err)
 				lines := b.lines(t, c.msg)
 				require.Len(t, lines, 1, b.String())
@@ -96,12 +95,12 @@ func TestAWaitForASlotIsLogged(t *testing.T) {
 	t.Parallel()
 	inLoggedLimits(t, func(t *testing.T, k *renewer.Keeper, b *logbook) {
 		begun := time.Now()
-		l := acquire(t, k, "account:42", renewer.AtMost(func(string) int {
+		l := acquire(t, k, "account:42", renewer.Request{Limit: func() int {
 			if time.Since(begun) > time.Second {
 				return 4
 			}
 			return 3
-		}))
+		}})
 		require.NoError(t, l.Release(t.Context()))
 		lines := b.lines(t, "lock acquired after a wait")
 		require.Len(t, lines, 1)
@@ -115,7 +114,9 @@ func TestADisagreementAboutALimitIsLogged(t *testing.T) {
 	t.Parallel()
 	inLoggedLimits(t, func(t *testing.T, k *renewer.Keeper, b *logbook) {
 		for range 3 {
-			_, err := k.TryAcquire(t.Context(), "account:42", atMost(2))
+			_, err := k.Acquire(t.Context(), renewer.Request{
+				Name: "account:42", Limit: slots(2), Try: true,
+			})
 			require.ErrorIs(t, err, renewer.ErrBusy)
 			waitFor(2 * time.Second)
 		}

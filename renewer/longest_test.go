@@ -18,9 +18,9 @@ func TestTheLongestDuration(t *testing.T) {
 	cfg := config
 	cfg.MaxHold, cfg.CancelGrace, cfg.Poll = longest, longest, longest
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		before := acquire(t, k, "a", renewer.MaxWait(longest))
+		before := acquire(t, k, "a", renewer.Request{MaxWait: longest})
 		waiting := background(func() error {
-			l, err := k.Acquire(t.Context(), "a", renewer.MaxWait(longest))
+			l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: longest})
 			if err == nil {
 				err = l.Release(t.Context())
 			}

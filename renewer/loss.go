@@ -137,11 +137,11 @@ func (e *LostError) found(a store.Answer) {
 		}
 	case a.Status == store.StatusBroken: // by whom is not known any more
 	case a.Status == store.StatusGone:
-		e.Found = FoundDeleted
+		e.Found = foundDeleted
 	case a.Foreign:
-		e.Found = FoundOverwritten
+		e.Found = foundOverwritten
 	default:
-		e.Found = FoundOwner
+		e.Found = foundOwner
 		if a.Holder != nil {
 			e.Holder = *a.Holder
 		}
@@ -198,11 +198,8 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 	k.mu.Unlock()
 }
 
-// OnLoss has f called when the lease is lost, at the instant at which its context ends for that,
-// also if the context has ended before, by its caller. It is called once, in a goroutine of its own
-// if the lease is lost already, and never after a release, not even if Release finds that the lease
-// was lost: its error says so. f must not block. stop takes it back; a call that is
-// under way goes on.
+// OnLoss has f called once, when the lease is lost or if it is already, though its context has
+// ended before; never after a release. f must not block. stop takes it back.
 func (l *Lease) OnLoss(f func()) (stop func()) {
 	k := l.k
 	k.mu.Lock()

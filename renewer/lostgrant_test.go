@@ -39,14 +39,13 @@ func (s *replyLost) Acquire(ctx context.Context, claims []store.Claim) []store.G
 // as the owner asks again, and not when its TTL is over: nothing runs under it.
 func TestABrokenGrantWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
-	atMost := renewer.AtMost(func(string) int { return 1 })
 	for name, c := range map[string]struct {
 		known string
-		opts  []renewer.Option
+		limit func() int
 		end   func(t *testing.T, s *replyLost, l store.Lock)
 	}{
 		"broken": {"a", nil, breakFirst},
-		"a slot": {store.LimitName("a"), []renewer.Option{atMost}, breakFirst},
+		"a slot": {store.LimitName("a"), slots(1), breakFirst},
 		"replaced": {"a", nil, func(t *testing.T, s *replyLost, _ store.Lock) {
 			_, err := s.Replace(t.Context(), contract.Replacement{
 				Name: "a", Owner: renewer.NewOwner(), Break: true,
@@ -62,7 +61,7 @@ func TestABrokenGrantWhoseReplyWasLost(t *testing.T) {
 				require.NoError(t, err)
 				begun := time.Now()
 				done := background(func() error {
-					l, err := k.Acquire(t.Context(), "a", c.opts...)
+					l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: c.limit})
 					if err != nil {
 						return err
 					}

@@ -64,9 +64,19 @@ func waitFor(d time.Duration) { <-time.After(d) }
 // aToken is a time in which the store's clock reaches one more fencing token, even if it is slow.
 const aToken = 2 * time.Microsecond
 
-func acquire(t *testing.T, k *renewer.Keeper, name string, opts ...renewer.Option) *renewer.Lease {
+// named is the request that one may be given of, for a name.
+func named(name string, one []renewer.Request) renewer.Request {
+	r := append(one, renewer.Request{})[0]
+	r.Name = name
+	return r
+}
+
+// slots is a limit of n.
+func slots(n int) func() int { return func() int { return n } }
+
+func acquire(t *testing.T, k *renewer.Keeper, name string, more ...renewer.Request) *renewer.Lease {
 	t.Helper()
-	l, err := k.Acquire(t.Context(), name, opts...)
+	l, err := k.Acquire(t.Context(), named(name, more))
 	require.NoError(t, err)
 	require.NotNil(t, l)
 	return l

@@ -16,10 +16,8 @@ import (
 // store gives them to its nodes directly.
 const reservedPrefix = "\x00lockbeat"
 
-// CheckName returns an error that is [ErrName] and says what to do, if name can't be a lock's: it
-// is empty, longer than [store.MaxName], or begins with "\x00lockbeat", as names do that stores use
-// for themselves. Any other bytes will do; a name from a request can choose no other lock's key,
-// since stores escape what theirs can't carry.
+// CheckName returns an error that is [ErrName] if name is empty, longer than [store.MaxName],
+// or begins with "\x00lockbeat". Any other bytes will do.
 func CheckName(name string) error {
 	if fault := nameFault(name); fault != nil {
 		return fmt.Errorf("%w: %w", ErrName, fault)
@@ -52,15 +50,12 @@ func nameFault(name string) error {
 const hashBytes = 8
 
 // HashName returns what logs and spans show in place of a lock's name: the first 64 bits of its
-// SHA-256, as 16 hexadecimal digits. All processes show the same for a name. To find what is about
-// a lock, hash its name, by this function or in a shell:
+// SHA-256, as 16 hexadecimal digits:
 //
 //	printf %s account:42 | sha256sum | cut -c1-16
 //
-// The name can't be read from the hash, but it can be guessed: an attacker who can list the
-// possible names, such as all customers' numbers, can hash them too. A secret prevents that: then
-// it is an HMAC-SHA256. Processes with the same secret show the same hashes. An empty secret is
-// none. HashName may be called concurrently.
+// Names that can be listed can be found out so, but for a secret, shared by all processes: then
+// it is an HMAC-SHA256.
 func HashName(name string, secret []byte) string {
 	if len(secret) == 0 {
 		sum := sha256.Sum256([]byte(name))
@@ -72,16 +67,14 @@ func HashName(name string, secret []byte) string {
 }
 
 // ErrorText returns the text of an error without the names of locks, for logs; "" for nil. It
-// knows [Error] and [LostError], alone and in a chain, and every error with a method
-//
-//	Nameless() string
-//
-// that returns its text so. Of other errors, such as those of a [store.Store], it shows the text as
-// it is.
+// knows errors of this package, also in a chain, and those with a method Nameless() string,
+// which returns that text.
 func ErrorText(err error) string {
 	switch e := err.(type) { //nolint:errorlint // the errors below are looked at one by one
 	case nil:
 		return ""
+	case interface{ nameless() string }: // of this package
+		return e.nameless()
 	case interface{ Nameless() string }:
 		return e.Nameless()
 	}

@@ -3,7 +3,6 @@ package renewer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,70 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// ErrReplaced means that a newer call has taken the place of this one: see [Replace] and [Latest].
-// It comes with [ErrBusy] if the call was waiting, and with [ErrLost] if its operation ran.
+// ErrReplaced comes with [ErrBusy] if a newer call took the place of one that waited, and with
+// [ErrLost] if its operation ran: see [Newest].
 var ErrReplaced = errors.New("lockbeat: a newer call has taken its place")
-
-// Rank says how new the work is: a version of what it works on, an ID, or when it was ordered, 1 or
-// more. A call of a lower rank than one that has had the lock is [ErrBusy] and [ErrReplaced],
-// whether the lock is free or not; one of the same rank is the same work again, and is not. With
-// [Latest] and [Replace] the greater rank is the newer call, whoever comes first. A call that has
-// none goes by when it was made, also among others that have one: give one to all of a name.
-//
-// A rank counts as soon as the call has the lock, though the operation fails, for
-// 24 h. It takes about 200 bytes of the store's memory, by name. It is for
-// locks, in redisstore or memory; else the error is [ErrConfig], as it is below 1.
-func Rank(rank int64) Option {
-	return func(r request) request { r.rank, r.ranked = rank, true; return r }
-}
-
-// newest says that of the calls of one kind none but the newest waits.
-type newest uint8
-
-const (
-	anyCall newest = iota
-	latest
-	replace
-)
-
-// Latest has the call wait as the only one: it takes the place of a call with Latest or [Replace]
-// that waits for the name already, in any process, whose error is [ErrBusy] and [ErrReplaced] then.
-// So one runs and one waits, the newest. Calls without such an option keep their places.
-//
-// The newest is that of the greatest [Rank], or else the one that was made last, as far as the
-// store can tell: calls reach it some milliseconds after they are made. One that was made before
-// another that has had the lock in the last minute is refused likewise.
-//
-// It is for locks, in redisstore or memory: with [AtMost], or with one that is none,
-// the error is [ErrConfig], as it is where the call does not wait.
-func Latest() Option { return func(r request) request { r.newest = latest; return r } }
-
-// Replace is [Latest], and ends the operation that has the lock: the newest call wins. The
-// operation's context ends with a [LostError] that is [ErrReplaced], and the call has the lock when
-// that operation has returned, at the end of its TTL at the latest; never while it runs by its
-// lease. A lease that was taken without Replace hears of it when it is a second old, if it is
-// younger, and at its next heartbeat if the message is lost.
-func Replace() Option { return func(r request) request { r.newest = replace; return r } }
-
-// checkKind refuses what can't work.
-func (k *Keeper) checkKind(r *request) error {
-	if r.newest == anyCall && !r.ranked {
-		return nil
-	}
-	if _, ok := k.store.(contract.Replacer); !ok {
-		return fmt.Errorf("Replace, Latest, Rank: a %T does not know which call is the newest: "+
-			"use one of redisstore or memory", k.store)
-	}
-	switch {
-	case r.limit != nil:
-		return errors.New("Replace, Latest, Rank: they are for locks, and not for limits (AtMost)")
-	case r.ranked && r.rank < 1:
-		return fmt.Errorf("Rank: it is %d; give 1 or more", r.rank)
-	case r.try && r.newest != anyCall:
-		return errors.New("Replace, Latest: the call must wait: give it a MaxWait above 0, or none")
-	}
-	return nil
-}
 
 // noteAgain is when a call that waits notes itself again at the store, where notes lapse after a
 // minute.
@@ -83,7 +21,7 @@ const noteAgain = 20 * time.Second
 
 // newestCall is what a call has of whom none but the newest of its kind is to wait.
 type newestCall struct {
-	kind   newest
+	kind   Newest
 	rank   int64
 	store  contract.Replacer
 	id     string       // the owner token with which it asks
@@ -109,15 +47,15 @@ type newestCalls struct {
 }
 
 // newestOf is for a call of a kind, which is about to begin.
-func newestOf(r *request, l *Lease) *newestCall {
+func newestOf(r *Request, l *Lease) *newestCall {
 	s, ok := l.k.store.(contract.Replacer)
-	if r.newest == anyCall || !ok { // see checkKind
+	if r.Newest == NewestOff || !ok { // see checkNewness
 		return nil
 	}
 	l.owner = newOwner()
 	id := string(l.owner[:]) // the lease may be handed to it with another one
 	n := &newestCall{
-		kind: r.newest, rank: r.rank, store: s, id: id, nudge: make(chan struct{}, 1),
+		kind: r.Newest, rank: r.Rank, store: s, id: id, nudge: make(chan struct{}, 1),
 	}
 	n.again = time.AfterFunc(noteAgain, n.tell)
 	return n
@@ -144,7 +82,7 @@ func (n *newestCall) tell() {
 // outranked reports whether a call of a greater rank has the lock in this process, or waits for it
 // as the newest. Under k.mu.
 func (c *call) outranked() bool {
-	rank := c.request.rank
+	rank := c.request.Rank
 	if rank == 0 {
 		return false
 	}
@@ -174,7 +112,7 @@ func (c *call) oust(news *losses) {
 	all.calls = append(all.calls, c.newest)
 	c.newest.others, c.newest.made = all, max(c.begun, all.heard)
 	front := k.queues.Front(c.l.name)
-	if front != nil && front.state == stateHeld && c.newest.kind == replace {
+	if front != nil && front.state == stateHeld && c.newest.kind == NewestReplaces {
 		k.lose(front, ReasonReplaced, k.clock.Now(), news)
 		front.lost().By = k.holder(c.l).String()
 	}
@@ -235,7 +173,7 @@ func (c *call) checkNewest(ctx context.Context) error {
 	defer end()
 	since, err := n.store.Replace(request, contract.Replacement{
 		Name: c.l.name, Owner: n.id, By: k.holder(c.l), Newness: c.newness(),
-		Break: n.kind == replace,
+		Break: n.kind == NewestReplaces,
 	})
 	if since != 0 || err != nil {
 		c.storeHeard()
@@ -256,7 +194,7 @@ func (c *call) checkNewest(ctx context.Context) error {
 
 // newness is what the store is told of a call that gives way to newer ones.
 func (c *call) newness() store.Newness {
-	n := store.Newness{Rank: c.request.rank}
+	n := store.Newness{Rank: c.request.Rank}
 	switch {
 	case c.newest != nil:
 		n.Since = c.newest.since

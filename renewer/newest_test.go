@@ -54,11 +54,11 @@ func inTwoProcesses(t *testing.T, f func(c *newestCase)) {
 }
 
 // ask has a process ask for the lock, and returns when nothing more happens by itself.
-func (c *newestCase) ask(process int, opts ...renewer.Option) *asked {
+func (c *newestCase) ask(process int, more ...renewer.Request) *asked {
 	a := &asked{done: make(chan struct{})}
 	go func() {
 		defer close(a.done)
-		a.lease, a.err = c.keepers[process].Acquire(c.t.Context(), "a", opts...)
+		a.lease, a.err = c.keepers[process].Acquire(c.t.Context(), named("a", more))
 		a.ended = true
 	}()
 	synctest.Wait()
@@ -90,17 +90,17 @@ func TestLatest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inTwoProcesses(t, func(c *newestCase) {
-				holder := c.ask(at[0], renewer.Latest())
+				holder := c.ask(at[0], renewer.Request{Newest: renewer.NewestWaits})
 				require.NoError(t, holder.err)
-				old := c.ask(at[1], renewer.Latest())
+				old := c.ask(at[1], renewer.Request{Newest: renewer.NewestWaits})
 				require.False(t, old.ended)
-				middle := c.ask(at[2], renewer.Latest())
+				middle := c.ask(at[2], renewer.Request{Newest: renewer.NewestWaits})
 				c.replaced(old, "one waits")
-				last := c.ask(at[3], renewer.Latest())
+				last := c.ask(at[3], renewer.Request{Newest: renewer.NewestWaits})
 				c.replaced(middle, "the newest")
 				require.False(t, last.ended)
 				waitFor(time.Minute) // of notes, a life
-				older := c.ask(at[2], renewer.Operation("patient"))
+				older := c.ask(at[2], renewer.Request{Operation: "patient"})
 				require.False(t, older.ended, "another kind of call has its place")
 				assert.NoError(t, holder.lease.Err())
 				require.NoError(t, c.release(holder))
@@ -132,10 +132,10 @@ func TestReplace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inTwoProcesses(t, func(c *newestCase) {
-				holder := c.ask(at[0], renewer.Replace())
+				holder := c.ask(at[0], renewer.Request{Newest: renewer.NewestReplaces})
 				require.NoError(t, holder.err)
 				begun := time.Now()
-				old := c.ask(at[1], renewer.Replace())
+				old := c.ask(at[1], renewer.Request{Newest: renewer.NewestReplaces})
 				_, lost := lostAt(t, holder.lease)
 				assert.Equal(t, begun, time.Now(), "at once")
 				assert.Equal(t, renewer.ReasonReplaced, lost.Reason)
@@ -143,7 +143,7 @@ func TestReplace(t *testing.T) {
 				assert.Contains(t, lost.By, []string{"one", "two"}[at[1]])
 				waitFor(time.Second)
 				require.False(t, old.ended, "the operation has not returned")
-				last := c.ask(at[2], renewer.Replace())
+				last := c.ask(at[2], renewer.Request{Newest: renewer.NewestReplaces})
 				c.replaced(old, "the newest wins")
 				require.ErrorIs(t, c.release(holder), renewer.ErrReplaced)
 				require.True(t, last.ended)
@@ -160,9 +160,9 @@ func TestReplace(t *testing.T) {
 func TestReplaceOfOneThatHangs(t *testing.T) {
 	t.Parallel()
 	inTwoProcesses(t, func(c *newestCase) {
-		holder := c.ask(0, renewer.Replace())
+		holder := c.ask(0, renewer.Request{Newest: renewer.NewestReplaces})
 		begun := time.Now()
-		next := c.ask(1, renewer.Replace())
+		next := c.ask(1, renewer.Request{Newest: renewer.NewestReplaces})
 		<-next.done
 		require.NoError(t, next.err)
 		assert.WithinDuration(t, begun.Add(config.TTL), time.Now(), 10*time.Millisecond)
@@ -177,11 +177,13 @@ func TestNewestCallWhereManyWait(t *testing.T) {
 	t.Parallel()
 	inTwoProcesses(t, func(c *newestCase) {
 		k := c.keepers[0]
-		holder := c.ask(0, renewer.Operation("plain"))
-		old := c.ask(0, renewer.Latest())
+		holder := c.ask(0, renewer.Request{Operation: "plain"})
+		old := c.ask(0, renewer.Request{Newest: renewer.NewestWaits})
 		done := make(chan error, 1)
 		go func() {
-			l, err := k.Acquire(c.t.Context(), "a", renewer.MaxWaiters(1), renewer.Latest())
+			l, err := k.Acquire(c.t.Context(), renewer.Request{
+				Name: "a", MaxWaiters: 1, Newest: renewer.NewestWaits,
+			})
 			if err == nil {
 				err = l.Release(c.t.Context())
 			}
@@ -202,9 +204,9 @@ func TestReplacedIsLoggedAtInfo(t *testing.T) {
 		k, err := renewer.New(memory.New(), cfg)
 		require.NoError(t, err)
 		c := &newestCase{t: t, keepers: []*renewer.Keeper{k}}
-		first := c.ask(0, renewer.Replace())
-		second := c.ask(0, renewer.Replace())
-		third := c.ask(0, renewer.Replace())
+		first := c.ask(0, renewer.Request{Newest: renewer.NewestReplaces})
+		second := c.ask(0, renewer.Request{Newest: renewer.NewestReplaces})
+		third := c.ask(0, renewer.Request{Newest: renewer.NewestReplaces})
 		c.replaced(second, "the newest")
 		require.Error(t, c.release(first))
 		require.NoError(t, c.release(third))
@@ -251,11 +253,11 @@ func TestOneOfThoseWhoComeTogetherWins(t *testing.T) {
 		k, err := renewer.New(s, config)
 		require.NoError(t, err)
 		c := &newestCase{t: t, keepers: []*renewer.Keeper{k}}
-		holder := c.ask(0, renewer.Operation("holder"))
+		holder := c.ask(0, renewer.Request{Operation: "holder"})
 		other := acquire(t, k, "b")
 		s.delay <- time.Second
-		old := c.ask(0, renewer.Latest())
-		last := c.ask(0, renewer.Latest())
+		old := c.ask(0, renewer.Request{Newest: renewer.NewestWaits})
+		last := c.ask(0, renewer.Request{Newest: renewer.NewestWaits})
 		waitFor(2 * time.Second)
 		c.replaced(old, "the newest waits")
 		require.False(t, last.ended, "%v", last.err)
@@ -315,15 +317,17 @@ func TestALateReplaceEndsNoNewerOperation(t *testing.T) {
 func TestACallThatIsOverReplacesNone(t *testing.T) {
 	t.Parallel()
 	inTwoProcesses(t, func(c *newestCase) {
-		holder := c.ask(0, renewer.Replace())
+		holder := c.ask(0, renewer.Request{Newest: renewer.NewestReplaces})
 		ctx, cancel := context.WithCancel(c.t.Context())
 		cancel()
-		_, err := c.keepers[0].Acquire(ctx, "a", renewer.Replace())
+		_, err := c.keepers[0].Acquire(ctx, renewer.Request{
+			Name: "a", Newest: renewer.NewestReplaces,
+		})
 		require.ErrorIs(t, err, context.Canceled)
 		require.NoError(t, holder.lease.Err())
 		done := background(func() error { return c.keepers[0].Shutdown(context.Background()) })
 		synctest.Wait()
-		late := c.ask(0, renewer.Replace())
+		late := c.ask(0, renewer.Request{Newest: renewer.NewestReplaces})
 		require.ErrorIs(t, late.err, renewer.ErrShutdown)
 		require.NoError(t, holder.lease.Err())
 		require.NoError(t, c.release(holder))

@@ -50,8 +50,8 @@ func (s *hangingStore) Replace(ctx context.Context, r contract.Replacement) (int
 // store is away, and not by the word that another has the lock.
 func TestTheNewestIsRefusedInAnOutage(t *testing.T) {
 	t.Parallel()
-	for name, kind := range map[string]renewer.Option{
-		"Latest": renewer.Latest(), "Replace": renewer.Replace(),
+	for name, kind := range map[string]renewer.Newest{
+		"Latest": renewer.NewestWaits, "Replace": renewer.NewestReplaces,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +66,9 @@ func TestTheNewestIsRefusedInAnOutage(t *testing.T) {
 				for i := range 4 {
 					wait := time.Second + time.Duration(i)*100*time.Millisecond
 					wg.Go(func() {
-						_, err := k.Acquire(t.Context(), "a", kind, renewer.MaxWait(wait))
+						_, err := k.Acquire(t.Context(), renewer.Request{
+							Name: "a", Newest: kind, MaxWait: wait,
+						})
 						assert.LessOrEqual(t, time.Since(begun), wait)
 						if i == 3 { // no newer one has come
 							assert.ErrorIs(t, err, renewer.ErrUnavailable)
@@ -76,7 +78,9 @@ func TestTheNewestIsRefusedInAnOutage(t *testing.T) {
 					synctest.Wait()
 				}
 				wg.Wait()
-				_, err = k.Acquire(t.Context(), "b", kind, renewer.MaxWait(time.Minute))
+				_, err = k.Acquire(t.Context(), renewer.Request{
+					Name: "b", Newest: kind, MaxWait: time.Minute,
+				})
 				require.ErrorIs(t, err, renewer.ErrUnavailable)
 				require.ErrorIs(t, k.HealthCheck(), renewer.ErrUnavailable)
 				assert.LessOrEqual(t, time.Since(begun), 2*k.Config().RequestTimeout)

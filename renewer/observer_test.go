@@ -133,7 +133,7 @@ func TestObserverHearsAQuietLife(t *testing.T) {
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		s.Script(script.Acquire, script.Taken(other, 2*time.Second))
-		l := acquire(t, k, "a", renewer.Operation("transfer"))
+		l := acquire(t, k, "a", renewer.Request{Operation: "transfer"})
 		require.Equal(t, "a", l.Context().Value(startKey{}),
 			"the lease's context derives from the observer's")
 		waitFor(10 * time.Second)
@@ -169,7 +169,7 @@ func TestObserverHearsForHowLongTheHolderHadIt(t *testing.T) {
 		queue := make(chan *renewer.Lease)
 		for _, operation := range []string{"first", "second", "third"} {
 			go func() {
-				l, _ := k.Acquire(t.Context(), "a", renewer.Operation(operation))
+				l, _ := k.Acquire(t.Context(), renewer.Request{Name: "a", Operation: operation})
 				queue <- l
 			}()
 			synctest.Wait()
@@ -192,7 +192,7 @@ func TestObserverHearsForHowLongTheHolderHadIt(t *testing.T) {
 
 		s.Overwrite("a", other, time.Minute)
 		waitFor(time.Second)
-		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(2*time.Second))
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: 2 * time.Second})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		refused := heard[renewer.AcquireEnd](r)[3]
 		require.Equal(t, 3*time.Second, refused.HeldFor)
@@ -240,14 +240,14 @@ func TestObserverHearsRefusalsAndFaults(t *testing.T) {
 	cfg.Observer = r
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Taken(other, time.Minute))
-		_, err := k.TryAcquire(t.Context(), "a")
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		ends := heard[renewer.AcquireEnd](r)
 		require.Len(t, ends, 1)
 		require.Equal(t, err, ends[0].Err)
 		require.Zero(t, ends[0].Fence)
 
 		waiting := background(func() error {
-			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+			_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: time.Second})
 			return err
 		})
 		synctest.Wait()

@@ -34,7 +34,7 @@ func TestAContextThatIsAskedForLate(t *testing.T) {
 				defer cancel()
 				ctx = context.WithValue(ctx, valueKey{}, "value")
 				acquire := func(name string) *renewer.Lease {
-					l, err := k.Acquire(ctx, name)
+					l, err := k.Acquire(ctx, renewer.Request{Name: name})
 					require.NoError(t, err)
 					return l
 				}
@@ -67,7 +67,7 @@ func TestTheContextIsAskedForWhileTheLeaseEnds(t *testing.T) {
 	k, err := renewer.New(s, config)
 	require.NoError(t, err)
 	for range 500 {
-		l, err := k.Acquire(context.Background(), "a")
+		l, err := k.Acquire(context.Background(), renewer.Request{Name: "a"})
 		require.NoError(t, err)
 		asked := make(chan context.Context, 1)
 		var wg sync.WaitGroup

@@ -55,8 +55,6 @@ func (d *distant) Release(ctx context.Context, holds []store.Hold) []store.Answe
 	return answers
 }
 
-func slotOf(n int) renewer.Option { return renewer.AtMost(func(string) int { return n }) }
-
 // onDistant runs f in a bubble with a keeper on a store behind a link of 2 ms.
 func onDistant(t *testing.T, f func(t *testing.T, d *distant, k *renewer.Keeper)) {
 	t.Helper()
@@ -92,7 +90,9 @@ func crowdOf(t *testing.T, callers int, keepers int) (granted, asked int) {
 		for i := range callers {
 			wg.Go(func() {
 				for time.Now().Before(end) {
-					l, err := all[i%keepers].Acquire(t.Context(), "a", slotOf(100))
+					l, err := all[i%keepers].Acquire(t.Context(), renewer.Request{
+						Name: "a", Limit: slots(100),
+					})
 					if !assert.NoError(t, err) {
 						return
 					}
@@ -136,7 +136,9 @@ func TestAnOverloadedLimitGoesOn(t *testing.T) {
 		var wg sync.WaitGroup
 		for begun := time.Now(); time.Since(begun) < 4*time.Second; waitFor(time.Second / 800) {
 			wg.Go(func() {
-				l, err := k.Acquire(t.Context(), "a", slotOf(20), renewer.MaxWait(time.Second))
+				l, err := k.Acquire(t.Context(), renewer.Request{
+					Name: "a", Limit: slots(20), MaxWait: time.Second,
+				})
 				if err != nil {
 					assert.ErrorIs(t, err, renewer.ErrBusy)
 					return
@@ -161,13 +163,13 @@ func TestSlotsOfOneQuestionAreHadInOrder(t *testing.T) {
 	onDistant(t, func(t *testing.T, d *distant, k *renewer.Keeper) {
 		held := make([]*renewer.Lease, 10)
 		for i := range held {
-			held[i] = acquire(t, k, "a", slotOf(len(held)))
+			held[i] = acquire(t, k, "a", renewer.Request{Limit: slots(len(held))})
 		}
 		fences := make([]int64, 40)
 		var wg sync.WaitGroup
 		for i := range fences {
 			wg.Go(func() {
-				l := acquire(t, k, "a", slotOf(len(held)))
+				l := acquire(t, k, "a", renewer.Request{Limit: slots(len(held))})
 				fences[i] = l.Fence()
 				assert.True(t, l.Valid())
 				waitFor(20 * time.Millisecond)
@@ -190,10 +192,10 @@ func TestSlotsOfOneQuestionAreHadInOrder(t *testing.T) {
 func fill(t *testing.T, k *renewer.Keeper, waiting int) (held []*renewer.Lease, callers []*caller) {
 	t.Helper()
 	for range 2 {
-		held = append(held, acquire(t, k, "a", slotOf(2)))
+		held = append(held, acquire(t, k, "a", renewer.Request{Limit: slots(2)}))
 	}
 	for range waiting {
-		callers = append(callers, startAcquire(t, nil, k, slotOf(2)))
+		callers = append(callers, startAcquire(t, nil, k, renewer.Request{Limit: slots(2)}))
 		waitFor(20 * time.Millisecond)
 	}
 	return held, callers
@@ -271,11 +273,12 @@ func TestAPanicInAQuestionForSeveral(t *testing.T) {
 		held, _ := fill(t, k, 0)
 		panicked := background(func() (err error) {
 			defer func() { err, _ = recover().(error) }()
-			_, err = k.Acquire(t.Context(), "a", slotOf(2))
+			_, err = k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: slots(2)})
 			return err
 		})
 		waitFor(20 * time.Millisecond) // at the front
-		callers := []*caller{startAcquire(t, nil, k, slotOf(2)), startAcquire(t, nil, k, slotOf(2))}
+		two := renewer.Request{Limit: slots(2)}
+		callers := []*caller{startAcquire(t, nil, k, two), startAcquire(t, nil, k, two)}
 		waitFor(20 * time.Millisecond)
 		boom := errors.New("boom")
 		var once sync.Once
@@ -302,10 +305,10 @@ func TestTheFrontAsksForItsOwnNumber(t *testing.T) {
 		var waiting []*caller
 		var held []*renewer.Lease
 		for range 3 {
-			held = append(held, acquire(t, k, "a", slotOf(3)))
+			held = append(held, acquire(t, k, "a", renewer.Request{Limit: slots(3)}))
 		}
 		for _, n := range []int{3, 2, 3} {
-			waiting = append(waiting, startAcquire(t, nil, k, slotOf(n)))
+			waiting = append(waiting, startAcquire(t, nil, k, renewer.Request{Limit: slots(n)}))
 			waitFor(20 * time.Millisecond)
 		}
 		d.answer = func(claims []store.Claim, grants []store.Grant) []store.Grant {
@@ -335,8 +338,8 @@ func TestOneWhoDoesNotWaitIsAskedForToo(t *testing.T) {
 		require.NoError(t, held[0].Release(t.Context()))
 		<-waiting[0].got
 		begun := time.Now()
-		front := startAcquire(t, nil, k, slotOf(2)) // asks
-		_, err := k.TryAcquire(t.Context(), "a", slotOf(2))
+		front := startAcquire(t, nil, k, renewer.Request{Limit: slots(2)}) // asks
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: slots(2), Try: true})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.Less(t, time.Since(begun), 10*time.Millisecond)
 		require.NoError(t, held[1].Release(t.Context()))

@@ -11,11 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Outage returns for how long the store, or the shard of it that has the name, has been away: how
-// long ago the first request was sent that failed with none answered since. It returns 0 unless
-// that is [Config.FailOver] or more. A request that ran out of time beside others that were
-// answered is a sign of load, not of an outage. The name "" stands for the shard that has been away
-// for longest. It does not ask the store, and may be called concurrently.
+// Outage returns how long the store, or the shard that has the name, has answered nothing; 0
+// below [Config.FailOver]. "" stands for the shard that is away for longest.
 func (k *Keeper) Outage(name string) time.Duration {
 	if !k.outages.Troubled() {
 		return 0
@@ -27,12 +24,9 @@ func (k *Keeper) Outage(name string) time.Duration {
 	return away
 }
 
-// HealthCheck reports whether this process can get locks, for a readiness probe: it does not ask
-// the store. The error is [ErrShutdown] from when [Keeper.Shutdown] begins. It is [ErrUnavailable]
-// while calls are refused since the store, or one shard of it, is away: see [Keeper.Outage].
-//
-// Don't use it as a liveness probe: a process that is started anew does not bring the store back,
-// and the leases of the old one last for their TTL.
+// HealthCheck is for a readiness probe, and asks no server: [ErrUnavailable] while callers are
+// refused since the store, or a shard of it, is away; [ErrShutdown] once Shutdown has begun. It
+// is no liveness probe: a new process helps nothing in an outage.
 func (k *Keeper) HealthCheck() error {
 	k.mu.Lock()
 	phase := k.shutdown.phase
@@ -127,7 +121,7 @@ func (k *Keeper) probe(p asking.Probe) {
 
 // standsBy reports whether a call waits for the store, however long that is away.
 func (c *call) standsBy() bool {
-	return (c.request.endless || c.request.standBy) && !c.request.try
+	return (c.request.LongRunning || c.request.StandBy) && !c.request.Try
 }
 
 // checkOutage returns the error of a call that is not to wait for a store that is away.

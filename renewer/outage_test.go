@@ -27,7 +27,7 @@ func outageOf(t *testing.T) (*renewer.Keeper, *shardedStore) {
 
 func try(t *testing.T, k *renewer.Keeper, name string) error {
 	t.Helper()
-	l, err := k.TryAcquire(t.Context(), name)
+	l, err := k.Acquire(t.Context(), renewer.Request{Name: name, Try: true})
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func TestHeartbeatsTellOfAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k, store := outageOf(t)
-		l, err := k.TryAcquire(t.Context(), "0:a")
+		l, err := k.Acquire(t.Context(), renewer.Request{Name: "0:a", Try: true})
 		require.NoError(t, err)
 		for _, op := range []script.Op{script.Renew, script.Acquire} {
 			store.Default(op, script.Fail(errors.New("connection refused")))
@@ -107,7 +107,7 @@ func TestHeartbeatsThatAreRefusedAreNoOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k, store := outageOf(t)
-		l, err := k.TryAcquire(t.Context(), "0:a")
+		l, err := k.Acquire(t.Context(), renewer.Request{Name: "0:a", Try: true})
 		require.NoError(t, err)
 		store.Default(script.Renew,
 			script.Fail(fmt.Errorf("busy with a script: %w", renewer.ErrOverloaded)))
@@ -124,7 +124,7 @@ func TestCallersWhoLeaveAreNoOutage(t *testing.T) {
 		k, store := outageOf(t)
 		store.Default(script.Acquire, script.Hang())
 		for range 20 {
-			_, err := k.Acquire(endsIn(t, time.Millisecond), "0:a")
+			_, err := k.Acquire(endsIn(t, time.Millisecond), renewer.Request{Name: "0:a"})
 			require.Error(t, err)
 			<-time.After(time.Second)
 		}

@@ -48,7 +48,7 @@ func TestADeadlineThatEndsAWaitIsHeld(t *testing.T) {
 					want = context.Canceled
 					time.AfterFunc(time.Second, cancel)
 				}
-				_, err := k.Acquire(ctx, "a")
+				_, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 				require.ErrorIs(t, err, want)
 				assert.Equal(t, c.held, errors.Is(err, renewer.ErrBusy), err)
 				waitFor(time.Minute)
@@ -69,12 +69,12 @@ func TestAWaitForOneself(t *testing.T) {
 		inBubble(t, config, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 			l := acquire(t, k, "a")
 			waitFor(time.Second)
-			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(wait))
+			_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: wait})
 			require.ErrorIs(t, err, renewer.ErrBusy)
 			require.ErrorContains(t, err, "for 11s by then, "+passedOn)
 			ctx, cancel := context.WithTimeout(t.Context(), wait)
 			defer cancel()
-			_, err = k.Acquire(ctx, "a")
+			_, err = k.Acquire(ctx, renewer.Request{Name: "a"})
 			require.ErrorContains(t, err, "for 21s by then, "+passedOn)
 			require.NoError(t, l.Release(t.Context()))
 		})
@@ -84,13 +84,13 @@ func TestAWaitForOneself(t *testing.T) {
 		inBubble(t, config, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 			both := func(first, second string) <-chan error {
 				return background(func() error {
-					l, err := k.Acquire(t.Context(), first)
+					l, err := k.Acquire(t.Context(), renewer.Request{Name: first})
 					if err != nil {
 						return err
 					}
 					defer func() { assert.NoError(t, l.Release(t.Context())) }()
 					waitFor(time.Second)
-					_, err = k.Acquire(t.Context(), second, renewer.MaxWait(wait))
+					_, err = k.Acquire(t.Context(), renewer.Request{Name: second, MaxWait: wait})
 					return err
 				})
 			}
@@ -106,14 +106,18 @@ func TestAWaitForOneself(t *testing.T) {
 		inBubble(t, config, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 			for range 20 {
 				go func() {
-					if l, err := k.Acquire(t.Context(), "a"); assert.NoError(t, err) {
+					if l, err := k.Acquire(t.Context(), renewer.Request{
+						Name: "a",
+					}); assert.NoError(t, err) {
 						waitFor(time.Second)
 						assert.NoError(t, l.Release(t.Context()))
 					}
 				}()
 			}
 			synctest.Wait()
-			_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(wait+time.Second/2)) // within a turn
+			_, err := k.Acquire(t.Context(), renewer.Request{
+				Name: "a", MaxWait: wait + time.Second/2,
+			}) // within a turn
 			require.ErrorIs(t, err, renewer.ErrBusy)
 			require.NotContains(t, err.Error(), passedOn, "they took turns")
 			waitFor(time.Minute)

@@ -108,18 +108,18 @@ type trapped struct {
 }
 
 // cycle acquires a lock and gives it back.
-func (p trapped) cycle(ctx context.Context, opts ...renewer.Option) {
-	if l, err := p.k.Acquire(ctx, "a", opts...); err == nil {
+func (p trapped) cycle(ctx context.Context, more ...renewer.Request) {
+	if l, err := p.k.Acquire(ctx, named("a", more)); err == nil {
 		_ = l.Release(context.WithoutCancel(ctx))
 	}
 }
 
 // lateCycle is cycle, in a goroutine of its own: it gets the lock when another lets it go.
-func (p trapped) lateCycle(ctx context.Context, opts ...renewer.Option) (done <-chan struct{}) {
+func (p trapped) lateCycle(ctx context.Context, more ...renewer.Request) (done <-chan struct{}) {
 	c := make(chan struct{})
 	go func() {
 		defer func() { _ = recover(); close(c) }()
-		p.cycle(ctx, opts...)
+		p.cycle(ctx, more...)
 	}()
 	synctest.Wait()
 	return c
@@ -140,20 +140,11 @@ var trappedPaths = map[string]struct {
 	},
 	"several at once": {
 		func(p trapped, in string) {
-			tries := []renewer.Try{{Name: "b"}, {Name: "a"}}
-			end := func(how func(context.Context, []*renewer.Lease) []error) {
-				var leases []*renewer.Lease
-				for _, t := range tries {
-					if t.Lease != nil {
-						leases = append(leases, t.Lease)
-					}
-				}
-				how(p.t.Context(), leases)
-			}
-			defer end(p.k.AbortEach)
 			p.set(in)
-			p.k.TryEach(p.t.Context(), tries)
-			end(p.k.ReleaseEach)
+			leases, _ := p.k.AcquireEach(p.t.Context(), requests("b", "a"))
+			leases = granted(leases)
+			defer p.k.ReleaseEach(p.t.Context(), leases, true)
+			p.k.ReleaseEach(p.t.Context(), leases, false)
 		},
 		[]string{
 			"AcquireStart", "Claim", "AcquireEnd", "Released",
@@ -179,7 +170,7 @@ var trappedPaths = map[string]struct {
 	},
 	"waited in line": {
 		func(p trapped, in string) {
-			l, err := p.k.Acquire(p.t.Context(), "a")
+			l, err := p.k.Acquire(p.t.Context(), renewer.Request{Name: "a"})
 			require.NoError(p.t, err)
 			time.AfterFunc(time.Second, func() { p.set(in); _ = l.Abort(context.Background()) })
 			p.cycle(p.t.Context())
@@ -190,13 +181,10 @@ var trappedPaths = map[string]struct {
 		func(p trapped, in string) {
 			p.s.Script(script.Acquire, script.Pass().Late(time.Second))
 			time.AfterFunc(time.Second/2, func() {
-				for _, opt := range []renewer.Option{
-					renewer.MaxWait(time.Hour),
-					renewer.MaxWait(0),
-				} {
+				for _, r := range []renewer.Request{{MaxWait: time.Hour}, {Try: true}} {
 					go func() {
 						defer func() { _ = recover() }()
-						p.cycle(context.Background(), opt)
+						p.cycle(context.Background(), r)
 					}()
 				}
 				waitFor(time.Millisecond) // they stand in line
@@ -210,7 +198,7 @@ var trappedPaths = map[string]struct {
 		func(p trapped, in string) {
 			p.s.Script(script.Acquire, script.Taken(other, 0))
 			p.set(in)
-			_, _ = p.k.TryAcquire(p.t.Context(), "a")
+			_, _ = p.k.Acquire(p.t.Context(), renewer.Request{Name: "a", Try: true})
 		},
 		[]string{
 			"AcquireStart", "Claim", "AcquireEnd", "store.Acquire",
@@ -219,11 +207,11 @@ var trappedPaths = map[string]struct {
 	},
 	"refused in this process": {
 		func(p trapped, in string) {
-			l, err := p.k.Acquire(p.t.Context(), "a")
+			l, err := p.k.Acquire(p.t.Context(), renewer.Request{Name: "a"})
 			require.NoError(p.t, err)
 			defer func() { _ = l.Release(context.Background()) }()
 			p.set(in)
-			_, _ = p.k.TryAcquire(p.t.Context(), "a")
+			_, _ = p.k.Acquire(p.t.Context(), renewer.Request{Name: "a", Try: true})
 		},
 		[]string{"AcquireStart", "AcquireEnd"},
 	},
@@ -231,7 +219,7 @@ var trappedPaths = map[string]struct {
 		func(p trapped, in string) {
 			p.s.Script(script.Acquire, script.Fail(errDown))
 			p.set(in)
-			_, _ = p.k.TryAcquire(p.t.Context(), "a")
+			_, _ = p.k.Acquire(p.t.Context(), renewer.Request{Name: "a", Try: true})
 		},
 		[]string{"Claim", "AcquireEnd", "store.Acquire"},
 	},
@@ -247,7 +235,7 @@ var trappedPaths = map[string]struct {
 	},
 	"found lost at its release": {
 		func(p trapped, in string) {
-			l, err := p.k.Acquire(p.t.Context(), "a")
+			l, err := p.k.Acquire(p.t.Context(), renewer.Request{Name: "a"})
 			require.NoError(p.t, err)
 			p.s.Delete("a")
 			p.set(in)
@@ -257,7 +245,9 @@ var trappedPaths = map[string]struct {
 	},
 	"lost before its release": {
 		func(p trapped, in string) {
-			l, err := p.k.Acquire(p.t.Context(), "a", renewer.Manual(2*time.Second))
+			l, err := p.k.Acquire(p.t.Context(), renewer.Request{
+				Name: "a", Manual: 2 * time.Second,
+			})
 			require.NoError(p.t, err)
 			<-l.Context().Done()
 			p.set(in)
@@ -267,7 +257,9 @@ var trappedPaths = map[string]struct {
 	},
 	"extended": {
 		func(p trapped, in string) {
-			l, err := p.k.Acquire(p.t.Context(), "a", renewer.Manual(10*time.Second))
+			l, err := p.k.Acquire(p.t.Context(), renewer.Request{
+				Name: "a", Manual: 10 * time.Second,
+			})
 			require.NoError(p.t, err)
 			defer func() { _ = l.Release(context.Background()) }()
 			p.set(in)
@@ -277,7 +269,9 @@ var trappedPaths = map[string]struct {
 	},
 	"found lost when extended": {
 		func(p trapped, in string) {
-			l, err := p.k.Acquire(p.t.Context(), "a", renewer.Manual(10*time.Second))
+			l, err := p.k.Acquire(p.t.Context(), renewer.Request{
+				Name: "a", Manual: 10 * time.Second,
+			})
 			require.NoError(p.t, err)
 			defer func() { _ = l.Release(context.Background()) }()
 			p.s.Delete("a")
@@ -358,7 +352,7 @@ func walkTrapped(t *testing.T, spin func(), walk func(trapped)) {
 		}
 
 		begun := time.Now()
-		l, err := p.k.Acquire(t.Context(), "a", renewer.MaxWait(time.Minute))
+		l, err := p.k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: time.Minute})
 		require.NoError(t, err)
 		require.Zero(t, time.Since(begun), "the next has the lock at once")
 		waitFor(5 * time.Minute)

@@ -20,9 +20,9 @@ import (
 var inLine = script.Taken(other, time.Hour).Queued()
 
 // waits acquires in the background, and frees what it gets at once.
-func waits(ctx context.Context, k *renewer.Keeper, opts ...renewer.Option) <-chan error {
+func waits(ctx context.Context, k *renewer.Keeper, more ...renewer.Request) <-chan error {
 	done := background(func() error {
-		l, err := k.Acquire(ctx, "a", opts...)
+		l, err := k.Acquire(ctx, named("a", more))
 		return errors.Join(err, releaseIf(l))
 	})
 	synctest.Wait()
@@ -31,11 +31,11 @@ func waits(ctx context.Context, k *renewer.Keeper, opts ...renewer.Option) <-cha
 
 // comesFirst is waits for one that is refused, and then stands in line.
 func comesFirst(
-	ctx context.Context, s *script.Store, k *renewer.Keeper, opts ...renewer.Option,
+	ctx context.Context, s *script.Store, k *renewer.Keeper, more ...renewer.Request,
 ) <-chan error {
 	s.Mute(false)
 	s.Script(script.Acquire, script.Taken(other, time.Hour))
-	done := waits(ctx, k, opts...)
+	done := waits(ctx, k, more...)
 	s.Mute(true)
 	return done
 }
@@ -67,8 +67,8 @@ func TestAPlaceOutlivesItsHead(t *testing.T) {
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, inLine)
 		begun := time.Now()
-		first := comesFirst(t.Context(), s, k, renewer.MaxWait(time.Second))
-		second := waits(t.Context(), k, renewer.MaxWait(2*time.Second))
+		first := comesFirst(t.Context(), s, k, renewer.Request{MaxWait: time.Second})
+		second := waits(t.Context(), k, renewer.Request{MaxWait: 2 * time.Second})
 		a := claimOf(t, s, 2)
 		require.NotZero(t, a.Place)
 
@@ -101,7 +101,7 @@ func TestAGrantUsesThePlaceUp(t *testing.T) {
 		s.Wake("a", nil)
 		require.NoError(t, <-first)
 		assert.Equal(t, a.Place, claimOf(t, s, 3).Place, "asked again from where it stands")
-		second := comesFirst(t.Context(), s, k, renewer.MaxWait(time.Second))
+		second := comesFirst(t.Context(), s, k, renewer.Request{MaxWait: time.Second})
 		b := claimOf(t, s, 5)
 		assert.NotEqual(t, a.Place, b.Place)
 		require.ErrorIs(t, <-second, renewer.ErrBusy)
@@ -117,7 +117,7 @@ func TestAPlaceFromTheFirstQuestion(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		asks := func() uint64 {
-			l, err := k.Acquire(t.Context(), "a")
+			l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 			require.NoError(t, err)
 			require.NoError(t, l.Release(t.Context()))
 			calls := s.Calls(script.Acquire)
@@ -145,7 +145,7 @@ func TestATryHasNoPlace(t *testing.T) {
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Mute(true)
 		s.Default(script.Acquire, inLine)
-		_, err := k.TryAcquire(t.Context(), "a")
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.Zero(t, claimOf(t, s, 1).Place)
 
@@ -153,11 +153,11 @@ func TestATryHasNoPlace(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		head := waits(ctx, k)
 		try := background(func() error {
-			_, err := k.TryAcquire(t.Context(), "a")
+			_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 			return err
 		})
 		synctest.Wait()
-		last := waits(t.Context(), k, renewer.MaxWait(time.Second))
+		last := waits(t.Context(), k, renewer.Request{MaxWait: time.Second})
 		leave()
 		require.ErrorIs(t, <-head, context.Canceled)
 		require.ErrorIs(t, <-try, renewer.ErrBusy)
@@ -258,15 +258,15 @@ func TestAPanicKeepsNoPlace(t *testing.T) {
 				s.wait = make(chan struct{})
 				head := background(func() (err error) {
 					defer func() { err = fmt.Errorf("%v", recover()) }()
-					_, err = k.Acquire(t.Context(), "a")
+					_, err = k.Acquire(t.Context(), renewer.Request{Name: "a"})
 					return err
 				})
 				synctest.Wait()
 				s.Mute(true)
 				if more {
-					defer waits(t.Context(), k, renewer.MaxWait(time.Second))
+					defer waits(t.Context(), k, renewer.Request{MaxWait: time.Second})
 				}
-				last := waits(t.Context(), k, renewer.MaxWait(time.Second))
+				last := waits(t.Context(), k, renewer.Request{MaxWait: time.Second})
 				close(s.wait)
 				require.EqualError(t, <-head, "a store's")
 				require.ErrorIs(t, <-last, renewer.ErrBusy)

@@ -19,32 +19,36 @@ import (
 // By ranks the newest is the greatest, in whatever order they come, here and elsewhere.
 func TestTheGreaterRankIsTheNewest(t *testing.T) {
 	t.Parallel()
-	for name, opt := range map[string]renewer.Option{
-		"Latest": renewer.Latest(), "Replace": renewer.Replace(),
+	for name, kind := range map[string]renewer.Newest{
+		"Latest": renewer.NewestWaits, "Replace": renewer.NewestReplaces,
 	} {
 		for where, at := range map[string][2]int{"in one process": {0, 0}, "in two": {0, 1}} {
 			t.Run(name+" "+where, func(t *testing.T) {
 				t.Parallel()
 				inTwoProcesses(t, func(c *newestCase) {
-					plain := c.ask(0, renewer.Operation("plain"))
-					newest := c.rank(at[1], 7, opt)
+					plain := c.ask(0, renewer.Request{Operation: "plain"})
+					newest := c.rank(at[1], 7, renewer.Request{Newest: kind})
 					require.False(t, newest.ended)
-					c.replaced(c.rank(at[0], 6, opt), "a newer one waits")
-					c.replaced(c.rank(at[1], 6, opt), "a newer one waits")
+					c.replaced(c.rank(at[0], 6, renewer.Request{Newest: kind}), "a newer one waits")
+					c.replaced(c.rank(at[1], 6, renewer.Request{Newest: kind}), "a newer one waits")
 					_ = c.release(plain)
 					waitFor(time.Second)
 					require.True(t, newest.ended)
 					require.NoError(t, newest.err)
-					c.replaced(c.rank(at[0], 6, opt), "a newer one runs")
-					c.replaced(c.rank(at[1], 6, opt), "a newer one runs")
+					c.replaced(c.rank(at[0], 6, renewer.Request{Newest: kind}), "a newer one runs")
+					c.replaced(c.rank(at[1], 6, renewer.Request{Newest: kind}), "a newer one runs")
 					require.NoError(t, newest.lease.Err(), "an older one does not end it")
 					require.NoError(t, c.release(newest))
 					waitFor(time.Hour)
-					c.replaced(c.rank(at[0], 6, opt), "a newer one has run")
-					c.replaced(c.rank(at[0], 6, renewer.MaxWait(time.Second)), "without the option too")
-					c.replaced(c.rank(at[0], 6, renewer.MaxWait(0)), "and without a wait")
+					c.replaced(c.rank(at[0], 6, renewer.Request{
+						Newest: kind,
+					}), "a newer one has run")
+					c.replaced(c.rank(at[0], 6, renewer.Request{
+						MaxWait: time.Second,
+					}), "without the option too")
+					c.replaced(c.rank(at[0], 6, renewer.Request{Try: true}), "and without a wait")
 					for _, rank := range []int64{7, 7, 8} { // the same work again, and newer work
-						next := c.rank(at[1], rank, opt)
+						next := c.rank(at[1], rank, renewer.Request{Newest: kind})
 						require.NoError(t, next.err)
 						require.NoError(t, c.release(next))
 					}
@@ -55,8 +59,9 @@ func TestTheGreaterRankIsTheNewest(t *testing.T) {
 }
 
 // rank is ask with a rank.
-func (c *newestCase) rank(process int, rank int64, opt renewer.Option) *asked {
-	return c.ask(process, opt, renewer.Rank(rank))
+func (c *newestCase) rank(process int, rank int64, r renewer.Request) *asked {
+	r.Rank = rank
+	return c.ask(process, r)
 }
 
 // A call with a rank is handed no lease behind the store's back: an older one elsewhere would run
@@ -64,9 +69,11 @@ func (c *newestCase) rank(process int, rank int64, opt renewer.Option) *asked {
 func TestAHandOverIsKnownToTheStore(t *testing.T) {
 	t.Parallel()
 	inTwoProcesses(t, func(c *newestCase) {
-		holder := c.ask(0, renewer.Operation("plain"))
-		first := c.ask(0, renewer.Operation("plain")) // whose claim reserves tokens for hand-offs
-		newest := c.rank(0, 7, renewer.MaxWait(time.Hour))
+		holder := c.ask(0, renewer.Request{Operation: "plain"})
+		first := c.ask(0, renewer.Request{
+			Operation: "plain",
+		}) // whose claim reserves tokens for hand-offs
+		newest := c.rank(0, 7, renewer.Request{MaxWait: time.Hour})
 		waitFor(time.Second) // for tokens
 		require.NoError(t, c.release(holder))
 		waitFor(time.Millisecond)
@@ -74,7 +81,7 @@ func TestAHandOverIsKnownToTheStore(t *testing.T) {
 		waitFor(time.Second)
 		require.NoError(t, newest.err)
 		require.NoError(t, c.release(newest))
-		c.replaced(c.rank(1, 6, renewer.MaxWait(time.Hour)), "a newer one has run")
+		c.replaced(c.rank(1, 6, renewer.Request{MaxWait: time.Hour}), "a newer one has run")
 	})
 }
 
@@ -103,8 +110,8 @@ func (s cutOff) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 // older than one that came there first.
 func TestACallThatWasCutOffIsOld(t *testing.T) {
 	t.Parallel()
-	for name, opt := range map[string]renewer.Option{
-		"Latest": renewer.Latest(), "Replace": renewer.Replace(),
+	for name, kind := range map[string]renewer.Newest{
+		"Latest": renewer.NewestWaits, "Replace": renewer.NewestReplaces,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -116,10 +123,10 @@ func TestACallThatWasCutOffIsOld(t *testing.T) {
 				require.NoError(t, err)
 				c := &newestCase{t: t, keepers: []*renewer.Keeper{here, there}}
 				s.off.Store(true)
-				old := c.ask(0, opt)
+				old := c.ask(0, renewer.Request{Newest: kind})
 				require.False(t, old.ended)
 				waitFor(time.Second)
-				newer := c.ask(1, opt)
+				newer := c.ask(1, renewer.Request{Newest: kind})
 				require.NoError(t, newer.err, "this one is not cut off")
 				waitFor(5 * time.Second)
 				s.off.Store(false)
@@ -127,7 +134,7 @@ func TestACallThatWasCutOffIsOld(t *testing.T) {
 				c.replaced(old, "it was made before")
 				require.NoError(t, newer.lease.Err())
 				require.NoError(t, c.release(newer))
-				after := c.ask(0, opt)
+				after := c.ask(0, renewer.Request{Newest: kind})
 				require.NoError(t, after.err, "this one is made now")
 				require.NoError(t, c.release(after))
 				require.NoError(t, here.Shutdown(t.Context()))
@@ -141,12 +148,13 @@ func TestACallThatWasCutOffIsOld(t *testing.T) {
 func TestRankThatCannotBeMeant(t *testing.T) {
 	t.Parallel()
 	inTwoProcesses(t, func(c *newestCase) {
-		two := renewer.AtMost(func(string) int { return 2 })
 		for _, a := range []*asked{
-			c.rank(0, 0, renewer.Latest()), c.rank(0, -1, renewer.Replace()), c.rank(0, 7, two),
+			c.rank(0, -1, renewer.Request{}),
+			c.rank(0, -1, renewer.Request{Newest: renewer.NewestReplaces}),
+			c.rank(0, 7, renewer.Request{Limit: slots(2)}),
 		} {
 			require.ErrorIs(t, a.err, renewer.ErrConfig)
-			assert.ErrorContains(t, a.err, "Rank: ")
+			assert.Regexp(t, "(?i)rank", a.err)
 		}
 	})
 }

@@ -35,7 +35,7 @@ func crowd(t *testing.T, k *renewer.Keeper, callers int) (granted, refused *atom
 			ctx = context.Background() // as far as the engine can tell, it never ends
 		}
 		wg.Go(func() {
-			l, err := k.Acquire(ctx, name, renewer.MaxWait(10*time.Second))
+			l, err := k.Acquire(ctx, renewer.Request{Name: name, MaxWait: 10 * time.Second})
 			if err == nil {
 				granted.Add(1)
 				assert.NoError(t, l.Release(context.Background()))
@@ -140,7 +140,7 @@ func TestOneQuestionThatHangsIsNoOutage(t *testing.T) {
 	) {
 		require.Greater(t, k.Config().RequestTimeout, k.Config().FailOver)
 		s.Script(script.Acquire, script.Hang())
-		l := acquire(t, k, "a", renewer.MaxWait(time.Minute))
+		l := acquire(t, k, "a", renewer.Request{MaxWait: time.Minute})
 		require.NoError(t, l.Release(t.Context()))
 		require.NoError(t, k.HealthCheck())
 	})
@@ -158,7 +158,9 @@ func TestStandBysOutlastAnOutage(t *testing.T) {
 				led := make([]<-chan error, 2)
 				for i := range led {
 					led[i] = background(func() error {
-						l, err := k.Acquire(t.Context(), "a", renewer.LongRunning())
+						l, err := k.Acquire(t.Context(), renewer.Request{
+							Name: "a", LongRunning: true,
+						})
 						if err != nil {
 							return err
 						}
@@ -167,11 +169,13 @@ func TestStandBysOutlastAnOutage(t *testing.T) {
 				}
 				synctest.Wait()
 				begun := time.Now()
-				_, err := k.Acquire(t.Context(), "a")
+				_, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 				require.ErrorIs(t, err, renewer.ErrUnavailable)
 				require.Equal(t, k.Config().FailOver, time.Since(begun))
 				waitFor(time.Hour)
-				_, err = k.TryAcquire(t.Context(), "a", renewer.LongRunning())
+				_, err = k.Acquire(t.Context(), renewer.Request{
+					Name: "a", LongRunning: true, Try: true,
+				})
 				require.ErrorIs(t, err, renewer.ErrUnavailable, "it does not wait")
 				s.Default(script.Acquire, script.Pass())
 				for _, l := range led {

@@ -9,22 +9,16 @@ import (
 
 var singleHolds asking.Single[store.Hold]
 
-// Release ends the operation and frees the key, if it is still ours. It uses ctx for its values
-// only: a cancelled caller still frees the lock. It takes at most [Config.RequestTimeout]; a key
-// that could not be freed by then is freed in the background as soon as the store answers, and
-// lapses with its TTL at the latest. That is true after [Keeper.Shutdown] too, except that nothing
-// happens in the background any more: one request has to do.
+// Release ends the operation and frees the lock, or hands it to the next caller of this
+// process. A cancelled ctx does not matter. It takes [Config.RequestTimeout] at most; what
+// could not be freed by then is freed in the background, and lapses with its TTL at the latest.
 //
-// If others wait for the name in this process, the lock goes to the first
-// of them without asking the store, within the bounds of [Config.HandOffs].
-//
-// The error is a *[LostError] if the lease had been lost, or is found
-// to have been, and [ErrUnavailable] if it is not known whether the
-// key was freed. A second call does nothing and returns nil.
+// The error is a *[LostError] if the lease had been lost, and [ErrUnavailable] if it is not
+// known whether the lock was freed. A second call does nothing and returns nil.
 func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, true) }
 
-// Abort is Release after a panic, or another failure that may have left this process in disorder:
-// the lock is freed at the store in any case, rather than handed to the next in this process.
+// Abort is Release after a panic or the like: the lock is freed at the store, and not handed to
+// the next caller of this process.
 func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }
 
 // release ends a lease: by a hand-off if that may be, or else at the store. The next waiter gets to

@@ -249,14 +249,13 @@ func contexts(leases []*Lease) iter.Seq[context.Context] {
 	}
 }
 
-// Extend makes a lease taken with [Manual] last for d from now, if it would not last longer anyway,
-// as the store counts; belief ends earlier, by the clock drift and [Config.Margin]. Only one that
-// still holds can be extended. It asks the store once and takes at most [Config.RequestTimeout].
+// Extend makes a lease with [Request].Manual last for d from now, less the clock drift and
+// [Config.Margin], if it would not last longer anyway. It asks the store once, for
+// [Config.RequestTimeout] at most.
 //
-// The error is a *[LostError] if the lease is lost, or turns out to be. It is an *[Error] of
-// kind [ErrUnavailable] if the store did not answer: the lease lasts as long as before then,
-// at the least, and may be extended again; of kind ctx's own error; and of kind [ErrConfig]
-// if d does not exceed drift and margin, or if the lease has a heartbeat or was released.
+// The error is a *[LostError] if the lease is lost; else an *[Error] of kind [ErrUnavailable]
+// (it lasts as long as before at least), ctx's own error, or [ErrConfig] if d is too short, or
+// the lease has a heartbeat or was released.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	k := l.k
 	d = d.Truncate(time.Millisecond)

@@ -41,7 +41,7 @@ func TestAWaitingCallersRequestsShareAContext(t *testing.T) {
 		ctx := &followed{Context: t.Context(), done: make(chan struct{})}
 		over := make(chan error, 1)
 		go func() {
-			_, err := k.Acquire(ctx, "a", renewer.MaxWait(time.Minute))
+			_, err := k.Acquire(ctx, renewer.Request{Name: "a", MaxWait: time.Minute})
 			over <- err
 		}()
 		waitFor(59 * time.Second)

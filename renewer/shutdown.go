@@ -35,26 +35,17 @@ const (
 	phaseFree        // questions to the store have ended: those asked now end at once
 )
 
-// Shutdown ends the keeper. Callers who wait for a lock and newcomers get [ErrShutdown]
-// at once. One for whom the store is being asked at that moment is answered when it has
-// answered, and may get the lock. Operations that run are waited for; their leases stay alive.
-// Shortly before ctx's deadline — a quarter of the time given, at most a second or a
-// [Config.Margin] and a quarter — those that still run are told by their contexts,
-// with reason [ReasonShutdown]. When ctx ends otherwise they are told at that moment.
+// Shutdown refuses newcomers and those who wait with [ErrShutdown], and waits for the
+// operations that run, whose leases stay alive. Shortly before ctx's deadline (a quarter of the
+// time left; a second, or a Margin and a quarter, at most), or when ctx ends otherwise, those
+// that still run are told: [ReasonShutdown].
 //
-// A key is freed once its operation has returned, or Margin after it was told;
-// never earlier, whatever ctx says: until then no other owner can have the lock.
-// Keys are freed in batches, again and again if the store does not answer.
+// A key is freed when its operation has returned, or [Config.Margin] after it was told, and
+// never earlier. Shutdown returns when ctx ends; the rest is done within Margin and two
+// seconds, or lapses. Give it a context of its own with some seconds left.
 //
-// Shutdown returns when ctx ends at the latest. What is left then is finished behind its back,
-// within Margin and two seconds; if the process ends before, the keys lapse by themselves. So give
-// it a context of its own with some seconds: one that a signal has ended leaves no time for
-// anything. Without a deadline Shutdown waits for the operations for as long as ctx lives.
-//
-// The error is nil if every operation had returned and every key is free, as far as the store has
-// answered. An acquire whose caller left before it was answered may still arrive after that, where
-// requests overtake each other: on several connections. Its key lapses with its TTL. A second call
-// waits until the first has finished, behind its back if need be, and returns how that went.
+// The error is nil if every operation had returned and every key is free, as far as the store
+// has answered. A second call waits for the first and returns the same.
 func (k *Keeper) Shutdown(ctx context.Context) error {
 	idle, first := k.close()
 	if !first {
@@ -78,6 +69,8 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if clean {
+		// But for an acquire whose caller had left before it was answered, which may still arrive
+		// where requests overtake each other, on several connections: its key lapses.
 		return nil
 	}
 	go func() {

@@ -38,13 +38,23 @@ func TestShutdownRefusesNewcomersAndWaiters(t *testing.T) {
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		l := acquire(t, k, "a")
 		s.Script(script.Acquire, script.Taken(other, time.Hour))
-		inLine := background(func() error { _, err := k.Acquire(t.Context(), "a"); return err })
-		atStore := background(func() error { _, err := k.Acquire(t.Context(), "b"); return err })
+		inLine := background(func() error {
+			_, err := k.Acquire(t.Context(), renewer.Request{
+				Name: "a",
+			})
+			return err
+		})
+		atStore := background(func() error {
+			_, err := k.Acquire(t.Context(), renewer.Request{
+				Name: "b",
+			})
+			return err
+		})
 		synctest.Wait()
 		ended := background(func() error { return k.Shutdown(within(t, time.Minute)) })
 		require.ErrorIs(t, <-inLine, renewer.ErrShutdown)
 		require.ErrorIs(t, <-atStore, renewer.ErrShutdown)
-		_, err := k.Acquire(t.Context(), "c")
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "c"})
 		require.ErrorIs(t, err, renewer.ErrShutdown)
 		waitFor(30 * time.Second)
 		require.True(t, l.Valid(), "an operation that runs is waited for, and renewed")
@@ -79,7 +89,7 @@ func TestShutdownFreesEveryLeaseInBatches(t *testing.T) {
 		k2, err := renewer.New(s, config)
 		require.NoError(t, err)
 		for i := range leases {
-			l, err := k2.TryAcquire(t.Context(), fmt.Sprint(i))
+			l, err := k2.Acquire(t.Context(), renewer.Request{Name: fmt.Sprint(i), Try: true})
 			require.NoError(t, err)
 			require.NoError(t, l.Release(t.Context()))
 		}
@@ -158,7 +168,7 @@ func TestShutdownWaitsForWhatIsBeingGranted(t *testing.T) {
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Pass().Late(time.Second))
 		got := background(func() error {
-			l, err := k.Acquire(t.Context(), "a")
+			l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 			if err != nil {
 				return err
 			}
@@ -181,7 +191,7 @@ func TestGrantedWhileShutdownFrees(t *testing.T) {
 		s.Script(script.Acquire, script.Pass().Late(350*time.Millisecond))
 		var l *renewer.Lease
 		got := background(func() (err error) {
-			l, err = k.Acquire(context.Background(), "a")
+			l, err = k.Acquire(context.Background(), renewer.Request{Name: "a"})
 			return err
 		})
 		waitFor(time.Millisecond)

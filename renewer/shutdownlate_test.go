@@ -142,7 +142,7 @@ func TestShutdownDoesNotForgetWhatIsUnderWay(t *testing.T) {
 	for name, ask := range map[string]func(ctx context.Context, s *script.Store,
 		k *renewer.Keeper) error{
 		"a release": func(ctx context.Context, s *script.Store, k *renewer.Keeper) error {
-			l, err := k.Acquire(ctx, "a")
+			l, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 			if err != nil {
 				return err
 			}
@@ -151,7 +151,7 @@ func TestShutdownDoesNotForgetWhatIsUnderWay(t *testing.T) {
 		},
 		"an acquire": func(ctx context.Context, s *script.Store, k *renewer.Keeper) error {
 			s.Script(script.Acquire, script.Pass().Lost())
-			_, err := k.Acquire(ctx, "a")
+			_, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 			return err
 		},
 	} {
@@ -247,7 +247,12 @@ func TestShutdownEndsQuestionsUnderWay(t *testing.T) {
 	t.Parallel()
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Hang())
-		asking := background(func() error { _, err := k.Acquire(t.Context(), "a"); return err })
+		asking := background(func() error {
+			_, err := k.Acquire(t.Context(), renewer.Request{
+				Name: "a",
+			})
+			return err
+		})
 		synctest.Wait()
 		begun := time.Now()
 		require.NoError(t, k.Shutdown(within(t, time.Second)), "nothing was held")

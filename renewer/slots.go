@@ -30,13 +30,13 @@ type other struct {
 // claimOthers adds to the front's own claim those for the next behind it: for one, to know whether
 // there is more room, and for more and more as long as all are granted.
 func (c *call) claimOthers(claims []store.Claim) []store.Claim {
-	if c.request.limit == nil || c.request.try || c.aside {
+	if c.request.Limit == nil || c.request.Try || c.aside {
 		return claims
 	}
 	behind := c.nextBehind()
 	c.others = make([]other, 0, len(behind))
 	for _, w := range behind {
-		if w.Limit(c.l.Name()) != c.limit {
+		if w.Limit() != c.limit {
 			break // those of another number wait until they ask themselves
 		}
 		c.others = append(c.others, other{w, newOwner()})
@@ -55,7 +55,7 @@ func (c *call) claimOthers(claims []store.Claim) []store.Claim {
 // than its own time: if it left before, the store would have answered all for whom it asked in
 // vain, and then the next front, whose time is over as soon.
 func (c *call) lastAnswer() instant {
-	if c.until == never || c.request.limit == nil || c.request.try || c.aside {
+	if c.until == never || c.request.Limit == nil || c.request.Try || c.aside {
 		return c.until
 	}
 	return c.until.Add(c.k.cfg.RequestTimeout / 4)
@@ -158,7 +158,7 @@ func (c *call) disown(others []other, unsettled instant) {
 // takeOver reports whether the one before at the front has asked for this call, too, in vain: then
 // it need not ask at once.
 func (c *call) takeOver() bool {
-	if c.request.limit == nil {
+	if c.request.Limit == nil {
 		return false
 	}
 	c.k.mu.Lock()

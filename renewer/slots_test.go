@@ -49,7 +49,7 @@ func TestASlotWhoseReplyWasLost(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() {
-				l, err := k.Acquire(t.Context(), "a", one)
+				l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: one})
 				if assert.NoError(t, err) {
 					assert.NoError(t, l.Release(t.Context()))
 				}
@@ -62,7 +62,7 @@ func TestASlotWhoseReplyWasLost(t *testing.T) {
 	})
 }
 
-var one = renewer.AtMost(func(string) int { return 1 })
+var one = slots(1)
 
 // Callers for whom there are slots ask side by side, and none waits for another's answer.
 func TestSlotsAreAskedForSideBySide(t *testing.T) {
@@ -74,7 +74,9 @@ func TestSlotsAreAskedForSideBySide(t *testing.T) {
 		var wg sync.WaitGroup
 		for range 100 {
 			wg.Go(func() {
-				l, err := k.Acquire(t.Context(), "a", renewer.AtMost(func(string) int { return 100 }))
+				l, err := k.Acquire(t.Context(), renewer.Request{
+					Name: "a", Limit: func() int { return 100 },
+				})
 				if assert.NoError(t, err) {
 					assert.True(t, l.Limited())
 					assert.Equal(t, "a", l.Name())
@@ -104,14 +106,14 @@ func TestSlotsAreHadInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, err := renewer.New(memory.New(), renewer.Config{TTL: time.Minute})
 		require.NoError(t, err)
-		held, err := k.Acquire(t.Context(), "a", one)
+		held, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: one})
 		require.NoError(t, err)
 		var mu sync.Mutex
 		var order []int
 		var wg sync.WaitGroup
 		for i := range 20 {
 			wg.Go(func() {
-				l, err := k.Acquire(t.Context(), "a", one)
+				l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: one})
 				if !assert.NoError(t, err) {
 					return
 				}
@@ -122,7 +124,7 @@ func TestSlotsAreHadInOrder(t *testing.T) {
 			})
 			<-time.After(time.Millisecond)
 		}
-		_, err = k.Acquire(t.Context(), "a", one, renewer.MaxWaiters(3))
+		_, err = k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: one, MaxWaiters: 3})
 		assert.ErrorIs(t, err, renewer.ErrQueueFull)
 		require.NoError(t, held.Release(t.Context()))
 		wg.Wait()
@@ -139,21 +141,23 @@ func TestTheNumberFallsWhileACallWaits(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k, err := renewer.New(memory.New(), renewer.Config{TTL: time.Minute})
 			require.NoError(t, err)
-			held, err := k.Acquire(t.Context(), "a", one)
+			held, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: one})
 			require.NoError(t, err)
 			var number atomic.Int64
 			number.Store(1)
 			waited := background(func() error {
-				_, err := k.Acquire(t.Context(), "a", renewer.AtMost(func(string) int {
+				_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: func() int {
 					return int(number.Load())
-				}))
+				}})
 				return err
 			})
 			synctest.Wait()
 			number.Store(n)
 			require.NoError(t, held.Release(t.Context()))
 			require.ErrorIs(t, <-waited, want)
-			held, err = k.Acquire(t.Context(), "a", one) // the turn is not kept for it
+			held, err = k.Acquire(t.Context(), renewer.Request{
+				Name: "a", Limit: one,
+			}) // the turn is not kept for it
 			require.NoError(t, err)
 			require.NoError(t, held.Release(t.Context()))
 			require.NoError(t, k.Shutdown(t.Context()))
@@ -183,12 +187,14 @@ func TestLimitsThatDisagree(t *testing.T) {
 		require.NoError(t, err)
 		var all []*renewer.Lease
 		for range 3 {
-			l, err := k.Acquire(t.Context(), "a", renewer.AtMost(func(string) int { return 3 }))
+			l, err := k.Acquire(t.Context(), renewer.Request{
+				Name: "a", Limit: func() int { return 3 },
+			})
 			require.NoError(t, err)
 			all = append(all, l)
 		}
 		for range 5 {
-			_, err = k.TryAcquire(t.Context(), "a", one)
+			_, err = k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: one, Try: true})
 			assert.ErrorIs(t, err, renewer.ErrBusy)
 		}
 		require.Len(t, o.texts, 1)
@@ -212,8 +218,8 @@ func TestLimitsOfAStoreThatHasNone(t *testing.T) {
 	require.NoError(t, err)
 	k, err := renewer.New(q, renewer.Config{TTL: time.Minute})
 	require.NoError(t, err)
-	for _, opts := range [][]renewer.Option{{one}, {one, renewer.Manual(time.Minute)}} {
-		_, err = k.Acquire(t.Context(), "a", opts...)
+	for _, manual := range []time.Duration{0, time.Minute} {
+		_, err = k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: one, Manual: manual})
 		assert.ErrorIs(t, err, renewer.ErrConfig)
 		assert.ErrorContains(t, err, "a quorum has no limits")
 	}
@@ -246,7 +252,7 @@ func TestWhereASlotWasWaitedFor(t *testing.T) {
 		k, err := renewer.New(p, renewer.Config{TTL: time.Minute})
 		require.NoError(t, err)
 		cycle := func() {
-			l, err := k.Acquire(t.Context(), "a", one)
+			l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: one})
 			if assert.NoError(t, err) {
 				<-time.After(10 * time.Millisecond)
 				assert.NoError(t, l.Release(t.Context()))

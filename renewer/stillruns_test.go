@@ -27,8 +27,8 @@ func inObserved(
 func TestALockHeldForLongIsToldOf(t *testing.T) {
 	t.Parallel()
 	inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
-		lead := acquire(t, k, "leader", renewer.LongRunning())
-		l := acquire(t, k, "order:42", renewer.Operation("charge"))
+		lead := acquire(t, k, "leader", renewer.Request{LongRunning: true})
+		l := acquire(t, k, "order:42", renewer.Request{Operation: "charge"})
 		leave := waitsFor(t, k, "order:42")
 		waitFor(5*time.Minute - rounding)
 		require.Empty(t, heard[renewer.StillRuns](r))
@@ -83,7 +83,7 @@ func TestAnOverrunIsToldOfWhenItBegins(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		lose  func(s *script.Store)
-		opts  []renewer.Option
+		long  bool
 		after time.Duration // of the loss
 		told  int
 	}{
@@ -97,14 +97,14 @@ func TestAnOverrunIsToldOfWhenItBegins(t *testing.T) {
 		},
 		"a leader": {
 			lose: func(s *script.Store) { s.Script(script.Renew, script.Gone()) },
-			opts: []renewer.Option{renewer.LongRunning()}, after: 10 * time.Millisecond, told: 1,
+			long: true, after: 10 * time.Millisecond, told: 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
 				c.lose(s)
-				l := acquire(t, k, "a", c.opts...)
+				l := acquire(t, k, "a", renewer.Request{LongRunning: c.long})
 				_, lost := lostAt(t, l)
 				waitFor(c.after - rounding)
 				require.Empty(t, heard[renewer.StillRuns](r))
@@ -139,7 +139,7 @@ func TestAnOperationThatStopsInTimeDoesNotOverrun(t *testing.T) {
 func TestALockHeldForLongIsLogged(t *testing.T) {
 	t.Parallel()
 	inLogged(t, slog.LevelInfo, func(t *testing.T, s *script.Store, k *renewer.Keeper, b *logbook) {
-		l := acquire(t, k, "account:42", renewer.Operation("transfer"))
+		l := acquire(t, k, "account:42", renewer.Request{Operation: "transfer"})
 		defer waitsFor(t, k, "account:42")()
 		waitFor(5 * time.Minute)
 		s.Delete("account:42")

@@ -81,7 +81,7 @@ func TestADeadShardDelaysNoOthersCleanUp(t *testing.T) {
 		for i := range 20 {
 			name := fmt.Sprint("a", i)
 			s.Script(script.Acquire, script.Pass().Broken(errDown))
-			_, err := k.TryAcquire(t.Context(), name)
+			_, err := k.Acquire(t.Context(), renewer.Request{Name: name, Try: true})
 			require.ErrorIs(t, err, renewer.ErrUnavailable)
 			begun := time.Now()
 			synctest.Wait()
@@ -101,7 +101,7 @@ func TestADeadShardDelaysNoOthersShutdown(t *testing.T) {
 		for i := range n {
 			// may arrive later: stays to be freed once more
 			s.Script(script.Acquire, script.Fail(errDown))
-			_, err := k.TryAcquire(t.Context(), fmt.Sprint("a", i))
+			_, err := k.Acquire(t.Context(), renewer.Request{Name: fmt.Sprint("a", i), Try: true})
 			require.ErrorIs(t, err, renewer.ErrUnavailable)
 		}
 		synctest.Wait()

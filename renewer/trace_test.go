@@ -23,7 +23,7 @@ func TestEachQuestionTellsItsTrace(t *testing.T) {
 		theirs.Trace = "their trace"
 		s.Script(script.Acquire, script.Taken(theirs, time.Second), script.Pass().Lost(),
 			script.Fail(errDown))
-		l := acquire(t, k, "a", renewer.Operation("transfer"))
+		l := acquire(t, k, "a", renewer.Request{Operation: "transfer"})
 		var traces []string
 		for _, c := range s.Calls(script.Acquire) {
 			traces = append(traces, c.Claims[0].Holder.Trace)
@@ -31,7 +31,7 @@ func TestEachQuestionTellsItsTrace(t *testing.T) {
 		require.Equal(t, []string{"trace a 1", "trace a 2", "trace a 2", "trace a 2"}, traces)
 		require.Equal(t, "their trace", heard[renewer.AcquireEnd](r)[0].Holder.Trace)
 
-		_, err := k.TryAcquire(t.Context(), "a")
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		var held *renewer.Error
 		require.ErrorAs(t, err, &held)
 		require.Equal(t, "trace a 2", held.Holder.Trace,
@@ -69,7 +69,7 @@ func TestALeaseHearsOfItsMissedHeartbeats(t *testing.T) {
 	cfg.Observer = r
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Renew, script.Pass(), script.Hang(), script.Fail(errDown))
-		l := acquire(t, k, "a", renewer.Operation("transfer"))
+		l := acquire(t, k, "a", renewer.Request{Operation: "transfer"})
 		begun := time.Now()
 		for len(heard[renewer.Missed](r)) < 3 {
 			waitFor(time.Millisecond)
@@ -101,7 +101,7 @@ func TestACleanUpHasTheObserversContext(t *testing.T) {
 	cfg.Observer = r
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Pass().Lost())
-		_, err := k.TryAcquire(t.Context(), "a")
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		synctest.Wait()
 		calls := s.Calls(script.Release)

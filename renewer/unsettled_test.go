@@ -35,7 +35,7 @@ func TestSlowCleanUpBeforeALostAcquire(t *testing.T) {
 		s.SetSettle(time.Second)
 		s.Script(script.Acquire, script.Fail(errDown))
 		s.Script(script.Release, script.Pass().Late(1800*time.Millisecond))
-		_, err := k.TryAcquire(context.Background(), "a")
+		_, err := k.Acquire(context.Background(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		waitFor(time.Minute)
 		require.Len(t, s.Calls(script.Release), 2, "the second after Settle")
@@ -53,14 +53,14 @@ func TestNothingIsCleanedUpBehindAQuestionThatWasNeverSent(t *testing.T) {
 		cfg.FailOver = time.Hour // it is asked all the time
 		inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 			s.Default(script.Acquire, *step)
-			_, err := k.TryAcquire(t.Context(), "a")
+			_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 			require.ErrorIs(t, err, renewer.ErrUnavailable)
 			waitFor(time.Minute)
 			require.Len(t, s.Calls(script.Release), want)
 
 			// One that was sent before it is not forgotten.
 			s.Script(script.Acquire, script.Fail(errDown))
-			_, err = k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+			_, err = k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: time.Second})
 			require.ErrorIs(t, err, renewer.ErrUnavailable)
 			waitFor(time.Minute)
 			require.Len(t, s.Calls(script.Release), want+1)

@@ -115,7 +115,7 @@ func (c *call) joinLocked() (*queue.Waiter[*Lease], error) {
 	if k.shutdown.phase != phaseRun {
 		return nil, c.fail(ErrShutdown, nil)
 	}
-	if c.request.limit != nil && c.attempts == 0 && !k.outages.Troubled() &&
+	if c.request.Limit != nil && c.attempts == 0 && !k.outages.Troubled() &&
 		k.queues.Front(c.l.name) == nil && !k.queues.Lately(c.l.name, c.begun) {
 		c.aside = true
 		c.countIn()
@@ -141,7 +141,7 @@ func (c *call) joinBehind() (*queue.Waiter[*Lease], error) {
 	k, name, r := c.k, c.l.name, &c.request
 	c.contended = true
 	info, known := k.lastSeen(name)
-	if r.try && known {
+	if r.Try && known {
 		c.seen = info
 		return nil, c.refuse()
 	}
@@ -149,16 +149,16 @@ func (c *call) joinBehind() (*queue.Waiter[*Lease], error) {
 		c.behind = info
 	}
 	q := k.queues.Need(name)
-	if r.most > 0 && !r.try && c.newest == nil && q.Len() >= r.most {
+	if r.MaxWaiters > 0 && !r.Try && c.newest == nil && q.Len() >= r.MaxWaiters {
 		if info.Err == nil {
 			c.seen = info
 		}
 		return nil, c.fail(ErrBusy, fmt.Errorf(
-			"%w: MaxWaiters (%d) callers of this process stand in it", ErrQueueFull, r.most))
+			"%w: MaxWaiters (%d) callers of this process stand in it", ErrQueueFull, r.MaxWaiters))
 	}
 	w := &queue.Waiter[*Lease]{
-		L: c.l, Answer: make(chan *queue.Seen, 1), Try: r.try, MaxHold: r.ownMaxHold(),
-		Limit: r.limit,
+		L: c.l, Answer: make(chan *queue.Seen, 1), Try: r.Try, MaxHold: r.ownMaxHold(),
+		Limit: r.Limit,
 	}
 	q.Push(w)
 	return w, nil

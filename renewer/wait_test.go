@@ -27,7 +27,7 @@ func TestCallersStandInLine(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range n {
 			wg.Go(func() {
-				l, err := k.Acquire(t.Context(), "a")
+				l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 				if err != nil {
 					t.Error(err)
 					return
@@ -68,7 +68,7 @@ func TestTriersShareTheHeadsAnswer(t *testing.T) {
 			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				s.Script(script.Acquire, tt.step)
 				head := background(func() error {
-					l, err := k.TryAcquire(t.Context(), "a")
+					l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 					if err == nil {
 						err = l.Release(t.Context())
 					}
@@ -78,7 +78,7 @@ func TestTriersShareTheHeadsAnswer(t *testing.T) {
 				var others []<-chan error
 				for range 100 {
 					others = append(others, background(func() error {
-						_, err := k.TryAcquire(t.Context(), "a")
+						_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 						return err
 					}))
 				}
@@ -98,14 +98,19 @@ func TestTriersDoNotWaitWithTheHead(t *testing.T) {
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Taken(other, time.Minute).Late(time.Second))
 		ctx, cancel := context.WithCancel(t.Context())
-		head := background(func() error { _, err := k.Acquire(ctx, "a"); return err })
+		head := background(func() error {
+			_, err := k.Acquire(ctx, renewer.Request{
+				Name: "a",
+			})
+			return err
+		})
 		synctest.Wait()
 		begun := time.Now()
-		_, err := k.TryAcquire(t.Context(), "a")
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.ErrorContains(t, err, "there pid 7")
 		assertInstant(t, begun.Add(time.Second), time.Now(), "return")
-		_, err = k.TryAcquire(t.Context(), "a")
+		_, err = k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrBusy, "and later ones at once")
 		assertInstant(t, begun.Add(time.Second), time.Now(), "return")
 		cancel()
@@ -119,9 +124,14 @@ func TestBusyIsNeverGuessed(t *testing.T) {
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Default(script.Acquire, script.Hang())
 		ctx, cancel := context.WithCancel(t.Context())
-		head := background(func() error { _, err := k.Acquire(ctx, "a"); return err })
+		head := background(func() error {
+			_, err := k.Acquire(ctx, renewer.Request{
+				Name: "a",
+			})
+			return err
+		})
 		synctest.Wait()
-		_, err := k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: time.Second})
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.NotErrorIs(t, err, renewer.ErrBusy)
 		cancel()
@@ -138,7 +148,7 @@ func TestALossMovesTheLine(t *testing.T) {
 		s.Default(script.Renew, script.Hang())
 		got := make(chan *renewer.Lease)
 		go func() {
-			l, err := k.Acquire(t.Context(), "a")
+			l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 			if err != nil {
 				t.Error(err)
 			}
@@ -171,16 +181,16 @@ func TestTheLineSurvivesImpatience(t *testing.T) {
 					work := time.Duration(random.IntN(10)) * time.Millisecond
 					kind := random.IntN(3)
 					wg.Go(func() {
-						ctx, opts := t.Context(), []renewer.Option{}
+						ctx, request := t.Context(), renewer.Request{Name: "a"}
 						switch kind {
 						case 0:
-							opts = append(opts, renewer.MaxWait(patience))
+							request.MaxWait, request.Try = patience, patience == 0
 						case 1:
 							var cancel context.CancelFunc
 							ctx, cancel = context.WithTimeout(ctx, patience)
 							defer cancel()
 						}
-						l, err := k.Acquire(ctx, "a", opts...)
+						l, err := k.Acquire(ctx, request)
 						if err != nil {
 							return
 						}
@@ -214,12 +224,12 @@ func TestTheLineSurvivesImpatience(t *testing.T) {
 func TestATryDuringARelease(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l := acquire(t, k, "a", renewer.Operation("export"))
+		l := acquire(t, k, "a", renewer.Request{Operation: "export"})
 		s.Script(script.Release, script.Pass().Slow(2*time.Millisecond))
 		released := background(func() error { return l.Release(t.Context()) })
 		waitFor(time.Millisecond)
 		begun := time.Now()
-		next, err := k.TryAcquire(t.Context(), "a")
+		next, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.NoError(t, err)
 		require.Equal(t, time.Millisecond, time.Since(begun))
 		require.NoError(t, <-released)
@@ -228,7 +238,7 @@ func TestATryDuringARelease(t *testing.T) {
 		s.Script(script.Release, script.Pass().Slow(1500*time.Millisecond))
 		released = background(func() error { return next.Release(t.Context()) })
 		waitFor(time.Millisecond)
-		_, err = k.Acquire(t.Context(), "a", renewer.MaxWait(time.Second))
+		_, err = k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: time.Second})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.NotErrorIs(t, err, renewer.ErrUnavailable)
 		require.ErrorContains(t, err, "last seen with here")

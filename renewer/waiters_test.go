@@ -18,11 +18,11 @@ import (
 func TestAFullLineRefuses(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l := acquire(t, k, "a", renewer.Operation("export"))
+		l := acquire(t, k, "a", renewer.Request{Operation: "export"})
 		leaves, leave := context.WithCancel(t.Context())
 		acquireAndFree := func(ctx context.Context) <-chan error {
 			return background(func() error {
-				l, err := k.Acquire(ctx, "a", renewer.MaxWaiters(2))
+				l, err := k.Acquire(ctx, renewer.Request{Name: "a", MaxWaiters: 2})
 				waitFor(aToken)
 				return errors.Join(err, releaseIf(l))
 			})
@@ -32,7 +32,7 @@ func TestAFullLineRefuses(t *testing.T) {
 		second := acquireAndFree(t.Context())
 		synctest.Wait()
 
-		_, err := k.Acquire(t.Context(), "a", renewer.MaxWaiters(2))
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWaiters: 2})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.ErrorIs(t, err, renewer.ErrQueueFull)
 		require.ErrorContains(t, err, `acquire "a": held by another owner; last seen with here`)
@@ -59,14 +59,14 @@ func TestALineIsFullBeforeTheStoreHasAnswered(t *testing.T) {
 		calls := make([]<-chan error, 2)
 		for i := range calls {
 			calls[i] = background(func() error {
-				l, err := k.Acquire(t.Context(), "a", renewer.MaxWaiters(1))
+				l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWaiters: 1})
 				return errors.Join(err, releaseIf(l))
 			})
 			synctest.Wait()
 		}
-		_, err := k.Acquire(t.Context(), "a", renewer.MaxWaiters(1))
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWaiters: 1})
 		require.ErrorIs(t, err, renewer.ErrQueueFull)
-		_, err = k.TryAcquire(t.Context(), "a", renewer.MaxWaiters(1))
+		_, err = k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWaiters: 1, Try: true})
 		require.ErrorIs(t, err, renewer.ErrBusy,
 			"who doesn't wait shares the answer of the one who asks")
 		require.NotErrorIs(t, err, renewer.ErrQueueFull)
@@ -81,7 +81,9 @@ func TestATryCanBeBounded(t *testing.T) {
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Acquire, script.Hang())
 		begun := time.Now()
-		_, err := k.TryAcquire(t.Context(), "a", renewer.MaxWait(300*time.Millisecond))
+		_, err := k.Acquire(t.Context(), renewer.Request{
+			Name: "a", MaxWait: 300 * time.Millisecond, Try: true,
+		})
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		require.NotErrorIs(t, err, context.Canceled)
 		assertInstant(t, begun.Add(300*time.Millisecond), time.Now(), "before RequestTimeout")

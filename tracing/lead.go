@@ -10,11 +10,11 @@ import (
 type holdKey struct{}
 
 // Link returns a link to the innermost lockbeat.hold that ctx runs under, for spans that are not
-// below it, such as those of a leader's work (lockmw.RunWhileHeld):
+// below it, such as those of a leader's work (locks that it takes have one by themselves):
 //
 //	ctx, span := tracer.Start(ctx, "report", trace.WithLinks(tracing.Link(ctx)))
 //
-// If there is none, or it is not sampled, the link is the zero value, which OpenTelemetry ignores.
+// If there is none, or it is not sampled, the link is zero, which OpenTelemetry ignores.
 func Link(ctx context.Context) trace.Link {
 	hold, _ := ctx.Value(holdKey{}).(trace.SpanContext)
 	return trace.Link{SpanContext: hold}

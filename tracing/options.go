@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Option changes one thing about what [New] returns. A nil Option is ignored.
+// Option is for [New]. nil is ignored.
 type Option func(*settings)
 
 type settings struct {
@@ -54,25 +54,21 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	}
 }
 
-// WithAttributes adds attributes to every span and every metric, in addition to those
-// of an earlier WithAttributes. Their values are the same for the life of the program,
-// so the number of series is unchanged. Those of this package have precedence.
+// WithAttributes adds attributes to every span and every metric, and to those of an earlier
+// WithAttributes. Those of this package have precedence.
 func WithAttributes(attrs ...attribute.KeyValue) Option {
 	attrs = slices.Clone(attrs)
 	return func(s *settings) { s.static = append(s.static, attrs...) }
 }
 
-// WithNames has spans show the names of locks, and the texts of errors, which may have them in
-// them: for development, or where names carry no personal data. Without it they show a hash of the
-// name, by which the spans about one lock are found, and the lines of a renewer.LogObserver: see
-// [renewer.HashName]. The name can't be read from that, but it can be guessed; [WithKeySecret]
-// prevents that. Metrics never show a name.
+// WithNames has spans show the names of locks, and the texts of errors, which may have them
+// in them: for development, or where names carry no personal data. Without it they show a
+// hash, which can be guessed: see [WithKeySecret].
 func WithNames() Option { return func(s *settings) { s.names = true } }
 
-// WithKeySecret makes the hash of names a keyed one, an HMAC-SHA256: a guessed name can't
-// be hashed without the secret. Processes with the same secret show the same hashes;
-// give renewer.LogSecret the same, so that lines of the log can be matched. It panics if
-// secret is empty, since a setting that was not filled in must not pass for protection.
+// WithKeySecret makes the hash of names a keyed one, so that a guessed name can't be hashed
+// without the secret: give all processes, and renewer.LogSecret, the same. It panics if
+// secret is empty.
 func WithKeySecret(secret []byte) Option {
 	if len(secret) == 0 {
 		panic("lockbeat: tracing.WithKeySecret needs a secret: 32 random bytes, the same in " +
@@ -82,7 +78,6 @@ func WithKeySecret(secret []byte) Option {
 	return func(s *settings) { s.keySecret = secret }
 }
 
-// WithRenewSpans makes a span of every batch of renewals, a root of a trace of its own, linked
-// to the holds in it, to at most 128 of them. Without it, the default, renewals make no spans,
-// and nor does the instrumentation of a Redis client under them: see the package's text.
+// WithRenewSpans makes a lockbeat.renew of every batch of heartbeats, a root of a trace of its own,
+// linked to at most 128 of the holds in it. Default: no spans.
 func WithRenewSpans() Option { return func(s *settings) { s.renewSpans = true } }

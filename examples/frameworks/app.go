@@ -18,14 +18,12 @@ import (
 var errBroke = errors.New("not enough money")
 
 // accountLock is the one recipe for the name of an account's lock.
-func accountLock(r *http.Request) (string, error) {
-	return lockmw.Key("account", r.PathValue("id")), nil
-}
+func accountLock(r *http.Request) string { return lockmw.Key("account", r.PathValue("id")) }
 
 // withGin is a server of gin. The lock is on the route, as it would be with net/http.
 func withGin(k *renewer.Keeper, transfer work, opts ...httpmw.Option) http.Handler {
 	router := gin.New()
-	lock := ginmw.Wrap(httpmw.Exclusive(k, accountLock, opts...))
+	lock := ginmw.FromHTTP(httpmw.Middleware(k, accountLock, opts...))
 	router.POST("/accounts/:id/transfer", lock, func(c *gin.Context) {
 		if err := transfer(c.Request.Context(), c.Param("id")); err != nil {
 			if c.Request.Context().Err() == nil { // else the guard answers
@@ -41,8 +39,8 @@ func withGin(k *renewer.Keeper, transfer work, opts ...httpmw.Option) http.Handl
 // withEcho is a server of echo.
 func withEcho(k *renewer.Keeper, transfer work, opts ...httpmw.Option) http.Handler {
 	router := echo.New()
-	opts = append(opts, httpmw.Operation("transfer"))
-	lock := echoGuard(httpmw.Exclusive(k, accountLock, opts...))
+	opts = append(opts, lockmw.Operation("transfer"))
+	lock := echoGuard(httpmw.Middleware(k, accountLock, opts...))
 	router.POST("/accounts/:id/transfer", func(c echo.Context) error {
 		err := transfer(c.Request().Context(), c.Param("id"))
 		if errors.Is(err, errBroke) {

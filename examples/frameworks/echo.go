@@ -7,7 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// echoGuard makes middleware of echo of one of net/http, such as what httpmw.Exclusive returns. It
+// echoGuard makes middleware of echo of one of net/http, such as what httpmw.Middleware returns. It
 // is for one route. echo.WrapMiddleware would not do: see docs/http.md.
 func echoGuard(guard func(http.Handler) http.Handler) echo.MiddlewareFunc {
 	type contextKey struct{}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -52,7 +53,7 @@ func tell(out io.Writer, k *renewer.Keeper) {
 				return errBroke
 			}
 			return nil
-		}, httpmw.Refuse(http.StatusConflict))
+		}, lockmw.Refuse())
 		show("account 7:", "7")
 		show("an account without money:", "broke")
 	}

@@ -79,7 +79,7 @@ func TestALostLockIsAnsweredOnce(t *testing.T) {
 			server := f.server(newKeeper(t, store), func(ctx context.Context, _ string) error {
 				<-ctx.Done()
 				return context.Cause(ctx)
-			}, httpmw.AbortLost())
+			}, lockmw.Strict())
 			answer := transfer(server, "7")
 			assert.Equal(t, http.StatusServiceUnavailable, answer.Code, f.name)
 			assert.Equal(t, 1, strings.Count(answer.Body.String(), "{"), answer.Body)

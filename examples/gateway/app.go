@@ -34,22 +34,22 @@ type gateway struct {
 
 // routes are what a replica answers to. A stream keeps its slots until the handler returns.
 func (g gateway) routes() http.Handler {
-	chat := func(r *http.Request) (string, error) {
+	chat := func(r *http.Request) lockmw.Set {
 		user := lockmw.Key("user", r.PathValue("user"))
-		return lockmw.Limits(lockmw.Limit(user, ofUser), lockmw.Limit("all", inAll)), nil
+		return lockmw.All(lockmw.Limit(user, ofUser), lockmw.Limit("all", inAll))
 	}
-	most := func(*http.Request) (string, error) { return lockmw.Limit("urgent", urgent), nil }
+	most := func(*http.Request) lockmw.Set { return lockmw.Limit("urgent", urgent) }
 	// A client waits for 3 s, and gets 429, or 503 while Redis is away. A stream that has lost its
 	// slot does not look whole.
-	wait, abort := httpmw.Wait(3*time.Second), httpmw.AbortLost()
-	ours := httpmw.LocalShare(share)
+	wait, strict := lockmw.Wait(3*time.Second), lockmw.Strict()
+	ours := lockmw.LocalShare(share)
 
 	mux := http.NewServeMux()
-	mux.Handle("GET /chat/{user}", httpmw.Exclusive(g.keeper, chat, wait, abort)(
+	mux.Handle("GET /chat/{user}", httpmw.Middleware(g.keeper, chat, wait, strict)(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			g.stream(w, r, "all", "user:"+r.PathValue("user"), g.replica)
 		})))
-	mux.Handle("GET /urgent", httpmw.Exclusive(g.keeper, most, wait, abort, ours)(
+	mux.Handle("GET /urgent", httpmw.Middleware(g.keeper, most, wait, strict, ours)(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			g.stream(w, r, "urgent on "+g.replica)
 		})))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/examples/internal/ledger"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -13,9 +14,9 @@ import (
 // routes are what a server answers to. Everything about locks is said here: both ways to take
 // money from an account exclude each other, on all servers, since they have the same key.
 func routes(k *renewer.Keeper, l *ledger.Ledger) http.Handler {
-	account, abort := httpmw.PathValue("account", "id"), httpmw.AbortLost()
-	inLine := httpmw.Exclusive(k, account, httpmw.Wait(5*time.Second), abort)
-	orNever := httpmw.Exclusive(k, account, httpmw.Refuse(http.StatusConflict), abort)
+	account, strict := httpmw.PathValue("account", "id"), lockmw.Strict()
+	inLine := httpmw.Middleware(k, account, lockmw.Wait(5*time.Second), strict)
+	orNever := httpmw.Middleware(k, account, lockmw.Refuse(), strict)
 	b := bank{l}
 
 	mux := http.NewServeMux()

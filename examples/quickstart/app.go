@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
@@ -47,11 +48,7 @@ func runNode(ctx context.Context, n node) error {
 		return err
 	}
 
-	mux := asynq.NewServeMux()
-	mux.Handle(taskType, asynqmw.Handle(keeper, func(r Report) string { return r.User }, n.render,
-		asynqmw.InLine(n.tasks), // a user's tasks wait in their queue, in order
-		asynqmw.RetryIn(soon)))  // those that could not ask come again after this
-	server := asynq.NewServer(n.tasks, asynqmw.Configure(asynq.Config{
+	locks, config := asynqmw.Configure(keeper, n.tasks, asynq.Config{
 		Queues:      map[string]int{n.queue: 1},
 		Concurrency: 12,
 		// A task that did not get its lock uses up no retry. Here, a task that lost it does not
@@ -62,7 +59,14 @@ func runNode(ctx context.Context, n node) error {
 		DelayedTaskCheckInterval: 200 * time.Millisecond,
 		ShutdownTimeout:          time.Second,
 		LogLevel:                 asynq.FatalLevel,
-	}))
+	})
+	defer locks.Close()
+
+	mux := asynq.NewServeMux()
+	mux.Handle(taskType, asynqmw.Wrap(locks,
+		func(r Report) string { return lockmw.Key("user", r.User) }, n.render,
+		jobs.RetryIn(soon))) // a task that could not ask comes again after this
+	server := asynq.NewServer(n.tasks, config)
 	if err = server.Start(mux); err == nil {
 		<-ctx.Done()
 		server.Shutdown() // tasks before their locks, locks before their connection

@@ -13,7 +13,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
-	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -48,18 +47,17 @@ func write(ctx context.Context, pool *pgxpool.Pool, tenant, kind string) error {
 
 // worker writes invoices, of each tenant one at a time. The lock is "tenant:ID", as in routes.
 func worker(keeper *renewer.Keeper, pool *pgxpool.Pool) river.Worker[Invoice] {
-	return rivermw.Worker(keeper, func(i Invoice) string { return lockmw.Key("tenant", i.Tenant) },
+	return rivermw.Wrap(keeper, func(i Invoice) string { return lockmw.Key("tenant", i.Tenant) },
 		river.WorkFunc(func(ctx context.Context, job *river.Job[Invoice]) error {
 			return write(ctx, pool, job.Args.Tenant, "invoice")
 		}),
-		rivermw.InLine(pool), // a job that waits keeps no worker
-		jobs.SharedKey())     // the lock is not the kind's own
+		rivermw.InLine(pool)) // a job that waits keeps no worker
 }
 
 // routes write a credit note when they are asked to, under the same lock.
 func routes(keeper *renewer.Keeper, pool *pgxpool.Pool) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("POST /tenants/{id}/credits", httpmw.Exclusive(keeper,
+	mux.Handle("POST /tenants/{id}/credits", httpmw.Middleware(keeper,
 		httpmw.PathValue("tenant", "id"))(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) {
 			if write(r.Context(), pool, r.PathValue("id"), "credit") == nil {

@@ -25,8 +25,8 @@ func serveTransfer(w http.ResponseWriter, r *http.Request) {
 // webServer has that under the lock of the account.
 func webServer(keeper *renewer.Keeper) *http.Server {
 	mux := http.NewServeMux()
-	mux.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(keeper,
-		func(r *http.Request) (string, error) { return accountLock(r.PathValue("id")), nil },
+	mux.Handle("POST /accounts/{id}/transfer", httpmw.Middleware(keeper,
+		func(r *http.Request) string { return accountLock(r.PathValue("id")) },
 	)(http.HandlerFunc(serveTransfer)))
 	mux.Handle("GET /ready", ready(keeper))        // for a readiness probe
 	mux.Handle("GET /metrics", promhttp.Handler()) // for Prometheus, and nobody else

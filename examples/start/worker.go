@@ -14,15 +14,10 @@ import (
 type Transfer struct{ From, To string }
 
 // transferTasks puts the tasks of mux under the lock of their account.
-func transferTasks(
-	mux *asynq.ServeMux, keeper *renewer.Keeper, option asynq.RedisConnOpt, tasks *asynq.Client,
-) {
-	mux.Handle("transfer", asynqmw.Handle(keeper,
+func transferTasks(mux *asynq.ServeMux, locks *asynqmw.Locks) {
+	mux.Handle("transfer", asynqmw.Wrap(locks,
 		func(t Transfer) string { return accountLock(t.From) },
-		func(ctx context.Context, t Transfer) error { return transfer(ctx, t.From, t.To) },
-		asynqmw.SharedKey(),     // the lock is "account:7", not "transfer:account:7"
-		asynqmw.InLine(option),  // tasks that wait leave their workers
-		asynqmw.Requeue(tasks))) // and is not archived on its last attempt
+		func(ctx context.Context, t Transfer) error { return transfer(ctx, t.From, t.To) }))
 }
 
 // worker runs tasks, and begins with three of one account.
@@ -34,13 +29,16 @@ func worker(stop context.Context, redis redisstore.Deployment, observer renewer.
 	tasks := asynq.NewClient(option)
 	defer tasks.Close()
 
+	locks, config := asynqmw.Configure(keeper, option, asynq.Config{Concurrency: 20})
+	defer locks.Close()
+
 	mux := asynq.NewServeMux()
-	transferTasks(mux, keeper, option, tasks)
+	transferTasks(mux, locks)
 	for range 3 { // elsewhere, as a rule
 		_, err := tasks.Enqueue(asynq.NewTask("transfer", []byte(`{"From":"7","To":"8"}`)))
 		must(err)
 	}
-	server := asynq.NewServer(option, asynqmw.Configure(asynq.Config{Concurrency: 20}))
+	server := asynq.NewServer(option, config)
 	must(server.Start(mux))
 	<-stop.Done()
 	server.Shutdown()

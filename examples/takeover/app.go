@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/examples/internal/demo"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
@@ -23,8 +24,8 @@ func runWorker(ctx context.Context, n *demo.Node, _ struct{}) error {
 		return write(ctx, n, a.Number)
 	}
 	answer, err := once.Do(ctx, n.Keeper, "report:2026-11", report, once.MaxAttempts(attempts),
-		once.Keep(time.Minute), once.RetryIn(300*time.Millisecond),
-		once.RetryUpTo(500*time.Millisecond), once.Operation("report"))
+		once.Keep(time.Minute), once.Retry(300*time.Millisecond, 500*time.Millisecond),
+		lockmw.Operation("report"))
 	if err != nil {
 		answer = err.Error()
 	}

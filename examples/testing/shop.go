@@ -26,7 +26,7 @@ func charge(ctx context.Context, k *renewer.Keeper, order string, do pay) (strin
 
 func route(k *renewer.Keeper, do pay) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("POST /orders/{id}", httpmw.Exclusive(k, httpmw.PathValue("order", "id"))(
+	mux.Handle("POST /orders/{id}", httpmw.Middleware(k, httpmw.PathValue("order", "id"))(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if do(r.Context(), r.PathValue("id")) != nil && r.Context().Err() == nil {
 				http.Error(w, "not charged", http.StatusInternalServerError)
@@ -36,5 +36,5 @@ func route(k *renewer.Keeper, do pay) http.Handler {
 }
 
 func task(k *renewer.Keeper, do pay) asynq.Handler {
-	return asynqmw.Handle(k, orderLock, do, asynqmw.SharedKey())
+	return asynqmw.Wrap(asynqmw.ForTest(k), orderLock, do)
 }

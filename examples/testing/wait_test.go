@@ -26,7 +26,8 @@ func TestItWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		locks, began := memory.New(), time.Now()
-		lease, err := newKeeper(t, locks).Acquire(t.Context(), orderLock("42"))
+		order := renewer.Request{Name: orderLock("42")}
+		lease, err := newKeeper(t, locks).Acquire(t.Context(), order)
 		if err != nil {
 			t.Fatal(err)
 		}

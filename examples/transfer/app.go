@@ -25,7 +25,7 @@ func (b bank) transfer(_ context.Context, o order) (struct{}, error) {
 // exclusive is transfer under the locks of both accounts, whichever is named first. It waits longer
 // for its turn than all transfers take, and shorter than a deadlock.
 func (b bank) exclusive(k *renewer.Keeper) func(context.Context, order) (struct{}, error) {
-	return lockmw.Wrap(k, func(o order) string {
-		return lockmw.Keys(lockmw.Key("account", o.from), lockmw.Key("account", o.to))
+	return lockmw.Wrap(k, func(o order) lockmw.Set {
+		return lockmw.All(lockmw.Key("account", o.from), lockmw.Key("account", o.to))
 	}, b.transfer, lockmw.Wait(10*time.Second), lockmw.Operation("transfer"))
 }

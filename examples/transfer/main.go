@@ -6,7 +6,7 @@
 //
 // Four nodes make hundreds of transfers between a few accounts, from any to any. A program that
 // locks one account and then the other can wait for ever for one that does it the other way round;
-// lockmw.Keys takes both or none. The exit status is 1 if a transfer is stuck, or if money is
+// lockmw.All takes both or none. The exit status is 1 if a transfer is stuck, or if money is
 // missing in the end. The same transfers without the locks show what they are for.
 //
 // Read app.go first: it is what you would write. main.go plays the crowd, and counts.

@@ -14,10 +14,8 @@ import (
 )
 
 const (
-	// DefaultEvery is how often the store is read while a browser looks.
-	DefaultEvery = time.Second
-	// DefaultMost is how many locks are listed at most.
-	DefaultMost = 10_000
+	defaultEvery = time.Second
+	defaultMost  = 10_000
 
 	shortestEvery = 100 * time.Millisecond
 	// tracePlace is where Config.TraceURL has the ID of a trace.
@@ -29,32 +27,28 @@ var colours = []string{"red", "orange", "green", "blue", "violet", "grey"}
 
 // Config sets up a page. Its zero value is one that only reads.
 type Config struct {
-	// Title says in one line which locks these are, such as "production, redis-1:6379": each page
-	// has it on top, and the tabs of the browser begin with it. By default there is none.
+	// Title says in one line which locks these are, such as "production, redis-1:6379".
+	// Default none.
 	Title string
-	// Colour is that of the bar with the Title, so that nobody takes production for another
-	// environment: red, orange, green, blue, violet or grey, the default.
+	// Colour is that of the bar with the Title: red, orange, green, blue, violet or grey,
+	// the default.
 	Colour string
-	// BreakAs returns who breaks a lease by a request, such as the user's name: the holder's error
-	// and the logs tell. "" means that this caller may only read. It is called for each page that
-	// shows a lease, possibly concurrently. nil, the default, means that no caller may break one.
+	// BreakAs returns who breaks a lease by a request, such as the user's name; "" if this
+	// caller may only read. It is called for each page that shows a lease, possibly
+	// concurrently. Default nil: no caller may break one.
 	BreakAs func(*http.Request) string
 	// TraceURL is where a trace can be seen, with {trace} in place of its ID in hexadecimal, such
-	// as "https://jaeger.example/trace/{trace}": traces of holders lead there. By default they are
-	// text.
+	// as "https://jaeger.example/trace/{trace}". Default: traces of holders are text.
 	TraceURL string
-	// LogSecret is that of renewer.LogSecret and tracing.WithKeySecret: the page shows and finds
-	// the names as logs and spans do, by renewer.HashName. nil, the default, is none.
+	// LogSecret is that of renewer.LogSecret and tracing.WithKeySecret. Default nil: none.
 	LogSecret []byte
-	// Logger is told, at Warn, of each lease that is broken here: by whom, why, and what
-	// renewer.HashName makes of the lock's name. By default nothing is logged; the holder's log
-	// tells of it too.
+	// Logger is told, at Warn, of each lease that is broken here, with renewer.HashName of
+	// the lock's name. Default: none.
 	Logger *slog.Logger
-	// Every is how often the store is read while a browser looks, at least 100 ms. 0 is
-	// [DefaultEvery].
+	// Every is how often the store is read while a browser looks, at least 100 ms. Default 1 s.
 	Every time.Duration
-	// Most is how many locks and limits are listed at most; the page says when there are more, and
-	// finds those by their full name. 0 is [DefaultMost].
+	// Most is how many locks and limits are listed at most; others are found by their full name.
+	// Default 10,000.
 	Most int
 }
 
@@ -72,13 +66,13 @@ func (c *Config) check() error {
 			tracePlace)
 	}
 	if c.Every == 0 {
-		c.Every = DefaultEvery
+		c.Every = defaultEvery
 	}
 	if c.Every < shortestEvery {
 		fault("Config.Every: %v is below the shortest, %v", c.Every, shortestEvery)
 	}
 	if c.Most == 0 {
-		c.Most = DefaultMost
+		c.Most = defaultMost
 	}
 	if c.Most < 0 {
 		fault("Config.Most: %d is negative", c.Most)

@@ -60,11 +60,11 @@ func TestNothingIsKeptOfALockThatNoneLooksAt(t *testing.T) {
 		assert.Equal(t, 102, p.Kept(), "for who reloads")
 		webtest.Do(p, httptest.NewRequest(http.MethodHead, "/events?name=none", http.NoBody))
 		assert.Equal(t, 102, p.Kept())
-		<-time.After(page.DefaultEvery)
+		<-time.After(time.Second)
 		synctest.Wait()
 		assert.Equal(t, 1, p.Kept())
 		l.leave()
-		<-time.After(page.DefaultEvery)
+		<-time.After(time.Second)
 		synctest.Wait()
 		assert.Zero(t, p.Kept())
 	})
@@ -76,7 +76,7 @@ func TestNothingIsKeptOfANameThatNoLockHas(t *testing.T) {
 		f := &fake{locks: []store.Lock{held("a", 7, 0)}}
 		p := newPage(t, f, page.Config{BreakAs: alice})
 		post := fillIn(t, p, "/break?name=a&fence=7", map[string][]string{"why": {"hangs"}})
-		<-time.After(page.DefaultEvery)
+		<-time.After(time.Second)
 		synctest.Wait()
 		long := "name=" + strings.Repeat("n", 1<<20) + "&fence=7"
 		post.URL.RawQuery = long

@@ -27,11 +27,13 @@ func TestBreakTellsTheHolder(t *testing.T) {
 		p, err := page.New(locks, page.Config{BreakAs: alice})
 		require.NoError(t, err)
 		defer p.Close()
-		lease, err := k.Acquire(t.Context(), "order:42", renewer.Operation("charge"))
+		lease, err := k.Acquire(t.Context(), renewer.Request{Name: "order:42", Operation: "charge"})
 		require.NoError(t, err)
 		waits := make(chan error, 1)
 		go func() {
-			next, err := k.Acquire(t.Context(), "order:42", renewer.MaxWait(time.Hour))
+			next, err := k.Acquire(t.Context(), renewer.Request{
+				Name: "order:42", MaxWait: time.Hour,
+			})
 			if err == nil {
 				err = next.Release(t.Context())
 			}

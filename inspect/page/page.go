@@ -53,8 +53,7 @@ func (s subject) compare(t subject) int {
 var all subject
 
 // New returns a page of what locks keeps. An error is renewer.ErrConfig: a field of cfg is
-// unusable, or locks is no store.Inspector. A quorum is none: make a page of the store of each
-// node.
+// unusable, or locks can't be inspected (of a quorum, each node's can).
 func New(locks renewer.Store, cfg Config) (*Page, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -69,10 +68,9 @@ func New(locks renewer.Store, cfg Config) (*Page, error) {
 	return p, nil
 }
 
-// Close ends all streams and all reading, and returns once the store is not asked any more. It
-// waits for a lease that is being broken, for 10 s at most. From then on requests are answered with
-// 503. http.Server.Shutdown waits for streams: register Close with its RegisterOnShutdown. It may
-// be called more than once.
+// Close ends all streams and all reading; from then on requests are answered with 503. It
+// waits 10 s at most for a lease that is being broken. It may be called more than once.
+// http.Server.Shutdown waits for streams: register Close with its RegisterOnShutdown.
 func (p *Page) Close() {
 	p.mu.Lock()
 	p.closed = true

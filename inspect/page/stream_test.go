@@ -341,7 +341,7 @@ func TestPagesOfSingleLocksAreBounded(t *testing.T) {
 		assert.Equal(t, page.MostSeats, shows)
 		assert.Equal(t, page.MostSeats+1, p.Kept())
 
-		<-time.After(2 * page.DefaultEvery)
+		<-time.After(2 * time.Second)
 		synctest.Wait()
 		assert.Zero(t, p.Kept(), "nobody looks any more")
 		assert.Equal(t, page.MostEach, shown("c", 3000))

@@ -13,6 +13,7 @@ import (
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -32,10 +33,10 @@ func TestSelector(t *testing.T) {
 	}},
 		grpc.ChainUnaryInterceptor(recovery.UnaryServerInterceptor(),
 			selector.UnaryServerInterceptor(grpcmw.UnaryServerInterceptor(k,
-				grpcmw.ForMethod(unary, account), grpcmw.Refuse()), match)),
+				grpcmw.ForMethod(unary, account), lockmw.Refuse()), match)),
 		grpc.ChainStreamInterceptor(recovery.StreamServerInterceptor(),
 			selector.StreamServerInterceptor(grpcmw.StreamServerInterceptor(k,
-				grpcmw.ForMethod(output, outputAccount), grpcmw.Refuse()), match)))
+				grpcmw.ForMethod(output, outputAccount), lockmw.Refuse()), match)))
 	client := pb.NewTestServiceClient(dial(t, addr))
 	for _, urgent = range []bool{false, true} {
 		_, err := client.UnaryCall(t.Context(), request("a1"))

@@ -113,7 +113,7 @@ func scripted(t *testing.T) (*renewer.Keeper, *script.Store) {
 // hold takes a lock, until the function that it returns is called.
 func hold(t *testing.T, k *renewer.Keeper, name string) (release func()) {
 	t.Helper()
-	lease, err := k.Acquire(t.Context(), name)
+	lease, err := k.Acquire(t.Context(), renewer.Request{Name: name})
 	require.NoError(t, err)
 	return func() { require.NoError(t, lease.Release(t.Context())) }
 }

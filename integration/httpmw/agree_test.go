@@ -62,10 +62,10 @@ func routes(k *renewer.Keeper) http.Handler {
 	})
 	mux, router := http.NewServeMux(), chi.NewRouter()
 	for path, h := range map[string]http.Handler{
-		"/accounts/{id}/transfer": httpmw.Exclusive(k, httpmw.PathInt("account", "id"))(byInt),
-		"/orders/{id}":            httpmw.Exclusive(k, httpmw.PathUUID("order", "id"))(byUUID),
-		"/users/{id}/name":        httpmw.Exclusive(k, httpmw.PathValue("user", "id"))(asItIs),
-		"/bodies":                 httpmw.Handle(k, byAccount, byBody),
+		"/accounts/{id}/transfer": httpmw.Middleware(k, httpmw.PathInt("account", "id"))(byInt),
+		"/orders/{id}":            httpmw.Middleware(k, httpmw.PathUUID("order", "id"))(byUUID),
+		"/users/{id}/name":        httpmw.Middleware(k, httpmw.PathValue("user", "id"))(asItIs),
+		"/bodies":                 httpmw.Wrap(k, byAccount, byBody),
 	} {
 		mux.Handle("POST "+path, h)
 		router.Method(http.MethodPost, path, h)

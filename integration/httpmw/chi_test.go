@@ -18,7 +18,7 @@ func TestExclusiveOnAChiRoute(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
 	r := chi.NewRouter()
-	r.With(httpmw.Exclusive(k, httpmw.PathValue("account", "id"))).Post("/accounts/{id}/transfer",
+	r.With(httpmw.Middleware(k, httpmw.PathValue("account", "id"))).Post("/accounts/{id}/transfer",
 		func(w http.ResponseWriter, r *http.Request) {
 			assert.True(t, lockmw.Held(r.Context(), "account:7"))
 			assert.Positive(t, lockmw.Fence(r.Context()))
@@ -63,7 +63,7 @@ func TestPathValueNamesOnChi(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, store := scripted(t)
-			h := c.build(httpmw.Exclusive(k, httpmw.PathValue("account", "id")),
+			h := c.build(httpmw.Middleware(k, httpmw.PathValue("account", "id")),
 				http.HandlerFunc(ok))
 			a := send(t, h, http.MethodGet, c.path)
 			calls := store.Calls(script.Acquire)

@@ -28,7 +28,7 @@ func Example_chi() {
 	}
 
 	r := chi.NewRouter()
-	r.With(httpmw.Exclusive(keeper, httpmw.PathInt("account", "id"))).Post("/accounts/{id}/transfer",
+	r.With(httpmw.Middleware(keeper, httpmw.PathInt("account", "id"))).Post("/accounts/{id}/transfer",
 		transfer)
 
 	w := httptest.NewRecorder()

@@ -63,7 +63,7 @@ func TestSpansAreAsWithoutUs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, store := scripted(t)
-			lock := httpmw.Exclusive(k, func(*http.Request) (string, error) { return "a", nil })
+			lock := httpmw.Middleware(k, func(*http.Request) string { return "a" })
 			without := func(h http.Handler) http.Handler { return h }
 			run := func(lock middleware) (string, string, bool) {
 				spans := tracetest.NewSpanRecorder()

@@ -22,10 +22,9 @@ func chargeOrder(
 	ctx context.Context, keeper *renewer.Keeper, old *redsync.Redsync, id string,
 	charge func(context.Context) error,
 ) error {
-	_, err := lockmw.Run(ctx, keeper, lockmw.Key("order", id), func(ctx context.Context) error {
+	return lockmw.Run(ctx, keeper, lockmw.Key("order", id), func(ctx context.Context) error {
 		return underRedsync(ctx, old.NewMutex("order:"+id), 8*time.Second, charge)
 	})
-	return err
 }
 
 func TestCaller(t *testing.T) {

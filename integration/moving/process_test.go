@@ -100,7 +100,7 @@ func (p part) play() error {
 
 // locked takes Lockbeat's lock, and the old one inside of it.
 func locked(ctx context.Context, keeper *renewer.Keeper, under locks, w work) error {
-	_, err := lockmw.Run(ctx, keeper, lockName, func(ctx context.Context) error {
+	err := lockmw.Run(ctx, keeper, lockName, func(ctx context.Context) error {
 		if under == nil {
 			return w(ctx)
 		}

@@ -118,7 +118,9 @@ func (s *shop) come(start, end time.Time, perMinute float64, call func(p *proces
 }
 
 // work runs under a lock for a while, or until that is lost. Its observer hears what becomes of it.
-func (p *process) work(operation, name string, d time.Duration, opts ...lockmw.Option) {
+func (p *process) work(
+	operation string, name lockmw.Set, d time.Duration, opts ...lockmw.Option,
+) {
 	_, _ = lockmw.Do(context.Background(), p.keeper, name,
 		func(ctx context.Context) (any, error) {
 			select {
@@ -138,25 +140,25 @@ func about(d time.Duration) time.Duration {
 func (s *shop) morning() {
 	open, end := at(8, 50), at(10, 0)
 	s.come(open, end, 150, func(p *process, n int) {
-		p.work("charge", fmt.Sprint("order:", n), about(2*time.Second))
+		p.work("charge", lockmw.All(fmt.Sprint("order:", n)), about(2*time.Second))
 	})
 	s.come(open, end, 20, func(p *process, n int) {
-		p.work("sync", fmt.Sprint("warehouse:", n%99), about(25*time.Second))
+		p.work("sync", lockmw.All(fmt.Sprint("warehouse:", n%99)), about(25*time.Second))
 	})
 	transfer := func(p *process, n int) {
-		p.work("transfer", fmt.Sprint("account:", n%50), about(time.Second))
+		p.work("transfer", lockmw.All(fmt.Sprint("account:", n%50)), about(time.Second))
 	}
 	s.come(open, end, 60, transfer)
 	s.come(at(9, 8), at(9, 13), 80, func(p *process, _ int) { transfer(p, 7) })
 	chat := func(p *process, _ int) {
-		p.work("chat", "llm", about(6*time.Second), lockmw.AtMost(4), lockmw.LocalShare(2))
+		p.work("chat", lockmw.Limit("llm", 4), about(6*time.Second), lockmw.LocalShare(2))
 	}
 	s.come(open, end, 18, chat)
 	s.come(at(9, 50), at(9, 55), 30, chat)
 	s.from(at(9, 16), s.invoices)
-	s.from(at(9, 20), func() { s.processes[0].work("import", "customers", 21*time.Minute) })
+	s.from(at(9, 20), func() { s.processes[0].work("import", lockmw.All("customers"), 21*time.Minute) })
 	s.from(at(9, 27), func() { // another import waits, and gives up
-		s.processes[1].work("import", "customers", time.Second, lockmw.Wait(6*time.Minute))
+		s.processes[1].work("import", lockmw.All("customers"), time.Second, lockmw.Wait(6*time.Minute))
 	})
 	s.from(at(8, 50), s.mails)
 	s.from(at(9, 34), s.report)
@@ -173,7 +175,7 @@ func (s *shop) invoices() {
 	p.observer.TasksInLine(renewer.TasksInLine{Name: "tenant:5", Tasks: 40, Change: 40})
 	for left := 39; left >= 0; left-- {
 		p.observer.TasksInLine(renewer.TasksInLine{Name: "tenant:5", Tasks: left, Change: -1})
-		p.work("invoice", "tenant:5", about(6*time.Second))
+		p.work("invoice", lockmw.All("tenant:5"), about(6*time.Second))
 	}
 }
 

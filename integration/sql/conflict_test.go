@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -109,7 +110,7 @@ func TestConflictsWithoutEnd(t *testing.T) {
 		require.Equal(t, 1, once.Current(ctx).Number)
 		return 1, d.affect(ctx, "a", 1)
 	}
-	for _, opt := range []once.Option{once.Wait(200 * time.Millisecond), once.NoRetry()} {
+	for _, opt := range []once.Option{lockmw.Wait(200 * time.Millisecond), once.NoRetry()} {
 		got, err := once.Do(t.Context(), k, "a", work, r, opt, once.MaxAttempts(1))
 		require.ErrorIs(t, err, once.ErrConflict)
 		require.ErrorContains(t, err, "could not serialize access")

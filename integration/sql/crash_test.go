@@ -31,7 +31,7 @@ func TestDatabaseCrashesBetweenEffectAndCommit(t *testing.T) {
 				require.NoError(t, server.Restart())
 			}
 			return fmt.Sprint("attempt ", attempts), err
-		}, once.RecordIn(d.recorder(t)), once.RetryIn(10*time.Millisecond))
+		}, once.RecordIn(d.recorder(t)), once.Retry(10*time.Millisecond, time.Second))
 	require.NoError(t, err)
 	require.Equal(t, "attempt 2", got)
 	require.Equal(t, []int64{2}, d.affectedBy(t, "a"))

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/fencetx"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -23,7 +24,7 @@ func Example_lateHolder() {
 		keepers[i], _ = renewer.New(memory.New(), renewer.Config{})
 		defer func() { _ = keepers[i].Shutdown(ctx) }()
 	}
-	paused, exit, _ := lockmw.Enter(ctx, keepers[0], "account:7")
+	paused, exit, _ := adapter.Enter(ctx, keepers[0], "account:7")
 	defer func() { _ = exit(nil) }()
 
 	db, _ := sql.Open("sqlite", ":memory:")

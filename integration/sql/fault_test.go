@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -22,7 +23,7 @@ func TestTableThatCantBeUsed(t *testing.T) {
 		t.Helper()
 		_, err := once.Do(t.Context(), memoryKeeper(t), "a",
 			func(context.Context) (int, error) { panic("it runs") }, once.RecordIn(d.recorder(t)),
-			once.Wait(2*time.Second))
+			lockmw.Wait(2*time.Second))
 		require.ErrorIs(t, err, renewer.ErrRejected)
 		require.ErrorContains(t, err, "Recorder.Schema")
 		require.ErrorContains(t, err, "the records' database")
@@ -83,7 +84,7 @@ func TestFunctionEndsTheTransaction(t *testing.T) {
 					require.NoError(t, d.affect(ctx, name, int64(runs)))
 					require.NoError(t, row.end(sqlrecord.Tx(ctx)))
 					return 1, row.answer
-				}, recorder, once.RetryIn(time.Millisecond))
+				}, recorder, once.Retry(time.Millisecond, time.Second))
 				require.ErrorIs(t, err, once.ErrGivenUp, name)
 				if call == 0 {
 					require.ErrorIs(t, err, renewer.ErrConfig)

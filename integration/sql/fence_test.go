@@ -13,7 +13,7 @@ import (
 
 var errFenced = errors.New("no such account, or a later holder has written")
 
-// What the example of lockmw.WithFence shows.
+// What the example of adapter.WithFence shows.
 const (
 	fenceColumn  = "fence BIGINT NOT NULL DEFAULT 1"
 	fencedUpdate = "UPDATE accounts SET balance = balance - $1, fence = $2 " +
@@ -31,7 +31,8 @@ func TestFencesAsShown(t *testing.T) {
 	example := shown("lockmw/example_test.go")
 	require.Contains(t, example, fencedUpdate)
 	require.Contains(t, example, fenceColumn)
-	_, snippet, _ := strings.Cut(shown("docs/faq.md"), "```go ")
+	_, section, _ := strings.Cut(shown("docs/which.md"), " ## The fence ")
+	_, snippet, _ := strings.Cut(section, "```go ")
 	snippet, _, _ = strings.Cut(snippet, " ```")
 	require.Contains(t, snippet, "fencetx.")
 	require.Contains(t, shown("lockmw/fencetx/example_test.go"), snippet)

@@ -18,6 +18,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/fencetx"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -60,8 +61,9 @@ func TestFenceIsRejected(t *testing.T) {
 		schema := "fencetx." + map[string]string{
 			"PostgreSQL": "PostgreSQL", "pgx": "PostgreSQL", "MariaDB": "MySQL", "SQLite": "SQLite",
 		}[d.kind] + "Schema"
-		for kind, by := range map[string]func(context.Context, fencetx.Tx, ...string) error{
-			"PostgreSQL": fencetx.PostgreSQL, "MariaDB": fencetx.MySQL, "SQLite": fencetx.SQLite,
+		for kind, by := range map[string]func(context.Context, fencetx.Tx, lockmw.Set) error{
+			"PostgreSQL": fencetx.PostgreSQL[lockmw.Set], "MariaDB": fencetx.MySQL[lockmw.Set],
+			"SQLite": fencetx.SQLite[lockmw.Set],
 		} {
 			if d.kind != "pgx" && d.kind != kind { // pgx' transactions are none of database/sql
 				other := *d
@@ -200,7 +202,7 @@ func TestFenceOfKeys(t *testing.T) {
 	t.Parallel()
 	onEachFenced(t, func(t *testing.T, d *fenced) {
 		names := []string{"a", "b"}
-		require.NoError(t, d.try(t, holder(t, 2, names...), lockmw.Keys("b", "a"), "a", "b"))
+		require.NoError(t, d.try(t, holder(t, 2, names...), "b", "a", "b"))
 		for _, name := range names {
 			require.ErrorIs(t, d.try(t, holder(t, 1, name), name), renewer.ErrLost)
 		}
@@ -233,7 +235,7 @@ func TestOldFencesAreDeleted(t *testing.T) {
 		text, err := os.ReadFile("../../lockmw/fencetx/" + cmp.Or(file, "postgresql") + ".go")
 		require.NoError(t, err)
 		statement := regexp.MustCompile("DELETE FROM .*").FindString(string(text))
-		ctx, exit, err := lockmw.Enter(t.Context(), memoryKeeper(t), "new")
+		ctx, exit, err := adapter.Enter(t.Context(), memoryKeeper(t), "new")
 		require.NoError(t, err)
 		defer func() { require.NoError(t, exit(nil)) }()
 		s := d.transaction(t)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -36,7 +37,7 @@ func (p *process) under(
 ) (ctx context.Context, leave func()) {
 	t.Helper()
 	p.store.Default(script.Acquire, script.Granted(token))
-	ctx, exit, err := lockmw.Enter(t.Context(), p.keeper, lockmw.Keys(names...))
+	ctx, exit, err := adapter.Enter(t.Context(), p.keeper, lockmw.All(names...))
 	require.NoError(t, err)
 	return ctx, func() { require.NoError(t, exit(nil)) }
 }

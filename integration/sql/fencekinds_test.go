@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/internal/testutil/mariatest"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/fencetx"
 )
 
@@ -194,7 +195,7 @@ func fencedSQLite(t *testing.T) *fenced {
 
 // beginBy begins transactions of database/sql, which by fences.
 func (d *fenced) beginBy(
-	by func(context.Context, fencetx.Tx, ...string) error,
+	by func(context.Context, fencetx.Tx, lockmw.Set) error,
 ) beginner {
 	return func(ctx context.Context, options sql.TxOptions) (*session, error) {
 		tx, err := d.BeginTx(ctx, &options)
@@ -202,7 +203,9 @@ func (d *fenced) beginBy(
 			return nil, err
 		}
 		return &session{
-			fence: func(ctx context.Context, names ...string) error { return by(ctx, tx, names...) },
+			fence: func(ctx context.Context, names ...string) error {
+				return by(ctx, tx, lockmw.All(names...))
+			},
 			exec: func(ctx context.Context, query string) error {
 				_, err := tx.ExecContext(ctx, query)
 				return err
@@ -237,7 +240,7 @@ func fencedPgx(t *testing.T) *fenced {
 		}
 		return &session{
 			fence: func(ctx context.Context, names ...string) error {
-				return fencetx.Pgx(ctx, tx, names...)
+				return fencetx.Pgx(ctx, tx, lockmw.All(names...))
 			},
 			exec: func(ctx context.Context, query string) error {
 				_, err := tx.Exec(ctx, query)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -59,7 +60,7 @@ func TestFailedAttemptsHaveNoEffect(t *testing.T) {
 				default:
 					return 0, errWork
 				}
-			}, append(opts, recorder, once.RetryIn(time.Millisecond))...)
+			}, append(opts, recorder, once.Retry(time.Millisecond, time.Second))...)
 			require.Empty(t, d.affectedBy(t, name))
 			return err
 		}
@@ -69,7 +70,7 @@ func TestFailedAttemptsHaveNoEffect(t *testing.T) {
 		require.ErrorIs(t, do("gives up"), once.ErrGivenUp)
 		require.PanicsWithValue(t, errWork, func() { _ = do("panics") })
 		require.Equal(t, 3, d.rows(t))
-		require.ErrorIs(t, do("uncounted", once.Uncounted(), once.NoRetry()), errWork)
+		require.ErrorIs(t, do("uncounted", once.MaxAttempts(lockmw.NoBound), once.NoRetry()), errWork)
 		require.Equal(t, 3, d.rows(t), "it leaves no row")
 	})
 }
@@ -115,11 +116,11 @@ func TestLookAndForget(t *testing.T) {
 		k, r := memoryKeeper(t), d.recorder(t)
 		_, err := once.Do(t.Context(), k, "a", func(context.Context) (int, error) {
 			return 0, errWork
-		}, once.RecordIn(r), once.NoRetry(), once.RetryIn(time.Hour), once.TellErrors())
+		}, once.RecordIn(r), once.NoRetry(), once.Retry(time.Hour, time.Hour), once.TellErrors())
 		require.ErrorIs(t, err, errWork)
 		_, err = once.Do(t.Context(), k, "a", func(context.Context) (int, error) {
 			panic("it runs")
-		}, once.RecordIn(r), once.Wait(time.Second))
+		}, once.RecordIn(r), lockmw.Wait(time.Second))
 		require.ErrorIs(t, err, once.ErrNotYet)
 		info, err := once.Look(t.Context(), k, "a", once.RecordIn(r))
 		require.NoError(t, err)

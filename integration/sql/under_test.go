@@ -50,7 +50,7 @@ func payments(t *testing.T, d *database, o *waiting, k *renewer.Keeper, pool int
 	d.SetMaxOpenConns(pool)
 	o.name, o.asked = lockmw.Key("customer", "7"), make(chan struct{}, 2*pool)
 	var all sync.WaitGroup
-	_, err := lockmw.Run(t.Context(), k, o.name, func(ctx context.Context) error {
+	err := lockmw.Run(t.Context(), k, o.name, func(ctx context.Context) error {
 		<-o.asked
 		for i := range pool {
 			all.Go(func() {
@@ -88,7 +88,7 @@ func TestWhatWaitsForALockHasNoConnection(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) })
 		guard := idempotent.Middleware(k, idempotent.Config{
-			Caller:   func(*http.Request) (string, error) { return "ann", nil },
+			Caller:   func(*http.Request) string { return "ann" },
 			Lock:     httpmw.PathInt("customer", "id"),
 			Recorder: d.recorder(t),
 		})
@@ -112,10 +112,10 @@ func TestALockFurtherInIsReported(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) })
 	guard := idempotent.Middleware(k, idempotent.Config{
-		Caller:   func(*http.Request) (string, error) { return "ann", nil },
+		Caller:   func(*http.Request) string { return "ann" },
 		Recorder: d.recorder(t),
 	})
-	h := guard(httpmw.Exclusive(k, func(*http.Request) (string, error) { return "customer:7", nil })(
+	h := guard(httpmw.Middleware(k, func(*http.Request) string { return "customer:7" })(
 		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	for i := range 3 {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", http.NoBody)

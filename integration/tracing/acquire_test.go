@@ -22,7 +22,7 @@ func TestAnAcquireAndItsHold(t *testing.T) {
 		s.store.Script(script.Acquire, script.Pass().Late(time.Second))
 		ctx, request := s.request(t)
 		begun := time.Now()
-		l := s.acquire(ctx, t, "order:42", renewer.Operation("charge"))
+		l := s.acquire(ctx, t, "order:42", renewer.Request{Operation: "charge"})
 		_, inside := s.tracer.Start(l.Context(), "inside")
 		inside.End()
 		waitFor(10 * time.Second)
@@ -86,7 +86,7 @@ func TestARefusalLinksToTheHolder(t *testing.T) {
 		theirs.Trace = theirTrace
 		s.store.Overwrite("a", theirs, time.Minute)
 		waitFor(2500 * time.Millisecond)
-		_, err := s.keeper.TryAcquire(t.Context(), "a")
+		_, err := s.keeper.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		acquire, attempt := s.the(t, "lockbeat.acquire"), s.the(t, "lockbeat.attempt")
 		require.Equal(t, map[string]any{
@@ -175,13 +175,13 @@ func TestALongWaitHasAnEndOfAttempts(t *testing.T) {
 func TestWaitersOfOneProcessAreLinked(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
-		first := s.acquire(t.Context(), t, "a", renewer.Operation("transfer"))
-		_, err := s.keeper.TryAcquire(t.Context(), "a")
+		first := s.acquire(t.Context(), t, "a", renewer.Request{Operation: "transfer"})
+		_, err := s.keeper.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		waitFor(time.Second)
 		done := make(chan error, 1)
 		go func() {
-			l, err := s.keeper.Acquire(t.Context(), "a")
+			l, err := s.keeper.Acquire(t.Context(), renewer.Request{Name: "a"})
 			if err == nil {
 				err = l.Release(l.Context())
 			}
@@ -284,9 +284,11 @@ func TestOutcomes(t *testing.T) {
 func TestStandingByIsNotSeen(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
-		charge := renewer.Operation("charge")
-		outer := s.acquire(t.Context(), t, "outer", charge)
-		inner := s.acquire(outer.Context(), t, "a", charge, renewer.StandBy())
+		charge := "charge"
+		outer := s.acquire(t.Context(), t, "outer", renewer.Request{Operation: charge})
+		inner := s.acquire(outer.Context(), t, "a", renewer.Request{
+			Operation: charge, StandBy: true,
+		})
 		require.Empty(t, s.named("lockbeat.acquire")[1:])
 		of := map[string]any{"lockbeat.operation": "charge"}
 		require.Equal(t, int64(1), s.sum(t, "lockbeat.held", of))
@@ -305,7 +307,7 @@ func TestAStoreThatDoesNotAnswerIsATimeout(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Script(script.Acquire, script.Fail(context.DeadlineExceeded))
-		_, err := s.keeper.TryAcquire(t.Context(), "a")
+		_, err := s.keeper.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		got := attrs(s.the(t, "lockbeat.acquire").Attributes())
 		require.Equal(t, "unavailable", got["lockbeat.outcome"])

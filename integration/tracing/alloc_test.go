@@ -26,7 +26,7 @@ func TestNoObserverAllocatesNothing(t *testing.T) {
 	var err error
 	allocs := testing.AllocsPerRun(1000, func() {
 		var l *renewer.Lease
-		if l, err = k.Acquire(ctx, "a", renewer.Operation("charge")); err == nil {
+		if l, err = k.Acquire(ctx, renewer.Request{Name: "a", Operation: "charge"}); err == nil {
 			err = l.Release(ctx)
 		}
 	})

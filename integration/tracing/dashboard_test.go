@@ -63,7 +63,7 @@ func scraped(t *testing.T) (metrics map[string]bool, labels map[string]map[strin
 // store that is away, a lease that is replaced and one that is broken, and one of a keeper that is
 // shut down.
 func allThatIsMeasured(t *testing.T, s *scene) {
-	work := renewer.Operation("transfer")
+	work := "transfer"
 	s.keeper.Config().Observer.Unlocked(t.Context(),
 		renewer.Unlocked{Name: "a", Operation: "transfer"})
 	for _, outcome := range []renewer.Outcome{
@@ -73,33 +73,41 @@ func allThatIsMeasured(t *testing.T, s *scene) {
 			Job: "report", Outcome: outcome, LastSuccess: time.Now(), DueBy: time.Now(),
 		})
 	}
-	l := s.acquire(t.Context(), t, "a", work)
-	_, err := s.keeper.TryAcquire(t.Context(), "a", work)
+	l := s.acquire(t.Context(), t, "a", renewer.Request{Operation: work})
+	_, err := s.keeper.Acquire(t.Context(), renewer.Request{Name: "a", Operation: work, Try: true})
 	require.Error(t, err)
-	_, err = s.keeper.TryAcquire(t.Context(), "a", work, renewer.RefusalExpected())
+	_, err = s.keeper.Acquire(t.Context(), renewer.Request{
+		Name: "a", Operation: work, RefusalExpected: true, Try: true,
+	})
 	require.Error(t, err)
 	s.store.Script(script.Renew, script.Pass(), script.Fail(errors.New("connection refused")),
 		script.Gone())
 	<-l.Context().Done()
 	waitFor(time.Second)
 	require.Error(t, l.Release(l.Context()))
-	l = s.acquire(t.Context(), t, "a", work)
+	l = s.acquire(t.Context(), t, "a", renewer.Request{Operation: work})
 	require.NoError(t, l.Release(t.Context()))
 	limits := slotsOf(t, s).fill(1).k
-	_, err = limits.TryAcquire(t.Context(), "a", work, atMost(1))
+	_, err = limits.Acquire(t.Context(), renewer.Request{
+		Name: "a", Operation: work, Limit: atMost(1), Try: true,
+	})
 	require.ErrorIs(t, err, renewer.ErrBusy)
-	_, err = limits.TryAcquire(t.Context(), "a", work, atMost(0))
+	_, err = limits.Acquire(t.Context(), renewer.Request{
+		Name: "a", Operation: work, Limit: atMost(0), Try: true,
+	})
 	require.ErrorIs(t, err, renewer.ErrLimitClosed)
 	s.store.Script(script.Acquire, script.Fail(errDown))
-	_, err = s.keeper.TryAcquire(t.Context(), "a", work)
+	_, err = s.keeper.Acquire(t.Context(), renewer.Request{Name: "a", Operation: work, Try: true})
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	in := memory.New()
 	ends := newKeeper(t, in, s.Observer)
-	l, err = ends.Acquire(t.Context(), "a", work)
+	l, err = ends.Acquire(t.Context(), renewer.Request{Name: "a", Operation: work})
 	require.NoError(t, err)
 	next := make(chan *renewer.Lease)
 	go func() {
-		newest, _ := ends.Acquire(t.Context(), "a", work, renewer.Replace())
+		newest, _ := ends.Acquire(t.Context(), renewer.Request{
+			Name: "a", Operation: work, Newest: renewer.NewestReplaces,
+		})
 		next <- newest
 	}()
 	<-l.Context().Done()
@@ -108,7 +116,7 @@ func allThatIsMeasured(t *testing.T, s *scene) {
 	engine.In(in).Break(t.Context(), store.Breaking{Name: "a", Fence: l.Fence()})
 	<-l.Context().Done()
 	require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
-	l, err = ends.Acquire(t.Context(), "a", work)
+	l, err = ends.Acquire(t.Context(), renewer.Request{Name: "a", Operation: work})
 	require.NoError(t, err)
 	over, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()

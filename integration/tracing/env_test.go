@@ -136,10 +136,12 @@ func (s *seen) request(t *testing.T) (context.Context, trace.Span) {
 
 // acquire gets a lock that must be had.
 func (s *scene) acquire(
-	ctx context.Context, t *testing.T, name string, opts ...renewer.Option,
+	ctx context.Context, t *testing.T, name string, more ...renewer.Request,
 ) *renewer.Lease {
 	t.Helper()
-	l, err := s.keeper.Acquire(ctx, name, opts...)
+	r := append(more, renewer.Request{})[0]
+	r.Name = name
+	l, err := s.keeper.Acquire(ctx, r)
 	require.NoError(t, err)
 	return l
 }

@@ -24,7 +24,7 @@ func TestALossIsOnBothSpans(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Default(script.Renew, script.Fail(&net.OpError{Op: "dial", Err: errDown}))
 		ctx, request := s.request(t)
-		l := s.acquire(ctx, t, "order:42", renewer.Operation("charge"))
+		l := s.acquire(ctx, t, "order:42", renewer.Request{Operation: "charge"})
 		<-l.Context().Done()
 		waitFor(3 * time.Second)
 		require.ErrorIs(t, l.Release(l.Context()), renewer.ErrLost)

@@ -216,10 +216,16 @@ func calls(handler http.Handler, account string) func(context.Context) {
 }
 
 // transfers is a handler under a lock for each account.
-func (p *program) transfers(work http.HandlerFunc, opts ...httpmw.Option) http.Handler {
+func (p *program) transfers(work http.HandlerFunc) http.Handler {
+	return under(p, httpmw.PathValue("account", "id"), work)
+}
+
+func under[N lockmw.Name](
+	p *program, key func(*http.Request) N, work http.HandlerFunc,
+) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("POST /accounts/{id}", httpmw.Exclusive(p.keeper, httpmw.PathValue("account", "id"),
-		append(opts, httpmw.Operation("transfer"))...)(work))
+	mux.Handle("POST /accounts/{id}",
+		httpmw.Middleware(p.keeper, key, lockmw.Operation("transfer"))(work))
 	return mux
 }
 
@@ -266,8 +272,10 @@ func TestIncidentsAreTold(t *testing.T) {
 		closed := p.start("closed")
 		var n atomic.Int64
 		n.Store(3)
-		handler = closed.transfers(func(http.ResponseWriter, *http.Request) {},
-			httpmw.AtMostFunc(func(string) int { return int(n.Load()) }))
+		handler = under(closed, func(r *http.Request) lockmw.Set {
+			return lockmw.LimitFunc(lockmw.Key("account", r.PathValue("id")),
+				func() int { return int(n.Load()) })
+		}, func(http.ResponseWriter, *http.Request) {})
 		p.each(5*time.Second, calls(handler, "9"))
 		p.inTrouble(func() { n.Store(0) })
 
@@ -296,14 +304,14 @@ func TestWhatIsExpectedIsNotTold(t *testing.T) {
 		worker := p.start("worker")
 		job := jobs.Wrap(worker.keeper, func(id string) string { return id },
 			func(context.Context, string) error { waitFor(50 * time.Second); return nil },
-			jobs.Wait(0))
+			lockmw.Refuse())
 		p.each(5*time.Second, func(ctx context.Context) {
 			job(ctx, jobs.Delivery{Kind: "fulfil", ID: "1"}, "order:1")
 		})
 
 		api := p.start("api")
 		p.each(2*time.Second, func(ctx context.Context) {
-			_, _ = lockmw.Run(ctx, api.keeper, "report", func(context.Context) error {
+			_ = lockmw.Run(ctx, api.keeper, "report", func(context.Context) error {
 				waitFor(20 * time.Second)
 				return nil
 			}, lockmw.Skip(), lockmw.Operation("report"))
@@ -318,7 +326,7 @@ func TestWhatIsExpectedIsNotTold(t *testing.T) {
 		p.each(30*time.Second, func(ctx context.Context) {
 			ctx, leave := context.WithCancel(ctx)
 			time.AfterFunc(time.Second, leave)
-			_, _ = lockmw.Run(ctx, api.keeper, "leader",
+			_ = lockmw.Run(ctx, api.keeper, "leader",
 				func(context.Context) error { return nil }, lockmw.Operation("look"))
 		})
 
@@ -327,11 +335,11 @@ func TestWhatIsExpectedIsNotTold(t *testing.T) {
 			node.scheduled(2*time.Minute, func(context.Context) error {
 				waitFor(100 * time.Second)
 				return nil
-			}, cronmw.TakeOver(3), cronmw.MaxHold(0))
+			}, cronmw.TakeOver(3), lockmw.MaxHold(lockmw.NoBound))
 			p.running.Go(func() {
 				ctx, stop := context.WithCancel(p.t.Context())
 				go func() { <-p.over; stop() }()
-				_ = lockmw.RunWhileHeld(ctx, node.keeper, "leader",
+				_ = lockmw.Lead(ctx, node.keeper, "leader",
 					func(ctx context.Context) error { <-ctx.Done(); return nil },
 					lockmw.Operation("lead"))
 			})

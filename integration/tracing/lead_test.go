@@ -24,7 +24,7 @@ func TestALeadersWorkIsInTracesOfItsOwn(t *testing.T) {
 				defer span.End()
 			}
 			require.NoError(t,
-				lockmw.RunWhileHeld(ctx, s.keeper, "leader", func(ctx context.Context) error {
+				lockmw.Lead(ctx, s.keeper, "leader", func(ctx context.Context) error {
 					for range 3 {
 						_, span := s.tracer.Start(ctx, "piece", trace.WithLinks(tracing.Link(ctx)))
 						span.End()

@@ -41,7 +41,7 @@ func (s slots) fill(n int) slots {
 	return s
 }
 
-func atMost(n int) renewer.Option { return renewer.AtMost(func(string) int { return n }) }
+func atMost(n int) func() int { return func() int { return n } }
 
 // Spans of a limit say how many may have a slot, and how many had one when it was full: more, if
 // another process admits more.
@@ -49,7 +49,7 @@ func TestALimitOnSpans(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
 		k := slotsOf(t, s).fill(3).k
-		_, err := k.TryAcquire(t.Context(), "a", atMost(2))
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: atMost(2), Try: true})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		acquire := s.the(t, "lockbeat.acquire")
 		require.Len(t, acquire.Links(), 1)
@@ -60,7 +60,7 @@ func TestALimitOnSpans(t *testing.T) {
 		require.Equal(t, "held", refused["lockbeat.outcome"])
 		require.Equal(t, "refund", refused["lockbeat.holder.operation"])
 
-		l, err := k.Acquire(t.Context(), "a", atMost(4))
+		l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: atMost(4)})
 		require.NoError(t, err)
 		require.NoError(t, l.Release(t.Context()))
 		hold := attrs(s.the(t, "lockbeat.hold").Attributes())
@@ -75,13 +75,14 @@ func TestALimitThatIsRaisedOnSpans(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
 		begun := time.Now()
-		l, err := slotsOf(t, s).fill(3).k.Acquire(t.Context(), "a",
-			renewer.AtMost(func(string) int {
-				if time.Since(begun) > time.Second {
-					return 4
-				}
-				return 3
-			}))
+		later := func() int {
+			if time.Since(begun) > time.Second {
+				return 4
+			}
+			return 3
+		}
+		k := slotsOf(t, s).fill(3).k
+		l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", Limit: later})
 		require.NoError(t, err)
 		require.NoError(t, l.Release(t.Context()))
 		for _, name := range []string{"lockbeat.acquire", "lockbeat.hold"} {
@@ -96,7 +97,9 @@ func TestALimitThatIsRaisedOnSpans(t *testing.T) {
 func TestAClosedLimit(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
-		_, err := slotsOf(t, s).k.Acquire(t.Context(), "a", atMost(0), renewer.Operation("charge"))
+		_, err := slotsOf(t, s).k.Acquire(t.Context(), renewer.Request{
+			Name: "a", Limit: atMost(0), Operation: "charge",
+		})
 		require.ErrorIs(t, err, renewer.ErrLimitClosed)
 		got := attrs(s.the(t, "lockbeat.acquire").Attributes())
 		require.Equal(t, "closed", got["lockbeat.outcome"])
@@ -111,7 +114,7 @@ func TestAClosedLimit(t *testing.T) {
 func TestSlotsHeldWaitingAndAtLimit(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
-		charge := renewer.Operation("charge")
+		charge := "charge"
 		locks := map[string]any{"lockbeat.operation": "charge"}
 		limits := map[string]any{"lockbeat.operation": "charge", "lockbeat.limited": true}
 		at := func(outcome string) int64 {
@@ -119,10 +122,12 @@ func TestSlotsHeldWaitingAndAtLimit(t *testing.T) {
 				map[string]any{"lockbeat.operation": "charge", "lockbeat.outcome": outcome})
 		}
 		k := slotsOf(t, s).k
-		lock := s.acquire(t.Context(), t, "a", charge)
+		lock := s.acquire(t.Context(), t, "a", renewer.Request{Operation: charge})
 		var held []*renewer.Lease
 		for range 2 {
-			l, err := k.Acquire(t.Context(), "a", charge, atMost(2))
+			l, err := k.Acquire(t.Context(), renewer.Request{
+				Name: "a", Operation: charge, Limit: atMost(2),
+			})
 			require.NoError(t, err)
 			held = append(held, l)
 		}
@@ -130,7 +135,9 @@ func TestSlotsHeldWaitingAndAtLimit(t *testing.T) {
 		done := make(chan error, 3)
 		for range 3 { // one of them asks, two are in line behind it
 			go func() {
-				l, err := k.Acquire(t.Context(), "a", charge, atMost(2), renewer.MaxWait(time.Minute))
+				l, err := k.Acquire(t.Context(), renewer.Request{
+					Name: "a", Operation: charge, Limit: atMost(2), MaxWait: time.Minute,
+				})
 				if err == nil {
 					err = l.Release(t.Context())
 				}
@@ -142,7 +149,9 @@ func TestSlotsHeldWaitingAndAtLimit(t *testing.T) {
 		require.Zero(t, s.sum(t, "lockbeat.waiting", locks))
 		require.Equal(t, int64(2), s.sum(t, "lockbeat.held", limits))
 		require.Equal(t, int64(3), s.sum(t, "lockbeat.waiting", limits))
-		_, err := k.TryAcquire(t.Context(), "a", charge, atMost(2))
+		_, err := k.Acquire(t.Context(), renewer.Request{
+			Name: "a", Operation: charge, Limit: atMost(2), Try: true,
+		})
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		var refused *renewer.Error
 		require.ErrorAs(t, err, &refused)

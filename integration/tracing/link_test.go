@@ -23,7 +23,7 @@ func TestHostileHolders(t *testing.T) {
 				Node: strings.Repeat("h\x1b", 5000), PID: -1,
 				Operation: "\xff\n" + strings.Repeat("o", 10_000), Trace: trace,
 			}, time.Minute)
-			_, err := s.keeper.TryAcquire(t.Context(), "a")
+			_, err := s.keeper.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 			require.ErrorIs(t, err, renewer.ErrBusy)
 		}
 		refused := s.named("lockbeat.acquire")
@@ -46,7 +46,7 @@ func TestAHolderThatIsNotKnown(t *testing.T) {
 		s.store.Script(script.Acquire, script.Taken(store.Holder{}, time.Minute),
 			script.Taken(store.Holder{Trace: theirTrace}, time.Minute))
 		for range 2 {
-			_, err := s.keeper.TryAcquire(t.Context(), "a")
+			_, err := s.keeper.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 			require.ErrorIs(t, err, renewer.ErrBusy)
 		}
 		for i, span := range s.named("lockbeat.acquire") {

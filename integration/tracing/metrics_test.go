@@ -31,13 +31,15 @@ func TestSeriesDoNotGrowWithKeysAndRenewals(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
 		one := func(name string) {
-			l := s.acquire(t.Context(), t, name, renewer.Operation("charge"))
-			_, err := s.keeper.TryAcquire(t.Context(), name, renewer.Operation("charge"))
+			l := s.acquire(t.Context(), t, name, renewer.Request{Operation: "charge"})
+			_, err := s.keeper.Acquire(t.Context(), renewer.Request{
+				Name: name, Operation: "charge", Try: true,
+			})
 			require.ErrorIs(t, err, renewer.ErrBusy)
 			require.NoError(t, l.Release(l.Context()))
 		}
 		one("first")
-		l := s.acquire(t.Context(), t, "second", renewer.Operation("charge"))
+		l := s.acquire(t.Context(), t, "second", renewer.Request{Operation: "charge"})
 		waitFor(config.TTL)
 		before := allSeries(t, s.seen)
 		require.Equal(t, map[string]int{
@@ -104,10 +106,10 @@ func TestHeldAndWaiting(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
 		of := map[string]any{"lockbeat.operation": "charge"}
-		l := s.acquire(t.Context(), t, "a", renewer.Operation("charge"))
+		l := s.acquire(t.Context(), t, "a", renewer.Request{Operation: "charge"})
 		done := make(chan *renewer.Lease)
 		go func() {
-			l, _ := s.keeper.Acquire(t.Context(), "a", renewer.Operation("charge"))
+			l, _ := s.keeper.Acquire(t.Context(), renewer.Request{Name: "a", Operation: "charge"})
 			done <- l
 		}()
 		waitFor(time.Second)
@@ -140,20 +142,24 @@ func TestTheOldestShowWhileTheyLast(t *testing.T) {
 		charge := map[string]any{"lockbeat.operation": "charge"}
 		slot := map[string]any{"lockbeat.operation": "charge", "lockbeat.limited": true}
 		lead := map[string]any{"lockbeat.operation": "lead"}
-		stuck := s.acquire(t.Context(), t, "a", renewer.Operation("charge"))
-		leader := s.acquire(t.Context(), t, "l", renewer.Operation("lead"), renewer.LongRunning())
+		stuck := s.acquire(t.Context(), t, "a", renewer.Request{Operation: "charge"})
+		leader := s.acquire(t.Context(), t, "l", renewer.Request{
+			Operation: "lead", LongRunning: true,
+		})
 		waitFor(time.Minute)
-		young := s.acquire(t.Context(), t, "b", renewer.Operation("charge"))
+		young := s.acquire(t.Context(), t, "b", renewer.Request{Operation: "charge"})
 		left := make(chan error)
-		wait := func(name string, opts ...renewer.Option) {
-			_, err := s.keeper.Acquire(t.Context(), name, append(opts,
-				renewer.MaxWait(5*time.Second))...)
+		wait := func(r renewer.Request) {
+			r.MaxWait = 5 * time.Second
+			_, err := s.keeper.Acquire(t.Context(), r)
 			left <- err
 		}
-		go wait("a", renewer.Operation("charge"))
-		go wait("l", renewer.Operation("lead"), renewer.LongRunning())
+		go wait(renewer.Request{Name: "a", Operation: "charge"})
+		go wait(renewer.Request{Name: "l", Operation: "lead", LongRunning: true})
 		limits := slotsOf(t, s)
-		held, err := limits.k.Acquire(t.Context(), "a", renewer.Operation("charge"), atMost(1))
+		held, err := limits.k.Acquire(t.Context(), renewer.Request{
+			Name: "a", Operation: "charge", Limit: atMost(1),
+		})
 		require.NoError(t, err)
 		waitFor(4 * time.Second)
 		require.InDelta(t, 64, s.gauge(t, "lockbeat.hold.oldest", charge), 1e-3)
@@ -190,7 +196,7 @@ func TestAnOutageIsAMetric(t *testing.T) {
 		away := func() float64 { return s.gauge(t, "lockbeat.store.outage", map[string]any{}) }
 		require.Zero(t, away())
 		s.store.Default(script.Acquire, script.Fail(errDown))
-		_, err := s.keeper.TryAcquire(t.Context(), "a")
+		_, err := s.keeper.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		waitFor(s.keeper.Config().FailOver - time.Millisecond)
 		require.Zero(t, away())

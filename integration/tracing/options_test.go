@@ -122,7 +122,7 @@ func TestKeys(t *testing.T) {
 				s.store.Script(script.Release, script.Pass(), script.Fail(bad))
 				s.store.Default(script.Renew, script.Fail(bad))
 				ctx, request := s.request(t)
-				_, err := s.keeper.TryAcquire(ctx, "secret:42")
+				_, err := s.keeper.Acquire(ctx, renewer.Request{Name: "secret:42", Try: true})
 				require.ErrorIs(t, err, renewer.ErrUnavailable)
 				waitFor(0)
 				lost := s.acquire(ctx, t, "secret:42")
@@ -192,7 +192,7 @@ func TestAKeyOfAnyBytes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *scene) {
 		l := s.acquire(t.Context(), t, "a\n\x1b[31m\xff",
-			renewer.Operation("op\x00"+strings.Repeat("é", 200)))
+			renewer.Request{Operation: "op\x00" + strings.Repeat("é", 200)})
 		s.store.Delete("a\n\x1b[31m\xff")
 		require.ErrorIs(t, l.Release(l.Context()), renewer.ErrLost)
 		got := attrs(s.the(t, "lockbeat.hold").Attributes())

@@ -71,7 +71,7 @@ func TestARenewalIsNoSpanOfTheRedisClient(t *testing.T) {
 	t.Parallel()
 	k, spans, tracer, server := instrumented(t)
 	ctx, request := tracer.Start(t.Context(), "request")
-	l, err := k.Acquire(ctx, "a")
+	l, err := k.Acquire(ctx, renewer.Request{Name: "a"})
 	require.NoError(t, err)
 	children := 0
 	for _, span := range spans.Ended() {
@@ -95,7 +95,7 @@ func TestARenewalIsNoSpanOfTheRedisClient(t *testing.T) {
 	// An acquire is not answered, so that what it may leave must be cleaned up.
 	begun, calls = len(spans.Started()), evals(t, server)
 	require.NoError(t, server.Stop())
-	_, err = k.TryAcquire(t.Context(), "b")
+	_, err = k.Acquire(t.Context(), renewer.Request{Name: "b", Try: true})
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	require.NoError(t, server.Cont())
 	require.Eventually(t, func() bool {

@@ -26,7 +26,7 @@ func TestHeartbeatsHaveAnUnsampledParent(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *scene) {
 		s.store.Script(script.Acquire, script.Pass().Lost())
 		ctx, request := s.request(t)
-		_, err := s.keeper.TryAcquire(ctx, "a")
+		_, err := s.keeper.Acquire(ctx, renewer.Request{Name: "a", Try: true})
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		synctest.Wait() // for the clean-up
 		l := s.acquire(ctx, t, "a")

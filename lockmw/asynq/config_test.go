@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -19,8 +20,7 @@ var (
 	errReal   = errors.New("no luck")
 	errNotRun = errors.Join(errors.New("seen on the way"),
 		&asynqmw.NotRunError{Result: jobs.Result{Err: renewer.ErrBusy, RetryIn: 3 * time.Second}})
-	errCounts = &asynqmw.NotRunError{Result: jobs.Result{Err: renewer.ErrBusy}, Counted: true}
-	errOver   = &asynqmw.NotRunError{Result: jobs.Result{
+	errOver = &asynqmw.NotRunError{Result: jobs.Result{
 		Outcome: jobs.OutcomeFailed, Err: renewer.ErrBusy,
 	}}
 )
@@ -29,7 +29,7 @@ func TestConfigureKeepsWhatIsThere(t *testing.T) {
 	t.Parallel()
 	type key struct{}
 	failures, handled := 0, []error{}
-	cfg := asynqmw.Configure(asynqmw.Configure(asynq.Config{
+	cfg := configure(configure(asynq.Config{
 		Concurrency: 7, TaskCheckInterval: time.Minute, DelayedTaskCheckInterval: time.Hour,
 		BaseContext: func() context.Context { return context.WithValue(t.Context(), key{}, "x") },
 		IsFailure: func(err error) bool {
@@ -57,15 +57,15 @@ func TestConfigureKeepsWhatIsThere(t *testing.T) {
 	assert.Equal(t, 3*time.Second, cfg.RetryDelayFunc(5, errNotRun, nil))
 	assert.Equal(t, 5*time.Hour, cfg.RetryDelayFunc(5, errReal, nil))
 
-	for _, err := range []error{errNotRun, errReal, errOver, errCounts} {
+	for _, err := range []error{errNotRun, errReal, errOver} {
 		cfg.ErrorHandler.HandleError(t.Context(), nil, err)
 	}
-	assert.Equal(t, []error{errReal, errOver, errCounts}, handled)
+	assert.Equal(t, []error{errReal, errOver}, handled)
 }
 
 func TestConfigureKeepsTheDefaults(t *testing.T) {
 	t.Parallel()
-	cfg := asynqmw.Configure(asynq.Config{})
+	cfg := configure(asynq.Config{})
 	assert.Equal(t, 10*time.Millisecond, cfg.TaskCheckInterval)
 	assert.Equal(t, time.Second, cfg.DelayedTaskCheckInterval)
 	assert.True(t, cfg.IsFailure(errReal))
@@ -96,16 +96,10 @@ func TestNotRunError(t *testing.T) {
 		", and its last attempt may wait no longer": {
 			Result: jobs.Result{Outcome: jobs.OutcomeFailed},
 		},
-		" on its last attempt, since others wait in their workers' slots already " +
-			"(asynqmw.Requeue would bring it back)": {
+		" on its last attempt, since others wait in their workers already (a copy would bring it " +
+			"back: asynqmw.NoCopies)": {
 			Result: jobs.Result{Outcome: jobs.OutcomeFailed, Crowded: true},
 		},
-		", and its last attempt may wait no longer; refusals before may have used up the others: " +
-			"the server's asynq.Config did not go through asynqmw.Configure": {
-			Result: jobs.Result{Outcome: jobs.OutcomeFailed}, Counted: true,
-		},
-		", and an attempt is used up: the server's asynq.Config did not go through " +
-			"asynqmw.Configure": {Result: jobs.Result{RetryIn: time.Second}, Counted: true},
 	} {
 		err.Err = cause
 		require.EqualError(t, err, "lockbeat: task not run"+want+
@@ -113,31 +107,36 @@ func TestNotRunError(t *testing.T) {
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		assert.Equal(t, err.Copy != "", errors.Is(err, asynq.RevokeTask))
 		assert.Equal(t, err.Crowded, errors.Is(err, renewer.ErrQueueFull))
-		assert.Equal(t, err.Counted, errors.Is(err, renewer.ErrConfig))
 	}
 }
 
 func TestWhatCannotBeMeantPanics(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	raw := func(*asynq.Task) (string, error) { return "u1", nil }
+	l := asynqmw.ForTest(k)
+	raw := func(*asynq.Task) string { return "u1" }
+	decode := func([]byte) (order, error) { return order{}, nil }
 	for want, f := range map[string]func(){
-		"asynqmw.Handle needs a keeper":       func() { asynqmw.Handle(nil, byUser, nothing) },
-		"a key function and a function":       func() { asynqmw.Handle(k, nil, nothing) },
-		"Handle needs a keeper (renewer.New)": func() { asynqmw.Handle(k, byUser, nil) },
-		"asynqmw.Middleware needs a keeper":   func() { asynqmw.Middleware(nil, raw) },
-		"(renewer.New) and a key function":    func() { asynqmw.Middleware(k, nil) },
-		"asynqmw.Middleware needs a handler":  func() { asynqmw.Middleware(k, raw)(nil) },
-		"a Codec one that decodes": func() {
-			asynqmw.Codec[order](nil).Handle(k, byUser, nothing)
+		"Configure needs a keeper (renewer.New) and": func() {
+			asynqmw.Configure(nil, asynq.RedisClientOpt{}, asynq.Config{})
 		},
-		"asynqmw.InLine needs the server's Redis, such as an asynq.RedisClientOpt": func() {
-			asynqmw.InLine(nil)
+		"the server's Redis, such as an asynq.RedisClientOpt": func() {
+			asynqmw.Configure(k, nil, asynq.Config{})
 		},
-		"MaxHold": func() {
-			asynqmw.Handle(k, byUser, nothing, asynqmw.MaxHold(time.Second))
+		"asynqmw.Wrap and Middleware need locks (asynqmw.Configure)": func() {
+			asynqmw.Wrap(nil, byUser, nothing)
 		},
-		"asynqmw.Requeue needs the client": func() { asynqmw.Requeue(nil) },
+		"a key function and":                    func() { asynqmw.Wrap[order, string](l, nil, nothing) },
+		"and a function":                        func() { asynqmw.Wrap(l, byUser, nil) },
+		"needs a keeper":                        func() { asynqmw.Wrap(asynqmw.ForTest(nil), byUser, nothing) },
+		"Middleware need locks":                 func() { asynqmw.Middleware(nil, raw) },
+		"need locks (asynqmw.Configure), a key": func() { asynqmw.Middleware[string](l, nil) },
+		"asynqmw.Middleware needs a handler":    func() { asynqmw.Middleware(l, raw)(nil) },
+		"needs a function that decodes": func() {
+			asynqmw.WrapWith(l, nil, byUser, nothing)
+		},
+		"a key function and a function": func() { asynqmw.WrapWith(l, decode, byUser, nil) },
+		"Wait(-1s)":                     func() { asynqmw.Wrap(l, byUser, nothing, lockmw.Wait(-time.Second)) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()

@@ -3,7 +3,6 @@ package asynqmw_test
 import (
 	"context"
 	"encoding/json"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,16 +29,9 @@ type framework struct{ *env }
 func (f framework) Serve(
 	k *renewer.Keeper, n int, work func(context.Context, jobtest.Job) error, opts ...jobs.Option,
 ) (stop func()) {
-	own := []asynqmw.Option{asynqmw.InLine(f.redis()), asynqmw.Requeue(f.client)}
-	for _, o := range opts {
-		own = append(own, asynqmw.Common(o))
-	}
-	h := asynqmw.Handle(k, func(j jobtest.Job) string { return j.Key }, work, own...)
-	server := asynq.NewServer(f.redis(), asynqmw.Configure(workers(n)))
-	require.NoError(f.t, server.Start(h))
-	stop = sync.OnceFunc(server.Shutdown)
-	f.t.Cleanup(stop)
-	return stop
+	return f.serve(k, func(l *asynqmw.Locks) asynq.Handler {
+		return asynqmw.Wrap(l, jobtest.Job.Lock, work, opts...)
+	}, workers(n)).Shutdown
 }
 
 func (f framework) Enqueue(j jobtest.Job) {

@@ -12,32 +12,33 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // retriesIn is short enough for a test. asynq counts in seconds, so it mostly means at once.
-var retriesIn = asynqmw.RetryIn(50 * time.Millisecond)
+var retriesIn = jobs.RetryIn(50 * time.Millisecond)
 
 func TestContendedTasksRunAloneAndUncounted(t *testing.T) {
 	t.Parallel()
 	const tasks = 40
 	for name, c := range map[string]struct {
 		retries int
-		options func(e *env) []asynqmw.Option
+		opts    []asynqmw.ServerOption
 	}{
-		"by default": {25, func(*env) []asynqmw.Option { return nil }},
-		"in line, by copies": {0, func(e *env) []asynqmw.Option {
-			return []asynqmw.Option{asynqmw.InLine(e.redis()), asynqmw.Requeue(e.client)}
-		}},
+		"in line":    {25, nil},
+		"by copies":  {0, nil},
+		"in no line": {25, alone},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			queues, locks := apart(t)
 			var r record
 			for range 2 {
-				queues.serve(r.handler(locks.keeper(), 10*time.Millisecond,
-					append(c.options(queues), retriesIn)...), workers(10))
+				queues.serve(locks.keeper(), r.handler(10*time.Millisecond, retriesIn),
+					workers(10), c.opts...)
 			}
 			for range tasks {
 				queues.enqueue("u1", asynq.MaxRetry(c.retries))
@@ -61,7 +62,7 @@ func TestAtMostHalfOfTheWorkersWait(t *testing.T) {
 	for i := range 4 {
 		releases = append(releases, hold(t, holder, fmt.Sprint("u", i)))
 	}
-	e.serve(r.handler(e.keeper(), 0, asynqmw.Wait(time.Minute)), workers(8))
+	e.serve(e.keeper(), r.handler(0, lockmw.Wait(time.Minute)), workers(8), alone...)
 	for i := range 16 {
 		e.enqueue(fmt.Sprint("u", i%4))
 	}
@@ -86,12 +87,12 @@ func TestHandlerThatIgnoresItsTimeoutNeverOverlapsItsRetry(t *testing.T) {
 	for range 2 {
 		cfg := workers(2)
 		cfg.RetryDelayFunc = func(int, error, *asynq.Task) time.Duration { return 0 }
-		e.serve(asynqmw.Handle(e.keeper(), byUser, func(context.Context, order) error {
+		e.serve(e.keeper(), wrap(byUser, func(context.Context, order) error {
 			if runs.Add(1) == 1 {
 				<-proceed
 			}
 			return nil
-		}, retriesIn), cfg)
+		}, retriesIn), cfg, alone...)
 	}
 	id := e.enqueue("u1", asynq.Timeout(2*time.Second))
 	info := e.await(id, func(i *asynq.TaskInfo) bool {
@@ -125,7 +126,7 @@ func TestLocksThatCantBeHad(t *testing.T) {
 			away(t, k, locks)
 			cfg := workers(4)
 			cfg.ShutdownTimeout = 100 * time.Millisecond
-			server := queues.serve(r.handler(k, 0, retriesIn), cfg)
+			server := queues.serve(k, r.handler(0, retriesIn), cfg, alone...)
 			spare, last := queues.enqueue("u1"), queues.enqueue("u2", asynq.MaxRetry(0))
 			info := queues.awaitRefused(spare)
 			assert.Zero(t, info.Retried)
@@ -140,34 +141,29 @@ func TestLocksThatCantBeHad(t *testing.T) {
 			if want == "lock store unavailable" {
 				require.NoError(t, locks.Restart())
 			}
-			queues.serve(r.handler(locks.keeper(), 0, retriesIn), cfg)
+			queues.serve(locks.keeper(), r.handler(0, retriesIn), cfg, alone...)
 			queues.awaitDone(2)
 		})
 	}
 }
 
-// The task's error used to say "with no attempt used up" while asynq counted one.
-func TestARefusalOnAnUnconfiguredServerSaysThatItCounts(t *testing.T) {
+// On a server without the Config of Configure, by the locks of another or of a test, each refusal
+// would use up an attempt: no task runs, and the operator hears why, once.
+func TestNoTaskRunsOnAServerThatIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	var heard faults
 	var r record
-	release := hold(t, e.keeper(), "u1")
-	e.start(r.handler(e.keeper(heard.observe), 0), workers(4))
-	e.awaitState(e.enqueue("u2"), asynq.TaskStateCompleted)
-	require.Len(t, heard.told(t), 1, "before tasks have met")
-	id := e.enqueue("u1")
-	info := e.awaitRefused(id)
-	assert.Equal(t, 1, info.Retried)
-	assert.Contains(t, info.LastErr, "lockbeat: task not run, and an attempt is used up: ")
-	assert.Contains(t, info.LastErr, "asynqmw.Configure")
-	release()
-	e.awaitState(id, asynq.TaskStateRetry)
-	require.NoError(t, e.inspector.RunTask("default", id))
-	e.awaitState(id, asynq.TaskStateCompleted)
+	k := e.keeper(heard.observe)
+	e.start(r.handler(0)(asynqmw.ForTest(k)), workers(4))
+	for range 2 {
+		info := e.awaitRefused(e.enqueue("u1"))
+		assert.Equal(t, 1, info.Retried)
+		assert.Contains(t, info.LastErr, "asynqmw.Configure")
+	}
+	assert.Empty(t, r.ran())
 	told := heard.told(t)
-	require.Len(t, told, 1, "once a handler")
-	assert.Equal(t, "configure asynq", told[0].Doing)
-	require.ErrorIs(t, told[0].Err, renewer.ErrConfig, "it is not the store's fault")
-	assert.ErrorContains(t, told[0].Err, "asynqmw.Configure: each refusal uses up an attempt")
+	require.Len(t, told, 1)
+	assert.Equal(t, "run a task of asynq", told[0].Doing)
+	require.ErrorIs(t, told[0].Err, renewer.ErrConfig)
 }

@@ -8,31 +8,30 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 )
 
-// originHeader is the header of a copy that [Requeue] made, and of copies of it: the ID of the task
-// as it was first enqueued.
+// originHeader is the header of a copy, and of copies of it: the ID of the task as it was first
+// enqueued.
 const originHeader = "Lockbeat-Origin"
 
 // copier returns what enqueues a copy of a task on its last attempt, of which asynq takes one by an
-// ID at most. called is the context with which the handler was called.
-func (s *settings) copier(
-	called context.Context, task *asynq.Task,
+// ID at most. It makes none of a task that its Redis does not have: the copy would be in another
+// Redis than the server's.
+func (r *taskRedis) copier(
+	of jobs.Task,
 ) func(ctx context.Context, id string, in time.Duration) error {
-	deadline, _ := called.Deadline()
-	left := time.Until(deadline)
 	return func(ctx context.Context, copyID string, in time.Duration) error {
-		opts, err := s.limits(ctx, deadline, left)
+		info, err := r.running(ctx, of)
 		if err == nil {
-			queue, _ := asynq.GetQueueName(ctx)
-			id, _ := asynq.GetTaskID(ctx)
-			most, _ := asynq.GetMaxRetry(ctx)
-			retried, _ := asynq.GetRetryCount(ctx)
-			headers := map[string]string{originHeader: id}
-			maps.Copy(headers, task.Headers()) // the original may be a copy
-			again := asynq.NewTaskWithHeaders(task.Type(), task.Payload(), headers)
-			_, err = s.client.EnqueueContext(ctx, again, append(opts, asynq.Queue(queue),
-				asynq.MaxRetry(most-retried), asynq.TaskID(copyID), asynq.ProcessIn(in))...)
+			headers := map[string]string{originHeader: of.ID}
+			maps.Copy(headers, info.Headers) // the original may be a copy
+			_, err = r.open().tasks.EnqueueContext(ctx,
+				asynq.NewTaskWithHeaders(info.Type, info.Payload, headers),
+				asynq.Queue(of.Queue), asynq.MaxRetry(info.MaxRetry-info.Retried),
+				asynq.TaskID(copyID), asynq.ProcessIn(in), asynq.Timeout(info.Timeout),
+				asynq.Deadline(info.Deadline), asynq.Retention(info.Retention))
 		}
 		if err == nil || errors.Is(err, asynq.ErrTaskIDConflict) { // an earlier try got through
 			return nil
@@ -41,45 +40,24 @@ func (s *settings) copier(
 	}
 }
 
-// limits are what the original's producer gave it. Only asynq's Redis has them all. A handler
-// sees its context's deadline: an instant that asynq keeps in whole seconds, or the end of a
-// Timeout that began at some fraction of one. If a task has both, asynq rounds, and the copy gets
-// the earlier one as its Deadline: it may be archived too early, but never runs too late.
-func (s *settings) limits(
-	ctx context.Context, deadline time.Time, left time.Duration,
-) ([]asynq.Option, error) {
-	info, err := s.info(ctx)
-	if err != nil {
-		return nil, err
+// running is a task that a worker of the server has, as asynq has it. The error is errOtherRedis if
+// there is none. (An inspector takes no context.)
+func (r *taskRedis) running(ctx context.Context, task jobs.Task) (*asynq.TaskInfo, error) {
+	type answer struct {
+		info *asynq.TaskInfo
+		err  error
 	}
-	switch {
-	case info != nil:
-	case deadline.Nanosecond() == 0:
-		info = &asynq.TaskInfo{Deadline: deadline}
-	default: // rounded up: asynq took the time a moment before the handler did
-		info = &asynq.TaskInfo{Timeout: (left + time.Second - 1).Truncate(time.Second)}
-	}
-	return []asynq.Option{
-		asynq.Timeout(info.Timeout), asynq.Deadline(info.Deadline), asynq.Retention(info.Retention),
-	}, nil
-}
-
-// info is the task as asynq has it: nil if the inspector of InLine does not have it, as there is
-// none, or it is for another Redis. An inspector takes no context.
-func (s *settings) info(ctx context.Context) (*asynq.TaskInfo, error) {
-	if s.queues == nil {
-		return nil, nil //nolint:nilnil // see above
-	}
-	queue, _ := asynq.GetQueueName(ctx)
-	id, _ := asynq.GetTaskID(ctx)
-	found := make(chan func() (*asynq.TaskInfo, error), 1)
+	found := make(chan answer, 1)
 	go func() {
-		info, err := s.queues.find(queue, id)
-		found <- func() (*asynq.TaskInfo, error) { return info, err }
+		info, err := r.find(task)
+		if err == nil && info == nil {
+			err = errOtherRedis
+		}
+		found <- answer{info, err}
 	}()
 	select {
-	case answer := <-found:
-		return answer()
+	case a := <-found:
+		return a.info, a.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

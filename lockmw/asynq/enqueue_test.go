@@ -38,10 +38,10 @@ func TestOneTaskATick(t *testing.T) {
 	assert.Equal(t, 1, info.Size)
 
 	var runs atomic.Int64
-	e.serve(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+	e.start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
 		runs.Add(1)
 		return nil
-	}), workers(4))
+	}), configure(workers(4)))
 	id := "report:nightly:20260329T020000Z"
 	done := e.awaitState(id, asynq.TaskStateCompleted)
 	assert.Equal(t, 24*time.Hour, done.Retention)

@@ -15,7 +15,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
+	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -38,14 +40,30 @@ const (
 // order is the payload of the tasks.
 type order struct{ User string }
 
-func byUser(o order) string { return o.User }
+func byUser(o order) string { return lockmw.Key("order", o.User) }
 
 func nothing(context.Context, order) error { return nil }
 
 func task(payload string) *asynq.Task { return asynq.NewTask("order", []byte(payload)) }
 
 // configured is asynq's configuration as users have it who set nothing of it themselves.
-var configured = asynqmw.Configure(asynq.Config{})
+var configured = configure(asynq.Config{})
+
+// configure is asynqmw.Configure, without its locks.
+func configure(cfg asynq.Config) asynq.Config {
+	_, cfg = asynqmw.Configure(new(renewer.Keeper), asynq.RedisClientOpt{}, cfg)
+	return cfg
+}
+
+// alone are servers whose tasks neither stand in line nor are copied.
+var alone = []asynqmw.ServerOption{asynqmw.NoLine(), asynqmw.NoCopies()}
+
+// wrap is asynqmw.Wrap, for serve.
+func wrap[N lockmw.Name](
+	key func(order) N, fn func(context.Context, order) error, opts ...jobs.Option,
+) func(*asynqmw.Locks) asynq.Handler {
+	return func(l *asynqmw.Locks) asynq.Handler { return asynqmw.Wrap(l, key, fn, opts...) }
+}
 
 // isFailure reports whether a server with that configuration counts an attempt.
 func isFailure(err error) bool { return configured.IsFailure(err) }
@@ -137,9 +155,22 @@ func workers(n int) asynq.Config {
 	}
 }
 
-// serve runs h on a server that ends with the test. It must be called after keeper.
-func (e *env) serve(h asynq.Handler, cfg asynq.Config) *asynq.Server {
-	return e.start(h, asynqmw.Configure(cfg))
+// serve runs what handle makes of the locks of k on a server that ends with the test.
+func (e *env) serve(
+	k *renewer.Keeper, handle func(*asynqmw.Locks) asynq.Handler, cfg asynq.Config,
+	opts ...asynqmw.ServerOption,
+) *asynq.Server {
+	return e.serveBy(k, e.redis(), handle, cfg, opts...)
+}
+
+// serveBy is serve with another Redis for Configure.
+func (e *env) serveBy(
+	k *renewer.Keeper, redis asynq.RedisConnOpt, handle func(*asynqmw.Locks) asynq.Handler,
+	cfg asynq.Config, opts ...asynqmw.ServerOption,
+) *asynq.Server {
+	locks, cfg := asynqmw.Configure(k, redis, cfg, opts...)
+	e.t.Cleanup(func() { assert.NoError(e.t, locks.Close()) })
+	return e.start(handle(locks), cfg)
 }
 
 func (e *env) start(h asynq.Handler, cfg asynq.Config) *asynq.Server {
@@ -229,7 +260,7 @@ func hold(t *testing.T, k *renewer.Keeper, user string) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	lease, err := k.Acquire(ctx, "order:"+user, renewer.Operation("fulfil"))
+	lease, err := k.Acquire(ctx, renewer.Request{Name: "order:" + user, Operation: "fulfil"})
 	require.NoError(t, err)
 	return func() { require.NoError(t, lease.Release(t.Context())) }
 }
@@ -244,9 +275,9 @@ type record struct {
 
 // handler has tasks of any user take d, and records them.
 func (r *record) handler(
-	k *renewer.Keeper, d time.Duration, opts ...asynqmw.Option,
-) asynq.Handler {
-	return asynqmw.Handle(k, byUser, func(ctx context.Context, o order) error {
+	d time.Duration, opts ...jobs.Option,
+) func(*asynqmw.Locks) asynq.Handler {
+	return wrap(byUser, func(ctx context.Context, o order) error {
 		id, _ := asynq.GetTaskID(ctx)
 		r.begin(id, o.User)
 		defer r.end(o.User)

@@ -12,32 +12,21 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrPayload means that a task will never be fit to run: its payload can't be decoded, or its key
-// function failed. asynq archives it.
+// ErrPayload means that a task's payload can't be decoded. asynq archives it.
 var ErrPayload = errors.New("lockbeat: unusable task")
 
-// unconfigured is what is wrong with a server: asynq counts an attempt for each refusal.
-const unconfigured = "the server's asynq.Config did not go through asynqmw.Configure"
-
-// NotRunError is what a handler returns for a task that did not run, for want of the lock. It is
-// [renewer.ErrBusy], [renewer.ErrUnavailable] or [renewer.ErrShutdown] to errors.Is. asynq keeps
-// its text as the task's last error.
+// NotRunError is what a handler returns for a task that did not run, for want of its lock. It is
+// [renewer.ErrBusy], [renewer.ErrUnavailable] or [renewer.ErrShutdown], and asynq.RevokeTask if a
+// copy has taken the task's place.
 type NotRunError struct {
-	// Result says what becomes of the task, and why. RetryIn takes up to a DelayedTaskCheckInterval
-	// longer until a server of asynq's notices, and longer still if all workers are busy, or the
-	// queue is paused. After a [jobs.OutcomeFailed] asynq archives the task: it was on its last
-	// attempt, and the eighth of its time is over for which it may wait; or it is Crowded, and the
-	// error is [renewer.ErrQueueFull] too. After a [jobs.OutcomeCopied], by [Requeue], the error is
-	// asynq.RevokeTask too, by which asynq drops the original, uncompleted.
+	// Result says what becomes of the task. It comes back within a
+	// DelayedTaskCheckInterval of RetryIn, in whole seconds. After a [jobs.OutcomeFailed] asynq
+	// archives it.
 	jobs.Result
-	// Counted means that an attempt is used up for it, and that the task comes back after asynq's
-	// own delay: the server's asynq.Config did not go through [Configure], and the error is
-	// [renewer.ErrConfig] too.
-	Counted bool
 }
 
 // answer makes of a job's result what the handler returns.
-func (s *settings) answer(r jobs.Result, counted bool) error {
+func answer(r jobs.Result) error {
 	switch r.Outcome {
 	case jobs.OutcomeDone:
 		if r.Err == nil {
@@ -46,28 +35,20 @@ func (s *settings) answer(r jobs.Result, counted bool) error {
 		return errors.Join(r.Err, asynq.RevokeTask)
 	case jobs.OutcomeUnusable:
 		return fmt.Errorf("%w: %w", r.Err, asynq.SkipRetry)
-	case jobs.OutcomeBack:
-		return &NotRunError{r, counted}
+	case jobs.OutcomeBack, jobs.OutcomeCopied:
+		return &NotRunError{r}
 	case jobs.OutcomeFailed:
 		if errors.Is(r.Err, renewer.ErrConfig) {
 			return r.Err // a mistake in the program, and no refusal
 		}
-		return &NotRunError{r, counted && s.client == nil && !r.Crowded}
-	case jobs.OutcomeCopied:
-		return &NotRunError{r, false}
+		return &NotRunError{r}
 	default: // it ran, or asynq has settled what becomes of it, and doesn't listen any more
 		return r.Err
 	}
 }
 
-// unusable makes the error for a task that will never be fit to run.
-func unusable(task *asynq.Task, what string, err error) error {
-	return fmt.Errorf("%w of type %q: %s: %w: %w", ErrPayload, task.Type(), what, err,
-		asynq.SkipRetry)
-}
-
-// Error says what becomes of the task, and why it did not run. It names the lock, as asynq's last
-// error of the task does: log [renewer.ErrorText] where names may carry personal data.
+// Error names the lock, as asynq's last error of the task does: log [renewer.ErrorText] where names
+// may carry personal data.
 func (e *NotRunError) Error() string {
 	when := "in about " + e.RetryIn.Round(time.Millisecond).String()
 	if e.InLine {
@@ -76,17 +57,12 @@ func (e *NotRunError) Error() string {
 	var what string
 	switch {
 	case e.Crowded:
-		what = " on its last attempt, since others wait in their workers' slots already " +
-			"(asynqmw.Requeue would bring it back)"
+		what = " on its last attempt, since others wait in their workers already (a copy would " +
+			"bring it back: asynqmw.NoCopies)"
 	case e.Outcome == jobs.OutcomeFailed:
 		what = ", and its last attempt may wait no longer"
-		if e.Counted {
-			what += "; refusals before may have used up the others: " + unconfigured
-		}
 	case e.Copy != "":
 		what = fmt.Sprintf(", it goes on as %s %s", e.Copy, when)
-	case e.Counted:
-		what = ", and an attempt is used up: " + unconfigured
 	case e.InLine:
 		what = fmt.Sprintf(", it stands in line, and comes back %s, with no attempt used up", when)
 	default:
@@ -96,13 +72,11 @@ func (e *NotRunError) Error() string {
 		strings.TrimPrefix(e.Err.Error(), "lockbeat: ") + " " + e.Mark)
 }
 
-// Unwrap gives errors.Is and errors.As what the error is made of.
+// Unwrap gives errors.Is and errors.As what it is made of.
 func (e *NotRunError) Unwrap() []error {
 	switch {
 	case e.Copy != "":
 		return []error{e.Err, asynq.RevokeTask}
-	case e.Counted:
-		return []error{e.Err, renewer.ErrConfig}
 	case e.Crowded:
 		return []error{e.Err, renewer.ErrQueueFull}
 	default:

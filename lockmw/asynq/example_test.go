@@ -26,7 +26,7 @@ func sendEmail(_ context.Context, e email) error {
 
 // A handler is a function of the payload. One email at a time is sent
 // to a user, on whichever server.
-func ExampleHandle() {
+func ExampleWrap() {
 	// In production a store that other servers reach, such as redisstore.
 	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	if err != nil {
@@ -35,12 +35,15 @@ func ExampleHandle() {
 	}
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
 
-	mux := asynq.NewServeMux()
-	mux.Handle("email:send", asynqmw.Handle(keeper, func(e email) string {
-		return e.UserID
-	}, sendEmail))
+	redis := asynq.RedisClientOpt{Addr: "redis:6379"}
+	locks, config := asynqmw.Configure(keeper, redis, asynq.Config{Concurrency: 20})
+	defer func() { _ = locks.Close() }()
 
-	// In production asynq.NewServer(redis, asynqmw.Configure(asynq.Config{…})) runs the mux.
+	mux := asynq.NewServeMux()
+	mux.Handle("email:send", asynqmw.Wrap(locks,
+		func(e email) string { return lockmw.Key("user", e.UserID) }, sendEmail))
+
+	_ = config // In production asynq.NewServer(redis, config).Run(mux) runs tasks.
 	task := asynq.NewTask("email:send", []byte(`{"UserID":"u1","Text":"hello"}`))
 	fmt.Println(mux.ProcessTask(context.Background(), task))
 	// Output:
@@ -48,8 +51,7 @@ func ExampleHandle() {
 	// <nil>
 }
 
-// A task whose lock another caller has does not run. asynq gets an
-// error that, by Configure, uses up no attempt.
+// A task whose lock another caller has does not run, as a test of the handler shows.
 func ExampleNotRunError() {
 	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	if err != nil {
@@ -57,20 +59,18 @@ func ExampleNotRunError() {
 		return
 	}
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
-	handler := asynqmw.Handle(keeper, func(e email) string { return e.UserID }, sendEmail)
+	handler := asynqmw.Wrap(asynqmw.ForTest(keeper),
+		func(e email) string { return lockmw.Key("user", e.UserID) }, sendEmail)
 
-	_, err = lockmw.Do(context.Background(), keeper, "email:send:u1",
-		func(context.Context) (string, error) {
-			task := asynq.NewTask("email:send", []byte(`{"UserID":"u1"}`))
-			return "", handler.ProcessTask(context.Background(), task) // another call chain
-		})
+	err = lockmw.Run(context.Background(), keeper, "user:u1", func(context.Context) error {
+		task := asynq.NewTask("email:send", []byte(`{"UserID":"u1"}`))
+		return handler.ProcessTask(context.Background(), task) // another call chain
+	})
 	var notRun *asynqmw.NotRunError
 	fmt.Println(errors.As(err, &notRun) && notRun.RetryIn < 2*time.Second,
 		errors.Is(err, renewer.ErrBusy))
-	fmt.Println(asynqmw.Configure(asynq.Config{}).IsFailure(err))
 	// Output:
 	// true true
-	// false
 }
 
 // The job of a tick may run again, after a failure or on another node: the tick's task is enqueued

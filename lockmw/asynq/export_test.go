@@ -18,8 +18,8 @@ var ErrOtherRedis = errOtherRedis
 // TaskRedis is a taskRedis, of queue "default".
 type TaskRedis struct{ *taskRedis }
 
-// NewTaskRedis is newTaskRedis.
-func NewTaskRedis(opt asynq.RedisConnOpt) TaskRedis { return TaskRedis{newTaskRedis(opt)} }
+// NewTaskRedis returns that of opt.
+func NewTaskRedis(opt asynq.RedisConnOpt) TaskRedis { return TaskRedis{&taskRedis{opt: opt}} }
 
 // HomeOf is Home for a running task.
 func (r TaskRedis) HomeOf(ctx context.Context, id string) (string, error) {
@@ -41,13 +41,7 @@ func (r TaskRedis) OvertakeID(id string) error {
 }
 
 // Close ends its client.
-func (r TaskRedis) Close() error {
-	client, _ := r.open()
-	return client.Close()
-}
+func (r TaskRedis) Close() error { return r.close() }
 
 // RankOf is rankOf.
 func RankOf(task *asynq.Task) int64 { return rankOf(task) }
-
-// Common is common.
-func Common(o jobs.Option) Option { return common(o) }

@@ -29,7 +29,7 @@ func FuzzPayload(f *testing.F) {
 	require.NoError(f, err)
 	f.Cleanup(func() { _ = k.Shutdown(context.WithoutCancel(f.Context())) })
 	ran := false
-	h := asynqmw.Handle(k, byUser, func(ctx context.Context, o order) error {
+	h := asynqmw.Wrap(asynqmw.ForTest(k), byUser, func(ctx context.Context, o order) error {
 		ran = true
 		assert.True(f, lockmw.Held(ctx, lockmw.Key("order", o.User)))
 		return nil

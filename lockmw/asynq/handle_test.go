@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -22,7 +23,7 @@ import (
 
 // middleware is one on a fixed key.
 func middleware(k *renewer.Keeper, key string, next asynq.Handler) asynq.Handler {
-	return asynqmw.Middleware(k, func(*asynq.Task) (string, error) { return key, nil })(next)
+	return asynqmw.Middleware(asynqmw.ForTest(k), func(*asynq.Task) string { return key })(next)
 }
 
 func TestUnusableTasksAreArchivedAndNoLockAsked(t *testing.T) {
@@ -33,7 +34,8 @@ func TestUnusableTasksAreArchivedAndNoLockAsked(t *testing.T) {
 		return nil
 	}
 	errOwn := errors.New("no such user")
-	byJSON := asynqmw.Handle(k, byUser, never)
+	l := asynqmw.ForTest(k)
+	byJSON := asynqmw.Wrap(l, byUser, never)
 	for name, c := range map[string]struct {
 		h             asynq.Handler
 		payload, want string
@@ -47,80 +49,77 @@ func TestUnusableTasksAreArchivedAndNoLockAsked(t *testing.T) {
 		"of another shape": {byJSON, `["u1"]`, "cannot unmarshal array", asynqmw.ErrPayload},
 		"empty":            {byJSON, "", "invalid lock name", renewer.ErrName},
 		"no key":           {byJSON, `{}`, "invalid lock name", renewer.ErrName},
-		"no key, shared": {
-			asynqmw.Handle(k, byUser, never, asynqmw.SharedKey()), `null`, "invalid lock name",
-			renewer.ErrName,
-		},
+		"null":             {byJSON, `null`, "invalid lock name", renewer.ErrName},
 		"key too long": {
 			byJSON, `{"User":"` + strings.Repeat("x", 600) + `"}`, "above the limit",
 			renewer.ErrName,
 		},
-		"codec fails": {
-			asynqmw.Codec[order](func([]byte) (order, error) { return order{}, errOwn }).
-				Handle(k, byUser, never),
+		"can't be decoded": {
+			asynqmw.WrapWith(l, func([]byte) (o order, err error) { return o, errOwn }, byUser,
+				never),
 			"", "it is no asynqmw_test.order: no such user", errOwn,
 		},
-		"key function fails": {
-			asynqmw.Middleware(k, func(*asynq.Task) (string, error) { return "", errOwn })(byJSON),
-			"{}", "its key function failed: no such user", errOwn,
+		"no name, and why": {
+			asynqmw.Middleware(l, func(*asynq.Task) lockmw.Set {
+				return lockmw.Invalid(errOwn)
+			})(byJSON),
+			"{}", "no such user", errOwn,
 		},
 	} {
 		err := c.h.ProcessTask(t.Context(), task(c.payload))
 		require.ErrorContains(t, err, c.want, name)
 		require.ErrorIs(t, err, c.kind, name)
 		require.ErrorIs(t, err, asynq.SkipRetry, name)
-		assert.Equal(t, !errors.Is(c.kind, renewer.ErrName), errors.Is(err, asynqmw.ErrPayload), name)
+		assert.NotEqual(t, errors.Is(err, renewer.ErrName), errors.Is(err, asynqmw.ErrPayload))
 	}
 	for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
 		assert.Empty(t, store.Calls(op))
 	}
 }
 
-// The lock has the type in its name, and the task's context has the task.
+// The lock's name is what the key function returns, a named string too, and the task's context has
+// the task.
 func TestWhatAHandlerHas(t *testing.T) {
 	t.Parallel()
-	for want, opts := range map[string][]asynqmw.Option{
-		"order:u%3A1": nil,
-		"u:1":         {asynqmw.SharedKey()},
-	} {
-		k, store := scripted(t)
-		assert.Nil(t, asynqmw.Task(t.Context()))
-		sent, ran := task(`{"User":"u:1"}`), 0
-		h := asynqmw.Handle(k, byUser, func(ctx context.Context, o order) error {
+	k, store := scripted(t)
+	assert.Nil(t, asynqmw.Task(t.Context()))
+	sent, ran := task(`{"User":"u:1"}`), 0
+	type userID string
+	h := asynqmw.Wrap(asynqmw.ForTest(k), func(o order) userID { return userID(o.User) },
+		func(ctx context.Context, o order) error {
 			ran++
 			assert.Equal(t, order{User: "u:1"}, o)
-			assert.True(t, lockmw.Held(ctx, want))
+			assert.True(t, lockmw.Held(ctx, "u:1"))
 			assert.Positive(t, lockmw.Fence(ctx))
 			assert.Same(t, sent, asynqmw.Task(ctx))
 			return nil
-		}, opts...)
-		require.NoError(t, h.ProcessTask(t.Context(), sent))
-		assert.Equal(t, 1, ran)
-		calls := store.Calls(script.Acquire)
-		require.Len(t, calls, 1)
-		assert.Equal(t, want, calls[0].Claims[0].Name)
-		assert.Equal(t, "order", calls[0].Claims[0].Holder.Operation)
-	}
+		})
+	require.NoError(t, h.ProcessTask(t.Context(), sent))
+	assert.Equal(t, 1, ran)
+	calls := store.Calls(script.Acquire)
+	require.Len(t, calls, 1)
+	assert.Equal(t, "u:1", calls[0].Claims[0].Name)
+	assert.Equal(t, "order", calls[0].Claims[0].Holder.Operation)
 }
 
 func TestHandlersInsideOfOthers(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	inner := asynqmw.Handle(k, byUser, nothing)
-	require.NoError(t, middleware(k, "u1", inner).ProcessTask(t.Context(), task(`{"User":"u1"}`)))
+	inner := asynqmw.Wrap(asynqmw.ForTest(k), byUser, nothing)
+	err := middleware(k, "order:u1", inner).ProcessTask(t.Context(), task(`{"User":"u1"}`))
+	require.NoError(t, err)
 	assert.Len(t, store.Calls(script.Acquire), 1, "on the same key they share the lease")
 
 	store.Script(script.Acquire, script.Pass(), script.Taken(contract.Holder{}, time.Minute))
-	err := middleware(k, "outer", inner).ProcessTask(t.Context(), task(`{"User":"inner"}`))
+	err = middleware(k, "outer", inner).ProcessTask(t.Context(), task(`{"User":"inner"}`))
 	require.ErrorIs(t, err, renewer.ErrBusy)
 	assert.False(t, isFailure(err), "a refusal of the inner one is a refusal")
 
 	// Of a lock that the handler uses itself it is an error of the handler's: it has run.
 	store.Script(script.Acquire, script.Pass(), script.Taken(contract.Holder{}, time.Minute))
-	err = asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
-		_, err := lockmw.Do(ctx, k, "inner", func(context.Context) (int, error) { return 0, nil },
+	err = asynqmw.Wrap(asynqmw.ForTest(k), byUser, func(ctx context.Context, _ order) error {
+		return lockmw.Run(ctx, k, "inner", func(context.Context) error { return nil },
 			lockmw.Refuse())
-		return err
 	}).ProcessTask(t.Context(), task(`{"User":"u1"}`))
 	require.ErrorIs(t, err, renewer.ErrBusy)
 	assert.True(t, isFailure(err))
@@ -131,7 +130,7 @@ func TestInnerHandlerAfterALoss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k, store := scripted(t)
-		inner := asynqmw.Handle(k, byUser, func(context.Context, order) error {
+		inner := asynqmw.Wrap(asynqmw.ForTest(k), byUser, func(context.Context, order) error {
 			t.Error("it ran")
 			return nil
 		})
@@ -140,7 +139,7 @@ func TestInnerHandlerAfterALoss(t *testing.T) {
 			<-ctx.Done()
 			return inner.ProcessTask(context.WithoutCancel(ctx), task)
 		}
-		h := middleware(k, "u1", asynq.HandlerFunc(outer))
+		h := middleware(k, "order:u1", asynq.HandlerFunc(outer))
 		err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
 		require.ErrorIs(t, err, renewer.ErrLost)
 		assert.False(t, isFailure(err))
@@ -156,8 +155,9 @@ func TestPayloads(t *testing.T) {
 	k, store := scripted(t)
 	none, null, text := asynq.NewTask("report", nil), asynq.NewTask("report", []byte("null")),
 		asynq.NewTask("report", []byte("all"))
+	l := asynqmw.ForTest(k)
 	all := func(struct{}) string { return "all" }
-	pointer := asynqmw.Handle(k, func(o *order) string { return "all" + o.User },
+	pointer := asynqmw.Wrap(l, func(o *order) string { return "all" + o.User },
 		func(_ context.Context, o *order) error {
 			assert.Equal(t, &order{}, o)
 			return nil
@@ -166,15 +166,15 @@ func TestPayloads(t *testing.T) {
 		h    asynq.Handler
 		task *asynq.Task
 	}{
-		"none": {asynqmw.Handle(k, all,
+		"none": {asynqmw.Wrap(l, all,
 			func(context.Context, struct{}) error { return nil }), none},
 		"none, pointer": {pointer, none},
 		"null, pointer": {pointer, null},
-		"none, raw": {asynqmw.Handle(k, func(json.RawMessage) string { return "all" },
+		"none, raw": {asynqmw.Wrap(l, func(json.RawMessage) string { return "all" },
 			func(context.Context, json.RawMessage) error { return nil }), none},
-		"of a codec": {asynqmw.Codec[*order](func(payload []byte) (*order, error) {
+		"no JSON": {asynqmw.WrapWith(l, func(payload []byte) (*order, error) {
 			return &order{User: string(payload)}, nil
-		}).Handle(k, func(o *order) string { return o.User },
+		}, func(o *order) string { return o.User },
 			func(context.Context, *order) error { return nil }), text},
 	} {
 		require.NoError(t, c.h.ProcessTask(t.Context(), c.task), name)
@@ -182,7 +182,7 @@ func TestPayloads(t *testing.T) {
 	calls := store.Calls(script.Acquire)
 	assert.Len(t, calls, 5)
 	for _, call := range calls {
-		assert.Equal(t, "report:all", call.Claims[0].Name)
+		assert.Equal(t, "all", call.Claims[0].Name)
 	}
 }
 
@@ -190,14 +190,14 @@ func TestDelayOfTasksThatDidNotRun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		held  time.Duration // 0: the store is down
-		opts  []asynqmw.Option
+		opts  []jobs.Option
 		about time.Duration
 	}{
 		"held":          {time.Millisecond, nil, time.Second},
 		"held for long": {20 * time.Second, nil, 10 * time.Second},
-		"held, as told": {time.Hour, []asynqmw.Option{asynqmw.RetryIn(time.Minute)}, time.Minute},
+		"held, as told": {time.Hour, []jobs.Option{jobs.RetryIn(time.Minute)}, time.Minute},
 		"down":          {0, nil, 5 * time.Second},
-		"down, as told": {0, []asynqmw.Option{asynqmw.RetryIn(time.Hour)}, time.Hour},
+		"down, as told": {0, []jobs.Option{jobs.RetryIn(time.Hour)}, time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -209,7 +209,8 @@ func TestDelayOfTasksThatDidNotRun(t *testing.T) {
 				} else {
 					store.Default(script.Acquire, script.Fail(errors.New("refused")))
 				}
-				h := asynqmw.Handle(k, byUser, nothing, append(c.opts, asynqmw.Wait(0))...)
+				h := asynqmw.Wrap(asynqmw.ForTest(k), byUser, nothing,
+					append(c.opts, lockmw.Refuse())...)
 				seen := make(map[time.Duration]bool)
 				for range 50 {
 					err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
@@ -250,7 +251,8 @@ func TestAnswerAndTheTimeOfTheTask(t *testing.T) {
 				ctx, cancel := context.WithTimeout(served(t), c.time)
 				defer cancel()
 				begun, ran := time.Now(), false
-				err := asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
+				l := asynqmw.ForTest(k)
+				err := asynqmw.Wrap(l, byUser, func(ctx context.Context, _ order) error {
 					ran = true
 					<-ctx.Done()
 					assert.Equal(t, c.time, time.Since(begun))
@@ -281,7 +283,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 		store.Overwrite("order:u1", contract.Holder{}, time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		err := asynqmw.Handle(k, byUser, nothing, asynqmw.Wait(time.Minute)).
+		err := asynqmw.Wrap(asynqmw.ForTest(k), byUser, nothing, lockmw.Wait(time.Minute)).
 			ProcessTask(ctx, task(`{"User":"u1"}`))
 		require.ErrorIs(t, err, context.Canceled)
 		assert.True(t, isFailure(err))
@@ -293,20 +295,20 @@ func TestLossIsAFailureOfTheHandler(t *testing.T) {
 	errOwn := errors.New("half done")
 	for name, c := range map[string]struct {
 		result error
-		opts   []asynqmw.Option
+		opts   []jobs.Option
 		fails  bool
 		reason renewer.Reason
 	}{
 		"joined to its error": {result: errOwn, fails: true, reason: renewer.ReasonTaken},
 		"not when it is done": {reason: renewer.ReasonTaken},
 		"also when done, if strict": {
-			opts: []asynqmw.Option{asynqmw.Strict()}, fails: true, reason: renewer.ReasonTaken,
+			opts: []jobs.Option{lockmw.Strict()}, fails: true, reason: renewer.ReasonTaken,
 		},
 		"SkipRetry stands beside it": {
 			result: asynq.SkipRetry, fails: true, reason: renewer.ReasonTaken,
 		},
 		"by MaxHold": {
-			result: errOwn, opts: []asynqmw.Option{asynqmw.MaxHold(5 * time.Minute)}, fails: true,
+			result: errOwn, opts: []jobs.Option{lockmw.MaxHold(5 * time.Minute)}, fails: true,
 			reason: renewer.ReasonMaxHold,
 		},
 	} {
@@ -315,7 +317,8 @@ func TestLossIsAFailureOfTheHandler(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k, store := scripted(t)
 				begun := time.Now()
-				err := asynqmw.Handle(k, byUser, func(ctx context.Context, _ order) error {
+				l := asynqmw.ForTest(k)
+				err := asynqmw.Wrap(l, byUser, func(ctx context.Context, _ order) error {
 					if c.reason == renewer.ReasonTaken {
 						store.Delete("order:u1")
 					}

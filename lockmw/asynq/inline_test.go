@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -34,7 +35,7 @@ func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 	var counts [2]inLine // as metrics have them
 	for i := range counts {
 		k := locks.keeper(func(cfg *renewer.Config) { cfg.Observer = &counts[i] })
-		queues.serve(r.handler(k, 0, asynqmw.InLine(queues.redis())), workers(4))
+		queues.serve(k, r.handler(0), workers(4))
 	}
 	awaitCount := func(n int64) {
 		t.Helper()
@@ -103,7 +104,7 @@ func TestTasksInLineThatAreGone(t *testing.T) {
 	t.Parallel()
 	queues, locks := apart(t)
 	var r record
-	queues.serve(r.handler(locks.keeper(), 0, asynqmw.InLine(queues.redis())), workers(4))
+	queues.serve(locks.keeper(), r.handler(0), workers(4))
 	done := queues.enqueue("u1")
 	queues.awaitState(done, asynq.TaskStateCompleted)
 	release := hold(t, locks.keeper(), "u1")
@@ -139,18 +140,19 @@ func TestTasksInLineBehindTheDead(t *testing.T) {
 	require.NoError(t, locks.Do("SET", leaseOf("u1")+slotSuffix, "default\ndead", "PX",
 		ttl).Error())
 	var r record
-	queues.serve(r.handler(locks.keeper(), 0, asynqmw.InLine(queues.redis())), workers(4))
+	queues.serve(locks.keeper(), r.handler(0), workers(4))
 	ids := []string{queues.parked("u1"), queues.parked("u1"), queues.parked("u1")}
 	assert.ElementsMatch(t, ids, r.await(t, 3, goesOn))
 }
 
-// A task on its last attempt can't go back: it waits in its slot, and others stand in line.
+// Without copies a task on its last attempt can't go back: it waits in its slot, and others stand
+// in line.
 func TestLastAttemptInLine(t *testing.T) {
 	t.Parallel()
 	queues, locks := apart(t)
 	var r record
 	release := hold(t, locks.keeper(), "u1")
-	queues.serve(r.handler(locks.keeper(), 0, asynqmw.InLine(queues.redis())), workers(8))
+	queues.serve(locks.keeper(), r.handler(0), workers(8), asynqmw.NoCopies())
 	last := queues.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(10*time.Minute))
 	queues.awaitState(last, asynq.TaskStateActive)
 	next := queues.parked("u1") // after its moment in a slot
@@ -173,8 +175,7 @@ func TestTasksOfTwoDatabasesThatShareALock(t *testing.T) {
 	}
 	begun := time.Now()
 	for _, e := range databases {
-		e.serve(r.handler(locks.keeper(), 20*time.Millisecond, asynqmw.InLine(e.redis())),
-			workers(10))
+		e.serve(locks.keeper(), r.handler(20*time.Millisecond), workers(10))
 	}
 	for _, e := range databases {
 		e.awaitDone(tasks)
@@ -183,21 +184,21 @@ func TestTasksOfTwoDatabasesThatShareALock(t *testing.T) {
 	assert.Zero(t, r.overlaps)
 }
 
-// A store without lines of tasks: contended tasks are as without InLine.
-func TestInLineOnAStoreWithoutLines(t *testing.T) {
+// A store without lines of tasks: contended tasks are as by NoLine.
+func TestAStoreWithoutLines(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	var r record
 	k := newKeeper(t, memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	release := hold(t, k, "u1")
-	e.serve(r.handler(k, 0, asynqmw.InLine(e.redis()), asynqmw.Wait(0)), workers(4))
+	e.serve(k, r.handler(0, lockmw.Refuse()), workers(4))
 	assert.NotContains(t, e.awaitRefused(e.enqueue("u1")).LastErr, "line")
 	release()
 	e.awaitDone(1)
 }
 
 // Another database of the server's Redis, or another Redis: the operator is told, once, and tasks
-// are as without InLine. They used to lose their places without a word.
+// are as by NoLine. They used to lose their places without a word.
 func TestAnotherRedisThanTheServersIsToldOf(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -206,8 +207,7 @@ func TestAnotherRedisThanTheServersIsToldOf(t *testing.T) {
 	var heard faults
 	var r record
 	release := hold(t, e.keeper(), "u1")
-	e.serve(r.handler(e.keeper(heard.observe), 0, asynqmw.InLine(other), asynqmw.Wait(tick)),
-		workers(4))
+	e.serveBy(e.keeper(heard.observe), other, r.handler(0, lockmw.Wait(tick)), workers(4))
 	for _, id := range []string{e.enqueue("u1"), e.enqueue("u1"), e.enqueue("u1")} {
 		assert.NotContains(t, e.awaitRefused(id).LastErr, "it stands in line")
 	}
@@ -249,7 +249,7 @@ func TestRightsAreTakenAwayWhileTasksStandInLine(t *testing.T) {
 			const ttl = 2 * time.Second
 			k := e.keeperAs(locks, heard.observe, func(cfg *renewer.Config) { cfg.TTL = ttl })
 			release := hold(t, e.keeper(), "u1")
-			e.serve(r.handler(k, 0, asynqmw.InLine(redis), asynqmw.Requeue(e.client)), workers(8))
+			e.serveBy(k, redis, r.handler(0), workers(8))
 			for range 3 {
 				e.parked("u1")
 			}
@@ -317,7 +317,7 @@ func TestStates(t *testing.T) {
 	release := hold(t, e.keeper(), "u1")
 	defer release()
 	proceed, begun := make(chan struct{}), make(chan struct{}, 10)
-	h := asynqmw.Handle(e.keeper(), byUser, func(_ context.Context, o order) error {
+	h := wrap(byUser, func(_ context.Context, o order) error {
 		switch o.User {
 		case "fails":
 			return fmt.Errorf("no luck")
@@ -326,8 +326,8 @@ func TestStates(t *testing.T) {
 			<-proceed
 		}
 		return nil
-	}, asynqmw.Wait(0), asynqmw.RetryIn(time.Hour))
-	e.serve(h, workers(4))
+	}, lockmw.Refuse(), jobs.RetryIn(time.Hour))
+	e.serve(e.keeper(), h, workers(4), alone...)
 	defer close(proceed)
 	is(jobs.StateWaiting, e.parked("u1"), "refused")
 	expires := time.Now().Add(2 * time.Second)
@@ -389,7 +389,8 @@ func TestTheMarkOfARefusalStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
 	store.Script(script.Acquire, script.Taken(contract.Holder{}, time.Minute))
-	err := asynqmw.Handle(k, byUser, nothing).ProcessTask(t.Context(), task(`{"User":"u1"}`))
+	h := asynqmw.Wrap(asynqmw.ForTest(k), byUser, nothing)
+	err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
 	require.ErrorIs(t, err, renewer.ErrBusy)
 	// printf %s order:u1 | sha256sum | cut -c1-16
 	require.ErrorContains(t, err, " [lock_hash=cb852bbdd57ddcf3]")

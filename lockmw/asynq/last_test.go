@@ -1,9 +1,11 @@
 package asynqmw_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -11,10 +13,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/proxy"
+	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
 // isGone reports whether asynq has let a task go.
@@ -44,18 +47,18 @@ func TestLastAttemptAfterAFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
-			opts := []asynqmw.Option{asynqmw.Wait(0), asynqmw.RetryIn(time.Hour)}
+			opts := alone
 			if copies {
-				opts = append(opts, asynqmw.Requeue(e.client))
+				opts = alone[:1]
 			}
 			fails := true
-			e.serve(asynqmw.Handle(e.keeper(), byUser, func(context.Context, order) error {
+			e.serve(e.keeper(), wrap(byUser, func(context.Context, order) error {
 				if fails {
 					fails = false
 					return errors.New("no luck")
 				}
 				return nil
-			}, opts...), workers(4))
+			}, lockmw.Refuse(), jobs.RetryIn(time.Hour)), workers(4), opts...)
 			id := e.parked("u1", asynq.MaxRetry(1))
 			release := hold(t, e.keeper(), "u1")
 			require.NoError(t, e.inspector.RunTask("default", id))
@@ -90,7 +93,7 @@ func TestLastAttemptWithoutTimeIsArchivedAloud(t *testing.T) {
 	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
 		heard <- err
 	})
-	e.serve(r.handler(e.keeper(), 0), cfg)
+	e.serve(e.keeper(), r.handler(0), cfg, alone...)
 	info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(8*time.Second)),
 		asynq.TaskStateArchived)
 	require.Contains(t, info.LastErr,
@@ -110,7 +113,7 @@ func TestOneTaskOfAKeyWaitsOnItsLastAttempt(t *testing.T) {
 	e := newEnv(t)
 	var r record
 	release := hold(t, e.keeper(), "u1")
-	e.serve(r.handler(e.keeper(), 0, asynqmw.Wait(0)), workers(8))
+	e.serve(e.keeper(), r.handler(0, lockmw.Refuse()), workers(8), alone...)
 	var ids []string
 	for range 9 {
 		ids = append(ids, e.enqueue("u1", asynq.MaxRetry(0)))
@@ -131,7 +134,7 @@ func TestOneTaskOfAKeyWaitsOnItsLastAttempt(t *testing.T) {
 			continue
 		}
 		assert.Contains(t, info.LastErr, "lockbeat: task not run on its last attempt, since ")
-		assert.Contains(t, info.LastErr, "asynqmw.Requeue")
+		assert.Contains(t, info.LastErr, "asynqmw.NoCopies")
 		assert.Contains(t, info.LastErr, "held by another owner")
 	}
 	assert.Equal(t, 1, done)
@@ -147,7 +150,7 @@ func TestTasksOnTheirLastAttemptThatComeTogether(t *testing.T) {
 	for i := range n {
 		e.enqueue(fmt.Sprint("u", i/2), asynq.MaxRetry(0))
 	}
-	e.serve(r.handler(e.keeper(), 20*time.Millisecond), workers(n))
+	e.serve(e.keeper(), r.handler(20*time.Millisecond), workers(n), alone...)
 	e.awaitDone(n)
 }
 
@@ -161,13 +164,12 @@ func TestLastAttemptThatCanGoBackWaitsInNoWorker(t *testing.T) {
 			e := newEnv(t)
 			var r record
 			release := hold(t, e.keeper(), "u1")
-			opts := []asynqmw.Option{
-				asynqmw.Wait(time.Hour), asynqmw.RetryIn(time.Hour), asynqmw.Requeue(e.client),
-			}
+			opts := alone[:1]
 			if inLine {
-				opts = append(opts, asynqmw.InLine(e.redis()))
+				opts = nil
 			}
-			e.serve(r.handler(e.keeper(), 0, opts...), workers(4))
+			e.serve(e.keeper(), r.handler(0, lockmw.Wait(time.Hour), jobs.RetryIn(time.Hour)),
+				workers(4), opts...)
 			copied := e.awaitCopy(e.enqueue("u1", asynq.MaxRetry(0)))
 			release()
 			if !inLine {
@@ -184,9 +186,6 @@ func TestCopyIsAsTheOriginal(t *testing.T) {
 	release := hold(t, e.keeper(), "u1")
 	ran := make(chan *asynq.Task, 1)
 	mux := asynq.NewServeMux()
-	mux.Use(asynqmw.Middleware(e.keeper(), func(task *asynq.Task) (string, error) {
-		return string(task.Payload()), nil
-	}, retriesIn, asynqmw.Requeue(e.client)))
 	mux.HandleFunc("order", func(_ context.Context, task *asynq.Task) error {
 		ran <- task
 		return nil
@@ -195,7 +194,12 @@ func TestCopyIsAsTheOriginal(t *testing.T) {
 	cfg.ErrorHandler = asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
 		t.Errorf("the error handler heard of %v", err)
 	})
-	e.serve(mux, cfg)
+	e.serve(e.keeper(), func(l *asynqmw.Locks) asynq.Handler {
+		mux.Use(asynqmw.Middleware(l, func(task *asynq.Task) string {
+			return lockmw.Key(task.Type(), string(task.Payload()))
+		}, retriesIn))
+		return mux
+	}, cfg, alone[:1]...)
 	original, err := e.client.Enqueue(
 		asynq.NewTaskWithHeaders("order", []byte("u1"), map[string]string{"tenant": "x"}),
 		asynq.MaxRetry(0), asynq.Unique(time.Hour), asynq.Retention(time.Hour))
@@ -214,31 +218,23 @@ func TestCopyIsAsTheOriginal(t *testing.T) {
 // A copy had no Deadline, and no Retention: it ran after its producer had given it up.
 func TestCopyKeepsTheTimesOfItsOriginal(t *testing.T) {
 	t.Parallel()
-	type times struct {
-		Timeout   time.Duration
-		Deadline  time.Time
-		Retention time.Duration
-	}
-	soon10, soon60 := time.Unix(time.Now().Unix()+600, 0), time.Unix(time.Now().Unix()+3600, 0)
+	at := time.Unix(time.Now().Unix()+3600, 0)
 	for name, c := range map[string]struct {
-		inLine         bool
-		original, copy times
+		limits  []asynq.Option
+		timeout time.Duration
+		end     time.Time
+		keep    time.Duration
 	}{
-		"with an inspector": {
-			true,
-			times{90 * time.Second, soon60, 2 * time.Hour},
-			times{90 * time.Second, soon60, 2 * time.Hour},
+		"all": {
+			[]asynq.Option{
+				asynq.Timeout(90 * time.Second), asynq.Deadline(at), asynq.Retention(2 * time.Hour),
+			},
+			90 * time.Second, at, 2 * time.Hour,
 		},
-		"with an inspector, no Deadline": {
-			true, times{90 * time.Second, time.Time{}, 0}, times{90 * time.Second, time.Time{}, 0},
+		"Timeout": {
+			[]asynq.Option{asynq.Timeout(90 * time.Second)}, 90 * time.Second, time.Time{}, 0,
 		},
-		"without, Timeout": {
-			false,
-			times{90 * time.Second, time.Time{}, 2 * time.Hour},
-			times{90 * time.Second, time.Time{}, 0},
-		},
-		"without, Deadline":       {false, times{0, soon10, 0}, times{0, soon10, 0}},
-		"without, Deadline first": {false, times{time.Hour, soon10, 0}, times{0, soon10, 0}},
+		"Deadline": {[]asynq.Option{asynq.Deadline(at)}, 0, at, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -246,58 +242,66 @@ func TestCopyKeepsTheTimesOfItsOriginal(t *testing.T) {
 			var r record
 			release := hold(t, e.keeper(), "u1")
 			defer release()
-			opts := []asynqmw.Option{asynqmw.Requeue(e.client), asynqmw.RetryIn(time.Hour)}
-			if c.inLine {
-				opts = append(opts, asynqmw.InLine(e.redis()))
-			}
-			e.serve(r.handler(e.keeper(), 0, opts...), workers(2))
-			limits := []asynq.Option{asynq.MaxRetry(0), asynq.Retention(c.original.Retention)}
-			if c.original.Timeout > 0 {
-				limits = append(limits, asynq.Timeout(c.original.Timeout))
-			}
-			if !c.original.Deadline.IsZero() {
-				limits = append(limits, asynq.Deadline(c.original.Deadline))
-			}
-			copied := e.awaitCopy(e.enqueue("u1", limits...))
-			got := times{copied.Timeout, copied.Deadline, copied.Retention}
-			assert.True(t, c.copy.Deadline.Equal(got.Deadline), got.Deadline)
-			got.Deadline = c.copy.Deadline
-			assert.Equal(t, c.copy, got)
+			e.serve(e.keeper(), r.handler(0, jobs.RetryIn(time.Hour)), workers(2))
+			copied := e.awaitCopy(e.enqueue("u1", append([]asynq.Option{
+				asynq.MaxRetry(0), asynq.Retention(0),
+			}, c.limits...)...))
+			assert.Equal(t, c.timeout, copied.Timeout)
+			assert.True(t, c.end.Equal(copied.Deadline), copied.Deadline)
+			assert.Equal(t, c.keep, copied.Retention)
 		})
 	}
 }
 
-// The client's Redis takes the copy and its answers get lost. The tries after that find it there.
+// By another Redis than the server's, copies would be in a queue that no server has.
+func TestNoCopyGoesToAnotherRedis(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t)
+	other := newDatabase(t, e.Server, 1)
+	var r record
+	release := hold(t, e.keeper(), "u1")
+	defer release()
+	e.serveBy(e.keeper(), other.redis(), r.handler(0, retriesIn), workers(2))
+	info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(2*time.Second)),
+		asynq.TaskStateArchived)
+	assert.Contains(t, info.LastErr, "nor could a copy of the task be enqueued: ")
+	queues, err := other.inspector.Queues()
+	require.NoError(t, err)
+	assert.Empty(t, queues)
+	assert.Empty(t, r.ran())
+}
+
+// Redis takes the copy, and its answers get lost. The tries after that find it there.
 // The original neither runs, since the copy might have got through, nor is dropped before it is
 // known that it has.
 func TestCopyIsTakenOnce(t *testing.T) {
 	t.Parallel()
-	e, elsewhere := newEnv(t), redistest.Start(t)
-	client := asynq.NewClient(asynq.RedisClientOpt{
-		Addr:        elsewhere.Addr(),
-		ReadTimeout: 50 * time.Millisecond,
-	})
-	t.Cleanup(func() { _ = client.Close() })
-	// the server learns the script
-	patient := asynq.NewClient(asynq.RedisClientOpt{Addr: elsewhere.Addr()})
-	_, err := patient.Enqueue(asynq.NewTask("order", nil), asynq.ProcessIn(time.Hour))
-	require.NoError(t, errors.Join(err, patient.Close()))
-
+	e := newEnv(t)
+	link := proxy.Start(t, e.Addr())
+	link.Blackhole(proxy.Up)
 	var r record
 	release := hold(t, e.keeper(), "u1")
-	e.serve(r.handler(e.keeper(), 0, retriesIn, asynqmw.Requeue(client)), workers(4))
-	require.NoError(t, elsewhere.Stop())
+	e.serveBy(e.keeper(), asynq.RedisClientOpt{Addr: link.Addr()}, r.handler(0, retriesIn),
+		workers(4), alone[:1]...)
 	id := e.enqueue("u1", asynq.MaxRetry(0))
 	hopeless := e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(3*time.Second))
+	e.awaitState(id, asynq.TaskStateActive)
+	e.awaitState(hopeless, asynq.TaskStateActive)
+	require.NoError(t, e.inspector.PauseQueue("default"), "copies don't run")
+	link.DropReplyTo(func(request []byte) bool {
+		return bytes.Contains(request, []byte("asynq:{default}:scheduled"))
+	}, math.MaxInt, proxy.ThenReset)
+	link.Heal()
 	info := e.awaitState(hopeless, asynq.TaskStateArchived)
 	assert.Contains(t, info.LastErr, "and its last attempt may wait no longer")
 	assert.Contains(t, info.LastErr, "nor could a copy of the task be enqueued: ")
 	assert.False(t, e.isGone(id), "while nobody knows of a copy")
+	require.Positive(t, link.Dropped())
 	release()
-	require.NoError(t, elsewhere.Cont())
+	link.DropReplyTo(nil, 0, proxy.ThenReset)
 	require.Eventually(t, func() bool { return e.isGone(id) }, soon, tick)
-	n, err := elsewhere.Do("ZCARD", "asynq:{default}:scheduled").AsInt64()
+	queue, err := e.inspector.GetQueueInfo("default")
 	require.NoError(t, err)
-	assert.LessOrEqual(t, n, int64(3), "one of each, at most")
+	assert.LessOrEqual(t, queue.Scheduled+queue.Pending, 2, "one of each, at most")
 	assert.Empty(t, r.ran())
 }

@@ -27,36 +27,33 @@ func inMemory(t *testing.T, test func(t *testing.T, k *renewer.Keeper)) {
 	})
 }
 
-// Three tasks of a user run at once, and a fourth is refused, uncounted: by an option, by the key,
-// and by the wider one of two limits. Limits have the task's type before their names, too.
-func TestAtMost(t *testing.T) {
+// Three tasks of a user run at once, and a fourth is refused, uncounted: by the limit, and by the
+// narrower one of two.
+func TestLimit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		key  string
+		key  lockmw.Set
 		full string
-		opts []asynqmw.Option
 	}{
-		"option":     {"u1", "order:u1", []asynqmw.Option{asynqmw.AtMost(3)}},
-		"key":        {lockmw.Limit("u1", 3), "order:u1", nil},
-		"shared key": {lockmw.Limit("u1", 3), "u1", []asynqmw.Option{asynqmw.SharedKey()}},
+		"one": {lockmw.Limit("u1", 3), "u1"},
 		"the first of two": {
-			lockmw.Limits(lockmw.Limit("u1", 3), lockmw.Limit("tenant", 4)), "order:u1", nil,
+			lockmw.All(lockmw.Limit("u1", 3), lockmw.Limit("tenant", 4)), "u1",
 		},
 		"the second of two": {
-			lockmw.Limits(lockmw.Limit("u1", 4), lockmw.Limit("tenant", 3)), "order:tenant", nil,
+			lockmw.All(lockmw.Limit("u1", 4), lockmw.Limit("tenant", 3)), "tenant",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			inMemory(t, func(t *testing.T, k *renewer.Keeper) {
 				proceed := make(chan struct{})
-				h := asynqmw.Handle(k, func(order) string { return c.key },
+				h := asynqmw.Wrap(asynqmw.ForTest(k), func(order) lockmw.Set { return c.key },
 					func(ctx context.Context, _ order) error {
 						assert.True(t, lockmw.Held(ctx, lockmw.Limit(c.full, 3)))
 						assert.False(t, lockmw.Held(ctx, c.full), "a lock is another thing")
 						<-proceed
 						return nil
-					}, append(c.opts, asynqmw.Wait(time.Second))...)
+					}, lockmw.Wait(time.Second))
 				var running sync.WaitGroup
 				for range 3 {
 					running.Go(func() { assert.NoError(t, h.ProcessTask(t.Context(), task("{}"))) })
@@ -88,15 +85,14 @@ func TestSeveralInLine(t *testing.T) {
 	t.Parallel()
 	const tasks = 40
 	for name, c := range map[string]struct {
-		key  func(order) string
-		one  int32 // user's tasks run at once
-		all  int32 // tasks run at once
-		opts []asynqmw.Option
+		key func(order) lockmw.Set
+		one int32 // user's tasks run at once
+		all int32 // tasks run at once
 	}{
-		"limits": {func(o order) string {
-			return lockmw.Limits(lockmw.Limit(o.User, 3), lockmw.Limit("all", 5))
-		}, 3, 5, nil},
-		"locks": {func(o order) string { return lockmw.Keys(o.User, "all") }, 1, 1, nil},
+		"limits": {func(o order) lockmw.Set {
+			return lockmw.All(lockmw.Limit(byUser(o), 3), lockmw.Limit("order:all", 5))
+		}, 3, 5},
+		"locks": {func(o order) lockmw.Set { return lockmw.All(byUser(o), "order:all") }, 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,13 +100,13 @@ func TestSeveralInLine(t *testing.T) {
 			var ofOne, ofAll gauge
 			one := map[string]*gauge{"u1": &ofOne, "u2": new(gauge)}
 			for range 2 {
-				queues.serve(asynqmw.Handle(locks.keeper(), c.key,
+				queues.serve(locks.keeper(), wrap(c.key,
 					func(_ context.Context, o order) error {
 						defer ofAll.begin()()
 						defer one[o.User].begin()()
 						<-time.After(10 * time.Millisecond)
 						return nil
-					}, append(c.opts, asynqmw.InLine(queues.redis()), retriesIn)...), workers(10))
+					}, retriesIn), workers(10))
 			}
 			for i := range 2 * tasks {
 				queues.enqueue([]string{"u1", "u2"}[i%2])
@@ -144,20 +140,22 @@ func TestAFullLimitKeepsNoWorker(t *testing.T) {
 	t.Parallel()
 	queues, locks := apart(t)
 	holder := locks.keeper()
-	atMost := renewer.AtMost(func(string) int { return 3 })
 	var leases []*renewer.Lease
 	for range 3 {
-		lease, err := holder.Acquire(t.Context(), "order:u1", atMost)
+		lease, err := holder.Acquire(t.Context(), renewer.Request{
+			Name: "order:u1", Limit: func() int { return 3 },
+		})
 		require.NoError(t, err)
 		leases = append(leases, lease)
 	}
 	var ran gauge
 	proceed := make(chan struct{})
-	queues.serve(asynqmw.Handle(locks.keeper(), byUser, func(context.Context, order) error {
+	three := func(o order) lockmw.Set { return lockmw.Limit(byUser(o), 3) }
+	queues.serve(locks.keeper(), wrap(three, func(context.Context, order) error {
 		defer ran.begin()()
 		<-proceed
 		return nil
-	}, asynqmw.AtMost(3), asynqmw.InLine(queues.redis()), asynqmw.Wait(time.Minute)), workers(8))
+	}, lockmw.Wait(time.Minute)), workers(8))
 	for range 7 {
 		queues.enqueue("u1")
 	}

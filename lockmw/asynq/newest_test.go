@@ -1,6 +1,7 @@
 package asynqmw_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
@@ -23,22 +25,23 @@ var errDisk = errors.New("the disk is full")
 // What asynq is told of a task that was replaced while it ran.
 func TestOutcomeOfAReplacedTask(t *testing.T) {
 	t.Parallel()
-	type options = []asynqmw.Option
-	replace, latest := asynqmw.Replace(), asynqmw.Latest()
+	type options = []jobs.Option
+	replace, latest := lockmw.Replace(), lockmw.Latest()
 	for name, c := range map[string]struct {
 		opts    options
 		returns func(ctx context.Context, k *renewer.Keeper) error
 		is      []error // nothing: it is done
 		not     error
+		other   string // the lock that is taken away; "": the task's
 	}{
-		"no error":            {options{replace}, stops(nil), nil, nil},
-		"no error, Strict":    {options{replace, asynqmw.Strict()}, stops(nil), nil, nil},
-		"its context's":       {options{replace}, stops(context.Canceled), nil, nil},
-		"the loss":            {options{latest}, stops(renewer.ErrLost), nil, nil},
-		"one of its own":      {options{replace}, stops(errDisk), []error{errDisk, renewer.ErrReplaced, asynq.RevokeTask}, asynq.SkipRetry},
-		"before it has heard": {options{latest}, after(errDisk), []error{errDisk}, asynq.RevokeTask},
-		"no such handler":     {nil, stops(context.Canceled), []error{renewer.ErrReplaced}, asynq.RevokeTask},
-		"a lock of its own":   {options{asynqmw.SharedKey(), replace}, within, []error{renewer.ErrReplaced}, asynq.RevokeTask},
+		"no error":            {options{replace}, stops(nil), nil, nil, ""},
+		"no error, Strict":    {options{replace, lockmw.Strict()}, stops(nil), nil, nil, ""},
+		"its context's":       {options{replace}, stops(context.Canceled), nil, nil, ""},
+		"the loss":            {options{latest}, stops(renewer.ErrLost), nil, nil, ""},
+		"one of its own":      {options{replace}, stops(errDisk), []error{errDisk, renewer.ErrReplaced, asynq.RevokeTask}, asynq.SkipRetry, ""},
+		"before it has heard": {options{latest}, after(errDisk), []error{errDisk}, asynq.RevokeTask, ""},
+		"no such handler":     {nil, stops(context.Canceled), []error{renewer.ErrReplaced}, asynq.RevokeTask, ""},
+		"a lock of its own":   {options{replace}, within, []error{renewer.ErrReplaced}, asynq.RevokeTask, "inner"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -46,14 +49,13 @@ func TestOutcomeOfAReplacedTask(t *testing.T) {
 				s := memory.New()
 				here := newKeeper(t, s, renewer.Config{TTL: renewer.DefaultTTL, Node: "here"})
 				there := newKeeper(t, s, renewer.Config{TTL: renewer.DefaultTTL, Node: "there"})
-				h := asynqmw.Handle(here, byUser, func(ctx context.Context, _ order) error {
-					return c.returns(ctx, here)
-				}, c.opts...)
+				work := func(ctx context.Context, _ order) error { return c.returns(ctx, here) }
+				h := asynqmw.Wrap(asynqmw.ForTest(here), byUser, work, c.opts...)
 				told := make(chan error, 1)
 				go func() { told <- h.ProcessTask(t.Context(), task(`{"User":"u1"}`)) }()
 				synctest.Wait()
-				_, err := lockmw.Do(t.Context(), there, "order:u1",
-					func(context.Context) (int, error) { return 0, nil }, lockmw.Replace())
+				err := lockmw.Run(t.Context(), there, cmp.Or(c.other, "order:u1"),
+					func(context.Context) error { return nil }, lockmw.Replace())
 				require.NoError(t, err)
 				err = <-told
 				if c.is == nil {
@@ -88,10 +90,9 @@ func after(own error) func(context.Context, *renewer.Keeper) error {
 
 // within is work that is replaced in a lock of its own, and holds the task's all the time.
 func within(ctx context.Context, k *renewer.Keeper) error {
-	_, err := lockmw.Do(ctx, k, "order:u1", func(ctx context.Context) (int, error) {
-		return 0, stops(context.Canceled)(ctx, k)
+	return lockmw.Run(ctx, k, "inner", func(ctx context.Context) error {
+		return stops(context.Canceled)(ctx, k)
 	})
-	return err
 }
 
 // Without a turn in the time that it may wait the newest task goes back, uncounted; on its last
@@ -100,15 +101,15 @@ func TestTheNewestTaskWaitsInVain(t *testing.T) {
 	t.Parallel()
 	const eighth = 10 * time.Second
 	for name, c := range map[string]struct {
-		opts  []asynqmw.Option
+		opts  []jobs.Option
 		waits time.Duration
 	}{
-		"by default":   {[]asynqmw.Option{asynqmw.Latest()}, eighth},
-		"Wait":         {[]asynqmw.Option{asynqmw.Wait(2 * time.Second), asynqmw.Latest()}, 2 * time.Second},
-		"Wait after":   {[]asynqmw.Option{asynqmw.Latest(), asynqmw.Wait(2 * time.Second)}, 2 * time.Second},
-		"Wait is long": {[]asynqmw.Option{asynqmw.Latest(), asynqmw.Wait(time.Hour)}, eighth},
-		"Wait(0) last": {[]asynqmw.Option{asynqmw.Latest(), asynqmw.Wait(0)}, 0},
-		"after Skip":   {[]asynqmw.Option{asynqmw.Skip(), asynqmw.Latest()}, eighth},
+		"by default":   {[]jobs.Option{lockmw.Latest()}, eighth},
+		"Wait":         {[]jobs.Option{lockmw.Wait(2 * time.Second), lockmw.Latest()}, 2 * time.Second},
+		"Wait after":   {[]jobs.Option{lockmw.Latest(), lockmw.Wait(2 * time.Second)}, 2 * time.Second},
+		"Wait is long": {[]jobs.Option{lockmw.Latest(), lockmw.Wait(time.Hour)}, eighth},
+		"Refuse last":  {[]jobs.Option{lockmw.Latest(), lockmw.Refuse()}, 0},
+		"after Skip":   {[]jobs.Option{lockmw.Skip(), lockmw.Latest()}, eighth},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +119,7 @@ func TestTheNewestTaskWaitsInVain(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 8*eighth)
 				defer cancel()
 				begun := time.Now()
-				err := asynqmw.Handle(k, byUser, nothing, c.opts...).ProcessTask(ctx,
+				err := asynqmw.Wrap(asynqmw.ForTest(k), byUser, nothing, c.opts...).ProcessTask(ctx,
 					task(`{"User":"u1"}`))
 				e, refused := errors.AsType[*asynqmw.NotRunError](err)
 				require.True(t, refused, "%v", err)
@@ -137,8 +138,8 @@ func TestTheNewestTaskStandsInNoLine(t *testing.T) {
 	e := newEnv(t)
 	release := hold(t, e.keeper(), "u1")
 	defer release()
-	e.serve(asynqmw.Handle(e.keeper(), byUser, nothing, asynqmw.Latest(),
-		asynqmw.Wait(10*time.Millisecond), asynqmw.InLine(e.redis())), workers(2))
+	e.serve(e.keeper(), wrap(byUser, nothing, lockmw.Latest(), lockmw.Wait(10*time.Millisecond)),
+		workers(2))
 	info := e.awaitRefused(e.enqueue("u1"))
 	assert.Contains(t, info.LastErr, "lockbeat: task not run, it comes back in about ")
 	assert.Zero(t, info.Retried)

@@ -11,16 +11,13 @@ import (
 // rankHeader is the header of a task that [NewTask] made: when that was, in microseconds.
 const rankHeader = "Lockbeat-Rank"
 
-// NewTask is asynq.NewTask, and notes when it was called in a header: by that [Replace] and
-// [Latest] know which task is the newest, whatever order workers and retries bring tasks into.
-// asynq itself keeps no such time: tasks that are made otherwise go by when a worker takes them up.
-// Later tasks of a process are newer. Those of several are so as far as their clocks agree, of
-// which one that is ahead of the worker's counts as that: where that is not enough, let the key
-// function give a version, by lockmw.Ranked.
+// NewTask is asynq.NewTask, and notes in a header when it was called: by that lockmw.Replace
+// and lockmw.Latest know the newest task, in whatever order workers and retries bring tasks.
+// Other tasks go by when a worker takes them up. Tasks of several processes are in order as far
+// as their clocks agree: where that is not enough, let the key function give a version, by
+// lockmw.Ranked.
 //
-// Make a task anew each time that it is enqueued, also in a GroupAggregator. A Scheduler enqueues
-// the one that it was given: to those it gives no order. More headers can be put into the map that
-// Headers returns. It may be called concurrently.
+// Make a task anew each time that it is enqueued. It may be called concurrently.
 func NewTask(typename string, payload []byte, opts ...asynq.Option) *asynq.Task {
 	headers := map[string]string{rankHeader: strconv.FormatInt(nextRank(), 10)}
 	return asynq.NewTaskWithHeaders(typename, payload, headers, opts...)

@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 )
 
 // Tasks know when they were made, each later than the one before, beside the headers of their own.
@@ -41,14 +43,14 @@ func TestNewTask(t *testing.T) {
 // is tried again.
 func TestARetryOfAnOlderTask(t *testing.T) {
 	t.Parallel()
-	for name, newest := range map[string]asynqmw.Option{
-		"Latest": asynqmw.Latest(), "Replace": asynqmw.Replace(),
+	for name, newest := range map[string]jobs.Option{
+		"Latest": lockmw.Latest(), "Replace": lockmw.Replace(),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := newEnv(t)
 			ran := make(chan string, 10)
-			e.serve(asynqmw.Handle(e.keeper(), byUser, func(ctx context.Context, _ order) error {
+			e.serve(e.keeper(), wrap(byUser, func(ctx context.Context, _ order) error {
 				id, _ := asynq.GetTaskID(ctx)
 				ran <- id
 				if retried, _ := asynq.GetRetryCount(ctx); retried == 0 {

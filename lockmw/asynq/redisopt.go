@@ -14,16 +14,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// RedisOpt returns the options by which asynq reaches a deployment, that of the locks or another:
-// an [asynq.RedisClientOpt], [asynq.RedisFailoverClientOpt] or [asynq.RedisClusterClientOpt] with
-// its hosts, users, passwords, database and TLS. Time-outs are asynq's own. It asks no server, so a
-// cluster has to be said (LOCKBEAT_CLUSTER, or Deployment.Cluster).
-//
-// With Option.AuthCredentialsFn, which a password in a file sets, it is an option of its own that
-// asks for each connection; the password of Sentinels is that of now.
-//
-// The error is [renewer.ErrConfig] and names each field of the deployment with which asynq can do
-// nothing. RedisOpt may be called concurrently.
+// RedisOpt is how asynq reaches a deployment, that of the locks or another: its hosts, users,
+// passwords, database and TLS. Time-outs are asynq's own. It asks no server, so a cluster has to be
+// said (Deployment.Cluster). The error is [renewer.ErrConfig] and names each
+// field with which asynq can do nothing.
 func RedisOpt(d redisstore.Deployment) (asynq.RedisConnOpt, error) {
 	o, s := d.Option, d.Option.Sentinel
 	var faults []string

@@ -33,8 +33,10 @@ func runsAt(t *testing.T, d redisstore.Deployment) {
 	keeper := newKeeper(t, store, renewer.Config{})
 	defer func() { assert.NoError(t, keeper.Shutdown(t.Context())) }()
 	ran := make(chan error, 1)
-	server := asynq.NewServer(redis, asynqmw.Configure(workers(2)))
-	require.NoError(t, server.Start(asynqmw.Handle(keeper, byUser,
+	locks, config := asynqmw.Configure(keeper, redis, workers(2))
+	defer func() { assert.NoError(t, locks.Close()) }()
+	server := asynq.NewServer(redis, config)
+	require.NoError(t, server.Start(asynqmw.Wrap(locks, byUser,
 		func(ctx context.Context, _ order) error {
 			ran <- context.Cause(ctx)
 			return nil

@@ -14,23 +14,19 @@ import (
 )
 
 // EnqueueOnce enqueues the task of a job's tick unless a call has done so before, on this node or
-// another. due is the instant at which the tick was due, the same on every node. It returns nil if
-// the task is there, and may be called again after any error: asynq refuses a second task with the
-// same ID, such as "email:digest:nightly:20260101T020000Z". So a job of package cronmw that calls
-// it enqueues exactly one task a tick, even if the job runs again for that tick:
+// another, and returns nil if the task is there. due is the instant at which the tick was due, the
+// same on every node. So a job of package cronmw enqueues one task a tick, though it may run again:
 //
 //	run := cronmw.Current(ctx)
 //	err := asynqmw.EnqueueOnce(ctx, client, run.Job, run.Due, asynq.NewTask("report", nil))
 //
-// The ID is taken for as long as asynq has the task: until its asynq.Retention is over, a day after
-// it was done unless opts say otherwise (what asynq.NewTask was given does not count). An archived
-// task keeps it for 90 days at most; one that is deleted, or that [Requeue] has put a copy in the
-// place of, no longer. Let the Retention exceed the time in which a tick may be tried again. Each
-// queue has IDs of its own.
+// The task's ID decides, such as "report:nightly:20260101T020000Z", in its queue, for as long as
+// asynq has the task: for its asynq.Retention after it was done, a day unless opts say otherwise.
+// Let that exceed the time in which a tick may be tried again.
 //
-// The error is [renewer.ErrConfig] if the client, the task, the job or the instant is missing, or
-// if opts have asynq.TaskID, asynq.Unique or asynq.Group (the task must not have the latter two
-// either). Any other error is asynq's. It may be called concurrently.
+// The error is [renewer.ErrConfig] if an argument is missing, or if opts have asynq.TaskID,
+// asynq.Unique or asynq.Group, which the task must not have either. It may be
+// called concurrently, and again after any error.
 func EnqueueOnce(
 	ctx context.Context, client *asynq.Client, job string, due time.Time, task *asynq.Task,
 	opts ...asynq.Option,
@@ -65,20 +61,17 @@ const ofScheduler = "asynq-scheduler"
 // differ, so that it does not enqueue a tick that the leader before it has.
 const leadPause = time.Second
 
-// RunScheduler runs an asynq scheduler in one of all the processes that call it with the same name:
-// the leader. The others stand by, so that each task is enqueued once a tick. One takes over in a
-// moment when the leader returns, or after renewer.Config.TTL when it has died. A tick in a change
-// of leader may be lost: where none may, let a job of package cronmw call [EnqueueOnce].
+// RunScheduler runs an asynq scheduler in one of all the processes that call it with the same
+// name, by lockmw.Lead: the others stand by. A tick in a change of leader may be lost: where
+// none may, let a job of package cronmw call [EnqueueOnce].
 //
 // build returns a scheduler with its entries registered, an *asynq.Scheduler or an
-// *asynq.PeriodicTaskManager, and is called anew each time that this process is elected, since an
-// asynq scheduler can't be started twice. It is called a second after that: so no tick is enqueued
-// twice if clocks differ by less. It may wait for longer itself. The scheduler is shut down when
-// ctx ends, or when the lead is lost, before another process can have it; then this one stands by.
+// *asynq.PeriodicTaskManager. It is called anew, and a second after, each time that this process is
+// elected: so no tick is enqueued twice if clocks differ by less. The scheduler is shut down before
+// another process leads.
 //
-// RunScheduler returns when ctx has ended and the scheduler is shut down, with ctx's error; or with
-// the error of build or of Start, or what standing by longer would not mend: [renewer.ErrConfig],
-// [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected].
+// RunScheduler returns as lockmw.Lead does, or with an error of build or of Start. The lock's name
+// is lockmw.Key("asynq-scheduler", name).
 func RunScheduler[S interface {
 	Start() error
 	Shutdown()
@@ -87,11 +80,7 @@ func RunScheduler[S interface {
 		return fmt.Errorf("%w: RunScheduler needs a keeper (renewer.New) and a function that "+
 			"makes the scheduler", renewer.ErrConfig)
 	}
-	key := lockmw.Key(ofScheduler, name)
-	if err := renewer.CheckName(key); err != nil {
-		return err
-	}
-	return lockmw.RunWhileHeld(ctx, k, key, func(ctx context.Context) error {
+	return lockmw.Lead(ctx, k, lockmw.Key(ofScheduler, name), func(ctx context.Context) error {
 		select {
 		case <-time.After(leadPause):
 		case <-ctx.Done():

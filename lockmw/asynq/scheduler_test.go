@@ -145,7 +145,9 @@ func TestSchedulerThatCantBeRun(t *testing.T) {
 		require.ErrorContains(t, asynqmw.RunScheduler(ctx, k, "reports", func() (bad, error) {
 			return bad{}, nil
 		}), `starting the scheduler of "reports": started twice`)
-		lease, err := k.TryAcquire(ctx, lockmw.Key("asynq-scheduler", "reports"))
+		lease, err := k.Acquire(ctx, renewer.Request{
+			Name: lockmw.Key("asynq-scheduler", "reports"), Try: true,
+		})
 		require.NoError(t, err, "the lead is free again")
 		require.NoError(t, lease.Release(ctx))
 	})

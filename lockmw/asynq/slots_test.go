@@ -18,7 +18,7 @@ import (
 
 // served is the context of a task on a configured server of eight workers.
 func served(t *testing.T) context.Context {
-	base := asynqmw.Configure(asynq.Config{Concurrency: 8}).BaseContext()
+	base := configure(asynq.Config{Concurrency: 8}).BaseContext()
 	ctx, cancel := context.WithCancel(base)
 	t.Cleanup(cancel)
 	return ctx
@@ -30,7 +30,7 @@ func TestRoomInSlotsIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, store := scripted(t)
 		ctx, done := served(t), make(chan struct{})
-		h := asynqmw.Handle(k, byUser, func(context.Context, order) error {
+		h := asynqmw.Wrap(asynqmw.ForTest(k), byUser, func(context.Context, order) error {
 			<-done
 			return nil
 		})

@@ -46,13 +46,6 @@ func TestRefusedJobs(t *testing.T) {
 			strings.Repeat("x", store.MaxName-len("cron:")+1), everyMinute, nothing, nil,
 			renewer.ErrName, "bytes, above the limit",
 		},
-		"a limit's name": {
-			lockmw.Limit("job", 3), everyMinute, nothing, nil, renewer.ErrConfig, "that of a limit",
-		},
-		"several names": {
-			lockmw.Keys("job", "other"), everyMinute, nothing, nil, renewer.ErrConfig,
-			"by lockmw.Do",
-		},
 		"no schedule": {
 			"job", nil, nothing, nil, renewer.ErrConfig, "it needs a schedule and a function",
 		},
@@ -72,7 +65,7 @@ func TestRefusedJobs(t *testing.T) {
 			"such as cronmw.Every(30s)",
 		},
 		"a bound below a heartbeat": {
-			"job", everyMinute, nothing, cronmw.MaxHold(time.Second), renewer.ErrConfig, "MaxHold",
+			"job", everyMinute, nothing, lockmw.MaxHold(time.Second), renewer.ErrConfig, "MaxHold",
 		},
 		"a name that is there": {
 			"taken", everyMinute, nothing, nil, renewer.ErrConfig, "has a job of this name already",

@@ -6,8 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -26,14 +27,12 @@ type Job struct {
 // Run is [Job.Fire] with the context given to [New]. It makes a Job a cron.Job of robfig/cron.
 func (j *Job) Run() { j.Fire(j.node.ctx) }
 
-// Fire is called when the job's schedule has a tick by this node's clock. The store's clock decides
-// which tick it is: the last one while its grace lasts, and otherwise that or the next one,
-// whichever is nearer. Fire waits for the next one: a node whose clock is ahead by 3 ms waits for
-// 3 ms. It returns when the tick has been run here, or is found to be another node's; with
-// [TakeOver], when that node has run it. Ticks are looked for, waited for and run until ctx ends,
-// or that of [New]; a run's context ends when its lock is lost, too.
+// Fire is for the scheduler to call when a tick is due by this node's clock. By the store's
+// that is the last one while its grace lasts, and otherwise the nearer of it and the next
+// one, for which Fire waits. It returns when the tick has been run here, or is another
+// node's. It ends with ctx, or with the context of [New].
 //
-// The keeper's Observer is told the same; of a run that panics, before that passes through.
+// It returns what the keeper's Observer is told.
 func (j *Job) Fire(ctx context.Context) renewer.Run {
 	ctx, release := j.node.bounded(ctx)
 	defer release()
@@ -41,13 +40,13 @@ func (j *Job) Fire(ctx context.Context) renewer.Run {
 	return j.tell(ctx, begun, j.fire(ctx, begun))
 }
 
-// RunNow runs the job's function now, under the job's lock, and takes no tick: [Current] is zero
-// in it. It returns the function's error, joined with [renewer.ErrLost] if the lock was lost. If
-// the job is being run, on any node, the error is [renewer.ErrBusy].
+// RunNow runs the job's function now, under the job's lock, and takes no tick. It returns
+// the function's error, joined with [renewer.ErrLost] if the lock was lost;
+// [renewer.ErrBusy] if the job is being run, on any node.
 func (j *Job) RunNow(ctx context.Context) error {
 	ctx, release := j.node.bounded(ctx)
 	defer release()
-	op, exit, err := j.book.Lock(ctx, lockmw.Refuse())
+	op, exit, err := j.book.Lock(ctx, option.Settings{Contention: option.Refuses})
 	if err != nil {
 		return err
 	}
@@ -153,7 +152,7 @@ func refused(due time.Time, err error) renewer.Run {
 	if errors.Is(err, ticks.ErrLate) {
 		return renewer.Run{Due: due, Outcome: renewer.OutcomeMissed}
 	}
-	if lockmw.RefusalOf(err) != lockmw.RefusalBusy {
+	if adapter.RefusalOf(err) != adapter.RefusalBusy {
 		return renewer.Run{Due: due, Outcome: renewer.OutcomeNotRun, Err: err}
 	}
 	t := renewer.Run{Due: due, Outcome: renewer.OutcomeSkipped}

@@ -90,7 +90,9 @@ func TestALateAnswerIsNotTaken(t *testing.T) {
 		assert.Equal(t, renewer.OutcomeMissed, got.Outcome)
 		require.NoError(t, got.Err)
 		assert.Empty(t, f.begins(start.Add(10*minute)))
-		lease, err := f.add(0).keeper.TryAcquire(t.Context(), "cron:job")
+		lease, err := f.add(0).keeper.Acquire(t.Context(), renewer.Request{
+			Name: "cron:job", Try: true,
+		})
 		require.NoError(t, err, "the lock is free")
 		require.NoError(t, lease.Release(t.Context()))
 	})
@@ -114,7 +116,7 @@ func TestLostInTheMiddle(t *testing.T) {
 func TestMaxHoldOfARun(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {
-		j := f.add(0).job(cronmw.Every(time.Hour), untilCut, cronmw.MaxHold(5*minute))
+		j := f.add(0).job(cronmw.Every(time.Hour), untilCut, lockmw.MaxHold(5*minute))
 		elapse(time.Hour)
 		tick := j.Fire(t.Context())
 		var lost *renewer.LostError
@@ -122,6 +124,26 @@ func TestMaxHoldOfARun(t *testing.T) {
 		assert.Equal(t, renewer.ReasonMaxHold, lost.Reason)
 		assert.Equal(t, 5*minute, tick.Took)
 	})
+}
+
+// Callers who are refused read what the lock is held for: the job, unless it is said.
+func TestOperationOfARun(t *testing.T) {
+	t.Parallel()
+	for want, opts := range map[string][]cronmw.Option{
+		"job": nil, "nightly": {lockmw.Operation("nightly")},
+	} {
+		inFleet(t, func(t *testing.T, f *fleet) {
+			other := f.add(0).keeper
+			j := f.add(0).job(cronmw.Every(minute), func(context.Context) error {
+				_, err := other.Acquire(t.Context(), renewer.Request{Name: "cron:job", Try: true})
+				return err
+			}, opts...)
+			elapse(minute)
+			var refused *renewer.Error
+			require.ErrorAs(t, j.Fire(t.Context()).Err, &refused)
+			assert.Equal(t, want, refused.Holder.Operation)
+		})
+	}
 }
 
 // A run ends with the node's context, whatever the call's is; and no further one begins.

@@ -12,10 +12,10 @@ import (
 
 var _ cron.Job = (*Job)(nil)
 
-// AddFunc is c.AddFunc for a function that runs once a tick, on one node of many:
-// see [Node.Job] for what is refused. The spec is read by c's parser, in c's
-// location, which must be the same on all nodes. "@every 30s" ticks at multiples
-// of 30 s by the clock, as [Every] does, rather than 30 s after each node's start.
+// AddFunc is c.AddFunc for a function that runs once a tick, on one node of many: see
+// [Node.Job] for what is refused. The spec is read by c's parser, in c's location, which
+// must be the same on all nodes. "@every 30s" is [Every], and not 30 s from each node's
+// start.
 //
 // For a schedule of your own: c.Schedule(schedule, job), with a job of [Node.Job].
 func (n *Node) AddFunc(

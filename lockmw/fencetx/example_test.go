@@ -28,9 +28,8 @@ func ExamplePostgreSQL() {
 		return tx.Commit()
 	}
 	handle := func(ctx context.Context, keeper *renewer.Keeper, db *sql.DB, id string) error {
-		_, err := lockmw.Do(ctx, keeper, lockmw.Key("account", id),
-			func(ctx context.Context) (any, error) { return nil, debit(ctx, db, id, 10) })
-		return err
+		return lockmw.Run(ctx, keeper, lockmw.Key("account", id),
+			func(ctx context.Context) error { return debit(ctx, db, id, 10) })
 	}
 	_ = handle
 }

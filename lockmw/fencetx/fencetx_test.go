@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/fencetx"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -65,38 +66,38 @@ func TestNoLock(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
 	limited := lockmw.Limit("limited", 2)
-	ctx, exit, err := lockmw.Enter(t.Context(), k, lockmw.Keys("a", limited))
+	ctx, exit, err := adapter.Enter(t.Context(), k, lockmw.All("a").And(limited))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, exit(nil)) }()
-	over, end, err := lockmw.Enter(t.Context(), k, "over")
+	over, end, err := adapter.Enter(t.Context(), k, "over")
 	require.NoError(t, err)
 	require.NoError(t, end(nil))
-	passed := lockmw.WithFence(t.Context(), 1<<50)
+	passed := adapter.WithFence(t.Context(), 1<<50)
 	many := make([]string, 100)
 	for i := range many {
 		many[i] = strings.Repeat("x", i+1)
 	}
 	for what, row := range map[string]struct {
-		ctx   context.Context
-		names []string
-		kind  error
+		ctx  context.Context
+		name lockmw.Set
+		kind error
 	}{
-		"no name":             {ctx, nil, renewer.ErrConfig},
-		"no lock":             {t.Context(), []string{"a"}, renewer.ErrConfig},
-		"another lock":        {ctx, []string{"a", "b"}, renewer.ErrConfig},
-		"a limit":             {ctx, []string{limited}, renewer.ErrConfig},
-		"a limit's name":      {ctx, []string{"limited"}, renewer.ErrConfig},
-		"a lock that is over": {over, []string{"over"}, renewer.ErrConfig},
-		"a token passed on":   {passed, []string{"a"}, renewer.ErrConfig},
-		"an empty name":       {ctx, []string{"a", ""}, renewer.ErrName},
-		"a long name":         {ctx, []string{strings.Repeat("x", 513)}, renewer.ErrName},
-		"too many names":      {ctx, []string{"a", lockmw.Keys(many...)}, renewer.ErrName},
+		"no name":             {ctx, lockmw.Set{}, renewer.ErrName},
+		"an invalid name":     {ctx, lockmw.Invalid(sql.ErrNoRows), renewer.ErrName},
+		"no lock":             {t.Context(), lockmw.All("a"), renewer.ErrConfig},
+		"another lock":        {ctx, lockmw.All("a", "b"), renewer.ErrConfig},
+		"a limit":             {ctx, lockmw.All("a").And(limited), renewer.ErrConfig},
+		"a limit's name":      {ctx, lockmw.All("limited"), renewer.ErrConfig},
+		"a lock that is over": {over, lockmw.All("over"), renewer.ErrConfig},
+		"a token passed on":   {passed, lockmw.All("a"), renewer.ErrConfig},
+		"an empty name":       {ctx, lockmw.All("a", ""), renewer.ErrName},
+		"a long name":         {ctx, lockmw.All(strings.Repeat("x", 513)), renewer.ErrName},
+		"too many names":      {ctx, lockmw.All(many...), renewer.ErrName},
 	} {
 		tx := answers{t: t}
 		for _, err := range []error{
-			fencetx.PostgreSQL(row.ctx, tx, row.names...),
-			fencetx.Pgx(row.ctx, inner{tx}, row.names...),
-			fencetx.MySQL(row.ctx, tx, row.names...), fencetx.SQLite(row.ctx, tx, row.names...),
+			fencetx.PostgreSQL(row.ctx, tx, row.name), fencetx.Pgx(row.ctx, inner{tx}, row.name),
+			fencetx.MySQL(row.ctx, tx, row.name), fencetx.SQLite(row.ctx, tx, row.name),
 		} {
 			require.ErrorIs(t, err, row.kind, what)
 			require.True(t, strings.HasPrefix(err.Error(), "lockbeat: fence a transaction"), err)
@@ -108,7 +109,7 @@ func TestNoLock(t *testing.T) {
 // A driver that does not pass the token on, from a server that has none to pass, is not believed.
 func TestNoLastInsertID(t *testing.T) {
 	t.Parallel()
-	ctx, exit, err := lockmw.Enter(t.Context(), newKeeper(t), "a")
+	ctx, exit, err := adapter.Enter(t.Context(), newKeeper(t), "a")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, exit(nil)) }()
 	token := lockmw.FenceOf(ctx, "a")

@@ -3,10 +3,10 @@ package fencetx
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -20,33 +20,24 @@ var errNoLock = errors.New("the context does not run under this lock: call it in
 	"that runs under it (lockmw.Do, or an adapter), with the context that this was given, and " +
 	"with the lock's whole name. A limit will not do, nor will a token from another process")
 
-// locksOf are the locks on names, each once, in the order in which all take their rows.
-func locksOf(ctx context.Context, names []string) ([]lock, error) {
+// locksOf are the locks of a set, in the order in which all take their rows.
+func locksOf(ctx context.Context, set names.Set) ([]lock, error) {
+	if err := set.Err(); err != nil {
+		return nil, &failure{strings.TrimPrefix(err.Error(), "lockbeat: "), err, nil}
+	}
 	var locks []lock
-	for _, given := range names {
-		all := lockmw.NamesOf(given)
-		if len(all) == 0 { // too many
-			all = []string{given}
+	for w := range set.All() {
+		if err := renewer.CheckName(w.Name); err != nil {
+			return nil, &failure{strings.TrimPrefix(err.Error(), "lockbeat: "), err, nil}
 		}
-		for _, name := range all {
-			if err := renewer.CheckName(name); err != nil {
-				return nil, &failure{strings.TrimPrefix(err.Error(), "lockbeat: "), err, nil}
+		token := lockmw.FenceOf(ctx, w.Name)
+		if token == 0 || w.Limit != nil {
+			return nil, &renewer.Error{
+				Op: "fence a transaction with", Name: w.Name,
+				Kind: renewer.ErrConfig, Err: errNoLock,
 			}
-			token := lockmw.FenceOf(ctx, name)
-			if token == 0 {
-				return nil, &renewer.Error{
-					Op: "fence a transaction with", Name: name,
-					Kind: renewer.ErrConfig, Err: errNoLock,
-				}
-			}
-			locks = append(locks, lock{name, token})
 		}
+		locks = append(locks, lock{w.Name, token})
 	}
-	if len(locks) == 0 {
-		return nil, &failure{
-			"give the names of the locks that protect what it writes", renewer.ErrConfig, nil,
-		}
-	}
-	slices.SortFunc(locks, func(a, b lock) int { return strings.Compare(a.name, b.name) })
-	return slices.Compact(locks), nil
+	return locks, nil
 }

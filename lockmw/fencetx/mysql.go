@@ -4,16 +4,16 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// MySQLSchema makes the table, for MySQL and MariaDB, unless it exists. A user needs the rights to
-// select, insert and update. Old rows are deleted by
+// MySQLSchema is [PostgreSQLSchema] for MySQL and MariaDB. Old rows are deleted by
 //
 //	DELETE FROM lockbeat_fences WHERE token < (unix_timestamp() - 30 * 86400) * 1000000
 //
-// in a transaction at READ COMMITTED. Above that level it would keep calls with any name waiting
-// while it waits itself for a transaction under way.
+// in a transaction at READ COMMITTED: above that level calls would wait for it.
 const MySQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
 	name  VARBINARY(512) NOT NULL PRIMARY KEY, -- the lock's, as bytes
 	token BIGINT         NOT NULL              -- the highest that a transaction has come with
@@ -25,10 +25,9 @@ const MySQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
 const mysqlUpsert = `INSERT INTO lockbeat_fences (name, token) VALUES (?, LAST_INSERT_ID(?))
 ON DUPLICATE KEY UPDATE token = LAST_INSERT_ID(GREATEST(token, ?))`
 
-// MySQL is [PostgreSQL] for MySQL and MariaDB, by the driver github.com/go-sql-driver/mysql. It is
-// tested with MariaDB.
-func MySQL(ctx context.Context, tx Tx, names ...string) error {
-	locks, err := locksOf(ctx, names)
+// MySQL is [PostgreSQL] for MariaDB and MySQL (untested), by github.com/go-sql-driver/mysql.
+func MySQL[N lockmw.Name](ctx context.Context, tx Tx, name N) error {
+	locks, err := locksOf(ctx, names.Set(lockmw.All(name)))
 	if err != nil {
 		return err
 	}

@@ -7,26 +7,26 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Tx is a transaction of database/sql: [*sql.Tx], or what wraps one. By its Commit a [*sql.DB] is
-// none: there the fence would be gone when the statement has ended.
+// Tx is a transaction of database/sql: [*sql.Tx], or what wraps one.
 type Tx interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	Commit() error
 }
 
-// PgxTx is a transaction of pgx: pgx.Tx or *pgxpool.Tx. A pool and a connection have no Commit.
-// R is pgconn.CommandTag, which Go finds out.
+// PgxTx is a transaction of pgx: pgx.Tx or *pgxpool.Tx. R is pgconn.CommandTag.
 type PgxTx[R interface{ RowsAffected() int64 }] interface {
 	Exec(ctx context.Context, query string, args ...any) (R, error)
 	Commit(ctx context.Context) error
 }
 
-// PostgreSQLSchema makes the table, for PostgreSQL 11 and newer, unless it exists; it is tested on
-// 15. A user needs the rights to select, insert and update. Tokens are microseconds since 1970: old
-// rows are deleted by
+// PostgreSQLSchema makes the table, for PostgreSQL 11 and newer, unless it
+// exists: apply it with your other migrations. A user needs the rights to select, insert
+// and update. Tokens are microseconds since 1970. Old rows are deleted by
 //
 //	DELETE FROM lockbeat_fences WHERE token < (extract(epoch FROM now()) - 30 * 86400) * 1000000
 const PostgreSQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
@@ -35,11 +35,11 @@ const PostgreSQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
 );
 `
 
-// PostgreSQL fences tx, a transaction on PostgreSQL, with the locks on names, all of which ctx must
-// run under. A name may be one made by [lockmw.Keys]. Call it before the transaction's other
-// statements. The errors are those of the package; after one, roll back.
-func PostgreSQL(ctx context.Context, tx Tx, names ...string) error {
-	return postgreSQL(ctx, names, func(query string, args []any) (rows int64, err error) {
+// PostgreSQL fences tx, a transaction on PostgreSQL, with the lock on name, or all of
+// several, which ctx must run under.
+func PostgreSQL[N lockmw.Name](ctx context.Context, tx Tx, name N) error {
+	set := names.Set(lockmw.All(name))
+	return postgreSQL(ctx, set, func(query string, args []any) (rows int64, err error) {
 		result, err := tx.ExecContext(ctx, query, args...)
 		if err != nil {
 			return 0, err
@@ -49,10 +49,11 @@ func PostgreSQL(ctx context.Context, tx Tx, names ...string) error {
 }
 
 // Pgx is [PostgreSQL] for a transaction of pgx.
-func Pgx[R interface{ RowsAffected() int64 }](
-	ctx context.Context, tx PgxTx[R], names ...string,
+func Pgx[R interface{ RowsAffected() int64 }, N lockmw.Name](
+	ctx context.Context, tx PgxTx[R], name N,
 ) error {
-	return postgreSQL(ctx, names, func(query string, args []any) (rows int64, err error) {
+	set := names.Set(lockmw.All(name))
+	return postgreSQL(ctx, set, func(query string, args []any) (rows int64, err error) {
 		result, err := tx.Exec(ctx, query, args...)
 		if err != nil {
 			return 0, err
@@ -62,10 +63,10 @@ func Pgx[R interface{ RowsAffected() int64 }](
 }
 
 func postgreSQL(
-	ctx context.Context, names []string,
+	ctx context.Context, set names.Set,
 	exec func(query string, args []any) (rows int64, err error),
 ) error {
-	locks, err := locksOf(ctx, names)
+	locks, err := locksOf(ctx, set)
 	if err != nil {
 		return err
 	}

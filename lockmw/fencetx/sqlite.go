@@ -1,9 +1,13 @@
 package fencetx
 
-import "context"
+import (
+	"context"
 
-// SQLiteSchema makes the table, for SQLite 3.24 and newer, unless it exists. Old rows are deleted
-// by
+	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+)
+
+// SQLiteSchema is [PostgreSQLSchema] for SQLite 3.24 and newer. Old rows are deleted by
 //
 //	DELETE FROM lockbeat_fences WHERE token < (strftime('%s', 'now') - 30 * 86400) * 1000000
 const SQLiteSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
@@ -16,8 +20,8 @@ const sqliteUpsert = `INSERT INTO lockbeat_fences (name, token) VALUES (?, ?)
 ON CONFLICT (name) DO UPDATE SET token = excluded.token WHERE token <= excluded.token`
 
 // SQLite is [PostgreSQL] for SQLite.
-func SQLite(ctx context.Context, tx Tx, names ...string) error {
-	locks, err := locksOf(ctx, names)
+func SQLite[N lockmw.Name](ctx context.Context, tx Tx, name N) error {
+	locks, err := locksOf(ctx, names.Set(lockmw.All(name)))
 	if err != nil {
 		return err
 	}

@@ -1,23 +1,15 @@
-// Package ginmw runs gin handlers under distributed locks: it is package httpmw for gin.
+// Package ginmw is package httpmw for gin.
 //
-//	router.POST("/accounts/:id/transfer", ginmw.Exclusive(keeper, accountLock), transfer)
+//	lock := ginmw.Middleware(keeper, func(c *gin.Context) string {
+//		return lockmw.Key("account", c.Param("id"))
+//	})
+//	router.POST("/accounts/:id/transfer", lock, transfer)
 //
-//	func accountLock(c *gin.Context) (string, error) {
-//		return lockmw.Key("account", c.Param("id")), nil
-//	}
+// Of all requests for the same account one runs at a time, on any server. Package httpmw
+// says what is answered, and which options fit.
 //
-// Of all requests for the same account one runs at a time, on any server. Package httpmw says what
-// is answered when the lock is held, lost or not to be had, and has the options.
-//
-// [Wrap] makes middleware of gin of any of net/http: of httpmw.Exclusive with a name such as
-// httpmw.PathInt makes, which reads "7" and "07" as one account, or of idempotent.Middleware.
-//
-// # What to watch out for
-//
-//   - Put the lock on the route, or on a group below authentication: it is held for all handlers
-//     behind it. c.Request.Context() has the lock, and ends when it is lost.
-//   - A handler whose context has ended returns without an answer, or with a 5xx.
-//   - Do not hand on the *gin.Context to a goroutine that outlives the handler; this is gin's rule.
-//     So do not wrap http.TimeoutHandler, whose handlers go on when it has answered: put it around
-//     the whole *gin.Engine.
+// Put it on the route, or on a group below authentication: the lock is held for all handlers
+// behind it. c.Request.Context() has it, and ends when it is lost; c itself does not. A
+// handler whose context has ended returns without an answer, or with a 5xx. c must not
+// outlive the handler, so put http.TimeoutHandler around the whole *gin.Engine.
 package ginmw

@@ -17,7 +17,7 @@ import (
 
 // One transfer at a time is made from an account, on whichever server. The handler knows nothing
 // of it.
-func ExampleExclusive() {
+func ExampleMiddleware() {
 	keeper, err := renewer.New(memory.New(), renewer.Config{}) // in production on redisstore
 	if err != nil {
 		panic(err)
@@ -25,9 +25,7 @@ func ExampleExclusive() {
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
 
 	router := gin.New()
-	lock := ginmw.Exclusive(keeper, func(c *gin.Context) (string, error) {
-		return lockmw.Key("account", c.Param("id")), nil
-	})
+	lock := ginmw.Middleware(keeper, func(c *gin.Context) string { return lockmw.Key("account", c.Param("id")) })
 	router.POST("/accounts/:id/transfer", lock, func(c *gin.Context) {
 		c.String(http.StatusOK, "from account %s", c.Param("id"))
 	})
@@ -37,7 +35,7 @@ func ExampleExclusive() {
 }
 
 // The name that httpmw makes of a number: 7 and 07 are one account.
-func ExampleWrap() {
+func ExampleFromHTTP() {
 	keeper, err := renewer.New(memory.New(), renewer.Config{})
 	if err != nil {
 		panic(err)
@@ -45,7 +43,7 @@ func ExampleWrap() {
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
 
 	router := gin.New()
-	lock := ginmw.Wrap(httpmw.Exclusive(keeper, httpmw.PathInt("account", "id")))
+	lock := ginmw.FromHTTP(httpmw.Middleware(keeper, httpmw.PathInt("account", "id")))
 	router.POST("/accounts/:id/transfer", lock, func(c *gin.Context) {
 		c.String(http.StatusOK, "%t", lockmw.Held(c.Request.Context(), "account:7"))
 	})

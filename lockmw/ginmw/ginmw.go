@@ -7,33 +7,32 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Exclusive returns middleware that runs the handlers behind it under the lock on the name that key
-// derives from the request. It is [httpmw.Exclusive]: key is like an [httpmw.KeyFunc], and the
-// operation is by default the method and gin's route, "POST /accounts/:id/transfer". What it
-// returns may be called concurrently, and then calls key concurrently. A panic passes through, and
-// frees the lock. It panics if k or key is nil.
-func Exclusive(
-	k *renewer.Keeper, key func(*gin.Context) (string, error), opts ...httpmw.Option,
+// Middleware is [httpmw.Middleware] for gin. The operation is by default the method and
+// gin's route, "POST /accounts/:id/transfer".
+func Middleware[N lockmw.Name](
+	k *renewer.Keeper, key func(*gin.Context) N, opts ...httpmw.Option,
 ) gin.HandlerFunc {
 	if key == nil {
-		panic("lockbeat: ginmw.Exclusive needs a key function, such as one that returns " +
+		panic("lockbeat: ginmw.Middleware needs a key function, such as one that returns " +
 			`lockmw.Key("account", c.Param("id"))`)
 	}
-	return Wrap(httpmw.Exclusive(k, func(r *http.Request) (string, error) {
+	return FromHTTP(httpmw.Middleware(k, func(r *http.Request) N {
 		return key(callOf(r).gin)
 	}, opts...))
 }
 
-// Wrap makes middleware of gin of one of net/http. The handlers behind it get the request and the
-// writer that the middleware hands on; if it answers itself, they do not run. To the middleware
-// r.Pattern is gin's route, and r.PathValue has its parameters. What Wrap returns may be called
-// concurrently, as the middleware is then. Call Wrap once for each route or group, when the program
-// starts: each has waiters of its own. A panic passes through.
-func Wrap(middleware func(http.Handler) http.Handler) gin.HandlerFunc {
+// FromHTTP makes middleware of gin of one of net/http, such as idempotent.Middleware's, or
+// httpmw.Middleware's with httpmw.PathInt, to which "7" and "07" are one account. The
+// handlers behind it get the request and the writer that the middleware hands on; if it
+// answers itself, they do not run. To the middleware r.Pattern is gin's route, and
+// r.PathValue has its parameters. Call it once for each route or group, when the program
+// starts. A panic passes through.
+func FromHTTP(middleware func(http.Handler) http.Handler) gin.HandlerFunc {
 	wrapped := middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		callOf(r).goOn(w, r)
 	}))

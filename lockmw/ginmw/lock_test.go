@@ -52,7 +52,7 @@ func TestLaterHandlersHaveTheLock(t *testing.T) {
 			assert.False(t, c.IsAborted(), "it ran")
 			assert.Empty(t, store.Owner("account:7"))
 		},
-		ginmw.Exclusive(k, accountLock),
+		ginmw.Middleware(k, accountLock),
 		held,
 		func(c *gin.Context) {
 			held(c)
@@ -80,12 +80,10 @@ func TestARefusedRequestRunsNoHandler(t *testing.T) {
 			c.Next()
 			outer = c.IsAborted()
 		},
-		ginmw.Exclusive(k, func(c *gin.Context) (string, error) {
-			return lockmw.Key("user", c.GetString("user")), nil
-		}, httpmw.Refuse(http.StatusLocked)),
+		ginmw.Middleware(k, func(c *gin.Context) string { return lockmw.Key("user", c.GetString("user")) }, lockmw.Refuse()),
 		func(*gin.Context) { assert.Fail(t, "it ran without the lock") },
 	))
-	webtest.RequireProblem(t, a, http.StatusLocked,
+	webtest.RequireProblem(t, a, http.StatusConflict,
 		"https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#busy")
 	assert.True(t, outer, "middleware further out sees that the chain is aborted")
 }
@@ -94,7 +92,7 @@ func TestAKeyFunctionsErrorIsABadRequest(t *testing.T) {
 	t.Parallel()
 	k, store := webtest.Scripted(t)
 	a := post(t, route(
-		ginmw.Exclusive(k, func(*gin.Context) (string, error) { return "", errors.New("none") }),
+		ginmw.Middleware(k, func(*gin.Context) lockmw.Set { return lockmw.Invalid(errors.New("none")) }),
 		func(*gin.Context) { assert.Fail(t, "it ran") },
 	))
 	assert.Equal(t, http.StatusBadRequest, a.StatusCode)
@@ -107,7 +105,7 @@ func TestAnAbortedChainFreesTheLock(t *testing.T) {
 	t.Parallel()
 	k, store := webtest.Scripted(t)
 	a := post(t, route(
-		ginmw.Exclusive(k, accountLock),
+		ginmw.Middleware(k, accountLock),
 		func(c *gin.Context) { c.AbortWithStatusJSON(http.StatusForbidden, gin.H{"why": "no"}) },
 		func(*gin.Context) { assert.Fail(t, "it ran") },
 	))
@@ -125,7 +123,7 @@ func TestAPanicFreesTheLock(t *testing.T) {
 		c.Header("Status-Was", strconv.Itoa(c.Writer.Status()))
 		c.AbortWithStatus(http.StatusInternalServerError)
 	})
-	a := post(t, route(recovery, ginmw.Exclusive(k, accountLock),
+	a := post(t, route(recovery, ginmw.Middleware(k, accountLock),
 		func(*gin.Context) { panic("broken") }))
 	assert.Equal(t, http.StatusInternalServerError, a.StatusCode)
 	assert.Equal(t, "200", a.Header.Get("Status-Was"))
@@ -142,13 +140,13 @@ func TestALostLock(t *testing.T) {
 		body   string
 	}{
 		"no answer":          {nil, func(*gin.Context) {}, 503, ""},
-		"no answer, tracked": {[]httpmw.Option{httpmw.AbortLost()}, func(*gin.Context) {}, 503, "#lost"},
+		"no answer, tracked": {[]httpmw.Option{lockmw.Strict()}, func(*gin.Context) {}, 503, "#lost"},
 		"its own": {
 			nil,
 			func(c *gin.Context) { c.AbortWithStatus(http.StatusBadGateway) }, 502, "",
 		},
 		"replaced": {
-			[]httpmw.Option{httpmw.AbortLost(), httpmw.OnRefused(
+			[]httpmw.Option{lockmw.Strict(), httpmw.OnRefused(
 				func(w http.ResponseWriter, _ *http.Request, _ error) {
 					http.Error(w, "sorry", http.StatusTeapot)
 				})},
@@ -160,7 +158,7 @@ func TestALostLock(t *testing.T) {
 			t.Parallel()
 			webtest.InBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				s.Default(script.Renew, script.Gone())
-				a := post(t, route(ginmw.Exclusive(k, accountLock, c.opts...), func(gc *gin.Context) {
+				a := post(t, route(ginmw.Middleware(k, accountLock, c.opts...), func(gc *gin.Context) {
 					<-gc.Request.Context().Done()
 					assert.ErrorIs(t, context.Cause(gc.Request.Context()), renewer.ErrLost)
 					c.answer(gc)
@@ -183,7 +181,7 @@ func TestAnAnswerIsBrokenOff(t *testing.T) {
 			t.Parallel()
 			k, s := webtest.Scripted(t, quick)
 			server := webtest.Serve(t, route(
-				ginmw.Exclusive(k, accountLock, httpmw.AbortLost()),
+				ginmw.Middleware(k, accountLock, lockmw.Strict()),
 				func(c *gin.Context) {
 					c.String(http.StatusOK, "do")
 					c.Writer.Flush()
@@ -208,16 +206,16 @@ func TestARequestThatEndsWhileItWaitsIsNoSuccess(t *testing.T) {
 	router := gin.New()
 	var log bytes.Buffer
 	router.Use(gin.RecoveryWithWriter(&log), func(*gin.Context) { end() })
-	router.POST("/accounts/:id/transfer", ginmw.Exclusive(k, accountLock),
+	router.POST("/accounts/:id/transfer", ginmw.Middleware(k, accountLock),
 		func(*gin.Context) { assert.Fail(t, "it ran") })
 	a := webtest.Do(router, httptest.NewRequestWithContext(ctx, http.MethodPost, path, http.NoBody))
 	assert.Equal(t, http.StatusServiceUnavailable, a.StatusCode)
 	assert.Empty(t, log.String())
 }
 
-func TestExclusiveNeedsAKeeperAndAKey(t *testing.T) {
+func TestMiddlewareNeedsAKeeperAndAKey(t *testing.T) {
 	t.Parallel()
 	k, _ := webtest.Scripted(t)
-	assert.Panics(t, func() { ginmw.Exclusive(k, nil) })
-	assert.Panics(t, func() { ginmw.Exclusive(nil, accountLock) })
+	assert.Panics(t, func() { ginmw.Middleware[string](k, nil) })
+	assert.Panics(t, func() { ginmw.Middleware(nil, accountLock) })
 }

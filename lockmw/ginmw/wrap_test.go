@@ -27,7 +27,7 @@ func TestTheMiddlewareSeesTheAnswer(t *testing.T) {
 	t.Parallel()
 	made, status, bytes := 0, 0, 0
 	server := webtest.Serve(t, route(
-		ginmw.Wrap(func(next http.Handler) http.Handler {
+		ginmw.FromHTTP(func(next http.Handler) http.Handler {
 			made++
 			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				assert.Equal(t, "POST /accounts/:id/transfer", r.Pattern)
@@ -82,7 +82,7 @@ func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 func TestAStatusWithoutABody(t *testing.T) {
 	t.Parallel()
 	status := 0
-	wrapped := ginmw.Wrap(func(next http.Handler) http.Handler {
+	wrapped := ginmw.FromHTTP(func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			next.ServeHTTP(&counted{w, &status, new(int)}, r)
 		})
@@ -105,8 +105,8 @@ func TestPathIntReadsGinsParameters(t *testing.T) {
 	account := httpmw.PathInt("account", "id")
 	k, store := webtest.Scripted(t)
 	for _, lock := range []gin.HandlerFunc{
-		ginmw.Wrap(httpmw.Exclusive(k, account)),
-		ginmw.Exclusive(k, func(c *gin.Context) (string, error) { return account(c.Request) }),
+		ginmw.FromHTTP(httpmw.Middleware(k, account)),
+		ginmw.Middleware(k, func(c *gin.Context) lockmw.Set { return account(c.Request) }),
 	} {
 		server := webtest.Serve(t, route(lock, func(c *gin.Context) {
 			c.Status(http.StatusNoContent)
@@ -125,10 +125,10 @@ func TestIdempotent(t *testing.T) {
 	k := webtest.Keeper(t, memory.New())
 	ran := 0
 	server := webtest.Serve(t, route(
-		ginmw.Wrap(idempotent.Middleware(k, idempotent.Config{
-			Caller: func(*http.Request) (string, error) { return "alice", nil }, Scope: "bank",
+		ginmw.FromHTTP(idempotent.Middleware(k, idempotent.Config{
+			Caller: func(*http.Request) string { return "alice" }, Scope: "bank",
 		})),
-		ginmw.Exclusive(k, accountLock),
+		ginmw.Middleware(k, accountLock),
 		func(c *gin.Context) {
 			ran++
 			assert.True(t, lockmw.Held(c.Request.Context(), "account:7"))
@@ -151,7 +151,7 @@ func TestTheFilesOfAFormAreRemoved(t *testing.T) {
 	t.Parallel()
 	k, _ := webtest.Scripted(t)
 	var name string
-	server := webtest.Serve(t, route(ginmw.Exclusive(k, accountLock), func(c *gin.Context) {
+	server := webtest.Serve(t, route(ginmw.Middleware(k, accountLock), func(c *gin.Context) {
 		require.NoError(t, c.Request.ParseMultipartForm(1))
 		file, err := c.Request.MultipartForm.File["f"][0].Open()
 		require.NoError(t, err)
@@ -177,7 +177,7 @@ func TestTheFilesOfAFormAreRemoved(t *testing.T) {
 func TestHijack(t *testing.T) {
 	t.Parallel()
 	k, s := webtest.Scripted(t, quick)
-	server := webtest.Serve(t, route(ginmw.Exclusive(k, accountLock, httpmw.AbortLost()),
+	server := webtest.Serve(t, route(ginmw.Middleware(k, accountLock, lockmw.Strict()),
 		func(c *gin.Context) {
 			conn, _, err := c.Writer.Hijack()
 			if assert.NoError(t, err) {

@@ -1,5 +1,5 @@
 // Package grpcmw runs gRPC calls under locks that their handlers never name: of all calls with the
-// same key one runs at a time, on any server. It stands on package lockmw.
+// same name one runs at a time, on any server. It stands on package lockmw.
 //
 //	transfers := grpcmw.ForMethod(bank.Bank_Transfer_FullMethodName,
 //		func(r *bank.TransferRequest) string { return lockmw.Key("account", r.GetFrom()) })
@@ -9,7 +9,7 @@
 //		grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(keeper, transfers)),
 //		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(keeper, watches)))
 //
-// A rule says where a method's key comes from: [ForMethod], [ForMetadata], [ForWholeMethod].
+// The lock's name is what the rule returns. A rule says where it comes from: [ForMethod], [ForMetadata], [ForWholeMethod].
 // Methods without a rule pass through. A rule that can't be meant panics when the program starts:
 // no generated code of such a method, a request of another type, a streaming method at an
 // interceptor of unary ones.
@@ -22,11 +22,11 @@
 //	held by another caller, or too   Aborted                 LOCK_BUSY         did not run
 //	  many wait for it
 //	a limit that is full or closed   ResourceExhausted       LOCK_BUSY         did not run
-//	  ([AtMost])
+//	  (lockmw.Limit)
 //	not asked for: too many calls    ResourceExhausted       CALLER_QUOTA      did not run
 //	  of this caller wait
 //	asked for again by a newer call  Aborted                 REPLACED          did not run, or
-//	  ([Replace], [Latest])                                                    was cancelled
+//	  (lockmw.Replace, lockmw.Latest)                                          was cancelled
 //	not to be had, since the store   Unavailable             LOCK_UNAVAILABLE  did not run
 //	  or the keeper is down
 //	waited for, and the caller left  Canceled                                  did not run
@@ -35,8 +35,8 @@
 //	of no usable name                InvalidArgument         LOCK_KEY_INVALID  did not run
 //	of a rule that can't work        Internal                                  did not run
 //	lost while the handler runs      Aborted                 LOCK_LOST         was cancelled
-//	lost, and the handler returned   OK; [Strict]: Aborted   LOCK_LOST         did its work
-//	  no error
+//	lost, and the handler returned   OK, or Aborted by       LOCK_LOST         did its work
+//	  no error                       lockmw.Strict
 //	kept by a silent client          DeadlineExceeded        LOCK_SILENCE      was cancelled
 //
 // The reason is that of the status's ErrorInfo. BUSY, QUOTA and UNAVAILABLE say when to come back,

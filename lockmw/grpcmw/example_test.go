@@ -75,7 +75,7 @@ func ExampleUnaryServerInterceptor() {
 			close(began)
 			<-end
 		}},
-		grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(keeper, grpcmw.Refuse(),
+		grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(keeper, lockmw.Refuse(),
 			grpcmw.ForMethod(pb.TestService_UnaryCall_FullMethodName,
 				func(r *pb.SimpleRequest) string {
 					return lockmw.Key("account", string(r.GetPayload().GetBody()))

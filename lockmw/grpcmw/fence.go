@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
@@ -42,12 +43,12 @@ func InjectFence(ctx context.Context) context.Context {
 // Use it only behind the edge of a system, where all callers are trusted: a resource that has seen
 // too high a token refuses everybody else. At the edge use [StripFence]; an interceptor with both
 // panics. Default: no token is believed.
-func AcceptFence() Option { return func(s *settings) { s.accept = true } }
+func AcceptFence() Option { return own(func(s *settings) { s.accept = true }) }
 
 // StripFence removes the token from the metadata of every call, those without a rule included,
 // for the edge of a system: a gateway that copies the metadata of its calls would hand on a token
 // that an outsider has made up. Give it to both interceptors.
-func StripFence() Option { return func(s *settings) { s.strip = true } }
+func StripFence() Option { return own(func(s *settings) { s.strip = true }) }
 
 // receiveFence does with the token that came with a call what AcceptFence or StripFence asks for.
 func (s *settings) receiveFence(ctx context.Context) (context.Context, error) {
@@ -65,7 +66,7 @@ func (s *settings) receiveFence(ctx context.Context) (context.Context, error) {
 			return ctx, newError(codes.InvalidArgument, "the fencing token in metadata \""+fenceKey+
 				"\" is not one decimal number from 1 to 2^53-1", nil)
 		}
-		return lockmw.WithFence(ctx, fence), nil
+		return scope.WithFence(ctx, fence), nil
 	default:
 		return ctx, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
@@ -54,7 +55,7 @@ func TestInjectFence(t *testing.T) {
 	} {
 		ctx := c.ctx
 		if c.fence > 0 {
-			ctx = lockmw.WithFence(ctx, c.fence)
+			ctx = adapter.WithFence(ctx, c.fence)
 		}
 		got, _ := metadata.FromOutgoingContext(grpcmw.InjectFence(ctx))
 		require.Equal(t, c.want, got)

@@ -242,7 +242,9 @@ func TestAHandlerOutlivesItsCall(t *testing.T) {
 		0: time.Minute, time.Hour: time.Hour, -1: 0,
 	} {
 		inBubble(t, func(t *testing.T, b *bubble) {
-			s := newShop(b.k, func(c *grpcmw.IdempotentConfig) { c.FinishWithin = given })
+			s := newShop(b.k, func(c *grpcmw.IdempotentConfig) {
+				c.FinishWithin, c.EndWithClient = max(given, 0), given < 0
+			})
 			s.handle = func(ctx context.Context, _ *pb.SimpleRequest) (*pb.SimpleResponse, error) {
 				_, bounded := ctx.Deadline()
 				assert.False(t, bounded)

@@ -38,18 +38,19 @@ type IdempotentConfig struct {
 	KeyOptional bool
 
 	// WaitForAnswer is for how long a call waits while another with the same key is being carried
-	// out, and at most until a margin before its own deadline (lockmw.AnswerBy). Then it gets the
+	// out, and at most until a margin before its own deadline. Then it gets the
 	// reply of that one, or is carried out itself if that one came to nothing. In one process at
 	// most 100 wait for one key. Default: no waiting, codes.Aborted with LOCK_BUSY.
 	WaitForAnswer time.Duration
 	// FinishWithin is how long a handler may go on when its call has ended: by its deadline, or
-	// since the client has gone. After that its context ends. Give more for a handler that needs
-	// longer, and less than 0 for one that undoes what it has begun when its context ends, which it
-	// does with the call then. Default 1 min.
+	// since the client has gone. After that its context ends. Default 1 min.
 	FinishWithin time.Duration
+	// EndWithClient ends a handler's context with the call, rather than FinishWithin later: for one
+	// that undoes what it has begun then.
+	EndWithClient bool
 	// MaxHold bounds the lock of a key, its wait for one of Locks included, and that one, in place
 	// of renewer.Config.MaxHold: after that another call with the key may run the handler, so give
-	// more than a handler takes. Less than 0: no bound. Default: the keeper's bound.
+	// more than a handler takes. lockmw.NoBound: no bound. Default: the keeper's bound.
 	MaxHold time.Duration
 
 	// MaxRunningPerCaller bounds how many calls of one caller are being carried out at once in this
@@ -65,7 +66,7 @@ type IdempotentConfig struct {
 	// at once, and as many again in each KeepAnswer, evenly. When a caller has used that up, its
 	// calls with new keys are codes.ResourceExhausted with CALLER_QUOTA, and their handler does not
 	// run. Stored replies are still replayed. A reply counts with its stored form and 600 bytes for
-	// its keys, in each process by itself. math.MaxInt64 is no bound. Default 64 MiB.
+	// its keys, in each process by itself. lockmw.NoBound is no bound. Default 64 MiB.
 	MaxStored int64
 	// MaxAnswer bounds a stored reply, in bytes. A larger one reaches the first client and can't be
 	// replayed: a call that is sent again is codes.AlreadyExists, and the handler does not run
@@ -108,7 +109,8 @@ func (c *IdempotentConfig) settings(k *renewer.Keeper) (repeat.Settings, error) 
 	}
 	return repeat.Given{
 		Scope: c.Scope, WaitForAnswer: c.WaitForAnswer, FinishWithin: c.FinishWithin,
-		MaxHold: c.MaxHold, MaxRunningPerCaller: c.MaxRunningPerCaller, MaxStored: c.MaxStored,
+		EndWithClient: c.EndWithClient,
+		MaxHold:       c.MaxHold, MaxRunningPerCaller: c.MaxRunningPerCaller, MaxStored: c.MaxStored,
 		MaxAnswer: c.MaxAnswer, KeepAnswer: c.KeepAnswer, Recorder: c.Recorder,
 		SealKeys: c.SealKeys,
 	}.Settings("grpcmw.IdempotentConfig", defaultMaxWaiters)

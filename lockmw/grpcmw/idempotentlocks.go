@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
@@ -23,10 +22,7 @@ func (in *idempotent) lockRules() (map[string]lockedMethod, error) {
 			return nil, fmt.Errorf("lockbeat: grpcmw.IdempotentConfig.Locks has a rule for %s, "+
 				"which is not among its Methods: give it to a UnaryServerInterceptor", name)
 		}
-		m.opts = rules.locking(name)
-		if rules.strict {
-			m.opts = append(m.opts, lockmw.Strict())
-		}
+		m.opt = rules.locking(name)
 		locks[name] = m
 	}
 	return locks, nil
@@ -38,9 +34,9 @@ func (in *idempotent) under(ctx context.Context, method string, req any) (once.O
 	if !locked {
 		return nil, nil
 	}
-	name, bad := m.keyOf(ctx, req)
+	set, bad := m.keyOf(ctx, req)
 	if bad != nil {
 		return nil, bad
 	}
-	return in.repeats.Under(name, m.opts...), nil
+	return in.repeats.Under(set, m.opt), nil
 }

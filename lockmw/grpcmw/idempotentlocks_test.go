@@ -69,9 +69,9 @@ func TestACallThatIsRefusedItsLockLeavesNothing(t *testing.T) {
 		took time.Duration
 	}{
 		"by default": {nil, lockmw.DefaultWait},
-		"a wait":     {[]grpcmw.Option{grpcmw.Wait(time.Second)}, time.Second},
-		"a deadline": {[]grpcmw.Option{grpcmw.Wait(time.Hour)}, 15 * time.Second},
-		"no wait":    {[]grpcmw.Option{grpcmw.Refuse(), grpcmw.Strict()}, 0},
+		"a wait":     {[]grpcmw.Option{lockmw.Wait(time.Second)}, time.Second},
+		"a deadline": {[]grpcmw.Option{lockmw.Wait(time.Hour)}, 15 * time.Second},
+		"no wait":    {[]grpcmw.Option{lockmw.Refuse(), lockmw.Strict()}, 0},
 	} {
 		inBubble(t, func(t *testing.T, b *bubble) {
 			s, release := newShop(b.k, locked(c.opts...)), hold(t, b.k, "pen")

@@ -9,8 +9,9 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/newest"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
+	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -25,22 +26,15 @@ type interceptor struct {
 type lockedMethod struct {
 	*rule
 
-	opts []lockmw.Option
+	opt option.Settings
 }
 
 // newInterceptor panics if the rules contradict each other, or are
 // for calls that the interceptor does not get to see.
 func newInterceptor(who string, k *renewer.Keeper, opts []Option, streams bool) *interceptor {
-	in := &interceptor{
-		settings: settings{
-			wait: lockmw.DefaultWait, waiters: defaultMaxWaiters, silence: defaultSilence,
-		},
-		keeper: k, methods: make(map[string]lockedMethod),
-	}
-	for _, o := range opts {
-		o(&in.settings)
-	}
-	if err := in.bind(streams); err != nil {
+	set, err := newSettings(k, opts)
+	in := &interceptor{settings: set, keeper: k, methods: make(map[string]lockedMethod)}
+	if err = cmp.Or(in.bind(streams), err); err != nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.%s %v", who, err))
 	}
 	return in
@@ -65,12 +59,13 @@ func (in *interceptor) bind(streams bool) error {
 			return fmt.Errorf("has two rules for %s: one call has one key; chain two "+
 				"interceptors for two locks", m.name)
 		}
-		// Strict, so that lockmw returns every loss; what becomes of it
+		// Strict, so that every loss is returned; what becomes of it
 		// is decided here, since the status depends on it.
-		in.methods[m.name] = lockedMethod{r, append(in.locking(m.name), lockmw.Strict())}
+		opt := in.locking(m.name)
+		opt.Strict = true
+		in.methods[m.name] = lockedMethod{r, opt}
 	}
-	return cmp.Or(in.maxHold.Check(in.keeper),
-		newest.Check(in.newest, in.keeper, len(in.limits) > 0))
+	return nil
 }
 
 // UnaryServerInterceptor runs the handlers of unary methods under the locks that the rules
@@ -110,7 +105,7 @@ func UnaryServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.UnaryServerI
 func (in *interceptor) run(
 	ctx context.Context, m lockedMethod, msg any, do func(context.Context) error,
 ) *callError {
-	key, bad := m.keyOf(ctx, msg)
+	set, bad := m.keyOf(ctx, msg)
 	if bad != nil {
 		return bad
 	}
@@ -120,19 +115,19 @@ func (in *interceptor) run(
 	}
 	defer doneWaiting()
 	var own, outer error
-	ran, loss := lockmw.Run(ctx, in.keeper, key, func(ctx context.Context) error {
+	ran, loss := scope.Run(ctx, in.keeper, set, m.opt, func(ctx context.Context) error {
 		doneWaiting()
 		own = do(ctx)
 		outer = lossIn(ctx)
 		return nil // so that Run's error is the loss alone
-	}, m.opts...)
+	})
 	if !ran {
 		return refused(loss)
 	}
-	return settled(loss, outer, own, in.strict)
+	return settled(loss, outer, own, in.Strict)
 }
 
-func (r *rule) keyOf(ctx context.Context, msg any) (string, *callError) {
+func (r *rule) keyOf(ctx context.Context, msg any) (names.Set, *callError) {
 	if r.message != nil {
 		return r.message(msg)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -28,23 +29,19 @@ import (
 func TestCallsAtTheirLimit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		key  string
+		key  lockmw.Set
 		opts []grpcmw.Option
 		want string
 	}{
-		"full":   {"iban", []grpcmw.Option{grpcmw.AtMost(1), grpcmw.Refuse()}, "1"},
-		"waited": {"iban", []grpcmw.Option{grpcmw.AtMost(1), grpcmw.Wait(time.Second)}, "1"},
-		"closed": {"iban", []grpcmw.Option{grpcmw.AtMost(0)}, "0"},
+		"full":   {lockmw.Limit("iban", 1), []grpcmw.Option{lockmw.Refuse()}, "1"},
+		"waited": {lockmw.Limit("iban", 1), []grpcmw.Option{lockmw.Wait(time.Second)}, "1"},
+		"closed": {lockmw.Limit("iban", 0), nil, "0"},
 		"by a function": {
-			"iban",
-			[]grpcmw.Option{grpcmw.AtMostFunc(func(name string) int {
-				return map[string]int{"iban": 1}[name]
-			}), grpcmw.Refuse()},
-			"1",
+			lockmw.LimitFunc("iban", func() int { return 1 }), []grpcmw.Option{lockmw.Refuse()}, "1",
 		},
-		"named": {
-			lockmw.Limits(lockmw.Limit("iban", 1), lockmw.Limit("all", 9)),
-			[]grpcmw.Option{grpcmw.Refuse()},
+		"several": {
+			lockmw.All(lockmw.Limit("iban", 1), lockmw.Limit("all", 9)),
+			[]grpcmw.Option{lockmw.Refuse()},
 			"1",
 		},
 	} {
@@ -52,10 +49,10 @@ func TestCallsAtTheirLimit(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				k := newKeeper(t, memory.New())
-				_, exit, err := lockmw.Enter(t.Context(), k, lockmw.Limit("iban", 1))
+				_, exit, err := adapter.Enter(t.Context(), k, lockmw.Limit("iban", 1))
 				require.NoError(t, err)
 				in := grpcmw.UnaryServerInterceptor(k, append(c.opts, grpcmw.ForMethod(unary,
-					func(*pb.SimpleRequest) string { return c.key }))...)
+					func(*pb.SimpleRequest) lockmw.Set { return c.key }))...)
 				_, err = in(t.Context(), request(""), &grpc.UnaryServerInfo{FullMethod: unary},
 					func(context.Context, any) (any, error) {
 						t.Error("runs")
@@ -107,8 +104,10 @@ func TestAStreamKeepsItsSlot(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			k := newKeeper(t, memory.New())
 			defer fill(t, k, "a1")()
-			in := grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex, outputAccount),
-				grpcmw.AtMost(2), grpcmw.Silence(c.silence), grpcmw.MaxHold(10*time.Minute))
+			in := grpcmw.StreamServerInterceptor(k, grpcmw.ForMethod(duplex,
+				func(r *pb.StreamingOutputCallRequest) lockmw.Set {
+					return lockmw.Limit(outputAccount(r), 2)
+				}), grpcmw.Silence(c.silence), lockmw.MaxHold(10*time.Minute))
 			client, end := serve(t, &service{duplex: untilTold}, nil,
 				grpc.ChainStreamInterceptor(recovering, in))
 			defer end()
@@ -118,12 +117,14 @@ func TestAStreamKeepsItsSlot(t *testing.T) {
 			require.NoError(t, err)
 			require.NoError(t, stream.Send(outputRequest("a1")))
 			elapse(3 * k.Config().TTL)
-			_, err = k.TryAcquire(t.Context(), "a1", ofTwo)
+			_, err = k.Acquire(t.Context(), renewer.Request{Name: "a1", Limit: ofTwo, Try: true})
 			require.ErrorIs(t, err, renewer.ErrBusy, name)
 			c.end(cancel, stream)
 			require.Equal(t, c.want, status.Code(last(stream)), name)
 			synctest.Wait() // a client that has gone does not wait for the server
-			slot, err := k.TryAcquire(t.Context(), "a1", ofTwo)
+			slot, err := k.Acquire(t.Context(), renewer.Request{
+				Name: "a1", Limit: ofTwo, Try: true,
+			})
 			require.NoError(t, err, name)
 			require.NoError(t, slot.Release(t.Context()))
 		})
@@ -133,12 +134,12 @@ func TestAStreamKeepsItsSlot(t *testing.T) {
 type duplexClient = grpc.BidiStreamingClient[pb.StreamingOutputCallRequest,
 	pb.StreamingOutputCallResponse]
 
-var ofTwo = renewer.AtMost(func(string) int { return 2 })
+var ofTwo = func() int { return 2 }
 
 // fill has another caller take a slot of a limit of two, until free is called.
 func fill(t *testing.T, k *renewer.Keeper, name string) (free func()) {
 	t.Helper()
-	slot, err := k.TryAcquire(t.Context(), name, ofTwo)
+	slot, err := k.Acquire(t.Context(), renewer.Request{Name: name, Limit: ofTwo, Try: true})
 	require.NoError(t, err)
 	return func() { require.NoError(t, slot.Release(t.Context())) }
 }
@@ -185,7 +186,7 @@ func TestLocalShareOfAServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k := newKeeper(t, engine.Of(gone{memory.New().Engine()}))
-		call := caller(k, grpcmw.AtMost(9), grpcmw.LocalShare(1))
+		call := caller(k, lockmw.LocalShare(1))
 		require.NoError(t, call(t.Context(), func(ctx context.Context) error {
 			assert.Zero(t, lockmw.Fence(ctx))
 			err := call(t.Context(), func(context.Context) error { return nil })
@@ -195,10 +196,9 @@ func TestLocalShareOfAServer(t *testing.T) {
 	})
 }
 
-// Numbers that can't be meant end the program when it starts.
-func TestBadLimits(t *testing.T) {
+// A share of nothing ends the program when it starts.
+func TestBadShare(t *testing.T) {
 	t.Parallel()
-	assert.Panics(t, func() { grpcmw.AtMost(-1) })
-	assert.Panics(t, func() { grpcmw.AtMostFunc(nil) })
-	assert.Panics(t, func() { grpcmw.LocalShare(0) })
+	k := newKeeper(t, memory.New())
+	assert.Panics(t, func() { grpcmw.UnaryServerInterceptor(k, lockmw.LocalShare(0)) })
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -49,7 +50,7 @@ func paused(t *testing.T, test func(t *testing.T, b *bubble, pause func())) {
 	d := &deaf{}
 	inBubble(t, func(t *testing.T, b *bubble) {
 		d.over = make(chan struct{}) // the bubble's
-		first, err := b.k.Acquire(t.Context(), "first")
+		first, err := b.k.Acquire(t.Context(), renewer.Request{Name: "first"})
 		require.NoError(t, err)
 		defer func() { require.ErrorIs(t, first.Release(t.Context()), renewer.ErrLost) }()
 		elapse(time.Second)
@@ -146,7 +147,7 @@ func TestMaxHoldEndsAStream(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		err := serveStream(b.k, newStream(t.Context()), func(s grpc.ServerStream) error {
 			return s.RecvMsg(nil)
-		}, grpcmw.MaxHold(maxHold))
+		}, lockmw.MaxHold(maxHold))
 		require.Equal(t, maxHold, b.passed())
 		var loss *renewer.LostError
 		require.ErrorAs(t, err, &loss)
@@ -201,7 +202,7 @@ func TestPanicAndExitOfAStreamsMethodsPassThrough(t *testing.T) {
 func TestLossOfAnOuterLockEndsBlockedOperations(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
-		outer, exit, err := lockmw.Enter(t.Context(), b.k, "outer")
+		outer, exit, err := adapter.Enter(t.Context(), b.k, "outer")
 		require.NoError(t, err)
 		err = serveStream(b.k, newStream(context.WithoutCancel(outer), outer),
 			func(s grpc.ServerStream) error {
@@ -217,7 +218,7 @@ func TestLossOfAnOuterLockEndsBlockedOperations(t *testing.T) {
 func TestLossOfAnOuterLockEndsTheWaitForTheFirstMessage(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
-		outer, exit, err := lockmw.Enter(t.Context(), b.k, "outer")
+		outer, exit, err := adapter.Enter(t.Context(), b.k, "outer")
 		require.NoError(t, err)
 		stream := newStream(context.WithoutCancel(outer), outer)
 		defer stream.end()

@@ -275,7 +275,7 @@ func hold(t *testing.T, k *renewer.Keeper, name string) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	lease, err := k.Acquire(ctx, name, renewer.Operation("elsewhere"))
+	lease, err := k.Acquire(ctx, renewer.Request{Name: name, Operation: "elsewhere"})
 	require.NoError(t, err)
 	return func() { require.NoError(t, lease.Release(t.Context())) }
 }

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -25,12 +26,12 @@ func TestReplacedStream(t *testing.T) {
 		go func() {
 			first <- serveStream(k, newStream(t.Context()), func(s grpc.ServerStream) error {
 				return s.RecvMsg(nil)
-			}, grpcmw.Replace())
+			}, lockmw.Replace())
 		}()
 		synctest.Wait()
 		require.NoError(t, serveStream(k, newStream(t.Context()), func(grpc.ServerStream) error {
 			return nil
-		}, grpcmw.Replace()))
+		}, lockmw.Replace()))
 		err := <-first
 		require.Equal(t, replaced, verdictOf(t, err))
 		require.ErrorIs(t, err, renewer.ErrReplaced)
@@ -41,10 +42,8 @@ func TestReplacedStream(t *testing.T) {
 func TestReplaceThatCannotBeMeant(t *testing.T) {
 	t.Parallel()
 	known, _ := scripted(t)
-	k := newKeeper(t, memory.New())
 	for says, f := range map[string]func(){
-		"a *script.Store does not know": func() { grpcmw.UnaryServerInterceptor(known, grpcmw.Replace()) },
-		"not for limits":                func() { grpcmw.StreamServerInterceptor(k, grpcmw.Latest(), grpcmw.AtMost(2)) },
+		"a *script.Store does not know": func() { grpcmw.UnaryServerInterceptor(known, lockmw.Replace()) },
 	} {
 		func() {
 			defer func() {
@@ -54,5 +53,5 @@ func TestReplaceThatCannotBeMeant(t *testing.T) {
 			f()
 		}()
 	}
-	grpcmw.UnaryServerInterceptor(known, grpcmw.Replace(), grpcmw.Refuse()) // the later one counts
+	grpcmw.UnaryServerInterceptor(known, lockmw.Replace(), lockmw.Refuse()) // the later one counts
 }

@@ -181,7 +181,7 @@ func TestRetryPolicy(t *testing.T) {
 				comes()
 				return handler(ctx, req)
 			}, grpcmw.UnaryServerInterceptor(b.k, grpcmw.ForMethod(unary, account),
-				grpcmw.Refuse())))
+				lockmw.Refuse())))
 		defer end()
 
 		release = hold(t, b.k, "a1")
@@ -201,7 +201,7 @@ func TestRetryPolicy(t *testing.T) {
 func TestLinesAreBounded(t *testing.T) {
 	t.Parallel()
 	for most, opts := range map[int][]grpcmw.Option{
-		100: nil, 2: {grpcmw.MaxWaiters(2)},
+		100: nil, 2: {lockmw.MaxWaiters(2)},
 	} {
 		calling(t, func(t *testing.T, b *bubble, do call) {
 			release := hold(t, b.k, "a1")

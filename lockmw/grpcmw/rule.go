@@ -11,30 +11,29 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 )
 
-// rule says where the key of one method's calls comes from. Exactly one of message and call is set.
+// rule says where the name of one method's calls comes from. Exactly one of message and call is set.
 type rule struct {
 	method method
 
 	// message derives it from the request, of a stream from the first message.
-	message func(msg any) (string, *callError)
+	message func(msg any) (names.Set, *callError)
 	// call derives it from the call's metadata, or without.
-	call func(ctx context.Context) (string, *callError)
+	call func(ctx context.Context) (names.Set, *callError)
 }
 
-// ForMethod locks calls of a method on the key that a function derives from the request
-// message; of a stream, from the first message that the client sends. What the function
-// returns is the lock's name as it is, so that several methods can share locks, also with
-// lockmw.Do; build it by lockmw.Key. An empty or too long one is codes.InvalidArgument,
-// and the lock's store is not asked. The function is called concurrently, and sees what
+// ForMethod locks calls of a method on the name that key makes of the request message; of a stream,
+// of the first message that the client sends. Make it by lockmw.Key. An invalid name is
+// codes.InvalidArgument, and the lock's store is not asked. key is called concurrently, and sees what
 // the client has sent: put the interceptor inside of whatever checks that.
 //
 // fullMethod is "/package.Service/Method", the generated constant
 // Service_Method_FullMethodName. Req is the method's request, such as *pb.TransferRequest,
 // or an interface that this has. It panics if the program has no generated protobuf code of such a
 // method, or if its request is another.
-func ForMethod[Req any](fullMethod string, key func(Req) string) Option {
+func ForMethod[Req any, N lockmw.Name](fullMethod string, key func(Req) N) Option {
 	r := &rule{method: describe("ForMethod", fullMethod)}
 	if key == nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) needs a function that derives the key "+
@@ -44,13 +43,13 @@ func ForMethod[Req any](fullMethod string, key func(Req) string) Option {
 		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) derives the key from %v, but the "+
 			"method's request is %T", fullMethod, reflect.TypeFor[Req](), request))
 	}
-	r.message = func(msg any) (string, *callError) {
+	r.message = func(msg any) (names.Set, *callError) {
 		req, ok := msg.(Req)
 		if !ok {
-			return "", misused(fmt.Sprintf("the key of %s is derived from %v, but its request is "+
+			return names.Set{}, misused(fmt.Sprintf("the key of %s is derived from %v, but its request is "+
 				"%T: another interceptor has changed it", fullMethod, reflect.TypeFor[Req](), msg))
 		}
-		return key(req), nil
+		return names.Set(lockmw.All(key(req))), nil
 	}
 	return r.option()
 }
@@ -74,13 +73,13 @@ func ForMetadata(fullMethod, name string) Option {
 			"letters, digits, '-', '_' and '.', and those "+
 			"with \"grpc-\" or \"-bin\" carry no text of the caller", fullMethod, name))
 	}
-	r.call = func(ctx context.Context) (string, *callError) {
+	r.call = func(ctx context.Context) (names.Set, *callError) {
 		v := metadata.ValueFromIncomingContext(ctx, name)
 		if len(v) != 1 || v[0] == "" || strings.ContainsFunc(v[0], isControl) {
-			return "", badKey(fmt.Sprintf("the call needs metadata %q once, of one character or "+
+			return names.Set{}, badKey(fmt.Sprintf("the call needs metadata %q once, of one character or "+
 				"more, none of them a control character", name), nil)
 		}
-		return lockmw.Key(name, v[0]), nil
+		return names.Of(names.Want{Name: lockmw.Key(name, v[0])}), nil
 	}
 	return r.option()
 }
@@ -100,12 +99,14 @@ func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 // [ForMethod]).
 func ForWholeMethod(fullMethod string) Option {
 	r := &rule{method: describe("ForWholeMethod", fullMethod)}
-	r.call = func(context.Context) (string, *callError) { return fullMethod, nil }
+	r.call = func(context.Context) (names.Set, *callError) {
+		return names.Of(names.Want{Name: fullMethod}), nil
+	}
 	return r.option()
 }
 
 func (r *rule) option() Option {
-	return func(s *settings) { s.rules = append(s.rules, r) }
+	return own(func(s *settings) { s.rules = append(s.rules, r) })
 }
 
 // method is one that the program has generated code for.

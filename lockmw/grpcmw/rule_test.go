@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -48,7 +49,7 @@ func TestWhatCannotBeMeantIsToldWhenTheProgramStarts(t *testing.T) {
 			grpcmw.ForMethod(unary, func(s string) string { return s })
 		},
 		`ForMethod("` + unary + `") needs a function`: func() {
-			grpcmw.ForMethod[*pb.SimpleRequest](unary, nil)
+			grpcmw.ForMethod[*pb.SimpleRequest, string](unary, nil)
 		},
 		`UnaryServerInterceptor has two rules for ` + unary: func() {
 			grpcmw.UnaryServerInterceptor(k, grpcmw.ForMethod(unary, key),
@@ -66,11 +67,11 @@ func TestWhatCannotBeMeantIsToldWhenTheProgramStarts(t *testing.T) {
 			grpcmw.UnaryServerInterceptor(k, grpcmw.StripFence(), grpcmw.AcceptFence())
 		},
 		`MaxHold`: func() {
-			grpcmw.StreamServerInterceptor(k, grpcmw.MaxHold(time.Second))
+			grpcmw.StreamServerInterceptor(k, lockmw.MaxHold(time.Second))
 		},
-		`Wait(0s) can't be meant`:                func() { grpcmw.Wait(0) },
+		`Wait(0s): give how long`: func() { grpcmw.UnaryServerInterceptor(k, lockmw.Wait(0)) },
 		`Silence(-1ns) can't be meant`:           func() { grpcmw.Silence(-1) },
-		`MaxWaiters(0) can't be meant`:           func() { grpcmw.MaxWaiters(0) },
+		`MaxWaiters(0): give 1`: func() { grpcmw.UnaryServerInterceptor(k, lockmw.MaxWaiters(0)) },
 		`MaxWaitersPerCaller(-1) can't be meant`: func() { grpcmw.MaxWaitersPerCaller(-1, callerOf) },
 		`MaxWaitersPerCaller needs a function`:   func() { grpcmw.MaxWaitersPerCaller(1, nil) },
 		`Idempotent needs a keeper`: func() {

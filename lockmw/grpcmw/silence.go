@@ -3,6 +3,7 @@ package grpcmw
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,11 +30,12 @@ var ErrSilence = errors.New("lockbeat: the client of a stream under a lock has b
 // works, or waits for something else, is not silent, unless a goroutine of it waits in RecvMsg
 // meanwhile. A client that sends a message now and then is not silent either: MaxHold bounds that.
 //
-// Default a minute. To bound nothing give a very long one, such as math.MaxInt64. It
-// panics if d is not positive.
+// Default a minute; lockmw.NoBound is none. It panics if d is not positive.
 func Silence(d time.Duration) Option {
-	positive("Silence", d)
-	return func(s *settings) { s.silence = d }
+	if d <= 0 {
+		panic(fmt.Sprintf("lockbeat: grpcmw.Silence(%v) can't be meant: give a positive one", d))
+	}
+	return own(func(s *settings) { s.silence = d })
 }
 
 // silence records since when a stream waits for its peer. A stream has one timer, which

@@ -16,9 +16,10 @@ import (
 	"google.golang.org/protobuf/protoadapt"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/internal/full"
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
+	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -38,7 +39,7 @@ const (
 	ReasonUnavailable = "LOCK_UNAVAILABLE"
 	// ReasonLost means that the lock was lost while the call ran.
 	ReasonLost = "LOCK_LOST"
-	// ReasonReplaced means that a newer call has taken the place of this one: see [Replace]. The
+	// ReasonReplaced means that a newer call has taken the place of this one: see lockmw.Replace. The
 	// call did not run, or was cancelled. It is not to be sent again.
 	ReasonReplaced = "REPLACED"
 	// ReasonSilence means that the client of a stream has kept a lock and the server waiting for
@@ -107,7 +108,7 @@ func (e *callError) sent(ctx context.Context) error {
 	}
 	ms := e.retryIn.Milliseconds()
 	deadline, bounded := ctx.Deadline()
-	if e.retryIn == never || bounded && time.Until(lockmw.AnswerBy(deadline)) <= e.retryIn {
+	if e.retryIn == never || bounded && time.Until(scope.AnswerBy(deadline)) <= e.retryIn {
 		ms = -1 // don't
 	}
 	_ = grpc.SetTrailer(ctx, metadata.Pairs(pushbackKey, strconv.FormatInt(ms, 10)))
@@ -131,7 +132,7 @@ func retryable(code codes.Code, text, reason string, err error) *callError {
 }
 
 func comesBack(code codes.Code, text string, why *errdetails.ErrorInfo, err error) *callError {
-	in := lockmw.RetryIn(err, 0)
+	in := adapter.RetryIn(err, 0)
 	if used, ok := errors.AsType[*repeat.QuotaError](err); ok {
 		in = used.RetryIn
 	}
@@ -143,28 +144,28 @@ func comesBack(code codes.Code, text string, why *errdetails.ErrorInfo, err erro
 
 // refused translates the error of a lock that the call did not get.
 func refused(err error) *callError {
-	refusal := lockmw.RefusalOf(err)
+	refusal := adapter.RefusalOf(err)
 	if limit, ok := full.Of(err); ok {
-		return atLimit(limit, refusal == lockmw.RefusalQueueFull, err)
+		return atLimit(limit, refusal == adapter.RefusalQueueFull, err)
 	}
 	switch refusal {
-	case lockmw.RefusalBusy, lockmw.RefusalSkipped: // the latter of a handler's own lock
+	case adapter.RefusalBusy, adapter.RefusalSkipped: // the latter of a handler's own lock
 		return busy("another call has the lock that this one needs", err)
-	case lockmw.RefusalQueueFull:
+	case adapter.RefusalQueueFull:
 		return busy("too many calls wait for the lock that this one needs", err)
-	case lockmw.RefusalUnavailable:
+	case adapter.RefusalUnavailable:
 		return retryable(codes.Unavailable, "the lock store can't be asked", ReasonUnavailable, err)
-	case lockmw.RefusalShutdown:
+	case adapter.RefusalShutdown:
 		return retryable(codes.Unavailable, "no locks are given out here any more, since this "+
 			"process is going down", ReasonUnavailable, err)
-	case lockmw.RefusalName:
+	case adapter.RefusalName:
 		return badKey("the key that the call is to be locked on is empty or too long", err)
-	case lockmw.RefusalLost, lockmw.RefusalReplaced:
+	case adapter.RefusalLost, adapter.RefusalReplaced:
 		return lostError(err, nil)
-	case lockmw.RefusalCancelled:
+	case adapter.RefusalCancelled:
 		return newError(codes.Canceled, "the call was cancelled while it waited for its lock",
 			[]error{err})
-	case lockmw.RefusalDeadline:
+	case adapter.RefusalDeadline:
 		return newError(codes.DeadlineExceeded,
 			"the call's deadline passed while it waited for its lock", []error{err})
 	default:

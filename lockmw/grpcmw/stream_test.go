@@ -93,7 +93,7 @@ func TestStreamThatGetsNoLockDoesNotRun(t *testing.T) {
 	client := streamServer(t, k, &service{duplex: func(duplexServer) error {
 		t.Error("it ran")
 		return nil
-	}}, grpcmw.ForMethod(duplex, outputAccount), grpcmw.Refuse())
+	}}, grpcmw.ForMethod(duplex, outputAccount), lockmw.Refuse())
 	stream, err := client.FullDuplexCall(within(t, soon))
 	require.NoError(t, err)
 	require.NoError(t, stream.Send(outputRequest("a1")))
@@ -150,7 +150,7 @@ func TestTwoLocksForOneStream(t *testing.T) {
 
 func TestAStreamsResultStandsThoughTheLockWasLost(t *testing.T) {
 	t.Parallel()
-	for want, opts := range map[verdict][]grpcmw.Option{{}: nil, lost: {grpcmw.Strict()}} {
+	for want, opts := range map[verdict][]grpcmw.Option{{}: nil, lost: {lockmw.Strict()}} {
 		inBubble(t, func(t *testing.T, b *bubble) {
 			err := serveStream(b.k, newStream(t.Context()), func(s grpc.ServerStream) error {
 				lose(b.store, duplex)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -51,8 +52,8 @@ func TestWaitRunsOut(t *testing.T) {
 	t.Parallel()
 	for want, opts := range map[time.Duration][]grpcmw.Option{
 		lockmw.DefaultWait: nil,
-		2 * time.Second:    {grpcmw.Refuse(), grpcmw.Wait(2 * time.Second)},
-		0:                  {grpcmw.Wait(time.Hour), grpcmw.Refuse()},
+		2 * time.Second:    {lockmw.Refuse(), lockmw.Wait(2 * time.Second)},
+		0:                  {lockmw.Wait(time.Hour), lockmw.Refuse()},
 	} {
 		calling(t, func(t *testing.T, b *bubble, do call) {
 			defer hold(t, b.k, "a1")()
@@ -112,14 +113,14 @@ func TestStrict(t *testing.T) {
 		})
 		require.Equal(t, lost, verdictOf(t, err))
 		require.NoError(t, do(t.Context(), succeed), "no loss, no error")
-	}, grpcmw.Strict())
+	}, lockmw.Strict())
 }
 
 // A call made under a lock that is lost is cancelled by that. It is no cancellation by the caller.
 func TestLossOfAnOuterLock(t *testing.T) {
 	t.Parallel()
 	calling(t, func(t *testing.T, b *bubble, do call) {
-		outer, exit, err := lockmw.Enter(t.Context(), b.k, "outer")
+		outer, exit, err := adapter.Enter(t.Context(), b.k, "outer")
 		require.NoError(t, err)
 		b.store.Delete("outer")
 		err = do(outer, func(ctx context.Context) error {

@@ -8,32 +8,32 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
-// Responder answers a request that did not run, or whose lock was lost before the handler had
-// answered. err is an [*Error]. [Respond] is the default. A responder must not show err's
-// text to the client, since it may have the lock's name. It may be called concurrently.
+// Responder answers a request that did not run, or whose lock was lost before the
+// handler had answered. err is an [*Error], whose text must not be shown to the client,
+// since it may have the lock's name. It may be called concurrently.
 type Responder func(w http.ResponseWriter, r *http.Request, err error)
 
-// Error is the answer to a request that did not run, or whose lock was
-// lost. A [Responder] gets it, and a [KeyFunc] may return one. errors.Is
-// and errors.As find what Err is made of, such as renewer.ErrBusy.
+// Error is the answer to a request that did not run, or whose lock was lost. A
+// [Responder] gets it, and a key function may give one to lockmw.Invalid. errors.Is and
+// errors.As find what Err is made of, such as renewer.ErrBusy.
 type Error struct {
 	// Status is the status code.
 	Status int
-	// RetryAfter is when it is worth asking again, 0 if it is not. The header has whole seconds,
-	// rounded up.
+	// RetryAfter is when it is worth asking again, 0 if it is not. The header has whole
+	// seconds, rounded up.
 	RetryAfter time.Duration
-	// Type, Title and Detail are those of the problem document (RFC 9457), without the lock's name.
-	// If all three are empty, [Respond] takes those for Err.
+	// Type, Title and Detail are those of the problem document (RFC 9457), without the
+	// lock's name. If all three are empty, [Respond] takes those for Err.
 	Type, Title, Detail string
 	// Err is the reason. It is not sent.
 	Err error
 }
 
-// Error returns the status and the reason. Do not show it to clients: it may have the lock's name.
+// Error returns the status and the reason. Do not show it to clients.
 func (e *Error) Error() string {
 	return fmt.Sprintf("lockbeat: request answered with %d: %v", e.Status, e.Err)
 }
@@ -42,9 +42,9 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Respond answers as [ErrorOf] says: the status, the headers Retry-After and
-// Cache-Control, and a problem document (application/problem+json) without the
-// lock's name. There is no body if the status is 204 or the request a HEAD.
-// Handlers that take locks themselves may call it with an error of package lockmw.
+// Cache-Control, and a problem document (application/problem+json) without the lock's
+// name. Handlers that take locks themselves may call it with an error of package
+// lockmw.
 func Respond(w http.ResponseWriter, r *http.Request, err error) {
 	e := ErrorOf(err)
 	h := w.Header()
@@ -98,16 +98,15 @@ func (e *Error) problem() problem {
 	return p
 }
 
-// ErrorOf returns what [Respond] answers to err: the [*Error] in it, or one for an error of this
-// package or of package lockmw, where renewer.ErrBusy is a 409, and a 429 of a limit. Any other
-// error is a 500 whose document says nothing of it. ErrorOf is for responders that write another
-// form than Respond does.
+// ErrorOf returns what [Respond] answers to err: the [*Error] in it, or one for an
+// error of this package or of package lockmw, where renewer.ErrBusy is a 409, and a 429
+// of a limit. Any other error is a 500 whose document says nothing of it.
 func ErrorOf(err error) *Error {
-	return errorOf(err, http.StatusConflict, http.StatusTooManyRequests)
+	return errorOf(err, http.StatusConflict)
 }
 
-// errorOf is ErrorOf where renewer.ErrBusy is busyStatus, and fullStatus of a limit.
-func errorOf(err error, busyStatus, fullStatus int) *Error {
+// errorOf is ErrorOf where renewer.ErrBusy of a lock is busyStatus.
+func errorOf(err error, busyStatus int) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
@@ -115,23 +114,11 @@ func errorOf(err error, busyStatus, fullStatus int) *Error {
 	e := &Error{
 		Status: why.status, Type: why.typ, Title: why.title, Detail: why.detail, Err: err,
 	}
-	switch {
-	case why == kindBusy:
+	if why == kindBusy {
 		e.Status = busyStatus
-	case why.typ == httpguard.TypeLimit:
-		e.Status = fullStatus
 	}
 	if why.again {
-		e.RetryAfter = lockmw.RetryIn(err, 0)
+		e.RetryAfter = adapter.RetryIn(err, 0)
 	}
 	return e
-}
-
-// refuse answers a request that was refused with err, or lost its lock before it answered.
-func (s *settings) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	// Also if the client has gone: a server whose BaseContext ends cancels requests of clients that
-	// are still there, and they must not get the empty 200 of a handler that returns. (To end those
-	// by panic(http.ErrAbortHandler) was rejected: recoverers log it, or make a 500 of it.)
-	httpguard.MarkRefused(w.Header(), r)
-	s.respond(w, r, errorOf(err, s.busyStatus, s.fullStatus))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
@@ -33,7 +34,7 @@ func TestBodiesOfEverySize(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
 			for _, opts := range [][]httpmw.Option{nil, {httpmw.StreamBody()}} {
-				h := httpmw.Exclusive(k, byName("a"), opts...)(
+				h := httpmw.Middleware(k, byName("a"), opts...)(
 					http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						text, err := io.ReadAll(r.Body)
 						assert.NoError(t, err)
@@ -65,10 +66,10 @@ func TestBodiesOfEverySize(t *testing.T) {
 
 // A body above MaxBody is refused, whether the client says so itself or not, and no lock is asked
 // for. Nor is it for one that is broken, or that the server's ReadTimeout has ended.
-func TestUnusableBodiesOfExclusive(t *testing.T) {
+func TestUnusableBodiesOfMiddleware(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
-	h := httpmw.Exclusive(k, byName("a"), httpmw.MaxBody(10))(never(t))
+	h := httpmw.Middleware(k, byName("a"), httpmw.MaxBody(10))(never(t))
 	for proto, edit := range protocols {
 		s := serve(t, h, edit)
 		for _, body := range []io.Reader{
@@ -109,7 +110,7 @@ func TestAClientThatAsksBeforeItSends(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
-			conn, in := raw(t, serve(t, httpmw.Exclusive(k, byHeader)(http.HandlerFunc(echo))),
+			conn, in := raw(t, serve(t, httpmw.Middleware(k, byHeader)(http.HandlerFunc(echo))),
 				"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"+c.header)
 			if c.asked {
 				line, err := textproto.NewReader(in).ReadLine()
@@ -130,11 +131,11 @@ func TestAClientThatAsksBeforeItSends(t *testing.T) {
 }
 
 // byHeader names the lock by a header.
-func byHeader(r *http.Request) (string, error) {
+func byHeader(r *http.Request) lockmw.Set {
 	if key := r.Header.Get("Key"); key != "" {
-		return key, nil
+		return lockmw.All(key)
 	}
-	return "", httpmw.ErrKey
+	return lockmw.Invalid(httpmw.ErrKey)
 }
 
 // A connection can be taken over when the body has been read, and by a request that has none.
@@ -160,7 +161,7 @@ func TestAConnectionIsTakenOver(t *testing.T) {
 				_, _ = io.WriteString(conn, "you said "+word)
 				assert.NoError(t, conn.Close())
 			}
-			conn, in := raw(t, serve(t, httpmw.Exclusive(k, byName("a"))(http.HandlerFunc(h))),
+			conn, in := raw(t, serve(t, httpmw.Middleware(k, byName("a"))(http.HandlerFunc(h))),
 				request)
 			//nolint:bodyclose // it has none: what follows is read from the connection
 			_, err := http.ReadResponse(in, nil)
@@ -185,11 +186,11 @@ func TestAClientThatIsSlowToSendHeldTheLock(t *testing.T) {
 			t.Parallel()
 			k, _ := scripted(t)
 			asked := make(chan struct{}, 1000)
-			key := func(*http.Request) (string, error) {
+			key := func(*http.Request) string {
 				asked <- struct{}{}
-				return "a", nil
+				return "a"
 			}
-			s := serve(t, httpmw.Exclusive(k, key, httpmw.Wait(soon))(http.HandlerFunc(echo)))
+			s := serve(t, httpmw.Middleware(k, key, lockmw.Wait(soon))(http.HandlerFunc(echo)))
 			for range 3 {
 				raw(t, s, "POST / HTTP/1.1\r\nHost: x\r\n"+header)
 				within(t, asked)

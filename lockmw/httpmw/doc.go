@@ -1,19 +1,13 @@
-// Package httpmw runs net/http handlers under distributed locks. Of all requests for the same
-// thing, one runs at a time, on any server. The handler knows nothing of the lock.
+// Package httpmw runs net/http handlers under distributed locks that they never name. Of
+// all requests with the same name, one runs at a time, on any server.
 //
-//	lock := httpmw.Exclusive(keeper, httpmw.PathInt("account", "id"))
+//	lock := httpmw.Middleware(keeper, httpmw.PathInt("account", "id"))
 //	mux.Handle("POST /accounts/{id}/transfer", lock(transfer)) // net/http
 //	r.With(lock).Post("/accounts/{id}/transfer", transfer)     // chi
 //
-// With a name made by lockmw.Limit or lockmw.Limits several run at a time, and no more. What is
-// said of a lock is true of a slot of a limit.
-//
-// [Exclusive] is middleware. Its lock is named by the route's path or a function. [Handle] is for
-// names that only the body has. Requests that clients send again, by their Idempotency-Key, are for
-// package idempotent. A client that needs a lock around a call takes it by lockmw.Do.
-//
-// The store that the keeper asks decides who holds a lock. Package renewer says what a lease can't
-// promise, and what fencing tokens do about it: [InjectFence], [ReceiveFence].
+// The lock's name is what the key function returns: here "account:7", as for lockmw.Do.
+// [Wrap] is for names that only the body has. Requests that clients send again, by their
+// Idempotency-Key, are for package idempotent.
 //
 // # Outcomes
 //
@@ -21,31 +15,30 @@
 //	-----------------------  -----------------------------------------------------------------
 //	free                     the handler's. The lock is held until the handler returns,
 //	                         panics or exits
-//	held by another          the handler's, if its turn comes within 10 s ([Wait]), and before
-//	                         other middleware's deadline is near; then 503.
-//	                         With [Refuse] at once 409, 423 or 429. With [Skip] 204
-//	asked for again, by      409 for the older requests: with [Replace] for one that runs and
-//	newer requests           has written nothing, and one that waits; with [Latest] for the latter
-//	awaited by 100 requests  503 ([MaxWaiters]); 429 by [MaxWaitersPerClient]
-//	a limit that is full,    the same, but 429 in place of 503, and at once if the limit is 0
+//	held by another          the handler's, if its turn comes within 10 s (lockmw.Wait); then
+//	                         503. With lockmw.Refuse at once 409. With lockmw.Skip 204
+//	asked for again, by      409 for the older requests: with lockmw.Replace for one that runs
+//	newer requests           and has written nothing, and one that waits; with lockmw.Latest for
+//	                         the latter
+//	awaited by 100 requests  503 (lockmw.MaxWaiters); 429 by [MaxWaitersPerClient]
+//	a limit that is full,    429, at once if the limit is 0
 //	or awaited so
-//	unknown, since the       503, never "busy". With [FailOpen] some handlers run without a
-//	store does not answer    lock if the store is down for a while
-//	asked for too late       503 if that deadline has passed, or to nobody if the client has gone
+//	unknown, since the       503, never "busy". With lockmw.LocalShare some handlers run without
+//	store does not answer    a lock if the store is away for a while
+//	asked for too late       503 if a deadline has passed, or to nobody if the client has gone
 //	lost while the handler   503 if the handler has written nothing, else what it has written,
-//	runs                     or with [AbortLost] a broken answer. The request's context ends
+//	runs                     or with lockmw.Strict a broken answer. The request's context ends
 //	                         with the cause renewer.ErrLost
 //	not asked for            400 for an unusable name or body, 413 for a body above 1 MiB
 //	                         ([MaxBody]), 408 if the server's ReadTimeout has ended it
 //
-// Refusals are problem documents (RFC 9457) without the lock's name. They have a Retry-After where
-// it is worth asking again. [OnRefused] answers otherwise. A handler runs at most once, and a
-// request that was refused has not run.
+// Refusals are problem documents (RFC 9457) without the lock's name, with a Retry-After
+// where it is worth asking again. A request that was refused has not run.
 //
 // # Problem types
 //
-// A document's type is the address of this page with one of these behind it. It tells programs more
-// than the status does. A failure of the server itself, with status 500, is "about:blank".
+// A document's type is the address of this page with one of these behind it, or
+// "about:blank" for a failure of the server itself, with status 500.
 //
 //	#busy         another request has the lock, or too many wait for it; or the request's
 //	              transaction was in conflict with another one, and was undone
@@ -66,33 +59,26 @@
 //
 // # What to watch out for
 //
-//   - The name must read the request as the handler does: "7" and "07" are one account and two
-//     names. See [KeyFunc].
-//   - Put the lock on the route, inside authentication and inside http.TimeoutHandler.
-//   - A handler whose context ends should return without an answer, or with a 5xx of its own.
-//   - http.Server.WriteTimeout, and the time of an
-//     http.TimeoutHandler, must exceed the wait and the work together.
-//   - Set http.Server.ReadTimeout, and renewer.Config.MaxHold for a handler that may not return.
-//   - The body is read before the lock, into memory. For large uploads there is [StreamBody], with
-//     which no request waits that has come by HTTP/2.
-//   - The handler gets the server's own http.ResponseWriter, unless [AbortLost] is given. So when
-//     the lock is lost it is not known what was written. WriteHeader(503) is called, and net/http
-//     logs that as superfluous if an answer has begun.
-//   - A stream keeps its lock until the handler returns. One that hijacks the connection must close
-//     it when the request's context ends, and return when the connection has ended.
+//   - A handler whose context ends should return without an answer, or with a 5xx of its
+//     own. When the lock is lost, WriteHeader(503) is called, which net/http logs as
+//     superfluous if an answer has begun.
+//   - Set http.Server.ReadTimeout, and renewer.Config.MaxHold for a handler that may not
+//     return.
+//   - A stream keeps its lock until the handler returns. One that hijacks the connection
+//     must close it when the request's context ends, and return when the connection has
+//     ended.
 //   - To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time.
 //
-// Package ginmw is for gin. docs/http.md in the repository has more on these, with a bridge for
-// echo. The examples of this package run.
+// docs/http.md in the repository has more.
 package httpmw
 
 // The files, in the order in which to read them. A file uses those below it only.
 //
-//	exclusive.go, handle.go      a request comes in: its name and its body
-//	guard.go, run.go, track.go   the lock is taken; the handler runs; the lock may be lost
-//	waiters.go, failopen.go      who may wait, and who may run without a lock
-//	options.go                   what users can set
-//	keys.go, fence.go            names of locks, and fencing tokens in headers
-//	answer.go, problem.go        answers in place of the handler's
+//	middleware.go, wrap.go  a request comes in: its name and its body
+//	guard.go, track.go      the lock is taken; the handler runs; the lock may be lost
+//	waiters.go              who may wait
+//	options.go              what users can set
+//	keys.go, fence.go       names of locks, and fencing tokens in headers
+//	answer.go, problem.go   answers in place of the handler's
 //
 // What package idempotent needs too is in internal/httpguard.

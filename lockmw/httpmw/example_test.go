@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -33,7 +34,7 @@ func show(h http.Handler, method, path, body string) {
 
 // One transfer at a time is made from an account, on whichever
 // server. The handler knows nothing of it.
-func ExampleExclusive() {
+func ExampleMiddleware() {
 	keeper, stop := start()
 	defer stop()
 	transfer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,27 +43,26 @@ func ExampleExclusive() {
 
 	mux := http.NewServeMux()
 	mux.Handle("POST /accounts/{id}/transfer",
-		httpmw.Exclusive(keeper, httpmw.PathInt("account", "id"))(transfer))
+		httpmw.Middleware(keeper, httpmw.PathInt("account", "id"))(transfer))
 
 	show(mux, http.MethodPost, "/accounts/7/transfer", "")
 	// Output: 200 from account 7
 }
 
 // Three exports of a tenant run at once, and twenty in all. One more is refused.
-func ExampleExclusive_limits() {
+func ExampleMiddleware_limits() {
 	keeper, stop := start()
 	defer stop()
-	byTenant := httpmw.PathInt("tenant", "id")
-	limits := httpmw.Exclusive(keeper, func(r *http.Request) (string, error) {
-		tenant, err := byTenant(r)
-		return lockmw.Limits(lockmw.Limit(tenant, 3), lockmw.Limit("exports", 20)), err
-	}, httpmw.Refuse(http.StatusTooManyRequests))
+	limits := httpmw.Middleware(keeper, func(r *http.Request) lockmw.Set {
+		tenant := lockmw.Key("tenant", r.PathValue("id"))
+		return lockmw.All(lockmw.Limit(tenant, 3), lockmw.Limit("exports", 20))
+	}, lockmw.Refuse())
 	mux := http.NewServeMux()
 	mux.Handle("GET /tenants/{id}/export", limits(http.HandlerFunc(
 		func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, "exported") })))
 
 	for range 3 { // exports of tenant 7 run elsewhere
-		_, done, _ := lockmw.Enter(context.Background(), keeper, lockmw.Limit("tenant:7", 3))
+		_, done, _ := adapter.Enter(context.Background(), keeper, lockmw.Limit("tenant:7", 3))
 		defer func() { _ = done(nil) }()
 	}
 	show(mux, http.MethodGet, "/tenants/7/export", "")
@@ -78,8 +78,8 @@ func ExampleRefuse() {
 	defer stop()
 	mux := http.NewServeMux()
 	mux.Handle("POST /accounts/{id}/transfer",
-		httpmw.Exclusive(keeper, httpmw.PathInt("account", "id"),
-			httpmw.Refuse(http.StatusConflict))(
+		httpmw.Middleware(keeper, httpmw.PathInt("account", "id"),
+			lockmw.Refuse())(
 			http.NotFoundHandler()))
 
 	_, _ = lockmw.Do(context.Background(), keeper, "account:7",
@@ -96,7 +96,7 @@ func ExampleHandle() {
 	keeper, stop := start()
 	defer stop()
 	type transfer struct{ From, To string }
-	h := httpmw.Handle(keeper, func(t transfer) string { return lockmw.Key("account", t.From) },
+	h := httpmw.Wrap(keeper, func(t transfer) string { return lockmw.Key("account", t.From) },
 		func(w http.ResponseWriter, _ *http.Request, t transfer) {
 			_, _ = fmt.Fprint(w, t.From, " to ", t.To)
 		})

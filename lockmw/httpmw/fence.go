@@ -7,16 +7,17 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
-// fenceHeader carries a fencing token from one process to the next: a decimal
-// number from 1 to 2^53-1, which JavaScript, Lua and JSON can hold.
+// fenceHeader carries a fencing token from one process to the next: a decimal number
+// from 1 to 2^53-1, which JavaScript, Lua and JSON can hold.
 const fenceHeader = "Lockbeat-Fence"
 
-// InjectFence writes the fencing token that ctx runs under into the headers of a request,
-// "Lockbeat-Fence", for [ReceiveFence] on the server. Without a token it removes the header,
-// so that a token which came with one request is not passed on with another.
+// InjectFence writes the fencing token that ctx runs under into the headers of a
+// request, "Lockbeat-Fence", for [ReceiveFence] on the server. Without a token it
+// removes the header, so that none is passed on that came with another request.
 func InjectFence(ctx context.Context, h http.Header) {
 	if fence := lockmw.Fence(ctx); fence > 0 {
 		h.Set(fenceHeader, wire.FormatFence(fence))
@@ -25,12 +26,12 @@ func InjectFence(ctx context.Context, h http.Header) {
 	}
 }
 
-// ReceiveFence is middleware by which lockmw.Fence is the token that came with the request, unless
-// the handler runs under a lock of this process. A header that is malformed, repeated, not positive
-// or above 2^53-1 is answered with 400. Use it for trusted callers only: a resource that has seen a
-// token too high refuses all others. At the edge of the system, where requests come in from
-// outside, delete the header "Lockbeat-Fence": a gateway that copies headers would pass on a token
-// that an outsider has made up. It panics if next is nil.
+// ReceiveFence is middleware by which lockmw.Fence is the token that came with the
+// request, unless the handler runs under a lock of this process. A header that is
+// malformed, repeated, not positive or above 2^53-1 is answered with 400. It is for
+// trusted callers: a resource that has seen a token too high refuses all others. So
+// delete the header "Lockbeat-Fence" at the edge of the system, where requests come in
+// from outside. It panics if next is nil.
 func ReceiveFence(next http.Handler) http.Handler {
 	if next == nil {
 		panic("lockbeat: httpmw.ReceiveFence needs a handler")
@@ -46,7 +47,7 @@ func ReceiveFence(next http.Handler) http.Handler {
 			Respond(w, r, errFence)
 			return
 		}
-		httpguard.Serve(lockmw.WithFence(r.Context(), fence), w, r, next.ServeHTTP)
+		httpguard.Serve(scope.WithFence(r.Context(), fence), w, r, next.ServeHTTP)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -46,7 +47,7 @@ func TestFenceOfTheRequestDoesNotHideTheLocksOwn(t *testing.T) {
 		assert.Positive(t, lockmw.Fence(r.Context()))
 		assert.Equal(t, lockmw.FenceOf(r.Context(), "a"), lockmw.Fence(r.Context()))
 	})
-	lock := httpmw.Exclusive(k, byName("a"))
+	lock := httpmw.Middleware(k, byName("a"))
 	for name, chain := range map[string]http.Handler{
 		"lock, token":       lock(httpmw.ReceiveFence(h)),
 		"token, lock":       httpmw.ReceiveFence(lock(h)),
@@ -70,7 +71,7 @@ func TestFenceOfTheRequestIsNotTakenForThatOfALockThatFailedOpen(t *testing.T) {
 			ran++
 			assert.Zero(t, lockmw.Fence(r.Context()))
 		})
-		lock := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), httpmw.FailOpen(9))
+		lock := httpmw.Middleware(k, byName("a"), lockmw.Wait(time.Second), lockmw.LocalShare(1))
 		for _, chain := range []http.Handler{
 			lock(httpmw.ReceiveFence(h)),
 			httpmw.ReceiveFence(lock(h)),
@@ -98,6 +99,6 @@ func TestFenceOfAnotherIsNotPassedOn(t *testing.T) {
 	h := http.Header{"Lockbeat-Fence": {"7"}}
 	httpmw.InjectFence(t.Context(), h)
 	assert.Empty(t, h)
-	httpmw.InjectFence(lockmw.WithFence(t.Context(), 9), h)
+	httpmw.InjectFence(adapter.WithFence(t.Context(), 9), h)
 	assert.Equal(t, http.Header{"Lockbeat-Fence": {"9"}}, h)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -56,7 +57,7 @@ func TestClientGoneWhileItWaits(t *testing.T) {
 			t.Parallel()
 			k, store := scripted(t)
 			store.Default(script.Acquire, script.Taken(contract.Holder{}, time.Minute))
-			h, ended := ending(httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Hour))(never(t)))
+			h, ended := ending(httpmw.Middleware(k, byName("a"), lockmw.Wait(time.Hour))(never(t)))
 			s := serve(t, h, edit)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -84,9 +85,9 @@ func TestAClientThatHasGoneIsNoPanic(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, h := range []http.Handler{
-		httpmw.Exclusive(k, byName("a"))(never(t)),
-		httpmw.Exclusive(k, byHeader)(never(t)),
-		httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
+		httpmw.Middleware(k, byName("a"))(never(t)),
+		httpmw.Middleware(k, byHeader)(never(t)),
+		httpmw.Wrap(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
 			assert.Fail(t, "it ran")
 		}),
 	} {
@@ -100,13 +101,13 @@ func TestAClientThatHasGoneIsNoPanic(t *testing.T) {
 func TestClientGoneWithItsBodyRead(t *testing.T) {
 	t.Parallel()
 	for name, guard := range map[string]func(k *renewer.Keeper) http.Handler{
-		"Exclusive": func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName("7"), httpmw.Wait(time.Hour))(never(t))
+		"Middleware": func(k *renewer.Keeper) http.Handler {
+			return httpmw.Middleware(k, byName("7"), lockmw.Wait(time.Hour))(never(t))
 		},
 		"Handle": func(k *renewer.Keeper) http.Handler {
-			return httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
+			return httpmw.Wrap(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
 				assert.Fail(t, "it ran")
-			}, httpmw.Wait(time.Hour))
+			}, lockmw.Wait(time.Hour))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,7 +134,7 @@ func TestServerThatCancelsItsRequests(t *testing.T) {
 			store.Default(script.Acquire, script.Taken(contract.Holder{}, time.Minute))
 			base, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 			defer cancel()
-			s := serve(t, httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Hour))(never(t)), edit,
+			s := serve(t, httpmw.Middleware(k, byName("a"), lockmw.Wait(time.Hour))(never(t)), edit,
 				func(s *httptest.Server) {
 					s.Config.BaseContext = func(net.Listener) context.Context { return base }
 				})

@@ -12,45 +12,27 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// KeyFunc derives a lock's name from a request. The name is taken as it is, so that handlers
-// can share a lock with each other and with lockmw.Do: make it with [lockmw.Key]. An empty
-// name, one above 512 bytes, and an error are answered with 400, and no lock is
-// asked for. Of such a name renewer.Config.Observer is told, once in ten minutes for each handler,
-// since it mostly is the function's mistake. An error that is an [*Error] says itself what is
-// answered. A KeyFunc may be called concurrently. It must not read the body: for a name from the
-// body there is [Handle].
+// PathValue is a key function: lockmw.Key of what kind of thing the lock is on and the
+// value of the route's wildcard. PathValue("account", "id") on "/accounts/{id}" makes
+// "account:7" of "/accounts/7". Values that differ in percent-encoding only are the
+// same.
 //
-// It must read the request as the handler does. "7", "07" and "%207" are three names. To a handler
-// that parses numbers they are one account, which three clients then change at once. So prefer a
-// function that knows the type: [PathInt], [PathUUID], or [Handle], whose function gets what the
-// name was derived from. [PathValue] is for values that the handler compares byte by byte.
-type KeyFunc func(*http.Request) (string, error)
-
-// PathValue names the lock by what kind of thing it is on and the value of the route's wildcard: on
-// "/accounts/{id}", PathValue("account", "id") makes lockmw.Key("account", "7") of "/accounts/7".
-// Routes with the same kind share the lock, and so does all else that makes this name. Values that
-// differ in percent-encoding only are the same, since chi hands over some as they were sent.
-//
-// It works where net/http knows the route: on handlers of an http.ServeMux, and with chi on r.With,
-// r.Group and below r.Route. A request without a value is answered with 400. If the route has no
-// such wildcard, or the router sets no route, as echo, the answer is 500, and
-// renewer.Config.Observer is told why, once for each handler. It panics if kind or wildcard is
-// empty.
-//
-// It is for handlers that take the value as it is. For those that parse it there are [PathInt] and
-// [PathUUID].
-func PathValue(kind, wildcard string) KeyFunc {
+// It works where net/http knows the route: on handlers of an http.ServeMux, and with
+// chi on r.With, r.Group and below r.Route. A request without a value is answered with
+// 400. If the route has no such wildcard, the answer is 500, and the keeper's observer
+// is told why. It panics if kind or wildcard is empty.
+func PathValue(kind, wildcard string) func(*http.Request) lockmw.Set {
 	return pathKey("PathValue", kind, wildcard,
 		func(value string) (string, error) { return value, nil })
 }
 
-// PathInt is [PathValue] for a whole number: "7", "07" and "+7" name one lock, in the form that
-// strconv writes. Anything else than a decimal number of 64 bits, with or without a sign, is
-// answered with 400.
-func PathInt(kind, wildcard string) KeyFunc {
+// PathInt is [PathValue] for a whole number: "7", "07" and "+7" are one name. Anything
+// else than a decimal number of 64 bits, with or without a sign, is answered with 400.
+func PathInt(kind, wildcard string) func(*http.Request) lockmw.Set {
 	return pathKey("PathInt", kind, wildcard, func(value string) (string, error) {
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
 			return strconv.FormatInt(n, 10), nil
@@ -63,9 +45,9 @@ func PathInt(kind, wildcard string) KeyFunc {
 	})
 }
 
-// PathUUID is [PathValue] for a UUID. In upper or lower case, with or without hyphens, in braces or
-// after "urn:uuid:", it names one lock. Anything else is answered with 400.
-func PathUUID(kind, wildcard string) KeyFunc {
+// PathUUID is [PathValue] for a UUID, in upper or lower case, with or without hyphens,
+// in braces or after "urn:uuid:". Anything else is answered with 400.
+func PathUUID(kind, wildcard string) func(*http.Request) lockmw.Set {
 	return pathKey("PathUUID", kind, wildcard, func(value string) (string, error) {
 		id, err := uuid.Parse(value)
 		if err != nil {
@@ -78,28 +60,30 @@ func PathUUID(kind, wildcard string) KeyFunc {
 // pathKey names the lock by the canonical form of a wildcard's value.
 func pathKey(
 	function, kind, wildcard string, canonical func(value string) (string, error),
-) KeyFunc {
+) func(*http.Request) lockmw.Set {
 	if kind == "" || wildcard == "" {
 		panic(fmt.Sprintf("lockbeat: httpmw.%s needs the kind of what is locked and a wildcard of "+
 			`the route, such as "account" and "id" for /accounts/{id}`, function))
 	}
-	return func(r *http.Request) (string, error) {
+	return func(r *http.Request) lockmw.Set {
 		value := r.PathValue(wildcard)
 		if value == "" {
-			return "", missing(r.Pattern, function, wildcard)
+			return lockmw.Set(names.Invalid(missing(r.Pattern, function, wildcard)))
 		}
 		if decoded, err := url.PathUnescape(value); err == nil {
 			value = decoded
 		}
 		value, err := canonical(value)
 		if err != nil {
-			return "", fmt.Errorf("%w: the path's {%s} %w", ErrKey, wildcard, err)
+			err = fmt.Errorf("%w: the path's {%s} %w", ErrKey, wildcard, err)
+			return lockmw.Set(names.Invalid(err))
 		}
-		return lockmw.Key(kind, value), nil
+		return lockmw.All(lockmw.Key(kind, value))
 	}
 }
 
-// missing says why a wildcard has no value: the request has none, or the route has no wildcard.
+// missing says why a wildcard has no value: the request has none, or the route has no
+// wildcard.
 func missing(pattern, function, wildcard string) error {
 	if slices.ContainsFunc([]string{"}", "...}", ":"}, func(end string) bool { // ":" is chi's
 		return strings.Contains(pattern, "{"+wildcard+end)

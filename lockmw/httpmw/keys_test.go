@@ -10,16 +10,17 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	value "github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 // A lock on a route knows the route's name and its wildcards.
-func TestExclusiveOnARoute(t *testing.T) {
+func TestMiddlewareOnARoute(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
 	mux := http.NewServeMux()
-	mux.Handle("POST /accounts/{id}/transfer", httpmw.Exclusive(k, byPath)(
+	mux.Handle("POST /accounts/{id}/transfer", httpmw.Middleware(k, byPath)(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			assert.True(t, lockmw.Held(r.Context(), "account:7"))
 			assert.Positive(t, lockmw.Fence(r.Context()))
@@ -45,7 +46,7 @@ func TestNamesFromThePath(t *testing.T) {
 	byInt, byUUID := httpmw.PathInt("account", "id"), httpmw.PathUUID("order", "id")
 	const order = "order:6ba7b810-9dad-11d1-80b4-00c04fd430c8"
 	for _, c := range []struct {
-		key        httpmw.KeyFunc
+		key        func(*http.Request) lockmw.Set
 		path, want string
 	}{
 		{byPath, "/7", "account:7"},
@@ -74,7 +75,7 @@ func TestNamesFromThePath(t *testing.T) {
 	} {
 		k, store := scripted(t)
 		mux := http.NewServeMux()
-		mux.Handle("/{id}", httpmw.Exclusive(k, c.key)(http.HandlerFunc(ok)))
+		mux.Handle("/{id}", httpmw.Middleware(k, c.key)(http.HandlerFunc(ok)))
 		a := do(mux, get(t, c.path))
 		if c.want == "" {
 			requireProblem(t, a, http.StatusBadRequest, httpguard.TypeBadRequest)
@@ -90,11 +91,11 @@ func TestPathsWithoutAValue(t *testing.T) {
 	t.Parallel()
 	r := get(t, "/")
 	r.Pattern = "GET /accounts/{id...}"
-	_, err := byPath(r)
+	err := value.Set(byPath(r)).Err()
 	require.ErrorIs(t, err, httpmw.ErrKey)
 	require.EqualError(t, err, "lockbeat: no key in the request: the path has no value for {id}")
 	r.Pattern = "GET /accounts/{nr}"
-	_, err = byPath(r)
+	err = value.Set(byPath(r)).Err()
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	assert.ErrorContains(t, err, `the route "GET /accounts/{nr}" has no wildcard {id} for `+
 		`httpmw.PathValue: put the lock on a route`)
@@ -105,36 +106,37 @@ func TestMisuseAtConstruction(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	run := func(http.ResponseWriter, *http.Request, transfer) {}
+	with := func(o httpmw.Option) func() { return func() { httpmw.Middleware(k, byPath, o) } }
 	for _, c := range []struct {
 		want string
 		f    func()
 	}{
-		{"Exclusive needs a keeper", func() { httpmw.Exclusive(nil, byPath) }},
-		{"Exclusive needs a keeper", func() { httpmw.Exclusive(k, nil) }},
-		{"Exclusive needs a handler", func() { httpmw.Exclusive(k, byPath)(nil) }},
-		{"Handle needs a keeper", func() { httpmw.Handle(nil, byAccount, run) }},
-		{"Handle needs a keeper", func() { httpmw.Handle(k, nil, run) }},
-		{"Handle needs a keeper", func() { httpmw.Handle(k, byAccount, nil) }},
-		{"StreamBody is for httpmw.Exclusive", func() {
-			httpmw.Handle(k, byAccount, run, httpmw.StreamBody())
+		{"Middleware needs a keeper", func() { httpmw.Middleware(nil, byPath) }},
+		{"Middleware needs a keeper", func() { httpmw.Middleware[string](k, nil) }},
+		{"Middleware needs a handler", func() { httpmw.Middleware(k, byPath)(nil) }},
+		{"Wrap needs a keeper", func() { httpmw.Wrap(nil, byAccount, run) }},
+		{"Wrap needs a keeper", func() { httpmw.Wrap[transfer, string](k, nil, run) }},
+		{"Wrap needs a keeper", func() { httpmw.Wrap[transfer](k, byAccount, nil) }},
+		{"StreamBody is for httpmw.Middleware", func() {
+			httpmw.Wrap(k, byAccount, run, httpmw.StreamBody())
 		}},
-		{"Codec needs a function", func() {
-			httpmw.Codec[transfer](nil).Handle(k, byAccount, run)
-		}},
+		{"WrapWith needs a function", func() { httpmw.WrapWith(k, nil, byAccount, run) }},
 		{"ReceiveFence needs a handler", func() { httpmw.ReceiveFence(nil) }},
 		{"PathValue needs the kind", func() { httpmw.PathValue("", "id") }},
 		{"PathInt needs the kind", func() { httpmw.PathInt("account", "") }},
-		{"Wait(0s) can't be meant", func() { httpmw.Wait(0) }},
-		{"MaxWaiters(0) can't be meant", func() { httpmw.MaxWaiters(0) }},
-		{"MaxWaitersPerClient(0) can't be meant", func() { httpmw.MaxWaitersPerClient(0, byPath) }},
-		{"MaxWaitersPerClient(1) can't be meant", func() { httpmw.MaxWaitersPerClient(1, nil) }},
-		{"Refuse(503) can't be meant", func() { httpmw.Refuse(503) }},
-		{"MaxBody(0) can't be meant", func() { httpmw.MaxBody(0) }},
-		{"FailOpen(0) can't be meant", func() { httpmw.FailOpen(0) }},
-		{"OnRefused needs a responder", func() { httpmw.OnRefused(nil) }},
+		{"Wait(NoBound) would keep", with(lockmw.Wait(lockmw.NoBound))},
+		{"Wait(0s): give", with(lockmw.Wait(0))},
+		{"MaxWaitersPerClient(0): give", with(httpmw.MaxWaitersPerClient(0, byUser))},
+		{"MaxWaitersPerClient(1): give", with(httpmw.MaxWaitersPerClient(1, nil))},
+		{"MaxBody(0): give", with(httpmw.MaxBody(0))},
+		{"OnRefused needs a responder", with(httpmw.OnRefused(nil))},
 	} {
 		func() {
-			defer func() { assert.Contains(t, recover(), "lockbeat: httpmw."+c.want) }()
+			defer func() {
+				text, _ := recover().(string)
+				assert.Contains(t, text, "lockbeat: ")
+				assert.Contains(t, text, c.want)
+			}()
 			c.f()
 		}()
 	}

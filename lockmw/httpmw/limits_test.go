@@ -14,6 +14,7 @@ import (
 	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/internal/testutil/webtest"
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -28,21 +29,23 @@ func limited(t *testing.T, f func(t *testing.T, k *renewer.Keeper)) {
 }
 
 // fill has another caller hold a name until free is called.
-func fill(t *testing.T, k *renewer.Keeper, name string) (free func()) {
+func fill(t *testing.T, k *renewer.Keeper, name lockmw.Set) (free func()) {
 	t.Helper()
-	_, exit, err := lockmw.Enter(t.Context(), k, name, lockmw.Refuse())
+	_, exit, err := adapter.Enter(t.Context(), k, name, lockmw.Refuse())
 	require.NoError(t, err)
 	return func() { require.NoError(t, exit(nil)) }
 }
+
+func noop(context.Context) error { return nil }
 
 // What is answered when a limit is full: how many it lets run, and not what it is called.
 func TestFullLimits(t *testing.T) {
 	t.Parallel()
 	type options = []httpmw.Option
-	two, refuse := lockmw.Limit(secret, 2), httpmw.Refuse(409)
+	two, refuse := lockmw.Limit(secret, 2), lockmw.Refuse()
 	const full = "at its limit of 2 at once"
 	for name, c := range map[string]struct {
-		name   string
+		name   lockmw.Set
 		opts   options
 		status int
 		typ    string
@@ -51,35 +54,24 @@ func TestFullLimits(t *testing.T) {
 	}{
 		"wait ran out": {two, nil, 429, httpguard.TypeLimit, full, lockmw.DefaultWait},
 		"short wait": {
-			two, options{httpmw.Wait(time.Second)}, 429, httpguard.TypeLimit, full, time.Second,
+			two, options{lockmw.Wait(time.Second)}, 429, httpguard.TypeLimit, full, time.Second,
 		},
-		"429": {two, options{httpmw.Refuse(429)}, 429, httpguard.TypeLimit, full, 0},
-		"AtMost": {
-			secret, options{httpmw.AtMost(2), httpmw.Refuse(429)}, 429, httpguard.TypeLimit, full, 0,
-		},
-		"AtMostFunc": {
-			secret,
-			options{httpmw.AtMostFunc(func(name string) int {
-				return map[string]int{secret: 2}[name]
-			}), httpmw.Refuse(429)},
-			429, httpguard.TypeLimit, full, 0,
-		},
-		"conflict": {two, options{refuse}, 409, httpguard.TypeLimit, full, 0},
+		"at once": {two, options{refuse}, 429, httpguard.TypeLimit, full, 0},
 		"the later one": {
 			two,
-			options{refuse, httpmw.Wait(time.Second)},
+			options{refuse, lockmw.Wait(time.Second)},
 			429, httpguard.TypeLimit, full, time.Second,
 		},
 		"one of several": {
-			lockmw.Limits(lockmw.Limit("all", 20), two),
-			options{httpmw.Refuse(429)},
+			lockmw.All(lockmw.Limit("all", 20), two),
+			options{refuse},
 			429, httpguard.TypeLimit, full, 0,
 		},
 		"closed": {
 			lockmw.Limit(secret, 0), nil, 429, httpguard.TypeLimit, "closed", 0,
 		},
 		"a lock beside it": {
-			lockmw.Keys(lockmw.Limit(secret, 9), "lock"),
+			lockmw.Limit(secret, 9).And(lockmw.All("lock")),
 			nil, 503, httpguard.TypeBusy, "the lock", lockmw.DefaultWait,
 		},
 		"no number": {lockmw.Limit(secret, -1), nil, 500, "about:blank", "set up wrongly", 0},
@@ -87,10 +79,10 @@ func TestFullLimits(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			limited(t, func(t *testing.T, k *renewer.Keeper) {
-				for _, held := range []string{two, two, "lock"} {
+				for _, held := range []lockmw.Set{two, two, lockmw.All("lock")} {
 					defer fill(t, k, held)()
 				}
-				h := httpmw.Exclusive(k, byName(c.name), c.opts...)(never(t))
+				h := httpmw.Middleware(k, byName(c.name), c.opts...)(never(t))
 				begun := time.Now()
 				a := do(h, get(t, "/"))
 				assert.InDelta(t, c.after, time.Since(begun), float64(time.Millisecond))
@@ -115,10 +107,8 @@ func TestRespondToAFullLimit(t *testing.T) {
 	limited(t, func(t *testing.T, k *renewer.Keeper) {
 		defer fill(t, k, lockmw.Limit(secret, 1))()
 		h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, err := lockmw.Do(r.Context(), k, secret,
-				func(context.Context) (any, error) { return nil, nil }, lockmw.AtMost(1),
-				lockmw.Refuse())
-			httpmw.Respond(w, r, err)
+			httpmw.Respond(w, r,
+				lockmw.Run(r.Context(), k, lockmw.Limit(secret, 1), noop, lockmw.Refuse()))
 		})
 		p := requireProblem(t, do(h, get(t, "/")), http.StatusTooManyRequests, httpguard.TypeLimit)
 		assert.Contains(t, p.Detail, "limit of 1 at once")
@@ -140,7 +130,7 @@ func TestLocalShareOfAServer(t *testing.T) {
 		k := webtest.Keeper(t, engine.Of(gone{memory.New().Engine()}))
 		goOn := make(chan struct{})
 		var runs atomic.Int32
-		h := httpmw.Exclusive(k, byName("a"), httpmw.AtMost(9), httpmw.LocalShare(2))(
+		h := httpmw.Middleware(k, byName(lockmw.Limit("a", 9)), lockmw.LocalShare(2))(
 			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				assert.Zero(t, lockmw.Fence(r.Context()))
 				runs.Add(1)
@@ -158,10 +148,9 @@ func TestLocalShareOfAServer(t *testing.T) {
 	})
 }
 
-// Numbers that can't be meant end the program when it starts.
-func TestBadLimitsOfAHandler(t *testing.T) {
+// A share of nothing ends the program when it starts.
+func TestBadShareOfAHandler(t *testing.T) {
 	t.Parallel()
-	assert.Panics(t, func() { httpmw.AtMost(-1) })
-	assert.Panics(t, func() { httpmw.AtMostFunc(nil) })
-	assert.Panics(t, func() { httpmw.LocalShare(0) })
+	k, _ := scripted(t)
+	assert.Panics(t, func() { httpmw.Middleware(k, byName("a"), lockmw.LocalShare(0)) })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -49,9 +50,9 @@ func quick(cfg *renewer.Config) { cfg.Heartbeat = 20 * time.Millisecond }
 // A lock lost while the handler runs, as clients of real servers see it.
 func TestLostLock(t *testing.T) {
 	t.Parallel()
-	abort := []httpmw.Option{httpmw.AbortLost()}
+	abort := []httpmw.Option{lockmw.Strict()}
 	custom := []httpmw.Option{
-		httpmw.AbortLost(),
+		lockmw.Strict(),
 		httpmw.OnRefused(func(w http.ResponseWriter, _ *http.Request, err error) {
 			e, _ := errors.AsType[*renewer.LostError](err)
 			http.Error(w, "sorry: "+e.Reason.String(), http.StatusBadGateway)
@@ -93,7 +94,7 @@ func TestLostLock(t *testing.T) {
 				t.Parallel()
 				k, s := scripted(t, quick)
 				server := serve(t,
-					httpmw.Exclusive(k, byName(secret),
+					httpmw.Middleware(k, byName(secret),
 						c.opts...)(loser(s, c.before, c.after)), edit, quiet)
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL,
 					http.NoBody)
@@ -147,7 +148,7 @@ func TestLostAtTheRelease(t *testing.T) {
 	} {
 		k, s := scripted(t)
 		s.Script(script.Release, script.Gone())
-		a := do(httpmw.Exclusive(k, byName("a"))(c.h), get(t, "/"))
+		a := do(httpmw.Middleware(k, byName("a"))(c.h), get(t, "/"))
 		assert.Equal(t, c.status, a.StatusCode, name)
 		assert.Equal(t, c.body, a.Text, name)
 	}
@@ -158,8 +159,8 @@ func TestLostWhenAProtocolWasChangedOverTo(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
 	s.Script(script.Release, script.Gone())
-	h := httpmw.Exclusive(k, byName("a"),
-		httpmw.AbortLost())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	h := httpmw.Middleware(k, byName("a"),
+		lockmw.Strict())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusSwitchingProtocols)
 	}))
 	assert.PanicsWithValue(t, http.ErrAbortHandler, func() { do(h, get(t, "/")) })
@@ -169,8 +170,8 @@ func TestReleaseThatFailsIsNoLoss(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
 	s.Script(script.Release, script.Fail(errDown))
-	a := do(httpmw.Exclusive(k, byName("a"),
-		httpmw.AbortLost())(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), get(
+	a := do(httpmw.Middleware(k, byName("a"),
+		lockmw.Strict())(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})), get(
 		t, "/",
 	))
 	assert.Equal(t, http.StatusOK, a.StatusCode)
@@ -180,8 +181,8 @@ func TestReleaseThatFailsIsNoLoss(t *testing.T) {
 func TestRefusedUnderALostLock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		inner := httpmw.Exclusive(k, byName("b"))(never(t))
-		h := httpmw.Exclusive(k,
+		inner := httpmw.Middleware(k, byName("b"))(never(t))
+		h := httpmw.Middleware(k,
 			byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.Script(script.Renew, script.Gone())
 			<-r.Context().Done()
@@ -199,9 +200,9 @@ func TestPanicsAndGoexitFreeTheLock(t *testing.T) {
 			panic(boom)
 		}, "abort": func() { panic(http.ErrAbortHandler) }, "Goexit": runtime.Goexit,
 	} {
-		for _, opts := range [][]httpmw.Option{nil, {httpmw.AbortLost()}} {
+		for _, opts := range [][]httpmw.Option{nil, {lockmw.Strict()}} {
 			k, s := scripted(t)
-			h := httpmw.Exclusive(k, byName("a"),
+			h := httpmw.Middleware(k, byName("a"),
 				opts...)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 				r.Pattern = "changed"
 				end()
@@ -239,8 +240,8 @@ func TestOnRefused(t *testing.T) {
 			}
 			httpmw.Respond(w, r, err)
 		})
-		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second), mark)(never(t))
-		skips := httpmw.Exclusive(k, byName("a"), httpmw.Skip(), mark)(never(t))
+		h := httpmw.Middleware(k, byName("a"), lockmw.Wait(time.Second), mark)(never(t))
+		skips := httpmw.Middleware(k, byName("a"), lockmw.Skip(), mark)(never(t))
 		late, cancel := context.WithTimeout(t.Context(), 0)
 		defer cancel()
 		status := func(h http.Handler, r *http.Request) int { return do(h, r).StatusCode }
@@ -253,11 +254,11 @@ func TestOnRefused(t *testing.T) {
 		s.Default(script.Acquire, script.Fail(errDown))
 		assert.Equal(t, 504, status(h, get(t, "/")))
 		s.Default(script.Acquire, script.Pass())
-		assert.Equal(t, 401, status(httpmw.Exclusive(k, byHeader, mark)(never(t)), get(t, "/")))
-		lost := httpmw.Exclusive(k, byName("a"), mark, httpmw.AbortLost())
+		assert.Equal(t, 401, status(httpmw.Middleware(k, byHeader, mark)(never(t)), get(t, "/")))
+		lost := httpmw.Middleware(k, byName("a"), mark, lockmw.Strict())
 		assert.Equal(t, 504, status(lost(loser(s, nothing, nothing)), get(t, "/")))
 		own := func(w http.ResponseWriter) { httpmw.Respond(w, get(t, "/"), renewer.ErrBusy) }
-		guarded := httpmw.Exclusive(k, byName("b"), mark)
+		guarded := httpmw.Middleware(k, byName("b"), mark)
 		assert.Equal(t, 409, status(guarded(loser(s, nothing, own)), get(t, "/")))
 		require.NoError(t, k.Shutdown(t.Context()))
 		assert.Equal(t, 504, status(h, get(t, "/")))

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/internal/testutil/webtest"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -29,7 +30,7 @@ var (
 	serve, send, read, do = webtest.Serve, webtest.Send, webtest.Read, webtest.Do
 	protocols, quiet      = webtest.Protocols, webtest.Quiet
 	uncomplaining, never  = webtest.Uncomplaining, webtest.Never
-	ok, byName            = webtest.OK, webtest.ByName
+	ok                    = webtest.OK
 	requireProblem        = webtest.RequireProblem
 )
 
@@ -44,3 +45,5 @@ func get(t *testing.T, path string) *http.Request {
 }
 
 func repeat(s string, n int) string { return strings.Repeat(s, n) }
+
+func byName[N lockmw.Name](name N) func(*http.Request) N { return webtest.ByName(name) }

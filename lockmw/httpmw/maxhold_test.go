@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -30,17 +31,17 @@ func TestMaxHoldOfARequest(t *testing.T) {
 	})
 	typed := func(w http.ResponseWriter, r *http.Request, _ struct{}) { work(w, r) }
 	named := func(struct{}) string { return "a" }
-	option, short := httpmw.MaxHold(5*time.Minute), httpmw.MaxHold(time.Second)
+	option, short := lockmw.MaxHold(5*time.Minute), lockmw.MaxHold(time.Second)
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		guarded := httpmw.Exclusive(k, byName("a"), option)(work)
+		guarded := httpmw.Middleware(k, byName("a"), option)(work)
 		require.Equal(t, http.StatusServiceUnavailable, do(guarded, get(t, "/")).StatusCode)
 		r := get(t, "/")
 		r.Body = http.NoBody
-		_ = do(httpmw.Handle(k, named, typed, option), r)
+		_ = do(httpmw.Wrap(k, named, typed, option), r)
 
 		for _, f := range []func(){
-			func() { httpmw.Exclusive(k, byName("a"), short) },
-			func() { httpmw.Handle(k, named, typed, short) },
+			func() { httpmw.Middleware(k, byName("a"), short) },
+			func() { httpmw.Wrap(k, named, typed, short) },
 		} {
 			require.PanicsWithValue(t, "lockbeat: invalid configuration: MaxHold is 1s, which is "+
 				"less than one Heartbeat (5s): take a longer MaxHold, or a shorter TTL", f)

@@ -27,31 +27,29 @@ func TestNamesThatNoLockCanHave(t *testing.T) {
 		told   bool
 	}{
 		"a wildcard of another name": {func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, func(r *http.Request) (string, error) {
-				return lockmw.Key("customer", r.PathValue("ID")), nil
-			})(never(t))
+			return httpmw.Middleware(k, func(r *http.Request) string { return lockmw.Key("customer", r.PathValue("ID")) })(never(t))
 		}, "the name for it is empty", true},
 		"too long": {func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName(long))(never(t))
+			return httpmw.Middleware(k, byName(long))(never(t))
 		}, "too long a name", true},
 		"one of several": {func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName(lockmw.Keys("a", long)))(never(t))
+			return httpmw.Middleware(k, byName(lockmw.All("a", long)))(never(t))
 		}, "too long a name", true},
 		"a limit": {func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName(lockmw.Limit(long, 3)))(never(t))
+			return httpmw.Middleware(k, byName(lockmw.Limit(long, 3)))(never(t))
 		}, "too long a name", true},
 		"in the body, empty": {func(k *renewer.Keeper) http.Handler {
-			return httpmw.Handle(k, by(""), run)
+			return httpmw.Wrap(k, by(""), run)
 		}, "the name for it is empty", true},
 		"in the body, too long": {func(k *renewer.Keeper) http.Handler {
-			return httpmw.Handle(k, by(long), run)
+			return httpmw.Wrap(k, by(long), run)
 		}, "too long a name", true},
 		"too many": {func(k *renewer.Keeper) http.Handler {
-			twice := lockmw.Limits(lockmw.Limit("a", 1), lockmw.Limit("a", 1))
-			return httpmw.Exclusive(k, byName(twice))(never(t))
+			twice := lockmw.All(lockmw.Limit("a", 1), lockmw.Limit("a", 1))
+			return httpmw.Middleware(k, byName(twice))(never(t))
 		}, "not in a usable form", false},
 		"a client of no name": {func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName("a"), httpmw.MaxWaitersPerClient(1, byName("")))(never(t))
+			return httpmw.Middleware(k, byName("a"), httpmw.MaxWaitersPerClient(1, nobody))(never(t))
 		}, "who sends it", true},
 	} {
 		k, o := observed(t)
@@ -78,20 +76,16 @@ func TestWildcardsThatTheRouteDoesNotHave(t *testing.T) {
 	t.Parallel()
 	for name, guard := range map[string]func(k *renewer.Keeper) http.Handler{
 		"PathValue": func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, httpmw.PathValue("customer", "ID"))(never(t))
+			return httpmw.Middleware(k, httpmw.PathValue("customer", "ID"))(never(t))
 		},
 		"PathInt": func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, httpmw.PathInt("customer", "ID"))(never(t))
+			return httpmw.Middleware(k, httpmw.PathInt("customer", "ID"))(never(t))
 		},
 		"PathUUID": func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, httpmw.PathUUID("customer", "nr"))(never(t))
+			return httpmw.Middleware(k, httpmw.PathUUID("customer", "nr"))(never(t))
 		},
 		"the beginning of its name": func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, httpmw.PathValue("customer", "i"))(never(t))
-		},
-		"of a client": func(k *renewer.Keeper) http.Handler {
-			return httpmw.Exclusive(k, byName("a"),
-				httpmw.MaxWaitersPerClient(1, httpmw.PathInt("customer", "ID")))(never(t))
+			return httpmw.Middleware(k, httpmw.PathValue("customer", "i"))(never(t))
 		},
 	} {
 		k, o := observed(t)

@@ -28,18 +28,18 @@ func TestAnswersToRequestsThatWereReplaced(t *testing.T) {
 		ran   int    // its status
 		body  string // what that has in its body
 	}{
-		"replaced, nothing written":  {[]httpmw.Option{httpmw.Replace()}, "", 409, ""},
-		"replaced, tracked":          {[]httpmw.Option{httpmw.Replace(), httpmw.AbortLost()}, "", 409, "may have been done"},
-		"replaced, written":          {[]httpmw.Option{httpmw.Replace()}, "done", 200, "done"},
-		"the newest waits":           {[]httpmw.Option{httpmw.Latest()}, "", 200, ""},
-		"a refusal before it":        {[]httpmw.Option{httpmw.Refuse(423), httpmw.Latest()}, "", 200, ""},
-		"a wait, and no more places": {[]httpmw.Option{httpmw.Latest(), httpmw.Wait(time.Hour), httpmw.MaxWaiters(1)}, "", 200, ""},
+		"replaced, nothing written":  {[]httpmw.Option{lockmw.Replace()}, "", 409, ""},
+		"replaced, tracked":          {[]httpmw.Option{lockmw.Replace(), lockmw.Strict()}, "", 409, "may have been done"},
+		"replaced, written":          {[]httpmw.Option{lockmw.Replace()}, "done", 200, "done"},
+		"the newest waits":           {[]httpmw.Option{lockmw.Latest()}, "", 200, ""},
+		"a refusal before it":        {[]httpmw.Option{lockmw.Refuse(), lockmw.Latest()}, "", 200, ""},
+		"a wait, and no more places": {[]httpmw.Option{lockmw.Latest(), lockmw.Wait(time.Hour), lockmw.MaxWaiters(1)}, "", 200, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				k := webtest.Keeper(t, memory.New())
-				h := httpmw.Exclusive(k, byName(secret), c.opts...)(http.HandlerFunc(
+				h := httpmw.Middleware(k, byName(secret), c.opts...)(http.HandlerFunc(
 					func(w http.ResponseWriter, r *http.Request) {
 						select {
 						case <-r.Context().Done():
@@ -81,7 +81,7 @@ func TestTheNewestRequestWaitsInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := webtest.Keeper(t, memory.New())
 		release := hold(t, k, secret)
-		h := httpmw.Exclusive(k, byName(secret), httpmw.Refuse(423), httpmw.Latest())(never(t))
+		h := httpmw.Middleware(k, byName(secret), lockmw.Refuse(), lockmw.Latest())(never(t))
 		begun := time.Now()
 		requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpguard.TypeBusy)
 		assert.Equal(t, lockmw.DefaultWait, time.Since(begun))
@@ -94,24 +94,18 @@ func TestReplaceThatCannotBeMeant(t *testing.T) {
 	t.Parallel()
 	known, _ := scripted(t)
 	k := webtest.Keeper(t, memory.New())
-	for says, f := range map[string]func(){
-		"a *script.Store does not know": func() { httpmw.Exclusive(known, byName("a"), httpmw.Replace()) },
-		"not for limits":                func() { httpmw.Exclusive(k, byName("a"), httpmw.Latest(), httpmw.AtMost(2)) },
-		"(AtMost, LocalShare)":          func() { httpmw.Exclusive(k, byName("a"), httpmw.LocalShare(1), httpmw.Replace()) },
-	} {
-		func() {
-			defer func() {
-				text, _ := recover().(string)
-				assert.Contains(t, text, says)
-			}()
-			f()
+	func() {
+		defer func() {
+			text, _ := recover().(string)
+			assert.Contains(t, text, "a *script.Store does not know")
 		}()
-	}
+		httpmw.Middleware(known, byName("a"), lockmw.Replace())
+	}()
 	// the later one counts
-	h := httpmw.Exclusive(known, byName("a"), httpmw.Replace(), httpmw.Refuse(409))
+	h := httpmw.Middleware(known, byName("a"), lockmw.Replace(), lockmw.Refuse())
 	assert.Equal(t, http.StatusOK, do(h(http.HandlerFunc(ok)), get(t, "/")).StatusCode)
 
-	a := do(httpmw.Exclusive(k, byName(lockmw.Limit("a", 2)), httpmw.Replace())(never(t)), get(t, "/"))
+	a := do(httpmw.Middleware(k, byName(lockmw.Limit("a", 2)), lockmw.Replace())(never(t)), get(t, "/"))
 	requireProblem(t, a, http.StatusInternalServerError, "about:blank")
 }
 

@@ -45,8 +45,8 @@ func TestRefusals(t *testing.T) {
 		require.NoError(t, k.Shutdown(t.Context()))
 	}
 	type options = []httpmw.Option
-	refuse, failOpen := httpmw.Refuse(409), httpmw.FailOpen(9)
-	short := httpmw.Wait(3 * time.Second)
+	refuse, failOpen := lockmw.Refuse(), lockmw.LocalShare(1)
+	short := lockmw.Wait(3 * time.Second)
 	long, ours := secret+repeat("x", store.MaxName), "\x00lockbeat quorum"
 	for name, c := range map[string]struct {
 		opts        options
@@ -60,11 +60,8 @@ func TestRefusals(t *testing.T) {
 		"wait ran out": {nil, busy, nil, 503, httpguard.TypeBusy, 1, 8, lockmw.DefaultWait},
 		"short wait":   {options{short}, busy, nil, 503, httpguard.TypeBusy, 1, 3, 3 * time.Second},
 		"conflict":     {options{refuse}, busy, nil, 409, httpguard.TypeBusy, 1, 2, 0},
-		"locked": {
-			options{httpmw.Refuse(423)}, busy, nil, 423, httpguard.TypeBusy, 1, 2, 0,
-		},
 		"the later one": {
-			options{refuse, httpmw.Skip(), short},
+			options{refuse, lockmw.Skip(), short},
 			busy, nil, 503, httpguard.TypeBusy, 1, 3,
 			3 * time.Second,
 		},
@@ -86,7 +83,7 @@ func TestRefusals(t *testing.T) {
 				if c.badName != nil {
 					name = *c.badName
 				}
-				h := httpmw.Exclusive(k, byName(name), c.opts...)(never(t))
+				h := httpmw.Middleware(k, byName(name), c.opts...)(never(t))
 				begun := time.Now()
 				a := do(h, get(t, "/"))
 				assert.InDelta(t, c.after, time.Since(begun), float64(time.Millisecond))
@@ -112,7 +109,7 @@ func TestSkip(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
 	s.Script(script.Acquire, script.Taken(store.Holder{}, 0))
-	h := httpmw.Exclusive(k, byName(secret), httpmw.Skip())(http.HandlerFunc(ok))
+	h := httpmw.Middleware(k, byName(secret), lockmw.Skip())(http.HandlerFunc(ok))
 	a := do(h, get(t, "/"))
 	assert.Equal(t, http.StatusNoContent, a.StatusCode)
 	assert.Empty(t, a.Text)
@@ -125,7 +122,7 @@ func TestDeadlineOfTheRequest(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		release := hold(t, k, secret)
-		h := httpmw.Exclusive(k, byName(secret))(never(t))
+		h := httpmw.Middleware(k, byName(secret))(never(t))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begun := time.Now()
@@ -184,8 +181,8 @@ func TestEndOfTheRequestWhileItIsRead(t *testing.T) {
 			httpmw.Respond(w, r, err)
 		})
 		for _, h := range []http.Handler{
-			httpmw.Exclusive(k, byHeader, told)(never(t)),
-			httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {}, told),
+			httpmw.Middleware(k, byHeader, told)(never(t)),
+			httpmw.Wrap(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {}, told),
 		} {
 			requireProblem(t, do(h, post(t, "{").WithContext(c.ctx)),
 				http.StatusServiceUnavailable, c.typ)
@@ -200,7 +197,7 @@ func TestShutdownWhileARequestWaits(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		release := hold(t, k, secret)
 		done, stopped := make(chan answer), make(chan error)
-		go func() { done <- do(httpmw.Exclusive(k, byName(secret))(never(t)), get(t, "/")) }()
+		go func() { done <- do(httpmw.Middleware(k, byName(secret))(never(t)), get(t, "/")) }()
 		synctest.Wait()
 		begun := time.Now()
 		go func() { stopped <- k.Shutdown(t.Context()) }()
@@ -217,7 +214,7 @@ func TestHeadGetsHeadersOnly(t *testing.T) {
 	k, s := scripted(t)
 	s.Default(script.Acquire, script.Taken(store.Holder{}, time.Minute))
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodHead, "/", http.NoBody)
-	a := do(httpmw.Exclusive(k, byName(secret), httpmw.Refuse(409))(never(t)), r)
+	a := do(httpmw.Middleware(k, byName(secret), lockmw.Refuse())(never(t)), r)
 	assert.Equal(t, http.StatusConflict, a.StatusCode)
 	assert.Empty(t, a.Text)
 	assert.Equal(t, "application/problem+json", a.Header.Get("Content-Type"))
@@ -240,7 +237,7 @@ func TestKeyFunctions(t *testing.T) {
 		"says one for none":  {&httpmw.Error{Status: 418}, 418, "about:blank"},
 	} {
 		k, s := scripted(t)
-		h := httpmw.Exclusive(k, func(*http.Request) (string, error) { return "", c.err })(never(t))
+		h := httpmw.Middleware(k, func(*http.Request) lockmw.Set { return lockmw.Invalid(c.err) })(never(t))
 		a := do(h, get(t, "/"))
 		requireProblem(t, a, c.status, c.typ)
 		assert.Empty(t, a.Header.Get("Retry-After"), name)

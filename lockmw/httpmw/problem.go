@@ -6,22 +6,21 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/internal/full"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// ErrKey means that a request does not say what to lock: a value is
-// missing, or its [KeyFunc] failed. The answer is a 400.
+// ErrKey means that a request does not say what to lock. The answer is a 400.
 var ErrKey = httpguard.ErrKey
 
-// ErrBody means that a request's body can't be read or decoded. The answer is a 400, a 413 if it is
-// too large, or a 408 if http.Server.ReadTimeout has ended it.
+// ErrBody means that a request's body can't be read or decoded. The answer is a 400, a
+// 413 if it is too large, or a 408 if http.Server.ReadTimeout has ended it.
 var ErrBody = httpguard.ErrBody
 
-// errTooMany means that too many requests of one client wait already ([MaxWaitersPerClient]). The
-// answer is a 429.
+// errTooMany means that too many requests of one client wait already
+// ([MaxWaitersPerClient]). The answer is a 429.
 var errTooMany = errors.New("lockbeat: too many requests of one client wait")
 
 // kind is a reason for an answer in place of the handler's, with that answer.
@@ -66,25 +65,25 @@ var (
 )
 
 // kinds are those of the errors of package lockmw.
-var kinds = map[lockmw.Refusal]*kind{
-	lockmw.RefusalBusy:     kindBusy,
-	lockmw.RefusalReplaced: kindReplaced,
-	lockmw.RefusalQueueFull: unavailable(httpguard.TypeBusy, "Busy",
+var kinds = map[adapter.Refusal]*kind{
+	adapter.RefusalBusy:     kindBusy,
+	adapter.RefusalReplaced: kindReplaced,
+	adapter.RefusalQueueFull: unavailable(httpguard.TypeBusy, "Busy",
 		"Too many requests wait for the lock on this resource."),
-	lockmw.RefusalSkipped: {status: http.StatusNoContent},
-	lockmw.RefusalUnavailable: unavailable(httpguard.TypeUnavailable, "Lock unavailable",
+	adapter.RefusalSkipped: {status: http.StatusNoContent},
+	adapter.RefusalUnavailable: unavailable(httpguard.TypeUnavailable, "Lock unavailable",
 		"The lock on this resource could not be asked for."),
-	lockmw.RefusalShutdown: unavailable(httpguard.TypeUnavailable, "Lock unavailable",
+	adapter.RefusalShutdown: unavailable(httpguard.TypeUnavailable, "Lock unavailable",
 		"This server is shutting down."),
-	lockmw.RefusalName: kindBadKey,
-	lockmw.RefusalLost: {
+	adapter.RefusalName: kindBadKey,
+	adapter.RefusalLost: {
 		http.StatusServiceUnavailable, true, httpguard.TypeLost, "Lock lost",
 		"The lock on this resource was lost while the request was being carried out. Some of it " +
 			"may have been done.",
 	},
-	lockmw.RefusalCancelled: unavailable(httpguard.TypeTimeout, "Cancelled",
+	adapter.RefusalCancelled: unavailable(httpguard.TypeTimeout, "Cancelled",
 		"This request was cancelled."),
-	lockmw.RefusalDeadline: unavailable(httpguard.TypeTimeout, "Out of time",
+	adapter.RefusalDeadline: unavailable(httpguard.TypeTimeout, "Out of time",
 		"The time for this request ran out before it had the lock."),
 }
 
@@ -92,7 +91,8 @@ func unavailable(typ, title, detail string) *kind {
 	return &kind{http.StatusServiceUnavailable, true, typ, title, detail + httpguard.NothingDone}
 }
 
-// replaced is for a request whose place a newer one has taken. It is not worth asking again.
+// replaced is for a request whose place a newer one has taken. It is not worth asking
+// again.
 func replaced(when string) *kind {
 	return &kind{
 		http.StatusConflict, false, httpguard.TypeReplaced, "Replaced",
@@ -119,8 +119,8 @@ func badRequest(detail string) *kind {
 	}
 }
 
-// kindOf returns the kind of an error. The request's own faults come
-// first, since a key function or a codec may return any error.
+// kindOf returns the kind of an error. The request's own faults come first, since a key
+// function or a codec may return any error.
 func kindOf(err error) *kind {
 	switch {
 	case errors.Is(err, ErrKey), errors.Is(err, ErrBody):
@@ -132,15 +132,15 @@ func kindOf(err error) *kind {
 	case errors.Is(err, errTooMany):
 		return kindTooMany
 	}
-	refusal := lockmw.RefusalOf(err)
-	if refusal == lockmw.RefusalReplaced && errors.Is(err, renewer.ErrLost) {
+	refusal := adapter.RefusalOf(err)
+	if refusal == adapter.RefusalReplaced && errors.Is(err, renewer.ErrLost) {
 		return kindCutShort
 	}
 	if limit, ok := full.Of(err); ok {
 		switch refusal {
-		case lockmw.RefusalBusy:
+		case adapter.RefusalBusy:
 			return atLimit(limit, "")
-		case lockmw.RefusalQueueFull:
+		case adapter.RefusalQueueFull:
 			return atLimit(limit, ", and too many requests wait for it")
 		}
 	}

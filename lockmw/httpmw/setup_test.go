@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 )
 
@@ -26,19 +27,19 @@ func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 		"below": {5 * time.Second, nil, []string{"WriteTimeout (5s)", "10s", `"/{path...}"`}},
 		"the same": {
 			time.Minute,
-			[]httpmw.Option{httpmw.Wait(time.Minute)},
+			[]httpmw.Option{lockmw.Wait(time.Minute)},
 			[]string{"WriteTimeout (1m0s)", "(1m0s"},
 		},
 		"above":   {11 * time.Second, nil, nil},
 		"none":    {0, nil, nil},
-		"no wait": {5 * time.Second, []httpmw.Option{httpmw.Refuse(409)}, nil},
+		"no wait": {5 * time.Second, []httpmw.Option{lockmw.Refuse()}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, o := observed(t)
 			mux := http.NewServeMux()
 			mux.Handle("/{path...}",
-				httpmw.Exclusive(k, byName("a"), c.opts...)(http.HandlerFunc(ok)))
+				httpmw.Middleware(k, byName("a"), c.opts...)(http.HandlerFunc(ok)))
 			s := serve(t, mux, func(s *httptest.Server) { s.Config.WriteTimeout = c.timeout })
 			for range 2 {
 				send(t, s, http.MethodPost, "/secret", strings.NewReader(`{"Account":"7"}`))
@@ -62,32 +63,23 @@ func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 // trouble is told. Neither that nor the answer has anything of the request in it.
 func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string][]httpmw.Option{
-		"name":   nil,
-		"client": {httpmw.MaxWaitersPerClient(1, byPath)},
-	} {
-		k, o := observed(t)
-		key := byPath
-		if options != nil {
-			key = byName("a")
-		}
-		h := httpmw.Exclusive(k, key, options...)(never(t))
-		mux := http.NewServeMux()
-		mux.Handle("/accounts/{nr}", h)
-		for range 2 {
-			p := requireProblem(t, do(mux, get(t, "/accounts/"+secret)),
-				http.StatusInternalServerError, "about:blank")
-			assert.Contains(t, p.Detail, "is told what is wrong")
-			requireProblem(t, do(h, get(t, "/accounts/"+secret)),
-				http.StatusInternalServerError, "about:blank")
-		}
-		errs := o.SetUp(t)
-		require.Len(t, errs, 1, "once")
-		assert.Contains(t, errs[0], `the route "/accounts/{nr}" has no wildcard {id}`, name)
-		assert.NotContains(t, errs[0], secret)
+	k, o := observed(t)
+	h := httpmw.Middleware(k, byPath)(never(t))
+	mux := http.NewServeMux()
+	mux.Handle("/accounts/{nr}", h)
+	for range 2 {
+		p := requireProblem(t, do(mux, get(t, "/accounts/"+secret)),
+			http.StatusInternalServerError, "about:blank")
+		assert.Contains(t, p.Detail, "is told what is wrong")
+		requireProblem(t, do(h, get(t, "/accounts/"+secret)),
+			http.StatusInternalServerError, "about:blank")
 	}
+	errs := o.SetUp(t)
+	require.Len(t, errs, 1, "once")
+	assert.Contains(t, errs[0], `the route "/accounts/{nr}" has no wildcard {id}`)
+	assert.NotContains(t, errs[0], secret)
 	// without an observer it is told to no one
-	k, _ := scripted(t)
-	requireProblem(t, do(httpmw.Exclusive(k, byPath)(never(t)), get(t, "/")),
+	k, _ = scripted(t)
+	requireProblem(t, do(httpmw.Middleware(k, byPath)(never(t)), get(t, "/")),
 		http.StatusInternalServerError, "about:blank")
 }

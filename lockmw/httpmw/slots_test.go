@@ -111,7 +111,7 @@ func socket(tell <-chan func()) http.Handler {
 func TestAStreamKeepsItsSlot(t *testing.T) {
 	t.Parallel()
 	handlers := map[string]func(<-chan func()) http.Handler{"events": events, "socket": socket}
-	options := map[string][]httpmw.Option{"": nil, ", wrapped": {httpmw.AbortLost()}}
+	options := map[string][]httpmw.Option{"": nil, ", wrapped": {lockmw.Strict()}}
 	for end, bring := range map[string]func(client net.Conn, hangUp func(), tell chan<- func()){
 		"the client has gone": func(client net.Conn, _ func(), _ chan<- func()) {
 			_ = client.Close()
@@ -135,19 +135,16 @@ func TestAStreamKeepsItsSlot(t *testing.T) {
 						two := lockmw.Limit("a", 2)
 						defer fill(t, k, two)()
 						tell := make(chan func(), 1)
-						client, hangUp := dial(t, httpmw.Exclusive(k, byName(two),
-							append(opts, httpmw.MaxHold(10*time.Minute))...)(of(tell)))
+						client, hangUp := dial(t, httpmw.Middleware(k, byName(two),
+							append(opts, lockmw.MaxHold(10*time.Minute))...)(of(tell)))
 						// the client reads what comes, such as the end
 						go func() { _, _ = io.Copy(io.Discard, client) }()
 						<-time.After(3 * k.Config().TTL)
-						probe := renewer.AtMost(func(string) int { return 2 })
-						_, err := k.TryAcquire(t.Context(), "a", probe)
+						err := lockmw.Run(t.Context(), k, two, noop, lockmw.Refuse())
 						require.ErrorIs(t, err, renewer.ErrBusy)
 						bring(client, hangUp, tell)
 						synctest.Wait()
-						slot, err := k.TryAcquire(t.Context(), "a", probe)
-						require.NoError(t, err)
-						require.NoError(t, slot.Release(t.Context()))
+						fill(t, k, two)()
 					})
 				})
 			}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -56,7 +57,7 @@ func TestATrackedAnswerIsTheSame(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plainStatus, plainBody := fetch(t, answer)
-			status, body := fetch(t, httpmw.Exclusive(k, byName(name), httpmw.AbortLost())(answer))
+			status, body := fetch(t, httpmw.Middleware(k, byName(name), lockmw.Strict())(answer))
 			assert.Equal(t, plainStatus, status)
 			assert.Equal(t, plainBody, body)
 		})
@@ -69,8 +70,8 @@ func TestLostWhenOnlyAStatusWasWritten(t *testing.T) {
 	for _, status := range []int{http.StatusOK, http.StatusNoContent, http.StatusNotFound} {
 		k, s := scripted(t)
 		s.Script(script.Release, script.Gone())
-		h := httpmw.Exclusive(k, byName("a"),
-			httpmw.AbortLost())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		h := httpmw.Middleware(k, byName("a"),
+			lockmw.Strict())(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(status)
 		}))
 		assert.PanicsWithValue(t, http.ErrAbortHandler, func() { do(h, get(t, "/")) }, status)

@@ -2,7 +2,6 @@ package httpmw_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"sync"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -35,9 +35,9 @@ func crowd(t *testing.T, n int, h http.Handler, request func() *http.Request) (a
 // Any number of requests could wait for one lock, and the next client's behind them.
 func TestALineHadNoEnd(t *testing.T) {
 	t.Parallel()
-	for bound, opts := range map[int][]httpmw.Option{100: nil, 150: {httpmw.MaxWaiters(150)}} {
+	for bound, opts := range map[int][]httpmw.Option{100: nil, 150: {lockmw.MaxWaiters(150)}} {
 		inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-			h := httpmw.Exclusive(k, byName("a"), opts...)(http.HandlerFunc(ok))
+			h := httpmw.Middleware(k, byName("a"), opts...)(http.HandlerFunc(ok))
 			release := hold(t, k, "a")
 			answered := crowd(t, bound, h, func() *http.Request { return get(t, "/") })
 			begun := time.Now()
@@ -57,7 +57,7 @@ func TestOneClientFilledTheLine(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		var got error
-		h := httpmw.Exclusive(k, byHeader,
+		h := httpmw.Middleware(k, byHeader,
 			httpmw.MaxWaitersPerClient(3, byUser),
 			httpmw.OnRefused(func(w http.ResponseWriter, r *http.Request, err error) {
 				got = err
@@ -100,10 +100,10 @@ func TestOnlyWaitingCountsForAClient(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		finish := make(chan struct{})
-		h := httpmw.Handle(k, byAccount, func(w http.ResponseWriter, r *http.Request, _ transfer) {
+		h := httpmw.Wrap(k, byAccount, func(w http.ResponseWriter, r *http.Request, _ transfer) {
 			<-finish
 			ok(w, r)
-		}, httpmw.MaxWaitersPerClient(1, byName("eve")))
+		}, httpmw.MaxWaitersPerClient(1, eve))
 		var answered []func()
 		for _, account := range []string{"7", "8", "9"} {
 			answered = append(answered, crowd(t, 1, h, func() *http.Request {
@@ -117,32 +117,33 @@ func TestOnlyWaitingCountsForAClient(t *testing.T) {
 	})
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		defer hold(t, k, "a")()
-		h := httpmw.Exclusive(k, byName("a"), httpmw.Wait(time.Second),
-			httpmw.MaxWaitersPerClient(1, byName("eve")))(never(t))
+		h := httpmw.Middleware(k, byName("a"), lockmw.Wait(time.Second),
+			httpmw.MaxWaitersPerClient(1, eve))(never(t))
 		for range 3 {
 			requireProblem(t, do(h, get(t, "/")), http.StatusServiceUnavailable, httpguard.TypeBusy)
 		}
 	})
 }
 
-func byUser(r *http.Request) (string, error) { return r.Header.Get("User"), nil }
+func byUser(r *http.Request) string { return r.Header.Get("User") }
+
+func eve(*http.Request) string { return "eve" }
+
+func nobody(*http.Request) string { return "" }
 
 // A request that does not say whose it is asks for no lock.
 func TestAClientThatIsNotKnown(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
-	fails := func(*http.Request) (string, error) { return "", errors.New("no session") }
-	for name, client := range map[string]httpmw.KeyFunc{"failing": fails, "empty": byName("")} {
-		bound := httpmw.MaxWaitersPerClient(1, client)
-		for _, h := range []http.Handler{
-			httpmw.Exclusive(k, byName("a"), bound)(never(t)),
-			httpmw.Handle(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
-				assert.Fail(t, "it ran")
-			}, bound),
-		} {
-			r := post(t, `{"Account":"7"}`)
-			requireProblem(t, do(h, r), http.StatusBadRequest, httpguard.TypeBadRequest)
-			assert.False(t, asked(s), name)
-		}
+	bound := httpmw.MaxWaitersPerClient(1, nobody)
+	for _, h := range []http.Handler{
+		httpmw.Middleware(k, byName("a"), bound)(never(t)),
+		httpmw.Wrap(k, byAccount, func(http.ResponseWriter, *http.Request, transfer) {
+			assert.Fail(t, "it ran")
+		}, bound),
+	} {
+		r := post(t, `{"Account":"7"}`)
+		requireProblem(t, do(h, r), http.StatusBadRequest, httpguard.TypeBadRequest)
+		assert.False(t, asked(s))
 	}
 }

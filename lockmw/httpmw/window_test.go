@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/internal/testutil/webtest"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
@@ -22,7 +23,7 @@ func TestUploadsThatWaitDoNotStopTheHolders(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
 	has := make(chan struct{}, 1)
-	lock := httpmw.Exclusive(k, byName("a"), httpmw.StreamBody(), httpmw.Wait(time.Hour))
+	lock := httpmw.Middleware(k, byName("a"), httpmw.StreamBody(), lockmw.Wait(time.Hour))
 	s := serve(t, lock(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		has <- struct{}{}
 		_, err := io.Copy(w, r.Body)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 )
 
@@ -39,7 +40,7 @@ func TestWriterIsTheServersOwn(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]httpmw.Option{
 		"as it is": nil,
-		"wrapped":  {httpmw.AbortLost()},
+		"wrapped":  {lockmw.Strict()},
 	} {
 		for proto, edit := range protocols {
 			t.Run(name+" by "+proto, func(t *testing.T) {
@@ -47,7 +48,7 @@ func TestWriterIsTheServersOwn(t *testing.T) {
 				k, _ := scripted(t)
 				var given http.ResponseWriter
 				var can string
-				locked := httpmw.Exclusive(k, byName("a"),
+				locked := httpmw.Middleware(k, byName("a"),
 					opts...)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					assert.Equal(t, opts == nil, given == w)
 					assert.Equal(t, can, abilities(w))
@@ -75,12 +76,12 @@ func TestHijackedConnection(t *testing.T) {
 	unasked := httpmw.OnRefused(func(http.ResponseWriter, *http.Request, error) {
 		assert.Fail(t, "a connection taken over counts as written")
 	})
-	wrapped := []httpmw.Option{unasked, httpmw.AbortLost()}
+	wrapped := []httpmw.Option{unasked, lockmw.Strict()}
 	for name, opts := range map[string][]httpmw.Option{"as it is": nil, "wrapped": wrapped} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			k, store := scripted(t, quick)
-			s := serve(t, httpmw.Exclusive(k, byName("a"),
+			s := serve(t, httpmw.Middleware(k, byName("a"),
 				opts...)(loser(store, func(w http.ResponseWriter) {
 				conn, _, err := w.(http.Hijacker).Hijack()
 				if assert.NoError(t, err) {
@@ -98,7 +99,7 @@ func TestHijackedConnection(t *testing.T) {
 func TestMaxBytesReaderClosesTheConnection(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	s := serve(t, httpmw.Exclusive(k,
+	s := serve(t, httpmw.Middleware(k,
 		byName("a"))(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, 10))
 		assert.Error(t, err)

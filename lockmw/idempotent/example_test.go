@@ -20,7 +20,7 @@ func ExampleMiddleware() {
 	}
 	defer func() { _ = keeper.Shutdown(context.Background()) }()
 	orders := 0
-	byUser := func(r *http.Request) (string, error) { return r.Header.Get("User"), nil }
+	byUser := func(r *http.Request) string { return r.Header.Get("User") }
 	handler := idempotent.Middleware(keeper, idempotent.Config{Caller: byUser, Scope: "shop"})(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		orders++
 		w.WriteHeader(http.StatusCreated)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -28,14 +29,12 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 		opts   []httpmw.Option
 		around func(http.Handler) http.Handler
 	}{
-		"409":                    {status: 409, opts: []httpmw.Option{httpmw.Refuse(409)}},
-		"423":                    {status: 423, opts: []httpmw.Option{httpmw.Refuse(423)}},
-		"429":                    {status: 429, opts: []httpmw.Option{httpmw.Refuse(429)}},
-		"skipped":                {status: 204, opts: []httpmw.Option{httpmw.Skip()}},
-		"wait ran out":           {status: 503, opts: []httpmw.Option{httpmw.Wait(time.Second)}},
-		"a responder of its own": {status: 200, opts: []httpmw.Option{httpmw.Refuse(409), answers}},
+		"409":                    {status: 409, opts: []httpmw.Option{lockmw.Refuse()}},
+		"skipped":                {status: 204, opts: []httpmw.Option{lockmw.Skip()}},
+		"wait ran out":           {status: 503, opts: []httpmw.Option{lockmw.Wait(time.Second)}},
+		"a responder of its own": {status: 200, opts: []httpmw.Option{lockmw.Refuse(), answers}},
 		"behind a TimeoutHandler": {
-			status: 409, opts: []httpmw.Option{httpmw.Refuse(409)},
+			status: 409, opts: []httpmw.Option{lockmw.Refuse()},
 			around: func(h http.Handler) http.Handler {
 				return http.TimeoutHandler(h, time.Minute, "late")
 			},
@@ -45,7 +44,7 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 				var shop shop
-				h := httpmw.Exclusive(k, byName("account"), c.opts...)(&shop)
+				h := httpmw.Middleware(k, byName("account"), c.opts...)(&shop)
 				if c.around != nil {
 					h = c.around(h)
 				}
@@ -70,13 +69,44 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 	}
 }
 
+// An answer that was written before the lock further in was lost is the handler's, and no refusal:
+// what it did is not done again.
+func TestAnAnswerBeforeALossFurtherInIsStored(t *testing.T) {
+	t.Parallel()
+	for name, around := range map[string]func(http.Handler) http.Handler{
+		"at once": func(h http.Handler) http.Handler { return h },
+		"by a writer that takes headers late": func(h http.Handler) http.Handler {
+			return http.TimeoutHandler(h, time.Hour, "late")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+				var shop shop
+				h := idempotent.Middleware(k, idempotent.Config{Caller: byUser})(around(
+					httpmw.Middleware(k, byName("account"))(http.HandlerFunc(
+						func(w http.ResponseWriter, r *http.Request) {
+							shop.ServeHTTP(w, r)
+							s.Delete("account")
+							<-r.Context().Done()
+						}))))
+				for range 2 {
+					w := answered(h, order(t.Context(), "k", "pen"))
+					assert.Equal(t, http.StatusCreated, w.Code)
+				}
+				assert.EqualValues(t, 1, shop.taken.Load())
+			})
+		})
+	}
+}
+
 // A batch whose handler has asked others on its behalf has been carried out, also if one of them
 // was refused.
 func TestARefusalThatTheHandlerHasDealtWithIsStored(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 		var shop shop
-		busy := httpmw.Exclusive(k, byName("account"), httpmw.Refuse(409))(&shop)
+		busy := httpmw.Middleware(k, byName("account"), lockmw.Refuse())(&shop)
 		batch := idempotent.Middleware(k, idempotent.Config{Caller: byUser})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			part := httptest.NewRecorder()
 			shop.ServeHTTP(part, r)

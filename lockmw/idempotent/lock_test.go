@@ -27,7 +27,7 @@ const customer = "customer:" + secret
 func paying(t *testing.T, k *renewer.Keeper, l *ledger) http.Handler {
 	t.Helper()
 	return idempotent.Middleware(k, idempotent.Config{
-		Caller: byUser, Recorder: l, Lock: byName(customer),
+		Caller: byUser, Recorder: l, Lock: byName(lockmw.All(customer)),
 	})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		assert.True(t, lockmw.Held(r.Context(), customer))
 		charging(w, r)
@@ -66,7 +66,7 @@ func TestTheLockIsHadBeforeTheTransactionBeginsAndKeptUntilItHasEnded(t *testing
 	})
 }
 
-// A request that did not get the lock is answered as by httpmw.Exclusive, and is as new when it is
+// A request that did not get the lock is answered as by httpmw.Middleware, and is as new when it is
 // sent again, even if it is another one then.
 func TestARefusedLockLeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -135,10 +135,10 @@ func TestAFullLimitIs429(t *testing.T) {
 
 func TestALockThatARequestDoesNotName(t *testing.T) {
 	t.Parallel()
-	for name, key := range map[string]httpmw.KeyFunc{
-		"an error": func(*http.Request) (string, error) { return "", errors.New(secret) },
-		"empty":    byName(""),
-		"too many": byName(lockmw.Limits(lockmw.Limit(secret, 1), lockmw.Limit(secret, 1))),
+	for name, key := range map[string]func(*http.Request) lockmw.Set{
+		"an error": byName(lockmw.Invalid(errors.New(secret))),
+		"empty":    byName(lockmw.All("")),
+		"too many": byName(lockmw.All(lockmw.Limit(secret, 1), lockmw.Limit(secret, 1))),
 	} {
 		k, s := scripted(t)
 		h := idempotent.Middleware(k, idempotent.Config{Caller: byUser, Lock: key})(
@@ -150,6 +150,19 @@ func TestALockThatARequestDoesNotName(t *testing.T) {
 			assert.Empty(t, s.RecordOf(name))
 		}
 	}
+}
+
+// A lock that is invalid may say how the request is answered.
+func TestAnInvalidLockDecidesTheStatus(t *testing.T) {
+	t.Parallel()
+	k, s := scripted(t)
+	h := idempotent.Middleware(k, idempotent.Config{
+		Caller: byUser, Lock: byName(
+			lockmw.Invalid(&httpmw.Error{Status: http.StatusForbidden, Title: "Not your account"})),
+	})(http.HandlerFunc(ok))
+	p := requireProblem(t, do(h, order(t.Context(), "k", "pen")), http.StatusForbidden, "about:blank")
+	assert.Equal(t, "Not your account", p.Title)
+	assert.Empty(t, names(s))
 }
 
 // A client that leaves while its request waits has nothing done.
@@ -179,7 +192,7 @@ func TestTheLockOfAHandlerIsLost(t *testing.T) {
 	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
 		lose := true
 		h := idempotent.Middleware(k, idempotent.Config{
-			Caller: byUser, Recorder: l, Lock: byName(customer),
+			Caller: byUser, Recorder: l, Lock: byName(lockmw.All(customer)),
 		})(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if lose {
 				lose = false

@@ -2,12 +2,14 @@ package idempotent_test
 
 import (
 	"errors"
+	"net/http"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/internal/testutil/webtest"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 )
 
@@ -29,8 +31,10 @@ var (
 	serve, send, read, do         = webtest.Serve, webtest.Send, webtest.Read, webtest.Do
 	protocols, quiet              = webtest.Protocols, webtest.Quiet
 	uncomplaining                 = webtest.Uncomplaining
-	ok, byName                    = webtest.OK, webtest.ByName
+	ok                            = webtest.OK
 	requireProblem                = webtest.RequireProblem
 )
+
+func byName[N lockmw.Name](name N) func(*http.Request) N { return webtest.ByName(name) }
 
 func waitFor(d time.Duration) { <-time.After(d) }

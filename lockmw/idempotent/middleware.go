@@ -8,28 +8,26 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// keyHeader names a request, so that it can be sent again: 1 to 255 visible ASCII characters, with
-// or without the quotes of a structured field's string.
-// Source: draft-ietf-httpapi-idempotency-key-header.
+// keyHeader names a request, so that it can be sent again: 1 to 255 visible ASCII
+// characters, with or without the quotes of a structured field's string. Source:
+// draft-ietf-httpapi-idempotency-key-header.
 const keyHeader = "Idempotency-Key"
 
-// Middleware returns middleware that has a request carried out once, however often its client sends
-// it. Requests of one caller with the same Idempotency-Key get the answer of the first, on any
-// server, for as long as KeepAnswer says. See the package's text for the outcomes.
+// Middleware has requests carried out once: of those of one caller with the same
+// Idempotency-Key the first runs the handler, and the others get its answer, on any
+// server, for KeepAnswer.
 //
-// The keeper's store must be a store.Recorder, as redisstore is, unless the config has a Recorder.
-//
-// The request's body is read first, up to MaxBody. The handler's writer keeps the answer in
-// memory until it is stored, up to MaxAnswer. So it is no http.Flusher or http.Hijacker;
-// http.ResponseController sets the connection's deadlines.
-//
-// What Middleware returns may be called concurrently. A panic of Caller or of the handler passes
-// through. It panics if k, Caller or the handler is nil, and on settings that can't be meant.
+// The keeper's store must be a store.Recorder, as redisstore is, unless the config
+// has a Recorder. What Middleware returns may be called concurrently. A panic of
+// Caller, Lock or the handler passes through. It panics if k, Caller or the handler
+// is nil, and on a config that is invalid.
 func Middleware(k *renewer.Keeper, c Config) func(http.Handler) http.Handler {
 	set, err := c.settings(k)
 	if err != nil {
@@ -79,12 +77,9 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.refuse(w, r, err)
 		return
 	}
-	caller, err := g.Caller(r)
-	if err == nil && caller == "" {
-		err = httpguard.ErrNoCaller
-	}
-	if err != nil {
-		g.refuse(w, r, httpguard.KeyFault(r, err))
+	caller := g.Caller(r)
+	if caller == "" {
+		g.refuse(w, r, httpguard.ErrNoCaller)
 		return
 	}
 	under, err := g.under(r)
@@ -107,11 +102,8 @@ func (g *guard) under(r *http.Request) (once.Option, error) {
 	if g.Lock == nil {
 		return nil, nil //nolint:nilnil // neither
 	}
-	name, err := g.Lock(r)
-	if err != nil {
-		return nil, httpguard.KeyFault(r, err)
-	}
-	return g.repeats.Under(name), httpguard.CheckName(name)
+	set := names.Set(g.Lock(r))
+	return g.repeats.Under(set, option.Settings{}), httpguard.CheckName(r, set)
 }
 
 // longest is how long a request may wait.
@@ -119,12 +111,12 @@ func (g *guard) longest() time.Duration {
 	if g.Lock == nil {
 		return g.WaitForAnswer
 	}
-	return g.WaitForAnswer + lockmw.DefaultWait
+	return min(g.WaitForAnswer, lockmw.NoBound-lockmw.DefaultWait) + lockmw.DefaultWait
 }
 
-// refuse answers a request that was refused with err. It tells the keeper's
-// observer of a server that is set up wrongly, and of a stored answer that can't
-// be read: one of the SealKeys may be missing, or another program may have written it.
+// refuse answers a request that was refused with err. It tells the keeper's observer
+// of a server that is set up wrongly, and of a stored answer that can't be read: one
+// of the SealKeys may be missing, or another program may have written it.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	g.Misuse(r, err)
 	if errors.Is(err, once.ErrRecord) {

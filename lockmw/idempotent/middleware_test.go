@@ -21,7 +21,7 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-func byUser(r *http.Request) (string, error) { return r.Header.Get("User"), nil }
+func byUser(r *http.Request) string { return r.Header.Get("User") }
 
 // order is a request to order something.
 func order(ctx context.Context, key, body string) *http.Request {
@@ -178,8 +178,12 @@ func TestWhatCantBeMeant(t *testing.T) {
 			idempotent.Middleware(newKeeper(t, engine.Of(struct{ store.Store }{script.New()})),
 				idempotent.Config{Caller: byUser})
 		},
-		"Keep is 1s":                        with(func(c *idempotent.Config) { c.KeepAnswer = time.Second }),
-		"MaxHold is 1s":                     with(func(c *idempotent.Config) { c.MaxHold = time.Second }),
+		"less than the lock's TTL": with(func(c *idempotent.Config) { c.KeepAnswer = time.Second }),
+		"MaxHold is 1s":            with(func(c *idempotent.Config) { c.MaxHold = time.Second }),
+		"idempotent.Config.FinishWithin is -1": with(func(c *idempotent.Config) {
+			c.FinishWithin = -1
+		}),
+		"idempotent.Config.MaxHold is -1":   with(func(c *idempotent.Config) { c.MaxHold = -1 }),
 		"idempotent.Config.MaxAnswer is -1": with(func(c *idempotent.Config) { c.MaxAnswer = -1 }),
 		"idempotent.Config.MaxStored is -1": with(func(c *idempotent.Config) { c.MaxStored = -1 }),
 		"idempotent.Config.MaxRunningPerCaller is -1": with(func(c *idempotent.Config) {

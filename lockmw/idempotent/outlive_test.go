@@ -63,11 +63,12 @@ func TestAClientsTimeoutDoesNotChargeTwice(t *testing.T) {
 func TestFinishWithin(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		given, want time.Duration
+		given idempotent.Config
+		want  time.Duration
 	}{
-		"default":         {0, time.Minute},
-		"longer":          {time.Hour, time.Hour},
-		"with its client": {-1, 0},
+		"default":         {idempotent.Config{}, time.Minute},
+		"longer":          {idempotent.Config{FinishWithin: time.Hour}, time.Hour},
+		"with its client": {idempotent.Config{EndWithClient: true}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -75,9 +76,8 @@ func TestFinishWithin(t *testing.T) {
 				var left time.Time
 				var ends func()
 				runs := 0
-				h := idempotent.Middleware(k, idempotent.Config{
-					Caller: byUser, FinishWithin: c.given,
-				})(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				c.given.Caller = byUser
+				h := idempotent.Middleware(k, c.given)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 					runs++
 					waitFor(2 * time.Hour)
 					assert.NoError(t, r.Context().Err(), "for a client that is there it goes on")

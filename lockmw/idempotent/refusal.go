@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
@@ -76,7 +76,7 @@ var refusals = []struct {
 }
 
 // explain returns the answer to err: this package's own, or package httpmw's. The request's faults
-// come first, since the caller function may return any error.
+// come first, since a key function may return any error.
 func explain(err error) *httpmw.Error {
 	e := httpmw.ErrorOf(err)
 	if _, made := errors.AsType[*httpmw.Error](err); made || errors.Is(err, httpmw.ErrKey) ||
@@ -93,12 +93,12 @@ func explain(err error) *httpmw.Error {
 		if full, ok := errors.AsType[*repeat.QuotaError](err); ok {
 			e.RetryAfter = full.RetryIn
 		} else if c.again {
-			e.RetryAfter = lockmw.RetryIn(err, 0)
+			e.RetryAfter = adapter.RetryIn(err, 0)
 		}
 		return e
 	}
 	if errors.Is(err, repeat.ErrLock) && e.Type == httpguard.TypeBusy {
-		e.Status = http.StatusServiceUnavailable // it has waited, as for httpmw.Exclusive
+		e.Status = http.StatusServiceUnavailable // it has waited, as for httpmw.Middleware
 	}
 	if errors.Is(err, repeat.ErrUnanswered) && e.Type == httpguard.TypeTimeout {
 		e.Detail = "This request was cancelled, or its time ran out, while it was being carried " +

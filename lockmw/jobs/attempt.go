@@ -5,13 +5,12 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
-	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
-	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -29,7 +28,7 @@ type attempt struct {
 
 	visit  *line.Visit
 	copyID string // ID of the one that goes back in place of the job, on a last attempt
-	name   string
+	set    names.Set
 	work   func(context.Context) error
 
 	until  time.Time     // by when the work begins, or the job goes back
@@ -43,7 +42,7 @@ type attempt struct {
 }
 
 func newAttempt(
-	ctx context.Context, h *handler, d Delivery, name string, work func(context.Context) error,
+	ctx context.Context, h *handler, d Delivery, set names.Set, work func(context.Context) error,
 ) *attempt {
 	now := time.Now()
 	deadline, ok := ctx.Deadline()
@@ -51,14 +50,18 @@ func newAttempt(
 		deadline = now.Add(noDeadline)
 	}
 	a := &attempt{
-		handler: h, Delivery: d, name: name, work: work, moment: h.wait,
+		handler: h, Delivery: d, set: set, work: work, moment: h.Wait,
 		until:  now.Add(deadline.Sub(now) / waitShare),
-		answer: lockmw.AnswerBy(deadline),
+		answer: scope.AnswerBy(deadline),
 	}
 	if a.Last && a.Copy != nil {
 		a.copyID = rand.Text()
 	}
-	a.visit = h.line.Visit(naming.Of(name, h.limit), line.Task{
+	var wants []names.Want // of which a line alone needs to know
+	if h.line != nil {
+		wants = set.Narrowest()
+	}
+	a.visit = h.line.Visit(wants, line.Task{
 		Kind: d.Kind, Queue: d.Queue, ID: d.ID, BackAs: a.copyID, Stays: a.mustWait(),
 	})
 	return a
@@ -86,7 +89,7 @@ func (a *attempt) run(ctx context.Context) Result {
 func (a *attempt) standInLine(ctx context.Context) *line.Place {
 	limited, stop := context.WithDeadline(ctx, a.until)
 	defer stop()
-	moment := a.wait
+	moment := a.Wait
 	if a.Last { // it stands as a copy: see mayWait
 		moment = 0
 	}
@@ -101,7 +104,7 @@ func (a *attempt) standInLine(ctx context.Context) *line.Place {
 // again.
 func (a *attempt) refused(ctx context.Context, err error) (result Result, settled bool) {
 	s := situation{Refusal: refusalOf(err), Ended: ctx.Err() != nil}
-	busy := s.Refusal == lockmw.RefusalBusy && !errors.Is(err, renewer.ErrLimitClosed) && !s.Ended
+	busy := s.Refusal == adapter.RefusalBusy && !errors.Is(err, renewer.ErrLimitClosed) && !s.Ended
 	again, place := a.visit.Refused(err, busy)
 	s.Wait = busy && place == nil && (again || a.mayWait())
 	s.Crowded = busy && a.crowded
@@ -114,7 +117,7 @@ func (a *attempt) settle(
 	ctx context.Context, s situation, err error, place *line.Place,
 ) (result Result, settled bool) {
 	s.Last, s.Copies, s.Place = a.Last, a.Copy != nil, place != nil
-	r := notRun(decide(s), a.name, err)
+	r := notRun(decide(s), a.set, err)
 	switch r.Outcome {
 	case outcomeAgain:
 		return r, false
@@ -145,31 +148,19 @@ func (a *attempt) settle(
 
 // try runs the work if it gets the lock, and reports whether it did.
 func (a *attempt) try(ctx context.Context) (result Result, ran bool) {
-	left := time.Until(a.until)
-	opts := append(slices.Clone(a.newest), // before the policy: without time left it refuses
-		a.policy(left), lockmw.Within(left), lockmw.Operation(a.Kind))
-	opts = maxhold.AddTo(opts, a.maxHold, lockmw.MaxHold)
-	if a.strict {
-		opts = append(opts, lockmw.Strict())
-	}
-	if a.limit != nil {
-		opts = append(opts, lockmw.AtMostFunc(a.limit))
-	}
-	if !a.waits() || !a.mustWait() { // it waits after that, or comes back
-		opts = append(opts, lockmw.RefusalExpected())
+	opt := a.Settings
+	a.setPolicy(&opt, max(time.Until(a.until), 1))
+	if opt.Operation == "" {
+		opt.Operation = a.Kind
 	}
 	defer a.leaveSlot()
 	defer a.visit.Over()
-	name := a.name
-	if a.Rank != 0 {
-		name = lockmw.Ranked(name, a.Rank)
-	}
 	var own error
-	ran, err := lockmw.Run(ctx, a.keeper, name, func(operation context.Context) error {
+	ran, err := scope.Run(ctx, a.keeper, a.set, opt, func(operation context.Context) error {
 		ctx = operation //nolint:fatcontext // once: what becomes of it is asked for below
 		own = a.begin(ctx)
 		return own
-	}, opts...)
+	})
 	if !ran {
 		return Result{Err: err}, false
 	}
@@ -184,7 +175,7 @@ func (a *attempt) begin(ctx context.Context) error {
 }
 
 // delay is how long the job stays away.
-func (a *attempt) delay(err error) time.Duration { return lockmw.RetryIn(err, a.retryIn) }
+func (a *attempt) delay(err error) time.Duration { return adapter.RetryIn(err, a.retryIn) }
 
 // pause waits until the job may ask again that was refused with err, and reports whether it has
 // time left then.

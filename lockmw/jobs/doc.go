@@ -3,8 +3,8 @@
 // and is called when its turn comes. Packages lockmw/asynq and lockmw/rivermw stand on it;
 // docs/write-an-adapter.md shows how to write another.
 //
-//	run := jobs.Wrap(keeper, func(e Email) string { return e.UserID }, sendEmail,
-//		jobs.InLine(queue))
+//	run := jobs.Wrap(keeper, func(e Email) string { return lockmw.Key("user", e.UserID) },
+//		sendEmail, jobs.InLine(queue))
 //
 //	result := run(ctx, jobs.Delivery{Kind: "email", Queue: q, ID: id}, email) // in a worker
 //
@@ -13,7 +13,7 @@
 //
 // # Outcomes
 //
-// The first row that fits counts. For a job that has not run, the function decide is this table.
+// The first row that fits counts.
 //
 //	the job                                     outcome    what the adapter does
 //	------------------------------------------  ---------  ------------------------------------
@@ -25,27 +25,21 @@
 //	was given up by its framework meanwhile     Ended      puts it back, uncounted, if it is asked
 //	has a place in line, and can't go back      Copied     drops it; a copy has its place
 //	has a place in line                         Back       puts it back, uncounted
-//	may wait for a busy lock in its slot        -          nothing: it waits, and asks again
+//	may wait for a busy lock in its worker      -          nothing: it waits, and asks again
 //	can go back                                 Back       puts it back, uncounted
 //	can't: a copy of it can                     Copied     drops it
-//	can't, and no slot is free to wait in       Failed     lets it fail
+//	can't, and may not wait in its worker       Failed     lets it fail
 //	can't, and has time left                    -          nothing: it asks again after a pause
 //	can't, and has no time left                 Failed     lets it fail
 //
 // A job can't go back if its framework drops it whatever error it returns: see [Delivery.Last].
-// Most frameworks can put any job back without counting an attempt, and have no such job. If no
+// Most frameworks can put any job back uncounted, and have no such job. If no
 // copy can be made as long as the job has time, Copied becomes Failed.
-//
-// # Options
-//
-// They are defined here once, for all adapters. An adapter without options of its own takes
-// [Option]. One that has some makes a type that carries a []Option beside them.
 //
 // # What to watch out for
 //
-//   - A job waits in a worker's slot for an eighth of its context's time at most, whatever the
-//     options: its work begins with seven eighths, or does not begin.
+//   - A job waits in its worker for an eighth of its context's time at most: its work begins with
+//     seven eighths, or does not begin.
 //   - The lock is held until the function returns, even if its framework has given it up
 //     meanwhile. So a job never overlaps its own retry.
-//   - If a job can't be called at its turn, it comes back by itself, later.
 package jobs

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -19,11 +20,11 @@ func ExampleWrap() {
 	defer func() { _ = keeper.Shutdown(ctx) }()
 
 	type email struct{ UserID, Text string }
-	run := jobs.Wrap(keeper, func(e email) string { return e.UserID },
+	run := jobs.Wrap(keeper, func(e email) string { return lockmw.Key("user", e.UserID) },
 		func(_ context.Context, e email) error {
 			fmt.Println("sent:", e.Text)
 			return nil
-		}, jobs.Wait(0))
+		}, lockmw.Refuse())
 
 	tell := func(r jobs.Result) {
 		switch r.Outcome {
@@ -37,7 +38,7 @@ func ExampleWrap() {
 	}
 	tell(run(ctx, jobs.Delivery{Kind: "email", ID: "1"}, email{"7", "hello"}))
 
-	held, err := keeper.Acquire(ctx, "email:7") // by another process, as a rule
+	held, err := keeper.Acquire(ctx, renewer.Request{Name: "user:7"}) // by another process, as a rule
 	if err != nil {
 		panic(err)
 	}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 )
 
@@ -13,25 +13,25 @@ import (
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	type situation = jobs.Situation
-	const held, down = lockmw.RefusalBusy, lockmw.RefusalUnavailable
+	const held, down = adapter.RefusalBusy, adapter.RefusalUnavailable
 	for name, c := range map[string]struct {
 		situation
 		want jobs.Outcome
 	}{
 		"skipped": {
-			situation{Refusal: lockmw.RefusalSkipped, Ended: true, Last: true, Copies: true},
+			situation{Refusal: adapter.RefusalSkipped, Ended: true, Last: true, Copies: true},
 			jobs.OutcomeDone,
 		},
 		"replaced": {
-			situation{Refusal: lockmw.RefusalReplaced, Ended: true, Last: true, Copies: true},
+			situation{Refusal: adapter.RefusalReplaced, Ended: true, Last: true, Copies: true},
 			jobs.OutcomeDone,
 		},
 		"no usable name": {
-			situation{Refusal: lockmw.RefusalName, Ended: true, Last: true, Copies: true},
+			situation{Refusal: adapter.RefusalName, Ended: true, Last: true, Copies: true},
 			jobs.OutcomeUnusable,
 		},
 		"a limit below 0": {
-			situation{Refusal: lockmw.RefusalMisuse, Ended: true, Last: true, Copies: true},
+			situation{Refusal: adapter.RefusalMisuse, Ended: true, Last: true, Copies: true},
 			jobs.OutcomeFailed,
 		},
 		"given up by its framework": {

@@ -8,21 +8,21 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 )
 
-// Task is a job in its queue, by the Queue and ID of its [Delivery].
+// Task is a job in a [Queue], by the Queue and ID of its [Delivery].
 type Task struct{ Queue, ID string }
 
 // Queue is where the jobs of a framework wait, as [InLine] needs it. Methods may be called
 // concurrently. Those without a context bound themselves.
 type Queue interface {
-	// Home returns a name for the database that has the queue: letters and digits, at most 64. All
-	// processes must get the same one, and no two databases whose jobs may want the same locks. It
-	// is called with a job that runs in the calling process. An error means that the queue does not
-	// have that job, or does not answer: the keeper's observer is told, and jobs don't stand in
-	// line.
+	// Home returns a name for the database that has the queue, 1 to 64 letters and digits: the
+	// same in all processes, and another for each database whose jobs may want the same locks.
+	// It is given a job that runs in the calling process. An error means that the queue does
+	// not have that job, or does not answer: the keeper's observer is told, and jobs don't
+	// stand in line.
 	Home(ctx context.Context, running Task) (string, error)
 
 	// State returns what a job does that may stand in the line of a lock. It is [StateWaiting] only
-	// if the job was put back with this mark, since that lock refused it: see [Result.Mark].
+	// if the job was put back with this mark: see [Result.Mark].
 	State(mark string, job Task) (State, error)
 
 	// Run has a job that is [StateWaiting] run as soon as a worker is free, ahead of those that
@@ -68,10 +68,9 @@ func recovered[T any](ask func() (T, error)) (got T, err error) {
 type State uint8
 
 const (
-	// StateGone means that the job does not come: there is none, or it has run or failed, or its
-	// function would not be called. So is one that was not refused by the lock in question: the
-	// line is read from the locks' server, where others may have written into it, and it must give
-	// them no power over other jobs.
+	// StateGone means that the job does not come: there is none, or it has run or failed, or
+	// was not refused by the lock in question. (A line read from the locks' server must give
+	// those who may write there no power over other jobs.)
 	StateGone State = State(line.Gone)
 	// StateComing means that it runs as soon as a worker is free.
 	StateComing State = State(line.Coming)

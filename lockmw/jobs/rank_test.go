@@ -19,19 +19,19 @@ import (
 // again.
 func TestOlderJobs(t *testing.T) {
 	t.Parallel()
-	newest, ranked := jobs.Latest(), func(string) string { return lockmw.Ranked("u1", 6) }
+	newest := lockmw.Latest()
+	named := func(key string) lockmw.Set { return lockmw.All(key) }
+	ranked := func(string) lockmw.Set { return lockmw.Ranked("u1", 6) }
 	for name, c := range map[string]struct {
-		key   func(string) string // of those on the way
+		key   func(string) lockmw.Set // of those on the way
 		opts  []jobs.Option
 		older jobs.Outcome
 	}{
-		"Latest":              {itself, []jobs.Option{newest}, jobs.OutcomeDone},
-		"Replace":             {itself, []jobs.Option{jobs.Replace()}, jobs.OutcomeDone},
-		"Latest, of one lock": {itself, []jobs.Option{newest, jobs.SharedKey()}, jobs.OutcomeDone},
-		"without a wait":      {itself, []jobs.Option{newest, jobs.Wait(0)}, jobs.OutcomeDone},
-		"of no such handler":  {itself, nil, jobs.OutcomeRan},
-		"by the key":          {ranked, []jobs.Option{newest}, jobs.OutcomeRan},
-		"by the key alone":    {ranked, nil, jobs.OutcomeRan},
+		"Latest":             {named, []jobs.Option{newest}, jobs.OutcomeDone},
+		"Replace":            {named, []jobs.Option{lockmw.Replace()}, jobs.OutcomeDone},
+		"of no such handler": {named, nil, jobs.OutcomeRan},
+		"by the key":         {ranked, []jobs.Option{newest}, jobs.OutcomeRan},
+		"by the key alone":   {ranked, nil, jobs.OutcomeRan},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +51,7 @@ func TestOlderJobs(t *testing.T) {
 				is(jobs.OutcomeRan, 6)
 				is(jobs.OutcomeRan, 7)
 				is(c.older, 6)
-				older := jobs.Wrap(k, func(string) string { return lockmw.Ranked("u1", 5) },
+				older := jobs.Wrap(k, func(string) lockmw.Set { return lockmw.Ranked("u1", 5) },
 					func(context.Context, string) error { return nil }, c.opts...)
 				want := jobs.OutcomeDone
 				if name == "of no such handler" { // where none has had a rank

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -12,27 +13,27 @@ type Result struct {
 	// Outcome says what the adapter does with the job.
 	Outcome Outcome
 	// Err is the function's own error if it ran, with [renewer.ErrLost] joined to it if its lock
-	// was lost, and otherwise why it did not run, to errors.Is. It is nil if all is well.
+	// was lost, and otherwise why it did not run. It is nil if all is well.
 	Err error
-	// RetryIn is after how long a job that did not run may come back, or its copy does: the
-	// framework's own delays, and its count of attempts, say nothing here. It is a random duration
-	// around that of the option [RetryIn]; 0 if the job ran, or never will.
+	// RetryIn is after how long a job that did not run comes back, or its copy does, whatever the
+	// framework's own delays. It is 0 if the job ran, or never will.
 	RetryIn time.Duration
-	// InLine means that the job, or its copy, has a place in line, and is woken when its turn is
+	// InLine means that the job, or its copy, has a place in line, and is called when its turn is
 	// near: RetryIn is for when that fails.
 	InLine bool
-	// Copy is the ID of the copy of an [OutcomeCopied], "" otherwise.
+	// Copy is the ID of the copy of an [OutcomeCopied].
 	Copy string
 	// Crowded is the reason of an [OutcomeFailed]: as many jobs that are Last wait as may.
 	Crowded bool
-	// Mark is a text to keep with a job that did not run, by which its [Queue] knows that it was
-	// refused, and by which lock: see [Queue.State]. It is "" if the job ran. It has a hash of the
-	// lock's name, and no more of it.
+	// Mark is a text to keep with a job that did not run, by which its [Queue] knows which lock
+	// refused it: see [Queue.State]. It has a hash of the lock's name, and no more of it.
 	Mark string
 }
 
-// notRun is the result of a job that did not run on name, or on one that name stands for.
-func notRun(outcome Outcome, name string, err error) Result {
+// notRun is the result of a job that did not run under a set.
+func notRun(outcome Outcome, set names.Set, err error) Result {
+	w, _ := set.One()
+	name := w.Name
 	if refused, ok := errors.AsType[*renewer.Error](err); ok {
 		name = refused.Name
 	}

@@ -8,9 +8,9 @@ import (
 )
 
 // Slots bounds how many of a server's workers wait for locks, so that jobs whose locks are free
-// find a worker: half of the workers, and an eighth, or one, for a key. Last attempts that can't go
-// back may take a second half, one of a key, or the only worker. Jobs in line are not counted: of
-// them one of a key waits, for a moment, on all servers.
+// find a worker: half of the workers, and an eighth, or one, for a name. Jobs that are Last and
+// can't go back may take a second half, one of a name, or the only worker. Jobs in line are not
+// counted.
 //
 // It may be used concurrently. The zero value is that of one worker.
 type Slots struct {

@@ -1,29 +1,31 @@
 package jobs
 
 import (
+	"strings"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 )
 
-// policy is what to do when another caller has the lock. A job is refused first, and waits after
-// that: so those whose locks are free take no room from it. One that may replace others waits from
-// the first, as the newest.
-func (a *attempt) policy(left time.Duration) lockmw.Option {
+// setPolicy says what to do when another caller has the lock, of a job that has so much time left.
+// A job is refused first, and waits after that: so those whose locks are free take no room from it.
+// One that may replace others waits from the first, as the newest. Who is refused waits after that,
+// or comes back: that is nothing unusual.
+func (a *attempt) setPolicy(opt *option.Settings, left time.Duration) {
+	opt.Within, opt.Expected = left, !a.waits() || !a.mustWait()
 	switch {
-	case a.skip:
-		return lockmw.Skip()
+	case opt.Contention == option.Skips:
 	case a.waits() && a.mustWait():
-		return lockmw.Wait(left)
+		opt.Contention, opt.Wait = option.Waits, left
 	case a.waits():
-		return lockmw.Wait(min(a.moment, left))
+		opt.Contention, opt.Wait = option.Waits, min(a.moment, left)
 	default:
-		return lockmw.Refuse()
+		opt.Contention = option.Refuses
 	}
 }
 
 // waits reports whether the job waits in its slot if it does not get the lock.
-func (a *attempt) waits() bool { return a.inSlot || a.newest != nil }
+func (a *attempt) waits() bool { return a.inSlot || a.isNewest() }
 
 // mustWait reports whether the framework drops the job unless it waits.
 func (a *attempt) mustWait() bool { return a.Last && a.Copy == nil }
@@ -32,11 +34,11 @@ func (a *attempt) mustWait() bool { return a.Last && a.Copy == nil }
 // copy of it can: if its process were killed meanwhile, the framework would drop it, unrun.
 func (a *attempt) mayWait() bool {
 	again := a.mustWait() && !a.crowded
-	if a.newest != nil || a.waited && !again || time.Until(a.until) <= 0 {
+	if a.isNewest() || a.waited && !again || time.Until(a.until) <= 0 {
 		return false
 	}
 	a.waited = true
-	return (a.mustWait() || a.wait > 0 && !a.Last) && a.takeSlot()
+	return (a.mustWait() || a.Wait > 0 && !a.Last) && a.takeSlot()
 }
 
 // takeSlot reports whether the job may wait in its worker's slot. Where the number of workers is
@@ -57,5 +59,5 @@ func (a *attempt) leaveSlot() {
 }
 
 func (a *attempt) waitingFor() waitingFor {
-	return waitingFor{keeper: a.keeper, name: a.name, last: a.mustWait()}
+	return waitingFor{a.keeper, strings.Join(a.set.Texts(), "\n"), a.mustWait()}
 }

@@ -6,55 +6,50 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
-	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // Delivery is what an adapter knows of a job that a worker has. The zero value is that of a job
-// that no framework delivers, as in a test: it never stands in line.
+// that no framework delivers: it never stands in line.
 type Delivery struct {
-	// Kind is the job's type: a static name, which is before the key in the lock's name, and is
-	// what telemetry calls the work.
+	// Kind is the job's type: a static name, which is what telemetry calls the work.
 	Kind string
 	// Queue and ID tell the [Queue] of [InLine] which job it is. A job does not stand in line
 	// without an ID, with a line feed in Queue, or if both together have more than 4,000 bytes.
 	Queue, ID string
-	// Slots are those of the server that delivers it. If they are nil, all jobs may wait in their
-	// slots.
+	// Slots are those of the server that delivers it; nil: all jobs may wait in their workers.
 	Slots *Slots
-	// Rank says how new the job is, for [Replace] and [Latest]: the greater is newer. Give an ID
-	// that rises, or when the job was enqueued, as the framework has it, so that a job keeps it
-	// when it comes again; and 0, for none, rather than when a worker takes it up. A key made by
-	// [lockmw.Ranked] takes its place.
+	// Rank says how new the job is, for [lockmw.Replace] and [lockmw.Latest]: an ID that rises, or
+	// when the job was enqueued; 0 for none. A job keeps it when it comes again: give none rather
+	// than when a worker took the job up. A name made by [lockmw.Ranked] has its own.
 	Rank int64
 	// Last means that the framework drops the job if it does not run now, whatever it is told.
 	Last bool
-	// Copy puts a copy of a job that is Last into its queue, under this ID, to run after a delay.
-	// It is called again after an error: if the queue has the ID already, it returns nil. ctx ends
-	// when the framework must be told the outcome. The copy's mark is known afterwards: see
-	// [Result.Mark]. If Copy is nil, a job that is Last waits in its slot.
+	// Copy puts a copy of a job that is Last into its queue, under this ID, to run after a
+	// delay. It is called again after an error, and returns nil if the queue has the ID
+	// already. ctx ends when the framework must be told the outcome. If Copy is nil, a job that
+	// is Last waits in its worker.
 	Copy func(ctx context.Context, id string, in time.Duration) error
 }
 
-// Wrap returns a function that runs fn under the lock on the key that key derives from a job's
-// arguments. The lock is also the job's kind's own, so that kinds never share one, unless
-// [SharedKey] is given. What it returns may be called concurrently, and then calls key and fn
-// concurrently. A panic of theirs passes through, and the lock is free then.
+// Wrap returns a function that runs fn under the lock on the name that key makes of a job's
+// arguments; the adapter does with the job what the Result says. fn's context ends when the
+// framework's does, or when the lock is lost. A panic passes through, and the lock is free then.
+// The function may be called concurrently.
 //
-// fn gets a context that ends when the framework's does, or when the lock is lost, with cause
-// [renewer.ErrLost].
-//
-// Call it once for a handler, when the program starts. It panics if k, key or fn is nil, or if no
-// lock of k can be had with the options.
-func Wrap[T any](
-	k *renewer.Keeper, key func(T) string, fn func(context.Context, T) error, opts ...Option,
+// It panics if k, key or fn is nil, or if no lock of k can be had with the options.
+func Wrap[T any, N lockmw.Name](
+	k *renewer.Keeper, key func(T) N, fn func(context.Context, T) error, opts ...Option,
 ) func(context.Context, Delivery, T) Result {
 	if k == nil || key == nil || fn == nil {
 		panic("lockbeat: jobs.Wrap needs a keeper (renewer.New), a key function and a function")
 	}
 	h := newHandler(k, opts)
 	return func(ctx context.Context, d Delivery, args T) Result {
-		return h.run(ctx, d, key(args), func(ctx context.Context) error { return fn(ctx, args) })
+		set := names.Set(lockmw.All(key(args)))
+		return h.run(ctx, d, set, func(ctx context.Context) error { return fn(ctx, args) })
 	}
 }
 
@@ -68,22 +63,21 @@ type handler struct {
 
 func newHandler(k *renewer.Keeper, opts []Option) *handler {
 	h := &handler{settings: newSettings(k, opts), keeper: k}
-	if h.queue != nil && !h.skip && h.newest == nil { // the newest comes next, wherever it stands
+	// The newest comes next, wherever it stands.
+	if h.queue != nil && h.Contention != option.Skips && !h.isNewest() {
 		h.line = line.New(k, marked{h.queue})
 	}
 	return h
 }
 
-// run runs work under the lock on key.
+// run runs work under the locks of a set.
 func (h *handler) run(
-	ctx context.Context, d Delivery, key string, work func(context.Context) error,
+	ctx context.Context, d Delivery, set names.Set, work func(context.Context) error,
 ) Result {
-	name, rank := naming.CutRank(key)
-	if rank != 0 || h.newest == nil {
-		d.Rank = rank
+	w, one := set.One()
+	if one && set.Err() == nil && w.Limit == nil && w.Rank == 0 && h.isNewest() {
+		w.Rank = max(d.Rank, 0)
+		set = names.Of(w)
 	}
-	if !h.shared {
-		name = lockmw.Key(d.Kind, name)
-	}
-	return newAttempt(ctx, h, d, name, work).run(ctx)
+	return newAttempt(ctx, h, d, set, work).run(ctx)
 }

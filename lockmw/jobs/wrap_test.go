@@ -33,15 +33,28 @@ func newKeeper(t *testing.T) (*renewer.Keeper, *script.Store) {
 // itself is the key of a job whose arguments are its key.
 func itself(key string) string { return key }
 
+// named is that of one whose key may be that of a limit, or of no job at all.
+func named(key string) lockmw.Set {
+	switch key {
+	case "closed":
+		return lockmw.Limit(key, 0)
+	case "below 0":
+		return lockmw.Limit(key, -1)
+	case "invalid":
+		return lockmw.Invalid(errOwn)
+	}
+	return lockmw.All(key)
+}
+
 // The work has the arguments, the lock and its name; the lock is free afterwards, also when it
 // panics.
 func TestJobThatRuns(t *testing.T) {
 	t.Parallel()
-	for name, opts := range map[string][]jobs.Option{"email:u1": nil, "u1": {jobs.SharedKey()}} {
+	for name, opts := range map[string][]jobs.Option{"email": nil, "report": {lockmw.Operation("report")}} {
 		k, s := newKeeper(t)
 		run := jobs.Wrap(k, itself, func(ctx context.Context, key string) error {
 			assert.Equal(t, "u1", key)
-			assert.True(t, lockmw.Held(ctx, name))
+			assert.True(t, lockmw.Held(ctx, key))
 			if ctx.Value(t) != nil {
 				panic(errOwn)
 			}
@@ -49,11 +62,11 @@ func TestJobThatRuns(t *testing.T) {
 		}, opts...)
 		d := jobs.Delivery{Kind: "email"}
 		assert.Equal(t, jobs.Result{Outcome: jobs.OutcomeRan, Err: errOwn}, run(t.Context(), d, "u1"))
-		assert.Equal(t, "email", s.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
+		assert.Equal(t, name, s.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
 		assert.PanicsWithValue(t, errOwn, func() {
 			run(context.WithValue(t.Context(), t, true), d, "u1")
 		})
-		assert.Empty(t, s.Owner(name))
+		assert.Empty(t, s.Owner("u1"))
 	}
 }
 
@@ -61,13 +74,9 @@ func TestJobThatRuns(t *testing.T) {
 func TestJobThatDoesNotRun(t *testing.T) {
 	t.Parallel()
 	const hour = time.Hour
-	held := func(s *script.Store) { s.Overwrite("email:u1", store.Holder{}, 24*hour) }
+	held := func(s *script.Store) { s.Overwrite("u1", store.Holder{}, 24*hour) }
 	down := func(s *script.Store) { s.Default(script.Acquire, script.Fail(errOwn)) }
 	isCopy := func(context.Context, string, time.Duration) error { return nil }
-	closed := func(name string) int {
-		assert.Equal(t, "email:u1", name)
-		return 0
-	}
 	notCopied := func(context.Context, string, time.Duration) error { return errOwn }
 	for name, c := range map[string]struct {
 		key      string
@@ -87,11 +96,11 @@ func TestJobThatDoesNotRun(t *testing.T) {
 			waits: 375 * time.Millisecond,
 		},
 		"held, in a minute's work": {
-			key: "u1", option: jobs.Wait(hour), away: held, time: time.Minute,
+			key: "u1", option: lockmw.Wait(hour), away: held, time: time.Minute,
 			want: jobs.OutcomeBack, is: renewer.ErrBusy, waits: time.Minute / 8,
 		},
 		"held, no wait": {
-			key: "u1", option: jobs.Wait(0), away: held, want: jobs.OutcomeBack, is: renewer.ErrBusy,
+			key: "u1", option: lockmw.Refuse(), away: held, want: jobs.OutcomeBack, is: renewer.ErrBusy,
 		},
 		"held, no slot": {
 			key: "u1", delivery: jobs.Delivery{Slots: jobs.NewSlots(1)}, away: held,
@@ -99,17 +108,28 @@ func TestJobThatDoesNotRun(t *testing.T) {
 		},
 		"down": {key: "u1", away: down, want: jobs.OutcomeBack, is: renewer.ErrUnavailable},
 		"skipped": {
-			key: "u1", option: jobs.Skip(), away: held, want: jobs.OutcomeDone,
+			key: "u1", option: lockmw.Skip(), away: held, want: jobs.OutcomeDone,
 		},
 		"closed": {
-			key: "u1", option: jobs.AtMostFunc(closed), away: func(*script.Store) {}, want: jobs.OutcomeBack,
+			key: "closed", away: func(*script.Store) {}, want: jobs.OutcomeBack,
 			is: renewer.ErrLimitClosed,
 		},
 		"no name": {
 			away: func(*script.Store) {}, want: jobs.OutcomeUnusable, is: renewer.ErrName,
 		},
+		"no name, and why": {
+			key: "invalid", away: func(*script.Store) {}, want: jobs.OutcomeUnusable, is: errOwn,
+		},
+		"a limit below 0": {
+			key: "below 0", delivery: jobs.Delivery{Last: true, Copy: isCopy},
+			away: func(*script.Store) {}, want: jobs.OutcomeFailed, is: renewer.ErrConfig,
+		},
+		"held, no bound but the eighth": {
+			key: "u1", option: lockmw.Wait(lockmw.NoBound), away: held, time: time.Minute,
+			want: jobs.OutcomeBack, is: renewer.ErrBusy, waits: time.Minute / 8,
+		},
 		"given up by its framework": {
-			key: "u1", option: jobs.Wait(hour), away: held, time: -1,
+			key: "u1", option: lockmw.Wait(hour), away: held, time: -1,
 			want: jobs.OutcomeEnded, is: context.DeadlineExceeded,
 		},
 		"last attempt": {
@@ -121,11 +141,11 @@ func TestJobThatDoesNotRun(t *testing.T) {
 			want: jobs.OutcomeFailed, is: renewer.ErrUnavailable, waits: time.Minute / 8,
 		},
 		"last attempt, a copy": {
-			key: "u1", delivery: jobs.Delivery{Last: true, Copy: isCopy}, option: jobs.Wait(0),
+			key: "u1", delivery: jobs.Delivery{Last: true, Copy: isCopy}, option: lockmw.Refuse(),
 			away: held, want: jobs.OutcomeCopied, is: renewer.ErrBusy,
 		},
 		"last attempt, no copy to be had": {
-			key: "u1", delivery: jobs.Delivery{Last: true, Copy: notCopied}, option: jobs.Wait(0),
+			key: "u1", delivery: jobs.Delivery{Last: true, Copy: notCopied}, option: lockmw.Refuse(),
 			away: held, time: time.Minute, want: jobs.OutcomeFailed, is: errOwn,
 			waits: time.Minute - 5*time.Second,
 		},
@@ -139,7 +159,7 @@ func TestJobThatDoesNotRun(t *testing.T) {
 				if c.option != nil {
 					opts = append(opts, c.option)
 				}
-				run := jobs.Wrap(k, itself, func(context.Context, string) error {
+				run := jobs.Wrap(k, named, func(context.Context, string) error {
 					t.Error("it ran")
 					return nil
 				}, opts...)
@@ -168,12 +188,12 @@ func TestCopyIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k, s := newKeeper(t)
-		s.Overwrite("email:u1", store.Holder{}, time.Hour)
+		s.Overwrite("u1", store.Holder{}, time.Hour)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begun, ids := time.Now(), make(map[string]int)
 		var asked []time.Duration
-		r := jobs.Wrap(k, itself, func(context.Context, string) error { return nil }, jobs.Wait(0))(
+		r := jobs.Wrap(k, itself, func(context.Context, string) error { return nil }, lockmw.Refuse())(
 			ctx, jobs.Delivery{Kind: "email", Last: true, Copy: func(
 				ctx context.Context, id string, in time.Duration,
 			) error {
@@ -197,7 +217,7 @@ func TestLastAttemptWithoutASlot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k, s := newKeeper(t)
-		s.Overwrite("email:u1", store.Holder{}, time.Hour)
+		s.Overwrite("u1", store.Holder{}, time.Hour)
 		run := jobs.Wrap(k, itself, func(context.Context, string) error { return nil })
 		d := jobs.Delivery{Kind: "email", Last: true, Slots: jobs.NewSlots(8)}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -209,7 +229,7 @@ func TestLastAttemptWithoutASlot(t *testing.T) {
 		assert.Equal(t, jobs.OutcomeFailed, second.Outcome)
 		assert.True(t, second.Crowded)
 		assert.Zero(t, time.Since(begun))
-		s.Delete("email:u1")
+		s.Delete("u1")
 		assert.Equal(t, jobs.Result{Outcome: jobs.OutcomeRan}, <-first)
 	})
 }
@@ -231,15 +251,37 @@ func TestLastAttemptThatIsGivenUp(t *testing.T) {
 	})
 }
 
+// By a share of its own a process runs a job whose lock's store is away, one at a time.
+func TestLocalShare(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, s := newKeeper(t)
+		s.Default(script.Acquire, script.Fail(errOwn))
+		run := jobs.Wrap(k, named, func(context.Context, string) error {
+			<-time.After(time.Minute)
+			return errOwn
+		}, lockmw.LocalShare(3))
+		d := jobs.Delivery{Kind: "email"}
+		assert.Equal(t, jobs.OutcomeBack, run(t.Context(), d, "u1").Outcome, "a fail-over, perhaps")
+		<-time.After(k.Config().FailOver)
+		require.Positive(t, k.Outage("u1"))
+		go func() {
+			<-time.After(time.Second)
+			assert.Equal(t, jobs.OutcomeBack, run(t.Context(), d, "u1").Outcome)
+		}()
+		assert.Equal(t, jobs.Result{Outcome: jobs.OutcomeRan, Err: errOwn}, run(t.Context(), d, "u1"))
+	})
+}
+
 // A process of this version finds the refusals of others by this mark: it must stay as it is.
 func TestTheMarkOfARefusalStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	k, s := newKeeper(t)
 	s.Script(script.Acquire, script.Taken(store.Holder{}, time.Minute))
-	r := jobs.Wrap(k, itself, func(context.Context, string) error { return nil }, jobs.Wait(0))(
+	r := jobs.Wrap(k, itself, func(context.Context, string) error { return nil }, lockmw.Refuse())(
 		t.Context(), jobs.Delivery{Kind: "order"}, "u1")
-	// printf %s order:u1 | sha256sum | cut -c1-16
-	assert.Equal(t, "[lock_hash=cb852bbdd57ddcf3]", r.Mark)
+	// printf %s u1 | sha256sum | cut -c1-16
+	assert.Equal(t, "[lock_hash=bb82030dbc2bcaba]", r.Mark)
 }
 
 func TestWhatCannotBeMeantPanics(t *testing.T) {
@@ -248,19 +290,14 @@ func TestWhatCannotBeMeantPanics(t *testing.T) {
 	work := func(context.Context, string) error { return nil }
 	for want, f := range map[string]func(){
 		"needs a keeper (renewer.New)":  func() { jobs.Wrap(nil, itself, work) },
-		"a key function":                func() { jobs.Wrap(k, nil, work) },
-		"and a function":                func() { jobs.Wrap(k, itself, nil) },
-		"Wait(-1s) can't be meant":      func() { jobs.Wait(-time.Second) },
+		"a key function":                func() { jobs.Wrap[string, string](k, nil, work) },
+		"and a function":                func() { jobs.Wrap[string](k, itself, nil) },
+		"Wait(-1s): give how long":      func() { jobs.Wrap(k, itself, work, lockmw.Wait(-time.Second)) },
 		"RetryIn(0s) can't be meant":    func() { jobs.RetryIn(0) },
 		"RetryIn(5ns) can't be meant":   func() { jobs.RetryIn(5) },
-		"AtMost(-1) can't be meant":     func() { jobs.AtMost(-1) },
-		"AtMostFunc needs a function":   func() { jobs.AtMostFunc(nil) },
 		"InLine needs the queue":        func() { jobs.InLine(nil) },
-		"MaxHold":                       func() { jobs.Wrap(k, itself, work, jobs.MaxHold(1)) },
-		"a *script.Store does not know": func() { jobs.Wrap(k, itself, work, jobs.Replace()) },
-		"they are for locks, and not for limits": func() {
-			jobs.Wrap(k, itself, work, jobs.AtMost(1), jobs.Latest())
-		},
+		"MaxHold":                       func() { jobs.Wrap(k, itself, work, lockmw.MaxHold(1)) },
+		"a *script.Store does not know": func() { jobs.Wrap(k, itself, work, lockmw.Replace()) },
 	} {
 		func() {
 			defer func() {
@@ -271,5 +308,5 @@ func TestWhatCannotBeMeantPanics(t *testing.T) {
 			f()
 		}()
 	}
-	jobs.Wrap(k, itself, work, jobs.Replace(), jobs.Skip()) // the later one counts
+	jobs.Wrap(k, itself, work, lockmw.Replace(), lockmw.Skip()) // the later one counts
 }

@@ -10,17 +10,15 @@ import (
 type Attempt struct {
 	// Number is which try it is, from 1 on.
 	Number int
-	// Max is how many there may be: no other follows that one.
+	// Max is how many there may be.
 	Max int
-	// Previous made the one before, which did not come to its end:
-	// node and process. Its zero value on the first.
+	// Previous made the one before: node and process. Zero on the first.
 	Previous store.Holder
 }
 
 type attemptKey struct{}
 
-// Current is the attempt that ctx belongs to: the innermost, if there
-// are several. Its zero value outside of [Do].
+// Current is the innermost attempt that ctx belongs to; zero outside of [Do].
 func Current(ctx context.Context) Attempt {
 	a, _ := ctx.Value(attemptKey{}).(Attempt)
 	return a

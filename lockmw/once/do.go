@@ -9,27 +9,21 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Do returns the result of the work called name, which one caller in all processes has done or will
-// do. It runs fn if no caller has, waits if another one is at it, and takes over if that one fails,
-// dies or loses the lock. See the package's text for the outcomes. It may be called concurrently.
+// Do returns the result of the work called name. It runs fn if no caller has in any
+// process, waits if another one is at it, and takes over if that one fails, dies or loses
+// the lock. Under the lock on name already it is an error, [renewer.ErrConfig].
 //
-// fn's context is that of [lockmw.Do], and [Current] is the attempt.
-// fn may run more than once in one call, never twice at a time, and must be such
-// that an attempt which did not come to its end can be followed by another.
+// fn's context is that of [lockmw.Do], and [Current] is the attempt. fn may run more than
+// once in one call, never twice at a time: it must be able to follow an attempt that did
+// not come to its end.
 //
-// The record names the type T, by its package's path and its name; a pointer counts as what it
-// points to. A call for another type gets [ErrRecord] rather than a result that is not its own. So
-// a type that was renamed, or moved to another package, can't take results that were recorded
-// before, until [Keep] is over: end such works first, or put a version into their names. The fields
-// of a type may change as the codec allows.
-//
-// It takes the lock on name itself: under that lock already it is an
-// error, [renewer.ErrConfig], as are options that can't be meant.
-func Do[T any](
-	ctx context.Context, k *renewer.Keeper, name string, fn func(context.Context) (T, error),
+// A call for another type than that of the result, by its package's path and name, gets
+// [ErrRecord]: put a version into the name when a type is renamed or moved.
+func Do[T any, S ~string](
+	ctx context.Context, k *renewer.Keeper, name S, fn func(context.Context) (T, error),
 	opts ...Option,
 ) (result T, err error) {
-	set, err := checkedOutside(ctx, "Do", k, name, opts)
+	set, err := checkedOutside(ctx, "Do", k, string(name), opts)
 	if err != nil {
 		return result, err
 	}
@@ -38,7 +32,7 @@ func Do[T any](
 	}
 	forget := func() { var zero T; result = zero }
 	c := &call{
-		settings: set, keeper: k, name: name, typ: tagOf[T](),
+		settings: set, keeper: k, name: string(name), typ: tagOf[T](),
 		work:   func(ctx context.Context) (err error) { result, err = fn(ctx); return err },
 		encode: func() ([]byte, error) { return set.marshal(result) },
 		decode: func(data []byte) error { forget(); return set.unmarshal(data, &result) },
@@ -48,7 +42,7 @@ func Do[T any](
 	return result, err
 }
 
-// checked are the settings of a call by who, if it can be meant. A record has one name.
+// checked are the settings of a call by who, if they are valid.
 func checked(
 	who string, k *renewer.Keeper, name string, opts []Option,
 ) (set settings, err error) {
@@ -57,11 +51,6 @@ func checked(
 	}
 	if set, err = newSettings(k, opts); err != nil {
 		return set, err
-	}
-	if names := lockmw.NamesOf(name); len(names) != 1 || names[0] != name {
-		return set, fmt.Errorf("%w: package once needs the name of one lock, and this is one of "+
-			"several (lockmw.Keys), or a limit's: call lockmw.Do with those inside the function, "+
-			"or around once.Do", renewer.ErrName)
 	}
 	return set, cmp.Or(renewer.CheckName(name), set.checkUnder())
 }

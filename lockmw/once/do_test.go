@@ -44,7 +44,7 @@ func fail(context.Context) (report, error) { return report{Pages: 1}, errOperati
 // free fails the test unless name is free.
 func free(t *testing.T, k *renewer.Keeper, name string) {
 	t.Helper()
-	l, err := k.TryAcquire(t.Context(), name)
+	l, err := k.Acquire(t.Context(), renewer.Request{Name: name, Try: true})
 	require.NoError(t, err)
 	require.NoError(t, l.Release(t.Context()))
 }
@@ -57,7 +57,7 @@ func TestTheResultIsEverybodys(t *testing.T) {
 			assert.True(t, lockmw.Held(ctx, "a"))
 			assert.Equal(t, once.Attempt{Number: 1, Max: 3}, once.Current(ctx))
 			return want, nil
-		}, once.Operation("reporting"))
+		}, lockmw.Operation("reporting"))
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 		assert.Equal(t, "reporting", s.Calls(script.Acquire)[0].Claims[0].Holder.Operation)
@@ -148,7 +148,7 @@ func TestExhausted(t *testing.T) {
 			a := once.Current(ctx)
 			numbers = append(numbers, a.Number)
 			return report{Pages: a.Number}, errOperation
-		}, once.MaxAttempts(4), once.RetryIn(10*time.Second), once.Keep(time.Hour))
+		}, once.MaxAttempts(4), once.Retry(10*time.Second, time.Minute), once.Keep(time.Hour))
 		require.ErrorIs(t, err, once.ErrAttemptsExhausted)
 		require.ErrorIs(t, err, errOperation, "its own")
 		assert.Equal(t, []int{1, 2, 3, 4}, numbers)
@@ -214,22 +214,30 @@ func TestNoRetry(t *testing.T) {
 	})
 }
 
+// waiting is lockmw.Wait, and lockmw.Refuse for 0.
+func waiting(d time.Duration) once.Option {
+	if d == 0 {
+		return lockmw.Refuse()
+	}
+	return lockmw.Wait(d)
+}
+
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l, err := k.Acquire(t.Context(), "a")
+		l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 		require.NoError(t, err)
-		for _, wait := range []time.Duration{-1, 0, time.Minute} {
+		for _, wait := range []time.Duration{0, time.Minute} {
 			begun := time.Now()
-			_, err = once.Do(t.Context(), k, "a", never(t), once.Wait(wait))
+			_, err = once.Do(t.Context(), k, "a", never(t), waiting(wait))
 			require.ErrorIs(t, err, renewer.ErrBusy)
-			require.Equal(t, max(wait, 0), time.Since(begun))
+			require.Equal(t, wait, time.Since(begun))
 		}
 		go func() {
-			_, _ = once.Do(t.Context(), k, "a", answer(report{}), once.Wait(time.Second))
+			_, _ = once.Do(t.Context(), k, "a", answer(report{}), lockmw.Wait(time.Second))
 		}()
 		synctest.Wait()
-		_, err = once.Do(t.Context(), k, "a", never(t), once.MaxWaiters(1))
+		_, err = once.Do(t.Context(), k, "a", never(t), lockmw.MaxWaiters(1))
 		require.ErrorIs(t, err, renewer.ErrQueueFull)
 
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
@@ -252,13 +260,13 @@ func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 		go func() {
 			_, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
 				go func() {
-					l, err := k.Acquire(t.Context(), "a")
+					l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 					assert.NoError(t, err)
 					rival <- l
 				}()
 				elapse(time.Minute)
 				return report{}, errOperation
-			}, once.Wait(20*time.Second), once.RetryIn(2*time.Second))
+			}, lockmw.Wait(20*time.Second), once.Retry(2*time.Second, time.Minute))
 			first <- err
 		}()
 		err := <-first
@@ -270,7 +278,7 @@ func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
-		_, err = once.Do(ctx, k, "b", fail, once.RetryIn(time.Hour))
+		_, err = once.Do(ctx, k, "b", fail, once.Retry(time.Hour, time.Hour))
 		require.ErrorIs(t, err, context.DeadlineExceeded, "in its pause")
 		require.ErrorIs(t, err, errOperation)
 	})
@@ -281,9 +289,9 @@ func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 func TestARefusalIsToldOnceAndAsItIs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l, err := k.Acquire(t.Context(), "a")
+		l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 		require.NoError(t, err)
-		_, err = once.Do(t.Context(), k, "a", never(t), once.Wait(0))
+		_, err = once.Do(t.Context(), k, "a", never(t), lockmw.Refuse())
 		_, bare := err.(*renewer.Error) //nolint:errorlint // not whether it wraps one
 		assert.True(t, bare, "%T", err)
 		require.NoError(t, l.Release(t.Context()))
@@ -293,7 +301,7 @@ func TestARefusalIsToldOnceAndAsItIs(t *testing.T) {
 		ownTimeout := func(context.Context) (report, error) {
 			return report{}, context.DeadlineExceeded
 		}
-		_, err = once.Do(ctx, k, "b", ownTimeout, once.RetryIn(time.Hour))
+		_, err = once.Do(ctx, k, "b", ownTimeout, once.Retry(time.Hour, time.Hour))
 		require.Equal(t, context.DeadlineExceeded, err)
 	})
 }

@@ -11,38 +11,29 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// How work can end, or fail to, beside the errors of package lockmw.
-// errors.Is tells them apart; each comes as an *[Error].
+// How work can end. Each comes as an *[Error].
 var (
-	// ErrAttemptsExhausted means that as many attempts as [MaxAttempts] allows have
-	// failed, died or lost the lock. No caller tries any more until [Keep] is over.
+	// ErrAttemptsExhausted means that as many attempts as [MaxAttempts] allows have failed.
+	// No caller tries any more, also with a higher number: see [Forget].
 	ErrAttemptsExhausted = errors.New("lockbeat: all attempts have failed")
-	// ErrGivenUp means that an attempt has said that no other would do
-	// better: see [Permanent]. No caller tries any more until [Keep] is over.
+	// ErrGivenUp means that an attempt has returned a [Permanent] error. No caller tries any more.
 	ErrGivenUp = errors.New("lockbeat: the work was given up")
-	// ErrResult means that the work is done, but that its result could not be
-	// stored: too large, or not to be encoded. It is not done again. The caller
-	// whose attempt it was gets the result beside the error, others do not.
+	// ErrResult means that the work is done, and that its result is too large to be stored,
+	// or can't be encoded. The caller whose attempt it was gets it beside the error, others
+	// do not.
 	ErrResult = errors.New("lockbeat: done, but its result could not be stored")
-	// ErrNotRecorded means that an attempt of this call has succeeded, but that it could
-	// not be recorded for the others: the store was down for too long, or has lost its
-	// data. The result is returned beside the error. Another caller may do the work again. With a
-	// [Transactional] recorder it is not known whether the transaction was committed; the next call
-	// finds out.
+	// ErrNotRecorded means that an attempt of this call has succeeded, and that the store could not
+	// be told. The result is beside the error. Others may do the work again; with a [Transactional]
+	// recorder the next call finds out whether it was committed.
 	ErrNotRecorded = errors.New("lockbeat: done, but others may not know")
-	// ErrRecord means that what the store has for this name, or the result in it,
-	// can't be read: another program's, another version's, or of another type. A type is told by
-	// its package's path and its name: one that was renamed or moved is another. Nothing is
-	// overwritten, and the function is not run. It is gone after [Keep], or by [Forget].
+	// ErrRecord means that the record, or the result in it, can't be read, and stays: it is another
+	// program's, another version's, or of another type (see [Do]).
 	ErrRecord = errors.New("lockbeat: unreadable record")
-	// ErrConflict means that the database has undone the transaction of this call each time, since
-	// it was in conflict with other ones: a serialization failure or a deadlock. The work is not
-	// done, and no attempt is used up. A [Transactional] recorder says so. The function is run
-	// again for as long as [Wait] allows from the first conflict on, 100 times at most;
-	// with [NoRetry] it is not.
+	// ErrConflict means that a serialization failure or a deadlock has undone each transaction of
+	// this call, for as long as it may wait and 100 times at most. No attempt is used up.
 	ErrConflict = errors.New("lockbeat: the transaction was in conflict with others")
-	// ErrNotYet means that the last attempt has failed, and that the next one may not begin before
-	// [Error].RetryAfter is over, which is longer than this call may wait: see [RetryIn].
+	// ErrNotYet means that an attempt has failed, and that the next may begin in
+	// [Error].RetryAfter, which is later than this call may wait: see [Retry].
 	ErrNotYet = errors.New("lockbeat: the next attempt may not begin yet")
 	// ErrInput means that the name is that of work with another [Input].
 	ErrInput = errors.New("lockbeat: this name is another work's")
@@ -52,22 +43,19 @@ var (
 type Error struct {
 	// Kind is one of the Err… values of this package.
 	Kind error
-	// Name is the work's name as the caller gave it. Do not show it
-	// to remote callers: it may carry their data.
+	// Name is the work's, which may carry personal data.
 	Name string
 	// Attempts counts those that were begun.
 	Attempts int
-	// Last made the last of them; its zero value when unknown.
+	// Last made the last of them; zero if unknown.
 	Last store.Holder
-	// RetryAfter is how long after that the next attempt may begin, with [ErrNotYet]; otherwise 0.
+	// RetryAfter is how long no attempt may begin, with [ErrNotYet]; otherwise 0.
 	RetryAfter time.Duration
-	// Err is why, as far as this process knows: errors of functions are told to other processes
-	// by [TellErrors] only. Or nil.
+	// Err is why, as far as this process knows, or nil: see [TellErrors].
 	Err error
 }
 
-// Error says what happened to which work. It names the work: log [renewer.ErrorText] where names
-// may carry personal data.
+// Error names the work: log [renewer.ErrorText] where names may carry personal data.
 func (e *Error) Error() string { return e.text(named(e.Name), error.Error) }
 
 // Nameless is Error without the work's name.
@@ -123,9 +111,8 @@ const unnamed = "once"
 func named(name string) string { return fmt.Sprintf("once %.80q", name) }
 
 // Permanent marks an error of a function as one that no further attempt would mend: the work is
-// given up, for everybody. nil stays nil. It is about this work alone: a function that returns the
-// error of an inner [Do] has failed, even if the inner work was given up. To give up the outer work
-// as well, it marks that error itself.
+// given up, for everybody. nil stays nil. The error of an inner [Do] is not Permanent for the outer
+// one, unless it is marked again.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

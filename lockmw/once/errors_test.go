@@ -37,7 +37,7 @@ func TestErrorTextShowsNoName(t *testing.T) {
 			"misused":   {misused, renewer.ErrConfig},
 			"given up":  {run("", refused), renewer.ErrBusy},
 			"exhausted": {run("2", fails, once.MaxAttempts(1)), once.ErrAttemptsExhausted},
-			"not begun": {run("3", works, once.RecordIn(l), once.Wait(0)), errDown},
+			"not begun": {run("3", works, once.RecordIn(l), lockmw.Refuse()), errDown},
 			"no result": {run("4", encodes), once.ErrResult},
 			"input":     {run("done", works, once.Input("b")), once.ErrInput},
 		} {

@@ -45,7 +45,7 @@ func ExampleCurrent() {
 			a := once.Current(ctx)
 			fmt.Printf("attempt %d of %d, the last: %v\n", a.Number, a.Max, a.Number == a.Max)
 			return 0, errors.New("the file is not there yet")
-		}, once.MaxAttempts(2), once.RetryIn(time.Millisecond))
+		}, once.MaxAttempts(2), once.Retry(time.Millisecond, time.Minute))
 	fmt.Println(errors.Is(err, once.ErrAttemptsExhausted))
 	// Output:
 	// attempt 1 of 2, the last: false

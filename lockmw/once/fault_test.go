@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -135,7 +136,7 @@ func TestStoreDown(t *testing.T) {
 				require.Error(t, ctx.Err())
 				for _, wait := range []time.Duration{0, time.Minute} {
 					begun := time.Now()
-					_, err := once.Do(t.Context(), k, "a", never(t), recorder, once.Wait(wait))
+					_, err := once.Do(t.Context(), k, "a", never(t), recorder, waiting(wait))
 					require.ErrorIs(t, err, renewer.ErrUnavailable)
 					require.ErrorIs(t, err, errDown)
 					if name == "locks" { // the outage began a second ago
@@ -240,7 +241,7 @@ func TestALateDoneWithoutWaiting(t *testing.T) {
 			}()
 			<-begun
 			return report{1, "here"}, nil
-		}, once.Wait(0))
+		}, lockmw.Refuse())
 		require.ErrorIs(t, err, renewer.ErrLost)
 		require.ErrorIs(t, err, renewer.ErrBusy)
 		require.Zero(t, got)
@@ -263,7 +264,7 @@ func TestALossIsNoReasonToPause(t *testing.T) {
 			<-ctx.Done()
 			ended = time.Now()
 			return report{}, context.Cause(ctx)
-		}, once.RetryIn(time.Hour))
+		}, once.Retry(time.Hour, time.Hour))
 		require.NoError(t, err)
 		require.Equal(t, 2, got.Pages)
 		require.Less(t, time.Since(begun), time.Minute)
@@ -362,7 +363,7 @@ func TestOvertakenBeforeTheBeginning(t *testing.T) {
 				recorder := once.RecordIn(plain{records.Of(k)})
 				prepare(s)
 				begun := time.Now()
-				_, err := once.Do(t.Context(), k, "a", never(t), recorder, once.Wait(0))
+				_, err := once.Do(t.Context(), k, "a", never(t), recorder, lockmw.Refuse())
 				require.Error(t, err)
 				require.Zero(t, time.Since(begun))
 
@@ -370,7 +371,7 @@ func TestOvertakenBeforeTheBeginning(t *testing.T) {
 				_, err = once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
 					assert.Equal(t, 1, once.Current(ctx).Number)
 					return report{}, nil
-				}, recorder, once.RetryIn(2*time.Second))
+				}, recorder, once.Retry(2*time.Second, time.Minute))
 				require.NoError(t, err)
 				require.GreaterOrEqual(t, time.Since(begun), time.Second, "not a busy loop")
 			})

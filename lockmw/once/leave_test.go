@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -26,7 +27,7 @@ func TestACallerLeavesBeforeItsAttempt(t *testing.T) {
 		"after another attempt": {
 			diedRecord, "once1 begun 1 4711 kept=86400000\nthere\n\n", nil,
 		},
-		"uncounted":     {"", "", []once.Option{once.Uncounted(), once.NoRetry()}},
+		"uncounted":     {"", "", []once.Option{once.MaxAttempts(lockmw.NoBound), once.NoRetry()}},
 		"written later": {"", "", []once.Option{nil}},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -72,7 +73,7 @@ func TestPatienceEndsWhileTheAttemptIsPutOnRecord(t *testing.T) {
 		s.Default(script.Prepare, script.Pass().Slow(10*time.Millisecond))
 		begun := time.Now()
 		_, err := once.Do(t.Context(), k, "a", answer(report{Pages: 5}),
-			once.Wait(5*time.Millisecond))
+			lockmw.Wait(5*time.Millisecond))
 		require.NoError(t, err)
 		require.Equal(t, begun.Add(10*time.Millisecond), time.Now())
 	})

@@ -117,7 +117,7 @@ func TestLookAtFormerAndForeignRecords(t *testing.T) {
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		_, err = once.Look(t.Context(), nil, "a")
 		require.ErrorIs(t, err, renewer.ErrConfig)
-		_, err = once.Look(t.Context(), k, lockmw.Keys("a", "b"))
+		_, err = once.Look(t.Context(), k, "")
 		require.ErrorIs(t, err, renewer.ErrName)
 	})
 }
@@ -172,7 +172,7 @@ func TestForgetWhileAnAttemptRuns(t *testing.T) {
 					<-ctx.Done()
 					assert.NoError(t, once.Forget(t.Context(), other, "a", r))
 					return report{Pages: 5}, nil
-				}, r, once.NoRetry(), once.Wait(0))
+				}, r, once.NoRetry(), lockmw.Refuse())
 				require.Error(t, err)
 				require.Empty(t, s.RecordOf("a"))
 				synctest.Wait()
@@ -197,5 +197,22 @@ func TestForgetWhatCantBeMeant(t *testing.T) {
 		s.Default(script.Acquire, script.Fail(errDown))
 		require.ErrorIs(t, once.Forget(t.Context(), k, "a"), renewer.ErrUnavailable)
 		require.Equal(t, doneRecord, s.RecordOf("a"))
+	})
+}
+
+// A name may be of a type of the program's own.
+func TestNamesOfATypeOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	type invoice string
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		got, err := once.Do(t.Context(), k, invoice("a"), answer(report{Pages: 3}))
+		require.NoError(t, err)
+		require.Equal(t, report{Pages: 3}, got)
+		require.NotEmpty(t, s.RecordOf("a"))
+		info, err := once.Look(t.Context(), k, invoice("a"))
+		require.NoError(t, err)
+		require.True(t, info.Done)
+		require.NoError(t, once.Forget(t.Context(), k, invoice("a")))
+		require.Empty(t, s.RecordOf("a"))
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -28,12 +29,12 @@ func TestMaxHoldOfAnAttempt(t *testing.T) {
 			require.Equal(t, renewer.ReasonMaxHold, lost.Reason)
 			require.Equal(t, 5*time.Minute, time.Since(begun))
 			return report{}, ctx.Err()
-		}, once.MaxHold(5*time.Minute))
+		}, lockmw.MaxHold(5*time.Minute))
 		require.NoError(t, err)
 		require.Equal(t, report{Pages: 2}, got)
 
 		asked := len(s.Calls(script.Acquire))
-		_, err = once.Do(t.Context(), k, "b", never(t), once.MaxHold(time.Second))
+		_, err = once.Do(t.Context(), k, "b", never(t), lockmw.MaxHold(time.Second))
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		require.Len(t, s.Calls(script.Acquire), asked)
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -51,7 +52,7 @@ func TestAttemptsAreTold(t *testing.T) {
 		for range 3 {
 			func() {
 				defer func() { _ = recover() }()
-				_, _ = once.Do(t.Context(), k, "a", work, once.Operation("bill"))
+				_, _ = once.Do(t.Context(), k, "a", work, lockmw.Operation("bill"))
 			}()
 		}
 		require.Len(t, heard.runs, 3)

@@ -31,10 +31,12 @@ func (c *call) failed(op context.Context, p *pen, rec record, err error) time.Du
 	return pause
 }
 
-// pause is how long to wait after the n-th attempt.
+// pause is how long to wait after the n-th attempt. It is jittered as by ExponentialBackOff of
+// Google's HTTP client for Java (randomized_interval).
+// Source: https://googleapis.dev/java/google-http-client/latest/
 func (c *call) pause(n int) time.Duration {
-	most := min(max(c.retryIn, c.retryUpTo), max(c.keep/3, 1))
-	d := min(c.retryIn, most)
+	most := min(c.lastRetry, max(c.keep/3, 1))
+	d := min(c.firstRetry, most)
 	for ; n > 1 && d < most; n-- {
 		d = min(2*d, most)
 	}

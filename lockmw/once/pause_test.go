@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -26,7 +27,7 @@ func recorders() map[string]func(*renewer.Keeper) once.Recorder {
 	}
 }
 
-// Pauses double from RetryIn up to RetryUpTo, and no further than to a third of Keep.
+// Pauses double from the first up to the most, and no further than to a third of Keep.
 func TestPausesDouble(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -35,10 +36,10 @@ func TestPausesDouble(t *testing.T) {
 	}{
 		"default": {nil, []int{1, 2, 4, 8, 16, 32, 60, 60}},
 		"bounded": {[]once.Option{
-			once.RetryIn(2 * time.Second), once.RetryUpTo(5 * time.Second),
+			once.Retry(2*time.Second, 5*time.Second),
 		}, []int{2, 4, 5, 5, 5}},
 		"the same each time": {[]once.Option{
-			once.RetryIn(2 * time.Minute), once.RetryUpTo(time.Second),
+			once.Retry(2*time.Minute, 2*time.Minute),
 		}, []int{120, 120, 120}},
 		"by Keep": {[]once.Option{once.Keep(30 * time.Second)}, []int{1, 2, 4, 8, 10, 10}},
 	} {
@@ -51,7 +52,7 @@ func TestPausesDouble(t *testing.T) {
 					pauses = append(pauses, time.Since(last))
 					last = time.Now()
 					return report{}, errOperation
-				}, append(row.opts, once.MaxAttempts(len(row.want)+1))...)
+				}, append(row.opts, once.MaxAttempts(int64(len(row.want))+1))...)
 				require.ErrorIs(t, err, once.ErrAttemptsExhausted)
 				for i, seconds := range row.want {
 					about := time.Duration(seconds) * time.Second
@@ -69,12 +70,12 @@ func TestNotYet(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-				recorder, patient := once.RecordIn(in(k)), once.RetryIn(time.Minute)
+				recorder, patient := once.RecordIn(in(k)), once.Retry(time.Minute, time.Minute)
 				_, err := once.Do(t.Context(), k, "a", fail, recorder, patient, once.NoRetry())
 				require.Equal(t, errOperation, err)
 				for _, wait := range []time.Duration{0, 20 * time.Second} {
 					begun := time.Now()
-					_, err = once.Do(t.Context(), k, "a", never(t), recorder, once.Wait(wait))
+					_, err = once.Do(t.Context(), k, "a", never(t), recorder, waiting(wait))
 					require.ErrorIs(t, err, once.ErrNotYet)
 					require.NotErrorIs(t, err, renewer.ErrBusy)
 					require.Zero(t, time.Since(begun))
@@ -106,7 +107,7 @@ func TestACallThatDoesNotWaitTriesAgain(t *testing.T) {
 		t.Run(where, func(t *testing.T) {
 			t.Parallel()
 			inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-				_, err := once.Do(t.Context(), k, "a", fail, once.RecordIn(in(k)), once.Wait(0))
+				_, err := once.Do(t.Context(), k, "a", fail, once.RecordIn(in(k)), lockmw.Refuse())
 				require.ErrorIs(t, err, once.ErrAttemptsExhausted)
 			})
 		})
@@ -139,7 +140,7 @@ func TestNoPauseAfterACut(t *testing.T) {
 				_, err := once.Do(t.Context(), other, "a", func(context.Context) (report, error) {
 					assert.LessOrEqual(t, time.Since(begun), renewer.DefaultTTL)
 					return report{}, nil
-				}, once.Wait(renewer.DefaultTTL))
+				}, lockmw.Wait(renewer.DefaultTTL))
 				require.NoError(t, err)
 				require.NotContains(t, s.RecordOf("a"), "pause=")
 			})
@@ -154,7 +155,7 @@ func TestAPauseThatCantBePutOnRecord(t *testing.T) {
 		s.Script(script.Write, script.Fail(errDown))
 		_, err := once.Do(t.Context(), k, "a", fail, once.NoRetry())
 		require.Equal(t, errOperation, err)
-		_, err = once.Do(t.Context(), k, "a", answer(report{}), once.Wait(0))
+		_, err = once.Do(t.Context(), k, "a", answer(report{}), lockmw.Refuse())
 		require.NoError(t, err)
 	})
 }
@@ -163,7 +164,9 @@ func TestAPauseThatCantBePutOnRecord(t *testing.T) {
 func TestTellErrors(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		opts := []once.Option{once.NoRetry(), once.MaxAttempts(2), once.RetryIn(time.Millisecond)}
+		opts := []once.Option{
+			once.NoRetry(), once.MaxAttempts(2), once.Retry(time.Millisecond, time.Minute),
+		}
 		for _, opts := range [][]once.Option{opts, append(opts, once.TellErrors())} {
 			told := len(opts) == 4
 			name := map[bool]string{false: "kept", true: "told"}[told]

@@ -55,7 +55,7 @@ func (c *call) transact(
 		}
 		c.forget()
 		if until.IsZero() {
-			until = time.Now().Add(c.wait)
+			until = time.Now().Add(c.Wait)
 		}
 		ended := c.noRetry || conflicts == maxConflicts || time.Until(until) <= pause ||
 			sleep(op, pause/2+rand.N(pause)) != nil

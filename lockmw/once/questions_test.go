@@ -106,13 +106,13 @@ func TestQuestionsOfAWaiter(t *testing.T) {
 func TestResultThoughTheLockIsTaken(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		l, err := k.Acquire(t.Context(), "a")
+		l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 		require.NoError(t, err)
 		for _, wait := range []time.Duration{0, time.Second} {
-			_, err := once.Do(t.Context(), k, "a", never(t), once.Wait(wait))
+			_, err := once.Do(t.Context(), k, "a", never(t), waiting(wait))
 			require.ErrorIs(t, err, renewer.ErrBusy)
 			s.PutRecord("a", doneRecord)
-			got, err := once.Do(t.Context(), k, "a", never(t), once.Wait(wait))
+			got, err := once.Do(t.Context(), k, "a", never(t), waiting(wait))
 			require.NoError(t, err)
 			require.Equal(t, report{Pages: 7}, got)
 			s.PutRecord("a", diedRecord)

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
+	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -47,13 +49,13 @@ type verdict struct {
 	ran  bool // the function did
 	idle bool // it could not, since there was no transaction for it
 	soon bool // there is no need to pause before the next turn
-	// pause is how long to do so; 0: about RetryIn.
+	// pause is how long to do so; 0: about the first of Retry.
 	pause time.Duration
 }
 
 // run takes turns until the work is decided, or this call may not wait any longer.
 func (c *call) run(ctx context.Context) error {
-	c.until = time.Now().Add(c.wait)
+	c.until = time.Now().Add(c.Wait)
 	for {
 		v := c.turn(ctx)
 		if v.over {
@@ -61,7 +63,7 @@ func (c *call) run(ctx context.Context) error {
 		}
 		c.why = v.err
 		if v.ran {
-			c.until, c.why = time.Now().Add(c.wait), nil
+			c.until, c.why = time.Now().Add(c.Wait), nil
 		} else if left := time.Until(c.until); !v.soon && left <= v.pause {
 			return c.refused(v.err)
 		}
@@ -81,15 +83,11 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 	if v := c.glance(ctx); v.over || v.pause > 0 {
 		return v
 	}
-	opts := []lockmw.Option{
-		lockmw.Wait(time.Until(c.until)), lockmw.MaxWaiters(c.waiters),
-		lockmw.Operation(c.operation),
-	}
-	opts = maxhold.AddTo(opts, c.maxHold, lockmw.MaxHold)
-	held, err := lockmw.Run(ctx, c.keeper, c.name, func(op context.Context) error {
+	lock := names.Of(names.Want{Name: c.name})
+	held, err := scope.Run(ctx, c.keeper, lock, c.locking(), func(op context.Context) error {
 		v = c.underLock(ctx, op)
 		return v.err
-	}, opts...)
+	})
 	switch {
 	case !held:
 		return verdict{over: true, err: c.refused(err)}
@@ -97,6 +95,15 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 		v.err = err // with the loss of the lock, if it was lost
 	}
 	return v
+}
+
+// locking are the settings of a lock, for which the call waits no longer than it may.
+func (c *call) locking() option.Settings {
+	s := c.Settings
+	if s.Wait = time.Until(c.until); s.Wait <= 0 {
+		s.Contention = option.Refuses
+	}
+	return s
 }
 
 // glance reads the record without the lock.
@@ -168,22 +175,24 @@ func (c *call) underLock(ctx, op context.Context) verdict {
 	return v
 }
 
-// attemptUnder is attempt under the lock that [Under] names. What waits for it has no transaction.
+// attemptUnder is attempt under the locks that [Under] names. What waits for them has no
+// transaction.
 func (c *call) attemptUnder(ctx, op context.Context, p *pen, rec record) (v verdict) {
-	if !c.isUnder {
+	if c.under == nil {
 		return c.attempt(ctx, op, p, rec)
 	}
-	opts := maxhold.AddTo([]lockmw.Option{
-		lockmw.Wait(time.Until(c.until)), lockmw.Operation(c.operation),
-	}, c.maxHold, lockmw.MaxHold)
-	ran, err := lockmw.Run(op, c.keeper, c.under, func(op context.Context) error {
+	how := c.locking()
+	if c.under.With != nil {
+		how = c.under.With(how)
+	}
+	ran, err := scope.Run(op, c.keeper, c.under.Set, how, func(op context.Context) error {
 		v = c.attempt(ctx, op, p, rec)
 		return v.err
-	}, append(opts, c.underOpts...)...)
+	})
 	if !ran {
 		return c.unbegun(ctx, op, p, rec, err)
 	}
-	v.err = err // with the loss of that lock, if it was lost
+	v.err = err // with the loss of a lock, if it was lost
 	return v
 }
 
@@ -255,7 +264,7 @@ func (c *call) observe(op context.Context, begun time.Time, attempt int, err err
 		return
 	}
 	run := renewer.Run{
-		Job: c.operation, Outcome: renewer.OutcomeRan, Err: err, Attempt: attempt,
+		Job: c.Operation, Outcome: renewer.OutcomeRan, Err: err, Attempt: attempt,
 		Took: time.Since(begun),
 	}
 	if err == nil {

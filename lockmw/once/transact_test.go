@@ -186,7 +186,7 @@ func TestConflicts(t *testing.T) {
 		}{{0, 1, 1}, {time.Second, 3, 10}, {time.Hour, once.MaxConflicts, once.MaxConflicts}} {
 			runs, begun = 0, time.Now()
 			l.conflict.Store(1000)
-			got, err = once.Do(t.Context(), k, "b", work, once.RecordIn(l), once.Wait(row.wait))
+			got, err = once.Do(t.Context(), k, "b", work, once.RecordIn(l), waiting(row.wait))
 			require.ErrorIs(t, err, once.ErrConflict)
 			require.ErrorIs(t, err, errDown)
 			require.Zero(t, got)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -43,7 +44,7 @@ func TestLockLostBeforeTheAttempt(t *testing.T) {
 		require.Equal(t, 1, got)
 
 		r.lose = func() { s.Delete("b") }
-		_, err = once.Do(t.Context(), k, "b", never(t), once.RecordIn(r), once.Wait(0))
+		_, err = once.Do(t.Context(), k, "b", never(t), once.RecordIn(r), lockmw.Refuse())
 		require.Error(t, err)
 		require.NotErrorIs(t, err, context.Canceled)
 	})
@@ -86,7 +87,7 @@ func TestTransactionsThatWereNotBegunAreNoAttempts(t *testing.T) {
 		l.unbegun.Store(math.MaxInt64)
 		for range 3 { // by callers who don't wait for long, or leave
 			_, err = once.Do(t.Context(), k, "b", never(t), once.RecordIn(l), once.MaxAttempts(1),
-				once.Wait(time.Second))
+				lockmw.Wait(time.Second))
 			require.ErrorIs(t, err, errDown)
 			require.NotErrorIs(t, err, once.ErrAttemptsExhausted)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)

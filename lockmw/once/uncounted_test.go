@@ -10,10 +10,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
+
+var uncounted = once.MaxAttempts(lockmw.NoBound)
 
 // Names that clients choose would fill the store with failures, each of which stayed for Keep.
 func TestUncountedFailuresLeaveNothing(t *testing.T) {
@@ -38,13 +41,13 @@ func TestUncountedFailuresLeaveNothing(t *testing.T) {
 								assert.Equal(t, once.Attempt{Number: 1, Max: math.MaxInt32},
 									once.Current(ctx))
 								return fn(ctx)
-							}, once.NoRetry(), once.Uncounted())
+							}, once.NoRetry(), uncounted)
 						assert.ErrorIs(t, err, errOperation)
 					})
 					wg.Wait()
 					assert.Empty(t, s.RecordOf("a"))
 				}
-				got, err := once.Do(t.Context(), k, "a", answer(report{Pages: 3}), once.Uncounted(),
+				got, err := once.Do(t.Context(), k, "a", answer(report{Pages: 3}), uncounted,
 					once.Input("another"))
 				require.NoError(t, err, "the name is as new")
 				require.Equal(t, report{Pages: 3}, got)
@@ -60,9 +63,9 @@ func TestUncountedDecisionsStay(t *testing.T) {
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		_, err := once.Do(t.Context(), k, "a", func(context.Context) (report, error) {
 			return report{}, once.Permanent(errOperation)
-		}, once.Uncounted())
+		}, uncounted)
 		require.ErrorIs(t, err, once.ErrGivenUp)
-		_, err = once.Do(t.Context(), k, "a", never(t), once.Uncounted())
+		_, err = once.Do(t.Context(), k, "a", never(t), uncounted)
 		require.ErrorIs(t, err, once.ErrGivenUp)
 	})
 }
@@ -72,7 +75,7 @@ func TestUncountedDecisionsStay(t *testing.T) {
 func TestASuccessAfterATakeoverThatWasErasedIsRecorded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		options := []once.Option{once.NoRetry(), once.Uncounted()}
+		options := []once.Option{once.NoRetry(), uncounted}
 		other := keeper(t, s, "there")
 		runs := 0
 		got, err := once.Do(t.Context(), k, "a", func(ctx context.Context) (report, error) {
@@ -97,10 +100,10 @@ func TestASuccessAfterATakeoverThatWasErasedIsRecorded(t *testing.T) {
 func TestOfMaxAttemptsAndUncountedTheLaterCounts(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		_, err := once.Do(t.Context(), k, "a", fail, once.Uncounted(), once.MaxAttempts(1))
+		_, err := once.Do(t.Context(), k, "a", fail, uncounted, once.MaxAttempts(1))
 		require.ErrorIs(t, err, once.ErrAttemptsExhausted)
 		_, err = once.Do(t.Context(), k, "b", fail, once.NoRetry(), once.MaxAttempts(1),
-			once.Uncounted())
+			uncounted)
 		require.NotErrorIs(t, err, once.ErrAttemptsExhausted)
 		assert.Empty(t, s.RecordOf("b"))
 	})
@@ -111,10 +114,10 @@ func TestAnErasureThatFails(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		s.Script(script.Write, script.Fail(errDown))
-		_, err := once.Do(t.Context(), k, "a", fail, once.NoRetry(), once.Uncounted())
+		_, err := once.Do(t.Context(), k, "a", fail, once.NoRetry(), uncounted)
 		require.ErrorIs(t, err, errOperation)
 		require.NotErrorIs(t, err, errDown)
-		_, err = once.Do(t.Context(), k, "a", answer(report{}), once.NoRetry(), once.Uncounted())
+		_, err = once.Do(t.Context(), k, "a", answer(report{}), once.NoRetry(), uncounted)
 		require.NoError(t, err)
 	})
 }

@@ -21,7 +21,7 @@ import (
 func TestTheOtherLockIsAroundTheTransaction(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
-		lease, err := k.Acquire(t.Context(), "customer")
+		lease, err := k.Acquire(t.Context(), renewer.Request{Name: "customer"})
 		require.NoError(t, err)
 		free := time.Now().Add(3 * time.Second)
 		time.AfterFunc(3*time.Second, func() { _ = lease.Release(t.Context()) })
@@ -38,7 +38,7 @@ func TestTheOtherLockIsAroundTheTransaction(t *testing.T) {
 		require.Equal(t, 7, got)
 		require.Empty(t, s.Owner("customer"))
 
-		lease, err = k.Acquire(t.Context(), "customer")
+		lease, err = k.Acquire(t.Context(), renewer.Request{Name: "customer"})
 		require.NoError(t, err)
 		begun := time.Now()
 		got, err = once.Do(t.Context(), k, "payment", pay, under...)
@@ -57,17 +57,17 @@ func TestTheOtherLockIsBusy(t *testing.T) {
 		took time.Duration
 	}{
 		"waits as the call does": {
-			[]once.Option{once.Under("customer"), once.Wait(time.Second)}, time.Second,
+			[]once.Option{once.Under("customer"), lockmw.Wait(time.Second)}, time.Second,
 		},
-		"waits as it says": {
+		"one of several is busy": {
 			[]once.Option{
-				once.Under("customer", lockmw.Wait(2*time.Second)), once.Wait(time.Second),
-			}, 2 * time.Second,
+				once.Under(lockmw.All("account", "customer")), lockmw.Wait(time.Second),
+			}, time.Second,
 		},
-		"does not wait": {[]once.Option{once.Under("customer", lockmw.Refuse())}, 0},
+		"does not wait": {[]once.Option{once.Under("customer"), lockmw.Refuse()}, 0},
 	} {
 		inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-			lease, err := k.Acquire(t.Context(), "customer")
+			lease, err := k.Acquire(t.Context(), renewer.Request{Name: "customer"})
 			require.NoError(t, err)
 			begun := time.Now()
 			_, err = once.Do(t.Context(), k, "payment", never(t), c.opts...)
@@ -112,8 +112,12 @@ func TestTheOtherLockIsLost(t *testing.T) {
 func TestNamesThatNoOtherLockCanHave(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
-		twice := lockmw.Limits(lockmw.Limit("a", 1), lockmw.Limit("a", 1))
-		for _, name := range []string{"", strings.Repeat("x", store.MaxName+1), twice} {
+		twice := lockmw.All(lockmw.Limit("a", 1), lockmw.Limit("a", 1))
+		for _, name := range []lockmw.Set{
+			{},
+			lockmw.All(""), lockmw.All(strings.Repeat("x", store.MaxName+1)), twice,
+			lockmw.Invalid(errors.New("no customer")),
+		} {
 			_, err := once.Do(t.Context(), k, "payment", never(t), once.Under(name))
 			require.ErrorIs(t, err, renewer.ErrName)
 			require.Empty(t, s.RecordOf("payment"))

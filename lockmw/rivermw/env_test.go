@@ -292,7 +292,7 @@ func hold(t testing.TB, k *renewer.Keeper, tenant string) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)
 	defer cancel()
-	lease, err := k.Acquire(ctx, nameOf(tenant), renewer.Operation("web"))
+	lease, err := k.Acquire(ctx, renewer.Request{Name: nameOf(tenant), Operation: "web"})
 	require.NoError(t, err)
 	return func() { require.NoError(t, lease.Release(t.Context())) }
 }

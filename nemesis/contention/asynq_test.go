@@ -10,7 +10,9 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -19,21 +21,23 @@ import (
 func openAsynq(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) caller {
 	mux := asynq.NewServeMux()
 	mux.Use(recoverTask)
-	key := func(task *asynq.Task) (string, error) { return lockOf(string(task.Payload())), nil }
-	var policy asynqmw.Option
+	key := func(task *asynq.Task) lockmw.Set { return lockOf(string(task.Payload())) }
+	var policy jobs.Option
 	switch wait {
 	case newestWins:
-		policy = asynqmw.Replace()
+		policy = lockmw.Replace()
 	case newestWaits:
-		policy = asynqmw.Latest()
+		policy = lockmw.Latest()
+	case 0:
+		policy = lockmw.Refuse()
 	default:
-		policy = asynqmw.Wait(wait)
+		policy = lockmw.Wait(wait)
 	}
-	mux.Handle("transfer", asynqmw.Middleware(k, key, asynqmw.SharedKey(), policy)(
+	mux.Handle("transfer", asynqmw.Middleware(asynqmw.ForTest(k), key, policy)(
 		asynq.HandlerFunc(func(ctx context.Context, _ *asynq.Task) error { return do(ctx) })))
 	return func(ctx context.Context, key string) (outcome, string) {
 		err := mux.ProcessTask(ctx, asynq.NewTask("transfer", []byte(key)))
-		return outcomeOfTask(t, ctx, err), fmt.Sprint(err)
+		return outcomeOfTask(t, ctx, k, err), fmt.Sprint(err)
 	}
 }
 
@@ -52,9 +56,12 @@ func recoverTask(next asynq.Handler) asynq.Handler {
 }
 
 // isFailure reports whether a server counts an attempt that returned err.
-var isFailure = asynqmw.Configure(asynq.Config{}).IsFailure
+func isFailure(k *renewer.Keeper, err error) bool {
+	_, config := asynqmw.Configure(k, asynq.RedisClientOpt{}, asynq.Config{})
+	return config.IsFailure(err)
+}
 
-func outcomeOfTask(t *testing.T, ctx context.Context, err error) outcome {
+func outcomeOfTask(t *testing.T, ctx context.Context, k *renewer.Keeper, err error) outcome {
 	notRun, refused := errors.AsType[*asynqmw.NotRunError](err)
 	switch {
 	case err == nil:
@@ -62,7 +69,7 @@ func outcomeOfTask(t *testing.T, ctx context.Context, err error) outcome {
 	case errors.Is(err, renewer.ErrLost):
 		return lost
 	case refused:
-		assert.False(t, isFailure(err))
+		assert.False(t, isFailure(k, err))
 		assert.Positive(t, notRun.RetryIn)
 		if why, ok := errors.AsType[*renewer.Error](err); ok && why.Limit > 0 {
 			return full

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -45,18 +46,18 @@ func openGRPC(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) call
 	var policy grpcmw.Option
 	switch wait {
 	case 0:
-		policy = grpcmw.Refuse()
+		policy = lockmw.Refuse()
 	case newestWins:
-		policy = grpcmw.Replace()
+		policy = lockmw.Replace()
 	case newestWaits:
-		policy = grpcmw.Latest()
+		policy = lockmw.Latest()
 	default:
-		policy = grpcmw.Wait(wait)
+		policy = lockmw.Wait(wait)
 	}
 	server := grpc.NewServer(grpc.ChainUnaryInterceptor(recoverCall,
 		grpcmw.UnaryServerInterceptor(k, policy,
 			grpcmw.ForMethod(testgrpc.TestService_UnaryCall_FullMethodName,
-				func(r *testgrpc.SimpleRequest) string {
+				func(r *testgrpc.SimpleRequest) lockmw.Set {
 					return lockOf(string(r.GetPayload().GetBody()))
 				}))))
 	testgrpc.RegisterTestServiceServer(server, &bank{do: do})

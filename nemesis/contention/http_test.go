@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -25,15 +26,15 @@ func serveHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) *ht
 	var policy httpmw.Option
 	switch wait {
 	case 0:
-		policy = httpmw.Refuse(http.StatusConflict)
+		policy = lockmw.Refuse()
 	case newestWins:
-		policy = httpmw.Replace()
+		policy = lockmw.Replace()
 	case newestWaits:
-		policy = httpmw.Latest()
+		policy = lockmw.Latest()
 	default:
-		policy = httpmw.Wait(wait)
+		policy = lockmw.Wait(wait)
 	}
-	key := func(r *http.Request) (string, error) { return lockOf(r.Header.Get("X-Key")), nil }
+	key := func(r *http.Request) lockmw.Set { return lockOf(r.Header.Get("X-Key")) }
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		switch err := do(r.Context()); {
 		case r.Context().Err() != nil: // the caller has gone, or the lock has: nothing to say
@@ -46,7 +47,7 @@ func serveHTTP(t *testing.T, k *renewer.Keeper, wait time.Duration, do work) *ht
 		}
 	}
 	server := httptest.NewUnstartedServer(
-		httpmw.Exclusive(k, key, policy)(http.HandlerFunc(handler)))
+		httpmw.Middleware(k, key, policy)(http.HandlerFunc(handler)))
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of the panic
 	server.Start()
 	t.Cleanup(server.Close)

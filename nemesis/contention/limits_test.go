@@ -24,8 +24,9 @@ const two = key + "/2"
 
 // has another process take a slot of a limit of two, until free is called.
 func (s *scene) has(name string) (free func()) {
-	l, err := s.other.Acquire(s.t.Context(), name, renewer.MaxWait(soon),
-		renewer.AtMost(func(string) int { return 2 }))
+	l, err := s.other.Acquire(s.t.Context(), renewer.Request{
+		Name: name, MaxWait: soon, Limit: func() int { return 2 },
+	})
 	require.NoError(s.t, err)
 	return func() { require.NoError(s.t, l.Release(context.Background())) }
 }
@@ -175,13 +176,13 @@ func TestMoreCallersThanSlotsFarAway(t *testing.T) {
 			for i := range callers {
 				calls.Go(func() {
 					for range rounds {
-						_, err := lockmw.Do(t.Context(), keepers[i%processes], key,
+						_, err := lockmw.Do(t.Context(), keepers[i%processes], lockmw.Limit(key, slots),
 							func(context.Context) (any, error) {
 								assert.LessOrEqual(t, running.Add(1), int64(slots))
 								<-time.After(20 * time.Millisecond)
 								running.Add(-1)
 								return nil, nil
-							}, lockmw.AtMost(slots), lockmw.Wait(soon))
+							}, lockmw.Wait(soon))
 						assert.NoError(t, err)
 					}
 				})

@@ -115,32 +115,32 @@ func (s *scene) newKeeper(node string) *renewer.Keeper {
 
 // holds has another process take the lock, until the function that it returns is called.
 func (s *scene) holds(key string) (release func()) {
-	l, err := s.other.Acquire(s.t.Context(), key, renewer.MaxWait(soon))
+	l, err := s.other.Acquire(s.t.Context(), renewer.Request{Name: key, MaxWait: soon})
 	require.NoError(s.t, err)
 	return func() { require.NoError(s.t, l.Release(context.Background())) }
 }
 
 // free requires that key is free.
 func (s *scene) free(key string) {
-	l, err := s.other.TryAcquire(s.t.Context(), key)
+	l, err := s.other.Acquire(s.t.Context(), renewer.Request{Name: key, Try: true})
 	require.NoError(s.t, err)
 	require.NoError(s.t, l.Release(s.t.Context()))
 }
 
 // lockOf is the name of the lock for a caller's key: of several if it is made of several, of a limit
 // of n if it ends with "/n", and with a rank of n if it ends with "#n".
-func lockOf(key string) string {
+func lockOf(key string) lockmw.Set {
 	if name, number, ranked := strings.Cut(key, "#"); ranked {
 		if n, err := strconv.ParseInt(number, 10, 64); err == nil {
 			return lockmw.Ranked(name, n)
 		}
 	}
 	if strings.Contains(key, "+") {
-		var names []string
+		var names []lockmw.Set
 		for one := range strings.SplitSeq(key, "+") {
 			names = append(names, lockOf(one))
 		}
-		return lockmw.Keys(names...)
+		return lockmw.All(names...)
 	}
 	if name, number, limit := strings.Cut(key, "/"); limit {
 		n, err := strconv.Atoi(number)
@@ -148,7 +148,7 @@ func lockOf(key string) string {
 			return lockmw.Limit(name, n)
 		}
 	}
-	return key
+	return lockmw.All(key)
 }
 
 // nothingIsLeft waits until no lock is on the server. (What was asked of a server that was

@@ -69,7 +69,9 @@ func TestReplaced(t *testing.T) {
 func TestReplacedByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	each(t, func(s *scene) {
-		before, err := s.other.Acquire(s.t.Context(), key, renewer.Replace())
+		before, err := s.other.Acquire(s.t.Context(), renewer.Request{
+			Name: key, Newest: renewer.NewestReplaces,
+		})
 		require.NoError(s.t, err)
 		call := start(s.t.Context(), s.open(newestWins, func(ctx context.Context) error {
 			<-ctx.Done()
@@ -84,7 +86,9 @@ func TestReplacedByAnotherProcess(t *testing.T) {
 		assert.Zero(s.t, s.runs.Load())
 		require.ErrorIs(s.t, before.Release(s.t.Context()), renewer.ErrReplaced)
 		require.Eventually(s.t, func() bool { return s.runs.Load() == 1 }, soon, tick)
-		after, err := s.other.Acquire(s.t.Context(), key, renewer.Replace(), renewer.MaxWait(soon))
+		after, err := s.other.Acquire(s.t.Context(), renewer.Request{
+			Name: key, Newest: renewer.NewestReplaces, MaxWait: soon,
+		})
 		require.NoError(s.t, err)
 		s.wasReplaced(call)
 		assert.Greater(s.t, after.Fence(), before.Fence())

@@ -95,7 +95,7 @@ func TestWorkThatOutlivesTheOperation(t *testing.T) {
 		})
 		o, words := call(s.t.Context(), key)
 		assert.Equal(s.t, done, o, words)
-		_, err := s.other.TryAcquire(s.t.Context(), key)
+		_, err := s.other.Acquire(s.t.Context(), renewer.Request{Name: key, Try: true})
 		require.ErrorIs(s.t, err, renewer.ErrBusy)
 		o, words = s.open(0, nothing)(s.t.Context(), key)
 		assert.Equal(s.t, busy, o, words)
@@ -317,7 +317,9 @@ func TestCancelledInTheMiddle(t *testing.T) {
 		c := start(ctx, call, key)
 		<-began
 		cancel()
-		if _, err := s.other.TryAcquire(s.t.Context(), key); assert.Error(s.t, err) {
+		if _, err := s.other.Acquire(s.t.Context(), renewer.Request{
+			Name: key, Try: true,
+		}); assert.Error(s.t, err) {
 			assert.ErrorIs(s.t, err, renewer.ErrBusy)
 		}
 		close(returns)

@@ -56,14 +56,14 @@ func TestASlotOnTheMove(t *testing.T) {
 	p := kit.Start(t, cluster.ClientOption(), moveConfig, cluster.Nodes()...)
 	slot, names := sameSlot(20)
 	var leases []*renewer.Lease
-	atMost := func(i int) renewer.Option { // every second one is a limit
+	atMost := func(i int) func() int { // every second one is a limit
 		if i%2 == 0 {
-			return renewer.MaxWait(kit.Patience)
+			return nil
 		}
-		return renewer.AtMost(func(string) int { return 3 })
+		return func() int { return 3 }
 	}
 	for i, name := range names[churners:] {
-		l, err := p.Keeper.Acquire(t.Context(), name, atMost(i))
+		l, err := p.Keeper.Acquire(t.Context(), renewer.Request{Name: name, Limit: atMost(i)})
 		require.NoError(t, err)
 		leases = append(leases, l)
 	}
@@ -75,8 +75,9 @@ func TestASlotOnTheMove(t *testing.T) {
 		wg.Go(func() {
 			last := int64(0)
 			for ctx.Err() == nil {
-				l, err := p.Keeper.Acquire(context.Background(), name,
-					renewer.MaxWait(kit.Patience), atMost(i))
+				l, err := p.Keeper.Acquire(context.Background(), renewer.Request{
+					Name: name, MaxWait: kit.Patience, Limit: atMost(i),
+				})
 				if !assert.NoError(t, err) {
 					return
 				}
@@ -96,7 +97,9 @@ func TestASlotOnTheMove(t *testing.T) {
 		require.NoError(t, move.Keys(kit.Key(names[0]), kit.Key(names[4]), kit.Key(names[6]),
 			slots, slots+":holders"))
 		// A claim where the mark has not arrived yet makes no second one.
-		if l, err := p.Keeper.TryAcquire(t.Context(), names[7], atMost(1)); err == nil {
+		if l, err := p.Keeper.Acquire(t.Context(), renewer.Request{
+			Name: names[7], Limit: atMost(1), Try: true,
+		}); err == nil {
 			require.NoError(t, l.Release(t.Context()))
 		}
 		wait(moment(100 * time.Millisecond))
@@ -130,7 +133,9 @@ func TestTheNewestCallOnASlotOnTheMove(t *testing.T) {
 		ended := make(chan error, 1)
 		calls[i] = ended
 		go func() {
-			l, err := p[1+i].Keeper.Acquire(t.Context(), name, renewer.Latest())
+			l, err := p[1+i].Keeper.Acquire(t.Context(), renewer.Request{
+				Name: name, Newest: renewer.NewestWaits,
+			})
 			if err == nil {
 				err = l.Release(t.Context())
 			}
@@ -175,15 +180,15 @@ func TestABreakByForceOnASlotOnTheMove(t *testing.T) {
 	}
 	var keys []string
 	for i, name := range names {
-		var options []renewer.Option
+		r := renewer.Request{Name: name}
 		key := kit.Key(name)
 		if i == 0 {
 			keys = append(keys, key)
 		} else {
-			options = append(options, renewer.AtMost(func(string) int { return 1 }))
+			r.Limit = func() int { return 1 }
 			keys = append(keys, key+":slots", key+":slots:holders")
 		}
-		lease := p.Acquire(t, name, options...)
+		lease := p.AcquireAs(t, r)
 		defer func() { _ = lease.Release(t.Context()) }() // it is lost
 		require.Equal(t, store.StatusHeld, broken(i, false).Status)
 	}

@@ -68,7 +68,9 @@ func TestServerRefuses(t *testing.T) {
 				})
 			}
 			require.EventuallyWithT(t, func(t *assert.CollectT) { // the server may be too busy to answer
-				_, err := n.Keeper.TryAcquire(context.Background(), "free")
+				_, err := n.Keeper.Acquire(context.Background(), renewer.Request{
+					Name: "free", Try: true,
+				})
 				c.isTold(t, err)
 			}, kit.Patience, recoverConfig.RequestTimeout)
 			kit.Do(t, server, c.finish...)

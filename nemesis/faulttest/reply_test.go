@@ -51,7 +51,7 @@ func TestReplyLostToAWaitingCaller(t *testing.T) {
 			assert.Empty(t, kit.Look(t, n.server, "lock").Value)
 
 			n.link.DropReplyTo(about("once"), 1, then)
-			_, err := n.Keeper.TryAcquire(t.Context(), "once")
+			_, err := n.Keeper.Acquire(t.Context(), renewer.Request{Name: "once", Try: true})
 			require.ErrorIs(t, err, renewer.ErrUnavailable)
 			require.NotErrorIs(t, err, renewer.ErrBusy)
 			assert.Equal(t, 2, n.link.Dropped())
@@ -69,7 +69,7 @@ func TestRequestArrivesAfterItsCallerHasGone(t *testing.T) {
 	before, err := n.server.Calls("set")
 	require.NoError(t, err)
 	n.link.Blackhole(proxy.Up)
-	_, err = n.Keeper.TryAcquire(t.Context(), "lock")
+	_, err = n.Keeper.Acquire(t.Context(), renewer.Request{Name: "lock", Try: true})
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	require.Empty(t, kit.Look(t, n.server, "lock").Value)
 	n.link.Heal()

@@ -40,7 +40,7 @@ func TestKeyIsTakenAway(t *testing.T) {
 		"deleted and taken": {func(t *testing.T, server *redistest.Server, other *node) {
 			t.Helper()
 			kit.Do(t, server, "DEL", kit.Key("lock"))
-			next := other.Acquire(t, "lock", renewer.Operation("report"))
+			next := other.AcquireAs(t, renewer.Request{Name: "lock", Operation: "report"})
 			t.Cleanup(func() { assert.NoError(t, next.Release(t.Context()), "it is not disturbed") })
 		}, "owner", self},
 	} {

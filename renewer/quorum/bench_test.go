@@ -166,7 +166,7 @@ func benchTurns(b *testing.B, keepers []*renewer.Keeper) {
 		workers.Go(func() {
 			for range turns {
 				begun := time.Now()
-				l, err := k.Acquire(b.Context(), "n")
+				l, err := k.Acquire(b.Context(), renewer.Request{Name: "n"})
 				if err != nil {
 					b.Error(err)
 					continue

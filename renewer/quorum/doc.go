@@ -55,6 +55,5 @@
 //   - The rate of each node's clock must be right within [renewer.Config] ClockDrift.
 //   - A quorum is no [store.Recorder], so package once refuses it. Keep records elsewhere.
 //
-// docs/quorum.md says why this is safe, how the fencing tokens are chosen, how programs compare
-// their nodes, and what it costs. What no lease can promise is said in package renewer.
+// What no lease can promise is said in package renewer.
 package quorum

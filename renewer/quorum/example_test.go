@@ -25,11 +25,13 @@ func Example() {
 	}
 	defer keeper.Shutdown(context.Background()) //nolint:errcheck // an example
 
-	lease, err := keeper.Acquire(context.Background(), "order:42", renewer.Operation("charge"))
+	lease, err := keeper.Acquire(context.Background(), renewer.Request{
+		Name: "order:42", Operation: "charge",
+	})
 	if err != nil {
 		panic(err)
 	}
-	_, err = keeper.TryAcquire(context.Background(), "order:42")
+	_, err = keeper.Acquire(context.Background(), renewer.Request{Name: "order:42", Try: true})
 	fmt.Println(lease.Name(), "is ours;", "another is refused:", errors.Is(err, renewer.ErrBusy))
 	fmt.Println(lease.Release(context.Background()))
 	// Output:

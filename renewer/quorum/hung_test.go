@@ -65,7 +65,7 @@ func contend(t *testing.T, n, callers int, how script.Step) (turns int, gap time
 			require.NoError(t, err)
 			wg.Go(func() {
 				for time.Now().Before(end) {
-					l, err := k.Acquire(t.Context(), "n")
+					l, err := k.Acquire(t.Context(), renewer.Request{Name: "n"})
 					if !assert.NoError(t, err) {
 						break
 					}

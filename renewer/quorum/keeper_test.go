@@ -48,7 +48,7 @@ func TestALeaseSurvivesAnyOneNode(t *testing.T) {
 			t.Run(fmt.Sprint(name, " ", i+1), func(t *testing.T) {
 				t.Parallel()
 				keep(t, 3, func(t *testing.T, k *renewer.Keeper, nodes []*script.Store) {
-					l, err := k.Acquire(t.Context(), "n")
+					l, err := k.Acquire(t.Context(), renewer.Request{Name: "n"})
 					require.NoError(t, err)
 					synctest.Wait()
 					die(nodes[i], how)
@@ -56,7 +56,11 @@ func TestALeaseSurvivesAnyOneNode(t *testing.T) {
 					require.True(t, l.Valid())
 					assert.Greater(t, l.Remaining(), ttl/2)
 					assert.Zero(t, took(func() { assert.NoError(t, l.Release(t.Context())) }))
-					assert.Zero(t, took(func() { l, err = k.Acquire(t.Context(), "n") }))
+					assert.Zero(t, took(func() {
+						l, err = k.Acquire(t.Context(), renewer.Request{
+							Name: "n",
+						})
+					}))
 					require.NoError(t, err)
 					assert.Zero(t, took(func() { assert.NoError(t, l.Release(t.Context())) }))
 				})
@@ -73,7 +77,7 @@ func TestALeaseIsLostInTimeWhenTwoDie(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			keep(t, 3, func(t *testing.T, k *renewer.Keeper, nodes []*script.Store) {
-				l, err := k.Acquire(t.Context(), "n")
+				l, err := k.Acquire(t.Context(), renewer.Request{Name: "n"})
 				require.NoError(t, err)
 				waitFor(time.Minute)
 				die(nodes[0], how)
@@ -118,13 +122,13 @@ func TestWaiters(t *testing.T) {
 				waitFor(time.Second)
 				time.AfterFunc(3*time.Second, func() { release(context.Background(), other, "z") })
 				var l *renewer.Lease
-				d := took(func() { l, err = k.Acquire(t.Context(), "n") })
+				d := took(func() { l, err = k.Acquire(t.Context(), renewer.Request{Name: "n"}) })
 				require.NoError(t, err)
 				assert.Equal(t, 3*time.Second, d)
 				require.NoError(t, l.Release(t.Context()))
 
 				require.Equal(t, store.StatusHeld, acquire(t.Context(), other, "y").Status)
-				d = took(func() { l, err = k.Acquire(t.Context(), "n") })
+				d = took(func() { l, err = k.Acquire(t.Context(), renewer.Request{Name: "n"}) })
 				require.NoError(t, err)
 				assert.InDelta(t, ttl, d, float64(20*time.Millisecond))
 				require.NoError(t, l.Release(t.Context()))

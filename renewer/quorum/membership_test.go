@@ -148,7 +148,7 @@ func TestTheMembershipIsNoLock(t *testing.T) {
 		waitFor(quorum.MembershipTTL + time.Second) // an idle minute, after which the name is free
 		requireFree(t, quorum.OwnNames[0], nodes)
 		for _, name := range quorum.OwnNames {
-			_, err = k.TryAcquire(t.Context(), name)
+			_, err = k.Acquire(t.Context(), renewer.Request{Name: name, Try: true})
 			require.ErrorIs(t, err, renewer.ErrName)
 			require.ErrorIs(t, renewer.CheckName(name), renewer.ErrName)
 		}

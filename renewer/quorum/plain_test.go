@@ -28,12 +28,12 @@ func TestAServerThatIsUsedAloneToo(t *testing.T) {
 	plain := keeperOn(t, onRedis(t, all[0], ttl, nil), renewer.Config{TTL: ttl})
 	last := map[string]int64{}
 	for i := range 20 {
-		l, err := plain.Acquire(t.Context(), fmt.Sprint("plain-", i))
+		l, err := plain.Acquire(t.Context(), renewer.Request{Name: fmt.Sprint("plain-", i)})
 		require.NoError(t, err)
 		require.NoError(t, l.Release(t.Context()))
 		for _, name := range []string{"again", fmt.Sprint("new-", i)} {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			l, err := k.Acquire(ctx, name)
+			l, err := k.Acquire(ctx, renewer.Request{Name: name})
 			cancel()
 			require.NoError(t, err)
 			require.Greater(t, l.Fence(), last[name])

@@ -179,7 +179,9 @@ func playSchedule(t *testing.T, d *dice, n int) {
 				s.Close()
 			}()
 			for time.Now().Before(end) {
-				l, err := k.Acquire(context.Background(), "n", renewer.MaxWait(time.Minute))
+				l, err := k.Acquire(context.Background(), renewer.Request{
+					Name: "n", MaxWait: time.Minute,
+				})
 				if err != nil {
 					waitFor(time.Second) // it may be refused at once
 					continue

@@ -152,14 +152,14 @@ func TestNothingLeftBehindOnFrozenServers(t *testing.T) {
 	const ttl = 6 * time.Second
 	all := servers(t, 3)
 	k := keeperOn(t, overRedis(t, all, ttl), renewer.Config{TTL: ttl})
-	warm, err := k.Acquire(t.Context(), "warm-up")
+	warm, err := k.Acquire(t.Context(), renewer.Request{Name: "warm-up"})
 	require.NoError(t, err)
 	require.NoError(t, warm.Release(t.Context()))
 	require.NoError(t, all[0].Stop())
 	require.NoError(t, all[1].Stop())
 	for i := range 5 {
 		begun := time.Now()
-		_, err := k.TryAcquire(t.Context(), fmt.Sprint("n", i))
+		_, err := k.Acquire(t.Context(), renewer.Request{Name: fmt.Sprint("n", i), Try: true})
 		require.ErrorIs(t, err, renewer.ErrUnavailable)
 		assert.Less(t, time.Since(begun), k.Config().RequestTimeout+3*time.Second)
 	}
@@ -172,7 +172,7 @@ func TestNothingLeftBehindOnFrozenServers(t *testing.T) {
 		}
 		return n == 0
 	}, patience, 5*time.Millisecond)
-	l, err := k.Acquire(t.Context(), "n0")
+	l, err := k.Acquire(t.Context(), renewer.Request{Name: "n0"})
 	require.NoError(t, err)
 	require.NoError(t, l.Release(t.Context()))
 }

@@ -251,7 +251,7 @@ func recovers(t *testing.T, open deployed, with, only string) {
 	defer w.stop()
 	useAll(t, store)
 	w.await(t, "set up")
-	lease, err := keeper.Acquire(t.Context(), name)
+	lease, err := keeper.Acquire(t.Context(), renewer.Request{Name: name})
 	require.NoError(t, err)
 
 	l.answer(with, only)
@@ -282,7 +282,7 @@ func recovers(t *testing.T, open deployed, with, only string) {
 	defer cancel()
 	_ = lease.Release(ctx) // it may be lost
 	require.Eventually(t, func() bool {
-		lease, err = keeper.Acquire(ctx, name, renewer.MaxWait(patience))
+		lease, err = keeper.Acquire(ctx, renewer.Request{Name: name, MaxWait: patience})
 		return err == nil
 	}, patience, 10*time.Millisecond)
 	require.Eventually(t, func() bool { // until it is heard, the watch may have to be set up again

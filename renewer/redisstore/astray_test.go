@@ -98,10 +98,10 @@ func TestFailOverBehindOneAddress(t *testing.T) {
 			t.Parallel()
 			a := startOneAddress(t)
 			keeper, _ := a.keeper(t, opened)
-			held, err := keeper.Acquire(t.Context(), "held")
+			held, err := keeper.Acquire(t.Context(), renewer.Request{Name: "held"})
 			require.NoError(t, err)
 			once := func(ctx context.Context) error {
-				lease, err := keeper.Acquire(ctx, "once")
+				lease, err := keeper.Acquire(ctx, renewer.Request{Name: "once"})
 				if err == nil {
 					_ = lease.Release(ctx) // or it is freed behind a connection that was given up
 				}
@@ -113,7 +113,9 @@ func TestFailOverBehindOneAddress(t *testing.T) {
 			waiting := make(chan error, 1)
 			other, waiter := a.keeper(t, opened)
 			go func() {
-				lease, err := other.Acquire(context.WithoutCancel(t.Context()), "held")
+				lease, err := other.Acquire(context.WithoutCancel(t.Context()), renewer.Request{
+					Name: "held",
+				})
 				if err == nil {
 					err = lease.Release(context.WithoutCancel(t.Context()))
 				}

@@ -44,7 +44,9 @@ func TestAwayAndBack(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = keeper.Shutdown(within(t, patience)) })
 			once := func() error {
-				l, err := keeper.Acquire(within(t, patience), "a", renewer.MaxWait(patience/2))
+				l, err := keeper.Acquire(within(t, patience), renewer.Request{
+					Name: "a", MaxWait: patience / 2,
+				})
 				if err == nil {
 					err = l.Release(t.Context())
 				}

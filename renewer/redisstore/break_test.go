@@ -57,20 +57,21 @@ func TestBreak(t *testing.T) {
 			t.Parallel()
 			_, s := startReal(t)
 			holder, waiter, look := s.keeper(t), s.keeper(t), s.breaker(t)
-			known, opts := name, []renewer.Option{renewer.Manual(time.Minute)}
+			known, request := name, renewer.Request{Name: name, Manual: time.Minute}
 			if c.limit {
 				known = store.LimitName(name)
-				opts = append(opts, renewer.AtMost(func(string) int { return 1 }))
+				request.Limit = func() int { return 1 }
 			}
-			first, err := holder.Acquire(t.Context(), name, opts...)
+			first, err := holder.Acquire(t.Context(), request)
 			require.NoError(t, err)
 			s.awaitProcess(t)
 
 			line := redisstore.LeaseKey(redisstore.DefaultPrefix, known) + ":waiters"
 			got := make(chan *renewer.Lease, 1)
 			go func() {
-				l, err := waiter.Acquire(t.Context(), name,
-					append(opts, renewer.MaxWait(patience))...)
+				patient := request
+				patient.MaxWait = patience
+				l, err := waiter.Acquire(t.Context(), patient)
 				assert.NoError(t, err)
 				got <- l
 			}()

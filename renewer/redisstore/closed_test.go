@@ -28,7 +28,7 @@ func TestAcquireOnAClosedClient(t *testing.T) {
 	client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	_, err = keeper.Acquire(ctx, "a")
+	_, err = keeper.Acquire(ctx, renewer.Request{Name: "a"})
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	require.ErrorIs(t, err, renewer.ErrRejected)
 	require.ErrorIs(t, err, rueidis.ErrClosing)
@@ -64,7 +64,7 @@ func TestPingsOfAnIdleProcess(t *testing.T) {
 	keeper, err := renewer.New(store, renewer.Config{TTL: ttl})
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, keeper.Shutdown(context.Background())) })
-	lease, err := keeper.Acquire(t.Context(), "a")
+	lease, err := keeper.Acquire(t.Context(), renewer.Request{Name: "a"})
 	require.NoError(t, err)
 	s.ok(t, "CONFIG", "RESETSTAT")
 	const renewals = 4

@@ -311,7 +311,7 @@ func TestTheSuccessorOfAHeadHasItsRank(t *testing.T) {
 	left := make(chan error)
 	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 	go func() {
-		_, err := busy.Acquire(waits, "a")
+		_, err := busy.Acquire(waits, renewer.Request{Name: "a"})
 		left <- err
 	}()
 	require.Eventually(t, func() bool {
@@ -320,8 +320,9 @@ func TestTheSuccessorOfAHeadHasItsRank(t *testing.T) {
 	got := make(chan *renewer.Lease, 30)
 	for range 3 {
 		go func() {
-			if l, err := busy.Acquire(context.WithoutCancel(t.Context()), "a",
-				renewer.MaxWait(patience)); assert.NoError(t, err) {
+			if l, err := busy.Acquire(context.WithoutCancel(t.Context()), renewer.Request{
+				Name: "a", MaxWait: patience,
+			}); assert.NoError(t, err) {
 				got <- l
 			}
 		}()

@@ -59,7 +59,7 @@ func lockAt(t *testing.T, d redisstore.Deployment, opts ...redisstore.Option) {
 	defer store.Close()
 	keeper, err := renewer.New(store, renewer.Config{})
 	require.NoError(t, err)
-	lease, err := keeper.Acquire(t.Context(), "job", renewer.MaxWait(patience))
+	lease, err := keeper.Acquire(t.Context(), renewer.Request{Name: "job", MaxWait: patience})
 	require.NoError(t, err)
 	require.NoError(t, lease.Release(t.Context()))
 	require.NoError(t, keeper.Shutdown(t.Context()))

@@ -132,7 +132,7 @@ func TestATurnGrowsWithTheLink(t *testing.T) {
 	for _, near := range s.keepers(t, 3) {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				if l, err := near.Acquire(ctx, "a"); err == nil {
+				if l, err := near.Acquire(ctx, renewer.Request{Name: "a"}); err == nil {
 					assert.NoError(t, l.Release(context.WithoutCancel(ctx)))
 				}
 			}

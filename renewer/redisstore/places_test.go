@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -25,7 +26,7 @@ func TestPlacesWithoutARankAreForgotten(t *testing.T) {
 			_, s := startReal(t)
 			keepers := s.keepers(t, 2)
 			store := s.store(t)
-			first, err := keepers[0].Acquire(t.Context(), "a")
+			first, err := keepers[0].Acquire(t.Context(), renewer.Request{Name: "a"})
 			require.NoError(t, err)
 			listening(t, store)
 			before := store.Places()
@@ -41,7 +42,7 @@ func TestPlacesWithoutARankAreForgotten(t *testing.T) {
 			t.Log("so it is with callers, of whom the keepers' store has nothing when they have left")
 			for range 3 {
 				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-				_, err := keepers[1].Acquire(ctx, "a")
+				_, err := keepers[1].Acquire(ctx, renewer.Request{Name: "a"})
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				cancel()
 			}

@@ -30,7 +30,9 @@ func TestReplace(t *testing.T) {
 		answered := make(chan struct{})
 		go func() {
 			err := func() error {
-				l, err := keepers[number%len(keepers)].Acquire(t.Context(), "a", renewer.Replace())
+				l, err := keepers[number%len(keepers)].Acquire(t.Context(), renewer.Request{
+					Name: "a", Newest: renewer.NewestReplaces,
+				})
 				close(answered)
 				if err != nil {
 					return err

@@ -205,10 +205,10 @@ func TestTheEngineFreesWhatNoReplicaConfirms(t *testing.T) {
 	t.Cleanup(func() { assert.NoError(t, keeper.Shutdown(context.Background())) })
 	require.NoError(t, replica.Stop())
 
-	_, err = keeper.TryAcquire(t.Context(), "try")
+	_, err = keeper.Acquire(t.Context(), renewer.Request{Name: "try", Try: true})
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	require.ErrorIs(t, err, redisstore.ErrReplicas)
-	_, err = keeper.Acquire(t.Context(), "wait", renewer.MaxWait(4*time.Second))
+	_, err = keeper.Acquire(t.Context(), renewer.Request{Name: "wait", MaxWait: 4 * time.Second})
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	require.ErrorIs(t, err, redisstore.ErrReplicas)
 	require.Eventually(t, func() bool {
@@ -218,7 +218,9 @@ func TestTheEngineFreesWhatNoReplicaConfirms(t *testing.T) {
 
 	got := make(chan error)
 	go func() {
-		lease, err := keeper.Acquire(context.Background(), "patient", renewer.MaxWait(patience))
+		lease, err := keeper.Acquire(context.Background(), renewer.Request{
+			Name: "patient", MaxWait: patience,
+		})
 		if err == nil {
 			err = lease.Release(context.Background())
 		}

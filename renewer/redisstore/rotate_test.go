@@ -36,7 +36,7 @@ func TestPasswordThatChanges(t *testing.T) {
 	require.NoError(t, err)
 	shutDown(t, keeper, store)
 	once := func(ctx context.Context) error {
-		lease, err := keeper.Acquire(ctx, "job")
+		lease, err := keeper.Acquire(ctx, renewer.Request{Name: "job"})
 		if err == nil {
 			_ = lease.Release(ctx)
 		}

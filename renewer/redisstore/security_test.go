@@ -173,7 +173,7 @@ func TestPasswordsStaySecret(t *testing.T) {
 	keeper, err := renewer.New(store,
 		renewer.Config{TTL: time.Second, Observer: renewer.NewLogObserver(log)})
 	require.NoError(t, err)
-	lease, err := keeper.Acquire(t.Context(), "held")
+	lease, err := keeper.Acquire(t.Context(), renewer.Request{Name: "held"})
 	require.NoError(t, err)
 	held := s.get(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "held"))
 	w := newWatch(store, "watched")
@@ -190,7 +190,7 @@ func TestPasswordsStaySecret(t *testing.T) {
 		tell(acquire(t, store, claim("a", "a", time.Minute)).Err)
 		tell(renew(t, store, hold("a", "a", time.Minute)).Err)
 		tell(release(t, store, hold("a", "a", 0)).Err)
-		_, err := keeper.TryAcquire(t.Context(), "b")
+		_, err := keeper.Acquire(t.Context(), renewer.Request{Name: "b", Try: true})
 		tell(err)
 	}
 	s.ok(t, "ACL", "SETUSER", "locks", "-@all")

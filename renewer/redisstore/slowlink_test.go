@@ -30,7 +30,7 @@ func TestALinkThatIsTooSlow(t *testing.T) {
 	keeper, err := renewer.New(store, renewer.Config{TTL: ttl})
 	require.NoError(t, err)
 	shutDown(t, keeper, store)
-	lease, err := keeper.Acquire(t.Context(), "a")
+	lease, err := keeper.Acquire(t.Context(), renewer.Request{Name: "a"})
 	require.NoError(t, err)
 	link.Delay(ttl / 8) // a round trip of a quarter
 	select {

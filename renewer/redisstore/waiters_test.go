@@ -205,8 +205,9 @@ func (s server) waiters(t *testing.T, keepers []*renewer.Keeper, got chan<- *ren
 	before := s.number(t, "ZCARD", line)
 	for i, k := range keepers {
 		go func() {
-			if l, err := k.Acquire(context.WithoutCancel(t.Context()), "a",
-				renewer.MaxWait(time.Minute)); assert.NoError(t, err) {
+			if l, err := k.Acquire(context.WithoutCancel(t.Context()), renewer.Request{
+				Name: "a", MaxWait: time.Minute,
+			}); assert.NoError(t, err) {
 				got <- l
 			}
 		}()
@@ -234,7 +235,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 	_, s := startReal(t)
 	const n = 20
 	keepers := s.farKeepers(t, n+1)
-	first, err := keepers[n].Acquire(t.Context(), "a")
+	first, err := keepers[n].Acquire(t.Context(), renewer.Request{Name: "a"})
 	require.NoError(t, err)
 	got := make(chan *renewer.Lease)
 	s.waiters(t, keepers[:n], got)
@@ -271,13 +272,14 @@ func TestTheHoldersProcessComesLast(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	keepers := s.keepers(t, 2)
-	first, err := keepers[0].Acquire(t.Context(), "a")
+	first, err := keepers[0].Acquire(t.Context(), renewer.Request{Name: "a"})
 	require.NoError(t, err)
 	got, full := make(chan *renewer.Lease), make(chan error)
 	for range 2 { // one of them is in its keeper's queue when the other is refused
 		go func() {
-			l, err := keepers[0].Acquire(context.WithoutCancel(t.Context()), "a",
-				renewer.MaxWait(time.Minute), renewer.MaxWaiters(1))
+			l, err := keepers[0].Acquire(context.WithoutCancel(t.Context()), renewer.Request{
+				Name: "a", MaxWait: time.Minute, MaxWaiters: 1,
+			})
 			if err != nil {
 				full <- err
 				return
@@ -301,26 +303,26 @@ func TestAWaiterLeavesTheLine(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	keepers := s.keepers(t, 3)
-	first, err := keepers[0].Acquire(t.Context(), "a")
+	first, err := keepers[0].Acquire(t.Context(), renewer.Request{Name: "a"})
 	require.NoError(t, err)
 	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error)
 	go func() {
-		_, err := keepers[1].Acquire(ctx, "a")
+		_, err := keepers[1].Acquire(ctx, renewer.Request{Name: "a"})
 		left <- err
 	}()
 	require.Eventually(t, func() bool {
 		return s.number(t, "ZCARD", line) == 1
 	}, patience, time.Millisecond)
-	_, err = keepers[2].Acquire(t.Context(), "a", renewer.MaxWait(2*time.Second))
+	_, err = keepers[2].Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: 2 * time.Second})
 	require.ErrorIs(t, err, renewer.ErrBusy)
 	leave()
 	require.ErrorIs(t, <-left, context.Canceled)
 	require.Eventually(t, func() bool {
 		return s.number(t, "ZCARD", line) == 0
 	}, patience, time.Millisecond)
-	_, err = keepers[2].TryAcquire(t.Context(), "a")
+	_, err = keepers[2].Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
 	require.ErrorIs(t, err, renewer.ErrBusy)
 	assert.Zero(t, s.number(t, "ZCARD", line), "who will not wait takes no place")
 	require.NoError(t, first.Release(t.Context()))
@@ -342,8 +344,9 @@ func TestWithoutALine(t *testing.T) {
 	first := mine(t, store, claim("a", "a", time.Minute))
 	got := make(chan *renewer.Lease)
 	go func() {
-		if l, err := k.Acquire(context.WithoutCancel(t.Context()), "a",
-			renewer.MaxWait(patience)); assert.NoError(t, err) {
+		if l, err := k.Acquire(context.WithoutCancel(t.Context()), renewer.Request{
+			Name: "a", MaxWait: patience,
+		}); assert.NoError(t, err) {
 			got <- l
 		}
 	}()
@@ -356,7 +359,7 @@ func TestWithoutALine(t *testing.T) {
 	require.NoError(t, second.Release(t.Context()))
 
 	full := s.pollingKeepers(t, 2, time.Second)
-	third, err := full[0].Acquire(t.Context(), "a")
+	third, err := full[0].Acquire(t.Context(), renewer.Request{Name: "a"})
 	require.NoError(t, err)
 	s.waiters(t, full[1:], got)
 	s.ok(t, "DEL", redisstore.LineKey(redisstore.DefaultPrefix, "a"))

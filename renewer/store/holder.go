@@ -9,7 +9,7 @@ type Holder struct {
 	Node string
 	// PID is the process's number there.
 	PID int
-	// Operation is what it is doing: the static name given with renewer.Operation, or "".
+	// Operation is what it is doing: the static name given with renewer.Request, or "".
 	Operation string
 	// Trace is the W3C traceparent of what it is doing, by which a trace can link to it; "" if
 	// it is not traced. Like all of a Holder it comes from another process: check it before use.

@@ -134,6 +134,6 @@ type Broken struct {
 	// Force means that the name was freed at once. So its next owner and the operation of the
 	// former one may have run side by side, with nothing but fencing between them.
 	Force bool
-	// Replaced means that a newer call took its place: see renewer.Replace.
+	// Replaced means that a newer call took its place: see renewer.Newest.
 	Replaced bool
 }

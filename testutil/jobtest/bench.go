@@ -88,10 +88,9 @@ func (b *bench) keeper() *renewer.Keeper {
 	return k
 }
 
-// serve starts two servers with so many workers each. The lock's name is the key.
+// serve starts two servers with so many workers each.
 func (b *bench) serve(workers int, work func(context.Context, Job) error, opts ...jobs.Option) {
 	b.t.Helper()
-	opts = append(opts, jobs.SharedKey())
 	for range 2 {
 		b.Serve(b.keeper(), workers, b.recorded(work), opts...)
 	}
@@ -130,7 +129,7 @@ func (b *bench) hold() (release func()) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
 	defer cancel()
-	lease, err := b.keeper().Acquire(ctx, "u1")
+	lease, err := b.keeper().Acquire(ctx, renewer.Request{Name: "u1"})
 	require.NoError(b.t, err)
 	return func() { require.NoError(b.t, lease.Release(context.Background())) }
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/lockmw/jobs"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -33,8 +33,8 @@ var cases = []struct {
 	{"panic", testPanic},
 	{"lost lock", testLostLock},
 	{"replaced", testReplaced},
-	{"storm, the newest waits", storm(jobs.Latest())},
-	{"storm, the newest wins", storm(jobs.Replace())},
+	{"storm, the newest waits", storm(lockmw.Latest())},
+	{"storm, the newest wins", storm(lockmw.Replace())},
 	{"limit", testLimit},
 }
 
@@ -143,7 +143,7 @@ func testLastAttempt(_ *testing.T, b *bench) {
 func testMovedQueue(t *testing.T, b *bench) {
 	b.ttl = time.Minute // none comes by itself
 	release, k := b.hold(), b.keeper()
-	stop := b.Serve(k, 2, b.recorded(brief), jobs.SharedKey())
+	stop := b.Serve(k, 2, b.recorded(brief))
 	b.enqueue("u1", "old")
 	b.awaitLine(1)
 	stop()
@@ -188,7 +188,7 @@ func testForgedPlace(t *testing.T, b *bench) {
 	require.Equal(t, []string{"a"}, b.runs())
 }
 
-// A job without a key never gets a lock: it fails, and does not run.
+// A job without a name for its lock fails, and does not run.
 func testNoKey(t *testing.T, b *bench) {
 	b.serve(2, brief)
 	b.enqueue("", "no key")
@@ -196,11 +196,10 @@ func testNoKey(t *testing.T, b *bench) {
 	assert.Empty(t, b.runs())
 }
 
-// A job whose options can't be meant fails: else it would come back for ever, and nobody would hear
-// why.
+// A job whose limit is invalid fails: else it would come back for ever, and nobody would hear why.
 func testMistake(t *testing.T, b *bench) {
-	b.serve(2, brief, jobs.AtMostFunc(func(string) int { return -1 }))
-	b.enqueue("u1", "never runs")
+	b.serve(2, brief)
+	b.Enqueue(Job{Key: "u1", Limit: -1, Name: "never runs"})
 	b.awaitFailed()
 	assert.Empty(t, b.runs())
 }
@@ -247,7 +246,7 @@ func testReplaced(t *testing.T, b *bench) {
 		close(begun)
 		told <- b.end(ctx)
 		return ctx.Err()
-	}, jobs.Replace())
+	}, lockmw.Replace())
 	b.enqueue("u1", "replaced")
 	receive(t, begun)
 	b.enqueue("u1", "newest")
@@ -269,9 +268,11 @@ func testLimit(t *testing.T, b *bench) {
 		case <-t.Context().Done():
 		}
 		return brief(ctx, j)
-	}, jobs.AtMost(3))
+	})
 	names := numbered(20)
-	b.enqueue("u1", names...)
+	for _, name := range names {
+		b.Enqueue(Job{Key: "u1", Limit: 3, Name: name})
+	}
 	b.awaitRuns(soon, names...)
 	b.awaitDone(3)
 }

@@ -4,27 +4,38 @@ import (
 	"context"
 	"testing"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // Job is the arguments of a job.
 type Job struct {
-	// Key is that of its lock.
+	// Key is the name of its lock, or of its limit.
 	Key string
+	// Limit is how many of the limit's jobs may run at once; 0: it is a lock.
+	Limit int
 	// Name tells it from all others.
 	Name string
 	// Last asks for a job with one attempt.
 	Last bool
 }
 
+// Lock is the key function of all jobs.
+func (j Job) Lock() lockmw.Set {
+	if j.Limit != 0 {
+		return lockmw.Limit(j.Key, j.Limit)
+	}
+	return lockmw.All(j.Key)
+}
+
 // Framework is a job framework with queues of its own, and the adapter that is put to the test. A
 // job that has failed, or has panicked, must not run again while the test lasts. Methods may be
 // called concurrently. They end the test if they fail.
 type Framework interface {
-	// Serve starts a server with so many workers, which runs work under the lock on each job's
-	// Key, by the adapter with opts and with jobs.InLine. stop ends it when its jobs have ended;
-	// so does the end of the test. Workers ask for jobs as often as the framework allows.
+	// Serve starts a server with so many workers, which runs work under each job's [Job.Lock], by
+	// the adapter with opts and with jobs.InLine. stop ends it when its jobs have ended; so does
+	// the end of the test. Workers ask for jobs as often as the framework allows.
 	Serve(
 		k *renewer.Keeper, workers int, work func(context.Context, Job) error,
 		opts ...jobs.Option,

@@ -44,7 +44,7 @@ func (f framework) Serve(
 	k *renewer.Keeper, workers int, fn func(context.Context, jobtest.Job) error,
 	opts ...jobs.Option,
 ) (stop func()) {
-	work := Handle(f.Toy, k, func(j jobtest.Job) string { return j.Key }, fn, opts...)
+	work := Handle(f.Toy, k, jobtest.Job.Lock, fn, opts...)
 	var all sync.WaitGroup
 	over := make(chan struct{})
 	for range workers {

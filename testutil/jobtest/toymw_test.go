@@ -5,13 +5,14 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Handle returns what a Toy's Step runs: fn, under the lock on the key of a job.
-func Handle[T any](
-	q *Toy[T], k *renewer.Keeper, key func(T) string, fn func(context.Context, T) error,
+// Handle returns what a Toy's Step runs: fn, under the lock on the name that key makes of a job.
+func Handle[T any, N lockmw.Name](
+	q *Toy[T], k *renewer.Keeper, key func(T) N, fn func(context.Context, T) error,
 	opts ...jobs.Option,
 ) func(context.Context, string, T) (time.Duration, string, error) {
 	run := jobs.Wrap(k, key, fn, append(opts, jobs.InLine(toyLine[T]{q}))...)
@@ -24,7 +25,7 @@ func Handle[T any](
 			return r.RetryIn, r.Mark, nil
 		case jobs.OutcomeDone: // an error of its own would be told here
 			return 0, "", nil
-		default: // it ran, or has no usable key
+		default: // it ran, or has no usable name
 			return 0, "", r.Err
 		}
 	}

@@ -22,7 +22,7 @@ func Example() {
 	defer keeper.Shutdown(ctx) //nolint:errcheck // an example
 
 	for _, name := range []string{"first", "second", "third"} {
-		lease, err := keeper.TryAcquire(ctx, name)
+		lease, err := keeper.Acquire(ctx, renewer.Request{Name: name, Try: true})
 		fmt.Println(name, errors.Is(err, renewer.ErrUnavailable), errors.Is(err, renewer.ErrBusy))
 		if err == nil {
 			_ = lease.Release(ctx)

@@ -62,7 +62,7 @@ func InBubble(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Kee
 // Hold takes a lock, until release is called.
 func Hold(t *testing.T, k *renewer.Keeper, name string) (release func()) {
 	t.Helper()
-	lease, err := k.Acquire(t.Context(), name, renewer.MaxWait(Soon))
+	lease, err := k.Acquire(t.Context(), renewer.Request{Name: name, MaxWait: Soon})
 	require.NoError(t, err)
 	return func() { require.NoError(t, lease.Release(t.Context())) }
 }
@@ -233,6 +233,6 @@ func Never(t *testing.T) http.Handler {
 func OK(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done") }
 
 // ByName is a key function for one name.
-func ByName(name string) func(*http.Request) (string, error) {
-	return func(*http.Request) (string, error) { return name, nil }
+func ByName[N any](name N) func(*http.Request) N {
+	return func(*http.Request) N { return name }
 }

@@ -13,7 +13,7 @@
 //		func(ctx context.Context) { job.Fire(ctx) }), gocron.WithTags("reports"))
 //
 // For jobs whose ticks each node would draw by itself, as gocron.DurationRandomJob, run the whole
-// scheduler on one node, by lockmw.RunWhileHeld.
+// scheduler on one node, by lockmw.Lead.
 package gocronmw
 
 import (

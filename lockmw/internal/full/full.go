@@ -8,7 +8,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Of reports whether err is the refusal of a limit (see renewer.AtMost) that is full, and how many
+// Of reports whether err is the refusal of a limit (lockmw.Limit) that is full, and how many
 // it lets run at once: 0 if it is closed.
 func Of(err error) (limit int, full bool) {
 	e, ok := errors.AsType[*renewer.Error](err)

@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -97,7 +99,7 @@ func TestEndedRequests(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
 	r := request(t, http.NoBody).WithContext(ctx)
-	for _, err := range []error{httpguard.Ended(r), httpguard.KeyFault(r, io.EOF)} {
+	for _, err := range []error{httpguard.Ended(r), httpguard.CheckName(r, names.Invalid(io.EOF))} {
 		require.ErrorIs(t, err, why)
 		require.ErrorIs(t, err, context.Canceled)
 		assert.NotErrorIs(t, err, io.EOF)
@@ -107,9 +109,10 @@ func TestEndedRequests(t *testing.T) {
 func TestErrorsOfKeyFunctions(t *testing.T) {
 	t.Parallel()
 	r := request(t, http.NoBody)
-	assert.Equal(t, httpguard.ErrKey, httpguard.KeyFault(r, httpguard.ErrKey))
-	assert.Equal(t, renewer.ErrConfig, httpguard.KeyFault(r, renewer.ErrConfig))
-	err := httpguard.KeyFault(r, io.EOF)
+	check := func(err error) error { return httpguard.CheckName(r, names.Invalid(err)) }
+	assert.Equal(t, httpguard.ErrKey, check(httpguard.ErrKey))
+	assert.Equal(t, renewer.ErrConfig, check(renewer.ErrConfig))
+	err := check(io.EOF)
 	require.ErrorIs(t, err, httpguard.ErrKey)
 	require.ErrorIs(t, err, io.EOF)
 }
@@ -170,14 +173,19 @@ func TestNamesThatAreNoneAreToldOfNowAndThen(t *testing.T) {
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		f, r := httpguard.Faults{Keeper: k}, request(t, http.NoBody)
 		long := strings.Repeat("x", store.MaxName+1)
+		check := func(all ...string) error {
+			return httpguard.CheckName(r, names.Set(lockmw.All(all...)))
+		}
 		for range 2 {
-			f.Misuse(r, httpguard.CheckName("x"))
-			f.Misuse(r, httpguard.CheckName(strings.Repeat("x", store.MaxName)))
+			f.Misuse(r, check("x"))
+			f.Misuse(r, check(long[1:], "x"))
 		}
 		assert.Zero(t, o.n)
 		for n := range 3 {
-			f.Misuse(r, httpguard.CheckName(long))
-			f.Misuse(r, httpguard.CheckName(""))
+			f.Misuse(r, check(long))
+			f.Misuse(r, check(""))
+			f.Misuse(r, check("x", long))
+			f.Misuse(r, check("x", ""))
 			f.Misuse(r, httpguard.ErrNoCaller)
 			assert.Equal(t, n+1, o.n)
 			<-time.After(10 * time.Minute)

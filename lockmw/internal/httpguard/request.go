@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/ended"
-	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -25,54 +24,36 @@ var (
 	// ErrLongName means that a key function has returned a name that is too long.
 	ErrLongName = fmt.Errorf("%w: the key function has returned one of more than %d bytes",
 		renewer.ErrName, store.MaxName)
-	// ErrNoCaller means that a function that says who sends a request has returned nobody.
+	// ErrNoCaller means that a function that says who sends a request has returned
+	// nobody.
 	ErrNoCaller = fmt.Errorf("%w: the function that says who sends it has returned \"\"", ErrKey)
 )
 
-// CheckName returns an error if the name that a key function has returned, or one of several, is
-// empty or too long. Of other faults package lockmw tells.
-func CheckName(name string) error {
-	name, _ = naming.CutRank(name)
-	if !strings.HasPrefix(name, naming.Several) {
-		return checkOne(name)
-	}
-	for _, one := range naming.Split(name) {
-		if err := checkOne(one); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func checkOne(name string) error {
-	plain, _, _ := naming.CutLimit(name)
-	switch {
-	case plain == "":
+// CheckName returns the error for a request whose key function has returned no usable
+// name. Of other faults package lockmw tells.
+func CheckName(r *http.Request, set names.Set) error {
+	one, _ := set.One() // several were checked when they were joined
+	switch err := set.Err(); {
+	case errors.Is(err, names.ErrEmpty), err == nil && one.Name == "":
 		return ErrNoName
-	case len(plain) > store.MaxName:
+	case errors.Is(err, names.ErrLong), len(one.Name) > store.MaxName:
 		return ErrLongName
-	default:
+	case err == nil:
 		return nil
-	}
-}
-
-// KeyFault returns the error for a request whose key function failed with err.
-func KeyFault(r *http.Request, err error) error {
-	switch {
 	case r.Context().Err() != nil:
 		return Ended(r)
 	case errors.Is(err, ErrKey), errors.Is(err, renewer.ErrConfig):
 		return err
 	default:
-		return fmt.Errorf("%w: its key function failed: %w", ErrKey, err)
+		return fmt.Errorf("%w: %w", ErrKey, err)
 	}
 }
 
 // Ended returns the error for a request whose context has ended.
 func Ended(r *http.Request) error { return ended.Error(r.Context()) }
 
-// Serve calls do with a copy of r on ctx. Afterwards r has what
-// net/http and outer middleware look for in it.
+// Serve calls do with a copy of r on ctx. Afterwards r has what net/http and outer
+// middleware look for in it.
 func Serve(
 	ctx context.Context, w http.ResponseWriter, r *http.Request,
 	do func(http.ResponseWriter, *http.Request),

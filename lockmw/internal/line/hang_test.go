@@ -11,7 +11,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
-	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -112,12 +112,12 @@ func TestLimitPanics(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
 		var panics atomic.Bool
-		limit := naming.Of("a", func(string) int {
+		limit := []names.Want{{Name: "a", Limit: func() int {
 			if panics.Load() {
 				panic("no such tenant")
 			}
 			return 3
-		})
+		}}}
 		v := l.Visit(limit, line.Task{Queue: "q", ID: "1"})
 		stand(t, v)
 		panics.Store(true)

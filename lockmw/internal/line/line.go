@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
-	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -33,8 +34,8 @@ type Line struct {
 	faulty atomic.Bool            // tasks can't be woken, and the observer was told
 
 	mu        sync.Mutex
-	contended map[string]*contendedLock // by what stores call them
-	asking    *asking                   // the queue for its home; nil: it is not asked now
+	contended map[names.ID]*contendedLock
+	asking    *asking // the queue for its home; nil: it is not asked now
 }
 
 // asking is a question that the queue has not answered yet.
@@ -63,28 +64,28 @@ func New(k *renewer.Keeper, q Queue) *Line {
 	}
 	return &Line{
 		keeper: k, store: lines, queue: q, waking: make(chan struct{}, mostWaking),
-		contended: make(map[string]*contendedLock),
+		contended: make(map[names.ID]*contendedLock),
 	}
 }
 
 // isContended reports whether tasks have met for a lock lately.
-func (l *Line) isContended(lock naming.Want) bool {
+func (l *Line) isContended(lock names.Want) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.contended[lock.StoreName()]
+	c := l.contended[lock.ID()]
 	return c != nil && time.Now().Before(c.until)
 }
 
 // met notes that tasks meet for a lock.
-func (l *Line) met(lock naming.Want) {
+func (l *Line) met(lock names.Want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note(lock)
 }
 
 // note is met under l.mu. It returns nil if too many locks are contended.
-func (l *Line) note(lock naming.Want) *contendedLock {
-	now, name := time.Now(), lock.StoreName()
+func (l *Line) note(lock names.Want) *contendedLock {
+	now, name := time.Now(), lock.ID()
 	c := l.contended[name]
 	if c == nil {
 		if len(l.contended) >= mostContended {
@@ -108,7 +109,7 @@ func (l *Line) note(lock naming.Want) *contendedLock {
 }
 
 // lookLater has the process look at the line in a while.
-func (l *Line) lookLater(lock naming.Want) {
+func (l *Line) lookLater(lock names.Want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c := l.note(lock); c != nil {
@@ -119,7 +120,7 @@ func (l *Line) lookLater(lock naming.Want) {
 
 // lookIn has the process look at the line when a pause is over, under l.mu. A look that
 // comes sooner is not put off: so many tasks may come that there would never be one.
-func (l *Line) lookIn(lock naming.Want, c *contendedLock, pause time.Duration) {
+func (l *Line) lookIn(lock names.Want, c *contendedLock, pause time.Duration) {
 	if left := time.Until(c.due); left > 0 && left <= pause {
 		return
 	}
@@ -133,9 +134,9 @@ func (l *Line) lookIn(lock naming.Want, c *contendedLock, pause time.Duration) {
 
 // seen notes how many tasks stand in a line, and tells the keeper's observer. As long as there are
 // some the process looks again, so that what it has told does not grow old.
-func (l *Line) seen(lock naming.Want, parked int) {
+func (l *Line) seen(lock names.Want, parked int) {
 	l.mu.Lock()
-	c := l.contended[lock.StoreName()]
+	c := l.contended[lock.ID()]
 	if c == nil && parked > 0 {
 		c = l.note(lock)
 	}
@@ -157,7 +158,7 @@ func (l *Line) seen(lock naming.Want, parked int) {
 }
 
 // look looks at the line, and again later as long as tasks stand in it.
-func (l *Line) look(lock naming.Want) {
+func (l *Line) look(lock names.Want) {
 	var next contract.NextTask
 	looks := l.takeRoom()
 	if looks {
@@ -166,7 +167,7 @@ func (l *Line) look(lock naming.Want) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c := l.contended[lock.StoreName()]
+	c := l.contended[lock.ID()]
 	if c == nil || looks && (next.Parked == 0 || len(next.Tasks) > 0) {
 		return
 	}
@@ -181,7 +182,7 @@ func (l *Line) look(lock naming.Want) {
 // It returns at once. Each process waits for a lock once at most, and one does as a rule: that from
 // which the first task went back. If it dies, the others look for locks that are free; tasks come
 // back by themselves, too.
-func (l *Line) waitForFirst(lock naming.Want, kind string) {
+func (l *Line) waitForFirst(lock names.Want, kind string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.note(lock)
@@ -194,12 +195,10 @@ func (l *Line) waitForFirst(lock naming.Want, kind string) {
 	}
 	c.asking = true
 	go func() {
-		opts := []renewer.Option{renewer.Operation(kind), renewer.StandBy()}
-		if lock.AtMost != nil {
-			opts = append(opts, renewer.AtMost(func(string) int { return lock.AtMost() }))
-		}
 		// Until the keeper is shut down, at most.
-		lease, err := l.keeper.Acquire(context.Background(), lock.Name, opts...)
+		lease, err := l.keeper.Acquire(context.Background(), renewer.Request{
+			Name: lock.Name, Limit: lock.Limit, Operation: kind, StandBy: true,
+		})
 		l.mu.Lock()
 		c.asking = false
 		l.mu.Unlock()
@@ -209,4 +208,20 @@ func (l *Line) waitForFirst(lock naming.Want, kind string) {
 		_ = lease.Release(context.Background()) // else it lapses
 		l.say(lock, contract.TasksOver, contract.Task{Home: *l.home.Load()})
 	}()
+}
+
+// storeName is what stores call a lock or limit.
+func storeName(w names.Want) string {
+	if w.Limit != nil {
+		return store.LimitName(w.Name)
+	}
+	return w.Name
+}
+
+// limitOf is how many may have a limit at once; 0 for a lock, and for a limit that is closed.
+func limitOf(w names.Want) int {
+	if w.Limit == nil {
+		return 0
+	}
+	return max(w.Limit(), 0)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
-	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -35,7 +35,7 @@ const (
 var errBusy = errors.New("busy")
 
 // lockA is what a task wants that wants one lock.
-var lockA = naming.Of("a", nil)
+var lockA = []names.Want{{Name: "a"}}
 
 // fake is a store with a line, and the queue of its tasks.
 type fake struct {
@@ -323,7 +323,7 @@ func TestTasksInLineAreCounted(t *testing.T) {
 func TestTheProcessWaitsAsTheTask(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
-		held, err := k.Acquire(t.Context(), "a")
+		held, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 		require.NoError(t, err)
 		v := l.Visit(lockA, line.Task{Kind: "fulfil", Queue: "q", ID: "1"})
 		stand(t, v)
@@ -386,8 +386,9 @@ func TestTasksWithoutALine(t *testing.T) {
 // come there, in that of the next, with a place that is as old. It keeps none in the one before.
 func TestSeveralLines(t *testing.T) {
 	t.Parallel()
-	two := naming.Of("tenant", func(string) int { return 3 })
-	two = append(two, naming.Of("all", func(string) int { return 20 })...)
+	two := []names.Want{
+		{Name: "tenant", Limit: func() int { return 3 }}, {Name: "all", Limit: func() int { return 20 }},
+	}
 	full := func(name string) error {
 		return &renewer.Error{Kind: renewer.ErrBusy, Name: name, Limit: 3}
 	}

@@ -24,7 +24,7 @@ func TestPatience(t *testing.T) {
 		for _, want := range []time.Duration{
 			moment, 2 * moment, 4 * moment, 8 * moment, 8 * moment,
 		} {
-			lease, err := k.Acquire(t.Context(), "a")
+			lease, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 			require.NoError(t, err)
 			v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
 			v.Refused(errBusy, true)
@@ -48,7 +48,7 @@ func TestPatienceIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
 		f.at = contract.Arrived{Ask: true}
 		for range 2 {
-			lease, err := k.Acquire(t.Context(), "a")
+			lease, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 			require.NoError(t, err)
 			v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
 			v.Refused(errBusy, true)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
-	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -49,7 +49,7 @@ type Visit struct {
 
 // want is a lock, or a limit, that a task wants.
 type want struct {
-	naming.Want
+	names.Want
 
 	met   bool // it refused the task
 	turn  bool // the task's turn has come, by the line
@@ -77,15 +77,15 @@ type Place struct {
 
 // Visit begins that of a task that wants all of some locks and limits, in the order in which it is
 // refused by them. A nil Line is one that no task has.
-func (l *Line) Visit(wants []naming.Want, of Task) *Visit {
+func (l *Line) Visit(wants []names.Want, of Task) *Visit {
 	v := &Visit{line: l, as: of, task: contract.Task{Queue: of.Queue, ID: of.ID}}
 	if of.ID == "" || strings.Contains(of.Queue, "\n") ||
 		len(of.Queue)+len(of.ID) > mostTask {
 		v.line = nil // no queue has it, or no line can
 	}
 	for _, one := range wants {
-		if one.AtMost != nil && v.line != nil {
-			one.AtMost = v.line.guarded(one.AtMost)
+		if one.Limit != nil && v.line != nil {
+			one.Limit = v.line.guarded(one.Limit)
 		}
 		v.wants = append(v.wants, &want{Want: one})
 	}
@@ -94,15 +94,15 @@ func (l *Line) Visit(wants []naming.Want, of Task) *Visit {
 
 // guarded is a user's function that says how many may have a limit, as goroutines of the line call
 // it: where it panics, which would end the process, the limit is closed to those in line.
-func (l *Line) guarded(atMost func() int) func() int {
+func (l *Line) guarded(limit func() int) func() int {
 	return func() (n int) {
 		defer func() {
 			if p := recover(); p != nil {
-				l.tell(fmt.Errorf("the function of AtMostFunc has panicked: %v", p))
+				l.tell(fmt.Errorf("the function of a lockmw.LimitFunc has panicked: %v", p))
 				n = 0
 			}
 		}()
-		return atMost()
+		return limit()
 	}
 }
 
@@ -200,7 +200,7 @@ func (v *Visit) arrive(
 		original.ID = v.as.ID
 	}
 	arrived, err := v.line.store.Arrive(ctx, contract.Arrival{
-		Name: w.StoreName(), Limit: w.Limit(), Task: v.task, For: original,
+		Name: storeName(w.Want), Limit: limitOf(w.Want), Task: v.task, For: original,
 		Wait: wait > 0, SlotTTL: wait + slotSlack, Since: v.since, Look: look,
 	})
 	if arrived.Since != 0 {
@@ -216,8 +216,8 @@ func refusal(w *want, arrived contract.Arrived) error {
 		Holder: arrived.Holder, HeldFor: arrived.HeldFor,
 		Err: fmt.Errorf("%d before it in line", arrived.Ahead),
 	}
-	if w.AtMost != nil {
-		e.Limit, e.Held = w.Limit(), arrived.Held
+	if w.Limit != nil {
+		e.Limit, e.Held = limitOf(w.Want), arrived.Held
 	}
 	return e
 }
@@ -257,7 +257,7 @@ func (v *Visit) refuser(err error) *want {
 	}
 	refused, ok := errors.AsType[*renewer.Error](err)
 	for _, w := range v.wants {
-		if ok && w.Name == refused.Name && (w.AtMost != nil) == (refused.Limit > 0) {
+		if ok && w.Name == refused.Name && (w.Limit != nil) == (refused.Limit > 0) {
 			return w
 		}
 	}
@@ -325,7 +325,7 @@ func (l *Line) patience(lines []*want, moment time.Duration) time.Duration {
 	defer l.mu.Unlock()
 	vain := 0
 	for _, w := range lines {
-		c := l.contended[w.StoreName()]
+		c := l.contended[w.ID()]
 		if c != nil && c.asking {
 			return 0
 		} else if c != nil {
@@ -336,10 +336,10 @@ func (l *Line) patience(lines []*want, moment time.Duration) time.Duration {
 }
 
 // served notes that a task has got its lock.
-func (l *Line) served(lock naming.Want) {
+func (l *Line) served(lock names.Want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c := l.contended[lock.StoreName()]; c != nil {
+	if c := l.contended[lock.ID()]; c != nil {
 		c.vain = 0
 	}
 }

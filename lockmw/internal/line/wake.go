@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
-	"github.com/lockbeat/lockbeat/lockmw/internal/naming"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -28,7 +28,7 @@ const (
 // say says what became of a task, and wakes the next one, without waiting for that. What it does
 // not do, since too much is under way or a server does not answer, is done when tasks come back by
 // themselves.
-func (l *Line) say(lock naming.Want, what contract.TaskEvent, task contract.Task) {
+func (l *Line) say(lock names.Want, what contract.TaskEvent, task contract.Task) {
 	if !l.takeRoom() {
 		return
 	}
@@ -58,9 +58,9 @@ func (l *Line) leaveRoom() { <-l.waking }
 // the process looks at the line again later: no other event may come by which the next task would
 // be woken.
 func (l *Line) wakeNext(
-	lock naming.Want, what contract.TaskEvent, task contract.Task,
+	lock names.Want, what contract.TaskEvent, task contract.Task,
 ) contract.NextTask {
-	name := lock.StoreName()
+	name := storeName(lock)
 	select {
 	case <-l.keeper.ShuttingDown():
 		if task.ID == "" {
@@ -72,7 +72,7 @@ func (l *Line) wakeNext(
 	var missing []contract.Task // of which the line does not know yet
 	for range mostGone {
 		ctx, cancel := l.limited(context.Background())
-		next, err := l.store.Next(ctx, name, lock.Limit(), what, task)
+		next, err := l.store.Next(ctx, name, limitOf(lock), what, task)
 		cancel()
 		switch {
 		case errors.Is(err, renewer.ErrRejected):
@@ -109,7 +109,7 @@ func (l *Line) limited(ctx context.Context) (context.Context, context.CancelFunc
 }
 
 // wakeAll wakes tasks side by side, and returns those that are gone.
-func (l *Line) wakeAll(lock naming.Want, tasks []contract.Task) (gone []contract.Task) {
+func (l *Line) wakeAll(lock names.Want, tasks []contract.Task) (gone []contract.Task) {
 	here := make([]bool, len(tasks))
 	var waking sync.WaitGroup
 	for i, task := range tasks[1:] {

@@ -86,7 +86,7 @@ func TestRecords(t *testing.T) {
 
 func acquire(t *testing.T, k *renewer.Keeper) *renewer.Lease {
 	t.Helper()
-	l, err := k.Acquire(t.Context(), "a")
+	l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 	require.NoError(t, err)
 	return l
 }

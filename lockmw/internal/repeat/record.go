@@ -1,12 +1,15 @@
 package repeat
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
+	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -18,12 +21,16 @@ var ErrLarge = errors.New("lockbeat: the answer is larger than MaxAnswer, or can
 // here: the client repeats it, as often as it likes.
 func (g *Guard) options(ctx context.Context, r *Request, w Work) []once.Option {
 	options := []once.Option{
-		once.NoRetry(), once.Uncounted(),
-		once.Wait(g.wait(ctx)), once.MaxWaiters(g.MaxWaiters),
-		once.Keep(g.KeepAnswer), once.MaxResult(g.MaxAnswer), g.codec(r, w),
-		once.Operation(w.Operation), once.Input(r.input),
+		once.NoRetry(), once.MaxAttempts(lockmw.NoBound), once.Keep(g.KeepAnswer),
+		once.MaxResult(g.MaxAnswer), g.codec(r, w), once.Input(r.input),
+		option.Wait{Set: func(s option.Settings) option.Settings {
+			s.Operation, s.Waiters, s.MaxHold = w.Operation, int64(g.MaxWaiters), g.MaxHold
+			if s.Wait = g.wait(ctx); s.Wait <= 0 {
+				s.Contention = option.Refuses
+			}
+			return s
+		}},
 	}
-	options = maxhold.AddTo(options, g.MaxHold, once.MaxHold)
 	if w.Under != nil {
 		options = append(options, w.Under)
 	}
@@ -33,19 +40,22 @@ func (g *Guard) options(ctx context.Context, r *Request, w Work) []once.Option {
 	return options
 }
 
-// Under has a handler run under the lock on name, too. It is asked for when a request is found to
-// be new, before the transaction of a Recorder begins. A refusal is [ErrLock], and leaves no
-// record.
-func (g *Guard) Under(name string, opts ...lockmw.Option) once.Option {
-	return once.Under(name, append([]lockmw.Option{
-		lockmw.Wait(lockmw.DefaultWait), lockmw.MaxWaiters(g.MaxWaiters), lockmw.AnswerInTime(),
-	}, opts...)...)
+// Under has a handler run under the locks of a set, too, by the settings of its rule. They
+// are asked for when a request is found to be new, before the transaction of a Recorder
+// begins. A refusal is [ErrLock], and leaves no record.
+func (g *Guard) Under(set names.Set, rule option.Settings) once.Option {
+	rule.Waiters, rule.InTime = cmp.Or(rule.Waiters, int64(g.MaxWaiters)), true
+	return option.Under{Set: set, With: func(own option.Settings) option.Settings {
+		rule.Operation = cmp.Or(rule.Operation, own.Operation)
+		rule.MaxHold = cmp.Or(rule.MaxHold, own.MaxHold)
+		return rule
+	}}
 }
 
 // wait returns how long to wait for the answer of another request: the refusal must be in time.
 func (g *Guard) wait(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
-		return min(g.WaitForAnswer, time.Until(lockmw.AnswerBy(deadline)))
+		return min(g.WaitForAnswer, time.Until(scope.AnswerBy(deadline)))
 	}
 	return g.WaitForAnswer
 }

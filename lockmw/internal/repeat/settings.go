@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
@@ -20,8 +19,9 @@ const (
 type Given struct {
 	Scope               string
 	WaitForAnswer       time.Duration
-	FinishWithin        time.Duration // less than 0: none
-	MaxHold             time.Duration // less than 0: no bound
+	FinishWithin        time.Duration
+	EndWithClient       bool          // FinishWithin is none
+	MaxHold             time.Duration // 0: the keeper's; lockmw.NoBound: no bound
 	MaxRunningPerCaller int
 	MaxStored           int64
 	MaxAnswer           int
@@ -42,7 +42,7 @@ type Settings struct {
 	MaxStored     int64
 	Seal          Sealer
 	Recorder      once.Recorder // nil: the keeper
-	MaxHold       maxhold.Setting
+	MaxHold       time.Duration
 }
 
 // Defaults returns the settings of an adapter of which so many requests may wait for one answer.
@@ -59,20 +59,22 @@ func (g Given) Settings(config string, maxWaiters int) (Settings, error) {
 	set := Defaults(maxWaiters)
 	if err := NotNegative(config, map[string]int64{
 		"WaitForAnswer": int64(g.WaitForAnswer), "KeepAnswer": int64(g.KeepAnswer),
+		"FinishWithin": int64(g.FinishWithin), "MaxHold": int64(g.MaxHold),
 		"MaxRunningPerCaller": int64(g.MaxRunningPerCaller), "MaxStored": g.MaxStored,
 		"MaxAnswer": int64(g.MaxAnswer),
 	}); err != nil {
 		return set, err
 	}
 	set.Scope, set.WaitForAnswer, set.Recorder = g.Scope, g.WaitForAnswer, g.Recorder
-	set.FinishWithin = max(cmp.Or(g.FinishWithin, set.FinishWithin), 0)
+	set.FinishWithin = cmp.Or(g.FinishWithin, set.FinishWithin)
+	if g.EndWithClient {
+		set.FinishWithin = 0
+	}
 	set.MaxRunning = cmp.Or(g.MaxRunningPerCaller, set.MaxRunning)
 	set.MaxStored = cmp.Or(g.MaxStored, set.MaxStored)
 	set.MaxAnswer = cmp.Or(g.MaxAnswer, set.MaxAnswer)
 	set.KeepAnswer = cmp.Or(g.KeepAnswer, set.KeepAnswer)
-	if g.MaxHold != 0 {
-		set.MaxHold = maxhold.Of(g.MaxHold)
-	}
+	set.MaxHold = g.MaxHold
 	var err error
 	if g.SealKeys != nil {
 		set.Seal, err = NewSealer(config+".SealKeys", g.SealKeys)

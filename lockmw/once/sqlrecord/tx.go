@@ -17,10 +17,8 @@ import (
 
 type txKey struct{}
 
-// Tx is the transaction of the attempt that ctx belongs to: what the function writes by it is
-// committed together with the record that the work is done, or not at all. The function must not
-// commit it or roll it back. It is nil outside of [once.Do] with a [Recorder]; of several, one
-// inside the other, it is that of the innermost.
+// Tx is the transaction of the attempt that ctx belongs to, of several the innermost; nil
+// outside of [once.Do] with a [Recorder].
 func Tx(ctx context.Context) *sql.Tx {
 	tx, _ := ctx.Value(txKey{}).(*sql.Tx)
 	return tx

@@ -35,7 +35,9 @@ func heldName(i int) string { return fmt.Sprint("lock-", i) }
 func hold(addr string) {
 	n, err := connect(target(addr, addr), heldTTL)
 	for i := 0; err == nil && i < held*ofEach; i++ {
-		_, err = n.keeper.Acquire(context.Background(), heldName(i/ofEach), atMost(ofEach))
+		_, err = n.keeper.Acquire(context.Background(), renewer.Request{
+			Name: heldName(i / ofEach), Limit: atMost(ofEach),
+		})
 	}
 	fmt.Println(err)
 	select {}
@@ -70,8 +72,9 @@ func inherit(t *testing.T, server *redistest.Server, heir *renewer.Keeper) []tim
 		had[i] = make(chan time.Time, ofEach)
 		for range ofEach {
 			calls.Go(func() {
-				lease, err := heir.Acquire(context.Background(), heldName(i), atMost(ofEach),
-					renewer.MaxWait(patience))
+				lease, err := heir.Acquire(context.Background(), renewer.Request{
+					Name: heldName(i), Limit: atMost(ofEach), MaxWait: patience,
+				})
 				had[i] <- time.Now()
 				<-all // or the next one would have this slot
 				if assert.NoError(t, err) {

@@ -18,6 +18,7 @@ import (
 	"github.com/lockbeat/lockbeat/nemesis/internal/crew"
 	"github.com/lockbeat/lockbeat/nemesis/internal/history"
 	"github.com/lockbeat/lockbeat/nemesis/internal/worker"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -108,7 +109,9 @@ func (c *cutOff) disconnect(
 	for range callers {
 		release := dice.IntN(4) == 0
 		calls.Go(func() {
-			lease, err := n.keeper.Acquire(ctx, name, atMost(limits[name]))
+			lease, err := n.keeper.Acquire(ctx, renewer.Request{
+				Name: name, Limit: atMost(limits[name]),
+			})
 			if err != nil {
 				c.waited.Add(1)
 				return

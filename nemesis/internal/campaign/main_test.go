@@ -80,4 +80,4 @@ func join(
 }
 
 // atMost is the limit of n.
-func atMost(n int) renewer.Option { return renewer.AtMost(func(string) int { return n }) }
+func atMost(n int) func() int { return func() int { return n } }

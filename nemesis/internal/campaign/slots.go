@@ -47,16 +47,18 @@ func (s *stage) awaitSlots(ctx context.Context, ttl, patience time.Duration) (er
 func takeAll(
 	ctx context.Context, k *renewer.Keeper, name string, n int, patience time.Duration,
 ) error {
-	limit := renewer.AtMost(func(string) int { return n })
+	limit := func() int { return n }
 	begun := time.Now()
 	for i := range n {
-		lease, err := k.Acquire(ctx, name, limit, renewer.MaxWait(patience-time.Since(begun)))
+		lease, err := k.Acquire(ctx, renewer.Request{
+			Name: name, Limit: limit, MaxWait: max(patience-time.Since(begun), 1),
+		})
 		if err != nil {
 			return fmt.Errorf("%d of %d slots can be had: %w", i, n, err)
 		}
 		defer func() { _ = lease.Release(ctx) }() // what it leaves behind is found
 	}
-	lease, err := k.TryAcquire(ctx, name, limit)
+	lease, err := k.Acquire(ctx, renewer.Request{Name: name, Limit: limit, Try: true})
 	if err == nil {
 		return errors.Join(fmt.Errorf("%q: %d slots can be had, of %d", name, n+1, n),
 			lease.Release(ctx))

@@ -62,10 +62,16 @@ func Start(
 }
 
 // Acquire takes a lock.
-func (p *Process) Acquire(t testing.TB, name string, opts ...renewer.Option) *renewer.Lease {
+func (p *Process) Acquire(t testing.TB, name string) *renewer.Lease {
 	t.Helper()
-	opts = append(opts, renewer.MaxWait(Patience))
-	lease, err := p.Keeper.Acquire(context.Background(), name, opts...)
+	return p.AcquireAs(t, renewer.Request{Name: name})
+}
+
+// AcquireAs takes what is requested.
+func (p *Process) AcquireAs(t testing.TB, r renewer.Request) *renewer.Lease {
+	t.Helper()
+	r.MaxWait = Patience
+	lease, err := p.Keeper.Acquire(context.Background(), r)
 	require.NoError(t, err)
 	return lease
 }
@@ -81,7 +87,9 @@ type Got struct {
 func (p *Process) Seek(name string) <-chan Got {
 	c := make(chan Got, 1)
 	go func() {
-		lease, err := p.Keeper.Acquire(context.Background(), name, renewer.MaxWait(3*Patience))
+		lease, err := p.Keeper.Acquire(context.Background(), renewer.Request{
+			Name: name, MaxWait: 3 * Patience,
+		})
 		c <- Got{lease, time.Now(), err}
 	}()
 	return c

@@ -75,7 +75,7 @@ func (c *caller) once(ctx context.Context, name string) {
 		Kind: history.Ask, At: history.Now(), Op: op, Name: name,
 		Until: int64(most),
 	})
-	lease, err := c.keeper.Acquire(ctx, name, c.options(name, most)...)
+	lease, err := c.keeper.Acquire(ctx, c.request(name, most))
 	at := history.Now()
 	if err != nil {
 		c.t.tell(history.Event{Kind: history.Not, At: at, Op: op, Err: kind(err)})
@@ -119,25 +119,26 @@ func (c *caller) once(ctx context.Context, name string) {
 	c.t.tell(history.Event{Kind: history.Freed, At: history.Now(), Op: op, Err: kind(err)})
 }
 
-// options are those of one call, which may wait for so long.
-func (c *caller) options(name string, most time.Duration) []renewer.Option {
-	options := []renewer.Option{renewer.Operation("nemesis"), renewer.MaxWait(most)}
+// request is that of one call, which may wait for so long.
+func (c *caller) request(name string, most time.Duration) renewer.Request {
+	r := renewer.Request{Name: name, Operation: "nemesis", MaxWait: most, Try: most == 0}
 	if n := c.spec.Limits[name]; n != 0 {
 		if c.spec.Flaw == OneMore {
 			n++
 		}
-		return append(options, renewer.AtMost(func(string) int { return n }))
+		r.Limit = func() int { return n }
+		return r
 	}
 	if most == 0 || !slices.Contains(c.spec.Broken, name) {
-		return options
+		return r
 	}
 	switch c.dice.IntN(replaces) {
 	case 0:
-		options = append(options, renewer.Replace())
+		r.Newest = renewer.NewestReplaces
 	case 1:
-		options = append(options, renewer.Latest())
+		r.Newest = renewer.NewestWaits
 	}
-	return options
+	return r
 }
 
 // clearUp goes on for a while after the context has ended, now and then for longer than a TTL:

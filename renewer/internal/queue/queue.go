@@ -63,7 +63,7 @@ type Waiter[L comparable] struct {
 	Handed  bool          // the lock, or a slot of the limit, is its own
 	After   L             // who was at the front before it, once it is there
 	// Limit is how many may have the limit, by the caller's own word; nil for a lock.
-	Limit func(name string) int
+	Limit func() int
 
 	queued      bool
 	number      uint64 // in order of arrival

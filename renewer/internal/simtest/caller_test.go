@@ -105,33 +105,33 @@ func (c *caller) acquire(
 	ctx context.Context, k *renewer.Keeper, name string,
 ) (l *renewer.Lease, manual time.Duration, err error) {
 	d := c.dice
-	opts := []renewer.Option{renewer.MaxWait(patience)}
-	limit := renewer.AtMost(func(string) int { return c.w.plan.limit })
+	r := renewer.Request{Name: name, MaxWait: patience}
 	if c.w.plan.limit > 0 {
-		opts = append(opts, limit)
+		r.Limit = func() int { return c.w.plan.limit }
 	}
 	if c.w.plan.mostWait > 0 {
 		if c.w.plan.impatient && c.p.id == 0 {
-			opts = append(opts, renewer.MaxWait(impatience))
+			r.MaxWait = impatience
 		}
-		l, err = k.Acquire(ctx, name, opts...)
+		l, err = k.Acquire(ctx, r)
 		return l, 0, err
 	}
-	acquire, least := k.Acquire, time.Duration(0)
+	least := time.Duration(0)
 	switch roll := d.Float64(); {
 	case roll < .1:
-		acquire, opts = k.TryAcquire, opts[1:]
+		r.Try, r.MaxWait = true, 0
 	case roll < .3:
-		opts = append(opts, renewer.MaxWait(d.between(0, 2*c.ttl)))
+		r.MaxWait = d.between(0, 2*c.ttl)
+		r.Try = r.MaxWait == 0
 	case roll < .35:
-		opts = append(opts, renewer.MaxWaiters(2))
+		r.MaxWaiters = 2
 	case roll < .4:
 		manual = d.between(c.ttl, 3*c.ttl).Truncate(time.Millisecond)
-		opts = append(opts, renewer.Manual(manual))
+		r.Manual = manual
 	case roll < .42:
 		least = d.between(0, c.ttl/2)
 	}
-	l, err = acquire(ctx, name, opts...)
+	l, err = k.Acquire(ctx, r)
 	if err == nil {
 		l.HoldAtLeast(least)
 	}

@@ -46,7 +46,9 @@ func TestMostWaitersDieAtOnce(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(rowPlan(all + 1))
-				holder, err := w.processes[all].keeper().Acquire(t.Context(), "a")
+				holder, err := w.processes[all].keeper().Acquire(t.Context(), renewer.Request{
+					Name: "a",
+				})
 				require.NoError(t, err)
 				var wg sync.WaitGroup
 				var mu sync.Mutex
@@ -54,7 +56,9 @@ func TestMostWaitersDieAtOnce(t *testing.T) {
 				for _, p := range w.processes[:all] {
 					k := p.keeper()
 					wg.Go(func() {
-						if l, err := k.Acquire(context.Background(), "a"); err == nil {
+						if l, err := k.Acquire(context.Background(), renewer.Request{
+							Name: "a",
+						}); err == nil {
 							mu.Lock()
 							got = append(got, w.now())
 							mu.Unlock()
@@ -114,8 +118,9 @@ func TestAHeadThatLeavesAllTheTime(t *testing.T) {
 						if i == 0 {
 							patience = impatience
 						}
-						l, err := p.keeper().Acquire(context.Background(), "a",
-							renewer.MaxWait(patience))
+						l, err := p.keeper().Acquire(context.Background(), renewer.Request{
+							Name: "a", MaxWait: patience,
+						})
 						if err != nil {
 							continue
 						}

@@ -12,28 +12,29 @@ import (
 // several is a turn under two names at once, or none.
 func (c *caller) several(ctx context.Context, life *life) {
 	k, first, begun := life.keeper, c.dice.IntN(c.w.plan.names-1), c.w.now()
-	tries := make([]renewer.Try, 2)
-	for i := range tries {
-		tries[i].Name = fmt.Sprint("lock ", first+i)
+	requests := make([]renewer.Request, 2)
+	for i := range requests {
+		requests[i].Name = fmt.Sprint("lock ", first+i)
 		if c.w.plan.limit > 0 {
-			tries[i].Limit = func(string) int { return c.w.plan.limit }
+			requests[i].Limit = func() int { return c.w.plan.limit }
 		}
 	}
-	tripped := trips(func() { k.TryEach(ctx, tries) })
-	var leases []*renewer.Lease
+	var all, leases []*renewer.Lease
+	var errs []error
+	trips(func() { all, errs = k.AcquireEach(ctx, requests) })
 	var beliefs []*belief
-	for _, t := range tries {
+	for i, l := range all {
 		switch {
-		case t.Lease != nil:
-			leases = append(leases, t.Lease)
-			beliefs = append(beliefs, c.w.ledger.begin(c.w, c.p.id, life.link, t.Lease, false))
-		case t.Err != nil:
-			c.refused(ctx, t.Err, c.w.now()-begun)
-		case !tripped:
-			c.w.ledger.violate(contract, "%q has neither a lease nor an error", t.Name)
+		case l != nil:
+			leases = append(leases, l)
+			beliefs = append(beliefs, c.w.ledger.begin(c.w, c.p.id, life.link, l, false))
+		case errs[i] != nil:
+			c.refused(ctx, errs[i], c.w.now()-begun)
+		default:
+			c.w.ledger.violate(contract, "%q has neither a lease nor an error", requests[i].Name)
 		}
 	}
-	if len(leases) == len(tries) {
+	if len(leases) == len(requests) {
 		c.w.tally.count(bothHeld)
 		c.hold(ctx, beliefs[1], leases[1], 0)
 	}
@@ -43,12 +44,9 @@ func (c *caller) several(ctx context.Context, life *life) {
 		c.w.ledger.end(c.w, b, c.w.now(), "release")
 		c.w.ledger.returned(b, c.w.now())
 	}
-	free := k.ReleaseEach
-	if c.dice.chance(.05) { // as after a panic
-		free = k.AbortEach
-	}
+	abort := c.dice.chance(.05) // as after a panic
 	trips(func() {
-		for _, err := range free(ctx, leases) {
+		for _, err := range k.ReleaseEach(ctx, leases, abort) {
 			var lost *renewer.LostError
 			if err != nil && !errors.As(err, &lost) && !errors.Is(err, renewer.ErrUnavailable) {
 				c.w.ledger.violate(contract, "a release failed by %v", err)

@@ -152,7 +152,7 @@ func (w *world) idle() {
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
-			l, err := k.Acquire(ctx, name)
+			l, err := k.Acquire(ctx, renewer.Request{Name: name})
 			if err != nil {
 				w.ledger.violate(hang, "in calm weather: %v", err)
 				return

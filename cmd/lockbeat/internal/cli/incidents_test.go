@@ -59,7 +59,9 @@ var incidents = []incident{
 			p := s.start(t, "web-1", quick)
 			p.hangs(t, "order:42", "POST /orders")
 			p.waits(t, "order:42", 19)
-			_, err := p.Acquire(t.Context(), "order:42", renewer.MaxWait(time.Millisecond))
+			_, err := p.Acquire(t.Context(), renewer.Request{
+				Name: "order:42", MaxWait: time.Millisecond,
+			})
 			require.ErrorIs(t, err, renewer.ErrBusy)
 			p.logs(t, `msg="lock refused"`, "holder=", "held_for=")
 			p.tellsOfCallers(t, "order:42", 19)
@@ -121,7 +123,9 @@ var incidents = []incident{
 	{
 		name: "a process is paused", section: "Stuck", more: []string{"--look", "200ms"},
 		scene: func(t *testing.T, s site) []string {
-			s.start(t, "web-1", quick).hangs(t, "order:42", "fulfil", renewer.Manual(patience))
+			s.start(t, "web-1", quick).hangs(t, "order:42", "fulfil", renewer.Request{
+				Manual: patience,
+			})
 			return nil
 		},
 		shows: []string{`host +web-1\n`, `renewed +not within`},
@@ -130,7 +134,7 @@ var incidents = []incident{
 		name: "a process was paused, and wakes",
 		scene: func(t *testing.T, s site) []string {
 			p := s.start(t, "web-1", quick)
-			p.hangs(t, "order:42", "fulfil", renewer.Manual(time.Second))
+			p.hangs(t, "order:42", "fulfil", renewer.Request{Manual: time.Second})
 			p.logs(t, `msg="lease lost"`, "reason=expired")
 			return nil
 		},
@@ -155,7 +159,9 @@ var incidents = []incident{
 		name: "old processes were killed by a deploy", section: "Deploy",
 		more: []string{"--look", "200ms"},
 		scene: func(t *testing.T, s site) []string {
-			s.start(t, "old", quick).hangs(t, "order:42", "fulfil", renewer.Manual(patience))
+			s.start(t, "old", quick).hangs(t, "order:42", "fulfil", renewer.Request{
+				Manual: patience,
+			})
 			s.start(t, "new", quick).waits(t, "order:42", 1)
 			return nil
 		},
@@ -182,7 +188,7 @@ var incidents = []incident{
 			p.hangs(t, "order:42", "fulfil")
 			s.Kill()
 			p.logs(t, `msg="leases not renewed yet"`)
-			_, err := p.TryAcquire(t.Context(), "order:43")
+			_, err := p.Acquire(t.Context(), renewer.Request{Name: "order:43", Try: true})
 			require.ErrorIs(t, err, renewer.ErrUnavailable)
 			p.logs(t, `msg="lock not acquired"`)
 			return nil
@@ -220,8 +226,9 @@ var incidents = []incident{
 		name: "a limit is 0 by mistake",
 		scene: func(t *testing.T, s site) []string {
 			p := s.start(t, "web-1", quick)
-			_, err := p.Acquire(t.Context(), "order:42",
-				renewer.AtMost(func(string) int { return 0 }))
+			_, err := p.Acquire(t.Context(), renewer.Request{
+				Name: "order:42", Limit: func() int { return 0 },
+			})
 			require.ErrorIs(t, err, renewer.ErrLimitClosed)
 			p.logs(t, "level=WARN", `msg="limit is closed"`)
 			return nil
@@ -279,7 +286,7 @@ func (p process) busy(t *testing.T, name string) {
 	var loop sync.WaitGroup
 	loop.Go(func() {
 		for {
-			lease, err := p.Acquire(ctx, name)
+			lease, err := p.Acquire(ctx, renewer.Request{Name: name})
 			if err != nil {
 				return
 			}

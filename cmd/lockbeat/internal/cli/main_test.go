@@ -115,10 +115,12 @@ func (s site) start(
 // hangs has an operation take a lock and go on with it, until the test ends, whatever becomes of
 // the lock.
 func (p process) hangs(
-	t *testing.T, name, operation string, opts ...renewer.Option,
+	t *testing.T, name, operation string, more ...renewer.Request,
 ) *renewer.Lease {
 	t.Helper()
-	lease, err := p.Acquire(t.Context(), name, append(opts, renewer.Operation(operation))...)
+	r := append(more, renewer.Request{})[0]
+	r.Name, r.Operation = name, operation
+	lease, err := p.Acquire(t.Context(), r)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = lease.Release(context.Background()) })
 	return lease
@@ -134,13 +136,15 @@ func (p process) tellsOfCallers(t *testing.T, name string, n int) {
 }
 
 // waits has n callers of a process wait for a lock until the test ends, and returns when they do.
-func (p process) waits(t *testing.T, name string, n int, opts ...renewer.Option) {
+func (p process) waits(t *testing.T, name string, n int, more ...renewer.Request) {
 	t.Helper()
+	r := append(more, renewer.Request{})[0]
+	r.Name = name
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
-			if lease, err := p.Acquire(ctx, name, opts...); err == nil {
+			if lease, err := p.Acquire(ctx, r); err == nil {
 				_ = lease.Release(context.Background())
 			}
 		})

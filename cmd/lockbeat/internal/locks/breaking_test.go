@@ -43,8 +43,8 @@ func TestBreak(t *testing.T) {
 	require.ErrorAs(t, context.Cause(lease.Context()), &lost)
 	assert.Equal(t, []string{"alice", "hangs"}, []string{lost.By, lost.Why})
 
-	lease = hold(t, k, "user:7", three())
-	other := hold(t, k, "user:7", three())
+	lease = hold(t, k, "user:7", renewer.Request{Limit: three})
+	other := hold(t, k, "user:7", renewer.Request{Limit: three})
 	r = s.run(t, "break", "user:7", "--limit", "--yes", "--why", "hangs")
 	assert.Equal(t, 64, r.status, "which of them?")
 	assert.Contains(t, r.stderr, strconv.FormatInt(other.Fence(), 10))
@@ -58,7 +58,7 @@ func TestBreakOfAHolderThatHangs(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	k := s.keeper(t, "web-1", patience)
-	lease, err := k.Acquire(t.Context(), "order:1")
+	lease, err := k.Acquire(t.Context(), renewer.Request{Name: "order:1"})
 	require.NoError(t, err)
 	defer func() { _ = lease.Release(context.Background()) }()
 	r := s.run(t, breakArgs(lease, "order:1", "--wait", "100ms")...)
@@ -140,7 +140,9 @@ func TestForeignKeyIsNotFree(t *testing.T) {
 			assert.Contains(t, r.stderr, "another program has written", which)
 			assert.NotContains(t, r.stderr, "free")
 		}
-		_, err := s.keeper(t, "web-1", patience).TryAcquire(t.Context(), name)
+		_, err := s.keeper(t, "web-1", patience).Acquire(t.Context(), renewer.Request{
+			Name: name, Try: true,
+		})
 		assert.ErrorContains(t, err, "another program has written")
 	}
 }

@@ -31,7 +31,7 @@ func TestNamesArePrintedSafely(t *testing.T) {
 	s := start(t)
 	k := s.keeper(t, "web-\x1b[1m1", patience)
 	for name := range hostile {
-		hold(t, k, name, renewer.Operation("\u202eop"))
+		hold(t, k, name, renewer.Request{Operation: "\u202eop"})
 	}
 	lines := strings.Split(s.ok(t, "ls"), "\n")
 	for _, shown := range hostile {
@@ -67,9 +67,9 @@ func TestList(t *testing.T) {
 	assert.Equal(t, result{"", "lockbeat: no such lock is held\n", 0}, r)
 
 	k := s.keeper(t, "web-1", patience)
-	hold(t, k, "order:1", renewer.Operation("charge"))
+	hold(t, k, "order:1", renewer.Request{Operation: "charge"})
 	for range 2 {
-		hold(t, k, "user:7", three())
+		hold(t, k, "user:7", renewer.Request{Limit: three})
 	}
 	require.NoError(t, s.Do("SET", "lockbeat:{foreign}", "x").Error())
 	hold(t, k, "order:2")

@@ -151,9 +151,11 @@ func (s site) keeper(t *testing.T, node string, ttl time.Duration) *renewer.Keep
 }
 
 // hold acquires a lock, and frees it when it is lost or the test ends.
-func hold(t *testing.T, k *renewer.Keeper, name string, opts ...renewer.Option) *renewer.Lease {
+func hold(t *testing.T, k *renewer.Keeper, name string, more ...renewer.Request) *renewer.Lease {
 	t.Helper()
-	lease, err := k.Acquire(t.Context(), name, opts...)
+	r := append(more, renewer.Request{})[0]
+	r.Name = name
+	lease, err := k.Acquire(t.Context(), r)
 	require.NoError(t, err)
 	stop := context.AfterFunc(lease.Context(), func() {
 		_ = lease.Release(context.Background())
@@ -167,13 +169,15 @@ func hold(t *testing.T, k *renewer.Keeper, name string, opts ...renewer.Option) 
 }
 
 // wait has a keeper wait for a lock, until the test ends or it is had.
-func (s site) wait(t *testing.T, k *renewer.Keeper, name string, opts ...renewer.Option) {
+func (s site) wait(t *testing.T, k *renewer.Keeper, name string, more ...renewer.Request) {
 	t.Helper()
+	r := append(more, renewer.Request{})[0]
+	r.Name = name
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if lease, err := k.Acquire(ctx, name, opts...); err == nil {
+		if lease, err := k.Acquire(ctx, r); err == nil {
 			_ = lease.Release(context.Background())
 		}
 	}()
@@ -193,4 +197,4 @@ func (s site) wait(t *testing.T, k *renewer.Keeper, name string, opts ...renewer
 }
 
 // three is a limit of three at once.
-func three() renewer.Option { return renewer.AtMost(func(string) int { return 3 }) }
+func three() int { return 3 }

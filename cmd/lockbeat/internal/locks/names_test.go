@@ -53,7 +53,7 @@ func TestNamesAreCompleted(t *testing.T) {
 	for _, name := range []string{"order:1", "order:2", "order 3\n", "user:7"} {
 		hold(t, k, name)
 	}
-	hold(t, k, "order:2", three())
+	hold(t, k, "order:2", renewer.Request{Limit: three})
 	complete := func(config string, args ...string) []string {
 		r := site{config: config}.run(t, append([]string{"__complete", "--config", config}, args...)...)
 		assert.Zero(t, r.status)

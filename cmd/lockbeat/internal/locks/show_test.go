@@ -22,7 +22,7 @@ func TestShow(t *testing.T) {
 		"was never locked under this prefix\n", r.stderr)
 
 	k := s.keeper(t, "web-1", 2*time.Second)
-	lease := hold(t, k, "order:1", renewer.Operation("charge"))
+	lease := hold(t, k, "order:1", renewer.Request{Operation: "charge"})
 	s.wait(t, s.keeper(t, "web-2", 2*time.Second), "order:1")
 	text := s.ok(t, "show", "order:1", "--look", "20s")
 	for _, want := range []string{
@@ -38,7 +38,7 @@ func TestShow(t *testing.T) {
 	}
 
 	// One without a heartbeat is not renewed while it is looked at, and one that is freed is gone.
-	hold(t, s.keeper(t, "web-3", time.Minute), "slow", renewer.Manual(time.Minute))
+	hold(t, s.keeper(t, "web-3", time.Minute), "slow", renewer.Request{Manual: time.Minute})
 	text = s.ok(t, "show", "slow", "--look", "300ms")
 	assert.Regexp(t, `(?m)^renewed    not within \d+ms; `, text)
 	locks, _, _ := decode(t, s.ok(t, "show", "slow", "--look", "300ms", "--json"))
@@ -46,8 +46,8 @@ func TestShow(t *testing.T) {
 	assert.False(t, *locks[0].Slots[0].Renewed)
 
 	// The lock and the limit of one name are two things.
-	hold(t, k, "user:7", three())
-	hold(t, k, "user:7", three())
+	hold(t, k, "user:7", renewer.Request{Limit: three})
+	hold(t, k, "user:7", renewer.Request{Limit: three})
 	text = s.ok(t, "show", "user:7", "--look", "20s")
 	assert.Regexp(t, `(?m)^limit      user:7\n.*\nstate      held by 2$`, text)
 	assert.Regexp(t, `(?m)^ +TOKEN  HOLDER +AGE +TTL$`, text)

@@ -17,13 +17,15 @@ import (
 )
 
 // crowd has n callers of a process wait for a lock until the test ends.
-func crowd(t *testing.T, k *renewer.Keeper, name string, n int, opts ...renewer.Option) {
+func crowd(t *testing.T, k *renewer.Keeper, name string, n int, more ...renewer.Request) {
 	t.Helper()
+	r := append(more, renewer.Request{})[0]
+	r.Name = name
 	ctx, cancel := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
 	for range n {
 		callers.Go(func() {
-			if lease, err := k.Acquire(ctx, name, opts...); err == nil {
+			if lease, err := k.Acquire(ctx, r); err == nil {
 				_ = lease.Release(context.Background())
 			}
 		})
@@ -62,7 +64,7 @@ func TestWhoWaits(t *testing.T) {
 	hold(t, k, "quiet")
 	hold(t, k, "few")
 	s.wait(t, s.keeper(t, "web-2", ttl), "few")
-	hold(t, k, "account:big", renewer.Operation("charge"))
+	hold(t, k, "account:big", renewer.Request{Operation: "charge"})
 	assert.Contains(t, s.ok(t, "show", "account:big", "--look", "0"),
 		"\nwaiting    nobody, by the holder's last heartbeat\n")
 	crowd(t, k, "account:big", 19)
@@ -93,7 +95,7 @@ func TestTasksWaitForALockThatIsFree(t *testing.T) {
 	t.Parallel()
 	s := start(t)
 	k := s.keeper(t, "web-1", patience)
-	lease, err := k.Acquire(t.Context(), "account:big")
+	lease, err := k.Acquire(t.Context(), renewer.Request{Name: "account:big"})
 	require.NoError(t, err)
 	s.park(t, "account:big", 7)
 	require.NoError(t, lease.Release(t.Context()))

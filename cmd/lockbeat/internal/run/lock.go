@@ -44,22 +44,22 @@ func (r *running) take(ctx context.Context, command string) (*lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	options := []renewer.Option{renewer.Operation(filepath.Base(command))}
+	request := renewer.Request{Name: r.name, Operation: filepath.Base(command), Try: true}
 	if r.atMost > 0 {
-		options = append(options, renewer.AtMost(func(string) int { return r.atMost }))
+		request.Limit = func() int { return r.atMost }
 	}
 	// It is asked for once without a wait, whose error says for whom to wait.
-	l.lease, err = l.keeper.TryAcquire(ctx, r.name, options...)
+	l.lease, err = l.keeper.Acquire(ctx, request)
 	if err != nil && r.wait != 0 && !r.skip {
 		if errors.Is(err, renewer.ErrBusy) {
 			r.explain("waiting for %s", r.whoHas(err))
 		}
-		if r.wait > 0 { // what is left of it, or one question
-			options = append(options, renewer.MaxWait(r.wait-time.Since(begun)))
-		} else {
-			options = append(options, renewer.LongRunning()) // through an outage, too
+		if left := r.wait - time.Since(begun); r.wait < 0 {
+			request.Try, request.LongRunning = false, true // through an outage, too
+		} else if left > 0 { // else one question
+			request.Try, request.MaxWait = false, left
 		}
-		l.lease, err = l.keeper.Acquire(ctx, r.name, options...)
+		l.lease, err = l.keeper.Acquire(ctx, request)
 	}
 	if err != nil {
 		l.close(r.options)

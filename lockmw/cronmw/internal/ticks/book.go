@@ -1,6 +1,7 @@
 package ticks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -9,7 +10,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -31,8 +32,8 @@ type Book struct {
 	Grace time.Duration
 	// Attempts is how many runs a tick may have if they are cut, or their nodes die; 0 is 1.
 	Attempts int
-	// MaxHold bounds how long a run keeps the job's lock.
-	MaxHold maxhold.Setting
+	// Settings has MaxHold and Operation, by default the job's name.
+	Settings option.Settings
 
 	keeper *renewer.Keeper
 	key    string       // of the job's lock, and of its record
@@ -46,14 +47,15 @@ func NewBook(k *renewer.Keeper, name string) *Book {
 	return &Book{Name: name, keeper: k, key: lockmw.Key(ofJob, name), since: time.Now()}
 }
 
-// Check refuses a book that can never work, and sets its grace, if that is 0.
+// Check refuses a book that can never work, and sets its defaults.
 func (b *Book) Check() error {
+	b.Settings.Operation = cmp.Or(b.Settings.Operation, b.Name)
 	shortest, err := Shortest(b.Schedule, time.Now())
 	if err != nil {
 		return err
 	}
 	b.Grace, err = NewGrace(b.Grace, shortest)
-	return errors.Join(err, renewer.CheckName(b.key), b.MaxHold.Check(b.keeper))
+	return errors.Join(err, renewer.CheckName(b.key), b.Settings.Check(b.keeper))
 }
 
 // Now is the time by the store's clock, as far as it is known here.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/renewer"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -88,7 +89,7 @@ func TestADamagedRecord(t *testing.T) {
 		require.ErrorContains(t, err, "delete it")
 		_, err = b.Take(t.Context(), ticks.Record{}, time.Now(), time.Now().Add(time.Minute))
 		require.ErrorIs(t, err, renewer.ErrRejected)
-		_, exit, err := b.Lock(t.Context())
+		_, exit, err := b.Lock(t.Context(), option.Settings{})
 		require.NoError(t, err)
 		require.NoError(t, exit(nil))
 	})

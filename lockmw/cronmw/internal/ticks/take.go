@@ -8,9 +8,12 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/maxhold"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/profile"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
+	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -65,7 +68,7 @@ func (b *Book) Take(ctx context.Context, rec Record, due, until time.Time) (run 
 			return b.follow(ctx, due, until)
 		}
 		run, err = b.begin(ctx, 0, due, until)
-		held := lockmw.RefusalOf(err) == lockmw.RefusalBusy || errors.Is(err, renewer.ErrLost)
+		held := adapter.RefusalOf(err) == adapter.RefusalBusy || errors.Is(err, renewer.ErrLost)
 		if held && rec.Unended() || !held && !Passing(err) {
 			break
 		}
@@ -79,8 +82,9 @@ func (b *Book) Take(ctx context.Context, rec Record, due, until time.Time) (run 
 func (b *Book) follow(ctx context.Context, due, until time.Time) (*Run, error) {
 	for {
 		if !lockmw.Held(ctx, b.key) {
-			lease, err := b.keeper.Acquire(ctx, b.key, renewer.Operation(b.Name),
-				renewer.LongRunning(), renewer.StandBy())
+			lease, err := b.keeper.Acquire(ctx, renewer.Request{
+				Name: b.key, Operation: b.Settings.Operation, LongRunning: true, StandBy: true,
+			})
 			if err != nil {
 				return nil, err
 			}
@@ -94,7 +98,7 @@ func (b *Book) follow(ctx context.Context, due, until time.Time) (*Run, error) {
 			return nil, err
 		}
 		run, err := b.begin(ctx, takeOverIn, due, until)
-		if lockmw.RefusalOf(err) != lockmw.RefusalBusy {
+		if adapter.RefusalOf(err) != adapter.RefusalBusy {
 			return run, err
 		}
 	}
@@ -127,8 +131,13 @@ func (b *Book) plan(rec Record, due time.Time) (follows bool, err error) {
 func (b *Book) begin(
 	ctx context.Context, wait time.Duration, due, until time.Time,
 ) (*Run, error) {
-	op, exit, err := b.Lock(ctx, lockmw.Wait(wait), lockmw.Within(until.Sub(b.Now())),
-		lockmw.RefusalExpected()) // another node has it
+	opt := option.Settings{
+		Wait: wait, Within: max(until.Sub(b.Now()), 1), Expected: true, // another node has it
+	}
+	if wait <= 0 {
+		opt.Contention = option.Refuses
+	}
+	op, exit, err := b.Lock(ctx, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -161,18 +170,20 @@ func (b *Book) begin(
 	return r, nil
 }
 
-// Lock gets the job's lock, as [lockmw.Enter] does.
+// Lock gets the job's lock, as [scope.Enter] does.
 func (b *Book) Lock(
-	ctx context.Context, opts ...lockmw.Option,
+	ctx context.Context, opt option.Settings,
 ) (context.Context, func(error) error, error) {
-	opts = append(opts, lockmw.Operation(b.Name), lockmw.Strict())
-	return lockmw.Enter(ctx, b.keeper, b.key,
-		maxhold.AddTo(opts, b.MaxHold, lockmw.MaxHold)...)
+	opt.Strict, opt.MaxHold, opt.Operation = true, b.Settings.MaxHold, b.Settings.Operation
+	return scope.Enter(ctx, b.keeper, b.lock(), opt)
 }
+
+// lock is the job's.
+func (b *Book) lock() names.Set { return names.Of(names.Want{Name: b.key}) }
 
 // Labelled runs the job's function on the context of its lock, or of a run.
 func (b *Book) Labelled(op context.Context, fn func(context.Context) error) error {
-	return profile.Do(op, b.keeper, b.key, b.Name, fn)
+	return profile.Do(op, b.keeper, b.lock(), b.Settings.Operation, fn)
 }
 
 // keep is how long the record is kept: a week, or four times the grace or the time to the next

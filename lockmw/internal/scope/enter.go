@@ -1,0 +1,202 @@
+package scope
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
+	"github.com/lockbeat/lockbeat/lockmw/internal/profile"
+	"github.com/lockbeat/lockbeat/lockmw/internal/unwind"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// DefaultWait is how long a caller waits in line unless told otherwise.
+const DefaultWait = 10 * time.Second
+
+// ErrSkipped is lockmw.ErrSkipped.
+var ErrSkipped = errors.New("lockbeat: skipped, another caller is at it")
+
+// Run runs fn under the locks of a set, and reports whether it ran. The locks are held until fn
+// has returned, panicked or called runtime.Goexit; a panic passes through. Locks whose fn did
+// not return are freed for all processes, rather than handed to the next caller of this one.
+func Run(
+	ctx context.Context, k *renewer.Keeper, set names.Set, opt option.Settings,
+	fn func(context.Context) error,
+) (ran bool, err error) {
+	if k == nil || fn == nil {
+		return false, fmt.Errorf("%w: a lock needs a keeper (renewer.New) and a function",
+			renewer.ErrConfig)
+	}
+	s, err := enter(ctx, k, set, opt)
+	if err != nil {
+		local, leave := admit(ctx, k, set, opt, err)
+		if leave == nil {
+			return false, err
+		}
+		defer leave()
+		return true, profile.Do(local, k, set, opt.Operation, fn)
+	}
+	return true, unwind.Then(func() error {
+		return profile.Do(s, k, set, opt.Operation, fn)
+	}, s.exit)
+}
+
+// Enter takes the locks of a set for an operation that is not one function. exit takes the
+// operation's error and returns the caller's. It must be called, also after a panic, from any
+// goroutine; a second call returns the error that it is given.
+func Enter(
+	ctx context.Context, k *renewer.Keeper, set names.Set, opt option.Settings,
+) (operation context.Context, exit func(error) error, err error) {
+	if k == nil {
+		return nil, nil, fmt.Errorf("%w: a lock needs a keeper (renewer.New)", renewer.ErrConfig)
+	}
+	s, err := enter(ctx, k, set, opt)
+	if err != nil {
+		local, leave := admit(ctx, k, set, opt, err)
+		if leave == nil {
+			return nil, nil, err
+		}
+		leave = sync.OnceFunc(leave)
+		return local, func(err error) error { leave(); return err }, nil
+	}
+	return s, s.exit, nil
+}
+
+// enter takes the locks for an operation that begins now.
+func enter(
+	ctx context.Context, k *renewer.Keeper, set names.Set, opt option.Settings,
+) (s *scope, err error) {
+	growStack()
+	switch {
+	case opt.Err != nil:
+		return nil, opt.Err
+	case set.Err() != nil:
+		return nil, set.Err()
+	}
+	switch opt.Wait {
+	case 0:
+		opt.Wait = DefaultWait
+	case option.NoBound:
+		opt.Wait = forever
+	}
+	if opt.InTime {
+		bound(ctx, &opt)
+	}
+	if w, one := set.One(); one {
+		s, err = takeOne(ctx, k, w, opt)
+	} else {
+		s, err = takeAll(ctx, k, set, opt)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.holdAtLeast(opt.Least)
+	return s, nil
+}
+
+// forever is option.NoBound as a time that can be added to an instant.
+const forever time.Duration = math.MaxInt64 / 2
+
+// takeOne acquires a lock or a slot, or finds it in the context.
+func takeOne(
+	ctx context.Context, k *renewer.Keeper, w names.Want, opt option.Settings,
+) (*scope, error) {
+	if inner, err := reenter(ctx, k, w.ID(), opt.Strict); inner != nil || err != nil {
+		return inner, err
+	}
+	checkTransaction(ctx, k, w, opt)
+	lease, err := k.Acquire(ctx, request(w, opt))
+	if err != nil {
+		return nil, refused(err, opt)
+	}
+	return newScope(k, lease, opt.Strict), nil
+}
+
+// request is what the keeper is asked for.
+func request(w names.Want, opt option.Settings) renewer.Request {
+	r := renewer.Request{
+		Name: w.Name, Limit: w.Limit, Rank: w.Rank, Operation: opt.Operation,
+		MaxWait: opt.Wait, MaxHold: opt.MaxHold, Manual: opt.Manual, Newest: opt.Newest,
+		RefusalExpected: opt.Expected || opt.Contention == option.Skips,
+	}
+	if opt.Contention != option.Waits {
+		r.Try, r.MaxWait = true, opt.Within
+	} else if opt.Wait >= forever {
+		r.MaxWait = 0
+	}
+	if opt.Waiters < math.MaxInt32 {
+		r.MaxWaiters = int(opt.Waiters)
+	}
+	return r
+}
+
+// holdAtLeast is lockmw.HoldAtLeast for an operation that begins now. It is not asked for with
+// the acquire, since one of several locks may be given back before anything has run.
+func (s *scope) holdAtLeast(d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	for l := range s.leases() {
+		l.HoldAtLeast(d)
+	}
+}
+
+// refused is the caller's error.
+func refused(err error, opt option.Settings) error {
+	if opt.Contention != option.Skips || !errors.Is(err, renewer.ErrBusy) ||
+		errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return skippedError{err}
+}
+
+// skippedError is ErrSkipped with the text of a refusal. It is not [renewer.ErrBusy].
+type skippedError struct{ refusal error }
+
+func (e skippedError) Error() string { return e.text(e.refusal.Error()) }
+
+// Nameless is Error without the lock's name: see [renewer.ErrorText].
+func (e skippedError) Nameless() string { return e.text(renewer.ErrorText(e.refusal)) }
+
+func (e skippedError) Unwrap() error { return ErrSkipped }
+
+func (skippedError) text(refusal string) string {
+	return ErrSkipped.Error() + ": " + strings.TrimPrefix(refusal, "lockbeat: ")
+}
+
+// errOver is why the context of an operation has ended that is over.
+var errOver = fmt.Errorf("lockbeat: the operation is over: %w", context.Canceled)
+
+// exit leaves the lock and settles what the caller gets to know of a loss.
+func (s *scope) exit(err error) error {
+	if s.left.Swap(true) {
+		return err
+	}
+	lost := s.leave(!errors.Is(err, unwind.Err))
+	switch {
+	case !errors.Is(lost, renewer.ErrLost):
+		return err // a key that could not be freed lapses; the caller's result stands
+	case err == nil && !s.strict:
+		return nil
+	default:
+		return withLoss(err, lost)
+	}
+}
+
+// withLoss joins a loss to an operation's error, unless an inner call has done so already.
+func withLoss(err, lost error) error {
+	switch {
+	case err == nil:
+		return lost
+	case errors.Is(err, lost):
+		return err
+	default:
+		return errors.Join(err, lost)
+	}
+}

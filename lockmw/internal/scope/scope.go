@@ -1,0 +1,186 @@
+package scope
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// scope is one call under a lock. It is the function's context at the same time, which saves an
+// allocation a call.
+type scope struct {
+	context.Context // ends with the lease, at the latest
+
+	keeper *renewer.Keeper
+	lease  *renewer.Lease
+
+	strict bool
+
+	outer *scope             // whose lease an inner call runs in; nil for the one that took it
+	all   []*scope           // of several locks, taken and freed together; lease is the first's
+	end   context.CancelFunc // ends Context when the scope is over; nil if the release does
+
+	users   atomic.Int32 // calls that have not left: its own and those inside of it; 0: it is over
+	left    atomic.Bool  // the scope's own call has left
+	unwound atomic.Bool  // one of the calls did not return
+}
+
+type (
+	scopeKey struct{} // finds the innermost scope
+	fenceKey struct{} // finds that or what [WithFence] was given, whichever is further in
+)
+
+// newScope is that of a call that has taken a lock.
+func newScope(k *renewer.Keeper, l *renewer.Lease, strict bool) *scope {
+	return (&scope{Context: l.Context(), keeper: k, lease: l, strict: strict}).open()
+}
+
+// open makes a scope whose own call begins.
+func (s *scope) open() *scope {
+	s.users.Store(1)
+	return s
+}
+
+// Value finds the scope itself, beside the caller's values, until it is over: a goroutine of
+// the operation may outlive it.
+func (s *scope) Value(key any) any {
+	if (key == (scopeKey{}) || key == (fenceKey{})) && s.users.Load() > 0 {
+		return s
+	}
+	return s.Context.Value(key)
+}
+
+// scopes are those that ctx runs in, the innermost first.
+func scopes(ctx context.Context) iter.Seq[*scope] {
+	return func(yield func(*scope) bool) {
+		for s := innermost(ctx); s != nil; s = innermost(s.Context) {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// innermost is the scope that ctx runs in, nil if there is none.
+func innermost(ctx context.Context) *scope {
+	s, _ := ctx.Value(scopeKey{}).(*scope)
+	return s
+}
+
+// leases are those that the scope runs under.
+func (s *scope) leases() iter.Seq[*renewer.Lease] {
+	return func(yield func(*renewer.Lease) bool) {
+		if s.all == nil {
+			yield(s.lease)
+			return
+		}
+		for _, one := range s.all {
+			if !yield(one.lease) {
+				return
+			}
+		}
+	}
+}
+
+// leaseOn is the lease on a lock or limit, nil if the scope has none.
+func (s *scope) leaseOn(on names.ID) *renewer.Lease {
+	for l := range s.leases() {
+		if l.Name() == on.Name && l.Limited() == on.Limited {
+			return l
+		}
+	}
+	return nil
+}
+
+// Fence is the fencing token of the innermost lock that ctx runs under, or the one that
+// [WithFence] was given; 0 without. Of several locks that were taken together it is that of the
+// first.
+func Fence(ctx context.Context) int64 {
+	if fence, ok := ownFence(ctx); ok {
+		return fence
+	}
+	f, _ := ctx.Value(fenceKey{}).(passedOn)
+	return f.fence
+}
+
+// ownFence is the token of the innermost lock of this process that ctx runs under, or 0 if that
+// has been hidden. ok reports whether there is one, or a hidden one.
+func ownFence(ctx context.Context) (fence int64, ok bool) {
+	switch f := ctx.Value(fenceKey{}).(type) {
+	case *scope:
+		return f.lease.Fence(), true
+	case passedOn:
+		if f.fence == 0 {
+			return 0, true
+		}
+		return ownFence(f.around)
+	default:
+		return 0, false
+	}
+}
+
+// FenceOf is the fencing token of a lock or limit, 0 if ctx does not run under it, or if it is
+// not one.
+func FenceOf(ctx context.Context, set names.Set) int64 {
+	w, one := set.One()
+	if !one {
+		return 0
+	}
+	for s := range scopes(ctx) {
+		if l := s.leaseOn(w.ID()); l != nil {
+			return l.Fence()
+		}
+	}
+	return 0
+}
+
+// WithFence returns a context in which [Fence] is a token that a caller in another process has
+// passed on, unless ctx runs under a lock of this process. A fence of 0 hides all tokens around
+// it. One below 0 or above 2^53-1 is none, and changes nothing.
+func WithFence(ctx context.Context, fence int64) context.Context {
+	if fence < 0 || fence > wire.MaxFence {
+		return ctx
+	}
+	return context.WithValue(ctx, fenceKey{}, passedOn{ctx, fence})
+}
+
+// passedOn is a token that [WithFence] was given, or 0. Whether a lock of this process is
+// around it is looked up when the token is asked for, since a stream may take its lock later.
+type passedOn struct {
+	around context.Context
+	fence  int64
+}
+
+// Held reports whether ctx runs under all of the locks of a set, and they are valid by the
+// clock.
+func Held(ctx context.Context, set names.Set) bool {
+	for w := range set.All() {
+		if !slices.ContainsFunc(slices.Collect(scopes(ctx)), func(s *scope) bool {
+			l := s.leaseOn(w.ID())
+			return l != nil && l.Valid()
+		}) {
+			return false
+		}
+	}
+	return set.Err() == nil
+}
+
+// Remaining is how long the innermost lock that ctx runs under may be relied on if no further
+// heartbeat succeeds, or the shortest of several that were taken together; 0 without.
+func Remaining(ctx context.Context) time.Duration {
+	s := innermost(ctx)
+	if s == nil {
+		return 0
+	}
+	left := s.lease.Remaining()
+	for l := range s.leases() {
+		left = min(left, l.Remaining())
+	}
+	return left
+}
