@@ -151,7 +151,8 @@ func (b *breakers) once(ctx context.Context, l *renewer.Lease, how string) (one 
 	} else {
 		answer := make(chan store.Answer, 1)
 		go func() {
-			answer <- b.store.Break(ctx, store.Breaking{
+			in := b.store.Engine().(store.Inspector) //nolint:forcetypeassert // of redisstore
+			answer <- in.Break(ctx, store.Breaking{
 				Name: l.Name(), Fence: l.Fence(), Broken: store.Broken{By: "bench", Why: "to see"},
 			})
 		}()

@@ -27,7 +27,7 @@ var (
 //
 // An error is renewer.ErrUnavailable if the store did not answer, with renewer.ErrRejected if it
 // refused; renewer.ErrConfig if locks can't be inspected.
-func List(ctx context.Context, locks store.Store, want Filter) iter.Seq2[store.Lock, error] {
+func List(ctx context.Context, locks renewer.Store, want Filter) iter.Seq2[store.Lock, error] {
 	s, err := inspector(locks)
 	if err != nil {
 		return func(yield func(store.Lock, error) bool) { yield(store.Lock{}, err) }
@@ -47,7 +47,7 @@ func List(ctx context.Context, locks store.Store, want Filter) iter.Seq2[store.L
 // Show reads a lock, or a limit, with those who wait for it. One that is free has no slots.
 // Errors are as for [List], and renewer.ErrName.
 func Show(
-	ctx context.Context, locks store.Store, name string, limit bool,
+	ctx context.Context, locks renewer.Store, name string, limit bool,
 ) (store.Lock, error) {
 	s, err := inspector(locks)
 	if err == nil {
@@ -81,7 +81,7 @@ type Order struct {
 // HoldAtLeast keeps for an operation that has returned stays held, unless by Force.
 //
 // The error is [ErrFree], [ErrStale], or as for [Show]; nil if it is broken already.
-func Break(ctx context.Context, locks store.Store, o Order) error {
+func Break(ctx context.Context, locks renewer.Store, o Order) error {
 	s, err := inspector(locks)
 	o.By, o.Why = strings.TrimFunc(o.By, blank), strings.TrimFunc(o.Why, blank)
 	if err == nil {
@@ -132,8 +132,8 @@ func (o Order) check() error {
 func blank(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError || r == ' ' }
 
 // inspector returns what locks can show.
-func inspector(locks store.Store) (store.Inspector, error) {
-	if s, ok := locks.(store.Inspector); ok {
+func inspector(locks renewer.Store) (store.Inspector, error) {
+	if s, ok := locks.Engine().(store.Inspector); ok {
 		return s, nil
 	}
 	return nil, fmt.Errorf("%w: a %T can't be inspected; of a quorum, inspect the store of each "+

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/inspect"
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
@@ -23,7 +24,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // hold has an owner take a name, and returns the token.
-func hold(t *testing.T, locks store.Store, name, owner string) int64 {
+func hold(t *testing.T, locks renewer.Store, name, owner string) int64 {
 	t.Helper()
 	claim := store.Claim{
 		Name: name, Owner: owner, TTL: time.Minute, Holder: store.Holder{Node: owner, PID: 7},
@@ -31,15 +32,15 @@ func hold(t *testing.T, locks store.Store, name, owner string) int64 {
 	if _, limit := store.CutLimit(name); limit {
 		claim.Limit = 2
 	}
-	g := locks.Acquire(t.Context(), []store.Claim{claim})[0]
+	g := locks.Engine().Acquire(t.Context(), []store.Claim{claim})[0]
 	require.Equal(t, store.StatusHeld, g.Status)
 	return g.Fence
 }
 
-func renewed(t *testing.T, locks store.Store, name, owner string) store.Status {
+func renewed(t *testing.T, locks renewer.Store, name, owner string) store.Status {
 	t.Helper()
 	holds := []store.Hold{{Name: name, Owner: owner, TTL: time.Minute}}
-	return locks.Renew(t.Context(), holds)[0].Status
+	return locks.Engine().Renew(t.Context(), holds)[0].Status
 }
 
 func TestListAndShow(t *testing.T) {
@@ -170,7 +171,7 @@ func TestBreakOfAnotherLease(t *testing.T) {
 
 // answering is a store that answers each Break alike.
 type answering struct {
-	*memory.Store
+	engine.Whole
 
 	answer store.Answer
 }
@@ -195,7 +196,7 @@ func TestWhatAStoreAnswersToBreak(t *testing.T) {
 			store.Answer{Err: renewer.ErrUnavailable}, renewer.ErrUnavailable, "unavailable",
 		},
 	} {
-		err := inspect.Break(t.Context(), answering{memory.New(), c.answer},
+		err := inspect.Break(t.Context(), engine.Of(answering{engine.In(memory.New()), c.answer}),
 			inspect.Order{Name: "name", Fence: 7, By: "alice", Why: "hangs"})
 		require.ErrorIs(t, err, c.is, name)
 		assert.ErrorContains(t, err, c.text, name)
@@ -204,7 +205,7 @@ func TestWhatAStoreAnswersToBreak(t *testing.T) {
 
 // away is a store that can't be asked.
 type away struct {
-	*memory.Store
+	engine.Whole
 
 	err error
 }
@@ -222,7 +223,7 @@ func (s away) Break(context.Context, store.Breaking) store.Answer { return store
 // A store that can't be asked is told from a caller who has left.
 func TestAStoreThatCanNotBeAsked(t *testing.T) {
 	t.Parallel()
-	locks := away{memory.New(), renewer.ErrRejected}
+	locks := engine.Of(away{engine.In(memory.New()), renewer.ErrRejected})
 	left, leave := context.WithCancel(t.Context())
 	leave()
 	for _, ctx := range []context.Context{t.Context(), left} {
@@ -281,7 +282,7 @@ func TestBadOrders(t *testing.T) {
 
 func TestQuorumIsNotInspected(t *testing.T) {
 	t.Parallel()
-	locks, err := quorum.New([]store.Store{memory.New(), memory.New(), memory.New()})
+	locks, err := quorum.New([]renewer.Store{memory.New(), memory.New(), memory.New()})
 	require.NoError(t, err)
 	errs := make(map[string]error)
 	for _, err := range inspect.List(t.Context(), locks, nil) {

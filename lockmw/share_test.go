@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -22,15 +23,17 @@ import (
 
 // away is a store that may be away: then it answers nothing.
 type away struct {
-	*memory.Store
+	engine.Whole
 	is    atomic.Bool
 	asked atomic.Int32
 }
 
+func (a *away) Engine() store.Store { return a }
+
 func (a *away) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	a.asked.Add(1)
 	if !a.is.Load() {
-		return a.Store.Acquire(ctx, claims)
+		return a.Whole.Acquire(ctx, claims)
 	}
 	<-ctx.Done()
 	grants := make([]store.Grant, len(claims))
@@ -54,7 +57,7 @@ func TestLocalShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var s away
-		s.Store = memory.New()
+		s.Whole = engine.In(memory.New())
 		var o told
 		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Observer: &o})
 		require.NoError(t, err)
@@ -106,7 +109,7 @@ func TestLocalShare(t *testing.T) {
 func TestBadShares(t *testing.T) {
 	t.Parallel()
 	var s away
-	s.Store = memory.New()
+	s.Whole = engine.In(memory.New())
 	k, err := renewer.New(&s, renewer.Config{TTL: time.Second})
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, k.Shutdown(context.Background())) }()
@@ -125,7 +128,7 @@ func TestNestedInALocalShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var s away
-		s.Store = memory.New()
+		s.Whole = engine.In(memory.New())
 		var o told
 		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Observer: &o})
 		require.NoError(t, err)
@@ -157,7 +160,9 @@ func TestNestedInALocalShare(t *testing.T) {
 }
 
 // partly is a cluster of which the part that has names like "a" is away.
-type partly struct{ *memory.Store }
+type partly struct{ engine.Whole }
+
+func (p partly) Engine() store.Store { return p }
 
 func (partly) Shard(name string) int {
 	if name, _ = store.CutLimit(name); strings.HasPrefix(name, "a") {
@@ -171,7 +176,7 @@ func (p partly) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 	var away []int
 	for i, c := range claims {
 		if p.Shard(c.Name) == 0 {
-			grants[i] = p.Store.Acquire(ctx, []store.Claim{c})[0]
+			grants[i] = p.Whole.Acquire(ctx, []store.Claim{c})[0]
 		} else {
 			away = append(away, i)
 		}
@@ -188,7 +193,8 @@ func (p partly) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 func TestLocalShareOfAPart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k, err := renewer.New(partly{memory.New()}, renewer.Config{TTL: 10 * time.Second})
+		k, err := renewer.New(partly{engine.In(memory.New())},
+			renewer.Config{TTL: 10 * time.Second})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		a, b := lockmw.Limit("a", 1), lockmw.Limit("b", 1)
@@ -210,7 +216,7 @@ func TestLocalShareOfThoseInLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var s away
-		s.Store = memory.New()
+		s.Whole = engine.In(memory.New())
 		keeper := func() *renewer.Keeper {
 			k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second})
 			require.NoError(t, err)
@@ -252,7 +258,7 @@ func TestEnterByLocalShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var s away
-		s.Store = memory.New()
+		s.Whole = engine.In(memory.New())
 		s.is.Store(true)
 		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second})
 		require.NoError(t, err)
@@ -280,7 +286,7 @@ func TestAShareWhoseObserverPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var s away
-		s.Store = memory.New()
+		s.Whole = engine.In(memory.New())
 		s.is.Store(true)
 		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Observer: panicking{}})
 		require.NoError(t, err)

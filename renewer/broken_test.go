@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -78,6 +79,8 @@ type told struct {
 	look chan func(name string)
 }
 
+func (s told) Engine() store.Store { return s }
+
 func (s told) Break(context.Context, store.Breaking) store.Answer { panic("not asked") }
 
 func (s told) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
@@ -134,8 +137,8 @@ func TestLooksPutOffNoHeartbeat(t *testing.T) {
 func TestABrokenManualLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New()
-		k, err := renewer.New(s, config)
+		s := engine.In(memory.New())
+		k, err := renewer.New(engine.Of(s), config)
 		require.NoError(t, err)
 		l := acquire(t, k, "a", renewer.Request{Manual: 5 * time.Second})
 		waitFor(time.Second)
@@ -157,14 +160,16 @@ func TestABrokenManualLease(t *testing.T) {
 
 // listeners is a store that counts who listens.
 type listeners struct {
-	*memory.Store
+	engine.Whole
 
 	listening atomic.Int32
 }
 
+func (s *listeners) Engine() store.Store { return s }
+
 func (s *listeners) OnBreak(holder store.Holder, look func(string)) (stop func()) {
 	s.listening.Add(1)
-	end := s.Store.OnBreak(holder, look)
+	end := s.Whole.OnBreak(holder, look)
 	return func() {
 		s.listening.Add(-1)
 		end()
@@ -183,7 +188,7 @@ func TestAYoungLeaseIsTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := &listeners{Store: memory.New()}
+				s := &listeners{Whole: engine.In(memory.New())}
 				k, err := renewer.New(s, config) // the first heartbeat comes after 1.5 s at the least
 				require.NoError(t, err)
 				for range 10 {

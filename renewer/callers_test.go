@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -101,8 +102,8 @@ func TestClaimsTellHowManyCallersWait(t *testing.T) {
 func TestCallersOfALimitAreThoseBehindItsPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New()
-		k, err := renewer.New(s, config)
+		s := engine.In(memory.New())
+		k, err := renewer.New(engine.Of(s), config)
 		require.NoError(t, err)
 		var leases []*renewer.Lease
 		two := slots(2)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -146,7 +147,7 @@ func TestBadConfigIsRefused(t *testing.T) {
 func TestANilStoreIsRefused(t *testing.T) {
 	t.Parallel()
 	var typed *script.Store
-	for _, s := range []store.Store{nil, typed} {
+	for _, s := range []renewer.Store{nil, typed, engine.Of(nil)} {
 		_, err := renewer.New(s, renewer.Config{Margin: -1})
 		require.ErrorIs(t, err, renewer.ErrConfig)
 		require.ErrorContains(t, err, "store is nil: make one with redisstore.New or memory.New")
@@ -156,6 +157,8 @@ func TestANilStoreIsRefused(t *testing.T) {
 
 // tuned is a store that is made for leases of three seconds.
 type tuned struct{ store.Store }
+
+func (s tuned) Engine() store.Store { return s }
 
 func (tuned) LeastTTL() time.Duration { return 3 * time.Second }
 

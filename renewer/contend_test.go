@@ -137,6 +137,8 @@ type slowFirstStore struct {
 	asked bool
 }
 
+func (s *slowFirstStore) Engine() store.Store { return s }
+
 func (s *slowFirstStore) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	grants := s.Store.Acquire(ctx, claims)
 	if !s.asked {
@@ -204,6 +206,8 @@ type leavingStore struct {
 	*script.Store
 	leave context.CancelFunc
 }
+
+func (s leavingStore) Engine() store.Store { return s }
 
 func (s leavingStore) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	defer s.leave()

@@ -22,6 +22,8 @@ type settling struct {
 	slow, panics atomic.Bool
 }
 
+func (s *settling) Engine() store.Store { return s }
+
 func (s *settling) Settle() time.Duration {
 	if s.slow.Load() {
 		<-time.After(time.Second)

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
-	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // ProbePause is how often a store that is away is asked.
@@ -12,8 +11,8 @@ const ProbePause = asking.ProbePause
 
 // NewOnSleepyMachine is New on a machine of which slept tells how
 // long it has been suspended in all.
-func NewOnSleepyMachine(store contract.Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
-	return newKeeper(store, cfg, slept)
+func NewOnSleepyMachine(s Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
+	return newKeeper(s, cfg, slept)
 }
 
 // NamesAndOrphans counts the names that callers want or have, and the keys to be cleaned up.

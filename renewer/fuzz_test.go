@@ -23,6 +23,8 @@ type oddStore struct {
 	raw []byte
 }
 
+func (s *oddStore) Engine() store.Store { return s }
+
 // odd returns how the next call is to be answered, if not well.
 func (s *oddStore) odd() (kind byte, number func() int64, ok bool) {
 	s.mu.Lock()

@@ -240,6 +240,8 @@ type lastInstantStore struct {
 	at time.Time
 }
 
+func (s *lastInstantStore) Engine() store.Store { return s }
+
 func (s *lastInstantStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	if time.Until(s.at) > time.Second {
 		return []store.Answer{{Err: errDown}}
@@ -253,6 +255,8 @@ type stubbornStore struct {
 	*script.Store
 	renewIn time.Duration
 }
+
+func (s *stubbornStore) Engine() store.Store { return s }
 
 func (s *stubbornStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	waitFor(s.renewIn)
@@ -305,6 +309,8 @@ type poisonedStore struct {
 	*script.Store
 	name string
 }
+
+func (s *poisonedStore) Engine() store.Store { return s }
 
 func (s *poisonedStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	for _, h := range holds {

@@ -9,13 +9,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/beat"
 	"github.com/lockbeat/lockbeat/renewer/internal/books"
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
-	contract "github.com/lockbeat/lockbeat/renewer/store"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Which lock guards what
@@ -34,10 +35,10 @@ import (
 // Keeper acquires leases from one [store.Store] and keeps them alive. A process needs one. All
 // methods may be called concurrently.
 type Keeper struct { // a coordinator of parts that own their state
-	store    contract.Store
+	store    store.Store
 	shards   asking.Shards
 	cfg      Config
-	self     contract.Holder
+	self     store.Holder
 	clock    *timing.Clock
 	observer Observer // nil if there is none
 
@@ -66,7 +67,7 @@ type Keeper struct { // a coordinator of parts that own their state
 func (k *Keeper) Config() Config { return k.cfg }
 
 // Store returns the keeper's store.
-func (k *Keeper) Store() contract.Store { return k.store }
+func (k *Keeper) Store() store.Store { return k.store }
 
 // ShuttingDown is closed when [Keeper.Shutdown] begins.
 func (k *Keeper) ShuttingDown() <-chan struct{} { return k.shutdown.closed }
@@ -89,7 +90,7 @@ func (k *Keeper) leaveLocked(l *Lease) (done func(), place uint64) {
 }
 
 // holder is what others read of a lease of this process.
-func (k *Keeper) holder(l *Lease) contract.Holder {
+func (k *Keeper) holder(l *Lease) store.Holder {
 	h := k.self
 	h.Operation, h.Trace = l.label.operation, l.label.trace
 	return h
@@ -97,40 +98,40 @@ func (k *Keeper) holder(l *Lease) contract.Holder {
 
 func (k *Keeper) fault(doing, name string, err error) {
 	if k.observer != nil {
-		name, _ = contract.CutLimit(name)
+		name, _ = store.CutLimit(name)
 		k.observer.Fault(Fault{Doing: doing, Name: name, Err: err})
 	}
 }
 
 func nothing() {}
 
-// New returns a Keeper on store. It does no I/O. The error is [ErrConfig]. Call Shutdown when
-// done.
-func New(store contract.Store, cfg Config) (*Keeper, error) {
-	return newKeeper(store, cfg, timing.Slept)
+// Store is where locks are kept: redisstore.Open, memory.New and quorum.New make one.
+type Store interface {
+	// Engine is for [New].
+	Engine() store.Store
 }
 
-func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
-	var nilStore error
-	if v := reflect.ValueOf(store); store == nil || v.Kind() == reflect.Pointer && v.IsNil() {
-		nilStore = fmt.Errorf("%w: store is nil: make one with redisstore.New or memory.New",
-			ErrConfig)
-	}
+// New returns a Keeper on a store. It does no I/O. The error is [ErrConfig]. Call Shutdown when
+// done.
+func New(s Store, cfg Config) (*Keeper, error) { return newKeeper(s, cfg, timing.Slept) }
+
+func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
+	engine, nilStore := engineOf(s)
 	cfg, err := cfg.resolve()
 	if err := errors.Join(nilStore, err); err != nil {
 		return nil, err
 	}
-	if tuned, ok := store.(contract.Tuned); ok && cfg.TTL < tuned.LeastTTL() {
+	if tuned, ok := engine.(contract.Tuned); ok && cfg.TTL < tuned.LeastTTL() {
 		return nil, fmt.Errorf("%w: Config.TTL is %v, but the store is made for at least %v, and "+
 			"would notice a dead connection too late: take %[3]v, or open the store for %[2]v "+
 			"(redisstore.Deployment.TTL)", ErrConfig, cfg.TTL, tuned.LeastTTL())
 	}
 	clock := timing.NewClock(slept)
 	k := &Keeper{
-		store:     store,
-		shards:    asking.ShardsOf(store),
+		store:     engine,
+		shards:    asking.ShardsOf(engine),
 		cfg:       cfg,
-		self:      contract.Holder{Node: cfg.Node, PID: os.Getpid()},
+		self:      store.Holder{Node: cfg.Node, PID: os.Getpid()},
 		clock:     clock,
 		observer:  cfg.Observer,
 		questions: timing.NewDeadlineHeap(deadlinePlace),
@@ -150,9 +151,9 @@ func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*K
 		}, clock),
 		shutdown: newShutdown(),
 	}
-	_, tells := store.(breaker)
+	_, tells := engine.(breaker)
 	k.looks.listens = !tells
-	k.cleaner = cleanup.New(store, cleanup.Config{
+	k.cleaner = cleanup.New(engine, cleanup.Config{
 		RequestTimeout: cfg.RequestTimeout, Clock: clock, Run: k.goroutines.run,
 		Limit: k.cleanUpRequest,
 		Fault: func(name string, err error) { k.fault("clean up", name, err) },
@@ -163,6 +164,22 @@ func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*K
 	k.goroutines.run(func() { k.heartbeats.Loop.Run(k.sendDue) })
 	k.goroutines.run(func() { k.ends.Run(k.endDue) })
 	return k, nil
+}
+
+func engineOf(s Store) (store.Store, error) {
+	if !isNil(s) {
+		if engine := s.Engine(); !isNil(engine) {
+			return engine, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: store is nil: make one with redisstore.New or memory.New",
+		ErrConfig)
+}
+
+// isNil also finds the nil of a concrete store inside an interface that is not nil.
+func isNil(s any) bool {
+	v := reflect.ValueOf(s)
+	return s == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 // cleanUpRequest is the context of a clean-up in the background.

@@ -195,6 +195,8 @@ type valuesStore struct {
 	err   error
 }
 
+func (s *valuesStore) Engine() contract.Store { return s }
+
 type valuesKey struct{}
 
 func (s *valuesStore) Release(ctx context.Context, holds []contract.Hold) []contract.Answer {

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -17,13 +19,15 @@ import (
 
 // replyLost is a store whose first grant nobody hears of.
 type replyLost struct {
-	*memory.Store
+	engine.Whole
 
 	heard atomic.Bool
 }
 
+func (s *replyLost) Engine() store.Store { return s }
+
 func (s *replyLost) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	grants := s.Store.Acquire(ctx, claims)
+	grants := s.Whole.Acquire(ctx, claims)
 	if s.heard.Swap(true) {
 		return grants
 	}
@@ -43,7 +47,7 @@ func TestABrokenGrantWhoseReplyWasLost(t *testing.T) {
 		"broken": {"a", nil, breakFirst},
 		"a slot": {store.LimitName("a"), slots(1), breakFirst},
 		"replaced": {"a", nil, func(t *testing.T, s *replyLost, _ store.Lock) {
-			_, err := s.Replace(t.Context(), store.Replacement{
+			_, err := s.Replace(t.Context(), contract.Replacement{
 				Name: "a", Owner: renewer.NewOwner(), Break: true,
 			})
 			require.NoError(t, err)
@@ -52,7 +56,7 @@ func TestABrokenGrantWhoseReplyWasLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := &replyLost{Store: memory.New()}
+				s := &replyLost{Whole: engine.In(memory.New())}
 				k, err := renewer.New(s, config)
 				require.NoError(t, err)
 				begun := time.Now()

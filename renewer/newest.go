@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -22,7 +23,7 @@ const noteAgain = 20 * time.Second
 type newestCall struct {
 	kind   Newest
 	rank   int64
-	store  store.Replacer
+	store  contract.Replacer
 	id     string       // the owner token with which it asks
 	since  int64        // when it was made, by the store, which has noted it; 0 before
 	others *newestCalls // of its name
@@ -47,7 +48,7 @@ type newestCalls struct {
 
 // newestOf is for a call of a kind, which is about to begin.
 func newestOf(r *Request, l *Lease) *newestCall {
-	s, ok := l.k.store.(store.Replacer)
+	s, ok := l.k.store.(contract.Replacer)
 	if r.Newest == NewestOff || !ok { // see checkNewness
 		return nil
 	}
@@ -170,7 +171,7 @@ func (c *call) checkNewest(ctx context.Context) error {
 	k.listen() // for a newer one
 	request, end := context.WithTimeout(patient, k.cfg.RequestTimeout)
 	defer end()
-	since, err := n.store.Replace(request, store.Replacement{
+	since, err := n.store.Replace(request, contract.Replacement{
 		Name: c.l.name, Owner: n.id, By: k.holder(c.l), Newness: c.newness(),
 		Break: n.kind == NewestReplaces,
 	})
@@ -244,6 +245,6 @@ func (c *call) waitsNoMore(granted bool) {
 	if granted || n.since == 0 || k.shutdown.phase >= phaseFree {
 		return
 	}
-	r := store.Replacement{Name: name, Owner: n.id, Over: true}
+	r := contract.Replacement{Name: name, Owner: n.id, Over: true}
 	k.goroutines.run(func() { _, _ = n.store.Replace(k.requests.Limit(), r) })
 }

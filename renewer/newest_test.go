@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -223,12 +225,14 @@ func TestReplacedIsLoggedAtInfo(t *testing.T) {
 
 // delayed is a store that is told of the newest call by a slow link, as long as a test says so.
 type delayed struct {
-	*memory.Store
+	engine.Whole
 
 	delay chan time.Duration // of the next one; none if it is empty
 }
 
-func (s delayed) Replace(ctx context.Context, r store.Replacement) (int64, error) {
+func (s delayed) Engine() store.Store { return s }
+
+func (s delayed) Replace(ctx context.Context, r contract.Replacement) (int64, error) {
 	select {
 	case d := <-s.delay:
 		waitFor(d)
@@ -237,7 +241,7 @@ func (s delayed) Replace(ctx context.Context, r store.Replacement) (int64, error
 	if r.Over {
 		waitFor(time.Second)
 	}
-	return s.Store.Replace(ctx, r)
+	return s.Whole.Replace(ctx, r)
 }
 
 // Calls that come together are in one order, here and at the store: one of them wins, though the
@@ -245,7 +249,7 @@ func (s delayed) Replace(ctx context.Context, r store.Replacement) (int64, error
 func TestOneOfThoseWhoComeTogetherWins(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := delayed{memory.New(), make(chan time.Duration, 1)}
+		s := delayed{engine.In(memory.New()), make(chan time.Duration, 1)}
 		k, err := renewer.New(s, config)
 		require.NoError(t, err)
 		c := &newestCase{t: t, keepers: []*renewer.Keeper{k}}
@@ -273,7 +277,7 @@ func TestALateReplaceEndsNoNewerOperation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := memory.New()
+				s := engine.In(memory.New())
 				ctx := t.Context()
 				claim := func(letter string, since int64) store.Claim {
 					return store.Claim{
@@ -282,7 +286,7 @@ func TestALateReplaceEndsNoNewerOperation(t *testing.T) {
 					}
 				}
 				ask := func(letter string, since int64) int64 {
-					since, err := s.Replace(ctx, store.Replacement{
+					since, err := s.Replace(ctx, contract.Replacement{
 						Name: "a", Owner: strings.Repeat(letter, store.OwnerLen), Break: true,
 						Newness: store.Newness{Since: since, Age: 1},
 					})

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -18,13 +20,15 @@ import (
 
 // hangingStore answers nothing from an instant on, until the question's context ends.
 type hangingStore struct {
-	*memory.Store
+	engine.Whole
 	hangs atomic.Bool
 }
 
+func (s *hangingStore) Engine() store.Store { return s }
+
 func (s *hangingStore) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	if !s.hangs.Load() {
-		return s.Store.Acquire(ctx, claims)
+		return s.Whole.Acquire(ctx, claims)
 	}
 	<-ctx.Done()
 	grants := make([]store.Grant, len(claims))
@@ -34,9 +38,9 @@ func (s *hangingStore) Acquire(ctx context.Context, claims []store.Claim) []stor
 	return grants
 }
 
-func (s *hangingStore) Replace(ctx context.Context, r store.Replacement) (int64, error) {
+func (s *hangingStore) Replace(ctx context.Context, r contract.Replacement) (int64, error) {
 	if !s.hangs.Load() {
-		return s.Store.Replace(ctx, r)
+		return s.Whole.Replace(ctx, r)
 	}
 	<-ctx.Done()
 	return 0, ctx.Err()
@@ -52,7 +56,7 @@ func TestTheNewestIsRefusedInAnOutage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := &hangingStore{Store: memory.New()}
+				s := &hangingStore{Whole: engine.In(memory.New())}
 				k, err := renewer.New(s, renewer.Config{TTL: 30 * time.Second})
 				require.NoError(t, err)
 				require.Greater(t, k.Config().RequestTimeout, k.Config().FailOver)

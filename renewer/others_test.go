@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -20,7 +21,7 @@ import (
 
 // distant is a store behind a link: a request takes trip to get there, and its answer as long.
 type distant struct {
-	*memory.Store
+	engine.Whole
 	trip time.Duration
 	// answer has the answers to an acquire lost, late, or changed; nil for none.
 	answer func(claims []store.Claim, grants []store.Grant) []store.Grant
@@ -28,11 +29,13 @@ type distant struct {
 	asked atomic.Int32 // acquires
 }
 
+func (d *distant) Engine() store.Store { return d }
+
 func (d *distant) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	claims = slices.Clone(claims)
 	d.asked.Add(1)
 	waitFor(d.trip)
-	grants := d.Store.Acquire(ctx, claims)
+	grants := d.Whole.Acquire(ctx, claims)
 	waitFor(d.trip)
 	if d.answer != nil {
 		grants = d.answer(claims, grants)
@@ -47,7 +50,7 @@ func (d *distant) Acquire(ctx context.Context, claims []store.Claim) []store.Gra
 
 func (d *distant) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	waitFor(d.trip)
-	answers := d.Store.Release(ctx, holds)
+	answers := d.Whole.Release(ctx, holds)
 	waitFor(d.trip)
 	return answers
 }
@@ -56,7 +59,7 @@ func (d *distant) Release(ctx context.Context, holds []store.Hold) []store.Answe
 func onDistant(t *testing.T, f func(t *testing.T, d *distant, k *renewer.Keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Store: memory.New(), trip: time.Millisecond}
+		d := &distant{Whole: engine.In(memory.New()), trip: time.Millisecond}
 		k, err := renewer.New(d, config)
 		require.NoError(t, err)
 		f(t, d, k)
@@ -74,7 +77,7 @@ func onDistant(t *testing.T, f func(t *testing.T, d *distant, k *renewer.Keeper)
 func crowdOf(t *testing.T, callers int, keepers int) (granted, asked int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		d := &distant{Store: memory.New(), trip: time.Millisecond}
+		d := &distant{Whole: engine.In(memory.New()), trip: time.Millisecond}
 		all := make([]*renewer.Keeper, keepers)
 		for i := range all {
 			var err error
@@ -239,7 +242,7 @@ func TestAnAnswerForSeveralIsLost(t *testing.T) {
 					waitFor(c.late)
 					if errors.Is(c.err, store.ErrNotSent) { // nor has it arrived
 						for _, c := range claims {
-							d.Store.Release(t.Context(),
+							d.Whole.Release(t.Context(),
 								[]store.Hold{{Name: c.Name, Owner: c.Owner}})
 						}
 					}

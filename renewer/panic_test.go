@@ -69,6 +69,8 @@ type trapStore struct {
 	*trap
 }
 
+func (s trapStore) Engine() store.Store { return s }
+
 func (s trapStore) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	s.step("store.Acquire")
 	defer s.step("store.Acquire, carried out")

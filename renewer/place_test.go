@@ -287,6 +287,8 @@ type panicsOnce struct {
 	asked int
 }
 
+func (s *panicsOnce) Engine() store.Store { return s }
+
 func (s *panicsOnce) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	grants := s.Store.Acquire(ctx, claims)
 	s.asked++

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -86,14 +87,16 @@ func TestAHandOverIsKnownToTheStore(t *testing.T) {
 
 // cutOff is a store that does not answer while it is cut off.
 type cutOff struct {
-	*memory.Store
+	engine.Whole
 
 	off *atomic.Bool
 }
 
+func (s cutOff) Engine() store.Store { return s }
+
 func (s cutOff) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	if !s.off.Load() {
-		return s.Store.Acquire(ctx, claims)
+		return s.Whole.Acquire(ctx, claims)
 	}
 	<-ctx.Done()
 	grants := make([]store.Grant, len(claims))
@@ -113,10 +116,10 @@ func TestACallThatWasCutOffIsOld(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := cutOff{memory.New(), new(atomic.Bool)}
+				s := cutOff{engine.In(memory.New()), new(atomic.Bool)}
 				here, err := renewer.New(s, config)
 				require.NoError(t, err)
-				there, err := renewer.New(s.Store, config)
+				there, err := renewer.New(engine.Of(s.Whole), config)
 				require.NoError(t, err)
 				c := &newestCase{t: t, keepers: []*renewer.Keeper{here, there}}
 				s.off.Store(true)

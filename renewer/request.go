@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer/store"
+	"github.com/lockbeat/lockbeat/internal/contract"
 )
 
 // Request is what a caller wants of a lock. Only Name is required: the zero value of each other
@@ -43,8 +43,8 @@ type Request struct {
 	// free; one of the same rank does not. Give one to all calls for a name: one without goes
 	// by when it was made. 0: none.
 	//
-	// It counts from when the call has the lock, for [store.RankTTL] (24 h), and takes about
-	// 200 bytes of the store's memory. It needs a [store.Replacer], and excludes Limit: else
+	// It counts from when the call has the lock, for [contract.RankTTL] (24 h), and takes about
+	// 200 bytes of the store's memory. It needs a [contract.Replacer], and excludes Limit: else
 	// [ErrConfig].
 	Rank int64
 	// LongRunning is for an operation that goes on for as long as it may, as a leader's does:
@@ -63,7 +63,7 @@ type Request struct {
 // [Request].Rank, or else the one made last, as far as the store can tell (some milliseconds).
 // One made before another that has had the lock in the last minute is refused.
 //
-// It needs a [store.Replacer], and excludes Limit and Try: else [ErrConfig].
+// It needs a [contract.Replacer], and excludes Limit and Try: else [ErrConfig].
 type Newest uint8
 
 const (
@@ -147,7 +147,7 @@ func (k *Keeper) checkNewness(r *Request) error {
 		return nil
 	}
 	const what = "Newest, Rank (Replace, Latest, Ranked)"
-	_, ok := k.store.(store.Replacer)
+	_, ok := k.store.(contract.Replacer)
 	switch {
 	case r.Newest > NewestReplaces:
 		return fmt.Errorf("Newest is %d: there is no such one", r.Newest)

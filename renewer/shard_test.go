@@ -33,6 +33,8 @@ type shardedStore struct {
 	mixed int
 }
 
+func (s *shardedStore) Engine() store.Store { return s }
+
 func newShardedStore() *shardedStore {
 	s := &shardedStore{Store: script.New(), shard: first, under: map[int]int{}, most: map[int]int{}}
 	s.hung.Store(-1)

@@ -186,6 +186,8 @@ type deafStore struct {
 	answer chan struct{}
 }
 
+func (s deafStore) Engine() store.Store { return s }
+
 func (s deafStore) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	<-s.answer
 	return s.Store.Release(ctx, holds)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
@@ -20,13 +21,15 @@ import (
 
 // deafOnce is a store whose first answer is lost, after a while.
 type deafOnce struct {
-	*memory.Store
+	engine.Whole
 	after time.Duration
 	asked atomic.Int32
 }
 
+func (d *deafOnce) Engine() store.Store { return d }
+
 func (d *deafOnce) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	grants := d.Store.Acquire(ctx, claims)
+	grants := d.Whole.Acquire(ctx, claims)
 	if d.asked.Add(1) == 1 {
 		<-time.After(d.after)
 		return []store.Grant{{Err: errors.New("the reply is lost")}}
@@ -39,7 +42,7 @@ func (d *deafOnce) Acquire(ctx context.Context, claims []store.Claim) []store.Gr
 func TestASlotWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := &deafOnce{Store: memory.New(), after: 100 * time.Millisecond}
+		d := &deafOnce{Whole: engine.In(memory.New()), after: 100 * time.Millisecond}
 		k, err := renewer.New(d, renewer.Config{TTL: time.Minute})
 		require.NoError(t, err)
 		begun := time.Now()
@@ -65,7 +68,7 @@ var one = slots(1)
 func TestSlotsAreAskedForSideBySide(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k, err := renewer.New(slow{memory.New()}, renewer.Config{TTL: time.Minute})
+		k, err := renewer.New(slow{engine.In(memory.New())}, renewer.Config{TTL: time.Minute})
 		require.NoError(t, err)
 		begun := time.Now()
 		var wg sync.WaitGroup
@@ -88,11 +91,13 @@ func TestSlotsAreAskedForSideBySide(t *testing.T) {
 }
 
 // slow answers each acquire after 100 ms.
-type slow struct{ *memory.Store }
+type slow struct{ engine.Whole }
+
+func (s slow) Engine() store.Store { return s }
 
 func (s slow) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	<-time.After(100 * time.Millisecond)
-	return s.Store.Acquire(ctx, claims)
+	return s.Whole.Acquire(ctx, claims)
 }
 
 // Those who have found a limit full stand in line, in the order in which they came.
@@ -205,7 +210,7 @@ func TestLimitsThatDisagree(t *testing.T) {
 // for.
 func TestLimitsOfAStoreThatHasNone(t *testing.T) {
 	t.Parallel()
-	nodes := make([]store.Store, 3)
+	nodes := make([]renewer.Store, 3)
 	for i := range nodes {
 		nodes[i] = memory.New()
 	}
@@ -223,9 +228,11 @@ func TestLimitsOfAStoreThatHasNone(t *testing.T) {
 
 // placed counts the claims from a place, and the others.
 type placed struct {
-	*memory.Store
+	engine.Whole
 	with, without atomic.Int32
 }
+
+func (p *placed) Engine() store.Store { return p }
 
 func (p *placed) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	if claims[0].Place != 0 {
@@ -233,7 +240,7 @@ func (p *placed) Acquire(ctx context.Context, claims []store.Claim) []store.Gran
 	} else {
 		p.without.Add(1)
 	}
-	return p.Store.Acquire(ctx, claims)
+	return p.Whole.Acquire(ctx, claims)
 }
 
 // Where callers had to wait a moment ago, the next one asks from a place at once: it is refused
@@ -241,7 +248,7 @@ func (p *placed) Acquire(ctx context.Context, claims []store.Claim) []store.Gran
 func TestWhereASlotWasWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p := &placed{Store: memory.New()}
+		p := &placed{Whole: engine.In(memory.New())}
 		k, err := renewer.New(p, renewer.Config{TTL: time.Minute})
 		require.NoError(t, err)
 		cycle := func() {

@@ -36,6 +36,8 @@ func TestACleanUpIsSoonWithALongTTL(t *testing.T) {
 // others of its batch when the slowest has been.
 type deadShard struct{ *script.Store }
 
+func (s deadShard) Engine() store.Store { return s }
+
 func (deadShard) Shard(name string) int { return int(name[0] - 'a') }
 
 func (s deadShard) Release(ctx context.Context, holds []store.Hold) []store.Answer {

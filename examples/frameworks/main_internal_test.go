@@ -18,7 +18,6 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
-	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -34,7 +33,7 @@ type framework struct {
 
 var frameworks = []framework{{"gin", withGin}, {"echo", withEcho}}
 
-func newKeeper(t *testing.T, store contract.Store) *renewer.Keeper {
+func newKeeper(t *testing.T, store renewer.Store) *renewer.Keeper {
 	t.Helper()
 	k, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL})
 	require.NoError(t, err)

@@ -9,26 +9,25 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
-	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // world is where the locks are.
 type world struct {
 	name  string
-	store func(nodes []contract.Store) (contract.Store, error)
+	store func(nodes []renewer.Store) (renewer.Store, error)
 	line  string // what differs, to be printed
 }
 
 // worlds are the three, in the order in which a program moves. nodes are stores on Redis servers,
 // made by redisstore.New.
 var worlds = []world{
-	{"memory", func([]contract.Store) (contract.Store, error) {
+	{"memory", func([]renewer.Store) (renewer.Store, error) {
 		return memory.New(), nil
 	}, "return memory.New(), nil"},
-	{"one Redis", func(nodes []contract.Store) (contract.Store, error) {
+	{"one Redis", func(nodes []renewer.Store) (renewer.Store, error) {
 		return nodes[0], nil
 	}, "return nodes[0], nil"},
-	{"a quorum", func(nodes []contract.Store) (contract.Store, error) {
+	{"a quorum", func(nodes []renewer.Store) (renewer.Store, error) {
 		return quorum.New(nodes)
 	}, "return quorum.New(nodes)"},
 }
@@ -40,7 +39,7 @@ type office struct {
 }
 
 func newOffice(
-	store contract.Store, l *ledger.Ledger, name string, ttl time.Duration,
+	store renewer.Store, l *ledger.Ledger, name string, ttl time.Duration,
 ) (*office, error) {
 	keeper, err := renewer.New(store, renewer.Config{TTL: ttl, Node: name})
 	return &office{keeper, l}, err

@@ -23,7 +23,6 @@ import (
 	"github.com/lockbeat/lockbeat/examples/internal/demo"
 	"github.com/lockbeat/lockbeat/examples/internal/ledger"
 	"github.com/lockbeat/lockbeat/renewer"
-	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -53,7 +52,7 @@ func tell(worlds []world) demo.Story {
 		}
 		d.Print("Two box offices sell tickets, one at a time, to %d customers at once. Redis: %d "+
 			"servers, %s.", crowd, len(d.Servers), d.Where())
-		nodes := make([]contract.Store, len(d.Servers))
+		nodes := make([]renewer.Store, len(d.Servers))
 		for i := range nodes {
 			node, err := d.Store(i, "")
 			if err != nil {
@@ -74,7 +73,7 @@ func tell(worlds []world) demo.Story {
 }
 
 // visit tells what happens in one world.
-func (s *story) visit(ctx context.Context, nodes []contract.Store, i int) error {
+func (s *story) visit(ctx context.Context, nodes []renewer.Store, i int) error {
 	store, err := s.world.store(nodes)
 	if err != nil {
 		return err

@@ -8,10 +8,9 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-func newKeeper(t *testing.T, locks store.Store) *renewer.Keeper {
+func newKeeper(t *testing.T, locks renewer.Store) *renewer.Keeper {
 	t.Helper()
 	k, err := renewer.New(locks, renewer.Config{TTL: renewer.DefaultTTL})
 	if err != nil {

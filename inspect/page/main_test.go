@@ -38,6 +38,8 @@ type fake struct {
 	breaks chan struct{} // what breaks a lease waits for it; nil for none
 }
 
+func (f *fake) Engine() store.Store { return f }
+
 // now is a lock as it is now.
 func (f *fake) now(l store.Lock) store.Lock {
 	l.At = time.Now()

@@ -15,7 +15,7 @@ import (
 
 // Page is an http.Handler. It may be used concurrently.
 type Page struct {
-	locks store.Inspector
+	locks renewer.Store
 	cfg   Config
 	html  *template.Template
 
@@ -54,16 +54,15 @@ var all subject
 
 // New returns a page of what locks keeps. An error is renewer.ErrConfig: a field of cfg is
 // unusable, or locks can't be inspected (of a quorum, each node's can).
-func New(locks store.Store, cfg Config) (*Page, error) {
+func New(locks renewer.Store, cfg Config) (*Page, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	s, ok := locks.(store.Inspector)
-	if !ok {
+	if _, ok := locks.Engine().(store.Inspector); !ok {
 		return nil, fmt.Errorf("%w: a %T can't be inspected; of a quorum, make a page of the "+
 			"store of each node", renewer.ErrConfig, locks)
 	}
-	p := &Page{locks: s, cfg: cfg, html: cfg.templates(), feeds: make(map[subject]*feed)}
+	p := &Page{locks: locks, cfg: cfg, html: cfg.templates(), feeds: make(map[subject]*feed)}
 	p.history = history{cfg: &p.cfg, held: make(map[subject]*follow)}
 	p.ctx, p.end = context.WithCancel(context.Background())
 	return p, nil

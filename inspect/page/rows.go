@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/inspect"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -100,7 +101,7 @@ func (p *Page) readList(ctx context.Context, before *reading) *reading {
 	next := &list{next: last.next, rows: make(map[subject]row, len(last.rows))}
 	begin := time.Now()
 	p.history.begin(begin)
-	for l, err := range p.locks.List(ctx, nil) {
+	for l, err := range inspect.List(ctx, p.locks, nil) {
 		if err != nil {
 			return faulty(err)
 		}

@@ -33,6 +33,8 @@ type fake struct {
 	close func()    // the page
 }
 
+func (f *fake) Engine() store.Store { return f }
+
 // restart has all leases last for as long as at first.
 func (f *fake) restart() {
 	f.mu.Lock()

@@ -15,6 +15,7 @@ import (
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -38,10 +39,12 @@ type process struct {
 
 // distant is a store that is a millisecond away, or for now can't be reached.
 type distant struct {
-	*memory.Store
+	engine.Whole
 
 	away atomic.Bool
 }
+
+func (s *distant) Engine() store.Store { return s }
 
 func (s *distant) reach(ctx context.Context) error {
 	if s.away.Load() {
@@ -56,26 +59,26 @@ func (s *distant) Acquire(ctx context.Context, claims []store.Claim) []store.Gra
 	if err := s.reach(ctx); err != nil {
 		return slices.Repeat([]store.Grant{{Err: err}}, len(claims))
 	}
-	return s.Store.Acquire(ctx, claims)
+	return s.Whole.Acquire(ctx, claims)
 }
 
 func (s *distant) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	if err := s.reach(ctx); err != nil {
 		return slices.Repeat([]store.Answer{{Err: err}}, len(holds))
 	}
-	return s.Store.Renew(ctx, holds)
+	return s.Whole.Renew(ctx, holds)
 }
 
 func (s *distant) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	if err := s.reach(ctx); err != nil {
 		return slices.Repeat([]store.Answer{{Err: err}}, len(holds))
 	}
-	return s.Store.Release(ctx, holds)
+	return s.Whole.Release(ctx, holds)
 }
 
 func newShop(t *testing.T) *shop {
 	t.Helper()
-	s := &shop{store: &distant{Store: memory.New()}}
+	s := &shop{store: &distant{Whole: engine.In(memory.New())}}
 	for _, name := range []string{"web-1", "web-2"} {
 		registry := prometheus.NewRegistry()
 		reader, err := exporter.New(exporter.WithRegisterer(registry))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -22,7 +23,7 @@ func TestAnswersAreThoseOfTheMemoryStore(t *testing.T) {
 	onEach(t, func(t *testing.T, d *database) {
 		seed := rand.Uint64()
 		random := rand.New(rand.NewPCG(seed, 0))
-		r, model := d.recorder(t), memory.New()
+		r, model := d.recorder(t), engine.In(memory.New())
 		for step := range suite.Size(150, 1000) {
 			name, fence := string('a'+rune(random.IntN(2))), 1+random.Int64N(4)
 			var got, want store.Seen

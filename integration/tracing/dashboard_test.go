@@ -16,6 +16,7 @@ import (
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -112,7 +113,7 @@ func allThatIsMeasured(t *testing.T, s *scene) {
 	<-l.Context().Done()
 	require.ErrorIs(t, l.Release(t.Context()), renewer.ErrReplaced)
 	l = <-next
-	in.Break(t.Context(), store.Breaking{Name: "a", Fence: l.Fence()})
+	engine.In(in).Break(t.Context(), store.Breaking{Name: "a", Fence: l.Fence()})
 	<-l.Context().Done()
 	require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 	l, err = ends.Acquire(t.Context(), renewer.Request{Name: "a", Operation: work})

@@ -13,7 +13,6 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/lockbeat/lockbeat/renewer"
-	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
@@ -59,7 +58,7 @@ func lifeOf(ctx context.Context, o renewer.Observer, limit int) {
 var errDown = errors.New("connection refused")
 
 // newKeeper is a keeper whose observer may be nil, shut down when tb ends.
-func newKeeper(tb testing.TB, store contract.Store, o renewer.Observer) *renewer.Keeper {
+func newKeeper(tb testing.TB, store renewer.Store, o renewer.Observer) *renewer.Keeper {
 	tb.Helper()
 	k, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL, Node: "here", Observer: o})
 	if err != nil {

@@ -32,7 +32,7 @@ func (s slots) fill(n int) slots {
 	holder := other
 	holder.Trace = theirTrace
 	for i := range n {
-		grant := s.store.Acquire(s.t.Context(), []store.Claim{{
+		grant := s.store.Engine().Acquire(s.t.Context(), []store.Claim{{
 			Name: store.LimitName("a"), Owner: strings.Repeat(string(rune('a'+i)), store.OwnerLen),
 			TTL: time.Hour, Holder: holder, Limit: n,
 		}})[0]

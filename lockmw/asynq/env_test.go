@@ -20,7 +20,6 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -75,7 +74,7 @@ func scripted(t *testing.T) (*renewer.Keeper, *script.Store) {
 	return newKeeper(t, store, renewer.Config{TTL: renewer.DefaultTTL}), store
 }
 
-func newKeeper(t *testing.T, store contract.Store, cfg renewer.Config) *renewer.Keeper {
+func newKeeper(t *testing.T, store renewer.Store, cfg renewer.Config) *renewer.Keeper {
 	k, err := renewer.New(store, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -13,9 +13,9 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // errOtherRedis is for a Redis, or a database of it, that is not the server's.
@@ -115,7 +115,7 @@ func (r *taskRedis) State(mark string, task jobs.Task) (jobs.State, error) {
 		return jobs.StateGone, nil
 	case info.State == asynq.TaskStateRetry && strings.Contains(info.LastErr, mark),
 		info.State == asynq.TaskStateScheduled && info.Headers[originHeader] != "" &&
-			time.Until(info.NextProcessAt) < store.MostTaskDelay+time.Minute: // for the clocks
+			time.Until(info.NextProcessAt) < contract.MostTaskDelay+time.Minute: // for the clocks
 		return jobs.StateWaiting, nil
 	default:
 		return jobs.StateGone, nil

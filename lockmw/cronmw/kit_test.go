@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -116,7 +117,7 @@ func (f *fleet) away(cut bool) {
 
 // machine is a node, and its link to the store.
 type machine struct {
-	*memory.Store
+	engine.Whole
 	*cronmw.Node
 
 	fleet  *fleet
@@ -133,7 +134,7 @@ type machine struct {
 // add adds a node whose clock is ahead by so much.
 func (f *fleet) add(ahead time.Duration) *machine {
 	f.t.Helper()
-	m := &machine{Store: f.store, fleet: f, ahead: ahead}
+	m := &machine{Whole: engine.In(f.store), fleet: f, ahead: ahead}
 	m.ctx, m.stop = context.WithCancel(f.t.Context())
 	var err error
 	m.keeper, err = renewer.New(m, renewer.Config{
@@ -250,11 +251,13 @@ var errCut = errors.New("connection refused")
 // down answers in place of a store that can't be reached.
 func down[T any](n int, answer T) []T { return slices.Repeat([]T{answer}, n) }
 
+func (m *machine) Engine() contract.Store { return m }
+
 func (m *machine) Acquire(ctx context.Context, claims []contract.Claim) []contract.Grant {
 	if m.cut.Load() {
 		return down(len(claims), contract.Grant{Err: errCut})
 	}
-	return m.Store.Acquire(ctx, claims)
+	return m.Whole.Acquire(ctx, claims)
 }
 
 func (m *machine) Renew(ctx context.Context, holds []contract.Hold) []contract.Answer {
@@ -264,14 +267,14 @@ func (m *machine) Renew(ctx context.Context, holds []contract.Hold) []contract.A
 	if m.gone.Swap(false) {
 		return down(len(holds), contract.Answer{Status: contract.StatusGone})
 	}
-	return m.Store.Renew(ctx, holds)
+	return m.Whole.Renew(ctx, holds)
 }
 
 func (m *machine) Release(ctx context.Context, holds []contract.Hold) []contract.Answer {
 	if m.cut.Load() {
 		return down(len(holds), contract.Answer{Err: errCut})
 	}
-	return m.Store.Release(ctx, holds)
+	return m.Whole.Release(ctx, holds)
 }
 
 func (m *machine) Prepare(ctx context.Context, terms []contract.Term) []contract.Seen {
@@ -279,7 +282,7 @@ func (m *machine) Prepare(ctx context.Context, terms []contract.Term) []contract
 	if m.cut.Load() {
 		return down(len(terms), contract.Seen{Err: errCut})
 	}
-	return m.fleet.shift(m.Store.Prepare(ctx, terms))
+	return m.fleet.shift(m.Whole.Prepare(ctx, terms))
 }
 
 func (m *machine) Read(ctx context.Context, names []string) []contract.Seen {
@@ -287,14 +290,14 @@ func (m *machine) Read(ctx context.Context, names []string) []contract.Seen {
 	if m.cut.Load() {
 		return down(len(names), contract.Seen{Err: errCut})
 	}
-	return m.fleet.shift(m.Store.Read(ctx, names))
+	return m.fleet.shift(m.Whole.Read(ctx, names))
 }
 
 func (m *machine) Write(ctx context.Context, records []contract.Record) []contract.Answer {
 	if m.cut.Load() {
 		return down(len(records), contract.Answer{Err: errCut})
 	}
-	return m.Store.Write(ctx, records)
+	return m.Whole.Write(ctx, records)
 }
 
 // shift puts the store's clock ahead.

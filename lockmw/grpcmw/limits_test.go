@@ -16,6 +16,7 @@ import (
 	pb "google.golang.org/grpc/interop/grpc_testing"
 	"google.golang.org/grpc/status"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
@@ -173,7 +174,7 @@ func recovering(
 }
 
 // gone is a store that has no answer to an acquire.
-type gone struct{ *memory.Store }
+type gone struct{ store.Store }
 
 func (gone) Acquire(ctx context.Context, _ []store.Claim) []store.Grant {
 	<-ctx.Done()
@@ -184,7 +185,7 @@ func (gone) Acquire(ctx context.Context, _ []store.Claim) []store.Grant {
 func TestLocalShareOfAServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := newKeeper(t, gone{memory.New()})
+		k := newKeeper(t, engine.Of(gone{memory.New().Engine()}))
 		call := caller(k, lockmw.LocalShare(1))
 		require.NoError(t, call(t.Context(), func(ctx context.Context) error {
 			assert.Zero(t, lockmw.Fence(ctx))

@@ -152,7 +152,7 @@ func scripted(t *testing.T, edit ...func(*renewer.Config)) (*renewer.Keeper, *sc
 	return newKeeper(t, store, edit...), store
 }
 
-func newKeeper(t *testing.T, store contract.Store, edit ...func(*renewer.Config)) *renewer.Keeper {
+func newKeeper(t *testing.T, store renewer.Store, edit ...func(*renewer.Config)) *renewer.Keeper {
 	t.Helper()
 	cfg := renewer.Config{TTL: renewer.DefaultTTL, Node: "here"}
 	for _, f := range edit {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/internal/testutil/webtest"
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/adapter"
@@ -115,7 +116,7 @@ func TestRespondToAFullLimit(t *testing.T) {
 }
 
 // gone is a store that has no answer to an acquire.
-type gone struct{ *memory.Store }
+type gone struct{ store.Store }
 
 func (gone) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	<-ctx.Done()
@@ -126,7 +127,7 @@ func (gone) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 func TestLocalShareOfAServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := webtest.Keeper(t, gone{memory.New()})
+		k := webtest.Keeper(t, engine.Of(gone{memory.New().Engine()}))
 		goOn := make(chan struct{})
 		var runs atomic.Int32
 		h := httpmw.Middleware(k, byName(lockmw.Limit("a", 9)), lockmw.LocalShare(2))(

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -174,7 +175,7 @@ func TestWhatCantBeMeant(t *testing.T) {
 		"a function that": func() { idempotent.Middleware(k, idempotent.Config{}) },
 		"needs a handler": func() { idempotent.Middleware(k, idempotent.Config{Caller: byUser})(nil) },
 		"records": func() {
-			idempotent.Middleware(newKeeper(t, struct{ store.Store }{script.New()}),
+			idempotent.Middleware(newKeeper(t, engine.Of(struct{ store.Store }{script.New()})),
 				idempotent.Config{Caller: byUser})
 		},
 		"less than the lock's TTL": with(func(c *idempotent.Config) { c.KeepAnswer = time.Second }),

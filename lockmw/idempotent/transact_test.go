@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
@@ -71,7 +72,7 @@ func inLedger(
 ) {
 	t.Helper()
 	inBubble(t, func(t *testing.T, s *script.Store, _ *renewer.Keeper) {
-		k := newKeeper(t, struct{ contract.Store }{s})
+		k := newKeeper(t, engine.Of(struct{ contract.Store }{s}))
 		l := &ledger{store: script.New(), commit: func() {}}
 		l.Records = records.Of(newKeeper(t, l.store))
 		f(t, s, k, l)
@@ -196,7 +197,7 @@ func TestAnAnswerThatCantBeHeldIsToldOf(t *testing.T) {
 // The recorder must keep records. The keeper's store need not.
 func TestARecorderThatKeepsNone(t *testing.T) {
 	t.Parallel()
-	k := newKeeper(t, struct{ contract.Store }{script.New()})
+	k := newKeeper(t, engine.Of(struct{ contract.Store }{script.New()}))
 	assert.Panics(t, func() { idempotent.Middleware(k, idempotent.Config{Caller: byUser}) })
 	other, _ := scripted(t)
 	h := idempotent.Middleware(k, idempotent.Config{Caller: byUser, Recorder: records.Of(other)})(http.HandlerFunc(ok))

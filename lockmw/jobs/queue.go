@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Task is a job in a [Queue], with the Queue and ID of its [Delivery].
-type Task = store.Task
+// Task is a job in a [Queue], by the Queue and ID of its [Delivery].
+type Task struct{ Queue, ID string }
 
 // Queue is where the jobs of a framework wait, as [InLine] needs it. Methods may be called
 // concurrently. Those without a context bound themselves.
@@ -35,21 +35,25 @@ type Queue interface {
 type marked struct{ queue Queue }
 
 // Home implements [line.Queue].
-func (q marked) Home(ctx context.Context, running Task) (string, error) {
-	return recovered(func() (string, error) { return q.queue.Home(ctx, running) })
+func (q marked) Home(ctx context.Context, running contract.Task) (string, error) {
+	return recovered(func() (string, error) { return q.queue.Home(ctx, taskOf(running)) })
 }
 
 // State implements [line.Queue].
-func (q marked) State(name string, job Task) (line.State, error) {
-	state, err := recovered(func() (State, error) { return q.queue.State(mark(name), job) })
+func (q marked) State(name string, job contract.Task) (line.State, error) {
+	state, err := recovered(func() (State, error) {
+		return q.queue.State(mark(name), taskOf(job))
+	})
 	return line.State(state), err
 }
 
 // Run implements [line.Queue].
-func (q marked) Run(job Task) error {
-	_, err := recovered(func() (struct{}, error) { return struct{}{}, q.queue.Run(job) })
+func (q marked) Run(job contract.Task) error {
+	_, err := recovered(func() (struct{}, error) { return struct{}{}, q.queue.Run(taskOf(job)) })
 	return err
 }
+
+func taskOf(t contract.Task) Task { return Task{t.Queue, t.ID} }
 
 func recovered[T any](ask func() (T, error)) (got T, err error) {
 	defer func() {

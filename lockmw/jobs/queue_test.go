@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // broken is a queue without a database.
@@ -16,7 +16,7 @@ type broken struct{ jobs.Queue }
 // A line calls its queue in the background, where a panic would end the process.
 func TestQueueThatPanics(t *testing.T) {
 	t.Parallel()
-	q, job := jobs.Marked(broken{}), store.Task{Queue: "q", ID: "1"}
+	q, job := jobs.Marked(broken{}), contract.Task{Queue: "q", ID: "1"}
 	_, home := q.Home(context.Background(), job)
 	_, state := q.State("order:u1", job)
 	for _, err := range []error{home, state, q.Run(job)} {

@@ -31,7 +31,7 @@ func inBubble(t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Kee
 }
 
 // keeper is that of a node.
-func keeper(t *testing.T, s store.Store, node string) *renewer.Keeper {
+func keeper(t *testing.T, s renewer.Store, node string) *renewer.Keeper {
 	t.Helper()
 	cfg := config
 	cfg.Node = node

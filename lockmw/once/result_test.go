@@ -57,6 +57,8 @@ type limited struct {
 	most int
 }
 
+func (s limited) Engine() contract.Store { return s }
+
 func (s limited) MaxRecord() int { return s.most }
 
 // A limit for results above the store's is refused before anything is done.
@@ -193,7 +195,7 @@ func TestWorkIsNotRecordedOnAQuorum(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		node := script.New()
-		store, err := quorum.New([]contract.Store{node, script.New(), script.New()})
+		store, err := quorum.New([]renewer.Store{node, script.New(), script.New()})
 		require.NoError(t, err)
 		k, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL})
 		require.NoError(t, err)

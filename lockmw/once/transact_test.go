@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -239,7 +240,7 @@ func TestAnInnerConflictIsNotTheOuters(t *testing.T) {
 func TestRecordInAnotherKeeper(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
-		locks := keeper(t, struct{ store.Store }{script.New()}, "here")
+		locks := keeper(t, engine.Of(struct{ store.Store }{script.New()}), "here")
 		for range 2 {
 			got, err := once.Do(t.Context(), locks, "a", answer(report{Pages: 1}),
 				once.RecordIn(records.Of(k)))

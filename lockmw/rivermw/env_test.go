@@ -29,7 +29,6 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -154,7 +153,7 @@ func (e *env) keeper(edit ...func(*renewer.Config)) *renewer.Keeper {
 	return newKeeper(e.t, store, cfg)
 }
 
-func newKeeper(t testing.TB, store contract.Store, cfg renewer.Config) *renewer.Keeper {
+func newKeeper(t testing.TB, store renewer.Store, cfg renewer.Config) *renewer.Keeper {
 	k, err := renewer.New(store, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {

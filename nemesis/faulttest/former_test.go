@@ -139,7 +139,7 @@ func TestHeartbeatsThatStayWithTheFormerPrimaryAreFound(t *testing.T) {
 	stuck := kit.Start(t, s.former.ClientOption(), formerConfig, s.former)
 	owner := strings.Repeat("o", store.OwnerLen)
 	kit.Gone(t, s.former, "lock")
-	stuck.Store.Acquire(t.Context(),
+	stuck.Store.Engine().Acquire(t.Context(),
 		[]store.Claim{{Name: "lock", Owner: owner, TTL: formerConfig.TTL}})
 	require.NoError(t, s.sentinel.Failover())
 	told, over := s.hears(t, s.first), make(chan struct{})
@@ -148,7 +148,7 @@ func TestHeartbeatsThatStayWithTheFormerPrimaryAreFound(t *testing.T) {
 		for ticks := time.NewTicker(formerConfig.Heartbeat); ; {
 			select {
 			case <-ticks.C:
-				stuck.Store.Renew(context.Background(),
+				stuck.Store.Engine().Renew(context.Background(),
 					[]store.Hold{{Name: "lock", Owner: owner, TTL: formerConfig.TTL}})
 			case <-over:
 				return

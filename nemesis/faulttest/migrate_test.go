@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/nemesis/internal/kit"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -167,11 +168,12 @@ func TestABreakByForceOnASlotOnTheMove(t *testing.T) {
 	cluster := redistest.StartCluster(t, 3, 0)
 	p := kit.Start(t, cluster.ClientOption(), moveConfig, cluster.Nodes()...)
 	slot, names := sameSlot(2)
+	locks := engine.In(p.Store)
 	broken := func(i int, force bool) store.Answer {
-		lock, err := p.Store.Show(t.Context(), limited(names, i))
+		lock, err := locks.Show(t.Context(), limited(names, i))
 		require.NoError(t, err)
 		require.Len(t, lock.Slots, 1)
-		return p.Store.Break(t.Context(), store.Breaking{
+		return locks.Break(t.Context(), store.Breaking{
 			Name: limited(names, i), Fence: lock.Slots[0].Fence,
 			Broken: store.Broken{By: "alice", Force: force},
 		})

@@ -3,6 +3,7 @@ package memory
 import (
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -36,7 +37,7 @@ type begun struct {
 
 // lastBegun is the newest call that has had a name. One in the future is of a clock that was set
 // back since: calls are not refused until then. With s.mu held.
-func (s *Store) lastBegun(name string, now time.Time) begun {
+func (s *engine) lastBegun(name string, now time.Time) begun {
 	last := s.begun[name]
 	if !now.Before(last.until) {
 		return begun{}
@@ -49,7 +50,7 @@ func (s *Store) lastBegun(name string, now time.Time) begun {
 
 // late reports whether a call that gives way to newer ones is older than one that has had the name,
 // and does not have it. One of the same rank is the same work again. With s.mu held.
-func (s *Store) late(name, owner string, n store.Newness, now time.Time) bool {
+func (s *engine) late(name, owner string, n store.Newness, now time.Time) bool {
 	if n == (store.Newness{}) {
 		return false
 	}
@@ -61,7 +62,7 @@ func (s *Store) late(name, owner string, n store.Newness, now time.Time) bool {
 }
 
 // noteBegun notes a call that is given the name, if it gives way to newer ones. With s.mu held.
-func (s *Store) noteBegun(name string, n store.Newness, now time.Time) {
+func (s *engine) noteBegun(name string, n store.Newness, now time.Time) {
 	if n == (store.Newness{}) {
 		return
 	}
@@ -70,10 +71,10 @@ func (s *Store) noteBegun(name string, n store.Newness, now time.Time) {
 	}
 	sweep(s.begun, &s.begunAt, func(_ string, b begun) bool { return !now.Before(b.until) })
 	last := s.lastBegun(name, now)
-	b := begun{order: orderOf(n, now), until: now.Add(store.NoteTTL)}
+	b := begun{order: orderOf(n, now), until: now.Add(contract.NoteTTL)}
 	b.since = max(b.since, last.since)
 	if b.rank != 0 {
-		b.until = now.Add(store.RankTTL)
+		b.until = now.Add(contract.RankTTL)
 	} else if last.rank != 0 {
 		b.rank, b.until = last.rank, later(b.until, last.until)
 	}

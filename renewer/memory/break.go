@@ -30,7 +30,7 @@ type breakage struct {
 
 // OnBreak calls look(""), and then look in the goroutine that breaks a lease: see
 // [store.Inspector].
-func (s *Store) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
+func (s *engine) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
 	_, stop = s.lookers.add(&s.mu, process{holder.Node, holder.PID}, look)
 	look("")
 	return stop
@@ -39,7 +39,7 @@ func (s *Store) OnBreak(holder store.Holder, look func(name string)) (stop func(
 // Break breaks one lease, and calls the functions given to OnBreak, and with Force those that watch
 // the name, before it returns: see [store.Inspector]. Who has broken a lease first is kept, unless
 // it is broken by force then. The error is that of ctx.
-func (s *Store) Break(ctx context.Context, b store.Breaking) store.Answer {
+func (s *engine) Break(ctx context.Context, b store.Breaking) store.Answer {
 	if err := ctx.Err(); err != nil {
 		return store.Answer{Err: err}
 	}
@@ -66,7 +66,7 @@ func (s *Store) Break(ctx context.Context, b store.Breaking) store.Answer {
 }
 
 // leaseToBreak is the one that has the token, if the answer is StatusHeld.
-func (s *Store) leaseToBreak(b *store.Breaking, now time.Time) (lease, store.Answer) {
+func (s *engine) leaseToBreak(b *store.Breaking, now time.Time) (lease, store.Answer) {
 	all := s.leases(b.Name, now)
 	if i := slices.IndexFunc(all, func(l lease) bool { return l.fence == b.Fence }); i >= 0 {
 		return all[i], store.Answer{Status: store.StatusHeld}
@@ -78,7 +78,7 @@ func (s *Store) leaseToBreak(b *store.Breaking, now time.Time) (lease, store.Ans
 }
 
 // breakLease notes who broke a lease that lives, and with Force frees it.
-func (s *Store) breakLease(b *store.Breaking, l lease, now time.Time) (freed bool) {
+func (s *engine) breakLease(b *store.Breaking, l lease, now time.Time) (freed bool) {
 	if !b.Force && s.brokenBy(b.Name, l.owner, now) != nil {
 		return false
 	}
@@ -95,7 +95,7 @@ func (s *Store) breakLease(b *store.Breaking, l lease, now time.Time) (freed boo
 
 // brokenBy is who broke a lease of an owner, also one that has been freed since; nil if it is not
 // broken.
-func (s *Store) brokenBy(name, owner string, now time.Time) *store.Broken {
+func (s *engine) brokenBy(name, owner string, now time.Time) *store.Broken {
 	if len(s.broken) == 0 {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (s *Store) brokenBy(name, owner string, now time.Time) *store.Broken {
 }
 
 // tell notes that the owner of a lease that is broken has heard so.
-func (s *Store) tell(of ownership) {
+func (s *engine) tell(of ownership) {
 	b := s.broken[of]
 	b.told = true
 	s.broken[of] = b

@@ -10,14 +10,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-var _ store.Inspector = (*Store)(nil)
+var _ store.Inspector = (*engine)(nil)
 
 // listStep is how many names List reads at once, so that it holds up no heartbeat.
 const listStep = 256
 
 // List reads all names that owners have, some hundreds at a time: see [store.Inspector]. want and
 // the loop over the sequence may call this store. The error is that of ctx.
-func (s *Store) List(
+func (s *engine) List(
 	ctx context.Context, want func(name string, limit bool) bool,
 ) iter.Seq2[store.Lock, error] {
 	return func(yield func(store.Lock, error) bool) {
@@ -40,7 +40,7 @@ func (s *Store) List(
 }
 
 // names are all that may be held.
-func (s *Store) names() []string {
+func (s *engine) names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	names := make([]string, 0, len(s.held)+len(s.limits))
@@ -62,7 +62,7 @@ func chosen(names []string, want func(name string, limit bool) bool) []string {
 }
 
 // read returns those of names that owners have.
-func (s *Store) read(names []string) []store.Lock {
+func (s *engine) read(names []string) []store.Lock {
 	held := make([]store.Lock, 0, len(names))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *Store) read(names []string) []store.Lock {
 // Show reads one name: see [store.Inspector]. There is no line of places: Waiting is how many watch
 // the name, which a keeper does while its callers wait for it, and Places is nil. The error is that
 // of ctx.
-func (s *Store) Show(ctx context.Context, name string) (store.Lock, error) {
+func (s *engine) Show(ctx context.Context, name string) (store.Lock, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Lock{}, err
 	}
@@ -88,7 +88,7 @@ func (s *Store) Show(ctx context.Context, name string) (store.Lock, error) {
 }
 
 // show is Show, with s.mu held.
-func (s *Store) show(name string, now time.Time) store.Lock {
+func (s *engine) show(name string, now time.Time) store.Lock {
 	l := store.Lock{Waiting: len(s.watchers.of[name]), At: now}
 	l.Name, l.Limit = store.CutLimit(name)
 	for _, held := range s.leases(name, now) {
@@ -102,7 +102,7 @@ func (s *Store) show(name string, now time.Time) store.Lock {
 }
 
 // leases are those that live on a name, the one that lapses first in front.
-func (s *Store) leases(name string, now time.Time) []lease {
+func (s *engine) leases(name string, now time.Time) []lease {
 	if _, limit := store.CutLimit(name); !limit {
 		if l, ok := s.live(name, now); ok {
 			return []lease{l}

@@ -10,12 +10,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // breakLease breaks the lease of a name that has just been granted.
-func breakLease(t *testing.T, s *memory.Store, name string, force bool) {
+func breakLease(t *testing.T, s *memory.Engine, name string, force bool) {
 	t.Helper()
 	l, err := s.Show(t.Context(), name)
 	require.NoError(t, err)
@@ -30,7 +31,7 @@ func breakLease(t *testing.T, s *memory.Store, name string, force bool) {
 func TestForceIsToldUntilTheLeaseWouldHaveLapsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New()
+		s := new(memory.Engine)
 		s.Acquire(t.Context(), claim("n", "a", time.Second))
 		breakLease(t, s, "n", true)
 		s.Acquire(t.Context(), claim("n", "b", time.Minute))
@@ -48,7 +49,7 @@ func TestForceIsToldUntilTheLeaseWouldHaveLapsed(t *testing.T) {
 // A claim that is sent again gets no second lease in the place of the broken one.
 func TestBrokenLeaseIsNotClaimedAgain(t *testing.T) {
 	t.Parallel()
-	s := memory.New()
+	s := new(memory.Engine)
 	for _, name := range []string{"n", store.LimitName("n")} {
 		claims := claim(name, "a", time.Minute)
 		if _, limit := store.CutLimit(name); limit {
@@ -57,15 +58,15 @@ func TestBrokenLeaseIsNotClaimedAgain(t *testing.T) {
 		fence := s.Acquire(t.Context(), claims)[0].Fence
 		breakLease(t, s, name, false)
 		assert.Equal(t, store.StatusTaken, s.Acquire(t.Context(), claims)[0].Status)
-		assert.Equal(t, store.StatusTaken, s.Propose(t.Context(),
-			[]store.Proposal{{Claim: claim("n", "a", time.Minute)[0], Fence: fence + 1}})[0].Status)
+		higher := []contract.Proposal{{Claim: claim("n", "a", time.Minute)[0], Fence: fence + 1}}
+		assert.Equal(t, store.StatusTaken, s.Propose(t.Context(), higher)[0].Status)
 	}
 }
 
 func TestBrokenLeasesAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New()
+		s := new(memory.Engine)
 		for i := range 100 {
 			for j := range 100 {
 				name := fmt.Sprint(i, "/", j)
@@ -75,7 +76,7 @@ func TestBrokenLeasesAreForgotten(t *testing.T) {
 			<-time.After(time.Second)
 			require.LessOrEqual(t, memory.Broken(s), 201, "at most twice the 100 that live")
 		}
-		s = memory.New()
+		s = new(memory.Engine)
 		for i := range 100 {
 			name := fmt.Sprint(i)
 			stop := s.OnBreak(store.Holder{Node: name}, func(string) {})
@@ -91,7 +92,7 @@ func TestBrokenLeasesAreForgotten(t *testing.T) {
 
 func TestOneProcessHearsOfABreak(t *testing.T) {
 	t.Parallel()
-	s := memory.New()
+	s := new(memory.Engine)
 	claims := claim("n", "a", time.Minute)
 	claims[0].Holder = store.Holder{Node: "web-1", PID: 7, Operation: "charge"}
 	s.Acquire(t.Context(), claims)
@@ -111,7 +112,7 @@ func TestOneProcessHearsOfABreak(t *testing.T) {
 // A list of many names holds up no other call of the store, and lets its callers ask the store.
 func TestListIsReadInSteps(t *testing.T) {
 	t.Parallel()
-	s := memory.New()
+	s := new(memory.Engine)
 	const many = 1000
 	for i := range many {
 		s.Acquire(t.Context(), claim(fmt.Sprint(i), "a", time.Minute))

@@ -6,12 +6,21 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Store holds names for owners in this process. The zero value is ready to use. It must not be
-// copied after its first use. Its methods may be called concurrently.
-type Store struct {
+// Store keeps locks in memory. The zero value is ready to use, and must not be copied after that.
+type Store struct{ engine engine }
+
+// New returns an empty store.
+func New() *Store { return new(Store) }
+
+// Engine is for [renewer.New].
+func (s *Store) Engine() store.Store { return &s.engine }
+
+// engine holds names for owners in this process.
+type engine struct {
 	mu       sync.Mutex // guards what follows
 	held     map[string]lease
 	heldAt   int // size of held at which lapsed leases are removed: see sweep
@@ -29,7 +38,7 @@ type Store struct {
 	lookers  listeners[process, string]
 }
 
-var _ store.Proposer = (*Store)(nil)
+var _ contract.Proposer = (*engine)(nil)
 
 // lease is a name held, or lapsed and not removed yet.
 type lease struct {
@@ -42,12 +51,9 @@ type lease struct {
 	callers int
 }
 
-// New returns an empty store.
-func New() *Store { return new(Store) }
-
 // Acquire tries each claim once: see [store.Store]. A claim that repeats its owner's renews as
 // Renew does, so it never shortens the TTL. A TTL below 1 ms is answered with [renewer.ErrConfig].
-func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	grants := make([]store.Grant, len(claims))
 	if err := ctx.Err(); err != nil {
 		for i := range grants {
@@ -65,7 +71,7 @@ func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 }
 
 // claim is Acquire for one claim, with s.mu held.
-func (s *Store) claim(c *store.Claim, now time.Time) store.Grant {
+func (s *engine) claim(c *store.Claim, now time.Time) store.Grant {
 	if _, limit := store.CutLimit(c.Name); limit {
 		return s.claimSlot(c, now)
 	}
@@ -87,8 +93,8 @@ func (s *Store) claim(c *store.Claim, now time.Time) store.Grant {
 	return s.grant(c, fence, int(last-fence), now)
 }
 
-// Propose tries each proposal once: see [store.Proposer].
-func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+// Propose tries each proposal once: see [contract.Proposer].
+func (s *engine) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	grants := make([]store.Grant, len(proposals))
 	if err := ctx.Err(); err != nil {
 		for i := range grants {
@@ -105,7 +111,7 @@ func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []store
 	return grants
 }
 
-func (s *Store) propose(p *store.Proposal, now time.Time) store.Grant {
+func (s *engine) propose(p *contract.Proposal, now time.Time) store.Grant {
 	answer, free := s.ask(&p.Claim, p.Fence, now)
 	if !free {
 		return answer
@@ -122,7 +128,7 @@ func (s *Store) propose(p *store.Proposal, now time.Time) store.Grant {
 
 // ask answers a claim of a name that is held, and renews it for its owner; or says that the claim
 // may be granted: the name is free, or its owner's with another token than the proposed one.
-func (s *Store) ask(
+func (s *engine) ask(
 	c *store.Claim, proposed int64, now time.Time,
 ) (answer store.Grant, free bool) {
 	if _, err := store.Millis(c.TTL); err != nil {
@@ -148,7 +154,7 @@ func (s *Store) ask(
 }
 
 // grant gives a name to an owner, who may have it already: its TTL is never shortened.
-func (s *Store) grant(c *store.Claim, fence int64, reserved int, now time.Time) store.Grant {
+func (s *engine) grant(c *store.Claim, fence int64, reserved int, now time.Time) store.Grant {
 	until := now.Add(c.TTL)
 	if l, ok := s.live(c.Name, now); ok && l.until.After(until) {
 		until = l.until
@@ -163,7 +169,7 @@ func (s *Store) grant(c *store.Claim, fence int64, reserved int, now time.Time) 
 // Renew sets the TTL of every name that its owner still has and that is not broken: see
 // [store.Store]. A TTL below 1 ms is answered with [renewer.ErrConfig]. For a name that is gone it
 // wakes those who watch it.
-func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
+func (s *engine) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	return s.each(ctx, holds, func(h *store.Hold, l lease, now time.Time) (answer store.Answer,
 		wakes bool,
 	) {
@@ -188,7 +194,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 // Release frees every name that its owner still has, at once or after its hold's Keep, a broken one
 // always at once. It calls the wake functions of those who watch it, or a name that is gone, before
 // it returns: see [store.Store].
-func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer {
+func (s *engine) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	return s.each(ctx, holds, func(h *store.Hold, l lease, now time.Time) (answer store.Answer,
 		wakes bool,
 	) {
@@ -206,7 +212,7 @@ func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer 
 // each answers every hold, and wakes the watches of a name that is gone, since no release did. It
 // calls do, with s.mu held, for a name that its owner still has; do reports whether to wake the
 // watches of that name.
-func (s *Store) each(
+func (s *engine) each(
 	ctx context.Context, holds []store.Hold,
 	do func(*store.Hold, lease, time.Time) (answer store.Answer, wakes bool),
 ) []store.Answer {
@@ -245,16 +251,16 @@ func (s *Store) each(
 }
 
 // Settle returns 0: a call has taken effect, or has not, by the time it returns.
-func (s *Store) Settle() time.Duration { return 0 }
+func (s *engine) Settle() time.Duration { return 0 }
 
 // live returns the lease on name, unless there is none or it has lapsed.
-func (s *Store) live(name string, now time.Time) (lease, bool) {
+func (s *engine) live(name string, now time.Time) (lease, bool) {
 	l, ok := s.held[name]
 	return l, ok && now.Before(l.until)
 }
 
 // put stores a new lease.
-func (s *Store) put(name string, l lease, now time.Time) {
+func (s *engine) put(name string, l lease, now time.Time) {
 	if s.held == nil {
 		s.held = make(map[string]lease)
 	}

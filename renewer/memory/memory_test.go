@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -27,14 +28,14 @@ func TestMain(m *testing.M) {
 func TestStore(t *testing.T) {
 	t.Parallel()
 	storetest.Run(t, func(*testing.T) storetest.Fixture {
-		return storetest.Fixture{Store: memory.New(), Reserves: true}
+		return storetest.Fixture{Store: memory.New().Engine(), Reserves: true}
 	})
 }
 
 func TestZeroStoreInBubble(t *testing.T) {
 	t.Parallel()
 	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
-		return storetest.Fixture{Store: new(memory.Store), Reserves: true}
+		return storetest.Fixture{Store: new(memory.Store).Engine(), Reserves: true}
 	})
 }
 
@@ -45,7 +46,7 @@ func claim(name, owner string, ttl time.Duration) []store.Claim {
 func TestLapsesAtTheInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New()
+		s := new(memory.Engine)
 		s.Acquire(t.Context(), claim("n", "a", time.Second))
 		<-time.After(time.Second - 1)
 		got := s.Acquire(t.Context(), claim("n", "b", time.Second))[0]
@@ -62,7 +63,7 @@ func TestLapsesAtTheInstant(t *testing.T) {
 func TestFenceIsTheTimeOrOneMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New()
+		s := new(memory.Engine)
 		now := time.Now().UnixMicro()
 		assert.Equal(t, now, s.Acquire(t.Context(), claim("1", "a", time.Second))[0].Fence)
 		assert.Equal(t, now+1, s.Acquire(t.Context(), claim("2", "a", time.Second))[0].Fence)
@@ -75,7 +76,7 @@ func TestFenceIsTheTimeOrOneMore(t *testing.T) {
 func TestLapsedNamesAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New()
+		s := new(memory.Engine)
 		var last int64
 		for i := range 100 {
 			for j := range 100 {
@@ -92,20 +93,20 @@ func TestLapsedNamesAreForgotten(t *testing.T) {
 
 func TestLapsedNamesAreRemovedWhenTheirNumberHasDoubled(t *testing.T) {
 	t.Parallel()
-	for name, kept := range map[string]func(*memory.Store) int{
+	for name, kept := range map[string]func(*memory.Engine) int{
 		"leases":          memory.Kept,
 		"tokens proposed": memory.Proposed,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				s := memory.New()
+				s := new(memory.Engine)
 				take := func(from, to int, ttl time.Duration) {
 					for i := from; i < to; i++ {
-						claims := claim(fmt.Sprint(i), "a", ttl)
-						require.Equal(t, store.StatusHeld, s.Propose(t.Context(), []store.Proposal{
-							{Claim: claims[0], Fence: int64(i + 1)},
-						})[0].Status)
+						p := contract.Proposal{Claim: claim(fmt.Sprint(i), "a", ttl)[0]}
+						p.Fence = int64(i + 1)
+						grants := s.Propose(t.Context(), []contract.Proposal{p})
+						require.Equal(t, store.StatusHeld, grants[0].Status)
 					}
 				}
 				take(0, 100, time.Second) // a look at the first 64 finds none
@@ -122,7 +123,7 @@ func TestLapsedNamesAreRemovedWhenTheirNumberHasDoubled(t *testing.T) {
 
 func TestReleaseAndStopLeaveNothing(t *testing.T) {
 	t.Parallel()
-	s := memory.New()
+	s := new(memory.Engine)
 	for i := range 100 {
 		name := fmt.Sprint(i)
 		stop := s.Watch(name, func(error) {})
@@ -138,7 +139,7 @@ func TestReleaseAndStopLeaveNothing(t *testing.T) {
 
 func TestShortTTLIsRefused(t *testing.T) {
 	t.Parallel()
-	s := memory.New()
+	s := new(memory.Engine)
 	for _, ttl := range []time.Duration{-1, 0, 500 * time.Microsecond} {
 		got := s.Acquire(t.Context(), claim("n", "a", ttl))[0]
 		assert.Equal(t, store.StatusUnknown, got.Status)
@@ -151,7 +152,7 @@ func TestShortTTLIsRefused(t *testing.T) {
 
 func TestWakeMayAskTheStore(t *testing.T) {
 	t.Parallel()
-	s := memory.New()
+	s := new(memory.Engine)
 	got := make(chan store.Grant, 2)
 	defer s.Watch("n", func(error) {
 		got <- s.Acquire(context.Background(), claim("n", "b", time.Minute))[0]
@@ -163,7 +164,7 @@ func TestWakeMayAskTheStore(t *testing.T) {
 
 func TestWatchMayBeCalledUnderALockThatWakeNeeds(t *testing.T) {
 	t.Parallel()
-	s := memory.New()
+	s := new(memory.Engine)
 	var mu sync.Mutex
 	woken := make(chan struct{})
 	mu.Lock()

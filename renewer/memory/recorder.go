@@ -7,7 +7,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-var _ store.Recorder = (*Store)(nil)
+var _ store.Recorder = (*engine)(nil)
 
 // records are the records of all names, and lapsed ones that have not
 // been removed yet. Their memory is reclaimed as that of leases is.
@@ -27,14 +27,14 @@ type record struct {
 
 // Prepare begins terms: see [store.Recorder]. A TTL below 1 ms is answered with
 // [renewer.ErrConfig].
-func (s *Store) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
+func (s *engine) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
 	return s.see(ctx, len(terms), func(i int, now time.Time) store.Seen {
 		return s.records.prepare(&terms[i], now)
 	})
 }
 
 // Read reads records: see [store.Recorder].
-func (s *Store) Read(ctx context.Context, names []string) []store.Seen {
+func (s *engine) Read(ctx context.Context, names []string) []store.Seen {
 	return s.see(ctx, len(names), func(i int, now time.Time) store.Seen {
 		old, _ := s.records.live(names[i], now)
 		return old.seen(now)
@@ -42,7 +42,7 @@ func (s *Store) Read(ctx context.Context, names []string) []store.Seen {
 }
 
 // see answers n questions under the lock, unless ctx has ended.
-func (s *Store) see(
+func (s *engine) see(
 	ctx context.Context, n int, one func(i int, now time.Time) store.Seen,
 ) []store.Seen {
 	seen := make([]store.Seen, n)
@@ -63,7 +63,7 @@ func (s *Store) see(
 
 // Write replaces records: see [store.Recorder]. It answers a TTL below 1 ms by
 // [renewer.ErrConfig].
-func (s *Store) Write(ctx context.Context, writes []store.Record) []store.Answer {
+func (s *engine) Write(ctx context.Context, writes []store.Record) []store.Answer {
 	answers := make([]store.Answer, len(writes))
 	if err := ctx.Err(); err != nil {
 		for i := range answers {

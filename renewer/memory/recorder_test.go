@@ -17,7 +17,7 @@ import (
 func TestRecordsLapseAtTheInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New()
+		s := new(memory.Engine)
 		s.Prepare(t.Context(), []store.Term{{Name: "n", Fence: 1, TTL: time.Minute}})
 		s.Write(t.Context(), []store.Record{
 			{Name: "n", Fence: 1, Seq: 1, Data: "x", TTL: time.Second},
@@ -33,7 +33,7 @@ func TestRecordsLapseAtTheInstant(t *testing.T) {
 func TestLapsedRecordsAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := memory.New()
+		s := new(memory.Engine)
 		for i := range 100 {
 			for j := range 100 {
 				s.Prepare(t.Context(),
@@ -48,7 +48,7 @@ func TestLapsedRecordsAreForgotten(t *testing.T) {
 
 func TestRecordsNeedATTL(t *testing.T) {
 	t.Parallel()
-	s := memory.New()
+	s := new(memory.Engine)
 	for _, ttl := range []time.Duration{-1, 0, time.Millisecond - 1} {
 		require.ErrorIs(t, s.Prepare(t.Context(),
 			[]store.Term{{Name: "n", Fence: 1, TTL: ttl}})[0].Err, renewer.ErrConfig)

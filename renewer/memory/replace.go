@@ -6,10 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-var _ store.Replacer = (*Store)(nil)
+var _ contract.Replacer = (*engine)(nil)
 
 // newest is the newest call that waits for a name.
 type newest struct {
@@ -21,9 +22,9 @@ type newest struct {
 }
 
 // Replace notes the newest call that waits for a name, and calls the functions given to OnBreak
-// before it returns: see [store.Replacer]. The error is that of ctx, or [renewer.ErrConfig] for a
-// limit.
-func (s *Store) Replace(ctx context.Context, r store.Replacement) (since int64, err error) {
+// before it returns: see [contract.Replacer]. The error is that of ctx, or [renewer.ErrConfig] for
+// a limit.
+func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -56,7 +57,7 @@ func (s *Store) Replace(ctx context.Context, r store.Replacement) (since int64, 
 }
 
 // noteNewest notes a call, with s.mu held. before is the process of another one that was noted.
-func (s *Store) noteNewest(r *store.Replacement, now time.Time) (before process, since int64) {
+func (s *engine) noteNewest(r *contract.Replacement, now time.Time) (before process, since int64) {
 	noted, ok := s.newest[r.Name]
 	ok = ok && now.Before(noted.until)
 	call := orderOf(r.Newness, now)
@@ -86,7 +87,7 @@ func (s *Store) noteNewest(r *store.Replacement, now time.Time) (before process,
 	sweep(s.newest, &s.newestAt, func(_ string, n newest) bool { return !now.Before(n.until) })
 	s.newest[r.Name] = newest{
 		order: call, owner: r.Owner, by: process{r.By.Node, r.By.PID},
-		until: now.Add(store.NoteTTL),
+		until: now.Add(contract.NoteTTL),
 	}
 	return before, call.since
 }

@@ -14,7 +14,7 @@ type slots struct {
 }
 
 // claimSlot is claim for a limit.
-func (s *Store) claimSlot(c *store.Claim, now time.Time) store.Grant {
+func (s *engine) claimSlot(c *store.Claim, now time.Time) store.Grant {
 	if _, err := store.Millis(c.TTL); err != nil {
 		return store.Grant{Err: err}
 	}
@@ -53,7 +53,7 @@ func (s *Store) claimSlot(c *store.Claim, now time.Time) store.Grant {
 
 // slotsOf are those of a limit, without the lapsed ones. With none left the limit is forgotten by
 // the next sweep, or by the release of the last.
-func (s *Store) slotsOf(name string, now time.Time) *slots {
+func (s *engine) slotsOf(name string, now time.Time) *slots {
 	all := s.limits[name]
 	if all == nil {
 		all = &slots{leases: make(map[string]lease)}
@@ -94,7 +94,7 @@ func (a *slots) next() (next lease) {
 
 // lookUp returns the lease of an owner on a name, or whose it is if it is another's; neither if it
 // is free.
-func (s *Store) lookUp(h *store.Hold, now time.Time) (l lease, mine, taken bool) {
+func (s *engine) lookUp(h *store.Hold, now time.Time) (l lease, mine, taken bool) {
 	if _, limit := store.CutLimit(h.Name); !limit {
 		l, ok := s.live(h.Name, now)
 		return l, ok && l.owner == h.Owner, ok
@@ -107,7 +107,7 @@ func (s *Store) lookUp(h *store.Hold, now time.Time) (l lease, mine, taken bool)
 }
 
 // keep stores a lease whose end has changed.
-func (s *Store) keep(name string, l lease) {
+func (s *engine) keep(name string, l lease) {
 	if all := s.limits[name]; all != nil {
 		all.leases[l.owner] = l
 		if l.until.Before(all.first) {
@@ -119,7 +119,7 @@ func (s *Store) keep(name string, l lease) {
 }
 
 // free removes a lease.
-func (s *Store) free(name string, l lease) {
+func (s *engine) free(name string, l lease) {
 	all := s.limits[name]
 	if all == nil {
 		delete(s.held, name)

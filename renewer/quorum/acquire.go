@@ -28,7 +28,7 @@ var errLimit = fmt.Errorf("%w: %w: a quorum has no limits: each of three owners 
 // pauses of random length. After five such rounds the answer is [store.StatusTaken] with a short
 // TTL. [store.StatusUnknown] means that so many nodes could not be asked that no caller can get
 // the lock; its error names each.
-func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	grants := make([]store.Grant, len(claims))
 	if len(claims) == 0 {
 		return grants
@@ -67,7 +67,7 @@ func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 }
 
 // admit waits until one more acquire may begin. The error is that of ctx, or ErrMixed.
-func (s *Store) admit(ctx context.Context) error {
+func (s *engine) admit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Store) admit(ctx context.Context) error {
 
 // propose makes proposals of the claims. Claims of the same owner for the same name share one;
 // place has the index of each claim's.
-func (s *Store) propose(claims []store.Claim) (proposals []*proposal, place []int) {
+func (s *engine) propose(claims []store.Claim) (proposals []*proposal, place []int) {
 	proposals, place = make([]*proposal, 0, len(claims)), make([]int, len(claims))
 	var first map[key]int
 	if len(claims) > 1 {
@@ -123,7 +123,7 @@ func (s *Store) propose(claims []store.Claim) (proposals []*proposal, place []in
 }
 
 // recordGrants records what came of the proposals.
-func (s *Store) recordGrants(proposals []*proposal) {
+func (s *engine) recordGrants(proposals []*proposal) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	for _, b := range proposals {
@@ -142,7 +142,7 @@ func (s *Store) recordGrants(proposals []*proposal) {
 
 // concede frees what proposals have got that others need. It reports whether there was none: each
 // of these proposals leads.
-func (s *Store) concede(proposals []*proposal) (leading bool) {
+func (s *engine) concede(proposals []*proposal) (leading bool) {
 	leading = true
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()

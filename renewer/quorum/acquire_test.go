@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -17,7 +18,7 @@ import (
 
 func TestOneRoundAndTheClockForAToken(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 5, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		fence := mustAcquire(t, s, "a")
 		assert.Equal(t, time.Now().UnixMicro(), fence)
 		synctest.Wait()
@@ -43,7 +44,7 @@ func TestOneFaultyNodeCostsNothing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+			inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 				nodes[0].Default(script.Acquire, step)
 				nodes[0].Default(script.Release, step)
 				for range 3 {
@@ -66,7 +67,7 @@ func TestOneFaultyNodeCostsNothing(t *testing.T) {
 
 func TestTooManyFaultyNodesAreNoBusyLock(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		nodes[0].Default(script.Acquire, script.Fail(errDown))
 		nodes[2].Default(script.Acquire, script.Hang())
 		var g store.Grant
@@ -102,7 +103,7 @@ func TestTooManyFaultyNodesAreNoBusyLock(t *testing.T) {
 
 func TestRejectedOnlyIfAMajorityRejects(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		nodes[0].Default(script.Acquire, script.Fail(renewer.ErrRejected))
 		nodes[1].Default(script.Acquire, script.Fail(errDown))
 		g := acquire(t.Context(), s, "a")
@@ -116,7 +117,7 @@ func TestRejectedOnlyIfAMajorityRejects(t *testing.T) {
 // The owner on two of three nodes has it, though the third does not say so soon, or says otherwise.
 func TestTakenIsKnownFromAMajority(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		nodes[0].Script(script.Acquire, script.Fail(errDown))
 		mustAcquire(t, s, "a")
 		waitFor(time.Second)
@@ -145,7 +146,7 @@ func TestTakenIsKnownFromAMajority(t *testing.T) {
 // A caller whose time is up while its token must be raised has not seen anybody else.
 func TestTimeIsUpWithATokenTooLow(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		propose(t, nodes[0], claim("n", "x"), time.Now().Add(time.Hour).UnixMicro())
 		nodes[0].Delete("n")
 		nodes[2].Default(script.Acquire, script.Hang())
@@ -158,7 +159,7 @@ func TestTimeIsUpWithATokenTooLow(t *testing.T) {
 // A slow node is waited for as long as its answer may decide between Taken and Unknown.
 func TestASlowNodeMayTellThatItIsTaken(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		mustAcquire(t, s, "a")
 		waitFor(time.Second)
 		nodes[0].Default(script.Acquire, script.Fail(errDown))
@@ -174,7 +175,7 @@ func TestASlowNodeMayTellThatItIsTaken(t *testing.T) {
 // The TTL told is when so many of the holder's nodes have lapsed that the rest are too few.
 func TestTTLOfTheFirstThatMakesAMajority(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		for i, left := range []time.Duration{8 * time.Second, 3 * time.Second} {
 			nodes[i].Overwrite("n", store.Holder{Node: "x"}, left)
 		}
@@ -189,7 +190,7 @@ func TestTTLOfTheFirstThatMakesAMajority(t *testing.T) {
 // A claim repeated by the holder that fails leaves the lease as it was.
 func TestARepeatedClaimThatFailsFreesNothing(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		fence := mustAcquire(t, s, "a")
 		synctest.Wait()
 		for _, node := range nodes[:2] {
@@ -206,7 +207,7 @@ func TestARepeatedClaimThatFailsFreesNothing(t *testing.T) {
 
 func TestTokenRaisedAboveTheHighestCounter(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		// Another program's clock is ahead by a second, and by an hour for one name.
 		ahead := time.Now().Add(time.Second).UnixMicro()
 		far := time.Now().Add(time.Hour).UnixMicro()
@@ -234,7 +235,7 @@ func TestTokenRaisedAboveTheHighestCounter(t *testing.T) {
 
 func TestCounterAtItsEnd(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 1, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 1, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		propose(t, nodes[0], store.Claim{
 			Name: "n", Owner: owner("z"), TTL: time.Millisecond,
 		}, 1<<63-1)
@@ -271,7 +272,7 @@ func TestFailedAttemptsAreCleanedUp(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+			inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 				for i, node := range nodes {
 					node.Script(script.Acquire, steps[i])
 				}
@@ -290,7 +291,7 @@ func TestFailedAttemptsAreCleanedUp(t *testing.T) {
 // A request that was not answered may yet take effect, until Settle: then it is cleaned up behind.
 func TestCleanedUpAfterSettle(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		nodes[0].SetSettle(4 * time.Second)
 		assert.Equal(t, 4*time.Second, s.Settle())
 		nodes[0].Script(script.Acquire, script.Fail(errDown))
@@ -324,7 +325,7 @@ func TestCleanedUpAfterSettle(t *testing.T) {
 // attempt takes: until Settle that node does not count.
 func TestAnUnansweredReleaseBarsItsNode(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		for _, node := range nodes[:2] {
 			node.SetSettle(4 * time.Second)
 			node.Script(script.Release, script.Fail(errDown))
@@ -344,9 +345,9 @@ func TestAnUnansweredReleaseBarsItsNode(t *testing.T) {
 }
 
 // miscounting gives an answer more than it was asked for.
-type miscounting struct{ store.Proposer }
+type miscounting struct{ contract.Proposer }
 
-func (m miscounting) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+func (m miscounting) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	return append(m.Proposer.Propose(ctx, proposals), store.Grant{})
 }
 
@@ -357,7 +358,7 @@ func (m miscounting) Renew(ctx context.Context, holds []store.Hold) []store.Answ
 // An acquire whose time is over before a node was asked is no grant.
 func TestTimeIsUpBeforeAnythingIsAsked(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		mustAcquire(t, s, "a")
 		for _, node := range nodes {
 			node.Script(script.Release, script.Hang())

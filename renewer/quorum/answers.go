@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -27,12 +28,12 @@ func newAnswerSet(items, nodes int) *answerSet {
 // each node's answers, late ones too.
 func askAll(
 	ctx context.Context, nodes *nodeSet, holds []store.Hold,
-	put func(store.Proposer, context.Context, []store.Hold) []store.Answer,
+	put func(contract.Proposer, context.Context, []store.Hold) []store.Answer,
 	record func(*broadcast[store.Answer], reply[store.Answer]),
 ) (*broadcast[store.Answer], *answerSet) {
 	p, t := newBroadcast(ctx, nodes, record), newAnswerSet(len(holds), len(nodes.all))
 	for x := range nodes.all {
-		p.ask(x, nil, len(holds), func(ctx context.Context, node store.Proposer) []store.Answer {
+		p.ask(x, nil, len(holds), func(ctx context.Context, node contract.Proposer) []store.Answer {
 			return put(node, ctx, holds)
 		}, unanswered)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -17,7 +18,7 @@ import (
 
 func TestBatchesAreOneCallANode(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		claims := []store.Claim{claim("1", "a"), claim("2", "a"), claim("3", "a")}
 		for _, g := range s.Acquire(t.Context(), claims) {
 			require.Equal(t, store.StatusHeld, g.Status)
@@ -41,13 +42,13 @@ func TestANodeThatMiscounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, all := scripted(3)
-		all[1] = miscounting{all[1].(store.Proposer)}
-		s, err := quorum.New(all)
+		all[1] = miscounting{all[1].(contract.Proposer)}
+		s, err := quorum.NewEngine(all)
 		require.NoError(t, err)
 		mustAcquire(t, s, "a")
 		assert.Equal(t, confirmed, renew(t.Context(), s, "a"))
-		all[2] = miscounting{all[2].(store.Proposer)}
-		s, err = quorum.New(all)
+		all[2] = miscounting{all[2].(contract.Proposer)}
+		s, err = quorum.NewEngine(all)
 		require.NoError(t, err)
 		require.ErrorContains(t, renew(t.Context(), s, "a").Err,
 			"node 2: it gave an answer that no store may give: 2 answers to 1 questions")
@@ -59,7 +60,7 @@ func TestANodeThatMiscounts(t *testing.T) {
 // What the caller does to its slices afterwards reaches no slow node.
 func TestItemsAreTheCallersAgain(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
 			nodes[2].Default(op, script.Pass().Slow(time.Second))
 		}
@@ -84,7 +85,7 @@ func TestItemsAreTheCallersAgain(t *testing.T) {
 // and is asked again when it is back.
 func TestAHungNodeIsSpared(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		nodes[0].Default(script.Acquire, script.Hang())
 		nodes[0].Default(script.Release, script.Hang())
 		for i := range 2 * quorum.MaxLate {
@@ -107,9 +108,9 @@ func TestAHungNodeIsSpared(t *testing.T) {
 }
 
 // unreserving is a node that reserves no tokens.
-type unreserving struct{ store.Proposer }
+type unreserving struct{ contract.Proposer }
 
-func (u unreserving) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+func (u unreserving) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	grants := u.Proposer.Propose(ctx, proposals)
 	for i := range grants {
 		grants[i].Reserved = 0
@@ -124,9 +125,9 @@ func TestTokensReservedByTooFewNodesAreNone(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			_, all := scripted(3)
 			for i := range few {
-				all[i] = unreserving{all[i].(store.Proposer)}
+				all[i] = unreserving{all[i].(contract.Proposer)}
 			}
-			s, err := quorum.New(all)
+			s, err := quorum.NewEngine(all)
 			require.NoError(t, err)
 			c := claim("n", "a")
 			c.Place = 1

@@ -47,7 +47,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
 			var stores []store.Store
 			for _, server := range servers(b, n) {
-				stores = append(stores, onRedis(b, server, 15*time.Second, away(b, server)))
+				stores = append(stores, onRedis(b, server, 15*time.Second, away(b, server)).Engine())
 			}
 			benchCycles(b, stores)
 		})
@@ -64,7 +64,7 @@ func away(b *testing.B, server *redistest.Server) func(*rueidis.ClientOption) {
 
 func benchCycles(b *testing.B, stores []store.Store) {
 	b.Helper()
-	s, err := quorum.New(stores)
+	s, err := quorum.NewEngine(stores)
 	require.NoError(b, err)
 	b.Cleanup(s.Close)
 	var whole, alone []time.Duration
@@ -138,7 +138,7 @@ func BenchmarkContended(b *testing.B) {
 			all := servers(b, c.n)
 			var keepers []*renewer.Keeper
 			for i := range 6 {
-				var s store.Store
+				var s renewer.Store
 				if c.n == 1 {
 					s = onRedis(b, all[0], 5*time.Second, nil)
 				} else {

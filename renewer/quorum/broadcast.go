@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -81,7 +81,7 @@ func newBroadcast[A any](
 }
 
 // call puts items to a node, and returns an answer to each.
-type call[A any] func(ctx context.Context, node store.Proposer) []A
+type call[A any] func(ctx context.Context, node contract.Proposer) []A
 
 // ask puts n items to a node by call. fail makes the answer to an item that could not be put.
 func (p *broadcast[A]) ask(

@@ -7,14 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Check asks every node, and returns an error that is [renewer.ErrUnavailable] if fewer answer than
-// a grant needs, and [ErrMixed] if one is used by another quorum. It takes no lock. Use it where a
-// program should rather not start than wait. It returns when all have answered, or ctx ends.
-func (s *Store) Check(ctx context.Context) error {
+// check is [Store.Check].
+func (s *engine) check(ctx context.Context) error {
 	var errs, mixed []error
 	if s.membership != nil {
 		errs, mixed = s.membership.announce(ctx)
@@ -30,7 +29,7 @@ func pingEach(ctx context.Context, nodes *nodeSet) []error {
 		Name: membershipName, Owner: strings.Repeat("0", store.OwnerLen), TTL: time.Millisecond,
 	}}
 	answers := askEach(ctx, nodes, func(int) (int, call[store.Answer]) {
-		return len(holds), func(ctx context.Context, node store.Proposer) []store.Answer {
+		return len(holds), func(ctx context.Context, node contract.Proposer) []store.Answer {
 			return node.Renew(ctx, holds)
 		}
 	}, unanswered)
@@ -72,7 +71,7 @@ func acquireEach(
 ) [][]store.Grant {
 	return askEach(ctx, nodes, func(x int) (int, call[store.Grant]) {
 		ask := claims(x)
-		return len(ask), func(ctx context.Context, node store.Proposer) []store.Grant {
+		return len(ask), func(ctx context.Context, node contract.Proposer) []store.Grant {
 			return node.Acquire(ctx, ask)
 		}
 	}, ungranted)

@@ -29,7 +29,7 @@ const minRetry = 2 * time.Millisecond
 // conclude gives each proposal its answer as things stand. It returns those worth another round:
 // another owner has nodes that we need, yet maybe not enough to hold the lock. unit is what a round
 // takes.
-func (s *Store) conclude(
+func (s *engine) conclude(
 	ctx context.Context, proposals []*proposal, unit time.Duration,
 ) (split []*proposal) {
 	for _, b := range proposals {
@@ -92,7 +92,7 @@ func (b *proposal) stands(held majority, unit time.Duration) bool {
 
 // leads reports whether a split proposal keeps what it has, while all others let go. Of the owners
 // who see the same answers, the one with the first node leads.
-func (s *Store) leads(b *proposal) bool {
+func (s *engine) leads(b *proposal) bool {
 	for _, x := range s.order {
 		if g := b.answers[x]; g != nil &&
 			(g.Status == store.StatusHeld || g.Status == store.StatusTaken) {

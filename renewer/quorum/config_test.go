@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
@@ -16,11 +17,11 @@ import (
 
 // uncomparable is a store that == panics on.
 type uncomparable struct {
-	*memory.Store
+	engine.Whole
 	_ []int
 }
 
-func stores(n int) (all []store.Store) {
+func stores(n int) (all []renewer.Store) {
 	for range n {
 		all = append(all, memory.New())
 	}
@@ -33,14 +34,14 @@ func TestNewNamesEveryFault(t *testing.T) {
 	var none *memory.Store
 	opts := func(all ...quorum.Option) []quorum.Option { return all }
 	for name, c := range map[string]struct {
-		nodes []store.Store
+		nodes []renewer.Store
 		opts  []quorum.Option
 		want  string // separated by |
 	}{
 		"no nodes":      {nil, nil, "nodes: there are none"},
 		"even":          {stores(4), nil, "4 is even|give 3 or 5"},
 		"nil":           {append(stores(2), nil), nil, "number 3 is nil"},
-		"a nil pointer": {[]store.Store{none}, nil, "number 1 is nil"},
+		"a nil pointer": {[]renewer.Store{none}, nil, "number 1 is nil"},
 		"twice":         {append(stores(1), twice, twice), nil, "numbers 2 and 3 are the same store"},
 		"a nil logger":  {stores(1), opts(quorum.Logger(nil)), "Logger: is nil"},
 		"too few names": {stores(3), opts(quorum.Names("a", "b")), "Names: there are 2 for 3 nodes"},
@@ -69,15 +70,15 @@ func TestNewNamesEveryFault(t *testing.T) {
 func TestNewTakes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		nodes []store.Store
+		nodes []renewer.Store
 		opts  []quorum.Option
 	}{
 		"one":       {stores(1), nil},
 		"seven":     {stores(7), nil},
 		"seventeen": {stores(17), nil},
-		"stores that == panics on": {[]store.Store{
-			uncomparable{Store: memory.New()},
-			uncomparable{Store: memory.New()},
+		"stores that == panics on": {[]renewer.Store{
+			engine.Of(uncomparable{Whole: engine.In(memory.New())}),
+			engine.Of(uncomparable{Whole: engine.In(memory.New())}),
 			memory.New(),
 		}, nil},
 		"every option": {
@@ -92,8 +93,8 @@ func TestNewTakes(t *testing.T) {
 			s, err := quorum.New(c.nodes, c.opts...)
 			require.NoError(t, err)
 			defer s.Close()
-			mustAcquire(t, s, "a")
-			require.Equal(t, store.StatusTaken, acquire(t.Context(), s, "b").Status)
+			mustAcquire(t, s.Engine(), "a")
+			require.Equal(t, store.StatusTaken, acquire(t.Context(), s.Engine(), "b").Status)
 		})
 	}
 }

@@ -30,13 +30,13 @@ func TestConformanceOfMemoryInBubble(t *testing.T) {
 	}
 }
 
-func overMemory(t testing.TB, n int) *quorum.Store {
+func overMemory(t testing.TB, n int) *quorum.Engine {
 	t.Helper()
 	var nodes []store.Store
 	for range n {
-		nodes = append(nodes, memory.New())
+		nodes = append(nodes, memory.New().Engine())
 	}
-	s, err := quorum.New(nodes)
+	s, err := quorum.NewEngine(nodes)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
@@ -60,7 +60,7 @@ func TestConformanceWithAFaultyNode(t *testing.T) {
 				for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {
 					nodes[1].Default(op, step)
 				}
-				s, err := quorum.New(stores)
+				s, err := quorum.NewEngine(stores)
 				require.NoError(t, err)
 				t.Cleanup(func() {
 					s.Close()

@@ -2,7 +2,7 @@
 // them decides who holds a lock. A lock outlasts the failure of any minority, without the gap that
 // a replica leaves when it takes over from its primary.
 //
-//	var nodes []store.Store
+//	var nodes []renewer.Store
 //	for _, client := range clients { // to three or five servers that know nothing of each other
 //		node, err := redisstore.New(client)
 //		nodes = append(nodes, node)

@@ -8,14 +8,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
-	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
 // Before there are servers, stores in memory stand in for them. Later
 // each becomes a redisstore.New, and nothing else changes.
 func Example() {
-	store, err := quorum.New([]contract.Store{memory.New(), memory.New(), memory.New()})
+	store, err := quorum.New([]renewer.Store{memory.New(), memory.New(), memory.New()})
 	if err != nil {
 		panic(err)
 	}
@@ -42,7 +41,7 @@ func Example() {
 
 // Check is for a program that should rather not start than wait for its locks.
 func ExampleStore_Check() {
-	nodes := []contract.Store{memory.New(), memory.New(), memory.New()}
+	nodes := []renewer.Store{memory.New(), memory.New(), memory.New()}
 	for i := range 2 {
 		down := script.New()
 		for _, op := range []script.Op{script.Acquire, script.Renew, script.Release} {

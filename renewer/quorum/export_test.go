@@ -1,21 +1,41 @@
 package quorum
 
 import (
+	"context"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
+// Engine is what a Store is to a keeper.
+type Engine = engine
+
+// NewEngine is [New] without the face of a Store.
+func NewEngine(nodes []store.Store, opts ...Option) (*Engine, error) {
+	return newEngine(nodes, opts)
+}
+
+// Engine has an Engine be a renewer.Store.
+func (s *engine) Engine() store.Store { return s }
+
+// Close is [Store.Close].
+func (s *engine) Close() { s.nodes.stop() }
+
+// Check is [Store.Check].
+func (s *engine) Check(ctx context.Context) error { return s.check(ctx) }
+
 // SetClock sets what s takes tokens from.
-func SetClock(s *Store, now func() time.Time) { s.tokens.clock = now }
+func SetClock(s *engine, now func() time.Time) { s.tokens.clock = now }
 
 // Known returns how many leases s knows of.
-func Known(s *Store) int {
+func Known(s *engine) int {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	return len(s.table.leases)
 }
 
 // Planned returns how much s has yet to clean up.
-func Planned(s *Store) (n int) {
+func Planned(s *engine) (n int) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
 	for _, c := range s.cleaners {
@@ -25,7 +45,7 @@ func Planned(s *Store) (n int) {
 }
 
 // Late returns how many calls of a node are late: no caller waits for them any more.
-func Late(s *Store, node int) int64 {
+func Late(s *engine, node int) int64 {
 	late := &s.nodes.all[node].late
 	return late[acquires].Load() + late[other].Load()
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -51,7 +52,7 @@ func (n *oddNode) Acquire(ctx context.Context, claims []store.Claim) []store.Gra
 	return odd(n, len(claims), n.grant, func() []store.Grant { return n.Store.Acquire(ctx, claims) })
 }
 
-func (n *oddNode) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+func (n *oddNode) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	return odd(n, len(proposals), n.grant,
 		func() []store.Grant { return n.Store.Propose(ctx, proposals) })
 }
@@ -119,7 +120,7 @@ func FuzzOddNode(f *testing.F) {
 				opts = append(opts, quorum.Names("a", "b", "c"))
 			}
 			defer waitFor(time.Minute)
-			s, err := quorum.New(all, opts...)
+			s, err := quorum.NewEngine(all, opts...)
 			if err != nil {
 				require.ErrorIs(t, err, renewer.ErrConfig)
 				return
@@ -139,7 +140,7 @@ func FuzzOddNode(f *testing.F) {
 }
 
 // oddRound takes, renews and frees a lock in a quorum with an odd node.
-func oddRound(t *testing.T, s *quorum.Store, letter string) {
+func oddRound(t *testing.T, s *quorum.Engine, letter string) {
 	t.Helper()
 	ctx := limited(t, time.Second)
 	begun := time.Now()

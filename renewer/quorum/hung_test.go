@@ -59,7 +59,7 @@ func contend(t *testing.T, n, callers int, how script.Step) (turns int, gap time
 		begun := time.Now()
 		last, end := begun, begun.Add(time.Second)
 		for i := range callers {
-			s, err := quorum.New(stores)
+			s, err := quorum.NewEngine(stores)
 			require.NoError(t, err)
 			k, err := renewer.New(s, renewer.Config{TTL: ttl, Node: fmt.Sprint("node ", i)})
 			require.NoError(t, err)
@@ -95,7 +95,7 @@ func contend(t *testing.T, n, callers int, how script.Step) (turns int, gap time
 // raised, and the first two are asked again.
 func TestATokenIsRaisedBesideAHungNode(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		high := time.Now().Add(time.Hour).UnixMicro()
 		propose(t, nodes[0], claim("n", "x"), high)
 		nodes[0].Delete("n")
@@ -111,7 +111,7 @@ func TestATokenIsRaisedBesideAHungNode(t *testing.T) {
 // A caller who has just let go waits for that to be over, not for a node that hangs.
 func TestAReleaseUnderWayBesideAHungNode(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		nodes[2].Default(script.Acquire, script.Hang())
 		mustAcquire(t, s, "a")
 		waitFor(time.Second)
@@ -130,7 +130,7 @@ func TestAReleaseUnderWayBesideAHungNode(t *testing.T) {
 // Callers who contend wait for a silent node once. When it has answered, they do so again.
 func TestASilentNodeIsWaitedForOnce(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		nodes[0].Script(script.Acquire, script.Fail(errDown))
 		mustAcquire(t, s, "a")
 		waitFor(time.Second)

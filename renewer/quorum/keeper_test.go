@@ -19,7 +19,7 @@ import (
 // keep runs f with a keeper over a quorum of n scripted nodes.
 func keep(t *testing.T, n int, f func(t *testing.T, k *renewer.Keeper, nodes []*script.Store)) {
 	t.Helper()
-	inBubble(t, n, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, n, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		k, err := renewer.New(s, renewer.Config{TTL: ttl})
 		require.NoError(t, err)
 		f(t, k, nodes)
@@ -115,7 +115,7 @@ func TestWaiters(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			keep(t, 3, func(t *testing.T, k *renewer.Keeper, nodes []*script.Store) {
-				other, err := quorum.New([]store.Store{nodes[0], nodes[1], nodes[2]})
+				other, err := quorum.NewEngine([]store.Store{nodes[0], nodes[1], nodes[2]})
 				require.NoError(t, err)
 				die(nodes[1], how)
 				require.Equal(t, store.StatusHeld, acquire(t.Context(), other, "z").Status)

@@ -18,7 +18,7 @@ import (
 const minSweep = 64
 
 // fill acquires n names, from the first on.
-func fill(t *testing.T, s *quorum.Store, first, n int) {
+func fill(t *testing.T, s *quorum.Engine, first, n int) {
 	t.Helper()
 	for i := range n {
 		c := claim(strconv.Itoa(first+i), "a")
@@ -41,7 +41,7 @@ func TestSweepAtAnExactInstant(t *testing.T) {
 	} {
 		t.Run(c.after.String(), func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, 3, func(t *testing.T, s *quorum.Store, _ []*script.Store) {
+			inBubble(t, 3, func(t *testing.T, s *quorum.Engine, _ []*script.Store) {
 				fill(t, s, 0, minSweep)
 				waitFor(c.after)
 				require.Equal(t, minSweep, quorum.Known(s), "a table is swept only when it grows")
@@ -55,7 +55,7 @@ func TestSweepAtAnExactInstant(t *testing.T) {
 // A sweep leaves what is still to be cleaned up, even if it is older than a lapsed lease.
 func TestSweepKeepsWhatIsToBeFreed(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		for _, node := range nodes[1:] {
 			node.SetSettle(4 * ttl)
 			node.Script(script.Acquire, script.Pass().Lost())

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -25,13 +26,13 @@ var errDown = errors.New("connection refused")
 // inBubble runs f in a bubble with a quorum of n scripted nodes. What is
 // left in the background has time to end.
 func inBubble(
-	t *testing.T, n int, f func(t *testing.T, s *quorum.Store, nodes []*script.Store),
+	t *testing.T, n int, f func(t *testing.T, s *quorum.Engine, nodes []*script.Store),
 	opts ...quorum.Option,
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, stores := scripted(n)
-		s, err := quorum.New(stores, opts...)
+		s, err := quorum.NewEngine(stores, opts...)
 		require.NoError(t, err)
 		defer waitFor(time.Minute) // nothing moves on when f is over
 		f(t, s, nodes)
@@ -47,9 +48,9 @@ func scripted(n int) (nodes []*script.Store, stores []store.Store) {
 }
 
 // propose has a node grant a claim with a token.
-func propose(t *testing.T, node store.Proposer, c store.Claim, fence int64) {
+func propose(t *testing.T, node contract.Proposer, c store.Claim, fence int64) {
 	t.Helper()
-	grants := node.Propose(t.Context(), []store.Proposal{{Claim: c, Fence: fence}})
+	grants := node.Propose(t.Context(), []contract.Proposal{{Claim: c, Fence: fence}})
 	require.Equal(t, store.StatusHeld, grants[0].Status)
 }
 

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -193,7 +194,7 @@ func (m *membership) withdraw(ctx context.Context, owners []string, all bool) {
 			holds = append(holds,
 				store.Hold{Name: membershipName, Owner: m.owner, TTL: membershipTTL})
 		}
-		return len(holds), func(ctx context.Context, node store.Proposer) []store.Answer {
+		return len(holds), func(ctx context.Context, node contract.Proposer) []store.Answer {
 			return node.Release(ctx, holds)
 		}
 	}, unanswered)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -26,14 +27,14 @@ func TestSameQuorumInAnyOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, all := scripted(3)
-		a, err := quorum.New(all, quorum.Names("a", "b", "c"))
+		a, err := quorum.NewEngine(all, quorum.Names("a", "b", "c"))
 		require.NoError(t, err)
-		b, err := quorum.New([]store.Store{nodes[2], nodes[0], nodes[1]},
+		b, err := quorum.NewEngine([]store.Store{nodes[2], nodes[0], nodes[1]},
 			quorum.Names("c", "a", "b"))
 		require.NoError(t, err)
 		for range 10 {
 			waitFor(quorum.MembershipEvery)
-			for _, s := range []*quorum.Store{a, b} {
+			for _, s := range []*quorum.Engine{a, b} {
 				mustAcquire(t, s, "a")
 				require.NoError(t, s.Check(t.Context()))
 				require.Equal(t, store.StatusHeld, release(t.Context(), s, "a").Status)
@@ -62,11 +63,11 @@ func TestAnotherQuorumOnTheSameServerIsRefused(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				nodes, all := scripted(3)
-				first, err := quorum.New(all, quorum.Names("a", "b", "c"))
+				first, err := quorum.NewEngine(all, quorum.Names("a", "b", "c"))
 				require.NoError(t, err)
 				others, more := scripted(len(c.names))
 				copy(more, all[:c.shared])
-				s, err := quorum.New(more, quorum.Names(c.names...))
+				s, err := quorum.NewEngine(more, quorum.Names(c.names...))
 				assert.Nil(t, s)
 				require.ErrorIs(t, err, quorum.ErrMixed)
 				require.ErrorIs(t, err, renewer.ErrConfig)
@@ -80,7 +81,7 @@ func TestAnotherQuorumOnTheSameServerIsRefused(t *testing.T) {
 				require.NoError(t, first.Check(t.Context()))
 				waitFor(quorum.MembershipTTL) // the first has gone
 				requireFree(t, "\x00lockbeat quorum", nodes)
-				s, err = quorum.New(more, quorum.Names(c.names...))
+				s, err = quorum.NewEngine(more, quorum.Names(c.names...))
 				require.NoError(t, err)
 				require.NoError(t, s.Check(t.Context()))
 				waitFor(time.Minute)
@@ -96,14 +97,14 @@ func TestMixedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, all := scripted(3)
 		logger, text := logged()
-		a, err := quorum.New(all, quorum.Names("a", "b", "c"), quorum.Logger(logger))
+		a, err := quorum.NewEngine(all, quorum.Names("a", "b", "c"), quorum.Logger(logger))
 		require.NoError(t, err)
 		nodes[0].Script(script.Acquire, script.Hang())
 		_, more := scripted(3)
 		more[0] = nodes[0]
-		var b *quorum.Store
+		var b *quorum.Engine
 		assert.Equal(t, time.Second, took(func() {
-			b, err = quorum.New(more, quorum.Names("a", "d", "e"), quorum.Logger(logger))
+			b, err = quorum.NewEngine(more, quorum.Names("a", "d", "e"), quorum.Logger(logger))
 		}))
 		require.NoError(t, err, "no node says otherwise")
 		mustAcquire(t, a, "a")
@@ -138,9 +139,9 @@ func TestTheMembershipIsNoLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, all := scripted(3)
-		s, err := quorum.New(all, quorum.Names("a", "b", "c"))
+		s, err := quorum.NewEngine(all, quorum.Names("a", "b", "c"))
 		require.NoError(t, err)
-		other, err := quorum.New(all, quorum.Names("a", "b", "c"))
+		other, err := quorum.NewEngine(all, quorum.Names("a", "b", "c"))
 		require.NoError(t, err)
 		k, err := renewer.New(s, renewer.Config{TTL: 15 * time.Second})
 		require.NoError(t, err)
@@ -168,7 +169,8 @@ func TestSameServerTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, _ := scripted(2)
-		s, err := quorum.New([]store.Store{nodes[0], nodes[1], struct{ store.Proposer }{nodes[0]}},
+		s, err := quorum.NewEngine(
+			[]store.Store{nodes[0], nodes[1], struct{ contract.Proposer }{nodes[0]}},
 			quorum.Names("a", "b", "c"))
 		assert.Nil(t, s)
 		require.ErrorIs(t, err, renewer.ErrConfig)
@@ -186,13 +188,13 @@ func TestUnreachableMajority(t *testing.T) {
 		nodes, all := scripted(3)
 		logger, text := logged()
 		nodes[0].Default(script.Acquire, script.Fail(errDown))
-		s, err := quorum.New(all, quorum.Names("a", "b", "c"), quorum.Logger(logger))
+		s, err := quorum.NewEngine(all, quorum.Names("a", "b", "c"), quorum.Logger(logger))
 		require.NoError(t, err)
 		assert.Empty(t, text.String(), "a majority answers")
 		require.NoError(t, s.Check(t.Context()))
 
 		nodes[1].Default(script.Acquire, script.Fail(errDown))
-		s, err = quorum.New(all, quorum.Names("a", "b", "c"), quorum.Logger(logger))
+		s, err = quorum.NewEngine(all, quorum.Names("a", "b", "c"), quorum.Logger(logger))
 		require.NoError(t, err, "they may come back")
 		assert.Contains(t, text.String(), "level=WARN")
 		assert.Contains(t, text.String(),
@@ -208,7 +210,7 @@ func TestUnreachableMajority(t *testing.T) {
 // by Check only whether they answer.
 func TestCheckWithoutNames(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		nodes[0].Default(script.Renew, script.Hang())
 		require.NoError(t, s.Check(limited(t, time.Second)))
 		nodes[1].Default(script.Renew, script.Fail(errDown))

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -16,7 +17,7 @@ const minGrace = 5 * time.Millisecond
 
 // node is one of the stores.
 type node struct {
-	store store.Proposer
+	store contract.Proposer
 	name  string              // for errors
 	late  [kinds]atomic.Int64 // calls for which no caller waits any more, by kind
 	// silentSince is when the first acquire was sent, by age, that the node has not answered, of
@@ -68,7 +69,8 @@ func newNodeSet(stores []store.Store, names []string) *nodeSet {
 	}
 	n.background, n.stop = context.WithCancel(context.Background())
 	for i := range stores {
-		n.all[i].store = stores[i].(store.Proposer) //nolint:forcetypeassert // configure has looked
+		//nolint:forcetypeassert // configure has looked
+		n.all[i].store = stores[i].(contract.Proposer)
 		n.all[i].name = nodeName(names, i)
 	}
 	return n

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -58,9 +59,9 @@ func configure(nodes []store.Store, opts []Option) (settings, error) {
 			fault("nodes: number %d is nil; check the error of what made it", i+1)
 			continue
 		}
-		if _, ok := node.(store.Proposer); !ok {
-			fault("nodes: number %d, a %T, takes no fencing tokens from its client "+
-				"(store.Proposer); give one that does, such as redisstore's", i+1, node)
+		if _, ok := node.(contract.Proposer); !ok {
+			fault("nodes: number %d, a %T, takes no fencing tokens from its client; "+
+				"give one that does, such as redisstore's", i+1, node)
 		}
 		if j := slices.IndexFunc(nodes[:i], func(other store.Store) bool {
 			return same(node, other)
@@ -92,7 +93,7 @@ func configure(nodes []store.Store, opts []Option) (settings, error) {
 }
 
 // isNil also finds the nil of a concrete store inside an interface that is not nil.
-func isNil(s store.Store) bool {
+func isNil(s any) bool {
 	v := reflect.ValueOf(s)
 	return s == nil || v.Kind() == reflect.Pointer && v.IsNil()
 }

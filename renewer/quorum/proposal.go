@@ -5,13 +5,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // proposal is a claim that is put to the nodes, with one token at a time.
 type proposal struct {
-	claim store.Proposal
+	claim contract.Proposal
 	lease *lease
 	waits bool        // others may wait for the name in this process: it wants tokens for them
 	had   int64       // the token with which the owner is known to have the name already, or 0

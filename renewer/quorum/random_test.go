@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -25,7 +27,7 @@ import (
 // weather is a node that several programs reach through links on which
 // requests and replies are delayed and lost.
 type weather struct {
-	store.Proposer
+	contract.Proposer
 
 	dice *dice
 }
@@ -89,7 +91,7 @@ func noGrant(err error) store.Grant { return store.Grant{Err: err} }
 
 func noAnswer(err error) store.Answer { return store.Answer{Err: err} }
 
-func (w *weather) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+func (w *weather) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	return through(ctx, w, len(proposals), noGrant, func() []store.Grant {
 		return w.Proposer.Propose(context.Background(), proposals)
 	})
@@ -154,7 +156,7 @@ func playSchedule(t *testing.T, d *dice, n int) {
 	t.Helper()
 	var nodes []*weather
 	for range n {
-		nodes = append(nodes, &weather{memory.New(), d})
+		nodes = append(nodes, &weather{engine.In(memory.New()), d})
 	}
 	var mu sync.Mutex
 	var all []belief
@@ -165,7 +167,7 @@ func playSchedule(t *testing.T, d *dice, n int) {
 		for _, node := range nodes {
 			stores = append(stores, node)
 		}
-		s, err := quorum.New(stores)
+		s, err := quorum.NewEngine(stores)
 		require.NoError(t, err)
 		skew := time.Duration(p*p) * 30 * time.Second
 		quorum.SetClock(s, func() time.Time { return time.Now().Add(skew) })

@@ -65,19 +65,19 @@ func onRedis(
 // overRedis is a quorum on servers, which ends before them.
 func overRedis(
 	t testing.TB, all []*redistest.Server, ttl time.Duration, opts ...quorum.Option,
-) *quorum.Store {
+) *quorum.Engine {
 	t.Helper()
 	var nodes []contract.Store
 	for _, server := range all {
-		nodes = append(nodes, onRedis(t, server, ttl, nil))
+		nodes = append(nodes, onRedis(t, server, ttl, nil).Engine())
 	}
-	s, err := quorum.New(nodes, opts...)
+	s, err := quorum.NewEngine(nodes, opts...)
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
 	return s
 }
 
-func keeperOn(t testing.TB, s contract.Store, cfg renewer.Config) *renewer.Keeper {
+func keeperOn(t testing.TB, s renewer.Store, cfg renewer.Config) *renewer.Keeper {
 	t.Helper()
 	k, err := renewer.New(s, cfg)
 	require.NoError(t, err)
@@ -105,12 +105,12 @@ func TestConformanceOfRedis(t *testing.T) {
 				var nodes []contract.Store
 				for _, server := range all {
 					nodes = append(nodes, onRedis(t, server, 15*time.Second, nil,
-						redisstore.Prefix(prefix)))
+						redisstore.Prefix(prefix)).Engine())
 				}
 				if mixed {
-					nodes[2] = memory.New()
+					nodes[2] = memory.New().Engine()
 				}
-				s, err := quorum.New(nodes)
+				s, err := quorum.NewEngine(nodes)
 				require.NoError(t, err)
 				t.Cleanup(s.Close)
 				f := storetest.Fixture{Store: s, Several: true, NoLimits: true}
@@ -183,15 +183,16 @@ func TestOneServerGivenTwice(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 2)
 	node := func(x int, opts ...redisstore.Option) contract.Store {
-		store := onRedis(t, all[x], redisTTL, nil, opts...)
-		require.Eventually(t, func() bool { return store.Server() != "" }, patience,
+		node := onRedis(t, all[x], redisTTL, nil, opts...).Engine()
+		server := node.(interface{ Server() string })
+		require.Eventually(t, func() bool { return server.Server() != "" }, patience,
 			5*time.Millisecond)
-		return store
+		return node
 	}
-	_, err := quorum.New([]contract.Store{node(0), node(1), node(0, redisstore.Prefix("other:"))})
+	_, err := quorum.NewEngine([]contract.Store{node(0), node(1), node(0, redisstore.Prefix("other:"))})
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	require.ErrorContains(t, err, "numbers 1 and 3 are the same server; give each once")
-	s, err := quorum.New([]contract.Store{node(0), node(1), memory.New()})
+	s, err := quorum.NewEngine([]contract.Store{node(0), node(1), memory.New().Engine()})
 	require.NoError(t, err)
 	s.Close()
 }
@@ -201,11 +202,11 @@ func TestMixedQuorumsOnRedis(t *testing.T) {
 	const ttl = time.Minute // so that no check is given up
 	all := servers(t, 4)
 	overRedis(t, all[:3], ttl, quorum.Names("a", "b", "c"))
-	store := func(i int) contract.Store { return onRedis(t, all[i], ttl, nil) }
-	_, err := quorum.New([]contract.Store{store(0), store(1), store(3)}, quorum.Names("a", "b", "d"))
+	store := func(i int) contract.Store { return onRedis(t, all[i], ttl, nil).Engine() }
+	_, err := quorum.NewEngine([]contract.Store{store(0), store(1), store(3)}, quorum.Names("a", "b", "d"))
 	require.ErrorIs(t, err, quorum.ErrMixed)
 	assert.Empty(t, leases(t, all[3]))
-	_, err = quorum.New([]contract.Store{store(3), store(3), store(3)}, quorum.Names("d", "e", "f"))
+	_, err = quorum.NewEngine([]contract.Store{store(3), store(3), store(3)}, quorum.Names("d", "e", "f"))
 	require.ErrorContains(t, err, "are the same server")
 	assert.Empty(t, leases(t, all[3]))
 	s := overRedis(t, all[:3], ttl, quorum.Names("a", "b", "c"))

@@ -15,7 +15,7 @@ import (
 
 func TestReleasedByAMajority(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		mustAcquire(t, s, "a")
 		synctest.Wait()
 		nodes[1].Script(script.Release, script.Pass().Slow(700*time.Millisecond))
@@ -32,7 +32,7 @@ func TestReleasedByAMajority(t *testing.T) {
 
 func TestReleaseWithoutAnAnswer(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		mustAcquire(t, s, "a")
 		synctest.Wait()
 		nodes[0].Script(script.Release, script.Hang())
@@ -53,7 +53,7 @@ func TestReleaseWithoutAnAnswer(t *testing.T) {
 // What is lost on a majority is said to be lost, and the rest is freed.
 func TestReleaseOfALostLease(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		mustAcquire(t, s, "a")
 		synctest.Wait()
 		nodes[0].Delete("n")
@@ -74,7 +74,7 @@ func TestReleaseOvertakesAnAcquire(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+			inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 				nodes[2].SetSettle(3 * time.Second)
 				nodes[2].Script(script.Acquire, step)
 				mustAcquire(t, s, "a")
@@ -95,7 +95,7 @@ func TestReleaseOvertakesAnAcquire(t *testing.T) {
 // beside it: the release would hear that the lease was not ours any more, and call it lost.
 func TestALateGrantIsNotFreedTwiceAtOnce(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		for _, node := range nodes[1:] {
 			node.Script(script.Release, script.Pass().Slow(30*time.Millisecond))
 		}
@@ -119,7 +119,7 @@ func TestALateGrantIsNotFreedTwiceAtOnce(t *testing.T) {
 // release is not over on another node.
 func TestReleaseOvertakesAnAcquireAndHangs(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		nodes[2].Script(script.Acquire, script.Pass().Slow(900*time.Millisecond))
 		mustAcquire(t, s, "a")
 		nodes[1].Script(script.Release, script.Hang())
@@ -136,7 +136,7 @@ func TestReleaseOvertakesAnAcquireAndHangs(t *testing.T) {
 // What was planned for a lease that is over does not free what the same owner has taken since.
 func TestNothingIsFreedForAFormerLease(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		nodes[0].Script(script.Acquire, script.Pass().Slow(500*time.Millisecond))
 		mustAcquire(t, s, "a")
 		synctest.Wait()
@@ -169,7 +169,7 @@ func TestKeptAfterRelease(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+			inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 				nodes[0].SetSettle(2 * time.Second)
 				nodes[0].Script(script.Acquire, steps[0])
 				mustAcquire(t, s, "a")
@@ -192,7 +192,7 @@ func TestKeptAfterRelease(t *testing.T) {
 // Who releases takes over what was planned behind its failed attempt.
 func TestReleaseTakesOverTheCleaningUp(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		for _, node := range nodes[:2] {
 			node.SetSettle(4 * time.Second)
 			node.Script(script.Acquire, script.Fail(errDown))
@@ -211,7 +211,7 @@ func TestReleaseTakesOverTheCleaningUp(t *testing.T) {
 // After Close nothing more is done in the background.
 func TestClose(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		for _, node := range nodes[:2] {
 			node.SetSettle(30 * time.Second)
 			node.Script(script.Acquire, script.Fail(errDown))
@@ -235,7 +235,7 @@ func TestClose(t *testing.T) {
 // Close does not wait for a node that hangs, and ends the calls that it keeps.
 func TestCloseEndsLateCalls(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		nodes[0].Default(script.Acquire, script.Hang())
 		mustAcquire(t, s, "a")
 		synctest.Wait()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -14,7 +15,7 @@ import (
 // if some of the nodes have confirmed only an earlier heartbeat. A node that answers that the lease
 // is not the owner's is left out of that lease; when fewer than K are left, the answer is theirs. A
 // lease that another Store has acquired is known by what the nodes answer now.
-func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
+func (s *engine) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	answers := make([]store.Answer, len(holds))
 	if len(holds) == 0 || ended(ctx, answers) {
 		return answers
@@ -23,7 +24,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 		s.membership.recheckSoon()
 	}
 	holds = slices.Clone(holds) // slow nodes look at them when the caller has gone on
-	p, t := askAll(ctx, s.nodes, holds, store.Proposer.Renew,
+	p, t := askAll(ctx, s.nodes, holds, contract.Proposer.Renew,
 		func(p *broadcast[store.Answer], r reply[store.Answer]) { s.recordHeartbeats(p, r, holds) })
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()
@@ -34,7 +35,7 @@ func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 }
 
 // recordHeartbeats records a node's answers.
-func (s *Store) recordHeartbeats(
+func (s *engine) recordHeartbeats(
 	p *broadcast[store.Answer], r reply[store.Answer], holds []store.Hold,
 ) {
 	s.table.mu.Lock()
@@ -58,7 +59,7 @@ func (s *Store) recordHeartbeats(
 }
 
 // renewAnswer answers one item. Under leaseTable.mu.
-func (s *Store) renewAnswer(
+func (s *engine) renewAnswer(
 	ctx context.Context, p *broadcast[store.Answer], t *answerSet, i int, h store.Hold,
 ) store.Answer {
 	l := s.table.leases[key{h.Name, h.Owner}]
@@ -90,7 +91,7 @@ func (s *Store) renewAnswer(
 }
 
 // adopt adds a lease that another Store has acquired to the table. Under leaseTable.mu.
-func (s *Store) adopt(
+func (s *engine) adopt(
 	p *broadcast[store.Answer], t *answerSet, i int, h store.Hold,
 ) *lease {
 	l := s.table.open(key{h.Name, h.Owner}, h.TTL)
@@ -105,7 +106,7 @@ func (s *Store) adopt(
 
 // lose records that a lease is over, and frees it on the nodes that still have it, for the next
 // owner. Under leaseTable.mu.
-func (s *Store) lose(l *lease) {
+func (s *engine) lose(l *lease) {
 	l.granted = false
 	if l.asking == 0 {
 		s.cleaners.clean(l, false)

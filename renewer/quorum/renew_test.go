@@ -25,7 +25,7 @@ func TestRenewedByAMajorityAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+			inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 				mustAcquire(t, s, "a")
 				nodes[1].Default(script.Renew, step)
 				for range 5 {
@@ -43,7 +43,7 @@ func TestRenewedByAMajorityAtOnce(t *testing.T) {
 // they confirm different heartbeats.
 func TestAgeIsThatOfTheMajority(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		only := func(confirms ...int) {
 			for i, node := range nodes {
 				node.Default(script.Renew, script.Hang())
@@ -91,7 +91,7 @@ func TestAgeIsThatOfTheMajority(t *testing.T) {
 // A confirmation as old as the TTL confirms nothing.
 func TestTooOldToConfirm(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		mustAcquire(t, s, "a")
 		for _, node := range nodes {
 			node.Default(script.Renew, script.Fail(errDown))
@@ -110,7 +110,7 @@ func TestTooOldToConfirm(t *testing.T) {
 // A heartbeat that is overtaken by the next confirms no more than itself.
 func TestAnOvertakenHeartbeat(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		mustAcquire(t, s, "a")
 		for _, node := range nodes {
 			node.Script(script.Renew, script.Hang())
@@ -127,7 +127,7 @@ func TestAnOvertakenHeartbeat(t *testing.T) {
 // What a late answer says counts from when the heartbeat was sent, for the next one.
 func TestLateConfirmationsCount(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		mustAcquire(t, s, "a")
 		waitFor(time.Second)
 		nodes[0].Default(script.Renew, script.Fail(errDown))
@@ -154,7 +154,7 @@ func TestLateConfirmationsCount(t *testing.T) {
 // A node that says no is left out, and too few that are left are the end.
 func TestLostWhenAMajoritySaysSo(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 5, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		mustAcquire(t, s, "a")
 		synctest.Wait()
 		nodes[0].Delete("n")
@@ -189,7 +189,7 @@ func TestLostWhenAMajoritySaysSo(t *testing.T) {
 // A yes that is older than a no does not count: it may be the no that came later.
 func TestALateYesDoesNotUndoANo(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		mustAcquire(t, s, "a")
 		waitFor(time.Second)
 		nodes[1].Default(script.Renew, script.Fail(errDown))
@@ -212,7 +212,7 @@ func TestALateYesDoesNotUndoANo(t *testing.T) {
 // A node that refuses the owner's own claim is out of the lease, as one that refuses a renewal is.
 func TestARefusedClaimUndoesAConfirmation(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		mustAcquire(t, s, "a")
 		for _, node := range nodes {
 			node.Default(script.Renew, script.Fail(errDown))
@@ -234,9 +234,9 @@ func TestARefusedClaimUndoesAConfirmation(t *testing.T) {
 // A store that has not acquired a lease renews it by what the nodes say.
 func TestRenewsWhatAnotherStoreAcquired(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		fence := mustAcquire(t, s, "a")
-		other, err := quorum.New([]store.Store{nodes[0], nodes[1], nodes[2]})
+		other, err := quorum.NewEngine([]store.Store{nodes[0], nodes[1], nodes[2]})
 		require.NoError(t, err)
 		waitFor(time.Second)
 		assert.Equal(t, confirmed, renew(t.Context(), other, "a"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -14,7 +15,7 @@ const maxBroadcasts = 8
 // round puts the proposals to the nodes. A proposal whose token is too low for a node is put to
 // them again, with a higher one. It returns how long the nodes took that answered, and the error of
 // ctx, if that has ended it.
-func (s *Store) round(
+func (s *engine) round(
 	ctx context.Context, proposals []*proposal,
 ) (took time.Duration, err error) {
 	if err := s.awaitReleases(ctx, proposals); err != nil {
@@ -45,7 +46,7 @@ func (s *Store) round(
 // It does not wait if the nodes without one suffice, as the others are left out; nor for a node
 // that does not answer soon. Cleanups that are only planned become obsolete: what they would
 // free is up to this round now.
-func (s *Store) awaitReleases(ctx context.Context, proposals []*proposal) error {
+func (s *engine) awaitReleases(ctx context.Context, proposals []*proposal) error {
 	var timeout <-chan time.Time
 	for {
 		var over chan struct{}
@@ -79,7 +80,7 @@ func (s *Store) awaitReleases(ctx context.Context, proposals []*proposal) error 
 }
 
 // chooseToken gives a proposal its token.
-func (s *Store) chooseToken(b *proposal) {
+func (s *engine) chooseToken(b *proposal) {
 	if b.had > b.counter {
 		b.claim.Fence = b.had // the same grant again, if it still stands
 		return
@@ -93,10 +94,10 @@ func (s *Store) chooseToken(b *proposal) {
 
 // broadcastClaims asks every node once, until each proposal is decided. It returns when the last
 // answer came, and the error of ctx, if that has ended it.
-func (s *Store) broadcastClaims(
+func (s *engine) broadcastClaims(
 	ctx context.Context, proposals []*proposal,
 ) (took time.Duration, err error) {
-	claims := make([]store.Proposal, len(proposals))
+	claims := make([]contract.Proposal, len(proposals))
 	p := newBroadcast(ctx, s.nodes,
 		func(p *broadcast[store.Grant], r reply[store.Grant]) { s.lateGrants(p, r, claims) })
 	p.kind = acquires
@@ -108,12 +109,12 @@ func (s *Store) broadcastClaims(
 		items := s.admitted(x, proposals, p)
 		part := claims
 		if items != nil {
-			part = make([]store.Proposal, len(items))
+			part = make([]contract.Proposal, len(items))
 			for j, i := range items {
 				part[j] = claims[i]
 			}
 		}
-		p.ask(x, items, len(part), func(ctx context.Context, node store.Proposer) []store.Grant {
+		p.ask(x, items, len(part), func(ctx context.Context, node contract.Proposer) []store.Grant {
 			return node.Propose(ctx, part)
 		}, ungranted)
 	}
@@ -137,7 +138,7 @@ var barred = &store.Grant{Err: errBarred}
 
 // admitted are the proposals that may be put to a node: all of them, which is nil, unless a release
 // for one is under way there.
-func (s *Store) admitted(
+func (s *engine) admitted(
 	node int, proposals []*proposal, p *broadcast[store.Grant],
 ) (items []int) {
 	s.table.mu.Lock()
@@ -164,8 +165,8 @@ func (s *Store) admitted(
 }
 
 // lateGrants records answers that came after the call had returned.
-func (s *Store) lateGrants(
-	p *broadcast[store.Grant], r reply[store.Grant], claims []store.Proposal,
+func (s *engine) lateGrants(
+	p *broadcast[store.Grant], r reply[store.Grant], claims []contract.Proposal,
 ) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -29,7 +30,7 @@ func (d delayed) wait(ctx context.Context) {
 	}
 }
 
-func (d delayed) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+func (d delayed) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	d.wait(ctx)
 	defer d.wait(ctx)
 	return d.Store.Propose(ctx, proposals)
@@ -44,14 +45,14 @@ func (d delayed) Release(ctx context.Context, holds []store.Hold) []store.Answer
 // programs are stores of n programs on the same nodes, each with its own way to each of them.
 func programs(
 	t *testing.T, n int, nodes []*script.Store, delay func(program, node int) time.Duration,
-) (all []*quorum.Store) {
+) (all []*quorum.Engine) {
 	t.Helper()
 	for p := range n {
 		var mine []store.Store
 		for i, node := range nodes {
 			mine = append(mine, delayed{node, func() time.Duration { return delay(p, i) }})
 		}
-		s, err := quorum.New(mine)
+		s, err := quorum.NewEngine(mine)
 		require.NoError(t, err)
 		all = append(all, s)
 	}
@@ -118,7 +119,7 @@ func TestSplitVotesOverNodesInAnyOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		nodes, _ := scripted(3)
-		var all []*quorum.Store
+		var all []*quorum.Engine
 		for _, order := range [][]int{{0, 1, 2}, {2, 1, 0}} {
 			var stores []store.Store
 			var names []string
@@ -128,7 +129,7 @@ func TestSplitVotesOverNodesInAnyOrder(t *testing.T) {
 				}})
 				names = append(names, string(rune('a'+i)))
 			}
-			s, err := quorum.New(stores, quorum.Names(names...))
+			s, err := quorum.NewEngine(stores, quorum.Names(names...))
 			require.NoError(t, err)
 			all = append(all, s)
 		}

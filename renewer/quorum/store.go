@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -14,13 +16,53 @@ import (
 // crowd of thousands for longer than the nodes take.
 const maxAcquires = 256
 
-// Store keeps locks in several independent stores, its nodes. It is no [store.Recorder]. Its
-// methods may be called concurrently; [New] makes one.
+// Store keeps locks in several independent stores, its nodes. Its methods may be called
+// concurrently.
+type Store struct{ engine *engine }
+
+// New returns a store on an odd number of nodes, which stay the caller's. A majority of them
+// grants a lock. One node works too, and more can be added when all programs that share the locks
+// are stopped.
+//
+// Errors are [renewer.ErrConfig] and name every fault: no nodes, an even number, a nil, the same
+// store or Redis server twice, options out of range. If the nodes are named ([Names]), New asks
+// them, for at most a second, whether two of them are the same server, or one is used by a quorum
+// of other nodes: that is [ErrMixed]. Nodes that can't be reached are no error, since they may come
+// back; [Logger] hears of them, and [Store.Check] reports them.
+func New(nodes []renewer.Store, opts ...Option) (*Store, error) {
+	engines := make([]store.Store, len(nodes))
+	for i, node := range nodes {
+		if !isNil(node) {
+			engines[i] = node.Engine()
+		}
+	}
+	s, err := newEngine(engines, opts)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{s}, nil
+}
+
+// Engine is for [renewer.New].
+func (s *Store) Engine() store.Store { return s.engine }
+
+// Check asks every node, and returns an error that is [renewer.ErrUnavailable] if fewer answer than
+// a grant needs, and [ErrMixed] if one is used by another quorum. It takes no lock. Use it where a
+// program should rather not start than wait. It returns when all have answered, or ctx ends.
+func (s *Store) Check(ctx context.Context) error { return s.engine.check(ctx) }
+
+// Close ends the work in the background: waiting for nodes that are late, and cleaning up behind
+// those that did not answer, whose keys then lapse with their TTL. Call it after
+// [renewer.Keeper.Shutdown] and before closing the nodes, which stay the caller's. It may be called
+// more than once, and does not wait.
+func (s *Store) Close() { s.engine.nodes.stop() }
+
+// engine asks the nodes.
 //
 // Its parts know nothing of it: the nodes ([broadcast] asks them), the leases that it knows
 // (leaseTable), who frees what is left behind (cleaner), and what other programs say of their nodes
 // (membership).
-type Store struct {
+type engine struct {
 	nodes    *nodeSet
 	order    []int // the nodes in the order that all programs agree on
 	tokens   tokens
@@ -33,23 +75,15 @@ type Store struct {
 	acquiring chan struct{} // has one for each acquire under way; heartbeats and releases need none
 }
 
-var _ store.Tuned = (*Store)(nil)
+var _ contract.Tuned = (*engine)(nil)
 
-// New returns a store on an odd number of nodes, which stay the caller's. A majority of them
-// grants a lock. One node works too, and more can be added when all programs that share the locks
-// are stopped.
-//
-// Errors are [renewer.ErrConfig] and name every fault: no nodes, an even number, a nil, the same
-// store or Redis server twice, options out of range. If the nodes are named ([Names]), New asks
-// them, for at most a second, whether two of them are the same server, or one is used by a quorum
-// of other nodes: that is [ErrMixed]. Nodes that can't be reached are no error, since they may come
-// back; [Logger] hears of them, and [Store.Check] reports them.
-func New(nodes []store.Store, opts ...Option) (*Store, error) {
+// newEngine asks the nodes of each other, if they are named.
+func newEngine(nodes []store.Store, opts []Option) (*engine, error) {
 	c, err := configure(nodes, opts)
 	if err != nil {
 		return nil, err
 	}
-	s := newStore(nodes, c)
+	s := newUnasked(nodes, c)
 	if s.membership != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
 		defer cancel()
@@ -60,10 +94,10 @@ func New(nodes []store.Store, opts ...Option) (*Store, error) {
 	return s, nil
 }
 
-func newStore(stores []store.Store, c settings) *Store {
+func newUnasked(stores []store.Store, c settings) *engine {
 	nodes := newNodeSet(stores, c.names)
 	table := &leaseTable{nodes: nodes, leases: make(map[key]*lease)}
-	s := &Store{
+	s := &engine{
 		nodes:     nodes,
 		order:     make([]int, len(stores)),
 		tokens:    tokens{clock: time.Now},
@@ -73,7 +107,7 @@ func newStore(stores []store.Store, c settings) *Store {
 	}
 	for i, node := range stores {
 		s.order[i] = i
-		if tuned, ok := node.(store.Tuned); ok {
+		if tuned, ok := node.(contract.Tuned); ok {
 			s.leastTTL = max(s.leastTTL, tuned.LeastTTL())
 		}
 	}
@@ -87,7 +121,7 @@ func newStore(stores []store.Store, c settings) *Store {
 }
 
 // Settle returns the longest of the nodes'.
-func (s *Store) Settle() time.Duration {
+func (s *engine) Settle() time.Duration {
 	var longest time.Duration
 	for x := range s.nodes.all {
 		longest = max(longest, s.nodes.settle(x))
@@ -96,10 +130,4 @@ func (s *Store) Settle() time.Duration {
 }
 
 // LeastTTL returns the longest of the nodes'.
-func (s *Store) LeastTTL() time.Duration { return s.leastTTL }
-
-// Close ends the work in the background: waiting for nodes that are late, and cleaning up behind
-// those that did not answer, whose keys then lapse with their TTL. Call it after
-// [renewer.Keeper.Shutdown] and before closing the nodes, which stay the caller's. It may be called
-// more than once, and does not wait.
-func (s *Store) Close() { s.nodes.stop() }
+func (s *engine) LeastTTL() time.Duration { return s.leastTTL }

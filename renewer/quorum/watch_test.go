@@ -17,7 +17,7 @@ import (
 )
 
 // watching collects what a watch hears, by the time since it began.
-func watching(s *quorum.Store) (heard func() []string, stop func()) {
+func watching(s *quorum.Engine) (heard func() []string, stop func()) {
 	var mu sync.Mutex
 	var all []string
 	begun := time.Now()
@@ -40,7 +40,7 @@ func watching(s *quorum.Store) (heard func() []string, stop func()) {
 
 func TestWokenWhenAMajorityMayBeFree(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 5, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 5, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		for _, node := range nodes {
 			node.Mute(true)
 		}
@@ -80,7 +80,7 @@ func TestStoppedWatchIsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		node := &unstoppable{Store: script.New()}
-		s, err := quorum.New([]store.Store{node})
+		s, err := quorum.NewEngine([]store.Store{node})
 		require.NoError(t, err)
 		heard, stop := watching(s)
 		node.wake(nil)
@@ -107,7 +107,7 @@ func (u *unstoppable) Watch(_ string, wake func(error)) func() {
 
 func TestWatchFailsWhenNoNodeCanTell(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 3, func(t *testing.T, s *quorum.Store, nodes []*script.Store) {
+	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
 		heard, stop := watching(s)
 		defer stop()
 		require.Equal(t, []string{"0s"}, heard())

@@ -75,11 +75,11 @@ func (c *heldClient) holds() (claims int, mixed bool) {
 	return c.held, c.mixed
 }
 
-func heldStore(t *testing.T) (*redisstore.Store, *heldClient) {
+func heldStore(t *testing.T) (*redisstore.Engine, *heldClient) {
 	t.Helper()
 	_, s := startReal(t)
 	client := &heldClient{Client: s.client(t)}
-	store, err := redisstore.New(client)
+	store, err := redisstore.NewEngine(client)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	// the server must know the script, lest nothing be carried out together
@@ -96,7 +96,7 @@ const (
 // leaveACrowd has callers ask for locks together, of whom each second one leaves before anything
 // is sent: all claims are held back. It returns the names that those have left.
 func leaveACrowd(
-	t *testing.T, store *redisstore.Store, client *heldClient,
+	t *testing.T, store *redisstore.Engine, client *heldClient,
 ) (abandoned []string, wait func()) {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())

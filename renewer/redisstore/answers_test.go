@@ -179,7 +179,7 @@ func (c *linked) Close() error {
 }
 
 // useAll calls everything that sends commands. Each call returns soon, whatever is answered.
-func useAll(t *testing.T, s *redisstore.Store) {
+func useAll(t *testing.T, s *redisstore.Engine) {
 	t.Helper()
 	const within = 200 * time.Millisecond
 	call := func(what string, f func(ctx context.Context)) {
@@ -233,7 +233,7 @@ func useAll(t *testing.T, s *redisstore.Store) {
 const givenUp = 1500 * time.Millisecond
 
 // deployed opens stores on a link.
-type deployed func(ctx context.Context, l *link) (*redisstore.Store, error)
+type deployed func(ctx context.Context, l *link) (*redisstore.Engine, error)
 
 // recovers plays one error as the answer to one command, or to all of them: first on the
 // connections that there are, then on new ones. A panic of the client ends the tests.
@@ -358,7 +358,7 @@ func TestEachAnswerElsewhere(t *testing.T) {
 var every = slices.Sorted(maps.Keys(honest))
 
 func deployedAt(option rueidis.ClientOption, opts ...redisstore.Option) deployed {
-	return func(ctx context.Context, l *link) (*redisstore.Store, error) {
+	return func(ctx context.Context, l *link) (*redisstore.Engine, error) {
 		d := redisstore.Deployment{Option: option, TTL: 3 * time.Second}
 		d.Option.DialCtxFn = l.dial
 		if option.Sentinel.MasterSet != "" {
@@ -367,7 +367,7 @@ func deployedAt(option rueidis.ClientOption, opts ...redisstore.Option) deployed
 				l.sentinels[addr] = true
 			}
 		}
-		return redisstore.Open(ctx, d, opts...)
+		return redisstore.OpenEngine(ctx, d, opts...)
 	}
 }
 

@@ -59,13 +59,13 @@ func (a *oneAddress) turn(t *testing.T) {
 }
 
 // store is one by Open, or one by New on a client that ClientOption has completed.
-func (a *oneAddress) store(t *testing.T, opened bool) *redisstore.Store {
+func (a *oneAddress) store(t *testing.T, opened bool) *redisstore.Engine {
 	t.Helper()
 	option := a.option(t)
-	var store *redisstore.Store
+	var store *redisstore.Engine
 	if opened {
 		var err error
-		store, err = redisstore.Open(t.Context(), redisstore.Deployment{Option: option})
+		store, err = redisstore.OpenEngine(t.Context(), redisstore.Deployment{Option: option})
 		require.NoError(t, err)
 	} else {
 		option, err := redisstore.ClientOption(option, 15*time.Second)
@@ -73,14 +73,14 @@ func (a *oneAddress) store(t *testing.T, opened bool) *redisstore.Store {
 		client, err := rueidis.NewClient(option)
 		require.NoError(t, err)
 		t.Cleanup(client.Close)
-		store, err = redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
+		store, err = redisstore.NewEngine(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
 		require.NoError(t, err)
 	}
 	t.Cleanup(store.Close)
 	return store
 }
 
-func (a *oneAddress) keeper(t *testing.T, opened bool) (*renewer.Keeper, *redisstore.Store) {
+func (a *oneAddress) keeper(t *testing.T, opened bool) (*renewer.Keeper, *redisstore.Engine) {
 	t.Helper()
 	store := a.store(t, opened)
 	k, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second, Poll: time.Second})
@@ -192,7 +192,7 @@ func TestReplicaForGood(t *testing.T) {
 			client, err := rueidis.NewClient(option)
 			require.NoError(t, err)
 			t.Cleanup(client.Close)
-			store, err := redisstore.New(client)
+			store, err := redisstore.NewEngine(client)
 			require.NoError(t, err)
 			t.Cleanup(store.Close)
 			says.Store(&answer)

@@ -38,7 +38,7 @@ const (
 )
 
 // Break implements [store.Inspector].
-func (s *Store) Break(ctx context.Context, b store.Breaking) store.Answer {
+func (s *engine) Break(ctx context.Context, b store.Breaking) store.Answer {
 	owner := ""
 	if isLimit(b.Name) {
 		var err error
@@ -56,7 +56,7 @@ func (s *Store) Break(ctx context.Context, b store.Breaking) store.Answer {
 }
 
 // breakOne breaks a lease, and returns whose it was, if it is broken.
-func (s *Store) breakOne(
+func (s *engine) breakOne(
 	ctx context.Context, b store.Breaking, owner string,
 ) (answer store.Answer, holder *store.Holder) {
 	do, keys := &breakScript, []string{leaseKey(s.codec.prefix, b.Name)}
@@ -99,7 +99,7 @@ func (s *Store) breakOne(
 }
 
 // ownerOf finds the owner of a slot by its fencing token, in bounded steps; "" if none has it.
-func (s *Store) ownerOf(ctx context.Context, name string, fence int64) (string, error) {
+func (s *engine) ownerOf(ctx context.Context, name string, fence int64) (string, error) {
 	client, key := s.sender.Client, leaseKey(s.codec.prefix, name)+holdersSuffix
 	begins := decimal(fence) + separator
 	for cursor := uint64(0); ; {
@@ -152,13 +152,13 @@ func isTold(text string) bool {
 }
 
 // notice tells a process that a lease of its own may have been broken.
-func (s *Store) notice(ctx context.Context, holder store.Holder, name string) {
+func (s *engine) notice(ctx context.Context, holder store.Holder, name string) {
 	keys := []string{processChannel(s.codec.prefix, holder)}
 	_, _ = s.callFor(ctx, opBreak, &noticeScript, processName(holder), keys, name, s.codec.mode())
 }
 
 // OnBreak implements [store.Inspector]. It keeps a subscription for as long as it is not stopped.
-func (s *Store) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
+func (s *engine) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
 	return s.subscriber.Watch(processChannel(s.codec.prefix, holder),
 		func(name string, err error) {
 			if err == nil {
@@ -176,7 +176,7 @@ func processChannel(prefix string, h store.Holder) string {
 }
 
 // callFor calls a script about a name once.
-func (s *Store) callFor(
+func (s *engine) callFor(
 	ctx context.Context, op string, do *script, name string, keys []string, args ...string,
 ) (reply rueidis.RedisMessage, err error) {
 	todo := &calls{n: 1, nameOf: func(int) string { return name }}

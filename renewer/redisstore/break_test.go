@@ -31,12 +31,12 @@ func (s server) keeper(t *testing.T) *renewer.Keeper {
 }
 
 // breaker is the store of a user who may look and break, by the documented line, and no more.
-func (s server) breaker(t *testing.T) *redisstore.Store {
+func (s server) breaker(t *testing.T) *redisstore.Engine {
 	t.Helper()
 	client := s.userNamed(t, "breaks", redisstore.DefaultPrefix,
 		strings.Fields(redisstore.LookRights+" "+redisstore.BreakRights+" "+
 			redisstore.BreakLimitRights)...)
-	locks, err := redisstore.New(client, redisstore.ToInspect())
+	locks, err := redisstore.NewEngine(client, redisstore.ToInspect())
 	require.NoError(t, err)
 	t.Cleanup(locks.Close)
 	return locks

@@ -12,7 +12,7 @@ import (
 )
 
 // tells has a heartbeat tell how many callers wait.
-func tells(t testing.TB, s *redisstore.Store, name string, n int) {
+func tells(t testing.TB, s *redisstore.Engine, name string, n int) {
 	t.Helper()
 	h := hold(name, "a", time.Minute)
 	h.Tells, h.Callers = true, n

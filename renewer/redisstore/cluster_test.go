@@ -93,9 +93,9 @@ func TestSilentlySingleClient(t *testing.T) {
 			"without the right to ask, the client does not say so")
 
 		for _, client := range []rueidis.Client{forced, blind} {
-			_, err := redisstore.New(client, redisstore.ToInspect())
+			_, err := redisstore.NewEngine(client, redisstore.ToInspect())
 			require.ErrorContains(t, err, "the server is part of a cluster")
-			store, err := redisstore.New(client)
+			store, err := redisstore.NewEngine(client)
 			require.Nil(t, store)
 			require.ErrorIs(t, err, renewer.ErrRejected)
 			assert.ErrorContains(t, err, "the server is part of a cluster")

@@ -81,7 +81,7 @@ func TestConformance(t *testing.T) {
 		_, s := startReal(t)
 		storetest.Run(t, func(t *testing.T) storetest.Fixture {
 			f := s.fixture(t, prefix())
-			f.Store.(*redisstore.Store).OneKeyAScript()
+			f.Store.(*redisstore.Engine).OneKeyAScript()
 			return f
 		})
 	})

@@ -65,7 +65,7 @@ func (s server) farKeepers(t *testing.T, n int) []*renewer.Keeper {
 func (s server) doomed(t testing.TB) (die func()) {
 	t.Helper()
 	client := s.client(t)
-	store, err := redisstore.New(client)
+	store, err := redisstore.NewEngine(client)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	store.Took(1500 * time.Millisecond)

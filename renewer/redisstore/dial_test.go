@@ -66,7 +66,7 @@ func TestAnotherCallersContext(t *testing.T) {
 			return d.DialContext(ctx, "tcp", addr)
 		}
 	})
-	store, err := redisstore.New(client)
+	store, err := redisstore.NewEngine(client)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	mine(t, store, claim("a", "a", time.Minute))
@@ -153,11 +153,11 @@ func converse(conn net.Conn, reply func(args []string) string) {
 // what renewals usually get, an acquire grants nothing.
 func TestReplyOfAnotherScript(t *testing.T) {
 	t.Parallel()
-	store, err := redisstore.New(fake(t, func([]string) string { return "*0\r\n" }))
+	store, err := redisstore.NewEngine(fake(t, func([]string) string { return "*0\r\n" }))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	assert.Equal(t, contract.StatusUnknown, acquire(t, store, claim("a", "a", time.Minute)).Status)
-	store, err = redisstore.New(fake(t, func([]string) string { return ":7\r\n" }))
+	store, err = redisstore.NewEngine(fake(t, func([]string) string { return ":7\r\n" }))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	assert.Equal(t, contract.StatusUnknown, renew(t, store, hold("a", "a", time.Minute)).Status)

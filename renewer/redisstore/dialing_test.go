@@ -21,7 +21,7 @@ import (
 
 // throughLink returns a store behind a link, with a client that ClientOption has made for locks of
 // a minute: it dials for 5 s.
-func throughLink(t *testing.T) (*proxy.Proxy, *redisstore.Store) {
+func throughLink(t *testing.T) (*proxy.Proxy, *redisstore.Engine) {
 	t.Helper()
 	redis, s := startReal(t)
 	link := proxy.Start(t, redis.Addr())
@@ -31,7 +31,7 @@ func throughLink(t *testing.T) (*proxy.Proxy, *redisstore.Store) {
 		*o, err = redisstore.ClientOption(*o, time.Minute)
 		require.NoError(t, err)
 	})
-	store, err := redisstore.New(client)
+	store, err := redisstore.NewEngine(client)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	return link, store
@@ -39,7 +39,7 @@ func throughLink(t *testing.T) (*proxy.Proxy, *redisstore.Store) {
 
 // cut leaves the link's client without a connection, and has a caller with much patience make one,
 // which never gets ready.
-func cut(t *testing.T, link *proxy.Proxy, store *redisstore.Store) {
+func cut(t *testing.T, link *proxy.Proxy, store *redisstore.Engine) {
 	t.Helper()
 	link.Blackhole(proxy.Both)
 	link.Reset()
@@ -69,14 +69,14 @@ func TestAnothersDialOutlastsContext(t *testing.T) {
 		return claims
 	}
 	holds := []contract.Hold{hold("name", "a", time.Minute), hold("name", "a", 2*time.Minute)}
-	for name, ask := range map[string]func(ctx context.Context, s *redisstore.Store) error{
-		"acquire": func(ctx context.Context, s *redisstore.Store) error {
+	for name, ask := range map[string]func(ctx context.Context, s *redisstore.Engine) error{
+		"acquire": func(ctx context.Context, s *redisstore.Engine) error {
 			return s.Acquire(ctx, claims(1))[0].Err
 		},
-		"acquire several": func(ctx context.Context, s *redisstore.Store) error {
+		"acquire several": func(ctx context.Context, s *redisstore.Engine) error {
 			return s.Acquire(ctx, claims(2))[1].Err
 		},
-		"release several": func(ctx context.Context, s *redisstore.Store) error {
+		"release several": func(ctx context.Context, s *redisstore.Engine) error {
 			return s.Release(ctx, holds)[1].Err
 		},
 	} {

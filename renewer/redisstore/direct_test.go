@@ -19,7 +19,7 @@ import (
 // direct returns a store through a link with which requests of lone callers go directly by now.
 func direct(
 	t *testing.T, edit ...func(*rueidis.ClientOption),
-) (*proxy.Proxy, server, *redisstore.Store) {
+) (*proxy.Proxy, server, *redisstore.Engine) {
 	t.Helper()
 	redis, s := startReal(t)
 	link := proxy.Start(t, redis.Addr())
@@ -30,7 +30,7 @@ func direct(
 	return link, s, s.direct(t)
 }
 
-func (s server) direct(t *testing.T) *redisstore.Store {
+func (s server) direct(t *testing.T) *redisstore.Engine {
 	t.Helper()
 	option, err := redisstore.ClientOption(s.option, time.Minute)
 	require.NoError(t, err)
@@ -44,14 +44,14 @@ func (s server) direct(t *testing.T) *redisstore.Store {
 const warmUp = 16
 
 // warm makes as many requests as must have been alone for the next to go directly.
-func warm(t *testing.T, store *redisstore.Store) {
+func warm(t *testing.T, store *redisstore.Engine) {
 	t.Helper()
 	for range warmUp {
 		lone(t, store)
 	}
 }
 
-func lone(t *testing.T, store *redisstore.Store) {
+func lone(t *testing.T, store *redisstore.Engine) {
 	t.Helper()
 	mine(t, store, claim("warm", "a", time.Minute))
 	release(t, store, hold("warm", "a", 0))
@@ -82,7 +82,7 @@ func TestTwoCallersGoDirectly(t *testing.T) {
 }
 
 // crowd has many callers acquire and release at once.
-func crowd(t *testing.T, store *redisstore.Store, n int) {
+func crowd(t *testing.T, store *redisstore.Engine, n int) {
 	t.Helper()
 	done := make(chan error, n)
 	for i := range n {

@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -11,6 +12,29 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
+
+// Engine is what a Store is to a keeper.
+type Engine = engine
+
+// NewEngine is [New] without the face of a Store.
+func NewEngine(client rueidis.Client, opts ...Option) (*Engine, error) {
+	return engineOf(New(client, opts...))
+}
+
+// OpenEngine is [Open] without the face of a Store.
+func OpenEngine(ctx context.Context, d Deployment, opts ...Option) (*Engine, error) {
+	return engineOf(Open(ctx, d, opts...))
+}
+
+func engineOf(s *Store, err error) (*Engine, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s.engine, nil
+}
+
+// Engine has an Engine be a renewer.Store.
+func (s *engine) Engine() store.Store { return s }
 
 const (
 	ProbeName = probeName
@@ -66,36 +90,36 @@ func WrapError(cluster bool, op string, err error) error {
 func Definite(text string) bool { return (&errorReader{}).definite(text) }
 
 // OneKeyAScript makes the store send what it sends to a cluster.
-func (s *Store) OneKeyAScript() {
+func (s *engine) OneKeyAScript() {
 	s.codec.perCall = 1
 	s.setWindows()
 }
 
 // Joins reports whether these claims can go in one command with those of others.
-func (s *Store) Joins(claims ...store.Claim) bool { return s.acquires.Joins(claims) }
+func (s *engine) Joins(claims ...store.Claim) bool { return s.acquires.Joins(claims) }
 
 // Places counts the places that the store keeps for claims.
-func (s *Store) Places() int {
+func (s *engine) Places() int {
 	_, places := s.line.Counts()
 	return places
 }
 
 // Names counts the names that the store wants to hear of, or has places for.
-func (s *Store) Names() int {
+func (s *engine) Names() int {
 	names, _ := s.line.Counts()
 	return names
 }
 
 // Acquiring is the window of acquires to a shard.
-func (s *Store) Acquiring(shard int) interface{ Under() (way, waiting int) } {
+func (s *engine) Acquiring(shard int) interface{ Under() (way, waiting int) } {
 	return s.acquiring.Of(shard)
 }
 
 // Client returns the caller's client.
-func (s *Store) Client() rueidis.Client { return s.sender.Client }
+func (s *engine) Client() rueidis.Client { return s.sender.Client }
 
 // Topology is what a store knows of its cluster.
-func (s *Store) Topology() *topology.Topology { return s.topology }
+func (s *engine) Topology() *topology.Topology { return s.topology }
 
 // SlotOf is the slot of a lock's keys.
 func SlotOf(name string) int { return int(slotOf(name)) }
@@ -126,10 +150,10 @@ func ScriptText(file string) string {
 }
 
 // Took notes how long a claim took.
-func (s *Store) Took(d time.Duration) { s.line.Took(d) }
+func (s *engine) Took(d time.Duration) { s.line.Took(d) }
 
 // LongWait sets how long a name is waited for before those in its line listen to what is for all.
-func (s *Store) LongWait(d time.Duration) { s.line.LongWait = d }
+func (s *engine) LongWait(d time.Duration) { s.line.LongWait = d }
 
 // LeaseKeys writes the keys of many leases.
 func LeaseKeys(prefix string, holds []store.Hold) (keys []string) {
@@ -142,10 +166,10 @@ func LeaseKeys(prefix string, holds []store.Hold) (keys []string) {
 }
 
 // Inbox is by which the places of a store name it on the server.
-func (s *Store) Inbox() string { return s.line.ID() }
+func (s *engine) Inbox() string { return s.line.ID() }
 
 // FaceKey is where a store says who waits in its process.
-func FaceKey(prefix string, s *Store) string { return faceKey(prefix, s.Inbox()) }
+func FaceKey(prefix string, s *engine) string { return faceKey(prefix, s.Inbox()) }
 
 // ReadFace is who waits at a place, as the value of a face says.
 func ReadFace(text string, number uint64) (who store.Holder, version string) {

@@ -31,7 +31,7 @@ const (
 func faceKey(prefix, inbox string) string { return prefix + "{" + inbox + "}" + processSuffix }
 
 // showFace writes who waits in this process. It reports false if the server does not let us.
-func (s *Store) showFace(places []line.Shown) (again bool) {
+func (s *engine) showFace(places []line.Shown) (again bool) {
 	var text strings.Builder
 	text.WriteString(part(version()))
 	for _, p := range places {

@@ -13,7 +13,7 @@ import (
 )
 
 // standShown has places of a store stand in line, and awaits that another shows whose they are.
-func standShown(t *testing.T, store, other *redisstore.Store) {
+func standShown(t *testing.T, store, other *redisstore.Engine) {
 	t.Helper()
 	store.LongWait(10 * time.Millisecond)
 	mine(t, other, claim("a", "a", time.Minute))

@@ -11,14 +11,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	internal "github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // given takes a lock with a token that is given.
-func given(t testing.TB, s *redisstore.Store, c contract.Claim, fence int64) {
+func given(t testing.TB, s *redisstore.Engine, c contract.Claim, fence int64) {
 	t.Helper()
-	grants := s.Propose(t.Context(), []contract.Proposal{{Claim: c, Fence: fence}})
+	grants := s.Propose(t.Context(), []internal.Proposal{{Claim: c, Fence: fence}})
 	require.Equal(t, []contract.Grant{{Status: contract.StatusHeld, Fence: fence}}, grants)
 }
 
@@ -28,7 +29,7 @@ func TestATokenThatIsTooHigh(t *testing.T) {
 	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		for _, fence := range []int64{redisstore.MaxExact, redisstore.MaxExact + 1, math.MaxInt64} {
-			grants := store.Propose(t.Context(), []contract.Proposal{
+			grants := store.Propose(t.Context(), []internal.Proposal{
 				{Claim: claim("a", "a", time.Minute), Fence: fence},
 			})
 			rejected(t, grants[0], strconv.FormatInt(fence, 10), "give a lower one")

@@ -64,7 +64,7 @@ func (f *found) isListed() bool {
 
 // readAll reads several names, which node has. more, if it is not nil, asks for more with the last
 // round.
-func (s *Store) readAll(
+func (s *engine) readAll(
 	ctx context.Context, l *looks, node rueidis.Client, all []found, more func(*looks),
 ) error {
 	for left := true; left; {

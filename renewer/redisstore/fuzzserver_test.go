@@ -177,7 +177,7 @@ func TestImpossibleLengths(t *testing.T) {
 		require.NoError(t, err)
 		client, err := rueidis.NewClient(option)
 		require.NoError(t, err)
-		store, err := redisstore.New(client)
+		store, err := redisstore.NewEngine(client)
 		require.NoError(t, err, "it may pass")
 		for range 20 {
 			g := acquire(t, store, claim("a", "a", time.Minute))
@@ -207,7 +207,7 @@ func FuzzServer(f *testing.F) {
 			reply, _ := resp(raw, 0)
 			server.replies = append(server.replies, reply)
 		}
-		store, err := redisstore.New(server.client(t), redisstore.Replicas(len(one)%2))
+		store, err := redisstore.NewEngine(server.client(t), redisstore.Replicas(len(one)%2))
 		if err != nil {
 			require.ErrorIs(t, err, renewer.ErrRejected)
 			return

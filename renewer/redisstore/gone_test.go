@@ -125,7 +125,7 @@ func TestReleasePutOffIsPublished(t *testing.T) {
 func TestAReleaseOfWhatIsGoneWithTheLeastRights(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix,
+	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix,
 		strings.Fields(redisstore.Rights)...))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)

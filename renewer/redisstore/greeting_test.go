@@ -51,7 +51,7 @@ func TestServersThatRepeatTheGreeting(t *testing.T) {
 			d, err := redisstore.FromURL("redis://u:" + sesame + "@" + listener.Addr().String() + end)
 			require.NoError(t, err)
 			d.Option.Sentinel.Password = sesame
-			_, err = redisstore.Open(t.Context(), d)
+			_, err = redisstore.OpenEngine(t.Context(), d)
 			require.Error(t, err, answer)
 			shown := fmt.Sprintf("%v %+v %#v", err, err, err)
 			assert.NotContains(t, shown, sesame, "%q%s", answer, end)

@@ -50,7 +50,7 @@ func TestAHugeValueIsNotSent(t *testing.T) {
 		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) {
 			o.DisableAutoPipelining = true
 		})}
-		store, err := redisstore.New(client)
+		store, err := redisstore.NewEngine(client)
 		require.NoError(t, err)
 		t.Cleanup(store.Close)
 		huge := strings.Repeat("x", 1<<20)
@@ -196,7 +196,7 @@ func TestAHugeRecordIsRefused(t *testing.T) {
 		client := &longestReply{Client: s.client(t, func(o *rueidis.ClientOption) {
 			o.DisableAutoPipelining = true
 		})}
-		store, err := redisstore.New(client)
+		store, err := redisstore.NewEngine(client)
 		require.NoError(t, err)
 		t.Cleanup(store.Close)
 		most := strings.Repeat("x", redisstore.MaxRecord)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	internal "github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -73,7 +74,7 @@ func TestLayout(t *testing.T) {
 	mine(t, store, lock)
 	stands(t, store, claim("order:42", "b", time.Hour), 1)
 	for _, id := range []string{"1", "2"} {
-		one := contract.Arrival{Name: "order:42", SlotTTL: time.Hour, Wait: true, Task: task(id)}
+		one := internal.Arrival{Name: "order:42", SlotTTL: time.Hour, Wait: true, Task: task(id)}
 		one.Task.Home = "HOME"
 		_, err := store.Arrive(t.Context(), one)
 		require.NoError(t, err)
@@ -90,10 +91,11 @@ func TestLayout(t *testing.T) {
 	mine(t, store, claim("woken", "a", time.Hour))
 	one := task("1")
 	one.Home = "HOME"
-	_, err := store.Arrive(t.Context(), contract.Arrival{Name: "woken", SlotTTL: time.Hour, Task: one})
+	_, err := store.Arrive(t.Context(),
+		internal.Arrival{Name: "woken", SlotTTL: time.Hour, Task: one})
 	require.NoError(t, err)
 	release(t, store, hold("woken", "a", 0))
-	_, err = store.Next(t.Context(), "woken", 0, contract.TasksOver, contract.Task{Home: "HOME"})
+	_, err = store.Next(t.Context(), "woken", 0, internal.TasksOver, internal.Task{Home: "HOME"})
 	require.NoError(t, err)
 
 	fence := mine(t, store, claim("broken", "a", time.Hour))
@@ -102,7 +104,7 @@ func TestLayout(t *testing.T) {
 	}).Err)
 	newest := claim("newest", "a", time.Hour)
 	newest.Newness.Rank = 7
-	newest.Newness.Since, err = store.Replace(t.Context(), contract.Replacement{
+	newest.Newness.Since, err = store.Replace(t.Context(), internal.Replacement{
 		Name: "newest", Owner: newest.Owner, By: newest.Holder, Newness: newest.Newness,
 	})
 	require.NoError(t, err)
@@ -121,8 +123,8 @@ func TestLayout(t *testing.T) {
 			stands(t, store, slot, 3)
 		}
 	}
-	given := contract.Proposal{Claim: claim("given", "a", time.Hour), Fence: at, Reserve: 5}
-	require.NoError(t, store.Propose(t.Context(), []contract.Proposal{given})[0].Err)
+	given := internal.Proposal{Claim: claim("given", "a", time.Hour), Fence: at, Reserve: 5}
+	require.NoError(t, store.Propose(t.Context(), []internal.Proposal{given})[0].Err)
 	t.Cleanup(store.OnBreak(lock.Holder, func(string) {}))
 	s.awaitLayout(t, store, layout)
 }
@@ -137,7 +139,7 @@ func TestLayoutOfACluster(t *testing.T) {
 }
 
 // storeForLayout is one whose places are shown soon.
-func (s server) storeForLayout(t *testing.T) *redisstore.Store {
+func (s server) storeForLayout(t *testing.T) *redisstore.Engine {
 	t.Helper()
 	store := s.store(t)
 	store.LongWait(10 * time.Millisecond)
@@ -145,7 +147,7 @@ func (s server) storeForLayout(t *testing.T) *redisstore.Store {
 }
 
 // stands has a claim stand in line, until the test ends.
-func stands(t *testing.T, store *redisstore.Store, c contract.Claim, place uint64) {
+func stands(t *testing.T, store *redisstore.Engine, c contract.Claim, place uint64) {
 	t.Helper()
 	c.Place = place
 	store.Took(20 * time.Second) // so that its turn does not lapse here
@@ -158,7 +160,7 @@ func stands(t *testing.T, store *redisstore.Store, c contract.Claim, place uint6
 
 // awaitLayout waits until what is on the server is what want says, since some of it is written
 // behind the calls.
-func (s server) awaitLayout(t *testing.T, store *redisstore.Store, want string) {
+func (s server) awaitLayout(t *testing.T, store *redisstore.Engine, want string) {
 	t.Helper()
 	var got string
 	assert.Eventually(t, func() bool {
@@ -192,7 +194,7 @@ func (s server) sharded(t testing.TB) bool {
 }
 
 // layout is what is on the server, without what differs each time.
-func (s server) layout(t *testing.T, store *redisstore.Store) string {
+func (s server) layout(t *testing.T, store *redisstore.Engine) string {
 	t.Helper()
 	var lines []string
 	for _, key := range s.texts(t, "KEYS", "*") {

@@ -20,7 +20,7 @@ func TestEachRightOfLimitsIsNeeded(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	all := strings.Fields(redisstore.Rights + " " + redisstore.LimitRights)
-	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, all...))
+	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix, all...))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	var errs []error
@@ -68,7 +68,7 @@ func TestASlotThatIsRefusedHalfway(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	rights := strings.Fields(redisstore.Rights + " " + redisstore.LimitRights)
-	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, rights...))
+	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix, rights...))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	slot := func(letter string) contract.Grant {

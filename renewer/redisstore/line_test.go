@@ -45,7 +45,7 @@ func TestAMailboxThatFails(t *testing.T) {
 	_, s := startReal(t)
 	holder := s.store(t)
 	mine(t, holder, claim("a", "a", minuteTTL))
-	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix,
+	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix,
 		strings.Fields(redisstore.Rights+" "+redisstore.LineRights)...))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
@@ -87,7 +87,7 @@ func TestAWatchBeforeTheServerHasAnswered(t *testing.T) {
 	mine(t, s.store(t), claim("a", "a", minuteTTL))
 	client := s.client(t)
 	require.NoError(t, redis.Stop())
-	store, err := redisstore.New(client)
+	store, err := redisstore.NewEngine(client)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	ctx, cancel := context.WithCancel(t.Context())

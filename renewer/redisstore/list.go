@@ -22,13 +22,13 @@ const (
 	readAtOnce = 1000
 )
 
-var _ store.Inspector = (*Store)(nil)
+var _ store.Inspector = (*engine)(nil)
 
 // List implements [store.Inspector]: by SCAN on each primary, and then by commands that read the
 // keys of the names wanted. Of a limit 10,000 slots are shown at most. Keys of a cluster that move
 // to another server meanwhile may be missing. It goes on with the other servers where one fails,
 // and its error comes last.
-func (s *Store) List(
+func (s *engine) List(
 	ctx context.Context, want func(name string, limit bool) bool,
 ) iter.Seq2[store.Lock, error] {
 	return func(yield func(store.Lock, error) bool) {
@@ -55,7 +55,7 @@ func (s *Store) List(
 }
 
 // primaries returns a client for each server that has locks.
-func (s *Store) primaries(ctx context.Context) (nodes []rueidis.Client, err error) {
+func (s *engine) primaries(ctx context.Context) (nodes []rueidis.Client, err error) {
 	if s.topology == nil {
 		return []rueidis.Client{s.sender.Client}, nil
 	}
@@ -78,7 +78,7 @@ func (s *Store) primaries(ctx context.Context) (nodes []rueidis.Client, err erro
 
 // lister is one call of List.
 type lister struct {
-	store *Store
+	store *engine
 	want  func(name string, limit bool) bool
 	yield func(store.Lock, error) bool
 	seen  map[string]seen     // names; SCAN may tell a key twice

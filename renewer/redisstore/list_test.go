@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	internal "github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -19,7 +20,7 @@ import (
 
 // listed returns what is listed, by name, "limit of" before a limit's. None is listed twice.
 func listed(
-	t testing.TB, s *redisstore.Store, want func(string, bool) bool,
+	t testing.TB, s *redisstore.Engine, want func(string, bool) bool,
 ) map[string]contract.Lock {
 	t.Helper()
 	all := make(map[string]contract.Lock)
@@ -126,7 +127,7 @@ func TestWhoWaitsIsListed(t *testing.T) {
 			for i := range n {
 				one := task(fmt.Sprint(i))
 				one.Home = home
-				_, err := store.Arrive(t.Context(), contract.Arrival{
+				_, err := store.Arrive(t.Context(), internal.Arrival{
 					Name: name, Limit: limit, SlotTTL: 5 * time.Second, Task: one,
 				})
 				require.NoError(t, err)
@@ -227,7 +228,7 @@ func TestListAndShowOnACluster(t *testing.T) {
 		args = append(args, strings.Fields(redisstore.LookRights+" +cluster|slots +cluster|shards")...)
 		require.NoError(t, m.Do(args...).Error())
 	}
-	onlooker, err := redisstore.New(cluster.Client(t, func(o *rueidis.ClientOption) {
+	onlooker, err := redisstore.NewEngine(cluster.Client(t, func(o *rueidis.ClientOption) {
 		o.Username, o.Password = "looks", "secret"
 	}), redisstore.ToInspect())
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ var shownArgs = []string{"0", decimal(maxShown - 1)}
 // looks are commands that read, to be sent together: those of each shard in a pipeline. They are
 // plain commands and no script, so that a user who may only look needs no right to write.
 type looks struct {
-	store *Store
+	store *engine
 	op    string
 	all   []look
 
@@ -45,7 +45,7 @@ type look struct {
 	take    func(reply rueidis.RedisMessage, foreign bool)
 }
 
-func (s *Store) newLooks(op string) *looks { return &looks{store: s, op: op} }
+func (s *engine) newLooks(op string) *looks { return &looks{store: s, op: op} }
 
 func (l *looks) add(one look) { l.all = append(l.all, one) }
 
@@ -125,12 +125,12 @@ func (e *errorReader) isForeign(err error) bool {
 
 // bounded bounds one request: the client sends what only reads again and again, for as long as it
 // may.
-func (s *Store) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+func (s *engine) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.settle)
 }
 
 // clockOf asks a server for its time.
-func (s *Store) clockOf(ctx context.Context, op string, node rueidis.Client) (time.Time, error) {
+func (s *engine) clockOf(ctx context.Context, op string, node rueidis.Client) (time.Time, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	r := wire.Do(ctx, node, node.B().Time().Build())

@@ -56,9 +56,9 @@ func (s server) client(t testing.TB, edit ...func(*rueidis.ClientOption)) rueidi
 }
 
 // store makes a store on a client of its own.
-func (s server) store(t testing.TB, opts ...redisstore.Option) *redisstore.Store {
+func (s server) store(t testing.TB, opts ...redisstore.Option) *redisstore.Engine {
 	t.Helper()
-	store, err := redisstore.New(s.client(t), opts...)
+	store, err := redisstore.NewEngine(s.client(t), opts...)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	return store

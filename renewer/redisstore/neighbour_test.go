@@ -19,7 +19,7 @@ import (
 type neighbour struct {
 	prefix string
 	client rueidis.Client
-	store  *redisstore.Store
+	store  *redisstore.Engine
 }
 
 // Two services, of which one's prefix begins with the other's, by users with the documented rights
@@ -65,7 +65,7 @@ func (s server) neighbour(t *testing.T, prefix string) neighbour {
 	}
 	n := neighbour{prefix: prefix, client: s.userNamed(t, "user-of-"+prefix, prefix, rights...)}
 	var err error
-	n.store, err = redisstore.New(n.client, redisstore.Prefix(prefix))
+	n.store, err = redisstore.NewEngine(n.client, redisstore.Prefix(prefix))
 	require.NoError(t, err)
 	t.Cleanup(n.store.Close)
 	return n
@@ -146,7 +146,7 @@ func (n neighbour) triesAll(t *testing.T, s server, prefix string) {
 }
 
 // passesOn has a lock passed on to one who waits in line.
-func passesOn(t *testing.T, store *redisstore.Store) {
+func passesOn(t *testing.T, store *redisstore.Engine) {
 	t.Helper()
 	mine(t, store, claim("passed", "a", time.Minute))
 	next := claim("passed", "b", time.Minute)
@@ -170,7 +170,7 @@ func passesOn(t *testing.T, store *redisstore.Store) {
 }
 
 // keepsRecords has a record looked at and written.
-func keepsRecords(t *testing.T, store *redisstore.Store) {
+func keepsRecords(t *testing.T, store *redisstore.Engine) {
 	t.Helper()
 	fence := mine(t, store, claim("recorded", "a", time.Minute))
 	require.Equal(t, contract.StatusHeld,
@@ -206,7 +206,7 @@ func TestTheDocumentedLineServes(t *testing.T) {
 					}), file)
 			}
 		}
-		store, err := redisstore.New(s.client(t, func(o *rueidis.ClientOption) {
+		store, err := redisstore.NewEngine(s.client(t, func(o *rueidis.ClientOption) {
 			o.Username, o.Password = "locks", "secret"
 		}))
 		require.NoError(t, err, file)

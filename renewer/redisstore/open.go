@@ -126,5 +126,5 @@ func Open(ctx context.Context, d Deployment, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	c.leastTTL, c.closeClient = cmp.Or(d.TTL, renewer.DefaultTTL), sync.OnceFunc(client.Close)
-	return start(ctx, client, c)
+	return opened(start(ctx, client, c))
 }

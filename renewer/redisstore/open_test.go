@@ -54,7 +54,7 @@ func fileWith(t *testing.T, text string) string {
 // lockAt opens d, and takes and frees a lock there.
 func lockAt(t *testing.T, d redisstore.Deployment, opts ...redisstore.Option) {
 	t.Helper()
-	store, err := redisstore.Open(t.Context(), d, opts...)
+	store, err := redisstore.OpenEngine(t.Context(), d, opts...)
 	require.NoError(t, err)
 	defer store.Close()
 	keeper, err := renewer.New(store, renewer.Config{})
@@ -108,7 +108,7 @@ func TestTheTTLOfOpen(t *testing.T) {
 	t.Parallel()
 	d, err := redisstore.FromURL("redis://" + redistest.Start(t).Addr())
 	require.NoError(t, err)
-	store, err := redisstore.Open(t.Context(), d)
+	store, err := redisstore.OpenEngine(t.Context(), d)
 	require.NoError(t, err)
 	defer store.Close()
 	assert.Equal(t, renewer.DefaultTTL, store.LeastTTL())
@@ -118,7 +118,7 @@ func TestTheTTLOfOpen(t *testing.T) {
 	require.ErrorContains(t, err, "Deployment.TTL")
 
 	d.TTL = 5 * time.Second
-	short, err := redisstore.Open(t.Context(), d)
+	short, err := redisstore.OpenEngine(t.Context(), d)
 	require.NoError(t, err)
 	defer short.Close()
 	assert.Equal(t, 5*time.Second/8, short.Settle())
@@ -155,7 +155,7 @@ func TestOpenFails(t *testing.T) {
 	} {
 		d, err := redisstore.FromURL(url)
 		require.NoError(t, err)
-		_, err = redisstore.Open(t.Context(), d)
+		_, err = redisstore.OpenEngine(t.Context(), d)
 		require.ErrorIs(t, err, c.is)
 		assert.NotEqual(t, errors.Is(err, renewer.ErrConfig), errors.Is(err, renewer.ErrUnavailable))
 		assert.ErrorContains(t, err, c.says)
@@ -192,7 +192,7 @@ func TestOpenIsToldWhatPasses(t *testing.T) {
 		}()
 		d, err := redisstore.FromURL("redis://" + server.Addr().String() + "?cluster=false")
 		require.NoError(t, err)
-		_, err = redisstore.Open(t.Context(), d)
+		_, err = redisstore.OpenEngine(t.Context(), d)
 		require.ErrorIs(t, err, renewer.ErrUnavailable, answer)
 		require.NotErrorIs(t, err, renewer.ErrConfig, answer)
 		require.ErrorContains(t, err, strings.TrimPrefix(answer, "ERR "))
@@ -203,13 +203,13 @@ func TestOpenIsToldWhatPasses(t *testing.T) {
 
 func TestOpenNamesEveryFault(t *testing.T) {
 	t.Parallel()
-	_, err := redisstore.Open(t.Context(), redisstore.Deployment{Prefix: "none"},
+	_, err := redisstore.OpenEngine(t.Context(), redisstore.Deployment{Prefix: "none"},
 		redisstore.Logger(nil))
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	for _, says := range []string{"Deployment.Option.InitAddress: is empty", "Prefix: ", "Logger: "} {
 		assert.ErrorContains(t, err, says)
 	}
-	_, err = redisstore.Open(t.Context(), redisstore.Deployment{TTL: -1})
+	_, err = redisstore.OpenEngine(t.Context(), redisstore.Deployment{TTL: -1})
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	assert.ErrorContains(t, err, "ttl: ")
 }
@@ -235,13 +235,13 @@ func TestOpenTLS(t *testing.T) {
 	cert, key := server.Pair()
 	lockAt(t, fromWords(t, append(trusted, "LOCKBEAT_TLS_CERT="+cert, "LOCKBEAT_TLS_KEY="+key)...))
 
-	_, err := redisstore.Open(t.Context(), fromWords(t, url))
+	_, err := redisstore.OpenEngine(t.Context(), fromWords(t, url))
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	assert.ErrorContains(t, err, "failed to verify certificate")
 	assert.ErrorContains(t, err, "set LOCKBEAT_TLS_SERVER_NAME")
-	_, err = redisstore.Open(t.Context(), fromWords(t, url, "LOCKBEAT_TLS_SERVER_NAME=example.com"))
+	_, err = redisstore.OpenEngine(t.Context(), fromWords(t, url, "LOCKBEAT_TLS_SERVER_NAME=example.com"))
 	assert.ErrorContains(t, err, "set LOCKBEAT_TLS_CA")
-	_, err = redisstore.Open(t.Context(), fromWords(t, trusted...))
+	_, err = redisstore.OpenEngine(t.Context(), fromWords(t, trusted...))
 	require.ErrorIs(t, err, renewer.ErrUnavailable, "without the client's certificate")
 }
 
@@ -249,7 +249,7 @@ func TestOpenSentinel(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)
 	for _, option := range [][]redisstore.Option{nil, {redisstore.ToInspect()}} {
-		_, err := redisstore.Open(t.Context(),
+		_, err := redisstore.OpenEngine(t.Context(),
 			fromWords(t, "LOCKBEAT_URL=redis://"+s.Sentinels[0].Addr()), option...)
 		require.ErrorIs(t, err, renewer.ErrConfig, "it was said to have renamed its commands")
 		assert.ErrorContains(t, err, "a Sentinel (let LOCKBEAT_SENTINEL_MASTER, ")
@@ -269,7 +269,7 @@ func TestOpenSentinel(t *testing.T) {
 
 	d, err := redisstore.FromURL(hosts + "?sentinel_master=" + redistest.MasterSet)
 	require.NoError(t, err)
-	_, err = redisstore.Open(t.Context(), d)
+	_, err = redisstore.OpenEngine(t.Context(), d)
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	assert.ErrorContains(t, err, "LOCKBEAT_SENTINEL_PASSWORD_FILE")
 }
@@ -302,7 +302,7 @@ func TestOpenIsCancelled(t *testing.T) {
 			enough := errors.New("enough")
 			failed := make(chan error, 1)
 			go func() {
-				_, err := redisstore.Open(ctx, d)
+				_, err := redisstore.OpenEngine(ctx, d)
 				failed <- err
 			}()
 			conn, err := silent.Accept()
@@ -323,7 +323,7 @@ func TestOpenIsCancelled(t *testing.T) {
 	cancel()
 	d, err := redisstore.FromURL("redis://127.0.0.1:1")
 	require.NoError(t, err)
-	_, err = redisstore.Open(ctx, d)
+	_, err = redisstore.OpenEngine(ctx, d)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -335,7 +335,7 @@ func TestOpenWithoutRights(t *testing.T) {
 		"-eval", "-evalsha").Error())
 	d, err := redisstore.FromURL("redis://poor:" + sesame + "@" + server.Addr())
 	require.NoError(t, err)
-	_, err = redisstore.Open(t.Context(), d)
+	_, err = redisstore.OpenEngine(t.Context(), d)
 	require.ErrorIs(t, err, renewer.ErrRejected)
 	assertLeft(t, server)
 }
@@ -361,7 +361,7 @@ func TestOpenFailsBeforeAllNodesAreReached(t *testing.T) {
 		dialed <- err
 		return conn, err
 	}
-	_, err = redisstore.Open(t.Context(), d)
+	_, err = redisstore.OpenEngine(t.Context(), d)
 	close(failed)
 	require.ErrorIs(t, err, renewer.ErrConfig, "no cluster")
 	require.NoError(t, <-dialed)
@@ -396,7 +396,7 @@ func TestOpenIsCancelledWhileItAsks(t *testing.T) {
 		conn, err := dialer.DialContext(ctx, "tcp", addr)
 		return &watchedConn{conn, freeze}, err
 	}
-	_, err = redisstore.Open(ctx, d)
+	_, err = redisstore.OpenEngine(ctx, d)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, frozen)
 	require.NoError(t, server.Cont())

@@ -98,7 +98,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			store, err := redisstore.New(c.client, c.opts...)
+			store, err := redisstore.NewEngine(c.client, c.opts...)
 			assert.Nil(t, store)
 			require.ErrorIs(t, err, renewer.ErrConfig)
 			for _, s := range c.says {

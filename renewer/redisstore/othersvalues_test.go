@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	internal "github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -126,7 +127,7 @@ func TestNotesOfLaterVersions(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return s.number(t, "PUBLISH", channel, "") > 0
 	}, patience, time.Millisecond)
-	newer := contract.Replacement{Name: "a", Owner: owner("b"), By: contract.Holder{Node: "x"}}
+	newer := internal.Replacement{Name: "a", Owner: owner("b"), By: contract.Holder{Node: "x"}}
 	_, err := store.Replace(t.Context(), newer)
 	require.NoError(t, err)
 	select {

@@ -76,7 +76,7 @@ func TestRightsOfLinesTakenAway(t *testing.T) {
 			t.Parallel()
 			_, s := startReal(t)
 			all := strings.Fields(redisstore.Rights + " " + redisstore.LineRights)
-			holder, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, all...))
+			holder, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix, all...))
 			require.NoError(t, err)
 			t.Cleanup(holder.Close)
 			mine(t, holder, claim("a", "a", minuteTTL))

@@ -6,14 +6,15 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-var _ store.Proposer = (*Store)(nil)
+var _ contract.Proposer = (*engine)(nil)
 
-// Propose implements [store.Proposer]. A token above 2^53-1, which the server could not compare, is
+// Propose implements [contract.Proposer]. A token above 2^53-1, which the server can't compare, is
 // refused with an error.
-func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+func (s *engine) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	c, grants := s.codec, make([]store.Grant, len(proposals))
 	todo := &calls{n: len(proposals), nameOf: func(i int) string { return proposals[i].Name }}
 	todo.build = func(i int, whole bool) rueidis.Completed {

@@ -42,7 +42,7 @@ func (l *logged) option() redisstore.Option {
 }
 
 // awaitLine waits until a store has places for those who wait.
-func awaitLine(t *testing.T, s server, store *redisstore.Store) {
+func awaitLine(t *testing.T, s server, store *redisstore.Engine) {
 	t.Helper()
 	s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "a"), "x", "PX", "60000")
 	require.Eventually(t, func() bool {
@@ -68,7 +68,7 @@ func TestNewWhileTheServerIsSlow(t *testing.T) {
 	link.Blackhole(proxy.Down)
 	var log logged
 	begun := time.Now()
-	store, err := redisstore.New(client, log.option())
+	store, err := redisstore.NewEngine(client, log.option())
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	assert.Less(t, time.Since(begun), 3*time.Second)
@@ -100,7 +100,7 @@ func TestNewRefusesAServerThatIsTooOld(t *testing.T) {
 	old := &rogue{replies: []string{
 		fine, fine, "-NOPERM no CONFIG\r\n", "*2\r\n$4\r\nZADD\r\n$16\r\nERR syntax error\r\n",
 	}}
-	_, err := redisstore.New(old.client(t))
+	_, err := redisstore.NewEngine(old.client(t))
 	require.ErrorIs(t, err, renewer.ErrRejected)
 	require.EqualError(t, err, "redisstore: new: the server is older than Redis 6.2: ERR syntax "+
 		"error (run Redis 6.2 or later, or Valkey)")
@@ -122,7 +122,7 @@ func TestNewHearsOfARefusalLater(t *testing.T) {
 	})
 	link.Blackhole(proxy.Down)
 	var log logged
-	store, err := redisstore.New(client, log.option())
+	store, err := redisstore.NewEngine(client, log.option())
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	link.Heal()
@@ -136,9 +136,9 @@ func TestNewHearsOfARefusalLater(t *testing.T) {
 //
 //nolint:paralleltest // it looks at all goroutines
 func TestQuestionsEnd(t *testing.T) {
-	for name, end := range map[string]func(*redisstore.Store, rueidis.Client){
-		"with the store":  func(s *redisstore.Store, _ rueidis.Client) { s.Close() },
-		"with the client": func(_ *redisstore.Store, c rueidis.Client) { c.Close() },
+	for name, end := range map[string]func(*redisstore.Engine, rueidis.Client){
+		"with the store":  func(s *redisstore.Engine, _ rueidis.Client) { s.Close() },
+		"with the client": func(_ *redisstore.Engine, c rueidis.Client) { c.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			redis, s := startReal(t)
@@ -150,7 +150,7 @@ func TestQuestionsEnd(t *testing.T) {
 				require.NoError(t, err)
 			})
 			link.Blackhole(proxy.Down)
-			store, err := redisstore.New(client)
+			store, err := redisstore.NewEngine(client)
 			require.NoError(t, err)
 			end(store, client)
 			stacks := make([]byte, 4<<20)
@@ -172,7 +172,7 @@ func TestMinReplicasWarning(t *testing.T) {
 			least).Error())
 		var log logged
 		client := sentinel.Client(t)
-		store, err := redisstore.New(client, log.option())
+		store, err := redisstore.NewEngine(client, log.option())
 		require.NoError(t, err)
 		store.Close()
 		assert.Equal(t, warns,
@@ -181,7 +181,7 @@ func TestMinReplicasWarning(t *testing.T) {
 	server, err := sentinel.Primary()
 	require.NoError(t, err)
 	var log logged
-	store, err := redisstore.New(server.Client(t), log.option())
+	store, err := redisstore.NewEngine(server.Client(t), log.option())
 	require.NoError(t, err)
 	store.Close()
 	assert.Empty(t, log.String(), "a single server has no replica to wait for")

@@ -29,23 +29,23 @@ const recordSuffix = ":record"
 // [renewer.ErrRejected].
 const maxRecord = 16 << 20
 
-var _ store.Recorder = (*Store)(nil)
+var _ store.Recorder = (*engine)(nil)
 
 // recordKey is in the slot of the lock's other keys.
-func (s *Store) recordKey(name string) string {
+func (s *engine) recordKey(name string) string {
 	return leaseKey(s.codec.prefix, name) + recordSuffix
 }
 
 // MaxRecord returns 16 MiB: see [store.Recorder].
-func (s *Store) MaxRecord() int { return maxRecord }
+func (s *engine) MaxRecord() int { return maxRecord }
 
 // Prepare implements [store.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig].
-func (s *Store) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
+func (s *engine) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
 	return s.look(ctx, "prepare", terms)
 }
 
 // Read implements [store.Recorder].
-func (s *Store) Read(ctx context.Context, names []string) []store.Seen {
+func (s *engine) Read(ctx context.Context, names []string) []store.Seen {
 	terms := make([]store.Term, len(names))
 	for i := range terms {
 		terms[i].Name = names[i]
@@ -54,7 +54,7 @@ func (s *Store) Read(ctx context.Context, names []string) []store.Seen {
 }
 
 // look reads records; a term that has a token begins.
-func (s *Store) look(ctx context.Context, what string, looks []store.Term) []store.Seen {
+func (s *engine) look(ctx context.Context, what string, looks []store.Term) []store.Seen {
 	seen := make([]store.Seen, len(looks))
 	asked := make([]int, 0, len(looks))
 	for i := range looks {
@@ -91,7 +91,7 @@ func (s *Store) look(ctx context.Context, what string, looks []store.Term) []sto
 
 // Write implements [store.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig], and
 // data above [Store.MaxRecord] with [renewer.ErrRejected].
-func (s *Store) Write(ctx context.Context, records []store.Record) []store.Answer {
+func (s *engine) Write(ctx context.Context, records []store.Record) []store.Answer {
 	answers := make([]store.Answer, len(records))
 	asked := make([]int, 0, len(records))
 	for i := range records {

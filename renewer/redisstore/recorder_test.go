@@ -18,7 +18,7 @@ import (
 const recordA = "lockbeat:{a}:record"
 
 func look(
-	t testing.TB, s *redisstore.Store, name string, fence int64, ttl time.Duration,
+	t testing.TB, s *redisstore.Engine, name string, fence int64, ttl time.Duration,
 ) contract.Seen {
 	t.Helper()
 	var seen []contract.Seen
@@ -36,7 +36,7 @@ func look(
 }
 
 func write(
-	t testing.TB, s *redisstore.Store, name string, fence, seq int64, data string,
+	t testing.TB, s *redisstore.Engine, name string, fence, seq int64, data string,
 ) contract.Answer {
 	t.Helper()
 	answers := s.Write(t.Context(),

@@ -74,7 +74,7 @@ func TestAServerThatRefusesForAWhile(t *testing.T) {
 			if state.overloaded {
 				require.ErrorIs(t, g.Err, renewer.ErrOverloaded)
 			}
-			late, err := redisstore.New(s.client(t))
+			late, err := redisstore.NewEngine(s.client(t))
 			if err == nil {
 				t.Cleanup(late.Close)
 			} else {
@@ -107,7 +107,7 @@ func TestAServerWithTooManyClients(t *testing.T) {
 	require.Equal(t, contract.StatusHeld, renew(t, store, hold("a", "a", time.Minute)).Status)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_, err := redisstore.Open(ctx, redisstore.Deployment{
+	_, err := redisstore.OpenEngine(ctx, redisstore.Deployment{
 		Option: rueidis.ClientOption{InitAddress: []string{redis.Addr()}},
 	})
 	require.Error(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -20,7 +21,7 @@ var (
 	newestScript = newScript(newestText)
 )
 
-var _ store.Replacer = (*Store)(nil)
+var _ contract.Replacer = (*engine)(nil)
 
 // opReplace is what is asked, in errors.
 const opReplace = "replace"
@@ -30,8 +31,8 @@ const (
 	begunSuffix  = ":begun"
 )
 
-// Replace implements [store.Replacer].
-func (s *Store) Replace(ctx context.Context, r store.Replacement) (since int64, err error) {
+// Replace implements [contract.Replacer].
+func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int64, err error) {
 	if isLimit(r.Name) {
 		return 0, fmt.Errorf("redisstore: %s: %w: %w: it is for locks, and not for limits",
 			opReplace, store.ErrConfig, store.ErrRejected)
@@ -50,7 +51,7 @@ func (s *Store) Replace(ctx context.Context, r store.Replacement) (since int64, 
 	n := newnessText(r.Newness)
 	process := part(r.By.Node) + separator + strconv.Itoa(r.By.PID)
 	reply, err := s.callFor(ctx, opReplace, &newestScript, r.Name, keys, what, r.Owner, process,
-		n[0], n[1], n[2], decimal(store.NoteTTL.Milliseconds()),
+		n[0], n[1], n[2], decimal(contract.NoteTTL.Milliseconds()),
 		brokenText(store.Broken{By: r.By.String(), Replaced: true}))
 	if err != nil {
 		return 0, err
@@ -79,9 +80,9 @@ func newnessText(n store.Newness) [3]string {
 // begunTTL is for how long it is known that a call has had a lock.
 func begunTTL(n store.Newness) time.Duration {
 	if n.Rank != 0 {
-		return store.RankTTL
+		return contract.RankTTL
 	}
-	return store.NoteTTL
+	return contract.NoteTTL
 }
 
 // readNewest reads the reply of newest.lua: when the call was made, whose is the call

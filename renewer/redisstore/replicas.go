@@ -35,7 +35,7 @@ func waitFor(ttl time.Duration) time.Duration { return max(ttl/10, time.Millisec
 // confirm asks again for what a job was granted since an instant, each claim on a connection of its
 // own, and takes back the grants that too few replicas confirm. A claim that was refused waits for
 // no replica.
-func (s *Store) confirm(ctx context.Context, granted *claiming, since time.Time) {
+func (s *engine) confirm(ctx context.Context, granted *claiming, since time.Time) {
 	var wg sync.WaitGroup
 	for i, first := range granted.grants {
 		if first.Status != store.StatusHeld {
@@ -64,7 +64,7 @@ func (s *Store) confirm(ctx context.Context, granted *claiming, since time.Time)
 // since that is what WAIT goes by, the question whether the replicas have it.
 // Both go to the lock's server by its own client: a cluster's client would follow
 // a redirection with the claim alone, and ask the wrong server's replicas.
-func (s *Store) acquireConfirmed(
+func (s *engine) acquireConfirmed(
 	ctx context.Context, todo *claiming, i int, since time.Time,
 ) (granted rueidis.RedisResult, unconfirmed error) {
 	name, replicas := todo.claims[todo.starts[i]].Name, todo.codec.replicas
@@ -103,7 +103,7 @@ func (s *Store) acquireConfirmed(
 }
 
 // serverOf is a client of the server that has a lock, as far as that is known.
-func (s *Store) serverOf(name string) rueidis.Client {
+func (s *engine) serverOf(name string) rueidis.Client {
 	if s.topology == nil {
 		return s.sender.Client
 	}
@@ -119,7 +119,7 @@ func (s *Store) serverOf(name string) rueidis.Client {
 
 // movedTo is a client of the server where, as another says, the lock
 // has moved to; nil if it has not, or if the client does not know that server.
-func (s *Store) movedTo(ctx context.Context, r rueidis.RedisResult, key string) rueidis.Client {
+func (s *engine) movedTo(ctx context.Context, r rueidis.RedisResult, key string) rueidis.Client {
 	answer, ok := rueidis.IsRedisErr(r.Error())
 	if !ok || s.topology == nil {
 		return nil

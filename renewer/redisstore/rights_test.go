@@ -66,7 +66,7 @@ func TestEachRightIsNeeded(t *testing.T) {
 		t.Run(missing, func(t *testing.T) {
 			t.Parallel()
 			rights := append(append([]string{}, all[:i]...), all[i+1:]...)
-			store, err := redisstore.New(
+			store, err := redisstore.NewEngine(
 				s.userNamed(t, "without"+missing, redisstore.DefaultPrefix, rights...))
 			if !strings.HasSuffix(missing, "subscribe") {
 				require.ErrorIs(t, err, renewer.ErrRejected)
@@ -94,10 +94,10 @@ func TestEachRightIsNeeded(t *testing.T) {
 func TestOtherKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	_, err := redisstore.New(s.user(t, "other:", strings.Fields(redisstore.Rights)...))
+	_, err := redisstore.NewEngine(s.user(t, "other:", strings.Fields(redisstore.Rights)...))
 	require.ErrorIs(t, err, renewer.ErrRejected)
 	assert.ErrorContains(t, err, "~lockbeat:{* &lockbeat:{*")
-	_, err = redisstore.New(s.user(t, "other:", strings.Fields(redisstore.Rights)...),
+	_, err = redisstore.NewEngine(s.user(t, "other:", strings.Fields(redisstore.Rights)...),
 		redisstore.Prefix("other:"))
 	require.NoError(t, err)
 }
@@ -106,7 +106,7 @@ func TestOtherKeysAreRefused(t *testing.T) {
 func TestRightsTakenAway(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix,
+	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix,
 		strings.Fields(redisstore.Rights)...))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)

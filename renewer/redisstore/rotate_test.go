@@ -27,7 +27,7 @@ func TestPasswordThatChanges(t *testing.T) {
 	file := fileWith(t, sesame+"\n")
 	d := fromWords(t, "LOCKBEAT_URL=redis://locks@"+server.Addr(), "LOCKBEAT_PASSWORD_FILE="+file)
 	d.TTL = 3 * time.Second
-	store, err := redisstore.Open(t.Context(), d)
+	store, err := redisstore.OpenEngine(t.Context(), d)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	keeper, err := renewer.New(store, renewer.Config{

@@ -32,7 +32,7 @@ func allow(t *testing.T, server *redistest.Server, name string, rights ...string
 }
 
 // works takes, renews and frees a lock, and is woken by that.
-func works(t *testing.T, store *redisstore.Store) {
+func works(t *testing.T, store *redisstore.Engine) {
 	t.Helper()
 	w := newWatch(store, "works")
 	defer w.stop()
@@ -49,14 +49,14 @@ func works(t *testing.T, store *redisstore.Store) {
 // storeBy makes a store on a client as recommended.
 func storeBy(
 	t *testing.T, option rueidis.ClientOption, opts ...redisstore.Option,
-) *redisstore.Store {
+) *redisstore.Engine {
 	t.Helper()
 	option, err := redisstore.ClientOption(option, 15*time.Second)
 	require.NoError(t, err)
 	client, err := rueidis.NewClient(option)
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
-	store, err := redisstore.New(client, opts...)
+	store, err := redisstore.NewEngine(client, opts...)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	return store
@@ -167,7 +167,7 @@ func TestPasswordsStaySecret(t *testing.T) {
 	s.ok(t, "ACL", "SETUSER", "locks", "+config|get")
 	var said logged
 	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	store, err := redisstore.New(client, redisstore.Logger(log))
+	store, err := redisstore.NewEngine(client, redisstore.Logger(log))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	keeper, err := renewer.New(store,
@@ -195,7 +195,7 @@ func TestPasswordsStaySecret(t *testing.T) {
 	}
 	s.ok(t, "ACL", "SETUSER", "locks", "-@all")
 	ask()
-	_, err = redisstore.New(client)
+	_, err = redisstore.NewEngine(client)
 	tell(err)
 	s.ok(t, "ACL", "SETUSER", "locks", "resetpass", ">changed")
 	s.ok(t, "CLIENT", "KILL", "USER", "locks")

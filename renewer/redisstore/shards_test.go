@@ -19,12 +19,12 @@ import (
 // clusterStore is a store as recommended for locks of the given TTL.
 func clusterStore(
 	t testing.TB, cluster *redistest.Cluster, ttl time.Duration, opts ...redisstore.Option,
-) *redisstore.Store {
+) *redisstore.Engine {
 	t.Helper()
 	option, err := redisstore.ClientOption(cluster.ClientOption(), ttl)
 	require.NoError(t, err)
 	client := cluster.Client(t, func(o *rueidis.ClientOption) { *o = option })
-	store, err := redisstore.New(client,
+	store, err := redisstore.NewEngine(client,
 		append(opts, redisstore.WriteTimeout(option.ConnWriteTimeout))...)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
@@ -117,7 +117,7 @@ func TestShardsAreLearntLater(t *testing.T) {
 	for _, m := range cluster.Masters {
 		require.NoError(t, m.Stop())
 	}
-	store, err := redisstore.New(client)
+	store, err := redisstore.NewEngine(client)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	assert.Zero(t, store.Shard("name 0")+store.Shard("name 1")+store.Shard("name 2"))
@@ -143,7 +143,7 @@ func TestShardsAreLearntFromWhoAnswers(t *testing.T) {
 	require.NoError(t, cluster.Masters[1].Stop())
 	cluster.Masters[2].Kill()
 	for range 4 {
-		store, err := redisstore.New(client)
+		store, err := redisstore.NewEngine(client)
 		require.NoError(t, err, "a server that does not answer is no reason to refuse")
 		shards := map[int]bool{}
 		for i := range 100 {

@@ -21,7 +21,7 @@ const (
 )
 
 // Show implements [store.Inspector].
-func (s *Store) Show(ctx context.Context, name string) (store.Lock, error) {
+func (s *engine) Show(ctx context.Context, name string) (store.Lock, error) {
 	all := []found{newFound(s.codec.prefix, name)}
 	f := &all[0]
 	f.waits = true // also if it is free

@@ -9,12 +9,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	internal "github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-func show(t testing.TB, s *redisstore.Store, name string) contract.Lock {
+func show(t testing.TB, s *redisstore.Engine, name string) contract.Lock {
 	t.Helper()
 	lock, err := s.Show(t.Context(), name)
 	require.NoError(t, err)
@@ -37,7 +38,7 @@ func TestShow(t *testing.T) {
 		}
 		elsewhere := task("3")
 		elsewhere.Home = "second"
-		for _, one := range []contract.Task{task("1"), task("2"), elsewhere} {
+		for _, one := range []internal.Task{task("1"), task("2"), elsewhere} {
 			require.Equal(t, 0, arrive(t, store, arrival(one))&^1)
 		}
 		lock := show(t, store, "a")
@@ -70,7 +71,7 @@ func TestHomesOfTasks(t *testing.T) {
 		store := s.store(t)
 		mine(t, store, claim("a", "a", time.Hour))
 		const homes = "lockbeat:{a}:homes"
-		of := func(home string) contract.Task {
+		of := func(home string) internal.Task {
 			one := task("1")
 			one.Home = home
 			return one
@@ -91,7 +92,7 @@ func TestHomesOfTasks(t *testing.T) {
 		assert.Equal(t, 3, show(t, store, "a").Tasks)
 
 		for _, home := range []string{"", "x", "y"} {
-			_, err := store.Next(t.Context(), "a", 0, contract.TaskGone, of(home))
+			_, err := store.Next(t.Context(), "a", 0, internal.TaskGone, of(home))
 			require.NoError(t, err)
 		}
 		assert.Zero(t, s.number(t, "EXISTS", homes))
@@ -135,9 +136,9 @@ func TestRightsToLook(t *testing.T) {
 	s.ok(t, "ZADD", "lockbeat:{a}:waiters", "1", "7 INBOX 1000", "3", "x", "2", "8 INBOX 9")
 	s.ok(t, "SET", "lockbeat:{a}:homes", "x")
 	client := s.user(t, redisstore.DefaultPrefix, strings.Fields(redisstore.LookRights)...)
-	_, err := redisstore.New(client)
+	_, err := redisstore.NewEngine(client)
 	require.ErrorIs(t, err, renewer.ErrRejected, "it can't lock")
-	store, err := redisstore.New(client, redisstore.ToInspect())
+	store, err := redisstore.NewEngine(client, redisstore.ToInspect())
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	look := func() error {
@@ -162,7 +163,7 @@ func TestRightsToLook(t *testing.T) {
 		err := look()
 		require.ErrorIs(t, err, renewer.ErrRejected, right)
 		assert.ErrorContains(t, err, "to look at locks needs "+redisstore.LookRights)
-		_, err = redisstore.New(client, redisstore.ToInspect())
+		_, err = redisstore.NewEngine(client, redisstore.ToInspect())
 		require.ErrorIs(t, err, renewer.ErrRejected, right)
 		assert.ErrorContains(t, err, "grant the user ~lockbeat:{* "+redisstore.LookRights+";")
 		s.ok(t, "ACL", "SETUSER", "locks", right)

@@ -21,7 +21,7 @@ func TestALinkThatIsTooSlow(t *testing.T) {
 	const ttl = 2 * time.Second
 	server := redistest.Start(t)
 	link := proxy.Start(t, server.Addr())
-	store, err := redisstore.Open(t.Context(), redisstore.Deployment{
+	store, err := redisstore.OpenEngine(t.Context(), redisstore.Deployment{
 		Option: rueidis.ClientOption{InitAddress: []string{link.Addr()}, ForceSingleClient: true},
 		TTL:    ttl,
 	})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
@@ -18,12 +19,23 @@ import (
 )
 
 // Store keeps locks in one Redis deployment. Its methods may be called concurrently.
+type Store struct{ engine *engine }
+
+// Engine is for [renewer.New].
+func (s *Store) Engine() store.Store { return s.engine }
+
+// Close ends what the store has under way, and closes the client that [Open] has made, which waits
+// for requests until their time-out. A client of your own stays open. Call it after
+// renewer.Keeper.Shutdown; it may be called more than once.
+func (s *Store) Close() { s.engine.Close() }
+
+// engine asks the servers.
 //
 // A request passes through it one way: codec writes it as calls of scripts, a window
 // bounds how many are under way, sender sends them, and codec reads the replies.
 // What comes back by itself, a message that it is our turn or that a lock is free, comes by
 // the subscriber to the line.
-type Store struct {
+type engine struct {
 	codec    *codec
 	sender   *wire.Sender
 	topology *topology.Topology // of a cluster; nil otherwise
@@ -47,8 +59,8 @@ type Store struct {
 }
 
 var (
-	_ store.Sharded = (*Store)(nil)
-	_ store.Tuned   = (*Store)(nil)
+	_ contract.Sharded = (*engine)(nil)
+	_ contract.Tuned   = (*engine)(nil)
 )
 
 // New returns a store on the caller's client, which stays the
@@ -68,11 +80,18 @@ func New(client rueidis.Client, opts ...Option) (*Store, error) {
 	if err := faulty(faults); err != nil {
 		return nil, err
 	}
-	return start(context.Background(), client, c)
+	return opened(start(context.Background(), client, c))
+}
+
+func opened(s *engine, err error) (*Store, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &Store{s}, nil
 }
 
 // start makes a store and asks the server, until ctx ends.
-func start(ctx context.Context, client rueidis.Client, c settings) (*Store, error) {
+func start(ctx context.Context, client rueidis.Client, c settings) (*engine, error) {
 	s := newStore(client, c)
 	opening := ctx
 	ctx, cancel := context.WithTimeout(opening, probeTimeout)
@@ -107,8 +126,8 @@ func start(ctx context.Context, client rueidis.Client, c settings) (*Store, erro
 }
 
 // newStore makes a store of its parts, and asks the server nothing.
-func newStore(client rueidis.Client, c settings) *Store {
-	s := &Store{settle: c.writeTimeout, leastTTL: c.leastTTL, closeClient: c.closeClient}
+func newStore(client rueidis.Client, c settings) *engine {
+	s := &engine{settle: c.writeTimeout, leastTTL: c.leastTTL, closeClient: c.closeClient}
 	if c.replicas > 0 { // an acquire waits for them in addition
 		s.settle *= 2
 	}
@@ -143,7 +162,7 @@ func newStore(client rueidis.Client, c settings) *Store {
 }
 
 // setWindows says how much may be under way.
-func (s *Store) setWindows() {
+func (s *engine) setWindows() {
 	most := wire.MostUnderWay
 	if s.codec.perCall == 1 {
 		most = wire.MostAlone
@@ -152,7 +171,7 @@ func (s *Store) setWindows() {
 }
 
 // Acquire implements [store.Store].
-func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	presents := false
 	for i := range claims {
 		if c := &claims[i]; c.Place != 0 && !samePlace(claims, i-1) {
@@ -192,7 +211,7 @@ func samePlace(claims []store.Claim, i int) bool {
 
 // answered tells the line what became of claims. From then on it has the places that the server
 // has in a line, or may have, and no others.
-func (s *Store) answered(claims []store.Claim, grants []store.Grant) {
+func (s *engine) answered(claims []store.Claim, grants []store.Grant) {
 	for i := range claims {
 		place, g := claims[i].Place, &grants[i]
 		switch {
@@ -212,14 +231,14 @@ func refused(g *store.Grant) bool {
 }
 
 // Renew implements [store.Store]. It passes through no window: a heartbeat waits for no crowd.
-func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
+func (s *engine) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	job := s.codec.newRenewing(holds)
 	s.sender.Spread(ctx, nil, job)
 	return job.answers
 }
 
 // Release implements [store.Store].
-func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer {
+func (s *engine) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	defer func() {
 		for i := range holds {
 			s.line.GiveUp(holds[i].Place)
@@ -241,7 +260,7 @@ func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer 
 
 // checkTurn has the server pass a lease on if it is a turn that has lapsed. It is the release of a
 // lease that no owner has.
-func (s *Store) checkTurn(name string) {
+func (s *engine) checkTurn(name string) {
 	ctx, cancel := context.WithTimeout(s.life, s.settle)
 	defer cancel()
 	hold := store.Hold{Name: name, Owner: noOwner}
@@ -257,7 +276,7 @@ var noOwner = strings.Repeat(" ", store.OwnerLen)
 //
 // A call of wake that has begun when stop is called may still run
 // when stop returns. Both may be called from wake.
-func (s *Store) Watch(name string, wake func(error)) (stop func()) {
+func (s *engine) Watch(name string, wake func(error)) (stop func()) {
 	return s.line.Watch(name, wake)
 }
 
@@ -265,16 +284,16 @@ func (s *Store) Watch(name string, wake func(error)) (stop func()) {
 // by an error, once. It closes the client that [Open] has made, which waits for requests that are
 // under way, until their time-out. A client of the caller's own stays open, and the other methods
 // go on working. Close may be called more than once.
-func (s *Store) Close() {
+func (s *engine) Close() {
 	s.end()
 	s.line.Close()
 	s.subscriber.Close()
 	s.closeClient()
 }
 
-// Shard implements [store.Sharded]: the primary of a cluster that serves name, as the
+// Shard implements [contract.Sharded]: the primary of a cluster that serves name, as the
 // cluster told last; 0 for all names if there is no cluster, or if it would not tell.
-func (s *Store) Shard(name string) int {
+func (s *engine) Shard(name string) int {
 	if s.topology == nil {
 		return 0
 	}
@@ -285,15 +304,15 @@ func (s *Store) Shard(name string) int {
 // acquire waits in addition: after that long the client has given up a connection that does not
 // answer. A server that was frozen meanwhile may still find the request in its socket; then the
 // lease lapses with its TTL.
-func (s *Store) Settle() time.Duration { return s.settle }
+func (s *engine) Settle() time.Duration { return s.settle }
 
 // LeastTTL returns the TTL that [Open] was told, and 0 for a store of [New].
-func (s *Store) LeastTTL() time.Duration { return s.leastTTL }
+func (s *engine) LeastTTL() time.Duration { return s.leastTTL }
 
 // Server returns which server [New] found: its run ID, by which package quorum refuses to be given
 // one server twice, under whatever addresses. It is "" for a cluster, where the server does not let
 // us see it (+info), and as long as it has not answered.
-func (s *Store) Server() string {
+func (s *engine) Server() string {
 	if id := s.server.Load(); id != nil {
 		return *id
 	}

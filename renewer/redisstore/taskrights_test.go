@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	line "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Redis grants the rights of a line apart from those of locks.
@@ -39,7 +39,7 @@ func TestTasksWithoutRights(t *testing.T) {
 	copied := waiting(task("2b"))
 	copied.For = task("2")
 	assert.Equal(t, 0, arrive(t, store, copied))
-	assert.Equal(t, wakes(1, task("2b")), nextTask(t, store, line.TaskGranted, task("1")))
+	assert.Equal(t, wakes(1, task("2b")), nextTask(t, store, contract.TaskGranted, task("1")))
 }
 
 // Each right of a line of tasks is needed by one of its two questions at least.
@@ -47,7 +47,7 @@ func TestEachRightOfTasksIsNeeded(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	all := strings.Fields(redisstore.Rights + " " + redisstore.TaskRights)
-	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, all...))
+	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix, all...))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	mine(t, store, claim("a", "a", time.Hour))
@@ -55,11 +55,11 @@ func TestEachRightOfTasksIsNeeded(t *testing.T) {
 		copied := waiting(task("2b"))
 		copied.For = task("2")
 		var errs []error
-		for _, a := range []line.Arrival{waiting(task("1")), waiting(task("2")), copied} {
+		for _, a := range []contract.Arrival{waiting(task("1")), waiting(task("2")), copied} {
 			_, err := store.Arrive(t.Context(), a)
 			errs = append(errs, err)
 		}
-		for _, what := range []line.TaskEvent{line.TaskGranted, line.TaskMissing} {
+		for _, what := range []contract.TaskEvent{contract.TaskGranted, contract.TaskMissing} {
 			_, err := store.Next(t.Context(), "a", 0, what, task("1"))
 			errs = append(errs, err)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -42,16 +43,16 @@ const (
 	homesSuffix = ":homes"
 
 	// taskLineTTL is how long a line of tasks lives when none of them comes.
-	taskLineTTL = store.MostTaskDelay + 5*time.Minute
+	taskLineTTL = contract.MostTaskDelay + 5*time.Minute
 	// mostLooks bounds how often a line is looked at for one event, a thousand tasks each time. The
 	// next event goes on from there.
 	mostLooks = 8
 )
 
-var _ store.Line = (*Store)(nil)
+var _ contract.Line = (*engine)(nil)
 
-// Arrive implements [store.Line].
-func (s *Store) Arrive(ctx context.Context, a store.Arrival) (store.Arrived, error) {
+// Arrive implements [contract.Line].
+func (s *engine) Arrive(ctx context.Context, a contract.Arrival) (contract.Arrived, error) {
 	mode := "ask"
 	if a.Look {
 		mode = "place"
@@ -60,17 +61,17 @@ func (s *Store) Arrive(ctx context.Context, a store.Arrival) (store.Arrived, err
 	}
 	ttl, err := store.Millis(a.SlotTTL)
 	if err != nil {
-		return store.Arrived{}, err
+		return contract.Arrived{}, err
 	}
 	reply, err := s.askLine(ctx, opArrive, &arriveScript, a.Name, a.Task.Home,
 		taskText(a.Task), mode, decimal(ttl), decimal(taskLineTTL.Milliseconds()), taskText(a.For),
 		limitText(a.Name, a.Limit), decimal(a.Since))
 	if err != nil {
-		return store.Arrived{}, err
+		return contract.Arrived{}, err
 	}
 	arrived, ok := readArrived(reply)
 	if !ok {
-		return store.Arrived{}, unreadable(opArrive)
+		return contract.Arrived{}, unreadable(opArrive)
 	}
 	arrived.Wait = arrived.Wait && a.Wait
 	return arrived, nil
@@ -85,7 +86,7 @@ func limitText(name string, limit int) string {
 }
 
 // readArrived reads the reply of arrive.lua.
-func readArrived(reply rueidis.RedisMessage) (a store.Arrived, ok bool) {
+func readArrived(reply rueidis.RedisMessage) (a contract.Arrived, ok bool) {
 	parts, err := reply.ToArray()
 	if err != nil || len(parts) != 2 && len(parts) != 5 {
 		return a, false
@@ -109,26 +110,26 @@ func readArrived(reply rueidis.RedisMessage) (a store.Arrived, ok bool) {
 	return a, true
 }
 
-// Next implements [store.Line].
-func (s *Store) Next(
-	ctx context.Context, name string, limit int, what store.TaskEvent, task store.Task,
-) (next store.NextTask, err error) {
+// Next implements [contract.Line].
+func (s *engine) Next(
+	ctx context.Context, name string, limit int, what contract.TaskEvent, task contract.Task,
+) (next contract.NextTask, err error) {
 	for range mostLooks {
 		var more bool
 		next, more, err = s.lookForNext(ctx, name, limit, what, task)
 		if err != nil || !more {
 			break
 		}
-		what, task = store.TasksOver, store.Task{Home: task.Home}
+		what, task = contract.TasksOver, contract.Task{Home: task.Home}
 	}
 	return next, err
 }
 
 // lookForNext is Next for as many tasks as one call of the script looks at. It reports whether
 // there are more.
-func (s *Store) lookForNext(
-	ctx context.Context, name string, limit int, what store.TaskEvent, task store.Task,
-) (next store.NextTask, more bool, err error) {
+func (s *engine) lookForNext(
+	ctx context.Context, name string, limit int, what contract.TaskEvent, task contract.Task,
+) (next contract.NextTask, more bool, err error) {
 	reply, err := s.askLine(ctx, opNext, &nextScript, name, task.Home,
 		taskText(task), what.String(), decimal(taskLineTTL.Milliseconds()),
 		limitText(name, limit))
@@ -144,7 +145,7 @@ func (s *Store) lookForNext(
 		return next, false, unreadable(opNext)
 	}
 	next.Parked = int(n)
-	for i, tasks := range []*[]store.Task{&next.Tasks, &next.Late}[:len(parts)-1] {
+	for i, tasks := range []*[]contract.Task{&next.Tasks, &next.Late}[:len(parts)-1] {
 		texts, err := parts[i+1].AsStrSlice()
 		if err != nil {
 			return next, false, unreadable(opNext)
@@ -159,17 +160,17 @@ func (s *Store) lookForNext(
 }
 
 // readTask is the opposite of taskText. ok is false for no task.
-func readTask(text, home string) (t store.Task, ok bool) {
+func readTask(text, home string) (t contract.Task, ok bool) {
 	queue, id, ok := strings.Cut(text, "\n")
 	if !ok || id == "" {
 		return t, false
 	}
-	return store.Task{Home: home, Queue: queue, ID: id}, true
+	return contract.Task{Home: home, Queue: queue, ID: id}, true
 }
 
 // taskText is what a task is called on the server, "" for none. A queue whose name has a line feed
 // is none of asynq's.
-func taskText(t store.Task) string {
+func taskText(t contract.Task) string {
 	if t.ID == "" {
 		return ""
 	}
@@ -177,7 +178,7 @@ func taskText(t store.Task) string {
 }
 
 // askLine calls a script of the line of tasks of a home once.
-func (s *Store) askLine(
+func (s *engine) askLine(
 	ctx context.Context, op string, do *script, name, home string, args ...string,
 ) (reply rueidis.RedisMessage, err error) {
 	key := leaseKey(s.codec.prefix, name)

@@ -21,7 +21,7 @@ func TestNodesWithoutAName(t *testing.T) {
 		t.Skip("endpoints came with Redis 7")
 	}
 	open := func() error {
-		store, err := redisstore.Open(t.Context(), redisstore.Deployment{
+		store, err := redisstore.OpenEngine(t.Context(), redisstore.Deployment{
 			Option: c.ClientOption(), Cluster: true,
 		})
 		if err == nil {

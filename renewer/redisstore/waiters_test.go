@@ -164,7 +164,7 @@ func TestPlacesOfABatchLeaveTheirLines(t *testing.T) {
 
 // shutDown ends a keeper with the test, though the test may have failed, and looks at what its
 // store still has of those who waited.
-func shutDown(t *testing.T, k *renewer.Keeper, store *redisstore.Store) {
+func shutDown(t *testing.T, k *renewer.Keeper, store *redisstore.Engine) {
 	t.Helper()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), patience)
@@ -334,7 +334,7 @@ func TestAWaiterLeavesTheLine(t *testing.T) {
 func TestWithoutALine(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
-	store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix,
+	store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix,
 		strings.Fields(redisstore.Rights)...))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)

@@ -163,7 +163,7 @@ func TestCloseEndsTheSubscription(t *testing.T) {
 		w.stop()
 
 		var dials, open atomic.Int32
-		store, err := redisstore.New(s.client(t, countDials(&dials, &open)))
+		store, err := redisstore.NewEngine(s.client(t, countDials(&dials, &open)))
 		require.NoError(t, err)
 		w = newWatch(store, "a")
 		w.await(t, "set up")

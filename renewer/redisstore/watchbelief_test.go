@@ -41,7 +41,7 @@ func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 			client, err := rueidis.NewClient(option)
 			require.NoError(t, err)
 			t.Cleanup(client.Close)
-			store, err := redisstore.New(client)
+			store, err := redisstore.NewEngine(client)
 			require.NoError(t, err)
 			t.Cleanup(store.Close)
 			w := newWatch(store, "a")

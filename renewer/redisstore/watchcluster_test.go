@@ -280,7 +280,7 @@ func TestEachRightOnAClusterIsNeeded(t *testing.T) {
 			continue
 		}
 		rights := append(append([]string{}, all[:i]...), all[i+1:]...)
-		store, err := redisstore.New(s.user(t, redisstore.DefaultPrefix, rights...))
+		store, err := redisstore.NewEngine(s.user(t, redisstore.DefaultPrefix, rights...))
 		if !strings.HasSuffix(missing, "subscribe") {
 			require.ErrorIs(t, err, renewer.ErrRejected, missing)
 			assert.ErrorContains(t, err, missing, "which to grant")

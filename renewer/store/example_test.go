@@ -11,7 +11,7 @@ import (
 
 // Two owners want one name: a store answers each claim at once, and says who has it.
 func Example() {
-	var locks store.Store = memory.New()
+	locks := memory.New().Engine()
 	ctx := context.Background()
 	for _, owner := range []string{"first-owner-token-0001", "other-owner-token-0001"} {
 		grants := locks.Acquire(ctx, []store.Claim{{

@@ -54,7 +54,7 @@ type Lock struct {
 	Waiting int
 	// Places are these, the first in front, 1,000 of them at most; nil in a List.
 	Places []Place
-	// Tasks is how many tasks stand in line outside of any process: see [Line].
+	// Tasks is how many tasks stand in line outside of any process.
 	Tasks int
 	// Foreign reports that what is under its key is no owner's: another program has written it.
 	Foreign bool

@@ -60,22 +60,6 @@ type Store interface {
 	Settle() time.Duration
 }
 
-// Sharded is a [Store] whose names are spread over servers that fail
-// one by one. The engine puts names of different shards into different
-// heartbeats, so that a shard that does not answer holds up no other's.
-type Sharded interface {
-	Store
-
-	// Shard returns on which server a name is: a number from 0, not much higher than
-	// there are servers. It is a hint that may be wrong and may change; names of
-	// which it is not known are together on any. It is called for every heartbeat of
-	// every lease, with a lock held: it must return at once and not call the engine.
-	//
-	// To learn whether a shard is back that does not answer, the engine claims a name of its own on
-	// it: it tries names that begin as one did that was asked for in vain.
-	Shard(name string) int
-}
-
 const (
 	// MaxName is the longest name of a lock, in bytes.
 	MaxName = 512
@@ -108,7 +92,7 @@ type Claim struct {
 	// it short, and drop what can't be printed.
 	Holder Holder
 	// Newness is how new the call is, of one that gives way to newer ones; else its zero value. A
-	// [Replacer] refuses it with [StatusReplaced] if a newer call has had the name.
+	// Store that knows refuses it with [StatusReplaced] if a newer call has had the name.
 	Newness Newness
 	// Limit is how many owners may have the name at once, at least 1, if it was made by
 	// [LimitName]; 0 for any other. It is the asker's own number, and no Store keeps it: see there.
@@ -161,7 +145,7 @@ const (
 	// StatusGone means that no owner has it (Renew and Release only).
 	StatusGone
 	// StatusBehind means that no other owner has it, but that the token proposed is
-	// too low (by [Proposer] only). Nothing has changed.
+	// too low. Nothing has changed.
 	StatusBehind
 	// StatusBroken means that the owner's lease was broken, so that it is not renewed (Renew only,
 	// by an [Inspector]). The owner is to release it once its operation has returned.

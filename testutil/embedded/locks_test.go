@@ -32,7 +32,7 @@ func TestLocks(t *testing.T) {
 		mini.ClockTTL(false)
 		mini.SetTime(now)
 		return storetest.Fixture{
-			Store:      store,
+			Store:      store.Engine(),
 			Reserves:   true,
 			Lines:      true,
 			Crowd:      2000, // a window of 1,024 must not hold nearly all of them

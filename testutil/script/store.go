@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -22,7 +23,10 @@ type Store struct {
 	settle   time.Duration
 }
 
-var _ store.Proposer = (*Store)(nil)
+var _ contract.Proposer = (*Store)(nil)
+
+// Engine is for renewer.New. A type that embeds a Store, to change an answer, has one of its own.
+func (s *Store) Engine() store.Store { return s }
 
 // Call is one call of a store.
 type Call struct {
@@ -36,7 +40,7 @@ type Call struct {
 	// Claims are the items of an Acquire.
 	Claims []store.Claim
 	// Proposals are the items of a Propose, which counts as an Acquire of these Claims.
-	Proposals []store.Proposal
+	Proposals []contract.Proposal
 	// Holds are the items of a Renew or a Release.
 	Holds []store.Hold
 	// Names are the items of a Read.
@@ -117,8 +121,8 @@ func (s *Store) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 	return grants
 }
 
-// Propose answers by the script, as [Acquire]: see [store.Proposer].
-func (s *Store) Propose(ctx context.Context, proposals []store.Proposal) []store.Grant {
+// Propose answers by the script, as [Acquire]: see [contract.Proposer].
+func (s *Store) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	call := Call{Op: Acquire, Proposals: slices.Clone(proposals)}
 	for i := range proposals {
 		call.Claims = append(call.Claims, proposals[i].Claim)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -37,7 +38,7 @@ func (t table) row(name string, now time.Time) *row {
 // name is free: by its owner's release, or since it was found gone.
 func (t table) apply(call Call, i int, a answer, now time.Time) (g store.Grant, freed bool) {
 	if call.Op == Acquire {
-		p := store.Proposal{Claim: call.Claims[i]}
+		p := contract.Proposal{Claim: call.Claims[i]}
 		if call.Proposals != nil {
 			p = call.Proposals[i]
 		}
@@ -71,7 +72,7 @@ var errLimit = fmt.Errorf("%w: %w: the scripted store has no limits; package mem
 	store.ErrConfig, store.ErrRejected)
 
 // acquire answers a claim by a, and makes r agree.
-func (t table) acquire(c store.Proposal, a answer, r *row, now time.Time) store.Grant {
+func (t table) acquire(c contract.Proposal, a answer, r *row, now time.Time) store.Grant {
 	g := a.grant
 	if !a.fixed && c.Limit != 0 {
 		return store.Grant{Err: errLimit}

@@ -6,18 +6,19 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/lockbeat/lockbeat/renewer/memory"
+	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 type (
-	S = *memory.Store
+	S = engine.Whole
 	C = context.Context
 )
 
 // broken is a store that is right but for what is not nil.
 type broken struct {
-	*memory.Store
+	engine.Whole
 	acquire func(S, C, []store.Claim) []store.Grant
 	renew   func(S, C, []store.Hold) []store.Answer
 	release func(S, C, []store.Hold) []store.Answer
@@ -29,7 +30,7 @@ type broken struct {
 	show    func(S, C, string) (store.Lock, error)
 	breaks  func(S, C, store.Breaking) store.Answer
 	onBreak func(S, store.Holder, func(string)) func()
-	replace func(S, C, store.Replacement) (int64, error)
+	replace func(S, C, contract.Replacement) (int64, error)
 }
 
 // or calls faulty, or right if that is nil.
@@ -39,7 +40,7 @@ func or[In, Out any](
 	if faulty == nil {
 		faulty = right
 	}
-	return faulty(b.Store, ctx, items)
+	return faulty(b.Whole, ctx, items)
 }
 
 func (b broken) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
@@ -56,9 +57,9 @@ func (b broken) Release(ctx context.Context, holds []store.Hold) []store.Answer 
 
 func (b broken) Watch(name string, wake func(error)) func() {
 	if b.watch == nil {
-		return b.Store.Watch(name, wake)
+		return b.Whole.Watch(name, wake)
 	}
-	return b.watch(b.Store, name, wake)
+	return b.watch(b.Whole, name, wake)
 }
 
 func (b broken) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
@@ -77,37 +78,37 @@ func (b broken) List(
 	ctx context.Context, want func(string, bool) bool,
 ) iter.Seq2[store.Lock, error] {
 	if b.list == nil {
-		return b.Store.List(ctx, want)
+		return b.Whole.List(ctx, want)
 	}
-	return b.list(b.Store, ctx, want)
+	return b.list(b.Whole, ctx, want)
 }
 
 func (b broken) Show(ctx context.Context, name string) (store.Lock, error) {
 	if b.show == nil {
-		return b.Store.Show(ctx, name)
+		return b.Whole.Show(ctx, name)
 	}
-	return b.show(b.Store, ctx, name)
+	return b.show(b.Whole, ctx, name)
 }
 
 func (b broken) Break(ctx context.Context, order store.Breaking) store.Answer {
 	if b.breaks == nil {
-		return b.Store.Break(ctx, order)
+		return b.Whole.Break(ctx, order)
 	}
-	return b.breaks(b.Store, ctx, order)
+	return b.breaks(b.Whole, ctx, order)
 }
 
 func (b broken) OnBreak(holder store.Holder, look func(string)) func() {
 	if b.onBreak == nil {
-		return b.Store.OnBreak(holder, look)
+		return b.Whole.OnBreak(holder, look)
 	}
-	return b.onBreak(b.Store, holder, look)
+	return b.onBreak(b.Whole, holder, look)
 }
 
-func (b broken) Replace(ctx context.Context, r store.Replacement) (int64, error) {
+func (b broken) Replace(ctx context.Context, r contract.Replacement) (int64, error) {
 	if b.replace == nil {
-		return b.Store.Replace(ctx, r)
+		return b.Whole.Replace(ctx, r)
 	}
-	return b.replace(b.Store, ctx, r)
+	return b.replace(b.Whole, ctx, r)
 }
 
 // prepares makes a faulty Prepare, and writes a faulty Write, by changing
@@ -187,7 +188,7 @@ type mute struct {
 	wakes []func(error)
 }
 
-func (m *mute) watch(s *memory.Store, name string, wake func(error)) func() {
+func (m *mute) watch(s S, name string, wake func(error)) func() {
 	m.mu.Lock()
 	m.wakes = append(m.wakes, wake)
 	m.mu.Unlock()

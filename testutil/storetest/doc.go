@@ -3,7 +3,7 @@
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T) storetest.Fixture {
-//			return storetest.Fixture{Store: memory.New()}
+//			return storetest.Fixture{Store: memory.New().Engine()}
 //		})
 //	}
 //

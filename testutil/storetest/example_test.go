@@ -11,7 +11,7 @@ import (
 func ExampleRunInBubble() {
 	_ = func(t *testing.T) {
 		storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
-			return storetest.Fixture{Store: memory.New()}
+			return storetest.Fixture{Store: memory.New().Engine()}
 		})
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -28,16 +29,16 @@ var fenceCases = []testCase{
 	{"a batch of proposals is answered in order", proposed(proposalsInBatch)},
 }
 
-// proposerSuite is a suite on a [store.Proposer].
+// proposerSuite is a suite on a [contract.Proposer].
 type proposerSuite struct {
 	*suite
-	proposer store.Proposer
+	proposer contract.Proposer
 }
 
-// proposed is a case of a [store.Proposer]. It passes without proving anything for other stores.
+// proposed is a case of a [contract.Proposer]. It passes without proving anything for other stores.
 func proposed(run func(*testing.T, *proposerSuite)) func(*testing.T, *suite) {
 	return func(t *testing.T, s *suite) {
-		if proposer, ok := s.Store.(store.Proposer); ok {
+		if proposer, ok := s.Store.(contract.Proposer); ok {
 			run(t, &proposerSuite{s, proposer})
 		}
 	}
@@ -48,12 +49,12 @@ func (s *proposerSuite) propose(
 	t testing.TB, name, owner string, fence int64, ttl time.Duration,
 ) store.Grant {
 	t.Helper()
-	return s.proposeAll(t, store.Proposal{
+	return s.proposeAll(t, contract.Proposal{
 		Claim: store.Claim{Name: name, Owner: owner, TTL: ttl}, Fence: fence,
 	})[0]
 }
 
-func (s *proposerSuite) proposeAll(t testing.TB, proposals ...store.Proposal) []store.Grant {
+func (s *proposerSuite) proposeAll(t testing.TB, proposals ...contract.Proposal) []store.Grant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
@@ -156,7 +157,7 @@ func reservedTokens(t *testing.T, s *suite) {
 func reservedAboveProposal(t *testing.T, s *proposerSuite) {
 	const first = int64(1) << 51
 	a, b := newOwner(), newOwner()
-	proposal := store.Proposal{
+	proposal := contract.Proposal{
 		Claim: store.Claim{Name: "name", Owner: a, TTL: long}, Fence: first, Reserve: 10,
 	}
 	requireGrant(t, store.Grant{Status: store.StatusHeld, Fence: first, Reserved: 10},
@@ -174,9 +175,9 @@ func reservedAboveProposal(t *testing.T, s *proposerSuite) {
 }
 
 func proposalsInBatch(t *testing.T, s *proposerSuite) {
-	proposals := make([]store.Proposal, 20)
+	proposals := make([]contract.Proposal, 20)
 	for i := range proposals {
-		proposals[i] = store.Proposal{
+		proposals[i] = contract.Proposal{
 			Claim: store.Claim{Name: fmt.Sprint("name-", i), Owner: newOwner(), TTL: long},
 			Fence: 1<<51 + int64(i),
 		}

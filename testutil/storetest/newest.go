@@ -9,10 +9,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// newestCases are for stores that are a [store.Replacer]; others have nothing to prove here.
+// newestCases are for stores that are a [contract.Replacer]; others have nothing to prove here.
 var newestCases = []testCase{
 	{"the call that came last is the newest", replacing(lastIsNewest)},
 	{"a call that does not wait any more is forgotten", replacing(overIsForgotten)},
@@ -33,12 +34,12 @@ var newestCases = []testCase{
 type replaceSuite struct {
 	*suite
 
-	replacer store.Replacer
+	replacer contract.Replacer
 }
 
 func replacing(run func(t *testing.T, s *replaceSuite)) func(*testing.T, *suite) {
 	return func(t *testing.T, s *suite) {
-		if r, ok := s.Store.(store.Replacer); ok {
+		if r, ok := s.Store.(contract.Replacer); ok {
 			run(t, &replaceSuite{s, r})
 		}
 	}
@@ -46,11 +47,11 @@ func replacing(run func(t *testing.T, s *replaceSuite)) func(*testing.T, *suite)
 
 // caller is a call that is to be the newest, and since when it is.
 type caller struct {
-	store.Replacement
+	contract.Replacement
 }
 
 func callOf(name, node string) *caller {
-	return &caller{store.Replacement{
+	return &caller{contract.Replacement{
 		Name: name, Owner: newOwner(), By: store.Holder{Node: node, PID: 7, Operation: "call"},
 		Newness: store.Newness{Age: 1},
 	}}
@@ -132,11 +133,11 @@ func noteLapses(t *testing.T, s *replaceSuite) {
 	a, b := callOf("name", "node"), callOf("name", "node")
 	s.isNewest(t, a, "it is the only one")
 	s.isNewest(t, b, "it came later")
-	s.wait(t, store.NoteTTL*3/4)
+	s.wait(t, contract.NoteTTL*3/4)
 	s.isNewest(t, b, "it repeats itself")
-	s.wait(t, store.NoteTTL*3/4)
+	s.wait(t, contract.NoteTTL*3/4)
 	s.isOld(t, a, "the other one has repeated itself")
-	s.wait(t, store.NoteTTL/2)
+	s.wait(t, contract.NoteTTL/2)
 	s.isNewest(t, a, "the other one has not")
 }
 

@@ -4,22 +4,23 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // newestFaults are those of a Replacer.
 var newestFaults = map[string]fault{
-	"an older call is the newest": {broken{replace: replaces(func(r *store.Replacement) {
+	"an older call is the newest": {broken{replace: replaces(func(r *contract.Replacement) {
 		r.Newness = store.Newness{Age: 1}
 	})}, "the call that came last is the newest"},
-	"all names have one newest call": {broken{replace: replaces(func(r *store.Replacement) {
+	"all names have one newest call": {broken{replace: replaces(func(r *contract.Replacement) {
 		r.Name = "name"
 	})}, "the call that came last is the newest"},
 	"who has the lock is not known to be newer": {broken{acquire: grants(func(c *store.Claim) {
 		c.Newness = store.Newness{}
 	}, nil)}, "a late call does not break a newer one's lease"},
 	"a call is noted for good": {broken{replace: func(
-		s S, ctx C, r store.Replacement,
+		s S, ctx C, r contract.Replacement,
 	) (int64, error) {
 		if r.Over {
 			return 0, nil
@@ -28,7 +29,7 @@ var newestFaults = map[string]fault{
 	}}, "a call that does not wait any more is forgotten"},
 	"any call that leaves has all forgotten": {func() broken {
 		newest := make(map[string]string)
-		return broken{replace: func(s S, ctx C, r store.Replacement) (int64, error) {
+		return broken{replace: func(s S, ctx C, r contract.Replacement) (int64, error) {
 			if r.Over {
 				r.Owner = newest[r.Name]
 			} else {
@@ -39,7 +40,7 @@ var newestFaults = map[string]fault{
 	}(), "a call that does not wait any more is forgotten"},
 	"a note lives on": {func() broken {
 		var last int64
-		return broken{replace: func(s S, ctx C, r store.Replacement) (int64, error) {
+		return broken{replace: func(s S, ctx C, r contract.Replacement) (int64, error) {
 			if since := r.Newness.Since; since != 0 && since < last {
 				return 0, nil
 			}
@@ -49,7 +50,7 @@ var newestFaults = map[string]fault{
 		}}
 	}(), "a call is forgotten that is not repeated"},
 	"an older call breaks the lease": {broken{replace: func(
-		s S, ctx C, r store.Replacement,
+		s S, ctx C, r contract.Replacement,
 	) (int64, error) {
 		since, err := s.Replace(ctx, r)
 		if since == 0 && r.Break {
@@ -57,11 +58,11 @@ var newestFaults = map[string]fault{
 		}
 		return since, err
 	}}, "only the newest call breaks the lease"},
-	"no call breaks the lease": {broken{replace: replaces(func(r *store.Replacement) {
+	"no call breaks the lease": {broken{replace: replaces(func(r *contract.Replacement) {
 		r.Break = false
 	})}, "only the newest call breaks the lease"},
 	"a call breaks what it was granted": {broken{replace: func(
-		s S, ctx C, r store.Replacement,
+		s S, ctx C, r contract.Replacement,
 	) (int64, error) {
 		if r.Break {
 			breakNow(s, ctx, r)
@@ -71,15 +72,15 @@ var newestFaults = map[string]fault{
 	"no process hears": {broken{
 		onBreak: func(S, store.Holder, func(string)) func() { return func() {} },
 	}, "the process hears of a newer call"},
-	"ranks are not heeded": {broken{replace: replaces(func(r *store.Replacement) {
+	"ranks are not heeded": {broken{replace: replaces(func(r *contract.Replacement) {
 		r.Newness.Rank = 0
 	})}, "the greater rank is the newest"},
-	"ranks are doubles": {broken{replace: replaces(func(r *store.Replacement) {
+	"ranks are doubles": {broken{replace: replaces(func(r *contract.Replacement) {
 		r.Newness.Rank = int64(float64(r.Newness.Rank))
 	})}, "the greater rank is the newest"},
 	"the same rank is older": {func() broken {
 		var age time.Duration
-		return broken{replace: replaces(func(r *store.Replacement) {
+		return broken{replace: replaces(func(r *contract.Replacement) {
 			age += time.Hour
 			r.Newness.Age = age
 		})}
@@ -100,34 +101,34 @@ var newestFaults = map[string]fault{
 		c.Newness.Age = min(c.Newness.Age, 1)
 	}, nil)}, "a call goes by when it was made"},
 	"calls wait by when they reach the store": {broken{replace: replaces(
-		func(r *store.Replacement) { r.Newness.Age = min(r.Newness.Age, 1) },
+		func(r *contract.Replacement) { r.Newness.Age = min(r.Newness.Age, 1) },
 	)}, "a call goes by when it was made"},
 	"a rank is kept for a minute": {broken{acquire: grants(func(c *store.Claim) {
 		c.Newness.Rank = 0
 	}, nil)}, "who has had the lock is forgotten in time"},
 	"a limit is taken for a lock": {broken{replace: func(
-		s S, ctx C, r store.Replacement,
+		s S, ctx C, r contract.Replacement,
 	) (int64, error) {
 		r.Name, _ = store.CutLimit(r.Name)
 		return s.Replace(ctx, r)
 	}}, "a limit has no newest call"},
 	"a newest call ignores its context": {broken{replace: func(
-		s S, _ C, r store.Replacement,
+		s S, _ C, r contract.Replacement,
 	) (int64, error) {
 		return s.Replace(context.Background(), r)
 	}}, "a newest call and a context that has ended"},
 }
 
 // replaces makes a faulty Replace by changing what is asked.
-func replaces(before func(*store.Replacement)) func(S, C, store.Replacement) (int64, error) {
-	return func(s S, ctx C, r store.Replacement) (int64, error) {
+func replaces(before func(*contract.Replacement)) func(S, C, contract.Replacement) (int64, error) {
+	return func(s S, ctx C, r contract.Replacement) (int64, error) {
 		before(&r)
 		return s.Replace(ctx, r)
 	}
 }
 
 // breakNow breaks the lease of whoever has it.
-func breakNow(s S, ctx C, r store.Replacement) {
+func breakNow(s S, ctx C, r contract.Replacement) {
 	l, err := s.Show(ctx, r.Name)
 	if err == nil && len(l.Slots) == 1 {
 		s.Break(ctx, store.Breaking{

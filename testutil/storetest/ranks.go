@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -110,15 +111,15 @@ func begunLapses(t *testing.T, s *replaceSuite) {
 	aged := callOf("name", "node")
 	aged.Newness.Age = time.Hour
 	requireStatus(t, store.StatusHeld, s.runs(t, callOf("name", "node")), "the name is free")
-	s.wait(t, store.NoteTTL-spare)
+	s.wait(t, contract.NoteTTL-spare)
 	requireStatus(t, store.StatusReplaced, s.runs(t, aged), "a newer one has run")
 	s.wait(t, 2*spare)
 	requireStatus(t, store.StatusHeld, s.runs(t, aged), "a while ago")
 	requireStatus(t, store.StatusHeld, s.runs(t, ranked(middle)), "the name is free")
-	s.wait(t, store.RankTTL-store.NoteTTL)
+	s.wait(t, contract.RankTTL-contract.NoteTTL)
 	s.wait(t, 2*time.Millisecond)
 	requireStatus(t, store.StatusHeld, s.runs(t, callOf("name", "node")), "made now")
-	s.wait(t, store.NoteTTL-spare)
+	s.wait(t, contract.NoteTTL-spare)
 	requireStatus(t, store.StatusReplaced, s.runs(t, ranked(low)), "a newer one has run")
 	s.wait(t, 2*spare)
 	requireStatus(t, store.StatusHeld, s.runs(t, ranked(low)), "a day ago")

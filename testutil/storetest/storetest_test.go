@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
@@ -33,7 +34,7 @@ func TestBroken(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			storetest.RunOne(t, fault.found, func(*testing.T) storetest.Fixture {
-				fault.Store = memory.New()
+				fault.Whole = engine.In(memory.New())
 				return storetest.Fixture{Store: fault.broken}
 			})
 		})
@@ -85,7 +86,7 @@ func TestBlindStore(t *testing.T) {
 		silent := grants(nil, func(g *contract.Grant) {
 			g.Holder, g.HeldFor, g.TTL = contract.Holder{}, 0, 0
 		})
-		return storetest.Fixture{Store: broken{Store: memory.New(), acquire: silent}, Blind: true}
+		return storetest.Fixture{Store: broken{Whole: engine.In(memory.New()), acquire: silent}, Blind: true}
 	})
 }
 
@@ -93,7 +94,7 @@ func TestBlindStore(t *testing.T) {
 func TestClockOfItsOwn(t *testing.T) {
 	t.Parallel()
 	storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {
-		return storetest.Fixture{Store: memory.New(), Advance: func(d time.Duration) {
+		return storetest.Fixture{Store: memory.New().Engine(), Advance: func(d time.Duration) {
 			<-time.After(d)
 		}}
 	})

@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
-	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -34,7 +33,7 @@ func Scripted(t *testing.T, edit ...func(*renewer.Config)) (*renewer.Keeper, *sc
 
 // Keeper returns a keeper that is shut down when the test ends.
 func Keeper(
-	t *testing.T, store contract.Store, edit ...func(*renewer.Config),
+	t *testing.T, store renewer.Store, edit ...func(*renewer.Config),
 ) *renewer.Keeper {
 	t.Helper()
 	cfg := renewer.Config{TTL: renewer.DefaultTTL, Node: "here"}

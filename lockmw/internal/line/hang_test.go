@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -24,7 +25,7 @@ type hanging struct {
 	bounded       atomic.Bool  // Home was told by when to return
 }
 
-func (q *hanging) Home(ctx context.Context, task store.Task) (string, error) {
+func (q *hanging) Home(ctx context.Context, task contract.Task) (string, error) {
 	_, bounded := ctx.Deadline()
 	q.bounded.Store(bounded)
 	q.homes.Add(1)
@@ -32,7 +33,7 @@ func (q *hanging) Home(ctx context.Context, task store.Task) (string, error) {
 	return q.fake.Home(ctx, task)
 }
 
-func (q *hanging) State(string, store.Task) (line.State, error) {
+func (q *hanging) State(string, contract.Task) (line.State, error) {
 	q.states.Add(1)
 	<-q.goesOn
 	return line.Coming, nil
@@ -42,7 +43,7 @@ func (q *hanging) State(string, store.Task) (line.State, error) {
 func TestHomeHangs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, _ *line.Line) {
-		f.at = store.Arrived{Ahead: 1}
+		f.at = contract.Arrived{Ahead: 1}
 		q := &hanging{fake: f, goesOn: make(chan struct{})}
 		l := line.New(k, q)
 		begun := time.Now()
@@ -68,17 +69,19 @@ func TestHomeHangs(t *testing.T) {
 // always is a store in whose line a task is always to be woken.
 type always struct{ *fake }
 
+func (s always) Engine() store.Store { return s }
+
 func (always) Next(
-	context.Context, string, int, store.TaskEvent, store.Task,
-) (store.NextTask, error) {
-	return store.NextTask{Parked: 1, Tasks: []store.Task{{ID: "next"}}}, nil
+	context.Context, string, int, contract.TaskEvent, contract.Task,
+) (contract.NextTask, error) {
+	return contract.NextTask{Parked: 1, Tasks: []contract.Task{{ID: "next"}}}, nil
 }
 
 // However often a process looks at lines meanwhile, 64 goroutines wait for a queue that hangs.
 func TestStateHangs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, _ *line.Line) {
-		f.at = store.Arrived{Ahead: 1}
+		f.at = contract.Arrived{Ahead: 1}
 		k, err := renewer.New(always{f}, renewer.Config{TTL: ttl})
 		require.NoError(t, err)
 		q := &hanging{fake: f, goesOn: make(chan struct{})}
@@ -99,7 +102,7 @@ func TestStateHangs(t *testing.T) {
 // homely is a hanging queue that says what it is called.
 type homely struct{ *hanging }
 
-func (q homely) Home(ctx context.Context, task store.Task) (string, error) {
+func (q homely) Home(ctx context.Context, task contract.Task) (string, error) {
 	return q.fake.Home(ctx, task)
 }
 
@@ -129,7 +132,7 @@ func TestLimitPanics(t *testing.T) {
 func TestHomeOfOtherThanLettersAndDigits(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
-		f.at, f.home = store.Arrived{Ahead: 1}, "my:database"
+		f.at, f.home = contract.Arrived{Ahead: 1}, "my:database"
 		v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
 		v.Refused(errBusy, true)
 		_, place := stand(t, v)
@@ -145,7 +148,7 @@ func TestHomeOfOtherThanLettersAndDigits(t *testing.T) {
 func TestTasksThatNoLineTakes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
-		f.at = store.Arrived{Ahead: 1}
+		f.at = contract.Arrived{Ahead: 1}
 		for _, of := range []line.Task{
 			{Queue: "q\nr", ID: "1"}, {Queue: "q", ID: string(make([]byte, 4000))},
 		} {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -26,7 +27,7 @@ const (
 // Line is how one handler has its tasks stand in line. It may be used concurrently.
 type Line struct {
 	keeper *renewer.Keeper
-	store  store.Line
+	store  contract.Line
 	queue  Queue
 	home   atomic.Pointer[string] // of the queue; nil: not known yet
 	waking chan struct{}          // has an element for each goroutine that wakes
@@ -57,7 +58,7 @@ type contendedLock struct {
 // New returns the line of a handler whose locks are k's and whose tasks are q's; nil, which is a
 // line that no task has, if k's store keeps none.
 func New(k *renewer.Keeper, q Queue) *Line {
-	lines, ok := k.Store().(store.Line)
+	lines, ok := k.Store().(contract.Line)
 	if !ok {
 		return nil
 	}
@@ -158,10 +159,10 @@ func (l *Line) seen(lock names.Want, parked int) {
 
 // look looks at the line, and again later as long as tasks stand in it.
 func (l *Line) look(lock names.Want) {
-	var next store.NextTask
+	var next contract.NextTask
 	looks := l.takeRoom()
 	if looks {
-		next = l.wakeNext(lock, store.TasksLook, store.Task{Home: *l.home.Load()})
+		next = l.wakeNext(lock, contract.TasksLook, contract.Task{Home: *l.home.Load()})
 		l.leaveRoom()
 	}
 	l.mu.Lock()
@@ -205,7 +206,7 @@ func (l *Line) waitForFirst(lock names.Want, kind string) {
 			return
 		}
 		_ = lease.Release(context.Background()) // else it lapses
-		l.say(lock, store.TasksOver, store.Task{Home: *l.home.Load()})
+		l.say(lock, contract.TasksOver, contract.Task{Home: *l.home.Load()})
 	}()
 }
 

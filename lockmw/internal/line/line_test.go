@@ -16,6 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -37,18 +39,18 @@ var lockA = []names.Want{{Name: "a"}}
 
 // fake is a store with a line, and the queue of its tasks.
 type fake struct {
-	*memory.Store
+	engine.Whole
 
 	mu     sync.Mutex
-	at     store.Arrived            // the answer to those who come
-	ats    map[string]store.Arrived // the answers in the lines of some names, instead
-	wake   []string                 // who is woken next
-	late   []string                 // who has not come, if none is woken
-	states map[string][]line.State  // what tasks do, one after the other
-	fails  error                    // of the queue
-	home   string                   // what it is called, if that is no "home"
-	heard  []string                 // what the line and the queue were told
-	parked parked                   // of the keeper
+	at     contract.Arrived            // the answer to those who come
+	ats    map[string]contract.Arrived // the answers in the lines of some names, instead
+	wake   []string                    // who is woken next
+	late   []string                    // who has not come, if none is woken
+	states map[string][]line.State     // what tasks do, one after the other
+	fails  error                       // of the queue
+	home   string                      // what it is called, if that is no "home"
+	heard  []string                    // what the line and the queue were told
+	parked parked                      // of the keeper
 }
 
 // parked counts the tasks in line, as an observer does.
@@ -73,6 +75,8 @@ func (p *parked) Fault(e renewer.Fault) { p.fault.Store(e.Err) }
 
 func (p *parked) TasksInLine(e renewer.TasksInLine) { p.Add(int64(e.Change)) }
 
+func (f *fake) Engine() store.Store { return f }
+
 func (f *fake) tell(what string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,14 +93,14 @@ func (f *fake) told() []string {
 	return heard
 }
 
-func (f *fake) Arrive(ctx context.Context, a store.Arrival) (store.Arrived, error) {
+func (f *fake) Arrive(ctx context.Context, a contract.Arrival) (contract.Arrived, error) {
 	at, several := f.ats[a.Name]
 	if !several {
 		at = f.at
 	}
 	if a.Look {
 		f.tell("look in " + plain(a.Name))
-		return store.Arrived{Ask: true, Since: at.Since}, nil
+		return contract.Arrived{Ask: true, Since: at.Since}, nil
 	}
 	text := a.Task.Home + " " + a.Task.ID
 	if several {
@@ -108,15 +112,15 @@ func (f *fake) Arrive(ctx context.Context, a store.Arrival) (store.Arrived, erro
 	f.tell("arrive " + text + " " + a.SlotTTL.String())
 	deadline, _ := ctx.Deadline()
 	if time.Until(deadline) > ttl/3 {
-		return store.Arrived{}, errors.New("no bound")
+		return contract.Arrived{}, errors.New("no bound")
 	}
 	at.Wait = at.Ask && a.Wait
 	return at, nil
 }
 
 func (f *fake) Next(
-	_ context.Context, name string, _ int, what store.TaskEvent, task store.Task,
-) (store.NextTask, error) {
+	_ context.Context, name string, _ int, what contract.TaskEvent, task contract.Task,
+) (contract.NextTask, error) {
 	text := what.String() + " " + task.ID
 	if f.ats != nil {
 		text = what.String() + " in " + plain(name)
@@ -124,14 +128,14 @@ func (f *fake) Next(
 	f.tell(text)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	next := store.NextTask{Parked: len(f.wake) + len(f.late)}
+	next := contract.NextTask{Parked: len(f.wake) + len(f.late)}
 	if len(f.wake) > 0 {
-		next.Tasks = []store.Task{{ID: f.wake[0]}}
+		next.Tasks = []contract.Task{{ID: f.wake[0]}}
 		f.wake = f.wake[1:]
 		return next, nil
 	}
 	for _, id := range f.late {
-		next.Late = append(next.Late, store.Task{ID: id})
+		next.Late = append(next.Late, contract.Task{ID: id})
 	}
 	f.late = nil
 	return next, nil
@@ -143,11 +147,11 @@ func plain(name string) string {
 	return name
 }
 
-func (f *fake) Home(context.Context, store.Task) (string, error) {
+func (f *fake) Home(context.Context, contract.Task) (string, error) {
 	return cmp.Or(f.home, "home"), f.fails
 }
 
-func (f *fake) State(_ string, task store.Task) (line.State, error) {
+func (f *fake) State(_ string, task contract.Task) (line.State, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	states := f.states[task.ID]
@@ -157,7 +161,7 @@ func (f *fake) State(_ string, task store.Task) (line.State, error) {
 	return states[0], f.fails
 }
 
-func (f *fake) Run(task store.Task) error {
+func (f *fake) Run(task contract.Task) error {
 	f.tell("run " + task.ID)
 	return nil
 }
@@ -165,7 +169,7 @@ func (f *fake) Run(task store.Task) error {
 // inBubble runs a test in a bubble, with a line on a fake.
 func inBubble(t *testing.T, test func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line)) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{Store: memory.New(), states: make(map[string][]line.State)}
+		f := &fake{Whole: engine.In(memory.New()), states: make(map[string][]line.State)}
 		k, err := renewer.New(f, renewer.Config{TTL: ttl, Observer: &f.parked})
 		require.NoError(t, err)
 		test(t, f, k, line.New(k, f))
@@ -193,7 +197,7 @@ func TestTheWayOfATask(t *testing.T) {
 		again, place := first.Refused(errBusy, true)
 		assert.True(t, again)
 		assert.Nil(t, place)
-		f.at = store.Arrived{Ask: true}
+		f.at = contract.Arrived{Ask: true}
 		wait, place = stand(t, first)
 		assert.Nil(t, place)
 		assert.Equal(t, moment, wait)
@@ -203,7 +207,7 @@ func TestTheWayOfATask(t *testing.T) {
 		first.Over()
 		assert.Equal(t, []string{"over 1"}, f.told())
 
-		f.at = store.Arrived{Ahead: 3}
+		f.at = contract.Arrived{Ahead: 3}
 		last := l.Visit(lockA, line.Task{Queue: "q", ID: "2", BackAs: "2b"})
 		_, place = stand(t, last)
 		require.NotNil(t, place)
@@ -266,7 +270,7 @@ func TestWaking(t *testing.T) {
 func TestLooks(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
-		f.at = store.Arrived{Ahead: 1}
+		f.at = contract.Arrived{Ahead: 1}
 		v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
 		v.Refused(errBusy, true)
 		stand(t, v)
@@ -339,7 +343,7 @@ func TestTheProcessWaitsAsTheTask(t *testing.T) {
 func TestAfterShutdown(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
-		f.at = store.Arrived{Ahead: 1}
+		f.at = contract.Arrived{Ahead: 1}
 		v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
 		v.Refused(errBusy, true)
 		stand(t, v)
@@ -361,7 +365,7 @@ func TestTasksWithoutALine(t *testing.T) {
 		k, err := renewer.New(memory.New(), renewer.Config{TTL: ttl})
 		require.NoError(t, err)
 		f.fails = errors.New("it does not have that task")
-		f.at = store.Arrived{Ahead: 1}
+		f.at = contract.Arrived{Ahead: 1}
 		of := line.Task{Queue: "q", ID: "1"}
 		for _, v := range []*line.Visit{
 			line.New(k, f).Visit(lockA, of), l.Visit(lockA, of), l.Visit(lockA, line.Task{}),
@@ -390,14 +394,14 @@ func TestSeveralLines(t *testing.T) {
 	}
 	of := line.Task{Queue: "q", ID: "1"}
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
-		in := func(tenant, all store.Arrived) {
-			f.ats = map[string]store.Arrived{
+		in := func(tenant, all contract.Arrived) {
+			f.ats = map[string]contract.Arrived{
 				store.LimitName("tenant"): tenant, store.LimitName("all"): all,
 			}
 		}
-		turn := store.Arrived{Ask: true}
+		turn := contract.Arrived{Ask: true}
 		t.Log("the wider one is full: it stands there, and in no other line")
-		in(turn, store.Arrived{Ahead: 2, Held: 20})
+		in(turn, contract.Arrived{Ahead: 2, Held: 20})
 		v := l.Visit(two, of)
 		stand(t, v)
 		assert.Empty(t, f.told())
@@ -418,7 +422,7 @@ func TestSeveralLines(t *testing.T) {
 		}, f.told())
 
 		t.Log("it comes from the wider one's line: its place in the other is as old")
-		in(store.Arrived{Ahead: 1, Since: 7}, store.Arrived{Ask: true, Since: 7})
+		in(contract.Arrived{Ahead: 1, Since: 7}, contract.Arrived{Ask: true, Since: 7})
 		v = l.Visit(two, of)
 		_, place = stand(t, v)
 		require.NotNil(t, place)

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Each task that has waited in vain has the next one wait for twice as long. None waits while the
@@ -20,7 +20,7 @@ import (
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
-		f.at = store.Arrived{Ask: true}
+		f.at = contract.Arrived{Ask: true}
 		for _, want := range []time.Duration{
 			moment, 2 * moment, 4 * moment, 8 * moment, 8 * moment,
 		} {
@@ -46,7 +46,7 @@ func TestPatience(t *testing.T) {
 func TestPatienceIsBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
-		f.at = store.Arrived{Ask: true}
+		f.at = contract.Arrived{Ask: true}
 		for range 2 {
 			lease, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 			require.NoError(t, err)

@@ -2,7 +2,7 @@
 // queue, where they keep no worker: a task whose lock another caller has goes back there, and is
 // run when its turn is near.
 //
-// The line itself is the locks' store's, a [store.Line]. This package asks it, and tells the
+// The line itself is the locks' store's, a [contract.Line]. This package asks it, and tells the
 // [Queue] whom to run. It knows no job system: an adapter implements Queue, has a [Line] for each
 // handler, and a [Visit] for each delivery of a task.
 //
@@ -16,22 +16,22 @@ package line
 import (
 	"context"
 
-	"github.com/lockbeat/lockbeat/renewer/store"
+	"github.com/lockbeat/lockbeat/internal/contract"
 )
 
 // Queue is where the tasks of lines wait. Its methods may be called concurrently. Those without a
 // context bound themselves.
 type Queue interface {
-	// Home returns what lines call this queue, a [store.Task.Home]: the same in all processes. It
-	// is given a task that runs in the calling process, and returns an error if it is another queue
-	// than that task's.
-	Home(ctx context.Context, running store.Task) (string, error)
+	// Home returns what lines call this queue, a [contract.Task.Home]: the same in all processes.
+	// It is given a task that runs in the calling process, and returns an error if it is another
+	// queue than that task's.
+	Home(ctx context.Context, running contract.Task) (string, error)
 
 	// State returns what a task does that may be in the line for the lock, or the limit, on name.
-	State(name string, task store.Task) (State, error)
+	State(name string, task contract.Task) (State, error)
 
 	// Run has a task that is [Waiting] run as soon as a worker is free.
-	Run(task store.Task) error
+	Run(task contract.Task) error
 }
 
 // State is what a task does in its queue.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 	mostTask = 4000
 )
 
-// homeText is what may be a [store.Task.Home].
+// homeText is what may be a [contract.Task.Home].
 var homeText = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
 
 // Visit is one delivery of a task that wants a lock, or several, and what is known of its place. It
@@ -38,8 +38,8 @@ type Visit struct {
 	line  *Line // nil: it has none
 	wants []*want
 	as    Task
-	task  store.Task // who has the place, or would have it: the copy once that was announced
-	since int64      // when it got its first place; 0 if it is not known to have one
+	task  contract.Task // who has the place, or would have it: the copy once that was announced
+	since int64         // when it got its first place; 0 if it is not known to have one
 
 	inSlot bool // it waits in its worker's slot if its turn has come
 	ran    bool // it got the lock
@@ -78,7 +78,7 @@ type Place struct {
 // Visit begins that of a task that wants all of some locks and limits, in the order in which it is
 // refused by them. A nil Line is one that no task has.
 func (l *Line) Visit(wants []names.Want, of Task) *Visit {
-	v := &Visit{line: l, as: of, task: store.Task{Queue: of.Queue, ID: of.ID}}
+	v := &Visit{line: l, as: of, task: contract.Task{Queue: of.Queue, ID: of.ID}}
 	if of.ID == "" || strings.Contains(of.Queue, "\n") ||
 		len(of.Queue)+len(of.ID) > mostTask {
 		v.line = nil // no queue has it, or no line can
@@ -191,15 +191,15 @@ func (v *Visit) findPlace(ctx context.Context, lines []*want) error {
 
 func (v *Visit) arrive(
 	ctx context.Context, w *want, wait time.Duration, look bool,
-) (store.Arrived, error) {
+) (contract.Arrived, error) {
 	ctx, cancel := v.line.limited(ctx)
 	defer cancel()
-	var original store.Task
+	var original contract.Task
 	if v.as.BackAs != "" {
 		original, v.task.ID = v.task, v.as.BackAs
 		original.ID = v.as.ID
 	}
-	arrived, err := v.line.store.Arrive(ctx, store.Arrival{
+	arrived, err := v.line.store.Arrive(ctx, contract.Arrival{
 		Name: storeName(w.Want), Limit: limitOf(w.Want), Task: v.task, For: original,
 		Wait: wait > 0, SlotTTL: wait + slotSlack, Since: v.since, Look: look,
 	})
@@ -210,7 +210,7 @@ func (v *Visit) arrive(
 }
 
 // refusal is the error for a task that goes back before it has asked.
-func refusal(w *want, arrived store.Arrived) error {
+func refusal(w *want, arrived contract.Arrived) error {
 	e := &renewer.Error{
 		Op: "acquire", Name: w.Name, Kind: renewer.ErrBusy,
 		Holder: arrived.Holder, HeldFor: arrived.HeldFor,
@@ -233,7 +233,7 @@ func (v *Visit) Refused(err error, busy bool) (again bool, to *Place) {
 	if !busy || w == nil {
 		for _, one := range v.wants {
 			if one.turn {
-				v.say(one, store.TaskLeft)
+				v.say(one, contract.TaskLeft)
 			}
 		}
 		v.beside = true
@@ -243,7 +243,7 @@ func (v *Visit) Refused(err error, busy bool) (again bool, to *Place) {
 	w.met = true
 	w.tries++
 	if waited || w.tries > mostTries {
-		v.say(w, store.TaskLeft)
+		v.say(w, contract.TaskLeft)
 		return false, v.park(w, 0, true, err)
 	}
 	v.line.met(w.Want)
@@ -271,7 +271,7 @@ func (v *Visit) Granted() {
 	for _, w := range v.wants {
 		if v.line != nil && (w.turn || v.as.Stays && v.line.isContended(w.Want)) {
 			v.line.served(w.Want)
-			v.say(w, store.TaskGranted)
+			v.say(w, contract.TaskGranted)
 		}
 	}
 }
@@ -281,7 +281,7 @@ func (v *Visit) Granted() {
 func (v *Visit) Over() {
 	for _, w := range v.wants {
 		if v.line != nil && v.ran {
-			v.say(w, store.TasksOver)
+			v.say(w, contract.TasksOver)
 		}
 	}
 }
@@ -290,13 +290,13 @@ func (v *Visit) Over() {
 // not be made. It may have been looked for before.
 func (v *Visit) Copied(ok bool) {
 	if ok {
-		v.say(v.parked, store.TaskLeft)
+		v.say(v.parked, contract.TaskLeft)
 	} else {
-		v.say(v.parked, store.TaskGone)
+		v.say(v.parked, contract.TaskGone)
 	}
 }
 
-func (v *Visit) say(w *want, what store.TaskEvent) { v.line.say(w.Want, what, v.task) }
+func (v *Visit) say(w *want, what contract.TaskEvent) { v.line.say(w.Want, what, v.task) }
 
 // park is for a task with a place in one's line behind n others, and in no other line. If it is the
 // first, and no task waits in a slot, the process waits for the lock in its place.
@@ -304,7 +304,7 @@ func (v *Visit) park(w *want, n int, alone bool, err error) *Place {
 	for _, other := range v.wants {
 		if other != w && (other.turn || other == v.parked) {
 			// At once, or it would be taken for one that does not come when it is called there.
-			v.line.wakeNext(other.Want, store.TaskMoved, v.task)
+			v.line.wakeNext(other.Want, contract.TaskMoved, v.task)
 		}
 	}
 	v.parked = w
@@ -313,7 +313,7 @@ func (v *Visit) park(w *want, n int, alone bool, err error) *Place {
 		v.line.waitForFirst(w.Want, v.as.Kind)
 	}
 	return &Place{Err: err, BackIn: min(
-		v.line.keeper.Config().TTL+time.Duration(n)*perRank, store.MostTaskDelay)}
+		v.line.keeper.Config().TTL+time.Duration(n)*perRank, contract.MostTaskDelay)}
 }
 
 // patience is for how long a task waits in its slot that does so for a moment as a rule. Where
@@ -347,7 +347,7 @@ func (l *Line) served(lock names.Want) {
 // findHome returns what lines call their queue. It asks the queue until it has answered once. It is
 // nil if that is another one than the task's, or does not answer in time, or refuses: the task is
 // as one without a line then.
-func (l *Line) findHome(ctx context.Context, running store.Task) *string {
+func (l *Line) findHome(ctx context.Context, running contract.Task) *string {
 	if home := l.home.Load(); home != nil {
 		return home
 	}
@@ -363,7 +363,7 @@ func (l *Line) findHome(ctx context.Context, running store.Task) *string {
 
 // askHome asks the queue for its home, once at a time: where it hangs, tasks wait for it once, and
 // no goroutines gather.
-func (l *Line) askHome(ctx context.Context, running store.Task) *asking {
+func (l *Line) askHome(ctx context.Context, running contract.Task) *asking {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.asking != nil {

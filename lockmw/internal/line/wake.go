@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 // say says what became of a task, and wakes the next one, without waiting for that. What it does
 // not do, since too much is under way or a server does not answer, is done when tasks come back by
 // themselves.
-func (l *Line) say(lock names.Want, what store.TaskEvent, task store.Task) {
+func (l *Line) say(lock names.Want, what contract.TaskEvent, task contract.Task) {
 	if !l.takeRoom() {
 		return
 	}
@@ -58,18 +58,18 @@ func (l *Line) leaveRoom() { <-l.waking }
 // the process looks at the line again later: no other event may come by which the next task would
 // be woken.
 func (l *Line) wakeNext(
-	lock names.Want, what store.TaskEvent, task store.Task,
-) store.NextTask {
+	lock names.Want, what contract.TaskEvent, task contract.Task,
+) contract.NextTask {
 	name := storeName(lock)
 	select {
 	case <-l.keeper.ShuttingDown():
 		if task.ID == "" {
 			l.seen(lock, 0)
-			return store.NextTask{}
+			return contract.NextTask{}
 		}
 	default:
 	}
-	var missing []store.Task // of which the line does not know yet
+	var missing []contract.Task // of which the line does not know yet
 	for range mostGone {
 		ctx, cancel := l.limited(context.Background())
 		next, err := l.store.Next(ctx, name, limitOf(lock), what, task)
@@ -78,10 +78,10 @@ func (l *Line) wakeNext(
 		case errors.Is(err, renewer.ErrRejected):
 			l.tell(err)
 			l.seen(lock, 0)
-			return store.NextTask{}
+			return contract.NextTask{}
 		case err != nil:
 			l.lookLater(lock)
-			return store.NextTask{}
+			return contract.NextTask{}
 		}
 		l.seen(lock, next.Parked)
 		if next.Parked == 0 {
@@ -91,16 +91,16 @@ func (l *Line) wakeNext(
 			l.lookLater(lock)
 			missing = append(missing, l.wakeAll(lock, next.Tasks)...)
 		}
-		missing = append(missing, slices.DeleteFunc(next.Late, func(late store.Task) bool {
+		missing = append(missing, slices.DeleteFunc(next.Late, func(late contract.Task) bool {
 			state, err := l.queue.State(lock.Name, late)
 			return err != nil || state != Gone
 		})...)
 		if len(missing) == 0 {
 			return next
 		}
-		what, task, missing = store.TaskMissing, missing[0], missing[1:]
+		what, task, missing = contract.TaskMissing, missing[0], missing[1:]
 	}
-	return store.NextTask{}
+	return contract.NextTask{}
 }
 
 // limited is ctx for one request.
@@ -109,7 +109,7 @@ func (l *Line) limited(ctx context.Context) (context.Context, context.CancelFunc
 }
 
 // wakeAll wakes tasks side by side, and returns those that are gone.
-func (l *Line) wakeAll(lock names.Want, tasks []store.Task) (gone []store.Task) {
+func (l *Line) wakeAll(lock names.Want, tasks []contract.Task) (gone []contract.Task) {
 	here := make([]bool, len(tasks))
 	var waking sync.WaitGroup
 	for i, task := range tasks[1:] {
@@ -126,7 +126,7 @@ func (l *Line) wakeAll(lock names.Want, tasks []store.Task) (gone []store.Task) 
 }
 
 // wake has a task of the line run now. It reports false if it is gone.
-func (l *Line) wake(name string, task store.Task) bool {
+func (l *Line) wake(name string, task contract.Task) bool {
 	var failed error
 	for i := range backTries {
 		state, err := l.queue.State(name, task)

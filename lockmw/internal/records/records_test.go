@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/lockmw/internal/records"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -24,7 +25,7 @@ var (
 func inBubble(t *testing.T, s store.Store, f func(t *testing.T, k *renewer.Keeper)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		k, err := renewer.New(s, config)
+		k, err := renewer.New(engine.Of(s), config)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		f(t, k)

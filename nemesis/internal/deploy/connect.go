@@ -10,14 +10,14 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/quorum"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Connection is a worker's.
 type Connection struct {
-	Store contract.Store
+	Store renewer.Store
 	// Close must be called when the keeper is shut down.
 	Close func()
 }
@@ -36,7 +36,7 @@ func (s Spec) Connect(ttl time.Duration) (*Connection, error) {
 
 // connectEach makes the store of a quorum.
 func (s Spec) connectEach(ttl time.Duration) (*Connection, error) {
-	var nodes []contract.Store
+	var nodes []renewer.Store
 	var closers []func()
 	closing := func() {
 		for _, c := range slices.Backward(closers) {

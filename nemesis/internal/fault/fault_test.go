@@ -49,7 +49,7 @@ func open(t *testing.T) *field {
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	return &field{
-		&fault.Field{Deployment: d, Links: []deploy.Links{links}, TTL: ttl}, conn.Store,
+		&fault.Field{Deployment: d, Links: []deploy.Links{links}, TTL: ttl}, conn.Store.Engine(),
 	}
 }
 

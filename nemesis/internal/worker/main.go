@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -88,8 +89,8 @@ func run(text string, stdin io.Reader, t *teller) error {
 	defer conn.Close()
 	cfg := Config(spec.TTL)
 	cfg.Node = spec.Name
-	locks := breakStore(conn.Store, spec.Flaw)
-	keeper, err := renewer.New(tellOf(locks, t, cfg), cfg)
+	locks := breakStore(conn.Store.Engine(), spec.Flaw)
+	keeper, err := renewer.New(engine.Of(tellOf(locks, t, cfg)), cfg)
 	if err != nil {
 		return err
 	}

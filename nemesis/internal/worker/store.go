@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/nemesis/internal/history"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -29,9 +30,9 @@ func tellOf(s store.Store, t *teller, cfg renewer.Config) store.Store {
 
 // breakable is a store whose leases can be broken and replaced: any that is sound, but a quorum.
 type breakable interface {
-	store.Sharded
+	contract.Sharded
 	store.Inspector
-	store.Replacer
+	contract.Replacer
 }
 
 // tellingAll is a telling store with all else that the engine asks of such a store.
@@ -54,7 +55,7 @@ func (s *tellingAll) OnBreak(holder store.Holder, look func(name string)) (stop 
 }
 
 // Replace tells of each call that breaks the leases of others.
-func (s *tellingAll) Replace(ctx context.Context, r store.Replacement) (since int64, err error) {
+func (s *tellingAll) Replace(ctx context.Context, r contract.Replacement) (since int64, err error) {
 	sent := history.Now()
 	since, err = s.inner.Replace(ctx, r)
 	if since != 0 && r.Break {

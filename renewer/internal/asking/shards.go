@@ -1,6 +1,9 @@
 package asking
 
-import "github.com/lockbeat/lockbeat/renewer/store"
+import (
+	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
 
 // mostShards bounds the shards that are told apart. The store numbers them, maybe at random; so
 // many cost about 12 MB.
@@ -8,12 +11,12 @@ const mostShards = 1024
 
 // Shards tells the shards of a store apart.
 type Shards struct {
-	sharded store.Sharded // nil: the store has one
+	sharded contract.Sharded // nil: the store has one
 }
 
 // ShardsOf returns those of a store.
 func ShardsOf(s store.Store) Shards {
-	sharded, _ := s.(store.Sharded)
+	sharded, _ := s.(contract.Sharded)
 	return Shards{sharded}
 }
 

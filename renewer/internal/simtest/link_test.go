@@ -36,6 +36,8 @@ type placeOf struct {
 
 var _ store.Store = (*link)(nil)
 
+func (l *link) Engine() store.Store { return l }
+
 func newLink(w *world, process, inbox int) *link {
 	return &link{
 		w: w, process: process, inbox: inbox, count: map[string]int{},

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -263,10 +263,11 @@ var incidents = []incident{
 		scene: func(t *testing.T, s site) []string {
 			p := s.start(t, "worker-1", quick)
 			p.hangs(t, "order:42", "order:fulfil")
+			line := p.store.Engine().(contract.Line)
 			for i := range 50 {
-				_, err := p.store.Arrive(t.Context(), store.Arrival{
+				_, err := line.Arrive(t.Context(), contract.Arrival{
 					Name: "order:42", SlotTTL: time.Second,
-					Task: store.Task{Queue: "default", ID: strconv.Itoa(i)},
+					Task: contract.Task{Queue: "default", ID: strconv.Itoa(i)},
 				})
 				require.NoError(t, err)
 			}

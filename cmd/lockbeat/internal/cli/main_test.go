@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/cli"
+	"github.com/lockbeat/lockbeat/inspect"
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
@@ -129,7 +130,7 @@ func (p process) hangs(
 func (p process) tellsOfCallers(t *testing.T, name string, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		lock, err := p.store.Show(t.Context(), name)
+		lock, err := inspect.Show(t.Context(), p.store, name, false)
 		return err == nil && lock.Callers() == n
 	}, patience, 10*time.Millisecond)
 }
@@ -167,7 +168,7 @@ func (p process) waits(t *testing.T, name string, n int, more ...renewer.Request
 func (p process) inLine(t *testing.T, name string, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		lock, err := p.store.Show(t.Context(), name)
+		lock, err := inspect.Show(t.Context(), p.store, name, false)
 		return err == nil && lock.Waiting == n
 	}, patience, time.Millisecond)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
@@ -73,7 +74,7 @@ func TestTheFile(t *testing.T) {
 		"LOCKBEAT_PASSWORD_FILE="+write(t, 0o600, secret, ""), "LOCKBEAT_PREFIX=mine:")
 	store, err := connect.OpenFor(connect.With(t.Context(), s), 5*time.Second)
 	require.NoError(t, err)
-	assert.Equal(t, 5*time.Second, store.LeastTTL())
+	assert.Equal(t, 5*time.Second, store.Engine().(contract.Tuned).LeastTTL())
 	store.Close()
 	d, err := connect.Dial(connect.With(t.Context(), s))
 	require.NoError(t, err)

@@ -209,7 +209,7 @@ func TestOtherPrefixes(t *testing.T) {
 			redisstore.Deployment{Option: s.ClientOption(), Prefix: prefix})
 		require.NoError(t, err)
 		defer store.Close()
-		grant := store.Acquire(t.Context(), []contract.Claim{{
+		grant := store.Engine().Acquire(t.Context(), []contract.Claim{{
 			Name: name, Owner: strings.Repeat("o", contract.OwnerLen), TTL: time.Hour,
 		}})
 		require.NoError(t, grant[0].Err)

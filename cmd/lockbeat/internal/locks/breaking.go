@@ -13,6 +13,7 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 	"github.com/lockbeat/lockbeat/inspect"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -174,7 +175,7 @@ func (o *order) slotOf(lock *store.Lock) *store.Slot {
 }
 
 // current reads the lock.
-func (o *order) current(ctx context.Context, locks store.Store) (store.Lock, error) {
+func (o *order) current(ctx context.Context, locks renewer.Store) (store.Lock, error) {
 	lock, err := inspect.Show(ctx, locks, o.Name, o.Limit)
 	return lock, failed(err)
 }

@@ -12,11 +12,12 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 	"github.com/lockbeat/lockbeat/inspect"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // choose finds the lease that is current where no token was given, and asks whether to break it.
-func (o *order) choose(cmd *cobra.Command, locks store.Store) error {
+func (o *order) choose(cmd *cobra.Command, locks renewer.Store) error {
 	lock, err := o.current(cmd.Context(), locks)
 	if err != nil {
 		return err

@@ -23,7 +23,7 @@ func (l *lines) line(label, text string) {
 // print writes all that is known of a lock as labelled lines. Whether it is renewed comes last,
 // since that takes a while to see.
 func (s *showing) print(
-	ctx context.Context, w io.Writer, locks store.Store, lock *store.Lock, secret []byte,
+	ctx context.Context, w io.Writer, locks renewer.Store, lock *store.Lock, secret []byte,
 ) error {
 	text := describe(lock, secret)
 	if err := write(w, text.String()); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -43,7 +44,7 @@ const (
 )
 
 // follow looks what becomes of the lease, and tells.
-func (o *order) follow(cmd *cobra.Command, locks store.Store) error {
+func (o *order) follow(cmd *cobra.Command, locks renewer.Store) error {
 	ctx, begun := cmd.Context(), time.Now()
 	if !o.json {
 		_, _ = fmt.Fprintf(cmd.OutOrStdout(), "%s: the lease %d is broken\n", out.Safe(o.Name),

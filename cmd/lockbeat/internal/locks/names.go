@@ -12,12 +12,12 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 	"github.com/lockbeat/lockbeat/inspect"
-	"github.com/lockbeat/lockbeat/renewer/store"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // named is the name that an argument means: what ls prints of it if it is quoted there, with the
 // quotes or without, unless something has the name as it stands.
-func named(ctx context.Context, locks store.Store, arg string) (string, error) {
+func named(ctx context.Context, locks renewer.Store, arg string) (string, error) {
 	name, ok := unquoted(arg)
 	if !ok {
 		return arg, nil

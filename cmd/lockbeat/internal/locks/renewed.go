@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/inspect"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -27,7 +28,7 @@ type renewal struct {
 // at most. It tells by fencing token. Those that were broken are not renewed any more, and are left
 // out.
 func (s *showing) lookTwice(
-	ctx context.Context, locks store.Store, lock *store.Lock,
+	ctx context.Context, locks renewer.Store, lock *store.Lock,
 ) (map[int64]renewal, error) {
 	ends := make(map[int64]time.Time)
 	for _, slot := range lock.Slots {

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 	"github.com/lockbeat/lockbeat/inspect"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -96,7 +97,7 @@ func (s *showing) run(cmd *cobra.Command, args []string) error {
 // find reads what is asked for: the lock and the limit of a name or of a hash, as far as they are
 // not free.
 func (s *showing) find(
-	ctx context.Context, locks store.Store, args []string, secret []byte,
+	ctx context.Context, locks renewer.Store, args []string, secret []byte,
 ) (found []store.Lock, err error) {
 	var name string
 	if len(args) == 1 {
@@ -168,7 +169,7 @@ func ReadSecret(path string) ([]byte, error) {
 }
 
 func (s *showing) printJSON(
-	ctx context.Context, w io.Writer, locks store.Store, found []store.Lock, secret []byte,
+	ctx context.Context, w io.Writer, locks renewer.Store, found []store.Lock, secret []byte,
 ) error {
 	d := document{Total: len(found)}
 	for i := range found {

@@ -10,6 +10,7 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/connect"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/inspect"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -19,7 +20,7 @@ func Commands() []*cobra.Command {
 }
 
 // open connects to the store. The caller calls end when it needs it no more.
-func open(ctx context.Context) (locks store.Store, end func(), err error) {
+func open(ctx context.Context) (locks renewer.Store, end func(), err error) {
 	s, err := connect.Open(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -44,7 +45,7 @@ func failed(err error) error {
 }
 
 // read reads all locks that want chooses. Behind an error it returns those that it has read.
-func read(ctx context.Context, locks store.Store, want inspect.Filter) ([]store.Lock, error) {
+func read(ctx context.Context, locks renewer.Store, want inspect.Filter) ([]store.Lock, error) {
 	var all []store.Lock
 	for lock, err := range inspect.List(ctx, locks, want) {
 		if err != nil {

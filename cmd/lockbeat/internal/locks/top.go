@@ -14,6 +14,7 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 	"github.com/lockbeat/lockbeat/inspect"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -76,7 +77,7 @@ func (t *watching) loop(ctx context.Context, each func(context.Context) error) e
 
 // topView is what top shows.
 type topView struct {
-	store store.Store
+	store renewer.Store
 	want  inspect.Filter
 	w     io.Writer
 }

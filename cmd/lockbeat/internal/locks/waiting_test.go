@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // crowd has n callers of a process wait for a lock until the test ends.
@@ -43,10 +43,11 @@ func (s site) park(t *testing.T, name string, n int) {
 		redisstore.Deployment{Option: s.ClientOption(), TTL: patience})
 	require.NoError(t, err)
 	defer locks.Close()
+	line := locks.Engine().(contract.Line)
 	for i := range n {
-		arrived, err := locks.Arrive(t.Context(), store.Arrival{
+		arrived, err := line.Arrive(t.Context(), contract.Arrival{
 			Name: name, SlotTTL: patience,
-			Task: store.Task{Home: "REDIS", Queue: "default", ID: fmt.Sprint(i)},
+			Task: contract.Task{Home: "REDIS", Queue: "default", ID: fmt.Sprint(i)},
 		})
 		require.NoError(t, err)
 		require.False(t, arrived.Ask)

@@ -1,8 +1,10 @@
-package store
+package contract
 
 import (
 	"context"
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Line is a store that also keeps, beside a lock or a limit, the line of tasks that want it and
@@ -49,7 +51,7 @@ type Task struct {
 
 // Arrival is a task that wants a lock.
 type Arrival struct {
-	// Name is that of the lock, or of a limit: see [LimitName].
+	// Name is that of the lock, or of a limit: see [store.LimitName].
 	Name string
 	// Limit is how many may have the name at once, if it is that of a limit; else 0. Tasks are told
 	// to ask for as many slots as are free.
@@ -84,7 +86,7 @@ type Arrived struct {
 	// Ahead is how many stand in the line before it, unless Ask.
 	Ahead int
 	// Holder has the lock, unless Ask; its zero value if the store can't tell.
-	Holder Holder
+	Holder store.Holder
 	// HeldFor is how long Holder has had it, by the store's clock; 0 if the store can't tell.
 	HeldFor time.Duration
 	// Held is how many have the limit, unless Ask. Holder is the one whose slot lapses first.
