@@ -87,7 +87,7 @@ var layers = []layer{
 		"it gives gocron the jobs of cronmw",
 	},
 	{
-		"lockmw/rivermw", "lockmw/jobs renewer renewer/store",
+		"lockmw/rivermw", "lockmw lockmw/jobs renewer",
 		"it gives River the jobs of package jobs, and has no locking of its own",
 	},
 	{
