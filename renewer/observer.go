@@ -161,7 +161,7 @@ type TasksInLine struct {
 
 // Fault is trouble in the background.
 type Fault struct {
-	Doing string // what failed, such as "watch", "clean up", "run a task of asynq"
+	Doing string // what failed, such as "watch", "clean up", "configure asynq"
 	Name  string // of a lock, or ""
 	Err   error
 }
