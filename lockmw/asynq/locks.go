@@ -125,8 +125,6 @@ var errNotConfigured = fmt.Errorf("%w: the task's server was not made with the a
 // warn tells the keeper's observer of such a server, once: asynq logs no error of a task.
 func (l *Locks) warn() {
 	l.warned.Do(func() {
-		if o := l.keeper.Config().Observer; o != nil {
-			o.Fault(renewer.Fault{Doing: "configure asynq", Err: errNotConfigured})
-		}
+		l.keeper.Observer().Fault(renewer.Fault{Doing: "configure asynq", Err: errNotConfigured})
 	})
 }
