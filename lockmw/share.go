@@ -111,12 +111,10 @@ func (s settings) admit(
 	}()
 	ctx = WithFence(ctx, 0) // that of an outer lock is not this one's
 	ctx = context.WithValue(ctx, sharingKey{}, own)
-	if o := k.Config().Observer; o != nil {
-		for _, one := range names {
-			o.Unlocked(ctx, renewer.Unlocked{
-				Name: one, Operation: s.named, Outage: outage, Err: err,
-			})
-		}
+	for _, one := range names {
+		k.Observer().Unlocked(ctx, renewer.Unlocked{
+			Name: one, Operation: s.named, Outage: outage, Err: err,
+		})
 	}
 	told = true
 	return ctx, leave

@@ -55,7 +55,8 @@ func TestLocalShare(t *testing.T) {
 		var s away
 		s.Store = memory.New()
 		var o told
-		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Observer: &o})
+		k, err := renewer.New(&s,
+			renewer.Config{TTL: 10 * time.Second, Observer: &o, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		call := func(fn func(context.Context) error) error {
@@ -128,7 +129,8 @@ func TestNestedInALocalShare(t *testing.T) {
 		var s away
 		s.Store = memory.New()
 		var o told
-		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Observer: &o})
+		k, err := renewer.New(&s,
+			renewer.Config{TTL: 10 * time.Second, Observer: &o, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		call := func(ctx context.Context, name string, fn func(context.Context) error) error {
@@ -189,7 +191,8 @@ func (p partly) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 func TestLocalShareOfAPart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k, err := renewer.New(partly{memory.New()}, renewer.Config{TTL: 10 * time.Second})
+		k, err := renewer.New(partly{memory.New()},
+			renewer.Config{TTL: 10 * time.Second, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		a, b := lockmw.Limit("a", 1), lockmw.Limit("b", 1)
@@ -213,7 +216,7 @@ func TestLocalShareOfThoseInLine(t *testing.T) {
 		var s away
 		s.Store = memory.New()
 		keeper := func() *renewer.Keeper {
-			k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second})
+			k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Log: renewer.Silent})
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = k.Shutdown(t.Context()) })
 			return k
@@ -255,7 +258,7 @@ func TestEnterByLocalShare(t *testing.T) {
 		var s away
 		s.Store = memory.New()
 		s.is.Store(true)
-		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second})
+		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		for range 3 {

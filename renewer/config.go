@@ -1,8 +1,10 @@
 package renewer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -127,6 +129,13 @@ type Config struct {
 
 	// Observer hears of everything. Default nil: none, at no cost.
 	Observer Observer
+
+	// Log is told of what needs a person, whatever the Observer: a wrong set-up and trouble in the
+	// background, a loss, an operation that runs on after it or without its lock, a scheduled run
+	// that failed. It gets a line a minute at most of each kind and name, which it shows by
+	// [HashName] without a secret. An Observer of [NewLogObserver] tells all this itself: beside
+	// one, Log is not used. Default slog.Default(); [Silent] is for none.
+	Log *slog.Logger
 }
 
 // resolve fills in the defaults and returns every fault found, each with its field's name.
@@ -184,6 +193,7 @@ func (c Config) resolve() (Config, error) {
 	c.HoldWarning = orDefault(c.HoldWarning, defaultHoldWarning)
 	c.HandOffs = orDefault(c.HandOffs, defaultHandOffs)
 	c.HandOffFor = orDefault(c.HandOffFor, defaultHandOffFor)
+	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Node == "" {
 		c.Node, _ = os.Hostname() // a host without a name is shown by its process number alone
 	}

@@ -73,6 +73,9 @@ func NewOwner() string {
 	return token.String()
 }
 
+// MostTold bounds the lines of one kind that Config.Log gets in a minute.
+const MostTold = mostTold
+
 // MostLogKinds bounds the kinds of lines that a LogObserver counts each on its own.
 const MostLogKinds = mostLogKinds
 

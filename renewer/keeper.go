@@ -40,7 +40,8 @@ type Keeper struct { // a coordinator of parts that own their state
 	cfg      Config
 	self     contract.Holder
 	clock    *timing.Clock
-	observer Observer // nil if there is none
+	observer Observer // of everything; nil if there is none
+	hearers  Observer // it, and Config.Log, of what is rare; never nil
 
 	requests *asking.Requests
 	renewals *asking.Requests // the same for heartbeats, which are waited for longer
@@ -64,6 +65,11 @@ type Keeper struct { // a coordinator of parts that own their state
 
 // Config returns the configuration in force, with its defaults filled in.
 func (k *Keeper) Config() Config { return k.cfg }
+
+// Observer returns who hears of what happens with the keeper's locks: [Config.Observer], and
+// [Config.Log] of what needs a person. It is never nil. An adapter tells it of a [Fault], of an
+// operation that is [Unlocked], and of a [Run].
+func (k *Keeper) Observer() Observer { return k.hearers }
 
 // Store returns the store that the keeper was made on, for what it offers beside locks.
 func (k *Keeper) Store() contract.Store { return k.store }
@@ -96,10 +102,8 @@ func (k *Keeper) holder(l *Lease) contract.Holder {
 }
 
 func (k *Keeper) fault(doing, name string, err error) {
-	if k.observer != nil {
-		name, _ = contract.CutLimit(name)
-		k.observer.Fault(Fault{Doing: doing, Name: name, Err: err})
-	}
+	name, _ = contract.CutLimit(name)
+	k.hearers.Fault(Fault{Doing: doing, Name: name, Err: err})
 }
 
 func nothing() {}
@@ -133,6 +137,7 @@ func newKeeper(store contract.Store, cfg Config, slept func() time.Duration) (*K
 		self:      contract.Holder{Node: cfg.Node, PID: os.Getpid()},
 		clock:     clock,
 		observer:  cfg.Observer,
+		hearers:   observersOf(cfg.Observer, cfg.Log),
 		questions: timing.NewDeadlineHeap(deadlinePlace),
 		newest:    make(map[string]*newestCalls),
 		ends:      timing.NewLoop(clock),

@@ -19,7 +19,7 @@ import (
 func outageOf(t *testing.T) (*renewer.Keeper, *shardedStore) {
 	t.Helper()
 	store := newShardedStore()
-	k, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second})
+	k, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second, Log: renewer.Silent})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = k.Shutdown(t.Context()) })
 	return k, store

@@ -133,10 +133,8 @@ func (s *settings) delivery(ctx context.Context, task *asynq.Task) (d jobs.Deliv
 // noticed only when tasks meet.
 func (s *settings) warn(k *renewer.Keeper) {
 	s.warned.Do(func() {
-		if o := k.Config().Observer; o != nil {
-			o.Fault(renewer.Fault{Doing: "configure asynq", Err: fmt.Errorf(
-				"%w: %s: each refusal uses up an attempt", renewer.ErrConfig, unconfigured)})
-		}
+		k.Observer().Fault(renewer.Fault{Doing: "configure asynq", Err: fmt.Errorf(
+			"%w: %s: each refusal uses up an attempt", renewer.ErrConfig, unconfigured)})
 	})
 }
 

@@ -194,7 +194,5 @@ func (e *exchange) finish(
 
 // tell tells the keeper's observer of an error that is not one call's alone, the first time.
 func (in *idempotent) tell(first *sync.Once, err error) {
-	if o := in.keeper.Config().Observer; o != nil {
-		first.Do(func() { o.Fault(renewer.Fault{Doing: "serve gRPC", Err: err}) })
-	}
+	first.Do(func() { in.keeper.Observer().Fault(renewer.Fault{Doing: "serve gRPC", Err: err}) })
 }

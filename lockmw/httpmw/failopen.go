@@ -72,12 +72,10 @@ func (u *unlocked) serve(
 	// The token of an outer lock is not this lock's: a resource must
 	// be able to tell what is written without this lock.
 	ctx := lockmw.WithFence(r.Context(), 0)
-	if o := u.keeper.Config().Observer; o != nil {
-		for _, one := range wants {
-			o.Unlocked(ctx, renewer.Unlocked{
-				Name: one.Name, Operation: operation, Outage: outage, Err: err,
-			})
-		}
+	for _, one := range wants {
+		u.keeper.Observer().Unlocked(ctx, renewer.Unlocked{
+			Name: one.Name, Operation: operation, Outage: outage, Err: err,
+		})
 	}
 	httpguard.Serve(ctx, w, r, do)
 	return true

@@ -44,7 +44,8 @@ func inOutage(
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s, o := script.New(), &unlockedObserver{}
-		k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
+		k, err := renewer.New(s,
+			renewer.Config{TTL: renewer.DefaultTTL, Observer: o, Log: renewer.Silent})
 		require.NoError(t, err)
 		s.Default(script.Acquire, script.Fail(errDown))
 		_, err = k.TryAcquire(t.Context(), "any")

@@ -31,16 +31,17 @@ const often = 10 * time.Minute
 // that returns no usable name, too, now and then: as a rule that is a mistake in the function, such
 // as a wildcard that the route does not have, but clients may bring it about.
 func (f *Faults) Misuse(r *http.Request, err error) {
-	switch o := f.Keeper.Config().Observer; {
+	switch {
 	case errors.Is(err, renewer.ErrConfig):
 		f.Tell(&f.misuse, err)
 	case !errors.Is(err, ErrNoName) && !errors.Is(err, ErrLongName) && !errors.Is(err, ErrNoCaller):
-	case o != nil:
+	default:
 		now, next := time.Now().UnixNano(), f.unnamed.Load()
 		if now >= next && f.unnamed.CompareAndSwap(next, now+int64(often)) {
-			o.Fault(renewer.Fault{Doing: "serve HTTP", Err: fmt.Errorf("lockbeat: requests to the "+
-				"route %q are answered with 400: %w; does the route have the wildcard, or the "+
-				"request the header, that it asks for?", r.Pattern, err)})
+			err = fmt.Errorf("lockbeat: requests to the route %q are answered with 400: %w; does "+
+				"the route have the wildcard, or the request the header, that it asks for?",
+				r.Pattern, err)
+			f.Keeper.Observer().Fault(renewer.Fault{Doing: "serve HTTP", Err: err})
 		}
 	}
 }
@@ -69,7 +70,5 @@ func (f *Faults) CheckTimeout(r *http.Request, wait time.Duration) {
 
 // Tell reports a fault unless first has been used before.
 func (f *Faults) Tell(first *sync.Once, err error) {
-	if o := f.Keeper.Config().Observer; o != nil {
-		first.Do(func() { o.Fault(renewer.Fault{Doing: "serve HTTP", Err: err}) })
-	}
+	first.Do(func() { f.Keeper.Observer().Fault(renewer.Fault{Doing: "serve HTTP", Err: err}) })
 }

@@ -137,7 +137,8 @@ func TestFaultsAreToldOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := new(counter)
-		k, err := renewer.New(script.New(), renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
+		k, err := renewer.New(script.New(),
+			renewer.Config{TTL: renewer.DefaultTTL, Observer: o, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		f := httpguard.Faults{Keeper: k}
@@ -165,7 +166,8 @@ func TestNamesThatAreNoneAreToldOfNowAndThen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := new(counter)
-		k, err := renewer.New(script.New(), renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
+		k, err := renewer.New(script.New(),
+			renewer.Config{TTL: renewer.DefaultTTL, Observer: o, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		f, r := httpguard.Faults{Keeper: k}, request(t, http.NoBody)
