@@ -1,9 +1,13 @@
 package cronmw_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -22,12 +26,28 @@ func TestNewNamesEachFault(t *testing.T) {
 	_, err := cronmw.New(t.Context(), nil)
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	require.ErrorContains(t, err, "needs a keeper")
-	k, err := renewer.New(memory.New(), renewer.Config{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, k.Shutdown(context.Background())) })
-	_, err = cronmw.New(t.Context(), k)
-	require.ErrorIs(t, err, renewer.ErrConfig)
-	require.ErrorContains(t, err, "renewer.NewLogObserver(logger)")
+}
+
+// Without an Observer the log gets what no scheduler listens to.
+func TestAFailedRunIsToldWithoutAnObserver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		k, err := renewer.New(memory.New(),
+			renewer.Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		node, err := cronmw.New(t.Context(), k)
+		require.NoError(t, err)
+		job, err := node.Job("report", cronmw.Every(minute), func(context.Context) error {
+			return errors.New("no paper")
+		})
+		require.NoError(t, err)
+		elapse(minute)
+		job.Run()
+		require.NoError(t, k.Shutdown(context.Background()))
+		require.Contains(t, log.String(), `level=ERROR msg="run of a job" job=report outcome=ran`)
+		require.Contains(t, log.String(), "no paper")
+	})
 }
 
 func TestRefusedJobs(t *testing.T) {

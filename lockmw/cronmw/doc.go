@@ -1,7 +1,7 @@
 // Package cronmw runs scheduled work on one node of many: all have the same schedule, each tick is
 // run once. It stands on package lockmw.
 //
-//	node, err := cronmw.New(ctx, keeper) // its Observer hears of each tick
+//	node, err := cronmw.New(ctx, keeper)
 //
 //	id, err := node.AddFunc(c, "*/5 * * * *", "report", sendReport) // c: robfig/cron's cron.Cron
 //
@@ -23,8 +23,8 @@
 //
 // # Outcomes
 //
-// The Observer of the keeper hears of each tick by a renewer.Run, which names the outcome: logs and
-// metrics show it.
+// The Observer of the keeper hears of each tick by a renewer.Run, which names the outcome: metrics
+// show it, and renewer.Config.Log what has failed.
 //
 //	the job                           what becomes of the tick
 //	--------------------------------  ---------------------------------------------------------

@@ -2,7 +2,6 @@ package cronmw
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -29,30 +28,24 @@ type Node struct {
 //
 // The keeper's Observer hears of every tick on this node, by [renewer.Observer].Ran: run, with the
 // run's error, skipped, missed, or not run for another reason. Schedulers do not listen to errors,
-// so no other code hears of them.
+// so renewer.Config.Log is told of what has failed.
 //
-// The error is [renewer.ErrConfig], and names the fault: there is no keeper, its store keeps no
-// records, or it has no Observer.
+// The error is [renewer.ErrConfig], and names the fault: there is no keeper, or its store keeps no
+// records.
 func New(ctx context.Context, k *renewer.Keeper) (*Node, error) {
 	if k == nil {
 		return nil, errNoKeeper
 	}
-	err := records.Of(k).Check()
-	if k.Config().Observer == nil {
-		err = errors.Join(err, errNoObserver)
-	}
-	if err != nil {
+	if err := records.Of(k).Check(); err != nil {
 		return nil, err
 	}
 	return &Node{ctx: ctx, keeper: k, names: make(map[string]bool)}, nil
 }
 
 var (
-	errNoKeeper   = fmt.Errorf("%w: it needs a keeper: renewer.New", renewer.ErrConfig)
-	errNoObserver = fmt.Errorf("%w: the keeper has no renewer.Config.Observer, so that no code "+
-		"would hear of a failed run: take renewer.NewLogObserver(logger)", renewer.ErrConfig)
-	errNoJob   = fmt.Errorf("%w: it needs a schedule and a function", renewer.ErrConfig)
-	errSeveral = fmt.Errorf("%w: a tick is run once, so that its name can't be that of a limit "+
+	errNoKeeper = fmt.Errorf("%w: it needs a keeper: renewer.New", renewer.ErrConfig)
+	errNoJob    = fmt.Errorf("%w: it needs a schedule and a function", renewer.ErrConfig)
+	errSeveral  = fmt.Errorf("%w: a tick is run once, so that its name can't be that of a limit "+
 		"or of several locks: give the job a plain name, and have its function take those by "+
 		"lockmw.Do", renewer.ErrConfig)
 	errTwice = fmt.Errorf("%w: this node has a job of this name already, and the two would take "+
