@@ -50,6 +50,36 @@ func TestAFailedRunIsToldWithoutAnObserver(t *testing.T) {
 	})
 }
 
+// A name of a job that was not added, since an Observer has panicked, is free.
+func TestAPanicOfAnObserverLeavesNoName(t *testing.T) {
+	t.Parallel()
+	o := &panics{left: 1}
+	k, err := renewer.New(memory.New(), renewer.Config{Observer: o, Log: renewer.Silent})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, k.Shutdown(context.Background())) }()
+	node, err := cronmw.New(t.Context(), k)
+	require.NoError(t, err)
+	add := func() error {
+		_, err := node.Job("report", cronmw.Every(minute), nothing)
+		return err
+	}
+	require.Panics(t, func() { _ = add() })
+	require.NoError(t, add())
+	require.ErrorContains(t, add(), "has a job of this name already")
+}
+
+// panics is an Observer that does when it is told of runs.
+type panics struct {
+	renewer.NopObserver
+	left int // so often
+}
+
+func (p *panics) Ran(context.Context, renewer.Run) {
+	if p.left--; p.left >= 0 {
+		panic("an observer")
+	}
+}
+
 func TestRefusedJobs(t *testing.T) {
 	t.Parallel()
 	everyMinute := cronmw.Every(minute)

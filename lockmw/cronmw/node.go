@@ -89,7 +89,14 @@ func (n *Node) Job(
 	if err := n.add(j); err != nil {
 		return nil, fmt.Errorf("job %q: %w", name, err)
 	}
+	told := false
+	defer func() {
+		if !told { // an observer has panicked
+			n.drop(name)
+		}
+	}()
 	j.tell(n.ctx, time.Now(), renewer.Run{Outcome: renewer.OutcomeAdded})
+	told = true
 	if j.looksBack() {
 		go j.catchUp()
 	}
@@ -114,4 +121,11 @@ func (n *Node) add(j *Job) error {
 	}
 	n.names[j.book.Name] = true
 	return nil
+}
+
+// drop frees the name of a job that was not added.
+func (n *Node) drop(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.names, name)
 }
