@@ -70,9 +70,9 @@ func (k *Keeper) Config() Config { return k.cfg }
 // Store returns the keeper's store.
 func (k *Keeper) Store() store.Store { return k.store }
 
-// Observer is who hears of what happens with the keeper's locks: [Config.Observer], and [Config.Log]
-// of what needs a person. It is never nil. An adapter tells it of a [Fault], of an operation that is
-// [Unlocked], and of a [Run].
+// Observer is who hears of what happens with the keeper's locks: [Config.Observer], and
+// [Config.Log] of what needs a person. It is never nil. An adapter tells it of a [Fault], of an
+// operation that is [Unlocked], and of a [Run].
 func (k *Keeper) Observer() Observer { return k.hearers }
 
 // ShuttingDown is closed when [Keeper.Shutdown] begins.

@@ -39,8 +39,9 @@ func (f *Faults) Misuse(r *http.Request, err error) {
 		now, next := time.Now().UnixNano(), f.unnamed.Load()
 		if now >= next && f.unnamed.CompareAndSwap(next, now+int64(often)) {
 			f.Keeper.Observer().Fault(renewer.Fault{Doing: "serve HTTP", Err: fmt.Errorf(
-				"lockbeat: requests to the route %q are answered with 400: %w; does the route "+
-					"have the wildcard, or the request the header, that it asks for?", r.Pattern, err)})
+				"lockbeat: requests to the route %q are answered with 400: %w; does the "+
+					"route have the wildcard, or the request the header, that it asks for?",
+				r.Pattern, err)})
 		}
 	}
 }

@@ -153,7 +153,8 @@ func (l *Line) seen(lock names.Want, parked int) {
 	}
 	l.mu.Unlock()
 	if change != 0 {
-		l.keeper.Observer().TasksInLine(renewer.TasksInLine{Name: lock.Name, Tasks: parked, Change: change})
+		l.keeper.Observer().TasksInLine(
+			renewer.TasksInLine{Name: lock.Name, Tasks: parked, Change: change})
 	}
 }
 
