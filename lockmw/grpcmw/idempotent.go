@@ -93,10 +93,6 @@ func (in *idempotent) serve(
 	if caller == "" {
 		return nil, anonymous()
 	}
-	under, bad := in.under(ctx, info.FullMethod, req)
-	if bad != nil {
-		return nil, bad
-	}
 	input, err := encodeRequest(req)
 	if err != nil {
 		return nil, misused(fmt.Sprintf("a request of %s can't be compared with one that is sent "+
@@ -108,7 +104,7 @@ func (in *idempotent) serve(
 	which := in.repeats.Request(caller, key, info.FullMethod, input)
 	outcome, err := in.repeats.Do(ctx, which, repeat.Work{
 		Operation: info.FullMethod,
-		Under:     under,
+		Under:     in.under(ctx, info.FullMethod, req),
 		Run:       e.run,
 		Read:      func(stored []byte) error { return proto.Unmarshal(stored, e.stored) },
 	})

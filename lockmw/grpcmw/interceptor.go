@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -32,11 +31,13 @@ type lockedMethod struct {
 // newInterceptor panics if the rules contradict each other, or are for calls that the
 // interceptor does not get to see.
 func newInterceptor(who string, k *renewer.Keeper, opts []Option, streams bool) *interceptor {
-	set, err := newSettings(k, opts)
-	in := &interceptor{settings: set, keeper: k, methods: make(map[string]lockedMethod)}
-	if err = cmp.Or(in.bind(streams), err); err != nil {
+	in := &interceptor{
+		settings: newSettings(opts), keeper: k, methods: make(map[string]lockedMethod),
+	}
+	if err := in.bind(streams); err != nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.%s %v", who, err))
 	}
+	in.MustSuit(k)
 	return in
 }
 
@@ -59,10 +60,8 @@ func (in *interceptor) bind(streams bool) error {
 			return fmt.Errorf("has two rules for %s: one call has one key; chain two "+
 				"interceptors for two locks", m.name)
 		}
-		// Strict, so that every loss is returned; what becomes of it is decided here, since the
-		// status depends on it.
-		opt := in.locking(m.name)
-		opt.Strict = true
+		opt := in.Settings
+		opt.Operation = cmp.Or(opt.Operation, m.name)
 		in.methods[m.name] = lockedMethod{r, opt}
 	}
 	return nil
@@ -105,17 +104,16 @@ func UnaryServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.UnaryServerI
 func (in *interceptor) run(
 	ctx context.Context, m lockedMethod, msg any, do func(context.Context) error,
 ) *callError {
-	set, bad := m.keyOf(ctx, msg)
-	if bad != nil {
-		return bad
-	}
 	doneWaiting, bad := in.countWaiter(ctx)
 	if bad != nil {
 		return bad
 	}
 	defer doneWaiting()
 	var own, outer error
-	ran, loss := scope.Run(ctx, in.keeper, set, m.opt, func(ctx context.Context) error {
+	// Every loss is to be returned; what becomes of it is decided here, since the status
+	// depends on it.
+	m.opt.Strict = true
+	ran, loss := scope.Run(ctx, in.keeper, m.key(ctx, msg), m.opt, func(ctx context.Context) error {
 		doneWaiting()
 		own = do(ctx)
 		outer = lossIn(ctx)
@@ -125,13 +123,6 @@ func (in *interceptor) run(
 		return refused(loss)
 	}
 	return settled(loss, outer, own, in.Strict)
-}
-
-func (r *rule) keyOf(ctx context.Context, msg any) (names.Set, *callError) {
-	if r.message != nil {
-		return r.message(msg)
-	}
-	return r.call(ctx)
 }
 
 var errTooManyWait = errors.New("lockbeat: as many calls of the caller wait for locks as " +

@@ -1,14 +1,14 @@
 package grpcmw
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"math"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
-	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // Option is for the interceptors: a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or
@@ -45,8 +45,7 @@ type settings struct {
 // defaultMaxWaiters is how many calls of a server wait for one name.
 const defaultMaxWaiters = 100
 
-// newSettings returns an error if no lock of k can be had with the options. k may be nil.
-func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
+func newSettings(opts []Option) settings {
 	s := settings{silence: defaultSilence}
 	for _, o := range opts {
 		if mine, ok := o.(own); ok {
@@ -55,16 +54,15 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 			s.Settings = o.ForCall(s.Settings)
 		}
 	}
-	if s.Wait == 0 {
-		s.Wait = lockmw.DefaultWait
-	}
-	if s.Waiters == 0 {
-		s.Waiters = defaultMaxWaiters
-	}
-	if k == nil {
-		return s, nil
-	}
-	return s, s.Check(k)
+	s.Wait = cmp.Or(s.Wait, lockmw.DefaultWait)
+	s.Waiters = cmp.Or(s.Waiters, defaultMaxWaiters)
+	s.InTime = true
+	return s
+}
+
+// refuse notes that an option is invalid.
+func (s *settings) refuse(format string, args ...any) {
+	s.Settings = s.Invalid("grpcmw."+format, args...)
 }
 
 // MaxWaitersPerCaller bounds to n how many calls of one caller wait for locks at the same time,
@@ -76,24 +74,13 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 // caller says who makes a call: an account that an interceptor further out has checked, or the
 // address of peer.FromContext. It is called concurrently. A call for which it is empty is
 // codes.InvalidArgument. It panics if n is not positive, or if caller is nil.
-func MaxWaitersPerCaller(n int, caller func(ctx context.Context) string) Option {
-	if n < 1 {
-		panic(fmt.Sprintf("lockbeat: grpcmw.MaxWaitersPerCaller(%d) can't be meant: give a "+
-			"positive one", n))
-	}
-	if caller == nil {
-		panic("lockbeat: grpcmw.MaxWaitersPerCaller needs a function that says who calls")
-	}
-	callers := quota.New(n)
-	return own(func(s *settings) { s.caller, s.callers = caller, callers })
-}
-
-// locking returns the settings for the locks of a method.
-func (s *settings) locking(method string) option.Settings {
-	opt := s.Settings
-	opt.InTime = true
-	if opt.Operation == "" {
-		opt.Operation = method
-	}
-	return opt
+func MaxWaitersPerCaller(n int64, caller func(ctx context.Context) string) Option {
+	callers := quota.New(int(min(n, math.MaxInt)))
+	return own(func(s *settings) {
+		if n < 1 || caller == nil {
+			s.refuse("MaxWaitersPerCaller(%d): give 1 or more, and a function that says who calls",
+				n)
+		}
+		s.caller, s.callers = caller, callers
+	})
 }

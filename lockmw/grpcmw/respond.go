@@ -38,8 +38,8 @@ func translated(err error) *callError {
 	if outer, ok := err.(statusError); ok && isChosen(outer.GRPCStatus()) {
 		return nil
 	}
-	within, found := errors.AsType[statusError](err)
-	said, answered := errors.AsType[*callError](err)
+	within := said(err)
+	sent, answered := errors.AsType[*callError](err)
 	_, runOnce := errors.AsType[*once.Error](err)
 	switch {
 	case runOnce: // the work's end, not the lock's, even if that is a cause
@@ -47,20 +47,27 @@ func translated(err error) *callError {
 	case errors.Is(err, renewer.ErrLost):
 		return lostError(err, nil)
 	case answered:
-		again := said.with(err)
+		again := sent.with(err)
 		again.retryIn = 0 // sent when it was made
 		return again
 	case !ofLock(err) && !strings.Contains(err.Error(), "lockbeat: "):
 		// the latter is all that is left of one taken apart
 		return nil
-	case found && isChosen(within.GRPCStatus()):
-		// without the words around it
-		return &callError{status: within.GRPCStatus(), causes: []error{err}}
+	case within != nil:
+		return within
 	case ofLock(err):
 		return refused(err)
 	default:
 		return reworded(err)
 	}
+}
+
+// said is the status that an error has further in, without the words around it; nil if it has none.
+func said(err error) *callError {
+	if e, ok := errors.AsType[statusError](err); ok && isChosen(e.GRPCStatus()) {
+		return &callError{status: e.GRPCStatus(), causes: []error{err}}
+	}
+	return nil
 }
 
 // statusError is an error that says itself what its status is.

@@ -14,15 +14,13 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 )
 
-// rule says where the name of one method's calls comes from. Exactly one of message and call is
-// set.
+// rule says where the names of one method's calls come from.
 type rule struct {
 	method method
 
-	// message derives it from the request, of a stream from the first message.
-	message func(msg any) (names.Set, *callError)
-	// call derives it from the call's metadata, or without.
-	call func(ctx context.Context) (names.Set, *callError)
+	// key makes them of a call, and of its request, or a stream's first message.
+	key       func(ctx context.Context, msg any) names.Set
+	ofMessage bool // which key needs
 }
 
 // ForMethod locks calls of a method on the name that key makes of the request message; of a
@@ -35,7 +33,7 @@ type rule struct {
 // an interface that this has. It panics if the program has no generated protobuf code of such a
 // method, or if its request is another.
 func ForMethod[Req any, N lockmw.Name](fullMethod string, key func(Req) N) Option {
-	r := &rule{method: describe("ForMethod", fullMethod)}
+	r := &rule{method: describe("ForMethod", fullMethod), ofMessage: true}
 	if key == nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) needs a function that derives the key "+
 			"from the request", fullMethod))
@@ -44,14 +42,14 @@ func ForMethod[Req any, N lockmw.Name](fullMethod string, key func(Req) N) Optio
 		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) derives the key from %v, but the "+
 			"method's request is %T", fullMethod, reflect.TypeFor[Req](), request))
 	}
-	r.message = func(msg any) (names.Set, *callError) {
+	r.key = func(_ context.Context, msg any) names.Set {
 		req, ok := msg.(Req)
 		if !ok {
-			return names.Set{}, misused(fmt.Sprintf("the key of %s is derived from %v, but its "+
+			return names.Invalid(misused(fmt.Sprintf("the key of %s is derived from %v, but its "+
 				"request is %T: another interceptor has changed it", fullMethod,
-				reflect.TypeFor[Req](), msg))
+				reflect.TypeFor[Req](), msg)))
 		}
-		return names.Set(lockmw.All(key(req))), nil
+		return names.Set(lockmw.All(key(req)))
 	}
 	return r.option()
 }
@@ -75,13 +73,13 @@ func ForMetadata(fullMethod, name string) Option {
 			"letters, digits, '-', '_' and '.', and those "+
 			"with \"grpc-\" or \"-bin\" carry no text of the caller", fullMethod, name))
 	}
-	r.call = func(ctx context.Context) (names.Set, *callError) {
+	r.key = func(ctx context.Context, _ any) names.Set {
 		v := metadata.ValueFromIncomingContext(ctx, name)
 		if len(v) != 1 || v[0] == "" || strings.ContainsFunc(v[0], isControl) {
-			return names.Set{}, badKey(fmt.Sprintf("the call needs metadata %q once, of one "+
-				"character or more, none of them a control character", name), nil)
+			return names.Invalid(badKey(fmt.Sprintf("the call needs metadata %q once, of one "+
+				"character or more, none of them a control character", name), nil))
 		}
-		return names.Of(names.Want{Name: lockmw.Key(name, v[0])}), nil
+		return names.Of(names.Want{Name: lockmw.Key(name, v[0])})
 	}
 	return r.option()
 }
@@ -100,8 +98,8 @@ func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 // on whichever server. It panics if there is no such method (see [ForMethod]).
 func ForWholeMethod(fullMethod string) Option {
 	r := &rule{method: describe("ForWholeMethod", fullMethod)}
-	r.call = func(context.Context) (names.Set, *callError) {
-		return names.Of(names.Want{Name: fullMethod}), nil
+	r.key = func(context.Context, any) names.Set {
+		return names.Of(names.Want{Name: fullMethod})
 	}
 	return r.option()
 }

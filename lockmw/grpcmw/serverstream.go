@@ -80,7 +80,7 @@ func (r *rule) firstMessage(ctx context.Context, stream grpc.ServerStream) (prot
 	m := r.method.request.New().Interface()
 	err := guard(ctx, func() error { return stream.RecvMsg(m) })
 	switch end := errors.Is(err, io.EOF); {
-	case end && r.message != nil:
+	case end && r.ofMessage:
 		return nil, badKey("the stream has ended without a message, which would have had its key",
 			nil)
 	case end:

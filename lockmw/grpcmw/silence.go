@@ -3,7 +3,6 @@ package grpcmw
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,10 +27,12 @@ var ErrSilence = errors.New("lockbeat: the client of a stream under a lock has b
 // lockmw.MaxHold bounds that. Default a minute; lockmw.NoBound is none. It panics if d is not
 // positive.
 func Silence(d time.Duration) Option {
-	if d <= 0 {
-		panic(fmt.Sprintf("lockbeat: grpcmw.Silence(%v) can't be meant: give a positive one", d))
-	}
-	return own(func(s *settings) { s.silence = d })
+	return own(func(s *settings) {
+		if d <= 0 {
+			s.refuse("Silence(%v): give for how long a client may be silent, or NoBound", d)
+		}
+		s.silence = d
+	})
 }
 
 // silence records since when a stream waits for its peer. A stream has one timer, which reads

@@ -1,6 +1,7 @@
 package grpcmw
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -158,7 +159,8 @@ func refused(err error) *callError {
 		return retryable(codes.Unavailable, "no locks are given out here any more, since this "+
 			"process is going down", ReasonUnavailable, err)
 	case adapter.RefusalName:
-		return badKey("the key that the call is to be locked on is empty or too long", err)
+		return cmp.Or(said(err), badKey("the call does not say what to lock, or not in a usable form",
+			err))
 	case adapter.RefusalLost, adapter.RefusalReplaced:
 		return lostError(err, nil)
 	case adapter.RefusalCancelled:
@@ -168,7 +170,7 @@ func refused(err error) *callError {
 		return newError(codes.DeadlineExceeded,
 			"the call's deadline passed while it waited for its lock", []error{err})
 	default:
-		return misused("the lock of this call can't be asked for").with(err)
+		return cmp.Or(said(err), misused("the lock of this call can't be asked for").with(err))
 	}
 }
 
