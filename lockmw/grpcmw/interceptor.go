@@ -67,13 +67,13 @@ func (in *interceptor) bind(streams bool) error {
 	return nil
 }
 
-// UnaryServerInterceptor runs the handlers of unary methods under the locks that the rules
-// among opts name; other methods pass through. See the package's text for the outcomes. It
-// panics if k is nil, on two rules for one method, and on a rule for a streaming method.
+// UnaryServerInterceptor runs the handlers of unary methods under the locks that their
+// rules name. The lock is held until the handler returns, panics or exits, also when
+// the caller has gone. The handler's context ends when the call's does or when the lock
+// is lost.
 //
-// The handler's context ends when the call's does or when the lock is lost. The lock is held
-// until the handler returns, panics or exits, also when the caller has gone meanwhile. An error
-// of a lock that a handler returns, with a rule or without, is answered as [Respond] does.
+// It panics if k is nil, on two rules for one method, on a rule for a streaming method,
+// and on an option that is invalid.
 func UnaryServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.UnaryServerInterceptor {
 	in := newInterceptor("UnaryServerInterceptor", k, opts, false)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
@@ -144,9 +144,9 @@ func (in *interceptor) countWaiter(ctx context.Context) (done func(), bad *callE
 	return sync.OnceFunc(func() { in.callers.Give(caller) }), nil
 }
 
-// settled is what takes the place of own, a call's own error, if the call was under a lost
-// lock; nil if own stands. loss is the loss of the call's lock, outer one by which its context
-// had ended.
+// settled is what takes the place of own, a call's own error, if the call was under a
+// lost lock; nil if own stands. loss is the loss of the call's lock, outer one by which
+// its context had ended.
 func settled(loss, outer, own error, strict bool) *callError {
 	switch {
 	case own != nil && cmp.Or(loss, outer) != nil:
@@ -158,7 +158,8 @@ func settled(loss, outer, own error, strict bool) *callError {
 	}
 }
 
-// lossIn is the loss that a context has ended by, nil if it has not ended or by something else.
+// lossIn is the loss that a context has ended by, nil if it has not ended or by
+// something else.
 func lossIn(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, renewer.ErrLost) {
 		return cause

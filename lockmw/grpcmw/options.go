@@ -11,15 +11,13 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
-// Option is for the interceptors: a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or
-// what to do for all methods that have one: those of package lockmw that fit (lockmw.AnyOption,
-// WaitOption and HandlerOption) and this package's. Of two that contradict each other the later
-// one counts; what differs from method to method takes several interceptors in a chain. One
-// that is invalid panics where the interceptor is made.
+// Option is a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or says what to do
+// for all methods that have one: lockmw.AnyOption, WaitOption and HandlerOption, and
+// those of this package. What differs from method to method takes several interceptors
+// in a chain.
 //
-//   - lockmw.Wait is 10 s by default. A call's own deadline ends the wait as well, a margin
+//   - lockmw.Wait is 10 s by default. A call's own deadline ends the wait a margin
 //     before it, so that the caller hears that the lock is busy.
-//   - By lockmw.Replace and lockmw.Latest older calls are codes.Aborted with REPLACED.
 //   - lockmw.MaxWaiters is 100 by default. lockmw.Operation is the method's name.
 type Option interface {
 	ForCall(option.Settings) option.Settings
@@ -65,15 +63,11 @@ func (s *settings) refuse(format string, args ...any) {
 	s.Settings = s.Invalid("grpcmw."+format, args...)
 }
 
-// MaxWaitersPerCaller bounds to n how many calls of one caller wait for locks at the same time,
-// whatever their names. A call counts from when it asks for its lock until it has it or is
-// refused: choose n above what an honest caller sends at once. One more is refused at once,
-// with codes.ResourceExhausted and CALLER_QUOTA. Of interceptors that are given the same option
-// the calls are counted together. Default: no bound.
-//
-// caller says who makes a call: an account that an interceptor further out has checked, or the
-// address of peer.FromContext. It is called concurrently. A call for which it is empty is
-// codes.InvalidArgument. It panics if n is not positive, or if caller is nil.
+// MaxWaitersPerCaller bounds how many calls of one caller ask or wait for locks at
+// once, in this process, whatever their names: one more is codes.ResourceExhausted at
+// once. Interceptors that are given the same option count together. caller says who
+// makes a call, such as the account that an interceptor further out has checked; "" is
+// codes.InvalidArgument. It is called concurrently. Default: no bound.
 func MaxWaitersPerCaller(n int64, caller func(ctx context.Context) string) Option {
 	callers := quota.New(int(min(n, math.MaxInt)))
 	return own(func(s *settings) {

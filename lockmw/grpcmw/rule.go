@@ -23,15 +23,14 @@ type rule struct {
 	ofMessage bool // which key needs
 }
 
-// ForMethod locks calls of a method on the name that key makes of the request message; of a
-// stream, of the first message that the client sends. Make it by lockmw.Key. An invalid name is
-// codes.InvalidArgument, and the lock's store is not asked. key is called concurrently, and
-// sees what the client has sent: put the interceptor inside of whatever checks that.
+// ForMethod locks calls of a method on the name that key makes of the request, of a
+// stream of its first message. An invalid name is codes.InvalidArgument; what key
+// returns by lockmw.Invalid, too, unless that has a status of its own. key is called
+// concurrently.
 //
-// fullMethod is "/package.Service/Method", the generated constant
-// Service_Method_FullMethodName. Req is the method's request, such as *pb.TransferRequest, or
-// an interface that this has. It panics if the program has no generated protobuf code of such a
-// method, or if its request is another.
+// fullMethod is the generated constant, such as pb.Bank_Transfer_FullMethodName, and
+// Req the method's request, or an interface that this has. It panics if the program has
+// no generated code of such a method, or if its request is another.
 func ForMethod[Req any, N lockmw.Name](fullMethod string, key func(Req) N) Option {
 	r := &rule{method: describe("ForMethod", fullMethod), ofMessage: true}
 	if key == nil {
@@ -59,12 +58,10 @@ func isA[T any](v any) bool {
 	return ok
 }
 
-// ForMetadata locks calls of a method on a value of their metadata: on lockmw.Key(name, value),
-// the name in lower case. A call in which it is missing, given more than once, empty, too long
-// or has control bytes is codes.InvalidArgument, and the lock's store is not asked.
-//
-// It panics if there is no such method (see [ForMethod]), or if name can't be that of a text
-// value.
+// ForMetadata locks calls of a method on a value of their metadata: on lockmw.Key(name,
+// value), with name in lower case. A value that is missing, given twice, empty, too
+// long or has control characters is codes.InvalidArgument. It panics if there is no
+// such method, or if name can't be that of a text.
 func ForMetadata(fullMethod, name string) Option {
 	r := &rule{method: describe("ForMetadata", fullMethod)}
 	name = strings.ToLower(name)
@@ -94,8 +91,8 @@ func isMetadataName(name string) bool {
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
-// ForWholeMethod locks all calls of a method on one key, the method's name: one call at a time,
-// on whichever server. It panics if there is no such method (see [ForMethod]).
+// ForWholeMethod locks all calls of a method on its name: one at a time, on any server.
+// It panics if there is no such method.
 func ForWholeMethod(fullMethod string) Option {
 	r := &rule{method: describe("ForWholeMethod", fullMethod)}
 	r.key = func(context.Context, any) names.Set {
@@ -115,9 +112,9 @@ type method struct {
 	request, reply protoreflect.MessageType
 }
 
-// describe finds a method. It panics, with a message that says which function was given it, if
-// the program has no generated code of it: a typing error would let the real one run without
-// its lock.
+// describe finds a method. It panics, with a message that says which function was given
+// it, if the program has no generated code of it: a typing error would let the real one
+// run without its lock.
 func describe(who, full string) method {
 	rest, rooted := strings.CutPrefix(full, "/")
 	service, name, _ := strings.Cut(rest, "/")
