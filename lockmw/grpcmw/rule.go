@@ -37,7 +37,8 @@ func ForMethod[Req any, N lockmw.Name](fullMethod string, key func(Req) N) Optio
 		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) needs a function that derives the key "+
 			"from the request", fullMethod))
 	}
-	if request := r.method.request.Zero().Interface(); !isA[Req](request) {
+	var request any = r.method.request.Zero().Interface()
+	if _, ok := request.(Req); !ok {
 		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) derives the key from %v, but the "+
 			"method's request is %T", fullMethod, reflect.TypeFor[Req](), request))
 	}
@@ -51,11 +52,6 @@ func ForMethod[Req any, N lockmw.Name](fullMethod string, key func(Req) N) Optio
 		return names.Set(lockmw.All(key(req)))
 	}
 	return r.option()
-}
-
-func isA[T any](v any) bool {
-	_, ok := v.(T)
-	return ok
 }
 
 // ForMetadata locks calls of a method on a value of their metadata: on lockmw.Key(name,
