@@ -25,15 +25,16 @@ const (
 	replayedKey = "idempotent-replayed"
 )
 
-// Idempotent has calls of unary methods carried out once, however often their clients send
-// them: calls of one caller with the same idempotency-key get the reply of the first, on any
-// server. Other methods pass through. Where methods need other settings, chain several
-// interceptors.
+// Idempotent has calls of unary methods carried out once, however often their clients
+// send them: calls of one caller with the same idempotency-key, in the metadata, get
+// the reply of the first, on any server, with idempotent-replayed in the header. The
+// same key with another method or request is codes.FailedPrecondition. An error is not
+// stored: the next call runs the handler. docs/grpc.md has the table of outcomes.
 //
-// The keeper's store must be a store.Recorder, as redisstore is, unless the config has a
-// Recorder. A call is the same if its method and its request are; the same key with another is
-// codes.FailedPrecondition. The handler's context has the call's values, and not its deadline.
-// It panics if k is nil, and on settings that can't be meant.
+// The keeper's store must be a store.Recorder, as redisstore is, unless the config has
+// a Recorder. The handler's context has the call's values, and not its deadline. Put
+// authorization further out: a stored reply skips the handler. It panics if k is nil,
+// and on a config that is invalid.
 func Idempotent(k *renewer.Keeper, c IdempotentConfig) grpc.UnaryServerInterceptor {
 	set, err := c.settings(k)
 	if err != nil {
@@ -93,10 +94,6 @@ func (in *idempotent) serve(
 	if caller == "" {
 		return nil, anonymous()
 	}
-	under, bad := in.under(ctx, info.FullMethod, req)
-	if bad != nil {
-		return nil, bad
-	}
 	input, err := encodeRequest(req)
 	if err != nil {
 		return nil, misused(fmt.Sprintf("a request of %s can't be compared with one that is sent "+
@@ -108,7 +105,7 @@ func (in *idempotent) serve(
 	which := in.repeats.Request(caller, key, info.FullMethod, input)
 	outcome, err := in.repeats.Do(ctx, which, repeat.Work{
 		Operation: info.FullMethod,
-		Under:     under,
+		Under:     in.under(ctx, info.FullMethod, req),
 		Run:       e.run,
 		Read:      func(stored []byte) error { return proto.Unmarshal(stored, e.stored) },
 	})
@@ -136,8 +133,8 @@ type exchange struct {
 	stored proto.Message
 }
 
-// run runs the handler, and returns its reply for the store. An error is none: the next call
-// with the key runs the handler again.
+// run runs the handler, and returns its reply for the store. An error is none: the next
+// call with the key runs the handler again.
 func (e *exchange) run(ctx context.Context) repeat.Answer {
 	e.reply, e.err = e.handle(ctx)
 	e.loss = lossIn(ctx)
@@ -147,8 +144,8 @@ func (e *exchange) run(ctx context.Context) repeat.Answer {
 	return repeat.Answer{Final: true, Data: encodeReply(e.reply, e.maxAnswer)}
 }
 
-// encodeReply returns what is to be stored, nil if that has more than most bytes, or can't be
-// encoded.
+// encodeReply returns what is to be stored, nil if that has more than most bytes, or
+// can't be encoded.
 func encodeReply(reply any, most int) []byte {
 	m, ok := reply.(proto.Message)
 	if !ok || proto.Size(m) > most {
@@ -161,9 +158,9 @@ func encodeReply(reply any, most int) []byte {
 	return data
 }
 
-// finish returns what the call returns. The keeper's observer is told of a stored reply that
-// can't be read (a seal's key may be missing, or another program may have written it), and of
-// one that was rolled back since it can't be stored.
+// finish returns what the call returns. The keeper's observer is told of a stored reply
+// that can't be read (a seal's key may be missing, or another program may have written
+// it), and of one that was rolled back since it can't be stored.
 func (e *exchange) finish(
 	ctx context.Context, outcome repeat.Outcome, err error,
 ) (any, error) {
@@ -188,7 +185,8 @@ func (e *exchange) finish(
 	return nil, failed.sent(ctx)
 }
 
-// tell tells the keeper's observer of an error that is not one call's alone, the first time.
+// tell tells the keeper's observer of an error that is not one call's alone, the first
+// time.
 func (in *idempotent) tell(first *sync.Once, err error) {
 	first.Do(func() { in.keeper.Observer().Fault(renewer.Fault{Doing: "serve gRPC", Err: err}) })
 }

@@ -16,10 +16,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// StreamServerInterceptor runs the handlers of streaming methods under the locks that the rules
-// among opts name; other methods pass through. See the package's text for streams and outcomes.
-// The handler's first RecvMsg gets a copy of the message that the lock was taken by. It panics
-// if k is nil, on two rules for one method, and on a rule for a unary method.
+// StreamServerInterceptor runs the handlers of streaming methods under the locks that
+// their rules name. It panics on a rule for a unary method, and as
+// [UnaryServerInterceptor] does.
 func StreamServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.StreamServerInterceptor {
 	in := newInterceptor("StreamServerInterceptor", k, opts, true)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
@@ -80,7 +79,7 @@ func (r *rule) firstMessage(ctx context.Context, stream grpc.ServerStream) (prot
 	m := r.method.request.New().Interface()
 	err := guard(ctx, func() error { return stream.RecvMsg(m) })
 	switch end := errors.Is(err, io.EOF); {
-	case end && r.message != nil:
+	case end && r.ofMessage:
 		return nil, badKey("the stream has ended without a message, which would have had its key",
 			nil)
 	case end:
@@ -159,8 +158,8 @@ func (s *serverStream) failure() error {
 	return s.failed.Load()
 }
 
-// errPast is why an operation must stop whose context has not heard of it yet: the process was
-// paused, and the engine is about to look at its clock.
+// errPast is why an operation must stop whose context has not heard of it yet: the
+// process was paused, and the engine is about to look at its clock.
 var errPast = fmt.Errorf("%w: by the clock, its time is over", renewer.ErrLost)
 
 // cut takes the place of err, which the handler has returned, if messages were held back:
