@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/misuse"
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -47,6 +48,7 @@ func Idempotent(k *renewer.Keeper, c IdempotentConfig) grpc.UnaryServerIntercept
 	in := &idempotent{
 		IdempotentConfig: c, keeper: k, repeats: repeats, maxAnswer: set.MaxAnswer,
 		replies: make(map[string]protoreflect.MessageType, len(c.Methods)),
+		reports: newReports(k),
 	}
 	for _, name := range c.Methods {
 		m := describe("Idempotent", name)
@@ -72,6 +74,7 @@ type idempotent struct {
 	replies   map[string]protoreflect.MessageType // by method
 	locks     map[string]lockedMethod             // likewise
 
+	reports           misuse.Reports
 	unreadable, large sync.Once
 }
 
@@ -92,16 +95,19 @@ func (in *idempotent) serve(
 	}
 	caller := in.Caller(ctx)
 	if caller == "" {
-		return nil, anonymous()
+		failed := anonymous()
+		report(&in.reports, info.FullMethod, errors.Join(failed.causes...))
+		return nil, failed
 	}
 	input, err := encodeRequest(req)
 	if err != nil {
+		report(&in.reports, info.FullMethod, err)
 		return nil, misused(fmt.Sprintf("a request of %s can't be compared with one that is sent "+
 			"again", info.FullMethod)).with(err)
 	}
 	e := &exchange{idempotent: in, handle: func(ctx context.Context) (any, error) {
 		return handler(ctx, req)
-	}, stored: kind.New().Interface()}
+	}, method: info.FullMethod, stored: kind.New().Interface()}
 	which := in.repeats.Request(caller, key, info.FullMethod, input)
 	outcome, err := in.repeats.Do(ctx, which, repeat.Work{
 		Operation: info.FullMethod,
@@ -127,6 +133,7 @@ type exchange struct {
 	*idempotent
 
 	handle func(context.Context) (any, error)
+	method string
 	reply  any   // the handler's
 	err    error // the handler's
 	loss   error // by which the handler's context had ended
@@ -172,21 +179,16 @@ func (e *exchange) finish(
 	case repeat.OutcomeOwn:
 		failed = cmp.Or(settled(nil, e.loss, e.err, false), translated(e.err))
 	default:
+		report(&e.reports, e.method, err)
 		failed = notRepeated(err)
 	}
 	switch {
 	case failed == nil:
 		return e.reply, e.err
 	case errors.Is(err, once.ErrRecord):
-		e.tell(&e.unreadable, err)
+		e.reports.First(&e.unreadable, err)
 	case errors.Is(err, repeat.ErrLarge):
-		e.tell(&e.large, err)
+		e.reports.First(&e.large, err)
 	}
 	return nil, failed.sent(ctx)
-}
-
-// tell tells the keeper's observer of an error that is not one call's alone, the first
-// time.
-func (in *idempotent) tell(first *sync.Once, err error) {
-	first.Do(func() { in.keeper.Observer().Fault(renewer.Fault{Doing: "serve gRPC", Err: err}) })
 }

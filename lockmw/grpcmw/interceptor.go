@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/misuse"
 	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -20,6 +21,7 @@ type interceptor struct {
 
 	keeper  *renewer.Keeper
 	methods map[string]lockedMethod
+	reports misuse.Reports
 }
 
 type lockedMethod struct {
@@ -33,6 +35,7 @@ type lockedMethod struct {
 func newInterceptor(who string, k *renewer.Keeper, opts []Option, streams bool) *interceptor {
 	in := &interceptor{
 		settings: newSettings(opts), keeper: k, methods: make(map[string]lockedMethod),
+		reports: newReports(k),
 	}
 	if err := in.bind(streams); err != nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.%s %v", who, err))
@@ -106,6 +109,7 @@ func (in *interceptor) run(
 ) *callError {
 	doneWaiting, bad := in.countWaiter(ctx)
 	if bad != nil {
+		report(&in.reports, m.method.name, errors.Join(bad.causes...))
 		return bad
 	}
 	defer doneWaiting()
@@ -120,6 +124,7 @@ func (in *interceptor) run(
 		return nil // so that Run's error is the loss alone
 	})
 	if !ran {
+		report(&in.reports, m.method.name, loss)
 		return refused(loss)
 	}
 	return settled(loss, outer, own, in.Strict)

@@ -18,6 +18,7 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -204,6 +205,52 @@ func TestAKeyFunctionThatFails(t *testing.T) {
 		}
 	}
 	require.Empty(t, store.Calls(script.Acquire))
+}
+
+// A rule that names no lock, or that can't be asked for, is reported, and not at every call. A call
+// that the program refuses by a status of its own is not.
+func TestARuleThatNamesNoLockIsReported(t *testing.T) {
+	t.Parallel()
+	closed := status.Error(codes.FailedPrecondition, "the account is closed")
+	for name, c := range map[string]struct {
+		key   lockmw.Set
+		fault error
+		says  string
+	}{
+		"empty":    {lockmw.All(""), renewer.ErrName, "InvalidArgument"},
+		"negative": {lockmw.Limit("a", -1), renewer.ErrConfig, "fail"},
+		"a status": {lockmw.Invalid(closed), nil, ""},
+	} {
+		o := new(faultLog)
+		k, err := renewer.New(memory.New(), renewer.Config{Observer: o, Log: renewer.Silent})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, k.Shutdown(context.Background())) }()
+		rule := grpcmw.ForMethod(unary, func(*pb.SimpleRequest) lockmw.Set { return c.key })
+		ins := []grpc.UnaryServerInterceptor{
+			grpcmw.UnaryServerInterceptor(k, rule),
+			grpcmw.Idempotent(k, grpcmw.IdempotentConfig{
+				Caller: ann, Methods: []string{unary}, Locks: []grpcmw.Option{rule},
+			}),
+		}
+		for range 3 {
+			for _, in := range ins {
+				_, err := in(incoming(t.Context(), "idempotency-key", "k"), request("pen"),
+					&grpc.UnaryServerInfo{FullMethod: unary}, nil)
+				require.Error(t, err)
+			}
+		}
+		if c.fault == nil {
+			require.Empty(t, o.faults, name)
+			continue
+		}
+		require.Len(t, o.faults, len(ins), name)
+		for _, f := range o.faults {
+			require.Equal(t, "serve gRPC", f.Doing)
+			require.ErrorIs(t, f.Err, c.fault)
+			require.ErrorContains(t, f.Err, c.says)
+			require.ErrorContains(t, f.Err, unary)
+		}
+	}
 }
 
 type callerKey struct{}

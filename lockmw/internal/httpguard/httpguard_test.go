@@ -144,7 +144,7 @@ func TestFaultsAreToldOnce(t *testing.T) {
 			renewer.Config{TTL: renewer.DefaultTTL, Observer: o, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
-		f := httpguard.Faults{Keeper: k}
+		f := httpguard.NewFaults(k)
 		r := request(t, http.NoBody)
 		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey,
 			&http.Server{WriteTimeout: time.Second}))
@@ -173,7 +173,7 @@ func TestNamesThatAreNoneAreToldOfNowAndThen(t *testing.T) {
 			renewer.Config{TTL: renewer.DefaultTTL, Observer: o, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
-		f, r := httpguard.Faults{Keeper: k}, request(t, http.NoBody)
+		f, r := httpguard.NewFaults(k), request(t, http.NoBody)
 		long := strings.Repeat("x", store.MaxName+1)
 		check := func(all ...string) error {
 			return httpguard.CheckName(r, names.Set(lockmw.All(all...)))
