@@ -29,12 +29,12 @@ func TestWorkThatIsWaitedForMayLockMore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				k, err := renewer.New(memory.New(), renewer.Config{Log: renewer.Silent})
 				require.NoError(t, err)
-				rest := func(context.Context) error { time.Sleep(time.Second); return nil }
+				rest := func(context.Context) error { <-time.After(time.Second); return nil }
 				var running sync.WaitGroup
 				for i := range 3 {
 					running.Go(func() {
 						err := lockmw.Run(t.Context(), k, fmt.Sprint(i), func(ctx context.Context) error {
-							time.Sleep(time.Second)
+							<-time.After(time.Second)
 							return lockmw.Run(ctx, k, further, rest)
 						})
 						assert.NoError(t, err)
@@ -42,10 +42,10 @@ func TestWorkThatIsWaitedForMayLockMore(t *testing.T) {
 				}
 				for _, waits := range []any{"0", further} {
 					running.Go(func() {
-						time.Sleep(time.Second / 2)
+						<-time.After(time.Second / 2)
 						var err error
 						if set, ok := waits.(lockmw.Set); ok {
-							time.Sleep(time.Second)
+							<-time.After(time.Second)
 							err = lockmw.Run(t.Context(), k, set, rest)
 						} else {
 							err = lockmw.Run(t.Context(), k, "0", rest)
@@ -53,7 +53,7 @@ func TestWorkThatIsWaitedForMayLockMore(t *testing.T) {
 						assert.ErrorIs(t, err, renewer.ErrShutdown)
 					})
 				}
-				time.Sleep(3 * time.Second / 4)
+				<-time.After(3 * time.Second / 4)
 				began := time.Now()
 				require.NoError(t, k.Shutdown(t.Context()))
 				assert.Equal(t, 13*time.Second/4, time.Since(began), "one after another")
