@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer/internal/queue"
+	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -20,12 +20,12 @@ type call struct {
 	attempts  int
 	late      int // attempts that were not answered within Config.RequestTimeout
 	contended bool
-	seen      queue.Seen // what the store last answered, while it was not "yours"
-	behind    queue.Seen // whom this call was last seen behind, in this process or elsewhere
-	place     uint64     // from which it asks; 0 for none. The store may have it in its line
-	refused   instant    // when the last question was sent that was answered StatusTaken; 0 without
-	reserved  int        // tokens for hand-offs
-	freed     bool       // the name was free between the last two refusals
+	seen      desk.Seen // what the store last answered, while it was not "yours"
+	behind    desk.Seen // whom this call was last seen behind, in this process or elsewhere
+	place     uint64    // from which it asks; 0 for none. The store may have it in its line
+	refused   instant   // when the last question was sent that was answered StatusTaken; 0 without
+	reserved  int       // tokens for hand-offs
+	freed     bool      // the name was free between the last two refusals
 	// when the last question was sent that was not answered and may still take effect; 0 without
 	unsettled instant
 	own       bool        // an operation of this process has had the lock since before the call
@@ -35,7 +35,7 @@ type call struct {
 	limit     int         // the latest; 0 for a lock
 	callers   int         // who wait behind it in this process, when it last asked
 	newest    *newestCall // nil unless none but the newest is to wait
-	counted   bool        // in Keeper.calls. Guarded by Keeper.mu
+	inside    bool        // it is counted in at the desk
 	over      bool        // it has returned, rather than been left by a panic
 }
 
@@ -140,7 +140,7 @@ func (c *call) obtain(ctx context.Context, start AcquireStart) (lease *Lease, er
 }
 
 // conclude makes a lease of a claim that was granted, by a request that was sent at an instant, or
-// leaves the front of the queue with the error that is why it was not.
+// leaves the front with the error that is why it was not.
 func (c *call) conclude(
 	ctx context.Context, start AcquireStart, sent instant, err error,
 ) (*Lease, error) {
@@ -171,28 +171,18 @@ func (c *call) rescue() {
 		unsettled = k.clock.AtMost() // the last question may be under way still
 	}
 	c.disown(c.others, unsettled)
-	k.mu.Lock()
-	if l.state == stateAsking {
-		k.queues.KeepPlace(l.name, l, c.place, unsettled)
-	}
-	k.mu.Unlock()
 	l.endContext(errReleased)
-	k.discard(l, unsettled)
+	k.discard(l, c.place, unsettled)
 }
 
-// giveUp leaves the front of the queue without the lock.
+// giveUp leaves the front without the lock.
 func (c *call) giveUp() {
 	k := c.k
 	c.l.dropContext()
-	k.mu.Lock()
-	if c.unsettled != 0 {
-		k.queues.KeepPlace(c.l.name, c.l, c.place, c.unsettled)
-	}
-	left, place := k.leaveLocked(c.l)
-	k.mu.Unlock()
-	left()
-	if c.unsettled != 0 || place != 0 { // the store may give it to us yet
-		hold := store.Hold{Name: c.l.name, Owner: c.l.owner.String(), Place: place}
+	left := k.desk.GiveUp(c.l.name, c.l, c.place, c.unsettled)
+	left.End()
+	if c.unsettled != 0 || left.Place != 0 { // the store may give it to us yet
+		hold := store.Hold{Name: c.l.name, Owner: c.l.owner.String(), Place: left.Place}
 		k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
 	}
 	c.exit()
@@ -211,8 +201,10 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	}
 	l.values = ctx
 	var news losses
-	settled := c.enter(sent, now, &news)
-	settled()
+	d, seen := c.enter(sent, now, &news)
+	desk.RefuseAll(d.Refused, seen)
+	d.Left.End()
+	k.giveUpPlace(l, d.Left.Place)
 	news.deliver(k)
 	if k.cfg.CancelGrace > 0 {
 		k.watchCaller(caller, l)
@@ -220,8 +212,10 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	return l
 }
 
-// enter puts a lease that the store has granted on the books. What it returns is to be called.
-func (c *call) enter(sent, now instant, news *losses) (settled func()) {
+// enter puts a lease that the store has granted on the books. seen is for those who are refused.
+func (c *call) enter(
+	sent, now instant, news *losses,
+) (d desk.Granted[*Lease], seen desk.Seen) {
 	k, l := c.k, c.l
 	k.mu.Lock()
 	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
@@ -235,30 +229,27 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 		l.due = k.heartbeats.First(sent)
 		k.plan(l, l.due)
 	}
-	unsettled := c.unsettled
-	if q := k.queues.Of(l.name); q != nil && !c.aside {
-		unsettled = max(unsettled, q.Unsettled)
-	}
-	if unsettled != 0 {
+	d = k.desk.Granted(l.name, l, c.request.Limit != nil, now)
+	c.inside = false
+	if unsettled := max(c.unsettled, d.Unsettled); unsettled != 0 {
 		l.withExtras().unsettled, l.extras.place = unsettled, c.place
 	}
-	c.bookTokens(now)
+	if d.Waited {
+		c.bookTokens(now)
+	}
+	if len(d.Refused) > 0 {
+		seen = k.seenOf(l)
+	}
 	if c.callers > 0 {
 		l.withExtras().told = -1 // an earlier claim of the same owner may have told another number
 	}
-	if c.request.Limit != nil {
-		settled = k.passFront(l, now)
-	} else {
-		settled = k.holdFront(l, now)
-	}
-	if c.newest != nil && c.newest.ousted && c.newest.kind == NewestReplaces {
+	if c.newest != nil && c.newest.kind == NewestReplaces && k.desk.Ousted(c.newest.Newest) {
 		k.lose(l, ReasonReplaced, now, news)
 	} else if k.shutdown.phase >= phaseTell { // Shutdown has dealt with the others already
 		k.shutdown.stillRan++
 		k.lose(l, ReasonShutdown, now, news)
 	}
-	c.exitLocked() // not idle: the lease is on the books
-	return settled
+	return d, seen
 }
 
 func (k *Keeper) observeRefusal(ctx context.Context, start AcquireStart, c *call, err error) {
@@ -317,7 +308,8 @@ func (c *call) enterHanded(ctx context.Context) *LostError {
 	if lost == nil {
 		k.plan(l, l.due)
 	}
-	c.exitLocked()
+	c.inside = false
+	k.desk.Out() // not idle: the lease is on the books
 	return lost
 }
 
@@ -340,32 +332,23 @@ func (k *Keeper) newLease(
 }
 
 // holder is who had the lock when last seen, for observers.
-func (c *call) holder() queue.Seen {
+func (c *call) holder() desk.Seen {
 	if c.seen.Holder != (store.Holder{}) {
 		return c.seen
 	}
 	return c.behind
 }
 
-// countIn counts a call that Shutdown has to wait for. Under k.mu.
-func (c *call) countIn() {
-	if !c.counted { // a call for a slot may come twice
-		c.counted = true
-		c.k.books.CallIn()
-	}
-}
-
 // exit counts a call out, once.
 func (c *call) exit() {
-	c.k.mu.Lock()
-	c.exitLocked()
-	c.k.mu.Unlock()
-}
-
-func (c *call) exitLocked() {
-	if c.counted {
-		c.counted = false
-		c.k.books.CallOut()
+	if !c.inside {
+		return
+	}
+	c.inside = false
+	if k := c.k; k.desk.Out() {
+		k.mu.Lock()
+		k.books.Check()
+		k.mu.Unlock()
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
-	"github.com/lockbeat/lockbeat/renewer/internal/queue"
+	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
@@ -28,85 +28,40 @@ const (
 var errNoAnswer = errors.New("the store has not answered in time")
 
 // unavailable is what was last seen of a lock if the store could not be asked.
-func unavailable(err error) queue.Seen { return queue.Seen{Known: true, Err: err} }
+func unavailable(err error) desk.Seen { return desk.Seen{Known: true, Err: err} }
 
 // see notes what the store answered while the lock was not ours, and whether our place may stand
 // in its line by now; refuses those behind who do not wait; and has the store watch the name.
-func (c *call) see(info queue.Seen, queued bool) {
+func (c *call) see(info desk.Seen, queued bool) {
 	c.seen = info
 	c.tell(info, queued)
 }
 
 // tell is see for those behind the caller.
-func (c *call) tell(info queue.Seen, queued bool) {
-	k := c.k
-	k.mu.Lock()
-	q := k.queues.Of(c.l.name)
+func (c *call) tell(info desk.Seen, queued bool) {
 	if c.aside {
-		q = nil
-	} else if q == nil && !c.request.Try {
-		q = k.queues.Need(c.l.name)
-	}
-	if q == nil { // no caller waits, nor will this one from here
-		k.mu.Unlock()
 		return
 	}
-	q.Seen = info
-	if !c.request.Try {
-		// what was asked from it before and not answered now has not left the line
-		q.Place, q.Queued = c.place, queued || info.Err != nil && q.Queued
-	}
-	refused := q.RemoveTries()
-	watches := !c.request.Try && info.Err == nil && q.Watch.Begin()
-	k.mu.Unlock()
-	refuseAll(refused, info)
-	if watches {
-		k.watch(c.l.name, &q.Watch)
+	w := c.k.desk.Refused(c.l.name, c.l, desk.Answer{
+		Seen: info, Try: c.request.Try, Place: c.place, Queued: queued,
+	})
+	if w != nil {
+		c.k.watch(c.l.name, w)
 	}
 }
 
-// watch has the store watch a name, until [queue.Watch.End]. If the store panics, the next head
-// tries again.
-func (k *Keeper) watch(name string, w *queue.Watch) {
+// watch has the store watch a name, until nobody here waits for it. If the store panics, the next
+// front tries again.
+func (k *Keeper) watch(name string, w *desk.Watch) {
 	var stop func() // nil after a panic
-	defer func() {
-		k.mu.Lock()
-		w.Began(stop)
-		k.mu.Unlock()
-	}()
-	wake := w.Wake
+	defer func() { k.desk.Began(w, stop) }()
 	stop = k.store.Watch(name, func(err error) {
 		if err != nil {
 			k.fault("watch", name, err)
 			return
 		}
-		select {
-		case wake <- struct{}{}:
-		default:
-		}
+		w.Wake()
 	})
-}
-
-// watch is the watch of the caller's queue, nil while it has none.
-func (c *call) watch() *queue.Watch {
-	c.k.mu.Lock()
-	defer c.k.mu.Unlock()
-	if q := c.k.queues.Of(c.l.name); q != nil {
-		return &q.Watch
-	}
-	return nil
-}
-
-// judge notes whether the wake-up that led to a question was false, or that the pause is over: the
-// caller has the name, or it has changed hands since.
-func (c *call) judge(woken, had bool) {
-	switch w := c.watch(); {
-	case w == nil:
-	case had || c.freed:
-		w.False = queue.FalseWakes{}
-	case woken:
-		w.False.Add(c.k.clock.AtMost())
-	}
 }
 
 // pause is how long to wait before the next question if nothing wakes the caller.
@@ -133,11 +88,7 @@ func (c *call) pause(failures *int) time.Duration {
 // await returns when the caller is to ask again, after pause at the latest, and whether a wake-up
 // is why.
 func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err error) {
-	w := c.watch()
-	var wake <-chan struct{}
-	if w != nil {
-		wake = w.Wake
-	}
+	wake, calm := c.k.desk.Listen(c.l.name)
 	end := c.k.clock.AtMost().Add(pause)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -145,19 +96,16 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 	for {
 		select {
 		case <-timer.C:
-			if woken { // the question answers those that came in the pause, too
-				drain(w.Wake)
-			}
 			return woken, nil
 		case <-wake:
 			now := c.k.clock.AtMost()
-			if now >= w.False.Until {
+			if now >= calm {
 				return true, nil
 			}
 			wake = nil
-			if w.False.Until < end {
+			if calm < end {
 				woken = true
-				timer.Reset(w.False.Until.Sub(now))
+				timer.Reset(calm.Sub(now))
 			}
 		case <-c.newest.nudged():
 			if err := c.checkNewest(ctx); err != nil {
@@ -170,12 +118,5 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 		case <-c.turnedAway():
 			return false, c.fail(ErrShutdown, nil)
 		}
-	}
-}
-
-func drain(wake <-chan struct{}) {
-	select {
-	case <-wake:
-	default:
 	}
 }

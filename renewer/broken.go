@@ -88,17 +88,13 @@ func (k *Keeper) look(name string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
-	if all := k.newest[name]; all != nil {
-		for _, n := range all.calls {
-			n.tell()
-		}
-	}
+	k.desk.Nudge(name)
 	if name == "" {
 		k.lookAtNew(now)
 		return
 	}
 	if _, limited := store.CutLimit(name); !limited {
-		if l := k.holderOf(name); l != nil {
+		if l := k.desk.Last(name).Has; l != nil {
 			k.lookAt(l, now)
 		}
 		return

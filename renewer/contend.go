@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
-	"github.com/lockbeat/lockbeat/renewer/internal/queue"
+	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -30,13 +29,12 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 	if asked && c.request.Try {
 		return 0, c.refuse()
 	}
-	if w := c.watch(); w != nil && !asked {
-		drain(w.Wake) // for a head that has left
-	}
 	for failures, woken := 0, false; ; asked = false {
 		if !asked {
 			sent, err := c.ask(ctx)
-			c.judge(woken, sent != 0)
+			if sent == 0 && (woken || c.freed) {
+				c.k.desk.WasFalse(c.l.name, c.freed, c.k.clock.AtMost())
+			}
 			if err == nil && sent == 0 {
 				err = c.checkNewest(ctx)
 			}
@@ -58,9 +56,7 @@ func (c *call) queueUp(ctx context.Context) error {
 	if c.unsettled != 0 {
 		c.renounce(ctx, c.unsettled)
 	}
-	c.k.mu.Lock()
 	c.aside = false
-	c.k.mu.Unlock()
 	var err error
 	c.given, err = c.wait(ctx)
 	return err
@@ -74,9 +70,7 @@ func (c *call) renounce(ctx context.Context, sent instant) {
 	c.l.owner, c.l.extras = newOwner(), old.extras
 	c.l.acquired, c.l.warned = old.acquired, old.warned
 	old.dropContext()
-	k.mu.Lock()
-	k.queues.Swap(old.name, old, c.l)
-	k.mu.Unlock()
+	k.desk.Swap(old.name, old, c.l)
 	hold := store.Hold{Name: old.name, Owner: old.owner.String()}
 	k.cleaner.Disown(old.orphan(hold), sent)
 	c.unsettled = 0
@@ -228,18 +222,15 @@ func (c *call) noLimit() error {
 
 // disagree tells of a limit that more hold than this caller would admit, once for each name.
 func (c *call) disagree(held int) {
-	c.k.mu.Lock()
-	first := c.k.queues.FirstTime(c.l.name)
-	c.k.mu.Unlock()
-	if first {
+	if c.k.desk.FirstTime(c.l.name) {
 		c.k.fault("limit", c.l.name, fmt.Errorf("%d hold it, and this process admits %d: others "+
 			"have a higher limit, or it was lowered a moment ago", held, c.limit))
 	}
 }
 
 // holderOf is the holder that a store has told of in its answer to a question sent at an instant.
-func holderOf(g *store.Grant, sent instant) queue.Seen {
-	info := queue.Seen{
+func holderOf(g *store.Grant, sent instant) desk.Seen {
+	info := desk.Seen{
 		Known: true, Holder: g.Holder, HeldFor: g.HeldFor, TTL: g.TTL, Held: g.Held,
 		Foreign: g.Foreign,
 	}
@@ -265,18 +256,18 @@ func (c *call) beginRequest(
 	if !shared && l.op.Load() == nil {
 		l.op.Store(c.opContext(ctx))
 	}
+	place = c.nextPlace(now)
+	if shared {
+		return k.requests.Limited(ctx), place
+	}
 	k.mu.Lock()
 	halted := k.shutdown.phase >= phaseFree
-	place = c.placeLocked(now)
-	if !shared && !halted {
+	if !halted {
 		until := min(limit, last)
 		k.questions.Set(l.op.Load(), until)
 		k.ends.WakeBy(until)
 	}
 	k.mu.Unlock()
-	if shared {
-		return k.requests.Limited(ctx), place
-	}
 	op := l.op.Load()
 	if halted { // no loop keeps the time any more
 		op.cancel(ErrShutdown)
@@ -284,32 +275,22 @@ func (c *call) beginRequest(
 	return op.ctx, place
 }
 
-// placeLocked is the place from which the head asks at an instant: that of its queue; 0 if nobody
-// waits and lately nobody did. The first of a Keeper has one too, by which the store hears that
-// places are wanted. Under k.mu.
-func (c *call) placeLocked(now instant) uint64 {
-	q := c.k.queues.Of(c.l.name)
-	c.callers = q.Len()
+// nextPlace is the place from which the call asks at an instant, and notes how many wait behind it.
+func (c *call) nextPlace(now instant) uint64 {
+	d := c.k.desk
+	c.callers = d.InLine(c.l.name)
 	if c.request.Limit != nil {
 		c.callers = max(c.callers-1, 0) // the first of them has the place then
 	}
-	switch {
-	case c.request.Try, c.aside, q == nil && c.k.places && !c.k.queues.Lately(c.l.name, now):
+	if c.request.Try || c.aside {
 		return 0
-	case q != nil && q.Place != 0:
-		c.place = q.Place
-	case c.place == 0:
-		c.place = lastPlace.Add(1)
 	}
-	if q != nil {
-		q.Place = c.place
+	place := d.Place(c.l.name, c.place, now)
+	if place != 0 {
+		c.place = place
 	}
-	c.k.places = true
-	return c.place
+	return place
 }
-
-// lastPlace is the number of the newest place of this process.
-var lastPlace atomic.Uint64
 
 // opContext makes the operation's context, in the room for it when it is the first.
 func (c *call) opContext(ctx context.Context) *opContext {

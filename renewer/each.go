@@ -81,12 +81,15 @@ type trying struct {
 // joinFirst has a call join the front of its queue, if that is free.
 func (t *trying) joinFirst() (err error) {
 	if t.q, err = t.question(t.ctx); err == nil {
-		t.first, err = t.joinFront()
+		if _, err = t.join(t.ctx, true); err == errBehind { //nolint:errorlint // that very error
+			return nil
+		}
+		t.first = err == nil
 	}
 	return err
 }
 
-// askEach asks for those at the front of their queues in one request, which ends as that of the
+// askEach asks for those at the front of their names in one request, which ends as that of the
 // first would. The error is the first one's that is not to be had.
 func (k *Keeper) askEach(all []trying) (failed error) {
 	claims := make([]store.Claim, 0, len(all))
@@ -135,11 +138,11 @@ func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) [
 	defer func() {
 		for i := range ends {
 			if !ends[i].over {
-				defer k.discard(ends[i].l, ends[i].l.unsettled())
+				defer k.discard(ends[i].l, 0, ends[i].l.unsettled())
 			}
 		}
 		for _, l := range leases[over:] {
-			defer l.k.discard(l, l.unsettled())
+			defer l.k.discard(l, 0, l.unsettled())
 		}
 	}()
 	holds := make([]store.Hold, 0, len(leases))
@@ -180,7 +183,7 @@ func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) [
 		k.revisit(e.l, e.ended)
 		left := k.forget(e.l, e.ended, lost)
 		e.over = true
-		left()
+		left.End()
 		*e.err = k.released(e.l, e.ended, lost, failed)
 	}
 	return errs

@@ -19,7 +19,7 @@ func NewOnSleepyMachine(s Store, cfg Config, slept func() time.Duration) (*Keepe
 func (k *Keeper) NamesAndOrphans() (names, orphans int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.queues.Names(), k.cleaner.Count()
+	return k.desk.Names(), k.cleaner.Count()
 }
 
 // A Held is a lease of a keeper that does not look after it, with time as a number.
@@ -58,10 +58,10 @@ func (k *Keeper) HandOffTo(l *Lease, leave func()) bool {
 	l.endContext(errReleased)
 	k.mu.Lock()
 	leave()
-	after, done := k.handOff(l, k.clock.Now())
+	left, done := k.handOff(l, k.clock.Now())
 	k.mu.Unlock()
 	if done {
-		after()
+		left.End()
 	}
 	return done
 }

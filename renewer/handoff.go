@@ -2,6 +2,8 @@ package renewer
 
 import (
 	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 )
 
 // A hand-off passes a lease on to the first of those who wait for the name in this
@@ -13,7 +15,7 @@ import (
 // bookTokens books the tokens that came with a contended grant. Under k.mu.
 func (c *call) bookTokens(now instant) {
 	cfg := &c.k.cfg
-	if c.reserved <= 0 || cfg.HandOffs < 0 || c.k.queues.Of(c.l.name) == nil {
+	if c.reserved <= 0 || cfg.HandOffs < 0 {
 		return
 	}
 	c.l.withExtras().tokens = &tokens{
@@ -24,39 +26,34 @@ func (c *call) bookTokens(now instant) {
 
 // handOff gives a lease that is being released to the first waiter, or returns false: none waits,
 // no token may be used, the heartbeat is in doubt or too little time is left, or something about
-// either lease is unusual. What it returns is to be called without the lock. Under k.mu.
-func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
-	q := k.queues.Of(l.name)
-	if q == nil || q.First() == nil || l.tokens() == nil || k.shutdown.phase != phaseRun {
-		return nil, false
+// either lease is unusual. left is to be ended without the lock. Under k.mu.
+func (k *Keeper) handOff(l *Lease, now instant) (left desk.Left, done bool) {
+	if l.tokens() == nil || k.shutdown.phase != phaseRun || l.extras.unusual() {
+		return left, false
 	}
 	token, ok := l.tokens().next(l.fence, now, k.cfg.ClockDrift)
 	if !ok {
-		return nil, false
-	}
-	next := q.First().L
-	if l.extras.unusual() || next.extras != nil {
-		return nil, false
+		return left, false
 	}
 	// a heartbeat is under way, and may find that the lease is lost
 	if !k.heartbeats.Planned(l) {
-		return nil, false
+		return left, false
 	}
 	if l.deadline.Sub(now) < k.cfg.Margin+2*k.cfg.RequestTimeout {
-		return nil, false
+		return left, false
 	}
-	w := k.queues.HandOver(l.name)
+	w, left := k.desk.HandOver(l.name, l)
+	if w == nil {
+		return left, false
+	}
 	l.tokens().left--
-	l.transfer(next, w.MaxHold, token, now)
-	k.books.Replace(l, next)
+	l.transfer(w.L, w.MaxHold, token, now)
+	k.books.Replace(l, w.L)
 	// its own MaxHold may be shorter
-	k.ends.WakeBy(next.nextDue())
+	k.ends.WakeBy(w.L.nextDue())
 	k.heartbeats.Unplan(l) // the new holder plans the next heartbeat when it has a context
-	w.Answer <- nil
-	if q.First() != nil {
-		return nothing, true
-	}
-	return q.Watch.End(), true // the next head that has to wait watches again
+	w.Tell()
+	return left, true
 }
 
 // tokens are the fencing tokens of one grant, for hand-offs. One is used only once as much time has

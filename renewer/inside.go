@@ -47,7 +47,7 @@ func (k *Keeper) Holdings() iter.Seq[Holding] {
 // Otherwise it is like [Keeper.Holdings]. One that asks for a free slot is missing.
 func (k *Keeper) Waiting() iter.Seq[Waiting] {
 	return func(yield func(Waiting) bool) {
-		inChunks(k, k.inQueues(), k.waiting, yield)
+		inChunks(k, k.desk.Asking(insideChunk), k.waiting, yield)
 	}
 }
 
@@ -108,34 +108,6 @@ func (k *Keeper) onBooks() []*Lease {
 	return append(all, k.books.Leases()...)
 }
 
-// inQueues are the leases that callers ask for.
-func (k *Keeper) inQueues() (all []*Lease) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	looked := 0
-	breathe := func() {
-		looked++
-		if looked%insideChunk == 0 {
-			k.mu.Unlock()
-			runtime.Gosched()
-			k.mu.Lock()
-		}
-	}
-	for name, front := range k.queues.Fronts() { // which may change meanwhile, as a map may
-		if front.state == stateAsking {
-			all = append(all, front)
-		}
-		breathe()
-		if q := k.queues.Of(name); q != nil {
-			for w := q.First(); w != nil; w = q.After(w) {
-				all = append(all, w.L)
-				breathe()
-			}
-		}
-	}
-	return all
-}
-
 // holding is what is told of a lease on the books. Under k.mu.
 func (k *Keeper) holding(l *Lease, d dial) (h Holding, ok bool) {
 	if l.state != stateHeld && l.state != stateLost {
@@ -153,18 +125,11 @@ func (k *Keeper) holding(l *Lease, d dial) (h Holding, ok bool) {
 }
 
 // behind counts the callers who wait for a lease that is held. Under k.mu.
-func (k *Keeper) behind(l *Lease) (n int) {
-	front := k.queues.Front(l.name)
-	if l.state != stateHeld || front == nil {
+func (k *Keeper) behind(l *Lease) int {
+	if l.state != stateHeld {
 		return 0
 	}
-	if front != l { // it is a slot, and the front asks for one more
-		n++
-	}
-	if q := k.queues.Of(l.name); q != nil {
-		n += q.Len()
-	}
-	return n
+	return k.desk.Waiting(l.name, l)
 }
 
 // waiting is what is told of a lease that a caller asks for. Under k.mu.
@@ -176,10 +141,10 @@ func (k *Keeper) waiting(l *Lease, d dial) (w Waiting, ok bool) {
 		Name: l.Name(), Operation: l.label.operation, Limited: l.Limited(),
 		LongRunning: l.warned == neverWarned, Since: d.time(l.acquired),
 	}
-	if held := k.holderOf(l.name); held != nil {
-		w.Holder, w.HeldSince = k.holder(held), d.time(held.acquired)
-	} else if q := k.queues.Of(l.name); q != nil {
-		w.Holder, w.HeldSince, w.Err = q.Seen.Holder, d.time(q.Seen.Since), q.Seen.Err
+	if last := k.desk.Last(l.name); last.Has != nil {
+		w.Holder, w.HeldSince = k.holder(last.Has), d.time(last.Has.acquired)
+	} else if last.Known {
+		w.Holder, w.HeldSince, w.Err = last.Seen.Holder, d.time(last.Seen.Since), last.Seen.Err
 	}
 	return w, true
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/beat"
 	"github.com/lockbeat/lockbeat/renewer/internal/books"
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
-	"github.com/lockbeat/lockbeat/renewer/internal/queue"
+	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Which lock guards what
 //
-// Keeper.mu guards what a hand-off changes in one step, so that no other goroutine sees half of
-// it: queues, books, questions, heartbeats, shutdown, and those fields of a Lease that say so.
-// It is held when a method of these parts is called, and where a comment says "under k.mu".
+// Keeper.mu guards what is believed of leases: books, questions, heartbeats, shutdown, and those
+// fields of a Lease that say so. It is held when a method of these parts is called, and where a
+// comment says "under k.mu".
 //
-// cleaner.mu guards the cleaner. The order is: Keeper.mu, then cleaner.mu.
+// The desk and the cleaner have locks of their own, which are taken last.
 //
 // outages, Clock, Loop, requests, Lease.op and Lease.until are atomic. They need no lock.
 //
@@ -49,18 +49,16 @@ type Keeper struct { // a coordinator of parts that own their state
 	tooLate  error // why a request was not answered that had its time
 
 	labels     labels
-	cleaner    *cleanup.Cleaner // of keys that no lease keeps
+	desk       *desk.Desk[*Lease] // who may have a name next
+	cleaner    *cleanup.Cleaner   // of keys that no lease keeps
 	goroutines goroutines
 
 	mu         sync.Mutex
-	queues     queue.Queues[*Lease]
-	places     bool // some claim was made from a place
 	books      books.Books[*Lease]
 	questions  *timing.DeadlineHeap[*opContext] // to the store, by when each has taken long enough
 	ends       *timing.Loop                     // keeps the time of questions and of leases
 	heartbeats beat.Heartbeats[*Lease]
 	looks      looks
-	newest     map[string]*newestCalls // by what they wait for
 	shutdown   shutdown
 }
 
@@ -78,23 +76,6 @@ func (k *Keeper) Observer() Observer { return k.hearers }
 // ShuttingDown is closed when [Keeper.Shutdown] begins.
 func (k *Keeper) ShuttingDown() <-chan struct{} { return k.shutdown.closed }
 
-// leaveLocked takes l from the front of its queue, where the first waiter comes instead. It does
-// nothing for a lease that is not there. done is to be called without the lock. place is the place
-// that the store may have in its line and that no caller wants any more, 0 for none. Under k.mu.
-func (k *Keeper) leaveLocked(l *Lease) (done func(), place uint64) {
-	next, over := k.queues.Leave(l.name, l)
-	if next != nil {
-		next.Answer <- nil
-	}
-	if over == nil {
-		return nothing, 0
-	}
-	if over.Queued {
-		place = over.Place
-	}
-	return over.Watch.End(), place
-}
-
 // holder is what others read of a lease of this process.
 func (k *Keeper) holder(l *Lease) store.Holder {
 	h := k.self
@@ -106,8 +87,6 @@ func (k *Keeper) fault(doing, name string, err error) {
 	name, _ = store.CutLimit(name)
 	k.hearers.Fault(Fault{Doing: doing, Name: name, Err: err})
 }
-
-func nothing() {}
 
 // Store is where locks are kept: redisstore.Open, memory.New and quorum.New make one.
 type Store interface {
@@ -140,22 +119,22 @@ func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error)
 		observer:  cfg.Observer,
 		hearers:   observersOf(cfg.Observer, cfg.Log),
 		questions: timing.NewDeadlineHeap(deadlinePlace),
-		newest:    make(map[string]*newestCalls),
 		ends:      timing.NewLoop(clock),
-		books: books.New(books.Config[*Lease]{
-			Index: func(l *Lease) *int32 { return &l.index }, End: (*Lease).nextDue,
-		}),
-		queues:   queue.New[*Lease](),
-		outages:  asking.NewOutages(clock, cfg.FailOver),
-		tooLate:  fmt.Errorf("%w: %s", errNoAnswer, cfg.farAway()),
-		requests: asking.NewRequests(cfg.RequestTimeout, clock),
-		renewals: asking.NewRequests(cfg.beatPatience(), clock),
+		desk:      desk.New[*Lease](),
+		outages:   asking.NewOutages(clock, cfg.FailOver),
+		tooLate:   fmt.Errorf("%w: %s", errNoAnswer, cfg.farAway()),
+		requests:  asking.NewRequests(cfg.RequestTimeout, clock),
+		renewals:  asking.NewRequests(cfg.beatPatience(), clock),
 		heartbeats: beat.New(beat.Config[*Lease]{
 			TTL: cfg.TTL, Heartbeat: cfg.Heartbeat, RequestTimeout: cfg.RequestTimeout,
 			Place: func(l *Lease) *beat.Place { return &l.beat }, Hold: (*Lease).beating,
 		}, clock),
 		shutdown: newShutdown(),
 	}
+	k.books = books.New(books.Config[*Lease]{
+		Index: func(l *Lease) *int32 { return &l.index }, End: (*Lease).nextDue,
+		Over: k.desk.CloseIfEmpty,
+	})
 	_, tells := engine.(breaker)
 	k.looks.listens = !tells
 	k.cleaner = cleanup.New(engine, cleanup.Config{

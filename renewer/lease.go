@@ -243,7 +243,7 @@ func (l *Lease) hold() store.Hold {
 // lease, if the store does not know that. Under k.mu.
 func (l *Lease) beating() store.Hold {
 	h := l.hold()
-	h.Callers = l.k.queues.Of(l.name).Len()
+	h.Callers = l.k.desk.InLine(l.name)
 	told := 0
 	if l.extras != nil {
 		told = l.extras.told

@@ -114,8 +114,9 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	if l.values != nil { // else it was handed over a moment ago, and its new holder will see
 		news.leases = append(news.leases, l)
 	}
-	left, _ := k.leaveLocked(l)
-	news.after = append(news.after, left)
+	if left := k.desk.Leave(l.name, l); left.Stop != nil {
+		news.after = append(news.after, left.Stop)
+	}
 }
 
 // loseTaken is lose for a lease of which the store has answered that it is not ours any more, or

@@ -3,11 +3,10 @@ package renewer
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
-	"github.com/lockbeat/lockbeat/renewer/internal/queue"
+	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -21,29 +20,13 @@ const noteAgain = 20 * time.Second
 
 // newestCall is what a call has of whom none but the newest of its kind is to wait.
 type newestCall struct {
-	kind   Newest
-	rank   int64
-	store  contract.Replacer
-	id     string       // the owner token with which it asks
-	since  int64        // when it was made, by the store, which has noted it; 0 before
-	others *newestCalls // of its name
-	// Guarded by Keeper.mu: a newer call of this process has come.
-	ousted bool
-	// Guarded by Keeper.mu: when the call was made, or later, when the store last heard of an older
-	// one of this process. It may take that one for as new as it is, and refuse this one.
-	made  instant
-	again *time.Timer // tells it to note itself again
-	// A newer call may have come, here or elsewhere.
-	nudge chan struct{}
-}
+	*desk.Newest
 
-// newestCalls are those that wait for one name. Guarded by Keeper.mu.
-type newestCalls struct {
-	calls []*newestCall
-	// Full while the store is being asked for one of them: the next asks when that is answered, or
-	// what has come later here could come earlier there, and neither would be the newest.
-	asking chan struct{}
-	heard  instant // when the store last heard of one of them
+	kind  Newest
+	store contract.Replacer
+	id    string      // the owner token with which it asks
+	since int64       // when it was made, by the store, which has noted it; 0 before
+	again *time.Timer // tells it to note itself again
 }
 
 // newestOf is for a call of a kind, which is about to begin.
@@ -54,10 +37,8 @@ func newestOf(r *Request, l *Lease) *newestCall {
 	}
 	l.owner = newOwner()
 	id := string(l.owner[:]) // the lease may be handed to it with another one
-	n := &newestCall{
-		kind: r.Newest, rank: r.Rank, store: s, id: id, nudge: make(chan struct{}, 1),
-	}
-	n.again = time.AfterFunc(noteAgain, n.tell)
+	n := &newestCall{Newest: desk.NewNewest(), kind: r.Newest, store: s, id: id}
+	n.again = time.AfterFunc(noteAgain, n.Tell)
 	return n
 }
 
@@ -66,75 +47,28 @@ func (n *newestCall) nudged() <-chan struct{} {
 	if n == nil {
 		return nil
 	}
-	return n.nudge
+	return n.Nudge
 }
 
-func (n *newestCall) tell() {
+// endFront ends the operation of this process that has the lock, for a call that asks for l and
+// waits behind it, if it replaces. The store is to know of such a call.
+func (n *newestCall) endFront(l *Lease) {
 	if n == nil {
 		return
 	}
-	select {
-	case n.nudge <- struct{}{}:
-	default:
+	n.Tell()
+	if n.kind != NewestReplaces {
+		return
 	}
-}
-
-// outranked reports whether a call of a greater rank has the lock in this process, or waits for it
-// as the newest. Under k.mu.
-func (c *call) outranked() bool {
-	rank := c.request.Rank
-	if rank == 0 {
-		return false
-	}
-	if l := c.k.holderOf(c.l.name); l != nil && l.rank() > rank {
-		return true
-	}
-	all := c.k.newest[c.l.name]
-	return all != nil && slices.ContainsFunc(all.calls, func(n *newestCall) bool {
-		return n.rank > rank
-	})
-}
-
-// oust makes way for a call of which none but the newest is to wait: those of its kind that wait in
-// this process are told, and if it replaces, the operation of this process that has the lock ends.
-// Under k.mu; news are to be delivered without it.
-func (c *call) oust(news *losses) {
-	k := c.k
-	all := k.newest[c.l.name]
-	if all == nil {
-		all = &newestCalls{asking: make(chan struct{}, 1)}
-		k.newest[c.l.name] = all
-	}
-	for _, n := range all.calls {
-		n.ousted = true
-		n.tell()
-	}
-	all.calls = append(all.calls, c.newest)
-	c.newest.others, c.newest.made = all, max(c.begun, all.heard)
-	front := k.queues.Front(c.l.name)
-	if front != nil && front.state == stateHeld && c.newest.kind == NewestReplaces {
-		k.lose(front, ReasonReplaced, k.clock.Now(), news)
-		front.lost().By = k.holder(c.l).String()
-	}
-}
-
-// joinNewest is join for a call of whom none but the newest is to wait. One that is over before it
-// has begun takes no place.
-func (c *call) joinNewest(ctx context.Context) (*queue.Waiter[*Lease], error) {
+	k := l.k
 	var news losses
-	defer news.deliver(c.k)
-	c.k.mu.Lock()
-	defer c.k.mu.Unlock()
-	if ctx.Err() != nil {
-		return nil, c.cancelled(ctx)
+	k.mu.Lock()
+	if front := k.desk.Last(l.name).Has; front != nil && front.state == stateHeld {
+		k.lose(front, ReasonReplaced, k.clock.Now(), &news)
+		front.lost().By = k.holder(l).String()
 	}
-	if c.k.admits(&c.request) {
-		if c.outranked() {
-			return nil, c.refuseReplaced()
-		}
-		c.oust(&news)
-	}
-	return c.joinLocked()
+	k.mu.Unlock()
+	news.deliver(k)
 }
 
 // checkNewest returns the error of a call that is not the newest any more. It asks the store,
@@ -152,8 +86,8 @@ func (c *call) checkNewest(ctx context.Context) error {
 	}
 	defer cancel()
 	select {
-	case n.others.asking <- struct{}{}:
-		defer func() { <-n.others.asking }()
+	case n.Asking() <- struct{}{}:
+		defer func() { <-n.Asking() }()
 	case <-c.storeGone():
 		return nil
 	case <-patient.Done():
@@ -162,10 +96,7 @@ func (c *call) checkNewest(ctx context.Context) error {
 		}
 		return nil
 	}
-	k.mu.Lock()
-	ousted := n.ousted
-	k.mu.Unlock()
-	if ousted {
+	if k.desk.Ousted(n.Newest) {
 		return c.refuseReplaced()
 	}
 	k.listen() // for a newer one
@@ -203,25 +134,16 @@ func (c *call) newness() store.Newness {
 	}
 	made := c.begun
 	if c.newest != nil {
-		c.k.mu.Lock()
-		made = c.newest.made
-		c.k.mu.Unlock()
+		made = c.k.desk.Made(c.newest.Newest)
 	}
 	n.Age = max(c.k.clock.AtMost().Sub(made), 1)
 	return n
 }
 
-// storeHeard notes that the store has heard of a call, or may have: see newestCall.made.
+// storeHeard notes that the store has heard of a call, or may have.
 func (c *call) storeHeard() {
-	if c.newest == nil {
-		return
-	}
-	c.k.mu.Lock()
-	defer c.k.mu.Unlock()
-	all := c.newest.others
-	all.heard = c.k.clock.AtMost()
-	for i := slices.Index(all.calls, c.newest) + 1; i < len(all.calls); i++ {
-		all.calls[i].made = all.heard
+	if c.newest != nil {
+		c.k.desk.Heard(c.newest.Newest, c.k.clock.AtMost())
 	}
 }
 
@@ -234,14 +156,9 @@ func (c *call) refuseReplaced() error { return c.fail(ErrBusy, ErrReplaced) }
 func (c *call) waitsNoMore(granted bool) {
 	n, k, name := c.newest, c.k, c.l.name
 	n.again.Stop()
+	k.desk.Forget(name, n.Newest)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if all := k.newest[name]; all != nil {
-		all.calls = slices.DeleteFunc(all.calls, func(o *newestCall) bool { return o == n })
-		if len(all.calls) == 0 {
-			delete(k.newest, name)
-		}
-	}
 	if granted || n.since == 0 || k.shutdown.phase >= phaseFree {
 		return
 	}

@@ -79,12 +79,9 @@ func (k *Keeper) failure(err error) error {
 func (k *Keeper) tendOutages(now instant) (next instant) {
 	begun, probes, next := k.outages.Due(now)
 	if begun {
-		for name, l := range k.queues.Fronts() {
-			if l.state != stateAsking {
-				continue
-			}
+		for _, l := range k.desk.AskAtFronts() {
 			op := l.op.Load()
-			if op != nil && op.deadlinePlace != timing.Nowhere && k.Outage(name) > 0 {
+			if op != nil && op.deadlinePlace != timing.Nowhere && k.Outage(l.name) > 0 {
 				k.questions.Set(op, now)
 			}
 		}
@@ -122,6 +119,12 @@ func (k *Keeper) probe(p asking.Probe) {
 // standsBy reports whether a call waits for the store, however long that is away.
 func (c *call) standsBy() bool {
 	return (c.request.LongRunning || c.request.StandBy) && !c.request.Try
+}
+
+// isAway reports whether the store is away, and the call is not to wait for it.
+func (c *call) isAway() bool {
+	_, err := c.k.outages.Of(c.k.shards.Of(c.l.name))
+	return err != nil && !c.standsBy()
 }
 
 // checkOutage returns the error of a call that is not to wait for a store that is away.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -31,24 +32,24 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	finished := false
 	defer func() {
 		if !finished {
-			k.discard(l, l.unsettled())
+			k.discard(l, 0, l.unsettled())
 		}
 	}()
 	lost, failed := k.freeEnded(ctx, l, e)
 	left := k.forget(l, e, lost)
 	finished = true
-	left()
+	left.End()
 	return k.released(l, e, lost, failed)
 }
 
-// forget ends what is left of a lease that was freed, or found lost. left is to be called.
-func (k *Keeper) forget(l *Lease, e ended, lost *LostError) (left func()) {
+// forget ends what is left of a lease that was freed, or found lost. left is to be ended.
+func (k *Keeper) forget(l *Lease, e ended, lost *LostError) (left desk.Left) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e.was == stateHeld && lost != nil {
 		l.foundLost(lost)
 	}
-	left, _ = k.leaveLocked(l)
+	left = k.desk.Leave(l.name, l)
 	k.books.Forget(l)
 	return left
 }
@@ -97,9 +98,9 @@ func (k *Keeper) endLease(l *Lease, orderly bool) (e ended, over bool) {
 	}
 	unwatch := l.unwatcher()
 	if orderly && l.state == stateHeld {
-		if after, done := k.handOff(l, e.now); done {
+		if left, done := k.handOff(l, e.now); done {
 			k.mu.Unlock()
-			after()
+			left.End()
 			unwatch()
 			k.observeRelease(l, e.now, nil, true)
 			return e, true
@@ -110,6 +111,7 @@ func (k *Keeper) endLease(l *Lease, orderly bool) (e ended, over bool) {
 		e.was = stateReleased
 	}
 	l.end(stateReleased)
+	k.desk.GivesBack(l.name, l)
 	k.heartbeats.Unplan(l)
 	e.lost, e.hold = l.lost(), l.ending(e.now)
 	k.mu.Unlock()
@@ -215,8 +217,9 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 
 // discard ends a lease whose operation never began, since its caller has
 // left, or whose release was left by a panic. The next waiter comes to
-// the front, and the key is freed behind it. unsettled is as for disown.
-func (k *Keeper) discard(l *Lease, unsettled instant) {
+// the front, and the key is freed behind it. If it left a question that was asked from a place, at
+// the instant unsettled, those behind it go on from that place. unsettled is as for disown, too.
+func (k *Keeper) discard(l *Lease, place uint64, unsettled instant) {
 	k.mu.Lock()
 	lost := l.lost()
 	l.end(stateReleased)
@@ -225,14 +228,14 @@ func (k *Keeper) discard(l *Lease, unsettled instant) {
 		k.questions.Remove(c)
 	}
 	hold := l.ending(k.clock.AtMost())
-	left, place := k.leaveLocked(l)
-	hold.Place = place
+	left := k.desk.GiveUp(l.name, l, place, unsettled)
+	hold.Place = left.Place
 	k.mu.Unlock()
 	defer func() { // also if the store panics
 		k.mu.Lock()
 		k.books.Forget(l)
 		k.mu.Unlock()
-		left()
+		left.End()
 	}()
 	if l.owner.String() != "" && (lost == nil || !lost.gone()) {
 		k.cleaner.Disown(l.orphan(hold), unsettled)

@@ -94,14 +94,8 @@ func (k *Keeper) close() (idle <-chan struct{}, first bool) {
 	}
 	k.shutdown.phase = phaseDrain
 	close(k.shutdown.closed)
+	k.desk.Drain()
 	return k.books.WhenIdle(), true
-}
-
-// admits reports whether a call may still begin, or wait on: a nested one, while the operations
-// that it may be part of are waited for. Under k.mu.
-func (k *Keeper) admits(r *Request) bool {
-	return k.shutdown.phase == phaseRun ||
-		r.Nested && k.shutdown.phase == phaseDrain && !k.books.Empty()
 }
 
 // turnedAway is closed when the call may wait no longer, since the keeper shuts down.
@@ -118,6 +112,7 @@ func (k *Keeper) tell() {
 	k.mu.Lock()
 	k.shutdown.phase = phaseTell
 	close(k.shutdown.drained)
+	k.desk.Close()
 	now := k.clock.Now()
 	for _, l := range k.books.Leases() {
 		if l.state == stateReleased { // the store is being told
@@ -262,7 +257,7 @@ func (k *Keeper) hangUp() {
 // looked last. From then on everybody frees what is theirs.
 func (k *Keeper) halt(last context.Context, err error) error {
 	k.mu.Lock()
-	unanswered := k.books.Calls()
+	unanswered := k.desk.Inside()
 	for _, l := range k.books.Leases() {
 		if l.state == stateReleased {
 			unanswered++

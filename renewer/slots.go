@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
-	"github.com/lockbeat/lockbeat/renewer/internal/queue"
+	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -17,13 +17,9 @@ import (
 // disowned: so a slot is never anybody's whose claim was not granted. All are made from the one
 // place of the queue. If one is refused, that stands in line still, for the next at the front.
 
-// mostOthers is for how many behind it the front asks at most: a script of the store takes no more
-// claims of callers who meet.
-const mostOthers = 63
-
 // other is one behind the front of a limit, for whom it asks.
 type other struct {
-	w     *queue.Waiter[*Lease]
+	w     *desk.Waiter[*Lease]
 	owner ownerToken
 }
 
@@ -33,7 +29,7 @@ func (c *call) claimOthers(claims []store.Claim) []store.Claim {
 	if c.request.Limit == nil || c.request.Try || c.aside {
 		return claims
 	}
-	behind := c.nextBehind()
+	behind := c.k.desk.Also(c.l.name, c.l)
 	c.others = make([]other, 0, len(behind))
 	for _, w := range behind {
 		if w.Limit() != c.limit {
@@ -59,24 +55,6 @@ func (c *call) lastAnswer() instant {
 		return c.until
 	}
 	return c.until.Add(c.k.cfg.RequestTimeout / 4)
-}
-
-// nextBehind returns those behind the front for whom it may ask.
-func (c *call) nextBehind() (behind []*queue.Waiter[*Lease]) {
-	k := c.k
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	q := k.queues.Of(c.l.name)
-	if q == nil || k.queues.Front(c.l.name) != c.l {
-		return nil
-	}
-	for w := q.First(); w != nil && len(behind) < max(q.Also, 1); w = q.After(w) {
-		if w.L.extras != nil {
-			break // unusual options
-		}
-		behind = append(behind, w)
-	}
-	return behind
 }
 
 // give lets the leases of those begin for whom the front has asked, too, by a question that was
@@ -109,13 +87,8 @@ func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
 		}
 	}
 	full := own.Status == store.StatusHeld && refusal.Status != store.StatusUnknown
-	if q := k.queues.Of(c.l.name); q != nil {
-		q.Asked = full
-		q.Also = granted
-		if own.Status == store.StatusHeld && granted == len(c.others) {
-			q.Also = min(2*granted+1, mostOthers)
-		}
-	}
+	all := own.Status == store.StatusHeld && granted == len(c.others)
+	k.desk.Gave(c.l.name, granted, all, full)
 	c.others = nil
 	k.mu.Unlock()
 	c.disown(orphans, 0)
@@ -128,12 +101,12 @@ func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
 // giveOne lets the lease of one who waits begin, unless it has left, or the answer is too old.
 // Under k.mu.
 func (c *call) giveOne(
-	w *queue.Waiter[*Lease], owner ownerToken, g *store.Grant, sent instant,
+	w *desk.Waiter[*Lease], owner ownerToken, g *store.Grant, sent instant,
 ) bool {
 	k, l := c.k, w.L
 	now := k.clock.AtMost()
 	if now >= k.deadlineOf(sent, l.ttl()).Add(-k.cfg.Margin) || k.shutdown.phase != phaseRun ||
-		!k.queues.Give(l.name, w) {
+		!k.desk.Give(w) {
 		return false
 	}
 	l.owner, l.fence = owner, g.Fence
@@ -141,7 +114,7 @@ func (c *call) giveOne(
 	k.books.Enter(l)
 	k.ends.WakeBy(l.nextDue())
 	l.due = k.heartbeats.First(sent)
-	w.Answer <- nil
+	w.Tell()
 	return true
 }
 
@@ -161,13 +134,9 @@ func (c *call) takeOver() bool {
 	if c.request.Limit == nil {
 		return false
 	}
-	c.k.mu.Lock()
-	defer c.k.mu.Unlock()
-	q := c.k.queues.Of(c.l.name)
-	if q == nil || !q.Asked || c.k.queues.Front(c.l.name) != c.l {
-		return false
+	seen, place, asked := c.k.desk.TakeOver(c.l.name, c.l)
+	if asked {
+		c.seen, c.behind, c.place, c.contended = seen, seen, place, true
 	}
-	q.Asked = false
-	c.seen, c.behind, c.place, c.contended = q.Seen, q.Seen, q.Place, true
-	return true
+	return asked
 }

@@ -2,21 +2,21 @@ package renewer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/lockbeat/lockbeat/renewer/internal/queue"
+	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// wait returns when the caller is at the front of its name's queue, and reports whether it is
-// there as the holder, to whom the lock was handed. It counts the call in.
+// wait returns when the caller is at the front of its name, and reports whether it is there as the
+// holder, to whom the lock was handed. It counts the call in.
 func (c *call) wait(ctx context.Context) (handed bool, err error) {
-	w, err := c.join(ctx)
+	w, err := c.join(ctx, false)
 	if w == nil || err != nil {
 		return false, err
 	}
-	c.newest.tell() // the store is to know of a call that waits behind another
 	var timeout <-chan time.Time
 	if c.until != never {
 		timer := time.NewTimer(c.until.Sub(c.k.clock.AtMost()))
@@ -61,7 +61,7 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 
 // noteAfter notes, for observers, who of this process had the lock until the caller came to the
 // front, if the one before it had; or that the store was asked for a slot of the caller's own.
-func (c *call) noteAfter(w *queue.Waiter[*Lease]) {
+func (c *call) noteAfter(w *desk.Waiter[*Lease]) {
 	l := w.After
 	if l == nil {
 		c.attempts++
@@ -72,7 +72,7 @@ func (c *call) noteAfter(w *queue.Waiter[*Lease]) {
 	c.k.mu.Lock() // its operation may run on, if it was lost
 	defer c.k.mu.Unlock()
 	if l.fence != 0 {
-		c.behind = queue.Seen{Known: true, Holder: c.k.holder(l), Since: l.acquired}
+		c.behind = desk.Seen{Known: true, Holder: c.k.holder(l), Since: l.acquired}
 	}
 }
 
@@ -83,109 +83,98 @@ func (c *call) seeBefore(l *Lease) {
 		return
 	}
 	held := c.k.clock.AtMost().Sub(l.acquired)
-	c.seen = queue.Seen{Known: true, Holder: c.k.holder(l), HeldFor: held, Since: l.acquired}
+	c.seen = desk.Seen{Known: true, Holder: c.k.holder(l), HeldFor: held, Since: l.acquired}
 	c.own = l.acquired <= c.begun
 }
 
-// join gives the caller its place: at the front, as the head, which is nil; or behind it, as a
-// waiter; or none, to ask for a slot aside, which is nil too. It refuses one who may not wait where
-// that is known already.
-func (c *call) join(ctx context.Context) (*queue.Waiter[*Lease], error) {
+// join gives the caller its turn: at the front, or to ask for a slot aside, which is nil; or behind
+// the front, as a waiter. It refuses one who may not wait where that is known already. front is for
+// one who comes only if it need not wait: errBehind.
+func (c *call) join(ctx context.Context, front bool) (*desk.Waiter[*Lease], error) {
+	k, l, r := c.k, c.l, &c.request
+	w := desk.Wish{
+		Now: c.begun, Try: r.Try, Limit: r.Limit != nil, Refused: c.attempts > 0, Nested: r.Nested,
+		Inside: c.inside, Front: front, Most: r.MaxWaiters, Plain: l.extras == nil,
+		MaxHold: r.ownMaxHold(), LimitTo: r.Limit, Rank: r.Rank,
+	}
+	if w.Trouble = k.outages.Troubled(); w.Trouble {
+		w.Away = c.isAway()
+	}
 	if c.newest != nil {
-		return c.joinNewest(ctx)
+		if ctx.Err() != nil { // one that is over before it has begun takes no place
+			return nil, c.cancelled(ctx)
+		}
+		w.Newest = c.newest.Newest
 	}
-	c.k.mu.Lock()
-	defer c.k.mu.Unlock()
-	return c.joinLocked()
-}
-
-// joinFront is join where the caller need not wait, and reports whether that is so.
-func (c *call) joinFront() (joined bool, err error) {
-	c.k.mu.Lock()
-	defer c.k.mu.Unlock()
-	if c.k.queues.Front(c.l.name) != nil {
-		return false, nil
-	}
-	_, err = c.joinLocked()
-	return true, err
-}
-
-func (c *call) joinLocked() (*queue.Waiter[*Lease], error) {
-	k := c.k
-	if !k.admits(&c.request) {
-		return nil, c.fail(ErrShutdown, nil)
-	}
-	if c.request.Limit != nil && c.attempts == 0 && !k.outages.Troubled() &&
-		k.queues.Front(c.l.name) == nil && !k.queues.Lately(c.l.name, c.begun) {
-		c.aside = true
-		c.countIn()
+	seat := k.desk.Join(l.name, l, w)
+	switch seat.Turn {
+	case desk.Ask:
+		c.inside = true
 		return nil, nil
+	case desk.Aside:
+		c.inside, c.aside = true, true
+		return nil, nil
+	case desk.Behind:
+		return nil, errBehind
+	case desk.Closed:
+		return nil, c.fail(ErrShutdown, nil)
+	case desk.Away:
+		return nil, c.refuseAway()
+	case desk.Outranked:
+		return nil, c.refuseReplaced()
+	default:
+		return c.joined(seat)
 	}
-	if !k.queues.Join(c.l.name, c.l) {
-		if err := c.checkOutage(); err != nil {
-			return nil, err
-		}
-		w, err := c.joinBehind()
-		if err != nil {
-			return nil, err
-		}
-		c.countIn()
-		return w, nil
-	}
-	c.countIn()
-	return nil, nil
 }
 
-// joinBehind makes the caller a waiter. Under k.mu.
-func (c *call) joinBehind() (*queue.Waiter[*Lease], error) {
-	k, name, r := c.k, c.l.name, &c.request
+// errBehind is for a call that comes only if it is at the front.
+var errBehind = errors.New("lockbeat: another caller is at the front")
+
+// joined is join for a call that finds another at the front.
+func (c *call) joined(seat desk.Seat[*Lease]) (*desk.Waiter[*Lease], error) {
 	c.contended = true
-	info, known := k.lastSeen(name)
-	if r.Try && known {
-		c.seen = info
+	seen := c.k.seen(seat.Last)
+	switch seat.Turn {
+	case desk.Taken:
+		c.seen = seen
 		return nil, c.refuse()
-	}
-	if known && k.holderOf(name) != nil {
-		c.behind = info
-	}
-	q := k.queues.Need(name)
-	if r.MaxWaiters > 0 && !r.Try && c.newest == nil && q.Len() >= r.MaxWaiters {
-		if info.Err == nil {
-			c.seen = info
+	case desk.Full:
+		if seen.Err == nil {
+			c.seen = seen
 		}
 		return nil, c.fail(ErrBusy, fmt.Errorf(
-			"%w: MaxWaiters (%d) callers of this process stand in it", ErrQueueFull, r.MaxWaiters))
+			"%w: MaxWaiters (%d) callers of this process stand in it", ErrQueueFull,
+			c.request.MaxWaiters))
+	default:
+		c.inside = true
+		if seat.Last.Known && seat.Last.Has != nil {
+			c.behind = seen
+		}
+		c.newest.endFront(c.l)
+		return seat.Waiter, nil
 	}
-	w := &queue.Waiter[*Lease]{
-		L: c.l, Answer: make(chan *queue.Seen, 1), Try: r.Try, MaxHold: r.ownMaxHold(),
-		Limit: r.Limit,
-	}
-	q.Push(w)
-	return w, nil
 }
 
-// stepOut takes a waiter out of the queue. If it has come to the front in the same moment, the
-// next in the queue comes there.
-func (c *call) stepOut(w *queue.Waiter[*Lease]) {
+// stepOut takes a waiter out of the line. If it has come to the front in the same moment, the next
+// in line comes there.
+func (c *call) stepOut(w *desk.Waiter[*Lease]) {
 	k := c.k
-	k.mu.Lock()
+	k.mu.Lock() // no hand-over is half done
+	out := k.desk.StepOut(w)
 	c.seeBefore(w.After)
-	if w.Handed {
-		k.mu.Unlock()
-		k.discard(w.L, 0)
-		return
-	}
-	if w.Queued() {
-		c.seen, _ = k.lastSeen(w.L.name)
-		if l := k.holderOf(w.L.name); l != nil {
+	if out.Waited {
+		c.seen = k.seenLocked(out.Last)
+		if l := out.Last.Has; l != nil {
 			c.own = l.acquired <= c.begun
 		}
-		k.queues.Of(w.L.name).Remove(w)
 	}
-	left, place := k.leaveLocked(w.L) // no effect unless it is the head
 	k.mu.Unlock()
-	left()
-	k.giveUpPlace(w.L, place) // of a head before
+	if out.Handed {
+		k.discard(w.L, 0, 0)
+		return
+	}
+	out.Left.End()
+	k.giveUpPlace(w.L, out.Left.Place) // of a head before
 }
 
 // giveUpPlace has the store pass over a place from which l was to ask; 0 is none.
@@ -197,65 +186,29 @@ func (k *Keeper) giveUpPlace(l *Lease, place uint64) {
 	}
 }
 
-// lastSeen is what a caller behind the front of a name hears when it may not wait. known reports
-// whether that is an answer: it is none while the head has not heard from the store, nor while the
-// holder gives the lock back, which may be free in a moment. Under k.mu.
-func (k *Keeper) lastSeen(name string) (info queue.Seen, known bool) {
-	if l := k.holderOf(name); l != nil {
-		now := k.clock.AtMost()
-		return queue.Seen{
-			Known: true, Holder: k.holder(l), HeldFor: now.Sub(l.acquired), Since: l.acquired,
-			TTL: max(0, l.deadline.Sub(now)),
-		}, l.state == stateHeld
-	}
-	if q := k.queues.Of(name); q != nil && q.Seen.Known {
-		return q.Seen, true
-	} else if q != nil && q.Full.Known {
-		return q.Full, false
-	}
-	return unavailable(errNoAnswer), false
+// seen is what a caller behind the front of a name hears when it may not wait.
+func (k *Keeper) seen(last desk.Last[*Lease]) desk.Seen {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.seenLocked(last)
 }
 
-// holdFront makes the head the holder, now that it has the lock. Waiters who do not wait until the
-// lock is free are refused, and the watch ends unless others wait. Under k.mu. What it returns is
-// to be called without the lock.
-func (k *Keeper) holdFront(l *Lease, now instant) (done func()) {
-	refused, unwatch := k.queues.Grant(l.name, now)
-	if len(refused) == 0 {
-		return unwatch
-	}
-	info, _ := k.lastSeen(l.name)
-	return func() {
-		refuseAll(refused, info)
-		unwatch()
+func (k *Keeper) seenLocked(last desk.Last[*Lease]) desk.Seen {
+	switch {
+	case last.Has != nil:
+		return k.seenOf(last.Has)
+	case last.Seen.Known:
+		return last.Seen
+	default:
+		return unavailable(errNoAnswer)
 	}
 }
 
-// passFront is holdFront for a slot of a limit: the next in line comes to the front at once, as
-// there may be more slots.
-func (k *Keeper) passFront(l *Lease, now instant) (done func()) {
-	k.queues.Pass(l.name, l, now)
-	left, place := k.leaveLocked(l)
-	if place == 0 {
-		return left
+// seenOf is what others hear of a lease of this process. Under k.mu.
+func (k *Keeper) seenOf(l *Lease) desk.Seen {
+	now := k.clock.AtMost()
+	return desk.Seen{
+		Known: true, Holder: k.holder(l), HeldFor: now.Sub(l.acquired), Since: l.acquired,
+		TTL: max(0, l.deadline.Sub(now)),
 	}
-	return func() {
-		left()
-		k.giveUpPlace(l, place)
-	}
-}
-
-func refuseAll(waiters []*queue.Waiter[*Lease], why queue.Seen) {
-	for _, w := range waiters {
-		w.Answer <- &why
-	}
-}
-
-// holderOf is the lease of this process that has a name, until the store has heard that it is free;
-// nil if none has. Under k.mu.
-func (k *Keeper) holderOf(name string) *Lease {
-	if l := k.queues.Front(name); l != nil && l.state != stateAsking {
-		return l
-	}
-	return nil
 }

@@ -1,9 +1,8 @@
-// Package books keeps what is under way: calls of Acquire, and leases, of which there may be very
-// many; and finds those whose end has come. It knows a lease only by its index here and its end.
+// Package books keeps leases, of which there may be very many, and finds those whose end has come.
+// It knows a lease only by its index here and its end.
 //
-// Its invariant: a lease is on the books from its grant until its key is free, or the cleaner's; a
-// call is on them from when it is in a queue until it has failed, or its lease is on them. No lease
-// ends before the bound of its segment.
+// Its invariant: a lease is on the books from its grant until its key is free, or the cleaner's. No
+// lease ends before the bound of its segment.
 package books
 
 import "github.com/lockbeat/lockbeat/renewer/internal/timing"
@@ -11,7 +10,6 @@ import "github.com/lockbeat/lockbeat/renewer/internal/timing"
 // Books are those of one keeper. The caller guards them with one lock.
 type Books[L comparable] struct {
 	cfg    Config[L]
-	calls  int
 	leases []L              // those that were lost included; each has its index from 1 on
 	bounds []timing.Instant // of the segments of leases
 	idle   chan struct{}    // closes once, when nothing is left; nil until a shutdown asks
@@ -21,13 +19,11 @@ type Books[L comparable] struct {
 type Config[L any] struct {
 	Index func(L) *int32         // where it keeps its index, 0 while it is not on the books
 	End   func(L) timing.Instant // when belief in it ends; Never if it is not held
+	Over  func() bool            // no lease will come any more; asked when none is left
 }
 
 // New returns empty books.
 func New[L comparable](cfg Config[L]) Books[L] { return Books[L]{cfg: cfg} }
-
-// Calls returns how many calls are under way.
-func (b *Books[L]) Calls() int { return b.calls }
 
 // Leases returns those on the books, to be read under the lock. Forget puts the last in the place
 // of one that goes.
@@ -37,15 +33,6 @@ func (b *Books[L]) Leases() []L { return b.leases }
 // bounds. When a bound comes, its segment is looked through for the earliest end, which takes about
 // 10 us: that is once in half a TTL, where an order of all ends would cost each lease its place.
 const segment = 1024
-
-// CallIn counts a call in.
-func (b *Books[L]) CallIn() { b.calls++ }
-
-// CallOut counts a call out.
-func (b *Books[L]) CallOut() {
-	b.calls--
-	b.check()
-}
 
 // Enter puts a lease on the books.
 func (b *Books[L]) Enter(l L) {
@@ -113,22 +100,20 @@ func (b *Books[L]) Forget(l L) {
 		b.Bound(moved)
 	}
 	*index = 0
-	b.check()
+	b.Check()
 }
 
-// Empty reports whether neither calls nor leases are left.
-func (b *Books[L]) Empty() bool { return b.calls == 0 && len(b.leases) == 0 }
-
-// WhenIdle returns what closes when neither calls nor leases are left. It is called once.
+// WhenIdle returns what closes when no lease is left, nor will come. It is called once.
 func (b *Books[L]) WhenIdle() <-chan struct{} {
 	idle := make(chan struct{})
 	b.idle = idle
-	b.check()
+	b.Check()
 	return idle
 }
 
-func (b *Books[L]) check() {
-	if b.idle != nil && b.Empty() {
+// Check is to be called when Config.Over may have come true.
+func (b *Books[L]) Check() {
+	if b.idle != nil && len(b.leases) == 0 && b.cfg.Over() {
 		close(b.idle)
 		b.idle = nil
 	}

@@ -1,4 +1,4 @@
-package queue
+package desk
 
 import (
 	"time"
@@ -7,28 +7,24 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Queue is that of one name: those who wait behind its front, and what they share. It is made for
-// the first waiter, or when the front has to wait for another process, and goes when its name has
-// no front any more.
-type Queue[L comparable] struct {
+// line is that of one name: those who wait behind its front, and what they share. It is made for
+// the first who waits, or when the front has to wait for another process, and goes when its name
+// has no front any more.
+type line[L comparable] struct {
 	first, last *Waiter[L]
 	length      int
 	pushed      uint64 // waiters, ever
 
-	Seen  Seen  // what the front last learned of the name
-	Watch Watch // on behalf of the front
-	// Place is the one from which the store is asked, which keeps its rank when a front leaves; 0
-	// as long as none has asked since our last grant.
-	Place  uint64
-	Queued bool // the store may have it in its line
-	// Of a limit: for how many of those behind it the front asks as well, and whether it need
-	// not ask itself, as the front before it has asked for it too, in vain. Seen is that answer.
-	Also  int
-	Asked bool
-	Full  Seen // by a front before, for callers whose time is over before the front has an answer
-	// Unsettled is when a front that has left asked from it last and was not answered: that may put
+	seen  Seen  // what the front last learned of the name
+	watch Watch // on behalf of the front
+	// place is the one from which the store is asked, which keeps its rank when a front leaves; 0
+	// as long as none has asked since the name was last ours.
+	place  uint64
+	queued bool // the store may have it in its line
+	slots       // of a limit
+	// unsettled is when a front that has left asked from it last and was not answered: that may put
 	// it there.
-	Unsettled timing.Instant
+	unsettled timing.Instant
 }
 
 // Seen is what was last seen of a lock that is not ours.
@@ -52,32 +48,45 @@ func (s Seen) HeldAt(now timing.Instant) time.Duration {
 	return max(0, now.Sub(s.Since))
 }
 
-// Waiter is a caller behind the front.
+// Waiter is a caller behind the front. Handed and After are set when it is told.
 type Waiter[L comparable] struct {
 	L L
 	// Answer has room for one: nil means that the caller is at the front now, else it says why it
 	// is refused, since it does not wait.
 	Answer  chan *Seen
-	Try     bool          // does not wait until the lock is free
-	MaxHold time.Duration // its own, for a hand-over
+	MaxHold time.Duration // as in Wish
 	Handed  bool          // the lock, or a slot of the limit, is its own
 	After   L             // who was at the front before it, once it is there
 	// Limit is how many may have the limit, by the caller's own word; nil for a lock.
 	Limit func() int
 
+	name        string
+	try, plain  bool
+	rank        int64
 	queued      bool
 	number      uint64 // in order of arrival
 	ahead, next *Waiter[L]
 }
 
-// Queued reports whether the waiter stands in its queue.
-func (w *Waiter[L]) Queued() bool { return w.queued }
+// Tell tells one who has come to the front.
+func (w *Waiter[L]) Tell() { w.Answer <- nil }
 
-// First returns the first waiter; nil if none waits.
-func (q *Queue[L]) First() *Waiter[L] { return q.first }
+// RefuseAll tells those who do not wait.
+func RefuseAll[L comparable](refused []*Waiter[L], why Seen) {
+	for _, w := range refused {
+		answer := why // so that nothing is allocated where none is refused
+		w.Answer <- &answer
+	}
+}
 
-// After returns who waits behind w, which may have left meanwhile; nil if no waiter does.
-func (q *Queue[L]) After(w *Waiter[L]) *Waiter[L] {
+// forget forgets what was known while the name was not ours.
+func (q *line[L]) forget() {
+	q.seen, q.place, q.queued, q.unsettled = Seen{}, 0, false, 0
+	q.watch.falses = falseWakes{}
+}
+
+// after returns who waits behind w, which may have left meanwhile; nil if no waiter does.
+func (q *line[L]) after(w *Waiter[L]) *Waiter[L] {
 	if w.queued {
 		return w.next
 	}
@@ -88,16 +97,8 @@ func (q *Queue[L]) After(w *Waiter[L]) *Waiter[L] {
 	return next
 }
 
-// Len returns how many wait; 0 without a queue.
-func (q *Queue[L]) Len() int {
-	if q == nil {
-		return 0
-	}
-	return q.length
-}
-
-// Push adds a waiter at the end.
-func (q *Queue[L]) Push(w *Waiter[L]) {
+// push adds a waiter at the end.
+func (q *line[L]) push(w *Waiter[L]) {
 	q.pushed++
 	w.queued, w.number, w.ahead = true, q.pushed, q.last
 	if q.last != nil {
@@ -109,8 +110,8 @@ func (q *Queue[L]) Push(w *Waiter[L]) {
 	q.length++
 }
 
-// Remove takes a waiter out, wherever it stands.
-func (q *Queue[L]) Remove(w *Waiter[L]) {
+// remove takes a waiter out, wherever it stands.
+func (q *line[L]) remove(w *Waiter[L]) {
 	if w.ahead != nil {
 		w.ahead.next = w.next
 	} else {
@@ -125,12 +126,12 @@ func (q *Queue[L]) Remove(w *Waiter[L]) {
 	q.length--
 }
 
-// RemoveTries takes out those who do not wait until the lock is free.
-func (q *Queue[L]) RemoveTries() (removed []*Waiter[L]) {
+// removeTries takes out those who do not wait until the lock is free.
+func (q *line[L]) removeTries() (removed []*Waiter[L]) {
 	for w := q.first; w != nil; {
 		next := w.next
-		if w.Try {
-			q.Remove(w)
+		if w.try {
+			q.remove(w)
 			removed = append(removed, w)
 		}
 		w = next

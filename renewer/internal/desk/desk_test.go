@@ -1,0 +1,303 @@
+package desk
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// model is a desk beside a list of who is where, of one name. Callers are numbers, from 1 on.
+type model struct {
+	*testing.T
+	*Desk[int]
+
+	front   int // 0 for none
+	holds   bool
+	line    []int
+	waiters map[int]*Waiter[int]
+}
+
+func newModel(t *testing.T) *model {
+	t.Helper()
+	return &model{T: t, Desk: New[int](), waiters: make(map[int]*Waiter[int])}
+}
+
+func (m *model) join(caller int, w Wish) Turn {
+	w.Plain = true
+	s := m.Join("a", caller, w)
+	switch s.Turn {
+	case Ask:
+		require.Zero(m, m.front)
+		m.front, m.holds = caller, false
+	case Wait:
+		require.NotZero(m, m.front)
+		m.line = append(m.line, caller)
+		m.waiters[caller] = s.Waiter
+	}
+	return s.Turn
+}
+
+// come has the first in line come to the front, where it is told, or the name is forgotten.
+func (m *model) come(holds bool) {
+	m.front = 0
+	if len(m.line) == 0 {
+		return
+	}
+	m.front, m.holds = m.line[0], holds
+	m.line = m.line[1:]
+	select {
+	case why := <-m.waiters[m.front].Answer:
+		require.Nil(m, why)
+	default:
+		require.Fail(m, "it is not told", "%d", m.front)
+	}
+	require.Equal(m, holds, m.waiters[m.front].Handed)
+}
+
+func (m *model) check() {
+	require.Equal(m, min(m.front, 1), m.Names())
+	require.Equal(m, m.front, m.fronts["a"].l)
+	var line []int
+	if q := m.lines["a"]; q != nil {
+		for w := q.first; w != nil; w = w.next {
+			line = append(line, w.L)
+		}
+		require.Len(m, line, q.length)
+	}
+	require.True(m, slices.Equal(m.line, line), "%v wait, not %v", line, m.line)
+	n := len(line)
+	if m.front != 0 && !m.holds {
+		n++
+	}
+	require.Equal(m, n, m.Inside(), "inside are those who have not got the name yet")
+	require.Len(m, m.Asking(1000), n)
+}
+
+// Whatever callers do, in whatever order, those who wait have a front before them that is told, in
+// order of arrival, and each is counted in until it has the name or has gone.
+func TestADeskIsAListWithAFront(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(200) {
+		dice := rand.New(rand.NewPCG(seed, 0))
+		m := newModel(t)
+		for caller := 1; caller <= 200; caller++ {
+			m.check()
+			switch dice.IntN(8) {
+			default: // one more
+				m.join(caller, Wish{})
+			case 4: // what the store answers
+				if m.front != 0 && !m.holds && dice.IntN(2) == 0 {
+					m.Granted("a", m.front, false, 1)
+					m.holds = true
+				} else if m.front != 0 && !m.holds {
+					if w := m.Refused("a", m.front, Answer{Seen: Seen{Known: true}}); w != nil {
+						m.Began(w, func() {})
+					}
+				}
+			case 5: // the front leaves
+				if m.front != 0 {
+					if !m.holds {
+						m.Out()
+					} else {
+						m.GivesBack("a", m.front)
+					}
+					m.Leave("a", m.front)
+					m.come(false)
+				}
+				if m.front != 0 && !m.holds && m.waiters[m.front] != nil && dice.IntN(3) == 0 {
+					// who has come there leaves in the same moment
+					require.False(t, m.StepOut(m.waiters[m.front]).Handed)
+					m.Out()
+					m.come(false)
+				}
+			case 6: // or hands the name on
+				w, _ := m.HandOver("a", m.front)
+				require.Equal(t, m.holds && m.front != 0 && len(m.line) > 0, w != nil)
+				if w == nil {
+					continue
+				}
+				w.Tell()
+				m.Out() // it has its lease
+				m.come(true)
+				if dice.IntN(2) == 0 { // or leaves in the same moment
+					require.True(t, m.StepOut(w).Handed)
+					require.Equal(t, w.L, m.fronts["a"].l, "its caller frees what it was handed")
+				}
+			case 7: // one steps out, or is late
+				if len(m.line) > 0 {
+					i := dice.IntN(len(m.line))
+					out := m.StepOut(m.waiters[m.line[i]])
+					require.False(t, out.Handed)
+					m.Out()
+					m.line = slices.Delete(m.line, i, i+1)
+				}
+			}
+			// who is not there changes nothing
+			m.Leave("a", 1000)
+			m.GivesBack("a", 1000)
+			w, _ := m.HandOver("a", 1000)
+			require.Nil(t, w)
+			m.inside++
+			require.Zero(t, m.Granted("a", 1000, false, 1).Left.Place)
+			require.Equal(t, m.front != 0 && m.holds, m.fronts["a"].has == holds)
+		}
+	}
+}
+
+// What one hears who does not wait: nothing before the store has answered, nor while the name may
+// be free in a moment.
+func TestWhoDoesNotWaitIsTold(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	require.Equal(t, Ask, m.join(1, Wish{}))
+	require.Equal(t, Wait, m.join(2, Wish{Try: true}), "the front has not heard yet")
+	require.Nil(t, m.Refused("a", 7, Answer{}), "it is not at the front")
+	w := m.Refused("a", 1, Answer{Seen: Seen{Known: true, Held: 3}, Place: 9, Queued: true})
+	require.NotNil(t, w)
+	assert.Equal(t, 3, (<-m.waiters[2].Answer).Held)
+	s := m.Join("a", 3, Wish{Try: true})
+	assert.Equal(t, Taken, s.Turn)
+	assert.Equal(t, 3, s.Last.Seen.Held)
+	stopped := false
+	m.Began(w, func() { stopped = true })
+
+	require.Equal(t, Wait, m.Join("a", 8, Wish{}).Turn)
+	g := m.Granted("a", 1, false, 1)
+	require.Empty(t, g.Refused)
+	none, _ := m.HandOver("a", 1)
+	require.Nil(t, none, "it is not one to whom a lease may go")
+	m.StepOut(m.lines["a"].first)
+	assert.False(t, stopped)
+	m.GivesBack("a", 1)
+	m.Leave("a", 1).End()
+	assert.True(t, stopped, "nobody waits any more")
+
+	m.Join("a", 1, Wish{})
+	require.Equal(t, Wait, m.Join("a", 8, Wish{Try: true}).Turn)
+	require.Len(t, m.Granted("a", 1, false, 1).Refused, 1)
+	assert.Equal(t, Last[int]{Known: true, Has: 1}, m.Join("a", 4, Wish{Try: true}).Last)
+	m.GivesBack("a", 1)
+	m.line = nil
+	require.Equal(t, Wait, m.join(5, Wish{Try: true}), "it may be free in a moment")
+	require.Equal(t, Full, m.Join("a", 6, Wish{Most: 1}).Turn)
+	require.Equal(t, Away, m.Join("a", 6, Wish{Away: true}).Turn)
+	require.Equal(t, Behind, m.Join("a", 6, Wish{Front: true}).Turn)
+	m.Close()
+	require.Equal(t, Closed, m.Join("a", 6, Wish{}).Turn)
+	m.Leave("a", 1)
+	m.come(false)
+	require.Equal(t, 5, m.front)
+}
+
+// A place outlives the one who asked from it, and is given up with the last.
+func TestAPlaceOutlivesTheOneWhoAskedFromIt(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	m.join(1, Wish{})
+	place := m.Place("a", 0, 1)
+	require.NotZero(t, place, "the first tells the store that places are wanted")
+	m.join(2, Wish{})
+	require.Equal(t, place, m.Place("a", place, 1))
+	require.Zero(t, m.GiveUp("a", 1, place, 5), "the next goes on from it")
+	m.come(false)
+	require.Equal(t, place, m.Place("a", 0, 2))
+	m.join(3, Wish{})
+	assert.Equal(t, Granted[int]{Waited: true, Unsettled: 5}, m.Granted("a", 2, false, 2))
+	m.GivesBack("a", 2)
+	m.Leave("a", 2)
+	m.come(false)
+	next := m.Place("a", 0, 3)
+	require.NotEqual(t, place, next, "a grant uses it up")
+	assert.Equal(t, next, m.GiveUp("a", 3, next, 6).Place)
+	assert.Zero(t, m.Place("b", 0, 3), "nobody waits for it, nor did lately")
+}
+
+// Of a limit each who has a slot makes way for the next, and who comes while nobody waits asks
+// aside.
+func TestASlotMakesWay(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	require.Equal(t, Aside, m.Join("a", 1, Wish{Limit: true}).Turn)
+	require.Zero(t, m.Names())
+	require.Equal(t, Ask, m.join(1, Wish{Limit: true, Refused: true, Inside: true}))
+	require.Equal(t, Wait, m.join(2, Wish{Limit: true}))
+	require.Equal(t, 2, m.Inside())
+	m.Granted("a", 1, true, 1)
+	m.come(false)
+	require.Equal(t, 2, m.front)
+	require.Equal(t, 1, m.Waiting("a", 1))
+}
+
+// Many callers at once: never do two have the name, each hears, and the desk is empty in the end.
+func TestNoTwoAreAtTheFront(t *testing.T) {
+	t.Parallel()
+	d := New[*int]()
+	var belief sync.Mutex // of leases: see the package
+	var has atomic.Int32
+	var all sync.WaitGroup
+	for id := range 8 {
+		all.Go(func() {
+			dice := rand.New(rand.NewPCG(uint64(id), 1))
+			for range 2000 {
+				one := new(int)
+				s := d.Join("a", one, Wish{Plain: true, Now: 1})
+				handed := false
+				if s.Turn == Wait {
+					if dice.IntN(4) == 0 { // it leaves
+						out := d.StepOut(s.Waiter)
+						out.Left.End()
+						d.Out()
+						if out.Handed { // what it was handed is its own to free
+							belief.Lock() // the hand-off is over
+							has.Add(-1)
+							belief.Unlock()
+							d.GivesBack("a", one)
+							d.Leave("a", one)
+						}
+						continue
+					}
+					<-s.Waiter.Answer
+					handed = s.Waiter.Handed
+				}
+				if handed {
+					d.Out()
+				} else {
+					if dice.IntN(3) == 0 {
+						d.Refused("a", one, Answer{Seen: Seen{Known: true}, Place: 1})
+					}
+					if dice.IntN(5) == 0 {
+						d.GiveUp("a", one, 1, 1)
+						d.Out()
+						continue
+					}
+					has.Add(1)
+					d.Granted("a", one, false, 1)
+				}
+				if n := has.Load(); n != 1 {
+					t.Errorf("%d have it", n)
+				}
+				belief.Lock()
+				w, _ := d.HandOver("a", one)
+				if w != nil {
+					w.Tell()
+				} else {
+					has.Add(-1)
+					d.GivesBack("a", one)
+				}
+				belief.Unlock()
+				if w == nil {
+					d.Leave("a", one)
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.Zero(t, d.Names())
+	require.Zero(t, d.Inside())
+	require.Empty(t, d.lines)
+}
