@@ -137,9 +137,11 @@ func TestCallersWhoLeaveAreNoOutage(t *testing.T) {
 
 // paused carries questions out when it goes on, as a server does that stood still.
 type paused struct {
-	*memory.Store
+	contract.Store
 	goOn chan struct{}
 }
+
+func (p *paused) Engine() contract.Store { return p }
 
 func (p *paused) Acquire(ctx context.Context, claims []contract.Claim) []contract.Grant {
 	answers := make(chan []contract.Grant, 1)
@@ -160,7 +162,8 @@ func (p *paused) Acquire(ctx context.Context, claims []contract.Claim) []contrac
 func TestWhoListsSeesNoProbes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &paused{memory.New(), make(chan struct{})}
+		kept := memory.New()
+		s := &paused{kept.Engine(), make(chan struct{})}
 		for range 10 {
 			k, err := renewer.New(s, renewer.Config{Log: renewer.Silent})
 			require.NoError(t, err)
@@ -170,7 +173,7 @@ func TestWhoListsSeesNoProbes(t *testing.T) {
 		<-time.After(time.Minute)
 		close(s.goOn)
 		<-time.After(2 * time.Millisecond)
-		for lock, err := range inspect.List(t.Context(), s.Store, nil) {
+		for lock, err := range inspect.List(t.Context(), kept, nil) {
 			require.NoError(t, err)
 			assert.Equal(t, "a", lock.Name)
 		}

@@ -173,7 +173,7 @@ func TestFaultsAreToldWithoutAnObserver(t *testing.T) {
 		k, err := renewer.New(script.New(),
 			renewer.Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
 		require.NoError(t, err)
-		f, r := httpguard.Faults{Keeper: k}, request(t, http.NoBody)
+		f, r := httpguard.NewFaults(k), request(t, http.NoBody)
 		f.Misuse(r, renewer.ErrConfig)
 		f.Misuse(r, httpguard.ErrNoName)
 		require.NoError(t, k.Shutdown(t.Context()))
