@@ -1,9 +1,11 @@
 package httpguard_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -160,6 +162,23 @@ func TestFaultsAreToldOnce(t *testing.T) {
 			f.CheckTimeout(within(t, r, 900*time.Millisecond), time.Second)
 		}
 		assert.Equal(t, 2, o.n)
+	})
+}
+
+// Also to who has no Observer.
+func TestFaultsAreToldWithoutAnObserver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		k, err := renewer.New(script.New(),
+			renewer.Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		f, r := httpguard.NewFaults(k), request(t, http.NoBody)
+		f.Misuse(r, renewer.ErrConfig)
+		f.Misuse(r, httpguard.ErrNoName)
+		require.NoError(t, k.Shutdown(t.Context()))
+		require.Contains(t, log.String(), `msg="locks are set up wrongly" doing="serve HTTP"`)
+		require.Contains(t, log.String(), `msg="trouble with locks" doing="serve HTTP"`)
 	})
 }
 
