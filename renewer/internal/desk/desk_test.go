@@ -187,8 +187,6 @@ func TestWhoDoesNotWaitIsTold(t *testing.T) {
 	require.Equal(t, Full, m.Join("a", 6, Wish{Most: 1}).Turn)
 	require.Equal(t, Away, m.Join("a", 6, Wish{Away: true}).Turn)
 	require.Equal(t, Behind, m.Join("a", 6, Wish{Front: true}).Turn)
-	m.Close()
-	require.Equal(t, Closed, m.Join("a", 6, Wish{}).Turn)
 	m.Leave("a", 1)
 	m.come(false)
 	require.Equal(t, 5, m.front)
@@ -218,7 +216,7 @@ func TestAPlaceOutlivesTheOneWhoAskedFromIt(t *testing.T) {
 }
 
 // Of a limit each who has a slot makes way for the next, and who comes while nobody waits asks
-// aside.
+// aside, unless the store may be away.
 func TestASlotMakesWay(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -231,6 +229,144 @@ func TestASlotMakesWay(t *testing.T) {
 	m.come(false)
 	require.Equal(t, 2, m.front)
 	require.Equal(t, 1, m.Waiting("a", 1))
+	require.Equal(t, Ask, m.Join("b", 3, Wish{Limit: true, Trouble: true}).Turn)
+}
+
+// The front asks for those behind it: for one, and for more and more as long as all are granted.
+func TestTheFrontAsksForThoseBehindIt(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	m.join(1, Wish{Limit: true, Trouble: true})
+	for caller := 2; caller <= 9; caller++ {
+		m.join(caller, Wish{Limit: true})
+	}
+	require.Empty(t, m.Also("a", 2), "it is not at the front")
+	give := func(n int) {
+		t.Helper()
+		also := m.Also("a", m.front)
+		require.Len(t, also, n)
+		for _, w := range also {
+			require.True(t, m.Give(w))
+			require.False(t, m.Give(w), "it waits no more")
+			require.True(t, w.Handed)
+			w.Tell()
+			m.Out()
+		}
+		m.line = m.line[n:]
+		m.Gave("a", n, true, false)
+	}
+	give(1)
+	give(3)
+	m.check()
+	assert.Len(t, m.Also("a", 1), 4, "those who are left")
+
+	_, _, asked := m.TakeOver("a", 1)
+	assert.False(t, asked)
+	refused := Seen{Known: true, Held: 5}
+	m.Gave("a", 0, false, true)
+	m.Refused("a", 1, Answer{Seen: refused, Place: 7, Queued: true})
+	m.Granted("a", 1, true, 1)
+	m.come(false)
+	_, _, asked = m.TakeOver("a", 1)
+	assert.False(t, asked, "it has left")
+	seen, place, asked := m.TakeOver("a", m.front)
+	assert.True(t, asked, "the one before has asked for it, in vain")
+	assert.Equal(t, refused, seen)
+	assert.Equal(t, uint64(7), place, "from its place")
+	_, _, asked = m.TakeOver("a", m.front)
+	assert.False(t, asked, "once")
+	assert.Len(t, m.Also("a", m.front), 1)
+	m.Granted("a", m.front, true, 2)
+	m.come(false)
+	assert.Equal(t, Last[int]{Seen: refused}, m.Last("a"), "no answer, but who had them lately")
+	assert.NotEqual(t, uint64(7), m.Place("a", 0, 2), "a grant uses it up")
+}
+
+// Of those of whom none but the newest is to wait the last to come, or that of the greatest rank,
+// is the newest.
+func TestTheNewest(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	old, next, late := NewNewest(), NewNewest(), NewNewest()
+	require.Equal(t, Ask, m.join(1, Wish{Rank: 5}))
+	require.Equal(t, Wait, m.join(2, Wish{Rank: 3, Newest: old, Now: 10}), "it does not have it yet")
+	m.Granted("a", 1, false, 1)
+	m.holds = true
+	require.Equal(t, Outranked, m.Join("a", 9, Wish{Rank: 4, Newest: late}).Turn)
+	require.False(t, m.Ousted(old))
+	m.Heard(old, 15)
+	require.Equal(t, Wait, m.join(3, Wish{Rank: 6, Newest: next, Now: 12}))
+	assert.True(t, m.Ousted(old))
+	assert.Len(t, old.Nudge, 1)
+	assert.EqualValues(t, 10, m.Made(old))
+	assert.EqualValues(t, 15, m.Made(next), "the store may take the older one to be of then")
+	require.Equal(t, Outranked, m.Join("a", 9, Wish{Rank: 5, Newest: late}).Turn)
+	assert.Equal(t, old.Asking(), next.Asking(), "one asks at a time")
+	m.Nudge("a")
+	m.Nudge("b")
+	assert.Len(t, next.Nudge, 1)
+	m.Heard(old, 20)
+	assert.EqualValues(t, 20, m.Made(next))
+	m.Forget("a", old)
+	m.Forget("a", next)
+	m.Forget("a", next)
+	m.GivesBack("a", 1)
+	require.Equal(t, Outranked, m.Join("a", 9, Wish{Rank: 4, Newest: late}).Turn, "it had it")
+	m.Leave("a", 1)
+	m.come(false)
+	require.Equal(t, Wait, m.join(4, Wish{Rank: 1, Newest: late, Now: 13}))
+	assert.EqualValues(t, 13, m.Made(late), "those before are forgotten")
+	assert.False(t, m.Ousted(late))
+}
+
+// A desk that drains takes those who hold another name, until nobody is inside.
+func TestClosing(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	m.join(1, Wish{})
+	assert.False(t, m.Out(), "it is open")
+	m.Leave("a", 1)
+	m.come(false)
+	m.join(1, Wish{})
+	m.Drain()
+	require.Equal(t, Closed, m.join(2, Wish{}))
+	require.Equal(t, Wait, m.join(3, Wish{Nested: true}))
+	require.False(t, m.CloseIfEmpty())
+	require.Equal(t, Wait, m.join(4, Wish{Nested: true}), "it has not closed")
+	for range 2 {
+		require.False(t, m.Out())
+	}
+	require.True(t, m.Out())
+	require.True(t, m.CloseIfEmpty())
+	require.Equal(t, Closed, m.join(5, Wish{Nested: true}))
+
+	m = newModel(t)
+	m.join(1, Wish{})
+	m.Close()
+	require.Equal(t, Closed, m.join(2, Wish{Nested: true}))
+	m.Drain()
+	require.Equal(t, Closed, m.join(2, Wish{Nested: true}), "it opens no more")
+}
+
+// One at the front may go on as another.
+func TestSwap(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	m.join(1, Wish{Rank: 4})
+	m.join(2, Wish{})
+	m.Swap("a", 2, 7)
+	m.Swap("b", 0, 7)
+	assert.Equal(t, []int{1}, m.AskAtFronts())
+	m.Swap("a", 1, 7)
+	assert.Equal(t, []int{7}, m.AskAtFronts())
+	m.Granted("a", 7, false, 1)
+	assert.Empty(t, m.AskAtFronts())
+	assert.Equal(t, 7, m.Last("a").Has)
+	assert.Equal(t, Outranked, m.Join("a", 3, Wish{Rank: 3, Newest: NewNewest()}).Turn)
+	assert.Equal(t, 1, m.InLine("a"))
+	assert.Zero(t, m.InLine("b"))
+	assert.True(t, m.FirstTime("a"))
+	assert.False(t, m.FirstTime("a"))
 }
 
 // Many callers at once: never do two have the name, each hears, and the desk is empty in the end.
