@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -215,6 +216,90 @@ func TestAPlaceOutlivesTheOneWhoAskedFromIt(t *testing.T) {
 	assert.Zero(t, m.Place("b", 0, 3), "nobody waits for it, nor did lately")
 }
 
+// The store has a place in its line, and keeps it, until it has answered that it has not.
+func TestWhatTheStoreHasInItsLine(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	away := Seen{Known: true, Err: assert.AnError}
+	for _, c := range []struct {
+		answers []Answer
+		has     uint64
+	}{
+		{[]Answer{{Seen: Seen{Known: true}, Place: 4}}, 0},
+		{[]Answer{{Seen: Seen{Known: true}, Place: 4, Queued: true}}, 4},
+		{[]Answer{{Seen: Seen{Known: true}, Place: 4, Queued: true}, {Seen: away, Place: 4}}, 4},
+		{[]Answer{
+			{Seen: Seen{Known: true}, Place: 4, Queued: true}, {Seen: Seen{Known: true}, Place: 4},
+		}, 0},
+	} {
+		m.Join("a", 1, Wish{})
+		for _, a := range c.answers {
+			m.Refused("a", 1, a)
+		}
+		assert.Equal(t, c.has, m.Leave("a", 1).Place)
+		m.Join("a", 1, Wish{})
+		m.Join("a", 2, Wish{})
+		m.Join("a", 3, Wish{})
+		m.GiveUp("a", 1, 9, 7)
+		assert.EqualValues(t, 7, m.Granted("a", 2, false, 1).Unsettled)
+		m.Leave("a", 2)
+		assert.Zero(t, m.Granted("a", 3, false, 1).Unsettled, "it is the lease's that was granted")
+		m.Leave("a", 3)
+	}
+}
+
+// One watch serves all who come to the front, until nobody waits.
+func TestOneWatchForAllWhoComeToTheFront(t *testing.T) {
+	t.Parallel()
+	m := newModel(t)
+	m.join(1, Wish{})
+	m.join(2, Wish{})
+	m.join(3, Wish{})
+	refused := func(caller int) *Watch { return m.Refused("a", caller, Answer{Seen: Seen{Known: true}}) }
+	w := refused(1)
+	require.Nil(t, refused(1), "it is being begun")
+	m.Began(w, nil)
+	require.Same(t, w, refused(1), "it has not begun")
+	stops := 0
+	m.Began(w, func() { stops++ })
+	require.Nil(t, refused(1))
+
+	wake, until := m.Listen("a")
+	require.Zero(t, until)
+	w.Wake()
+	w.Wake()
+	m.Place("a", 0, 1)
+	assert.Empty(t, wake, "the question that comes now answers them")
+	m.WasFalse("a", false, 10)
+	_, until = m.Listen("a")
+	require.Zero(t, until, "each watch begins with one")
+	for pause := firstFalsePause; pause < lastFalsePause; pause *= 2 {
+		m.WasFalse("a", false, 10)
+		_, until = m.Listen("a")
+		require.Equal(t, pause, time.Duration(until)-10)
+	}
+	m.WasFalse("a", true, 10)
+	_, until = m.Listen("a")
+	require.Zero(t, until, "the name has changed hands")
+	m.WasFalse("a", false, 10)
+	m.WasFalse("a", false, 10)
+	m.Granted("a", 1, false, 1)
+	m.GivesBack("a", 1)
+	m.Leave("a", 1).End()
+	_, until = m.Listen("a")
+	require.Zero(t, until, "or we have had it")
+	m.Granted("a", 2, false, 1)
+	_, left := m.HandOver("a", 2)
+	left.End()
+	require.Equal(t, 1, stops, "nobody waits")
+	m.GivesBack("a", 3)
+	m.Leave("a", 3).End()
+	require.Equal(t, 1, stops, "once")
+	wake, _ = m.Listen("a")
+	require.Nil(t, wake)
+	m.WasFalse("a", false, 1)
+}
+
 // Of a limit each who has a slot makes way for the next, and who comes while nobody waits asks
 // aside, unless the store may be away.
 func TestASlotMakesWay(t *testing.T) {
@@ -259,6 +344,13 @@ func TestTheFrontAsksForThoseBehindIt(t *testing.T) {
 	give(3)
 	m.check()
 	assert.Len(t, m.Also("a", 1), 4, "those who are left")
+	require.Equal(t, Ask, m.Join("b", 1, Wish{Limit: true, Trouble: true}).Turn)
+	require.Equal(t, Wait, m.Join("b", 2, Wish{Limit: true}).Turn)
+	assert.Empty(t, m.Also("b", 1), "it is one to whom no lease may go")
+	m.StepOut(m.lines["b"].first)
+	m.Leave("b", 1)
+	m.Out()
+	m.Out()
 
 	_, _, asked := m.TakeOver("a", 1)
 	assert.False(t, asked)
