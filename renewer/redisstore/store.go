@@ -151,7 +151,7 @@ func newStore(client rueidis.Client, c settings) *engine {
 	s.line = line.New(line.Config{
 		Prefix: c.prefix, Cluster: cluster, Subscriber: s.subscriber, Check: s.checkTurn,
 		Show: s.showFace,
-		Key:  func(name string) string { return leaseKey(c.prefix, name) },
+		Key:  func(name contract.Name) string { return leaseKey(c.prefix, name) },
 	})
 	s.codec = newCodec(client, c, cluster, s.line, reader)
 	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: reader.closed.Store}
@@ -175,7 +175,8 @@ func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Gran
 	presents := false
 	for i := range claims {
 		if c := &claims[i]; c.Place != 0 && !samePlace(claims, i-1) {
-			presents = s.line.Present(c.Name, c.Place, s.codec.faceText(c.Holder)) || presents
+			who := s.codec.faceText(c.Holder)
+			presents = s.line.Present(contract.Claimed(c), c.Place, who) || presents
 		}
 	}
 	begun := time.Now()
@@ -260,10 +261,10 @@ func (s *engine) Release(ctx context.Context, holds []store.Hold) []store.Answer
 
 // checkTurn has the server pass a lease on if it is a turn that has lapsed. It is the release of a
 // lease that no owner has.
-func (s *engine) checkTurn(name string) {
+func (s *engine) checkTurn(name contract.Name) {
 	ctx, cancel := context.WithTimeout(s.life, s.settle)
 	defer cancel()
-	hold := store.Hold{Name: name, Owner: noOwner}
+	hold := store.Hold{Name: name.Text, Limit: name.Limit, Owner: noOwner}
 	s.sender.Spread(ctx, nil, s.codec.newReleasing([]store.Hold{hold}))
 }
 
@@ -276,8 +277,8 @@ var noOwner = strings.Repeat(" ", store.OwnerLen)
 //
 // A call of wake that has begun when stop is called may still run
 // when stop returns. Both may be called from wake.
-func (s *engine) Watch(name string, wake func(error)) (stop func()) {
-	return s.line.Watch(name, wake)
+func (s *engine) Watch(name string, limit bool, wake func(error)) (stop func()) {
+	return s.line.Watch(contract.Name{Text: name, Limit: limit}, wake)
 }
 
 // Close ends the subscription that [Store.Watch] uses, and what New still asks; watches hear of it

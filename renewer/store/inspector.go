@@ -21,9 +21,9 @@ type Inspector interface {
 	// be read once.
 	List(ctx context.Context, want func(name string, limit bool) bool) iter.Seq2[Lock, error]
 
-	// Show reads one name, which may be made by [LimitName], with those who wait for it. One that
-	// nobody has or waits for is a Lock with neither slots nor places, and no error.
-	Show(ctx context.Context, name string) (Lock, error)
+	// Show reads one name, with those who wait for it. One that nobody has or waits for is a Lock
+	// with neither slots nor places, and no error.
+	Show(ctx context.Context, name string, limit bool) (Lock, error)
 
 	// Break breaks the lease of a name that has the token given, and no other: see [Breaking]. It
 	// answers [StatusHeld] if that is so now, also if it was before; [StatusTaken] if another token
@@ -37,7 +37,7 @@ type Inspector interface {
 	// it is set up or set up again, since one may have been broken before. Calls may be spurious,
 	// and may be lost. look must not block. OnBreak and stop return at once; after stop,
 	// a call of look that was under way may still run, and no later one begins.
-	OnBreak(holder Holder, look func(name string)) (stop func())
+	OnBreak(holder Holder, look func(name string, limit bool)) (stop func())
 }
 
 // Lock is what an [Inspector] shows of a name.
@@ -119,8 +119,9 @@ type Place struct {
 // context ends, and the name is free when that has returned and released it, at the end of its TTL
 // at the latest: so two owners never have it at once.
 type Breaking struct {
-	// Name is that of the lock, or of a limit: see [LimitName].
-	Name string
+	// Name is that of the lock, or with Limit of a limit.
+	Name  string
+	Limit bool
 	// Fence is the fencing token of the lease.
 	Fence int64
 	// Broken is what its holder is told.

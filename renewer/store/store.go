@@ -52,7 +52,7 @@ type Store interface {
 	// tell for now. Wake-ups may be spurious, and may be lost: callers keep a timer of their own.
 	// wake must not block. Watch and stop return at once, and both may be called from wake;
 	// after stop, a call of wake that was under way may still run, and no later one begins.
-	Watch(name string, wake func(error)) (stop func())
+	Watch(name string, limit bool, wake func(error)) (stop func())
 
 	// Settle is how long after it was sent an unanswered request may
 	// still take effect, 0 if it can't. The engine frees what a lost
@@ -94,8 +94,16 @@ type Claim struct {
 	// Newness is how new the call is, of one that gives way to newer ones; else its zero value. A
 	// Store that knows refuses it with [StatusReplaced] if a newer call has had the name.
 	Newness Newness
-	// Limit is how many owners may have the name at once, at least 1, if it was made by
-	// [LimitName]; 0 for any other. It is the asker's own number, and no Store keeps it: see there.
+	// Limit is how many owners may have the name at once, at least 1, if it is that of a limit; 0
+	// for a lock. A lock and a limit of one name are two things. It is the asker's own number, and
+	// no Store keeps it: a claim is granted while fewer than it have the name, those whose turn has
+	// come counted in. Each has a slot: a lease with an owner token, a TTL and a fencing token of
+	// its own, above those of all slots granted before. What one owner does changes no other's.
+	//
+	// A slot that is released, or that has lapsed, is kept for the first place in line, if there is
+	// one; there is one line for all slots. A claim that finds room for more wakes as many as fit.
+	// No tokens are reserved. A Store that has no limits answers with an error that is [ErrConfig]
+	// and [ErrRejected], and says why.
 	Limit int
 	// Callers is how many callers of this process will wait behind the owner, as far as is known:
 	// see [Slot.Callers]. A Store may ignore it.
@@ -104,7 +112,9 @@ type Claim struct {
 
 // Hold names a lease that exists, by its owner token.
 type Hold struct {
+	// Name is that of the lock, or with Limit of a limit.
 	Name  string
+	Limit bool
 	Owner string
 	// TTL is the duration to renew for: whole milliseconds, at least 1. Release ignores it.
 	TTL time.Duration
