@@ -119,7 +119,8 @@ func TestBreakEndsAnOperation(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			locks := memory.New()
 			keeper := func() *renewer.Keeper {
-				k, err := renewer.New(locks, renewer.Config{TTL: 15 * time.Second})
+				k, err := renewer.New(locks,
+					renewer.Config{TTL: 15 * time.Second, Log: renewer.Silent})
 				require.NoError(t, err)
 				t.Cleanup(func() { assert.NoError(t, k.Shutdown(context.Background())) })
 				return k

@@ -26,7 +26,7 @@ var noUsersProgram = []string{
 // and loggers are what it calls such.
 var (
 	inLog   = map[string]int{"LogAttrs": 2, "Debug": 0, "Info": 0, "Warn": 0, "Error": 0}
-	loggers = []string{"l", "log", "logger", "Logger"}
+	loggers = []string{"l", "log", "logger", "Log"}
 )
 
 // logObserver writes messages that functions of its file choose: each of its texts is one that has

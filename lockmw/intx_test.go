@@ -1,7 +1,10 @@
 package lockmw_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 
@@ -59,6 +62,18 @@ func TestALockThatIsWaitedForInATransactionIsReported(t *testing.T) {
 			assert.Contains(t, fault.Err.Error(), "once.Under", "the cure")
 		})
 	}
+}
+
+// Nor was anybody who had not asked to hear of it.
+func TestALockInATransactionIsReportedWithoutAnObserver(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	k := webtest.Keeper(t, memory.New(), func(c *renewer.Config) {
+		c.Log = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	require.NoError(t, asking("a")(intx.Mark(t.Context(), new(sync.Once)), k))
+	require.Contains(t, log.String(), `msg="locks are set up wrongly" doing="wait for a lock"`)
+	require.Equal(t, 1, strings.Count(log.String(), "\n"))
 }
 
 func asking[N lockmw.Name](

@@ -102,7 +102,8 @@ func fill(t *testing.T, k *renewer.Keeper, name lockmw.Set, n int) {
 func TestTheNumberChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k, err := renewer.New(memory.New(), renewer.Config{TTL: 10 * time.Second})
+		k, err := renewer.New(memory.New(),
+			renewer.Config{TTL: 10 * time.Second, Log: renewer.Silent})
 		require.NoError(t, err)
 		var n atomic.Int32
 		n.Store(2)

@@ -50,7 +50,8 @@ func loseALock(t *testing.T) lostLock {
 	t.Helper()
 	store := script.New()
 	newKeeper := func(o renewer.Observer) *renewer.Keeper {
-		k, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
+		k, err := renewer.New(store,
+			renewer.Config{TTL: renewer.DefaultTTL, Observer: o, Log: renewer.Silent})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) })
 		return k

@@ -23,7 +23,7 @@ func inBubble(
 ) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		cfg := renewer.Config{TTL: renewer.DefaultTTL, Node: "here"}
+		cfg := renewer.Config{TTL: renewer.DefaultTTL, Node: "here", Log: renewer.Silent}
 		for _, e := range edit {
 			e(&cfg)
 		}

@@ -90,7 +90,7 @@ func Ranked[S ~string](name S, rank int64) Set {
 
 // Invalid is the name of what does not say what to lock; err is why. The call is refused with
 // err and [renewer.ErrName]: HTTP 400, or as an *httpmw.Error in err says; gRPC
-// InvalidArgument; a job fails for good.
+// InvalidArgument, or a status in err; a job fails for good.
 func Invalid(err error) Set {
 	if err == nil {
 		err = names.ErrNoReason

@@ -22,7 +22,8 @@ func inMemory(t *testing.T, f func(t *testing.T, here, there *renewer.Keeper)) {
 	synctest.Test(t, func(t *testing.T) {
 		store, keepers := memory.New(), [2]*renewer.Keeper{}
 		for i, node := range []string{"here", "there"} {
-			k, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL, Node: node})
+			k, err := renewer.New(store,
+				renewer.Config{TTL: renewer.DefaultTTL, Node: node, Log: renewer.Silent})
 			require.NoError(t, err)
 			keepers[i] = k
 			defer func() { require.NoError(t, k.Shutdown(t.Context())) }()

@@ -59,7 +59,8 @@ func TestLocalShare(t *testing.T) {
 		var s away
 		s.Whole = engine.In(memory.New())
 		var o told
-		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Observer: &o})
+		k, err := renewer.New(&s,
+			renewer.Config{TTL: 10 * time.Second, Observer: &o, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		call := func(fn func(context.Context) error) error {
@@ -130,7 +131,8 @@ func TestNestedInALocalShare(t *testing.T) {
 		var s away
 		s.Whole = engine.In(memory.New())
 		var o told
-		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Observer: &o})
+		k, err := renewer.New(&s,
+			renewer.Config{TTL: 10 * time.Second, Observer: &o, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		call := func(ctx context.Context, name lockmw.Set, fn func(context.Context) error) error {
@@ -194,7 +196,7 @@ func TestLocalShareOfAPart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k, err := renewer.New(partly{engine.In(memory.New())},
-			renewer.Config{TTL: 10 * time.Second})
+			renewer.Config{TTL: 10 * time.Second, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		a, b := lockmw.Limit("a", 1), lockmw.Limit("b", 1)
@@ -218,7 +220,7 @@ func TestLocalShareOfThoseInLine(t *testing.T) {
 		var s away
 		s.Whole = engine.In(memory.New())
 		keeper := func() *renewer.Keeper {
-			k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second})
+			k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Log: renewer.Silent})
 			require.NoError(t, err)
 			t.Cleanup(func() { _ = k.Shutdown(t.Context()) })
 			return k
@@ -260,7 +262,7 @@ func TestEnterByLocalShare(t *testing.T) {
 		var s away
 		s.Whole = engine.In(memory.New())
 		s.is.Store(true)
-		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second})
+		k, err := renewer.New(&s, renewer.Config{TTL: 10 * time.Second, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
 		for range 3 {

@@ -168,7 +168,7 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 			return false, c.refuseAway()
 		case <-ctx.Done():
 			return false, c.cancelled(ctx)
-		case <-c.k.shutdown.closed:
+		case <-c.turnedAway():
 			return false, c.fail(ErrShutdown, nil)
 		}
 	}

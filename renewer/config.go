@@ -1,8 +1,10 @@
 package renewer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"time"
 
@@ -100,6 +102,13 @@ type Config struct {
 	ProfileLabels bool
 
 	Observer Observer // default nil: none, at no cost
+
+	// Log is told of what needs a person, whatever the Observer: a wrong set-up, trouble in the
+	// background, a loss, an operation that runs on after it or without its lock, a scheduled run
+	// that failed; a line a minute at most of each kind and name, which it shows by [HashName].
+	// Beside an Observer of [NewLogObserver], which tells all this itself, it is not used. Default
+	// slog.Default(); [Silent] is for none.
+	Log *slog.Logger
 }
 
 // resolve fills in the defaults and returns every fault found, each with its field's name.
@@ -157,6 +166,7 @@ func (c Config) resolve() (Config, error) {
 	c.HoldWarning = orDefault(c.HoldWarning, defaultHoldWarning)
 	c.HandOffs = orDefault(c.HandOffs, defaultHandOffs)
 	c.HandOffFor = orDefault(c.HandOffFor, defaultHandOffFor)
+	c.Log = cmp.Or(c.Log, slog.Default())
 	if c.Node == "" {
 		c.Node, _ = os.Hostname() // a host without a name is shown by its process number alone
 	}

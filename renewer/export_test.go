@@ -72,6 +72,9 @@ func NewOwner() string {
 	return token.String()
 }
 
+// MostTold bounds the lines of one kind that Config.Log gets in a minute.
+const MostTold = mostTold
+
 // MostLabels bounds the operations that cost nothing.
 const MostLabels = mostLabels
 

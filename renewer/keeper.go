@@ -40,7 +40,8 @@ type Keeper struct { // a coordinator of parts that own their state
 	cfg      Config
 	self     store.Holder
 	clock    *timing.Clock
-	observer Observer // nil if there is none
+	observer Observer // of everything; nil if there is none
+	hearers  Observer // it, and Config.Log, of what is rare; never nil
 
 	requests *asking.Requests
 	renewals *asking.Requests // the same for heartbeats, which are waited for longer
@@ -68,6 +69,11 @@ func (k *Keeper) Config() Config { return k.cfg }
 
 // Store returns the keeper's store.
 func (k *Keeper) Store() store.Store { return k.store }
+
+// Observer is who hears of what happens with the keeper's locks: [Config.Observer], and
+// [Config.Log] of what needs a person. It is never nil. An adapter tells it of a [Fault], of an
+// operation that is [Unlocked], and of a [Run].
+func (k *Keeper) Observer() Observer { return k.hearers }
 
 // ShuttingDown is closed when [Keeper.Shutdown] begins.
 func (k *Keeper) ShuttingDown() <-chan struct{} { return k.shutdown.closed }
@@ -97,9 +103,7 @@ func (k *Keeper) holder(l *Lease) store.Holder {
 }
 
 func (k *Keeper) fault(doing, name string, err error) {
-	if k.observer != nil {
-		k.observer.Fault(Fault{Doing: doing, Name: name, Err: err})
-	}
+	k.hearers.Fault(Fault{Doing: doing, Name: name, Err: err})
 }
 
 func nothing() {}
@@ -133,6 +137,7 @@ func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error)
 		self:      store.Holder{Node: cfg.Node, PID: os.Getpid()},
 		clock:     clock,
 		observer:  cfg.Observer,
+		hearers:   observersOf(cfg.Observer, cfg.Log),
 		questions: timing.NewDeadlineHeap(deadlinePlace),
 		newest:    make(map[string]*newestCalls),
 		ends:      timing.NewLoop(clock),

@@ -44,7 +44,7 @@ func LogSecret(secret []byte) LogOption {
 }
 
 // NewLogObserver returns an Observer that logs for the person on call to logger, slog.Default()
-// if nil. It may serve several keepers.
+// if nil. It may serve several keepers; their [Config.Log] is not used.
 //
 //	Error  a job that failed, or could not be run
 //	Warn   an acquire refused, or for which the store could not be asked; a failed

@@ -344,7 +344,7 @@ func TestNamesInTheLog(t *testing.T) {
 				require.Error(t, lost.Release(t.Context()))
 				l := acquire(t, k, name)
 				require.Error(t, l.Release(t.Context()))
-				k.Config().Observer.Unlocked(t.Context(), renewer.Unlocked{Name: name, Err: err})
+				k.Observer().Unlocked(t.Context(), renewer.Unlocked{Name: name, Err: err})
 				waitFor(time.Minute)
 				for _, msg := range []string{
 					"lock not acquired", "lock acquired", "lock refused",

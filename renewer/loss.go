@@ -57,11 +57,9 @@ const stoppedAtOnce = 10 * time.Millisecond
 // lock, since it is lost; and after [Config.HoldWarning], twice that, and so on. Under k.mu.
 func (l *Lease) nextWarning() instant {
 	switch after := l.k.cfg.HoldWarning; {
-	case l.k.observer == nil:
-		return never
 	case l.state == stateLost && !l.extras.overran:
 		return l.extras.lostAt.Add(max(l.lost().Left, stoppedAtOnce))
-	case after < 0 || after > time.Duration(never)>>l.warned: // as it is by neverWarned
+	case l.k.observer == nil, after < 0, after > time.Duration(never)>>l.warned: // by neverWarned
 		return never
 	default:
 		return l.acquired.Add(after << l.warned)
@@ -166,17 +164,14 @@ func (n *losses) deliver(k *Keeper) {
 	for _, f := range n.after {
 		f()
 	}
-	if k.observer == nil {
-		return
-	}
 	for _, l := range n.leases {
-		k.observer.Lost(l.seen(), Lost{
+		k.hearers.Lost(l.seen(), Lost{
 			Name: l.Name(), Operation: l.label.operation, Fence: l.fence,
 			Held: l.extras.lostAt.Sub(l.acquired), Err: l.lost(),
 		})
 	}
 	for _, s := range n.still {
-		k.observer.StillRuns(s.ctx, s.event)
+		k.hearers.StillRuns(s.ctx, s.event)
 	}
 }
 

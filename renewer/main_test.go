@@ -1,6 +1,7 @@
 package renewer_test
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"testing/synctest"
@@ -26,6 +27,7 @@ var (
 		RequestTimeout: 2 * time.Second,
 		Poll:           5 * time.Second,
 		Node:           "here",
+		Log:            renewer.Silent,
 	}
 	goodFor = 9 * time.Second
 )
@@ -38,6 +40,7 @@ func inBubble(
 	t *testing.T, cfg renewer.Config, f func(t *testing.T, s *script.Store, k *renewer.Keeper),
 ) {
 	t.Helper()
+	cfg.Log = cmp.Or(cfg.Log, renewer.Silent)
 	synctest.Test(t, func(t *testing.T) {
 		s := script.New()
 		k, err := renewer.New(s, cfg)

@@ -128,7 +128,7 @@ func (c *call) joinNewest(ctx context.Context) (*queue.Waiter[*Lease], error) {
 	if ctx.Err() != nil {
 		return nil, c.cancelled(ctx)
 	}
-	if c.k.shutdown.phase == phaseRun {
+	if c.k.admits(&c.request) {
 		if c.outranked() {
 			return nil, c.refuseReplaced()
 		}

@@ -99,20 +99,20 @@ func (k *Keeper) tendOutages(now instant) (next instant) {
 const probeNames = 10000
 
 // probe asks a shard that is away by a claim, since a server that can be read may not be written:
-// one that is a replica, or lacks one. It is for a name of its own, so that no caller is refused
-// for it, and which lapses in a moment: no caller waits for it.
+// one that is a replica, or lacks one. It is for a name of this process's own, so that no caller is
+// refused for it, and lapses at once: many may be carried out when the store is back, and who lists
+// locks is to see none.
 func (k *Keeper) probe(p asking.Probe) {
 	sent := k.clock.AtMost()
 	owner := newOwner()
-	claim := store.Claim{Owner: owner.String(), TTL: k.cfg.RequestTimeout, Holder: k.self}
-	claim.TTL = max(claim.TTL.Truncate(time.Millisecond), time.Millisecond)
+	claim := store.Claim{Owner: owner.String(), TTL: time.Millisecond, Holder: k.self}
 	claim.Holder.Operation = "is the store back?"
 	for i := 0; i == 0 || !k.outages.Same(k.shards.Of(claim.Name), p.Shard); i++ {
 		if i == probeNames { // the store has no such shard any more
 			k.outages.Probed(p, sent, true, nil)
 			return
 		}
-		claim.Name = fmt.Sprintf("%.64s is the store back? %s %d", p.Name, claim.Owner, i)
+		claim.Name = fmt.Sprintf("%.64s is the store back? %.64s %d", p.Name, k.self, i)
 	}
 	g := asking.GrantOf(k.store.Acquire(k.cleanUpRequest(), []store.Claim{claim}), 0, 1)
 	k.outages.Probed(p, sent, asking.IsAnswer(g.Status, g.Err), k.failure(g.Err))

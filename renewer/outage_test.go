@@ -11,7 +11,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/inspect"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -19,7 +22,7 @@ import (
 func outageOf(t *testing.T) (*renewer.Keeper, *shardedStore) {
 	t.Helper()
 	store := newShardedStore()
-	k, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second})
+	k, err := renewer.New(store, renewer.Config{TTL: 15 * time.Second, Log: renewer.Silent})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = k.Shutdown(t.Context()) })
 	return k, store
@@ -129,6 +132,68 @@ func TestCallersWhoLeaveAreNoOutage(t *testing.T) {
 			<-time.After(time.Second)
 		}
 		assert.Zero(t, k.Outage("0:a"))
+	})
+}
+
+// paused carries questions out when it goes on, as a server does that stood still.
+type paused struct {
+	contract.Store
+	goOn chan struct{}
+}
+
+func (p *paused) Engine() contract.Store { return p }
+
+func (p *paused) Acquire(ctx context.Context, claims []contract.Claim) []contract.Grant {
+	answers := make(chan []contract.Grant, 1)
+	go func() {
+		<-p.goOn
+		answers <- p.Store.Acquire(context.WithoutCancel(ctx), claims)
+	}()
+	select {
+	case grants := <-answers:
+		return grants
+	case <-ctx.Done():
+		return []contract.Grant{{Err: ctx.Err()}}
+	}
+}
+
+// Keepers ask a store that is away whether it is back, by claims. They were listed beside the
+// callers' locks for as long as a request may take, once it was.
+func TestWhoListsSeesNoProbes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		kept := memory.New()
+		s := &paused{kept.Engine(), make(chan struct{})}
+		for range 10 {
+			k, err := renewer.New(s, renewer.Config{Log: renewer.Silent})
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = k.Shutdown(t.Context()) })
+			go func() { _ = try(t, k, "a") }()
+		}
+		<-time.After(time.Minute)
+		close(s.goOn)
+		<-time.After(2 * time.Millisecond)
+		for lock, err := range inspect.List(t.Context(), kept, nil) {
+			require.NoError(t, err)
+			assert.Equal(t, "a", lock.Name)
+		}
+	})
+}
+
+// A store may keep something of each name for a day, as a quorum does. So an outage, however long,
+// has one name of a process's.
+func TestProbesOfAnOutageHaveOneName(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, s := outageOf(t)
+		s.Default(script.Acquire, script.Fail(errDown))
+		require.Error(t, try(t, k, "0:a"))
+		<-time.After(time.Minute)
+		names := make(map[string]int)
+		for _, call := range s.Calls(script.Acquire) {
+			names[call.Claims[0].Name]++
+		}
+		require.Len(t, names, 2, "the caller's, and the probes'")
 	})
 }
 

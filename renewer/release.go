@@ -192,12 +192,10 @@ func (k *Keeper) freed(l *Lease, hold store.Hold, a store.Answer, now instant) (
 func (k *Keeper) lostAtRelease(l *Lease, a store.Answer, now instant) *LostError {
 	lost := &LostError{Name: l.Name(), Reason: reasonOf(a), Fence: l.fence}
 	lost.found(a)
-	if k.observer != nil {
-		k.observer.Lost(l.seen(), Lost{
-			Name: l.Name(), Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),
-			Err: lost,
-		})
-	}
+	k.hearers.Lost(l.seen(), Lost{
+		Name: l.Name(), Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),
+		Err: lost,
+	})
 	return lost
 }
 

@@ -54,6 +54,9 @@ type Request struct {
 	// RefusalExpected tells observers that the caller has a plan for a refusal: logs show it at
 	// Info, and no alert counts it.
 	RefusalExpected bool
+	// Nested says that work which holds another lock of the keeper asks: Shutdown, which waits
+	// for that work, lets it have this one too.
+	Nested bool
 	// StandBy tells observers that the caller only waits for the end of another's work: nothing
 	// but the oldest wait shows it. It waits for a store like LongRunning.
 	StandBy bool

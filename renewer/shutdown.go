@@ -19,24 +19,28 @@ type shutdown struct {
 	stillRan int           // operations that ran when they were told to stop
 	ended    error         // what Shutdown returns
 	closed   chan struct{} // closed when it begins
+	drained  chan struct{} // closed when phaseDrain is over
 	stop     chan struct{} // closed when it has freed everything
 }
 
 func newShutdown() shutdown {
-	return shutdown{closed: make(chan struct{}), stop: make(chan struct{})}
+	return shutdown{
+		closed: make(chan struct{}), drained: make(chan struct{}), stop: make(chan struct{}),
+	}
 }
 
 type phase uint8
 
 const (
 	phaseRun   phase = iota
-	phaseDrain       // callers are refused, and operations are waited for
+	phaseDrain       // newcomers are refused, and operations are waited for
 	phaseTell        // every operation was told to stop: one that begins now is told at once
 	phaseFree        // questions to the store have ended: those asked now end at once
 )
 
 // Shutdown refuses newcomers and those who wait with [ErrShutdown], and waits for the
-// operations that run, whose leases stay alive. Shortly before ctx's deadline (a quarter of the
+// operations that run, whose leases stay alive, and which may take further locks
+// ([Request].Nested). Shortly before ctx's deadline (a quarter of the
 // time left; a second, or a Margin and a quarter, at most), or when ctx ends otherwise, those
 // that still run are told: [ReasonShutdown].
 //
@@ -93,11 +97,27 @@ func (k *Keeper) close() (idle <-chan struct{}, first bool) {
 	return k.books.WhenIdle(), true
 }
 
+// admits reports whether a call may still begin, or wait on: a nested one, while the operations
+// that it may be part of are waited for. Under k.mu.
+func (k *Keeper) admits(r *Request) bool {
+	return k.shutdown.phase == phaseRun ||
+		r.Nested && k.shutdown.phase == phaseDrain && !k.books.Empty()
+}
+
+// turnedAway is closed when the call may wait no longer, since the keeper shuts down.
+func (c *call) turnedAway() <-chan struct{} {
+	if c.request.Nested {
+		return c.k.shutdown.drained
+	}
+	return c.k.shutdown.closed
+}
+
 // tell loses every lease that is still held.
 func (k *Keeper) tell() {
 	var news losses
 	k.mu.Lock()
 	k.shutdown.phase = phaseTell
+	close(k.shutdown.drained)
 	now := k.clock.Now()
 	for _, l := range k.books.Leases() {
 		if l.state == stateReleased { // the store is being told
@@ -221,6 +241,9 @@ func (l *Lease) noticed() instant {
 // hangUp ends what the store is being asked, other than by finish: no caller waits for its answers.
 func (k *Keeper) hangUp() {
 	k.mu.Lock()
+	if k.shutdown.phase < phaseTell {
+		close(k.shutdown.drained)
+	}
 	k.shutdown.phase = phaseFree
 	var unanswered []context.CancelCauseFunc
 	for c := range k.questions.All() {

@@ -109,7 +109,8 @@ func TestShutdownLeavesRoomForALongMargin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := script.New()
-		k, err := renewer.New(s, renewer.Config{TTL: 40 * time.Second}) // Margin 4 s
+		k, err := renewer.New(s,
+			renewer.Config{TTL: 40 * time.Second, Log: renewer.Silent}) // Margin 4 s
 		require.NoError(t, err)
 		l := acquire(t, k, "a")
 		begun := time.Now()
@@ -200,7 +201,8 @@ func TestShutdownIsSoonOver(t *testing.T) {
 	for _, given := range []time.Duration{0, time.Second, 20 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			s := script.New()
-			k, err := renewer.New(s, renewer.Config{TTL: time.Hour, Margin: 3 * time.Second})
+			k, err := renewer.New(s,
+				renewer.Config{TTL: time.Hour, Margin: 3 * time.Second, Log: renewer.Silent})
 			require.NoError(t, err)
 			l := acquire(t, k, "a")
 			s.Default(script.Release, script.Hang())

@@ -183,7 +183,8 @@ func TestLimitsThatDisagree(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var o faultsTold
-		k, err := renewer.New(memory.New(), renewer.Config{TTL: time.Minute, Observer: &o})
+		k, err := renewer.New(memory.New(),
+			renewer.Config{TTL: time.Minute, Observer: &o, Log: renewer.Silent})
 		require.NoError(t, err)
 		var all []*renewer.Lease
 		for range 3 {

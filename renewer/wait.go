@@ -52,7 +52,7 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 		case <-ctx.Done():
 			c.stepOut(w)
 			err = c.cancelled(ctx)
-		case <-c.k.shutdown.closed:
+		case <-c.turnedAway():
 			c.stepOut(w)
 			err = c.fail(ErrShutdown, nil)
 		}
@@ -113,7 +113,7 @@ func (c *call) joinFront() (joined bool, err error) {
 
 func (c *call) joinLocked() (*queue.Waiter[*Lease], error) {
 	k := c.k
-	if k.shutdown.phase != phaseRun {
+	if !k.admits(&c.request) {
 		return nil, c.fail(ErrShutdown, nil)
 	}
 	if c.request.Limit != nil && c.attempts == 0 && !k.outages.Troubled() &&

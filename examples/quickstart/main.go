@@ -140,6 +140,7 @@ func start(
 		tasks: tasks, queue: d.Name,
 		config: renewer.Config{
 			TTL: demo.TTL, Margin: margin, Node: name, Observer: &observer{node: name, demo: d},
+			Log: renewer.Silent, // the observer tells it
 		},
 		render: w.watch(name, w.shelf.render),
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"log"
-	"log/slog"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
@@ -30,12 +29,11 @@ func transfer(ctx context.Context, from, to string) error {
 func openLocks(
 	redis redisstore.Deployment, observer renewer.Observer,
 ) (keeper *renewer.Keeper, closeLocks func()) {
-	// The logger is warned of a server that may forget locks.
-	store, err := redisstore.Open(context.Background(), redis, redisstore.Logger(slog.Default()))
+	store, err := redisstore.Open(context.Background(), redis)
 	must(err)
 	keeper, err = renewer.New(store, renewer.Config{
 		MaxHold:  2 * time.Minute, // ends the lock of a request, call or task that takes longer
-		Observer: observer,        // hears of long waits, refusals and losses
+		Observer: observer,        // makes metrics; slog.Default() hears of what goes wrong
 	})
 	must(err)
 	return keeper, func() {

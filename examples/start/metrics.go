@@ -1,8 +1,6 @@
 package main
 
 import (
-	"log/slog"
-
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -11,11 +9,10 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// newObserver hears of locks for the log and for OpenTelemetry, whose metrics GET /metrics shows to
-// Prometheus.
+// newObserver hears of locks for OpenTelemetry, whose metrics GET /metrics shows to Prometheus.
 func newObserver() renewer.Observer {
 	reader, err := prometheus.New()
 	must(err)
 	otel.SetMeterProvider(metric.NewMeterProvider(metric.WithReader(reader)))
-	return renewer.Observers(renewer.NewLogObserver(slog.Default()), tracing.New())
+	return tracing.New()
 }

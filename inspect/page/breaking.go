@@ -159,7 +159,7 @@ func (p *Page) breakIt(w http.ResponseWriter, r *http.Request, s subject, o insp
 		})
 		return
 	}
-	p.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "lease broken",
+	p.cfg.Log.LogAttrs(ctx, slog.LevelWarn, "lease broken",
 		slog.String("lock_hash", p.cfg.hash(o.Name)), slog.Bool("limit", o.Limit),
 		slog.Int64("fence", o.Fence), slog.String("by", o.By), slog.String("why", o.Why),
 		slog.Bool("force", o.Force))

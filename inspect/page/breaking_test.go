@@ -59,7 +59,7 @@ func TestBreak(t *testing.T) {
 		}
 		var log strings.Builder
 		p := newPage(t, f, page.Config{
-			BreakAs: alice, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			BreakAs: alice, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		fields := url.Values{"why": {" hangs "}}
 		if force {
@@ -92,7 +92,7 @@ func TestBreakOfWhatAnotherHasBroken(t *testing.T) {
 	}
 	var log strings.Builder
 	p := newPage(t, f, page.Config{
-		BreakAs: alice, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		BreakAs: alice, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	r := fillIn(t, p, form, url.Values{"why": {"mine"}})
 	forced := fillIn(t, p, form, url.Values{"why": {"mine"}, "force": {"1"}})

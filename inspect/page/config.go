@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -42,9 +43,9 @@ type Config struct {
 	TraceURL string
 	// LogSecret is that of renewer.LogSecret and tracing.WithKeySecret. Default nil: none.
 	LogSecret []byte
-	// Logger is told, at Warn, of each lease that is broken here, with renewer.HashName of
-	// the lock's name. Default: none.
-	Logger *slog.Logger
+	// Log is told, at Warn, of each lease that is broken here, with renewer.HashName of the
+	// lock's name. Default slog.Default(); renewer.Silent for none.
+	Log *slog.Logger
 	// Every is how often the store is read while a browser looks, at least 100 ms. Default 1 s.
 	Every time.Duration
 	// Most is how many locks and limits are listed at most; others are found by their full name.
@@ -77,9 +78,7 @@ func (c *Config) check() error {
 	if c.Most < 0 {
 		fault("Config.Most: %d is negative", c.Most)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.Log = cmp.Or(c.Log, slog.Default())
 	c.Title, c.LogSecret = text(c.Title), slices.Clone(c.LogSecret)
 	if len(faults) > 0 {
 		return fmt.Errorf("%w: %w", renewer.ErrConfig, errors.Join(faults...))

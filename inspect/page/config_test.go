@@ -88,7 +88,7 @@ func TestLocksAreFoundByTheHashThatLogsShow(t *testing.T) {
 		}
 		var log strings.Builder
 		p := newPage(t, f, page.Config{
-			LogSecret: secret, BreakAs: alice, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			LogSecret: secret, BreakAs: alice, Log: slog.New(slog.NewTextHandler(&log, nil)),
 		})
 		hash := renewer.HashName("order:42", secret)
 		for query, want := range map[string]string{

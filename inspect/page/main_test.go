@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"iter"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/inspect/page"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -131,6 +133,7 @@ func alice(*http.Request) string { return "alice" }
 // newPage is a page that is closed when the test ends.
 func newPage(t *testing.T, f *fake, cfg page.Config) *page.Page {
 	t.Helper()
+	cfg.Log = cmp.Or(cfg.Log, renewer.Silent)
 	p, err := page.New(f, cfg)
 	require.NoError(t, err)
 	t.Cleanup(p.Close)

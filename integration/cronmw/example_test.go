@@ -44,9 +44,7 @@ func Example_asynq() {
 	defer func() { _ = client.Close() }()
 
 	ctx := context.Background()
-	keeper, err := renewer.New(memory.New(), renewer.Config{
-		TTL: renewer.DefaultTTL, Observer: renewer.NewLogObserver(nil),
-	})
+	keeper, err := renewer.New(memory.New(), renewer.Config{})
 	if err != nil {
 		panic(err)
 	}

@@ -64,7 +64,7 @@ func scraped(t *testing.T) (metrics map[string]bool, labels map[string]map[strin
 // shut down.
 func allThatIsMeasured(t *testing.T, s *scene) {
 	work := "transfer"
-	s.keeper.Config().Observer.Unlocked(t.Context(),
+	s.keeper.Observer().Unlocked(t.Context(),
 		renewer.Unlocked{Name: "a", Operation: "transfer"})
 	for _, outcome := range []renewer.Outcome{
 		renewer.OutcomeAdded, renewer.OutcomeRan, renewer.OutcomeMissed, renewer.OutcomeNotRun,

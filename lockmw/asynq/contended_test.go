@@ -164,6 +164,6 @@ func TestNoTaskRunsOnAServerThatIsNotConfigured(t *testing.T) {
 	assert.Empty(t, r.ran())
 	told := heard.told(t)
 	require.Len(t, told, 1)
-	assert.Equal(t, "run a task of asynq", told[0].Doing)
+	assert.Equal(t, "configure asynq", told[0].Doing)
 	require.ErrorIs(t, told[0].Err, renewer.ErrConfig)
 }

@@ -39,5 +39,5 @@
 //     never overlaps its own retry.
 //   - asynq gives a task to another worker when it has not heard of the first for 30 s: take a TTL
 //     below that, and leave renewer.Config.CancelGrace at 0.
-//   - Shut the server down first, the keeper next, and close the [Locks] last.
+//   - Shut the server down first: before the keeper, and before you close the [Locks].
 package asynqmw

@@ -61,8 +61,7 @@ func Configure(
 // ForTest returns locks for handlers that a test calls itself, without a server.
 func ForTest(k *renewer.Keeper) *Locks { return &Locks{keeper: k} }
 
-// Close closes the connections to asynq's Redis. Call it after the server's Shutdown and the
-// keeper's.
+// Close closes the connections to asynq's Redis, after the server's Shutdown.
 func (l *Locks) Close() error {
 	if l.queue == nil {
 		return nil
@@ -126,8 +125,6 @@ var errNotConfigured = fmt.Errorf("%w: the task's server was not made with the a
 // warn tells the keeper's observer of such a server, once: asynq logs no error of a task.
 func (l *Locks) warn() {
 	l.warned.Do(func() {
-		if o := l.keeper.Config().Observer; o != nil {
-			o.Fault(renewer.Fault{Doing: "run a task of asynq", Err: errNotConfigured})
-		}
+		l.keeper.Observer().Fault(renewer.Fault{Doing: "configure asynq", Err: errNotConfigured})
 	})
 }

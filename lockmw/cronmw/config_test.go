@@ -1,9 +1,13 @@
 package cronmw_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/robfig/cron/v3"
@@ -22,12 +26,58 @@ func TestNewNamesEachFault(t *testing.T) {
 	_, err := cronmw.New(t.Context(), nil)
 	require.ErrorIs(t, err, renewer.ErrConfig)
 	require.ErrorContains(t, err, "needs a keeper")
-	k, err := renewer.New(memory.New(), renewer.Config{})
+}
+
+// Without an Observer the log gets what no scheduler listens to.
+func TestAFailedRunIsToldWithoutAnObserver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		k, err := renewer.New(memory.New(),
+			renewer.Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		node, err := cronmw.New(t.Context(), k)
+		require.NoError(t, err)
+		job, err := node.Job("report", cronmw.Every(minute), func(context.Context) error {
+			return errors.New("no paper")
+		})
+		require.NoError(t, err)
+		elapse(minute)
+		job.Run()
+		require.NoError(t, k.Shutdown(context.Background()))
+		require.Contains(t, log.String(), `level=ERROR msg="run of a job" job=report outcome=ran`)
+		require.Contains(t, log.String(), "no paper")
+	})
+}
+
+// A name of a job that was not added, since an Observer has panicked, is free.
+func TestAPanicOfAnObserverLeavesNoName(t *testing.T) {
+	t.Parallel()
+	o := &panics{left: 1}
+	k, err := renewer.New(memory.New(), renewer.Config{Observer: o, Log: renewer.Silent})
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, k.Shutdown(context.Background())) })
-	_, err = cronmw.New(t.Context(), k)
-	require.ErrorIs(t, err, renewer.ErrConfig)
-	require.ErrorContains(t, err, "renewer.NewLogObserver(logger)")
+	defer func() { require.NoError(t, k.Shutdown(context.Background())) }()
+	node, err := cronmw.New(t.Context(), k)
+	require.NoError(t, err)
+	add := func() error {
+		_, err := node.Job("report", cronmw.Every(minute), nothing)
+		return err
+	}
+	require.Panics(t, func() { _ = add() })
+	require.NoError(t, add())
+	require.ErrorContains(t, add(), "has a job of this name already")
+}
+
+// panics is an Observer that does when it is told of runs.
+type panics struct {
+	renewer.NopObserver
+	left int // so often
+}
+
+func (p *panics) Ran(context.Context, renewer.Run) {
+	if p.left--; p.left >= 0 {
+		panic("an observer")
+	}
 }
 
 func TestRefusedJobs(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package cronmw runs scheduled work on one node of many: all have the same schedule, each tick is
 // run once, by the store's clock.
 //
-//	node, err := cronmw.New(ctx, keeper) // its Observer hears of each tick
+//	node, err := cronmw.New(ctx, keeper)
 //
 //	id, err := node.AddFunc(c, "*/5 * * * *", "report", sendReport) // c: robfig/cron's cron.Cron
 //
@@ -18,7 +18,8 @@
 //
 // # Outcomes
 //
-// The keeper's Observer hears of each tick on this node, by a renewer.Run:
+// The keeper's Observer hears of each tick on this node, by a renewer.Run, and renewer.Config.Log of
+// what has failed:
 //
 //	the job                            what becomes of the tick
 //	---------------------------------  ------------------------------------------------------

@@ -18,13 +18,10 @@ func Example() {
 	schedule := cronmw.Every(2 * time.Second)
 	due := schedule.Next(time.Now())
 	report := func(context.Context) error { return nil }
-	observer := renewer.NewLogObserver(nil) // logs what fails, and package tracing counts
 	var runs atomic.Int64
 	var nodes sync.WaitGroup
 	for range 2 {
-		keeper, err := renewer.New(store, renewer.Config{
-			TTL: renewer.DefaultTTL, Observer: observer,
-		})
+		keeper, err := renewer.New(store, renewer.Config{})
 		if err != nil {
 			panic(err)
 		}

@@ -169,6 +169,6 @@ func (j *Job) tell(ctx context.Context, begun time.Time, t renewer.Run) renewer.
 	if t.Outcome == renewer.OutcomeNotRun && ticks.Passing(t.Err) {
 		j.lookLater()
 	}
-	j.node.keeper.Config().Observer.Ran(ctx, t)
+	j.node.keeper.Observer().Ran(ctx, t)
 	return t
 }

@@ -2,7 +2,6 @@ package cronmw
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -25,28 +24,21 @@ type Node struct {
 // New returns a node that runs its jobs under locks of k. When ctx ends, their contexts end, and no
 // further ones begin.
 //
-// The error is [renewer.ErrConfig]: there is no keeper, its store keeps no records, or it has no
-// Observer.
+// The error is [renewer.ErrConfig]: there is no keeper, or its store keeps no records.
 func New(ctx context.Context, k *renewer.Keeper) (*Node, error) {
 	if k == nil {
 		return nil, errNoKeeper
 	}
-	err := records.Of(k).Check()
-	if k.Config().Observer == nil {
-		err = errors.Join(err, errNoObserver)
-	}
-	if err != nil {
+	if err := records.Of(k).Check(); err != nil {
 		return nil, err
 	}
 	return &Node{ctx: ctx, keeper: k, names: make(map[string]bool)}, nil
 }
 
 var (
-	errNoKeeper   = fmt.Errorf("%w: it needs a keeper: renewer.New", renewer.ErrConfig)
-	errNoObserver = fmt.Errorf("%w: the keeper has no renewer.Config.Observer, so that no code "+
-		"would hear of a failed run: take renewer.NewLogObserver(logger)", renewer.ErrConfig)
-	errNoJob = fmt.Errorf("%w: it needs a schedule and a function", renewer.ErrConfig)
-	errTwice = fmt.Errorf("%w: this node has a job of this name already, and the two would take "+
+	errNoKeeper = fmt.Errorf("%w: it needs a keeper: renewer.New", renewer.ErrConfig)
+	errNoJob    = fmt.Errorf("%w: it needs a schedule and a function", renewer.ErrConfig)
+	errTwice    = fmt.Errorf("%w: this node has a job of this name already, and the two would take "+
 		"each other's ticks: give each a name of its own", renewer.ErrConfig)
 )
 
@@ -85,7 +77,14 @@ func (n *Node) Job(
 	if err := n.add(j); err != nil {
 		return nil, fmt.Errorf("job %q: %w", name, err)
 	}
+	told := false
+	defer func() {
+		if !told { // an observer has panicked
+			n.drop(name)
+		}
+	}()
 	j.tell(n.ctx, time.Now(), renewer.Run{Outcome: renewer.OutcomeAdded})
+	told = true
 	if j.looksBack() {
 		go j.catchUp()
 	}
@@ -107,4 +106,11 @@ func (n *Node) add(j *Job) error {
 	}
 	n.names[j.book.Name] = true
 	return nil
+}
+
+// drop frees the name of a job that was not added.
+func (n *Node) drop(name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.names, name)
 }

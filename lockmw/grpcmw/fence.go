@@ -11,15 +11,12 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
-// fenceKey is the metadata in which a fencing token goes along with a call: a decimal number from 1
-// to 2^53-1, so that it stays what it is in JavaScript, Lua and JSON.
+// fenceKey is the metadata in which a fencing token goes along with a call: a decimal
+// number from 1 to 2^53-1, so that it stays what it is in JavaScript, Lua and JSON.
 const fenceKey = "lockbeat-fence"
 
-// InjectFence adds the token of the innermost lock that ctx runs under, lockmw.Fence, to the
-// metadata that calls made with the returned context send, in place of one that is there. Without
-// a lock it removes that, so that a token which came with a call is not passed on with another. A
-// lock that was lost still gives its token, which resources refuse once they have seen a later
-// one.
+// InjectFence adds the fencing token of ctx, lockmw.Fence, to the metadata that calls
+// made with the returned context send; if there is none, it removes one that is there.
 func InjectFence(ctx context.Context) context.Context {
 	fence := lockmw.Fence(ctx)
 	md, _ := metadata.FromOutgoingContext(ctx) // a copy
@@ -34,23 +31,19 @@ func InjectFence(ctx context.Context) context.Context {
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
-// AcceptFence takes the fencing token that comes with a call, those without a rule included: what a
-// client has sent by [InjectFence] is what lockmw.Fence finds, unless the call takes a lock of its
-// own here, or has one. The loss of the caller's lock is not heard of: the token stays, and the
-// resource that it is given to decides. A token that is repeated, or no decimal number from 1 to
-// 2^53-1, is codes.InvalidArgument.
-//
-// Use it only behind the edge of a system, where all callers are trusted: a resource that has seen
-// too high a token refuses everybody else. At the edge use [StripFence]; an interceptor with both
-// panics. Default: no token is believed.
+// AcceptFence makes the token that comes with a call, by [InjectFence], its
+// lockmw.Fence, unless it runs under a lock here; also of methods without a rule. One
+// that is no token is codes.InvalidArgument. Use it only where all callers are trusted:
+// a resource that has seen a token too high refuses all others. Default: no token is
+// believed.
 func AcceptFence() Option { return own(func(s *settings) { s.accept = true }) }
 
-// StripFence removes the token from the metadata of every call, those without a rule included,
-// for the edge of a system: a gateway that copies the metadata of its calls would hand on a token
-// that an outsider has made up. Give it to both interceptors.
+// StripFence removes the token from the metadata of every call, for the edge of a
+// system. Give it to both interceptors.
 func StripFence() Option { return own(func(s *settings) { s.strip = true }) }
 
-// receiveFence does with the token that came with a call what AcceptFence or StripFence asks for.
+// receiveFence does with the token that came with a call what AcceptFence or StripFence
+// asks for.
 func (s *settings) receiveFence(ctx context.Context) (context.Context, error) {
 	values := metadata.ValueFromIncomingContext(ctx, fenceKey)
 	switch {

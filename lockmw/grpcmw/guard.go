@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// guard runs a stream's operation; it returns as soon as the lock is lost that ctx runs under, or
-// the client has been silent for too long.
+// guard runs a stream's operation; it returns as soon as the lock is lost that ctx runs under,
+// or the client has been silent for too long.
 //
 // gRPC hears nothing of such an end, and waits for the peer. So each operation has a goroutine
 // of its own. After such an end it stays behind until the handler has returned, when gRPC ends

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/misuse"
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 	"github.com/lockbeat/lockbeat/lockmw/once"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -25,19 +26,16 @@ const (
 	replayedKey = "idempotent-replayed"
 )
 
-// Idempotent has calls of unary methods carried out once, however often their clients send them.
-// Calls of one caller with the same idempotency-key get the reply of the first, on any server, for
-// as long as KeepAnswer says. See the package's text for the outcomes. Other methods pass through.
-// Where methods need other settings, chain several interceptors.
+// Idempotent has calls of unary methods carried out once, however often their clients
+// send them: calls of one caller with the same idempotency-key, in the metadata, get
+// the reply of the first, on any server, with idempotent-replayed in the header. The
+// same key with another method or request is codes.FailedPrecondition. An error is not
+// stored: the next call runs the handler. docs/grpc.md has the table of outcomes.
 //
-// The keeper's store must be a store.Recorder, as redisstore is, unless the config has a
-// Recorder. A call is the same if its method and its request are, in protobuf's deterministic form;
-// the same key with another is codes.FailedPrecondition.
-//
-// The handler goes on when its client has gone, for a minute (FinishWithin). Its context has the
-// call's values, and not the call's deadline.
-//
-// It panics if k is nil, and on settings that can't be meant.
+// The keeper's store must be a store.Recorder, as redisstore is, unless the config has
+// a Recorder. The handler's context has the call's values, and not its deadline. Put
+// authorization further out: a stored reply skips the handler. It panics if k is nil,
+// and on a config that is invalid.
 func Idempotent(k *renewer.Keeper, c IdempotentConfig) grpc.UnaryServerInterceptor {
 	set, err := c.settings(k)
 	if err != nil {
@@ -50,6 +48,7 @@ func Idempotent(k *renewer.Keeper, c IdempotentConfig) grpc.UnaryServerIntercept
 	in := &idempotent{
 		IdempotentConfig: c, keeper: k, repeats: repeats, maxAnswer: set.MaxAnswer,
 		replies: make(map[string]protoreflect.MessageType, len(c.Methods)),
+		reports: newReports(k),
 	}
 	for _, name := range c.Methods {
 		m := describe("Idempotent", name)
@@ -75,6 +74,7 @@ type idempotent struct {
 	replies   map[string]protoreflect.MessageType // by method
 	locks     map[string]lockedMethod             // likewise
 
+	reports           misuse.Reports
 	unreadable, large sync.Once
 }
 
@@ -95,24 +95,23 @@ func (in *idempotent) serve(
 	}
 	caller := in.Caller(ctx)
 	if caller == "" {
-		return nil, anonymous()
-	}
-	under, bad := in.under(ctx, info.FullMethod, req)
-	if bad != nil {
-		return nil, bad
+		failed := anonymous()
+		report(&in.reports, info.FullMethod, errors.Join(failed.causes...))
+		return nil, failed
 	}
 	input, err := encodeRequest(req)
 	if err != nil {
+		report(&in.reports, info.FullMethod, err)
 		return nil, misused(fmt.Sprintf("a request of %s can't be compared with one that is sent "+
 			"again", info.FullMethod)).with(err)
 	}
 	e := &exchange{idempotent: in, handle: func(ctx context.Context) (any, error) {
 		return handler(ctx, req)
-	}, stored: kind.New().Interface()}
+	}, method: info.FullMethod, stored: kind.New().Interface()}
 	which := in.repeats.Request(caller, key, info.FullMethod, input)
 	outcome, err := in.repeats.Do(ctx, which, repeat.Work{
 		Operation: info.FullMethod,
-		Under:     under,
+		Under:     in.under(ctx, info.FullMethod, req),
 		Run:       e.run,
 		Read:      func(stored []byte) error { return proto.Unmarshal(stored, e.stored) },
 	})
@@ -134,14 +133,15 @@ type exchange struct {
 	*idempotent
 
 	handle func(context.Context) (any, error)
+	method string
 	reply  any   // the handler's
 	err    error // the handler's
 	loss   error // by which the handler's context had ended
 	stored proto.Message
 }
 
-// run runs the handler, and returns its reply for the store. An error is none: the next call with
-// the key runs the handler again.
+// run runs the handler, and returns its reply for the store. An error is none: the next
+// call with the key runs the handler again.
 func (e *exchange) run(ctx context.Context) repeat.Answer {
 	e.reply, e.err = e.handle(ctx)
 	e.loss = lossIn(ctx)
@@ -151,8 +151,8 @@ func (e *exchange) run(ctx context.Context) repeat.Answer {
 	return repeat.Answer{Final: true, Data: encodeReply(e.reply, e.maxAnswer)}
 }
 
-// encodeReply returns what is to be stored, nil if that has more than most bytes, or can't be
-// encoded.
+// encodeReply returns what is to be stored, nil if that has more than most bytes, or
+// can't be encoded.
 func encodeReply(reply any, most int) []byte {
 	m, ok := reply.(proto.Message)
 	if !ok || proto.Size(m) > most {
@@ -165,9 +165,9 @@ func encodeReply(reply any, most int) []byte {
 	return data
 }
 
-// finish returns what the call returns. The keeper's observer is told of a stored reply that can't
-// be read (a seal's key may be missing, or another program may have written it), and of one that
-// was rolled back since it can't be stored.
+// finish returns what the call returns. The keeper's observer is told of a stored reply
+// that can't be read (a seal's key may be missing, or another program may have written
+// it), and of one that was rolled back since it can't be stored.
 func (e *exchange) finish(
 	ctx context.Context, outcome repeat.Outcome, err error,
 ) (any, error) {
@@ -179,22 +179,16 @@ func (e *exchange) finish(
 	case repeat.OutcomeOwn:
 		failed = cmp.Or(settled(nil, e.loss, e.err, false), translated(e.err))
 	default:
+		report(&e.reports, e.method, err)
 		failed = notRepeated(err)
 	}
 	switch {
 	case failed == nil:
 		return e.reply, e.err
 	case errors.Is(err, once.ErrRecord):
-		e.tell(&e.unreadable, err)
+		e.reports.First(&e.unreadable, err)
 	case errors.Is(err, repeat.ErrLarge):
-		e.tell(&e.large, err)
+		e.reports.First(&e.large, err)
 	}
 	return nil, failed.sent(ctx)
-}
-
-// tell tells the keeper's observer of an error that is not one call's alone, the first time.
-func (in *idempotent) tell(first *sync.Once, err error) {
-	if o := in.keeper.Config().Observer; o != nil {
-		first.Do(func() { o.Fault(renewer.Fault{Doing: "serve gRPC", Err: err}) })
-	}
 }

@@ -16,27 +16,20 @@ func (in *idempotent) lockRules() (map[string]lockedMethod, error) {
 			"of locks: give MaxWaitersPerCaller, Silence, AcceptFence and StripFence to an " +
 			"interceptor further out")
 	}
-	locks := make(map[string]lockedMethod, len(rules.methods))
-	for name, m := range rules.methods {
+	for name := range rules.methods {
 		if in.replies[name] == nil {
 			return nil, fmt.Errorf("lockbeat: grpcmw.IdempotentConfig.Locks has a rule for %s, "+
 				"which is not among its Methods: give it to a UnaryServerInterceptor", name)
 		}
-		m.opt = rules.locking(name)
-		locks[name] = m
 	}
-	return locks, nil
+	return rules.methods, nil
 }
 
 // under is the lock that the handler of a call runs under, nil without one.
-func (in *idempotent) under(ctx context.Context, method string, req any) (once.Option, *callError) {
+func (in *idempotent) under(ctx context.Context, method string, req any) once.Option {
 	m, locked := in.locks[method]
 	if !locked {
-		return nil, nil
+		return nil
 	}
-	set, bad := m.keyOf(ctx, req)
-	if bad != nil {
-		return nil, bad
-	}
-	return in.repeats.Under(set, m.opt), nil
+	return in.repeats.Under(m.key(ctx, req), m.opt)
 }

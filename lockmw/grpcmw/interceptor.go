@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/misuse"
 	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -21,6 +21,7 @@ type interceptor struct {
 
 	keeper  *renewer.Keeper
 	methods map[string]lockedMethod
+	reports misuse.Reports
 }
 
 type lockedMethod struct {
@@ -29,14 +30,17 @@ type lockedMethod struct {
 	opt option.Settings
 }
 
-// newInterceptor panics if the rules contradict each other, or are
-// for calls that the interceptor does not get to see.
+// newInterceptor panics if the rules contradict each other, or are for calls that the
+// interceptor does not get to see.
 func newInterceptor(who string, k *renewer.Keeper, opts []Option, streams bool) *interceptor {
-	set, err := newSettings(k, opts)
-	in := &interceptor{settings: set, keeper: k, methods: make(map[string]lockedMethod)}
-	if err = cmp.Or(in.bind(streams), err); err != nil {
+	in := &interceptor{
+		settings: newSettings(opts), keeper: k, methods: make(map[string]lockedMethod),
+		reports: newReports(k),
+	}
+	if err := in.bind(streams); err != nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.%s %v", who, err))
 	}
+	in.MustSuit(k)
 	return in
 }
 
@@ -59,22 +63,20 @@ func (in *interceptor) bind(streams bool) error {
 			return fmt.Errorf("has two rules for %s: one call has one key; chain two "+
 				"interceptors for two locks", m.name)
 		}
-		// Strict, so that every loss is returned; what becomes of it
-		// is decided here, since the status depends on it.
-		opt := in.locking(m.name)
-		opt.Strict = true
+		opt := in.Settings
+		opt.Operation = cmp.Or(opt.Operation, m.name)
 		in.methods[m.name] = lockedMethod{r, opt}
 	}
 	return nil
 }
 
-// UnaryServerInterceptor runs the handlers of unary methods under the locks that the rules
-// among opts name; other methods pass through. See the package's text for the outcomes. It
-// panics if k is nil, on two rules for one method, and on a rule for a streaming method.
+// UnaryServerInterceptor runs the handlers of unary methods under the locks that their
+// rules name. The lock is held until the handler returns, panics or exits, also when
+// the caller has gone. The handler's context ends when the call's does or when the lock
+// is lost.
 //
-// The handler's context ends when the call's does or when the lock is lost. The lock is held until
-// the handler returns, panics or exits, also when the caller has gone meanwhile. An error of a lock
-// that a handler returns, with a rule or without, is answered as [Respond] does.
+// It panics if k is nil, on two rules for one method, on a rule for a streaming method,
+// and on an option that is invalid.
 func UnaryServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.UnaryServerInterceptor {
 	in := newInterceptor("UnaryServerInterceptor", k, opts, false)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
@@ -100,45 +102,39 @@ func UnaryServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.UnaryServerI
 	}
 }
 
-// run runs do under the lock of a call whose message, if the rule needs it, is msg. What it returns
-// takes the place of do's error; nil if that stands.
+// run runs do under the lock of a call whose message, if the rule needs it, is msg. What it
+// returns takes the place of do's error; nil if that stands.
 func (in *interceptor) run(
 	ctx context.Context, m lockedMethod, msg any, do func(context.Context) error,
 ) *callError {
-	set, bad := m.keyOf(ctx, msg)
-	if bad != nil {
-		return bad
-	}
 	doneWaiting, bad := in.countWaiter(ctx)
 	if bad != nil {
+		report(&in.reports, m.method.name, errors.Join(bad.causes...))
 		return bad
 	}
 	defer doneWaiting()
 	var own, outer error
-	ran, loss := scope.Run(ctx, in.keeper, set, m.opt, func(ctx context.Context) error {
+	// Every loss is to be returned; what becomes of it is decided here, since the status
+	// depends on it.
+	m.opt.Strict = true
+	ran, loss := scope.Run(ctx, in.keeper, m.key(ctx, msg), m.opt, func(ctx context.Context) error {
 		doneWaiting()
 		own = do(ctx)
 		outer = lossIn(ctx)
 		return nil // so that Run's error is the loss alone
 	})
 	if !ran {
+		report(&in.reports, m.method.name, loss)
 		return refused(loss)
 	}
 	return settled(loss, outer, own, in.Strict)
 }
 
-func (r *rule) keyOf(ctx context.Context, msg any) (names.Set, *callError) {
-	if r.message != nil {
-		return r.message(msg)
-	}
-	return r.call(ctx)
-}
-
 var errTooManyWait = errors.New("lockbeat: as many calls of the caller wait for locks as " +
 	"MaxWaitersPerCaller allows")
 
-// countWaiter counts a call among those of its caller that wait for locks, until done is called,
-// unless there are as many as may wait.
+// countWaiter counts a call among those of its caller that wait for locks, until done is
+// called, unless there are as many as may wait.
 func (in *interceptor) countWaiter(ctx context.Context) (done func(), bad *callError) {
 	if in.callers == nil {
 		return func() {}, nil
@@ -153,8 +149,9 @@ func (in *interceptor) countWaiter(ctx context.Context) (done func(), bad *callE
 	return sync.OnceFunc(func() { in.callers.Give(caller) }), nil
 }
 
-// settled is what takes the place of own, a call's own error, if the call was under a lost lock;
-// nil if own stands. loss is the loss of the call's lock, outer one by which its context had ended.
+// settled is what takes the place of own, a call's own error, if the call was under a
+// lost lock; nil if own stands. loss is the loss of the call's lock, outer one by which
+// its context had ended.
 func settled(loss, outer, own error, strict bool) *callError {
 	switch {
 	case own != nil && cmp.Or(loss, outer) != nil:
@@ -166,7 +163,8 @@ func settled(loss, outer, own error, strict bool) *callError {
 	}
 }
 
-// lossIn is the loss that a context has ended by, nil if it has not ended or by something else.
+// lossIn is the loss that a context has ended by, nil if it has not ended or by
+// something else.
 func lossIn(ctx context.Context) error {
 	if cause := context.Cause(ctx); errors.Is(cause, renewer.ErrLost) {
 		return cause

@@ -1,25 +1,23 @@
 package grpcmw
 
 import (
+	"cmp"
 	"context"
-	"fmt"
+	"math"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
-	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Option is for the interceptors: a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or what to
-// do for all methods that have one: those of package lockmw that fit (lockmw.AnyOption, WaitOption
-// and HandlerOption) and this package's. Of two that contradict each other the later one counts; what
-// differs from method to method takes several interceptors in a chain. One that is invalid panics
-// where the interceptor is made.
+// Option is a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or says what to do
+// for all methods that have one: lockmw.AnyOption, WaitOption and HandlerOption, and
+// those of this package. What differs from method to method takes several interceptors
+// in a chain.
 //
-//   - lockmw.Wait is 10 s by default. A call's own deadline ends the wait as well, a margin before
-//     it, so that the caller hears that the lock is busy.
-//   - By lockmw.Replace and lockmw.Latest older calls are codes.Aborted with REPLACED.
+//   - lockmw.Wait is 10 s by default. A call's own deadline ends the wait a margin
+//     before it, so that the caller hears that the lock is busy.
 //   - lockmw.MaxWaiters is 100 by default. lockmw.Operation is the method's name.
 type Option interface {
 	ForCall(option.Settings) option.Settings
@@ -45,8 +43,7 @@ type settings struct {
 // defaultMaxWaiters is how many calls of a server wait for one name.
 const defaultMaxWaiters = 100
 
-// newSettings returns an error if no lock of k can be had with the options. k may be nil.
-func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
+func newSettings(opts []Option) settings {
 	s := settings{silence: defaultSilence}
 	for _, o := range opts {
 		if mine, ok := o.(own); ok {
@@ -55,45 +52,29 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 			s.Settings = o.ForCall(s.Settings)
 		}
 	}
-	if s.Wait == 0 {
-		s.Wait = lockmw.DefaultWait
-	}
-	if s.Waiters == 0 {
-		s.Waiters = defaultMaxWaiters
-	}
-	if k == nil {
-		return s, nil
-	}
-	return s, s.Check(k)
+	s.Wait = cmp.Or(s.Wait, lockmw.DefaultWait)
+	s.Waiters = cmp.Or(s.Waiters, defaultMaxWaiters)
+	s.InTime = true
+	return s
 }
 
-// MaxWaitersPerCaller bounds to n how many calls of one caller wait for locks at the same time,
-// whatever their names. A call counts from when it asks for its lock until it has it or is refused:
-// choose n above what an honest caller sends at once. One more is refused at once, with
-// codes.ResourceExhausted and CALLER_QUOTA. Of interceptors that are given the same option the calls
-// are counted together. Default: no bound.
-//
-// caller says who makes a call: an account that an interceptor further out has checked, or the
-// address of peer.FromContext. It is called concurrently. A call for which it is empty is
-// codes.InvalidArgument. It panics if n is not positive, or if caller is nil.
-func MaxWaitersPerCaller(n int, caller func(ctx context.Context) string) Option {
-	if n < 1 {
-		panic(fmt.Sprintf("lockbeat: grpcmw.MaxWaitersPerCaller(%d) can't be meant: give a "+
-			"positive one", n))
-	}
-	if caller == nil {
-		panic("lockbeat: grpcmw.MaxWaitersPerCaller needs a function that says who calls")
-	}
-	callers := quota.New(n)
-	return own(func(s *settings) { s.caller, s.callers = caller, callers })
+// refuse notes that an option is invalid.
+func (s *settings) refuse(format string, args ...any) {
+	s.Settings = s.Invalid("grpcmw."+format, args...)
 }
 
-// locking returns the settings for the locks of a method.
-func (s *settings) locking(method string) option.Settings {
-	opt := s.Settings
-	opt.InTime = true
-	if opt.Operation == "" {
-		opt.Operation = method
-	}
-	return opt
+// MaxWaitersPerCaller bounds how many calls of one caller ask or wait for locks at
+// once, in this process, whatever their names: one more is codes.ResourceExhausted at
+// once. Interceptors that are given the same option count together. caller says who
+// makes a call, such as the account that an interceptor further out has checked; "" is
+// codes.InvalidArgument. It is called concurrently. Default: no bound.
+func MaxWaitersPerCaller(n int64, caller func(ctx context.Context) string) Option {
+	callers := quota.New(int(min(n, math.MaxInt)))
+	return own(func(s *settings) {
+		if n < 1 || caller == nil {
+			s.refuse("MaxWaitersPerCaller(%d): give 1 or more, and a function that says who calls",
+				n)
+		}
+		s.caller, s.callers = caller, callers
+	})
 }

@@ -15,19 +15,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Respond returns what a handler that takes locks itself should return for an error of package
-// lockmw: the error with the status that this package gives it, which carries neither the lock's
-// name nor its holder. renewer.ErrBusy is codes.Aborted with LOCK_BUSY then. ctx is the call's, for
-// the trailer that says when to come back. Errors that have nothing to do with locks, and those
-// that are a status already, are returned as they are; so is nil. errors.Is and errors.As find err
-// in the result.
-//
-//	if _, err := lockmw.Do(ctx, keeper, name, charge); err != nil {
-//		return nil, grpcmw.Respond(ctx, err)
-//	}
-//
-// The server interceptors do so with whatever a handler returns, also for methods without a rule.
-// It may be called concurrently.
+// Respond returns what a handler should return for an error of package lockmw: err with
+// the status of the package's text. ctx is the call's, for the trailer. Other errors,
+// and those that are a status already, are returned as they are; so is nil. The
+// interceptors do so with whatever a handler returns. It may be called concurrently.
 func Respond(ctx context.Context, err error) error {
 	if e := translated(err); e != nil {
 		return e.sent(ctx)
@@ -35,8 +26,8 @@ func Respond(ctx context.Context, err error) error {
 	return err
 }
 
-// translated gives a handler's own error a status if its words may name a lock;
-// it is nil if the error can go out as it is.
+// translated gives a handler's own error a status if its words may name a lock; it is
+// nil if the error can go out as it is.
 func translated(err error) *callError {
 	if err == nil || errors.Is(err, unwind.Err) {
 		return nil
@@ -45,8 +36,8 @@ func translated(err error) *callError {
 	if outer, ok := err.(statusError); ok && isChosen(outer.GRPCStatus()) {
 		return nil
 	}
-	within, found := errors.AsType[statusError](err)
-	said, answered := errors.AsType[*callError](err)
+	within := said(err)
+	sent, answered := errors.AsType[*callError](err)
 	_, runOnce := errors.AsType[*once.Error](err)
 	switch {
 	case runOnce: // the work's end, not the lock's, even if that is a cause
@@ -54,20 +45,28 @@ func translated(err error) *callError {
 	case errors.Is(err, renewer.ErrLost):
 		return lostError(err, nil)
 	case answered:
-		again := said.with(err)
+		again := sent.with(err)
 		again.retryIn = 0 // sent when it was made
 		return again
 	case !ofLock(err) && !strings.Contains(err.Error(), "lockbeat: "):
 		// the latter is all that is left of one taken apart
 		return nil
-	case found && isChosen(within.GRPCStatus()):
-		// without the words around it
-		return &callError{status: within.GRPCStatus(), causes: []error{err}}
+	case within != nil:
+		return within
 	case ofLock(err):
 		return refused(err)
 	default:
 		return reworded(err)
 	}
+}
+
+// said is the status that an error has further in, without the words around it; nil if
+// it has none.
+func said(err error) *callError {
+	if e, ok := errors.AsType[statusError](err); ok && isChosen(e.GRPCStatus()) {
+		return &callError{status: e.GRPCStatus(), causes: []error{err}}
+	}
+	return nil
 }
 
 // statusError is an error that says itself what its status is.
@@ -76,8 +75,8 @@ type statusError interface {
 	GRPCStatus() *status.Status
 }
 
-// isChosen reports whether a status is of a program's making, rather than what gRPC makes of any
-// error.
+// isChosen reports whether a status is of a program's making, rather than what gRPC
+// makes of any error.
 func isChosen(st *status.Status) bool { return st != nil && st.Code() != codes.Unknown }
 
 var lockKinds = []error{
@@ -85,8 +84,8 @@ var lockKinds = []error{
 	renewer.ErrShutdown, renewer.ErrName, renewer.ErrConfig,
 }
 
-// ofLock reports whether err comes from a lock that the handler did not
-// get. A caller's cancellation is one too if a lock was waited for.
+// ofLock reports whether err comes from a lock that the handler did not get. A caller's
+// cancellation is one too if a lock was waited for.
 func ofLock(err error) bool {
 	_, ok := errors.AsType[*renewer.Error](err)
 	return ok || slices.ContainsFunc(lockKinds, func(kind error) bool {

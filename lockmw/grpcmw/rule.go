@@ -14,57 +14,50 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 )
 
-// rule says where the name of one method's calls comes from. Exactly one of message and call is set.
+// rule says where the names of one method's calls come from.
 type rule struct {
 	method method
 
-	// message derives it from the request, of a stream from the first message.
-	message func(msg any) (names.Set, *callError)
-	// call derives it from the call's metadata, or without.
-	call func(ctx context.Context) (names.Set, *callError)
+	// key makes them of a call, and of its request, or a stream's first message.
+	key       func(ctx context.Context, msg any) names.Set
+	ofMessage bool // which key needs
 }
 
-// ForMethod locks calls of a method on the name that key makes of the request message; of a stream,
-// of the first message that the client sends. Make it by lockmw.Key. An invalid name is
-// codes.InvalidArgument, and the lock's store is not asked. key is called concurrently, and sees what
-// the client has sent: put the interceptor inside of whatever checks that.
+// ForMethod locks calls of a method on the name that key makes of the request, of a
+// stream of its first message. An invalid name is codes.InvalidArgument; what key
+// returns by lockmw.Invalid, too, unless that has a status of its own. key is called
+// concurrently.
 //
-// fullMethod is "/package.Service/Method", the generated constant
-// Service_Method_FullMethodName. Req is the method's request, such as *pb.TransferRequest,
-// or an interface that this has. It panics if the program has no generated protobuf code of such a
-// method, or if its request is another.
+// fullMethod is the generated constant, such as pb.Bank_Transfer_FullMethodName, and
+// Req the method's request, or an interface that this has. It panics if the program has
+// no generated code of such a method, or if its request is another.
 func ForMethod[Req any, N lockmw.Name](fullMethod string, key func(Req) N) Option {
-	r := &rule{method: describe("ForMethod", fullMethod)}
+	r := &rule{method: describe("ForMethod", fullMethod), ofMessage: true}
 	if key == nil {
 		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) needs a function that derives the key "+
 			"from the request", fullMethod))
 	}
-	if request := r.method.request.Zero().Interface(); !isA[Req](request) {
+	var request any = r.method.request.Zero().Interface()
+	if _, ok := request.(Req); !ok {
 		panic(fmt.Sprintf("lockbeat: grpcmw.ForMethod(%q) derives the key from %v, but the "+
 			"method's request is %T", fullMethod, reflect.TypeFor[Req](), request))
 	}
-	r.message = func(msg any) (names.Set, *callError) {
+	r.key = func(_ context.Context, msg any) names.Set {
 		req, ok := msg.(Req)
 		if !ok {
-			return names.Set{}, misused(fmt.Sprintf("the key of %s is derived from %v, but its request is "+
-				"%T: another interceptor has changed it", fullMethod, reflect.TypeFor[Req](), msg))
+			return names.Invalid(misused(fmt.Sprintf("the key of %s is derived from %v, but its "+
+				"request is %T: another interceptor has changed it", fullMethod,
+				reflect.TypeFor[Req](), msg)))
 		}
-		return names.Set(lockmw.All(key(req))), nil
+		return names.Set(lockmw.All(key(req)))
 	}
 	return r.option()
 }
 
-func isA[T any](v any) bool {
-	_, ok := v.(T)
-	return ok
-}
-
 // ForMetadata locks calls of a method on a value of their metadata: on lockmw.Key(name,
-// value), the name in lower case. A call in which it is missing, given more than once,
-// empty, too long or has control bytes is codes.InvalidArgument, and the lock's store is
-// not asked.
-//
-// It panics if there is no such method (see [ForMethod]), or if name can't be that of a text value.
+// value), with name in lower case. A value that is missing, given twice, empty, too
+// long or has control characters is codes.InvalidArgument. It panics if there is no
+// such method, or if name can't be that of a text.
 func ForMetadata(fullMethod, name string) Option {
 	r := &rule{method: describe("ForMetadata", fullMethod)}
 	name = strings.ToLower(name)
@@ -73,13 +66,13 @@ func ForMetadata(fullMethod, name string) Option {
 			"letters, digits, '-', '_' and '.', and those "+
 			"with \"grpc-\" or \"-bin\" carry no text of the caller", fullMethod, name))
 	}
-	r.call = func(ctx context.Context) (names.Set, *callError) {
+	r.key = func(ctx context.Context, _ any) names.Set {
 		v := metadata.ValueFromIncomingContext(ctx, name)
 		if len(v) != 1 || v[0] == "" || strings.ContainsFunc(v[0], isControl) {
-			return names.Set{}, badKey(fmt.Sprintf("the call needs metadata %q once, of one character or "+
-				"more, none of them a control character", name), nil)
+			return names.Invalid(badKey(fmt.Sprintf("the call needs metadata %q once, of one "+
+				"character or more, none of them a control character", name), nil))
 		}
-		return names.Of(names.Want{Name: lockmw.Key(name, v[0])}), nil
+		return names.Of(names.Want{Name: lockmw.Key(name, v[0])})
 	}
 	return r.option()
 }
@@ -94,13 +87,12 @@ func isMetadataName(name string) bool {
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
-// ForWholeMethod locks all calls of a method on one key, the method's
-// name: one call at a time, on whichever server. It panics if there is no such method (see
-// [ForMethod]).
+// ForWholeMethod locks all calls of a method on its name: one at a time, on any server.
+// It panics if there is no such method.
 func ForWholeMethod(fullMethod string) Option {
 	r := &rule{method: describe("ForWholeMethod", fullMethod)}
-	r.call = func(context.Context) (names.Set, *callError) {
-		return names.Of(names.Want{Name: fullMethod}), nil
+	r.key = func(context.Context, any) names.Set {
+		return names.Of(names.Want{Name: fullMethod})
 	}
 	return r.option()
 }
@@ -116,8 +108,9 @@ type method struct {
 	request, reply protoreflect.MessageType
 }
 
-// describe finds a method. It panics, with a message that says which function was given it, if the
-// program has no generated code of it: a typing error would let the real one run without its lock.
+// describe finds a method. It panics, with a message that says which function was given
+// it, if the program has no generated code of it: a typing error would let the real one
+// run without its lock.
 func describe(who, full string) method {
 	rest, rooted := strings.CutPrefix(full, "/")
 	service, name, _ := strings.Cut(rest, "/")

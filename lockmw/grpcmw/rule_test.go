@@ -2,6 +2,8 @@ package grpcmw_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -11,10 +13,12 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	pb "google.golang.org/grpc/interop/grpc_testing"
+	"google.golang.org/grpc/status"
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -70,10 +74,16 @@ func TestWhatCannotBeMeantIsToldWhenTheProgramStarts(t *testing.T) {
 			grpcmw.StreamServerInterceptor(k, lockmw.MaxHold(time.Second))
 		},
 		`Wait(0s): give how long`: func() { grpcmw.UnaryServerInterceptor(k, lockmw.Wait(0)) },
-		`Silence(-1ns) can't be meant`:           func() { grpcmw.Silence(-1) },
-		`MaxWaiters(0): give 1`: func() { grpcmw.UnaryServerInterceptor(k, lockmw.MaxWaiters(0)) },
-		`MaxWaitersPerCaller(-1) can't be meant`: func() { grpcmw.MaxWaitersPerCaller(-1, callerOf) },
-		`MaxWaitersPerCaller needs a function`:   func() { grpcmw.MaxWaitersPerCaller(1, nil) },
+		`MaxWaiters(0): give 1`:   func() { grpcmw.UnaryServerInterceptor(k, lockmw.MaxWaiters(0)) },
+		`grpcmw.Silence(-1ns): give for how long`: func() {
+			grpcmw.StreamServerInterceptor(k, grpcmw.Silence(-1))
+		},
+		`grpcmw.MaxWaitersPerCaller(0): give 1 or more`: func() {
+			grpcmw.UnaryServerInterceptor(k, grpcmw.MaxWaitersPerCaller(0, callerOf))
+		},
+		`grpcmw.MaxWaitersPerCaller(2): give 1 or more, and a function`: func() {
+			grpcmw.UnaryServerInterceptor(k, grpcmw.MaxWaitersPerCaller(2, nil))
+		},
 		`Idempotent needs a keeper`: func() {
 			grpcmw.Idempotent(nil, grpcmw.IdempotentConfig{Caller: callerOf, Methods: []string{unary}})
 		},
@@ -85,7 +95,7 @@ func TestWhatCannotBeMeantIsToldWhenTheProgramStarts(t *testing.T) {
 		"a streaming method": config(func(c *grpcmw.IdempotentConfig) {
 			c.Methods = []string{duplex}
 		}),
-		"Keep is 1s":           config(func(c *grpcmw.IdempotentConfig) { c.KeepAnswer = time.Second }),
+		"Keep(1s): it is less": config(func(c *grpcmw.IdempotentConfig) { c.KeepAnswer = time.Second }),
 		"WaitForAnswer is -1,": config(func(c *grpcmw.IdempotentConfig) { c.WaitForAnswer = -1 }),
 		"MaxStored is -2,":     config(func(c *grpcmw.IdempotentConfig) { c.MaxStored = -2 }),
 		"MaxHold is 1s":        config(func(c *grpcmw.IdempotentConfig) { c.MaxHold = time.Second }),
@@ -149,6 +159,97 @@ func TestBadInputAsksForNoLock(t *testing.T) {
 		require.NoError(t, err)
 		calls := store.Calls(script.Acquire)
 		require.Equal(t, key, calls[len(calls)-1].Claims[0].Name)
+	}
+}
+
+// A key function that fails says so by its name. What the client hears of it is the function's to
+// say: by a status, or nothing.
+func TestAKeyFunctionThatFails(t *testing.T) {
+	t.Parallel()
+	k, store := scripted(t)
+	closed := status.Error(codes.FailedPrecondition, "the account is closed")
+	for name, c := range map[string]struct {
+		err  error
+		code codes.Code
+		text string
+	}{
+		"an error":  {errors.New("s3cret"), codes.InvalidArgument, "not in a usable form"},
+		"no reason": {nil, codes.InvalidArgument, "not in a usable form"},
+		"a status":  {closed, codes.FailedPrecondition, "the account is closed"},
+		"a status further in": {
+			fmt.Errorf("s3cret: %w", closed), codes.FailedPrecondition, "the account is closed",
+		},
+	} {
+		rule := grpcmw.ForMethod(unary, func(*pb.SimpleRequest) lockmw.Set {
+			return lockmw.Invalid(c.err)
+		})
+		for _, in := range []grpc.UnaryServerInterceptor{
+			grpcmw.UnaryServerInterceptor(k, rule),
+			grpcmw.Idempotent(k, grpcmw.IdempotentConfig{
+				Caller: ann, Methods: []string{unary}, Locks: []grpcmw.Option{rule},
+			}),
+		} {
+			_, err := in(incoming(t.Context(), "idempotency-key", "k"), request("pen"),
+				&grpc.UnaryServerInfo{FullMethod: unary},
+				func(context.Context, any) (any, error) {
+					t.Error("it ran")
+					return nil, nil
+				})
+			require.Equal(t, c.code, status.Code(err), name)
+			require.Contains(t, status.Convert(err).Message(), c.text, name)
+			require.NotContains(t, err.Error(), "s3cret", name)
+			require.ErrorIs(t, err, renewer.ErrName, name)
+			if c.err != nil {
+				require.ErrorIs(t, err, c.err, name)
+			}
+		}
+	}
+	require.Empty(t, store.Calls(script.Acquire))
+}
+
+// A rule that names no lock, or that can't be asked for, is reported, and not at every call. A call
+// that the program refuses by a status of its own is not.
+func TestARuleThatNamesNoLockIsReported(t *testing.T) {
+	t.Parallel()
+	closed := status.Error(codes.FailedPrecondition, "the account is closed")
+	for name, c := range map[string]struct {
+		key   lockmw.Set
+		fault error
+		says  string
+	}{
+		"empty":    {lockmw.All(""), renewer.ErrName, "InvalidArgument"},
+		"negative": {lockmw.Limit("a", -1), renewer.ErrConfig, "fail"},
+		"a status": {lockmw.Invalid(closed), nil, ""},
+	} {
+		o := new(faultLog)
+		k, err := renewer.New(memory.New(), renewer.Config{Observer: o, Log: renewer.Silent})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, k.Shutdown(context.Background())) }()
+		rule := grpcmw.ForMethod(unary, func(*pb.SimpleRequest) lockmw.Set { return c.key })
+		ins := []grpc.UnaryServerInterceptor{
+			grpcmw.UnaryServerInterceptor(k, rule),
+			grpcmw.Idempotent(k, grpcmw.IdempotentConfig{
+				Caller: ann, Methods: []string{unary}, Locks: []grpcmw.Option{rule},
+			}),
+		}
+		for range 3 {
+			for _, in := range ins {
+				_, err := in(incoming(t.Context(), "idempotency-key", "k"), request("pen"),
+					&grpc.UnaryServerInfo{FullMethod: unary}, nil)
+				require.Error(t, err)
+			}
+		}
+		if c.fault == nil {
+			require.Empty(t, o.faults, name)
+			continue
+		}
+		require.Len(t, o.faults, len(ins), name)
+		for _, f := range o.faults {
+			require.Equal(t, "serve gRPC", f.Doing)
+			require.ErrorIs(t, f.Err, c.fault)
+			require.ErrorContains(t, f.Err, c.says)
+			require.ErrorContains(t, f.Err, unary)
+		}
 	}
 }
 

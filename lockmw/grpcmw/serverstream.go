@@ -16,16 +16,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// StreamServerInterceptor runs the handlers of streaming methods under the locks
-// that the rules among opts name; other methods pass through. See the package's text for the
-// outcomes. It panics if k is nil, on two rules for one method, and on a rule for a unary method.
-//
-// The lock is taken when the first message has come, or the end of the client's side; then the
-// handler runs, and its first RecvMsg gets that message (a copy, by proto.Merge). So a stream
-// that was opened and left holds nothing, and a handler can't send before its client has. The
-// lock is held until the handler returns, panics or exits. Once it is lost, or the client has
-// been silent for too long ([Silence]), SendMsg and RecvMsg fail, those under way too. An error
-// of a lock that a handler returns, with a rule or without, is answered as [Respond] does.
+// StreamServerInterceptor runs the handlers of streaming methods under the locks that
+// their rules name. It panics on a rule for a unary method, and as
+// [UnaryServerInterceptor] does.
 func StreamServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.StreamServerInterceptor {
 	in := newInterceptor("StreamServerInterceptor", k, opts, true)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo,
@@ -80,13 +73,13 @@ func (in *interceptor) serveStream(
 	return err
 }
 
-// firstMessage waits for the message that the lock is taken by; it is nil if the client has ended
-// its side without one. The lock of a call further out may be lost meanwhile.
+// firstMessage waits for the message that the lock is taken by; it is nil if the client has
+// ended its side without one. The lock of a call further out may be lost meanwhile.
 func (r *rule) firstMessage(ctx context.Context, stream grpc.ServerStream) (proto.Message, error) {
 	m := r.method.request.New().Interface()
 	err := guard(ctx, func() error { return stream.RecvMsg(m) })
 	switch end := errors.Is(err, io.EOF); {
-	case end && r.message != nil:
+	case end && r.ofMessage:
 		return nil, badKey("the stream has ended without a message, which would have had its key",
 			nil)
 	case end:
@@ -165,12 +158,12 @@ func (s *serverStream) failure() error {
 	return s.failed.Load()
 }
 
-// errPast is why an operation must stop whose context has not heard of it
-// yet: the process was paused, and the engine is about to look at its clock.
+// errPast is why an operation must stop whose context has not heard of it yet: the
+// process was paused, and the engine is about to look at its clock.
 var errPast = fmt.Errorf("%w: by the clock, its time is over", renewer.ErrLost)
 
-// cut takes the place of err, which the handler has returned, if messages were held back: whatever
-// the handler made of that, its work is not whole. It is nil if err stands.
+// cut takes the place of err, which the handler has returned, if messages were held back:
+// whatever the handler made of that, its work is not whole. It is nil if err stands.
 func (s *serverStream) cut(err error) *callError {
 	failed := s.failed.Load()
 	if failed == nil && errors.Is(context.Cause(s.ctx), ErrSilence) {

@@ -3,7 +3,6 @@ package grpcmw
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,31 +10,25 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// defaultSilence is how long a server's stream under a lock waits for its client unless [Silence]
-// says otherwise: a minute.
+// defaultSilence is how long a server's stream under a lock waits for its client unless
+// [Silence] says otherwise: a minute.
 const defaultSilence = time.Minute
 
-// ErrSilence is the cause with which a stream's context ends whose client was silent for longer
-// than [Silence] allows.
+// ErrSilence is the cause with which the context of a stream ends whose client was silent.
 var ErrSilence = errors.New("lockbeat: the client of a stream under a lock has been silent for " +
 	"too long")
 
-// Silence bounds to d how long a server's stream that has its lock waits for its client. When a
-// RecvMsg or a SendMsg has waited for d, and no message has passed in either direction meanwhile,
-// the stream's context ends with cause [ErrSilence], SendMsg and RecvMsg fail, those under way too,
-// and the stream ends with codes.DeadlineExceeded and LOCK_SILENCE. The lock is free when the
-// handler has returned; one that does not return keeps it until renewer.Config.MaxHold.
-//
-// A SendMsg waits if the client does not read, and gRPC's window for it is full. A handler that
-// works, or waits for something else, is not silent, unless a goroutine of it waits in RecvMsg
-// meanwhile. A client that sends a message now and then is not silent either: MaxHold bounds that.
-//
-// Default a minute; lockmw.NoBound is none. It panics if d is not positive.
+// Silence bounds how long a stream that has its lock waits for its client, in RecvMsg
+// or SendMsg, while no message passes in either direction. Then its context ends with
+// [ErrSilence], and it itself with codes.DeadlineExceeded. A client that sends a
+// message now and then is bounded by lockmw.MaxHold alone. Default a minute.
 func Silence(d time.Duration) Option {
-	if d <= 0 {
-		panic(fmt.Sprintf("lockbeat: grpcmw.Silence(%v) can't be meant: give a positive one", d))
-	}
-	return own(func(s *settings) { s.silence = d })
+	return own(func(s *settings) {
+		if d <= 0 {
+			s.refuse("Silence(%v): give for how long a client may be silent, or NoBound", d)
+		}
+		s.silence = d
+	})
 }
 
 // silence records since when a stream waits for its peer. A stream has one timer, which
@@ -53,8 +46,8 @@ type silence struct {
 // now is never 0.
 func (q *silence) now() int64 { return int64(time.Since(q.begun)) + 1 }
 
-// left is how much longer the peer may be silent, if it may be for
-// most. It is not positive if the peer has been silent for too long.
+// left is how much longer the peer may be silent, if it may be for most. It is not
+// positive if the peer has been silent for too long.
 func (q *silence) left(most time.Duration) time.Duration {
 	left := most
 	for _, waiting := range []*atomic.Int64{&q.receiving, &q.sending} {

@@ -2,7 +2,6 @@ package grpcmw_test
 
 import (
 	"context"
-	"math"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/grpcmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -116,13 +116,22 @@ func TestSilenceOfAnyLength(t *testing.T) {
 			require.Equal(t, silent, verdictOf(t, err))
 		})
 	}
+}
+
+func TestNoBoundIsNone(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
 		stream := newStream(t.Context())
-		stream.recv = func(any) error { elapse(10 * time.Hour); return nil }
+		stream.recv = func(any) error { elapse(20 * time.Minute); return nil }
+		release := hold(t, b.k, duplex)
+		time.AfterFunc(time.Minute, release)
 		require.NoError(t, serveStream(b.k, stream, func(s grpc.ServerStream) error {
+			assert.GreaterOrEqual(t, b.passed(), time.Minute)
 			return s.RecvMsg(nil)
-		}, grpcmw.Silence(math.MaxInt64)))
-	})
+		}, grpcmw.Silence(lockmw.NoBound), lockmw.Wait(lockmw.NoBound), lockmw.MaxHold(lockmw.NoBound),
+			lockmw.MaxWaiters(lockmw.NoBound), grpcmw.MaxWaitersPerCaller(lockmw.NoBound, ann)))
+		require.GreaterOrEqual(t, b.passed(), 21*time.Minute)
+	}, func(cfg *renewer.Config) { cfg.MaxHold = 10 * time.Minute })
 }
 
 // A stream whose lock is lost as well ends with the loss: its work may have been done beside

@@ -1,6 +1,7 @@
 package grpcmw
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,50 +28,43 @@ import (
 // domain is that of the ErrorInfo in a status of this package.
 const domain = "lockbeat"
 
-// The reasons in the ErrorInfo of a status.
+// The reasons in the ErrorInfo of a status. LOCK_BUSY of a limit has its number as
+// "limit", 0 if it is closed.
 const (
-	// ReasonBusy means that another caller has the lock, and the call did not run; or that its
-	// transaction was in conflict with another one and was undone: see Recorder of
-	// [IdempotentConfig]. Of a limit that is full the code is ResourceExhausted, and the ErrorInfo
-	// has its number as "limit"; 0 means that it is closed.
+	// ReasonBusy: another caller has the lock, and the call did not run; or its transaction was
+	// in conflict with another one, and was undone.
 	ReasonBusy = "LOCK_BUSY"
-	// ReasonUnavailable means that the store could not be asked, or
-	// that the server is going down; the call did not run.
+	// ReasonUnavailable: the store could not be asked, or the server is going down.
 	ReasonUnavailable = "LOCK_UNAVAILABLE"
-	// ReasonLost means that the lock was lost while the call ran.
+	// ReasonLost: the lock was lost while the call ran.
 	ReasonLost = "LOCK_LOST"
-	// ReasonReplaced means that a newer call has taken the place of this one: see lockmw.Replace. The
-	// call did not run, or was cancelled. It is not to be sent again.
+	// ReasonReplaced: a newer call has taken the place of this one.
 	ReasonReplaced = "REPLACED"
-	// ReasonSilence means that the client of a stream has kept a lock and the server waiting for
-	// too long: see [Silence].
+	// ReasonSilence: the client of a stream was silent for too long.
 	ReasonSilence = "LOCK_SILENCE"
-	// ReasonQuota means that the caller has used up a bound of its own: as many of its calls wait
-	// for locks as may ([MaxWaitersPerCaller]), or are being carried out, or as many replies to
-	// them are stored ([IdempotentConfig]). The call did not run.
+	// ReasonQuota: the caller has used up [MaxWaitersPerCaller], or a bound of [IdempotentConfig].
 	ReasonQuota = "CALLER_QUOTA"
-	// ReasonKey means that the call carries no usable key; it did not run.
+	// ReasonKey: the call does not say what to lock, who makes it, or by which key.
 	ReasonKey = "LOCK_KEY_INVALID"
-	// ReasonReused means that the call's idempotency-key is that of another call; this one did not
-	// run.
+	// ReasonReused: the idempotency-key is that of another call.
 	ReasonReused = "IDEMPOTENCY_KEY_REUSED"
-	// ReasonNotKept means that the call has been carried out before, and that its reply was too
-	// large to be stored.
+	// ReasonNotKept: the call was carried out before, but its reply was too large to be stored.
 	ReasonNotKept = "IDEMPOTENCY_NOT_KEPT"
-	// ReasonUnknown means that it is not known whether what the call did is on record: see
-	// Recorder of [IdempotentConfig]. Sent again with the same idempotency-key
-	// it gets its reply, or is carried out.
+	// ReasonUnknown: it is not known whether what the call did is on record. Sent again with the
+	// same key it gets its reply, or is carried out.
 	ReasonUnknown = "IDEMPOTENCY_UNKNOWN"
 )
 
 const (
-	// pushbackKey is the trailer by which a server tells a client's retry policy when to come back.
+	// pushbackKey is the trailer by which a server tells a client's retry policy when to come
+	// back.
 	pushbackKey = "grpc-retry-pushback-ms"
 	never       = -1 // of callError.retryIn
 )
 
-// callError is a call's error. What the remote caller gets of it is the status, which has no key in
-// it, nor has the text; what it is made of is found by errors.Is and errors.As, in this process.
+// callError is a call's error. What the remote caller gets of it is the status, which
+// has no key in it, nor has the text; what it is made of is found by errors.Is and
+// errors.As, in this process.
 type callError struct {
 	status  *status.Status
 	causes  []error
@@ -97,11 +91,12 @@ func (e *callError) GRPCStatus() *status.Status { return e.status }
 // Unwrap gives errors.Is and errors.As what the error is made of.
 func (e *callError) Unwrap() []error { return e.causes }
 
-// sent returns the error, and sets the trailer that says beside it when to come back, or not to:
-// clients' retry policies read that. ctx is the call's. If its deadline leaves no time for another
-// try, there must be none: a policy would wait for that until the deadline, and its caller would
-// get a DeadlineExceeded in place of the status. Without a transport, as in a test, there is
-// nowhere to set a trailer; the status says the same.
+// sent returns the error, and sets the trailer that says beside it when to come back,
+// or not to: clients' retry policies read that. ctx is the call's. If its deadline
+// leaves no time for another try, there must be none: a policy would wait for that
+// until the deadline, and its caller would get a DeadlineExceeded in place of the
+// status. Without a transport, as in a test, there is nowhere to set a trailer; the
+// status says the same.
 func (e *callError) sent(ctx context.Context) error {
 	if e.retryIn == 0 {
 		return e
@@ -159,7 +154,8 @@ func refused(err error) *callError {
 		return retryable(codes.Unavailable, "no locks are given out here any more, since this "+
 			"process is going down", ReasonUnavailable, err)
 	case adapter.RefusalName:
-		return badKey("the key that the call is to be locked on is empty or too long", err)
+		return cmp.Or(said(err), badKey("the call does not say what to lock, or not in a usable "+
+			"form", err))
 	case adapter.RefusalLost, adapter.RefusalReplaced:
 		return lostError(err, nil)
 	case adapter.RefusalCancelled:
@@ -169,7 +165,7 @@ func refused(err error) *callError {
 		return newError(codes.DeadlineExceeded,
 			"the call's deadline passed while it waited for its lock", []error{err})
 	default:
-		return misused("the lock of this call can't be asked for").with(err)
+		return cmp.Or(said(err), misused("the lock of this call can't be asked for").with(err))
 	}
 }
 
@@ -229,9 +225,9 @@ func quotaFull(text string, err error) *callError {
 	return retryable(codes.ResourceExhausted, text, ReasonQuota, err)
 }
 
-// lostError is for a call whose lock was lost, or that a newer one has replaced, while it
-// waited for its lock too: sent again it would take the place of that. own is the call's own
-// error, nil if it had none.
+// lostError is for a call whose lock was lost, or that a newer one has replaced, while
+// it waited for its lock too: sent again it would take the place of that. own is the
+// call's own error, nil if it had none.
 func lostError(loss, own error) *callError {
 	causes := []error{loss}
 	if own != nil {
@@ -244,8 +240,8 @@ func lostError(loss, own error) *callError {
 	return halfDone(codes.Aborted, text, causes, reason)
 }
 
-// halfDone is for a call that may have done part of its work. A retry policy that lists the code
-// for the sake of refusals must not do it again.
+// halfDone is for a call that may have done part of its work. A retry policy that lists the
+// code for the sake of refusals must not do it again.
 func halfDone(code codes.Code, text string, causes []error, reason string) *callError {
 	e := newError(code, text, causes, info(reason))
 	e.retryIn = never
@@ -265,6 +261,6 @@ func misused(text string) *callError {
 	return newError(codes.Internal, text, []error{fmt.Errorf("%w: %s", renewer.ErrConfig, text)})
 }
 
-// anonymous is for a call that does not say who makes it, as it must where callers have bounds or
-// keys of their own.
+// anonymous is for a call that does not say who makes it, as it must where callers have
+// bounds or keys of their own.
 func anonymous() *callError { return badKey("the call does not say who makes it", nil) }

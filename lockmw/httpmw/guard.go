@@ -14,13 +14,13 @@ import (
 // guard is what all requests to one handler share.
 type guard struct {
 	settings
-	httpguard.Faults
+	*httpguard.Faults
 
 	clients *clients
 }
 
 func newGuard(k *renewer.Keeper, set settings) *guard {
-	return &guard{settings: set, Faults: httpguard.Faults{Keeper: k}, clients: newClients(&set)}
+	return &guard{settings: set, Faults: httpguard.NewFaults(k), clients: newClients(&set)}
 }
 
 // serve runs do under the locks of a set that was checked, or answers why it did not,

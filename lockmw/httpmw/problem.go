@@ -58,8 +58,8 @@ var (
 	}
 	kindSetUp = &kind{
 		status: http.StatusInternalServerError,
-		detail: "The server's lock on this route is set up wrongly. The server's observer " +
-			"(renewer.Config.Observer) is told what is wrong.",
+		detail: "The server's lock on this route is set up wrongly. The server's log " +
+			"(renewer.Config.Log) is told what is wrong.",
 	}
 	kindUnknown = &kind{status: http.StatusInternalServerError}
 )

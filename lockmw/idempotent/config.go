@@ -3,7 +3,6 @@ package idempotent
 import (
 	"cmp"
 	"errors"
-	"math"
 	"net/http"
 	"time"
 
@@ -144,7 +143,7 @@ func (c *Config) settings(k *renewer.Keeper) (set repeat.Settings, err error) {
 	return repeat.Given{
 		Scope: c.Scope, WaitForAnswer: c.WaitForAnswer, FinishWithin: c.FinishWithin,
 		EndWithClient: c.EndWithClient, MaxHold: c.MaxHold,
-		MaxRunningPerCaller: int(min(c.MaxRunningPerCaller, math.MaxInt)), MaxStored: c.MaxStored,
+		MaxRunningPerCaller: c.MaxRunningPerCaller, MaxStored: c.MaxStored,
 		MaxAnswer: c.MaxAnswer, KeepAnswer: c.KeepAnswer, Recorder: c.Recorder,
 		SealKeys: c.SealKeys,
 	}.Settings("idempotent.Config", maxWaiters)

@@ -42,7 +42,7 @@ func Middleware(k *renewer.Keeper, c Config) func(http.Handler) http.Handler {
 			panic("lockbeat: idempotent.Middleware needs a handler")
 		}
 		return &guard{
-			Config: c, Faults: httpguard.Faults{Keeper: k}, repeats: repeats, next: next,
+			Config: c, Faults: httpguard.NewFaults(k), repeats: repeats, next: next,
 			maxAnswer: set.MaxAnswer, transactional: set.Transactional(),
 		}
 	}
@@ -51,7 +51,7 @@ func Middleware(k *renewer.Keeper, c Config) func(http.Handler) http.Handler {
 // guard is what all requests to one handler share.
 type guard struct {
 	Config // with its defaults, but for maxAnswer and what repeats has
-	httpguard.Faults
+	*httpguard.Faults
 
 	maxAnswer     int
 	transactional bool
@@ -120,7 +120,7 @@ func (g *guard) longest() time.Duration {
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	g.Misuse(r, err)
 	if errors.Is(err, once.ErrRecord) {
-		g.Tell(&g.unreadable, err)
+		g.First(&g.unreadable, err)
 	}
 	httpguard.MarkRefused(w.Header(), r)
 	g.OnRefused(w, r, explain(err))

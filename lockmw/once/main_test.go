@@ -18,7 +18,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // config is that of keepers in bubbles.
-var config = renewer.Config{TTL: renewer.DefaultTTL, Node: "here"}
+var config = renewer.Config{TTL: renewer.DefaultTTL, Node: "here", Log: renewer.Silent}
 
 // inBubble runs f in a bubble with a scripted store and a keeper on it, all
 // of whose locks must be free at the end.

@@ -259,10 +259,6 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) (v verdict) 
 
 // observe tells the keeper's observer of an attempt that has run.
 func (c *call) observe(op context.Context, begun time.Time, attempt int, err error) {
-	o := c.keeper.Config().Observer
-	if o == nil {
-		return
-	}
 	run := renewer.Run{
 		Job: c.Operation, Outcome: renewer.OutcomeRan, Err: err, Attempt: attempt,
 		Took: time.Since(begun),
@@ -270,7 +266,7 @@ func (c *call) observe(op context.Context, begun time.Time, attempt int, err err
 	if err == nil {
 		run.LastSuccess = time.Now()
 	}
-	o.Ran(op, run)
+	c.keeper.Observer().Ran(op, run)
 }
 
 // exhaust records that no caller is to try any more, unless another one is

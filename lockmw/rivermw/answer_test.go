@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -54,7 +55,7 @@ func TestJobThatDoesNotRun(t *testing.T) {
 		reason  error
 	}{
 		"the holder does its work": {
-			tenant: "t1", options: []jobs.Option{jobs.Skip()},
+			tenant: "t1", options: []jobs.Option{lockmw.Skip()},
 			before: func(_ *renewer.Keeper, s *script.Store, _ func()) {
 				s.Overwrite(nameOf("t1"), store.Holder{}, time.Hour)
 			},
@@ -100,7 +101,7 @@ func TestLostLockEndsTheJobsContextWithItsCause(t *testing.T) {
 	}{
 		"a result stands": {told: func(err error) bool { return err == nil }},
 		"unless strict": {
-			options: []jobs.Option{jobs.Strict()},
+			options: []jobs.Option{lockmw.Strict()},
 			told:    func(err error) bool { return errors.Is(err, renewer.ErrLost) },
 		},
 		"an error has it joined": {returns: failed, told: func(err error) bool {
@@ -113,7 +114,7 @@ func TestLostLockEndsTheJobsContextWithItsCause(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				k, s := scripted(t)
-				w := rivermw.Worker(k, byTenant,
+				w := rivermw.Wrap(k, byTenant,
 					work(func(ctx context.Context, _ *river.Job[invoice]) error {
 						s.Delete(nameOf("t1"))
 						<-ctx.Done()
@@ -132,13 +133,14 @@ type aliased struct{ invoice }
 
 func (aliased) KindAliases() []string { return []string{"bill"} }
 
-func TestAliasOfAKindHasItsLock(t *testing.T) {
+func TestAliasOfAKindHasItsOperation(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)
-	w := rivermw.Worker(k, func(a aliased) string { return a.Tenant },
+	w := rivermw.Wrap(k, func(a aliased) string { return byTenant(a.invoice) },
 		river.WorkFunc(func(context.Context, *river.Job[aliased]) error { return nil }))
 	row := &rivertype.JobRow{ID: 1, Kind: "bill", Queue: river.QueueDefault}
 	args := aliased{invoice{Tenant: "t1"}}
 	require.NoError(t, w.Work(t.Context(), &river.Job[aliased]{JobRow: row, Args: args}))
-	assert.Equal(t, nameOf("t1"), s.Calls(script.Acquire)[0].Claims[0].Name)
+	claim := s.Calls(script.Acquire)[0].Claims[0]
+	assert.Equal(t, []string{nameOf("t1"), "invoice"}, []string{claim.Name, claim.Holder.Operation})
 }

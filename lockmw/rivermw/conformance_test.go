@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -45,7 +46,7 @@ func (f *framework) Serve(
 	pool := f.newPool()
 	cfg := quick(n)
 	cfg.Workers = river.NewWorkers()
-	river.AddWorker(cfg.Workers, rivermw.Worker(k, func(j named) string { return j.Key },
+	river.AddWorker(cfg.Workers, rivermw.Wrap(k, func(j named) lockmw.Set { return j.Lock() },
 		river.WorkFunc(func(ctx context.Context, job *river.Job[named]) error {
 			return work(ctx, job.Args.Job)
 		}), append(opts, rivermw.InLine(pool))...))

@@ -15,7 +15,7 @@ import (
 )
 
 // Pool asks a PostgreSQL database: a *pgxpool.Pool, or a *sql.DB in a type whose QueryRow is its
-// QueryRowContext. Go infers R: pgx.Row, or *sql.Row. It may be called concurrently.
+// QueryRowContext. It may be called concurrently.
 type Pool[R Row] interface {
 	QueryRow(ctx context.Context, query string, args ...any) R
 }
@@ -25,30 +25,22 @@ type Row interface {
 	Scan(into ...any) error
 }
 
-// InLine has jobs stand in line for their lock, in the order in which they were first refused,
-// without keeping a worker: see [jobs.InLine]. A job that is refused is snoozed, and made available
-// when its turn is near. River's clients are notified of that. One of a key, on all clients, waits
-// in its worker.
+// InLine has jobs stand in line for their lock: see [jobs.InLine].
 //
-// pool is on the database where River's client has its jobs, with the same search_path: if that is
-// another one, the keeper's observer is told with the first job, and jobs do not stand in line. Its
-// role needs what River's has. It may be the client's own: a call takes a connection for two short
-// statements.
-//
-// Where the client has a Config.Schema, use [InLineSchema]. It panics if pool is nil.
-func InLine[R Row](pool Pool[R]) jobs.Option { return InLineSchema(pool, "") }
-
-// InLineSchema is [InLine] for a client with this river.Config.Schema.
-func InLineSchema[R Row](pool Pool[R], schema string) jobs.Option {
+// pool is on the database of River's client, with its search_path and rights; it may be the
+// client's own. schema is the client's river.Config.Schema, if it has one. If the jobs are not
+// there, the keeper's observer is told with the first, and they do not stand in line. It panics
+// if pool is nil.
+func InLine[R Row](pool Pool[R], schema ...string) jobs.Option {
 	if v := reflect.ValueOf(pool); pool == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		panic("lockbeat: rivermw.InLine needs a pool on River's database, such as a *pgxpool.Pool")
 	}
-	table := "river_job"
-	if schema != "" {
-		table = strconv.Quote(schema) + "." + table // River takes letters, digits and _
+	table, of := "river_job", strings.Join(schema, ".")
+	if of != "" {
+		table = strconv.Quote(of) + "." + table // River takes letters, digits and _
 	}
 	return jobs.InLine(&database{
-		schema: schema,
+		schema: of,
 		ask: func(ctx context.Context, query string, args []any, into ...any) error {
 			query = strings.ReplaceAll(query, "river_job", table)
 			return pool.QueryRow(ctx, query, args...).Scan(into...)
@@ -58,8 +50,8 @@ func InLineSchema[R Row](pool Pool[R], schema string) jobs.Option {
 
 var (
 	errOtherDatabase = fmt.Errorf("%w: the database of rivermw.InLine does not have the job that "+
-		"this client runs: give it a pool on the client's own database, and its Config.Schema by "+
-		"InLineSchema", renewer.ErrConfig)
+		"this client runs: give it a pool on the client's own database, and its Config.Schema",
+		renewer.ErrConfig)
 	errNotWaiting = errors.New("the job does not wait any more")
 )
 
@@ -95,7 +87,7 @@ func (d *database) Home(ctx context.Context, running jobs.Task) (home string, er
 	switch {
 	case err != nil:
 		err = fmt.Errorf("find River's jobs by the pool of rivermw.InLine: it needs the client's "+
-			"own database, search_path and role, and its Config.Schema by InLineSchema: %w", err)
+			"own database, search_path and role, and its Config.Schema: %w", err)
 	case home == "":
 		err = errOtherDatabase
 	}

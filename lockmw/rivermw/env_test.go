@@ -24,6 +24,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/testutil/pgtest"
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -60,7 +61,7 @@ type invoice struct {
 
 func (invoice) Kind() string { return "invoice" }
 
-func byTenant(i invoice) string { return i.Tenant }
+func byTenant(i invoice) string { return lockmw.Key("invoice", i.Tenant) }
 
 // nameOf is that of a tenant's lock.
 func nameOf(tenant string) string { return "invoice:" + tenant }
@@ -314,7 +315,7 @@ type record struct {
 func (r *record) worker(
 	k *renewer.Keeper, d time.Duration, opts ...jobs.Option,
 ) river.Worker[invoice] {
-	return rivermw.Worker(k, byTenant, work(r.run(d)), opts...)
+	return rivermw.Wrap(k, byTenant, work(r.run(d)), opts...)
 }
 
 func (r *record) run(d time.Duration) func(context.Context, *river.Job[invoice]) error {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/fencetx"
-	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -33,7 +32,7 @@ func (w *InvoiceWorker) Work(ctx context.Context, job *river.Job[Invoice]) error
 		return err
 	}
 	defer func() { _ = tx.Rollback(ctx) }()
-	if err := fencetx.Pgx(ctx, tx, lockmw.Key("invoice", job.Args.Tenant)); err != nil {
+	if err := fencetx.Pgx(ctx, tx, lockmw.Key("tenant", job.Args.Tenant)); err != nil {
 		return err
 	}
 	if _, err := tx.Exec(ctx, "UPDATE tenants SET invoices = invoices + 1 WHERE name = $1",
@@ -47,12 +46,12 @@ func (w *InvoiceWorker) Work(ctx context.Context, job *river.Job[Invoice]) error
 }
 
 // Of a tenant's invoices one is worked at a time, on any client.
-func ExampleWorker() {
+func ExampleWrap() {
 	_ = func(keeper *renewer.Keeper, pool *pgxpool.Pool) (*river.Client[pgx.Tx], error) {
 		workers := river.NewWorkers()
-		river.AddWorker(workers, rivermw.Worker(keeper,
-			func(i Invoice) string { return i.Tenant }, &InvoiceWorker{pool: pool},
-			rivermw.InLine(pool)))
+		river.AddWorker(workers, rivermw.Wrap(keeper,
+			func(i Invoice) string { return lockmw.Key("tenant", i.Tenant) },
+			&InvoiceWorker{pool: pool}, rivermw.InLine(pool)))
 		return river.NewClient(riverpgxv5.New(pool), &river.Config{
 			Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 20}},
 			Workers: workers,
@@ -61,10 +60,10 @@ func ExampleWorker() {
 }
 
 // At most three of a tenant's invoices are worked at a time.
-func ExampleWorker_atMost() {
+func ExampleWrap_limit() {
 	_ = func(keeper *renewer.Keeper, pool *pgxpool.Pool) river.Worker[Invoice] {
-		return rivermw.Worker(keeper, func(i Invoice) string { return i.Tenant },
-			&InvoiceWorker{pool: pool}, rivermw.InLine(pool),
-			jobs.AtMost(3))
+		return rivermw.Wrap(keeper, func(i Invoice) lockmw.Set {
+			return lockmw.Limit(lockmw.Key("tenant", i.Tenant), 3)
+		}, &InvoiceWorker{pool: pool}, rivermw.InLine(pool))
 	}
 }

@@ -57,7 +57,7 @@ func TestLateHolderCompletesNothing(t *testing.T) {
 	others := e.keeper()
 	pauses := make(chan bool, 2)
 	refused := make(chan error, 2)
-	e.client(rivermw.Worker(e.keeper(), byTenant,
+	e.client(rivermw.Wrap(e.keeper(), byTenant,
 		work(func(ctx context.Context, job *river.Job[invoice]) error {
 			if <-pauses {
 				require.NoError(t, e.Do("DEL", "lockbeat:{invoice:t1}").Error())

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -56,7 +57,7 @@ func TestFewJobsWithoutALineWaitInWorkers(t *testing.T) {
 	}
 	cfg := quick(n)
 	cfg.JobTimeout = -1
-	e.client(r.worker(e.keeper(), 0, jobs.Wait(time.Hour)), cfg)
+	e.client(r.worker(e.keeper(), 0, lockmw.Wait(time.Hour)), cfg)
 	for i := range n {
 		e.insert(fmt.Sprint("t", i))
 	}
@@ -187,7 +188,7 @@ func TestJobSnoozedByItsWorkerIsNotCalled(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	release := hold(t, e.keeper(), "t1")
-	e.client(rivermw.Worker(e.keeper(), byTenant,
+	e.client(rivermw.Wrap(e.keeper(), byTenant,
 		work(func(context.Context, *river.Job[invoice]) error { return river.JobSnooze(time.Hour) }),
 		rivermw.InLine(e.pool)), quick(4))
 	e.insert("t1")
@@ -216,7 +217,7 @@ func TestInLineOfADatabaseThatIsNotTheClients(t *testing.T) {
 		"no tables": {func(*env) string {
 			server, _ := migrated()
 			return server.DSN()
-		}, "its Config.Schema by InLineSchema: "},
+		}, "and its Config.Schema: "},
 		"none": {func(e *env) string { return e.dsn + " port=1" }, "failed to connect"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -260,7 +261,7 @@ func TestInLineOfASchema(t *testing.T) {
 	cfg.FetchPollInterval = time.Hour
 	pool := sqlPool{stdlib.OpenDBFromPool(e.pool)}
 	t.Cleanup(func() { assert.NoError(t, pool.Close()) })
-	e.client(r.worker(e.keeper(), 0, rivermw.InLineSchema(pool, schema)), cfg)
+	e.client(r.worker(e.keeper(), 0, rivermw.InLine(pool, schema)), cfg)
 	first := e.insert("t1")
 	e.awaitSlot("t1")
 	second := e.parked("t1")

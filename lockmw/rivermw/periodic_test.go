@@ -8,7 +8,7 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/lockmw/jobs"
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 )
 
@@ -62,7 +62,7 @@ func TestPeriodicJobsSkip(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	b := newBlocker()
-	client := e.client(b.worker(e.keeper(), jobs.Skip()), everyMoment(4))
+	client := e.client(b.worker(e.keeper(), lockmw.Skip()), everyMoment(4))
 	<-b.began
 	require.Eventually(t, func() bool {
 		states, _ := e.states()

@@ -6,33 +6,29 @@ import (
 
 	"github.com/riverqueue/river"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // fewSlots stands for the number of a client's workers, which River does not tell: so without a
-// line four of a Worker's jobs wait in workers, and one of a key.
+// line four of a worker's jobs wait in workers, and one of a key.
 const fewSlots = 8
 
-// Worker returns worker with a lock around its Work, on the key that key derives from a job's
-// arguments. The lock is also the job's kind's own, so that kinds never share one, unless
-// [jobs.SharedKey] is given. See the package's text for the outcomes.
-//
-// Its other methods are worker's own. Work gets a context that ends when River's does, or when the
-// lock is lost. What Worker returns may be called concurrently, and then calls key and worker
-// concurrently. It may be added to the workers of several clients of one database.
+// Wrap returns worker with a lock around its Work, on the name that key makes of a job's arguments.
+// Work's context ends when River's does, or when the lock is lost. What Wrap returns may be added
+// to several clients of one database.
 //
 // It panics if k, key or worker is nil, or if no lock of k can be had with the options.
-func Worker[T river.JobArgs](
-	k *renewer.Keeper, key func(T) string, worker river.Worker[T], opts ...jobs.Option,
+func Wrap[T river.JobArgs, N lockmw.Name](
+	k *renewer.Keeper, key func(T) N, worker river.Worker[T], opts ...jobs.Option,
 ) river.Worker[T] {
 	if k == nil || key == nil || worker == nil {
-		panic("lockbeat: rivermw.Worker needs a keeper (renewer.New), a key function and a worker")
+		panic("lockbeat: rivermw.Wrap needs a keeper (renewer.New), a key function and a worker")
 	}
 	var args T
 	w := &locked[T]{Worker: worker, kind: args.Kind(), slots: jobs.NewSlots(fewSlots)}
-	w.run = jobs.Wrap(k, func(job *river.Job[T]) string { return key(job.Args) }, worker.Work,
-		opts...)
+	w.run = jobs.Wrap(k, func(job *river.Job[T]) N { return key(job.Args) }, worker.Work, opts...)
 	return w
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/lockmw"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -64,7 +65,7 @@ func newBlocker() *blocker {
 }
 
 func (b *blocker) worker(k *renewer.Keeper, opts ...jobs.Option) river.Worker[invoice] {
-	return rivermw.Worker(k, byTenant, work(func(ctx context.Context, j *river.Job[invoice]) error {
+	return rivermw.Wrap(k, byTenant, work(func(ctx context.Context, j *river.Job[invoice]) error {
 		b.began <- j.ID
 		select {
 		case <-b.let:
@@ -82,7 +83,7 @@ func TestReplacedJobThatFailsIsCancelled(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
 	began := make(chan struct{}, 2)
-	e.client(rivermw.Worker(e.keeper(), byTenant,
+	e.client(rivermw.Wrap(e.keeper(), byTenant,
 		work(func(ctx context.Context, job *river.Job[invoice]) error {
 			began <- struct{}{}
 			if job.Priority == 1 {
@@ -90,7 +91,7 @@ func TestReplacedJobThatFailsIsCancelled(t *testing.T) {
 			}
 			<-ctx.Done()
 			return errors.New("the disk is full")
-		}), jobs.Replace()), quick(2))
+		}), lockmw.Replace()), quick(2))
 	replaced := e.insert("t1", river.InsertOpts{Priority: 2})
 	<-began
 	newest := e.insert("t1")
@@ -107,7 +108,7 @@ func TestJobThatIsCancelledWhileItWaitsInItsWorker(t *testing.T) {
 	release := hold(t, e.keeper(), "t1")
 	cfg := quick(1)
 	cfg.JobTimeout = -1
-	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool), jobs.Wait(time.Hour)), cfg)
+	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool), lockmw.Wait(time.Hour)), cfg)
 	id := e.insert("t1")
 	e.awaitSlot("t1")
 	_, err := e.inserter().JobCancel(t.Context(), id)
@@ -123,7 +124,7 @@ func TestJobOfAClientThatStops(t *testing.T) {
 	e := newEnv(t)
 	var r record
 	release := hold(t, e.keeper(), "t1")
-	w := r.worker(e.keeper(), 0, rivermw.InLine(e.pool), jobs.Wait(soon))
+	w := r.worker(e.keeper(), 0, rivermw.InLine(e.pool), lockmw.Wait(soon))
 	cfg := quick(4)
 	cfg.JobTimeout = -1
 	client := e.client(w, cfg)
@@ -143,7 +144,7 @@ func TestJobWithoutARow(t *testing.T) {
 	t.Parallel()
 	ran := false
 	k, _ := scripted(t)
-	w := rivermw.Worker(k, byTenant,
+	w := rivermw.Wrap(k, byTenant,
 		work(func(context.Context, *river.Job[invoice]) error {
 			ran = true
 			return nil
@@ -197,14 +198,14 @@ func (defaults) Middleware(*rivertype.JobRow) []rivertype.WorkerMiddleware {
 func TestWorkersSettingsAreItsOwn(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
-	w := rivermw.Worker(k, byTenant, defaults{})
+	w := rivermw.Wrap(k, byTenant, defaults{})
 	assert.Equal(t, time.Minute, w.Timeout(nil))
 	assert.Equal(t, time.Unix(1, 0), w.NextRetry(nil))
 	assert.Len(t, w.Middleware(nil), 3)
-	const needs = "lockbeat: rivermw.Worker needs a keeper (renewer.New), a key function and a worker"
-	assert.PanicsWithValue(t, needs, func() { rivermw.Worker(nil, byTenant, defaults{}) })
-	assert.PanicsWithValue(t, needs, func() { rivermw.Worker[invoice](k, nil, defaults{}) })
-	assert.PanicsWithValue(t, needs, func() { rivermw.Worker(k, byTenant, nil) })
+	const needs = "lockbeat: rivermw.Wrap needs a keeper (renewer.New), a key function and a worker"
+	assert.PanicsWithValue(t, needs, func() { rivermw.Wrap(nil, byTenant, defaults{}) })
+	assert.PanicsWithValue(t, needs, func() { rivermw.Wrap[invoice, string](k, nil, defaults{}) })
+	assert.PanicsWithValue(t, needs, func() { rivermw.Wrap(k, byTenant, nil) })
 	const pool = "lockbeat: rivermw.InLine needs a pool on River's database, such as a *pgxpool.Pool"
 	assert.PanicsWithValue(t, pool, func() { rivermw.InLine[pgx.Row](nil) })
 	assert.PanicsWithValue(t, pool, func() { rivermw.InLine((*pgxpool.Pool)(nil)) })

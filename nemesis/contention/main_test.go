@@ -128,8 +128,12 @@ func (s *scene) free(key string) {
 }
 
 // lockOf is the name of the lock for a caller's key: of several if it is made of several, of a limit
-// of n if it ends with "/n", and with a rank of n if it ends with "#n".
+// of n if it ends with "/n", and with a rank of n if it ends with "#n". Of one that ends with "?" it
+// does not know it.
 func lockOf(key string) lockmw.Set {
+	if strings.HasSuffix(key, "?") {
+		return lockmw.Invalid(errors.New("no account for " + key + innerKey))
+	}
 	if name, number, ranked := strings.Cut(key, "#"); ranked {
 		if n, err := strconv.ParseInt(number, 10, 64); err == nil {
 			return lockmw.Ranked(name, n)

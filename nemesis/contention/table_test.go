@@ -332,7 +332,7 @@ func TestBadKey(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]string{
 		"empty": "", "10 KB": strings.Repeat("x", 10_000),
-		"many": manyKeys(1000),
+		"many": manyKeys(1000), "unknown": "account?", "unknown, one of several": "a+account?",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

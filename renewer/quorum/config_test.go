@@ -28,6 +28,12 @@ func stores(n int) (all []renewer.Store) {
 	return all
 }
 
+func TestTheDefaultLog(t *testing.T) {
+	t.Parallel()
+	require.Same(t, slog.Default(), quorum.LogOf())
+	require.Same(t, renewer.Silent, quorum.LogOf(quorum.Log(renewer.Silent)))
+}
+
 func TestNewNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	twice := memory.New()
@@ -43,7 +49,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 		"nil":           {append(stores(2), nil), nil, "number 3 is nil"},
 		"a nil pointer": {[]renewer.Store{none}, nil, "number 1 is nil"},
 		"twice":         {append(stores(1), twice, twice), nil, "numbers 2 and 3 are the same store"},
-		"a nil logger":  {stores(1), opts(quorum.Logger(nil)), "Logger: is nil"},
+		"a nil logger":  {stores(1), opts(quorum.Log(nil)), "Log: is nil"},
 		"too few names": {stores(3), opts(quorum.Names("a", "b")), "Names: there are 2 for 3 nodes"},
 		"no names":      {stores(3), opts(quorum.Names()), "Names: there are 0 for 3 nodes"},
 		"an empty name": {stores(3), opts(quorum.Names("a", "", "c")), "Names: number 2 is empty"},
@@ -51,7 +57,7 @@ func TestNewNamesEveryFault(t *testing.T) {
 			stores(3), opts(quorum.Names("a", "b", "a")), `numbers 1 and 3 are both "a"`,
 		},
 		"all that is faulty": {
-			stores(2), opts(quorum.Names("a"), quorum.Logger(nil), nil), "is even|Names|Logger",
+			stores(2), opts(quorum.Names("a"), quorum.Log(nil), nil), "is even|Names|Log",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +90,7 @@ func TestNewTakes(t *testing.T) {
 		"every option": {
 			stores(3),
 			[]quorum.Option{
-				quorum.Names("a", "b", "c"), quorum.Logger(slog.Default()),
+				quorum.Names("a", "b", "c"), quorum.Log(slog.Default()),
 			},
 		},
 	} {

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -26,6 +27,12 @@ func (s *engine) Check(ctx context.Context) error { return s.check(ctx) }
 
 // SetClock sets what s takes tokens from.
 func SetClock(s *engine, now func() time.Time) { s.tokens.clock = now }
+
+// LogOf is where a store with these options warns.
+func LogOf(opts ...Option) *slog.Logger {
+	c, _ := configure(nil, opts)
+	return c.log
+}
 
 // Known returns how many leases s knows of.
 func Known(s *engine) int {

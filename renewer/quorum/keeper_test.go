@@ -20,7 +20,7 @@ import (
 func keep(t *testing.T, n int, f func(t *testing.T, k *renewer.Keeper, nodes []*script.Store)) {
 	t.Helper()
 	inBubble(t, n, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
-		k, err := renewer.New(s, renewer.Config{TTL: ttl})
+		k, err := renewer.New(s, renewer.Config{TTL: ttl, Log: renewer.Silent})
 		require.NoError(t, err)
 		f(t, k, nodes)
 		for _, node := range nodes {

@@ -36,7 +36,7 @@ type membership struct {
 	nodes  *nodeSet
 	owner  string
 	holder store.Holder
-	logger *slog.Logger
+	log    *slog.Logger
 
 	mu    sync.Mutex // guards what follows
 	due   time.Duration
@@ -52,7 +52,7 @@ func newMembership(nodes *nodeSet, c settings) *membership {
 		nodes:  nodes,
 		owner:  base64.RawURLEncoding.EncodeToString(sum[:])[:store.OwnerLen],
 		holder: store.Holder{Node: host, PID: os.Getpid(), Operation: text},
-		logger: c.logger,
+		log:    c.log,
 		mixed:  make([]error, len(names)),
 	}
 }
@@ -128,7 +128,7 @@ func (m *membership) recheck() {
 	now := errors.Join(m.mixed...)
 	m.mu.Unlock()
 	if was == nil && now != nil {
-		m.logger.Error("locks are refused: programs differ in the nodes of their quorum",
+		m.log.Error("locks are refused: programs differ in the nodes of their quorum",
 			slog.Any("error", now))
 	}
 }
@@ -170,7 +170,7 @@ func (m *membership) introduce(ctx context.Context) error {
 	m.due = m.nodes.age() + membershipEvery
 	m.mu.Unlock()
 	if err := checkMajority(ctx, m.nodes, errs); err != nil {
-		m.logger.Warn("too few nodes of the lock quorum can be reached; locks wait for them",
+		m.log.Warn("too few nodes of the lock quorum can be reached; locks wait for them",
 			slog.Any("error", err))
 	}
 	return nil

@@ -97,14 +97,14 @@ func TestMixedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, all := scripted(3)
 		logger, text := logged()
-		a, err := quorum.NewEngine(all, quorum.Names("a", "b", "c"), quorum.Logger(logger))
+		a, err := quorum.NewEngine(all, quorum.Names("a", "b", "c"), quorum.Log(logger))
 		require.NoError(t, err)
 		nodes[0].Script(script.Acquire, script.Hang())
 		_, more := scripted(3)
 		more[0] = nodes[0]
 		var b *quorum.Engine
 		assert.Equal(t, time.Second, took(func() {
-			b, err = quorum.NewEngine(more, quorum.Names("a", "d", "e"), quorum.Logger(logger))
+			b, err = quorum.NewEngine(more, quorum.Names("a", "d", "e"), quorum.Log(logger))
 		}))
 		require.NoError(t, err, "no node says otherwise")
 		mustAcquire(t, a, "a")
@@ -188,13 +188,13 @@ func TestUnreachableMajority(t *testing.T) {
 		nodes, all := scripted(3)
 		logger, text := logged()
 		nodes[0].Default(script.Acquire, script.Fail(errDown))
-		s, err := quorum.NewEngine(all, quorum.Names("a", "b", "c"), quorum.Logger(logger))
+		s, err := quorum.NewEngine(all, quorum.Names("a", "b", "c"), quorum.Log(logger))
 		require.NoError(t, err)
 		assert.Empty(t, text.String(), "a majority answers")
 		require.NoError(t, s.Check(t.Context()))
 
 		nodes[1].Default(script.Acquire, script.Fail(errDown))
-		s, err = quorum.NewEngine(all, quorum.Names("a", "b", "c"), quorum.Logger(logger))
+		s, err = quorum.NewEngine(all, quorum.Names("a", "b", "c"), quorum.Log(logger))
 		require.NoError(t, err, "they may come back")
 		assert.Contains(t, text.String(), "level=WARN")
 		assert.Contains(t, text.String(),

@@ -16,8 +16,8 @@ import (
 type Option func(*settings)
 
 type settings struct {
-	names  []string
-	logger *slog.Logger
+	names []string
+	log   *slog.Logger
 }
 
 // Names names the nodes, in their order, for errors and for other programs: "redis-a", or an
@@ -29,13 +29,14 @@ func Names(names ...string) Option {
 	return func(s *settings) { s.names = append([]string{}, names...) }
 }
 
-// Logger sets where warnings go: that too few nodes could be asked when the store was made, and
-// that programs with other nodes were found later on. By default they go nowhere.
-func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
+// Log sets where warnings go: that too few nodes could be asked when the store was made, and that
+// programs with other nodes were found later on. By default they go to slog.Default();
+// renewer.Silent is for none.
+func Log(l *slog.Logger) Option { return func(s *settings) { s.log = l } }
 
 // configure applies the options, and names every fault in one error.
 func configure(nodes []store.Store, opts []Option) (settings, error) {
-	c := settings{logger: slog.New(slog.DiscardHandler)}
+	c := settings{log: slog.Default()}
 	for _, o := range opts {
 		if o != nil {
 			o(&c)
@@ -73,8 +74,8 @@ func configure(nodes []store.Store, opts []Option) (settings, error) {
 			fault("nodes: numbers %d and %d are the same server; give each once", j+1, i+1)
 		}
 	}
-	if c.logger == nil {
-		fault("Logger: is nil; leave it out for silence")
+	if c.log == nil {
+		fault("Log: is nil; leave it out for slog.Default(), or give renewer.Silent")
 	}
 	if c.names != nil && len(c.names) != n {
 		fault("Names: there are %d for %d nodes; give each node one", len(c.names), n)

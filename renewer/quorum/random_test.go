@@ -171,7 +171,8 @@ func playSchedule(t *testing.T, d *dice, n int) {
 		require.NoError(t, err)
 		skew := time.Duration(p*p) * 30 * time.Second
 		quorum.SetClock(s, func() time.Time { return time.Now().Add(skew) })
-		k, err := renewer.New(s, renewer.Config{TTL: ttl, Node: fmt.Sprint("program ", p)})
+		k, err := renewer.New(s,
+			renewer.Config{TTL: ttl, Node: fmt.Sprint("program ", p), Log: renewer.Silent})
 		require.NoError(t, err)
 		wg.Go(func() {
 			defer func() {

@@ -79,6 +79,7 @@ func overRedis(
 
 func keeperOn(t testing.TB, s renewer.Store, cfg renewer.Config) *renewer.Keeper {
 	t.Helper()
+	cfg.Log = renewer.Silent
 	k, err := renewer.New(s, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {

@@ -366,7 +366,7 @@ func deployedAt(option rueidis.ClientOption, opts ...redisstore.Option) deployed
 				l.sentinels[addr] = true
 			}
 		}
-		return redisstore.OpenEngine(ctx, d, opts...)
+		return redisstore.OpenEngine(ctx, d, append(opts, redisstore.Log(renewer.Silent))...)
 	}
 }
 

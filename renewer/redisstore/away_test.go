@@ -39,6 +39,7 @@ func TestAwayAndBack(t *testing.T) {
 			t.Parallel()
 			redis, s := startReal(t)
 			keeper, err := renewer.New(s.store(t), renewer.Config{
+				Log: renewer.Silent,
 				TTL: 3 * time.Second, FailOver: time.Second,
 			})
 			require.NoError(t, err)

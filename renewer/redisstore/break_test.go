@@ -21,7 +21,8 @@ import (
 // before patience is over.
 func (s server) keeper(t *testing.T) *renewer.Keeper {
 	t.Helper()
-	k, err := renewer.New(s.store(t), renewer.Config{TTL: time.Minute, Poll: time.Minute})
+	k, err := renewer.New(s.store(t),
+		renewer.Config{TTL: time.Minute, Poll: time.Minute, Log: renewer.Silent})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

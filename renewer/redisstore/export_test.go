@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -175,6 +176,12 @@ func FaceKey(prefix string, s *engine) string { return faceKey(prefix, s.Inbox()
 // ReadFace is who waits at a place, as the value of a face says.
 func ReadFace(text string, number uint64) (who store.Holder, version string) {
 	return readFace(text).place(number)
+}
+
+// LogOf is where a store with these options warns.
+func LogOf(opts ...Option) *slog.Logger {
+	c, _ := configure(opts)
+	return c.log
 }
 
 // FromLookup is FromEnv with other variables than the process's.

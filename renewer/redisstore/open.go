@@ -61,7 +61,7 @@ func (d Deployment) Format(w fmt.State, _ rune) {
 //
 // The error is [renewer.ErrConfig] and names every variable that is wrong. One that begins with
 // LOCKBEAT_ and is not known is wrong, too: it is mistyped. So is a file that another user
-// could write; of a password or a key that all can read [Open] warns its [Logger].
+// could write; of a password or a key that all can read [Open] warns its [Log].
 // Passwords and the client's certificate are read again for each connection, by
 // Option.AuthCredentialsFn and Option.TLSConfig: a changed one needs no restart. No error has a
 // password in it. FromEnv may be called concurrently.
@@ -118,7 +118,7 @@ func Open(ctx context.Context, d Deployment, opts ...Option) (*Store, error) {
 		return nil, err
 	}
 	for _, text := range d.warnings {
-		c.logger.LogAttrs(ctx, slog.LevelWarn, "lockbeat: "+text)
+		c.log.LogAttrs(ctx, slog.LevelWarn, "lockbeat: "+text)
 	}
 	c.secrets = deployment.SecretsOf(&option)
 	client, err := deployment.Dial(ctx, option, d.Cluster)

@@ -54,6 +54,7 @@ func fileWith(t *testing.T, text string) string {
 // lockAt opens d, and takes and frees a lock there.
 func lockAt(t *testing.T, d redisstore.Deployment, opts ...redisstore.Option) {
 	t.Helper()
+	opts = append([]redisstore.Option{redisstore.Log(renewer.Silent)}, opts...)
 	store, err := redisstore.OpenEngine(t.Context(), d, opts...)
 	require.NoError(t, err)
 	defer store.Close()
@@ -204,9 +205,9 @@ func TestOpenIsToldWhatPasses(t *testing.T) {
 func TestOpenNamesEveryFault(t *testing.T) {
 	t.Parallel()
 	_, err := redisstore.OpenEngine(t.Context(), redisstore.Deployment{Prefix: "none"},
-		redisstore.Logger(nil))
+		redisstore.Log(nil))
 	require.ErrorIs(t, err, renewer.ErrConfig)
-	for _, says := range []string{"Deployment.Option.InitAddress: is empty", "Prefix: ", "Logger: "} {
+	for _, says := range []string{"Deployment.Option.InitAddress: is empty", "Prefix: ", "Log: "} {
 		assert.ErrorContains(t, err, says)
 	}
 	_, err = redisstore.OpenEngine(t.Context(), redisstore.Deployment{TTL: -1})
@@ -221,7 +222,7 @@ func TestOpenWarnsOfAFileThatAllCanRead(t *testing.T) {
 	require.NoError(t, os.Chmod(path, 0o604))
 	var log bytes.Buffer
 	lockAt(t, fromWords(t, "LOCKBEAT_URL=redis://"+server.Addr(), "LOCKBEAT_PASSWORD_FILE="+path),
-		redisstore.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+		redisstore.Log(slog.New(slog.NewTextHandler(&log, nil))))
 	assert.Contains(t, log.String(), "lockbeat: LOCKBEAT_PASSWORD_FILE: everybody can read "+path)
 }
 

@@ -31,7 +31,7 @@ type settings struct {
 	writeTimeout time.Duration
 	replicas     int
 	toInspect    bool
-	logger       *slog.Logger
+	log          *slog.Logger
 
 	leastTTL    time.Duration // of Open; 0 otherwise
 	closeClient func()        // does nothing if the client is the caller's
@@ -63,16 +63,16 @@ func WriteTimeout(d time.Duration) Option { return func(s *settings) { s.writeTi
 // a store, the server may refuse.
 func ToInspect() Option { return func(s *settings) { s.toInspect = true } }
 
-// Logger sets where the warnings of [New] go: that the server may evict locks; that one behind
+// Log sets where the warnings of [New] go: that the server may evict locks; that one behind
 // Sentinel goes on without a replica (min-replicas-to-write 0); and that one which had not answered
-// in time refuses what locks need. By default they go nowhere.
-func Logger(l *slog.Logger) Option { return func(s *settings) { s.logger = l } }
+// in time refuses what locks need. By default they go to slog.Default(); renewer.Silent is none.
+func Log(l *slog.Logger) Option { return func(s *settings) { s.log = l } }
 
 // configure applies the options, and names every fault.
 func configure(opts []Option) (s settings, faults []string) {
 	s = settings{
 		prefix: DefaultPrefix, fenceTTL: defaultFenceTTL, writeTimeout: defaultWriteTimeout,
-		logger: slog.New(slog.DiscardHandler), closeClient: func() {},
+		log: slog.Default(), closeClient: func() {},
 	}
 	for _, o := range opts {
 		if o != nil {
@@ -98,8 +98,8 @@ func configure(opts []Option) (s settings, faults []string) {
 		fault("Replicas: is %d; give the number of replicas that must confirm a grant, or leave "+
 			"it out for none", s.replicas)
 	}
-	if s.logger == nil {
-		fault("Logger: is nil; leave it out for silence")
+	if s.log == nil {
+		fault("Log: is nil; leave it out for slog.Default(), or give renewer.Silent")
 	}
 	return s, faults
 }

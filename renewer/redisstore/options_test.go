@@ -31,9 +31,9 @@ func TestNewNamesEveryFault(t *testing.T) {
 			nil,
 			[]redisstore.Option{
 				redisstore.Prefix(""), redisstore.FenceTTL(999 * time.Microsecond),
-				redisstore.WriteTimeout(-1), redisstore.Logger(nil),
+				redisstore.WriteTimeout(-1), redisstore.Log(nil),
 			},
-			[]string{"client", "Prefix", "FenceTTL", "WriteTimeout", "Logger"},
+			[]string{"client", "Prefix", "FenceTTL", "WriteTimeout", "Log: "},
 		},
 		"braces in the prefix": {
 			nil,
@@ -143,12 +143,36 @@ func TestEvictionWarning(t *testing.T) {
 	} {
 		s.ok(t, "CONFIG", "SET", "maxmemory-policy", policy)
 		var log bytes.Buffer
-		s.store(t, redisstore.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+		s.store(t, redisstore.Log(slog.New(slog.NewTextHandler(&log, nil))))
 		assert.Equal(t, warns, bytes.Contains(log.Bytes(), []byte("level=WARN")), "%s: %s", policy,
 			&log)
 		assert.Equal(t, warns, bytes.Contains(log.Bytes(), []byte("maxmemory-policy="+policy)))
 		assert.LessOrEqual(t, bytes.Count(log.Bytes(), []byte("\n")), 1)
 	}
+}
+
+func TestTheDefaultLog(t *testing.T) {
+	t.Parallel()
+	require.Same(t, slog.Default(), redisstore.LogOf())
+	require.Same(t, renewer.Silent, redisstore.LogOf(redisstore.Log(renewer.Silent)))
+}
+
+// A program whose server is set up well, and which loses nothing, prints nothing.
+func TestAQuietProgramPrintsNothing(t *testing.T) {
+	t.Parallel()
+	withRedis(t, func(t *testing.T, s server) {
+		var out bytes.Buffer
+		log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		keeper, err := renewer.New(s.store(t, redisstore.Log(log)), renewer.Config{Log: log})
+		require.NoError(t, err)
+		lease, err := keeper.Acquire(t.Context(), renewer.Request{Name: "a"})
+		require.NoError(t, err)
+		_, err = keeper.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
+		require.ErrorIs(t, err, renewer.ErrBusy)
+		require.NoError(t, lease.Release(t.Context()))
+		require.NoError(t, keeper.Shutdown(t.Context()))
+		require.Empty(t, out.String())
+	})
 }
 
 func TestClientOptionFills(t *testing.T) {

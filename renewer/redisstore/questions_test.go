@@ -38,7 +38,7 @@ func (l *logged) String() string {
 }
 
 func (l *logged) option() redisstore.Option {
-	return redisstore.Logger(slog.New(slog.NewTextHandler(l, nil)))
+	return redisstore.Log(slog.New(slog.NewTextHandler(l, nil)))
 }
 
 // awaitLine waits until a store has places for those who wait.

@@ -31,6 +31,7 @@ func TestPasswordThatChanges(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	keeper, err := renewer.New(store, renewer.Config{
+		Log: renewer.Silent,
 		TTL: 3 * time.Second, FailOver: 500 * time.Millisecond,
 	})
 	require.NoError(t, err)

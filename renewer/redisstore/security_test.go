@@ -167,7 +167,7 @@ func TestPasswordsStaySecret(t *testing.T) {
 	s.ok(t, "ACL", "SETUSER", "locks", "+config|get")
 	var said logged
 	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	store, err := redisstore.NewEngine(client, redisstore.Logger(log))
+	store, err := redisstore.NewEngine(client, redisstore.Log(log))
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	keeper, err := renewer.New(store,

@@ -27,7 +27,7 @@ func TestALinkThatIsTooSlow(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	keeper, err := renewer.New(store, renewer.Config{TTL: ttl})
+	keeper, err := renewer.New(store, renewer.Config{TTL: ttl, Log: renewer.Silent})
 	require.NoError(t, err)
 	shutDown(t, keeper, store)
 	lease, err := keeper.Acquire(t.Context(), renewer.Request{Name: "a"})

@@ -106,7 +106,7 @@ func start(ctx context.Context, client rueidis.Client, c settings) (*engine, err
 	}
 	p := &prober{
 		client: client, topology: s.topology, errors: s.codec.errors, prefix: c.prefix,
-		replicas: c.replicas, line: s.line, server: &s.server, log: c.logger,
+		replicas: c.replicas, line: s.line, server: &s.server, log: c.log,
 	}
 	if c.toInspect {
 		s.line.Enable() // what it breaks by force goes to the first in line
@@ -120,7 +120,7 @@ func start(ctx context.Context, client rueidis.Client, c settings) (*engine, err
 		return nil, err
 	}
 	if len(left) > 0 {
-		go askLater(s.life, left, s.sender.Closed, c.logger)
+		go askLater(s.life, left, s.sender.Closed, c.log)
 	}
 	return s, nil
 }

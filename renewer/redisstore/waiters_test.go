@@ -189,6 +189,7 @@ func (s server) pollingKeepers(t *testing.T, n int, poll time.Duration) []*renew
 	for i := range all {
 		store := s.store(t)
 		k, err := renewer.New(store, renewer.Config{
+			Log: renewer.Silent,
 			TTL: 15 * time.Second, Poll: poll, Node: fmt.Sprint(i),
 		})
 		require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -41,7 +42,7 @@ func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 			client, err := rueidis.NewClient(option)
 			require.NoError(t, err)
 			t.Cleanup(client.Close)
-			store, err := redisstore.NewEngine(client)
+			store, err := redisstore.NewEngine(client, redisstore.Log(renewer.Silent))
 			require.NoError(t, err)
 			t.Cleanup(store.Close)
 			w := newWatch(store, "a")

@@ -78,7 +78,7 @@ func (b *bench) keeper() *renewer.Keeper {
 	b.t.Cleanup(store.Close)
 	line := new(inLine)
 	b.lines = append(b.lines, line)
-	k, err := renewer.New(store, renewer.Config{TTL: b.ttl, Observer: line})
+	k, err := renewer.New(store, renewer.Config{TTL: b.ttl, Observer: line, Log: renewer.Silent})
 	require.NoError(b.t, err)
 	b.t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), soon)

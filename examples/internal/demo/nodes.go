@@ -93,7 +93,8 @@ func (p part[Role]) play(act func(context.Context, *Node, Role) error) error {
 	defer store.Close()
 	n := &Node{Name: p.Name, out: json.NewEncoder(os.Stdout)}
 	k, err := renewer.New(store, renewer.Config{
-		TTL: p.TTL, Node: p.Name, Observer: n, FailOver: 2 * time.Second, // no story waits for long
+		TTL: p.TTL, Node: p.Name, Observer: n, Log: renewer.Silent,
+		FailOver: 2 * time.Second, // no story waits for long
 	})
 	if err != nil {
 		return err

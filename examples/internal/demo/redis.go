@@ -154,7 +154,9 @@ func (d *Demo) Keeper(node string, o renewer.Observer) (*renewer.Keeper, error) 
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", node, err)
 	}
-	k, err := renewer.New(store, renewer.Config{TTL: TTL, Node: node, Observer: o})
+	k, err := renewer.New(store, renewer.Config{
+		TTL: TTL, Node: node, Observer: o, Log: renewer.Silent, // the demo tells it
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +192,8 @@ func (d *Demo) Prefix(node string) string {
 func connect(redis redisstore.Deployment) (*redisstore.Store, error) {
 	// A machine on which many processes start at once may need more than one attempt.
 	for late := time.Now().Add(20 * time.Second); ; <-time.After(50 * time.Millisecond) {
-		store, err := redisstore.Open(context.Background(), redis)
+		store, err := redisstore.Open(context.Background(), redis,
+			redisstore.Log(renewer.Silent))
 		if !errors.Is(err, renewer.ErrUnavailable) || time.Now().After(late) {
 			return store, err
 		}

@@ -36,7 +36,7 @@ func Keeper(
 	t *testing.T, store renewer.Store, edit ...func(*renewer.Config),
 ) *renewer.Keeper {
 	t.Helper()
-	cfg := renewer.Config{TTL: renewer.DefaultTTL, Node: "here"}
+	cfg := renewer.Config{TTL: renewer.DefaultTTL, Node: "here", Log: renewer.Silent}
 	for _, f := range edit {
 		f(&cfg)
 	}

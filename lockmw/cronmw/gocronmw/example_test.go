@@ -15,9 +15,7 @@ import (
 // A job each second; on other nodes that have it each tick is skipped.
 func Example() {
 	ctx := context.Background()
-	keeper, _ := renewer.New(memory.New(), renewer.Config{
-		TTL: renewer.DefaultTTL, Observer: renewer.NewLogObserver(nil),
-	})
+	keeper, _ := renewer.New(memory.New(), renewer.Config{})
 	defer keeper.Shutdown(ctx) //nolint:errcheck // an example
 	node, _ := cronmw.New(ctx, keeper)
 	scheduler, _ := gocron.NewScheduler()

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/misuse"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -15,33 +15,30 @@ import (
 // header of the request, and a handler's time-out of the same length begins later.
 const sooner = 100 * time.Millisecond
 
-// Faults reports what is set up wrongly around one handler. That shows when requests come, and no
-// caller in this process sees it. So the keeper's observer is told, once for each kind of fault.
+// Faults reports what is set up wrongly around one handler.
 type Faults struct {
-	Keeper *renewer.Keeper
+	misuse.Reports
 
-	misuse, timeout sync.Once
-	unnamed         atomic.Int64 // when the next name that no lock can have may be reported
+	timeout sync.Once
 }
 
-// often is how long no other request is reported whose function has returned no usable name.
-const often = 10 * time.Minute
+// NewFaults reports to the keeper's observer.
+func NewFaults(k *renewer.Keeper) *Faults {
+	return &Faults{Reports: misuse.Reports{Keeper: k, Doing: "serve HTTP"}}
+}
 
-// Misuse reports err if it is renewer.ErrConfig, which every request gets. It reports a function
-// that returns no usable name, too, now and then: as a rule that is a mistake in the function, such
-// as a wildcard that the route does not have, but clients may bring it about.
+// Misuse reports err if a mistake in the program, or in what a client sends, lets a request name no
+// lock: a wildcard that the route does not have.
 func (f *Faults) Misuse(r *http.Request, err error) {
-	switch o := f.Keeper.Config().Observer; {
+	switch {
 	case errors.Is(err, renewer.ErrConfig):
-		f.Tell(&f.misuse, err)
-	case !errors.Is(err, ErrNoName) && !errors.Is(err, ErrLongName) && !errors.Is(err, ErrNoCaller):
-	case o != nil:
-		now, next := time.Now().UnixNano(), f.unnamed.Load()
-		if now >= next && f.unnamed.CompareAndSwap(next, now+int64(often)) {
-			o.Fault(renewer.Fault{Doing: "serve HTTP", Err: fmt.Errorf("lockbeat: requests to the "+
-				"route %q are answered with 400: %w; does the route have the wildcard, or the "+
-				"request the header, that it asks for?", r.Pattern, err)})
-		}
+		f.Config(err)
+	case errors.Is(err, ErrNoName), errors.Is(err, ErrLongName), errors.Is(err, ErrNoCaller):
+		f.Unnamed(func() error {
+			return fmt.Errorf("lockbeat: requests to the route %q are answered with 400: %w; does "+
+				"the route have the wildcard, or the request the header, that it asks for?",
+				r.Pattern, err)
+		})
 	}
 }
 
@@ -60,16 +57,9 @@ func (f *Faults) CheckTimeout(r *http.Request, wait time.Duration) {
 	if end, ok := r.Context().Deadline(); ok && time.Until(end)+sooner < srv.WriteTimeout {
 		return
 	}
-	f.Tell(&f.timeout, fmt.Errorf("%w: http.Server.WriteTimeout (%v) is not above what a request "+
+	f.First(&f.timeout, fmt.Errorf("%w: http.Server.WriteTimeout (%v) is not above what a request "+
 		"on the route %q may wait (%v): "+
 		"a request that has waited for so long is carried out, and not answered; let it exceed "+
 		"the wait and the work, or set a shorter wait",
 		renewer.ErrConfig, srv.WriteTimeout, r.Pattern, wait))
-}
-
-// Tell reports a fault unless first has been used before.
-func (f *Faults) Tell(first *sync.Once, err error) {
-	if o := f.Keeper.Config().Observer; o != nil {
-		first.Do(func() { o.Fault(renewer.Fault{Doing: "serve HTTP", Err: err}) })
-	}
 }

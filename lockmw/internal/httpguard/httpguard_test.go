@@ -1,9 +1,11 @@
 package httpguard_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
@@ -140,10 +142,11 @@ func TestFaultsAreToldOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := new(counter)
-		k, err := renewer.New(script.New(), renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
+		k, err := renewer.New(script.New(),
+			renewer.Config{TTL: renewer.DefaultTTL, Observer: o, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
-		f := httpguard.Faults{Keeper: k}
+		f := httpguard.NewFaults(k)
 		r := request(t, http.NoBody)
 		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey,
 			&http.Server{WriteTimeout: time.Second}))
@@ -162,16 +165,34 @@ func TestFaultsAreToldOnce(t *testing.T) {
 	})
 }
 
+// Also to who has no Observer.
+func TestFaultsAreToldWithoutAnObserver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		k, err := renewer.New(script.New(),
+			renewer.Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		f, r := httpguard.NewFaults(k), request(t, http.NoBody)
+		f.Misuse(r, renewer.ErrConfig)
+		f.Misuse(r, httpguard.ErrNoName)
+		require.NoError(t, k.Shutdown(t.Context()))
+		require.Contains(t, log.String(), `msg="locks are set up wrongly" doing="serve HTTP"`)
+		require.Contains(t, log.String(), `msg="trouble with locks" doing="serve HTTP"`)
+	})
+}
+
 // A function that returns no usable name is told of in a while again: a client may have been the
 // first to bring it about.
 func TestNamesThatAreNoneAreToldOfNowAndThen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := new(counter)
-		k, err := renewer.New(script.New(), renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
+		k, err := renewer.New(script.New(),
+			renewer.Config{TTL: renewer.DefaultTTL, Observer: o, Log: renewer.Silent})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, k.Shutdown(t.Context())) }()
-		f, r := httpguard.Faults{Keeper: k}, request(t, http.NoBody)
+		f, r := httpguard.NewFaults(k), request(t, http.NoBody)
 		long := strings.Repeat("x", store.MaxName+1)
 		check := func(all ...string) error {
 			return httpguard.CheckName(r, names.Set(lockmw.All(all...)))

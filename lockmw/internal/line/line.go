@@ -151,8 +151,9 @@ func (l *Line) seen(lock names.Want, parked int) {
 		l.lookIn(lock, c, lastLook)
 	}
 	l.mu.Unlock()
-	if o := l.keeper.Config().Observer; o != nil && change != 0 {
-		o.TasksInLine(renewer.TasksInLine{Name: lock.Name, Tasks: parked, Change: change})
+	if change != 0 {
+		l.keeper.Observer().TasksInLine(
+			renewer.TasksInLine{Name: lock.Name, Tasks: parked, Change: change})
 	}
 }
 

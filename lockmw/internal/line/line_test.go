@@ -164,7 +164,7 @@ func (f *fake) Run(task contract.Task) error {
 func inBubble(t *testing.T, test func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line)) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{Whole: engine.In(memory.New()), states: make(map[string][]line.State)}
-		k, err := renewer.New(f, renewer.Config{TTL: ttl, Observer: &f.parked})
+		k, err := renewer.New(f, renewer.Config{TTL: ttl, Observer: &f.parked, Log: renewer.Silent})
 		require.NoError(t, err)
 		test(t, f, k, line.New(k, f))
 		require.NoError(t, k.Shutdown(context.Background()))

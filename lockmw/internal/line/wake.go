@@ -162,7 +162,5 @@ func (l *Line) tell(err error) {
 	if l.faulty.Swap(err != nil) || err == nil {
 		return
 	}
-	if o := l.keeper.Config().Observer; o != nil {
-		o.Fault(renewer.Fault{Doing: "wake tasks in line", Err: err})
-	}
+	l.keeper.Observer().Fault(renewer.Fault{Doing: "wake tasks in line", Err: err})
 }

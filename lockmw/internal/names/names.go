@@ -160,27 +160,37 @@ func distinct(all []Want) []Want {
 // Narrowest returns the locks and limits in the order in which all callers wait for them: locks
 // by name, then limits by how many may hold them now, and by name.
 func (s Set) Narrowest() []Want {
-	type want struct {
+	if s.err != nil {
+		return nil
+	}
+	all := append(append(make([]Want, 0, 1+len(s.more)), s.one), s.more...)
+	limits := all[len(all):]
+	if i := slices.IndexFunc(all, func(w Want) bool { return w.Limit != nil }); i >= 0 {
+		limits = all[i:]
+	}
+	if len(limits) > 1 {
+		sortByNumber(limits)
+	}
+	return all
+}
+
+// sortByNumber asks each limit for its number once, which may change meanwhile.
+func sortByNumber(limits []Want) {
+	type numbered struct {
 		Want
 
 		number int
 	}
-	wants := make([]want, 0, 1+len(s.more))
-	for w := range s.All() {
-		number := -1
-		if w.Limit != nil {
-			number = max(w.Limit(), 0)
-		}
-		wants = append(wants, want{w, number})
+	by := make([]numbered, len(limits))
+	for i, w := range limits {
+		by[i] = numbered{w, max(w.Limit(), 0)}
 	}
-	slices.SortFunc(wants, func(a, b want) int {
+	slices.SortFunc(by, func(a, b numbered) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.Name, b.Name))
 	})
-	all := make([]Want, len(wants))
-	for i, w := range wants {
-		all[i] = w.Want
+	for i := range by {
+		limits[i] = by[i].Want
 	}
-	return all
 }
 
 // CheckLimit refuses a number that no limit has.

@@ -189,12 +189,10 @@ func (a *attempt) ofLock(err error) error {
 // tellUnrecorded tells the keeper's observer of an answer that may not be on record. The next
 // request with the key may run its handler again, and no other caller can know.
 func (a *attempt) tellUnrecorded(err error) {
-	if o := a.keeper.Config().Observer; o != nil {
-		o.Fault(renewer.Fault{
-			Doing: "record an answer", Name: a.request.name,
-			Err: fmt.Errorf("lockbeat: the handler of %q has answered, and its answer is not on "+
-				"record: if the request is sent again, it is carried out again: %w",
-				a.work.Operation, err),
-		})
-	}
+	a.keeper.Observer().Fault(renewer.Fault{
+		Doing: "record an answer", Name: a.request.name,
+		Err: fmt.Errorf("lockbeat: the handler of %q has answered, and its answer is not on "+
+			"record: if the request is sent again, it is carried out again: %w",
+			a.work.Operation, err),
+	})
 }

@@ -3,6 +3,7 @@ package repeat
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
@@ -42,8 +43,9 @@ type quotas struct {
 
 func newQuotas(set Settings) *quotas {
 	return &quotas{
-		running: quota.New(set.MaxRunning), stored: quota.NewBudget(set.MaxStored, set.KeepAnswer),
-		most: storedBytes + set.MaxAnswer,
+		running: quota.New(int(min(set.MaxRunning, math.MaxInt32))),
+		stored:  quota.NewBudget(set.MaxStored, set.KeepAnswer),
+		most:    storedBytes + set.MaxAnswer,
 	}
 }
 

@@ -22,7 +22,7 @@ type Given struct {
 	FinishWithin        time.Duration
 	EndWithClient       bool          // FinishWithin is none
 	MaxHold             time.Duration // 0: the keeper's; lockmw.NoBound: no bound
-	MaxRunningPerCaller int
+	MaxRunningPerCaller int64
 	MaxStored           int64
 	MaxAnswer           int
 	KeepAnswer          time.Duration
@@ -36,7 +36,7 @@ type Settings struct {
 	MaxWaiters    int
 	WaitForAnswer time.Duration // 0: none
 	FinishWithin  time.Duration
-	MaxRunning    int // of each caller
+	MaxRunning    int64 // of each caller
 	KeepAnswer    time.Duration
 	MaxAnswer     int
 	MaxStored     int64
@@ -60,7 +60,7 @@ func (g Given) Settings(config string, maxWaiters int) (Settings, error) {
 	if err := NotNegative(config, map[string]int64{
 		"WaitForAnswer": int64(g.WaitForAnswer), "KeepAnswer": int64(g.KeepAnswer),
 		"FinishWithin": int64(g.FinishWithin), "MaxHold": int64(g.MaxHold),
-		"MaxRunningPerCaller": int64(g.MaxRunningPerCaller), "MaxStored": g.MaxStored,
+		"MaxRunningPerCaller": g.MaxRunningPerCaller, "MaxStored": g.MaxStored,
 		"MaxAnswer": int64(g.MaxAnswer),
 	}); err != nil {
 		return set, err

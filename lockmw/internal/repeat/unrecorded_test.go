@@ -33,7 +33,8 @@ func TestAnAnswerThatIsNotOnRecordIsToldOf(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				s, o := script.New(), new(faults)
-				k, err := renewer.New(s, renewer.Config{TTL: renewer.DefaultTTL, Observer: o})
+				k, err := renewer.New(s,
+					renewer.Config{TTL: renewer.DefaultTTL, Observer: o, Log: renewer.Silent})
 				require.NoError(t, err)
 				defer func() { assert.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) }()
 				g, err := repeat.New(k, repeat.Defaults(1))

@@ -111,7 +111,7 @@ func takeOne(
 		return inner, err
 	}
 	checkTransaction(ctx, k, w, opt)
-	lease, err := k.Acquire(ctx, request(w, opt))
+	lease, err := k.Acquire(ctx, request(ctx, k, w, opt))
 	if err != nil {
 		return nil, refused(err, opt)
 	}
@@ -119,11 +119,14 @@ func takeOne(
 }
 
 // request is what the keeper is asked for.
-func request(w names.Want, opt option.Settings) renewer.Request {
+func request(
+	ctx context.Context, k *renewer.Keeper, w names.Want, opt option.Settings,
+) renewer.Request {
 	r := renewer.Request{
 		Name: w.Name, Limit: w.Limit, Rank: w.Rank, Operation: opt.Operation,
 		MaxWait: opt.Wait, MaxHold: opt.MaxHold, Manual: opt.Manual, Newest: opt.Newest,
 		RefusalExpected: opt.Expected || opt.Contention == option.Skips,
+		Nested:          within(ctx, k),
 	}
 	if opt.Contention != option.Waits {
 		r.Try, r.MaxWait = true, opt.Within

@@ -122,7 +122,7 @@ func (g *group) tryAll(wants []names.Want) error {
 			return err
 		}
 		if found[i] == nil {
-			requests = append(requests, request(w, set))
+			requests = append(requests, request(g.ctx, g.keeper, w, set))
 		}
 	}
 	var errs []error

@@ -67,6 +67,16 @@ func scopes(ctx context.Context) iter.Seq[*scope] {
 	}
 }
 
+// within reports whether ctx is that of an operation that holds a lock of k.
+func within(ctx context.Context, k *renewer.Keeper) bool {
+	for s := range scopes(ctx) {
+		if s.keeper == k {
+			return true
+		}
+	}
+	return false
+}
+
 // innermost is the scope that ctx runs in, nil if there is none.
 func innermost(ctx context.Context) *scope {
 	s, _ := ctx.Value(scopeKey{}).(*scope)

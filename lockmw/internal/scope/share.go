@@ -74,12 +74,10 @@ func admit(
 	}()
 	ctx = WithFence(ctx, 0) // that of an outer lock is not this one's
 	ctx = context.WithValue(ctx, sharingKey{}, own)
-	if o := k.Config().Observer; o != nil {
-		for _, w := range wants {
-			o.Unlocked(ctx, renewer.Unlocked{
-				Name: w.Name, Operation: opt.Operation, Outage: outage, Err: err,
-			})
-		}
+	for _, w := range wants {
+		k.Observer().Unlocked(ctx, renewer.Unlocked{
+			Name: w.Name, Operation: opt.Operation, Outage: outage, Err: err,
+		})
 	}
 	told = true
 	return ctx, leave

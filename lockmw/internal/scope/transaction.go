@@ -25,12 +25,8 @@ func checkTransaction(
 	if first == nil {
 		return
 	}
-	o := k.Config().Observer
-	if o == nil {
-		return
-	}
 	first.Do(func() {
-		o.Fault(renewer.Fault{Doing: "wait for a lock", Name: w.Name, Err: fmt.Errorf(
+		k.Observer().Fault(renewer.Fault{Doing: "wait for a lock", Name: w.Name, Err: fmt.Errorf(
 			"%w: the operation %q asks for a lock inside a transaction of sqlrecord. While it "+
 				"waits, it keeps a connection of the database, and the rows that it has written, "+
 				"from the lock's holder and from all others; and the lock is free before the "+

@@ -51,7 +51,7 @@ func (s Spec) connectEach(ttl time.Duration) (*Connection, error) {
 		}
 		nodes, closers = append(nodes, node), append(closers, closeNode)
 	}
-	q, err := quorum.New(nodes, quorum.Names(s.Addrs...))
+	q, err := quorum.New(nodes, quorum.Names(s.Addrs...), quorum.Log(renewer.Silent))
 	if err != nil {
 		closing()
 		return nil, err
@@ -90,7 +90,8 @@ func (s Spec) connect(
 	if err != nil {
 		return nil, nil, err
 	}
-	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout))
+	store, err := redisstore.New(client, redisstore.WriteTimeout(option.ConnWriteTimeout),
+		redisstore.Log(renewer.Silent))
 	if err != nil {
 		client.Close()
 		return nil, nil, err

@@ -41,9 +41,10 @@ func Start(
 		p.Client, err = rueidis.NewClient(option)
 		return err == nil
 	}, Patience, 5*time.Millisecond, "%v", &err)
-	p.Store, err = redisstore.New(p.Client, redisstore.WriteTimeout(option.ConnWriteTimeout))
+	p.Store, err = redisstore.New(p.Client, redisstore.WriteTimeout(option.ConnWriteTimeout),
+		redisstore.Log(renewer.Silent))
 	require.NoError(t, err)
-	cfg.Observer = p.Beats
+	cfg.Observer, cfg.Log = p.Beats, renewer.Silent
 	p.Keeper, err = renewer.New(p.Store, cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() {

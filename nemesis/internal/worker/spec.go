@@ -34,7 +34,7 @@ type Spec struct {
 func Config(ttl time.Duration) renewer.Config {
 	return renewer.Config{
 		TTL: ttl, Margin: ttl / 10, RequestTimeout: ttl / 6,
-		ClockDrift: 0.01,
+		ClockDrift: 0.01, Log: renewer.Silent,
 	}
 }
 

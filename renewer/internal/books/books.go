@@ -116,6 +116,9 @@ func (b *Books[L]) Forget(l L) {
 	b.check()
 }
 
+// Empty reports whether neither calls nor leases are left.
+func (b *Books[L]) Empty() bool { return b.calls == 0 && len(b.leases) == 0 }
+
 // WhenIdle returns what closes when neither calls nor leases are left. It is called once.
 func (b *Books[L]) WhenIdle() <-chan struct{} {
 	idle := make(chan struct{})
@@ -125,7 +128,7 @@ func (b *Books[L]) WhenIdle() <-chan struct{} {
 }
 
 func (b *Books[L]) check() {
-	if b.idle != nil && b.calls == 0 && len(b.leases) == 0 {
+	if b.idle != nil && b.Empty() {
 		close(b.idle)
 		b.idle = nil
 	}

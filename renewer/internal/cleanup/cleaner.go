@@ -46,8 +46,8 @@ const (
 	// firstCleanUpPause is the first; it doubles with each.
 	firstCleanUpPause = 25 * time.Millisecond
 	// lastCleanUpPause is the longest pause before a clean-up that failed is tried again, whatever
-	// the TTL: others wait for the key.
-	lastCleanUpPause = time.Second
+	// the TTL: others wait for the key, and ask as often.
+	lastCleanUpPause = asking.ProbePause
 )
 
 // phase is what becomes of a key that is disowned.
@@ -198,7 +198,7 @@ func (c *Cleaner) drop() {
 	c.left = slices.DeleteFunc(c.left, func(o *Orphan) bool { return o.done })
 }
 
-// cleanUpPause doubles from 25 ms to a second, with jitter.
+// cleanUpPause doubles from 25 ms to half a second, with jitter.
 func cleanUpPause(tries int) time.Duration {
 	pause := min(firstCleanUpPause<<min(tries, 16), lastCleanUpPause)
 	return pause/2 + timing.Jitter(pause/2)

@@ -45,7 +45,7 @@ func (p *process) newLink() *link {
 
 func (p *process) begin(l *link) {
 	cfg := p.w.plan.cfg
-	cfg.Node = fmt.Sprint(p.id)
+	cfg.Node, cfg.Log = fmt.Sprint(p.id), renewer.Silent
 	begun := 0
 	if before := p.now.Load(); before != nil {
 		begun = before.begun

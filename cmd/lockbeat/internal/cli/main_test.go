@@ -95,7 +95,8 @@ func (s site) start(
 ) process {
 	t.Helper()
 	store, err := redisstore.Open(t.Context(),
-		redisstore.Deployment{Option: s.ClientOption(), TTL: ttl}, opts...)
+		redisstore.Deployment{Option: s.ClientOption(), TTL: ttl},
+		append(opts, redisstore.Log(renewer.Silent))...)
 	require.NoError(t, err)
 	p := process{store: store, log: new(text)}
 	p.Keeper, err = renewer.New(store, renewer.Config{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
@@ -27,5 +28,5 @@ func open(
 	}
 	return redisstore.Open(ctx, redisstore.Deployment{
 		Option: s.Option, Cluster: s.Cluster, Prefix: s.Prefix, TTL: ttl,
-	}, options...)
+	}, append(options, redisstore.Log(renewer.Silent))...) // `lockbeat doctor` warns
 }

@@ -69,11 +69,15 @@ func Command() *cobra.Command {
 func (r *report) examine(ctx context.Context) {
 	d, err := connect.Dial(ctx)
 	if err != nil {
-		r.add(finding{
+		f := finding{
 			Check: "connection", Status: failure,
 			Found:  strings.TrimPrefix(err.Error(), "lockbeat: "),
 			Change: "see that the server runs, and `lockbeat help environment`",
-		})
+		}
+		if isBusy(f.Found) {
+			f.Change = endScript(f.Found)
+		}
+		r.add(f)
 		return
 	}
 	defer d.Client.Close()

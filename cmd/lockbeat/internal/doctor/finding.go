@@ -1,6 +1,8 @@
 package doctor
 
 import (
+	"strings"
+
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/exit"
@@ -59,16 +61,31 @@ func (r *report) worst() (worst status) {
 // the server does not answer.
 func missed(check, right string, err error) finding {
 	if answer, isAnswer := rueidis.IsRedisErr(err); isAnswer {
-		if isDenied(answer.Error()) {
-			return finding{
-				Check: check, Status: unknown, Found: "you have no right to look",
-				Change: "to see it, grant " + right,
-			}
+		f := finding{Check: check, Status: unknown, Found: "the server says: " + answer.Error()}
+		switch {
+		case isDenied(answer.Error()):
+			f.Found, f.Change = "you have no right to look", "to see it, grant "+right
+		case isBusy(answer.Error()):
+			f.Status, f.silent, f.Change = failure, true, endScript(answer.Error())
 		}
-		return finding{Check: check, Status: unknown, Found: "the server says: " + answer.Error()}
+		return f
 	}
 	return finding{
 		Check: check, Status: failure, silent: true, Found: "no answer: " + err.Error(),
 		Change: "see that the server runs, and that nothing on the way drops connections",
 	}
+}
+
+// isBusy reports whether a server says that it does nothing but run a script.
+func isBusy(text string) bool { return strings.Contains(text, "is busy running a script") }
+
+// endScript is what to do about that. The server itself tells nobody which script it is.
+func endScript(text string) string {
+	end := "SCRIPT KILL"
+	if strings.Contains(text, "FUNCTION KILL") {
+		end = "FUNCTION KILL"
+	}
+	return "a script runs for longer than busy-reply-threshold, and all else waits: the server's " +
+		"log has its name (Slow script detected); `redis-cli " + end + "` ends it, unless it has " +
+		"written"
 }

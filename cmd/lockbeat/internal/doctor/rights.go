@@ -64,13 +64,26 @@ func rightsOf(ctx context.Context, client rueidis.Client, prefix string, r *repo
 	all := grants(client.Mode() == rueidis.ClientModeCluster)
 	t := trial{client: client, key: prefix + "{%}:doctor", granted: make(map[string]bool)}
 	if err := t.run(ctx, all); err != nil {
-		r.add(missed("rights", "", err))
+		f := missed("rights", "", err)
+		if !isBusy(f.Found) { // what reads was answered
+			f.Change = "see whether writes are paused: `redis-cli CLIENT UNPAUSE` ends that; " +
+				"else that nothing on the way drops connections"
+		}
+		r.add(f)
 		return
 	}
 	if t.refused != "" {
 		r.add(finding{
 			Check: "writes", Status: failure, Found: "the server refuses them: " + t.refused,
 			Change: "see the lines above: it grants no lock",
+		})
+	}
+	if t.onCall() && !t.granted["+set"] {
+		r.add(finding{
+			Check: "writes", Status: unknown,
+			Found: "this user may not write, so none was tried: whether the server takes them " +
+				"(CLIENT PAUSE, a full disk) is not known",
+			Change: "run this as the user of a service, too",
 		})
 	}
 	if t.onCall() {

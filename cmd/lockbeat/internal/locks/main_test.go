@@ -139,7 +139,7 @@ func (s site) keeper(t *testing.T, node string, ttl time.Duration) *renewer.Keep
 	locks, err := redisstore.Open(t.Context(),
 		redisstore.Deployment{Option: s.ClientOption(), TTL: ttl})
 	require.NoError(t, err)
-	k, err := renewer.New(locks, renewer.Config{TTL: ttl, Node: node})
+	k, err := renewer.New(locks, renewer.Config{TTL: ttl, Node: node, Log: renewer.Silent})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

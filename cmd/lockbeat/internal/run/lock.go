@@ -91,6 +91,7 @@ func open(ctx context.Context, o options, warn func(text string)) (*lock, error)
 		if err == nil {
 			l.keeper, err = renewer.New(l.store, renewer.Config{
 				TTL: o.ttl, Margin: o.margin(), Observer: l.pulse,
+				Log: renewer.Silent, // the command tells its user itself
 			})
 			return l, err
 		}

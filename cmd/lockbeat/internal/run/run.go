@@ -163,12 +163,21 @@ func (r *running) supervise(signals <-chan os.Signal, lost <-chan struct{}) {
 			r.guard.Forward(s.(syscall.Signal)) //nolint:forcetypeassert // on Unix it is one
 		case <-lost:
 			lost = nil
-			r.tell("%s; the command is being ended", trimmed{r.lock.lease.Err()})
+			r.tellLoss()
 			r.guard.Renew(r.end())
 		case <-r.guard.Done():
+			select {
+			case <-lost: // at the same time, on a busy machine
+				r.tellLoss()
+			default:
+			}
 			return
 		}
 	}
+}
+
+func (r *running) tellLoss() {
+	r.tell("%s; the command is being ended", trimmed{r.lock.lease.Err()})
 }
 
 // renew tells the guard until when the command may run from now on.

@@ -113,7 +113,7 @@ func (s *serving) run(cmd *cobra.Command) error {
 	}
 	defer store.Close()
 	logger := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
-	s.page.Logger = logger
+	s.page.Log = logger
 	if s.allowBreak {
 		s.page.BreakAs = nameOf
 	}
