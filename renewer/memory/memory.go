@@ -16,7 +16,7 @@ type Store struct{ engine engine }
 // New returns an empty store.
 func New() *Store { return new(Store) }
 
-// Engine is for [renewer.New].
+// Engine is for renewer.New.
 func (s *Store) Engine() store.Store { return &s.engine }
 
 // engine holds names for owners in this process.

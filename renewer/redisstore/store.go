@@ -21,7 +21,7 @@ import (
 // Store keeps locks in one Redis deployment. Its methods may be called concurrently.
 type Store struct{ engine *engine }
 
-// Engine is for [renewer.New].
+// Engine is for renewer.New.
 func (s *Store) Engine() store.Store { return s.engine }
 
 // Close ends what the store has under way, and closes the client that [Open] has made, which waits
@@ -29,12 +29,20 @@ func (s *Store) Engine() store.Store { return s.engine }
 // renewer.Keeper.Shutdown; it may be called more than once.
 func (s *Store) Close() { s.engine.Close() }
 
-// engine asks the servers.
+// engine asks the servers. A request passes through it one way, and its reply comes back:
 //
-// A request passes through it one way: codec writes it as calls of scripts, a window
-// bounds how many are under way, sender sends them, and codec reads the replies.
-// What comes back by itself, a message that it is our turn or that a lock is free, comes by
-// the subscriber to the line.
+//	store.go                      the verbs; crowd.go where callers share a command
+//	codec.go, claims.go, holds.go requests as calls of the scripts; replies by reply.go, value.go
+//	internal/wire                 how commands reach the servers, and whose answer is whose
+//	lua/                          the scripts; the head of each says what goes in and comes out
+//
+// Waiting is beside that path. tell.lua, which other scripts include, says what the line, a place
+// and a turn are on the server. internal/line has the places of this process, and hears, by the
+// subscriber, when the turn of one has come.
+//
+// Besides, open.go connects, probe.go and questions.go ask what the server can do, and two more
+// rooms know no lock: internal/subscription, the process's subscription, and internal/topology,
+// that of a cluster.
 type engine struct {
 	codec    *codec
 	sender   *wire.Sender
@@ -63,14 +71,13 @@ var (
 	_ contract.Tuned   = (*engine)(nil)
 )
 
-// New returns a store on the caller's client, which stays the
-// caller's: close it after [Store.Close].
+// New returns a store on a client of your own, made with [ClientOption], which stays yours: close
+// it after [Store.Close].
 //
 // It asks the server, for about 1 s at most, whether it may run what locks need. A server that
 // refuses makes an error that says what to set or to grant; one that is down, loading or slow does
-// not, since locks taken later wait for it: what it has not answered it is asked again in the
-// background, with pauses, until it has, the client is closed, or Close is called. A nil client and
-// options out of range make an error that is [renewer.ErrConfig] and names each.
+// not, and is asked again in the background. A nil client and options out of range make an error
+// that is [renewer.ErrConfig] and names each.
 func New(client rueidis.Client, opts ...Option) (*Store, error) {
 	c, faults := configure(opts)
 	if isNil(client) {
