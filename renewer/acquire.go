@@ -71,10 +71,9 @@ func (k *Keeper) check(r *Request) error {
 func (c *call) begin(
 	ctx context.Context, k *Keeper, r Request,
 ) (context.Context, AcquireStart) {
-	known := r.Name // to the store
 	limit := 0
 	if r.Limit != nil {
-		known, limit = store.LimitName(r.Name), r.Limit()
+		limit = r.Limit()
 	}
 	start := AcquireStart{
 		Name: r.Name, Limit: max(limit, 0), Operation: r.Operation, LongRunning: r.LongRunning,
@@ -84,7 +83,7 @@ func (c *call) begin(
 		ctx = k.observer.AcquireStart(ctx, start)
 	}
 	*c = call{k: k, request: r, begun: k.clock.AtMost(), until: never, limit: limit}
-	c.l, c.room = k.newLease(ctx, known, k.labels.of(r.Operation))
+	c.l, c.room = k.newLease(ctx, r.Name, k.labels.of(r.Operation, r.Limit != nil))
 	c.l.acquired = c.begun
 	if r.LongRunning {
 		c.l.warned = neverWarned
@@ -173,7 +172,7 @@ func (c *call) rescue() {
 	c.disown(c.others, unsettled)
 	k.mu.Lock()
 	if l.state == stateAsking {
-		k.queues.KeepPlace(l.name, l, c.place, unsettled)
+		k.queues.KeepPlace(l.key(), l, c.place, unsettled)
 	}
 	k.mu.Unlock()
 	l.endContext(errReleased)
@@ -186,13 +185,15 @@ func (c *call) giveUp() {
 	c.l.dropContext()
 	k.mu.Lock()
 	if c.unsettled != 0 {
-		k.queues.KeepPlace(c.l.name, c.l, c.place, c.unsettled)
+		k.queues.KeepPlace(c.l.key(), c.l, c.place, c.unsettled)
 	}
 	left, place := k.leaveLocked(c.l)
 	k.mu.Unlock()
 	left()
 	if c.unsettled != 0 || place != 0 { // the store may give it to us yet
-		hold := store.Hold{Name: c.l.name, Owner: c.l.owner.String(), Place: place}
+		hold := store.Hold{
+			Name: c.l.name, Limit: c.l.Limited(), Owner: c.l.owner.String(), Place: place,
+		}
 		k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
 	}
 	c.exit()
@@ -236,7 +237,7 @@ func (c *call) enter(sent, now instant, news *losses) (settled func()) {
 		k.plan(l, l.due)
 	}
 	unsettled := c.unsettled
-	if q := k.queues.Of(l.name); q != nil && !c.aside {
+	if q := k.queues.Of(l.key()); q != nil && !c.aside {
 		unsettled = max(unsettled, q.Unsettled)
 	}
 	if unsettled != 0 {

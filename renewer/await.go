@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
@@ -41,11 +42,11 @@ func (c *call) see(info queue.Seen, queued bool) {
 func (c *call) tell(info queue.Seen, queued bool) {
 	k := c.k
 	k.mu.Lock()
-	q := k.queues.Of(c.l.name)
+	q := k.queues.Of(c.l.key())
 	if c.aside {
 		q = nil
 	} else if q == nil && !c.request.Try {
-		q = k.queues.Need(c.l.name)
+		q = k.queues.Need(c.l.key())
 	}
 	if q == nil { // no caller waits, nor will this one from here
 		k.mu.Unlock()
@@ -61,13 +62,13 @@ func (c *call) tell(info queue.Seen, queued bool) {
 	k.mu.Unlock()
 	refuseAll(refused, info)
 	if watches {
-		k.watch(c.l.name, &q.Watch)
+		k.watch(c.l.key(), &q.Watch)
 	}
 }
 
 // watch has the store watch a name, until [queue.Watch.End]. If the store panics, the next head
 // tries again.
-func (k *Keeper) watch(name string, w *queue.Watch) {
+func (k *Keeper) watch(name contract.Name, w *queue.Watch) {
 	var stop func() // nil after a panic
 	defer func() {
 		k.mu.Lock()
@@ -75,9 +76,9 @@ func (k *Keeper) watch(name string, w *queue.Watch) {
 		k.mu.Unlock()
 	}()
 	wake := w.Wake
-	stop = k.store.Watch(name, func(err error) {
+	stop = k.store.Watch(name.Text, name.Limit, func(err error) {
 		if err != nil {
-			k.fault("watch", name, err)
+			k.fault("watch", name.Text, err)
 			return
 		}
 		select {
@@ -91,7 +92,7 @@ func (k *Keeper) watch(name string, w *queue.Watch) {
 func (c *call) watch() *queue.Watch {
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
-	if q := c.k.queues.Of(c.l.name); q != nil {
+	if q := c.k.queues.Of(c.l.key()); q != nil {
 		return &q.Watch
 	}
 	return nil

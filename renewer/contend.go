@@ -75,9 +75,9 @@ func (c *call) renounce(ctx context.Context, sent instant) {
 	c.l.acquired, c.l.warned = old.acquired, old.warned
 	old.dropContext()
 	k.mu.Lock()
-	k.queues.Swap(old.name, old, c.l)
+	k.queues.Swap(old.key(), old, c.l)
 	k.mu.Unlock()
-	hold := store.Hold{Name: old.name, Owner: old.owner.String()}
+	hold := store.Hold{Name: old.name, Limit: old.Limited(), Owner: old.owner.String()}
 	k.cleaner.Disown(old.orphan(hold), sent)
 	c.unsettled = 0
 }
@@ -229,7 +229,7 @@ func (c *call) noLimit() error {
 // disagree tells of a limit that more hold than this caller would admit, once for each name.
 func (c *call) disagree(held int) {
 	c.k.mu.Lock()
-	first := c.k.queues.FirstTime(c.l.name)
+	first := c.k.queues.FirstTime(c.l.key())
 	c.k.mu.Unlock()
 	if first {
 		c.k.fault("limit", c.l.name, fmt.Errorf("%d hold it, and this process admits %d: others "+
@@ -288,13 +288,13 @@ func (c *call) beginRequest(
 // waits and lately nobody did. The first of a Keeper has one too, by which the store hears that
 // places are wanted. Under k.mu.
 func (c *call) placeLocked(now instant) uint64 {
-	q := c.k.queues.Of(c.l.name)
+	q := c.k.queues.Of(c.l.key())
 	c.callers = q.Len()
 	if c.request.Limit != nil {
 		c.callers = max(c.callers-1, 0) // the first of them has the place then
 	}
 	switch {
-	case c.request.Try, c.aside, q == nil && c.k.places && !c.k.queues.Lately(c.l.name, now):
+	case c.request.Try, c.aside, q == nil && c.k.places && !c.k.queues.Lately(c.l.key(), now):
 		return 0
 	case q != nil && q.Place != 0:
 		c.place = q.Place

@@ -13,7 +13,7 @@ import (
 // bookTokens books the tokens that came with a contended grant. Under k.mu.
 func (c *call) bookTokens(now instant) {
 	cfg := &c.k.cfg
-	if c.reserved <= 0 || cfg.HandOffs < 0 || c.k.queues.Of(c.l.name) == nil {
+	if c.reserved <= 0 || cfg.HandOffs < 0 || c.k.queues.Of(c.l.key()) == nil {
 		return
 	}
 	c.l.withExtras().tokens = &tokens{
@@ -26,7 +26,7 @@ func (c *call) bookTokens(now instant) {
 // no token may be used, the heartbeat is in doubt or too little time is left, or something about
 // either lease is unusual. What it returns is to be called without the lock. Under k.mu.
 func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
-	q := k.queues.Of(l.name)
+	q := k.queues.Of(l.key())
 	if q == nil || q.First() == nil || l.tokens() == nil || k.shutdown.phase != phaseRun {
 		return nil, false
 	}
@@ -45,7 +45,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (after func(), done bool) {
 	if l.deadline.Sub(now) < k.cfg.Margin+2*k.cfg.RequestTimeout {
 		return nil, false
 	}
-	w := k.queues.HandOver(l.name)
+	w := k.queues.HandOver(l.key())
 	l.tokens().left--
 	l.transfer(next, w.MaxHold, token, now)
 	k.books.Replace(l, next)

@@ -154,14 +154,14 @@ func (k *Keeper) holding(l *Lease, d dial) (h Holding, ok bool) {
 
 // behind counts the callers who wait for a lease that is held. Under k.mu.
 func (k *Keeper) behind(l *Lease) (n int) {
-	front := k.queues.Front(l.name)
+	front := k.queues.Front(l.key())
 	if l.state != stateHeld || front == nil {
 		return 0
 	}
 	if front != l { // it is a slot, and the front asks for one more
 		n++
 	}
-	if q := k.queues.Of(l.name); q != nil {
+	if q := k.queues.Of(l.key()); q != nil {
 		n += q.Len()
 	}
 	return n
@@ -176,9 +176,9 @@ func (k *Keeper) waiting(l *Lease, d dial) (w Waiting, ok bool) {
 		Name: l.Name(), Operation: l.label.operation, Limited: l.Limited(),
 		LongRunning: l.warned == neverWarned, Since: d.time(l.acquired),
 	}
-	if held := k.holderOf(l.name); held != nil {
+	if held := k.holderOf(l.key()); held != nil {
 		w.Holder, w.HeldSince = k.holder(held), d.time(held.acquired)
-	} else if q := k.queues.Of(l.name); q != nil {
+	} else if q := k.queues.Of(l.key()); q != nil {
 		w.Holder, w.HeldSince, w.Err = q.Seen.Holder, d.time(q.Seen.Since), q.Seen.Err
 	}
 	return w, true

@@ -82,7 +82,7 @@ func (k *Keeper) ShuttingDown() <-chan struct{} { return k.shutdown.closed }
 // nothing for a lease that is not there. done is to be called without the lock. place is the place
 // that the store may have in its line and that no caller wants any more, 0 for none. Under k.mu.
 func (k *Keeper) leaveLocked(l *Lease) (done func(), place uint64) {
-	next, over := k.queues.Leave(l.name, l)
+	next, over := k.queues.Leave(l.key(), l)
 	if next != nil {
 		next.Answer <- nil
 	}
@@ -103,7 +103,6 @@ func (k *Keeper) holder(l *Lease) store.Holder {
 }
 
 func (k *Keeper) fault(doing, name string, err error) {
-	name, _ = store.CutLimit(name)
 	k.hearers.Fault(Fault{Doing: doing, Name: name, Err: err})
 }
 

@@ -86,7 +86,7 @@ func (c *call) outranked() bool {
 	if rank == 0 {
 		return false
 	}
-	if l := c.k.holderOf(c.l.name); l != nil && l.rank() > rank {
+	if l := c.k.holderOf(c.l.key()); l != nil && l.rank() > rank {
 		return true
 	}
 	all := c.k.newest[c.l.name]
@@ -111,7 +111,7 @@ func (c *call) oust(news *losses) {
 	}
 	all.calls = append(all.calls, c.newest)
 	c.newest.others, c.newest.made = all, max(c.begun, all.heard)
-	front := k.queues.Front(c.l.name)
+	front := k.queues.Front(c.l.key())
 	if front != nil && front.state == stateHeld && c.newest.kind == NewestReplaces {
 		k.lose(front, ReasonReplaced, k.clock.Now(), news)
 		front.lost().By = k.holder(c.l).String()

@@ -66,8 +66,8 @@ func (c *call) nextBehind() (behind []*queue.Waiter[*Lease]) {
 	k := c.k
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	q := k.queues.Of(c.l.name)
-	if q == nil || k.queues.Front(c.l.name) != c.l {
+	q := k.queues.Of(c.l.key())
+	if q == nil || k.queues.Front(c.l.key()) != c.l {
 		return nil
 	}
 	for w := q.First(); w != nil && len(behind) < max(q.Also, 1); w = q.After(w) {
@@ -109,7 +109,7 @@ func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
 		}
 	}
 	full := own.Status == store.StatusHeld && refusal.Status != store.StatusUnknown
-	if q := k.queues.Of(c.l.name); q != nil {
+	if q := k.queues.Of(c.l.key()); q != nil {
 		q.Asked = full
 		q.Also = granted
 		if own.Status == store.StatusHeld && granted == len(c.others) {
@@ -133,7 +133,7 @@ func (c *call) giveOne(
 	k, l := c.k, w.L
 	now := k.clock.AtMost()
 	if now >= k.deadlineOf(sent, l.ttl()).Add(-k.cfg.Margin) || k.shutdown.phase != phaseRun ||
-		!k.queues.Give(l.name, w) {
+		!k.queues.Give(l.key(), w) {
 		return false
 	}
 	l.owner, l.fence = owner, g.Fence
@@ -150,7 +150,7 @@ func (c *call) giveOne(
 func (c *call) disown(others []other, unsettled instant) {
 	for i := range others {
 		l := others[i].w.L
-		hold := store.Hold{Name: l.name, Owner: others[i].owner.String()}
+		hold := store.Hold{Name: l.name, Limit: true, Owner: others[i].owner.String()}
 		c.k.cleaner.Disown(l.orphan(hold), unsettled)
 	}
 }
@@ -163,8 +163,8 @@ func (c *call) takeOver() bool {
 	}
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
-	q := c.k.queues.Of(c.l.name)
-	if q == nil || !q.Asked || c.k.queues.Front(c.l.name) != c.l {
+	q := c.k.queues.Of(c.l.key())
+	if q == nil || !q.Asked || c.k.queues.Front(c.l.key()) != c.l {
 		return false
 	}
 	q.Asked = false

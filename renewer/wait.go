@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -103,7 +104,7 @@ func (c *call) join(ctx context.Context) (*queue.Waiter[*Lease], error) {
 func (c *call) joinFront() (joined bool, err error) {
 	c.k.mu.Lock()
 	defer c.k.mu.Unlock()
-	if c.k.queues.Front(c.l.name) != nil {
+	if c.k.queues.Front(c.l.key()) != nil {
 		return false, nil
 	}
 	_, err = c.joinLocked()
@@ -116,12 +117,12 @@ func (c *call) joinLocked() (*queue.Waiter[*Lease], error) {
 		return nil, c.fail(ErrShutdown, nil)
 	}
 	if c.request.Limit != nil && c.attempts == 0 && !k.outages.Troubled() &&
-		k.queues.Front(c.l.name) == nil && !k.queues.Lately(c.l.name, c.begun) {
+		k.queues.Front(c.l.key()) == nil && !k.queues.Lately(c.l.key(), c.begun) {
 		c.aside = true
 		c.countIn()
 		return nil, nil
 	}
-	if !k.queues.Join(c.l.name, c.l) {
+	if !k.queues.Join(c.l.key(), c.l) {
 		if err := c.checkOutage(); err != nil {
 			return nil, err
 		}
@@ -138,7 +139,7 @@ func (c *call) joinLocked() (*queue.Waiter[*Lease], error) {
 
 // joinBehind makes the caller a waiter. Under k.mu.
 func (c *call) joinBehind() (*queue.Waiter[*Lease], error) {
-	k, name, r := c.k, c.l.name, &c.request
+	k, name, r := c.k, c.l.key(), &c.request
 	c.contended = true
 	info, known := k.lastSeen(name)
 	if r.Try && known {
@@ -176,11 +177,11 @@ func (c *call) stepOut(w *queue.Waiter[*Lease]) {
 		return
 	}
 	if w.Queued() {
-		c.seen, _ = k.lastSeen(w.L.name)
-		if l := k.holderOf(w.L.name); l != nil {
+		c.seen, _ = k.lastSeen(w.L.key())
+		if l := k.holderOf(w.L.key()); l != nil {
 			c.own = l.acquired <= c.begun
 		}
-		k.queues.Of(w.L.name).Remove(w)
+		k.queues.Of(w.L.key()).Remove(w)
 	}
 	left, place := k.leaveLocked(w.L) // no effect unless it is the head
 	k.mu.Unlock()
@@ -192,7 +193,7 @@ func (c *call) stepOut(w *queue.Waiter[*Lease]) {
 func (k *Keeper) giveUpPlace(l *Lease, place uint64) {
 	if place != 0 {
 		owner := newOwner() // an earlier question of the caller's own may be under way
-		hold := store.Hold{Name: l.name, Owner: owner.String(), Place: place}
+		hold := store.Hold{Name: l.name, Limit: l.Limited(), Owner: owner.String(), Place: place}
 		k.cleaner.Disown(l.orphan(hold), 0)
 	}
 }
@@ -200,7 +201,7 @@ func (k *Keeper) giveUpPlace(l *Lease, place uint64) {
 // lastSeen is what a caller behind the front of a name hears when it may not wait. known reports
 // whether that is an answer: it is none while the head has not heard from the store, nor while the
 // holder gives the lock back, which may be free in a moment. Under k.mu.
-func (k *Keeper) lastSeen(name string) (info queue.Seen, known bool) {
+func (k *Keeper) lastSeen(name contract.Name) (info queue.Seen, known bool) {
 	if l := k.holderOf(name); l != nil {
 		now := k.clock.AtMost()
 		return queue.Seen{
@@ -220,11 +221,11 @@ func (k *Keeper) lastSeen(name string) (info queue.Seen, known bool) {
 // lock is free are refused, and the watch ends unless others wait. Under k.mu. What it returns is
 // to be called without the lock.
 func (k *Keeper) holdFront(l *Lease, now instant) (done func()) {
-	refused, unwatch := k.queues.Grant(l.name, now)
+	refused, unwatch := k.queues.Grant(l.key(), now)
 	if len(refused) == 0 {
 		return unwatch
 	}
-	info, _ := k.lastSeen(l.name)
+	info, _ := k.lastSeen(l.key())
 	return func() {
 		refuseAll(refused, info)
 		unwatch()
@@ -234,7 +235,7 @@ func (k *Keeper) holdFront(l *Lease, now instant) (done func()) {
 // passFront is holdFront for a slot of a limit: the next in line comes to the front at once, as
 // there may be more slots.
 func (k *Keeper) passFront(l *Lease, now instant) (done func()) {
-	k.queues.Pass(l.name, l, now)
+	k.queues.Pass(l.key(), l, now)
 	left, place := k.leaveLocked(l)
 	if place == 0 {
 		return left
@@ -253,7 +254,7 @@ func refuseAll(waiters []*queue.Waiter[*Lease], why queue.Seen) {
 
 // holderOf is the lease of this process that has a name, until the store has heard that it is free;
 // nil if none has. Under k.mu.
-func (k *Keeper) holderOf(name string) *Lease {
+func (k *Keeper) holderOf(name contract.Name) *Lease {
 	if l := k.queues.Front(name); l != nil && l.state != stateAsking {
 		return l
 	}

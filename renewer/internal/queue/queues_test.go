@@ -8,10 +8,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/queue"
 )
 
 const none = 0
+
+var a, b = contract.Name{Text: "a"}, contract.Name{Text: "b"}
 
 // queues are those of callers who are told apart by numbers, from 1 on.
 type queues struct {
@@ -23,7 +26,7 @@ type queues struct {
 func newQueues() *queues { return &queues{queue.New[int](), map[int]*queue.Waiter[int]{}} }
 
 // add has a caller join a name's queue, and reports whether it is at the front.
-func (q *queues) add(name string, caller int, try bool) bool {
+func (q *queues) add(name contract.Name, caller int, try bool) bool {
 	if q.Join(name, caller) {
 		return true
 	}
@@ -34,7 +37,7 @@ func (q *queues) add(name string, caller int, try bool) bool {
 
 // leave has a caller leave the front of "a", and returns who is there then.
 func (q *queues) leave(caller int) int {
-	if next, _ := q.Leave("a", caller); next != nil {
+	if next, _ := q.Leave(a, caller); next != nil {
 		return next.L
 	}
 	return none
@@ -42,20 +45,20 @@ func (q *queues) leave(caller int) int {
 
 func (q *queues) expect(t *testing.T, front int, waiting ...int) {
 	t.Helper()
-	require.Equal(t, front, q.Front("a"), "front")
+	require.Equal(t, front, q.Front(a), "front")
 	var got []int
 	for caller := 1; caller < 1000 && len(got) < len(waiting); caller++ { // by taking nothing out
 		if w := q.waiters[caller]; w != nil && w.Queued() {
 			got = append(got, caller)
 		}
 	}
-	if q.Of("a") == nil {
+	if q.Of(a) == nil {
 		require.Empty(t, waiting)
 		return
 	}
-	require.Equal(t, len(waiting), q.Of("a").Len())
+	require.Equal(t, len(waiting), q.Of(a).Len())
 	if len(waiting) > 0 {
-		require.Equal(t, waiting[0], q.Of("a").First().L)
+		require.Equal(t, waiting[0], q.Of(a).First().L)
 	}
 	require.True(t, slices.Equal(waiting, got), "%v wait, not %v, who came in this order", got, waiting)
 }
@@ -63,24 +66,24 @@ func (q *queues) expect(t *testing.T, front int, waiting ...int) {
 func (q *queues) requireEmpty(t *testing.T) {
 	t.Helper()
 	require.Zero(t, q.Names())
-	require.Nil(t, q.Of("a"))
+	require.Nil(t, q.Of(a))
 }
 
 func TestAQueueIsInOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	q := newQueues()
-	require.True(t, q.add("a", 1, false))
-	require.False(t, q.add("a", 2, false))
-	require.False(t, q.add("a", 3, true))
-	require.False(t, q.add("a", 4, false))
-	require.True(t, q.add("b", 9, false), "names have nothing to do with each other")
+	require.True(t, q.add(a, 1, false))
+	require.False(t, q.add(a, 2, false))
+	require.False(t, q.add(a, 3, true))
+	require.False(t, q.add(a, 4, false))
+	require.True(t, q.add(b, 9, false), "names have nothing to do with each other")
 	q.expect(t, 1, 2, 3, 4)
 
-	refused, unwatch := q.Grant("a", 1)
+	refused, unwatch := q.Grant(a, 1)
 	unwatch()
 	require.Len(t, refused, 1)
 	assert.Equal(t, 3, refused[0].L, "it does not wait until the lock is free")
-	w := q.HandOver("a")
+	w := q.HandOver(a)
 	assert.True(t, w.Handed)
 	assert.Equal(t, 1, w.After)
 	q.expect(t, 2, 4)
@@ -90,8 +93,8 @@ func TestAQueueIsInOrderOfArrival(t *testing.T) {
 	q.expect(t, 4)
 	assert.Equal(t, none, q.leave(4))
 	assert.Equal(t, none, q.leave(9))
-	assert.Equal(t, 9, q.Front("b"))
-	require.Nil(t, q.Of("a"))
+	assert.Equal(t, 9, q.Front(b))
+	require.Nil(t, q.Of(a))
 }
 
 // Whatever callers do, in whatever order, those who wait have a front before them, and the order is
@@ -111,7 +114,7 @@ func TestQueuesAreListsWithAFront(t *testing.T) {
 			}
 			switch dice.IntN(6) {
 			default: // one more
-				if q.add("a", caller, false) {
+				if q.add(a, caller, false) {
 					require.Equal(t, none, front)
 					front = caller
 				} else {
@@ -128,14 +131,14 @@ func TestQueuesAreListsWithAFront(t *testing.T) {
 				}
 			case 4: // hand the lock on
 				if len(list) > 0 {
-					front = q.HandOver("a").L
+					front = q.HandOver(a).L
 					require.Equal(t, list[0], front)
 					list = list[1:]
 				}
 			case 5: // step out
 				if len(list) > 0 {
 					i := dice.IntN(len(list))
-					q.Of("a").Remove(q.waiters[list[i]])
+					q.Of(a).Remove(q.waiters[list[i]])
 					list = slices.Delete(list, i, i+1)
 				}
 			}
@@ -149,16 +152,16 @@ func TestAQueueIsLookedAtWhileWaitersLeave(t *testing.T) {
 	t.Parallel()
 	q := newQueues()
 	for caller := 1; caller <= 6; caller++ {
-		q.add("a", caller, false)
+		q.add(a, caller, false)
 	}
-	of := q.Of("a")
+	of := q.Of(a)
 	at := of.After(q.waiters[2])
 	require.Equal(t, 3, at.L)
 	of.Remove(at)
 	of.Remove(q.waiters[2])
 	of.Remove(q.waiters[4])
 	require.Equal(t, 5, of.After(at).L)
-	q.add("a", 7, false)
+	q.add(a, 7, false)
 	of.Remove(q.waiters[6])
 	require.Equal(t, 7, of.After(q.waiters[6]).L)
 	require.Nil(t, of.After(q.waiters[7]))
