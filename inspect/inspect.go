@@ -56,7 +56,7 @@ func Show(
 	if err != nil {
 		return store.Lock{}, err
 	}
-	lock, err := s.Show(ctx, nameOf(name, limit))
+	lock, err := s.Show(ctx, name, limit)
 	return lock, unavailable(ctx, err)
 }
 
@@ -91,7 +91,7 @@ func Break(ctx context.Context, locks renewer.Store, o Order) error {
 		return err
 	}
 	answer := s.Break(ctx, store.Breaking{
-		Name: nameOf(o.Name, o.Limit), Fence: o.Fence,
+		Name: o.Name, Limit: o.Limit, Fence: o.Fence,
 		Broken: store.Broken{By: o.By, Why: o.Why, Force: o.Force},
 	})
 	switch {
@@ -147,11 +147,4 @@ func unavailable(ctx context.Context, err error) error {
 		return err
 	}
 	return fmt.Errorf("%w: %w", renewer.ErrUnavailable, err)
-}
-
-func nameOf(name string, limit bool) string {
-	if limit {
-		return store.LimitName(name)
-	}
-	return name
 }

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/inspect"
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
@@ -26,10 +27,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // hold has an owner take a name, and returns the token.
 func hold(t *testing.T, locks renewer.Store, name, owner string) int64 {
 	t.Helper()
+	return holdOf(t, locks, contract.Name{Text: name}, owner)
+}
+
+func holdOf(t *testing.T, locks renewer.Store, name contract.Name, owner string) int64 {
+	t.Helper()
 	claim := store.Claim{
-		Name: name, Owner: owner, TTL: time.Minute, Holder: store.Holder{Node: owner, PID: 7},
+		Name: name.Text, Owner: owner, TTL: time.Minute, Holder: store.Holder{Node: owner, PID: 7},
 	}
-	if _, limit := store.CutLimit(name); limit {
+	if name.Limit {
 		claim.Limit = 2
 	}
 	g := locks.Engine().Acquire(t.Context(), []store.Claim{claim})[0]
@@ -37,9 +43,11 @@ func hold(t *testing.T, locks renewer.Store, name, owner string) int64 {
 	return g.Fence
 }
 
-func renewed(t *testing.T, locks renewer.Store, name, owner string) store.Status {
+func renewed(t *testing.T, locks renewer.Store, name contract.Name, owner string) store.Status {
 	t.Helper()
-	holds := []store.Hold{{Name: name, Owner: owner, TTL: time.Minute}}
+	holds := []store.Hold{{
+		Name: name.Text, Limit: name.Limit, Owner: owner, TTL: time.Minute,
+	}}
 	return locks.Engine().Renew(t.Context(), holds)[0].Status
 }
 
@@ -49,8 +57,8 @@ func TestListAndShow(t *testing.T) {
 	hold(t, locks, "order:1", "web-1")
 	hold(t, locks, "order:2", "web-2")
 	hold(t, locks, "user:1", "web-3")
-	hold(t, locks, store.LimitName("order:1"), "web-4")
-	hold(t, locks, store.LimitName("order:1"), "web-5")
+	holdOf(t, locks, contract.Name{Text: "order:1", Limit: true}, "web-4")
+	holdOf(t, locks, contract.Name{Text: "order:1", Limit: true}, "web-5")
 	got := make(map[string]int)
 	for l, err := range inspect.List(t.Context(), locks, inspect.Match("order:*")) {
 		require.NoError(t, err)
@@ -87,11 +95,8 @@ func TestBreak(t *testing.T) {
 	order := inspect.Order{Name: "name", By: "alice", Why: "hangs"}
 	for _, limit := range []bool{false, true} {
 		order.Limit, order.Force = limit, false
-		name := "name"
-		if order.Limit {
-			name = store.LimitName(name)
-		}
-		order.Fence = hold(t, locks, name, "web-1")
+		name := contract.Name{Text: "name", Limit: limit}
+		order.Fence = holdOf(t, locks, name, "web-1")
 		for range 2 {
 			require.NoError(t, inspect.Break(t.Context(), locks, order))
 			assert.Equal(t, store.StatusBroken, renewed(t, locks, name, "web-1"))
@@ -101,7 +106,7 @@ func TestBreak(t *testing.T) {
 		assert.Equal(t, &store.Broken{By: "alice", Why: "hangs"}, l.Slots[0].Broken)
 		order.Force = true
 		require.NoError(t, inspect.Break(t.Context(), locks, order))
-		hold(t, locks, name, "web-2")
+		holdOf(t, locks, name, "web-2")
 		assert.NotEqual(t, store.StatusBroken, renewed(t, locks, name, "web-1"))
 	}
 }
@@ -162,10 +167,11 @@ func TestBreakOfAnotherLease(t *testing.T) {
 	require.ErrorIs(t, err, inspect.ErrStale)
 	assert.EqualError(t, err, "inspect: another lease is current: web-1 pid 7 has it: show it again")
 
-	hold(t, locks, store.LimitName("name"), "web-1")
+	holdOf(t, locks, contract.Name{Text: "name", Limit: true}, "web-1")
 	order.Limit = true
 	require.ErrorIs(t, inspect.Break(t.Context(), locks, order), inspect.ErrFree, "no such slot")
-	for _, name := range []string{"name", store.LimitName("name")} {
+	for _, limit := range []bool{false, true} {
+		name := contract.Name{Text: "name", Limit: limit}
 		assert.Equal(t, store.StatusHeld, renewed(t, locks, name, "web-1"))
 	}
 }
@@ -217,7 +223,7 @@ func (s away) List(
 	return func(yield func(store.Lock, error) bool) { yield(store.Lock{}, s.err) }
 }
 
-func (s away) Show(context.Context, string) (store.Lock, error) { return store.Lock{}, s.err }
+func (s away) Show(context.Context, string, bool) (store.Lock, error) { return store.Lock{}, s.err }
 
 func (s away) Break(context.Context, store.Breaking) store.Answer { return store.Answer{Err: s.err} }
 

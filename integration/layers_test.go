@@ -31,8 +31,8 @@ var layers = []layer{
 		"the engine is the ground floor: whatever it imports is linked into every user's program",
 	},
 	{
-		"renewer/redisstore/internal/...", "renewer/redisstore/internal/...",
-		"a part of the Redis store knows slots, channels and connections, and no lock",
+		"renewer/redisstore/internal/...", "internal/contract renewer/redisstore/internal/...",
+		"a part of the Redis store knows names, slots, channels and connections, and no lock",
 	},
 	{
 		"internal/deployment", "renewer renewer/store",

@@ -167,7 +167,7 @@ type partly struct{ engine.Whole }
 func (p partly) Engine() store.Store { return p }
 
 func (partly) Shard(name string) int {
-	if name, _ = store.CutLimit(name); strings.HasPrefix(name, "a") {
+	if strings.HasPrefix(name, "a") {
 		return 1
 	}
 	return 0

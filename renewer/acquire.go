@@ -71,10 +71,9 @@ func (k *Keeper) check(r *Request) error {
 func (c *call) begin(
 	ctx context.Context, k *Keeper, r Request,
 ) (context.Context, AcquireStart) {
-	known := r.Name // to the store
 	limit := 0
 	if r.Limit != nil {
-		known, limit = store.LimitName(r.Name), r.Limit()
+		limit = r.Limit()
 	}
 	start := AcquireStart{
 		Name: r.Name, Limit: max(limit, 0), Operation: r.Operation, LongRunning: r.LongRunning,
@@ -84,7 +83,7 @@ func (c *call) begin(
 		ctx = k.observer.AcquireStart(ctx, start)
 	}
 	*c = call{k: k, request: r, begun: k.clock.AtMost(), until: never, limit: limit}
-	c.l, c.room = k.newLease(ctx, known, k.labels.of(r.Operation))
+	c.l, c.room = k.newLease(ctx, r.Name, k.labels.of(r.Operation, r.Limit != nil))
 	c.l.acquired = c.begun
 	if r.LongRunning {
 		c.l.warned = neverWarned
@@ -179,10 +178,10 @@ func (c *call) rescue() {
 func (c *call) giveUp() {
 	k := c.k
 	c.l.dropContext()
-	left := k.desk.GiveUp(c.l.name, c.l, c.place, c.unsettled)
+	left := k.desk.GiveUp(c.l.key(), c.l, c.place, c.unsettled)
 	left.End()
 	if c.unsettled != 0 || left.Place != 0 { // the store may give it to us yet
-		hold := store.Hold{Name: c.l.name, Owner: c.l.owner.String(), Place: left.Place}
+		hold := store.Hold{Name: c.l.name, Limit: c.l.Limited(), Owner: c.l.owner.String(), Place: left.Place}
 		k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
 	}
 	c.exit()
@@ -229,7 +228,7 @@ func (c *call) enter(
 		l.due = k.heartbeats.First(sent)
 		k.plan(l, l.due)
 	}
-	d = k.desk.Granted(l.name, l, c.request.Limit != nil, now)
+	d = k.desk.Granted(l.key(), l, c.request.Limit != nil, now)
 	c.inside = false
 	if unsettled := max(c.unsettled, d.Unsettled); unsettled != 0 {
 		l.withExtras().unsettled, l.extras.place = unsettled, c.place

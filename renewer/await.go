@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
@@ -42,22 +43,22 @@ func (c *call) tell(info desk.Seen, queued bool) {
 	if c.aside {
 		return
 	}
-	w := c.k.desk.Refused(c.l.name, c.l, desk.Answer{
+	w := c.k.desk.Refused(c.l.key(), c.l, desk.Answer{
 		Seen: info, Try: c.request.Try, Place: c.place, Queued: queued,
 	})
 	if w != nil {
-		c.k.watch(c.l.name, w)
+		c.k.watch(c.l.key(), w)
 	}
 }
 
 // watch has the store watch a name, until nobody here waits for it. If the store panics, the next
 // front tries again.
-func (k *Keeper) watch(name string, w *desk.Watch) {
+func (k *Keeper) watch(name contract.Name, w *desk.Watch) {
 	var stop func() // nil after a panic
 	defer func() { k.desk.Began(w, stop) }()
-	stop = k.store.Watch(name, func(err error) {
+	stop = k.store.Watch(name.Text, name.Limit, func(err error) {
 		if err != nil {
-			k.fault("watch", name, err)
+			k.fault("watch", name.Text, err)
 			return
 		}
 		w.Wake()
@@ -88,7 +89,7 @@ func (c *call) pause(failures *int) time.Duration {
 // await returns when the caller is to ask again, after pause at the latest, and whether a wake-up
 // is why.
 func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err error) {
-	wake, calm := c.k.desk.Listen(c.l.name)
+	wake, calm := c.k.desk.Listen(c.l.key())
 	end := c.k.clock.AtMost().Add(pause)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

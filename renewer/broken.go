@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -11,7 +12,7 @@ import (
 // breaker is the part of a [store.Inspector] that the engine uses.
 type breaker interface {
 	Break(ctx context.Context, b store.Breaking) store.Answer
-	OnBreak(holder store.Holder, look func(name string)) (stop func())
+	OnBreak(holder store.Holder, look func(name string, limit bool)) (stop func())
 }
 
 // looks is how a keeper hears that a lease of its own may have been broken. It listens from when a
@@ -84,17 +85,18 @@ func (k *Keeper) deaf() {
 
 // look renews the leases of a name now: the answer says if they were broken. Without a name it
 // renews those that have had no heartbeat yet: they may have been broken before the store told.
-func (k *Keeper) look(name string) {
+func (k *Keeper) look(name string, limit bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
-	k.desk.Nudge(name)
 	if name == "" {
 		k.lookAtNew(now)
 		return
 	}
-	if _, limited := store.CutLimit(name); !limited {
-		if l := k.desk.Last(name).Has; l != nil {
+	if !limit {
+		key := contract.Name{Text: name}
+		k.desk.Nudge(key)
+		if l := k.desk.Last(key).Has; l != nil {
 			k.lookAt(l, now)
 		}
 		return
@@ -104,7 +106,7 @@ func (k *Keeper) look(name string) {
 	}
 	k.looks.limits = now
 	for _, l := range k.books.Leases() {
-		if l.name == name {
+		if l.name == name && l.Limited() {
 			k.lookAt(l, now)
 		}
 	}

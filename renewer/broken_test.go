@@ -76,14 +76,14 @@ func TestABrokenLease(t *testing.T) {
 type told struct {
 	*script.Store
 
-	look chan func(name string)
+	look chan func(name string, limit bool)
 }
 
 func (s told) Engine() store.Store { return s }
 
 func (s told) Break(context.Context, store.Breaking) store.Answer { panic("not asked") }
 
-func (s told) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
+func (s told) OnBreak(holder store.Holder, look func(string, bool)) (stop func()) {
 	s.look <- look
 	return func() {}
 }
@@ -93,14 +93,14 @@ func (s told) OnBreak(holder store.Holder, look func(name string)) (stop func())
 func TestAFloodOfMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := told{script.New(), make(chan func(string), 1)}
+		s := told{script.New(), make(chan func(string, bool), 1)}
 		k, err := renewer.New(s, config)
 		require.NoError(t, err)
 		l := acquire(t, k, "a")
 		look := <-s.look // at its first heartbeat
 		before := len(s.Calls(script.Renew))
 		for range 20_000 {
-			look("a")
+			look("a", false)
 			waitFor(time.Millisecond)
 		}
 		renewals := len(s.Calls(script.Renew)) - before
@@ -117,13 +117,13 @@ func TestAFloodOfMessages(t *testing.T) {
 func TestLooksPutOffNoHeartbeat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := told{script.New(), make(chan func(string), 1)}
+		s := told{script.New(), make(chan func(string, bool), 1)}
 		k, err := renewer.New(s, config)
 		require.NoError(t, err)
 		l := acquire(t, k, "a")
 		look := <-s.look
 		for range 10 {
-			look("a")
+			look("a", false)
 			waitFor(200 * time.Millisecond)
 		}
 		waitFor(time.Hour)
@@ -150,7 +150,7 @@ func TestABrokenManualLease(t *testing.T) {
 		at, lost := lostAt(t, l)
 		assertInstant(t, begun, at, "at once")
 		assert.Equal(t, renewer.ReasonBroken, lost.Reason)
-		shown, err := s.Show(t.Context(), "a")
+		shown, err := s.Show(t.Context(), "a", false)
 		require.NoError(t, err)
 		assert.LessOrEqual(t, shown.Slots[0].TTL, 4*time.Second)
 		require.Error(t, l.Release(t.Context()))
@@ -167,7 +167,7 @@ type listeners struct {
 
 func (s *listeners) Engine() store.Store { return s }
 
-func (s *listeners) OnBreak(holder store.Holder, look func(string)) (stop func()) {
+func (s *listeners) OnBreak(holder store.Holder, look func(string, bool)) (stop func()) {
 	s.listening.Add(1)
 	end := s.Whole.OnBreak(holder, look)
 	return func() {

@@ -11,7 +11,6 @@ import (
 	"github.com/lockbeat/lockbeat/internal/testutil/engine"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
-	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -116,7 +115,7 @@ func TestCallersOfALimitAreThoseBehindItsPlace(t *testing.T) {
 		}
 		synctest.Wait()
 		waitFor(config.TTL)
-		lock, err := s.Show(t.Context(), store.LimitName("a"))
+		lock, err := s.Show(t.Context(), "a", true)
 		require.NoError(t, err)
 		require.Equal(t, 1, lock.Waiting, "the process")
 		require.Equal(t, 4, lock.Callers())
@@ -124,7 +123,7 @@ func TestCallersOfALimitAreThoseBehindItsPlace(t *testing.T) {
 		leave()
 		synctest.Wait()
 		waitFor(config.TTL)
-		lock, err = s.Show(t.Context(), store.LimitName("a"))
+		lock, err = s.Show(t.Context(), "a", true)
 		require.NoError(t, err)
 		require.Zero(t, lock.WaitingInAll())
 		for _, l := range leases {

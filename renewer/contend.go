@@ -33,7 +33,7 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 		if !asked {
 			sent, err := c.ask(ctx)
 			if sent == 0 && (woken || c.freed) {
-				c.k.desk.WasFalse(c.l.name, c.freed, c.k.clock.AtMost())
+				c.k.desk.WasFalse(c.l.key(), c.freed, c.k.clock.AtMost())
 			}
 			if err == nil && sent == 0 {
 				err = c.checkNewest(ctx)
@@ -70,8 +70,8 @@ func (c *call) renounce(ctx context.Context, sent instant) {
 	c.l.owner, c.l.extras = newOwner(), old.extras
 	c.l.acquired, c.l.warned = old.acquired, old.warned
 	old.dropContext()
-	k.desk.Swap(old.name, old, c.l)
-	hold := store.Hold{Name: old.name, Owner: old.owner.String()}
+	k.desk.Swap(old.key(), old, c.l)
+	hold := store.Hold{Name: old.name, Limit: old.Limited(), Owner: old.owner.String()}
 	k.cleaner.Disown(old.orphan(hold), sent)
 	c.unsettled = 0
 }
@@ -222,7 +222,7 @@ func (c *call) noLimit() error {
 
 // disagree tells of a limit that more hold than this caller would admit, once for each name.
 func (c *call) disagree(held int) {
-	if c.k.desk.FirstTime(c.l.name) {
+	if c.k.desk.FirstTime(c.l.key()) {
 		c.k.fault("limit", c.l.name, fmt.Errorf("%d hold it, and this process admits %d: others "+
 			"have a higher limit, or it was lowered a moment ago", held, c.limit))
 	}
@@ -278,14 +278,14 @@ func (c *call) beginRequest(
 // nextPlace is the place from which the call asks at an instant, and notes how many wait behind it.
 func (c *call) nextPlace(now instant) uint64 {
 	d := c.k.desk
-	c.callers = d.InLine(c.l.name)
+	c.callers = d.InLine(c.l.key())
 	if c.request.Limit != nil {
 		c.callers = max(c.callers-1, 0) // the first of them has the place then
 	}
 	if c.request.Try || c.aside {
 		return 0
 	}
-	place := d.Place(c.l.name, c.place, now)
+	place := d.Place(c.l.key(), c.place, now)
 	if place != 0 {
 		c.place = place
 	}

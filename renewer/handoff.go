@@ -42,7 +42,7 @@ func (k *Keeper) handOff(l *Lease, now instant) (left desk.Left, done bool) {
 	if l.deadline.Sub(now) < k.cfg.Margin+2*k.cfg.RequestTimeout {
 		return left, false
 	}
-	w, left := k.desk.HandOver(l.name, l)
+	w, left := k.desk.HandOver(l.key(), l)
 	if w == nil {
 		return left, false
 	}

@@ -129,7 +129,7 @@ func (k *Keeper) behind(l *Lease) int {
 	if l.state != stateHeld {
 		return 0
 	}
-	return k.desk.Waiting(l.name, l)
+	return k.desk.Waiting(l.key(), l)
 }
 
 // waiting is what is told of a lease that a caller asks for. Under k.mu.
@@ -141,7 +141,7 @@ func (k *Keeper) waiting(l *Lease, d dial) (w Waiting, ok bool) {
 		Name: l.Name(), Operation: l.label.operation, Limited: l.Limited(),
 		LongRunning: l.warned == neverWarned, Since: d.time(l.acquired),
 	}
-	if last := k.desk.Last(l.name); last.Has != nil {
+	if last := k.desk.Last(l.key()); last.Has != nil {
 		w.Holder, w.HeldSince = k.holder(last.Has), d.time(last.Has.acquired)
 	} else if last.Known {
 		w.Holder, w.HeldSince, w.Err = last.Seen.Holder, d.time(last.Seen.Since), last.Seen.Err

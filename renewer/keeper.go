@@ -84,7 +84,6 @@ func (k *Keeper) holder(l *Lease) store.Holder {
 }
 
 func (k *Keeper) fault(doing, name string, err error) {
-	name, _ = store.CutLimit(name)
 	k.hearers.Fault(Fault{Doing: doing, Name: name, Err: err})
 }
 

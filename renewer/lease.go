@@ -10,6 +10,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/beat"
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -19,7 +20,7 @@ import (
 // concurrently.
 type Lease struct {
 	k      *Keeper
-	name   string // by which the store knows it
+	name   string
 	label  *label
 	fence  int64
 	values context.Context // given to Acquire, or what the observer made of it; nil until granted
@@ -87,6 +88,7 @@ const (
 
 // label is what others hear of a lease besides its name. It never changes.
 type label struct {
+	limited   bool // it is a slot of a limit
 	operation string
 	trace     string // what the observer made of the claim
 }
@@ -94,24 +96,26 @@ type label struct {
 // labels are those of the operations that calls have named, so that no lease costs one of its own.
 // Operations are few, and one beyond the most that are kept has a label for each call.
 type labels struct {
-	known atomic.Pointer[map[string]*label]
+	known atomic.Pointer[map[label]*label]
 }
 
 // mostLabels is a bound on what a caller with an operation of its own for each call can cost.
 const mostLabels = 256
 
 // of returns the label of an operation.
-func (s *labels) of(operation string) *label {
+func (s *labels) of(operation string, limited bool) *label {
 	known := s.known.Load()
+	wanted := label{limited: limited, operation: operation}
 	if known != nil {
-		if found := (*known)[operation]; found != nil {
+		if found := (*known)[wanted]; found != nil {
 			return found
 		} else if len(*known) >= mostLabels {
-			return &label{operation: operation}
+			return &label{limited: limited, operation: operation}
 		}
 	}
-	added := &label{operation: strings.Clone(operation)} // not a part of a larger string
-	more := map[string]*label{added.operation: added}
+	// not a part of a larger string
+	added := &label{limited: limited, operation: strings.Clone(operation)}
+	more := map[label]*label{*added: added}
 	if known != nil {
 		maps.Copy(more, *known)
 	}
@@ -124,7 +128,7 @@ func (l *Lease) setTrace(trace string) {
 	if trace == l.label.trace {
 		return
 	}
-	traced := &label{l.label.operation, trace}
+	traced := &label{l.label.limited, l.label.operation, trace}
 	l.k.mu.Lock()
 	l.label = traced
 	l.k.mu.Unlock()
@@ -184,16 +188,13 @@ func (l *Lease) rank() int64 {
 }
 
 // Name is that of the lock or limit.
-func (l *Lease) Name() string {
-	name, _ := store.CutLimit(l.name)
-	return name
-}
+func (l *Lease) Name() string { return l.name }
 
 // Limited reports whether the lease is a slot of a limit.
-func (l *Lease) Limited() bool {
-	_, limited := store.CutLimit(l.name)
-	return limited
-}
+func (l *Lease) Limited() bool { return l.label.limited }
+
+// key is the name as the desk has it.
+func (l *Lease) key() contract.Name { return contract.Name{Text: l.name, Limit: l.label.limited} }
 
 // Fence is the fencing token: positive, and greater than that of every earlier lease of this
 // name. Let what the operation writes to refuse tokens below the highest it has seen.
@@ -236,14 +237,14 @@ func (l *Lease) HoldAtLeast(d time.Duration) {
 }
 
 func (l *Lease) hold() store.Hold {
-	return store.Hold{Name: l.name, Owner: l.owner.String(), TTL: l.k.cfg.TTL}
+	return store.Hold{Name: l.name, Limit: l.Limited(), Owner: l.owner.String(), TTL: l.k.cfg.TTL}
 }
 
 // beating is the hold of a heartbeat, which tells how many callers of this process wait behind the
 // lease, if the store does not know that. Under k.mu.
 func (l *Lease) beating() store.Hold {
 	h := l.hold()
-	h.Callers = l.k.desk.InLine(l.name)
+	h.Callers = l.k.desk.InLine(l.key())
 	told := 0
 	if l.extras != nil {
 		told = l.extras.told
@@ -254,7 +255,7 @@ func (l *Lease) beating() store.Hold {
 
 // ending is the hold to release when the operation has ended. Under k.mu.
 func (l *Lease) ending(now instant) store.Hold {
-	h := store.Hold{Name: l.name, Owner: l.owner.String()}
+	h := store.Hold{Name: l.name, Limit: l.Limited(), Owner: l.owner.String()}
 	if l.extras != nil {
 		h.Keep = cleanup.KeepUntil(l.extras.least, now)
 		h.Place = l.extras.place

@@ -114,7 +114,7 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 	if l.values != nil { // else it was handed over a moment ago, and its new holder will see
 		news.leases = append(news.leases, l)
 	}
-	if left := k.desk.Leave(l.name, l); left.Stop != nil {
+	if left := k.desk.Leave(l.key(), l); left.Stop != nil {
 		news.after = append(news.after, left.Stop)
 	}
 }

@@ -40,13 +40,12 @@ func (s *replyLost) Acquire(ctx context.Context, claims []store.Claim) []store.G
 func TestABrokenGrantWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		known string
 		limit func() int
 		end   func(t *testing.T, s *replyLost, l store.Lock)
 	}{
-		"broken": {"a", nil, breakFirst},
-		"a slot": {store.LimitName("a"), slots(1), breakFirst},
-		"replaced": {"a", nil, func(t *testing.T, s *replyLost, _ store.Lock) {
+		"broken": {nil, breakFirst},
+		"a slot": {slots(1), breakFirst},
+		"replaced": {nil, func(t *testing.T, s *replyLost, _ store.Lock) {
 			_, err := s.Replace(t.Context(), contract.Replacement{
 				Name: "a", Owner: renewer.NewOwner(), Break: true,
 			})
@@ -69,13 +68,13 @@ func TestABrokenGrantWhoseReplyWasLost(t *testing.T) {
 					return l.Release(t.Context())
 				})
 				synctest.Wait()
-				l, err := s.Show(t.Context(), c.known)
+				l, err := s.Show(t.Context(), "a", c.limit != nil)
 				require.NoError(t, err)
 				require.Len(t, l.Slots, 1, "it was granted")
 				c.end(t, s, l)
 				require.NoError(t, <-done)
 				assert.Less(t, time.Since(begun), config.RequestTimeout+time.Second)
-				l, err = s.Show(t.Context(), c.known)
+				l, err = s.Show(t.Context(), "a", c.limit != nil)
 				require.NoError(t, err)
 				assert.Empty(t, l.Slots, "nothing is left")
 				require.NoError(t, k.Shutdown(t.Context()))
@@ -86,12 +85,9 @@ func TestABrokenGrantWhoseReplyWasLost(t *testing.T) {
 
 func breakFirst(t *testing.T, s *replyLost, l store.Lock) {
 	t.Helper()
-	name := l.Name
-	if l.Limit {
-		name = store.LimitName(name)
-	}
 	answer := s.Break(t.Context(), store.Breaking{
-		Name: name, Fence: l.Slots[0].Fence, Broken: store.Broken{By: "alice", Why: "test"},
+		Name: l.Name, Limit: l.Limit, Fence: l.Slots[0].Fence,
+		Broken: store.Broken{By: "alice", Why: "test"},
 	})
 	require.Equal(t, store.StatusHeld, answer.Status)
 }

@@ -63,7 +63,7 @@ func (n *newestCall) endFront(l *Lease) {
 	k := l.k
 	var news losses
 	k.mu.Lock()
-	if front := k.desk.Last(l.name).Has; front != nil && front.state == stateHeld {
+	if front := k.desk.Last(l.key()).Has; front != nil && front.state == stateHeld {
 		k.lose(front, ReasonReplaced, k.clock.Now(), &news)
 		front.lost().By = k.holder(l).String()
 	}
@@ -156,7 +156,7 @@ func (c *call) refuseReplaced() error { return c.fail(ErrBusy, ErrReplaced) }
 func (c *call) waitsNoMore(granted bool) {
 	n, k, name := c.newest, c.k, c.l.name
 	n.again.Stop()
-	k.desk.Forget(name, n.Newest)
+	k.desk.Forget(c.l.key(), n.Newest)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if granted || n.since == 0 || k.shutdown.phase >= phaseFree {

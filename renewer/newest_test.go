@@ -304,7 +304,7 @@ func TestALateReplaceEndsNoNewerOperation(t *testing.T) {
 				require.Equal(t, store.StatusHeld, grant.Status)
 				waitFor(time.Second)
 				assert.Zero(t, ask("a", old), "it came before")
-				lock, err := s.Show(ctx, "a")
+				lock, err := s.Show(ctx, "a", false)
 				require.NoError(t, err)
 				assert.Nil(t, lock.Slots[0].Broken)
 				assert.Positive(t, ask("c", 0), "this one comes after")

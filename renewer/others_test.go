@@ -66,7 +66,7 @@ func onDistant(t *testing.T, f func(t *testing.T, d *distant, k *renewer.Keeper)
 		require.NoError(t, k.Shutdown(t.Context()))
 		names, orphans := k.NamesAndOrphans()
 		require.Zero(t, names+orphans)
-		l, err := d.Show(t.Context(), store.LimitName("a"))
+		l, err := d.Show(t.Context(), "a", true)
 		require.NoError(t, err)
 		require.Empty(t, l.Slots, "nothing is left behind")
 	})
@@ -243,7 +243,7 @@ func TestAnAnswerForSeveralIsLost(t *testing.T) {
 					if errors.Is(c.err, store.ErrNotSent) { // nor has it arrived
 						for _, c := range claims {
 							d.Whole.Release(t.Context(),
-								[]store.Hold{{Name: c.Name, Owner: c.Owner}})
+								[]store.Hold{{Name: c.Name, Limit: c.Limit != 0, Owner: c.Owner}})
 						}
 					}
 					if c.err != nil {

@@ -104,13 +104,12 @@ func (k *Keeper) probe(p asking.Probe) {
 	owner := newOwner()
 	claim := store.Claim{Owner: owner.String(), TTL: time.Millisecond, Holder: k.self}
 	claim.Holder.Operation = "is the store back?"
-	base, _ := store.CutLimit(p.Name)
 	for i := 0; i == 0 || !k.outages.Same(k.shards.Of(claim.Name), p.Shard); i++ {
 		if i == probeNames { // the store has no such shard any more
 			k.outages.Probed(p, sent, true, nil)
 			return
 		}
-		claim.Name = fmt.Sprintf("%.64s is the store back? %.64s %d", base, k.self, i)
+		claim.Name = fmt.Sprintf("%.64s is the store back? %.64s %d", p.Name, k.self, i)
 	}
 	g := asking.GrantOf(k.store.Acquire(k.cleanUpRequest(), []store.Claim{claim}), 0, 1)
 	k.outages.Probed(p, sent, asking.IsAnswer(g.Status, g.Err), k.failure(g.Err))

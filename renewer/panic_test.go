@@ -88,9 +88,9 @@ func (s trapStore) Renew(ctx context.Context, holds []store.Hold) []store.Answer
 	return s.Store.Renew(ctx, holds)
 }
 
-func (s trapStore) Watch(name string, wake func(error)) func() {
+func (s trapStore) Watch(name string, limit bool, wake func(error)) func() {
 	s.step("store.Watch")
-	stop := s.Store.Watch(name, wake)
+	stop := s.Store.Watch(name, limit, wake)
 	return func() {
 		stop()
 		s.step("unwatch")

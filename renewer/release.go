@@ -49,7 +49,7 @@ func (k *Keeper) forget(l *Lease, e ended, lost *LostError) (left desk.Left) {
 	if e.was == stateHeld && lost != nil {
 		l.foundLost(lost)
 	}
-	left = k.desk.Leave(l.name, l)
+	left = k.desk.Leave(l.key(), l)
 	k.books.Forget(l)
 	return left
 }
@@ -111,7 +111,7 @@ func (k *Keeper) endLease(l *Lease, orderly bool) (e ended, over bool) {
 		e.was = stateReleased
 	}
 	l.end(stateReleased)
-	k.desk.GivesBack(l.name, l)
+	k.desk.GivesBack(l.key(), l)
 	k.heartbeats.Unplan(l)
 	e.lost, e.hold = l.lost(), l.ending(e.now)
 	k.mu.Unlock()
@@ -228,7 +228,7 @@ func (k *Keeper) discard(l *Lease, place uint64, unsettled instant) {
 		k.questions.Remove(c)
 	}
 	hold := l.ending(k.clock.AtMost())
-	left := k.desk.GiveUp(l.name, l, place, unsettled)
+	left := k.desk.GiveUp(l.key(), l, place, unsettled)
 	hold.Place = left.Place
 	k.mu.Unlock()
 	defer func() { // also if the store panics

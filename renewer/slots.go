@@ -29,7 +29,7 @@ func (c *call) claimOthers(claims []store.Claim) []store.Claim {
 	if c.request.Limit == nil || c.request.Try || c.aside {
 		return claims
 	}
-	behind := c.k.desk.Also(c.l.name, c.l)
+	behind := c.k.desk.Also(c.l.key(), c.l)
 	c.others = make([]other, 0, len(behind))
 	for _, w := range behind {
 		if w.Limit() != c.limit {
@@ -88,7 +88,7 @@ func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
 	}
 	full := own.Status == store.StatusHeld && refusal.Status != store.StatusUnknown
 	all := own.Status == store.StatusHeld && granted == len(c.others)
-	k.desk.Gave(c.l.name, granted, all, full)
+	k.desk.Gave(c.l.key(), granted, all, full)
 	c.others = nil
 	k.mu.Unlock()
 	c.disown(orphans, 0)
@@ -123,7 +123,7 @@ func (c *call) giveOne(
 func (c *call) disown(others []other, unsettled instant) {
 	for i := range others {
 		l := others[i].w.L
-		hold := store.Hold{Name: l.name, Owner: others[i].owner.String()}
+		hold := store.Hold{Name: l.name, Limit: true, Owner: others[i].owner.String()}
 		c.k.cleaner.Disown(l.orphan(hold), unsettled)
 	}
 }
@@ -134,7 +134,7 @@ func (c *call) takeOver() bool {
 	if c.request.Limit == nil {
 		return false
 	}
-	seen, place, asked := c.k.desk.TakeOver(c.l.name, c.l)
+	seen, place, asked := c.k.desk.TakeOver(c.l.key(), c.l)
 	if asked {
 		c.seen, c.behind, c.place, c.contended = seen, seen, place, true
 	}

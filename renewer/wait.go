@@ -106,7 +106,7 @@ func (c *call) join(ctx context.Context, front bool) (*desk.Waiter[*Lease], erro
 		}
 		w.Newest = c.newest.Newest
 	}
-	seat := k.desk.Join(l.name, l, w)
+	seat := k.desk.Join(l.key(), l, w)
 	switch seat.Turn {
 	case desk.Ask:
 		c.inside = true
@@ -181,7 +181,7 @@ func (c *call) stepOut(w *desk.Waiter[*Lease]) {
 func (k *Keeper) giveUpPlace(l *Lease, place uint64) {
 	if place != 0 {
 		owner := newOwner() // an earlier question of the caller's own may be under way
-		hold := store.Hold{Name: l.name, Owner: owner.String(), Place: place}
+		hold := store.Hold{Name: l.name, Limit: l.Limited(), Owner: owner.String(), Place: place}
 		k.cleaner.Disown(l.orphan(hold), 0)
 	}
 }

@@ -114,7 +114,8 @@ func TestBreakOfALimit(t *testing.T) {
 	p := newPage(t, f, page.Config{BreakAs: alice})
 	r := fillIn(t, p, "/break?name=chat&limit=1&fence=7", url.Values{"why": {"hangs"}})
 	assert.Equal(t, http.StatusSeeOther, webtest.Do(p, r).StatusCode)
-	assert.Equal(t, store.LimitName("chat"), broke(f)[0].Name)
+	assert.Equal(t, "chat", broke(f)[0].Name)
+	assert.True(t, broke(f)[0].Limit)
 }
 
 func TestBreakIsRefused(t *testing.T) {

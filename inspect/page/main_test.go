@@ -85,17 +85,16 @@ func (f *fake) List(
 	}
 }
 
-func (f *fake) Show(_ context.Context, name string) (store.Lock, error) {
+func (f *fake) Show(_ context.Context, name string, limit bool) (store.Lock, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.shows = append(f.shows, name)
-	plain, limit := store.CutLimit(name)
 	for _, l := range f.locks {
-		if l.Name == plain && l.Limit == limit {
+		if l.Name == name && l.Limit == limit {
 			return f.now(l), f.err
 		}
 	}
-	return store.Lock{Name: plain, Limit: limit, At: time.Now()}, f.err
+	return store.Lock{Name: name, Limit: limit, At: time.Now()}, f.err
 }
 
 func (f *fake) Break(_ context.Context, b store.Breaking) store.Answer {

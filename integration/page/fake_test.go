@@ -89,8 +89,7 @@ func (f *fake) List(
 	}
 }
 
-func (f *fake) Show(_ context.Context, name string) (store.Lock, error) {
-	name, limit := store.CutLimit(name)
+func (f *fake) Show(_ context.Context, name string, limit bool) (store.Lock, error) {
 	locks, err := f.all()
 	for _, l := range locks {
 		if l.Name == name && l.Limit == limit {

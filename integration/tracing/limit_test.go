@@ -33,7 +33,7 @@ func (s slots) fill(n int) slots {
 	holder.Trace = theirTrace
 	for i := range n {
 		grant := s.store.Engine().Acquire(s.t.Context(), []store.Claim{{
-			Name: store.LimitName("a"), Owner: strings.Repeat(string(rune('a'+i)), store.OwnerLen),
+			Name: "a", Owner: strings.Repeat(string(rune('a'+i)), store.OwnerLen),
 			TTL: time.Hour, Holder: holder, Limit: n,
 		}})[0]
 		require.Equal(s.t, store.StatusHeld, grant.Status)

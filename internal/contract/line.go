@@ -30,7 +30,7 @@ type Line interface {
 
 	// Next notes what became of a task, or of the lock, and returns which tasks are to come next:
 	// as many as there is room for, and one more. limit is as [Arrival.Limit].
-	Next(ctx context.Context, name string, limit int, what TaskEvent, task Task) (NextTask, error)
+	Next(ctx context.Context, name Name, limit int, what TaskEvent, task Task) (NextTask, error)
 }
 
 // MostTaskDelay is how long a task that stands in a [Line] may stay away at most: the line is
@@ -51,10 +51,9 @@ type Task struct {
 
 // Arrival is a task that wants a lock.
 type Arrival struct {
-	// Name is that of the lock, or of a limit: see [store.LimitName].
-	Name string
-	// Limit is how many may have the name at once, if it is that of a limit; else 0. Tasks are told
-	// to ask for as many slots as are free.
+	Name Name
+	// Limit is how many may have the name at once, if it is that of a limit. Tasks are told to ask
+	// for as many slots as are free.
 	Limit int
 	// Task is who has come.
 	Task Task

@@ -75,7 +75,8 @@ type panics struct {
 }
 
 func (p *panics) Ran(context.Context, renewer.Run) {
-	if p.left--; p.left >= 0 {
+	p.left--
+	if p.left >= 0 {
 		panic("an observer")
 	}
 }

@@ -18,8 +18,8 @@
 //
 // # Outcomes
 //
-// The keeper's Observer hears of each tick on this node, by a renewer.Run, and renewer.Config.Log of
-// what has failed:
+// The keeper's Observer hears of each tick on this node, by a renewer.Run, and
+// renewer.Config.Log of what has failed:
 //
 //	the job                            what becomes of the tick
 //	---------------------------------  ------------------------------------------------------

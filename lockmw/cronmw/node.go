@@ -38,8 +38,8 @@ func New(ctx context.Context, k *renewer.Keeper) (*Node, error) {
 var (
 	errNoKeeper = fmt.Errorf("%w: it needs a keeper: renewer.New", renewer.ErrConfig)
 	errNoJob    = fmt.Errorf("%w: it needs a schedule and a function", renewer.ErrConfig)
-	errTwice    = fmt.Errorf("%w: this node has a job of this name already, and the two would take "+
-		"each other's ticks: give each a name of its own", renewer.ErrConfig)
+	errTwice    = fmt.Errorf("%w: this node has a job of this name already, and the two would "+
+		"take each other's ticks: give each a name of its own", renewer.ErrConfig)
 )
 
 // Schedule says when work is due: Next is the first tick later than t, or the zero time if there is

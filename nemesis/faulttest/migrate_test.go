@@ -170,11 +170,11 @@ func TestABreakByForceOnASlotOnTheMove(t *testing.T) {
 	slot, names := sameSlot(2)
 	locks := engine.In(p.Store)
 	broken := func(i int, force bool) store.Answer {
-		lock, err := locks.Show(t.Context(), limited(names, i))
+		lock, err := locks.Show(t.Context(), names[i], i == 1)
 		require.NoError(t, err)
 		require.Len(t, lock.Slots, 1)
 		return locks.Break(t.Context(), store.Breaking{
-			Name: limited(names, i), Fence: lock.Slots[0].Fence,
+			Name: names[i], Limit: i == 1, Fence: lock.Slots[0].Fence,
 			Broken: store.Broken{By: "alice", Force: force},
 		})
 	}
@@ -202,12 +202,4 @@ func TestABreakByForceOnASlotOnTheMove(t *testing.T) {
 	for i := range names {
 		require.Equal(t, store.StatusHeld, broken(i, true).Status)
 	}
-}
-
-// limited is what the store calls a name, of which the second is a limit.
-func limited(names []string, i int) string {
-	if i == 0 {
-		return names[i]
-	}
-	return store.LimitName(names[i])
 }

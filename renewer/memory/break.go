@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -18,7 +19,10 @@ type process struct {
 }
 
 // ownership is what a lease is known by after it has ended.
-type ownership struct{ name, owner string }
+type ownership struct {
+	name  contract.Name
+	owner string
+}
 
 // breakage is who broke a lease. It lasts as long as the lease would have, or until the owner
 // releases it: so the owner of one that was freed by force is told, too.
@@ -28,11 +32,12 @@ type breakage struct {
 	told  bool // the owner has heard so by a renewal
 }
 
-// OnBreak calls look(""), and then look in the goroutine that breaks a lease: see
+// OnBreak calls look at once, and then in the goroutine that breaks a lease: see
 // [store.Inspector].
-func (s *engine) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
-	_, stop = s.lookers.add(&s.mu, process{holder.Node, holder.PID}, look)
-	look("")
+func (s *engine) OnBreak(holder store.Holder, look func(name string, limit bool)) (stop func()) {
+	tell := func(name contract.Name) { look(name.Text, name.Limit) }
+	_, stop = s.lookers.add(&s.mu, process{holder.Node, holder.PID}, tell)
+	look("", false)
 	return stop
 }
 
@@ -45,14 +50,15 @@ func (s *engine) Break(ctx context.Context, b store.Breaking) store.Answer {
 	}
 	b.By, b.Why = printable(b.By), printable(b.Why)
 	var wake []*listener[error]
-	var look []*listener[string]
+	var look []*listener[contract.Name]
+	name := contract.Broken(&b)
 	s.mu.Lock()
 	now := time.Now()
 	l, answer := s.leaseToBreak(&b, now)
 	if answer.Status == store.StatusHeld {
 		look = slices.Clone(s.lookers.of[process{l.holder.Node, l.holder.PID}])
 		if s.breakLease(&b, l, now) {
-			wake = slices.Clone(s.watchers.of[b.Name])
+			wake = slices.Clone(s.watchers.of[name])
 		}
 	}
 	s.mu.Unlock()
@@ -60,18 +66,18 @@ func (s *engine) Break(ctx context.Context, b store.Breaking) store.Answer {
 		w.call(nil)
 	}
 	for _, l := range look {
-		l.call(b.Name)
+		l.call(name)
 	}
 	return answer
 }
 
 // leaseToBreak is the one that has the token, if the answer is StatusHeld.
 func (s *engine) leaseToBreak(b *store.Breaking, now time.Time) (lease, store.Answer) {
-	all := s.leases(b.Name, now)
+	all := s.leases(contract.Broken(b), now)
 	if i := slices.IndexFunc(all, func(l lease) bool { return l.fence == b.Fence }); i >= 0 {
 		return all[i], store.Answer{Status: store.StatusHeld}
 	}
-	if _, limit := store.CutLimit(b.Name); limit || len(all) == 0 {
+	if b.Limit || len(all) == 0 {
 		return lease{}, store.Answer{Status: store.StatusGone} // no other slot is in its place
 	}
 	return lease{}, store.Answer{Status: store.StatusTaken, Holder: &all[0].holder}
@@ -79,23 +85,24 @@ func (s *engine) leaseToBreak(b *store.Breaking, now time.Time) (lease, store.An
 
 // breakLease notes who broke a lease that lives, and with Force frees it.
 func (s *engine) breakLease(b *store.Breaking, l lease, now time.Time) (freed bool) {
-	if !b.Force && s.brokenBy(b.Name, l.owner, now) != nil {
+	name := contract.Broken(b)
+	if !b.Force && s.brokenBy(name, l.owner, now) != nil {
 		return false
 	}
 	if s.broken == nil {
 		s.broken = make(map[ownership]breakage)
 	}
 	sweep(s.broken, &s.brokenAt, func(_ ownership, b breakage) bool { return !now.Before(b.until) })
-	s.broken[ownership{b.Name, l.owner}] = breakage{by: b.Broken, until: l.until}
+	s.broken[ownership{name, l.owner}] = breakage{by: b.Broken, until: l.until}
 	if b.Force {
-		s.free(b.Name, l)
+		s.free(name, l)
 	}
 	return b.Force
 }
 
 // brokenBy is who broke a lease of an owner, also one that has been freed since; nil if it is not
 // broken.
-func (s *engine) brokenBy(name, owner string, now time.Time) *store.Broken {
+func (s *engine) brokenBy(name contract.Name, owner string, now time.Time) *store.Broken {
 	if len(s.broken) == 0 {
 		return nil
 	}

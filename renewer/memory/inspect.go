@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -40,29 +41,29 @@ func (s *engine) List(
 }
 
 // names are all that may be held.
-func (s *engine) names() []string {
+func (s *engine) names() []contract.Name {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	names := make([]string, 0, len(s.held)+len(s.limits))
+	names := make([]contract.Name, 0, len(s.held)+len(s.limits))
 	for name := range s.held {
-		names = append(names, name)
+		names = append(names, contract.Name{Text: name})
 	}
 	for name := range s.limits {
-		names = append(names, name)
+		names = append(names, contract.Name{Text: name, Limit: true})
 	}
 	return names
 }
 
 // chosen are those names that want wants. It changes names.
-func chosen(names []string, want func(name string, limit bool) bool) []string {
+func chosen(names []contract.Name, want func(name string, limit bool) bool) []contract.Name {
 	if want == nil {
 		return names
 	}
-	return slices.DeleteFunc(names, func(name string) bool { return !want(store.CutLimit(name)) })
+	return slices.DeleteFunc(names, func(n contract.Name) bool { return !want(n.Text, n.Limit) })
 }
 
 // read returns those of names that owners have.
-func (s *engine) read(names []string) []store.Lock {
+func (s *engine) read(names []contract.Name) []store.Lock {
 	held := make([]store.Lock, 0, len(names))
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,19 +79,20 @@ func (s *engine) read(names []string) []store.Lock {
 // Show reads one name: see [store.Inspector]. There is no line of places: Waiting is how many watch
 // the name, which a keeper does while its callers wait for it, and Places is nil. The error is that
 // of ctx.
-func (s *engine) Show(ctx context.Context, name string) (store.Lock, error) {
+func (s *engine) Show(ctx context.Context, name string, limit bool) (store.Lock, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Lock{}, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.show(name, time.Now()), nil
+	return s.show(contract.Name{Text: name, Limit: limit}, time.Now()), nil
 }
 
 // show is Show, with s.mu held.
-func (s *engine) show(name string, now time.Time) store.Lock {
-	l := store.Lock{Waiting: len(s.watchers.of[name]), At: now}
-	l.Name, l.Limit = store.CutLimit(name)
+func (s *engine) show(name contract.Name, now time.Time) store.Lock {
+	l := store.Lock{
+		Name: name.Text, Limit: name.Limit, Waiting: len(s.watchers.of[name]), At: now,
+	}
 	for _, held := range s.leases(name, now) {
 		l.Slots = append(l.Slots, store.Slot{
 			Holder: held.holder, Fence: held.fence, Since: held.since, TTL: held.until.Sub(now),
@@ -102,14 +104,14 @@ func (s *engine) show(name string, now time.Time) store.Lock {
 }
 
 // leases are those that live on a name, the one that lapses first in front.
-func (s *engine) leases(name string, now time.Time) []lease {
-	if _, limit := store.CutLimit(name); !limit {
-		if l, ok := s.live(name, now); ok {
+func (s *engine) leases(name contract.Name, now time.Time) []lease {
+	if !name.Limit {
+		if l, ok := s.live(name.Text, now); ok {
 			return []lease{l}
 		}
 		return nil
 	}
-	all := s.limits[name]
+	all := s.limits[name.Text]
 	if all == nil {
 		return nil
 	}

@@ -18,11 +18,16 @@ import (
 // breakLease breaks the lease of a name that has just been granted.
 func breakLease(t *testing.T, s *memory.Engine, name string, force bool) {
 	t.Helper()
-	l, err := s.Show(t.Context(), name)
+	breakOf(t, s, contract.Name{Text: name}, force)
+}
+
+func breakOf(t *testing.T, s *memory.Engine, name contract.Name, force bool) {
+	t.Helper()
+	l, err := s.Show(t.Context(), name.Text, name.Limit)
 	require.NoError(t, err)
 	require.Len(t, l.Slots, 1)
 	answer := s.Break(t.Context(), store.Breaking{
-		Name: name, Fence: l.Slots[0].Fence,
+		Name: name.Text, Limit: name.Limit, Fence: l.Slots[0].Fence,
 		Broken: store.Broken{By: "alice", Why: "test", Force: force},
 	})
 	require.Equal(t, store.StatusHeld, answer.Status)
@@ -50,13 +55,11 @@ func TestForceIsToldUntilTheLeaseWouldHaveLapsed(t *testing.T) {
 func TestBrokenLeaseIsNotClaimedAgain(t *testing.T) {
 	t.Parallel()
 	s := new(memory.Engine)
-	for _, name := range []string{"n", store.LimitName("n")} {
-		claims := claim(name, "a", time.Minute)
-		if _, limit := store.CutLimit(name); limit {
-			claims[0].Limit = 3
-		}
+	for _, limit := range []int{0, 3} {
+		claims := claim("n", "a", time.Minute)
+		claims[0].Limit = limit
 		fence := s.Acquire(t.Context(), claims)[0].Fence
-		breakLease(t, s, name, false)
+		breakOf(t, s, contract.Claimed(&claims[0]), false)
 		assert.Equal(t, store.StatusTaken, s.Acquire(t.Context(), claims)[0].Status)
 		higher := []contract.Proposal{{Claim: claim("n", "a", time.Minute)[0], Fence: fence + 1}}
 		assert.Equal(t, store.StatusTaken, s.Propose(t.Context(), higher)[0].Status)
@@ -79,7 +82,7 @@ func TestBrokenLeasesAreForgotten(t *testing.T) {
 		s = new(memory.Engine)
 		for i := range 100 {
 			name := fmt.Sprint(i)
-			stop := s.OnBreak(store.Holder{Node: name}, func(string) {})
+			stop := s.OnBreak(store.Holder{Node: name}, func(string, bool) {})
 			s.Acquire(t.Context(), claim(name, "a", time.Second))
 			breakLease(t, s, name, false)
 			s.Release(t.Context(), []store.Hold{{Name: name, Owner: "a"}})
@@ -98,9 +101,9 @@ func TestOneProcessHearsOfABreak(t *testing.T) {
 	s.Acquire(t.Context(), claims)
 	var heard []string
 	for _, other := range []store.Holder{{Node: "web-1", PID: 8}, {Node: "web-2", PID: 7}, {}} {
-		defer s.OnBreak(other, func(string) { heard = append(heard, other.String()) })()
+		defer s.OnBreak(other, func(string, bool) { heard = append(heard, other.String()) })()
 	}
-	defer s.OnBreak(store.Holder{Node: "web-1", PID: 7}, func(name string) {
+	defer s.OnBreak(store.Holder{Node: "web-1", PID: 7}, func(name string, _ bool) {
 		hold := store.Hold{Name: name, Owner: "a", TTL: time.Minute} // it may ask the store
 		heard = append(heard, s.Renew(context.Background(), []store.Hold{hold})[0].Status.String())
 	})()
@@ -120,7 +123,7 @@ func TestListIsReadInSteps(t *testing.T) {
 	asked, listed := 0, 0
 	for l, err := range s.List(t.Context(), func(name string, _ bool) bool {
 		asked++
-		_, err := s.Show(t.Context(), name)
+		_, err := s.Show(t.Context(), name, false)
 		return err == nil
 	}) {
 		require.NoError(t, err)

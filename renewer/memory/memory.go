@@ -16,7 +16,7 @@ type Store struct{ engine engine }
 // New returns an empty store.
 func New() *Store { return new(Store) }
 
-// Engine is for [renewer.New].
+// Engine is for renewer.New.
 func (s *Store) Engine() store.Store { return &s.engine }
 
 // engine holds names for owners in this process.
@@ -34,8 +34,8 @@ type engine struct {
 	begunAt  int
 	tokens   tokens
 	records  records
-	watchers listeners[string, error]
-	lookers  listeners[process, string]
+	watchers listeners[contract.Name, error]
+	lookers  listeners[process, contract.Name]
 }
 
 var _ contract.Proposer = (*engine)(nil)
@@ -72,7 +72,7 @@ func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Gran
 
 // claim is Acquire for one claim, with s.mu held.
 func (s *engine) claim(c *store.Claim, now time.Time) store.Grant {
-	if _, limit := store.CutLimit(c.Name); limit {
+	if c.Limit != 0 {
 		return s.claimSlot(c, now)
 	}
 	if s.late(c.Name, c.Owner, c.Newness, now) {
@@ -138,7 +138,7 @@ func (s *engine) ask(
 	switch {
 	case !ok:
 		return store.Grant{}, true
-	case l.owner != c.Owner, s.brokenBy(c.Name, c.Owner, now) != nil:
+	case l.owner != c.Owner, s.brokenBy(contract.Claimed(c), c.Owner, now) != nil:
 		return store.Grant{
 			Status: store.StatusTaken, Holder: l.holder, HeldFor: now.Sub(l.since),
 			TTL: l.until.Sub(now), Broken: l.owner == c.Owner,
@@ -176,8 +176,8 @@ func (s *engine) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 		if _, err := store.Millis(h.TTL); err != nil {
 			return store.Answer{Err: err}, false
 		}
-		if by := s.brokenBy(h.Name, h.Owner, now); by != nil {
-			s.tell(ownership{h.Name, h.Owner})
+		if by := s.brokenBy(contract.Held(h), h.Owner, now); by != nil {
+			s.tell(ownership{contract.Held(h), h.Owner})
 			return store.Answer{Status: store.StatusBroken, Broken: by}, false
 		}
 		if h.Tells {
@@ -186,7 +186,7 @@ func (s *engine) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 		if until := now.Add(h.TTL); until.After(l.until) {
 			l.until = until
 		}
-		s.keep(h.Name, l)
+		s.keep(contract.Held(h), l)
 		return store.Answer{Status: store.StatusHeld}, false
 	})
 }
@@ -198,12 +198,12 @@ func (s *engine) Release(ctx context.Context, holds []store.Hold) []store.Answer
 	return s.each(ctx, holds, func(h *store.Hold, l lease, now time.Time) (answer store.Answer,
 		wakes bool,
 	) {
-		if h.Keep > 0 && s.brokenBy(h.Name, h.Owner, now) == nil {
+		if h.Keep > 0 && s.brokenBy(contract.Held(h), h.Owner, now) == nil {
 			l.until = now.Add(h.Keep)
-			s.keep(h.Name, l)
+			s.keep(contract.Held(h), l)
 		} else {
-			s.free(h.Name, l)
-			delete(s.broken, ownership{h.Name, h.Owner})
+			s.free(contract.Held(h), l)
+			delete(s.broken, ownership{contract.Held(h), h.Owner})
 		}
 		return store.Answer{Status: store.StatusHeld}, true
 	})
@@ -227,20 +227,20 @@ func (s *engine) each(
 	s.mu.Lock()
 	now := time.Now()
 	for i := range holds {
-		wakes := false
+		wakes, name := false, contract.Held(&holds[i])
 		switch l, mine, taken := s.lookUp(&holds[i], now); {
 		case mine:
 			answers[i], wakes = do(&holds[i], l, now)
 		case taken:
 			holder := l.holder // of l itself every call would allocate one
 			answers[i] = store.Answer{Status: store.StatusTaken, Holder: &holder}
-			answers[i].Broken = s.brokenBy(holds[i].Name, holds[i].Owner, now)
+			answers[i].Broken = s.brokenBy(name, holds[i].Owner, now)
 		default:
 			answers[i].Status, wakes = store.StatusGone, true
-			answers[i].Broken = s.brokenBy(holds[i].Name, holds[i].Owner, now)
+			answers[i].Broken = s.brokenBy(name, holds[i].Owner, now)
 		}
 		if wakes {
-			wake = append(wake, s.watchers.of[holds[i].Name]...)
+			wake = append(wake, s.watchers.of[name]...)
 		}
 	}
 	s.mu.Unlock()

@@ -126,8 +126,8 @@ func TestReleaseAndStopLeaveNothing(t *testing.T) {
 	s := new(memory.Engine)
 	for i := range 100 {
 		name := fmt.Sprint(i)
-		stop := s.Watch(name, func(error) {})
-		s.Watch(name, func(error) {})()
+		stop := s.Watch(name, false, func(error) {})
+		s.Watch(name, false, func(error) {})()
 		s.Acquire(t.Context(), claim(name, "a", time.Minute))
 		s.Release(t.Context(), []store.Hold{{Name: name, Owner: "a"}})
 		stop()
@@ -154,7 +154,7 @@ func TestWakeMayAskTheStore(t *testing.T) {
 	t.Parallel()
 	s := new(memory.Engine)
 	got := make(chan store.Grant, 2)
-	defer s.Watch("n", func(error) {
+	defer s.Watch("n", false, func(error) {
 		got <- s.Acquire(context.Background(), claim("n", "b", time.Minute))[0]
 	})()
 	assert.Equal(t, store.StatusHeld, (<-got).Status, "on set-up")
@@ -168,7 +168,7 @@ func TestWatchMayBeCalledUnderALockThatWakeNeeds(t *testing.T) {
 	var mu sync.Mutex
 	woken := make(chan struct{})
 	mu.Lock()
-	stop := s.Watch("n", func(error) {
+	stop := s.Watch("n", false, func(error) {
 		mu.Lock()
 		defer mu.Unlock()
 		close(woken)

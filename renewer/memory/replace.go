@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -22,17 +21,13 @@ type newest struct {
 }
 
 // Replace notes the newest call that waits for a name, and calls the functions given to OnBreak
-// before it returns: see [contract.Replacer]. The error is that of ctx, or [renewer.ErrConfig] for
-// a limit.
+// before it returns: see [contract.Replacer]. The error is that of ctx.
 func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if _, limit := store.CutLimit(r.Name); limit {
-		return 0, fmt.Errorf("%w: %w: Replacement.Name: is that of a limit",
-			store.ErrConfig, store.ErrRejected)
-	}
-	var look []*listener[string]
+	var look []*listener[contract.Name]
+	name := contract.Name{Text: r.Name}
 	s.mu.Lock()
 	now := time.Now()
 	before, since := s.noteNewest(&r, now)
@@ -41,7 +36,7 @@ func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int
 	}
 	if since != 0 && r.Break {
 		l, ok := s.live(r.Name, now)
-		if ok && l.owner != r.Owner && s.brokenBy(r.Name, l.owner, now) == nil {
+		if ok && l.owner != r.Owner && s.brokenBy(name, l.owner, now) == nil {
 			b := &store.Breaking{
 				Name: r.Name, Broken: store.Broken{By: printable(r.By.String()), Replaced: true},
 			}
@@ -51,7 +46,7 @@ func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int
 	}
 	s.mu.Unlock()
 	for _, l := range look {
-		l.call(r.Name)
+		l.call(name)
 	}
 	return since, nil
 }

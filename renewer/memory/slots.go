@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -19,14 +20,14 @@ func (s *engine) claimSlot(c *store.Claim, now time.Time) store.Grant {
 		return store.Grant{Err: err}
 	}
 	if c.Limit < 1 {
-		return store.Grant{Err: fmt.Errorf("%w: %w: Claim.Limit: is %d for the name of a limit",
+		return store.Grant{Err: fmt.Errorf("%w: %w: Claim.Limit: is %d, less than 1",
 			store.ErrConfig, store.ErrRejected, c.Limit)}
 	}
 	all := s.slotsOf(c.Name, now)
 	until := now.Add(c.TTL)
 	l, ok := all.leases[c.Owner]
 	switch {
-	case ok && s.brokenBy(c.Name, c.Owner, now) == nil:
+	case ok && s.brokenBy(contract.Claimed(c), c.Owner, now) == nil:
 		if until.After(l.until) {
 			l.until = until
 		}
@@ -95,7 +96,7 @@ func (a *slots) next() (next lease) {
 // lookUp returns the lease of an owner on a name, or whose it is if it is another's; neither if it
 // is free.
 func (s *engine) lookUp(h *store.Hold, now time.Time) (l lease, mine, taken bool) {
-	if _, limit := store.CutLimit(h.Name); !limit {
+	if !h.Limit {
 		l, ok := s.live(h.Name, now)
 		return l, ok && l.owner == h.Owner, ok
 	}
@@ -107,26 +108,27 @@ func (s *engine) lookUp(h *store.Hold, now time.Time) (l lease, mine, taken bool
 }
 
 // keep stores a lease whose end has changed.
-func (s *engine) keep(name string, l lease) {
-	if all := s.limits[name]; all != nil {
-		all.leases[l.owner] = l
-		if l.until.Before(all.first) {
-			all.first = l.until
-		}
+func (s *engine) keep(name contract.Name, l lease) {
+	if !name.Limit {
+		s.held[name.Text] = l
 		return
 	}
-	s.held[name] = l
+	all := s.limits[name.Text]
+	all.leases[l.owner] = l
+	if l.until.Before(all.first) {
+		all.first = l.until
+	}
 }
 
 // free removes a lease.
-func (s *engine) free(name string, l lease) {
-	all := s.limits[name]
-	if all == nil {
-		delete(s.held, name)
+func (s *engine) free(name contract.Name, l lease) {
+	if !name.Limit {
+		delete(s.held, name.Text)
 		return
 	}
+	all := s.limits[name.Text]
 	delete(all.leases, l.owner)
 	if len(all.leases) == 0 {
-		delete(s.limits, name)
+		delete(s.limits, name.Text)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/lockbeat/lockbeat/internal/contract"
 )
 
 // listener is one call of Watch or of OnBreak.
@@ -50,8 +52,8 @@ func (ls *listeners[K, A]) add(
 // call, and then on each release of name, in the goroutine that releases: see
 // [store.Store]. It never calls wake with an error. stop may be called from
 // wake, and more than once; a call of wake under way then goes on.
-func (s *engine) Watch(name string, wake func(error)) (stop func()) {
-	w, stop := s.watchers.add(&s.mu, name, wake)
+func (s *engine) Watch(name string, limit bool, wake func(error)) (stop func()) {
+	w, stop := s.watchers.add(&s.mu, contract.Name{Text: name, Limit: limit}, wake)
 	// Not in this goroutine: the caller may hold a lock that wake needs, and has no stop yet.
 	go w.call(nil)
 	return stop

@@ -14,9 +14,9 @@
 //	store.Close()
 //
 // Nodes may be of any kind, also mixed: a memory.New() for each before there are servers,
-// testutil/script in tests, a quorum. One node works too. Use servers that fail independently, on
-// machines, power and networks of their own. If it is bearable to lose a lock in a fail-over, use
-// one Redis with replicas and fencing: it takes a fifth of the servers and of the requests.
+// testutil/script in tests. Use servers that fail independently, on machines, power and networks of
+// their own. If it is bearable to lose a lock in a fail-over, use one Redis with replicas and
+// fencing: it takes a fifth of the servers and of the requests.
 //
 // # Authority
 //

@@ -109,7 +109,7 @@ func (w *weather) Release(ctx context.Context, holds []store.Hold) []store.Answe
 	})
 }
 
-func (w *weather) Watch(_ string, wake func(error)) func() {
+func (w *weather) Watch(_ string, _ bool, wake func(error)) func() {
 	go wake(nil)
 	return func() {}
 }

@@ -20,15 +20,12 @@ const maxAcquires = 256
 // concurrently.
 type Store struct{ engine *engine }
 
-// New returns a store on an odd number of nodes, which stay the caller's. A majority of them
-// grants a lock. One node works too, and more can be added when all programs that share the locks
-// are stopped.
+// New returns a store on an odd number of nodes, which stay the caller's. One works too.
 //
-// Errors are [renewer.ErrConfig] and name every fault: no nodes, an even number, a nil, the same
-// store or Redis server twice, options out of range. If the nodes are named ([Names]), New asks
-// them, for at most a second, whether two of them are the same server, or one is used by a quorum
-// of other nodes: that is [ErrMixed]. Nodes that can't be reached are no error, since they may come
-// back; [Logger] hears of them, and [Store.Check] reports them.
+// Errors are [renewer.ErrConfig] and name every fault: an even number, a nil, the same store or
+// Redis server twice, options out of range. If the nodes are named ([Names]), New asks them, for at
+// most a second, whether two of them are the same server, or one is used by a quorum of other
+// nodes: [ErrMixed]. Nodes that can't be reached are no error; [Log] hears of them.
 func New(nodes []renewer.Store, opts ...Option) (*Store, error) {
 	engines := make([]store.Store, len(nodes))
 	for i, node := range nodes {
@@ -43,18 +40,17 @@ func New(nodes []renewer.Store, opts ...Option) (*Store, error) {
 	return &Store{s}, nil
 }
 
-// Engine is for [renewer.New].
+// Engine is for renewer.New.
 func (s *Store) Engine() store.Store { return s.engine }
 
-// Check asks every node, and returns an error that is [renewer.ErrUnavailable] if fewer answer than
-// a grant needs, and [ErrMixed] if one is used by another quorum. It takes no lock. Use it where a
-// program should rather not start than wait. It returns when all have answered, or ctx ends.
+// Check asks every node, for a program that should rather not start than wait. The error is
+// [renewer.ErrUnavailable] if fewer answer than a grant needs before ctx ends, and [ErrMixed] if
+// one is used by another quorum. It takes no lock.
 func (s *Store) Check(ctx context.Context) error { return s.engine.check(ctx) }
 
-// Close ends the work in the background: waiting for nodes that are late, and cleaning up behind
-// those that did not answer, whose keys then lapse with their TTL. Call it after
-// [renewer.Keeper.Shutdown] and before closing the nodes, which stay the caller's. It may be called
-// more than once, and does not wait.
+// Close ends the work in the background, such as cleaning up behind nodes that did not answer.
+// Call it after [renewer.Keeper.Shutdown] and before closing the nodes. It may be called more than
+// once, and does not wait.
 func (s *Store) Close() { s.engine.nodes.stop() }
 
 // engine asks the nodes.

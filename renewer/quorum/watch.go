@@ -15,13 +15,13 @@ const collectFor = 5 * time.Millisecond
 // Watch watches name on all nodes. It calls wake(nil) when as many of them say that it may be free
 // as a grant needs, or soon after the first if no more do, and wake(err) only when none of them can
 // tell.
-func (s *engine) Watch(name string, wake func(error)) (stop func()) {
+func (s *engine) Watch(name string, limit bool, wake func(error)) (stop func()) {
 	n := len(s.nodes.all)
 	w := &watch{wake: wake, woken: make([]bool, n), deaf: make([]error, n)}
 	w.reset()
 	stops := make([]func(), n)
 	for x := range stops {
-		stops[x] = s.nodes.all[x].store.Watch(name, func(err error) {
+		stops[x] = s.nodes.all[x].store.Watch(name, limit, func(err error) {
 			if err != nil {
 				w.lost(x, err)
 			} else {

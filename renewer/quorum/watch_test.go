@@ -21,7 +21,7 @@ func watching(s *quorum.Engine) (heard func() []string, stop func()) {
 	var mu sync.Mutex
 	var all []string
 	begun := time.Now()
-	stop = s.Watch("n", func(err error) {
+	stop = s.Watch("n", false, func(err error) {
 		text := time.Since(begun).String()
 		if err != nil {
 			text += " " + err.Error()
@@ -100,7 +100,7 @@ type unstoppable struct {
 	wake func(error)
 }
 
-func (u *unstoppable) Watch(_ string, wake func(error)) func() {
+func (u *unstoppable) Watch(_ string, _ bool, wake func(error)) func() {
 	u.wake = wake
 	return func() {}
 }

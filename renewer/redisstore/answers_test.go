@@ -193,8 +193,7 @@ func useAll(t *testing.T, s *redisstore.Engine) {
 			assert.Fail(t, "hangs", what)
 		}
 	}
-	slot := claim(contract.LimitName("slot"), "a", time.Minute)
-	slot.Limit = 2
+	slot := slotClaim("slot", "a", 2)
 	claims := []contract.Claim{
 		claim("x", "a", time.Minute), claim("y", "a", time.Minute), claim("z", "a", time.Minute),
 	}
@@ -202,7 +201,7 @@ func useAll(t *testing.T, s *redisstore.Engine) {
 	for i := range holds {
 		holds[i].TTL = time.Minute
 	}
-	stop := s.Watch("other", func(error) {})
+	stop := s.Watch("other", false, func(error) {})
 	defer stop()
 	call("one by one", func(ctx context.Context) {
 		for range 20 { // of a lone caller, so that they go directly in the end
@@ -220,7 +219,7 @@ func useAll(t *testing.T, s *redisstore.Engine) {
 		s.Read(ctx, []string{"r"})
 	})
 	call("look", func(ctx context.Context) {
-		_, _ = s.Show(ctx, "x")
+		_, _ = s.Show(ctx, "x", false)
 		for _, err := range s.List(ctx, func(string, bool) bool { return true }) {
 			if err != nil {
 				return

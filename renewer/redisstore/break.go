@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -40,7 +41,7 @@ const (
 // Break implements [store.Inspector].
 func (s *engine) Break(ctx context.Context, b store.Breaking) store.Answer {
 	owner := ""
-	if isLimit(b.Name) {
+	if b.Limit {
 		var err error
 		if owner, err = s.ownerOf(ctx, b.Name, b.Fence); err != nil {
 			return store.Answer{Err: s.codec.errors.wrap(opBreak, err)}
@@ -50,7 +51,7 @@ func (s *engine) Break(ctx context.Context, b store.Breaking) store.Answer {
 	}
 	answer, holder := s.breakOne(ctx, b, owner)
 	if holder != nil { // best effort: else it hears of it by its next heartbeat
-		s.notice(ctx, *holder, b.Name)
+		s.notice(ctx, *holder, contract.Broken(&b))
 	}
 	return answer
 }
@@ -59,7 +60,7 @@ func (s *engine) Break(ctx context.Context, b store.Breaking) store.Answer {
 func (s *engine) breakOne(
 	ctx context.Context, b store.Breaking, owner string,
 ) (answer store.Answer, holder *store.Holder) {
-	do, keys := &breakScript, []string{leaseKey(s.codec.prefix, b.Name)}
+	do, keys := &breakScript, []string{leaseKey(s.codec.prefix, contract.Broken(&b))}
 	args := []string{decimal(b.Fence), brokenText(b.Broken), s.codec.frees.of(s.codec.mode())}
 	if owner != "" {
 		do, args = &slotsBreakScript, append(args, owner)
@@ -86,7 +87,7 @@ func (s *engine) breakOne(
 	if len(parts) == 3 {
 		text, _ := parts[2].ToString()
 		if _, turn, ok := readTurn(text); ok {
-			s.line.Gave(b.Name, turn)
+			s.line.Gave(contract.Broken(&b), turn)
 		}
 	}
 	if broken == 0 {
@@ -100,7 +101,8 @@ func (s *engine) breakOne(
 
 // ownerOf finds the owner of a slot by its fencing token, in bounded steps; "" if none has it.
 func (s *engine) ownerOf(ctx context.Context, name string, fence int64) (string, error) {
-	client, key := s.sender.Client, leaseKey(s.codec.prefix, name)+holdersSuffix
+	limit := contract.Name{Text: name, Limit: true}
+	client, key := s.sender.Client, leaseKey(s.codec.prefix, limit)+holdersSuffix
 	begins := decimal(fence) + separator
 	for cursor := uint64(0); ; {
 		cmd := client.B().Hscan().Key(key).Cursor(cursor).Count(scanStep).Build().ToPipe()
@@ -152,17 +154,21 @@ func isTold(text string) bool {
 }
 
 // notice tells a process that a lease of its own may have been broken.
-func (s *engine) notice(ctx context.Context, holder store.Holder, name string) {
+func (s *engine) notice(ctx context.Context, holder store.Holder, name contract.Name) {
 	keys := []string{processChannel(s.codec.prefix, holder)}
-	_, _ = s.callFor(ctx, opBreak, &noticeScript, processName(holder), keys, name, s.codec.mode())
+	_, _ = s.callFor(ctx, opBreak, &noticeScript, processName(holder), keys,
+		leaseKey(s.codec.prefix, name), s.codec.mode())
 }
 
 // OnBreak implements [store.Inspector]. It keeps a subscription for as long as it is not stopped.
-func (s *engine) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
+func (s *engine) OnBreak(
+	holder store.Holder, look func(name string, limit bool),
+) (stop func()) {
 	return s.subscriber.Watch(processChannel(s.codec.prefix, holder),
-		func(name string, err error) {
-			if err == nil {
-				look(name)
+		func(key string, err error) {
+			name, beside, ok := readKey(s.codec.prefix, key)
+			if err == nil && (key == "" || ok && beside == "") {
+				look(name.Text, name.Limit)
 			}
 		})
 }
@@ -172,7 +178,7 @@ func processName(h store.Holder) string { return part(h.Node) + " " + strconv.It
 
 // processChannel is where all processes of one node and number hear of their leases.
 func processChannel(prefix string, h store.Holder) string {
-	return leaseKey(prefix, processName(h)) + processSuffix
+	return lockKey(prefix, processName(h)) + processSuffix
 }
 
 // callFor calls a script about a name once.

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -58,16 +59,16 @@ func TestBreak(t *testing.T) {
 			t.Parallel()
 			_, s := startReal(t)
 			holder, waiter, look := s.keeper(t), s.keeper(t), s.breaker(t)
-			known, request := name, renewer.Request{Name: name, Manual: time.Minute}
+			request := renewer.Request{Name: name, Manual: time.Minute}
 			if c.limit {
-				known = store.LimitName(name)
 				request.Limit = func() int { return 1 }
 			}
 			first, err := holder.Acquire(t.Context(), request)
 			require.NoError(t, err)
 			s.awaitProcess(t)
 
-			line := redisstore.LeaseKey(redisstore.DefaultPrefix, known) + ":waiters"
+			known := contract.Name{Text: name, Limit: c.limit}
+			line := redisstore.KeyOf(redisstore.DefaultPrefix, known) + ":waiters"
 			got := make(chan *renewer.Lease, 1)
 			go func() {
 				patient := request
@@ -81,7 +82,7 @@ func TestBreak(t *testing.T) {
 			}, patience, time.Millisecond)
 
 			order := store.Breaking{
-				Name: known, Fence: first.Fence(),
+				Name: name, Limit: c.limit, Fence: first.Fence(),
 				Broken: store.Broken{By: "alice", Why: "hangs", Force: c.force},
 			}
 			answer := look.Break(t.Context(), order)
@@ -116,18 +117,19 @@ func TestBreakIsByToken(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	locks := s.store(t)
-	for _, name := range []string{"a", store.LimitName("a")} {
-		order := store.Breaking{Name: name, Fence: 7, Broken: store.Broken{By: "me", Why: "test"}}
-		assert.Equal(t, store.StatusGone, locks.Break(t.Context(), order).Status)
-		claim := store.Claim{Name: name, Owner: owner("a"), TTL: time.Minute}
-		if _, limited := store.CutLimit(name); limited {
-			claim.Limit = 2
+	for _, limit := range []int{0, 2} {
+		order := store.Breaking{
+			Name: "a", Limit: limit != 0, Fence: 7, Broken: store.Broken{By: "me", Why: "test"},
 		}
+		assert.Equal(t, store.StatusGone, locks.Break(t.Context(), order).Status)
+		claim := store.Claim{Name: "a", Owner: owner("a"), TTL: time.Minute, Limit: limit}
 		grant := locks.Acquire(t.Context(), []store.Claim{claim})[0]
 		require.Equal(t, store.StatusHeld, grant.Status)
 		stale := locks.Break(t.Context(), order)
 		assert.Contains(t, []store.Status{store.StatusTaken, store.StatusGone}, stale.Status)
-		hold := []store.Hold{{Name: name, Owner: owner("a"), TTL: time.Minute}}
+		hold := []store.Hold{{
+			Name: "a", Limit: order.Limit, Owner: owner("a"), TTL: time.Minute,
+		}}
 		assert.Equal(t, store.StatusHeld, locks.Renew(t.Context(), hold)[0].Status)
 
 		order.Fence = grant.Fence
@@ -157,15 +159,11 @@ func TestBreakOnASlotOnTheMove(t *testing.T) {
 	cluster := redistest.StartCluster(t, 2, 0)
 	s := server{option: cluster.ClientOption()}
 	locks := s.store(t)
-	fences := map[string]int64{"a": 0, store.LimitName("a"): 0}
-	for name := range fences {
-		c := claim(name, "a", time.Minute)
-		if _, limited := store.CutLimit(name); limited {
-			c.Limit = 1
-		}
+	fences := make(map[bool]int64) // by whether it is a limit's
+	for _, c := range []store.Claim{claim("a", "a", time.Minute), slotClaim("a", "a", 1)} {
 		grant := acquire(t, locks, c)
 		require.Equal(t, store.StatusHeld, grant.Status)
-		fences[name] = grant.Fence
+		fences[c.Limit != 0] = grant.Fence
 	}
 	slot := redistest.Slot("a")
 	to := cluster.Masters[0]
@@ -174,23 +172,26 @@ func TestBreakOnASlotOnTheMove(t *testing.T) {
 	}
 	move, err := cluster.BeginMove(slot, to)
 	require.NoError(t, err)
-	order := func(name string, force bool) store.Breaking {
+	order := func(limit, force bool) store.Breaking {
 		return store.Breaking{
-			Name: name, Fence: fences[name], Broken: store.Broken{By: "me", Why: "test", Force: force},
+			Name: "a", Limit: limit, Fence: fences[limit],
+			Broken: store.Broken{By: "me", Why: "test", Force: force},
 		}
 	}
-	for name := range fences {
+	for limit := range fences {
 		for _, force := range []bool{false, true} {
-			err := locks.Break(t.Context(), order(name, force)).Err
+			err := locks.Break(t.Context(), order(limit, force)).Err
 			require.ErrorContains(t, err, "the lock's slot of the cluster is being moved: try again")
 			require.NotErrorIs(t, err, renewer.ErrRejected)
 		}
-		renewed := renew(t, locks, hold(name, "a", time.Minute))
+		held := hold("a", "a", time.Minute)
+		held.Limit = limit
+		renewed := renew(t, locks, held)
 		require.Equal(t, store.StatusHeld, renewed.Status)
 	}
 	require.NoError(t, move.Finish())
-	for name := range fences {
-		answer := locks.Break(t.Context(), order(name, true))
+	for limit := range fences {
+		answer := locks.Break(t.Context(), order(limit, true))
 		require.NoError(t, answer.Err)
 		assert.Equal(t, store.StatusHeld, answer.Status)
 	}

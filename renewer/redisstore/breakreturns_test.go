@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Each return of the scripts that break leases, and of the others for a lease that was broken.
@@ -80,7 +79,7 @@ func TestReturnsOfBreaks(t *testing.T) {
 // The same of limits.
 func TestReturnsOfBrokenSlots(t *testing.T) {
 	t.Parallel()
-	x := redisstore.LeaseKey(redisstore.DefaultPrefix, store.LimitName("x"))
+	x := slotsKey("x")
 	const inbox, holder = "in-box_1", "7\n9\nnode\n1\nop"
 	const later = "8000000000000001"
 	broken := "!" + owner("a")[1:]

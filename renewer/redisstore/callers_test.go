@@ -12,9 +12,8 @@ import (
 )
 
 // tells has a heartbeat tell how many callers wait.
-func tells(t testing.TB, s *redisstore.Engine, name string, n int) {
+func tells(t testing.TB, s *redisstore.Engine, h contract.Hold, n int) {
 	t.Helper()
-	h := hold(name, "a", time.Minute)
 	h.Tells, h.Callers = true, n
 	require.Equal(t, contract.StatusHeld, renew(t, s, h).Status)
 }
@@ -26,7 +25,7 @@ func TestCallersInAValue(t *testing.T) {
 	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		key := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
-		slots := redisstore.LeaseKey(redisstore.DefaultPrefix, contract.LimitName("a"))
+		slots := slotsKey("a")
 		s.ok(t, "ZADD", slots, "8000000000000000", owner("a"))
 		for rest, want := range map[string]string{
 			"node-a":             "node-a\n\n\n\n19",
@@ -38,11 +37,11 @@ func TestCallersInAValue(t *testing.T) {
 			"n\n1\no\nT\n7\n+":   "n\n1\no\nT\n19\n+",
 		} {
 			s.ok(t, "SET", key, owner("a")+"\n7\n5\n"+rest, "PX", "60000")
-			tells(t, store, "a", 19)
+			tells(t, store, hold("a", "a", time.Minute), 19)
 			assert.Equal(t, owner("a")+"\n7\n5\n"+want, s.get(t, key), "%q", rest)
 			s.pttl(t, key, 1, minute)
 			s.ok(t, "HSET", slots+":holders", owner("a"), "7\n5\n"+rest)
-			tells(t, store, contract.LimitName("a"), 19)
+			tells(t, store, holdSlot("a", "a", time.Minute), 19)
 			assert.Equal(t, "7\n5\n"+want, s.texts(t, "HVALS", slots+":holders")[0], "%q", rest)
 		}
 	})
@@ -55,12 +54,14 @@ func TestCallersOnAFullServer(t *testing.T) {
 	mine(t, store, claim("a", "a", time.Minute))
 	mine(t, store, slotClaim("a", "a", 2))
 	s.ok(t, "CONFIG", "SET", "maxmemory", "1")
-	for _, name := range []string{"a", contract.LimitName("a")} {
-		tells(t, store, name, 19)
-		assert.Equal(t, 19, show(t, store, name).WaitingInAll())
-		h := hold(name, "b", time.Minute) // that is not its owner's
+	for _, limit := range []bool{false, true} {
+		h := hold("a", "a", time.Minute)
+		h.Limit = limit
+		tells(t, store, h, 19)
+		assert.Equal(t, 19, showOf(t, store, "a", limit).WaitingInAll())
+		h.Owner = owner("b") // that is not its owner's
 		h.Tells, h.Callers = true, 7
 		assert.NotEqual(t, contract.StatusHeld, renew(t, store, h).Status)
-		assert.Equal(t, 19, show(t, store, name).WaitingInAll())
+		assert.Equal(t, 19, showOf(t, store, "a", limit).WaitingInAll())
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -35,9 +36,10 @@ func (c *codec) newClaiming(claims []store.Claim) *claiming {
 	}
 	room := c.room()
 	for i := range claims {
-		if !room.add(claims[i].Name) || !c.alike(&claims[i-1], &claims[i]) {
+		name := contract.Claimed(&claims[i])
+		if !room.add(name) || !c.alike(&claims[i-1], &claims[i]) {
 			job.starts = append(job.starts, i)
-			room.begin(claims[i].Name)
+			room.begin(name)
 		}
 	}
 	job.starts = append(job.starts, len(claims))
@@ -64,7 +66,7 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 	if len(job.claims) > 1 { // commands may be made by several goroutines
 		words = make([]string, 5*n+6)
 	}
-	limits, line := isLimit(first.Name), false
+	limits, line := first.Limit != 0, false
 	keys, args := words[:n:n+2], words[n+2:n+2]
 	args = append(args, c.ttls.of(first.TTL), c.fenceText, c.markOf(first.Name),
 		c.lines.of(lineTerms{c.mode(), first.TTL}))
@@ -72,7 +74,7 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 		if j > 0 && limits && part[j].Name == part[j-1].Name {
 			keys[j] = keys[j-1]
 		} else {
-			keys[j] = leaseKey(c.prefix, part[j].Name)
+			keys[j] = leaseKey(c.prefix, contract.Claimed(&part[j]))
 		}
 		place := c.line.Text(part[j].Place)
 		switch {

@@ -10,44 +10,30 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// ClientOption completes the options of a rueidis client for locks with the given
-// TTL (that of renewer.Config), and refuses those that would break a lock. What the
-// caller has set is kept, unless it is refused. The error is [renewer.ErrConfig],
-// and names each faulty field. Give the result's ConnWriteTimeout to [WriteTimeout].
+// ClientOption completes the options of a rueidis client for locks with the given TTL, that of
+// renewer.Config, and refuses those that would break a lock. What the caller has set is kept,
+// unless it is refused. The error is [renewer.ErrConfig], and names each faulty field. Give the
+// result's ConnWriteTimeout to [WriteTimeout].
 //
-// What it fills in, and why:
+// It fills in:
 //
-//   - DisableAutoPipelining, unless AlwaysPipelining is set: the requests of a lone caller have a
-//     connection of their own, which takes less time than the one that others share. Make such a
-//     client for locks alone: other commands by it have a connection each too, go on until
-//     ConnWriteTimeout when they are cancelled, and meet the end of an idle connection as an error.
-//     With AlwaysPipelining they don't.
-//   - BlockingPoolCleanup a minute: those connections are closed when they are idle.
-//   - DialCtxFn, around yours if you have one: a call returns at once when its context ends,
-//     also while a connection is being made, for which it would else wait until Dialer.Timeout; and
-//     an answer that a replica alone gives ends the connections of this process to that address,
-//     once a second at most, so that the next ones find the primary.
-//   - PipelineMultiplex -1: one connection, so that the server sees
-//     the requests of a lock in the order they were made.
-//   - ClusterOption.MaxMovedRedirections 8, or nodes that disagree about a slot would send a
-//     request to and fro until its context ends.
-//   - DisableCache: there is no client-side caching to pay for.
-//   - Dialer.KeepAlive TTL/6 (at most 5 s) and ConnWriteTimeout TTL/8 (at most 10 s), so that a
-//     connection that answers no more is given up within 11/24 of the TTL: the client sends a
-//     PING when nothing has come for one KeepAlive, which it looks at once in each, and waits
-//     ConnWriteTimeout for the answer; so 2 × KeepAlive + ConnWriteTimeout after the last answer.
-//     A link whose round trip takes longer than ConnWriteTimeout keeps no lease.
-//     A lease that was renewed just then is believed in for 0.88 of the TTL, by the defaults of
-//     [renewer.Config], and two attempts on a new connection take up to 0.39 of it; 0.49 is left.
-//     A process that does nothing but to renew, each TTL/3, sends one PING for each renewal.
-//   - Dialer.Timeout TTL/6 (at most 5 s), for the same reason.
-//   - with Sentinel.MasterSet, Sentinel.Dialer as Dialer: with rueidis' own
-//     default, 0, a Sentinel that went silent is never noticed, nor is any
-//     fail-over from then on; and Sentinel.TopologyRefreshInterval TTL/3 (at most 5
-//     s), for a Sentinel that is cut off from the others and does not hear of one.
+//   - DisableAutoPipelining, unless AlwaysPipelining is set, and BlockingPoolCleanup a minute:
+//     a lone caller's requests have a connection of their own, which is quicker. Make such a
+//     client for locks alone: other commands by it have a connection each too, and go on until
+//     ConnWriteTimeout when they are cancelled.
+//   - DialCtxFn, around yours: a call returns at once when its context ends, and an answer that
+//     a replica alone gives ends this process's connections to that address.
+//   - PipelineMultiplex -1, so that the server sees requests in the order they were made;
+//     ClusterOption.MaxMovedRedirections 8; DisableCache.
+//   - Dialer.KeepAlive TTL/6 (at most 5 s), ConnWriteTimeout TTL/8 (at most 10 s) and
+//     Dialer.Timeout TTL/6 (at most 5 s): a connection that answers no more is given up within
+//     11/24 of the TTL. A link whose round trip takes longer than ConnWriteTimeout keeps no
+//     lease.
+//   - with Sentinel.MasterSet, Sentinel.Dialer as Dialer and Sentinel.TopologyRefreshInterval
+//     TTL/3 (at most 5 s): so that a Sentinel that went silent is noticed.
 //
-// A ConnWriteTimeout or Dialer.Timeout above TTL/4 and a KeepAlive above TTL/6 are refused, and so
-// is more than TTL/2 for 2 × KeepAlive + ConnWriteTimeout.
+// A ConnWriteTimeout or Dialer.Timeout above TTL/4 and a KeepAlive above TTL/6 are refused, and
+// so is more than TTL/2 for 2 × KeepAlive + ConnWriteTimeout.
 func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOption, error) {
 	if _, err := store.Millis(ttl); err != nil {
 		return opt, faulty([]string{fmt.Sprintf("ttl: is %v; give the TTL of the locks, at least "+
@@ -58,8 +44,15 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 		faults = append(faults, fmt.Sprintf(format, args...))
 	}
 
-	// Below these a connection would be given up because the machine
-	// is busy; so TTLs under 120 ms get less than promised.
+	// The client sends a PING when nothing has come for one KeepAlive, which it looks at once
+	// in each, and waits ConnWriteTimeout for the answer: so a dead connection is given up 2 ×
+	// KeepAlive + ConnWriteTimeout after the last answer, 11/24 of the TTL. A lease that was
+	// renewed just then is believed in for 0.88 of the TTL, by the defaults of renewer.Config,
+	// and two attempts on a new connection take up to 0.39 of it; 0.49 is left. A process that
+	// does nothing but to renew, each TTL/3, sends one PING for each renewal.
+	//
+	// Below these a connection would be given up because the machine is busy; so TTLs under 120
+	// ms get less than promised.
 	const leastTimeout, leastAlive = 10 * time.Millisecond, 5 * time.Millisecond
 	fill(&opt.ConnWriteTimeout, ttl/8, leastTimeout, defaultWriteTimeout)
 	alive := min(ttl/6, (ttl/2-opt.ConnWriteTimeout)/2)
@@ -76,6 +69,8 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 		},
 	}
 	if opt.Sentinel.MasterSet != "" {
+		// With rueidis' own default, 0, a Sentinel that went silent is never noticed, nor is
+		// any fail-over from then on. The refresh is for one that is cut off from the others.
 		fill(&opt.Sentinel.Dialer.KeepAlive, alive, leastAlive, mostKeepAlive)
 		fill(&opt.Sentinel.Dialer.Timeout, ttl/6, leastTimeout, rueidis.DefaultDialTimeout)
 		fill(&opt.Sentinel.TopologyRefreshInterval, ttl/3, 100*time.Millisecond, mostRefresh)
@@ -115,6 +110,8 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 	opt.DisableAutoPipelining = !opt.AlwaysPipelining
 	fill(&opt.BlockingPoolCleanup, time.Minute, 0, time.Minute)
 	opt.DisableCache = true
+	// Else nodes that disagree about a slot would send a request to and fro until its context
+	// ends.
 	if opt.ClusterOption.MaxMovedRedirections == 0 {
 		opt.ClusterOption.MaxMovedRedirections = 8
 	}

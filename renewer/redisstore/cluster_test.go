@@ -48,9 +48,8 @@ func TestSlotsShareACallOfACluster(t *testing.T) {
 	claims, holds := make([]contract.Claim, n), make([]contract.Hold, n)
 	for i := range n {
 		letter := string(rune('a' + i))
-		claims[i] = claim(contract.LimitName("x"), letter, time.Minute)
-		claims[i].Limit = n
-		holds[i] = hold(contract.LimitName("x"), letter, time.Minute)
+		claims[i] = slotClaim("x", letter, n)
+		holds[i] = holdSlot("x", letter, time.Minute)
 	}
 	calls := func() (calls int64) {
 		for _, command := range []string{"eval", "evalsha"} {

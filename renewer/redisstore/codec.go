@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -136,12 +137,12 @@ type scriptRoom struct {
 	perCall     int
 	names, size int
 	limits      bool // they are limits, for which there are scripts of their own
-	last        string
+	last        contract.Name
 }
 
 // add adds a name to the call, or reports that there is no room for it. A limit may come again, on
 // a cluster too: its keys are the same.
-func (r *scriptRoom) add(name string) bool {
+func (r *scriptRoom) add(name contract.Name) bool {
 	again := r.limits && name == r.last
 	if r.names == 0 || r.names == maxKeys || r.names >= r.perCall && !again {
 		return false
@@ -149,12 +150,12 @@ func (r *scriptRoom) add(name string) bool {
 	r.last = name
 	r.names++
 	r.size += keySize(r.prefix, name)
-	return r.size <= maxKeyBytes && isLimit(name) == r.limits
+	return r.size <= maxKeyBytes && name.Limit == r.limits
 }
 
 // begin begins a call with a name.
-func (r *scriptRoom) begin(name string) {
-	r.names, r.size, r.limits = 1, keySize(r.prefix, name), isLimit(name)
+func (r *scriptRoom) begin(name contract.Name) {
+	r.names, r.size, r.limits = 1, keySize(r.prefix, name), name.Limit
 	r.last = name
 }
 

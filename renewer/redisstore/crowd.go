@@ -11,7 +11,7 @@ import (
 func newAcquires(c *codec, s *wire.Sender) *wire.Coalescer[store.Claim, store.Grant] {
 	return &wire.Coalescer[store.Claim, store.Grant]{
 		Alike: func(a, b *store.Claim) bool {
-			return c.alike(a, b) && isLimit(a.Name) == isLimit(b.Name)
+			return c.alike(a, b) && (a.Limit == 0) == (b.Limit == 0)
 		},
 		Alone: func(ctx context.Context, claims []store.Claim) []store.Grant {
 			job := c.newClaiming(claims)
@@ -34,7 +34,7 @@ func newAcquires(c *codec, s *wire.Sender) *wire.Coalescer[store.Claim, store.Gr
 func newReleases(c *codec, s *wire.Sender) *wire.Coalescer[store.Hold, store.Answer] {
 	return &wire.Coalescer[store.Hold, store.Answer]{
 		Alike: func(a, b *store.Hold) bool {
-			return a.Keep == b.Keep && isLimit(a.Name) == isLimit(b.Name)
+			return a.Keep == b.Keep && a.Limit == b.Limit
 		},
 		Alone: func(ctx context.Context, holds []store.Hold) []store.Answer {
 			job := c.newReleasing(holds)

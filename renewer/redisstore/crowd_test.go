@@ -257,7 +257,8 @@ func TestLocksAndLimitsShareNoCommand(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		lock, limit := claimOf("a", 1), claimOf(contract.LimitName("a"), 2)
+		lock, limit := claimOf("a", 1), claimOf("a", 2)
+		limit.Limit = 3
 		assert.True(t, store.Joins(lock, lock))
 		assert.True(t, store.Joins(limit, limit))
 		assert.False(t, store.Joins(lock, limit))

@@ -12,9 +12,8 @@
 //
 // # Authority
 //
-// The server alone decides who has a lock, by its own clock: a lock is a key with a
-// TTL. Every operation is one Lua script, so that it happens wholly or not at all,
-// and compares the owner token before it changes anything. TTLs travel as durations.
+// The server alone decides who has a lock, by its own clock: a lock is a key with a TTL. Every
+// operation is one Lua script, and compares the owner token before it changes anything.
 //
 //	free --acquire--> held by A
 //	held by A --renew by A-->            held by A, TTL anew
@@ -51,33 +50,13 @@
 //   - Replication is asynchronous: a fail-over can lose a grant. [Replicas]
 //     narrows that window, and a fencing token closes it: see [renewer.Lease.Fence].
 //   - A server that evicts keys, or restarts without its data, forgets locks.
-//   - A client with rueidis' own options notices a dead connection late, stays with a former
-//     primary that answers, and has several connections, on which a release may overtake the
-//     acquire that it undoes. [ClientOption] sets the options that locks need, and says why.
+//   - A client of your own needs the options that [ClientOption] sets: with rueidis' defaults it
+//     notices a dead connection too late.
 //   - A lone caller who cancels while the server hangs may wait for the client's ConnWriteTimeout;
-//     a deadline is kept to. rueidis hears of no other end of such a request.
-//   - Waiters are served in the order in which they came, on a cluster too as long as the slot
-//     stands still. One that hangs when its turn comes costs the others that turn, a second.
+//     a deadline is kept to.
+//   - A waiter that hangs when its turn comes costs the others that turn, a second.
 //   - Tokens rise by the server's clock and one mark of its own. If it loses its data, don't set
 //     the clock back.
 //
-// Keys, rights, waiting, Cluster, Sentinel and what Redis can't promise are in docs/redis.md
-// of this module: https://github.com/lockbeat/lockbeat/blob/main/docs/redis.md
-//
-// # Reading the code
-//
-// open.go connects. Then comes store.go: New and the four verbs. A request goes down, and its
-// reply comes up, by
-//
-//	store.go                      the verbs; crowd.go where callers share a command
-//	codec.go, claims.go, holds.go requests as calls of the scripts; replies by reply.go, value.go
-//	internal/wire                 how commands reach the servers, and whose answer is whose
-//	lua/                          the scripts; the head of each says what goes in and comes out
-//
-// Waiting is beside that path. tell.lua, which other scripts include, says what the line, a place
-// and a turn are on the server. internal/line has the places of this process, and hears when the
-// turn of one has come.
-//
-// Besides, probe.go and questions.go ask what the server can do, and two more rooms know no lock:
-// internal/subscription, the process's subscription, and internal/topology, that of a cluster.
+// Keys, rights and Sentinel: https://github.com/lockbeat/lockbeat/blob/main/docs/redis.md
 package redisstore

@@ -62,7 +62,8 @@ const (
 )
 
 var (
-	LeaseKey = leaseKey
+	LeaseKey = lockKey
+	KeyOf    = leaseKey
 
 	ReadKey        = readKey
 	ProcessChannel = processChannel
@@ -127,12 +128,12 @@ func SlotOf(name string) int { return int(slotOf(name)) }
 
 // LockKeys are the keys of a lock's lease, and of the counter of the tokens that it was given.
 func LockKeys(prefix, name string) (lease, fence string) {
-	lease = leaseKey(prefix, name)
+	lease = lockKey(prefix, name)
 	return lease, lease + fenceSuffix
 }
 
 // LineKey is the key of a lock's line.
-func LineKey(prefix, name string) string { return leaseKey(prefix, name) + lineSuffix }
+func LineKey(prefix, name string) string { return lockKey(prefix, name) + lineSuffix }
 
 // MarkKey is the key of the mark of a single server.
 func MarkKey(prefix string) string { return markKey(prefix, probeName) }

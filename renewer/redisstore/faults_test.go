@@ -57,16 +57,10 @@ func TestFullServer(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	store := s.store(t)
-	slot := contract.LimitName("slot")
-	slotOf := func(letter string) contract.Claim {
-		c := claim(slot, letter, time.Minute)
-		c.Limit = 2
-		return c
-	}
 	mine(t, store, claim("held", "a", time.Minute))
-	mine(t, store, slotOf("a"))
+	mine(t, store, slotClaim("slot", "a", 2))
 	s.ok(t, "CONFIG", "SET", "maxmemory", "1")
-	for _, c := range []contract.Claim{claim("new", "a", time.Minute), slotOf("b")} {
+	for _, c := range []contract.Claim{claim("new", "a", time.Minute), slotClaim("slot", "b", 2)} {
 		g := acquire(t, store, c)
 		assert.Equal(t, contract.StatusUnknown, g.Status)
 		require.ErrorContains(t, g.Err, "OOM")
@@ -76,15 +70,17 @@ func TestFullServer(t *testing.T) {
 	full, err := redisstore.NewEngine(s.client(t))
 	require.NoError(t, err, "memory may be freed")
 	t.Cleanup(full.Close)
-	for _, name := range []string{"held", slot} {
+	for _, h := range []contract.Hold{
+		hold("held", "a", time.Minute), holdSlot("slot", "a", time.Minute),
+	} {
 		for range 2 {
-			assert.Equal(t, contract.StatusHeld, renew(t, store, hold(name, "a", time.Minute)).Status,
+			assert.Equal(t, contract.StatusHeld, renew(t, store, h).Status,
 				"renewals need no memory")
 		}
-		kept := hold(name, "a", 0)
+		kept := h
 		kept.Keep = time.Minute
 		assert.Equal(t, contract.StatusHeld, release(t, store, kept).Status, "it stays held")
-		assert.Equal(t, contract.StatusHeld, release(t, store, hold(name, "a", 0)).Status)
+		assert.Equal(t, contract.StatusHeld, release(t, store, h).Status)
 	}
 	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
 	mine(t, store, claim("new", "a", time.Minute))

@@ -65,9 +65,8 @@ func TestAForeignKeyBesideOneLimitSpoilsNoOther(t *testing.T) {
 			foreign := "lockbeat:{batch" + strconv.Itoa(bad) + "}:slots" + suffix
 			claims, holds := make([]contract.Claim, n), make([]contract.Hold, n)
 			for i := range n {
-				name := contract.LimitName("batch" + strconv.Itoa(i))
-				claims[i], holds[i] = claim(name, "a", time.Minute), hold(name, "a", time.Minute)
-				claims[i].Limit = 3
+				name := "batch" + strconv.Itoa(i)
+				claims[i], holds[i] = slotClaim(name, "a", 3), holdSlot(name, "a", time.Minute)
 			}
 			acquire := func(letter string) {
 				for i := range claims {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -46,11 +47,10 @@ type found struct {
 	records []string         // who broke each slot; "" if it is not broken
 }
 
-func newFound(prefix, name string) found {
+func newFound(prefix string, name contract.Name) found {
 	key := leaseKey(prefix, name)
-	plain, limit := store.CutLimit(name)
-	f := found{lock: store.Lock{Name: plain, Limit: limit}, tag: name, key: key}
-	if limit {
+	f := found{lock: store.Lock{Name: name.Text, Limit: name.Limit}, tag: name.Text, key: key}
+	if name.Limit {
 		f.cursor, f.members = "0", make(map[string]int64)
 	}
 	return f

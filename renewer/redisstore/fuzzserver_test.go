@@ -215,7 +215,7 @@ func FuzzServer(f *testing.F) {
 		defer store.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		stop := store.Watch("a", func(error) {})
+		stop := store.Watch("a", false, func(error) {})
 		defer stop()
 		waits := claim("a", "a", time.Minute)
 		waits.Place = 1

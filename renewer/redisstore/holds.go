@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -55,9 +56,10 @@ func (c *codec) newHolding(
 func (h *holding) divide() {
 	room := h.codec.room()
 	for i := range h.holds {
-		if !room.add(h.holds[i].Name) || h.timeOf(&h.holds[i-1]) != h.timeOf(&h.holds[i]) {
+		name := contract.Held(&h.holds[i])
+		if !room.add(name) || h.timeOf(&h.holds[i-1]) != h.timeOf(&h.holds[i]) {
 			h.starts = append(h.starts, i)
-			room.begin(h.holds[i].Name)
+			room.begin(name)
 		}
 	}
 	h.starts = append(h.starts, len(h.holds))
@@ -78,7 +80,7 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	var keys keyWriter
 	keys.begin(c.prefix, part)
 	call, name := h.script.called(whole)
-	n, limits := len(part), isLimit(part[0].Name)
+	n, limits := len(part), part[0].Limit
 	if limits {
 		call, name = limitScript(h.script).called(whole)
 	}
@@ -92,7 +94,7 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 		words = words.Args(keys.next())
 	}
 	if n > len(part) {
-		words = words.Args(leaseKey(c.prefix, part[0].Name) + holdersSuffix)
+		words = words.Args(leaseKey(c.prefix, contract.Held(&part[0])) + holdersSuffix)
 	}
 	words = words.Args(lasts)
 	if releases {
@@ -143,7 +145,7 @@ func (h *holding) Read(i int, r rueidis.RedisResult) {
 		err = unreadable(h.op)
 	} else {
 		for j, turn := range turns {
-			h.codec.line.Gave(h.holds[h.starts[i]+j].Name, turn)
+			h.codec.line.Gave(contract.Held(&h.holds[h.starts[i]+j]), turn)
 		}
 	}
 	for j := range part {

@@ -3,33 +3,29 @@ package redisstore
 import (
 	"strings"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // readKey reads a key as leaseKey makes it, beside being "", or one that stands beside a lease:
 // then beside is what follows the key of that. ok is false for any other key, as of another
 // program.
-func readKey(prefix, key string) (name, beside string, ok bool) {
+func readKey(prefix, key string) (name contract.Name, beside string, ok bool) {
 	rest, ok := strings.CutPrefix(key, prefix+"{")
 	if !ok {
-		return "", "", false
+		return name, "", false
 	}
 	escaped, beside, ok := strings.Cut(rest, "}")
 	if !ok {
-		return "", "", false
+		return name, "", false
 	}
-	after, limit := strings.CutPrefix(beside, slotsSuffix)
-	if limit {
-		beside = after
+	beside, name.Limit = strings.CutPrefix(beside, slotsSuffix)
+	name.Text, ok = unescape(escaped)
+	if !ok || name.Text == "" || len(name.Text) > store.MaxName ||
+		beside != "" && beside[0] != ':' {
+		return name, "", false
 	}
-	plain, ok := unescape(escaped)
-	if !ok || plain == "" || len(plain) > store.MaxName || beside != "" && beside[0] != ':' {
-		return "", "", false
-	}
-	if limit {
-		return store.LimitName(plain), beside, true
-	}
-	return plain, beside, !isLimit(plain) // leaseKey would take it for one
+	return name, beside, true
 }
 
 // unescape is the opposite of escape. ok is false for a text that escape does not make.

@@ -3,6 +3,7 @@ package redisstore
 import (
 	"strings"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -20,23 +21,24 @@ const (
 // brace no key of another prefix is alike, even if one prefix begins with the other.
 func pattern(prefix string) string { return prefix + "{*" }
 
-// leaseKey returns PREFIX{name}, or PREFIX{name}:slots of a limit. The braces are the only ones in
-// it, so that they are the hash tag: all keys of a lock share a slot, and no name chooses which.
-func leaseKey(prefix, name string) string {
-	name, limit := store.CutLimit(name)
-	if !clean(name) {
-		name = escape(name)
+// lockKey returns PREFIX{name}. The braces are the only ones in it, so that they are the hash tag:
+// all keys of a lock share a slot, and no name chooses which.
+func lockKey(prefix, name string) string { return prefix + "{" + tagOf(name) + "}" }
+
+// leaseKey returns the lockKey of a lock, and PREFIX{name}:slots of a limit.
+func leaseKey(prefix string, name contract.Name) string {
+	if name.Limit {
+		return prefix + "{" + tagOf(name.Text) + "}" + slotsSuffix
 	}
-	if limit {
-		return prefix + "{" + name + "}" + slotsSuffix
-	}
-	return prefix + "{" + name + "}"
+	return lockKey(prefix, name.Text)
 }
 
-// isLimit reports whether a name is a limit's.
-func isLimit(name string) bool {
-	_, limit := store.CutLimit(name)
-	return limit
+// tagOf is a name as it stands in keys.
+func tagOf(name string) string {
+	if clean(name) {
+		return name
+	}
+	return escape(name)
 }
 
 // keyWriter writes the keys of leases one after another, in one allocation for all of those that
@@ -58,15 +60,15 @@ func (w *keyWriter) begin(prefix string, holds []store.Hold) {
 
 // next is the key of the next lease.
 func (w *keyWriter) next() string {
-	name := w.holds[0].Name
+	name := contract.Held(&w.holds[0])
 	w.holds = w.holds[1:]
-	if !clean(name) {
+	if name.Limit || !clean(name.Text) {
 		return leaseKey(w.prefix, name)
 	}
 	from := w.text.Len()
 	w.text.WriteString(w.prefix)
 	w.text.WriteByte('{')
-	w.text.WriteString(name)
+	w.text.WriteString(name.Text)
 	w.text.WriteByte('}')
 	return w.text.String()[from:]
 }
@@ -80,23 +82,16 @@ func markKey(prefix, tag string) string { return prefix + "{" + tag + "}" + mark
 
 // slotOf returns the slot of all keys of a lock, and of its channel: their hash tag is what their
 // braces enclose.
-func slotOf(name string) uint16 {
-	name, _ = store.CutLimit(name)
-	if !clean(name) {
-		name = escape(name)
-	}
-	return topology.Slot(name)
-}
+func slotOf(name string) uint16 { return topology.Slot(tagOf(name)) }
 
 // keySize is how many bytes leaseKey has.
-func keySize(prefix, name string) int {
-	name, limit := store.CutLimit(name)
-	size := len(prefix) + len("{}") + len(name)
-	if limit {
+func keySize(prefix string, name contract.Name) int {
+	size := len(prefix) + len("{}") + len(name.Text)
+	if name.Limit {
 		size += len(slotsSuffix)
 	}
-	for i := range len(name) {
-		if mustEscape(name[i]) {
+	for i := range len(name.Text) {
+		if mustEscape(name.Text[i]) {
 			size += len("%XX") - 1
 		}
 	}

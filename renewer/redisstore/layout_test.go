@@ -74,7 +74,9 @@ func TestLayout(t *testing.T) {
 	mine(t, store, lock)
 	stands(t, store, claim("order:42", "b", time.Hour), 1)
 	for _, id := range []string{"1", "2"} {
-		one := internal.Arrival{Name: "order:42", SlotTTL: time.Hour, Wait: true, Task: task(id)}
+		one := internal.Arrival{
+			Name: internal.Name{Text: "order:42"}, SlotTTL: time.Hour, Wait: true, Task: task(id),
+		}
 		one.Task.Home = "HOME"
 		_, err := store.Arrive(t.Context(), one)
 		require.NoError(t, err)
@@ -91,11 +93,12 @@ func TestLayout(t *testing.T) {
 	mine(t, store, claim("woken", "a", time.Hour))
 	one := task("1")
 	one.Home = "HOME"
+	woken := internal.Name{Text: "woken"}
 	_, err := store.Arrive(t.Context(),
-		internal.Arrival{Name: "woken", SlotTTL: time.Hour, Task: one})
+		internal.Arrival{Name: woken, SlotTTL: time.Hour, Task: one})
 	require.NoError(t, err)
 	release(t, store, hold("woken", "a", 0))
-	_, err = store.Next(t.Context(), "woken", 0, internal.TasksOver, internal.Task{Home: "HOME"})
+	_, err = store.Next(t.Context(), woken, 0, internal.TasksOver, internal.Task{Home: "HOME"})
 	require.NoError(t, err)
 
 	fence := mine(t, store, claim("broken", "a", time.Hour))
@@ -113,9 +116,8 @@ func TestLayout(t *testing.T) {
 	behind := claim("answering", "a", time.Hour)
 	behind.Callers = 19
 	mine(t, store, behind)
-	limit := contract.LimitName("limited")
 	for i, letter := range []string{"a", "d"} {
-		slot := claim(limit, letter, time.Hour)
+		slot := claim("limited", letter, time.Hour)
 		slot.Holder.Operation = ""
 		if slot.Limit = 1; i == 0 {
 			mine(t, store, slot)
@@ -125,7 +127,7 @@ func TestLayout(t *testing.T) {
 	}
 	given := internal.Proposal{Claim: claim("given", "a", time.Hour), Fence: at, Reserve: 5}
 	require.NoError(t, store.Propose(t.Context(), []internal.Proposal{given})[0].Err)
-	t.Cleanup(store.OnBreak(lock.Holder, func(string) {}))
+	t.Cleanup(store.OnBreak(lock.Holder, func(string, bool) {}))
 	s.awaitLayout(t, store, layout)
 }
 
@@ -152,7 +154,7 @@ func stands(t *testing.T, store *redisstore.Engine, c contract.Claim, place uint
 	c.Place = place
 	store.Took(20 * time.Second) // so that its turn does not lapse here
 	acquire(t, store, c)         // is refused, so that it waits
-	t.Cleanup(newWatch(store, c.Name).stop)
+	t.Cleanup(store.Watch(c.Name, c.Limit != 0, func(error) {}))
 	require.Eventually(t, func() bool {
 		return acquire(t, store, c).Status == contract.StatusQueued
 	}, patience, time.Millisecond)

@@ -25,21 +25,18 @@ func TestEachRightOfLimitsIsNeeded(t *testing.T) {
 	t.Cleanup(store.Close)
 	var errs []error
 	slot := func(letter string) {
-		c := claim(contract.LimitName("a"), letter, time.Minute)
-		c.Limit = 2
-		errs = append(errs, acquire(t, store, c).Err)
+		errs = append(errs, acquire(t, store, slotClaim("a", letter, 2)).Err)
 	}
 	all = strings.Fields(redisstore.LimitRights)
 	use := func() error {
 		errs = nil
-		s.ok(t, "ZADD", redisstore.LeaseKey(redisstore.DefaultPrefix, contract.LimitName("a")), "1",
-			"lapsed")
+		s.ok(t, "ZADD", slotsKey("a"), "1", "lapsed")
 		slot("b")
 		slot("c")
 		slot("b")
 		slot("d")
 		for _, letter := range []string{"b", "c", "d", "b"} {
-			h := hold(contract.LimitName("a"), letter, time.Minute)
+			h := holdSlot("a", letter, time.Minute)
 			errs = append(errs, renew(t, store, h).Err, release(t, store, h).Err)
 		}
 		for _, err := range errs {
@@ -72,11 +69,9 @@ func TestASlotThatIsRefusedHalfway(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	slot := func(letter string) contract.Grant {
-		c := claim(contract.LimitName("a"), letter, time.Minute)
-		c.Limit = 3
-		return acquire(t, store, c)
+		return acquire(t, store, slotClaim("a", letter, 3))
 	}
-	key := redisstore.LeaseKey(redisstore.DefaultPrefix, contract.LimitName("a"))
+	key := slotsKey("a")
 	ahead := strconv.FormatInt(time.Now().Add(time.Hour).UnixMicro(), 10)
 	s.ok(t, "SET", redisstore.MarkKey(redisstore.DefaultPrefix), ahead, "PX", "600000")
 	s.ok(t, "ACL", "SETUSER", "locks", "-pexpire")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -33,8 +34,8 @@ func (s *engine) List(
 ) iter.Seq2[store.Lock, error] {
 	return func(yield func(store.Lock, error) bool) {
 		l := lister{
-			store: s, want: want, yield: yield, seen: make(map[string]seen),
-			tasks: make(map[string][]string), looks: s.newLooks(opList),
+			store: s, want: want, yield: yield, seen: make(map[contract.Name]seen),
+			tasks: make(map[contract.Name][]string), looks: s.newLooks(opList),
 		}
 		nodes, err := s.primaries(ctx)
 		errs := []error{err}
@@ -81,8 +82,8 @@ type lister struct {
 	store *engine
 	want  func(name string, limit bool) bool
 	yield func(store.Lock, error) bool
-	seen  map[string]seen     // names; SCAN may tell a key twice
-	tasks map[string][]string // the keys of lines of tasks, by name
+	seen  map[contract.Name]seen     // SCAN may tell a key twice
+	tasks map[contract.Name][]string // the keys of lines of tasks, by name
 	looks *looks
 	found []found // those that are read
 }
@@ -100,7 +101,7 @@ const (
 // list reads all names of a server: at first all keys, since those that stand beside a lease tell
 // what else there is to read of it.
 func (l *lister) list(ctx context.Context, node rueidis.Client) (more bool, err error) {
-	var names []string
+	var names []contract.Name
 	for cursor := uint64(0); ; {
 		entry, err := l.scan(ctx, node, cursor)
 		if err != nil {
@@ -139,15 +140,15 @@ func (l *lister) scan(
 
 // take notes what a key shows, and reports whether it is the first to show that its name is to be
 // read: it is wanted, and leased, or tasks stand in line for it. Places alone are of the dead.
-func (l *lister) take(key string) (name string, ok bool) {
+func (l *lister) take(key string) (name contract.Name, ok bool) {
 	name, beside, ok := readKey(l.store.codec.prefix, key)
 	tasks := beside == tasksSuffix || strings.HasPrefix(beside, tasksSuffix+":")
 	if !ok || beside != "" && beside != lineSuffix && !tasks {
-		return "", false
+		return name, false
 	}
 	had, known := l.seen[name]
 	now := had
-	if !known && (l.want == nil || l.want(store.CutLimit(name))) {
+	if !known && (l.want == nil || l.want(name.Text, name.Limit)) {
 		now = seenWanted
 	}
 	switch {
@@ -168,7 +169,7 @@ func (l *lister) take(key string) (name string, ok bool) {
 
 // read shows the caller some names, without those that have been freed meanwhile.
 func (l *lister) read(
-	ctx context.Context, node rueidis.Client, names []string,
+	ctx context.Context, node rueidis.Client, names []contract.Name,
 ) (more bool, err error) {
 	l.found = l.found[:0]
 	for _, name := range names {

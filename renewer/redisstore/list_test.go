@@ -37,7 +37,7 @@ func listed(
 }
 
 func slotClaim(name, letter string, limit int) contract.Claim {
-	c := claim(contract.LimitName(name), letter, time.Minute)
+	c := claim(name, letter, time.Minute)
 	c.Limit = limit
 	return c
 }
@@ -61,8 +61,8 @@ func TestList(t *testing.T) {
 		const prefix = redisstore.DefaultPrefix
 		for key, value := range map[string]string{
 			"{}": "no name", "{%41}": "not as we escape", "{a}b}": "no name", "other": "no name",
-			"{order:42}:record": "a record", "{%00lockbeat-limit:x}": "no lock's name",
-			"{foreign}": "another program's", "{empty}": "",
+			"{order:42}:record": "a record",
+			"{foreign}":         "another program's", "{empty}": "",
 			"{turn}": "turn\n1000\n7 INBOX ", "{lapsed turn}": "turn\n30000\n7 INBOX ",
 		} {
 			s.ok(t, "SET", prefix+key, value, "PX", "60000")
@@ -97,7 +97,7 @@ func TestList(t *testing.T) {
 			assert.Contains(t, []string{"node-a", "node-b"}, slot.Node)
 			assert.Positive(t, slot.Fence)
 		}
-		assert.Empty(t, show(t, store, contract.LimitName("just freed")).Slots)
+		assert.Empty(t, showOf(t, store, "just freed", true).Slots)
 		assert.Equal(t, 1, show(t, store, "turn").Turns)
 		assert.Zero(t, show(t, store, "lapsed turn").Turns)
 		for _, name := range []string{"foreign", "empty", "foreign list", "limit of foreign limit"} {
@@ -121,14 +121,14 @@ func TestWhoWaitsIsListed(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		limit := contract.LimitName("a")
 		comes := func(name, home string, limit, n int) {
 			t.Helper()
 			for i := range n {
 				one := task(fmt.Sprint(i))
 				one.Home = home
 				_, err := store.Arrive(t.Context(), internal.Arrival{
-					Name: name, Limit: limit, SlotTTL: 5 * time.Second, Task: one,
+					Name: internal.Name{Text: name, Limit: limit != 0}, Limit: limit,
+					SlotTTL: 5 * time.Second, Task: one,
 				})
 				require.NoError(t, err)
 			}
@@ -142,7 +142,7 @@ func TestWhoWaitsIsListed(t *testing.T) {
 		stand(t, store, "c")
 		comes("a", "", 0, 30)
 		comes("a", "ONE", 0, 20)
-		comes(limit, "ONE", 1, 7)
+		comes("a", "ONE", 1, 7)
 		mine(t, store, claim("free", "a", time.Minute))
 		comes("free", "", 0, 5)
 		release(t, store, hold("free", "a", 0))
@@ -157,7 +157,7 @@ func TestWhoWaitsIsListed(t *testing.T) {
 		assert.Equal(t, 7, all["limit of a"].WaitingInAll())
 		assert.Equal(t, contract.Lock{Name: "free", Tasks: 5, At: all["free"].At}, all["free"])
 		assert.Equal(t, 71, show(t, store, "a").WaitingInAll(), "by the homes that are noted")
-		assert.Equal(t, 7, show(t, store, limit).WaitingInAll())
+		assert.Equal(t, 7, showOf(t, store, "a", true).WaitingInAll())
 		assert.Len(t, listed(t, store, func(name string, limit bool) bool {
 			return name == "free"
 		}), 1)
@@ -177,7 +177,7 @@ func TestBrokenLeasesAreShown(t *testing.T) {
 	} {
 		key := redisstore.LeaseKey(redisstore.DefaultPrefix, name)
 		s.ok(t, "SET", key, broken+"\n5\n1000\nnode\n42\nop", "PX", "60000")
-		limit := redisstore.LeaseKey(redisstore.DefaultPrefix, contract.LimitName(name))
+		limit := slotsKey(name)
 		s.ok(t, "ZADD", limit, fmt.Sprint(time.Now().Add(time.Minute).UnixMicro()), broken)
 		s.ok(t, "HSET", limit+":holders", broken, "5\n1000\nnode\n42\nop")
 		if record != "" {
@@ -217,7 +217,7 @@ func TestListAndShowOnACluster(t *testing.T) {
 		}
 	}
 	assert.Len(t, listed(t, store, nil), 2*n)
-	lock, err := store.Show(t.Context(), contract.LimitName("name 7"))
+	lock, err := store.Show(t.Context(), "name 7", true)
 	require.NoError(t, err)
 	assert.True(t, lock.Limit)
 	require.Len(t, lock.Slots, 1)
@@ -234,7 +234,7 @@ func TestListAndShowOnACluster(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(onlooker.Close)
 	assert.Len(t, listed(t, onlooker, nil), 2*n)
-	_, err = onlooker.Show(t.Context(), "name 7")
+	_, err = onlooker.Show(t.Context(), "name 7", false)
 	require.NoError(t, err)
 	refused := acquire(t, onlooker, claim("name 7", "b", time.Minute))
 	require.ErrorContains(t, refused.Err, "made with ToInspect, and takes no locks")
@@ -249,7 +249,7 @@ func TestListAndShowOnACluster(t *testing.T) {
 	require.NotEqual(t, cluster.Masters[0], masterOf(t, cluster, "a"))
 	require.NoError(t, cluster.Masters[0].Stop())
 	defer func() { require.NoError(t, cluster.Masters[0].Cont()) }()
-	lock, err = store.Show(t.Context(), "a")
+	lock, err = store.Show(t.Context(), "a", false)
 	require.NoError(t, err)
 	require.Len(t, lock.Places, 2)
 	assert.Empty(t, lock.Places[0].Node)

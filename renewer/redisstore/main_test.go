@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	internal "github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
@@ -102,6 +103,17 @@ func claim(name, letter string, ttl time.Duration) contract.Claim {
 
 func hold(name, letter string, ttl time.Duration) contract.Hold {
 	return contract.Hold{Name: name, Owner: owner(letter), TTL: ttl}
+}
+
+// slotsKey is the key of a limit's slots.
+func slotsKey(name string) string {
+	return redisstore.KeyOf(redisstore.DefaultPrefix, internal.Name{Text: name, Limit: true})
+}
+
+func holdSlot(name, letter string, ttl time.Duration) contract.Hold {
+	h := hold(name, letter, ttl)
+	h.Limit = true
+	return h
 }
 
 func acquire(t testing.TB, s contract.Store, c contract.Claim) contract.Grant {

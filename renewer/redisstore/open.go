@@ -18,9 +18,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Deployment says where one Redis deployment is and how to reach it: one source for [Open], for
-// other clients of the same Redis, and for asynq (asynqmw.RedisOpt). [FromEnv] and [FromURL] make
-// one, of which you may change what you like.
+// Deployment says where one Redis deployment is, for [Open], for other clients of the same Redis,
+// and for asynq (asynqmw.RedisOpt). [FromEnv] and [FromURL] make one, which you may change.
 type Deployment struct {
 	// Option reaches it. [Open] completes a copy of it by [ClientOption]; rueidis.NewClient makes a
 	// client for other work of it as it is.
@@ -30,16 +29,14 @@ type Deployment struct {
 	Cluster bool
 	// Prefix is before the keys of all locks: see the function [Prefix]. Default [DefaultPrefix].
 	Prefix string
-	// TTL is that of the shortest leases, which bounds how late a dead connection may be noticed:
-	// see [ClientOption]. Default [renewer.DefaultTTL]. [renewer.New] refuses a shorter one in its
-	// Config.
+	// TTL is that of the shortest leases: see [ClientOption]. [renewer.New] refuses a shorter one
+	// in its Config. Default [renewer.DefaultTTL].
 	TTL time.Duration
 
 	warnings []string
 }
 
-// Format has package fmt print the hosts, whatever the verb, and no password. It can't for a field
-// that is not exported.
+// Format has package fmt print the hosts, and no password.
 func (d Deployment) Format(w fmt.State, _ rune) {
 	_, _ = io.WriteString(w, "Redis at "+strings.Join(d.Option.InitAddress, ","))
 }
@@ -60,11 +57,9 @@ func (d Deployment) Format(w fmt.State, _ rune) {
 //	LOCKBEAT_PREFIX                  what the keys begin with
 //
 // The error is [renewer.ErrConfig] and names every variable that is wrong. One that begins with
-// LOCKBEAT_ and is not known is wrong, too: it is mistyped. So is a file that another user
-// could write; of a password or a key that all can read [Open] warns its [Log].
-// Passwords and the client's certificate are read again for each connection, by
-// Option.AuthCredentialsFn and Option.TLSConfig: a changed one needs no restart. No error has a
-// password in it. FromEnv may be called concurrently.
+// LOCKBEAT_ and is not known is wrong, too, and so is a file that another user could write.
+// Passwords and the client's certificate are read again for each connection: a changed one needs no
+// restart. No error has a password in it.
 func FromEnv() (Deployment, error) {
 	if err := deployment.CheckNames(os.Environ()); err != nil {
 		return Deployment{}, err
@@ -83,9 +78,9 @@ func FromEnv() (Deployment, error) {
 // dial_timeout, write_timeout, client_name, client_cache and max_retries. For what else a URL of
 // rueidis' says, give [Open] a Deployment{Option: rueidis.MustParseURL(url)}.
 //
-// What has to be encoded in a user and a password is %, /, ? and #, in a user : too. TLS trusts the
-// system's certificates; other files for it are variables, or set Option.TLSConfig. The error is
-// [renewer.ErrConfig] and shows nothing of the URL. FromURL may be called concurrently.
+// Encode %, /, ? and # in a user and a password, and : in a user. TLS trusts the system's
+// certificates; for others set Option.TLSConfig. The error is [renewer.ErrConfig] and shows nothing
+// of the URL.
 func FromURL(url string) (Deployment, error) { return described(deployment.FromURL(url)) }
 
 func described(s deployment.Settings, err error) (Deployment, error) {
@@ -100,7 +95,7 @@ func described(s deployment.Settings, err error) (Deployment, error) {
 //
 // The error is [renewer.ErrConfig] if d or an option is wrong or the server refuses the password,
 // [renewer.ErrUnavailable] if no server answers, what [New] returns if the server refuses what
-// locks need, or ctx's cause. Then nothing is left open. Open may be called concurrently.
+// locks need, or ctx's cause. Then nothing is left open.
 func Open(ctx context.Context, d Deployment, opts ...Option) (*Store, error) {
 	option, err := ClientOption(d.Option, cmp.Or(d.TTL, renewer.DefaultTTL))
 	if err != nil {

@@ -45,27 +45,21 @@ type settings struct {
 func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
 // FenceTTL sets how long the server's mark, the highest fencing token granted there, outlives the
-// last grant, 24 h by default: at least 1 ms. If that is ahead of the server's clock,
-// it is kept until the clock is there, and then for so long. When it has gone, the clock alone
-// makes tokens rise; so let it be longer than that clock may ever be set back.
-//
-// It is also how long a lock's counter of the tokens given by package quorum outlives the last one;
-// so let it be longer than the clocks of the quorum's programs may differ, too.
+// last grant: at least 1 ms, 24 h by default. Let it be longer than the server's clock may ever be
+// set back, and than the clocks of a quorum's programs may differ.
 func FenceTTL(d time.Duration) Option { return func(s *settings) { s.fenceTTL = d } }
 
-// WriteTimeout tells the store the ConnWriteTimeout of the client, which it can't ask for, 10 s
-// by default as rueidis', more than 0. After this time the engine cleans up once more behind an
-// acquire whose reply was lost; if it is longer than the client's own, that is just later.
+// WriteTimeout tells the store of [New] the ConnWriteTimeout of the client, 10 s by default as
+// rueidis'. After this time the engine cleans up once more behind an acquire whose reply was lost.
 func WriteTimeout(d time.Duration) Option { return func(s *settings) { s.writeTimeout = d } }
 
-// ToInspect makes a store for a user who takes no locks and looks at those of others: [New] asks
-// for the rights of List and Show alone, which docs/redis.md tells. Whatever else is asked of such
-// a store, the server may refuse.
+// ToInspect makes a store for a Redis user who takes no locks and looks at those of others: [New]
+// asks for the rights of inspect.List and Show alone, which docs/redis.md has.
 func ToInspect() Option { return func(s *settings) { s.toInspect = true } }
 
-// Log sets where the warnings of [New] go: that the server may evict locks; that one behind
-// Sentinel goes on without a replica (min-replicas-to-write 0); and that one which had not answered
-// in time refuses what locks need. By default they go to slog.Default(); renewer.Silent is none.
+// Log sets where warnings go: that the server may evict locks, that one behind Sentinel goes on
+// without a replica, or that one which had not answered in time refuses what locks need. By default
+// they go to slog.Default(); renewer.Silent is none.
 func Log(l *slog.Logger) Option { return func(s *settings) { s.log = l } }
 
 // configure applies the options, and names every fault.

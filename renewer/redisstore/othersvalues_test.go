@@ -118,7 +118,7 @@ func TestNotesOfLaterVersions(t *testing.T) {
 	s.ok(t, "SET", key+":newest", owner("a")+"\n7\n0\nnode-a\n42\nmore", "PX", "60000")
 	told := make(chan string, 10)
 	before := contract.Holder{Node: "node-a", PID: 42}
-	t.Cleanup(store.OnBreak(before, func(name string) {
+	t.Cleanup(store.OnBreak(before, func(name string, _ bool) {
 		if name != "" { // that it is set up, or published below
 			told <- name
 		}
@@ -137,11 +137,10 @@ func TestNotesOfLaterVersions(t *testing.T) {
 		t.Error("the call before is not told")
 	}
 
-	limit := contract.LimitName("l")
-	slots := redisstore.LeaseKey(redisstore.DefaultPrefix, limit)
+	slots := slotsKey("l")
 	s.ok(t, "ZADD", slots, "2000000000000000", owner("a"))
 	s.ok(t, "HSET", slots+":holders", owner("a"), "7\n5\nnode-a\n42\ntest\n\n\nmore")
-	assert.Equal(t, "node-a", show(t, store, limit).Slots[0].Node)
-	require.Equal(t, contract.StatusHeld, renew(t, store, hold(limit, "a", time.Minute)).Status)
-	require.Equal(t, contract.StatusHeld, release(t, store, hold(limit, "a", 0)).Status)
+	assert.Equal(t, "node-a", showOf(t, store, "l", true).Slots[0].Node)
+	require.Equal(t, contract.StatusHeld, renew(t, store, holdSlot("l", "a", time.Minute)).Status)
+	require.Equal(t, contract.StatusHeld, release(t, store, holdSlot("l", "a", 0)).Status)
 }

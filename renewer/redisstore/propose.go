@@ -19,7 +19,7 @@ func (s *engine) Propose(ctx context.Context, proposals []contract.Proposal) []s
 	todo := &calls{n: len(proposals), nameOf: func(i int) string { return proposals[i].Name }}
 	todo.build = func(i int, whole bool) rueidis.Completed {
 		p := &proposals[i]
-		return proposeScript.command(c.builder(), whole, []string{leaseKey(c.prefix, p.Name)},
+		return proposeScript.command(c.builder(), whole, []string{lockKey(c.prefix, p.Name)},
 			c.ttls.of(p.TTL), c.fenceText, c.markOf(p.Name), c.lines.of(lineTerms{c.mode(), p.TTL}),
 			p.Owner, "", c.holderText(p.Holder, p.Callers), decimal(p.Fence),
 			strconv.Itoa(p.Reserve))

@@ -33,7 +33,7 @@ var _ store.Recorder = (*engine)(nil)
 
 // recordKey is in the slot of the lock's other keys.
 func (s *engine) recordKey(name string) string {
-	return leaseKey(s.codec.prefix, name) + recordSuffix
+	return lockKey(s.codec.prefix, name) + recordSuffix
 }
 
 // MaxRecord returns 16 MiB: see [store.Recorder].

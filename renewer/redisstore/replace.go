@@ -3,7 +3,6 @@ package redisstore
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -33,10 +32,6 @@ const (
 
 // Replace implements [contract.Replacer].
 func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int64, err error) {
-	if isLimit(r.Name) {
-		return 0, fmt.Errorf("redisstore: %s: %w: %w: it is for locks, and not for limits",
-			opReplace, store.ErrConfig, store.ErrRejected)
-	}
 	what := "wait"
 	switch {
 	case r.Over:
@@ -44,7 +39,7 @@ func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int
 	case r.Break:
 		what = "break"
 	}
-	keys := []string{leaseKey(s.codec.prefix, r.Name)}
+	keys := []string{lockKey(s.codec.prefix, r.Name)}
 	if s.codec.cluster {
 		keys = append(keys, keys[0]+newestSuffix, keys[0]+begunSuffix)
 	}
@@ -65,7 +60,7 @@ func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int
 	}
 	for _, holder := range []store.Holder{before, broken} {
 		if holder != (store.Holder{}) {
-			s.notice(ctx, holder, r.Name)
+			s.notice(ctx, holder, contract.Name{Text: r.Name})
 		}
 	}
 	return since, nil

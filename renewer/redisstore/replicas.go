@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -67,8 +68,8 @@ func (s *engine) confirm(ctx context.Context, granted *claiming, since time.Time
 func (s *engine) acquireConfirmed(
 	ctx context.Context, todo *claiming, i int, since time.Time,
 ) (granted rueidis.RedisResult, unconfirmed error) {
-	name, replicas := todo.claims[todo.starts[i]].Name, todo.codec.replicas
-	node := s.serverOf(name)
+	name := contract.Claimed(&todo.claims[todo.starts[i]])
+	node, replicas := s.serverOf(name.Text), todo.codec.replicas
 	within := waitFor(todo.claims[i].TTL)
 	until := since.Add(within)
 	whole := false

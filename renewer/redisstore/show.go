@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -21,8 +22,8 @@ const (
 )
 
 // Show implements [store.Inspector].
-func (s *engine) Show(ctx context.Context, name string) (store.Lock, error) {
-	all := []found{newFound(s.codec.prefix, name)}
+func (s *engine) Show(ctx context.Context, name string, limit bool) (store.Lock, error) {
+	all := []found{newFound(s.codec.prefix, contract.Name{Text: name, Limit: limit})}
 	f := &all[0]
 	f.waits = true // also if it is free
 	v, l := queueView{of: f}, s.newLooks(opShow)

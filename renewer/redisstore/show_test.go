@@ -17,7 +17,12 @@ import (
 
 func show(t testing.TB, s *redisstore.Engine, name string) contract.Lock {
 	t.Helper()
-	lock, err := s.Show(t.Context(), name)
+	return showOf(t, s, name, false)
+}
+
+func showOf(t testing.TB, s *redisstore.Engine, name string, limit bool) contract.Lock {
+	t.Helper()
+	lock, err := s.Show(t.Context(), name, limit)
 	require.NoError(t, err)
 	assert.WithinDuration(t, time.Now(), lock.At, patience)
 	return lock
@@ -92,7 +97,7 @@ func TestHomesOfTasks(t *testing.T) {
 		assert.Equal(t, 3, show(t, store, "a").Tasks)
 
 		for _, home := range []string{"", "x", "y"} {
-			_, err := store.Next(t.Context(), "a", 0, internal.TaskGone, of(home))
+			_, err := store.Next(t.Context(), internal.Name{Text: "a"}, 0, internal.TaskGone, of(home))
 			require.NoError(t, err)
 		}
 		assert.Zero(t, s.number(t, "EXISTS", homes))
@@ -115,7 +120,7 @@ func TestShowOfALimit(t *testing.T) {
 	for _, grant := range store.Acquire(t.Context(), claims) {
 		require.NoError(t, grant.Err)
 	}
-	lock := show(t, store, contract.LimitName("a"))
+	lock := showOf(t, store, "a", true)
 	require.Len(t, lock.Slots, n)
 	for i, slot := range lock.Slots {
 		require.Equal(t, i+1, slot.PID, "the one that lapses first is in front")
@@ -123,7 +128,7 @@ func TestShowOfALimit(t *testing.T) {
 	}
 	s.ok(t, "DEL", "lockbeat:{a}:slots:holders")
 	s.ok(t, "SET", "lockbeat:{a}:slots:holders", "x")
-	assert.True(t, show(t, store, contract.LimitName("a")).Foreign)
+	assert.True(t, showOf(t, store, "a", true).Foreign)
 }
 
 // Each right is needed to look, and no other is. What another program has written harms nobody.
@@ -142,8 +147,8 @@ func TestRightsToLook(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
 	look := func() error {
-		for _, name := range []string{"a", contract.LimitName("a")} {
-			if lock, err := store.Show(t.Context(), name); err != nil {
+		for _, limit := range []bool{false, true} {
+			if lock, err := store.Show(t.Context(), "a", limit); err != nil {
 				return err
 			} else if !lock.Limit {
 				assert.Len(t, lock.Places, 1)

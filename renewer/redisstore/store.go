@@ -21,7 +21,7 @@ import (
 // Store keeps locks in one Redis deployment. Its methods may be called concurrently.
 type Store struct{ engine *engine }
 
-// Engine is for [renewer.New].
+// Engine is for renewer.New.
 func (s *Store) Engine() store.Store { return s.engine }
 
 // Close ends what the store has under way, and closes the client that [Open] has made, which waits
@@ -29,12 +29,20 @@ func (s *Store) Engine() store.Store { return s.engine }
 // renewer.Keeper.Shutdown; it may be called more than once.
 func (s *Store) Close() { s.engine.Close() }
 
-// engine asks the servers.
+// engine asks the servers. A request passes through it one way, and its reply comes back:
 //
-// A request passes through it one way: codec writes it as calls of scripts, a window
-// bounds how many are under way, sender sends them, and codec reads the replies.
-// What comes back by itself, a message that it is our turn or that a lock is free, comes by
-// the subscriber to the line.
+//	store.go                      the verbs; crowd.go where callers share a command
+//	codec.go, claims.go, holds.go requests as calls of the scripts; replies by reply.go, value.go
+//	internal/wire                 how commands reach the servers, and whose answer is whose
+//	lua/                          the scripts; the head of each says what goes in and comes out
+//
+// Waiting is beside that path. tell.lua, which other scripts include, says what the line, a place
+// and a turn are on the server. internal/line has the places of this process, and hears, by the
+// subscriber, when the turn of one has come.
+//
+// Besides, open.go connects, probe.go and questions.go ask what the server can do, and two more
+// rooms know no lock: internal/subscription, the process's subscription, and internal/topology,
+// that of a cluster.
 type engine struct {
 	codec    *codec
 	sender   *wire.Sender
@@ -63,14 +71,13 @@ var (
 	_ contract.Tuned   = (*engine)(nil)
 )
 
-// New returns a store on the caller's client, which stays the
-// caller's: close it after [Store.Close].
+// New returns a store on a client of your own, made with [ClientOption], which stays yours: close
+// it after [Store.Close].
 //
 // It asks the server, for about 1 s at most, whether it may run what locks need. A server that
 // refuses makes an error that says what to set or to grant; one that is down, loading or slow does
-// not, since locks taken later wait for it: what it has not answered it is asked again in the
-// background, with pauses, until it has, the client is closed, or Close is called. A nil client and
-// options out of range make an error that is [renewer.ErrConfig] and names each.
+// not, and is asked again in the background. A nil client and options out of range make an error
+// that is [renewer.ErrConfig] and names each.
 func New(client rueidis.Client, opts ...Option) (*Store, error) {
 	c, faults := configure(opts)
 	if isNil(client) {
@@ -151,7 +158,7 @@ func newStore(client rueidis.Client, c settings) *engine {
 	s.line = line.New(line.Config{
 		Prefix: c.prefix, Cluster: cluster, Subscriber: s.subscriber, Check: s.checkTurn,
 		Show: s.showFace,
-		Key:  func(name string) string { return leaseKey(c.prefix, name) },
+		Key:  func(name contract.Name) string { return leaseKey(c.prefix, name) },
 	})
 	s.codec = newCodec(client, c, cluster, s.line, reader)
 	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: reader.closed.Store}
@@ -175,7 +182,8 @@ func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Gran
 	presents := false
 	for i := range claims {
 		if c := &claims[i]; c.Place != 0 && !samePlace(claims, i-1) {
-			presents = s.line.Present(c.Name, c.Place, s.codec.faceText(c.Holder)) || presents
+			who := s.codec.faceText(c.Holder)
+			presents = s.line.Present(contract.Claimed(c), c.Place, who) || presents
 		}
 	}
 	begun := time.Now()
@@ -260,10 +268,10 @@ func (s *engine) Release(ctx context.Context, holds []store.Hold) []store.Answer
 
 // checkTurn has the server pass a lease on if it is a turn that has lapsed. It is the release of a
 // lease that no owner has.
-func (s *engine) checkTurn(name string) {
+func (s *engine) checkTurn(name contract.Name) {
 	ctx, cancel := context.WithTimeout(s.life, s.settle)
 	defer cancel()
-	hold := store.Hold{Name: name, Owner: noOwner}
+	hold := store.Hold{Name: name.Text, Limit: name.Limit, Owner: noOwner}
 	s.sender.Spread(ctx, nil, s.codec.newReleasing([]store.Hold{hold}))
 }
 
@@ -276,8 +284,8 @@ var noOwner = strings.Repeat(" ", store.OwnerLen)
 //
 // A call of wake that has begun when stop is called may still run
 // when stop returns. Both may be called from wake.
-func (s *engine) Watch(name string, wake func(error)) (stop func()) {
-	return s.line.Watch(name, wake)
+func (s *engine) Watch(name string, limit bool, wake func(error)) (stop func()) {
+	return s.line.Watch(contract.Name{Text: name, Limit: limit}, wake)
 }
 
 // Close ends the subscription that [Store.Watch] uses, and what New still asks; watches hear of it

@@ -18,10 +18,10 @@ func TestTasksOfALimit(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		name := line.LimitName("a")
+		name := contract.Name{Text: "a", Limit: true}
 		slots := func(owners ...string) {
 			for _, letter := range owners {
-				c := claim(name, letter, time.Hour)
+				c := claim("a", letter, time.Hour)
 				c.Limit = 3
 				mine(t, store, c)
 			}
@@ -94,7 +94,7 @@ func TestTasksThatGoFromLineToLine(t *testing.T) {
 		in := func(lock, id string, since int64, look bool) contract.Arrived {
 			t.Helper()
 			a := arrival(task(id))
-			a.Name, a.Since, a.Look = lock, since, look
+			a.Name.Text, a.Since, a.Look = lock, since, look
 			got, err := store.Arrive(t.Context(), a)
 			require.NoError(t, err)
 			return got

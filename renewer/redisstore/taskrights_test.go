@@ -60,7 +60,7 @@ func TestEachRightOfTasksIsNeeded(t *testing.T) {
 			errs = append(errs, err)
 		}
 		for _, what := range []contract.TaskEvent{contract.TaskGranted, contract.TaskMissing} {
-			_, err := store.Next(t.Context(), "a", 0, what, task("1"))
+			_, err := store.Next(t.Context(), lockA, 0, what, task("1"))
 			errs = append(errs, err)
 		}
 		return errors.Join(errs...)

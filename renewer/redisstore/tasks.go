@@ -78,8 +78,8 @@ func (s *engine) Arrive(ctx context.Context, a contract.Arrival) (contract.Arriv
 }
 
 // limitText is how many may have a limit; "" of a lock.
-func limitText(name string, limit int) string {
-	if !isLimit(name) {
+func limitText(name contract.Name, limit int) string {
+	if !name.Limit {
 		return ""
 	}
 	return strconv.Itoa(limit)
@@ -112,7 +112,7 @@ func readArrived(reply rueidis.RedisMessage) (a contract.Arrived, ok bool) {
 
 // Next implements [contract.Line].
 func (s *engine) Next(
-	ctx context.Context, name string, limit int, what contract.TaskEvent, task contract.Task,
+	ctx context.Context, name contract.Name, limit int, what contract.TaskEvent, task contract.Task,
 ) (next contract.NextTask, err error) {
 	for range mostLooks {
 		var more bool
@@ -128,7 +128,7 @@ func (s *engine) Next(
 // lookForNext is Next for as many tasks as one call of the script looks at. It reports whether
 // there are more.
 func (s *engine) lookForNext(
-	ctx context.Context, name string, limit int, what contract.TaskEvent, task contract.Task,
+	ctx context.Context, name contract.Name, limit int, what contract.TaskEvent, task contract.Task,
 ) (next contract.NextTask, more bool, err error) {
 	reply, err := s.askLine(ctx, opNext, &nextScript, name, task.Home,
 		taskText(task), what.String(), decimal(taskLineTTL.Milliseconds()),
@@ -179,7 +179,7 @@ func taskText(t contract.Task) string {
 
 // askLine calls a script of the line of tasks of a home once.
 func (s *engine) askLine(
-	ctx context.Context, op string, do *script, name, home string, args ...string,
+	ctx context.Context, op string, do *script, name contract.Name, home string, args ...string,
 ) (reply rueidis.RedisMessage, err error) {
 	key := leaseKey(s.codec.prefix, name)
 	if home != "" {
@@ -189,5 +189,5 @@ func (s *engine) askLine(
 		key, key + tasksSuffix + home, key + slotSuffix + home, key + wokenSuffix + home,
 		key + homesSuffix,
 	}
-	return s.callFor(ctx, op, do, name, keys, args...)
+	return s.callFor(ctx, op, do, name.Text, keys, args...)
 }

@@ -24,15 +24,17 @@ const (
 // ask is what arrive returns of a task that is to ask for the lock.
 const ask = -1
 
-// task is one of queue q.
 // noTask is what an event has that tells of the lock alone.
 var noTask contract.Task
 
+var lockA = contract.Name{Text: "a"}
+
+// task is one of queue q.
 func task(id string) contract.Task { return contract.Task{Queue: "q", ID: id} }
 
 // arrival is that of a task that may not wait in its slot.
 func arrival(t contract.Task) contract.Arrival {
-	return contract.Arrival{Name: "a", Task: t, SlotTTL: 5 * time.Second}
+	return contract.Arrival{Name: lockA, Task: t, SlotTTL: 5 * time.Second}
 }
 
 func waiting(t contract.Task) contract.Arrival {
@@ -56,7 +58,7 @@ func nextTask(
 	t *testing.T, s *redisstore.Engine, what contract.TaskEvent, of contract.Task,
 ) contract.NextTask {
 	t.Helper()
-	n, err := s.Next(t.Context(), "a", 0, what, of)
+	n, err := s.Next(t.Context(), lockA, 0, what, of)
 	require.NoError(t, err)
 	return n
 }
@@ -150,11 +152,11 @@ func TestArriveScript(t *testing.T) {
 		t.Log("a key of another type: an error")
 		s.ok(t, "SET", "lockbeat:{b}:tasks", "x")
 		b := arrival(task("1"))
-		b.Name = "b"
+		b.Name.Text = "b"
 		mine(t, store, claim("b", "a", time.Hour))
 		_, err = store.Arrive(t.Context(), b)
 		require.ErrorContains(t, err, "WRONGTYPE")
-		_, err = store.Arrive(t.Context(), contract.Arrival{Name: "a", Task: task("1")})
+		_, err = store.Arrive(t.Context(), contract.Arrival{Name: lockA, Task: task("1")})
 		require.ErrorIs(t, err, renewer.ErrConfig)
 	})
 }
@@ -422,11 +424,11 @@ func TestTasksOnACluster(t *testing.T) {
 	for _, one := range []string{"order:1", "order:2", "a}b{c"} {
 		mine(t, store, claim(one, "a", time.Hour))
 		a := waiting(task("1"))
-		a.Name = one
+		a.Name.Text = one
 		assert.Equal(t, ask, arrive(t, store, a))
 		a.Task = task("2")
 		assert.Equal(t, 0, arrive(t, store, a))
-		got, err := store.Next(t.Context(), one, 0, contract.TaskGranted, task("1"))
+		got, err := store.Next(t.Context(), a.Name, 0, contract.TaskGranted, task("1"))
 		require.NoError(t, err)
 		assert.Equal(t, wakes(1, task("2")), got)
 	}

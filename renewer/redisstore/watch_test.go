@@ -25,7 +25,7 @@ type watched struct {
 
 func newWatch(s contract.Store, name string) *watched {
 	w := &watched{}
-	w.stop = s.Watch(name, func(err error) {
+	w.stop = s.Watch(name, false, func(err error) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if err == nil {
@@ -190,10 +190,10 @@ func TestWakeCallsBack(t *testing.T) {
 	done := make(chan struct{})
 	stop := make(chan func(), 1)
 	var once sync.Once
-	stop <- store.Watch("a", func(error) {
+	stop <- store.Watch("a", false, func(error) {
 		once.Do(func() {
 			(<-stop)()
-			store.Watch("b", func(error) {})()
+			store.Watch("b", false, func(error) {})()
 			store.Close()
 			close(done)
 		})

@@ -1,23 +1,19 @@
-// Package store is the contract between an engine and what keeps its locks.
+// Package store is the contract between the engine, package renewer, and what keeps its locks.
 package store
 
 import "strconv"
 
-// Holder is who has a name, in a form that people read.
+// Holder is who has a name, for people.
 type Holder struct {
-	// Node is the process's place: renewer.Config.Node, by default the host name.
-	Node string
-	// PID is the process's number there.
-	PID int
-	// Operation is what it is doing: the static name given with renewer.Request, or "".
-	Operation string
-	// Trace is the W3C traceparent of what it is doing, by which a trace can link to it; "" if
-	// it is not traced. Like all of a Holder it comes from another process: check it before use.
+	Node      string // renewer.Config.Node, by default the host name
+	PID       int
+	Operation string // that of the renewer.Request, or ""
+	// Trace is its W3C traceparent, or "". Like all of a Holder it comes from another process:
+	// check it before use.
 	Trace string
 }
 
-// String returns "web-1 pid 4711 (email:send)", without the parts
-// that are unknown, and without Trace.
+// String returns "web-1 pid 4711 (email:send)", without what is unknown, and without Trace.
 func (h Holder) String() string {
 	s := h.Node
 	if h.PID != 0 {

@@ -8,62 +8,54 @@ import (
 
 // Inspector is a [Store] that shows who has its names and who waits for them, and that can break a
 // lease. Reading takes no lock and changes nothing.
-//
-// A store over several servers that may disagree is none: each of its servers is asked by itself.
 type Inspector interface {
 	Store
 
 	// List reads all names that are not free, or that tasks wait for, in no order, each once, a
-	// bounded number in each request: those that owners have, those kept for a place whose turn it
-	// is, and those over whose keys another program has written. want is asked for each name, as
-	// its users call it, and whether it is a limit's, before more is read of it; nil wants all.
-	// What is granted or freed meanwhile may be missing. The sequence ends behind an error. It can
+	// bounded number in each request. want is asked before more is read of a name; nil wants all.
+	// What is granted or freed meanwhile may be missing. The sequence ends behind an error, and can
 	// be read once.
 	List(ctx context.Context, want func(name string, limit bool) bool) iter.Seq2[Lock, error]
 
-	// Show reads one name, which may be made by [LimitName], with those who wait for it. One that
-	// nobody has or waits for is a Lock with neither slots nor places, and no error.
-	Show(ctx context.Context, name string) (Lock, error)
+	// Show reads one name, with those who wait for it. One that is free has no slots, and is no
+	// error.
+	Show(ctx context.Context, name string, limit bool) (Lock, error)
 
-	// Break breaks the lease of a name that has the token given, and no other: see [Breaking]. It
-	// answers [StatusHeld] if that is so now, also if it was before; [StatusTaken] if another token
-	// is current, with its holder; and [StatusGone] if no owner has the name, or no slot of a limit
-	// the token. Who broke it first is kept, unless it is broken by force then. Its process hears
-	// of it at once, by OnBreak, or else when it renews the lease.
+	// Break breaks the lease that has the token given, and no other. It answers [StatusHeld] if it
+	// is broken now, also if it was before; [StatusTaken] if another token is current, with its
+	// holder; and [StatusGone] if no owner has the name, or no slot the token. Who broke it first
+	// is kept, unless it is broken by force then.
 	Break(ctx context.Context, b Breaking) Answer
 
 	// OnBreak calls look with the name of a lease of the process that holder tells of, by Node and
-	// PID, when that lease may have been broken, for the engine to renew it now; and with "" once
-	// it is set up or set up again, since one may have been broken before. Calls may be spurious,
-	// and may be lost. look must not block. OnBreak and stop return at once; after stop,
-	// a call of look that was under way may still run, and no later one begins.
-	OnBreak(holder Holder, look func(name string)) (stop func())
+	// PID, when it may have been broken, and with "" once it is set up or set up again. Calls may
+	// be spurious, and may be lost. look must not block. OnBreak and stop return at once; after
+	// stop, a call under way may still run, and no later one begins.
+	OnBreak(holder Holder, look func(name string, limit bool)) (stop func())
 }
 
 // Lock is what an [Inspector] shows of a name.
 type Lock struct {
-	// Name is what users call it. Limit reports whether it is a limit's.
+	// Name is that of the lock, or with Limit of a limit.
 	Name  string
 	Limit bool
 	// Slots are who has it, the one that lapses first in front: of a lock there is one at most.
 	Slots []Slot
 	// Turns is for how many places it is kept now: their turn has come.
 	Turns int
-	// Waiting is how many places stand in line. A process has one for all of its callers, and a
-	// lock's holder has none: see [Slot.Callers].
+	// Waiting is how many places stand in line: one a process that waits. A lock's holder has none.
 	Waiting int
 	// Places are these, the first in front, 1,000 of them at most; nil in a List.
 	Places []Place
 	// Tasks is how many tasks stand in line outside of any process.
 	Tasks int
-	// Foreign reports that what is under its key is no owner's: another program has written it.
+	// Foreign means that another program has written its key.
 	Foreign bool
 	// At is the store's time when it was read.
 	At time.Time
 }
 
-// Callers counts those who wait in the processes of the owners: see [Slot.Callers]. A process that
-// has several slots is counted once.
+// Callers counts those who wait in the processes of the owners, each process once.
 func (l Lock) Callers() (n int) {
 	if len(l.Slots) == 1 {
 		return l.Slots[0].Callers
@@ -84,30 +76,26 @@ func (l Lock) Callers() (n int) {
 // WaitingInAll counts places, tasks, and callers in the processes of the owners.
 func (l Lock) WaitingInAll() int { return l.Waiting + l.Tasks + l.Callers() }
 
-// Slot is the lease of one owner.
+// Slot is the lease of one owner. All of it comes from another process.
 type Slot struct {
-	// Holder is who has it. Like all of a Slot it comes from another process.
 	Holder
-	// Fence is its fencing token.
 	Fence int64
 	// Since is when it was granted to this process, by the store's clock: hand-offs within the
 	// process do not change it.
 	Since time.Time
 	// TTL is when it lapses unless it is renewed.
 	TTL time.Duration
-	// Broken is who broke it; nil if it is not broken. Told reports that its process has heard so
-	// since, by renewing it.
+	// Broken is who broke it, or nil. Told means that its process has heard so, by a renewal.
 	Broken *Broken
 	Told   bool
-	// Callers is how many callers of its process wait for the name there, behind the owner of a
-	// lock, or behind the process's place of a limit. It is as of the claim, or of a heartbeat
-	// since; 0 if it is not known.
+	// Callers is how many callers of its process wait there, behind the owner of a lock, or behind
+	// the process's place of a limit, as of the last heartbeat that told; 0 if it is not known.
 	Callers int
 }
 
 // Place is one in the line of those who wait.
 type Place struct {
-	// Holder is who waits; its zero value if the store does not know yet, or any more.
+	// Holder is who waits; its zero value if that is not known.
 	Holder
 	// Version is that of the module in that process; "" if it is not known.
 	Version string
@@ -115,12 +103,13 @@ type Place struct {
 	Since time.Time
 }
 
-// Breaking orders the end of one lease. From then on renewals of it are refused. Its operation's
-// context ends, and the name is free when that has returned and released it, at the end of its TTL
-// at the latest: so two owners never have it at once.
+// Breaking orders the end of one lease. From then on its renewals are refused, so that its
+// operation's context ends. The name is free when that has returned and released it, at the end of
+// the TTL at the latest.
 type Breaking struct {
-	// Name is that of the lock, or of a limit: see [LimitName].
-	Name string
+	// Name is that of the lock, or with Limit of a limit.
+	Name  string
+	Limit bool
 	// Fence is the fencing token of the lease.
 	Fence int64
 	// Broken is what its holder is told.
@@ -131,8 +120,8 @@ type Breaking struct {
 type Broken struct {
 	// By is who, and Why is why. Stores keep 64 bytes of each, without what can't be printed.
 	By, Why string
-	// Force means that the name was freed at once. So its next owner and the operation of the
-	// former one may have run side by side, with nothing but fencing between them.
+	// Force means that the name was freed at once: its next owner and the operation of the former
+	// one may run side by side.
 	Force bool
 	// Replaced means that a newer call took its place: see renewer.Newest.
 	Replaced bool

@@ -210,7 +210,7 @@ func TestWakes(t *testing.T) {
 	t.Parallel()
 	bubble(t, func(t *testing.T, s *script.Store) {
 		var woken []error
-		stop := s.Watch("n", func(err error) { woken = append(woken, err) })
+		stop := s.Watch("n", false, func(err error) { woken = append(woken, err) })
 		synctest.Wait()
 		assert.Equal(t, []error{nil}, woken, "on set-up")
 		assert.Equal(t, 1, s.Wake("n", errDown))
@@ -223,7 +223,7 @@ func TestWakes(t *testing.T) {
 		s.Mute(true)
 		acquire(t.Context(), s, "a")
 		release(t.Context(), s, "a")
-		s.Watch("n", func(error) { t.Error("woken while muted") })()
+		s.Watch("n", false, func(error) { t.Error("woken while muted") })()
 		synctest.Wait()
 		assert.Len(t, woken, 3)
 		assert.Equal(t, 1, s.Watchers("n"))

@@ -20,7 +20,7 @@ func (w *watcher) call(err error) {
 
 // Watch calls wake(nil) once it is set up, in a goroutine that ends with
 // that call, then on each release of name, and by Wake: see [store.Store].
-func (s *Store) Watch(name string, wake func(error)) (stop func()) {
+func (s *Store) Watch(name string, _ bool, wake func(error)) (stop func()) {
 	w := &watcher{name: name, wake: wake}
 	s.mu.Lock()
 	s.watchers = append(s.watchers, w)

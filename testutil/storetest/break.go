@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -51,14 +52,22 @@ func (s *inspectSuite) breaks(t testing.TB, name string, fence int64, order stor
 	requireStatus(t, store.StatusHeld, answer.Status, "it is broken now")
 }
 
+func (s *inspectSuite) breaksSlot(t testing.TB, fence int64, order store.Broken) {
+	t.Helper()
+	answer := s.broken(t, store.Breaking{
+		Name: limit.Text, Limit: true, Fence: fence, Broken: order,
+	})
+	requireStatus(t, store.StatusHeld, answer.Status, "it is broken now")
+}
+
 // hears requires that an owner who renews a lease, or releases one that it has no more, hears that
 // it was broken, by want.
 func (s *inspectSuite) hears(
-	t testing.TB, do func(context.Context, []store.Hold) []store.Answer, name, owner string,
+	t testing.TB, do func(context.Context, []store.Hold) []store.Answer, hold store.Hold,
 	want store.Broken,
 ) {
 	t.Helper()
-	answer := s.answers(t, do, []store.Hold{{Name: name, Owner: owner, TTL: long}})[0]
+	answer := s.answers(t, do, []store.Hold{hold})[0]
 	if want.Force {
 		require.Contains(t, []store.Status{store.StatusTaken, store.StatusGone}, answer.Status)
 	} else {
@@ -95,7 +104,7 @@ func brokenIsKept(t *testing.T, s *inspectSuite) {
 	assert.Equal(t, &by, l.Slots[0].Broken)
 	assert.True(t, l.Slots[0].Told)
 	assert.Equal(t, fence, l.Slots[0].Fence)
-	assert.Equal(t, &by, s.list(t, nil)["name"].Slots[0].Broken)
+	assert.Equal(t, &by, s.list(t, nil)[contract.Name{Text: "name"}].Slots[0].Broken)
 
 	assertStatus(t, store.StatusHeld, s.release(t, "name", a), "its operation has returned")
 	next := s.obtain(t, "name", b)
@@ -111,7 +120,7 @@ func brokenLapses(t *testing.T, s *inspectSuite) {
 	since := time.Now()
 	fence := s.own(t, "name", a, ttl)
 	s.breaks(t, "name", fence, by)
-	s.hears(t, s.Store.Renew, "name", a, by) // which does not move the end
+	s.hears(t, s.Store.Renew, held(a), by) // which does not move the end
 	b := s.lapse(t, since, ttl)
 	assertStatus(t, store.StatusTaken, s.release(t, "name", a))
 	assertStatus(t, store.StatusHeld, s.renew(t, "name", b, long))
@@ -144,10 +153,10 @@ func brokenByForce(t *testing.T, s *inspectSuite) {
 	s.breaks(t, "name", fence, forced)
 	assert.Empty(t, s.show(t, "name").Slots)
 	w.await(t, s.suite, "the end of the lease")
-	s.hears(t, s.Store.Renew, "name", a, forced)
+	s.hears(t, s.Store.Renew, held(a), forced)
 	assert.Greater(t, s.obtain(t, "name", b), fence)
-	s.hears(t, s.Store.Renew, "name", a, forced)
-	s.hears(t, s.Store.Release, "name", a, forced)
+	s.hears(t, s.Store.Renew, held(a), forced)
+	s.hears(t, s.Store.Release, held(a), forced)
 	assert.Nil(t, s.show(t, "name").Slots[0].Broken, "the next owner's is not broken")
 	assertStatus(t, store.StatusHeld, s.renew(t, "name", b, long))
 	assertStatus(t, store.StatusHeld, s.release(t, "name", b))
@@ -159,7 +168,7 @@ func forcedAfterwards(t *testing.T, s *inspectSuite) {
 	s.breaks(t, "name", fence, by)
 	forced := store.Broken{By: "bob", Why: "does not return", Force: true}
 	s.breaks(t, "name", fence, forced)
-	s.hears(t, s.Store.Renew, "name", a, forced)
+	s.hears(t, s.Store.Renew, held(a), forced)
 	s.own(t, "name", newOwner(), long)
 }
 
@@ -196,7 +205,7 @@ func brokenAgain(t *testing.T, s *inspectSuite) {
 	fence := s.own(t, "name", a, long)
 	s.breaks(t, "name", fence, by)
 	s.breaks(t, "name", fence, store.Broken{By: "bob", Why: "no idea"})
-	s.hears(t, s.Store.Renew, "name", a, by) // the first is who broke it
+	s.hears(t, s.Store.Renew, held(a), by) // the first is who broke it
 	s.refused(t, "name", newOwner())
 	assertStatus(t, store.StatusHeld, s.release(t, "name", a))
 	s.own(t, "name", newOwner(), long)
@@ -208,16 +217,16 @@ func brokenSlot(t *testing.T, s *inspectSuite) {
 	}
 	a, b := slot(newOwner(), 2), slot(newOwner(), 2)
 	fence, other := s.takeSlot(t, a), s.takeSlot(t, b)
-	wrong := store.Breaking{Name: limit, Fence: other + 1, Broken: by}
+	wrong := store.Breaking{Name: limit.Text, Limit: true, Fence: other + 1, Broken: by}
 	assertStatus(t, store.StatusGone, s.broken(t, wrong).Status, "no slot has the token")
-	s.breaks(t, limit, fence, by)
-	s.hears(t, s.Store.Renew, limit, a.Owner, by)
-	requireStatus(t, store.StatusHeld, s.renew(t, limit, b.Owner, long))
+	s.breaksSlot(t, fence, by)
+	s.hears(t, s.Store.Renew, slotHeld(a.Owner), by)
+	requireStatus(t, store.StatusHeld, s.renewSlot(t, b.Owner, long))
 	assert.False(t, s.full(t, slot(newOwner(), 2), 2, "the slot is not free yet").Broken)
 	assert.True(t, s.full(t, a, 2, "it is not its owner's any more").Broken)
 	a.Limit = 3 // though another is free
 	assert.True(t, s.full(t, a, 2, "its owner is to release it first").Broken)
-	for _, slot := range s.show(t, limit).Slots {
+	for _, slot := range s.showOf(t, limit).Slots {
 		if slot.Fence == fence {
 			assert.Equal(t, &by, slot.Broken)
 			assert.True(t, slot.Told)
@@ -225,7 +234,7 @@ func brokenSlot(t *testing.T, s *inspectSuite) {
 			assert.Nil(t, slot.Broken)
 		}
 	}
-	hold := store.Hold{Name: limit, Owner: a.Owner, Keep: long}
+	hold := store.Hold{Name: limit.Text, Limit: true, Owner: a.Owner, Keep: long}
 	requireStatus(t, store.StatusHeld, s.holds(t, s.Store.Release, []store.Hold{hold})[0])
 	s.takeSlot(t, slot(newOwner(), 2))
 	s.full(t, slot(newOwner(), 2), 2)
@@ -239,18 +248,18 @@ func forcedSlot(t *testing.T, s *inspectSuite) {
 	fence := s.takeSlot(t, a)
 	s.takeSlot(t, b)
 	s.full(t, slot(newOwner(), 2), 2)
-	w := s.watch(limit)
+	w := s.watchOf(limit)
 	defer w.stop()
 	w.await(t, s.suite, "its set-up")
 	w.clear()
 	forced := store.Broken{By: by.By, Why: by.Why, Force: true}
-	s.breaks(t, limit, fence, forced)
+	s.breaksSlot(t, fence, forced)
 	w.await(t, s.suite, "the end of the slot")
-	s.hears(t, s.Store.Renew, limit, a.Owner, forced)
+	s.hears(t, s.Store.Renew, slotHeld(a.Owner), forced)
 	s.takeSlot(t, slot(newOwner(), 2))
 	s.full(t, slot(newOwner(), 2), 2)
-	s.hears(t, s.Store.Release, limit, a.Owner, forced)
-	requireStatus(t, store.StatusHeld, s.renew(t, limit, b.Owner, long))
+	s.hears(t, s.Store.Release, slotHeld(a.Owner), forced)
+	requireStatus(t, store.StatusHeld, s.renewSlot(t, b.Owner, long))
 	s.full(t, slot(newOwner(), 2), 2, "a late release frees nothing")
 }
 
@@ -283,10 +292,10 @@ func processHears(t *testing.T, s *inspectSuite) {
 	var mu sync.Mutex
 	heard := make(map[string]bool)
 	stop := s.inspector.OnBreak(store.Holder{Node: "node", PID: 1, Operation: "any"},
-		func(name string) {
+		func(name string, limit bool) {
 			mu.Lock()
 			defer mu.Unlock()
-			heard[name] = true
+			heard[name] = !limit
 		})
 	defer stop()
 	s.until(t, "that it is set up", func() bool {
@@ -310,8 +319,8 @@ func processHears(t *testing.T, s *inspectSuite) {
 		return len(heard) > 2
 	})
 	mu.Lock()
-	for name := range heard {
-		assert.True(t, known[name], "%q", name)
+	for name, lock := range heard {
+		assert.True(t, known[name] && lock, "%q", name)
 	}
 	mu.Unlock()
 	stop()

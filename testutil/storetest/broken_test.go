@@ -22,14 +22,14 @@ type broken struct {
 	acquire func(S, C, []store.Claim) []store.Grant
 	renew   func(S, C, []store.Hold) []store.Answer
 	release func(S, C, []store.Hold) []store.Answer
-	watch   func(S, string, func(error)) func()
+	watch   func(S, string, bool, func(error)) func()
 	prepare func(S, C, []store.Term) []store.Seen
 	read    func(S, C, []string) []store.Seen
 	write   func(S, C, []store.Record) []store.Answer
 	list    func(S, C, func(string, bool) bool) iter.Seq2[store.Lock, error]
-	show    func(S, C, string) (store.Lock, error)
+	show    func(S, C, string, bool) (store.Lock, error)
 	breaks  func(S, C, store.Breaking) store.Answer
-	onBreak func(S, store.Holder, func(string)) func()
+	onBreak func(S, store.Holder, func(string, bool)) func()
 	replace func(S, C, contract.Replacement) (int64, error)
 }
 
@@ -55,11 +55,11 @@ func (b broken) Release(ctx context.Context, holds []store.Hold) []store.Answer 
 	return or(ctx, b, b.release, S.Release, holds)
 }
 
-func (b broken) Watch(name string, wake func(error)) func() {
+func (b broken) Watch(name string, limit bool, wake func(error)) func() {
 	if b.watch == nil {
-		return b.Whole.Watch(name, wake)
+		return b.Whole.Watch(name, limit, wake)
 	}
-	return b.watch(b.Whole, name, wake)
+	return b.watch(b.Whole, name, limit, wake)
 }
 
 func (b broken) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
@@ -83,11 +83,11 @@ func (b broken) List(
 	return b.list(b.Whole, ctx, want)
 }
 
-func (b broken) Show(ctx context.Context, name string) (store.Lock, error) {
+func (b broken) Show(ctx context.Context, name string, limit bool) (store.Lock, error) {
 	if b.show == nil {
-		return b.Whole.Show(ctx, name)
+		return b.Whole.Show(ctx, name, limit)
 	}
-	return b.show(b.Whole, ctx, name)
+	return b.show(b.Whole, ctx, name, limit)
 }
 
 func (b broken) Break(ctx context.Context, order store.Breaking) store.Answer {
@@ -97,7 +97,7 @@ func (b broken) Break(ctx context.Context, order store.Breaking) store.Answer {
 	return b.breaks(b.Whole, ctx, order)
 }
 
-func (b broken) OnBreak(holder store.Holder, look func(string)) func() {
+func (b broken) OnBreak(holder store.Holder, look func(string, bool)) func() {
 	if b.onBreak == nil {
 		return b.Whole.OnBreak(holder, look)
 	}
@@ -188,11 +188,11 @@ type mute struct {
 	wakes []func(error)
 }
 
-func (m *mute) watch(s S, name string, wake func(error)) func() {
+func (m *mute) watch(s S, name string, limit bool, wake func(error)) func() {
 	m.mu.Lock()
 	m.wakes = append(m.wakes, wake)
 	m.mu.Unlock()
-	return s.Watch(name, func(err error) {
+	return s.Watch(name, limit, func(err error) {
 		m.mu.Lock()
 		muted := m.muted
 		m.mu.Unlock()

@@ -45,14 +45,26 @@ var faults = map[string]fault{
 		}
 	}, nil)}, "a slot that lapses is free, and no other"},
 	"a limit is a lock": {broken{acquire: grants(func(c *store.Claim) {
-		c.Name, _ = store.CutLimit(c.Name)
 		c.Limit = 0
 	}, nil)}, "a limit and a lock of one name are two things"},
+	"a slot is released as a lock": {broken{release: func(s S, ctx C, holds []store.Hold) []store.Answer {
+		return s.Release(ctx, asLocks(holds))
+	}}, "a limit and a lock of one name are two things"},
+	"a slot is renewed as a lock": {broken{renew: func(s S, ctx C, holds []store.Hold) []store.Answer {
+		return s.Renew(ctx, asLocks(holds))
+	}}, "a limit and a lock of one name are two things"},
+	"a limit is watched as a lock": {broken{watch: func(
+		s S, name string, _ bool, wake func(error),
+	) func() {
+		return s.Watch(name, false, wake)
+	}}, "a limit and a lock of one name are two things"},
 	"a lower number ends slots": {broken{acquire: func(s S, ctx C, claims []store.Claim) []store.Grant {
 		got := s.Acquire(ctx, claims)
 		for i, g := range got {
 			if g.Held > claims[i].Limit {
-				s.Release(ctx, []store.Hold{{Name: claims[i].Name, Owner: g.Holder.Node}})
+				s.Release(ctx, []store.Hold{
+					{Name: claims[i].Name, Limit: true, Owner: g.Holder.Node},
+				})
 			}
 		}
 		return got
@@ -186,9 +198,9 @@ var faults = map[string]fault{
 	"a release that does nothing": {broken{release: func(s S, ctx C, holds []store.Hold) []store.Answer {
 		return s.Renew(ctx, holds)
 	}}, "a release frees"},
-	"no wake-up on set-up": {broken{watch: func(s S, name string, wake func(error)) func() {
+	"no wake-up on set-up": {broken{watch: func(s S, name string, limit bool, wake func(error)) func() {
 		var once sync.Once
-		return s.Watch(name, func(err error) {
+		return s.Watch(name, limit, func(err error) {
 			first := false
 			once.Do(func() { first = true })
 			if !first {
@@ -196,8 +208,8 @@ var faults = map[string]fault{
 			}
 		})
 	}}, "a watch is woken when set up"},
-	"no wake-up on release": {broken{watch: func(s S, name string, wake func(error)) func() {
-		return s.Watch("not "+name, wake)
+	"no wake-up on release": {broken{watch: func(s S, name string, limit bool, wake func(error)) func() {
+		return s.Watch("not "+name, limit, wake)
 	}}, "a watch is woken by each release"},
 	"no wake-up when a renewal finds the name gone": {func() broken {
 		var m mute
@@ -233,23 +245,23 @@ var faults = map[string]fault{
 	"one watch a name": {func() broken {
 		var mu sync.Mutex
 		watched := make(map[string]func())
-		return broken{watch: func(s S, name string, wake func(error)) func() {
+		return broken{watch: func(s S, name string, limit bool, wake func(error)) func() {
 			mu.Lock()
 			defer mu.Unlock()
 			if stop := watched[name]; stop != nil {
 				stop()
 			}
-			watched[name] = s.Watch(name, wake)
+			watched[name] = s.Watch(name, limit, wake)
 			return watched[name]
 		}}
 	}(), "every watch on a name is woken"},
-	"stop does nothing": {broken{watch: func(s S, name string, wake func(error)) func() {
-		s.Watch(name, wake)
+	"stop does nothing": {broken{watch: func(s S, name string, limit bool, wake func(error)) func() {
+		s.Watch(name, limit, wake)
 		return func() {}
 	}}, "a stopped watch is not woken"},
-	"stop waits for wake": {broken{watch: func(s S, name string, wake func(error)) func() {
+	"stop waits for wake": {broken{watch: func(s S, name string, limit bool, wake func(error)) func() {
 		var mu sync.Mutex
-		stop := s.Watch(name, func(err error) {
+		stop := s.Watch(name, limit, func(err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			wake(err)
@@ -352,4 +364,13 @@ var faults = map[string]fault{
 	"records written whenever": {broken{write: func(s S, _ C, records []store.Record) []store.Answer {
 		return s.Write(context.Background(), records)
 	}}, "records and a context that has ended"},
+}
+
+// asLocks takes the holds of slots for those of locks.
+func asLocks(holds []store.Hold) []store.Hold {
+	holds = slices.Clone(holds)
+	for i := range holds {
+		holds[i].Limit = false
+	}
+	return holds
 }

@@ -116,6 +116,21 @@ func (s *suite) release(t testing.TB, name, owner string) store.Status {
 	return s.holds(t, s.Store.Release, []store.Hold{{Name: name, Owner: owner}})[0]
 }
 
+func (s *suite) renewSlot(t *testing.T, owner string, ttl time.Duration) store.Status {
+	t.Helper()
+	hold := slotHeld(owner)
+	hold.TTL = ttl
+	return s.holds(t, s.Store.Renew, []store.Hold{hold})[0]
+}
+
+// held is the hold of a lock, for a long time.
+func held(owner string) store.Hold { return store.Hold{Name: "name", Owner: owner, TTL: long} }
+
+// slotHeld is that of a slot.
+func slotHeld(owner string) store.Hold {
+	return store.Hold{Name: limit.Text, Limit: true, Owner: owner, TTL: long}
+}
+
 // holds asks do for every hold and checks that the answers are certain.
 func (s *suite) holds(
 	t testing.TB, do func(context.Context, []store.Hold) []store.Answer, holds []store.Hold,

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -44,14 +45,17 @@ func inspected(run func(t *testing.T, s *inspectSuite)) func(*testing.T, *suite)
 // show reads one name and checks what holds of every answer.
 func (s *inspectSuite) show(t testing.TB, name string) store.Lock {
 	t.Helper()
+	return s.showOf(t, contract.Name{Text: name})
+}
+
+func (s *inspectSuite) showOf(t testing.TB, name contract.Name) store.Lock {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
-	l, err := s.inspector.Show(ctx, name)
+	l, err := s.inspector.Show(ctx, name.Text, name.Limit)
 	require.NoError(t, err, "%q", name)
 	s.saneLock(t, l)
-	plain, limit := store.CutLimit(name)
-	require.Equal(t, plain, l.Name)
-	require.Equal(t, limit, l.Limit, "%q", name)
+	require.Equal(t, name, nameOf(l))
 	return l
 }
 
@@ -74,24 +78,23 @@ func (s *inspectSuite) saneLock(t testing.TB, l store.Lock) {
 	}
 }
 
+func nameOf(l store.Lock) contract.Name { return contract.Name{Text: l.Name, Limit: l.Limit} }
+
 // list reads all names that want wants.
 func (s *inspectSuite) list(
 	t testing.TB, want func(name string, limit bool) bool,
-) map[string]store.Lock {
+) map[contract.Name]store.Lock {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)
 	defer cancel()
-	all := make(map[string]store.Lock)
+	all := make(map[contract.Name]store.Lock)
 	for l, err := range s.inspector.List(ctx, want) {
 		require.NoError(t, err)
 		s.saneLock(t, l)
 		require.False(t, len(l.Slots) == 0 && l.Turns+l.Tasks == 0 && !l.Foreign,
 			"%q: it is free", l.Name)
 		require.Nil(t, l.Places, "%q: places are for Show", l.Name)
-		name := l.Name
-		if l.Limit {
-			name = store.LimitName(name)
-		}
+		name := nameOf(l)
 		_, twice := all[name] // NotContains would look at each of them
 		require.False(t, twice, "%q: it is listed twice", name)
 		all[name] = l
@@ -122,11 +125,14 @@ func showsHolder(t *testing.T, s *inspectSuite) {
 	assert.Greater(t, later.Slots[0].TTL, long/2, "a heartbeat moves the end")
 	assert.WithinDuration(t, slot.Since, later.Slots[0].Since, 0, "and not the beginning")
 	assert.Equal(t, g.Fence, later.Slots[0].Fence)
-	assert.Equal(t, map[string]store.Lock{"name": later}, withTime(s.list(t, nil), later))
+	assert.Equal(t, map[contract.Name]store.Lock{nameOf(later): later},
+		withTime(s.list(t, nil), later))
 }
 
 // withTime gives the one lock of a list the times of another look at it.
-func withTime(all map[string]store.Lock, as store.Lock) map[string]store.Lock {
+func withTime(
+	all map[contract.Name]store.Lock, as store.Lock,
+) map[contract.Name]store.Lock {
 	for name, l := range all {
 		l.At = as.At
 		for i := range min(len(l.Slots), len(as.Slots)) {
@@ -138,13 +144,17 @@ func withTime(all map[string]store.Lock, as store.Lock) map[string]store.Lock {
 }
 
 func showsFree(t *testing.T, s *inspectSuite) {
-	free := func(name string) {
+	freeOf := func(name contract.Name) {
 		t.Helper()
-		l := s.show(t, name)
+		l := s.showOf(t, name)
 		assert.Equal(t, store.Lock{Name: l.Name, Limit: l.Limit, At: l.At}, l)
 	}
+	free := func(name string) {
+		t.Helper()
+		freeOf(contract.Name{Text: name})
+	}
 	free("never held")
-	free(store.LimitName("never held"))
+	freeOf(contract.Name{Text: "never held", Limit: true})
 	owner := newOwner()
 	s.own(t, "name", owner, long)
 	free("other")
@@ -174,7 +184,7 @@ func showsSlots(t *testing.T, s *inspectSuite) {
 	fences[0], fences[1], fences[2] = fences[2], fences[0], fences[1]
 	see := func(want []int64) {
 		t.Helper()
-		l := s.show(t, limit)
+		l := s.showOf(t, limit)
 		var got []int64
 		for _, slot := range l.Slots {
 			got = append(got, slot.Fence)
@@ -207,12 +217,12 @@ func showsPlaces(t *testing.T, s *inspectSuite) {
 		}
 	}
 	assert.Zero(t, l.Turns)
-	assert.Equal(t, 3, s.list(t, nil)["name"].Waiting)
+	assert.Equal(t, 3, s.list(t, nil)[contract.Name{Text: "name"}].Waiting)
 
 	released := time.Now()
 	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
 	l = s.show(t, "name")
-	listed := s.list(t, nil)["name"]
+	listed := s.list(t, nil)[contract.Name{Text: "name"}]
 	if time.Since(released) > s.short {
 		return // a turn lasts a second, on a store whose answers take that long it may be over
 	}
@@ -223,16 +233,17 @@ func showsPlaces(t *testing.T, s *inspectSuite) {
 }
 
 func showsCallers(t *testing.T, s *inspectSuite) {
-	told := func(name string, want int) {
+	told := func(name contract.Name, want int) {
 		t.Helper()
-		l := s.show(t, name)
+		l := s.showOf(t, name)
 		assert.Equal(t, want, l.Callers())
 		assert.Equal(t, l, withTime(s.list(t, nil), l)[name])
 		assert.Equal(t, long.Round(time.Minute), l.Slots[len(l.Slots)-1].TTL.Round(time.Minute),
 			"it is renewed as ever")
 	}
-	see := func(name string, hold store.Hold) {
+	see := func(hold store.Hold) {
 		t.Helper()
+		name := contract.Held(&hold)
 		told(name, 3) // by the claim
 		for _, n := range []int{19, 7, 0, 123_456} {
 			hold.Tells, hold.Callers = true, n
@@ -249,7 +260,7 @@ func showsCallers(t *testing.T, s *inspectSuite) {
 	holder := store.Holder{Node: "web-1", PID: 1, Operation: "op"}
 	claim := store.Claim{Name: "name", Owner: newOwner(), TTL: long, Holder: holder, Callers: 3}
 	requireStatus(t, store.StatusHeld, s.acquireAll(t, []store.Claim{claim})[0].Status)
-	see("name", store.Hold{Name: "name", Owner: claim.Owner, TTL: long})
+	see(store.Hold{Name: "name", Owner: claim.Owner, TTL: long})
 
 	if !s.limits(t) {
 		return
@@ -257,7 +268,7 @@ func showsCallers(t *testing.T, s *inspectSuite) {
 	claim = slot(newOwner(), 4)
 	claim.Callers, claim.Holder = 3, holder
 	s.takeSlot(t, claim)
-	see(limit, store.Hold{Name: limit, Owner: claim.Owner, TTL: long})
+	see(slotHeld(claim.Owner))
 	claim.Owner, claim.Callers = newOwner(), 99
 	s.takeSlot(t, claim)
 	told(limit, 123_456) // those of one process
@@ -282,29 +293,29 @@ func showsForeign(t *testing.T, s *inspectSuite) {
 
 // listsEach has more names than a store may want to read at once, odd ones among them.
 func listsEach(t *testing.T, s *inspectSuite) {
-	fences := make(map[string]int64)
+	fences := make(map[contract.Name]int64)
 	for _, name := range names {
-		fences[name] = s.own(t, name, newOwner(), long)
+		fences[contract.Name{Text: name}] = s.own(t, name, newOwner(), long)
 	}
 	var many []store.Claim
 	for i := range 1200 {
 		many = append(many, store.Claim{Name: fmt.Sprint("many ", i), Owner: newOwner(), TTL: long})
 	}
 	for i, g := range s.acquireAll(t, many) {
-		fences[many[i].Name] = g.Fence
+		fences[contract.Claimed(&many[i])] = g.Fence
 	}
 	if s.limits(t) {
 		for _, name := range names {
 			claim := slot(newOwner(), 2)
-			claim.Name = store.LimitName(name)
-			fences[claim.Name] = s.takeSlot(t, claim)
+			claim.Name = name
+			fences[contract.Claimed(&claim)] = s.takeSlot(t, claim)
 		}
 	}
 	released := newOwner()
 	s.own(t, "released", released, long)
 	requireStatus(t, store.StatusHeld, s.release(t, "released", released))
 
-	got := make(map[string]int64)
+	got := make(map[contract.Name]int64)
 	for name, l := range s.list(t, nil) {
 		require.Len(t, l.Slots, 1, "%q", name)
 		got[name] = l.Slots[0].Fence
@@ -313,33 +324,30 @@ func listsEach(t *testing.T, s *inspectSuite) {
 	for _, name := range names {
 		l := s.show(t, name)
 		require.Len(t, l.Slots, 1, "%q", name)
-		require.Equal(t, fences[name], l.Slots[0].Fence, "%q", name)
+		require.Equal(t, fences[nameOf(l)], l.Slots[0].Fence, "%q", name)
 	}
 }
 
 func listsWanted(t *testing.T, s *inspectSuite) {
-	held := []string{"a", "b", "{c}%\x00"}
-	for _, name := range held {
+	var held []contract.Name
+	for _, name := range []string{"a", "b", "{c}%\x00"} {
 		s.own(t, name, newOwner(), long)
+		held = append(held, contract.Name{Text: name})
 	}
 	if s.limits(t) {
 		claim := slot(newOwner(), 2)
-		claim.Name = store.LimitName("b")
+		claim.Name = "b"
 		s.takeSlot(t, claim)
-		held = append(held, claim.Name)
+		held = append(held, contract.Claimed(&claim))
 	}
-	asked := make(map[string]bool)
+	asked := make(map[contract.Name]bool)
 	got := s.list(t, func(name string, limit bool) bool {
-		if limit {
-			asked[store.LimitName(name)] = true
-		} else {
-			asked[name] = true
-		}
+		asked[contract.Name{Text: name, Limit: limit}] = true
 		return name != "b" || limit
 	})
 	for _, name := range held {
 		assert.True(t, asked[name], "%q is asked for", name)
-		if name == "b" {
+		if name == (contract.Name{Text: "b"}) {
 			assert.NotContains(t, got, name)
 		} else {
 			assert.Contains(t, got, name)
@@ -377,7 +385,7 @@ func inspectionEnded(t *testing.T, s *inspectSuite) {
 	}
 	require.Len(t, errs, 1, "the list ends behind it")
 	require.ErrorIs(t, errs[0], context.Canceled)
-	_, err := s.inspector.Show(ctx, "name")
+	_, err := s.inspector.Show(ctx, "name", false)
 	require.ErrorIs(t, err, context.Canceled)
 	answer := s.inspector.Break(ctx, store.Breaking{Name: "name", Fence: fence, Broken: by})
 	assertStatus(t, store.StatusUnknown, answer.Status)

@@ -22,9 +22,9 @@ var inspectFaults = map[string]fault{
 			l.Slots[i].Since = l.At
 		}
 	})}, "who has a name is shown"},
-	"a look makes the name": {broken{show: func(s S, ctx C, name string) (store.Lock, error) {
+	"a look makes the name": {broken{show: func(s S, ctx C, name string, limit bool) (store.Lock, error) {
 		s.Acquire(ctx, []store.Claim{{Name: name, Owner: "a look", TTL: long, Limit: 9}})
-		return s.Show(ctx, name)
+		return s.Show(ctx, name, limit)
 	}}, "a free name is shown as free"},
 	"slots in any order": {broken{show: shows(func(l *store.Lock) {
 		slices.Reverse(l.Slots)
@@ -105,7 +105,7 @@ var inspectFaults = map[string]fault{
 		})}
 	}(), "a broken lease may be broken by force"},
 	"any token will do": {broken{breaks: breaks(func(s S, b *store.Breaking) {
-		if l, _ := s.Show(context.Background(), b.Name); len(l.Slots) > 0 {
+		if l, _ := s.Show(context.Background(), b.Name, b.Limit); len(l.Slots) > 0 {
 			b.Fence = l.Slots[0].Fence
 		}
 	})}, "only the lease that has the token is broken"},
@@ -114,7 +114,7 @@ var inspectFaults = map[string]fault{
 	})}, "a lease may be broken again"},
 	"all slots are broken": {broken{breaks: func(s S, ctx C, b store.Breaking) store.Answer {
 		answer := s.Break(ctx, b)
-		l, _ := s.Show(ctx, b.Name)
+		l, _ := s.Show(ctx, b.Name, b.Limit)
 		for _, slot := range l.Slots {
 			b.Fence = slot.Fence
 			s.Break(ctx, b)
@@ -122,27 +122,25 @@ var inspectFaults = map[string]fault{
 		return answer
 	}}, "one slot is broken, and no other"},
 	"no slot is broken by force": {broken{breaks: breaks(func(_ S, b *store.Breaking) {
-		if _, limit := store.CutLimit(b.Name); limit {
-			b.Force = false
-		}
+		b.Force = b.Force && !b.Limit
 	})}, "a slot is broken by force"},
 	"who broke it is cut short": {broken{breaks: breaks(func(_ S, b *store.Breaking) {
 		b.By = b.By[:min(len(b.By), 20)]
 	})}, "who broke a lease is kept short and printable"},
 	"the process does not hear": {broken{
-		onBreak: func(S, store.Holder, func(string)) func() { return func() {} },
+		onBreak: func(S, store.Holder, func(string, bool)) func() { return func() {} },
 	}, "the process hears of a lease that is broken"},
 	"the process does not hear that it is told": {broken{
-		onBreak: func(s S, holder store.Holder, look func(string)) func() {
-			return s.OnBreak(holder, func(name string) {
+		onBreak: func(s S, holder store.Holder, look func(string, bool)) func() {
+			return s.OnBreak(holder, func(name string, limit bool) {
 				if name != "" {
-					look(name)
+					look(name, limit)
 				}
 			})
 		},
 	}, "the process hears of a lease that is broken"},
 	"the process hears for ever": {broken{
-		onBreak: func(s S, holder store.Holder, look func(string)) func() {
+		onBreak: func(s S, holder store.Holder, look func(string, bool)) func() {
 			s.OnBreak(holder, look)
 			return func() {}
 		},
@@ -151,9 +149,9 @@ var inspectFaults = map[string]fault{
 
 const long = time.Minute
 
-func shows(after func(*store.Lock)) func(S, C, string) (store.Lock, error) {
-	return func(s S, ctx C, name string) (store.Lock, error) {
-		l, err := s.Show(ctx, name)
+func shows(after func(*store.Lock)) func(S, C, string, bool) (store.Lock, error) {
+	return func(s S, ctx C, name string, limit bool) (store.Lock, error) {
+		l, err := s.Show(ctx, name, limit)
 		after(&l)
 		return l, err
 	}

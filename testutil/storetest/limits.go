@@ -8,10 +8,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// limitCases prove what is said at [store.LimitName]. A store that has no limits need only say so.
+// limitCases prove what is said of [store.Claim]. A store that has no limits need only say so.
 var limitCases = []testCase{
 	{"a limit admits as many as it says", limitAdmits},
 	{"a limit admits as many of a batch", limitBatch},
@@ -46,11 +47,13 @@ func (s *suite) limits(t *testing.T) bool {
 	return false
 }
 
-var limit = store.LimitName("name")
+// limit is what slots here are of.
+var limit = contract.Name{Text: "name", Limit: true}
 
 func slot(owner string, of int) store.Claim {
 	return store.Claim{
-		Name: limit, Owner: owner, TTL: long, Limit: of, Holder: store.Holder{Node: owner, PID: 1},
+		Name: limit.Text, Owner: owner, TTL: long, Limit: of,
+		Holder: store.Holder{Node: owner, PID: 1},
 	}
 }
 
@@ -85,7 +88,7 @@ func (s *suite) full(t *testing.T, c store.Claim, held int, why ...any) store.Gr
 
 func (s *suite) freeSlot(t *testing.T, owner string) store.Status {
 	t.Helper()
-	return s.release(t, limit, owner)
+	return s.holds(t, s.Store.Release, []store.Hold{slotHeld(owner)})[0]
 }
 
 func limitAdmits(t *testing.T, s *suite) {
@@ -176,7 +179,7 @@ func slotLapses(t *testing.T, s *suite) {
 		assert.Equal(t, dead, g.Holder.Node)
 	}
 	s.wait(t, s.short+s.slack)
-	requireStatus(t, store.StatusGone, s.renew(t, limit, dead, long), "it is not made again")
+	requireStatus(t, store.StatusGone, s.renewSlot(t, dead, long), "it is not made again")
 	s.takeSlot(t, slot(newOwner(), 3))
 	s.full(t, slot(newOwner(), 3), 3)
 	requireStatus(t, store.StatusGone, s.freeSlot(t, dead), "a late release frees nothing")
@@ -198,13 +201,15 @@ func slotRenewed(t *testing.T, s *suite) {
 			c := slot(newOwner(), 2)
 			c.TTL = s.short
 			s.takeSlot(t, c)
-			holds = append(holds, store.Hold{Name: limit, Owner: c.Owner, TTL: ttl})
+			hold := slotHeld(c.Owner)
+			hold.TTL = ttl
+			holds = append(holds, hold)
 		}
 		statuses := s.holds(t, s.Store.Renew, holds)
 		inTime := time.Since(since) < s.short
 		if inTime {
 			assertStatuses(t, []store.Status{store.StatusHeld, store.StatusHeld}, statuses)
-			requireStatus(t, store.StatusHeld, s.renew(t, limit, holds[0].Owner, s.short))
+			requireStatus(t, store.StatusHeld, s.renewSlot(t, holds[0].Owner, s.short))
 		}
 		return inTime
 	})
@@ -219,7 +224,7 @@ func slotKept(t *testing.T, s *suite) {
 		return
 	}
 	owners := s.slots(t, 2, 2)
-	hold := store.Hold{Name: limit, Owner: owners[0], Keep: s.short}
+	hold := store.Hold{Name: limit.Text, Limit: true, Owner: owners[0], Keep: s.short}
 	requireStatus(t, store.StatusHeld, s.holds(t, s.Store.Release, []store.Hold{hold})[0])
 	s.full(t, slot(newOwner(), 2), 2)
 	s.wait(t, s.short+s.slack)
@@ -234,7 +239,7 @@ func limitChanges(t *testing.T, s *suite) {
 	owners := s.slots(t, 3, 3)
 	s.full(t, slot(newOwner(), 1), 3, "a lower number admits none")
 	for _, owner := range owners {
-		requireStatus(t, store.StatusHeld, s.renew(t, limit, owner, long), "and ends none")
+		requireStatus(t, store.StatusHeld, s.renewSlot(t, owner, long), "and ends none")
 	}
 	s.takeSlot(t, slot(newOwner(), 4), "a higher one admits more")
 	s.full(t, slot(newOwner(), 4), 4)
@@ -251,12 +256,21 @@ func limitIsNoLock(t *testing.T, s *suite) {
 	holder, owner := newOwner(), newOwner()
 	s.own(t, "name", holder, long)
 	s.takeSlot(t, slot(owner, 1))
-	requireStatus(t, store.StatusGone, s.release(t, limit, holder))
+	requireStatus(t, store.StatusGone, s.freeSlot(t, holder))
 	requireStatus(t, store.StatusTaken, s.release(t, "name", owner))
+	requireStatus(t, store.StatusHeld, s.renewSlot(t, owner, long))
+	requireStatus(t, store.StatusTaken, s.renew(t, "name", owner, long))
 	s.full(t, slot(newOwner(), 1), 1)
+	w := s.watchOf(limit)
+	defer w.stop()
+	w.await(t, s, "its set-up")
 	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
 	s.full(t, slot(newOwner(), 1), 1)
 	s.own(t, "name", newOwner(), long)
+	w.clear()
+	requireStatus(t, store.StatusHeld, s.freeSlot(t, owner))
+	w.await(t, s, "the release of the slot")
+	s.takeSlot(t, slot(newOwner(), 1))
 }
 
 func slotIsTheOwners(t *testing.T, s *suite) {
@@ -266,7 +280,7 @@ func slotIsTheOwners(t *testing.T, s *suite) {
 	s.slots(t, 2, 2)
 	stranger := newOwner()
 	requireStatus(t, store.StatusGone, s.freeSlot(t, stranger))
-	requireStatus(t, store.StatusGone, s.renew(t, limit, stranger, long))
+	requireStatus(t, store.StatusGone, s.renewSlot(t, stranger, long))
 	s.full(t, slot(newOwner(), 2), 2)
 }
 
@@ -281,7 +295,7 @@ func (s *suite) slotsInLine(t *testing.T, of int, places ...uint64) (owners []st
 	claim := slot(newOwner(), of)
 	claim.Place = places[0]
 	s.full(t, claim, of)
-	w := s.watch(limit)
+	w := s.watchOf(limit)
 	t.Cleanup(w.stop)
 	w.await(t, s, "its set-up")
 	if !s.Lines {
@@ -331,12 +345,12 @@ func slotTurnLapsed(t *testing.T, s *suite) {
 	other := s.slots(t, 1, 2)[0]
 	claim := slotFrom(1, 2)
 	s.full(t, claim, 2)
-	w := s.watch(limit)
+	w := s.watchOf(limit)
 	t.Cleanup(w.stop)
 	w.await(t, s, "its set-up")
 	s.wait(t, s.short+s.slack)
 	if s.Lines { // a heartbeat is enough for the slot to be passed on
-		requireStatus(t, store.StatusHeld, s.renew(t, limit, other, long))
+		requireStatus(t, store.StatusHeld, s.renewSlot(t, other, long))
 	}
 	s.until(t, "the slot of the dead", func() bool {
 		return s.acquireAll(t, []store.Claim{claim})[0].Status == store.StatusHeld
@@ -362,7 +376,7 @@ func slotTurnGivenUp(t *testing.T, s *suite) {
 		return
 	}
 	giveUp := func(place uint64) {
-		hold := store.Hold{Name: limit, Owner: newOwner(), Place: place}
+		hold := store.Hold{Name: limit.Text, Limit: true, Owner: newOwner(), Place: place}
 		s.holds(t, s.Store.Release, []store.Hold{hold})
 	}
 	giveUp(2) // which has no turn

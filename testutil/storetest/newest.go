@@ -26,7 +26,6 @@ var newestCases = []testCase{
 	{"an older call does not begin after a newer one", replacing(olderBeginsNot)},
 	{"a call goes by when it was made", replacing(ageCounts)},
 	{"who has had the lock is forgotten in time", replacing(begunLapses)},
-	{"a limit has no newest call", replacing(noLimitReplaced)},
 	{"a newest call and a context that has ended", replacing(replaceEnded)},
 }
 
@@ -218,7 +217,7 @@ func replacedHears(t *testing.T, s *replaceSuite) {
 	var mu sync.Mutex
 	heard := make(map[string]int)
 	for _, node := range []string{"caller", "holder"} {
-		stop := inspector.OnBreak(store.Holder{Node: node, PID: 7}, func(name string) {
+		stop := inspector.OnBreak(store.Holder{Node: node, PID: 7}, func(name string, _ bool) {
 			mu.Lock()
 			defer mu.Unlock()
 			if name == "name" {
@@ -241,12 +240,6 @@ func replacedHears(t *testing.T, s *replaceSuite) {
 		defer mu.Unlock()
 		return heard["caller"] > 0 && heard["holder"] > 0
 	})
-}
-
-func noLimitReplaced(t *testing.T, s *replaceSuite) {
-	_, err := s.replacer.Replace(t.Context(), callOf(limit, "node").Replacement)
-	require.ErrorIs(t, err, store.ErrConfig)
-	require.ErrorIs(t, err, store.ErrRejected, "it is not asked again")
 }
 
 func replaceEnded(t *testing.T, s *replaceSuite) {

@@ -70,7 +70,7 @@ var newestFaults = map[string]fault{
 		return s.Replace(ctx, r)
 	}}, "a call does not break its own lease"},
 	"no process hears": {broken{
-		onBreak: func(S, store.Holder, func(string)) func() { return func() {} },
+		onBreak: func(S, store.Holder, func(string, bool)) func() { return func() {} },
 	}, "the process hears of a newer call"},
 	"ranks are not heeded": {broken{replace: replaces(func(r *contract.Replacement) {
 		r.Newness.Rank = 0
@@ -106,12 +106,6 @@ var newestFaults = map[string]fault{
 	"a rank is kept for a minute": {broken{acquire: grants(func(c *store.Claim) {
 		c.Newness.Rank = 0
 	}, nil)}, "who has had the lock is forgotten in time"},
-	"a limit is taken for a lock": {broken{replace: func(
-		s S, ctx C, r contract.Replacement,
-	) (int64, error) {
-		r.Name, _ = store.CutLimit(r.Name)
-		return s.Replace(ctx, r)
-	}}, "a limit has no newest call"},
 	"a newest call ignores its context": {broken{replace: func(
 		s S, _ C, r contract.Replacement,
 	) (int64, error) {
@@ -129,7 +123,7 @@ func replaces(before func(*contract.Replacement)) func(S, C, contract.Replacemen
 
 // breakNow breaks the lease of whoever has it.
 func breakNow(s S, ctx C, r contract.Replacement) {
-	l, err := s.Show(ctx, r.Name)
+	l, err := s.Show(ctx, r.Name, false)
 	if err == nil && len(l.Slots) == 1 {
 		s.Break(ctx, store.Breaking{
 			Name: r.Name, Fence: l.Slots[0].Fence, Broken: store.Broken{Replaced: true},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -33,9 +34,11 @@ type watched struct {
 	stop  func()
 }
 
-func (s *suite) watch(name string) *watched {
+func (s *suite) watch(name string) *watched { return s.watchOf(contract.Name{Text: name}) }
+
+func (s *suite) watchOf(name contract.Name) *watched {
 	w := new(watched)
-	w.stop = s.Store.Watch(name, func(err error) {
+	w.stop = s.Store.Watch(name.Text, name.Limit, func(err error) {
 		if err == nil {
 			w.wakes.Add(1)
 		}
@@ -208,7 +211,7 @@ func stoppedInside(t *testing.T, s *suite) {
 	done := make(chan struct{})
 	var wakes atomic.Int32
 	var once sync.Once
-	stop <- s.Store.Watch("name", func(error) {
+	stop <- s.Store.Watch("name", false, func(error) {
 		wakes.Add(1)
 		select {
 		case f := <-stop: // not there yet if the set-up's wake-up was quick

@@ -72,7 +72,7 @@ type always struct{ *fake }
 func (s always) Engine() store.Store { return s }
 
 func (always) Next(
-	context.Context, string, int, contract.TaskEvent, contract.Task,
+	context.Context, contract.Name, int, contract.TaskEvent, contract.Task,
 ) (contract.NextTask, error) {
 	return contract.NextTask{Parked: 1, Tasks: []contract.Task{{ID: "next"}}}, nil
 }

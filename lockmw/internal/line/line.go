@@ -10,7 +10,6 @@ import (
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
@@ -211,15 +210,12 @@ func (l *Line) waitForFirst(lock names.Want, kind string) {
 	}()
 }
 
-// storeName is what stores call a lock or limit.
-func storeName(w names.Want) string {
-	if w.Limit != nil {
-		return store.LimitName(w.Name)
-	}
-	return w.Name
+// nameOf is what stores call a lock or limit.
+func nameOf(w names.Want) contract.Name {
+	return contract.Name{Text: w.Name, Limit: w.Limit != nil}
 }
 
-// limitOf is how many may have a limit at once; 0 for a lock, and for a limit that is closed.
+// limitOf is how many may have a limit at once.
 func limitOf(w names.Want) int {
 	if w.Limit == nil {
 		return 0

@@ -42,15 +42,15 @@ type fake struct {
 	engine.Whole
 
 	mu     sync.Mutex
-	at     contract.Arrived            // the answer to those who come
-	ats    map[string]contract.Arrived // the answers in the lines of some names, instead
-	wake   []string                    // who is woken next
-	late   []string                    // who has not come, if none is woken
-	states map[string][]line.State     // what tasks do, one after the other
-	fails  error                       // of the queue
-	home   string                      // what it is called, if that is no "home"
-	heard  []string                    // what the line and the queue were told
-	parked parked                      // of the keeper
+	at     contract.Arrived                   // the answer to those who come
+	ats    map[contract.Name]contract.Arrived // the answers in the lines of some names, instead
+	wake   []string                           // who is woken next
+	late   []string                           // who has not come, if none is woken
+	states map[string][]line.State            // what tasks do, one after the other
+	fails  error                              // of the queue
+	home   string                             // what it is called, if that is no "home"
+	heard  []string                           // what the line and the queue were told
+	parked parked                             // of the keeper
 }
 
 // parked counts the tasks in line, as an observer does.
@@ -99,12 +99,12 @@ func (f *fake) Arrive(ctx context.Context, a contract.Arrival) (contract.Arrived
 		at = f.at
 	}
 	if a.Look {
-		f.tell("look in " + plain(a.Name))
+		f.tell("look in " + a.Name.Text)
 		return contract.Arrived{Ask: true, Since: at.Since}, nil
 	}
 	text := a.Task.Home + " " + a.Task.ID
 	if several {
-		text = fmt.Sprintf("%s, most %d, since %d", plain(a.Name), a.Limit, a.Since)
+		text = fmt.Sprintf("%s, most %d, since %d", a.Name.Text, a.Limit, a.Since)
 	}
 	if a.For.ID != "" {
 		text += " for " + a.For.ID
@@ -119,11 +119,11 @@ func (f *fake) Arrive(ctx context.Context, a contract.Arrival) (contract.Arrived
 }
 
 func (f *fake) Next(
-	_ context.Context, name string, _ int, what contract.TaskEvent, task contract.Task,
+	_ context.Context, name contract.Name, _ int, what contract.TaskEvent, task contract.Task,
 ) (contract.NextTask, error) {
 	text := what.String() + " " + task.ID
 	if f.ats != nil {
-		text = what.String() + " in " + plain(name)
+		text = what.String() + " in " + name.Text
 	}
 	f.tell(text)
 	f.mu.Lock()
@@ -139,12 +139,6 @@ func (f *fake) Next(
 	}
 	f.late = nil
 	return next, nil
-}
-
-// plain is a name of a lock or limit, as its users call it.
-func plain(name string) string {
-	name, _ = store.CutLimit(name)
-	return name
 }
 
 func (f *fake) Home(context.Context, contract.Task) (string, error) {
@@ -395,8 +389,8 @@ func TestSeveralLines(t *testing.T) {
 	of := line.Task{Queue: "q", ID: "1"}
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
 		in := func(tenant, all contract.Arrived) {
-			f.ats = map[string]contract.Arrived{
-				store.LimitName("tenant"): tenant, store.LimitName("all"): all,
+			f.ats = map[contract.Name]contract.Arrived{
+				{Text: "tenant", Limit: true}: tenant, {Text: "all", Limit: true}: all,
 			}
 		}
 		turn := contract.Arrived{Ask: true}

@@ -200,7 +200,7 @@ func (v *Visit) arrive(
 		original.ID = v.as.ID
 	}
 	arrived, err := v.line.store.Arrive(ctx, contract.Arrival{
-		Name: storeName(w.Want), Limit: limitOf(w.Want), Task: v.task, For: original,
+		Name: nameOf(w.Want), Limit: limitOf(w.Want), Task: v.task, For: original,
 		Wait: wait > 0, SlotTTL: wait + slotSlack, Since: v.since, Look: look,
 	})
 	if arrived.Since != 0 {

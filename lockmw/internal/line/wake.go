@@ -60,7 +60,7 @@ func (l *Line) leaveRoom() { <-l.waking }
 func (l *Line) wakeNext(
 	lock names.Want, what contract.TaskEvent, task contract.Task,
 ) contract.NextTask {
-	name := storeName(lock)
+	name := nameOf(lock)
 	select {
 	case <-l.keeper.ShuttingDown():
 		if task.ID == "" {

@@ -30,17 +30,14 @@ func (s *saboteur) run(ctx context.Context) {
 func (s *saboteur) once(ctx context.Context, name string) {
 	ctx, over := context.WithTimeout(ctx, Config(s.spec.TTL).RequestTimeout)
 	defer over()
-	known := name
-	if s.spec.Limits[name] != 0 {
-		known = store.LimitName(name)
-	}
-	seen, err := s.store.Show(ctx, known)
+	limit := s.spec.Limits[name] != 0
+	seen, err := s.store.Show(ctx, name, limit)
 	if err != nil || len(seen.Slots) == 0 {
 		return // a fault is at work, or it is free
 	}
 	fence := seen.Slots[s.dice.IntN(len(seen.Slots))].Fence
 	answer := s.store.Break(ctx, store.Breaking{
-		Name: known, Fence: fence, Broken: store.Broken{
+		Name: name, Limit: limit, Fence: fence, Broken: store.Broken{
 			By: s.spec.Name, Why: "it is the nemesis", Force: s.spec.Flaw == EagerBreak,
 		},
 	})

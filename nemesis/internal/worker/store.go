@@ -50,7 +50,9 @@ func (s *tellingAll) Break(ctx context.Context, b store.Breaking) store.Answer {
 }
 
 // OnBreak is the inner store's.
-func (s *tellingAll) OnBreak(holder store.Holder, look func(name string)) (stop func()) {
+func (s *tellingAll) OnBreak(
+	holder store.Holder, look func(name string, limit bool),
+) (stop func()) {
 	return s.inner.OnBreak(holder, look)
 }
 
@@ -80,9 +82,8 @@ func (s *telling) Acquire(ctx context.Context, claims []store.Claim) []store.Gra
 	grants := s.Store.Acquire(ctx, claims)
 	for i, g := range grants {
 		if g.Status == store.StatusHeld {
-			name, _ := store.CutLimit(claims[i].Name)
 			s.t.tell(history.Event{
-				Kind: history.Granted, At: sent, Name: name, Owner: claims[i].Owner,
+				Kind: history.Granted, At: sent, Name: claims[i].Name, Owner: claims[i].Owner,
 				Fence: g.Fence,
 				Top:   g.Fence + int64(g.Reserved),
 				Until: sent + int64(s.validFor(claims[i].TTL)),

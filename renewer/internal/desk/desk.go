@@ -46,15 +46,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // Desk is that of one keeper. Its methods may be called concurrently, with any lock held.
 type Desk[L comparable] struct {
 	mu     sync.Mutex
-	fronts map[string]front[L]
-	lines  map[string]*line[L] // of the names for which callers wait, here or elsewhere
-	newest map[string]*newestOf
+	fronts map[contract.Name]front[L]
+	lines  map[contract.Name]*line[L] // of the names for which callers wait, here or elsewhere
+	newest map[contract.Name]*newestOf
 	inside int  // callers who are counted in
 	places bool // some caller has asked from a place
 	open   opening
@@ -96,8 +97,8 @@ const lately = 2 * time.Second
 // New returns a desk on which nobody wants anything.
 func New[L comparable]() *Desk[L] {
 	return &Desk[L]{
-		fronts: make(map[string]front[L]), lines: make(map[string]*line[L]),
-		newest: make(map[string]*newestOf), seed: maphash.MakeSeed(),
+		fronts: make(map[contract.Name]front[L]), lines: make(map[contract.Name]*line[L]),
+		newest: make(map[contract.Name]*newestOf), seed: maphash.MakeSeed(),
 	}
 }
 
@@ -152,7 +153,7 @@ type Last[L comparable] struct {
 }
 
 // Join gives a caller its turn.
-func (d *Desk[L]) Join(name string, l L, w Wish) Seat[L] {
+func (d *Desk[L]) Join(name contract.Name, l L, w Wish) Seat[L] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.open > forAll && !(w.Nested && d.open == forNested) {
@@ -182,7 +183,7 @@ func (d *Desk[L]) Join(name string, l L, w Wish) Seat[L] {
 }
 
 // behind has a caller wait.
-func (d *Desk[L]) behind(name string, l L, w Wish) Seat[L] {
+func (d *Desk[L]) behind(name contract.Name, l L, w Wish) Seat[L] {
 	s := Seat[L]{Last: d.last(name)}
 	if w.Try && s.Last.Known {
 		s.Turn = Taken
@@ -207,7 +208,7 @@ func (d *Desk[L]) behind(name string, l L, w Wish) Seat[L] {
 // which it has asked before: that of those who wait here, 0 if nobody does and lately nobody did.
 // The first of a desk has one too, by which the store hears that places are wanted. Wake-ups until
 // now are the question's.
-func (d *Desk[L]) Place(name string, own uint64, now timing.Instant) uint64 {
+func (d *Desk[L]) Place(name contract.Name, own uint64, now timing.Instant) uint64 {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.lines[name]
@@ -228,7 +229,7 @@ func (d *Desk[L]) Place(name string, own uint64, now timing.Instant) uint64 {
 }
 
 // InLine returns how many wait behind the front of a name.
-func (d *Desk[L]) InLine(name string) int {
+func (d *Desk[L]) InLine(name contract.Name) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if q := d.lines[name]; q != nil {
@@ -250,7 +251,7 @@ type Answer struct {
 
 // Refused notes an answer to the front. Those behind it who do not wait hear of it. The watch is to
 // be begun, by Began; nil if that has been done, or need not be.
-func (d *Desk[L]) Refused(name string, l L, a Answer) *Watch {
+func (d *Desk[L]) Refused(name contract.Name, l L, a Answer) *Watch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.lines[name]
@@ -286,7 +287,7 @@ type Granted[L comparable] struct {
 
 // Granted notes that a caller has the name, or a slot of it, and counts it out: its lease is on the
 // books.
-func (d *Desk[L]) Granted(name string, l L, slot bool, now timing.Instant) (g Granted[L]) {
+func (d *Desk[L]) Granted(name contract.Name, l L, slot bool, now timing.Instant) (g Granted[L]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inside--
@@ -322,7 +323,7 @@ func (d *Desk[L]) Granted(name string, l L, slot bool, now timing.Instant) (g Gr
 // HandOver puts the first who waits at the front, as the one who has the name, in place of l who
 // has it; nil if there is none to whom it may go. It hears of that by Waiter.Tell, once what it is
 // handed is ready. left is to be ended then.
-func (d *Desk[L]) HandOver(name string, l L) (w *Waiter[L], left Left) {
+func (d *Desk[L]) HandOver(name contract.Name, l L) (w *Waiter[L], left Left) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.lines[name]
@@ -339,7 +340,7 @@ func (d *Desk[L]) HandOver(name string, l L) (w *Waiter[L], left Left) {
 }
 
 // GivesBack notes that the front gives the name back. It does nothing for one who is not there.
-func (d *Desk[L]) GivesBack(name string, l L) {
+func (d *Desk[L]) GivesBack(name contract.Name, l L) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if f, there := d.fronts[name]; there && f.l == l {
@@ -349,7 +350,7 @@ func (d *Desk[L]) GivesBack(name string, l L) {
 }
 
 // Swap puts next at the front instead of l, if that is there.
-func (d *Desk[L]) Swap(name string, l, next L) {
+func (d *Desk[L]) Swap(name contract.Name, l, next L) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if f, there := d.fronts[name]; there && f.l == l {
@@ -373,7 +374,7 @@ func (l Left) End() {
 
 // Leave takes a caller from the front, where the first who waits comes instead and is told; it goes
 // on from the place of the one before. It does nothing for one who is not there.
-func (d *Desk[L]) Leave(name string, l L) Left {
+func (d *Desk[L]) Leave(name contract.Name, l L) Left {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.leave(name, l)
@@ -381,7 +382,7 @@ func (d *Desk[L]) Leave(name string, l L) Left {
 
 // GiveUp is Leave for a front that has asked from a place, at an instant, and was not answered:
 // those behind it keep the place, and know of that.
-func (d *Desk[L]) GiveUp(name string, l L, place uint64, asked timing.Instant) Left {
+func (d *Desk[L]) GiveUp(name contract.Name, l L, place uint64, asked timing.Instant) Left {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if f, there := d.fronts[name]; place != 0 && asked != 0 && there && f.l == l && f.has == asks {
@@ -463,14 +464,14 @@ func (d *Desk[L]) Names() int {
 }
 
 // Last returns what is known of a name.
-func (d *Desk[L]) Last(name string) Last[L] {
+func (d *Desk[L]) Last(name contract.Name) Last[L] {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.last(name)
 }
 
 // Waiting counts those who wait for l to give its name back, or for one more slot beside it.
-func (d *Desk[L]) Waiting(name string, l L) (n int) {
+func (d *Desk[L]) Waiting(name contract.Name, l L) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f, there := d.fronts[name]
@@ -534,7 +535,7 @@ func (d *Desk[L]) countIn(w Wish) {
 	}
 }
 
-func (d *Desk[L]) last(name string) (last Last[L]) {
+func (d *Desk[L]) last(name contract.Name) (last Last[L]) {
 	f, there := d.fronts[name]
 	if there && f.has != asks {
 		return Last[L]{Known: f.has == holds, Has: f.l}
@@ -549,7 +550,7 @@ func (d *Desk[L]) last(name string) (last Last[L]) {
 	return last
 }
 
-func (d *Desk[L]) leave(name string, l L) (left Left) {
+func (d *Desk[L]) leave(name contract.Name, l L) (left Left) {
 	if f, there := d.fronts[name]; !there || f.l != l {
 		return left
 	}
@@ -571,7 +572,7 @@ func (d *Desk[L]) leave(name string, l L) (left Left) {
 }
 
 // advance puts the first who waits at the front.
-func (d *Desk[L]) advance(name string, as has) *Waiter[L] {
+func (d *Desk[L]) advance(name contract.Name, as has) *Waiter[L] {
 	q := d.lines[name]
 	w := q.first
 	q.remove(w)
@@ -580,7 +581,7 @@ func (d *Desk[L]) advance(name string, as has) *Waiter[L] {
 	return w
 }
 
-func (d *Desk[L]) need(name string) *line[L] {
+func (d *Desk[L]) need(name contract.Name) *line[L] {
 	q := d.lines[name]
 	if q == nil {
 		q = new(line[L])
@@ -590,19 +591,19 @@ func (d *Desk[L]) need(name string) *line[L] {
 }
 
 // lately reports whether the name was waited for until a moment ago.
-func (d *Desk[L]) lately(name string, now timing.Instant) bool {
+func (d *Desk[L]) lately(name contract.Name, now timing.Instant) bool {
 	at := *d.granted(name)
 	return at != 0 && now.Sub(at) < lately
 }
 
-func (d *Desk[L]) granted(name string) *timing.Instant { return &d.waited[d.hash(name)] }
+func (d *Desk[L]) granted(name contract.Name) *timing.Instant { return &d.waited[d.hash(name)] }
 
-func (d *Desk[L]) hash(name string) int {
-	return int(maphash.String(d.seed, name) % uint64(len(d.waited)))
+func (d *Desk[L]) hash(name contract.Name) int {
+	return int(maphash.String(d.seed, name.Text) % uint64(len(d.waited)))
 }
 
 // FirstTime reports whether it is called for a name for the first time, for what is said once.
-func (d *Desk[L]) FirstTime(name string) bool {
+func (d *Desk[L]) FirstTime(name contract.Name) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	told := &d.told[d.hash(name)]

@@ -10,7 +10,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/internal/contract"
 )
+
+var nameA, nameB = contract.Name{Text: "a"}, contract.Name{Text: "b"}
 
 // model is a desk beside a list of who is where, of one name. Callers are numbers, from 1 on.
 type model struct {
@@ -30,7 +34,7 @@ func newModel(t *testing.T) *model {
 
 func (m *model) join(caller int, w Wish) Turn {
 	w.Plain = true
-	s := m.Join("a", caller, w)
+	s := m.Join(nameA, caller, w)
 	switch s.Turn {
 	case Ask:
 		require.Zero(m, m.front)
@@ -62,9 +66,9 @@ func (m *model) come(holds bool) {
 
 func (m *model) check() {
 	require.Equal(m, min(m.front, 1), m.Names())
-	require.Equal(m, m.front, m.fronts["a"].l)
+	require.Equal(m, m.front, m.fronts[nameA].l)
 	var line []int
-	if q := m.lines["a"]; q != nil {
+	if q := m.lines[nameA]; q != nil {
 		for w := q.first; w != nil; w = w.next {
 			line = append(line, w.L)
 		}
@@ -93,10 +97,10 @@ func TestADeskIsAListWithAFront(t *testing.T) {
 				m.join(caller, Wish{})
 			case 4: // what the store answers
 				if m.front != 0 && !m.holds && dice.IntN(2) == 0 {
-					m.Granted("a", m.front, false, 1)
+					m.Granted(nameA, m.front, false, 1)
 					m.holds = true
 				} else if m.front != 0 && !m.holds {
-					if w := m.Refused("a", m.front, Answer{Seen: Seen{Known: true}}); w != nil {
+					if w := m.Refused(nameA, m.front, Answer{Seen: Seen{Known: true}}); w != nil {
 						m.Began(w, func() {})
 					}
 				}
@@ -105,9 +109,9 @@ func TestADeskIsAListWithAFront(t *testing.T) {
 					if !m.holds {
 						m.Out()
 					} else {
-						m.GivesBack("a", m.front)
+						m.GivesBack(nameA, m.front)
 					}
-					m.Leave("a", m.front)
+					m.Leave(nameA, m.front)
 					m.come(false)
 				}
 				if m.front != 0 && !m.holds && m.waiters[m.front] != nil && dice.IntN(3) == 0 {
@@ -117,7 +121,7 @@ func TestADeskIsAListWithAFront(t *testing.T) {
 					m.come(false)
 				}
 			case 6: // or hands the name on
-				w, _ := m.HandOver("a", m.front)
+				w, _ := m.HandOver(nameA, m.front)
 				require.Equal(t, m.holds && m.front != 0 && len(m.line) > 0, w != nil)
 				if w == nil {
 					continue
@@ -127,7 +131,7 @@ func TestADeskIsAListWithAFront(t *testing.T) {
 				m.come(true)
 				if dice.IntN(2) == 0 { // or leaves in the same moment
 					require.True(t, m.StepOut(w).Handed)
-					require.Equal(t, w.L, m.fronts["a"].l, "its caller frees what it was handed")
+					require.Equal(t, w.L, m.fronts[nameA].l, "its caller frees what it was handed")
 				}
 			case 7: // one steps out, or is late
 				if len(m.line) > 0 {
@@ -139,13 +143,13 @@ func TestADeskIsAListWithAFront(t *testing.T) {
 				}
 			}
 			// who is not there changes nothing
-			m.Leave("a", 1000)
-			m.GivesBack("a", 1000)
-			w, _ := m.HandOver("a", 1000)
+			m.Leave(nameA, 1000)
+			m.GivesBack(nameA, 1000)
+			w, _ := m.HandOver(nameA, 1000)
 			require.Nil(t, w)
 			m.inside++
-			require.Zero(t, m.Granted("a", 1000, false, 1).Left.Place)
-			require.Equal(t, m.front != 0 && m.holds, m.fronts["a"].has == holds)
+			require.Zero(t, m.Granted(nameA, 1000, false, 1).Left.Place)
+			require.Equal(t, m.front != 0 && m.holds, m.fronts[nameA].has == holds)
 		}
 	}
 }
@@ -157,38 +161,38 @@ func TestWhoDoesNotWaitIsTold(t *testing.T) {
 	m := newModel(t)
 	require.Equal(t, Ask, m.join(1, Wish{}))
 	require.Equal(t, Wait, m.join(2, Wish{Try: true}), "the front has not heard yet")
-	require.Nil(t, m.Refused("a", 7, Answer{}), "it is not at the front")
-	w := m.Refused("a", 1, Answer{Seen: Seen{Known: true, Held: 3}, Place: 9, Queued: true})
+	require.Nil(t, m.Refused(nameA, 7, Answer{}), "it is not at the front")
+	w := m.Refused(nameA, 1, Answer{Seen: Seen{Known: true, Held: 3}, Place: 9, Queued: true})
 	require.NotNil(t, w)
 	assert.Equal(t, 3, (<-m.waiters[2].Answer).Held)
-	s := m.Join("a", 3, Wish{Try: true})
+	s := m.Join(nameA, 3, Wish{Try: true})
 	assert.Equal(t, Taken, s.Turn)
 	assert.Equal(t, 3, s.Last.Seen.Held)
 	stopped := false
 	m.Began(w, func() { stopped = true })
 
-	require.Equal(t, Wait, m.Join("a", 8, Wish{}).Turn)
-	g := m.Granted("a", 1, false, 1)
+	require.Equal(t, Wait, m.Join(nameA, 8, Wish{}).Turn)
+	g := m.Granted(nameA, 1, false, 1)
 	require.Empty(t, g.Refused)
-	none, _ := m.HandOver("a", 1)
+	none, _ := m.HandOver(nameA, 1)
 	require.Nil(t, none, "it is not one to whom a lease may go")
-	m.StepOut(m.lines["a"].first)
+	m.StepOut(m.lines[nameA].first)
 	assert.False(t, stopped)
-	m.GivesBack("a", 1)
-	m.Leave("a", 1).End()
+	m.GivesBack(nameA, 1)
+	m.Leave(nameA, 1).End()
 	assert.True(t, stopped, "nobody waits any more")
 
-	m.Join("a", 1, Wish{})
-	require.Equal(t, Wait, m.Join("a", 8, Wish{Try: true}).Turn)
-	require.Len(t, m.Granted("a", 1, false, 1).Refused, 1)
-	assert.Equal(t, Last[int]{Known: true, Has: 1}, m.Join("a", 4, Wish{Try: true}).Last)
-	m.GivesBack("a", 1)
+	m.Join(nameA, 1, Wish{})
+	require.Equal(t, Wait, m.Join(nameA, 8, Wish{Try: true}).Turn)
+	require.Len(t, m.Granted(nameA, 1, false, 1).Refused, 1)
+	assert.Equal(t, Last[int]{Known: true, Has: 1}, m.Join(nameA, 4, Wish{Try: true}).Last)
+	m.GivesBack(nameA, 1)
 	m.line = nil
 	require.Equal(t, Wait, m.join(5, Wish{Try: true}), "it may be free in a moment")
-	require.Equal(t, Full, m.Join("a", 6, Wish{Most: 1}).Turn)
-	require.Equal(t, Away, m.Join("a", 6, Wish{Away: true}).Turn)
-	require.Equal(t, Behind, m.Join("a", 6, Wish{Front: true}).Turn)
-	m.Leave("a", 1)
+	require.Equal(t, Full, m.Join(nameA, 6, Wish{Most: 1}).Turn)
+	require.Equal(t, Away, m.Join(nameA, 6, Wish{Away: true}).Turn)
+	require.Equal(t, Behind, m.Join(nameA, 6, Wish{Front: true}).Turn)
+	m.Leave(nameA, 1)
 	m.come(false)
 	require.Equal(t, 5, m.front)
 }
@@ -198,22 +202,22 @@ func TestAPlaceOutlivesTheOneWhoAskedFromIt(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
 	m.join(1, Wish{})
-	place := m.Place("a", 0, 1)
+	place := m.Place(nameA, 0, 1)
 	require.NotZero(t, place, "the first tells the store that places are wanted")
 	m.join(2, Wish{})
-	require.Equal(t, place, m.Place("a", place, 1))
-	require.Zero(t, m.GiveUp("a", 1, place, 5), "the next goes on from it")
+	require.Equal(t, place, m.Place(nameA, place, 1))
+	require.Zero(t, m.GiveUp(nameA, 1, place, 5), "the next goes on from it")
 	m.come(false)
-	require.Equal(t, place, m.Place("a", 0, 2))
+	require.Equal(t, place, m.Place(nameA, 0, 2))
 	m.join(3, Wish{})
-	assert.Equal(t, Granted[int]{Waited: true, Unsettled: 5}, m.Granted("a", 2, false, 2))
-	m.GivesBack("a", 2)
-	m.Leave("a", 2)
+	assert.Equal(t, Granted[int]{Waited: true, Unsettled: 5}, m.Granted(nameA, 2, false, 2))
+	m.GivesBack(nameA, 2)
+	m.Leave(nameA, 2)
 	m.come(false)
-	next := m.Place("a", 0, 3)
+	next := m.Place(nameA, 0, 3)
 	require.NotEqual(t, place, next, "a grant uses it up")
-	assert.Equal(t, next, m.GiveUp("a", 3, next, 6).Place)
-	assert.Zero(t, m.Place("b", 0, 3), "nobody waits for it, nor did lately")
+	assert.Equal(t, next, m.GiveUp(nameA, 3, next, 6).Place)
+	assert.Zero(t, m.Place(nameB, 0, 3), "nobody waits for it, nor did lately")
 }
 
 // The store has a place in its line, and keeps it, until it has answered that it has not.
@@ -232,19 +236,19 @@ func TestWhatTheStoreHasInItsLine(t *testing.T) {
 			{Seen: Seen{Known: true}, Place: 4, Queued: true}, {Seen: Seen{Known: true}, Place: 4},
 		}, 0},
 	} {
-		m.Join("a", 1, Wish{})
-		for _, a := range c.answers {
-			m.Refused("a", 1, a)
+		m.Join(nameA, 1, Wish{})
+		for _, answer := range c.answers {
+			m.Refused(nameA, 1, answer)
 		}
-		assert.Equal(t, c.has, m.Leave("a", 1).Place)
-		m.Join("a", 1, Wish{})
-		m.Join("a", 2, Wish{})
-		m.Join("a", 3, Wish{})
-		m.GiveUp("a", 1, 9, 7)
-		assert.EqualValues(t, 7, m.Granted("a", 2, false, 1).Unsettled)
-		m.Leave("a", 2)
-		assert.Zero(t, m.Granted("a", 3, false, 1).Unsettled, "it is the lease's that was granted")
-		m.Leave("a", 3)
+		assert.Equal(t, c.has, m.Leave(nameA, 1).Place)
+		m.Join(nameA, 1, Wish{})
+		m.Join(nameA, 2, Wish{})
+		m.Join(nameA, 3, Wish{})
+		m.GiveUp(nameA, 1, 9, 7)
+		assert.EqualValues(t, 7, m.Granted(nameA, 2, false, 1).Unsettled)
+		m.Leave(nameA, 2)
+		assert.Zero(t, m.Granted(nameA, 3, false, 1).Unsettled, "it is the lease's that was granted")
+		m.Leave(nameA, 3)
 	}
 }
 
@@ -255,7 +259,7 @@ func TestOneWatchForAllWhoComeToTheFront(t *testing.T) {
 	m.join(1, Wish{})
 	m.join(2, Wish{})
 	m.join(3, Wish{})
-	refused := func(caller int) *Watch { return m.Refused("a", caller, Answer{Seen: Seen{Known: true}}) }
+	refused := func(caller int) *Watch { return m.Refused(nameA, caller, Answer{Seen: Seen{Known: true}}) }
 	w := refused(1)
 	require.Nil(t, refused(1), "it is being begun")
 	m.Began(w, nil)
@@ -264,40 +268,40 @@ func TestOneWatchForAllWhoComeToTheFront(t *testing.T) {
 	m.Began(w, func() { stops++ })
 	require.Nil(t, refused(1))
 
-	wake, until := m.Listen("a")
+	wake, until := m.Listen(nameA)
 	require.Zero(t, until)
 	w.Wake()
 	w.Wake()
-	m.Place("a", 0, 1)
+	m.Place(nameA, 0, 1)
 	assert.Empty(t, wake, "the question that comes now answers them")
-	m.WasFalse("a", false, 10)
-	_, until = m.Listen("a")
+	m.WasFalse(nameA, false, 10)
+	_, until = m.Listen(nameA)
 	require.Zero(t, until, "each watch begins with one")
 	for pause := firstFalsePause; pause < lastFalsePause; pause *= 2 {
-		m.WasFalse("a", false, 10)
-		_, until = m.Listen("a")
+		m.WasFalse(nameA, false, 10)
+		_, until = m.Listen(nameA)
 		require.Equal(t, pause, time.Duration(until)-10)
 	}
-	m.WasFalse("a", true, 10)
-	_, until = m.Listen("a")
+	m.WasFalse(nameA, true, 10)
+	_, until = m.Listen(nameA)
 	require.Zero(t, until, "the name has changed hands")
-	m.WasFalse("a", false, 10)
-	m.WasFalse("a", false, 10)
-	m.Granted("a", 1, false, 1)
-	m.GivesBack("a", 1)
-	m.Leave("a", 1).End()
-	_, until = m.Listen("a")
+	m.WasFalse(nameA, false, 10)
+	m.WasFalse(nameA, false, 10)
+	m.Granted(nameA, 1, false, 1)
+	m.GivesBack(nameA, 1)
+	m.Leave(nameA, 1).End()
+	_, until = m.Listen(nameA)
 	require.Zero(t, until, "or we have had it")
-	m.Granted("a", 2, false, 1)
-	_, left := m.HandOver("a", 2)
+	m.Granted(nameA, 2, false, 1)
+	_, left := m.HandOver(nameA, 2)
 	left.End()
 	require.Equal(t, 1, stops, "nobody waits")
-	m.GivesBack("a", 3)
-	m.Leave("a", 3).End()
+	m.GivesBack(nameA, 3)
+	m.Leave(nameA, 3).End()
 	require.Equal(t, 1, stops, "once")
-	wake, _ = m.Listen("a")
+	wake, _ = m.Listen(nameA)
 	require.Nil(t, wake)
-	m.WasFalse("a", false, 1)
+	m.WasFalse(nameA, false, 1)
 }
 
 // Of a limit each who has a slot makes way for the next, and who comes while nobody waits asks
@@ -305,16 +309,16 @@ func TestOneWatchForAllWhoComeToTheFront(t *testing.T) {
 func TestASlotMakesWay(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
-	require.Equal(t, Aside, m.Join("a", 1, Wish{Limit: true}).Turn)
+	require.Equal(t, Aside, m.Join(nameA, 1, Wish{Limit: true}).Turn)
 	require.Zero(t, m.Names())
 	require.Equal(t, Ask, m.join(1, Wish{Limit: true, Refused: true, Inside: true}))
 	require.Equal(t, Wait, m.join(2, Wish{Limit: true}))
 	require.Equal(t, 2, m.Inside())
-	m.Granted("a", 1, true, 1)
+	m.Granted(nameA, 1, true, 1)
 	m.come(false)
 	require.Equal(t, 2, m.front)
-	require.Equal(t, 1, m.Waiting("a", 1))
-	require.Equal(t, Ask, m.Join("b", 3, Wish{Limit: true, Trouble: true}).Turn)
+	require.Equal(t, 1, m.Waiting(nameA, 1))
+	require.Equal(t, Ask, m.Join(nameB, 3, Wish{Limit: true, Trouble: true}).Turn)
 }
 
 // The front asks for those behind it: for one, and for more and more as long as all are granted.
@@ -325,10 +329,10 @@ func TestTheFrontAsksForThoseBehindIt(t *testing.T) {
 	for caller := 2; caller <= 9; caller++ {
 		m.join(caller, Wish{Limit: true})
 	}
-	require.Empty(t, m.Also("a", 2), "it is not at the front")
+	require.Empty(t, m.Also(nameA, 2), "it is not at the front")
 	give := func(n int) {
 		t.Helper()
-		also := m.Also("a", m.front)
+		also := m.Also(nameA, m.front)
 		require.Len(t, also, n)
 		for _, w := range also {
 			require.True(t, m.Give(w))
@@ -338,40 +342,40 @@ func TestTheFrontAsksForThoseBehindIt(t *testing.T) {
 			m.Out()
 		}
 		m.line = m.line[n:]
-		m.Gave("a", n, true, false)
+		m.Gave(nameA, n, true, false)
 	}
 	give(1)
 	give(3)
 	m.check()
-	assert.Len(t, m.Also("a", 1), 4, "those who are left")
-	require.Equal(t, Ask, m.Join("b", 1, Wish{Limit: true, Trouble: true}).Turn)
-	require.Equal(t, Wait, m.Join("b", 2, Wish{Limit: true}).Turn)
-	assert.Empty(t, m.Also("b", 1), "it is one to whom no lease may go")
-	m.StepOut(m.lines["b"].first)
-	m.Leave("b", 1)
+	assert.Len(t, m.Also(nameA, 1), 4, "those who are left")
+	require.Equal(t, Ask, m.Join(nameB, 1, Wish{Limit: true, Trouble: true}).Turn)
+	require.Equal(t, Wait, m.Join(nameB, 2, Wish{Limit: true}).Turn)
+	assert.Empty(t, m.Also(nameB, 1), "it is one to whom no lease may go")
+	m.StepOut(m.lines[nameB].first)
+	m.Leave(nameB, 1)
 	m.Out()
 	m.Out()
 
-	_, _, asked := m.TakeOver("a", 1)
+	_, _, asked := m.TakeOver(nameA, 1)
 	assert.False(t, asked)
 	refused := Seen{Known: true, Held: 5}
-	m.Gave("a", 0, false, true)
-	m.Refused("a", 1, Answer{Seen: refused, Place: 7, Queued: true})
-	m.Granted("a", 1, true, 1)
+	m.Gave(nameA, 0, false, true)
+	m.Refused(nameA, 1, Answer{Seen: refused, Place: 7, Queued: true})
+	m.Granted(nameA, 1, true, 1)
 	m.come(false)
-	_, _, asked = m.TakeOver("a", 1)
+	_, _, asked = m.TakeOver(nameA, 1)
 	assert.False(t, asked, "it has left")
-	seen, place, asked := m.TakeOver("a", m.front)
+	seen, place, asked := m.TakeOver(nameA, m.front)
 	assert.True(t, asked, "the one before has asked for it, in vain")
 	assert.Equal(t, refused, seen)
 	assert.Equal(t, uint64(7), place, "from its place")
-	_, _, asked = m.TakeOver("a", m.front)
+	_, _, asked = m.TakeOver(nameA, m.front)
 	assert.False(t, asked, "once")
-	assert.Len(t, m.Also("a", m.front), 1)
-	m.Granted("a", m.front, true, 2)
+	assert.Len(t, m.Also(nameA, m.front), 1)
+	m.Granted(nameA, m.front, true, 2)
 	m.come(false)
-	assert.Equal(t, Last[int]{Seen: refused}, m.Last("a"), "no answer, but who had them lately")
-	assert.NotEqual(t, uint64(7), m.Place("a", 0, 2), "a grant uses it up")
+	assert.Equal(t, Last[int]{Seen: refused}, m.Last(nameA), "no answer, but who had them lately")
+	assert.NotEqual(t, uint64(7), m.Place(nameA, 0, 2), "a grant uses it up")
 }
 
 // Of those of whom none but the newest is to wait the last to come, or that of the greatest rank,
@@ -382,9 +386,9 @@ func TestTheNewest(t *testing.T) {
 	old, next, late := NewNewest(), NewNewest(), NewNewest()
 	require.Equal(t, Ask, m.join(1, Wish{Rank: 5}))
 	require.Equal(t, Wait, m.join(2, Wish{Rank: 3, Newest: old, Now: 10}), "it does not have it yet")
-	m.Granted("a", 1, false, 1)
+	m.Granted(nameA, 1, false, 1)
 	m.holds = true
-	require.Equal(t, Outranked, m.Join("a", 9, Wish{Rank: 4, Newest: late}).Turn)
+	require.Equal(t, Outranked, m.Join(nameA, 9, Wish{Rank: 4, Newest: late}).Turn)
 	require.False(t, m.Ousted(old))
 	m.Heard(old, 15)
 	require.Equal(t, Wait, m.join(3, Wish{Rank: 6, Newest: next, Now: 12}))
@@ -392,19 +396,19 @@ func TestTheNewest(t *testing.T) {
 	assert.Len(t, old.Nudge, 1)
 	assert.EqualValues(t, 10, m.Made(old))
 	assert.EqualValues(t, 15, m.Made(next), "the store may take the older one to be of then")
-	require.Equal(t, Outranked, m.Join("a", 9, Wish{Rank: 5, Newest: late}).Turn)
+	require.Equal(t, Outranked, m.Join(nameA, 9, Wish{Rank: 5, Newest: late}).Turn)
 	assert.Equal(t, old.Asking(), next.Asking(), "one asks at a time")
-	m.Nudge("a")
-	m.Nudge("b")
+	m.Nudge(nameA)
+	m.Nudge(nameB)
 	assert.Len(t, next.Nudge, 1)
 	m.Heard(old, 20)
 	assert.EqualValues(t, 20, m.Made(next))
-	m.Forget("a", old)
-	m.Forget("a", next)
-	m.Forget("a", next)
-	m.GivesBack("a", 1)
-	require.Equal(t, Outranked, m.Join("a", 9, Wish{Rank: 4, Newest: late}).Turn, "it had it")
-	m.Leave("a", 1)
+	m.Forget(nameA, old)
+	m.Forget(nameA, next)
+	m.Forget(nameA, next)
+	m.GivesBack(nameA, 1)
+	require.Equal(t, Outranked, m.Join(nameA, 9, Wish{Rank: 4, Newest: late}).Turn, "it had it")
+	m.Leave(nameA, 1)
 	m.come(false)
 	require.Equal(t, Wait, m.join(4, Wish{Rank: 1, Newest: late, Now: 13}))
 	assert.EqualValues(t, 13, m.Made(late), "those before are forgotten")
@@ -417,7 +421,7 @@ func TestClosing(t *testing.T) {
 	m := newModel(t)
 	m.join(1, Wish{})
 	assert.False(t, m.Out(), "it is open")
-	m.Leave("a", 1)
+	m.Leave(nameA, 1)
 	m.come(false)
 	m.join(1, Wish{})
 	m.Drain()
@@ -446,19 +450,19 @@ func TestSwap(t *testing.T) {
 	m := newModel(t)
 	m.join(1, Wish{Rank: 4})
 	m.join(2, Wish{})
-	m.Swap("a", 2, 7)
-	m.Swap("b", 0, 7)
+	m.Swap(nameA, 2, 7)
+	m.Swap(nameB, 0, 7)
 	assert.Equal(t, []int{1}, m.AskAtFronts())
-	m.Swap("a", 1, 7)
+	m.Swap(nameA, 1, 7)
 	assert.Equal(t, []int{7}, m.AskAtFronts())
-	m.Granted("a", 7, false, 1)
+	m.Granted(nameA, 7, false, 1)
 	assert.Empty(t, m.AskAtFronts())
-	assert.Equal(t, 7, m.Last("a").Has)
-	assert.Equal(t, Outranked, m.Join("a", 3, Wish{Rank: 3, Newest: NewNewest()}).Turn)
-	assert.Equal(t, 1, m.InLine("a"))
-	assert.Zero(t, m.InLine("b"))
-	assert.True(t, m.FirstTime("a"))
-	assert.False(t, m.FirstTime("a"))
+	assert.Equal(t, 7, m.Last(nameA).Has)
+	assert.Equal(t, Outranked, m.Join(nameA, 3, Wish{Rank: 3, Newest: NewNewest()}).Turn)
+	assert.Equal(t, 1, m.InLine(nameA))
+	assert.Zero(t, m.InLine(nameB))
+	assert.True(t, m.FirstTime(nameA))
+	assert.False(t, m.FirstTime(nameA))
 }
 
 // Many callers at once: never do two have the name, each hears, and the desk is empty in the end.
@@ -473,7 +477,7 @@ func TestNoTwoAreAtTheFront(t *testing.T) {
 			dice := rand.New(rand.NewPCG(uint64(id), 1))
 			for range 2000 {
 				one := new(int)
-				s := d.Join("a", one, Wish{Plain: true, Now: 1})
+				s := d.Join(nameA, one, Wish{Plain: true, Now: 1})
 				handed := false
 				if s.Turn == Wait {
 					if dice.IntN(4) == 0 { // it leaves
@@ -484,8 +488,8 @@ func TestNoTwoAreAtTheFront(t *testing.T) {
 							belief.Lock() // the hand-off is over
 							has.Add(-1)
 							belief.Unlock()
-							d.GivesBack("a", one)
-							d.Leave("a", one)
+							d.GivesBack(nameA, one)
+							d.Leave(nameA, one)
 						}
 						continue
 					}
@@ -496,30 +500,30 @@ func TestNoTwoAreAtTheFront(t *testing.T) {
 					d.Out()
 				} else {
 					if dice.IntN(3) == 0 {
-						d.Refused("a", one, Answer{Seen: Seen{Known: true}, Place: 1})
+						d.Refused(nameA, one, Answer{Seen: Seen{Known: true}, Place: 1})
 					}
 					if dice.IntN(5) == 0 {
-						d.GiveUp("a", one, 1, 1)
+						d.GiveUp(nameA, one, 1, 1)
 						d.Out()
 						continue
 					}
 					has.Add(1)
-					d.Granted("a", one, false, 1)
+					d.Granted(nameA, one, false, 1)
 				}
 				if n := has.Load(); n != 1 {
 					t.Errorf("%d have it", n)
 				}
 				belief.Lock()
-				w, _ := d.HandOver("a", one)
+				w, _ := d.HandOver(nameA, one)
 				if w != nil {
 					w.Tell()
 				} else {
 					has.Add(-1)
-					d.GivesBack("a", one)
+					d.GivesBack(nameA, one)
 				}
 				belief.Unlock()
 				if w == nil {
-					d.Leave("a", one)
+					d.Leave(nameA, one)
 				}
 			}
 		})

@@ -3,6 +3,7 @@ package desk
 import (
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -60,7 +61,7 @@ type Waiter[L comparable] struct {
 	// Limit is how many may have the limit, by the caller's own word; nil for a lock.
 	Limit func() int
 
-	name        string
+	name        contract.Name
 	try, plain  bool
 	rank        int64
 	queued      bool

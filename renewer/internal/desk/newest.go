@@ -3,6 +3,7 @@ package desk
 import (
 	"slices"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
@@ -45,7 +46,7 @@ func (n *Newest) Tell() {
 func (n *Newest) Asking() chan struct{} { return n.of.asking }
 
 // outranked reports whether one of a greater rank has the name, or waits for it as the newest.
-func (d *Desk[L]) outranked(name string, rank int64) bool {
+func (d *Desk[L]) outranked(name contract.Name, rank int64) bool {
 	if rank == 0 {
 		return false
 	}
@@ -58,7 +59,7 @@ func (d *Desk[L]) outranked(name string, rank int64) bool {
 
 // oust makes way for n, which came at an instant: those of its kind who are here are not the newest
 // any more.
-func (d *Desk[L]) oust(name string, n *Newest, rank int64, now timing.Instant) {
+func (d *Desk[L]) oust(name contract.Name, n *Newest, rank int64, now timing.Instant) {
 	all := d.newest[name]
 	if all == nil {
 		all = &newestOf{asking: make(chan struct{}, 1)}
@@ -97,7 +98,7 @@ func (d *Desk[L]) Heard(n *Newest, now timing.Instant) {
 }
 
 // Nudge has all of a name find out whether they are the newest.
-func (d *Desk[L]) Nudge(name string) {
+func (d *Desk[L]) Nudge(name contract.Name) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if all := d.newest[name]; all != nil {
@@ -108,7 +109,7 @@ func (d *Desk[L]) Nudge(name string) {
 }
 
 // Forget forgets one that waits no more.
-func (d *Desk[L]) Forget(name string, n *Newest) {
+func (d *Desk[L]) Forget(name contract.Name, n *Newest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	all := d.newest[name]

@@ -1,6 +1,9 @@
 package desk
 
-import "github.com/lockbeat/lockbeat/renewer/internal/timing"
+import (
+	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+)
 
 // The front of a limit asks the store for those behind it, too: one contender a name is right for a
 // lock, which one caller at a time can have. Of a limit it would have a process get one slot in each
@@ -19,7 +22,7 @@ type slots struct {
 
 // Also returns those behind the front for whom it may ask: one, to know whether there is more room,
 // and more and more as long as all are granted. They stay in line until Give.
-func (d *Desk[L]) Also(name string, l L) (also []*Waiter[L]) {
+func (d *Desk[L]) Also(name contract.Name, l L) (also []*Waiter[L]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.lines[name]
@@ -48,7 +51,7 @@ func (d *Desk[L]) Give(w *Waiter[L]) bool {
 // Gave notes how many slots the front was granted for those behind it, all being whether it had all
 // that it asked for: then it asks for more the next time. Or it had its own, and no more: the next
 // one need not ask at once.
-func (d *Desk[L]) Gave(name string, granted int, all, full bool) {
+func (d *Desk[L]) Gave(name contract.Name, granted int, all, full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if q := d.lines[name]; q != nil {
@@ -61,7 +64,7 @@ func (d *Desk[L]) Gave(name string, granted int, all, full bool) {
 
 // TakeOver reports whether the front before has asked for this one, too, in vain, and what it has
 // heard, from which place.
-func (d *Desk[L]) TakeOver(name string, l L) (seen Seen, place uint64, asked bool) {
+func (d *Desk[L]) TakeOver(name contract.Name, l L) (seen Seen, place uint64, asked bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.lines[name]
@@ -73,7 +76,7 @@ func (d *Desk[L]) TakeOver(name string, l L) (seen Seen, place uint64, asked boo
 }
 
 // gaveSlot notes that the front has a slot. It is to leave then: there may be more.
-func (d *Desk[L]) gaveSlot(name string, q *line[L], now timing.Instant) {
+func (d *Desk[L]) gaveSlot(name contract.Name, q *line[L], now timing.Instant) {
 	if q.seen.Known { // it had to wait
 		*d.granted(name) = now
 	}

@@ -3,6 +3,7 @@ package desk
 import (
 	"time"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
@@ -33,7 +34,7 @@ func (d *Desk[L]) Began(w *Watch, stop func()) {
 
 // Listen is how the front waits before it asks again: wake is nil if nothing wakes it, and wake-ups
 // before until are answered then, all of them together.
-func (d *Desk[L]) Listen(name string) (wake <-chan struct{}, until timing.Instant) {
+func (d *Desk[L]) Listen(name contract.Name) (wake <-chan struct{}, until timing.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if q := d.lines[name]; q != nil {
@@ -44,7 +45,7 @@ func (d *Desk[L]) Listen(name string) (wake <-chan struct{}, until timing.Instan
 
 // WasFalse notes that the name has not changed hands, though the front was woken; or, freed, that
 // it has.
-func (d *Desk[L]) WasFalse(name string, freed bool, now timing.Instant) {
+func (d *Desk[L]) WasFalse(name contract.Name, freed bool, now timing.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch q := d.lines[name]; {

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // inspect compares what was believed with the truth, when all is over.
@@ -24,7 +22,7 @@ func (g *ledger) inspect(s *server, now time.Duration, p plan) {
 		slices.SortFunc(all, func(a, b *belief) int {
 			return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.fence, b.fence))
 		})
-		if _, limit := store.CutLimit(name); limit {
+		if p.limits(name) {
 			g.atMost(s, all, p.limit)
 		} else {
 			g.apart(s, all)

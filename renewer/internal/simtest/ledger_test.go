@@ -77,7 +77,7 @@ func (g *ledger) begin(
 	w *world, process int, from *link, l *renewer.Lease, manual bool,
 ) *belief {
 	b := &belief{
-		lot: lot{from, nameOf(l), l.Fence()}, process: process, manual: manual, from: w.now(),
+		lot: lot{from, l.Name(), l.Fence()}, process: process, manual: manual, from: w.now(),
 	}
 	g.mu.Lock()
 	if from.dead.Load() {
@@ -114,14 +114,6 @@ func (g *ledger) begin(
 		}
 	})
 	return b
-}
-
-// nameOf is what the server calls the name of a lease.
-func nameOf(l *renewer.Lease) string {
-	if l.Limited() {
-		return store.LimitName(l.Name())
-	}
-	return l.Name()
 }
 
 // end is the end of a belief, unless it is over.

@@ -2,10 +2,7 @@ package simtest_test
 
 import (
 	"context"
-	"strings"
 	"sync"
-
-	"github.com/lockbeat/lockbeat/renewer/store"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -63,11 +60,7 @@ func (o *observer) Released(context.Context, renewer.Released) { o.step() }
 
 // Lost is called when the context has been cancelled.
 func (o *observer) Lost(ctx context.Context, e renewer.Lost) {
-	name := e.Name
-	if o.w.plan.limit > 0 && !strings.HasPrefix(name, "idle") {
-		name = store.LimitName(name)
-	}
-	o.w.ledger.lost(o.w, lot{o.link, name, e.Fence}, e.Err)
+	o.w.ledger.lost(o.w, lot{o.link, e.Name, e.Fence}, e.Err)
 	if ctx.Err() == nil {
 		o.w.ledger.violate(contract, "an observer heard of a loss before the operation: %v", e.Err)
 	}

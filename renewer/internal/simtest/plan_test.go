@@ -1,6 +1,7 @@
 package simtest_test
 
 import (
+	"strings"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -139,3 +140,6 @@ func (p *plan) delay(d dice) time.Duration {
 func (p *plan) spells(most time.Duration, label string, n int) *spells {
 	return &spells{dice: newDice(p.seed, label, n), every: 5 * most, least: most / 20, most: most}
 }
+
+// limits reports whether a name is that of a limit.
+func (p plan) limits(name string) bool { return p.limit > 0 && !strings.HasPrefix(name, "idle") }

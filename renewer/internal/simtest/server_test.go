@@ -97,7 +97,7 @@ func (s *server) live(name string, now time.Duration) *tenure {
 }
 
 func (s *server) hold(r *request, h *store.Hold, now time.Duration) store.Answer {
-	if _, limit := store.CutLimit(h.Name); limit {
+	if h.Limit {
 		return s.holdSlot(r, h, now)
 	}
 	if h.Place != 0 && !r.renew {

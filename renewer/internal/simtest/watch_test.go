@@ -24,7 +24,7 @@ func (w *watch) call(err error) {
 // Watch wakes once when it is set up, and later on each message that gets through: on those to the
 // places of this link, or, while it has none for the name, on those that are for all. The first one
 // opens the inbox, and has all who wait ask.
-func (l *link) Watch(name string, wake func(error)) (stop func()) {
+func (l *link) Watch(name string, _ bool, wake func(error)) (stop func()) {
 	w := &watch{name: name, wake: wake}
 	l.mu.Lock()
 	l.watch[w] = struct{}{}

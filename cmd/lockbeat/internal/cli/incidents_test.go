@@ -266,7 +266,7 @@ var incidents = []incident{
 			line := p.store.Engine().(contract.Line)
 			for i := range 50 {
 				_, err := line.Arrive(t.Context(), contract.Arrival{
-					Name: "order:42", SlotTTL: time.Second,
+					Name: contract.Name{Text: "order:42"}, SlotTTL: time.Second,
 					Task: contract.Task{Queue: "default", ID: strconv.Itoa(i)},
 				})
 				require.NoError(t, err)

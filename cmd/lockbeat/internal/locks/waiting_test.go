@@ -46,7 +46,7 @@ func (s site) park(t *testing.T, name string, n int) {
 	line := locks.Engine().(contract.Line)
 	for i := range n {
 		arrived, err := line.Arrive(t.Context(), contract.Arrival{
-			Name: name, SlotTTL: patience,
+			Name: contract.Name{Text: name}, SlotTTL: patience,
 			Task: contract.Task{Home: "REDIS", Queue: "default", ID: fmt.Sprint(i)},
 		})
 		require.NoError(t, err)

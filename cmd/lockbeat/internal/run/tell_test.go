@@ -49,7 +49,10 @@ func TestVerboseOfALimitAndALoss(t *testing.T) {
 	assert.Regexp(t, `^lockbeat: skipped: k, which 1 have, last seen with `, stderr)
 	link.Blackhole(proxy.Both)
 	assert.Equal(t, 76, p.status())
-	assert.Equal(t, 1, strings.Count(p.stderr.String(), "; the command is being ended\n"))
+	stderr = p.stderr.String()
+	assert.Contains(t, stderr, "lockbeat: the command was ended: ")
+	// On a busy machine its guard ends the command before the loss, of which nothing is told then.
+	assert.LessOrEqual(t, strings.Count(stderr, "; the command is being ended\n"), 1)
 }
 
 // A person at a terminal is told why nothing happens.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 )
 
@@ -25,7 +26,7 @@ func showing(t *testing.T, again func() bool) (l *line.Line, all func() []told) 
 	var seen []told
 	begun := time.Now()
 	l = line.New(line.Config{
-		Prefix: "p:", Subscriber: c, Key: func(name string) string { return "p:{" + name + "}" },
+		Prefix: "p:", Subscriber: c, Key: func(name contract.Name) string { return "p:{" + name.Text + "}" },
 		Show: func(shown []line.Shown) bool {
 			mu.Lock()
 			defer mu.Unlock()
@@ -34,8 +35,8 @@ func showing(t *testing.T, again func() bool) (l *line.Line, all func() []told) 
 		},
 	})
 	l.Enable()
-	l.Present("a", 1, "")
-	stop := l.Watch("a", func(error) {})
+	l.Present(a, 1, "")
+	stop := l.Watch(a, func(error) {})
 	t.Cleanup(stop)
 	c.hear(l, "")
 	return l, func() []told {
@@ -49,7 +50,7 @@ func showing(t *testing.T, again func() bool) (l *line.Line, all func() []told) 
 }
 
 func stands(l *line.Line, number uint64, who string) {
-	l.Present("a", number, who)
+	l.Present(a, number, who)
 	l.Came(number, 1)
 }
 
@@ -80,7 +81,7 @@ func TestLongWaitsAreShown(t *testing.T) {
 		}, all())
 
 		t.Log("another caller of the process has the place; and one leaves")
-		l.Present("a", 200, "another")
+		l.Present(a, 200, "another")
 		l.Leave(201)
 		<-time.After(time.Second)
 		assert.Equal(t, []told{{time.Second / 2, []line.Shown{{200, "another"}}}}, all())

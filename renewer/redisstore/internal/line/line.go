@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockbeat/lockbeat/internal/contract"
 )
 
 const (
@@ -28,10 +30,10 @@ type Channels interface {
 type Config struct {
 	Prefix     string
 	Cluster    bool
-	Key        func(name string) string // of a lock's lease
+	Key        func(name contract.Name) string // of a lock's lease
 	Subscriber Channels
 	// Check has the server pass a lease on if it is a turn that has lapsed.
-	Check func(name string)
+	Check func(name contract.Name)
 	// LongWait is how long a name is waited for before those in its line listen to what is for all
 	// as well, 1 s by default: the script that finds the line lost (FLUSHALL, DEL, eviction) knows
 	// of no place to tell. That costs a subscription and a question, so short waits do without.
@@ -52,10 +54,10 @@ type Line struct {
 	single    string       // the channel of all names, without a cluster
 	open      atomic.Int64 // mailboxes, those that are being opened included
 	mu        sync.Mutex
-	names     map[string]*waiting // that this process wants, by lock
-	places    map[uint64]*place   // that it has on the server, or may have, by number
-	mailboxes map[string]*mailbox // by channel
-	given     map[string]*time.Timer
+	names     map[contract.Name]*waiting // that this process wants, by lock
+	places    map[uint64]*place          // that it has on the server, or may have, by number
+	mailboxes map[string]*mailbox        // by channel
+	given     map[contract.Name]*time.Timer
 	faces     faces
 	closed    bool
 }
@@ -77,8 +79,8 @@ func New(c Config) *Line {
 	c.LongWait = cmp.Or(c.LongWait, time.Second)
 	return &Line{
 		Config: c, id: id, single: c.Prefix + "{" + id + "}:inbox",
-		names: make(map[string]*waiting), places: make(map[uint64]*place),
-		mailboxes: make(map[string]*mailbox), given: make(map[string]*time.Timer),
+		names: make(map[contract.Name]*waiting), places: make(map[uint64]*place),
+		mailboxes: make(map[string]*mailbox), given: make(map[contract.Name]*time.Timer),
 	}
 }
 
@@ -102,7 +104,7 @@ func (l *Line) Enable() {
 
 // Present notes the place of a claim for a lock that is about to be sent, where a mailbox is open,
 // and who asks. It reports whether the claim may present it.
-func (l *Line) Present(name string, number uint64, who string) bool {
+func (l *Line) Present(name contract.Name, number uint64, who string) bool {
 	if l.Subscriber.Watching() {
 		l.Subscriber.Mark(l.freedChannel(name))
 	}

@@ -10,8 +10,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 )
+
+var a, b = contract.Name{Text: "a"}, contract.Name{Text: "b"}
 
 // channels stand for a subscription. The server's part is played by the test.
 type channels map[string]func(message string, err error)
@@ -32,13 +35,13 @@ func waiting(wake func(error)) (l *line.Line, c channels, stop func()) {
 	c = make(channels)
 	l = line.New(line.Config{
 		Prefix: "p:", Subscriber: c, LongWait: time.Hour,
-		Key: func(name string) string { return "p:{" + name + "}" },
+		Key: func(name contract.Name) string { return "p:{" + name.Text + "}" },
 	})
 	l.Enable()
-	l.Present("a", 7, "") // it wants one
-	stop = l.Watch("a", wake)
+	l.Present(a, 7, "") // it wants one
+	stop = l.Watch(a, wake)
 	c.hear(l, "") // the mailbox is open
-	l.Present("a", 7, "")
+	l.Present(a, 7, "")
 	l.Came(7, 1)
 	l.Refused(7, true)
 	return l, c, stop
@@ -55,10 +58,10 @@ func TestATurnBeforeTheWatch(t *testing.T) {
 		woken = 0
 		c.hear(l, "7")
 		assert.Zero(t, woken)
-		stop = l.Watch("a", wake)
+		stop = l.Watch(a, wake)
 		synctest.Wait()
 		assert.Equal(t, 1, woken, "it was its turn")
-		second := l.Watch("a", wake)
+		second := l.Watch(a, wake)
 		synctest.Wait()
 		assert.Equal(t, 1, woken, "once")
 		second()
@@ -80,14 +83,14 @@ func TestAPlaceIsGivenUpDuringTheNextWatch(t *testing.T) {
 		l, _, stop := waiting(func(error) { woken++ })
 		woken = 0
 		stop()
-		stop = l.Watch("a", func(error) { woken++ })
+		stop = l.Watch(a, func(error) { woken++ })
 		synctest.Wait()
 		assert.Zero(t, woken)
 		l.GiveUp(7)
 		assert.Equal(t, 1, woken)
 
-		l.Present("a", 8, "") // it has a place of its own
-		l.Present("a", 9, "")
+		l.Present(a, 8, "") // it has a place of its own
+		l.Present(a, 9, "")
 		l.GiveUp(9)
 		assert.Equal(t, 1, woken)
 		l.GiveUp(8)
@@ -109,7 +112,7 @@ func TestStoppedByAnother(t *testing.T) {
 		}
 	}
 	l, c, stop := waiting(wake(1))
-	stops[1] = l.Watch("a", wake(0))
+	stops[1] = l.Watch(a, wake(0))
 	stops[0], woken = stop, 0
 	c.hear(l, "7")
 	assert.Equal(t, 1, woken)
@@ -143,29 +146,29 @@ func TestTurnsAreLookedAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		var mu sync.Mutex
-		checks := make(map[string][]time.Duration)
-		l := line.New(line.Config{Check: func(name string) {
+		checks := make(map[contract.Name][]time.Duration)
+		l := line.New(line.Config{Check: func(name contract.Name) {
 			mu.Lock()
 			defer mu.Unlock()
 			checks[name] = append(checks[name], time.Since(begun))
 		}})
-		l.Gave("a", time.Second)
-		l.Gave("b", 4*time.Second)
+		l.Gave(a, time.Second)
+		l.Gave(b, 4*time.Second)
 		<-time.After(900 * time.Millisecond)
-		l.Gave("a", time.Second) // that one has claimed the lease, and freed it
+		l.Gave(a, time.Second) // that one has claimed the lease, and freed it
 		<-time.After(time.Minute)
 		synctest.Wait()
 		const slack = 5 * time.Millisecond
-		assert.Equal(t, map[string][]time.Duration{
-			"a": {1900*time.Millisecond + slack},
-			"b": {4*time.Second + slack},
+		assert.Equal(t, map[contract.Name][]time.Duration{
+			a: {1900*time.Millisecond + slack},
+			b: {4*time.Second + slack},
 		}, checks)
-		l.Gave("a", time.Second)
+		l.Gave(a, time.Second)
 		l.Close()
-		l.Gave("b", time.Second)
+		l.Gave(b, time.Second)
 		<-time.After(time.Minute)
 		synctest.Wait()
-		assert.Len(t, checks["a"], 1)
-		assert.Len(t, checks["b"], 1)
+		assert.Len(t, checks[a], 1)
+		assert.Len(t, checks[b], 1)
 	})
 }

@@ -3,6 +3,8 @@ package line
 import (
 	"strconv"
 	"time"
+
+	"github.com/lockbeat/lockbeat/internal/contract"
 )
 
 // mailboxLinger is for how long a mailbox that nothing waits for any more stays open, as the
@@ -19,7 +21,7 @@ type mailbox struct {
 }
 
 // channel is where this process hears that the turn of its place in a lock's line has come.
-func (l *Line) channel(name string) string {
+func (l *Line) channel(name contract.Name) string {
 	if l.Cluster { // it must be in the slot of the lock
 		return l.Key(name) + ":inbox:" + l.id
 	}
@@ -35,7 +37,7 @@ func (l *Line) receive(w *waiting) {
 }
 
 // use returns the mailbox of a lock, which is opened if it is not open. Under mu.
-func (l *Line) use(name string) *mailbox {
+func (l *Line) use(name contract.Name) *mailbox {
 	channel := l.channel(name)
 	m := l.mailboxes[channel]
 	if m == nil {

@@ -4,11 +4,13 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/lockbeat/lockbeat/internal/contract"
 )
 
 // waiting is what waits here for one lock. It goes when it has neither watches nor places.
 type waiting struct {
-	name    string
+	name    contract.Name
 	watches []*nameWatch // replaced, never changed, so that they can be called without the mutex
 	places  int
 	missed  bool        // a turn came while there was no watch
@@ -27,10 +29,10 @@ type nameWatch struct {
 }
 
 // freedChannel is where those who wait for a lock without a place hear that it is free.
-func (l *Line) freedChannel(name string) string { return l.Key(name) + ":freed" }
+func (l *Line) freedChannel(name contract.Name) string { return l.Key(name) + ":freed" }
 
 // waitingFor is what waits for a lock. Under mu.
-func (l *Line) waitingFor(name string) *waiting {
+func (l *Line) waitingFor(name contract.Name) *waiting {
 	w := l.names[name]
 	if w == nil {
 		w = &waiting{name: name}
@@ -51,7 +53,7 @@ func (l *Line) tidy(w *waiting) {
 
 // Watch calls wake when a lock may be free, or with an error, once, when that is not heard.
 // It waits for nothing; a call of wake that has begun may outlast stop.
-func (l *Line) Watch(name string, wake func(error)) (stop func()) {
+func (l *Line) Watch(name contract.Name, wake func(error)) (stop func()) {
 	one := &nameWatch{wake: wake}
 	l.mu.Lock()
 	defer l.mu.Unlock()
