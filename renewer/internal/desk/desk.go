@@ -456,11 +456,17 @@ func (d *Desk[L]) Inside() int {
 	return d.inside
 }
 
-// Names returns how many names have a front.
+// Names returns how many names have a front, or callers of whom the newest is to wait.
 func (d *Desk[L]) Names() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.fronts)
+	n := len(d.fronts)
+	for name := range d.newest {
+		if _, there := d.fronts[name]; !there {
+			n++
+		}
+	}
+	return n
 }
 
 // Last returns what is known of a name.
