@@ -88,9 +88,11 @@ func (c *call) begin(
 	if r.LongRunning {
 		c.l.warned = neverWarned
 	}
-	c.newest = newestOf(&r, c.l)
+	if r.Newest != NewestOff {
+		c.newest = newestOf(r.Newest, c.l)
+	}
 	if r.Newest != NewestOff || r.Rank != 0 {
-		c.l.withExtras().rank = r.Rank // no lease is handed to it: the store is to know of it
+		c.l.withExtras() // no lease is handed to it: the store is to know of it
 	}
 	if r.Newest == NewestReplaces || r.Manual != 0 {
 		k.listen() // for one that replaces, or breaks, its operation

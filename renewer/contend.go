@@ -25,7 +25,7 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 			return 0, err
 		}
 	}
-	asked := c.takeOver()
+	asked := c.request.Limit != nil && c.takeOver()
 	if asked && c.request.Try {
 		return 0, c.refuse()
 	}
@@ -35,7 +35,7 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 			if sent == 0 && (woken || c.freed) {
 				c.k.desk.WasFalse(c.l.key(), c.freed, c.k.clock.AtMost())
 			}
-			if err == nil && sent == 0 {
+			if err == nil && sent == 0 && c.newest != nil {
 				err = c.checkNewest(ctx)
 			}
 			if err != nil || sent != 0 {
@@ -86,11 +86,17 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	limit := q.sent.Add(c.k.cfg.RequestTimeout)
 	request, place := c.beginRequest(ctx, q.sent, limit)
 	claims := singleClaims.Take(c.claim(ctx, place))
-	grants := c.k.store.Acquire(request, c.claimOthers(claims[:]))
+	all := claims[:]
+	if c.asksForOthers() {
+		all = c.claimOthers(all)
+	}
+	grants := c.k.store.Acquire(request, all)
 	singleClaims.Put(claims)
 	q.late, q.queued = c.endRequest(request), place != 0
-	own := asking.GrantOf(grants, 0, 1+len(c.others))
-	c.give(grants, &own, q.sent)
+	own := asking.GrantOf(grants, 0, len(all))
+	if len(c.others) > 0 {
+		c.give(grants, &own, q.sent)
+	}
 	return c.answered(ctx, own, q)
 }
 
@@ -132,9 +138,13 @@ func (c *call) claim(ctx context.Context, place uint64) store.Claim {
 	if k.observer != nil && c.unsettled == 0 {
 		l.setTrace(k.observer.Claim(ctx))
 	}
+	var newness store.Newness
+	if c.newest != nil || c.request.Rank != 0 {
+		newness = c.newness()
+	}
 	return store.Claim{
 		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Place: place, Holder: k.holder(l),
-		Limit: c.limit, Newness: c.newness(), Callers: c.callers,
+		Limit: c.limit, Newness: newness, Callers: c.callers,
 	}
 }
 
@@ -142,7 +152,7 @@ func (c *call) claim(ctx context.Context, place uint64) store.Claim {
 func (c *call) answered(ctx context.Context, g store.Grant, q question) (sent instant, err error) {
 	sent = q.sent
 	c.checkAge(ctx, &g, sent)
-	if g.Status == store.StatusHeld || g.Status == store.StatusUnknown {
+	if c.newest != nil && (g.Status == store.StatusHeld || g.Status == store.StatusUnknown) {
 		c.storeHeard() // or may have
 	}
 	switch g.Status {

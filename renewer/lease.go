@@ -63,7 +63,6 @@ type leaseExtras struct {
 	least     instant       // until when the store is to hold the key in any case: see HoldAtLeast
 	manual    time.Duration // the longest TTL asked for, without a heartbeat: see Manual, Extend
 	told      int           // how many callers wait, as the store was told; -1: not known
-	rank      int64         // see Rank
 	onLoss    map[*func()]struct{}
 }
 
@@ -178,14 +177,6 @@ func (l *Lease) ttl() time.Duration {
 
 // manual reports whether the lease has no heartbeat.
 func (l *Lease) manual() bool { return l.extras != nil && l.extras.manual != 0 }
-
-// rank is that of its call; 0 for none.
-func (l *Lease) rank() int64 {
-	if l.extras == nil {
-		return 0
-	}
-	return l.extras.rank
-}
 
 // Name is that of the lock or limit.
 func (l *Lease) Name() string { return l.name }

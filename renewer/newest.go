@@ -30,14 +30,11 @@ type newestCall struct {
 }
 
 // newestOf is for a call of a kind, which is about to begin.
-func newestOf(r *Request, l *Lease) *newestCall {
-	s, ok := l.k.store.(contract.Replacer)
-	if r.Newest == NewestOff || !ok { // see checkNewness
-		return nil
-	}
+func newestOf(kind Newest, l *Lease) *newestCall {
+	s, _ := l.k.store.(contract.Replacer) // see checkNewness
 	l.owner = newOwner()
 	id := string(l.owner[:]) // the lease may be handed to it with another one
-	n := &newestCall{Newest: desk.NewNewest(), kind: r.Newest, store: s, id: id}
+	n := &newestCall{Newest: desk.NewNewest(), kind: kind, store: s, id: id}
 	n.again = time.AfterFunc(noteAgain, n.Tell)
 	return n
 }
@@ -53,9 +50,6 @@ func (n *newestCall) nudged() <-chan struct{} {
 // endFront ends the operation of this process that has the lock, for a call that asks for l and
 // waits behind it, if it replaces. The store is to know of such a call.
 func (n *newestCall) endFront(l *Lease) {
-	if n == nil {
-		return
-	}
 	n.Tell()
 	if n.kind != NewestReplaces {
 		return
@@ -77,9 +71,6 @@ func (n *newestCall) endFront(l *Lease) {
 // that.
 func (c *call) checkNewest(ctx context.Context) error {
 	n, k := c.newest, c.k
-	if n == nil {
-		return nil
-	}
 	patient, cancel := ctx, func() {}
 	if c.until != never {
 		patient, cancel = context.WithTimeout(ctx, c.until.Sub(k.clock.AtMost()))
@@ -126,26 +117,16 @@ func (c *call) checkNewest(ctx context.Context) error {
 // newness is what the store is told of a call that gives way to newer ones.
 func (c *call) newness() store.Newness {
 	n := store.Newness{Rank: c.request.Rank}
-	switch {
-	case c.newest != nil:
-		n.Since = c.newest.since
-	case n.Rank == 0:
-		return n
-	}
 	made := c.begun
 	if c.newest != nil {
-		made = c.k.desk.Made(c.newest.Newest)
+		n.Since, made = c.newest.since, c.k.desk.Made(c.newest.Newest)
 	}
 	n.Age = max(c.k.clock.AtMost().Sub(made), 1)
 	return n
 }
 
 // storeHeard notes that the store has heard of a call, or may have.
-func (c *call) storeHeard() {
-	if c.newest != nil {
-		c.k.desk.Heard(c.newest.Newest, c.k.clock.AtMost())
-	}
-}
+func (c *call) storeHeard() { c.k.desk.Heard(c.newest.Newest, c.k.clock.AtMost()) }
 
 // refuseReplaced is the error of a call that a newer one has replaced.
 func (c *call) refuseReplaced() error { return c.fail(ErrBusy, ErrReplaced) }

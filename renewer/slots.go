@@ -23,12 +23,14 @@ type other struct {
 	owner ownerToken
 }
 
+// asksForOthers reports whether the call is at the front of a limit, and waits there.
+func (c *call) asksForOthers() bool {
+	return c.request.Limit != nil && !c.request.Try && !c.aside
+}
+
 // claimOthers adds to the front's own claim those for the next behind it: for one, to know whether
 // there is more room, and for more and more as long as all are granted.
 func (c *call) claimOthers(claims []store.Claim) []store.Claim {
-	if c.request.Limit == nil || c.request.Try || c.aside {
-		return claims
-	}
 	behind := c.k.desk.Also(c.l.key(), c.l)
 	c.others = make([]other, 0, len(behind))
 	for _, w := range behind {
@@ -51,7 +53,7 @@ func (c *call) claimOthers(claims []store.Claim) []store.Claim {
 // than its own time: if it left before, the store would have answered all for whom it asked in
 // vain, and then the next front, whose time is over as soon.
 func (c *call) lastAnswer() instant {
-	if c.until == never || c.request.Limit == nil || c.request.Try || c.aside {
+	if c.until == never || !c.asksForOthers() {
 		return c.until
 	}
 	return c.until.Add(c.k.cfg.RequestTimeout / 4)
@@ -60,9 +62,6 @@ func (c *call) lastAnswer() instant {
 // give lets the leases of those begin for whom the front has asked, too, by a question that was
 // sent at an instant. own is the answer to the front's own claim.
 func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
-	if len(c.others) == 0 {
-		return
-	}
 	k, granted, next := c.k, 0, 0
 	var refusal store.Grant
 	var orphans, unknown []other
@@ -131,9 +130,6 @@ func (c *call) disown(others []other, unsettled instant) {
 // takeOver reports whether the one before at the front has asked for this call, too, in vain: then
 // it need not ask at once.
 func (c *call) takeOver() bool {
-	if c.request.Limit == nil {
-		return false
-	}
 	seen, place, asked := c.k.desk.TakeOver(c.l.key(), c.l)
 	if asked {
 		c.seen, c.behind, c.place, c.contended = seen, seen, place, true

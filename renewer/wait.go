@@ -150,7 +150,9 @@ func (c *call) joined(seat desk.Seat[*Lease]) (*desk.Waiter[*Lease], error) {
 		if seat.Last.Known && seat.Last.Has != nil {
 			c.behind = seen
 		}
-		c.newest.endFront(c.l)
+		if c.newest != nil {
+			c.newest.endFront(c.l)
+		}
 		return seat.Waiter, nil
 	}
 }
