@@ -183,7 +183,9 @@ func (c *call) giveUp() {
 	left := k.desk.GiveUp(c.l.key(), c.l, c.place, c.unsettled)
 	left.End()
 	if c.unsettled != 0 || left.Place != 0 { // the store may give it to us yet
-		hold := store.Hold{Name: c.l.name, Limit: c.l.Limited(), Owner: c.l.owner.String(), Place: left.Place}
+		hold := store.Hold{
+			Name: c.l.name, Limit: c.l.Limited(), Owner: c.l.owner.String(), Place: left.Place,
+		}
 		k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
 	}
 	c.exit()

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/adapter"
-	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/lockmw/internal/scope"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -26,7 +25,7 @@ type attempt struct {
 	*handler
 	Delivery
 
-	visit  *line.Visit
+	visit  *visit
 	copyID string // ID of the one that goes back in place of the job, on a last attempt
 	set    names.Set
 	work   func(context.Context) error
@@ -61,9 +60,7 @@ func newAttempt(
 	if h.line != nil {
 		wants = set.Narrowest()
 	}
-	a.visit = h.line.Visit(wants, line.Task{
-		Kind: d.Kind, Queue: d.Queue, ID: d.ID, BackAs: a.copyID, Stays: a.mustWait(),
-	})
+	a.visit = h.line.visit(wants, d, a.copyID, a.mustWait())
 	return a
 }
 
@@ -86,14 +83,14 @@ func (a *attempt) run(ctx context.Context) Result {
 }
 
 // standInLine asks where the job stands. It returns a place if the job goes back to its queue.
-func (a *attempt) standInLine(ctx context.Context) *line.Place {
+func (a *attempt) standInLine(ctx context.Context) *place {
 	limited, stop := context.WithDeadline(ctx, a.until)
 	defer stop()
 	moment := a.Wait
 	if a.Last { // it stands as a copy: see mayWait
 		moment = 0
 	}
-	wait, place := a.visit.Stand(limited, moment)
+	wait, place := a.visit.stand(limited, moment)
 	if wait > 0 {
 		a.inSlot, a.moment = true, wait
 	}
@@ -105,7 +102,7 @@ func (a *attempt) standInLine(ctx context.Context) *line.Place {
 func (a *attempt) refused(ctx context.Context, err error) (result Result, settled bool) {
 	s := situation{Refusal: refusalOf(err), Ended: ctx.Err() != nil}
 	busy := s.Refusal == adapter.RefusalBusy && !errors.Is(err, renewer.ErrLimitClosed) && !s.Ended
-	again, place := a.visit.Refused(err, busy)
+	again, place := a.visit.refused(err, busy)
 	s.Wait = busy && place == nil && (again || a.mayWait())
 	s.Crowded = busy && a.crowded
 	return a.settle(ctx, s, err, place)
@@ -114,7 +111,7 @@ func (a *attempt) refused(ctx context.Context, err error) (result Result, settle
 // settle does what is decided for a job that did not run for err, and may have a place. It reports
 // false if the job is to ask again.
 func (a *attempt) settle(
-	ctx context.Context, s situation, err error, place *line.Place,
+	ctx context.Context, s situation, err error, place *place,
 ) (result Result, settled bool) {
 	s.Last, s.Copies, s.Place = a.Last, a.Copy != nil, place != nil
 	r := notRun(decide(s), a.set, err)
@@ -154,7 +151,7 @@ func (a *attempt) try(ctx context.Context) (result Result, ran bool) {
 		opt.Operation = a.Kind
 	}
 	defer a.leaveSlot()
-	defer a.visit.Over()
+	defer a.visit.over()
 	var own error
 	ran, err := scope.Run(ctx, a.keeper, a.set, opt, func(operation context.Context) error {
 		ctx = operation //nolint:fatcontext // once: what becomes of it is asked for below
@@ -170,7 +167,7 @@ func (a *attempt) try(ctx context.Context) (result Result, ran bool) {
 // begin is the work, by a job that waits no longer.
 func (a *attempt) begin(ctx context.Context) error {
 	a.leaveSlot()
-	a.visit.Granted()
+	a.visit.granted()
 	return a.work(ctx)
 }
 
@@ -208,7 +205,7 @@ func (a *attempt) copied(ctx context.Context, r Result) Result {
 		r.RetryIn, r.InLine = 0, false
 	}
 	if inLine {
-		a.visit.Copied(err == nil)
+		a.visit.copied(err == nil)
 	}
 	return r
 }

@@ -1,12 +1,46 @@
 package jobs
 
 import (
-	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"context"
+	"time"
+
+	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Marked is a Queue as lines call it.
-func Marked(q Queue) line.Queue { return marked{q} }
+// Ask asks a Queue as lines do: whose it is, what a job does, and to run it.
+func Ask(q Queue, queue, id string) (errs [3]error) {
+	of, job := marked{q}, contract.Task{Queue: queue, ID: id}
+	_, errs[0] = of.home(context.Background(), job)
+	_, errs[1] = of.state("name", job)
+	errs[2] = of.run(job)
+	return errs
+}
+
+// Line is line, and so on.
+type (
+	Line  = line
+	Visit = visit
+	Place = place
+)
+
+// NewLine is newLine.
+func NewLine(k *renewer.Keeper, q Queue) *Line { return newLine(k, q) }
+
+// Visit is visit of a task that can go back.
+func (l *line) Visit(wants []names.Want, of Delivery, backAs string) *Visit {
+	return l.visit(wants, of, backAs, false)
+}
+
+// Stand is stand, and so on.
+func (v *visit) Stand(ctx context.Context, moment time.Duration) (time.Duration, *Place) {
+	return v.stand(ctx, moment)
+}
+func (v *visit) Granted()                                    { v.granted() }
+func (v *visit) Over()                                       { v.over() }
+func (v *visit) Copied(ok bool)                              { v.copied(ok) }
+func (v *visit) Refused(err error, busy bool) (bool, *Place) { return v.refused(err, busy) }
 
 // Situation is situation.
 type Situation = situation

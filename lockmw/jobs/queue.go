@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
-	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 )
 
 // Task is a job in a [Queue], by the Queue and ID of its [Delivery].
@@ -34,21 +33,15 @@ type Queue interface {
 // a panic would end the process. It is an error instead.
 type marked struct{ queue Queue }
 
-// Home implements [line.Queue].
-func (q marked) Home(ctx context.Context, running contract.Task) (string, error) {
+func (q marked) home(ctx context.Context, running contract.Task) (string, error) {
 	return recovered(func() (string, error) { return q.queue.Home(ctx, taskOf(running)) })
 }
 
-// State implements [line.Queue].
-func (q marked) State(name string, job contract.Task) (line.State, error) {
-	state, err := recovered(func() (State, error) {
-		return q.queue.State(mark(name), taskOf(job))
-	})
-	return line.State(state), err
+func (q marked) state(name string, job contract.Task) (State, error) {
+	return recovered(func() (State, error) { return q.queue.State(mark(name), taskOf(job)) })
 }
 
-// Run implements [line.Queue].
-func (q marked) Run(job contract.Task) error {
+func (q marked) run(job contract.Task) error {
 	_, err := recovered(func() (struct{}, error) { return struct{}{}, q.queue.Run(taskOf(job)) })
 	return err
 }
@@ -71,11 +64,11 @@ const (
 	// StateGone means that the job does not come: there is none, or it has run or failed, or
 	// was not refused by the lock in question. (A line read from the locks' server must give
 	// those who may write there no power over other jobs.)
-	StateGone State = State(line.Gone)
+	StateGone State = iota
 	// StateComing means that it runs as soon as a worker is free.
-	StateComing State = State(line.Coming)
+	StateComing
 	// StateRunning means that a worker has it, or is about to put it back.
-	StateRunning State = State(line.Running)
+	StateRunning
 	// StateWaiting means that it waits until its time since the lock refused it.
-	StateWaiting State = State(line.Waiting)
+	StateWaiting
 )

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -58,14 +57,14 @@ type handler struct {
 	settings
 
 	keeper *renewer.Keeper
-	line   *line.Line // nil: its jobs don't stand in line
+	line   *line // nil: its jobs don't stand in line
 }
 
 func newHandler(k *renewer.Keeper, opts []Option) *handler {
 	h := &handler{settings: newSettings(k, opts), keeper: k}
 	// The newest comes next, wherever it stands.
 	if h.queue != nil && h.Contention != option.Skips && !h.isNewest() {
-		h.line = line.New(k, marked{h.queue})
+		h.line = newLine(k, h.queue)
 	}
 	return h
 }

@@ -40,8 +40,6 @@ package desk
 
 import (
 	"hash/maphash"
-	"maps"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,14 +64,6 @@ type Desk[L comparable] struct {
 	told   [256]bool // whether FirstTime was called, by the name's hash
 	seed   maphash.Seed
 }
-
-type opening uint8
-
-const (
-	forAll opening = iota
-	forNested
-	forNone
-)
 
 // front is who is at the front of a name.
 type front[L comparable] struct {
@@ -102,108 +92,6 @@ func New[L comparable]() *Desk[L] {
 	}
 }
 
-// Wish is what a caller wants.
-type Wish struct {
-	Now     timing.Instant // when it began
-	Try     bool           // it does not wait until the name is free
-	Limit   bool           // a slot of a limit
-	Refused bool           // there was no slot for it, so that it asks in its turn
-	Nested  bool           // work that holds another name asks
-	Inside  bool           // it is counted in already
-	Front   bool           // it comes only if it is at the front
-	Trouble bool           // the store may be away: it does not ask aside
-	Away    bool           // the store is away, and it does not wait for that
-	Most    int            // callers in line; 0 any
-	Plain   bool           // it may be handed the lease of another
-	MaxHold time.Duration  // its own, for a hand-over
-	LimitTo func() int     // of a limit: how many may have it, by the caller's own word
-	Rank    int64          // how new it is; 0 if that does not matter
-	Newest  *Newest        // none but the newest of its kind is to wait; nil otherwise
-}
-
-// Seat is where a caller is. Unless it is refused it is counted in, until Granted or Out.
-type Seat[L comparable] struct {
-	Turn   Turn
-	Waiter *Waiter[L] // of one who waits
-	Last   Last[L]    // what is known of the name, for one who is not at the front
-}
-
-// Turn is what a caller is to do.
-type Turn uint8
-
-const (
-	Ask       Turn = iota // it is at the front
-	Aside                 // ask for a slot, as nobody waits for one
-	Wait                  // for Waiter.Answer
-	Closed                // the desk is, for newcomers
-	Away                  // the store is, and others wait for it already
-	Taken                 // for one that does not wait, by Seat.Last
-	Full                  // the line is
-	Behind                // another is at the front, and Wish.Front
-	Outranked             // a newer one has the name, or waits for it
-)
-
-// Last is what is known of a name to those who are not at its front. It is Known if that is an
-// answer to one who does not wait: it is none while the front has not heard from the store, nor
-// while it gives the name back. Of a limit Seen is then what a front before has heard, if any has.
-type Last[L comparable] struct {
-	Known bool
-	Has   L    // who has the name, here; zero if nobody does
-	Seen  Seen // what the store has said, if nobody here has it
-}
-
-// Join gives a caller its turn.
-func (d *Desk[L]) Join(name contract.Name, l L, w Wish) Seat[L] {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.open > forAll && !(w.Nested && d.open == forNested) {
-		return Seat[L]{Turn: Closed}
-	}
-	if w.Newest != nil {
-		if d.outranked(name, w.Rank) {
-			return Seat[L]{Turn: Outranked, Last: d.last(name)}
-		}
-		d.oust(name, w.Newest, w.Rank, w.Now)
-	}
-	_, taken := d.fronts[name]
-	switch {
-	case taken && w.Front:
-		return Seat[L]{Turn: Behind}
-	case taken && w.Away:
-		return Seat[L]{Turn: Away}
-	case taken:
-		return d.behind(name, l, w)
-	}
-	d.countIn(w)
-	if w.Limit && !w.Refused && !w.Trouble && !d.lately(name, w.Now) {
-		return Seat[L]{Turn: Aside}
-	}
-	d.fronts[name] = front[L]{l: l, rank: w.Rank}
-	return Seat[L]{Turn: Ask}
-}
-
-// behind has a caller wait.
-func (d *Desk[L]) behind(name contract.Name, l L, w Wish) Seat[L] {
-	s := Seat[L]{Last: d.last(name)}
-	if w.Try && s.Last.Known {
-		s.Turn = Taken
-		return s
-	}
-	q := d.need(name)
-	switch {
-	case w.Most > 0 && !w.Try && w.Newest == nil && q.length >= w.Most:
-		s.Turn = Full
-	default:
-		d.countIn(w)
-		s.Turn, s.Waiter = Wait, &Waiter[L]{
-			L: l, Answer: make(chan *Seen, 1), MaxHold: w.MaxHold, Limit: w.LimitTo, name: name,
-			try: w.Try, plain: w.Plain, rank: w.Rank,
-		}
-		q.push(s.Waiter)
-	}
-	return s
-}
-
 // Place is the place from which the front asks the store at an instant, own being the one from
 // which it has asked before: that of those who wait here, 0 if nobody does and lately nobody did.
 // The first of a desk has one too, by which the store hears that places are wanted. Wake-ups until
@@ -226,16 +114,6 @@ func (d *Desk[L]) Place(name contract.Name, own uint64, now timing.Instant) uint
 	}
 	d.places = true
 	return own
-}
-
-// InLine returns how many wait behind the front of a name.
-func (d *Desk[L]) InLine(name contract.Name) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if q := d.lines[name]; q != nil {
-		return q.length
-	}
-	return 0
 }
 
 // lastPlace is the number of the newest place of this process.
@@ -413,147 +291,6 @@ func (d *Desk[L]) StepOut(w *Waiter[L]) (out Out[L]) {
 	}
 	out.Left = d.leave(w.name, w.L)
 	return out
-}
-
-// Out counts a caller out, and reports whether the desk is not open to all, and nobody is inside any
-// more.
-func (d *Desk[L]) Out() (empty bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.inside--
-	return d.open > forAll && d.inside == 0
-}
-
-// Drain refuses newcomers, but for nested ones.
-func (d *Desk[L]) Drain() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.open = max(d.open, forNested)
-}
-
-// Close refuses all newcomers.
-func (d *Desk[L]) Close() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.open = forNone
-}
-
-// CloseIfEmpty is Close if nobody is inside, and reports whether that is so.
-func (d *Desk[L]) CloseIfEmpty() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.inside > 0 {
-		return false
-	}
-	d.open = forNone
-	return true
-}
-
-// Inside returns how many callers are counted in.
-func (d *Desk[L]) Inside() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.inside
-}
-
-// Names returns how many names have a front, or callers of whom the newest is to wait.
-func (d *Desk[L]) Names() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	n := len(d.fronts)
-	for name := range d.newest {
-		if _, there := d.fronts[name]; !there {
-			n++
-		}
-	}
-	return n
-}
-
-// Last returns what is known of a name.
-func (d *Desk[L]) Last(name contract.Name) Last[L] {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.last(name)
-}
-
-// Waiting counts those who wait for l to give its name back, or for one more slot beside it.
-func (d *Desk[L]) Waiting(name contract.Name, l L) (n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	f, there := d.fronts[name]
-	if !there {
-		return 0
-	}
-	if f.l != l { // l has a slot, and the front asks for one more
-		n++
-	}
-	if q := d.lines[name]; q != nil {
-		n += q.length
-	}
-	return n
-}
-
-// AskAtFronts returns those who are at a front without the name.
-func (d *Desk[L]) AskAtFronts() (all []L) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, f := range d.fronts {
-		if f.has == asks {
-			all = append(all, f.l)
-		}
-	}
-	return all
-}
-
-// Asking returns those who are at a front without the name, and those who wait, name by name in
-// order. Others have the desk for a moment after each chunk: who comes or goes meanwhile may be
-// among them.
-func (d *Desk[L]) Asking(chunk int) (all []L) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	looked := 0
-	breathe := func() {
-		looked++
-		if looked%chunk == 0 {
-			d.mu.Unlock()
-			runtime.Gosched()
-			d.mu.Lock()
-		}
-	}
-	for name, f := range maps.All(d.fronts) { // which may change meanwhile, as a map may
-		if f.has == asks {
-			all = append(all, f.l)
-		}
-		breathe()
-		if q := d.lines[name]; q != nil {
-			for w := q.first; w != nil; w = q.after(w) {
-				all = append(all, w.L)
-				breathe()
-			}
-		}
-	}
-	return all
-}
-
-func (d *Desk[L]) countIn(w Wish) {
-	if !w.Inside {
-		d.inside++
-	}
-}
-
-func (d *Desk[L]) last(name contract.Name) (last Last[L]) {
-	f, there := d.fronts[name]
-	if there && f.has != asks {
-		return Last[L]{Known: f.has == holds, Has: f.l}
-	}
-	switch q := d.lines[name]; {
-	case q == nil:
-	case q.seen.Known:
-		return Last[L]{Known: true, Seen: q.seen}
-	default:
-		last.Seen = q.full
-	}
-	return last
 }
 
 func (d *Desk[L]) leave(name contract.Name, l L) (left Left) {

@@ -6,8 +6,8 @@ import (
 )
 
 // The front of a limit asks the store for those behind it, too: one contender a name is right for a
-// lock, which one caller at a time can have. Of a limit it would have a process get one slot in each
-// round trip, however many are free.
+// lock, which one caller at a time can have. Of a limit it would have a process get one slot in
+// each round trip, however many are free.
 
 // mostSlots is for how many behind it a front asks: a script of the store takes no more claims of
 // callers who meet.
@@ -16,7 +16,7 @@ const mostSlots = 63
 // slots is what a line knows of a limit.
 type slots struct {
 	also  int  // for how many behind it the front asked with success; it asks for one at least
-	asked bool // the front before has asked for the one that comes now, in vain: seen is that answer
+	asked bool // the front before has asked for this one, too, in vain: seen is that answer
 	full  Seen // by a front before, for those whose time is over before the front has an answer
 }
 

@@ -1,4 +1,4 @@
-package line_test
+package jobs_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
-	"github.com/lockbeat/lockbeat/lockmw/internal/line"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -19,21 +19,21 @@ import (
 // process does: of many locks that are held for long, each would keep a worker most of the time.
 func TestPatience(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
+	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *jobs.Line) {
 		f.at = contract.Arrived{Ask: true}
 		for _, want := range []time.Duration{
 			moment, 2 * moment, 4 * moment, 8 * moment, 8 * moment,
 		} {
 			lease, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 			require.NoError(t, err)
-			v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+			v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 			v.Refused(errBusy, true)
 			wait, _ := stand(t, v)
 			assert.Equal(t, want, wait)
 			_, place := v.Refused(errBusy, true)
 			require.NotNil(t, place)
 			assert.Equal(t, ttl, place.BackIn)
-			wait, _ = stand(t, l.Visit(lockA, line.Task{Queue: "q", ID: "1"}))
+			wait, _ = stand(t, l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, ""))
 			assert.Zero(t, wait, "the process waits")
 			f.told()
 			require.NoError(t, lease.Release(t.Context()))
@@ -45,12 +45,12 @@ func TestPatience(t *testing.T) {
 // One that would wait for ever waits as long as it can, also after others have left in vain.
 func TestPatienceIsBounded(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
+	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *jobs.Line) {
 		f.at = contract.Arrived{Ask: true}
 		for range 2 {
 			lease, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 			require.NoError(t, err)
-			v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+			v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 			v.Refused(errBusy, true)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			wait, _ := v.Stand(ctx, math.MaxInt64)

@@ -1,4 +1,4 @@
-package line
+package jobs
 
 import (
 	"cmp"
@@ -12,6 +12,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
+// A line is the locks' store's, a [contract.Line]. This asks it, and tells the [Queue] whom to run.
+//
+// A task that wants several locks stands in the line of the one that was busy, and then, if its
+// turn has come there, of the next that is. Its place in each is as old as its first: so tasks stay
+// in order however often they go from one line to another.
+//
+// A line gives no lock. If anything of it fails, a task comes back by itself, later than its turn.
+
 const (
 	// contendedFor is for how long a lock for which tasks met is remembered.
 	contendedFor = 10 * time.Second
@@ -23,11 +31,11 @@ const (
 	lastLook  = 10 * time.Second
 )
 
-// Line is how one handler has its tasks stand in line. It may be used concurrently.
-type Line struct {
+// line is how one handler has its tasks stand in line. It may be used concurrently.
+type line struct {
 	keeper *renewer.Keeper
 	store  contract.Line
-	queue  Queue
+	queue  marked
 	home   atomic.Pointer[string] // of the queue; nil: not known yet
 	waking chan struct{}          // has an element for each goroutine that wakes
 	faulty atomic.Bool            // tasks can't be woken, and the observer was told
@@ -54,21 +62,21 @@ type contendedLock struct {
 	parked int           // so many tasks stood in its line when that was last asked
 }
 
-// New returns the line of a handler whose locks are k's and whose tasks are q's; nil, which is a
-// line that no task has, if k's store keeps none.
-func New(k *renewer.Keeper, q Queue) *Line {
+// newLine returns the line of a handler whose locks are k's and whose tasks are q's; nil, which is
+// a line that no task has, if k's store keeps none.
+func newLine(k *renewer.Keeper, q Queue) *line {
 	lines, ok := k.Store().(contract.Line)
 	if !ok {
 		return nil
 	}
-	return &Line{
-		keeper: k, store: lines, queue: q, waking: make(chan struct{}, mostWaking),
+	return &line{
+		keeper: k, store: lines, queue: marked{q}, waking: make(chan struct{}, mostWaking),
 		contended: make(map[names.ID]*contendedLock),
 	}
 }
 
 // isContended reports whether tasks have met for a lock lately.
-func (l *Line) isContended(lock names.Want) bool {
+func (l *line) isContended(lock names.Want) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.contended[lock.ID()]
@@ -76,14 +84,14 @@ func (l *Line) isContended(lock names.Want) bool {
 }
 
 // met notes that tasks meet for a lock.
-func (l *Line) met(lock names.Want) {
+func (l *line) met(lock names.Want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.note(lock)
 }
 
 // note is met under l.mu. It returns nil if too many locks are contended.
-func (l *Line) note(lock names.Want) *contendedLock {
+func (l *line) note(lock names.Want) *contendedLock {
 	now, name := time.Now(), lock.ID()
 	c := l.contended[name]
 	if c == nil {
@@ -108,7 +116,7 @@ func (l *Line) note(lock names.Want) *contendedLock {
 }
 
 // lookLater has the process look at the line in a while.
-func (l *Line) lookLater(lock names.Want) {
+func (l *line) lookLater(lock names.Want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c := l.note(lock); c != nil {
@@ -119,7 +127,7 @@ func (l *Line) lookLater(lock names.Want) {
 
 // lookIn has the process look at the line when a pause is over, under l.mu. A look that
 // comes sooner is not put off: so many tasks may come that there would never be one.
-func (l *Line) lookIn(lock names.Want, c *contendedLock, pause time.Duration) {
+func (l *line) lookIn(lock names.Want, c *contendedLock, pause time.Duration) {
 	if left := time.Until(c.due); left > 0 && left <= pause {
 		return
 	}
@@ -133,7 +141,7 @@ func (l *Line) lookIn(lock names.Want, c *contendedLock, pause time.Duration) {
 
 // seen notes how many tasks stand in a line, and tells the keeper's observer. As long as there are
 // some the process looks again, so that what it has told does not grow old.
-func (l *Line) seen(lock names.Want, parked int) {
+func (l *line) seen(lock names.Want, parked int) {
 	l.mu.Lock()
 	c := l.contended[lock.ID()]
 	if c == nil && parked > 0 {
@@ -158,7 +166,7 @@ func (l *Line) seen(lock names.Want, parked int) {
 }
 
 // look looks at the line, and again later as long as tasks stand in it.
-func (l *Line) look(lock names.Want) {
+func (l *line) look(lock names.Want) {
 	var next contract.NextTask
 	looks := l.takeRoom()
 	if looks {
@@ -182,7 +190,7 @@ func (l *Line) look(lock names.Want) {
 // It returns at once. Each process waits for a lock once at most, and one does as a rule: that from
 // which the first task went back. If it dies, the others look for locks that are free; tasks come
 // back by themselves, too.
-func (l *Line) waitForFirst(lock names.Want, kind string) {
+func (l *line) waitForFirst(lock names.Want, kind string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.note(lock)

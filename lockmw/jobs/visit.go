@@ -1,4 +1,4 @@
-package line
+package jobs
 
 import (
 	"context"
@@ -31,15 +31,18 @@ const (
 // homeText is what may be a [contract.Task.Home].
 var homeText = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
 
-// Visit is one delivery of a task that wants a lock, or several, and what is known of its place. It
-// is for one goroutine. Its steps are [Visit.Stand], then [Visit.Granted] and [Visit.Over] or
-// [Visit.Refused], after which it may stand again.
-type Visit struct {
-	line  *Line // nil: it has none
+// visit is one delivery of a task that wants a lock, or several, and what is known of its place. It
+// is for one goroutine. Its steps are stand, then granted and over, or refused, after which it may
+// stand again.
+type visit struct {
+	line  *line // nil: it has none
 	wants []*want
-	as    Task
-	task  contract.Task // who has the place, or would have it: the copy once that was announced
-	since int64         // when it got its first place; 0 if it is not known to have one
+	of    Delivery
+	// backAs is the ID of the copy that goes back in its place; "" if it goes back itself.
+	backAs string
+	stays  bool          // it can't go back: it waits beside the line
+	task   contract.Task // who has the place, or would have it: the copy once that was announced
+	since  int64         // when it got its first place; 0 if it is not known to have one
 
 	inSlot bool // it waits in its worker's slot if its turn has come
 	ran    bool // it got the lock
@@ -56,29 +59,21 @@ type want struct {
 	tries int  // of the task, when that was so
 }
 
-// Task is that of a [Visit].
-type Task struct {
-	// Kind is the operation of its lock.
-	Kind      string
-	Queue, ID string
-	// BackAs is the ID of the copy that goes back in its place; "" if it goes back itself.
-	BackAs string
-	// Stays means that it can't go back: it waits beside the line.
-	Stays bool
-}
-
-// Place is that of a task that goes back to its queue.
-type Place struct {
+// place is that of a task that goes back to its queue.
+type place struct {
 	// Err is why: it is renewer.ErrBusy.
 	Err error
 	// BackIn is after how long it is to come back by itself.
 	BackIn time.Duration
 }
 
-// Visit begins that of a task that wants all of some locks and limits, in the order in which it is
-// refused by them. A nil Line is one that no task has.
-func (l *Line) Visit(wants []names.Want, of Task) *Visit {
-	v := &Visit{line: l, as: of, task: contract.Task{Queue: of.Queue, ID: of.ID}}
+// visit begins that of a task that wants all of some locks and limits, in the order in which it is
+// refused by them. A nil line is one that no task has.
+func (l *line) visit(wants []names.Want, of Delivery, backAs string, stays bool) *visit {
+	v := &visit{
+		line: l, of: of, backAs: backAs, stays: stays,
+		task: contract.Task{Queue: of.Queue, ID: of.ID},
+	}
 	if of.ID == "" || strings.Contains(of.Queue, "\n") ||
 		len(of.Queue)+len(of.ID) > mostTask {
 		v.line = nil // no queue has it, or no line can
@@ -94,7 +89,7 @@ func (l *Line) Visit(wants []names.Want, of Task) *Visit {
 
 // guarded is a user's function that says how many may have a limit, as goroutines of the line call
 // it: where it panics, which would end the process, the limit is closed to those in line.
-func (l *Line) guarded(limit func() int) func() int {
+func (l *line) guarded(limit func() int) func() int {
 	return func() (n int) {
 		defer func() {
 			if p := recover(); p != nil {
@@ -107,14 +102,14 @@ func (l *Line) guarded(limit func() int) func() int {
 }
 
 // stands reports whether the task goes by a line.
-func (v *Visit) stands() bool { return v.line != nil && !v.beside && !v.as.Stays }
+func (v *visit) stands() bool { return v.line != nil && !v.beside && !v.stays }
 
-// Stand asks where the task stands. It returns a place if the task goes back to its queue.
+// stand asks where the task stands. It returns a place if the task goes back to its queue.
 // Otherwise it is to ask for the lock, and to wait for it in its worker's slot for as long as is
 // returned. A newcomer does not look at the line if no tasks have met for its lock lately. ctx has
 // the deadline by which the task waits no longer; moment is for how long tasks wait in their slots
 // as a rule.
-func (v *Visit) Stand(ctx context.Context, moment time.Duration) (wait time.Duration, to *Place) {
+func (v *visit) stand(ctx context.Context, moment time.Duration) (wait time.Duration, to *place) {
 	if v.line == nil {
 		return 0, nil
 	}
@@ -150,9 +145,9 @@ func (v *Visit) Stand(ctx context.Context, moment time.Duration) (wait time.Dura
 }
 
 // standIn asks in one line after the other, and stays in the first in which it is not its turn.
-func (v *Visit) standIn(
+func (v *visit) standIn(
 	ctx context.Context, lines []*want, wait time.Duration,
-) (*Place, error) {
+) (*place, error) {
 	if err := v.findPlace(ctx, lines); err != nil {
 		return nil, err
 	}
@@ -172,7 +167,7 @@ func (v *Visit) standIn(
 
 // findPlace looks in which of several lines the task stands, the last one first: those who stand in
 // that have had their turn in the others before. The first one says so in any case.
-func (v *Visit) findPlace(ctx context.Context, lines []*want) error {
+func (v *visit) findPlace(ctx context.Context, lines []*want) error {
 	if v.since != 0 {
 		return nil
 	}
@@ -189,15 +184,15 @@ func (v *Visit) findPlace(ctx context.Context, lines []*want) error {
 	return nil
 }
 
-func (v *Visit) arrive(
+func (v *visit) arrive(
 	ctx context.Context, w *want, wait time.Duration, look bool,
 ) (contract.Arrived, error) {
 	ctx, cancel := v.line.limited(ctx)
 	defer cancel()
 	var original contract.Task
-	if v.as.BackAs != "" {
-		original, v.task.ID = v.task, v.as.BackAs
-		original.ID = v.as.ID
+	if v.backAs != "" {
+		original, v.task.ID = v.task, v.backAs
+		original.ID = v.of.ID
 	}
 	arrived, err := v.line.store.Arrive(ctx, contract.Arrival{
 		Name: nameOf(w.Want), Limit: limitOf(w.Want), Task: v.task, For: original,
@@ -222,10 +217,10 @@ func refusal(w *want, arrived contract.Arrived) error {
 	return e
 }
 
-// Refused is for a task that did not get the lock, with err: if it was busy, another caller has it.
+// refused is for a task that did not get the lock, with err: if it was busy, another caller has it.
 // It returns a place if the task goes back to its queue; otherwise it reports whether the task is
 // to stand once more.
-func (v *Visit) Refused(err error, busy bool) (again bool, to *Place) {
+func (v *visit) refused(err error, busy bool) (again bool, to *place) {
 	if !v.stands() {
 		return false, nil
 	}
@@ -251,7 +246,7 @@ func (v *Visit) Refused(err error, busy bool) (again bool, to *Place) {
 }
 
 // refuser is which one refused the task; nil if none of them is known to.
-func (v *Visit) refuser(err error) *want {
+func (v *visit) refuser(err error) *want {
 	if len(v.wants) == 1 {
 		return v.wants[0]
 	}
@@ -264,21 +259,21 @@ func (v *Visit) refuser(err error) *want {
 	return nil
 }
 
-// Granted is for a task that has got the lock: the next one is woken, so that it is there when the
+// granted is for a task that has got the lock: the next one is woken, so that it is there when the
 // lock is free.
-func (v *Visit) Granted() {
+func (v *visit) granted() {
 	v.ran = true
 	for _, w := range v.wants {
-		if v.line != nil && (w.turn || v.as.Stays && v.line.isContended(w.Want)) {
+		if v.line != nil && (w.turn || v.stays && v.line.isContended(w.Want)) {
 			v.line.served(w.Want)
 			v.say(w, contract.TaskGranted)
 		}
 	}
 }
 
-// Over is for a task that has tried, and has released the lock if it had it. Where the line could
+// over is for a task that has tried, and has released the lock if it had it. Where the line could
 // not be asked, it may have a place there all the same.
-func (v *Visit) Over() {
+func (v *visit) over() {
 	for _, w := range v.wants {
 		if v.line != nil && v.ran {
 			v.say(w, contract.TasksOver)
@@ -286,9 +281,9 @@ func (v *Visit) Over() {
 	}
 }
 
-// Copied is for a task with a place that goes back as a copy: it is there now, or, if not ok, could
+// copied is for a task with a place that goes back as a copy: it is there now, or, if not ok, could
 // not be made. It may have been looked for before.
-func (v *Visit) Copied(ok bool) {
+func (v *visit) copied(ok bool) {
 	if ok {
 		v.say(v.parked, contract.TaskLeft)
 	} else {
@@ -296,11 +291,11 @@ func (v *Visit) Copied(ok bool) {
 	}
 }
 
-func (v *Visit) say(w *want, what contract.TaskEvent) { v.line.say(w.Want, what, v.task) }
+func (v *visit) say(w *want, what contract.TaskEvent) { v.line.say(w.Want, what, v.task) }
 
 // park is for a task with a place in one's line behind n others, and in no other line. If it is the
 // first, and no task waits in a slot, the process waits for the lock in its place.
-func (v *Visit) park(w *want, n int, alone bool, err error) *Place {
+func (v *visit) park(w *want, n int, alone bool, err error) *place {
 	for _, other := range v.wants {
 		if other != w && (other.turn || other == v.parked) {
 			// At once, or it would be taken for one that does not come when it is called there.
@@ -310,9 +305,9 @@ func (v *Visit) park(w *want, n int, alone bool, err error) *Place {
 	v.parked = w
 	v.line.lookLater(w.Want)
 	if n == 0 && alone {
-		v.line.waitForFirst(w.Want, v.as.Kind)
+		v.line.waitForFirst(w.Want, v.of.Kind)
 	}
-	return &Place{Err: err, BackIn: min(
+	return &place{Err: err, BackIn: min(
 		v.line.keeper.Config().TTL+time.Duration(n)*perRank, contract.MostTaskDelay)}
 }
 
@@ -320,7 +315,7 @@ func (v *Visit) park(w *want, n int, alone bool, err error) *Place {
 // other callers always wait for the lock, one that is woken at its release finds it taken: it has
 // to stay until its turn has come. So each that left in vain has the next one stay for longer.
 // Where the process waits already, it does not: many such locks would have all workers wait.
-func (l *Line) patience(lines []*want, moment time.Duration) time.Duration {
+func (l *line) patience(lines []*want, moment time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	vain := 0
@@ -336,7 +331,7 @@ func (l *Line) patience(lines []*want, moment time.Duration) time.Duration {
 }
 
 // served notes that a task has got its lock.
-func (l *Line) served(lock names.Want) {
+func (l *line) served(lock names.Want) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c := l.contended[lock.ID()]; c != nil {
@@ -347,7 +342,7 @@ func (l *Line) served(lock names.Want) {
 // findHome returns what lines call their queue. It asks the queue until it has answered once. It is
 // nil if that is another one than the task's, or does not answer in time, or refuses: the task is
 // as one without a line then.
-func (l *Line) findHome(ctx context.Context, running contract.Task) *string {
+func (l *line) findHome(ctx context.Context, running contract.Task) *string {
 	if home := l.home.Load(); home != nil {
 		return home
 	}
@@ -363,7 +358,7 @@ func (l *Line) findHome(ctx context.Context, running contract.Task) *string {
 
 // askHome asks the queue for its home, once at a time: where it hangs, tasks wait for it once, and
 // no goroutines gather.
-func (l *Line) askHome(ctx context.Context, running contract.Task) *asking {
+func (l *line) askHome(ctx context.Context, running contract.Task) *asking {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.asking != nil {
@@ -378,7 +373,7 @@ func (l *Line) askHome(ctx context.Context, running contract.Task) *asking {
 		// An answer that comes late is good for the tasks after this one.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.keeper.Config().TTL)
 		defer cancel()
-		home, err := l.queue.Home(ctx, running)
+		home, err := l.queue.home(ctx, running)
 		if err == nil && !homeText.MatchString(home) {
 			err = fmt.Errorf("%w: the Home of the queue of jobs is %.80q: let it return 1 to 64 "+
 				"letters and digits", renewer.ErrConfig, home)

@@ -1,4 +1,4 @@
-package line_test
+package jobs_test
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
-	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -25,7 +25,7 @@ type hanging struct {
 	bounded       atomic.Bool  // Home was told by when to return
 }
 
-func (q *hanging) Home(ctx context.Context, task contract.Task) (string, error) {
+func (q *hanging) Home(ctx context.Context, task jobs.Task) (string, error) {
 	_, bounded := ctx.Deadline()
 	q.bounded.Store(bounded)
 	q.homes.Add(1)
@@ -33,22 +33,22 @@ func (q *hanging) Home(ctx context.Context, task contract.Task) (string, error) 
 	return q.fake.Home(ctx, task)
 }
 
-func (q *hanging) State(string, contract.Task) (line.State, error) {
+func (q *hanging) State(string, jobs.Task) (jobs.State, error) {
 	q.states.Add(1)
 	<-q.goesOn
-	return line.Coming, nil
+	return jobs.StateComing, nil
 }
 
 // Tasks wait once for a queue that does not say what it is called, and stand in line when it has.
 func TestHomeHangs(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, _ *line.Line) {
+	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, _ *jobs.Line) {
 		f.at = contract.Arrived{Ahead: 1}
 		q := &hanging{fake: f, goesOn: make(chan struct{})}
-		l := line.New(k, q)
+		l := jobs.NewLine(k, q)
 		begun := time.Now()
 		for range 3 {
-			v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+			v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 			v.Refused(errBusy, true)
 			_, place := stand(t, v)
 			assert.Nil(t, place)
@@ -58,7 +58,7 @@ func TestHomeHangs(t *testing.T) {
 		assert.True(t, q.bounded.Load())
 		close(q.goesOn)
 		f.told()
-		v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+		v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 		v.Refused(errBusy, true)
 		_, place := stand(t, v)
 		assert.NotNil(t, place)
@@ -80,14 +80,14 @@ func (always) Next(
 // However often a process looks at lines meanwhile, 64 goroutines wait for a queue that hangs.
 func TestStateHangs(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, _ *line.Line) {
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, _ *jobs.Line) {
 		f.at = contract.Arrived{Ahead: 1}
 		k, err := renewer.New(always{f}, renewer.Config{TTL: ttl})
 		require.NoError(t, err)
 		q := &hanging{fake: f, goesOn: make(chan struct{})}
-		l := line.New(k, homely{q})
+		l := jobs.NewLine(k, homely{q})
 		for range 100 {
-			v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+			v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 			v.Refused(errBusy, true)
 			_, place := stand(t, v)
 			assert.NotNil(t, place)
@@ -102,7 +102,7 @@ func TestStateHangs(t *testing.T) {
 // homely is a hanging queue that says what it is called.
 type homely struct{ *hanging }
 
-func (q homely) Home(ctx context.Context, task contract.Task) (string, error) {
+func (q homely) Home(ctx context.Context, task jobs.Task) (string, error) {
 	return q.fake.Home(ctx, task)
 }
 
@@ -110,7 +110,7 @@ func (q homely) Home(ctx context.Context, task contract.Task) (string, error) {
 // told.
 func TestLimitPanics(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
 		var panics atomic.Bool
 		limit := []names.Want{{Name: "a", Limit: func() int {
 			if panics.Load() {
@@ -118,7 +118,7 @@ func TestLimitPanics(t *testing.T) {
 			}
 			return 3
 		}}}
-		v := l.Visit(limit, line.Task{Queue: "q", ID: "1"})
+		v := l.Visit(limit, jobs.Delivery{Queue: "q", ID: "1"}, "")
 		stand(t, v)
 		panics.Store(true)
 		v.Granted()
@@ -131,9 +131,9 @@ func TestLimitPanics(t *testing.T) {
 // A home that could not stand in a key is told to the observer, and no task stands in line.
 func TestHomeOfOtherThanLettersAndDigits(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
 		f.at, f.home = contract.Arrived{Ahead: 1}, "my:database"
-		v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+		v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 		v.Refused(errBusy, true)
 		_, place := stand(t, v)
 		assert.Nil(t, place)
@@ -147,12 +147,12 @@ func TestHomeOfOtherThanLettersAndDigits(t *testing.T) {
 // A task whose queue and ID the store could not tell apart, or would not read, has no line.
 func TestTasksThatNoLineTakes(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
 		f.at = contract.Arrived{Ahead: 1}
-		for _, of := range []line.Task{
+		for _, of := range []jobs.Delivery{
 			{Queue: "q\nr", ID: "1"}, {Queue: "q", ID: string(make([]byte, 4000))},
 		} {
-			v := l.Visit(lockA, of)
+			v := l.Visit(lockA, of, "")
 			v.Refused(errBusy, true)
 			_, place := stand(t, v)
 			assert.Nil(t, place)

@@ -1,4 +1,4 @@
-package line
+package jobs
 
 import (
 	"context"
@@ -28,7 +28,7 @@ const (
 // say says what became of a task, and wakes the next one, without waiting for that. What it does
 // not do, since too much is under way or a server does not answer, is done when tasks come back by
 // themselves.
-func (l *Line) say(lock names.Want, what contract.TaskEvent, task contract.Task) {
+func (l *line) say(lock names.Want, what contract.TaskEvent, task contract.Task) {
 	if !l.takeRoom() {
 		return
 	}
@@ -40,7 +40,7 @@ func (l *Line) say(lock names.Want, what contract.TaskEvent, task contract.Task)
 
 // takeRoom reports whether a goroutine may wake tasks, until leaveRoom: if a queue hangs, no more
 // than mostWaking do.
-func (l *Line) takeRoom() bool {
+func (l *line) takeRoom() bool {
 	select {
 	case l.waking <- struct{}{}:
 		return true
@@ -49,7 +49,7 @@ func (l *Line) takeRoom() bool {
 	}
 }
 
-func (l *Line) leaveRoom() { <-l.waking }
+func (l *line) leaveRoom() { <-l.waking }
 
 // wakeNext is say, and waits. It returns what the line said last: nothing if it can't be asked, or
 // if there is no task and the keeper is shut down. A task that was woken and has left its queue
@@ -57,7 +57,7 @@ func (l *Line) leaveRoom() { <-l.waking }
 // its queue brings it back. If the store can't be asked, as while the slot of a cluster is moving,
 // the process looks at the line again later: no other event may come by which the next task would
 // be woken.
-func (l *Line) wakeNext(
+func (l *line) wakeNext(
 	lock names.Want, what contract.TaskEvent, task contract.Task,
 ) contract.NextTask {
 	name := nameOf(lock)
@@ -92,8 +92,8 @@ func (l *Line) wakeNext(
 			missing = append(missing, l.wakeAll(lock, next.Tasks)...)
 		}
 		missing = append(missing, slices.DeleteFunc(next.Late, func(late contract.Task) bool {
-			state, err := l.queue.State(lock.Name, late)
-			return err != nil || state != Gone
+			state, err := l.queue.state(lock.Name, late)
+			return err != nil || state != StateGone
 		})...)
 		if len(missing) == 0 {
 			return next
@@ -104,12 +104,12 @@ func (l *Line) wakeNext(
 }
 
 // limited is ctx for one request.
-func (l *Line) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+func (l *line) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, l.keeper.Config().RequestTimeout)
 }
 
 // wakeAll wakes tasks side by side, and returns those that are gone.
-func (l *Line) wakeAll(lock names.Want, tasks []contract.Task) (gone []contract.Task) {
+func (l *line) wakeAll(lock names.Want, tasks []contract.Task) (gone []contract.Task) {
 	here := make([]bool, len(tasks))
 	var waking sync.WaitGroup
 	for i, task := range tasks[1:] {
@@ -126,20 +126,20 @@ func (l *Line) wakeAll(lock names.Want, tasks []contract.Task) (gone []contract.
 }
 
 // wake has a task of the line run now. It reports false if it is gone.
-func (l *Line) wake(name string, task contract.Task) bool {
+func (l *line) wake(name string, task contract.Task) bool {
 	var failed error
 	for i := range backTries {
-		state, err := l.queue.State(name, task)
+		state, err := l.queue.state(name, task)
 		switch {
 		case err != nil:
 			l.tell(err)
 			return true // it comes by itself
-		case state == Gone:
+		case state == StateGone:
 			return false
-		case state == Coming:
+		case state == StateComing:
 			return true
-		case state == Waiting:
-			if failed = l.queue.Run(task); failed == nil {
+		case state == StateWaiting:
+			if failed = l.queue.run(task); failed == nil {
 				l.tell(nil)
 				return true
 			} // it may have come by itself meanwhile
@@ -153,7 +153,7 @@ func (l *Line) wake(name string, task contract.Task) bool {
 // tell tells the keeper's observer of what keeps tasks from being woken, once until one is again;
 // err is nil if one was. It is no single lock's. Once the keeper is shut down, its queue may be
 // closed, which is no fault.
-func (l *Line) tell(err error) {
+func (l *line) tell(err error) {
 	select {
 	case <-l.keeper.ShuttingDown():
 		return

@@ -1,4 +1,4 @@
-package line_test
+package jobs_test
 
 import (
 	"cmp"
@@ -14,18 +14,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/internal/testutil/engine"
-	"github.com/lockbeat/lockbeat/lockmw/internal/line"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	ttl    = 15 * time.Second
@@ -46,7 +43,7 @@ type fake struct {
 	ats    map[contract.Name]contract.Arrived // the answers in the lines of some names, instead
 	wake   []string                           // who is woken next
 	late   []string                           // who has not come, if none is woken
-	states map[string][]line.State            // what tasks do, one after the other
+	states map[string][]jobs.State            // what tasks do, one after the other
 	fails  error                              // of the queue
 	home   string                             // what it is called, if that is no "home"
 	heard  []string                           // what the line and the queue were told
@@ -141,11 +138,11 @@ func (f *fake) Next(
 	return next, nil
 }
 
-func (f *fake) Home(context.Context, contract.Task) (string, error) {
+func (f *fake) Home(context.Context, jobs.Task) (string, error) {
 	return cmp.Or(f.home, "home"), f.fails
 }
 
-func (f *fake) State(_ string, task contract.Task) (line.State, error) {
+func (f *fake) State(_ string, task jobs.Task) (jobs.State, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	states := f.states[task.ID]
@@ -155,25 +152,25 @@ func (f *fake) State(_ string, task contract.Task) (line.State, error) {
 	return states[0], f.fails
 }
 
-func (f *fake) Run(task contract.Task) error {
+func (f *fake) Run(task jobs.Task) error {
 	f.tell("run " + task.ID)
 	return nil
 }
 
 // inBubble runs a test in a bubble, with a line on a fake.
-func inBubble(t *testing.T, test func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line)) {
+func inBubble(t *testing.T, test func(t *testing.T, f *fake, k *renewer.Keeper, l *jobs.Line)) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{Whole: engine.In(memory.New()), states: make(map[string][]line.State)}
+		f := &fake{Whole: engine.In(memory.New()), states: make(map[string][]jobs.State)}
 		k, err := renewer.New(f, renewer.Config{TTL: ttl, Observer: &f.parked, Log: renewer.Silent})
 		require.NoError(t, err)
-		test(t, f, k, line.New(k, f))
+		test(t, f, k, jobs.NewLine(k, f))
 		require.NoError(t, k.Shutdown(context.Background()))
 		<-time.After(time.Minute) // until no look is due any more
 	})
 }
 
 // stand lets a task stand that can wait for a minute.
-func stand(t *testing.T, v *line.Visit) (time.Duration, *line.Place) {
+func stand(t *testing.T, v *jobs.Visit) (time.Duration, *jobs.Place) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	return v.Stand(ctx, moment)
@@ -181,8 +178,8 @@ func stand(t *testing.T, v *line.Visit) (time.Duration, *line.Place) {
 
 func TestTheWayOfATask(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
-		first := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
+		first := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 		wait, place := stand(t, first)
 		assert.Nil(t, place)
 		assert.Zero(t, wait)
@@ -202,7 +199,7 @@ func TestTheWayOfATask(t *testing.T) {
 		assert.Equal(t, []string{"over 1"}, f.told())
 
 		f.at = contract.Arrived{Ahead: 3}
-		last := l.Visit(lockA, line.Task{Queue: "q", ID: "2", BackAs: "2b"})
+		last := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "2"}, "2b")
 		_, place = stand(t, last)
 		require.NotNil(t, place)
 		assert.Equal(t, ttl+300*time.Millisecond, place.BackIn)
@@ -218,7 +215,7 @@ func TestTheWayOfATask(t *testing.T) {
 
 func TestWaking(t *testing.T) {
 	t.Parallel()
-	type states = []line.State
+	type states = []jobs.State
 	errAway := errors.New("away")
 	for name, c := range map[string]struct {
 		states states // of 2
@@ -226,22 +223,22 @@ func TestWaking(t *testing.T) {
 		fails  error
 		told   []string
 	}{
-		"waits": {states: states{line.Waiting}, told: []string{"run 2"}},
-		"comes": {states: states{line.Coming}},
+		"waits": {states: states{jobs.StateWaiting}, told: []string{"run 2"}},
+		"comes": {states: states{jobs.StateComing}},
 		"is put back": {
-			states: states{line.Running, line.Running, line.Waiting},
+			states: states{jobs.StateRunning, jobs.StateRunning, jobs.StateWaiting},
 			told:   []string{"run 2"},
 		},
-		"gone":            {states: states{line.Gone}, told: []string{"missing 2"}},
-		"late":            {states: states{line.Waiting}, late: true},
-		"late, gone":      {states: states{line.Gone}, late: true, told: []string{"missing 2"}},
-		"no answer":       {states: states{line.Gone}, fails: errAway},
-		"late, no answer": {states: states{line.Gone}, late: true, fails: errAway},
+		"gone":            {states: states{jobs.StateGone}, told: []string{"missing 2"}},
+		"late":            {states: states{jobs.StateWaiting}, late: true},
+		"late, gone":      {states: states{jobs.StateGone}, late: true, told: []string{"missing 2"}},
+		"no answer":       {states: states{jobs.StateGone}, fails: errAway},
+		"late, no answer": {states: states{jobs.StateGone}, late: true, fails: errAway},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
-				v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+			inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
+				v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 				stand(t, v)
 				f.states["2"], f.fails = c.states, c.fails
 				if c.late {
@@ -263,13 +260,13 @@ func TestWaking(t *testing.T) {
 // none stands there.
 func TestLooks(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
 		f.at = contract.Arrived{Ahead: 1}
-		v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+		v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 		v.Refused(errBusy, true)
 		stand(t, v)
 		f.told()
-		f.states["2"] = []line.State{line.Waiting}
+		f.states["2"] = []jobs.State{jobs.StateWaiting}
 		for _, pause := range []time.Duration{
 			200 * time.Millisecond, 400 * time.Millisecond, 800 * time.Millisecond,
 		} {
@@ -288,10 +285,10 @@ func TestLooks(t *testing.T) {
 // looks again, until none does.
 func TestTasksInLineAreCounted(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
-		v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
+		v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 		stand(t, v)
-		f.states["2"], f.states["3"] = []line.State{line.Waiting}, []line.State{line.Waiting}
+		f.states["2"], f.states["3"] = []jobs.State{jobs.StateWaiting}, []jobs.State{jobs.StateWaiting}
 		v.Granted()
 		f.late = []string{"2", "3"}
 		v.Over()
@@ -316,10 +313,10 @@ func TestTasksInLineAreCounted(t *testing.T) {
 // and is no caller who is granted a lock.
 func TestTheProcessWaitsAsTheTask(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
+	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *jobs.Line) {
 		held, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
 		require.NoError(t, err)
-		v := l.Visit(lockA, line.Task{Kind: "fulfil", Queue: "q", ID: "1"})
+		v := l.Visit(lockA, jobs.Delivery{Kind: "fulfil", Queue: "q", ID: "1"}, "")
 		stand(t, v)
 		v.Refused(errBusy, true)
 		_, place := v.Stand(t.Context(), 0)
@@ -336,13 +333,13 @@ func TestTheProcessWaitsAsTheTask(t *testing.T) {
 
 func TestAfterShutdown(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *line.Line) {
+	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *jobs.Line) {
 		f.at = contract.Arrived{Ahead: 1}
-		v := l.Visit(lockA, line.Task{Queue: "q", ID: "1"})
+		v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 		v.Refused(errBusy, true)
 		stand(t, v)
 		f.told()
-		f.states["2"], f.fails = []line.State{line.Gone}, errors.New("closed pool")
+		f.states["2"], f.fails = []jobs.State{jobs.StateGone}, errors.New("closed pool")
 		require.NoError(t, k.Shutdown(t.Context()))
 		f.wake = []string{"2"}
 		v.Copied(false)
@@ -355,14 +352,14 @@ func TestAfterShutdown(t *testing.T) {
 // A task has no line if its keeper's store keeps none, or its queue is another one, or none has it.
 func TestTasksWithoutALine(t *testing.T) {
 	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
 		k, err := renewer.New(memory.New(), renewer.Config{TTL: ttl})
 		require.NoError(t, err)
 		f.fails = errors.New("it does not have that task")
 		f.at = contract.Arrived{Ahead: 1}
-		of := line.Task{Queue: "q", ID: "1"}
-		for _, v := range []*line.Visit{
-			line.New(k, f).Visit(lockA, of), l.Visit(lockA, of), l.Visit(lockA, line.Task{}),
+		of := jobs.Delivery{Queue: "q", ID: "1"}
+		for _, v := range []*jobs.Visit{
+			jobs.NewLine(k, f).Visit(lockA, of, ""), l.Visit(lockA, of, ""), l.Visit(lockA, jobs.Delivery{}, ""),
 		} {
 			v.Refused(errBusy, true)
 			wait, place := stand(t, v)
@@ -386,8 +383,8 @@ func TestSeveralLines(t *testing.T) {
 	full := func(name string) error {
 		return &renewer.Error{Kind: renewer.ErrBusy, Name: name, Limit: 3}
 	}
-	of := line.Task{Queue: "q", ID: "1"}
-	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *line.Line) {
+	of := jobs.Delivery{Queue: "q", ID: "1"}
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
 		in := func(tenant, all contract.Arrived) {
 			f.ats = map[contract.Name]contract.Arrived{
 				{Text: "tenant", Limit: true}: tenant, {Text: "all", Limit: true}: all,
@@ -396,7 +393,7 @@ func TestSeveralLines(t *testing.T) {
 		turn := contract.Arrived{Ask: true}
 		t.Log("the wider one is full: it stands there, and in no other line")
 		in(turn, contract.Arrived{Ahead: 2, Held: 20})
-		v := l.Visit(two, of)
+		v := l.Visit(two, of, "")
 		stand(t, v)
 		assert.Empty(t, f.told())
 		v.Refused(full("all"), true)
@@ -406,7 +403,7 @@ func TestSeveralLines(t *testing.T) {
 		assert.Equal(t, []string{"arrive all, most 20, since 0 2s"}, f.told())
 
 		t.Log("a newcomer that the other one refuses: its turn has come there, and not in the wider")
-		v = l.Visit(two, of)
+		v = l.Visit(two, of, "")
 		v.Refused(full("tenant"), true)
 		_, place = stand(t, v)
 		require.NotNil(t, place)
@@ -417,7 +414,7 @@ func TestSeveralLines(t *testing.T) {
 
 		t.Log("it comes from the wider one's line: its place in the other is as old")
 		in(contract.Arrived{Ahead: 1, Since: 7}, contract.Arrived{Ask: true, Since: 7})
-		v = l.Visit(two, of)
+		v = l.Visit(two, of, "")
 		_, place = stand(t, v)
 		require.NotNil(t, place)
 		assert.Equal(t, []string{
@@ -426,7 +423,7 @@ func TestSeveralLines(t *testing.T) {
 
 		t.Log("its turn has come in both")
 		in(turn, turn)
-		v = l.Visit(two, of)
+		v = l.Visit(two, of, "")
 		wait, place := stand(t, v)
 		assert.Nil(t, place)
 		assert.Equal(t, moment, wait)
