@@ -205,9 +205,13 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	l.values = ctx
 	var news losses
 	d, seen := c.enter(sent, now, &news)
-	desk.RefuseAll(d.Refused, seen)
+	if len(d.Refused) > 0 {
+		desk.RefuseAll(d.Refused, seen)
+	}
 	d.Left.End()
-	k.giveUpPlace(l, d.Left.Place)
+	if d.Left.Place != 0 {
+		k.giveUpPlace(l, d.Left.Place)
+	}
 	news.deliver(k)
 	if k.cfg.CancelGrace > 0 {
 		k.watchCaller(caller, l)

@@ -87,7 +87,7 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	request, place := c.beginRequest(ctx, q.sent, limit)
 	claims := singleClaims.Take(c.claim(ctx, place))
 	all := claims[:]
-	if c.asksForOthers() {
+	if c.request.Limit != nil && c.asksForOthers() {
 		all = c.claimOthers(all)
 	}
 	grants := c.k.store.Acquire(request, all)
@@ -123,11 +123,23 @@ func (c *call) question(ctx context.Context) (q question, err error) {
 			return q, c.noLimit()
 		}
 	}
-	if err := c.checkOutage(); err != nil {
-		return q, err
+	if c.k.outages.Troubled() {
+		if err := c.checkOutage(); err != nil {
+			return q, err
+		}
 	}
 	q.cut = c.lastAnswer() < q.sent.Add(c.k.cfg.RequestTimeout)
 	return q, nil
+}
+
+// lastAnswer is until when the call waits for an answer. The front of a limit waits a little longer
+// than its own time: if it left before, the store would have answered all for whom it asked in
+// vain, and then the next front, whose time is over as soon.
+func (c *call) lastAnswer() instant {
+	if c.until == never || c.request.Limit == nil || !c.asksForOthers() {
+		return c.until
+	}
+	return c.until.Add(c.k.cfg.RequestTimeout / 4)
 }
 
 // claim is what the store is asked for, from a place.
@@ -287,15 +299,11 @@ func (c *call) beginRequest(
 
 // nextPlace is the place from which the call asks at an instant, and notes how many wait behind it.
 func (c *call) nextPlace(now instant) uint64 {
-	d := c.k.desk
-	c.callers = d.InLine(c.l.key())
+	place, inLine := c.k.desk.Place(c.l.key(), c.place, now, !c.request.Try && !c.aside)
+	c.callers = inLine
 	if c.request.Limit != nil {
 		c.callers = max(c.callers-1, 0) // the first of them has the place then
 	}
-	if c.request.Try || c.aside {
-		return 0
-	}
-	place := d.Place(c.l.key(), c.place, now)
 	if place != 0 {
 		c.place = place
 	}

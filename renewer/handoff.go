@@ -24,11 +24,11 @@ func (c *call) bookTokens(now instant) {
 	}
 }
 
-// handOff gives a lease that is being released to the first waiter, or returns false: none waits,
-// no token may be used, the heartbeat is in doubt or too little time is left, or something about
-// either lease is unusual. left is to be ended without the lock. Under k.mu.
+// handOff gives a lease that is being released, and has tokens, to the first waiter, or returns
+// false: none waits, no token may be used, the heartbeat is in doubt or too little time is left, or
+// something about either lease is unusual. left is to be ended without the lock. Under k.mu.
 func (k *Keeper) handOff(l *Lease, now instant) (left desk.Left, done bool) {
-	if l.tokens() == nil || k.shutdown.phase != phaseRun || l.extras.unusual() {
+	if k.shutdown.phase != phaseRun || l.extras.unusual() {
 		return left, false
 	}
 	token, ok := l.tokens().next(l.fence, now, k.cfg.ClockDrift)

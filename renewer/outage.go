@@ -129,7 +129,7 @@ func (c *call) isAway() bool {
 // checkOutage returns the error of a call that is not to wait for a store that is away.
 func (c *call) checkOutage() error {
 	k := c.k
-	if !k.outages.Troubled() || c.standsBy() {
+	if c.standsBy() {
 		return nil
 	}
 	if away, err := k.outages.Of(k.shards.Of(c.l.name)); err != nil {

@@ -97,7 +97,7 @@ func (k *Keeper) endLease(l *Lease, orderly bool) (e ended, over bool) {
 		return e, true
 	}
 	unwatch := l.unwatcher()
-	if orderly && l.state == stateHeld {
+	if orderly && l.state == stateHeld && l.tokens() != nil {
 		if left, done := k.handOff(l, e.now); done {
 			k.mu.Unlock()
 			left.End()

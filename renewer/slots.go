@@ -23,10 +23,8 @@ type other struct {
 	owner ownerToken
 }
 
-// asksForOthers reports whether the call is at the front of a limit, and waits there.
-func (c *call) asksForOthers() bool {
-	return c.request.Limit != nil && !c.request.Try && !c.aside
-}
+// asksForOthers reports whether a call for a limit is at its front, and waits there.
+func (c *call) asksForOthers() bool { return !c.request.Try && !c.aside }
 
 // claimOthers adds to the front's own claim those for the next behind it: for one, to know whether
 // there is more room, and for more and more as long as all are granted.
@@ -47,16 +45,6 @@ func (c *call) claimOthers(claims []store.Claim) []store.Claim {
 		})
 	}
 	return claims
-}
-
-// lastAnswer is until when the call waits for an answer. The front of a limit waits a little longer
-// than its own time: if it left before, the store would have answered all for whom it asked in
-// vain, and then the next front, whose time is over as soon.
-func (c *call) lastAnswer() instant {
-	if c.until == never || !c.asksForOthers() {
-		return c.until
-	}
-	return c.until.Add(c.k.cfg.RequestTimeout / 4)
 }
 
 // give lets the leases of those begin for whom the front has asked, too, by a question that was

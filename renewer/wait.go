@@ -176,16 +176,16 @@ func (c *call) stepOut(w *desk.Waiter[*Lease]) {
 		return
 	}
 	out.Left.End()
-	k.giveUpPlace(w.L, out.Left.Place) // of a head before
+	if out.Left.Place != 0 { // of a front before
+		k.giveUpPlace(w.L, out.Left.Place)
+	}
 }
 
-// giveUpPlace has the store pass over a place from which l was to ask; 0 is none.
+// giveUpPlace has the store pass over a place from which l was to ask.
 func (k *Keeper) giveUpPlace(l *Lease, place uint64) {
-	if place != 0 {
-		owner := newOwner() // an earlier question of the caller's own may be under way
-		hold := store.Hold{Name: l.name, Limit: l.Limited(), Owner: owner.String(), Place: place}
-		k.cleaner.Disown(l.orphan(hold), 0)
-	}
+	owner := newOwner() // an earlier question of the caller's own may be under way
+	hold := store.Hold{Name: l.name, Limit: l.Limited(), Owner: owner.String(), Place: place}
+	k.cleaner.Disown(l.orphan(hold), 0)
 }
 
 // seen is what a caller behind the front of a name hears when it may not wait.

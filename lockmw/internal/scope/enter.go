@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/lockmw/internal/intx"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/profile"
@@ -202,4 +204,44 @@ func withLoss(err, lost error) error {
 	default:
 		return errors.Join(err, lost)
 	}
+}
+
+// checkTransaction reports a lock that is to be waited for inside a transaction of package
+// sqlrecord: while it is waited for, nobody else has the transaction's connection and rows, not
+// even the holder of the lock, who may need them to come to its end. The keeper's observer is
+// told, once for each recorder. The call goes on: it may get its lock at once. One that does
+// not wait keeps nothing from anybody.
+func checkTransaction(
+	ctx context.Context, k *renewer.Keeper, w names.Want, opt option.Settings,
+) {
+	if opt.Contention != option.Waits {
+		return
+	}
+	first := intx.Of(ctx)
+	if first == nil {
+		return
+	}
+	first.Do(func() {
+		k.Observer().Fault(renewer.Fault{Doing: "wait for a lock", Name: w.Name, Err: fmt.Errorf(
+			"%w: the operation %q asks for a lock inside a transaction of sqlrecord. While it "+
+				"waits, it keeps a connection of the database, and the rows that it has written, "+
+				"from the lock's holder and from all others; and the lock is free before the "+
+				"transaction is committed. Name the lock by idempotent.Config.Lock, by "+
+				"grpcmw.IdempotentConfig.Locks or by once.Under, which take it before the "+
+				"transaction begins; or take it further out", renewer.ErrConfig, opt.Operation)})
+	})
+}
+
+// stackRoom is what the lock takes of a goroutine's stack, down to the client's connection: 9 kB.
+const stackRoom = 9 << 10
+
+// growStack gives the goroutine the stack that the lock needs, at once. A new goroutine, as
+// gRPC and asynq have one for each call, begins with a few kB; the stack doubles each time that
+// it is used up, and is copied frame by frame: up to three times on the way, and once from
+// here, where there are few frames.
+//
+//go:noinline
+func growStack() {
+	var room [stackRoom]byte
+	runtime.KeepAlive(&room)
 }

@@ -8,17 +8,6 @@ const (
 	forNone
 )
 
-// admits reports whether one may come who wants that.
-func (d *Desk[L]) admits(w Wish) bool {
-	return d.open == forAll || d.open == forNested && w.Nested
-}
-
-func (d *Desk[L]) countIn(w Wish) {
-	if !w.Inside {
-		d.inside++
-	}
-}
-
 // Out counts a caller out, and reports whether the desk is not open to all, and nobody is inside
 // any more.
 func (d *Desk[L]) Out() (empty bool) {

@@ -95,14 +95,19 @@ func New[L comparable]() *Desk[L] {
 // Place is the place from which the front asks the store at an instant, own being the one from
 // which it has asked before: that of those who wait here, 0 if nobody does and lately nobody did.
 // The first of a desk has one too, by which the store hears that places are wanted. Wake-ups until
-// now are the question's.
-func (d *Desk[L]) Place(name contract.Name, own uint64, now timing.Instant) uint64 {
+// now are the question's. One who does not stand in line has none. inLine is how many wait here.
+func (d *Desk[L]) Place(
+	name contract.Name, own uint64, now timing.Instant, stands bool,
+) (place uint64, inLine int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.lines[name]
+	if q != nil {
+		inLine = q.length
+	}
 	switch {
-	case q == nil && d.places && !d.lately(name, now):
-		return 0
+	case !stands, q == nil && d.places && !d.lately(name, now):
+		return 0, inLine
 	case q != nil && q.place != 0:
 		own = q.place
 	case own == 0:
@@ -113,7 +118,7 @@ func (d *Desk[L]) Place(name contract.Name, own uint64, now timing.Instant) uint
 		q.watch.drain()
 	}
 	d.places = true
-	return own
+	return own, inLine
 }
 
 // lastPlace is the number of the newest place of this process.

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 var nameA, nameB = contract.Name{Text: "a"}, contract.Name{Text: "b"}
@@ -45,6 +46,15 @@ func (m *model) join(caller int, w Wish) Turn {
 		m.waiters[caller] = s.Waiter
 	}
 	return s.Turn
+}
+
+// place is Place of one who stands in line.
+func (m *model) place(name contract.Name, own uint64, now timing.Instant) uint64 {
+	place, inLine := m.Place(name, own, now, true)
+	require.Equal(m, m.InLine(name), inLine)
+	none, _ := m.Place(name, own, now, false)
+	require.Zero(m, none)
+	return place
 }
 
 // come has the first in line come to the front, where it is told, or the name is forgotten.
@@ -202,22 +212,22 @@ func TestAPlaceOutlivesTheOneWhoAskedFromIt(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
 	m.join(1, Wish{})
-	place := m.Place(nameA, 0, 1)
+	place := m.place(nameA, 0, 1)
 	require.NotZero(t, place, "the first tells the store that places are wanted")
 	m.join(2, Wish{})
-	require.Equal(t, place, m.Place(nameA, place, 1))
+	require.Equal(t, place, m.place(nameA, place, 1))
 	require.Zero(t, m.GiveUp(nameA, 1, place, 5), "the next goes on from it")
 	m.come(false)
-	require.Equal(t, place, m.Place(nameA, 0, 2))
+	require.Equal(t, place, m.place(nameA, 0, 2))
 	m.join(3, Wish{})
 	assert.Equal(t, Granted[int]{Waited: true, Unsettled: 5}, m.Granted(nameA, 2, false, 2))
 	m.GivesBack(nameA, 2)
 	m.Leave(nameA, 2)
 	m.come(false)
-	next := m.Place(nameA, 0, 3)
+	next := m.place(nameA, 0, 3)
 	require.NotEqual(t, place, next, "a grant uses it up")
 	assert.Equal(t, next, m.GiveUp(nameA, 3, next, 6).Place)
-	assert.Zero(t, m.Place(nameB, 0, 3), "nobody waits for it, nor did lately")
+	assert.Zero(t, m.place(nameB, 0, 3), "nobody waits for it, nor did lately")
 }
 
 // The store has a place in its line, and keeps it, until it has answered that it has not.
@@ -272,7 +282,7 @@ func TestOneWatchForAllWhoComeToTheFront(t *testing.T) {
 	require.Zero(t, until)
 	w.Wake()
 	w.Wake()
-	m.Place(nameA, 0, 1)
+	m.place(nameA, 0, 1)
 	assert.Empty(t, wake, "the question that comes now answers them")
 	m.WasFalse(nameA, false, 10)
 	_, until = m.Listen(nameA)

@@ -101,3 +101,14 @@ func (d *Desk[L]) behind(name contract.Name, l L, w Wish) Seat[L] {
 	}
 	return s
 }
+
+// admits reports whether one may come who wants that.
+func (d *Desk[L]) admits(w Wish) bool {
+	return d.open == forAll || d.open == forNested && w.Nested
+}
+
+func (d *Desk[L]) countIn(w Wish) {
+	if !w.Inside {
+		d.inside++
+	}
+}

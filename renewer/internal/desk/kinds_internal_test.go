@@ -78,7 +78,7 @@ func TestTheFrontAsksForThoseBehindIt(t *testing.T) {
 	m.Granted(nameA, m.front, true, 2)
 	m.come(false)
 	assert.Equal(t, Last[int]{Seen: refused}, m.Last(nameA), "no answer, but who had them lately")
-	assert.NotEqual(t, uint64(7), m.Place(nameA, 0, 2), "a grant uses it up")
+	assert.NotEqual(t, uint64(7), m.place(nameA, 0, 2), "a grant uses it up")
 }
 
 // Of those of whom none but the newest is to wait the last to come, or that of the greatest rank,
