@@ -98,7 +98,9 @@ func enter(
 	if err != nil {
 		return nil, err
 	}
-	s.holdAtLeast(opt.Least)
+	if opt.Least > 0 {
+		s.holdAtLeast(opt.Least)
+	}
 	return s, nil
 }
 
@@ -109,8 +111,10 @@ const forever time.Duration = math.MaxInt64 / 2
 func takeOne(
 	ctx context.Context, k *renewer.Keeper, w names.Want, opt option.Settings,
 ) (*scope, error) {
-	if inner, err := reenter(ctx, k, w.ID(), opt.Strict); inner != nil || err != nil {
-		return inner, err
+	if innermost(ctx) != nil {
+		if inner, err := reenter(ctx, k, w.ID(), opt.Strict); inner != nil || err != nil {
+			return inner, err
+		}
 	}
 	checkTransaction(ctx, k, w, opt)
 	lease, err := k.Acquire(ctx, request(ctx, k, w, opt))
@@ -144,9 +148,6 @@ func request(
 // holdAtLeast is lockmw.HoldAtLeast for an operation that begins now. It is not asked for with
 // the acquire, since one of several locks may be given back before anything has run.
 func (s *scope) holdAtLeast(d time.Duration) {
-	if d <= 0 {
-		return
-	}
 	for l := range s.leases() {
 		l.HoldAtLeast(d)
 	}
