@@ -14,12 +14,12 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// The eighth of a short Wait is less than a second, and of a long one no more.
+// The eighth of a short Wait is less than a quarter of a second, and of a long one no more.
 func TestHowLongLocksAreKeptWhileAnotherIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	for wait, want := range map[time.Duration]time.Duration{
-		4 * time.Second: time.Second / 2,
-		time.Hour:       time.Second,
+		time.Second: time.Second / 8,
+		time.Hour:   time.Second / 4,
 	} {
 		inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
 			for _, busy := range []string{"c", "d"} {

@@ -27,8 +27,7 @@ type Set names.Set
 //
 // They are taken all or none, never in a circle. What is busy is waited for in one order,
 // limits last and the narrowest first; a caller that waits keeps the others for an eighth of
-// [Wait] at most, and a second, so that names that stay busy keep no caller from the rest for
-// long.
+// [Wait], a quarter of a second at most, and then waits for the busy one alone.
 func All[N Name](all ...N) Set {
 	if len(all) == 1 {
 		return setOf(all[0])

@@ -12,21 +12,25 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// group is one attempt to take several locks. A caller that has some of them waits for another
-// only in the order of the names, so that no callers wait for each other in a circle, and only
-// for as long as its patience lasts.
+// mostPatience bounds for how long an attempt keeps locks while it waits for others, in all.
+// Operations that take a moment are over by then, so callers that want the same locks get them
+// in turn. A crowd of n such callers can keep a lock from those who want it alone for n times as
+// long, once each; to count them by name would mend that, and costs more than it is worth.
+const mostPatience = 250 * time.Millisecond
+
+// group is one attempt to take several locks. It takes what is free at once, and waits for the
+// rest one after the other, in the order of the names: so no callers wait for each other in a
+// circle. What it has it keeps meanwhile, until its patience is over. Then it gives all back, and
+// the next attempt waits for the busy one first, with nothing in hand.
 type group struct {
 	//nolint:containedctx // what is taken next runs under it: ends with the loss of any
 	ctx      context.Context
 	keeper   *renewer.Keeper
 	set      option.Settings
 	until    time.Time     // when to wait no longer for anything
-	patience time.Duration // how long to wait for one lock with others in hand
+	patience time.Duration // for how long to wait with locks in hand
 
-	// counts the caller out of those who wait for busy alone; nil if it is not among them
-	leave  func()
 	taken  []*scope
-	keeps  int                     // so many of taken were kept while the caller waited for another
 	cancel context.CancelCauseFunc // ends ctx; nil while nothing is taken
 	stops  []func() bool           // each has a loss not end ctx any more
 }
@@ -36,71 +40,45 @@ type group struct {
 func (g *group) attempt(wants []names.Want, first *names.Want) (busy *names.Want, err error) {
 	over := false
 	defer func() {
-		if !over { // an observer or the store has panicked
+		if !over || err != nil { // not over: an observer or the store has panicked
 			g.end()
-			_ = leaveAll(g.taken, false)
+			_ = leaveAll(g.taken, over) // what could not be freed lapses
 		}
 	}()
 	if first == nil {
 		busy, err = g.inOrder(wants)
 	} else if err = g.waitFor(*first, time.Until(g.until), false); err == nil {
 		// To wait now would be out of order.
-		others := slices.DeleteFunc(slices.Clone(wants), func(w names.Want) bool {
+		err = g.tryAll(slices.DeleteFunc(slices.Clone(wants), func(w names.Want) bool {
 			return w.ID() == first.ID()
-		})
-		err = g.tryAll(others)
+		}))
 	}
 	over = true
-	if err != nil {
-		if busy != nil { // before the next caller has what is given back
-			g.leave = listers.enter(g.keeper, busy.ID())
-		}
-		g.end()
-		_ = leaveAll(g.taken, true) // what could not be freed lapses
-	}
 	return busy, err
 }
 
-// inOrder takes what is free at once, and waits for the rest, one after the other.
 func (g *group) inOrder(wants []names.Want) (busy *names.Want, err error) {
 	for {
 		left := wants[len(g.taken):]
-		// Of a single one, to wait asks the same question.
-		if len(left) > 1 || len(g.taken) == 0 || g.patience <= 0 || g.isSlow(left[0]) {
-			err := g.tryAll(left)
+		if len(left) > 1 || len(g.taken) == 0 { // of a single one, to wait asks the same
+			err = g.tryAll(left)
 			if err == nil || g.set.Contention != option.Waits || !mayPass(g.ctx, err) {
 				return nil, err
 			}
 			left = wants[len(g.taken):]
-			if g.isSlow(left[0]) {
-				return &left[0], err
-			}
 		}
-		if busy, err = g.waitKeeping(left[0]); err != nil || len(left) == 1 {
+		begun, d := time.Now(), time.Until(g.until)
+		if keeps := len(g.taken) > 0; keeps && g.patience < d {
+			d, busy = g.patience, &left[0]
+		}
+		err = g.waitFor(left[0], d, busy != nil)
+		if err != nil || len(left) == 1 {
 			return busy, err
 		}
+		if busy != nil {
+			g.patience, busy = g.patience-time.Since(begun), nil
+		}
 	}
-}
-
-// waitKeeping waits for a lock, and keeps those in hand meanwhile for as long as patience
-// lasts. busy is that lock if that is shorter than the time that is left.
-func (g *group) waitKeeping(w names.Want) (busy *names.Want, err error) {
-	left := time.Until(g.until)
-	if len(g.taken) == 0 {
-		return nil, g.waitFor(w, left, false)
-	}
-	if g.patience < left {
-		left, busy = g.patience, &w
-	}
-	keeps, begun := g.taken, time.Now()
-	g.keeps = len(keeps)
-	err = g.waitFor(w, left, busy != nil)
-	took := time.Since(begun)
-	g.patience -= took
-	if err != nil || took > keepFree { // noted before the next caller has what is given back
-		listers.rest(g.keeper, keeps, took)
-	}
-	return busy, err
 }
 
 // tryAll asks for several locks at once, and waits for none. If it does not get all, it keeps
@@ -168,18 +146,6 @@ func (g *group) waitFor(w names.Want, d time.Duration, passing bool) error {
 		g.add(s)
 	}
 	return err
-}
-
-// waitsNoMore counts the caller out of those who wait for one lock alone.
-func (g *group) waitsNoMore() {
-	if g != nil && g.leave != nil {
-		g.leave()
-	}
-}
-
-// isSlow reports whether the caller must not wait for a lock while it has others in hand.
-func (g *group) isSlow(w names.Want) bool {
-	return len(g.taken) > 0 && !listers.mayWait(g.keeper, w.ID(), g.taken[g.keeps:])
 }
 
 // add adds a lock that was taken.

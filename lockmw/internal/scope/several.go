@@ -12,12 +12,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// mostPatience bounds how long a caller keeps locks while it waits for others, in all.
-// Operations that take a moment are over by then, so that callers that want the same locks get
-// them in turn. Some take longer, also on purpose: no caller keeps its other locks for as long
-// as that.
-const mostPatience = time.Second
-
 // takeAll takes the locks of a set of several, all or none.
 func takeAll(
 	ctx context.Context, k *renewer.Keeper, all names.Set, set option.Settings,
@@ -32,24 +26,17 @@ func takeAll(
 		checkTransaction(ctx, k, wants[first], set)
 	}
 	until := time.Now().Add(set.Wait)
-	var last, g *group
-	defer func() { // also after a panic
-		last.waitsNoMore()
-		g.waitsNoMore()
-	}()
 	for first := (*names.Want)(nil); ; {
 		for _, w := range wants {
 			if l := around(ctx, k, w); l != nil && l.Err() != nil {
 				return nil, l.Err() // which no further attempt mends
 			}
 		}
-		last = g
-		g = &group{
+		g := &group{
 			ctx: ctx, keeper: k, set: set, until: until,
 			patience: min(set.Wait/8, mostPatience),
 		}
 		busy, err := g.attempt(wants, first)
-		last.waitsNoMore()
 		switch {
 		case err == nil:
 			return g.scope(), nil

@@ -23,6 +23,12 @@ type sharing struct {
 
 type sharingKey struct{}
 
+// lockName is a lock or limit of a keeper.
+type lockName struct {
+	keeper *renewer.Keeper
+	names.ID
+}
+
 // has reports whether one of the calls that s stands for has a share of a lock or limit now.
 func (s *sharing) has(on lockName) bool {
 	for ; s != nil; s = s.outer {
