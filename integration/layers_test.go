@@ -21,6 +21,14 @@ type layer struct{ packages, may, why string }
 // packages than one has its reason where it is allowed first.
 var layers = []layer{
 	{
+		"renewer/internal/desk", "internal/contract renewer/internal/timing",
+		"who is next is decided without a store, a clock or a lease: data in, decisions out",
+	},
+	{
+		"renewer/internal/lease", "renewer/internal/asking renewer/internal/timing renewer/store",
+		"what is believed of one lease needs no keeper, and no other lease",
+	},
+	{
 		"renewer/internal/...", "internal/contract renewer/internal/... renewer/store",
 		"a part of the engine knows the contract of a store, and no keeper: it can be tested alone",
 	},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/desk"
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -13,7 +14,7 @@ import (
 type call struct {
 	k         *Keeper
 	l         *Lease
-	room      *opContext // for its context; nil once used
+	room      *lease.Context // for its context; nil once used
 	request   Request
 	begun     instant
 	until     instant // where MaxWait ends it; never without
@@ -84,15 +85,12 @@ func (c *call) begin(
 	}
 	*c = call{k: k, request: r, begun: k.clock.AtMost(), until: never, limit: limit}
 	c.l, c.room = k.newLease(ctx, r.Name, k.labels.of(r.Operation, r.Limit != nil))
-	c.l.acquired = c.begun
-	if r.LongRunning {
-		c.l.warned = neverWarned
-	}
+	c.l.belief.Ask(c.begun, r.LongRunning)
 	if r.Newest != NewestOff {
 		c.newest = newestOf(r.Newest, c.l)
 	}
 	if r.Newest != NewestOff || r.Rank != 0 {
-		c.l.withExtras() // no lease is handed to it: the store is to know of it
+		c.l.belief.SetApart() // no lease is handed to it: the store is to know of it
 	}
 	if r.Newest == NewestReplaces || r.Manual != 0 {
 		k.listen() // for one that replaces, or breaks, its operation
@@ -101,7 +99,7 @@ func (c *call) begin(
 		c.until = c.begun.Add(r.MaxWait)
 	}
 	if r.Manual != 0 {
-		c.l.withExtras().manual = r.Manual.Truncate(time.Millisecond)
+		c.l.belief.Manual(r.Manual.Truncate(time.Millisecond))
 	}
 	return ctx, start
 }
@@ -115,12 +113,12 @@ func (c *call) end(ctx context.Context, start AcquireStart, err error) error {
 	return err
 }
 
-func (c *call) obtain(ctx context.Context, start AcquireStart) (lease *Lease, err error) {
+func (c *call) obtain(ctx context.Context, start AcquireStart) (l *Lease, err error) {
 	if c.request.Limit != nil && c.limit <= 0 {
 		return nil, c.noLimit()
 	}
 	if c.newest != nil {
-		defer func() { c.waitsNoMore(lease != nil) }()
+		defer func() { c.waitsNoMore(l != nil) }()
 	}
 	handed, err := c.wait(ctx)
 	if err != nil {
@@ -131,7 +129,7 @@ func (c *call) obtain(ctx context.Context, start AcquireStart) (lease *Lease, er
 		return c.received(ctx, start), nil
 	}
 	if c.newest == nil {
-		c.l.owner = newOwner()
+		c.l.belief.Owner = lease.NewOwner()
 	}
 	sent, err := c.contend(ctx)
 	if c.given && err == nil {
@@ -162,7 +160,7 @@ func (c *call) rescue() {
 	defer c.exit() // last, so that Shutdown does not miss the key
 	k, l := c.k, c.l
 	k.mu.Lock()
-	over := l.state == stateReleased // its key has been seen to already
+	over := l.belief.Released() // its key has been seen to already
 	k.mu.Unlock()
 	if over {
 		return
@@ -172,20 +170,19 @@ func (c *call) rescue() {
 		unsettled = k.clock.AtMost() // the last question may be under way still
 	}
 	c.disown(c.others, unsettled)
-	l.endContext(errReleased)
+	l.op.End(lease.ErrReleased)
 	k.discard(l, c.place, unsettled)
 }
 
 // giveUp leaves the front without the lock.
 func (c *call) giveUp() {
 	k := c.k
-	c.l.dropContext()
+	c.l.op.Drop()
 	left := k.desk.GiveUp(c.l.key(), c.l, c.place, c.unsettled)
 	left.End()
 	if c.unsettled != 0 || left.Place != 0 { // the store may give it to us yet
-		hold := store.Hold{
-			Name: c.l.name, Limit: c.l.Limited(), Owner: c.l.owner.String(), Place: left.Place,
-		}
+		hold := c.l.keyOf(&c.l.belief.Owner)
+		hold.Place = left.Place
 		k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
 	}
 	c.exit()
@@ -198,11 +195,11 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	caller := ctx
 	if k.observer != nil {
 		e := c.ending(start, now)
-		e.Fence = l.fence
+		e.Fence = l.belief.Fence
 		ctx = k.observer.AcquireEnd(ctx, e)
-		l.dropContext() // the observer's, which carries its span, takes its place
+		l.op.Drop() // the observer's, which carries its span, takes its place
 	}
-	l.values = ctx
+	l.op.Begin(ctx)
 	var news losses
 	d, seen := c.enter(sent, now, &news)
 	if len(d.Refused) > 0 {
@@ -226,20 +223,20 @@ func (c *call) enter(
 	k, l := c.k, c.l
 	k.mu.Lock()
 	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
-	l.grant(sent, now, c.request.ownMaxHold())
+	l.belief.Grant(&k.rules, sent, now, c.request.ownMaxHold())
 	k.books.Enter(l)
 	k.ends.WakeBy(l.nextDue())
 	if !k.looks.listens {
 		k.ends.WakeBy(now.Add(listenAfter))
 	}
-	if !l.manual() {
-		l.due = k.heartbeats.First(sent)
-		k.plan(l, l.due)
+	if !l.belief.IsManual() {
+		l.belief.Due = k.heartbeats.First(sent)
+		k.plan(l, l.belief.Due)
 	}
 	d = k.desk.Granted(l.key(), l, c.request.Limit != nil, now)
 	c.inside = false
 	if unsettled := max(c.unsettled, d.Unsettled); unsettled != 0 {
-		l.withExtras().unsettled, l.extras.place = unsettled, c.place
+		l.belief.Unsettle(unsettled, c.place)
 	}
 	if d.Waited {
 		c.bookTokens(now)
@@ -248,7 +245,7 @@ func (c *call) enter(
 		seen = k.seenOf(l)
 	}
 	if c.callers > 0 {
-		l.withExtras().told = -1 // an earlier claim of the same owner may have told another number
+		l.belief.Told(-1) // an earlier claim of the same owner may have told another number
 	}
 	if c.newest != nil && c.newest.kind == NewestReplaces && k.desk.Ousted(c.newest.Newest) {
 		k.lose(l, ReasonReplaced, now, news)
@@ -286,9 +283,9 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 		// for those who are refused in this process; elsewhere the first holder's is known
 		trace := k.observer.Claim(ctx)
 		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
-			AcquireStart: start, Wait: k.clock.AtMost().Sub(c.begun), Fence: l.fence,
+			AcquireStart: start, Wait: k.clock.AtMost().Sub(c.begun), Fence: l.belief.Fence,
 			Attempts: c.attempts, Contended: true, HandedOver: c.attempts == 0,
-			Holder: c.behind.Holder, HeldFor: c.behind.HeldAt(l.acquired),
+			Holder: c.behind.Holder, HeldFor: c.behind.HeldAt(l.belief.Since()),
 		})
 		l.setTrace(trace)
 	}
@@ -310,10 +307,10 @@ func (c *call) enterHanded(ctx context.Context) *LostError {
 	k, l := c.k, c.l
 	k.mu.Lock()
 	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
-	l.values = ctx
-	lost := l.lost()
+	l.op.Begin(ctx)
+	lost := l.belief.Why()
 	if lost == nil {
-		k.plan(l, l.due)
+		k.plan(l, l.belief.Due)
 	}
 	c.inside = false
 	k.desk.Out() // not idle: the lease is on the books
@@ -324,11 +321,11 @@ func (c *call) enterHanded(ctx context.Context) *LostError {
 // context of its operation if one will be needed: in one allocation.
 func (k *Keeper) newLease(
 	ctx context.Context, name string, label *label,
-) (l *Lease, room *opContext) {
+) (l *Lease, room *lease.Context) {
 	if ctx.Done() != nil {
 		both := new(struct {
 			lease Lease
-			room  opContext
+			room  lease.Context
 		})
 		l, room = &both.lease, &both.room
 	} else {

@@ -43,8 +43,8 @@ func (k *Keeper) listenAt() instant {
 		return at
 	}
 	for _, l := range k.books.Leases() { // few have been there when one is a second old
-		if l.state == stateHeld {
-			at = min(at, l.acquired.Add(listenAfter))
+		if l.belief.Held() {
+			at = min(at, l.belief.Since().Add(listenAfter))
 		}
 	}
 	return at
@@ -119,7 +119,7 @@ func (k *Keeper) lookAtNew(now instant) {
 	}
 	k.looks.young = now
 	for _, l := range k.books.Leases() {
-		if l.renewals == 0 && k.heartbeats.Planned(l) {
+		if l.belief.Renewals() == 0 && k.heartbeats.Planned(l) {
 			k.lookAt(l, now)
 		}
 	}
@@ -127,23 +127,18 @@ func (k *Keeper) lookAtNew(now instant) {
 
 // lookAt has a lease renewed now. Under k.mu.
 func (k *Keeper) lookAt(l *Lease, now instant) {
-	if l.state != stateHeld || k.shutdown.phase >= phaseFree {
+	if !l.belief.Held() || k.shutdown.phase >= phaseFree {
 		return
 	}
-	extra := l.withExtras()
-	if extra.looked > now { // one is planned
+	at, ok := l.belief.Look(now, lookPause)
+	if !ok {
 		return
 	}
-	at := now
-	if extra.looked != 0 {
-		at = max(now, extra.looked.Add(lookPause))
-	}
-	extra.looked = at
-	if l.manual() {
+	if l.belief.IsManual() {
 		k.goroutines.run(func() { k.askManual(l) })
 		return
 	}
-	k.plan(l, min(at, max(l.due, now)))
+	k.plan(l, min(at, max(l.belief.Due, now)))
 }
 
 // askManual asks whether a lease without a heartbeat was broken. A renewal shortens no TTL.
@@ -154,7 +149,7 @@ func (k *Keeper) askManual(l *Lease) {
 	var news losses
 	k.mu.Lock()
 	over := a.Status != store.StatusHeld && a.Status != store.StatusUnknown
-	if over && l.state == stateHeld {
+	if over && l.belief.Held() {
 		k.loseTaken(l, a, k.clock.Now(), &news)
 	}
 	k.mu.Unlock()
@@ -173,7 +168,7 @@ func (k *Keeper) freeBroken(ctx context.Context, l *Lease, hold store.Hold) (fai
 // brokenFreed is what became of the key of a lease that was broken.
 func (k *Keeper) brokenFreed(l *Lease, hold store.Hold, a store.Answer) (failed error) {
 	if a.Status == store.StatusUnknown {
-		k.cleaner.Disown(l.orphan(hold), l.unsettled())
+		k.cleaner.Disown(l.orphan(hold), l.belief.Unsettled())
 		return a.Err
 	}
 	return nil

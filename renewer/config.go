@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -233,10 +234,18 @@ func orDefault[T time.Duration | float64 | int](v, def T) T {
 // sent. The store starts to count the TTL when the request arrives, later than that instant;
 // its clock may run fast by the drift ρ and ours slow by it, so the TTL is over after
 // T(1−ρ)/(1+ρ) of ours at the earliest. One more millisecond pays for the rounding of clocks.
-func (c Config) validity() time.Duration { return validity(c.TTL, c.ClockDrift) }
+func (c Config) validity() time.Duration { return lease.Validity(c.TTL, c.ClockDrift) }
 
-func validity(ttl time.Duration, drift float64) time.Duration {
-	return time.Duration(float64(ttl)*(1-drift)/(1+drift)) - time.Millisecond
+// rules are what leases go by.
+func (c Config) rules() lease.Rules {
+	r := lease.Rules{
+		TTL: c.TTL, Margin: c.Margin, Drift: c.ClockDrift, MaxHold: c.MaxHold,
+		HoldWarning: c.HoldWarning,
+	}
+	if c.Observer == nil {
+		r.HoldWarning = -1 // there is no one to warn
+	}
+	return r
 }
 
 // retryPause is the longest pause before a failed heartbeat is sent again.

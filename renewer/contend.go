@@ -7,7 +7,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/desk"
-	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -67,12 +67,10 @@ func (c *call) queueUp(ctx context.Context) error {
 func (c *call) renounce(ctx context.Context, sent instant) {
 	k, old := c.k, c.l
 	c.l, c.room = k.newLease(ctx, old.name, old.label)
-	c.l.owner, c.l.extras = newOwner(), old.extras
-	c.l.acquired, c.l.warned = old.acquired, old.warned
-	old.dropContext()
+	c.l.belief.AskAgain(&old.belief, lease.NewOwner())
+	old.op.Drop()
 	k.desk.Swap(old.key(), old, c.l)
-	hold := store.Hold{Name: old.name, Limit: old.Limited(), Owner: old.owner.String()}
-	k.cleaner.Disown(old.orphan(hold), sent)
+	k.cleaner.Disown(old.orphan(old.keyOf(&old.belief.Owner)), sent)
 	c.unsettled = 0
 }
 
@@ -155,8 +153,8 @@ func (c *call) claim(ctx context.Context, place uint64) store.Claim {
 		newness = c.newness()
 	}
 	return store.Claim{
-		Name: l.name, Owner: l.owner.String(), TTL: l.ttl(), Place: place, Holder: k.holder(l),
-		Limit: c.limit, Newness: newness, Callers: c.callers,
+		Name: l.name, Owner: l.belief.Owner.String(), TTL: l.belief.TTL(&k.rules), Place: place,
+		Holder: k.holder(l), Limit: c.limit, Newness: newness, Callers: c.callers,
 	}
 }
 
@@ -173,7 +171,7 @@ func (c *call) answered(ctx context.Context, g store.Grant, q question) (sent in
 			c.unsettled = sent
 			return 0, c.cancelled(ctx)
 		}
-		c.l.fence, c.reserved = g.Fence, g.Reserved
+		c.l.belief.Fence, c.reserved = g.Fence, g.Reserved
 		return sent, nil
 	case store.StatusTaken, store.StatusQueued:
 		c.noteTaken(&g, sent)
@@ -275,8 +273,8 @@ func (c *call) beginRequest(
 	last := c.lastAnswer()
 	// What is asked of a store that may be away ends when that is known.
 	shared := ctx.Done() == nil && limit < last && !k.outages.Troubled()
-	if !shared && l.op.Load() == nil {
-		l.op.Store(c.opContext(ctx))
+	if !shared && l.op.Made() == nil {
+		c.makeContext(ctx)
 	}
 	place = c.nextPlace(now)
 	if shared {
@@ -286,15 +284,15 @@ func (c *call) beginRequest(
 	halted := k.shutdown.phase >= phaseFree
 	if !halted {
 		until := min(limit, last)
-		k.questions.Set(l.op.Load(), until)
+		k.questions.Set(l.op.Made(), until)
 		k.ends.WakeBy(until)
 	}
 	k.mu.Unlock()
-	op := l.op.Load()
+	op := l.op.Made()
 	if halted { // no loop keeps the time any more
-		op.cancel(ErrShutdown)
+		op.Cancel(ErrShutdown)
 	}
-	return op.ctx, place
+	return op.Ctx, place
 }
 
 // nextPlace is the place from which the call asks at an instant, and notes how many wait behind it.
@@ -310,28 +308,28 @@ func (c *call) nextPlace(now instant) uint64 {
 	return place
 }
 
-// opContext makes the operation's context, in the room for it when it is the first.
-func (c *call) opContext(ctx context.Context) *opContext {
+// makeContext makes the operation's context, in the room for it when it is the first.
+func (c *call) makeContext(ctx context.Context) {
 	room := c.room
 	c.room = nil // another request may still have it
 	if room == nil {
-		room = new(opContext)
+		room = new(lease.Context)
 	}
-	return room.begin(ctx)
+	c.l.op.Ask(ctx, room)
 }
 
 // endRequest reports whether the limit was reached before the answer.
 func (c *call) endRequest(request context.Context) (late bool) {
-	k, op := c.k, c.l.op.Load()
+	k, op := c.k, c.l.op.Made()
 	if op == nil {
 		return request.Err() != nil
 	}
 	k.mu.Lock()
-	late = op.deadlinePlace == timing.Nowhere
+	late = !op.Asks()
 	k.questions.Remove(op)
 	k.mu.Unlock()
 	if late {
-		c.l.dropContext()
+		c.l.op.Drop()
 	}
 	return late
 }
@@ -348,7 +346,7 @@ func (c *call) checkAge(ctx context.Context, g *store.Grant, sent instant) {
 	if g.Status != store.StatusHeld {
 		return
 	}
-	if ttl := c.l.ttl(); k.clock.AtMost() >= k.deadlineOf(sent, ttl).Add(-k.cfg.Margin) {
+	if ttl := c.l.belief.TTL(&k.rules); k.rules.TooOld(sent, k.clock.AtMost(), ttl) {
 		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
 		*g = store.Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v",
 			k.clock.AtMost().Sub(sent), ttl)}

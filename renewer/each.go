@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -102,7 +103,7 @@ func (k *Keeper) askEach(all []trying) (failed error) {
 		if first == nil {
 			first = t
 		}
-		t.l.owner = newOwner()
+		t.l.belief.Owner = lease.NewOwner()
 		claims = append(claims, t.claim(t.ctx, 0))
 	}
 	if first == nil {
@@ -138,11 +139,11 @@ func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) [
 	defer func() {
 		for i := range ends {
 			if !ends[i].over {
-				defer k.discard(ends[i].l, 0, ends[i].l.unsettled())
+				defer k.discard(ends[i].l, 0, ends[i].l.belief.Unsettled())
 			}
 		}
 		for _, l := range leases[over:] {
-			defer l.k.discard(l, 0, l.unsettled())
+			defer l.k.discard(l, 0, l.belief.Unsettled())
 		}
 	}()
 	holds := make([]store.Hold, 0, len(leases))
@@ -157,7 +158,7 @@ func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) [
 			continue
 		}
 		ends = append(ends, ending{ended: e, l: l, err: &errs[i]})
-		if e.was == stateHeld || e.broken() {
+		if e.held || e.broken() {
 			holds = append(holds, e.hold)
 		}
 	}
@@ -170,7 +171,7 @@ func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) [
 		e := &ends[i]
 		lost, failed := e.lost, error(nil)
 		switch {
-		case e.was == stateHeld:
+		case e.held:
 			a := asking.AnswerTo(answers, answered, len(holds))
 			lost, failed = k.freed(e.l, e.hold, a, e.now)
 			answered++

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 )
 
 // ProbePause is how often a store that is away is asked.
@@ -22,40 +23,10 @@ func (k *Keeper) NamesAndOrphans() (names, orphans int) {
 	return k.desk.Names(), k.cleaner.Count()
 }
 
-// A Held is a lease of a keeper that does not look after it, with time as a number.
-type Held struct{ l *Lease }
-
-// NewHeld makes a lease granted at an instant, to a request that was sent before.
-func NewHeld(k *Keeper, sent, now time.Duration) Held {
-	h := Held{&Lease{k: k}}
-	h.l.grant(instant(sent), instant(now), 0)
-	return h
-}
-
-// Renewed books a renewal; Missed one without an answer; Lose and Release the end.
-func (h Held) Renewed(sent time.Duration)              { h.l.renewed(instant(sent), h.l.ttl()) }
-func (h Held) Missed(err error)                        { h.l.missed(err) }
-func (h Held) Lose(reason Reason, now time.Duration)   { h.l.lose(reason, instant(now)) }
-func (h Held) Release()                                { h.l.end(stateReleased) }
-func (h Held) LimitTo(at time.Duration, reason Reason) { h.l.limitTo(instant(at), reason) }
-
-// Transfer passes the lease on, to a call with a MaxHold of its own if that is not 0.
-func (h Held) Transfer(maxHold time.Duration, fence int64, now time.Duration) Held {
-	next := Held{&Lease{k: h.l.k}}
-	h.l.transfer(next.l, maxHold, fence, instant(now))
-	return next
-}
-
-// Until is where belief ends; 0 once it has.
-func (h Held) Until() time.Duration { return time.Duration(h.l.until.Load()) }
-
-// Lost is why the lease was lost.
-func (h Held) Lost() *LostError { return h.l.lost() }
-
 // HandOffTo hands l on to the next in line, who leaves when it is too late to tell anybody. It
 // reports whether it was handed on.
 func (k *Keeper) HandOffTo(l *Lease, leave func()) bool {
-	l.endContext(errReleased)
+	l.op.End(lease.ErrReleased)
 	k.mu.Lock()
 	leave()
 	left, done := k.handOff(l, k.clock.Now())
@@ -68,7 +39,7 @@ func (k *Keeper) HandOffTo(l *Lease, leave func()) bool {
 
 // NewOwner makes an owner token.
 func NewOwner() string {
-	token := newOwner()
+	token := lease.NewOwner()
 	return token.String()
 }
 

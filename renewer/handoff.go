@@ -1,10 +1,6 @@
 package renewer
 
-import (
-	"time"
-
-	"github.com/lockbeat/lockbeat/renewer/internal/desk"
-)
+import "github.com/lockbeat/lockbeat/renewer/internal/desk"
 
 // A hand-off passes a lease on to the first of those who wait for the name in this
 // process, without asking the store: the owner token, the deadline and the heartbeat go
@@ -18,20 +14,17 @@ func (c *call) bookTokens(now instant) {
 	if c.reserved <= 0 || cfg.HandOffs < 0 {
 		return
 	}
-	c.l.withExtras().tokens = &tokens{
-		granted: now, first: c.l.fence, last: c.l.fence + int64(c.reserved), left: cfg.HandOffs,
-		until: now.Add(cfg.HandOffFor),
-	}
+	c.l.belief.Tokens(now, c.reserved, cfg.HandOffs, now.Add(cfg.HandOffFor))
 }
 
 // handOff gives a lease that is being released, and has tokens, to the first waiter, or returns
 // false: none waits, no token may be used, the heartbeat is in doubt or too little time is left, or
 // something about either lease is unusual. left is to be ended without the lock. Under k.mu.
 func (k *Keeper) handOff(l *Lease, now instant) (left desk.Left, done bool) {
-	if k.shutdown.phase != phaseRun || l.extras.unusual() {
+	if k.shutdown.phase != phaseRun || l.belief.Unusual() {
 		return left, false
 	}
-	token, ok := l.tokens().next(l.fence, now, k.cfg.ClockDrift)
+	token, ok := l.belief.NextToken(&k.rules, now)
 	if !ok {
 		return left, false
 	}
@@ -39,40 +32,18 @@ func (k *Keeper) handOff(l *Lease, now instant) (left desk.Left, done bool) {
 	if !k.heartbeats.Planned(l) {
 		return left, false
 	}
-	if l.deadline.Sub(now) < k.cfg.Margin+2*k.cfg.RequestTimeout {
+	if l.belief.Left(now) < k.cfg.Margin+2*k.cfg.RequestTimeout {
 		return left, false
 	}
 	w, left := k.desk.HandOver(l.key(), l)
 	if w == nil {
 		return left, false
 	}
-	l.tokens().left--
-	l.transfer(w.L, w.MaxHold, token, now)
+	l.belief.Transfer(&k.rules, &w.L.belief, w.MaxHold, token, now)
 	k.books.Replace(l, w.L)
 	// its own MaxHold may be shorter
 	k.ends.WakeBy(w.L.nextDue())
 	k.heartbeats.Unplan(l) // the new holder plans the next heartbeat when it has a context
 	w.Tell()
 	return left, true
-}
-
-// tokens are the fencing tokens of one grant, for hand-offs. One is used only once as much time has
-// passed since the grant as it is above the first: so those in use do not run ahead of the store's
-// clock, by which tokens rise after the store has lost its data. Guarded by Keeper.mu.
-type tokens struct {
-	granted instant // when the answer came: the store's clock has shown first by then
-	first   int64   // the token granted
-	last    int64   // the highest reserved, first if none is
-	left    int     // hand-offs, by Config.HandOffs
-	until   instant // by Config.HandOffFor
-}
-
-// next is the token above fence, if it may be used by now. The store's clock may be slower than
-// ours by the drift.
-func (t *tokens) next(fence int64, now instant, drift float64) (int64, bool) {
-	fence++
-	elapsed := float64(now.Sub(t.granted)) * (1 - drift) / (1 + drift)
-	ok := fence <= t.last && t.left > 0 && now < t.until &&
-		float64(fence-t.first)*float64(time.Microsecond) <= elapsed
-	return fence, ok
 }

@@ -110,23 +110,23 @@ func (k *Keeper) onBooks() []*Lease {
 
 // holding is what is told of a lease on the books. Under k.mu.
 func (k *Keeper) holding(l *Lease, d dial) (h Holding, ok bool) {
-	if l.state != stateHeld && l.state != stateLost {
+	if !l.belief.Held() && !l.belief.Lost() {
 		return h, false
 	}
 	h = Holding{
 		Name: l.Name(), Operation: l.label.operation, Limited: l.Limited(),
-		LongRunning: l.warned == neverWarned, Fence: l.fence, Since: d.time(l.acquired),
-		Until: d.time(instant(l.until.Load())), Waiting: k.behind(l), Lost: l.lost(),
+		LongRunning: l.belief.LongRunning(), Fence: l.belief.Fence, Since: d.time(l.belief.Since()),
+		Until: d.time(l.belief.Until()), Waiting: k.behind(l), Lost: l.belief.Why(),
 	}
 	if h.Lost != nil {
-		h.LostAt = d.time(l.extras.lostAt)
+		h.LostAt = d.time(l.belief.LostAt())
 	}
 	return h, true
 }
 
 // behind counts the callers who wait for a lease that is held. Under k.mu.
 func (k *Keeper) behind(l *Lease) int {
-	if l.state != stateHeld {
+	if !l.belief.Held() {
 		return 0
 	}
 	return k.desk.Waiting(l.key(), l)
@@ -134,15 +134,15 @@ func (k *Keeper) behind(l *Lease) int {
 
 // waiting is what is told of a lease that a caller asks for. Under k.mu.
 func (k *Keeper) waiting(l *Lease, d dial) (w Waiting, ok bool) {
-	if l.state != stateAsking {
+	if !l.belief.Asking() {
 		return w, false
 	}
 	w = Waiting{
 		Name: l.Name(), Operation: l.label.operation, Limited: l.Limited(),
-		LongRunning: l.warned == neverWarned, Since: d.time(l.acquired),
+		LongRunning: l.belief.LongRunning(), Since: d.time(l.belief.Since()),
 	}
 	if last := k.desk.Last(l.key()); last.Has != nil {
-		w.Holder, w.HeldSince = k.holder(last.Has), d.time(last.Has.acquired)
+		w.Holder, w.HeldSince = k.holder(last.Has), d.time(last.Has.belief.Since())
 	} else if last.Known {
 		w.Holder, w.HeldSince, w.Err = last.Seen.Holder, d.time(last.Seen.Since), last.Seen.Err
 	}

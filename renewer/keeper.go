@@ -15,6 +15,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/books"
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 	"github.com/lockbeat/lockbeat/renewer/internal/desk"
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -38,6 +39,7 @@ type Keeper struct { // a coordinator of parts that own their state
 	store    store.Store
 	shards   asking.Shards
 	cfg      Config
+	rules    lease.Rules
 	self     store.Holder
 	clock    *timing.Clock
 	observer Observer // of everything; nil if there is none
@@ -55,8 +57,8 @@ type Keeper struct { // a coordinator of parts that own their state
 
 	mu         sync.Mutex
 	books      books.Books[*Lease]
-	questions  *timing.DeadlineHeap[*opContext] // to the store, by when each has taken long enough
-	ends       *timing.Loop                     // keeps the time of questions and of leases
+	questions  *timing.DeadlineHeap[*lease.Context] // to the store, by when each ends
+	ends       *timing.Loop                         // keeps the time of questions and of leases
 	heartbeats beat.Heartbeats[*Lease]
 	looks      looks
 	shutdown   shutdown
@@ -113,11 +115,12 @@ func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error)
 		store:     engine,
 		shards:    asking.ShardsOf(engine),
 		cfg:       cfg,
+		rules:     cfg.rules(),
 		self:      store.Holder{Node: cfg.Node, PID: os.Getpid()},
 		clock:     clock,
 		observer:  cfg.Observer,
 		hearers:   observersOf(cfg.Observer, cfg.Log),
-		questions: timing.NewDeadlineHeap(deadlinePlace),
+		questions: timing.NewDeadlineHeap((*lease.Context).Place),
 		ends:      timing.NewLoop(clock),
 		desk:      desk.New[*Lease](),
 		outages:   asking.NewOutages(clock, cfg.FailOver),
@@ -131,7 +134,7 @@ func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error)
 		shutdown: newShutdown(),
 	}
 	k.books = books.New(books.Config[*Lease]{
-		Index: func(l *Lease) *int32 { return &l.index }, End: (*Lease).nextDue,
+		Index: func(l *Lease) *int32 { return &l.belief.Index }, End: (*Lease).nextDue,
 		Over: k.desk.CloseIfEmpty,
 	})
 	_, tells := engine.(breaker)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -208,7 +209,7 @@ func (o *logObserver) Lost(ctx context.Context, e Lost) {
 func (o *logObserver) Released(ctx context.Context, e Released) {
 	level, msg, leftOut := slog.LevelDebug, "lock released", 0
 	switch {
-	case e.Lost != nil && e.Overrun > max(e.Lost.Left, stoppedAtOnce):
+	case e.Lost != nil && e.Overrun > max(e.Lost.Left, lease.StoppedAtOnce):
 		level, msg = slog.LevelWarn, "operation ran on when others could have the lock"
 	case e.Err != nil:
 		msg = "lock not freed yet"

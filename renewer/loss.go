@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -20,7 +21,7 @@ func (k *Keeper) endDue() (next instant) {
 	outages := k.tendOutages(now)
 	for c, due := k.questions.Due(now); due; c, due = k.questions.Due(now) {
 		k.questions.Remove(c) // the store has not answered in time
-		news.after = append(news.after, func() { c.cancel(errNoAnswer) })
+		news.after = append(news.after, func() { c.Cancel(errNoAnswer) })
 	}
 	k.books.EndDue(now, func(l *Lease) { k.attendTo(l, now, &news) })
 	next = min(outages, k.questions.First(), k.books.FirstBound())
@@ -37,55 +38,24 @@ func (k *Keeper) endDue() (next instant) {
 	return min(next, now.Add(lookAround))
 }
 
-// nextDue is when the end loop is to attend to a lease: when belief in it ends, or observers are to
-// hear that its operation still runs. Under k.mu.
-func (l *Lease) nextDue() instant {
-	switch l.state {
-	case stateHeld:
-		return min(instant(l.until.Load()), l.nextWarning())
-	case stateLost:
-		return l.nextWarning()
-	default:
-		return never
-	}
-}
-
-// stoppedAtOnce is within what time an operation returns that stops as soon as it is told.
-const stoppedAtOnce = 10 * time.Millisecond
-
-// nextWarning is when observers are to hear that the operation still runs: when others can have the
-// lock, since it is lost; and after [Config.HoldWarning], twice that, and so on. Under k.mu.
-func (l *Lease) nextWarning() instant {
-	switch after := l.k.cfg.HoldWarning; {
-	case l.state == stateLost && !l.extras.overran:
-		return l.extras.lostAt.Add(max(l.lost().Left, stoppedAtOnce))
-	case l.k.observer == nil, after < 0, after > time.Duration(never)>>l.warned: // by neverWarned
-		return never
-	default:
-		return l.acquired.Add(after << l.warned)
-	}
-}
+// nextDue is when the end loop is to attend to a lease. Under k.mu.
+func (l *Lease) nextDue() instant { return l.belief.NextDue(&l.k.rules) }
 
 // attendTo does what is due for a lease: it loses it, or notes that observers are to be told of it.
 // Under k.mu.
 func (k *Keeper) attendTo(l *Lease, now instant, news *losses) {
-	if l.state == stateHeld && instant(l.until.Load()) <= now {
+	if l.belief.IsOver(now) {
 		k.expire(l, now, news)
 		return
 	}
 	e := StillRuns{
-		Name: l.Name(), Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),
-		Waiting: k.behind(l), Lost: l.lost(),
+		Name: l.Name(), Operation: l.label.operation, Fence: l.belief.Fence, Waiting: k.behind(l),
+		Lost: l.belief.Why(),
 	}
-	if e.Lost != nil {
-		e.Held, e.Overrun = l.extras.lostAt.Sub(l.acquired), now.Sub(l.extras.lostAt)
-		l.extras.overran = true
-	}
-	for l.nextWarning() <= now {
-		l.warned++
-	}
-	if l.values != nil { // else its caller was handed it a moment ago, and has not begun
-		news.still = append(news.still, stillRuns{l.seen(), e})
+	e.Held, e.Overrun = l.belief.Times(now)
+	l.belief.Warned(&k.rules, now)
+	if l.op.Begun() { // else its caller was handed it a moment ago, and has not begun
+		news.still = append(news.still, stillRuns{l.op.Seen(), e})
 	}
 }
 
@@ -97,21 +67,25 @@ type stillRuns struct {
 
 // expire loses a lease whose belief has ended by the clock. Under k.mu.
 func (k *Keeper) expire(l *Lease, now instant, news *losses) {
-	reason := ReasonExpired
-	if limit, why := l.limit(); limit <= now {
-		reason = why
-	}
-	k.lose(l, reason, now, news)
+	k.lost(l, l.belief.Expire(&k.rules, now), news)
 }
 
 // lose ends a held lease and collects the news, which the caller must
 // deliver when it has given k.mu back.
 func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
-	l.lose(reason, now)
+	k.lost(l, l.belief.Lose(lease.Reason(reason), now), news)
+}
+
+// lost is the rest of a loss. Under k.mu.
+func (k *Keeper) lost(l *Lease, loss lease.Loss, news *losses) {
+	l.belief.Tell(&LostError{
+		Name: l.name, Reason: Reason(loss.Reason), Fence: l.belief.Fence, Left: loss.Left,
+		Err: loss.Err, maxHold: loss.MaxHold,
+	})
 	k.heartbeats.Unplan(l)
 	k.books.Bound(l) // it may be told of
 	k.ends.WakeBy(l.nextDue())
-	if l.values != nil { // else it was handed over a moment ago, and its new holder will see
+	if l.op.Begun() { // else it was handed over a moment ago, and its new holder will see
 		news.leases = append(news.leases, l)
 	}
 	if left := k.desk.Leave(l.key(), l); left.Stop != nil {
@@ -123,7 +97,10 @@ func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
 // that it was broken.
 func (k *Keeper) loseTaken(l *Lease, a store.Answer, now instant, news *losses) {
 	k.lose(l, reasonOf(a), now, news)
-	l.lost().found(a)
+	l.belief.Why().found(a)
+	if a.Broken != nil && a.Broken.Force {
+		l.belief.NoNotice()
+	}
 }
 
 // found notes what the store has found.
@@ -157,19 +134,18 @@ type losses struct {
 // deliver tells the operations, all of them before any observer.
 func (n *losses) deliver(k *Keeper) {
 	for _, l := range n.leases {
-		l.endContext(l.lost())
-		for f := range l.extras.onLoss { // none is added any more
-			(*f)()
-		}
+		l.op.End(l.belief.Why())
+		l.belief.Losing()
 	}
 	for _, f := range n.after {
 		f()
 	}
 	for _, l := range n.leases {
-		k.hearers.Lost(l.seen(), Lost{
-			Name: l.Name(), Operation: l.label.operation, Fence: l.fence,
-			Held: l.extras.lostAt.Sub(l.acquired), Err: l.lost(),
-		})
+		e := Lost{
+			Name: l.name, Operation: l.label.operation, Fence: l.belief.Fence, Err: l.belief.Why(),
+		}
+		e.Held, _ = l.belief.Times(0) // until the loss
+		k.hearers.Lost(l.op.Seen(), e)
 	}
 	for _, s := range n.still {
 		k.hearers.StillRuns(s.ctx, s.event)
@@ -181,16 +157,17 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 	unwatch := context.AfterFunc(caller, func() {
 		k.mu.Lock()
 		defer k.mu.Unlock()
-		if l.state != stateHeld {
+		if !l.belief.Held() {
 			return
 		}
-		l.limitTo(k.clock.Now().Add(k.cfg.CancelGrace), ReasonAbandoned)
+		l.belief.LimitTo(&k.rules, k.clock.Now().Add(k.cfg.CancelGrace),
+			lease.Reason(ReasonAbandoned))
 		k.books.Bound(l)
-		k.ends.WakeBy(instant(l.until.Load()))
+		k.ends.WakeBy(l.belief.Until())
 	})
-	operation := l.operation()
+	operation := l.op.Context()
 	k.mu.Lock()
-	operation.unwatch = unwatch
+	operation.Unwatch = unwatch
 	k.mu.Unlock()
 }
 
@@ -200,24 +177,16 @@ func (l *Lease) OnLoss(f func()) (stop func()) {
 	k := l.k
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch l.state {
-	case stateHeld:
-	case stateLost:
-		go f() // not under the lock
-		return func() {}
-	default:
-		return func() {}
-	}
-	extra := l.withExtras()
-	if extra.onLoss == nil {
-		extra.onLoss = make(map[*func()]struct{})
-	}
-	extra.onLoss[&f] = struct{}{}
-	return func() {
-		k.mu.Lock()
-		defer k.mu.Unlock()
-		if l.state == stateHeld { // else they are being called
-			delete(extra.onLoss, &f)
+	switch {
+	case l.belief.Held():
+		l.belief.OnLoss(&f)
+		return func() {
+			k.mu.Lock()
+			defer k.mu.Unlock()
+			l.belief.NotOnLoss(&f)
 		}
+	case l.belief.Lost():
+		go f() // not under the lock
 	}
+	return func() {}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/desk"
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -32,8 +33,8 @@ type newestCall struct {
 // newestOf is for a call of a kind, which is about to begin.
 func newestOf(kind Newest, l *Lease) *newestCall {
 	s, _ := l.k.store.(contract.Replacer) // see checkNewness
-	l.owner = newOwner()
-	id := string(l.owner[:]) // the lease may be handed to it with another one
+	l.belief.Owner = lease.NewOwner()
+	id := string(l.belief.Owner[:]) // the lease may be handed to it with another one
 	n := &newestCall{Newest: desk.NewNewest(), kind: kind, store: s, id: id}
 	n.again = time.AfterFunc(noteAgain, n.Tell)
 	return n
@@ -57,9 +58,9 @@ func (n *newestCall) endFront(l *Lease) {
 	k := l.k
 	var news losses
 	k.mu.Lock()
-	if front := k.desk.Last(l.key()).Has; front != nil && front.state == stateHeld {
+	if front := k.desk.Last(l.key()).Has; front != nil && front.belief.Held() {
 		k.lose(front, ReasonReplaced, k.clock.Now(), &news)
-		front.lost().By = k.holder(l).String()
+		front.belief.Why().By = k.holder(l).String()
 	}
 	k.mu.Unlock()
 	news.deliver(k)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
-	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -80,8 +80,8 @@ func (k *Keeper) tendOutages(now instant) (next instant) {
 	begun, probes, next := k.outages.Due(now)
 	if begun {
 		for _, l := range k.desk.AskAtFronts() {
-			op := l.op.Load()
-			if op != nil && op.deadlinePlace != timing.Nowhere && k.Outage(l.name) > 0 {
+			op := l.op.Made()
+			if op != nil && op.Asks() && k.Outage(l.name) > 0 {
 				k.questions.Set(op, now)
 			}
 		}
@@ -101,7 +101,7 @@ const probeNames = 10000
 // locks is to see none.
 func (k *Keeper) probe(p asking.Probe) {
 	sent := k.clock.AtMost()
-	owner := newOwner()
+	owner := lease.NewOwner()
 	claim := store.Claim{Owner: owner.String(), TTL: time.Millisecond, Holder: k.self}
 	claim.Holder.Operation = "is the store back?"
 	for i := 0; i == 0 || !k.outages.Same(k.shards.Of(claim.Name), p.Shard); i++ {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/desk"
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -32,7 +33,7 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 	finished := false
 	defer func() {
 		if !finished {
-			k.discard(l, 0, l.unsettled())
+			k.discard(l, 0, l.belief.Unsettled())
 		}
 	}()
 	lost, failed := k.freeEnded(ctx, l, e)
@@ -46,8 +47,8 @@ func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
 func (k *Keeper) forget(l *Lease, e ended, lost *LostError) (left desk.Left) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if e.was == stateHeld && lost != nil {
-		l.foundLost(lost)
+	if e.held && lost != nil {
+		l.belief.Tell(lost)
 	}
 	left = k.desk.Leave(l.key(), l)
 	k.books.Forget(l)
@@ -72,50 +73,48 @@ func (k *Keeper) released(l *Lease, e ended, lost *LostError, failed error) erro
 
 // ended is a lease whose operation is over, for the store to be told.
 type ended struct {
-	was  state
-	lost *LostError
-	hold store.Hold
-	now  instant
+	held  bool // until now
+	freed bool // by Shutdown
+	lost  *LostError
+	hold  store.Hold
+	now   instant
 }
 
 // broken reports whether the lease was broken, and is to be freed by its owner.
 func (e *ended) broken() bool {
-	return e.was == stateLost && !e.lost.gone() &&
+	return !e.held && !e.freed && !e.lost.gone() &&
 		(e.lost.Reason == ReasonBroken || e.lost.Reason == ReasonReplaced)
 }
 
 // endLease ends a lease in this process. It reports whether the store need not be told: the lease
 // was over, or it has been handed over.
 func (k *Keeper) endLease(l *Lease, orderly bool) (e ended, over bool) {
-	if l.until.Load() != 0 {
-		l.endContext(errReleased) // before anybody else has the lock
+	if l.belief.Until() != 0 {
+		l.op.End(lease.ErrReleased) // before anybody else has the lock
 	}
 	e.now = k.clock.Recent()
 	k.mu.Lock()
-	if l.state == stateReleased {
+	if l.belief.Released() {
 		k.mu.Unlock()
 		return e, true
 	}
-	unwatch := l.unwatcher()
-	if orderly && l.state == stateHeld && l.tokens() != nil {
+	if c := l.op.Made(); c != nil && c.Unwatch != nil {
+		defer c.Unwatch()
+	}
+	if orderly && l.belief.Held() && l.belief.HasTokens() {
 		if left, done := k.handOff(l, e.now); done {
 			k.mu.Unlock()
 			left.End()
-			unwatch()
 			k.observeRelease(l, e.now, nil, true)
 			return e, true
 		}
 	}
-	e.was = l.state
-	if l.extras != nil && l.extras.freed {
-		e.was = stateReleased
-	}
-	l.end(stateReleased)
+	e.held, e.freed = l.belief.Held(), l.belief.IsFree()
+	l.belief.End()
 	k.desk.GivesBack(l.key(), l)
 	k.heartbeats.Unplan(l)
-	e.lost, e.hold = l.lost(), l.ending(e.now)
+	e.lost, e.hold = l.belief.Why(), l.ending(e.now)
 	k.mu.Unlock()
-	unwatch()
 	return e, false
 }
 
@@ -126,7 +125,7 @@ func (k *Keeper) freeEnded(
 ) (lost *LostError, failed error) {
 	lost = e.lost
 	switch {
-	case e.was == stateHeld:
+	case e.held:
 		lost, failed = k.free(ctx, l, e.hold, e.now)
 	case e.broken():
 		failed = k.freeBroken(ctx, l, e.hold)
@@ -140,20 +139,20 @@ func (k *Keeper) freeEnded(
 // abandon sees to the key of a lease that was over when it was released. The caller should not wait
 // for a store that may be down.
 func (k *Keeper) abandon(l *Lease, e ended) {
-	l.endContext(e.lost)
-	if e.was != stateReleased && !e.lost.gone() {
-		k.cleaner.Disown(l.orphan(e.hold), l.unsettled()) // the key may still be there
+	l.op.End(e.lost)
+	if !e.freed && !e.lost.gone() {
+		k.cleaner.Disown(l.orphan(e.hold), l.belief.Unsettled()) // the key may still be there
 	}
 }
 
 // revisit frees the key of a lease once more if an acquire that was not answered may yet bring it
 // back.
 func (k *Keeper) revisit(l *Lease, e ended) {
-	unsettled := l.unsettled()
+	unsettled := l.belief.Unsettled()
 	if unsettled == 0 {
 		return
 	}
-	if e.was == stateHeld || e.was == stateLost && e.lost.gone() {
+	if e.held || !e.freed && e.lost.gone() {
 		k.cleaner.Revisit(l.orphan(e.hold), unsettled, e.now)
 	}
 }
@@ -164,11 +163,11 @@ func (k *Keeper) free(
 	ctx context.Context, l *Lease, hold store.Hold, now instant,
 ) (*LostError, error) {
 	var request context.Context
-	if c := l.op.Load(); c == nil || c == releasedContext || ctx == context.Background() {
+	if c := l.op.Made(); c == nil || ctx == context.Background() {
 		request = k.requests.Limited(ctx)
 	} else {
-		c.freeing = asking.Valued{Context: k.requests.Limit(), Values: ctx}
-		request = &c.freeing
+		c.Freeing = asking.Valued{Context: k.requests.Limit(), Values: ctx}
+		request = &c.Freeing
 	}
 	holds := singleHolds.Take(hold)
 	answers := k.store.Release(request, holds[:])
@@ -192,11 +191,12 @@ func (k *Keeper) freed(l *Lease, hold store.Hold, a store.Answer, now instant) (
 // lostAtRelease is for a lease that the store no longer knew when it
 // was to be freed: lost since the last heartbeat.
 func (k *Keeper) lostAtRelease(l *Lease, a store.Answer, now instant) *LostError {
-	lost := &LostError{Name: l.Name(), Reason: reasonOf(a), Fence: l.fence}
+	lost := &LostError{Name: l.Name(), Reason: reasonOf(a), Fence: l.belief.Fence}
 	lost.found(a)
-	k.hearers.Lost(l.seen(), Lost{
-		Name: l.Name(), Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),
-		Err: lost,
+	k.hearers.Lost(l.op.Seen(), Lost{
+		Name: l.name, Operation: l.label.operation, Fence: l.belief.Fence,
+		Held: now.Sub(l.belief.Since()),
+		Err:  lost,
 	})
 	return lost
 }
@@ -206,13 +206,11 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 		return
 	}
 	r := Released{
-		Name: l.Name(), Operation: l.label.operation, Fence: l.fence, Held: now.Sub(l.acquired),
-		Renewals: int(l.renewals), HandedOver: handedOver, Lost: l.lost(), Err: failed,
+		Name: l.Name(), Operation: l.label.operation, Fence: l.belief.Fence,
+		Renewals: l.belief.Renewals(), HandedOver: handedOver, Lost: l.belief.Why(), Err: failed,
 	}
-	if t := l.extras; t != nil && t.lostAt != 0 {
-		r.Held, r.Overrun = t.lostAt.Sub(l.acquired), now.Sub(t.lostAt)
-	}
-	k.observer.Released(l.seen(), r)
+	r.Held, r.Overrun = l.belief.Times(now)
+	k.observer.Released(l.op.Seen(), r)
 }
 
 // discard ends a lease whose operation never began, since its caller has
@@ -221,10 +219,10 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 // the instant unsettled, those behind it go on from that place. unsettled is as for disown, too.
 func (k *Keeper) discard(l *Lease, place uint64, unsettled instant) {
 	k.mu.Lock()
-	lost := l.lost()
-	l.end(stateReleased)
+	lost := l.belief.Why()
+	l.belief.End()
 	k.heartbeats.Unplan(l)
-	if c := l.op.Load(); c != nil {
+	if c := l.op.Made(); c != nil {
 		k.questions.Remove(c)
 	}
 	hold := l.ending(k.clock.AtMost())
@@ -237,7 +235,7 @@ func (k *Keeper) discard(l *Lease, place uint64, unsettled instant) {
 		k.mu.Unlock()
 		left.End()
 	}()
-	if l.owner.String() != "" && (lost == nil || !lost.gone()) {
+	if l.belief.Owner.String() != "" && (lost == nil || !lost.gone()) {
 		k.cleaner.Disown(l.orphan(hold), unsettled)
 	}
 }

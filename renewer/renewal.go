@@ -47,10 +47,10 @@ func (k *Keeper) sendAgain(b *beat.Batch[*Lease], now instant) (told beatNews) {
 	told = newsOf(b, now)
 	told.renewed.Failed, told.renewed.Err = len(b.Leases), errLate
 	for _, l := range b.Leases {
-		if l.state == stateHeld {
-			l.missed(errLate)
+		if l.belief.Held() {
+			l.belief.Missed(errLate)
 			k.retry(l, now)
-			k.miss(&told, l, b.Sent.Sub(l.due), errLate, now)
+			k.miss(&told, l, b.Sent.Sub(l.belief.Due), errLate, now)
 		}
 	}
 	return told
@@ -87,7 +87,7 @@ func (k *Keeper) bookBatch(
 	for i, l := range b.Leases {
 		a := asking.AnswerTo(answers, i, len(b.Leases))
 		r.count(a)
-		if l.state != stateHeld {
+		if !l.belief.Held() {
 			continue
 		}
 		sent := b.Sent.Add(-max(0, a.Age))
@@ -96,9 +96,9 @@ func (k *Keeper) bookBatch(
 			continue
 		}
 		if b.Holds[i].Tells && a.Status == store.StatusHeld {
-			l.withExtras().told = b.Holds[i].Callers
+			l.belief.Told(b.Holds[i].Callers)
 		}
-		lag := b.Sent.Sub(l.due)
+		lag := b.Sent.Sub(l.belief.Due)
 		k.book(l, a, sent, now, &news)
 		if a.Status == store.StatusUnknown || lag > k.cfg.RequestTimeout {
 			k.miss(&told, l, lag, a.Err, now)
@@ -152,12 +152,13 @@ func newsOf(b *beat.Batch[*Lease], now instant) beatNews {
 
 // miss adds a lease, if it is still held. Under k.mu.
 func (k *Keeper) miss(n *beatNews, l *Lease, lag time.Duration, err error, now instant) {
-	if k.observer == nil || l.state != stateHeld {
+	if k.observer == nil || !l.belief.Held() {
 		return
 	}
-	n.misses = append(n.misses, miss{l.seen(), Missed{
-		Name: l.Name(), Operation: l.label.operation, Fence: l.fence, Lag: max(0, lag), Err: err,
-		Left: max(0, instant(l.until.Load()).Sub(now)),
+	n.misses = append(n.misses, miss{l.op.Seen(), Missed{
+		Name: l.name, Operation: l.label.operation, Fence: l.belief.Fence, Lag: max(0, lag),
+		Err:  err,
+		Left: max(0, l.belief.Until().Sub(now)),
 	}})
 }
 
@@ -174,7 +175,7 @@ func (n *beatNews) tell(o Observer) {
 func (k *Keeper) book(l *Lease, a store.Answer, sent, now instant, news *losses) {
 	k.bookRenewal(l, a, k.cfg.TTL, sent, now, news)
 	switch {
-	case l.state != stateHeld:
+	case !l.belief.Held():
 	case a.Status == store.StatusHeld:
 		k.planNext(l, sent)
 	default:
@@ -187,14 +188,10 @@ func (k *Keeper) book(l *Lease, a store.Answer, sent, now instant, news *losses)
 // will. Under k.mu.
 func (k *Keeper) bookLate(l *Lease, a store.Answer, sent, now instant, news *losses) {
 	if a.Status == store.StatusUnknown {
-		if l.extras != nil && l.extras.lastErr == errLate { //nolint:errorlint // that very one
-			l.missed(a.Err)
-		}
+		l.belief.Explain(errLate, a.Err)
 		return
 	}
-	before := l.deadline
-	k.bookRenewal(l, a, k.cfg.TTL, sent, now, news)
-	if l.state == stateHeld && l.deadline > before && k.heartbeats.Planned(l) {
+	if k.bookRenewal(l, a, k.cfg.TTL, sent, now, news) && k.heartbeats.Planned(l) {
 		k.planNext(l, sent)
 	}
 }
@@ -204,9 +201,9 @@ func (k *Keeper) bookLate(l *Lease, a store.Answer, sent, now instant, news *los
 // along that are due soon. Under k.mu.
 func (k *Keeper) planNext(l *Lease, sent instant) {
 	rhythm := k.cfg.Heartbeat
-	l.due = max(l.due.Add(rhythm), sent.Add(rhythm/2))
-	l.due = min(l.due, sent.Add(rhythm+rhythm/4))
-	k.plan(l, l.due)
+	l.belief.Due = max(l.belief.Due.Add(rhythm), sent.Add(rhythm/2))
+	l.belief.Due = min(l.belief.Due, sent.Add(rhythm+rhythm/4))
+	k.plan(l, l.belief.Due)
 }
 
 // retry plans a heartbeat after one that failed, or is late. Under k.mu.
@@ -216,22 +213,24 @@ func (k *Keeper) retry(l *Lease, now instant) {
 }
 
 // bookRenewal books the answer to a renewal for ttl that was sent at an instant. If it is unknown
-// the deadline stays: what is left until then is for trying again. Under k.mu.
+// the deadline stays: what is left until then is for trying again. further reports whether it has
+// moved on. Under k.mu.
 func (k *Keeper) bookRenewal(
 	l *Lease, a store.Answer, ttl time.Duration, sent, now instant, news *losses,
-) {
+) (further bool) {
 	switch {
 	case a.Status == store.StatusTaken || a.Status == store.StatusGone ||
 		a.Status == store.StatusBroken:
 		k.loseTaken(l, a, now, news)
-	case now >= instant(l.until.Load()):
+	case now >= l.belief.Until():
 		// Confirmed or not, it comes too late: belief has ended, and must not begin again.
 		k.expire(l, now, news)
 	case a.Status == store.StatusHeld:
-		l.renewed(sent, ttl)
+		return l.belief.Renewed(&k.rules, sent, ttl)
 	default:
-		l.missed(a.Err)
+		l.belief.Missed(a.Err)
 	}
+	return false
 }
 
 // plan enters a lease's next heartbeat, in place of the one planned before. It asks the store for
@@ -242,7 +241,7 @@ func (k *Keeper) plan(l *Lease, at instant) { k.heartbeats.Plan(l, k.shards.Of(l
 func contexts(leases []*Lease) iter.Seq[context.Context] {
 	return func(yield func(context.Context) bool) {
 		for _, l := range leases {
-			if !yield(l.seen()) {
+			if !yield(l.op.Seen()) {
 				return
 			}
 		}
@@ -306,18 +305,18 @@ func (l *Lease) beginExtend(d time.Duration) error {
 	defer k.mu.Unlock()
 	fault := k.checkManual(d)
 	switch {
-	case l.lost() != nil:
-		return l.lost()
-	case l.state == stateReleased:
+	case l.belief.Why() != nil:
+		return l.belief.Why()
+	case l.belief.Released():
 		fault = errors.New("it was released: extend it while the operation runs")
-	case !l.manual():
+	case !l.belief.IsManual():
 		fault = errors.New("it has a heartbeat, which extends it: take it with Manual to do so " +
 			"yourself")
 	}
 	if fault != nil {
 		return &Error{Op: "extend", Name: l.Name(), Kind: ErrConfig, Err: fault}
 	}
-	l.extras.manual = max(l.extras.manual, d)
+	l.belief.Manual(d)
 	return nil
 }
 
@@ -326,10 +325,10 @@ func (k *Keeper) extended(l *Lease, a store.Answer, sent instant, d time.Duratio
 	var news losses
 	k.mu.Lock()
 	now := k.clock.Now()
-	if l.state == stateHeld {
+	if l.belief.Held() {
 		k.bookRenewal(l, a, d, sent, now, &news) // its bound follows when the old instant comes
 	}
-	lost := l.lost()
+	lost := l.belief.Why()
 	k.mu.Unlock()
 	news.deliver(k)
 	if lost == nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 )
 
 // Request is what a caller wants of a lock. Only Name is required: the zero value of each other
@@ -136,7 +137,8 @@ func (k *Keeper) checkRequest(r *Request) error {
 
 // checkManual refuses a time in which nothing is left for the operation.
 func (k *Keeper) checkManual(d time.Duration) error {
-	if least := validity(d, k.cfg.ClockDrift) - k.cfg.Margin; d < time.Millisecond || least <= 0 {
+	least := lease.Validity(d, k.cfg.ClockDrift) - k.cfg.Margin
+	if d < time.Millisecond || least <= 0 {
 		return fmt.Errorf("%v is too short a time to hold a lock for: clock drift, 1ms and "+
 			"Config.Margin (%v) leave nothing of it", d, k.cfg.Margin)
 	}

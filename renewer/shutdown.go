@@ -115,11 +115,11 @@ func (k *Keeper) tell() {
 	k.desk.Close()
 	now := k.clock.Now()
 	for _, l := range k.books.Leases() {
-		if l.state == stateReleased { // the store is being told
+		if l.belief.Released() { // the store is being told
 			continue
 		}
 		k.shutdown.stillRan++
-		if l.state == stateHeld {
+		if l.belief.Held() {
 			k.lose(l, ReasonShutdown, now, &news)
 		}
 	}
@@ -182,7 +182,7 @@ func (k *Keeper) disownNoticed() {
 	now := k.clock.Now()
 	// since forget puts the last in the place of one that goes
 	for _, l := range slices.Backward(k.books.Leases()) {
-		if l.state == stateLost && !l.lost().gone() && l.noticed() <= now {
+		if l.belief.Lost() && !l.belief.Why().gone() && l.belief.Noticed(&k.rules) <= now {
 			o := l.orphan(l.ending(now))
 			o.Freed = l.freedByShutdown
 			k.cleaner.Leave(o)
@@ -195,7 +195,7 @@ func (k *Keeper) disownNoticed() {
 func (l *Lease) freedByShutdown() {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()
-	l.withExtras().freed = true
+	l.belief.Free()
 }
 
 // unfreed is the error of Shutdown for n keys, nil for none.
@@ -215,22 +215,11 @@ func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 	now := k.clock.Now()
 	left := min(k.cfg.Margin, k.drainTime(ctx))
 	for _, l := range k.books.Leases() {
-		if l.state == stateLost && !l.lost().gone() {
-			left = max(left, l.noticed().Sub(now))
+		if l.belief.Lost() && !l.belief.Why().gone() {
+			left = max(left, l.belief.Noticed(&k.rules).Sub(now))
 		}
 	}
 	return left
-}
-
-// noticed is from when the key of a lost lease may be released: its operation
-// has had the notice that it was promised, or will have had it when
-// [Lease.HoldAtLeast] ends, before which no other owner can have the lock. Under k.mu.
-func (l *Lease) noticed() instant {
-	at := l.extras.lostAt.Add(l.k.cfg.Margin)
-	if l.extras.least >= at {
-		return l.extras.lostAt
-	}
-	return at
 }
 
 // hangUp ends what the store is being asked, other than by finish: no caller waits for its answers.
@@ -242,7 +231,7 @@ func (k *Keeper) hangUp() {
 	k.shutdown.phase = phaseFree
 	var unanswered []context.CancelCauseFunc
 	for c := range k.questions.All() {
-		unanswered = append(unanswered, c.cancel)
+		unanswered = append(unanswered, c.Cancel)
 	}
 	k.mu.Unlock()
 	k.cleaner.Collect() // before its questions end, so that they are no faults
@@ -259,7 +248,7 @@ func (k *Keeper) halt(last context.Context, err error) error {
 	k.mu.Lock()
 	unanswered := k.desk.Inside()
 	for _, l := range k.books.Leases() {
-		if l.state == stateReleased {
+		if l.belief.Released() {
 			unanswered++
 		}
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/desk"
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -20,7 +21,7 @@ import (
 // other is one behind the front of a limit, for whom it asks.
 type other struct {
 	w     *desk.Waiter[*Lease]
-	owner ownerToken
+	owner lease.Owner
 }
 
 // asksForOthers reports whether a call for a limit is at its front, and waits there.
@@ -35,13 +36,13 @@ func (c *call) claimOthers(claims []store.Claim) []store.Claim {
 		if w.Limit() != c.limit {
 			break // those of another number wait until they ask themselves
 		}
-		c.others = append(c.others, other{w, newOwner()})
+		c.others = append(c.others, other{w, lease.NewOwner()})
 	}
 	for i := range c.others {
 		o, l := &c.others[i], c.others[i].w.L
 		claims = append(claims, store.Claim{
-			Name: l.name, Owner: o.owner.String(), TTL: l.ttl(), Place: claims[0].Place,
-			Holder: c.k.holder(l), Limit: c.limit,
+			Name: l.name, Owner: o.owner.String(), TTL: l.belief.TTL(&c.k.rules),
+			Place: claims[0].Place, Holder: c.k.holder(l), Limit: c.limit,
 		})
 	}
 	return claims
@@ -88,19 +89,19 @@ func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
 // giveOne lets the lease of one who waits begin, unless it has left, or the answer is too old.
 // Under k.mu.
 func (c *call) giveOne(
-	w *desk.Waiter[*Lease], owner ownerToken, g *store.Grant, sent instant,
+	w *desk.Waiter[*Lease], owner lease.Owner, g *store.Grant, sent instant,
 ) bool {
 	k, l := c.k, w.L
 	now := k.clock.AtMost()
-	if now >= k.deadlineOf(sent, l.ttl()).Add(-k.cfg.Margin) || k.shutdown.phase != phaseRun ||
+	if k.rules.TooOld(sent, now, l.belief.TTL(&k.rules)) || k.shutdown.phase != phaseRun ||
 		!k.desk.Give(w) {
 		return false
 	}
-	l.owner, l.fence = owner, g.Fence
-	l.grant(sent, now, w.MaxHold)
+	l.belief.Owner, l.belief.Fence = owner, g.Fence
+	l.belief.Grant(&k.rules, sent, now, w.MaxHold)
 	k.books.Enter(l)
 	k.ends.WakeBy(l.nextDue())
-	l.due = k.heartbeats.First(sent)
+	l.belief.Due = k.heartbeats.First(sent)
 	w.Tell()
 	return true
 }
@@ -110,8 +111,7 @@ func (c *call) giveOne(
 func (c *call) disown(others []other, unsettled instant) {
 	for i := range others {
 		l := others[i].w.L
-		hold := store.Hold{Name: l.name, Limit: true, Owner: others[i].owner.String()}
-		c.k.cleaner.Disown(l.orphan(hold), unsettled)
+		c.k.cleaner.Disown(l.orphan(l.keyOf(&others[i].owner)), unsettled)
 	}
 }
 

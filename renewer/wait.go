@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/desk"
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -71,20 +72,20 @@ func (c *call) noteAfter(w *desk.Waiter[*Lease]) {
 	}
 	c.k.mu.Lock() // its operation may run on, if it was lost
 	defer c.k.mu.Unlock()
-	if l.fence != 0 {
-		c.behind = desk.Seen{Known: true, Holder: c.k.holder(l), Since: l.acquired}
+	if l.belief.Fence != 0 {
+		c.behind = desk.Seen{Known: true, Holder: c.k.holder(l), Since: l.belief.Since()}
 	}
 }
 
 // seeBefore notes who of this process had the lock until now, if any had, for a call whose time is
 // over as it comes to the front. Under k.mu.
 func (c *call) seeBefore(l *Lease) {
-	if l == nil || l.fence == 0 {
+	if l == nil || l.belief.Fence == 0 {
 		return
 	}
-	held := c.k.clock.AtMost().Sub(l.acquired)
-	c.seen = desk.Seen{Known: true, Holder: c.k.holder(l), HeldFor: held, Since: l.acquired}
-	c.own = l.acquired <= c.begun
+	held := c.k.clock.AtMost().Sub(l.belief.Since())
+	c.seen = desk.Seen{Known: true, Holder: c.k.holder(l), HeldFor: held, Since: l.belief.Since()}
+	c.own = l.belief.Since() <= c.begun
 }
 
 // join gives the caller its turn: at the front, or to ask for a slot aside, which is nil; or behind
@@ -94,7 +95,7 @@ func (c *call) join(ctx context.Context, front bool) (*desk.Waiter[*Lease], erro
 	k, l, r := c.k, c.l, &c.request
 	w := desk.Wish{
 		Now: c.begun, Try: r.Try, Limit: r.Limit != nil, Refused: c.attempts > 0, Nested: r.Nested,
-		Inside: c.inside, Front: front, Most: r.MaxWaiters, Plain: l.extras == nil,
+		Inside: c.inside, Front: front, Most: r.MaxWaiters, Plain: l.belief.Plain(),
 		MaxHold: r.ownMaxHold(), LimitTo: r.Limit, Rank: r.Rank,
 	}
 	if w.Trouble = k.outages.Troubled(); w.Trouble {
@@ -167,7 +168,7 @@ func (c *call) stepOut(w *desk.Waiter[*Lease]) {
 	if out.Waited {
 		c.seen = k.seenLocked(out.Last)
 		if l := out.Last.Has; l != nil {
-			c.own = l.acquired <= c.begun
+			c.own = l.belief.Since() <= c.begun
 		}
 	}
 	k.mu.Unlock()
@@ -183,7 +184,7 @@ func (c *call) stepOut(w *desk.Waiter[*Lease]) {
 
 // giveUpPlace has the store pass over a place from which l was to ask.
 func (k *Keeper) giveUpPlace(l *Lease, place uint64) {
-	owner := newOwner() // an earlier question of the caller's own may be under way
+	owner := lease.NewOwner() // an earlier question of the caller's own may be under way
 	hold := store.Hold{Name: l.name, Limit: l.Limited(), Owner: owner.String(), Place: place}
 	k.cleaner.Disown(l.orphan(hold), 0)
 }
@@ -210,7 +211,7 @@ func (k *Keeper) seenLocked(last desk.Last[*Lease]) desk.Seen {
 func (k *Keeper) seenOf(l *Lease) desk.Seen {
 	now := k.clock.AtMost()
 	return desk.Seen{
-		Known: true, Holder: k.holder(l), HeldFor: now.Sub(l.acquired), Since: l.acquired,
-		TTL: max(0, l.deadline.Sub(now)),
+		Known: true, Holder: k.holder(l), HeldFor: now.Sub(l.belief.Since()),
+		Since: l.belief.Since(), TTL: max(0, l.belief.Left(now)),
 	}
 }

@@ -1,0 +1,259 @@
+// Package lease is what is believed of one lease of this process: whose it is, until when, why it
+// ended, and the context of its operation. It knows no keeper, no store and no other lease but the
+// one that it is passed on to. Answers and instants go in; facts come out, of which the engine
+// makes errors and events.
+//
+//	asking ──Grant──▶ held ──End──▶ released
+//	   │               │ └──Transfer──▶ released; the next one is held
+//	   │               └──Lose──▶ lost ──End──▶ released
+//	   └──End──▶ released
+//
+// What it holds true: Until is at most Margin before the end of the TTL at the store, by its
+// slowest clock, counted from when a request was sent, never from its answer. It moves on only
+// while the lease is held and by what the store has confirmed, and is 0 from the instant at which
+// the lease is not held any more.
+package lease
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+)
+
+// Belief is what is believed of one lease. The caller guards it with a lock of its own, other than
+// Until. Why the lease was lost is told as an E.
+type Belief[E any] struct {
+	// until is the instant at which belief ends unless a heartbeat moves it.
+	until atomic.Int64
+
+	acquired timing.Instant // when it was; until then, when its caller began to ask
+	deadline timing.Instant // until when the store certainly holds the key for us
+	Due      timing.Instant // the heartbeat planned next, for whoever plans it
+	Fence    int64
+	extras   *extras[E] // nil for most
+	renewals int32
+	Index    int32 // for whoever keeps many, where it has this one
+	state    state
+	warned   uint8 // so often were observers told that it is still held, or neverWarned
+	Owner    Owner // fits in here without a gap
+}
+
+type state uint8
+
+const (
+	stateAsking   state = iota // its caller waits, or asks the store
+	stateHeld                  // ours
+	stateLost                  // not ours any more, but its operation has not returned
+	stateReleased              // over
+)
+
+// Rules are those of one keeper's leases.
+type Rules struct {
+	TTL, Margin time.Duration
+	Drift       float64
+	MaxHold     time.Duration // 0: none
+	HoldWarning time.Duration // less than 0: no one is to be warned
+}
+
+// Reason is why a lease was lost.
+type Reason uint8
+
+// The reasons of which this package knows more than that they are given.
+const (
+	Expired Reason = iota + 1 // no renewal was confirmed in time
+	Taken                     // the key is gone, or another owner has it
+	MaxHold                   // held for as long as it may be
+)
+
+// neverWarned is for a lease that is held for as long as it may be.
+const neverWarned = 1<<8 - 1
+
+// Ask begins a lease for a caller that has begun to ask. One that is long-running is never warned
+// of.
+func (b *Belief[E]) Ask(since timing.Instant, longRunning bool) {
+	b.acquired = since
+	if longRunning {
+		b.warned = neverWarned
+	}
+}
+
+// AskAgain begins a lease in place of one that asks: under another owner token, as a question may
+// still have that one's.
+func (b *Belief[E]) AskAgain(before *Belief[E], owner Owner) {
+	b.Owner, b.extras, b.acquired, b.warned = owner, before.extras, before.acquired, before.warned
+}
+
+// Asking reports whether the caller of the lease waits, or asks the store.
+func (b *Belief[E]) Asking() bool { return b.state == stateAsking }
+
+// Held reports whether the lease is ours.
+func (b *Belief[E]) Held() bool { return b.state == stateHeld }
+
+// Lost reports whether the lease is not ours any more, and its operation has not returned.
+func (b *Belief[E]) Lost() bool { return b.state == stateLost }
+
+// Released reports whether the lease is over.
+func (b *Belief[E]) Released() bool { return b.state == stateReleased }
+
+// Until is the instant at which belief ends unless a heartbeat moves it; 0 when the lease is over.
+// It needs no lock.
+func (b *Belief[E]) Until() timing.Instant { return timing.Instant(b.until.Load()) }
+
+// Since is when the lease was acquired; until then, when its caller began to ask.
+func (b *Belief[E]) Since() timing.Instant { return b.acquired }
+
+// Left is for how long the store certainly holds the key yet.
+func (b *Belief[E]) Left(now timing.Instant) time.Duration { return b.deadline.Sub(now) }
+
+// Renewals counts the heartbeats that were confirmed.
+func (b *Belief[E]) Renewals() int { return int(b.renewals) }
+
+// LongRunning reports whether the lease is held for as long as it may be.
+func (b *Belief[E]) LongRunning() bool { return b.warned == neverWarned }
+
+// Grant begins a lease that the store has granted. sent is when the request was, from which its
+// time counts. maxHold is that of the call: 0 if it has none of its own, negative for no bound.
+func (b *Belief[E]) Grant(r *Rules, sent, now timing.Instant, maxHold time.Duration) {
+	b.state, b.acquired = stateHeld, now
+	b.deadline = r.Deadline(sent, b.TTL(r))
+	b.boundTo(r, maxHold)
+	b.setUntil(r)
+}
+
+// boundTo sets the MaxHold of a lease whose call has its own.
+func (b *Belief[E]) boundTo(r *Rules, maxHold time.Duration) {
+	switch {
+	case maxHold > 0:
+		x := b.withExtras()
+		x.limit, x.limitFor = b.acquired.Add(maxHold), MaxHold
+	case maxHold < 0 && r.MaxHold > 0:
+		b.withExtras().limit = timing.Never
+	}
+}
+
+// Renewed books that the store has confirmed a lease for ttl, answering a request that was sent at
+// an instant. It reports whether that moves its time on: answers may overtake each other.
+func (b *Belief[E]) Renewed(r *Rules, sent timing.Instant, ttl time.Duration) (further bool) {
+	if b.extras != nil {
+		b.extras.lastErr = nil
+	}
+	b.renewals++
+	if deadline := r.Deadline(sent, ttl); deadline > b.deadline {
+		b.deadline, further = deadline, true
+	}
+	b.setUntil(r)
+	return further
+}
+
+// Missed books a renewal whose outcome is not known: the time of the lease stays as it was.
+func (b *Belief[E]) Missed(err error) { b.withExtras().lastErr = err }
+
+// Transfer passes a lease on to next: the owner, the store's time and the tokens go on; the limits
+// and the fencing token are new. maxHold is that of next, as in Grant.
+func (b *Belief[E]) Transfer(
+	r *Rules, next *Belief[E], maxHold time.Duration, fence int64, now timing.Instant,
+) {
+	next.Owner, next.Fence = b.Owner, fence
+	next.state, next.acquired, next.deadline, next.Due = stateHeld, now, b.deadline, b.Due
+	// The extras go on with nothing in them but the tokens and what the store was told: so a
+	// hand-off allocates none. next has none of its own: it has asked for nothing unusual.
+	if x := b.extras; x != nil {
+		if x.tokens != nil {
+			x.tokens.left--
+		}
+		*x = extras[E]{tokens: x.tokens, told: x.told}
+		next.extras, b.extras = x, nil
+	}
+	next.boundTo(r, maxHold)
+	next.setUntil(r)
+	b.End()
+}
+
+// LimitTo ends belief at an instant, if nothing ends it before.
+func (b *Belief[E]) LimitTo(r *Rules, at timing.Instant, reason Reason) {
+	if limit, _ := b.limit(r); at < limit {
+		x := b.withExtras()
+		x.limit, x.limitFor = at, reason
+	}
+	b.setUntil(r)
+}
+
+// Loss is why a lease was lost.
+type Loss struct {
+	Reason  Reason
+	Left    time.Duration // for so long no other owner could have the lock yet
+	Err     error         // of the last renewal, if that is why
+	MaxHold time.Duration // of the call, if that ended it
+}
+
+// Expire loses a held lease whose belief has ended by the clock.
+func (b *Belief[E]) Expire(r *Rules, now timing.Instant) Loss {
+	reason := Expired
+	if limit, why := b.limit(r); limit <= now {
+		reason = why
+	}
+	return b.Lose(reason, now)
+}
+
+// Lose ends a held lease before its operation does. Tell it why next.
+func (b *Belief[E]) Lose(reason Reason, now timing.Instant) Loss {
+	b.state = stateLost
+	b.until.Store(0)
+	x, loss := b.withExtras(), Loss{Reason: reason}
+	x.lostAt = now
+	if reason != Taken {
+		loss.Left = max(0, b.deadline.Sub(now))
+	}
+	x.notice = loss.Left
+	switch {
+	case reason == Expired:
+		loss.Err = x.lastErr
+	case reason == MaxHold && x.limit != 0:
+		loss.MaxHold = x.limit.Sub(b.acquired)
+	}
+	return loss
+}
+
+// Tell notes what the operation is told of a loss, also of one that was only found at the release.
+func (b *Belief[E]) Tell(why *E) { b.withExtras().why = why }
+
+// End ends a lease as released.
+func (b *Belief[E]) End() {
+	b.state = stateReleased
+	b.until.Store(0)
+}
+
+// limit is where MaxHold or LimitTo ends a lease, and which; never if neither does.
+func (b *Belief[E]) limit(r *Rules) (at timing.Instant, reason Reason) {
+	if b.extras != nil && b.extras.limit != 0 {
+		return b.extras.limit, b.extras.limitFor
+	}
+	if r.MaxHold > 0 {
+		return b.acquired.Add(r.MaxHold), MaxHold
+	}
+	return timing.Never, Expired
+}
+
+// setUntil settles until when a lease is believed in, by its deadline and by its limit.
+func (b *Belief[E]) setUntil(r *Rules) {
+	limit, _ := b.limit(r)
+	b.until.Store(int64(min(b.deadline.Add(-r.Margin), limit)))
+}
+
+// Deadline is until when the store certainly holds a key for ttl after a request was sent: less
+// what two clocks drift apart meanwhile, and the millisecond to which it rounds.
+func (r *Rules) Deadline(sent timing.Instant, ttl time.Duration) timing.Instant {
+	return sent.Add(Validity(ttl, r.Drift))
+}
+
+// TooOld reports whether a grant for ttl would be over, as its request was sent too long ago.
+func (r *Rules) TooOld(sent, now timing.Instant, ttl time.Duration) bool {
+	return now >= r.Deadline(sent, ttl).Add(-r.Margin)
+}
+
+// Validity is for how long a key is certainly held whose TTL the store counts by a clock of its
+// own.
+func Validity(ttl time.Duration, drift float64) time.Duration {
+	return time.Duration(float64(ttl)*(1-drift)/(1+drift)) - time.Millisecond
+}

@@ -1,0 +1,219 @@
+package lease
+
+import (
+	"time"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+)
+
+// extras is what few leases have: those that met trouble, are contended, or were asked for with
+// unusual options. So each of very many leases is small.
+type extras[E any] struct {
+	lastErr  error          // of the last heartbeat, nil once one is confirmed
+	why      *E             // the lease was lost
+	lostAt   timing.Instant // when
+	notice   time.Duration  // for so long since no other owner could have the lock
+	overran  bool           // observers were told that the operation runs on
+	freed    bool           // by a shutdown, which did not wait for the operation
+	limitFor Reason         // why limit is set
+	limit    timing.Instant // where LimitTo or a MaxHold of its own ends it; 0: Rules.MaxHold does
+	tokens   *tokens        // for hand-offs; nil if nobody waited when the store was asked
+	// When an acquire was sent that was never answered, although a later one was: it may still
+	// arrive after the release.
+	unsettled timing.Instant
+	place     uint64         // from which that asked
+	looked    timing.Instant // the last look: see Look
+	least     timing.Instant // until when the store is to hold the key in any case
+	manual    time.Duration  // the longest TTL asked for, without a heartbeat
+	told      int            // how many callers wait, as the store was told; -1: not known
+	onLoss    map[*func()]struct{}
+}
+
+// withExtras is the lease's extras, made when it needs them.
+func (b *Belief[E]) withExtras() *extras[E] {
+	if b.extras == nil {
+		b.extras = new(extras[E])
+	}
+	return b.extras
+}
+
+// Plain reports whether the lease was asked for with nothing unusual, and nothing unusual has
+// happened to it: so one may be handed to its caller.
+func (b *Belief[E]) Plain() bool { return b.extras == nil }
+
+// SetApart has no lease handed to the caller.
+func (b *Belief[E]) SetApart() { b.withExtras() }
+
+// Unusual reports whether the lease can't be handed over as it is: there is trouble with a
+// heartbeat, HoldAtLeast, Manual.
+func (b *Belief[E]) Unusual() bool {
+	x := b.extras
+	return x != nil && (x.lastErr != nil || x.why != nil || x.unsettled != 0 || x.least != 0 ||
+		x.manual != 0)
+}
+
+// Why is what the operation was told of its loss, nil if it was not lost.
+func (b *Belief[E]) Why() *E {
+	if b.extras == nil {
+		return nil
+	}
+	return b.extras.why
+}
+
+// NoNotice notes that another owner could have the lock at once when the lease was lost.
+func (b *Belief[E]) NoNotice() { b.extras.notice = 0 }
+
+// Explain replaces a reason for which no heartbeat is confirmed by a better one.
+func (b *Belief[E]) Explain(former, err error) {
+	if x := b.extras; x != nil && x.lastErr == former { //nolint:errorlint // that very one
+		x.lastErr = err
+	}
+}
+
+// Manual has the lease live without a heartbeat, for ttl at a time: the longest that was asked for.
+func (b *Belief[E]) Manual(ttl time.Duration) {
+	x := b.withExtras()
+	x.manual = max(x.manual, ttl)
+}
+
+// IsManual reports whether the lease has no heartbeat.
+func (b *Belief[E]) IsManual() bool { return b.extras != nil && b.extras.manual != 0 }
+
+// TTL is how long the store holds the key after a request, at the most.
+func (b *Belief[E]) TTL(r *Rules) time.Duration {
+	if b.IsManual() {
+		return b.extras.manual
+	}
+	return r.TTL
+}
+
+// HoldAtLeast has the store hold the key until an instant in any case, or longer if that was asked
+// for before.
+func (b *Belief[E]) HoldAtLeast(until timing.Instant) {
+	x := b.withExtras()
+	x.least = max(x.least, until)
+}
+
+// Least is until when the store is to hold the key in any case; 0 without.
+func (b *Belief[E]) Least() timing.Instant {
+	if b.extras == nil {
+		return 0
+	}
+	return b.extras.least
+}
+
+// Unsettle notes when a request was sent, from a place, that was never answered: it may still
+// arrive after the release.
+func (b *Belief[E]) Unsettle(sent timing.Instant, place uint64) {
+	x := b.withExtras()
+	x.unsettled, x.place = sent, place
+}
+
+// Unsettled is when such a request was sent, 0 if there is none.
+func (b *Belief[E]) Unsettled() timing.Instant {
+	if b.extras == nil {
+		return 0
+	}
+	return b.extras.unsettled
+}
+
+// Place is from where such a request was sent.
+func (b *Belief[E]) Place() uint64 {
+	if b.extras == nil {
+		return 0
+	}
+	return b.extras.place
+}
+
+// Told notes how many callers wait, as the store was told; -1 if that is not known.
+func (b *Belief[E]) Told(n int) { b.withExtras().told = n }
+
+// IsTold reports whether the store was told that n callers wait.
+func (b *Belief[E]) IsTold(n int) bool {
+	if b.extras == nil {
+		return n == 0
+	}
+	return n == b.extras.told
+}
+
+// Free notes that the store has freed the key, although the operation runs on.
+func (b *Belief[E]) Free() { b.withExtras().freed = true }
+
+// IsFree reports whether it has.
+func (b *Belief[E]) IsFree() bool { return b.extras != nil && b.extras.freed }
+
+// Look is when the lease may be looked at upon a message that came now, once in a pause. It is not
+// ok if a look is planned already.
+func (b *Belief[E]) Look(now timing.Instant, pause time.Duration) (at timing.Instant, ok bool) {
+	x := b.withExtras()
+	if x.looked > now {
+		return 0, false
+	}
+	at = now
+	if x.looked != 0 {
+		at = max(now, x.looked.Add(pause))
+	}
+	x.looked = at
+	return at, true
+}
+
+// OnLoss notes a function for Losing, while the lease is held.
+func (b *Belief[E]) OnLoss(f *func()) {
+	x := b.withExtras()
+	if x.onLoss == nil {
+		x.onLoss = make(map[*func()]struct{})
+	}
+	x.onLoss[f] = struct{}{}
+}
+
+// NotOnLoss takes it back, unless the lease has been lost: then it is being called.
+func (b *Belief[E]) NotOnLoss(f *func()) {
+	if b.state == stateHeld && b.extras != nil {
+		delete(b.extras.onLoss, f)
+	}
+}
+
+// Losing calls the functions of OnLoss. It needs no lock once the lease is lost: none is added any
+// more.
+func (b *Belief[E]) Losing() {
+	for f := range b.extras.onLoss {
+		(*f)()
+	}
+}
+
+// Tokens notes that tokens for hand-offs came with the grant, at an instant: reserved more above
+// Fence, for most hand-offs, until an instant.
+func (b *Belief[E]) Tokens(now timing.Instant, reserved, most int, until timing.Instant) {
+	b.withExtras().tokens = &tokens{
+		granted: now, first: b.Fence, last: b.Fence + int64(reserved), left: most, until: until,
+	}
+}
+
+// HasTokens reports whether callers waited when the store was asked, so that it reserved tokens.
+func (b *Belief[E]) HasTokens() bool { return b.extras != nil && b.extras.tokens != nil }
+
+// NextToken is that of the holder after this one, if the lease may be passed on by now.
+func (b *Belief[E]) NextToken(r *Rules, now timing.Instant) (fence int64, ok bool) {
+	return b.extras.tokens.next(b.Fence, now, r.Drift)
+}
+
+// tokens are the fencing tokens of one grant, for hand-offs. One is used only once as much time has
+// passed since the grant as it is above the first: so those in use do not run ahead of the store's
+// clock, by which tokens rise after the store has lost its data.
+type tokens struct {
+	granted timing.Instant // when the answer came: the store's clock has shown first by then
+	first   int64          // the token granted
+	last    int64          // the highest reserved, first if none is
+	left    int            // hand-offs
+	until   timing.Instant // for hand-offs
+}
+
+// next is the token above fence, if it may be used by now. The store's clock may be slower than
+// ours by the drift.
+func (t *tokens) next(fence int64, now timing.Instant, drift float64) (int64, bool) {
+	fence++
+	elapsed := float64(now.Sub(t.granted)) * (1 - drift) / (1 + drift)
+	ok := fence <= t.last && t.left > 0 && now < t.until &&
+		float64(fence-t.first)*float64(time.Microsecond) <= elapsed
+	return fence, ok
+}
