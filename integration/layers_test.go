@@ -21,7 +21,7 @@ type layer struct{ packages, may, why string }
 // packages than one has its reason where it is allowed first.
 var layers = []layer{
 	{
-		"renewer/internal/desk", "internal/contract renewer/internal/timing",
+		"renewer/internal/desk", "internal/contract renewer/internal/timing renewer/store",
 		"who is next is decided without a store, a clock or a lease: data in, decisions out",
 	},
 	{
