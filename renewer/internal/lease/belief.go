@@ -15,10 +15,14 @@
 package lease
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Belief is what is believed of one lease. The caller guards it with a lock of its own, other than
@@ -256,4 +260,26 @@ func (r *Rules) TooOld(sent, now timing.Instant, ttl time.Duration) bool {
 // own.
 func Validity(ttl time.Duration, drift float64) time.Duration {
 	return time.Duration(float64(ttl)*(1-drift)/(1+drift)) - time.Millisecond
+}
+
+// Owner is an owner token, inside the lease: with a string each of very many leases would take 16
+// bytes more, and a heartbeat would read one more place in memory. It is written once, before it is
+// read.
+type Owner [store.OwnerLen]byte
+
+// NewOwner makes one of 128 random bits, so that no two acquisitions share one, not even those of
+// a process that was cloned from a snapshot, for which a counter would repeat.
+func NewOwner() (token Owner) {
+	var raw [16]byte
+	rand.Read(raw[:]) // never fails: see crypto/rand
+	base64.RawURLEncoding.Encode(token[:], raw[:])
+	return token
+}
+
+// String is the token without a copy; "" if there is none yet.
+func (o *Owner) String() string {
+	if o[0] == 0 {
+		return ""
+	}
+	return unsafe.String(&o[0], len(o)) //nolint:gosec // it is not written any more
 }
