@@ -126,7 +126,12 @@ func TestALossTellsTheLastFailureIfThatIsWhy(t *testing.T) {
 	b = held(r, 0)
 	late := errors.New("no answer yet")
 	b.Missed(late)
-	b.Explain(errDown, nil)
+	b.Explain(errors.New("another"), errDown)
+	assert.Equal(t, late, b.Lose(lease.Expired, at(now)).Err)
+
+	b = held(r, 0)
+	b.Explain(late, errDown) // of a lease that misses none
+	b.Missed(late)
 	b.Explain(late, errDown)
 	assert.Equal(t, errDown, b.Lose(lease.Expired, at(now)).Err)
 	b.Tell(&loss)
@@ -143,7 +148,7 @@ func TestALeaseIsPassedOn(t *testing.T) {
 	b := held(r, 0)
 	b.Owner, b.Fence = lease.NewOwner(), 7
 	b.LimitTo(r, at(now+time.Second), lease.MaxHold+1)
-	b.Tokens(at(now), 2, 2, at(time.Minute))
+	b.Tokens(at(now), 10, 2, at(time.Minute))
 	b.Told(3)
 	next := new(belief)
 	next.Ask(at(0), false)
@@ -183,6 +188,7 @@ func TestATokenIsUsedNoEarlierThanTheStoreWouldGiveIt(t *testing.T) {
 		"in the same instant":   {0, time.Second, 10, false},
 		"by our clock":          {time.Microsecond, time.Second, 10, false},
 		"by the slowest clock":  {1003 * time.Nanosecond, time.Second, 10, true},
+		"the last of them":      {time.Millisecond, time.Second, 1, true},
 		"none is reserved":      {time.Millisecond, time.Second, 0, false},
 		"its time is over":      {time.Second, time.Second, 10, false},
 		"its time is near over": {time.Second - 1, time.Second, 10, true},
@@ -298,6 +304,32 @@ func TestWhatIsUnusual(t *testing.T) {
 	b.Manual(time.Hour)
 	b.Manual(time.Minute)
 	assert.Equal(t, time.Hour, b.TTL(r), "the longest that was asked for")
+}
+
+// A question under another owner token goes on from where the caller began.
+func TestACallerAsksUnderAnotherOwner(t *testing.T) {
+	t.Parallel()
+	before, b, owner := new(belief), new(belief), lease.NewOwner()
+	before.Ask(at(now), true)
+	before.Manual(time.Hour)
+	assert.Empty(t, before.Owner.String())
+	b.AskAgain(before, owner)
+	assert.Equal(t, owner.String(), b.Owner.String())
+	assert.NotEqual(t, owner, lease.NewOwner())
+	assert.Equal(t, at(now), b.Since())
+	assert.True(t, b.LongRunning())
+	assert.True(t, b.IsManual())
+}
+
+func TestWhatTheStoreWasTold(t *testing.T) {
+	t.Parallel()
+	b := new(belief)
+	assert.True(t, b.IsTold(0))
+	assert.False(t, b.IsTold(1))
+	b.Told(-1)
+	assert.False(t, b.IsTold(0))
+	b.Told(2)
+	assert.True(t, b.IsTold(2))
 }
 
 func TestWhoHearsOfALoss(t *testing.T) {
