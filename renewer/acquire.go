@@ -224,8 +224,7 @@ func (c *call) enter(
 	k.mu.Lock()
 	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
 	l.belief.Grant(&k.rules, sent, now, c.request.ownMaxHold())
-	k.books.Enter(l)
-	k.ends.WakeBy(l.nextDue())
+	k.attendBy(l, now)
 	if !k.looks.listens {
 		k.ends.WakeBy(now.Add(listenAfter))
 	}
@@ -351,7 +350,7 @@ func (c *call) exit() {
 	c.inside = false
 	if k := c.k; k.desk.Out() {
 		k.mu.Lock()
-		k.books.Check()
+		k.checkIdle()
 		k.mu.Unlock()
 	}
 }

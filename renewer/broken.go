@@ -42,7 +42,7 @@ func (k *Keeper) listenAt() instant {
 	if k.looks.listens {
 		return at
 	}
-	for _, l := range k.books.Leases() { // few have been there when one is a second old
+	for l := range k.leases.All() { // few have been there when one is a second old
 		if l.belief.Held() {
 			at = min(at, l.belief.Since().Add(listenAfter))
 		}
@@ -105,7 +105,7 @@ func (k *Keeper) look(name string, limit bool) {
 		return
 	}
 	k.looks.limits = now
-	for _, l := range k.books.Leases() {
+	for l := range k.leases.All() {
 		if l.name == name && l.Limited() {
 			k.lookAt(l, now)
 		}
@@ -118,7 +118,7 @@ func (k *Keeper) lookAtNew(now instant) {
 		return
 	}
 	k.looks.young = now
-	for _, l := range k.books.Leases() {
+	for l := range k.leases.All() {
 		if l.belief.Renewals() == 0 && k.heartbeats.Planned(l) {
 			k.lookAt(l, now)
 		}

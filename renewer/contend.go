@@ -8,6 +8,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/internal/lease"
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -283,9 +284,8 @@ func (c *call) beginRequest(
 	k.mu.Lock()
 	halted := k.shutdown.phase >= phaseFree
 	if !halted {
-		until := min(limit, last)
-		k.questions.Set(l.op.Made(), until)
-		k.ends.WakeBy(until)
+		l.belief.AskUntil(min(limit, last))
+		k.attendBy(l, now)
 	}
 	k.mu.Unlock()
 	op := l.op.Made()
@@ -325,8 +325,8 @@ func (c *call) endRequest(request context.Context) (late bool) {
 		return request.Err() != nil
 	}
 	k.mu.Lock()
-	late = !op.Asks()
-	k.questions.Remove(op)
+	late = c.l.belief.Slot == timing.Nowhere
+	k.leases.Remove(c.l)
 	k.mu.Unlock()
 	if late {
 		c.l.op.Drop()

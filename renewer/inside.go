@@ -3,6 +3,7 @@ package renewer
 import (
 	"iter"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -96,16 +97,16 @@ func (d dial) time(at instant) time.Time {
 	return d.wall.Add(at.Sub(d.now))
 }
 
-// onBooks are the leases on the books: their pointers, which are copied at once, as the books
-// change places when one goes.
+// onBooks are the leases on the books, and some that are asked for: their pointers, which are
+// copied at once, as they change places when one goes.
 func (k *Keeper) onBooks() []*Lease {
 	k.mu.Lock()
-	n := len(k.books.Leases())
+	n := k.leases.Len()
 	k.mu.Unlock()
 	all := make([]*Lease, 0, n+n/8+insideChunk) // not under the lock
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return append(all, k.books.Leases()...)
+	return slices.AppendSeq(all, k.leases.All())
 }
 
 // holding is what is told of a lease on the books. Under k.mu.

@@ -12,7 +12,6 @@ import (
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/beat"
-	"github.com/lockbeat/lockbeat/renewer/internal/books"
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/internal/lease"
@@ -22,8 +21,8 @@ import (
 
 // Which lock guards what
 //
-// Keeper.mu guards what is believed of leases: books, questions, heartbeats, shutdown, and those
-// fields of a Lease that say so. It is held when a method of these parts is called, and where a
+// Keeper.mu guards what is believed of leases: leases, heartbeats, shutdown, and those fields of a
+// Lease that say so. It is held when a method of these parts is called, and where a
 // comment says "under k.mu".
 //
 // The desk and the cleaner have locks of their own, which are taken last.
@@ -56,9 +55,8 @@ type Keeper struct { // a coordinator of parts that own their state
 	goroutines goroutines
 
 	mu         sync.Mutex
-	books      books.Books[*Lease]
-	questions  *timing.DeadlineHeap[*lease.Context] // to the store, by when each ends
-	ends       *timing.Loop                         // keeps the time of questions and of leases
+	leases     *timing.Wheel[*Lease] // on the books, or asked for: see attendBy
+	ends       *timing.Loop          // attends to them
 	heartbeats beat.Heartbeats[*Lease]
 	looks      looks
 	shutdown   shutdown
@@ -112,31 +110,27 @@ func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error)
 	}
 	clock := timing.NewClock(slept)
 	k := &Keeper{
-		store:     engine,
-		shards:    asking.ShardsOf(engine),
-		cfg:       cfg,
-		rules:     cfg.rules(),
-		self:      store.Holder{Node: cfg.Node, PID: os.Getpid()},
-		clock:     clock,
-		observer:  cfg.Observer,
-		hearers:   observersOf(cfg.Observer, cfg.Log),
-		questions: timing.NewDeadlineHeap((*lease.Context).Place),
-		ends:      timing.NewLoop(clock),
-		desk:      desk.New[*Lease](),
-		outages:   asking.NewOutages(clock, cfg.FailOver),
-		tooLate:   fmt.Errorf("%w: %s", errNoAnswer, cfg.farAway()),
-		requests:  asking.NewRequests(cfg.RequestTimeout, clock),
-		renewals:  asking.NewRequests(cfg.beatPatience(), clock),
+		store:    engine,
+		shards:   asking.ShardsOf(engine),
+		cfg:      cfg,
+		rules:    cfg.rules(),
+		self:     store.Holder{Node: cfg.Node, PID: os.Getpid()},
+		clock:    clock,
+		observer: cfg.Observer,
+		hearers:  observersOf(cfg.Observer, cfg.Log),
+		leases:   timing.NewWheel(2*cfg.TTL, func(l *Lease) *timing.Place { return &l.belief.Slot }),
+		ends:     timing.NewLoop(clock),
+		desk:     desk.New[*Lease](),
+		outages:  asking.NewOutages(clock, cfg.FailOver),
+		tooLate:  fmt.Errorf("%w: %s", errNoAnswer, cfg.farAway()),
+		requests: asking.NewRequests(cfg.RequestTimeout, clock),
+		renewals: asking.NewRequests(cfg.beatPatience(), clock),
 		heartbeats: beat.New(beat.Config[*Lease]{
 			TTL: cfg.TTL, Heartbeat: cfg.Heartbeat, RequestTimeout: cfg.RequestTimeout,
 			Place: func(l *Lease) *beat.Place { return &l.beat }, Hold: (*Lease).beating,
 		}, clock),
 		shutdown: newShutdown(),
 	}
-	k.books = books.New(books.Config[*Lease]{
-		Index: func(l *Lease) *int32 { return &l.belief.Index }, End: (*Lease).nextDue,
-		Over: k.desk.CloseIfEmpty,
-	})
 	_, tells := engine.(breaker)
 	k.looks.listens = !tells
 	k.cleaner = cleanup.New(engine, cleanup.Config{

@@ -2,6 +2,7 @@ package renewer
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/lease"
@@ -19,12 +20,8 @@ func (k *Keeper) endDue() (next instant) {
 	k.mu.Lock()
 	now := k.clock.Now()
 	outages := k.tendOutages(now)
-	for c, due := k.questions.Due(now); due; c, due = k.questions.Due(now) {
-		k.questions.Remove(c) // the store has not answered in time
-		news.after = append(news.after, func() { c.Cancel(errNoAnswer) })
-	}
-	k.books.EndDue(now, func(l *Lease) { k.attendTo(l, now, &news) })
-	next = min(outages, k.questions.First(), k.books.FirstBound())
+	k.leases.Take(now, math.MaxInt, func(l *Lease) { k.attendTo(l, now, &news) })
+	next = min(outages, k.leases.First())
 	if at := k.listenAt(); at > now {
 		next = min(next, at)
 	} else {
@@ -38,16 +35,38 @@ func (k *Keeper) endDue() (next instant) {
 	return min(next, now.Add(lookAround))
 }
 
-// nextDue is when the end loop is to attend to a lease. Under k.mu.
-func (l *Lease) nextDue() instant { return l.belief.NextDue(&l.k.rules) }
-
-// attendTo does what is due for a lease: it loses it, or notes that observers are to be told of it.
+// attendBy puts a lease on the books, or one that is asked for beside them, and has the end loop
+// attend to it when something is due, or before. Heartbeats move the end of a lease on, and nothing
+// here. So most leases are looked at in vain once in a TTL: many at once, at 64ths of it.
 // Under k.mu.
-func (k *Keeper) attendTo(l *Lease, now instant, news *losses) {
-	if l.belief.IsOver(now) {
-		k.expire(l, now, news)
-		return
+func (k *Keeper) attendBy(l *Lease, now instant) {
+	at := min(l.belief.NextDue(&k.rules), now.Add(k.cfg.TTL))
+	if shared := at - at%instant(k.cfg.TTL/64); shared > now {
+		at = shared
 	}
+	k.leases.Set(l, at)
+	k.ends.WakeBy(at)
+}
+
+// attendTo does what is due for a lease, if anything is: it ends a question, loses a lease, or
+// notes that observers are to be told of one. Under k.mu.
+func (k *Keeper) attendTo(l *Lease, now instant, news *losses) {
+	switch {
+	case l.belief.NextDue(&k.rules) > now:
+	case l.belief.Asking():
+		question := l.op.Made()
+		news.after = append(news.after, func() { question.Cancel(errNoAnswer) })
+		return // it is asked for no more
+	case l.belief.IsOver(now):
+		k.expire(l, now, news)
+	default:
+		k.noteRuns(l, now, news)
+	}
+	k.attendBy(l, now)
+}
+
+// noteRuns notes that observers are to hear of an operation that still runs. Under k.mu.
+func (k *Keeper) noteRuns(l *Lease, now instant, news *losses) {
 	e := StillRuns{
 		Name: l.Name(), Operation: l.label.operation, Fence: l.belief.Fence, Waiting: k.behind(l),
 		Lost: l.belief.Why(),
@@ -67,25 +86,24 @@ type stillRuns struct {
 
 // expire loses a lease whose belief has ended by the clock. Under k.mu.
 func (k *Keeper) expire(l *Lease, now instant, news *losses) {
-	k.lost(l, l.belief.Expire(&k.rules, now), news)
+	k.lost(l, l.belief.Expire(&k.rules, now), now, news)
 }
 
 // lose ends a held lease and collects the news, which the caller must
 // deliver when it has given k.mu back.
 func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
-	k.lost(l, l.belief.Lose(lease.Reason(reason), now), news)
+	k.lost(l, l.belief.Lose(lease.Reason(reason), now), now, news)
 }
 
 // lost is the rest of a loss. Under k.mu.
-func (k *Keeper) lost(l *Lease, loss lease.Loss, news *losses) {
+func (k *Keeper) lost(l *Lease, loss lease.Loss, now instant, news *losses) {
 	l.belief.Tell(&LostError{
 		Name: l.name, Reason: Reason(loss.Reason), Fence: l.belief.Fence, Left: loss.Left,
 		Err: loss.Err, maxHold: loss.MaxHold,
 	})
 	k.heartbeats.Unplan(l)
-	k.books.Bound(l) // it may be told of
-	k.ends.WakeBy(l.nextDue())
-	if l.op.Begun() { // else it was handed over a moment ago, and its new holder will see
+	k.attendBy(l, now) // it may be told of
+	if l.op.Begun() {  // else it was handed over a moment ago, and its new holder will see
 		news.leases = append(news.leases, l)
 	}
 	if left := k.desk.Leave(l.key(), l); left.Stop != nil {
@@ -160,10 +178,9 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 		if !l.belief.Held() {
 			return
 		}
-		l.belief.LimitTo(&k.rules, k.clock.Now().Add(k.cfg.CancelGrace),
-			lease.Reason(ReasonAbandoned))
-		k.books.Bound(l)
-		k.ends.WakeBy(l.belief.Until())
+		now := k.clock.Now()
+		l.belief.LimitTo(&k.rules, now.Add(k.cfg.CancelGrace), lease.Reason(ReasonAbandoned))
+		k.attendBy(l, now)
 	})
 	operation := l.op.Context()
 	k.mu.Lock()

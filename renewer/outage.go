@@ -8,6 +8,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 	"github.com/lockbeat/lockbeat/renewer/internal/lease"
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -80,9 +81,10 @@ func (k *Keeper) tendOutages(now instant) (next instant) {
 	begun, probes, next := k.outages.Due(now)
 	if begun {
 		for _, l := range k.desk.AskAtFronts() {
-			op := l.op.Made()
-			if op != nil && op.Asks() && k.Outage(l.name) > 0 {
-				k.questions.Set(op, now)
+			asks := l.belief.Asking() && l.belief.Slot != timing.Nowhere
+			if asks && k.Outage(l.name) > 0 {
+				l.belief.AskUntil(now)
+				k.attendBy(l, now)
 			}
 		}
 	}

@@ -51,7 +51,7 @@ func (k *Keeper) forget(l *Lease, e ended, lost *LostError) (left desk.Left) {
 		l.belief.Tell(lost)
 	}
 	left = k.desk.Leave(l.key(), l)
-	k.books.Forget(l)
+	k.strike(l)
 	return left
 }
 
@@ -220,18 +220,18 @@ func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver 
 func (k *Keeper) discard(l *Lease, place uint64, unsettled instant) {
 	k.mu.Lock()
 	lost := l.belief.Why()
+	if l.belief.Asking() {
+		k.leases.Remove(l)
+	}
 	l.belief.End()
 	k.heartbeats.Unplan(l)
-	if c := l.op.Made(); c != nil {
-		k.questions.Remove(c)
-	}
 	hold := l.ending(k.clock.AtMost())
 	left := k.desk.GiveUp(l.key(), l, place, unsettled)
 	hold.Place = left.Place
 	k.mu.Unlock()
 	defer func() { // also if the store panics
 		k.mu.Lock()
-		k.books.Forget(l)
+		k.strike(l)
 		k.mu.Unlock()
 		left.End()
 	}()
@@ -278,9 +278,8 @@ func (k *Keeper) handOff(l *Lease, now instant) (left desk.Left, done bool) {
 		return left, false
 	}
 	l.belief.Transfer(&k.rules, &w.L.belief, w.MaxHold, token, now)
-	k.books.Replace(l, w.L)
-	// its own MaxHold may be shorter
-	k.ends.WakeBy(w.L.nextDue())
+	k.leases.Remove(l)
+	k.attendBy(w.L, now)
 	k.heartbeats.Unplan(l) // the new holder plans the next heartbeat when it has a context
 	w.Tell()
 	return left, true

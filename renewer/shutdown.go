@@ -19,13 +19,15 @@ type shutdown struct {
 	stillRan int           // operations that ran when they were told to stop
 	ended    error         // what Shutdown returns
 	closed   chan struct{} // closed when it begins
+	idle     chan struct{} // closed when neither calls nor leases are left; nil then
 	drained  chan struct{} // closed when phaseDrain is over
 	stop     chan struct{} // closed when it has freed everything
 }
 
 func newShutdown() shutdown {
 	return shutdown{
-		closed: make(chan struct{}), drained: make(chan struct{}), stop: make(chan struct{}),
+		closed: make(chan struct{}), idle: make(chan struct{}),
+		drained: make(chan struct{}), stop: make(chan struct{}),
 	}
 }
 
@@ -95,7 +97,24 @@ func (k *Keeper) close() (idle <-chan struct{}, first bool) {
 	k.shutdown.phase = phaseDrain
 	close(k.shutdown.closed)
 	k.desk.Drain()
-	return k.books.WhenIdle(), true
+	idle = k.shutdown.idle
+	k.checkIdle()
+	return idle, true
+}
+
+// strike takes a lease off the books. Its key is free, or the cleaner's. Under k.mu.
+func (k *Keeper) strike(l *Lease) {
+	k.leases.Remove(l)
+	k.checkIdle()
+}
+
+// checkIdle notes that neither calls nor leases are left, if Shutdown waits for that. Under k.mu.
+func (k *Keeper) checkIdle() {
+	s := &k.shutdown
+	if s.phase != phaseRun && s.idle != nil && k.leases.Len() == 0 && k.desk.CloseIfEmpty() {
+		close(s.idle)
+		s.idle = nil
+	}
 }
 
 // turnedAway is closed when the call may wait no longer, since the keeper shuts down.
@@ -114,8 +133,8 @@ func (k *Keeper) tell() {
 	close(k.shutdown.drained)
 	k.desk.Close()
 	now := k.clock.Now()
-	for _, l := range k.books.Leases() {
-		if l.belief.Released() { // the store is being told
+	for _, l := range slices.Collect(k.leases.All()) { // since lose moves it
+		if !l.belief.Held() && !l.belief.Lost() { // the store is asked, or is being told
 			continue
 		}
 		k.shutdown.stillRan++
@@ -180,13 +199,12 @@ func (k *Keeper) disownNoticed() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
-	// since forget puts the last in the place of one that goes
-	for _, l := range slices.Backward(k.books.Leases()) {
+	for l := range k.leases.All() {
 		if l.belief.Lost() && !l.belief.Why().gone() && l.belief.Noticed(&k.rules) <= now {
 			o := l.orphan(l.ending(now))
 			o.Freed = l.freedByShutdown
 			k.cleaner.Leave(o)
-			k.books.Forget(l)
+			k.strike(l)
 		}
 	}
 }
@@ -214,7 +232,7 @@ func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 	defer k.mu.Unlock()
 	now := k.clock.Now()
 	left := min(k.cfg.Margin, k.drainTime(ctx))
-	for _, l := range k.books.Leases() {
+	for l := range k.leases.All() {
 		if l.belief.Lost() && !l.belief.Why().gone() {
 			left = max(left, l.belief.Noticed(&k.rules).Sub(now))
 		}
@@ -230,8 +248,10 @@ func (k *Keeper) hangUp() {
 	}
 	k.shutdown.phase = phaseFree
 	var unanswered []context.CancelCauseFunc
-	for c := range k.questions.All() {
-		unanswered = append(unanswered, c.Cancel)
+	for l := range k.leases.All() {
+		if l.belief.Asking() {
+			unanswered = append(unanswered, l.op.Made().Cancel)
+		}
 	}
 	k.mu.Unlock()
 	k.cleaner.Collect() // before its questions end, so that they are no faults
@@ -247,7 +267,7 @@ func (k *Keeper) hangUp() {
 func (k *Keeper) halt(last context.Context, err error) error {
 	k.mu.Lock()
 	unanswered := k.desk.Inside()
-	for _, l := range k.books.Leases() {
+	for l := range k.leases.All() {
 		if l.belief.Released() {
 			unanswered++
 		}

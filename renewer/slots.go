@@ -99,8 +99,7 @@ func (c *call) giveOne(
 	}
 	l.belief.Owner, l.belief.Fence = owner, g.Fence
 	l.belief.Grant(&k.rules, sent, now, w.MaxHold)
-	k.books.Enter(l)
-	k.ends.WakeBy(l.nextDue())
+	k.attendBy(l, now)
 	l.belief.Due = k.heartbeats.First(sent)
 	w.Tell()
 	return true

@@ -32,12 +32,12 @@ type Belief[E any] struct {
 	until atomic.Int64
 
 	acquired timing.Instant // when it was; until then, when its caller began to ask
-	deadline timing.Instant // until when the store certainly holds the key for us
+	deadline timing.Instant // until when the store certainly holds the key for us, or is to answer
 	Due      timing.Instant // the heartbeat planned next, for whoever plans it
 	Fence    int64
 	extras   *extras[E] // nil for most
 	renewals int32
-	Index    int32 // for whoever keeps many, where it has this one
+	Slot     timing.Place // in the wheel of whoever attends to it when it is due
 	state    state
 	warned   uint8 // so often were observers told that it is still held, or neverWarned
 	Owner    Owner // fits in here without a gap
@@ -81,6 +81,9 @@ func (b *Belief[E]) Ask(since timing.Instant, longRunning bool) {
 		b.warned = neverWarned
 	}
 }
+
+// AskUntil is by when the store is to answer that is being asked.
+func (b *Belief[E]) AskUntil(at timing.Instant) { b.deadline = at }
 
 // AskAgain begins a lease in place of one that asks: under another owner token, as a question may
 // still have that one's.

@@ -221,10 +221,12 @@ func (t *tokens) next(fence int64, now timing.Instant, drift float64) (int64, bo
 // StoppedAtOnce is within what time an operation returns that stops as soon as it is told.
 const StoppedAtOnce = 10 * time.Millisecond
 
-// NextDue is when the lease is to be attended to: when belief in it ends, or observers are to hear
-// that its operation still runs.
+// NextDue is when the lease is to be attended to: when the store has not answered in time; when
+// belief in it ends; or when observers are to hear that its operation still runs.
 func (b *Belief[E]) NextDue(r *Rules) timing.Instant {
 	switch b.state {
+	case stateAsking:
+		return b.deadline
 	case stateHeld:
 		return min(b.Until(), b.nextWarning(r))
 	case stateLost:

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
-	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
 // Operation is the context of what runs under a lease. It is made when it is first asked for, since
@@ -22,11 +21,10 @@ type Operation struct {
 // and becomes the operation's if the answer is yes: so an acquire makes only one.
 type Context struct {
 	//nolint:containedctx // it is the holder's
-	Ctx      context.Context
-	Cancel   context.CancelCauseFunc
-	Unwatch  func() bool   // stops watching the caller's; nil without. As guarded as the lease
-	Freeing  asking.Valued // of the request that frees the lease
-	deadline timing.Place  // while the store is asked. As guarded as the lease
+	Ctx     context.Context
+	Cancel  context.CancelCauseFunc
+	Unwatch func() bool   // stops watching the caller's; nil without. As guarded as the lease
+	Freeing asking.Valued // of the request that frees the lease
 }
 
 // Begin derives it from parent, in place.
@@ -34,12 +32,6 @@ func (c *Context) Begin(parent context.Context) *Context {
 	c.Ctx, c.Cancel = context.WithCancelCause(parent)
 	return c
 }
-
-// Place is where the question's deadline is kept.
-func (c *Context) Place() *timing.Place { return &c.deadline }
-
-// Asks reports whether a deadline is kept: the store is being asked, and may answer in time.
-func (c *Context) Asks() bool { return c.deadline != timing.Nowhere }
 
 // ErrReleased is the cause of an operation's context after a clean release.
 var ErrReleased = fmt.Errorf("lockbeat: lease released: %w", context.Canceled)

@@ -1,6 +1,10 @@
 package timing
 
-import "time"
+import (
+	"iter"
+	"slices"
+	"time"
+)
 
 // Wheel is a timing wheel: it orders elements roughly by an instant. It is a ring of
 // buckets, each for a short span of time and not sorted inside. All leases have the same
@@ -86,6 +90,23 @@ func (w *Wheel[E]) drop(b int64, i int) {
 	w.length--
 }
 
+// Len returns how many elements are in.
+func (w *Wheel[E]) Len() int { return w.length }
+
+// All are the elements, in no order. The one at hand may be taken out, and no other be moved.
+func (w *Wheel[E]) All() iter.Seq[E] {
+	return func(yield func(E) bool) {
+		for b := range w.buckets {
+			// backwards, since the last is put in the place of one that goes
+			for _, e := range slices.Backward(w.buckets[b]) {
+				if !yield(e.element) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // First returns the earliest instant, [Never] if the wheel is empty.
 func (w *Wheel[E]) First() Instant {
 	if w.length == 0 {
@@ -105,7 +126,7 @@ func (w *Wheel[E]) First() Instant {
 }
 
 // Take takes out up to most elements that are due by now, the earlier spans first, and calls f with
-// each.
+// each, which may enter it for later than now.
 func (w *Wheel[E]) Take(now Instant, most int, f func(E)) {
 	for most > 0 && w.First() <= now {
 		b := w.cursor % wheelSize
