@@ -118,7 +118,7 @@ func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error)
 		clock:    clock,
 		observer: cfg.Observer,
 		hearers:  observersOf(cfg.Observer, cfg.Log),
-		leases:   timing.NewWheel(2*cfg.TTL, func(l *Lease) *timing.Place { return &l.belief.Slot }),
+		leases:   timing.NewWheel(2*cfg.TTL, (*Lease).slot),
 		ends:     timing.NewLoop(clock),
 		desk:     desk.New[*Lease](),
 		outages:  asking.NewOutages(clock, cfg.FailOver),

@@ -11,6 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/beat"
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 	"github.com/lockbeat/lockbeat/renewer/internal/lease"
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -74,6 +75,9 @@ func (l *Lease) setTrace(trace string) {
 	l.label = traced
 	l.k.mu.Unlock()
 }
+
+// slot is where the lease stands in Keeper.leases.
+func (l *Lease) slot() *timing.Place { return &l.belief.Slot }
 
 // Context is the operation's. It derives from the one given to Acquire, and ends with it, when
 // the lease is lost (context.Cause is a *[LostError]), or when it is released.
