@@ -23,7 +23,7 @@ var (
 
 // Split are the names of a set, nil if it is one or none.
 func Split(s Set) []string {
-	if _, one := names.Set(s).One(); one {
+	if _, one, _ := names.Set(s).One(); one {
 		return nil
 	}
 	return names.Set(s).Texts()

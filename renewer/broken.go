@@ -106,7 +106,7 @@ func (k *Keeper) look(name string, limit bool) {
 	}
 	k.looks.limits = now
 	for l := range k.leases.All() {
-		if l.name == name && l.Limited() {
+		if l.name == name && l.label.limited {
 			k.lookAt(l, now)
 		}
 	}

@@ -59,3 +59,6 @@ func LogKinds(observer Observer) int {
 	defer o.limit.mu.Unlock()
 	return len(o.limit.kinds)
 }
+
+// Limited reports whether a lease is a slot of a limit.
+func (l *Lease) Limited() bool { return l.label.limited }

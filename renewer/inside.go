@@ -115,7 +115,7 @@ func (k *Keeper) holding(l *Lease, d dial) (h Holding, ok bool) {
 		return h, false
 	}
 	h = Holding{
-		Name: l.Name(), Operation: l.label.operation, Limited: l.Limited(),
+		Name: l.Name(), Operation: l.label.operation, Limited: l.label.limited,
 		LongRunning: l.belief.LongRunning(), Fence: l.belief.Fence, Since: d.time(l.belief.Since()),
 		Until: d.time(l.belief.Until()), Waiting: k.behind(l), Lost: l.belief.Why(),
 	}
@@ -139,7 +139,7 @@ func (k *Keeper) waiting(l *Lease, d dial) (w Waiting, ok bool) {
 		return w, false
 	}
 	w = Waiting{
-		Name: l.Name(), Operation: l.label.operation, Limited: l.Limited(),
+		Name: l.Name(), Operation: l.label.operation, Limited: l.label.limited,
 		LongRunning: l.belief.LongRunning(), Since: d.time(l.belief.Since()),
 	}
 	if last := k.desk.Last(l.key()); last.Has != nil {

@@ -86,9 +86,6 @@ func (l *Lease) Context() context.Context { return l.op.Context().Ctx }
 // Name is that of the lock or limit.
 func (l *Lease) Name() string { return l.name }
 
-// Limited reports whether the lease is a slot of a limit.
-func (l *Lease) Limited() bool { return l.label.limited }
-
 // key is the name as the desk has it.
 func (l *Lease) key() contract.Name { return contract.Name{Text: l.name, Limit: l.label.limited} }
 
@@ -133,7 +130,7 @@ func (l *Lease) HoldAtLeast(d time.Duration) {
 
 // keyOf is the lease's key as one of an owner has it.
 func (l *Lease) keyOf(owner *lease.Owner) store.Hold {
-	return store.Hold{Name: l.name, Limit: l.Limited(), Owner: owner.String()}
+	return store.Hold{Name: l.name, Limit: l.label.limited, Owner: owner.String()}
 }
 
 func (l *Lease) hold() store.Hold {

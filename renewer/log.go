@@ -48,12 +48,8 @@ func LogSecret(secret []byte) LogOption {
 // if nil. It may serve several keepers; their [Config.Log] is not used.
 //
 //	Error  a job that failed, or could not be run
-//	Warn   an acquire refused, or for which the store could not be asked; a failed
-//	       heartbeat; a loss; an operation that runs on without its lock, or long with
-//	       it; a key that could not be freed; a wrong set-up; trouble in the
-//	       background; a tick missed, or a run cut
-//	Info   an acquire, or an expected refusal, that took over a second; a call whose
-//	       place a newer one has taken
+//	Warn   what an operator may have to act upon: docs/log.md has each line
+//	Info   a wait of over a second; a call whose place a newer one has taken
 //	Debug  every other acquire, heartbeat, release and run
 //
 // Of what comes in storms it writes one line a second and operation at these levels; left_out

@@ -191,7 +191,7 @@ func (c *call) stepOut(w *desk.Waiter[*Lease]) {
 // giveUpPlace has the store pass over a place from which l was to ask.
 func (k *Keeper) giveUpPlace(l *Lease, place uint64) {
 	owner := lease.NewOwner() // an earlier question of the caller's own may be under way
-	hold := store.Hold{Name: l.name, Limit: l.Limited(), Owner: owner.String(), Place: place}
+	hold := store.Hold{Name: l.name, Limit: l.label.limited, Owner: owner.String(), Place: place}
 	k.cleaner.Disown(l.orphan(hold), 0)
 }
 

@@ -13,20 +13,18 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// EnqueueOnce enqueues the task of a job's tick unless a call has done so before, on this node or
-// another, and returns nil if the task is there. due is the instant at which the tick was due, the
-// same on every node. So a job of package cronmw enqueues one task a tick, though it may run again:
+// EnqueueOnce enqueues the task of a job's tick unless a call has done so before, on any node, and
+// returns nil if the task is there. due is the instant at which the tick was due. So a job of
+// package cronmw enqueues one task a tick, though it may run again:
 //
 //	run := cronmw.Current(ctx)
 //	err := asynqmw.EnqueueOnce(ctx, client, run.Job, run.Due, asynq.NewTask("report", nil))
 //
-// The task's ID decides, such as "report:nightly:20260101T020000Z", in its queue, for as long as
-// asynq has the task: for its asynq.Retention after it was done, a day unless opts say otherwise.
-// Let that exceed the time in which a tick may be tried again.
+// The task's ID decides, such as "report:nightly:20260101T020000Z", for its asynq.Retention after
+// it was done, a day by default. Let that exceed the time in which a tick may be tried again.
 //
 // The error is [renewer.ErrConfig] if an argument is missing, or if opts have asynq.TaskID,
-// asynq.Unique or asynq.Group, which the task must not have either. It may be
-// called concurrently, and again after any error.
+// asynq.Unique or asynq.Group, which the task must not have either. It may be called again.
 func EnqueueOnce(
 	ctx context.Context, client *asynq.Client, job string, due time.Time, task *asynq.Task,
 	opts ...asynq.Option,
@@ -66,9 +64,8 @@ const leadPause = time.Second
 // none may, let a job of package cronmw call [EnqueueOnce].
 //
 // build returns a scheduler with its entries registered, an *asynq.Scheduler or an
-// *asynq.PeriodicTaskManager. It is called anew, and a second after, each time that this process is
-// elected: so no tick is enqueued twice if clocks differ by less. The scheduler is shut down before
-// another process leads.
+// *asynq.PeriodicTaskManager. It is called a second after each election of this process: so no
+// tick is enqueued twice if clocks differ by less. The scheduler is shut down before another leads.
 //
 // RunScheduler returns as lockmw.Lead does, or with an error of build or of Start. The lock's name
 // is lockmw.Key("asynq-scheduler", name).

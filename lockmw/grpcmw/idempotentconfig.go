@@ -15,17 +15,14 @@ import (
 // more of the fields that it has too.
 type IdempotentConfig struct {
 	// Caller says who makes a call, such as the account that an interceptor further out has
-	// checked. It must tell tenants apart too. "" is codes.InvalidArgument. It is hashed before
-	// it leaves the process, and called concurrently.
+	// checked. "" is codes.InvalidArgument.
 	Caller func(ctx context.Context) string
 	// Methods are the unary methods whose calls are carried out once. Others pass through.
 	Methods []string
 
 	// Locks are rules ([ForMethod] and the like) for those of Methods whose handlers run under a
 	// lock, and lockmw's options for these. A call whose key is new waits for its lock before
-	// the transaction of a Recorder begins; one that is refused leaves its key new. The lock is
-	// free when the reply is on record. (An interceptor further in would wait in the
-	// transaction.) Default: none.
+	// the transaction of a Recorder begins; one that is refused leaves its key new. Default: none.
 	Locks []Option
 	// Scope tells callers with the same ID apart: give each service that shares a store one.
 	Scope string
@@ -60,20 +57,13 @@ type IdempotentConfig struct {
 
 	// KeepAnswer is how long a reply is stored. Default 24 h.
 	KeepAnswer time.Duration
-	// Recorder keeps the replies, in place of the keeper's store. All servers must give the same.
-	// With a [once.Transactional] one, such as sqlrecord.PostgreSQL(db), the handler writes in
-	// one transaction with its reply: both are committed, or neither.
-	//
-	//   - An error rolls it back; so does a reply that can't be stored: codes.Internal.
-	//   - One in conflict with another transaction is codes.Aborted with LOCK_BUSY.
-	//   - One whose lock was lost gets the reply of the call that took over, or codes.Aborted with
-	//     LOCK_LOST.
-	//   - If it is not known whether it was committed: codes.Unavailable with
-	//     IDEMPOTENCY_UNKNOWN.
+	// Recorder keeps the replies, in place of the keeper's store. With a [once.Transactional] one
+	// the handler writes in one transaction with its reply. One in conflict with another is
+	// codes.Aborted with LOCK_BUSY; one whose lock was lost gets the reply of the call that took
+	// over, or LOCK_LOST; if it is not known whether it was committed, it is codes.Unavailable
+	// with IDEMPOTENCY_UNKNOWN.
 	Recorder once.Recorder
-	// SealKeys encrypt stored replies by AES-GCM, each a key of 16, 24 or 32 random bytes. The
-	// first seals, and any of them opens. A reply that none opens is codes.Internal. Default: in
-	// clear.
+	// SealKeys encrypt stored replies. One that none opens is codes.Internal. Default: in clear.
 	SealKeys [][]byte
 }
 

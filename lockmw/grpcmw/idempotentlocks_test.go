@@ -81,7 +81,7 @@ func TestACallThatIsRefusedItsLockLeavesNothing(t *testing.T) {
 			_, err := s.order(ctx, "k", "pen")
 			v := verdictOf(t, err)
 			require.Equal(t, codes.Aborted, v.code, name)
-			require.Equal(t, grpcmw.ReasonBusy, v.reason, name)
+			require.Equal(t, "LOCK_BUSY", v.reason, name)
 			require.Positive(t, v.retryIn, name)
 			require.Equal(t, c.took, time.Since(begun), name)
 			require.Zero(t, s.runs, name)

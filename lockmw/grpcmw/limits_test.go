@@ -64,7 +64,7 @@ func TestCallsAtTheirLimit(t *testing.T) {
 				assert.NotContains(t, s.Proto().String(), "iban")
 				require.Len(t, s.Details(), 2)
 				why := s.Details()[0].(*errdetails.ErrorInfo)
-				assert.Equal(t, grpcmw.ReasonBusy, why.GetReason())
+				assert.Equal(t, "LOCK_BUSY", why.GetReason())
 				assert.Equal(t, c.want, why.GetMetadata()["limit"])
 				assert.Positive(t, s.Details()[1].(*errdetails.RetryInfo).GetRetryDelay().AsDuration())
 				require.NoError(t, exit(nil))

@@ -97,5 +97,5 @@ func (s *serverStream) watch(most time.Duration, cancel context.CancelCauseFunc)
 // silentError is for a stream whose client has been silent for too long.
 func silentError() *callError {
 	return halfDone(codes.DeadlineExceeded, "the stream's client has been silent for longer than "+
-		"a lock is held for it", []error{ErrSilence}, ReasonSilence)
+		"a lock is held for it", []error{ErrSilence}, reasonSilence)
 }

@@ -28,31 +28,19 @@ import (
 // domain is that of the ErrorInfo in a status of this package.
 const domain = "lockbeat"
 
-// The reasons in the ErrorInfo of a status. LOCK_BUSY of a limit has its number as
+// The reasons in the ErrorInfo of a status: see doc.go. LOCK_BUSY of a limit has its number as
 // "limit", 0 if it is closed.
 const (
-	// ReasonBusy: another caller has the lock, and the call did not run; or its transaction was
-	// in conflict with another one, and was undone.
-	ReasonBusy = "LOCK_BUSY"
-	// ReasonUnavailable: the store could not be asked, or the server is going down.
-	ReasonUnavailable = "LOCK_UNAVAILABLE"
-	// ReasonLost: the lock was lost while the call ran.
-	ReasonLost = "LOCK_LOST"
-	// ReasonReplaced: a newer call has taken the place of this one.
-	ReasonReplaced = "REPLACED"
-	// ReasonSilence: the client of a stream was silent for too long.
-	ReasonSilence = "LOCK_SILENCE"
-	// ReasonQuota: the caller has used up [MaxWaitersPerCaller], or a bound of [IdempotentConfig].
-	ReasonQuota = "CALLER_QUOTA"
-	// ReasonKey: the call does not say what to lock, who makes it, or by which key.
-	ReasonKey = "LOCK_KEY_INVALID"
-	// ReasonReused: the idempotency-key is that of another call.
-	ReasonReused = "IDEMPOTENCY_KEY_REUSED"
-	// ReasonNotKept: the call was carried out before, but its reply was too large to be stored.
-	ReasonNotKept = "IDEMPOTENCY_NOT_KEPT"
-	// ReasonUnknown: it is not known whether what the call did is on record. Sent again with the
-	// same key it gets its reply, or is carried out.
-	ReasonUnknown = "IDEMPOTENCY_UNKNOWN"
+	reasonBusy        = "LOCK_BUSY"
+	reasonUnavailable = "LOCK_UNAVAILABLE"
+	reasonLost        = "LOCK_LOST"
+	reasonReplaced    = "REPLACED"
+	reasonSilence     = "LOCK_SILENCE"
+	reasonQuota       = "CALLER_QUOTA"
+	reasonKey         = "LOCK_KEY_INVALID"
+	reasonReused      = "IDEMPOTENCY_KEY_REUSED"
+	reasonNotKept     = "IDEMPOTENCY_NOT_KEPT"
+	reasonUnknown     = "IDEMPOTENCY_UNKNOWN"
 )
 
 const (
@@ -149,10 +137,10 @@ func refused(err error) *callError {
 	case adapter.RefusalQueueFull:
 		return busy("too many calls wait for the lock that this one needs", err)
 	case adapter.RefusalUnavailable:
-		return retryable(codes.Unavailable, "the lock store can't be asked", ReasonUnavailable, err)
+		return retryable(codes.Unavailable, "the lock store can't be asked", reasonUnavailable, err)
 	case adapter.RefusalShutdown:
 		return retryable(codes.Unavailable, "no locks are given out here any more, since this "+
-			"process is going down", ReasonUnavailable, err)
+			"process is going down", reasonUnavailable, err)
 	case adapter.RefusalName:
 		return cmp.Or(said(err), badKey("the call does not say what to lock, or not in a usable "+
 			"form", err))
@@ -170,7 +158,7 @@ func refused(err error) *callError {
 }
 
 func busy(text string, err error) *callError {
-	return retryable(codes.Aborted, text, ReasonBusy, err)
+	return retryable(codes.Aborted, text, reasonBusy, err)
 }
 
 // atLimit is for a call whose limit is full, or closed. The limit is in the ErrorInfo too.
@@ -182,7 +170,7 @@ func atLimit(limit int, queueFull bool, err error) *callError {
 	case queueFull:
 		text += ", and too many wait"
 	}
-	why := info(ReasonBusy)
+	why := info(reasonBusy)
 	why.Metadata = map[string]string{"limit": strconv.Itoa(limit)}
 	return comesBack(codes.ResourceExhausted, text, why, err)
 }
@@ -198,11 +186,11 @@ func notRepeated(err error) *callError {
 			"ASCII characters", err)
 	case errors.Is(err, once.ErrInput):
 		return newError(codes.FailedPrecondition, "the "+idempotencyKey+" is that of another "+
-			"call: another method or another request", []error{err}, info(ReasonReused))
+			"call: another method or another request", []error{err}, info(reasonReused))
 	case errors.Is(err, once.ErrResult):
 		return newError(codes.AlreadyExists, "a call with this "+idempotencyKey+" has been "+
 			"carried out, but its reply was too large to be kept, or could not be encoded",
-			[]error{err}, info(ReasonNotKept))
+			[]error{err}, info(reasonNotKept))
 	case errors.Is(err, once.ErrRecord):
 		return newError(codes.Internal, "what is stored for this "+idempotencyKey+" can't be "+
 			"read; this call has not been carried out, one before it may have been", []error{err})
@@ -212,7 +200,7 @@ func notRepeated(err error) *callError {
 	case errors.Is(err, once.ErrNotRecorded):
 		return retryable(codes.Unavailable, "it is not known whether what the call did is on "+
 			"record; sent again, with the same "+idempotencyKey+", it gets its reply, or is "+
-			"carried out", ReasonUnknown, err)
+			"carried out", reasonUnknown, err)
 	case errors.Is(err, once.ErrConflict):
 		return busy("the call was undone, since it was in conflict with another one", err)
 	default:
@@ -222,7 +210,7 @@ func notRepeated(err error) *callError {
 
 // quotaFull is for a call of a caller who has used up a bound of its own.
 func quotaFull(text string, err error) *callError {
-	return retryable(codes.ResourceExhausted, text, ReasonQuota, err)
+	return retryable(codes.ResourceExhausted, text, reasonQuota, err)
 }
 
 // lostError is for a call whose lock was lost, or that a newer one has replaced, while
@@ -233,9 +221,9 @@ func lostError(loss, own error) *callError {
 	if own != nil {
 		causes = []error{own, loss}
 	}
-	text, reason := "the lock that this call ran under was lost", ReasonLost
+	text, reason := "the lock that this call ran under was lost", reasonLost
 	if errors.Is(loss, renewer.ErrReplaced) {
-		text, reason = "a newer call has taken the place of this one", ReasonReplaced
+		text, reason = "a newer call has taken the place of this one", reasonReplaced
 	}
 	return halfDone(codes.Aborted, text, causes, reason)
 }
@@ -253,7 +241,7 @@ func badKey(text string, err error) *callError {
 	if err == nil {
 		err = fmt.Errorf("%w: %s", renewer.ErrName, text)
 	}
-	return newError(codes.InvalidArgument, text, []error{err}, info(ReasonKey))
+	return newError(codes.InvalidArgument, text, []error{err}, info(reasonKey))
 }
 
 // misused is for a program that can't work as it is written.

@@ -14,18 +14,16 @@ import (
 // transaction.
 //
 // key must not read the body: for that there is [Wrap]. It must read the request as the
-// handler does: "7", "07" and "%207" are three names, and to a handler that parses
-// numbers one account. So prefer [PathInt] and [PathUUID] for handlers that parse. A
-// name that is invalid (lockmw.Invalid) is answered with 400, or as an [*Error] in it
-// says, and no lock is asked for. Of an empty one and one too long the keeper's
+// handler does: "7" and "07" are two names, and to a handler that parses numbers one
+// account: see [PathInt] and [PathUUID]. A name that is invalid (lockmw.Invalid) is
+// answered with 400, or as an [*Error] in it says. Of an empty one and one too long the keeper's
 // observer is told now and then: it mostly is key's mistake.
 //
 // The body is read after key and before the lock, up to [MaxBody].
 //
 // Apply what Middleware returns once to each handler, when the program starts: each
-// application counts its own waiters. It may be called concurrently, as key is then. A
-// panic of key or of the handler passes through, and frees the lock. It panics if k,
-// key or the handler is nil.
+// application counts its own waiters. key is called concurrently. A panic passes through,
+// and frees the lock. It panics if k, key or the handler is nil.
 func Middleware[N lockmw.Name](
 	k *renewer.Keeper, key func(*http.Request) N, opts ...Option,
 ) func(http.Handler) http.Handler {

@@ -96,24 +96,19 @@ type Config struct {
 	// the answer before the client gets that: the effect and the answer are there, or
 	// neither is.
 	//
-	//   - An answer that is not final, none, a panic and the death of the process
-	//     roll it back.
-	//   - A final answer above MaxAnswer fails in the handler's Write, and is rolled
-	//     back: 500, and the observer is told.
-	//   - A request that was overtaken, since it lost its lock, is rolled back, and
-	//     gets the answer of the other one, or 503.
-	//   - If it is not known whether it was committed, the answer is a 503 that says
-	//     so; the client learns it when it comes again.
+	//   - An answer that is not final, none, and a panic roll it back; so does a final
+	//     one above MaxAnswer: 500, and the observer is told.
+	//   - A request that lost its lock is rolled back, and gets the answer of the one
+	//     that took over, or 503.
+	//   - If it is not known whether it was committed, the answer is a 503 that says so.
 	Recorder once.Recorder
 	// SealKeys encrypt stored answers by AES-GCM, each a key of 16, 24 or 32 random
 	// bytes, good for 2^32 answers, for a store that other programs can read or
-	// write. They can't read an answer, change it or move it; they can remove or
-	// spoil it, and prove a guess of what is hashed.
+	// write: they can remove or spoil an answer, and no more.
 	//
 	// The first seals, and any of them opens. To change keys, give all processes the
 	// new one behind the old, then before it, and drop the old one KeepAnswer later.
-	// An answer that none opens, or that is not sealed, is not replayed: 500, and the
-	// observer is told. Default: in clear.
+	// An answer that none opens is 500, and the observer is told. Default: in clear.
 	SealKeys [][]byte
 }
 

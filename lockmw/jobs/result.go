@@ -32,7 +32,7 @@ type Result struct {
 
 // notRun is the result of a job that did not run under a set.
 func notRun(outcome Outcome, set names.Set, err error) Result {
-	w, _ := set.One()
+	w, _, _ := set.One()
 	name := w.Name
 	if refused, ok := errors.AsType[*renewer.Error](err); ok {
 		name = refused.Name

@@ -73,8 +73,8 @@ func newHandler(k *renewer.Keeper, opts []Option) *handler {
 func (h *handler) run(
 	ctx context.Context, d Delivery, set names.Set, work func(context.Context) error,
 ) Result {
-	w, one := set.One()
-	if one && set.Err() == nil && w.Limit == nil && w.Rank == 0 && h.isNewest() {
+	w, one, err := set.One()
+	if one && err == nil && w.Limit == nil && w.Rank == 0 && h.isNewest() {
 		w.Rank = max(d.Rank, 0)
 		set = names.Of(w)
 	}

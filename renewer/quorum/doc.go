@@ -13,29 +13,24 @@
 //	keeper.Shutdown(ctx) // with some seconds left
 //	store.Close()
 //
-// Nodes may be of any kind, also mixed: a memory.New() for each before there are servers,
-// testutil/script in tests. Use servers that fail independently, on machines, power and networks of
-// their own. If it is bearable to lose a lock in a fail-over, use one Redis with replicas and
-// fencing: it takes a fifth of the servers and of the requests.
+// Nodes may be of any kind. Use servers that fail independently, on machines, power and networks
+// of their own. If it is bearable to lose a lock in a fail-over, use one Redis with replicas and
+// fencing.
 //
 // # Authority
 //
-// No node decides alone. With n nodes, a claim is granted when K = ⌊n/2⌋+1 nodes grant it with the
-// same fencing token. A lease is valid while K nodes hold it for its owner. Any two sets of K nodes
-// have one in common, and that one has a single owner. Each call asks all nodes at once, with one
-// request to each for a batch.
+// With n nodes, a claim is granted when K = ⌊n/2⌋+1 nodes grant it with the same fencing token. A
+// lease is valid while K nodes hold it for its owner. Any two sets of K nodes have one in common,
+// and that one has a single owner. Each call asks all nodes at once.
 //
-//	               K nodes grant one token                  K nodes hold it
-//	asking all ─────────────────────────▶ granted ────────▶ ◀─────┐
-//	  │  ▲ │ │                               │ └─── renewed by K ──┘
-//	  │  │ │ └ a counter is higher: raise    ├─ Release: freed on all, known when K have answered
-//	  │  └─┘   the token, ask again          └─ n−K+1 nodes say no, or no K confirm in time: lost
-//	  │
-//	  ├ n−K+1 nodes are another's: Taken; of several others': all but one let go, and ask again
-//	  └ n−K+1 nodes don't answer: Unknown, never "taken". What was got is freed
+//	K nodes grant one token            granted; a node whose counter is higher is asked again
+//	n−K+1 nodes are another's          taken; if of several others', all but one let go
+//	n−K+1 nodes don't answer           unknown, never "taken": what was got is freed
+//	K nodes renew                      held; else lost at the deadline
+//	K nodes have freed it              released
 //
 // A lease's deadline counts from the K-th latest confirmation by its nodes. Each confirmation
-// counts from the instant before its request was sent. A hung node costs neither time nor the lock.
+// counts from before its request was sent. A hung node costs neither time nor the lock.
 //
 // # What it survives
 //
@@ -54,6 +49,4 @@
 //     old ones.
 //   - The rate of each node's clock must be right within [renewer.Config] ClockDrift.
 //   - A quorum is no [store.Recorder], so package once refuses it. Keep records elsewhere.
-//
-// What no lease can promise is said in package renewer.
 package quorum

@@ -7,15 +7,14 @@ import (
 
 // Store is the authority on who holds a name.
 //
-// It must be safe for concurrent use. A batch is answered in order, one answer an item, also an
-// empty one; one item that fails does not fail others. A Store keeps no time for the caller: it
-// returns once it knows, or once ctx ends, and answers [StatusUnknown] with an error for every item
-// whose fate it can't tell. Every ctx ends, though it may have no Deadline. A call must not outlive
-// ctx by more than the store's own write timeout, nor touch items or answers once it has returned.
+// It must be safe for concurrent use. A batch is answered in order, one answer an item; one item
+// that fails does not fail others. A Store returns once it knows, or once ctx ends, and answers
+// [StatusUnknown] with an error for every item whose fate it can't tell. Every ctx ends, though it
+// may have no Deadline. A call must not outlive ctx by more than the store's own write timeout, nor
+// touch items or answers once it has returned.
 //
 // An error whose text names a lock has a method Nameless() string, its text for logs: see
-// renewer.ErrorText. A Store should not panic: Renew and some of Release are called in goroutines
-// of the engine.
+// renewer.ErrorText. A panic may end the process.
 //
 // The suite in testutil/storetest proves an implementation; see docs/write-a-store.md.
 type Store interface {

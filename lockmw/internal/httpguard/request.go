@@ -32,8 +32,8 @@ var (
 // CheckName returns the error for a request whose key function has returned no usable
 // name. Of other faults package lockmw tells.
 func CheckName(r *http.Request, set names.Set) error {
-	one, _ := set.One() // several were checked when they were joined
-	switch err := set.Err(); {
+	one, _, err := set.One() // several were checked when they were joined
+	switch {
 	case errors.Is(err, names.ErrEmpty), err == nil && one.Name == "":
 		return ErrNoName
 	case errors.Is(err, names.ErrLong), len(one.Name) > store.MaxName:

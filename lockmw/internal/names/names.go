@@ -49,8 +49,8 @@ func Invalid(err error) Set { return Set{err: err} }
 // Err is why a set names nothing that can be had; nil if there is no such reason.
 func (s Set) Err() error { return s.err }
 
-// One returns what a set of one wants. ok is false for a set of several.
-func (s Set) One() (w Want, ok bool) { return s.one, len(s.more) == 0 }
+// One returns what a set of one wants. ok is false for a set of several; err is as Err.
+func (s Set) One() (w Want, ok bool, err error) { return s.one, len(s.more) == 0, s.err }
 
 // All are the locks and limits, none of a set with an error.
 func (s Set) All() iter.Seq[Want] {

@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,11 +76,9 @@ func enter(
 	ctx context.Context, k *renewer.Keeper, set names.Set, opt option.Settings,
 ) (s *scope, err error) {
 	growStack()
-	switch {
-	case opt.Err != nil:
-		return nil, opt.Err
-	case set.Err() != nil:
-		return nil, set.Err()
+	w, one, err := set.One()
+	if err := cmp.Or(opt.Err, err); err != nil {
+		return nil, err
 	}
 	switch opt.Wait {
 	case 0:
@@ -90,7 +89,7 @@ func enter(
 	if opt.InTime {
 		bound(ctx, &opt)
 	}
-	if w, one := set.One(); one {
+	if one {
 		s, err = takeOne(ctx, k, w, opt)
 	} else {
 		s, err = takeAll(ctx, k, set, opt)
@@ -121,7 +120,7 @@ func takeOne(
 	if err != nil {
 		return nil, refused(err, opt)
 	}
-	return newScope(k, lease, opt.Strict), nil
+	return newScope(k, lease, w.Limit != nil, opt.Strict), nil
 }
 
 // request is what the keeper is asked for.

@@ -87,7 +87,7 @@ func (g *group) tryAll(wants []names.Want) error {
 	found := make([]*scope, len(wants)) // of an outer call
 	var leases []*renewer.Lease         // of the others
 	unwound := true
-	defer func() { _ = leaveAll(g.addFirst(found, leases), !unwound) }()
+	defer func() { _ = leaveAll(g.addFirst(wants, found, leases), !unwound) }()
 	set := g.set
 	if set.Contention == option.Waits { // many take a while, and it waits for those not free
 		set.Contention, set.Within, set.Expected = option.Refuses, max(time.Until(g.until), 1), true
@@ -115,12 +115,14 @@ func (g *group) tryAll(wants []names.Want) error {
 }
 
 // addFirst adds the locks before the first that is missing. Give back the others.
-func (g *group) addFirst(found []*scope, leases []*renewer.Lease) (others []*scope) {
+func (g *group) addFirst(
+	wants []names.Want, found []*scope, leases []*renewer.Lease,
+) (others []*scope) {
 	missing := false
-	for _, s := range found {
+	for i, s := range found {
 		if s == nil && len(leases) > 0 {
 			if l := leases[0]; l != nil {
-				s = newScope(g.keeper, l, g.set.Strict)
+				s = newScope(g.keeper, l, wants[i].Limit != nil, g.set.Strict)
 			}
 			leases = leases[1:]
 		}

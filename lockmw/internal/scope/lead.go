@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,14 +18,12 @@ func Lead(
 	ctx context.Context, k *renewer.Keeper, set names.Set, opt option.Settings,
 	fn func(context.Context) error,
 ) error {
-	w, one := set.One()
+	w, one, err := set.One()
 	switch {
 	case k == nil || fn == nil:
 		return fmt.Errorf("%w: Lead needs a keeper (renewer.New) and a function", renewer.ErrConfig)
-	case opt.Err != nil:
-		return opt.Err
-	case set.Err() != nil:
-		return set.Err()
+	case cmp.Or(opt.Err, err) != nil:
+		return cmp.Or(opt.Err, err)
 	case !one || w.Rank != 0:
 		return fmt.Errorf("%w: Lead: give one name or limit, without a rank", renewer.ErrConfig)
 	}
@@ -53,7 +52,7 @@ func lead(
 		if err != nil {
 			return false, err
 		}
-		s = newScope(k, lease, false)
+		s = newScope(k, lease, w.Limit != nil, false)
 	}
 	s.holdAtLeast(opt.Least)
 	err = unwind.Then(func() error {

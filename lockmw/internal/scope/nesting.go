@@ -28,7 +28,7 @@ func reenter(
 		}
 		if lease.Valid() && outer.join() {
 			inner := (&scope{
-				Context: ctx, keeper: k, lease: lease, strict: strict,
+				Context: ctx, keeper: k, lease: lease, limited: on.Limited, strict: strict,
 				outer: outer,
 			}).open()
 			if ctx.Done() != outer.Done() {

@@ -20,7 +20,8 @@ type scope struct {
 	keeper *renewer.Keeper
 	lease  *renewer.Lease
 
-	strict bool
+	limited bool // the lease is a slot
+	strict  bool
 
 	outer *scope             // whose lease an inner call runs in; nil for the one that took it
 	all   []*scope           // of several locks, taken and freed together; lease is the first's
@@ -37,8 +38,9 @@ type (
 )
 
 // newScope is that of a call that has taken a lock.
-func newScope(k *renewer.Keeper, l *renewer.Lease, strict bool) *scope {
-	return (&scope{Context: l.Context(), keeper: k, lease: l, strict: strict}).open()
+func newScope(k *renewer.Keeper, l *renewer.Lease, limited, strict bool) *scope {
+	s := &scope{Context: l.Context(), keeper: k, lease: l, limited: limited, strict: strict}
+	return s.open()
 }
 
 // open makes a scope whose own call begins.
@@ -100,8 +102,11 @@ func (s *scope) leases() iter.Seq[*renewer.Lease] {
 
 // leaseOn is the lease on a lock or limit, nil if the scope has none.
 func (s *scope) leaseOn(on names.ID) *renewer.Lease {
-	for l := range s.leases() {
-		if l.Name() == on.Name && l.Limited() == on.Limited {
+	if s.all == nil && s.lease.Name() == on.Name && s.limited == on.Limited {
+		return s.lease
+	}
+	for _, one := range s.all {
+		if l := one.leaseOn(on); l != nil {
 			return l
 		}
 	}
@@ -138,7 +143,7 @@ func ownFence(ctx context.Context) (fence int64, ok bool) {
 // FenceOf is the fencing token of a lock or limit, 0 if ctx does not run under it, or if it is
 // not one.
 func FenceOf(ctx context.Context, set names.Set) int64 {
-	w, one := set.One()
+	w, one, _ := set.One()
 	if !one {
 		return 0
 	}
