@@ -12,9 +12,8 @@
 //
 // A tick is a job and the instant at which it is due. All nodes compute that alike, so a
 // schedule must follow the clock: a crontab, or [Every]. The node that gets the job's lock,
-// cron:NAME, writes into the job's record that the tick has begun, and runs it. Only ticks
-// later than the one on record are run: so a tick is begun once, however much the nodes'
-// clocks differ. docs/cron.md has more.
+// cron:NAME, writes into the job's record that the tick has begun, and runs it. Only later
+// ticks than that are run: so a tick is begun once, however much the nodes' clocks differ.
 //
 // # Outcomes
 //

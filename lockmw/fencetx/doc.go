@@ -1,6 +1,5 @@
 // Package fencetx has a database refuse what a late holder of a lock writes, which was
-// paused and does not know yet that another has the lock. It is one call in the program's
-// own transaction, over one table of fences.
+// paused. It is one call in the program's own transaction, over one table of fences.
 //
 //	err := lockmw.Run(ctx, keeper, name, func(ctx context.Context) error {
 //		tx, err := db.BeginTx(ctx, nil)

@@ -40,28 +40,25 @@
 // A document's type is the address of this page with one of these behind it, or
 // "about:blank" for a failure of the server itself, with status 500.
 //
-//	#busy         another request has the lock, or too many wait for it; or the request's
-//	              transaction was in conflict with another one, and was undone
+//	#busy         another request has the lock, too many wait for it, or the request's
+//	              transaction was in conflict
 //	#unavailable  the store does not answer, or this server is shutting down
-//	#timeout      the request's own time ran out, or its body came too slowly. The detail says
-//	              whether it has been carried out. As a rule it has not
-//	#lost         the lock was lost while the request was being carried out: some of it may
-//	              have been done
-//	#replaced     a newer request has taken the place of this one. The detail says whether some of
-//	              it may have been done
+//	#timeout      the request's own time ran out, or its body came too slowly: the detail says
+//	              whether it has been carried out
+//	#lost         the lock was lost meanwhile: some of it may have been done
+//	#replaced     by a newer request: the detail says whether some of it may have been done
 //	#bad-request  the request does not say what to lock, or can't be decoded
 //	#limit        the limit is full, or closed: the detail has the number
-//	#too-many     as many requests of the client wait, or are being carried out, as may be
+//	#too-many     as many of the client's requests wait, or run, as may
 //	#reused       package idempotent: the key is another request's
 //	#not-kept     package idempotent: it has been carried out, but its answer was not kept
-//	#quota        package idempotent: as many answers to the caller are stored as may be
-//	#unknown      package idempotent: it is not known whether what it did is on record
+//	#quota        package idempotent: as many answers to the caller are stored as may
+//	#unknown      package idempotent: nobody knows whether what it did is on record
 //
 // # What to watch out for
 //
 //   - A handler whose context ends should return without an answer, or with a 5xx of its
-//     own. When the lock is lost, WriteHeader(503) is called, which net/http logs as
-//     superfluous if an answer has begun.
+//     own.
 //   - Set http.Server.ReadTimeout, and renewer.Config.MaxHold for a handler that may not
 //     return.
 //   - A stream keeps its lock until the handler returns. One that hijacks the connection

@@ -17,14 +17,12 @@ import (
 // panics where the handler is wrapped.
 //
 //   - lockmw.Wait: then the answer is 503, or 429 of a limit. A deadline of other
-//     middleware ends the wait a margin before it. NoBound is refused: of a client that
-//     has gone a server does not know while its body is unread. Let
+//     middleware ends the wait a margin before it. NoBound is refused. Let
 //     http.Server.WriteTimeout and http.TimeoutHandler allow for the wait and the work.
 //   - lockmw.Refuse is 409, of a limit 429; lockmw.Skip is 204. [OnRefused] answers
 //     otherwise.
 //   - lockmw.Strict breaks the answer off, by panic(http.ErrAbortHandler), if the lock was
-//     lost and some of it was written; else the 503 has a body. It wraps the
-//     http.ResponseWriter, so that http.MaxBytesReader does not close the connection.
+//     lost and some of it was written; else the 503 has a body.
 type Option interface {
 	ForHTTP(option.Settings) option.Settings
 }

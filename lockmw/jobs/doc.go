@@ -32,9 +32,8 @@
 //	can't, and has time left                    -          nothing: it asks again after a pause
 //	can't, and has no time left                 Failed     lets it fail
 //
-// A job can't go back if its framework drops it whatever error it returns: see [Delivery.Last].
-// Most frameworks can put any job back uncounted, and have no such job. If no
-// copy can be made as long as the job has time, Copied becomes Failed.
+// A job can't go back if its framework drops it whatever error it returns: see [Delivery.Last]. If
+// no copy can be made as long as the job has time, Copied becomes Failed.
 //
 // # What to watch out for
 //

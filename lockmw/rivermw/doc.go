@@ -34,9 +34,7 @@
 //     lockmw.Ranked.
 //   - With jobs shorter than FetchCooldown, 100 ms by default, locks are idle until the next fetch:
 //     set it to 10 ms or less. Without LISTEN, as by PollOnly, it is the next poll.
-//   - A client that is killed leaves jobs running in the table that have ended, or were refused.
-//     River rescues them after RescueStuckJobsAfter and counts an attempt: give jobs more than one.
+//   - River rescues the jobs of a client that was killed after RescueStuckJobsAfter, and counts an
+//     attempt: give jobs more than one.
 //   - Stop the client first, the keeper next, and close the pool last.
-//
-// docs/river.md has more.
 package rivermw

@@ -8,8 +8,8 @@
 //		return bill(ctx, sqlrecord.Tx(ctx), order) // writes by that transaction only
 //	}, once.RecordIn(recorder))
 //
-// The keeper holds the lock, on any store, a quorum too. The authority on what is done is the
-// database. Recorder.Schema is the table that it needs.
+// The keeper holds the lock, on any store; the database is the authority on what is done.
+// Recorder.Schema is the table that it needs.
 //
 // # What it promises
 //
@@ -43,6 +43,5 @@
 //   - A record lapses after once.Keep, by the database's clock. Its row takes space until
 //     Recorder.DeleteLapsed removes it: call it from a schedule. An attempt that takes longer than
 //     Keep may be rolled back.
-//   - A driver of SQLite must end the transaction when COMMIT fails, as modernc.org/sqlite does.
 //   - Rows hold results in clear, as once.Codec encodes them.
 package sqlrecord
