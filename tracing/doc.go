@@ -16,9 +16,7 @@
 //	   ├─ UPDATE accounts                 what runs under the lock
 //	   └─ EVALSHA
 //
-// If the caller has no span, lockbeat.hold is below lockbeat.acquire. Each of the first 16
-// questions that were not granted is a lockbeat.attempt beside them, up to the next
-// question. A leader (lockmw.Lead) holds its lock for weeks, so what it does is in traces
+// Each of the first 16 questions that were not granted is a lockbeat.attempt beside them. A leader (lockmw.Lead) holds its lock for weeks, so what it does is in traces
 // of their own: see [Link].
 //
 // A lockbeat.acquire that was refused, or had to wait, says who had the lock when last
