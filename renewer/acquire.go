@@ -350,7 +350,7 @@ func (c *call) exit() {
 	c.inside = false
 	if k := c.k; k.desk.Out() {
 		k.mu.Lock()
-		k.checkIdle()
+		k.shutdown.checkIdle()
 		k.mu.Unlock()
 	}
 }

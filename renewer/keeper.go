@@ -129,8 +129,8 @@ func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error)
 			TTL: cfg.TTL, Heartbeat: cfg.Heartbeat, RequestTimeout: cfg.RequestTimeout,
 			Place: func(l *Lease) *beat.Place { return &l.beat }, Hold: (*Lease).beating,
 		}, clock),
-		shutdown: newShutdown(),
 	}
+	k.shutdown = newShutdown(k)
 	_, tells := engine.(breaker)
 	k.looks.listens = !tells
 	k.cleaner = cleanup.New(engine, cleanup.Config{

@@ -15,6 +15,7 @@ import (
 // What it holds true: the phases come in their order, and ended does
 // not change once stop is closed.
 type shutdown struct {
+	k        *Keeper
 	phase    phase
 	stillRan int           // operations that ran when they were told to stop
 	ended    error         // what Shutdown returns
@@ -24,8 +25,9 @@ type shutdown struct {
 	stop     chan struct{} // closed when it has freed everything
 }
 
-func newShutdown() shutdown {
+func newShutdown(k *Keeper) shutdown {
 	return shutdown{
+		k:      k,
 		closed: make(chan struct{}), idle: make(chan struct{}),
 		drained: make(chan struct{}), stop: make(chan struct{}),
 	}
@@ -53,25 +55,26 @@ const (
 // The error is nil if every operation had returned and every key is free, as far as the store
 // has answered. A second call waits for the first and returns the same.
 func (k *Keeper) Shutdown(ctx context.Context) error {
-	idle, first := k.close()
+	s := &k.shutdown
+	idle, first := s.close()
 	if !first {
-		return k.awaitStop(ctx)
+		return s.awaitStop(ctx)
 	}
 	clean := false
 	freed := make(chan error, 1)
 	func() {
 		// also if an observer panics
-		defer func() { go func() { freed <- k.finish(ctx, idle) }() }()
-		if k.await(ctx, idle, k.drainTime(ctx)) {
+		defer func() { go func() { freed <- s.finish(ctx, idle) }() }()
+		if s.await(ctx, idle, s.drainTime(ctx)) {
 			clean = k.cleaner.Count() == 0
 		} else {
-			k.tell()
+			s.tell()
 		}
 	}()
 	select {
 	case err := <-freed:
-		k.awaitLoops(ctx)
-		return k.verdict(err)
+		s.awaitLoops(ctx)
+		return s.verdict(err)
 	case <-ctx.Done():
 	}
 	if clean {
@@ -84,33 +87,34 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 			k.fault("shut down", "", err)
 		}
 	}()
-	return k.verdict(ctx.Err())
+	return s.verdict(ctx.Err())
 }
 
 // close begins the shutdown, and reports whether this is the first call.
-func (k *Keeper) close() (idle <-chan struct{}, first bool) {
+func (s *shutdown) close() (idle <-chan struct{}, first bool) {
+	k := s.k
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.shutdown.phase != phaseRun {
+	if s.phase != phaseRun {
 		return nil, false
 	}
-	k.shutdown.phase = phaseDrain
-	close(k.shutdown.closed)
+	s.phase = phaseDrain
+	close(s.closed)
 	k.desk.Drain()
-	idle = k.shutdown.idle
-	k.checkIdle()
+	idle = s.idle
+	s.checkIdle()
 	return idle, true
 }
 
 // strike takes a lease off the books. Its key is free, or the cleaner's. Under k.mu.
 func (k *Keeper) strike(l *Lease) {
 	k.leases.Remove(l)
-	k.checkIdle()
+	k.shutdown.checkIdle()
 }
 
 // checkIdle notes that neither calls nor leases are left, if Shutdown waits for that. Under k.mu.
-func (k *Keeper) checkIdle() {
-	s := &k.shutdown
+func (s *shutdown) checkIdle() {
+	k := s.k
 	if s.phase != phaseRun && s.idle != nil && k.leases.Len() == 0 && k.desk.CloseIfEmpty() {
 		close(s.idle)
 		s.idle = nil
@@ -126,18 +130,19 @@ func (c *call) turnedAway() <-chan struct{} {
 }
 
 // tell loses every lease that is still held.
-func (k *Keeper) tell() {
+func (s *shutdown) tell() {
+	k := s.k
 	var news losses
 	k.mu.Lock()
-	k.shutdown.phase = phaseTell
-	close(k.shutdown.drained)
+	s.phase = phaseTell
+	close(s.drained)
 	k.desk.Close()
 	now := k.clock.Now()
 	for _, l := range slices.Collect(k.leases.All()) { // since lose moves it
 		if !l.belief.Held() && !l.belief.Lost() { // the store is asked, or is being told
 			continue
 		}
-		k.shutdown.stillRan++
+		s.stillRan++
 		if l.belief.Held() {
 			k.lose(l, ReasonShutdown, now, &news)
 		}
@@ -147,10 +152,10 @@ func (k *Keeper) tell() {
 }
 
 // awaitLoops waits for the engine's goroutines.
-func (k *Keeper) awaitLoops(ctx context.Context) {
+func (s *shutdown) awaitLoops(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
-		k.goroutines.Wait()
+		s.k.goroutines.Wait()
 		close(done)
 	}()
 	select {
@@ -160,10 +165,10 @@ func (k *Keeper) awaitLoops(ctx context.Context) {
 }
 
 // awaitStop is Shutdown for the second and later callers.
-func (k *Keeper) awaitStop(ctx context.Context) error {
+func (s *shutdown) awaitStop(ctx context.Context) error {
 	select {
-	case <-k.shutdown.stop:
-		return k.shutdown.ended
+	case <-s.stop:
+		return s.ended
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -173,29 +178,30 @@ func (k *Keeper) awaitStop(ctx context.Context) error {
 const hangUpFor = time.Second
 
 // finish frees what is left and ends the goroutines.
-func (k *Keeper) finish(ctx context.Context, idle <-chan struct{}) error {
-	k.freeNoticed(ctx)
-	k.await(context.Background(), idle, k.noticeLeft(ctx))
-	k.hangUp()
-	k.disownNoticed()
-	k.await(context.Background(), idle, min(hangUpFor, max(k.drainTime(ctx), firstBackoff)))
-	k.disownNoticed()
+func (s *shutdown) finish(ctx context.Context, idle <-chan struct{}) error {
+	s.freeNoticed(ctx)
+	s.await(context.Background(), idle, s.noticeLeft(ctx))
+	s.hangUp()
+	s.disownNoticed()
+	s.await(context.Background(), idle, min(hangUpFor, max(s.drainTime(ctx), firstBackoff)))
+	s.disownNoticed()
 	last, cancel := cleanup.LastRequests(ctx)
 	defer cancel()
-	return k.halt(last, unfreed(k.cleaner.FreeAll(ctx, last)))
+	return s.halt(last, unfreed(s.k.cleaner.FreeAll(ctx, last)))
 }
 
 // freeNoticed releases what need not wait until the others have had their notice, once.
-func (k *Keeper) freeNoticed(ctx context.Context) {
+func (s *shutdown) freeNoticed(ctx context.Context) {
 	last, cancel := cleanup.LastRequests(ctx)
 	defer cancel()
-	k.disownNoticed()
-	k.cleaner.FreeOnce(last)
+	s.disownNoticed()
+	s.k.cleaner.FreeOnce(last)
 }
 
 // disownNoticed takes the leases of operations off the books that still run although they have had
 // their notice: the cleaner is to free their keys.
-func (k *Keeper) disownNoticed() {
+func (s *shutdown) disownNoticed() {
+	k := s.k
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
@@ -227,11 +233,12 @@ func unfreed(n int, failure error) error {
 
 // noticeLeft is how long to wait so that each operation that was told has had Margin since; and
 // otherwise for what the store is being asked.
-func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
+func (s *shutdown) noticeLeft(ctx context.Context) time.Duration {
+	k := s.k
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
-	left := min(k.cfg.Margin, k.drainTime(ctx))
+	left := min(k.cfg.Margin, s.drainTime(ctx))
 	for l := range k.leases.All() {
 		if l.belief.Lost() && !l.belief.Why().gone() {
 			left = max(left, l.belief.Noticed(&k.rules).Sub(now))
@@ -241,12 +248,13 @@ func (k *Keeper) noticeLeft(ctx context.Context) time.Duration {
 }
 
 // hangUp ends what the store is being asked, other than by finish: no caller waits for its answers.
-func (k *Keeper) hangUp() {
+func (s *shutdown) hangUp() {
+	k := s.k
 	k.mu.Lock()
-	if k.shutdown.phase < phaseTell {
-		close(k.shutdown.drained)
+	if s.phase < phaseTell {
+		close(s.drained)
 	}
-	k.shutdown.phase = phaseFree
+	s.phase = phaseFree
 	var unanswered []context.CancelCauseFunc
 	for l := range k.leases.All() {
 		if l.belief.Asking() {
@@ -264,7 +272,8 @@ func (k *Keeper) hangUp() {
 
 // halt ends the loops, settles what Shutdown returns, and frees what has come in since finish
 // looked last. From then on everybody frees what is theirs.
-func (k *Keeper) halt(last context.Context, err error) error {
+func (s *shutdown) halt(last context.Context, err error) error {
+	k := s.k
 	k.mu.Lock()
 	unanswered := k.desk.Inside()
 	for l := range k.leases.All() {
@@ -278,28 +287,28 @@ func (k *Keeper) halt(last context.Context, err error) error {
 			fmt.Errorf("%w: %d of its answers are still awaited; what they leave lapses by itself",
 				ErrUnavailable, unanswered))
 	}
-	k.disownNoticed()
+	s.disownNoticed()
 	err = errors.Join(err, unfreed(k.cleaner.Close(last)))
-	k.shutdown.ended = k.verdict(err)
+	s.ended = s.verdict(err)
 	k.deaf()
 	k.heartbeats.Loop.Stop()
 	k.ends.Stop()
-	close(k.shutdown.stop)
+	close(s.stop)
 	return err
 }
 
 // drainTime is how much of what is left of ctx may be waited.
-func (k *Keeper) drainTime(ctx context.Context) time.Duration {
+func (s *shutdown) drainTime(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return 1<<63 - 1
 	}
 	left := time.Until(deadline)
-	return left - min(left/4, max(time.Second, k.cfg.Margin*5/4))
+	return left - min(left/4, max(time.Second, s.k.cfg.Margin*5/4))
 }
 
 // await waits until neither calls nor leases are left, and reports whether it came to that.
-func (k *Keeper) await(ctx context.Context, idle <-chan struct{}, most time.Duration) bool {
+func (s *shutdown) await(ctx context.Context, idle <-chan struct{}, most time.Duration) bool {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	select {
@@ -316,12 +325,13 @@ func (k *Keeper) await(ctx context.Context, idle <-chan struct{}, most time.Dura
 	}
 }
 
-func (k *Keeper) verdict(err error) error {
+func (s *shutdown) verdict(err error) error {
+	k := s.k
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.shutdown.stillRan > 0 {
+	if s.stillRan > 0 {
 		err = errors.Join(fmt.Errorf("lockbeat: shutdown: %d operations still ran and lost their "+
-			"leases", k.shutdown.stillRan), err)
+			"leases", s.stillRan), err)
 	}
 	return err
 }
