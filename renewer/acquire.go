@@ -200,8 +200,8 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 		l.op.Drop() // the observer's, which carries its span, takes its place
 	}
 	l.op.Begin(ctx)
-	var news losses
-	d, seen := c.enter(sent, now, &news)
+	news := losses{k: k, now: now}
+	d, seen := c.enter(sent, &news)
 	if len(d.Refused) > 0 {
 		desk.RefuseAll(d.Refused, seen)
 	}
@@ -209,7 +209,7 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	if d.Left.Place != 0 {
 		k.giveUpPlace(l, d.Left.Place)
 	}
-	news.deliver(k)
+	news.deliver()
 	if k.cfg.CancelGrace > 0 {
 		k.watchCaller(caller, l)
 	}
@@ -218,9 +218,9 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 
 // enter puts a lease that the store has granted on the books. seen is for those who are refused.
 func (c *call) enter(
-	sent, now instant, news *losses,
+	sent instant, news *losses,
 ) (d desk.Granted[*Lease], seen desk.Seen) {
-	k, l := c.k, c.l
+	k, l, now := c.k, c.l, news.now
 	k.mu.Lock()
 	defer k.mu.Unlock() // also if the store panics when it is asked for the shard
 	l.belief.Grant(&k.rules, sent, now, c.request.ownMaxHold())
@@ -247,10 +247,10 @@ func (c *call) enter(
 		l.belief.Told(-1) // an earlier claim of the same owner may have told another number
 	}
 	if c.newest != nil && c.newest.kind == NewestReplaces && k.desk.Ousted(c.newest.Newest) {
-		k.lose(l, ReasonReplaced, now, news)
+		news.lose(l, ReasonReplaced)
 	} else if k.shutdown.phase >= phaseTell { // Shutdown has dealt with the others already
 		k.shutdown.stillRan++
-		k.lose(l, ReasonShutdown, now, news)
+		news.lose(l, ReasonShutdown)
 	}
 	return d, seen
 }
@@ -290,9 +290,8 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 	}
 	// lost in the moment between; its operation could not be told yet
 	if c.enterHanded(ctx) != nil {
-		var news losses
-		news.leases = append(news.leases, l)
-		news.deliver(k)
+		news := losses{k: k, leases: []*Lease{l}}
+		news.deliver()
 	}
 	if k.cfg.CancelGrace > 0 {
 		k.watchCaller(caller, l)

@@ -146,14 +146,15 @@ func (k *Keeper) askManual(l *Lease) {
 	h := l.hold()
 	h.TTL = time.Millisecond
 	a := asking.AnswerTo(k.store.Renew(k.requests.Limit(), []store.Hold{h}), 0, 1)
-	var news losses
+	news := losses{k: k}
 	k.mu.Lock()
 	over := a.Status != store.StatusHeld && a.Status != store.StatusUnknown
 	if over && l.belief.Held() {
-		k.loseTaken(l, a, k.clock.Now(), &news)
+		news.now = k.clock.Now()
+		news.loseTaken(l, a)
 	}
 	k.mu.Unlock()
-	news.deliver(k)
+	news.deliver()
 }
 
 // freeBroken frees the key of a lease that was broken, now that its operation has returned. It may

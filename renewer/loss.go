@@ -16,11 +16,12 @@ const lookAround = time.Second
 // endDue is a step of the end loop: it ends what is due. It asks neither the store nor an observer
 // whether to: they hear of it afterwards.
 func (k *Keeper) endDue() (next instant) {
-	var news losses
+	news := losses{k: k}
 	k.mu.Lock()
 	now := k.clock.Now()
+	news.now = now
 	outages := k.tendOutages(now)
-	k.leases.Take(now, math.MaxInt, func(l *Lease) { k.attendTo(l, now, &news) })
+	k.leases.Take(now, math.MaxInt, news.attendTo)
 	next = min(outages, k.leases.First())
 	if at := k.listenAt(); at > now {
 		next = min(next, at)
@@ -28,7 +29,7 @@ func (k *Keeper) endDue() (next instant) {
 		k.goroutines.run(k.listen)
 	}
 	k.mu.Unlock()
-	news.deliver(k)
+	news.deliver()
 	if next == never {
 		return never
 	}
@@ -50,31 +51,32 @@ func (k *Keeper) attendBy(l *Lease, now instant) {
 
 // attendTo does what is due for a lease, if anything is: it ends a question, loses a lease, or
 // notes that observers are to be told of one. Under k.mu.
-func (k *Keeper) attendTo(l *Lease, now instant, news *losses) {
+func (n *losses) attendTo(l *Lease) {
+	k, now := n.k, n.now
 	switch {
 	case l.belief.NextDue(&k.rules) > now:
 	case l.belief.Asking():
 		question := l.op.Made()
-		news.after = append(news.after, func() { question.Cancel(errNoAnswer) })
+		n.after = append(n.after, func() { question.Cancel(errNoAnswer) })
 		return // it is asked for no more
 	case l.belief.IsOver(now):
-		k.expire(l, now, news)
+		n.expire(l)
 	default:
-		k.noteRuns(l, now, news)
+		n.noteRuns(l)
 	}
 	k.attendBy(l, now)
 }
 
 // noteRuns notes that observers are to hear of an operation that still runs. Under k.mu.
-func (k *Keeper) noteRuns(l *Lease, now instant, news *losses) {
+func (n *losses) noteRuns(l *Lease) {
 	e := StillRuns{
-		Name: l.Name(), Operation: l.label.operation, Fence: l.belief.Fence, Waiting: k.behind(l),
+		Name: l.Name(), Operation: l.label.operation, Fence: l.belief.Fence, Waiting: n.k.behind(l),
 		Lost: l.belief.Why(),
 	}
-	e.Held, e.Overrun = l.belief.Times(now)
-	l.belief.Warned(&k.rules, now)
+	e.Held, e.Overrun = l.belief.Times(n.now)
+	l.belief.Warned(&n.k.rules, n.now)
 	if l.op.Begun() { // else its caller was handed it a moment ago, and has not begun
-		news.still = append(news.still, stillRuns{l.op.Seen(), e})
+		n.still = append(n.still, stillRuns{l.op.Seen(), e})
 	}
 }
 
@@ -85,36 +87,36 @@ type stillRuns struct {
 }
 
 // expire loses a lease whose belief has ended by the clock. Under k.mu.
-func (k *Keeper) expire(l *Lease, now instant, news *losses) {
-	k.lost(l, l.belief.Expire(&k.rules, now), now, news)
+func (n *losses) expire(l *Lease) {
+	n.lost(l, l.belief.Expire(&n.k.rules, n.now))
 }
 
-// lose ends a held lease and collects the news, which the caller must
-// deliver when it has given k.mu back.
-func (k *Keeper) lose(l *Lease, reason Reason, now instant, news *losses) {
-	k.lost(l, l.belief.Lose(lease.Reason(reason), now), now, news)
+// lose ends a held lease before its operation does. Under k.mu.
+func (n *losses) lose(l *Lease, reason Reason) {
+	n.lost(l, l.belief.Lose(lease.Reason(reason), n.now))
 }
 
 // lost is the rest of a loss. Under k.mu.
-func (k *Keeper) lost(l *Lease, loss lease.Loss, now instant, news *losses) {
+func (n *losses) lost(l *Lease, loss lease.Loss) {
+	k := n.k
 	l.belief.Tell(&LostError{
 		Name: l.name, Reason: Reason(loss.Reason), Fence: l.belief.Fence, Left: loss.Left,
 		Err: loss.Err, maxHold: loss.MaxHold,
 	})
 	k.heartbeats.Unplan(l)
-	k.attendBy(l, now) // it may be told of
-	if l.op.Begun() {  // else it was handed over a moment ago, and its new holder will see
-		news.leases = append(news.leases, l)
+	k.attendBy(l, n.now) // it may be told of
+	if l.op.Begun() {    // else it was handed over a moment ago, and its new holder will see
+		n.leases = append(n.leases, l)
 	}
 	if left := k.desk.Leave(l.key(), l); left.Stop != nil {
-		news.after = append(news.after, left.Stop)
+		n.after = append(n.after, left.Stop)
 	}
 }
 
 // loseTaken is lose for a lease of which the store has answered that it is not ours any more, or
 // that it was broken.
-func (k *Keeper) loseTaken(l *Lease, a store.Answer, now instant, news *losses) {
-	k.lose(l, reasonOf(a), now, news)
+func (n *losses) loseTaken(l *Lease, a store.Answer) {
+	n.lose(l, reasonOf(a))
 	l.belief.Why().found(a)
 	if a.Broken != nil && a.Broken.Force {
 		l.belief.NoNotice()
@@ -142,15 +144,19 @@ func (e *LostError) found(a store.Answer) {
 	}
 }
 
-// losses are leases just lost, whose operations have not been told yet.
+// losses are leases lost at an instant, under k.mu, whose operations have not been told yet: deliver
+// does, once k.mu is given back.
 type losses struct {
+	k   *Keeper
+	now instant
+
 	leases []*Lease
 	after  []func()
 	still  []stillRuns // of operations that go on
 }
 
 // deliver tells the operations, all of them before any observer.
-func (n *losses) deliver(k *Keeper) {
+func (n *losses) deliver() {
 	for _, l := range n.leases {
 		l.op.End(l.belief.Why())
 		l.belief.Losing()
@@ -163,10 +169,10 @@ func (n *losses) deliver(k *Keeper) {
 			Name: l.name, Operation: l.label.operation, Fence: l.belief.Fence, Err: l.belief.Why(),
 		}
 		e.Held, _ = l.belief.Times(0) // until the loss
-		k.hearers.Lost(l.op.Seen(), e)
+		n.k.hearers.Lost(l.op.Seen(), e)
 	}
 	for _, s := range n.still {
-		k.hearers.StillRuns(s.ctx, s.event)
+		n.k.hearers.StillRuns(s.ctx, s.event)
 	}
 }
 

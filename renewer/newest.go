@@ -56,14 +56,15 @@ func (n *newestCall) endFront(l *Lease) {
 		return
 	}
 	k := l.k
-	var news losses
+	news := losses{k: k}
 	k.mu.Lock()
 	if front := k.desk.Last(l.key()).Has; front != nil && front.belief.Held() {
-		k.lose(front, ReasonReplaced, k.clock.Now(), &news)
+		news.now = k.clock.Now()
+		news.lose(front, ReasonReplaced)
 		front.belief.Why().By = k.holder(l).String()
 	}
 	k.mu.Unlock()
-	news.deliver(k)
+	news.deliver()
 }
 
 // checkNewest returns the error of a call that is not the newest any more. It asks the store,

@@ -20,7 +20,7 @@ var errLate = fmt.Errorf("the store has not answered within Config.RequestTimeou
 // sendDue is a step of the heartbeats' loop. It sends one batch if one is due, and never waits for
 // an answer, nor for an observer.
 func (k *Keeper) sendDue() (next instant) {
-	var told []beatNews
+	var told []*booking
 	k.mu.Lock()
 	now := k.clock.Recent()
 	for b, late := k.heartbeats.Late(now); late; b, late = k.heartbeats.Late(now) {
@@ -31,7 +31,7 @@ func (k *Keeper) sendDue() (next instant) {
 	if len(told) > 0 && k.observer != nil {
 		k.goroutines.run(func() {
 			for _, n := range told {
-				n.tell(k.observer)
+				n.tell()
 			}
 		})
 	}
@@ -42,18 +42,18 @@ func (k *Keeper) sendDue() (next instant) {
 }
 
 // sendAgain plans the leases of a heartbeat that is late. Under k.mu.
-func (k *Keeper) sendAgain(b *beat.Batch[*Lease], now instant) (told beatNews) {
+func (k *Keeper) sendAgain(b *beat.Batch[*Lease], now instant) *booking {
 	k.bookFailure(b.Shard(), b.Holds[0].Name, b.Sent, errLate)
-	told = newsOf(b, now)
-	told.renewed.Failed, told.renewed.Err = len(b.Leases), errLate
+	n := k.booking(b, now)
+	n.renewed.Failed, n.renewed.Err = len(b.Leases), errLate
 	for _, l := range b.Leases {
 		if l.belief.Held() {
 			l.belief.Missed(errLate)
-			k.retry(l, now)
-			k.miss(&told, l, b.Sent.Sub(l.belief.Due), errLate, now)
+			n.retry(l)
+			n.miss(l, b.Sent.Sub(l.belief.Due), errLate)
 		}
 	}
-	return told
+	return n
 }
 
 // renew carries out one heartbeat.
@@ -68,22 +68,19 @@ func (k *Keeper) renew(b *beat.Batch[*Lease]) {
 		b.Context = ctx
 		k.mu.Unlock()
 	}
-	told, news := k.bookBatch(b, k.store.Renew(ctx, b.Holds))
-	news.deliver(k)
+	n := k.bookBatch(b, k.store.Renew(ctx, b.Holds))
+	n.deliver()
 	if k.observer != nil {
-		told.tell(k.observer)
+		n.tell()
 	}
 }
 
 // bookBatch books a heartbeat's answers. It returns what is to be told.
-func (k *Keeper) bookBatch(
-	b *beat.Batch[*Lease], answers []store.Answer,
-) (told beatNews, news losses) {
+func (k *Keeper) bookBatch(b *beat.Batch[*Lease], answers []store.Answer) *booking {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	now := k.clock.Recent()
-	told = newsOf(b, now)
-	r := &told.renewed
+	n := k.booking(b, k.clock.Recent())
+	r := &n.renewed
 	for i, l := range b.Leases {
 		a := asking.AnswerTo(answers, i, len(b.Leases))
 		r.count(a)
@@ -92,16 +89,16 @@ func (k *Keeper) bookBatch(
 		}
 		sent := b.Sent.Add(-max(0, a.Age))
 		if b.Late {
-			k.bookLate(l, a, sent, now, &news)
+			n.bookLate(l, a, sent)
 			continue
 		}
 		if b.Holds[i].Tells && a.Status == store.StatusHeld {
 			l.belief.Told(b.Holds[i].Callers)
 		}
 		lag := b.Sent.Sub(l.belief.Due)
-		k.book(l, a, sent, now, &news)
+		n.book(l, a, sent)
 		if a.Status == store.StatusUnknown || lag > k.cfg.RequestTimeout {
-			k.miss(&told, l, lag, a.Err, now)
+			n.miss(l, lag, a.Err)
 		}
 	}
 	if r.OK+r.Gone > 0 || asking.IsAnswer(store.StatusUnknown, r.Err) {
@@ -109,8 +106,8 @@ func (k *Keeper) bookBatch(
 	} else {
 		k.bookFailure(b.Shard(), b.Holds[0].Name, b.Sent, r.Err)
 	}
-	k.heartbeats.Complete(b, now, r.Failed > 0)
-	return told, news
+	k.heartbeats.Complete(b, n.now, r.Failed > 0)
+	return n
 }
 
 // count counts an answer.
@@ -128,105 +125,108 @@ func (r *Renewed) count(a store.Answer) {
 	}
 }
 
-// beatNews is what an observer will hear of a heartbeat: once, when it is answered, or late.
-type beatNews struct {
+// booking books a heartbeat at an instant, under k.mu: when it is answered, or late. It has what is
+// to be told then: the leases that were lost, and what an observer hears.
+type booking struct {
+	losses
+
 	ctx     context.Context //nolint:containedctx // of RenewStart; nil if it has heard
 	renewed Renewed
 	misses  []miss
 }
 
-// miss is what it will hear of one lease.
+// miss is what an observer hears of one lease.
 type miss struct {
 	ctx   context.Context //nolint:containedctx // the lease's, for the observer
 	event Missed
 }
 
-// newsOf begins what an observer will hear. Under k.mu.
-func newsOf(b *beat.Batch[*Lease], now instant) beatNews {
-	n := beatNews{ctx: b.Context, renewed: Renewed{
+// booking begins one. Under k.mu.
+func (k *Keeper) booking(b *beat.Batch[*Lease], now instant) *booking {
+	n := &booking{losses: losses{k: k, now: now}, ctx: b.Context, renewed: Renewed{
 		Leases: len(b.Leases), Lag: b.Lag, Took: now.Sub(b.Sent),
 	}}
 	b.Context = nil
 	return n
 }
 
-// miss adds a lease, if it is still held. Under k.mu.
-func (k *Keeper) miss(n *beatNews, l *Lease, lag time.Duration, err error, now instant) {
-	if k.observer == nil || !l.belief.Held() {
+// miss adds a lease, if it is still held.
+func (n *booking) miss(l *Lease, lag time.Duration, err error) {
+	if n.k.observer == nil || !l.belief.Held() {
 		return
 	}
 	n.misses = append(n.misses, miss{l.op.Seen(), Missed{
 		Name: l.name, Operation: l.label.operation, Fence: l.belief.Fence, Lag: max(0, lag),
-		Err:  err,
-		Left: max(0, l.belief.Until().Sub(now)),
+		Err: err, Left: max(0, l.belief.Until().Sub(n.now)),
 	}})
 }
 
-func (n *beatNews) tell(o Observer) {
+// tell tells the keeper's observer, without the lock.
+func (n *booking) tell() {
 	for _, m := range n.misses {
-		o.Missed(m.ctx, m.event)
+		n.k.observer.Missed(m.ctx, m.event)
 	}
 	if n.ctx != nil {
-		o.Renewed(n.ctx, n.renewed)
+		n.k.observer.Renewed(n.ctx, n.renewed)
 	}
 }
 
-// book books one answer to a heartbeat sent at an instant. Under k.mu.
-func (k *Keeper) book(l *Lease, a store.Answer, sent, now instant, news *losses) {
-	k.bookRenewal(l, a, k.cfg.TTL, sent, now, news)
+// book books one answer to a heartbeat sent at an instant.
+func (n *booking) book(l *Lease, a store.Answer, sent instant) {
+	n.renewal(l, a, n.k.cfg.TTL, sent)
 	switch {
 	case !l.belief.Held():
 	case a.Status == store.StatusHeld:
-		k.planNext(l, sent)
+		n.planNext(l, sent)
 	default:
-		k.retry(l, now)
+		n.retry(l)
 	}
 }
 
 // bookLate is book for a heartbeat that was sent again since. Its answer counts from its own
 // sending, and the lease is planned again only if the next attempt has not been sent: that one
-// will. Under k.mu.
-func (k *Keeper) bookLate(l *Lease, a store.Answer, sent, now instant, news *losses) {
+// will.
+func (n *booking) bookLate(l *Lease, a store.Answer, sent instant) {
 	if a.Status == store.StatusUnknown {
 		l.belief.Explain(errLate, a.Err)
 		return
 	}
-	if k.bookRenewal(l, a, k.cfg.TTL, sent, now, news) && k.heartbeats.Planned(l) {
-		k.planNext(l, sent)
+	if n.renewal(l, a, n.k.cfg.TTL, sent) && n.k.heartbeats.Planned(l) {
+		n.planNext(l, sent)
 	}
 }
 
 // planNext plans the heartbeat that follows one that was confirmed. It keeps the rhythm, unless
 // that one came so late that the next would follow at once, or earlier than a batch takes those
-// along that are due soon. Under k.mu.
-func (k *Keeper) planNext(l *Lease, sent instant) {
-	rhythm := k.cfg.Heartbeat
+// along that are due soon.
+func (n *booking) planNext(l *Lease, sent instant) {
+	rhythm := n.k.cfg.Heartbeat
 	l.belief.Due = max(l.belief.Due.Add(rhythm), sent.Add(rhythm/2))
 	l.belief.Due = min(l.belief.Due, sent.Add(rhythm+rhythm/4))
-	k.plan(l, l.belief.Due)
+	n.k.plan(l, l.belief.Due)
 }
 
-// retry plans a heartbeat after one that failed, or is late. Under k.mu.
-func (k *Keeper) retry(l *Lease, now instant) {
-	pause := k.cfg.retryPause()
-	k.plan(l, now.Add(pause/2+timing.Jitter(pause/2)))
+// retry plans a heartbeat after one that failed, or is late.
+func (n *booking) retry(l *Lease) {
+	pause := n.k.cfg.retryPause()
+	n.k.plan(l, n.now.Add(pause/2+timing.Jitter(pause/2)))
 }
 
-// bookRenewal books the answer to a renewal for ttl that was sent at an instant. If it is unknown
-// the deadline stays: what is left until then is for trying again. further reports whether it has
-// moved on. Under k.mu.
-func (k *Keeper) bookRenewal(
-	l *Lease, a store.Answer, ttl time.Duration, sent, now instant, news *losses,
+// renewal books the answer to a renewal for ttl that was sent at an instant. If it is unknown the
+// deadline stays: what is left until then is for trying again. further reports whether it has moved
+// on. Under k.mu.
+func (n *losses) renewal(
+	l *Lease, a store.Answer, ttl time.Duration, sent instant,
 ) (further bool) {
 	switch {
 	case a.Status == store.StatusTaken || a.Status == store.StatusGone ||
 		a.Status == store.StatusBroken:
-		k.loseTaken(l, a, now, news)
-	case now >= l.belief.Until():
+		n.loseTaken(l, a)
+	case n.now >= l.belief.Until():
 		// Confirmed or not, it comes too late: belief has ended, and must not begin again.
-		k.expire(l, now, news)
+		n.expire(l)
 	case a.Status == store.StatusHeld:
-		return l.belief.Renewed(&k.rules, sent, ttl)
+		return l.belief.Renewed(&n.k.rules, sent, ttl)
 	default:
 		l.belief.Missed(a.Err)
 	}
@@ -322,15 +322,15 @@ func (l *Lease) beginExtend(d time.Duration) error {
 
 // extended books the answer to an extension by d that was sent at an instant, and tells of a loss.
 func (k *Keeper) extended(l *Lease, a store.Answer, sent instant, d time.Duration) error {
-	var news losses
+	news := losses{k: k}
 	k.mu.Lock()
-	now := k.clock.Now()
+	news.now = k.clock.Now()
 	if l.belief.Held() {
-		k.bookRenewal(l, a, d, sent, now, &news) // its bound follows when the old instant comes
+		news.renewal(l, a, d, sent) // its bound follows when the old instant comes
 	}
 	lost := l.belief.Why()
 	k.mu.Unlock()
-	news.deliver(k)
+	news.deliver()
 	if lost == nil {
 		return nil
 	}

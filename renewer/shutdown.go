@@ -132,23 +132,23 @@ func (c *call) turnedAway() <-chan struct{} {
 // tell loses every lease that is still held.
 func (s *shutdown) tell() {
 	k := s.k
-	var news losses
+	news := losses{k: k}
 	k.mu.Lock()
 	s.phase = phaseTell
 	close(s.drained)
 	k.desk.Close()
-	now := k.clock.Now()
+	news.now = k.clock.Now()
 	for _, l := range slices.Collect(k.leases.All()) { // since lose moves it
 		if !l.belief.Held() && !l.belief.Lost() { // the store is asked, or is being told
 			continue
 		}
 		s.stillRan++
 		if l.belief.Held() {
-			k.lose(l, ReasonShutdown, now, &news)
+			news.lose(l, ReasonShutdown)
 		}
 	}
 	k.mu.Unlock()
-	news.deliver(k)
+	news.deliver()
 }
 
 // awaitLoops waits for the engine's goroutines.
