@@ -93,7 +93,7 @@ func (c *call) begin(
 		c.l.belief.SetApart() // no lease is handed to it: the store is to know of it
 	}
 	if r.Newest == NewestReplaces || r.Manual != 0 {
-		k.listen() // for one that replaces, or breaks, its operation
+		k.looks.listen() // for one that replaces, or breaks, its operation
 	}
 	if r.MaxWait > 0 {
 		c.until = c.begun.Add(r.MaxWait)

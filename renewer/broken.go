@@ -19,6 +19,7 @@ type breaker interface {
 // lease is a second old, or about to have its first heartbeat, or has none: for one that is over
 // sooner that would cost more than it brings. Guarded by Keeper.mu.
 type looks struct {
+	k       *Keeper
 	listens bool   // or the store tells nobody
 	stop    func() // nil unless the store tells
 	limits  instant
@@ -37,9 +38,10 @@ const (
 )
 
 // listenAt is when the keeper is to begin to listen, for the oldest of its leases. Under k.mu.
-func (k *Keeper) listenAt() instant {
+func (w *looks) listenAt() instant {
+	k := w.k
 	at := never
-	if k.looks.listens {
+	if w.listens {
 		return at
 	}
 	for l := range k.leases.All() { // few have been there when one is a second old
@@ -51,20 +53,21 @@ func (k *Keeper) listenAt() instant {
 }
 
 // listen has the store tell of leases that may have been broken, once.
-func (k *Keeper) listen() {
+func (w *looks) listen() {
+	k := w.k
 	s, ok := k.store.(breaker)
 	k.mu.Lock()
-	first := !k.looks.listens && k.shutdown.phase < phaseFree
-	k.looks.listens = true
+	first := !w.listens && k.shutdown.phase < phaseFree
+	w.listens = true
 	k.mu.Unlock()
 	if !first || !ok {
 		return
 	}
-	stop := s.OnBreak(k.self, k.look)
+	stop := s.OnBreak(k.self, w.look)
 	k.mu.Lock()
 	over := k.shutdown.phase >= phaseFree
 	if !over {
-		k.looks.stop = stop
+		w.stop = stop
 	}
 	k.mu.Unlock()
 	if over {
@@ -73,10 +76,11 @@ func (k *Keeper) listen() {
 }
 
 // deaf ends what listen has begun.
-func (k *Keeper) deaf() {
+func (w *looks) deaf() {
+	k := w.k
 	k.mu.Lock()
-	stop := k.looks.stop
-	k.looks.stop = nil
+	stop := w.stop
+	w.stop = nil
 	k.mu.Unlock()
 	if stop != nil {
 		stop()
@@ -85,48 +89,51 @@ func (k *Keeper) deaf() {
 
 // look renews the leases of a name now: the answer says if they were broken. Without a name it
 // renews those that have had no heartbeat yet: they may have been broken before the store told.
-func (k *Keeper) look(name string, limit bool) {
+func (w *looks) look(name string, limit bool) {
+	k := w.k
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := k.clock.Now()
 	if name == "" {
-		k.lookAtNew(now)
+		w.lookAtNew(now)
 		return
 	}
 	if !limit {
 		key := contract.Name{Text: name}
 		k.desk.Nudge(key)
 		if l := k.desk.Last(key).Has; l != nil {
-			k.lookAt(l, now)
+			w.lookAt(l, now)
 		}
 		return
 	}
-	if now < k.looks.limits.Add(limitPause) {
+	if now < w.limits.Add(limitPause) {
 		return
 	}
-	k.looks.limits = now
+	w.limits = now
 	for l := range k.leases.All() {
 		if l.name == name && l.label.limited {
-			k.lookAt(l, now)
+			w.lookAt(l, now)
 		}
 	}
 }
 
 // lookAtNew has those leases renewed now that have had no heartbeat. Under k.mu.
-func (k *Keeper) lookAtNew(now instant) {
-	if now < k.looks.young.Add(limitPause) {
+func (w *looks) lookAtNew(now instant) {
+	k := w.k
+	if now < w.young.Add(limitPause) {
 		return
 	}
-	k.looks.young = now
+	w.young = now
 	for l := range k.leases.All() {
 		if l.belief.Renewals() == 0 && k.heartbeats.Planned(l) {
-			k.lookAt(l, now)
+			w.lookAt(l, now)
 		}
 	}
 }
 
 // lookAt has a lease renewed now. Under k.mu.
-func (k *Keeper) lookAt(l *Lease, now instant) {
+func (w *looks) lookAt(l *Lease, now instant) {
+	k := w.k
 	if !l.belief.Held() || k.shutdown.phase >= phaseFree {
 		return
 	}
@@ -135,14 +142,15 @@ func (k *Keeper) lookAt(l *Lease, now instant) {
 		return
 	}
 	if l.belief.IsManual() {
-		k.goroutines.run(func() { k.askManual(l) })
+		k.goroutines.run(func() { w.askManual(l) })
 		return
 	}
 	k.plan(l, min(at, max(l.belief.Due, now)))
 }
 
 // askManual asks whether a lease without a heartbeat was broken. A renewal shortens no TTL.
-func (k *Keeper) askManual(l *Lease) {
+func (w *looks) askManual(l *Lease) {
+	k := w.k
 	h := l.hold()
 	h.TTL = time.Millisecond
 	a := asking.AnswerTo(k.store.Renew(k.requests.Limit(), []store.Hold{h}), 0, 1)

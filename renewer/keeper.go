@@ -132,7 +132,7 @@ func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error)
 	}
 	k.shutdown = newShutdown(k)
 	_, tells := engine.(breaker)
-	k.looks.listens = !tells
+	k.looks = looks{k: k, listens: !tells}
 	k.cleaner = cleanup.New(engine, cleanup.Config{
 		RequestTimeout: cfg.RequestTimeout, Clock: clock, Run: k.goroutines.run,
 		Limit: k.cleanUpRequest,

@@ -23,10 +23,10 @@ func (k *Keeper) endDue() (next instant) {
 	outages := k.tendOutages(now)
 	k.leases.Take(now, math.MaxInt, news.attendTo)
 	next = min(outages, k.leases.First())
-	if at := k.listenAt(); at > now {
+	if at := k.looks.listenAt(); at > now {
 		next = min(next, at)
 	} else {
-		k.goroutines.run(k.listen)
+		k.goroutines.run(k.looks.listen)
 	}
 	k.mu.Unlock()
 	news.deliver()

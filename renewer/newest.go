@@ -92,7 +92,7 @@ func (c *call) checkNewest(ctx context.Context) error {
 	if k.desk.Ousted(n.Newest) {
 		return c.refuseReplaced()
 	}
-	k.listen() // for a newer one
+	k.looks.listen() // for a newer one
 	request, end := context.WithTimeout(patient, k.cfg.RequestTimeout)
 	defer end()
 	since, err := n.store.Replace(request, contract.Replacement{

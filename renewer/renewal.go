@@ -58,7 +58,7 @@ func (k *Keeper) sendAgain(b *beat.Batch[*Lease], now instant) *booking {
 
 // renew carries out one heartbeat.
 func (k *Keeper) renew(b *beat.Batch[*Lease]) {
-	k.listen()
+	k.looks.listen()
 	ctx := k.renewals.Limit()
 	if k.observer != nil {
 		ctx = k.observer.RenewStart(ctx, RenewStart{

@@ -290,7 +290,7 @@ func (s *shutdown) halt(last context.Context, err error) error {
 	s.disownNoticed()
 	err = errors.Join(err, unfreed(k.cleaner.Close(last)))
 	s.ended = s.verdict(err)
-	k.deaf()
+	k.looks.deaf()
 	k.heartbeats.Loop.Stop()
 	k.ends.Stop()
 	close(s.stop)
