@@ -76,9 +76,9 @@ func (m *model) come(holds bool) {
 
 func (m *model) check() {
 	require.Equal(m, min(m.front, 1), m.Names())
-	require.Equal(m, m.front, m.fronts[nameA].l)
+	require.Equal(m, m.front, m.fronts.of(nameA)[nameA.Text].l)
 	var line []int
-	if q := m.lines[nameA]; q != nil {
+	if q := m.lines.of(nameA)[nameA.Text]; q != nil {
 		for w := q.first; w != nil; w = w.next {
 			line = append(line, w.L)
 		}
@@ -141,7 +141,7 @@ func TestADeskIsAListWithAFront(t *testing.T) {
 				m.come(true)
 				if dice.IntN(2) == 0 { // or leaves in the same moment
 					require.True(t, m.StepOut(w).Handed)
-					require.Equal(t, w.L, m.fronts[nameA].l, "its caller frees what it was handed")
+					require.Equal(t, w.L, m.fronts.of(nameA)[nameA.Text].l, "its caller frees what it was handed")
 				}
 			case 7: // one steps out, or is late
 				if len(m.line) > 0 {
@@ -159,7 +159,7 @@ func TestADeskIsAListWithAFront(t *testing.T) {
 			require.Nil(t, w)
 			m.inside++
 			require.Zero(t, m.Granted(nameA, 1000, false, 1).Left.Place)
-			require.Equal(t, m.front != 0 && m.holds, m.fronts[nameA].has == holds)
+			require.Equal(t, m.front != 0 && m.holds, m.fronts.of(nameA)[nameA.Text].has == holds)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestWhoDoesNotWaitIsTold(t *testing.T) {
 	require.Empty(t, g.Refused)
 	none, _ := m.HandOver(nameA, 1)
 	require.Nil(t, none, "it is not one to whom a lease may go")
-	m.StepOut(m.lines[nameA].first)
+	m.StepOut(m.lines.of(nameA)[nameA.Text].first)
 	assert.False(t, stopped)
 	m.GivesBack(nameA, 1)
 	m.Leave(nameA, 1).End()
@@ -380,5 +380,5 @@ func TestNoTwoAreAtTheFront(t *testing.T) {
 	all.Wait()
 	require.Zero(t, d.Names())
 	require.Zero(t, d.Inside())
-	require.Empty(t, d.lines)
+	require.Zero(t, d.lines.len())
 }

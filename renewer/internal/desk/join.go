@@ -63,7 +63,7 @@ func (d *Desk[L]) Join(name contract.Name, l L, w Wish) Seat[L] {
 		}
 		d.oust(name, w.Newest, w.Rank, w.Now)
 	}
-	_, taken := d.fronts[name]
+	_, taken := d.fronts.of(name)[name.Text]
 	switch {
 	case taken && w.Front:
 		return Seat[L]{Turn: Behind}
@@ -76,7 +76,7 @@ func (d *Desk[L]) Join(name contract.Name, l L, w Wish) Seat[L] {
 	if w.Limit && !w.Refused && !w.Trouble && !d.lately(name, w.Now) {
 		return Seat[L]{Turn: Aside}
 	}
-	d.fronts[name] = front[L]{l: l, rank: w.Rank}
+	d.fronts.of(name)[name.Text] = front[L]{l: l, rank: w.Rank}
 	return Seat[L]{Turn: Ask}
 }
 

@@ -54,7 +54,7 @@ func TestTheFrontAsksForThoseBehindIt(t *testing.T) {
 	require.Equal(t, Ask, m.Join(nameB, 1, Wish{Limit: true, Trouble: true}).Turn)
 	require.Equal(t, Wait, m.Join(nameB, 2, Wish{Limit: true}).Turn)
 	assert.Empty(t, m.Also(nameB, 1), "it is one to whom no lease may go")
-	m.StepOut(m.lines[nameB].first)
+	m.StepOut(m.lines.of(nameB)[nameB.Text].first)
 	m.Leave(nameB, 1)
 	m.Out()
 	m.Out()

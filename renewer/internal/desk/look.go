@@ -1,7 +1,6 @@
 package desk
 
 import (
-	"maps"
 	"runtime"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
@@ -20,9 +19,9 @@ type Last[L comparable] struct {
 func (d *Desk[L]) Names() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	n := len(d.fronts)
-	for name := range d.newest {
-		if _, there := d.fronts[name]; !there {
+	n := d.fronts.len()
+	for name := range d.newest.all {
+		if _, there := d.fronts.of(name)[name.Text]; !there {
 			n++
 		}
 	}
@@ -40,14 +39,14 @@ func (d *Desk[L]) Last(name contract.Name) Last[L] {
 func (d *Desk[L]) Waiting(name contract.Name, l L) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f, there := d.fronts[name]
+	f, there := d.fronts.of(name)[name.Text]
 	if !there {
 		return 0
 	}
 	if f.l != l { // l has a slot, and the front asks for one more
 		n++
 	}
-	if q := d.lines[name]; q != nil {
+	if q := d.lines.of(name)[name.Text]; q != nil {
 		n += q.length
 	}
 	return n
@@ -57,7 +56,7 @@ func (d *Desk[L]) Waiting(name contract.Name, l L) (n int) {
 func (d *Desk[L]) AskAtFronts() (all []L) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, f := range d.fronts {
+	for _, f := range d.fronts.all {
 		if f.has == asks {
 			all = append(all, f.l)
 		}
@@ -80,12 +79,12 @@ func (d *Desk[L]) Asking(chunk int) (all []L) {
 			d.mu.Lock()
 		}
 	}
-	for name, f := range maps.All(d.fronts) { // which may change meanwhile, as a map may
+	for name, f := range d.fronts.all { // which may change meanwhile, as a map may
 		if f.has == asks {
 			all = append(all, f.l)
 		}
 		breathe()
-		if q := d.lines[name]; q != nil {
+		if q := d.lines.of(name)[name.Text]; q != nil {
 			for w := q.first; w != nil; w = q.after(w) {
 				all = append(all, w.L)
 				breathe()
@@ -99,18 +98,18 @@ func (d *Desk[L]) Asking(chunk int) (all []L) {
 func (d *Desk[L]) InLine(name contract.Name) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if q := d.lines[name]; q != nil {
+	if q := d.lines.of(name)[name.Text]; q != nil {
 		return q.length
 	}
 	return 0
 }
 
 func (d *Desk[L]) last(name contract.Name) (last Last[L]) {
-	f, there := d.fronts[name]
+	f, there := d.fronts.of(name)[name.Text]
 	if there && f.has != asks {
 		return Last[L]{Known: f.has == holds, Has: f.l}
 	}
-	switch q := d.lines[name]; {
+	switch q := d.lines.of(name)[name.Text]; {
 	case q == nil:
 	case q.seen.Known:
 		return Last[L]{Known: true, Seen: q.seen}

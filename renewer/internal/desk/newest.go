@@ -50,20 +50,20 @@ func (d *Desk[L]) outranked(name contract.Name, rank int64) bool {
 	if rank == 0 {
 		return false
 	}
-	if f, there := d.fronts[name]; there && f.has != asks && f.rank > rank {
+	if f, there := d.fronts.of(name)[name.Text]; there && f.has != asks && f.rank > rank {
 		return true
 	}
-	all := d.newest[name]
+	all := d.newest.of(name)[name.Text]
 	return all != nil && slices.ContainsFunc(all.all, func(n *Newest) bool { return n.rank > rank })
 }
 
 // oust makes way for n, which came at an instant: those of its kind who are here are not the newest
 // any more.
 func (d *Desk[L]) oust(name contract.Name, n *Newest, rank int64, now timing.Instant) {
-	all := d.newest[name]
+	all := d.newest.of(name)[name.Text]
 	if all == nil {
 		all = &newestOf{asking: make(chan struct{}, 1)}
-		d.newest[name] = all
+		d.newest.of(name)[name.Text] = all
 	}
 	for _, o := range all.all {
 		o.ousted = true
@@ -101,7 +101,7 @@ func (d *Desk[L]) Heard(n *Newest, now timing.Instant) {
 func (d *Desk[L]) Nudge(name contract.Name) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if all := d.newest[name]; all != nil {
+	if all := d.newest.of(name)[name.Text]; all != nil {
 		for _, n := range all.all {
 			n.Tell()
 		}
@@ -112,12 +112,12 @@ func (d *Desk[L]) Nudge(name contract.Name) {
 func (d *Desk[L]) Forget(name contract.Name, n *Newest) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	all := d.newest[name]
+	all := d.newest.of(name)[name.Text]
 	if all == nil {
 		return
 	}
 	all.all = slices.DeleteFunc(all.all, func(o *Newest) bool { return o == n })
 	if len(all.all) == 0 {
-		delete(d.newest, name)
+		delete(d.newest.of(name), name.Text)
 	}
 }

@@ -25,8 +25,8 @@ type slots struct {
 func (d *Desk[L]) Also(name contract.Name, l L) (also []*Waiter[L]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	q := d.lines[name]
-	if f := d.fronts[name]; q == nil || f.l != l || f.has != asks {
+	q := d.lines.of(name)[name.Text]
+	if f := d.fronts.of(name)[name.Text]; q == nil || f.l != l || f.has != asks {
 		return nil
 	}
 	for w := q.first; w != nil && len(also) < max(q.also, 1) && w.plain; w = w.next {
@@ -43,7 +43,7 @@ func (d *Desk[L]) Give(w *Waiter[L]) bool {
 	if !w.queued {
 		return false
 	}
-	d.lines[w.name].remove(w)
+	d.lines.of(w.name)[w.name.Text].remove(w)
 	w.Handed = true
 	return true
 }
@@ -54,7 +54,7 @@ func (d *Desk[L]) Give(w *Waiter[L]) bool {
 func (d *Desk[L]) Gave(name contract.Name, granted int, all, full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if q := d.lines[name]; q != nil {
+	if q := d.lines.of(name)[name.Text]; q != nil {
 		q.asked, q.also = full, granted
 		if all {
 			q.also = min(2*granted+1, mostSlots)
@@ -67,8 +67,8 @@ func (d *Desk[L]) Gave(name contract.Name, granted int, all, full bool) {
 func (d *Desk[L]) TakeOver(name contract.Name, l L) (seen Seen, place uint64, asked bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	q := d.lines[name]
-	if q == nil || !q.asked || d.fronts[name].l != l {
+	q := d.lines.of(name)[name.Text]
+	if q == nil || !q.asked || d.fronts.of(name)[name.Text].l != l {
 		return seen, 0, false
 	}
 	q.asked = false

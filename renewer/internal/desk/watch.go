@@ -37,7 +37,7 @@ func (d *Desk[L]) Began(w *Watch, stop func()) {
 func (d *Desk[L]) Listen(name contract.Name) (wake <-chan struct{}, until timing.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if q := d.lines[name]; q != nil {
+	if q := d.lines.of(name)[name.Text]; q != nil {
 		return q.watch.wake, q.watch.falses.until
 	}
 	return nil, 0
@@ -48,7 +48,7 @@ func (d *Desk[L]) Listen(name contract.Name) (wake <-chan struct{}, until timing
 func (d *Desk[L]) WasFalse(name contract.Name, freed bool, now timing.Instant) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch q := d.lines[name]; {
+	switch q := d.lines.of(name)[name.Text]; {
 	case q == nil:
 	case freed:
 		q.watch.falses = falseWakes{}
