@@ -84,6 +84,20 @@ func TestWrapDerivesTheKey(t *testing.T) {
 	})
 }
 
+func TestAnOptionThatIsNilIsIgnored(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
+		n, err := lockmw.Do(t.Context(), k, "a", answer, nil, lockmw.Refuse())
+		require.NoError(t, err)
+		require.NotZero(t, n)
+		ctx, cancel := context.WithCancel(t.Context())
+		require.NoError(t, lockmw.Lead(ctx, k, "a", func(context.Context) error {
+			cancel()
+			return nil
+		}, nil))
+	})
+}
+
 // An option that can't be meant is refused, before anything is asked.
 func TestOptionsThatCannotBeMeant(t *testing.T) {
 	t.Parallel()

@@ -89,6 +89,7 @@ func TestKeysDoNotCollide(t *testing.T) {
 	require.NotEqual(t, lockmw.Key("p", "a:b", "c"), lockmw.Key("p", "a", "b:c"))
 	require.NotEqual(t, lockmw.Key("p", "a%3Ab"), lockmw.Key("p", "a:b"))
 	require.Empty(t, lockmw.Key("order", ""))
+	require.Empty(t, lockmw.Key("", "42"))
 	require.Equal(t, "order", lockmw.Key("order"))
 }
 

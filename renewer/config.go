@@ -91,7 +91,7 @@ type Config struct {
 	Poll time.Duration
 
 	// HandOffs is how often in a row a lock may go to the next caller of this process before it
-	// is freed. Default 1000, the most; negative: never.
+	// is freed. Default 1000; negative: never.
 	HandOffs int
 
 	HandOffFor time.Duration // for all of these, since the store was last asked. Default 10 ms

@@ -132,7 +132,7 @@ func (k *Keeper) askEach(all []trying) (failed error) {
 }
 
 // ReleaseEach is [Lease.Release], or with abort [Lease.Abort], of several leases, in one
-// request. The errors are in their order.
+// request. The errors are in their order. Nil is ignored, as AcquireEach returns it.
 func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) []error {
 	errs, ends := make([]error, len(leases)), make([]ending, 0, len(leases))
 	over := 0 // so many are, or were about to be when something panicked
@@ -143,13 +143,17 @@ func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) [
 			}
 		}
 		for _, l := range leases[over:] {
-			defer l.k.discard(l, 0, l.belief.Unsettled())
+			if l != nil {
+				defer l.k.discard(l, 0, l.belief.Unsettled())
+			}
 		}
 	}()
 	holds := make([]store.Hold, 0, len(leases))
 	for i, l := range leases {
 		over++
-		if l.k != k {
+		if l == nil {
+			continue
+		} else if l.k != k {
 			errs[i] = l.k.release(ctx, l, !abort)
 			continue
 		}

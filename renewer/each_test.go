@@ -55,6 +55,7 @@ func TestSeveralAtOnce(t *testing.T) {
 			require.Empty(t, s.Owner(name))
 		}
 		require.Equal(t, make([]error, 3), k.ReleaseEach(t.Context(), leases, true), "they are over")
+		require.Equal(t, make([]error, 1), k.ReleaseEach(t.Context(), []*renewer.Lease{nil}, false))
 		require.Len(t, s.Calls(script.Release), 1)
 	})
 }

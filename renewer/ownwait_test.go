@@ -3,6 +3,7 @@ package renewer_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,6 +56,30 @@ func TestADeadlineThatEndsAWaitIsHeld(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A caller whose time is over just as the one before it in line asks the store, which has not
+// answered yet, has waited for a holder: it is no outage.
+func TestAWaitThatEndsBetweenTwoHolders(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		l := acquire(t, k, "a")
+		var waits sync.WaitGroup
+		for _, wait := range []time.Duration{10 * time.Second, 2 * time.Second} {
+			waits.Go(func() {
+				_, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: wait})
+				if wait < 10*time.Second {
+					assert.ErrorIs(t, err, renewer.ErrBusy)
+					assert.NotErrorIs(t, err, renewer.ErrUnavailable)
+				}
+			})
+			synctest.Wait()
+		}
+		waitFor(2*time.Second - time.Millisecond)
+		s.Default(script.Acquire, script.Hang())
+		require.NoError(t, l.Abort(t.Context()))
+		waits.Wait()
+	})
 }
 
 const passedOn = "by this process: was the context of that operation passed on?"

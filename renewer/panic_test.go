@@ -3,6 +3,7 @@ package renewer_test
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/memory"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
@@ -412,4 +414,37 @@ func TestAPanicInShutdown(t *testing.T) {
 		require.Empty(t, p.s.Owner("a"))
 		require.ErrorIs(t, l.Release(t.Context()), renewer.ErrLost)
 	})
+}
+
+// The observer panics when it hears of the lease that a call replaces: the call stands in line by
+// then, and leaves it.
+func TestAPanicOfACallThatReplaces(t *testing.T) {
+	t.Parallel()
+	for way, spin := range whoEnds {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				p := trapped{t: t, trap: &trap{spin: spin}}
+				cfg := config
+				cfg.Observer, cfg.Log = trapObserver{p.trap}, renewer.Silent
+				var err error
+				p.k, err = renewer.New(memory.New(), cfg)
+				require.NoError(t, err)
+				replaces := renewer.Request{Newest: renewer.NewestReplaces}
+				holder, err := p.k.Acquire(t.Context(), named("a", []renewer.Request{replaces}))
+				require.NoError(t, err)
+				next := p.lateCycle(t.Context())
+				p.set("Lost")
+				<-p.lateCycle(t.Context(), replaces)
+				require.EqualValues(t, 1, p.hits.Load())
+				require.Len(t, slices.Collect(p.k.Waiting()), 1, "the other alone waits still")
+				require.ErrorIs(t, holder.Release(t.Context()), renewer.ErrReplaced)
+				<-next
+				last, err := p.k.Acquire(t.Context(), renewer.Request{Name: "a", Try: true})
+				require.NoError(t, err)
+				require.NoError(t, last.Release(t.Context()))
+				require.NoError(t, p.k.Shutdown(t.Context()))
+			})
+		})
+	}
 }

@@ -53,7 +53,7 @@ const (
 // seconds, or lapses. Give it a context of its own with some seconds left.
 //
 // The error is nil if every operation had returned and every key is free, as far as the store
-// has answered. A second call waits for the first and returns the same.
+// has answered. A second call waits until all of it is done.
 func (k *Keeper) Shutdown(ctx context.Context) error {
 	s := &k.shutdown
 	idle, first := s.close()

@@ -24,6 +24,22 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 	if w == nil || err != nil {
 		return false, err
 	}
+	over := false
+	defer func() {
+		if !over { // the store or an observer has panicked
+			c.stepOut(w)
+		}
+	}()
+	if c.newest != nil {
+		c.newest.endFront(c.l)
+	}
+	handed, err = c.inLine(ctx, w)
+	over = true
+	return handed, err
+}
+
+// inLine is wait for a caller that stands behind the front.
+func (c *call) inLine(ctx context.Context, w *desk.Waiter[*Lease]) (handed bool, err error) {
 	var timeout <-chan time.Time
 	if c.until != never {
 		timer := time.NewTimer(c.until.Sub(c.k.clock.AtMost()))
@@ -157,9 +173,6 @@ func (c *call) joined(seat desk.Seat[*Lease]) (*desk.Waiter[*Lease], error) {
 		if seat.Last.Known && seat.Last.Has != nil {
 			c.behind = seen
 		}
-		if c.newest != nil {
-			c.newest.endFront(c.l)
-		}
 		return seat.Waiter, nil
 	}
 }
@@ -171,7 +184,7 @@ func (c *call) stepOut(w *desk.Waiter[*Lease]) {
 	k.mu.Lock() // no hand-over is half done
 	out := k.desk.StepOut(w)
 	c.seeBefore(w.After)
-	if out.Waited {
+	if out.Waited && (out.Last.Known || out.Last.Seen.Known || !c.behind.Known) {
 		c.seen = k.seenLocked(out.Last)
 		if l := out.Last.Has; l != nil {
 			c.own = l.belief.Since() <= c.begun

@@ -53,7 +53,9 @@ func Configure(
 	}
 	l := &Locks{keeper: k, queue: &taskRedis{opt: redis}, line: true, copies: true}
 	for _, o := range opts {
-		o(l)
+		if o != nil {
+			o(l)
+		}
 	}
 	return l, decorated(cfg)
 }

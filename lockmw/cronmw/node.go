@@ -68,9 +68,11 @@ func (n *Node) Job(
 	j := &Job{node: n, book: ticks.NewBook(n.keeper, name), fn: fn}
 	j.book.Schedule = s
 	for _, opt := range opts {
-		if mine, ok := opt.(own); ok {
-			mine(j)
-		} else {
+		switch opt := opt.(type) {
+		case nil:
+		case own:
+			opt(j)
+		default:
 			j.book.Settings = opt.ForTick(j.book.Settings)
 		}
 	}

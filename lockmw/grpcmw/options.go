@@ -46,9 +46,11 @@ const defaultMaxWaiters = 100
 func newSettings(opts []Option) settings {
 	s := settings{silence: defaultSilence}
 	for _, o := range opts {
-		if mine, ok := o.(own); ok {
-			mine(&s)
-		} else {
+		switch o := o.(type) {
+		case nil:
+		case own:
+			o(&s)
+		default:
 			s.Settings = o.ForCall(s.Settings)
 		}
 	}

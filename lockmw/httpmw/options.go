@@ -58,9 +58,11 @@ const defaultWaiters = 100
 func newSettings(k *renewer.Keeper, opts []Option) settings {
 	s := settings{respond: Respond, maxBody: httpguard.DefaultMaxBody}
 	for _, o := range opts {
-		if mine, ok := o.(own); ok {
-			mine(&s)
-		} else {
+		switch o := o.(type) {
+		case nil:
+		case own:
+			o(&s)
+		default:
 			s.Settings = o.ForHTTP(s.Settings)
 		}
 	}

@@ -41,9 +41,11 @@ const defaultWait = time.Second
 func newSettings(k *renewer.Keeper, opts []Option) settings {
 	var s settings
 	for _, o := range opts {
-		if mine, ok := o.(own); ok {
-			mine(&s)
-		} else {
+		switch o := o.(type) {
+		case nil:
+		case own:
+			o(&s)
+		default:
 			s.Settings = o.ForJob(s.Settings)
 		}
 	}

@@ -173,6 +173,7 @@ func newSettings(k *renewer.Keeper, opts []Option) (settings, error) {
 	}
 	for _, opt := range opts {
 		switch o := opt.(type) {
+		case nil:
 		case own:
 			o(&s)
 		case option.Under:

@@ -43,10 +43,12 @@ const (
 // NoBound is lockmw.NoBound.
 const NoBound = math.MaxInt64
 
-// Of applies options to the settings of a place, by its method.
+// Of applies options to the settings of a place, by its method. Nil is ignored.
 func Of[Option any](s Settings, opts []Option, apply func(Option, Settings) Settings) Settings {
 	for _, o := range opts {
-		s = apply(o, s)
+		if any(o) != nil {
+			s = apply(o, s)
+		}
 	}
 	return s
 }

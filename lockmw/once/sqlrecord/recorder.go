@@ -65,7 +65,9 @@ func SQLite(db *sql.DB, opts ...Option) (Recorder, error) { return newRecorder(d
 func newRecorder(db *sql.DB, d dialect, opts []Option) (Recorder, error) {
 	r := &recorder{db: db, dialect: d, table: "lockbeat_once", timeout: 5 * time.Second}
 	for _, opt := range opts {
-		opt(r)
+		if opt != nil {
+			opt(r)
+		}
 	}
 	var faults []error
 	fault := func(format string, args ...any) {
