@@ -196,7 +196,7 @@ func HoldAtLeast(d time.Duration) KeepOption {
 
 // Manual takes the lock for d without a heartbeat: the function extends it itself between its
 // steps, by [Extend], or loses it when d is over, less clock drift and renewer.Config.Margin.
-// So a function that hangs gives its lock up.
+// So a function that hangs gives its lock up. What the store loses meanwhile only Extend finds.
 func Manual(d time.Duration) FuncOption {
 	return FuncOption{Set: func(s option.Settings) option.Settings {
 		if d <= 0 {
