@@ -101,16 +101,10 @@ func breaks(ctx context.Context, o options, f *figures) error {
 				told, next = append(told, one.told), append(next, one.next)
 			}
 		}
-		f.addBroken(how, "told", told)
-		f.addBroken(how, "next", next)
+		f.addTimes(breakTable, how, "told, ", told)
+		f.addTimes(breakTable, how, "next, ", next)
 	}
 	return nil
-}
-
-func (f *figures) addBroken(how, what string, times []time.Duration) {
-	slices.Sort(times)
-	f.add(breakTable, how, what+", p50, ms", millis(times[len(times)/2]))
-	f.add(breakTable, how, what+", p99, ms", millis(times[len(times)*99/100]))
 }
 
 // takeAll takes leases and holds them past their first heartbeat.

@@ -23,6 +23,7 @@ const (
 	holding      = "hold"  // holds very many
 	servingTasks = "tasks" // runs asynq's tasks
 	unlocked     = "free tasks"
+	spinning     = "spin" // keeps cores awake
 )
 
 // setup says what a child is to be.
@@ -60,7 +61,7 @@ func serve(ctx context.Context, in *json.Decoder, out *json.Encoder) error {
 	}
 	roles := map[string]func(setup) (handle, error){
 		takingTurns: newTurns, holding: newHolder,
-		servingTasks: newTaskServer, unlocked: newTaskServer,
+		servingTasks: newTaskServer, unlocked: newTaskServer, spinning: newSpinner,
 	}
 	handler, err := roles[s.Role](s)
 	if err := out.Encode(reply{Err: text(err)}); err != nil {

@@ -62,7 +62,7 @@ func compare(ctx context.Context, o options, w io.Writer) error {
 			number(slices.Max(v)),
 		})
 	}
-	_, err = fmt.Fprintf(w, "%d rounds, in turn\n\n%s", o.rounds, t)
+	_, err = fmt.Fprintf(w, "%d rounds, in turn; cores %s\n\n%s", o.rounds, o.cores, t)
 	return err
 }
 

@@ -24,8 +24,9 @@ import (
 // and a script that compares and deletes. It has no heartbeat, no wake-up, no clean-up after lost
 // replies and no token of its own for each lock.
 const (
-	synchronous = "by hand (synchronous)" // a pool of connections, each for one request at a time
-	pipelined   = "by hand (pipelined)"   // shared connections, served by two goroutines each
+	synchronous = "by hand (synchronous)"   // a pool of connections, each for one request at a time
+	pipelined   = "by hand (pipelined)"     // one connection that all share
+	delayed     = "by hand (MaxFlushDelay)" // the same, and each write waits 20 µs for more requests
 	lockbeat    = "Lockbeat"
 	locker      = "rueidislock"
 	redsyncs    = "redsync on rueidis"
@@ -33,8 +34,8 @@ const (
 )
 
 var (
-	everyone  = []string{synchronous, pipelined, lockbeat, locker, redsyncs, redislock}
-	libraries = everyone[2:]
+	everyone  = []string{synchronous, pipelined, delayed, lockbeat, locker, redsyncs, redislock}
+	libraries = everyone[3:]
 )
 
 // ttl is that of every lock. Only those are held for longer whose library renews them.
@@ -57,8 +58,8 @@ type library struct {
 // connect connects a library with the settings that suit it best.
 func connect(who, addr string) (library, error) {
 	connect := map[string]func(rueidis.ClientOption) (library, error){
-		synchronous: handWritten, pipelined: handWritten, lockbeat: oursFor(ttl),
-		locker: rueidisLock, redsyncs: redsyncOnRueidis, redislock: bsmRedislock,
+		synchronous: handWritten, pipelined: handWritten, delayed: handWritten,
+		lockbeat: oursFor(ttl), locker: rueidisLock, redsyncs: redsyncOnRueidis, redislock: bsmRedislock,
 		doing: oursByDo, brief: oursFor(time.Second),
 	}[who]
 	for kind, of := range semaphores {
@@ -68,7 +69,12 @@ func connect(who, addr string) (library, error) {
 	}
 	option := rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}
 	option.DisableAutoPipelining = strings.HasSuffix(who, synchronous)
-	option.AlwaysPipelining = strings.HasSuffix(who, pipelined)
+	if strings.HasSuffix(who, pipelined) || who == delayed {
+		option.AlwaysPipelining, option.PipelineMultiplex = true, -1
+	}
+	if who == delayed {
+		option.MaxFlushDelay = 20 * time.Microsecond
+	}
 	lib, err := connect(option)
 	if err != nil {
 		return library{}, fmt.Errorf("%s: connect to %s: %w", who, addr, err)

@@ -225,13 +225,13 @@ func (f *figures) killed(ctx context.Context, o options, s server) error {
 		return err
 	}
 	defer waiter.close()
-	for range times {
-		took, err := killOne(ctx, s, live, waiter)
-		if err != nil {
+	took := make([]time.Duration, times)
+	for i := range took {
+		if took[i], err = killOne(ctx, s, live, waiter); err != nil {
 			return err
 		}
-		f.add(killedTable, lockbeat, "ms", millis(took))
 	}
+	f.addTimes(killedTable, lockbeat, "", took)
 	return nil
 }
 

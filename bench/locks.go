@@ -38,7 +38,7 @@ func cycles(ctx context.Context, o options, f *figures) error {
 			return err
 		}
 	}
-	for _, goroutines := range []int{1, 4, 16} {
+	for _, goroutines := range []int{1, 4, 8, 16, 64} {
 		for slice := range slices + 1 {
 			for _, i := range rand.Perm(len(who)) {
 				t := turns{Name: who[i], Own: true, Goroutines: goroutines, Span: span}
@@ -58,11 +58,13 @@ func cycles(ctx context.Context, o options, f *figures) error {
 // The columns by which Lockbeat is judged.
 const (
 	cyclesRate = "cycles/s"
+	cycleMean  = "mean, µs"
 	cycleP50   = "p50, µs"
 	cycleRedis = "Redis CPU, µs a cycle"
 	inScripts  = "in scripts, µs a cycle"
 	handOvers  = "hand-overs/s"
 	longest    = "longest wait, ms"
+	neverHad   = "never had it"
 )
 
 func (f *figures) addCycles(table, who string, sum taken, use usage) {
@@ -71,6 +73,7 @@ func (f *figures) addCycles(table, who string, sum taken, use usage) {
 		return
 	}
 	f.add(table, who, cyclesRate, float64(n)/sum.Took.Seconds())
+	f.add(table, who, cycleMean, micros(mean(sum.Times)))
 	f.add(table, who, cycleP50, micros(sum.Times[n/2]))
 	f.add(table, who, "p99, µs", micros(sum.Times[n*99/100]))
 	f.add(table, who, "allocs a cycle", float64(sum.Allocs)/float64(n))
@@ -91,32 +94,34 @@ func oneKey(ctx context.Context, o options, f *figures) error {
 		return err
 	}
 	defer func() { _ = s.Close() }()
-	cases := [][2]int{{1, 4}, {1, 16}, {2, 1}, {50, 1}}
-	span := 500 * time.Millisecond
+	cases := [][2]int{{1, 4}, {1, 16}, {2, 1}, {8, 1}, {64, 1}}
+	spans := []time.Duration{1, 1, 1, 1, 6}
+	unit := time.Second
 	if o.short {
-		cases, span = [][2]int{{1, 4}, {3, 1}}, 100*time.Millisecond
+		cases, unit = [][2]int{{1, 4}, {3, 1}}, 100*time.Millisecond
 	}
-	for _, c := range cases {
+	for i, c := range cases {
+		span := spans[i] * unit
 		table := oneLock(c[0], c[1])
 		who := o.contestants(libraries...)
-		for _, i := range rand.Perm(len(who)) {
-			err := f.inTime(ctx, o, table, who[i], func(ctx context.Context) error {
-				all, err := startCrew(ctx, c[0], setup{takingTurns, who[i], s.Addr(), ""})
+		for _, j := range rand.Perm(len(who)) {
+			err := f.inTime(ctx, o, table, who[j], func(ctx context.Context) error {
+				all, err := startCrew(ctx, c[0], setup{takingTurns, who[j], s.Addr(), ""})
 				if err != nil {
 					return err
 				}
 				defer all.end()
 				// A key that was never locked before: some leave one behind if they are cancelled.
-				t := turns{Name: fmt.Sprint(who[i], rand.Int64()), Goroutines: c[1], Span: span}
+				t := turns{Name: fmt.Sprint(who[j], rand.Int64()), Goroutines: c[1], Span: unit / 4}
 				if _, _, err := t.together(all, s); err != nil { // it warms up
 					return err
 				}
-				t.Name += " again"
+				t.Name, t.Span = t.Name+" again", span
 				sum, use, err := t.together(all, s)
 				if err != nil {
 					return err
 				}
-				return f.addTurns(table, who[i], sum, use)
+				return f.addTurns(table, who[j], sum, use)
 			})
 			if err != nil {
 				return err
@@ -131,6 +136,7 @@ var errOverlap = errors.New("two had the lock at a time")
 func (f *figures) addTurns(table, who string, sum taken, use usage) error {
 	f.add(table, who, handOvers, float64(sum.total())/sum.Took.Seconds())
 	f.add(table, who, longest, millis(sum.Longest))
+	f.add(table, who, neverHad, float64(sum.without()))
 	f.add(table, who, "Jain index", jain(sum.Counts))
 	f.add(table, who, "client CPU, µs each", sum.each(sum.CPU))
 	f.add(table, who, "Redis CPU, µs each", sum.each(use.cpu))

@@ -32,6 +32,7 @@ type options struct {
 	leases   []int
 	before   string // the folder of another checkout, "" to compare with none
 	figures  bool   // print figures for a program to read, and no tables
+	cores    string // whether they are kept awake
 }
 
 // section is one thing measured. A round notes each figure that it finds.
@@ -62,6 +63,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	do := measure
 	if o.before != "" {
 		do = compare
+	}
+	o.cores = "not kept awake: the figures say nothing"
+	if !o.short && !o.figures { // of these, the program that reads them keeps cores awake
+		stop, err := keepAwake(ctx)
+		if err == nil {
+			defer stop()
+			o.cores = "kept awake"
+		} else {
+			o.cores = "not kept awake: " + err.Error()
+		}
 	}
 	if err := do(ctx, o, stdout); err != nil {
 		_, _ = fmt.Fprintln(stderr, "bench:", err)
@@ -143,7 +154,7 @@ func measure(ctx context.Context, o options, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "%s; medians of %d rounds, fewer of some\n%s%s", machine, o.rounds,
-		f.tables(), f.summary())
+	_, err = fmt.Fprintf(w, "%s; medians of %d rounds, fewer of some; cores %s\n%s%s", machine,
+		o.rounds, o.cores, f.tables(), f.summary())
 	return err
 }

@@ -20,15 +20,20 @@ type judgement struct {
 
 func judgements() []judgement {
 	return []judgement{
+		{"lone caller, mean, µs", freeLocks(1), lockbeat, cycleMean, less},
 		{"lone caller, p50, µs", freeLocks(1), lockbeat, cycleP50, less},
 		{"lone caller, Redis CPU, µs a cycle", freeLocks(1), lockbeat, cycleRedis, less},
 		{"lone caller, in scripts, µs a cycle", freeLocks(1), lockbeat, inScripts, alone},
 		{"4 goroutines, cycles/s", freeLocks(4), lockbeat, cyclesRate, more},
+		{"8 goroutines, cycles/s", freeLocks(8), lockbeat, cyclesRate, more},
 		{"16 goroutines, cycles/s", freeLocks(16), lockbeat, cyclesRate, more},
+		{"64 goroutines, cycles/s", freeLocks(64), lockbeat, cyclesRate, more},
 		{"one key, 4 goroutines, hand-overs/s", oneLock(1, 4), lockbeat, handOvers, more},
 		{"one key, 16 goroutines, hand-overs/s", oneLock(1, 16), lockbeat, handOvers, more},
-		{"one key, 50 processes, hand-overs/s", oneLock(50, 1), lockbeat, handOvers, more},
-		{"one key, 50 processes, longest wait, ms", oneLock(50, 1), lockbeat, longest, less},
+		{"one key, 2 processes, hand-overs/s", oneLock(2, 1), lockbeat, handOvers, more},
+		{"one key, 8 processes, hand-overs/s", oneLock(8, 1), lockbeat, handOvers, more},
+		{"one key, 64 processes, hand-overs/s", oneLock(64, 1), lockbeat, handOvers, more},
+		{"one key, 64 processes, longest wait, ms", oneLock(64, 1), lockbeat, longest, less},
 		{"300 callers, time ÷ ideal", callersTable, lockbeat, toIdeal, less},
 		{oneUser + ", time ÷ ideal", tasksTable, oneUser, toIdeal, alone},
 		{manyUsers + ", time ÷ ideal", tasksTable, manyUsers, toIdeal, alone},
@@ -36,9 +41,9 @@ func judgements() []judgement {
 		{"1,000 locks held, client CPU, ms/s", holdTable(1000), lockbeat, holdCPU, less},
 		{"10,000 locks held, client CPU, ms/s", holdTable(10_000), lockbeat, holdCPU, less},
 		{"10,000 locks held, bytes a lock", holdTable(10_000), lockbeat, leaseBytes, less},
-		{"a waiter is woken, ms", waitTable, lockbeat, waitColumn, less},
-		{"its message was lost, ms", waitTable, messageLost, waitColumn, alone},
-		{"one in front of it was killed, ms", waitTable, deadInFront, waitColumn, alone},
+		{"a waiter is woken, mean, ms", waitTable, lockbeat, meanColumn, less},
+		{"its message was lost, ms", waitTable, messageLost, meanColumn, alone},
+		{"one in front of it was killed, ms", waitTable, deadInFront, meanColumn, alone},
 		{"told of a break, p99, ms", breakTable, byBreak, toldP99, alone},
 		{"the next one after a break, p99, ms", breakTable, byBreak, nextP99, alone},
 		{"the next one by Replace, p99, ms", breakTable, byReplace, nextP99, alone},
@@ -53,7 +58,7 @@ func (f *figures) summary() string {
 		if math.IsNaN(value) {
 			continue
 		}
-		hand := f.best(j, synchronous, pipelined)
+		hand := f.best(j, synchronous, pipelined, delayed)
 		peer := f.best(j, locker, redsyncs, redislock)
 		t = append(t, []string{
 			j.what, number(value), number(hand), number(value / hand), number(peer),

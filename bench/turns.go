@@ -50,11 +50,28 @@ func (t *taken) total() (sum int) {
 	return sum
 }
 
+// without is how many goroutines had no turn.
+func (t *taken) without() (n int) {
+	for _, count := range t.Counts {
+		if count == 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // each is a time in µs, a turn.
 func (t *taken) each(d time.Duration) float64 { return micros(d) / float64(max(t.total(), 1)) }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func mean(times []time.Duration) (sum time.Duration) {
+	for _, one := range times {
+		sum += one
+	}
+	return sum / time.Duration(max(len(times), 1))
+}
 
 // jain is Jain's index of fairness: 1 when all got as much, 1/n when one got everything;
 // 0 if there was no turn. Source: R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.

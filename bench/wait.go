@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/lockbeat/lockbeat/internal/testutil/proxy"
@@ -13,7 +14,7 @@ import (
 
 const (
 	waitTable   = "From a release to the next one's lock, in another client"
-	waitColumn  = "ms"
+	meanColumn  = "mean, ms"
 	messageLost = lockbeat + ", its message lost"
 	deadInFront = lockbeat + ", one in front dead"
 )
@@ -38,13 +39,13 @@ func wait(ctx context.Context, o options, f *figures) error {
 				return err
 			}
 			defer w.close()
-			for range times {
-				took, err := w.once(ctx, func() error { return nil })
-				if err != nil {
+			took := make([]time.Duration, times)
+			for i := range took {
+				if took[i], err = w.once(ctx, func() error { return nil }); err != nil {
 					return err
 				}
-				f.add(waitTable, who, waitColumn, millis(took))
 			}
+			f.addTimes(waitTable, who, "", took)
 			return nil
 		})
 		if err != nil {
@@ -60,6 +61,14 @@ func wait(ctx context.Context, o options, f *figures) error {
 		return fmt.Errorf("%s: %w", messageLost, err)
 	}
 	return f.deadWaiter(ctx, s)
+}
+
+// addTimes adds what times of one round have in common.
+func (f *figures) addTimes(table, row, what string, times []time.Duration) {
+	slices.Sort(times)
+	f.add(table, row, what+meanColumn, millis(mean(times)))
+	f.add(table, row, what+"p50, ms", millis(times[len(times)/2]))
+	f.add(table, row, what+"p99, ms", millis(times[len(times)*99/100]))
 }
 
 // waiting is a holder and a waiter, each with a client of its own.
@@ -130,7 +139,7 @@ func (f *figures) lostMessage(ctx context.Context, s server) error {
 	if err == nil && link.Dropped() == 0 {
 		err = errors.New("no message was dropped")
 	}
-	f.add(waitTable, messageLost, waitColumn, millis(took))
+	f.add(waitTable, messageLost, meanColumn, millis(took))
 	return err
 }
 
@@ -169,6 +178,6 @@ func (f *figures) deadWaiter(ctx context.Context, s server) error {
 	}
 	freed := time.Now()
 	err = <-had
-	f.add(waitTable, deadInFront, waitColumn, millis(time.Since(freed)))
+	f.add(waitTable, deadInFront, meanColumn, millis(time.Since(freed)))
 	return err
 }
