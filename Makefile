@@ -41,8 +41,8 @@ TESTED := $$(go list work | grep -vE '/($(subst $() ,|,$(PROGRAMS) $(BROWSED)))(
 SMOKED := $$(go list $(PROGRAMS:%=./%/...) | grep -vE '/($(subst $() ,|,$(SUITES)))$$')
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint platforms fmt tidy modules api vuln test-faults test-long sim shake fuzz smoke page nemesis bench clean
-.PHONY: cc redis postgres mariadb promtool chromium
+.PHONY: help test check lint platforms fmt tidy modules api vuln test-faults test-long sim shake fuzz smoke page nemesis bench bench-instructions clean
+.PHONY: cc redis postgres mariadb promtool valgrind chromium
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -60,7 +60,7 @@ check: ## everything a change must pass: lint, platforms, tidy, modules, api, te
 	done
 
 # What tests need beside Go: it is found, or installed.
-cc redis postgres mariadb promtool chromium:
+cc redis postgres mariadb promtool valgrind chromium:
 	@scripts/ensure $@
 
 lint: ## run the pinned golangci-lint (built once into ./bin)
@@ -104,7 +104,7 @@ shake: cc redis postgres mariadb promtool ## run the tests three times, in rare 
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)
 	@scripts/fuzz $(FUZZTIME)
 
-smoke: cc redis postgres ## test the examples, bench and nemesis, with a short run of each
+smoke: cc redis postgres valgrind ## test the examples, bench and nemesis, with a short run of each
 	$(TESTENV) go test -race -count=1 -timeout 6m $(SMOKED)
 
 page: chromium ## test the page of locks in a headless Chromium (installs it; PAGEARGS: flags of the tests)
@@ -113,8 +113,11 @@ page: chromium ## test the page of locks in a headless Chromium (installs it; PA
 nemesis: cc redis ## put each deployment under fire, five minutes in all (NEMESISARGS: flags, as in -h)
 	cd nemesis && go run . $(NEMESISARGS)
 
-bench: redis ## print the benchmarks' tables (BENCHARGS: flags, such as -run cycles)
+bench: redis valgrind ## print the benchmarks' tables (BENCHARGS: flags, such as -run cycles)
 	cd bench && go run . $(BENCHARGS)
+
+bench-instructions: BENCHARGS = -run '^instructions$$'
+bench-instructions: bench ## count the instructions of redis-server, which are bound by what bench/instructions.go keeps
 
 clean: ## remove ./bin
 	rm -rf bin

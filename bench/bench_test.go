@@ -29,9 +29,10 @@ func TestMain(m *testing.M) {
 // Everything is measured in a short run too, only smaller.
 func TestShortRun(t *testing.T) {
 	t.Parallel()
-	if _, err := exec.LookPath("redis-server"); err != nil &&
-		os.Getenv(redistest.RequireEnv) != "1" {
-		t.Skip(redistest.ErrMissing)
+	for _, program := range []string{"redis-server", "valgrind"} {
+		if _, err := exec.LookPath(program); err != nil && os.Getenv(redistest.RequireEnv) != "1" {
+			t.Skip(err)
+		}
 	}
 	var out, errs bytes.Buffer
 	require.Equal(t, 0, run(t.Context(), []string{"-short"}, &out, &errs), "%s\n%s", &out, &errs)
@@ -49,6 +50,19 @@ func TestShortRun(t *testing.T) {
 	} {
 		assert.Contains(t, out.String(), want)
 	}
+	if os.Getenv("CI") != "" { // elsewhere there may be another Redis
+		assert.NotContains(t, out.String(), "not judged")
+	}
+}
+
+func TestCoresAreKeptAwake(t *testing.T) {
+	t.Parallel()
+	stop, err := keepAwake(t.Context())
+	if err != nil {
+		require.ErrorContains(t, err, "quota")
+		return
+	}
+	stop()
 }
 
 func TestFlags(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ type figures struct {
 	order  []place
 	values map[place][]float64
 	notes  []string
+	errs   []error // figures that must not be
 }
 
 func (f *figures) add(table, row, column string, value float64) {
@@ -33,7 +35,12 @@ func (f *figures) add(table, row, column string, value float64) {
 
 // failed notes that a contestant failed in a round, whose figures are left out.
 func (f *figures) failed(table, row string, err error) {
-	f.notes = append(f.notes, fmt.Sprintf("%s: %s failed once: %v", table, row, err))
+	f.note("%s: %s failed once: %v", table, row, err)
+}
+
+// note adds a line below the tables.
+func (f *figures) note(format string, args ...any) {
+	f.notes = append(f.notes, fmt.Sprintf(format, args...))
 }
 
 // at is the median of a place, NaN if nothing was measured there.
@@ -74,7 +81,8 @@ func (f *figures) tables() string {
 		t := table{append([]string{""}, columns...)}
 		rows := in(func(p place) string { return p.Row })
 		slices.SortStableFunc(rows, func(a, b string) int {
-			return slices.Index(everyone, a) - slices.Index(everyone, b)
+			last := func(row string) uint { return uint(slices.Index(everyone, row)) } // others
+			return cmp.Compare(last(a), last(b))
 		})
 		for _, row := range rows {
 			cells := []string{row}

@@ -26,7 +26,7 @@ import (
 const (
 	synchronous = "by hand (synchronous)"   // a pool of connections, each for one request at a time
 	pipelined   = "by hand (pipelined)"     // one connection that all share
-	delayed     = "by hand (MaxFlushDelay)" // the same, and each write waits 20 µs for more requests
+	delayed     = "by hand (MaxFlushDelay)" // the same; writes wait 20 µs for more requests
 	lockbeat    = "Lockbeat"
 	locker      = "rueidislock"
 	redsyncs    = "redsync on rueidis"
@@ -59,8 +59,8 @@ type library struct {
 func connect(who, addr string) (library, error) {
 	connect := map[string]func(rueidis.ClientOption) (library, error){
 		synchronous: handWritten, pipelined: handWritten, delayed: handWritten,
-		lockbeat: oursFor(ttl), locker: rueidisLock, redsyncs: redsyncOnRueidis, redislock: bsmRedislock,
-		doing: oursByDo, brief: oursFor(time.Second),
+		lockbeat: oursFor(ttl), locker: rueidisLock, redsyncs: redsyncOnRueidis,
+		redislock: bsmRedislock, doing: oursByDo, brief: oursFor(time.Second),
 	}[who]
 	for kind, of := range semaphores {
 		if strings.HasPrefix(who, kind) {

@@ -45,13 +45,14 @@ type section struct {
 // In this order they are measured. What is steady needs fewer rounds.
 var sections = []section{
 	{"cycles", 9, cycles},
-	{"onekey", 9, oneKey},
+	{"onekey", 3, oneKey},
 	{"crowd", 3, crowd},
 	{"hold", 3, hold},
 	{"wait", 9, wait},
 	{"limits", 9, limits},
 	{"slots", 3, slots},
 	{"break", 5, breaks},
+	{"instructions", 1, instructions},
 }
 
 // run is the program: it returns the exit status, 2 for flags that make no sense.
@@ -92,7 +93,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	for name, to := range map[string]**regexp.Regexp{"run": &o.run, "who": &o.who} {
 		flags.Func(name, map[string]string{
 			"run": "only the sections that match this `regexp`: cycles, onekey, crowd, hold, " +
-				"wait, limits, slots, break",
+				"wait, limits, slots, break, instructions",
 			"who": "only the contestants that match this `regexp`: " + strings.Join(everyone, ", "),
 		}[name], func(s string) (err error) {
 			*to, err = regexp.Compile(s)
@@ -156,5 +157,5 @@ func measure(ctx context.Context, o options, w io.Writer) error {
 	}
 	_, err = fmt.Fprintf(w, "%s; medians of %d rounds, fewer of some; cores %s\n%s%s", machine,
 		o.rounds, o.cores, f.tables(), f.summary())
-	return err
+	return errors.Join(append(f.errs, err)...)
 }

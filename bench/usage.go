@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os/exec"
 	"runtime"
@@ -15,16 +16,11 @@ import (
 
 // describeMachine is the line above all figures.
 func describeMachine() (string, error) {
-	said, err := exec.Command("redis-server", "--version").Output()
+	redis, err := redisVersion()
 	if err != nil {
-		return "", fmt.Errorf("redis-server: %w (`make bench` installs it)", err)
+		return "", err
 	}
-	redis, rueidis := "unknown", "unknown"
-	for field := range strings.FieldsSeq(string(said)) {
-		if v, ok := strings.CutPrefix(field, "v="); ok {
-			redis = v
-		}
-	}
+	rueidis := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range info.Deps {
 			if m.Path == "github.com/redis/rueidis" {
@@ -34,6 +30,19 @@ func describeMachine() (string, error) {
 	}
 	return fmt.Sprintf("%d CPUs, %s/%s, %s, redis %s on loopback, rueidis %s", runtime.NumCPU(),
 		runtime.GOOS, runtime.GOARCH, runtime.Version(), redis, rueidis), nil
+}
+
+func redisVersion() (string, error) {
+	said, err := exec.Command("redis-server", "--version").Output()
+	if err != nil {
+		return "", fmt.Errorf("redis-server: %w (`make bench` installs it)", err)
+	}
+	for field := range strings.FieldsSeq(string(said)) {
+		if v, ok := strings.CutPrefix(field, "v="); ok {
+			return v, nil
+		}
+	}
+	return "unknown", nil
 }
 
 // cpuTime is the processor time that this process has used, in user and system mode.
@@ -46,8 +55,8 @@ func cpuTime() time.Duration {
 // server is a private Redis server, which has no data that could be lost.
 type server struct{ *redistest.Server }
 
-func openServer() (server, error) {
-	s, err := redistest.Open()
+func openServer(args ...string) (server, error) {
+	s, err := redistest.Open(args...)
 	return server{s}, err
 }
 
@@ -60,6 +69,20 @@ type usage struct {
 
 func (u usage) since(o usage) usage {
 	return usage{u.cpu - o.cpu, u.scripts - o.scripts, u.within - o.within}
+}
+
+// logged is how long its AOF is.
+func (s server) logged() (float64, error) {
+	info, err := s.Do("INFO", "persistence").ToString()
+	if err != nil {
+		return 0, fmt.Errorf("INFO persistence: %w", err)
+	}
+	for line := range strings.Lines(info) {
+		if size, ok := strings.CutPrefix(line, "aof_current_size:"); ok {
+			return strconv.ParseFloat(strings.TrimSpace(size), 64)
+		}
+	}
+	return 0, errors.New("INFO persistence: no aof_current_size")
 }
 
 func (s server) usage() (u usage, err error) {

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os/exec"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/lockbeat/lockbeat/internal/testutil/proxy"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// The table of what a server does for one caller at a time.
+const (
+	costTable = "What redis-server does for one caller at a time"
+	costIr    = "instructions"
+	costHand  = "÷ by hand"
+	costAOF   = "bytes of its log (AOF)"
+	handOver  = lockbeat + ", from process to process"
+	renewal   = lockbeat + ", a renewal of 100, each"
+)
+
+// kept are instructions ÷ those by hand: a change that moves one by more than keptWithin fails, or
+// changes it here. They are of keptFor as Debian builds it.
+var kept = map[string]float64{lockbeat: 3.61, handOver: 10.42, renewal: 0.45}
+
+const (
+	keptFor    = "7.0.15"
+	keptWithin = 0.03
+)
+
+// deed is what is done over and over, for so many locks at once.
+type deed struct {
+	row   string
+	times int
+	locks int
+	open  func(addr string) (once func() error, closeAll func(), err error)
+}
+
+// A server collects Lua's garbage at each fiftieth script: so their number is a multiple of that.
+func deeds(o options) (all []deed) {
+	for _, who := range o.contestants(append([]string{synchronous}, libraries...)...) {
+		all = append(all, deed{who, 100, 1, func(addr string) (func() error, func(), error) {
+			return takeAndFree(who, addr)
+		}})
+	}
+	if len(o.contestants(lockbeat)) > 0 {
+		all = append(all, deed{handOver, 50, 1, handOn}, deed{renewal, 50, 100, renew})
+	}
+	return all
+}
+
+// instructions counts those of a server, which no other load of the machine changes, and what it
+// would write to disk.
+func instructions(ctx context.Context, o options, f *figures) error {
+	if _, err := exec.LookPath("valgrind"); err != nil {
+		f.note("%s: not measured: no valgrind; `make bench-instructions` installs it", costTable)
+		return nil
+	}
+	version, err := redisVersion()
+	if err != nil {
+		return err
+	}
+	under, err := openCallgrind(ctx)
+	if err != nil {
+		return err
+	}
+	defer under.close()
+	logging, err := openServer("--appendonly", "yes", "--appendfsync", "no")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = logging.Close() }()
+	for _, d := range deeds(o) {
+		ir, err := d.each(under.addr, under.instructions)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.row, err)
+		}
+		bytes, err := d.each(logging.Addr(), logging.logged)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.row, err)
+		}
+		f.add(costTable, d.row, costIr, ir)
+		f.add(costTable, d.row, costHand, ir/f.at(costTable, synchronous, costIr))
+		f.add(costTable, d.row, costAOF, bytes)
+	}
+	if version != keptFor {
+		f.note("%s: not judged: figures are kept for redis %s", costTable, keptFor)
+		return nil
+	}
+	for row, want := range kept {
+		// Where by hand was not asked for, it is not a number, and no error.
+		is := f.at(costTable, row, costHand)
+		if math.Abs(is/want-1) > keptWithin {
+			f.errs = append(f.errs, fmt.Errorf("%s: %s: %.3f × by hand, where %.3f is kept in "+
+				"bench/instructions.go", costTable, row, is, want))
+		}
+	}
+	return nil
+}
+
+// each is what one of a deed's locks costs, once all is warm. spent is read before and after.
+func (d deed) each(addr string, spent func() (float64, error)) (float64, error) {
+	once, closeAll, err := d.open(addr)
+	if err != nil {
+		return 0, err
+	}
+	defer closeAll()
+	const warm = 10
+	var before float64
+	for i := range warm + d.times {
+		if i == warm {
+			if before, err = spent(); err != nil {
+				return 0, err
+			}
+		}
+		if err := once(); err != nil {
+			return 0, err
+		}
+	}
+	after, err := spent()
+	return (after - before) / float64(d.times*d.locks), err
+}
+
+func takeAndFree(who, addr string) (once func() error, closeAll func(), err error) {
+	lib, err := connect(who, addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	m, ctx := lib.mutex("order:12345"), context.Background()
+	return func() error {
+		if err := m.lock(ctx); err != nil {
+			return err
+		}
+		return m.unlock(ctx)
+	}, lib.close, nil
+}
+
+// peer is a client whose link tells when it has heard something.
+type peer struct {
+	mutex mutex
+	heard chan struct{}
+	close func()
+}
+
+func newPeer(addr string) (*peer, error) {
+	link, err := proxy.New(addr)
+	if err != nil {
+		return nil, err
+	}
+	heard := make(chan struct{}, 1)
+	link.DropMatching(func([]byte) bool {
+		select {
+		case heard <- struct{}{}:
+		default:
+		}
+		return false
+	})
+	lib, err := connect(lockbeat, link.Addr())
+	if err != nil {
+		link.Close()
+		return nil, err
+	}
+	return &peer{lib.mutex("order:12345"), heard, func() {
+		lib.close()
+		link.Close()
+	}}, nil
+}
+
+// handOn has a lock go from one client to another and back, as between processes.
+func handOn(addr string) (once func() error, closeAll func(), err error) {
+	has, err := newPeer(addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	next, err := newPeer(addr)
+	if err != nil {
+		has.close()
+		return nil, nil, err
+	}
+	ctx := context.Background()
+	if err := has.mutex.lock(ctx); err != nil {
+		next.close()
+		has.close()
+		return nil, nil, err
+	}
+	closeAll = func() {
+		_ = has.mutex.unlock(ctx) // for which its close would wait
+		next.close()
+		has.close()
+	}
+	return func() error {
+		select {
+		case <-next.heard: // of its own turn
+		default:
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- next.mutex.lock(ctx) }()
+		select {
+		case <-next.heard: // it stands in line
+		case err := <-ended:
+			return errors.Join(err, errOverlap)
+		}
+		err := errors.Join(has.mutex.unlock(ctx), <-ended)
+		has, next = next, has
+		return err
+	}, closeAll, nil
+}
+
+// renew renews a hundred leases at once, as a heartbeat does.
+func renew(addr string) (once func() error, closeAll func(), err error) {
+	s, err := newStore(rueidis.ClientOption{
+		InitAddress: []string{addr}, ForceSingleClient: true,
+	}, ttl)
+	if err != nil {
+		return nil, nil, err
+	}
+	claims, holds := make([]store.Claim, 100), make([]store.Hold, 100)
+	for i := range claims {
+		name, owner := fmt.Sprintf("order:%05d", i), fmt.Sprintf("%022d", i)
+		claims[i] = store.Claim{Name: name, Owner: owner, TTL: ttl}
+		holds[i] = store.Hold{Name: name, Owner: owner, TTL: ttl}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	closeAll = func() {
+		cancel()
+		s.Close()
+	}
+	for _, g := range s.Engine().Acquire(ctx, claims) {
+		if g.Status != store.StatusHeld {
+			closeAll()
+			return nil, nil, errors.Join(g.Err, errors.New("a free lock was refused"))
+		}
+	}
+	return func() error {
+		time.Sleep(2 * time.Millisecond) // so that each TTL grows, which it does by whole ms
+		for _, a := range s.Engine().Renew(ctx, holds) {
+			if a.Status != store.StatusHeld {
+				return errors.Join(a.Err, errors.New("a lease was lost"))
+			}
+		}
+		return nil
+	}, closeAll, nil
+}
