@@ -1,15 +1,16 @@
 // Command bench measures what Lockbeat costs, beside other libraries in the same run, and prints
 // Markdown tables.
 //
-//	go run .                      everything, in about nine minutes
+//	go run .                      everything, in about 12 minutes
 //	go run . -run cycles          a section: see below
 //	go run . -who Lockbeat        without the other libraries
 //	go run . -before ../../old    compare with another checkout: ratios, after ÷ before
 //	go run . -short               a smoke test in seconds
 //
-// A figure from one machine says little about another; a ratio within one run says more. So all
-// contestants take turns in each round, in processes of their own, and the median of the rounds
-// counts. A library that fails or hangs is named below the tables.
+// A figure from one machine says little about another; a ratio within one run says more, and a
+// count of instructions the same anywhere. So all contestants take turns in each round, in processes
+// of their own, and the median of the rounds counts. All cores are kept awake (awake.go); where they
+// cannot be, the first line says so. A library that fails or hangs is named below the tables.
 //
 // Every run starts private redis-server processes on free loopback ports, without persistence, and
 // ends them. The exit status is 1 if Lockbeat failed, lost a lock, or let two run at once. It needs
@@ -18,7 +19,8 @@
 // # Contestants
 //
 // By hand is SET NX PX and a script that compares and deletes, and nothing else. Synchronous is a
-// pool of connections, each for one request at a time; pipelined are shared ones. The others are
+// pool of connections, each for one request at a time; pipelined is one that all share; with
+// MaxFlushDelay, each write waits 20 µs for more requests. The best of these counts. The others are
 // each at their best. rueidislock: one key a lock (majority 1), NOLOOP tracking, a second for a
 // request in place of 20 ms. redsync: its own delays of 50 to 250 ms, and no end of tries.
 // bsm/redislock: a try each 100 ms, as its documentation shows.
@@ -27,11 +29,11 @@
 //
 //   - cycles: each goroutine takes and frees a lock of its own, in slices of 0.1 s, by a context
 //     that nothing can cancel, since rueidis pipelines for any other. Redis CPU is the server's
-//     processor time, "in scripts" that of EVALSHA. Where a processor falls asleep before it is
-//     answered, a round trip takes 50 µs in place of 14: compare cycles too, not p50 alone.
-//   - onekey: every goroutine of every process takes and frees the same lock for half a second.
-//     Longest wait includes those who still wait when time is up. The Jain index is 1 if all got
-//     it as often, and 1/n if one got it always.
+//     processor time, "in scripts" that of EVALSHA.
+//   - onekey: every goroutine of every process takes and frees the same lock for a second; 16
+//     goroutines for three, 64 processes for six. Longest wait includes those who still wait when
+//     time is up: if some never had it, theirs was longer. The Jain index is 1 if all got it as
+//     often, and 1/n if one got it always.
 //   - crowd: 300 callers in two processes want one lock at once, for 5 ms each; then asynq's tasks
 //     of 20 ms on two servers of 20 workers, one for each user, or three for each tenant and 20 in
 //     all. Ideal is the time of the work alone. Out of order: begun before three earlier ones.
@@ -51,6 +53,10 @@
 //   - break: from a call of Break, or of another with Replace, to the end of the holder's context
 //     (told); and from the return of its operation to the lock of the next one. The holder is past
 //     its first heartbeat.
+//   - instructions: those that a server executes under valgrind's callgrind, but for what it does
+//     once a second; and the bytes of its AOF. One caller at a time, warm: a cycle of each library;
+//     a lock that goes from one client to another who stands in line, and back; a heartbeat of 100
+//     leases. What is kept in instructions.go bounds Lockbeat's: the exit status is 1 beyond 3 %.
 //
 // With -before another checkout, which must have this program, and this one measure Lockbeat in
 // turn, a round each, five times (-rounds). Least and most are the ratios of single rounds: where 1

@@ -85,7 +85,9 @@ func instructions(ctx context.Context, o options, f *figures) error {
 			return fmt.Errorf("%s: %w", d.row, err)
 		}
 		f.add(costTable, d.row, costIr, ir)
-		f.add(costTable, d.row, costHand, ir/f.at(costTable, synchronous, costIr))
+		if hand := f.at(costTable, synchronous, costIr); hand > 0 { // it was asked for
+			f.add(costTable, d.row, costHand, ir/hand)
+		}
 		f.add(costTable, d.row, costAOF, bytes)
 	}
 	if version != keptFor {
