@@ -111,7 +111,7 @@ func TestBestOfOthers(t *testing.T) {
 	j := judgements()[0]
 	f.add(j.table, locker, j.column, 3)
 	f.add(j.table, redsyncs, j.column, 2)
-	assert.InDelta(t, 2, f.best(j, redislock, locker, redsyncs), 0)
+	assert.InDelta(t, 2, f.best(j, locker, redsyncs, redislock), 0, "the last one has no figure")
 	j.better = more
 	assert.InDelta(t, 3, f.best(j, redislock, locker, redsyncs), 0)
 }

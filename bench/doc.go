@@ -1,7 +1,7 @@
 // Command bench measures what Lockbeat costs, beside other libraries in the same run, and prints
 // Markdown tables.
 //
-//	go run .                      everything, in about 12 minutes
+//	go run .                      everything, in a quarter of an hour
 //	go run . -run cycles          a section: see below
 //	go run . -who Lockbeat        without the other libraries
 //	go run . -before ../../old    compare with another checkout: ratios, after ÷ before

@@ -80,7 +80,7 @@ func (f *figures) best(j judgement, of ...string) float64 {
 	}
 	for _, who := range of {
 		v := f.at(j.table, who, j.column)
-		if math.IsNaN(best) || (v > best) == (j.better == more) && v != best {
+		if math.IsNaN(best) || v != best && !math.IsNaN(v) && (v > best) == (j.better == more) {
 			best = v
 		}
 	}
