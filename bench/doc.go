@@ -7,10 +7,11 @@
 //	go run . -before ../../old    compare with another checkout: ratios, after ÷ before
 //	go run . -short               a smoke test in seconds
 //
-// A figure from one machine says little about another; a ratio within one run says more, and a
-// count of instructions the same anywhere. So all contestants take turns in each round, in processes
-// of their own, and the median of the rounds counts. All cores are kept awake (awake.go); where they
-// cannot be, the first line says so. A library that fails or hangs is named below the tables.
+// A figure from one machine says little about another; a ratio within one run says more, and
+// instructions are the same under any load. So all contestants take turns in each round, in
+// processes of their own, and the median of the rounds counts. All cores are kept awake (awake.go);
+// where they cannot be, the first line says so. A library that fails or hangs is named below the
+// tables.
 //
 // Every run starts private redis-server processes on free loopback ports, without persistence, and
 // ends them. The exit status is 1 if Lockbeat failed, lost a lock, or let two run at once. It needs
@@ -29,7 +30,7 @@
 //
 //   - cycles: each goroutine takes and frees a lock of its own, in slices of 0.1 s, by a context
 //     that nothing can cancel, since rueidis pipelines for any other. Redis CPU is the server's
-//     processor time, "in scripts" that of EVALSHA.
+//     processor time.
 //   - onekey: every goroutine of every process takes and frees the same lock for a second; 16
 //     goroutines for three, 64 processes for six. Longest wait includes those who still wait when
 //     time is up: if some never had it, theirs was longer. The Jain index is 1 if all got it as

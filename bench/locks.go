@@ -61,7 +61,6 @@ const (
 	cycleMean  = "mean, µs"
 	cycleP50   = "p50, µs"
 	cycleRedis = "Redis CPU, µs a cycle"
-	inScripts  = "in scripts, µs a cycle"
 	handOvers  = "hand-overs/s"
 	longest    = "longest wait, ms"
 	neverHad   = "never had it"
@@ -79,7 +78,6 @@ func (f *figures) addCycles(table, who string, sum taken, use usage) {
 	f.add(table, who, "allocs a cycle", float64(sum.Allocs)/float64(n))
 	f.add(table, who, "client CPU, µs a cycle", sum.each(sum.CPU))
 	f.add(table, who, cycleRedis, sum.each(use.cpu))
-	f.add(table, who, inScripts, sum.each(use.within))
 }
 
 // oneLock names the table of a lock that goroutines of several processes want.

@@ -23,7 +23,6 @@ func judgements() []judgement {
 		{"lone caller, mean, µs", freeLocks(1), lockbeat, cycleMean, less},
 		{"lone caller, p50, µs", freeLocks(1), lockbeat, cycleP50, less},
 		{"lone caller, Redis CPU, µs a cycle", freeLocks(1), lockbeat, cycleRedis, less},
-		{"lone caller, in scripts, µs a cycle", freeLocks(1), lockbeat, inScripts, alone},
 		{"4 goroutines, cycles/s", freeLocks(4), lockbeat, cyclesRate, more},
 		{"8 goroutines, cycles/s", freeLocks(8), lockbeat, cyclesRate, more},
 		{"16 goroutines, cycles/s", freeLocks(16), lockbeat, cyclesRate, more},

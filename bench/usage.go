@@ -63,12 +63,11 @@ func openServer(args ...string) (server, error) {
 // usage is what a server has used since it started.
 type usage struct {
 	cpu     time.Duration
-	scripts int           // EVALSHA and EVAL
-	within  time.Duration // them, by commandstats
+	scripts int // EVALSHA and EVAL
 }
 
 func (u usage) since(o usage) usage {
-	return usage{u.cpu - o.cpu, u.scripts - o.scripts, u.within - o.within}
+	return usage{u.cpu - o.cpu, u.scripts - o.scripts}
 }
 
 // logged is how long its AOF is.
@@ -104,12 +103,11 @@ func (s server) usage() (u usage, err error) {
 			}
 			u.cpu += time.Duration(seconds * float64(time.Second))
 		case "cmdstat_evalsha", "cmdstat_eval":
-			var calls, us int
-			if _, err := fmt.Sscanf(value, "calls=%d,usec=%d", &calls, &us); err != nil {
+			var calls int
+			if _, err := fmt.Sscanf(value, "calls=%d", &calls); err != nil {
 				return u, fmt.Errorf("INFO commandstats: %q: %w", value, err)
 			}
 			u.scripts += calls
-			u.within += time.Duration(us) * time.Microsecond
 		}
 	}
 	return u, nil
