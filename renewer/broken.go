@@ -165,24 +165,6 @@ func (w *looks) askManual(l *Lease) {
 	news.deliver()
 }
 
-// freeBroken frees the key of a lease that was broken, now that its operation has returned. It may
-// have lapsed meanwhile.
-func (k *Keeper) freeBroken(ctx context.Context, l *Lease, hold store.Hold) (failed error) {
-	holds := singleHolds.Take(hold)
-	answers := k.store.Release(k.requests.Limited(ctx), holds[:])
-	singleHolds.Put(holds)
-	return k.brokenFreed(l, hold, asking.AnswerTo(answers, 0, 1))
-}
-
-// brokenFreed is what became of the key of a lease that was broken.
-func (k *Keeper) brokenFreed(l *Lease, hold store.Hold, a store.Answer) (failed error) {
-	if a.Status == store.StatusUnknown {
-		k.cleaner.Disown(l.orphan(hold), l.belief.Unsettled())
-		return a.Err
-	}
-	return nil
-}
-
 // reasonOf is why a lease is lost, by the answer that it is not the owner's any more.
 func reasonOf(a store.Answer) Reason {
 	switch {

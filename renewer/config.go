@@ -107,8 +107,8 @@ type Config struct {
 	// Log is told of what needs a person, whatever the Observer: a wrong set-up, trouble in the
 	// background, a loss, an operation that runs on after it or without its lock, a scheduled run
 	// that failed; a line a minute at most of each kind and name, which it shows by [HashName].
-	// Beside an Observer of [NewLogObserver], which tells all this itself, it is not used. A panic of
-	// its handler ends the process. Default slog.Default(); [Silent] is for none.
+	// Beside an Observer of [NewLogObserver], which tells all this itself, it is not used. A panic
+	// of its handler ends the process. Default slog.Default(); [Silent] is for none.
 	Log *slog.Logger
 }
 

@@ -134,17 +134,14 @@ func (k *Keeper) askEach(all []trying) (failed error) {
 // ReleaseEach is [Lease.Release], or with abort [Lease.Abort], of several leases, in one
 // request. The errors are in their order. Nil is ignored, as AcquireEach returns it.
 func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) []error {
-	errs, ends := make([]error, len(leases)), make([]ending, 0, len(leases))
+	errs, ends := make([]error, len(leases)), make([]ended, len(leases))
 	over := 0 // so many are, or were about to be when something panicked
 	defer func() {
-		for i := range ends {
-			if !ends[i].over {
-				defer k.discard(ends[i].l, 0, ends[i].l.belief.Unsettled())
-			}
-		}
-		for _, l := range leases[over:] {
-			if l != nil {
+		for i, l := range leases {
+			if i >= over && l != nil {
 				defer l.k.discard(l, 0, l.belief.Unsettled())
+			} else if ends[i].l != nil {
+				defer ends[i].rescue()
 			}
 		}
 	}()
@@ -154,16 +151,13 @@ func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) [
 		if l == nil {
 			continue
 		} else if l.k != k {
-			errs[i] = l.k.release(ctx, l, !abort)
+			errs[i] = l.release(ctx, !abort)
 			continue
 		}
-		e, done := k.endLease(l, !abort)
-		if done {
-			continue
-		}
-		ends = append(ends, ending{ended: e, l: l, err: &errs[i]})
-		if e.held || e.broken() {
-			holds = append(holds, e.hold)
+		if e, done := l.end(!abort); !done {
+			if ends[i] = e; e.asks() {
+				holds = append(holds, e.hold)
+			}
 		}
 	}
 	var answers []store.Answer
@@ -173,32 +167,15 @@ func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) [
 	answered := 0
 	for i := range ends {
 		e := &ends[i]
-		lost, failed := e.lost, error(nil)
-		switch {
-		case e.held:
-			a := asking.AnswerTo(answers, answered, len(holds))
-			lost, failed = k.freed(e.l, e.hold, a, e.now)
-			answered++
-		case e.broken():
-			failed = k.brokenFreed(e.l, e.hold, asking.AnswerTo(answers, answered, len(holds)))
-			answered++
-		default:
-			k.abandon(e.l, e.ended)
+		if e.l == nil {
+			continue
 		}
-		k.revisit(e.l, e.ended)
-		left := k.forget(e.l, e.ended, lost)
-		e.over = true
-		left.End()
-		*e.err = k.released(e.l, e.ended, lost, failed)
+		var a store.Answer
+		if e.asks() {
+			a = asking.AnswerTo(answers, answered, len(holds))
+			answered++
+		}
+		errs[i] = e.settle(a)
 	}
 	return errs
-}
-
-// ending is one lease of ReleaseEach.
-type ending struct {
-	ended
-
-	l    *Lease
-	err  *error
-	over bool
 }

@@ -13,6 +13,17 @@ import (
 // that was suspended has lost that time without any timer having run.
 const lookAround = time.Second
 
+// losses are what the engine finds at an instant, under k.mu: leases just lost, whose operations
+// have not been told yet. deliver tells them, once k.mu is given back.
+type losses struct {
+	k   *Keeper
+	now instant
+
+	leases []*Lease
+	after  []func()
+	still  []stillRuns // of operations that go on
+}
+
 // endDue is a step of the end loop: it ends what is due. It asks neither the store nor an observer
 // whether to: they hear of it afterwards.
 func (k *Keeper) endDue() (next instant) {
@@ -142,17 +153,6 @@ func (e *LostError) found(a store.Answer) {
 			e.Holder = *a.Holder
 		}
 	}
-}
-
-// losses are leases lost at an instant, under k.mu, whose operations have not been told yet: deliver
-// does, once k.mu is given back.
-type losses struct {
-	k   *Keeper
-	now instant
-
-	leases []*Lease
-	after  []func()
-	still  []stillRuns // of operations that go on
 }
 
 // deliver tells the operations, all of them before any observer.

@@ -17,82 +17,49 @@ var singleHolds asking.Single[store.Hold]
 //
 // The error is a *[LostError] if the lease had been lost, and [ErrUnavailable] if it is not
 // known whether the lock was freed. A second call does nothing and returns nil.
-func (l *Lease) Release(ctx context.Context) error { return l.k.release(ctx, l, true) }
+func (l *Lease) Release(ctx context.Context) error { return l.release(ctx, true) }
 
 // Abort is Release after a panic or the like: the lock is freed at the store, and not handed to
 // the next caller of this process.
-func (l *Lease) Abort(ctx context.Context) error { return l.k.release(ctx, l, false) }
+func (l *Lease) Abort(ctx context.Context) error { return l.release(ctx, false) }
 
 // release ends a lease: by a hand-off if that may be, or else at the store. The next waiter gets to
 // the front also if the store panics.
-func (k *Keeper) release(ctx context.Context, l *Lease, orderly bool) error {
-	e, over := k.endLease(l, orderly)
+func (l *Lease) release(ctx context.Context, orderly bool) error {
+	e, over := l.end(orderly)
 	if over {
 		return nil
 	}
-	finished := false
-	defer func() {
-		if !finished {
-			k.discard(l, 0, l.belief.Unsettled())
-		}
-	}()
-	lost, failed := k.freeEnded(ctx, l, e)
-	left := k.forget(l, e, lost)
-	finished = true
-	left.End()
-	return k.released(l, e, lost, failed)
-}
-
-// forget ends what is left of a lease that was freed, or found lost. left is to be ended.
-func (k *Keeper) forget(l *Lease, e ended, lost *LostError) (left desk.Left) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if e.held && lost != nil {
-		l.belief.Tell(lost)
+	defer e.rescue()
+	var a store.Answer
+	if e.asks() {
+		holds := singleHolds.Take(e.hold)
+		answers := l.k.store.Release(e.request(ctx), holds[:])
+		singleHolds.Put(holds)
+		a = asking.AnswerTo(answers, 0, 1)
 	}
-	left = k.desk.Leave(l.key(), l)
-	k.strike(l)
-	return left
+	return e.settle(a)
 }
 
-// released tells the observer of a release, and returns its error.
-func (k *Keeper) released(l *Lease, e ended, lost *LostError, failed error) error {
-	k.observeRelease(l, e.now, failed, false)
-	switch {
-	case lost != nil:
-		return lost
-	case failed != nil:
-		return &Error{
-			Op: "release", Name: l.Name(), Kind: ErrUnavailable, Err: storeError{failed},
-			Waited: k.clock.AtMost().Sub(e.now), Attempts: 1,
-		}
-	default:
-		return nil
-	}
-}
-
-// ended is a lease whose operation is over, for the store to be told.
+// ended is a lease whose operation is over, until the store has been told.
 type ended struct {
-	held  bool // until now
-	freed bool // by Shutdown
-	lost  *LostError
-	hold  store.Hold
-	now   instant
+	l       *Lease
+	held    bool // until now
+	freed   bool // by Shutdown
+	settled bool
+	lost    *LostError
+	hold    store.Hold
+	now     instant
 }
 
-// broken reports whether the lease was broken, and is to be freed by its owner.
-func (e *ended) broken() bool {
-	return !e.held && !e.freed && !e.lost.gone() &&
-		(e.lost.Reason == ReasonBroken || e.lost.Reason == ReasonReplaced)
-}
-
-// endLease ends a lease in this process. It reports whether the store need not be told: the lease
-// was over, or it has been handed over.
-func (k *Keeper) endLease(l *Lease, orderly bool) (e ended, over bool) {
+// end ends a lease in this process. It reports whether the store need not be told: the lease was
+// over, or it has been handed over. The rescue of e is to be deferred.
+func (l *Lease) end(orderly bool) (e ended, over bool) {
+	k := l.k
 	if l.belief.Until() != 0 {
 		l.op.End(lease.ErrReleased) // before anybody else has the lock
 	}
-	e.now = k.clock.Recent()
+	e.l, e.now = l, k.clock.Recent()
 	k.mu.Lock()
 	if l.belief.Released() {
 		k.mu.Unlock()
@@ -105,7 +72,7 @@ func (k *Keeper) endLease(l *Lease, orderly bool) (e ended, over bool) {
 		if left, done := k.handOff(l, e.now); done {
 			k.mu.Unlock()
 			left.End()
-			k.observeRelease(l, e.now, nil, true)
+			e.observe(nil, true)
 			return e, true
 		}
 	}
@@ -118,99 +85,107 @@ func (k *Keeper) endLease(l *Lease, orderly bool) (e ended, over bool) {
 	return e, false
 }
 
-// freeEnded does what the store needs for a lease that is over, and returns why it was lost, and
-// what failed.
-func (k *Keeper) freeEnded(
-	ctx context.Context, l *Lease, e ended,
-) (lost *LostError, failed error) {
-	lost = e.lost
+// rescue is for a release that a panic has left, or that has ended the goroutine.
+func (e *ended) rescue() {
+	if !e.settled {
+		e.l.k.discard(e.l, 0, e.l.belief.Unsettled())
+	}
+}
+
+// asks reports whether the store is to free the key: it was held until now, or was broken, and is
+// to be freed by its owner.
+func (e *ended) asks() bool { return e.held || e.broken() }
+
+func (e *ended) broken() bool {
+	return !e.held && !e.freed && !e.lost.gone() &&
+		(e.lost.Reason == ReasonBroken || e.lost.Reason == ReasonReplaced)
+}
+
+// request is the context in which the store is asked, in the room of the operation's if there is
+// one.
+func (e *ended) request(ctx context.Context) context.Context {
+	requests, c := e.l.k.requests, e.l.op.Made()
+	if c == nil || ctx == context.Background() {
+		return requests.Limited(ctx)
+	}
+	c.Freeing = asking.Valued{Context: requests.Limit(), Values: ctx}
+	return &c.Freeing
+}
+
+// settle does what is left for a lease that is over, by the store's answer if that was asked, and
+// returns the error of its release.
+func (e *ended) settle(a store.Answer) error {
+	k, l := e.l.k, e.l
+	lost, failed := e.lost, error(nil)
 	switch {
-	case e.held:
-		lost, failed = k.free(ctx, l, e.hold, e.now)
-	case e.broken():
-		failed = k.freeBroken(ctx, l, e.hold)
+	case e.held && (a.Status == store.StatusTaken || a.Status == store.StatusGone):
+		lost = e.foundLost(a)
+	case e.asks():
+		if a.Status == store.StatusUnknown {
+			failed = a.Err
+			unsettled := l.belief.Unsettled()
+			if e.held {
+				unsettled = 0 // that is for Revisit
+			}
+			k.cleaner.Disown(l.orphan(e.hold), unsettled)
+		}
+	default: // its caller should not wait for a store that may be down
+		l.op.End(e.lost)
+		if !e.freed && !e.lost.gone() {
+			k.cleaner.Disown(l.orphan(e.hold), l.belief.Unsettled()) // the key may still be there
+		}
+	}
+	if at := l.belief.Unsettled(); at != 0 && (e.held || !e.freed && e.lost.gone()) {
+		k.cleaner.Revisit(l.orphan(e.hold), at, e.now) // an acquire may yet bring it back
+	}
+	k.mu.Lock()
+	if e.held && lost != nil {
+		l.belief.Tell(lost)
+	}
+	left := k.desk.Leave(l.key(), l)
+	k.strike(l)
+	k.mu.Unlock()
+	e.settled = true
+	left.End()
+	e.observe(failed, false)
+	switch {
+	case lost != nil:
+		return lost
+	case failed != nil:
+		return &Error{
+			Op: "release", Name: l.name, Kind: ErrUnavailable, Err: storeError{failed},
+			Waited: k.clock.AtMost().Sub(e.now), Attempts: 1,
+		}
 	default:
-		k.abandon(l, e)
-	}
-	k.revisit(l, e)
-	return lost, failed
-}
-
-// abandon sees to the key of a lease that was over when it was released. The caller should not wait
-// for a store that may be down.
-func (k *Keeper) abandon(l *Lease, e ended) {
-	l.op.End(e.lost)
-	if !e.freed && !e.lost.gone() {
-		k.cleaner.Disown(l.orphan(e.hold), l.belief.Unsettled()) // the key may still be there
+		return nil
 	}
 }
 
-// revisit frees the key of a lease once more if an acquire that was not answered may yet bring it
-// back.
-func (k *Keeper) revisit(l *Lease, e ended) {
-	unsettled := l.belief.Unsettled()
-	if unsettled == 0 {
-		return
-	}
-	if e.held || !e.freed && e.lost.gone() {
-		k.cleaner.Revisit(l.orphan(e.hold), unsettled, e.now)
-	}
-}
-
-// free deletes the key of a lease that was believed in until now. The question is limited in the
-// room of the lease's context if it has one.
-func (k *Keeper) free(
-	ctx context.Context, l *Lease, hold store.Hold, now instant,
-) (*LostError, error) {
-	var request context.Context
-	if c := l.op.Made(); c == nil || ctx == context.Background() {
-		request = k.requests.Limited(ctx)
-	} else {
-		c.Freeing = asking.Valued{Context: k.requests.Limit(), Values: ctx}
-		request = &c.Freeing
-	}
-	holds := singleHolds.Take(hold)
-	answers := k.store.Release(request, holds[:])
-	singleHolds.Put(holds)
-	return k.freed(l, hold, asking.AnswerTo(answers, 0, 1), now)
-}
-
-// freed is what became of the key of a lease that was believed in until now.
-func (k *Keeper) freed(l *Lease, hold store.Hold, a store.Answer, now instant) (*LostError, error) {
-	switch a.Status {
-	case store.StatusHeld:
-		return nil, nil
-	case store.StatusTaken, store.StatusGone:
-		return k.lostAtRelease(l, a, now), nil
-	default:
-		k.cleaner.Disown(l.orphan(hold), 0)
-		return nil, a.Err
-	}
-}
-
-// lostAtRelease is for a lease that the store no longer knew when it
-// was to be freed: lost since the last heartbeat.
-func (k *Keeper) lostAtRelease(l *Lease, a store.Answer, now instant) *LostError {
-	lost := &LostError{Name: l.Name(), Reason: reasonOf(a), Fence: l.belief.Fence}
+// foundLost is for a lease that the store no longer knew when it was to be freed: lost since the
+// last heartbeat.
+func (e *ended) foundLost(a store.Answer) *LostError {
+	l := e.l
+	lost := &LostError{Name: l.name, Reason: reasonOf(a), Fence: l.belief.Fence}
 	lost.found(a)
-	k.hearers.Lost(l.op.Seen(), Lost{
+	l.k.hearers.Lost(l.op.Seen(), Lost{
 		Name: l.name, Operation: l.label.operation, Fence: l.belief.Fence,
-		Held: now.Sub(l.belief.Since()),
-		Err:  lost,
+		Held: e.now.Sub(l.belief.Since()), Err: lost,
 	})
 	return lost
 }
 
-func (k *Keeper) observeRelease(l *Lease, now instant, failed error, handedOver bool) {
-	if k.observer == nil {
+// observe tells the keeper's observer of the release.
+func (e *ended) observe(failed error, handedOver bool) {
+	l := e.l
+	if l.k.observer == nil {
 		return
 	}
 	r := Released{
-		Name: l.Name(), Operation: l.label.operation, Fence: l.belief.Fence,
+		Name: l.name, Operation: l.label.operation, Fence: l.belief.Fence,
 		Renewals: l.belief.Renewals(), HandedOver: handedOver, Lost: l.belief.Why(), Err: failed,
 	}
-	r.Held, r.Overrun = l.belief.Times(now)
-	k.observer.Released(l.op.Seen(), r)
+	r.Held, r.Overrun = l.belief.Times(e.now)
+	l.k.observer.Released(l.op.Seen(), r)
 }
 
 // discard ends a lease whose operation never began, since its caller has
