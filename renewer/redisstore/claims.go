@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -186,4 +187,59 @@ func isBroken(reply rueidis.RedisMessage, owner string) bool {
 	}
 	value, _ := parts[0].ToString()
 	return strings.HasPrefix(value, "!"+owner[1:]+separator)
+}
+
+// newAcquires returns what coalesces the acquires of callers who meet.
+func newAcquires(c *codec, s *wire.Sender) *wire.Coalescer[store.Claim, store.Grant] {
+	return &wire.Coalescer[store.Claim, store.Grant]{
+		Alike: func(a, b *store.Claim) bool {
+			return c.alike(a, b) && (a.Limit == 0) == (b.Limit == 0)
+		},
+		Alone: func(ctx context.Context, claims []store.Claim) []store.Grant {
+			job := c.newClaiming(claims)
+			s.Call(ctx, job, true)
+			return job.grants
+		},
+		Together: func(ctx context.Context, claims []store.Claim) []store.Grant {
+			job := c.newClaiming(claims)
+			if !s.CallTogether(ctx, job) {
+				return nil
+			}
+			return job.grants
+		},
+		Unknown: c.noGrant,
+		Owner:   func(c *store.Claim) string { return c.Owner },
+	}
+}
+
+var _ contract.Proposer = (*engine)(nil)
+
+// Propose implements [contract.Proposer]. A token above 2^53-1, which the server can't compare, is
+// refused with an error.
+func (s *engine) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
+	c, grants := s.codec, make([]store.Grant, len(proposals))
+	todo := &calls{n: len(proposals), nameOf: func(i int) string { return proposals[i].Name }}
+	todo.build = func(i int, whole bool) rueidis.Completed {
+		p := &proposals[i]
+		return proposeScript.command(c.builder(), whole, []string{lockKey(c.prefix, p.Name)},
+			c.ttls.of(p.TTL), c.fenceText, c.markOf(p.Name), c.lines.of(lineTerms{c.mode(), p.TTL}),
+			p.Owner, "", c.holderText(p.Holder, p.Callers), decimal(p.Fence),
+			strconv.Itoa(p.Reserve))
+	}
+	todo.readOne = func(i int, r rueidis.RedisResult) {
+		reply, err := r.ToMessage()
+		if err == nil {
+			err = reply.Error()
+		}
+		if err != nil {
+			grants[i] = c.noGrant(err)
+			return
+		}
+		var ok bool
+		if grants[i], _, ok = readGrant(reply, proposals[i].Fence); !ok {
+			grants[i] = store.Grant{Err: unreadable("acquire")}
+		}
+	}
+	s.sender.Spread(ctx, &s.acquiring, todo)
+	return grants
 }

@@ -1,12 +1,14 @@
 package redisstore
 
 import (
+	"context"
 	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -150,5 +152,29 @@ func (h *holding) Read(i int, r rueidis.RedisResult) {
 	}
 	for j := range part {
 		part[j].Err = err
+	}
+}
+
+// newReleases returns what coalesces the releases of callers who meet.
+func newReleases(c *codec, s *wire.Sender) *wire.Coalescer[store.Hold, store.Answer] {
+	return &wire.Coalescer[store.Hold, store.Answer]{
+		Alike: func(a, b *store.Hold) bool {
+			return a.Keep == b.Keep && a.Limit == b.Limit
+		},
+		Alone: func(ctx context.Context, holds []store.Hold) []store.Answer {
+			job := c.newReleasing(holds)
+			s.Call(ctx, job, true)
+			return job.answers
+		},
+		Together: func(ctx context.Context, holds []store.Hold) []store.Answer {
+			job := c.newReleasing(holds)
+			if !s.CallTogether(ctx, job) {
+				return nil
+			}
+			return job.answers
+		},
+		Unknown: func(err error) store.Answer {
+			return store.Answer{Err: c.errors.wrap("release", err)}
+		},
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/deployment"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -113,4 +114,136 @@ func isNil(client rueidis.Client) bool {
 	}
 	v := reflect.ValueOf(client)
 	return v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// ClientOption completes the options of a rueidis client for locks with the given TTL, that of
+// renewer.Config, and refuses those that would break a lock. What the caller has set is kept,
+// unless it is refused. The error is [renewer.ErrConfig], and names each faulty field. Give the
+// result's ConnWriteTimeout to [WriteTimeout].
+//
+// It fills in:
+//
+//   - DisableAutoPipelining, unless AlwaysPipelining is set, and BlockingPoolCleanup a minute:
+//     a lone caller's requests have a connection of their own, which is quicker. Make such a
+//     client for locks alone: other commands by it have a connection each too, and go on until
+//     ConnWriteTimeout when they are cancelled.
+//   - DialCtxFn, around yours: a call returns at once when its context ends, and an answer that
+//     a replica alone gives ends this process's connections to that address.
+//   - PipelineMultiplex -1, so that the server sees requests in the order they were made;
+//     ClusterOption.MaxMovedRedirections 8; DisableCache.
+//   - Dialer.KeepAlive TTL/6 (at most 5 s), ConnWriteTimeout TTL/8 (at most 10 s) and
+//     Dialer.Timeout TTL/6 (at most 5 s): a connection that answers no more is given up within
+//     11/24 of the TTL. A link whose round trip takes longer than ConnWriteTimeout keeps no
+//     lease.
+//   - with Sentinel.MasterSet, Sentinel.Dialer as Dialer and Sentinel.TopologyRefreshInterval
+//     TTL/3 (at most 5 s): so that a Sentinel that went silent is noticed.
+//
+// A ConnWriteTimeout or Dialer.Timeout above TTL/4 and a KeepAlive above TTL/6 are refused, and
+// so is more than TTL/2 for 2 × KeepAlive + ConnWriteTimeout.
+func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOption, error) {
+	if _, err := store.Millis(ttl); err != nil {
+		return opt, faulty([]string{fmt.Sprintf("ttl: is %v; give the TTL of the locks, at least "+
+			"1ms", ttl)})
+	}
+	var faults []string
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Sprintf(format, args...))
+	}
+
+	// The client sends a PING when nothing has come for one KeepAlive, which it looks at once
+	// in each, and waits ConnWriteTimeout for the answer: so a dead connection is given up 2 ×
+	// KeepAlive + ConnWriteTimeout after the last answer, 11/24 of the TTL. A lease that was
+	// renewed just then is believed in for 0.88 of the TTL, by the defaults of renewer.Config,
+	// and two attempts on a new connection take up to 0.39 of it; 0.49 is left. A process that
+	// does nothing but to renew, each TTL/3, sends one PING for each renewal.
+	//
+	// Below these a connection would be given up because the machine is busy; so TTLs under 120
+	// ms get less than promised.
+	const leastTimeout, leastAlive = 10 * time.Millisecond, 5 * time.Millisecond
+	fill(&opt.ConnWriteTimeout, ttl/8, leastTimeout, defaultWriteTimeout)
+	alive := min(ttl/6, (ttl/2-opt.ConnWriteTimeout)/2)
+	fill(&opt.Dialer.KeepAlive, alive, leastAlive, mostKeepAlive)
+	fill(&opt.Dialer.Timeout, ttl/6, leastTimeout, rueidis.DefaultDialTimeout)
+	limits := []limit{
+		{"ConnWriteTimeout", opt.ConnWriteTimeout, max(ttl/4, leastTimeout)},
+		{"Dialer.KeepAlive", opt.Dialer.KeepAlive, max(ttl/6, leastAlive)},
+		{"Dialer.Timeout", opt.Dialer.Timeout, max(ttl/4, leastTimeout)},
+		{
+			"2 × Dialer.KeepAlive + ConnWriteTimeout",
+			2*opt.Dialer.KeepAlive + opt.ConnWriteTimeout,
+			max(ttl/2, leastTimeout+2*leastAlive),
+		},
+	}
+	if opt.Sentinel.MasterSet != "" {
+		// With rueidis' own default, 0, a Sentinel that went silent is never noticed, nor is
+		// any fail-over from then on. The refresh is for one that is cut off from the others.
+		fill(&opt.Sentinel.Dialer.KeepAlive, alive, leastAlive, mostKeepAlive)
+		fill(&opt.Sentinel.Dialer.Timeout, ttl/6, leastTimeout, rueidis.DefaultDialTimeout)
+		fill(&opt.Sentinel.TopologyRefreshInterval, ttl/3, 100*time.Millisecond, mostRefresh)
+		limits = append(limits,
+			limit{
+				"Sentinel.Dialer.KeepAlive", opt.Sentinel.Dialer.KeepAlive,
+				max(ttl/6, leastAlive),
+			},
+			limit{"Sentinel.Dialer.Timeout", opt.Sentinel.Dialer.Timeout, max(ttl/4, leastTimeout)})
+	}
+	for _, f := range limits {
+		switch {
+		case f.got < 0:
+			fault("%s: is %v, so that a dead connection is never noticed; leave it 0", f.field,
+				f.got)
+		case f.got > f.most:
+			fault("%s: is %v, so that a dead connection is noticed too late to renew a lease of "+
+				"%v on another; "+
+				"set at most %v, or leave it 0", f.field, f.got, ttl, f.most)
+		}
+	}
+
+	if opt.ReplicaOnly {
+		fault("ReplicaOnly: a replica can't hold locks; leave it false")
+	}
+	if opt.SendToReplicas != nil || len(opt.Standalone.ReplicaAddress) > 0 {
+		fault("SendToReplicas, Standalone.ReplicaAddress: a replica knows a lock too late; leave " +
+			"them unset")
+	}
+	if opt.ClientTrackingOptions != nil || opt.OnInvalidations != nil {
+		fault("ClientTrackingOptions, OnInvalidations: the server would send a message for every " +
+			"renewal; leave them unset")
+	}
+	if err := faulty(faults); err != nil {
+		return opt, err
+	}
+	opt.DisableAutoPipelining = !opt.AlwaysPipelining
+	fill(&opt.BlockingPoolCleanup, time.Minute, 0, time.Minute)
+	opt.DisableCache = true
+	// Else nodes that disagree about a slot would send a request to and fro until its context
+	// ends.
+	if opt.ClusterOption.MaxMovedRedirections == 0 {
+		opt.ClusterOption.MaxMovedRedirections = 8
+	}
+	if opt.PipelineMultiplex == 0 {
+		opt.PipelineMultiplex = -1
+	}
+	opt.DialCtxFn = wire.CountingDial(&opt)
+	return opt, nil
+}
+
+// mostKeepAlive bounds how long a caller who acquires now and then is in the dark about a dead
+// connection, however long the TTL.
+const mostKeepAlive = 5 * time.Second
+
+// mostRefresh is the TopologyRefreshInterval that rueidis recommends.
+const mostRefresh = 5 * time.Second
+
+// limit is the most that an option may be.
+type limit struct {
+	field     string
+	got, most time.Duration
+}
+
+// fill sets a duration that is 0 to want, kept between least and most.
+func fill(d *time.Duration, want, least, most time.Duration) {
+	if *d == 0 {
+		*d = min(max(want, least), most)
+	}
 }

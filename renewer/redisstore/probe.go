@@ -3,10 +3,13 @@ package redisstore
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -234,4 +237,128 @@ func (p *prober) notReady(text string) bool {
 var notReady = []string{
 	"LOADING", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "READONLY", "MASTERDOWN",
 	"CLUSTERDOWN", "TRYAGAIN",
+}
+
+const (
+	// probeTimeout bounds what New spends on asking the server, and each round of questions later.
+	probeTimeout = time.Second
+	// Between these the pause doubles before what was not answered is asked again.
+	firstProbePause = 100 * time.Millisecond
+	lastProbePause  = 5 * time.Second
+)
+
+// question asks the server something about itself, and notes the answer. It returns errLater if
+// there was none yet, and any other error if the server definitely refuses what locks need.
+type question func(ctx context.Context) error
+
+// errLater means that the server is down, slow or not ready, so that it must be asked again.
+var errLater = errors.New("redisstore: the server has not answered yet")
+
+// ask asks questions once, and returns those that were not answered, and the first refusal.
+func ask(ctx context.Context, questions []question) (left []question, err error) {
+	for _, q := range questions {
+		switch err := q(ctx); {
+		case errors.Is(err, errLater):
+			left = append(left, q)
+		case err != nil:
+			return nil, err
+		}
+	}
+	return left, nil
+}
+
+// askLater asks what was not answered until it is, until life ends, or until the client is closed.
+func askLater(
+	life context.Context, questions []question, closed func(context.Context) bool, log *slog.Logger,
+) {
+	for pause := firstProbePause; len(questions) > 0; pause = min(2*pause, lastProbePause) {
+		// lest all processes ask a restarted server at once
+		timer := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-timer.C:
+		case <-life.Done():
+			timer.Stop()
+			return
+		}
+		ctx, cancel := context.WithTimeout(life, probeTimeout)
+		left, err := ask(ctx, questions)
+		cancel()
+		if len(left) > 0 {
+			ctx, cancel = context.WithTimeout(life, probeTimeout) // there may be nothing left of it
+			if closed(ctx) {
+				left = nil
+			}
+			cancel()
+		}
+		if err != nil { // New has returned: every request will say so as well
+			log.LogAttrs(life, slog.LevelWarn,
+				"lockbeat: this Redis server refuses what locks need", slog.Any("error", err))
+			return
+		}
+		questions = left
+	}
+}
+
+// probeLook asks whether the server lets us do what List and Show need.
+func (p *prober) probeLook(ctx context.Context) error {
+	b, key := p.client.B(), markKey(p.prefix, probeName)+":look" // which nobody has
+	all := []rueidis.Completed{
+		b.Scan().Cursor(0).Match(pattern(p.prefix)).Count(1).Build(),
+		b.Time().Build(),
+		b.Pttl().Key(key).Build(),
+		b.Zscan().Key(key).Cursor(0).Build(),
+		b.Zcard().Key(key).Build(),
+		b.Zrange().Key(key).Min("0").Max("0").Build(),
+		b.Hmget().Key(key).Field("x").Build(),
+	}
+	// A client that takes a node of a cluster for a single server would show that one's locks
+	// alone. The node sends it elsewhere for the slots that it has not.
+	for slot := range uint16(topology.Slots / 1024) {
+		key := markKey(p.prefix, topology.TagOf(slot*1024)) + ":look"
+		all = append(all, b.Getrange().Key(key).Start(0).End(0).Build())
+	}
+	for _, command := range all {
+		r := wire.Do(ctx, p.client, command)
+		if answer, ok := rueidis.IsRedisErr(r.Error()); ok && p.errors.definite(answer.Error()) {
+			return p.refused(ctx, r.Error())
+		}
+		if err := p.orLater(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unnamed is what a node of a cluster is called that is to be known by its host name and has none.
+const unnamed = "?"
+
+// nodesTimeout leaves time for the other questions of New where a node does not answer.
+const nodesTimeout = 300 * time.Millisecond
+
+// nodesHaveNames returns an error if a primary of the cluster has no address. The client leaves
+// such a node out, and each request to it would wait until its deadline. What can't be asked now,
+// later requests show.
+func nodesHaveNames(ctx context.Context, client rueidis.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
+	defer cancel()
+	rows, err := client.Do(ctx, client.B().ClusterSlots().Build()).ToArray()
+	if err != nil {
+		return nil
+	}
+	for _, row := range rows {
+		fields, err := row.ToArray()
+		if err != nil || len(fields) < 3 {
+			continue
+		}
+		node, err := fields[2].ToArray()
+		if err != nil || len(node) == 0 {
+			continue
+		}
+		if host, err := node[0].ToString(); err == nil && host == unnamed {
+			return fmt.Errorf("redisstore: new: %w: a node of the cluster calls itself %q, so "+
+				"that no client finds it: set cluster-announce-hostname on each node, or "+
+				"cluster-preferred-endpoint-type to ip", renewer.ErrRejected, unnamed)
+		}
+	}
+	return nil
 }

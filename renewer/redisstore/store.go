@@ -31,7 +31,7 @@ func (s *Store) Close() { s.engine.Close() }
 
 // engine asks the servers. A request passes through it one way, and its reply comes back:
 //
-//	store.go                      the verbs; crowd.go where callers share a command
+//	store.go                      the verbs
 //	codec.go, claims.go, holds.go requests as calls of the scripts; replies by reply.go, value.go
 //	internal/wire                 how commands reach the servers, and whose answer is whose
 //	lua/                          the scripts; the head of each says what goes in and comes out
@@ -40,9 +40,8 @@ func (s *Store) Close() { s.engine.Close() }
 // and a turn are on the server. internal/line has the places of this process, and hears, by the
 // subscriber, when the turn of one has come.
 //
-// Besides, open.go connects, probe.go and questions.go ask what the server can do, and two more
-// rooms know no lock: internal/subscription, the process's subscription, and internal/topology,
-// that of a cluster.
+// Besides, open.go connects, probe.go asks what the server can do, and two more rooms know no lock:
+// internal/subscription, the process's subscription, and internal/topology, that of a cluster.
 type engine struct {
 	codec    *codec
 	sender   *wire.Sender
