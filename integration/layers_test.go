@@ -39,6 +39,11 @@ var layers = []layer{
 		"the engine is the ground floor: whatever it imports is linked into every user's program",
 	},
 	{
+		"renewer/redisstore/internal/schema",
+		"internal/contract renewer/redisstore/internal/topology renewer/store",
+		"what stands on the server is text, which is written and read without asking one",
+	},
+	{
 		"renewer/redisstore/internal/...", "internal/contract renewer/redisstore/internal/...",
 		"a part of the Redis store knows names, slots, channels and connections, and no lock",
 	},
@@ -320,6 +325,7 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"renewer/internal/beat " + module + "renewer", "renewer/store " + module + "renewer",
 		"renewer " + module + "renewer/memory",
 		"renewer/redisstore/internal/topology " + module + "renewer",
+		"renewer/redisstore/internal/schema " + module + "renewer/redisstore/internal/wire",
 		"renewer/redisstore " + module + "renewer/internal/timing",
 		"internal/deployment " + module + "renewer/redisstore",
 		"renewer/quorum " + module + "renewer/memory",

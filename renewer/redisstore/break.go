@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -29,15 +30,6 @@ var (
 
 // opBreak is what is asked, in errors.
 const opBreak = "break"
-
-const processSuffix = ":process"
-
-// How a lease was broken, as lost.lua tells. No owner token has a line that short, nor a turn.
-const (
-	howBroken   = "broken"
-	howForced   = "forced"
-	howReplaced = "replaced"
-)
 
 // Break implements [store.Inspector].
 func (s *engine) Break(ctx context.Context, b store.Breaking) store.Answer {
@@ -61,12 +53,14 @@ func (s *engine) Break(ctx context.Context, b store.Breaking) store.Answer {
 func (s *engine) breakOne(
 	ctx context.Context, b store.Breaking, owner string,
 ) (answer store.Answer, holder *store.Holder) {
-	do, keys := &breakScript, []string{leaseKey(s.codec.prefix, contract.Broken(&b))}
-	args := []string{decimal(b.Fence), brokenText(b.Broken), s.codec.frees.of(s.codec.mode())}
+	do, keys := &breakScript, []string{schema.LeaseKey(s.codec.prefix, contract.Broken(&b))}
+	args := []string{
+		schema.Decimal(b.Fence), schema.BrokenText(b.Broken), s.codec.frees.of(s.codec.mode()),
+	}
 	if owner != "" {
 		do, args = &slotsBreakScript, append(args, owner)
 		if s.codec.cluster {
-			keys = append(keys, keys[0]+holdersSuffix)
+			keys = append(keys, keys[0]+schema.HoldersSuffix)
 		}
 	}
 	reply, err := s.callFor(ctx, opBreak, do, b.Name, keys, args...)
@@ -96,15 +90,15 @@ func (s *engine) breakOne(
 		readTaker(&answer, value)
 		return answer, nil
 	}
-	h, _ := decodeValue(value)
+	h, _ := schema.DecodeValue(value)
 	return store.Answer{Status: store.StatusHeld, Holder: &h}, &h
 }
 
 // ownerOf finds the owner of a slot by its fencing token, in bounded steps; "" if none has it.
 func (s *engine) ownerOf(ctx context.Context, name string, fence int64) (string, error) {
 	limit := contract.Name{Text: name, Limit: true}
-	client, key := s.sender.Client, leaseKey(s.codec.prefix, limit)+holdersSuffix
-	begins := decimal(fence) + separator
+	client, key := s.sender.Client, schema.LeaseKey(s.codec.prefix, limit)+schema.HoldersSuffix
+	begins := schema.Decimal(fence) + schema.Separator
 	for cursor := uint64(0); ; {
 		cmd := client.B().Hscan().Key(key).Cursor(cursor).Count(scanStep).Build().ToPipe()
 		entry, err := client.Do(ctx, cmd).AsScanEntry()
@@ -123,63 +117,24 @@ func (s *engine) ownerOf(ctx context.Context, name string, fence int64) (string,
 	}
 }
 
-// brokenText is what is kept of who broke a lease.
-func brokenText(b store.Broken) string {
-	how := howBroken
-	switch {
-	case b.Force:
-		how = howForced
-	case b.Replaced:
-		how = howReplaced
-	}
-	return how + separator + part(b.By) + separator + part(b.Why)
-}
-
-// readBroken is the opposite of brokenText; nil for any other text.
-func readBroken(text string) *store.Broken {
-	how, rest, _ := strings.Cut(text, separator)
-	by, why, ok := strings.Cut(rest, separator)
-	if !ok || how != howBroken && how != howForced && how != howReplaced {
-		return nil
-	}
-	why, _, _ = strings.Cut(why, separator)
-	return &store.Broken{
-		By: part(by), Why: part(why), Force: how == howForced, Replaced: how == howReplaced,
-	}
-}
-
-// isTold reports whether told.lua has noted that the lease's owner knows.
-func isTold(text string) bool {
-	lines := strings.Split(text, separator)
-	return len(lines) == 4 && lines[3] == "told"
-}
-
 // notice tells a process that a lease of its own may have been broken.
 func (s *engine) notice(ctx context.Context, holder store.Holder, name contract.Name) {
-	keys := []string{processChannel(s.codec.prefix, holder)}
-	_, _ = s.callFor(ctx, opBreak, &noticeScript, processName(holder), keys,
-		leaseKey(s.codec.prefix, name), s.codec.mode())
+	keys := []string{schema.ProcessChannel(s.codec.prefix, holder)}
+	_, _ = s.callFor(ctx, opBreak, &noticeScript, schema.ProcessName(holder), keys,
+		schema.LeaseKey(s.codec.prefix, name), s.codec.mode())
 }
 
 // OnBreak implements [store.Inspector]. It keeps a subscription for as long as it is not stopped.
 func (s *engine) OnBreak(
 	holder store.Holder, look func(name string, limit bool),
 ) (stop func()) {
-	return s.subscriber.Watch(processChannel(s.codec.prefix, holder),
+	return s.subscriber.Watch(schema.ProcessChannel(s.codec.prefix, holder),
 		func(key string, err error) {
-			name, beside, ok := readKey(s.codec.prefix, key)
+			name, beside, ok := schema.ReadKey(s.codec.prefix, key)
 			if err == nil && (key == "" || ok && beside == "") {
 				look(name.Text, name.Limit)
 			}
 		})
-}
-
-// processName names a process among the names of locks, so that it has a slot of a cluster.
-func processName(h store.Holder) string { return part(h.Node) + " " + strconv.Itoa(h.PID) }
-
-// processChannel is where all processes of one node and number hear of their leases.
-func processChannel(prefix string, h store.Holder) string {
-	return lockKey(prefix, processName(h)) + processSuffix
 }
 
 // callFor calls a script about a name once.
@@ -211,11 +166,6 @@ var _ contract.Replacer = (*engine)(nil)
 // opReplace is what is asked, in errors.
 const opReplace = "replace"
 
-const (
-	newestSuffix = ":newest"
-	begunSuffix  = ":begun"
-)
-
 // Replace implements [contract.Replacer].
 func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int64, err error) {
 	what := "wait"
@@ -225,15 +175,15 @@ func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int
 	case r.Break:
 		what = "break"
 	}
-	keys := []string{lockKey(s.codec.prefix, r.Name)}
+	keys := []string{schema.LockKey(s.codec.prefix, r.Name)}
 	if s.codec.cluster {
-		keys = append(keys, keys[0]+newestSuffix, keys[0]+begunSuffix)
+		keys = append(keys, keys[0]+schema.NewestSuffix, keys[0]+schema.BegunSuffix)
 	}
 	n := newnessText(r.Newness)
-	process := part(r.By.Node) + separator + strconv.Itoa(r.By.PID)
+	process := schema.Part(r.By.Node) + schema.Separator + strconv.Itoa(r.By.PID)
 	reply, err := s.callFor(ctx, opReplace, &newestScript, r.Name, keys, what, r.Owner, process,
-		n[0], n[1], n[2], decimal(contract.NoteTTL.Milliseconds()),
-		brokenText(store.Broken{By: r.By.String(), Replaced: true}))
+		n[0], n[1], n[2], schema.Decimal(contract.NoteTTL.Milliseconds()),
+		schema.BrokenText(store.Broken{By: r.By.String(), Replaced: true}))
 	if err != nil {
 		return 0, err
 	}
@@ -255,7 +205,10 @@ func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int
 // newnessText is how new a call is, for scripts: its rank, when it was made, and how long ago that
 // was.
 func newnessText(n store.Newness) [3]string {
-	return [3]string{decimal(max(n.Rank, 0)), decimal(n.Since), decimal(n.Age.Microseconds())}
+	return [3]string{
+		schema.Decimal(max(n.Rank, 0)), schema.Decimal(n.Since),
+		schema.Decimal(n.Age.Microseconds()),
+	}
 }
 
 // begunTTL is for how long it is known that a call has had a lock.
@@ -276,13 +229,13 @@ func readNewest(reply rueidis.RedisMessage) (since int64, before, broken store.H
 	since, err0 := parts[0].ToInt64()
 	process, err1 := parts[1].ToString()
 	value, err2 := parts[2].ToString()
-	if err0 != nil || err1 != nil || err2 != nil || since < 1 || since > maxExact {
+	if err0 != nil || err1 != nil || err2 != nil || since < 1 || since > schema.MaxExact {
 		return 0, before, broken, false
 	}
-	if node, rest, ok := strings.Cut(process, separator); ok {
-		pid, _, _ := strings.Cut(rest, separator) // later versions may add lines
-		before.Node, before.PID = part(node), readPID(pid)
+	if node, rest, ok := strings.Cut(process, schema.Separator); ok {
+		pid, _, _ := strings.Cut(rest, schema.Separator) // later versions may add lines
+		before.Node, before.PID = schema.Part(node), schema.ReadPID(pid)
 	}
-	broken, _ = decodeValue(value)
+	broken, _ = schema.DecodeValue(value)
 	return since, before, broken, true
 }

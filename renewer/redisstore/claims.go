@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -57,7 +58,7 @@ func givesWay(c *store.Claim) bool { return c.Newness != store.Newness{} }
 
 func (job *claiming) Repeatable() bool  { return true }
 func (job *claiming) Size() int         { return len(job.starts) - 1 }
-func (job *claiming) Slot(i int) uint16 { return slotOf(job.claims[job.starts[i]].Name) }
+func (job *claiming) Slot(i int) uint16 { return schema.SlotOf(job.claims[job.starts[i]].Name) }
 func (job *claiming) Weight(i int) int  { return job.starts[i+1] - job.starts[i] }
 
 func (job *claiming) Command(i int, whole bool) rueidis.Completed {
@@ -75,7 +76,7 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 		if j > 0 && limits && part[j].Name == part[j-1].Name {
 			keys[j] = keys[j-1]
 		} else {
-			keys[j] = leaseKey(c.prefix, contract.Claimed(&part[j]))
+			keys[j] = schema.LeaseKey(c.prefix, contract.Claimed(&part[j]))
 		}
 		place := c.line.Text(part[j].Place)
 		switch {
@@ -91,20 +92,21 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 		}
 	}
 	if limits && c.cluster {
-		keys = append(keys, keys[0]+holdersSuffix)
+		keys = append(keys, keys[0]+schema.HoldersSuffix)
 	}
 	if line {
-		keys = append(keys, keys[0]+lineSuffix)
+		keys = append(keys, keys[0]+schema.LineSuffix)
 	}
 	if limits {
 		return slotsAcquireScript.command(c.builder(), whole, keys, args...)
 	}
 	if givesWay(first) { // a call of its own: see alike
 		if c.cluster {
-			keys = append(keys, keys[0]+begunSuffix)
+			keys = append(keys, keys[0]+schema.BegunSuffix)
 		}
 		n := newnessText(first.Newness)
-		args = append(args, n[0], n[1], n[2], decimal(begunTTL(first.Newness).Milliseconds()))
+		args = append(args, n[0], n[1], n[2],
+			schema.Decimal(begunTTL(first.Newness).Milliseconds()))
 		return beginScript.command(c.builder(), whole, keys, args...)
 	}
 	return acquireScript.command(c.builder(), whole, keys, args...)
@@ -186,7 +188,7 @@ func isBroken(reply rueidis.RedisMessage, owner string) bool {
 		return false
 	}
 	value, _ := parts[0].ToString()
-	return strings.HasPrefix(value, "!"+owner[1:]+separator)
+	return strings.HasPrefix(value, "!"+owner[1:]+schema.Separator)
 }
 
 // newAcquires returns what coalesces the acquires of callers who meet.
@@ -221,9 +223,9 @@ func (s *engine) Propose(ctx context.Context, proposals []contract.Proposal) []s
 	todo := &calls{n: len(proposals), nameOf: func(i int) string { return proposals[i].Name }}
 	todo.build = func(i int, whole bool) rueidis.Completed {
 		p := &proposals[i]
-		return proposeScript.command(c.builder(), whole, []string{lockKey(c.prefix, p.Name)},
+		return proposeScript.command(c.builder(), whole, []string{schema.LockKey(c.prefix, p.Name)},
 			c.ttls.of(p.TTL), c.fenceText, c.markOf(p.Name), c.lines.of(lineTerms{c.mode(), p.TTL}),
-			p.Owner, "", c.holderText(p.Holder, p.Callers), decimal(p.Fence),
+			p.Owner, "", c.holderText(p.Holder, p.Callers), schema.Decimal(p.Fence),
 			strconv.Itoa(p.Reserve))
 	}
 	todo.readOne = func(i int, r rueidis.RedisResult) {

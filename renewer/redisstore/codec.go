@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -38,7 +39,9 @@ const leastLine = time.Minute
 
 // lineTTL is how long a line lives: waiters ask anew when a lease
 // should have lapsed, and every few seconds.
-func lineTTL(ttl time.Duration) string { return decimal(max(2*ttl, leastLine).Milliseconds()) }
+func lineTTL(ttl time.Duration) string {
+	return schema.Decimal(max(2*ttl, leastLine).Milliseconds())
+}
 
 // lineTerms are what acquire.lua is told of the lines of waiters: the mode, and the TTL of the
 // leases, which theirs depends on.
@@ -53,13 +56,13 @@ func newCodec(
 	errors *errorReader,
 ) *codec {
 	all := &codec{
-		builder: client.B, prefix: c.prefix, fenceText: decimal(c.fenceTTL.Milliseconds()),
+		builder: client.B, prefix: c.prefix, fenceText: schema.Decimal(c.fenceTTL.Milliseconds()),
 		perCall: maxKeys, replicas: c.replicas, line: places, errors: errors,
-		cluster: cluster, mark: markKey(c.prefix, probeName),
+		cluster: cluster, mark: schema.MarkKey(c.prefix, probeName),
 		ttls: memo[time.Duration]{make: func(d time.Duration) string {
-			return decimal(d.Milliseconds())
+			return schema.Decimal(d.Milliseconds())
 		}},
-		holders: memo[store.Holder]{make: encodeHolder},
+		holders: memo[store.Holder]{make: schema.EncodeHolder},
 	}
 	all.lines.make = func(t lineTerms) string {
 		return t.mode + " " + lineTTL(t.ttl) + " " + places.ID()
@@ -88,7 +91,7 @@ func (c *codec) mode() string {
 // markOf is the key of the mark that tokens of a lock rise above.
 func (c *codec) markOf(name string) string {
 	if c.cluster {
-		return markKey(c.prefix, topology.TagOf(slotOf(name)))
+		return schema.MarkKey(c.prefix, topology.TagOf(schema.SlotOf(name)))
 	}
 	return c.mark
 }
@@ -101,21 +104,21 @@ func (c *codec) room() scriptRoom { return scriptRoom{prefix: c.prefix, perCall:
 // own.
 func (c *codec) coalesces() bool { return c.perCall > 1 && c.replicas == 0 }
 
-// holderText is encodeHolder's text with the trace, and how many callers wait there.
+// holderText is schema.EncodeHolder's text with the trace, and how many callers wait there.
 func (c *codec) holderText(h store.Holder, callers int) string {
 	text := c.faceText(h)
 	if h.Trace != "" || callers > 0 {
-		text += separator + part(h.Trace)
+		text += schema.Separator + schema.Part(h.Trace)
 	}
 	if callers > 0 {
-		text += separator + callersText(callers)
+		text += schema.Separator + callersText(callers)
 	}
 	return text
 }
 
-func callersText(n int) string { return strconv.Itoa(max(0, min(n, maxCallers))) }
+func callersText(n int) string { return strconv.Itoa(max(0, min(n, schema.MaxCallers))) }
 
-// faceText is encodeHolder's text.
+// faceText is schema.EncodeHolder's text.
 func (c *codec) faceText(h store.Holder) string {
 	h.Trace = ""
 	return c.holders.of(h)
@@ -149,13 +152,13 @@ func (r *scriptRoom) add(name contract.Name) bool {
 	}
 	r.last = name
 	r.names++
-	r.size += keySize(r.prefix, name)
+	r.size += schema.KeySize(r.prefix, name)
 	return r.size <= maxKeyBytes && name.Limit == r.limits
 }
 
 // begin begins a call with a name.
 func (r *scriptRoom) begin(name contract.Name) {
-	r.names, r.size, r.limits = 1, keySize(r.prefix, name), name.Limit
+	r.names, r.size, r.limits = 1, schema.KeySize(r.prefix, name), name.Limit
 	r.last = name
 }
 

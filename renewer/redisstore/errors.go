@@ -13,6 +13,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/deployment"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 )
 
 // maxErrorText bounds what is shown of a server's error, in bytes.
@@ -117,7 +118,7 @@ func (e *errorReader) wrap(op string, err error) error {
 // tryWrite sends a write that changes nothing and returns an error if a replica has refused it.
 // Other errors are not its matter.
 func (e *errorReader) tryWrite(ctx context.Context, conn rueidis.DedicatedClient) error {
-	err := conn.Do(ctx, conn.B().Del().Key(noKey(e.prefix)).Build()).Error()
+	err := conn.Do(ctx, conn.B().Del().Key(schema.NoKey(e.prefix)).Build()).Error()
 	if answer, ok := rueidis.IsRedisErr(err); ok && e.classify(answer.Error()).isReplica() {
 		return e.wrap("watch", err)
 	}
@@ -246,11 +247,11 @@ func (e *errorReader) hint(r refusal) string {
 		return "the client is connected to a replica: point it at the primary; if its address " +
 			"leads there by now, new connections find it"
 	case noRights:
-		channels := " &" + pattern(e.prefix)
+		channels := " &" + schema.Pattern(e.prefix)
 		if e.toInspect {
 			channels = ""
 		}
-		return "grant the user ~" + pattern(e.prefix) + channels + " " + e.rights() +
+		return "grant the user ~" + schema.Pattern(e.prefix) + channels + " " + e.rights() +
 			"; begin its ACL SETUSER with reset resetchannels, so that it has nothing else"
 	case noLogin:
 		return "set Username and Password in rueidis.ClientOption to those of a user of this server"

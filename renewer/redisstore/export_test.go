@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/deployment"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
@@ -38,10 +39,9 @@ func engineOf(s *Store, err error) (*Engine, error) {
 func (s *engine) Engine() store.Store { return s }
 
 const (
-	ProbeName = probeName
-	MaxPart   = maxPart
+	MaxPart   = schema.MaxPart
 	MaxRecord = maxRecord
-	MaxExact  = maxExact
+	MaxExact  = schema.MaxExact
 	MaxKeys   = maxKeys
 
 	MostUnderWay = wire.MostUnderWay
@@ -62,13 +62,10 @@ const (
 )
 
 var (
-	LeaseKey = lockKey
-	KeyOf    = leaseKey
+	LeaseKey = schema.LockKey
+	KeyOf    = schema.LeaseKey
 
-	ReadKey        = readKey
-	ProcessChannel = processChannel
-	EncodeHolder   = encodeHolder
-	DecodeValue    = decodeValue
+	ProcessChannel = schema.ProcessChannel
 	ReadGrant      = readGrant
 	ReadAnswers    = readAnswers
 	ReadSeen       = readSeen
@@ -123,20 +120,17 @@ func (s *engine) Client() rueidis.Client { return s.sender.Client }
 // Topology is what a store knows of its cluster.
 func (s *engine) Topology() *topology.Topology { return s.topology }
 
-// SlotOf is the slot of a lock's keys.
-func SlotOf(name string) int { return int(slotOf(name)) }
-
 // LockKeys are the keys of a lock's lease, and of the counter of the tokens that it was given.
 func LockKeys(prefix, name string) (lease, fence string) {
-	lease = lockKey(prefix, name)
-	return lease, lease + fenceSuffix
+	lease = schema.LockKey(prefix, name)
+	return lease, lease + schema.FenceSuffix
 }
 
 // LineKey is the key of a lock's line.
-func LineKey(prefix, name string) string { return lockKey(prefix, name) + lineSuffix }
+func LineKey(prefix, name string) string { return schema.LockKey(prefix, name) + schema.LineSuffix }
 
 // MarkKey is the key of the mark of a single server.
-func MarkKey(prefix string) string { return markKey(prefix, probeName) }
+func MarkKey(prefix string) string { return schema.MarkKey(prefix, probeName) }
 
 // GivenKey is there while a name may have a counter of tokens that were given.
 func GivenKey(prefix string) string { return MarkKey(prefix) + ":given" }
@@ -157,21 +151,11 @@ func (s *engine) Took(d time.Duration) { s.line.Took(d) }
 // LongWait sets how long a name is waited for before those in its line listen to what is for all.
 func (s *engine) LongWait(d time.Duration) { s.line.LongWait = d }
 
-// LeaseKeys writes the keys of many leases.
-func LeaseKeys(prefix string, holds []store.Hold) (keys []string) {
-	var w keyWriter
-	w.begin(prefix, holds)
-	for range holds {
-		keys = append(keys, w.next())
-	}
-	return keys
-}
-
 // Inbox is by which the places of a store name it on the server.
 func (s *engine) Inbox() string { return s.line.ID() }
 
 // FaceKey is where a store says who waits in its process.
-func FaceKey(prefix string, s *engine) string { return faceKey(prefix, s.Inbox()) }
+func FaceKey(prefix string, s *engine) string { return schema.FaceKey(prefix, s.Inbox()) }
 
 // ReadFace is who waits at a place, as the value of a face says.
 func ReadFace(text string, number uint64) (who store.Holder, version string) {

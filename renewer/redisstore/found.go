@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -20,13 +21,6 @@ const (
 	// slotsAtOnce is how many of them a command reads: some 0.05 ms.
 	slotsAtOnce = 100
 )
-
-// brokenSuffix is before the owner token of a lease that is broken, in the key of who broke it: see
-// break.lua.
-const brokenSuffix = ":broken:"
-
-// brokenMark is the first byte of the owner token of such a lease, in place of its own.
-const brokenMark = "!"
 
 // found is a name of which more is read, in rounds: each asks for what the one before has shown to
 // be there. Between the rounds it may change: then what is shown of it is of several moments.
@@ -48,7 +42,7 @@ type found struct {
 }
 
 func newFound(prefix string, name contract.Name) found {
-	key := leaseKey(prefix, name)
+	key := schema.LeaseKey(prefix, name)
 	f := found{lock: store.Lock{Name: name.Text, Limit: name.Limit}, tag: name.Text, key: key}
 	if name.Limit {
 		f.cursor, f.members = "0", make(map[string]int64)
@@ -140,7 +134,7 @@ func (f *found) takeSlots(reply rueidis.RedisMessage, foreign bool) {
 	for i := 0; i+1 < len(entry.Elements); i += 2 {
 		score, err := strconv.ParseFloat(entry.Elements[i+1], 64)
 		if err == nil && score > 0 {
-			f.members[entry.Elements[i]] = int64(min(score, maxExact))
+			f.members[entry.Elements[i]] = int64(min(score, schema.MaxExact))
 		}
 	}
 	if entry.Cursor != 0 && len(f.members) < mostSlots {
@@ -157,14 +151,14 @@ func (f *found) settle() {
 	if f.lock.Foreign || f.left == -2 {
 		return
 	}
-	if l, ok := readLease(f.value); ok {
-		f.waits = f.waits || l.waitedFor
-		f.lock.Slots = []store.Slot{slotOfLease(l, millis(f.left))}
+	if l, ok := schema.ReadLease(f.value); ok {
+		f.waits = f.waits || l.WaitedFor
+		f.lock.Slots = []store.Slot{slotOfLease(l, schema.Millis(f.left))}
 		f.records = make([]string, 1)
 		return
 	}
-	kind, rest, _ := strings.Cut(f.value, separator)
-	turn, _, ok := strings.Cut(rest, separator)
+	kind, rest, _ := strings.Cut(f.value, schema.Separator)
+	turn, _, ok := strings.Cut(rest, schema.Separator)
 	ms, err := strconv.ParseInt(turn, 10, 32)
 	if kind != "turn" || !ok || err != nil {
 		f.lock.Foreign = true
@@ -206,12 +200,12 @@ func (f *found) askMore(l *looks) {
 		owners = []string{f.value[:store.OwnerLen]}
 	}
 	for i, owner := range owners {
-		if strings.HasPrefix(owner, brokenMark) {
-			l.text(f.tag, f.key+brokenSuffix+owner, maxShown, &f.records[i])
+		if strings.HasPrefix(owner, schema.BrokenMark) {
+			l.text(f.tag, f.key+schema.BrokenSuffix+owner, maxShown, &f.records[i])
 		}
 	}
 	if f.waits {
-		l.count(f.tag, f.key+lineSuffix, &f.lock.Waiting)
+		l.count(f.tag, f.key+schema.LineSuffix, &f.lock.Waiting)
 	}
 	for _, key := range f.tasks {
 		l.count(f.tag, key, &f.lock.Tasks)
@@ -221,14 +215,14 @@ func (f *found) askMore(l *looks) {
 // askSlots asks what is known of some of a limit's owners.
 func (f *found) askSlots(l *looks, from, to int) {
 	l.add(look{
-		tag: f.tag, command: "HMGET", key: f.key + holdersSuffix,
+		tag: f.tag, command: "HMGET", key: f.key + schema.HoldersSuffix,
 		args: slices.Clone(f.told[from:to]),
 		take: func(reply rueidis.RedisMessage, foreign bool) {
 			f.lock.Foreign = f.lock.Foreign || foreign
 			texts, _ := reply.ToArray()
 			for i := range min(len(texts), to-from) {
 				text, _ := texts[i].ToString()
-				f.told[from+i] += separator + text
+				f.told[from+i] += schema.Separator + text
 			}
 		},
 	})
@@ -242,15 +236,16 @@ func (f *found) complete() {
 		value := f.value
 		if f.lock.Limit {
 			value = f.told[i]
-			known, ok := readLease(value)
+			known, ok := schema.ReadLease(value)
 			if !ok {
 				continue
 			}
 			slot = slotOfLease(known, slot.TTL)
 		}
-		if strings.HasPrefix(value, brokenMark) {
-			slot.Broken = cmp.Or(readBroken(f.records[i]), &store.Broken{}) // also if it is lost
-			slot.Told = isTold(f.records[i])
+		if strings.HasPrefix(value, schema.BrokenMark) {
+			// also if that is lost
+			slot.Broken = cmp.Or(schema.ReadBroken(f.records[i]), &store.Broken{})
+			slot.Told = schema.IsTold(f.records[i])
 		}
 		shown = append(shown, slot)
 	}
@@ -258,9 +253,9 @@ func (f *found) complete() {
 	slices.SortFunc(f.lock.Slots, func(a, b store.Slot) int { return cmp.Compare(a.TTL, b.TTL) })
 }
 
-func slotOfLease(l leaseValue, ttl time.Duration) store.Slot {
+func slotOfLease(l schema.LeaseValue, ttl time.Duration) store.Slot {
 	return store.Slot{
-		Holder: l.holder, Fence: l.fence, Since: time.UnixMicro(l.since), TTL: ttl,
-		Callers: l.callers,
+		Holder: l.Holder, Fence: l.Fence, Since: time.UnixMicro(l.Since), TTL: ttl,
+		Callers: l.Callers,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -69,7 +70,7 @@ func (h *holding) divide() {
 
 func (h *holding) Repeatable() bool  { return h.script == &renewScript }
 func (h *holding) Size() int         { return len(h.starts) - 1 }
-func (h *holding) Slot(i int) uint16 { return slotOf(h.holds[h.starts[i]].Name) }
+func (h *holding) Slot(i int) uint16 { return schema.SlotOf(h.holds[h.starts[i]].Name) }
 func (h *holding) Weight(i int) int  { return h.starts[i+1] - h.starts[i] }
 
 func (h *holding) Command(i int, whole bool) rueidis.Completed {
@@ -79,8 +80,8 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	if d := h.timeOf(&part[0]); d != 0 {
 		lasts = c.ttls.of(d)
 	}
-	var keys keyWriter
-	keys.begin(c.prefix, part)
+	var keys schema.KeyWriter
+	keys.Begin(c.prefix, part)
 	call, name := h.script.called(whole)
 	n, limits := len(part), part[0].Limit
 	if limits {
@@ -91,12 +92,13 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	}
 	// Written piece by piece, as a heartbeat of many leases would fill a slice of words for each
 	// call. The first key is as good as all to choose the server by.
-	words := c.builder().Arbitrary(call, name, strconv.Itoa(n)).Keys(keys.next())
+	words := c.builder().Arbitrary(call, name, strconv.Itoa(n)).Keys(keys.Next())
 	for range part[1:] {
-		words = words.Args(keys.next())
+		words = words.Args(keys.Next())
 	}
 	if n > len(part) {
-		words = words.Args(leaseKey(c.prefix, contract.Held(&part[0])) + holdersSuffix)
+		first := schema.LeaseKey(c.prefix, contract.Held(&part[0]))
+		words = words.Args(first + schema.HoldersSuffix)
 	}
 	words = words.Args(lasts)
 	if releases {

@@ -63,6 +63,8 @@ channel lockbeat:{order:42}:freed
 channel lockbeat:{order:42}:inbox:INBOX
 `
 
+const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
 func TestLayout(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -248,4 +250,20 @@ func (s server) texts(t testing.TB, args ...string) []string {
 	all, err := s.do(t, args...).AsStrSlice()
 	require.NoError(t, err)
 	return all
+}
+
+// The key that is told is the one that is used.
+func TestKeyIsWhereTheLeaseIs(t *testing.T) {
+	t.Parallel()
+	withRedis(t, func(t *testing.T, s server) {
+		store := s.store(t, redisstore.Prefix("p:"))
+		claim := contract.Claim{
+			Name: "{odd}\n", Owner: strings.Repeat("o", contract.OwnerLen),
+			TTL: time.Minute,
+		}
+		require.Equal(t, contract.StatusHeld,
+			store.Acquire(t.Context(), []contract.Claim{claim})[0].Status)
+		assert.Equal(t, int64(1), s.number(t, "EXISTS", redisstore.LeaseKey("p:", claim.Name)))
+		assert.Equal(t, int64(1), s.number(t, "EXISTS", redisstore.MarkKey("p:")))
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -130,7 +131,8 @@ func (l *lister) scan(
 ) (rueidis.ScanEntry, error) {
 	ctx, cancel := l.store.bounded(ctx)
 	defer cancel()
-	scan := node.B().Scan().Cursor(cursor).Match(pattern(l.store.codec.prefix)).Count(scanStep)
+	scan := node.B().Scan().Cursor(cursor).Match(schema.Pattern(l.store.codec.prefix)).
+		Count(scanStep)
 	entry, err := wire.Do(ctx, node, scan.Build()).AsScanEntry()
 	if err != nil {
 		err = l.store.codec.errors.wrap(opList, err)
@@ -141,9 +143,9 @@ func (l *lister) scan(
 // take notes what a key shows, and reports whether it is the first to show that its name is to be
 // read: it is wanted, and leased, or tasks stand in line for it. Places alone are of the dead.
 func (l *lister) take(key string) (name contract.Name, ok bool) {
-	name, beside, ok := readKey(l.store.codec.prefix, key)
-	tasks := beside == tasksSuffix || strings.HasPrefix(beside, tasksSuffix+":")
-	if !ok || beside != "" && beside != lineSuffix && !tasks {
+	name, beside, ok := schema.ReadKey(l.store.codec.prefix, key)
+	tasks := beside == schema.TasksSuffix || strings.HasPrefix(beside, schema.TasksSuffix+":")
+	if !ok || beside != "" && beside != schema.LineSuffix && !tasks {
 		return name, false
 	}
 	had, known := l.seen[name]
@@ -153,7 +155,7 @@ func (l *lister) take(key string) (name contract.Name, ok bool) {
 	}
 	switch {
 	case now&seenWanted == 0:
-	case beside == lineSuffix:
+	case beside == schema.LineSuffix:
 		now |= seenLine
 	default:
 		now |= seenToRead

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
 
@@ -18,11 +19,11 @@ const (
 	opShow = "show"
 )
 
-// maxShown is how much is read of a value, in bytes: see maxValue.
+// maxShown is how much is read of a value, in bytes: see schema.
 const maxShown = 300
 
 // shownArgs are the arguments of GETRANGE for so much.
-var shownArgs = []string{"0", decimal(maxShown - 1)}
+var shownArgs = []string{"0", schema.Decimal(maxShown - 1)}
 
 // looks are commands that read, to be sent together: those of each shard in a pipeline. They are
 // plain commands and no script, so that a user who may only look needs no right to write.
@@ -52,7 +53,8 @@ func (l *looks) add(one look) { l.all = append(l.all, one) }
 // text adds a command that reads up to so many bytes of a key into to, "" if it is not there.
 func (l *looks) text(tag, key string, most int, to *string) {
 	l.add(look{
-		tag: tag, command: "GETRANGE", key: key, args: []string{"0", decimal(int64(most - 1))},
+		tag: tag, command: "GETRANGE", key: key,
+		args: []string{"0", schema.Decimal(int64(most - 1))},
 		take: func(reply rueidis.RedisMessage, _ bool) { *to, _ = reply.ToString() },
 	})
 }
@@ -141,7 +143,7 @@ func (s *engine) clockOf(ctx context.Context, op string, node rueidis.Client) (t
 	if len(parts) != 2 {
 		return time.Time{}, unreadable(op)
 	}
-	us := exact(parts[0] + strings.Repeat("0", max(6-len(parts[1]), 0)) + parts[1])
+	us := schema.Exact(parts[0] + strings.Repeat("0", max(6-len(parts[1]), 0)) + parts[1])
 	if us == 0 {
 		return time.Time{}, unreadable(op)
 	}

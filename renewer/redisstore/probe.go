@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
@@ -56,7 +57,7 @@ func (p *prober) questions() []question {
 // probe asks whether the server lets us do what locks need.
 func (p *prober) probe(ctx context.Context) error {
 	key := p.prefix + "{" + probeName + "}"
-	keys := []string{key, key + fenceSuffix}
+	keys := []string{key, key + schema.FenceSuffix}
 	if p.topology == nil {
 		// A node of a cluster refuses keys of two slots, whichever it serves.
 		// So a client that does not know that there is one is found out: as
@@ -83,7 +84,7 @@ func (p *prober) probe(ctx context.Context) error {
 			command, _ := denied[0].ToString()
 			text, _ := denied[1].ToString()
 			if p.errors.definite(text) {
-				return p.errors.denied(part(command), p.errors.secrets.Printable(text))
+				return p.errors.denied(schema.Part(command), p.errors.secrets.Printable(text))
 			}
 			if p.notReady(text) {
 				return errLater
@@ -301,9 +302,9 @@ func askLater(
 
 // probeLook asks whether the server lets us do what List and Show need.
 func (p *prober) probeLook(ctx context.Context) error {
-	b, key := p.client.B(), markKey(p.prefix, probeName)+":look" // which nobody has
+	b, key := p.client.B(), schema.MarkKey(p.prefix, probeName)+":look" // which nobody has
 	all := []rueidis.Completed{
-		b.Scan().Cursor(0).Match(pattern(p.prefix)).Count(1).Build(),
+		b.Scan().Cursor(0).Match(schema.Pattern(p.prefix)).Count(1).Build(),
 		b.Time().Build(),
 		b.Pttl().Key(key).Build(),
 		b.Zscan().Key(key).Cursor(0).Build(),
@@ -314,7 +315,7 @@ func (p *prober) probeLook(ctx context.Context) error {
 	// A client that takes a node of a cluster for a single server would show that one's locks
 	// alone. The node sends it elsewhere for the slots that it has not.
 	for slot := range uint16(topology.Slots / 1024) {
-		key := markKey(p.prefix, topology.TagOf(slot*1024)) + ":look"
+		key := schema.MarkKey(p.prefix, topology.TagOf(slot*1024)) + ":look"
 		all = append(all, b.Getrange().Key(key).Start(0).End(0).Build())
 	}
 	for _, command := range all {

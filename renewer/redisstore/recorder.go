@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -33,7 +34,7 @@ var _ store.Recorder = (*engine)(nil)
 
 // recordKey is in the slot of the lock's other keys.
 func (s *engine) recordKey(name string) string {
-	return lockKey(s.codec.prefix, name) + recordSuffix
+	return schema.LockKey(s.codec.prefix, name) + recordSuffix
 }
 
 // MaxRecord returns 16 MiB: see [store.Recorder].
@@ -70,8 +71,8 @@ func (s *engine) look(ctx context.Context, what string, looks []store.Term) []st
 	todo.build = func(j int, whole bool) rueidis.Completed {
 		l := &looks[asked[j]]
 		return lookScript.command(s.codec.builder(), whole, []string{s.recordKey(l.Name)},
-			decimal(l.Fence), decimal(l.TTL.Milliseconds()), l.Data, decimal(l.After.Fence),
-			decimal(l.After.Seq))
+			schema.Decimal(l.Fence), schema.Decimal(l.TTL.Milliseconds()), l.Data,
+			schema.Decimal(l.After.Fence), schema.Decimal(l.After.Seq))
 	}
 	todo.readOne = func(j int, r rueidis.RedisResult) {
 		i := asked[j]
@@ -111,7 +112,8 @@ func (s *engine) Write(ctx context.Context, records []store.Record) []store.Answ
 			r.TTL, r.Data = 0, ""
 		}
 		return writeScript.command(s.codec.builder(), whole, []string{s.recordKey(r.Name)},
-			decimal(r.Fence), decimal(r.Seq), decimal(r.TTL.Milliseconds()), r.Data)
+			schema.Decimal(r.Fence), schema.Decimal(r.Seq), schema.Decimal(r.TTL.Milliseconds()),
+			r.Data)
 	}
 	todo.readOne = func(j int, r rueidis.RedisResult) {
 		i := asked[j]
@@ -148,7 +150,7 @@ type calls struct {
 
 func (c *calls) Repeatable() bool                            { return false }
 func (c *calls) Size() int                                   { return c.n }
-func (c *calls) Slot(i int) uint16                           { return slotOf(c.nameOf(i)) }
+func (c *calls) Slot(i int) uint16                           { return schema.SlotOf(c.nameOf(i)) }
 func (c *calls) Weight(int) int                              { return 1 }
 func (c *calls) Command(i int, whole bool) rueidis.Completed { return c.build(i, whole) }
 func (c *calls) Read(i int, r rueidis.RedisResult)           { c.readOne(i, r) }
@@ -158,7 +160,7 @@ func readSeen(reply rueidis.RedisMessage, fence int64) (seen store.Seen, ok bool
 	parts, err := reply.ToArray()
 	if err == nil && len(parts) == 1 {
 		term, err := parts[0].ToInt64()
-		if err != nil || fence == 0 || term <= fence || term > maxExact {
+		if err != nil || fence == 0 || term <= fence || term > schema.MaxExact {
 			return seen, false
 		}
 		return store.Seen{Status: store.StatusTaken}, true
@@ -172,14 +174,15 @@ func readSeen(reply rueidis.RedisMessage, fence int64) (seen store.Seen, ok bool
 	left, err3 := parts[3].ToInt64()
 	now, err4 := parts[4].ToInt64()
 	if err0 != nil || err1 != nil || err2 != nil || err3 != nil || err4 != nil || by < 0 ||
-		by > maxExact || seq < 0 || seq > maxExact || now <= 0 || now > maxExact {
+		by > schema.MaxExact || seq < 0 || seq > schema.MaxExact || now <= 0 ||
+		now > schema.MaxExact {
 		return seen, false
 	}
 	seen = store.Seen{
 		Status: store.StatusHeld, Fence: by, Seq: seq, Data: data, Now: time.UnixMicro(now),
 	}
 	if by != 0 {
-		seen.TTL = millis(left)
+		seen.TTL = schema.Millis(left)
 	}
 	return seen, true
 }

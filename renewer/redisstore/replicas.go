@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -83,7 +84,7 @@ func (s *engine) acquireConfirmed(
 		granted = results[0]
 		unknown := wire.UnknownScript(granted)
 		whole = whole || unknown
-		moved := s.movedTo(ctx, granted, leaseKey(todo.codec.prefix, name))
+		moved := s.movedTo(ctx, granted, schema.LeaseKey(todo.codec.prefix, name))
 		if moved != nil {
 			node = moved
 		}
@@ -109,7 +110,7 @@ func (s *engine) serverOf(name string) rueidis.Client {
 		return s.sender.Client
 	}
 	nodes := s.sender.Client.Nodes()
-	if node := nodes[s.topology.Addr(slotOf(name))]; node != nil {
+	if node := nodes[s.topology.Addr(schema.SlotOf(name))]; node != nil {
 		return node
 	}
 	for _, node := range nodes {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -38,7 +39,7 @@ func readParts(
 	if err == nil && len(parts) == 2 {
 		n, err := parts[1].ToInt64()
 		if g, ok = readFence(parts[0], proposed); !ok || err != nil || n < 0 ||
-			n > store.MaxReserved || g.Fence > maxExact-n {
+			n > store.MaxReserved || g.Fence > schema.MaxExact-n {
 			return g, 0, false
 		}
 		g.Reserved = int(n)
@@ -46,7 +47,7 @@ func readParts(
 	}
 	if err == nil && len(parts) == 1 {
 		counter, err := parts[0].ToInt64()
-		if err != nil || proposed == 0 || counter < proposed || counter > maxExact {
+		if err != nil || proposed == 0 || counter < proposed || counter > schema.MaxExact {
 			return g, 0, false
 		}
 		return store.Grant{Status: store.StatusBehind, Fence: counter}, 0, true
@@ -56,7 +57,7 @@ func readParts(
 	}
 	if len(parts) == 4 {
 		since, err = parts[3].ToInt64()
-		if err != nil || since < 1 || since > maxExact {
+		if err != nil || since < 1 || since > schema.MaxExact {
 			return g, 0, false
 		}
 	}
@@ -66,10 +67,10 @@ func readParts(
 	if err0 != nil || err1 != nil || err2 != nil {
 		return g, 0, false
 	}
-	holder, begun := decodeValue(value)
+	holder, begun := schema.DecodeValue(value)
 	g = store.Grant{
-		Status: store.StatusTaken, Holder: holder, HeldFor: heldFor(begun, now),
-		TTL: millis(left), Foreign: begun == 0 && value != "",
+		Status: store.StatusTaken, Holder: holder, HeldFor: schema.HeldFor(begun, now),
+		TTL: schema.Millis(left), Foreign: begun == 0 && value != "",
 	}
 	return g, since, true
 }
@@ -87,7 +88,7 @@ func readSlot(reply rueidis.RedisMessage, _ int64) (g store.Grant, since int64, 
 	var numbers [4]int64 // ms, now, since, held
 	for i := range numbers {
 		numbers[i], err = parts[i+1].ToInt64()
-		if err != nil || numbers[i] < 0 || numbers[i] > maxExact {
+		if err != nil || numbers[i] < 0 || numbers[i] > schema.MaxExact {
 			return g, 0, false
 		}
 	}
@@ -95,41 +96,20 @@ func readSlot(reply rueidis.RedisMessage, _ int64) (g store.Grant, since int64, 
 	if err != nil || numbers[3] > math.MaxInt32 {
 		return g, 0, false
 	}
-	holder, begun := decodeValue(value)
+	holder, begun := schema.DecodeValue(value)
 	return store.Grant{
-		Status: store.StatusTaken, Holder: holder, HeldFor: heldFor(begun, numbers[1]),
-		TTL: millis(numbers[0]), Held: int(numbers[3]),
+		Status: store.StatusTaken, Holder: holder, HeldFor: schema.HeldFor(begun, numbers[1]),
+		TTL: schema.Millis(numbers[0]), Held: int(numbers[3]),
 	}, numbers[2], true
-}
-
-// heldFor is the time between two instants of the server's clock in us, 0 if one can't be.
-func heldFor(since, now int64) time.Duration {
-	if since <= 0 || now <= since || now > maxExact {
-		return 0
-	}
-	return time.Duration(now-since) * time.Microsecond // at most 2^53 us: no overflow
 }
 
 // readFence reads the token of a grant.
 func readFence(reply rueidis.RedisMessage, proposed int64) (g store.Grant, ok bool) {
 	fence, err := reply.ToInt64()
-	if err != nil || fence < 1 || fence > maxExact || proposed != 0 && fence != proposed {
+	if err != nil || fence < 1 || fence > schema.MaxExact || proposed != 0 && fence != proposed {
 		return g, false
 	}
 	return store.Grant{Status: store.StatusHeld, Fence: fence}, true
-}
-
-// millis converts a remaining time to live. A key in its last
-// millisecond has PTTL 0, which is not "unknown".
-func millis(n int64) time.Duration {
-	switch {
-	case n < 0, n > math.MaxInt64/int64(time.Millisecond):
-		return 0
-	case n == 0:
-		return time.Millisecond
-	default:
-		return time.Duration(n) * time.Millisecond
-	}
 }
 
 // readAnswers reads the reply of renew.lua or release.lua into answers, one a key: the
@@ -214,4 +194,21 @@ func readTurn(text string) (position int, turn time.Duration, ok bool) {
 		return 0, 0, false
 	}
 	return int(n) - 1, time.Duration(ms) * time.Millisecond, true
+}
+
+// readTaker says, in the answer for a lease that is not its owner's any more, what has its key, or
+// that it was broken.
+func readTaker(a *store.Answer, value string) {
+	if a.Broken = schema.ReadBroken(value); a.Broken != nil {
+		if !a.Broken.Force {
+			a.Status = store.StatusBroken
+		}
+		return
+	}
+	if holder, since := schema.DecodeValue(value); since != 0 {
+		a.Holder = &holder
+	} else {
+		// but for a waiter's, who may claim it
+		a.Foreign = !strings.HasPrefix(value, "turn"+schema.Separator)
+	}
 }

@@ -2,8 +2,11 @@ package redisstore_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -260,4 +263,18 @@ func FuzzReplies(f *testing.F) {
 			require.Equal(t, ok, a.Status != store.StatusUnknown)
 		}
 	})
+}
+
+// value is a lease of owner o.
+func value(fence, since, holder string) string {
+	return owner("o") + "\n" + fence + "\n" + since + "\n" + holder
+}
+
+func checkPart(t *testing.T, s string) {
+	t.Helper()
+	require.LessOrEqual(t, len(s), redisstore.MaxPart)
+	require.True(t, utf8.ValidString(s))
+	require.False(t, strings.ContainsFunc(s, func(r rune) bool {
+		return !unicode.IsPrint(r)
+	}), "%q", s)
 }

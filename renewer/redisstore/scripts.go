@@ -4,7 +4,6 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by their SHA-1; nothing is secured by it
 	_ "embed"
 	"encoding/hex"
-	"strconv"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -124,5 +123,3 @@ const (
 	modeLine  = "line"
 	modeShard = "shard"
 )
-
-func decimal(n int64) string { return strconv.FormatInt(n, 10) }

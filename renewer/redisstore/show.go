@@ -15,6 +15,7 @@ import (
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -37,7 +38,7 @@ func (s *engine) Show(ctx context.Context, name string, limit bool) (store.Lock,
 		return store.Lock{}, err
 	}
 	for _, home := range v.homes {
-		l.count(f.tag, f.key+tasksSuffix+home, &f.lock.Tasks)
+		l.count(f.tag, f.key+schema.TasksSuffix+home, &f.lock.Tasks)
 	}
 	if err := l.send(ctx); err != nil {
 		return store.Lock{}, err
@@ -61,7 +62,7 @@ var placeText = regexp.MustCompile(`^(\d{1,20}) ([\w-]{1,64}) [1-9]\d?000$`)
 func (v *queueView) ask(l *looks) {
 	f := v.of
 	l.add(look{
-		tag: f.tag, command: "ZRANGE", key: f.key + lineSuffix,
+		tag: f.tag, command: "ZRANGE", key: f.key + schema.LineSuffix,
 		args: []string{"0", strconv.Itoa(mostPlaces - 1), "WITHSCORES"},
 		take: func(reply rueidis.RedisMessage, _ bool) {
 			scores, _ := reply.AsZScores()
@@ -71,7 +72,7 @@ func (v *queueView) ask(l *looks) {
 		},
 	})
 	l.add(look{
-		tag: f.tag, command: "ZRANGE", key: f.key + homesSuffix,
+		tag: f.tag, command: "ZRANGE", key: f.key + schema.HomesSuffix,
 		args: []string{"0", strconv.Itoa(mostHomes - 1)},
 		take: func(reply rueidis.RedisMessage, _ bool) { v.homes, _ = reply.AsStrSlice() },
 	})
@@ -89,7 +90,7 @@ func (v *queueView) add(z rueidis.ZScore) {
 	}
 	v.numbers, v.inboxes = append(v.numbers, number), append(v.inboxes, parts[2])
 	v.of.lock.Places = append(v.of.lock.Places, store.Place{
-		Since: time.UnixMicro(int64(min(z.Score, maxExact))),
+		Since: time.UnixMicro(int64(min(z.Score, schema.MaxExact))),
 	})
 }
 
@@ -100,7 +101,7 @@ func (v *queueView) showFaces(ctx context.Context, l *looks) {
 	for _, inbox := range v.inboxes {
 		if texts[inbox] == nil {
 			texts[inbox] = new(string)
-			l.text(inbox, faceKey(l.store.codec.prefix, inbox), maxFace, texts[inbox])
+			l.text(inbox, schema.FaceKey(l.store.codec.prefix, inbox), maxFace, texts[inbox])
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, facesTimeout)
@@ -128,18 +129,17 @@ const (
 	maxFace = 16 << 10
 )
 
-func faceKey(prefix, inbox string) string { return prefix + "{" + inbox + "}" + processSuffix }
-
 // showFace writes who waits in this process. It reports false if the server does not let us.
 func (s *engine) showFace(places []line.Shown) (again bool) {
 	var text strings.Builder
-	text.WriteString(part(version()))
+	text.WriteString(schema.Part(version()))
 	for _, p := range places {
-		text.WriteString(separator + strconv.FormatUint(p.Number, 10) + separator + p.Who)
+		text.WriteString(schema.Separator + strconv.FormatUint(p.Number, 10) +
+			schema.Separator + p.Who)
 	}
 	todo := &calls{n: 1, nameOf: func(int) string { return s.line.ID() }}
 	todo.build = func(int, bool) rueidis.Completed {
-		return s.codec.builder().Set().Key(faceKey(s.codec.prefix, s.line.ID())).
+		return s.codec.builder().Set().Key(schema.FaceKey(s.codec.prefix, s.line.ID())).
 			Value(text.String()).PxMilliseconds(faceTTL.Milliseconds()).Build()
 	}
 	var err error
@@ -178,19 +178,19 @@ type face struct {
 
 // readFace reads the value of a face. Any user of the server may have written it.
 func readFace(text string) (f face) {
-	lines := strings.Split(text, separator)
-	f.version, lines = part(lines[0]), lines[1:]
+	lines := strings.Split(text, schema.Separator)
+	f.version, lines = schema.Part(lines[0]), lines[1:]
 	f.of = make(map[uint64]store.Holder, len(lines)/4)
 	for ; len(lines) >= 4; lines = lines[4:] {
 		number, err := strconv.ParseUint(lines[0], 10, 64)
 		if err != nil {
 			break
 		}
-		h := store.Holder{Node: part(lines[1]), PID: readPID(lines[2])}
+		h := store.Holder{Node: schema.Part(lines[1]), PID: schema.ReadPID(lines[2])}
 		if len(f.of) == 0 {
 			f.any = h
 		}
-		h.Operation = part(lines[3])
+		h.Operation = schema.Part(lines[3])
 		f.of[number] = h
 	}
 	return f

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
@@ -32,7 +33,8 @@ func (s *Store) Close() { s.engine.Close() }
 // engine asks the servers. A request passes through it one way, and its reply comes back:
 //
 //	store.go                      the verbs
-//	codec.go, claims.go, holds.go requests as calls of the scripts; replies by reply.go, value.go
+//	codec.go, claims.go, holds.go requests as calls of the scripts; replies by reply.go
+//	internal/schema               keys and values, which the server keeps
 //	internal/wire                 how commands reach the servers, and whose answer is whose
 //	lua/                          the scripts; the head of each says what goes in and comes out
 //
@@ -157,7 +159,7 @@ func newStore(client rueidis.Client, c settings) *engine {
 	s.line = line.New(line.Config{
 		Prefix: c.prefix, Cluster: cluster, Subscriber: s.subscriber, Check: s.checkTurn,
 		Show: s.showFace,
-		Key:  func(name contract.Name) string { return leaseKey(c.prefix, name) },
+		Key:  func(name contract.Name) string { return schema.LeaseKey(c.prefix, name) },
 	})
 	s.codec = newCodec(client, c, cluster, s.line, reader)
 	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: reader.closed.Store}
@@ -304,7 +306,7 @@ func (s *engine) Shard(name string) int {
 	if s.topology == nil {
 		return 0
 	}
-	return s.topology.Shard(slotOf(name))
+	return s.topology.Shard(schema.SlotOf(name))
 }
 
 // Settle returns what [WriteTimeout] was set to, and twice that with [Replicas], for which an

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -37,10 +38,8 @@ const (
 )
 
 const (
-	tasksSuffix = ":tasks"
 	slotSuffix  = ":slot"
 	wokenSuffix = ":woken"
-	homesSuffix = ":homes"
 
 	// taskLineTTL is how long a line of tasks lives when none of them comes.
 	taskLineTTL = contract.MostTaskDelay + 5*time.Minute
@@ -64,8 +63,9 @@ func (s *engine) Arrive(ctx context.Context, a contract.Arrival) (contract.Arriv
 		return contract.Arrived{}, err
 	}
 	reply, err := s.askLine(ctx, opArrive, &arriveScript, a.Name, a.Task.Home,
-		taskText(a.Task), mode, decimal(ttl), decimal(taskLineTTL.Milliseconds()), taskText(a.For),
-		limitText(a.Name, a.Limit), decimal(a.Since))
+		taskText(a.Task), mode, schema.Decimal(ttl),
+		schema.Decimal(taskLineTTL.Milliseconds()), taskText(a.For), limitText(a.Name, a.Limit),
+		schema.Decimal(a.Since))
 	if err != nil {
 		return contract.Arrived{}, err
 	}
@@ -105,8 +105,8 @@ func readArrived(reply rueidis.RedisMessage) (a contract.Arrived, ok bool) {
 	if err0 != nil || err1 != nil || err2 != nil {
 		return a, false
 	}
-	holder, since := decodeValue(value)
-	a.Ahead, a.Holder, a.HeldFor, a.Held = int(n), holder, heldFor(since, now), int(held)
+	holder, since := schema.DecodeValue(value)
+	a.Ahead, a.Holder, a.HeldFor, a.Held = int(n), holder, schema.HeldFor(since, now), int(held)
 	return a, true
 }
 
@@ -131,7 +131,7 @@ func (s *engine) lookForNext(
 	ctx context.Context, name contract.Name, limit int, what contract.TaskEvent, task contract.Task,
 ) (next contract.NextTask, more bool, err error) {
 	reply, err := s.askLine(ctx, opNext, &nextScript, name, task.Home,
-		taskText(task), what.String(), decimal(taskLineTTL.Milliseconds()),
+		taskText(task), what.String(), schema.Decimal(taskLineTTL.Milliseconds()),
 		limitText(name, limit))
 	if err != nil {
 		return next, false, err
@@ -181,13 +181,13 @@ func taskText(t contract.Task) string {
 func (s *engine) askLine(
 	ctx context.Context, op string, do *script, name contract.Name, home string, args ...string,
 ) (reply rueidis.RedisMessage, err error) {
-	key := leaseKey(s.codec.prefix, name)
+	key := schema.LeaseKey(s.codec.prefix, name)
 	if home != "" {
 		home = ":" + home
 	}
 	keys := []string{
-		key, key + tasksSuffix + home, key + slotSuffix + home, key + wokenSuffix + home,
-		key + homesSuffix,
+		key, key + schema.TasksSuffix + home, key + slotSuffix + home, key + wokenSuffix + home,
+		key + schema.HomesSuffix,
 	}
 	return s.callFor(ctx, op, do, name.Text, keys, args...)
 }

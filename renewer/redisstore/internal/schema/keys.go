@@ -1,6 +1,7 @@
-package redisstore
+package schema
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
@@ -8,29 +9,38 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
+// What follows the key of a lock, or of a limit, in the keys that stand beside it.
 const (
-	fenceSuffix = ":fence"
-	lineSuffix  = ":waiters"
+	FenceSuffix = ":fence"
+	LineSuffix  = ":waiters"
 	markSuffix  = ":mark"
-	// slotsSuffix and holdersSuffix are those of a limit: see slots.lua.
+	// slotsSuffix and HoldersSuffix are those of a limit: see slots.lua.
 	slotsSuffix   = ":slots"
-	holdersSuffix = ":holders"
+	HoldersSuffix = ":holders"
+	TasksSuffix   = ":tasks"
+	HomesSuffix   = ":homes"
+	NewestSuffix  = ":newest"
+	BegunSuffix   = ":begun"
+	processSuffix = ":process"
+	// BrokenSuffix is before the owner token of a lease that is broken, in the key of who broke it:
+	// see break.lua.
+	BrokenSuffix = ":broken:"
 )
 
-// pattern is what Redis calls the keys, or the channels, of all locks with a prefix. Up to the
+// Pattern is what Redis calls the keys, or the channels, of all locks with a prefix. Up to the
 // brace no key of another prefix is alike, even if one prefix begins with the other.
-func pattern(prefix string) string { return prefix + "{*" }
+func Pattern(prefix string) string { return prefix + "{*" }
 
-// lockKey returns PREFIX{name}. The braces are the only ones in it, so that they are the hash tag:
+// LockKey returns PREFIX{name}. The braces are the only ones in it, so that they are the hash tag:
 // all keys of a lock share a slot, and no name chooses which.
-func lockKey(prefix, name string) string { return prefix + "{" + tagOf(name) + "}" }
+func LockKey(prefix, name string) string { return prefix + "{" + tagOf(name) + "}" }
 
-// leaseKey returns the lockKey of a lock, and PREFIX{name}:slots of a limit.
-func leaseKey(prefix string, name contract.Name) string {
+// LeaseKey returns the LockKey of a lock, and PREFIX{name}:slots of a limit.
+func LeaseKey(prefix string, name contract.Name) string {
 	if name.Limit {
 		return prefix + "{" + tagOf(name.Text) + "}" + slotsSuffix
 	}
-	return lockKey(prefix, name.Text)
+	return LockKey(prefix, name.Text)
 }
 
 // tagOf is a name as it stands in keys.
@@ -41,15 +51,16 @@ func tagOf(name string) string {
 	return escape(name)
 }
 
-// keyWriter writes the keys of leases one after another, in one allocation for all of those that
+// KeyWriter writes the keys of leases one after another, in one allocation for all of those that
 // need no escape.
-type keyWriter struct {
+type KeyWriter struct {
 	prefix string
 	holds  []store.Hold
 	text   strings.Builder
 }
 
-func (w *keyWriter) begin(prefix string, holds []store.Hold) {
+// Begin begins with the first of these leases.
+func (w *KeyWriter) Begin(prefix string, holds []store.Hold) {
 	w.prefix, w.holds = prefix, holds
 	size := 0
 	for i := range holds {
@@ -58,12 +69,12 @@ func (w *keyWriter) begin(prefix string, holds []store.Hold) {
 	w.text.Grow(size)
 }
 
-// next is the key of the next lease.
-func (w *keyWriter) next() string {
+// Next is the key of the next lease.
+func (w *KeyWriter) Next() string {
 	name := contract.Held(&w.holds[0])
 	w.holds = w.holds[1:]
 	if name.Limit || !clean(name.Text) {
-		return leaseKey(w.prefix, name)
+		return LeaseKey(w.prefix, name)
 	}
 	from := w.text.Len()
 	w.text.WriteString(w.prefix)
@@ -73,19 +84,19 @@ func (w *keyWriter) next() string {
 	return w.text.String()[from:]
 }
 
-// noKey is a key that nobody writes.
-func noKey(prefix string) string { return prefix + "{%}:none" }
+// NoKey is a key that nobody writes.
+func NoKey(prefix string) string { return prefix + "{%}:none" }
 
-// markKey is where the highest fencing token granted is kept: of a slot, by a hash tag in it, or of
+// MarkKey is where the highest fencing token granted is kept: of a slot, by a hash tag in it, or of
 // a single server.
-func markKey(prefix, tag string) string { return prefix + "{" + tag + "}" + markSuffix }
+func MarkKey(prefix, tag string) string { return prefix + "{" + tag + "}" + markSuffix }
 
-// slotOf returns the slot of all keys of a lock, and of its channel: their hash tag is what their
+// SlotOf returns the slot of all keys of a lock, and of its channel: their hash tag is what their
 // braces enclose.
-func slotOf(name string) uint16 { return topology.Slot(tagOf(name)) }
+func SlotOf(name string) uint16 { return topology.Slot(tagOf(name)) }
 
-// keySize is how many bytes leaseKey has.
-func keySize(prefix string, name contract.Name) int {
+// KeySize is how many bytes LeaseKey has.
+func KeySize(prefix string, name contract.Name) int {
 	size := len(prefix) + len("{}") + len(name.Text)
 	if name.Limit {
 		size += len(slotsSuffix)
@@ -133,10 +144,10 @@ func escape(name string) string {
 	return b.String()
 }
 
-// readKey reads a key as leaseKey makes it, beside being "", or one that stands beside a lease:
+// ReadKey reads a key as LeaseKey makes it, beside being "", or one that stands beside a lease:
 // then beside is what follows the key of that. ok is false for any other key, as of another
 // program.
-func readKey(prefix, key string) (name contract.Name, beside string, ok bool) {
+func ReadKey(prefix, key string) (name contract.Name, beside string, ok bool) {
 	rest, ok := strings.CutPrefix(key, prefix+"{")
 	if !ok {
 		return name, "", false
@@ -187,3 +198,14 @@ func unescape(text string) (name string, ok bool) {
 func hexDigit(c byte) int {
 	return strings.IndexByte(hexDigits, c)
 }
+
+// ProcessName names a process among the names of locks, so that it has a slot of a cluster.
+func ProcessName(h store.Holder) string { return Part(h.Node) + " " + strconv.Itoa(h.PID) }
+
+// ProcessChannel is where all processes of one node and number hear of their leases.
+func ProcessChannel(prefix string, h store.Holder) string {
+	return LockKey(prefix, ProcessName(h)) + processSuffix
+}
+
+// FaceKey is where a process says who waits in it, by the inbox of its places.
+func FaceKey(prefix, inbox string) string { return prefix + "{" + inbox + "}" + processSuffix }

@@ -1,4 +1,4 @@
-package redisstore_test
+package schema_test
 
 import (
 	"strconv"
@@ -10,12 +10,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 func value(fence, since, holder string) string {
-	return owner("o") + "\n" + fence + "\n" + since + "\n" + holder
+	return strings.Repeat("o", store.OwnerLen) + "\n" + fence + "\n" + since + "\n" + holder
 }
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -35,26 +35,26 @@ func TestValue(t *testing.T) {
 		want  store.Holder
 		since int64
 	}{
-		"ours": {value("7", "5", redisstore.EncodeHolder(web)), web, 5},
+		"ours": {value("7", "5", schema.EncodeHolder(web)), web, 5},
 		"with a trace": {
-			value("7", "5", redisstore.EncodeHolder(web)+"\n"+traceparent),
+			value("7", "5", schema.EncodeHolder(web)+"\n"+traceparent),
 			traced, 5,
 		},
 		"with further fields": {value("7", "5",
-			redisstore.EncodeHolder(web)+"\n"+traceparent+"\nx"), traced, 5},
+			schema.EncodeHolder(web)+"\n"+traceparent+"\nx"), traced, 5},
 		"hostile trace": {
 			value("7", "5",
-				redisstore.EncodeHolder(web)+"\n\x1b[31m\r"+strings.Repeat("z", 10_000)[:3000]),
+				schema.EncodeHolder(web)+"\n\x1b[31m\r"+strings.Repeat("z", 10_000)[:3000]),
 			withTrace(web, ("[31m" + strings.Repeat("z", 64))[:64]), 5,
 		},
 		"empty holder": {
-			value("7", "5", redisstore.EncodeHolder(store.Holder{})),
+			value("7", "5", schema.EncodeHolder(store.Holder{})),
 			store.Holder{},
 			5,
 		},
 		"punctuation": {
 			value("7", "5",
-				redisstore.EncodeHolder(store.Holder{Node: `a|b,"c"{d}%`})),
+				schema.EncodeHolder(store.Holder{Node: `a|b,"c"{d}%`})),
 			store.Holder{Node: `a|b,"c"{d}%`},
 			5,
 		},
@@ -91,7 +91,7 @@ func TestValue(t *testing.T) {
 		"fence of letters": {value("x", "5", "web-1\n1\nop"), store.Holder{}, 0},
 		"negative time":    {value("7", "-5", "web-1\n1\nop"), store.Holder{}, 0},
 		"too great a time": {
-			value("7", strconv.FormatInt(redisstore.MaxExact+1, 10), "web-1\n1\nop"),
+			value("7", strconv.FormatInt(schema.MaxExact+1, 10), "web-1\n1\nop"),
 			store.Holder{},
 			0,
 		},
@@ -103,7 +103,7 @@ func TestValue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, since := redisstore.DecodeValue(c.value)
+			got, since := schema.DecodeValue(c.value)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.since, since)
 		})
@@ -112,7 +112,7 @@ func TestValue(t *testing.T) {
 
 func checkPart(t *testing.T, s string) {
 	t.Helper()
-	require.LessOrEqual(t, len(s), redisstore.MaxPart)
+	require.LessOrEqual(t, len(s), schema.MaxPart)
 	require.True(t, utf8.ValidString(s))
 	require.False(t, strings.ContainsFunc(s, func(r rune) bool {
 		return !unicode.IsPrint(r)
@@ -125,13 +125,13 @@ func FuzzDecodeValue(f *testing.F) {
 	f.Add(value("7", "5", "\x1b\xff\n-1\n"+strings.Repeat("é", 99)+"\nmore"))
 	f.Add(strings.Repeat("\n", 30))
 	f.Fuzz(func(t *testing.T, text string) {
-		h, since := redisstore.DecodeValue(text)
+		h, since := schema.DecodeValue(text)
 		checkPart(t, h.Node)
 		checkPart(t, h.Operation)
 		checkPart(t, h.Trace)
 		require.GreaterOrEqual(t, h.PID, 0)
 		require.GreaterOrEqual(t, since, int64(0))
-		require.LessOrEqual(t, since, int64(redisstore.MaxExact))
+		require.LessOrEqual(t, since, int64(schema.MaxExact))
 	})
 }
 
@@ -139,11 +139,11 @@ func FuzzHolder(f *testing.F) {
 	f.Add("web-1", 4711, "email:send")
 	f.Add("a\nb", -1, "c\x00")
 	f.Fuzz(func(t *testing.T, node string, pid int, operation string) {
-		once, _ := redisstore.DecodeValue(value("7", "5",
-			redisstore.EncodeHolder(store.Holder{Node: node, PID: pid, Operation: operation})))
+		once, _ := schema.DecodeValue(value("7", "5",
+			schema.EncodeHolder(store.Holder{Node: node, PID: pid, Operation: operation})))
 		checkPart(t, once.Node)
 		checkPart(t, once.Operation)
-		twice, _ := redisstore.DecodeValue(value("7", "5", redisstore.EncodeHolder(once)))
+		twice, _ := schema.DecodeValue(value("7", "5", schema.EncodeHolder(once)))
 		require.Equal(t, once, twice, "what is printable and short is kept")
 	})
 }
