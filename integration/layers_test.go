@@ -44,6 +44,11 @@ var layers = []layer{
 		"what stands on the server is text, which is written and read without asking one",
 	},
 	{
+		"renewer/redisstore/internal/refusal",
+		"internal/deployment renewer renewer/redisstore/internal/schema",
+		"what an error means is told to all of the store, and asks nobody",
+	},
+	{
 		"renewer/redisstore/internal/...", "internal/contract renewer/redisstore/internal/...",
 		"a part of the Redis store knows names, slots, channels and connections, and no lock",
 	},
@@ -326,6 +331,7 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"renewer " + module + "renewer/memory",
 		"renewer/redisstore/internal/topology " + module + "renewer",
 		"renewer/redisstore/internal/schema " + module + "renewer/redisstore/internal/wire",
+		"renewer/redisstore/internal/refusal " + module + "renewer/redisstore/internal/wire",
 		"renewer/redisstore " + module + "renewer/internal/timing",
 		"internal/deployment " + module + "renewer/redisstore",
 		"renewer/quorum " + module + "renewer/memory",

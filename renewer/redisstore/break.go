@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -28,16 +29,13 @@ var (
 	noticeScript     = newScript(noticeText)
 )
 
-// opBreak is what is asked, in errors.
-const opBreak = "break"
-
 // Break implements [store.Inspector].
 func (s *engine) Break(ctx context.Context, b store.Breaking) store.Answer {
 	owner := ""
 	if b.Limit {
 		var err error
 		if owner, err = s.ownerOf(ctx, b.Name, b.Fence); err != nil {
-			return store.Answer{Err: s.codec.errors.wrap(opBreak, err)}
+			return store.Answer{Err: s.codec.errors.Wrap(refusal.OpBreak, err)}
 		} else if owner == "" {
 			return store.Answer{Status: store.StatusGone}
 		}
@@ -63,7 +61,7 @@ func (s *engine) breakOne(
 			keys = append(keys, keys[0]+schema.HoldersSuffix)
 		}
 	}
-	reply, err := s.callFor(ctx, opBreak, do, b.Name, keys, args...)
+	reply, err := s.callFor(ctx, refusal.OpBreak, do, b.Name, keys, args...)
 	if err != nil {
 		return store.Answer{Err: err}, nil
 	}
@@ -72,12 +70,12 @@ func (s *engine) breakOne(
 	}
 	parts, err := reply.ToArray()
 	if err != nil || len(parts) < 2 || len(parts) > 3 {
-		return store.Answer{Err: unreadable(opBreak)}, nil
+		return store.Answer{Err: refusal.Unreadable(refusal.OpBreak)}, nil
 	}
 	value, err0 := parts[0].ToString()
 	broken, err1 := parts[1].ToInt64()
 	if err := errors.Join(err0, err1); err != nil {
-		return store.Answer{Err: unreadable(opBreak)}, nil
+		return store.Answer{Err: refusal.Unreadable(refusal.OpBreak)}, nil
 	}
 	if len(parts) == 3 {
 		text, _ := parts[2].ToString()
@@ -120,7 +118,7 @@ func (s *engine) ownerOf(ctx context.Context, name string, fence int64) (string,
 // notice tells a process that a lease of its own may have been broken.
 func (s *engine) notice(ctx context.Context, holder store.Holder, name contract.Name) {
 	keys := []string{schema.ProcessChannel(s.codec.prefix, holder)}
-	_, _ = s.callFor(ctx, opBreak, &noticeScript, schema.ProcessName(holder), keys,
+	_, _ = s.callFor(ctx, refusal.OpBreak, &noticeScript, schema.ProcessName(holder), keys,
 		schema.LeaseKey(s.codec.prefix, name), s.codec.mode())
 }
 
@@ -147,7 +145,7 @@ func (s *engine) callFor(
 	}
 	todo.readOne = func(_ int, r rueidis.RedisResult) {
 		if reply, err = r.ToMessage(); err != nil {
-			err = s.codec.errors.wrap(op, err)
+			err = s.codec.errors.Wrap(op, err)
 		}
 	}
 	s.sender.Spread(ctx, &s.recording, todo)
@@ -192,7 +190,7 @@ func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int
 	}
 	since, before, broken, ok := readNewest(reply)
 	if !ok {
-		return 0, unreadable(opReplace)
+		return 0, refusal.Unreadable(opReplace)
 	}
 	for _, holder := range []store.Holder{before, broken} {
 		if holder != (store.Holder{}) {

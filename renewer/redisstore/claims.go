@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -129,19 +130,16 @@ func (job *claiming) Read(i int, r rueidis.RedisResult) {
 	replies, err := reply.ToArray()
 	for j := range grants {
 		if err != nil || len(replies) != len(grants) {
-			grants[j].Err = unreadable("acquire")
+			grants[j].Err = refusal.Unreadable("acquire")
 			continue
 		}
 		grants[j] = job.codec.readOne(replies[j], &claims[j])
 	}
 }
 
-// opSlot is what is asked of a limit, in errors.
-const opSlot = "acquire a slot"
-
 func opOf(c *store.Claim) string {
 	if c.Limit != 0 {
-		return opSlot
+		return refusal.OpSlot
 	}
 	return "acquire"
 }
@@ -150,7 +148,7 @@ func opOf(c *store.Claim) string {
 func (c *codec) noGrant(err error) store.Grant { return c.refusedOrLost("acquire", err) }
 
 func (c *codec) refusedOrLost(op string, err error) store.Grant {
-	wrapped := c.errors.wrap(op, err)
+	wrapped := c.errors.Wrap(op, err)
 	if errors.Is(err, wire.ErrNotSent) {
 		wrapped = fmt.Errorf("%w: %w", store.ErrNotSent, wrapped)
 	}
@@ -160,7 +158,7 @@ func (c *codec) refusedOrLost(op string, err error) store.Grant {
 // readOne reads what became of one claim.
 func (c *codec) readOne(reply rueidis.RedisMessage, claim *store.Claim) store.Grant {
 	if err := reply.Error(); err != nil {
-		return store.Grant{Err: c.errors.wrap(opOf(claim), err)}
+		return store.Grant{Err: c.errors.Wrap(opOf(claim), err)}
 	}
 	if n, err := reply.ToInt64(); err == nil && n == 0 && givesWay(claim) {
 		return store.Grant{Status: store.StatusReplaced}
@@ -171,7 +169,7 @@ func (c *codec) readOne(reply rueidis.RedisMessage, claim *store.Claim) store.Gr
 	}
 	g, since, ok := read(reply, 0)
 	if !ok {
-		g.Err = unreadable("acquire")
+		g.Err = refusal.Unreadable("acquire")
 	}
 	if since != 0 {
 		g.Status = store.StatusQueued
@@ -239,7 +237,7 @@ func (s *engine) Propose(ctx context.Context, proposals []contract.Proposal) []s
 		}
 		var ok bool
 		if grants[i], _, ok = readGrant(reply, proposals[i].Fence); !ok {
-			grants[i] = store.Grant{Err: unreadable("acquire")}
+			grants[i] = store.Grant{Err: refusal.Unreadable("acquire")}
 		}
 	}
 	s.sender.Spread(ctx, &s.acquiring, todo)

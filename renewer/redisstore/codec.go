@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -24,7 +25,7 @@ type codec struct {
 	perCall   int    // names of one script, at most
 	replicas  int    // that must confirm a grant
 	line      *line.Line
-	errors    *errorReader
+	errors    *refusal.Reader
 	cluster   bool
 	mark      string // the key of the mark of a single server
 
@@ -53,7 +54,7 @@ type lineTerms struct {
 // newCodec returns a codec for one server, or for a cluster.
 func newCodec(
 	client rueidis.Client, c settings, cluster bool, places *line.Line,
-	errors *errorReader,
+	errors *refusal.Reader,
 ) *codec {
 	all := &codec{
 		builder: client.B, prefix: c.prefix, fenceText: schema.Decimal(c.fenceTTL.Milliseconds()),

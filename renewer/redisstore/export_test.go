@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/deployment"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
@@ -47,18 +48,18 @@ const (
 	MostUnderWay = wire.MostUnderWay
 	MostAlone    = wire.MostAlone
 
-	Rights = rights
+	Rights = refusal.Rights
 
-	WaitRight        = waitRight
-	LineRights       = lineRights
-	LimitRights      = limitRights
-	BreakRights      = breakRights
-	BreakLimitRights = breakLimitRights
-	LookRights       = lookRights
-	TaskRights       = taskRights
-	RoleRight        = roleRight
-	SentinelRights   = sentinelRights
-	ClusterRights    = clusterRights
+	WaitRight        = refusal.WaitRight
+	LineRights       = refusal.LineRights
+	LimitRights      = refusal.LimitRights
+	BreakRights      = refusal.BreakRights
+	BreakLimitRights = refusal.BreakLimitRights
+	LookRights       = refusal.LookRights
+	TaskRights       = refusal.TaskRights
+	RoleRight        = refusal.RoleRight
+	SentinelRights   = refusal.SentinelRights
+	ClusterRights    = refusal.ClusterRights
 )
 
 var (
@@ -79,14 +80,6 @@ var Scripts = map[string]string{
 	"release.lua": releaseText, "probe.lua": probeText,
 	"look.lua": lookText, "write.lua": writeText,
 }
-
-// WrapError is what an answer of the server becomes for a store on one server, or on a cluster.
-func WrapError(cluster bool, op string, err error) error {
-	return (&errorReader{prefix: DefaultPrefix, cluster: cluster, astray: func() {}}).wrap(op, err)
-}
-
-// Definite reports whether New would refuse a server that answers with text.
-func Definite(text string) bool { return (&errorReader{}).definite(text) }
 
 // OneKeyAScript makes the store send what it sends to a cluster.
 func (s *engine) OneKeyAScript() {

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -144,9 +145,9 @@ func (h *holding) Read(i int, r rueidis.RedisResult) {
 	part := h.answers[h.starts[i]:h.starts[i+1]]
 	reply, err := r.ToMessage()
 	if err != nil {
-		err = h.codec.errors.wrap(h.op, err)
+		err = h.codec.errors.Wrap(h.op, err)
 	} else if turns, ok := readAnswers(reply, part); !ok {
-		err = unreadable(h.op)
+		err = refusal.Unreadable(h.op)
 	} else {
 		for j, turn := range turns {
 			h.codec.line.Gave(contract.Held(&h.holds[h.starts[i]+j]), turn)
@@ -176,7 +177,7 @@ func newReleases(c *codec, s *wire.Sender) *wire.Coalescer[store.Hold, store.Ans
 			return job.answers
 		},
 		Unknown: func(err error) store.Answer {
-			return store.Answer{Err: c.errors.wrap("release", err)}
+			return store.Answer{Err: c.errors.Wrap("release", err)}
 		},
 	}
 }

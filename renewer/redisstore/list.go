@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -36,7 +37,7 @@ func (s *engine) List(
 	return func(yield func(store.Lock, error) bool) {
 		l := lister{
 			store: s, want: want, yield: yield, seen: make(map[contract.Name]seen),
-			tasks: make(map[contract.Name][]string), looks: s.newLooks(opList),
+			tasks: make(map[contract.Name][]string), looks: s.newLooks(refusal.OpList),
 		}
 		nodes, err := s.primaries(ctx)
 		errs := []error{err}
@@ -135,7 +136,7 @@ func (l *lister) scan(
 		Count(scanStep)
 	entry, err := wire.Do(ctx, node, scan.Build()).AsScanEntry()
 	if err != nil {
-		err = l.store.codec.errors.wrap(opList, err)
+		err = l.store.codec.errors.Wrap(refusal.OpList, err)
 	}
 	return entry, err
 }

@@ -9,14 +9,10 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
+
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
-)
-
-// What an operator asks, in errors.
-const (
-	opList = "list"
-	opShow = "show"
 )
 
 // maxShown is how much is read of a value, in bytes: see schema.
@@ -99,7 +95,7 @@ func (l *looks) sendSome(ctx context.Context, all []look) {
 		switch {
 		case err == nil, rueidis.IsRedisNil(err):
 			all[i].take(reply, false)
-		case l.store.codec.errors.isForeign(err):
+		case l.store.codec.errors.Foreign(err):
 			all[i].take(reply, true)
 		default:
 			l.fail(err)
@@ -115,14 +111,8 @@ func (l *looks) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
-		l.err = l.store.codec.errors.wrap(l.op, err)
+		l.err = l.store.codec.errors.Wrap(l.op, err)
 	}
-}
-
-// isForeign reports whether the server says that a key is of another type.
-func (e *errorReader) isForeign(err error) bool {
-	answer, ok := rueidis.IsRedisErr(err)
-	return ok && e.classify(answer.Error()) == wrongType
 }
 
 // bounded bounds one request: the client sends what only reads again and again, for as long as it
@@ -138,14 +128,14 @@ func (s *engine) clockOf(ctx context.Context, op string, node rueidis.Client) (t
 	r := wire.Do(ctx, node, node.B().Time().Build())
 	parts, err := r.AsStrSlice()
 	if err != nil {
-		return time.Time{}, s.codec.errors.wrap(op, err)
+		return time.Time{}, s.codec.errors.Wrap(op, err)
 	}
 	if len(parts) != 2 {
-		return time.Time{}, unreadable(op)
+		return time.Time{}, refusal.Unreadable(op)
 	}
 	us := schema.Exact(parts[0] + strings.Repeat("0", max(6-len(parts[1]), 0)) + parts[1])
 	if us == 0 {
-		return time.Time{}, unreadable(op)
+		return time.Time{}, refusal.Unreadable(op)
 	}
 	return time.UnixMicro(us), nil
 }

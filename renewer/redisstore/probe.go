@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
@@ -31,7 +31,7 @@ const (
 type prober struct {
 	client   rueidis.Client
 	topology *topology.Topology // of a cluster; nil otherwise
-	errors   *errorReader
+	errors   *refusal.Reader
 	prefix   string
 	replicas int
 	line     *line.Line              // told if the server lets places stand in line
@@ -41,7 +41,7 @@ type prober struct {
 
 // questions are all that a new store asks.
 func (p *prober) questions() []question {
-	if p.errors.toInspect {
+	if p.errors.ToInspect {
 		return []question{p.probeLook}
 	}
 	all := []question{p.probe, p.warning("maxmemory-policy", warnOfEviction), p.askLines}
@@ -70,7 +70,7 @@ func (p *prober) probe(ctx context.Context) error {
 		reply, err := r.ToMessage()
 		if err != nil {
 			var answer *rueidis.RedisError
-			if errors.As(err, &answer) && p.errors.definite(answer.Error()) ||
+			if errors.As(err, &answer) && p.errors.Definite(answer.Error()) ||
 				errors.Is(err, rueidis.ErrNoCache) {
 				return p.refused(ctx, err)
 			}
@@ -83,10 +83,10 @@ func (p *prober) probe(ctx context.Context) error {
 		if len(denied) == 2 {
 			command, _ := denied[0].ToString()
 			text, _ := denied[1].ToString()
-			if p.errors.definite(text) {
-				return p.errors.denied(schema.Part(command), p.errors.secrets.Printable(text))
+			if p.errors.Definite(text) {
+				return p.errors.Denied(schema.Part(command), text)
 			}
-			if p.notReady(text) {
+			if p.errors.NotReady(text) {
 				return errLater
 			}
 		}
@@ -98,19 +98,18 @@ func (p *prober) probe(ctx context.Context) error {
 // refused is the error for what the server definitely refuses. A Sentinel knows none of our
 // commands, and would be taken for a server that has renamed them.
 func (p *prober) refused(ctx context.Context, err error) error {
-	answer, isAnswer := rueidis.IsRedisErr(err)
-	if isAnswer && p.errors.classify(answer.Error()) == noCommand {
+	if p.errors.NoCommand(err) {
 		hello := wire.Do(ctx, p.client, p.client.B().Arbitrary("HELLO").Build())
 		if server, err := hello.AsStrMap(); err == nil && server["mode"] == "sentinel" {
-			return &serverError{
-				op: "new", text: "the server is a Sentinel",
-				hint: "let LOCKBEAT_SENTINEL_MASTER, ?sentinel_master= of the URL, or " +
+			return &refusal.Error{
+				Op: "new", Text: "the server is a Sentinel",
+				Hint: "let LOCKBEAT_SENTINEL_MASTER, ?sentinel_master= of the URL, or " +
 					"Sentinel.MasterSet of rueidis.ClientOption name its primary",
-				mark: renewer.ErrConfig,
+				Mark: renewer.ErrConfig,
 			}
 		}
 	}
-	return p.errors.wrap("new", err)
+	return p.errors.Wrap("new", err)
 }
 
 // mode is that of tell.lua in which the server would be used.
@@ -128,8 +127,8 @@ func (p *prober) probeWait(ctx context.Context) error {
 		return nil
 	}
 	r := wire.Do(ctx, p.client, p.client.B().Wait().Numreplicas(0).Timeout(1).Build())
-	if answer, ok := rueidis.IsRedisErr(r.Error()); ok && p.errors.definite(answer.Error()) {
-		return p.errors.denied("WAIT", p.errors.secrets.Printable(answer.Error()))
+	if answer, ok := rueidis.IsRedisErr(r.Error()); ok && p.errors.Definite(answer.Error()) {
+		return p.errors.Denied("WAIT", answer.Error())
 	}
 	return p.orLater(r)
 }
@@ -142,16 +141,16 @@ func (p *prober) askLines(ctx context.Context) error {
 	denied, err := r.ToArray()
 	if err == nil && len(denied) == 2 {
 		text, _ := denied[1].ToString()
-		if p.notReady(text) {
+		if p.errors.NotReady(text) {
 			return errLater
 		}
 		if strings.Contains(text, "syntax error") { // at GT
-			return &serverError{
-				op: "new",
-				text: "the server is older than Redis 6.2: " +
-					p.errors.secrets.Printable(text),
-				hint: "run Redis 6.2 or later, or Valkey", mark: renewer.ErrRejected,
-				err: errDenied,
+			return &refusal.Error{
+				Op: "new",
+				Text: "the server is older than Redis 6.2: " +
+					p.errors.Secrets.Printable(text),
+				Hint: "run Redis 6.2 or later, or Valkey", Mark: renewer.ErrRejected,
+				Err: refusal.ErrDenied,
 			}
 		}
 	}
@@ -223,21 +222,10 @@ func (p *prober) orLater(r rueidis.RedisResult) error {
 	if r.NonRedisError() != nil {
 		return errLater
 	}
-	if answer, ok := rueidis.IsRedisErr(r.Error()); ok && p.notReady(answer.Error()) {
+	if answer, ok := rueidis.IsRedisErr(r.Error()); ok && p.errors.NotReady(answer.Error()) {
 		return errLater
 	}
 	return nil
-}
-
-// notReady reports whether a server's error is one of a server that is starting, busy, full, or in
-// the middle of a fail-over.
-func (p *prober) notReady(text string) bool {
-	return p.errors.classify(text) <= readOnly && slices.Contains(notReady, errorCode(text))
-}
-
-var notReady = []string{
-	"LOADING", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "READONLY", "MASTERDOWN",
-	"CLUSTERDOWN", "TRYAGAIN",
 }
 
 const (
@@ -320,7 +308,7 @@ func (p *prober) probeLook(ctx context.Context) error {
 	}
 	for _, command := range all {
 		r := wire.Do(ctx, p.client, command)
-		if answer, ok := rueidis.IsRedisErr(r.Error()); ok && p.errors.definite(answer.Error()) {
+		if answer, ok := rueidis.IsRedisErr(r.Error()); ok && p.errors.Definite(answer.Error()) {
 			return p.refused(ctx, r.Error())
 		}
 		if err := p.orLater(r); err != nil {
@@ -360,6 +348,18 @@ func nodesHaveNames(ctx context.Context, client rueidis.Client) error {
 				"that no client finds it: set cluster-announce-hostname on each node, or "+
 				"cluster-preferred-endpoint-type to ip", renewer.ErrRejected, unnamed)
 		}
+	}
+	return nil
+}
+
+// tryWrite sends a write that changes nothing and returns an error if a replica has refused it.
+// Other errors are not its matter.
+func tryWrite(
+	ctx context.Context, conn rueidis.DedicatedClient, faults *refusal.Reader,
+) error {
+	err := conn.Do(ctx, conn.B().Del().Key(schema.NoKey(faults.Prefix)).Build()).Error()
+	if faults.Replica(err) {
+		return faults.Wrap("watch", err)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -78,12 +79,12 @@ func (s *engine) look(ctx context.Context, what string, looks []store.Term) []st
 		i := asked[j]
 		reply, err := r.ToMessage()
 		if err != nil {
-			seen[i].Err = s.codec.errors.wrap(what, err)
+			seen[i].Err = s.codec.errors.Wrap(what, err)
 			return
 		}
 		var ok bool
 		if seen[i], ok = readSeen(reply, looks[i].Fence); !ok {
-			seen[i].Err = unreadable(what)
+			seen[i].Err = refusal.Unreadable(what)
 		}
 	}
 	s.sender.Spread(ctx, &s.recording, todo)
@@ -119,12 +120,12 @@ func (s *engine) Write(ctx context.Context, records []store.Record) []store.Answ
 		i := asked[j]
 		reply, err := r.ToMessage()
 		if err != nil {
-			answers[i].Err = s.codec.errors.wrap("write", err)
+			answers[i].Err = s.codec.errors.Wrap("write", err)
 			return
 		}
 		var ok bool
 		if answers[i].Status, ok = readWritten(reply); !ok {
-			answers[i].Err = unreadable("write")
+			answers[i].Err = refusal.Unreadable("write")
 		}
 	}
 	s.sender.Spread(ctx, &s.recording, todo)

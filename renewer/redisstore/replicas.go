@@ -94,7 +94,7 @@ func (s *engine) acquireConfirmed(
 		have, err := results[1].AsInt64()
 		switch {
 		case err != nil:
-			return granted, s.codec.errors.wrap("acquire", err)
+			return granted, s.codec.errors.Wrap("acquire", err)
 		case have < int64(replicas):
 			return granted, fmt.Errorf("%w: %d of %d within %v; is one down, or cut off?",
 				ErrReplicas, have, replicas, within)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/redisreply"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
@@ -114,7 +115,7 @@ func TestLeastRightsOfADeployment(t *testing.T) {
 			}
 			_, err := rueidis.NewClient(option)
 			require.ErrorContains(t, err, "NOPERM", "%s is needed", right)
-			assert.NotContains(t, chain(err), password)
+			assert.NotContains(t, redisreply.Chain(err), password)
 			for _, w := range sentinel.Sentinels {
 				require.NoError(t, w.Do("ACL", "SETUSER", "finder", right).Error())
 			}
@@ -126,7 +127,7 @@ func TestLeastRightsOfADeployment(t *testing.T) {
 		}
 		_, err := rueidis.NewClient(option)
 		require.ErrorContains(t, err, "NOPERM")
-		assert.NotContains(t, chain(err), password)
+		assert.NotContains(t, redisreply.Chain(err), password)
 	})
 }
 
@@ -146,7 +147,7 @@ func TestTLS(t *testing.T) {
 		_, err := rueidis.NewClient(changed)
 		var refused *tls.CertificateVerificationError
 		require.ErrorAs(t, err, &refused, name)
-		assert.NotContains(t, chain(err), password)
+		assert.NotContains(t, redisreply.Chain(err), password)
 	}
 	plain := option
 	plain.TLSConfig = nil
@@ -183,7 +184,7 @@ func TestPasswordsStaySecret(t *testing.T) {
 	tell := func(err error) {
 		t.Helper()
 		require.Error(t, err)
-		_, _ = said.Write([]byte(chain(err)))
+		_, _ = said.Write([]byte(redisreply.Chain(err)))
 	}
 	ask := func() {
 		t.Helper()

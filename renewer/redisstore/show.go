@@ -15,6 +15,7 @@ import (
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -33,7 +34,7 @@ func (s *engine) Show(ctx context.Context, name string, limit bool) (store.Lock,
 	all := []found{newFound(s.codec.prefix, contract.Name{Text: name, Limit: limit})}
 	f := &all[0]
 	f.waits = true // also if it is free
-	v, l := queueView{of: f}, s.newLooks(opShow)
+	v, l := queueView{of: f}, s.newLooks(refusal.OpShow)
 	if err := s.readAll(ctx, l, s.serverOf(name), all, v.ask); err != nil {
 		return store.Lock{}, err
 	}
@@ -43,7 +44,7 @@ func (s *engine) Show(ctx context.Context, name string, limit bool) (store.Lock,
 	if err := l.send(ctx); err != nil {
 		return store.Lock{}, err
 	}
-	v.showFaces(ctx, s.newLooks(opShow))
+	v.showFaces(ctx, s.newLooks(refusal.OpShow))
 	return f.lock, nil
 }
 
@@ -145,7 +146,7 @@ func (s *engine) showFace(places []line.Shown) (again bool) {
 	var err error
 	todo.readOne = func(_ int, r rueidis.RedisResult) {
 		if r.Error() != nil {
-			err = s.codec.errors.wrap("show", r.Error())
+			err = s.codec.errors.Wrap(refusal.OpShow, r.Error())
 		}
 	}
 	ctx, cancel := context.WithTimeout(s.life, s.settle)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
@@ -144,16 +145,18 @@ func newStore(client rueidis.Client, c settings) *engine {
 	if cluster {
 		s.topology = topology.New(s.life, client)
 	}
-	reader := &errorReader{
-		prefix: c.prefix, cluster: cluster, replicas: c.replicas,
-		toInspect: c.toInspect, astray: func() {}, secrets: c.secrets,
+	reader := &refusal.Reader{
+		Prefix: c.prefix, Cluster: cluster, Replicas: c.replicas,
+		ToInspect: c.toInspect, Astray: func() {}, Secrets: c.secrets,
 	}
 	watching := subscription.Config{
 		Client: client, Topology: s.topology, Timeout: c.writeTimeout,
 	}
 	if !cluster { // a cluster's nodes say themselves where a slot is
-		reader.astray = func() { wire.HangUp(client) }
-		watching.Try = reader.tryWrite
+		reader.Astray = func() { wire.HangUp(client) }
+		watching.Try = func(ctx context.Context, conn rueidis.DedicatedClient) error {
+			return tryWrite(ctx, conn, reader)
+		}
 	}
 	s.subscriber = subscription.New(watching)
 	s.line = line.New(line.Config{
@@ -162,7 +165,7 @@ func newStore(client rueidis.Client, c settings) *engine {
 		Key:  func(name contract.Name) string { return schema.LeaseKey(c.prefix, name) },
 	})
 	s.codec = newCodec(client, c, cluster, s.line, reader)
-	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: reader.closed.Store}
+	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: reader.Closed.Store}
 	s.acquires = newAcquires(s.codec, s.sender)
 	s.releases = newReleases(s.codec, s.sender)
 	s.setWindows()
@@ -255,7 +258,7 @@ func (s *engine) Release(ctx context.Context, holds []store.Hold) []store.Answer
 	}()
 	for i := range holds { // lest the release overtake a claim that it undoes
 		if err := s.acquires.Settle(ctx, holds[i].Owner); err != nil {
-			err = s.codec.errors.wrap("release", err)
+			err = s.codec.errors.Wrap("release", err)
 			return slices.Repeat([]store.Answer{{Err: err}}, len(holds))
 		}
 	}

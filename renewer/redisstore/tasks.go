@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -30,12 +31,6 @@ var (
 func newTaskScript(text string) script {
 	return newScript(include(text, "parked.lua", parkedText))
 }
-
-// What is asked of a line, in errors.
-const (
-	opArrive = "arrive"
-	opNext   = "next"
-)
 
 const (
 	slotSuffix  = ":slot"
@@ -62,7 +57,7 @@ func (s *engine) Arrive(ctx context.Context, a contract.Arrival) (contract.Arriv
 	if err != nil {
 		return contract.Arrived{}, err
 	}
-	reply, err := s.askLine(ctx, opArrive, &arriveScript, a.Name, a.Task.Home,
+	reply, err := s.askLine(ctx, refusal.OpArrive, &arriveScript, a.Name, a.Task.Home,
 		taskText(a.Task), mode, schema.Decimal(ttl),
 		schema.Decimal(taskLineTTL.Milliseconds()), taskText(a.For), limitText(a.Name, a.Limit),
 		schema.Decimal(a.Since))
@@ -71,7 +66,7 @@ func (s *engine) Arrive(ctx context.Context, a contract.Arrival) (contract.Arriv
 	}
 	arrived, ok := readArrived(reply)
 	if !ok {
-		return contract.Arrived{}, unreadable(opArrive)
+		return contract.Arrived{}, refusal.Unreadable(refusal.OpArrive)
 	}
 	arrived.Wait = arrived.Wait && a.Wait
 	return arrived, nil
@@ -130,7 +125,7 @@ func (s *engine) Next(
 func (s *engine) lookForNext(
 	ctx context.Context, name contract.Name, limit int, what contract.TaskEvent, task contract.Task,
 ) (next contract.NextTask, more bool, err error) {
-	reply, err := s.askLine(ctx, opNext, &nextScript, name, task.Home,
+	reply, err := s.askLine(ctx, refusal.OpNext, &nextScript, name, task.Home,
 		taskText(task), what.String(), schema.Decimal(taskLineTTL.Milliseconds()),
 		limitText(name, limit))
 	if err != nil {
@@ -138,17 +133,17 @@ func (s *engine) lookForNext(
 	}
 	parts, err := reply.ToArray()
 	if err != nil || len(parts) < 1 || len(parts) > 3 {
-		return next, false, unreadable(opNext)
+		return next, false, refusal.Unreadable(refusal.OpNext)
 	}
 	n, err := parts[0].ToInt64()
 	if err != nil || n < 0 {
-		return next, false, unreadable(opNext)
+		return next, false, refusal.Unreadable(refusal.OpNext)
 	}
 	next.Parked = int(n)
 	for i, tasks := range []*[]contract.Task{&next.Tasks, &next.Late}[:len(parts)-1] {
 		texts, err := parts[i+1].AsStrSlice()
 		if err != nil {
-			return next, false, unreadable(opNext)
+			return next, false, refusal.Unreadable(refusal.OpNext)
 		}
 		for _, text := range texts {
 			if one, ok := readTask(text, task.Home); ok {

@@ -1,4 +1,4 @@
-package redisstore_test
+package refusal_test
 
 import (
 	"context"
@@ -11,17 +11,28 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/redisreply"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // answered is an error as rueidis makes it of a server's answer.
 func answered(t testing.TB, s string) error {
 	t.Helper()
-	m := fault(s).Message(t)
+	m := redisreply.Fault(s).Message(t)
 	return m.Error()
 }
+
+// wrap is what an answer of the server becomes for a store on one server, or on a cluster.
+func wrap(cluster bool, op string, err error) error {
+	reader := refusal.Reader{Prefix: "lockbeat:", Cluster: cluster, Astray: func() {}}
+	return reader.Wrap(op, err)
+}
+
+// definite reports whether a new store would refuse a server that answers with text.
+func definite(text string) bool { return (&refusal.Reader{}).Definite(text) }
 
 // texts as servers word them, Redis 6.2's wrapping of errors inside scripts included.
 var (
@@ -83,78 +94,61 @@ var (
 func TestErrorKinds(t *testing.T) {
 	t.Parallel()
 	for _, s := range rejectedTexts {
-		err := redisstore.WrapError(false, "acquire", answered(t, s))
+		err := wrap(false, "acquire", answered(t, s))
 		require.ErrorIs(t, err, renewer.ErrRejected, s)
-		assert.True(t, redisstore.Definite(s), s)
+		assert.True(t, definite(s), s)
 		assert.True(t, strings.HasPrefix(err.Error(), "redisstore: acquire: "), err)
 	}
 	for _, s := range loginTexts {
-		assert.NotErrorIs(t, redisstore.WrapError(false, "acquire", answered(t, s)),
+		assert.NotErrorIs(t, wrap(false, "acquire", answered(t, s)),
 			renewer.ErrRejected, "%s: a password may be changing", s)
-		assert.ErrorIs(t, redisstore.WrapError(false, "new", answered(t, s)), renewer.ErrRejected)
-		assert.True(t, redisstore.Definite(s), s)
+		assert.ErrorIs(t, wrap(false, "new", answered(t, s)), renewer.ErrRejected)
+		assert.True(t, definite(s), s)
 	}
 	for _, s := range overloadedTexts {
-		err := redisstore.WrapError(false, "acquire", answered(t, s))
+		err := wrap(false, "acquire", answered(t, s))
 		require.ErrorIs(t, err, renewer.ErrOverloaded, s)
 		require.NotErrorIs(t, err, renewer.ErrRejected, s)
-		assert.False(t, redisstore.Definite(s), s)
+		assert.False(t, definite(s), s)
 	}
 	for _, s := range passingTexts {
-		err := redisstore.WrapError(false, "renew", answered(t, s))
+		err := wrap(false, "renew", answered(t, s))
 		require.NotErrorIs(t, err, renewer.ErrRejected, s)
 		require.NotErrorIs(t, err, renewer.ErrOverloaded, s)
 		var cause *rueidis.RedisError
 		assert.ErrorAs(t, err, &cause, "%q: the answer stays in the chain", s)
 		assert.Equal(t, strings.Contains(s, "TRYAGAIN") || strings.Contains(s, "non local key"),
 			strings.Contains(err.Error(), "is being moved"), s)
-		assert.Equal(t, strings.Contains(s, "READONLY"), redisstore.Definite(s),
+		assert.Equal(t, strings.Contains(s, "READONLY"), definite(s),
 			"%q: only a replica is refused at the start", s)
 	}
 	for _, cause := range []error{
 		context.Canceled, context.DeadlineExceeded, io.EOF,
 		rueidis.ErrClosing, rueidis.Nil,
 	} {
-		err := redisstore.WrapError(false, "renew", cause)
+		err := wrap(false, "renew", cause)
 		assert.ErrorIs(t, err, cause)
 		assert.NotErrorIs(t, err, renewer.ErrRejected)
 	}
 	t.Run("in a cluster a moved slot will be found", func(t *testing.T) {
 		t.Parallel()
-		assert.NotErrorIs(t, redisstore.WrapError(true, "renew",
+		assert.NotErrorIs(t, wrap(true, "renew",
 			answered(t, "MOVED 3999 127.0.0.1:6381")), renewer.ErrRejected)
 	})
 }
 
 func TestErrorsShowNoPasswords(t *testing.T) {
 	t.Parallel()
-	err := redisstore.WrapError(false, "acquire",
+	err := wrap(false, "acquire",
 		answered(t, "ERR unknown command `AUTH`, with args beginning with: `locks` `hunter2`, "))
 	require.ErrorIs(t, err, renewer.ErrRejected)
-	assert.NotContains(t, chain(err), "hunter2")
-}
-
-// chain is the text of an error and of all errors below it.
-func chain(err error) string {
-	if err == nil {
-		return ""
-	}
-	text := fmt.Sprintf("%v %+v %#v\n", err, err, err)
-	switch e := err.(type) { //nolint:errorlint // each step of the chain on its own
-	case interface{ Unwrap() error }:
-		text += chain(e.Unwrap())
-	case interface{ Unwrap() []error }:
-		for _, below := range e.Unwrap() {
-			text += chain(below)
-		}
-	}
-	return text
+	assert.NotContains(t, redisreply.Chain(err), "hunter2")
 }
 
 func TestErrorsAreBoundedAndPrintable(t *testing.T) {
 	t.Parallel()
 	answer := "ERR \x1b[31m\r\n\xff" + strings.Repeat("é", 10_000)
-	s := redisstore.WrapError(false, "renew", answered(t, answer)).Error()
+	s := wrap(false, "renew", answered(t, answer)).Error()
 	assert.Less(t, len(s), 500)
 	assert.True(t, strings.HasPrefix(s, "redisstore: renew:  [31m  ?é"), s)
 	assert.False(t, strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 }))
@@ -163,7 +157,7 @@ func TestErrorsAreBoundedAndPrintable(t *testing.T) {
 // The names of locks that our scripts' errors have in them are for the program, not for logs.
 func TestErrorsCanBeShownWithoutNames(t *testing.T) {
 	t.Parallel()
-	err := redisstore.WrapError(false, "acquire",
+	err := wrap(false, "acquire",
 		answered(t, "LOCKBEAT the value of lockbeat:{mail:jane%7Dx y} is damaged; delete the key"))
 	require.ErrorContains(t, err, "jane")
 	require.Equal(t, "redisstore: acquire: LOCKBEAT the value of lockbeat:{…} is damaged; "+
@@ -178,14 +172,14 @@ func TestLongNamesCanBeHiddenToo(t *testing.T) {
 		for _, n := range []int{100, 360, 480, store.MaxName} {
 			secret := "alice.secret@example.org/"
 			name := secret + strings.Repeat(filler, (n-len(secret))/len(filler))
-			key := redisstore.LeaseKey(redisstore.DefaultPrefix, name)
-			err := redisstore.WrapError(false, "acquire",
+			key := schema.LockKey("lockbeat:", name)
+			err := wrap(false, "acquire",
 				answered(t, "LOCKBEAT the value of "+key+":fence is damaged; delete the key"))
 			require.ErrorContains(t, err, secret)
 			require.Less(t, len(err.Error()), 500)
 			require.Equal(t, "redisstore: acquire: LOCKBEAT the value of lockbeat:{…}:fence is "+
 				"damaged; delete the key", renewer.ErrorText(err))
-			err = redisstore.WrapError(false, "acquire",
+			err = wrap(false, "acquire",
 				answered(t, "CLUSTERDOWN the server cut this short: "+key[:len(key)-1]))
 			require.Equal(t, "redisstore: acquire: CLUSTERDOWN the server cut this short: lockbeat:{…}",
 				renewer.ErrorText(err))

@@ -1,7 +1,13 @@
-package redisstore
+// Package refusal says what the errors of a deployment mean: to the engine, by what they wrap, and
+// to an operator, by what is to be done about them. It has the rights that a user needs, which its
+// advice names.
+//
+// It owns the words of errors alone: it sends nothing, and what is done about an error, beyond
+// telling that a replica has answered, is the matter of who asks. No error that it makes shows a
+// password, or control bytes, or more than a few hundred bytes of what a server sends.
+package refusal
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -19,63 +25,73 @@ import (
 // maxErrorText bounds what is shown of a server's error, in bytes.
 const maxErrorText = 400
 
-// serverError is an error that the server answered with.
-type serverError struct {
-	op   string // "acquire", "renew", …
-	text string // the answer, as printable makes it
-	hint string // what to do about it, or ""
-	mark error  // what it is to the engine, or nil
-	err  error  // the answer as it came; nil if it shows what it must not
+// What is asked, in errors, where advice depends on it.
+const (
+	OpSlot   = "acquire a slot"
+	OpBreak  = "break"
+	OpArrive = "arrive"
+	OpNext   = "next"
+	OpList   = "list"
+	OpShow   = "show"
+)
+
+// Error is an error that the server answered with.
+type Error struct {
+	Op   string // "acquire", "renew", …
+	Text string // the answer, as printable makes it
+	Hint string // what to do about it, or ""
+	Mark error  // what it is to the engine, or nil
+	Err  error  // the answer as it came; nil if it shows what it must not
 }
 
-func (e *serverError) Error() string { return e.describe(e.text) }
+func (e *Error) Error() string { return e.describe(e.Text) }
 
 // tagged is what braces enclose in a key of ours: the lock's name. An error may end within it.
 var tagged = regexp.MustCompile(`\{[^}]*(\}|$)`)
 
 // Nameless is Error without the names of locks, which errors of our scripts have in the keys that
 // they are about: see [renewer.ErrorText]. It is cut behind that, lest the closing brace be gone.
-func (e *serverError) Nameless() string {
-	return e.describe(tagged.ReplaceAllString(e.text, "{…}"))
+func (e *Error) Nameless() string {
+	return e.describe(tagged.ReplaceAllString(e.Text, "{…}"))
 }
 
-func (e *serverError) describe(text string) string {
-	s := "redisstore: " + e.op + ": " + deployment.Cut(text, maxErrorText)
-	if e.hint != "" {
-		s += " (" + e.hint + ")"
+func (e *Error) describe(text string) string {
+	s := "redisstore: " + e.Op + ": " + deployment.Cut(text, maxErrorText)
+	if e.Hint != "" {
+		s += " (" + e.Hint + ")"
 	}
 	return s
 }
 
-func (e *serverError) Unwrap() []error {
+func (e *Error) Unwrap() []error {
 	var below []error
-	if e.mark != nil {
-		below = append(below, e.mark)
+	if e.Mark != nil {
+		below = append(below, e.Mark)
 	}
-	if e.err != nil {
-		below = append(below, e.err)
+	if e.Err != nil {
+		below = append(below, e.Err)
 	}
 	return below
 }
 
-// errorReader says what the errors of one deployment mean, and what to do about them.
-type errorReader struct {
-	prefix    string
-	cluster   bool
-	replicas  int
-	toInspect bool
-	closed    atomic.Bool // whether the client was closed when it last refused a request
-	astray    func()      // is called when the server is a replica
+// Reader says what the errors of one deployment mean, and what to do about them.
+type Reader struct {
+	Prefix    string
+	Cluster   bool
+	Replicas  int
+	ToInspect bool
+	Closed    atomic.Bool // whether the client was closed when it last refused a request
+	Astray    func()      // is called when the server is a replica
 
-	secrets *deployment.Secrets // of the client, if Open has made it
+	Secrets *deployment.Secrets // of the client, if the store has made it
 }
 
-// wrap says which operation failed with what. A server's answer that it will
+// Wrap says which operation failed with what. A server's answer that it will
 // give again until an operator changes something, and that of a client that was
 // closed, is marked [renewer.ErrRejected]; whatever else went wrong may pass.
-func (e *errorReader) wrap(op string, err error) error {
+func (e *Reader) Wrap(op string, err error) error {
 	var answer *rueidis.RedisError
-	if errors.Is(err, rueidis.ErrClosing) && e.closed.Load() {
+	if errors.Is(err, rueidis.ErrClosing) && e.Closed.Load() {
 		return fmt.Errorf("redisstore: %s: %w: the client has been closed; close it after "+
 			"Keeper.Shutdown and Store.Close: %w",
 			op, renewer.ErrRejected, err)
@@ -83,51 +99,41 @@ func (e *errorReader) wrap(op string, err error) error {
 	if !errors.As(err, &answer) || answer.IsNil() {
 		return fmt.Errorf("redisstore: %s: %w", op, err)
 	}
-	text := e.secrets.Printable(answer.Error())
+	text := e.Secrets.Printable(answer.Error())
 	kind := e.classify(text)
 	if kind.isReplica() {
-		e.astray()
+		e.Astray()
 	}
-	if e.secrets.In(answer.Error()) {
+	if e.Secrets.In(answer.Error()) {
 		err = nil // or a log of the chain of errors would show it
 	}
 	hint := e.hint(kind)
-	if kind == noRights && (op == opArrive || op == opNext) {
-		hint = "tasks that stand in line need further rights: " + taskRights
+	if kind == noRights && (op == OpArrive || op == OpNext) {
+		hint = "tasks that stand in line need further rights: " + TaskRights
 	}
-	if kind == noRights && op == opSlot {
-		hint = "limits need further rights: " + limitRights
+	if kind == noRights && op == OpSlot {
+		hint = "limits need further rights: " + LimitRights
 	}
-	if kind == noRights && op == opBreak {
-		hint = "to break a lease needs " + breakRights + "; of a limit also " + breakLimitRights
+	if kind == noRights && op == OpBreak {
+		hint = "to break a lease needs " + BreakRights + "; of a limit also " + BreakLimitRights
 	}
-	if kind == noRights && (op == opList || op == opShow) {
-		hint = "to look at locks needs " + lookRights
+	if kind == noRights && (op == OpList || op == OpShow) {
+		hint = "to look at locks needs " + LookRights
 	}
-	if kind == noRights && e.toInspect && op != "new" && op != opList && op != opShow &&
-		op != opBreak {
+	if kind == noRights && e.ToInspect && op != "new" && op != OpList && op != OpShow &&
+		op != OpBreak {
 		hint = "the store was made with ToInspect, and takes no locks"
 	}
 	mark := kind.mark()
 	if kind == noLogin && op == "new" {
 		mark = renewer.ErrRejected // it is not changing, but wrong
 	}
-	return &serverError{op: op, text: text, hint: hint, mark: mark, err: err}
+	return &Error{Op: op, Text: text, Hint: hint, Mark: mark, Err: err}
 }
 
-// tryWrite sends a write that changes nothing and returns an error if a replica has refused it.
-// Other errors are not its matter.
-func (e *errorReader) tryWrite(ctx context.Context, conn rueidis.DedicatedClient) error {
-	err := conn.Do(ctx, conn.B().Del().Key(schema.NoKey(e.prefix)).Build()).Error()
-	if answer, ok := rueidis.IsRedisErr(err); ok && e.classify(answer.Error()).isReplica() {
-		return e.wrap("watch", err)
-	}
-	return nil
-}
-
-// unreadable is a reply of a shape that the script never gives: something
+// Unreadable is a reply of a shape that the script never gives: something
 // between us and the server is broken. Nothing is believed of it.
-func unreadable(op string) error {
+func Unreadable(op string) error {
 	return fmt.Errorf("redisstore: %s: unreadable reply; is there a proxy before the server that "+
 		"changes replies?", op)
 }
@@ -178,7 +184,7 @@ func errorCode(text string) string {
 	return code
 }
 
-func (e *errorReader) classify(text string) refusal {
+func (e *Reader) classify(text string) refusal {
 	switch errorCode(text) {
 	case "OOM", "BUSY", "MISCONF":
 		return full
@@ -197,7 +203,7 @@ func (e *errorReader) classify(text string) refusal {
 	case "TRYAGAIN":
 		return moving
 	case "MOVED", "ASK", "CROSSSLOT":
-		if !e.cluster {
+		if !e.Cluster {
 			return clustered
 		}
 	}
@@ -219,25 +225,55 @@ func (e *errorReader) classify(text string) refusal {
 	return passing
 }
 
-// definite reports whether to refuse a server at once. A replica is one, although
+// Foreign reports whether the server says that a key is of another type.
+func (e *Reader) Foreign(err error) bool {
+	answer, ok := rueidis.IsRedisErr(err)
+	return ok && e.classify(answer.Error()) == wrongType
+}
+
+// Replica reports whether a replica alone answers so.
+func (e *Reader) Replica(err error) bool {
+	answer, ok := rueidis.IsRedisErr(err)
+	return ok && e.classify(answer.Error()).isReplica()
+}
+
+// NoCommand reports whether the server says that it does not know a command.
+func (e *Reader) NoCommand(err error) bool {
+	answer, ok := rueidis.IsRedisErr(err)
+	return ok && e.classify(answer.Error()) == noCommand
+}
+
+// NotReady reports whether a server's error is one of a server that is starting, busy, full, or in
+// the middle of a fail-over.
+func (e *Reader) NotReady(text string) bool {
+	return e.classify(text) <= readOnly && slices.Contains(notReady, errorCode(text))
+}
+
+var notReady = []string{
+	"LOADING", "BUSY", "OOM", "MISCONF", "NOREPLICAS", "READONLY", "MASTERDOWN",
+	"CLUSTERDOWN", "TRYAGAIN",
+}
+
+// Definite reports whether to refuse a server at once. A replica is one, although
 // a fail-over may promote it: at start it is a wrong address by far more often.
-func (e *errorReader) definite(text string) bool { return e.classify(text) > full }
+func (e *Reader) Definite(text string) bool { return e.classify(text) > full }
 
-// errDenied is below the error for a command refused inside the
+// ErrDenied is below the error for a command refused inside the
 // script: there the server's own error is only text.
-var errDenied = errors.New("redisstore: the server refuses a command that locks need")
+var ErrDenied = errors.New("redisstore: the server refuses a command that locks need")
 
-// denied names the command, which the server's error often does not.
-func (e *errorReader) denied(command, text string) error {
+// Denied names the command, which the server's error often does not.
+func (e *Reader) Denied(command, text string) error {
+	text = e.Secrets.Printable(text)
 	kind := e.classify(text)
-	return &serverError{
-		op: "new", text: "the server refuses " + command + ": " + text,
-		hint: e.hint(kind), mark: kind.mark(), err: errDenied,
+	return &Error{
+		Op: "new", Text: "the server refuses " + command + ": " + text,
+		Hint: e.hint(kind), Mark: kind.mark(), Err: ErrDenied,
 	}
 }
 
 // hint says what to do.
-func (e *errorReader) hint(r refusal) string {
+func (e *Reader) hint(r refusal) string {
 	switch r {
 	case moving:
 		return "the lock's slot of the cluster is being moved: try again in a moment"
@@ -247,11 +283,11 @@ func (e *errorReader) hint(r refusal) string {
 		return "the client is connected to a replica: point it at the primary; if its address " +
 			"leads there by now, new connections find it"
 	case noRights:
-		channels := " &" + schema.Pattern(e.prefix)
-		if e.toInspect {
+		channels := " &" + schema.Pattern(e.Prefix)
+		if e.ToInspect {
 			channels = ""
 		}
-		return "grant the user ~" + schema.Pattern(e.prefix) + channels + " " + e.rights() +
+		return "grant the user ~" + schema.Pattern(e.Prefix) + channels + " " + e.rights() +
 			"; begin its ACL SETUSER with reset resetchannels, so that it has nothing else"
 	case noLogin:
 		return "set Username and Password in rueidis.ClientOption to those of a user of this server"
@@ -272,46 +308,46 @@ func (e *errorReader) hint(r refusal) string {
 // The commands that a user needs; docs/redis.md and a test of it hold the same lists.
 const (
 	scriptRights = "+evalsha +eval +get +mget +set +del +pttl +pexpire +time"
-	rights       = scriptRights + " +publish +subscribe"
-	// clusterRights are those on the nodes of a cluster, by which
+	Rights       = scriptRights + " +publish +subscribe"
+	// ClusterRights are those on the nodes of a cluster, by which
 	// clients also find out who serves what.
-	clusterRights = scriptRights + " +spublish +ssubscribe " + slotRights
+	ClusterRights = scriptRights + " +spublish +ssubscribe " + slotRights
 	slotRights    = "+cluster|slots +cluster|shards" // the former up to Redis 7
-	// lineRights let waiters stand in line.
-	lineRights = "+zadd +zrem +zpopmin +zrange +zscore +exists"
-	// limitRights let calls have slots of limits.
-	limitRights = "+zadd +zrem +zcard +zcount +zrange +zscore +hset +hget +hdel +hexists +exists"
-	// breakRights let a user break leases, besides those to look, and breakLimitRights slots.
-	breakRights      = "+evalsha +eval +get +set +del +pttl +publish +zpopmin"
-	breakLimitRights = "+hscan +time +zscore +hget +hset +zadd +zrem +hdel +hexists +exists " +
+	// LineRights let waiters stand in line.
+	LineRights = "+zadd +zrem +zpopmin +zrange +zscore +exists"
+	// LimitRights let calls have slots of limits.
+	LimitRights = "+zadd +zrem +zcard +zcount +zrange +zscore +hset +hget +hdel +hexists +exists"
+	// BreakRights let a user break leases, besides those to look, and BreakLimitRights slots.
+	BreakRights      = "+evalsha +eval +get +set +del +pttl +publish +zpopmin"
+	BreakLimitRights = "+hscan +time +zscore +hget +hset +zadd +zrem +hdel +hexists +exists " +
 		"+zrange +pexpire"
-	// taskRights let tasks stand in line.
-	taskRights = "+zadd +zrem +zrange +zrank +zcard +zscore +hset +hdel +hgetall +exists"
-	// lookRights let an operator list and show locks.
-	lookRights = "+scan +getrange +pttl +time +zscan +zcard +zrange +hmget"
-	// waitRight is needed with Replicas.
-	waitRight = "+wait"
-	// roleRight is needed by a client that finds its server through
+	// TaskRights let tasks stand in line.
+	TaskRights = "+zadd +zrem +zrange +zrank +zcard +zscore +hset +hdel +hgetall +exists"
+	// LookRights let an operator list and show locks.
+	LookRights = "+scan +getrange +pttl +time +zscan +zcard +zrange +hmget"
+	// WaitRight is needed with Replicas.
+	WaitRight = "+wait"
+	// RoleRight is needed by a client that finds its server through
 	// Sentinels, to see that it is the primary.
-	roleRight = "+role"
-	// sentinelRights are those of such a client's user on the Sentinels.
-	sentinelRights = "&+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot " +
+	RoleRight = "+role"
+	// SentinelRights are those of such a client's user on the Sentinels.
+	SentinelRights = "&+sentinel &+slave &-sdown &+sdown &+switch-master &+reboot " +
 		"+sentinel|sentinels +sentinel|get-master-addr-by-name +subscribe +unsubscribe"
 )
 
 // rights are those that this store needs.
-func (e *errorReader) rights() string {
-	all := rights
+func (e *Reader) rights() string {
+	all := Rights
 	switch {
-	case e.toInspect && e.cluster:
-		return lookRights + " " + slotRights
-	case e.toInspect:
-		return lookRights
-	case e.cluster:
-		all = clusterRights
+	case e.ToInspect && e.Cluster:
+		return LookRights + " " + slotRights
+	case e.ToInspect:
+		return LookRights
+	case e.Cluster:
+		all = ClusterRights
 	}
-	if e.replicas > 0 {
-		all += " " + waitRight
+	if e.Replicas > 0 {
+		all += " " + WaitRight
 	}
 	return all
 }
