@@ -40,13 +40,28 @@ var layers = []layer{
 	},
 	{
 		"renewer/redisstore/internal/schema",
-		"internal/contract renewer/redisstore/internal/topology renewer/store",
+		"internal/contract renewer/store " + rooms("topology"),
 		"what stands on the server is text, which is written and read without asking one",
 	},
 	{
 		"renewer/redisstore/internal/refusal",
-		"internal/deployment renewer renewer/redisstore/internal/schema",
+		"internal/deployment renewer " + rooms("schema"),
 		"what an error means is told to all of the store, and asks nobody",
+	},
+	{
+		"renewer/redisstore/internal/script",
+		rooms("refusal schema wire"),
+		"it calls any script, and knows what none is asked",
+	},
+	{
+		"renewer/redisstore/internal/records",
+		"renewer renewer/store " + rooms("refusal schema script"),
+		"a record is told from others by its token, and knows no lease",
+	},
+	{
+		"renewer/redisstore/internal/tasks",
+		"internal/contract renewer/store " + rooms("refusal schema script"),
+		"a line of tasks is beside the locks, and knows no lease",
 	},
 	{
 		"renewer/redisstore/internal/...", "internal/contract renewer/redisstore/internal/...",
@@ -163,6 +178,12 @@ var layers = []layer{
 		"a command works on the engine, or on what inspect shows; it is no middleware",
 	},
 	{"examples/... bench nemesis/... integration", "...", "programs, which nobody imports"},
+}
+
+// rooms are some of the parts of the Redis store.
+func rooms(names string) string {
+	const folder = "renewer/redisstore/internal/"
+	return folder + strings.ReplaceAll(names, " ", " "+folder)
 }
 
 // foreign is what no package may import but some, in code or in tests.
@@ -332,6 +353,8 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"renewer/redisstore/internal/topology " + module + "renewer",
 		"renewer/redisstore/internal/schema " + module + "renewer/redisstore/internal/wire",
 		"renewer/redisstore/internal/refusal " + module + "renewer/redisstore/internal/wire",
+		"renewer/redisstore/internal/records " + module + "renewer/redisstore/internal/line",
+		"renewer/redisstore/internal/tasks " + module + "renewer/redisstore/internal/records",
 		"renewer/redisstore " + module + "renewer/internal/timing",
 		"internal/deployment " + module + "renewer/redisstore",
 		"renewer/quorum " + module + "renewer/memory",

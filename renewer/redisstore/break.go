@@ -2,7 +2,6 @@ package redisstore
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"strconv"
 	"strings"
@@ -13,20 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/script"
 	"github.com/lockbeat/lockbeat/renewer/store"
-)
-
-var (
-	//go:embed lua/break.lua
-	breakText string
-	//go:embed lua/slots_break.lua
-	slotsBreakText string
-	//go:embed lua/notice.lua
-	noticeText string
-
-	breakScript      = newScript(breakText)
-	slotsBreakScript = newScript(slotsBreakText)
-	noticeScript     = newScript(noticeText)
 )
 
 // Break implements [store.Inspector].
@@ -51,17 +38,18 @@ func (s *engine) Break(ctx context.Context, b store.Breaking) store.Answer {
 func (s *engine) breakOne(
 	ctx context.Context, b store.Breaking, owner string,
 ) (answer store.Answer, holder *store.Holder) {
-	do, keys := &breakScript, []string{schema.LeaseKey(s.codec.prefix, contract.Broken(&b))}
+	do, keys := script.Break, []string{schema.LeaseKey(s.codec.prefix, contract.Broken(&b))}
 	args := []string{
 		schema.Decimal(b.Fence), schema.BrokenText(b.Broken), s.codec.frees.of(s.codec.mode()),
 	}
 	if owner != "" {
-		do, args = &slotsBreakScript, append(args, owner)
+		do, args = script.SlotsBreak, append(args, owner)
 		if s.codec.cluster {
 			keys = append(keys, keys[0]+schema.HoldersSuffix)
 		}
 	}
-	reply, err := s.callFor(ctx, refusal.OpBreak, do, b.Name, keys, args...)
+	reply, err := s.asker.Ask(ctx, refusal.OpBreak,
+		script.Call{Script: do, Name: b.Name, Keys: keys, Args: args})
 	if err != nil {
 		return store.Answer{Err: err}, nil
 	}
@@ -117,9 +105,11 @@ func (s *engine) ownerOf(ctx context.Context, name string, fence int64) (string,
 
 // notice tells a process that a lease of its own may have been broken.
 func (s *engine) notice(ctx context.Context, holder store.Holder, name contract.Name) {
-	keys := []string{schema.ProcessChannel(s.codec.prefix, holder)}
-	_, _ = s.callFor(ctx, refusal.OpBreak, &noticeScript, schema.ProcessName(holder), keys,
-		schema.LeaseKey(s.codec.prefix, name), s.codec.mode())
+	_, _ = s.asker.Ask(ctx, refusal.OpBreak, script.Call{
+		Script: script.Notice, Name: schema.ProcessName(holder),
+		Keys: []string{schema.ProcessChannel(s.codec.prefix, holder)},
+		Args: []string{schema.LeaseKey(s.codec.prefix, name), s.codec.mode()},
+	})
 }
 
 // OnBreak implements [store.Inspector]. It keeps a subscription for as long as it is not stopped.
@@ -134,30 +124,6 @@ func (s *engine) OnBreak(
 			}
 		})
 }
-
-// callFor calls a script about a name once.
-func (s *engine) callFor(
-	ctx context.Context, op string, do *script, name string, keys []string, args ...string,
-) (reply rueidis.RedisMessage, err error) {
-	todo := &calls{n: 1, nameOf: func(int) string { return name }}
-	todo.build = func(_ int, whole bool) rueidis.Completed {
-		return do.command(s.codec.builder(), whole, keys, args...)
-	}
-	todo.readOne = func(_ int, r rueidis.RedisResult) {
-		if reply, err = r.ToMessage(); err != nil {
-			err = s.codec.errors.Wrap(op, err)
-		}
-	}
-	s.sender.Spread(ctx, &s.recording, todo)
-	return reply, err
-}
-
-var (
-	//go:embed lua/newest.lua
-	newestText string
-
-	newestScript = newScript(newestText)
-)
 
 var _ contract.Replacer = (*engine)(nil)
 
@@ -179,9 +145,14 @@ func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int
 	}
 	n := newnessText(r.Newness)
 	process := schema.Part(r.By.Node) + schema.Separator + strconv.Itoa(r.By.PID)
-	reply, err := s.callFor(ctx, opReplace, &newestScript, r.Name, keys, what, r.Owner, process,
-		n[0], n[1], n[2], schema.Decimal(contract.NoteTTL.Milliseconds()),
-		schema.BrokenText(store.Broken{By: r.By.String(), Replaced: true}))
+	reply, err := s.asker.Ask(ctx, opReplace, script.Call{
+		Script: script.Newest, Name: r.Name, Keys: keys,
+		Args: []string{
+			what, r.Owner, process, n[0], n[1], n[2],
+			schema.Decimal(contract.NoteTTL.Milliseconds()),
+			schema.BrokenText(store.Broken{By: r.By.String(), Replaced: true}),
+		},
+	})
 	if err != nil {
 		return 0, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/script"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -99,7 +100,7 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 		keys = append(keys, keys[0]+schema.LineSuffix)
 	}
 	if limits {
-		return slotsAcquireScript.command(c.builder(), whole, keys, args...)
+		return script.SlotsAcquire.Command(c.builder(), whole, keys, args...)
 	}
 	if givesWay(first) { // a call of its own: see alike
 		if c.cluster {
@@ -108,9 +109,9 @@ func (job *claiming) Command(i int, whole bool) rueidis.Completed {
 		n := newnessText(first.Newness)
 		args = append(args, n[0], n[1], n[2],
 			schema.Decimal(begunTTL(first.Newness).Milliseconds()))
-		return beginScript.command(c.builder(), whole, keys, args...)
+		return script.Begin.Command(c.builder(), whole, keys, args...)
 	}
-	return acquireScript.command(c.builder(), whole, keys, args...)
+	return script.Acquire.Command(c.builder(), whole, keys, args...)
 }
 
 func (job *claiming) Read(i int, r rueidis.RedisResult) {
@@ -218,15 +219,17 @@ var _ contract.Proposer = (*engine)(nil)
 // refused with an error.
 func (s *engine) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	c, grants := s.codec, make([]store.Grant, len(proposals))
-	todo := &calls{n: len(proposals), nameOf: func(i int) string { return proposals[i].Name }}
-	todo.build = func(i int, whole bool) rueidis.Completed {
+	todo := wire.Calls{N: len(proposals)}
+	todo.SlotOf = func(i int) uint16 { return schema.SlotOf(proposals[i].Name) }
+	todo.Build = func(i int, whole bool) rueidis.Completed {
 		p := &proposals[i]
-		return proposeScript.command(c.builder(), whole, []string{schema.LockKey(c.prefix, p.Name)},
+		keys := []string{schema.LockKey(c.prefix, p.Name)}
+		return script.Propose.Command(c.builder(), whole, keys,
 			c.ttls.of(p.TTL), c.fenceText, c.markOf(p.Name), c.lines.of(lineTerms{c.mode(), p.TTL}),
 			p.Owner, "", c.holderText(p.Holder, p.Callers), schema.Decimal(p.Fence),
 			strconv.Itoa(p.Reserve))
 	}
-	todo.readOne = func(i int, r rueidis.RedisResult) {
+	todo.Take = func(i int, r rueidis.RedisResult) {
 		reply, err := r.ToMessage()
 		if err == nil {
 			err = reply.Error()
@@ -240,6 +243,6 @@ func (s *engine) Propose(ctx context.Context, proposals []contract.Proposal) []s
 			grants[i] = store.Grant{Err: refusal.Unreadable("acquire")}
 		}
 	}
-	s.sender.Spread(ctx, &s.acquiring, todo)
+	s.sender.SpreadCalls(ctx, &s.acquiring, todo)
 	return grants
 }

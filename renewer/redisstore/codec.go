@@ -11,6 +11,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/script"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -81,9 +82,9 @@ func newCodec(
 func (c *codec) mode() string {
 	switch {
 	case c.cluster:
-		return modeShard
+		return script.ModeShard
 	case c.line.Able():
-		return modeLine
+		return script.ModeLine
 	default:
 		return ""
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/lockbeat/lockbeat/internal/deployment"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/script"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
@@ -41,7 +42,7 @@ func (s *engine) Engine() store.Store { return s }
 
 const (
 	MaxPart   = schema.MaxPart
-	MaxRecord = maxRecord
+	MaxRecord = 16 << 20
 	MaxExact  = schema.MaxExact
 	MaxKeys   = maxKeys
 
@@ -69,17 +70,8 @@ var (
 	ProcessChannel = schema.ProcessChannel
 	ReadGrant      = readGrant
 	ReadAnswers    = readAnswers
-	ReadSeen       = readSeen
-	ReadWritten    = readWritten
 	ErrClosed      = subscription.ErrClosed
 )
-
-// Texts of the scripts, by file.
-var Scripts = map[string]string{
-	"acquire.lua": acquireText, "propose.lua": proposeText, "renew.lua": renewText,
-	"release.lua": releaseText, "probe.lua": probeText,
-	"look.lua": lookText, "write.lua": writeText,
-}
 
 // OneKeyAScript makes the store send what it sends to a cluster.
 func (s *engine) OneKeyAScript() {
@@ -130,12 +122,14 @@ func GivenKey(prefix string) string { return MarkKey(prefix) + ":given" }
 
 // ScriptText is the whole text of a script that keeps locks, by its file.
 func ScriptText(file string) string {
-	return map[string]script{
-		"acquire.lua": acquireScript, "propose.lua": proposeScript, "renew.lua": renewScript,
-		"release.lua": releaseScript, "break.lua": breakScript, "slots_break.lua": slotsBreakScript,
-		"slots_renew.lua": slotsRenewScript, "slots_release.lua": slotsReleaseScript,
-		"newest.lua": newestScript, "begin.lua": beginScript,
-	}[file].text
+	text := map[string]script.Script{
+		"acquire.lua": script.Acquire, "propose.lua": script.Propose, "renew.lua": script.Renew,
+		"release.lua": script.Release, "break.lua": script.Break, "slots_break.lua": script.SlotsBreak,
+		"slots_renew.lua": script.SlotsRenew, "slots_release.lua": script.SlotsRelease,
+		"newest.lua": script.Newest, "begin.lua": script.Begin,
+	}[file]
+	_, whole := text.Called(true)
+	return whole
 }
 
 // Took notes how long a claim took.

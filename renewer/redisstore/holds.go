@@ -10,6 +10,7 @@ import (
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/script"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -19,7 +20,7 @@ import (
 type holding struct {
 	codec   *codec
 	op      string
-	script  *script
+	script  *script.Script
 	timeOf  func(*store.Hold) time.Duration
 	holds   []store.Hold
 	answers []store.Answer
@@ -33,20 +34,20 @@ type holding struct {
 
 // newRenewing is the job of a renewal.
 func (c *codec) newRenewing(holds []store.Hold) *holding {
-	return c.newHolding("renew", &renewScript, holds, func(h *store.Hold) time.Duration {
+	return c.newHolding("renew", &script.Renew, holds, func(h *store.Hold) time.Duration {
 		return h.TTL
 	})
 }
 
 // newReleasing is the job of a release.
 func (c *codec) newReleasing(holds []store.Hold) *holding {
-	return c.newHolding("release", &releaseScript, holds, func(h *store.Hold) time.Duration {
+	return c.newHolding("release", &script.Release, holds, func(h *store.Hold) time.Duration {
 		return h.Keep
 	})
 }
 
 func (c *codec) newHolding(
-	op string, do *script, holds []store.Hold, timeOf func(*store.Hold) time.Duration,
+	op string, do *script.Script, holds []store.Hold, timeOf func(*store.Hold) time.Duration,
 ) *holding {
 	h := &holding{codec: c, op: op, script: do, timeOf: timeOf, holds: holds}
 	if h.answers, h.starts = h.only.answers[:], h.only.starts[:0]; len(holds) != 1 {
@@ -69,24 +70,24 @@ func (h *holding) divide() {
 	h.starts = append(h.starts, len(h.holds))
 }
 
-func (h *holding) Repeatable() bool  { return h.script == &renewScript }
+func (h *holding) Repeatable() bool  { return h.script == &script.Renew }
 func (h *holding) Size() int         { return len(h.starts) - 1 }
 func (h *holding) Slot(i int) uint16 { return schema.SlotOf(h.holds[h.starts[i]].Name) }
 func (h *holding) Weight(i int) int  { return h.starts[i+1] - h.starts[i] }
 
 func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	part := h.holds[h.starts[i]:h.starts[i+1]]
-	c, releases := h.codec, h.script == &releaseScript
+	c, releases := h.codec, h.script == &script.Release
 	lasts := "0"
 	if d := h.timeOf(&part[0]); d != 0 {
 		lasts = c.ttls.of(d)
 	}
 	var keys schema.KeyWriter
 	keys.Begin(c.prefix, part)
-	call, name := h.script.called(whole)
+	call, name := h.script.Called(whole)
 	n, limits := len(part), part[0].Limit
 	if limits {
-		call, name = limitScript(h.script).called(whole)
+		call, name = limitScript(h.script).Called(whole)
 	}
 	if limits && c.cluster {
 		n++
@@ -115,11 +116,11 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 }
 
 // limitScript is the script that does for limits what another does for locks.
-func limitScript(of *script) *script {
-	if of == &renewScript {
-		return &slotsRenewScript
+func limitScript(of *script.Script) *script.Script {
+	if of == &script.Renew {
+		return &script.SlotsRenew
 	}
-	return &slotsReleaseScript
+	return &script.SlotsRelease
 }
 
 // callersOf says how many callers wait for each lease that tells: see callers.lua; "" if none does.

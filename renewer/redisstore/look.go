@@ -84,13 +84,14 @@ func (l *looks) send(ctx context.Context) error {
 }
 
 func (l *looks) sendSome(ctx context.Context, all []look) {
-	todo := &calls{n: len(all), nameOf: func(i int) string { return all[i].tag }}
-	todo.build = func(i int, _ bool) rueidis.Completed {
+	todo := wire.Calls{N: len(all)}
+	todo.SlotOf = func(i int) uint16 { return schema.SlotOf(all[i].tag) }
+	todo.Build = func(i int, _ bool) rueidis.Completed {
 		one := &all[i]
 		return l.store.codec.builder().Arbitrary(one.command).Keys(one.key).Args(one.args...).
 			Build()
 	}
-	todo.readOne = func(i int, r rueidis.RedisResult) {
+	todo.Take = func(i int, r rueidis.RedisResult) {
 		reply, err := r.ToMessage()
 		switch {
 		case err == nil, rueidis.IsRedisNil(err):
@@ -103,7 +104,7 @@ func (l *looks) sendSome(ctx context.Context, all []look) {
 	}
 	ctx, cancel := l.store.bounded(ctx)
 	defer cancel()
-	l.store.sender.Spread(ctx, nil, todo)
+	l.store.sender.SpreadCalls(ctx, nil, todo)
 }
 
 // fail keeps the first error.

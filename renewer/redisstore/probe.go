@@ -16,6 +16,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/script"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
@@ -66,7 +67,7 @@ func (p *prober) probe(ctx context.Context) error {
 	}
 	// By text first, then by name: so that both rights are needed, and the name is known.
 	for _, whole := range []bool{true, false} {
-		r := wire.Do(ctx, p.client, probeScript.command(p.client.B(), whole, keys, p.mode()))
+		r := wire.Do(ctx, p.client, script.Probe.Command(p.client.B(), whole, keys, p.mode()))
 		reply, err := r.ToMessage()
 		if err != nil {
 			var answer *rueidis.RedisError
@@ -115,9 +116,9 @@ func (p *prober) refused(ctx context.Context, err error) error {
 // mode is that of tell.lua in which the server would be used.
 func (p *prober) mode() string {
 	if p.topology != nil {
-		return modeShard
+		return script.ModeShard
 	}
-	return modeLine
+	return script.ModeLine
 }
 
 // probeWait finds out whether the server would wait for replicas, if
@@ -137,7 +138,7 @@ func (p *prober) probeWait(ctx context.Context) error {
 // known, they are all woken when a lock is free.
 func (p *prober) askLines(ctx context.Context) error {
 	keys := []string{p.prefix + "{" + probeName + "}"}
-	r := wire.Do(ctx, p.client, probeScript.command(p.client.B(), true, keys, p.mode(), "line"))
+	r := wire.Do(ctx, p.client, script.Probe.Command(p.client.B(), true, keys, p.mode(), "line"))
 	denied, err := r.ToArray()
 	if err == nil && len(denied) == 2 {
 		text, _ := denied[1].ToString()

@@ -17,6 +17,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -138,20 +139,21 @@ func (s *engine) showFace(places []line.Shown) (again bool) {
 		text.WriteString(schema.Separator + strconv.FormatUint(p.Number, 10) +
 			schema.Separator + p.Who)
 	}
-	todo := &calls{n: 1, nameOf: func(int) string { return s.line.ID() }}
-	todo.build = func(int, bool) rueidis.Completed {
+	todo := wire.Calls{N: 1}
+	todo.SlotOf = func(int) uint16 { return schema.SlotOf(s.line.ID()) }
+	todo.Build = func(int, bool) rueidis.Completed {
 		return s.codec.builder().Set().Key(schema.FaceKey(s.codec.prefix, s.line.ID())).
 			Value(text.String()).PxMilliseconds(faceTTL.Milliseconds()).Build()
 	}
 	var err error
-	todo.readOne = func(_ int, r rueidis.RedisResult) {
+	todo.Take = func(_ int, r rueidis.RedisResult) {
 		if r.Error() != nil {
 			err = s.codec.errors.Wrap(refusal.OpShow, r.Error())
 		}
 	}
 	ctx, cancel := context.WithTimeout(s.life, s.settle)
 	defer cancel()
-	s.sender.Spread(ctx, nil, todo)
+	s.sender.SpreadCalls(ctx, nil, todo)
 	return !errors.Is(err, renewer.ErrRejected)
 }
 

@@ -12,9 +12,12 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/records"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/script"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/tasks"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
@@ -37,7 +40,7 @@ func (s *Store) Close() { s.engine.Close() }
 //	codec.go, claims.go, holds.go requests as calls of the scripts; replies by reply.go
 //	internal/schema               keys and values, which the server keeps
 //	internal/wire                 how commands reach the servers, and whose answer is whose
-//	lua/                          the scripts; the head of each says what goes in and comes out
+//	internal/script               the scripts; the head of each says what goes in and comes out
 //
 // Waiting is beside that path. tell.lua, which other scripts include, says what the line, a place
 // and a turn are on the server. internal/line has the places of this process, and hears, by the
@@ -46,6 +49,9 @@ func (s *Store) Close() { s.engine.Close() }
 // Besides, open.go connects, probe.go asks what the server can do, and two more rooms know no lock:
 // internal/subscription, the process's subscription, and internal/topology, that of a cluster.
 type engine struct {
+	*records.Records
+	*tasks.Lines
+
 	codec    *codec
 	sender   *wire.Sender
 	topology *topology.Topology // of a cluster; nil otherwise
@@ -57,6 +63,7 @@ type engine struct {
 	acquiring wire.Windows
 	releasing wire.Windows
 	recording wire.Windows
+	asker     *script.Asker // of what is no claim and no hold
 
 	line       *line.Line
 	subscriber *subscription.Subscriber
@@ -71,6 +78,8 @@ type engine struct {
 var (
 	_ contract.Sharded = (*engine)(nil)
 	_ contract.Tuned   = (*engine)(nil)
+	_ store.Recorder   = (*engine)(nil)
+	_ contract.Line    = (*engine)(nil)
 )
 
 // New returns a store on a client of your own, made with [ClientOption], which stays yours: close
@@ -166,6 +175,10 @@ func newStore(client rueidis.Client, c settings) *engine {
 	})
 	s.codec = newCodec(client, c, cluster, s.line, reader)
 	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: reader.Closed.Store}
+	s.asker = &script.Asker{
+		Prefix: c.prefix, Sender: s.sender, Through: &s.recording, Errors: reader,
+	}
+	s.Records, s.Lines = records.New(s.asker), tasks.New(s.asker)
 	s.acquires = newAcquires(s.codec, s.sender)
 	s.releases = newReleases(s.codec, s.sender)
 	s.setWindows()

@@ -99,3 +99,25 @@ func (p share) Command(i int, whole bool) rueidis.Completed {
 }
 
 func (p share) Read(i int, r rueidis.RedisResult) { p.job.Read(p.items[i], r) }
+
+// Calls is a job of functions, which is sent once.
+type Calls struct {
+	N      int
+	SlotOf func(i int) uint16
+	Build  func(i int, whole bool) rueidis.Completed
+	Take   func(i int, r rueidis.RedisResult)
+}
+
+// SpreadCalls is Spread for functions.
+func (s *Sender) SpreadCalls(ctx context.Context, through *Windows, c Calls) {
+	s.Spread(ctx, through, calls{c})
+}
+
+type calls struct{ Calls }
+
+func (c calls) Repeatable() bool                            { return false }
+func (c calls) Size() int                                   { return c.N }
+func (c calls) Slot(i int) uint16                           { return c.SlotOf(i) }
+func (c calls) Weight(int) int                              { return 1 }
+func (c calls) Command(i int, whole bool) rueidis.Completed { return c.Build(i, whole) }
+func (c calls) Read(i int, r rueidis.RedisResult)           { c.Take(i, r) }

@@ -1,8 +1,12 @@
-package redisstore
+// Package records keeps the records of work on the server, each beside its lock, which belongs to
+// who has the lock's token, and to no one with a lower one.
+//
+// It owns records, and touches no lease: look.lua and write.lua compare tokens with those in the
+// record itself.
+package records
 
 import (
 	"context"
-	_ "embed"
 	"fmt"
 	"time"
 
@@ -11,43 +15,38 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/script"
 	"github.com/lockbeat/lockbeat/renewer/store"
-)
-
-var (
-	//go:embed lua/look.lua
-	lookText string
-	//go:embed lua/write.lua
-	writeText string
-
-	lookScript  = newScript(lookText)
-	writeScript = newScript(writeText)
 )
 
 const recordSuffix = ":record"
 
-// maxRecord is how many bytes the data of a record may have: 16 MiB. [Store.Write] refuses more,
-// and [Store.Prepare] and [Store.Read] a record that another client has made larger: both are
+// maxRecord is how many bytes the data of a record may have: 16 MiB. [Records.Write] refuses more,
+// and [Records.Prepare] and [Records.Read] a record that another client has made larger: both are
 // [renewer.ErrRejected].
 const maxRecord = 16 << 20
 
-var _ store.Recorder = (*engine)(nil)
+// Records are those of a deployment. Its methods may be called concurrently.
+type Records struct{ asker *script.Asker }
 
-// recordKey is in the slot of the lock's other keys.
-func (s *engine) recordKey(name string) string {
-	return schema.LockKey(s.codec.prefix, name) + recordSuffix
+// New has the records where an asker asks.
+func New(asker *script.Asker) *Records { return &Records{asker} }
+
+// keyOf is in the slot of the lock's other keys.
+func (s *Records) keyOf(name string) []string {
+	return []string{schema.LockKey(s.asker.Prefix, name) + recordSuffix}
 }
 
 // MaxRecord returns 16 MiB: see [store.Recorder].
-func (s *engine) MaxRecord() int { return maxRecord }
+func (s *Records) MaxRecord() int { return maxRecord }
 
 // Prepare implements [store.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig].
-func (s *engine) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
+func (s *Records) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
 	return s.look(ctx, "prepare", terms)
 }
 
 // Read implements [store.Recorder].
-func (s *engine) Read(ctx context.Context, names []string) []store.Seen {
+func (s *Records) Read(ctx context.Context, names []string) []store.Seen {
 	terms := make([]store.Term, len(names))
 	for i := range terms {
 		terms[i].Name = names[i]
@@ -56,7 +55,7 @@ func (s *engine) Read(ctx context.Context, names []string) []store.Seen {
 }
 
 // look reads records; a term that has a token begins.
-func (s *engine) look(ctx context.Context, what string, looks []store.Term) []store.Seen {
+func (s *Records) look(ctx context.Context, what string, looks []store.Term) []store.Seen {
 	seen := make([]store.Seen, len(looks))
 	asked := make([]int, 0, len(looks))
 	for i := range looks {
@@ -68,32 +67,34 @@ func (s *engine) look(ctx context.Context, what string, looks []store.Term) []st
 			}
 		}
 	}
-	todo := &calls{n: len(asked), nameOf: func(j int) string { return looks[asked[j]].Name }}
-	todo.build = func(j int, whole bool) rueidis.Completed {
-		l := &looks[asked[j]]
-		return lookScript.command(s.codec.builder(), whole, []string{s.recordKey(l.Name)},
-			schema.Decimal(l.Fence), schema.Decimal(l.TTL.Milliseconds()), l.Data,
-			schema.Decimal(l.After.Fence), schema.Decimal(l.After.Seq))
+	calls := make([]script.Call, len(asked))
+	for j, i := range asked {
+		l := &looks[i]
+		calls[j] = script.Call{
+			Script: script.Look, Name: l.Name, Keys: s.keyOf(l.Name),
+			Args: []string{
+				schema.Decimal(l.Fence), schema.Decimal(l.TTL.Milliseconds()), l.Data,
+				schema.Decimal(l.After.Fence), schema.Decimal(l.After.Seq),
+			},
+		}
 	}
-	todo.readOne = func(j int, r rueidis.RedisResult) {
+	s.asker.All(ctx, what, calls, func(j int, reply rueidis.RedisMessage, err error) {
 		i := asked[j]
-		reply, err := r.ToMessage()
 		if err != nil {
-			seen[i].Err = s.codec.errors.Wrap(what, err)
+			seen[i].Err = err
 			return
 		}
 		var ok bool
 		if seen[i], ok = readSeen(reply, looks[i].Fence); !ok {
 			seen[i].Err = refusal.Unreadable(what)
 		}
-	}
-	s.sender.Spread(ctx, &s.recording, todo)
+	})
 	return seen
 }
 
 // Write implements [store.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig], and
-// data above [Store.MaxRecord] with [renewer.ErrRejected].
-func (s *engine) Write(ctx context.Context, records []store.Record) []store.Answer {
+// data above [Records.MaxRecord] with [renewer.ErrRejected].
+func (s *Records) Write(ctx context.Context, records []store.Record) []store.Answer {
 	answers := make([]store.Answer, len(records))
 	asked := make([]int, 0, len(records))
 	for i := range records {
@@ -106,29 +107,31 @@ func (s *engine) Write(ctx context.Context, records []store.Record) []store.Answ
 		}
 		asked = append(asked, i)
 	}
-	todo := &calls{n: len(asked), nameOf: func(j int) string { return records[asked[j]].Name }}
-	todo.build = func(j int, whole bool) rueidis.Completed {
-		r := records[asked[j]]
+	calls := make([]script.Call, len(asked))
+	for j, i := range asked {
+		r := records[i]
 		if r.Erase {
 			r.TTL, r.Data = 0, ""
 		}
-		return writeScript.command(s.codec.builder(), whole, []string{s.recordKey(r.Name)},
-			schema.Decimal(r.Fence), schema.Decimal(r.Seq), schema.Decimal(r.TTL.Milliseconds()),
-			r.Data)
+		calls[j] = script.Call{
+			Script: script.Write, Name: r.Name, Keys: s.keyOf(r.Name),
+			Args: []string{
+				schema.Decimal(r.Fence), schema.Decimal(r.Seq),
+				schema.Decimal(r.TTL.Milliseconds()), r.Data,
+			},
+		}
 	}
-	todo.readOne = func(j int, r rueidis.RedisResult) {
+	s.asker.All(ctx, "write", calls, func(j int, reply rueidis.RedisMessage, err error) {
 		i := asked[j]
-		reply, err := r.ToMessage()
 		if err != nil {
-			answers[i].Err = s.codec.errors.Wrap("write", err)
+			answers[i].Err = err
 			return
 		}
 		var ok bool
 		if answers[i].Status, ok = readWritten(reply); !ok {
 			answers[i].Err = refusal.Unreadable("write")
 		}
-	}
-	s.sender.Spread(ctx, &s.recording, todo)
+	})
 	return answers
 }
 
@@ -140,21 +143,6 @@ func roomFor(what, data string) error {
 	}
 	return nil
 }
-
-// calls is a job of functions.
-type calls struct {
-	n       int
-	nameOf  func(i int) string
-	build   func(i int, whole bool) rueidis.Completed
-	readOne func(i int, r rueidis.RedisResult)
-}
-
-func (c *calls) Repeatable() bool                            { return false }
-func (c *calls) Size() int                                   { return c.n }
-func (c *calls) Slot(i int) uint16                           { return schema.SlotOf(c.nameOf(i)) }
-func (c *calls) Weight(int) int                              { return 1 }
-func (c *calls) Command(i int, whole bool) rueidis.Completed { return c.build(i, whole) }
-func (c *calls) Read(i int, r rueidis.RedisResult)           { c.readOne(i, r) }
 
 // readSeen reads the reply of look.lua to a holder with a token, or 0.
 func readSeen(reply rueidis.RedisMessage, fence int64) (seen store.Seen, ok bool) {

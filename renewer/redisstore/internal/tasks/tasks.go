@@ -1,8 +1,12 @@
-package redisstore
+// Package tasks keeps the lines in which tasks wait for a lock or a limit on the server while no
+// process does. parked.lua says what such a line is.
+//
+// It owns those lines, and touches no lease and no line of places: which of the tasks is next is
+// said by arrive.lua and next.lua, and to run it is the matter of who asked.
+package tasks
 
 import (
 	"context"
-	_ "embed"
 	"strconv"
 	"strings"
 	"time"
@@ -12,25 +16,9 @@ import (
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/script"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
-
-var (
-	//go:embed lua/parked.lua
-	parkedText string
-	//go:embed lua/arrive.lua
-	arriveText string
-	//go:embed lua/next.lua
-	nextText string
-
-	arriveScript = newTaskScript(arriveText)
-	nextScript   = newTaskScript(nextText)
-)
-
-// newTaskScript makes a script of a file that includes parked.lua.
-func newTaskScript(text string) script {
-	return newScript(include(text, "parked.lua", parkedText))
-}
 
 const (
 	slotSuffix  = ":slot"
@@ -43,10 +31,14 @@ const (
 	mostLooks = 8
 )
 
-var _ contract.Line = (*engine)(nil)
+// Lines are those of tasks of a deployment. Its methods may be called concurrently.
+type Lines struct{ asker *script.Asker }
+
+// New has the lines where an asker asks.
+func New(asker *script.Asker) *Lines { return &Lines{asker} }
 
 // Arrive implements [contract.Line].
-func (s *engine) Arrive(ctx context.Context, a contract.Arrival) (contract.Arrived, error) {
+func (s *Lines) Arrive(ctx context.Context, a contract.Arrival) (contract.Arrived, error) {
 	mode := "ask"
 	if a.Look {
 		mode = "place"
@@ -57,7 +49,7 @@ func (s *engine) Arrive(ctx context.Context, a contract.Arrival) (contract.Arriv
 	if err != nil {
 		return contract.Arrived{}, err
 	}
-	reply, err := s.askLine(ctx, refusal.OpArrive, &arriveScript, a.Name, a.Task.Home,
+	reply, err := s.askLine(ctx, refusal.OpArrive, script.Arrive, a.Name, a.Task.Home,
 		taskText(a.Task), mode, schema.Decimal(ttl),
 		schema.Decimal(taskLineTTL.Milliseconds()), taskText(a.For), limitText(a.Name, a.Limit),
 		schema.Decimal(a.Since))
@@ -106,7 +98,7 @@ func readArrived(reply rueidis.RedisMessage) (a contract.Arrived, ok bool) {
 }
 
 // Next implements [contract.Line].
-func (s *engine) Next(
+func (s *Lines) Next(
 	ctx context.Context, name contract.Name, limit int, what contract.TaskEvent, task contract.Task,
 ) (next contract.NextTask, err error) {
 	for range mostLooks {
@@ -122,10 +114,10 @@ func (s *engine) Next(
 
 // lookForNext is Next for as many tasks as one call of the script looks at. It reports whether
 // there are more.
-func (s *engine) lookForNext(
+func (s *Lines) lookForNext(
 	ctx context.Context, name contract.Name, limit int, what contract.TaskEvent, task contract.Task,
 ) (next contract.NextTask, more bool, err error) {
-	reply, err := s.askLine(ctx, refusal.OpNext, &nextScript, name, task.Home,
+	reply, err := s.askLine(ctx, refusal.OpNext, script.Next, name, task.Home,
 		taskText(task), what.String(), schema.Decimal(taskLineTTL.Milliseconds()),
 		limitText(name, limit))
 	if err != nil {
@@ -173,10 +165,11 @@ func taskText(t contract.Task) string {
 }
 
 // askLine calls a script of the line of tasks of a home once.
-func (s *engine) askLine(
-	ctx context.Context, op string, do *script, name contract.Name, home string, args ...string,
+func (s *Lines) askLine(
+	ctx context.Context, op string, do script.Script, name contract.Name, home string,
+	args ...string,
 ) (reply rueidis.RedisMessage, err error) {
-	key := schema.LeaseKey(s.codec.prefix, name)
+	key := schema.LeaseKey(s.asker.Prefix, name)
 	if home != "" {
 		home = ":" + home
 	}
@@ -184,5 +177,5 @@ func (s *engine) askLine(
 		key, key + schema.TasksSuffix + home, key + slotSuffix + home, key + wokenSuffix + home,
 		key + schema.HomesSuffix,
 	}
-	return s.callFor(ctx, op, do, name.Text, keys, args...)
+	return s.asker.Ask(ctx, op, script.Call{Script: do, Name: name.Text, Keys: keys, Args: args})
 }

@@ -1,0 +1,6 @@
+package records
+
+var (
+	ReadSeen    = readSeen
+	ReadWritten = readWritten
+)
