@@ -64,6 +64,17 @@ var layers = []layer{
 		"a line of tasks is beside the locks, and knows no lease",
 	},
 	{
+		"renewer/redisstore/internal/view",
+		"internal/contract renewer renewer/store " +
+			rooms("line refusal schema topology wire"),
+		"it shows what plain commands read: with no script it takes, breaks and frees nothing",
+	},
+	{
+		"renewer/redisstore/internal/probe",
+		"renewer " + rooms("refusal schema script topology wire"),
+		"it asks a server what it can do, before there is a lock",
+	},
+	{
 		"renewer/redisstore/internal/...", "internal/contract renewer/redisstore/internal/...",
 		"a part of the Redis store knows names, slots, channels and connections, and no lock",
 	},
@@ -355,6 +366,8 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"renewer/redisstore/internal/refusal " + module + "renewer/redisstore/internal/wire",
 		"renewer/redisstore/internal/records " + module + "renewer/redisstore/internal/line",
 		"renewer/redisstore/internal/tasks " + module + "renewer/redisstore/internal/records",
+		"renewer/redisstore/internal/view " + module + "renewer/redisstore/internal/script",
+		"renewer/redisstore/internal/probe " + module + "renewer/redisstore/internal/line",
 		"renewer/redisstore " + module + "renewer/internal/timing",
 		"internal/deployment " + module + "renewer/redisstore",
 		"renewer/quorum " + module + "renewer/memory",

@@ -36,8 +36,8 @@ const logObserver = "renewer/log.go"
 // chosen are the functions that return what another file logs behind a prefix.
 var chosen = map[string][]string{
 	"renewer/redisstore/open.go": {"internal/deployment/file.go unsafe"},
-	"renewer/redisstore/probe.go": {
-		"renewer/redisstore/probe.go warnOfEviction", "renewer/redisstore/probe.go warnOfNoReplicas",
+	"renewer/redisstore/internal/probe/probe.go": {
+		"renewer/redisstore/internal/probe/probe.go warnOfEviction", "renewer/redisstore/internal/probe/probe.go warnOfNoReplicas",
 	},
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/script"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -86,7 +87,7 @@ func (s *engine) ownerOf(ctx context.Context, name string, fence int64) (string,
 	client, key := s.sender.Client, schema.LeaseKey(s.codec.prefix, limit)+schema.HoldersSuffix
 	begins := schema.Decimal(fence) + schema.Separator
 	for cursor := uint64(0); ; {
-		cmd := client.B().Hscan().Key(key).Cursor(cursor).Count(scanStep).Build().ToPipe()
+		cmd := client.B().Hscan().Key(key).Cursor(cursor).Count(wire.ScanStep).Build().ToPipe()
 		entry, err := client.Do(ctx, cmd).AsScanEntry()
 		if err != nil {
 			return "", err

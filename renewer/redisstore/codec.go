@@ -60,7 +60,7 @@ func newCodec(
 	all := &codec{
 		builder: client.B, prefix: c.prefix, fenceText: schema.Decimal(c.fenceTTL.Milliseconds()),
 		perCall: maxKeys, replicas: c.replicas, line: places, errors: errors,
-		cluster: cluster, mark: schema.MarkKey(c.prefix, probeName),
+		cluster: cluster, mark: schema.MarkKey(c.prefix, schema.NoName),
 		ttls: memo[time.Duration]{make: func(d time.Duration) string {
 			return schema.Decimal(d.Milliseconds())
 		}},

@@ -115,7 +115,7 @@ func LockKeys(prefix, name string) (lease, fence string) {
 func LineKey(prefix, name string) string { return schema.LockKey(prefix, name) + schema.LineSuffix }
 
 // MarkKey is the key of the mark of a single server.
-func MarkKey(prefix string) string { return schema.MarkKey(prefix, probeName) }
+func MarkKey(prefix string) string { return schema.MarkKey(prefix, schema.NoName) }
 
 // GivenKey is there while a name may have a counter of tokens that were given.
 func GivenKey(prefix string) string { return MarkKey(prefix) + ":given" }
@@ -143,11 +143,6 @@ func (s *engine) Inbox() string { return s.line.ID() }
 
 // FaceKey is where a store says who waits in its process.
 func FaceKey(prefix string, s *engine) string { return schema.FaceKey(prefix, s.Inbox()) }
-
-// ReadFace is who waits at a place, as the value of a face says.
-func ReadFace(text string, number uint64) (who store.Holder, version string) {
-	return readFace(text).place(number)
-}
 
 // LogOf is where a store with these options warns.
 func LogOf(opts ...Option) *slog.Logger {

@@ -1,7 +1,6 @@
 package redisstore_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -44,26 +43,5 @@ func TestFaces(t *testing.T) {
 		places := show(t, other, "a").Places
 		assert.Equal(t, contract.Holder{Node: "node-b", PID: 42}, places[0].Holder)
 		assert.Equal(t, contract.Holder{}, places[1].Holder, "whose face is not there")
-	})
-}
-
-// Whatever is in a face, nothing that can't be printed is shown of it.
-func FuzzFace(f *testing.F) {
-	for _, text := range []string{
-		"", "v1.0.0", "v1\n7\nnode\n42\nop", "v1\n7\nnode\n42\nop\n8\nnode\n42\n", "\n\n\n\n",
-		"v\x1b\n18446744073709551615\n\x1b[31m\n-1\n" + strings.Repeat("x", 100),
-	} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		for _, number := range []uint64{7, 9, 1<<64 - 1} {
-			who, version := redisstore.ReadFace(text, number)
-			for _, shown := range []string{who.Node, who.Operation, version} {
-				assert.LessOrEqual(t, len(shown), redisstore.MaxPart)
-				assert.NotContains(t, shown, "\x1b")
-			}
-			assert.GreaterOrEqual(t, who.PID, 0)
-			assert.Empty(t, who.Trace)
-		}
 	})
 }

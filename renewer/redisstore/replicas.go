@@ -70,7 +70,7 @@ func (s *engine) acquireConfirmed(
 	ctx context.Context, todo *claiming, i int, since time.Time,
 ) (granted rueidis.RedisResult, unconfirmed error) {
 	name := contract.Claimed(&todo.claims[todo.starts[i]])
-	node, replicas := s.serverOf(name.Text), todo.codec.replicas
+	node, replicas := s.sender.ServerOf(schema.SlotOf(name.Text)), todo.codec.replicas
 	within := waitFor(todo.claims[i].TTL)
 	until := since.Add(within)
 	whole := false
@@ -84,7 +84,7 @@ func (s *engine) acquireConfirmed(
 		granted = results[0]
 		unknown := wire.UnknownScript(granted)
 		whole = whole || unknown
-		moved := s.movedTo(ctx, granted, schema.LeaseKey(todo.codec.prefix, name))
+		moved := s.sender.MovedTo(ctx, granted, schema.LeaseKey(todo.codec.prefix, name))
 		if moved != nil {
 			node = moved
 		}
@@ -102,39 +102,4 @@ func (s *engine) acquireConfirmed(
 			return granted, nil
 		}
 	}
-}
-
-// serverOf is a client of the server that has a lock, as far as that is known.
-func (s *engine) serverOf(name string) rueidis.Client {
-	if s.topology == nil {
-		return s.sender.Client
-	}
-	nodes := s.sender.Client.Nodes()
-	if node := nodes[s.topology.Addr(schema.SlotOf(name))]; node != nil {
-		return node
-	}
-	for _, node := range nodes {
-		return node // which will tell
-	}
-	return s.sender.Client
-}
-
-// movedTo is a client of the server where, as another says, the lock
-// has moved to; nil if it has not, or if the client does not know that server.
-func (s *engine) movedTo(ctx context.Context, r rueidis.RedisResult, key string) rueidis.Client {
-	answer, ok := rueidis.IsRedisErr(r.Error())
-	if !ok || s.topology == nil {
-		return nil
-	}
-	addr, ok := answer.IsMoved()
-	if !ok {
-		return nil
-	}
-	if node := s.sender.Client.Nodes()[addr]; node != nil {
-		return node
-	}
-	// A server that is new to the client: a command of which it
-	// follows the redirection itself makes it look around.
-	_ = wire.Do(ctx, s.sender.Client, s.sender.Client.B().Get().Key(key).Build()).Error()
-	return s.sender.Client.Nodes()[addr]
 }

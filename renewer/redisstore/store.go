@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/probe"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/records"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
@@ -19,6 +20,7 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/subscription"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/tasks"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/view"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -46,11 +48,14 @@ func (s *Store) Close() { s.engine.Close() }
 // and a turn are on the server. internal/line has the places of this process, and hears, by the
 // subscriber, when the turn of one has come.
 //
-// Besides, open.go connects, probe.go asks what the server can do, and two more rooms know no lock:
-// internal/subscription, the process's subscription, and internal/topology, that of a cluster.
+// Beside that path are rooms that claim and hold nothing: internal/probe asks what the server can
+// do, internal/view shows locks to people, internal/records keeps records and internal/tasks lines
+// of tasks. internal/subscription, the process's subscription, and internal/topology, that of a
+// cluster, know no lock.
 type engine struct {
 	*records.Records
 	*tasks.Lines
+	*view.View
 
 	codec    *codec
 	sender   *wire.Sender
@@ -79,6 +84,7 @@ var (
 	_ contract.Sharded = (*engine)(nil)
 	_ contract.Tuned   = (*engine)(nil)
 	_ store.Recorder   = (*engine)(nil)
+	_ store.Inspector  = (*engine)(nil)
 	_ contract.Line    = (*engine)(nil)
 )
 
@@ -111,34 +117,23 @@ func opened(s *engine, err error) (*Store, error) {
 // start makes a store and asks the server, until ctx ends.
 func start(ctx context.Context, client rueidis.Client, c settings) (*engine, error) {
 	s := newStore(client, c)
-	opening := ctx
-	ctx, cancel := context.WithTimeout(opening, probeTimeout)
-	defer cancel()
-	if s.topology != nil {
-		// First: the server that the prober asks may be the one that does not answer.
-		s.topology.Learn(ctx)
-		if err := nodesHaveNames(ctx, client); err != nil {
-			s.Close()
-			return nil, err
-		}
-	}
-	p := &prober{
-		client: client, topology: s.topology, errors: s.codec.errors, prefix: c.prefix,
-		replicas: c.replicas, line: s.line, server: &s.server, log: c.log,
-	}
 	if c.toInspect {
 		s.line.Enable() // what it breaks by force goes to the first in line
 	}
-	left, err := ask(ctx, p.questions())
-	if opening.Err() != nil {
-		err = context.Cause(opening)
+	p := &probe.Prober{
+		Client: client, Topology: s.topology, Errors: s.codec.errors, CanLine: s.line.Enable,
+		IsServer: func(id string) { s.server.Store(&id) }, Log: c.log,
+	}
+	left, err := p.Ask(ctx)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		s.Close()
 		return nil, err
 	}
 	if len(left) > 0 {
-		go askLater(s.life, left, s.sender.Closed, c.log)
+		go p.Later(s.life, left, s.sender.Closed)
 	}
 	return s, nil
 }
@@ -164,20 +159,23 @@ func newStore(client rueidis.Client, c settings) *engine {
 	if !cluster { // a cluster's nodes say themselves where a slot is
 		reader.Astray = func() { wire.HangUp(client) }
 		watching.Try = func(ctx context.Context, conn rueidis.DedicatedClient) error {
-			return tryWrite(ctx, conn, reader)
+			return probe.TryWrite(ctx, conn, reader)
 		}
 	}
 	s.subscriber = subscription.New(watching)
 	s.line = line.New(line.Config{
 		Prefix: c.prefix, Cluster: cluster, Subscriber: s.subscriber, Check: s.checkTurn,
-		Show: s.showFace,
-		Key:  func(name contract.Name) string { return schema.LeaseKey(c.prefix, name) },
+		Show: func(places []line.Shown) bool {
+			return s.ShowFace(s.life, s.line.ID(), places)
+		},
+		Key: func(name contract.Name) string { return schema.LeaseKey(c.prefix, name) },
 	})
 	s.codec = newCodec(client, c, cluster, s.line, reader)
 	s.sender = &wire.Sender{Client: client, Topology: s.topology, Refused: reader.Closed.Store}
 	s.asker = &script.Asker{
 		Prefix: c.prefix, Sender: s.sender, Through: &s.recording, Errors: reader,
 	}
+	s.View = view.New(c.prefix, s.sender, reader, s.settle)
 	s.Records, s.Lines = records.New(s.asker), tasks.New(s.asker)
 	s.acquires = newAcquires(s.codec, s.sender)
 	s.releases = newReleases(s.codec, s.sender)

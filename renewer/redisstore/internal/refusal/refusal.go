@@ -258,6 +258,9 @@ var notReady = []string{
 // a fail-over may promote it: at start it is a wrong address by far more often.
 func (e *Reader) Definite(text string) bool { return e.classify(text) > full }
 
+// ErrLater means that the server is down, slow or not ready, so that it must be asked again.
+var ErrLater = errors.New("redisstore: the server has not answered yet")
+
 // ErrDenied is below the error for a command refused inside the
 // script: there the server's own error is only text.
 var ErrDenied = errors.New("redisstore: the server refuses a command that locks need")

@@ -84,8 +84,11 @@ func (w *KeyWriter) Next() string {
 	return w.text.String()[from:]
 }
 
+// NoName is no lock's name in a key: a percent sign of a name would be escaped.
+const NoName = "%"
+
 // NoKey is a key that nobody writes.
-func NoKey(prefix string) string { return prefix + "{%}:none" }
+func NoKey(prefix string) string { return prefix + "{" + NoName + "}:none" }
 
 // MarkKey is where the highest fencing token granted is kept: of a slot, by a hash tag in it, or of
 // a single server.

@@ -1,12 +1,8 @@
 package wire
 
 import (
-	"context"
-	"slices"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/rueidis"
 )
 
 // The request of a lone caller goes directly, and so do those of two who meet: each by a connection
@@ -56,25 +52,3 @@ func (d *direct) begin() bool {
 }
 
 func (d *direct) end() { d.active.Add(-1) }
-
-// DoApart is client.DoMulti for commands of which one has the server wait, for as long as it says.
-// They go by a connection of the client's pool for blocking commands: what others send by the one
-// that all share would wait behind them, heartbeats too. It returns when ctx ends.
-func DoApart(
-	ctx context.Context, client rueidis.Client, within time.Duration,
-	commands ...rueidis.Completed,
-) []rueidis.RedisResult {
-	n := len(commands) // the goroutine has them from here on
-	done := make(chan []rueidis.RedisResult, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, within)
-		defer cancel()
-		done <- client.DoMulti(ctx, commands...)
-	}()
-	select {
-	case results := <-done:
-		return results
-	case <-ctx.Done():
-		return slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(ctx.Err())}, n)
-	}
-}

@@ -14,6 +14,7 @@
 //	window.go    no more at once than a server does in some ms
 //	send.go      one pipeline, sent again where that is safe
 //	direct.go    a lone caller's own connection
+//	apart.go     a connection, or a server, of its own
 //	dialing.go   none waits for a connection longer than its context says
 //	hangup.go    a connection that leads to a replica is given up
 package wire

@@ -1,4 +1,4 @@
-package redisstore
+package view
 
 import (
 	"cmp"
@@ -58,7 +58,7 @@ func (f *found) isListed() bool {
 
 // readAll reads several names, which node has. more, if it is not nil, asks for more with the last
 // round.
-func (s *engine) readAll(
+func (v *View) readAll(
 	ctx context.Context, l *looks, node rueidis.Client, all []found, more func(*looks),
 ) error {
 	for left := true; left; {
@@ -73,7 +73,7 @@ func (s *engine) readAll(
 			return err
 		}
 	}
-	at, err := s.clockOf(ctx, l.op, node) // after what was granted before
+	at, err := v.clockOf(ctx, l.op, node) // after what was granted before
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package redisstore
+package view
 
 import (
 	"context"
@@ -17,29 +17,22 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-const (
-	// scanStep is about how many keys a server looks at for one command: some 0.1 ms, and 0.3 ms on
-	// a slow machine.
-	scanStep = 250
-	// readAtOnce is of how many names the server's time is asked once.
-	readAtOnce = 1000
-)
-
-var _ store.Inspector = (*engine)(nil)
+// readAtOnce is of how many names the server's time is asked once.
+const readAtOnce = 1000
 
 // List implements [store.Inspector]: by SCAN on each primary, and then by commands that read the
 // keys of the names wanted. Of a limit 10,000 slots are shown at most. Keys of a cluster that move
 // to another server meanwhile may be missing. It goes on with the other servers where one fails,
 // and its error comes last.
-func (s *engine) List(
+func (v *View) List(
 	ctx context.Context, want func(name string, limit bool) bool,
 ) iter.Seq2[store.Lock, error] {
 	return func(yield func(store.Lock, error) bool) {
 		l := lister{
-			store: s, want: want, yield: yield, seen: make(map[contract.Name]seen),
-			tasks: make(map[contract.Name][]string), looks: s.newLooks(refusal.OpList),
+			view: v, want: want, yield: yield, seen: make(map[contract.Name]seen),
+			tasks: make(map[contract.Name][]string), looks: v.newLooks(refusal.OpList),
 		}
-		nodes, err := s.primaries(ctx)
+		nodes, err := v.primaries(ctx)
 		errs := []error{err}
 		for _, node := range nodes {
 			more, err := l.list(ctx, node)
@@ -58,13 +51,13 @@ func (s *engine) List(
 }
 
 // primaries returns a client for each server that has locks.
-func (s *engine) primaries(ctx context.Context) (nodes []rueidis.Client, err error) {
-	if s.topology == nil {
-		return []rueidis.Client{s.sender.Client}, nil
+func (v *View) primaries(ctx context.Context) (nodes []rueidis.Client, err error) {
+	if v.sender.Topology == nil {
+		return []rueidis.Client{v.sender.Client}, nil
 	}
-	s.topology.Learn(ctx)
-	known := s.sender.Client.Nodes()
-	for _, addr := range s.topology.Primaries() {
+	v.sender.Topology.Learn(ctx)
+	known := v.sender.Client.Nodes()
+	for _, addr := range v.sender.Topology.Primaries() {
 		if node := known[addr]; node != nil {
 			nodes = append(nodes, node)
 		} else {
@@ -74,14 +67,14 @@ func (s *engine) primaries(ctx context.Context) (nodes []rueidis.Client, err err
 	}
 	if len(nodes) == 0 && err == nil {
 		err = fmt.Errorf("redisstore: list: no server has told who serves what in the cluster: %w",
-			errLater)
+			refusal.ErrLater)
 	}
 	return nodes, err
 }
 
 // lister is one call of List.
 type lister struct {
-	store *engine
+	view  *View
 	want  func(name string, limit bool) bool
 	yield func(store.Lock, error) bool
 	seen  map[contract.Name]seen     // SCAN may tell a key twice
@@ -130,13 +123,13 @@ func (l *lister) list(ctx context.Context, node rueidis.Client) (more bool, err 
 func (l *lister) scan(
 	ctx context.Context, node rueidis.Client, cursor uint64,
 ) (rueidis.ScanEntry, error) {
-	ctx, cancel := l.store.bounded(ctx)
+	ctx, cancel := l.view.bounded(ctx)
 	defer cancel()
-	scan := node.B().Scan().Cursor(cursor).Match(schema.Pattern(l.store.codec.prefix)).
-		Count(scanStep)
+	scan := node.B().Scan().Cursor(cursor).Match(schema.Pattern(l.view.prefix)).
+		Count(wire.ScanStep)
 	entry, err := wire.Do(ctx, node, scan.Build()).AsScanEntry()
 	if err != nil {
-		err = l.store.codec.errors.Wrap(refusal.OpList, err)
+		err = l.view.errors.Wrap(refusal.OpList, err)
 	}
 	return entry, err
 }
@@ -144,7 +137,7 @@ func (l *lister) scan(
 // take notes what a key shows, and reports whether it is the first to show that its name is to be
 // read: it is wanted, and leased, or tasks stand in line for it. Places alone are of the dead.
 func (l *lister) take(key string) (name contract.Name, ok bool) {
-	name, beside, ok := schema.ReadKey(l.store.codec.prefix, key)
+	name, beside, ok := schema.ReadKey(l.view.prefix, key)
 	tasks := beside == schema.TasksSuffix || strings.HasPrefix(beside, schema.TasksSuffix+":")
 	if !ok || beside != "" && beside != schema.LineSuffix && !tasks {
 		return name, false
@@ -181,11 +174,11 @@ func (l *lister) read(
 			continue // on another server of the cluster, from which it has moved
 		}
 		l.seen[name] = had | seenRead
-		f := newFound(l.store.codec.prefix, name)
+		f := newFound(l.view.prefix, name)
 		f.waits, f.tasks = had&seenLine != 0, l.tasks[name]
 		l.found = append(l.found, f)
 	}
-	if err := l.store.readAll(ctx, l.looks, node, l.found, nil); err != nil {
+	if err := l.view.readAll(ctx, l.looks, node, l.found, nil); err != nil {
 		return true, err
 	}
 	all := l.found

@@ -1,4 +1,14 @@
-package redisstore
+// Package view reads the locks of a deployment for people: which there are, who has them, and who
+// waits. Beside that it keeps what others are shown of who waits in this process.
+//
+// It sends plain commands and no script, and but for that one key it only reads: a user who may
+// only look needs no right to write, and nothing that is shown is believed by a claim or a hold.
+//
+//	list.go   all locks
+//	show.go   one, and who waits for it
+//	found.go  what is read of a name
+//	face.go   who waits in a process
+package view
 
 import (
 	"context"
@@ -15,6 +25,21 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
 
+// View is what is shown of a deployment. Its methods may be called concurrently.
+type View struct {
+	prefix string
+	sender *wire.Sender
+	errors *refusal.Reader
+	within time.Duration // of one request
+}
+
+// New shows the locks with a prefix, and gives each request so much time.
+func New(
+	prefix string, sender *wire.Sender, errors *refusal.Reader, within time.Duration,
+) *View {
+	return &View{prefix, sender, errors, within}
+}
+
 // maxShown is how much is read of a value, in bytes: see schema.
 const maxShown = 300
 
@@ -24,9 +49,9 @@ var shownArgs = []string{"0", schema.Decimal(maxShown - 1)}
 // looks are commands that read, to be sent together: those of each shard in a pipeline. They are
 // plain commands and no script, so that a user who may only look needs no right to write.
 type looks struct {
-	store *engine
-	op    string
-	all   []look
+	view *View
+	op   string
+	all  []look
 
 	mu  sync.Mutex // replies of several shards come at once
 	err error
@@ -42,7 +67,7 @@ type look struct {
 	take    func(reply rueidis.RedisMessage, foreign bool)
 }
 
-func (s *engine) newLooks(op string) *looks { return &looks{store: s, op: op} }
+func (v *View) newLooks(op string) *looks { return &looks{view: v, op: op} }
 
 func (l *looks) add(one look) { l.all = append(l.all, one) }
 
@@ -88,7 +113,7 @@ func (l *looks) sendSome(ctx context.Context, all []look) {
 	todo.SlotOf = func(i int) uint16 { return schema.SlotOf(all[i].tag) }
 	todo.Build = func(i int, _ bool) rueidis.Completed {
 		one := &all[i]
-		return l.store.codec.builder().Arbitrary(one.command).Keys(one.key).Args(one.args...).
+		return l.view.sender.Client.B().Arbitrary(one.command).Keys(one.key).Args(one.args...).
 			Build()
 	}
 	todo.Take = func(i int, r rueidis.RedisResult) {
@@ -96,15 +121,15 @@ func (l *looks) sendSome(ctx context.Context, all []look) {
 		switch {
 		case err == nil, rueidis.IsRedisNil(err):
 			all[i].take(reply, false)
-		case l.store.codec.errors.Foreign(err):
+		case l.view.errors.Foreign(err):
 			all[i].take(reply, true)
 		default:
 			l.fail(err)
 		}
 	}
-	ctx, cancel := l.store.bounded(ctx)
+	ctx, cancel := l.view.bounded(ctx)
 	defer cancel()
-	l.store.sender.SpreadCalls(ctx, nil, todo)
+	l.view.sender.SpreadCalls(ctx, nil, todo)
 }
 
 // fail keeps the first error.
@@ -112,24 +137,24 @@ func (l *looks) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err == nil {
-		l.err = l.store.codec.errors.Wrap(l.op, err)
+		l.err = l.view.errors.Wrap(l.op, err)
 	}
 }
 
 // bounded bounds one request: the client sends what only reads again and again, for as long as it
 // may.
-func (s *engine) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s.settle)
+func (v *View) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, v.within)
 }
 
 // clockOf asks a server for its time.
-func (s *engine) clockOf(ctx context.Context, op string, node rueidis.Client) (time.Time, error) {
-	ctx, cancel := s.bounded(ctx)
+func (v *View) clockOf(ctx context.Context, op string, node rueidis.Client) (time.Time, error) {
+	ctx, cancel := v.bounded(ctx)
 	defer cancel()
 	r := wire.Do(ctx, node, node.B().Time().Build())
 	parts, err := r.AsStrSlice()
 	if err != nil {
-		return time.Time{}, s.codec.errors.Wrap(op, err)
+		return time.Time{}, v.errors.Wrap(op, err)
 	}
 	if len(parts) != 2 {
 		return time.Time{}, refusal.Unreadable(op)
