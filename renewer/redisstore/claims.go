@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -16,6 +17,67 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
+
+// Acquire implements [store.Store].
+func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	presents := false
+	for i := range claims {
+		if c := &claims[i]; c.Place != 0 && !samePlace(claims, i-1) {
+			who := s.codec.faceText(c.Holder)
+			presents = s.line.Present(contract.Claimed(c), c.Place, who) || presents
+		}
+	}
+	begun := time.Now()
+	var grants []store.Grant
+	if s.codec.coalesces() && s.acquires.Joins(claims) {
+		grants = s.acquires.Do(ctx, s.acquiring.Of(0), claims)
+	} else {
+		job := s.codec.newClaiming(claims)
+		s.sender.Spread(ctx, &s.acquiring, job)
+		if s.codec.replicas > 0 {
+			s.confirm(ctx, job, begun)
+		}
+		grants = job.grants
+	}
+	// Note how long the claim took: the place's turn will be as long.
+	// An answer that did not come in time says nothing of how far away the server is.
+	if (len(grants) == 1 || samePlace(claims, 0)) && (refused(&grants[0]) ||
+		presents && grants[0].Status == store.StatusHeld) {
+		s.line.Took(time.Since(begun))
+	}
+	if presents {
+		s.answered(claims, grants)
+	}
+	return grants
+}
+
+// samePlace reports whether claim i and the next are of one place. If the later one is refused, the
+// place stands in line, whatever became of the earlier one.
+func samePlace(claims []store.Claim, i int) bool {
+	return i >= 0 && i+1 < len(claims) && claims[i].Place != 0 &&
+		claims[i].Place == claims[i+1].Place
+}
+
+// answered tells the line what became of claims. From then on it has the places that the server
+// has in a line, or may have, and no others.
+func (s *engine) answered(claims []store.Claim, grants []store.Grant) {
+	for i := range claims {
+		place, g := claims[i].Place, &grants[i]
+		switch {
+		case place == 0, samePlace(claims, i):
+		case g.Status == store.StatusHeld:
+			s.line.Leave(place)
+		case refused(g):
+			s.line.Refused(place, g.Status == store.StatusQueued)
+		case g.Status != store.StatusUnknown, errors.Is(g.Err, store.ErrNotSent):
+			s.line.Unranked(place)
+		}
+	}
+}
+
+func refused(g *store.Grant) bool {
+	return g.Status == store.StatusTaken || g.Status == store.StatusQueued
+}
 
 // claiming is the job of an acquire: calls of the script for as many claims each as scriptRoom has
 // room for. Neighbours that are alike share a call.
@@ -38,7 +100,7 @@ func (c *codec) newClaiming(claims []store.Claim) *claiming {
 		job.grants = make([]store.Grant, len(claims))
 		job.starts = make([]int, 0, len(claims)/c.perCall+2)
 	}
-	room := c.room()
+	room := scriptRoom{prefix: c.prefix, perCall: c.perCall}
 	for i := range claims {
 		name := contract.Claimed(&claims[i])
 		if !room.add(name) || !c.alike(&claims[i-1], &claims[i]) {

@@ -98,9 +98,6 @@ func (c *codec) markOf(name string) string {
 	return c.mark
 }
 
-// room returns an empty call of a script.
-func (c *codec) room() scriptRoom { return scriptRoom{prefix: c.prefix, perCall: c.perCall} }
-
 // coalesces reports whether callers who meet can share a command: not on a cluster, where their
 // locks are in different slots, and not where replicas confirm each grant on a connection of its
 // own.

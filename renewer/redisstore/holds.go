@@ -2,7 +2,9 @@ package redisstore
 
 import (
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -15,16 +17,54 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
+// Renew implements [store.Store]. It passes through no window: a heartbeat waits for no crowd.
+func (s *engine) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
+	job := s.codec.newHolding(holds, false)
+	s.sender.Spread(ctx, nil, job)
+	return job.answers
+}
+
+// Release implements [store.Store].
+func (s *engine) Release(ctx context.Context, holds []store.Hold) []store.Answer {
+	defer func() {
+		for i := range holds {
+			s.line.GiveUp(holds[i].Place)
+		}
+	}()
+	for i := range holds { // lest the release overtake a claim that it undoes
+		if err := s.acquires.Settle(ctx, holds[i].Owner); err != nil {
+			err = s.codec.errors.Wrap("release", err)
+			return slices.Repeat([]store.Answer{{Err: err}}, len(holds))
+		}
+	}
+	if s.codec.coalesces() && s.releases.Joins(holds) {
+		return s.releases.Do(ctx, s.releasing.Of(0), holds)
+	}
+	job := s.codec.newHolding(holds, true)
+	s.sender.Spread(ctx, &s.releasing, job)
+	return job.answers
+}
+
+// checkTurn has the server pass a lease on if it is a turn that has lapsed. It is the release of a
+// lease that no owner has.
+func (s *engine) checkTurn(name contract.Name) {
+	ctx, cancel := context.WithTimeout(s.life, s.settle)
+	defer cancel()
+	hold := store.Hold{Name: name.Text, Limit: name.Limit, Owner: noOwner}
+	s.sender.Spread(ctx, nil, s.codec.newHolding([]store.Hold{hold}, true))
+}
+
+// noOwner is as long as an owner token, and none.
+var noOwner = strings.Repeat(" ", store.OwnerLen)
+
 // holding is the job of a renewal or a release: calls of a script for as many leases each as
 // scriptRoom has room for. Neighbours of one time share a call.
 type holding struct {
-	codec   *codec
-	op      string
-	script  *script.Script
-	timeOf  func(*store.Hold) time.Duration
-	holds   []store.Hold
-	answers []store.Answer
-	starts  []int // call i has holds[starts[i]:starts[i+1]]
+	codec    *codec
+	releases bool // or else it renews
+	holds    []store.Hold
+	answers  []store.Answer
+	starts   []int // call i has holds[starts[i]:starts[i+1]]
 
 	only struct { // for the usual one hold, without allocations of their own
 		answers [1]store.Answer
@@ -32,63 +72,70 @@ type holding struct {
 	}
 }
 
-// newRenewing is the job of a renewal.
-func (c *codec) newRenewing(holds []store.Hold) *holding {
-	return c.newHolding("renew", &script.Renew, holds, func(h *store.Hold) time.Duration {
-		return h.TTL
-	})
-}
-
-// newReleasing is the job of a release.
-func (c *codec) newReleasing(holds []store.Hold) *holding {
-	return c.newHolding("release", &script.Release, holds, func(h *store.Hold) time.Duration {
-		return h.Keep
-	})
-}
-
-func (c *codec) newHolding(
-	op string, do *script.Script, holds []store.Hold, timeOf func(*store.Hold) time.Duration,
-) *holding {
-	h := &holding{codec: c, op: op, script: do, timeOf: timeOf, holds: holds}
+func (c *codec) newHolding(holds []store.Hold, releases bool) *holding {
+	h := &holding{codec: c, releases: releases, holds: holds}
 	if h.answers, h.starts = h.only.answers[:], h.only.starts[:0]; len(holds) != 1 {
 		h.answers = make([]store.Answer, len(holds))
 		h.starts = make([]int, 0, len(holds)/c.perCall+2)
 	}
-	h.divide()
-	return h
-}
-
-func (h *holding) divide() {
-	room := h.codec.room()
-	for i := range h.holds {
-		name := contract.Held(&h.holds[i])
-		if !room.add(name) || h.timeOf(&h.holds[i-1]) != h.timeOf(&h.holds[i]) {
+	room := scriptRoom{prefix: c.prefix, perCall: c.perCall}
+	for i := range holds {
+		name := contract.Held(&holds[i])
+		if !room.add(name) || h.timeOf(&holds[i-1]) != h.timeOf(&holds[i]) {
 			h.starts = append(h.starts, i)
 			room.begin(name)
 		}
 	}
-	h.starts = append(h.starts, len(h.holds))
+	h.starts = append(h.starts, len(holds))
+	return h
 }
 
-func (h *holding) Repeatable() bool  { return h.script == &script.Renew }
+// timeOf is for how long a hold is to live on, or to be kept.
+func (h *holding) timeOf(hold *store.Hold) time.Duration {
+	if h.releases {
+		return hold.Keep
+	}
+	return hold.TTL
+}
+
+// scriptFor is the script that does it for locks, or for limits.
+func (h *holding) scriptFor(limits bool) *script.Script {
+	switch {
+	case limits && h.releases:
+		return &script.SlotsRelease
+	case limits:
+		return &script.SlotsRenew
+	case h.releases:
+		return &script.Release
+	default:
+		return &script.Renew
+	}
+}
+
+// op is what is asked, in errors.
+func (h *holding) op() string {
+	if h.releases {
+		return "release"
+	}
+	return "renew"
+}
+
+func (h *holding) Repeatable() bool  { return !h.releases }
 func (h *holding) Size() int         { return len(h.starts) - 1 }
 func (h *holding) Slot(i int) uint16 { return schema.SlotOf(h.holds[h.starts[i]].Name) }
 func (h *holding) Weight(i int) int  { return h.starts[i+1] - h.starts[i] }
 
 func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	part := h.holds[h.starts[i]:h.starts[i+1]]
-	c, releases := h.codec, h.script == &script.Release
+	c, limits := h.codec, part[0].Limit
 	lasts := "0"
 	if d := h.timeOf(&part[0]); d != 0 {
 		lasts = c.ttls.of(d)
 	}
 	var keys schema.KeyWriter
 	keys.Begin(c.prefix, part)
-	call, name := h.script.Called(whole)
-	n, limits := len(part), part[0].Limit
-	if limits {
-		call, name = limitScript(h.script).Called(whole)
-	}
+	call, name := h.scriptFor(limits).Called(whole)
+	n := len(part)
 	if limits && c.cluster {
 		n++
 	}
@@ -103,24 +150,20 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 		words = words.Args(first + schema.HoldersSuffix)
 	}
 	words = words.Args(lasts)
-	if releases {
+	if h.releases {
 		words = words.Args(c.frees.of(c.mode()))
 	}
 	for j := range part {
-		words = words.Args(h.ownerOf(&part[j], releases))
+		text := part[j].Owner
+		if h.releases && part[j].Place != 0 { // the place that it gives up
+			text += " " + strconv.FormatUint(part[j].Place, 10)
+		}
+		words = words.Args(text)
 	}
-	if !releases {
+	if !h.releases {
 		words = words.Args(c.mode() + callersOf(part))
 	}
 	return words.Build()
-}
-
-// limitScript is the script that does for limits what another does for locks.
-func limitScript(of *script.Script) *script.Script {
-	if of == &script.Renew {
-		return &script.SlotsRenew
-	}
-	return &script.SlotsRelease
 }
 
 // callersOf says how many callers wait for each lease that tells: see callers.lua; "" if none does.
@@ -133,22 +176,13 @@ func callersOf(part []store.Hold) (text string) {
 	return text
 }
 
-// ownerOf is the owner token of a hold, and, to a release, the place that it gives up.
-func (h *holding) ownerOf(hold *store.Hold, releases bool) string {
-	text := hold.Owner
-	if releases && hold.Place != 0 {
-		text += " " + strconv.FormatUint(hold.Place, 10)
-	}
-	return text
-}
-
 func (h *holding) Read(i int, r rueidis.RedisResult) {
 	part := h.answers[h.starts[i]:h.starts[i+1]]
 	reply, err := r.ToMessage()
 	if err != nil {
-		err = h.codec.errors.Wrap(h.op, err)
+		err = h.codec.errors.Wrap(h.op(), err)
 	} else if turns, ok := readAnswers(reply, part); !ok {
-		err = refusal.Unreadable(h.op)
+		err = refusal.Unreadable(h.op())
 	} else {
 		for j, turn := range turns {
 			h.codec.line.Gave(contract.Held(&h.holds[h.starts[i]+j]), turn)
@@ -166,12 +200,12 @@ func newReleases(c *codec, s *wire.Sender) *wire.Coalescer[store.Hold, store.Ans
 			return a.Keep == b.Keep && a.Limit == b.Limit
 		},
 		Alone: func(ctx context.Context, holds []store.Hold) []store.Answer {
-			job := c.newReleasing(holds)
+			job := c.newHolding(holds, true)
 			s.Call(ctx, job, true)
 			return job.answers
 		},
 		Together: func(ctx context.Context, holds []store.Hold) []store.Answer {
-			job := c.newReleasing(holds)
+			job := c.newHolding(holds, true)
 			if !s.CallTogether(ctx, job) {
 				return nil
 			}

@@ -2,9 +2,6 @@ package redisstore
 
 import (
 	"context"
-	"errors"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -38,11 +35,11 @@ func (s *Store) Close() { s.engine.Close() }
 
 // engine asks the servers. A request passes through it one way, and its reply comes back:
 //
-//	store.go                      the verbs
-//	codec.go, claims.go, holds.go requests as calls of the scripts; replies by reply.go
-//	internal/schema               keys and values, which the server keeps
-//	internal/wire                 how commands reach the servers, and whose answer is whose
-//	internal/script               the scripts; the head of each says what goes in and comes out
+//	claims.go, holds.go  the verbs, and their requests as calls of scripts
+//	codec.go, reply.go   what all requests say, and what is believed of replies
+//	internal/schema      keys and values, which the server keeps
+//	internal/script      the scripts; the head of each says what goes in and comes out
+//	internal/wire        how commands reach the servers, and whose answer is whose
 //
 // Waiting is beside that path. tell.lua, which other scripts include, says what the line, a place
 // and a turn are on the server. internal/line has the places of this process, and hears, by the
@@ -191,107 +188,6 @@ func (s *engine) setWindows() {
 	}
 	s.acquiring.Most, s.releasing.Most, s.recording.Most = most, most, wire.MostAlone
 }
-
-// Acquire implements [store.Store].
-func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
-	presents := false
-	for i := range claims {
-		if c := &claims[i]; c.Place != 0 && !samePlace(claims, i-1) {
-			who := s.codec.faceText(c.Holder)
-			presents = s.line.Present(contract.Claimed(c), c.Place, who) || presents
-		}
-	}
-	begun := time.Now()
-	var grants []store.Grant
-	if s.codec.coalesces() && s.acquires.Joins(claims) {
-		grants = s.acquires.DoThrough(ctx, s.acquiring.Of(0), claims)
-	} else {
-		job := s.codec.newClaiming(claims)
-		s.sender.Spread(ctx, &s.acquiring, job)
-		if s.codec.replicas > 0 {
-			s.confirm(ctx, job, begun)
-		}
-		grants = job.grants
-	}
-	// Note how long the claim took: the place's turn will be as long.
-	// An answer that did not come in time says nothing of how far away the server is.
-	if (len(grants) == 1 || samePlace(claims, 0)) && (refused(&grants[0]) ||
-		presents && grants[0].Status == store.StatusHeld) {
-		s.line.Took(time.Since(begun))
-	}
-	if presents {
-		s.answered(claims, grants)
-	}
-	return grants
-}
-
-// samePlace reports whether claim i and the next are of one place. If the later one is refused, the
-// place stands in line, whatever became of the earlier one.
-func samePlace(claims []store.Claim, i int) bool {
-	return i >= 0 && i+1 < len(claims) && claims[i].Place != 0 &&
-		claims[i].Place == claims[i+1].Place
-}
-
-// answered tells the line what became of claims. From then on it has the places that the server
-// has in a line, or may have, and no others.
-func (s *engine) answered(claims []store.Claim, grants []store.Grant) {
-	for i := range claims {
-		place, g := claims[i].Place, &grants[i]
-		switch {
-		case place == 0, samePlace(claims, i):
-		case g.Status == store.StatusHeld:
-			s.line.Leave(place)
-		case refused(g):
-			s.line.Refused(place, g.Status == store.StatusQueued)
-		case g.Status != store.StatusUnknown, errors.Is(g.Err, store.ErrNotSent):
-			s.line.Unranked(place)
-		}
-	}
-}
-
-func refused(g *store.Grant) bool {
-	return g.Status == store.StatusTaken || g.Status == store.StatusQueued
-}
-
-// Renew implements [store.Store]. It passes through no window: a heartbeat waits for no crowd.
-func (s *engine) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
-	job := s.codec.newRenewing(holds)
-	s.sender.Spread(ctx, nil, job)
-	return job.answers
-}
-
-// Release implements [store.Store].
-func (s *engine) Release(ctx context.Context, holds []store.Hold) []store.Answer {
-	defer func() {
-		for i := range holds {
-			s.line.GiveUp(holds[i].Place)
-		}
-	}()
-	for i := range holds { // lest the release overtake a claim that it undoes
-		if err := s.acquires.Settle(ctx, holds[i].Owner); err != nil {
-			err = s.codec.errors.Wrap("release", err)
-			return slices.Repeat([]store.Answer{{Err: err}}, len(holds))
-		}
-	}
-	if s.codec.coalesces() && s.releases.Joins(holds) {
-		return s.releases.DoThrough(ctx, s.releasing.Of(0), holds)
-	}
-	job := s.codec.newReleasing(holds)
-	s.sender.Spread(ctx, &s.releasing, job)
-	return job.answers
-}
-
-// checkTurn has the server pass a lease on if it is a turn that has lapsed. It is the release of a
-// lease that no owner has.
-func (s *engine) checkTurn(name contract.Name) {
-	ctx, cancel := context.WithTimeout(s.life, s.settle)
-	defer cancel()
-	hold := store.Hold{Name: name.Text, Limit: name.Limit, Owner: noOwner}
-	s.sender.Spread(ctx, nil, s.codec.newReleasing([]store.Hold{hold}))
-}
-
-// noOwner is as long as an owner token, and none.
-var noOwner = strings.Repeat(" ", store.OwnerLen)
 
 // Watch implements [store.Store] by a subscription that all watches of the store share, on
 // one connection of its own; of a cluster, one to each server that has a lock which is watched.

@@ -50,7 +50,7 @@ type group[Q, A any] struct {
 	answers   []A
 }
 
-// Joins reports whether the questions of one caller may go to DoThrough.
+// Joins reports whether the questions of one caller may go to Do.
 func (c *Coalescer[Q, A]) Joins(questions []Q) bool {
 	for i := range questions {
 		if !c.Alike(&questions[0], &questions[i]) {
@@ -60,23 +60,15 @@ func (c *Coalescer[Q, A]) Joins(questions []Q) bool {
 	return len(questions) > 0 && len(questions) <= GroupMost
 }
 
-// DoThrough asks, once the window has room.
-func (c *Coalescer[Q, A]) DoThrough(ctx context.Context, w *Window, questions []Q) []A {
-	if err := w.enter(ctx, len(questions)); err != nil {
-		return c.unknown(err, len(questions))
+// Do asks the questions of one caller once the window has room, in a group or alone.
+func (c *Coalescer[Q, A]) Do(ctx context.Context, w *Window, questions []Q) []A {
+	n := len(questions)
+	if err := w.enter(ctx, n); err != nil {
+		return c.unknown(err, n)
 	}
-	defer w.leave(len(questions))
-	return c.do(ctx, questions)
-}
-
-func (c *Coalescer[Q, A]) unknown(err error, n int) []A {
-	return slices.Repeat([]A{c.Unknown(err)}, n)
-}
-
-// do asks the questions of one caller, in a group or alone.
-func (c *Coalescer[Q, A]) do(ctx context.Context, questions []Q) []A {
+	defer w.leave(n)
 	c.mu.Lock()
-	g, first, i, n := c.group, false, 0, len(questions)
+	g, first, i := c.group, false, 0
 	switch {
 	case g != nil && c.Alike(&g.questions[0], &questions[0]) && len(g.questions)+n <= GroupMost:
 		i = c.enter(g, questions)
@@ -105,6 +97,10 @@ func (c *Coalescer[Q, A]) do(ctx context.Context, questions []Q) []A {
 		}
 	}
 	return c.ask(ctx, questions)
+}
+
+func (c *Coalescer[Q, A]) unknown(err error, n int) []A {
+	return slices.Repeat([]A{c.Unknown(err)}, n)
 }
 
 // enter adds questions to a group, and takes no more if that is full. Under c.mu.

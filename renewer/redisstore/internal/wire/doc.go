@@ -12,8 +12,7 @@
 //	coalesce.go  callers who meet share a command
 //	spread.go    by shard, each in a pipeline of its own
 //	window.go    no more at once than a server does in some ms
-//	send.go      one pipeline, sent again where that is safe
-//	direct.go    a lone caller's own connection
+//	send.go      one pipeline, or a lone caller's own connection; sent again where that is safe
 //	apart.go     a connection, or a server, of its own
 //	dialing.go   none waits for a connection longer than its context says
 //	hangup.go    a connection that leads to a replica is given up
