@@ -39,44 +39,51 @@ var layers = []layer{
 		"the engine is the ground floor: whatever it imports is linked into every user's program",
 	},
 	{
-		"renewer/redisstore/internal/schema",
+		rooms("schema"),
 		"internal/contract renewer/store " + rooms("topology"),
 		"what stands on the server is text, which is written and read without asking one",
 	},
 	{
-		"renewer/redisstore/internal/refusal",
+		rooms("refusal"),
 		"internal/deployment renewer " + rooms("schema"),
 		"what an error means is told to all of the store, and asks nobody",
 	},
 	{
-		"renewer/redisstore/internal/script",
+		rooms("script"),
 		rooms("refusal schema wire"),
 		"it calls any script, and knows what none is asked",
 	},
 	{
-		"renewer/redisstore/internal/records",
+		rooms("records"),
 		"renewer renewer/store " + rooms("refusal schema script"),
 		"a record is told from others by its token, and knows no lease",
 	},
 	{
-		"renewer/redisstore/internal/tasks",
+		rooms("tasks"),
 		"internal/contract renewer/store " + rooms("refusal schema script"),
 		"a line of tasks is beside the locks, and knows no lease",
 	},
 	{
-		"renewer/redisstore/internal/view",
-		"internal/contract renewer renewer/store " +
-			rooms("line refusal schema topology wire"),
+		rooms("view"),
+		"internal/contract renewer renewer/store " + rooms("line refusal schema wire"),
 		"it shows what plain commands read: with no script it takes, breaks and frees nothing",
 	},
 	{
-		"renewer/redisstore/internal/probe",
+		rooms("probe"),
 		"renewer " + rooms("refusal schema script topology wire"),
 		"it asks a server what it can do, before there is a lock",
 	},
 	{
-		"renewer/redisstore/internal/...", "internal/contract renewer/redisstore/internal/...",
-		"a part of the Redis store knows names, slots, channels and connections, and no lock",
+		rooms("subscription wire"), rooms("topology"),
+		"it knows channels, or commands, and the servers that they go to, and no lock",
+	},
+	{
+		rooms("line"), "internal/contract",
+		"it keeps the places of this process, and sends nothing",
+	},
+	{
+		"renewer/redisstore/internal/...", "",
+		"a part of the Redis store stands alone, unless a row above says on what",
 	},
 	{
 		"internal/deployment", "renewer renewer/store",
@@ -362,6 +369,8 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"renewer/internal/beat " + module + "renewer", "renewer/store " + module + "renewer",
 		"renewer " + module + "renewer/memory",
 		"renewer/redisstore/internal/topology " + module + "renewer",
+		"renewer/redisstore/internal/wire " + module + "renewer/redisstore/internal/schema",
+		"renewer/redisstore/internal/line " + module + "renewer/redisstore/internal/subscription",
 		"renewer/redisstore/internal/schema " + module + "renewer/redisstore/internal/wire",
 		"renewer/redisstore/internal/refusal " + module + "renewer/redisstore/internal/wire",
 		"renewer/redisstore/internal/records " + module + "renewer/redisstore/internal/line",

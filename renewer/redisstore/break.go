@@ -126,8 +126,6 @@ func (s *engine) OnBreak(
 		})
 }
 
-var _ contract.Replacer = (*engine)(nil)
-
 // opReplace is what is asked, in errors.
 const opReplace = "replace"
 

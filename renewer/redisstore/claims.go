@@ -275,8 +275,6 @@ func newAcquires(c *codec, s *wire.Sender) *wire.Coalescer[store.Claim, store.Gr
 	}
 }
 
-var _ contract.Proposer = (*engine)(nil)
-
 // Propose implements [contract.Proposer]. A token above 2^53-1, which the server can't compare, is
 // refused with an error.
 func (s *engine) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {

@@ -78,11 +78,13 @@ type engine struct {
 }
 
 var (
-	_ contract.Sharded = (*engine)(nil)
-	_ contract.Tuned   = (*engine)(nil)
-	_ store.Recorder   = (*engine)(nil)
-	_ store.Inspector  = (*engine)(nil)
-	_ contract.Line    = (*engine)(nil)
+	_ contract.Sharded  = (*engine)(nil)
+	_ contract.Tuned    = (*engine)(nil)
+	_ contract.Proposer = (*engine)(nil)
+	_ contract.Replacer = (*engine)(nil)
+	_ contract.Line     = (*engine)(nil)
+	_ store.Recorder    = (*engine)(nil)
+	_ store.Inspector   = (*engine)(nil)
 )
 
 // New returns a store on a client of your own, made with [ClientOption], which stays yours: close

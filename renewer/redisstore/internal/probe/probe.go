@@ -1,9 +1,9 @@
-// Package probe asks a server what a store must know of it: whether it may run what locks need,
-// whether waiters can stand in line there, which server it is, and whether it is set so that it may
-// lose locks.
+// Package probe asks a server what a store must know of it: whether it may run what
+// locks need, whether waiters can stand in line there, which server it is, and whether
+// it is set so that it may lose locks.
 //
-// It changes nothing on the server, knows no lock, and decides nothing but whether the store may be
-// made: what it has found out, it tells by the functions of a [Prober].
+// It changes nothing on the server, knows no lock, and decides nothing but whether the
+// store may be made: what it has found out, it tells by the functions of a [Prober].
 package probe
 
 import (

@@ -1,8 +1,8 @@
-// Package records keeps the records of work on the server, each beside its lock, which belongs to
-// who has the lock's token, and to no one with a lower one.
+// Package records keeps the records of work on the server, each beside its lock, which
+// belongs to who has the lock's token, and to no one with a lower one.
 //
-// It owns records, and touches no lease: look.lua and write.lua compare tokens with those in the
-// record itself.
+// It owns records, and touches no lease: look.lua and write.lua compare tokens with
+// those in the record itself.
 package records
 
 import (

@@ -1,10 +1,11 @@
-// Package refusal says what the errors of a deployment mean: to the engine, by what they wrap, and
-// to an operator, by what is to be done about them. It has the rights that a user needs, which its
-// advice names.
+// Package refusal says what the errors of a deployment mean: to the engine, by what they
+// wrap, and to an operator, by what is to be done about them. It has the rights that a
+// user needs, which its advice names.
 //
-// It owns the words of errors alone: it sends nothing, and what is done about an error, beyond
-// telling that a replica has answered, is the matter of who asks. No error that it makes shows a
-// password, or control bytes, or more than a few hundred bytes of what a server sends.
+// It owns the words of errors alone: it sends nothing, and what is done about an error,
+// beyond telling that a replica has answered, is the matter of who asks. No error that
+// it makes shows a password, or control bytes, or more than a few hundred bytes of what
+// a server sends.
 package refusal
 
 import (

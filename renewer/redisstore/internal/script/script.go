@@ -1,8 +1,8 @@
-// Package script is what runs on the servers: our scripts in Lua, and how one is called. The head
-// of each file in lua/ says what goes into it and what comes out.
+// Package script is what runs on the servers: our scripts in Lua, and how one is called.
+// The head of each file in lua/ says what goes into it and what comes out.
 //
-// It owns the texts alone. What a script is asked, and what its answer means, is the matter of who
-// calls it; how the call reaches a server is that of package wire.
+// It owns the texts alone. What a script is asked, and what its answer means, is the
+// matter of who calls it; how the call reaches a server is that of package wire.
 package script
 
 import (

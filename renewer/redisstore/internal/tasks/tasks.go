@@ -1,8 +1,8 @@
-// Package tasks keeps the lines in which tasks wait for a lock or a limit on the server while no
-// process does. parked.lua says what such a line is.
+// Package tasks keeps the lines in which tasks wait for a lock or a limit on the server
+// while no process does. parked.lua says what such a line is.
 //
-// It owns those lines, and touches no lease and no line of places: which of the tasks is next is
-// said by arrive.lua and next.lua, and to run it is the matter of who asked.
+// It owns those lines, and touches no lease and no line of places: which of the tasks is
+// next is said by arrive.lua and next.lua, and to run it is the matter of who asked.
 package tasks
 
 import (

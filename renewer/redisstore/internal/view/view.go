@@ -1,8 +1,10 @@
-// Package view reads the locks of a deployment for people: which there are, who has them, and who
-// waits. Beside that it keeps what others are shown of who waits in this process.
+// Package view reads the locks of a deployment for people: which there are, who has
+// them, and who waits. Beside that it keeps what others are shown of who waits in this
+// process.
 //
-// It sends plain commands and no script, and but for that one key it only reads: a user who may
-// only look needs no right to write, and nothing that is shown is believed by a claim or a hold.
+// It sends plain commands and no script, and but for that one key it only reads: a user
+// who may only look needs no right to write, and nothing that is shown is believed by a
+// claim or a hold.
 //
 //	list.go   all locks
 //	show.go   one, and who waits for it
