@@ -124,19 +124,16 @@ func isNil(client rueidis.Client) bool {
 // It fills in:
 //
 //   - DisableAutoPipelining, unless AlwaysPipelining is set, and BlockingPoolCleanup a minute:
-//     a lone caller's requests have a connection of their own, which is quicker. Make such a
-//     client for locks alone: other commands by it have a connection each too, and go on until
-//     ConnWriteTimeout when they are cancelled.
+//     a lone caller's requests have a connection of their own. Make such a client for locks
+//     alone: other commands by it go on until ConnWriteTimeout when they are cancelled.
 //   - DialCtxFn, around yours: a call returns at once when its context ends, and an answer that
 //     a replica alone gives ends this process's connections to that address.
-//   - PipelineMultiplex -1, so that the server sees requests in the order they were made;
-//     ClusterOption.MaxMovedRedirections 8; DisableCache.
+//   - PipelineMultiplex -1; ClusterOption.MaxMovedRedirections 8; DisableCache.
 //   - Dialer.KeepAlive TTL/6 (at most 5 s), ConnWriteTimeout TTL/8 (at most 10 s) and
 //     Dialer.Timeout TTL/6 (at most 5 s): a connection that answers no more is given up within
-//     11/24 of the TTL. A link whose round trip takes longer than ConnWriteTimeout keeps no
-//     lease.
+//     11/24 of the TTL.
 //   - with Sentinel.MasterSet, Sentinel.Dialer as Dialer and Sentinel.TopologyRefreshInterval
-//     TTL/3 (at most 5 s): so that a Sentinel that went silent is noticed.
+//     TTL/3 (at most 5 s).
 //
 // A ConnWriteTimeout or Dialer.Timeout above TTL/4 and a KeepAlive above TTL/6 are refused, and
 // so is more than TTL/2 for 2 × KeepAlive + ConnWriteTimeout.
