@@ -82,6 +82,36 @@ func TestAWaitThatEndsBetweenTwoHolders(t *testing.T) {
 	})
 }
 
+// The same for callers who all come at once, before any has the lock.
+func TestAWaitOfACrowdThatEndsBetweenTwoHolders(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Default(script.Acquire, script.Pass().Late(10*time.Millisecond))
+		ended := make(map[string]int)
+		var mu sync.Mutex
+		var crowd sync.WaitGroup
+		for range 100 {
+			crowd.Go(func() {
+				l, err := k.Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: time.Second})
+				if err == nil {
+					waitFor(10 * time.Millisecond)
+					assert.NoError(t, l.Abort(t.Context()))
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case errors.Is(err, renewer.ErrBusy):
+					ended["busy"]++
+				case err != nil:
+					ended[err.Error()]++
+				}
+			})
+		}
+		crowd.Wait()
+		require.Equal(t, map[string]int{"busy": 50}, ended)
+	})
+}
+
 const passedOn = "by this process: was the context of that operation passed on?"
 
 // A caller that has waited in vain for an operation of the same process hears that it is that: as

@@ -184,8 +184,10 @@ func (c *call) stepOut(w *desk.Waiter[*Lease]) {
 	k.mu.Lock() // no hand-over is half done
 	out := k.desk.StepOut(w)
 	c.seeBefore(w.After)
-	if out.Waited && (out.Last.Known || out.Last.Seen.Known || !c.behind.Known) {
-		c.seen = k.seenLocked(out.Last)
+	if out.Waited {
+		if last := out.Last; last.Known || last.Seen.Known || !last.Had && !c.behind.Known {
+			c.seen = k.seenLocked(last)
+		} // else it has waited for a holder, and the next one is asking
 		if l := out.Last.Has; l != nil {
 			c.own = l.belief.Since() <= c.begun
 		}

@@ -10,6 +10,6 @@
 //     as far as the wall clock does. Each is the time in microseconds, or one more than the token
 //     before.
 //
-// TTLs run on time.Now's monotonic clock, and follow the fake clock of testing/synctest. There is no
-// goroutine in the background: the memory of lapsed names is reclaimed when names are acquired.
+// TTLs run on time.Now's monotonic clock, and follow the fake clock of testing/synctest. There is
+// no goroutine in the background: the memory of lapsed names is reclaimed when names are acquired.
 package memory

@@ -222,6 +222,7 @@ func (d *Desk[L]) Granted(name contract.Name, l L, slot bool, now timing.Instant
 	if q != nil {
 		*d.granted(name) = now
 		q.forget()
+		q.had = true
 		g.Refused = q.removeTries()
 		if q.first == nil {
 			delete(d.lines.of(name), name.Text)
@@ -296,7 +297,8 @@ func (d *Desk[L]) Leave(name contract.Name, l L) Left {
 func (d *Desk[L]) GiveUp(name contract.Name, l L, place uint64, asked timing.Instant) Left {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if f, there := d.fronts.of(name)[name.Text]; place != 0 && asked != 0 && there && f.l == l && f.has == asks {
+	f, there := d.fronts.of(name)[name.Text]
+	if place != 0 && asked != 0 && there && f.l == l && f.has == asks {
 		q := d.need(name)
 		q.place, q.queued, q.unsettled = place, true, asked
 	}

@@ -22,6 +22,7 @@ type line[L comparable] struct {
 	// as long as none has asked since the name was last ours.
 	place  uint64
 	queued bool // the store may have it in its line
+	had    bool // a caller of this process has had the name since the line began
 	slots       // of a limit
 	// unsettled is when a front that has left asked from it last and was not answered: that may put
 	// it there.

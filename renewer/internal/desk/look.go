@@ -13,6 +13,7 @@ type Last[L comparable] struct {
 	Known bool
 	Has   L    // who has the name, here; zero if nobody does
 	Seen  Seen // what the store has said, if nobody here has it
+	Had   bool // somebody here has had it since callers wait
 }
 
 // Names returns how many names have a front, or callers of whom the newest is to wait.
@@ -114,7 +115,7 @@ func (d *Desk[L]) last(name contract.Name) (last Last[L]) {
 	case q.seen.Known:
 		return Last[L]{Known: true, Seen: q.seen}
 	default:
-		last.Seen = q.full
+		last.Seen, last.Had = q.full, q.had
 	}
 	return last
 }
