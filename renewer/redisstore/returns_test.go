@@ -66,6 +66,20 @@ func TestReturnsOfScripts(t *testing.T) {
 			func(t *testing.T, s server) any { return acquires(t, s, "") },
 			func(t *testing.T, got any) { assert.Equal(t, int64(8e15+1), got) },
 		},
+		"acquire: a token of the server's clock": {
+			nil,
+			func(t *testing.T, s server) any { return acquires(t, s, "") },
+			func(t *testing.T, got any) { assert.InDelta(t, time.Now().UnixMicro(), got, 60e6) },
+		},
+		"acquire: a token and those reserved": {
+			nil,
+			func(t *testing.T, s server) any { return acquires(t, s, "+") },
+			func(t *testing.T, got any) {
+				require.Len(t, got, 2)
+				assert.InDelta(t, time.Now().UnixMicro(), got.(list)[0], 60e6)
+				assert.Equal(t, int64(10_000), got.(list)[1])
+			},
+		},
 		"propose: a token and those reserved": {
 			nil,
 			func(t *testing.T, s server) any { return proposes(t, s, at, "5") },

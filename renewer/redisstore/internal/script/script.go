@@ -10,6 +10,7 @@ import (
 	"embed"
 	"encoding/hex"
 	"strings"
+	"sync"
 
 	"github.com/redis/rueidis"
 )
@@ -43,16 +44,18 @@ var (
 	Next   = load("next.lua")
 )
 
-// Script is a Lua script and the name by which a server that has seen it knows it.
-type Script struct{ text, sha string }
+// Script is a Lua script: its text, and the name by which a server that has seen it knows it. They
+// are made when they are first asked for: a program that imports this package may never call most.
+type Script struct{ made func() (text, sha string) }
 
 // load makes a script of a file, with the files that it includes.
 func load(file string) Script {
-	var b strings.Builder
-	include(&b, file, make(map[string]bool))
-	text := b.String()
-	sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
-	return Script{text: text, sha: hex.EncodeToString(sum[:])}
+	return Script{sync.OnceValues(func() (text, sha string) {
+		var b strings.Builder
+		include(&b, file, make(map[string]bool))
+		sum := sha1.Sum([]byte(b.String())) //nolint:gosec // as above
+		return b.String(), hex.EncodeToString(sum[:])
+	})}
 }
 
 // include writes a file, and in it, where it says so, those that are not included yet.
@@ -81,18 +84,20 @@ func (s Script) Command(
 	b rueidis.Builder, whole bool, keys []string, args ...string,
 ) rueidis.Completed {
 	n := int64(len(keys))
+	text, sha := s.made()
 	if whole {
-		return b.Eval().Script(s.text).Numkeys(n).Key(keys...).Arg(args...).Build()
+		return b.Eval().Script(text).Numkeys(n).Key(keys...).Arg(args...).Build()
 	}
-	return b.Evalsha().Sha1(s.sha).Numkeys(n).Key(keys...).Arg(args...).Build()
+	return b.Evalsha().Sha1(sha).Numkeys(n).Key(keys...).Arg(args...).Build()
 }
 
 // Called is how Command calls the script: by which command, and by which name.
 func (s Script) Called(whole bool) (command, name string) {
+	text, sha := s.made()
 	if whole {
-		return "EVAL", s.text
+		return "EVAL", text
 	}
-	return "EVALSHA", s.sha
+	return "EVALSHA", sha
 }
 
 // The modes of tell.lua, but for "": a single server that lets

@@ -30,15 +30,36 @@ local ttl, markKey, n = ARGV[1], ARGV[3], (#ARGV - 4) / 3
 local time = redis.call('TIME')
 local nowText = time[1] .. string.sub('00000' .. time[2], -6) -- 16 digits until the year 2286
 local now = tonumber(nowText)
-local mark -- nil unless the usual case may be
-if n > 1 or #ARGV[6] < 2 then
-	local marks = redis.pcall('MGET', markKey, markKey .. ':given')
-	mark = not marks.err and not marks[2] and (marks[1] or '0')
-	mark = mark and #mark <= 16 and string.find(mark, '^%d+$') and tonumber(mark)
-	mark = mark and mark < 9007199254740990 and mark -- else rule.lua says what is wrong
+local proposed, reserve -- of propose.lua alone
+
+if n == 1 then
+	local lease, owner, from, holder = KEYS[1], ARGV[5], ARGV[6], ARGV[7]
+	-- The usual case: nobody has the lease, and the mark is not far ahead. It is as rule.lua has it.
+	if from == '' and #owner == 22 then
+		local there = redis.pcall('MGET', lease, markKey, lease .. ':fence')
+		local mark = there[1] == false and not there[3] and (there[2] or '0000000000000000')
+		if mark and #mark == 16 and string.find(mark, '^%d+$') then
+			local token, text = now, nowText
+			if mark >= nowText then
+				token = mark + 1
+				text = string.format('%.0f', token)
+			end
+			local got = token < now + 10000 and redis.pcall('SET', lease, owner .. '\n' .. text ..
+				'\n' .. nowText .. '\n' .. holder, 'NX', 'PX', ttl)
+			if got and got.ok then -- what the server refuses may be another owner's: see rule.lua
+				redis.call('SET', markKey, text, 'PX', ARGV[2])
+				return token
+			end
+		end
+	end
+	-- include rule.lua
 end
 
--- The usual case: nobody has the lease, and no place is in its line.
+-- The usual cases of several: nobody has the lease, and no place is in its line.
+local marks = redis.pcall('MGET', markKey, markKey .. ':given')
+local mark = not marks.err and not marks[2] and (marks[1] or '0')
+mark = mark and #mark <= 16 and string.find(mark, '^%d+$') and tonumber(mark)
+mark = mark and mark < 9007199254740990 and mark -- else rule.lua says what is wrong
 local answers, rest = {}, {}
 for i = 1, n do
 	local owner, from = ARGV[2 + 3 * i], ARGV[3 + 3 * i]
@@ -66,10 +87,11 @@ if #rest < n then
 		ahead and ARGV[2] + ahead or ARGV[2])
 end
 if #rest > 0 then
-	local proposed, reserve -- of propose.lua alone
-	-- include rule.lua
+	local function claim(lease, owner, from, holder)
+		-- include rule.lua
+	end
 	for _, i in ipairs(rest) do
 		answers[i] = claim(KEYS[i], ARGV[2 + 3 * i], ARGV[3 + 3 * i], ARGV[4 + 3 * i])
 	end
 end
-return n == 1 and answers[1] or answers
+return answers

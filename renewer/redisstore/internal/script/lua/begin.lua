@@ -19,7 +19,9 @@ local nowText = time[1] .. string.sub('00000' .. time[2], -6)
 local now = tonumber(nowText)
 local proposed, reserve -- of propose.lua alone
 -- include order.lua
--- include rule.lua
+local function claim(lease, owner, from, holder)
+	-- include rule.lua
+end
 
 local lease, rank, since = KEYS[1], ARGV[8], tonumber(ARGV[9])
 if since == 0 then

@@ -18,5 +18,5 @@ local time = redis.call('TIME')
 local nowText = time[1] .. string.sub('00000' .. time[2], -6)
 local now = tonumber(nowText)
 local proposed, reserve = ARGV[8], tonumber(ARGV[9])
+local lease, owner, from, holder = KEYS[1], ARGV[5], ARGV[6], ARGV[7]
 -- include rule.lua
-return claim(KEYS[1], ARGV[5], ARGV[6], ARGV[7])

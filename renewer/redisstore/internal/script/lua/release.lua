@@ -84,11 +84,14 @@ if rest[1] then
 				else
 					tellAll(key)
 				end
-			elseif lapsed(key, value) then
-				over[key] = true
-				redis.call('DEL', key)
-				if not passOver(key) then
-					tellAll(key)
+			else
+				local turn = string.match(value, '^turn\n(%d+)\n')
+				if turn and redis.call('PTTL', key) <= 2 * turn then -- it has lapsed
+					over[key] = true
+					redis.call('DEL', key)
+					if not passOver(key) then
+						tellAll(key)
+					end
 				end
 			end
 		end

@@ -7,6 +7,13 @@ local asMode, lines, inbox = string.match(ARGV[4], '^(%l*) (%d+) ([%w_-]*)$')
 -- include slots.lua
 setMode(asMode)
 
+-- Gives a place its rank in the line, and returns that; or returns nil.
+local function standInLine(lease, place, turn, since)
+	local rank
+	-- include stand.lua
+	return rank
+end
+
 -- How many have a limit, or the error.
 local function count(key)
 	local all = redis.pcall('ZCARD', key)
