@@ -114,6 +114,16 @@ func (t trial) twoClaims() trial {
 	return t
 }
 
+// aRelease is a trial of release.lua.
+func aRelease(r *rand.Rand) trial {
+	t := trialOf(r, leaseOf("a"), leaseOf("a")+"\n+", leaseOf("a")+"\n+", "")
+	t.args = []string{
+		pick(r, "0", "25000"), pick(r, "line", "") + " " + live,
+		pick(r, owner("a"), owner("a")+" 5", owner("a")[1:], strings.Repeat(" ", 22)),
+	}
+	return t
+}
+
 // stage is a server on which trials are played.
 type stage struct {
 	server
@@ -206,7 +216,8 @@ func textOf(m rueidis.RedisMessage) string {
 func TestUsualCases(t *testing.T) {
 	t.Parallel()
 	const (
-		one = "if from == '' and #owner == 22 then"
+		one      = "if from == '' and #owner == 22 then"
+		oneFreed = "if #KEYS == 1 and ARGV[1] == '0' then"
 	)
 	for name, c := range map[string]struct {
 		file, usual string
@@ -233,6 +244,14 @@ func TestUsualCases(t *testing.T) {
 				"#from < 2 and #owner == 22 then":    "#from < 2 then",
 				"if mark >= now then":                "if mark > now then",
 				"mark > now + 10000 and":             "false and",
+			},
+		},
+		"release": {
+			"release.lua", oneFreed, aRelease, nil, map[string]string{
+				oneFreed:                              "if #KEYS == 1 then",
+				"string.sub(value, 1, 22) == ARGV[3]": "string.sub(value, 2, 22) == ARGV[3]",
+				"~= '\\n+'":                           "~= '\\n-'",
+				"string.match(ARGV[2], '^%l*')":       "'line'",
 			},
 		},
 	} {

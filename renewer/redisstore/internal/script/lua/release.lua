@@ -18,11 +18,25 @@
 -- it publishes on KEYS[i]:freed an empty message for all who wait without one. A lease that is not
 -- waited for (rule.lua) is freed without a look for waiters.
 
+-- The usual case: one lease, and its owner frees it.
+if #KEYS == 1 and ARGV[1] == '0' then
+	local value = redis.pcall('GET', KEYS[1])
+	if type(value) == 'string' and string.sub(value, 1, 22) == ARGV[3] then
+		if string.sub(value, -2) ~= '\n+' then
+			redis.call('DEL', KEYS[1])
+			return {}
+		end
+		local values, freed, answers, asMode = {value}, {1}, {}, string.match(ARGV[2], '^%l*')
+		-- include passon.lua
+		return answers
+	end
+end
+
 local values = redis.call('MGET', unpack(KEYS))
 local keep = tonumber(ARGV[1])
 local over, rest, freed = {}, {}, {} -- freed: those to pass on
 
--- The usual cases: the lease is its owner's, who frees it.
+-- The usual cases of several: the lease is its owner's, who frees it.
 for i = 1, #KEYS do
 	local key, value = KEYS[i], values[i]
 	if value and keep == 0 and string.sub(value, 1, 22) == ARGV[2 + i] and not over[key] then
