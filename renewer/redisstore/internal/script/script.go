@@ -52,24 +52,23 @@ type Script struct{ made func() (text, sha string) }
 func load(file string) Script {
 	return Script{sync.OnceValues(func() (text, sha string) {
 		var b strings.Builder
-		include(&b, file, make(map[string]bool))
+		include(&b, file)
 		sum := sha1.Sum([]byte(b.String())) //nolint:gosec // as above
 		return b.String(), hex.EncodeToString(sum[:])
 	})}
 }
 
-// include writes a file, and in it, where it says so, those that are not included yet.
-func include(to *strings.Builder, file string, had map[string]bool) {
-	had[file] = true
+// include writes a file, and in it, where it says so, others.
+func include(to *strings.Builder, file string) {
 	text, err := files.ReadFile("lua/" + file)
 	if err != nil {
 		panic(err) // it is not among the files of this package
 	}
 	for line := range strings.Lines(string(text)) {
 		indent, other, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "-- include ")
-		if ok && !had[other] {
+		if ok {
 			to.WriteString(indent)
-			include(to, other, had)
+			include(to, other)
 		} else {
 			to.WriteString(line)
 		}
