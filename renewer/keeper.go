@@ -21,9 +21,12 @@ import (
 
 // Which lock guards what
 //
-// Keeper.mu guards what is believed of leases: leases, heartbeats, shutdown, and those fields of a
-// Lease that say so. It is held when a method of these parts is called, and where a
-// comment says "under k.mu".
+// Keeper.mu guards what is believed: leases, heartbeats, shutdown, and those fields of a Lease that
+// say so. It is held when a method of these parts is called, and where a comment says "under k.mu".
+//
+// A lease is on the books from its grant until its key is free, or the cleaner's: it is in leases
+// then. So is one that the store is asked for, while the end loop keeps the time of the question.
+// Nothing is due for a lease before the instant at which it is there.
 //
 // The desk and the cleaner have locks of their own, which are taken last.
 //
@@ -55,8 +58,8 @@ type Keeper struct { // a coordinator of parts that own their state
 	goroutines goroutines
 
 	mu         sync.Mutex
-	leases     *timing.Wheel[*Lease] // on the books, or asked for: see attendBy
-	ends       *timing.Loop          // attends to them
+	leases     *timing.Wheel[*Lease] // by when the end loop is to attend to each
+	ends       *timing.Loop
 	heartbeats beat.Heartbeats[*Lease]
 	looks      looks
 	shutdown   shutdown

@@ -47,13 +47,13 @@ func (k *Keeper) endDue() (next instant) {
 	return min(next, now.Add(lookAround))
 }
 
-// attendBy puts a lease on the books, or one that is asked for beside them, and has the end loop
-// attend to it when something is due, or before. Heartbeats move the end of a lease on, and nothing
-// here. So most leases are looked at in vain once in a TTL: many at once, at 64ths of it.
-// Under k.mu.
+// attendBy has the end loop attend to a lease when something is due, or before; and puts it on the
+// books, unless it is asked for. A heartbeat moves the end of a lease on, but not its place here:
+// so a lease is looked at in vain once in a TTL. What is not due soon is entered at a 256th of the
+// TTL, with others: else very many would wake the loop, each at an instant of its own. Under k.mu.
 func (k *Keeper) attendBy(l *Lease, now instant) {
 	at := min(l.belief.NextDue(&k.rules), now.Add(k.cfg.TTL))
-	if shared := at - at%instant(k.cfg.TTL/64); shared > now {
+	if shared := at - at%instant(k.cfg.TTL/256); shared > now {
 		at = shared
 	}
 	k.leases.Set(l, at)

@@ -85,7 +85,10 @@ func (w *Wheel[E]) drop(b int64, i int) {
 	bucket[last] = entry[E]{}
 	w.buckets[b] = bucket[:last]
 	if last == 0 && cap(bucket) > smallBucket {
-		w.spare, w.buckets[b] = append(w.spare, bucket[:0]), nil
+		w.buckets[b] = nil
+		if cap(bucket) <= 4*w.length/wheelSize { // else very many came at once
+			w.spare = append(w.spare, bucket[:0])
+		}
 	}
 	w.length--
 }

@@ -99,20 +99,26 @@ func take(
 	}
 }
 
-// What is taken may be entered anew, for later, and what is at hand may be taken out.
+// What is taken may be entered anew, for later, and what is at hand may be taken out: of buckets
+// that are as full as others, and of one that is not.
 func TestAWheelChangesWhileItIsRead(t *testing.T) {
 	t.Parallel()
-	const round, n = 5120, 200
+	const round, n = 5120, 20_000
 	wheel := timing.NewWheel(round, placeOf)
 	elements := make([]element, n)
 	for i := range elements {
-		wheel.Set(&elements[i], timing.Instant(i))
+		elements[i].number = i
+		wheel.Set(&elements[i], timing.Instant(i%round))
 	}
-	for _, now := range []timing.Instant{0, n / 2, n - 1, 2*round + n} {
+	for _, now := range []timing.Instant{0, round / 2, round, 3 * round, 9 * round} {
 		taken := 0
 		wheel.Take(now, n, func(e *element) {
 			taken++
-			wheel.Set(e, now+1+timing.Instant(e.number*round)) // and a round, in the same span
+			at := now + 1 + timing.Instant(e.number%round)
+			if e.number%4 == 0 {
+				at = now + 2*round // the span that is being read
+			}
+			wheel.Set(e, at)
 		})
 		assert.Positive(t, taken)
 		assert.Equal(t, n, wheel.Len())
