@@ -27,7 +27,7 @@ const (
 
 // kept are instructions ÷ those by hand: a change that moves one by more than keptWithin fails, or
 // changes it here. They are of redis keptFor, as Debian builds it.
-var kept = map[string]float64{lockbeat: 3.61, handOver: 10.42, renewal: 0.45}
+var kept = map[string]float64{lockbeat: 3.36, handOver: 8.96, renewal: 0.45}
 
 const (
 	keptFor    = "7.0.15, amd64"
