@@ -16,8 +16,9 @@
 //	   ├─ UPDATE accounts                 what runs under the lock
 //	   └─ EVALSHA
 //
-// Each of the first 16 questions that were not granted is a lockbeat.attempt beside them. A leader (lockmw.Lead) holds its lock for weeks, so what it does is in traces
-// of their own: see [Link].
+// Each of the first 16 questions that were not granted is a lockbeat.attempt beside them. A
+// leader (lockmw.Lead) holds its lock for weeks, so what it does is in traces of their own:
+// see [Link].
 //
 // A lockbeat.acquire that was refused, or had to wait, says who had the lock when last
 // seen, and links to the lockbeat.hold of that holder, if it was sampled; of a limit, to
