@@ -201,11 +201,11 @@ func TestAnExtendedKeyIsFreedHoweverLateTheStoreIsBack(t *testing.T) {
 			inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 				l := acquire(t, k, "a", renewer.Request{Manual: 10 * time.Second})
 				s.Script(script.Renew, answer)
-				_ = l.Extend(t.Context(), time.Hour)
+				_ = l.Extend(t.Context(), 10*time.Minute)
 				_ = l.Extend(t.Context(), time.Minute)
 				s.Default(script.Release, script.Fail(errDown))
 				require.ErrorIs(t, l.Release(t.Context()), renewer.ErrUnavailable)
-				waitFor(59 * time.Minute)
+				waitFor(9 * time.Minute)
 				require.NotEmpty(t, s.Owner("a"))
 				s.Default(script.Release, script.Pass())
 				waitFor(2 * time.Second)
