@@ -94,7 +94,7 @@ func TestHandlerThatIgnoresItsTimeoutNeverOverlapsItsRetry(t *testing.T) {
 			return nil
 		}, retriesIn), cfg, alone...)
 	}
-	id := e.enqueue("u1", asynq.Timeout(2*time.Second))
+	id := e.enqueue("u1", asynq.Timeout(time.Second))
 	info := e.await(id, func(i *asynq.TaskInfo) bool {
 		return i.Retried > 0 && i.LastErr != "context deadline exceeded"
 	})

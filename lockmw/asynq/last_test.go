@@ -262,7 +262,7 @@ func TestNoCopyGoesToAnotherRedis(t *testing.T) {
 	release := hold(t, e.keeper(), "u1")
 	defer release()
 	e.serveBy(e.keeper(), other.redis(), r.handler(0, retriesIn), workers(2))
-	info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(2*time.Second)),
+	info := e.awaitState(e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(time.Second)),
 		asynq.TaskStateArchived)
 	assert.Contains(t, info.LastErr, "nor could a copy of the task be enqueued: ")
 	queues, err := other.inspector.Queues()
@@ -284,7 +284,7 @@ func TestCopyIsTakenOnce(t *testing.T) {
 	e.serveBy(e.keeper(), asynq.RedisClientOpt{Addr: link.Addr()}, r.handler(0, retriesIn),
 		workers(4), alone[:1]...)
 	id := e.enqueue("u1", asynq.MaxRetry(0))
-	hopeless := e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(3*time.Second))
+	hopeless := e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(2*time.Second))
 	e.awaitState(id, asynq.TaskStateActive)
 	e.awaitState(hopeless, asynq.TaskStateActive)
 	require.NoError(t, e.inspector.PauseQueue("default"), "copies don't run")

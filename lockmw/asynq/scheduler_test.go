@@ -3,7 +3,6 @@ package asynqmw_test
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,105 +16,111 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
+	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// enqueued notes when each scheduler was about to enqueue the task.
-type enqueued struct {
+// ticks notes which scheduler enqueued in which second.
+type ticks struct {
 	mu   sync.Mutex
 	at   []time.Time
 	node []int
 }
 
-func (e *enqueued) add(node int) {
+func (e *ticks) add(node int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.at, e.node = append(e.at, time.Now()), append(e.node, node)
 }
 
-func (e *enqueued) nodes() []int {
+// last is the node of the last tick.
+func (e *ticks) last() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]int(nil), e.node...)
+	return e.node[len(e.node)-1]
 }
 
-// Four schedulers have the same entry. The leader resigns, the next
-// one loses its lock, and each tick is enqueued by one.
+// Four schedulers have the same entry, of each second. The leader resigns, the next one loses its
+// lock, and each tick is enqueued by one.
 func TestOneSchedulerOfMany(t *testing.T) {
 	t.Parallel()
-	e := newEnv(t)
-	var told enqueued
-	var running, built atomic.Int32
-	ctx, stopAll := context.WithCancel(t.Context())
-	stops, ended := map[int]context.CancelFunc{}, outcomes(4)
-	for node := range 4 {
-		k := e.keeper(func(c *renewer.Config) { c.TTL = 2 * time.Second })
-		one, stop := context.WithCancel(ctx)
-		stops[node] = stop
-		go func() {
-			ended[node] <- asynqmw.RunScheduler(one, k, "reports", func() (*counted, error) {
-				built.Add(1)
-				s := asynq.NewScheduler(e.redis(), &asynq.SchedulerOpts{
-					LogLevel:       asynq.FatalLevel,
-					PreEnqueueFunc: func(*asynq.Task, []asynq.Option) { told.add(node) },
+	synctest.Test(t, func(t *testing.T) {
+		store := script.New()
+		var told ticks
+		var running, built atomic.Int32
+		ctx, stopAll := context.WithCancel(t.Context())
+		defer stopAll()
+		stops, ended := map[int]context.CancelFunc{}, outcomes(4)
+		for node := range 4 {
+			k := newKeeper(t, store, renewer.Config{TTL: renewer.DefaultTTL})
+			one, stop := context.WithCancel(ctx)
+			stops[node] = stop
+			go func() {
+				ended[node] <- asynqmw.RunScheduler(one, k, "reports", func() (*everySecond, error) {
+					built.Add(1)
+					return &everySecond{func() { told.add(node) }, &running, t, nil, nil}, nil
 				})
-				_, err := s.Register("@every 1s", asynq.NewTask("report", nil))
-				return &counted{s, &running, t}, err
-			})
-		}()
-	}
-	leads := func(but ...int) func() bool { // somebody else has enqueued twice
-		return func() bool {
-			nodes := told.nodes()
-			n := len(nodes)
-			return n > 1 && nodes[n-1] == nodes[n-2] && !slices.Contains(but, nodes[n-1])
+			}()
 		}
-	}
-	require.Eventually(t, leads(), soon, tick)
-	first := told.nodes()[0]
-	stops[first]()
-	require.ErrorIs(t, <-ended[first], context.Canceled)
-	require.Eventually(t, leads(first), soon, tick)
-	before, terms := len(told.nodes()), built.Load()
-	// Another program's for two TTLs: by then the leader has heard of it. A key that is
-	// deleted may have a new leader before that.
-	require.NoError(t, e.Do("SET", "lockbeat:{"+lockmw.Key("asynq-scheduler", "reports")+"}",
-		"taken", "XX", "PX", "4000").Error())
-	require.Eventually(t, func() bool {
-		return built.Load() > terms && len(told.nodes()) > before+2
-	}, soon, tick, "the leader hears of it, and stands for the lead again like all others")
-	stopAll()
-	for node := range 4 {
-		if node != first {
-			require.ErrorIs(t, <-ended[node], context.Canceled)
+		elapse := func(d time.Duration) { <-time.After(d) }
+		elapse(5 * time.Second)
+		require.EqualValues(t, 1, built.Load())
+		first := told.last()
+		stops[first]()
+		require.ErrorIs(t, <-ended[first], context.Canceled)
+		elapse(5 * time.Second)
+		require.EqualValues(t, 2, built.Load())
+		second := told.last()
+		require.NotEqual(t, first, second)
+		store.Overwrite(lockmw.Key("asynq-scheduler", "reports"), contract.Holder{},
+			renewer.DefaultTTL)
+		elapse(2 * renewer.DefaultTTL)
+		require.EqualValues(t, 3, built.Load(), "the leader hears of it, and stands for the lead again")
+		stopAll()
+		for node := range 4 {
+			if node != first {
+				require.ErrorIs(t, <-ended[node], context.Canceled)
+			}
 		}
-	}
-	info, err := e.inspector.GetQueueInfo("default")
-	require.NoError(t, err)
-	assert.Equal(t, len(told.nodes()), info.Size)
-	for i, next := range told.at[1:] {
-		if told.node[i] != told.node[i+1] { // ticks are whole seconds
+		assert.Zero(t, running.Load())
+		assert.Greater(t, len(told.at), 15)
+		for i, next := range told.at[1:] {
 			assert.Greater(t, next.Truncate(time.Second), told.at[i].Truncate(time.Second),
 				"one a tick: %v", told.node)
 		}
-	}
+	})
 }
 
-// counted sees that one runs at a time.
-type counted struct {
-	*asynq.Scheduler
-
+// everySecond is a scheduler that enqueues in each whole second, and sees that one runs at a time.
+type everySecond struct {
+	enqueue func()
 	running *atomic.Int32
 	t       *testing.T
+	end     chan struct{}
+	ended   chan struct{}
 }
 
-func (c *counted) Start() error {
-	assert.EqualValues(c.t, 1, c.running.Add(1))
-	return c.Scheduler.Start()
+func (s *everySecond) Start() error {
+	assert.EqualValues(s.t, 1, s.running.Add(1))
+	s.end, s.ended = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(s.ended)
+		for {
+			select {
+			case <-s.end:
+				return
+			case <-time.After(time.Until(time.Now().Truncate(time.Second).Add(time.Second))):
+				s.enqueue()
+			}
+		}
+	}()
+	return nil
 }
 
-func (c *counted) Shutdown() {
-	c.Scheduler.Shutdown()
-	c.running.Add(-1)
+func (s *everySecond) Shutdown() {
+	close(s.end)
+	<-s.ended
+	s.running.Add(-1)
 }
 
 func outcomes(n int) []chan error {
