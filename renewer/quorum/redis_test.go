@@ -150,9 +150,8 @@ func leases(t *testing.T, server *redistest.Server) (keys []string) {
 // Nothing is left when the servers go on.
 func TestNothingLeftBehindOnFrozenServers(t *testing.T) {
 	t.Parallel()
-	const ttl = 6 * time.Second
 	all := servers(t, 3)
-	k := keeperOn(t, overRedis(t, all, ttl), renewer.Config{TTL: ttl})
+	k := keeperOn(t, overRedis(t, all, redisTTL), renewer.Config{TTL: redisTTL})
 	warm, err := k.Acquire(t.Context(), renewer.Request{Name: "warm-up"})
 	require.NoError(t, err)
 	require.NoError(t, warm.Release(t.Context()))
