@@ -31,7 +31,8 @@
 //
 //	go test ./renewer/internal/simtest -run 'TestSimulation$' -sim.seed=12345 -sim.worlds=1
 //
-// to which -sim.trace adds the story, and such seeds are kept in seeds_test.go.
+// to which -sim.trace adds the story. What was found gets a test of its own in the engine, since a
+// change of the simulation makes another world of a seed.
 // What is left to chance is what Go leaves to it: which case of a select is taken when two are
 // ready at the same instant, as when a shutdown begins, and, on a busy machine, which of two
 // goroutines comes first in it.

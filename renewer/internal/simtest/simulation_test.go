@@ -69,7 +69,7 @@ func flags(seed uint64, worlds int) []string {
 // The engine as it is, with jitter of its own.
 func TestEngineAsItIs(t *testing.T) {
 	t.Parallel()
-	playWorlds(t, rand.Uint64N(1<<48), suite.Size(2, 20), faults{})
+	playWorlds(t, rand.Uint64N(1<<48), suite.Size(1, 20), faults{})
 }
 
 // playWorlds plays the worlds of so many seeds in a row, until there
