@@ -43,7 +43,7 @@ func TestLinkIsCut(t *testing.T) {
 	server := redistest.Start(t)
 	link := proxy.Start(t, server.Addr())
 	file := filepath.Join(t.TempDir(), "stamps")
-	p := start(t, link.Addr(), "--name=k", "--ttl=4s", "--", "env", "FILE="+file, "sh", "-c",
+	p := start(t, link.Addr(), "--name=k", "--ttl=3s", "--", "env", "FILE="+file, "sh", "-c",
 		stamping)
 	p.expect("up")
 	link.Blackhole(proxy.Both)
@@ -82,7 +82,7 @@ func TestGuardHangs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	link := proxy.Start(t, server.Addr())
-	p := start(t, link.Addr(), "--name=k", "--ttl=4s", "--", "sh", "-c", family)
+	p := start(t, link.Addr(), "--name=k", "--ttl=3s", "--", "sh", "-c", family)
 	p.expect("up")
 	guard := p.guard()
 	defer func() { _ = guard.Release() }()
@@ -104,7 +104,7 @@ func TestGuardHangs(t *testing.T) {
 func TestKeyIsDeleted(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	p := start(t, server.Addr(), "--name=k", "--ttl=4s", "--grace=1s", "--", "sh", "-c",
+	p := start(t, server.Addr(), "--name=k", "--ttl=3s", "--grace=700ms", "--", "sh", "-c",
 		`trap "echo asked" TERM; echo up; while :; do sleep 0.01; done`)
 	p.expect("up")
 	require.NoError(t, server.Do("DEL", key("k")).Error())
@@ -137,7 +137,7 @@ func TestLeftBehind(t *testing.T) {
 func TestRedisGoesAway(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	p := start(t, server.Addr(), "--name=k", "--ttl=3s", "--", "sh", "-c", "echo up; read x; exit 5")
+	p := start(t, server.Addr(), "--name=k", "--ttl=2s", "--", "sh", "-c", "echo up; read x; exit 5")
 	p.expect("up")
 	server.Kill()
 	_, err := fmt.Fprintln(p.stdin, "go")

@@ -42,7 +42,7 @@ func TestVerboseOfALimitAndALoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	link := proxy.Start(t, server.Addr())
-	p := start(t, link.Addr(), "--name=k", "--at-most=1", "-v", "--ttl=3s", "--", "sh", "-c",
+	p := start(t, link.Addr(), "--name=k", "--at-most=1", "-v", "--ttl=2s", "--", "sh", "-c",
 		"echo up; exec sleep 1000")
 	p.expect("up")
 	_, stderr, _ := outcome(t, server.Addr(), "--name=k", "--at-most=1", "--skip", "-v", "--", "true")
