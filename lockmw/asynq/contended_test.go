@@ -21,14 +21,14 @@ import (
 // retriesIn is short enough for a test. asynq counts in seconds, so it mostly means at once.
 var retriesIn = jobs.RetryIn(50 * time.Millisecond)
 
+// By TestAdapterOfJobs those in line do.
 func TestContendedTasksRunAloneAndUncounted(t *testing.T) {
 	t.Parallel()
-	const tasks = 40
+	const tasks = 20
 	for name, c := range map[string]struct {
 		retries int
 		opts    []asynqmw.ServerOption
 	}{
-		"in line":    {25, nil},
 		"by copies":  {0, nil},
 		"in no line": {25, alone},
 	} {

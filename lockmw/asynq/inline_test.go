@@ -135,12 +135,12 @@ func TestTasksInLineThatAreGone(t *testing.T) {
 func TestTasksInLineBehindTheDead(t *testing.T) {
 	t.Parallel()
 	queues, locks := apart(t)
-	const ttl = "3000" // ms
+	var r record
+	queues.serve(locks.keeper(), r.handler(0), workers(4))
+	const ttl = "2000" // ms
 	require.NoError(t, locks.Do("SET", leaseOf("u1"), "dead", "PX", ttl).Error())
 	require.NoError(t, locks.Do("SET", leaseOf("u1")+slotSuffix, "default\ndead", "PX",
 		ttl).Error())
-	var r record
-	queues.serve(locks.keeper(), r.handler(0), workers(4))
 	ids := []string{queues.parked("u1"), queues.parked("u1"), queues.parked("u1")}
 	assert.ElementsMatch(t, ids, r.await(t, 3, goesOn))
 }

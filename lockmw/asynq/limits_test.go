@@ -83,7 +83,7 @@ func TestLimit(t *testing.T) {
 // behind. So it is of locks that each task needs two of.
 func TestSeveralInLine(t *testing.T) {
 	t.Parallel()
-	const tasks = 40
+	const tasks = 15
 	for name, c := range map[string]struct {
 		key func(order) lockmw.Set
 		one int32 // user's tasks run at once

@@ -25,7 +25,7 @@ import (
 // Without a line few wait in workers, and the others are snoozed for a moment, in no order.
 func TestContendedJobsWithoutALine(t *testing.T) {
 	t.Parallel()
-	const n = 40
+	const n = 12
 	e := newEnv(t)
 	var r record
 	workers := [2]river.Worker[invoice]{}
@@ -72,8 +72,22 @@ func TestFewJobsWithoutALineWaitInWorkers(t *testing.T) {
 	e.awaitDone(n + 1)
 }
 
+// hearsNothing is an ErrorHandler that must not be called.
+type hearsNothing struct {
+	river.ErrorHandler
+
+	t *testing.T
+}
+
+func (h hearsNothing) HandleError(
+	_ context.Context, _ *rivertype.JobRow, err error,
+) *river.ErrorHandlerResult {
+	h.t.Errorf("it hears of %v", err)
+	return nil
+}
+
 // A holder that is no job works for longer than a job waits in its worker. The jobs are called when
-// it releases the lock, and not before, in order.
+// it releases the lock, and not before, in order. The operator hears of no error.
 func TestJobsInLineBehindAnotherKindOfHolder(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -82,6 +96,7 @@ func TestJobsInLineBehindAnotherKindOfHolder(t *testing.T) {
 	release := hold(t, holder, "t1")
 	cfg := quick(4)
 	cfg.FetchPollInterval = time.Hour // only a notification brings them
+	cfg.ErrorHandler = hearsNothing{t: t}
 	e.client(r.worker(k, 0, rivermw.InLine(e.pool)), cfg)
 	first := e.insert("t1")
 	e.awaitSlot("t1")

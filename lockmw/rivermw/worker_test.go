@@ -17,65 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/lockmw/rivermw"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/testutil/script"
 )
-
-// hearsNothing is an ErrorHandler that must not be called.
-type hearsNothing struct {
-	river.ErrorHandler
-
-	t *testing.T
-}
-
-func (h hearsNothing) HandleError(
-	_ context.Context, _ *rivertype.JobRow, err error,
-) *river.ErrorHandlerResult {
-	h.t.Errorf("it hears of %v", err)
-	return nil
-}
-
-func TestStoreDownIsNotCounted(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	var r record
-	store := script.New()
-	store.Default(script.Acquire, script.Fail(errors.New("connection refused")))
-	k := newKeeper(t, store, renewer.Config{TTL: time.Second})
-	cfg := quick(1)
-	cfg.ErrorHandler = hearsNothing{t: t}
-	e.client(r.worker(k, 0, rivermw.InLine(e.pool)), cfg)
-	job := e.awaitSnoozed(e.insert("t1", river.InsertOpts{MaxAttempts: 1}))
-	assert.Zero(t, job.Attempt)
-	assert.Empty(t, job.Errors)
-	assert.Empty(t, r.ids)
-}
-
-// blocker is a worker whose jobs run until they are let go, or their contexts end.
-type blocker struct {
-	began  chan int64
-	let    chan struct{}
-	causes chan error
-}
-
-func newBlocker() *blocker {
-	return &blocker{make(chan int64, 100), make(chan struct{}, 100), make(chan error, 100)}
-}
-
-func (b *blocker) worker(k *renewer.Keeper, opts ...jobs.Option) river.Worker[invoice] {
-	return rivermw.Wrap(k, byTenant, work(func(ctx context.Context, j *river.Job[invoice]) error {
-		b.began <- j.ID
-		select {
-		case <-b.let:
-			return nil
-		case <-ctx.Done():
-			b.causes <- context.Cause(ctx)
-			return ctx.Err()
-		}
-	}), opts...)
-}
 
 // A job that is replaced, and returns an error of its own, is cancelled: that is told, and it does
 // not run again.
@@ -165,21 +109,29 @@ func (f failing) QueryRow(context.Context, string, ...any) pgx.Row {
 func TestRescuedJobNeverOverlapsItself(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
-	b := newBlocker()
+	began, let := make(chan int64, 4), make(chan struct{})
 	soonLapses := func(cfg *renewer.Config) { cfg.TTL = 2 * time.Second }
 	for range 2 {
-		e.client(b.worker(e.keeper(soonLapses), rivermw.InLine(e.pool)), quick(4))
+		e.client(rivermw.Wrap(e.keeper(soonLapses), byTenant,
+			work(func(ctx context.Context, j *river.Job[invoice]) error {
+				began <- j.ID
+				select {
+				case <-let:
+				case <-ctx.Done():
+				}
+				return ctx.Err()
+			}), rivermw.InLine(e.pool)), quick(4))
 	}
 	id := e.insert("t1")
-	<-b.began
+	<-began
 	_, err := e.pool.Exec(t.Context(), // as the rescuer and the scheduler do it
 		"UPDATE river_job SET state = 'available', scheduled_at = now() WHERE id = $1", id)
 	require.NoError(t, err)
 	e.awaitSnoozed(id)
-	require.Empty(t, b.began)
-	b.let <- struct{}{}
-	require.Equal(t, id, <-b.began)
-	b.let <- struct{}{}
+	require.Empty(t, began)
+	let <- struct{}{}
+	require.Equal(t, id, <-began)
+	let <- struct{}{}
 	e.awaitState(id, rivertype.JobStateCompleted)
 }
 

@@ -78,8 +78,8 @@ func testHeld(_ *testing.T, b *bench) {
 
 // The process of the holder was killed: those in line run when the lease has lapsed.
 func testKilled(t *testing.T, b *bench) {
-	require.NoError(t, b.locks.Do("SET", lease, "dead", "PX", "3000").Error())
 	b.serve(2, brief)
+	require.NoError(t, b.locks.Do("SET", lease, "dead", "PX", "1000").Error())
 	b.enqueue("u1", "a", "b")
 	b.awaitRuns(goesOn, "a", "b")
 	b.awaitDone(1)
