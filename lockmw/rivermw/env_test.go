@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 
 const (
 	soon = 20 * time.Second // bounds what happens in a second or two
-	tick = 10 * time.Millisecond
+	tick = 25 * time.Millisecond
 	// goesOn is how soon after a release the jobs in line have run: by themselves they come after
 	// the TTL of their keepers, 15 s.
 	goesOn = 9 * time.Second
@@ -169,7 +169,7 @@ func newKeeper(t testing.TB, store renewer.Store, cfg renewer.Config) *renewer.K
 func quick(workers int) *river.Config {
 	return &river.Config{
 		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},
-		FetchCooldown: time.Millisecond, FetchPollInterval: 10 * time.Millisecond,
+		FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
 		RetryPolicy: inAnHour{}, Logger: slog.New(slog.DiscardHandler),
 	}
 }
