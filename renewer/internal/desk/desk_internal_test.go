@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
@@ -97,7 +98,7 @@ func (m *model) check() {
 // order of arrival, and each is counted in until it has the name or has gone.
 func TestADeskIsAListWithAFront(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(200) {
+	for seed := range suite.Size[uint64](60, 200) {
 		dice := rand.New(rand.NewPCG(seed, 0))
 		m := newModel(t)
 		for caller := 1; caller <= 200; caller++ {
