@@ -30,7 +30,7 @@ func TestAWheelKeepsOrder(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for seed := range suite.Size[uint64](8, 30) {
+			for seed := range suite.Size[uint64](4, 30) {
 				play(t, timing.NewWheel(round, placeOf), seed)
 			}
 		})
