@@ -284,7 +284,7 @@ func TestCopyIsTakenOnce(t *testing.T) {
 	e.serveBy(e.keeper(), asynq.RedisClientOpt{Addr: link.Addr()}, r.handler(0, retriesIn),
 		workers(4), alone[:1]...)
 	id := e.enqueue("u1", asynq.MaxRetry(0))
-	hopeless := e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(2*time.Second))
+	hopeless := e.enqueue("u1", asynq.MaxRetry(0), asynq.Timeout(3*time.Second))
 	e.awaitState(id, asynq.TaskStateActive)
 	e.awaitState(hopeless, asynq.TaskStateActive)
 	require.NoError(t, e.inspector.PauseQueue("default"), "copies don't run")

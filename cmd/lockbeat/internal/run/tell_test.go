@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,9 @@ func TestVerbose(t *testing.T) {
 	server := redistest.Start(t)
 	first := start(t, server.Addr(), "--name=a b", "-v", "--", "sh", "-c", "echo up; read x")
 	first.expect("up")
+	// What was written before the command began may be read after what that has written.
+	require.Eventually(t, func() bool { return first.stderr.String() != "" }, patience,
+		5*time.Millisecond)
 	assert.Regexp(t, `^lockbeat: got a b after \S+, fencing token \d+\n$`, first.stderr.String())
 
 	holder := `last seen with \S+ pid \d+ \(sh\), for \S+ by then`
