@@ -48,7 +48,7 @@ func TestAcquireOnAClosedClient(t *testing.T) {
 func TestPingsOfAnIdleProcess(t *testing.T) {
 	t.Parallel()
 	redis, s := startReal(t)
-	const ttl = 3 * time.Second
+	const ttl = 2 * time.Second
 	client := s.client(t, func(o *rueidis.ClientOption) {
 		var err error
 		*o, err = redisstore.ClientOption(*o, ttl)
@@ -63,7 +63,7 @@ func TestPingsOfAnIdleProcess(t *testing.T) {
 	lease, err := keeper.Acquire(t.Context(), renewer.Request{Name: "a"})
 	require.NoError(t, err)
 	s.ok(t, "CONFIG", "RESETSTAT")
-	const renewals = 4
+	const renewals = 2
 	require.Eventually(t, func() bool {
 		_ = s.do(t, "TIME").Error() // lest this client be idle too
 		n, err := redis.Calls("evalsha")

@@ -154,7 +154,7 @@ func TestFenceRisesOverAllOwners(t *testing.T) {
 	var mu sync.Mutex // the lock under test excludes as well; this is for the race detector
 	var fences []int64
 	var wg sync.WaitGroup
-	const workers, grants = 8, 1000
+	const workers, grants = 8, 400
 	for w := range workers {
 		store := s.store(t)
 		wg.Go(func() {

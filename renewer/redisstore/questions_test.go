@@ -156,7 +156,7 @@ func TestQuestionsEnd(t *testing.T) {
 			stacks := make([]byte, 4<<20)
 			require.Eventually(t, func() bool {
 				n := runtime.Stack(stacks, true)
-				return !bytes.Contains(stacks[:n], []byte("redisstore.askLater("))
+				return !bytes.Contains(stacks[:n], []byte("probe.(*Prober).Later("))
 			}, patience, 10*time.Millisecond)
 		})
 	}

@@ -198,7 +198,7 @@ func TestTheEngineFreesWhatNoReplicaConfirms(t *testing.T) {
 	primary, replica, s := withReplica(t)
 	store := s.store(t, redisstore.Replicas(1))
 	keeper, err := renewer.New(store, renewer.Config{
-		TTL: 9 * time.Second, Heartbeat: time.Second, RequestTimeout: 3 * time.Second,
+		TTL: 4 * time.Second, Heartbeat: time.Second / 2, RequestTimeout: time.Second,
 		FailOver: time.Minute, // the last caller is to ask, though none was answered for so long
 	})
 	require.NoError(t, err)
@@ -208,7 +208,7 @@ func TestTheEngineFreesWhatNoReplicaConfirms(t *testing.T) {
 	_, err = keeper.Acquire(t.Context(), renewer.Request{Name: "try", Try: true})
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	require.ErrorIs(t, err, redisstore.ErrReplicas)
-	_, err = keeper.Acquire(t.Context(), renewer.Request{Name: "wait", MaxWait: 4 * time.Second})
+	_, err = keeper.Acquire(t.Context(), renewer.Request{Name: "wait", MaxWait: 2 * time.Second})
 	require.ErrorIs(t, err, renewer.ErrUnavailable)
 	require.ErrorIs(t, err, redisstore.ErrReplicas)
 	require.Eventually(t, func() bool {

@@ -214,7 +214,7 @@ func TestPasswordsStaySecret(t *testing.T) {
 	require.NoError(t, redis.Restart())
 	redis.Kill()
 	ask()
-	tell(keeper.Shutdown(context.Background()))
+	tell(keeper.Shutdown(within(t, time.Second/2)))
 
 	for _, want := range []string{"NOPERM", "WRONGPASS", "maxmemory-policy", "refused"} {
 		assert.Contains(t, said.String(), want, "it was said at all")

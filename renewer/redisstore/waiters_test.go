@@ -316,7 +316,7 @@ func TestAWaiterLeavesTheLine(t *testing.T) {
 	require.Eventually(t, func() bool {
 		return s.number(t, "ZCARD", line) == 1
 	}, patience, time.Millisecond)
-	_, err = keepers[2].Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: 2 * time.Second})
+	_, err = keepers[2].Acquire(t.Context(), renewer.Request{Name: "a", MaxWait: time.Second / 2})
 	require.ErrorIs(t, err, renewer.ErrBusy)
 	leave()
 	require.ErrorIs(t, <-left, context.Canceled)

@@ -69,8 +69,8 @@ func TestWakeUpsAcrossNodes(t *testing.T) {
 	t.Parallel()
 	const n = 30
 	cluster := startSharded(t, 3)
-	store := clusterStore(t, cluster, 12*time.Second)
-	other := clusterStore(t, cluster, 12*time.Second)
+	store := clusterStore(t, cluster, 6*time.Second)
+	other := clusterStore(t, cluster, 6*time.Second)
 	var watches [n]*watched
 	name := func(i int) string { return fmt.Sprint("name ", i) }
 	for i := range watches {
