@@ -15,9 +15,8 @@
 //
 // Meanwhile it notes which leases have ended: it shows the last 100 that were lost or
 // broken, and the last 50 holders of each lock in the last hour, in 8 MiB at most. It sees
-// no lease that is shorter than the time between two readings, can't tell a deleted key
-// from one that was freed, and calls a lease lost if it was renewed twice, and not when it
-// was due.
+// no lease that is shorter than the time between two readings, and can't tell a deleted key
+// from one that was freed.
 //
 // The page shows names of locks, which may be personal data, and has no authentication: put
 // it behind your own. A lease is broken from the page's own form alone. Serve a page on a

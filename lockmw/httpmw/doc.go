@@ -65,8 +65,6 @@
 //     must close it when the request's context ends, and return when the connection has
 //     ended.
 //   - To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time.
-//
-// docs/http.md in the repository has more.
 package httpmw
 
 // The files, in the order in which to read them. A file uses those below it only.

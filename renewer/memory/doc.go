@@ -1,5 +1,5 @@
 // Package memory is a [store.Store] inside this process. It needs no server, so a program can
-// adopt locks, and test them, before it has Redis. To change over is one line.
+// adopt locks, and test them, before it has Redis.
 //
 //	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 //
