@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,6 +146,7 @@ func (p *paused) Engine() contract.Store { return p }
 
 func (p *paused) Acquire(ctx context.Context, claims []contract.Claim) []contract.Grant {
 	answers := make(chan []contract.Grant, 1)
+	claims = slices.Clone(claims) // which are the caller's again once it has given up
 	go func() {
 		<-p.goOn
 		answers <- p.Store.Acquire(context.WithoutCancel(ctx), claims)
