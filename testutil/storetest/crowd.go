@@ -23,7 +23,7 @@ var crowdCases = []testCase{
 // not for nearly all, however far they have got. One round in which it does not is enough: a busy
 // machine may be late with anything.
 func renewInACrowd(t *testing.T, s *suite) {
-	const rounds, slack = 3, 10 * time.Millisecond
+	const rounds, slack = 20, 10 * time.Millisecond
 	a := newOwner()
 	s.own(t, "held", a, long)
 	held := []store.Hold{{Name: "held", Owner: a, TTL: long}}
