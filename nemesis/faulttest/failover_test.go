@@ -17,7 +17,8 @@ import (
 // A wide margin, since many servers share two cores with the keepers.
 var failoverConfig = renewer.Config{
 	TTL: 6 * time.Second, Heartbeat: time.Second, Margin: 1500 * time.Millisecond,
-	Poll: time.Second,
+	Poll:     time.Second,
+	FailOver: time.Minute, // Sentinels that vote for three of them vote again after 3 s or more
 }
 
 // A fail-over in the middle of many held leases, for each of which a rival waits: each lease
