@@ -315,7 +315,8 @@ func forbids(name, imported string, test bool) string {
 	ours, own := strings.CutPrefix(imported, module)
 	for _, l := range layers {
 		if !test && own && in(name, l.packages) {
-			if !in(ours, l.may) && !in(ours, "testutil/... internal/testutil/... tracing") { // foreign has these
+			// foreign has those that are named here
+			if !in(ours, l.may) && !in(ours, "testutil/... internal/testutil/... tracing") {
 				return l.why
 			}
 			break

@@ -28,8 +28,8 @@ import (
 // domain is that of the ErrorInfo in a status of this package.
 const domain = "lockbeat"
 
-// The reasons in the ErrorInfo of a status: see doc.go. LOCK_BUSY of a limit has its number as
-// "limit", 0 if it is closed.
+// The reasons in the ErrorInfo of a status: see doc.go and docs/grpc.md. LOCK_BUSY of a limit has
+// its number as "limit", 0 if it is closed.
 const (
 	reasonBusy        = "LOCK_BUSY"
 	reasonUnavailable = "LOCK_UNAVAILABLE"

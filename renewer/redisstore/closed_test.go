@@ -24,7 +24,8 @@ func TestAcquireOnAClosedClient(t *testing.T) {
 	t.Cleanup(store.Close)
 	keeper, err := renewer.New(store, renewer.Config{TTL: 3 * time.Second})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = keeper.Shutdown(within(t, time.Millisecond)) }) // there is nothing to free
+	// There is nothing to free.
+	t.Cleanup(func() { _ = keeper.Shutdown(within(t, time.Millisecond)) })
 	client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -19,9 +19,9 @@
 // # Why no caller is forgotten, and no two are at the front
 //
 // mu is the desk's alone. It is the last lock taken: under it nothing is called, and what is sent
-// has room. So a method is one step for all others, and any lock may be held around it. Whoever
-// calls holds the lease's lock around three steps only: HandOver, which changes two leases with the
-// front; Granted, and Leave for a lease that is lost.
+// has room. So a method is one step for all others, and any lock may be held around it. The
+// engine holds the leases' lock around three steps only: HandOver, which changes two leases with
+// the front; Granted, and Leave for a lease that is lost.
 //
 // Each step names the caller that it is about, and does nothing if that one is not where the step
 // needs it: at the front to be granted, to hand over or to leave, in line to step out. Hence two

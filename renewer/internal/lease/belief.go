@@ -33,11 +33,11 @@ type Belief[E any] struct {
 
 	acquired timing.Instant // when it was; until then, when its caller began to ask
 	deadline timing.Instant // until when the store certainly holds the key for us, or is to answer
-	Due      timing.Instant // the heartbeat planned next, for whoever plans it
+	Due      timing.Instant // the heartbeat planned next, by the engine
 	Fence    int64
 	extras   *extras[E] // nil for most
 	renewals int32
-	Slot     timing.Place // in the wheel of whoever attends to it when it is due
+	Slot     timing.Place // in the engine's wheel of what is due
 	state    state
 	warned   uint8 // so often were observers told that it is still held, or neverWarned
 	Owner    Owner // fits in here without a gap
