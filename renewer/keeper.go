@@ -30,7 +30,8 @@ import (
 //
 // The desk and the cleaner have locks of their own, which are taken last.
 //
-// outages, Clock, Loop, requests, Lease.op and until when belief in a lease lasts are atomic. They need no lock.
+// outages, Clock, Loop, requests, Lease.op and until when belief in a lease lasts are atomic. They
+// need no lock.
 //
 // No lock is held while the store, an observer or a user's function is called. The exception is
 // Sharded.Shard, under Keeper.mu, which must return at once.
