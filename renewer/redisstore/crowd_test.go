@@ -274,7 +274,7 @@ func TestOneBadKeySpoilsNoOther(t *testing.T) {
 		s.ok(t, "RPUSH", redisstore.LeaseKey(redisstore.DefaultPrefix, "bad-3"), "x")
 		_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "bad-5")
 		s.ok(t, "SET", counter, "0x10")
-		s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
+		s.ok(t, "SET", redisstore.MarkKey(redisstore.DefaultPrefix), "g7")
 		claims := make([]contract.Claim, 8)
 		for i := range claims {
 			claims[i] = claimOf("bad-"+strconv.Itoa(i), i)

@@ -117,9 +117,6 @@ func LineKey(prefix, name string) string { return schema.LockKey(prefix, name) +
 // MarkKey is the key of the mark of a single server.
 func MarkKey(prefix string) string { return schema.MarkKey(prefix, schema.NoName) }
 
-// GivenKey is there while a name may have a counter of tokens that were given.
-func GivenKey(prefix string) string { return MarkKey(prefix) + ":given" }
-
 // ScriptText is the whole text of a script that keeps locks, by its file.
 func ScriptText(file string) string {
 	text := map[string]script.Script{

@@ -85,9 +85,6 @@ func TestFenceCounterAheadOfTheClock(t *testing.T) {
 			for _, last := range []int64{8e15, redisstore.MaxExact - 2, redisstore.MaxExact - 1} {
 				s.ok(t, "FLUSHALL")
 				s.ok(t, "SET", counter, strconv.FormatInt(last, 10))
-				if counter != mark {
-					s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
-				}
 				assert.Equal(t, last+1, turn(t, store, "a", "a"))
 				assert.Equal(t, strconv.FormatInt(last+1, 10), s.get(t, counter), "to the last digit")
 				if counter == mark && last < redisstore.MaxExact-1 {
@@ -118,11 +115,7 @@ func TestFenceCounterDamaged(t *testing.T) {
 		store := s.store(t)
 		last := turn(t, store, "a", "a")
 		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
-		for kind, counter := range counters() {
-			s.ok(t, "DEL", redisstore.GivenKey(redisstore.DefaultPrefix))
-			if kind == "given" {
-				s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
-			}
+		for _, counter := range counters() {
 			for _, damage := range []string{
 				"", "x", "-5", "1e3", "0x10", " 7", "7 ", "7.5", "nan", "inf", "7\n",
 				strconv.FormatInt(redisstore.MaxExact, 10), strconv.FormatInt(redisstore.MaxExact+1, 10),
@@ -209,7 +202,7 @@ func TestEveryKeyHasATTL(t *testing.T) {
 		}
 		keys, err := s.do(t, "KEYS", "*").AsStrSlice()
 		require.NoError(t, err)
-		assert.Len(t, keys, 5+3+2, "leases, counters, and the server's")
+		assert.Len(t, keys, 5+3+1, "leases, counters, and the server's")
 		for _, key := range keys {
 			assert.Positive(t, s.number(t, "PTTL", key), key)
 		}
@@ -226,7 +219,6 @@ func TestOneNameAheadOfTheClockLeavesTheOthers(t *testing.T) {
 		_, given := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
 		last := int64(redisstore.MaxExact - 20)
 		s.ok(t, "SET", given, strconv.FormatInt(last, 10), "PX", "60000")
-		s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
 		for range 5 {
 			fence := turn(t, store, "a", "a")
 			require.Greater(t, fence, last)

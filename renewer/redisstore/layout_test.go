@@ -22,8 +22,7 @@ import (
 // other versions read and write these beside us. So a change of a line here is a change of what may
 // run beside what: docs/compatibility.md says so, and othersvalues_test.go gets the former value.
 const layout = `
-key lockbeat:{%}:mark "TIME"
-key lockbeat:{%}:mark:given ""
+key lockbeat:{%}:mark "gTIME"
 key lockbeat:{INBOX}:process "VERSION\n1\nnode-b\n42\ntest\n2\nnode-c\n42\n\n3\nnode-d\n42\n"
 key lockbeat:{answering} "OWNER\nTIME\nTIME\nnode-a\n42\ntest\n\n19"
 key lockbeat:{broken} "!TAIL\nTIME\nTIME\nnode-a\n42\ntest"

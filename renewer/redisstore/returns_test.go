@@ -230,7 +230,7 @@ func TestABatchBesideACounterThatIsAhead(t *testing.T) {
 		y, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "y")
 		const at, holder = "8000000000000000", "node\n1\nop"
 		s.ok(t, "SET", counter, at, "PX", "60000")
-		s.ok(t, "SET", redisstore.GivenKey(redisstore.DefaultPrefix), "")
+		s.ok(t, "SET", redisstore.MarkKey(redisstore.DefaultPrefix), "g7")
 		got := s.runs(t, "acquire.lua", []string{x, y}, "60000", "90000",
 			redisstore.MarkKey(redisstore.DefaultPrefix), "line 60000 in-box_1",
 			owner("a"), "", holder, owner("b"), "5 1000", holder)

@@ -23,7 +23,6 @@ func TestLeftovers(t *testing.T) {
 	server := start(t)
 	for _, c := range []struct{ command, found string }{
 		{"SET lockbeat:{%}:mark 1 PX 60000", ""},
-		{"SET lockbeat:{%}:mark:given 1 PX 60000", ""},
 		{"SET lockbeat:{lock-1}:fence 1 PX 60000", "counter of one name"},
 		{"SET lockbeat:{lock-1} x PX 60000", "lockbeat:{lock-1} is still there"},
 		{"EVAL " + slot + " 1 lockbeat:{lock-1}:slots", "lockbeat:{lock-1}:slots is still there"},

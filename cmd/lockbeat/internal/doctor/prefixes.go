@@ -90,7 +90,7 @@ func (p prefixes) note(key string) {
 		return
 	}
 	switch prefix, tag, rest := parts[1], parts[2], parts[3]; rest {
-	case ":mark", ":mark:given":
+	case ":mark":
 		if tag == "%" || p.cluster && strings.Trim(tag, "0123456789") == "" {
 			p.locked[prefix] = true
 		}

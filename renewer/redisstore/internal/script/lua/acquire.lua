@@ -20,7 +20,7 @@
 -- A token is above the server's clock in us and above the mark, and so above every earlier one. The
 -- mark is the highest token granted or reserved on the server, or in the slot. Tokens are reserved
 -- for an owner who waits, up to 10 ms ahead of the clock: as many as microseconds since the last
--- grant. Where tokens are given too (propose.lua), MARK:given is there, and a name may have a
+-- grant. Where tokens are given too (propose.lua), the mark begins with "g", and a name may have a
 -- counter of its own.
 --
 -- Numbers in Lua are doubles: exact up to 2^53 - 1 = 9007199254740991, which the clock in us
@@ -56,8 +56,7 @@ if n == 1 then
 end
 
 -- The usual cases of several: nobody has the lease, and no place is in its line.
-local marks = redis.pcall('MGET', markKey, markKey .. ':given')
-local mark = not marks.err and not marks[2] and (marks[1] or '0')
+local mark = redis.pcall('MGET', markKey)[1] -- without it, a name may still have a counter
 mark = mark and #mark <= 16 and string.find(mark, '^%d+$') and tonumber(mark)
 mark = mark and mark < 9007199254740990 and mark -- else rule.lua says what is wrong
 local answers, rest = {}, {}

@@ -3,14 +3,18 @@
 --
 -- A token that the server picks is above its clock and above the mark, and above the counter of the
 -- name, if it has one. A token that is given need not be above the mark where there is a counter.
+-- Wherever there may be one the mark is "g" and a number.
 local counter = lease .. ':fence'
 local counters = redis.pcall('MGET', markKey, counter)
 if counters.err then -- on a cluster, while the slot is moving: some keys are on another server
 	return redis.error_reply('TRYAGAIN the keys of ' .. lease .. ' are moving')
 end
+local marked = counters[1] and string.match(counters[1], '^g')
+local given = (marked or proposed or counters[2]) and 'g' or ''
 for i = 1, 2 do
 	local text = counters[i]
 	if text then
+		text = i == 1 and string.match(text, '^g(.*)$') or text
 		-- Digits only, since tonumber would take '0x10', '1e9' and 'nan' too.
 		local number = #text <= 16 and string.find(text, '^%d+$') and tonumber(text)
 		if not number or number >= 9007199254740991 then
@@ -36,8 +40,9 @@ if proposed then
 	top = math.min(token + reserve, 9007199254740990) -- one is left for the next
 	local lives = math.max(tonumber(ARGV[2]), tonumber(life))
 	redis.call('SET', counter, string.format('%.0f', top), 'PX', lives)
-	if redis.call('PTTL', markKey .. ':given') < lives then
-		redis.call('SET', markKey .. ':given', '', 'PX', lives)
+	local left = redis.call('PTTL', markKey)
+	if left < lives or not marked then
+		redis.call('SET', markKey, 'g' .. string.format('%.0f', mark), 'PX', math.max(left, lives))
 	end
 else
 	top = from == '' and token or math.max(token, now + 10000)
@@ -45,11 +50,17 @@ else
 	if counters[2] then
 		redis.call('SET', counter, text, 'KEEPTTL')
 	end
-	if own <= mark or own < now then -- tokens of others must not follow those of one ahead
-		-- It lives longer than the clock may have been set back since.
-		local ahead = top > now + 10000 and math.ceil((top - now) / 1000)
-		redis.call('SET', markKey, text, 'PX', ahead and ARGV[2] + ahead or ARGV[2])
+	local high = top
+	if own > mark and own >= now then -- tokens of others must not follow those of one ahead
+		high, text = mark, string.format('%.0f', mark)
 	end
+	-- It lives longer than the clock may have been set back since, and than any counter.
+	local ahead = high > now + 10000 and math.ceil((high - now) / 1000)
+	local lives = ahead and ARGV[2] + ahead or ARGV[2]
+	if given ~= '' then
+		lives = math.max(tonumber(lives), redis.call('PTTL', markKey))
+	end
+	redis.call('SET', markKey, given .. text, 'PX', lives)
 end
 local text = token == now and nowText or string.format('%.0f', token)
 redis.call('SET', lease, owner .. '\n' .. text .. '\n' .. nowText .. '\n' .. holder ..

@@ -11,7 +11,7 @@
 --
 -- The tokens of each name have a counter of their own, KEY:fence, as they come from other servers'
 -- clocks: they don't raise the mark, by which those of other names would be refused. As long as
--- there may be one, MARK:given is there.
+-- there may be one, the mark begins with "g".
 
 local ttl, markKey = ARGV[1], ARGV[3]
 local time = redis.call('TIME')

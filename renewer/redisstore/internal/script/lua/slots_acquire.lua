@@ -36,7 +36,8 @@ if mark.err then
 	return string.find(mark.err, 'non local key', 1, true) and
 		redis.error_reply('TRYAGAIN the keys of ' .. KEYS[1] .. ' are moving') or mark
 end
-mark = not mark[1] and 0 or #mark[1] <= 16 and string.find(mark[1], '^%d+$') and tonumber(mark[1])
+local given, digits = string.match(mark[1] or '0', '^(g?)(%d+)$') -- g: see grant.lua
+mark = given and #digits <= 16 and tonumber(digits)
 if not mark or mark > 9007199254740990 - n then
 	return redis.error_reply('LOCKBEAT the fence counter ' .. markKey ..
 		' is no number below 2^53-1, so that no token can be sure to rise; delete the key')
@@ -50,8 +51,12 @@ local function newToken(i)
 	if not nextToken then
 		mark = token + n - 1
 		local ahead = mark > now + 10000 and math.ceil((mark - now) / 1000)
-		redis.call('SET', markKey, mark == now and nowText or string.format('%.0f', mark), 'PX',
-			ahead and ARGV[2] + ahead or ARGV[2])
+		local lives = ahead and ARGV[2] + ahead or ARGV[2]
+		if given ~= '' then
+			lives = math.max(tonumber(lives), redis.call('PTTL', markKey))
+		end
+		redis.call('SET', markKey, given .. (mark == now and nowText or string.format('%.0f', mark)),
+			'PX', lives)
 	end
 	nextToken = token + 1
 	local text = token == now and nowText or string.format('%.0f', token)
