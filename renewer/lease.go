@@ -133,8 +133,17 @@ func (l *Lease) keyOf(owner *lease.Owner) store.Hold {
 	return store.Hold{Name: l.name, Limit: l.label.limited, Owner: owner.String()}
 }
 
-func (l *Lease) hold() store.Hold {
+// ownKey is the lease's key, with its token until the store has certainly noted that.
+func (l *Lease) ownKey() store.Hold {
 	h := l.keyOf(&l.belief.Owner)
+	if l.belief.Renewals() == 0 && !h.Limit {
+		h.Fence = l.belief.Fence
+	}
+	return h
+}
+
+func (l *Lease) hold() store.Hold {
+	h := l.ownKey()
 	h.TTL = l.k.cfg.TTL
 	return h
 }
@@ -150,7 +159,7 @@ func (l *Lease) beating() store.Hold {
 
 // ending is the hold to release when the operation has ended. Under k.mu.
 func (l *Lease) ending(now instant) store.Hold {
-	h := l.keyOf(&l.belief.Owner)
+	h := l.ownKey()
 	h.Keep, h.Place = cleanup.KeepUntil(l.belief.Least(), now), l.belief.Place()
 	return h
 }

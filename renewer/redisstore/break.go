@@ -72,6 +72,9 @@ func (s *engine) breakOne(
 			s.line.Gave(contract.Broken(&b), turn)
 		}
 	}
+	if l, ok := schema.ReadLease(value); broken == 0 && ok && l.Fence == 0 {
+		return store.Answer{Err: s.codec.errors.Wrap(refusal.OpBreak, errYoung)}, nil
+	}
 	if broken == 0 {
 		answer.Status = store.StatusTaken
 		readTaker(&answer, value)
@@ -80,6 +83,9 @@ func (s *engine) breakOne(
 	h, _ := schema.DecodeValue(value)
 	return store.Answer{Status: store.StatusHeld, Holder: &h}, &h
 }
+
+var errYoung = errors.New("the lock was claimed a moment ago: its fencing token is noted by the " +
+	"first heartbeat of its holder; break it then")
 
 // ownerOf finds the owner of a slot by its fencing token, in bounded steps; "" if none has it.
 func (s *engine) ownerOf(ctx context.Context, name string, fence int64) (string, error) {

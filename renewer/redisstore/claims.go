@@ -259,9 +259,7 @@ func newAcquires(c *codec, s *wire.Sender) *wire.Coalescer[store.Claim, store.Gr
 			return c.alike(a, b) && (a.Limit == 0) == (b.Limit == 0)
 		},
 		Alone: func(ctx context.Context, claims []store.Claim) []store.Grant {
-			job := c.newClaiming(claims)
-			s.Call(ctx, job, true)
-			return job.grants
+			return c.claimAlone(ctx, s, claims)
 		},
 		Together: func(ctx context.Context, claims []store.Claim) []store.Grant {
 			job := c.newClaiming(claims)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/native"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/script"
@@ -29,6 +30,7 @@ type codec struct {
 	errors    *refusal.Reader
 	cluster   bool
 	mark      string // the key of the mark of a single server
+	native    *native.Rule
 
 	ttls    memo[time.Duration]
 	holders memo[store.Holder]
@@ -60,7 +62,7 @@ func newCodec(
 	all := &codec{
 		builder: client.B, prefix: c.prefix, fenceText: schema.Decimal(c.fenceTTL.Milliseconds()),
 		perCall: maxKeys, replicas: c.replicas, line: places, errors: errors,
-		cluster: cluster, mark: schema.MarkKey(c.prefix, schema.NoName),
+		cluster: cluster, mark: schema.MarkKey(c.prefix, schema.NoName), native: newRule(client),
 		ttls: memo[time.Duration]{make: func(d time.Duration) string {
 			return schema.Decimal(d.Milliseconds())
 		}},

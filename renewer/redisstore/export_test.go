@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/internal/deployment"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/native"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/refusal"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/script"
@@ -52,6 +53,7 @@ const (
 	Rights = refusal.Rights
 
 	WaitRight        = refusal.WaitRight
+	NativeRights     = refusal.NativeRights
 	LineRights       = refusal.LineRights
 	LimitRights      = refusal.LimitRights
 	BreakRights      = refusal.BreakRights
@@ -129,6 +131,14 @@ func ScriptText(file string) string {
 	return whole
 }
 
+// NativeAtOnce makes claims native by a script's token alone.
+func (s *engine) NativeAtOnce() {
+	s.codec.native = &native.Rule{Quiet: func() bool { return true }}
+}
+
+// NativeName is how long a name may be whose lock is claimed natively.
+const NativeName = nativeName
+
 // Took notes how long a claim took.
 func (s *engine) Took(d time.Duration) { s.line.Took(d) }
 
@@ -151,3 +161,6 @@ func LogOf(opts ...Option) *slog.Logger {
 func FromLookup(lookup func(name string) (string, bool)) (Deployment, error) {
 	return described(deployment.FromLookup(lookup))
 }
+
+// Shares reports whether a client of this process has one connection for all.
+var Shares = wire.Shares

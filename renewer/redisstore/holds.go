@@ -69,6 +69,8 @@ type holding struct {
 	only struct { // for the usual one hold, without allocations of their own
 		answers [1]store.Answer
 		starts  [2]int
+		keys    schema.KeyWriter
+		wrote   bool
 	}
 }
 
@@ -132,7 +134,11 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	if d := h.timeOf(&part[0]); d != 0 {
 		lasts = c.ttls.of(d)
 	}
-	var keys schema.KeyWriter
+	keys := &h.only.keys
+	if len(h.starts) != 2 || h.only.wrote { // by several goroutines; or the client may read it yet
+		keys = new(schema.KeyWriter)
+	}
+	h.only.wrote = len(h.starts) == 2
 	keys.Begin(c.prefix, part)
 	call, name := h.scriptFor(limits).Called(whole)
 	n := len(part)
@@ -158,19 +164,32 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 		if h.releases && part[j].Place != 0 { // the place that it gives up
 			text += " " + strconv.FormatUint(part[j].Place, 10)
 		}
+		if h.releases && part[j].Keep != 0 && h.young(&part[j]) {
+			text += "=" + schema.Decimal(part[j].Fence)
+		}
 		words = words.Args(text)
 	}
 	if !h.releases {
-		words = words.Args(c.mode() + callersOf(part))
+		words = words.Args(c.mode() + h.told(part))
 	}
 	return words.Build()
 }
 
-// callersOf says how many callers wait for each lease that tells: see callers.lua; "" if none does.
-func callersOf(part []store.Hold) (text string) {
+// young reports whether the value of a lease may be without its token yet.
+func (h *holding) young(hold *store.Hold) bool {
+	return hold.Fence != 0 && !hold.Limit && h.codec.native.Some()
+}
+
+// told is what renew.lua is told of leases beside their owners: how many callers wait for each that
+// tells, and its token.
+func (h *holding) told(part []store.Hold) (text string) {
 	for i := range part {
-		if h := &part[i]; h.Tells {
-			text += " " + strconv.Itoa(i+1) + " " + callersText(h.Callers)
+		hold := &part[i]
+		if hold.Tells {
+			text += " " + strconv.Itoa(i+1) + " " + callersText(hold.Callers)
+		}
+		if h.young(hold) {
+			text += " " + strconv.Itoa(i+1) + "=" + schema.Decimal(hold.Fence)
 		}
 	}
 	return text

@@ -50,7 +50,8 @@ func TestDocumentedRights(t *testing.T) {
 	for _, list := range []string{
 		redisstore.Rights, redisstore.ClusterRights,
 		redisstore.SentinelRights, redisstore.RoleRight, redisstore.WaitRight,
-		redisstore.LineRights, redisstore.LimitRights, redisstore.TaskRights,
+		redisstore.NativeRights, redisstore.LineRights, redisstore.LimitRights,
+		redisstore.TaskRights,
 		redisstore.LookRights, redisstore.BreakRights, redisstore.BreakLimitRights,
 	} {
 		assert.Contains(t, text, list)

@@ -107,6 +107,9 @@ type Hold struct {
 	// Keep is how much longer the name stays held after a Release: whole milliseconds; 0 frees it
 	// at once. Renew ignores it.
 	Keep time.Duration
+	// Fence is the fencing token of a lock's lease that was not renewed yet, else 0, for a Store
+	// that notes it only then. It may be ignored.
+	Fence int64
 	// Place is the place that a Release gives up, or 0. If it has its turn, the next one has. The
 	// owner need not have the name.
 	Place uint64

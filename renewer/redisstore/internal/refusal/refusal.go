@@ -317,6 +317,8 @@ const (
 	// clients also find out who serves what.
 	ClusterRights = scriptRights + " +spublish +ssubscribe " + slotRights
 	slotRights    = "+cluster|slots +cluster|shards" // the former up to Redis 7
+	// NativeRights let a lone claim be made without a script.
+	NativeRights = "+incr +multi +exec"
 	// LineRights let waiters stand in line.
 	LineRights = "+zadd +zrem +zpopmin +zrange +zscore +exists"
 	// LimitRights let calls have slots of limits.

@@ -3,6 +3,7 @@ package schema
 import (
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
@@ -35,6 +36,11 @@ func Pattern(prefix string) string { return prefix + "{*" }
 // all keys of a lock share a slot, and no name chooses which.
 func LockKey(prefix, name string) string { return prefix + "{" + tagOf(name) + "}" }
 
+// AppendLockKey writes LockKey.
+func AppendLockKey(to []byte, prefix, name string) []byte {
+	return append(append(append(append(to, prefix...), '{'), tagOf(name)...), '}')
+}
+
 // LeaseKey returns the LockKey of a lock, and PREFIX{name}:slots of a limit.
 func LeaseKey(prefix string, name contract.Name) string {
 	if name.Limit {
@@ -52,11 +58,12 @@ func tagOf(name string) string {
 }
 
 // KeyWriter writes the keys of leases one after another, in one allocation for all of those that
-// need no escape.
+// need no escape, and in none if they are short.
 type KeyWriter struct {
 	prefix string
 	holds  []store.Hold
-	text   strings.Builder
+	text   []byte
+	room   [64]byte
 }
 
 // Begin begins with the first of these leases.
@@ -66,7 +73,9 @@ func (w *KeyWriter) Begin(prefix string, holds []store.Hold) {
 	for i := range holds {
 		size += len(prefix) + len("{}") + len(holds[i].Name)
 	}
-	w.text.Grow(size)
+	if w.text = w.room[:0]; size > len(w.room) {
+		w.text = make([]byte, 0, size)
+	}
 }
 
 // Next is the key of the next lease.
@@ -76,12 +85,14 @@ func (w *KeyWriter) Next() string {
 	if name.Limit || !clean(name.Text) {
 		return LeaseKey(w.prefix, name)
 	}
-	from := w.text.Len()
-	w.text.WriteString(w.prefix)
-	w.text.WriteByte('{')
-	w.text.WriteString(name.Text)
-	w.text.WriteByte('}')
-	return w.text.String()[from:]
+	from := len(w.text)
+	w.text = AppendLockKey(w.text, w.prefix, name.Text)
+	return Text(w.text[from:])
+}
+
+// Text is what was written, which is not written any more, without a copy.
+func Text(b []byte) string {
+	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // as it says
 }
 
 // NoName is no lock's name in a key: a percent sign of a name would be escaped.

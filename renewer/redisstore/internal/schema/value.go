@@ -40,10 +40,18 @@ func EncodeHolder(h store.Holder) string {
 	return Part(h.Node) + Separator + strconv.Itoa(max(h.PID, 0)) + Separator + Part(h.Operation)
 }
 
+// AppendYoung writes the value of a lease that was claimed natively. Its fencing token is "0" until
+// the owner's first heartbeat.
+func AppendYoung(to []byte, owner string, since int64, holder string) []byte {
+	to = append(append(to, owner...), Separator+"0"+Separator...)
+	to = append(strconv.AppendInt(to, since, 10), Separator...)
+	return append(to, holder...)
+}
+
 // LeaseValue is what the value of a lease says.
 type LeaseValue struct {
 	Owner        string
-	Fence, Since int64 // since: us of the server's clock
+	Fence, Since int64 // Fence: 0 if it is young; Since: us of the server's clock
 	Holder       store.Holder
 	Callers      int
 	WaitedFor    bool
@@ -67,7 +75,7 @@ func ReadLease(value string) (l LeaseValue, ok bool) {
 	fence, rest, _ := strings.Cut(rest, Separator)
 	start, rest, ok := strings.Cut(rest, Separator)
 	l = LeaseValue{Owner: owner, Fence: Exact(fence), Since: Exact(start), WaitedFor: waited}
-	if !ok || len(owner) != store.OwnerLen || l.Fence == 0 || l.Since == 0 {
+	if !ok || len(owner) != store.OwnerLen || l.Fence == 0 && fence != "0" || l.Since == 0 {
 		return LeaseValue{}, false
 	}
 	node, rest, _ := strings.Cut(rest, Separator)

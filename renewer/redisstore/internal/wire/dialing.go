@@ -26,6 +26,25 @@ import (
 // the microseconds since.
 var dialing atomic.Int64
 
+// madeLast is when a connection was made last, since began; 0: none was counted.
+var (
+	madeLast atomic.Int64
+	began    = time.Now()
+)
+
+// shares is whether a client of this process has one connection for all, whatever goes directly.
+var shares atomic.Bool
+
+// Shares reports whether a client of this process has one connection for all.
+func Shares() bool { return shares.Load() }
+
+// Quiet reports whether no connection was made for a time, and none is being made. Without any that
+// was counted, it does not know.
+func Quiet(d time.Duration) bool {
+	last := madeLast.Load()
+	return last != 0 && dialing.Load() == 0 && int64(time.Since(began))-last > int64(d)
+}
+
 // endedFor is how long a connection that has ended counts: callers who come until the next dial
 // begins must not wait for it.
 const endedFor = 100 * time.Millisecond
@@ -57,8 +76,14 @@ func doOrLeave(
 func doMulti(
 	ctx context.Context, client rueidis.Client, commands []rueidis.Completed,
 ) []rueidis.RedisResult {
-	ctx = undated(ctx)
 	commands[0] = commands[0].ToPipe()
+	return doMultiOrLeave(undated(ctx), client, commands)
+}
+
+// doMultiOrLeave is client.DoMulti in the way of doOrLeave.
+func doMultiOrLeave(
+	ctx context.Context, client rueidis.Client, commands []rueidis.Completed,
+) []rueidis.RedisResult {
 	if dialing.Load() == 0 || ctx.Done() == nil {
 		return client.DoMulti(ctx, commands...)
 	}
@@ -98,6 +123,9 @@ type DialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Con
 func CountingDial(opt *rueidis.ClientOption) DialFunc {
 	// the client still heeds DialFn
 	dial, oldDial, delay := opt.DialCtxFn, opt.DialFn, opt.DisableTCPNoDelay
+	if opt.AlwaysPipelining {
+		shares.Store(true)
+	}
 	return func(ctx context.Context, addr string, dialer *net.Dialer,
 		config *tls.Config,
 	) (conn net.Conn, err error) {
@@ -214,6 +242,7 @@ func (c *countedConn) countOut() bool {
 	}
 	c.leave()
 	c.leave = nil // which has the context
+	madeLast.Store(int64(time.Since(began)))
 	dialing.Add(-1)
 	return true
 }

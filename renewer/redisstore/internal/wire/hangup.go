@@ -57,6 +57,18 @@ func forget(addr string, c *countedConn) {
 	}
 }
 
+// Counts reports whether ClientOption has made the options of a client that has a connection.
+func Counts(client rueidis.Client) bool {
+	byAddressMu.Lock()
+	defer byAddressMu.Unlock()
+	for addr := range client.Nodes() {
+		if byAddress[addr] != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // HangUp ends the connections of this process to the server of a client that ClientOption has made
 // the options of, once a second at most. Those of other clients to the same address end, too: it
 // leads them astray as well. Requests under way fail, as when a server closes a connection.

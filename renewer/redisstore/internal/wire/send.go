@@ -137,6 +137,39 @@ func neverSent(ctx context.Context, r rueidis.RedisResult) bool {
 	return errors.As(err, &dial) && dial.Op == "dial" && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
+// Pair sends two commands to one server, once, in one write. No other client's come between them:
+// on a connection of the caller's own since a server carries out at once what it reads at once, if
+// the two are short; and on that which all share, where one read may end between them, since they
+// are a transaction. An answer may be an error of the server. room must not be touched any more.
+func (s *Sender) Pair(
+	ctx context.Context, room *[4]rueidis.Completed, a, b rueidis.Completed,
+) (first, second rueidis.RedisMessage, err error) {
+	directly := s.direct.begin()
+	defer s.direct.end()
+	if directly && !shares.Load() {
+		room[0], room[1] = a, b
+		r := doMultiOrLeave(ctx, s.Client, room[:2])
+		first, _ = r[0].ToMessage()
+		second, _ = r[1].ToMessage()
+		return first, second, errors.Join(r[0].NonRedisError(), r[1].NonRedisError())
+	}
+	room[0], room[1], room[2] = s.Client.B().Multi().Build(), a, b
+	room[3] = s.Client.B().Exec().Build()
+	r := doMulti(ctx, s.Client, room[:])
+	for i := range r {
+		if err := r[i].Error(); err != nil { // EXECABORT comes last
+			return first, second, err
+		}
+	}
+	answers, err := r[3].ToArray()
+	if err != nil || len(answers) != 2 {
+		return first, second, errors.Join(err, errUnreadable)
+	}
+	return answers[0], answers[1], nil
+}
+
+var errUnreadable = errors.New("redisstore: unreadable reply to a transaction")
+
 // CallTogether sends the one command of a job once, for several callers. It reports false
 // if each is to ask alone: when the command has had no effect; or when the server refused
 // it, perhaps because of one of them only, and it is repeatable.

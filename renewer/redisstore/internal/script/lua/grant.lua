@@ -3,7 +3,7 @@
 --
 -- A token that the server picks is above its clock and above the mark, and above the counter of the
 -- name, if it has one. A token that is given need not be above the mark where there is a counter.
--- Wherever there may be one the mark is "g" and a number.
+-- Wherever there may be one the mark is "g" and a number, which INCR refuses: see native.go.
 local counter = lease .. ':fence'
 local counters = redis.pcall('MGET', markKey, counter)
 if counters.err then -- on a cluster, while the slot is moving: some keys are on another server

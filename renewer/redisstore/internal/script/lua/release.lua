@@ -5,8 +5,9 @@
 -- KEYS[i]    the leases, n of them, at most 100
 -- ARGV[1]    time that they stay held, ms; 0: none
 -- ARGV[2]    "MODE INBOX": the mode, and the inbox of the places, see tell.lua
--- ARGV[2+i]  owner token of KEYS[i], 22 bytes; and if a place is given up with it, a space and its
---            number. 22 spaces are no owner's: they pass on a turn that has lapsed
+-- ARGV[2+i]  owner token of KEYS[i], 22 bytes; if a place is given up with it, a space and its
+--            number; and of one that is kept, and may have been claimed natively (native.go), "="
+--            and its fencing token, which is noted. 22 spaces are no owner's: they pass on a turn that has lapsed
 --
 -- Returns    the exceptions, in order of i: i if another owner has KEYS[i], or another program, and
 --            behind it the key's value, as renew.lua does; -i if nobody has. Another owner's key is
@@ -64,7 +65,7 @@ if rest[1] then
 	setMode(asMode)
 	for _, i in ipairs(rest) do
 		local key, value = KEYS[i], not over[KEYS[i]] and values[i]
-		local owner, place = string.sub(ARGV[2 + i], 1, 22), string.sub(ARGV[2 + i], 24)
+		local owner, place = string.sub(ARGV[2 + i], 1, 22), string.match(ARGV[2 + i], '^ (%d+)', 23) or ''
 		if place ~= '' and asMode ~= '' then
 			place = place .. ' ' .. inbox .. ' '
 			leaveLine(key, place)
@@ -77,6 +78,10 @@ if rest[1] then
 		if value and string.sub(value, 1, 22) == owner then
 			if keep > 0 then
 				redis.call('PEXPIRE', key, keep)
+				local token = string.match(ARGV[2 + i], '=(%d+)$')
+				if token and string.sub(value, 23, 25) == '\n0\n' then
+					redis.call('SET', key, owner .. '\n' .. token .. string.sub(value, 25), 'KEEPTTL')
+				end
 				wake(key, 32) -- who leaves the line before then tells none of the others
 			else
 				over[key] = true

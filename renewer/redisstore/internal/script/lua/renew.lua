@@ -3,8 +3,9 @@
 -- KEYS[i]    the leases, at most 100, so that the script takes less than a millisecond
 -- ARGV[1]    time to live, ms
 -- ARGV[1+i]  owner token of KEYS[i], 22 bytes
--- ARGV[2+n]  of n keys: "MODE I CALLERS ...": the mode, see tell.lua; and for each lease i whose owner
---            tells, how many callers of its process wait for it: see callers.lua
+-- ARGV[2+n]  of n keys: "MODE I CALLERS I=TOKEN ...": the mode, see tell.lua; and for each lease i
+--            whose owner tells, how many callers of its process wait for it: see callers.lua; and of
+--            one that may have been claimed natively (native.go), its fencing token, which is noted
 --
 -- Returns    the exceptions only, in order of i, so that the usual reply is an empty array:
 --            i if another owner has KEYS[i], or another program, and behind it the key's value, cut
@@ -36,6 +37,13 @@ for i = 1, #KEYS do
 end
 local tells = ARGV[#KEYS + 2]
 if string.find(tells, ' ', 1, true) then
+	for i, token in string.gmatch(tells, ' (%d+)=(%d+)') do
+		i = tonumber(i)
+		if string.sub(values[i] or '', 1, 25) == ARGV[i + 1] .. '\n0\n' then
+			values[i] = ARGV[i + 1] .. '\n' .. token .. string.sub(values[i], 25)
+			redis.pcall('SET', KEYS[i], values[i], 'KEEPTTL')
+		end
+	end
 	-- include callers.lua
 	for i, callers in string.gmatch(tells, ' (%d+) (%d+)') do
 		i = tonumber(i)

@@ -43,13 +43,14 @@ elseif string.sub(value, 1, 22) == owner then
 			' is damaged; delete the key')
 	end
 	life = math.max(redis.call('PTTL', lease), tonumber(ttl)) -- never shortened
-	if not proposed or proposed == fence then
+	if proposed and proposed == fence or not proposed and fence ~= '0' then
 		-- The reply to an earlier try was lost: it is one grant. The time is written also if that
 		-- changes nothing: a WAIT behind this goes by the last write of the connection, and the
 		-- earlier try may have been on another one.
 		redis.call('PEXPIRE', lease, life)
 		return tonumber(fence)
 	end
+	-- A native claim (native.go) whose answer was lost, or came to nothing: it has no token yet.
 	free = true
 elseif string.sub(value, 1, 5) == 'turn\n' then
 	if place and string.find(value, '\n' .. place, 6, true) then
