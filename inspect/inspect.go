@@ -114,7 +114,8 @@ func (o Order) check() error {
 	var faults []error
 	fault := func(text string) { faults = append(faults, errors.New(text)) }
 	if o.Fence <= 0 {
-		fault("Order.Fence: is not positive: take it from Show")
+		fault("Order.Fence: is not positive: take it from Show, where it is 0 until the holder's " +
+			"first heartbeat")
 	}
 	if o.By == "" {
 		fault("Order.By: is empty: say who you are, for the holder's log")

@@ -321,3 +321,28 @@ func (s *poisonedStore) Renew(ctx context.Context, holds []store.Hold) []store.A
 	}
 	return s.Store.Renew(ctx, holds)
 }
+
+// Until a heartbeat is confirmed, each brings the lease's fencing token, for a store that notes it
+// only then; and so does the release of a lock that is kept.
+func TestTheFirstHeartbeatBringsTheToken(t *testing.T) {
+	t.Parallel()
+	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Script(script.Renew, script.Fail(errDown))
+		lease := acquire(t, k, "a")
+		for len(s.Calls(script.Renew)) < 4 {
+			waitFor(100 * time.Millisecond)
+		}
+		var tokens []int64
+		for _, c := range s.Calls(script.Renew) {
+			tokens = append(tokens, c.Holds[0].Fence)
+		}
+		assert.Equal(t, []int64{lease.Fence(), lease.Fence(), 0, 0}, tokens[:4])
+		require.NoError(t, lease.Release(t.Context()))
+
+		kept := acquire(t, k, "b")
+		kept.HoldAtLeast(time.Minute)
+		require.NoError(t, kept.Release(t.Context()))
+		released := s.Calls(script.Release)
+		assert.Equal(t, kept.Fence(), released[len(released)-1].Holds[0].Fence)
+	})
+}

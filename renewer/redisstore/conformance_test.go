@@ -1,16 +1,19 @@
 package redisstore_test
 
 import (
+	"context"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/storetest"
 )
 
@@ -27,12 +30,30 @@ func (s server) least(t *testing.T, prefix string) server {
 	return s
 }
 
+// beating is a store whose claims are native wherever they may be, and that sends the first heartbeat
+// of each lease at once.
+type beating struct{ *redisstore.Engine }
+
+func (s beating) Acquire(ctx context.Context, claims []contract.Claim) []contract.Grant {
+	grants := s.Engine.Acquire(ctx, claims)
+	for i, g := range grants {
+		if c := &claims[i]; g.Status == contract.StatusHeld && c.Limit == 0 {
+			s.Renew(context.WithoutCancel(ctx), []contract.Hold{
+				{Name: c.Name, Owner: c.Owner, TTL: c.TTL, Fence: g.Fence},
+			})
+		}
+	}
+	return grants
+}
+
 // fixture is an empty store under a prefix of its own, so that the cases share a server.
 func (s server) fixture(t *testing.T, prefix string) storetest.Fixture {
 	t.Helper()
 	lease := func(name string) string { return redisstore.LeaseKey(prefix, name) }
+	store := s.store(t, redisstore.Prefix(prefix))
+	store.NeverNative() // the suite breaks leases before their first heartbeats
 	return storetest.Fixture{
-		Store:    s.store(t, redisstore.Prefix(prefix)),
+		Store:    store,
 		Reserves: true,
 		Lines:    true,
 		Delete:   func(name string) { s.ok(t, "DEL", lease(name)) },
@@ -56,6 +77,19 @@ func TestConformance(t *testing.T) {
 		suite.OnlyLong(t)
 		_, s := startReal(t)
 		storetest.Run(t, func(t *testing.T) storetest.Fixture { return s.fixture(t, prefix()) })
+	})
+	t.Run("redis, by native claims", func(t *testing.T) {
+		t.Parallel()
+		_, s := startReal(t)
+		s.ok(t, "CONFIG", "RESETSTAT")
+		t.Cleanup(func() { assert.Greater(t, calls(t, s, "incr"), int64(100)) })
+		storetest.Run(t, func(t *testing.T) storetest.Fixture {
+			f := s.fixture(t, prefix())
+			store := f.Store.(*redisstore.Engine)
+			store.NativeAtOnce()
+			f.Store = beating{store}
+			return f
+		})
 	})
 	t.Run("redis by RESP2", func(t *testing.T) {
 		t.Parallel()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/testutil/proxy"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
@@ -154,4 +155,18 @@ func TestClientOptionDials(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	require.NoError(t, client.Do(t.Context(), client.B().Ping().Build()).Error())
+}
+
+// While a connection is being made, and for a while after, it is not quiet.
+func TestItIsQuietAWhileAfterAConnection(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	option, err := redisstore.ClientOption(s.option, time.Minute)
+	require.NoError(t, err)
+	begun := time.Now()
+	client := s.client(t, func(o *rueidis.ClientOption) { *o = option })
+	assert.False(t, wire.Quiet(time.Since(begun)), "it was made since")
+	assert.True(t, wire.Counts(client))
+	_, other := startReal(t)
+	assert.False(t, wire.Counts(other.client(t)), "it dials by itself")
 }

@@ -136,6 +136,9 @@ func (s *engine) NativeAtOnce() {
 	s.codec.native = &native.Rule{Quiet: func() bool { return true }}
 }
 
+// NeverNative has scripts do all.
+func (s *engine) NeverNative() { s.codec.native.Refused(true) }
+
 // NativeName is how long a name may be whose lock is claimed natively.
 const NativeName = nativeName
 

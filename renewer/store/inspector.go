@@ -79,6 +79,8 @@ func (l Lock) WaitingInAll() int { return l.Waiting + l.Tasks + l.Callers() }
 // Slot is the lease of one owner. All of it comes from another process.
 type Slot struct {
 	Holder
+	// Fence is the fencing token, or 0 if it is not noted yet: it is by the first heartbeat at the
+	// latest.
 	Fence int64
 	// Since is when it was granted to this process, by the store's clock: hand-offs within the
 	// process do not change it.

@@ -19,8 +19,9 @@ import (
 // The suite in testutil/storetest proves an implementation; see docs/write-a-store.md.
 type Store interface {
 	// Acquire tries each claim once, and never waits. A claim repeated by the owner that has the
-	// name answers [StatusHeld] with the same fencing token, and renews the TTL. If another owner
-	// has it, it answers [StatusTaken].
+	// name answers [StatusHeld] with the same fencing token, and renews the TTL; a Store that notes
+	// tokens later ([Hold].Fence) may give a higher one until then. If another owner has it, it
+	// answers [StatusTaken].
 	Acquire(ctx context.Context, claims []Claim) []Grant
 
 	// Renew sets the TTL of every name that its owner still has. It never creates a name and never
