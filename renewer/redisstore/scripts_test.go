@@ -159,6 +159,7 @@ func TestCommandsOfACycle(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	store := s.store(t)
+	turn(t, store, "makes the mark", "a")
 	for n, want := range map[int]map[string]int64{
 		1: {"time": 1, "mget": 1, "get": 1, "set": 2, "del": 1, "publish": 0, "zpopmin": 0},
 		9: {"time": 1, "mget": 2, "get": 0, "set": 10, "del": 9, "publish": 0, "exists": 0},
