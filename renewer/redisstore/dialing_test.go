@@ -166,6 +166,8 @@ func TestItIsQuietAWhileAfterAConnection(t *testing.T) {
 	begun := time.Now()
 	client := s.client(t, func(o *rueidis.ClientOption) { *o = option })
 	assert.False(t, wire.Quiet(time.Since(begun)), "it was made since")
+	require.Eventually(t, func() bool { return wire.Quiet(time.Nanosecond) }, patience,
+		time.Microsecond)
 	assert.True(t, wire.Counts(client))
 	_, other := startReal(t)
 	assert.False(t, wire.Counts(other.client(t)), "it dials by itself")

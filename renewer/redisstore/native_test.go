@@ -289,6 +289,32 @@ func TestANativeClaimThatIsNotAnswered(t *testing.T) {
 	assert.ErrorIs(t, g.Err, context.DeadlineExceeded)
 }
 
+// A store whose client ClientOption has completed needs no more than a second without a dial.
+//
+//nolint:paralleltest // others dial
+func TestClaimsAreNativeAfterAWhile(t *testing.T) {
+	_, s := startReal(t)
+	option, err := redisstore.ClientOption(s.option, time.Minute)
+	require.NoError(t, err)
+	s.option = option
+	store, plain := s.store(t), s.store(t)
+	plain.NeverNative()
+	s.ok(t, "CONFIG", "RESETSTAT")
+	begun := time.Now()
+	for calls(t, s, "incr") == 0 {
+		require.Less(t, time.Since(begun), patience)
+		for range 10 {
+			lone(t, store)
+		}
+	}
+	assert.Greater(t, time.Since(begun), 500*time.Millisecond)
+	s.ok(t, "CONFIG", "RESETSTAT")
+	for range 100 {
+		lone(t, plain)
+	}
+	assert.Zero(t, calls(t, s, "incr"))
+}
+
 // What a lone cycle allocates, by script and natively.
 //
 //nolint:paralleltest // it counts what the whole process allocates
