@@ -27,8 +27,8 @@ const (
 )
 
 // kept are instructions ÷ those by hand: a change that moves one by more than keptWithin fails, or
-// changes it here. They are of redis keptFor, as Debian builds it. Of a loop of claims, the slower the
-// machine, the more go by script: that is bound by keptMost.
+// changes it here. They are of redis keptFor, as Debian builds it. Of a loop of claims, the slower
+// the machine, the more go by script: that is bound by keptMost.
 var kept = map[string]float64{scripted: 3.36, handOver: 8.96, renewal: 0.45}
 
 const (
