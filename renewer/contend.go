@@ -156,6 +156,7 @@ func (c *call) claim(ctx context.Context, place uint64) store.Claim {
 	return store.Claim{
 		Name: l.name, Owner: l.belief.Owner.String(), TTL: l.belief.TTL(&k.rules), Place: place,
 		Holder: k.holder(l), Limit: c.limit, Newness: newness, Callers: c.callers,
+		Manual: l.belief.IsManual(),
 	}
 }
 

@@ -21,7 +21,9 @@ func TestAManualLeaseHasNoHeartbeat(t *testing.T) {
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
 		begun := time.Now()
 		l := acquire(t, k, "a", renewer.Request{Manual: time.Minute})
-		require.Equal(t, time.Minute, s.Calls(script.Acquire)[0].Claims[0].TTL)
+		claim := s.Calls(script.Acquire)[0].Claims[0]
+		require.Equal(t, time.Minute, claim.TTL)
+		require.True(t, claim.Manual)
 		require.InDelta(t, usable(time.Minute), l.Remaining(), float64(rounding))
 		at, lost := lostAt(t, l)
 		assertInstant(t, begun.Add(usable(time.Minute)), at, "not a moment longer")

@@ -31,8 +31,7 @@ func (c *codec) claimAlone(
 ) []store.Grant {
 	first := &claims[0]
 	mayBe := len(claims) == 1 && first.Limit == 0 && !c.cluster && c.replicas == 0
-	if mayBe && first.Place == 0 && !givesWay(first) && len(first.Name) <= nativeName &&
-		len(first.Owner) == store.OwnerLen {
+	if mayBe && needsNoScript(first) {
 		if grants := c.claimNatively(ctx, s, first); grants != nil {
 			return grants
 		}
@@ -43,6 +42,12 @@ func (c *codec) claimAlone(
 		c.native.Script(g.Fence, sent, time.Now())
 	}
 	return job.grants
+}
+
+// needsNoScript reports whether two commands do for a claim of a lock, if that is free.
+func needsNoScript(c *store.Claim) bool {
+	return c.Place == 0 && !c.Manual && !givesWay(c) && len(c.Name) <= nativeName &&
+		len(c.Owner) == store.OwnerLen
 }
 
 // nativeJob is what a native claim needs, in one allocation.

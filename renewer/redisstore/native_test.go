@@ -245,6 +245,7 @@ func TestWhatIsNotNative(t *testing.T) {
 		"place":     func(c *contract.Claim) { c.Place = 1 },
 		"limit":     func(c *contract.Claim) { c.Limit = 1 },
 		"newness":   func(c *contract.Claim) { c.Newness.Rank = 7 },
+		"manual":    func(c *contract.Claim) { c.Manual = true },
 		"long name": func(c *contract.Claim) { c.Name = strings.Repeat("x", redisstore.NativeName+1) },
 	} {
 		s.script(t, store)

@@ -95,6 +95,9 @@ type Claim struct {
 	// Callers is how many callers of this process will wait behind the owner, for [Slot]. A Store
 	// may ignore it.
 	Callers int
+	// Manual means that no heartbeat follows: a Store that notes tokens by the first ([Hold].Fence)
+	// notes this one at once.
+	Manual bool
 }
 
 // Hold names a lease that exists, by its owner token.
