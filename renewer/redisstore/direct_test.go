@@ -68,16 +68,16 @@ func TestOneConnectionForLoneCallers(t *testing.T) {
 	require.Equal(t, 2, link.Conns())
 }
 
-// Each of two callers who meet has a connection of its own, and no third one has.
-func TestTwoCallersGoDirectly(t *testing.T) {
+// Each of four callers who meet has a connection of its own, and no fifth one has.
+func TestFourCallersGoDirectly(t *testing.T) {
 	t.Parallel()
 	link, _, store := direct(t)
 	link.Delay(time.Millisecond) // or they might not meet
-	for _, callers := range []int{2, 8} {
+	for _, callers := range []int{4, 8} {
 		for range warmUp {
 			crowd(t, store, callers)
 		}
-		require.Equal(t, 3, link.Conns(), "%d callers", callers)
+		require.Equal(t, 5, link.Conns(), "%d callers", callers)
 	}
 }
 

@@ -12,10 +12,15 @@ import (
 // script takes about 0.2 ms by then.
 const GroupMost = 64
 
+// groupFrom is from how many callers under way on they share commands. Sharing saves the server
+// work, and costs callers time: below this, each asks at once and alone has up to 1.6 times as many
+// turns, for as much of the server's time if claims are native, and a seventh more if not.
+const groupFrom = 16
+
 // Coalescer joins the questions of callers who meet, so that they travel in one command: the server
 // answers it at a third of the cost of one each. No caller is kept waiting for company: one that
-// finds no question under way asks alone, at once. Otherwise the first to come yields the processor
-// once, and takes along the callers who have joined by then.
+// finds few under way asks alone, at once. Otherwise the first to come yields the processor once, and
+// takes along the callers who have joined by then.
 //
 // Each caller gets the answers to its own questions, of which it may have several. If a group's
 // command was of no use, each of its callers asks alone, so that none spoils another's question.
@@ -32,7 +37,7 @@ type Coalescer[Q, A any] struct {
 	Owner func(question *Q) string
 
 	mu        sync.Mutex
-	busy      int // commands under way
+	busy      int // callers whose questions are under way
 	group     *group[Q, A]
 	abandoned map[string][]*group[Q, A] // by owner: under way without the caller, who has left
 	some      atomic.Bool               // whether there are any, so that Settle takes no mutex
@@ -42,6 +47,7 @@ type Coalescer[Q, A any] struct {
 // answers may be read once done is closed, and is nil if each is to ask alone.
 type group[Q, A any] struct {
 	questions []Q
+	callers   int
 	left      []int // indexes of those whose callers do not wait any longer
 	ctx       context.Context
 	cancel    context.CancelFunc
@@ -72,7 +78,7 @@ func (c *Coalescer[Q, A]) Do(ctx context.Context, w *Window, questions []Q) []A 
 	switch {
 	case g != nil && c.Alike(&g.questions[0], &questions[0]) && len(g.questions)+n <= GroupMost:
 		i = c.enter(g, questions)
-	case g != nil || c.busy == 0:
+	case g != nil || c.busy < groupFrom:
 		g = nil
 	default:
 		g, first = &group[Q, A]{done: make(chan struct{}), questions: make([]Q, 0, 8)}, true
@@ -106,6 +112,7 @@ func (c *Coalescer[Q, A]) unknown(err error, n int) []A {
 // enter adds questions to a group, and takes no more if that is full. Under c.mu.
 func (c *Coalescer[Q, A]) enter(g *group[Q, A], questions []Q) (from int) {
 	from = len(g.questions)
+	g.callers++
 	g.questions = append(g.questions, questions...)
 	if len(g.questions) == GroupMost {
 		c.group = nil
@@ -125,7 +132,7 @@ func (c *Coalescer[Q, A]) assemble(g *group[Q, A], questions int) bool {
 	if len(g.questions) == questions {
 		return false
 	}
-	c.busy++
+	c.busy += g.callers
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	go c.run(g)
 	return true
@@ -136,7 +143,7 @@ func (c *Coalescer[Q, A]) run(g *group[Q, A]) {
 	g.answers = c.Together(g.ctx, g.questions)
 	g.cancel()
 	c.mu.Lock()
-	c.busy--
+	c.busy -= g.callers
 	g.over = true
 	c.forget(g)
 	c.mu.Unlock()

@@ -89,15 +89,16 @@ func TestCallersWhoMeetShareACommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newSlowServer()
 		start := time.Now()
-		lone := c.ask(t.Context(), t, 1, 1, 1, double)
-		assert.EqualValues(t, 1, c.alone.Load(), "there is no other caller: no waiting, no company")
+		few := c.ask(t.Context(), t, 0, 2, wire.GroupFrom, double)
+		assert.EqualValues(t, wire.GroupFrom, c.alone.Load(), "few: no waiting, no company")
+		assert.Zero(t, c.together.Load())
 		crowd := c.ask(t.Context(), t, 2, 2, 200, double)
-		lone()
+		few()
 		crowd()
 		assert.Equal(t, time.Second, time.Since(start),
 			"and no caller waits for an answer to others")
 		// how many meet is the scheduler's affair
-		assert.LessOrEqual(t, c.alone.Load()+c.together.Load(), int64(100), "200 that meet")
+		assert.LessOrEqual(t, c.alone.Load()+c.together.Load(), int64(100+wire.GroupFrom), "200 that meet")
 		assert.LessOrEqual(t, c.most.Load(), int64(wire.GroupMost))
 	})
 }

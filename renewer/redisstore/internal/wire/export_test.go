@@ -2,6 +2,9 @@ package wire
 
 import "context"
 
+// GroupFrom is from how many callers on they share commands.
+const GroupFrom = groupFrom
+
 // NewWindow makes a window.
 var NewWindow = newWindow
 

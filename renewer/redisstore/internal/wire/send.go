@@ -211,7 +211,7 @@ func UnknownScript(r rueidis.RedisResult) bool {
 	return ok && strings.HasPrefix(e.Error(), "NOSCRIPT")
 }
 
-// The request of a lone caller goes directly, and so do those of two who meet: each by a connection
+// The request of a lone caller goes directly, and so do those of four who meet: each by a connection
 // of the client's pool, which the caller's own goroutine writes and reads. On the connection that
 // all share, which is for requests that travel together and for heartbeats, it would pass through
 // two more goroutines. All connections are the client's: it alone says which server is the primary.
@@ -227,7 +227,7 @@ func UnknownScript(r rueidis.RedisResult) bool {
 const (
 	// directMost is how many requests may go directly at once. More callers share commands, which
 	// takes less of the processors.
-	directMost = 2
+	directMost = 4
 	// warmUp is how many requests in a row must not have met directMost others, for the next to go
 	// directly, without a pause of freshFor. So no caller who comes now and then waits for a dial,
 	// or meets a connection that has ended meanwhile.
