@@ -12,32 +12,55 @@ import (
 
 // call is one Acquire under way.
 type call struct {
-	k         *Keeper
-	l         *Lease
-	room      *lease.Context // for its context; nil once used
-	request   Request
-	begun     instant
-	until     instant // where MaxWait ends it; never without
-	attempts  int
-	late      int // attempts that were not answered within Config.RequestTimeout
-	contended bool
+	k       *Keeper
+	l       *Lease
+	room    *lease.Context // for its context; nil once used
+	request Request
+	begun   instant
+	until   instant // where MaxWait ends it; never without
+	place   uint64  // from which it asks; 0 for none. The store may have it in its line
+	sight
+	tries
+	share
+	newest *newestCall // nil unless none but the newest is to wait
+	inside bool        // it is counted in at the desk
+	over   bool        // it has returned, rather than been left by a panic
+}
+
+// sight is what a call knows of who has the lock.
+type sight struct {
 	seen      desk.Seen // what the store last answered, while it was not "yours"
 	behind    desk.Seen // whom this call was last seen behind, in this process or elsewhere
-	place     uint64    // from which it asks; 0 for none. The store may have it in its line
-	refused   instant   // when the last question was sent that was answered StatusTaken; 0 without
-	reserved  int       // tokens for hand-offs
-	freed     bool      // the name was free between the last two refusals
+	contended bool
+	own       bool    // an operation of this process has had the lock since before the call
+	refused   instant // when the last question was sent that was answered StatusTaken; 0 without
+	freed     bool    // the name was free between the last two refusals
+}
+
+// tries is what has become of a call's questions.
+type tries struct {
+	attempts int
+	late     int // attempts that were not answered within Config.RequestTimeout
 	// when the last question was sent that was not answered and may still take effect; 0 without
 	unsettled instant
-	own       bool        // an operation of this process has had the lock since before the call
-	aside     bool        // it asks for a slot while nobody of this process waits for one
-	others    []other     // for whom the question under way asks, too
-	given     bool        // it has a slot, by a question of the one at the front
-	limit     int         // the latest; 0 for a lock
-	callers   int         // who wait behind it in this process, when it last asked
-	newest    *newestCall // nil unless none but the newest is to wait
-	inside    bool        // it is counted in at the desk
-	over      bool        // it has returned, rather than been left by a panic
+	reserved  int // tokens for hand-offs
+	callers   int // who wait behind it in this process, when it last asked
+}
+
+// holder is who had the lock when last seen, for observers.
+func (s *sight) holder() desk.Seen {
+	if s.seen.Holder != (store.Holder{}) {
+		return s.seen
+	}
+	return s.behind
+}
+
+// share is what a call for a slot of a limit has to do with others for one.
+type share struct {
+	limit  int     // the latest; 0 for a lock
+	aside  bool    // it asks while nobody of this process waits
+	others []other // for whom the question under way asks, too
+	given  bool    // it has a slot, by a question of the one at the front
 }
 
 // Acquire waits for the lock, in order of arrival among the callers of this keeper, until ctx
@@ -83,7 +106,7 @@ func (c *call) begin(
 	if k.observer != nil {
 		ctx = k.observer.AcquireStart(ctx, start)
 	}
-	*c = call{k: k, request: r, begun: k.clock.AtMost(), until: never, limit: limit}
+	*c = call{k: k, request: r, begun: k.clock.AtMost(), until: never, share: share{limit: limit}}
 	c.l, c.room = k.newLease(ctx, r.Name, k.labels.of(r.Operation, r.Limit != nil))
 	c.l.belief.Ask(c.begun, r.LongRunning)
 	if r.Newest != NewestOff {
@@ -118,7 +141,7 @@ func (c *call) obtain(ctx context.Context, start AcquireStart) (l *Lease, err er
 		return nil, c.noLimit()
 	}
 	if c.newest != nil {
-		defer func() { c.waitsNoMore(l != nil) }()
+		defer func() { c.newest.end(c.l, l != nil) }()
 	}
 	handed, err := c.wait(ctx)
 	if err != nil {
@@ -169,7 +192,7 @@ func (c *call) rescue() {
 	if c.attempts > 0 {
 		unsettled = k.clock.AtMost() // the last question may be under way still
 	}
-	c.disown(c.others, unsettled)
+	k.disownAll(c.others, unsettled)
 	l.op.End(lease.ErrReleased)
 	k.discard(l, c.place, unsettled)
 }
@@ -331,14 +354,6 @@ func (k *Keeper) newLease(
 	}
 	l.k, l.name, l.label = k, name, label
 	return l, room
-}
-
-// holder is who had the lock when last seen, for observers.
-func (c *call) holder() desk.Seen {
-	if c.seen.Holder != (store.Holder{}) {
-		return c.seen
-	}
-	return c.behind
 }
 
 // exit counts a call out, once.

@@ -2,13 +2,10 @@ package renewer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
-	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/internal/lease"
-	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
@@ -37,7 +34,7 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 				c.k.desk.WasFalse(c.l.key(), c.freed, c.k.clock.AtMost())
 			}
 			if err == nil && sent == 0 && c.newest != nil {
-				err = c.checkNewest(ctx)
+				err = c.newest.check(ctx, c)
 			}
 			if err != nil || sent != 0 {
 				return sent, err
@@ -78,160 +75,24 @@ func (c *call) renounce(ctx context.Context, sent instant) {
 // ask puts the claim to the store once. It returns when the request was sent if it was
 // granted, an error if the call is over, and neither if the caller should wait and ask again.
 func (c *call) ask(ctx context.Context) (sent instant, err error) {
-	q, err := c.question(ctx)
+	q, err := c.open(ctx)
 	if err != nil {
 		return 0, err
 	}
-	limit := q.sent.Add(c.k.cfg.RequestTimeout)
-	request, place := c.beginRequest(ctx, q.sent, limit)
-	claims := singleClaims.Take(c.claim(ctx, place))
+	request, place := q.begin(ctx)
+	claims := singleClaims.Take(q.claim(ctx, place))
 	all := claims[:]
 	if c.request.Limit != nil && c.asksForOthers() {
 		all = c.claimOthers(all)
 	}
 	grants := c.k.store.Acquire(request, all)
 	singleClaims.Put(claims)
-	q.late, q.queued = c.endRequest(request), place != 0
+	q.end(request)
 	own := asking.GrantOf(grants, 0, len(all))
 	if len(c.others) > 0 {
 		c.give(grants, &own, q.sent)
 	}
-	return c.answered(ctx, own, q)
-}
-
-// question is one that is put to the store.
-type question struct {
-	sent   instant
-	cut    bool // it is the caller's patience, not the store's time, that runs out
-	late   bool // its limit was reached before the answer
-	queued bool // it was asked from a place
-}
-
-// question begins a question, unless the call is over.
-func (c *call) question(ctx context.Context) (q question, err error) {
-	c.freed = false
-	if ctx.Err() != nil {
-		return q, c.cancelled(ctx)
-	}
-	q.sent = c.k.clock.AtMost()
-	if q.sent >= c.until {
-		return q, c.refuse()
-	}
-	if c.request.Limit != nil {
-		if c.limit = c.request.Limit(); c.limit <= 0 {
-			return q, c.noLimit()
-		}
-	}
-	if c.k.outages.Troubled() {
-		if err := c.checkOutage(); err != nil {
-			return q, err
-		}
-	}
-	q.cut = c.lastAnswer() < q.sent.Add(c.k.cfg.RequestTimeout)
-	return q, nil
-}
-
-// lastAnswer is until when the call waits for an answer. The front of a limit waits a little longer
-// than its own time: if it left before, the store would have answered all for whom it asked in
-// vain, and then the next front, whose time is over as soon.
-func (c *call) lastAnswer() instant {
-	if c.until == never || c.request.Limit == nil || !c.asksForOthers() {
-		return c.until
-	}
-	return c.until.Add(c.k.cfg.RequestTimeout / 4)
-}
-
-// claim is what the store is asked for, from a place.
-func (c *call) claim(ctx context.Context, place uint64) store.Claim {
-	k, l := c.k, c.l
-	c.attempts++
-	// an earlier question that is granted after all has told the former trace
-	if k.observer != nil && c.unsettled == 0 {
-		l.setTrace(k.observer.Claim(ctx))
-	}
-	var newness store.Newness
-	if c.newest != nil || c.request.Rank != 0 {
-		newness = c.newness()
-	}
-	return store.Claim{
-		Name: l.name, Owner: l.belief.Owner.String(), TTL: l.belief.TTL(&k.rules), Place: place,
-		Holder: k.holder(l), Limit: c.limit, Newness: newness, Callers: c.callers,
-		Manual: l.belief.IsManual(),
-	}
-}
-
-// answered notes the answer to a question. It returns what ask does.
-func (c *call) answered(ctx context.Context, g store.Grant, q question) (sent instant, err error) {
-	sent = q.sent
-	c.checkAge(ctx, &g, sent)
-	if c.newest != nil && (g.Status == store.StatusHeld || g.Status == store.StatusUnknown) {
-		c.storeHeard() // or may have
-	}
-	switch g.Status {
-	case store.StatusHeld:
-		if ctx.Err() != nil { // the caller left while the question was under way
-			c.unsettled = sent
-			return 0, c.cancelled(ctx)
-		}
-		c.l.belief.Fence, c.reserved = g.Fence, g.Reserved
-		return sent, nil
-	case store.StatusTaken, store.StatusQueued:
-		c.noteTaken(&g, sent)
-		if g.Broken { // nothing runs under it: the call never heard that it has it
-			c.renounce(ctx, sent)
-		}
-	case store.StatusReplaced:
-		return 0, c.refuseReplaced()
-	default:
-		if err := c.noteUnknown(ctx, &g, q); err != nil {
-			return 0, err
-		}
-	}
-	if errors.Is(g.Err, ErrConfig) {
-		return 0, c.fail(ErrConfig, g.Err)
-	}
-	if c.request.Try || errors.Is(g.Err, ErrRejected) {
-		return 0, c.refuse()
-	}
-	return 0, nil
-}
-
-// noteTaken notes that the lock is another owner's, by an answer to a question sent at an instant.
-func (c *call) noteTaken(g *store.Grant, sent instant) {
-	// Another owner's: nothing of ours is there. An earlier question that was
-	// lost on its way may still take effect, though, once the other has gone.
-	if sent >= c.unsettled.Add(c.k.store.Settle()) {
-		c.unsettled = 0
-	}
-	// The name has changed hands since the last question: it was free in between. Or it may
-	// have: at this very moment, or it is not known when.
-	c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < sent.Sub(c.refused)
-	c.refused = sent
-	c.contended = true
-	c.behind = holderOf(g, sent)
-	c.see(c.behind, g.Status == store.StatusQueued || c.unsettled != 0)
-	if g.Held > c.limit && c.limit > 0 {
-		c.disagree(g.Held)
-	}
-}
-
-// noteUnknown notes that a question was not answered, and returns an error if the caller has left.
-func (c *call) noteUnknown(ctx context.Context, g *store.Grant, q question) error {
-	unsent := errors.Is(g.Err, store.ErrNotSent)
-	if !unsent {
-		c.unsettled = q.sent
-	}
-	if ctx.Err() != nil {
-		return c.cancelled(ctx)
-	}
-	if q.late && (errors.Is(g.Err, context.Canceled) ||
-		errors.Is(g.Err, context.DeadlineExceeded)) {
-		g.Err = c.noAnswer(q.cut, g.Err)
-	}
-	if !q.cut || !c.seen.Known || errors.Is(g.Err, ErrRejected) {
-		c.see(unavailable(g.Err), q.queued && !unsent)
-	}
-	return nil
+	return q.judge(ctx, own)
 }
 
 // noLimit is the error for a limit of 0 or less.
@@ -248,129 +109,4 @@ func (c *call) disagree(held int) {
 		c.k.fault("limit", c.l.name, fmt.Errorf("%d hold it, and this process admits %d: others "+
 			"have a higher limit, or it was lowered a moment ago", held, c.limit))
 	}
-}
-
-// holderOf is the holder that a store has told of in its answer to a question sent at an instant.
-func holderOf(g *store.Grant, sent instant) desk.Seen {
-	info := desk.Seen{
-		Known: true, Holder: g.Holder, HeldFor: g.HeldFor, TTL: g.TTL, Held: g.Held,
-		Foreign: g.Foreign,
-	}
-	if g.HeldFor != 0 {
-		info.Since = sent.Add(-g.HeldFor)
-	}
-	return info
-}
-
-// beginRequest limits a question of the caller's to the store, which ends with ctx too. It returns
-// the place to ask from as well.
-//
-// Where nothing but [Config.RequestTimeout] can end it, it shares the limit of
-// other requests. Otherwise the end loop keeps the time, and the context becomes
-// the operation's if the answer is yes, so that an acquire makes only one.
-func (c *call) beginRequest(
-	ctx context.Context, now, limit instant,
-) (request context.Context, place uint64) {
-	k, l := c.k, c.l
-	last := c.lastAnswer()
-	// What is asked of a store that may be away ends when that is known.
-	shared := ctx.Done() == nil && limit < last && !k.outages.Troubled()
-	if !shared && l.op.Made() == nil {
-		c.makeContext(ctx)
-	}
-	place = c.nextPlace(now)
-	if shared {
-		return k.requests.Limited(ctx), place
-	}
-	k.mu.Lock()
-	halted := k.shutdown.phase >= phaseFree
-	if !halted {
-		l.belief.AskUntil(min(limit, last))
-		k.attendBy(l, now)
-	}
-	k.mu.Unlock()
-	op := l.op.Made()
-	if halted { // no loop keeps the time any more
-		op.Cancel(ErrShutdown)
-	}
-	return op.Ctx, place
-}
-
-// nextPlace is the place from which the call asks at an instant, and notes how many wait behind it.
-func (c *call) nextPlace(now instant) uint64 {
-	place, inLine := c.k.desk.Place(c.l.key(), c.place, now, !c.request.Try && !c.aside)
-	c.callers = inLine
-	if c.request.Limit != nil {
-		c.callers = max(c.callers-1, 0) // the first of them has the place then
-	}
-	if place != 0 {
-		c.place = place
-	}
-	return place
-}
-
-// makeContext makes the operation's context, in the room for it when it is the first.
-func (c *call) makeContext(ctx context.Context) {
-	room := c.room
-	c.room = nil // another request may still have it
-	if room == nil {
-		room = new(lease.Context)
-	}
-	c.l.op.Ask(ctx, room)
-}
-
-// endRequest reports whether the limit was reached before the answer.
-func (c *call) endRequest(request context.Context) (late bool) {
-	k, op := c.k, c.l.op.Made()
-	if op == nil {
-		return request.Err() != nil
-	}
-	k.mu.Lock()
-	late = c.l.belief.Slot == timing.Nowhere
-	k.leases.Remove(c.l)
-	k.mu.Unlock()
-	if late {
-		c.l.op.Drop()
-	}
-	return late
-}
-
-// checkAge books an answer to a question sent at an instant, and makes it none if it grants what
-// would be over already.
-func (c *call) checkAge(ctx context.Context, g *store.Grant, sent instant) {
-	k := c.k
-	if asking.IsAnswer(g.Status, g.Err) {
-		k.outages.Answered(k.shards.Of(c.l.name))
-	} else if ctx.Err() == nil {
-		k.bookFailure(k.shards.Of(c.l.name), c.l.name, sent, g.Err)
-	}
-	if g.Status != store.StatusHeld {
-		return
-	}
-	if ttl := c.l.belief.TTL(&k.rules); k.rules.TooOld(sent, k.clock.AtMost(), ttl) {
-		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
-		*g = store.Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v",
-			k.clock.AtMost().Sub(sent), ttl)}
-	}
-}
-
-// noAnswer is the error for a question that was not answered before its limit, with what the store
-// says, such as whom it waited for. Where no question was, it is the limit that may be too short;
-// one cut short by the caller's own patience says nothing of that.
-func (c *call) noAnswer(cut bool, err error) error {
-	if cut {
-		return fmt.Errorf("%w: %w", errNoAnswer, err)
-	}
-	c.late++
-	if c.late < c.attempts {
-		return fmt.Errorf("%w: %w", errNoAnswer, err)
-	}
-	return fmt.Errorf("%w: none of the questions so far (%d) was answered %s: %w",
-		errNoAnswer, c.attempts, c.k.cfg.farAway(), err)
-}
-
-// farAway ends a sentence on questions that were not answered.
-func (c Config) farAway() string {
-	return fmt.Sprintf("within Config.RequestTimeout (%v); if the store is only far away, choose "+
-		"a longer Config.TTL (%v)", c.RequestTimeout, c.TTL)
 }

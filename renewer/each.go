@@ -81,7 +81,7 @@ type trying struct {
 
 // joinFirst has a call join the front of its queue, if that is free.
 func (t *trying) joinFirst() (err error) {
-	if t.q, err = t.question(t.ctx); err == nil {
+	if t.q, err = t.open(t.ctx); err == nil {
 		if _, err = t.join(t.ctx, true); err == errBehind { //nolint:errorlint // that very error
 			return nil
 		}
@@ -104,23 +104,22 @@ func (k *Keeper) askEach(all []trying) (failed error) {
 			first = t
 		}
 		t.l.belief.Owner = lease.NewOwner()
-		claims = append(claims, t.claim(t.ctx, 0))
+		claims = append(claims, t.q.claim(t.ctx, 0))
 	}
 	if first == nil {
 		return nil
 	}
-	limit := first.q.sent.Add(k.cfg.RequestTimeout)
-	request, _ := first.beginRequest(first.ctx, first.q.sent, limit)
+	request, _ := first.q.begin(first.ctx)
 	grants := k.store.Acquire(request, claims)
-	late := first.endRequest(request)
+	first.q.end(request)
 	answered := 0
 	for i := range all {
 		t := &all[i]
 		if !t.first {
 			continue
 		}
-		t.asked, t.q.late = true, late
-		sent, err := t.answered(t.ctx, asking.GrantOf(grants, answered, len(claims)), t.q)
+		t.asked, t.q.late = true, first.q.late
+		sent, err := t.q.judge(t.ctx, asking.GrantOf(grants, answered, len(claims)))
 		answered++
 		*t.lease, *t.err = t.conclude(t.ctx, t.start, sent, err)
 		_ = t.end(t.ctx, t.start, *t.err)

@@ -67,12 +67,12 @@ func (n *newestCall) endFront(l *Lease) {
 	news.deliver()
 }
 
-// checkNewest returns the error of a call that is not the newest any more. It asks the store,
+// check returns the error of a call that is not the newest any more. It asks the store,
 // which notes the call as the newest, and breaks the lease of another owner if it replaces. It
 // returns no error, and soon, when the call's time is over or the store is away: its caller sees to
 // that.
-func (c *call) checkNewest(ctx context.Context) error {
-	n, k := c.newest, c.k
+func (n *newestCall) check(ctx context.Context, c *call) error {
+	k := c.k
 	patient, cancel := ctx, func() {}
 	if c.until != never {
 		patient, cancel = context.WithTimeout(ctx, c.until.Sub(k.clock.AtMost()))
@@ -100,7 +100,7 @@ func (c *call) checkNewest(ctx context.Context) error {
 		Break: n.kind == NewestReplaces,
 	})
 	if since != 0 || err != nil {
-		c.storeHeard()
+		n.heard(k)
 	}
 	switch {
 	case errors.Is(err, ErrRejected):
@@ -127,24 +127,24 @@ func (c *call) newness() store.Newness {
 	return n
 }
 
-// storeHeard notes that the store has heard of a call, or may have.
-func (c *call) storeHeard() { c.k.desk.Heard(c.newest.Newest, c.k.clock.AtMost()) }
+// heard notes that the store has heard of the call, or may have.
+func (n *newestCall) heard(k *Keeper) { k.desk.Heard(n.Newest, k.clock.AtMost()) }
 
 // refuseReplaced is the error of a call that a newer one has replaced.
 func (c *call) refuseReplaced() error { return c.fail(ErrBusy, ErrReplaced) }
 
-// waitsNoMore ends what newestCall keeps of a call, here and, unless it has the lock, at the store:
+// end ends what is kept of a call for a lease, here and, unless it has the lock, at the store:
 // an older call that is late must not take that for newer. There a note lapses by itself, so that
 // no caller waits for its end.
-func (c *call) waitsNoMore(granted bool) {
-	n, k, name := c.newest, c.k, c.l.name
+func (n *newestCall) end(l *Lease, granted bool) {
+	k := l.k
 	n.again.Stop()
-	k.desk.Forget(c.l.key(), n.Newest)
+	k.desk.Forget(l.key(), n.Newest)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if granted || n.since == 0 || k.shutdown.phase >= phaseFree {
 		return
 	}
-	r := contract.Replacement{Name: name, Owner: n.id, Over: true}
+	r := contract.Replacement{Name: l.name, Owner: n.id, Over: true}
 	k.goroutines.run(func() { _, _ = n.store.Replace(k.requests.Limit(), r) })
 }

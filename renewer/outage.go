@@ -117,21 +117,16 @@ func (k *Keeper) probe(p asking.Probe) {
 	k.outages.Probed(p, sent, asking.IsAnswer(g.Status, g.Err), k.failure(g.Err))
 }
 
-// standsBy reports whether a call waits for the store, however long that is away.
-func (c *call) standsBy() bool {
-	return (c.request.LongRunning || c.request.StandBy) && !c.request.Try
-}
-
 // isAway reports whether the store is away, and the call is not to wait for it.
 func (c *call) isAway() bool {
 	_, err := c.k.outages.Of(c.k.shards.Of(c.l.name))
-	return err != nil && !c.standsBy()
+	return err != nil && !c.request.outlastsOutages()
 }
 
 // checkOutage returns the error of a call that is not to wait for a store that is away.
 func (c *call) checkOutage() error {
 	k := c.k
-	if c.standsBy() {
+	if c.request.outlastsOutages() {
 		return nil
 	}
 	if away, err := k.outages.Of(k.shards.Of(c.l.name)); err != nil {
@@ -143,7 +138,7 @@ func (c *call) checkOutage() error {
 
 // storeGone is closed when the call is to wait no more, since the store is away.
 func (c *call) storeGone() <-chan struct{} {
-	if c.standsBy() {
+	if c.request.outlastsOutages() {
 		return nil
 	}
 	return c.k.outages.Gone(c.k.shards.Of(c.l.name))

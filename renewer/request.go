@@ -94,6 +94,9 @@ func (r *Request) ownMaxHold() time.Duration {
 	return r.MaxHold
 }
 
+// outlastsOutages reports whether the call waits for the store, however long that is away.
+func (r *Request) outlastsOutages() bool { return (r.LongRunning || r.StandBy) && !r.Try }
+
 // Check refuses what no Acquire can have, without a question to the store, when a program
 // starts: [ErrConfig], or [ErrName] if r has a name. It calls r.Limit.
 func (k *Keeper) Check(r Request) error {

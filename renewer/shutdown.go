@@ -121,12 +121,12 @@ func (s *shutdown) checkIdle() {
 	}
 }
 
-// turnedAway is closed when the call may wait no longer, since the keeper shuts down.
-func (c *call) turnedAway() <-chan struct{} {
-	if c.request.Nested {
-		return c.k.shutdown.drained
+// turnsAway is closed when a call may wait no longer, since the keeper shuts down.
+func (s *shutdown) turnsAway(nested bool) <-chan struct{} {
+	if nested {
+		return s.drained
 	}
-	return c.k.shutdown.closed
+	return s.closed
 }
 
 // tell loses every lease that is still held.

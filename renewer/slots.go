@@ -79,8 +79,8 @@ func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
 	k.desk.Gave(c.l.key(), granted, all, full)
 	c.others = nil
 	k.mu.Unlock()
-	c.disown(orphans, 0)
-	c.disown(unknown, sent)
+	k.disownAll(orphans, 0)
+	k.disownAll(unknown, sent)
 	if full {
 		c.tell(holderOf(&refusal, sent), refusal.Status == store.StatusQueued)
 	}
@@ -105,12 +105,12 @@ func (c *call) giveOne(
 	return true
 }
 
-// disown has what the store has given, or may give, to claims for others freed. unsettled is as for
-// [cleanup.Cleaner.Disown].
-func (c *call) disown(others []other, unsettled instant) {
+// disownAll has freed what the store has given, or may give, to claims for others. unsettled is as
+// for [cleanup.Cleaner.Disown].
+func (k *Keeper) disownAll(others []other, unsettled instant) {
 	for i := range others {
 		l := others[i].w.L
-		c.k.cleaner.Disown(l.orphan(l.keyOf(&others[i].owner)), unsettled)
+		k.cleaner.Disown(l.orphan(l.keyOf(&others[i].owner)), unsettled)
 	}
 }
 

@@ -24,22 +24,29 @@ func (c *call) wait(ctx context.Context) (handed bool, err error) {
 	if w == nil || err != nil {
 		return false, err
 	}
-	over := false
+	s, over := standing{c, w}, false
 	defer func() {
 		if !over { // the store or an observer has panicked
-			c.stepOut(w)
+			s.stepOut()
 		}
 	}()
 	if c.newest != nil {
 		c.newest.endFront(c.l)
 	}
-	handed, err = c.inLine(ctx, w)
+	handed, err = s.wait(ctx)
 	over = true
 	return handed, err
 }
 
-// inLine is wait for a caller that stands behind the front.
-func (c *call) inLine(ctx context.Context, w *desk.Waiter[*Lease]) (handed bool, err error) {
+// standing is a call that stands behind the front.
+type standing struct {
+	c *call
+	w *desk.Waiter[*Lease]
+}
+
+// wait is call.wait behind the front.
+func (s standing) wait(ctx context.Context) (handed bool, err error) {
+	c, w := s.c, s.w
 	var timeout <-chan time.Time
 	if c.until != never {
 		timer := time.NewTimer(c.until.Sub(c.k.clock.AtMost()))
@@ -51,10 +58,10 @@ func (c *call) inLine(ctx context.Context, w *desk.Waiter[*Lease]) (handed bool,
 		select {
 		case refusal := <-w.Answer:
 			if refusal == nil {
-				c.noteAfter(w)
+				s.noteAfter()
 				if over := ctx.Err() != nil || c.k.clock.AtMost() >= c.until; over && !w.Handed {
 					c.k.mu.Lock() // it will not ask
-					c.seeBefore(w.After)
+					s.seeBefore()
 					c.k.mu.Unlock()
 				}
 				return w.Handed, nil
@@ -62,20 +69,20 @@ func (c *call) inLine(ctx context.Context, w *desk.Waiter[*Lease]) (handed bool,
 			c.seen = *refusal
 			return false, c.refuse()
 		case <-timeout:
-			c.stepOut(w)
+			s.stepOut()
 			err = c.refuse()
 		case <-c.newest.nudged():
-			if err = c.checkNewest(ctx); err != nil {
-				c.stepOut(w)
+			if err = c.newest.check(ctx, c); err != nil {
+				s.stepOut()
 			}
 		case <-gone:
-			c.stepOut(w)
+			s.stepOut()
 			err = c.refuseAway()
 		case <-ctx.Done():
-			c.stepOut(w)
+			s.stepOut()
 			err = c.cancelled(ctx)
-		case <-c.turnedAway():
-			c.stepOut(w)
+		case <-c.k.shutdown.turnsAway(c.request.Nested):
+			s.stepOut()
 			err = c.fail(ErrShutdown, nil)
 		}
 	}
@@ -84,8 +91,8 @@ func (c *call) inLine(ctx context.Context, w *desk.Waiter[*Lease]) (handed bool,
 
 // noteAfter notes, for observers, who of this process had the lock until the caller came to the
 // front, if the one before it had; or that the store was asked for a slot of the caller's own.
-func (c *call) noteAfter(w *desk.Waiter[*Lease]) {
-	l := w.After
+func (s standing) noteAfter() {
+	c, l := s.c, s.w.After
 	if l == nil {
 		c.attempts++
 		return
@@ -101,7 +108,8 @@ func (c *call) noteAfter(w *desk.Waiter[*Lease]) {
 
 // seeBefore notes who of this process had the lock until now, if any had, for a call whose time is
 // over as it comes to the front. Under k.mu.
-func (c *call) seeBefore(l *Lease) {
+func (s standing) seeBefore() {
+	c, l := s.c, s.w.After
 	if l == nil || l.belief.Fence == 0 {
 		return
 	}
@@ -179,11 +187,11 @@ func (c *call) joined(seat desk.Seat[*Lease]) (*desk.Waiter[*Lease], error) {
 
 // stepOut takes a waiter out of the line. If it has come to the front in the same moment, the next
 // in line comes there.
-func (c *call) stepOut(w *desk.Waiter[*Lease]) {
-	k := c.k
+func (s standing) stepOut() {
+	c, w, k := s.c, s.w, s.c.k
 	k.mu.Lock() // no hand-over is half done
 	out := k.desk.StepOut(w)
-	c.seeBefore(w.After)
+	s.seeBefore()
 	if out.Waited {
 		if last := out.Last; last.Known || last.Seen.Known || !last.Had && !c.behind.Known {
 			c.seen = k.seenLocked(last)
@@ -301,14 +309,14 @@ func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err 
 				timer.Reset(calm.Sub(now))
 			}
 		case <-c.newest.nudged():
-			if err := c.checkNewest(ctx); err != nil {
+			if err := c.newest.check(ctx, c); err != nil {
 				return false, err
 			}
 		case <-gone:
 			return false, c.refuseAway()
 		case <-ctx.Done():
 			return false, c.cancelled(ctx)
-		case <-c.turnedAway():
+		case <-c.k.shutdown.turnsAway(c.request.Nested):
 			return false, c.fail(ErrShutdown, nil)
 		}
 	}

@@ -1,0 +1,282 @@
+package renewer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/internal/desk"
+	"github.com/lockbeat/lockbeat/renewer/internal/lease"
+	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	"github.com/lockbeat/lockbeat/renewer/store"
+)
+
+// question is one that a call puts to the store: it is opened, asked within its time, and its
+// answer is judged. What the answer says is noted in the call; of the lease it sets nothing but
+// the token.
+type question struct {
+	c      *call
+	sent   instant
+	until  instant // the store's time for the answer
+	cut    bool    // it is the caller's patience, not the store's time, that runs out
+	late   bool    // its time was over before the answer
+	queued bool    // it was asked from a place
+}
+
+// open begins a question, unless the call is over.
+func (c *call) open(ctx context.Context) (q question, err error) {
+	c.freed = false
+	if ctx.Err() != nil {
+		return q, c.cancelled(ctx)
+	}
+	q.c, q.sent = c, c.k.clock.AtMost()
+	if q.sent >= c.until {
+		return q, c.refuse()
+	}
+	if c.request.Limit != nil {
+		if c.limit = c.request.Limit(); c.limit <= 0 {
+			return q, c.noLimit()
+		}
+	}
+	if c.k.outages.Troubled() {
+		if err := c.checkOutage(); err != nil {
+			return q, err
+		}
+	}
+	q.until = q.sent.Add(c.k.cfg.RequestTimeout)
+	q.cut = q.patience() < q.until
+	return q, nil
+}
+
+// patience is until when the caller waits for an answer. The front of a limit waits a little longer
+// than its own time: if it left before, the store would have answered all for whom it asked in
+// vain, and then the next front, whose time is over as soon.
+func (q *question) patience() instant {
+	c := q.c
+	if c.until == never || c.request.Limit == nil || !c.asksForOthers() {
+		return c.until
+	}
+	return c.until.Add(c.k.cfg.RequestTimeout / 4)
+}
+
+// begin returns the context of the request, which ends with the question's time and with ctx, and
+// the place to ask from. end must follow.
+//
+// Where nothing but [Config.RequestTimeout] can end it, it shares the limit of other requests.
+// Otherwise the end loop keeps the time, and the context becomes the operation's if the answer is
+// yes, so that an acquire makes only one.
+func (q *question) begin(ctx context.Context) (request context.Context, place uint64) {
+	k, l := q.c.k, q.c.l
+	// What is asked of a store that may be away ends when that is known.
+	shared := ctx.Done() == nil && q.until < q.patience() && !k.outages.Troubled()
+	if !shared && l.op.Made() == nil {
+		q.c.makeContext(ctx)
+	}
+	place = q.place()
+	if shared {
+		return k.requests.Limited(ctx), place
+	}
+	k.mu.Lock()
+	halted := k.shutdown.phase >= phaseFree
+	if !halted {
+		l.belief.AskUntil(min(q.until, q.patience()))
+		k.attendBy(l, q.sent)
+	}
+	k.mu.Unlock()
+	op := l.op.Made()
+	if halted { // no loop keeps the time any more
+		op.Cancel(ErrShutdown)
+	}
+	return op.Ctx, place
+}
+
+// place is the place from which the call asks, and notes how many wait behind it.
+func (q *question) place() uint64 {
+	c := q.c
+	place, inLine := c.k.desk.Place(c.l.key(), c.place, q.sent, !c.request.Try && !c.aside)
+	c.callers = inLine
+	if c.request.Limit != nil {
+		c.callers = max(c.callers-1, 0) // the first of them has the place then
+	}
+	if place != 0 {
+		c.place, q.queued = place, true
+	}
+	return place
+}
+
+// makeContext makes the operation's context, in the room for it when it is the first.
+func (c *call) makeContext(ctx context.Context) {
+	room := c.room
+	c.room = nil // another request may still have it
+	if room == nil {
+		room = new(lease.Context)
+	}
+	c.l.op.Ask(ctx, room)
+}
+
+// claim is what the store is asked for, from a place.
+func (q *question) claim(ctx context.Context, place uint64) store.Claim {
+	c, k, l := q.c, q.c.k, q.c.l
+	c.attempts++
+	// an earlier question that is granted after all has told the former trace
+	if k.observer != nil && c.unsettled == 0 {
+		l.setTrace(k.observer.Claim(ctx))
+	}
+	var newness store.Newness
+	if c.newest != nil || c.request.Rank != 0 {
+		newness = c.newness()
+	}
+	return store.Claim{
+		Name: l.name, Owner: l.belief.Owner.String(), TTL: l.belief.TTL(&k.rules), Place: place,
+		Holder: k.holder(l), Limit: c.limit, Newness: newness, Callers: c.callers,
+		Manual: l.belief.IsManual(),
+	}
+}
+
+// end notes whether the time was over before the answer.
+func (q *question) end(request context.Context) {
+	k, l := q.c.k, q.c.l
+	if l.op.Made() == nil {
+		q.late = request.Err() != nil
+		return
+	}
+	k.mu.Lock()
+	q.late = l.belief.Slot == timing.Nowhere
+	k.leases.Remove(l)
+	k.mu.Unlock()
+	if q.late {
+		l.op.Drop()
+	}
+}
+
+// judge notes the answer. It returns when the request was sent if the claim is granted, an error if
+// the call is over, and neither if the call is to wait and ask again.
+func (q *question) judge(ctx context.Context, g store.Grant) (sent instant, err error) {
+	c := q.c
+	q.book(ctx, &g)
+	if c.newest != nil && (g.Status == store.StatusHeld || g.Status == store.StatusUnknown) {
+		c.newest.heard(c.k) // or may have
+	}
+	switch g.Status {
+	case store.StatusHeld:
+		if ctx.Err() != nil { // the caller left while the question was under way
+			c.unsettled = q.sent
+			return 0, c.cancelled(ctx)
+		}
+		c.l.belief.Fence, c.reserved = g.Fence, g.Reserved
+		return q.sent, nil
+	case store.StatusTaken, store.StatusQueued:
+		q.taken(&g)
+		if g.Broken { // nothing runs under it: the call never heard that it has it
+			c.renounce(ctx, q.sent)
+		}
+	case store.StatusReplaced:
+		return 0, c.refuseReplaced()
+	default:
+		if err := q.unknown(ctx, &g); err != nil {
+			return 0, err
+		}
+	}
+	if errors.Is(g.Err, ErrConfig) {
+		return 0, c.fail(ErrConfig, g.Err)
+	}
+	if c.request.Try || errors.Is(g.Err, ErrRejected) {
+		return 0, c.refuse()
+	}
+	return 0, nil
+}
+
+// book notes whether the store answers at all, and makes an answer none that grants what would be
+// over already.
+func (q *question) book(ctx context.Context, g *store.Grant) {
+	k, l := q.c.k, q.c.l
+	if asking.IsAnswer(g.Status, g.Err) {
+		k.outages.Answered(k.shards.Of(l.name))
+	} else if ctx.Err() == nil {
+		k.bookFailure(k.shards.Of(l.name), l.name, q.sent, g.Err)
+	}
+	if g.Status != store.StatusHeld {
+		return
+	}
+	now, ttl := k.clock.AtMost(), l.belief.TTL(&k.rules)
+	if k.rules.TooOld(q.sent, now, ttl) {
+		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
+		*g = store.Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v",
+			now.Sub(q.sent), ttl)}
+	}
+}
+
+// taken notes that the lock is another owner's.
+func (q *question) taken(g *store.Grant) {
+	c := q.c
+	// Another owner's: nothing of ours is there. An earlier question that was
+	// lost on its way may still take effect, though, once the other has gone.
+	if q.sent >= c.unsettled.Add(c.k.store.Settle()) {
+		c.unsettled = 0
+	}
+	// The name has changed hands since the last question: it was free in between. Or it may
+	// have: at this very moment, or it is not known when.
+	c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < q.sent.Sub(c.refused)
+	c.refused = q.sent
+	c.contended = true
+	c.behind = holderOf(g, q.sent)
+	c.see(c.behind, g.Status == store.StatusQueued || c.unsettled != 0)
+	if g.Held > c.limit && c.limit > 0 {
+		c.disagree(g.Held)
+	}
+}
+
+// holderOf is the holder that a store has told of in its answer to a question sent at an instant.
+func holderOf(g *store.Grant, sent instant) desk.Seen {
+	info := desk.Seen{
+		Known: true, Holder: g.Holder, HeldFor: g.HeldFor, TTL: g.TTL, Held: g.Held,
+		Foreign: g.Foreign,
+	}
+	if g.HeldFor != 0 {
+		info.Since = sent.Add(-g.HeldFor)
+	}
+	return info
+}
+
+// unknown notes that there was no answer, and returns an error if the caller has left.
+func (q *question) unknown(ctx context.Context, g *store.Grant) error {
+	c := q.c
+	unsent := errors.Is(g.Err, store.ErrNotSent)
+	if !unsent {
+		c.unsettled = q.sent
+	}
+	if ctx.Err() != nil {
+		return c.cancelled(ctx)
+	}
+	if q.late && (errors.Is(g.Err, context.Canceled) ||
+		errors.Is(g.Err, context.DeadlineExceeded)) {
+		g.Err = q.noAnswer(g.Err)
+	}
+	if !q.cut || !c.seen.Known || errors.Is(g.Err, ErrRejected) {
+		c.see(unavailable(g.Err), q.queued && !unsent)
+	}
+	return nil
+}
+
+// noAnswer is the error for a question that was not answered in time, with what the store says,
+// such as whom it waited for. Where no question was, it is the limit that may be too short; one
+// cut short by the caller's own patience says nothing of that.
+func (q *question) noAnswer(err error) error {
+	c := q.c
+	if q.cut {
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	c.late++
+	if c.late < c.attempts {
+		return fmt.Errorf("%w: %w", errNoAnswer, err)
+	}
+	return fmt.Errorf("%w: none of the questions so far (%d) was answered %s: %w",
+		errNoAnswer, c.attempts, c.k.cfg.farAway(), err)
+}
+
+// farAway ends a sentence on questions that were not answered.
+func (c Config) farAway() string {
+	return fmt.Sprintf("within Config.RequestTimeout (%v); if the store is only far away, choose "+
+		"a longer Config.TTL (%v)", c.RequestTimeout, c.TTL)
+}
