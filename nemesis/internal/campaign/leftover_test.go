@@ -11,6 +11,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/nemesis/internal/campaign"
 	"github.com/lockbeat/lockbeat/nemesis/internal/deploy"
+	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
 // slot makes a slot that lapses.
@@ -28,23 +29,29 @@ func TestLeftovers(t *testing.T) {
 		{"EVAL " + slot + " 1 lockbeat:{lock-1}:slots", "lockbeat:{lock-1}:slots is still there"},
 		{"HSET lockbeat:{lock-1}:slots:holders + +", "lockbeat:{lock-1}:slots:holders has no TTL"},
 		{"SET lockbeat:{%}:mark 1", "lockbeat:{%}:mark has no TTL"},
+		{"EVAL " + slot + " 1 lockbeat:{lock-1}:waiters", "lockbeat:{lock-1}:waiters is still there"},
 	} {
 		require.NoError(t, server.Do(strings.Fields(c.command)...).Error())
-		if err := campaign.LeftOn(server, false); c.found == "" {
+		if err := campaign.LeftOn(server, new(deploy.Deployment)); c.found == "" {
 			require.NoError(t, err, c.command)
 		} else {
 			require.ErrorContains(t, err, c.found)
 		}
 		require.NoError(t, server.Do("FLUSHALL").Error())
 	}
+	line := strings.Fields("EVAL " + slot + " 1 lockbeat:{lock-1}:waiters")
+	require.NoError(t, server.Do(line...).Error())
+	require.NoError(t, campaign.LeftOn(server, &deploy.Deployment{Sentinel: new(redistest.Sentinel)}),
+		"a fail-over may have forgotten that a place was given up")
+	require.NoError(t, server.Do("FLUSHALL").Error())
 
 	client, err := server.NewClient(func(o *rueidis.ClientOption) {
 		o.Username, o.Password = deploy.User, deploy.Password
 	})
 	require.NoError(t, err)
-	require.ErrorContains(t, campaign.LeftOn(server, false), "connections of workers are still open")
+	require.ErrorContains(t, campaign.LeftOn(server, new(deploy.Deployment)), "connections of workers are still open")
 	client.Close()
 	assert.Eventually(t, func() bool {
-		return campaign.LeftOn(server, false) == nil
+		return campaign.LeftOn(server, new(deploy.Deployment)) == nil
 	}, 5*time.Second, time.Millisecond)
 }

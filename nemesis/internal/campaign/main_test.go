@@ -73,7 +73,7 @@ func join(
 		require.NoError(t, n.keeper.Shutdown(context.Background()))
 		n.close()
 		require.Eventually(t, func() bool {
-			err = campaign.LeftOn(server, false)
+			err = campaign.LeftOn(server, new(deploy.Deployment))
 			return err == nil
 		}, patience, 10*time.Millisecond, "%v", &err)
 	}
