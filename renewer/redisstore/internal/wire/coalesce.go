@@ -19,8 +19,8 @@ const groupFrom = 16
 
 // Coalescer joins the questions of callers who meet, so that they travel in one command: the server
 // answers it at a third of the cost of one each. No caller is kept waiting for company: one that
-// finds few under way asks alone, at once. Otherwise the first to come yields the processor once, and
-// takes along the callers who have joined by then.
+// finds few under way asks alone, at once. Otherwise the first to come yields the processor once,
+// and takes along the callers who have joined by then.
 //
 // Each caller gets the answers to its own questions, of which it may have several. If a group's
 // command was of no use, each of its callers asks alone, so that none spoils another's question.

@@ -211,10 +211,11 @@ func UnknownScript(r rueidis.RedisResult) bool {
 	return ok && strings.HasPrefix(e.Error(), "NOSCRIPT")
 }
 
-// The request of a lone caller goes directly, and so do those of four who meet: each by a connection
-// of the client's pool, which the caller's own goroutine writes and reads. On the connection that
-// all share, which is for requests that travel together and for heartbeats, it would pass through
-// two more goroutines. All connections are the client's: it alone says which server is the primary.
+// The request of a lone caller goes directly, and so do those of four who meet: each by a
+// connection of the client's pool, which the caller's own goroutine writes and reads. On the
+// connection that all share, which is for requests that travel together and for heartbeats, it
+// would pass through two more goroutines. All connections are the client's: it alone says which
+// server is the primary.
 //
 // rueidis gives a direct request up at its context's deadline or after ConnWriteTimeout, and does
 // not hear that the context is cancelled before.
