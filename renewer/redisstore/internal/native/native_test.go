@@ -30,7 +30,7 @@ func TestForAMomentAfterAScript(t *testing.T) {
 
 	now := sent.Add(80 * time.Millisecond)
 	clock, _ := r.May(now)
-	assert.EqualValues(t, token+79_000, clock, "at least that")
+	assert.Equal(t, int64(token+79_000), clock, "at least that")
 	assert.False(t, r.Granted(token-20_001, now))
 	assert.False(t, r.Some())
 	assert.True(t, r.Granted(token-20_000, now))
