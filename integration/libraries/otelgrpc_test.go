@@ -1,4 +1,4 @@
-package grpcmw_test
+package libraries_test
 
 import (
 	"context"
@@ -28,7 +28,7 @@ type spanOf struct {
 	events int
 }
 
-func TestSpansAreAsWithoutUs(t *testing.T) {
+func TestSpansOfGRPCAreAsWithoutUs(t *testing.T) {
 	t.Parallel()
 	without := traced(t)
 	k, _ := scripted(t)

@@ -1,6 +1,4 @@
-// Package moving_test has the code of docs/moving.md, and proves it: processes that use another
-// library alone, that library and Lockbeat, or Lockbeat alone, each beside the next.
-package moving_test
+package libraries_test
 
 import (
 	"os"

@@ -1,33 +1,16 @@
-package httpmw_test
+package libraries_test
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
-
-	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/testutil/script"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // middleware is what a router puts around a handler.
 type middleware = func(http.Handler) http.Handler
-
-// scripted returns a keeper on a store that records what it is asked.
-func scripted(t *testing.T) (*renewer.Keeper, *script.Store) {
-	t.Helper()
-	store := script.New()
-	k, err := renewer.New(store, renewer.Config{TTL: renewer.DefaultTTL, Node: "here"})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) })
-	return k, store
-}
 
 func ok(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done") }
 

@@ -1,4 +1,4 @@
-package grpcmw_test
+package libraries_test
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -19,8 +18,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	unary  = pb.TestService_UnaryCall_FullMethodName

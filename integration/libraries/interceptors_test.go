@@ -1,4 +1,4 @@
-package grpcmw_test
+package libraries_test
 
 import (
 	"context"

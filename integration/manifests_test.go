@@ -1,9 +1,6 @@
-// Package kubernetes_test holds what users apply to Kubernetes and import into Grafana to the types
-// of those.
-package kubernetes_test
+package integration_test
 
 import (
-	"bytes"
 	"errors"
 	"flag"
 	"os"
@@ -23,26 +20,19 @@ import (
 )
 
 const (
-	manifests = "../../examples/start/kubernetes/start.yaml"
-	alerts    = "../../tracing/alerts.yaml"
-	rule      = "../../tracing/prometheusrule.yaml"
-	board     = "../../tracing/dashboard.json"
+	manifests = "../examples/start/kubernetes/start.yaml"
+	alerts    = "../tracing/alerts.yaml"
+	rule      = "../tracing/prometheusrule.yaml"
+	board     = "../tracing/dashboard.json"
 )
 
 var write = flag.Bool("write", false, "write the PrometheusRule from the rules")
 
-func read(t *testing.T, file string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(file)
-	require.NoError(t, err)
-	return b
-}
-
 // strictly decodes a document into what it is, and fails at a field that this has not.
-func strictly[T any](t *testing.T, document []byte) T {
+func strictly[T any](t *testing.T, document string) T {
 	t.Helper()
 	var into T
-	require.NoError(t, yaml.UnmarshalStrict(document, &into))
+	require.NoError(t, yaml.UnmarshalStrict([]byte(document), &into))
 	return into
 }
 
@@ -54,9 +44,9 @@ func TestManifests(t *testing.T) {
 		service    core.Service
 		monitor    monitoring.ServiceMonitor
 	)
-	for document := range bytes.SplitSeq(read(t, manifests), []byte("\n---\n")) {
+	for document := range strings.SplitSeq(readText(t, manifests), "\n---\n") {
 		var kind meta.TypeMeta
-		require.NoError(t, yaml.Unmarshal(document, &kind))
+		require.NoError(t, yaml.Unmarshal([]byte(document), &kind))
 		switch kind.APIVersion + " " + kind.Kind {
 		case "apps/v1 Deployment":
 			deployment = strictly[apps.Deployment](t, document)
@@ -103,13 +93,13 @@ func TestManifests(t *testing.T) {
 // The PrometheusRule has the rules, word by word: run this with -args -write when they change.
 func TestPrometheusRule(t *testing.T) {
 	t.Parallel()
-	rules := strictly[monitoring.PrometheusRuleSpec](t, read(t, alerts))
+	rules := strictly[monitoring.PrometheusRuleSpec](t, readText(t, alerts))
 	require.NotEmpty(t, rules.Groups)
 	if *write {
 		text := "# The rules of alerts.yaml, for Prometheus' operator.\n" +
 			"apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\n" +
 			"metadata:\n  name: lockbeat\nspec:\n"
-		_, groups, _ := strings.Cut("\n"+string(read(t, alerts)), "\ngroups:")
+		_, groups, _ := strings.Cut("\n"+readText(t, alerts), "\ngroups:")
 		for line := range strings.Lines("groups:" + groups) {
 			if strings.TrimSpace(line) != "" {
 				line = "  " + line
@@ -118,11 +108,11 @@ func TestPrometheusRule(t *testing.T) {
 		}
 		require.NoError(t, os.WriteFile(rule, []byte(text), 0o644)) //nolint:gosec // it is public
 	}
-	written := strictly[monitoring.PrometheusRule](t, read(t, rule))
+	written := strictly[monitoring.PrometheusRule](t, readText(t, rule))
 	assert.Equal(t, monitoring.PrometheusRuleKind, written.Kind)
 	assert.Equal(t, monitoring.SchemeGroupVersion.String(), written.APIVersion)
 	assert.NotEmpty(t, written.Name)
-	assert.Equal(t, rules, written.Spec, "go test ./integration/kubernetes -args -write")
+	assert.Equal(t, rules, written.Spec, "go test ./integration -run TestPrometheusRule -args -write")
 }
 
 // Grafana's own types have each field of the dashboard.
@@ -130,7 +120,7 @@ func TestDashboardImports(t *testing.T) {
 	t.Parallel()
 	var d dashboard.Dashboard  //nolint:staticcheck // the form that all versions of Grafana import
 	var faults cog.BuildErrors // none is not nil, but none
-	if err := d.UnmarshalJSONStrict(read(t, board)); !errors.As(err, &faults) {
+	if err := d.UnmarshalJSONStrict([]byte(readText(t, board))); !errors.As(err, &faults) {
 		require.NoError(t, err)
 	}
 	require.Empty(t, faults)

@@ -1,4 +1,8 @@
-package moving_test
+// Package libraries_test has our locks beside other people's libraries: routers, interceptors,
+// instrumentations, task queues; and libraries of locks, with the code of docs/moving.md, which it
+// proves: processes that use another library alone, that and Lockbeat, or Lockbeat alone, each
+// beside the next.
+package libraries_test
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-package cronmw_test
+package libraries_test
 
 import (
 	"context"

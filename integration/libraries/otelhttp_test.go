@@ -1,4 +1,4 @@
-package httpmw_test
+package libraries_test
 
 import (
 	"net/http"
@@ -18,7 +18,7 @@ import (
 
 // Wherever otelhttp and the lock stand, the spans are as without the
 // lock, and the handler runs in one.
-func TestSpansAreAsWithoutUs(t *testing.T) {
+func TestSpansOfHTTPAreAsWithoutUs(t *testing.T) {
 	t.Parallel()
 	route := func(h http.Handler) http.Handler {
 		mux := http.NewServeMux()

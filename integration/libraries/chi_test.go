@@ -1,4 +1,4 @@
-package httpmw_test
+package libraries_test
 
 import (
 	"net/http"

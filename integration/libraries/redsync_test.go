@@ -1,4 +1,4 @@
-package moving_test
+package libraries_test
 
 import (
 	"context"
