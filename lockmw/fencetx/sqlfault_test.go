@@ -1,4 +1,4 @@
-package sqlfault_test
+package fencetx_test
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ func (s stated) Error() string { return "Error 1146 (42S02): no such table, says
 
 func (s stated) SQLState() string { return string(s) }
 
-func TestOf(t *testing.T) {
+func TestWhatADatabasesErrorIs(t *testing.T) {
 	t.Parallel()
 	for err, fault := range map[error]sqlfault.Fault{
 		nil:                                 sqlfault.Other,

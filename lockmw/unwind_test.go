@@ -1,4 +1,4 @@
-package unwind_test
+package lockmw_test
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package connect_test
+package doctor_test
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package script_test
+package redisstore_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package asking_test
+package lease_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package out_test
+package locks_test
 
 import (
 	"bytes"
