@@ -109,8 +109,19 @@ type env struct {
 
 var databases atomic.Int64
 
-func newEnv(t testing.TB) *env { return newDatabase(t, "template1", "") }
+func newEnv(t testing.TB) *env {
+	t.Helper()
+	return newDatabase(t, "template1", "").onRedis()
+}
 
+// onRedis gives it a Redis.
+func (e *env) onRedis() *env {
+	e.t.Helper()
+	e.Server = redistest.Start(e.t)
+	return e
+}
+
+// newDatabase is an env without a Redis, which the suite of adapters brings itself.
 func newDatabase(t testing.TB, template, schema string) *env {
 	t.Helper()
 	server, err := migrated()
@@ -124,7 +135,7 @@ func newDatabase(t testing.TB, template, schema string) *env {
 	_, err = conn.Exec(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+template)
 	require.NoError(t, err)
 	require.NoError(t, conn.Close(t.Context()))
-	e := &env{Server: redistest.Start(t), t: t, dsn: dsnOf(server, name), schema: schema}
+	e := &env{t: t, dsn: dsnOf(server, name), schema: schema}
 	e.pool = e.newPool()
 	return e
 }

@@ -228,7 +228,10 @@ func TestInLineOfADatabaseThatIsNotTheClients(t *testing.T) {
 		dsn  func(e *env) string
 		says string
 	}{
-		"another": {func(e *env) string { return newEnv(e.t).dsn }, "give it a pool on the client's own database"},
+		"another": {
+			func(e *env) string { return newDatabase(e.t, "template1", "").dsn },
+			"give it a pool on the client's own database",
+		},
 		"no tables": {func(*env) string {
 			server, _ := migrated()
 			return server.DSN()
@@ -266,7 +269,7 @@ func (p sqlPool) QueryRow(ctx context.Context, query string, args ...any) *sql.R
 func TestInLineOfASchema(t *testing.T) {
 	t.Parallel()
 	const schema = "Billing"
-	e := newDatabase(t, "template0", schema)
+	e := newDatabase(t, "template0", schema).onRedis()
 	_, err := e.pool.Exec(t.Context(), `CREATE SCHEMA "Billing"`)
 	require.NoError(t, err)
 	require.NoError(t, migrate(t.Context(), e.dsn, schema))
