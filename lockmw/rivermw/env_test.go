@@ -1,6 +1,7 @@
 package rivermw_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -262,7 +263,8 @@ func (e *env) awaitSnoozed(id int64) *rivertype.JobRow {
 // states counts jobs by state, and sums up their attempts.
 func (e *env) states() (n map[string]int, attempts int) {
 	n = make(map[string]int)
-	rows, err := e.pool.Query(e.t.Context(), "SELECT state::text, attempt FROM river_job")
+	table := pgx.Identifier{cmp.Or(e.schema, "public"), "river_job"}.Sanitize()
+	rows, err := e.pool.Query(e.t.Context(), "SELECT state::text, attempt FROM "+table)
 	require.NoError(e.t, err)
 	var state string
 	var attempt int
