@@ -102,24 +102,6 @@ func TestReleaseOfWhatIsGone(t *testing.T) {
 	})
 }
 
-// A release that is put off tells those who wait, as they may ask how long.
-func TestReleasePutOffIsPublished(t *testing.T) {
-	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store, other := s.store(t), s.store(t)
-		mine(t, other, claim("a", "a", time.Minute))
-		w := newWatch(store, "a")
-		defer w.stop()
-		w.await(t, "set up")
-		w.clear()
-		late := hold("a", "a", 0)
-		late.Keep = 30 * time.Second
-		require.Equal(t, contract.StatusHeld, release(t, other, late).Status)
-		w.await(t, "put off")
-		assert.Equal(t, 1, w.count())
-	})
-}
-
 // A user with the least rights, who can't stand in line, releases what is gone, and leaves a key of
 // another program alone.
 func TestAReleaseOfWhatIsGoneWithTheLeastRights(t *testing.T) {
