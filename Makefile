@@ -14,7 +14,8 @@ SUITES := nemesis/contention nemesis/faulttest
 BROWSED := integration/page
 # The longest of the others, which wait the most: they begin first, so that none is left to run by itself. Tests wait for
 # servers more than they compute: so four packages run at once, on two cores too.
-FIRST := ./renewer/redisstore ./renewer/quorum ./lockmw/asynq ./lockmw/once
+FIRST := ./renewer/redisstore ./cmd/lockbeat/internal/cli ./renewer/quorum ./cmd/lockbeat/internal/run ./lockmw/rivermw ./renewer \
+	./cmd/lockbeat/internal/doctor ./cmd/lockbeat/internal/locks ./lockmw/asynq ./integration/sql
 # How long each fuzz function runs.
 FUZZTIME ?= 20s
 # How many grants `make sim` plays.

@@ -241,7 +241,7 @@ var foreign = []struct {
 	},
 	{
 		"github.com/bsm/redislock github.com/go-redsync github.com/redis/rueidis/rueidislock",
-		"bench", "integration/moving bench", "other locks are measured, and moved away from",
+		"bench", "integration/libraries bench", "other locks are measured, and moved away from",
 	},
 	{
 		"github.com/redis/rueidis",
@@ -252,7 +252,7 @@ var foreign = []struct {
 	},
 	{
 		"github.com/redis/go-redis", "lockmw/asynq examples/... bench",
-		"lockmw/asynq integration/moving", "it is here only because asynq brings it",
+		"lockmw/asynq integration/libraries", "it is here only because asynq brings it",
 	},
 	{
 		"github.com/alicebob/miniredis", "testutil/embedded", "testutil/embedded",

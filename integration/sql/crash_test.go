@@ -35,6 +35,7 @@ func TestDatabaseCrashesBetweenEffectAndCommit(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "attempt 2", got)
 	require.Equal(t, []int64{2}, d.affectedBy(t, "a"))
+	require.Contains(t, server.Log(), "automatic recovery", "it was a crash")
 }
 
 // A commit whose answer is lost is asked for: it stands, and the function is not run again.

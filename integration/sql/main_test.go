@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"sync"
@@ -22,17 +23,33 @@ import (
 
 func TestMain(m *testing.M) {
 	code := m.Run()
+	var left []error
 	if server, err := postgres(); err == nil {
-		_ = server.Close()
+		left = append(left, closed(server, "pgx", server.DSN()))
 	}
 	if server, err := mariadb(); err == nil {
-		_ = server.Close()
+		left = append(left, closed(server, "mysql", server.DSN("")))
 	}
-	if err := goleak.Find(); code == 0 && err != nil {
+	if err := errors.Join(append(left, goleak.Find())...); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
 	}
 	os.Exit(code)
+}
+
+// closed closes a server, which then must be gone.
+func closed(server io.Closer, driver, dsn string) error {
+	if err := server.Close(); err != nil {
+		return err
+	}
+	db, err := sql.Open(driver, dsn)
+	if err != nil {
+		return err
+	}
+	if db.PingContext(context.Background()) == nil {
+		err = errors.New(driver + ": the server is still there")
+	}
+	return errors.Join(err, db.Close())
 }
 
 // postgres is one server for all tests that don't harm it.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/lockbeat/lockbeat/lockmw"
 	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
-	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
@@ -186,48 +185,6 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
-func TestDelayOfTasksThatDidNotRun(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		held  time.Duration // 0: the store is down
-		opts  []jobs.Option
-		about time.Duration
-	}{
-		"held":          {time.Millisecond, nil, time.Second},
-		"held for long": {20 * time.Second, nil, 10 * time.Second},
-		"held, as told": {time.Hour, []jobs.Option{jobs.RetryIn(time.Minute)}, time.Minute},
-		"down":          {0, nil, 5 * time.Second},
-		"down, as told": {0, []jobs.Option{jobs.RetryIn(time.Hour)}, time.Hour},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				k, store := scripted(t)
-				if c.held > 0 {
-					store.Overwrite("order:u1", contract.Holder{Node: "n"}, 2*time.Hour)
-					<-time.After(c.held)
-				} else {
-					store.Default(script.Acquire, script.Fail(errors.New("refused")))
-				}
-				h := asynqmw.Wrap(asynqmw.ForTest(k), byUser, nothing,
-					append(c.opts, lockmw.Refuse())...)
-				seen := make(map[time.Duration]bool)
-				for range 50 {
-					err := h.ProcessTask(t.Context(), task(`{"User":"u1"}`))
-					var notRun *asynqmw.NotRunError
-					require.ErrorAs(t, err, &notRun)
-					assert.Equal(t, c.held > 0, errors.Is(err, renewer.ErrBusy))
-					assert.Equal(t, c.held == 0, errors.Is(err, renewer.ErrUnavailable))
-					assert.GreaterOrEqual(t, notRun.RetryIn, c.about/2)
-					assert.Less(t, notRun.RetryIn, c.about*3/2)
-					seen[notRun.RetryIn] = true
-				}
-				assert.Greater(t, len(seen), 40, "jitter")
-			})
-		})
-	}
-}
-
 // A task of two seconds has a quarter of one to get the lock: the rest is for its work. Once that
 // has begun it has all its time. A store may take longer to answer than tasks wait.
 func TestAnswerAndTheTimeOfTheTask(t *testing.T) {
@@ -248,7 +205,8 @@ func TestAnswerAndTheTimeOfTheTask(t *testing.T) {
 				k, store := scripted(t)
 				store.Script(script.Acquire, c.answer)
 				require.Greater(t, k.Config().RequestTimeout, 2*time.Second)
-				ctx, cancel := context.WithTimeout(served(t), c.time)
+				ctx, cancel := context.WithTimeout(
+					configure(asynq.Config{Concurrency: 8}).BaseContext(), c.time)
 				defer cancel()
 				begun, ran := time.Now(), false
 				l := asynqmw.ForTest(k)
@@ -290,51 +248,21 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	})
 }
 
+// What is made of the loss itself is lockmw's.
 func TestLossIsAFailureOfTheHandler(t *testing.T) {
 	t.Parallel()
-	errOwn := errors.New("half done")
-	for name, c := range map[string]struct {
-		result error
-		opts   []jobs.Option
-		fails  bool
-		reason renewer.Reason
-	}{
-		"joined to its error": {result: errOwn, fails: true, reason: renewer.ReasonTaken},
-		"not when it is done": {reason: renewer.ReasonTaken},
-		"also when done, if strict": {
-			opts: []jobs.Option{lockmw.Strict()}, fails: true, reason: renewer.ReasonTaken,
-		},
-		"SkipRetry stands beside it": {
-			result: asynq.SkipRetry, fails: true, reason: renewer.ReasonTaken,
-		},
-		"by MaxHold": {
-			result: errOwn, opts: []jobs.Option{lockmw.MaxHold(5 * time.Minute)}, fails: true,
-			reason: renewer.ReasonMaxHold,
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				k, store := scripted(t)
-				begun := time.Now()
-				l := asynqmw.ForTest(k)
-				err := asynqmw.Wrap(l, byUser, func(ctx context.Context, _ order) error {
-					if c.reason == renewer.ReasonTaken {
-						store.Delete("order:u1")
-					}
-					<-ctx.Done()
-					var lost *renewer.LostError
-					require.ErrorAs(t, context.Cause(ctx), &lost)
-					assert.Equal(t, c.reason, lost.Reason)
-					return c.result
-				}, c.opts...).ProcessTask(t.Context(), task(`{"User":"u1"}`))
-				if c.reason == renewer.ReasonMaxHold {
-					assert.Equal(t, 5*time.Minute, time.Since(begun))
-				}
-				assert.Equal(t, c.fails, errors.Is(err, renewer.ErrLost))
-				assert.Equal(t, c.fails, isFailure(err))
-				assert.True(t, c.result == nil || errors.Is(err, c.result), err)
-			})
+	for _, own := range []error{errors.New("half done"), asynq.SkipRetry} {
+		synctest.Test(t, func(t *testing.T) {
+			k, store := scripted(t)
+			err := asynqmw.Wrap(asynqmw.ForTest(k), byUser, func(ctx context.Context, _ order) error {
+				store.Delete("order:u1")
+				<-ctx.Done()
+				require.ErrorIs(t, context.Cause(ctx), renewer.ErrLost)
+				return own
+			}).ProcessTask(t.Context(), task(`{"User":"u1"}`))
+			require.ErrorIs(t, err, renewer.ErrLost)
+			require.ErrorIs(t, err, own)
+			assert.True(t, isFailure(err))
 		})
 	}
 }

@@ -106,40 +106,6 @@ func TestLastAttemptWithoutTimeIsArchivedAloud(t *testing.T) {
 	assert.Empty(t, r.ran())
 }
 
-// Eight tasks of a busy user, each on its only attempt, used to keep all
-// other users out for as long as they waited.
-func TestOneTaskOfAKeyWaitsOnItsLastAttempt(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	var r record
-	release := hold(t, e.keeper(), "u1")
-	e.serve(e.keeper(), r.handler(0, lockmw.Refuse()), workers(8), alone...)
-	var ids []string
-	for range 9 {
-		ids = append(ids, e.enqueue("u1", asynq.MaxRetry(0)))
-	}
-	require.Eventually(t, func() bool {
-		queue, err := e.inspector.GetQueueInfo("default")
-		return err == nil && queue.Archived == 8 && queue.Active == 1
-	}, soon, tick)
-	e.awaitState(e.enqueue("u2", asynq.MaxRetry(0)), asynq.TaskStateCompleted)
-	release()
-	done := 0
-	for _, id := range ids {
-		info := e.await(id, func(i *asynq.TaskInfo) bool {
-			return i.State == asynq.TaskStateCompleted || i.State == asynq.TaskStateArchived
-		})
-		if info.State == asynq.TaskStateCompleted {
-			done++
-			continue
-		}
-		assert.Contains(t, info.LastErr, "lockbeat: task not run on its last attempt, since ")
-		assert.Contains(t, info.LastErr, "asynqmw.NoCopies")
-		assert.Contains(t, info.LastErr, "held by another owner")
-	}
-	assert.Equal(t, 1, done)
-}
-
 // Of tasks that come in the same moment one has the lock. Those for which it is
 // free take no room from the one that has to wait.
 func TestTasksOnTheirLastAttemptThatComeTogether(t *testing.T) {

@@ -2,81 +2,16 @@ package asynqmw_test
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw"
-	asynqmw "github.com/lockbeat/lockbeat/lockmw/asynq"
 	"github.com/lockbeat/lockbeat/renewer"
-	"github.com/lockbeat/lockbeat/renewer/memory"
 )
-
-// inMemory runs a test in a bubble, with a keeper of limits.
-func inMemory(t *testing.T, test func(t *testing.T, k *renewer.Keeper)) {
-	synctest.Test(t, func(t *testing.T) {
-		k, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
-		require.NoError(t, err)
-		test(t, k)
-		require.NoError(t, k.Shutdown(context.Background()))
-	})
-}
-
-// Three tasks of a user run at once, and a fourth is refused, uncounted: by the limit, and by the
-// narrower one of two.
-func TestLimit(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		key  lockmw.Set
-		full string
-	}{
-		"one": {lockmw.Limit("u1", 3), "u1"},
-		"the first of two": {
-			lockmw.All(lockmw.Limit("u1", 3), lockmw.Limit("tenant", 4)), "u1",
-		},
-		"the second of two": {
-			lockmw.All(lockmw.Limit("u1", 4), lockmw.Limit("tenant", 3)), "tenant",
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			inMemory(t, func(t *testing.T, k *renewer.Keeper) {
-				proceed := make(chan struct{})
-				h := asynqmw.Wrap(asynqmw.ForTest(k), func(order) lockmw.Set { return c.key },
-					func(ctx context.Context, _ order) error {
-						assert.True(t, lockmw.Held(ctx, lockmw.Limit(c.full, 3)))
-						assert.False(t, lockmw.Held(ctx, c.full), "a lock is another thing")
-						<-proceed
-						return nil
-					}, lockmw.Wait(time.Second))
-				var running sync.WaitGroup
-				for range 3 {
-					running.Go(func() { assert.NoError(t, h.ProcessTask(t.Context(), task("{}"))) })
-				}
-				synctest.Wait()
-				begun := time.Now()
-				err := h.ProcessTask(t.Context(), task("{}"))
-				assert.Equal(t, time.Second, time.Since(begun), "it waits as for a lock")
-				var notRun *asynqmw.NotRunError
-				require.ErrorAs(t, err, &notRun)
-				assert.Positive(t, notRun.RetryIn)
-				assert.False(t, isFailure(err))
-				var full *renewer.Error
-				require.ErrorAs(t, err, &full)
-				assert.Equal(t, []any{c.full, 3, 3}, []any{full.Name, full.Limit, full.Held})
-				assert.ErrorContains(t, err, "[lock_hash="+renewer.HashName(c.full, nil)+"]",
-					"the same on all servers")
-				close(proceed)
-				running.Wait()
-			})
-		})
-	}
-}
 
 // Forty tasks of each of two users, three at a time of each and five in all, on two servers: by
 // limits that they name, none runs beside too many, no attempt is used up, and nothing is left

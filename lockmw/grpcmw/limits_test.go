@@ -195,10 +195,3 @@ func TestLocalShareOfAServer(t *testing.T) {
 		}))
 	})
 }
-
-// A share of nothing ends the program when it starts.
-func TestBadShare(t *testing.T) {
-	t.Parallel()
-	k := newKeeper(t, memory.New())
-	assert.Panics(t, func() { grpcmw.UnaryServerInterceptor(k, lockmw.LocalShare(0)) })
-}

@@ -65,13 +65,14 @@ func TestFenceOfTheRequestDoesNotHideTheLocksOwn(t *testing.T) {
 // A handler that runs without its lock has no token, not even a trusted caller's.
 func TestFenceOfTheRequestIsNotTakenForThatOfALockThatFailedOpen(t *testing.T) {
 	t.Parallel()
-	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, _ *unlockedObserver) {
+	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
+		s.Default(script.Acquire, script.Fail(errDown))
 		ran := 0
 		h := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			ran++
 			assert.Zero(t, lockmw.Fence(r.Context()))
 		})
-		lock := httpmw.Middleware(k, byName("a"), lockmw.Wait(time.Second), lockmw.LocalShare(1))
+		lock := httpmw.Middleware(k, byName("a"), lockmw.Wait(time.Minute), lockmw.LocalShare(1))
 		for _, chain := range []http.Handler{
 			lock(httpmw.ReceiveFence(h)),
 			httpmw.ReceiveFence(lock(h)),

@@ -147,10 +147,3 @@ func TestLocalShareOfAServer(t *testing.T) {
 		answered()
 	})
 }
-
-// A share of nothing ends the program when it starts.
-func TestBadShareOfAHandler(t *testing.T) {
-	t.Parallel()
-	k, _ := scripted(t)
-	assert.Panics(t, func() { httpmw.Middleware(k, byName("a"), lockmw.LocalShare(0)) })
-}

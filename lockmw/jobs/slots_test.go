@@ -1,15 +1,19 @@
 package jobs_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
@@ -62,4 +66,32 @@ func TestHowManyJobsWaitInSlots(t *testing.T) {
 	defer func() { assert.NoError(t, k.Shutdown(t.Context())) }()
 	assert.True(t, s.Take(nil, "u1", false))
 	assert.True(t, s.Take(k, "u1", false), "of another store's locks")
+}
+
+// A job that went back after its wait leaves its room to the next, and so does one that runs.
+func TestRoomInSlotsIsGivenBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		k, s := newKeeper(t)
+		done := make(chan struct{})
+		run := jobs.Wrap(k, itself, func(context.Context, string) error { <-done; return nil })
+		d := jobs.Delivery{Kind: "email", Slots: jobs.NewSlots(8)}
+		for i := range 4 { // all that may
+			name := fmt.Sprint("waits ", i)
+			lease, err := k.Acquire(t.Context(), renewer.Request{Name: name})
+			require.NoError(t, err)
+			go func() { assert.Equal(t, jobs.OutcomeRan, run(t.Context(), d, name).Outcome) }()
+			synctest.Wait()
+			require.NoError(t, lease.Release(t.Context()))
+			synctest.Wait()
+		}
+		s.Overwrite("u1", store.Holder{}, time.Hour)
+		for range 8 {
+			begun := time.Now()
+			require.ErrorIs(t, run(t.Context(), d, "u1").Err, renewer.ErrBusy)
+			assert.Equal(t, time.Second, time.Since(begun), "it found room")
+		}
+		close(done)
+		synctest.Wait()
+	})
 }

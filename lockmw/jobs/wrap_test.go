@@ -183,6 +183,48 @@ func TestJobThatDoesNotRun(t *testing.T) {
 	}
 }
 
+// It is about what the option says, else as long as its lock was held; each job's own.
+func TestDelayOfJobsThatDidNotRun(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		held         time.Duration // 0: the store is down
+		told, answer time.Duration
+	}{
+		"held":          {held: time.Millisecond, answer: time.Second},
+		"held for long": {held: 20 * time.Second, answer: 10 * time.Second},
+		"held, as told": {held: time.Hour, told: time.Minute, answer: time.Minute},
+		"down":          {answer: 5 * time.Second},
+		"down, as told": {told: time.Hour, answer: time.Hour},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				k, s := newKeeper(t)
+				s.Default(script.Acquire, script.Fail(errOwn))
+				if c.held > 0 {
+					s.Default(script.Acquire, script.Pass())
+					s.Overwrite("u1", store.Holder{Node: "n"}, 2*time.Hour)
+					<-time.After(c.held)
+				}
+				opts := []jobs.Option{lockmw.Refuse()}
+				if c.told > 0 {
+					opts = append(opts, jobs.RetryIn(c.told))
+				}
+				run := jobs.Wrap(k, itself, func(context.Context, string) error { return nil }, opts...)
+				seen := make(map[time.Duration]bool)
+				for range 50 {
+					r := run(t.Context(), jobs.Delivery{Kind: "email"}, "u1")
+					assert.Equal(t, jobs.OutcomeBack, r.Outcome)
+					assert.GreaterOrEqual(t, r.RetryIn, c.answer/2)
+					assert.Less(t, r.RetryIn, c.answer*3/2)
+					seen[r.RetryIn] = true
+				}
+				assert.Greater(t, len(seen), 40, "jitter")
+			})
+		})
+	}
+}
+
 // A copy that could not be made is tried again, by the same ID: the queue may have it already.
 func TestCopyIsTriedAgain(t *testing.T) {
 	t.Parallel()

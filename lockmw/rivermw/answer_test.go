@@ -89,21 +89,15 @@ func TestJobThatDoesNotRun(t *testing.T) {
 	}
 }
 
-// A job's context ends with the loss of its lock. What its worker returns then stands, and an error
-// has the loss joined to it.
+// A job's context ends with the loss of its lock. What its worker tells River then stands; what is
+// made of an error is lockmw's.
 func TestLostLockEndsTheJobsContextWithItsCause(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("failed")
 	for name, c := range map[string]struct {
 		returns error
-		options []jobs.Option
 		told    func(error) bool
 	}{
-		"a result stands": {told: func(err error) bool { return err == nil }},
-		"unless strict": {
-			options: []jobs.Option{lockmw.Strict()},
-			told:    func(err error) bool { return errors.Is(err, renewer.ErrLost) },
-		},
 		"an error has it joined": {returns: failed, told: func(err error) bool {
 			return errors.Is(err, failed) && errors.Is(err, renewer.ErrLost)
 		}},
@@ -120,7 +114,7 @@ func TestLostLockEndsTheJobsContextWithItsCause(t *testing.T) {
 						<-ctx.Done()
 						assert.ErrorIs(t, context.Cause(ctx), renewer.ErrLost)
 						return c.returns
-					}), c.options...)
+					}))
 				err := w.Work(t.Context(), jobOf("t1"))
 				assert.True(t, c.told(err), err)
 			})

@@ -21,7 +21,7 @@ import (
 func TestAdapterOfJobs(t *testing.T) {
 	t.Parallel()
 	jobtest.Run(t, func(t *testing.T) jobtest.Framework {
-		e := newEnv(t)
+		e := newDatabase(t, "template1", "")
 		return &framework{env: e, client: e.inserter()}
 	})
 }

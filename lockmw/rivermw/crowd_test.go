@@ -59,8 +59,9 @@ func crowd(t testing.TB, n int, locked bool) float64 {
 
 // No job of a crowd is lost, discarded, or counted for contention, and none overlaps another.
 func TestCrowd(t *testing.T) {
+	suite.OnlyLong(t) // by TestAdapterOfJobs a small one is
 	t.Parallel()
-	t.Logf("time by ideal: %.2f", crowd(t, suite.Size(100, 1000), true))
+	t.Logf("time by ideal: %.2f", crowd(t, 1000, true))
 }
 
 // BenchmarkCrowd reports the time of 1,000 jobs by the shortest that is possible, 1 s, and by that

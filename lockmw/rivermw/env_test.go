@@ -1,6 +1,7 @@
 package rivermw_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,8 +110,19 @@ type env struct {
 
 var databases atomic.Int64
 
-func newEnv(t testing.TB) *env { return newDatabase(t, "template1", "") }
+func newEnv(t testing.TB) *env {
+	t.Helper()
+	return newDatabase(t, "template1", "").onRedis()
+}
 
+// onRedis gives it a Redis.
+func (e *env) onRedis() *env {
+	e.t.Helper()
+	e.Server = redistest.Start(e.t)
+	return e
+}
+
+// newDatabase is an env without a Redis, which the suite of adapters brings itself.
 func newDatabase(t testing.TB, template, schema string) *env {
 	t.Helper()
 	server, err := migrated()
@@ -124,7 +136,7 @@ func newDatabase(t testing.TB, template, schema string) *env {
 	_, err = conn.Exec(t.Context(), "CREATE DATABASE "+name+" TEMPLATE "+template)
 	require.NoError(t, err)
 	require.NoError(t, conn.Close(t.Context()))
-	e := &env{Server: redistest.Start(t), t: t, dsn: dsnOf(server, name), schema: schema}
+	e := &env{t: t, dsn: dsnOf(server, name), schema: schema}
 	e.pool = e.newPool()
 	return e
 }
@@ -251,7 +263,8 @@ func (e *env) awaitSnoozed(id int64) *rivertype.JobRow {
 // states counts jobs by state, and sums up their attempts.
 func (e *env) states() (n map[string]int, attempts int) {
 	n = make(map[string]int)
-	rows, err := e.pool.Query(e.t.Context(), "SELECT state::text, attempt FROM river_job")
+	table := pgx.Identifier{cmp.Or(e.schema, "public"), "river_job"}.Sanitize()
+	rows, err := e.pool.Query(e.t.Context(), "SELECT state::text, attempt FROM "+table)
 	require.NoError(e.t, err)
 	var state string
 	var attempt int

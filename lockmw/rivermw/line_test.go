@@ -87,37 +87,86 @@ func (h hearsNothing) HandleError(
 }
 
 // A holder that is no job works for longer than a job waits in its worker. The jobs are called when
-// it releases the lock, and not before, in order. The operator hears of no error.
+// it releases the lock, and not before, in order. The operator hears of no error. River's own role
+// suffices for it, and its tables may be in a schema of their own, reached by database/sql.
 func TestJobsInLineBehindAnotherKindOfHolder(t *testing.T) {
 	t.Parallel()
+	for name, open := range map[string]func(*testing.T) (*env, jobs.Option){
+		"as by default": func(t *testing.T) (*env, jobs.Option) {
+			e := newEnv(t)
+			return e, rivermw.InLine(e.pool)
+		},
+		"few rights": withFewRights, "a schema": inASchema,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, line := open(t)
+			var r record
+			var told faults
+			release := hold(t, e.keeper(), "t1")
+			cfg := quick(4)
+			cfg.FetchPollInterval = time.Hour // only a notification brings them
+			cfg.ErrorHandler = hearsNothing{t: t}
+			e.client(r.worker(e.keeper(told.observe), 0, line), cfg)
+			first := e.insert("t1")
+			e.awaitSlot("t1")
+			unique := river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}}
+			ids := []int64{first, e.parked("t1"), e.parked("t1", unique)}
+			again, err := e.inserter().Insert(t.Context(), invoice{Tenant: "t1"}, &unique)
+			require.NoError(t, err)
+			assert.True(t, again.UniqueSkippedAsDuplicate, "it stands in line")
+			job := e.awaitSnoozed(first)
+			assert.Empty(t, job.Errors)
+			assert.Zero(t, job.Attempt)
+			assert.Greater(t, time.Until(job.ScheduledAt), 10*time.Second)
+			require.Eventually(t, func() bool {
+				return strings.Contains(strings.Join(e.keysOf("t1"), " "), ":waiters")
+			}, soon, tick, "the process waits for the first")
+			begun := time.Now()
+			release()
+			ran := r.await(t, len(ids), goesOn)
+			if time.Since(begun) < time.Second { // else one may have been passed over
+				assert.Equal(t, ids, ran)
+			}
+			e.awaitDone(len(ids))
+			assert.Empty(t, told.told())
+		})
+	}
+}
+
+// withFewRights is an env of River's own role.
+func withFewRights(t *testing.T) (*env, jobs.Option) {
+	t.Helper()
 	e := newEnv(t)
-	var r record
-	holder, k := e.keeper(), e.keeper()
-	release := hold(t, holder, "t1")
-	cfg := quick(4)
-	cfg.FetchPollInterval = time.Hour // only a notification brings them
-	cfg.ErrorHandler = hearsNothing{t: t}
-	e.client(r.worker(k, 0, rivermw.InLine(e.pool)), cfg)
-	first := e.insert("t1")
-	e.awaitSlot("t1")
-	ids := []int64{first}
-	for range 3 {
-		ids = append(ids, e.parked("t1"))
-	}
-	job := e.awaitSnoozed(first)
-	assert.Empty(t, job.Errors)
-	assert.Zero(t, job.Attempt)
-	assert.Greater(t, time.Until(job.ScheduledAt), 10*time.Second)
-	require.Eventually(t, func() bool {
-		return strings.Contains(strings.Join(e.keysOf("t1"), " "), ":waiters")
-	}, soon, tick, "the process waits for the first")
-	begun := time.Now()
-	release()
-	ran := r.await(t, 4, goesOn)
-	if time.Since(begun) < time.Second { // else one may have been passed over
-		assert.Equal(t, ids, ran)
-	}
-	e.awaitDone(4)
+	_, role, _ := strings.Cut(e.dsn, "dbname=")
+	role, _, _ = strings.Cut(role, " ")
+	_, err := e.pool.Exec(t.Context(), `CREATE ROLE `+role+` LOGIN; `+
+		`GRANT USAGE ON SCHEMA public TO `+role+`; `+
+		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO `+role+`; `+
+		`GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO `+role)
+	require.NoError(t, err)
+	e.dsn = strings.Replace(e.dsn, "user=lockbeat", "user="+role, 1)
+	return e, rivermw.InLine(e.newPool())
+}
+
+// sqlPool is a pool of database/sql.
+type sqlPool struct{ *sql.DB }
+
+func (p sqlPool) QueryRow(ctx context.Context, query string, args ...any) *sql.Row {
+	return p.QueryRowContext(ctx, query, args...)
+}
+
+// inASchema is an env whose tables have a schema of their own.
+func inASchema(t *testing.T) (*env, jobs.Option) {
+	t.Helper()
+	const schema = "Billing"
+	e := newDatabase(t, "template0", schema).onRedis()
+	_, err := e.pool.Exec(t.Context(), `CREATE SCHEMA "Billing"`)
+	require.NoError(t, err)
+	require.NoError(t, migrate(t.Context(), e.dsn, schema))
+	pool := sqlPool{stdlib.OpenDBFromPool(e.pool)}
+	t.Cleanup(func() { assert.NoError(t, pool.Close()) })
+	return e, rivermw.InLine(pool, schema)
 }
 
 // A job that is called runs before those that came to the queue later, and were not fetched yet.
@@ -228,7 +277,10 @@ func TestInLineOfADatabaseThatIsNotTheClients(t *testing.T) {
 		dsn  func(e *env) string
 		says string
 	}{
-		"another": {func(e *env) string { return newEnv(e.t).dsn }, "give it a pool on the client's own database"},
+		"another": {
+			func(e *env) string { return newDatabase(e.t, "template1", "").dsn },
+			"give it a pool on the client's own database",
+		},
 		"no tables": {func(*env) string {
 			server, _ := migrated()
 			return server.DSN()
@@ -253,78 +305,4 @@ func TestInLineOfADatabaseThatIsNotTheClients(t *testing.T) {
 			e.awaitDone(1)
 		})
 	}
-}
-
-// sqlPool is a pool of database/sql.
-type sqlPool struct{ *sql.DB }
-
-func (p sqlPool) QueryRow(ctx context.Context, query string, args ...any) *sql.Row {
-	return p.QueryRowContext(ctx, query, args...)
-}
-
-// River's tables are in a schema of their own, and the pool is one of database/sql.
-func TestInLineOfASchema(t *testing.T) {
-	t.Parallel()
-	const schema = "Billing"
-	e := newDatabase(t, "template0", schema)
-	_, err := e.pool.Exec(t.Context(), `CREATE SCHEMA "Billing"`)
-	require.NoError(t, err)
-	require.NoError(t, migrate(t.Context(), e.dsn, schema))
-	var r record
-	release := hold(t, e.keeper(), "t1")
-	cfg := quick(4)
-	cfg.FetchPollInterval = time.Hour
-	pool := sqlPool{stdlib.OpenDBFromPool(e.pool)}
-	t.Cleanup(func() { assert.NoError(t, pool.Close()) })
-	e.client(r.worker(e.keeper(), 0, rivermw.InLine(pool, schema)), cfg)
-	first := e.insert("t1")
-	e.awaitSlot("t1")
-	second := e.parked("t1")
-	release()
-	assert.Equal(t, []int64{first, second}, r.await(t, 2, goesOn))
-}
-
-// River's own role suffices.
-func TestInLineWithFewRights(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	_, role, _ := strings.Cut(e.dsn, "dbname=")
-	role, _, _ = strings.Cut(role, " ")
-	_, err := e.pool.Exec(t.Context(), `CREATE ROLE `+role+` LOGIN; `+
-		`GRANT USAGE ON SCHEMA public TO `+role+`; `+
-		`GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO `+role+`; `+
-		`GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO `+role)
-	require.NoError(t, err)
-	e.dsn = strings.Replace(e.dsn, "user=lockbeat", "user="+role, 1)
-	var r record
-	var told faults
-	release := hold(t, e.keeper(), "t1")
-	cfg := quick(4)
-	cfg.FetchPollInterval = time.Hour
-	e.client(r.worker(e.keeper(told.observe), 0, rivermw.InLine(e.newPool())), cfg)
-	e.insert("t1")
-	e.awaitSlot("t1")
-	e.parked("t1")
-	release()
-	r.await(t, 2, goesOn)
-	e.awaitDone(2)
-	assert.Empty(t, told.told())
-}
-
-func TestUniqueJobInLineIsNotInsertedTwice(t *testing.T) {
-	t.Parallel()
-	e := newEnv(t)
-	var r record
-	release := hold(t, e.keeper(), "t1")
-	e.client(r.worker(e.keeper(), 0, rivermw.InLine(e.pool)), quick(4))
-	unique := river.InsertOpts{UniqueOpts: river.UniqueOpts{ByArgs: true}}
-	e.insert("t1")
-	e.awaitSlot("t1")
-	id := e.parked("t1", unique)
-	result, err := e.inserter().Insert(t.Context(), invoice{Tenant: "t1"}, &unique)
-	require.NoError(t, err)
-	assert.True(t, result.UniqueSkippedAsDuplicate)
-	assert.Equal(t, id, result.Job.ID)
-	release()
-	e.awaitDone(2)
 }

@@ -53,13 +53,14 @@ func TestAwayAndBack(t *testing.T) {
 				}
 				return err
 			}
-			require.NoError(t, once())
+			works := func() bool { return once() == nil } // a busy server may answer too late
+			require.Eventually(t, works, patience, time.Millisecond)
 			c.stop(t, redis)
 			err = once()
 			require.ErrorIs(t, err, renewer.ErrUnavailable)
 			require.ErrorContains(t, err, "no answer since ")
 			require.ErrorIs(t, keeper.HealthCheck(), renewer.ErrUnavailable)
-			for begun := time.Now(); time.Since(begun) < 3*time.Second/2; { // some probes
+			for begun := time.Now(); time.Since(begun) < 600*time.Millisecond; { // a probe
 				asked := time.Now()
 				require.ErrorIs(t, once(), renewer.ErrUnavailable)
 				assert.Less(t, time.Since(asked), patience/2)
@@ -69,7 +70,7 @@ func TestAwayAndBack(t *testing.T) {
 			c.resume(t, redis)
 			require.Eventually(t, func() bool { return keeper.HealthCheck() == nil }, patience,
 				10*time.Millisecond)
-			require.NoError(t, once())
+			require.Eventually(t, works, patience, time.Millisecond)
 		})
 	}
 }

@@ -112,45 +112,6 @@ func TestBreak(t *testing.T) {
 	}
 }
 
-// Only the lease that was looked at is broken.
-func TestBreakIsByToken(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	locks := s.store(t)
-	for _, limit := range []int{0, 2} {
-		order := store.Breaking{
-			Name: "a", Limit: limit != 0, Fence: 7, Broken: store.Broken{By: "me", Why: "test"},
-		}
-		assert.Equal(t, store.StatusGone, locks.Break(t.Context(), order).Status)
-		claim := store.Claim{Name: "a", Owner: owner("a"), TTL: time.Minute, Limit: limit}
-		grant := locks.Acquire(t.Context(), []store.Claim{claim})[0]
-		require.Equal(t, store.StatusHeld, grant.Status)
-		stale := locks.Break(t.Context(), order)
-		assert.Contains(t, []store.Status{store.StatusTaken, store.StatusGone}, stale.Status)
-		hold := []store.Hold{{
-			Name: "a", Limit: order.Limit, Owner: owner("a"), TTL: time.Minute,
-		}}
-		assert.Equal(t, store.StatusHeld, locks.Renew(t.Context(), hold)[0].Status)
-
-		order.Fence = grant.Fence
-		for range 2 { // the second changes nothing
-			assert.Equal(t, store.StatusHeld, locks.Break(t.Context(), order).Status)
-			order.By = "another"
-		}
-		renewed := locks.Renew(t.Context(), hold)[0]
-		assert.Equal(t, store.StatusBroken, renewed.Status)
-		assert.Equal(t, &store.Broken{By: "me", Why: "test"}, renewed.Broken)
-		if claim.Limit == 0 {
-			again := locks.Acquire(t.Context(), []store.Claim{claim})[0]
-			assert.Equal(t, store.StatusTaken, again.Status, "it is no grant any more")
-		}
-		assert.Equal(t, store.StatusHeld, locks.Release(t.Context(), hold)[0].Status)
-		gone := locks.Renew(t.Context(), hold)[0]
-		assert.Equal(t, store.StatusGone, gone.Status)
-		assert.Nil(t, gone.Broken, "no key is left")
-	}
-}
-
 // While a cluster moves a slot, no lease of it can be broken, since the record of who broke it
 // might be at either node. The error says that this passes, and it does; nothing is broken by
 // halves.

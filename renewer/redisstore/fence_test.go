@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -139,38 +138,6 @@ func TestFenceCounterDamaged(t *testing.T) {
 			s.ok(t, "DEL", counter)
 		}
 	})
-}
-
-func TestFenceRisesOverAllOwners(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	var mu sync.Mutex // the lock under test excludes as well; this is for the race detector
-	var fences []int64
-	var wg sync.WaitGroup
-	const workers, grants = 8, 400
-	for w := range workers {
-		store := s.store(t)
-		wg.Go(func() {
-			for i := 0; i < grants/workers; {
-				letter := string(rune('a' + w))
-				g := acquire(t, store, claim("a", letter, time.Minute))
-				if g.Status != contract.StatusHeld {
-					assert.Equal(t, contract.StatusTaken, g.Status, "%v", g.Err)
-					continue
-				}
-				mu.Lock()
-				fences = append(fences, g.Fence)
-				mu.Unlock()
-				i++
-				assert.Equal(t, contract.StatusHeld, release(t, store, hold("a", letter, 0)).Status)
-			}
-		})
-	}
-	wg.Wait()
-	require.Len(t, fences, grants)
-	for i := 1; i < len(fences); i++ {
-		require.Greater(t, fences[i], fences[i-1])
-	}
 }
 
 // No key is ever without a TTL, whatever the order of events.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	internal "github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
@@ -205,8 +206,8 @@ func TestBrokenLeasesAreShown(t *testing.T) {
 func TestListAndShowOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
-	store := clusterStore(t, cluster, 3*time.Second)
-	const n = 300
+	store := clusterStore(t, cluster, renewer.DefaultTTL)
+	const n = 60
 	here := 0
 	for i := range n {
 		name := fmt.Sprint("name ", i)
@@ -239,29 +240,33 @@ func TestListAndShowOnACluster(t *testing.T) {
 	refused := acquire(t, onlooker, claim("name 7", "b", time.Minute))
 	require.ErrorContains(t, refused.Err, "made with ToInspect, and takes no locks")
 
-	waiter := clusterStore(t, cluster, time.Second)
+	waiter := clusterStore(t, cluster, renewer.DefaultTTL)
 	for masterOf(t, cluster, waiter.Inbox()) != cluster.Masters[0] {
-		waiter = clusterStore(t, cluster, time.Second)
+		waiter = clusterStore(t, cluster, renewer.DefaultTTL)
 	}
 	standShown(t, waiter, store)
+	hasty := clusterStore(t, cluster, 3*time.Second) // it does not wait for long
 
 	t.Log("one is frozen: not that of the lock, but of who waits for it")
 	require.NotEqual(t, cluster.Masters[0], masterOf(t, cluster, "a"))
 	require.NoError(t, cluster.Masters[0].Stop())
 	defer func() { require.NoError(t, cluster.Masters[0].Cont()) }()
-	lock, err = store.Show(t.Context(), "a", false)
-	require.NoError(t, err)
+	require.Eventually(t, func() bool { // a busy machine may keep the others from answering, too
+		lock, err = hasty.Show(t.Context(), "a", false)
+		return err == nil
+	}, patience, time.Millisecond)
 	require.Len(t, lock.Places, 2)
 	assert.Empty(t, lock.Places[0].Node)
-	var errs []error
-	seen := 0
-	for lock, err := range store.List(t.Context(), nil) {
-		if err != nil {
-			errs = append(errs, err)
-		} else if lock.Name != "a" {
-			seen++
+	require.Eventually(t, func() bool {
+		seen, errs := 0, 0
+		for lock, err := range hasty.List(t.Context(), nil) {
+			if err != nil {
+				errs++
+			} else if lock.Name != "a" {
+				assert.Zero(t, errs, "they come at the end")
+				seen++
+			}
 		}
-	}
-	require.Len(t, errs, 1, "at the end")
-	assert.Equal(t, 2*(n-here), seen)
+		return errs == 1 && seen == 2*(n-here)
+	}, patience, time.Millisecond)
 }

@@ -42,29 +42,18 @@ func TestAcquireScript(t *testing.T) {
 		assert.Equal(t, []string{owner("a"), fmt.Sprint(first)}, lines[:2])
 		assert.Equal(t, []string{"node-a", "42", "test"}, lines[3:])
 
-		t.Log("ours already: the same token, and a TTL that is only ever lengthened")
-		assert.Equal(t, first, mine(t, store, claim("a", "a", time.Second)))
-		s.pttl(t, lease, minute-5000, minute)
+		t.Log("ours already: a TTL that is only ever lengthened, and no other token")
 		assert.Equal(t, first, mine(t, store, claim("a", "a", 2*time.Minute)))
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
 		assert.Equal(t, fmt.Sprint(first), s.get(t, mark))
 
-		t.Log("another's: who, for how long, until when; and only that the lock is waited for changes")
+		t.Log("another's: only that the lock is waited for changes, once")
 		before := s.get(t, lease)
-		g := acquire(t, store, claim("a", "b", time.Hour))
-		assert.Equal(t, contract.StatusTaken, g.Status)
-		assert.Equal(t, contract.Holder{Node: "node-a", PID: 42, Operation: "test"}, g.Holder)
-		assert.Greater(t, g.TTL, 2*time.Minute-5*time.Second)
-		assert.LessOrEqual(t, g.TTL, 2*time.Minute)
-		assert.Positive(t, g.HeldFor)
-		assert.Less(t, g.HeldFor, 10*time.Second)
-		assert.Zero(t, g.Fence)
-		assert.NoError(t, g.Err)
-		assert.Equal(t, before+"\n+", s.get(t, lease))
+		for range 2 {
+			assert.Equal(t, contract.StatusTaken, acquire(t, store, claim("a", "b", time.Hour)).Status)
+			assert.Equal(t, before+"\n+", s.get(t, lease))
+		}
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		assert.Equal(t, g.Holder, acquire(t, store, claim("a", "c", time.Hour)).Holder)
-		assert.Equal(t, before+"\n+", s.get(t, lease), "once")
-		assert.Equal(t, fmt.Sprint(first), s.get(t, mark))
 
 		t.Log("a value that we did not write is another owner's")
 		s.ok(t, "SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "odd"), "x")
@@ -119,37 +108,19 @@ func TestRenewScript(t *testing.T) {
 			redisstore.MarkKey(redisstore.DefaultPrefix)
 		mine(t, store, claim("a", "a", time.Minute))
 		before := s.number(t, "PTTL", mark)
-
-		assert.Equal(t, contract.StatusHeld, renew(t, store, hold("a", "a", 2*time.Minute)).Status,
-			"ours: longer")
+		assert.Equal(t, contract.StatusHeld, renew(t, store, hold("a", "a", 2*time.Minute)).Status)
 		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		assert.Equal(t, contract.StatusHeld, renew(t, store, hold("a", "a", time.Second)).Status,
-			"ours, but never shorter")
-		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		taken := contract.Answer{
-			Status: contract.StatusTaken,
-			Holder: &contract.Holder{Node: "node-a", PID: 42, Operation: "test"},
-		}
-		assert.Equal(t, taken, renew(t, store, hold("a", "b", time.Hour)), "another's")
-		s.pttl(t, lease, 2*minute-5000, 2*minute)
-		assert.Equal(t, contract.StatusGone, renew(t, store, hold("none", "a", time.Hour)).Status,
-			"no owner's")
-		assert.Zero(t, s.number(t, "EXISTS", redisstore.LeaseKey(redisstore.DefaultPrefix, "none")),
-			"and not created")
 		assert.LessOrEqual(t, s.number(t, "PTTL", mark), before,
 			"the mark is no part of a renewal")
-
 		s.ok(t, "PERSIST", lease)
 		assert.Equal(t, contract.StatusHeld, renew(t, store, hold("a", "a", time.Minute)).Status)
 		s.pttl(t, lease, minute-5000, minute)
 
 		short := hold("a", "a", time.Hour)
-		short.Owner = short.Owner[:5]
-		assert.Equal(t, contract.StatusTaken, renew(t, store, short).Status,
-			"part of a token is no token")
-		short.Owner = ""
-		assert.Equal(t, contract.StatusTaken, renew(t, store, short).Status)
-		assert.Equal(t, contract.StatusTaken, release(t, store, short).Status)
+		for _, short.Owner = range []string{short.Owner[:5], ""} { // part of a token is none
+			assert.Equal(t, contract.StatusTaken, renew(t, store, short).Status)
+			assert.Equal(t, contract.StatusTaken, release(t, store, short).Status)
+		}
 		s.pttl(t, lease, minute-5000, minute)
 	})
 }
@@ -180,37 +151,6 @@ func TestCommandsOfACycle(t *testing.T) {
 			assert.Equal(t, times, calls(t, s, command), "%s, of %d", command, n)
 		}
 	}
-}
-
-func TestReleaseScript(t *testing.T) {
-	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store := s.store(t)
-		lease, mark := redisstore.LeaseKey(redisstore.DefaultPrefix, "a"),
-			redisstore.MarkKey(redisstore.DefaultPrefix)
-		mine(t, store, claim("a", "a", time.Minute))
-
-		taken := contract.Answer{
-			Status: contract.StatusTaken,
-			Holder: &contract.Holder{Node: "node-a", PID: 42, Operation: "test"},
-		}
-		assert.Equal(t, taken, release(t, store, hold("a", "b", 0)), "another's")
-		s.pttl(t, lease, minute-5000, minute)
-		assert.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status, "ours")
-		assert.Zero(t, s.number(t, "EXISTS", lease))
-		assert.Equal(t, int64(1), s.number(t, "DBSIZE"), "nothing is left but the mark")
-		assert.Equal(t, int64(1), s.number(t, "EXISTS", mark))
-		assert.Equal(t, contract.StatusGone, release(t, store, hold("a", "a", 0)).Status,
-			"no owner's")
-
-		mine(t, store, claim("a", "a", time.Minute))
-		answers := store.Release(t.Context(), []contract.Hold{hold("a", "a", 0), hold("a", "a", 0)})
-		assert.Equal(t, []contract.Answer{
-			{Status: contract.StatusHeld},
-			{Status: contract.StatusGone},
-		}, answers,
-			"freed once")
-	})
 }
 
 // Batches above what a script takes, with TTLs that change along the
@@ -344,13 +284,4 @@ func TestScriptsForgotten(t *testing.T) {
 			}
 		}
 	})
-}
-
-func TestEmptyBatches(t *testing.T) {
-	t.Parallel()
-	_, s := startReal(t)
-	store := s.store(t)
-	assert.Empty(t, store.Acquire(t.Context(), nil))
-	assert.Empty(t, store.Renew(t.Context(), nil))
-	assert.Empty(t, store.Release(t.Context(), nil))
 }

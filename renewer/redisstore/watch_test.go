@@ -73,36 +73,6 @@ func (s server) awaitChannels(t testing.TB, n int) {
 	require.Eventually(t, func() bool { return s.channels(t) == n }, patience, 5*time.Millisecond)
 }
 
-func TestWatch(t *testing.T) {
-	t.Parallel()
-	withRedis(t, func(t *testing.T, s server) {
-		store, other := s.store(t), s.store(t)
-		mine(t, other, claim("a", "a", time.Minute))
-		mine(t, other, claim("b", "a", time.Minute))
-		one, two, apart := newWatch(store, "a"), newWatch(store, "a"), newWatch(store, "b")
-		for _, w := range []*watched{one, two, apart} {
-			w.await(t, "set up")
-			w.clear()
-		}
-		late := newWatch(store, "a")
-		late.await(t, "set up, though its channel is subscribed already")
-		late.clear()
-		waitedFor(t, store, "a")
-		release(t, other, hold("a", "b", 0)) // not theirs: no wake-up
-		release(t, other, hold("a", "a", 0))
-		for _, w := range []*watched{one, two, late} {
-			w.await(t, "released by another client")
-			assert.Equal(t, 1, w.count())
-			assert.Empty(t, w.errors())
-			w.stop()
-			w.stop()
-		}
-		assert.Zero(t, apart.count(), "the other lock is still held")
-		apart.stop()
-		s.awaitChannels(t, 0)
-	})
-}
-
 // A name watched again at once, before the store took note that the
 // last watch was gone, is woken as any other.
 func TestWatchAgainAtOnce(t *testing.T) {

@@ -57,7 +57,7 @@ func brief(context.Context, Job) error {
 // Many jobs of one key, on two servers: one runs at a time, each once.
 func testContended(_ *testing.T, b *bench) {
 	b.serve(8, brief)
-	names := numbered(40)
+	names := numbered(24)
 	b.enqueue("u1", names...)
 	b.awaitRuns(soon, names...)
 	b.awaitDone(1)
@@ -269,7 +269,7 @@ func testLimit(t *testing.T, b *bench) {
 		}
 		return brief(ctx, j)
 	})
-	names := numbered(20)
+	names := numbered(12)
 	for _, name := range names {
 		b.Enqueue(Job{Key: "u1", Limit: 3, Name: name})
 	}

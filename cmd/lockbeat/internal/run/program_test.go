@@ -168,15 +168,31 @@ func (p *program) alive() (pids []int) {
 		if !bytes.Contains(environ, []byte(p.mark)) && !bytes.Contains(arguments, []byte(p.mark)) {
 			continue
 		}
-		stat, _ := os.ReadFile(folder + "/stat")
-		if _, after, ok := bytes.Cut(stat, []byte(") ")); !ok || after[0] == 'Z' || after[0] == 'X' {
-			continue // dead, and only its parent has not heard yet
-		}
-		if pid, err := strconv.Atoi(filepath.Base(folder)); err == nil {
+		if pid, err := strconv.Atoi(filepath.Base(folder)); err == nil && runs(folder) {
 			pids = append(pids, pid)
 		}
 	}
 	return pids
+}
+
+// runs reports whether a process may do something yet. One that is dead does not, of which only its
+// parent has not heard; nor one that SIGKILL was sent to, which on a busy machine ends later.
+func runs(folder string) bool {
+	status, _ := os.ReadFile(folder + "/status")
+	for line := range strings.Lines(string(status)) {
+		switch name, value, _ := strings.Cut(line, ":\t"); name {
+		case "State":
+			if value[0] == 'Z' || value[0] == 'X' {
+				return false
+			}
+		case "SigPnd", "ShdPnd":
+			pending, _ := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+			if pending&(1<<(syscall.SIGKILL-1)) != 0 {
+				return false
+			}
+		}
+	}
+	return len(status) > 0
 }
 
 // command are the processes of the command that run.
