@@ -1,4 +1,4 @@
-package lease_test
+package asking_test
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package lockmw_test
+package unwind_test
 
 import (
 	"errors"

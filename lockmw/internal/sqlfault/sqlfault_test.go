@@ -1,4 +1,4 @@
-package fencetx_test
+package sqlfault_test
 
 import (
 	"errors"
