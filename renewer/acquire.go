@@ -21,12 +21,12 @@ type call struct {
 	attempts  int
 	late      int // attempts that were not answered within Config.RequestTimeout
 	contended bool
-	seen      desk.Seen // what the store last answered, while it was not "yours"
-	behind    desk.Seen // whom this call was last seen behind, in this process or elsewhere
-	place     uint64    // from which it asks; 0 for none. The store may have it in its line
-	refused   instant   // when the last question was sent that was answered StatusTaken; 0 without
-	reserved  int       // tokens for hand-offs
-	freed     bool      // the name was free between the last two refusals
+	seen      desk.Seen  // what the store last answered, while it was not "yours"
+	behind    desk.Seen  // whom this call was last seen behind, in this process or elsewhere
+	place     desk.Place // from which it asks. The store may have it in its line
+	refused   instant    // when the last question was sent that was answered StatusTaken; 0 without
+	reserved  int        // tokens for hand-offs
+	freed     bool       // the name was free between the last two refusals
 	// when the last question was sent that was not answered and may still take effect; 0 without
 	unsettled instant
 	own       bool        // an operation of this process has had the lock since before the call
@@ -180,10 +180,9 @@ func (c *call) giveUp() {
 	c.l.op.Drop()
 	left := k.desk.GiveUp(c.l.key(), c.l, c.place, c.unsettled)
 	left.End()
-	if c.unsettled != 0 || left.Place != 0 { // the store may give it to us yet
-		hold := c.l.keyOf(&c.l.belief.Owner)
-		hold.Place = left.Place
-		k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
+	k.giveUpPlace(c.l, &left)
+	if c.unsettled != 0 && !c.l.passed(&left) { // the store may give it to us yet
+		k.cleaner.Disown(c.l.orphan(c.l.keyOf(&c.l.belief.Owner)), c.unsettled)
 	}
 	c.exit()
 }
@@ -206,9 +205,7 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 		desk.RefuseAll(d.Refused, seen)
 	}
 	d.Left.End()
-	if d.Left.Place != 0 {
-		k.giveUpPlace(l, d.Left.Place)
-	}
+	k.giveUpPlace(l, &d.Left)
 	news.deliver()
 	if k.cfg.CancelGrace > 0 {
 		k.watchCaller(caller, l)
@@ -232,10 +229,10 @@ func (c *call) enter(
 		l.belief.Due = k.heartbeats.First(sent)
 		k.plan(l, l.belief.Due)
 	}
-	d = k.desk.Granted(l.key(), l, c.request.Limit != nil, now)
+	d = k.desk.Granted(l.key(), l, c.request.Limit != nil, c.place.Number, now)
 	c.inside = false
 	if unsettled := max(c.unsettled, d.Unsettled); unsettled != 0 {
-		l.belief.Unsettle(unsettled, c.place)
+		l.belief.Unsettle(unsettled, c.place.Number)
 	}
 	if d.Waited {
 		c.bookTokens(now)

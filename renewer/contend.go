@@ -71,8 +71,11 @@ func (c *call) renounce(ctx context.Context, sent instant) {
 	c.l.belief.AskAgain(&old.belief, lease.NewOwner())
 	old.op.Drop()
 	k.desk.Swap(old.key(), old, c.l)
-	k.cleaner.Disown(old.orphan(old.keyOf(&old.belief.Owner)), sent)
-	c.unsettled = 0
+	hold := old.keyOf(&old.belief.Owner)
+	if c.unsettled = 0; c.request.Limit == nil { // the place has the claim of that owner
+		hold.Place, c.place = c.place.Number, desk.Place{}
+	}
+	k.cleaner.Disown(old.orphan(hold), sent)
 }
 
 // ask puts the claim to the store once. It returns when the request was sent if it was
@@ -90,13 +93,28 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		all = c.claimOthers(all)
 	}
 	grants := c.k.store.Acquire(request, all)
+	own := asking.GrantOf(grants, 0, len(all))
+	if own.Late && !c.isFresh() {
+		grants = c.k.store.Acquire(request, all)
+		own = asking.GrantOf(grants, 0, len(all))
+	}
+	if own.Late {
+		q.sent = c.place.Sent
+	}
 	singleClaims.Put(claims)
 	q.late, q.queued = c.endRequest(request), place != 0
-	own := asking.GrantOf(grants, 0, len(all))
 	if len(c.others) > 0 {
 		c.give(grants, &own, q.sent)
 	}
 	return c.answered(ctx, own, q)
+}
+
+// isFresh reports whether what was granted to the first claim from the caller's place is good for
+// long enough, by when that was sent, so that the store need not be asked again, by the same owner.
+func (c *call) isFresh() bool {
+	k, ttl := c.k, c.l.belief.TTL(&c.k.rules)
+	left := k.rules.Deadline(c.place.Sent, ttl).Sub(k.clock.Now())
+	return left >= k.cfg.Margin+2*k.cfg.RequestTimeout
 }
 
 // question is one that is put to the store.
@@ -297,15 +315,22 @@ func (c *call) beginRequest(
 
 // nextPlace is the place from which the call asks at an instant, and notes how many wait behind it.
 func (c *call) nextPlace(now instant) uint64 {
-	place, inLine := c.k.desk.Place(c.l.key(), c.place, now, !c.request.Try && !c.aside)
+	own := c.place
+	if own.Number == 0 {
+		own.Owner = c.l.belief.Owner
+	}
+	place, inLine := c.k.desk.Place(c.l.key(), own, now, !c.request.Try && !c.aside)
 	c.callers = inLine
 	if c.request.Limit != nil {
 		c.callers = max(c.callers-1, 0) // the first of them has the place then
 	}
-	if place != 0 {
+	if place.Number != 0 {
 		c.place = place
+		if c.request.Limit == nil && c.l.belief.Owner != place.Owner { // it has not asked yet
+			c.l.belief.Owner = place.Owner
+		}
 	}
-	return place
+	return place.Number
 }
 
 // makeContext makes the operation's context, in the room for it when it is the first.
@@ -339,7 +364,9 @@ func (c *call) endRequest(request context.Context) (late bool) {
 func (c *call) checkAge(ctx context.Context, g *store.Grant, sent instant) {
 	k := c.k
 	if asking.IsAnswer(g.Status, g.Err) {
-		k.outages.Answered(k.shards.Of(c.l.name))
+		if !g.Late { // which says nothing of the store of now
+			k.outages.Answered(k.shards.Of(c.l.name))
+		}
 	} else if ctx.Err() == nil {
 		k.bookFailure(k.shards.Of(c.l.name), c.l.name, sent, g.Err)
 	}
