@@ -17,8 +17,8 @@ type call struct {
 	room    *lease.Context // for its context; nil once used
 	request Request
 	begun   instant
-	until   instant // where MaxWait ends it; never without
-	place   uint64  // from which it asks; 0 for none. The store may have it in its line
+	until   instant    // where MaxWait ends it; never without
+	place   desk.Place // from which it asks. The store may have it in its line
 	sight
 	tries
 	share
@@ -203,10 +203,9 @@ func (c *call) giveUp() {
 	c.l.op.Drop()
 	left := k.desk.GiveUp(c.l.key(), c.l, c.place, c.unsettled)
 	left.End()
-	if c.unsettled != 0 || left.Place != 0 { // the store may give it to us yet
-		hold := c.l.keyOf(&c.l.belief.Owner)
-		hold.Place = left.Place
-		k.cleaner.Disown(c.l.orphan(hold), c.unsettled)
+	k.giveUpPlace(c.l, &left)
+	if c.unsettled != 0 && !c.l.passed(&left) { // the store may give it to us yet
+		k.cleaner.Disown(c.l.orphan(c.l.keyOf(&c.l.belief.Owner)), c.unsettled)
 	}
 	c.exit()
 }
@@ -229,9 +228,7 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 		desk.RefuseAll(d.Refused, seen)
 	}
 	d.Left.End()
-	if d.Left.Place != 0 {
-		k.giveUpPlace(l, d.Left.Place)
-	}
+	k.giveUpPlace(l, &d.Left)
 	news.deliver()
 	if k.cfg.CancelGrace > 0 {
 		k.watchCaller(caller, l)
@@ -255,10 +252,10 @@ func (c *call) enter(
 		l.belief.Due = k.heartbeats.First(sent)
 		k.plan(l, l.belief.Due)
 	}
-	d = k.desk.Granted(l.key(), l, c.request.Limit != nil, now)
+	d = k.desk.Granted(l.key(), l, c.request.Limit != nil, c.place.Number, now)
 	c.inside = false
 	if unsettled := max(c.unsettled, d.Unsettled); unsettled != 0 {
-		l.belief.Unsettle(unsettled, c.place)
+		l.belief.Unsettle(unsettled, c.place.Number)
 	}
 	if d.Waited {
 		c.bookTokens(now)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -68,8 +69,11 @@ func (c *call) renounce(ctx context.Context, sent instant) {
 	c.l.belief.AskAgain(&old.belief, lease.NewOwner())
 	old.op.Drop()
 	k.desk.Swap(old.key(), old, c.l)
-	k.cleaner.Disown(old.orphan(old.keyOf(&old.belief.Owner)), sent)
-	c.unsettled = 0
+	hold := old.keyOf(&old.belief.Owner)
+	if c.unsettled = 0; c.request.Limit == nil { // the place has the claim of that owner
+		hold.Place, c.place = c.place.Number, desk.Place{}
+	}
+	k.cleaner.Disown(old.orphan(hold), sent)
 }
 
 // ask puts the claim to the store once. It returns when the request was sent if it was
@@ -86,9 +90,16 @@ func (c *call) ask(ctx context.Context) (sent instant, err error) {
 		all = c.claimOthers(all)
 	}
 	grants := c.k.store.Acquire(request, all)
+	own := asking.GrantOf(grants, 0, len(all))
+	if own.Late && !q.isFresh() {
+		grants = c.k.store.Acquire(request, all)
+		own = asking.GrantOf(grants, 0, len(all))
+	}
+	if own.Late {
+		q.sent = c.place.Sent
+	}
 	singleClaims.Put(claims)
 	q.end(request)
-	own := asking.GrantOf(grants, 0, len(all))
 	if len(c.others) > 0 {
 		c.give(grants, &own, q.sent)
 	}

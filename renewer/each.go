@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
+	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -138,7 +139,7 @@ func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) [
 	defer func() {
 		for i, l := range leases {
 			if i >= over && l != nil {
-				defer l.k.discard(l, 0, l.belief.Unsettled())
+				defer l.k.discard(l, desk.Place{}, l.belief.Unsettled())
 			} else if ends[i].l != nil {
 				defer ends[i].rescue()
 			}

@@ -91,18 +91,34 @@ func (q *question) begin(ctx context.Context) (request context.Context, place ui
 	return op.Ctx, place
 }
 
-// place is the place from which the call asks, and notes how many wait behind it.
+// place is the number of the place from which the call asks, and notes how many wait behind it. Of
+// a lock the claim is the place's, and so is its owner.
 func (q *question) place() uint64 {
 	c := q.c
-	place, inLine := c.k.desk.Place(c.l.key(), c.place, q.sent, !c.request.Try && !c.aside)
+	own := c.place
+	if own.Number == 0 {
+		own.Owner = c.l.belief.Owner
+	}
+	place, inLine := c.k.desk.Place(c.l.key(), own, q.sent, !c.request.Try && !c.aside)
 	c.callers = inLine
 	if c.request.Limit != nil {
 		c.callers = max(c.callers-1, 0) // the first of them has the place then
 	}
-	if place != 0 {
+	if place.Number != 0 {
 		c.place, q.queued = place, true
+		if c.request.Limit == nil && c.l.belief.Owner != place.Owner { // it has not asked yet
+			c.l.belief.Owner = place.Owner
+		}
 	}
-	return place
+	return place.Number
+}
+
+// isFresh reports whether what was granted to the first claim from the caller's place is good for
+// long enough, by when that was sent, so that the store need not be asked again, by the same owner.
+func (q *question) isFresh() bool {
+	k, ttl := q.c.k, q.c.l.belief.TTL(&q.c.k.rules)
+	left := k.rules.Deadline(q.c.place.Sent, ttl).Sub(k.clock.Now())
+	return left >= k.cfg.Margin+2*k.cfg.RequestTimeout
 }
 
 // makeContext makes the operation's context, in the room for it when it is the first.
@@ -192,7 +208,9 @@ func (q *question) judge(ctx context.Context, g store.Grant) (sent instant, err 
 func (q *question) book(ctx context.Context, g *store.Grant) {
 	k, l := q.c.k, q.c.l
 	if asking.IsAnswer(g.Status, g.Err) {
-		k.outages.Answered(k.shards.Of(l.name))
+		if !g.Late { // which says nothing of the store of now
+			k.outages.Answered(k.shards.Of(l.name))
+		}
 	} else if ctx.Err() == nil {
 		k.bookFailure(k.shards.Of(l.name), l.name, q.sent, g.Err)
 	}

@@ -88,7 +88,7 @@ func (l *Lease) end(orderly bool) (e ended, over bool) {
 // rescue is for a release that a panic has left, or that has ended the goroutine.
 func (e *ended) rescue() {
 	if !e.settled {
-		e.l.k.discard(e.l, 0, e.l.belief.Unsettled())
+		e.l.k.discard(e.l, desk.Place{}, e.l.belief.Unsettled())
 	}
 }
 
@@ -192,7 +192,7 @@ func (e *ended) observe(failed error, handedOver bool) {
 // left, or whose release was left by a panic. The next waiter comes to
 // the front, and the key is freed behind it. If it left a question that was asked from a place, at
 // the instant unsettled, those behind it go on from that place. unsettled is as for disown, too.
-func (k *Keeper) discard(l *Lease, place uint64, unsettled instant) {
+func (k *Keeper) discard(l *Lease, place desk.Place, unsettled instant) {
 	k.mu.Lock()
 	lost := l.belief.Why()
 	if l.belief.Asking() {
@@ -202,7 +202,6 @@ func (k *Keeper) discard(l *Lease, place uint64, unsettled instant) {
 	k.heartbeats.Unplan(l)
 	hold := l.ending(k.clock.AtMost())
 	left := k.desk.GiveUp(l.key(), l, place, unsettled)
-	hold.Place = left.Place
 	k.mu.Unlock()
 	defer func() { // also if the store panics
 		k.mu.Lock()
@@ -210,7 +209,8 @@ func (k *Keeper) discard(l *Lease, place uint64, unsettled instant) {
 		k.mu.Unlock()
 		left.End()
 	}()
-	if l.belief.Owner.String() != "" && (lost == nil || !lost.gone()) {
+	k.giveUpPlace(l, &left)
+	if l.belief.Owner.String() != "" && !l.passed(&left) && (lost == nil || !lost.gone()) {
 		k.cleaner.Disown(l.orphan(hold), unsettled)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/desk"
 	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
-	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // A caller waits in two ways: behind the front of its name, until it comes there (wait); and at the
@@ -202,21 +201,30 @@ func (s standing) stepOut() {
 	}
 	k.mu.Unlock()
 	if out.Handed {
-		k.discard(w.L, 0, 0)
+		k.discard(w.L, desk.Place{}, 0)
 		return
 	}
 	out.Left.End()
-	if out.Left.Place != 0 { // of a front before
-		k.giveUpPlace(w.L, out.Left.Place)
-	}
+	k.giveUpPlace(w.L, &out.Left) // of a front before
 }
 
-// giveUpPlace has the store pass over a place from which l was to ask.
-func (k *Keeper) giveUpPlace(l *Lease, place uint64) {
-	owner := lease.NewOwner() // an earlier question of the caller's own may be under way
-	hold := store.Hold{Name: l.name, Limit: l.label.limited, Owner: owner.String(), Place: place}
-	k.cleaner.Disown(l.orphan(hold), 0)
+// giveUpPlace has the store pass over a place that nobody here wants any more, from which l was to
+// ask, and free what it has granted to it.
+func (k *Keeper) giveUpPlace(l *Lease, left *desk.Left) {
+	if left.Place.Number == 0 {
+		return
+	}
+	owner := lease.Owner(left.Place.Owner)
+	if l.label.limited { // an earlier question of the caller's own may be under way
+		owner = lease.NewOwner()
+	}
+	hold := l.keyOf(&owner)
+	hold.Place = left.Place.Number
+	k.cleaner.Disown(l.orphan(hold), left.Unsettled)
 }
+
+// passed reports whether what l has claimed is the next one's here, or goes with its place.
+func (l *Lease) passed(left *desk.Left) bool { return left.Passed && !l.label.limited }
 
 const (
 	// A waiter asks again this long after the key's TTL should have

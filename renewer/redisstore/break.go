@@ -41,7 +41,7 @@ func (s *engine) breakOne(
 ) (answer store.Answer, holder *store.Holder) {
 	do, keys := script.Break, []string{schema.LeaseKey(s.codec.prefix, contract.Broken(&b))}
 	args := []string{
-		schema.Decimal(b.Fence), schema.BrokenText(b.Broken), s.codec.frees.of(s.codec.mode()),
+		schema.Decimal(b.Fence), schema.BrokenText(b.Broken), s.codec.freeText(b.Name),
 	}
 	if owner != "" {
 		do, args = script.SlotsBreak, append(args, owner)

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -19,15 +20,13 @@ func TestReturnsOfBreaks(t *testing.T) {
 	broken := "!" + owner("a")[1:]
 	record := x + ":broken:" + broken
 	type list = []any
+	frees := "line " + inbox + " 90000 " + redisstore.MarkKey(redisstore.DefaultPrefix)
 	breaks := func(t *testing.T, s server, how string) any {
 		t.Helper()
-		return s.runs(t, "break.lua", []string{x}, "7", how+"\nme\nwhy", "line "+inbox)
+		return s.runs(t, "break.lua", []string{x}, "7", how+"\nme\nwhy", frees)
 	}
 	withRedis(t, func(t *testing.T, s server) {
 		assert.Equal(t, int64(0), breaks(t, s, "broken"))
-		s.ok(t, "SET", x, "turn\n1000\n5 "+inbox+" 1000", "PX", "60000")
-		assert.Equal(t, int64(0), breaks(t, s, "forced"), "a turn is no owner's")
-		s.ok(t, "DEL", x)
 		s.ok(t, "HSET", x, "another", "program's")
 		assert.Equal(t, list{"", int64(0)}, breaks(t, s, "broken"))
 		s.ok(t, "DEL", x)
@@ -53,7 +52,7 @@ func TestReturnsOfBreaks(t *testing.T) {
 		s.ok(t, "DEL", record)
 		assert.Equal(t, list{int64(1), "broken\n\n"}, renews(), "by whom is lost")
 		releases := func() any {
-			return s.runs(t, "release.lua", []string{x}, "5000", "line "+inbox, owner("a"))
+			return s.runs(t, "release.lua", []string{x}, "5000", frees, owner("a"))
 		}
 		assert.Equal(t, list{}, releases())
 		assert.Equal(t, int64(0), s.number(t, "EXISTS", x, record), "also if it was to stay held")
@@ -68,9 +67,9 @@ func TestReturnsOfBreaks(t *testing.T) {
 
 		hears(inbox)(t, s)
 		s.ok(t, "SET", x, owner("a")+rest+"\n+", "PX", "50000")
-		s.ok(t, "ZADD", x+":waiters", "1", "5 "+inbox+" 1000")
-		assert.Equal(t, list{owner("a") + rest + "\n+", int64(1), "1 1000"}, breaks(t, s, "forced"))
-		assert.Equal(t, "turn\n1000\n5 "+inbox+" 1000", s.get(t, x))
+		s.ok(t, "ZADD", x+":waiters", "1", member(5, inbox, "b", 5*time.Second))
+		assert.Equal(t, list{owner("a") + rest + "\n+", int64(1), "1 5000"}, breaks(t, s, "forced"))
+		assert.Regexp(t, owner("b")+`\n\d+\n\d+\nnode-b\n42\ntest\n\+`, s.get(t, x))
 		assert.Equal(t, list{int64(1), "forced\nme\nwhy"}, releases())
 		assert.Equal(t, list{int64(1), "forced\nme\nwhy"}, renews())
 	})
@@ -86,7 +85,7 @@ func TestReturnsOfBrokenSlots(t *testing.T) {
 	type list = []any
 	breaks := func(t *testing.T, s server, how string) any {
 		t.Helper()
-		return s.runs(t, "slots_break.lua", []string{x}, "7", how+"\nme\nwhy", "line "+inbox,
+		return s.runs(t, "slots_break.lua", []string{x}, "7", how+"\nme\nwhy", "line "+inbox+" 90000 mark",
 			owner("a"))
 	}
 	withRedis(t, func(t *testing.T, s server) {
@@ -107,7 +106,8 @@ func TestReturnsOfBrokenSlots(t *testing.T) {
 		}
 		assert.Equal(t, list{int64(1), "broken\nme\nwhy"}, renews())
 		releases := func() any {
-			return s.runs(t, "slots_release.lua", []string{x}, "5000", "line "+inbox, owner("a"))
+			return s.runs(t, "slots_release.lua", []string{x}, "5000", "line "+inbox+" 90000 mark",
+				owner("a"))
 		}
 		assert.Equal(t, list{}, releases())
 		assert.Equal(t, int64(0), s.number(t, "EXISTS", x, x+":holders", x+":broken:"+broken))

@@ -23,8 +23,13 @@ func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Gran
 	presents := false
 	for i := range claims {
 		if c := &claims[i]; c.Place != 0 && !samePlace(claims, i-1) {
-			who := s.codec.faceText(c.Holder)
-			presents = s.line.Present(contract.Claimed(c), c.Place, who) || presents
+			asks := s.codec.replicas > 0 || givesWay(c)
+			presents = s.line.Present(c, s.codec.faceText(c.Holder), asks) || presents
+		}
+	}
+	if presents && len(claims) == 1 {
+		if g, ok := s.line.Given(&claims[0]); ok {
+			return []store.Grant{g}
 		}
 	}
 	begun := time.Now()

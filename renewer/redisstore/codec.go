@@ -35,7 +35,7 @@ type codec struct {
 	ttls    memo[time.Duration]
 	holders memo[store.Holder]
 	lines   memo[lineTerms]
-	frees   memo[string] // by the mode
+	frees   memo[freeTerms]
 }
 
 // leastLine is how long a line of places lives at least when none of them asks.
@@ -52,6 +52,13 @@ func lineTTL(ttl time.Duration) string {
 type lineTerms struct {
 	mode string
 	ttl  time.Duration
+}
+
+// freeTerms are what release.lua is told of lines, and of the mark of a lock.
+type freeTerms struct{ mode, mark string }
+
+func (c *codec) freeText(name string) string {
+	return c.frees.of(freeTerms{c.mode(), c.markOf(name)})
 }
 
 // newCodec returns a codec for one server, or for a cluster.
@@ -71,7 +78,9 @@ func newCodec(
 	all.lines.make = func(t lineTerms) string {
 		return t.mode + " " + lineTTL(t.ttl) + " " + places.ID()
 	}
-	all.frees.make = func(mode string) string { return mode + " " + places.ID() }
+	all.frees.make = func(t freeTerms) string {
+		return t.mode + " " + places.ID() + " " + all.fenceText + " " + t.mark
+	}
 	if cluster {
 		// A script's keys must share a slot there. Locks that happen to do so are few,
 		// and a script with several of them could not run while the slot is moving.

@@ -2,6 +2,7 @@ package redisstore_test
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"slices"
 	"strconv"
@@ -29,27 +30,18 @@ func (s server) hearers(t testing.TB) (n int) {
 	return n
 }
 
-// turnOf is how long a turn a place in the line asks for, by its rank; of the last one it is -1.
-func (s server) turnOf(t testing.TB, rank int) time.Duration {
-	t.Helper()
-	at := strconv.Itoa(rank)
-	places, err := s.do(t, "ZRANGE", redisstore.LineKey(redisstore.DefaultPrefix, "a"), at,
-		at).AsStrSlice()
-	require.NoError(t, err)
-	require.Len(t, places, 1)
-	ms, err := strconv.Atoi(strings.Fields(places[0])[2])
-	require.NoError(t, err)
-	return time.Duration(ms) * time.Millisecond
+// member is a place of a lock as it stands in the line.
+func member(number int, inbox, letter string, ttl time.Duration) string {
+	return fmt.Sprintf("%d %s %s %d\nnode-%s\n42\ntest", number, inbox, owner(letter),
+		ttl.Milliseconds(), letter)
 }
 
-// farKeepers are keepers whose places have turns of 8 s or more, as if the server were far away,
-// and that don't look for themselves meanwhile.
+// farKeepers are keepers that don't look for themselves.
 func (s server) farKeepers(t *testing.T, n int) []*renewer.Keeper {
 	t.Helper()
 	all := make([]*renewer.Keeper, n)
 	for i := range all {
 		store := s.store(t)
-		store.Took(4 * time.Second)
 		store.LongWait(time.Hour)
 		k, err := renewer.New(store,
 			renewer.Config{TTL: time.Minute, Poll: time.Minute, Node: fmt.Sprint(i)})
@@ -60,17 +52,23 @@ func (s server) farKeepers(t *testing.T, n int) []*renewer.Keeper {
 	return all
 }
 
+// doomedTTL is that of the leases of those who are doomed.
+const doomedTTL = 4 * time.Second
+
 // doomed has a waiter stand in line that never asks again, and returns what ends its process: its
-// place stays, with a turn of 4 s, or more on a busy machine, and its inbox is heard by none.
+// place stays, and its inbox is heard by none.
 func (s server) doomed(t testing.TB) (die func()) {
 	t.Helper()
 	client := s.client(t)
 	store, err := redisstore.NewEngine(client)
 	require.NoError(t, err)
 	t.Cleanup(store.Close)
-	store.Took(1500 * time.Millisecond)
 	listening(t, store)
-	stand(t, store, "z")
+	c := queue("z")
+	c.Owner, c.TTL = rand.Text()[:contract.OwnerLen], doomedTTL
+	require.Eventually(t, func() bool {
+		return acquire(t, store, c).Status == contract.StatusQueued
+	}, patience, time.Millisecond)
 	return func() {
 		store.Close()
 		client.Close()
@@ -166,7 +164,7 @@ func TestDeadWaitersArePassedOverAtOnce(t *testing.T) {
 						release(t, holder, hold("a", "a", 0)).Status)
 				}, got)
 				assert.Equal(t, first(n), nodes, "in the order of their places")
-				assert.Less(t, slices.Max(idle), 3*time.Second, "not a turn: %v", idle)
+				assert.Less(t, slices.Max(idle), 3*time.Second, "not a TTL: %v", idle)
 				assert.Zero(t, s.number(t, "EXISTS",
 					redisstore.LeaseKey(redisstore.DefaultPrefix, "a"),
 					redisstore.LineKey(redisstore.DefaultPrefix, "a")), "nothing is left")
@@ -175,9 +173,9 @@ func TestDeadWaitersArePassedOverAtOnce(t *testing.T) {
 	}
 }
 
-// Waiters that are subscribed, and do not ask when it is their turn, cost the others one turn in
-// all, however many they are.
-func TestStuckWaitersCostOneTurn(t *testing.T) {
+// Waiters that are subscribed, and do nothing with their grants, cost the others one TTL in all,
+// however many they are: as a holder does that is stuck.
+func TestStuckWaitersCostOneTTL(t *testing.T) {
 	t.Parallel()
 	for name, pattern := range map[string]string{
 		"five among others": "DLDLDLDLDL", "thirty": strings.Repeat("D", 30) + "LL",
@@ -189,23 +187,22 @@ func TestStuckWaitersCostOneTurn(t *testing.T) {
 			mine(t, holder, claim("a", "a", minuteTTL))
 			got := make(chan *renewer.Lease, 30)
 			s.crowd(t, pattern, got) // which do not die
-			turn := s.turnOf(t, strings.Index(pattern, "D"))
 			n := strings.Count(pattern, "L")
 			nodes, idle := s.turns(t, n, func() {
 				require.Equal(t, contract.StatusHeld, release(t, holder, hold("a", "a", 0)).Status)
 			}, got)
 			assert.ElementsMatch(t, first(n), nodes, "once each")
 			slices.Sort(idle)
-			assert.Greater(t, idle[n-1], turn*9/10, "a turn: %v", idle)
-			assert.Less(t, idle[n-1], 2*turn, "one turn: %v", idle)
-			assert.Less(t, idle[n-2], turn/2, "and no second: %v", idle)
+			assert.Greater(t, idle[n-1], doomedTTL*9/10, "a TTL: %v", idle)
+			assert.Less(t, idle[n-1], 2*doomedTTL, "one TTL: %v", idle)
+			assert.Less(t, idle[n-2], doomedTTL/2, "and no second: %v", idle)
 		})
 	}
 }
 
-// A turn that lapses gives the lock to the first to ask; a late claim by the place that had the
-// turn is behind the others.
-func TestALapsedTurnIsNoLease(t *testing.T) {
+// A grant that lapses gives the lock to the first to ask. The place that had it hears of it late, and
+// is behind the others when it asks again.
+func TestALapsedGrantIsNoLease(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
@@ -215,15 +212,13 @@ func TestALapsedTurnIsNoLease(t *testing.T) {
 		stand(t, store, "b")
 		stand(t, store, "c")
 		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-		s.ok(t, "PEXPIRE", lease, "2001")
-		g := acquire(t, store, claim("a", "x", minuteTTL))
-		if g.Status == contract.StatusTaken { // the last ms of the turn, if this machine was quick
-			assert.LessOrEqual(t, g.TTL, time.Millisecond)
-			s.ok(t, "PEXPIRE", lease, "2000")
-			g = acquire(t, store, claim("a", "x", minuteTTL))
+		assert.Equal(t, owner("b"), s.get(t, lease)[:contract.OwnerLen])
+		s.ok(t, "PEXPIRE", lease, "0")
+		mine(t, store, claim("a", "x", minuteTTL))
+		g := acquire(t, store, queue("b"))
+		if g.Late { // it was told of the grant, and by now that has come
+			g = acquire(t, store, queue("b"))
 		}
-		require.Equal(t, contract.StatusHeld, g.Status)
-		g = acquire(t, store, queue("b"))
 		assert.Equal(t, contract.StatusQueued, g.Status)
 		assert.Equal(t, contract.Holder{Node: "node-x", PID: 42, Operation: "test"}, g.Holder)
 	})
@@ -260,8 +255,9 @@ func TestAPlaceKeepsItsRankThoughItWasPassedOver(t *testing.T) {
 	})
 }
 
-// A server's clock that is set back lets no newcomer overtake.
-func TestNewcomersAreBehindThoughTheClockWasSetBack(t *testing.T) {
+// A server's clock that is set back lets newcomers overtake until who stands there asks next, and no
+// longer.
+func TestAClockThatWasSetBack(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
@@ -273,12 +269,16 @@ func TestNewcomersAreBehindThoughTheClockWasSetBack(t *testing.T) {
 		require.NoError(t, err)
 		// stands for a clock that was an hour ahead when b came
 		s.ok(t, "ZADD", line, fmt.Sprint(time.Now().Add(time.Hour).UnixMicro()), place[0])
-		for _, letter := range []string{"c", "d", "e"} {
+		for _, letter := range []string{"c", "d", "b", "e"} {
+			if letter == "b" { // as its process has heard when it came
+				store.Came('b', time.Now().Add(time.Hour).UnixMicro())
+			}
 			stand(t, store, letter)
 		}
 		all, err := s.do(t, "ZRANGE", line, "0", "-1").AsStrSlice()
 		require.NoError(t, err)
-		for i, letter := range []string{"b", "c", "d", "e"} {
+		require.Len(t, all, 4)
+		for i, letter := range []string{"c", "d", "b", "e"} {
 			assert.Equal(t, strconv.Itoa(int(letter[0])), strings.Fields(all[i])[0])
 		}
 	})
@@ -349,26 +349,37 @@ func TestTheSuccessorOfAHeadHasItsRank(t *testing.T) {
 	}
 }
 
-// A place whose process has found meanwhile that the server is far away asks for a longer turn than
-// the one that it is given: it is its turn all the same.
+// A place of a limit whose process has found meanwhile that the server is far away asks for a longer
+// turn than the one that it is given: it is its turn all the same.
 func TestATurnIsThePlacesHoweverLong(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
-		lease := redisstore.LeaseKey(redisstore.DefaultPrefix, "a")
-		line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
-		mine(t, store, claim("a", "a", minuteTTL))
-		listening(t, store)
-		stand(t, store, "b")
-		stand(t, store, "c")
-		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		slots := slotsKey("a")
+		from := func(letter string) contract.Claim {
+			c := slotClaim("a", letter, 1)
+			c.Place = uint64(letter[0])
+			return c
+		}
+		mine(t, store, slotClaim("a", "a", 1))
+		require.Equal(t, contract.StatusTaken, acquire(t, store, from("b")).Status)
+		t.Cleanup(store.Watch("a", true, func(error) {}))
+		for _, letter := range []string{"b", "c"} {
+			require.Eventually(t, func() bool {
+				return acquire(t, store, from(letter)).Status == contract.StatusQueued
+			}, patience, time.Millisecond)
+		}
+		require.Equal(t, contract.StatusHeld, release(t, store, holdSlot("a", "a", 0)).Status)
 		store.Took(2 * time.Second)
-		assert.Equal(t, contract.StatusQueued, acquire(t, store, queue("c")).Status)
-		assert.Equal(t, int64(1), s.number(t, "ZCARD", line), "one place, which is another's turn")
-		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)
-		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "b", 0)).Status)
-		require.Equal(t, contract.StatusGone, release(t, store, leaving("c")).Status)
-		assert.Zero(t, s.number(t, "EXISTS", lease, line))
+		assert.Equal(t, contract.StatusQueued, acquire(t, store, from("c")).Status)
+		assert.Equal(t, int64(1), s.number(t, "ZCARD", slots+":waiters"),
+			"one place, which is another's turn")
+		require.Equal(t, contract.StatusHeld, acquire(t, store, from("b")).Status)
+		require.Equal(t, contract.StatusHeld, release(t, store, holdSlot("a", "b", 0)).Status)
+		leaves := holdSlot("a", "c", 0)
+		leaves.Place = 'c'
+		require.Equal(t, contract.StatusGone, release(t, store, leaves).Status)
+		assert.Zero(t, s.number(t, "EXISTS", slots, slots+":waiters"))
 	})
 }
 
@@ -384,10 +395,13 @@ func TestForgedPlacesOfALiveInbox(t *testing.T) {
 		stood, err := s.do(t, "ZRANGE", line, "0", "0").AsStrSlice()
 		require.NoError(t, err)
 		words := strings.Fields(stood[0])
-		for _, turn := range []string{"0", "00000", "1", "999", "99999", "1001", "-1000", ""} {
-			s.ok(t, "ZADD", line, "1", "7 "+words[1]+" "+turn)
+		for _, claim := range []string{
+			"", "1000", owner("x"), owner("x") + " 60000", owner("x") + " -1\nnode\n1\nop",
+			owner("x") + " 1x\nnode\n1\nop", "\nnode",
+		} {
+			s.ok(t, "ZADD", line, "1", "7 "+words[1]+" "+claim)
 		}
-		s.ok(t, "ZADD", line, "inf", "8 "+words[1]+" 1000")
+		s.ok(t, "ZADD", line, "inf", member(8, words[1], "y", minuteTTL))
 		stand(t, store, "c")
 		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 		require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)

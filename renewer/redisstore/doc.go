@@ -19,12 +19,9 @@
 //	held by A --renew by A-->            held by A, TTL anew
 //	held by A --acquire by A-->          the same grant again (its reply was lost)
 //	held by A --acquire by B-->          refused; B hears who has it, and for how long
-//	held by A --release by A-->          free, or the turn of the first in line, which is told
+//	held by A --release by A-->          free, or held by the first in line, which is told
 //	held by A --deleted from outside-->  free; told at A's next heartbeat or release
 //	held by A --TTL passes-->            free, untold: waiters have timers of their own
-//	turn of P --acquire from P-->        held by the owner who asks
-//	turn of P --acquire by others-->     refused
-//	turn of P --the turn passes-->       free; the next places in line are told
 //
 // # Outcomes
 //
@@ -54,7 +51,7 @@
 //     notices a dead connection too late.
 //   - A lone caller who cancels while the server hangs may wait for the client's ConnWriteTimeout;
 //     a deadline is kept to.
-//   - A waiter that hangs when its turn comes costs the others that turn, a second.
+//   - A waiter that hangs has the lock when its turn comes, for a TTL, as a holder does that hangs.
 //   - Tokens rise by the server's clock and one mark of its own. If it loses its data, don't set
 //     the clock back.
 //

@@ -167,3 +167,9 @@ func FromLookup(lookup func(name string) (string, bool)) (Deployment, error) {
 
 // Shares reports whether a client of this process has one connection for all.
 var Shares = wire.Shares
+
+// Heard reports whether a message has told of a grant to a place.
+func (s *engine) Heard(place uint64) bool { return s.line.Heard(place) }
+
+// Came notes since when a place stands in line, in us of the server's clock.
+func (s *engine) Came(place uint64, since int64) { s.line.Came(place, since) }

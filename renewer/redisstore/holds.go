@@ -45,8 +45,8 @@ func (s *engine) Release(ctx context.Context, holds []store.Hold) []store.Answer
 	return job.answers
 }
 
-// checkTurn has the server pass a lease on if it is a turn that has lapsed. It is the release of a
-// lease that no owner has.
+// checkTurn has the server pass a lease on if it has lapsed, or slots if their turn has. It is the
+// release of a lease that no owner has.
 func (s *engine) checkTurn(name contract.Name) {
 	ctx, cancel := context.WithTimeout(s.life, s.settle)
 	defer cancel()
@@ -157,15 +157,15 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	}
 	words = words.Args(lasts)
 	if h.releases {
-		words = words.Args(c.frees.of(c.mode()))
+		words = words.Args(c.freeText(part[0].Name))
 	}
 	for j := range part {
 		text := part[j].Owner
-		if h.releases && part[j].Place != 0 { // the place that it gives up
-			text += " " + strconv.FormatUint(part[j].Place, 10)
-		}
 		if h.releases && part[j].Keep != 0 && h.young(&part[j]) {
 			text += "=" + schema.Decimal(part[j].Fence)
+		}
+		if h.releases && part[j].Place != 0 { // the place that it gives up
+			text += " " + c.line.Leaving(&part[j])
 		}
 		words = words.Args(text)
 	}

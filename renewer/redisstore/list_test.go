@@ -64,7 +64,6 @@ func TestList(t *testing.T) {
 			"{}": "no name", "{%41}": "not as we escape", "{a}b}": "no name", "other": "no name",
 			"{order:42}:record": "a record",
 			"{foreign}":         "another program's", "{empty}": "",
-			"{turn}": "turn\n1000\n7 INBOX ", "{lapsed turn}": "turn\n30000\n7 INBOX ",
 		} {
 			s.ok(t, "SET", prefix+key, value, "PX", "60000")
 		}
@@ -79,7 +78,7 @@ func TestList(t *testing.T) {
 
 		all := listed(t, store, nil)
 		assert.ElementsMatch(t, append(slices.Collect(maps.Keys(fences)), "limit of order:42",
-			"foreign", "empty", "foreign list", "limit of foreign limit", "turn",
+			"foreign", "empty", "foreign list", "limit of foreign limit",
 		), slices.Collect(maps.Keys(all)))
 		for name, fence := range fences {
 			lock := all[name]
@@ -99,8 +98,6 @@ func TestList(t *testing.T) {
 			assert.Positive(t, slot.Fence)
 		}
 		assert.Empty(t, showOf(t, store, "just freed", true).Slots)
-		assert.Equal(t, 1, show(t, store, "turn").Turns)
-		assert.Zero(t, show(t, store, "lapsed turn").Turns)
 		for _, name := range []string{"foreign", "empty", "foreign list", "limit of foreign limit"} {
 			assert.True(t, all[name].Foreign, name)
 		}

@@ -70,7 +70,7 @@ func readParts(
 	holder, begun := schema.DecodeValue(value)
 	g = store.Grant{
 		Status: store.StatusTaken, Holder: holder, HeldFor: schema.HeldFor(begun, now),
-		TTL: schema.Millis(left), Foreign: begun == 0 && value != "",
+		TTL: schema.Millis(left), Foreign: begun == 0,
 	}
 	return g, since, true
 }
@@ -114,8 +114,8 @@ func readFence(reply rueidis.RedisMessage, proposed int64) (g store.Grant, ok bo
 
 // readAnswers reads the reply of renew.lua or release.lua into answers, one a key: the
 // positions of the exceptions, in order, with what has the key if it is not gone; and those of
-// leases that have become turns, which it returns with how long these are. If it returns false,
-// answers is as it was.
+// leases that were granted on, or slots that are kept, which it returns with for how long. If it
+// returns false, answers is as it was.
 func readAnswers(
 	reply rueidis.RedisMessage, answers []store.Answer,
 ) (turns map[int]time.Duration, ok bool) {
@@ -189,7 +189,7 @@ func readExceptions(
 func readTurn(text string) (position int, turn time.Duration, ok bool) {
 	first, second, _ := strings.Cut(text, " ")
 	n, err := strconv.ParseUint(first, 10, 16)
-	ms, err2 := strconv.ParseUint(second, 10, 16)
+	ms, err2 := strconv.ParseUint(second, 10, 31)
 	if err != nil || err2 != nil || n == 0 {
 		return 0, 0, false
 	}
@@ -208,7 +208,6 @@ func readTaker(a *store.Answer, value string) {
 	if holder, since := schema.DecodeValue(value); since != 0 {
 		a.Holder = &holder
 	} else {
-		// but for a waiter's, who may claim it
-		a.Foreign = !strings.HasPrefix(value, "turn"+schema.Separator)
+		a.Foreign = true
 	}
 }

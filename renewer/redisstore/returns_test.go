@@ -31,7 +31,7 @@ func TestReturnsOfScripts(t *testing.T) {
 	_, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "x")
 	const at, inbox, holder = "8000000000000000", "in-box_1", "node\n1\nop"
 	value := func(letter string) string { return owner(letter) + "\n" + at + "\n7\n" + holder }
-	isTurn := "turn\n32000\n5 " + inbox + " 32000"
+	place := member(5, inbox, "a", 2*time.Second)
 	type list = []any
 
 	claims := []string{"60000", "90000", mark, "line 60000 " + inbox, owner("a")}
@@ -50,7 +50,7 @@ func TestReturnsOfScripts(t *testing.T) {
 	}
 	releases := func(t *testing.T, s server, rest string) any {
 		t.Helper()
-		return s.runs(t, "release.lua", []string{x}, "0", "line "+inbox,
+		return s.runs(t, "release.lua", []string{x}, "0", "line "+inbox+" 90000 "+mark,
 			owner("a")+rest)
 	}
 	gives := func(args ...string) func(t *testing.T, s server) {
@@ -107,25 +107,27 @@ func TestReturnsOfScripts(t *testing.T) {
 		},
 		"acquire: and the place is in line": {
 			[]func(*testing.T, server){gives("SET", x, value("b"), "PX", "5000")},
-			func(t *testing.T, s server) any { return acquires(t, s, "5 1000 77") },
+			func(t *testing.T, s server) any { return acquires(t, s, "77 "+place) },
 			func(t *testing.T, got any) {
 				require.Len(t, got, 4)
 				assert.Equal(t, int64(77), got.(list)[3])
 			},
 		},
-		"acquire: it is another place's turn": {
-			[]func(*testing.T, server){gives("SET", x, isTurn, "PX", "90000")},
-			func(t *testing.T, s server) any { return acquires(t, s, "6 1000") },
-			func(t *testing.T, got any) {
-				require.Len(t, got, 4)
-				assert.Empty(t, got.(list)[0])
-				assert.InDelta(t, 25_000, got.(list)[1], 2_000)
+		"acquire: it is kept for this place": {
+			[]func(*testing.T, server){
+				gives("SET", x, owner("a")+"\n0\n7\n"+holder+"\n+", "PX", "90000"), gives("SET", mark, at),
 			},
-		},
-		"acquire: it is this place's turn": {
-			[]func(*testing.T, server){gives("SET", x, isTurn, "PX", "90000"), gives("SET", mark, at)},
-			func(t *testing.T, s server) any { return acquires(t, s, "5 1000 77") },
+			func(t *testing.T, s server) any { return acquires(t, s, "77 "+place) },
 			func(t *testing.T, got any) { assert.Equal(t, int64(8e15+1), got) },
+		},
+		"acquire: it was granted to another caller": {
+			[]func(*testing.T, server){gives("SET", x, value("a")+"\n+", "PX", "90000")},
+			func(t *testing.T, s server) any {
+				got := s.runs(t, "acquire.lua", []string{x}, append(claims[:5:5], "77 "+place, holder+"2")...)
+				assert.Equal(t, value("a")+"2\n+", s.get(t, x), "whose operation is shown")
+				return got
+			},
+			func(t *testing.T, got any) { assert.Equal(t, int64(8e15), got) },
 		},
 		"propose: the token is not above the counter": {
 			[]func(*testing.T, server){gives("SET", counter, at)},
@@ -180,34 +182,66 @@ func TestReturnsOfScripts(t *testing.T) {
 			func(t *testing.T, s server) any { return releases(t, s, "") },
 			func(t *testing.T, got any) { assert.Equal(t, list{int64(-1)}, got) },
 		},
-		"release: a turn": {
+		"release: granted on": {
 			[]func(*testing.T, server){
 				hears(inbox), gives("SET", x, value("a")+"\n+", "PX", "5000"),
-				gives("ZADD", x+":waiters", "1", "5 "+inbox+" 2000"),
+				gives("ZADD", x+":waiters", "1", place),
 			},
 			func(t *testing.T, s server) any { return releases(t, s, "") },
+			func(t *testing.T, got any) { assert.Equal(t, list{"1 2000"}, got) },
+		},
+		"release: kept, as tokens are given here": {
+			[]func(*testing.T, server){
+				gives("SET", mark, "g7"), gives("SET", x, value("a")+"\n+", "PX", "5000"),
+				gives("ZADD", x+":waiters", "1", place),
+			},
+			func(t *testing.T, s server) any { return s.tells(t, inbox, x, "5", releases) },
+			func(t *testing.T, got any) { assert.Equal(t, list{"1 2000"}, got) },
+		},
+		"release: kept, as the mark is far ahead": {
+			[]func(*testing.T, server){
+				gives("SET", mark, at), gives("SET", x, value("a")+"\n+", "PX", "5000"),
+				gives("ZADD", x+":waiters", "1", place),
+			},
+			func(t *testing.T, s server) any { return s.tells(t, inbox, x, "5", releases) },
+			func(t *testing.T, got any) { assert.Equal(t, list{"1 2000"}, got) },
+		},
+		"release: kept for one that is to ask": {
+			[]func(*testing.T, server){
+				gives("SET", x, value("a")+"\n+", "PX", "5000"),
+				gives("ZADD", x+":waiters", "1", strings.Replace(place, "\n", " \n", 1)),
+			},
+			func(t *testing.T, s server) any { return s.tells(t, inbox, x, "5", releases) },
 			func(t *testing.T, got any) { assert.Equal(t, list{"1 2000"}, got) },
 		},
 		"release: freed, and not waited for": {
 			[]func(*testing.T, server){
 				hears(inbox), gives("SET", x, value("a"), "PX", "5000"),
-				gives("ZADD", x+":waiters", "1", "5 "+inbox+" 2000"),
+				gives("ZADD", x+":waiters", "1", place),
 			},
 			func(t *testing.T, s server) any { return releases(t, s, "") },
 			func(t *testing.T, got any) { assert.Equal(t, list{}, got) },
 		},
-		"release: no one's, and a turn": {
-			[]func(*testing.T, server){hears(inbox), gives("ZADD", x+":waiters", "1", "5 "+inbox+" 2000")},
+		"release: no one's, and granted on": {
+			[]func(*testing.T, server){hears(inbox), gives("ZADD", x+":waiters", "1", place)},
 			func(t *testing.T, s server) any { return releases(t, s, "") },
 			func(t *testing.T, got any) { assert.Equal(t, list{int64(-1), "1 2000"}, got) },
 		},
-		"release: the place that has the turn leaves": {
+		"release: the place leaves that it was granted to": {
 			[]func(*testing.T, server){
-				hears(inbox), gives("SET", x, isTurn, "PX", "90000"),
-				gives("ZADD", x+":waiters", "1", "6 "+inbox+" 2000"),
+				hears(inbox), gives("SET", x, value("a")+"\n+", "PX", "90000"),
+				gives("ZADD", x+":waiters", "1", member(6, inbox, "b", time.Second)),
 			},
-			func(t *testing.T, s server) any { return releases(t, s, " 5") },
-			func(t *testing.T, got any) { assert.Equal(t, list{int64(-1), "1 2000"}, got) },
+			func(t *testing.T, s server) any { return releases(t, s, " "+place) },
+			func(t *testing.T, got any) { assert.Equal(t, list{"1 1000"}, got) },
+		},
+		"release: the place leaves, known by its number only": {
+			[]func(*testing.T, server){
+				gives("SET", x, value("b")+"\n+", "PX", "90000"), gives("ZADD", x+":waiters", "1", place,
+					"2", member(55, inbox, "c", time.Second)),
+			},
+			func(t *testing.T, s server) any { return releases(t, s, " 5 "+inbox+" ") },
+			func(t *testing.T, got any) { assert.Equal(t, list{int64(1), value("b") + "\n+"}, got) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,7 +267,7 @@ func TestABatchBesideACounterThatIsAhead(t *testing.T) {
 		s.ok(t, "SET", redisstore.MarkKey(redisstore.DefaultPrefix), "g7")
 		got := s.runs(t, "acquire.lua", []string{x, y}, "60000", "90000",
 			redisstore.MarkKey(redisstore.DefaultPrefix), "line 60000 in-box_1",
-			owner("a"), "", holder, owner("b"), "5 1000", holder)
+			owner("a"), "", holder, owner("b"), " "+member(5, "in-box_1", "b", time.Second), holder)
 		require.Len(t, got, 2)
 		assert.Less(t, got.([]any)[0], int64(8e15))
 		assert.Equal(t, int64(8e15+1), got.([]any)[1])
@@ -252,7 +286,7 @@ func TestAReleaseThatIsPutOffTellsThoseInLine(t *testing.T) {
 		s.ok(t, "SET", x, owner("a")+"\n7\n7\nnode\n1\nop\n+", "PX", "60000")
 		s.ok(t, "ZADD", x+":waiters", "1", "5 "+inbox+" 1000", "2", "6 nobody 1000",
 			"3", "7 "+inbox+" 1000")
-		got := s.runs(t, "release.lua", []string{x}, "500", "line "+inbox, owner("a"))
+		got := s.runs(t, "release.lua", []string{x}, "500", "line "+inbox+" 90000 mark", owner("a"))
 		assert.Equal(t, []any{}, got)
 		assert.Equal(t, "5", <-heard)
 		assert.Equal(t, "7", <-heard)
@@ -266,24 +300,32 @@ func TestAReleaseThatIsPutOffTellsThoseInLine(t *testing.T) {
 	})
 }
 
-// The look after a turn that was used publishes nothing; one after a turn that lapsed tells all, if
-// there is no line.
-func TestALookAfterATurnThatWasUsedTellsNobody(t *testing.T) {
+// The look after a grant tells nobody while the lease is held; where it has lapsed, those in line, or
+// all if there is no line.
+func TestALookAfterAGrant(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
 		x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")
 		freed := s.listen(t, x+":freed")
 		nobody := strings.Repeat(" ", store.OwnerLen)
 		looks := func() any {
-			return s.runs(t, "release.lua", []string{x}, "0", "line in-box_1", nobody)
+			return s.runs(t, "release.lua", []string{x}, "0", "line in-box_1 90000 mark", nobody)
 		}
+		value := owner("a") + "\n7\n7\nnode\n1\nop\n+"
+		s.ok(t, "SET", x, value, "PX", "60000")
+		assert.Equal(t, []any{int64(1), value}, looks())
+		s.ok(t, "DEL", x)
+		heard := s.listen(t, redisstore.DefaultPrefix+"{in-box_1}:inbox")
+		s.ok(t, "ZADD", x+":waiters", "1", member(5, "dead", "b", time.Second), "2",
+			member(6, "in-box_1", "c", time.Second), "3", member(7, "in-box_1", "d", time.Second))
 		assert.Equal(t, []any{int64(-1)}, looks())
+		assert.Equal(t, "6", <-heard)
+		assert.Equal(t, "7", <-heard)
+		assert.Zero(t, s.number(t, "EXISTS", x, x+":waiters"), "who asks first has it")
 		s.ok(t, "PUBLISH", x+":freed", "after the look")
 		assert.Equal(t, "after the look", <-freed)
-		s.ok(t, "SET", x, "turn\n1000\n5 dead 1000", "PX", "1500")
 		looks()
 		assert.Empty(t, <-freed)
-		assert.Zero(t, s.number(t, "EXISTS", x))
 	})
 }
 
@@ -292,4 +334,17 @@ func hears(inbox string) func(t *testing.T, s server) {
 	return func(t *testing.T, s server) {
 		s.listen(t, redisstore.DefaultPrefix+"{"+inbox+"}:inbox")
 	}
+}
+
+// tells releases a lease, and requires that the inbox hears of a place that is to ask, and that the
+// lease is kept for it without a token.
+func (s server) tells(
+	t *testing.T, inbox, lease, place string, releases func(*testing.T, server, string) any,
+) any {
+	t.Helper()
+	heard := s.listen(t, redisstore.DefaultPrefix+"{"+inbox+"}:inbox")
+	got := releases(t, s, "")
+	assert.Equal(t, place, <-heard)
+	assert.Regexp(t, "^"+owner("a")+`\n0\n\d{16}\nnode-a\n42\ntest\n\+$`, s.get(t, lease))
+	return got
 }

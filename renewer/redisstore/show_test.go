@@ -63,8 +63,9 @@ func TestShow(t *testing.T) {
 		t.Log("passed on")
 		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
 		lock = show(t, store, "a")
-		assert.Empty(t, lock.Slots)
-		assert.Equal(t, 1, lock.Turns)
+		require.Len(t, lock.Slots, 1)
+		assert.Equal(t, "node-b", lock.Slots[0].Node)
+		assert.Zero(t, lock.Turns)
 		assert.Len(t, lock.Places, 1)
 	})
 }

@@ -41,9 +41,9 @@ func (s *Store) Close() { s.engine.Close() }
 //	internal/script      the scripts; the head of each says what goes in and comes out
 //	internal/wire        how commands reach the servers, and whose answer is whose
 //
-// Waiting is beside that path. tell.lua, which other scripts include, says what the line, a place
-// and a turn are on the server. internal/line has the places of this process, and hears, by the
-// subscriber, when the turn of one has come.
+// Waiting is beside that path. tell.lua, which other scripts include, says what the line and a
+// place are on the server. internal/line has the places of this process, and hears, by the
+// subscriber, that the claim of one was granted, which answers its next claim.
 //
 // Beside that path are rooms that claim and hold nothing: internal/probe asks what the server can
 // do, internal/view shows locks to people, internal/records keeps records and internal/tasks lines

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 	"github.com/stretchr/testify/assert"
@@ -29,6 +30,9 @@ const (
 	inbox      = redisstore.DefaultPrefix + "{" + live + "}:inbox"
 	here       = "node\n1\nop"
 )
+
+// ours is the place of owner a.
+var ours = member(5, live, "a", 12*time.Second)
 
 // trial is what a script finds on the server, and what it is given.
 type trial struct {
@@ -58,7 +62,7 @@ func trialOf(r *rand.Rand, leases ...string) trial {
 	}
 	put(lease, pick(r, append(leases, owner("a"), leaseOf("b"), leaseOf("b")+"\n+",
 		"!"+leaseOf("a")[1:], leaseOf("a")+"\n\n+", leaseOf("b")+strings.Repeat("x", 300), "x", "list",
-		"turn\n+", isTurn("5 "+live), isTurn("5 "+dead), isTurn("6 "+live))...),
+		owner("a")+"\n0\n1794000000000000\n"+here+"\n+")...),
 		pick(r, "15000", "89000"))
 	mark := pick(r, "1795874761001233", "", clockText,
 		"1795874761001235", "1795874761011233", "1795874761011234", "1795874781001234",
@@ -78,8 +82,9 @@ func trialOf(r *rand.Rand, leases ...string) trial {
 		return t
 	}
 	for _, place := range []string{
-		"5 " + live + " 1000", "6 " + live + " 2000",
-		"7 " + dead + " 1000", "8 " + dead + " 1000", "x",
+		ours, member(6, live, "b", 12*time.Second), strings.Replace(
+			member(9, live, "c", 12*time.Second), "\n", " \n", 1),
+		member(7, dead, "d", time.Second), member(8, dead, "e", time.Second), "x",
 	} {
 		if r.IntN(3) == 0 {
 			t.before = append(t.before, []string{
@@ -95,8 +100,6 @@ func leaseOf(letter string) string {
 	return owner(letter) + "\n1795000000000000\n1794000000000000\n" + here
 }
 
-func isTurn(place string) string { return "turn\n32000\n" + place + " 32000" }
-
 // aClaim is a trial of acquire.lua.
 func aClaim(r *rand.Rand) trial {
 	t := trialOf(r, "", leaseOf("a"), leaseOf("a")+"\n+")
@@ -104,7 +107,7 @@ func aClaim(r *rand.Rand) trial {
 		"65000", "95000", redisstore.MarkKey(redisstore.DefaultPrefix),
 		pick(r, "line", "") + " 75000 " + live,
 		pick(r, owner("a"), owner("a"), owner("a"), "short"),
-		pick(r, "", "+", "5 1000", "5 32000", "5 1000 77", "5 4000 77"), here,
+		pick(r, "", "+", " "+ours, "0 "+ours, "77 "+ours), here,
 	}
 	return t
 }
@@ -122,8 +125,10 @@ func (t trial) twoClaims() trial {
 func aRelease(r *rand.Rand) trial {
 	t := trialOf(r, leaseOf("a"), leaseOf("a")+"\n+", leaseOf("a")+"\n+", "")
 	t.args = []string{
-		pick(r, "0", "25000"), pick(r, "line", "") + " " + live,
-		pick(r, owner("a"), owner("a")+" 5", owner("a")[1:], strings.Repeat(" ", 22)),
+		pick(r, "0", "25000"),
+		pick(r, "line", "") + " " + live + " 95000 " + redisstore.MarkKey(redisstore.DefaultPrefix),
+		pick(r, owner("a"), owner("a")+" "+ours, owner("a")+" 5 "+live+" ", owner("a")[1:],
+			strings.Repeat(" ", 22)),
 	}
 	return t
 }
@@ -256,7 +261,7 @@ func TestUsualCases(t *testing.T) {
 				oneFreed:                              "if #KEYS == 1 then",
 				"string.sub(value, 1, 22) == ARGV[3]": "string.sub(value, 2, 22) == ARGV[3]",
 				"~= '\\n+'":                           "~= '\\n-'",
-				"string.match(ARGV[2], '^%l*')":       "'line'",
+				"string.match(terms, '^%l*')":         "'line'",
 			},
 		},
 	} {

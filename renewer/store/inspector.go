@@ -41,7 +41,7 @@ type Lock struct {
 	Limit bool
 	// Slots are who has it, the one that lapses first in front: of a lock there is one at most.
 	Slots []Slot
-	// Turns is for how many places it is kept now: their turn has come.
+	// Turns is for how many places slots of a limit are kept now: their turn has come.
 	Turns int
 	// Waiting is how many places stand in line: one a process that waits. A lock's holder has none.
 	Waiting int

@@ -78,9 +78,10 @@ type Claim struct {
 	TTL time.Duration
 	// Place is the number of the place from which the owner asks, unique in this process; 0 for
 	// none. If the name is another's, a Store that has a line puts the place at its end, unless it
-	// is there already: [StatusQueued]. It keeps its rank when the next claim from it has another
-	// owner. A grant uses it up. Of a limit, claims that follow one another in a batch may be from
-	// one place: if one is refused, it stands in line again. A Store may ignore it.
+	// is there already: [StatusQueued]. A grant uses it up. Of a lock, all claims from a place are
+	// of one owner. Of a limit, the place keeps its rank when the next claim from it has another
+	// one, and claims that follow one another in a batch may be from one place: if one is refused,
+	// it stands in line again. A Store may ignore it.
 	Place uint64
 	// Holder is shown to callers who are refused. A Store may cut it short, and drop what can't be
 	// printed.
@@ -114,8 +115,8 @@ type Hold struct {
 	// Fence is the fencing token of a lock's lease that was not renewed yet, else 0, for a Store
 	// that notes it only then. It may be ignored.
 	Fence int64
-	// Place is the place that a Release gives up, or 0. If it has its turn, the next one has. The
-	// owner need not have the name.
+	// Place is the place that a Release gives up, or 0. If a limit's has its turn, the next one
+	// has. The owner, of a lock that of its claims, need not have the name.
 	Place uint64
 	// Tells says, on a Renew, that Callers has changed: see [Claim]. A Store may ignore both.
 	Tells   bool
@@ -132,14 +133,17 @@ const (
 	StatusHeld
 	// StatusTaken means that another owner has it.
 	StatusTaken
-	// StatusQueued means the same, and that the claim's place stands in line (Acquire only). When
-	// its turn comes, the Store wakes its watch and keeps the name for it, for a moment.
+	// StatusQueued means the same, and that the claim's place stands in line (Acquire only), while
+	// its process watches the name; otherwise the claim is StatusTaken. A release, or a lease found
+	// gone, serves the first place, passing over those that no process hears, and wakes its watch.
 	//
-	// A place stands in line while its process watches the name; otherwise the claim is
-	// StatusTaken. A release, or a lease found gone, gives the turn to the first place, and passes
-	// over those that no process hears. The claim from that place is granted, by any owner; any
-	// other is StatusTaken meanwhile, its TTL being what is left of the turn. A turn that ends
-	// without a claim leaves the name to the first to ask, and wakes the next places.
+	// Of a lock, the first claim from that place is granted, with its owner, TTL and holder. The
+	// next claim from it is answered [Grant.Late], once, if the Store has heard of that grant; else
+	// as any that is repeated by the owner. A lease that lapses so wakes the next places.
+	//
+	// Of a limit, a slot is kept for the place for a moment: its turn. The claim from it is
+	// granted, by any owner. A turn that ends without a claim leaves the slot to the first to ask,
+	// and wakes the next places.
 	StatusQueued
 	// StatusGone means that no owner has it (Renew and Release only).
 	StatusGone
@@ -187,6 +191,9 @@ type Grant struct {
 	// name is above them too. The owner uses one only once as many microseconds have passed since
 	// the grant. A grant repeated may tell of fewer.
 	Reserved int
+	// Late means, when StatusHeld, that this answers the first claim from the place: see
+	// [StatusQueued]. The TTL began after that was sent, and perhaps long ago.
+	Late bool
 	// The rest is for StatusTaken and StatusQueued, but Err. Zero values mean that the store can't
 	// tell.
 

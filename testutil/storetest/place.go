@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,12 +12,13 @@ import (
 )
 
 var placeCases = []testCase{
-	{"a place is no owner", placeIsNoOwner},
-	{"a turn is its place's, for any owner, once", turnOnce},
-	{"a place keeps its rank when its owner changes", rankKept},
-	{"a place that is given up passes its turn on", turnPassedOn},
+	{"a place is no lease", placeIsNoLease},
+	{"a release grants the first place its claim", claimGranted},
+	{"a grant is for as long as the first claim", firstTTL},
+	{"a place keeps its rank when it asks again", rankKept},
+	{"a place that is given up passes its grant on", grantPassedOn},
 	{"a place that is given up again frees nothing", placeGivenUpAgain},
-	{"a turn that lapses is for the owner who asks", turnLapses},
+	{"a grant that lapses is for the owner who asks", grantLapses},
 	{"a release behind a line that was lost wakes", wokenBehindALostLine},
 	{"a renewal that finds name and line lost wakes", wokenByRenewalOfALostLine},
 	{"a release that finds name and line lost wakes", wokenByReleaseOfALostLine},
@@ -25,10 +27,19 @@ var placeCases = []testCase{
 // from asks for "name" from a place.
 func (s *suite) from(t testing.TB, owner string, place uint64) store.Grant {
 	t.Helper()
+	return s.fromFor(t, owner, place, long)
+}
+
+func (s *suite) fromFor(
+	t testing.TB, owner string, place uint64, ttl time.Duration,
+) store.Grant {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), callBy)
 	defer cancel()
-	grants := s.Store.Acquire(ctx,
-		[]store.Claim{{Name: "name", Owner: owner, TTL: long, Place: place}})
+	grants := s.Store.Acquire(ctx, []store.Claim{{
+		Name: "name", Owner: owner, TTL: ttl, Place: place,
+		Holder: store.Holder{Operation: fmt.Sprint("place ", place)},
+	}})
 	require.Len(t, grants, 1)
 	require.NoError(t, grants[0].Err)
 	return grants[0]
@@ -49,32 +60,42 @@ func (s *suite) giveUp(t testing.TB, owner string, place uint64) store.Status {
 	return s.holds(t, s.Store.Release, []store.Hold{hold})[0]
 }
 
+// placeOwner is the owner of all claims from a place of "name".
+func placeOwner(place uint64) string { return fmt.Sprintf("%0*d", store.OwnerLen, place) }
+
 // line has an owner hold "name", and places stand in line behind it, in this order. It reports
 // false for a store that has no lines.
 func (s *suite) line(t *testing.T, holder string, places ...uint64) bool {
 	t.Helper()
+	return s.lineFor(t, holder, long, places...)
+}
+
+func (s *suite) lineFor(
+	t *testing.T, holder string, ttl time.Duration, places ...uint64,
+) bool {
+	t.Helper()
 	s.own(t, "name", holder, long)
-	requireRefused(t, s.from(t, newOwner(), places[0]))
+	requireRefused(t, s.fromFor(t, placeOwner(places[0]), places[0], ttl))
 	w := s.watch("name")
 	t.Cleanup(w.stop)
 	w.await(t, s, "its set-up")
 	if !s.Lines {
 		for _, p := range places {
-			g := s.from(t, newOwner(), p)
+			g := s.fromFor(t, placeOwner(p), p, ttl)
 			require.NotEqual(t, store.StatusQueued, g.Status, "Fixture.Lines")
 		}
 		return false
 	}
 	for _, p := range places {
 		s.until(t, "a place in line", func() bool {
-			return s.from(t, newOwner(), p).Status == store.StatusQueued
+			return s.fromFor(t, placeOwner(p), p, ttl).Status == store.StatusQueued
 		})
 	}
 	return true
 }
 
-func placeIsNoOwner(t *testing.T, s *suite) {
-	holder, other := newOwner(), newOwner()
+func placeIsNoLease(t *testing.T, s *suite) {
+	holder, other := newOwner(), placeOwner(1)
 	s.line(t, holder, 1)
 	requireRefused(t, s.from(t, other, 1))
 	assertStatus(t, store.StatusTaken, s.release(t, "name", other))
@@ -85,21 +106,46 @@ func placeIsNoOwner(t *testing.T, s *suite) {
 	s.own(t, "name", newOwner(), long)
 }
 
-func turnOnce(t *testing.T, s *suite) {
-	holder, a, b := newOwner(), newOwner(), newOwner()
+func claimGranted(t *testing.T, s *suite) {
+	holder, a := newOwner(), placeOwner(1)
 	if !s.line(t, holder, 1, 2) {
 		return
 	}
+	before := s.acquire(t, "name", holder, long).Fence
 	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
-	requireRefused(t, s.from(t, a, 2), "it is not its turn")
-	requireStatus(t, store.StatusTaken, s.from(t, b, 0).Status, "it has no turn")
+	refused := s.from(t, placeOwner(2), 2)
+	requireRefused(t, refused, "it is another's")
+	require.Equal(t, "place 1", refused.Holder.Operation, "as its claim has said")
+	requireStatus(t, store.StatusTaken, s.from(t, newOwner(), 0).Status, "and no newcomer's")
+	requireStatus(t, store.StatusHeld, s.renew(t, "name", a, long), "though it has not asked since")
 	g := s.from(t, a, 1)
-	requireStatus(t, store.StatusHeld, g.Status, "an owner who has never asked before")
-	require.Equal(t, g.Fence, s.from(t, a, 1).Fence, "the same grant")
-	requireRefused(t, s.from(t, b, 1), "the turn is used up")
-	requireStatus(t, store.StatusTaken, s.release(t, "name", b),
-		"an owner who asked from the same place frees nothing")
-	requireStatus(t, store.StatusHeld, s.renew(t, "name", a, long))
+	requireStatus(t, store.StatusHeld, g.Status)
+	require.Greater(t, g.Fence, before)
+	again := s.from(t, a, 1)
+	requireStatus(t, store.StatusHeld, again.Status)
+	require.Equal(t, g.Fence, again.Fence, "the same grant")
+	require.False(t, again.Late, "that is told once")
+	requireStatus(t, store.StatusHeld, s.release(t, "name", a))
+	next := s.from(t, placeOwner(2), 2)
+	requireStatus(t, store.StatusHeld, next.Status)
+	require.Greater(t, next.Fence, g.Fence+int64(g.Reserved))
+}
+
+func firstTTL(t *testing.T, s *suite) {
+	holder := newOwner()
+	if !s.lineFor(t, holder, long/2, 1) {
+		return
+	}
+	requireStatus(t, store.StatusQueued, s.fromFor(t, placeOwner(1), 1, long).Status)
+	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
+	g := s.from(t, newOwner(), 0)
+	requireStatus(t, store.StatusTaken, g.Status)
+	require.Positive(t, g.TTL)
+	require.LessOrEqual(t, g.TTL, long/2, "that of the first claim")
+	g = s.fromFor(t, placeOwner(1), 1, long)
+	requireStatus(t, store.StatusHeld, g.Status)
+	require.False(t, g.Late, "a claim that differs is answered for itself")
+	require.Greater(t, s.from(t, newOwner(), 0).TTL, long/2)
 }
 
 func rankKept(t *testing.T, s *suite) {
@@ -107,58 +153,55 @@ func rankKept(t *testing.T, s *suite) {
 	if !s.line(t, holder, 1, 2, 3) {
 		return
 	}
-	require.Equal(t, store.StatusQueued, s.from(t, newOwner(), 1).Status)
-	require.Equal(t, store.StatusQueued, s.from(t, newOwner(), 2).Status)
-	for place := range uint64(3) {
+	require.Equal(t, store.StatusQueued, s.from(t, placeOwner(1), 1).Status)
+	require.Equal(t, store.StatusQueued, s.from(t, placeOwner(2), 2).Status)
+	for place := uint64(1); place <= 3; place++ {
 		requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
-		holder = newOwner()
-		requireStatus(t, store.StatusHeld, s.from(t, holder, place+1).Status,
-			"it is place %d's turn", place+1)
+		holder = placeOwner(place)
+		requireStatus(t, store.StatusHeld, s.from(t, holder, place).Status,
+			"it is place %d's", place)
 	}
 }
 
-func turnPassedOn(t *testing.T, s *suite) {
+func grantPassedOn(t *testing.T, s *suite) {
 	holder := newOwner()
 	if !s.line(t, holder, 1, 2, 3) {
 		return
 	}
-	requireStatus(t, store.StatusTaken, s.giveUp(t, newOwner(), 2), "in line")
+	requireStatus(t, store.StatusTaken, s.giveUp(t, placeOwner(2), 2), "in line")
 	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
-	s.giveUp(t, newOwner(), 1) // which has the turn
-	last := newOwner()
-	requireStatus(t, store.StatusHeld, s.from(t, last, 3).Status, "the turn of the last")
-	requireStatus(t, store.StatusHeld, s.release(t, "name", last))
+	requireStatus(t, store.StatusHeld, s.giveUp(t, placeOwner(1), 1), "which has it")
+	requireStatus(t, store.StatusHeld, s.from(t, placeOwner(3), 3).Status, "it is the last's")
+	requireStatus(t, store.StatusHeld, s.release(t, "name", placeOwner(3)))
 	s.own(t, "name", newOwner(), long)
 }
 
 func placeGivenUpAgain(t *testing.T, s *suite) {
-	holder, next := newOwner(), newOwner()
-	if !s.line(t, holder, 1, 2) {
-		return
-	}
-	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
-	requireStatus(t, store.StatusHeld, s.from(t, next, 1).Status)
-	requireStatus(t, store.StatusTaken, s.giveUp(t, newOwner(), 1), "it is a lease by now")
-	requireRefused(t, s.from(t, newOwner(), 2))
-	requireStatus(t, store.StatusHeld, s.release(t, "name", next))
-	requireStatus(t, store.StatusTaken, s.giveUp(t, newOwner(), 1), "it is another's turn")
-	requireStatus(t, store.StatusHeld, s.from(t, newOwner(), 2).Status)
-}
-
-func turnLapses(t *testing.T, s *suite) {
 	holder := newOwner()
 	if !s.line(t, holder, 1, 2) {
 		return
 	}
 	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
-	last := newOwner()
-	g := s.from(t, last, 0)
-	requireStatus(t, store.StatusTaken, g.Status)
-	require.Positive(t, g.TTL, "until the turn is over")
-	require.LessOrEqual(t, g.TTL, time.Minute)
-	s.wait(t, g.TTL+10*time.Millisecond)
-	requireStatus(t, store.StatusHeld, s.from(t, last, 0).Status)
-	requireRefused(t, s.from(t, newOwner(), 1), "its turn is over")
+	requireStatus(t, store.StatusHeld, s.from(t, placeOwner(1), 1).Status)
+	requireStatus(t, store.StatusHeld, s.giveUp(t, placeOwner(1), 1))
+	requireStatus(t, store.StatusTaken, s.giveUp(t, placeOwner(1), 1), "it is the other's")
+	requireStatus(t, store.StatusHeld, s.renew(t, "name", placeOwner(2), long))
+	requireStatus(t, store.StatusHeld, s.from(t, placeOwner(2), 2).Status)
+}
+
+func grantLapses(t *testing.T, s *suite) {
+	holder := newOwner()
+	if !s.lineFor(t, holder, s.short, 1, 2) {
+		return
+	}
+	requireStatus(t, store.StatusHeld, s.release(t, "name", holder))
+	s.wait(t, s.short+10*time.Millisecond)
+	requireStatus(t, store.StatusHeld, s.from(t, newOwner(), 0).Status)
+	g := s.fromFor(t, placeOwner(1), 1, s.short)
+	if g.Late { // of then
+		g = s.fromFor(t, placeOwner(1), 1, s.short)
+	}
+	requireRefused(t, g, "its time is over")
 }
 
 func wokenBehindALostLine(t *testing.T, s *suite) {
@@ -211,7 +254,7 @@ func (s *suite) wokenBehindALostLine(t *testing.T, end func(holder string)) {
 		w.await(t, s, "the line was lost, and the name is free")
 		s.obtain(t, "name", holder)
 		s.until(t, "a place in line", func() bool {
-			return s.from(t, newOwner(), 1).Status == store.StatusQueued || !s.Lines
+			return s.from(t, placeOwner(1), 1).Status == store.StatusQueued || !s.Lines
 		})
 	}
 }

@@ -46,6 +46,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // Desk is that of one keeper. Its methods may be called concurrently, with any lock held.
@@ -120,13 +121,24 @@ func New[L comparable]() *Desk[L] {
 	}
 }
 
+// Place is from where the store is asked, and by whom: the store grants what was first claimed from
+// it, so that who asks from it later has that claim, and whoever leaves it to others frees nothing.
+// Of a limit the claims from one place differ.
+type Place struct {
+	Number uint64 // 0: none
+	Owner  [store.OwnerLen]byte
+	// Sent is the instant before the first claim: no store granted it earlier.
+	Sent timing.Instant
+}
+
 // Place is the place from which the front asks the store at an instant, own being the one from
-// which it has asked before: that of those who wait here, 0 if nobody does and lately nobody did.
-// The first of a desk has one too, by which the store hears that places are wanted. Wake-ups until
-// now are the question's. One who does not stand in line has none. inLine is how many wait here.
+// which it has asked before, or its owner token: that of those who wait here, none if nobody does
+// and lately nobody did. The first of a desk has one too, by which the store hears that places are
+// wanted. Wake-ups until now are the question's. One who does not stand in line has none. inLine is
+// how many wait here.
 func (d *Desk[L]) Place(
-	name contract.Name, own uint64, now timing.Instant, stands bool,
-) (place uint64, inLine int) {
+	name contract.Name, own Place, now timing.Instant, stands bool,
+) (place Place, inLine int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.lines.of(name)[name.Text]
@@ -135,11 +147,11 @@ func (d *Desk[L]) Place(
 	}
 	switch {
 	case !stands, q == nil && d.places && !d.lately(name, now):
-		return 0, inLine
-	case q != nil && q.place != 0:
+		return Place{}, inLine
+	case q != nil && q.place.Number != 0:
 		own = q.place
-	case own == 0:
-		own = lastPlace.Add(1)
+	case own.Number == 0:
+		own.Number, own.Sent = lastPlace.Add(1), now
 	}
 	if q != nil {
 		q.place = own
@@ -155,9 +167,9 @@ var lastPlace atomic.Uint64
 // Answer is that the name is not the front's.
 type Answer struct {
 	Seen   Seen
-	Try    bool   // the front does not wait
-	Place  uint64 // from which it asked
-	Queued bool   // the store may have that in its line
+	Try    bool  // the front does not wait
+	Place  Place // from which it asked
+	Queued bool  // the store may have that in its line
 }
 
 // Refused notes an answer to the front. Those behind it who do not wait hear of it. The watch is to
@@ -197,8 +209,10 @@ type Granted[L comparable] struct {
 }
 
 // Granted notes that a caller has the name, or a slot of it, and counts it out: its lease is on the
-// books.
-func (d *Desk[L]) Granted(name contract.Name, l L, slot bool, now timing.Instant) (g Granted[L]) {
+// books. place is from where it asked: another one, of those behind, is to be given up.
+func (d *Desk[L]) Granted(
+	name contract.Name, l L, slot bool, place uint64, now timing.Instant,
+) (g Granted[L]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inside--
@@ -221,6 +235,9 @@ func (d *Desk[L]) Granted(name contract.Name, l L, slot bool, now timing.Instant
 	d.fronts.of(name)[name.Text] = f
 	if q != nil {
 		*d.granted(name) = now
+		if q.queued && q.place.Number != place {
+			g.Unsettled, g.Left = 0, q.left()
+		}
 		q.forget()
 		q.had = true
 		g.Refused = q.removeTries()
@@ -261,20 +278,29 @@ func (d *Desk[L]) GivesBack(name contract.Name, l L) {
 	}
 }
 
-// Swap puts next at the front instead of l, if that is there.
+// Swap puts next at the front instead of l, if that is there. Of a lock, what l claimed is gone:
+// next asks from a place of its own.
 func (d *Desk[L]) Swap(name contract.Name, l, next L) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if f, there := d.fronts.of(name)[name.Text]; there && f.l == l {
 		f.l = next
 		d.fronts.of(name)[name.Text] = f
+		if q := d.lines.of(name)[name.Text]; q != nil && !name.Limit {
+			q.place, q.queued = Place{}, false
+		}
 	}
 }
 
 // Left is what is to be ended for a name of which nobody here waits any more.
 type Left struct {
 	Stop  func() // the watch; nil if there is none. Not under a lock
-	Place uint64 // that the store may have in its line; 0 if none
+	Place Place  // that the store may have in its line; none otherwise
+	// Unsettled is when Place was asked from last without an answer; 0 if it was not.
+	Unsettled timing.Instant
+	// Passed means that what a front has claimed from its place, without an answer, is for those
+	// behind it to ask for, or goes with Place.
+	Passed bool
 }
 
 // End ends the watch.
@@ -294,15 +320,18 @@ func (d *Desk[L]) Leave(name contract.Name, l L) Left {
 
 // GiveUp is Leave for a front that has asked from a place, at an instant, and was not answered:
 // those behind it keep the place, and know of that.
-func (d *Desk[L]) GiveUp(name contract.Name, l L, place uint64, asked timing.Instant) Left {
+func (d *Desk[L]) GiveUp(name contract.Name, l L, place Place, asked timing.Instant) Left {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	f, there := d.fronts.of(name)[name.Text]
-	if place != 0 && asked != 0 && there && f.l == l && f.has == asks {
+	passes := place.Number != 0 && asked != 0 && there && f.l == l && f.has == asks
+	if passes {
 		q := d.need(name)
 		q.place, q.queued, q.unsettled = place, true, asked
 	}
-	return d.leave(name, l)
+	left := d.leave(name, l)
+	left.Passed = passes
+	return left
 }
 
 // Out is what has become of one who does not wait any more.
@@ -343,7 +372,7 @@ func (d *Desk[L]) leave(name contract.Name, l L) (left Left) {
 	}
 	delete(d.lines.of(name), name.Text)
 	if q.queued {
-		left.Place = q.place
+		left = q.left()
 	}
 	left.Stop = q.watch.end()
 	return left

@@ -51,11 +51,11 @@ func (m *model) join(caller int, w Wish) Turn {
 
 // place is Place of one who stands in line.
 func (m *model) place(name contract.Name, own uint64, now timing.Instant) uint64 {
-	place, inLine := m.Place(name, own, now, true)
+	place, inLine := m.Place(name, Place{Number: own}, now, true)
 	require.Equal(m, m.InLine(name), inLine)
-	none, _ := m.Place(name, own, now, false)
+	none, _ := m.Place(name, Place{Number: own}, now, false)
 	require.Zero(m, none)
-	return place
+	return place.Number
 }
 
 // come has the first in line come to the front, where it is told, or the name is forgotten.
@@ -108,7 +108,7 @@ func TestADeskIsAListWithAFront(t *testing.T) {
 				m.join(caller, Wish{})
 			case 4: // what the store answers
 				if m.front != 0 && !m.holds && dice.IntN(2) == 0 {
-					m.Granted(nameA, m.front, false, 1)
+					m.Granted(nameA, m.front, false, 0, 1)
 					m.holds = true
 				} else if m.front != 0 && !m.holds {
 					if w := m.Refused(nameA, m.front, Answer{Seen: Seen{Known: true}}); w != nil {
@@ -159,7 +159,7 @@ func TestADeskIsAListWithAFront(t *testing.T) {
 			w, _ := m.HandOver(nameA, 1000)
 			require.Nil(t, w)
 			m.inside++
-			require.Zero(t, m.Granted(nameA, 1000, false, 1).Left.Place)
+			require.Zero(t, m.Granted(nameA, 1000, false, 0, 1).Left.Place)
 			require.Equal(t, m.front != 0 && m.holds, m.fronts.of(nameA)[nameA.Text].has == holds)
 		}
 	}
@@ -173,7 +173,7 @@ func TestWhoDoesNotWaitIsTold(t *testing.T) {
 	require.Equal(t, Ask, m.join(1, Wish{}))
 	require.Equal(t, Wait, m.join(2, Wish{Try: true}), "the front has not heard yet")
 	require.Nil(t, m.Refused(nameA, 7, Answer{}), "it is not at the front")
-	w := m.Refused(nameA, 1, Answer{Seen: Seen{Known: true, Held: 3}, Place: 9, Queued: true})
+	w := m.Refused(nameA, 1, Answer{Seen: Seen{Known: true, Held: 3}, Place: Place{Number: 9}, Queued: true})
 	require.NotNil(t, w)
 	assert.Equal(t, 3, (<-m.waiters[2].Answer).Held)
 	s := m.Join(nameA, 3, Wish{Try: true})
@@ -183,7 +183,7 @@ func TestWhoDoesNotWaitIsTold(t *testing.T) {
 	m.Began(w, func() { stopped = true })
 
 	require.Equal(t, Wait, m.Join(nameA, 8, Wish{}).Turn)
-	g := m.Granted(nameA, 1, false, 1)
+	g := m.Granted(nameA, 1, false, 0, 1)
 	require.Empty(t, g.Refused)
 	none, _ := m.HandOver(nameA, 1)
 	require.Nil(t, none, "it is not one to whom a lease may go")
@@ -195,7 +195,7 @@ func TestWhoDoesNotWaitIsTold(t *testing.T) {
 
 	m.Join(nameA, 1, Wish{})
 	require.Equal(t, Wait, m.Join(nameA, 8, Wish{Try: true}).Turn)
-	require.Len(t, m.Granted(nameA, 1, false, 1).Refused, 1)
+	require.Len(t, m.Granted(nameA, 1, false, 0, 1).Refused, 1)
 	assert.Equal(t, Last[int]{Known: true, Has: 1}, m.Join(nameA, 4, Wish{Try: true}).Last)
 	m.GivesBack(nameA, 1)
 	m.line = nil
@@ -217,17 +217,17 @@ func TestAPlaceOutlivesTheOneWhoAskedFromIt(t *testing.T) {
 	require.NotZero(t, place, "the first tells the store that places are wanted")
 	m.join(2, Wish{})
 	require.Equal(t, place, m.place(nameA, place, 1))
-	require.Zero(t, m.GiveUp(nameA, 1, place, 5), "the next goes on from it")
+	require.Zero(t, m.GiveUp(nameA, 1, Place{Number: place}, 5).Place, "the next goes on from it")
 	m.come(false)
 	require.Equal(t, place, m.place(nameA, 0, 2))
 	m.join(3, Wish{})
-	assert.Equal(t, Granted[int]{Waited: true, Unsettled: 5}, m.Granted(nameA, 2, false, 2))
+	assert.Equal(t, Granted[int]{Waited: true, Unsettled: 5}, m.Granted(nameA, 2, false, place, 2))
 	m.GivesBack(nameA, 2)
 	m.Leave(nameA, 2)
 	m.come(false)
 	next := m.place(nameA, 0, 3)
 	require.NotEqual(t, place, next, "a grant uses it up")
-	assert.Equal(t, next, m.GiveUp(nameA, 3, next, 6).Place)
+	assert.Equal(t, next, m.GiveUp(nameA, 3, Place{Number: next}, 6).Place.Number)
 	assert.Zero(t, m.place(nameB, 0, 3), "nobody waits for it, nor did lately")
 }
 
@@ -240,25 +240,25 @@ func TestWhatTheStoreHasInItsLine(t *testing.T) {
 		answers []Answer
 		has     uint64
 	}{
-		{[]Answer{{Seen: Seen{Known: true}, Place: 4}}, 0},
-		{[]Answer{{Seen: Seen{Known: true}, Place: 4, Queued: true}}, 4},
-		{[]Answer{{Seen: Seen{Known: true}, Place: 4, Queued: true}, {Seen: away, Place: 4}}, 4},
+		{[]Answer{{Seen: Seen{Known: true}, Place: Place{Number: 4}}}, 0},
+		{[]Answer{{Seen: Seen{Known: true}, Place: Place{Number: 4}, Queued: true}}, 4},
+		{[]Answer{{Seen: Seen{Known: true}, Place: Place{Number: 4}, Queued: true}, {Seen: away, Place: Place{Number: 4}}}, 4},
 		{[]Answer{
-			{Seen: Seen{Known: true}, Place: 4, Queued: true}, {Seen: Seen{Known: true}, Place: 4},
+			{Seen: Seen{Known: true}, Place: Place{Number: 4}, Queued: true}, {Seen: Seen{Known: true}, Place: Place{Number: 4}},
 		}, 0},
 	} {
 		m.Join(nameA, 1, Wish{})
 		for _, answer := range c.answers {
 			m.Refused(nameA, 1, answer)
 		}
-		assert.Equal(t, c.has, m.Leave(nameA, 1).Place)
+		assert.Equal(t, c.has, m.Leave(nameA, 1).Place.Number)
 		m.Join(nameA, 1, Wish{})
 		m.Join(nameA, 2, Wish{})
 		m.Join(nameA, 3, Wish{})
-		m.GiveUp(nameA, 1, 9, 7)
-		assert.EqualValues(t, 7, m.Granted(nameA, 2, false, 1).Unsettled)
+		m.GiveUp(nameA, 1, Place{Number: 9}, 7)
+		assert.EqualValues(t, 7, m.Granted(nameA, 2, false, 9, 1).Unsettled)
 		m.Leave(nameA, 2)
-		assert.Zero(t, m.Granted(nameA, 3, false, 1).Unsettled, "it is the lease's that was granted")
+		assert.Zero(t, m.Granted(nameA, 3, false, 0, 1).Unsettled, "it is the lease's that was granted")
 		m.Leave(nameA, 3)
 	}
 }
@@ -298,12 +298,12 @@ func TestOneWatchForAllWhoComeToTheFront(t *testing.T) {
 	require.Zero(t, until, "the name has changed hands")
 	m.WasFalse(nameA, false, 10)
 	m.WasFalse(nameA, false, 10)
-	m.Granted(nameA, 1, false, 1)
+	m.Granted(nameA, 1, false, 0, 1)
 	m.GivesBack(nameA, 1)
 	m.Leave(nameA, 1).End()
 	_, until = m.Listen(nameA)
 	require.Zero(t, until, "or we have had it")
-	m.Granted(nameA, 2, false, 1)
+	m.Granted(nameA, 2, false, 0, 1)
 	_, left := m.HandOver(nameA, 2)
 	left.End()
 	require.Equal(t, 1, stops, "nobody waits")
@@ -350,15 +350,15 @@ func TestNoTwoAreAtTheFront(t *testing.T) {
 					d.Out()
 				} else {
 					if dice.IntN(3) == 0 {
-						d.Refused(nameA, one, Answer{Seen: Seen{Known: true}, Place: 1})
+						d.Refused(nameA, one, Answer{Seen: Seen{Known: true}, Place: Place{Number: 1}})
 					}
 					if dice.IntN(5) == 0 {
-						d.GiveUp(nameA, one, 1, 1)
+						d.GiveUp(nameA, one, Place{Number: 1}, 1)
 						d.Out()
 						continue
 					}
 					has.Add(1)
-					d.Granted(nameA, one, false, 1)
+					d.Granted(nameA, one, false, 0, 1)
 				}
 				if n := has.Load(); n != 1 {
 					t.Errorf("%d have it", n)

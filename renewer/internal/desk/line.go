@@ -18,9 +18,9 @@ type line[L comparable] struct {
 
 	seen  Seen  // what the front last learned of the name
 	watch Watch // on behalf of the front
-	// place is the one from which the store is asked, which keeps its rank when a front leaves; 0
-	// as long as none has asked since the name was last ours.
-	place  uint64
+	// place is the one from which the store is asked, which keeps its rank when a front leaves;
+	// none as long as none has asked since the name was last ours.
+	place  Place
 	queued bool // the store may have it in its line
 	had    bool // a caller of this process has had the name since the line began
 	slots       // of a limit
@@ -83,9 +83,12 @@ func RefuseAll[L comparable](refused []*Waiter[L], why Seen) {
 
 // forget forgets what was known while the name was not ours.
 func (q *line[L]) forget() {
-	q.seen, q.place, q.queued, q.unsettled = Seen{}, 0, false, 0
+	q.seen, q.place, q.queued, q.unsettled = Seen{}, Place{}, false, 0
 	q.watch.falses = falseWakes{}
 }
+
+// left is the place, which nobody here wants any more.
+func (q *line[L]) left() Left { return Left{Place: q.place, Unsettled: q.unsettled} }
 
 // after returns who waits behind w, which may have left meanwhile; nil if no waiter does.
 func (q *line[L]) after(w *Waiter[L]) *Waiter[L] {

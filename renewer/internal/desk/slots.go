@@ -64,12 +64,12 @@ func (d *Desk[L]) Gave(name contract.Name, granted int, all, full bool) {
 
 // TakeOver reports whether the front before has asked for this one, too, in vain, and what it has
 // heard, from which place.
-func (d *Desk[L]) TakeOver(name contract.Name, l L) (seen Seen, place uint64, asked bool) {
+func (d *Desk[L]) TakeOver(name contract.Name, l L) (seen Seen, place Place, asked bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.lines.of(name)[name.Text]
 	if q == nil || !q.asked || d.fronts.of(name)[name.Text].l != l {
-		return seen, 0, false
+		return seen, place, false
 	}
 	q.asked = false
 	return q.seen, q.place, true
@@ -85,6 +85,6 @@ func (d *Desk[L]) gaveSlot(name contract.Name, q *line[L], now timing.Instant) {
 	}
 	q.unsettled, q.watch.falses = 0, falseWakes{}
 	if !q.asked { // the place is used up
-		q.seen, q.place, q.queued = Seen{}, 0, false
+		q.seen, q.place, q.queued = Seen{}, Place{}, false
 	}
 }

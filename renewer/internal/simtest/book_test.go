@@ -68,7 +68,7 @@ func (s *server) close(process int, now time.Duration) {
 // shut down before it could free it. Under s.mu.
 func (s *server) leftByClosed(t *tenure, settle time.Duration) bool {
 	return slices.ContainsFunc(s.closed[t.process], func(at time.Duration) bool {
-		return t.from-settle <= at && at <= t.to
+		return t.claimed-settle <= at && at <= t.to
 	})
 }
 

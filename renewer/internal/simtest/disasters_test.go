@@ -103,7 +103,6 @@ func (s *server) backBy() time.Duration {
 func (s *server) settleAll(now time.Duration) {
 	for name := range s.book {
 		s.live(name, now)
-		s.turnOf(name, now)
 	}
 }
 
@@ -124,7 +123,6 @@ func (s *server) lose(now time.Duration) {
 		t.disturbed = true
 		delete(s.keys, name)
 	}
-	clear(s.turns)
 	clear(s.lines)
 	s.restore(now, s.micros(now), saved{})
 }

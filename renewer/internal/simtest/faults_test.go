@@ -12,10 +12,10 @@ type faults struct {
 	grantsAnew bool
 	// forgetsReserved: tokens reserved for hand-offs are granted again.
 	forgetsReserved bool
-	// turnTwice: a place that has claimed the name may claim it again, by another owner.
-	turnTwice bool
-	// turnForTheDead: a turn that is not used does not lapse.
-	turnForTheDead bool
+	// toldTwice: what was granted to a place is told to the next place of that process as well.
+	toldTwice bool
+	// grantForTheDead: a grant, or a slot's turn, that is not used does not lapse.
+	grantForTheDead bool
 	// oneMore: a limit admits one more than it says.
 	oneMore bool
 	// slotTwice: an acquire that is repeated gets a second slot.

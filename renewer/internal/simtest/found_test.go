@@ -16,7 +16,7 @@ const budget = 200
 
 // rare are faults that are found in one world of fifty or so.
 var rare = []string{
-	"a turn is given to the dead for ever",
+	"a grant is for the dead for ever",
 }
 
 // requireFound plays worlds with a fault until it is found as one of these kinds of violation. A
@@ -61,11 +61,11 @@ var storeFaults = []struct {
 	{"a repeated acquire is granted anew", faults{grantsAnew: true}, []kind{outside, tokens}},
 	{"reserved tokens are granted again", faults{forgetsReserved: true}, []kind{tokens}},
 	{
-		"a place is used twice",
-		faults{turnTwice: true},
-		[]kind{outside, twoBelieve, falseLoss},
+		"a grant is told twice",
+		faults{toldTwice: true},
+		[]kind{outside, twoBelieve, falseLoss, tokens},
 	},
-	{"a turn is given to the dead for ever", faults{turnForTheDead: true}, []kind{hang, starved}},
+	{"a grant is for the dead for ever", faults{grantForTheDead: true}, []kind{hang, starved}},
 	{"a limit admits one more", faults{oneMore: true}, []kind{twoBelieve}},
 	{"a repeated acquire has a second slot", faults{slotTwice: true}, []kind{lapsed, leftover}},
 	{"tokens come from the mark of another slot", faults{twoMarks: true}, []kind{tokens}},

@@ -21,18 +21,16 @@ func (s *server) acquire(
 	switch {
 	case t == nil:
 		return s.claim(r, c, from, now)
-	case s.faults.turnTwice && from.number != 0 && t.place == from.place && t.owner != c.Owner:
-		t.end(now, true)
-		return s.grant(r, c, from.place, now)
 	case t.owner != c.Owner || s.faults.refusesItsOwner:
-		return s.refuse(c, from, store.Grant{
+		return s.refuse(r, c, from, store.Grant{
 			Holder: store.Holder{Node: fmt.Sprint(t.process)}, TTL: t.until - s.shown(now),
 		}, now)
 	case s.faults.grantsAnew:
 		t.end(now, true)
 		return s.grant(r, c, from.place, now)
 	}
-	t.until = max(t.until, s.shown(now)+c.TTL)
+	t.ttl = c.TTL // another caller of its process may have the place
+	t.until, t.carried = max(t.until, s.shown(now)+c.TTL), false
 	return store.Grant{Status: store.StatusHeld, Fence: t.low}
 }
 
@@ -41,7 +39,7 @@ func (s *server) grant(
 	r *request, c *store.Claim, from place, now time.Duration,
 ) store.Grant {
 	t := &tenure{
-		name: c.Name, owner: c.Owner, process: r.process, place: from, ttl: c.TTL, from: now,
+		name: c.Name, owner: c.Owner, process: r.process, place: from, ttl: c.TTL, claimed: now, from: now,
 		until: s.shown(now) + c.TTL, era: s.era, waited: from.number != 0,
 	}
 	s.count(granted)

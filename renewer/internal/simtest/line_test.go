@@ -9,8 +9,8 @@ import (
 )
 
 // A store may keep a line for each name: a claim that is refused puts its place there, and a
-// release gives the name to the first place that hears of it, for a turn in which to claim it. A
-// place is no owner: whichever owner asks from it uses its turn up, once.
+// release grants the name to the first place that hears of it, as it was first claimed from there.
+// The message of that may be late, lost, repeated, or overtaken by another one.
 
 // place is a place in a line, as the server names it.
 type place struct {
@@ -18,27 +18,27 @@ type place struct {
 	number uint64
 }
 
-// rank is a place with when it came, by the server's clock.
+// rank is a place with when it came, by the server's clock, and the first claim from it.
 type rank struct {
 	place
-	since time.Duration
+	since  time.Duration
+	first  store.Claim
+	at     time.Duration // when it came to the line
+	copied *request      // that has put it there, after one of which the caller had a reply; or nil
 }
 
-// turn is the time in which one place alone may claim a name. The server keeps it for three times
-// as long, to see that it has lapsed.
+// turn is the time in which one place alone may claim a slot.
 type turn struct {
 	place
-	until, kept time.Duration // by the server's clock
+	until time.Duration // by the server's clock
 }
 
-// turnOf is the turn that a name is under; nil for none.
-func (s *server) turnOf(name string, now time.Duration) *turn {
-	t := s.turns[name]
-	if t != nil && s.shown(now) >= t.kept {
-		delete(s.turns, name)
-		return nil
-	}
-	return t
+// message is what the inbox of a place is told of a name: to ask, or what its first claim was
+// granted.
+type message struct {
+	name    string
+	number  uint64
+	granted *store.Grant
 }
 
 // queue gives the place of a claim its rank, and returns it: when it came first.
@@ -53,6 +53,7 @@ func (s *server) queue(name string, r rank, now time.Duration) (since time.Durat
 			r.since = max(r.since, line[n-1].since+1)
 		}
 	}
+	r.at = now
 	line = append(line, r)
 	slices.SortStableFunc(line, func(a, b rank) int { return cmp.Compare(a.since, b.since) })
 	s.lines[name] = line
@@ -65,77 +66,94 @@ func (s *server) leave(name string, p place) {
 }
 
 // first takes the first place out of a line.
-func (s *server) first(name string) (p place, ok bool) {
+func (s *server) first(name string) (r rank, ok bool) {
 	line := s.lines[name]
 	if len(line) == 0 {
-		return place{}, false
+		return rank{}, false
 	}
 	s.lines[name] = line[1:]
-	return line[0].place, true
+	return line[0], true
 }
 
-// pass gives a name that is free to the first place that hears of it, or tells all who wait.
-func (s *server) pass(name string, now time.Duration) {
-	for p, ok := s.first(name); ok; p, ok = s.first(name) {
-		if !s.tell(name, p, 0) {
+// pass grants a name that is free to the first place that hears of it, or tells all who wait. The
+// process that has released it looks when the grant may have lapsed.
+func (s *server) pass(r *request, name string, now time.Duration) {
+	for first, ok := s.first(name); ok; first, ok = s.first(name) {
+		if !s.hears(first.place) {
 			continue
 		}
-		until := s.shown(now) + s.turn
-		s.turns[name] = &turn{place: p, until: until, kept: until + 2*s.turn}
+		g := s.grant(&request{process: s.processOf(first.place)}, &first.first, first.place, now)
+		g.Late = true
+		t := s.keys[name]
+		t.carried, t.waited, t.claimed, t.copied = true, true, first.at, first.copied
+		s.tell(first.place, message{name, first.number, &g})
 		s.count(turnsInLine)
-		if line := s.lines[name]; len(line) > 0 { // in case that the first one is dead
-			s.tell(name, line[0].place, s.turn)
-		}
+		s.later(place{inbox: r.inbox}, first.first.TTL+5*time.Millisecond, func(now time.Duration) {
+			s.look(name, now)
+		})
 		return
 	}
 	s.tellAll(name)
 }
 
+// look has the next places ask after a grant that lapsed, as they may be as dead as that one.
+func (s *server) look(name string, now time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.live(name, now) == nil && !s.passOver(name) {
+		s.tellAll(name)
+	}
+}
+
+// passOver has the next places ask, and reports whether one hears that.
+func (s *server) passOver(name string) (heard bool) {
+	for range 100 {
+		r, ok := s.first(name)
+		if !ok {
+			break
+		}
+		heard = s.ask(name, r.place) || heard
+	}
+	return heard
+}
+
+// ask tells a place to ask, and reports whether it hears that.
+func (s *server) ask(name string, p place) bool {
+	heard := s.hears(p)
+	if heard {
+		s.tell(p, message{name: name, number: p.number})
+	}
+	return heard
+}
+
 // wake has the first place that hears of it ask, which keeps its rank, and all without a place.
 func (s *server) wake(name string) {
-	for len(s.lines[name]) > 0 && !s.tell(name, s.lines[name][0].place, 0) {
+	for len(s.lines[name]) > 0 && !s.ask(name, s.lines[name][0].place) {
 		s.lines[name] = s.lines[name][1:]
 	}
 	s.tellAll(name)
 }
 
-// passOver has the next places ask after a turn that lapsed, as they may be as dead as that one.
-func (s *server) passOver(name string) {
-	s.count(turnsLapsed)
-	for range 32 {
-		p, ok := s.first(name)
-		if !ok {
-			return
-		}
-		s.tell(name, p, 0)
-	}
-}
-
 // claim answers a claim for a name that no owner has.
 func (s *server) claim(r *request, c *store.Claim, from rank, now time.Duration) store.Grant {
-	switch t := s.turnOf(c.Name, now); {
-	case t == nil:
-		s.leave(c.Name, from.place)
-	case from.number != 0 && t.place == from.place:
-		delete(s.turns, c.Name)
-	case s.shown(now) >= t.until && !s.faults.turnForTheDead:
-		delete(s.turns, c.Name)
-		s.leave(c.Name, from.place)
-		g := s.grant(r, c, from.place, now)
-		s.keys[c.Name].waited = true
+	line := s.lines[c.Name]
+	before := len(line) > 0 && line[0].since < from.since
+	s.leave(c.Name, from.place)
+	g := s.grant(r, c, from.place, now)
+	if before { // a lease has lapsed, and who stands before it may be dead
 		s.passOver(c.Name)
-		return g
-	default:
-		return s.refuse(c, from, store.Grant{TTL: t.until - s.shown(now)}, now)
 	}
-	return s.grant(r, c, from.place, now)
+	return g
 }
 
 // refuse answers a claim for a name that another has.
 func (s *server) refuse(
-	c *store.Claim, from rank, g store.Grant, now time.Duration,
+	r *request, c *store.Claim, from rank, g store.Grant, now time.Duration,
 ) store.Grant {
 	g.Status = store.StatusTaken
+	if r.done {
+		from.copied = r
+	}
 	if t := s.keys[c.Name]; t != nil {
 		t.waited = true
 	}
@@ -154,14 +172,5 @@ func (s *server) inspectLines(each func(string, place)) {
 		for _, r := range line {
 			each(name, r.place)
 		}
-	}
-}
-
-// giveUp takes back a place, and its turn if it has that.
-func (s *server) giveUp(name string, p place, now time.Duration) {
-	s.leave(name, p)
-	if t := s.turnOf(name, now); t != nil && t.place == p {
-		delete(s.turns, name)
-		s.pass(name, now)
 	}
 }

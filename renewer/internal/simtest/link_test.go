@@ -26,12 +26,15 @@ type link struct {
 	watch   map[*watch]struct{}
 	listens bool                // its inbox is open
 	places  map[uint64]*placeOf // that it may have on the server
+	last    *store.Grant        // that a message has told of
 }
 
 // placeOf is a place as its link knows it.
 type placeOf struct {
 	name  string
 	since time.Duration // when it came, by the server's clock; 0 as long as that is unknown
+	first store.Claim   // from it
+	given *store.Grant  // to that, as a message has told
 }
 
 var _ store.Store = (*link)(nil)
@@ -160,6 +163,9 @@ func (l *link) arrive(r *request, f fate, replied chan<- reply) {
 func (l *link) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	r := &request{claims: slices.Clone(claims)}
 	l.present(r)
+	if g := l.told(&r.claims[0]); g != nil {
+		return []store.Grant{*g}
+	}
 	p, err := l.call(ctx, "acquire", claims[0].Name, r)
 	if err == nil {
 		l.settle(r, p)

@@ -116,7 +116,7 @@ func (p plan) crowded(d dice) plan {
 	p.cfg.HandOffs = -1
 	// A holder and the two places behind it may be on machines that die at once: the others find
 	// out by their poll.
-	p.mostWait = p.cfg.TTL + longestPoll + 4*p.turn
+	p.mostWait = 2*p.cfg.TTL + longestPoll + 4*p.turn
 	return p
 }
 

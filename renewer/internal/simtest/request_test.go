@@ -16,6 +16,7 @@ type request struct {
 	sent     time.Duration
 	claims   []store.Claim   // of an Acquire
 	since    []time.Duration // when the places of claims came, by the server's clock; 0: unknown
+	first    []store.Claim   // from each of these
 	holds    []store.Hold    // of a Renew or a Release
 	renew    bool
 	answered atomic.Bool // its caller has had a reply to it

@@ -14,10 +14,13 @@ type server struct {
 	report func(kind, string, ...any)
 	count  func(event)
 	turn   time.Duration // of the first in line; 0: there are no lines
-	// tell sends a message to the inbox of a place, to ask for a name now or after a time, and
-	// reports whether anybody hears it. tellAll tells all who wait without a place.
-	tell    func(name string, p place, after time.Duration) bool
-	tellAll func(name string)
+	// tell sends a message to the inbox of a place, which hears reports to be heard. tellAll tells
+	// all who wait without a place. later has a process do something after a time.
+	tell      func(p place, m message)
+	hears     func(p place) bool
+	processOf func(p place) int
+	tellAll   func(name string)
+	later     func(p place, after time.Duration, do func(now time.Duration))
 
 	mu    sync.Mutex
 	clock clock
@@ -26,7 +29,6 @@ type server struct {
 	// slotTurns are the places for which slots are kept.
 	slotTurns map[string][]turn
 	tokens    fenceTokens
-	turns     map[string]*turn
 	lines     map[string][]rank
 	came      map[place]time.Duration // since when each stands in its line
 	// era is how often data was lost that the clock could not make up for.
@@ -42,12 +44,13 @@ type server struct {
 func newServer(c clock, f faults, report func(kind, string, ...any), count func(event)) *server {
 	return &server{
 		clock: c, faults: f, report: report, count: count,
-		tell:    func(string, place, time.Duration) bool { return true },
-		tellAll: func(string) {},
-		keys:    map[string]*tenure{},
-		slots:   map[string][]*tenure{}, slotTurns: map[string][]turn{},
+		tell: func(place, message) {}, hears: func(place) bool { return true },
+		processOf: func(place) int { return 0 }, tellAll: func(string) {},
+		later: func(place, time.Duration, func(time.Duration)) {},
+		keys:  map[string]*tenure{},
+		slots: map[string][]*tenure{}, slotTurns: map[string][]turn{},
 		tokens: fenceTokens{faults: f},
-		turns:  map[string]*turn{}, lines: map[string][]rank{}, came: map[place]time.Duration{},
+		lines:  map[string][]rank{}, came: map[place]time.Duration{},
 		book: map[string][]*tenure{}, renewed: map[string]int{}, closed: map[int][]time.Duration{},
 		killed: map[int]time.Duration{},
 	}
@@ -59,7 +62,7 @@ func (s *server) carryOut(r *request, now time.Duration) reply {
 	defer s.mu.Unlock()
 	var p reply
 	for i := range r.claims {
-		from := rank{place{r.inbox, r.claims[i].Place}, r.since[i]}
+		from := rank{place{r.inbox, r.claims[i].Place}, r.since[i], r.first[i], 0, nil}
 		if i > 0 && p.grants[i-1].Status == store.StatusHeld &&
 			r.claims[i-1].Place == r.claims[i].Place {
 			from.since = 0 // the rank that it had is used up
@@ -82,7 +85,10 @@ func (s *server) shown(now time.Duration) time.Duration {
 // live is who has a name; nil for nobody.
 func (s *server) live(name string, now time.Duration) *tenure {
 	t := s.keys[name]
-	if t != nil && s.shown(now) >= t.until {
+	if t != nil && s.shown(now) >= t.until && (!t.carried || !s.faults.grantForTheDead) {
+		if t.carried {
+			s.count(turnsLapsed)
+		}
 		t.end(s.clock.when(t.until), false)
 		s.count(leftToLapse)
 		delete(s.keys, name)
@@ -101,18 +107,15 @@ func (s *server) hold(r *request, h *store.Hold, now time.Duration) store.Answer
 		return s.holdSlot(r, h, now)
 	}
 	if h.Place != 0 && !r.renew {
-		s.giveUp(h.Name, place{r.inbox, h.Place}, now)
+		s.leave(h.Name, place{r.inbox, h.Place})
 	}
 	t := s.live(h.Name, now)
 	switch {
 	case t == nil: // lapsed: nobody has told those who wait
-		switch {
-		case s.turnOf(h.Name, now) != nil:
-			return store.Answer{Status: store.StatusTaken}
-		case r.renew:
+		if r.renew {
 			s.wake(h.Name)
-		default:
-			s.pass(h.Name, now)
+		} else {
+			s.pass(r, h.Name, now)
 		}
 		return store.Answer{Status: store.StatusGone}
 	case t.owner != h.Owner && (r.renew || !s.faults.freesAnybodys):
@@ -129,7 +132,7 @@ func (s *server) hold(r *request, h *store.Hold, now time.Duration) store.Answer
 		t.end(now, true)
 		delete(s.keys, h.Name)
 		if t.waited {
-			s.pass(h.Name, now)
+			s.pass(r, h.Name, now)
 		}
 	}
 	return store.Answer{Status: store.StatusHeld}
@@ -140,6 +143,7 @@ func (s *server) renew(t *tenure, h *store.Hold, now time.Duration) {
 		s.report(contract, "the renewal %+v", *h)
 	}
 	s.renewed[h.Name]++
+	t.carried = false
 	s.count(renewed)
 	until := s.shown(now) + h.TTL
 	if s.faults.renewalShortens {

@@ -24,7 +24,7 @@ func (s *server) liveSlots(name string, now time.Duration) []*tenure {
 		return true
 	})
 	s.slotTurns[name] = slices.DeleteFunc(s.slotTurns[name], func(t turn) bool {
-		if s.shown(now) < t.until || s.faults.turnForTheDead {
+		if s.shown(now) < t.until || s.faults.grantForTheDead {
 			return false
 		}
 		s.count(turnsLapsed)
@@ -39,10 +39,10 @@ func (s *server) liveSlots(name string, now time.Duration) []*tenure {
 
 // passSlot keeps a slot that is free for the first place that hears of it, or tells all who wait.
 func (s *server) passSlot(name string, now time.Duration) bool {
-	for p, ok := s.first(name); ok; p, ok = s.first(name) {
-		if s.tell(name, p, 0) {
+	for r, ok := s.first(name); ok; r, ok = s.first(name) {
+		if s.ask(name, r.place) {
 			s.slotTurns[name] = append(s.slotTurns[name],
-				turn{place: p, until: s.shown(now) + s.turn})
+				turn{place: r.place, until: s.shown(now) + s.turn})
 			s.count(turnsInLine)
 			return true
 		}
@@ -98,7 +98,8 @@ func (s *server) acquireSlot(r *request, c *store.Claim, from rank, now time.Dur
 	}
 	s.leave(c.Name, from.place)
 	t := &tenure{
-		name: c.Name, owner: c.Owner, process: r.process, place: from.place, ttl: c.TTL, from: now,
+		name: c.Name, owner: c.Owner, process: r.process, place: from.place, ttl: c.TTL,
+		claimed: now, from: now,
 		until: s.shown(now) + c.TTL, era: s.era,
 	}
 	s.count(granted)

@@ -28,13 +28,14 @@ const (
 	refusedCall  event = "calls refused"
 	cancelled    event = "calls cancelled"
 	extended     event = "leases extended"
-	turnsInLine  event = "turns in the store's line"
+	turnsInLine  event = "grants and turns of places in line"
+	toldOfGrant  event = "grants told by a message"
 	killed       event = "processes killed"
 	flushed      event = "data lost"
 	setBack      event = "clocks set back"
 	restarted    event = "servers restarted"
 	failedOver   event = "fail-overs"
-	turnsLapsed  event = "turns lapsed"
+	turnsLapsed  event = "grants and turns of places lapsed"
 	tripped      event = "panics of observers"
 	believed     event = "grants to callers"
 	bothHeld     event = "two names held at once"
@@ -47,7 +48,8 @@ const (
 
 // everything must have happened in a run of the whole budget.
 var everything = []event{
-	believed, bothHeld, granted, handedOver, renewed, turnsInLine, turnsLapsed, killed,
+	believed, bothHeld, granted, handedOver, renewed, turnsInLine, toldOfGrant,
+	turnsLapsed, killed,
 	flushed, setBack, restarted, failedOver, requestLost, replyLost, copyActed, cutOff,
 	frozenAt, lateActed, wakeLost, shutDown, leftToLapse, tripped,
 	refusedCall, cancelled, extended, expiredLoss, maxHoldLoss, abandonLoss, shutdownLoss,

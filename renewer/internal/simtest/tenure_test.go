@@ -13,6 +13,7 @@ type tenure struct {
 	place       place         // from which it was claimed; its inbox is also without
 	low, high   int64         // the fencing tokens that are the owner's
 	ttl         time.Duration // of the claim
+	claimed     time.Duration // by when it was
 	from        time.Duration
 	until       time.Duration // by the server's clock
 	over        bool
@@ -21,6 +22,7 @@ type tenure struct {
 	era         int           // see [server.era]
 	disturbed   bool          // the server has lost it, or its clock or renewals since
 	kept        bool          // for as long as the owner wanted: it is to lapse
+	carried     bool          // a release has granted it, and the owner has not asked since
 	waited      bool          // another owner was refused, or stands in the line
 	copied      *request      // of which it was granted to a copy; nil if to the first to arrive
 }

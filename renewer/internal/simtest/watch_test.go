@@ -91,27 +91,49 @@ func (l *link) wakeAll(err error) {
 }
 
 // present notes the places of claims, and tells since when they stand in line. As long as the inbox
-// is not open, a claim has none.
+// is not open, none is new: one that stands there is its owner's, who takes it out when it asks.
 func (l *link) present(r *request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	r.since = make([]time.Duration, len(r.claims))
+	r.since, r.first = make([]time.Duration, len(r.claims)), slices.Clone(r.claims)
 	for i := range r.claims {
 		c := &r.claims[i]
 		if c.Place == 0 {
 			continue
 		}
-		if !l.listens || l.w.plan.turn == 0 {
+		p := l.places[c.Place]
+		if p == nil && !l.listens || l.w.plan.turn == 0 {
 			c.Place = 0
 			continue
 		}
-		p := l.places[c.Place]
 		if p == nil {
-			p = &placeOf{name: c.Name}
+			p = &placeOf{name: c.Name, first: *c}
 			l.places[c.Place] = p
 		}
-		r.since[i] = p.since
+		r.since[i], r.first[i] = p.since, p.first
 	}
+}
+
+// told is what a message has told of the first claim from the place of a claim; nil if none has.
+func (l *link) told(c *store.Claim) *store.Grant {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.places[c.Place]
+	if p == nil || c.Limit != 0 {
+		return nil
+	}
+	g := p.given
+	if g == nil && l.w.plan.faults.toldTwice {
+		g = l.last
+	}
+	if g == nil || c.TTL != p.first.TTL {
+		return nil
+	}
+	delete(l.places, c.Place)
+	l.last = g
+	l.w.tally.count(toldOfGrant)
+	l.w.trace.note(l.w.now(), "process %d is told of place %d: %v", l.process, c.Place, g.Fence)
+	return g
 }
 
 // settle notes what became of the places of claims.
@@ -139,13 +161,16 @@ func (l *link) giveUp(r *request) {
 	}
 }
 
-// hear takes a message to a place, to ask now or after a time.
-func (l *link) hear(name string, number uint64, after time.Duration) {
-	l.deliver(name, after, func(w *watch) {
+// hear takes a message to a place.
+func (l *link) hear(m message) {
+	l.deliver(m.name, func(w *watch) {
 		l.mu.Lock()
-		wanted := l.places[number] != nil
+		p := l.places[m.number]
+		if p != nil && m.granted != nil {
+			p.given = m.granted
+		}
 		l.mu.Unlock()
-		if wanted {
+		if p != nil {
 			w.call(nil)
 		}
 	})
@@ -157,7 +182,7 @@ func (l *link) hearAll(name string) {
 	placed := slices.ContainsFunc(l.placesFor(name), func(p *placeOf) bool { return p.since != 0 })
 	l.mu.Unlock()
 	if !placed {
-		l.deliver(name, 0, func(w *watch) { w.call(nil) })
+		l.deliver(name, func(w *watch) { w.call(nil) })
 	}
 }
 
@@ -173,7 +198,7 @@ func (l *link) placesFor(name string) []*placeOf {
 }
 
 // deliver brings a message to the watches of a name, unless it is lost. It may come twice.
-func (l *link) deliver(name string, after time.Duration, to func(*watch)) {
+func (l *link) deliver(name string, to func(*watch)) {
 	f := l.fate("publish", name)
 	if f.lost || !l.open() || l.dead.Load() {
 		l.w.tally.count(wakeLost)
@@ -185,9 +210,9 @@ func (l *link) deliver(name string, after time.Duration, to func(*watch)) {
 		if w.name != name {
 			continue
 		}
-		time.AfterFunc(f.out+after, func() { to(w) })
+		time.AfterFunc(f.out, func() { to(w) })
 		if f.copied > 0 {
-			time.AfterFunc(f.out+after+f.copied, func() { to(w) })
+			time.AfterFunc(f.out+f.copied, func() { to(w) })
 		}
 	}
 }

@@ -32,15 +32,15 @@ func newWorld(p plan) *world {
 	w.server = newServer(clock{offset: d.between(0, 1000*time.Hour), drift: p.drift}, p.faults,
 		w.ledger.violate, w.tally.count)
 	w.server.turn = p.turn
-	w.server.tell = func(name string, p place, after time.Duration) bool {
-		w.mu.Lock()
-		l := w.links[p.inbox]
-		w.mu.Unlock()
-		heard := l.hears()
-		if heard {
-			l.hear(name, p.number, after)
-		}
-		return heard
+	w.server.tell = func(p place, m message) { w.linkOf(p).hear(m) }
+	w.server.hears = func(p place) bool { return w.linkOf(p).hears() }
+	w.server.processOf = func(p place) int { return w.linkOf(p).process }
+	w.server.later = func(p place, after time.Duration, do func(time.Duration)) {
+		time.AfterFunc(after, func() {
+			if !w.linkOf(p).dead.Load() {
+				do(w.now())
+			}
+		})
 	}
 	w.server.tellAll = func(name string) {
 		for _, p := range w.processes {
@@ -55,6 +55,13 @@ func newWorld(p plan) *world {
 		w.processes = append(w.processes, newProcess(w, i))
 	}
 	return w
+}
+
+// linkOf is the link whose inbox a place names.
+func (w *world) linkOf(p place) *link {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.links[p.inbox]
 }
 
 func (w *world) register(l *link) {

@@ -58,9 +58,9 @@ func TestShow(t *testing.T) {
 	assert.NotContains(t, s.ok(t, "show", "user:7", "--look", "0", "--limit"), "lock ")
 	assert.Equal(t, 66, s.run(t, "show", "order:1", "--limit").status)
 
-	turn := []string{"SET", "lockbeat:{turn}", "turn\n30000\n7 INBOX ", "PX", "90000"}
+	turn := []string{"ZADD", "lockbeat:{turn}:slots", "9000000000000000", "7 INBOX"}
 	require.NoError(t, s.Do(turn...).Error())
-	assert.Contains(t, s.ok(t, "show", "turn"), "state      turn: ")
+	assert.Contains(t, s.ok(t, "show", "turn", "--limit"), "state      turn: ")
 }
 
 func TestShowByHash(t *testing.T) {

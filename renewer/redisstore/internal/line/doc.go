@@ -1,7 +1,7 @@
 // Package line has this process's places in the lines that locks have on the server, and hears when
-// the turn of one has come, or that a lock is free. It knows names, numbers of places and channels,
-// and sends no request about a lock. What a line, a place and a turn are on the server is said in
-// tell.lua.
+// the claim of one was granted, when one is to ask, or that a lock is free. It knows names, numbers
+// of places and channels, and sends no request about a lock. What a line and a place are on the
+// server is said in tell.lua, and what a turn is, of a limit, in slots.lua.
 //
 // [Line] alone keeps what is known of places, under one mutex:
 //
@@ -11,8 +11,9 @@
 //	the lock is its own     Leave: the place is a lease now
 //	the caller has left     GiveUp
 //	no answer               the place may be in the line, and is kept until it is given up
-//	a turn was given away   Gave: the process that got it may be stuck, so the server is asked to
-//	                        look when the turn is over
+//	a grant was heard of    Given: it answers the next claim from the place, which is a lease now
+//	one was given away      Gave: the process that got it may be stuck, so the server is asked to
+//	                        look when it is over, or a turn is
 //
 // A place stands in a line only once this process could hear that its turn has come: a claim
 // presents it as soon as the mailbox is open, and none before. When the mailbox opens, and opens
@@ -20,7 +21,7 @@
 //
 //	line.go     places
 //	names.go    the names that callers here wait for, and whom to wake
-//	mailbox.go  the channels by which this process alone hears of turns
-//	turns.go    turns that releases of this process have given
+//	mailbox.go  the channels by which this process alone hears of grants and turns
+//	turns.go    grants and turns that releases of this process have given
 //	faces.go    what others are shown of who waits here
 package line

@@ -35,7 +35,7 @@ func showing(t *testing.T, again func() bool) (l *line.Line, all func() []told) 
 		},
 	})
 	l.Enable()
-	l.Present(a, 1, "")
+	present(l, 1, "")
 	stop := l.Watch(a, func(error) {})
 	t.Cleanup(stop)
 	c.hear(l, "")
@@ -50,7 +50,7 @@ func showing(t *testing.T, again func() bool) (l *line.Line, all func() []told) 
 }
 
 func stands(l *line.Line, number uint64, who string) {
-	l.Present(a, number, who)
+	present(l, number, who)
 	l.Came(number, 1)
 }
 
@@ -81,7 +81,7 @@ func TestLongWaitsAreShown(t *testing.T) {
 		}, all())
 
 		t.Log("another caller of the process has the place; and one leaves")
-		l.Present(a, 200, "another")
+		present(l, 200, "another")
 		l.Leave(201)
 		<-time.After(time.Second)
 		assert.Equal(t, []told{{time.Second / 2, []line.Shown{{200, "another"}}}}, all())

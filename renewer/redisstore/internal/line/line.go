@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 const (
-	// leastTurn is how long a place has at least to claim a lease that is given to it. One that has
+	// leastTurn is how long a place has at least to claim a slot that is kept for it. One that has
 	// died meanwhile costs the others as long.
 	leastTurn = time.Second
 	// mostTurn bounds that where the server is far away.
@@ -32,7 +34,7 @@ type Config struct {
 	Cluster    bool
 	Key        func(name contract.Name) string // of a lock's lease
 	Subscriber Channels
-	// Check has the server pass a lease on if it is a turn that has lapsed.
+	// Check has the server pass a lease on if it has lapsed.
 	Check func(name contract.Name)
 	// LongWait is how long a name is waited for before those in its line listen to what is for all
 	// as well, 1 s by default: the script that finds the line lost (FLUSHALL, DEL, eviction) knows
@@ -65,8 +67,11 @@ type Line struct {
 // place is a rank in a lock's line on the server.
 type place struct {
 	of    *waiting
-	turn  time.Duration // that it asks for
-	since string        // when it came, in us of the server's clock; "" as long as that is unknown
+	first store.Claim   // from it
+	text  string        // as it stands in a lock's line: see tell.lua
+	given store.Grant   // of first, as a message has told
+	turn  time.Duration // that it asks for, of a limit
+	since string        // when it came, in us of the server's clock; "0" as long as that is unknown
 	who   string        // who waits there, as others are shown
 	came  time.Time     // by the clock of this process
 	faced bool          // it is among faces
@@ -102,9 +107,11 @@ func (l *Line) Enable() {
 	}
 }
 
-// Present notes the place of a claim for a lock that is about to be sent, where a mailbox is open,
-// and who asks. It reports whether the claim may present it.
-func (l *Line) Present(name contract.Name, number uint64, who string) bool {
+// Present notes the place of a claim that is about to be sent, where a mailbox is open, and who
+// asks. asks says that the place is to ask when its turn comes, not to be granted its claim. It
+// reports whether the claim may present it.
+func (l *Line) Present(c *store.Claim, who string, asks bool) bool {
+	name, number := contract.Claimed(c), c.Place
 	if l.Subscriber.Watching() {
 		l.Subscriber.Mark(l.freedChannel(name))
 	}
@@ -121,7 +128,7 @@ func (l *Line) Present(name contract.Name, number uint64, who string) bool {
 		}
 	}
 	if p := l.places[number]; p != nil {
-		if p.since != "" { // acquire.lua takes the shorter turn out of the line
+		if p.since != "" && p.since != "0" { // the script takes the shorter turn out of the line
 			p.turn = max(p.turn, l.turn())
 		}
 		p.shown = p.shown && p.who == who
@@ -133,11 +140,54 @@ func (l *Line) Present(name contract.Name, number uint64, who string) bool {
 	}
 	w := l.waitingFor(name)
 	w.places++
-	l.places[number] = &place{of: w, turn: l.turn(), who: who, came: time.Now()}
+	p := &place{of: w, first: *c, turn: l.turn(), who: who, came: time.Now()}
+	if !name.Limit {
+		p.text = l.named(number) + c.Owner + " " + schema.Decimal(c.TTL.Milliseconds())
+		if asks {
+			p.text += " "
+		}
+		p.text += schema.Separator + who
+		if c.Holder.Trace != "" {
+			p.text += schema.Separator + schema.Part(c.Holder.Trace)
+		}
+	}
+	l.places[number] = p
 	return true
 }
 
-// turn is how long a place has to claim a lease: longer where the server is far away, in powers of
+// named is how a place begins as it stands in a lock's line.
+func (l *Line) named(number uint64) string {
+	return strconv.FormatUint(number, 10) + " " + l.id + " "
+}
+
+// Given answers the first claim from a place, if a message has told that it has been granted, for a
+// later claim that is like it. Any other is to be sent.
+func (l *Line) Given(c *store.Claim) (g store.Grant, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.places[c.Place]
+	if p == nil || p.given.Status != store.StatusHeld {
+		return g, false
+	}
+	g, p.given = p.given, store.Grant{}
+	first := &p.first
+	if c.Owner != first.Owner || c.TTL != first.TTL || c.Newness != first.Newness ||
+		c.Holder.Operation != first.Holder.Operation {
+		return store.Grant{}, false
+	}
+	l.remove(c.Place)
+	return g, true
+}
+
+// Heard reports whether a message has told of a grant to a place.
+func (l *Line) Heard(number uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := l.places[number]
+	return p != nil && p.given.Status == store.StatusHeld
+}
+
+// turn is how long a place has to claim a slot: longer where the server is far away, in powers of
 // two.
 func (l *Line) turn() time.Duration {
 	trip := time.Duration(l.trip.Load())
@@ -154,8 +204,8 @@ func (l *Line) Took(d time.Duration) {
 	l.trip.Store(max(int64(d), last-last/16))
 }
 
-// Text is how a claim presents a place: its number, its turn in ms and, if it is known, when it
-// came in us; "" for none.
+// Text is how a claim presents a place, as acquire.lua and slots_acquire.lua have it: as it stands
+// in the line, or its number and its turn in ms, and when it came in us; "" for none.
 func (l *Line) Text(number uint64) string {
 	if number == 0 || l.open.Load() == 0 {
 		return ""
@@ -166,11 +216,32 @@ func (l *Line) Text(number uint64) string {
 	if p == nil {
 		return ""
 	}
-	text := strconv.FormatUint(number, 10) + " " + strconv.FormatInt(p.turn.Milliseconds(), 10)
-	if p.since != "" {
-		text += " " + p.since
+	since := p.since
+	if p.since == "" {
+		p.since = "0"
+	}
+	if p.text != "" {
+		return since + " " + p.text
+	}
+	text := strconv.FormatUint(number, 10) + " " + schema.Decimal(p.turn.Milliseconds())
+	if since != "" && since != "0" {
+		text += " " + since
 	}
 	return text
+}
+
+// Leaving is how a release gives up a place: as it stands in a lock's line, or as it begins there
+// if it was given up before; and the number of a limit's.
+func (l *Line) Leaving(h *store.Hold) string {
+	if h.Limit {
+		return strconv.FormatUint(h.Place, 10)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.places[h.Place]; p != nil {
+		return p.text
+	}
+	return l.named(h.Place)
 }
 
 // Came notes since when a place stands in the line.
@@ -202,7 +273,7 @@ func (l *Line) Refused(number uint64, queued bool) {
 func (l *Line) Unranked(number uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if p := l.places[number]; p != nil && p.since == "" {
+	if p := l.places[number]; p != nil && (p.since == "" || p.since == "0") {
 		l.remove(number)
 	}
 }

@@ -12,7 +12,22 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/contract"
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/line"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
+
+// claim is what place number first claims.
+func claim(number uint64) store.Claim {
+	return store.Claim{
+		Name: a.Text, Owner: "owner-of-22-bytes-1234", TTL: time.Minute, Place: number,
+		Holder: store.Holder{Operation: "test"},
+	}
+}
+
+func present(l *line.Line, number uint64, who string) {
+	c := claim(number)
+	l.Present(&c, who, false)
+}
 
 var a, b = contract.Name{Text: "a"}, contract.Name{Text: "b"}
 
@@ -38,10 +53,10 @@ func waiting(wake func(error)) (l *line.Line, c channels, stop func()) {
 		Key: func(name contract.Name) string { return "p:{" + name.Text + "}" },
 	})
 	l.Enable()
-	l.Present(a, 7, "") // it wants one
+	present(l, 7, "") // it wants one
 	stop = l.Watch(a, wake)
 	c.hear(l, "") // the mailbox is open
-	l.Present(a, 7, "")
+	present(l, 7, "")
 	l.Came(7, 1)
 	l.Refused(7, true)
 	return l, c, stop
@@ -89,8 +104,8 @@ func TestAPlaceIsGivenUpDuringTheNextWatch(t *testing.T) {
 		l.GiveUp(7)
 		assert.Equal(t, 1, woken)
 
-		l.Present(a, 8, "") // it has a place of its own
-		l.Present(a, 9, "")
+		present(l, 8, "") // it has a place of its own
+		present(l, 9, "")
 		l.GiveUp(9)
 		assert.Equal(t, 1, woken)
 		l.GiveUp(8)
@@ -124,20 +139,118 @@ func TestStoppedByAnother(t *testing.T) {
 
 // Whatever is published on its channel, a waiter is woken for its own place only.
 func FuzzMessages(f *testing.F) {
-	for _, message := range []string{"", "7", "7 ", "7 1000", "7 99999999", "8", "-7", "x", "7 x"} {
+	for _, message := range []string{
+		"7 owner-of 5 10005", "7 owner-of 5 10006", "7 owner-of 0 1", "7 owner-of -5 0", "7 owner-o 5 5",
+		"7 owner-of 9007199254740991 9007199254740991", "7 owner-of 9007199254740991 9007199254740992",
+		"8 owner-of 5 5", "7 owner-of 5 4", "7 another- 5 5", "7  5 5", "7 owner-of 5 5 5",
+		"7 owner-of 5", "", "7", "7 ", "7 1000", "7 99999999", "8", "-7",
+		"x", "7 x",
+	} {
 		f.Add(message)
 	}
+	granted := claim(7)
 	f.Fuzz(func(t *testing.T, message string) {
 		woken := false
 		l, c, stop := waiting(func(error) { woken = true })
 		woken = false
 		c.hear(l, message)
 		n, err := strconv.ParseUint(message, 10, 64)
-		require.Equal(t, message == "" || err == nil && n == 7, woken)
+		g, given := l.Given(&granted)
+		require.Equal(t, message == "" || err == nil && n == 7 || given, woken)
+		if given {
+			require.Regexp(t, `^\+?0*7 owner-of \+?[0-9]+ \+?[0-9]+$`, message)
+			require.Equal(t, store.StatusHeld, g.Status)
+			require.True(t, g.Late)
+			require.Positive(t, g.Fence)
+			require.LessOrEqual(t, g.Fence+int64(g.Reserved), int64(schema.MaxExact))
+		}
 		stop()
 		l.Leave(7)
 		l.Close()
 	})
+}
+
+// What a message tells of a grant answers the next claim, if that is the one that was granted, and
+// once: however often, and in whatever order, messages come.
+func TestAGrantIsToldOnce(t *testing.T) {
+	t.Parallel()
+	const message = "7 owner-of 5 8"
+	want := store.Grant{Status: store.StatusHeld, Fence: 5, Reserved: 3, Late: true}
+	for name, c := range map[string]struct {
+		messages []string
+		like     func(c *store.Claim)
+		want     bool
+	}{
+		"told":            {[]string{message}, nil, true},
+		"repeated":        {[]string{message, message}, nil, true},
+		"asked to ask":    {[]string{message, "7"}, nil, true},
+		"reordered":       {[]string{"7", message}, nil, true},
+		"forged":          {[]string{"7 forged-- 5 8"}, nil, false},
+		"a forgery later": {[]string{message, "7 forged-- 5 8"}, nil, true},
+		"another owner":   {[]string{message}, func(c *store.Claim) { c.Owner = "x" }, false},
+		"another TTL":     {[]string{message}, func(c *store.Claim) { c.TTL *= 2 }, false},
+		"another operation": {
+			[]string{message}, func(c *store.Claim) { c.Holder.Operation = "x" }, false,
+		},
+		"one that gives way": {
+			[]string{message}, func(c *store.Claim) { c.Newness.Rank = 1 }, false,
+		},
+		"only asked to ask": {[]string{"7"}, nil, false},
+		"another's":         {[]string{"8 owner-of 5 8"}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l, ch, stop := waiting(func(error) {})
+			for _, m := range c.messages {
+				ch.hear(l, m)
+			}
+			first := claim(7)
+			if c.like != nil {
+				c.like(&first)
+			}
+			got, ok := l.Given(&first)
+			assert.Equal(t, c.want, ok)
+			if ok {
+				assert.Equal(t, want, got)
+			}
+			ch.hear(l, message)
+			again := claim(7)
+			_, ok = l.Given(&again)
+			assert.Equal(t, !c.want, ok, "the place is used up, or is there still")
+			stop()
+			l.Leave(7)
+			names, places := l.Counts()
+			assert.Zero(t, names)
+			assert.Zero(t, places)
+			l.Close()
+		})
+	}
+}
+
+// A place stands in line as it came first, and is given up so. Of one that was given up before only
+// its number is known.
+func TestAPlaceStandsAsItCameFirst(t *testing.T) {
+	t.Parallel()
+	l, _, stop := waiting(func(error) {})
+	c := claim(8)
+	c.Holder.Trace = "trace"
+	text := "8 " + l.ID() + " owner-of-22-bytes-1234 60000 \nnode\n1\ntest\ntrace"
+	l.Present(&c, "node\n1\ntest", true)
+	assert.Equal(t, " "+text, l.Text(8))
+	assert.Equal(t, "0 "+text, l.Text(8), "it may stand there")
+	c.TTL, c.Holder.Operation = time.Hour, "another"
+	l.Present(&c, "node\n1\nanother", false)
+	l.Came(8, 77)
+	assert.Equal(t, "77 "+text, l.Text(8))
+	hold := store.Hold{Place: 8}
+	assert.Equal(t, text, l.Leaving(&hold))
+	l.GiveUp(8)
+	assert.Equal(t, "8 "+l.ID()+" ", l.Leaving(&hold))
+	hold.Limit = true
+	assert.Equal(t, "8", l.Leaving(&hold))
+	stop()
+	l.Leave(7)
+	l.Close()
 }
 
 // A process looks after the last turn that it has given, and after none once it is closed.

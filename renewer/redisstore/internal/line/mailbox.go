@@ -2,9 +2,12 @@ package line
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/lockbeat/lockbeat/internal/contract"
+	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/schema"
+	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
 // mailboxLinger is for how long a mailbox that nothing waits for any more stays open, as the
@@ -83,18 +86,41 @@ func (l *Line) hear(m *mailbox, message string, err error) {
 		l.wakeAll(err, func(w *waiting) bool { return w.mailbox == m })
 		return
 	}
-	number, err := strconv.ParseUint(message, 10, 64)
-	if err != nil {
+	number, word, given, ok := readMessage(message)
+	if !ok {
 		return
 	}
 	l.mu.Lock()
 	p := l.places[number]
-	if p == nil { // given up since
-		l.mu.Unlock()
+	if p == nil || word != "" && !strings.HasPrefix(p.first.Owner, word) {
+		l.mu.Unlock() // given up since, or forged
 		return
+	}
+	if word != "" {
+		p.given = given
 	}
 	watches := p.of.watches
 	p.of.missed = len(watches) == 0
 	l.mu.Unlock()
 	callAll(watches, nil)
+}
+
+// readMessage reads the number of the place that is to ask, or whose first claim has been granted
+// then: that, and the word by which it is told from a forgery, "" without a grant. See tell.lua.
+func readMessage(message string) (number uint64, word string, given store.Grant, ok bool) {
+	parts := strings.Split(message, " ")
+	number, err := strconv.ParseUint(parts[0], 10, 64)
+	if err != nil || len(parts) == 1 {
+		return number, "", given, err == nil
+	}
+	if len(parts) != 4 || len(parts[1]) != 8 {
+		return 0, "", given, false
+	}
+	fence := schema.Exact(parts[2])
+	reserved := schema.Exact(parts[3]) - fence
+	if fence == 0 || reserved < 0 || reserved > store.MaxReserved {
+		return 0, "", given, false
+	}
+	given = store.Grant{Status: store.StatusHeld, Fence: fence, Reserved: int(reserved), Late: true}
+	return number, parts[1], given, true
 }

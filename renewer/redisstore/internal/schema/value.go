@@ -140,7 +140,7 @@ func plain(s string) bool {
 	return true
 }
 
-// How a lease was broken, as lost.lua tells. No owner token has a line that short, nor a turn.
+// How a lease was broken, as lost.lua tells. No owner token has a line that short.
 const (
 	howBroken   = "broken"
 	howForced   = "forced"

@@ -157,17 +157,7 @@ func (f *found) settle() {
 		f.records = make([]string, 1)
 		return
 	}
-	kind, rest, _ := strings.Cut(f.value, schema.Separator)
-	turn, _, ok := strings.Cut(rest, schema.Separator)
-	ms, err := strconv.ParseInt(turn, 10, 32)
-	if kind != "turn" || !ok || err != nil {
-		f.lock.Foreign = true
-		return
-	}
-	f.waits = true
-	if f.left > 2*ms { // see tell.lua
-		f.lock.Turns = 1
-	}
+	f.lock.Foreign = true
 }
 
 // settleLimit is settle for a limit: of its members those whose time is not over.

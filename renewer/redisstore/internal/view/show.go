@@ -51,7 +51,7 @@ type queueView struct {
 }
 
 // placeText is a place in a line: see tell.lua.
-var placeText = regexp.MustCompile(`^(\d{1,20}) ([\w-]{1,64}) [1-9]\d?000$`)
+var placeText = regexp.MustCompile(`^(\d{1,20}) ([\w-]{1,64}) ([1-9]\d?000$|[\w-]{22} \d+ ?\n)`)
 
 // ask asks who stands in line, and where else tasks do.
 func (q *queueView) ask(l *looks) {

@@ -7,11 +7,11 @@
 -- ARGV[2]    time to live of the mark and of other counters of tokens, ms
 -- ARGV[3]    the key of the mark
 -- ARGV[4]    "MODE LINES INBOX": the mode, see tell.lua; the time to live of the lines in ms; and
---            the inbox of the places, see tell.lua
+--            the inbox of the places, for slots_acquire.lua
 -- ARGV[2+3i] owner token of KEYS[i], 22 bytes
--- ARGV[3+3i] the place from which it asks: its number, a space, and its turn in ms; a space, and
---            when it came in us, if it has heard that; "+", if it has no place yet; or "" if it
---            does not wait
+-- ARGV[3+3i] the place from which it asks: when it came, in us; "0" if it was presented, and has
+--            not heard that; "" before; a space, and the place as it stands in the line, see
+--            tell.lua. "+", if it has no place yet; or "" if it does not wait
 -- ARGV[4+3i] its holder, as text: node, pid, operation and, if there is one, traceparent, a line
 --            each
 --
@@ -24,11 +24,12 @@
 -- counter of its own.
 --
 -- Numbers in Lua are doubles: exact up to 2^53 - 1 = 9007199254740991, which the clock in us
--- reaches in the year 2255. They are never made text by tostring, which keeps 14 digits.
+-- reaches in the year 2255; it has 16 digits until 2286. They are never made text by tostring, which
+-- keeps 14 digits.
 
 local ttl, markKey, n = ARGV[1], ARGV[3], (#ARGV - 4) / 3
 local time = redis.call('TIME')
-local nowText = time[1] .. string.sub('00000' .. time[2], -6) -- 16 digits until the year 2286
+local nowText = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
 local now = tonumber(nowText)
 local proposed, reserve -- of propose.lua alone
 

@@ -34,7 +34,8 @@ end
 local old = late(rank, since, last, lastSince)
 if old then
 	local value = redis.pcall('GET', lease)
-	if type(value) ~= 'string' or string.sub(value, 1, 22) ~= ARGV[5] then
+	if type(value) ~= 'string' or string.sub(value, 1, 22) ~= ARGV[5] or
+		string.sub(value, 23, 25) == '\n0\n' then -- kept for the place
 		return 0 -- else the reply to an earlier try was lost
 	end
 end

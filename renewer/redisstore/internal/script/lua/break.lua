@@ -4,11 +4,11 @@
 -- KEYS[1]  the lease: PREFIX{name}
 -- ARGV[1]  the fencing token, in decimal
 -- ARGV[2]  "broken", "forced" or "replaced", and behind it who and why, a line each
--- ARGV[3]  "MODE INBOX", as for release.lua
+-- ARGV[3]  "MODE INBOX MARKTTL MARK", as for release.lua
 --
 -- Returns  0 if no owner has it; {value, 0} if another token is current, or another program's key is
---          there; {value, 1} if it is broken now, also if it was before; and "1 TURN" behind these
---          if it has become a turn. A value is cut to 300 bytes. An error, if of the lease and its
+--          there; {value, 1} if it is broken now, also if it was before; and "1 MS" behind these
+--          if it was granted on, for so long. A value is cut to 300 bytes. An error, if of the lease and its
 --          note only one has moved in a cluster: a second note would be in its way
 --
 -- The owner token of a broken lease begins with "!", which none does. So the scripts that compare
@@ -19,7 +19,7 @@ local key, how = KEYS[1], ARGV[2]
 local value = redis.pcall('GET', key)
 if type(value) == 'table' then
 	return string.find(value.err, 'WRONGTYPE', 1, true) and {'', 0} or value
-elseif not value or string.sub(value, 1, 5) == 'turn\n' then
+elseif not value then
 	return 0
 end
 local token, fence = string.match(value, '^[!%w_-](' .. string.rep('[%w_-]', 21) .. ')\n(%d+)\n')
@@ -39,9 +39,8 @@ if forced or first then
 end
 local answers = {text, 1}
 if forced then
-	local asMode, inbox = string.match(ARGV[3], '^(%l*) ([%w_-]*)$')
 	if string.sub(value, -2) == '\n+' then
-		local values, freed = {value}, {1}
+		local values, freed, terms = {value}, {1}, ARGV[3]
 		-- include passon.lua
 	else
 		redis.call('DEL', key)

@@ -1,22 +1,23 @@
 -- Frees the leases that their owners still have, or lets them lapse after a given time, and tells
--- those who wait for them. One that was broken (break.lua) is freed at once. A lease with a line of waiters is the turn of the first of them, for a
--- moment in which to claim it: see tell.lua.
+-- those who wait for them. One that was broken (break.lua) is freed at once. A lease with a line of
+-- waiters is granted to the first of them: see tell.lua.
 --
 -- KEYS[i]    the leases, n of them, at most 100
 -- ARGV[1]    time that they stay held, ms; 0: none
--- ARGV[2]    "MODE INBOX": the mode, and the inbox of the places, see tell.lua
--- ARGV[2+i]  owner token of KEYS[i], 22 bytes; if a place is given up with it, a space and its
---            number; and of one that is kept, and may have been claimed natively (native.go), "="
---            and its fencing token, which is noted. 22 spaces are no owner's: they pass on a turn that has lapsed
+-- ARGV[2]    "MODE INBOX MARKTTL MARK": the mode, and the inbox of the places, see tell.lua; the
+--            time to live of the mark, ms, and its key, see acquire.lua
+-- ARGV[2+i]  owner token of KEYS[i], 22 bytes; of one that is kept, and may have been claimed
+--            natively (native.go), "=" and its fencing token, which is noted; and if a place is
+--            given up with it, a space and the place, as it stands in the line or up to its second
+--            space. 22 spaces are no owner's: they look for the next if a lease has lapsed
 --
 -- Returns    the exceptions, in order of i: i if another owner has KEYS[i], or another program, and
 --            behind it the key's value, as renew.lua does; -i if nobody has. Another owner's key is
---            left as it is; one that is gone, or a turn that has lapsed, goes to the next as if it
---            had been freed: nobody else tells them. Behind these, "i TURN" for each lease that has
---            become a turn.
+--            left as it is; one that is gone goes to the next as if it had been freed: nobody else
+--            tells them. Behind these, "i MS" for each lease that was granted on, for so long.
 --
--- Tells one place that its turn has come; if the lease stays held, the first 32. If there is none,
--- it publishes on KEYS[i]:freed an empty message for all who wait without one. A lease that is not
+-- Tells the place that is granted one; if the lease stays held, the first 32. If there is none, it
+-- publishes on KEYS[i]:freed an empty message for all who wait without one. A lease that is not
 -- waited for (rule.lua) is freed without a look for waiters.
 
 -- The usual case: one lease, and its owner frees it.
@@ -27,7 +28,7 @@ if #KEYS == 1 and ARGV[1] == '0' then
 			redis.call('DEL', KEYS[1])
 			return {}
 		end
-		local values, freed, answers, asMode = {value}, {1}, {}, string.match(ARGV[2], '^%l*')
+		local values, freed, answers, terms = {value}, {1}, {}, ARGV[2]
 		-- include passon.lua
 		return answers
 	end
@@ -56,30 +57,29 @@ if not rest[1] and not freed[1] then
 	return rest
 end
 
-local answers = {}
-local asMode, inbox = string.match(ARGV[2], '^(%l*) ([%w_-]*)$')
+local answers, terms = {}, ARGV[2]
 if rest[1] then
-	-- include line.lua
 	-- include tell.lua
 	-- include lost.lua
-	setMode(asMode)
+	setMode(string.match(terms, '^%l*'))
 	for _, i in ipairs(rest) do
 		local key, value = KEYS[i], not over[KEYS[i]] and values[i]
-		local owner, place = string.sub(ARGV[2 + i], 1, 22), string.match(ARGV[2 + i], '^ (%d+)', 23) or ''
-		if place ~= '' and asMode ~= '' then
-			place = place .. ' ' .. inbox .. ' '
-			leaveLine(key, place)
-			if value and string.sub(value, 1, 5) == 'turn\n' and
-				string.find(value, '\n' .. place, 6, true) then
-				freed[#freed + 1] = i
-				over[key], value = true, nil
+		local owner = string.sub(ARGV[2 + i], 1, 22)
+		local token, place = string.match(ARGV[2 + i], '^=?(%d*) ?(.*)$', 23)
+		if place ~= '' then
+			redis.pcall('ZREM', key .. ':waiters', place)
+			if string.sub(place, -1) == ' ' then
+				for _, other in ipairs(redis.pcall('ZRANGE', key .. ':waiters', 0, -1)) do
+					if string.sub(other, 1, #place) == place then
+						redis.pcall('ZREM', key .. ':waiters', other)
+					end
+				end
 			end
 		end
 		if value and string.sub(value, 1, 22) == owner then
 			if keep > 0 then
 				redis.call('PEXPIRE', key, keep)
-				local token = string.match(ARGV[2 + i], '=(%d+)$')
-				if token and string.sub(value, 23, 25) == '\n0\n' then
+				if token ~= '' and string.sub(value, 23, 25) == '\n0\n' then
 					redis.call('SET', key, owner .. '\n' .. token .. string.sub(value, 25), 'KEEPTTL')
 				end
 				wake(key, 32) -- who leaves the line before then tells none of the others
@@ -98,19 +98,11 @@ if rest[1] then
 			if not value then
 				over[key] = true -- once for all who find it gone
 				-- What MGET does not show may be another program's key.
-				if redis.pcall('EXISTS', key) == 0 then
+				local owned = string.sub(owner, 1, 1) ~= ' '
+				if owned and redis.pcall('EXISTS', key) == 0 then
 					freed[#freed + 1] = i
-				else
+				elseif owned or not passOver(key) then
 					tellAll(key)
-				end
-			else
-				local turn = string.match(value, '^turn\n(%d+)\n')
-				if turn and redis.call('PTTL', key) <= 2 * turn then -- it has lapsed
-					over[key] = true
-					redis.call('DEL', key)
-					if not passOver(key) then
-						tellAll(key)
-					end
 				end
 			end
 		end

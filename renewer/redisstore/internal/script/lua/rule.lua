@@ -5,10 +5,9 @@
 -- Returns:
 --   token           the owner has the lock
 --   {token, m}      the same, and it has the m tokens above that as well
---   {value, ms, us} another owner has it: its value, cut to 300 bytes ("" while it is another
---                   place's turn), its remaining time to live in ms (-1: it has none), and the
---                   server's clock in us; and a fourth element, when the place came in us, if the
---                   place stands in the line
+--   {value, ms, us} another owner has it: its value, cut to 300 bytes, its remaining time to live
+--                   in ms (-1: it has none), and the server's clock in us; and a fourth element,
+--                   when the place came in us, if the place stands in the line
 --   {counter}       propose.lua: its token is not above this
 --   an error        nothing is changed
 --
@@ -23,17 +22,13 @@ local value = redis.pcall('GET', lease)
 if type(value) == 'table' then
 	return value -- the error, such as WRONGTYPE, as the server words it
 end
-local place, turn, since, lines
+local since, place
 if #from > 1 then
-	local inbox
-	lines, inbox = string.match(ARGV[4], '^%l+ (%d+) (.*)$')
-	if lines then
-		place, turn, since = string.match(from, '^(%d+) (%d+) ?(%d*)$')
-		place = place .. ' ' .. inbox .. ' '
-	end
+	local ends = string.find(from, ' ', 1, true)
+	since, place = string.sub(from, 1, ends - 1), string.sub(from, ends + 1)
 end
 
-local free, life, waitedFor, left = not value, ttl, value or place, nil
+local free, life, waitedFor = not value, ttl, value or place
 if free then
 	-- who asks first has it
 elseif string.sub(value, 1, 22) == owner then
@@ -48,24 +43,22 @@ elseif string.sub(value, 1, 22) == owner then
 		-- changes nothing: a WAIT behind this goes by the last write of the connection, and the
 		-- earlier try may have been on another one.
 		redis.call('PEXPIRE', lease, life)
+		local before = place and string.match(value, '^[^\n]+\n%d+\n%d+\n')
+		if before and not string.find(value, '\n' .. holder, 24, true) then
+			-- Another caller of the process goes on from the place whose claim was granted.
+			redis.pcall('SET', lease, before .. holder .. '\n+', 'KEEPTTL')
+		end
 		return tonumber(fence)
 	end
-	-- A native claim (native.go) whose answer was lost, or came to nothing: it has no token yet.
+	-- A native claim (native.go) whose answer was lost, or came to nothing, or a lease that is kept
+	-- for the place (passon.lua): it has no token yet.
 	free = true
-elseif string.sub(value, 1, 5) == 'turn\n' then
-	if place and string.find(value, '\n' .. place, 6, true) then
-		free, place = true, nil -- it is in the line no more
-	else
-		local ms = string.match(value, '^turn\n(%d+)\n')
-		left = ms and redis.call('PTTL', lease) - 2 * ms
-		free = left and left <= 0 -- it has lapsed: who asks first has it
-	end
 end
 
 if not free then
 	-- Marks it as waited for. Without that its release would wake no caller, so that none may be
 	-- told to wait for it.
-	if not left and string.sub(value, -2) ~= '\n+' and #value < 300 and
+	if string.sub(value, -2) ~= '\n+' and #value < 300 and
 		string.find(value, '^[!%w_-]+\n%d+\n%d+\n') then
 		local marked = redis.pcall('SET', lease, value .. '\n+', 'KEEPTTL')
 		if marked.err then
@@ -81,20 +74,22 @@ if not free then
 	end
 	local rank
 	if place then
+		local lines = string.match(ARGV[4], ' (%d+)')
 		-- include stand.lua
 	end
 	-- A value that is longer than ours are is not sent whole to every caller who is refused.
-	return {left and '' or string.sub(value, 1, 300), left or redis.call('PTTL', lease), now, rank}
+	return {#value < 300 and value or string.sub(value, 1, 300), redis.call('PTTL', lease), now, rank}
 end
 
 -- include grant.lua
-if place then
-	-- include line.lua
-	leaveLine(lease, place)
-end
-if left then
-	-- include tell.lua
-	setMode(string.match(ARGV[4], '^%l*'))
-	passOver(lease)
+if place and since ~= '' then -- it may be in the line
+	redis.pcall('ZREM', lease .. ':waiters', place)
+	local first = not value and redis.pcall('ZRANGE', lease .. ':waiters', 0, 0, 'WITHSCORES')[2]
+	if first and tonumber(first) < tonumber(since) then
+		-- a lease has lapsed, and who stands before it may be dead
+		-- include tell.lua
+		setMode(string.match(ARGV[4], '^%l*'))
+		passOver(lease)
+	end
 end
 return top > token and {token, top - token} or token

@@ -37,7 +37,7 @@ if forced or owner ~= token then
 end
 local answers = {text, 1}
 if forced then
-	local asMode, inbox = string.match(ARGV[3], '^(%l*) ([%w_-]*)$')
+	local asMode = string.match(ARGV[3], '^%l*')
 	-- include tell.lua
 	-- include lives.lua
 	-- include slots.lua

@@ -10,6 +10,10 @@ setMode(asMode)
 -- Gives a place its rank in the line, and returns that; or returns nil.
 local function standInLine(lease, place, turn, since)
 	local rank
+	if since ~= '' and turn ~= '1000' then
+		leaveLine(lease, place) -- claims take longer than when it came: it asks for a longer turn
+	end
+	place = place .. turn
 	-- include stand.lua
 	return rank
 end

@@ -35,7 +35,7 @@ if not rest[1] then
 	return rest
 end
 
-local asMode, inbox = string.match(ARGV[2], '^(%l*) ([%w_-]*)$')
+local asMode, inbox = string.match(ARGV[2], '^(%l*) ([%w_-]*) ')
 -- include tell.lua
 -- include line.lua
 -- include lives.lua

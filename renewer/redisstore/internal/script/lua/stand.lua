@@ -1,23 +1,17 @@
--- Gives a place in a lock's line its rank, by when it came first; nil beside a key of another type.
--- It stands in rule.lua and slots_claim.lua.
+-- Gives a place in a line its rank, by when it came first; nil beside a key of another type. It stands
+-- in rule.lua and slots_claim.lua.
+--
+-- A rank that is in the future is of a clock that was set back since. It is made anew, so that those
+-- who come now are before it until it asks next, and no longer.
 local line = lease .. ':waiters'
-if since == '' then
+local how = #since == 16 and since > nowText and 'CH' or 'NX'
+if how == 'CH' or #since < 2 then
 	since = nowText
-	local later = redis.pcall('ZRANGE', line, nowText, '+inf', 'BYSCORE', 'LIMIT', '0', '1')
-	if later[1] then -- behind all who are there, also if the clock was set back since they came
-		local tail = tonumber(redis.call('ZRANGE', line, '-1', '-1', 'WITHSCORES')[2])
-		if tail < 9007199254740990 then
-			since = string.format('%.0f', tail + 1)
-		end
-	end
-elseif turn ~= '1000' then
-	-- include line.lua
-	leaveLine(lease, place) -- claims take longer than when it came: it asks for a longer turn
 end
-local added = redis.pcall('ZADD', line, 'NX', since, place .. turn)
+local added = redis.pcall('ZADD', line, how, since, place)
 if type(added) == 'number' then
 	redis.call('PEXPIRE', line, lines)
-	rank = tonumber(added == 1 and since or redis.call('ZSCORE', line, place .. turn))
+	rank = tonumber(added == 1 and since or redis.call('ZSCORE', line, place))
 elseif string.find(added.err, 'READONLY', 1, true) then
-	redis.call('ZADD', line, 'NX', since, place .. turn) -- a replica: who waits must hear it
+	redis.call('ZADD', line, 'NX', nowText, place) -- a replica: who waits must hear it
 end

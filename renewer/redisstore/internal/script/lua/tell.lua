@@ -7,18 +7,22 @@
 --          do so (Redis 7)
 --
 -- The line of a lock is a sorted set beside its lease, KEY:waiters. A member of it is a place,
--- which belongs to a process and the lock's name: "NUMBER INBOX TURN", where INBOX is whom to tell,
--- NUMBER is what the place is called there, and TURN is how many ms the place has to claim the
--- lease when its turn comes. The score is when it came, by the server's clock in us.
+-- which belongs to a process and the lock's name, with the claim that was first made from it:
+-- "NUMBER INBOX OWNER TTL", another space if it is to ask, and a line feed and the holder. INBOX is
+-- whom to tell, and NUMBER what the place is called there. The score is when it came, by the
+-- server's clock in us. A release grants that claim (passon.lua), for its TTL in ms.
+--
+-- In the line of a limit it is "NUMBER INBOX TURN", where TURN is how many ms the place has to claim
+-- a slot when its turn comes: see slots.lua.
 --
 -- INBOX is a channel that one process alone subscribes to: on one server PREFIX{INBOX}:inbox, and
 -- on a cluster, where it must be in the lock's slot, KEY:inbox:INBOX. A message there is the number
--- of the place that is to ask for the lock now. It is no owner token: a user who may only listen
--- learns nothing by which a lease could be freed.
+-- of the place that is to ask now; or "NUMBER WORD TOKEN TOP": its claim has been granted, with that
+-- token and those up to TOP. WORD is the first 8 bytes of the owner token: a user who may only
+-- publish does not know it, and one who may only listen learns too little to free a lease.
 --
--- While a place has its turn, the lease is "turn", TURN and the place, a line each, and lives three
--- times as long as the turn: so it shows that the turn has lapsed, for as long as that takes to be
--- noticed. The process that released the lease looks.
+-- Who died or hangs with a grant has the lease until its TTL is over. The process that released it
+-- looks then.
 
 local mode
 local counted = true -- whether the server knows how many hear a message
@@ -34,7 +38,7 @@ end
 
 -- Tells a place that it may ask, and reports whether its process can hear it.
 local function tell(key, place)
-	local number, inbox = string.match(place, '^(%d+) ([%w_-]+) [1-9]%d?000$')
+	local number, inbox = string.match(place, '^(%d+) ([%w_-]+) ')
 	if not number then
 		return false -- of none of our making
 	end
@@ -75,13 +79,13 @@ local function wake(key, n)
 	end
 end
 
--- After a turn that has lapsed: the next places may be as dead as that one. Many are told at once,
--- so that several dead ones cost the others one turn; those who live ask, and get their ranks back.
+-- After a grant that has lapsed: the next places may be as dead as that one. Many are told at once,
+-- so that several dead ones cost the others one TTL; those who live ask, and get their ranks back.
 -- Reports whether one lives.
 local function passOver(key)
 	local heard = false
-	for _ = 1, 16 do
-		local places = redis.pcall('ZPOPMIN', key .. ':waiters', 32)
+	for _ = 1, 5 do
+		local places = redis.pcall('ZPOPMIN', key .. ':waiters', 100)
 		for p = 1, #places, 2 do
 			heard = tell(key, places[p]) or heard
 		end

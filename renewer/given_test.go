@@ -1,0 +1,195 @@
+package renewer_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/store"
+	"github.com/lockbeat/lockbeat/testutil/script"
+)
+
+// tells is a store whose next grants answer the first claim from a place.
+type tells struct {
+	*script.Store
+	late atomic.Int32 // how many
+}
+
+func (s *tells) Engine() store.Store { return s }
+
+func (s *tells) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	grants := s.Store.Acquire(ctx, claims)
+	if grants[0].Status == store.StatusHeld && s.late.Load() > 0 {
+		s.late.Add(-1)
+		grants[0].Late = true
+	}
+	return grants
+}
+
+// inLineFor has a caller stand in line for a time, from a place that it came to at an instant, and
+// then hear that the claim was granted, as late says so often.
+func inLineFor(
+	t *testing.T, waits time.Duration, late int32, then ...script.Step,
+) (s *tells, l *renewer.Lease, first time.Time) {
+	t.Helper()
+	s = &tells{Store: script.New()}
+	k, err := renewer.New(s, config)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, k.Shutdown(context.WithoutCancel(t.Context()))) })
+	s.Default(script.Acquire, inLine)
+	got := make(chan *renewer.Lease)
+	go func() {
+		l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
+		assert.NoError(t, err)
+		got <- l
+	}()
+	first = time.Now()
+	synctest.Wait()
+	s.Mute(true)
+	waitFor(waits)
+	asked := len(s.Calls(script.Acquire))
+	s.late.Store(late)
+	s.Script(script.Acquire, then...)
+	s.Mute(false)
+	s.Wake("a", nil)
+	l = <-got
+	calls := s.Calls(script.Acquire)
+	require.Len(t, calls, asked+len(then))
+	for _, c := range calls {
+		require.Equal(t, calls[0].Claims[0].Owner, c.Claims[0].Owner, "one owner")
+		require.Equal(t, calls[0].Claims[0].Place, c.Claims[0].Place, "of one place")
+	}
+	return s, l, first
+}
+
+// What a release has granted to a place is believed from when the place was first presented: no
+// later answer that it stands in line makes it younger, and it was granted after that.
+func TestALateGrantCountsFromTheFirstClaim(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const waits = 3 * time.Second
+		_, l, first := inLineFor(t, waits, 1, script.Held())
+		assertInstant(t, first.Add(goodFor), time.Now().Add(l.Remaining()), "believed until")
+		waitFor(time.Minute)
+		require.NoError(t, l.Err(), "heartbeats keep it as any other")
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
+
+// One that is too old to be of use is claimed, by the same owner, at once; so is one that a process
+// hears of that was frozen in line for longer than its TTL.
+func TestALateGrantThatIsOldIsClaimed(t *testing.T) {
+	t.Parallel()
+	for name, waits := range map[string]time.Duration{
+		"it would need a heartbeat at once": 6 * time.Second, "it is over": time.Minute,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				_, l, _ := inLineFor(t, waits, 1, script.Held(), script.Held())
+				assertInstant(t, time.Now().Add(goodFor), time.Now().Add(l.Remaining()), "as claimed now")
+				require.NoError(t, l.Release(t.Context()))
+			})
+		})
+	}
+}
+
+// A frozen waiter whose grant has lapsed does not believe in it when it wakes, also if the store
+// tells of it over and over.
+func TestAGrantThatIsOverIsNotBelieved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, l, _ := inLineFor(t, time.Minute, 2, script.Held(), script.Held(), script.Held())
+		assertInstant(t, time.Now().Add(goodFor), time.Now().Add(l.Remaining()), "as claimed now")
+		assert.Zero(t, s.late.Load())
+		require.NoError(t, l.Release(t.Context()))
+	})
+}
+
+// Who leaves while another caller of the process waits frees nothing: the next one has the claim,
+// and believes in its grant from when the one who left first sent it.
+func TestAGrantOutlivesWhoClaimedIt(t *testing.T) {
+	t.Parallel()
+	for name, answered := range map[string]bool{"in line": true, "not answered": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := &tells{Store: script.New()}
+				s.SetSettle(20 * time.Second)
+				k, err := renewer.New(s, config)
+				require.NoError(t, err)
+				if answered {
+					s.Default(script.Acquire, inLine)
+				} else {
+					s.Default(script.Acquire, script.Hang())
+				}
+				ctx, leave := context.WithCancel(t.Context())
+				begun := time.Now()
+				first := waits(ctx, k)
+				got := make(chan *renewer.Lease)
+				go func() {
+					l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
+					assert.NoError(t, err)
+					got <- l
+				}()
+				waitFor(time.Second)
+				s.Default(script.Acquire, script.Held())
+				s.late.Store(1)
+				leave()
+				require.ErrorIs(t, <-first, context.Canceled)
+				l := <-got
+				assertInstant(t, begun.Add(goodFor), time.Now().Add(l.Remaining()), "believed until")
+				assert.Empty(t, s.Calls(script.Release), "it is another's now")
+				calls := s.Calls(script.Acquire)
+				a, b := calls[0].Claims[0], calls[len(calls)-1].Claims[0]
+				assert.Equal(t, a.Owner, b.Owner)
+				assert.Equal(t, a.Place, b.Place)
+				require.NoError(t, l.Release(t.Context()))
+				require.NoError(t, k.Shutdown(t.Context()))
+			})
+		})
+	}
+}
+
+// breaks is a store that has broken the lease of the second claim.
+type breaks struct {
+	*script.Store
+	asked int
+}
+
+func (s *breaks) Engine() store.Store { return s }
+
+func (s *breaks) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
+	grants := s.Store.Acquire(ctx, claims)
+	s.asked++
+	grants[0].Broken = s.asked == 2
+	return grants
+}
+
+// A lease that was broken before its owner knew of it ends the place as well: an owner token is for
+// one lease.
+func TestABrokenGrantEndsItsPlace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &breaks{Store: script.New()}
+		k, err := renewer.New(s, config)
+		require.NoError(t, err)
+		s.Script(script.Acquire, inLine, inLine, inLine)
+		l := acquire(t, k, "a")
+		calls := s.Calls(script.Acquire)
+		first, last := calls[0].Claims[0], calls[len(calls)-1].Claims[0]
+		assert.NotEqual(t, first.Owner, last.Owner)
+		assert.NotEqual(t, first.Place, last.Place)
+		freed := s.Calls(script.Release)[0].Holds[0]
+		assert.Equal(t, first.Owner, freed.Owner)
+		assert.Equal(t, first.Place, freed.Place)
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
