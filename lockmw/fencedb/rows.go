@@ -7,8 +7,9 @@ import (
 	"reflect"
 )
 
-// rows are those of a statement that has a transaction of its own. That ends before the caller hears
-// that there are no more: an error of Close goes unheard by callers who loop.
+// rows are those of a statement that has a transaction of its own. That ends before the
+// caller hears that there are no more: an error of Close goes unheard by callers who
+// loop.
 type rows struct {
 	driver.Rows
 

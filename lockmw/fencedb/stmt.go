@@ -8,7 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/fence"
 )
 
-// outside is the fence that a statement needs a transaction of its own for, nil if it needs none.
+// outside is the fence that a statement needs a transaction of its own for, nil if it
+// needs none.
 func (c *conn) outside(ctx context.Context, query string) (*fence.Fence, error) {
 	if c.inTx {
 		return nil, c.guard.InTx(ctx, c.fence, query)
@@ -117,15 +118,15 @@ type stmt struct {
 	query string
 }
 
-// columnStmt is one whose driver converts arguments by column. To database/sql a statement that has
-// the method always does, so this is a type of its own.
+// columnStmt is one whose driver converts arguments by column. To database/sql a
+// statement that has the method always does, so this is a type of its own.
 type columnStmt struct {
 	*stmt
 	driver.ColumnConverter
 }
 
-// CheckNamedValue asks the statement, else the connection, whom database/sql would ask if this method
-// were not here.
+// CheckNamedValue asks the statement, else the connection, whom database/sql would ask if
+// this method were not here.
 func (s *stmt) CheckNamedValue(v *driver.NamedValue) error {
 	if checker, ok := s.Stmt.(driver.NamedValueChecker); ok {
 		return checker.CheckNamedValue(v)

@@ -30,7 +30,7 @@ type PgxTx[R interface{ RowsAffected() int64 }] interface {
 //	DELETE FROM lockbeat_fences WHERE token < (extract(epoch FROM now()) - 30 * 86400) * 1000000
 const PostgreSQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
 	name  BYTEA   NOT NULL, -- the lock's, as bytes
-	claim BOOLEAN NOT NULL, -- true: a holder is about to raise the other row; see package fencedb
+	claim BOOLEAN NOT NULL, -- a holder is about to raise the name's other row
 	token BIGINT  NOT NULL, -- the highest that a transaction has come with
 	PRIMARY KEY (name, claim)
 );

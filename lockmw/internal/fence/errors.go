@@ -40,7 +40,8 @@ func (f *Failure) Unwrap() (errs []error) {
 	return errs
 }
 
-// Lost is the error of a holder whom a later one has overtaken. err is the driver's, or nil.
+// Lost is the error of a holder whom a later one has overtaken. err is the driver's, or
+// nil.
 func (l Lock) Lost(higher string, err error) error {
 	text := fmt.Sprintf("a later holder has fenced a transaction: %s, this lock's is %d. If "+
 		"no other has the lock, its store has lost data and its clock has gone back: all are "+
@@ -53,7 +54,8 @@ func (l Lock) Lost(higher string, err error) error {
 // errRaise means that a row has a lower token, or is missing.
 var errRaise = errors.New("lockbeat: the fence is not raised")
 
-// Err is the caller's error of a statement of this fence: nil, a loss, errRaise, or Failed's.
+// Err is the caller's error of a statement of this fence: nil, a loss, errRaise, or
+// Failed's.
 func (f *Fence) Err(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errRaise) || errors.Is(err, renewer.ErrLost) ||
 		errors.Is(err, driver.ErrBadConn) { // with which database/sql tries another connection
@@ -77,8 +79,8 @@ func UnlessRaise(err error) error {
 func Alone(err error) error {
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) && coded.SQLState() == "25001" {
-		return &Failure{"run this statement with a context that is under no lock: under one it is in " +
-			"a transaction, with the fence", renewer.ErrConfig, err}
+		return &Failure{"run this statement with a context that is under no lock: under one it " +
+			"is in a transaction, with the fence", renewer.ErrConfig, err}
 	}
 	return err
 }
@@ -86,8 +88,8 @@ func Alone(err error) error {
 // higher finds what was cast in PostgreSQL's message, whatever language the rest is in.
 var higher = regexp.MustCompile(`lock_hash=(\w{16}) has the token (\d+)`)
 
-// Overtaken is the error of the lock whose row has another token, if that is what err says: a loss
-// or, if that is none that is higher, errRaise.
+// Overtaken is the error of the lock whose row has another token, if that is what err
+// says: a loss or, if that is none that is higher, errRaise.
 func Overtaken(err error, locks []Lock) error {
 	if err == nil {
 		return nil
@@ -142,15 +144,15 @@ func (d Dialect) advice(fault sqlfault.Fault) (why string, kind error) {
 	case sqlfault.Aborted:
 		why = "roll back, since a statement has failed before; heed that one's error"
 	case sqlfault.ReadOnly:
-		why = "it is read-only: write at the primary. What only reads needs no fence: begin it with " +
-			"sql.TxOptions.ReadOnly"
+		why = "it is read-only: write at the primary. What only reads needs no fence: begin it " +
+			"with sql.TxOptions.ReadOnly"
 	case sqlfault.NoTable:
 		why = "the table is missing: make it, by " + d.schema()
 	case sqlfault.Shape:
 		why = "the table is another one: make it anew, by " + d.schema()
 	case sqlfault.Dialect:
-		why = "the database is of another kind: call the function of fencetx, or give fencedb the " +
-			"dialect, that is for it"
+		why = "the database is of another kind: call the function of fencetx, or give fencedb " +
+			"the dialect, that is for it"
 	case sqlfault.NoRight:
 		why = "the user needs rights: GRANT SELECT, INSERT, UPDATE ON lockbeat_fences"
 	default:

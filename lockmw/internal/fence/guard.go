@@ -31,38 +31,36 @@ type Guard struct {
 	toldOutside               atomic.Bool
 }
 
-// Beginner begins a transaction with its fence in one round trip. ok is false if it does not know the
-// driver's connection, or leaves it to the driver to refuse the options.
+// Beginner begins a transaction with its fence in one round trip. ok is false if it does
+// not know the driver's connection, or leaves it to the driver to refuse the options.
 type Beginner func(
 	ctx context.Context, c driver.Conn, o driver.TxOptions, f *Fence,
 ) (tx driver.Tx, ok bool, err error)
 
-// mostRaised bounds what a process remembers. What it forgets is raised again, which changes nothing.
+// mostRaised bounds what a process remembers. What it forgets is raised again, which
+// changes nothing.
 const mostRaised = 4096
 
-// Of is the fence of the locks that ctx runs under, nil without. It is an error if a transaction that
-// may write needs one.
+// Of is the fence of the locks that ctx runs under, nil without. It is an error if a
+// transaction that may write needs one.
 func (g *Guard) Of(ctx context.Context) (*Fence, error) {
 	f, slot := of(ctx, g.Dialect, g.Counts)
 	if slot != nil {
 		g.slot.Do(func() {
-			slot.Keeper.Observer().Fault(renewer.Fault{
-				Doing: "fence a transaction", Name: slot.Name(), Err: fmt.Errorf("%w: a slot of a "+
-					"limit carries no fence, since several have one at once. Take a lock beside it, "+
-					"or leave its name out by fencedb.Only", renewer.ErrConfig),
-			})
+			tell(slot.Keeper, slot.Name(), "a slot of a limit carries no fence, since several "+
+				"have one at once. Take a lock beside it, or leave its name out by fencedb.Only")
 		})
 	}
 	if f == nil && g.Require {
 		return nil, &Failure{"this database is for locked code alone (fencedb.Require), and the " +
-			"context runs under no lock that counts: write under lockmw.Run, Do or an adapter, with " +
-			"the context that the function is given", renewer.ErrConfig, scope.ErrNotHeld}
+			"context runs under no lock that counts: write under lockmw.Run, Do or an adapter, " +
+			"with the context that the function is given", renewer.ErrConfig, scope.ErrNotHeld}
 	}
 	return f, nil
 }
 
-// Begun begins a transaction with the fence f. raise runs f.Raise outside of a transaction; begin
-// begins one and runs f.Check in it, and undoes it if it fails.
+// Begun begins a transaction with the fence f. raise runs f.Raise outside of a
+// transaction; begin begins one and runs f.Check in it, and undoes it if it fails.
 func (g *Guard) Begun(ctx context.Context, f *Fence, raise, begin func() error) (err error) {
 	for range 4 {
 		if g.Dialect != SQLite {
@@ -85,8 +83,8 @@ func (g *Guard) Begun(ctx context.Context, f *Fence, raise, begin func() error) 
 	return err
 }
 
-// raise raises the tokens of f unless they are, one at a time a lock: several raises of one holder
-// would wait for each other, and for its transactions.
+// raise raises the tokens of f unless they are, one at a time a lock: several raises of
+// one holder would wait for each other, and for its transactions.
 func (g *Guard) raise(ctx context.Context, f *Fence, raise func() error) error {
 	key := f.Locks[0].Name
 	for !g.isRaised(f) {
@@ -150,8 +148,8 @@ func (g *Guard) note(f *Fence, raised bool) {
 	}
 }
 
-// Open notes that a transaction is open in the operation that ctx is of, until closed is called: a
-// lock that is waited for meanwhile is told to the observer.
+// Open notes that a transaction is open in the operation that ctx is of, until closed is
+// called: a lock that is waited for meanwhile is told to the observer.
 func (g *Guard) Open(ctx context.Context) (closed func()) {
 	for held := range scope.Leases(ctx) {
 		return intx.Open(held.Lease, &g.lockInside)
@@ -159,8 +157,8 @@ func (g *Guard) Open(ctx context.Context) (closed func()) {
 	return func() {}
 }
 
-// Inside tells the observer, once, of a statement under locks that is in a transaction which does not
-// carry them: its fence is f, or none.
+// Inside tells the observer, once, of a statement under locks that is in a transaction
+// which does not carry them: its fence is f, or none.
 func (g *Guard) Inside(ctx context.Context, f *Fence) {
 	if g.toldOutside.Load() {
 		return
@@ -172,11 +170,15 @@ func (g *Guard) Inside(ctx context.Context, f *Fence) {
 	g.outside.Do(func() {
 		g.toldOutside.Store(true)
 		l := now.Locks[0]
-		l.keeper.Observer().Fault(renewer.Fault{
-			Doing: "fence a transaction", Name: l.Name, Err: fmt.Errorf("%w: a statement under this "+
-				"lock is in a transaction that was begun outside of it, and carries no fence of it; "+
-				"and the lock is free before that is committed. Take the lock first, then begin, with "+
-				"the context that runs under it", renewer.ErrConfig),
-		})
+		tell(l.keeper, l.Name, "a statement under this lock is in a transaction that was begun "+
+			"outside of it, and carries no fence of it; and the lock is free before that is "+
+			"committed. Take the lock first, then begin, with the context that runs under it")
+	})
+}
+
+func tell(k *renewer.Keeper, name, what string) {
+	k.Observer().Fault(renewer.Fault{
+		Doing: "fence a transaction", Name: name,
+		Err: fmt.Errorf("%w: %s", renewer.ErrConfig, what),
 	})
 }

@@ -9,18 +9,19 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Statements are told apart by their words alone. What is in doubt counts as one that writes: it then
-// has a fence, and takes longer.
+// Statements are told apart by their words alone. What is in doubt counts as one that
+// writes: it then has a fence, and takes longer.
 
 // Kind is what a statement does to transactions.
 type Kind int
 
+// The kinds.
 const (
-	Writes Kind = iota // or may write
-	Reads              // or sets something in the session
-	Begins             // a transaction
-	Ends               // one
-	Commits            // one that it is in, with MySQL, before it does its work
+	Writes  Kind = iota // or may write
+	Reads               // or sets something in the session
+	Begins              // a transaction
+	Ends                // one
+	Commits             // one that it is in, with MySQL, before it does its work
 )
 
 // KindOf is the kind of a statement.
@@ -87,21 +88,23 @@ func inWord(c byte) bool {
 // writing are words of statements that write, wherever they are.
 var writing = []string{"insert", "update", "delete", "merge", "into", "procedure"}
 
-// harmless are words that may stand before a parenthesis: functions that write nothing, types, and
-// what is no function. Of another function one can't know.
+// harmless are words that may stand before a parenthesis: functions that write nothing,
+// types, and what is no function. Of another function one can't know.
 var harmless = strings.Fields(`
-	abs all and any array_agg array_length as avg between by case cast ceil char char_length coalesce
-	concat count current_timestamp date date_trunc decimal dense_rank distinct else encode exists extract
-	filter first_value floor from greatest group_concat having ifnull in interval is join json_agg
-	json_build_object jsonb_agg jsonb_build_object lag last_value lateral lead least left length like
-	limit lower ltrim max min mod not now nullif numeric on or over partition position rank replace right
-	round row row_number rtrim select some strftime string_agg substr substring sum then to_char to_json
-	to_timestamp trim union unnest upper using values varchar when where`)
+	abs all and any array_agg array_length as avg between by case cast ceil char char_length
+	coalesce concat count current_timestamp date date_trunc decimal dense_rank distinct else
+	encode exists extract filter first_value floor from greatest group_concat having ifnull in
+	interval is join json_agg json_build_object jsonb_agg jsonb_build_object lag last_value
+	lateral lead least left length like limit lower ltrim max min mod not now nullif numeric
+	on or over partition position rank replace right round row row_number rtrim select some
+	strftime string_agg substr substring sum then to_char to_json to_timestamp trim union
+	unnest upper using values varchar when where`)
 
 // reads reports whether a query surely writes nothing.
 func reads(query string) bool {
-	if strings.ContainsAny(query, "\\#[") || strings.Contains(query, "/*") ||
-		strings.Contains(query, "--") || strings.Contains(strings.TrimRight(query, "; \t\r\n"), ";") {
+	query = strings.TrimRight(query, "; \t\r\n")
+	if strings.ContainsAny(query, "\\#[;") || strings.Contains(query, "/*") ||
+		strings.Contains(query, "--") {
 		return false // one does not know where a text ends, or the statement
 	}
 	word := "" // the one before, for a parenthesis
@@ -144,8 +147,8 @@ func reads(query string) bool {
 	return true
 }
 
-// Outside is the fence that a statement in no transaction has to have one of its own for, nil if none,
-// and the statement's kind.
+// Outside is the fence that a statement in no transaction has to have one of its own for,
+// nil if none, and the statement's kind.
 func (g *Guard) Outside(ctx context.Context, query string) (*Fence, Kind, error) {
 	kind := g.Dialect.KindOf(query)
 	if kind == Reads || kind == Ends {
@@ -156,17 +159,17 @@ func (g *Guard) Outside(ctx context.Context, query string) (*Fence, Kind, error)
 	case f == nil:
 		return nil, kind, err
 	case kind == Begins:
-		return nil, kind, &Failure{"begin transactions by BeginTx or Begin under a lock: one that a " +
-			"statement begins carries no fence", renewer.ErrConfig, nil}
+		return nil, kind, &Failure{"begin transactions by BeginTx or Begin under a lock: one " +
+			"that a statement begins carries no fence", renewer.ErrConfig, nil}
 	case g.Refuse:
-		return nil, kind, &Failure{"begin one: a statement outside of a transaction is refused under " +
-			"a lock (fencedb.RefuseOutside)", renewer.ErrConfig, nil}
+		return nil, kind, &Failure{"begin one: a statement outside of a transaction is refused " +
+			"under a lock (fencedb.RefuseOutside)", renewer.ErrConfig, nil}
 	}
 	return f, kind, nil
 }
 
-// InTx is the error of a statement in a transaction that has the fence f, or none: one after which the
-// transaction would not carry it any more.
+// InTx is the error of a statement in a transaction that has the fence f, or none: one
+// after which the transaction would not carry it any more.
 func (g *Guard) InTx(ctx context.Context, f *Fence, query string) error {
 	g.Inside(ctx, f)
 	if f == nil {
@@ -180,8 +183,8 @@ func (g *Guard) InTx(ctx context.Context, f *Fence, query string) error {
 		return &Failure{"end it by Commit or Rollback: a statement that ends it would leave what " +
 			"follows without the fence", renewer.ErrConfig, nil}
 	case Commits:
-		return &Failure{"run this statement outside of the transaction: MySQL would commit that, and " +
-			"what follows would have no fence", renewer.ErrConfig, nil}
+		return &Failure{"run this statement outside of the transaction: MySQL would commit " +
+			"that, and what follows would have no fence", renewer.ErrConfig, nil}
 	default:
 		return nil
 	}

@@ -206,11 +206,12 @@ func withLoss(err, lost error) error {
 	}
 }
 
-// checkTransaction reports a lock that is to be waited for inside a transaction, of package sqlrecord
-// or begun under a lock by a connection that carries fences: while it is waited for, nobody else has
-// the transaction's connection and rows, not even the holder of the lock, who may need them to come to
-// its end. The keeper's observer is told, once for each recorder or database. The call goes on: it may
-// get its lock at once. One that does not wait keeps nothing from anybody.
+// checkTransaction reports a lock that is to be waited for inside a transaction, of package
+// sqlrecord or begun under a lock by a connection that carries fences: while it is waited for,
+// nobody else has the transaction's connection and rows, not even the holder of the lock, who
+// may need them to come to its end. The keeper's observer is told, once for each recorder or
+// database. The call goes on: it may get its lock at once. One that does not wait keeps nothing
+// from anybody.
 func checkTransaction(
 	ctx context.Context, k *renewer.Keeper, w names.Want, opt option.Settings,
 ) {
@@ -233,7 +234,8 @@ func checkTransaction(
 				"from the lock's holder and from all others; and the lock is free before the "+
 				"transaction is committed. Name the lock by idempotent.Config.Lock, by "+
 				"grpcmw.IdempotentConfig.Locks or by once.Under, which take it before the "+
-				"transaction begins; or take it further out", renewer.ErrConfig, opt.Operation, of)})
+				"transaction begins; or take it further out",
+			renewer.ErrConfig, opt.Operation, of)})
 	})
 }
 
