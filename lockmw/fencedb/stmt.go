@@ -11,6 +11,9 @@ import (
 // outside is the fence that a statement needs a transaction of its own for, nil if it
 // needs none.
 func (c *conn) outside(ctx context.Context, query string) (*fence.Fence, error) {
+	if c.reads {
+		return nil, nil
+	}
 	if c.inTx {
 		return nil, c.guard.InTx(ctx, c.fence, query)
 	}

@@ -102,27 +102,25 @@ var harmless = strings.Fields(`
 
 // reads reports whether a query surely writes nothing.
 func reads(query string) bool {
-	query = strings.TrimRight(query, "; \t\r\n")
-	if strings.ContainsAny(query, "\\#[;") || strings.Contains(query, "/*") ||
-		strings.Contains(query, "--") {
-		return false // one does not know where a text ends, or the statement
-	}
 	word := "" // the one before, for a parenthesis
 	for i := 0; i < len(query); {
 		c := query[i]
 		switch {
 		case c == '\'' || c == '"' || c == '`':
 			end := strings.IndexByte(query[i+1:], c)
-			if end < 0 {
-				return false
+			if end < 0 || strings.Contains(query[i:i+1+end], `\`) {
+				return false // one does not know where it ends
 			}
 			if word = "?"; c == '\'' {
 				word = ""
 			}
 			i += end + 2
 			continue
-		case c == '$' && i+1 < len(query) && (query[i+1] < '0' || query[i+1] > '9'):
-			return false // a quoted text
+		case strings.IndexByte(`\#[`, c) >= 0, strings.HasPrefix(query[i:], "--"),
+			strings.HasPrefix(query[i:], "/*"),
+			c == ';' && strings.Trim(query[i:], "; \t\r\n") != "",
+			c == '$' && strings.TrimLeft(query[i+1:], "0123456789") == query[i+1:]:
+			return false // a comment, one more statement, or a text in other quotes
 		case inWord(c):
 			end := i
 			for end < len(query) && inWord(query[end]) {

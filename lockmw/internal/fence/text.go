@@ -33,10 +33,9 @@ const PostgresCheck = "SELECT CASE WHEN t = $2::bigint THEN 1 ELSE ('lock_hash='
 	"WHERE name = $1 AND NOT claim FOR SHARE) END AS t FROM (SELECT (SELECT token FROM " +
 	"lockbeat_fences WHERE name = $1::bytea AND claim) AS c OFFSET 0) s OFFSET 0) s"
 
-// MySQLEngine is a question for the table's engine: others than InnoDB have no locks on
-// rows. The backquotes keep other kinds of databases from an answer.
-const MySQLEngine = "SELECT `engine` FROM information_schema.tables " +
-	"WHERE table_schema = database() AND table_name = 'lockbeat_fences'"
+// MySQLEngine is a question for the table's engine, in the second column: others than
+// InnoDB have no locks on rows.
+const MySQLEngine = "SHOW TABLE STATUS LIKE 'lockbeat_fences'"
 
 // Raise has the texts that make the rows' tokens the locks', each to be run by itself, in
 // no transaction; with SQLite, which lets one write at a time, in the transaction before
@@ -81,7 +80,8 @@ func (f *Fence) Check() string {
 	return b.String()
 }
 
-// Read is the text that reads the rows, with MySQL and SQLite, and shares none.
+// Read is the text that reads the rows, with MySQL and SQLite, and shares none. PostgreSQL
+// does not know the backquotes.
 func (f *Fence) Read() string {
 	names := make([]string, len(f.Locks))
 	for i, l := range f.Locks {
