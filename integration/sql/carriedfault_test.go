@@ -81,7 +81,7 @@ func TestCarriedFencesAreRejected(t *testing.T) {
 			d.run(t, "ALTER TABLE lockbeat_fences ENGINE=InnoDB")
 		case fencedb.SQLite:
 			r := sqlRepository{opened(t, fencedb.Connector(plainConnector{
-				d.DB.Driver(), d.dsn + "&_pragma=query_only(on)",
+				d.Driver(), d.dsn + "&_pragma=query_only(on)",
 			}, fencedb.SQLite)), fencedb.SQLite}
 			refuses(t, under, r, renewer.ErrRejected, "it is read-only")
 		}
@@ -147,7 +147,7 @@ func TestCarriedFencesOfManyLocks(t *testing.T) {
 					names[j] = fmt.Sprintf("lock%d.%d", i, j)
 				}
 				var leave func()
-				ctx, leave = p.underIn(t, ctx, token, names...)
+				ctx, leave = p.underIn(t, ctx, token, names...) //nolint:fatcontext // it is wanted
 				t.Cleanup(leave)
 			}
 			return ctx

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/lib/pq"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -147,15 +146,19 @@ func outcomes() []outcome {
 		{"LISTEN", pg, passes, execs("LISTEN a")},
 		{"NOTIFY", pg, isFenced, execs("NOTIFY a")},
 		{"VACUUM", pg, "under no lock", execs("VACUUM entries")},
-		{"CREATE INDEX CONCURRENTLY", pg, "under no lock",
-			execs("CREATE INDEX CONCURRENTLY ON entries (id)")},
+		{
+			"CREATE INDEX CONCURRENTLY", pg, "under no lock",
+			execs("CREATE INDEX CONCURRENTLY ON entries (id)"),
+		},
 		{"VACUUM", lite, "cannot VACUUM", execs("VACUUM")},
 		{"DDL", "", isFenced, execs("CREATE TABLE IF NOT EXISTS other (id BIGINT)")},
 		{"DDL in a transaction", pg, isFenced, inTx(nil, createMore)},
 		{"DDL in a transaction", lite, isFenced, inTx(nil, createMore)},
 		{"DDL in a transaction", maria, "would commit", inTx(nil, "CREATE TABLE more (id BIGINT)")},
-		{"a temporary table", maria, isFenced,
-			inTx(nil, "CREATE TEMPORARY TABLE IF NOT EXISTS tmp (id BIGINT)")},
+		{
+			"a temporary table", maria, isFenced,
+			inTx(nil, "CREATE TEMPORARY TABLE IF NOT EXISTS tmp (id BIGINT)"),
+		},
 	}
 }
 
@@ -216,7 +219,7 @@ func TestCopyUnderALock(t *testing.T) {
 			return err
 		}
 		defer func() { _ = tx.Rollback() }()
-		s, err := tx.PrepareContext(ctx, pq.CopyIn("entries", "id"))
+		s, err := tx.PrepareContext(ctx, "COPY entries (id) FROM STDIN")
 		if err != nil {
 			return err
 		}

@@ -18,14 +18,14 @@ var errNoLock = errors.New("the context does not run under this lock: call it in
 // locksOf are the locks of a set, in the order in which all take their rows.
 func locksOf(ctx context.Context, set names.Set) ([]fence.Lock, error) {
 	if err := set.Err(); err != nil {
-		return nil, &fence.Failure{
+		return nil, &fence.Error{
 			Why: strings.TrimPrefix(err.Error(), "lockbeat: "), Kind: err,
 		}
 	}
 	var locks []fence.Lock
 	for w := range set.All() {
 		if err := renewer.CheckName(w.Name); err != nil {
-			return nil, &fence.Failure{
+			return nil, &fence.Error{
 				Why: strings.TrimPrefix(err.Error(), "lockbeat: "), Kind: err,
 			}
 		}

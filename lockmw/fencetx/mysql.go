@@ -44,7 +44,7 @@ func MySQL[N lockmw.Name](ctx context.Context, tx Tx, name N) error {
 		case highest > l.Token:
 			return l.Lost(fmt.Sprint("the row's token is ", highest), nil)
 		case highest < l.Token:
-			return &fence.Failure{
+			return &fence.Error{
 				Why: "the answer has no LAST_INSERT_ID(expr): use MySQL or MariaDB, by " +
 					"github.com/go-sql-driver/mysql", Kind: renewer.ErrConfig,
 			}

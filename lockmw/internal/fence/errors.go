@@ -14,15 +14,15 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Failure is an error of this package, other than a loss.
-type Failure struct {
+// Error is an error of this package, other than a loss.
+type Error struct {
 	Why   string // what has happened, and what to do
 	Kind  error  // of package renewer, or the context's own; nil if only the driver's will do
 	Below error  // the driver's error, or the cause of the context's end; nil if there is none
 }
 
 // Error says what to do, and then what the driver has said.
-func (f *Failure) Error() string {
+func (f *Error) Error() string {
 	text := "lockbeat: fence a transaction: " + f.Why
 	if f.Below != nil {
 		text += ": " + strings.TrimPrefix(f.Below.Error(), "lockbeat: ")
@@ -31,7 +31,7 @@ func (f *Failure) Error() string {
 }
 
 // Unwrap gives errors.Is and errors.As the kind and the driver's error.
-func (f *Failure) Unwrap() (errs []error) {
+func (f *Error) Unwrap() (errs []error) {
 	for _, err := range []error{f.Kind, f.Below} {
 		if err != nil {
 			errs = append(errs, err)
@@ -79,7 +79,7 @@ func UnlessRaise(err error) error {
 func Alone(err error) error {
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) && coded.SQLState() == "25001" {
-		return &Failure{"run this statement with a context that is under no lock: under one it " +
+		return &Error{"run this statement with a context that is under no lock: under one it " +
 			"is in a transaction, with the fence", renewer.ErrConfig, err}
 	}
 	return err
@@ -116,13 +116,13 @@ func (d Dialect) Failed(ctx context.Context, err error) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return &Failure{"roll back, since the context has ended", ctx.Err(), context.Cause(ctx)}
+		return &Error{"roll back, since the context has ended", ctx.Err(), context.Cause(ctx)}
 	case errors.Is(err, sql.ErrTxDone), err.Error() == "tx is closed": // pgx.ErrTxClosed
-		return &Failure{"begin another one, since it was committed or rolled back before, or the " +
+		return &Error{"begin another one, since it was committed or rolled back before, or the " +
 			"context that it was begun with has ended", renewer.ErrConfig, err}
 	}
 	why, kind := d.advice(sqlfault.Of(err))
-	return &Failure{why, kind, err}
+	return &Error{why, kind, err}
 }
 
 // schema names the table's text.
@@ -132,8 +132,9 @@ func (d Dialect) schema() string {
 
 // Table is the error of a table with which nothing is refused.
 func (d Dialect) Table(why string) error {
-	return &Failure{why + ": the table is another one; make it anew, by " + d.schema(),
-		renewer.ErrRejected, nil}
+	return &Error{
+		why + ": the table is another one; make it anew, by " + d.schema(), renewer.ErrRejected, nil,
+	}
 }
 
 // advice is what to do about a fault, and its kind.

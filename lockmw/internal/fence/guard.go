@@ -52,7 +52,7 @@ func (g *Guard) Of(ctx context.Context) (*Fence, error) {
 		})
 	}
 	if f == nil && g.Require {
-		return nil, &Failure{"this database is for locked code alone (fencedb.Require), and the " +
+		return nil, &Error{"this database is for locked code alone (fencedb.Require), and the " +
 			"context runs under no lock that counts: write under lockmw.Run, Do or an adapter, " +
 			"with the context that the function is given", renewer.ErrConfig, scope.ErrNotHeld}
 	}

@@ -157,10 +157,10 @@ func (g *Guard) Outside(ctx context.Context, query string) (*Fence, Kind, error)
 	case f == nil:
 		return nil, kind, err
 	case kind == Begins:
-		return nil, kind, &Failure{"begin transactions by BeginTx or Begin under a lock: one " +
+		return nil, kind, &Error{"begin transactions by BeginTx or Begin under a lock: one " +
 			"that a statement begins carries no fence", renewer.ErrConfig, nil}
 	case g.Refuse:
-		return nil, kind, &Failure{"begin one: a statement outside of a transaction is refused " +
+		return nil, kind, &Error{"begin one: a statement outside of a transaction is refused " +
 			"under a lock (fencedb.RefuseOutside)", renewer.ErrConfig, nil}
 	}
 	return f, kind, nil
@@ -178,10 +178,10 @@ func (g *Guard) InTx(ctx context.Context, f *Fence, query string) error {
 		if word, _ := firstWord(query); word == "release" {
 			return nil
 		}
-		return &Failure{"end it by Commit or Rollback: a statement that ends it would leave what " +
+		return &Error{"end it by Commit or Rollback: a statement that ends it would leave what " +
 			"follows without the fence", renewer.ErrConfig, nil}
 	case Commits:
-		return &Failure{"run this statement outside of the transaction: MySQL would commit " +
+		return &Error{"run this statement outside of the transaction: MySQL would commit " +
 			"that, and what follows would have no fence", renewer.ErrConfig, nil}
 	default:
 		return nil
