@@ -19,8 +19,9 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/fencedb"
 )
 
-// Transactions of one holder pass each other, at each level: here all eight are open at once, so that one
-// that waited for another would wait for ever. None is in conflict by its fence.
+// Transactions of one holder pass each other, at each level: here all eight are open at
+// once, so that one that waited for another would wait for ever. None is in conflict by
+// its fence.
 func TestTransactionsOfOneHolderPassEachOther(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sqlc on pgx", "pgx/stdlib", "lib/pq", "MariaDB"} {
@@ -85,8 +86,8 @@ func opens(
 	return tx.Commit()
 }
 
-// A former holder's goroutines go on, with transactions that overlap. Their successor is not kept out by
-// them: the claim stops those that have not begun.
+// A former holder's goroutines go on, with transactions that overlap. Their successor is
+// not kept out by them: the claim stops those that have not begun.
 func TestATakeOverIsNotStarved(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"sqlc on pgx", "lib/pq", "MariaDB"} {
@@ -125,7 +126,8 @@ func TestATakeOverIsNotStarved(t *testing.T) {
 	}
 }
 
-// A fence costs no round trip more by pgx, one by other drivers; the first of a lease two more.
+// A fence costs no round trip more by pgx, one by other drivers; the first of a lease two
+// more.
 func TestRoundTripsOfAFence(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string]int64{
@@ -165,7 +167,8 @@ var (
 	socketOfMariaDB  = regexp.MustCompile(`unix\(([^)]+)\)`)
 )
 
-// counted is the same database by a socket that counts how often a client speaks after the server.
+// counted is the same database by a socket that counts how often a client speaks after
+// the server.
 func (d *fenced) counted(t *testing.T) (*fenced, *atomic.Int64) {
 	t.Helper()
 	other := *d

@@ -21,6 +21,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if given := os.Getenv(holderEnv); given != "" {
+		hold(given)
+	}
 	code := m.Run()
 	if server, err := postgres(); err == nil {
 		_ = server.Close()
