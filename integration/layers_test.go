@@ -290,7 +290,7 @@ var foreign = []struct {
 	},
 	{
 		"github.com/jackc/pgx", "lockmw/fencedb/fencedpgx examples/...",
-		"integration/sql lockmw/rivermw examples/...",
+		"integration/sql lockmw/fencedb/fencedpgx lockmw/rivermw examples/...",
 		"we speak database/sql, and the program picks the driver; who picks another has no pgx",
 	},
 	{

@@ -36,7 +36,9 @@ const (
 
 // entry is what a handler writes: a number that it has read and raised, and by whose token.
 func entry(ctx context.Context, db *sql.DB, text func(string) string, name string, token int64) error {
-	pause := func(n int) { time.Sleep(time.Duration(rand.IntN(n)) * time.Millisecond) }
+	pause := func(n int) {
+		time.Sleep(time.Duration(rand.IntN(n)) * time.Millisecond) //nolint:forbidigo // the work
+	}
 	pause(60)
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
@@ -90,7 +92,7 @@ func hold(given string) {
 				for range 10 {
 					err := entry(context.WithoutCancel(ctx), db, text, name, token)
 					if errors.Is(err, renewer.ErrLost) {
-						fmt.Println("refused") //nolint:forbidigo // to the test
+						fmt.Println("refused")
 					}
 					if err != nil {
 						return err

@@ -133,7 +133,8 @@ func (d Dialect) schema() string {
 // Table is the error of a table with which nothing is refused.
 func (d Dialect) Table(why string) error {
 	return &Error{
-		why + ": the table is another one; make it anew, by " + d.schema(), renewer.ErrRejected, nil,
+		why + ": the table is another one; make it anew, by " + d.schema(),
+		renewer.ErrRejected, nil,
 	}
 }
 
