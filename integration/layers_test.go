@@ -289,13 +289,13 @@ var foreign = []struct {
 		"only httpmw has a use for it, where a user has asked to have the writer tracked",
 	},
 	{
-		"github.com/jackc/pgx", "lockmw/fencedb/fencedpgx examples/...",
+		"github.com/jackc/pgx", "lockmw/fencedb/fencedpgx cmd/lockbeat/internal/doctor examples/...",
 		"integration/sql lockmw/fencedb/fencedpgx lockmw/rivermw examples/...",
 		"we speak database/sql, and the program picks the driver; who picks another has no pgx",
 	},
 	{
-		"modernc.org/sqlite github.com/go-sql-driver/mysql github.com/lib/pq gorm.io", "examples/...",
-		"integration/sql examples/...",
+		"modernc.org/sqlite github.com/go-sql-driver/mysql github.com/lib/pq gorm.io",
+		"cmd/lockbeat/internal/doctor examples/...", "integration/sql examples/...",
 		"we speak database/sql, and the program picks the driver",
 	},
 	{
