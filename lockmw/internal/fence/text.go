@@ -80,6 +80,18 @@ func (f *Fence) Check() string {
 	return b.String()
 }
 
+// Share is Check for PostgreSQL as a text that is quickly planned. It has shared the rows
+// if it has as many as there are locks; else Check says why not.
+func (f *Fence) Share() string {
+	var pairs []string
+	for _, l := range f.Locks {
+		pairs = append(pairs, fmt.Sprintf("(decode('%x', 'hex'), %d::bigint)", l.Name, l.Token))
+	}
+	return "SELECT FROM lockbeat_fences f WHERE (name, token) IN (" + strings.Join(pairs, ", ") +
+		") AND NOT claim AND EXISTS (SELECT FROM lockbeat_fences c WHERE c.name = f.name AND " +
+		"c.claim AND c.token = f.token) ORDER BY name FOR SHARE OF f"
+}
+
 // Read is the text that reads the rows, with MySQL and SQLite, and shares none. PostgreSQL
 // does not know the backquotes.
 func (f *Fence) Read() string {
