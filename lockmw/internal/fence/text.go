@@ -83,13 +83,13 @@ func (f *Fence) Check() string {
 // Share is Check for PostgreSQL as a text that is quickly planned. It has shared the rows
 // if it has as many as there are locks; else Check says why not.
 func (f *Fence) Share() string {
-	var pairs []string
-	for _, l := range f.Locks {
-		pairs = append(pairs, fmt.Sprintf("(decode('%x', 'hex'), %d::bigint)", l.Name, l.Token))
+	pairs := make([]string, len(f.Locks))
+	for i, l := range f.Locks {
+		pairs[i] = fmt.Sprintf("(decode('%x', 'hex'), %d)", l.Name, l.Token)
 	}
-	return "SELECT FROM lockbeat_fences f WHERE (name, token) IN (" + strings.Join(pairs, ", ") +
-		") AND NOT claim AND EXISTS (SELECT FROM lockbeat_fences c WHERE c.name = f.name AND " +
-		"c.claim AND c.token = f.token) ORDER BY name FOR SHARE OF f"
+	in := " FROM lockbeat_fences WHERE (name, token) IN (" + strings.Join(pairs, ", ") + ") AND "
+	return "SELECT" + in + "NOT claim AND (SELECT count(*)" + in + "claim) = " +
+		strconv.Itoa(len(f.Locks)) + " ORDER BY name FOR SHARE"
 }
 
 // Read is the text that reads the rows, with MySQL and SQLite, and shares none. PostgreSQL
