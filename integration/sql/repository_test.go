@@ -47,10 +47,17 @@ func ways() map[string]way {
 		"pgx/stdlib":           {fencedPostgres, bySQL},
 		"pgx/stdlib, plain":    {fencedPostgres, byPlainStdlib},
 		"lib/pq":               {fencedPostgres, byPQ},
+		"lib/pq, serializable": {fencedSerializable, byPQ},
 		"GORM":                 {fencedPostgres, byGORM},
 		"MariaDB":              {fencedMariaDB, bySQL},
 		"SQLite":               {fencedSQLite, bySQL},
 	}
+}
+
+// fencedSerializable is a database whose transactions are so by default.
+func fencedSerializable(t *testing.T) *fenced {
+	t.Helper()
+	return fencedPostgres(t).with(" default_transaction_isolation=serializable")
 }
 
 // openAccount makes the database of a way, with one account.

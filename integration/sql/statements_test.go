@@ -135,6 +135,13 @@ func outcomes() []outcome {
 			"RELEASE SAVEPOINT a", insert)},
 		{"read-only", pg, passes, inTx(readOnly, "SELECT 1")},
 		{"read-only", maria, passes, inTx(readOnly, "SELECT 1")},
+		{
+			"read-only, and then not", pg, "without sql.TxOptions.ReadOnly",
+			inTx(readOnly, "SET TRANSACTION READ WRITE", insert),
+		},
+		{"BEGIN in a transaction", maria, "would commit", inTx(nil, insert, "BEGIN", insert)},
+		{"autocommit", maria, "would commit", inTx(nil, insert, "SET autocommit = 1", insert)},
+		{"what ORMs ask", pg, passes, queries("SELECT version(), current_database()")},
 		{"on a connection", "", isFenced, onConn(insert, insert)},
 		{"BEGIN as text", "", "by BeginTx", onConn("BEGIN", insert, "COMMIT")},
 		{"a savepoint that begins", lite, "by BeginTx", onConn("SAVEPOINT a", insert, "RELEASE a")},

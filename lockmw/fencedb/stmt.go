@@ -12,7 +12,7 @@ import (
 // needs none.
 func (c *conn) outside(ctx context.Context, query string) (*fence.Fence, error) {
 	if c.reads {
-		return nil, nil
+		return nil, c.guard.InReads(query)
 	}
 	if c.inTx {
 		return nil, c.guard.InTx(ctx, c.fence, query)

@@ -37,13 +37,17 @@ func (d Dialect) KindOf(query string) Kind {
 			return Writes // goes back to a savepoint
 		}
 		return Ends
-	case "alter", "create", "drop", "rename", "truncate", "grant", "revoke", "lock", "unlock":
+	case "alter", "create", "drop", "rename", "truncate", "grant", "revoke", "lock", "unlock",
+		"analyze", "optimize", "repair", "flush", "install", "uninstall", "xa":
 		if second, _ := firstWord(rest); d == MySQL && second != "temporary" {
 			return Commits
 		}
 	case "listen", "unlisten", "discard", "deallocate", "reset", "use", "pragma", "show":
 		return Reads
 	case "set":
+		if d == MySQL && strings.Contains(strings.ToLower(rest), "autocommit") {
+			return Commits
+		}
 		if !strings.Contains(rest, "(") {
 			return Reads
 		}
@@ -92,13 +96,14 @@ var writing = []string{"insert", "update", "delete", "merge", "into", "procedure
 // types, and what is no function. Of another function one can't know.
 var harmless = strings.Fields(`
 	abs all and any array_agg array_length as avg between by case cast ceil char char_length
-	coalesce concat count current_timestamp date date_trunc decimal dense_rank distinct else
-	encode exists extract filter first_value floor from greatest group_concat having ifnull in
+	coalesce concat connection_id count current_database current_schema current_setting
+	current_timestamp database date date_trunc decimal dense_rank distinct else encode
+	exists extract filter first_value floor from greatest group_concat having ifnull in
 	interval is join json_agg json_build_object jsonb_agg jsonb_build_object lag last_value
 	lateral lead least left length like limit lower ltrim max min mod not now nullif numeric
-	on or over partition position rank replace right round row row_number rtrim select some
-	strftime string_agg substr substring sum then to_char to_json to_timestamp trim union
-	unnest upper using values varchar when where`)
+	on or over partition pg_backend_pid position rank replace right round row row_number
+	rtrim select some strftime string_agg substr substring sum then to_char to_json
+	to_timestamp trim union unnest upper using values varchar version when where`)
 
 // reads reports whether a query surely writes nothing.
 func reads(query string) bool {
@@ -166,6 +171,17 @@ func (g *Guard) Outside(ctx context.Context, query string) (*Fence, Kind, error)
 	return f, kind, nil
 }
 
+// InReads is the error of a statement in a transaction that was begun read-only, without
+// a fence: one that makes another one of it.
+func (g *Guard) InReads(query string) error {
+	if word, rest := firstWord(query); word == "set" &&
+		strings.Contains(strings.ToLower(rest), "write") {
+		return &Error{"begin it without sql.TxOptions.ReadOnly: a transaction that is read-only has no " +
+			"fence", renewer.ErrConfig, nil}
+	}
+	return nil
+}
+
 // InTx is the error of a statement in a transaction that has the fence f, or none: one
 // after which the transaction would not carry it any more.
 func (g *Guard) InTx(ctx context.Context, f *Fence, query string) error {
@@ -173,9 +189,14 @@ func (g *Guard) InTx(ctx context.Context, f *Fence, query string) error {
 	if f == nil {
 		return nil
 	}
-	switch g.Dialect.KindOf(query) {
+	kind := g.Dialect.KindOf(query)
+	word, _ := firstWord(query)
+	if kind == Begins && g.Dialect == MySQL && word != "savepoint" {
+		kind = Commits
+	}
+	switch kind {
 	case Ends:
-		if word, _ := firstWord(query); word == "release" {
+		if word == "release" {
 			return nil
 		}
 		return &Error{"end it by Commit or Rollback: a statement that ends it would leave what " +
