@@ -17,6 +17,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/lockbeat/lockbeat/internal/testutil/pgtest"
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
 )
 
@@ -24,6 +25,7 @@ func TestMain(m *testing.M) {
 	if given := os.Getenv(holderEnv); given != "" {
 		hold(given)
 	}
+	suite.AtOnce(4) // they wait for servers
 	code := m.Run()
 	if server, err := postgres(); err == nil {
 		_ = server.Close()
