@@ -4,7 +4,9 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +17,9 @@ import (
 
 	"github.com/lockbeat/lockbeat/internal/testutil/webtest"
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
 	"github.com/lockbeat/lockbeat/lockmw/fencedb"
+	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
@@ -173,6 +177,25 @@ func TestWritesThatNeedALock(t *testing.T) {
 		other := w.repo(t, d, true)
 		require.NoError(t, other.AddAlone(holder(t, 1, "b")), "nothing was fenced by it")
 		require.ErrorIs(t, other.AddAlone(holder(t, 1, "a")), renewer.ErrLost)
+	})
+}
+
+// What the database has found late is a lost lock to whoever tells a client of it.
+func TestALateWriteIsALostLock(t *testing.T) {
+	t.Parallel()
+	onEachCarried(t, func(t *testing.T, w way, d *fenced) {
+		r := w.repo(t, d, true)
+		require.NoError(t, r.AddAlone(holder(t, 2, "a")))
+		late := holder(t, 1, "a")
+		for _, err := range []error{
+			r.Add(late, sql.TxOptions{}, noop, noop), r.AddAlone(late), r.AddReturning(late),
+		} {
+			require.Equal(t, adapter.RefusalLost, adapter.RefusalOf(err))
+			require.Equal(t, http.StatusServiceUnavailable, httpmw.ErrorOf(err).Status)
+			lost, ok := errors.AsType[*renewer.LostError](err)
+			require.True(t, ok)
+			require.Equal(t, "a", lost.Name)
+		}
 	})
 }
 

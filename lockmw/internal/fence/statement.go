@@ -176,8 +176,8 @@ func (g *Guard) Outside(ctx context.Context, query string) (*Fence, Kind, error)
 func (g *Guard) InReads(query string) error {
 	if word, rest := firstWord(query); word == "set" &&
 		strings.Contains(strings.ToLower(rest), "write") {
-		return &Error{"begin it without sql.TxOptions.ReadOnly: a transaction that is read-only has no " +
-			"fence", renewer.ErrConfig, nil}
+		return &Error{"begin it without sql.TxOptions.ReadOnly: a transaction that is read-only " +
+			"has no fence", renewer.ErrConfig, nil}
 	}
 	return nil
 }
