@@ -10,7 +10,7 @@
 //   - packages redisstore, memory and quorum below renewer: where locks are kept;
 //   - packages httpmw, ginmw, grpcmw, asynqmw (in lockmw/asynq), rivermw and cronmw below
 //     lockmw: the same for requests, calls, jobs and schedules; once and idempotent: work that
-//     succeeds once;
+//     succeeds once; fencedb: connections on which a late holder commits nothing;
 //   - package tracing: OpenTelemetry; inspect: who has which lock; cmd/lockbeat: the command.
 //
 // A program that locks:

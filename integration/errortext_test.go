@@ -16,9 +16,9 @@ import (
 // withoutNames are the types of errors that need no method Nameless, and why.
 var withoutNames = map[string]string{
 	"lockmw/asynq.NotRunError":          "the name is in the error below alone",
-	"lockmw/fencetx.failure":            "its text has no name, and what is below is a driver's",
 	"lockmw/grpcmw.callError":           "a remote caller may read it: see its status",
 	"lockmw/httpmw.Error":               "the name is in the error below alone",
+	"lockmw/internal/fence.Error":       "its text has no name, and what is below is a driver's",
 	"lockmw/internal/repeat.QuotaError": "it is about a caller",
 	"lockmw/internal/sqlfault.told":     "its text is written in place of a driver's",
 	"lockmw/once/sqlrecord.lateError":   "its text is written in place of a driver's",

@@ -140,6 +140,10 @@ var layers = []layer{
 		"it gives gocron the jobs of cronmw",
 	},
 	{
+		"lockmw/fencedb/fencedpgx", "lockmw/fencedb lockmw/internal/fence",
+		"it gives pgx the fences of fencedb, which are decided below both",
+	},
+	{
 		"lockmw/rivermw", "lockmw lockmw/jobs renewer",
 		"it gives River the jobs of package jobs, and has no locking of its own",
 	},
@@ -285,8 +289,13 @@ var foreign = []struct {
 		"only httpmw has a use for it, where a user has asked to have the writer tracked",
 	},
 	{
-		"github.com/jackc/pgx modernc.org/sqlite github.com/go-sql-driver/mysql", "examples/...",
-		"integration/sql lockmw/rivermw examples/...",
+		"github.com/jackc/pgx", "lockmw/fencedb/fencedpgx cmd/lockbeat/internal/doctor examples/...",
+		"integration/sql lockmw/fencedb/fencedpgx lockmw/rivermw examples/...",
+		"we speak database/sql, and the program picks the driver; who picks another has no pgx",
+	},
+	{
+		"modernc.org/sqlite github.com/go-sql-driver/mysql github.com/lib/pq gorm.io",
+		"cmd/lockbeat/internal/doctor examples/...", "integration/sql examples/...",
 		"we speak database/sql, and the program picks the driver",
 	},
 	{
@@ -395,6 +404,7 @@ func TestLayersThatAreBroken(t *testing.T) {
 		"renewer/redisstore github.com/redis/rueidis/rueidislock",
 		"renewer/redisstore github.com/alicebob/miniredis/v2", "lockmw github.com/hibiken/asynq",
 		"lockmw/jobs github.com/riverqueue/river", "lockmw/rivermw github.com/jackc/pgx/v5",
+		"lockmw/fencedb github.com/jackc/pgx/v5", "lockmw/fencedb/fencedpgx " + module + "lockmw",
 		"lockmw/httpmw google.golang.org/grpc", "lockmw github.com/robfig/cron/v3",
 		"lockmw/ginmw " + module + "lockmw/once", "lockmw/httpmw github.com/gin-gonic/gin",
 		"lockmw github.com/felixge/httpsnoop", "lockmw/once/sqlrecord github.com/jackc/pgx/v5/stdlib",

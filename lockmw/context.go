@@ -10,7 +10,7 @@ import (
 
 // Fence is the fencing token of the innermost lock that ctx runs under: positive, and greater
 // than that of every earlier holder. Give it to what the function writes to, and let that
-// refuse tokens below the highest that it has seen; package fencetx does so in a database. A
+// refuse tokens below the highest that it has seen; package fencedb does so in a database. A
 // lock that is lost keeps its token until the function has returned. Without a lock it is the
 // token that a caller in another process has passed on, or 0. Of several locks it is that of
 // the first: take [FenceOf].

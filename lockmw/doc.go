@@ -43,7 +43,7 @@
 //	idempotent  once, for requests with an Idempotency-Key     package idempotent
 //	cron        one run a tick, on one node                    package cronmw
 //	a leader    one process, for as long as it lives           Lead
-//	a fence     a late holder can't write                      Fence; package fencetx
+//	a fence     a late holder can't write                      packages fencedb, fencetx
 //
 // From outside in: authentication, idempotent, lock, time-out of the work, transaction, work.
 // docs/which.md says more.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lockbeat/lockbeat/examples/internal/demo"
 	"github.com/lockbeat/lockbeat/internal/testutil/pgtest"
+	"github.com/lockbeat/lockbeat/lockmw/fencetx"
 )
 
 // openDatabase opens a schema of its own with River's tables and ours, in the database at url, or,
@@ -54,7 +55,8 @@ func openDatabase(ctx context.Context, d *demo.Demo, url string) (*pgxpool.Pool,
 	if _, err := migrator.Migrate(ctx, rivermigrate.DirectionUp, nil); err != nil {
 		return nil, err
 	}
-	_, err = pool.Exec(ctx, "CREATE TABLE documents (tenant TEXT, number INT, kind TEXT)")
+	_, err = pool.Exec(ctx, fencetx.PostgreSQLSchema+
+		"CREATE TABLE documents (tenant TEXT, number INT, kind TEXT)")
 	return pool, err
 }
 

@@ -19,7 +19,10 @@ func transfer(ctx context.Context, from, to string) error {
 	defer log.Printf("end   %q -> %q", from, to)
 	select {
 	case <-time.After(workTime):
-		return nil
+		if accounts == nil {
+			return nil
+		}
+		return move(ctx, from, to, 10)
 	case <-ctx.Done():
 		return context.Cause(ctx) // says whether the lock was lost
 	}

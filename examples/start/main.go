@@ -8,6 +8,8 @@
 //	go run ./examples/start cron      # a schedule: start two
 //	go run ./examples/start trace     # traces of who waits for whom
 //
+// With DATABASE_URL transfers are made in PostgreSQL, by connections that carry fences.
+//
 // To make it yours, copy the files that you want into a folder of your own, with locks.go.
 package main
 
@@ -43,5 +45,8 @@ func main() {
 	must(err)
 	stop, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
+	if url := os.Getenv("DATABASE_URL"); url != "" {
+		accounts = openAccounts(stop, url)
+	}
 	programs[os.Args[1]](stop, redis, newObserver())
 }

@@ -17,7 +17,11 @@ import (
 // serveTransfer transfers from the account that the path names.
 func serveTransfer(w http.ResponseWriter, r *http.Request) {
 	err := transfer(r.Context(), r.PathValue("id"), r.FormValue("to"))
-	if err != nil && r.Context().Err() == nil { // a lost lock is answered with 503
+	switch {
+	case err == nil, r.Context().Err() != nil: // a lost lock is answered with 503
+	case errors.Is(err, renewer.ErrLost): // so is what the database has found late
+		httpmw.Respond(w, r, err)
+	default:
 		http.Error(w, "not transferred", http.StatusInternalServerError)
 	}
 }

@@ -31,11 +31,10 @@ func TestFencesAsShown(t *testing.T) {
 	example := shown("lockmw/example_test.go")
 	require.Contains(t, example, fencedUpdate)
 	require.Contains(t, example, fenceColumn)
-	_, section, _ := strings.Cut(shown("docs/which.md"), " ## The fence ")
-	_, snippet, _ := strings.Cut(section, "```go ")
+	_, snippet, _ := strings.Cut(shown("docs/fencing.md"), "```go ")
 	snippet, _, _ = strings.Cut(snippet, " ```")
-	require.Contains(t, snippet, "fencetx.")
-	require.Contains(t, shown("lockmw/fencetx/example_test.go"), snippet)
+	require.Contains(t, snippet, "fencedb.")
+	require.Contains(t, shown("lockmw/fencedb/example_test.go"), snippet)
 }
 
 func debit(ctx context.Context, db *sql.DB, account string, amount, fence int64) error {

@@ -36,8 +36,16 @@ func (p *process) under(
 	t *testing.T, token int64, names ...string,
 ) (ctx context.Context, leave func()) {
 	t.Helper()
+	return p.underIn(t, t.Context(), token, names...)
+}
+
+// underIn is under inside of what around runs under.
+func (p *process) underIn(
+	t *testing.T, around context.Context, token int64, names ...string,
+) (ctx context.Context, leave func()) {
+	t.Helper()
 	p.store.Default(script.Acquire, script.Granted(token))
-	ctx, exit, err := adapter.Enter(t.Context(), p.keeper, lockmw.All(names...))
+	ctx, exit, err := adapter.Enter(around, p.keeper, lockmw.All(names...))
 	require.NoError(t, err)
 	return ctx, func() { require.NoError(t, exit(nil)) }
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -259,8 +258,9 @@ func fencedPgx(t *testing.T) *fenced {
 
 // inConflict reports whether a transaction is to be run again, by what the driver says.
 func inConflict(err error) bool {
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return e.Code == "40001" || e.Code == "40P01"
+	var coded interface{ SQLState() string } // of each driver of PostgreSQL
+	if errors.As(err, &coded) {
+		return coded.SQLState() == "40001" || coded.SQLState() == "40P01"
 	}
 	if e, ok := errors.AsType[*mysql.MySQLError](err); ok {
 		return e.Number == 1213

@@ -18,10 +18,15 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/lockbeat/lockbeat/internal/testutil/pgtest"
+	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 	"github.com/lockbeat/lockbeat/lockmw/once/sqlrecord"
 )
 
 func TestMain(m *testing.M) {
+	if given := os.Getenv(holderEnv); given != "" {
+		hold(given)
+	}
+	suite.AtOnce(4) // they wait for servers
 	code := m.Run()
 	var left []error
 	if server, err := postgres(); err == nil {

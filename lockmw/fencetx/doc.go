@@ -1,5 +1,7 @@
 // Package fencetx has a database refuse what a late holder of a lock writes, which was
-// paused. It is one call in the program's own transaction, over one table of fences.
+// paused. It is one call in the program's own transaction, over one table of fences. Where
+// you open the database yourself, package fencedb does it unasked, over the same rows, and
+// transactions of one holder do not wait for each other.
 //
 //	err := lockmw.Run(ctx, keeper, name, func(ctx context.Context) error {
 //		tx, err := db.BeginTx(ctx, nil)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/fence"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -33,18 +34,20 @@ func MySQL[N lockmw.Name](ctx context.Context, tx Tx, name N) error {
 	}
 	for _, l := range locks {
 		var highest int64
-		result, err := tx.ExecContext(ctx, mysqlUpsert, []byte(l.name), l.token, l.token)
+		result, err := tx.ExecContext(ctx, mysqlUpsert, []byte(l.Name), l.Token, l.Token)
 		if err == nil {
 			highest, err = result.LastInsertId()
 		}
 		switch {
 		case err != nil:
-			return failed(ctx, err, "MySQLSchema")
-		case highest > l.token:
-			return l.lost(fmt.Sprint("the row's token is ", highest), nil)
-		case highest < l.token:
-			return &failure{"the answer has no LAST_INSERT_ID(expr): use MySQL or MariaDB, by " +
-				"github.com/go-sql-driver/mysql", renewer.ErrConfig, nil}
+			return fence.MySQL.Failed(ctx, err)
+		case highest > l.Token:
+			return l.Lost(fmt.Sprint("the row's token is ", highest), nil)
+		case highest < l.Token:
+			return &fence.Error{
+				Why: "the answer has no LAST_INSERT_ID(expr): use MySQL or MariaDB, by " +
+					"github.com/go-sql-driver/mysql", Kind: renewer.ErrConfig,
+			}
 		}
 	}
 	return nil

@@ -4,12 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/fence"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
-	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // Tx is a transaction of database/sql: [*sql.Tx], or what wraps one.
@@ -30,8 +29,10 @@ type PgxTx[R interface{ RowsAffected() int64 }] interface {
 //
 //	DELETE FROM lockbeat_fences WHERE token < (extract(epoch FROM now()) - 30 * 86400) * 1000000
 const PostgreSQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
-	name  BYTEA  NOT NULL PRIMARY KEY, -- the lock's, as bytes
-	token BIGINT NOT NULL              -- the highest that a transaction has come with
+	name  BYTEA   NOT NULL, -- the lock's, as bytes
+	claim BOOLEAN NOT NULL, -- a holder is about to raise the name's other row
+	token BIGINT  NOT NULL, -- the highest that a transaction has come with
+	PRIMARY KEY (name, claim)
 );
 `
 
@@ -71,54 +72,31 @@ func postgreSQL(
 		return err
 	}
 	rows, err := exec(upsert(locks))
-	if late := overtaken(err, locks); late != nil {
+	if late := fence.Overtaken(err, locks); late != nil {
 		return late
 	}
 	if err == nil && rows != int64(len(locks)) { // by a trigger or a rule of the table
-		return &failure{
-			fmt.Sprintf("%d rows were written of %d: the table is another one; make it anew, by "+
-				"fencetx.PostgreSQLSchema", rows, len(locks)), renewer.ErrRejected, nil,
-		}
+		return fence.PostgreSQL.Table(fmt.Sprintf("%d rows were written of %d", rows, len(locks)))
 	}
-	return failed(ctx, err, "PostgreSQLSchema")
+	return fence.PostgreSQL.Failed(ctx, err)
 }
 
 // upsert is the statement for locks. Where a row has a higher token, the cast fails, which undoes
 // the transaction. A condition in its place would leave that to the program. What it fails with is
 // in the server's log, too, and has the hash that is in ours: see [renewer.HashName].
-func upsert(locks []lock) (query string, args []any) {
+func upsert(locks []fence.Lock) (query string, args []any) {
 	var b strings.Builder
-	b.WriteString("INSERT INTO lockbeat_fences AS f (name, token) VALUES ")
+	b.WriteString("INSERT INTO lockbeat_fences AS f (name, claim, token) VALUES ")
 	for i, l := range locks {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		fmt.Fprintf(&b, "($%d::bytea, $%d::bigint)", 2*i+1, 2*i+2)
-		args = append(args, []byte(l.name), l.token)
+		fmt.Fprintf(&b, "($%d::bytea, false, $%d::bigint)", 2*i+1, 2*i+2)
+		args = append(args, []byte(l.Name), l.Token)
 	}
-	b.WriteString(" ON CONFLICT (name) DO UPDATE SET token = CASE" +
+	b.WriteString(" ON CONFLICT (name, claim) DO UPDATE SET token = CASE" +
 		" WHEN f.token <= excluded.token THEN excluded.token" +
 		" ELSE ('lock_hash=' || left(encode(sha256(f.name), 'hex'), 16) ||" +
 		" ' has the token ' || f.token)::bigint END")
 	return b.String(), args
-}
-
-// higher finds what was cast in the server's message, whatever language the rest is in.
-var higher = regexp.MustCompile(`lock_hash=(\w{16}) has the token (\d+)`)
-
-// overtaken is the error of the lock whose row has a higher token, if that is what err says.
-func overtaken(err error, locks []lock) error {
-	if err == nil {
-		return nil
-	}
-	found := higher.FindStringSubmatch(err.Error())
-	if found == nil {
-		return nil
-	}
-	for _, l := range locks {
-		if renewer.HashName(l.name, nil) == found[1] {
-			return l.lost("the row's token is "+found[2], err)
-		}
-	}
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/fence"
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 )
 
@@ -27,15 +28,15 @@ func SQLite[N lockmw.Name](ctx context.Context, tx Tx, name N) error {
 	}
 	for _, l := range locks {
 		var changed int64
-		result, err := tx.ExecContext(ctx, sqliteUpsert, []byte(l.name), l.token)
+		result, err := tx.ExecContext(ctx, sqliteUpsert, []byte(l.Name), l.Token)
 		if err == nil {
 			changed, err = result.RowsAffected()
 		}
 		switch {
 		case err != nil:
-			return failed(ctx, err, "SQLiteSchema")
+			return fence.SQLite.Failed(ctx, err)
 		case changed == 0:
-			return l.lost("the row's token is higher", nil)
+			return l.Lost("the row's token is higher", nil)
 		}
 	}
 	return nil

@@ -20,6 +20,10 @@ changed: what the user may do is found out by commands that have no effect.
 --json prints {"worst": "WARN", "findings": [{"check": "memory", "server":
 "10.0.0.1:6379", "status": "OK", "found": "...", "change": "..."}]}.
 
+--db postgres://user@host/name (or mysql://) looks at a database of fences
+instead, as the program's user: table, rights, engine, level. A password comes
+from PGPASSWORD or ~/.pgpass; others on the machine can read a URL's.
+
 Each line is OK, unknown (the user has no right to look), WARN, or FAIL: locks
 can't be granted, or are not safe. The exit status says the worst of them: 0 OK,
 3 unknown, 1 WARN, 2 FAIL, as plug-ins of Nagios have it.`
@@ -27,6 +31,7 @@ can't be granted, or are not safe. The exit status says the worst of them: 0 OK,
 // Command returns the command.
 func Command() *cobra.Command {
 	var asJSON bool
+	var database string
 	cmd := &cobra.Command{
 		Use: "doctor", Short: "Look whether Redis is fit for locks", Long: help,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -45,7 +50,11 @@ func Command() *cobra.Command {
 					failed = errors.Join(failed, err)
 				}
 			}
-			r.examine(cmd.Context())
+			if cmd.Flags().Changed("db") {
+				r.fences(cmd.Context(), database)
+			} else {
+				r.examine(cmd.Context())
+			}
 			if asJSON {
 				failed = out.JSON(w, struct {
 					Worst    status    `json:"worst"`
@@ -62,6 +71,7 @@ func Command() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().StringVar(&database, "db", "", "look at a database of fences instead, at this URL")
 	return cmd
 }
 

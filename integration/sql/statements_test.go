@@ -1,0 +1,425 @@
+package sql_test
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/lockbeat/lockbeat/lockmw/fencedb"
+	"github.com/lockbeat/lockbeat/lockmw/fencedb/fencedpgx"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// What becomes of a statement under a lock.
+const (
+	isFenced = ""       // it is done; a late holder is refused with ErrLost
+	passes   = "passes" // it is done, late or not: it writes nothing
+)
+
+// outcome is what is expected of a statement; another text than the above is one of the
+// error that it is refused with, late or not.
+type outcome struct {
+	name string
+	on   string // a kind of database, or all
+	want string
+	do   func(ctx context.Context, db *sql.DB) error
+}
+
+func execs(query string, args ...any) func(context.Context, *sql.DB) error {
+	return func(ctx context.Context, db *sql.DB) error {
+		_, err := db.ExecContext(ctx, query, args...)
+		return err
+	}
+}
+
+func queries(query string) func(context.Context, *sql.DB) error {
+	return func(ctx context.Context, db *sql.DB) error {
+		rows, err := db.QueryContext(ctx, query)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			continue
+		}
+		return errors.Join(rows.Err(), rows.Close())
+	}
+}
+
+// inTx runs statements in a transaction, and commits it.
+func inTx(o *sql.TxOptions, statements ...string) func(context.Context, *sql.DB) error {
+	return func(ctx context.Context, db *sql.DB) error {
+		tx, err := db.BeginTx(ctx, o)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		for _, s := range statements {
+			if _, err := tx.ExecContext(ctx, s); err != nil {
+				return err
+			}
+		}
+		return tx.Commit()
+	}
+}
+
+// onConn runs statements on one connection.
+func onConn(statements ...string) func(context.Context, *sql.DB) error {
+	return func(ctx context.Context, db *sql.DB) (err error) {
+		c, err := db.Conn(ctx)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, c.Close()) }()
+		for _, s := range statements {
+			if _, err := c.ExecContext(ctx, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// prepared runs a statement that was prepared: by itself, or in a transaction.
+func prepared(query string, in bool) func(context.Context, *sql.DB) error {
+	return func(ctx context.Context, db *sql.DB) (err error) {
+		s, err := db.PrepareContext(ctx, query)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		if !in {
+			_, err = s.ExecContext(ctx)
+			return err
+		}
+		tx, err := db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		if _, err := tx.StmtContext(ctx, s).ExecContext(ctx); err != nil {
+			return err
+		}
+		return tx.Commit()
+	}
+}
+
+const insert = "INSERT INTO entries (id) VALUES ('x')"
+
+func outcomes() []outcome {
+	const pg, maria, lite = "PostgreSQL", "MariaDB", "SQLite"
+	const createMore = "CREATE TABLE IF NOT EXISTS more (id BIGINT)"
+	readOnly := &sql.TxOptions{ReadOnly: true}
+	return []outcome{
+		{"a query", "", passes, queries("SELECT count(*) FROM entries WHERE id = 'insert; it'")},
+		{"WITH", "", passes, queries("WITH e AS (SELECT id FROM entries) SELECT max(id) FROM e")},
+		{"a locking query", pg, isFenced, queries("SELECT n FROM accounts FOR UPDATE")},
+		{"a function", pg, isFenced, queries("SELECT pg_advisory_xact_lock(1)")},
+		{"WITH that writes", pg, isFenced, queries("WITH e AS (" + insert +
+			" RETURNING id) SELECT id FROM e")},
+		{"an insert", "", isFenced, execs(insert)},
+		{"an insert with rows", "", isFenced, queries(insert + " RETURNING id")},
+		{"behind a comment", "", isFenced, execs("-- name: Insert :exec\n/* SELECT */ " + insert)},
+		{"a prepared query", "", passes, prepared("SELECT count(*) FROM entries", false)},
+		{"prepared", "", isFenced, prepared(insert, false)},
+		{"prepared, in a transaction", "", isFenced, prepared(insert, true)},
+		{"a transaction", "", isFenced, inTx(nil, insert)},
+		{"an empty transaction", "", isFenced, inTx(nil)},
+		{"a savepoint", "", isFenced, inTx(nil, "SAVEPOINT a", insert, "ROLLBACK TO SAVEPOINT a",
+			"RELEASE SAVEPOINT a", insert)},
+		{"read-only", pg, passes, inTx(readOnly, "SELECT 1")},
+		{"read-only", maria, passes, inTx(readOnly, "SELECT 1")},
+		{
+			"read-only, and then not", pg, "without sql.TxOptions.ReadOnly",
+			inTx(readOnly, "SET TRANSACTION READ WRITE", insert),
+		},
+		{"BEGIN in a transaction", maria, "would commit", inTx(nil, insert, "BEGIN", insert)},
+		{"autocommit", maria, "would commit", inTx(nil, insert, "SET autocommit = 1", insert)},
+		{"what ORMs ask", pg, passes, queries("SELECT version(), current_database()")},
+		{"on a connection", "", isFenced, onConn(insert, insert)},
+		{"BEGIN as text", "", "by BeginTx", onConn("BEGIN", insert, "COMMIT")},
+		{"a savepoint that begins", lite, "by BeginTx", onConn("SAVEPOINT a", insert, "RELEASE a")},
+		{"COMMIT as text", "", "by Commit or Rollback", inTx(nil, insert, "COMMIT", insert)},
+		{"ROLLBACK as text", "", "by Commit or Rollback", inTx(nil, "rollback", insert)},
+		{"SET", pg, passes, execs("SET application_name = 'a'")},
+		{"SET", maria, passes, execs("SET @a = 1")},
+		{"PRAGMA", lite, passes, execs("PRAGMA cache_size = 100")},
+		{"LISTEN", pg, passes, execs("LISTEN a")},
+		{"NOTIFY", pg, isFenced, execs("NOTIFY a")},
+		{"VACUUM", pg, "under no lock", execs("VACUUM entries")},
+		{
+			"CREATE INDEX CONCURRENTLY", pg, "under no lock",
+			execs("CREATE INDEX CONCURRENTLY ON entries (id)"),
+		},
+		{"VACUUM", lite, "cannot VACUUM", execs("VACUUM")},
+		{"DDL", "", isFenced, execs("CREATE TABLE IF NOT EXISTS other (id BIGINT)")},
+		{"DDL in a transaction", pg, isFenced, inTx(nil, createMore)},
+		{"DDL in a transaction", lite, isFenced, inTx(nil, createMore)},
+		{"DDL in a transaction", maria, "would commit", inTx(nil, "CREATE TABLE more (id BIGINT)")},
+		{
+			"a temporary table", maria, isFenced,
+			inTx(nil, "CREATE TEMPORARY TABLE IF NOT EXISTS tmp (id BIGINT)"),
+		},
+	}
+}
+
+// Every kind of statement is as on the driver itself, fenced, or refused with what to do.
+func TestStatementsUnderALock(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"pgx/stdlib", "pgx/stdlib, plain", "lib/pq", "MariaDB", "SQLite",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := ways()[name]
+			d := w.openAccount(t, name)
+			r, _ := w.repo(t, d, true).(sqlRepository)
+			kind := map[fencedb.Dialect]string{
+				fencedb.PostgreSQL: "PostgreSQL", fencedb.MySQL: "MariaDB",
+				fencedb.SQLite: "SQLite",
+			}[d.dialect()]
+			late, now := holder(t, 1, "a"), holder(t, 2, "a")
+			require.NoError(t, inTx(nil)(now, r.db))
+			for _, o := range outcomes() {
+				if o.on != "" && o.on != kind {
+					continue
+				}
+				err, lost := o.do(now, r.db), o.do(late, r.db)
+				switch o.want {
+				case isFenced:
+					assert.NoError(t, err, o.name)
+					assert.ErrorIs(t, lost, renewer.ErrLost, o.name)
+				case passes:
+					assert.NoError(t, err, o.name)
+					assert.NoError(t, lost, o.name)
+				default:
+					assert.ErrorContains(t, err, o.want, o.name)
+					if !errors.Is(lost, renewer.ErrLost) {
+						assert.ErrorContains(t, lost, o.want, o.name)
+					}
+				}
+				if o.want == isFenced || o.want == passes { // else it need not be possible at all
+					assert.NoError(t, o.do(t.Context(), r.db), "%s, under no lock", o.name)
+				}
+			}
+			require.NoError(t, r.db.PingContext(t.Context()))
+			require.Zero(t, r.db.Stats().InUse)
+		})
+	}
+}
+
+// What was copied in is fenced as the rest: by lib/pq's own statement, and by pgx.
+func TestCopyUnderALock(t *testing.T) {
+	t.Parallel()
+	w := ways()["lib/pq"]
+	d := w.openAccount(t, "lib/pq")
+	r, _ := w.repo(t, d, true).(sqlRepository)
+	byPQ := func(ctx context.Context) error {
+		tx, err := r.db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = tx.Rollback() }()
+		s, err := tx.PrepareContext(ctx, "COPY entries (id) FROM STDIN")
+		if err != nil {
+			return err
+		}
+		_, err = s.ExecContext(ctx, "x")
+		_, end := s.ExecContext(ctx)
+		return errors.Join(err, end, s.Close(), tx.Commit())
+	}
+	pool := openPool(t, d)
+	byPgx := func(ctx context.Context) error {
+		_, err := pool.CopyFrom(ctx, pgx.Identifier{"entries"}, []string{"id"},
+			pgx.CopyFromRows([][]any{{"x"}}))
+		return err
+	}
+	late, now := holder(t, 1, "a"), holder(t, 2, "a")
+	for _, copies := range []func(context.Context) error{byPQ, byPgx} {
+		require.NoError(t, copies(now))
+		require.ErrorIs(t, copies(late), renewer.ErrLost)
+		require.NoError(t, copies(t.Context()))
+	}
+	var n int
+	require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM entries").Scan(&n))
+	require.Equal(t, 4, n)
+}
+
+func openPool(t *testing.T, d *fenced, opts ...fencedb.Option) *fencedpgx.Pool {
+	t.Helper()
+	pool, err := pgxpool.New(t.Context(), d.dsn)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	return fencedpgx.New(pool, opts...)
+}
+
+// pgx's calls outside of a transaction are each one transaction with their fence; what
+// its options and rewriters do, they do as well.
+func TestStatementsOfPgx(t *testing.T) {
+	t.Parallel()
+	const insertOf = "INSERT INTO entries VALUES "
+	for _, mode := range []pgx.QueryExecMode{
+		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
+	} {
+		d := ways()["sqlc on pgx"].openAccount(t, "sqlc on pgx")
+		config, err := pgxpool.ParseConfig(d.dsn)
+		require.NoError(t, err)
+		config.ConnConfig.DefaultQueryExecMode = mode
+		bare, err := pgxpool.NewWithConfig(t.Context(), config)
+		require.NoError(t, err)
+		t.Cleanup(bare.Close)
+		db := fencedpgx.New(bare)
+		late, now := holder(t, 1, "a"), holder(t, 2, "a")
+		exec := func(query string, args ...any) func(ctx context.Context) error {
+			return func(ctx context.Context) error {
+				_, err := db.Exec(ctx, query, args...)
+				return err
+			}
+		}
+		scan := func(query string, args ...any) func(ctx context.Context) error {
+			return func(ctx context.Context) error {
+				var s string
+				return db.QueryRow(ctx, query, args...).Scan(&s)
+			}
+		}
+		for name, c := range map[string]struct {
+			do   func(ctx context.Context) error
+			want string
+		}{
+			"exec":          {exec(insert), isFenced},
+			"named":         {exec(insertOf+"(@a)", pgx.NamedArgs{"a": "x"}), isFenced},
+			"with a mode":   {exec(insertOf+"($1)", pgx.QueryExecModeExec, "x"), isFenced},
+			"rows":          {scan(insert + " RETURNING id"), isFenced},
+			"rows, a mode":  {scan(insertOf+"($1) RETURNING id", pgx.QueryExecModeExec, "x"), isFenced},
+			"a query":       {scan("SELECT max(id) FROM accounts"), passes},
+			"no row":        {scan("UPDATE accounts SET n = 1 WHERE id = '' RETURNING id"), "no rows"},
+			"that fails":    {exec("INSERT INTO none VALUES (1)"), "does not exist"},
+			"rows, failing": {scan("INSERT INTO none VALUES (1) RETURNING id"), "does not exist"},
+			"BEGIN":         {exec("begin"), "by BeginTx"},
+			"VACUUM":        {exec("VACUUM entries"), "under no lock"},
+			"a batch": {func(ctx context.Context) error {
+				b := &pgx.Batch{}
+				b.Queue(insert)
+				b.Queue("SELECT 1").QueryRow(func(row pgx.Row) error {
+					var n int
+					return row.Scan(&n)
+				})
+				return db.SendBatch(ctx, b).Close()
+			}, isFenced},
+			"read-only": {func(ctx context.Context) error {
+				return pgx.BeginTxFunc(ctx, db, pgx.TxOptions{AccessMode: pgx.ReadOnly},
+					func(pgx.Tx) error { return nil })
+			}, passes},
+			"a connection": {func(ctx context.Context) error {
+				return db.AcquireFunc(ctx, func(c *fencedpgx.PoolConn) error {
+					if _, err := c.Exec(ctx, insert); err != nil {
+						return err
+					}
+					return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+						_, err := c.Exec(ctx, insert) // in the transaction
+						_, ends := c.Exec(ctx, "COMMIT")
+						assert.ErrorContains(t, ends, "by Commit or Rollback")
+						return err
+					})
+				})
+			}, isFenced},
+		} {
+			err, lost := c.do(now), c.do(late)
+			switch c.want {
+			case isFenced:
+				assert.NoError(t, err, name)
+				assert.ErrorIs(t, lost, renewer.ErrLost, name)
+			case passes:
+				assert.NoError(t, err, name)
+				assert.NoError(t, lost, name)
+			default:
+				assert.ErrorContains(t, err, c.want, name)
+			}
+		}
+		require.Zero(t, db.Stat().AcquiredConns())
+	}
+}
+
+// A transaction that goes back to a savepoint stays fenced: its successor waits.
+func TestASavepointKeepsTheFence(t *testing.T) {
+	t.Parallel()
+	for name, w := range ways() {
+		if name == "SQLite" || name == "GORM" || name == "pgx's own connection" {
+			continue
+		}
+		d := w.openAccount(t, name)
+		db := d.carrying(t)
+		former, successor := holder(t, 1, "a"), holder(t, 2, "a")
+		tx, err := db.BeginTx(former, nil)
+		require.NoError(t, err)
+		for _, s := range []string{"SAVEPOINT a", insert, "ROLLBACK TO SAVEPOINT a"} {
+			_, err := tx.ExecContext(former, s)
+			require.NoError(t, err)
+		}
+		short, cancel := context.WithTimeout(successor, 100*time.Millisecond)
+		require.Error(t, inTx(nil)(short, db), name)
+		cancel()
+		require.NoError(t, tx.Commit())
+		require.NoError(t, inTx(nil)(successor, db), name)
+	}
+}
+
+// A connection that the server has ended is as on the driver itself.
+func TestConnectionsThatHaveEnded(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"pgx/stdlib", "pgx/stdlib, plain", "lib/pq", "MariaDB"} {
+		w := ways()[name]
+		d := w.openAccount(t, name)
+		under := holder(t, 1, "a")
+		after := func(carries bool) (errs []error) {
+			r, _ := w.repo(t, d, carries).(sqlRepository)
+			for _, do := range []func(context.Context, *sql.DB) error{
+				inTx(nil, insert), execs(insert),
+			} {
+				r.db.SetMaxOpenConns(1)
+				require.NoError(t, do(under, r.db))
+				end := "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> " +
+					"pg_backend_pid() AND application_name = current_setting('application_name')"
+				if d.dialect() == fencedb.MySQL {
+					var id int64
+					require.NoError(t, r.db.QueryRowContext(t.Context(),
+						"SELECT connection_id()").Scan(&id))
+					_, err := d.ExecContext(t.Context(), "KILL ?", id)
+					require.NoError(t, err)
+				} else {
+					_, err := d.ExecContext(t.Context(), end)
+					require.NoError(t, err)
+				}
+				time.Sleep(10 * time.Millisecond) //nolint:forbidigo // until the end is on its way
+				errs = append(errs, do(under, r.db))
+			}
+			return errs
+		}
+		bare, carried := after(false), after(true)
+		for i := range bare {
+			assert.Equal(t, bare[i] == nil || carried[i] == nil, carried[i] == nil,
+				"%s: %v, bare %v", name, carried[i], bare[i])
+		}
+	}
+}
+
+// The driver's own connection is found in ours.
+func TestRaw(t *testing.T) {
+	t.Parallel()
+	d := ways()["pgx/stdlib"].openAccount(t, "pgx/stdlib")
+	c, err := d.carrying(t).Conn(t.Context())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.Close()) }()
+	require.NoError(t, c.Raw(func(raw any) error {
+		_, ok := fencedb.Unwrap(raw).(interface{ Conn() *pgx.Conn })
+		require.True(t, ok)
+		return nil
+	}))
+	require.Equal(t, 1, fencedb.Unwrap(1))
+}

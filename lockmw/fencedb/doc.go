@@ -1,0 +1,55 @@
+// Package fencedb opens databases whose transactions carry the fences of the locks that
+// their context runs under, first and unasked: a holder that was paused, and has been
+// overtaken, commits nothing. Handlers, repositories and what generates them stay as they
+// are.
+//
+//	db := sql.OpenDB(fencedb.Connector(connector, fencedb.PostgreSQL))
+//
+//	err := lockmw.Run(ctx, keeper, lockmw.Key("account", id), func(ctx context.Context) error {
+//		return accounts.Debit(ctx, id, 10) // a repository that uses db
+//	})
+//
+// The table of fences is in package fencetx; apply it with your migrations. Package
+// fencedpgx does the same for pgx, and saves a round trip for pgx by database/sql.
+//
+// BeginTx under locks of this process carries the fences of them all. Under no lock all
+// is as without this package, and not a statement more is sent.
+//
+//	a later holder has come           BeginTx fails, with renewer.ErrLost
+//	one is about to                   the same: it waits for transactions under way alone
+//	an earlier holder's is under way  the lease's first BeginTx waits for its end
+//	the same holder's is under way    they pass each other, except in SQLite
+//
+// Nothing is left for COMMIT to fail by. Another error of BeginTx is as those of package
+// fencetx: a conflict, which may be run again, or renewer.ErrRejected, which says what the
+// database lacks.
+//
+// # Statements
+//
+//	under a lock                            is
+//	a query that surely writes nothing      sent as it is: without a fence
+//	another statement in no transaction     run in one of its own, or refused: [RefuseOutside]
+//	BEGIN or SAVEPOINT as text, in none     refused: use BeginTx
+//	COMMIT or ROLLBACK as text in BeginTx's refused: use Commit, Rollback
+//	ROLLBACK TO a savepoint                 as it is: the fence stays
+//	MySQL's DDL in a transaction            refused: it would commit
+//	VACUUM, CREATE INDEX CONCURRENTLY       refused by PostgreSQL: run it under no lock
+//	a transaction that is read-only         as it is: without a fence
+//	LISTEN, SET, PRAGMA                     as it is
+//
+// A query surely writes nothing if it is a SELECT without INTO, without a lock on rows, and
+// with no other functions than common ones of SQL.
+//
+// # What to watch out for
+//
+//   - A transaction that was begun outside of the lock has no fence of it, and a slot of
+//     a limit never has one. The keeper's observer is told, once.
+//   - A holder that is paused in its transaction keeps its successor waiting: set
+//     idle_in_transaction_session_timeout (PostgreSQL) or idle_transaction_timeout
+//     (MariaDB).
+//   - sql.Conn.Raw gives a type of this package: see [Unwrap].
+//   - Behind a statement's first word nothing is looked for: "SELECT 1; COMMIT" ends a
+//     transaction, and a function may write.
+//   - Programs whose locks have different prefixes or servers need a database or a schema
+//     each, or [Only].
+package fencedb

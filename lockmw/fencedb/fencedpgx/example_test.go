@@ -1,0 +1,25 @@
+package fencedpgx_test
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/lockbeat/lockbeat/lockmw/fencedb"
+	"github.com/lockbeat/lockbeat/lockmw/fencedb/fencedpgx"
+)
+
+// A repository takes what pgx's pool has, and gets a pool that carries fences. This one
+// refuses writes without a lock.
+func ExampleNew() {
+	debit := func(ctx context.Context, pool *pgxpool.Pool, id string, amount int64) error {
+		db := fencedpgx.New(pool, fencedb.Require()) // once, where the pool is opened
+		return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "UPDATE accounts SET balance = balance - $1 WHERE id = $2",
+				amount, id)
+			return err
+		})
+	}
+	_ = debit
+}

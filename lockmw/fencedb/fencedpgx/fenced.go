@@ -1,0 +1,265 @@
+package fencedpgx
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/lockbeat/lockbeat/lockmw/fencedb"
+	"github.com/lockbeat/lockbeat/lockmw/internal/fence"
+)
+
+// bare is what pgx's pools and connections have in common.
+type bare interface {
+	BeginTx(ctx context.Context, o pgx.TxOptions) (pgx.Tx, error)
+	Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string,
+		source pgx.CopyFromSource) (int64, error)
+}
+
+// fenced has the methods of bare, with fences.
+type fenced struct {
+	bare  bare
+	guard *fence.Guard
+	conn  *pgx.Conn    // nil: a pool, whose statements are in no transaction
+	begun *fence.Fence // of the latest transaction of conn
+}
+
+func newGuard(opts []fencedb.Option) *fence.Guard {
+	g := &fence.Guard{Dialect: fence.PostgreSQL}
+	for _, opt := range opts {
+		opt(g)
+	}
+	return g
+}
+
+// outside is the fence that a statement is to be sent with, nil if with none.
+func (d *fenced) outside(ctx context.Context, query string) (*fence.Fence, error) {
+	if d.conn != nil && d.conn.PgConn().TxStatus() != 'I' {
+		return nil, d.guard.InTx(ctx, d.begun, query)
+	}
+	f, _, err := d.guard.Outside(ctx, query)
+	return f, err
+}
+
+// fence calls begin with the tokens of f raised.
+func (d *fenced) fence(ctx context.Context, f *fence.Fence, begin func() error) error {
+	return d.guard.Begun(ctx, f, func() error {
+		for _, text := range f.Raise() {
+			if _, err := d.bare.Exec(ctx, text); err != nil {
+				if d.conn != nil { // a pool gives up a connection that is left in a transaction
+					_, _ = d.conn.Exec(context.WithoutCancel(ctx), "ROLLBACK")
+				}
+				return err
+			}
+		}
+		return nil
+	}, begin)
+}
+
+// Begin is BeginTx.
+func (d *fenced) Begin(ctx context.Context) (pgx.Tx, error) {
+	return d.BeginTx(ctx, pgx.TxOptions{})
+}
+
+// BeginTx begins a transaction that carries the fence of ctx. It fails with
+// renewer.ErrLost if a later holder of a lock has come.
+func (d *fenced) BeginTx(ctx context.Context, o pgx.TxOptions) (tx pgx.Tx, err error) {
+	var f *fence.Fence
+	if o.AccessMode != pgx.ReadOnly {
+		if f, err = d.guard.Of(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if f == nil {
+		tx, err = d.bare.BeginTx(ctx, o)
+	} else {
+		err = d.fence(ctx, f, func() (err error) {
+			tx, err = begin(ctx, d.bare, o, f)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if d.conn != nil { // a pool is used concurrently
+		d.begun = f
+	}
+	return tx, nil
+}
+
+// begin sends BEGIN and the checks in one round trip.
+func begin(
+	ctx context.Context, db interface {
+		SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+	}, o pgx.TxOptions, f *fence.Fence,
+) (pgx.Tx, error) {
+	b := &pgx.Batch{}
+	b.BeginTx(o)
+	check(b, f)
+	results := db.SendBatch(ctx, b)
+	tx, err := results.Tx(), results.Close()
+	if err != nil {
+		_ = tx.Rollback(context.WithoutCancel(ctx)) // so that the connection can be used again
+		return nil, err
+	}
+	return tx, nil
+}
+
+func check(b *pgx.Batch, f *fence.Fence) {
+	for _, l := range f.Locks {
+		b.Queue(fence.PostgresCheck, []byte(l.Name), l.Token)
+	}
+}
+
+// send sends the checks and more in one round trip, which is one transaction to the server.
+func (d *fenced) send(
+	ctx context.Context, f *fence.Fence, more ...*pgx.QueuedQuery,
+) (results pgx.BatchResults, err error) {
+	err = d.fence(ctx, f, func() error {
+		b := &pgx.Batch{}
+		check(b, f)
+		for _, q := range more { // copies: one keeps what one connection has prepared
+			again := *q
+			b.QueuedQueries = append(b.QueuedQueries, &again)
+		}
+		results = d.bare.SendBatch(ctx, b)
+		for range f.Locks {
+			if _, err := results.Exec(); err != nil {
+				_ = results.Close()
+				return err
+			}
+		}
+		return nil
+	})
+	return results, err
+}
+
+// alone reports whether a statement has options that a batch does not take: it needs a
+// transaction.
+func alone(args []any) bool {
+	if len(args) == 0 {
+		return false
+	}
+	switch args[0].(type) {
+	case pgx.QueryExecMode, pgx.QueryResultFormats, pgx.QueryResultFormatsByOID:
+		return true
+	}
+	return false
+}
+
+// Exec runs a statement; under a lock and outside of a transaction in one of its own,
+// with the fence.
+func (d *fenced) Exec(
+	ctx context.Context, query string, args ...any,
+) (tag pgconn.CommandTag, err error) {
+	f, err := d.outside(ctx, query)
+	switch {
+	case err != nil:
+		return tag, err
+	case f == nil:
+		return d.bare.Exec(ctx, query, args...)
+	case alone(args):
+		err = pgx.BeginFunc(ctx, d, func(tx pgx.Tx) (err error) {
+			tag, err = tx.Exec(ctx, query, args...)
+			return err
+		})
+		return tag, fence.Alone(err)
+	}
+	results, err := d.send(ctx, f, &pgx.QueuedQuery{SQL: query, Arguments: args})
+	if err != nil {
+		return tag, err
+	}
+	tag, err = results.Exec()
+	return tag, fence.Alone(cmp.Or(err, results.Close()))
+}
+
+// Query runs a query; under a lock and outside of a transaction in one of its own, with
+// the fence, unless it surely writes nothing.
+func (d *fenced) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
+	f, err := d.outside(ctx, query)
+	switch {
+	case err != nil:
+		return failedRows{err: err}, err
+	case f == nil:
+		return d.bare.Query(ctx, query, args...)
+	case alone(args):
+		tx, err := d.Begin(ctx)
+		if err != nil {
+			return failedRows{err: err}, err
+		}
+		inner, err := tx.Query(ctx, query, args...)
+		return &rows{Rows: inner, end: func(err error) error {
+			if err != nil {
+				return tx.Rollback(context.WithoutCancel(ctx))
+			}
+			return tx.Commit(ctx)
+		}}, err
+	}
+	results, err := d.send(ctx, f, &pgx.QueuedQuery{SQL: query, Arguments: args})
+	if err != nil {
+		return failedRows{err: err}, err
+	}
+	inner, err := results.Query()
+	own := &rows{Rows: inner, end: func(error) error { return results.Close() }}
+	if err != nil {
+		own.Close()
+	}
+	return own, err
+}
+
+// QueryRow is Query for one row.
+func (d *fenced) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
+	rows, err := d.Query(ctx, query, args...)
+	return row{rows, err}
+}
+
+// SendBatch puts the fence before a batch.
+func (d *fenced) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
+	if d.conn != nil && d.conn.PgConn().TxStatus() != 'I' {
+		return d.bare.SendBatch(ctx, b)
+	}
+	f, err := d.guard.Of(ctx)
+	if err == nil && f != nil {
+		for _, q := range b.QueuedQueries {
+			if d.guard.Dialect.KindOf(q.SQL) == fence.Begins {
+				f, _, err = d.guard.Outside(ctx, q.SQL)
+				break
+			}
+		}
+	}
+	if err != nil {
+		return pgx.FailedBatchResults(b, err)
+	}
+	if f == nil {
+		return d.bare.SendBatch(ctx, b)
+	}
+	results, err := d.send(ctx, f, b.QueuedQueries...)
+	if err != nil {
+		return pgx.FailedBatchResults(b, err)
+	}
+	return results
+}
+
+// CopyFrom copies; under a lock and outside of a transaction in one of its own.
+func (d *fenced) CopyFrom(
+	ctx context.Context, table pgx.Identifier, columns []string, source pgx.CopyFromSource,
+) (n int64, err error) {
+	f, err := d.outside(ctx, "COPY")
+	if err != nil {
+		return 0, err
+	}
+	if f == nil {
+		return d.bare.CopyFrom(ctx, table, columns, source)
+	}
+	err = pgx.BeginFunc(ctx, d, func(tx pgx.Tx) (err error) {
+		n, err = tx.CopyFrom(ctx, table, columns, source)
+		return err
+	})
+	return n, err
+}

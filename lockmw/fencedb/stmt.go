@@ -1,0 +1,168 @@
+package fencedb
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/fence"
+)
+
+// outside is the fence that a statement needs a transaction of its own for, nil if it
+// needs none.
+func (c *conn) outside(ctx context.Context, query string) (*fence.Fence, error) {
+	if c.reads {
+		return nil, c.guard.InReads(query)
+	}
+	if c.inTx {
+		return nil, c.guard.InTx(ctx, c.fence, query)
+	}
+	if c.byText {
+		c.byText = c.guard.Dialect.KindOf(query) != fence.Ends
+		return nil, c.guard.InTx(ctx, nil, query)
+	}
+	f, kind, err := c.guard.Outside(ctx, query)
+	c.byText = err == nil && kind == fence.Begins
+	return f, err
+}
+
+// exec runs a statement by do, in a transaction of its own if it needs one.
+func exec[R any](
+	ctx context.Context, c *conn, query string, do func() (R, error),
+) (result R, err error) {
+	f, err := c.outside(ctx, query)
+	if err != nil {
+		return result, err
+	}
+	if f == nil {
+		return do()
+	}
+	own, err := c.BeginTx(ctx, driver.TxOptions{})
+	if err != nil {
+		return result, err
+	}
+	result, err = do()
+	if err != nil { // ErrSkip, too: then database/sql prepares the statement, and comes again
+		if own.Rollback() != nil {
+			c.bad = true
+		}
+		return result, fence.Alone(err)
+	}
+	if r, ok := any(result).(driver.Rows); ok {
+		result, _ = any(&rows{Rows: r, own: own, c: c}).(R)
+		return result, nil
+	}
+	return result, own.Commit()
+}
+
+func (c *conn) ExecContext(
+	ctx context.Context, query string, args []driver.NamedValue,
+) (driver.Result, error) {
+	return exec(ctx, c, query, func() (driver.Result, error) { return c.exec(ctx, query, args) })
+}
+
+func (c *conn) exec(
+	ctx context.Context, query string, args []driver.NamedValue,
+) (driver.Result, error) {
+	if e, ok := c.Conn.(driver.ExecerContext); ok {
+		return e.ExecContext(ctx, query, args)
+	}
+	e, ok := c.Conn.(driver.Execer) //nolint:staticcheck // what the driver has
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	values, err := plain(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return e.Exec(query, values)
+}
+
+func (c *conn) QueryContext(
+	ctx context.Context, query string, args []driver.NamedValue,
+) (driver.Rows, error) {
+	return exec(ctx, c, query, func() (driver.Rows, error) { return c.query(ctx, query, args) })
+}
+
+func (c *conn) query(
+	ctx context.Context, query string, args []driver.NamedValue,
+) (driver.Rows, error) {
+	if q, ok := c.Conn.(driver.QueryerContext); ok {
+		return q.QueryContext(ctx, query, args)
+	}
+	q, ok := c.Conn.(driver.Queryer) //nolint:staticcheck // what the driver has
+	if !ok {
+		return nil, driver.ErrSkip
+	}
+	values, err := plain(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return q.Query(query, values)
+}
+
+// plain are the arguments for a driver that knows neither contexts nor names.
+func plain(ctx context.Context, args []driver.NamedValue) ([]driver.Value, error) {
+	values := make([]driver.Value, len(args))
+	for i, a := range args {
+		if a.Name != "" {
+			return nil, errors.New("sql: driver does not support the use of Named Parameters")
+		}
+		values[i] = a.Value
+	}
+	return values, ctx.Err()
+}
+
+// stmt is a driver's prepared statement.
+type stmt struct {
+	driver.Stmt
+
+	c     *conn
+	query string
+}
+
+// columnStmt is one whose driver converts arguments by column. To database/sql a
+// statement that has the method always does, so this is a type of its own.
+type columnStmt struct {
+	*stmt
+	driver.ColumnConverter
+}
+
+// CheckNamedValue asks the statement, else the connection, whom database/sql would ask if
+// this method were not here.
+func (s *stmt) CheckNamedValue(v *driver.NamedValue) error {
+	if checker, ok := s.Stmt.(driver.NamedValueChecker); ok {
+		return checker.CheckNamedValue(v)
+	}
+	return s.c.CheckNamedValue(v)
+}
+
+func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	return exec(ctx, s.c, s.query, func() (driver.Result, error) { return s.exec(ctx, args) })
+}
+
+func (s *stmt) exec(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
+	if e, ok := s.Stmt.(driver.StmtExecContext); ok {
+		return e.ExecContext(ctx, args)
+	}
+	values, err := plain(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return s.Stmt.Exec(values) //nolint:staticcheck // what the driver has
+}
+
+func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	return exec(ctx, s.c, s.query, func() (driver.Rows, error) { return s.queried(ctx, args) })
+}
+
+func (s *stmt) queried(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
+	if q, ok := s.Stmt.(driver.StmtQueryContext); ok {
+		return q.QueryContext(ctx, args)
+	}
+	values, err := plain(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	return s.Stmt.Query(values) //nolint:staticcheck // what the driver has
+}

@@ -1,0 +1,167 @@
+package fence
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/lockbeat/lockbeat/lockmw/internal/sqlfault"
+	"github.com/lockbeat/lockbeat/renewer"
+)
+
+// Error is an error of this package, other than a loss.
+type Error struct {
+	Why   string // what has happened, and what to do
+	Kind  error  // of package renewer, or the context's own; nil if only the driver's will do
+	Below error  // the driver's error, or the cause of the context's end; nil if there is none
+}
+
+// Error says what to do, and then what the driver has said.
+func (f *Error) Error() string {
+	text := "lockbeat: fence a transaction: " + f.Why
+	if f.Below != nil {
+		text += ": " + strings.TrimPrefix(f.Below.Error(), "lockbeat: ")
+	}
+	return text
+}
+
+// Unwrap gives errors.Is and errors.As the kind and the driver's error.
+func (f *Error) Unwrap() (errs []error) {
+	for _, err := range []error{f.Kind, f.Below} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// Lost is the error of a holder whom a later one has overtaken. err is the driver's, or
+// nil.
+func (l Lock) Lost(higher string, err error) error {
+	text := fmt.Sprintf("a later holder has fenced a transaction: %s, this lock's is %d. If "+
+		"no other has the lock, its store has lost data and its clock has gone back: all are "+
+		"refused until tokens have risen above that", higher, l.Token)
+	return &renewer.LostError{
+		Name: l.Name, Reason: renewer.ReasonTaken, Fence: l.Token, Err: sqlfault.Tell(err, text),
+	}
+}
+
+// errRaise means that a row has a lower token, or is missing.
+var errRaise = errors.New("lockbeat: the fence is not raised")
+
+// Err is the caller's error of a statement of this fence: nil, a loss, errRaise, or
+// Failed's.
+func (f *Fence) Err(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, errRaise) || errors.Is(err, renewer.ErrLost) ||
+		errors.Is(err, driver.ErrBadConn) { // with which database/sql tries another connection
+		return err
+	}
+	if lost := Overtaken(err, f.Locks); lost != nil {
+		return lost
+	}
+	return f.Dialect.Failed(ctx, err)
+}
+
+// UnlessRaise is err, or nil if that only means that the fence is to be raised.
+func UnlessRaise(err error) error {
+	if errors.Is(err, errRaise) {
+		return nil
+	}
+	return err
+}
+
+// Alone is the caller's error of a statement in a transaction of its own.
+func Alone(err error) error {
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) && coded.SQLState() == "25001" {
+		return &Error{"run this statement with a context that is under no lock: under one it " +
+			"is in a transaction, with the fence", renewer.ErrConfig, err}
+	}
+	return err
+}
+
+// higher finds what was cast in PostgreSQL's message, whatever language the rest is in.
+var higher = regexp.MustCompile(`lock_hash=(\w{16}) has the token (\d+)`)
+
+// Overtaken is the error of the lock whose row has another token, if that is what err
+// says: a loss or, if that is none that is higher, errRaise.
+func Overtaken(err error, locks []Lock) error {
+	if err == nil {
+		return nil
+	}
+	found := higher.FindStringSubmatch(err.Error())
+	if found == nil {
+		return nil
+	}
+	for _, l := range locks {
+		if renewer.HashName(l.Name, nil) != found[1] {
+			continue
+		}
+		if token, _ := strconv.ParseInt(found[2], 10, 64); token <= l.Token {
+			return errRaise
+		}
+		return l.Lost("the row's token is "+found[2], err)
+	}
+	return nil
+}
+
+// Failed is the caller's error of a statement; nil stays nil.
+func (d Dialect) Failed(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return &Error{"roll back, since the context has ended", ctx.Err(), context.Cause(ctx)}
+	case errors.Is(err, sql.ErrTxDone), err.Error() == "tx is closed": // pgx.ErrTxClosed
+		return &Error{"begin another one, since it was committed or rolled back before, or the " +
+			"context that it was begun with has ended", renewer.ErrConfig, err}
+	}
+	why, kind := d.advice(sqlfault.Of(err))
+	return &Error{why, kind, err}
+}
+
+// schema names the table's text.
+func (d Dialect) schema() string {
+	return "fencetx." + [...]string{"", "PostgreSQLSchema", "MySQLSchema", "SQLiteSchema"}[d]
+}
+
+// Table is the error of a table with which nothing is refused.
+func (d Dialect) Table(why string) error {
+	return &Error{
+		why + ": the table is another one; make it anew, by " + d.schema(),
+		renewer.ErrRejected, nil,
+	}
+}
+
+// advice is what to do about a fault, and its kind.
+func (d Dialect) advice(fault sqlfault.Fault) (why string, kind error) {
+	switch fault {
+	case sqlfault.Conflict, sqlfault.Busy, sqlfault.Waited:
+		why = "roll back and run the transaction again, since another one is in the way"
+	case sqlfault.Aborted:
+		why = "roll back, since a statement has failed before; heed that one's error"
+	case sqlfault.ReadOnly:
+		why = "it is read-only: write at the primary. What only reads needs no fence: begin it " +
+			"with sql.TxOptions.ReadOnly"
+	case sqlfault.NoTable:
+		why = "the table is missing: make it, by " + d.schema()
+	case sqlfault.Shape:
+		why = "the table is another one: make it anew, by " + d.schema()
+	case sqlfault.Dialect:
+		why = "the database is of another kind: call the function of fencetx, or give fencedb " +
+			"the dialect, that is for it"
+	case sqlfault.NoRight:
+		why = "the user needs rights: GRANT SELECT, INSERT, UPDATE ON lockbeat_fences"
+	default:
+		why = "roll back, since the statement has failed"
+	}
+	if fault.Permanent() {
+		kind = renewer.ErrRejected
+	}
+	return why, kind
+}
