@@ -78,8 +78,8 @@ var layers = []layer{
 		"it knows channels, or commands, and the servers that they go to, and no lock",
 	},
 	{
-		rooms("line"), "internal/contract",
-		"it keeps the places of this process, and sends nothing",
+		rooms("line"), "internal/contract renewer/store " + rooms("schema"),
+		"it keeps the places of this process and their claims, and sends nothing",
 	},
 	{
 		"renewer/redisstore/internal/...", "",

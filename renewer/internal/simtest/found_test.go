@@ -16,7 +16,7 @@ const budget = 200
 
 // rare are faults that are found in one world of fifty or so.
 var rare = []string{
-	"a grant is for the dead for ever",
+	"a grant is kept for the dead",
 }
 
 // requireFound plays worlds with a fault until it is found as one of these kinds of violation. A
@@ -65,7 +65,7 @@ var storeFaults = []struct {
 		faults{toldTwice: true},
 		[]kind{outside, twoBelieve, falseLoss, tokens},
 	},
-	{"a grant is for the dead for ever", faults{grantForTheDead: true}, []kind{hang, starved}},
+	{"a grant is kept for the dead", faults{grantForTheDead: true}, []kind{hang, starved}},
 	{"a limit admits one more", faults{oneMore: true}, []kind{twoBelieve}},
 	{"a repeated acquire has a second slot", faults{slotTwice: true}, []kind{lapsed, leftover}},
 	{"tokens come from the mark of another slot", faults{twoMarks: true}, []kind{tokens}},

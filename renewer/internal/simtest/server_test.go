@@ -85,7 +85,10 @@ func (s *server) shown(now time.Duration) time.Duration {
 // live is who has a name; nil for nobody.
 func (s *server) live(name string, now time.Duration) *tenure {
 	t := s.keys[name]
-	if t != nil && s.shown(now) >= t.until && (!t.carried || !s.faults.grantForTheDead) {
+	if t != nil && t.carried && s.faults.grantForTheDead && s.shown(now) < t.until+20*t.ttl {
+		return t
+	}
+	if t != nil && s.shown(now) >= t.until {
 		if t.carried {
 			s.count(turnsLapsed)
 		}
