@@ -14,8 +14,6 @@ type faults struct {
 	forgetsReserved bool
 	// toldTwice: what was granted to a place is told to the next place of that process as well.
 	toldTwice bool
-	// grantForTheDead: a grant that is not used lapses twenty TTLs late, a slot's turn never.
-	grantForTheDead bool
 	// oneMore: a limit admits one more than it says.
 	oneMore bool
 	// slotTwice: an acquire that is repeated gets a second slot.

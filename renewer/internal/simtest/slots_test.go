@@ -24,7 +24,7 @@ func (s *server) liveSlots(name string, now time.Duration) []*tenure {
 		return true
 	})
 	s.slotTurns[name] = slices.DeleteFunc(s.slotTurns[name], func(t turn) bool {
-		if s.shown(now) < t.until || s.faults.grantForTheDead {
+		if s.shown(now) < t.until {
 			return false
 		}
 		s.count(turnsLapsed)
