@@ -98,16 +98,22 @@ func TestATakeOverIsNotStarved(t *testing.T) {
 			d := w.openAccount(t, name)
 			r, other := w.repo(t, d, true), w.repo(t, d, true)
 			former, successor := holder(t, 1, "a"), holder(t, 2, "a")
-			var stop atomic.Bool
+			var over, stop atomic.Bool // over: the successor has committed
 			var all sync.WaitGroup
-			var commits atomic.Int64
+			var commits, late, refused atomic.Int64
 			for range 8 {
 				all.Go(func() {
 					for !stop.Load() {
-						if opens(former, r, sql.LevelDefault, func() {
+						begunLate := over.Load()
+						switch err := opens(former, r, sql.LevelDefault, func() {
 							time.Sleep(20 * time.Millisecond) //nolint:forbidigo // the work
-						}) == nil {
+						}); {
+						case err == nil && begunLate:
+							late.Add(1)
+						case err == nil:
 							commits.Add(1)
+						case begunLate:
+							refused.Add(1)
 						}
 					}
 				})
@@ -117,10 +123,12 @@ func TestATakeOverIsNotStarved(t *testing.T) {
 			begun := time.Now()
 			require.NoError(t, other.AddAlone(successor))
 			took := time.Since(begun)
-			before := commits.Load()
+			over.Store(true)
+			require.Eventually(t, func() bool { return refused.Load() > 8 }, 30*time.Second,
+				time.Millisecond)
 			stop.Store(true)
 			all.Wait()
-			require.Equal(t, before, commits.Load(), "late commits")
+			require.Zero(t, late.Load(), "late commits")
 			require.Less(t, took, 5*time.Second) // starved, it would not come to its end
 			t.Logf("the successor has committed after %v", took)
 		})
