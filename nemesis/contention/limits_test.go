@@ -189,7 +189,8 @@ func TestMoreCallersThanSlotsFarAway(t *testing.T) {
 			}
 			calls.Wait()
 			if processes == 1 {
-				assert.Less(t, s.asked()-before, int64(callers*rounds), "scripts for as many slots")
+				// Each release may be one, and so would each claim be, but for the front's.
+				assert.Less(t, s.asked()-before, int64(callers*rounds*7/4), "scripts for as many slots")
 			}
 			s.nothingIsLeft()
 		})
