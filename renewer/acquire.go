@@ -249,7 +249,8 @@ func (c *call) enter(
 		k.ends.WakeBy(now.Add(listenAfter))
 	}
 	if !l.belief.IsManual() {
-		l.belief.Due = k.heartbeats.First(sent)
+		// a late grant is due at once, and not with those that were granted now
+		l.belief.Due = min(k.heartbeats.First(sent), sent.Add(k.cfg.Heartbeat))
 		k.plan(l, l.belief.Due)
 	}
 	d = k.desk.Granted(l.key(), l, c.request.Limit != nil, c.place.Number, now)

@@ -186,8 +186,10 @@ func (d *Desk[L]) Refused(name contract.Name, l L, a Answer) *Watch {
 	}
 	q.seen = a.Seen
 	if !a.Try {
-		// what was asked from it before and not answered now has not left the line
-		q.place, q.queued = a.Place, a.Queued || a.Seen.Err != nil && q.queued
+		// What was asked from it before and not answered now has not left the line; and what a
+		// front that has left asked, without an answer, may get there yet, or get the lock.
+		q.place = a.Place
+		q.queued = a.Queued || !name.Limit && q.unsettled != 0 || a.Seen.Err != nil && q.queued
 	}
 	RefuseAll(q.removeTries(), a.Seen)
 	if a.Try || a.Seen.Err != nil || !q.watch.begin() {
@@ -287,7 +289,7 @@ func (d *Desk[L]) Swap(name contract.Name, l, next L) {
 		f.l = next
 		d.fronts.of(name)[name.Text] = f
 		if q := d.lines.of(name)[name.Text]; q != nil && !name.Limit {
-			q.place, q.queued = Place{}, false
+			q.place, q.queued, q.unsettled = Place{}, false, 0
 		}
 	}
 }

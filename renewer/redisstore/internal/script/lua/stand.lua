@@ -14,4 +14,7 @@ if type(added) == 'number' then
 	rank = tonumber(added == 1 and since or redis.call('ZSCORE', line, place))
 elseif string.find(added.err, 'READONLY', 1, true) then
 	redis.call('ZADD', line, 'NX', nowText, place) -- a replica: who waits must hear it
+else -- a full server refuses it, though it may stand there already
+	local stands = redis.pcall('ZSCORE', line, place)
+	rank = type(stands) == 'string' and tonumber(stands) or nil
 end
