@@ -69,8 +69,6 @@ type holding struct {
 	only struct { // for the usual one hold, without allocations of their own
 		answers [1]store.Answer
 		starts  [2]int
-		keys    schema.KeyWriter
-		wrote   bool
 	}
 }
 
@@ -134,11 +132,7 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	if d := h.timeOf(&part[0]); d != 0 {
 		lasts = c.ttls.of(d)
 	}
-	keys := &h.only.keys
-	if len(h.starts) != 2 || h.only.wrote { // by several goroutines; or the client may read it yet
-		keys = new(schema.KeyWriter)
-	}
-	h.only.wrote = len(h.starts) == 2
+	var keys schema.KeyWriter // of each command: the client may read the one before yet
 	keys.Begin(c.prefix, part)
 	call, name := h.scriptFor(limits).Called(whole)
 	n := len(part)
