@@ -1,6 +1,9 @@
 package embedded_test
 
 import (
+	"crypto/rand"
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -10,6 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
+	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/embedded"
 )
 
@@ -36,4 +41,29 @@ func TestTimeIsTheClock(t *testing.T) {
 		client.B().Eval().Script("return redis.call('TIME')").Numkeys(0).Build()).AsIntSlice()
 	require.NoError(t, err)
 	assert.WithinDuration(t, time.Now(), time.Unix(parts[0], parts[1]*1000), 5*time.Second)
+}
+
+// A lease may lapse while a claim looks at it: the claim's mark must not have it stay for ever.
+func TestLeasesLapseWhileTheyAreClaimed(t *testing.T) {
+	t.Parallel()
+	redis := embedded.Run(t)
+	s, err := redisstore.New(redis.Client(t))
+	require.NoError(t, err)
+	t.Cleanup(s.Close)
+	var claims sync.WaitGroup
+	for i := range 16 {
+		claims.Go(func() {
+			claim := store.Claim{Name: fmt.Sprint(i % 8), TTL: time.Millisecond}
+			for range 100 {
+				claim.Owner = rand.Text()[:store.OwnerLen]
+				s.Engine().Acquire(t.Context(), []store.Claim{claim})
+			}
+		})
+	}
+	claims.Wait()
+	for i := range 8 {
+		key := fmt.Sprintf("%s{%d}", redisstore.DefaultPrefix, i)
+		assert.Eventually(t, func() bool { return !redis.Mini().Exists(key) }, time.Second,
+			time.Millisecond, key)
+	}
 }

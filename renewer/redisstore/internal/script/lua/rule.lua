@@ -60,15 +60,16 @@ if not free then
 	-- told to wait for it.
 	if string.sub(value, -2) ~= '\n+' and #value < 300 and
 		string.find(value, '^[!%w_-]+\n%d+\n%d+\n') then
-		local marked = redis.pcall('SET', lease, value .. '\n+', 'KEEPTTL')
-		if marked.err then
+		-- XX: in miniredis keys lapse during a script.
+		local marked = redis.pcall('SET', lease, value .. '\n+', 'XX', 'KEEPTTL')
+		if marked and marked.err then
 			-- A server whose memory is full refuses what would take more of it to a script that
 			-- has written nothing; so this writes what changes nothing first. It is a channel's
 			-- name, and no key's.
 			redis.pcall('DEL', lease .. ':freed')
-			marked = redis.pcall('SET', lease, value .. '\n+', 'KEEPTTL')
+			marked = redis.pcall('SET', lease, value .. '\n+', 'XX', 'KEEPTTL')
 		end
-		if marked.err then
+		if marked and marked.err then
 			return marked
 		end
 	end
