@@ -46,7 +46,7 @@ elseif string.sub(value, 1, 22) == owner then
 		local before = place and string.match(value, '^[^\n]+\n%d+\n%d+\n')
 		if before and not string.find(value, '\n' .. holder, 24, true) then
 			-- Another caller of the process goes on from the place whose claim was granted.
-			redis.pcall('SET', lease, before .. holder .. '\n+', 'KEEPTTL')
+			redis.pcall('SET', lease, before .. holder .. '\n+', 'XX', 'KEEPTTL')
 		end
 		return tonumber(fence)
 	end
