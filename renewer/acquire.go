@@ -249,8 +249,7 @@ func (c *call) enter(
 		k.ends.WakeBy(now.Add(listenAfter))
 	}
 	if !l.belief.IsManual() {
-		// a late grant is due at once, and not with those that were granted now
-		l.belief.Due = min(k.heartbeats.First(sent), sent.Add(k.cfg.Heartbeat))
+		l.belief.Due = k.heartbeats.First(sent)
 		k.plan(l, l.belief.Due)
 	}
 	d = k.desk.Granted(l.key(), l, c.request.Limit != nil, c.place.Number, now)

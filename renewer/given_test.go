@@ -18,7 +18,8 @@ import (
 // tells is a store whose next grants answer the first claim from a place.
 type tells struct {
 	*script.Store
-	late atomic.Int32 // how many
+	late  atomic.Int32 // how many
+	leave func()       // called in the same moment
 }
 
 func (s *tells) Engine() store.Store { return s }
@@ -28,6 +29,9 @@ func (s *tells) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 	if grants[0].Status == store.StatusHeld && s.late.Load() > 0 {
 		s.late.Add(-1)
 		grants[0].Late = true
+		if s.leave != nil {
+			s.leave()
+		}
 	}
 	return grants
 }
@@ -155,6 +159,77 @@ func TestAGrantOutlivesWhoClaimedIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a front has left unanswered the store may carry out yet. The one behind it hears that the name
+// is another's, and leaves too: the claim is freed with its place, at once and when it can't take
+// effect any longer.
+func TestAClaimThatAFrontHasLeftIsFreed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const settle = 20 * time.Second
+		s := &tells{Store: script.New()}
+		s.SetSettle(settle)
+		k, err := renewer.New(s, config)
+		require.NoError(t, err)
+		s.Default(script.Acquire, script.Hang())
+		ctx, leave := context.WithCancel(t.Context())
+		later, leaveLater := context.WithCancel(t.Context())
+		first := waits(ctx, k)
+		begun := time.Now()
+		second := waits(later, k)
+		waitFor(time.Second)
+		s.Default(script.Acquire, script.Taken(other, time.Hour))
+		leave()
+		require.ErrorIs(t, <-first, context.Canceled)
+		waitFor(time.Second)
+		asked := s.Calls(script.Acquire)[0].Claims[0]
+		left := time.Now()
+		leaveLater()
+		require.ErrorIs(t, <-second, context.Canceled)
+		waitFor(settle)
+		calls := s.Calls(script.Release)
+		require.NotEmpty(t, calls)
+		for _, c := range calls {
+			assert.Equal(t, asked.Owner, c.Holds[0].Owner)
+		}
+		assert.Equal(t, asked.Place, calls[0].Holds[0].Place)
+		assertInstant(t, left, calls[0].At, "at once")
+		assertInstant(t, begun.Add(settle), calls[len(calls)-1].At, "when it is settled")
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
+}
+
+// Who leaves while it hears of its grant frees that again when its latest question can't take effect
+// any longer, and not only the first.
+func TestALateGrantOfOneWhoHasLeftIsFreed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const settle = 20 * time.Second
+		s := &tells{Store: script.New()}
+		s.SetSettle(settle)
+		k, err := renewer.New(s, config)
+		require.NoError(t, err)
+		s.Script(script.Acquire, inLine)
+		s.Default(script.Acquire, script.Hang())
+		ctx, leave := context.WithCancel(t.Context())
+		done := waits(ctx, k)
+		waitFor(3 * time.Second) // and is not answered
+		s.Wake("a", nil)
+		synctest.Wait()
+		hangs := s.Calls(script.Acquire)
+		s.leave = leave
+		s.late.Store(1)
+		s.Default(script.Acquire, script.Held())
+		require.ErrorIs(t, <-done, context.Canceled)
+		waitFor(2 * settle)
+		calls := s.Calls(script.Release)
+		require.NotEmpty(t, calls)
+		latest := hangs[len(hangs)-1].At
+		last := calls[len(calls)-1].At
+		assert.False(t, last.Before(latest.Add(settle)), "%v after it", last.Sub(latest))
+		require.NoError(t, k.Shutdown(t.Context()))
+	})
 }
 
 // breaks is a store that has broken the lease of the second claim.

@@ -42,3 +42,11 @@ func TestACohortIsSoonClosed(t *testing.T) {
 	assert.Equal(t, first, c.join(timing.Instant(1).Add(time.Second/64)))
 	assert.NotEqual(t, first, c.join(timing.Instant(2).Add(time.Second/64)))
 }
+
+// One that was asked for long ago, and is granted now, does not wait for those that came meanwhile.
+func TestALateGrantJoinsNoCohortBeyondItsTime(t *testing.T) {
+	t.Parallel()
+	c := newCohort(time.Second)
+	c.join(timing.Instant(2 * time.Second))
+	assert.Equal(t, timing.Instant(time.Second+1), c.join(1))
+}

@@ -220,7 +220,8 @@ func newCohort(heartbeat time.Duration) cohort {
 	return cohort{heartbeat: heartbeat, phase: phase}
 }
 
-// join is when a lease has its first heartbeat that was asked for at an instant.
+// join is when a lease has its first heartbeat that was asked for at an instant, perhaps long ago:
+// by its own heartbeat at the latest.
 func (c *cohort) join(sent timing.Instant) timing.Instant {
 	if c.room == 0 || sent > c.until {
 		half := c.heartbeat / 2
@@ -231,5 +232,5 @@ func (c *cohort) join(sent timing.Instant) timing.Instant {
 		_, c.phase = math.Modf(c.phase + math.Phi)
 	}
 	c.room--
-	return c.first
+	return min(c.first, sent.Add(c.heartbeat))
 }
