@@ -51,3 +51,34 @@ func TestPlacesWithoutARankAreForgotten(t *testing.T) {
 		})
 	}
 }
+
+// What stands in the line already, a full server keeps there: it is granted its claim as any other.
+func TestAFullServerKeepsPlaces(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store := s.store(t)
+	mine(t, store, claim("a", "a", minuteTTL))
+	listening(t, store)
+	stand(t, store, "b")
+	s.ok(t, "CONFIG", "SET", "maxmemory", "1")
+	assert.Equal(t, contract.StatusQueued, acquire(t, store, queue("b")).Status)
+	s.ok(t, "CONFIG", "SET", "maxmemory", "0")
+	require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+	awaitGrant(t, store, queue("b"))
+}
+
+// A lock that goes from hand to hand keeps the mark of its tokens.
+func TestAHandOverKeepsTheMark(t *testing.T) {
+	t.Parallel()
+	withRedis(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		mark := redisstore.MarkKey(redisstore.DefaultPrefix)
+		mine(t, store, claim("a", "a", minuteTTL))
+		listening(t, store)
+		stand(t, store, "b")
+		s.ok(t, "PEXPIRE", mark, "60000")
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		awaitGrant(t, store, queue("b"))
+		assert.Greater(t, s.number(t, "PTTL", mark), int64(60000))
+	})
+}

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
+	"github.com/lockbeat/lockbeat/renewer"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/renewer/store"
 	"github.com/lockbeat/lockbeat/testutil/embedded"
@@ -65,5 +66,45 @@ func TestLeasesLapseWhileTheyAreClaimed(t *testing.T) {
 		key := fmt.Sprintf("%s{%d}", redisstore.DefaultPrefix, i)
 		assert.Eventually(t, func() bool { return !redis.Mini().Exists(key) }, time.Second,
 			time.Millisecond, key)
+	}
+}
+
+// A machine whose clock was never set hands locks over as any other.
+func TestAClockThatWasNeverSet(t *testing.T) {
+	t.Parallel()
+	redis := embedded.Run(t)
+	redis.Mini().ClockTTL(false)
+	redis.Mini().SetTime(time.Unix(5, 0))
+	keepers := make([]*renewer.Keeper, 2)
+	for i := range keepers {
+		s, err := redisstore.New(redis.Client(t))
+		require.NoError(t, err)
+		t.Cleanup(s.Close)
+		keepers[i], err = renewer.New(s, renewer.Config{Log: renewer.Silent})
+		require.NoError(t, err)
+	}
+	l, err := keepers[0].Acquire(t.Context(), renewer.Request{Name: "a"})
+	require.NoError(t, err)
+	got := make(chan error)
+	for i := range 8 {
+		k := keepers[1-i%2]
+		next := make(chan *renewer.Lease)
+		go func() {
+			l, err := k.Acquire(t.Context(), renewer.Request{Name: "a"})
+			got <- err
+			next <- l
+		}()
+		require.Eventually(t, func() bool {
+			return redis.Mini().Exists(redisstore.DefaultPrefix + "{a}:waiters")
+		}, 5*time.Second, time.Millisecond)
+		require.NoError(t, l.Release(t.Context()))
+		require.NoError(t, <-got)
+		later := <-next
+		assert.Greater(t, later.Fence(), l.Fence())
+		l = later
+	}
+	require.NoError(t, l.Release(t.Context()))
+	for _, k := range keepers {
+		require.NoError(t, k.Shutdown(t.Context()))
 	}
 }
