@@ -72,8 +72,11 @@ func (c *codec) claimNatively(
 		c.holderText(claim.Holder, claim.Callers)))
 	set := c.builder().Arbitrary("SET").Keys(text[:len(key)]).
 		Args(text[len(key):], "NX", "PX", c.ttls.of(claim.TTL)).Build()
-	got, token, err := s.Pair(ctx, &job.room, set, c.builder().Incr().Key(c.mark).Build())
-	if err == nil {
+	got, token, lost, err := s.Pair(ctx, &job.room, set, c.builder().Incr().Key(c.mark).Build())
+	if lost { // a script's answer would hide that SET may be carried out yet
+		job.grants[0] = c.noGrant(err)
+		return job.grants[:]
+	} else if err == nil {
 		err = got.Error()
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 package redisstore_test
 
 import (
+	"bytes"
 	"context"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/proxy"
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
@@ -288,6 +290,26 @@ func TestANativeClaimThatIsNotAnswered(t *testing.T) {
 	g := store.Acquire(ctx, []contract.Claim{claim("a", "a", time.Minute)})[0]
 	assert.Equal(t, contract.StatusUnknown, g.Status)
 	assert.ErrorIs(t, g.Err, context.DeadlineExceeded)
+}
+
+// One whose connection ends may be carried out yet: a script's answer would hide that.
+func TestANativeClaimThatIsLostIsUnknown(t *testing.T) {
+	t.Parallel()
+	link, store := throughLink(t)
+	store.NativeAtOnce()
+	link.DropReplyTo(func(request []byte) bool { return bytes.Contains(request, []byte("EXEC")) },
+		1, proxy.ThenReset)
+	for i := range 100 { // a busy machine may take longer than the moment that a script gives
+		mine(t, store, claim(strings.Repeat("-", redisstore.NativeName+1), "s", time.Minute))
+		release(t, store, hold(strings.Repeat("-", redisstore.NativeName+1), "s", 0))
+		c := claim(strconv.Itoa(i), "n", time.Minute)
+		g := store.Acquire(t.Context(), []contract.Claim{c})[0]
+		if link.Dropped() == 1 {
+			assert.Equal(t, contract.StatusUnknown, g.Status)
+			return
+		}
+	}
+	require.Fail(t, "no claim was native")
 }
 
 // A store whose client ClientOption has completed needs no more than a second without a dial.

@@ -43,11 +43,14 @@ type Rule struct {
 	some      bool // whether one was granted
 }
 
-// Script notes the token of a script's grant, and when it was asked for and answered.
+// Script notes the token of a script's grant, and when it was asked for and answered. One that is
+// not above the latest says nothing of the clock: it is an earlier grant, told again.
 func (r *Rule) Script(token int64, sent, got time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last, r.script, r.sent, r.got = token, token, sent, got
+	if token > r.last {
+		r.last, r.script, r.sent, r.got = token, token, sent, got
+	}
 }
 
 // May reports whether a claim may be native, and if so, what the server's clock in us shows by now,

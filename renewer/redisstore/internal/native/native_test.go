@@ -55,6 +55,19 @@ func TestWhicheverClockShowsMore(t *testing.T) {
 	assert.False(t, r.Granted(token, awake.Add(time.Hour).Round(0)))
 }
 
+// A grant that is told again is of an earlier time.
+func TestAnOldGrantSetsNoClock(t *testing.T) {
+	t.Parallel()
+	r := native.Rule{Quiet: func() bool { return true }}
+	sent := time.Now()
+	r.Script(token, sent, sent)
+	later := sent.Add(10 * time.Second)
+	r.Script(token, later, later)
+	_, may := r.May(later)
+	assert.False(t, may)
+	assert.False(t, r.Granted(token+1, later))
+}
+
 func TestAfterARefusal(t *testing.T) {
 	t.Parallel()
 	r := native.Rule{Quiet: func() bool { return true }}

@@ -141,9 +141,10 @@ func neverSent(ctx context.Context, r rueidis.RedisResult) bool {
 // on a connection of the caller's own since a server carries out at once what it reads at once, if
 // the two are short; and on that which all share, where one read may end between them, since they
 // are a transaction. An answer may be an error of the server. room must not be touched any more.
+// lost means that the two may be carried out yet.
 func (s *Sender) Pair(
 	ctx context.Context, room *[4]rueidis.Completed, a, b rueidis.Completed,
-) (first, second rueidis.RedisMessage, err error) {
+) (first, second rueidis.RedisMessage, lost bool, err error) {
 	directly := s.direct.begin()
 	defer s.direct.end()
 	if directly && !shares.Load() {
@@ -151,21 +152,22 @@ func (s *Sender) Pair(
 		r := doMultiOrLeave(ctx, s.Client, room[:2])
 		first, _ = r[0].ToMessage()
 		second, _ = r[1].ToMessage()
-		return first, second, errors.Join(r[0].NonRedisError(), r[1].NonRedisError())
+		return first, second, false, errors.Join(r[0].NonRedisError(), r[1].NonRedisError())
 	}
 	room[0], room[1], room[2] = s.Client.B().Multi().Build(), a, b
 	room[3] = s.Client.B().Exec().Build()
 	r := doMulti(ctx, s.Client, room[:])
 	for i := range r {
 		if err := r[i].Error(); err != nil { // EXECABORT comes last
-			return first, second, err
+			s.NoteClosed(ctx, r[i])
+			return first, second, r[i].NonRedisError() != nil && !neverSent(ctx, r[i]), err
 		}
 	}
 	answers, err := r[3].ToArray()
 	if err != nil || len(answers) != 2 {
-		return first, second, errors.Join(err, errUnreadable)
+		return first, second, false, errors.Join(err, errUnreadable)
 	}
-	return answers[0], answers[1], nil
+	return answers[0], answers[1], false, nil
 }
 
 var errUnreadable = errors.New("redisstore: unreadable reply to a transaction")
