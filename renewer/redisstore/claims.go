@@ -23,7 +23,7 @@ func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Gran
 	presents := false
 	for i := range claims {
 		if c := &claims[i]; c.Place != 0 && !samePlace(claims, i-1) {
-			asks := s.codec.replicas > 0 || givesWay(c)
+			asks := s.codec.replicas > 0 || givesWay(c) || c.Manual
 			presents = s.line.Present(c, s.codec.faceText(c.Holder), asks) || presents
 		}
 	}

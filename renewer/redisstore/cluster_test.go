@@ -38,6 +38,28 @@ func TestCluster(t *testing.T) {
 	})
 }
 
+// Leases of many slots are freed in one call, by several goroutines of the client, which make their
+// commands again where a server turns them away.
+func TestLeasesOfAClusterInOneCall(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 3, 0)
+	s := server{option: cluster.ClientOption(), admin: cluster.Masters[0].Client(t)}.store(t)
+	const n = 300
+	claims, holds := make([]contract.Claim, n), make([]contract.Hold, n)
+	for i := range n {
+		claims[i] = claim(strconv.Itoa(i), "a", time.Minute)
+		holds[i] = hold(strconv.Itoa(i), "a", time.Minute)
+	}
+	for range 3 {
+		for _, g := range s.Acquire(t.Context(), claims) {
+			require.Equal(t, contract.StatusHeld, g.Status, g.Err)
+		}
+		for _, a := range s.Release(t.Context(), holds) {
+			require.Equal(t, contract.StatusHeld, a.Status, a.Err)
+		}
+	}
+}
+
 // Slots of one limit are asked for, renewed and freed in one call, as they share their keys.
 func TestSlotsShareACallOfACluster(t *testing.T) {
 	t.Parallel()

@@ -136,6 +136,29 @@ func TestLineScripts(t *testing.T) {
 	})
 }
 
+// A waiter that wants a lease of hours, without a heartbeat, and has died, costs the others no hours:
+// it is kept for it for a moment, in which it is to ask.
+func TestAManualLeaseIsKeptForAMoment(t *testing.T) {
+	t.Parallel()
+	withRedis(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		mine(t, store, claim("a", "a", minuteTTL))
+		listening(t, store)
+		c := queue("b")
+		c.TTL, c.Manual = time.Hour, true
+		require.Eventually(t, func() bool {
+			return acquire(t, store, c).Status == contract.StatusQueued
+		}, patience, time.Millisecond)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		lease, _ := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
+		s.pttl(t, lease, 1, 5000)
+		g := acquire(t, store, c)
+		require.Equal(t, contract.StatusHeld, g.Status)
+		assert.False(t, g.Late)
+		s.pttl(t, lease, 60*minute-5000, 60*minute)
+	})
+}
+
 // Locks of a batch that are free are granted by fewer steps, which left the places in their lines.
 func TestPlacesOfABatchLeaveTheirLines(t *testing.T) {
 	t.Parallel()

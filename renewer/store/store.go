@@ -139,7 +139,8 @@ const (
 	//
 	// Of a lock, the first claim from that place is granted, with its owner, TTL and holder. The
 	// next claim from it is answered [Grant.Late], once, if the Store has heard of that grant; else
-	// as any that is repeated by the owner. A lease that lapses so wakes the next places.
+	// as any that is repeated by the owner. A lease that lapses so wakes the next places. For a
+	// claim with a Newness, or a Manual one, a Store may keep the name for a moment, as of a limit.
 	//
 	// Of a limit, a slot is kept for the place for a moment: its turn. The claim from it is
 	// granted, by any owner. A turn that ends without a claim leaves the slot to the first to ask,

@@ -142,10 +142,11 @@ func (l *Line) Present(c *store.Claim, who string, asks bool) bool {
 	w.places++
 	p := &place{of: w, first: *c, turn: l.turn(), who: who, came: time.Now()}
 	if !name.Limit {
-		p.text = l.named(number) + c.Owner + " " + schema.Decimal(c.TTL.Milliseconds())
-		if asks {
-			p.text += " "
+		ttl, flag := c.TTL, ""
+		if asks { // for as long it is kept for it
+			ttl, flag = min(ttl, p.turn), " "
 		}
+		p.text = l.named(number) + c.Owner + " " + schema.Decimal(ttl.Milliseconds()) + flag
 		p.text += schema.Separator + who
 		if c.Holder.Trace != "" {
 			p.text += schema.Separator + schema.Part(c.Holder.Trace)
@@ -171,7 +172,7 @@ func (l *Line) Given(c *store.Claim) (g store.Grant, ok bool) {
 	}
 	g, p.given = p.given, store.Grant{}
 	first := &p.first
-	if c.Owner != first.Owner || c.TTL != first.TTL || c.Newness != first.Newness ||
+	if c.Owner != first.Owner || c.TTL != first.TTL || c.Manual || c.Newness != first.Newness ||
 		c.Holder.Operation != first.Holder.Operation {
 		return store.Grant{}, false
 	}

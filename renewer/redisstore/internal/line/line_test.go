@@ -234,7 +234,7 @@ func TestAPlaceStandsAsItCameFirst(t *testing.T) {
 	l, _, stop := waiting(func(error) {})
 	c := claim(8)
 	c.Holder.Trace = "trace"
-	text := "8 " + l.ID() + " owner-of-22-bytes-1234 60000 \nnode\n1\ntest\ntrace"
+	text := "8 " + l.ID() + " owner-of-22-bytes-1234 1000 \nnode\n1\ntest\ntrace"
 	l.Present(&c, "node\n1\ntest", true)
 	assert.Equal(t, " "+text, l.Text(8))
 	assert.Equal(t, "0 "+text, l.Text(8), "it may stand there")

@@ -10,7 +10,8 @@
 -- which belongs to a process and the lock's name, with the claim that was first made from it:
 -- "NUMBER INBOX OWNER TTL", another space if it is to ask, and a line feed and the holder. INBOX is
 -- whom to tell, and NUMBER what the place is called there. The score is when it came, by the
--- server's clock in us. A release grants that claim (passon.lua), for its TTL in ms.
+-- server's clock in us. A release grants that claim (passon.lua), or keeps the lease for it: for TTL
+-- ms.
 --
 -- In the line of a limit it is "NUMBER INBOX TURN", where TURN is how many ms the place has to claim
 -- a slot when its turn comes: see slots.lua.
