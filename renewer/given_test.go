@@ -59,6 +59,7 @@ func inLineFor(
 	waitFor(waits)
 	asked := len(s.Calls(script.Acquire))
 	s.late.Store(late)
+	s.Default(script.Renew, script.Hang()) // its heartbeat may be due at once
 	s.Script(script.Acquire, then...)
 	s.Mute(false)
 	s.Wake("a", nil)
@@ -78,8 +79,9 @@ func TestALateGrantCountsFromTheFirstClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const waits = 3 * time.Second
-		_, l, first := inLineFor(t, waits, 1, script.Held())
+		s, l, first := inLineFor(t, waits, 1, script.Held())
 		assertInstant(t, first.Add(goodFor), time.Now().Add(l.Remaining()), "believed until")
+		s.Default(script.Renew, script.Pass())
 		waitFor(time.Minute)
 		require.NoError(t, l.Err(), "heartbeats keep it as any other")
 		require.NoError(t, l.Release(t.Context()))
