@@ -67,18 +67,23 @@ func TestAFullServerKeepsPlaces(t *testing.T) {
 	awaitGrant(t, store, queue("b"))
 }
 
-// A lock that goes from hand to hand keeps the mark of its tokens.
-func TestAHandOverKeepsTheMark(t *testing.T) {
+// A lock that goes from hand to hand keeps the mark of its tokens, of which the time is not written
+// each time.
+func TestHandOversKeepTheMark(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
 		store := s.store(t)
 		mark := redisstore.MarkKey(redisstore.DefaultPrefix)
 		mine(t, store, claim("a", "a", minuteTTL))
 		listening(t, store)
-		stand(t, store, "b")
 		s.ok(t, "PEXPIRE", mark, "60000")
-		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
-		awaitGrant(t, store, queue("b"))
-		assert.Greater(t, s.number(t, "PTTL", mark), int64(60000))
+		holder, waiter := "a", "b"
+		require.Eventually(t, func() bool {
+			stand(t, store, waiter)
+			require.Equal(t, contract.StatusHeld, release(t, store, hold("a", holder, 0)).Status)
+			awaitGrant(t, store, queue(waiter))
+			holder, waiter = waiter, holder
+			return s.number(t, "PTTL", mark) > 60000
+		}, patience, time.Millisecond)
 	})
 }

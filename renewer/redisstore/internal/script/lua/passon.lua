@@ -22,7 +22,8 @@ for f = 1, #freed do
 				local time = redis.call('TIME')
 				nowText = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))
 				local digit = string.byte(nowText, 12) -- of 10000; to format a number costs more
-				top = (digit == 57 or #nowText ~= 16) and string.format('%.0f', nowText + 10000) or
+				local carries = digit == 57 or #nowText ~= 16
+				top = carries and string.format('%.0f', nowText + 10000) or
 					string.sub(nowText, 1, 11) .. string.char(digit + 1) .. string.sub(nowText, 13)
 				-- It keeps its time to live: what is put back lives as long as it was to.
 				local mark = redis.pcall('SET', markKey, top, 'KEEPTTL', 'GET')
@@ -36,7 +37,9 @@ for f = 1, #freed do
 					digit = string.byte(mark, 16)
 					token = mark < nowText and nowText or digit == 57 and
 						string.format('%.0f', mark + 1) or string.sub(mark, 1, 15) .. string.char(digit + 1)
-					redis.call('PEXPIRE', markKey, markTTL)
+					if carries then -- of ten times once, which is enough for one that lives for days
+						redis.call('PEXPIRE', markKey, markTTL)
+					end
 				elseif type(mark) == 'string' then
 					redis.call('SET', markKey, mark, 'KEEPTTL')
 				end
