@@ -126,6 +126,7 @@ func ScriptText(file string) string {
 		"release.lua": script.Release, "break.lua": script.Break, "slots_break.lua": script.SlotsBreak,
 		"slots_renew.lua": script.SlotsRenew, "slots_release.lua": script.SlotsRelease,
 		"newest.lua": script.Newest, "begin.lua": script.Begin,
+		"free.lua": script.Free,
 	}[file]
 	_, whole := text.Called(true)
 	return whole

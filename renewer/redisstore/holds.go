@@ -60,11 +60,13 @@ var noOwner = strings.Repeat(" ", store.OwnerLen)
 // holding is the job of a renewal or a release: calls of a script for as many leases each as
 // scriptRoom has room for. Neighbours of one time share a call.
 type holding struct {
-	codec    *codec
-	releases bool // or else it renews
-	holds    []store.Hold
-	answers  []store.Answer
-	starts   []int // call i has holds[starts[i]:starts[i+1]]
+	codec     *codec
+	releases  bool // or else it renews
+	frees     bool // one lease for which nobody waits, by free.lua
+	waitedFor bool // somebody does, or it is not its owner's any more, so that it has not
+	holds     []store.Hold
+	answers   []store.Answer
+	starts    []int // call i has holds[starts[i]:starts[i+1]]
 
 	only struct { // for the usual one hold, without allocations of their own
 		answers [1]store.Answer
@@ -101,6 +103,8 @@ func (h *holding) timeOf(hold *store.Hold) time.Duration {
 // scriptFor is the script that does it for locks, or for limits.
 func (h *holding) scriptFor(limits bool) *script.Script {
 	switch {
+	case h.frees:
+		return &script.Free
 	case limits && h.releases:
 		return &script.SlotsRelease
 	case limits:
@@ -142,6 +146,9 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	// Written piece by piece, as a heartbeat of many leases would fill a slice of words for each
 	// call. The first key is as good as all to choose the server by.
 	words := c.builder().Arbitrary(call, name, strconv.Itoa(n)).Keys(keys.Next())
+	if h.frees {
+		return words.Args(part[0].Owner).Build()
+	}
 	for range part[1:] {
 		words = words.Args(keys.Next())
 	}
@@ -174,6 +181,13 @@ func (h *holding) young(hold *store.Hold) bool {
 	return hold.Fence != 0 && !hold.Limit && h.codec.native.Some()
 }
 
+// mayFree reports whether nobody is likely to wait for the one lease, so that free.lua will do.
+func (h *holding) mayFree() bool {
+	hold := &h.holds[0]
+	return len(h.holds) == 1 && h.young(hold) && hold.Keep == 0 && hold.Place == 0 &&
+		h.codec.native.Calm()
+}
+
 // told is what renew.lua is told of leases beside their owners: how many callers wait for each that
 // tells, and its token.
 func (h *holding) told(part []store.Hold) (text string) {
@@ -194,6 +208,10 @@ func (h *holding) Read(i int, r rueidis.RedisResult) {
 	reply, err := r.ToMessage()
 	if err != nil {
 		err = h.codec.errors.Wrap(h.op(), err)
+	} else if n, freed := reply.ToInt64(); h.frees && freed == nil {
+		if h.waitedFor = n != 1; !h.waitedFor {
+			part[0].Status = store.StatusHeld
+		}
 	} else if turns, ok := readAnswers(reply, part); !ok {
 		err = refusal.Unreadable(h.op())
 	} else {
@@ -214,7 +232,13 @@ func newReleases(c *codec, s *wire.Sender) *wire.Coalescer[store.Hold, store.Ans
 		},
 		Alone: func(ctx context.Context, holds []store.Hold) []store.Answer {
 			job := c.newHolding(holds, true)
+			job.frees = job.mayFree()
 			s.Call(ctx, job, true)
+			if job.waitedFor {
+				c.native.Refused(false)
+				job.frees = false
+				s.Call(ctx, job, true)
+			}
 			return job.answers
 		},
 		Together: func(ctx context.Context, holds []store.Hold) []store.Answer {

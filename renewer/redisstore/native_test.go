@@ -3,6 +3,8 @@ package redisstore_test
 import (
 	"bytes"
 	"context"
+	"crypto/sha1" //nolint:gosec // Redis names scripts by it
+	"encoding/hex"
 	"strconv"
 	"strings"
 	"testing"
@@ -76,6 +78,57 @@ func TestALoneClaimIsNative(t *testing.T) {
 	s.pttl(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "a"), minute-5000, minute)
 	require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "n", 0)).Status)
 	assert.Greater(t, s.script(t, store), fence)
+}
+
+// So is the script that frees it, which does not know who waits. For the next few another does.
+func TestALoneReleaseIsAShortScript(t *testing.T) {
+	t.Parallel()
+	_, s := startReal(t)
+	store, other := s.natively(t, s.store(t)), s.store(t)
+	free := func(fence int64) (scripts int64) {
+		s.ok(t, "CONFIG", "RESETSTAT")
+		h := notYet(hold("a", "n", 0), fence)
+		require.Equal(t, contract.Answer{Status: contract.StatusHeld}, release(t, store, h))
+		return calls(t, s, "evalsha") + calls(t, s, "eval")
+	}
+	free(s.native(t, store, "a")) // the server learns it
+	assert.Equal(t, int64(1), free(s.native(t, store, "a")))
+	fence := s.native(t, store, "a")
+	s.ok(t, "SCRIPT", "FLUSH")
+	free(fence)
+	for file, known := range map[string]int64{"free.lua": 1, "release.lua": 0} {
+		sum := sha1.Sum([]byte(redisstore.ScriptText(file))) //nolint:gosec // Redis names it so
+		answer, err := s.do(t, "SCRIPT", "EXISTS", hex.EncodeToString(sum[:])).AsIntSlice()
+		require.NoError(t, err)
+		assert.Equal(t, []int64{known}, answer, file)
+	}
+
+	t.Log("somebody waits for it")
+	fence = s.native(t, store, "a")
+	woken := newWatch(other, "a")
+	t.Cleanup(woken.stop)
+	woken.await(t, "set up")
+	require.Equal(t, contract.StatusTaken, acquire(t, other, claim("a", "b", minuteTTL)).Status)
+	assert.Equal(t, int64(2), free(fence))
+	woken.await(t, "freed")
+	for range 15 {
+		fence := mine(t, store, claim("a", "n", minuteTTL))
+		acquire(t, other, claim("a", "b", minuteTTL))
+		assert.Equal(t, int64(1), free(fence))
+	}
+
+	t.Log("it is another's, or nobody's")
+	for _, spoil := range [][]string{
+		{"SET", redisstore.LeaseKey(redisstore.DefaultPrefix, "a"), "other"},
+		{"DEL", redisstore.LeaseKey(redisstore.DefaultPrefix, "a")},
+	} {
+		fence := s.native(t, store, "a")
+		s.ok(t, spoil...)
+		a := release(t, store, notYet(hold("a", "n", 0), fence))
+		assert.Equal(t, spoil[0] == "SET", a.Status == contract.StatusTaken, a)
+		assert.Equal(t, spoil[0] == "DEL", a.Status == contract.StatusGone, a)
+		s.ok(t, "DEL", redisstore.LeaseKey(redisstore.DefaultPrefix, "a"))
+	}
 }
 
 // Until the first heartbeat the value has no token. Who has the lock, and since when, is there.

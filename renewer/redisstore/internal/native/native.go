@@ -102,6 +102,13 @@ func (r *Rule) Refused(never bool) {
 	r.pause, r.never = pause, r.never || never
 }
 
+// Calm reports whether the latest native claims were granted: few callers meet.
+func (r *Rule) Calm() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.some && r.pause == 0
+}
+
 // Some reports whether a native claim was ever granted.
 func (r *Rule) Some() bool {
 	r.mu.Lock()

@@ -26,6 +26,7 @@ var (
 	Begin   = load("begin.lua")
 	Renew   = load("renew.lua")
 	Release = load("release.lua")
+	Free    = load("free.lua")
 	Probe   = load("probe.lua")
 
 	SlotsAcquire = load("slots_acquire.lua")
