@@ -177,7 +177,7 @@ func (q *question) judge(ctx context.Context, g store.Grant) (sent instant, err 
 	switch g.Status {
 	case store.StatusHeld:
 		if ctx.Err() != nil { // the caller left while the question was under way
-			c.unsettled = max(c.unsettled, q.sent) // which is that of the first claim, if it is late
+			c.unsettled = max(c.unsettled, q.sent) // that of the first claim, if it is late
 			return 0, c.cancelled(ctx)
 		}
 		c.l.belief.Fence, c.reserved = g.Fence, g.Reserved
