@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepAwake keeps all cores awake until stop. A core that has nothing to do halts, and on a virtual
-// machine waking it takes longer than a request: figures are then of halts, and a library that does
-// more work may look quicker. So a thread at idle priority, as of chrt -i 0, spins on each core and
-// gives way at once to any that works. The threads have a process of their own, since the garbage
-// collector of this one would wait for them.
+// keepAwake keeps all cores awake until stop. A core that has nothing to do
+// halts, and on a virtual machine waking it takes longer than a request:
+// figures are then of halts, and a library that does more work may look
+// quicker. So a thread at idle priority, as of chrt -i 0, spins on each core
+// and gives way at once to any that works. The threads have a process of their
+// own, since the garbage collector of this one would wait for them.
 func keepAwake(ctx context.Context) (stop func(), err error) {
 	c, err := startChild(ctx, setup{Role: spinning})
 	if err != nil {

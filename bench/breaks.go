@@ -16,9 +16,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// The table of leases that are broken. Told is from the call that breaks one to the end of its
-// context; next, from the return of its operation to the next one's lock. Each of the three has a
-// client of its own.
+// The table of leases that are broken. Told is from the call that breaks one to
+// the end of its context; next, from the return of its operation to the next
+// one's lock. Each of the three has a client of its own.
 const (
 	breakTable = "A lease is broken"
 	byBreak    = lockbeat + ", Break"
@@ -27,10 +27,12 @@ const (
 	nextP99    = "next, p99, ms"
 )
 
-// breakTTL is short, so that heartbeats come soon: a keeper listens from its first one on.
+// breakTTL is short, so that heartbeats come soon: a keeper listens from its
+// first one on.
 const breakTTL = time.Second
 
-// breakers are a holder, the one who breaks its leases, and the one who has them next.
+// breakers are a holder, the one who breaks its leases, and the one who has
+// them next.
 type breakers struct {
 	holder, next *renewer.Keeper
 	store        *redisstore.Store
@@ -65,7 +67,8 @@ func (b *breakers) close() {
 	}
 }
 
-// breaks measures how soon the holder of a broken lease is told, and how soon another has the lock.
+// breaks measures how soon the holder of a broken lease is told, and how soon
+// another has the lock.
 func breaks(ctx context.Context, o options, f *figures) error {
 	if len(o.contestants(lockbeat)) == 0 {
 		return nil

@@ -15,7 +15,8 @@ import (
 	process "github.com/lockbeat/lockbeat/internal/testutil/child"
 )
 
-// callgrind is a server under valgrind's callgrind, which counts the instructions that it executes.
+// callgrind is a server under valgrind's callgrind, which counts the
+// instructions that it executes.
 type callgrind struct {
 	proc  *process.Process
 	addr  string
@@ -48,7 +49,8 @@ func (c *callgrind) start(ctx context.Context) error {
 		return err
 	}
 	log := filepath.Join(c.dir, "log")
-	// What it does by itself, once a second, is not counted: it toggles what was on at the start.
+	// What it does by itself, once a second, is not counted: it toggles what
+	// was on at the start.
 	c.proc, err = process.Start(exec.Command("valgrind", "--tool=callgrind",
 		"--toggle-collect=serverCron", "--collect-atstart=yes",
 		"--callgrind-out-file="+c.out(), "redis-server", "--port", port, "--bind", "127.0.0.1",

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// childEnv is set for a child: this program once more, as a process of its own. It reads JSON, a
-// setup first and then one request after the other, and answers each of them.
+// childEnv is set for a child: this program once more, as a process of its own.
+// It reads JSON, a setup first and then one request after the other, and
+// answers each of them.
 const childEnv = "BENCH_CHILD"
 
 // The roles of a child.
@@ -53,7 +54,8 @@ func childMain(stdin io.Reader, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// serve ends when its input does. What the child has open ends with its process.
+// serve ends when its input does. What the child has open ends with its
+// process.
 func serve(ctx context.Context, in *json.Decoder, out *json.Encoder) error {
 	var s setup
 	if err := in.Decode(&s); err != nil {
@@ -137,7 +139,8 @@ func (c *child) ask(request, answer any) error {
 	return nil
 }
 
-// end kills the child: all that it measured is known, and a library may hang at its end.
+// end kills the child: all that it measured is known, and a library may hang at
+// its end.
 func (c *child) end() {
 	_ = c.cmd.Process.Kill() // fails only if it has ended already
 	_ = c.stdin.Close()
@@ -199,8 +202,8 @@ func (o options) bound() time.Duration {
 	return 90 * time.Second
 }
 
-// inTime gives a contestant's round its bound. If it fails, the figures have a note of it, unless
-// it is Lockbeat, whose failure ends the program.
+// inTime gives a contestant's round its bound. If it fails, the figures have a
+// note of it, unless it is Lockbeat, whose failure ends the program.
 func (f *figures) inTime(
 	ctx context.Context, o options, table, who string, round func(context.Context) error,
 ) error {

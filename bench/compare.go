@@ -14,9 +14,9 @@ import (
 	"strings"
 )
 
-// compare lets this program and that of another checkout measure Lockbeat in turn, and prints how
-// the figures of each round relate. The range is that of the rounds: where it has 1 in it, a
-// difference may be the machine's.
+// compare lets this program and that of another checkout measure Lockbeat in
+// turn, and prints how the figures of each round relate. The range is that of
+// the rounds: where it has 1 in it, a difference may be the machine's.
 func compare(ctx context.Context, o options, w io.Writer) error {
 	scratch, err := os.MkdirTemp("", "lockbeat-bench-")
 	if err != nil {

@@ -15,7 +15,8 @@ const (
 	crowdedTable = "More callers than slots: a limit of 100, 100 ms each, a link of 2 ms"
 )
 
-// hot lets the goroutines of one process hand the slots of a limit over, and a lock.
+// hot lets the goroutines of one process hand the slots of a limit over, and a
+// lock.
 func (f *figures) hot(ctx context.Context, o options, s server) error {
 	span := 500 * time.Millisecond
 	if o.short {

@@ -1,5 +1,5 @@
-// Command bench measures what Lockbeat costs, beside other libraries in the same run, and prints
-// Markdown tables.
+// Command bench measures what Lockbeat costs, beside other libraries in the
+// same run, and prints Markdown tables.
 //
 //	go run .                      everything, in a quarter of an hour
 //	go run . -run cycles          a section: see below
@@ -7,24 +7,26 @@
 //	go run . -before ../../old    compare with another checkout: ratios, after ÷ before
 //	go run . -short               a smoke test in seconds
 //
-// A figure from one machine says little about another; a ratio within one run says more, and
-// instructions are the same under any load. So all contestants take turns in each round, in
-// processes of their own, and the median of the rounds counts. All cores are kept awake (awake.go);
-// where they cannot be, the first line says so. A library that fails or hangs is named below the
-// tables.
+// A figure from one machine says little about another; a ratio within one run
+// says more, and instructions are the same under any load. So all contestants
+// take turns in each round, in processes of their own, and the median of the
+// rounds counts. All cores are kept awake (awake.go); where they cannot be, the
+// first line says so. A library that fails or hangs is named below the tables.
 //
-// Every run starts private redis-server processes on free loopback ports, without persistence, and
-// ends them. The exit status is 1 if Lockbeat failed, lost a lock, or let two run at once. It needs
-// Linux, for CLOCK_MONOTONIC, which all processes share.
+// Every run starts private redis-server processes on free loopback ports,
+// without persistence, and ends them. The exit status is 1 if Lockbeat failed,
+// lost a lock, or let two run at once. It needs Linux, for CLOCK_MONOTONIC,
+// which all processes share.
 //
 // # Contestants
 //
-// By hand is SET NX PX and a script that compares and deletes, and nothing else. Synchronous is a
-// pool of connections, each for one request at a time; pipelined is one that all share; with
-// MaxFlushDelay, each write waits 20 µs for more requests. The best of these counts. The others are
-// each at their best. rueidislock: one key a lock (majority 1), NOLOOP tracking, a second for a
-// request in place of 20 ms. redsync: its own delays of 50 to 250 ms, and no end of tries.
-// bsm/redislock: a try each 100 ms, as its documentation shows.
+// By hand is SET NX PX and a script that compares and deletes, and nothing
+// else. Synchronous is a pool of connections, each for one request at a time;
+// pipelined is one that all share; with MaxFlushDelay, each write waits 20 µs
+// for more requests. The best of these counts. The others are each at their
+// best. rueidislock: one key a lock (majority 1), NOLOOP tracking, a second for
+// a request in place of 20 ms. redsync: its own delays of 50 to 250 ms, and no
+// end of tries. bsm/redislock: a try each 100 ms, as its documentation shows.
 //
 // # Sections
 //
@@ -59,9 +61,10 @@
 //     a lock that goes from one client to another who stands in line, and back; a heartbeat of 100
 //     leases. What is kept in instructions.go bounds Lockbeat's: the exit status is 1 beyond 3 %.
 //
-// With -before another checkout, which must have this program, and this one measure Lockbeat in
-// turn, a round each, five times (-rounds). Least and most are the ratios of single rounds: where 1
-// lies between them, the difference may be the machine's.
+// With -before another checkout, which must have this program, and this one
+// measure Lockbeat in turn, a round each, five times (-rounds). Least and most
+// are the ratios of single rounds: where 1 lies between them, the difference
+// may be the machine's.
 //
 // Several servers are measured by go test -bench . -run '^$' ./renewer/quorum.
 package main

@@ -56,7 +56,8 @@ func median(values []float64) float64 {
 	return slices.Sorted(slices.Values(values))[len(values)/2]
 }
 
-// number prints three digits of what is small, and whole numbers of what is not.
+// number prints three digits of what is small, and whole numbers of what is
+// not.
 func number(v float64) string {
 	switch size := math.Abs(v); {
 	case math.IsNaN(v):
@@ -70,7 +71,8 @@ func number(v float64) string {
 	}
 }
 
-// tables prints each table, its columns in the order in which they were first noted.
+// tables prints each table, its columns in the order in which they were first
+// noted.
 func (f *figures) tables() string {
 	var b strings.Builder
 	for _, name := range f.distinct(func(p place) (string, bool) { return p.Table, true }) {
@@ -109,7 +111,8 @@ func (f *figures) distinct(field func(place) (value string, wanted bool)) (all [
 	return all
 }
 
-// table is a Markdown table, padded so that it can be read as it is. Its first row is the head.
+// table is a Markdown table, padded so that it can be read as it is. Its first
+// row is the head.
 type table [][]string
 
 func (t table) String() string {

@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// toHold is what a holder is asked: to take leases first, and then to hold them for a time.
+// toHold is what a holder is asked: to take leases first, and then to hold them
+// for a time.
 type toHold struct {
 	Leases int
 	Span   time.Duration
@@ -123,7 +124,8 @@ const (
 	leaseBytes = "bytes a lock"
 )
 
-// hold holds locks in a process of its own, on a server of its own, with what renews by itself.
+// hold holds locks in a process of its own, on a server of its own, with what
+// renews by itself.
 func hold(ctx context.Context, o options, f *figures) error {
 	span := ttl
 	if o.short {

@@ -26,9 +26,10 @@ const (
 	renewal   = lockbeat + ", a renewal of 100, each"
 )
 
-// kept are instructions ÷ those by hand: a change that moves one by more than keptWithin fails, or
-// changes it here. They are of redis keptFor, as Debian builds it. Of a loop of claims, the slower
-// the machine, the more go by script: that is bound by keptMost.
+// kept are instructions ÷ those by hand: a change that moves one by more than
+// keptWithin fails, or changes it here. They are of redis keptFor, as Debian
+// builds it. Of a loop of claims, the slower the machine, the more go by
+// script: that is bound by keptMost.
 var kept = map[string]float64{scripted: 3.33, handOver: 6.11, renewal: 0.45}
 
 const (
@@ -46,8 +47,8 @@ type deed struct {
 	open  func(addr string) (once func() error, closeAll func(), err error)
 }
 
-// deeds are what is counted. A server collects Lua's garbage at each fiftieth script: so that the
-// number of scripts is a multiple of that.
+// deeds are what is counted. A server collects Lua's garbage at each fiftieth
+// script: so that the number of scripts is a multiple of that.
 func deeds(o options) (all []deed) {
 	for _, who := range o.contestants(append([]string{synchronous}, libraries...)...) {
 		d := deed{row: who, times: 100, locks: 1}
@@ -66,8 +67,8 @@ func deeds(o options) (all []deed) {
 	return all
 }
 
-// instructions counts those of a server, which no other load of the machine changes, and what it
-// would write to disk.
+// instructions counts those of a server, which no other load of the machine
+// changes, and what it would write to disk.
 func instructions(ctx context.Context, o options, f *figures) error {
 	if _, err := exec.LookPath("valgrind"); err != nil {
 		f.note("%s: not measured: no valgrind; `make bench-instructions` installs it", costTable)
@@ -121,7 +122,8 @@ func instructions(ctx context.Context, o options, f *figures) error {
 	return nil
 }
 
-// each is what one of a deed's locks costs, once all is warm. spent is read before and after.
+// each is what one of a deed's locks costs, once all is warm. spent is read
+// before and after.
 func (d deed) each(addr string, spent func() (float64, error)) (float64, error) {
 	once, closeAll, err := d.open(addr)
 	if err != nil {
@@ -167,7 +169,8 @@ func cycleOf(lib library) func() error {
 	}
 }
 
-// takeByScript does the same as a user who has no right to claim without a script.
+// takeByScript does the same as a user who has no right to claim without a
+// script.
 func takeByScript(addr string) (once func() error, closeAll func(), err error) {
 	option := rueidis.ClientOption{InitAddress: []string{addr}, ForceSingleClient: true}
 	admin, err := rueidis.NewClient(option)
@@ -219,7 +222,8 @@ func newPeer(addr string) (*peer, error) {
 	}}, nil
 }
 
-// handOn has a lock go from one client to another and back, as between processes.
+// handOn has a lock go from one client to another and back, as between
+// processes.
 func handOn(addr string) (once func() error, closeAll func(), err error) {
 	has, err := newPeer(addr)
 	if err != nil {

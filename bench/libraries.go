@@ -20,9 +20,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// The contestants, by the names that the tables show. By hand is what a user can write: SET NX PX,
-// and a script that compares and deletes. It has no heartbeat, no wake-up, no clean-up after lost
-// replies and no token of its own for each lock.
+// The contestants, by the names that the tables show. By hand is what a user
+// can write: SET NX PX, and a script that compares and deletes. It has no
+// heartbeat, no wake-up, no clean-up after lost replies and no token of its own
+// for each lock.
 const (
 	synchronous = "by hand (synchronous)"   // a pool of connections, each for one request at a time
 	pipelined   = "by hand (pipelined)"     // one connection that all share
@@ -38,11 +39,12 @@ var (
 	libraries = everyone[3:]
 )
 
-// ttl is that of every lock. Only those are held for longer whose library renews them.
+// ttl is that of every lock. Only those are held for longer whose library
+// renews them.
 const ttl = 10 * time.Second
 
-// mutex is a lock on one name as one goroutine uses it, over and over. The interface is narrow, so
-// that a library costs what it costs by itself.
+// mutex is a lock on one name as one goroutine uses it, over and over. The
+// interface is narrow, so that a library costs what it costs by itself.
 type mutex interface {
 	lock(ctx context.Context) error // waits until it has the lock
 	unlock(ctx context.Context) error
@@ -122,7 +124,8 @@ func newKeeper(
 
 // newStore has a client of its own.
 func newStore(option rueidis.ClientOption, ttl time.Duration) (*redisstore.Store, error) {
-	// A machine on which many processes start at once may need more than one attempt.
+	// A machine on which many processes start at once may need more than one
+	// attempt.
 	for late := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		store, err := redisstore.Open(context.Background(),
 			redisstore.Deployment{Option: option, TTL: ttl})
@@ -194,8 +197,9 @@ func rueidisLock(option rueidis.ClientOption) (library, error) {
 	}, close: l.Close}, nil
 }
 
-// newLocker has one key a lock; tracking without its own invalidations; and a second in place of
-// 20 ms for a request, so that a busy machine costs it no lock.
+// newLocker has one key a lock; tracking without its own invalidations; and a
+// second in place of 20 ms for a request, so that a busy machine costs it no
+// lock.
 func newLocker(option rueidis.ClientOption) (rueidislock.Locker, error) {
 	return rueidislock.NewLocker(rueidislock.LockerOption{
 		ClientOption: option, KeyValidity: ttl, KeyMajority: 1, NoLoopTracking: true,
@@ -213,7 +217,8 @@ func (m *lockerMutex) unlock(context.Context) error {
 	return nil
 }
 
-// redsyncMutex tries for as long as it may; its delays of 50 to 250 ms are its defaults.
+// redsyncMutex tries for as long as it may; its delays of 50 to 250 ms are its
+// defaults.
 type redsyncMutex struct{ *redsync.Mutex }
 
 func redsyncOnRueidis(option rueidis.ClientOption) (library, error) {
@@ -245,7 +250,8 @@ func bsmRedislock(option rueidis.ClientOption) (library, error) {
 	}, close: func() { _ = client.Close() }}, nil
 }
 
-// lock tries each 100 ms, as its documentation shows. Without a deadline it would wait for one TTL.
+// lock tries each 100 ms, as its documentation shows. Without a deadline it
+// would wait for one TTL.
 func (m *redislockMutex) lock(ctx context.Context) (err error) {
 	m.held, err = m.client.Obtain(ctx, m.name, ttl,
 		&bsm.Options{RetryStrategy: bsm.LinearBackoff(100 * time.Millisecond)})

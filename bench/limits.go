@@ -19,8 +19,9 @@ const (
 	severalAsk  = "Limits of one call of lockmw.Do, goroutines: "
 )
 
-// The contestants of limits: see semaphores.go. doing is Lockbeat by lockmw.Do, and brief with a
-// TTL of a second. What is written by hand has no line, no heartbeat and no token.
+// The contestants of limits: see semaphores.go. doing is Lockbeat by lockmw.Do,
+// and brief with a TTL of a second. What is written by hand has no line, no
+// heartbeat and no token.
 const (
 	doing    = lockbeat + ", lockmw.Do"
 	brief    = lockbeat + ", TTL 1 s"
@@ -36,15 +37,16 @@ type slotted struct {
 	shared   bool
 }
 
-// compared is a table of limits: the first row is what the others are compared with.
+// compared is a table of limits: the first row is what the others are compared
+// with.
 type compared struct {
 	table      string
 	goroutines int
 	rows       []slotted
 }
 
-// comparisons are those of limits that never bind. A lone caller by hand is fastest synchronously,
-// and a crowd by pipelines.
+// comparisons are those of limits that never bind. A lone caller by hand is
+// fastest synchronously, and a crowd by pipelines.
 func comparisons() (all []compared) {
 	for i, how := range []string{synchronous, pipelined} {
 		goroutines := []int{1, 64}[i]
@@ -111,8 +113,8 @@ func slots(ctx context.Context, o options, f *figures) error {
 	return nil
 }
 
-// neverBinds measures a table in slices that take turns. Ratios are of slices of one turn, and a
-// library's are of one process.
+// neverBinds measures a table in slices that take turns. Ratios are of slices
+// of one turn, and a library's are of one process.
 func (f *figures) neverBinds(ctx context.Context, o options, s server, c compared) error {
 	times, span := 7, 100*time.Millisecond
 	if o.short {

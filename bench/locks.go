@@ -13,9 +13,10 @@ func freeLocks(goroutines int) string {
 	return fmt.Sprintf("Take and free a lock, goroutines: %d, a key each", goroutines)
 }
 
-// cycles lets goroutines take and free locks that no other wants: all contestants in slices that
-// take turns, each in a process of its own. Each round has new processes, since two of one program
-// differ by some per cent for as long as they live.
+// cycles lets goroutines take and free locks that no other wants: all
+// contestants in slices that take turns, each in a process of its own. Each
+// round has new processes, since two of one program differ by some per cent for
+// as long as they live.
 func cycles(ctx context.Context, o options, f *figures) error {
 	s, err := openServer()
 	if err != nil {
@@ -109,7 +110,8 @@ func oneKey(ctx context.Context, o options, f *figures) error {
 					return err
 				}
 				defer all.end()
-				// A key that was never locked before: some leave one behind if they are cancelled.
+				// A key that was never locked before: some leave one behind if
+				// they are cancelled.
 				t := turns{Name: fmt.Sprint(who[j], rand.Int64()), Goroutines: c[1], Span: unit / 4}
 				if _, _, err := t.together(all, s); err != nil { // it warms up
 					return err

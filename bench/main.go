@@ -55,7 +55,8 @@ var sections = []section{
 	{"instructions", 1, instructions},
 }
 
-// run is the program: it returns the exit status, 2 for flags that make no sense.
+// run is the program: it returns the exit status, 2 for flags that make no
+// sense.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o, err := parse(args, stderr)
 	if err != nil {

@@ -47,8 +47,9 @@ func oursByDo(option rueidis.ClientOption) (library, error) {
 	}}, err
 }
 
-// semaphore is what a user can write, as scripts. All times are the client's, which saves a call of
-// TIME, and is right only as long as all clients' clocks agree.
+// semaphore is what a user can write, as scripts. All times are the client's,
+// which saves a call of TIME, and is right only as long as all clients' clocks
+// agree.
 type semaphore struct {
 	client    rueidis.Client
 	of        *semaphoreScripts
@@ -64,13 +65,15 @@ var semaphores = map[string]*semaphoreScripts{
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[3])
 if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
 return redis.call('ZADD', KEYS[1], ARGV[4], ARGV[1])`), nil},
-	// It leaks a slot with each process that dies, until nobody has asked for a TTL.
+	// It leaks a slot with each process that dies, until nobody has asked for a
+	// TTL.
 	counted: {rueidis.NewLuaScript(`
 if redis.call('INCR', KEYS[1]) > tonumber(ARGV[2]) then redis.call('DECR', KEYS[1]) return 0 end
 redis.call('EXPIRE', KEYS[1], 10)
 return 1`), rueidis.NewLuaScript(`redis.call('DECR', KEYS[1]) return 1`)},
-	// A permit that expires, as redisson has them: how many are left in a number, which a set of
-	// those that are lent, by when, is added to again; and a message for those who wait.
+	// A permit that expires, as redisson has them: how many are left in a
+	// number, which a set of those that are lent, by when, is added to again;
+	// and a message for those who wait.
 	expiring: {rueidis.NewLuaScript(`
 local over = redis.call('ZRANGEBYSCORE', KEYS[2], 0, ARGV[3], 'LIMIT', 0, 100)
 if #over > 0 then

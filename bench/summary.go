@@ -11,7 +11,8 @@ const (
 	alone        // no other has it
 )
 
-// judgement is a figure by which a change is judged: that of Lockbeat, or of a case.
+// judgement is a figure by which a change is judged: that of Lockbeat, or of a
+// case.
 type judgement struct {
 	what               string
 	table, row, column string
@@ -53,7 +54,8 @@ func judgements() []judgement {
 	}
 }
 
-// summary puts the figures by which a change is judged beside the best of the other libraries.
+// summary puts the figures by which a change is judged beside the best of the
+// other libraries.
 func (f *figures) summary() string {
 	t := table{{"", lockbeat, "by hand", "÷ by hand", "best library", "÷ that"}}
 	for _, j := range judgements() {

@@ -58,14 +58,16 @@ type taskLog struct {
 	deliveries int
 }
 
-// served is what a process says of its tasks: the runs only when it is asked for them.
+// served is what a process says of its tasks: the runs only when it is asked
+// for them.
 type served struct {
 	Done, Deliveries int
 	Runs             []ran
 }
 
-// newTaskServer is a child that serves asynq by the configuration of the README; or, without locks,
-// with so few workers that all servers run as many tasks at once as the limits let run.
+// newTaskServer is a child that serves asynq by the configuration of the
+// README; or, without locks, with so few workers that all servers run as many
+// tasks at once as the limits let run.
 func newTaskServer(s setup) (handle, error) {
 	option := rueidis.ClientOption{InitAddress: []string{s.Addr}, ForceSingleClient: true}
 	keeper, _, err := newKeeper(option, renewer.DefaultTTL)
@@ -134,8 +136,9 @@ func (l *taskLog) sendUnlocked(ctx context.Context, task *asynq.Task) error {
 	return l.send(ctx, e)
 }
 
-// fleet is asynq's servers in processes of their own, and a Redis server each for the queue and for
-// the locks, so that the requests of the locks can be told from asynq's.
+// fleet is asynq's servers in processes of their own, and a Redis server each
+// for the queue and for the locks, so that the requests of the locks can be
+// told from asynq's.
 type fleet struct {
 	crew
 
@@ -175,8 +178,8 @@ func (f *fleet) close() {
 	}
 }
 
-// serve enqueues tasks, the i-th for the user i modulo users, those of one user in order, and
-// returns how long they took.
+// serve enqueues tasks, the i-th for the user i modulo users, those of one user
+// in order, and returns how long they took.
 func (f *fleet) serve(
 	ctx context.Context, tasks, users int, work time.Duration, limited bool,
 ) (time.Duration, error) {
@@ -222,7 +225,8 @@ func (f *fleet) serve(
 	return time.Since(begun), nil
 }
 
-// crowd is 300 callers of one user, and then tasks of asynq, one at a time for each user.
+// crowd is 300 callers of one user, and then tasks of asynq, one at a time for
+// each user.
 func crowd(ctx context.Context, o options, f *figures) error {
 	if err := callers(ctx, o, f); err != nil {
 		return err
@@ -249,8 +253,8 @@ func crowd(ctx context.Context, o options, f *figures) error {
 	return nil
 }
 
-// taskRow is a row of the table: tasks of some users, one of each at a time unless it says
-// otherwise.
+// taskRow is a row of the table: tasks of some users, one of each at a time
+// unless it says otherwise.
 type taskRow struct {
 	name         string
 	tasks, users int
@@ -301,7 +305,8 @@ func (f *figures) tasks(ctx context.Context, row taskRow) error {
 		runs = append(runs, one.Runs...)
 		deliveries += one.Deliveries
 	}
-	// As many run at once as there are users, which are mostOfAll where there are many.
+	// As many run at once as there are users, which are mostOfAll where there
+	// are many.
 	ideal := work * time.Duration(row.tasks/row.users)
 	f.add(tasksTable, row.name, toIdeal, float64(took)/float64(ideal))
 	f.add(tasksTable, row.name, "scripts a task",
@@ -317,8 +322,8 @@ func (f *figures) tasks(ctx context.Context, row taskRow) error {
 	return check(runs, mostOfOne, mostOfAll)
 }
 
-// outOfOrder counts the runs that began before so many earlier tasks of their users as may run at
-// once: among these, the order is the workers'.
+// outOfOrder counts the runs that began before so many earlier tasks of their
+// users as may run at once: among these, the order is the workers'.
 func outOfOrder(runs []ran) (n int) {
 	for _, r := range runs {
 		later := 0
@@ -334,7 +339,8 @@ func outOfOrder(runs []ran) (n int) {
 	return n
 }
 
-// check looks for what must not be: more runs at a time, of a user or of all, or two of one task.
+// check looks for what must not be: more runs at a time, of a user or of all,
+// or two of one task.
 func check(runs []ran, mostOfOne, mostOfAll int) error {
 	seen := make(map[string]bool)
 	for _, r := range runs {

@@ -73,8 +73,9 @@ func mean(times []time.Duration) (sum time.Duration) {
 	return sum / time.Duration(max(len(times), 1))
 }
 
-// jain is Jain's index of fairness: 1 when all got as much, 1/n when one got everything;
-// 0 if there was no turn. Source: R. Jain, D. Chiu, W. Hawe, DEC-TR-301, 1984.
+// jain is Jain's index of fairness: 1 when all got as much, 1/n when one got
+// everything; 0 if there was no turn. Source: R. Jain, D. Chiu, W. Hawe,
+// DEC-TR-301, 1984.
 func jain(counts []int) float64 {
 	var sum, squares float64
 	for _, n := range counts {
@@ -141,8 +142,8 @@ type taker struct {
 
 func (t turns) run(ctx context.Context, takers []*taker) (sum taken, err error) {
 	waiting := ctx
-	// Nothing can cancel the context of a lone caller: rueidis pipelines for any other without a
-	// deadline, which is slower.
+	// Nothing can cancel the context of a lone caller: rueidis pipelines for
+	// any other without a deadline, which is slower.
 	if !t.Own && t.Span > 0 {
 		var stop context.CancelFunc
 		waiting, stop = context.WithTimeout(ctx, t.Span)

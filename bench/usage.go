@@ -45,7 +45,8 @@ func redisVersion() (string, error) {
 	return "unknown", nil
 }
 
-// cpuTime is the processor time that this process has used, in user and system mode.
+// cpuTime is the processor time that this process has used, in user and system
+// mode.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // it fails for a wrong argument alone

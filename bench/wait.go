@@ -19,9 +19,9 @@ const (
 	deadInFront = lockbeat + ", one in front dead"
 )
 
-// wait measures how long the next one waits after a release: the usual time of each library; and
-// for Lockbeat, when the message that wakes the waiter is lost, and when the process that stood in
-// front of it was killed.
+// wait measures how long the next one waits after a release: the usual time of
+// each library; and for Lockbeat, when the message that wakes the waiter is
+// lost, and when the process that stood in front of it was killed.
 func wait(ctx context.Context, o options, f *figures) error {
 	s, err := openServer()
 	if err != nil {
@@ -92,9 +92,9 @@ func (w waiting) close() {
 // inLine is in what time a waiter has surely sent its request.
 const inLine = 200 * time.Millisecond
 
-// once measures from the return of a release to the waiter's lock. What is done beforehand is done
-// while the waiter waits. The release comes at a random moment, so that who polls is met at any
-// phase.
+// once measures from the return of a release to the waiter's lock. What is done
+// beforehand is done while the waiter waits. The release comes at a random
+// moment, so that who polls is met at any phase.
 func (w waiting) once(ctx context.Context, beforehand func() error) (time.Duration, error) {
 	name := fmt.Sprint("wait:", rand.Int64())
 	mine, theirs := w.holder.mutex(name), w.waiter.mutex(name)
@@ -120,7 +120,8 @@ func (w waiting) once(ctx context.Context, beforehand func() error) (time.Durati
 	return max(had.Sub(freed), 0), theirs.unlock(ctx)
 }
 
-// lostMessage drops all messages to the waiter, whose connection stays as it is.
+// lostMessage drops all messages to the waiter, whose connection stays as it
+// is.
 func (f *figures) lostMessage(ctx context.Context, s server) error {
 	link, err := proxy.New(s.Addr())
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// An operator finds a lock that has been held for too long, and breaks that lease and no other.
+// An operator finds a lock that has been held for too long, and breaks that
+// lease and no other.
 func Example() {
 	ctx, locks := context.Background(), memory.New()
 	keeper, err := renewer.New(locks, renewer.Config{TTL: time.Second, Node: "web-1"})

@@ -12,7 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// matches is Match by another way: each byte is a letter of Latin-1 to the regular expression.
+// matches is Match by another way: each byte is a letter of Latin-1 to the
+// regular expression.
 func matches(pattern, name string) bool {
 	latin := func(s string) string {
 		runes := make([]rune, len(s))

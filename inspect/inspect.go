@@ -16,17 +16,20 @@ import (
 var (
 	// ErrFree means that no owner has the lock or slot.
 	ErrFree = errors.New("inspect: no owner has it")
-	// ErrStale means that another lease is current than the one that was to be broken.
+	// ErrStale means that another lease is current than the one that was to be
+	// broken.
 	ErrStale = errors.New("inspect: another lease is current")
 )
 
-// List reads all locks and limits that are not free, or that tasks wait for, and whose
-// names want chooses (nil: all), in no order, with how many wait for them. One over whose
-// key another program has written is Foreign, and has no slot. It ends behind the first
-// error. What is granted or freed meanwhile may be missing. It can be read once.
+// List reads all locks and limits that are not free, or that tasks wait for,
+// and whose names want chooses (nil: all), in no order, with how many wait for
+// them. One over whose key another program has written is Foreign, and has no
+// slot. It ends behind the first error. What is granted or freed meanwhile may
+// be missing. It can be read once.
 //
-// An error is renewer.ErrUnavailable if the store did not answer, with renewer.ErrRejected if it
-// refused; renewer.ErrConfig if locks can't be inspected.
+// An error is renewer.ErrUnavailable if the store did not answer, with
+// renewer.ErrRejected if it refused; renewer.ErrConfig if locks can't be
+// inspected.
 func List(ctx context.Context, locks renewer.Store, want Filter) iter.Seq2[store.Lock, error] {
 	s, err := inspector(locks)
 	if err != nil {
@@ -44,8 +47,8 @@ func List(ctx context.Context, locks renewer.Store, want Filter) iter.Seq2[store
 	}
 }
 
-// Show reads a lock, or a limit, with those who wait for it. One that is free has no slots.
-// Errors are as for [List], and renewer.ErrName.
+// Show reads a lock, or a limit, with those who wait for it. One that is free
+// has no slots. Errors are as for [List], and renewer.ErrName.
 func Show(
 	ctx context.Context, locks renewer.Store, name string, limit bool,
 ) (store.Lock, error) {
@@ -65,22 +68,25 @@ type Order struct {
 	// Name is that of a lock, or with Limit of a limit.
 	Name  string
 	Limit bool
-	// Fence is the fencing token of the lease, as Show tells: no other lease is broken.
+	// Fence is the fencing token of the lease, as Show tells: no other lease is
+	// broken.
 	Fence int64
-	// By is who orders it, and Why is why, for the holder's error and the logs. Both are needed; 64
-	// bytes of each are kept.
+	// By is who orders it, and Why is why, for the holder's error and the logs.
+	// Both are needed; 64 bytes of each are kept.
 	By, Why string
-	// Force frees it at once, and does not wait until the holder's operation has returned,
-	// which may not heed its context: two may run side by side.
+	// Force frees it at once, and does not wait until the holder's operation
+	// has returned, which may not heed its context: two may run side by side.
 	Force bool
 }
 
-// Break ends a lease before its holder does. The context of its operation ends with a
-// renewer.LostError of renewer.ReasonBroken, at once or when the lease is a second old, and
-// it is free when the operation has returned, at the end of its TTL at the latest. One that
-// HoldAtLeast keeps for an operation that has returned stays held, unless by Force.
+// Break ends a lease before its holder does. The context of its operation ends
+// with a renewer.LostError of renewer.ReasonBroken, at once or when the lease
+// is a second old, and it is free when the operation has returned, at the end
+// of its TTL at the latest. One that HoldAtLeast keeps for an operation that
+// has returned stays held, unless by Force.
 //
-// The error is [ErrFree], [ErrStale], or as for [Show]; nil if it is broken already.
+// The error is [ErrFree], [ErrStale], or as for [Show]; nil if it is broken
+// already.
 func Break(ctx context.Context, locks renewer.Store, o Order) error {
 	s, err := inspector(locks)
 	o.By, o.Why = strings.TrimFunc(o.By, blank), strings.TrimFunc(o.Why, blank)

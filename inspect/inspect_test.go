@@ -111,8 +111,9 @@ func TestBreak(t *testing.T) {
 	}
 }
 
-// A holder hears of it between two heartbeats, at once. The caller behind it has the lock at the
-// instant at which the operation has returned, and by force before that.
+// A holder hears of it between two heartbeats, at once. The caller behind it
+// has the lock at the instant at which the operation has returned, and by force
+// before that.
 func TestBreakEndsAnOperation(t *testing.T) {
 	t.Parallel()
 	for _, force := range []bool{false, true} {
@@ -156,7 +157,8 @@ func TestBreakEndsAnOperation(t *testing.T) {
 	}
 }
 
-// An order for a lease that is over, or not the current one, breaks none and says so.
+// An order for a lease that is over, or not the current one, breaks none and
+// says so.
 func TestBreakOfAnotherLease(t *testing.T) {
 	t.Parallel()
 	locks := memory.New()

@@ -16,8 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// A caller's deadline that ends the wait stays that for adapters, though the error says that the
-// lock, or the slot, is held, too.
+// A caller's deadline that ends the wait stays that for adapters, though the
+// error says that the lock, or the slot, is held, too.
 func TestADeadlineIsFirst(t *testing.T) {
 	t.Parallel()
 	for what, name := range map[string]lockmw.Set{

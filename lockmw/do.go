@@ -10,9 +10,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Do runs fn while this process holds the lock on name, and returns what fn returns. fn's
-// context ends when the caller's does or when the lock is lost. See the package's text for the
-// outcomes. It may be called concurrently.
+// Do runs fn while this process holds the lock on name, and returns what fn
+// returns. fn's context ends when the caller's does or when the lock is lost.
+// See the package's text for the outcomes. It may be called concurrently.
 func Do[T any, N Name](
 	ctx context.Context, k *renewer.Keeper, name N, fn func(context.Context) (T, error),
 	opts ...Option,
@@ -29,9 +29,9 @@ func Run[N Name](
 	return err
 }
 
-// Wrap returns fn with a lock around each call, on the name that key makes of its argument. It
-// panics if k, key or fn is nil, and if no call of k can have the options. What it returns may
-// be called concurrently.
+// Wrap returns fn with a lock around each call, on the name that key makes of
+// its argument. It panics if k, key or fn is nil, and if no call of k can have
+// the options. What it returns may be called concurrently.
 func Wrap[In, Out any, N Name](
 	k *renewer.Keeper, key func(In) N, fn func(context.Context, In) (Out, error), opts ...Option,
 ) func(context.Context, In) (Out, error) {
@@ -57,16 +57,18 @@ func WrapRun[In any, N Name](
 	}
 }
 
-// Lead runs fn in one of all the processes that call it with the same name: the leader; with a
-// [Limit], in n of them. The others stand by for as long as ctx lives, through outages of the
-// store too. fn's context ends when ctx does, or when the lead is lost, before another can have
-// it; then this process stands by again. If fn returns for another reason, Lead returns its
-// error, and a successor leads in a moment.
+// Lead runs fn in one of all the processes that call it with the same name: the
+// leader; with a [Limit], in n of them. The others stand by for as long as ctx
+// lives, through outages of the store too. fn's context ends when ctx does, or
+// when the lead is lost, before another can have it; then this process stands
+// by again. If fn returns for another reason, Lead returns its error, and a
+// successor leads in a moment.
 //
-// When ctx ends, Lead returns what fn returns then, or ctx's error if fn is not running. It
-// also returns errors that standing by would not mend: [renewer.ErrName],
-// [renewer.ErrShutdown], [renewer.ErrRejected], [renewer.ErrConfig]. renewer.Config.MaxHold
-// does not end a lead; [MaxHold] does. Called under the lock itself, it runs fn in that, once.
+// When ctx ends, Lead returns what fn returns then, or ctx's error if fn is not
+// running. It also returns errors that standing by would not mend:
+// [renewer.ErrName], [renewer.ErrShutdown], [renewer.ErrRejected],
+// [renewer.ErrConfig]. renewer.Config.MaxHold does not end a lead; [MaxHold]
+// does. Called under the lock itself, it runs fn in that, once.
 func Lead[N Name](
 	ctx context.Context, k *renewer.Keeper, name N, fn func(context.Context) error,
 	opts ...LeadOption,

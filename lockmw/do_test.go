@@ -271,7 +271,8 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// That the key could not be freed is no concern of the caller, who has a result.
+// That the key could not be freed is no concern of the caller, who has a
+// result.
 func TestAFailedReleaseMasksNothing(t *testing.T) {
 	t.Parallel()
 	for _, opts := range [][]lockmw.Option{nil, {lockmw.Strict()}} {

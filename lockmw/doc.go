@@ -1,5 +1,5 @@
-// Package lockmw runs a function under a lock that the function never names. These sixteen
-// names do the main job, here and in every adapter:
+// Package lockmw runs a function under a lock that the function never names.
+// These sixteen names do the main job, here and in every adapter:
 //
 //	receipt, err := lockmw.Do(ctx, keeper, lockmw.Key("order", "42"), charge) // (Receipt, error)
 //	err := lockmw.Run(ctx, keeper, lockmw.Limit("upstream", 3), fetch)        // error
@@ -29,10 +29,11 @@
 //	waited for when the context ends  did not run   that of the caller's context, and ErrBusy if a
 //	                                                deadline ended the wait for another caller
 //
-// The function's context ends when the caller's does, or when the lock is lost; context.Cause
-// says which, and a loss comes before any other process can have the lock, unless the store
-// itself has lost it. The lock is held until the function has returned, also when it ignores
-// its context, panics or calls runtime.Goexit; panics pass through.
+// The function's context ends when the caller's does, or when the lock is lost;
+// context.Cause says which, and a loss comes before any other process can have
+// the lock, unless the store itself has lost it. The lock is held until the
+// function has returned, also when it ignores its context, panics or calls
+// runtime.Goexit; panics pass through.
 //
 // # Which of?
 //
@@ -45,18 +46,20 @@
 //	a leader    one process, for as long as it lives           Lead
 //	a fence     a late holder can't write                      packages fencedb, fencetx
 //
-// From outside in: authentication, idempotent, lock, time-out of the work, transaction, work.
-// docs/which.md says more.
+// From outside in: authentication, idempotent, lock, time-out of the work,
+// transaction, work. docs/which.md says more.
 //
 // # Nesting
 //
-// A call for a name that the context already holds through the same keeper runs inside that
-// lease, with the same fencing token, rather than wait for itself. It does not exclude its
-// siblings: goroutines that a function starts share its lock. An inner call may outlive the
-// outer one: the last to leave frees the lock.
+// A call for a name that the context already holds through the same keeper runs
+// inside that lease, with the same fencing token, rather than wait for itself.
+// It does not exclude its siblings: goroutines that a function starts share its
+// lock. An inner call may outlive the outer one: the last to leave frees the
+// lock.
 //
-// Different names nest as usual, and like all locks should be taken in the same order
-// everywhere: [All] does that.
+// Different names nest as usual, and like all locks should be taken in the same
+// order everywhere: [All] does that.
 //
-// For another framework of jobs see package jobs, for anything else package adapter.
+// For another framework of jobs see package jobs, for anything else package
+// adapter.
 package lockmw

@@ -19,7 +19,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// An operation that is not one function: it begins here and ends on another goroutine.
+// An operation that is not one function: it begins here and ends on another
+// goroutine.
 func TestEnterAndExit(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -48,7 +49,8 @@ func TestEnterAndExit(t *testing.T) {
 	})
 }
 
-// An exit that is called twice leaves once: it does not take the outer call's lock away.
+// An exit that is called twice leaves once: it does not take the outer call's
+// lock away.
 func TestAnInnerExitCalledTwice(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -179,8 +181,8 @@ func TestRetryIn(t *testing.T) {
 	}
 }
 
-// What comes with a request must not stand in for the lock that the request has here, whichever of
-// the two was seen to first.
+// What comes with a request must not stand in for the lock that the request has
+// here, whichever of the two was seen to first.
 func TestAFencePassedOnDoesNotHideALockOfThisProcess(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {

@@ -62,7 +62,8 @@ func ExampleWrap() {
 	// Output: charged 42 under the lock: true <nil>
 }
 
-// A preview is made of the latest text: a newer request ends the one that is being made.
+// A preview is made of the latest text: a newer request ends the one that is
+// being made.
 func ExampleReplace() {
 	ctx := context.Background()
 	keeper, shutdown := newExampleKeeper()
@@ -87,8 +88,8 @@ func ExampleReplace() {
 	// the old one was replaced: true
 }
 
-// A transfer needs both accounts. Two transfers in opposite directions do not wait for each other
-// in a circle: the locks are taken all or none.
+// A transfer needs both accounts. Two transfers in opposite directions do not
+// wait for each other in a circle: the locks are taken all or none.
 func ExampleAll() {
 	ctx := context.Background()
 	keeper, shutdown := newExampleKeeper()
@@ -108,8 +109,8 @@ func ExampleAll() {
 	// <nil>
 }
 
-// Without a heartbeat a function says between its steps how long the next one may take. If it
-// hangs in one, it loses the lock.
+// Without a heartbeat a function says between its steps how long the next one
+// may take. If it hangs in one, it loses the lock.
 func ExampleManual() {
 	ctx := context.Background()
 	keeper, shutdown := newExampleKeeper()
@@ -131,8 +132,8 @@ func ExampleManual() {
 	// <nil>
 }
 
-// One process of many leads for as long as it lives; the others stand by. When the leader returns
-// or dies, another one leads.
+// One process of many leads for as long as it lives; the others stand by. When
+// the leader returns or dies, another one leads.
 func ExampleLead() {
 	ctx, stop := context.WithCancel(context.Background())
 	keeper, shutdown := newExampleKeeper()
@@ -150,8 +151,8 @@ func ExampleLead() {
 	// context canceled
 }
 
-// What is written carries the token of its lock, and the resource refuses a token that is lower
-// than the highest that it has seen.
+// What is written carries the token of its lock, and the resource refuses a
+// token that is lower than the highest that it has seen.
 func ExampleFence() {
 	ctx := context.Background()
 	keeper, shutdown := newExampleKeeper()
@@ -180,9 +181,10 @@ func ExampleFence() {
 	// refused: a later holder has written
 }
 
-// A service that is called under a lock of another process has that lock's token alone, and
-// compares it itself: the table has a column fence BIGINT NOT NULL DEFAULT 1, so that also a row
-// which is new refuses who has no lock. Under a lock of its own a process calls package fencetx.
+// A service that is called under a lock of another process has that lock's
+// token alone, and compares it itself: the table has a column fence BIGINT NOT
+// NULL DEFAULT 1, so that also a row which is new refuses who has no lock.
+// Under a lock of its own a process calls package fencetx.
 func ExampleWithFence_sql() {
 	debit := func(ctx context.Context, db *sql.DB, account string, amount int64) error {
 		result, err := db.ExecContext(ctx, `

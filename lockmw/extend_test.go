@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A function that decides for itself keeps its lock for as long as it makes progress.
+// A function that decides for itself keeps its lock for as long as it makes
+// progress.
 func TestAFunctionExtendsItsLock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -38,7 +39,8 @@ func TestAFunctionExtendsItsLock(t *testing.T) {
 	})
 }
 
-// Several are extended until the store does not answer: each question may take as long as one.
+// Several are extended until the store does not answer: each question may take
+// as long as one.
 func TestAnExtensionOfSeveralIsBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

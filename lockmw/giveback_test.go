@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// The eighth of a short Wait is less than a quarter of a second, and of a long one no more.
+// The eighth of a short Wait is less than a quarter of a second, and of a long
+// one no more.
 func TestHowLongLocksAreKeptWhileAnotherIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	for wait, want := range map[time.Duration]time.Duration{
@@ -48,8 +49,8 @@ func TestHowLongLocksAreKeptWhileAnotherIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A caller who has got the busy one at last finds another busy by then: it gives that back, and
-// begins anew.
+// A caller who has got the busy one at last finds another busy by then: it
+// gives that back, and begins anew.
 func TestTheOthersAreBusyWhenTheBusyOneIsFree(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -73,7 +74,8 @@ func TestTheOthersAreBusyWhenTheBusyOneIsFree(t *testing.T) {
 	})
 }
 
-// However long it takes to ask for all of them, nothing is asked for past the end of Wait.
+// However long it takes to ask for all of them, nothing is asked for past the
+// end of Wait.
 func TestManyLocksTakeNoLongerThanWait(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -27,8 +27,8 @@ func TestMarginBeforeADeadline(t *testing.T) {
 	})
 }
 
-// A caller is refused a margin before its deadline, for the reason that it would have been refused
-// for without one.
+// A caller is refused a margin before its deadline, for the reason that it
+// would have been refused for without one.
 func TestCallsAreAnsweredInTime(t *testing.T) {
 	t.Parallel()
 	const margin = 250 * time.Millisecond // of a second
@@ -80,7 +80,8 @@ func TestCallsAreAnsweredInTime(t *testing.T) {
 	}
 }
 
-// Only the wait is bounded: a function that has its lock may use up the time that is left.
+// Only the wait is bounded: a function that has its lock may use up the time
+// that is left.
 func TestFunctionsGetTheWholeTime(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {

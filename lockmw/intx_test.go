@@ -18,8 +18,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// Requests that waited for a lock in a transaction each stood in the way of its holder, who needed
-// a connection of the same pool, and nobody was told.
+// Requests that waited for a lock in a transaction each stood in the way of its
+// holder, who needed a connection of the same pool, and nobody was told.
 func TestALockThatIsWaitedForInATransactionIsReported(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

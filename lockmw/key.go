@@ -4,9 +4,10 @@ import "strings"
 
 var keyEscaper = strings.NewReplacer("%", "%25", ":", "%3A")
 
-// Key joins a static kind and the parts of a key with colons, so that different parts never make
-// the same key: Key("order", "a:b") is "order:a%3Ab". An empty part, or kind, makes an empty name,
-// which is refused with [renewer.ErrName], since it mostly means that a field was not filled in.
+// Key joins a static kind and the parts of a key with colons, so that different
+// parts never make the same key: Key("order", "a:b") is "order:a%3Ab". An empty
+// part, or kind, makes an empty name, which is refused with [renewer.ErrName],
+// since it mostly means that a field was not filled in.
 func Key(kind string, parts ...string) string {
 	var b strings.Builder
 	b.WriteString(kind)

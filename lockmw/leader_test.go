@@ -55,8 +55,9 @@ func TestOneLeads(t *testing.T) {
 	})
 }
 
-// A leader whose lead is lost hears of it, stands by, and leads again when it can. Many a loop ends
-// without an error when its context ends: it has not done its work for good then.
+// A leader whose lead is lost hears of it, stands by, and leads again when it
+// can. Many a loop ends without an error when its context ends: it has not done
+// its work for good then.
 func TestALostLeadIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	for _, silent := range []bool{false, true} {
@@ -122,7 +123,8 @@ func TestALeadersOwnResultIsReturned(t *testing.T) {
 	}
 }
 
-// What the function says when the lead and the caller's context end together is not lost.
+// What the function says when the lead and the caller's context end together is
+// not lost.
 func TestALeadersErrorIsNotHidden(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -67,7 +67,8 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// A limit says by which number it refuses, how many hold it, and when the next may end.
+// A limit says by which number it refuses, how many hold it, and when the next
+// may end.
 func TestFullLimit(t *testing.T) {
 	t.Parallel()
 	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {
@@ -97,8 +98,8 @@ func fill(t *testing.T, k *renewer.Keeper, name lockmw.Set, n int) {
 	}
 }
 
-// The number is the caller's own: a lower one ends nobody, a higher one lets those in who wait, and
-// 0 closes.
+// The number is the caller's own: a lower one ends nobody, a higher one lets
+// those in who wait, and 0 closes.
 func TestTheNumberChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -155,7 +156,8 @@ func TestALimitIsNoLock(t *testing.T) {
 	})
 }
 
-// Several limits are had all or none: while one is full, nothing of the others stays behind.
+// Several limits are had all or none: while one is full, nothing of the others
+// stays behind.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	limitBubble(t, func(t *testing.T, k *renewer.Keeper) {

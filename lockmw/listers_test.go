@@ -32,8 +32,8 @@ func turns(ctx context.Context, t *testing.T, k *renewer.Keeper) (n int, longest
 	return n, longest
 }
 
-// ask has a caller ask for a name again and again, until ctx ends, for an operation that takes as
-// long as it is told to.
+// ask has a caller ask for a name again and again, until ctx ends, for an
+// operation that takes as long as it is told to.
 func ask[N lockmw.Name](
 	ctx context.Context, k *renewer.Keeper, name N, wait, work time.Duration,
 ) {
@@ -48,8 +48,9 @@ func ask[N lockmw.Name](
 	}
 }
 
-// Callers that list a name beside one that stays busy keep it for a quarter of a second each, and
-// then wait for the busy one alone: they delay a caller of the name by no more than that, together.
+// Callers that list a name beside one that stays busy keep it for a quarter of
+// a second each, and then wait for the busy one alone: they delay a caller of
+// the name by no more than that, together.
 func TestListersOfBusyNamesLetGoOfTheRest(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -15,8 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// lostLock is what happened when a lock was lost: instants since the last confirmed heartbeat was
-// sent.
+// lostLock is what happened when a lock was lost: instants since the last
+// confirmed heartbeat was sent.
 type lostLock struct {
 	missed    int           // heartbeats without an answer
 	told      time.Duration // the holder's context ends
@@ -44,8 +44,9 @@ func TestPictureOfALostLock(t *testing.T) {
 	require.Contains(t, string(picture), fmt.Sprintf(">%.1f s: B has", lost.granted.Seconds()))
 }
 
-// loseALock has one process hold a lock, cuts it off from the store, and has another wait for the
-// lock. The clock is simulated, so each run has the same instants.
+// loseALock has one process hold a lock, cuts it off from the store, and has
+// another wait for the lock. The clock is simulated, so each run has the same
+// instants.
 func loseALock(t *testing.T) lostLock {
 	t.Helper()
 	store := script.New()

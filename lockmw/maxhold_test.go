@@ -19,7 +19,8 @@ const keepersMaxHold = 2 * time.Minute
 
 func bounded(c *renewer.Config) { c.MaxHold = keepersMaxHold }
 
-// A keeper's MaxHold bounds pieces of work, such as a request. A leader has none to finish.
+// A keeper's MaxHold bounds pieces of work, such as a request. A leader has
+// none to finish.
 func TestALeaderLeadsOnPastMaxHold(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
@@ -57,8 +58,9 @@ func TestALeadersOwnMaxHold(t *testing.T) {
 	}, bounded)
 }
 
-// until is how long a function that waits for its context to end has its lock on name, with a
-// bound of its call's own; 0 if it is ended by its caller, an hour later.
+// until is how long a function that waits for its context to end has its lock
+// on name, with a bound of its call's own; 0 if it is ended by its caller, an
+// hour later.
 func until(
 	ctx context.Context, t *testing.T, k *renewer.Keeper, name lockmw.Set, opts ...lockmw.Option,
 ) time.Duration {
@@ -87,7 +89,8 @@ func until(
 	return took
 }
 
-// A call's bound takes the place of the keeper's; those of the calls inside of it change nothing.
+// A call's bound takes the place of the keeper's; those of the calls inside of
+// it change nothing.
 func TestMaxHoldOfACall(t *testing.T) {
 	t.Parallel()
 	for _, name := range []lockmw.Set{lockmw.All("a"), lockmw.All("a", "b")} {

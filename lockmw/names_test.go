@@ -24,7 +24,8 @@ func manyNames(n int) []string {
 	return names
 }
 
-// A list of names often comes from a request: its sender does not choose how many locks it takes.
+// A list of names often comes from a request: its sender does not choose how
+// many locks it takes.
 func TestNamesAreBounded(t *testing.T) {
 	t.Parallel()
 	most, more := manyNames(64), manyNames(64+1)
@@ -56,8 +57,8 @@ func TestNamesAreBounded(t *testing.T) {
 	require.ErrorIs(t, lockmw.Err(lockmw.All(append(slices.Clip(most), "")...)), renewer.ErrName)
 }
 
-// What a long list costs does not grow with it, whether it has too many names or a few over and
-// over.
+// What a long list costs does not grow with it, whether it has too many names
+// or a few over and over.
 //
 //nolint:paralleltest // it counts allocations
 func TestALongListOfNamesTakesLittleMemory(t *testing.T) {
@@ -71,8 +72,9 @@ func TestALongListOfNamesTakesLittleMemory(t *testing.T) {
 	}
 }
 
-// A set is one of names: the order, the number of times that each is given, and how they are joined
-// do not matter, and it is refused if and only if it has too many, or one that is none.
+// A set is one of names: the order, the number of times that each is given, and
+// how they are joined do not matter, and it is refused if and only if it has
+// too many, or one that is none.
 func FuzzNamesAreBounded(f *testing.F) {
 	f.Add("a,b,c,b,a", 3)
 	f.Add(strings.Join(manyNames(64+1), ","), 1)

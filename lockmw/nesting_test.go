@@ -53,7 +53,8 @@ func (c *inside) end() error {
 	return <-c.over
 }
 
-// The last to leave frees the lock, whichever call that is; no call waits for another.
+// The last to leave frees the lock, whichever call that is; no call waits for
+// another.
 func TestAnInnerCallOutlivesTheOuter(t *testing.T) {
 	t.Parallel()
 	boom := func() { panic("boom") }
@@ -163,7 +164,8 @@ func TestHoldAtLeastOfAnInnerCall(t *testing.T) {
 	}
 }
 
-// What is over is not found, however its context was kept: not by a later call, nor by the helpers.
+// What is over is not found, however its context was kept: not by a later call,
+// nor by the helpers.
 func TestALockThatIsOverIsNotFound(t *testing.T) {
 	t.Parallel()
 	for _, lose := range []bool{false, true} {
@@ -202,7 +204,8 @@ func TestALockThatIsOverIsNotFound(t *testing.T) {
 	}
 }
 
-// An inner call costs nothing that outlives it, although the outer one goes on for weeks.
+// An inner call costs nothing that outlives it, although the outer one goes on
+// for weeks.
 func TestInnerCallsLeaveNothingBehind(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
@@ -225,8 +228,9 @@ func TestInnerCallsLeaveNothingBehind(t *testing.T) {
 	})
 }
 
-// Call chains at random, in which calls outlive those around them: while any of them runs,
-// the lock is held by the lease that it began in, and when the last has left it is free.
+// Call chains at random, in which calls outlive those around them: while any of
+// them runs, the lock is held by the lease that it began in, and when the last
+// has left it is free.
 func TestRandomCallChains(t *testing.T) {
 	t.Parallel()
 	sets := []lockmw.Set{

@@ -32,8 +32,8 @@ func inMemory(t *testing.T, f func(t *testing.T, here, there *renewer.Keeper)) {
 	})
 }
 
-// ranFor has a call ask for the lock on a, whose function ends a while after its context has, if
-// that ends. What it returns has the call's error.
+// ranFor has a call ask for the lock on a, whose function ends a while after
+// its context has, if that ends. What it returns has the call's error.
 func ranFor(
 	ctx context.Context, k *renewer.Keeper, least, after time.Duration, opts ...lockmw.Option,
 ) (over <-chan error) {
@@ -54,8 +54,8 @@ func ranFor(
 	return done
 }
 
-// The newest call has the lock once the one before has returned. The one between them, which
-// waited, has not run.
+// The newest call has the lock once the one before has returned. The one
+// between them, which waited, has not run.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	inMemory(t, func(t *testing.T, here, there *renewer.Keeper) {
@@ -95,7 +95,8 @@ func TestLatest(t *testing.T) {
 	})
 }
 
-// Wait bounds the newest call, too, wherever it stands. Of contradictions the later one counts.
+// Wait bounds the newest call, too, wherever it stands. Of contradictions the
+// later one counts.
 func TestPoliciesWithReplace(t *testing.T) {
 	t.Parallel()
 	type options = []lockmw.Option
@@ -135,7 +136,8 @@ func TestPoliciesWithReplace(t *testing.T) {
 	}
 }
 
-// What is not one lock, and a store that does not know the newest call, are errors at the call.
+// What is not one lock, and a store that does not know the newest call, are
+// errors at the call.
 func TestReplaceOfWhatHasNoNewestCall(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -175,8 +177,8 @@ func TestReplaceInsideTheLock(t *testing.T) {
 	})
 }
 
-// A caller of Keys whose one lock is replaced while it waits for another has not run: it tries
-// again, and is not refused.
+// A caller of Keys whose one lock is replaced while it waits for another has
+// not run: it tries again, and is not refused.
 func TestKeysOfWhichOneIsReplaced(t *testing.T) {
 	t.Parallel()
 	inMemory(t, func(t *testing.T, here, there *renewer.Keeper) {

@@ -19,11 +19,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// hung runs an operation as a user does, and returns what a goroutine profile shows meanwhile.
+// hung runs an operation as a user does, and returns what a goroutine profile
+// shows meanwhile.
 type hung func(k *renewer.Keeper, fn func(context.Context) error) error
 
-// The profile of goroutines names the lock of a function that hangs, whichever way it was called,
-// and goroutines that the function has started, if that was asked for.
+// The profile of goroutines names the lock of a function that hangs, whichever
+// way it was called, and goroutines that the function has started, if that was
+// asked for.
 func TestAProfileNamesTheLock(t *testing.T) {
 	t.Parallel()
 	op := lockmw.Operation("charge")

@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// An older call is refused whenever it comes, by whatever options; the same work runs again.
+// An older call is refused whenever it comes, by whatever options; the same
+// work runs again.
 func TestRanked(t *testing.T) {
 	t.Parallel()
 	inMemory(t, func(t *testing.T, here, there *renewer.Keeper) {

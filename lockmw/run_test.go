@@ -12,8 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A function may return the error of a lock that it uses itself, which must not be taken for that
-// of the lock around it.
+// A function may return the error of a lock that it uses itself, which must not
+// be taken for that of the lock around it.
 func TestRunReportsWhetherTheFunctionRan(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {

@@ -12,7 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// The same name in the same call chain runs inside the lease that is held, and does not free it.
+// The same name in the same call chain runs inside the lease that is held, and
+// does not free it.
 func TestReEntry(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

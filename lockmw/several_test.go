@@ -77,7 +77,8 @@ func TestTheLossOfAnyEndsAll(t *testing.T) {
 	}
 }
 
-// Many callers, each of whom wants two of a few in an order of its own, never wait in a circle.
+// Many callers, each of whom wants two of a few in an order of its own, never
+// wait in a circle.
 func TestNoDeadlock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -137,8 +138,8 @@ func TestAll(t *testing.T) {
 	})
 }
 
-// All or none: what could be had is given back, whatever the policy, and is free at once, since
-// nothing ran.
+// All or none: what could be had is given back, whatever the policy, and is
+// free at once, since nothing ran.
 func TestAllOrNone(t *testing.T) {
 	t.Parallel()
 	for name, opt := range map[string]lockmw.Option{
@@ -201,7 +202,8 @@ func TestExtendExtendsAll(t *testing.T) {
 	})
 }
 
-// A lock of the call chain that is lost stays lost: to ask again for those beside it mends nothing.
+// A lock of the call chain that is lost stays lost: to ask again for those
+// beside it mends nothing.
 func TestSeveralUnderALostLockEndAtOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -17,7 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// tripwire is an observer that unwinds once, at one of its methods and for one name.
+// tripwire is an observer that unwinds once, at one of its methods and for one
+// name.
 type tripwire struct {
 	renewer.NopObserver
 
@@ -46,8 +47,9 @@ func (o *tripwire) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context
 
 func (o *tripwire) Released(_ context.Context, e renewer.Released) { o.trip("Released", e.Name) }
 
-// An observer that panics, or ends the goroutine, while several locks are taken or freed does so
-// in the caller's goroutine, where it can be recovered, and leaves none of the names dead.
+// An observer that panics, or ends the goroutine, while several locks are taken
+// or freed does so in the caller's goroutine, where it can be recovered, and
+// leaves none of the names dead.
 func TestAPanicAmongSeveralLocksLeavesNoNameDead(t *testing.T) {
 	t.Parallel()
 	for how, unwind := range map[string]func(){"panic": func() {

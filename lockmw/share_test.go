@@ -51,8 +51,8 @@ type told struct {
 
 func (o *told) Unlocked(context.Context, renewer.Unlocked) { o.unlocked.Add(1) }
 
-// While the store is away each process admits its share, without waiting; with the first answer
-// that is over.
+// While the store is away each process admits its share, without waiting; with
+// the first answer that is over.
 func TestLocalShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +124,8 @@ func TestBadShares(t *testing.T) {
 	assert.Zero(t, s.asked.Load())
 }
 
-// A call inside one that runs by a share, for the same limit, runs in that share.
+// A call inside one that runs by a share, for the same limit, runs in that
+// share.
 func TestNestedInALocalShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -190,8 +191,9 @@ func (p partly) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 	return grants
 }
 
-// Where a part of a cluster is away, a call for several limits takes its share of all of them, also
-// inside another one, and leaves nothing behind in the part that is there.
+// Where a part of a cluster is away, a call for several limits takes its share
+// of all of them, also inside another one, and leaves nothing behind in the
+// part that is there.
 func TestLocalShareOfAPart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -213,7 +215,8 @@ func TestLocalShareOfAPart(t *testing.T) {
 	})
 }
 
-// Those who stand in line when the store goes away have a share, or are refused, as those who come.
+// Those who stand in line when the store goes away have a share, or are
+// refused, as those who come.
 func TestLocalShareOfThoseInLine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -278,7 +281,8 @@ func TestEnterByLocalShare(t *testing.T) {
 	})
 }
 
-// panicking is an observer that panics when it is told of a call without a lock.
+// panicking is an observer that panics when it is told of a call without a
+// lock.
 type panicking struct{ renewer.NopObserver }
 
 func (panicking) Unlocked(context.Context, renewer.Unlocked) { panic("observer") }

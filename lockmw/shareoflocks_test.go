@@ -24,7 +24,8 @@ type unlocked struct {
 
 func (o *unlocked) Unlocked(_ context.Context, e renewer.Unlocked) { o.heard = append(o.heard, e) }
 
-// inOutage calls f in a bubble in which the store has not answered for long enough.
+// inOutage calls f in a bubble in which the store has not answered for long
+// enough.
 func inOutage(
 	t *testing.T, f func(t *testing.T, k *renewer.Keeper, s *script.Store, o *unlocked),
 ) {
@@ -65,8 +66,8 @@ func TestWhatRunsByAShareIsToldOf(t *testing.T) {
 	})
 }
 
-// Under load calls run out of time while the store answers others: a caller could get rid of the
-// lock by making the store busy.
+// Under load calls run out of time while the store answers others: a caller
+// could get rid of the lock by making the store busy.
 func TestLocalShareIsForOutagesAndNotForLoad(t *testing.T) {
 	t.Parallel()
 	inOutage(t, func(t *testing.T, k *renewer.Keeper, s *script.Store, o *unlocked) {
@@ -91,8 +92,9 @@ func TestLocalShareIsForOutagesAndNotForLoad(t *testing.T) {
 	})
 }
 
-// A share is of one name. A call for several takes that of each or none, and what ends by a panic
-// gives it back. A lock and a limit of one name are two things.
+// A share is of one name. A call for several takes that of each or none, and
+// what ends by a panic gives it back. A lock and a limit of one name are two
+// things.
 func TestLocalSharesOfNames(t *testing.T) {
 	t.Parallel()
 	inOutage(t, func(t *testing.T, k *renewer.Keeper, _ *script.Store, o *unlocked) {

@@ -16,8 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// Work that Shutdown waits for gets the further locks that it asks for, in line as ever; callers
-// that hold nothing are refused.
+// Work that Shutdown waits for gets the further locks that it asks for, in line
+// as ever; callers that hold nothing are refused.
 func TestWorkThatIsWaitedForMayLockMore(t *testing.T) {
 	t.Parallel()
 	for name, further := range map[string]lockmw.Set{
@@ -63,7 +63,8 @@ func TestWorkThatIsWaitedForMayLockMore(t *testing.T) {
 	}
 }
 
-// Work that is told to stop gets no further lock, whether it waits for one or asks then.
+// Work that is told to stop gets no further lock, whether it waits for one or
+// asks then.
 func TestWorkThatWasToldToStopLocksNoMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -41,7 +41,8 @@ type sight struct {
 type tries struct {
 	attempts int
 	late     int // attempts that were not answered within Config.RequestTimeout
-	// when the last question was sent that was not answered and may still take effect; 0 without
+	// when the last question was sent that was not answered and may still take
+	// effect; 0 without
 	unsettled instant
 	reserved  int // tokens for hand-offs
 	callers   int // who wait behind it in this process, when it last asked
@@ -63,12 +64,13 @@ type share struct {
 	given  bool    // it has a slot, by a question of the one at the front
 }
 
-// Acquire waits for the lock, in order of arrival among the callers of this keeper, until ctx
-// ends, r.MaxWait is over, or the store has been away for [Config.FailOver]. Release every
-// lease.
+// Acquire waits for the lock, in order of arrival among the callers of this
+// keeper, until ctx ends, r.MaxWait is over, or the store has been away for
+// [Config.FailOver]. Release every lease.
 //
-// The lease is non-nil if and only if the error is nil. The error is an *[Error] of kind
-// [ErrBusy], [ErrUnavailable], [ErrShutdown], [ErrName], [ErrConfig], or ctx's own error.
+// The lease is non-nil if and only if the error is nil. The error is an
+// *[Error] of kind [ErrBusy], [ErrUnavailable], [ErrShutdown], [ErrName],
+// [ErrConfig], or ctx's own error.
 func (k *Keeper) Acquire(ctx context.Context, r Request) (*Lease, error) {
 	if err := k.check(&r); err != nil {
 		return nil, err
@@ -161,8 +163,9 @@ func (c *call) obtain(ctx context.Context, start AcquireStart) (l *Lease, err er
 	return c.conclude(ctx, start, sent, err)
 }
 
-// conclude makes a lease of a claim that was granted, by a request that was sent at an instant, or
-// leaves the front with the error that is why it was not.
+// conclude makes a lease of a claim that was granted, by a request that was
+// sent at an instant, or leaves the front with the error that is why it was
+// not.
 func (c *call) conclude(
 	ctx context.Context, start AcquireStart, sent instant, err error,
 ) (*Lease, error) {
@@ -173,9 +176,9 @@ func (c *call) conclude(
 	return c.grant(ctx, start, sent), nil
 }
 
-// rescue is for a call that an observer or the store has left by a panic, or by ending the
-// goroutine: the next caller gets its turn, and what the store may have given is freed. The panic
-// goes on.
+// rescue is for a call that an observer or the store has left by a panic, or by
+// ending the goroutine: the next caller gets its turn, and what the store may
+// have given is freed. The panic goes on.
 func (c *call) rescue() {
 	if c.over {
 		return
@@ -236,7 +239,8 @@ func (c *call) grant(ctx context.Context, start AcquireStart, sent instant) *Lea
 	return l
 }
 
-// enter puts a lease that the store has granted on the books. seen is for those who are refused.
+// enter puts a lease that the store has granted on the books. seen is for those
+// who are refused.
 func (c *call) enter(
 	sent instant, news *losses,
 ) (d desk.Granted[*Lease], seen desk.Seen) {
@@ -299,7 +303,8 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 	k, l := c.k, c.l
 	caller := ctx
 	if k.observer != nil {
-		// for those who are refused in this process; elsewhere the first holder's is known
+		// for those who are refused in this process; elsewhere the first
+		// holder's is known
 		trace := k.observer.Claim(ctx)
 		ctx = k.observer.AcquireEnd(ctx, AcquireEnd{
 			AcquireStart: start, Wait: k.clock.AtMost().Sub(c.begun), Fence: l.belief.Fence,
@@ -319,8 +324,8 @@ func (c *call) received(ctx context.Context, start AcquireStart) *Lease {
 	return l
 }
 
-// enterHanded lets a lease that was handed over begin, and tells why it has been lost already, if
-// it has.
+// enterHanded lets a lease that was handed over begin, and tells why it has
+// been lost already, if it has.
 func (c *call) enterHanded(ctx context.Context) *LostError {
 	k, l := c.k, c.l
 	k.mu.Lock()
@@ -401,8 +406,9 @@ func (c *call) cancelled(ctx context.Context) *Error {
 	return e
 }
 
-// refuse makes the error for a caller who may not wait any longer, from what the store last said.
-// If it has said nothing, another caller of this process who waits for it does not have the lock.
+// refuse makes the error for a caller who may not wait any longer, from what
+// the store last said. If it has said nothing, another caller of this process
+// who waits for it does not have the lock.
 func (c *call) refuse() error {
 	if !c.seen.Known && (!c.contended || !c.behind.Known && c.k.outages.Troubled()) {
 		c.seen = unavailable(errNoAnswer)

@@ -81,7 +81,8 @@ func answerOf(s *script.Store, name string) store.Status {
 	return store.StatusUnknown
 }
 
-// A lock asked for under another that was lost meanwhile is not acquired, and the error says so.
+// A lock asked for under another that was lost meanwhile is not acquired, and
+// the error says so.
 func TestALossEndsWhatWasAskedUnderIt(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -96,8 +97,9 @@ func TestALossEndsWhatWasAskedUnderIt(t *testing.T) {
 	})
 }
 
-// A key that another program has written is held by no owner, perhaps for ever: who is refused is
-// told so, also one who stands behind another caller of this process, and one who has waited.
+// A key that another program has written is held by no owner, perhaps for ever:
+// who is refused is told so, also one who stands behind another caller of this
+// process, and one who has waited.
 func TestForeignKeyIsTold(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -15,9 +15,10 @@ type breaker interface {
 	OnBreak(holder store.Holder, look func(name string, limit bool)) (stop func())
 }
 
-// looks is how a keeper hears that a lease of its own may have been broken. It listens from when a
-// lease is a second old, or about to have its first heartbeat, or has none: for one that is over
-// sooner that would cost more than it brings. Guarded by Keeper.mu.
+// looks is how a keeper hears that a lease of its own may have been broken. It
+// listens from when a lease is a second old, or about to have its first
+// heartbeat, or has none: for one that is over sooner that would cost more than
+// it brings. Guarded by Keeper.mu.
 type looks struct {
 	k       *Keeper
 	listens bool   // or the store tells nobody
@@ -29,15 +30,17 @@ type looks struct {
 const (
 	// listenAfter is how old a lease is when its keeper begins to listen.
 	listenAfter = time.Second
-	// lookPause bounds how often a lease is looked at upon messages, which any user of the server
-	// who may publish can send.
+	// lookPause bounds how often a lease is looked at upon messages, which any
+	// user of the server who may publish can send.
 	lookPause = 100 * time.Millisecond
-	// limitPause bounds how often all leases are looked through, for those of a limit or those that
-	// have had no heartbeat. What comes sooner waits for the heartbeat.
+	// limitPause bounds how often all leases are looked through, for those of a
+	// limit or those that have had no heartbeat. What comes sooner waits for
+	// the heartbeat.
 	limitPause = 10 * time.Millisecond
 )
 
-// listenAt is when the keeper is to begin to listen, for the oldest of its leases. Under k.mu.
+// listenAt is when the keeper is to begin to listen, for the oldest of its
+// leases. Under k.mu.
 func (w *looks) listenAt() instant {
 	k := w.k
 	at := never
@@ -87,8 +90,9 @@ func (w *looks) deaf() {
 	}
 }
 
-// look renews the leases of a name now: the answer says if they were broken. Without a name it
-// renews those that have had no heartbeat yet: they may have been broken before the store told.
+// look renews the leases of a name now: the answer says if they were broken.
+// Without a name it renews those that have had no heartbeat yet: they may have
+// been broken before the store told.
 func (w *looks) look(name string, limit bool) {
 	k := w.k
 	k.mu.Lock()
@@ -117,7 +121,8 @@ func (w *looks) look(name string, limit bool) {
 	}
 }
 
-// lookAtNew has those leases renewed now that have had no heartbeat. Under k.mu.
+// lookAtNew has those leases renewed now that have had no heartbeat. Under
+// k.mu.
 func (w *looks) lookAtNew(now instant) {
 	k := w.k
 	if now < w.young.Add(limitPause) {
@@ -148,7 +153,8 @@ func (w *looks) lookAt(l *Lease, now instant) {
 	k.plan(l, min(at, max(l.belief.Due, now)))
 }
 
-// askManual asks whether a lease without a heartbeat was broken. A renewal shortens no TTL.
+// askManual asks whether a lease without a heartbeat was broken. A renewal
+// shortens no TTL.
 func (w *looks) askManual(l *Lease) {
 	k := w.k
 	h := l.hold()
@@ -165,7 +171,8 @@ func (w *looks) askManual(l *Lease) {
 	news.deliver()
 }
 
-// reasonOf is why a lease is lost, by the answer that it is not the owner's any more.
+// reasonOf is why a lease is lost, by the answer that it is not the owner's any
+// more.
 func reasonOf(a store.Answer) Reason {
 	switch {
 	case a.Broken != nil && a.Broken.Replaced:

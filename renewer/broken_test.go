@@ -17,8 +17,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A lease that was broken is lost at the answer that says so, and its key is freed when the
-// operation has returned, before Release returns. By force it was freed before.
+// A lease that was broken is lost at the answer that says so, and its key is
+// freed when the operation has returned, before Release returns. By force it
+// was freed before.
 func TestABrokenLease(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -88,8 +89,8 @@ func (s told) OnBreak(holder store.Holder, look func(string, bool)) (stop func()
 	return func() {}
 }
 
-// A user who may publish can send messages that a lease was broken. They cause few renewals, and
-// put off none.
+// A user who may publish can send messages that a lease was broken. They cause
+// few renewals, and put off none.
 func TestAFloodOfMessages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,8 +113,8 @@ func TestAFloodOfMessages(t *testing.T) {
 	})
 }
 
-// A look renews a lease early, and the next heartbeats come no later for it: many looks in a row
-// lose none.
+// A look renews a lease early, and the next heartbeats come no later for it:
+// many looks in a row lose none.
 func TestLooksPutOffNoHeartbeat(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,7 +134,8 @@ func TestLooksPutOffNoHeartbeat(t *testing.T) {
 	})
 }
 
-// A lease without a heartbeat hears of a break too, and is not made longer for it.
+// A lease without a heartbeat hears of a break too, and is not made longer for
+// it.
 func TestABrokenManualLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -176,9 +178,10 @@ func (s *listeners) OnBreak(holder store.Holder, look func(string, bool)) (stop 
 	}
 }
 
-// A lease is told of its end within a second of its beginning, though its first heartbeat is later:
-// that it was broken before its process listens, too. A process whose leases are over sooner does
-// not listen, and one that does renews no lease more than once for that.
+// A lease is told of its end within a second of its beginning, though its first
+// heartbeat is later: that it was broken before its process listens, too. A
+// process whose leases are over sooner does not listen, and one that does
+// renews no lease more than once for that.
 func TestAYoungLeaseIsTold(t *testing.T) {
 	t.Parallel()
 	for name, after := range map[string]time.Duration{

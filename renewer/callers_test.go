@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// toldBy are the numbers of callers that heartbeats tell, -1 of one that tells none.
+// toldBy are the numbers of callers that heartbeats tell, -1 of one that tells
+// none.
 func toldBy(calls []script.Call) (told []int) {
 	for _, c := range calls {
 		if h := c.Holds[0]; h.Tells {
@@ -26,8 +27,9 @@ func toldBy(calls []script.Call) (told []int) {
 	return told
 }
 
-// A heartbeat brings how many callers of the process wait behind the holder, when that has changed,
-// and until it is confirmed. One for whom none waits never does.
+// A heartbeat brings how many callers of the process wait behind the holder,
+// when that has changed, and until it is confirmed. One for whom none waits
+// never does.
 func TestHeartbeatsTellHowManyCallersWait(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -64,8 +66,9 @@ func TestHeartbeatsTellHowManyCallersWait(t *testing.T) {
 	})
 }
 
-// A claim brings it, too: those who hold the lock for less than the time to a heartbeat are shown
-// with those who wait for it. A hand-over leaves it to the next heartbeat.
+// A claim brings it, too: those who hold the lock for less than the time to a
+// heartbeat are shown with those who wait for it. A hand-over leaves it to the
+// next heartbeat.
 func TestClaimsTellHowManyCallersWait(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -97,7 +100,8 @@ func TestClaimsTellHowManyCallersWait(t *testing.T) {
 	})
 }
 
-// Who waits for a limit stands in the store's line once a process; only those behind are told.
+// Who waits for a limit stands in the store's line once a process; only those
+// behind are told.
 func TestCallersOfALimitAreThoseBehindItsPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -172,7 +172,8 @@ func TestAStoreMadeForLongerLeasesIsRefused(t *testing.T) {
 	require.NoError(t, k.Shutdown(t.Context()))
 }
 
-// Any configuration that is accepted leaves room for two requests after a missed heartbeat.
+// Any configuration that is accepted leaves room for two requests after a
+// missed heartbeat.
 func FuzzAcceptedConfigsLeaveRoom(f *testing.F) {
 	f.Add(int64(15*time.Second), int64(0), int64(0), int64(0), 0.0)
 	f.Add(int64(time.Second), int64(300*time.Millisecond), int64(200*time.Millisecond),

@@ -12,9 +12,10 @@ import (
 
 var singleClaims asking.Single[store.Claim]
 
-// contend asks the store until the lock is ours, from the head of its queue: one
-// contender a process and name. Between two questions it waits for whichever comes
-// first of a wake-up, the end of the TTL that the store told, and a slow poll.
+// contend asks the store until the lock is ours, from the head of its queue:
+// one contender a process and name. Between two questions it waits for
+// whichever comes first of a wake-up, the end of the TTL that the store told,
+// and a slow poll.
 func (c *call) contend(ctx context.Context) (sent instant, err error) {
 	if c.aside {
 		if sent, err = c.ask(ctx); sent != 0 || err != nil {
@@ -48,9 +49,10 @@ func (c *call) contend(ctx context.Context) (sent instant, err error) {
 	}
 }
 
-// queueUp returns when a call that has found no slot free is at the front of its queue. As long as
-// slots are free, callers ask side by side. A question that was not answered may have got it a
-// slot: that is given back, as it would keep those before it in the queue waiting.
+// queueUp returns when a call that has found no slot free is at the front of
+// its queue. As long as slots are free, callers ask side by side. A question
+// that was not answered may have got it a slot: that is given back, as it would
+// keep those before it in the queue waiting.
 func (c *call) queueUp(ctx context.Context) error {
 	if c.unsettled != 0 {
 		c.renounce(ctx, c.unsettled)
@@ -61,8 +63,9 @@ func (c *call) queueUp(ctx context.Context) error {
 	return err
 }
 
-// renounce gives back what a question that was sent at an instant, or before, has got the call, or
-// may yet get it. It goes on under another owner token: the question may still have this one.
+// renounce gives back what a question that was sent at an instant, or before,
+// has got the call, or may yet get it. It goes on under another owner token:
+// the question may still have this one.
 func (c *call) renounce(ctx context.Context, sent instant) {
 	k, old := c.k, c.l
 	c.l, c.room = k.newLease(ctx, old.name, old.label)
@@ -76,8 +79,9 @@ func (c *call) renounce(ctx context.Context, sent instant) {
 	k.cleaner.Disown(old.orphan(hold), sent)
 }
 
-// ask puts the claim to the store once. It returns when the request was sent if it was
-// granted, an error if the call is over, and neither if the caller should wait and ask again.
+// ask puts the claim to the store once. It returns when the request was sent if
+// it was granted, an error if the call is over, and neither if the caller
+// should wait and ask again.
 func (c *call) ask(ctx context.Context) (sent instant, err error) {
 	q, err := c.open(ctx)
 	if err != nil {
@@ -114,7 +118,8 @@ func (c *call) noLimit() error {
 	return c.fail(ErrBusy, ErrLimitClosed)
 }
 
-// disagree tells of a limit that more hold than this caller would admit, once for each name.
+// disagree tells of a limit that more hold than this caller would admit, once
+// for each name.
 func (c *call) disagree(held int) {
 	if c.k.desk.FirstTime(c.l.key()) {
 		c.k.fault("limit", c.l.name, fmt.Errorf("%d hold it, and this process admits %d: others "+

@@ -94,7 +94,8 @@ func TestTheStoreMayBeDownMeanwhile(t *testing.T) {
 	})
 }
 
-// When an answer is lost, the same owner asks again, and gets what it has got already.
+// When an answer is lost, the same owner asks again, and gets what it has got
+// already.
 func TestALostAnswerIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -148,7 +149,8 @@ func (s *slowFirstStore) Acquire(ctx context.Context, claims []store.Claim) []st
 	return grants
 }
 
-// Patience that runs out in the middle of a question does not turn "held" into "unavailable".
+// Patience that runs out in the middle of a question does not turn "held" into
+// "unavailable".
 func TestBusyIsRemembered(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -164,8 +166,9 @@ func TestBusyIsRemembered(t *testing.T) {
 	})
 }
 
-// A caller who leaves while the question is under way leaves no key behind. It is deleted at once;
-// 5 ms later, as the clean-up may have overtaken the question; and when that can't arrive any more.
+// A caller who leaves while the question is under way leaves no key behind. It
+// is deleted at once; 5 ms later, as the clean-up may have overtaken the
+// question; and when that can't arrive any more.
 func TestNoOrphanOfACallerWhoLeft(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]script.Step{
@@ -214,7 +217,8 @@ func (s leavingStore) Acquire(ctx context.Context, claims []store.Claim) []store
 	return s.Store.Acquire(ctx, claims)
 }
 
-// The lock is granted to a caller who has gone: it is freed at once, not after a TTL.
+// The lock is granted to a caller who has gone: it is freed at once, not after
+// a TTL.
 func TestNoOrphanOfACallerWhoLeftAsItWasGranted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -270,7 +274,8 @@ func TestNoOrphanOfAnEarlierQuestion(t *testing.T) {
 	}
 }
 
-// A claim that was answered "taken" left nothing behind, so there is nothing to clean up.
+// A claim that was answered "taken" left nothing behind, so there is nothing to
+// clean up.
 func TestARefusalNeedsNoCleanUp(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -283,8 +288,9 @@ func TestARefusalNeedsNoCleanUp(t *testing.T) {
 	})
 }
 
-// Where the network takes longer than Config.RequestTimeout, no question is ever answered, and the
-// caller heard no more than that its own deadline had passed.
+// Where the network takes longer than Config.RequestTimeout, no question is
+// ever answered, and the caller heard no more than that its own deadline had
+// passed.
 func TestEveryQuestionRunsOutOfTime(t *testing.T) {
 	t.Parallel()
 	cfg := renewer.Config{TTL: 2 * time.Second, FailOver: time.Hour}
@@ -317,8 +323,8 @@ func TestEveryQuestionRunsOutOfTime(t *testing.T) {
 	})
 }
 
-// A caller who has seen the holder, and is then refused by the store for good, hears of that: it
-// says what to mend.
+// A caller who has seen the holder, and is then refused by the store for good,
+// hears of that: it says what to mend.
 func TestARejectionIsNotHiddenBehindTheHolder(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -15,8 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// settling is a store that takes a second to say how long a lost request may take, which is asked
-// while a key is being disowned. Its releases may panic.
+// settling is a store that takes a second to say how long a lost request may
+// take, which is asked while a key is being disowned. Its releases may panic.
 type settling struct {
 	*script.Store
 	slow, panics atomic.Bool
@@ -38,8 +38,8 @@ func (s *settling) Release(ctx context.Context, holds []store.Hold) []store.Answ
 	return s.Store.Release(ctx, holds)
 }
 
-// A key that is being disowned while its lease, or the call for it, ends is not missed by Shutdown,
-// which returns nil only if every key is free.
+// A key that is being disowned while its lease, or the call for it, ends is not
+// missed by Shutdown, which returns nil only if every key is free.
 func TestShutdownDoesNotMissAKeyThatIsBeingDisowned(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(s *settling, p *trap, k *renewer.Keeper){
@@ -75,7 +75,8 @@ func TestShutdownDoesNotMissAKeyThatIsBeingDisowned(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				require.NoError(t, k.Shutdown(ctx))
-				// A sweeper may have asked for it already, and Shutdown asks once more.
+				// A sweeper may have asked for it already, and Shutdown asks
+				// once more.
 				assert.Empty(t, s.Owner("a"), "its key is not free")
 				require.NotNil(t, <-left)
 			})

@@ -10,12 +10,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// AcquireEach is Acquire with Try for several requests, all of which the caller needs: in one
-// question, and then one by one for what this process was asking for or giving back. Once one
-// fails it asks for no more: the rest have that error.
+// AcquireEach is Acquire with Try for several requests, all of which the caller
+// needs: in one question, and then one by one for what this process was asking
+// for or giving back. Once one fails it asks for no more: the rest have that
+// error.
 //
-// Results are in the order of requests. A lease is non-nil if and only if its error is nil.
-// Release those that you don't keep; there are none after a panic.
+// Results are in the order of requests. A lease is non-nil if and only if its
+// error is nil. Release those that you don't keep; there are none after a
+// panic.
 func (k *Keeper) AcquireEach(
 	ctx context.Context, requests []Request,
 ) (leases []*Lease, errs []error) {
@@ -91,8 +93,9 @@ func (t *trying) joinFirst() (err error) {
 	return err
 }
 
-// askEach asks for those at the front of their names in one request, which ends as that of the
-// first would. The error is the first one's that is not to be had.
+// askEach asks for those at the front of their names in one request, which ends
+// as that of the first would. The error is the first one's that is not to be
+// had.
 func (k *Keeper) askEach(all []trying) (failed error) {
 	claims := make([]store.Claim, 0, len(all))
 	var first *trying
@@ -131,8 +134,9 @@ func (k *Keeper) askEach(all []trying) (failed error) {
 	return failed
 }
 
-// ReleaseEach is [Lease.Release], or with abort [Lease.Abort], of several leases, in one
-// request. The errors are in their order. Nil is ignored, as AcquireEach returns it.
+// ReleaseEach is [Lease.Release], or with abort [Lease.Abort], of several
+// leases, in one request. The errors are in their order. Nil is ignored, as
+// AcquireEach returns it.
 func (k *Keeper) ReleaseEach(ctx context.Context, leases []*Lease, abort bool) []error {
 	errs, ends := make([]error, len(leases)), make([]ended, len(leases))
 	over := 0 // so many are, or were about to be when something panicked

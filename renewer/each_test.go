@@ -147,8 +147,9 @@ func TestSeveralOfWhichOneCantBe(t *testing.T) {
 	}
 }
 
-// A name that this process is giving back is waited for, with the others in hand, as with
-// Request.Try; what it has is refused at once, and what comes after that is not asked for.
+// A name that this process is giving back is waited for, with the others in
+// hand, as with Request.Try; what it has is refused at once, and what comes
+// after that is not asked for.
 func TestSeveralThatThisProcessHas(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -179,8 +180,8 @@ func TestSeveralThatThisProcessHas(t *testing.T) {
 	})
 }
 
-// Of several leases each ends in its own way: handed to a caller who waits, freed, found lost, lost
-// long before, or not answered for.
+// Of several leases each ends in its own way: handed to a caller who waits,
+// freed, found lost, lost long before, or not answered for.
 func TestReleaseEach(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -10,9 +10,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// The kinds of failure, told apart by errors.Is. A caller's own cancellation or deadline stays
-// context.Canceled or context.DeadlineExceeded, with the context's cause below it. A deadline
-// that ends a wait for another owner's lock is ErrBusy as well: look for the deadline first.
+// The kinds of failure, told apart by errors.Is. A caller's own cancellation or
+// deadline stays context.Canceled or context.DeadlineExceeded, with the
+// context's cause below it. A deadline that ends a wait for another owner's
+// lock is ErrBusy as well: look for the deadline first.
 var (
 	// ErrBusy means that another owner has the lock, or that the limit is full. errors.As with
 	// *[Error] tells who.
@@ -21,25 +22,29 @@ var (
 	ErrQueueFull = errors.New("lockbeat: the queue is full")
 	// ErrLimitClosed comes with ErrBusy: the limit is 0.
 	ErrLimitClosed = errors.New("lockbeat: the limit is 0, closed")
-	// ErrLost means that a lease ended before its operation did. errors.As with *[LostError]
-	// tells why.
+	// ErrLost means that a lease ended before its operation did. errors.As with
+	// *[LostError] tells why.
 	ErrLost = errors.New("lockbeat: lease lost")
-	// ErrUnavailable means that the store could not be asked: it is not known who has the lock.
+	// ErrUnavailable means that the store could not be asked: it is not known
+	// who has the lock.
 	ErrUnavailable = store.ErrUnavailable
-	// ErrRejected comes with ErrUnavailable: the request will be refused until the server is
-	// changed.
+	// ErrRejected comes with ErrUnavailable: the request will be refused until
+	// the server is changed.
 	ErrRejected = store.ErrRejected
-	// ErrOverloaded comes with ErrUnavailable: the server is up and refuses for now.
+	// ErrOverloaded comes with ErrUnavailable: the server is up and refuses for
+	// now.
 	ErrOverloaded = store.ErrOverloaded
 	// ErrShutdown means that the keeper is shutting down, or has.
 	ErrShutdown = errors.New("lockbeat: keeper is shut down")
 	// ErrName means that a lock's name is invalid: see [CheckName].
 	ErrName = errors.New("lockbeat: invalid lock name")
-	// ErrConfig means that a [Config] or [Request] is invalid; the text names each field.
+	// ErrConfig means that a [Config] or [Request] is invalid; the text names
+	// each field.
 	ErrConfig = store.ErrConfig
 )
 
-// Error is what methods of [Keeper] and [Lease] return when they fail, other than by a loss.
+// Error is what methods of [Keeper] and [Lease] return when they fail, other
+// than by a loss.
 type Error struct {
 	Op          string        // "acquire", "extend", "release", "read the record of", …
 	Name        string        // don't show it to remote callers: it may carry their data
@@ -107,8 +112,9 @@ func (e *Error) Unwrap() []error {
 	return all
 }
 
-// storeError is a store's error in a chain. A context error in it is that of the engine's
-// request, not the caller's, and must not be taken for it; all else can be found.
+// storeError is a store's error in a chain. A context error in it is that of
+// the engine's request, not the caller's, and must not be taken for it; all
+// else can be found.
 type storeError struct{ error }
 
 func (e storeError) Is(target error) bool {
@@ -131,8 +137,8 @@ const (
 	ReasonMaxHold                     // held for as long as it may: [Config.MaxHold]
 	ReasonAbandoned                   // it ran on after its caller left: CancelGrace
 	ReasonShutdown                    // [Keeper.Shutdown] ran out of time
-	// ReasonBroken means that a person has broken it, by package inspect. The lock stays held
-	// until the operation has returned, within its TTL.
+	// ReasonBroken means that a person has broken it, by package inspect. The
+	// lock stays held until the operation has returned, within its TTL.
 	ReasonBroken
 	// ReasonReplaced means that a newer call has taken its place: see [Newest].
 	ReasonReplaced
@@ -189,17 +195,18 @@ const (
 	foundOwner       = "owner"
 )
 
-// LostError is the cause of a lease's context once the lease is lost. It is [ErrLost] to
-// errors.Is.
+// LostError is the cause of a lease's context once the lease is lost. It is
+// [ErrLost] to errors.Is.
 type LostError struct {
 	Name   string // don't show it to remote callers: it may carry their data
 	Reason Reason
-	// Found is what the store found in its place, if ReasonTaken: "deleted" (evicted, lapsed),
-	// "overwritten" by another program, "owner" if another has the lock, "" if unknown.
+	// Found is what the store found in its place, if ReasonTaken: "deleted"
+	// (evicted, lapsed), "overwritten" by another program, "owner" if another
+	// has the lock, "" if unknown.
 	Found  string
 	Holder store.Holder // who has the lock now, if Found is "owner"; zero if unknown
-	// By and Why say who has broken the lease, if ReasonBroken; By is the newer call's process
-	// if ReasonReplaced.
+	// By and Why say who has broken the lease, if ReasonBroken; By is the newer
+	// call's process if ReasonReplaced.
 	By, Why string
 	Fence   int64
 	Left    time.Duration // for so long no other owner could have the lock yet: the notice given
@@ -250,11 +257,12 @@ func (e *LostError) explain() string {
 	}
 }
 
-// gone reports whether the store has said that the key is not the owner's any more.
+// gone reports whether the store has said that the key is not the owner's any
+// more.
 func (e *LostError) gone() bool { return e.Reason == ReasonTaken || e.forced }
 
-// Unwrap gives ErrLost, ErrReplaced if that is why, and the last renewal's error but for a
-// context's.
+// Unwrap gives ErrLost, ErrReplaced if that is why, and the last renewal's
+// error but for a context's.
 func (e *LostError) Unwrap() []error {
 	errs := []error{ErrLost}
 	if e.Reason == ReasonReplaced {

@@ -16,15 +16,16 @@ func NewOnSleepyMachine(s Store, cfg Config, slept func() time.Duration) (*Keepe
 	return newKeeper(s, cfg, slept)
 }
 
-// NamesAndOrphans counts the names that callers want or have, and the keys to be cleaned up.
+// NamesAndOrphans counts the names that callers want or have, and the keys to
+// be cleaned up.
 func (k *Keeper) NamesAndOrphans() (names, orphans int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.desk.Names(), k.cleaner.Count()
 }
 
-// HandOffTo hands l on to the next in line, who leaves when it is too late to tell anybody. It
-// reports whether it was handed on.
+// HandOffTo hands l on to the next in line, who leaves when it is too late to
+// tell anybody. It reports whether it was handed on.
 func (k *Keeper) HandOffTo(l *Lease, leave func()) bool {
 	l.op.End(lease.ErrReleased)
 	k.mu.Lock()
@@ -49,7 +50,8 @@ const MostTold = mostTold
 // MostLabels bounds the operations that cost nothing.
 const MostLabels = mostLabels
 
-// MostLogKinds bounds the kinds of lines that a log observer counts each on its own.
+// MostLogKinds bounds the kinds of lines that a log observer counts each on its
+// own.
 const MostLogKinds = mostLogKinds
 
 // LogKinds is how many kinds of lines one of NewLogObserver counts.

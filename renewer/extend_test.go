@@ -11,7 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// usable is what an operation has of a time d: less the clock drift, 1 ms and Config.Margin.
+// usable is what an operation has of a time d: less the clock drift, 1 ms and
+// Config.Margin.
 func usable(d time.Duration) time.Duration {
 	return time.Duration(float64(d)*0.99/1.01) - time.Millisecond - config.Margin
 }
@@ -156,7 +157,8 @@ func TestHoldAtLeast(t *testing.T) {
 	})
 }
 
-// A caller who learns after the acquire that it needs the lock for longer says so then.
+// A caller who learns after the acquire that it needs the lock for longer says
+// so then.
 func TestALeaseIsHeldAtLeastFromNow(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -191,8 +193,9 @@ func TestHoldAtLeastSurvivesAShutdown(t *testing.T) {
 	})
 }
 
-// The key of a lease that was extended beyond its first TTL, which the store could not free in that
-// time, was forgotten, and kept others out until the end.
+// The key of a lease that was extended beyond its first TTL, which the store
+// could not free in that time, was forgotten, and kept others out until the
+// end.
 func TestAnExtendedKeyIsFreedHoweverLateTheStoreIsBack(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]script.Step{

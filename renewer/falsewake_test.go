@@ -14,8 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// waiting has a caller wait for "a", which another process has, and returns when its wait began,
-// and when it got the name.
+// waiting has a caller wait for "a", which another process has, and returns
+// when its wait began, and when it got the name.
 func waiting(
 	t *testing.T, s *script.Store, k *renewer.Keeper,
 ) (begun time.Time, got <-chan time.Time) {
@@ -36,7 +36,8 @@ func waiting(
 	return begun, at
 }
 
-// instants are when the store was asked, counted from begun, after the first two questions.
+// instants are when the store was asked, counted from begun, after the first
+// two questions.
 func instants(s *script.Store, begun time.Time) []time.Duration {
 	var all []time.Duration
 	for _, c := range s.Calls(script.Acquire)[2:] {
@@ -63,7 +64,8 @@ func quietPoll() renewer.Config {
 	return cfg
 }
 
-// Anybody who may publish could have the store asked 11,000 times a second: once for each message.
+// Anybody who may publish could have the store asked 11,000 times a second:
+// once for each message.
 func TestForgedWakeUpsAreThrottled(t *testing.T) {
 	t.Parallel()
 	inBubble(t, quietPoll(), func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -82,7 +84,8 @@ func TestForgedWakeUpsAreThrottled(t *testing.T) {
 	})
 }
 
-// A message in the pause is answered once, at its end, and no message is answered twice.
+// A message in the pause is answered once, at its end, and no message is
+// answered twice.
 func TestAWakeUpInThePauseIsNotLost(t *testing.T) {
 	t.Parallel()
 	inBubble(t, quietPoll(), func(t *testing.T, s *script.Store, k *renewer.Keeper) {

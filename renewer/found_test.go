@@ -12,8 +12,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A lease that is taken says what was found in its place: whether a heartbeat, an extension or the
-// release finds it. Its context ends at the answer that says so; nothing more is asked.
+// A lease that is taken says what was found in its place: whether a heartbeat,
+// an extension or the release finds it. Its context ends at the answer that
+// says so; nothing more is asked.
 func TestWhatWasFoundInPlaceOfALease(t *testing.T) {
 	t.Parallel()
 	answers := map[string]struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A watch that was begun for callers who have left since ends with the lease that they waited for,
-// also if that is lost.
+// A watch that was begun for callers who have left since ends with the lease
+// that they waited for, also if that is lost.
 func TestALossEndsTheWatchOfThoseWhoHaveLeft(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -83,7 +83,8 @@ func (s *late) Acquire(ctx context.Context, claims []store.Claim) []store.Grant 
 	return grants
 }
 
-// One that a newer call replaces while the store is asked for it ends as soon as it begins.
+// One that a newer call replaces while the store is asked for it ends as soon
+// as it begins.
 func TestReplacedBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// oddStore answers as bytes say, until they are used up; then it is as good as any.
+// oddStore answers as bytes say, until they are used up; then it is as good as
+// any.
 type oddStore struct {
 	*script.Store
 
@@ -42,7 +43,8 @@ func (s *oddStore) odd() (kind byte, number func() int64, ok bool) {
 	}, true
 }
 
-// count is how many answers there are to n items: one too few, as many, or one too many.
+// count is how many answers there are to n items: one too few, as many, or one
+// too many.
 func count(kind byte, n int) int { return max(0, n+int(kind>>6)%3-1) }
 
 func (s *oddStore) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
@@ -86,8 +88,8 @@ func (s *oddStore) Release(ctx context.Context, holds []store.Hold) []store.Answ
 	return s.answers(ctx, holds, s.Store.Release)
 }
 
-// Whatever a store answers: no panic, a lease or an error of a kind, each in its time, and
-// nothing of it is left when the store is well again.
+// Whatever a store answers: no panic, a lease or an error of a kind, each in
+// its time, and nothing of it is left when the store is well again.
 func FuzzOddStore(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{1 | 64, 255, 255, 255, 255, 255, 255, 255, 127, 64})

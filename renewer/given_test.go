@@ -36,8 +36,9 @@ func (s *tells) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 	return grants
 }
 
-// inLineFor has a caller stand in line for a time, from a place that it came to at an instant, and
-// then hear that the claim was granted, as late says so often.
+// inLineFor has a caller stand in line for a time, from a place that it came to
+// at an instant, and then hear that the claim was granted, as late says so
+// often.
 func inLineFor(
 	t *testing.T, waits time.Duration, late int32, then ...script.Step,
 ) (s *tells, l *renewer.Lease, first time.Time) {
@@ -73,8 +74,9 @@ func inLineFor(
 	return s, l, first
 }
 
-// What a release has granted to a place is believed from when the place was first presented: no
-// later answer that it stands in line makes it younger, and it was granted after that.
+// What a release has granted to a place is believed from when the place was
+// first presented: no later answer that it stands in line makes it younger, and
+// it was granted after that.
 func TestALateGrantCountsFromTheFirstClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -88,8 +90,9 @@ func TestALateGrantCountsFromTheFirstClaim(t *testing.T) {
 	})
 }
 
-// One that is too old to be of use is claimed, by the same owner, at once; so is one that a process
-// hears of that was frozen in line for longer than its TTL.
+// One that is too old to be of use is claimed, by the same owner, at once; so
+// is one that a process hears of that was frozen in line for longer than its
+// TTL.
 func TestALateGrantThatIsOldIsClaimed(t *testing.T) {
 	t.Parallel()
 	for name, waits := range map[string]time.Duration{
@@ -106,8 +109,8 @@ func TestALateGrantThatIsOldIsClaimed(t *testing.T) {
 	}
 }
 
-// A frozen waiter whose grant has lapsed does not believe in it when it wakes, also if the store
-// tells of it over and over.
+// A frozen waiter whose grant has lapsed does not believe in it when it wakes,
+// also if the store tells of it over and over.
 func TestAGrantThatIsOverIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,8 +121,9 @@ func TestAGrantThatIsOverIsNotBelieved(t *testing.T) {
 	})
 }
 
-// Who leaves while another caller of the process waits frees nothing: the next one has the claim,
-// and believes in its grant from when the one who left first sent it.
+// Who leaves while another caller of the process waits frees nothing: the next
+// one has the claim, and believes in its grant from when the one who left first
+// sent it.
 func TestAGrantOutlivesWhoClaimedIt(t *testing.T) {
 	t.Parallel()
 	for name, answered := range map[string]bool{"in line": true, "not answered": false} {
@@ -163,9 +167,9 @@ func TestAGrantOutlivesWhoClaimedIt(t *testing.T) {
 	}
 }
 
-// What a front has left unanswered the store may carry out yet. The one behind it hears that the name
-// is another's, and leaves too: the claim is freed with its place, at once and when it can't take
-// effect any longer.
+// What a front has left unanswered the store may carry out yet. The one behind
+// it hears that the name is another's, and leaves too: the claim is freed with
+// its place, at once and when it can't take effect any longer.
 func TestAClaimThatAFrontHasLeftIsFreed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -202,8 +206,8 @@ func TestAClaimThatAFrontHasLeftIsFreed(t *testing.T) {
 	})
 }
 
-// Who leaves while it hears of its grant frees that again when its latest question can't take effect
-// any longer, and not only the first.
+// Who leaves while it hears of its grant frees that again when its latest
+// question can't take effect any longer, and not only the first.
 func TestALateGrantOfOneWhoHasLeftIsFreed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -249,8 +253,8 @@ func (s *breaks) Acquire(ctx context.Context, claims []store.Claim) []store.Gran
 	return grants
 }
 
-// A lease that was broken before its owner knew of it ends the place as well: an owner token is for
-// one lease.
+// A lease that was broken before its owner knew of it ends the place as well:
+// an owner token is for one lease.
 func TestABrokenGrantEndsItsPlace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

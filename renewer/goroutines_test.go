@@ -21,7 +21,8 @@ func (quitter) Lost(context.Context, renewer.Lost) { runtime.Goexit() }
 
 const quitterVariable = "TEST_QUITTER"
 
-// A keeper does not live on without one of its goroutines: the process ends and says why.
+// A keeper does not live on without one of its goroutines: the process ends and
+// says why.
 func TestAGoroutineOfTheEngineIsNotLostInSilence(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(quitterVariable) != "" {

@@ -55,7 +55,8 @@ func startAcquire(t *testing.T, s *script.Store, k *renewer.Keeper, more ...rene
 	return c
 }
 
-// free releases a caller's lease, and says whether the next has been handed it by then.
+// free releases a caller's lease, and says whether the next has been handed it
+// by then.
 func (c *caller) free(t *testing.T, next *caller, free func(context.Context) error) (handed bool) {
 	t.Helper()
 	if free == nil {
@@ -185,8 +186,9 @@ func TestNotHandedOver(t *testing.T) {
 	}
 }
 
-// Too little is left of the lease for two more tries at a heartbeat, although all heartbeats
-// were confirmed: by a store that puts answers together, of which the oldest counts.
+// Too little is left of the lease for two more tries at a heartbeat, although
+// all heartbeats were confirmed: by a store that puts answers together, of
+// which the oldest counts.
 func TestNotHandedOverWithTooLittleLeft(t *testing.T) {
 	t.Parallel()
 	cfg := config
@@ -267,7 +269,8 @@ func TestTwoHandItToAndFro(t *testing.T) {
 	})
 }
 
-// A caller who gives up in the moment in which it is handed the lock leaves it to the next.
+// A caller who gives up in the moment in which it is handed the lock leaves it
+// to the next.
 func TestHandedToOneWhoLeaves(t *testing.T) {
 	t.Parallel()
 	for _, waiting := range []bool{true, false} {
@@ -301,7 +304,8 @@ func TestHandedToOneWhoLeaves(t *testing.T) {
 	}
 }
 
-// busyObserver takes its time when a lock has been handed to a caller who does not know yet.
+// busyObserver takes its time when a lock has been handed to a caller who does
+// not know yet.
 type busyObserver struct {
 	renewer.NopObserver
 
@@ -316,7 +320,8 @@ func (o busyObserver) Claim(context.Context) string {
 
 func (o busyObserver) Lost(_ context.Context, e renewer.Lost) { o.lost <- e }
 
-// A lease that is lost after it was handed on, and before its new holder can be told, is told then.
+// A lease that is lost after it was handed on, and before its new holder can be
+// told, is told then.
 func TestLostBeforeItIsReceived(t *testing.T) {
 	t.Parallel()
 	cfg := config

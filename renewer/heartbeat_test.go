@@ -19,8 +19,9 @@ import (
 
 var errDown = errors.New("connection refused")
 
-// Whatever becomes of the heartbeats, the context ends at an exact instant: when the store
-// says that the lease is over, or counted from the sending of the last confirmed request.
+// Whatever becomes of the heartbeats, the context ends at an exact instant:
+// when the store says that the lease is over, or counted from the sending of
+// the last confirmed request.
 func TestBeliefEndsAtAnExactInstant(t *testing.T) {
 	t.Parallel()
 	last := func(calls []script.Call) time.Time { return calls[len(calls)-1].At }
@@ -214,7 +215,8 @@ func TestLateAnswerDoesNotRevive(t *testing.T) {
 	})
 }
 
-// Not even one that comes at the very instant at which the context ends, whichever is seen first.
+// Not even one that comes at the very instant at which the context ends,
+// whichever is seen first.
 func TestAnAnswerAtTheLastInstantDoesNotRevive(t *testing.T) {
 	t.Parallel()
 	for range 50 { // the order of two things at one instant is random
@@ -234,7 +236,8 @@ func TestAnAnswerAtTheLastInstantDoesNotRevive(t *testing.T) {
 	}
 }
 
-// lastInstantStore confirms renewals at one instant, and fails those that come too early for that.
+// lastInstantStore confirms renewals at one instant, and fails those that come
+// too early for that.
 type lastInstantStore struct {
 	*script.Store
 	at time.Time
@@ -250,7 +253,8 @@ func (s *lastInstantStore) Renew(ctx context.Context, holds []store.Hold) []stor
 	return s.Store.Renew(context.WithoutCancel(ctx), holds)
 }
 
-// stubbornStore answers renewals after a time of its own, whatever the context says.
+// stubbornStore answers renewals after a time of its own, whatever the context
+// says.
 type stubbornStore struct {
 	*script.Store
 	renewIn time.Duration
@@ -322,8 +326,9 @@ func (s *poisonedStore) Renew(ctx context.Context, holds []store.Hold) []store.A
 	return s.Store.Renew(ctx, holds)
 }
 
-// Until a heartbeat is confirmed, each brings the lease's fencing token, for a store that notes it
-// only then; and so does the release of a lock that is kept.
+// Until a heartbeat is confirmed, each brings the lease's fencing token, for a
+// store that notes it only then; and so does the release of a lock that is
+// kept.
 func TestTheFirstHeartbeatBringsTheToken(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -35,29 +35,30 @@ type Waiting struct {
 	Err         error        // why the store could not be asked, or nil
 }
 
-// Holdings returns the leases whose operations have not returned, also those that are lost, in
-// no order. It does not ask the store, and holds nothing up; leases that begin meanwhile are
-// missing.
+// Holdings returns the leases whose operations have not returned, also those
+// that are lost, in no order. It does not ask the store, and holds nothing up;
+// leases that begin meanwhile are missing.
 func (k *Keeper) Holdings() iter.Seq[Holding] {
 	return func(yield func(Holding) bool) {
 		inChunks(k, k.onBooks(), k.holding, yield)
 	}
 }
 
-// Waiting returns the callers who ask or wait for a lock, those of a name in their order.
-// Otherwise it is like [Keeper.Holdings]. One that asks for a free slot is missing.
+// Waiting returns the callers who ask or wait for a lock, those of a name in
+// their order. Otherwise it is like [Keeper.Holdings]. One that asks for a free
+// slot is missing.
 func (k *Keeper) Waiting() iter.Seq[Waiting] {
 	return func(yield func(Waiting) bool) {
 		inChunks(k, k.desk.Asking(insideChunk), k.waiting, yield)
 	}
 }
 
-// insideChunk is at how many leases one look is had under k.mu: some 40 us, as each of them is
-// elsewhere in memory.
+// insideChunk is at how many leases one look is had under k.mu: some 40 us, as
+// each of them is elsewhere in memory.
 const insideChunk = 256
 
-// inChunks tells of leases what read says of them, in chunks: the lock is held for one at a time,
-// and not while the caller looks at it.
+// inChunks tells of leases what read says of them, in chunks: the lock is held
+// for one at a time, and not while the caller looks at it.
 func inChunks[T any](
 	k *Keeper, leases []*Lease, read func(*Lease, dial) (T, bool), yield func(T) bool,
 ) {
@@ -97,8 +98,8 @@ func (d dial) time(at instant) time.Time {
 	return d.wall.Add(at.Sub(d.now))
 }
 
-// onBooks are the leases on the books, and some that are asked for: their pointers, which are
-// copied at once, as they change places when one goes.
+// onBooks are the leases on the books, and some that are asked for: their
+// pointers, which are copied at once, as they change places when one goes.
 func (k *Keeper) onBooks() []*Lease {
 	k.mu.Lock()
 	n := k.leases.Len()

@@ -19,7 +19,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// waitsFor has a caller ask for a lock until t ends, or until it is told to leave.
+// waitsFor has a caller ask for a lock until t ends, or until it is told to
+// leave.
 func waitsFor(t *testing.T, k *renewer.Keeper, name string, more ...renewer.Request) (leave func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -43,7 +44,8 @@ func heldIn(k *renewer.Keeper) []renewer.Holding {
 	})
 }
 
-// Who is on call asks a process what it holds, since when, and who waits behind that.
+// Who is on call asks a process what it holds, since when, and who waits behind
+// that.
 func TestHeld(t *testing.T) {
 	t.Parallel()
 	cfg := config
@@ -83,7 +85,8 @@ func TestHeld(t *testing.T) {
 	})
 }
 
-// Who waits says since when, and for whom, in this process or elsewhere, and why it is not known.
+// Who waits says since when, and for whom, in this process or elsewhere, and
+// why it is not known.
 func TestWaiting(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -164,8 +167,8 @@ func TestSlotsInside(t *testing.T) {
 	})
 }
 
-// It is ranged over while leases go, at any number of them, and by a caller that has seen enough:
-// those that stay are all seen, once.
+// It is ranged over while leases go, at any number of them, and by a caller
+// that has seen enough: those that stay are all seen, once.
 func TestLookingInsideWhileLeasesGo(t *testing.T) {
 	t.Parallel()
 	const many = 1500

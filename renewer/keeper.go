@@ -21,23 +21,25 @@ import (
 
 // Which lock guards what
 //
-// Keeper.mu guards what is believed: leases, heartbeats, shutdown, and those fields of a Lease that
-// say so. It is held when a method of these parts is called, and where a comment says "under k.mu".
+// Keeper.mu guards what is believed: leases, heartbeats, shutdown, and those
+// fields of a Lease that say so. It is held when a method of these parts is
+// called, and where a comment says "under k.mu".
 //
-// A lease is on the books from its grant until its key is free, or the cleaner's: it is in leases
-// then. So is one that the store is asked for, while the end loop keeps the time of the question.
-// Nothing is due for a lease before the instant at which it is there.
+// A lease is on the books from its grant until its key is free, or the
+// cleaner's: it is in leases then. So is one that the store is asked for, while
+// the end loop keeps the time of the question. Nothing is due for a lease
+// before the instant at which it is there.
 //
 // The desk and the cleaner have locks of their own, which are taken last.
 //
-// outages, Clock, Loop, requests, Lease.op and until when belief in a lease lasts are atomic. They
-// need no lock.
+// outages, Clock, Loop, requests, Lease.op and until when belief in a lease
+// lasts are atomic. They need no lock.
 //
-// No lock is held while the store, an observer or a user's function is called. The exception is
-// Sharded.Shard, under Keeper.mu, which must return at once.
+// No lock is held while the store, an observer or a user's function is called.
+// The exception is Sharded.Shard, under Keeper.mu, which must return at once.
 
-// Keeper acquires leases from one [store.Store] and keeps them alive. A process needs one. All
-// methods may be called concurrently.
+// Keeper acquires leases from one [store.Store] and keeps them alive. A process
+// needs one. All methods may be called concurrently.
 type Keeper struct { // a coordinator of parts that own their state
 	store    store.Store
 	shards   asking.Shards
@@ -72,9 +74,10 @@ func (k *Keeper) Config() Config { return k.cfg }
 // Store returns the keeper's store.
 func (k *Keeper) Store() store.Store { return k.store }
 
-// Observer is who hears of what happens with the keeper's locks: [Config.Observer], and
-// [Config.Log] of what needs a person. It is never nil. An adapter tells it of a [Fault], of an
-// operation that is [Unlocked], and of a [Run].
+// Observer is who hears of what happens with the keeper's locks:
+// [Config.Observer], and [Config.Log] of what needs a person. It is never nil.
+// An adapter tells it of a [Fault], of an operation that is [Unlocked], and of
+// a [Run].
 func (k *Keeper) Observer() Observer { return k.hearers }
 
 // ShuttingDown is closed when [Keeper.Shutdown] begins.
@@ -91,14 +94,15 @@ func (k *Keeper) fault(doing, name string, err error) {
 	k.hearers.Fault(Fault{Doing: doing, Name: name, Err: err})
 }
 
-// Store is where locks are kept: redisstore.Open, memory.New and quorum.New make one.
+// Store is where locks are kept: redisstore.Open, memory.New and quorum.New
+// make one.
 type Store interface {
 	// Engine is for [New].
 	Engine() store.Store
 }
 
-// New returns a Keeper on a store. It does no I/O. The error is [ErrConfig]. Call Shutdown when
-// done.
+// New returns a Keeper on a store. It does no I/O. The error is [ErrConfig].
+// Call Shutdown when done.
 func New(s Store, cfg Config) (*Keeper, error) { return newKeeper(s, cfg, timing.Slept) }
 
 func newKeeper(s Store, cfg Config, slept func() time.Duration) (*Keeper, error) {
@@ -160,7 +164,8 @@ func engineOf(s Store) (store.Store, error) {
 		ErrConfig)
 }
 
-// isNil also finds the nil of a concrete store inside an interface that is not nil.
+// isNil also finds the nil of a concrete store inside an interface that is not
+// nil.
 func isNil(s any) bool {
 	v := reflect.ValueOf(s)
 	return s == nil || v.Kind() == reflect.Pointer && v.IsNil()
@@ -178,8 +183,9 @@ func (k *Keeper) cleanUpRequest() context.Context {
 // goroutines are those that the engine has started.
 type goroutines struct{ sync.WaitGroup }
 
-// run starts one. If an observer or a store ends it, the process ends, as it does by a panic: a
-// keeper that ends no lease in time, or renews none, is worse.
+// run starts one. If an observer or a store ends it, the process ends, as it
+// does by a panic: a keeper that ends no lease in time, or renews none, is
+// worse.
 func (g *goroutines) run(f func()) {
 	g.Go(func() {
 		over := false

@@ -17,9 +17,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// Answers that take longer than RequestTimeout, as all do in a process without processor time to
-// spare, keep a lease all the same: a heartbeat is sent again beside the first, and not in place of
-// it.
+// Answers that take longer than RequestTimeout, as all do in a process without
+// processor time to spare, keep a lease all the same: a heartbeat is sent again
+// beside the first, and not in place of it.
 func TestALeaseLivesOnAnswersThatAreLate(t *testing.T) {
 	t.Parallel()
 	const ttl = 3 * time.Second // three attempts of 0.55 s, or one of 1.6 s
@@ -42,7 +42,8 @@ func TestALeaseLivesOnAnswersThatAreLate(t *testing.T) {
 	})
 }
 
-// What a late answer says counts from when its own question was sent, and "not yours" at once.
+// What a late answer says counts from when its own question was sent, and "not
+// yours" at once.
 func TestALateAnswerCounts(t *testing.T) {
 	t.Parallel()
 	const late = 5 * time.Second // more than RequestTimeout twice
@@ -70,8 +71,8 @@ func TestALateAnswerCounts(t *testing.T) {
 	}
 }
 
-// A heartbeat that is late is heard of when it is, once; and it is no loss of rhythm: when it is
-// confirmed the next one comes as if it had been in time.
+// A heartbeat that is late is heard of when it is, once; and it is no loss of
+// rhythm: when it is confirmed the next one comes as if it had been in time.
 func TestALateHeartbeatIsToldOnce(t *testing.T) {
 	t.Parallel()
 	told := new(renewals)
@@ -123,8 +124,8 @@ func (r *renewals) Renewed(_ context.Context, e renewer.Renewed) {
 	r.renewed = append(r.renewed, e)
 }
 
-// When the answer to a heartbeat that was sent again is an error
-// in the end, nothing is made of it: the one that was sent since is what counts.
+// When the answer to a heartbeat that was sent again is an error in the end,
+// nothing is made of it: the one that was sent since is what counts.
 func TestALateErrorMeansNothing(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -15,8 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Lease is a lock held, renewed until Release or until it is lost. All methods may be called
-// concurrently.
+// Lease is a lock held, renewed until Release or until it is lost. All methods
+// may be called concurrently.
 type Lease struct {
 	k     *Keeper
 	name  string
@@ -35,13 +35,15 @@ type label struct {
 	trace     string // what the observer made of the claim
 }
 
-// labels are those of the operations that calls have named, so that no lease costs one of its own.
-// Operations are few, and one beyond the most that are kept has a label for each call.
+// labels are those of the operations that calls have named, so that no lease
+// costs one of its own. Operations are few, and one beyond the most that are
+// kept has a label for each call.
 type labels struct {
 	known atomic.Pointer[map[label]*label]
 }
 
-// mostLabels is a bound on what a caller with an operation of its own for each call can cost.
+// mostLabels is a bound on what a caller with an operation of its own for each
+// call can cost.
 const mostLabels = 256
 
 // of returns the label of an operation.
@@ -65,7 +67,8 @@ func (s *labels) of(operation string, limited bool) *label {
 	return added
 }
 
-// setTrace sets what others hear of the trace of a lease. Only its caller does, until it has it.
+// setTrace sets what others hear of the trace of a lease. Only its caller does,
+// until it has it.
 func (l *Lease) setTrace(trace string) {
 	if trace == l.label.trace {
 		return
@@ -79,8 +82,9 @@ func (l *Lease) setTrace(trace string) {
 // slot is where the lease stands in Keeper.leases.
 func (l *Lease) slot() *timing.Place { return &l.belief.Slot }
 
-// Context is the operation's. It derives from the one given to Acquire, and ends with it, when
-// the lease is lost (context.Cause is a *[LostError]), or when it is released.
+// Context is the operation's. It derives from the one given to Acquire, and
+// ends with it, when the lease is lost (context.Cause is a *[LostError]), or
+// when it is released.
 func (l *Lease) Context() context.Context { return l.op.Context().Ctx }
 
 // Name is that of the lock or limit.
@@ -89,16 +93,17 @@ func (l *Lease) Name() string { return l.name }
 // key is the name as the desk has it.
 func (l *Lease) key() contract.Name { return contract.Name{Text: l.name, Limit: l.label.limited} }
 
-// Fence is the fencing token: positive, and greater than that of every earlier lease of this
-// name. Let what the operation writes to refuse tokens below the highest it has seen.
+// Fence is the fencing token: positive, and greater than that of every earlier
+// lease of this name. Let what the operation writes to refuse tokens below the
+// highest it has seen.
 func (l *Lease) Fence() int64 { return l.belief.Fence }
 
-// Valid reports whether the lease still holds, by the clock: it is right on the first
-// instruction after a pause.
+// Valid reports whether the lease still holds, by the clock: it is right on the
+// first instruction after a pause.
 func (l *Lease) Valid() bool { return l.Remaining() > 0 }
 
-// Remaining is how long the lease may be relied on if no further heartbeat succeeds; 0 once it
-// is over.
+// Remaining is how long the lease may be relied on if no further heartbeat
+// succeeds; 0 once it is over.
 func (l *Lease) Remaining() time.Duration {
 	until := l.belief.Until()
 	if until == 0 {
@@ -107,7 +112,8 @@ func (l *Lease) Remaining() time.Duration {
 	return max(0, until.Sub(l.k.clock.Now()))
 }
 
-// Err is a *[LostError] once the lease has been lost, also after Release; else nil.
+// Err is a *[LostError] once the lease has been lost, also after Release; else
+// nil.
 func (l *Lease) Err() error {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()
@@ -117,9 +123,9 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// HoldAtLeast keeps the lock for d from now, though it is released before or the process ends:
-// for work that must not be done again so soon. A longer time given before stands. It does
-// nothing if d ≤ 0, or the lease is over.
+// HoldAtLeast keeps the lock for d from now, though it is released before or
+// the process ends: for work that must not be done again so soon. A longer time
+// given before stands. It does nothing if d ≤ 0, or the lease is over.
 func (l *Lease) HoldAtLeast(d time.Duration) {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()
@@ -133,7 +139,8 @@ func (l *Lease) keyOf(owner *lease.Owner) store.Hold {
 	return store.Hold{Name: l.name, Limit: l.label.limited, Owner: owner.String()}
 }
 
-// ownKey is the lease's key, with its token until the store has certainly noted that.
+// ownKey is the lease's key, with its token until the store has certainly noted
+// that.
 func (l *Lease) ownKey() store.Hold {
 	h := l.keyOf(&l.belief.Owner)
 	if l.belief.Renewals() == 0 && !h.Limit {
@@ -148,8 +155,8 @@ func (l *Lease) hold() store.Hold {
 	return h
 }
 
-// beating is the hold of a heartbeat, which tells how many callers of this process wait behind the
-// lease, if the store does not know that. Under k.mu.
+// beating is the hold of a heartbeat, which tells how many callers of this
+// process wait behind the lease, if the store does not know that. Under k.mu.
 func (l *Lease) beating() store.Hold {
 	h := l.hold()
 	h.Callers = l.k.desk.InLine(l.key())
@@ -164,7 +171,8 @@ func (l *Lease) ending(now instant) store.Hold {
 	return h
 }
 
-// orphan is the key of a lease for the cleaner. Under k.mu, or after the lease's end.
+// orphan is the key of a lease for the cleaner. Under k.mu, or after the
+// lease's end.
 func (l *Lease) orphan(hold store.Hold) *cleanup.Orphan {
 	return &cleanup.Orphan{Hold: hold, TTL: l.belief.TTL(&l.k.rules), Least: l.belief.Least()}
 }

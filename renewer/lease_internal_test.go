@@ -9,8 +9,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 )
 
-// Go allocates sizes in steps: one byte more, and each of a million leases would take 160. What few
-// of them need belongs in what a belief has for few.
+// Go allocates sizes in steps: one byte more, and each of a million leases
+// would take 160. What few of them need belongs in what a belief has for few.
 func TestALeaseIsSmall(t *testing.T) {
 	t.Parallel()
 	assert.LessOrEqual(t, unsafe.Sizeof(Lease{}), uintptr(144))

@@ -40,7 +40,8 @@ func TestMaxHoldEndsALease(t *testing.T) {
 	})
 }
 
-// A call's own MaxHold is longer or shorter than the keeper's, or none; a leader has none.
+// A call's own MaxHold is longer or shorter than the keeper's, or none; a
+// leader has none.
 func TestMaxHoldOfACall(t *testing.T) {
 	t.Parallel()
 	cfg := config
@@ -112,7 +113,8 @@ func TestCancelGraceEndsALease(t *testing.T) {
 	})
 }
 
-// Also one that is shorter than the second in which the end loop looks around anyway.
+// Also one that is shorter than the second in which the end loop looks around
+// anyway.
 func TestAShortCancelGraceEndsAtAnExactInstant(t *testing.T) {
 	t.Parallel()
 	cfg := config
@@ -188,7 +190,8 @@ func TestReleaseOutlivesItsCaller(t *testing.T) {
 	})
 }
 
-// valuesStore notes the context of the last release, and of what a store may derive from it.
+// valuesStore notes the context of the last release, and of what a store may
+// derive from it.
 type valuesStore struct {
 	*script.Store
 	value any
@@ -215,7 +218,8 @@ func acquireFails(k *renewer.Keeper) error {
 	return nil
 }
 
-// A release that is not answered within its bound is carried on with in the background.
+// A release that is not answered within its bound is carried on with in the
+// background.
 func TestAnUnansweredReleaseIsRepeated(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

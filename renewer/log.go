@@ -33,8 +33,8 @@ type LogOption func(*logObserver)
 // LogNames shows the names of locks, as lock, and errors with them.
 func LogNames() LogOption { return func(o *logObserver) { o.names = true } }
 
-// LogSecret has names hashed with a secret: see [HashName]. Give tracing.WithKeySecret the
-// same. It panics if secret is empty.
+// LogSecret has names hashed with a secret: see [HashName]. Give
+// tracing.WithKeySecret the same. It panics if secret is empty.
 func LogSecret(secret []byte) LogOption {
 	if len(secret) == 0 {
 		panic("lockbeat: renewer.LogSecret needs a secret: 32 random bytes, the same in every " +
@@ -44,17 +44,19 @@ func LogSecret(secret []byte) LogOption {
 	return func(o *logObserver) { o.secret = secret }
 }
 
-// NewLogObserver returns an Observer that logs for the person on call to logger, slog.Default()
-// if nil. It may serve several keepers; their [Config.Log] is not used.
+// NewLogObserver returns an Observer that logs for the person on call to
+// logger, slog.Default() if nil. It may serve several keepers; their
+// [Config.Log] is not used.
 //
 //	Error  a job that failed, or could not be run
 //	Warn   what an operator may have to act upon: docs/log.md has each line
 //	Info   a wait of over a second; a call whose place a newer one has taken
 //	Debug  every other acquire, heartbeat, release and run
 //
-// Of what comes in storms it writes one line a second and operation at these levels; left_out
-// counts the others, which are at Debug. A line shows [HashName] of the name, as lock_hash, and
-// [ErrorText] of errors, unless [LogNames] is given.
+// Of what comes in storms it writes one line a second and operation at these
+// levels; left_out counts the others, which are at Debug. A line shows
+// [HashName] of the name, as lock_hash, and [ErrorText] of errors, unless
+// [LogNames] is given.
 func NewLogObserver(logger *slog.Logger, opts ...LogOption) Observer {
 	if logger == nil {
 		logger = slog.Default()
@@ -68,8 +70,8 @@ func NewLogObserver(logger *slog.Logger, opts ...LogOption) Observer {
 	return o
 }
 
-// AcquireEnd logs a refusal that its caller does not expect at Warn, what else took more than a
-// second at Info, and others at Debug.
+// AcquireEnd logs a refusal that its caller does not expect at Warn, what else
+// took more than a second at Info, and others at Debug.
 func (o *logObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Context {
 	level, msg := endOf(e)
 	level, leftOut := o.limited(ctx, level, msg, e.Operation)
@@ -103,8 +105,9 @@ func (o *logObserver) AcquireEnd(ctx context.Context, e AcquireEnd) context.Cont
 	return ctx
 }
 
-// withoutHolder is why an acquire failed, without the holder that the line has already: the age of
-// its lease is that of now there, and in the error that of when it was last seen.
+// withoutHolder is why an acquire failed, without the holder that the line has
+// already: the age of its lease is that of now there, and in the error that of
+// when it was last seen.
 func withoutHolder(e AcquireEnd) error {
 	refusal, ok := e.Err.(*Error) //nolint:errorlint // one around it would say more
 	if !ok || refusal.Holder != e.Holder {
@@ -148,7 +151,8 @@ func endOf(e AcquireEnd) (slog.Level, string) {
 	}
 }
 
-// obstacle is which of these says what the caller of a lock, or of a limit, was refused for.
+// obstacle is which of these says what the caller of a lock, or of a limit, was
+// refused for.
 func obstacle(e AcquireEnd, held, full string) string {
 	switch {
 	case errors.Is(e.Err, ErrLimitClosed):
@@ -180,7 +184,8 @@ func (o *logObserver) Renewed(ctx context.Context, e Renewed) {
 	o.log.LogAttrs(ctx, level, msg, withLeftOut(attrs, leftOut)...)
 }
 
-// Lost logs a loss at Warn, and at Info if a newer call has taken the operation's place.
+// Lost logs a loss at Warn, and at Info if a newer call has taken the
+// operation's place.
 func (o *logObserver) Lost(ctx context.Context, e Lost) {
 	level, msg, leftOut := slog.LevelWarn, "lease lost", 0
 	if e.Err.Reason == ReasonReplaced {
@@ -201,7 +206,8 @@ func (o *logObserver) Lost(ctx context.Context, e Lost) {
 		slog.Duration("left", e.Err.Left), o.errorAttr(e.Name, e.Err)), leftOut)...)
 }
 
-// Released logs a clean release at Debug, an overrun or a key that could not be freed at Warn.
+// Released logs a clean release at Debug, an overrun or a key that could not be
+// freed at Warn.
 func (o *logObserver) Released(ctx context.Context, e Released) {
 	level, msg, leftOut := slog.LevelDebug, "lock released", 0
 	switch {
@@ -230,7 +236,8 @@ func (o *logObserver) Released(ctx context.Context, e Released) {
 	o.log.LogAttrs(ctx, level, msg, withLeftOut(attrs, leftOut)...)
 }
 
-// StillRuns logs a lock that is held for long, and an operation that runs on without it, at Warn.
+// StillRuns logs a lock that is held for long, and an operation that runs on
+// without it, at Warn.
 func (o *logObserver) StillRuns(ctx context.Context, e StillRuns) {
 	msg := "lock is still held"
 	if e.Lost != nil {
@@ -280,7 +287,8 @@ func (o *logObserver) Fault(e Fault) {
 	}, leftOut)...)
 }
 
-// limited is the level of a line that comes in storms, and how many like it were left out before.
+// limited is the level of a line that comes in storms, and how many like it
+// were left out before.
 func (o *logObserver) limited(
 	ctx context.Context, level slog.Level, msg, operation string,
 ) (_ slog.Level, leftOut int) {
@@ -313,8 +321,8 @@ func (o *logObserver) lockAttr(name string) slog.Attr {
 	}
 }
 
-// leastHidden is the length from which on a name is looked for in the text of an error: a shorter
-// one is in there by chance.
+// leastHidden is the length from which on a name is looked for in the text of
+// an error: a shorter one is in there by chance.
 const leastHidden = 4
 
 // errorAttr is an error about a lock, "" if it is not known which.
@@ -341,8 +349,9 @@ const (
 // logKind is what lines are counted by: a message, about an operation.
 type logKind struct{ msg, operation string }
 
-// logLimit lets through one line a second of each kind, and counts the others: a storm of refusals
-// must not flood the log. Its method may be called concurrently.
+// logLimit lets through one line a second of each kind, and counts the others:
+// a storm of refusals must not flood the log. Its method may be called
+// concurrently.
 type logLimit struct {
 	mu    sync.Mutex
 	kinds map[logKind]*logCount
@@ -354,8 +363,8 @@ type logCount struct {
 	leftOut int       // since then
 }
 
-// pass reports whether a line may be written now, and how many of its kind were left out since the
-// last one.
+// pass reports whether a line may be written now, and how many of its kind were
+// left out since the last one.
 func (l *logLimit) pass(kind logKind, now time.Time) (ok bool, leftOut int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -369,8 +378,8 @@ func (l *logLimit) pass(kind logKind, now time.Time) (ok bool, leftOut int) {
 	return true, leftOut
 }
 
-// countOf is the count of a kind; beyond the most that there may be, one that others share. Under
-// l.mu.
+// countOf is the count of a kind; beyond the most that there may be, one that
+// others share. Under l.mu.
 func (l *logLimit) countOf(kind logKind) *logCount {
 	if c := l.kinds[kind]; c != nil {
 		return c

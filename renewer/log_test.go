@@ -124,7 +124,8 @@ func TestALongWaitIsLogged(t *testing.T) {
 	})
 }
 
-// What is refused is at Warn, unless its caller expects that; none of it is silent at Info.
+// What is refused is at Warn, unless its caller expects that; none of it is
+// silent at Info.
 func TestRefusalsAreLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -201,9 +202,10 @@ func TestACallerWhoLeavesIsLogged(t *testing.T) {
 	})
 }
 
-// While the store does not answer, each heartbeat, release and clean-up fails; and in a storm many
-// callers are refused. The log says so once a second of each kind, and of each operation, and
-// counts the others. At Debug all of them are there.
+// While the store does not answer, each heartbeat, release and clean-up fails;
+// and in a storm many callers are refused. The log says so once a second of
+// each kind, and of each operation, and counts the others. At Debug all of them
+// are there.
 func TestNothingFloodsTheLog(t *testing.T) {
 	t.Parallel()
 	for _, level := range []slog.Level{slog.LevelInfo, slog.LevelDebug} {
@@ -252,8 +254,8 @@ func TestNothingFloodsTheLog(t *testing.T) {
 	}
 }
 
-// A fault that is no lock's comes once for each cause: none of them is left out. One of the
-// configuration is not called the store's.
+// A fault that is no lock's comes once for each cause: none of them is left
+// out. One of the configuration is not called the store's.
 func TestFaultsThatAreToldOnce(t *testing.T) {
 	t.Parallel()
 	b := new(logbook)
@@ -268,8 +270,8 @@ func TestFaultsThatAreToldOnce(t *testing.T) {
 	require.Equal(t, "serve HTTP", wrong[0]["doing"])
 }
 
-// An operation that returns as soon as it is told of a loss is not warned of, though the key was
-// gone before.
+// An operation that returns as soon as it is told of a loss is not warned of,
+// though the key was gone before.
 func TestAnOperationThatStopsAtOnceHasNotRunOn(t *testing.T) {
 	t.Parallel()
 	for overrun, warns := range map[time.Duration]int{
@@ -284,7 +286,8 @@ func TestAnOperationThatStopsAtOnceHasNotRunOn(t *testing.T) {
 	}
 }
 
-// Operations should be few. If they are not, they share a line, and memory does not grow.
+// Operations should be few. If they are not, they share a line, and memory does
+// not grow.
 func TestTheLogCountsFewKinds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -308,8 +311,8 @@ func TestTheLogCountsFewKinds(t *testing.T) {
 	})
 }
 
-// A name is in no line, whatever goes wrong, unless it may be; a store that names it in its errors
-// included.
+// A name is in no line, whatever goes wrong, unless it may be; a store that
+// names it in its errors included.
 func TestNamesInTheLog(t *testing.T) {
 	t.Parallel()
 	const name = "mail:jane@example.org"
@@ -363,8 +366,8 @@ func TestNamesInTheLog(t *testing.T) {
 	require.Panics(t, func() { renewer.LogSecret(nil) })
 }
 
-// A line had two ages of the holder's lease: at its end, and in the error's text when it was last
-// seen.
+// A line had two ages of the holder's lease: at its end, and in the error's
+// text when it was last seen.
 func TestARefusalIsLoggedWithOneAge(t *testing.T) {
 	t.Parallel()
 	inLogged(t, slog.LevelWarn, func(t *testing.T, s *script.Store, k *renewer.Keeper, b *logbook) {

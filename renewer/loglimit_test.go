@@ -13,8 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// inLoggedLimits runs f with a keeper that logs, on a store where others hold all three slots of
-// the limit "account:42".
+// inLoggedLimits runs f with a keeper that logs, on a store where others hold
+// all three slots of the limit "account:42".
 func inLoggedLimits(t *testing.T, f func(*testing.T, *renewer.Keeper, *logbook)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -39,8 +39,8 @@ func inLoggedLimits(t *testing.T, f func(*testing.T, *renewer.Keeper, *logbook))
 	})
 }
 
-// A line about a limit says why the caller got no slot: it is full, by which number and with how
-// many, or it is closed.
+// A line about a limit says why the caller got no slot: it is full, by which
+// number and with how many, or it is closed.
 func TestRefusalsByALimitAreLogged(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -109,7 +109,8 @@ func TestAWaitForASlotIsLogged(t *testing.T) {
 	})
 }
 
-// Processes that disagree about a limit are told of once, by a line that says both numbers.
+// Processes that disagree about a limit are told of once, by a line that says
+// both numbers.
 func TestADisagreementAboutALimitIsLogged(t *testing.T) {
 	t.Parallel()
 	inLoggedLimits(t, func(t *testing.T, k *renewer.Keeper, b *logbook) {

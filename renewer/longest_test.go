@@ -11,7 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// The longest duration there is means what it says: no limit that is ever reached.
+// The longest duration there is means what it says: no limit that is ever
+// reached.
 func TestTheLongestDuration(t *testing.T) {
 	t.Parallel()
 	const longest = time.Duration(math.MaxInt64)

@@ -9,12 +9,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// lookAround is how often the end loop reads the clock although nothing is about to end: a machine
-// that was suspended has lost that time without any timer having run.
+// lookAround is how often the end loop reads the clock although nothing is
+// about to end: a machine that was suspended has lost that time without any
+// timer having run.
 const lookAround = time.Second
 
-// losses are what the engine finds at an instant, under k.mu: leases just lost, whose operations
-// have not been told yet. deliver tells them, once k.mu is given back.
+// losses are what the engine finds at an instant, under k.mu: leases just lost,
+// whose operations have not been told yet. deliver tells them, once k.mu is
+// given back.
 type losses struct {
 	k   *Keeper
 	now instant
@@ -24,8 +26,8 @@ type losses struct {
 	still  []stillRuns // of operations that go on
 }
 
-// endDue is a step of the end loop: it ends what is due. It asks neither the store nor an observer
-// whether to: they hear of it afterwards.
+// endDue is a step of the end loop: it ends what is due. It asks neither the
+// store nor an observer whether to: they hear of it afterwards.
 func (k *Keeper) endDue() (next instant) {
 	news := losses{k: k}
 	k.mu.Lock()
@@ -47,10 +49,12 @@ func (k *Keeper) endDue() (next instant) {
 	return min(next, now.Add(lookAround))
 }
 
-// attendBy has the end loop attend to a lease when something is due, or before; and puts it on the
-// books, unless it is asked for. A heartbeat moves the end of a lease on, but not its place here:
-// so a lease is looked at in vain once in a TTL. What is not due soon is entered at a 256th of the
-// TTL, with others: else very many would wake the loop, each at an instant of its own. Under k.mu.
+// attendBy has the end loop attend to a lease when something is due, or before;
+// and puts it on the books, unless it is asked for. A heartbeat moves the end
+// of a lease on, but not its place here: so a lease is looked at in vain once
+// in a TTL. What is not due soon is entered at a 256th of the TTL, with others:
+// else very many would wake the loop, each at an instant of its own. Under
+// k.mu.
 func (k *Keeper) attendBy(l *Lease, now instant) {
 	at := min(l.belief.NextDue(&k.rules), now.Add(k.cfg.TTL))
 	if shared := at - at%instant(k.cfg.TTL/256); shared > now {
@@ -60,8 +64,8 @@ func (k *Keeper) attendBy(l *Lease, now instant) {
 	k.ends.WakeBy(at)
 }
 
-// attendTo does what is due for a lease, if anything is: it ends a question, loses a lease, or
-// notes that observers are to be told of one. Under k.mu.
+// attendTo does what is due for a lease, if anything is: it ends a question,
+// loses a lease, or notes that observers are to be told of one. Under k.mu.
 func (n *losses) attendTo(l *Lease) {
 	k, now := n.k, n.now
 	switch {
@@ -78,7 +82,8 @@ func (n *losses) attendTo(l *Lease) {
 	k.attendBy(l, now)
 }
 
-// noteRuns notes that observers are to hear of an operation that still runs. Under k.mu.
+// noteRuns notes that observers are to hear of an operation that still runs.
+// Under k.mu.
 func (n *losses) noteRuns(l *Lease) {
 	e := StillRuns{
 		Name: l.Name(), Operation: l.label.operation, Fence: l.belief.Fence, Waiting: n.k.behind(l),
@@ -124,8 +129,8 @@ func (n *losses) lost(l *Lease, loss lease.Loss) {
 	}
 }
 
-// loseTaken is lose for a lease of which the store has answered that it is not ours any more, or
-// that it was broken.
+// loseTaken is lose for a lease of which the store has answered that it is not
+// ours any more, or that it was broken.
 func (n *losses) loseTaken(l *Lease, a store.Answer) {
 	n.lose(l, reasonOf(a))
 	l.belief.Why().found(a)
@@ -176,7 +181,8 @@ func (n *losses) deliver() {
 	}
 }
 
-// watchCaller starts the grace of [Config.CancelGrace] when the caller's context ends.
+// watchCaller starts the grace of [Config.CancelGrace] when the caller's
+// context ends.
 func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 	unwatch := context.AfterFunc(caller, func() {
 		k.mu.Lock()
@@ -194,8 +200,9 @@ func (k *Keeper) watchCaller(caller context.Context, l *Lease) {
 	k.mu.Unlock()
 }
 
-// OnLoss has f called once, when the lease is lost or if it is already, though its context has
-// ended before; never after a release. f must not block. stop takes it back.
+// OnLoss has f called once, when the lease is lost or if it is already, though
+// its context has ended before; never after a release. f must not block. stop
+// takes it back.
 func (l *Lease) OnLoss(f func()) (stop func()) {
 	k := l.k
 	k.mu.Lock()

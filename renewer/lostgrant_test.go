@@ -35,8 +35,9 @@ func (s *replyLost) Acquire(ctx context.Context, claims []store.Claim) []store.G
 	return []store.Grant{{Err: ctx.Err()}}
 }
 
-// A lease that was broken, or replaced, before its owner had the reply to its grant is free as soon
-// as the owner asks again, and not when its TTL is over: nothing runs under it.
+// A lease that was broken, or replaced, before its owner had the reply to its
+// grant is free as soon as the owner asks again, and not when its TTL is over:
+// nothing runs under it.
 func TestABrokenGrantWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

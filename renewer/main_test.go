@@ -35,7 +35,8 @@ var (
 // rounding is what converting the clock drift may cost.
 const rounding = time.Microsecond
 
-// inBubble runs f in a bubble with a scripted store and a keeper on it, which is shut down at the end.
+// inBubble runs f in a bubble with a scripted store and a keeper on it, which
+// is shut down at the end.
 func inBubble(
 	t *testing.T, cfg renewer.Config, f func(t *testing.T, s *script.Store, k *renewer.Keeper),
 ) {
@@ -64,7 +65,8 @@ func inBubble(
 // waitFor lets d go by.
 func waitFor(d time.Duration) { <-time.After(d) }
 
-// aToken is a time in which the store's clock reaches one more fencing token, even if it is slow.
+// aToken is a time in which the store's clock reaches one more fencing token,
+// even if it is slow.
 const aToken = 2 * time.Microsecond
 
 // named is the request that one may be given of, for a name.

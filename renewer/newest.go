@@ -11,15 +11,16 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// ErrReplaced comes with [ErrBusy] if a newer call took the place of one that waited, and with
-// [ErrLost] if its operation ran: see [Newest].
+// ErrReplaced comes with [ErrBusy] if a newer call took the place of one that
+// waited, and with [ErrLost] if its operation ran: see [Newest].
 var ErrReplaced = errors.New("lockbeat: a newer call has taken its place")
 
-// noteAgain is when a call that waits notes itself again at the store, where notes lapse after a
-// minute.
+// noteAgain is when a call that waits notes itself again at the store, where
+// notes lapse after a minute.
 const noteAgain = 20 * time.Second
 
-// newestCall is what a call has of whom none but the newest of its kind is to wait.
+// newestCall is what a call has of whom none but the newest of its kind is to
+// wait.
 type newestCall struct {
 	*desk.Newest
 
@@ -40,7 +41,8 @@ func newestOf(kind Newest, l *Lease) *newestCall {
 	return n
 }
 
-// nudged is told when a newer call may have come; nil, which never is, for a call of no such kind.
+// nudged is told when a newer call may have come; nil, which never is, for a
+// call of no such kind.
 func (n *newestCall) nudged() <-chan struct{} {
 	if n == nil {
 		return nil
@@ -48,8 +50,9 @@ func (n *newestCall) nudged() <-chan struct{} {
 	return n.Nudge
 }
 
-// endFront ends the operation of this process that has the lock, for a call that asks for l and
-// waits behind it, if it replaces. The store is to know of such a call.
+// endFront ends the operation of this process that has the lock, for a call
+// that asks for l and waits behind it, if it replaces. The store is to know of
+// such a call.
 func (n *newestCall) endFront(l *Lease) {
 	n.Tell()
 	if n.kind != NewestReplaces {
@@ -67,10 +70,10 @@ func (n *newestCall) endFront(l *Lease) {
 	news.deliver()
 }
 
-// check returns the error of a call that is not the newest any more. It asks the store,
-// which notes the call as the newest, and breaks the lease of another owner if it replaces. It
-// returns no error, and soon, when the call's time is over or the store is away: its caller sees to
-// that.
+// check returns the error of a call that is not the newest any more. It asks
+// the store, which notes the call as the newest, and breaks the lease of
+// another owner if it replaces. It returns no error, and soon, when the call's
+// time is over or the store is away: its caller sees to that.
 func (n *newestCall) check(ctx context.Context, c *call) error {
 	k := c.k
 	patient, cancel := ctx, func() {}
@@ -133,9 +136,9 @@ func (n *newestCall) heard(k *Keeper) { k.desk.Heard(n.Newest, k.clock.AtMost())
 // refuseReplaced is the error of a call that a newer one has replaced.
 func (c *call) refuseReplaced() error { return c.fail(ErrBusy, ErrReplaced) }
 
-// end ends what is kept of a call for a lease, here and, unless it has the lock, at the store:
-// an older call that is late must not take that for newer. There a note lapses by itself, so that
-// no caller waits for its end.
+// end ends what is kept of a call for a lease, here and, unless it has the
+// lock, at the store: an older call that is late must not take that for newer.
+// There a note lapses by itself, so that no caller waits for its end.
 func (n *newestCall) end(l *Lease, granted bool) {
 	k := l.k
 	n.again.Stop()

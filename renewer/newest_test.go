@@ -53,7 +53,8 @@ func inTwoProcesses(t *testing.T, f func(c *newestCase)) {
 	})
 }
 
-// ask has a process ask for the lock, and returns when nothing more happens by itself.
+// ask has a process ask for the lock, and returns when nothing more happens by
+// itself.
 func (c *newestCase) ask(process int, more ...renewer.Request) *asked {
 	a := &asked{done: make(chan struct{})}
 	go func() {
@@ -80,7 +81,8 @@ func (c *newestCase) release(a *asked) error {
 	return err
 }
 
-// Of those who wait none but the newest does, wherever they run; the holder goes on.
+// Of those who wait none but the newest does, wherever they run; the holder
+// goes on.
 func TestLatest(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string][4]int{
@@ -122,8 +124,8 @@ func TestLatest(t *testing.T) {
 	}
 }
 
-// The newest call wins: the operation of the holder ends, and the call has the lock when that has
-// returned, and not before.
+// The newest call wins: the operation of the holder ends, and the call has the
+// lock when that has returned, and not before.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	for name, at := range map[string][3]int{
@@ -156,7 +158,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// An operation that does not return keeps the lock to the end of its TTL at the latest.
+// An operation that does not return keeps the lock to the end of its TTL at the
+// latest.
 func TestReplaceOfOneThatHangs(t *testing.T) {
 	t.Parallel()
 	inTwoProcesses(t, func(c *newestCase) {
@@ -172,7 +175,8 @@ func TestReplaceOfOneThatHangs(t *testing.T) {
 	})
 }
 
-// A bound on those who wait does not keep the newest call out, which takes the place of one.
+// A bound on those who wait does not keep the newest call out, which takes the
+// place of one.
 func TestNewestCallWhereManyWait(t *testing.T) {
 	t.Parallel()
 	inTwoProcesses(t, func(c *newestCase) {
@@ -223,7 +227,8 @@ func TestReplacedIsLoggedAtInfo(t *testing.T) {
 	})
 }
 
-// delayed is a store that is told of the newest call by a slow link, as long as a test says so.
+// delayed is a store that is told of the newest call by a slow link, as long as
+// a test says so.
 type delayed struct {
 	engine.Whole
 
@@ -244,8 +249,8 @@ func (s delayed) Replace(ctx context.Context, r contract.Replacement) (int64, er
 	return s.Whole.Replace(ctx, r)
 }
 
-// Calls that come together are in one order, here and at the store: one of them wins, though the
-// older one's word is late.
+// Calls that come together are in one order, here and at the store: one of them
+// wins, though the older one's word is late.
 func TestOneOfThoseWhoComeTogetherWins(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -269,8 +274,8 @@ func TestOneOfThoseWhoComeTogetherWins(t *testing.T) {
 	})
 }
 
-// A call whose word comes when a newer one has the lock already, or had it a moment ago, is
-// refused, and does not end that one's operation.
+// A call whose word comes when a newer one has the lock already, or had it a
+// moment ago, is refused, and does not end that one's operation.
 func TestALateReplaceEndsNoNewerOperation(t *testing.T) {
 	t.Parallel()
 	for name, noted := range map[string]bool{"that has waited": true, "that has not": false} {

@@ -18,7 +18,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// hangingStore answers nothing from an instant on, until the question's context ends.
+// hangingStore answers nothing from an instant on, until the question's context
+// ends.
 type hangingStore struct {
 	engine.Whole
 	hangs atomic.Bool
@@ -46,8 +47,9 @@ func (s *hangingStore) Replace(ctx context.Context, r contract.Replacement) (int
 	return 0, ctx.Err()
 }
 
-// Calls of whom the newest alone waits are refused as others are, when their time is over or the
-// store is away, and not by the word that another has the lock.
+// Calls of whom the newest alone waits are refused as others are, when their
+// time is over or the store is away, and not by the word that another has the
+// lock.
 func TestTheNewestIsRefusedInAnOutage(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]renewer.Newest{

@@ -8,61 +8,64 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Observer hears of everything that happens to leases. Embed [NopObserver], so that a method
-// added later does not break yours.
+// Observer hears of everything that happens to leases. Embed [NopObserver], so
+// that a method added later does not break yours.
 //
-// Methods are called concurrently, never with a lock held, and must return soon: they delay the
-// operation or the heartbeat. A context that one returns must derive from ctx, which is the
-// lease's where nothing else is said. A panic passes through to the caller, who gets no lease,
-// and no lock stays behind. In a goroutine of the engine (RenewStart, Renewed, Missed, CleanUp,
-// Fault, StillRuns; Lost where no caller finds the loss) it ends the process, as runtime.Goexit
-// does.
+// Methods are called concurrently, never with a lock held, and must return
+// soon: they delay the operation or the heartbeat. A context that one returns
+// must derive from ctx, which is the lease's where nothing else is said. A
+// panic passes through to the caller, who gets no lease, and no lock stays
+// behind. In a goroutine of the engine (RenewStart, Renewed, Missed, CleanUp,
+// Fault, StillRuns; Lost where no caller finds the loss) it ends the process,
+// as runtime.Goexit does.
 type Observer interface {
-	// Started is called by [New]: from then on the keeper may be asked what it holds, until its
-	// HealthCheck is [ErrShutdown].
+	// Started is called by [New]: from then on the keeper may be asked what it
+	// holds, until its HealthCheck is [ErrShutdown].
 	Started(k *Keeper)
 	// AcquireStart gets the caller's context, and returns that of the attempts.
 	AcquireStart(ctx context.Context, e AcquireStart) context.Context
-	// Claim is called before a question to the store, unless an earlier one may still be
-	// granted. It returns the W3C traceparent of the work to be done ([store.Holder.Trace]), or
-	// "".
+	// Claim is called before a question to the store, unless an earlier one may
+	// still be granted. It returns the W3C traceparent of the work to be done
+	// ([store.Holder.Trace]), or "".
 	Claim(ctx context.Context) (trace string)
 	// AcquireEnd follows each AcquireStart, and returns the lease's context.
 	AcquireEnd(ctx context.Context, e AcquireEnd) context.Context
-	// RenewStart comes before each heartbeat, of many leases, and returns the context of the
-	// question.
+	// RenewStart comes before each heartbeat, of many leases, and returns the
+	// context of the question.
 	RenewStart(ctx context.Context, e RenewStart) context.Context
-	// Renewed follows each RenewStart, as failed after [Config.RequestTimeout], though a later
-	// answer still counts.
+	// Renewed follows each RenewStart, as failed after [Config.RequestTimeout],
+	// though a later answer still counts.
 	Renewed(ctx context.Context, e Renewed)
 	Missed(ctx context.Context, e Missed) // for each lease whose heartbeat failed or was late
-	// CleanUp comes before a question for no caller, to free what may have been left, and
-	// returns its context.
+	// CleanUp comes before a question for no caller, to free what may have been
+	// left, and returns its context.
 	CleanUp(ctx context.Context) context.Context
 	Lost(ctx context.Context, e Lost) // once for a lost lease, when its context has ended
-	// Released is called once for every lease, when its operation has ended and the key was
-	// freed, could not be, or was handed over.
+	// Released is called once for every lease, when its operation has ended and
+	// the key was freed, could not be, or was handed over.
 	Released(ctx context.Context, e Released)
-	// StillRuns is told of an operation that runs on when others can have its lock, and of one
-	// that has run for [Config.HoldWarning], twice that, and so on.
+	// StillRuns is told of an operation that runs on when others can have its
+	// lock, and of one that has run for [Config.HoldWarning], twice that, and
+	// so on.
 	StillRuns(ctx context.Context, e StillRuns)
-	// Unlocked is told of each operation that runs without its lock, as its caller has chosen
-	// for an outage; ctx is the operation's.
+	// Unlocked is told of each operation that runs without its lock, as its
+	// caller has chosen for an outage; ctx is the operation's.
 	Unlocked(ctx context.Context, e Unlocked)
-	// TasksInLine is called by a job adapter when another number of tasks stands in line than
-	// when it last looked, 10 s before at most.
+	// TasksInLine is called by a job adapter when another number of tasks
+	// stands in line than when it last looked, 10 s before at most.
 	TasksInLine(e TasksInLine)
-	// Ran is called by packages cronmw and once for each run, and each tick that was not run
-	// here.
+	// Ran is called by packages cronmw and once for each run, and each tick
+	// that was not run here.
 	Ran(ctx context.Context, e Run)
 	Fault(e Fault) // no caller sees: of a subscription, a clean-up, a set-up
 }
 
-// AcquireStart is a lock being asked for. Its fields are those of the [Request].
+// AcquireStart is a lock being asked for. Its fields are those of the
+// [Request].
 type AcquireStart struct {
 	Name string
-	// Limit is how many may have it at once, 0 for a lock and for a closed limit; in an
-	// [AcquireEnd] the latest.
+	// Limit is how many may have it at once, 0 for a lock and for a closed
+	// limit; in an [AcquireEnd] the latest.
 	Limit           int
 	Operation       string
 	LongRunning     bool
@@ -152,8 +155,8 @@ type Unlocked struct {
 	Err       error         // why the lock was not to be had
 }
 
-// TasksInLine is how many tasks of a job system stand in line for a lock, in no worker, as all
-// processes see it.
+// TasksInLine is how many tasks of a job system stand in line for a lock, in no
+// worker, as all processes see it.
 type TasksInLine struct {
 	Name          string
 	Tasks, Change int // Change: since the process last looked
@@ -216,9 +219,9 @@ func (NopObserver) Ran(context.Context, Run) {}
 // Fault does nothing.
 func (NopObserver) Fault(Fault) {}
 
-// Observers returns an Observer that passes on what it hears to each of these in order; nil
-// ones are left out. The context that one returns is given to the next. The first trace that is
-// not "" counts.
+// Observers returns an Observer that passes on what it hears to each of these
+// in order; nil ones are left out. The context that one returns is given to the
+// next. The first trace that is not "" counts.
 func Observers(all ...Observer) Observer {
 	var both Observer = NopObserver{}
 	for _, o := range all {

@@ -156,8 +156,9 @@ func TestObserverHearsAQuietLife(t *testing.T) {
 	})
 }
 
-// How long the holder had the lock counts up to the end of the wait, of one elsewhere
-// too; and it is the one that had it last, not the one that had it when the caller came.
+// How long the holder had the lock counts up to the end of the wait, of one
+// elsewhere too; and it is the one that had it last, not the one that had it
+// when the caller came.
 func TestObserverHearsForHowLongTheHolderHadIt(t *testing.T) {
 	t.Parallel()
 	r := new(recorder)

@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// witness writes down what it hears, in a list that it shares with others, and into the context.
+// witness writes down what it hears, in a list that it shares with others, and
+// into the context.
 type witness struct {
 	renewer.NopObserver
 	name  string
@@ -58,8 +59,8 @@ func (w witness) StillRuns(ctx context.Context, _ renewer.StillRuns) { w.seen(ct
 func (w witness) Ran(ctx context.Context, _ renewer.Run)             { w.seen(ctx, "Ran") }
 func (w witness) Fault(renewer.Fault)                                { w.seen(context.Background(), "Fault") }
 
-// Each observer hears each event once, in order, with the context that the one before returned. A
-// method that Observer gets later is called here too.
+// Each observer hears each event once, in order, with the context that the one
+// before returned. A method that Observer gets later is called here too.
 func TestObservers(t *testing.T) {
 	t.Parallel()
 	var heard []string

@@ -15,7 +15,8 @@ import (
 
 type valueKey struct{}
 
-// A context that is asked for late says the same as one that was asked for at once.
+// A context that is asked for late says the same as one that was asked for at
+// once.
 func TestAContextThatIsAskedForLate(t *testing.T) {
 	t.Parallel()
 	parents := map[string]func(t *testing.T) (context.Context, context.CancelFunc){
@@ -60,7 +61,8 @@ func TestAContextThatIsAskedForLate(t *testing.T) {
 	}
 }
 
-// However a first look at the context and the end of the lease meet, the context ends.
+// However a first look at the context and the end of the lease meet, the
+// context ends.
 func TestTheContextIsAskedForWhileTheLeaseEnds(t *testing.T) {
 	t.Parallel()
 	s := script.New()

@@ -19,11 +19,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// distant is a store behind a link: a request takes trip to get there, and its answer as long.
+// distant is a store behind a link: a request takes trip to get there, and its
+// answer as long.
 type distant struct {
 	engine.Whole
 	trip time.Duration
-	// answer has the answers to an acquire lost, late, or changed; nil for none.
+	// answer has the answers to an acquire lost, late, or changed; nil for
+	// none.
 	answer func(claims []store.Claim, grants []store.Grant) []store.Grant
 
 	asked atomic.Int32 // acquires
@@ -72,8 +74,8 @@ func onDistant(t *testing.T, f func(t *testing.T, d *distant, k *renewer.Keeper)
 	})
 }
 
-// crowdOf has callers hold slots of a limit of 100 for 100 ms each, for half a second, and returns
-// how many had one, and how many questions that took.
+// crowdOf has callers hold slots of a limit of 100 for 100 ms each, for half a
+// second, and returns how many had one, and how many questions that took.
 func crowdOf(t *testing.T, callers int, keepers int) (granted, asked int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -113,8 +115,8 @@ func crowdOf(t *testing.T, callers int, keepers int) (granted, asked int) {
 	return granted, asked
 }
 
-// More callers than slots use the limit as well as a few less than it has slots: the one at the
-// front of a process asks for those behind it, too.
+// More callers than slots use the limit as well as a few less than it has
+// slots: the one at the front of a process asks for those behind it, too.
 func TestMoreCallersThanSlots(t *testing.T) {
 	t.Parallel()
 	fewer, _ := crowdOf(t, 95, 1)
@@ -126,8 +128,9 @@ func TestMoreCallersThanSlots(t *testing.T) {
 	}
 }
 
-// More callers come than the limit can serve, and each gives up in the end. Its slots go on being
-// had: those that were asked for together used to be given back, as the one at the front had gone.
+// More callers come than the limit can serve, and each gives up in the end. Its
+// slots go on being had: those that were asked for together used to be given
+// back, as the one at the front had gone.
 func TestAnOverloadedLimitGoesOn(t *testing.T) {
 	t.Parallel()
 	onDistant(t, func(t *testing.T, d *distant, k *renewer.Keeper) {
@@ -157,7 +160,8 @@ func TestAnOverloadedLimitGoesOn(t *testing.T) {
 	})
 }
 
-// Who waits has a slot in the order in which all came, also if several are had at once.
+// Who waits has a slot in the order in which all came, also if several are had
+// at once.
 func TestSlotsOfOneQuestionAreHadInOrder(t *testing.T) {
 	t.Parallel()
 	onDistant(t, func(t *testing.T, d *distant, k *renewer.Keeper) {
@@ -188,7 +192,8 @@ func TestSlotsOfOneQuestionAreHadInOrder(t *testing.T) {
 	})
 }
 
-// fill takes both slots of a limit of two, and has so many callers wait for one.
+// fill takes both slots of a limit of two, and has so many callers wait for
+// one.
 func fill(t *testing.T, k *renewer.Keeper, waiting int) (held []*renewer.Lease, callers []*caller) {
 	t.Helper()
 	for range 2 {
@@ -201,7 +206,8 @@ func fill(t *testing.T, k *renewer.Keeper, waiting int) (held []*renewer.Lease, 
 	return held, callers
 }
 
-// A caller leaves while the front asks for it, too: the slot that it would have had goes on.
+// A caller leaves while the front asks for it, too: the slot that it would have
+// had goes on.
 func TestASlotForOneWhoHasLeft(t *testing.T) {
 	t.Parallel()
 	onDistant(t, func(t *testing.T, _ *distant, k *renewer.Keeper) {
@@ -222,8 +228,9 @@ func TestASlotForOneWhoHasLeft(t *testing.T) {
 	})
 }
 
-// The answer to a question for several does not come, or too late to be believed: what the store
-// has given is given back, and all are asked for again.
+// The answer to a question for several does not come, or too late to be
+// believed: what the store has given is given back, and all are asked for
+// again.
 func TestAnAnswerForSeveralIsLost(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -266,7 +273,8 @@ func TestAnAnswerForSeveralIsLost(t *testing.T) {
 	}
 }
 
-// A panic of the store leaves neither a caller without its turn nor a slot behind.
+// A panic of the store leaves neither a caller without its turn nor a slot
+// behind.
 func TestAPanicInAQuestionForSeveral(t *testing.T) {
 	t.Parallel()
 	onDistant(t, func(t *testing.T, d *distant, k *renewer.Keeper) {
@@ -298,7 +306,8 @@ func TestAPanicInAQuestionForSeveral(t *testing.T) {
 	})
 }
 
-// The number is each caller's own: the front does not ask for one of another number.
+// The number is each caller's own: the front does not ask for one of another
+// number.
 func TestTheFrontAsksForItsOwnNumber(t *testing.T) {
 	t.Parallel()
 	onDistant(t, func(t *testing.T, d *distant, k *renewer.Keeper) {

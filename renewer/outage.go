@@ -12,8 +12,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Outage returns how long the store, or the shard that has the name, has answered nothing; 0
-// below [Config.FailOver]. "" stands for the shard that is away for longest.
+// Outage returns how long the store, or the shard that has the name, has
+// answered nothing; 0 below [Config.FailOver]. "" stands for the shard that is
+// away for longest.
 func (k *Keeper) Outage(name string) time.Duration {
 	if !k.outages.Troubled() {
 		return 0
@@ -25,9 +26,10 @@ func (k *Keeper) Outage(name string) time.Duration {
 	return away
 }
 
-// HealthCheck is for a readiness probe, and asks no server: [ErrUnavailable] while callers are
-// refused since the store, or a shard of it, is away; [ErrShutdown] once Shutdown has begun. It
-// is no liveness probe: a new process helps nothing in an outage.
+// HealthCheck is for a readiness probe, and asks no server: [ErrUnavailable]
+// while callers are refused since the store, or a shard of it, is away;
+// [ErrShutdown] once Shutdown has begun. It is no liveness probe: a new process
+// helps nothing in an outage.
 func (k *Keeper) HealthCheck() error {
 	k.mu.Lock()
 	phase := k.shutdown.phase
@@ -42,8 +44,8 @@ func (k *Keeper) HealthCheck() error {
 	return nil
 }
 
-// awayError is why a store that is away is not asked. Its text is made when it is read, as many
-// callers may be refused with it.
+// awayError is why a store that is away is not asked. Its text is made when it
+// is read, as many callers may be refused with it.
 type awayError struct {
 	now  time.Time
 	away time.Duration
@@ -62,12 +64,14 @@ func (e *awayError) text(last string) string {
 
 func (e *awayError) Unwrap() error { return e.last }
 
-// bookFailure notes that a request for a name, sent to a shard at an instant, was not answered.
+// bookFailure notes that a request for a name, sent to a shard at an instant,
+// was not answered.
 func (k *Keeper) bookFailure(shard int, name string, sent instant, err error) {
 	k.ends.WakeBy(k.outages.Failed(shard, name, sent, k.failure(err)))
 }
 
-// failure is why a request was not answered: that its time was over is our doing.
+// failure is why a request was not answered: that its time was over is our
+// doing.
 func (k *Keeper) failure(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return k.tooLate
@@ -75,8 +79,9 @@ func (k *Keeper) failure(err error) error {
 	return err
 }
 
-// tendOutages has callers refused when a shard has just gone away, also those for whom it is being
-// asked, and asks those that are. It returns when it is to be called next. Under k.mu.
+// tendOutages has callers refused when a shard has just gone away, also those
+// for whom it is being asked, and asks those that are. It returns when it is to
+// be called next. Under k.mu.
 func (k *Keeper) tendOutages(now instant) (next instant) {
 	begun, probes, next := k.outages.Due(now)
 	if begun {
@@ -97,10 +102,11 @@ func (k *Keeper) tendOutages(now instant) (next instant) {
 // probeNames is how many names are tried to find one of a shard.
 const probeNames = 10000
 
-// probe asks a shard that is away by a claim, since a server that can be read may not be written:
-// one that is a replica, or lacks one. It is for a name of this process's own, so that no caller is
-// refused for it, and lapses at once: many may be carried out when the store is back, and who lists
-// locks is to see none.
+// probe asks a shard that is away by a claim, since a server that can be read
+// may not be written: one that is a replica, or lacks one. It is for a name of
+// this process's own, so that no caller is refused for it, and lapses at once:
+// many may be carried out when the store is back, and who lists locks is to see
+// none.
 func (k *Keeper) probe(p asking.Probe) {
 	sent := k.clock.AtMost()
 	owner := lease.NewOwner()
@@ -123,7 +129,8 @@ func (c *call) isAway() bool {
 	return err != nil && !c.request.outlastsOutages()
 }
 
-// checkOutage returns the error of a call that is not to wait for a store that is away.
+// checkOutage returns the error of a call that is not to wait for a store that
+// is away.
 func (c *call) checkOutage() error {
 	k := c.k
 	if c.request.outlastsOutages() {
@@ -136,7 +143,8 @@ func (c *call) checkOutage() error {
 	return nil
 }
 
-// storeGone is closed when the call is to wait no more, since the store is away.
+// storeGone is closed when the call is to wait no more, since the store is
+// away.
 func (c *call) storeGone() <-chan struct{} {
 	if c.request.outlastsOutages() {
 		return nil
@@ -144,8 +152,8 @@ func (c *call) storeGone() <-chan struct{} {
 	return c.k.outages.Gone(c.k.shards.Of(c.l.name))
 }
 
-// refuseAway is the error of a call that has waited when the store went away. It may have come back
-// in the same moment.
+// refuseAway is the error of a call that has waited when the store went away.
+// It may have come back in the same moment.
 func (c *call) refuseAway() error {
 	if err := c.checkOutage(); err != nil {
 		return err

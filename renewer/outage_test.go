@@ -57,7 +57,8 @@ func TestAnOutageBeginsWithWhatFailsFirstAndEndsWithAnAnswer(t *testing.T) {
 	})
 }
 
-// What a request hears that ran out of time says nothing if others were answered meanwhile.
+// What a request hears that ran out of time says nothing if others were
+// answered meanwhile.
 func TestRequestsThatFailBesideOthersAreNoOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -136,7 +137,8 @@ func TestCallersWhoLeaveAreNoOutage(t *testing.T) {
 	})
 }
 
-// paused carries questions out when it goes on, as a server does that stood still.
+// paused carries questions out when it goes on, as a server does that stood
+// still.
 type paused struct {
 	contract.Store
 	goOn chan struct{}
@@ -159,8 +161,9 @@ func (p *paused) Acquire(ctx context.Context, claims []contract.Claim) []contrac
 	}
 }
 
-// Keepers ask a store that is away whether it is back, by claims. They were listed beside the
-// callers' locks for as long as a request may take, once it was.
+// Keepers ask a store that is away whether it is back, by claims. They were
+// listed beside the callers' locks for as long as a request may take, once it
+// was.
 func TestWhoListsSeesNoProbes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -182,8 +185,8 @@ func TestWhoListsSeesNoProbes(t *testing.T) {
 	})
 }
 
-// A store may keep something of each name for a day, as a quorum does. So an outage, however long,
-// has one name of a process's.
+// A store may keep something of each name for a day, as a quorum does. So an
+// outage, however long, has one name of a process's.
 func TestProbesOfAnOutageHaveOneName(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

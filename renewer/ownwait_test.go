@@ -16,8 +16,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A deadline that ends a wait is the caller's own, and says that the lock was another owner's: in
-// this process or elsewhere. It is not where nobody knows that, nor does a cancellation say so.
+// A deadline that ends a wait is the caller's own, and says that the lock was
+// another owner's: in this process or elsewhere. It is not where nobody knows
+// that, nor does a cancellation say so.
 func TestADeadlineThatEndsAWaitIsHeld(t *testing.T) {
 	t.Parallel()
 	elsewhere := func(_ *testing.T, s *script.Store, _ *renewer.Keeper) {
@@ -58,8 +59,8 @@ func TestADeadlineThatEndsAWaitIsHeld(t *testing.T) {
 	}
 }
 
-// A caller whose time is over just as the one before it in line asks the store, which has not
-// answered yet, has waited for a holder: it is no outage.
+// A caller whose time is over just as the one before it in line asks the store,
+// which has not answered yet, has waited for a holder: it is no outage.
 func TestAWaitThatEndsBetweenTwoHolders(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -114,8 +115,9 @@ func TestAWaitOfACrowdThatEndsBetweenTwoHolders(t *testing.T) {
 
 const passedOn = "by this process: was the context of that operation passed on?"
 
-// A caller that has waited in vain for an operation of the same process hears that it is that: as
-// when a call inside of a lock is made without its context, or two take two locks in two orders.
+// A caller that has waited in vain for an operation of the same process hears
+// that it is that: as when a call inside of a lock is made without its context,
+// or two take two locks in two orders.
 func TestAWaitForOneself(t *testing.T) {
 	t.Parallel()
 	const wait = 10 * time.Second

@@ -60,8 +60,8 @@ func givenUp(s *script.Store) (places []uint64, at []time.Time) {
 	return places, at
 }
 
-// The place is the queue's: it outlives the heads that ask from it, one after the other, and is
-// given up once, when the last one leaves.
+// The place is the queue's: it outlives the heads that ask from it, one after
+// the other, and is given up once, when the last one leaves.
 func TestAPlaceOutlivesItsHead(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -111,8 +111,9 @@ func TestAGrantUsesThePlaceUp(t *testing.T) {
 	})
 }
 
-// A name that was waited for a moment ago is asked for from a place at once, so that who is refused
-// again stands in line without a second question; one that was left alone since is not.
+// A name that was waited for a moment ago is asked for from a place at once, so
+// that who is refused again stands in line without a second question; one that
+// was left alone since is not.
 func TestAPlaceFromTheFirstQuestion(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -138,8 +139,8 @@ func TestAPlaceFromTheFirstQuestion(t *testing.T) {
 	})
 }
 
-// A caller that does not wait wants no place, and leaves that of the queue alone, even if it comes
-// to its front.
+// A caller that does not wait wants no place, and leaves that of the queue
+// alone, even if it comes to its front.
 func TestATryHasNoPlace(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -220,7 +221,8 @@ func TestAPlaceThatMayStandInLineIsGivenUp(t *testing.T) {
 	}
 }
 
-// A waiter that comes to the front in the moment in which it leaves gives the place up as well.
+// A waiter that comes to the front in the moment in which it leaves gives the
+// place up as well.
 func TestAllLeaveAtOnce(t *testing.T) {
 	t.Parallel()
 	for i := range 30 {
@@ -299,8 +301,9 @@ func (s *panicsOnce) Acquire(ctx context.Context, claims []store.Claim) []store.
 	return grants
 }
 
-// A question that was not answered may put its place back into the line after a later one was
-// granted: it is given up once more when that cannot be any longer.
+// A question that was not answered may put its place back into the line after a
+// later one was granted: it is given up once more when that cannot be any
+// longer.
 func TestAPlaceThatALateQuestionTakesAgainIsGivenUp(t *testing.T) {
 	t.Parallel()
 	for _, leaves := range []bool{false, true} {

@@ -12,9 +12,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// question is one that a call puts to the store: it is opened, asked within its time, and its
-// answer is judged. What the answer says is noted in the call; of the lease it sets nothing but
-// the token.
+// question is one that a call puts to the store: it is opened, asked within its
+// time, and its answer is judged. What the answer says is noted in the call; of
+// the lease it sets nothing but the token.
 type question struct {
 	c      *call
 	sent   instant
@@ -49,9 +49,10 @@ func (c *call) open(ctx context.Context) (q question, err error) {
 	return q, nil
 }
 
-// patience is until when the caller waits for an answer. The front of a limit waits a little longer
-// than its own time: if it left before, the store would have answered all for whom it asked in
-// vain, and then the next front, whose time is over as soon.
+// patience is until when the caller waits for an answer. The front of a limit
+// waits a little longer than its own time: if it left before, the store would
+// have answered all for whom it asked in vain, and then the next front, whose
+// time is over as soon.
 func (q *question) patience() instant {
 	c := q.c
 	if c.until == never || c.request.Limit == nil || !c.asksForOthers() {
@@ -60,12 +61,13 @@ func (q *question) patience() instant {
 	return c.until.Add(c.k.cfg.RequestTimeout / 4)
 }
 
-// begin returns the context of the request, which ends with the question's time and with ctx, and
-// the place to ask from. end must follow.
+// begin returns the context of the request, which ends with the question's time
+// and with ctx, and the place to ask from. end must follow.
 //
-// Where nothing but [Config.RequestTimeout] can end it, it shares the limit of other requests.
-// Otherwise the end loop keeps the time, and the context becomes the operation's if the answer is
-// yes, so that an acquire makes only one.
+// Where nothing but [Config.RequestTimeout] can end it, it shares the limit of
+// other requests. Otherwise the end loop keeps the time, and the context
+// becomes the operation's if the answer is yes, so that an acquire makes only
+// one.
 func (q *question) begin(ctx context.Context) (request context.Context, place uint64) {
 	k, l := q.c.k, q.c.l
 	// What is asked of a store that may be away ends when that is known.
@@ -91,8 +93,8 @@ func (q *question) begin(ctx context.Context) (request context.Context, place ui
 	return op.Ctx, place
 }
 
-// place is the number of the place from which the call asks, and notes how many wait behind it. Of
-// a lock the claim is the place's, and so is its owner.
+// place is the number of the place from which the call asks, and notes how many
+// wait behind it. Of a lock the claim is the place's, and so is its owner.
 func (q *question) place() uint64 {
 	c := q.c
 	own := c.place
@@ -113,15 +115,17 @@ func (q *question) place() uint64 {
 	return place.Number
 }
 
-// isFresh reports whether what was granted to the first claim from the caller's place is good for
-// long enough, by when that was sent, so that the store need not be asked again, by the same owner.
+// isFresh reports whether what was granted to the first claim from the caller's
+// place is good for long enough, by when that was sent, so that the store need
+// not be asked again, by the same owner.
 func (q *question) isFresh() bool {
 	k, ttl := q.c.k, q.c.l.belief.TTL(&q.c.k.rules)
 	left := k.rules.Deadline(q.c.place.Sent, ttl).Sub(k.clock.Now())
 	return left >= k.cfg.Margin+2*k.cfg.RequestTimeout
 }
 
-// makeContext makes the operation's context, in the room for it when it is the first.
+// makeContext makes the operation's context, in the room for it when it is the
+// first.
 func (c *call) makeContext(ctx context.Context) {
 	room := c.room
 	c.room = nil // another request may still have it
@@ -166,8 +170,9 @@ func (q *question) end(request context.Context) {
 	}
 }
 
-// judge notes the answer. It returns when the request was sent if the claim is granted, an error if
-// the call is over, and neither if the call is to wait and ask again.
+// judge notes the answer. It returns when the request was sent if the claim is
+// granted, an error if the call is over, and neither if the call is to wait and
+// ask again.
 func (q *question) judge(ctx context.Context, g store.Grant) (sent instant, err error) {
 	c := q.c
 	q.book(ctx, &g)
@@ -203,8 +208,8 @@ func (q *question) judge(ctx context.Context, g store.Grant) (sent instant, err 
 	return 0, nil
 }
 
-// book notes whether the store answers at all, and makes an answer none that grants what would be
-// over already.
+// book notes whether the store answers at all, and makes an answer none that
+// grants what would be over already.
 func (q *question) book(ctx context.Context, g *store.Grant) {
 	k, l := q.c.k, q.c.l
 	if asking.IsAnswer(g.Status, g.Err) {
@@ -219,7 +224,8 @@ func (q *question) book(ctx context.Context, g *store.Grant) {
 	}
 	now, ttl := k.clock.AtMost(), l.belief.TTL(&k.rules)
 	if k.rules.TooOld(q.sent, now, ttl) {
-		// Ours, but too old to be believed in. Asked again by the same owner, the store extends it.
+		// Ours, but too old to be believed in. Asked again by the same owner,
+		// the store extends it.
 		*g = store.Grant{Err: fmt.Errorf("the store took %v to answer, too long for a TTL of %v",
 			now.Sub(q.sent), ttl)}
 	}
@@ -233,8 +239,8 @@ func (q *question) taken(g *store.Grant) {
 	if q.sent >= c.unsettled.Add(c.k.store.Settle()) {
 		c.unsettled = 0
 	}
-	// The name has changed hands since the last question: it was free in between. Or it may
-	// have: at this very moment, or it is not known when.
+	// The name has changed hands since the last question: it was free in
+	// between. Or it may have: at this very moment, or it is not known when.
 	c.freed = g.HeldFor == 0 || c.refused != 0 && g.HeldFor < q.sent.Sub(c.refused)
 	c.refused = q.sent
 	c.contended = true
@@ -245,7 +251,8 @@ func (q *question) taken(g *store.Grant) {
 	}
 }
 
-// holderOf is the holder that a store has told of in its answer to a question sent at an instant.
+// holderOf is the holder that a store has told of in its answer to a question
+// sent at an instant.
 func holderOf(g *store.Grant, sent instant) desk.Seen {
 	info := desk.Seen{
 		Known: true, Holder: g.Holder, HeldFor: g.HeldFor, TTL: g.TTL, Held: g.Held,
@@ -257,7 +264,8 @@ func holderOf(g *store.Grant, sent instant) desk.Seen {
 	return info
 }
 
-// unknown notes that there was no answer, and returns an error if the caller has left.
+// unknown notes that there was no answer, and returns an error if the caller
+// has left.
 func (q *question) unknown(ctx context.Context, g *store.Grant) error {
 	c := q.c
 	unsent := errors.Is(g.Err, store.ErrNotSent)
@@ -277,9 +285,10 @@ func (q *question) unknown(ctx context.Context, g *store.Grant) error {
 	return nil
 }
 
-// noAnswer is the error for a question that was not answered in time, with what the store says,
-// such as whom it waited for. Where no question was, it is the limit that may be too short; one
-// cut short by the caller's own patience says nothing of that.
+// noAnswer is the error for a question that was not answered in time, with what
+// the store says, such as whom it waited for. Where no question was, it is the
+// limit that may be too short; one cut short by the caller's own patience says
+// nothing of that.
 func (q *question) noAnswer(err error) error {
 	c := q.c
 	if q.cut {

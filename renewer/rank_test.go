@@ -16,7 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// By ranks the newest is the greatest, in whatever order they come, here and elsewhere.
+// By ranks the newest is the greatest, in whatever order they come, here and
+// elsewhere.
 func TestTheGreaterRankIsTheNewest(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]renewer.Newest{
@@ -64,8 +65,8 @@ func (c *newestCase) rank(process int, rank int64, r renewer.Request) *asked {
 	return c.ask(process, r)
 }
 
-// A call with a rank is handed no lease behind the store's back: an older one elsewhere would run
-// after it.
+// A call with a rank is handed no lease behind the store's back: an older one
+// elsewhere would run after it.
 func TestAHandOverIsKnownToTheStore(t *testing.T) {
 	t.Parallel()
 	inTwoProcesses(t, func(c *newestCase) {
@@ -106,8 +107,8 @@ func (s cutOff) Acquire(ctx context.Context, claims []store.Claim) []store.Grant
 	return grants
 }
 
-// Without ranks calls go by when they were made: one that was cut off from the store meanwhile is
-// older than one that came there first.
+// Without ranks calls go by when they were made: one that was cut off from the
+// store meanwhile is older than one that came there first.
 func TestACallThatWasCutOffIsOld(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]renewer.Newest{

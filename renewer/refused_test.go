@@ -19,8 +19,8 @@ import (
 // outages are the ways in which a store is away.
 var outages = map[string]script.Step{"refused": script.Fail(errDown), "hangs": script.Hang()}
 
-// crowd is callers with 10 s of time who want one name, or each one of its own. It returns how many
-// were granted one, and how many refused, as it goes on.
+// crowd is callers with 10 s of time who want one name, or each one of its own.
+// It returns how many were granted one, and how many refused, as it goes on.
 func crowd(t *testing.T, k *renewer.Keeper, callers int) (granted, refused *atomic.Int32) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -50,8 +50,9 @@ func crowd(t *testing.T, k *renewer.Keeper, callers int) (granted, refused *atom
 	return granted, refused
 }
 
-// Who waits when an outage has lasted for longer than a fail-over takes is refused at that instant,
-// and who comes later at once, without a question; until the store answers.
+// Who waits when an outage has lasted for longer than a fail-over takes is
+// refused at that instant, and who comes later at once, without a question;
+// until the store answers.
 func TestCallersAreRefusedOnceAFailOverWouldBeOver(t *testing.T) {
 	t.Parallel()
 	for name, step := range outages {
@@ -131,8 +132,8 @@ func TestCallersWaitThroughAFailOver(t *testing.T) {
 	}
 }
 
-// A single question that is not answered, on a connection that is dead, is no outage, however long
-// that took to be known.
+// A single question that is not answered, on a connection that is dead, is no
+// outage, however long that took to be known.
 func TestOneQuestionThatHangsIsNoOutage(t *testing.T) {
 	t.Parallel()
 	inBubble(t, renewer.Config{TTL: time.Minute}, func(
@@ -146,8 +147,8 @@ func TestOneQuestionThatHangsIsNoOutage(t *testing.T) {
 	})
 }
 
-// A leader's stand-by waits for the store, however long that is away, and a caller behind it does
-// not.
+// A leader's stand-by waits for the store, however long that is away, and a
+// caller behind it does not.
 func TestStandBysOutlastAnOutage(t *testing.T) {
 	t.Parallel()
 	for name, step := range outages {
@@ -186,8 +187,8 @@ func TestStandBysOutlastAnOutage(t *testing.T) {
 	}
 }
 
-// A shard that is away costs callers of another nothing, and when the store has it no more, that is
-// no outage.
+// A shard that is away costs callers of another nothing, and when the store has
+// it no more, that is no outage.
 func TestAnOutageIsAShards(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -217,7 +218,8 @@ func TestAnOutageIsAShards(t *testing.T) {
 	})
 }
 
-// A process that asks for nothing more hears that the store is away, and that it is back.
+// A process that asks for nothing more hears that the store is away, and that
+// it is back.
 func TestHealthCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

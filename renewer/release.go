@@ -11,20 +11,22 @@ import (
 
 var singleHolds asking.Single[store.Hold]
 
-// Release ends the operation and frees the lock, or hands it to the next caller of this
-// process. A cancelled ctx does not matter. It takes [Config.RequestTimeout] at most; what
-// could not be freed by then is freed in the background, and lapses with its TTL at the latest.
+// Release ends the operation and frees the lock, or hands it to the next caller
+// of this process. A cancelled ctx does not matter. It takes
+// [Config.RequestTimeout] at most; what could not be freed by then is freed in
+// the background, and lapses with its TTL at the latest.
 //
-// The error is a *[LostError] if the lease had been lost, and [ErrUnavailable] if it is not
-// known whether the lock was freed. A second call does nothing and returns nil.
+// The error is a *[LostError] if the lease had been lost, and [ErrUnavailable]
+// if it is not known whether the lock was freed. A second call does nothing and
+// returns nil.
 func (l *Lease) Release(ctx context.Context) error { return l.release(ctx, true) }
 
-// Abort is Release after a panic or the like: the lock is freed at the store, and not handed to
-// the next caller of this process.
+// Abort is Release after a panic or the like: the lock is freed at the store,
+// and not handed to the next caller of this process.
 func (l *Lease) Abort(ctx context.Context) error { return l.release(ctx, false) }
 
-// release ends a lease: by a hand-off if that may be, or else at the store. The next waiter gets to
-// the front also if the store panics.
+// release ends a lease: by a hand-off if that may be, or else at the store. The
+// next waiter gets to the front also if the store panics.
 func (l *Lease) release(ctx context.Context, orderly bool) error {
 	e, over := l.end(orderly)
 	if over {
@@ -52,8 +54,9 @@ type ended struct {
 	now     instant
 }
 
-// end ends a lease in this process. It reports whether the store need not be told: the lease was
-// over, or it has been handed over. The rescue of e is to be deferred.
+// end ends a lease in this process. It reports whether the store need not be
+// told: the lease was over, or it has been handed over. The rescue of e is to
+// be deferred.
 func (l *Lease) end(orderly bool) (e ended, over bool) {
 	k := l.k
 	if l.belief.Until() != 0 {
@@ -85,15 +88,16 @@ func (l *Lease) end(orderly bool) (e ended, over bool) {
 	return e, false
 }
 
-// rescue is for a release that a panic has left, or that has ended the goroutine.
+// rescue is for a release that a panic has left, or that has ended the
+// goroutine.
 func (e *ended) rescue() {
 	if !e.settled {
 		e.l.k.discard(e.l, desk.Place{}, e.l.belief.Unsettled())
 	}
 }
 
-// asks reports whether the store is to free the key: it was held until now, or was broken, and is
-// to be freed by its owner.
+// asks reports whether the store is to free the key: it was held until now, or
+// was broken, and is to be freed by its owner.
 func (e *ended) asks() bool { return e.held || e.broken() }
 
 func (e *ended) broken() bool {
@@ -101,8 +105,8 @@ func (e *ended) broken() bool {
 		(e.lost.Reason == ReasonBroken || e.lost.Reason == ReasonReplaced)
 }
 
-// request is the context in which the store is asked, in the room of the operation's if there is
-// one.
+// request is the context in which the store is asked, in the room of the
+// operation's if there is one.
 func (e *ended) request(ctx context.Context) context.Context {
 	requests, c := e.l.k.requests, e.l.op.Made()
 	if c == nil || ctx == context.Background() {
@@ -112,8 +116,8 @@ func (e *ended) request(ctx context.Context) context.Context {
 	return &c.Freeing
 }
 
-// settle does what is left for a lease that is over, by the store's answer if that was asked, and
-// returns the error of its release.
+// settle does what is left for a lease that is over, by the store's answer if
+// that was asked, and returns the error of its release.
 func (e *ended) settle(a store.Answer) error {
 	k, l := e.l.k, e.l
 	lost, failed := e.lost, error(nil)
@@ -161,8 +165,8 @@ func (e *ended) settle(a store.Answer) error {
 	}
 }
 
-// foundLost is for a lease that the store no longer knew when it was to be freed: lost since the
-// last heartbeat.
+// foundLost is for a lease that the store no longer knew when it was to be
+// freed: lost since the last heartbeat.
 func (e *ended) foundLost(a store.Answer) *LostError {
 	l := e.l
 	lost := &LostError{Name: l.name, Reason: reasonOf(a), Fence: l.belief.Fence}
@@ -188,10 +192,11 @@ func (e *ended) observe(failed error, handedOver bool) {
 	l.k.observer.Released(l.op.Seen(), r)
 }
 
-// discard ends a lease whose operation never began, since its caller has
-// left, or whose release was left by a panic. The next waiter comes to
-// the front, and the key is freed behind it. If it left a question that was asked from a place, at
-// the instant unsettled, those behind it go on from that place. unsettled is as for disown, too.
+// discard ends a lease whose operation never began, since its caller has left,
+// or whose release was left by a panic. The next waiter comes to the front, and
+// the key is freed behind it. If it left a question that was asked from a
+// place, at the instant unsettled, those behind it go on from that place.
+// unsettled is as for disown, too.
 func (k *Keeper) discard(l *Lease, place desk.Place, unsettled instant) {
 	k.mu.Lock()
 	lost := l.belief.Why()
@@ -215,11 +220,12 @@ func (k *Keeper) discard(l *Lease, place desk.Place, unsettled instant) {
 	}
 }
 
-// A hand-off passes a lease on to the first of those who wait for the name in this
-// process, without asking the store: the owner token, the deadline and the heartbeat go
-// on; the context, the limits and the fencing token are new. The store has reserved the tokens with
-// the grant ([store.Grant.Reserved]), so that they rise over all holders. It is bounded by
-// [Config.HandOffs] and [Config.HandOffFor], so that other processes get their turn.
+// A hand-off passes a lease on to the first of those who wait for the name in
+// this process, without asking the store: the owner token, the deadline and the
+// heartbeat go on; the context, the limits and the fencing token are new. The
+// store has reserved the tokens with the grant ([store.Grant.Reserved]), so
+// that they rise over all holders. It is bounded by [Config.HandOffs] and
+// [Config.HandOffFor], so that other processes get their turn.
 
 // bookTokens books the tokens that came with a contended grant. Under k.mu.
 func (c *call) bookTokens(now instant) {
@@ -230,9 +236,10 @@ func (c *call) bookTokens(now instant) {
 	c.l.belief.Tokens(now, c.reserved, cfg.HandOffs, now.Add(cfg.HandOffFor))
 }
 
-// handOff gives a lease that is being released, and has tokens, to the first waiter, or returns
-// false: none waits, no token may be used, the heartbeat is in doubt or too little time is left, or
-// something about either lease is unusual. left is to be ended without the lock. Under k.mu.
+// handOff gives a lease that is being released, and has tokens, to the first
+// waiter, or returns false: none waits, no token may be used, the heartbeat is
+// in doubt or too little time is left, or something about either lease is
+// unusual. left is to be ended without the lock. Under k.mu.
 func (k *Keeper) handOff(l *Lease, now instant) (left desk.Left, done bool) {
 	if k.shutdown.phase != phaseRun || l.belief.Unusual() {
 		return left, false

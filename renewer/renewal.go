@@ -17,8 +17,8 @@ import (
 var errLate = fmt.Errorf("the store has not answered within Config.RequestTimeout: %w",
 	context.DeadlineExceeded)
 
-// sendDue is a step of the heartbeats' loop. It sends one batch if one is due, and never waits for
-// an answer, nor for an observer.
+// sendDue is a step of the heartbeats' loop. It sends one batch if one is due,
+// and never waits for an answer, nor for an observer.
 func (k *Keeper) sendDue() (next instant) {
 	var told []*booking
 	k.mu.Lock()
@@ -125,8 +125,9 @@ func (r *Renewed) count(a store.Answer) {
 	}
 }
 
-// booking books a heartbeat at an instant, under k.mu: when it is answered, or late. It has what is
-// to be told then: the leases that were lost, and what an observer hears.
+// booking books a heartbeat at an instant, under k.mu: when it is answered, or
+// late. It has what is to be told then: the leases that were lost, and what an
+// observer hears.
 type booking struct {
 	losses
 
@@ -183,9 +184,9 @@ func (n *booking) book(l *Lease, a store.Answer, sent instant) {
 	}
 }
 
-// bookLate is book for a heartbeat that was sent again since. Its answer counts from its own
-// sending, and the lease is planned again only if the next attempt has not been sent: that one
-// will.
+// bookLate is book for a heartbeat that was sent again since. Its answer counts
+// from its own sending, and the lease is planned again only if the next attempt
+// has not been sent: that one will.
 func (n *booking) bookLate(l *Lease, a store.Answer, sent instant) {
 	if a.Status == store.StatusUnknown {
 		l.belief.Explain(errLate, a.Err)
@@ -196,9 +197,9 @@ func (n *booking) bookLate(l *Lease, a store.Answer, sent instant) {
 	}
 }
 
-// planNext plans the heartbeat that follows one that was confirmed. It keeps the rhythm, unless
-// that one came so late that the next would follow at once, or earlier than a batch takes those
-// along that are due soon.
+// planNext plans the heartbeat that follows one that was confirmed. It keeps
+// the rhythm, unless that one came so late that the next would follow at once,
+// or earlier than a batch takes those along that are due soon.
 func (n *booking) planNext(l *Lease, sent instant) {
 	rhythm := n.k.cfg.Heartbeat
 	l.belief.Due = max(l.belief.Due.Add(rhythm), sent.Add(rhythm/2))
@@ -212,9 +213,9 @@ func (n *booking) retry(l *Lease) {
 	n.k.plan(l, n.now.Add(pause/2+timing.Jitter(pause/2)))
 }
 
-// renewal books the answer to a renewal for ttl that was sent at an instant. If it is unknown the
-// deadline stays: what is left until then is for trying again. further reports whether it has moved
-// on. Under k.mu.
+// renewal books the answer to a renewal for ttl that was sent at an instant. If
+// it is unknown the deadline stays: what is left until then is for trying
+// again. further reports whether it has moved on. Under k.mu.
 func (n *losses) renewal(
 	l *Lease, a store.Answer, ttl time.Duration, sent instant,
 ) (further bool) {
@@ -223,7 +224,8 @@ func (n *losses) renewal(
 		a.Status == store.StatusBroken:
 		n.loseTaken(l, a)
 	case n.now >= l.belief.Until():
-		// Confirmed or not, it comes too late: belief has ended, and must not begin again.
+		// Confirmed or not, it comes too late: belief has ended, and must not
+		// begin again.
 		n.expire(l)
 	case a.Status == store.StatusHeld:
 		return l.belief.Renewed(&n.k.rules, sent, ttl)
@@ -233,8 +235,8 @@ func (n *losses) renewal(
 	return false
 }
 
-// plan enters a lease's next heartbeat, in place of the one planned before. It asks the store for
-// the shard. Under k.mu.
+// plan enters a lease's next heartbeat, in place of the one planned before. It
+// asks the store for the shard. Under k.mu.
 func (k *Keeper) plan(l *Lease, at instant) { k.heartbeats.Plan(l, k.shards.Of(l.name), at) }
 
 // contexts are those of leases, for an observer.
@@ -248,13 +250,13 @@ func contexts(leases []*Lease) iter.Seq[context.Context] {
 	}
 }
 
-// Extend makes a lease with [Request].Manual last for d from now, less the clock drift and
-// [Config.Margin], if it would not last longer anyway. It asks the store once, for
-// [Config.RequestTimeout] at most.
+// Extend makes a lease with [Request].Manual last for d from now, less the
+// clock drift and [Config.Margin], if it would not last longer anyway. It asks
+// the store once, for [Config.RequestTimeout] at most.
 //
-// The error is a *[LostError] if the lease is lost; else an *[Error] of kind [ErrUnavailable]
-// (it lasts as long as before at least), ctx's own error, or [ErrConfig] if d is too short, or
-// the lease has a heartbeat or was released.
+// The error is a *[LostError] if the lease is lost; else an *[Error] of kind
+// [ErrUnavailable] (it lasts as long as before at least), ctx's own error, or
+// [ErrConfig] if d is too short, or the lease has a heartbeat or was released.
 func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	k := l.k
 	d = d.Truncate(time.Millisecond)
@@ -297,8 +299,8 @@ func (l *Lease) Extend(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// beginExtend notes how long the store may hold the key from now on, whatever the answer; or it
-// returns why the lease can't be extended.
+// beginExtend notes how long the store may hold the key from now on, whatever
+// the answer; or it returns why the lease can't be extended.
 func (l *Lease) beginExtend(d time.Duration) error {
 	k := l.k
 	k.mu.Lock()
@@ -320,7 +322,8 @@ func (l *Lease) beginExtend(d time.Duration) error {
 	return nil
 }
 
-// extended books the answer to an extension by d that was sent at an instant, and tells of a loss.
+// extended books the answer to an extension by d that was sent at an instant,
+// and tells of a loss.
 func (k *Keeper) extended(l *Lease, a store.Answer, sent instant, d time.Duration) error {
 	news := losses{k: k}
 	k.mu.Lock()

@@ -9,63 +9,73 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/lease"
 )
 
-// Request is what a caller wants of a lock. Only Name is required: the zero value of each other
-// field is its default. A number or a time below 0 is [ErrConfig].
+// Request is what a caller wants of a lock. Only Name is required: the zero
+// value of each other field is its default. A number or a time below 0 is
+// [ErrConfig].
 type Request struct {
 	Name string // of the lock or limit: see CheckName
-	// Limit makes it a limit, of which the lease is a slot: at most so many have one at once,
-	// over all processes. Nil: a lock. A lock and a limit of one name are two things.
+	// Limit makes it a limit, of which the lease is a slot: at most so many
+	// have one at once, over all processes. Nil: a lock. A lock and a limit of
+	// one name are two things.
 	//
-	// It is called before each question to the store, and must return at once. The number is
-	// kept nowhere: processes that disagree admit by their own. A lower one ends no slot. 0:
-	// [ErrBusy] and [ErrLimitClosed]. A store without limits gives [ErrConfig].
+	// It is called before each question to the store, and must return at once.
+	// The number is kept nowhere: processes that disagree admit by their own. A
+	// lower one ends no slot. 0: [ErrBusy] and [ErrLimitClosed]. A store
+	// without limits gives [ErrConfig].
 	Limit     func() int
 	Operation string // of the work, static, such as "transfer": for refused callers and telemetry
-	// MaxWait bounds the wait, in line and for the store; then [ErrBusy], or [ErrUnavailable]
-	// if the store could not be asked. 0: as long as the context lives.
+	// MaxWait bounds the wait, in line and for the store; then [ErrBusy], or
+	// [ErrUnavailable] if the store could not be asked. 0: as long as the
+	// context lives.
 	MaxWait time.Duration
-	// Try asks once and does not wait in line: [ErrBusy] if another owner has the lock,
-	// [ErrUnavailable] without an answer in [Config.RequestTimeout], or MaxWait if shorter.
-	// While this process frees the name it waits for that first, for as long at most.
+	// Try asks once and does not wait in line: [ErrBusy] if another owner has
+	// the lock, [ErrUnavailable] without an answer in [Config.RequestTimeout],
+	// or MaxWait if shorter. While this process frees the name it waits for
+	// that first, for as long at most.
 	Try bool
-	// MaxWaiters refuses the call, with [ErrBusy] and [ErrQueueFull], if as many callers of
-	// this keeper wait for the name already. Not with Newest. 0: any number.
+	// MaxWaiters refuses the call, with [ErrBusy] and [ErrQueueFull], if as
+	// many callers of this keeper wait for the name already. Not with Newest.
+	// 0: any number.
 	MaxWaiters int
-	// MaxHold takes the place of [Config.MaxHold]: math.MaxInt64 is no bound; else it is at
-	// least one [Config.Heartbeat], or [ErrConfig]. 0: Config.MaxHold, or none if LongRunning.
+	// MaxHold takes the place of [Config.MaxHold]: math.MaxInt64 is no bound;
+	// else it is at least one [Config.Heartbeat], or [ErrConfig]. 0:
+	// Config.MaxHold, or none if LongRunning.
 	MaxHold time.Duration
-	// Manual takes the lock for so long without a heartbeat, less the clock drift and
-	// [Config.Margin], which it must exceed, or [ErrConfig]. The operation extends it
-	// ([Lease.Extend]) or loses it. 0: with a heartbeat.
+	// Manual takes the lock for so long without a heartbeat, less the clock
+	// drift and [Config.Margin], which it must exceed, or [ErrConfig]. The
+	// operation extends it ([Lease.Extend]) or loses it. 0: with a heartbeat.
 	Manual time.Duration
 	Newest Newest // what becomes of older calls for the name
-	// Rank is how new the work is: a version, an ID, or when it was ordered. A call of a lower
-	// rank than one that has had the lock gets [ErrBusy] and [ErrReplaced], though the lock is
-	// free; one of the same rank does not. Give one to all calls for a name: one without goes
-	// by when it was made. 0: none.
+	// Rank is how new the work is: a version, an ID, or when it was ordered. A
+	// call of a lower rank than one that has had the lock gets [ErrBusy] and
+	// [ErrReplaced], though the lock is free; one of the same rank does not.
+	// Give one to all calls for a name: one without goes by when it was made.
+	// 0: none.
 	//
-	// It counts from when the call has the lock, for [contract.RankTTL] (24 h), and takes about
-	// 200 bytes of the store's memory. It needs a [contract.Replacer], and excludes Limit: else
-	// [ErrConfig].
+	// It counts from when the call has the lock, for [contract.RankTTL] (24 h),
+	// and takes about 200 bytes of the store's memory. It needs a
+	// [contract.Replacer], and excludes Limit: else [ErrConfig].
 	Rank int64
-	// LongRunning is for an operation that goes on for as long as it may, as a leader's does:
-	// the call waits for a store however long it is away, and Config.MaxHold does not end the
-	// lease.
+	// LongRunning is for an operation that goes on for as long as it may, as a
+	// leader's does: the call waits for a store however long it is away, and
+	// Config.MaxHold does not end the lease.
 	LongRunning bool
-	// RefusalExpected tells observers that the caller has a plan for a refusal: logs show it at
-	// Info, and no alert counts it.
+	// RefusalExpected tells observers that the caller has a plan for a refusal:
+	// logs show it at Info, and no alert counts it.
 	RefusalExpected bool
-	// Nested says that work which holds another lock of the keeper asks: Shutdown, which waits
-	// for that work, lets it have this one too.
+	// Nested says that work which holds another lock of the keeper asks:
+	// Shutdown, which waits for that work, lets it have this one too.
 	Nested bool
-	// StandBy tells observers that the caller only waits for the end of another's work: nothing
-	// but the oldest wait shows it. It waits for a store like LongRunning.
+	// StandBy tells observers that the caller only waits for the end of
+	// another's work: nothing but the oldest wait shows it. It waits for a
+	// store like LongRunning.
 	StandBy bool
 }
 
-// Newest says that of the calls for one name none but the newest waits: that of the greatest
-// [Request].Rank, or else the one made last, as far as the store can tell (some milliseconds).
-// One made before another that has had the lock in the last minute is refused.
+// Newest says that of the calls for one name none but the newest waits: that of
+// the greatest [Request].Rank, or else the one made last, as far as the store
+// can tell (some milliseconds). One made before another that has had the lock
+// in the last minute is refused.
 //
 // It needs a [contract.Replacer], and excludes Limit and Try: else [ErrConfig].
 type Newest uint8
@@ -73,20 +83,21 @@ type Newest uint8
 const (
 	// NewestOff waits beside all others.
 	NewestOff Newest = iota
-	// NewestWaits takes the place of an older such call that waits, in any process, which gets
-	// [ErrBusy] and [ErrReplaced].
+	// NewestWaits takes the place of an older such call that waits, in any
+	// process, which gets [ErrBusy] and [ErrReplaced].
 	NewestWaits
-	// NewestReplaces also ends the operation that has the lock, by [ErrReplaced], and has it
-	// when that has returned, or its TTL is over. An operation that was called otherwise hears
-	// of it when its lease is a second old.
+	// NewestReplaces also ends the operation that has the lock, by
+	// [ErrReplaced], and has it when that has returned, or its TTL is over. An
+	// operation that was called otherwise hears of it when its lease is a
+	// second old.
 	NewestReplaces
 )
 
 // unbounded is no MaxHold.
 const unbounded time.Duration = -1
 
-// ownMaxHold is the bound of a call that does not go by [Config.MaxHold], negative for none; 0 for
-// one that does.
+// ownMaxHold is the bound of a call that does not go by [Config.MaxHold],
+// negative for none; 0 for one that does.
 func (r *Request) ownMaxHold() time.Duration {
 	if r.MaxHold == math.MaxInt64 || r.MaxHold == 0 && r.LongRunning {
 		return unbounded
@@ -94,11 +105,13 @@ func (r *Request) ownMaxHold() time.Duration {
 	return r.MaxHold
 }
 
-// outlastsOutages reports whether the call waits for the store, however long that is away.
+// outlastsOutages reports whether the call waits for the store, however long
+// that is away.
 func (r *Request) outlastsOutages() bool { return (r.LongRunning || r.StandBy) && !r.Try }
 
-// Check refuses what no Acquire can have, without a question to the store, when a program
-// starts: [ErrConfig], or [ErrName] if r has a name. It calls r.Limit.
+// Check refuses what no Acquire can have, without a question to the store, when
+// a program starts: [ErrConfig], or [ErrName] if r has a name. It calls
+// r.Limit.
 func (k *Keeper) Check(r Request) error {
 	if r.Name != "" {
 		if err := CheckName(r.Name); err != nil {
@@ -148,8 +161,8 @@ func (k *Keeper) checkManual(d time.Duration) error {
 	return nil
 }
 
-// checkNewness refuses Newest and Rank where they can't work. Package lockmw calls them by the
-// names of its options.
+// checkNewness refuses Newest and Rank where they can't work. Package lockmw
+// calls them by the names of its options.
 func (k *Keeper) checkNewness(r *Request) error {
 	if r.Newest == NewestOff && r.Rank == 0 {
 		return nil

@@ -16,7 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// What no call can have is refused before anything is asked, at the call and when a program starts.
+// What no call can have is refused before anything is asked, at the call and
+// when a program starts.
 func TestRequestsThatCantBe(t *testing.T) {
 	t.Parallel()
 	const least = 3 * time.Second // a heartbeat
@@ -73,7 +74,8 @@ func refused(t *testing.T, err error, text string) {
 	require.ErrorContains(t, err, text)
 }
 
-// What some call can have passes when a program starts; of a name it says when it can't be one.
+// What some call can have passes when a program starts; of a name it says when
+// it can't be one.
 func TestCheckPasses(t *testing.T) {
 	t.Parallel()
 	k, err := renewer.New(memory.New(), config)
@@ -97,8 +99,9 @@ func TestCheckPasses(t *testing.T) {
 	require.NoError(t, k.Shutdown(t.Context()))
 }
 
-// A call names its operation by a string, and pays no allocation for that, as operations are few.
-// One that has an operation of its own for each call pays, and the others with it do not.
+// A call names its operation by a string, and pays no allocation for that, as
+// operations are few. One that has an operation of its own for each call pays,
+// and the others with it do not.
 //
 //nolint:paralleltest // allocations are counted
 func TestOperationsCostNothing(t *testing.T) {

@@ -48,7 +48,8 @@ func TestFewLeasesShareHeartbeats(t *testing.T) {
 	})
 }
 
-// A heartbeat that has failed is repeated with none but those who were in it, for a TTL.
+// A heartbeat that has failed is repeated with none but those who were in it,
+// for a TTL.
 func TestAFailedHeartbeatTakesNobodyAlong(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -24,7 +24,8 @@ type followed struct {
 func (f *followed) Done() <-chan struct{} { return f.done }
 func (f *followed) Value(any) any         { return nil }
 
-// AfterFunc is what the context package calls where it does not know the kind of parent.
+// AfterFunc is what the context package calls where it does not know the kind
+// of parent.
 func (f *followed) AfterFunc(func()) (stop func() bool) {
 	f.followers.Add(1)
 	return func() bool {
@@ -33,7 +34,8 @@ func (f *followed) AfterFunc(func()) (stop func() bool) {
 	}
 }
 
-// A context for each request would stay with the caller's, for as long as that lives.
+// A context for each request would stay with the caller's, for as long as that
+// lives.
 func TestAWaitingCallersRequestsShareAContext(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/cleanup"
 )
 
-// shutdown is how far [Keeper.Shutdown] has come. Guarded by Keeper.mu, other than the channels.
+// shutdown is how far [Keeper.Shutdown] has come. Guarded by Keeper.mu, other
+// than the channels.
 //
 // What it holds true: the phases come in their order, and ended does
 // not change once stop is closed.
@@ -42,18 +43,19 @@ const (
 	phaseFree        // questions to the store have ended: those asked now end at once
 )
 
-// Shutdown refuses newcomers and those who wait with [ErrShutdown], and waits for the
-// operations that run, whose leases stay alive, and which may take further locks
-// ([Request].Nested). Shortly before ctx's deadline (a quarter of the
-// time left; a second, or a Margin and a quarter, at most), or when ctx ends otherwise, those
-// that still run are told: [ReasonShutdown].
+// Shutdown refuses newcomers and those who wait with [ErrShutdown], and waits
+// for the operations that run, whose leases stay alive, and which may take
+// further locks ([Request].Nested). Shortly before ctx's deadline (a quarter of
+// the time left; a second, or a Margin and a quarter, at most), or when ctx
+// ends otherwise, those that still run are told: [ReasonShutdown].
 //
-// A key is freed when its operation has returned, or [Config.Margin] after it was told, and
-// never earlier. Shutdown returns when ctx ends; the rest is done within Margin and two
-// seconds, or lapses. Give it a context of its own with some seconds left.
+// A key is freed when its operation has returned, or [Config.Margin] after it
+// was told, and never earlier. Shutdown returns when ctx ends; the rest is done
+// within Margin and two seconds, or lapses. Give it a context of its own with
+// some seconds left.
 //
-// The error is nil if every operation had returned and every key is free, as far as the store
-// has answered. A second call waits until all of it is done.
+// The error is nil if every operation had returned and every key is free, as
+// far as the store has answered. A second call waits until all of it is done.
 func (k *Keeper) Shutdown(ctx context.Context) error {
 	s := &k.shutdown
 	idle, first := s.close()
@@ -78,8 +80,9 @@ func (k *Keeper) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	if clean {
-		// But for an acquire whose caller had left before it was answered, which may still arrive
-		// where requests overtake each other, on several connections: its key lapses.
+		// But for an acquire whose caller had left before it was answered,
+		// which may still arrive where requests overtake each other, on several
+		// connections: its key lapses.
 		return nil
 	}
 	go func() {
@@ -106,13 +109,15 @@ func (s *shutdown) close() (idle <-chan struct{}, first bool) {
 	return idle, true
 }
 
-// strike takes a lease off the books. Its key is free, or the cleaner's. Under k.mu.
+// strike takes a lease off the books. Its key is free, or the cleaner's. Under
+// k.mu.
 func (k *Keeper) strike(l *Lease) {
 	k.leases.Remove(l)
 	k.shutdown.checkIdle()
 }
 
-// checkIdle notes that neither calls nor leases are left, if Shutdown waits for that. Under k.mu.
+// checkIdle notes that neither calls nor leases are left, if Shutdown waits for
+// that. Under k.mu.
 func (s *shutdown) checkIdle() {
 	k := s.k
 	if s.phase != phaseRun && s.idle != nil && k.leases.Len() == 0 && k.desk.CloseIfEmpty() {
@@ -121,7 +126,8 @@ func (s *shutdown) checkIdle() {
 	}
 }
 
-// turnsAway is closed when a call may wait no longer, since the keeper shuts down.
+// turnsAway is closed when a call may wait no longer, since the keeper shuts
+// down.
 func (s *shutdown) turnsAway(nested bool) <-chan struct{} {
 	if nested {
 		return s.drained
@@ -174,7 +180,8 @@ func (s *shutdown) awaitStop(ctx context.Context) error {
 	}
 }
 
-// hangUpFor is how long a store may take to return when the context of what it was asked has ended.
+// hangUpFor is how long a store may take to return when the context of what it
+// was asked has ended.
 const hangUpFor = time.Second
 
 // finish frees what is left and ends the goroutines.
@@ -190,7 +197,8 @@ func (s *shutdown) finish(ctx context.Context, idle <-chan struct{}) error {
 	return s.halt(last, unfreed(s.k.cleaner.FreeAll(ctx, last)))
 }
 
-// freeNoticed releases what need not wait until the others have had their notice, once.
+// freeNoticed releases what need not wait until the others have had their
+// notice, once.
 func (s *shutdown) freeNoticed(ctx context.Context) {
 	last, cancel := cleanup.LastRequests(ctx)
 	defer cancel()
@@ -198,8 +206,8 @@ func (s *shutdown) freeNoticed(ctx context.Context) {
 	s.k.cleaner.FreeOnce(last)
 }
 
-// disownNoticed takes the leases of operations off the books that still run although they have had
-// their notice: the cleaner is to free their keys.
+// disownNoticed takes the leases of operations off the books that still run
+// although they have had their notice: the cleaner is to free their keys.
 func (s *shutdown) disownNoticed() {
 	k := s.k
 	k.mu.Lock()
@@ -215,7 +223,8 @@ func (s *shutdown) disownNoticed() {
 	}
 }
 
-// freedByShutdown books that the store was asked to free the key, and has answered.
+// freedByShutdown books that the store was asked to free the key, and has
+// answered.
 func (l *Lease) freedByShutdown() {
 	l.k.mu.Lock()
 	defer l.k.mu.Unlock()
@@ -231,8 +240,8 @@ func unfreed(n int, failure error) error {
 		ErrUnavailable, n, storeError{failure})
 }
 
-// noticeLeft is how long to wait so that each operation that was told has had Margin since; and
-// otherwise for what the store is being asked.
+// noticeLeft is how long to wait so that each operation that was told has had
+// Margin since; and otherwise for what the store is being asked.
 func (s *shutdown) noticeLeft(ctx context.Context) time.Duration {
 	k := s.k
 	k.mu.Lock()
@@ -247,7 +256,8 @@ func (s *shutdown) noticeLeft(ctx context.Context) time.Duration {
 	return left
 }
 
-// hangUp ends what the store is being asked, other than by finish: no caller waits for its answers.
+// hangUp ends what the store is being asked, other than by finish: no caller
+// waits for its answers.
 func (s *shutdown) hangUp() {
 	k := s.k
 	k.mu.Lock()
@@ -270,8 +280,8 @@ func (s *shutdown) hangUp() {
 	k.renewals.End()
 }
 
-// halt ends the loops, settles what Shutdown returns, and frees what has come in since finish
-// looked last. From then on everybody frees what is theirs.
+// halt ends the loops, settles what Shutdown returns, and frees what has come
+// in since finish looked last. From then on everybody frees what is theirs.
 func (s *shutdown) halt(last context.Context, err error) error {
 	k := s.k
 	k.mu.Lock()
@@ -307,7 +317,8 @@ func (s *shutdown) drainTime(ctx context.Context) time.Duration {
 	return left - min(left/4, max(time.Second, s.k.cfg.Margin*5/4))
 }
 
-// await waits until neither calls nor leases are left, and reports whether it came to that.
+// await waits until neither calls nor leases are left, and reports whether it
+// came to that.
 func (s *shutdown) await(ctx context.Context, idle <-chan struct{}, most time.Duration) bool {
 	timer := time.NewTimer(most)
 	defer timer.Stop()

@@ -14,8 +14,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// With a context that has ended, as signal.NotifyContext's has, Shutdown tells the
-// operation and returns at once. The key is not freed under it: it has its Margin.
+// With a context that has ended, as signal.NotifyContext's has, Shutdown tells
+// the operation and returns at once. The key is not freed under it: it has its
+// Margin.
 func TestShutdownWithoutTimeFreesNothingUnderAnOperation(t *testing.T) {
 	t.Parallel()
 	shut(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -81,7 +82,8 @@ func TestReleaseAfterAShutdownThatCouldNotFree(t *testing.T) {
 	})
 }
 
-// An operation that was told of another loss a moment ago has its notice too, and is no clean end.
+// An operation that was told of another loss a moment ago has its notice too,
+// and is no clean end.
 func TestShutdownAfterALossOfAnotherKind(t *testing.T) {
 	t.Parallel()
 	cfg := config

@@ -8,21 +8,25 @@ import (
 	"time"
 )
 
-// Silent is a logger that writes nothing: for [Config.Log], and the Log of a store.
+// Silent is a logger that writes nothing: for [Config.Log], and the Log of a
+// store.
 var Silent = slog.New(slog.DiscardHandler)
 
 const (
 	// toldEvery is how long the sink says nothing of the same again.
 	toldEvery = time.Minute
-	// mostTold bounds the names for which the sink knows that, of each kind of line.
+	// mostTold bounds the names for which the sink knows that, of each kind of
+	// line.
 	mostTold = 256
 )
 
-// sink tells [Config.Log] of what needs a person. It is an Observer, but not the keeper's: that is
-// told of every acquire, which costs a lone caller three allocations, and this one is not.
+// sink tells [Config.Log] of what needs a person. It is an Observer, but not
+// the keeper's: that is told of every acquire, which costs a lone caller three
+// allocations, and this one is not.
 //
-// What it holds true: a log that blocks keeps no lease from ending in time. What the loops of the
-// engine tell is written by a goroutine of the sink's own.
+// What it holds true: a log that blocks keeps no lease from ending in time.
+// What the loops of the engine tell is written by a goroutine of the sink's
+// own.
 type sink struct {
 	NopObserver
 	lines *logObserver
@@ -32,8 +36,8 @@ type sink struct {
 	queue []func()           // lines that are being written, in this order
 }
 
-// observersOf are those who hear of what is not an everyday event: o, and the sink, unless o writes
-// to a log what that would.
+// observersOf are those who hear of what is not an everyday event: o, and the
+// sink, unless o writes to a log what that would.
 func observersOf(o Observer, log *slog.Logger) Observer {
 	if logs(o) {
 		return o
@@ -41,7 +45,8 @@ func observersOf(o Observer, log *slog.Logger) Observer {
 	return Observers(o, &sink{lines: &logObserver{log: log}, told: make(map[string]*lately)})
 }
 
-// logs reports whether an Observer is one of [NewLogObserver], or has one in it.
+// logs reports whether an Observer is one of [NewLogObserver], or has one in
+// it.
 func logs(o Observer) bool {
 	switch o := o.(type) {
 	case *logObserver:
@@ -67,15 +72,16 @@ func (s *sink) StillRuns(ctx context.Context, e StillRuns) {
 	}
 }
 
-// Unlocked tells of an operation that runs without its lock: its caller gets no error.
+// Unlocked tells of an operation that runs without its lock: its caller gets no
+// error.
 func (s *sink) Unlocked(ctx context.Context, e Unlocked) {
 	if s.first("unlocked", e.Name) {
 		s.lines.Unlocked(ctx, e)
 	}
 }
 
-// Ran tells of a tick that was missed, or whose run failed. Of work without a schedule its caller
-// gets the error.
+// Ran tells of a tick that was missed, or whose run failed. Of work without a
+// schedule its caller gets the error.
 func (s *sink) Ran(ctx context.Context, e Run) {
 	scheduled := e.Outcome != OutcomeRan || !e.DueBy.IsZero()
 	if scheduled && e.level() >= slog.LevelWarn && s.first(string(e.Outcome), e.Job) {
@@ -83,7 +89,8 @@ func (s *sink) Ran(ctx context.Context, e Run) {
 	}
 }
 
-// Fault tells of trouble: of a lock's once a name, of other trouble once for each error.
+// Fault tells of trouble: of a lock's once a name, of other trouble once for
+// each error.
 func (s *sink) Fault(e Fault) {
 	about := e.Name
 	if about == "" {
@@ -94,7 +101,8 @@ func (s *sink) Fault(e Fault) {
 	}
 }
 
-// lately are the names of which a kind of line was written within toldEvery, and when.
+// lately are the names of which a kind of line was written within toldEvery,
+// and when.
 type lately struct {
 	last    map[string]time.Time
 	cleared time.Time // of those that were written before
@@ -114,7 +122,8 @@ func (l *lately) full(now time.Time) bool {
 	return len(l.last) >= mostTold
 }
 
-// first reports whether a line about a name is to be written: none of its kind was, of late.
+// first reports whether a line about a name is to be written: none of its kind
+// was, of late.
 func (s *sink) first(kind, name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

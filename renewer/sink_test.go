@@ -22,7 +22,8 @@ func (b *logbook) logger() *slog.Logger {
 	return slog.New(slog.NewJSONHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// inSink runs f with a keeper that has an Observer beside its Log, if o is not nil.
+// inSink runs f with a keeper that has an Observer beside its Log, if o is not
+// nil.
 func inSink(
 	t *testing.T, o renewer.Observer, f func(*testing.T, *script.Store, *renewer.Keeper, *logbook),
 ) {
@@ -69,8 +70,8 @@ func TestAQuietProgramPrintsNothing(t *testing.T) {
 	})
 }
 
-// With no Observer, or with one that does not log, faults and losses are told all the same: of each
-// name, once a minute.
+// With no Observer, or with one that does not log, faults and losses are told
+// all the same: of each name, once a minute.
 func TestFaultsAndLossesAreToldWithoutALogObserver(t *testing.T) {
 	t.Parallel()
 	for name, o := range map[string]renewer.Observer{
@@ -116,7 +117,8 @@ func TestFaultsAndLossesAreToldWithoutALogObserver(t *testing.T) {
 	}
 }
 
-// An operation that does not end when it is told of a loss is the other half of that.
+// An operation that does not end when it is told of a loss is the other half of
+// that.
 func TestAnOperationThatRunsOnIsToldWithoutAnObserver(t *testing.T) {
 	t.Parallel()
 	inSink(t, nil, func(t *testing.T, s *script.Store, k *renewer.Keeper, b *logbook) {
@@ -194,8 +196,8 @@ func TestALogThatBlocksDelaysNoLoss(t *testing.T) {
 	})
 }
 
-// Names are without number, and lines in an outage as many: the log gets some of them, of each
-// kind, and memory does not grow.
+// Names are without number, and lines in an outage as many: the log gets some
+// of them, of each kind, and memory does not grow.
 func TestTheLogGetsAFewOfVeryManyLosses(t *testing.T) {
 	t.Parallel()
 	inSink(t, nil, func(t *testing.T, _ *script.Store, k *renewer.Keeper, b *logbook) {
@@ -218,7 +220,8 @@ func TestTheLogGetsAFewOfVeryManyLosses(t *testing.T) {
 	})
 }
 
-// The log stands beside the Observer: one in its place costs a lone caller allocations.
+// The log stands beside the Observer: one in its place costs a lone caller
+// allocations.
 //
 //nolint:paralleltest // it counts allocations
 func TestTheLogCostsALoneCallerNothing(t *testing.T) {

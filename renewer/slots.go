@@ -9,14 +9,17 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// The front of a limit's queue asks for those behind it, too, in the same question. One contender a
-// name is right for a lock, which one caller at a time can have. Of a limit it would have a process
-// get one slot in each round trip, however many are free.
+// The front of a limit's queue asks for those behind it, too, in the same
+// question. One contender a name is right for a lock, which one caller at a
+// time can have. Of a limit it would have a process get one slot in each round
+// trip, however many are free.
 //
-// Each claim has an owner token of its own, which becomes that of the caller who gets the slot: the
-// first of those asked for who waits still, as some may have left meanwhile. If none does, it is
-// disowned: so a slot is never anybody's whose claim was not granted. All are made from the one
-// place of the queue. If one is refused, that stands in line still, for the next at the front.
+// Each claim has an owner token of its own, which becomes that of the caller
+// who gets the slot: the first of those asked for who waits still, as some may
+// have left meanwhile. If none does, it is disowned: so a slot is never
+// anybody's whose claim was not granted. All are made from the one place of the
+// queue. If one is refused, that stands in line still, for the next at the
+// front.
 
 // other is one behind the front of a limit, for whom it asks.
 type other struct {
@@ -24,11 +27,13 @@ type other struct {
 	owner lease.Owner
 }
 
-// asksForOthers reports whether a call for a limit is at its front, and waits there.
+// asksForOthers reports whether a call for a limit is at its front, and waits
+// there.
 func (c *call) asksForOthers() bool { return !c.request.Try && !c.aside }
 
-// claimOthers adds to the front's own claim those for the next behind it: for one, to know whether
-// there is more room, and for more and more as long as all are granted.
+// claimOthers adds to the front's own claim those for the next behind it: for
+// one, to know whether there is more room, and for more and more as long as all
+// are granted.
 func (c *call) claimOthers(claims []store.Claim) []store.Claim {
 	behind := c.k.desk.Also(c.l.key(), c.l)
 	c.others = make([]other, 0, len(behind))
@@ -48,8 +53,9 @@ func (c *call) claimOthers(claims []store.Claim) []store.Claim {
 	return claims
 }
 
-// give lets the leases of those begin for whom the front has asked, too, by a question that was
-// sent at an instant. own is the answer to the front's own claim.
+// give lets the leases of those begin for whom the front has asked, too, by a
+// question that was sent at an instant. own is the answer to the front's own
+// claim.
 func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
 	k, granted, next := c.k, 0, 0
 	var refusal store.Grant
@@ -86,8 +92,8 @@ func (c *call) give(grants []store.Grant, own *store.Grant, sent instant) {
 	}
 }
 
-// giveOne lets the lease of one who waits begin, unless it has left, or the answer is too old.
-// Under k.mu.
+// giveOne lets the lease of one who waits begin, unless it has left, or the
+// answer is too old. Under k.mu.
 func (c *call) giveOne(
 	w *desk.Waiter[*Lease], owner lease.Owner, g *store.Grant, sent instant,
 ) bool {
@@ -105,8 +111,8 @@ func (c *call) giveOne(
 	return true
 }
 
-// disownAll has freed what the store has given, or may give, to claims for others. unsettled is as
-// for [cleanup.Cleaner.Disown].
+// disownAll has freed what the store has given, or may give, to claims for
+// others. unsettled is as for [cleanup.Cleaner.Disown].
 func (k *Keeper) disownAll(others []other, unsettled instant) {
 	for i := range others {
 		l := others[i].w.L
@@ -114,8 +120,8 @@ func (k *Keeper) disownAll(others []other, unsettled instant) {
 	}
 }
 
-// takeOver reports whether the one before at the front has asked for this call, too, in vain: then
-// it need not ask at once.
+// takeOver reports whether the one before at the front has asked for this call,
+// too, in vain: then it need not ask at once.
 func (c *call) takeOver() bool {
 	seen, place, asked := c.k.desk.TakeOver(c.l.key(), c.l)
 	if asked {

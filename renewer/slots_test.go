@@ -37,8 +37,8 @@ func (d *deafOnce) Acquire(ctx context.Context, claims []store.Claim) []store.Gr
 	return grants
 }
 
-// A caller got the last slot and does not know. It must not stand in line behind one that waits for
-// that slot.
+// A caller got the last slot and does not know. It must not stand in line
+// behind one that waits for that slot.
 func TestASlotWhoseReplyWasLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -64,7 +64,8 @@ func TestASlotWhoseReplyWasLost(t *testing.T) {
 
 var one = slots(1)
 
-// Callers for whom there are slots ask side by side, and none waits for another's answer.
+// Callers for whom there are slots ask side by side, and none waits for
+// another's answer.
 func TestSlotsAreAskedForSideBySide(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,7 +101,8 @@ func (s slow) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	return s.Whole.Acquire(ctx, claims)
 }
 
-// Those who have found a limit full stand in line, in the order in which they came.
+// Those who have found a limit full stand in line, in the order in which they
+// came.
 func TestSlotsAreHadInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -133,8 +135,8 @@ func TestSlotsAreHadInOrder(t *testing.T) {
 	})
 }
 
-// A number that falls while a call waits refuses it at its next question: at 0 the limit is closed,
-// and below that the number is wrong.
+// A number that falls while a call waits refuses it at its next question: at 0
+// the limit is closed, and below that the number is wrong.
 func TestTheNumberFallsWhileACallWaits(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]error{0: renewer.ErrLimitClosed, -1: renewer.ErrConfig} {
@@ -207,8 +209,8 @@ func TestLimitsThatDisagree(t *testing.T) {
 	})
 }
 
-// A store that has no limits is not asked twice, and the error says why, whatever else is asked
-// for.
+// A store that has no limits is not asked twice, and the error says why,
+// whatever else is asked for.
 func TestLimitsOfAStoreThatHasNone(t *testing.T) {
 	t.Parallel()
 	nodes := make([]renewer.Store, 3)
@@ -244,8 +246,9 @@ func (p *placed) Acquire(ctx context.Context, claims []store.Claim) []store.Gran
 	return p.Whole.Acquire(ctx, claims)
 }
 
-// Where callers had to wait a moment ago, the next one asks from a place at once: it is refused
-// once and not twice. When none has had to for a while, callers ask side by side again.
+// Where callers had to wait a moment ago, the next one asks from a place at
+// once: it is refused once and not twice. When none has had to for a while,
+// callers ask side by side again.
 func TestWhereASlotWasWaitedFor(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

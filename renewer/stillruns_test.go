@@ -22,8 +22,9 @@ func inObserved(
 	inBubble(t, cfg, func(t *testing.T, s *script.Store, k *renewer.Keeper) { f(t, s, k, r) })
 }
 
-// A lock that is held for long is told of after the default, twice that and four times, at these
-// instants, also beside many others, and not once it is free. A leader's is not.
+// A lock that is held for long is told of after the default, twice that and
+// four times, at these instants, also beside many others, and not once it is
+// free. A leader's is not.
 func TestALockHeldForLongIsToldOf(t *testing.T) {
 	t.Parallel()
 	inObserved(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper, r *recorder) {
@@ -77,8 +78,9 @@ func TestNoHoldWarning(t *testing.T) {
 	})
 }
 
-// An operation that runs on is told of when others can have its lock, rather than when it has
-// returned, and again as one that holds it for long is: a leader too, and of it that once.
+// An operation that runs on is told of when others can have its lock, rather
+// than when it has returned, and again as one that holds it for long is: a
+// leader too, and of it that once.
 func TestAnOverrunIsToldOfWhenItBegins(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

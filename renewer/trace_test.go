@@ -11,8 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// Each question tells of the work that would be done by its grant; but while an earlier one may
-// still be granted, it is that one's trace that others may read, and so the claim keeps to it.
+// Each question tells of the work that would be done by its grant; but while an
+// earlier one may still be granted, it is that one's trace that others may
+// read, and so the claim keeps to it.
 func TestEachQuestionTellsItsTrace(t *testing.T) {
 	t.Parallel()
 	r := new(recorder)

@@ -42,7 +42,8 @@ func TestSlowCleanUpBeforeALostAcquire(t *testing.T) {
 	})
 }
 
-// What was never sent leaves nothing behind: a crowd that gives up costs the store no clean-ups.
+// What was never sent leaves nothing behind: a crowd that gives up costs the
+// store no clean-ups.
 func TestNothingIsCleanedUpBehindAQuestionThatWasNeverSent(t *testing.T) {
 	t.Parallel()
 	for step, want := range map[*script.Step]int{

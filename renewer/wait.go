@@ -13,11 +13,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
-// A caller waits in two ways: behind the front of its name, until it comes there (wait); and at the
-// front, between two questions to the store (await).
+// A caller waits in two ways: behind the front of its name, until it comes
+// there (wait); and at the front, between two questions to the store (await).
 
-// wait returns when the caller is at the front of its name, and reports whether it is there as the
-// holder, to whom the lock was handed. It counts the call in.
+// wait returns when the caller is at the front of its name, and reports whether
+// it is there as the holder, to whom the lock was handed. It counts the call
+// in.
 func (c *call) wait(ctx context.Context) (handed bool, err error) {
 	w, err := c.join(ctx, false)
 	if w == nil || err != nil {
@@ -88,8 +89,9 @@ func (s standing) wait(ctx context.Context) (handed bool, err error) {
 	return false, err
 }
 
-// noteAfter notes, for observers, who of this process had the lock until the caller came to the
-// front, if the one before it had; or that the store was asked for a slot of the caller's own.
+// noteAfter notes, for observers, who of this process had the lock until the
+// caller came to the front, if the one before it had; or that the store was
+// asked for a slot of the caller's own.
 func (s standing) noteAfter() {
 	c, l := s.c, s.w.After
 	if l == nil {
@@ -105,8 +107,8 @@ func (s standing) noteAfter() {
 	}
 }
 
-// seeBefore notes who of this process had the lock until now, if any had, for a call whose time is
-// over as it comes to the front. Under k.mu.
+// seeBefore notes who of this process had the lock until now, if any had, for a
+// call whose time is over as it comes to the front. Under k.mu.
 func (s standing) seeBefore() {
 	c, l := s.c, s.w.After
 	if l == nil || l.belief.Fence == 0 {
@@ -117,9 +119,10 @@ func (s standing) seeBefore() {
 	c.own = l.belief.Since() <= c.begun
 }
 
-// join gives the caller its turn: at the front, or to ask for a slot aside, which is nil; or behind
-// the front, as a waiter. It refuses one who may not wait where that is known already. front is for
-// one who comes only if it need not wait: errBehind.
+// join gives the caller its turn: at the front, or to ask for a slot aside,
+// which is nil; or behind the front, as a waiter. It refuses one who may not
+// wait where that is known already. front is for one who comes only if it need
+// not wait: errBehind.
 func (c *call) join(ctx context.Context, front bool) (*desk.Waiter[*Lease], error) {
 	k, l, r := c.k, c.l, &c.request
 	w := desk.Wish{
@@ -184,8 +187,8 @@ func (c *call) joined(seat desk.Seat[*Lease]) (*desk.Waiter[*Lease], error) {
 	}
 }
 
-// stepOut takes a waiter out of the line. If it has come to the front in the same moment, the next
-// in line comes there.
+// stepOut takes a waiter out of the line. If it has come to the front in the
+// same moment, the next in line comes there.
 func (s standing) stepOut() {
 	c, w, k := s.c, s.w, s.c.k
 	k.mu.Lock() // no hand-over is half done
@@ -208,8 +211,8 @@ func (s standing) stepOut() {
 	k.giveUpPlace(w.L, &out.Left) // of a front before
 }
 
-// giveUpPlace has the store pass over a place that nobody here wants any more, from which l was to
-// ask, and free what it has granted to it.
+// giveUpPlace has the store pass over a place that nobody here wants any more,
+// from which l was to ask, and free what it has granted to it.
 func (k *Keeper) giveUpPlace(l *Lease, left *desk.Left) {
 	if left.Place.Number == 0 {
 		return
@@ -223,24 +226,28 @@ func (k *Keeper) giveUpPlace(l *Lease, left *desk.Left) {
 	k.cleaner.Disown(l.orphan(hold), left.Unsettled)
 }
 
-// passed reports whether what l has claimed is the next one's here, or goes with its place.
+// passed reports whether what l has claimed is the next one's here, or goes
+// with its place.
 func (l *Lease) passed(left *desk.Left) bool { return left.Passed && !l.label.limited }
 
 const (
 	// A waiter asks again this long after the key's TTL should have
 	// ended: by then it has, though the server rounds to milliseconds.
 	ttlSlack = time.Millisecond
-	// The shortest pause between two questions that were not prompted by a wake-up, so that an
-	// odd answer, such as a key that is held for 0 ms over and over, can't make a busy loop.
+	// The shortest pause between two questions that were not prompted by a
+	// wake-up, so that an odd answer, such as a key that is held for 0 ms over
+	// and over, can't make a busy loop.
 	leastPause = 2 * time.Millisecond
 
-	// Pauses after the store could not be asked: doubled each time, with jitter.
+	// Pauses after the store could not be asked: doubled each time, with
+	// jitter.
 	firstBackoff = 25 * time.Millisecond
 	lastBackoff  = asking.ProbePause
 )
 
-// see notes what the store answered while the lock was not ours, and whether our place may stand
-// in its line by now; refuses those behind who do not wait; and has the store watch the name.
+// see notes what the store answered while the lock was not ours, and whether
+// our place may stand in its line by now; refuses those behind who do not wait;
+// and has the store watch the name.
 func (c *call) see(info desk.Seen, queued bool) {
 	c.seen = info
 	c.tell(info, queued)
@@ -259,8 +266,8 @@ func (c *call) tell(info desk.Seen, queued bool) {
 	}
 }
 
-// watch has the store watch a name, until nobody here waits for it. If the store panics, the next
-// front tries again.
+// watch has the store watch a name, until nobody here waits for it. If the
+// store panics, the next front tries again.
 func (k *Keeper) watch(name contract.Name, w *desk.Watch) {
 	var stop func() // nil after a panic
 	defer func() { k.desk.Began(w, stop) }()
@@ -273,7 +280,8 @@ func (k *Keeper) watch(name contract.Name, w *desk.Watch) {
 	})
 }
 
-// pause is how long to wait before the next question if nothing wakes the caller.
+// pause is how long to wait before the next question if nothing wakes the
+// caller.
 func (c *call) pause(failures *int) time.Duration {
 	var pause time.Duration
 	if c.seen.Err != nil {
@@ -294,8 +302,8 @@ func (c *call) pause(failures *int) time.Duration {
 	return pause
 }
 
-// await returns when the caller is to ask again, after pause at the latest, and whether a wake-up
-// is why.
+// await returns when the caller is to ask again, after pause at the latest, and
+// whether a wake-up is why.
 func (c *call) await(ctx context.Context, pause time.Duration) (woken bool, err error) {
 	wake, calm := c.k.desk.Listen(c.l.key())
 	end := c.k.clock.AtMost().Add(pause)

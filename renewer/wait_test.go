@@ -52,7 +52,8 @@ func TestCallersStandInLine(t *testing.T) {
 	})
 }
 
-// Those who will not wait get the answer of the one who asks, and do not ask themselves.
+// Those who will not wait get the answer of the one who asks, and do not ask
+// themselves.
 func TestTriersShareTheHeadsAnswer(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -118,7 +119,8 @@ func TestTriersDoNotWaitWithTheHead(t *testing.T) {
 	})
 }
 
-// A caller whose patience ends before anybody knows who has the lock is not told that it is busy.
+// A caller whose patience ends before anybody knows who has the lock is not
+// told that it is busy.
 func TestBusyIsNeverGuessed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -166,7 +168,8 @@ func TestALossMovesTheLine(t *testing.T) {
 	})
 }
 
-// Callers who come, wait, lose patience and are cancelled in random order leave the line in order.
+// Callers who come, wait, lose patience and are cancelled in random order leave
+// the line in order.
 func TestTheLineSurvivesImpatience(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

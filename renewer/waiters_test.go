@@ -51,7 +51,8 @@ func TestAFullLineRefuses(t *testing.T) {
 	})
 }
 
-// Nothing is known yet of the lock when the queue is full already: it is busy here.
+// Nothing is known yet of the lock when the queue is full already: it is busy
+// here.
 func TestALineIsFullBeforeTheStoreHasAnswered(t *testing.T) {
 	t.Parallel()
 	inBubble(t, config, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

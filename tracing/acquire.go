@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxAttempts bounds the spans of a single acquire, which may stand by for days. Beyond it, a
-	// link leads to the acquire instead of the hold.
+	// maxAttempts bounds the spans of a single acquire, which may stand by for
+	// days. Beyond it, a link leads to the acquire instead of the hold.
 	maxAttempts = 16
 	// maxHolderBytes bounds each text that comes from another process.
 	maxHolderBytes = 64
@@ -46,10 +46,11 @@ func (o *observer) AcquireStart(ctx context.Context, e renewer.AcquireStart) con
 }
 
 // Claim starts the span that is lockbeat.hold if the question is granted, and
-// returns its traceparent. So a link leads to the very span, and that starts when
-// the lease is counted from. One that was not granted becomes lockbeat.attempt.
-// It could also be dropped without an end, and never be exported, but exporters
-// that keep a trace until all its spans have ended would keep it for good.
+// returns its traceparent. So a link leads to the very span, and that starts
+// when the lease is counted from. One that was not granted becomes
+// lockbeat.attempt. It could also be dropped without an end, and never be
+// exported, but exporters that keep a trace until all its spans have ended
+// would keep it for good.
 func (o *observer) Claim(ctx context.Context) string {
 	r := o.find(ctx)
 	if r == nil || r.acquire == nil {
@@ -67,8 +68,8 @@ func (o *observer) Claim(ctx context.Context) string {
 	return traceparent(ctx)
 }
 
-// AcquireEnd ends lockbeat.acquire. The context that it returns has lockbeat.hold as its span, or
-// none for an operation that may never end.
+// AcquireEnd ends lockbeat.acquire. The context that it returns has
+// lockbeat.hold as its span, or none for an operation that may never end.
 func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context.Context {
 	r := o.find(ctx)
 	if r == nil {
@@ -123,7 +124,8 @@ func (o *observer) beginHold(ctx context.Context, r *record, e renewer.AcquireEn
 	}
 	if r.hold == nil {
 		if r.caller.IsRecording() || r.caller.SpanContext().IsSampled() {
-			// a program that leaves out our spans still wants to see its operation's
+			// a program that leaves out our spans still wants to see its
+			// operation's
 			return trace.ContextWithSpan(ctx, r.caller)
 		}
 		return ctx
@@ -163,7 +165,8 @@ func (o *observer) endAcquire(r *record, e renewer.AcquireEnd, result int) {
 	r.acquire.End()
 }
 
-// withLimit adds how many may have a slot of a limit and, if it was full, how many had one.
+// withLimit adds how many may have a slot of a limit and, if it was full, how
+// many had one.
 func (r *record) withLimit(
 	attrs []attribute.KeyValue, e renewer.AcquireEnd,
 ) []attribute.KeyValue {
@@ -176,8 +179,8 @@ func (r *record) withLimit(
 	return attrs
 }
 
-// holderAttributes say who had the lock, or has it, as far as that is known. It comes from another
-// process.
+// holderAttributes say who had the lock, or has it, as far as that is known. It
+// comes from another process.
 func holderAttributes(holder store.Holder) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, 3)
 	if host := printable(holder.Node, maxHolderBytes); host != "" {

@@ -10,9 +10,9 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// One field of the keeper's configuration, and every lock is seen by the program's global
-// providers. What runs under a lock is below its lockbeat.hold. The program in examples/tracing
-// prints such traces.
+// One field of the keeper's configuration, and every lock is seen by the
+// program's global providers. What runs under a lock is below its
+// lockbeat.hold. The program in examples/tracing prints such traces.
 func Example() {
 	ctx := context.Background()
 	keeper, err := renewer.New(memory.New(), renewer.Config{

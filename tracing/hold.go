@@ -13,7 +13,8 @@ import (
 // maxErrorBytes bounds the text of an error in an attribute.
 const maxErrorBytes = 512
 
-// Missed adds an event to lockbeat.hold for a heartbeat that failed or was late.
+// Missed adds an event to lockbeat.hold for a heartbeat that failed or was
+// late.
 func (o *observer) Missed(ctx context.Context, e renewer.Missed) {
 	r := o.find(ctx)
 	if r == nil || r.hold == nil {
@@ -66,7 +67,8 @@ func (o *observer) putLoss(r *record, operation string, loss *renewer.LostError)
 		attrs = append(attrs, o.errorAttributes(loss.Err)...)
 	}
 	event := trace.WithAttributes(attrs...)
-	// Its status is its own affair: it may have come to a good end before it heard of the loss.
+	// Its status is its own affair: it may have come to a good end before it
+	// heard of the loss.
 	r.caller.AddEvent(eventLost, event)
 	if r.hold != nil {
 		r.hold.AddEvent(eventLost, event)
@@ -111,7 +113,8 @@ func (o *observer) Released(ctx context.Context, e renewer.Released) {
 	r.hold.End()
 }
 
-// Unlocked counts an operation that runs without its lock; why shows lockbeat.acquire.
+// Unlocked counts an operation that runs without its lock; why shows
+// lockbeat.acquire.
 func (o *observer) Unlocked(ctx context.Context, e renewer.Unlocked) {
 	o.unlocked.Add(ctx, 1, o.locks.of(e.Operation).unlocked...)
 }

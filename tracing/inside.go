@@ -9,8 +9,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// keepers are those whose observer this is. They are asked when metrics are collected: to note in
-// each acquire when it began would cost every one of them.
+// keepers are those whose observer this is. They are asked when metrics are
+// collected: to note in each acquire when it began would cost every one of
+// them.
 type keepers struct {
 	mu  sync.Mutex
 	all []*renewer.Keeper
@@ -33,10 +34,12 @@ func (ks *keepers) open() []*renewer.Keeper {
 	return slices.Clone(ks.all)
 }
 
-// Started notes a keeper, which is asked for the oldest lock and the oldest waiter.
+// Started notes a keeper, which is asked for the oldest lock and the oldest
+// waiter.
 func (o *observer) Started(k *renewer.Keeper) { o.keepers.add(k) }
 
-// outageNow is for how long the store has been away that has been so for longest.
+// outageNow is for how long the store has been away that has been so for
+// longest.
 func (o *observer) outageNow() (longest time.Duration) {
 	for _, k := range o.keepers.open() {
 		longest = max(longest, k.Outage(""))
@@ -47,12 +50,13 @@ func (o *observer) outageNow() (longest time.Duration) {
 // TasksInLine counts the tasks that stand in line.
 func (o *observer) TasksInLine(e renewer.TasksInLine) { o.inLine.Add(int64(e.Change)) }
 
-// oldest is for how long a lock of a series has been held, and a caller has waited, at most.
+// oldest is for how long a lock of a series has been held, and a caller has
+// waited, at most.
 type oldest struct{ hold, wait time.Duration }
 
-// oldestNow is that of each series that has any. Leaders and their stand-bys, which go on for as
-// long as they may, are left out; and so are locks that are lost, which lockbeat.overrunning
-// counts.
+// oldestNow is that of each series that has any. Leaders and their stand-bys,
+// which go on for as long as they may, are left out; and so are locks that are
+// lost, which lockbeat.overrunning counts.
 func (o *observer) oldestNow() map[*series]oldest {
 	found := make(map[*series]oldest)
 	for _, k := range o.keepers.open() {

@@ -22,7 +22,8 @@ var (
 	holdBuckets = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300, 900, 3600}
 	// From a look at the context in time to an operation that never looks.
 	overrunBuckets = []float64{.001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60, 300}
-	// From a scheduler that is on time to one that is starved: some TTLs are a second long.
+	// From a scheduler that is on time to one that is starved: some TTLs are a
+	// second long.
 	lagBuckets = []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5}
 )
 
@@ -76,16 +77,18 @@ func (s *settings) newInstruments() instruments {
 	}
 }
 
-// countNone makes the series of renewals before there is any. Prometheus reads how much a counter
-// has grown since it is there: of one that begins at 1, the first is missed.
+// countNone makes the series of renewals before there is any. Prometheus reads
+// how much a counter has grown since it is there: of one that begins at 1, the
+// first is missed.
 func (n *instruments) countNone() {
 	for _, outcome := range [][]metric.AddOption{n.renewed, n.renewGone, n.renewsFail} {
 		n.renewals.Add(context.Background(), 0, outcome...)
 	}
 }
 
-// countNoneOf does so for an operation. Reasons of losses that were ordered, or are rare, are left
-// out: the SDK puts all beyond 2,000 series of a metric into one.
+// countNoneOf does so for an operation. Reasons of losses that were ordered, or
+// are rare, are left out: the SDK puts all beyond 2,000 series of a metric into
+// one.
 func (n *instruments) countNoneOf(s *series) {
 	ctx := context.Background()
 	n.unlocked.Add(ctx, 0, s.unlocked...)
@@ -101,8 +104,8 @@ func (n *instruments) countNoneOf(s *series) {
 	}
 }
 
-// observeSeries has what there is now read from the series, and from the keepers, whenever metrics
-// are collected.
+// observeSeries has what there is now read from the series, and from the
+// keepers, whenever metrics are collected.
 func (o *observer) observeSeries() {
 	m := o.meter()
 	held := upDown(m, metricHeld, "Locks, and slots of limits, held.", "{lock}")
@@ -176,9 +179,10 @@ func counter(m metric.Meter, name, description, unit string) metric.Int64Counter
 	return orNothing[metric.Int64Counter](c, err, noop.Int64Counter{})
 }
 
-// orNothing replaces an instrument that could not be made by one that does nothing, and gives the
-// error to the program's own handler: no lock should fail because a metric does. An instrument that
-// comes with an error is used, as the SDK does.
+// orNothing replaces an instrument that could not be made by one that does
+// nothing, and gives the error to the program's own handler: no lock should
+// fail because a metric does. An instrument that comes with an error is used,
+// as the SDK does.
 func orNothing[T comparable](instrument T, err error, nothing T) T {
 	if err != nil {
 		otel.Handle(err)

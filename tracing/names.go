@@ -1,7 +1,8 @@
 package tracing
 
-// The names of all that this package emits. TELEMETRY.md is the table of them for users. A test
-// compares it with this file and with what is emitted. To change a name breaks users' dashboards.
+// The names of all that this package emits. TELEMETRY.md is the table of them
+// for users. A test compares it with this file and with what is emitted. To
+// change a name breaks users' dashboards.
 const (
 	// scopeName is the instrumentation scope of all spans and metrics.
 	scopeName = "github.com/lockbeat/lockbeat/tracing"

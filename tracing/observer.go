@@ -21,9 +21,10 @@ type observer struct {
 	inLine  atomic.Int64 // tasks, as last seen
 }
 
-// New returns an observer for renewer.Config, of one keeper or several. The error of an
-// instrument goes to OpenTelemetry's error handler, and the instrument is left out. Make
-// one for the whole program: its meter provider keeps it for good.
+// New returns an observer for renewer.Config, of one keeper or several. The
+// error of an instrument goes to OpenTelemetry's error handler, and the
+// instrument is left out. Make one for the whole program: its meter provider
+// keeps it for good.
 func New(opts ...Option) renewer.Observer {
 	o := &observer{settings: newSettings(opts)}
 	o.instruments = o.newInstruments()

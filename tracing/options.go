@@ -23,7 +23,8 @@ type settings struct {
 
 func newSettings(opts []Option) settings {
 	s := settings{
-		// The global providers stand in until the program has set its own, which may be later.
+		// The global providers stand in until the program has set its own,
+		// which may be later.
 		tracers: otel.GetTracerProvider(),
 		meters:  otel.GetMeterProvider(),
 	}
@@ -36,7 +37,8 @@ func newSettings(opts []Option) settings {
 	return s
 }
 
-// WithTracerProvider sets where spans go. Default the global provider; nil is ignored.
+// WithTracerProvider sets where spans go. Default the global provider; nil is
+// ignored.
 func WithTracerProvider(p trace.TracerProvider) Option {
 	return func(s *settings) {
 		if p != nil {
@@ -45,7 +47,8 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 	}
 }
 
-// WithMeterProvider sets where metrics go. Default the global provider; nil is ignored.
+// WithMeterProvider sets where metrics go. Default the global provider; nil is
+// ignored.
 func WithMeterProvider(p metric.MeterProvider) Option {
 	return func(s *settings) {
 		if p != nil {
@@ -54,21 +57,21 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 	}
 }
 
-// WithAttributes adds attributes to every span and every metric, and to those of an earlier
-// WithAttributes. Those of this package have precedence.
+// WithAttributes adds attributes to every span and every metric, and to those
+// of an earlier WithAttributes. Those of this package have precedence.
 func WithAttributes(attrs ...attribute.KeyValue) Option {
 	attrs = slices.Clone(attrs)
 	return func(s *settings) { s.static = append(s.static, attrs...) }
 }
 
-// WithNames has spans show the names of locks, and the texts of errors, which may have them
-// in them: for development, or where names carry no personal data. Without it they show a
-// hash, which can be guessed: see [WithKeySecret].
+// WithNames has spans show the names of locks, and the texts of errors, which
+// may have them in them: for development, or where names carry no personal
+// data. Without it they show a hash, which can be guessed: see [WithKeySecret].
 func WithNames() Option { return func(s *settings) { s.names = true } }
 
-// WithKeySecret makes the hash of names a keyed one, so that a guessed name can't be hashed
-// without the secret: give all processes, and renewer.LogSecret, the same. It panics if
-// secret is empty.
+// WithKeySecret makes the hash of names a keyed one, so that a guessed name
+// can't be hashed without the secret: give all processes, and
+// renewer.LogSecret, the same. It panics if secret is empty.
 func WithKeySecret(secret []byte) Option {
 	if len(secret) == 0 {
 		panic("lockbeat: tracing.WithKeySecret needs a secret: 32 random bytes, the same in " +
@@ -78,6 +81,7 @@ func WithKeySecret(secret []byte) Option {
 	return func(s *settings) { s.keySecret = secret }
 }
 
-// WithRenewSpans makes a lockbeat.renew of every batch of heartbeats, a root of a trace of its own,
-// linked to at most 128 of the holds in it. Default: no spans.
+// WithRenewSpans makes a lockbeat.renew of every batch of heartbeats, a root of
+// a trace of its own, linked to at most 128 of the holds in it. Default: no
+// spans.
 func WithRenewSpans() Option { return func(s *settings) { s.renewSpans = true } }

@@ -8,8 +8,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// outcomes are how an acquire ends, and the error by which each is known. The order matters: a
-// context that ended because an outer lock was lost is cancelled too.
+// outcomes are how an acquire ends, and the error by which each is known. The
+// order matters: a context that ended because an outer lock was lost is
+// cancelled too.
 var outcomes = []struct {
 	name string
 	err  error
@@ -33,7 +34,8 @@ const (
 	outcomeExpected = "expected"
 )
 
-// refusals are the outcomes that lockbeat.refusals counts, of a deadline if others had the lock.
+// refusals are the outcomes that lockbeat.refusals counts, of a deadline if
+// others had the lock.
 var refusals = []string{"held", "queue_full", "deadline", outcomeClosed}
 
 // outcomeOf sorts what Acquire returned. It is an index.

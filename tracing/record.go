@@ -8,8 +8,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// record is what is known of one acquire, and of the lease that comes of it. It is a context
-// at the same time, which saves an allocation: the acquire's and the lease's derive from it.
+// record is what is known of one acquire, and of the lease that comes of it. It
+// is a context at the same time, which saves an allocation: the acquire's and
+// the lease's derive from it.
 type record struct {
 	context.Context // the caller's
 
@@ -17,7 +18,8 @@ type record struct {
 	series   *series
 	caller   trace.Span // the operation's own; it does nothing if there is none
 
-	// Written until AcquireEnd returns, by the caller's goroutine; read afterwards, by any.
+	// Written until AcquireEnd returns, by the caller's goroutine; read
+	// afterwards, by any.
 	acquire trace.Span // nil unless recorded
 	hold    trace.Span // to be, until AcquireEnd; nil unless recorded
 	shown   string     // of the lock's name, once a span is recorded
@@ -30,7 +32,8 @@ type record struct {
 // recordKey finds the record of one observer, as there may be several.
 type recordKey struct{ of *observer }
 
-// Value finds the record itself, and its lockbeat.hold, beside the caller's values.
+// Value finds the record itself, and its lockbeat.hold, beside the caller's
+// values.
 func (r *record) Value(key any) any {
 	if k, ok := key.(recordKey); ok && k.of == r.observer {
 		return r

@@ -63,11 +63,13 @@ func (o *observer) Renewed(ctx context.Context, e renewer.Renewed) {
 	span.End()
 }
 
-// CleanUp keeps the Redis client from making spans of clean-ups, which belong to no request.
+// CleanUp keeps the Redis client from making spans of clean-ups, which belong
+// to no request.
 func (o *observer) CleanUp(ctx context.Context) context.Context { return quiet(ctx) }
 
-// nowhere is a span that is not sampled. A sampler that follows the parent makes nothing of what is
-// done below it, and one that draws lots by the trace's number draws this one last.
+// nowhere is a span that is not sampled. A sampler that follows the parent
+// makes nothing of what is done below it, and one that draws lots by the
+// trace's number draws this one last.
 var nowhere = trace.NewSpanContext(trace.SpanContextConfig{
 	TraceID: trace.TraceID(bytes.Repeat([]byte{0xff}, 16)),
 	SpanID:  trace.SpanID(bytes.Repeat([]byte{0xff}, 8)),

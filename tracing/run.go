@@ -22,8 +22,8 @@ const (
 	runOther  = "skipped"
 )
 
-// Ran counts a run of a job, and notes when one last succeeded. Runs are few: nothing is made in
-// advance for them.
+// Ran counts a run of a job, and notes when one last succeeded. Runs are few:
+// nothing is made in advance for them.
 func (o *observer) Ran(ctx context.Context, e renewer.Run) {
 	s := o.locks.of(e.Job)
 	s.lastSuccess.note(e.LastSuccess)

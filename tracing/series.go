@@ -23,8 +23,8 @@ const (
 	reasons = int(renewer.ReasonReplaced) + 1
 )
 
-// series is all that can be made once for an operation: attributes in
-// the form in which the API takes them, so that a measurement allocates nothing.
+// series is all that can be made once for an operation: attributes in the form
+// in which the API takes them, so that a measurement allocates nothing.
 type series struct {
 	limited  bool // these are slots of limits, not locks
 	start    []trace.SpanStartOption
@@ -102,7 +102,8 @@ func reasonOf(r renewer.Reason) int {
 	return 0
 }
 
-// catalogue has the series of the operations seen so far. Reading it takes no lock.
+// catalogue has the series of the operations seen so far. Reading it takes no
+// lock.
 type catalogue struct {
 	build func(operation string) *series
 	known atomic.Pointer[map[string]*series]

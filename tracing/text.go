@@ -6,9 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// printable is s in a form that is safe in an attribute, and from there in a log
-// line: valid UTF-8, without control bytes, at most so many bytes. What can't be
-// shown becomes U+FFFD. Exporters refuse a whole batch because of one broken byte.
+// printable is s in a form that is safe in an attribute, and from there in a
+// log line: valid UTF-8, without control bytes, at most so many bytes. What
+// can't be shown becomes U+FFFD. Exporters refuse a whole batch because of one
+// broken byte.
 func printable(s string, most int) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -11,15 +11,15 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/cronmw"
 )
 
-// every is the time between two ticks. The TTL of the locks is below it, so that those of a dead
-// node have lapsed by the next tick.
+// every is the time between two ticks. The TTL of the locks is below it, so
+// that those of a dead node have lapsed by the next tick.
 const (
 	every = 3 * time.Second
 	ttl   = 900 * time.Millisecond
 )
 
-// runNode is a scheduler, and a job in it that is run once a tick. The keeper's observer hears of
-// each.
+// runNode is a scheduler, and a job in it that is run once a tick. The keeper's
+// observer hears of each.
 func runNode(ctx context.Context, n *demo.Node, r role) error {
 	node, err := cronmw.New(ctx, n.Keeper)
 	if err != nil {

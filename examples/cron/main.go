@@ -1,15 +1,17 @@
-// Cron runs one schedule on four nodes, each a process of its own, two of which have clocks that
-// are 90 s wrong. Each tick is run once. One node is killed in the middle of a run, and the
-// next tick is run elsewhere. Redis is away at a tick, which is run when it is back. In the
-// end all nodes are down for some ticks, and the last of these is run when one comes back.
+// Cron runs one schedule on four nodes, each a process of its own, two of which
+// have clocks that are 90 s wrong. Each tick is run once. One node is killed in
+// the middle of a run, and the next tick is run elsewhere. Redis is away at a
+// tick, which is run when it is back. In the end all nodes are down for some
+// ticks, and the last of these is run when one comes back.
 //
 //	go run ./examples/cron                          # Redis runs inside the program
 //	go run ./examples/cron -redis localhost:6379    # on your own, left as it was found
 //
-// It prints which node ran which tick, and which found it taken. The exit status is 1 if anything
-// that it claims did not hold.
+// It prints which node ran which tick, and which found it taken. The exit
+// status is 1 if anything that it claims did not hold.
 //
-// Read app.go first: it is what you would write. main.go kills, cuts links, and looks on.
+// Read app.go first: it is what you would write. main.go kills, cuts links, and
+// looks on.
 package main
 
 import (
@@ -115,7 +117,8 @@ func (s *story) play(ctx context.Context) error {
 	return s.listen(ctx, time.Now().Add(time.Minute)) // until it runs the tick
 }
 
-// listen hears what nodes tell, until an instant, or the first run after the night.
+// listen hears what nodes tell, until an instant, or the first run after the
+// night.
 func (s *story) listen(ctx context.Context, until time.Time) error {
 	for over := time.After(time.Until(until)); ; {
 		select {

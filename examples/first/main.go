@@ -1,4 +1,5 @@
-// First is the program that the README begins with. Run it in two terminals: the second waits.
+// First is the program that the README begins with. Run it in two terminals:
+// the second waits.
 package main
 
 import (

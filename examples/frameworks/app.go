@@ -14,13 +14,15 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// errBroke is an error of the work, for which each framework has its own answer.
+// errBroke is an error of the work, for which each framework has its own
+// answer.
 var errBroke = errors.New("not enough money")
 
 // accountLock is the one recipe for the name of an account's lock.
 func accountLock(r *http.Request) string { return lockmw.Key("account", r.PathValue("id")) }
 
-// withGin is a server of gin. The lock is on the route, as it would be with net/http.
+// withGin is a server of gin. The lock is on the route, as it would be with
+// net/http.
 func withGin(k *renewer.Keeper, transfer work, opts ...httpmw.Option) http.Handler {
 	router := gin.New()
 	lock := ginmw.FromHTTP(httpmw.Middleware(k, accountLock, opts...))

@@ -7,8 +7,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// echoGuard makes middleware of echo of one of net/http, such as what httpmw.Middleware returns. It
-// is for one route. echo.WrapMiddleware would not do: see docs/http.md.
+// echoGuard makes middleware of echo of one of net/http, such as what
+// httpmw.Middleware returns. It is for one route. echo.WrapMiddleware would not
+// do: see docs/http.md.
 func echoGuard(guard func(http.Handler) http.Handler) echo.MiddlewareFunc {
 	type contextKey struct{}
 	type call struct {
@@ -21,8 +22,8 @@ func echoGuard(guard func(http.Handler) http.Handler) echo.MiddlewareFunc {
 		c := r.Context().Value(contextKey{}).(*call)
 		c.SetRequest(r)
 		c.SetResponse(echo.NewResponse(w, c.Echo()))
-		// An error is answered here, under the lock. A handler whose context has ended leaves the
-		// answer to the guard.
+		// An error is answered here, under the lock. A handler whose context
+		// has ended leaves the answer to the guard.
 		if err := c.next(c.Context); err != nil && r.Context().Err() == nil {
 			c.Error(err)
 		}

@@ -1,6 +1,6 @@
-// Command frameworks puts locks around handlers of gin and echo: app.go has the routes, echo.go the
-// bridge from echo to net/http's middleware; gin's is package ginmw. It sends some requests to both
-// and prints the answers.
+// Command frameworks puts locks around handlers of gin and echo: app.go has the
+// routes, echo.go the bridge from echo to net/http's middleware; gin's is
+// package ginmw. It sends some requests to both and prints the answers.
 package main
 
 import (
@@ -32,8 +32,8 @@ func main() {
 	}
 }
 
-// tell has each framework answer a request, a second one for the same account meanwhile, and one
-// whose work fails.
+// tell has each framework answer a request, a second one for the same account
+// meanwhile, and one whose work fails.
 func tell(out io.Writer, k *renewer.Keeper) {
 	for _, framework := range []struct {
 		name   string

@@ -69,7 +69,8 @@ func TestTheWildcardNamesTheLock(t *testing.T) {
 	}
 }
 
-// A handler whose lock is lost returns without an answer: there is one, the guard's.
+// A handler whose lock is lost returns without an answer: there is one, the
+// guard's.
 func TestALostLockIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	for _, f := range frameworks {
@@ -88,8 +89,8 @@ func TestALostLockIsAnsweredOnce(t *testing.T) {
 	}
 }
 
-// A guard is made when the program starts, and not for each request, and it sees what a handler
-// writes.
+// A guard is made when the program starts, and not for each request, and it
+// sees what a handler writes.
 func TestTheGuardIsMadeOnceAndSeesTheAnswer(t *testing.T) {
 	t.Parallel()
 	made, seen := 0, 0

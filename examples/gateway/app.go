@@ -22,7 +22,8 @@ const (
 	ofUser = 3
 	inAll  = 20
 	urgent = 6 // beside these
-	// share is how many urgent ones a replica admits while Redis is away: urgent / replicas.
+	// share is how many urgent ones a replica admits while Redis is away:
+	// urgent / replicas.
 	share = 2
 )
 
@@ -32,15 +33,16 @@ type gateway struct {
 	upstream, replica string
 }
 
-// routes are what a replica answers to. A stream keeps its slots until the handler returns.
+// routes are what a replica answers to. A stream keeps its slots until the
+// handler returns.
 func (g gateway) routes() http.Handler {
 	chat := func(r *http.Request) lockmw.Set {
 		user := lockmw.Key("user", r.PathValue("user"))
 		return lockmw.All(lockmw.Limit(user, ofUser), lockmw.Limit("all", inAll))
 	}
 	most := func(*http.Request) lockmw.Set { return lockmw.Limit("urgent", urgent) }
-	// A client waits for 3 s, and gets 429, or 503 while Redis is away. A stream that has lost its
-	// slot does not look whole.
+	// A client waits for 3 s, and gets 429, or 503 while Redis is away. A
+	// stream that has lost its slot does not look whole.
 	wait, strict := lockmw.Wait(3*time.Second), lockmw.Strict()
 	ours := lockmw.LocalShare(share)
 
@@ -66,8 +68,9 @@ func (g gateway) stream(w http.ResponseWriter, r *http.Request, countsFor ...str
 		return
 	}
 	defer res.Body.Close() //nolint:errcheck // it was read to its end
-	// When the client hangs up, or the slot is lost, the stream is told to stop, and then read to
-	// its end: its slot must not be free while the model server is still at it.
+	// When the client hangs up, or the slot is lost, the stream is told to
+	// stop, and then read to its end: its slot must not be free while the model
+	// server is still at it.
 	stop := context.AfterFunc(r.Context(), func() {
 		if res, err := send(context.Background(), http.MethodDelete, stream); err == nil {
 			_ = res.Body.Close()
@@ -109,7 +112,8 @@ func runReplica(ctx context.Context, n *demo.Node, upstream string) error {
 	return nil
 }
 
-// newServer has no WriteTimeout, since a stream may take long: renewer.Config.MaxHold bounds it.
+// newServer has no WriteTimeout, since a stream may take long:
+// renewer.Config.MaxHold bounds it.
 func newServer(h http.Handler) *http.Server {
 	return &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second}
 }

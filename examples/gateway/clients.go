@@ -18,7 +18,8 @@ const (
 // clients ask these replicas, in turn.
 type clients []string
 
-// get asks replica i for a stream, and reads it. whole means that it came to its end.
+// get asks replica i for a stream, and reads it. whole means that it came to
+// its end.
 func (c clients) get(ctx context.Context, i int, path string, events int) (status int, whole bool) {
 	url := fmt.Sprintf("%s%s?events=%d", c[i%len(c)], path, events)
 	res, err := send(ctx, http.MethodGet, url)
@@ -30,8 +31,9 @@ func (c clients) get(ctx context.Context, i int, path string, events int) (statu
 	return res.StatusCode, err == nil && strings.HasSuffix(string(text), theEnd)
 }
 
-// crowd has each user want a stream in four windows at once. Who gets none, or whose stream breaks,
-// asks the next replica. wait returns when all have read theirs, hangUp when they are gone.
+// crowd has each user want a stream in four windows at once. Who gets none, or
+// whose stream breaks, asks the next replica. wait returns when all have read
+// theirs, hangUp when they are gone.
 func (c clients) crowd(ctx context.Context, user string, events int) (wait, hangUp func()) {
 	var windows sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
@@ -46,7 +48,8 @@ func (c clients) crowd(ctx context.Context, user string, events int) (wait, hang
 	return windows.Wait, func() { cancel(); windows.Wait() }
 }
 
-// refused has n ask for streams that do not end, and counts those with 503 among the first answers.
+// refused has n ask for streams that do not end, and counts those with 503
+// among the first answers.
 func (c clients) refused(ctx context.Context, path string, n, answers int) (refused int) {
 	statuses := make(chan int, n)
 	for i := range n {

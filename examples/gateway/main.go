@@ -1,14 +1,15 @@
-// Gateway runs three replicas of an HTTP gateway, each a process of its own, before a model server
-// that streams server-sent events and bears three streams a user and twenty in all. Clients hang
-// up, Redis goes away, a replica is killed; the model server counts what runs at once.
+// Gateway runs three replicas of an HTTP gateway, each a process of its own,
+// before a model server that streams server-sent events and bears three streams
+// a user and twenty in all. Clients hang up, Redis goes away, a replica is
+// killed; the model server counts what runs at once.
 //
 //	go run ./examples/gateway                          # Redis runs inside the program
 //	go run ./examples/gateway -redis localhost:6379    # on your own, left as it was found
 //
 // The exit status is 1 if anything that it claims did not hold.
 //
-// Read app.go first: it is what you would write. upstream.go is the model server, clients.go has
-// the clients, and main.go says what happens to them.
+// Read app.go first: it is what you would write. upstream.go is the model
+// server, clients.go has the clients, and main.go says what happens to them.
 package main
 
 import (
@@ -101,7 +102,8 @@ func (s *story) load(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// hangUps is clients who hang up in the middle of their streams, while others wait.
+// hangUps is clients who hang up in the middle of their streams, while others
+// wait.
 func (s *story) hangUps(ctx context.Context) error {
 	_, hangUp := s.clients.crowd(ctx, "first", endless)
 	if err := s.full(ctx); err != nil {
@@ -127,8 +129,9 @@ func (s *story) full(ctx context.Context) error {
 	return err
 }
 
-// outage cuts Redis off for longer than a fail-over takes. Streams run on while their slots are
-// good, new ones are refused, and each replica admits its share of urgent ones.
+// outage cuts Redis off for longer than a fail-over takes. Streams run on while
+// their slots are good, new ones are refused, and each replica admits its share
+// of urgent ones.
 func (s *story) outage(ctx context.Context) error {
 	s.Stop(1)
 	urgently, hangUp := context.WithCancel(ctx)
@@ -150,7 +153,8 @@ func (s *story) outage(ctx context.Context) error {
 	return s.full(ctx)
 }
 
-// kill is a replica that dies. Its streams end at once, and their slots when they lapse.
+// kill is a replica that dies. Its streams end at once, and their slots when
+// they lapse.
 func (s *story) kill(ctx context.Context) error {
 	const dead = "gateway-1"
 	had, _, _ := s.upstream.look(dead)
@@ -161,13 +165,15 @@ func (s *story) kill(ctx context.Context) error {
 	}
 	err := s.full(ctx)
 	took := time.Since(killed)
-	// A TTL on a machine that is not busy; one that leaks slots would never get there.
+	// A TTL on a machine that is not busy; one that leaks slots would never get
+	// there.
 	s.Claim("kill -9: slots of the dead in other hands after a TTL, "+demo.TTL.String(),
 		err == nil, "%d after %s", had, demo.Span(took))
 	return err
 }
 
-// calm is when all have hung up. That no slot is left in Redis is claimed behind it.
+// calm is when all have hung up. That no slot is left in Redis is claimed
+// behind it.
 func (s *story) calm(ctx context.Context) error {
 	s.hangUp()
 	return s.upstream.await(ctx, "all", 0, 0)

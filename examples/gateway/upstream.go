@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/examples/internal/demo"
 )
 
-// upstream is the model server. It knows of no limits, and counts the streams that run at once.
+// upstream is the model server. It knows of no limits, and counts the streams
+// that run at once.
 type upstream struct {
 	stops sync.Map // of context.CancelFunc, by stream
 
@@ -39,7 +40,8 @@ func (u *upstream) routes() http.Handler {
 
 const theEnd = "data: the end\n"
 
-// stream sends an event each 100 ms. It ends when it is told to, or its gateway has gone.
+// stream sends an event each 100 ms. It ends when it is told to, or its gateway
+// has gone.
 func (u *upstream) stream(w http.ResponseWriter, r *http.Request) {
 	id, events := r.PathValue("stream"), r.FormValue("events")
 	ctx, stop := context.WithCancel(r.Context())
@@ -80,8 +82,8 @@ func (u *upstream) phase() {
 	u.most = maps.Clone(u.now)
 }
 
-// look returns how many run now of all that begin so, the most that one had in this phase, and what
-// is closed when that changes.
+// look returns how many run now of all that begin so, the most that one had in
+// this phase, and what is closed when that changes.
 func (u *upstream) look(prefix string) (now, most int, changed <-chan struct{}) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// routes are what a server answers to. Everything about locks is said here: both ways to take
-// money from an account exclude each other, on all servers, since they have the same key.
+// routes are what a server answers to. Everything about locks is said here:
+// both ways to take money from an account exclude each other, on all servers,
+// since they have the same key.
 func routes(k *renewer.Keeper, l *ledger.Ledger) http.Handler {
 	account, strict := httpmw.PathValue("account", "id"), lockmw.Strict()
 	inLine := httpmw.Middleware(k, account, lockmw.Wait(5*time.Second), strict)
@@ -27,8 +28,8 @@ func routes(k *renewer.Keeper, l *ledger.Ledger) http.Handler {
 	return mux
 }
 
-// newServer bounds slow clients. In production give the keeper a MaxHold, too, for handlers that
-// hang: see the docs of httpmw.
+// newServer bounds slow clients. In production give the keeper a MaxHold, too,
+// for handlers that hang: see the docs of httpmw.
 func newServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: time.Minute,

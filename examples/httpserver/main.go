@@ -1,16 +1,17 @@
-// Httpserver shows HTTP handlers under a lock that they never see. Two servers, "web-1" and
-// "web-2", take money from the same accounts. Of the requests for one account one runs at a time,
-// on whichever server.
+// Httpserver shows HTTP handlers under a lock that they never see. Two servers,
+// "web-1" and "web-2", take money from the same accounts. Of the requests for
+// one account one runs at a time, on whichever server.
 //
 //	go run ./examples/httpserver                          # Redis runs inside the program
 //	go run ./examples/httpserver -redis localhost:6379    # on your own, left as it was found
 //
-// It sends requests, real ones, and prints them as curl commands with their answers: what a client
-// gets that waits in line, is refused, or comes when Redis is gone. It races transfers, without the
-// lock and with it. The exit status is 1 if anything that it claims did not hold.
+// It sends requests, real ones, and prints them as curl commands with their
+// answers: what a client gets that waits in line, is refused, or comes when
+// Redis is gone. It races transfers, without the lock and with it. The exit
+// status is 1 if anything that it claims did not hold.
 //
-// Read app.go first: it is what you would write. The rest plays the clients: main.go sends,
-// and story.go says what happens.
+// Read app.go first: it is what you would write. The rest plays the clients:
+// main.go sends, and story.go says what happens.
 package main
 
 import (
@@ -28,7 +29,8 @@ import (
 
 func main() { demo.Main(demo.Setting{Program: "httpserver"}, tell) }
 
-// What answers say: a status and, of a problem, its type, and whether it says when to come back.
+// What answers say: a status and, of a problem, its type, and whether it says
+// when to come back.
 const (
 	ok          = "200"
 	busy        = "409 busy +Retry-After"
@@ -100,7 +102,8 @@ func (b *story) cut(ctx context.Context) error {
 	return nil
 }
 
-// request is a POST to be sent, and to be printed as a command that does the same.
+// request is a POST to be sent, and to be printed as a command that does the
+// same.
 type request struct {
 	client    *http.Client
 	url, body string
@@ -122,8 +125,8 @@ func (q request) send(ctx context.Context) reply {
 	return r
 }
 
-// post sends a request. What is printed of the answer is the status, the headers that matter here,
-// and the body.
+// post sends a request. What is printed of the answer is the status, the
+// headers that matter here, and the body.
 func (q request) post(ctx context.Context) (r reply, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, q.url, strings.NewReader(q.body))
 	if err != nil {

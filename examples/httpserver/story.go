@@ -14,7 +14,8 @@ import (
 // funds is what there is on an account in the beginning.
 const funds = 1000
 
-// transfer moves 1 from an account to bob's, and takes some seconds for it. server is 0 or 1.
+// transfer moves 1 from an account to bob's, and takes some seconds for it.
+// server is 0 or 1.
 type transfer = func(server int, from string, seconds float64) request
 
 // story is the bank as its clients see it.
@@ -80,8 +81,8 @@ func (b *story) answer(mark string, r reply) reply {
 	return r
 }
 
-// together are three calls for one account: the first takes its time, the second waits for it, the
-// third does not.
+// together are three calls for one account: the first takes its time, the
+// second waits for it, the third does not.
 func (b *story) together(ctx context.Context) error {
 	b.act("A transfer that takes its time; meanwhile another one, and a customer at a cash " +
 		"machine, both on the other server")
@@ -117,8 +118,8 @@ func (b *story) locked(ctx context.Context) {
 	b.Claim("race with the lock: most transfers at once", most == 1, "%d", most)
 }
 
-// race makes transfers on both servers at once. It returns how many were carried out, what is left,
-// and how many were at work at once.
+// race makes transfers on both servers at once. It returns how many were
+// carried out, what is left, and how many were at work at once.
 func (b *story) race(
 	ctx context.Context, how, from string, t transfer,
 ) (good, left, most int) {

@@ -20,8 +20,9 @@ type Report struct {
 	Pages    int
 }
 
-// render is the work. It knows nothing of locks, but for the fencing token that it passes on with
-// what it writes. It goes on where it stopped, and stops soon when its context ends.
+// render is the work. It knows nothing of locks, but for the fencing token that
+// it passes on with what it writes. It goes on where it stopped, and stops soon
+// when its context ends.
 func (s *shelf) render(ctx context.Context, r Report) error {
 	for page := s.pages(r); page < r.Pages; page++ {
 		select {
@@ -36,7 +37,8 @@ func (s *shelf) render(ctx context.Context, r Report) error {
 	return nil
 }
 
-// runNode is one asynq server with locks, until ctx ends. In a program of yours this is main.
+// runNode is one asynq server with locks, until ctx ends. In a program of yours
+// this is main.
 func runNode(ctx context.Context, n node) error {
 	store, err := redisstore.Open(ctx, n.redis) // where it is says redisstore.FromEnv
 	if err != nil {
@@ -51,8 +53,8 @@ func runNode(ctx context.Context, n node) error {
 	locks, config := asynqmw.Configure(keeper, n.tasks, asynq.Config{
 		Queues:      map[string]int{n.queue: 1},
 		Concurrency: 12,
-		// A task that did not get its lock uses up no retry. Here, a task that lost it does not
-		// either: it goes on where it stopped.
+		// A task that did not get its lock uses up no retry. Here, a task that
+		// lost it does not either: it goes on where it stopped.
 		IsFailure:                func(err error) bool { return !errors.Is(err, renewer.ErrLost) },
 		RetryDelayFunc:           retryDelay,
 		TaskCheckInterval:        50 * time.Millisecond,

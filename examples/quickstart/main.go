@@ -1,16 +1,18 @@
-// Quickstart shows Lockbeat at work. Two asynq servers, "node-a" and "node-b", render reports for
-// five users. Of each user's reports only one may be rendered at a time, on whichever node; the
-// code that renders them knows nothing of that. In the middle, the link between one node and the
-// lock server is cut while the node works on a long report.
+// Quickstart shows Lockbeat at work. Two asynq servers, "node-a" and "node-b",
+// render reports for five users. Of each user's reports only one may be
+// rendered at a time, on whichever node; the code that renders them knows
+// nothing of that. In the middle, the link between one node and the lock server
+// is cut while the node works on a long report.
 //
 //	go run ./examples/quickstart                          # Redis runs inside the program
 //	go run ./examples/quickstart -redis localhost:6379    # on your own, left as it was found
 //
-// It prints what happens as it happens, then what was measured. The exit status is 1 if anything
-// that Lockbeat promises did not hold.
+// It prints what happens as it happens, then what was measured. The exit status
+// is 1 if anything that Lockbeat promises did not hold.
 //
-// Read app.go first: it is what you would write. The rest plays the accident (main.go), prints
-// what the locks tell (observer.go), and measures what really happened (witness.go).
+// Read app.go first: it is what you would write. The rest plays the accident
+// (main.go), prints what the locks tell (observer.go), and measures what really
+// happened (witness.go).
 package main
 
 import (
@@ -35,13 +37,16 @@ const (
 	taskType = "report:render"
 	total    = 50
 	long     = 4 // the place of the long report, which is one of eve's
-	// margin is how long before its lock may be another's a task is told. The default is TTL/10.
+	// margin is how long before its lock may be another's a task is told. The
+	// default is TTL/10.
 	margin = 500 * time.Millisecond
-	// cutAfter is when the link is cut: by then the long report's lock has been renewed.
+	// cutAfter is when the link is cut: by then the long report's lock has been
+	// renewed.
 	cutAfter = demo.TTL/3 + 200*time.Millisecond
 	// pageTime is how long it takes to render a page.
 	pageTime = 30 * time.Millisecond
-	// soon is how long a task stays in its queue when it has not had its lock to the end.
+	// soon is how long a task stays in its queue when it has not had its lock
+	// to the end.
 	soon = 300 * time.Millisecond
 )
 
@@ -126,7 +131,8 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	return nil
 }
 
-// start starts a node with a link of its own to the locks; tasks come another way.
+// start starts a node with a link of its own to the locks; tasks come another
+// way.
 func start(
 	ctx context.Context, d *demo.Demo, w *witness, name string, tasks asynq.RedisClientOpt,
 	fail context.CancelCauseFunc,
@@ -147,7 +153,8 @@ func start(
 	ended := make(chan error, 1)
 	go func() {
 		err := runNode(ctx, n)
-		// A machine on which many processes start at once may need more than one attempt.
+		// A machine on which many processes start at once may need more than
+		// one attempt.
 		for errors.Is(err, renewer.ErrUnavailable) && ctx.Err() == nil {
 			<-time.After(50 * time.Millisecond)
 			err = runNode(ctx, n)
@@ -185,12 +192,14 @@ func retryDelay(n int, err error, task *asynq.Task) time.Duration {
 	return asynq.DefaultRetryDelayFunc(n, err, task)
 }
 
-// errStale means that a later holder of the lock has written a page of the user's.
+// errStale means that a later holder of the lock has written a page of the
+// user's.
 var errStale = errors.New("a later holder of the lock has been here")
 
-// shelf is where the pages go: a database in real life. It refuses a page with a lower fencing
-// token than it has seen for the user. That stops even a process that was paused for so long that
-// it does not know yet that its lock is lost.
+// shelf is where the pages go: a database in real life. It refuses a page with
+// a lower fencing token than it has seen for the user. That stops even a
+// process that was paused for so long that it does not know yet that its lock
+// is lost.
 type shelf struct {
 	mu    sync.Mutex
 	done  map[string]int   // pages by report

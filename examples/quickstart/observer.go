@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// observer prints what happens to the locks of one node. An observer for metrics looks the same.
+// observer prints what happens to the locks of one node. An observer for
+// metrics looks the same.
 type observer struct {
 	renewer.NopObserver
 
@@ -18,14 +19,16 @@ type observer struct {
 	demo *demo.Demo
 }
 
-// user is whose lock it is: the adapter puts the type of the task before the key.
+// user is whose lock it is: the adapter puts the type of the task before the
+// key.
 func user(lock string) string { return strings.TrimPrefix(lock, taskType+":") }
 
-// AcquireEnd hears that a task has its lock. Of one that does not get it for now, and goes back to
-// the queue, it hears as well, by e.Err.
+// AcquireEnd hears that a task has its lock. Of one that does not get it for
+// now, and goes back to the queue, it hears as well, by e.Err.
 func (o *observer) AcquireEnd(ctx context.Context, e renewer.AcquireEnd) context.Context {
-	// The context of a lock is that of its task. The line in front of a lock takes it, too, for a
-	// moment and without a task, to find out that it is free.
+	// The context of a lock is that of its task. The line in front of a lock
+	// takes it, too, for a moment and without a task, to find out that it is
+	// free.
 	if task, ok := asynq.GetTaskID(ctx); ok && e.Err == nil {
 		o.demo.Event(o.node, "%s: %s has the lock, after %s", user(e.Name), task, demo.Span(e.Wait))
 	}
@@ -41,7 +44,8 @@ func (o *observer) Renewed(_ context.Context, e renewer.Renewed) {
 	}
 }
 
-// Lost hears that a lock could not be kept. The task has just been told, by its context.
+// Lost hears that a lock could not be kept. The task has just been told, by its
+// context.
 func (o *observer) Lost(_ context.Context, e renewer.Lost) {
 	o.demo.Event(o.node, "%s: LOST the lock after %s (%s); told %s before another "+
 		"process can have it", user(e.Name), demo.Span(e.Held), e.Err.Reason,

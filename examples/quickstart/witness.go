@@ -15,8 +15,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// witness measures what really happens, and takes no lock's word for it: it counts the handlers
-// that run, and asks the server itself, by a link that is never cut, when a lock is lost.
+// witness measures what really happens, and takes no lock's word for it: it
+// counts the handlers that run, and asks the server itself, by a link that is
+// never cut, when a lock is lost.
 type witness struct {
 	demo  *demo.Demo
 	shelf *shelf
@@ -114,8 +115,9 @@ func (w *witness) ends(ctx context.Context, r Report, err error) {
 	}
 }
 
-// inspect asks the server at the moment when the context of a handler ends. The lease is read after
-// its time: if its fencing token, on its second line, is not above ours, both were of our grant.
+// inspect asks the server at the moment when the context of a handler ends. The
+// lease is read after its time: if its fencing token, on its second line, is
+// not above ours, both were of our grant.
 func (w *witness) inspect(ctx context.Context, node string, r Report) (l loss) {
 	var lost *renewer.LostError
 	if !errors.As(context.Cause(ctx), &lost) {
@@ -155,8 +157,8 @@ func (w *witness) note(node string, r Report, l loss, returned time.Time) {
 	w.losses = append(w.losses, l)
 }
 
-// claim compares what was promised with what was measured. failed is how many runs of a task
-// asynq has counted as failed.
+// claim compares what was promised with what was measured. failed is how many
+// runs of a task asynq has counted as failed.
 func (w *witness) claim(d *demo.Demo, failed int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

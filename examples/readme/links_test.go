@@ -17,8 +17,8 @@ var (
 	mark    = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// Each link of the README and of the docs leads to a file that exists, and to a heading in it, and
-// the map leads to each page.
+// Each link of the README and of the docs leads to a file that exists, and to a
+// heading in it, and the map leads to each page.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	const root = "../.."

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each package that a program can import has an example, and its text fits on two screens.
+// Each package that a program can import has an example, and its text fits on
+// two screens.
 func TestPackages(t *testing.T) {
 	t.Parallel()
 	const root = "../.."
@@ -38,7 +39,8 @@ func TestPackages(t *testing.T) {
 	assert.Greater(t, packages, 15)
 }
 
-// count counts the exported declarations of a folder's package and its examples.
+// count counts the exported declarations of a folder's package and its
+// examples.
 func count(t *testing.T, folder string) (exports, examples int) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))

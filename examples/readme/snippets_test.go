@@ -18,9 +18,10 @@ var snippet = regexp.MustCompile("(?s)\n```go\n(.*?)```\n")
 // named is the comment by which it begins if a file has it.
 var named = regexp.MustCompile(`^// (\S+\.go)\n`)
 
-// All Go in the README is in the programs of examples/first and examples/start, and Go in another
-// page that begins with the name of a file is in that. These have tests of their own. What stands
-// between empty lines is there line for line, and may be indented.
+// All Go in the README is in the programs of examples/first and examples/start,
+// and Go in another page that begins with the name of a file is in that. These
+// have tests of their own. What stands between empty lines is there line for
+// line, and may be indented.
 func TestSnippetsAreInThePrograms(t *testing.T) {
 	t.Parallel()
 	const root = "../../"

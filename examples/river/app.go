@@ -27,8 +27,8 @@ func (Invoice) Kind() string { return "invoice" }
 // drawn is how long it takes to draw a document.
 const drawn = 5 * time.Millisecond
 
-// write gives a tenant's document the next number: it reads, draws, and writes. It knows nothing of
-// locks.
+// write gives a tenant's document the next number: it reads, draws, and writes.
+// It knows nothing of locks.
 func write(ctx context.Context, db *fencedpgx.Pool, tenant, kind string) error {
 	var number int
 	err := db.QueryRow(ctx, "SELECT count(*) + 1 FROM documents WHERE tenant = $1", tenant).
@@ -46,7 +46,8 @@ func write(ctx context.Context, db *fencedpgx.Pool, tenant, kind string) error {
 	return err
 }
 
-// worker writes invoices, of each tenant one at a time. The lock is "tenant:ID", as in routes.
+// worker writes invoices, of each tenant one at a time. The lock is
+// "tenant:ID", as in routes.
 func worker(keeper *renewer.Keeper, pool *pgxpool.Pool) river.Worker[Invoice] {
 	db := fencedpgx.New(pool) // a job that was paused, and has lost its lock, writes nothing
 	return rivermw.Wrap(keeper, func(i Invoice) string { return lockmw.Key("tenant", i.Tenant) },

@@ -15,8 +15,9 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/fencetx"
 )
 
-// openDatabase opens a schema of its own with River's tables and ours, in the database at url, or,
-// if that is empty, on a server of its own. All of it is gone when the demonstration ends.
+// openDatabase opens a schema of its own with River's tables and ours, in the
+// database at url, or, if that is empty, on a server of its own. All of it is
+// gone when the demonstration ends.
 func openDatabase(ctx context.Context, d *demo.Demo, url string) (*pgxpool.Pool, error) {
 	if url == "" {
 		server, err := pgtest.Open()

@@ -1,15 +1,18 @@
-// River writes invoices for 20 tenants: jobs of River's on PostgreSQL, on two clients, beside an
-// HTTP route that writes credit notes. Each document gets the tenant's next number. So of each
-// tenant's one may be written at a time, by a job or by a request. The locks are in Redis.
+// River writes invoices for 20 tenants: jobs of River's on PostgreSQL, on two
+// clients, beside an HTTP route that writes credit notes. Each document gets
+// the tenant's next number. So of each tenant's one may be written at a time,
+// by a job or by a request. The locks are in Redis.
 //
 //	go run ./examples/river                          # Redis runs inside the program
 //	go run ./examples/river -redis localhost:6379    # on your own, left as it was found
 //
-// PostgreSQL is a server that the program starts, if it is installed, or the database that
-// DATABASE_URL names, in a schema that is dropped in the end. The exit status is 1 if a number is
-// missing or was given twice, or if a job was lost or counted.
+// PostgreSQL is a server that the program starts, if it is installed, or the
+// database that DATABASE_URL names, in a schema that is dropped in the end. The
+// exit status is 1 if a number is missing or was given twice, or if a job was
+// lost or counted.
 //
-// Read app.go first: it is what you would write. main.go plays the crowd, and counts.
+// Read app.go first: it is what you would write. main.go plays the crowd, and
+// counts.
 package main
 
 import (
@@ -77,7 +80,8 @@ func tell(ctx context.Context, d *demo.Demo, database string) error {
 
 func tenant(i int) string { return fmt.Sprintf("tenant-%02d", i+1) }
 
-// start starts two clients and the route's server, each with a keeper of its own.
+// start starts two clients and the route's server, each with a keeper of its
+// own.
 func start(
 	ctx context.Context, d *demo.Demo, pool *pgxpool.Pool,
 ) (client *river.Client[pgx.Tx], addr string, err error) {
@@ -104,7 +108,8 @@ func start(
 	return client, addr, err
 }
 
-// ask asks for the credit notes, all at once, and returns how many requests were answered with 200.
+// ask asks for the credit notes, all at once, and returns how many requests
+// were answered with 200.
 func ask(ctx context.Context, addr string) int {
 	var answered atomic.Int64
 	var all sync.WaitGroup

@@ -14,9 +14,9 @@ import (
 // accounts are in the database that DATABASE_URL names; nil without.
 var accounts *fencedpgx.Pool
 
-// openAccounts opens a database whose transactions carry the fence of the account's lock:
-// one that was paused until another process has the lock is refused. Nor is one taken
-// that is under no lock.
+// openAccounts opens a database whose transactions carry the fence of the
+// account's lock: one that was paused until another process has the lock is
+// refused. Nor is one taken that is under no lock.
 func openAccounts(ctx context.Context, url string) *fencedpgx.Pool {
 	pool, err := pgxpool.New(ctx, url)
 	must(err)

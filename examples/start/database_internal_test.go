@@ -12,8 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// A transfer is a transaction that carries the fence of its lock. A late one moves
-// nothing, nor does one without a lock.
+// A transfer is a transaction that carries the fence of its lock. A late one
+// moves nothing, nor does one without a lock.
 func TestTransfersInADatabase(t *testing.T) { //nolint:paralleltest // there is one database
 	accounts = openAccounts(t.Context(), pgtest.Start(t).DSN())
 	workTime = 0
@@ -32,7 +32,8 @@ func TestTransfersInADatabase(t *testing.T) { //nolint:paralleltest // there is 
 	require.NoError(t, lockmw.Run(t.Context(), keeper(), accountLock("7"),
 		func(late context.Context) error {
 			require.NoError(t, pay(late))
-			// Another process has the lock meanwhile, which this one does not know yet.
+			// Another process has the lock meanwhile, which this one does not
+			// know yet.
 			require.NoError(t, lockmw.Run(t.Context(), keeper(), accountLock("7"), pay))
 			require.ErrorIs(t, pay(late), renewer.ErrLost)
 			return nil

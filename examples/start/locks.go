@@ -10,10 +10,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// accountLock is the one recipe: all code that locks an account takes the name from here.
+// accountLock is the one recipe: all code that locks an account takes the name
+// from here.
 func accountLock(id string) string { return lockmw.Key("account", id) }
 
-// transfer is your code. It knows no lock: it gets a context, and stops when that ends.
+// transfer is your code. It knows no lock: it gets a context, and stops when
+// that ends.
 func transfer(ctx context.Context, from, to string) error {
 	log.Printf("begin %q -> %q", from, to) // by %s a client could write lines of its own
 	defer log.Printf("end   %q -> %q", from, to)
@@ -28,7 +30,8 @@ func transfer(ctx context.Context, from, to string) error {
 	}
 }
 
-// openLocks makes the keeper of a process. Call closeLocks when its servers have stopped.
+// openLocks makes the keeper of a process. Call closeLocks when its servers
+// have stopped.
 func openLocks(
 	redis redisstore.Deployment, observer renewer.Observer,
 ) (keeper *renewer.Keeper, closeLocks func()) {

@@ -1,5 +1,6 @@
-// Start has the programs that the README and the docs begin with, one file each. They take the same
-// locks, so that they exclude each other, on the Redis that LOCKBEAT_URL names:
+// Start has the programs that the README and the docs begin with, one file
+// each. They take the same locks, so that they exclude each other, on the Redis
+// that LOCKBEAT_URL names:
 //
 //	go run ./examples/start worker    # asynq tasks, until Ctrl-C
 //	go run ./examples/start web       # an HTTP server on port 8080
@@ -8,9 +9,11 @@
 //	go run ./examples/start cron      # a schedule: start two
 //	go run ./examples/start trace     # traces of who waits for whom
 //
-// With DATABASE_URL transfers are made in PostgreSQL, by connections that carry fences.
+// With DATABASE_URL transfers are made in PostgreSQL, by connections that carry
+// fences.
 //
-// To make it yours, copy the files that you want into a folder of your own, with locks.go.
+// To make it yours, copy the files that you want into a folder of your own,
+// with locks.go.
 package main
 
 import (

@@ -33,8 +33,8 @@ import (
 // patience bounds every wait for an event, on a machine that is busy.
 const patience = 30 * time.Second
 
-// asProgram is set for a process that is to be a program, and not its test: to what it would be
-// called with, and the addresses.
+// asProgram is set for a process that is to be a program, and not its test: to
+// what it would be called with, and the addresses.
 const asProgram = "TEST_START"
 
 func TestMain(m *testing.M) {
@@ -122,7 +122,8 @@ func (s *stage) queue(t *testing.T) *asynq.QueueInfo {
 	return queue
 }
 
-// A worker, an HTTP server and a gRPC server exclude each other, and leave no lock behind.
+// A worker, an HTTP server and a gRPC server exclude each other, and leave no
+// lock behind.
 func TestTheyTakeTurns(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, 100*time.Millisecond)
@@ -155,8 +156,8 @@ func TestTheyTakeTurns(t *testing.T) {
 	assert.Empty(t, s.locks(t, "lockbeat:{account:*"), "nothing of the lock is left")
 }
 
-// A process with all three ends what runs, refuses those in line at once, and leaves no lock behind
-// and no task lost.
+// A process with all three ends what runs, refuses those in line at once, and
+// leaves no lock behind and no task lost.
 func TestStopAll(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, time.Second)
@@ -191,7 +192,8 @@ func TestStopAll(t *testing.T) {
 	require.NoError(t, tasks.Close())
 	_, err := s.said.Read(make([]byte, 1)) // a line: one has begun
 	require.NoError(t, err)
-	// It ends after the one transfer that runs, a second, and not after the eleven that are to.
+	// It ends after the one transfer that runs, a second, and not after the
+	// eleven that are to.
 	late := time.AfterFunc(7*time.Second, func() { _ = process.Process.Kill() })
 	end(t, process)
 	late.Stop()

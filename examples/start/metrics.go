@@ -9,7 +9,8 @@ import (
 	"github.com/lockbeat/lockbeat/tracing"
 )
 
-// newObserver hears of locks for OpenTelemetry, whose metrics GET /metrics shows to Prometheus.
+// newObserver hears of locks for OpenTelemetry, whose metrics GET /metrics
+// shows to Prometheus.
 func newObserver() renewer.Observer {
 	reader, err := prometheus.New()
 	must(err)

@@ -18,8 +18,8 @@ type world struct {
 	line  string // what differs, to be printed
 }
 
-// worlds are the three, in the order in which a program moves. nodes are stores on Redis servers,
-// made by redisstore.New.
+// worlds are the three, in the order in which a program moves. nodes are stores
+// on Redis servers, made by redisstore.New.
 var worlds = []world{
 	{"memory", func([]renewer.Store) (renewer.Store, error) {
 		return memory.New(), nil
@@ -45,9 +45,9 @@ func newOffice(
 	return &office{keeper, l}, err
 }
 
-// sell sells a ticket under the show's lock, and returns how many are left. It waits for its turn
-// for at most this long. The ledger knows nothing of locks, but for the fencing token that comes
-// with what is written.
+// sell sells a ticket under the show's lock, and returns how many are left. It
+// waits for its turn for at most this long. The ledger knows nothing of locks,
+// but for the fencing token that comes with what is written.
 func (o *office) sell(
 	ctx context.Context, sale ledger.Order, wait time.Duration,
 ) (left int, err error) {

@@ -1,15 +1,16 @@
-// Stores moves one program from locks in memory to one Redis, and from there to five servers of
-// which any two may fail. Each move changes one line.
+// Stores moves one program from locks in memory to one Redis, and from there to
+// five servers of which any two may fail. Each move changes one line.
 //
 //	go run ./examples/stores                                # five servers run inside the program
 //	go run ./examples/stores -redis a:6379,b:6379,c:6379    # on your own, an odd number
 //
-// Two box offices sell the same tickets, under a lock that the code which sells never sees. In each
-// of the three worlds the program prints what it sold, and what happens when servers are gone in
-// the middle. The exit status is 1 if anything that it claims did not hold.
+// Two box offices sell the same tickets, under a lock that the code which sells
+// never sees. In each of the three worlds the program prints what it sold, and
+// what happens when servers are gone in the middle. The exit status is 1 if
+// anything that it claims did not hold.
 //
-// Read app.go first: it is what you would write, with the lines that change. main.go plays the
-// crowd and the accidents; internal/ledger is the database.
+// Read app.go first: it is what you would write, with the lines that change.
+// main.go plays the crowd and the accidents; internal/ledger is the database.
 package main
 
 import (
@@ -128,8 +129,8 @@ func (s *story) sellOut(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// stopAmid has servers go in the middle of the sale that comes next. The caller must call stopped
-// after the sale.
+// stopAmid has servers go in the middle of the sale that comes next. The caller
+// must call stopped after the sale.
 func (s *story) stopAmid(ctx context.Context, n int) (stopped func()) {
 	ctx, sold := context.WithCancel(ctx)
 	gone := make(chan struct{})
@@ -143,7 +144,8 @@ func (s *story) stopAmid(ctx context.Context, n int) (stopped func()) {
 	return func() { sold(); <-gone }
 }
 
-// survive has a few servers go in the middle of a sale, which no office notices.
+// survive has a few servers go in the middle of a sale, which no office
+// notices.
 func (s *story) survive(ctx context.Context, few int) error {
 	begun := time.Now()
 	stopped := s.stopAmid(ctx, few)
@@ -160,7 +162,8 @@ func (s *story) survive(ctx context.Context, few int) error {
 	return err
 }
 
-// lose has the server go in the middle of a sale, so that the lock is lost; then it comes back.
+// lose has the server go in the middle of a sale, so that the lock is lost;
+// then it comes back.
 func (s *story) lose(ctx context.Context) error {
 	before, _, _ := s.ledger.Account("tickets")
 	begun := time.Now()

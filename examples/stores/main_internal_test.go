@@ -23,7 +23,8 @@ func TestStory(t *testing.T) {
 			assert.Contains(t, text, "stopped (2 of 5)")
 			assert.Contains(t, text, "it is back: 1 ticket is sold")
 		},
-		// With a store that hides that its servers are gone, the verdict says so.
+		// With a store that hides that its servers are gone, the verdict says
+		// so.
 		func() {
 			hiding := worlds[0]
 			hiding.name = "one Redis"

@@ -11,12 +11,14 @@ import (
 
 const (
 	attempts = 20
-	// ttl is that of the lock: others wait at most this long for a worker that was killed.
+	// ttl is that of the lock: others wait at most this long for a worker that
+	// was killed.
 	ttl = 3 * time.Second
 )
 
-// runWorker has the report written, by this worker or by another one: all get the same answer.
-// n.Tell is how the story hears of it; your own program would log.
+// runWorker has the report written, by this worker or by another one: all get
+// the same answer. n.Tell is how the story hears of it; your own program would
+// log.
 func runWorker(ctx context.Context, n *demo.Node, _ struct{}) error {
 	report := func(ctx context.Context) (string, error) {
 		a := once.Current(ctx)

@@ -1,15 +1,16 @@
-// Takeover runs eight workers, each a process of its own, that all want one piece of work to
-// succeed, once. Each attempt has a chance of 15 %; some kill their process. A worker that
-// waits takes over, and in the end all have the same answer.
+// Takeover runs eight workers, each a process of its own, that all want one
+// piece of work to succeed, once. Each attempt has a chance of 15 %; some kill
+// their process. A worker that waits takes over, and in the end all have the
+// same answer.
 //
 //	go run ./examples/takeover                          # Redis runs inside the program
 //	go run ./examples/takeover -redis localhost:6379    # on your own, left as it was found
 //
-// It prints which worker took over from which. The exit status is 1 if anything that it claims did
-// not hold.
+// It prints which worker took over from which. The exit status is 1 if anything
+// that it claims did not hold.
 //
-// Read app.go first: it is what you would write. main.go looks on, and decides on life and
-// death.
+// Read app.go first: it is what you would write. main.go looks on, and decides
+// on life and death.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Package shop has a function, a route and a task under a lock, and shows how to test them: see
-// docs/testing.md.
+// Package shop has a function, a route and a task under a lock, and shows how
+// to test them: see docs/testing.md.
 package shop
 
 import (

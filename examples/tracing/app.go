@@ -32,8 +32,8 @@ type telemetry struct {
 	spans    *tracetest.SpanRecorder // what is printed at the end
 }
 
-// newTelemetry is the set-up of a program: providers, and an observer that uses them, for the
-// keeper. With global providers tracing.New() is enough.
+// newTelemetry is the set-up of a program: providers, and an observer that uses
+// them, for the keeper. With global providers tracing.New() is enough.
 func newTelemetry(ctx context.Context, service string) (*telemetry, error) {
 	t := &telemetry{service: service, spans: tracetest.NewSpanRecorder()}
 	who := resource.NewSchemaless(attribute.String("service.name", service))

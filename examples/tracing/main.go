@@ -1,6 +1,7 @@
-// Tracing shows what OpenTelemetry gets to see of locks. Three nodes, each with telemetry of its
-// own as a process has, contend for an account; one loses a lock, since Redis is stopped. The
-// traces are printed as trees, with the links from who waited to who had the lock.
+// Tracing shows what OpenTelemetry gets to see of locks. Three nodes, each with
+// telemetry of its own as a process has, contend for an account; one loses a
+// lock, since Redis is stopped. The traces are printed as trees, with the links
+// from who waited to who had the lock.
 //
 //	go run ./examples/tracing                          # Redis runs inside the program
 //	go run ./examples/tracing -redis localhost:6379    # on your own, left as it was found
@@ -10,8 +11,8 @@
 //
 // The exit status is 1 if anything that it claims did not hold.
 //
-// Read app.go first: it is what you would write. main.go plays the nodes, tree.go prints, and
-// claims.go judges.
+// Read app.go first: it is what you would write. main.go plays the nodes,
+// tree.go prints, and claims.go judges.
 package main
 
 import (
@@ -37,8 +38,8 @@ type node struct {
 	keeper *renewer.Keeper
 }
 
-// serve does work under a lock, in a span of the node's own, as an instrumented server or job
-// runner makes one.
+// serve does work under a lock, in a span of the node's own, as an instrumented
+// server or job runner makes one.
 func (n *node) serve(
 	ctx context.Context, span, name string, do func(context.Context), opts ...lockmw.Option,
 ) error {
@@ -94,7 +95,8 @@ func tell(ctx context.Context, d *demo.Demo) error {
 	return nil
 }
 
-// contend has the worker hold the lock that one request waits for, and another won't wait for.
+// contend has the worker hold the lock that one request waits for, and another
+// won't wait for.
 func contend(ctx context.Context, d *demo.Demo, waiting, refused, holder *node) error {
 	d.Title("1. A job of the worker has the lock on account 7. A request to web-1 waits for it, " +
 		"one to web-2 is refused.")

@@ -23,7 +23,8 @@ func TestStory(t *testing.T) {
 			assert.Regexp(t, `lockbeat\.hold  \[web-2\] .* lost  ERROR: lock lost: expired`, text)
 			assert.Regexp(t, `lockbeat\.renew\.failed at \+\S+ and so on to \+\S+, \d+ times`, text)
 		},
-		// With locks that do not exclude each other no caller waits, and so none has a link.
+		// With locks that do not exclude each other no caller waits, and so
+		// none has a link.
 		func() {
 			demotest.Breaks(t, demo.Setting{Apart: true}, tell,
 				"who waited has a link to the hold of the other process: lockbeat.acquire of web-1",

@@ -1,15 +1,17 @@
-// Transfer moves money between accounts, each time under the locks of both, which the code that
-// moves it never names.
+// Transfer moves money between accounts, each time under the locks of both,
+// which the code that moves it never names.
 //
 //	go run ./examples/transfer                          # Redis runs inside the program
 //	go run ./examples/transfer -redis localhost:6379    # on your own, left as it was found
 //
-// Four nodes make hundreds of transfers between a few accounts, from any to any. A program that
-// locks one account and then the other can wait for ever for one that does it the other way round;
-// lockmw.All takes both or none. The exit status is 1 if a transfer is stuck, or if money is
-// missing in the end. The same transfers without the locks show what they are for.
+// Four nodes make hundreds of transfers between a few accounts, from any to
+// any. A program that locks one account and then the other can wait for ever
+// for one that does it the other way round; lockmw.All takes both or none. The
+// exit status is 1 if a transfer is stuck, or if money is missing in the end.
+// The same transfers without the locks show what they are for.
 //
-// Read app.go first: it is what you would write. main.go plays the crowd, and counts.
+// Read app.go first: it is what you would write. main.go plays the crowd, and
+// counts.
 package main
 
 import (
@@ -64,8 +66,8 @@ func tell(ctx context.Context, d *demo.Demo) error {
 
 type mover = func(context.Context, order) (struct{}, error)
 
-// crowd makes the transfers, in random order, by all nodes at once. It returns how many were
-// carried out, and why others were not.
+// crowd makes the transfers, in random order, by all nodes at once. It returns
+// how many were carried out, and why others were not.
 func crowd(ctx context.Context, node func(int) (mover, error)) (int, error) {
 	var left, done atomic.Int64
 	left.Store(transfers)
@@ -114,14 +116,16 @@ func open() bank {
 	return b
 }
 
-// write sets the balance, and counts what it undoes: a change since it was seen.
+// write sets the balance, and counts what it undoes: a change since it was
+// seen.
 func (a *account) write(seen, balance int64) {
 	if a.balance.Swap(balance) != seen {
 		a.undone.Add(1)
 	}
 }
 
-// count returns how many changes were undone, and what is on all accounts together.
+// count returns how many changes were undone, and what is on all accounts
+// together.
 func (b bank) count() (undone, sum int64) {
 	for _, a := range b {
 		undone += a.undone.Load()

@@ -63,7 +63,8 @@ func (p *Page) mayBreak(w http.ResponseWriter, r *http.Request) string {
 	return by
 }
 
-// showForm shows the form for the lease that the address names, if it is still current.
+// showForm shows the form for the lease that the address names, if it is still
+// current.
 func (p *Page) showForm(w http.ResponseWriter, r *http.Request, status int, d *breakPage) {
 	s, ok := p.named(w, r)
 	if !ok {
@@ -89,7 +90,8 @@ func (p *Page) showForm(w http.ResponseWriter, r *http.Request, status int, d *b
 	d.lockPage = p.newLockPage(r, s)
 	d.Slot = read.lock.Slots[i].text(time.Now(), d.Query)
 	d.Token = formToken(w, r)
-	// By no-referrer a browser would hide from a form's own server where it comes from.
+	// By no-referrer a browser would hide from a form's own server where it
+	// comes from.
 	w.Header().Set("Referrer-Policy", "same-origin")
 	p.show(w, status, "break.html", d)
 }
@@ -171,8 +173,9 @@ func (p *Page) breakIt(w http.ResponseWriter, r *http.Request, s subject, o insp
 	w.WriteHeader(http.StatusSeeOther)
 }
 
-// order breaks a lease, unless another has broken it already: then it returns by whom. The store
-// keeps who was first, so to ask for a second time would do nothing, and say otherwise.
+// order breaks a lease, unless another has broken it already: then it returns
+// by whom. The store keeps who was first, so to ask for a second time would do
+// nothing, and say otherwise.
 func (p *Page) order(ctx context.Context, o inspect.Order) (first *store.Broken, err error) {
 	l, err := inspect.Show(ctx, p.locks, o.Name, o.Limit)
 	if err != nil {

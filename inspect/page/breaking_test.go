@@ -25,7 +25,8 @@ import (
 
 const form = "/break?name=order%3A42&fence=7"
 
-// fillIn opens the form and returns a request that sends it back, as a browser does.
+// fillIn opens the form and returns a request that sends it back, as a browser
+// does.
 func fillIn(t *testing.T, p http.Handler, form string, fields url.Values) *http.Request {
 	t.Helper()
 	a := webtest.Do(p, get(form))
@@ -82,8 +83,8 @@ func TestBreak(t *testing.T) {
 	}
 }
 
-// A lease that is broken keeps who broke it first: a second order once said that it had succeeded,
-// on the page and in its log.
+// A lease that is broken keeps who broke it first: a second order once said
+// that it had succeeded, on the page and in its log.
 func TestBreakOfWhatAnotherHasBroken(t *testing.T) {
 	t.Parallel()
 	f := &fake{

@@ -28,28 +28,32 @@ var colours = []string{"red", "orange", "green", "blue", "violet", "grey"}
 
 // Config sets up a page. Its zero value is one that only reads.
 type Config struct {
-	// Title says in one line which locks these are, such as "production, redis-1:6379".
-	// Default none.
+	// Title says in one line which locks these are, such as "production,
+	// redis-1:6379". Default none.
 	Title string
-	// Colour is that of the bar with the Title: red, orange, green, blue, violet or grey,
-	// the default.
+	// Colour is that of the bar with the Title: red, orange, green, blue,
+	// violet or grey, the default.
 	Colour string
-	// BreakAs returns who breaks a lease by a request, such as the user's name; "" if this
-	// caller may only read. It is called for each page that shows a lease, possibly
-	// concurrently. Default nil: no caller may break one.
+	// BreakAs returns who breaks a lease by a request, such as the user's name;
+	// "" if this caller may only read. It is called for each page that shows a
+	// lease, possibly concurrently. Default nil: no caller may break one.
 	BreakAs func(*http.Request) string
-	// TraceURL is where a trace can be seen, with {trace} in place of its ID in hexadecimal, such
-	// as "https://jaeger.example/trace/{trace}". Default: traces of holders are text.
+	// TraceURL is where a trace can be seen, with {trace} in place of its ID in
+	// hexadecimal, such as "https://jaeger.example/trace/{trace}". Default:
+	// traces of holders are text.
 	TraceURL string
-	// LogSecret is that of renewer.LogSecret and tracing.WithKeySecret. Default nil: none.
+	// LogSecret is that of renewer.LogSecret and tracing.WithKeySecret. Default
+	// nil: none.
 	LogSecret []byte
-	// Log is told, at Warn, of each lease that is broken here, with renewer.HashName of the
-	// lock's name. Default slog.Default(); renewer.Silent for none.
+	// Log is told, at Warn, of each lease that is broken here, with
+	// renewer.HashName of the lock's name. Default slog.Default();
+	// renewer.Silent for none.
 	Log *slog.Logger
-	// Every is how often the store is read while a browser looks, at least 100 ms. Default 1 s.
+	// Every is how often the store is read while a browser looks, at least 100
+	// ms. Default 1 s.
 	Every time.Duration
-	// Most is how many locks and limits are listed at most; others are found by their full name.
-	// Default 10,000.
+	// Most is how many locks and limits are listed at most; others are found by
+	// their full name. Default 10,000.
 	Most int
 }
 

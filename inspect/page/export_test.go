@@ -25,7 +25,8 @@ func (p *Page) Kept() int {
 	return len(p.feeds)
 }
 
-// Remembered is of how many locks that have ended a page keeps something, and how many bytes.
+// Remembered is of how many locks that have ended a page keeps something, and
+// how many bytes.
 func (p *Page) Remembered() (names, bytes int) {
 	p.history.mu.Lock()
 	defer p.history.mu.Unlock()

@@ -20,8 +20,8 @@ type fault struct {
 
 const mostDetail = 400 // bytes
 
-// faultOf is what people read of an error of the store, or of package inspect. Its text is without
-// names of locks.
+// faultOf is what people read of an error of the store, or of package inspect.
+// Its text is without names of locks.
 func faultOf(err error) *fault {
 	f := &fault{Detail: short(text(renewer.ErrorText(err)), mostDetail)}
 	set := func(status int, title, advice string) {

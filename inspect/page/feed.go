@@ -8,13 +8,15 @@ import (
 const (
 	// readWithin bounds one reading of the store.
 	readWithin = 10 * time.Second
-	// pauseFactor is how many times as long as a reading the pause behind it is at least: so a
-	// large store is asked for a fifth of the time at most.
+	// pauseFactor is how many times as long as a reading the pause behind it is
+	// at least: so a large store is asked for a fifth of the time at most.
 	pauseFactor = 4
-	// lingerFor is how long the list is read on when the last browser that was sent it has left: so
-	// who looks elsewhere for a while finds what has happened since.
+	// lingerFor is how long the list is read on when the last browser that was
+	// sent it has left: so who looks elsewhere for a while finds what has
+	// happened since.
 	lingerFor = 15 * time.Minute
-	// mostBehind is how many events a looker may be behind before it is cut off.
+	// mostBehind is how many events a looker may be behind before it is cut
+	// off.
 	mostBehind = 16
 )
 
@@ -23,13 +25,15 @@ type reading struct {
 	list  *list
 	lock  *lock
 	fault *fault
-	// whole is the event for a looker that comes now, and change for those that have had the
-	// reading before; of the first reading, it is the whole. All lookers share their bytes.
+	// whole is the event for a looker that comes now, and change for those that
+	// have had the reading before; of the first reading, it is the whole. All
+	// lookers share their bytes.
 	whole, change func() []byte
 }
 
-// feed reads one thing for all who look at it, from when the first one comes until none is left,
-// and the list for [lingerFor] more. Page.mu guards its lookers, latest and until.
+// feed reads one thing for all who look at it, from when the first one comes
+// until none is left, and the list for [lingerFor] more. Page.mu guards its
+// lookers, latest and until.
 type feed struct {
 	page    *Page
 	of      subject
@@ -40,14 +44,15 @@ type feed struct {
 	until   time.Time // it lingers
 }
 
-// looker is one who looks. Its news are events, and closed when it is too far behind.
+// looker is one who looks. Its news are events, and closed when it is too far
+// behind.
 type looker struct {
 	news  chan func() []byte
 	stays bool // it is sent more than one
 }
 
-// look has a looker hear of what is read of a subject, until it leaves. It returns nil if too many
-// locks are read already.
+// look has a looker hear of what is read of a subject, until it leaves. It
+// returns nil if too many locks are read already.
 func (p *Page) look(s subject, client string, stays bool) (*feed, *looker) {
 	l := &looker{make(chan func() []byte, mostBehind), stays}
 	p.mu.Lock()
@@ -81,16 +86,17 @@ func (f *feed) leave(l *looker) {
 	}
 }
 
-// forget has the next one who looks at the subject read the store anew, since it was changed. Those
-// who look already stay with the feed that they have.
+// forget has the next one who looks at the subject read the store anew, since
+// it was changed. Those who look already stay with the feed that they have.
 func (p *Page) forget(s subject) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.feeds, s)
 }
 
-// once returns a reading that is new, or nil if ctx or the page ends first. What is being read then
-// is there for who asks again. Its fault is crowded if nothing was read.
+// once returns a reading that is new, or nil if ctx or the page ends first.
+// What is being read then is there for who asks again. Its fault is crowded if
+// nothing was read.
 func (p *Page) once(ctx context.Context, s subject, client string) *reading {
 	f, l := p.look(s, client, false)
 	if f == nil {
@@ -132,8 +138,8 @@ func (f *feed) loop() {
 	}
 }
 
-// next returns the latest reading, and whether another one is wanted. If not, the loop ends, and
-// nothing is kept of the feed.
+// next returns the latest reading, and whether another one is wanted. If not,
+// the loop ends, and nothing is kept of the feed.
 func (f *feed) next() (before *reading, looked bool) {
 	f.page.mu.Lock()
 	defer f.page.mu.Unlock()
@@ -152,7 +158,8 @@ func (f *feed) next() (before *reading, looked bool) {
 	return nil, false
 }
 
-// read reads what it is of, and what is new since the reading before; nil for none.
+// read reads what it is of, and what is new since the reading before; nil for
+// none.
 func (f *feed) read(ctx context.Context, before *reading) *reading {
 	if f.of == all {
 		return f.page.readList(ctx, before)

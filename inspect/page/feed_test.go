@@ -20,7 +20,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// A request for a new lock once waited for one that looked at another, which waited for the first.
+// A request for a new lock once waited for one that looked at another, which
+// waited for the first.
 func TestManyNamesAtOnce(t *testing.T) {
 	t.Parallel()
 	p, err := page.New(&fake{}, page.Config{})
@@ -96,8 +97,8 @@ func TestNothingIsKeptOfANameThatNoLockHas(t *testing.T) {
 	})
 }
 
-// A store that did not answer for some seconds is asked again after as long, and not after four
-// times as long, as one is that is slow.
+// A store that did not answer for some seconds is asked again after as long,
+// and not after four times as long, as one is that is slow.
 func TestAStoreThatIsBackIsSeenSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

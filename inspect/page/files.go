@@ -15,7 +15,8 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// templates are those of a page: what all of its answers have in common is bound to them.
+// templates are those of a page: what all of its answers have in common is
+// bound to them.
 func (c *Config) templates() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"thousands": thousands, "traceURL": c.traceURL,
@@ -30,7 +31,8 @@ var contentTypes = map[string]string{
 	".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
 }
 
-// policy lets a browser load, run and ask nothing but what comes from here, and no site frame it.
+// policy lets a browser load, run and ask nothing but what comes from here, and
+// no site frame it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; " +
 	"frame-ancestors 'none'; form-action 'self'; base-uri 'none'"
 

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// glance is the first row of the list: is anything bad? list.js words it in the same way.
+// glance is the first row of the list: is anything bad? list.js words it in the
+// same way.
 type glance struct {
 	Held          string
 	Waiting, Who  string
@@ -26,7 +27,8 @@ type glanceLock struct {
 // unknown stands in place of what the store has not told.
 const unknown = "\u2013"
 
-// unknownGlance is that of a store that has not answered; f is why, if it ever will.
+// unknownGlance is that of a store that has not answered; f is why, if it ever
+// will.
 func unknownGlance(f *fault) glance {
 	if f != nil {
 		return glance{Held: unknown, Waiting: unknown, Lost: unknown, Store: "no data", Away: true}
@@ -77,7 +79,8 @@ func (r *row) glance(note string) glanceLock {
 	return glanceLock{query, r.label, note, r.odd}
 }
 
-// in says since when leases that were lost are counted, and how many of them were broken.
+// in says since when leases that were lost are counted, and how many of them
+// were broken.
 func (t *told) in(now time.Time) string {
 	s := "in the last hour"
 	if since := now.Sub(time.UnixMilli(t.Began)); since < pastFor {

@@ -71,8 +71,8 @@ func TestFirstRowSaysWhatIsBad(t *testing.T) {
 	})
 }
 
-// Callers of the holder's own process stand in no line of processes: the page once said that nobody
-// waited while 19 did.
+// Callers of the holder's own process stand in no line of processes: the page
+// once said that nobody waited while 19 did.
 func TestWhoWaitsIsNotNobody(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// mostFound is how many names are shown that have one hash: those of a lock and of a limit may be
-// one, and a beginning may be of several.
+// mostFound is how many names are shown that have one hash: those of a lock and
+// of a limit may be one, and a beginning may be of several.
 const mostFound = 20
 
 // foundPage is what the templates read of several names.
@@ -25,7 +25,8 @@ type foundText struct {
 	Limit bool
 }
 
-// getHash leads to the lock that logs show as hash: one that is held, or was seen in the last hour.
+// getHash leads to the lock that logs show as hash: one that is held, or was
+// seen in the last hour.
 func (p *Page) getHash(w http.ResponseWriter, r *http.Request, hash string) {
 	if !isHash(hash) {
 		p.refuse(w, http.StatusBadRequest, "This is no lock_hash.",

@@ -9,9 +9,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// history is what a page has seen of leases: those that are held, and how others have ended. What
-// is shorter than the time between two readings it may not see at all. Its lock is held for no
-// other.
+// history is what a page has seen of leases: those that are held, and how
+// others have ended. What is shorter than the time between two readings it may
+// not see at all. Its lock is held for no other.
 type history struct {
 	cfg *Config
 
@@ -29,11 +29,12 @@ type follow struct {
 	leases []lease
 }
 
-// mostFollowed is how many slots of a limit are followed, those with the smallest tokens.
+// mostFollowed is how many slots of a limit are followed, those with the
+// smallest tokens.
 const mostFollowed = mostShown
 
-// lease is one that is held, as far as it was seen. Times are Unix milliseconds by the clock of
-// this process.
+// lease is one that is held, as far as it was seen. Times are Unix milliseconds
+// by the clock of this process.
 type lease struct {
 	who
 
@@ -102,12 +103,14 @@ func leasesOf(l *store.Lock, now time.Time) []lease {
 	return all[:min(len(all), mostFollowed)]
 }
 
-// handedOn reports whether next is what a lease of a lock became within its process.
+// handedOn reports whether next is what a lease of a lock became within its
+// process.
 func (l *lease) handedOn(next *lease) bool {
 	return l.Node == next.Node && l.PID == next.PID && steady(l.since, next.since) == l.since
 }
 
-// follow goes on from what was seen of the same lease before, or of one that was handed on.
+// follow goes on from what was seen of the same lease before, or of one that
+// was handed on.
 func (l *lease) follow(before *lease) {
 	left := l.left
 	l.lost, l.kept = before.lost, before.kept
@@ -122,10 +125,11 @@ func (l *lease) follow(before *lease) {
 	}
 }
 
-// lapsed reports whether a lease that is gone by now was not renewed in time, as far as that is
-// certain: it was seen to be renewed to the same length twice, and to be overdue the last time. A
-// lease that HoldAtLeast keeps for an operation that has returned lapses, too, but is put off once,
-// and to another length.
+// lapsed reports whether a lease that is gone by now was not renewed in time,
+// as far as that is certain: it was seen to be renewed to the same length
+// twice, and to be overdue the last time. A lease that HoldAtLeast keeps for an
+// operation that has returned lapses, too, but is put off once, and to another
+// length.
 func (l *lease) lapsed(now time.Time) bool {
 	apart := max(l.left, l.usual) - min(l.left, l.usual)
 	return l.moves >= 2 && !l.kept && apart <= min(2000, l.usual/2) &&
@@ -151,7 +155,8 @@ func (h *history) ended(s subject, l *lease, foreign bool, now time.Time) {
 	h.past.add(&e)
 }
 
-// noteBroken notes once that a lease was broken. To be replaced by a newer call is no loss.
+// noteBroken notes once that a lease was broken. To be replaced by a newer call
+// is no loss.
 func (h *history) noteBroken(s subject, l *lease, now time.Time) {
 	if l.broken == nil || l.broken.Replaced || l.lost {
 		return
@@ -168,7 +173,8 @@ func (h *history) entry(s subject, l *lease, how string, now time.Time) entry {
 	}
 }
 
-// forced notes a lease that this page has freed at once: nobody sees it any more.
+// forced notes a lease that this page has freed at once: nobody sees it any
+// more.
 func (h *history) forced(s subject, fence int64, b *broken) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -193,7 +199,8 @@ func (h *history) begin(now time.Time) {
 	h.round++
 }
 
-// complete notes that the reading has shown all that is held, or, if it was cut, not all.
+// complete notes that the reading has shown all that is held, or, if it was
+// cut, not all.
 func (h *history) complete(cut bool, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,7 +218,8 @@ func (h *history) complete(cut bool, now time.Time) {
 	h.past.forget(now)
 }
 
-// stop notes that the list is not read any more; all reports whether nothing is.
+// stop notes that the list is not read any more; all reports whether nothing
+// is.
 func (h *history) stop(all bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -232,7 +240,8 @@ type told struct {
 	version int // of losses
 }
 
-// tell returns what the list shows, with the losses of before if these are the same.
+// tell returns what the list shows, with the losses of before if these are the
+// same.
 func (h *history) tell(before *told, now time.Time) *told {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -246,8 +255,8 @@ func (h *history) tell(before *told, now time.Time) *told {
 	return t
 }
 
-// former returns who had a name in the last hour, the last one first, and since when this page
-// looks: at least since.
+// former returns who had a name in the last hour, the last one first, and since
+// when this page looks: at least since.
 func (h *history) former(s subject, since int64, now time.Time) (all []formerText, began int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -26,7 +26,8 @@ func (f *fake) renewed(i int, left time.Duration) {
 	f.change(func() { f.locks[i].Slots[0].TTL = time.Since(f.start) + left })
 }
 
-// beat renews the first lock as a healthy process does, for some beats, and ends at a renewal.
+// beat renews the first lock as a healthy process does, for some beats, and
+// ends at a renewal.
 func (f *fake) beat(beats int) {
 	for range beats {
 		<-time.After(ttl / 3)
@@ -36,7 +37,8 @@ func (f *fake) beat(beats int) {
 
 func (f *fake) gone() { f.change(func() { f.locks = nil }) }
 
-// seen is what the latest event says of losses, and all losses that events have told.
+// seen is what the latest event says of losses, and all losses that events have
+// told.
 type seen struct {
 	Lost, Broken int
 	Losses       []struct{ Name, How, Fence, Hash string }
@@ -57,7 +59,8 @@ func seenBy(t *testing.T, l *looker) (all seen) {
 	return all
 }
 
-// A lease that ends is counted as lost if that is certain, and never if its operation has returned.
+// A lease that ends is counted as lost if that is certain, and never if its
+// operation has returned.
 func TestWhatIsLost(t *testing.T) {
 	t.Parallel()
 	broken := func(f *fake, b store.Broken) {
@@ -255,7 +258,8 @@ func TestHashOfALockThatIsFreeLeadsToIt(t *testing.T) {
 	})
 }
 
-// What is kept of the past is bounded, and nothing is when nobody has looked for a while.
+// What is kept of the past is bounded, and nothing is when nobody has looked
+// for a while.
 func TestPastIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

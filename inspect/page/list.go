@@ -12,14 +12,16 @@ import (
 )
 
 const (
-	// firstRows is how many rows are in the page itself. The script gets all by the stream.
+	// firstRows is how many rows are in the page itself. The script gets all by
+	// the stream.
 	firstRows = 150
-	// firstWithin is how long a page waits for the store before it is shown without its locks.
+	// firstWithin is how long a page waits for the store before it is shown
+	// without its locks.
 	firstWithin = 2 * time.Second
 	// mostWords is how many words of a filter count.
 	mostWords = 8
-	// shortestHash is how many digits of a hash a filter needs, and hashField is what stands before
-	// one in a line of a log.
+	// shortestHash is how many digits of a hash a filter needs, and hashField
+	// is what stands before one in a line of a log.
 	shortestHash = 6
 	hashField    = "lock_hash="
 	hexDigits    = "0123456789abcdef"
@@ -27,7 +29,8 @@ const (
 	defaultSort = "-held"
 )
 
-// column is one of the list. Its name begins with "-" where it is sorted the other way round.
+// column is one of the list. Its name begins with "-" where it is sorted the
+// other way round.
 type column struct {
 	Name, Label, Class string
 	order              func(a, b *row) int
@@ -48,7 +51,8 @@ func by[T cmp.Ordered](of func(*row) T) func(a, b *row) int {
 	return func(a, b *row) int { return cmp.Compare(of(a), of(b)) }
 }
 
-// view is how a browser wants to see the list: the parameters q and sort of its address.
+// view is how a browser wants to see the list: the parameters q and sort of its
+// address.
 type view struct {
 	words    []string
 	column   column
@@ -102,8 +106,8 @@ func isHash(word string) bool {
 	return len(word) >= shortestHash && len(word) <= 16 && strings.Trim(word, hexDigits) == ""
 }
 
-// hashBegins reports whether a hash begins with a word of a filter, by list.js too. Shorter words
-// would find names that the reader does not mean.
+// hashBegins reports whether a hash begins with a word of a filter, by list.js
+// too. Shorter words would find names that the reader does not mean.
 func hashBegins(hash, word string) bool {
 	return len(word) >= shortestHash && strings.HasPrefix(hash, word)
 }
@@ -206,7 +210,8 @@ func (d *listPage) fill(l *list, v view, all bool) {
 	}
 }
 
-// text is the row in words. What is written over by another program has no times.
+// text is the row in words. What is written over by another program has no
+// times.
 func (r *row) text(now time.Time) rowText {
 	t := rowText{
 		Query: template.URL(r.query()), //nolint:gosec // of letters that need no escape

@@ -152,7 +152,8 @@ func (b *broken) String() string {
 	return s
 }
 
-// ended notes what became of the lease that the browser has had broken: it comes here from there.
+// ended notes what became of the lease that the browser has had broken: it
+// comes here from there.
 func (d *lockPage) ended(q url.Values) {
 	fence, err := strconv.ParseInt(q.Get("ended"), 10, 64)
 	if err != nil {

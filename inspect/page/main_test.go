@@ -23,7 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a store that shows what a test says. The TTLs count from when it is read first.
+// fake is a store that shows what a test says. The TTLs count from when it is
+// read first.
 type fake struct {
 	store.Inspector
 
@@ -154,7 +155,8 @@ func getFrom(client, path string) *http.Request {
 // lockPath is the path of a lock's page.
 func lockPath(name string) string { return "/lock?name=" + url.QueryEscape(name) }
 
-// looker is a browser that looks at a stream. Its events are those that it was sent.
+// looker is a browser that looks at a stream. Its events are those that it was
+// sent.
 type looker struct {
 	http.ResponseWriter
 

@@ -6,9 +6,10 @@ import (
 	"net/http"
 )
 
-// tokenCookie and the field tokenField of a form carry one random value: a site that can make a
-// browser send the form can't read the cookie. The processes that serve a page behind one address
-// need not know each other for that. Its path is the page's, as the browser takes it.
+// tokenCookie and the field tokenField of a form carry one random value: a site
+// that can make a browser send the form can't read the cookie. The processes
+// that serve a page behind one address need not know each other for that. Its
+// path is the page's, as the browser takes it.
 const (
 	tokenCookie = "lockbeat-page"
 	tokenField  = "token"
@@ -35,7 +36,8 @@ func ownForm(r *http.Request) bool {
 		subtle.ConstantTimeCompare([]byte(c.Value), []byte(r.PostForm.Get(tokenField))) == 1
 }
 
-// sameOrigin reports whether a request is of no other site, as far as browsers say.
+// sameOrigin reports whether a request is of no other site, as far as browsers
+// say.
 func sameOrigin(r *http.Request) bool {
 	asked := r.WithContext(r.Context()) // a copy: what is safe by its method would pass
 	asked.Method = http.MethodPost

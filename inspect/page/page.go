@@ -52,8 +52,9 @@ func (s subject) compare(t subject) int {
 // all is the subject of the list. No lock is named "".
 var all subject
 
-// New returns a page of what locks keeps. An error is renewer.ErrConfig: a field of cfg is
-// unusable, or locks can't be inspected (of a quorum, each node's can).
+// New returns a page of what locks keeps. An error is renewer.ErrConfig: a
+// field of cfg is unusable, or locks can't be inspected (of a quorum, each
+// node's can).
 func New(locks renewer.Store, cfg Config) (*Page, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -68,9 +69,10 @@ func New(locks renewer.Store, cfg Config) (*Page, error) {
 	return p, nil
 }
 
-// Close ends all streams and all reading; from then on requests are answered with 503. It
-// waits 10 s at most for a lease that is being broken. It may be called more than once.
-// http.Server.Shutdown waits for streams: register Close with its RegisterOnShutdown.
+// Close ends all streams and all reading; from then on requests are answered
+// with 503. It waits 10 s at most for a lease that is being broken. It may be
+// called more than once. http.Server.Shutdown waits for streams: register Close
+// with its RegisterOnShutdown.
 func (p *Page) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -79,8 +81,8 @@ func (p *Page) Close() {
 	p.asking.Wait()
 }
 
-// ask runs f, which asks the store, and for which Close waits. It reports false, and runs nothing,
-// once the page is closed.
+// ask runs f, which asks the store, and for which Close waits. It reports
+// false, and runs nothing, once the page is closed.
 func (p *Page) ask(f func()) bool {
 	p.mu.Lock()
 	closed := p.closed
@@ -128,8 +130,9 @@ func (p *Page) refuseClosed(w http.ResponseWriter) {
 		"Its server is shutting down. Reload it in a moment.")
 }
 
-// named is the lock that a request names. It reports false, and the request is answered, if no lock
-// can have the name: nothing is kept of such a name, which may be long.
+// named is the lock that a request names. It reports false, and the request is
+// answered, if no lock can have the name: nothing is kept of such a name, which
+// may be long.
 func (p *Page) named(w http.ResponseWriter, r *http.Request) (s subject, ok bool) {
 	s = subjectOf(r.URL.Query())
 	if err := renewer.CheckName(s.name); err != nil {
@@ -140,7 +143,8 @@ func (p *Page) named(w http.ResponseWriter, r *http.Request) (s subject, ok bool
 	return s, true
 }
 
-// requested is the path that the browser has asked for, which a prefix may have been cut from.
+// requested is the path that the browser has asked for, which a prefix may have
+// been cut from.
 func requested(r *http.Request) string {
 	path, _, _ := strings.Cut(r.RequestURI, "?")
 	return path

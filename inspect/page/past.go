@@ -8,18 +8,20 @@ import (
 const (
 	// pastFor is how long it is kept who had a name.
 	pastFor = time.Hour
-	// mostFormer is how many are kept of each name, and mostLosses of all that were lost.
+	// mostFormer is how many are kept of each name, and mostLosses of all that
+	// were lost.
 	mostFormer = 50
 	mostLosses = 100
-	// mostPast bounds what is kept of all names, in bytes: those that have ended first go first.
+	// mostPast bounds what is kept of all names, in bytes: those that have
+	// ended first go first.
 	mostPast = 8 << 20
-	// entryBytes is what an entry takes with the texts of its holder, and nameBytes a name without
-	// the text of it.
+	// entryBytes is what an entry takes with the texts of its holder, and
+	// nameBytes a name without the text of it.
 	entryBytes, nameBytes = 640, 512
 )
 
-// entry is a lease that has ended, or was broken. Times are Unix milliseconds by the clock of this
-// process.
+// entry is a lease that has ended, or was broken. Times are Unix milliseconds
+// by the clock of this process.
 type entry struct {
 	subject
 	who
@@ -119,8 +121,8 @@ func (p *past) of(s subject, now time.Time) (all []entry) {
 
 func isOver(at int64, now time.Time) bool { return at < now.Add(-pastFor).UnixMilli() }
 
-// losses are the last leases that were lost, or broken, and how many there were in each of the last
-// 60 minutes.
+// losses are the last leases that were lost, or broken, and how many there were
+// in each of the last 60 minutes.
 type losses struct {
 	all     []entry // the last one behind: mostLosses count
 	version int     // of all
@@ -156,7 +158,8 @@ func (l *losses) texts() []lossText {
 	return all
 }
 
-// count is how many leases were lost in the last hour, and how many of them were broken.
+// count is how many leases were lost in the last hour, and how many of them
+// were broken.
 func (l *losses) count(now time.Time) (lost, broken int) {
 	last := now.UnixMilli() / time.Minute.Milliseconds()
 	for _, m := range &l.minutes {

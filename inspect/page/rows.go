@@ -10,11 +10,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// never is since when a lock is held that is between two owners, and when it lapses: so it comes
-// behind those that are held. Scripts have no larger whole number.
+// never is since when a lock is held that is between two owners, and when it
+// lapses: so it comes behind those that are held. Scripts have no larger whole
+// number.
 const never = 1<<53 - 1
 
-// jitter is what two readings of one instant may differ by: what moves by less has not moved.
+// jitter is what two readings of one instant may differ by: what moves by less
+// has not moved.
 const jitter = 500 // milliseconds
 
 // list is what one reading of all locks has shown.
@@ -27,14 +29,16 @@ type list struct {
 	told *told
 }
 
-// row is a lock as the list shows it. All but its times is in facts, so that two can be compared.
+// row is a lock as the list shows it. All but its times is in facts, so that
+// two can be compared.
 type row struct {
 	facts
 
 	id   int
 	hash string // see Config.hash
-	// since is when the oldest slot was granted, and until when the first one lapses, in Unix
-	// milliseconds by the clock of this process: those of the store's servers may differ.
+	// since is when the oldest slot was granted, and until when the first one
+	// lapses, in Unix milliseconds by the clock of this process: those of the
+	// store's servers may differ.
 	since, until int64
 }
 
@@ -79,7 +83,8 @@ func rowOf(l store.Lock, now time.Time) row {
 	return r
 }
 
-// clock is when a slot was granted and when it lapses, by the clock of this process.
+// clock is when a slot was granted and when it lapses, by the clock of this
+// process.
 func clock(l store.Lock, s store.Slot, now time.Time) (since, until int64) {
 	return now.Add(-l.At.Sub(s.Since)).UnixMilli(), now.Add(s.TTL).UnixMilli()
 }
@@ -128,7 +133,8 @@ func (p *Page) readList(ctx context.Context, before *reading) *reading {
 	return r
 }
 
-// add has a row keep the ID, and times that have not moved, from the reading before.
+// add has a row keep the ID, and times that have not moved, from the reading
+// before.
 func (n *list) add(r row, last *list, hash func(name string) string) {
 	if old, known := last.rows[r.subject]; known {
 		r.id, r.hash = old.id, old.hash
@@ -140,12 +146,14 @@ func (n *list) add(r row, last *list, hash func(name string) string) {
 	n.rows[r.subject] = r
 }
 
-// listEvent is what is sent of a list. A row is an array, since there are many: see wire.
+// listEvent is what is sent of a list. A row is an array, since there are many:
+// see wire.
 type listEvent struct {
 	Now  int64 `json:"now"`
 	Took int64 `json:"took"` // ms
 	*told
-	// Losses are the last ones, if they are others than before; the last one first.
+	// Losses are the last ones, if they are others than before; the last one
+	// first.
 	Losses []lossText `json:"losses,omitempty"`
 
 	Whole bool       `json:"whole,omitempty"`
@@ -197,7 +205,8 @@ func (r row) wire() []any {
 	return all
 }
 
-// event is what the stream carries. A kind is a word, and JSON has no line breaks.
+// event is what the stream carries. A kind is a word, and JSON has no line
+// breaks.
 func event(kind string, v any) []byte {
 	data, err := json.Marshal(v)
 	if err != nil { // there is nothing in it that has no JSON

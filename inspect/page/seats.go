@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	// mostSeats is how many browsers may look at once, and how many locks are read by themselves:
-	// what is beyond is answered with 503.
+	// mostSeats is how many browsers may look at once, and how many locks are
+	// read by themselves: what is beyond is answered with 503.
 	mostSeats = 256
-	// mostEach is how many of these one client may have, so that it leaves some to others. Behind a
-	// proxy all clients are one.
+	// mostEach is how many of these one client may have, so that it leaves some
+	// to others. Behind a proxy all clients are one.
 	mostEach = mostSeats / 2
 )
 

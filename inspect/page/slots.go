@@ -13,12 +13,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// mostShown is how many slots, and how many places, the page of one lock shows. It says how many
-// more there are.
+// mostShown is how many slots, and how many places, the page of one lock shows.
+// It says how many more there are.
 const mostShown = 250
 
-// lock is what one reading of one lock has shown, as its page reads it. Its times are Unix
-// milliseconds by the clock of this process.
+// lock is what one reading of one lock has shown, as its page reads it. Its
+// times are Unix milliseconds by the clock of this process.
 type lock struct {
 	Slots   []slot  `json:"slots"`   // those held for the longest time first
 	Held    int     `json:"held"`    // how many slots there are
@@ -104,7 +104,8 @@ func lockOf(l store.Lock, now time.Time) *lock {
 
 var traceparent = regexp.MustCompile(`^[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
-// traceID is that of a W3C traceparent, which comes from elsewhere; "" if it is none.
+// traceID is that of a W3C traceparent, which comes from elsewhere; "" if it is
+// none.
 func traceID(parent string) string {
 	if m := traceparent.FindStringSubmatch(parent); m != nil {
 		return m[1]
@@ -112,8 +113,8 @@ func traceID(parent string) string {
 	return ""
 }
 
-// settle gives v the times of the reading before where they have not moved, and reports whether
-// nothing else is new.
+// settle gives v the times of the reading before where they have not moved, and
+// reports whether nothing else is new.
 func (v *lock) settle(before *lock) bool {
 	slots := make(map[string]slot, len(before.Slots))
 	for _, s := range before.Slots {
@@ -125,7 +126,8 @@ func (v *lock) settle(before *lock) bool {
 			s.Since, s.Until = steady(old.Since, s.Since), steady(old.Until, s.Until)
 		}
 	}
-	// A place is where it was, or has moved up: the search goes on from where the last one was.
+	// A place is where it was, or has moved up: the search goes on from where
+	// the last one was.
 	from := 0
 	for i := range v.Places {
 		p := &v.Places[i]

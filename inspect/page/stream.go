@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// sendWithin is how long sending one event may take, whatever http.Server.WriteTimeout is.
+// sendWithin is how long sending one event may take, whatever
+// http.Server.WriteTimeout is.
 const sendWithin = 15 * time.Second
 
 // getEvents streams what is new, of all locks or of the one that is named.
@@ -66,7 +67,8 @@ func (p *Page) getEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// openStream counts a stream in. It reports false, and counts none, if there are too many.
+// openStream counts a stream in. It reports false, and counts none, if there
+// are too many.
 func (p *Page) openStream(client string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

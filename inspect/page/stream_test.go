@@ -103,7 +103,8 @@ func TestStreamSendsDifferences(t *testing.T) {
 		assert.True(t, first.Whole)
 		assert.Len(t, first.Set, 100)
 
-		// The leases run down, and when they lapse is read to the millisecond or so.
+		// The leases run down, and when they lapse is read to the millisecond
+		// or so.
 		for _, jitter := range []time.Duration{0, 3 * time.Millisecond, -4 * time.Millisecond} {
 			f.change(func() { f.locks[3].Slots[0].TTL += jitter })
 			<-time.After(time.Second)
@@ -310,9 +311,9 @@ func TestStreamsAreBounded(t *testing.T) {
 	})
 }
 
-// A page of a single lock has the store read that lock, for a while: so many at once, of each
-// client a half at most, also by streams. What is read already costs nothing, and the list is shown
-// to all.
+// A page of a single lock has the store read that lock, for a while: so many at
+// once, of each client a half at most, also by streams. What is read already
+// costs nothing, and the list is shown to all.
 func TestPagesOfSingleLocksAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// visible is a string from elsewhere as people can read it: what can't be seen, or changes how the
-// text around it is read, such as marks of direction, is escaped. odd reports whether there was
-// any, or spaces at an end.
+// visible is a string from elsewhere as people can read it: what can't be seen,
+// or changes how the text around it is read, such as marks of direction, is
+// escaped. odd reports whether there was any, or spaces at an end.
 func visible(s string) (text string, odd bool) {
 	if strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
 		return s, strings.Trim(s, " ") != s
@@ -51,7 +51,8 @@ func short(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// query is the part of an address that names a subject, whatever bytes are in its name.
+// query is the part of an address that names a subject, whatever bytes are in
+// its name.
 func (s subject) query() string {
 	q := "name=" + url.QueryEscape(s.name)
 	if s.limit {
@@ -60,8 +61,8 @@ func (s subject) query() string {
 	return q
 }
 
-// subjectOf is the opposite of query. The name is a copy: a part of the address would keep all of
-// it.
+// subjectOf is the opposite of query. The name is a copy: a part of the address
+// would keep all of it.
 func subjectOf(q url.Values) subject {
 	return subject{name: strings.Clone(q.Get("name")), limit: q.Get("limit") != ""}
 }

@@ -38,7 +38,8 @@ func TestVisible(t *testing.T) {
 	assert.True(t, odd)
 }
 
-// What people see of a name hides nothing, and its link leads to it and no other.
+// What people see of a name hides nothing, and its link leads to it and no
+// other.
 func FuzzNames(f *testing.F) {
 	for _, name := range names {
 		f.Add(name, true)

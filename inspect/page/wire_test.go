@@ -37,7 +37,8 @@ func (l *piped) Accept() (net.Conn, error) {
 func (l *piped) Close() error   { close(l.done); return nil }
 func (l *piped) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 
-// The server's WriteTimeout ends no stream, and a client that reads nothing ends its own.
+// The server's WriteTimeout ends no stream, and a client that reads nothing
+// ends its own.
 func TestStreamOutlivesWriteTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,8 @@ package contract
 
 import "github.com/lockbeat/lockbeat/renewer/store"
 
-// Name is that of a lock, or of a limit. A lock and a limit of one text are two things.
+// Name is that of a lock, or of a limit. A lock and a limit of one text are two
+// things.
 type Name struct {
 	Text  string
 	Limit bool

@@ -10,12 +10,13 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A password in a file is read again for each connection, so that one which has been changed there
-// is used by the next. rueidis asks for the credentials of Sentinels by the same function, and
-// tells it the address of the connection only: so dialServer marks that.
+// A password in a file is read again for each connection, so that one which has
+// been changed there is used by the next. rueidis asks for the credentials of
+// Sentinels by the same function, and tells it the address of the connection
+// only: so dialServer marks that.
 
-// credentials are the users, and the files with their passwords; "" for a password that is in the
-// options.
+// credentials are the users, and the files with their passwords; "" for a
+// password that is in the options.
 type credentials struct {
 	option                     rueidis.ClientOption
 	file, sentinelFile         string
@@ -50,8 +51,9 @@ func (c credentials) of(about rueidis.AuthCredentialsContext) (rueidis.AuthCrede
 	return rueidis.AuthCredentials{Username: user, Password: password}, nil
 }
 
-// Login returns a function that says how to log in by now, for a client of another kind; nil if the
-// options say it once and for all. A function of the user's own hears of no address.
+// Login returns a function that says how to log in by now, for a client of
+// another kind; nil if the options say it once and for all. A function of the
+// user's own hears of no address.
 func Login(
 	option rueidis.ClientOption,
 ) func(context.Context) (user, password string, err error) {
@@ -74,7 +76,8 @@ type sentinelConn struct{ net.Conn }
 
 func (c sentinelConn) RemoteAddr() net.Addr { return sentinelAddr{c.Conn.RemoteAddr()} }
 
-// dialServer dials as rueidis does, and sockets of the file system, too, which begin with a slash.
+// dialServer dials as rueidis does, and sockets of the file system, too, which
+// begin with a slash.
 func dialServer(
 	ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config,
 ) (conn net.Conn, err error) {
@@ -95,7 +98,8 @@ func dialServer(
 // IsSocket reports whether an address is that of a socket in the file system.
 func IsSocket(addr string) bool { return strings.HasPrefix(addr, "/") }
 
-// DialsPlainly reports whether the options lead to the servers by no function of the user's own.
+// DialsPlainly reports whether the options lead to the servers by no function
+// of the user's own.
 func DialsPlainly(option rueidis.ClientOption) bool {
 	return option.DialFn == nil && (option.DialCtxFn == nil ||
 		reflect.ValueOf(option.DialCtxFn).Pointer() == reflect.ValueOf(dialServer).Pointer())

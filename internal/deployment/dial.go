@@ -9,14 +9,16 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Dial connects a client with options that redisstore.ClientOption has made. If isCluster, the
-// servers have to be one. The error is [renewer.ErrConfig] if the server refuses us,
-// [renewer.ErrUnavailable] if it does not answer, or ctx's cause. Then nothing is left behind.
+// Dial connects a client with options that redisstore.ClientOption has made. If
+// isCluster, the servers have to be one. The error is [renewer.ErrConfig] if
+// the server refuses us, [renewer.ErrUnavailable] if it does not answer, or
+// ctx's cause. Then nothing is left behind.
 func Dial(
 	ctx context.Context, option rueidis.ClientOption, isCluster bool,
 ) (rueidis.Client, error) {
 	secrets := SecretsOf(&option)
-	// rueidis.NewClient hears of no context. Without connections it ends at once.
+	// rueidis.NewClient hears of no context. Without connections it ends at
+	// once.
 	o := &opening{ctx: ctx, dial: option.DialCtxFn}
 	option.DialCtxFn = o.dialCtx
 	leave := context.AfterFunc(ctx, o.fail)
@@ -54,7 +56,8 @@ type opening struct {
 	conns        []net.Conn
 }
 
-// dialCtx dials for the client, now and later. The dials of this time end with its context.
+// dialCtx dials for the client, now and later. The dials of this time end with
+// its context.
 func (o *opening) dialCtx(
 	ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config,
 ) (net.Conn, error) {
@@ -89,7 +92,8 @@ func (o *opening) keep(conn net.Conn) {
 	}
 }
 
-// fail closes all connections, and those that are still being made, unless the client is made.
+// fail closes all connections, and those that are still being made, unless the
+// client is made.
 func (o *opening) fail() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -37,7 +37,8 @@ func lookup(words ...string) func(string) (string, bool) {
 	}
 }
 
-// Each fault names the variable that it is about, all of them at once, and no secret.
+// Each fault names the variable that it is about, all of them at once, and no
+// secret.
 func TestFaultsNameTheirVariable(t *testing.T) {
 	t.Parallel()
 	const url = "LOCKBEAT_URL=redis://u:" + secret + "@127.0.0.1:1"
@@ -158,7 +159,8 @@ func TestAPasswordThatAllCanRead(t *testing.T) {
 		s.Warnings)
 }
 
-// Inside a container the file of a secret belongs to the user that has it outside.
+// Inside a container the file of a secret belongs to the user that has it
+// outside.
 func TestAPasswordOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -176,8 +178,8 @@ func TestAPasswordOfAnotherUser(t *testing.T) {
 	require.ErrorContains(t, err, "belongs to another user")
 }
 
-// A file with certificates or a key that others can write is refused: who writes it chooses the
-// server. So is a password's.
+// A file with certificates or a key that others can write is refused: who
+// writes it chooses the server. So is a password's.
 func TestFilesThatOthersCanWrite(t *testing.T) {
 	t.Parallel()
 	path := write(t, 0o666, secret)
@@ -230,7 +232,8 @@ func TestAFileThatIsTooLong(t *testing.T) {
 	}
 }
 
-// The page has all variables, in the words of the command's help; FromEnv's comment has them, too.
+// The page has all variables, in the words of the command's help; FromEnv's
+// comment has them, too.
 func TestThePageHasTheVariables(t *testing.T) {
 	t.Parallel()
 	comment, err := os.ReadFile("../../renewer/redisstore/open.go")

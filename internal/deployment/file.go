@@ -11,14 +11,15 @@ import (
 	"strings"
 )
 
-// These bound files, in bytes, so that a wrong name, such as a device's, ends. The certificates of
-// a whole system have 200 kB.
+// These bound files, in bytes, so that a wrong name, such as a device's, ends.
+// The certificates of a whole system have 200 kB.
 const (
 	mostFile = 64 << 10
 	mostPEM  = 4 << 20
 )
 
-// ReadFile reads a small file that no other user can write, and that is ours or root's.
+// ReadFile reads a small file that no other user can write, and that is ours or
+// root's.
 func ReadFile(path string) (text string, mode fs.FileMode, err error) {
 	text, info, err := readOpened(path, mostFile)
 	if err == nil && !ours(info) {
@@ -31,9 +32,9 @@ func ReadFile(path string) (text string, mode fs.FileMode, err error) {
 	return text, info.Mode(), nil
 }
 
-// readOpened reads a file of so many bytes at most that has no mode by which other users can write
-// it. It looks at the file that it has opened, not at the name, which may lead elsewhere a moment
-// later.
+// readOpened reads a file of so many bytes at most that has no mode by which
+// other users can write it. It looks at the file that it has opened, not at the
+// name, which may lead elsewhere a moment later.
 func readOpened(path string, most int64) (text string, info fs.FileInfo, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -56,8 +57,9 @@ func readOpened(path string, most int64) (text string, info fs.FileInfo, err err
 	return string(all), info, nil
 }
 
-// fileFault notes what is wrong with a file that a variable names. Where neither it nor its folder
-// is, the value may be a secret that was put in the place of a file's name, and is not shown.
+// fileFault notes what is wrong with a file that a variable names. Where
+// neither it nor its folder is, the value may be a secret that was put in the
+// place of a file's name, and is not shown.
 func (v *variables) fileFault(variable, path string, err error) {
 	folder := filepath.Dir(path)
 	_, noFolder := os.Stat(folder)
@@ -76,7 +78,8 @@ func plain(path string, err error) error {
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// ReadableByAll reports whether every user of the machine can read a file with this mode.
+// ReadableByAll reports whether every user of the machine can read a file with
+// this mode.
 func ReadableByAll(mode fs.FileMode) bool {
 	return hasModes && mode.IsRegular() && mode.Perm()&0o004 != 0
 }
@@ -84,7 +87,8 @@ func ReadableByAll(mode fs.FileMode) bool {
 // hasModes reports whether the bits of a file's mode say who may use it.
 const hasModes = runtime.GOOS != "windows"
 
-// readPassword reads the password in the file that a variable names; "" if the variable is not set.
+// readPassword reads the password in the file that a variable names; "" if the
+// variable is not set.
 func (v *variables) readPassword(name string) string {
 	path := v.values[name]
 	if path == "" {
@@ -106,8 +110,8 @@ func (v *variables) warnOf(name, path string, info fs.FileInfo, secret bool) {
 	}
 }
 
-// unsafe says what others may do with a file; "" if nothing. It is not refused: the secrets of
-// Docker and Kubernetes look like this inside a container.
+// unsafe says what others may do with a file; "" if nothing. It is not refused:
+// the secrets of Docker and Kubernetes look like this inside a container.
 func unsafe(path string, info fs.FileInfo, secret bool) string {
 	switch {
 	case secret && ReadableByAll(info.Mode()):
@@ -131,8 +135,9 @@ func passwordIn(path string) (password string, info fs.FileInfo, err error) {
 	return password, info, nil
 }
 
-// ReadPassword reads the password in a file that no other user can write. It warns of one that
-// others than we can use; "" if they can't. Errors show no part of it.
+// ReadPassword reads the password in a file that no other user can write. It
+// warns of one that others than we can use; "" if they can't. Errors show no
+// part of it.
 func ReadPassword(path string) (password, warning string, err error) {
 	password, info, err := passwordIn(path)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// option makes the client's options of the variables, and notes the faults. It reports whether they
-// say that there is a cluster.
+// option makes the client's options of the variables, and notes the faults. It
+// reports whether they say that there is a cluster.
 func (v *variables) option() (option rueidis.ClientOption, isCluster bool) {
 	a := v.parseURL(v.values[URLVariable])
 	master := v.values[masterVariable]
@@ -129,8 +129,8 @@ func (v *variables) tls(wanted bool) *tls.Config {
 	return config
 }
 
-// pair has the client show a certificate. It is read again for each connection, as those that are
-// renewed have short lives.
+// pair has the client show a certificate. It is read again for each connection,
+// as those that are renewed have short lives.
 func (v *variables) pair(cert, key string, config *tls.Config) {
 	certInfo, keyInfo, _, err := readPair(cert, key)
 	if err != nil {

@@ -11,16 +11,19 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// mostShown bounds what is looked at of a server's error, in bytes: more than an error of our
-// scripts has with the longest name, of which each byte may be escaped.
+// mostShown bounds what is looked at of a server's error, in bytes: more than
+// an error of our scripts has with the longest name, of which each byte may be
+// escaped.
 const mostShown = 8192
 
-// Arguments is where Redis' own error begins to repeat a command that it does not know.
+// Arguments is where Redis' own error begins to repeat a command that it does
+// not know.
 const Arguments = ", with args beginning with"
 
-// Printable is what a server says as it may be shown, but for its length: one line without control
-// bytes, without the arguments of a command that the server does not know, since AUTH may be one,
-// and without the secrets, however they are written.
+// Printable is what a server says as it may be shown, but for its length: one
+// line without control bytes, without the arguments of a command that the
+// server does not know, since AUTH may be one, and without the secrets, however
+// they are written.
 func Printable(text string, secrets ...string) string {
 	text, _, _ = strings.Cut(text[:min(len(text), mostShown)], Arguments)
 	for _, secret := range secrets {
@@ -50,7 +53,8 @@ type Secrets struct {
 // mostSecrets bounds how many are known, of those that change.
 const mostSecrets = 8
 
-// SecretsOf returns the passwords in a client's options, and notes those that a function will give.
+// SecretsOf returns the passwords in a client's options, and notes those that a
+// function will give.
 func SecretsOf(option *rueidis.ClientOption) *Secrets {
 	s := &Secrets{}
 	s.note(option.Password)
@@ -79,12 +83,14 @@ func (s *Secrets) note(secret string) {
 	s.all = append(s.all, secret)
 }
 
-// In reports whether a text may have a secret in it, also one that is not known.
+// In reports whether a text may have a secret in it, also one that is not
+// known.
 func (s *Secrets) In(text string) bool {
 	return strings.Contains(text, Arguments) || s.Printable(text) != Printable(text)
 }
 
-// Printable is the function of that name, without these secrets. Those of nil are not known.
+// Printable is the function of that name, without these secrets. Those of nil
+// are not known.
 func (s *Secrets) Printable(text string) string {
 	if s == nil {
 		return Printable(text)

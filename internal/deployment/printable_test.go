@@ -11,7 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/internal/deployment"
 )
 
-// What a server says is one line without control bytes, and without the passwords that it was sent.
+// What a server says is one line without control bytes, and without the
+// passwords that it was sent.
 func TestPrintable(t *testing.T) {
 	t.Parallel()
 	for said, shown := range map[string]string{

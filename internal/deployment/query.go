@@ -10,9 +10,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// parameters are what a URL may say behind the question mark besides db, cluster and
-// sentinel_master: those of rueidis' own URLs that locks can do with. One returns nil for a value
-// that it does not know.
+// parameters are what a URL may say behind the question mark besides db,
+// cluster and sentinel_master: those of rueidis' own URLs that locks can do
+// with. One returns nil for a value that it does not know.
 var parameters = map[string]func(value string) func(*rueidis.ClientOption){
 	"protocol": func(value string) func(*rueidis.ClientOption) {
 		if value != "2" && value != "3" {
@@ -57,8 +57,8 @@ func switchedOff(
 	}
 }
 
-// parseQuery takes what is behind the question mark. What variables say, too, becomes theirs, under
-// a name of the URL's.
+// parseQuery takes what is behind the question mark. What variables say, too,
+// becomes theirs, under a name of the URL's.
 func (v *variables) parseQuery(query string, db *string, a *address) {
 	values, err := url.ParseQuery(query)
 	wellFormed := err == nil

@@ -27,9 +27,10 @@ func (e *dialError) Unwrap() []error { return e.below }
 // maxShown bounds what is shown of a server's answer, in bytes.
 const maxShown = 400
 
-// refused is the error of a connection that could not be made. A server that has answered with an
-// error of its own, such as WRONGPASS, will do so again, unless it passes. What it says is shown as
-// one line without our passwords: it may repeat what it was sent.
+// refused is the error of a connection that could not be made. A server that
+// has answered with an error of its own, such as WRONGPASS, will do so again,
+// unless it passes. What it says is shown as one line without our passwords: it
+// may repeat what it was sent.
 func refused(option rueidis.ClientOption, secrets *Secrets, err error) error {
 	answer, ok := errors.AsType[*rueidis.RedisError](err)
 	if ok && !passes(answer.Error()) {
@@ -72,7 +73,8 @@ func passes(answer string) bool {
 
 func hosts(option rueidis.ClientOption) string { return strings.Join(option.InitAddress, ",") }
 
-// culprit is what a server's answer is about. With Sentinels it may be theirs or the primary's.
+// culprit is what a server's answer is about. With Sentinels it may be theirs
+// or the primary's.
 func culprit(option rueidis.ClientOption, answer string) string {
 	const url = "the URL (" + URLVariable + ")"
 	sentinels := option.Sentinel.MasterSet != ""
@@ -93,7 +95,8 @@ func culprit(option rueidis.ClientOption, answer string) string {
 	return "the user or the password is wrong in " + where
 }
 
-// advice is what may help where the server has not answered; "" if there is none.
+// advice is what may help where the server has not answered; "" if there is
+// none.
 func advice(option rueidis.ClientOption, err error) string {
 	secure := option.TLSConfig != nil
 	_, isAuthority := errors.AsType[x509.UnknownAuthorityError](err)

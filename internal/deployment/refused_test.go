@@ -18,7 +18,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// A connection that could not be made says which variable may help, and which would not.
+// A connection that could not be made says which variable may help, and which
+// would not.
 func TestNoConnectionHasAdvice(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")

@@ -7,14 +7,16 @@ import (
 	"strings"
 )
 
-// ofOthers are variables that look like ours and are for someone else: the file of the command and
-// what it tells the command that it runs; those of tests; and those that Kubernetes sets in each
-// pod beside a Service whose name begins with lockbeat.
+// ofOthers are variables that look like ours and are for someone else: the file
+// of the command and what it tells the command that it runs; those of tests;
+// and those that Kubernetes sets in each pod beside a Service whose name begins
+// with lockbeat.
 var ofOthers = regexp.MustCompile(`^LOCKBEAT_(CONFIG|NAME|FENCE|LONG|REQUIRE_[A-Z]+|` +
 	`(.+_)?SERVICE_(HOST|PORT(_.+)?)|(.+_)?PORT(_[0-9]+_[A-Z]+(_[A-Z]+)?)?)$`)
 
-// CheckNames refuses an environment with a variable that looks like ours and is none: it would do
-// nothing, and the locks be elsewhere than meant. Values are not shown.
+// CheckNames refuses an environment with a variable that looks like ours and is
+// none: it would do nothing, and the locks be elsewhere than meant. Values are
+// not shown.
 func CheckNames(environ []string) error {
 	var faults []string
 	for _, entry := range environ {

@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// LOCKBEAT_PREFX=a: was ignored: two deploys that should have been apart had the same locks.
+// LOCKBEAT_PREFX=a: was ignored: two deploys that should have been apart had
+// the same locks.
 func TestVariablesThatThereAreNot(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{

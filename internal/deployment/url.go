@@ -18,7 +18,8 @@ type address struct {
 	more           []func(*rueidis.ClientOption)
 }
 
-// HasPassword reports whether a URL may have a password in it: also one that is not well formed.
+// HasPassword reports whether a URL may have a password in it: also one that is
+// not well formed.
 func HasPassword(text string) bool {
 	_, rest, _ := strings.Cut(text, "://")
 	who, _, found := cutLast(rest, "@")
@@ -32,8 +33,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return "", s, false
 }
 
-// parseURL takes a URL apart. [url.Parse] does not serve: it knows one host only, and its errors
-// show the password.
+// parseURL takes a URL apart. [url.Parse] does not serve: it knows one host
+// only, and its errors show the password.
 func (v *variables) parseURL(text string) (a address) {
 	fault := func(format string, args ...any) { v.fault(URLVariable, format, args...) }
 	scheme, rest, _ := strings.Cut(text, "://")
@@ -140,5 +141,6 @@ func withPort(host, port string) (string, bool) {
 	return net.JoinHostPort(name, given), true
 }
 
-// isBlank reports whether r is not seen, such as a line break that a file has brought along.
+// isBlank reports whether r is not seen, such as a line break that a file has
+// brought along.
 func isBlank(r rune) bool { return r <= ' ' || r == 0x7f }

@@ -50,7 +50,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// What rueidis takes in a URL, and locks can do with, is taken; of the rest the fault says the way.
+// What rueidis takes in a URL, and locks can do with, is taken; of the rest the
+// fault says the way.
 func TestParametersOfURLs(t *testing.T) {
 	t.Parallel()
 	s, err := deployment.FromURL("redis://h?protocol=2&dial_timeout=2s&write_timeout=1500ms&" +
@@ -75,8 +76,8 @@ func TestParametersOfURLs(t *testing.T) {
 	}
 }
 
-// Wherever a secret is in a URL, a fault does not show it; and a URL with a password is known to
-// have one.
+// Wherever a secret is in a URL, a fault does not show it; and a URL with a
+// password is known to have one.
 func FuzzURL(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"redis://user:", "@h:1/2"},

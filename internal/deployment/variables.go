@@ -31,8 +31,8 @@ const defaultURL = "redis://127.0.0.1:6379"
 // Variable is one that a user can set.
 type Variable struct{ Name, What string }
 
-// Variables returns all variables in the order in which a user reads of them. docs/setup.md has
-// them, too, in these words.
+// Variables returns all variables in the order in which a user reads of them.
+// docs/setup.md has them, too, in these words.
 func Variables() []Variable {
 	return []Variable{
 		{URLVariable, "redis://user:password@host:6379/db; rediss:// for TLS; hosts with commas " +
@@ -51,8 +51,8 @@ func Variables() []Variable {
 	}
 }
 
-// Settings are what the variables or a URL say. They have the fields of redisstore.Deployment,
-// which explains them.
+// Settings are what the variables or a URL say. They have the fields of
+// redisstore.Deployment, which explains them.
 type Settings struct {
 	Option  rueidis.ClientOption
 	Cluster bool
@@ -127,8 +127,8 @@ func wrong(text string) error { return fmt.Errorf("%w: %s", renewer.ErrConfig, t
 // maxPrefix bounds a prefix, in bytes, as it is in every key.
 const maxPrefix = 256
 
-// PrefixFault says what is wrong with a prefix; "" if it is well. It does not show it: a variable
-// may have a password in it by mistake.
+// PrefixFault says what is wrong with a prefix; "" if it is well. It does not
+// show it: a variable may have a password in it by mistake.
 func PrefixFault(prefix string) string {
 	switch {
 	case prefix == "":

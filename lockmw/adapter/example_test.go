@@ -14,8 +14,8 @@ import (
 // message is what the framework delivers.
 type message struct{ Account, Text string }
 
-// An adapter runs a framework's handler under the lock, and says in the framework's own words why
-// it did not run.
+// An adapter runs a framework's handler under the lock, and says in the
+// framework's own words why it did not run.
 func ExampleRun() {
 	keeper, err := renewer.New(memory.New(), renewer.Config{})
 	if err != nil {

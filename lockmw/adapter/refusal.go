@@ -11,44 +11,48 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Refusal is why a call did not get its lock; 0 if there is no error. Adapters translate it.
+// Refusal is why a call did not get its lock; 0 if there is no error. Adapters
+// translate it.
 type Refusal uint8
 
 const (
 	// RefusalBusy means that another caller has the lock: [renewer.ErrBusy].
 	RefusalBusy Refusal = iota + 1
-	// RefusalReplaced means that a newer call has taken the place of this one while it waited,
-	// or that of an outer call, in whose context it was made: [renewer.ErrReplaced], see
-	// [lockmw.Replace]. The latter is [renewer.ErrLost] too.
+	// RefusalReplaced means that a newer call has taken the place of this one
+	// while it waited, or that of an outer call, in whose context it was made:
+	// [renewer.ErrReplaced], see [lockmw.Replace]. The latter is
+	// [renewer.ErrLost] too.
 	RefusalReplaced
-	// RefusalQueueFull means that too many wait for it already: [renewer.ErrQueueFull].
+	// RefusalQueueFull means that too many wait for it already:
+	// [renewer.ErrQueueFull].
 	RefusalQueueFull
-	// RefusalSkipped means that another caller has it, and [lockmw.Skip] was asked for:
-	// [lockmw.ErrSkipped].
+	// RefusalSkipped means that another caller has it, and [lockmw.Skip] was
+	// asked for: [lockmw.ErrSkipped].
 	RefusalSkipped
-	// RefusalUnavailable means that the store could not be asked: [renewer.ErrUnavailable]. It
-	// never means "busy".
+	// RefusalUnavailable means that the store could not be asked:
+	// [renewer.ErrUnavailable]. It never means "busy".
 	RefusalUnavailable
-	// RefusalShutdown means that the keeper is shut down: [renewer.ErrShutdown].
+	// RefusalShutdown means that the keeper is shut down:
+	// [renewer.ErrShutdown].
 	RefusalShutdown
-	// RefusalName means that the name is empty, too long, or one of too many (64):
-	// [renewer.ErrName].
+	// RefusalName means that the name is empty, too long, or one of too many
+	// (64): [renewer.ErrName].
 	RefusalName
-	// RefusalLost means that the lock of an outer call, in whose context this one was made, is
-	// lost: [renewer.ErrLost].
+	// RefusalLost means that the lock of an outer call, in whose context this
+	// one was made, is lost: [renewer.ErrLost].
 	RefusalLost
 	// RefusalCancelled means that the caller has gone: context.Canceled.
 	RefusalCancelled
 	// RefusalDeadline means that the caller's own deadline has passed:
 	// context.DeadlineExceeded.
 	RefusalDeadline
-	// RefusalMisuse means that the call can never work: [renewer.ErrConfig], and every error
-	// that does not come from a lock.
+	// RefusalMisuse means that the call can never work: [renewer.ErrConfig],
+	// and every error that does not come from a lock.
 	RefusalMisuse
 )
 
-// RefusalOf sorts an error of [Enter], or of [Run] if the function did not run: the error of a
-// function that ran may come from a lock that it uses itself.
+// RefusalOf sorts an error of [Enter], or of [Run] if the function did not run:
+// the error of a function that ran may come from a lock that it uses itself.
 func RefusalOf(err error) Refusal {
 	switch {
 	case err == nil:
@@ -84,14 +88,15 @@ const (
 	maxRetryIn     = 30 * time.Second // for a lock that has been held for long
 )
 
-// RetryIn advises a caller that was refused with err when to ask again: after a random duration
-// between half of base and one and a half times base, so that callers refused together do not
-// come back together.
+// RetryIn advises a caller that was refused with err when to ask again: after a
+// random duration between half of base and one and a half times base, so that
+// callers refused together do not come back together.
 //
-// If base is 0 or less, it is 5 s if the store could not be asked or the limit is closed
-// ([renewer.ErrLimitClosed]), and otherwise half of the time for which the holder has had the
-// lock, but at least 1 s and at most 30 s: an operation that has taken a minute is hardly done
-// in a second. (The time left to the lease would say less, since heartbeats renew it.)
+// If base is 0 or less, it is 5 s if the store could not be asked or the limit
+// is closed ([renewer.ErrLimitClosed]), and otherwise half of the time for
+// which the holder has had the lock, but at least 1 s and at most 30 s: an
+// operation that has taken a minute is hardly done in a second. (The time left
+// to the lease would say less, since heartbeats renew it.)
 func RetryIn(err error, base time.Duration) time.Duration {
 	if base <= 0 {
 		base = defaultRetryIn

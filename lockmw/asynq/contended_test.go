@@ -18,7 +18,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// retriesIn is short enough for a test. asynq counts in seconds, so it mostly means at once.
+// retriesIn is short enough for a test. asynq counts in seconds, so it mostly
+// means at once.
 var retriesIn = jobs.RetryIn(50 * time.Millisecond)
 
 // By TestAdapterOfJobs those in line do.
@@ -51,8 +52,8 @@ func TestContendedTasksRunAloneAndUncounted(t *testing.T) {
 	}
 }
 
-// Tasks that waited for busy locks, as they were told to, used to take all workers, so that a task
-// whose lock was free waited for as long.
+// Tasks that waited for busy locks, as they were told to, used to take all
+// workers, so that a task whose lock was free waited for as long.
 func TestAtMostHalfOfTheWorkersWait(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -106,8 +107,8 @@ func TestHandlerThatIgnoresItsTimeoutNeverOverlapsItsRetry(t *testing.T) {
 	assert.EqualValues(t, 2, runs.Load())
 }
 
-// The locks' server is down, or the keeper is shut down before the server: tasks come back, and one
-// on its last attempt waits.
+// The locks' server is down, or the keeper is shut down before the server:
+// tasks come back, and one on its last attempt waits.
 func TestLocksThatCantBeHad(t *testing.T) {
 	t.Parallel()
 	for want, away := range map[string]func(t *testing.T, k *renewer.Keeper, locks *env){
@@ -147,8 +148,9 @@ func TestLocksThatCantBeHad(t *testing.T) {
 	}
 }
 
-// On a server without the Config of Configure, by the locks of another or of a test, each refusal
-// would use up an attempt: no task runs, and the operator hears why, once.
+// On a server without the Config of Configure, by the locks of another or of a
+// test, each refusal would use up an attempt: no task runs, and the operator
+// hears why, once.
 func TestNoTaskRunsOnAServerThatIsNotConfigured(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -12,13 +12,13 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 )
 
-// originHeader is the header of a copy, and of copies of it: the ID of the task as it was first
-// enqueued.
+// originHeader is the header of a copy, and of copies of it: the ID of the task
+// as it was first enqueued.
 const originHeader = "Lockbeat-Origin"
 
-// copier returns what enqueues a copy of a task on its last attempt, of which asynq takes one by an
-// ID at most. It makes none of a task that its Redis does not have: the copy would be in another
-// Redis than the server's.
+// copier returns what enqueues a copy of a task on its last attempt, of which
+// asynq takes one by an ID at most. It makes none of a task that its Redis does
+// not have: the copy would be in another Redis than the server's.
 func (r *taskRedis) copier(
 	of jobs.Task,
 ) func(ctx context.Context, id string, in time.Duration) error {
@@ -40,8 +40,8 @@ func (r *taskRedis) copier(
 	}
 }
 
-// running is a task that a worker of the server has, as asynq has it. The error is errOtherRedis if
-// there is none. (An inspector takes no context.)
+// running is a task that a worker of the server has, as asynq has it. The error
+// is errOtherRedis if there is none. (An inspector takes no context.)
 func (r *taskRedis) running(ctx context.Context, task jobs.Task) (*asynq.TaskInfo, error) {
 	type answer struct {
 		info *asynq.TaskInfo

@@ -1,6 +1,6 @@
-// Package asynqmw runs asynq task handlers under a lock that they never name: of all tasks,
-// requests and calls with the same name, one runs at a time, on any server. It stands on
-// package jobs, whose options it takes.
+// Package asynqmw runs asynq task handlers under a lock that they never name:
+// of all tasks, requests and calls with the same name, one runs at a time, on
+// any server. It stands on package jobs, whose options it takes.
 //
 //	redis, err := asynqmw.RedisOpt(deployment)
 //	locks, config := asynqmw.Configure(keeper, redis, asynq.Config{Concurrency: 20})
@@ -9,10 +9,11 @@
 //	mux.Handle("email:send", asynqmw.Wrap(locks,
 //		func(e Email) string { return lockmw.Key("user", e.UserID) }, sendEmail))
 //
-// A task whose lock another caller has stands in line in its queue, and is called when its turn is
-// near. It keeps no worker and uses up no attempt. On its last one, when asynq archives it whatever
-// its handler returns, a copy goes back in its place: the same but for its ID and its Unique lock.
-// The header "Lockbeat-Origin" has the first one's ID.
+// A task whose lock another caller has stands in line in its queue, and is
+// called when its turn is near. It keeps no worker and uses up no attempt. On
+// its last one, when asynq archives it whatever its handler returns, a copy
+// goes back in its place: the same but for its ID and its Unique lock. The
+// header "Lockbeat-Origin" has the first one's ID.
 //
 // # Outcomes
 //

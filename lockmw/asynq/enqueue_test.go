@@ -16,7 +16,8 @@ import (
 
 var due = time.Date(2026, 3, 29, 2, 0, 0, 0, time.UTC)
 
-// Nodes call at the same time, from time zones of their own, and again when the task is done.
+// Nodes call at the same time, from time zones of their own, and again when the
+// task is done.
 func TestOneTaskATick(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

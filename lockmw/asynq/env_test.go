@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 const (
 	soon = 20 * time.Second // bounds what happens in a second or two
 	tick = 10 * time.Millisecond
-	// goesOn is how soon after a release the tasks in line have run: by themselves they come after
-	// the TTL of their keepers, 15 s.
+	// goesOn is how soon after a release the tasks in line have run: by
+	// themselves they come after the TTL of their keepers, 15 s.
 	goesOn = 9 * time.Second
 )
 
@@ -46,7 +46,8 @@ func nothing(context.Context, order) error { return nil }
 
 func task(payload string) *asynq.Task { return asynq.NewTask("order", []byte(payload)) }
 
-// configured is asynq's configuration as users have it who set nothing of it themselves.
+// configured is asynq's configuration as users have it who set nothing of it
+// themselves.
 var configured = configure(asynq.Config{})
 
 // configure is asynqmw.Configure, without its locks.
@@ -95,7 +96,8 @@ type env struct {
 	inspector *asynq.Inspector
 }
 
-// home is what lines of tasks call the Redis of an env, and the rest what their keys end with.
+// home is what lines of tasks call the Redis of an env, and the rest what their
+// keys end with.
 const (
 	home        = "HOME"
 	tasksSuffix = ":tasks:" + home
@@ -146,7 +148,8 @@ func (e *env) keeperAs(at rueidis.ClientOption, edit ...func(*renewer.Config)) *
 	return newKeeper(e.t, store, cfg)
 }
 
-// workers is a configuration that is fast, quiet and retries in an hour what has failed.
+// workers is a configuration that is fast, quiet and retries in an hour what
+// has failed.
 func workers(n int) asynq.Config {
 	return asynq.Config{
 		Concurrency: n, DelayedTaskCheckInterval: 50 * time.Millisecond,
@@ -155,7 +158,8 @@ func workers(n int) asynq.Config {
 	}
 }
 
-// serve runs what handle makes of the locks of k on a server that ends with the test.
+// serve runs what handle makes of the locks of k on a server that ends with the
+// test.
 func (e *env) serve(
 	k *renewer.Keeper, handle func(*asynqmw.Locks) asynq.Handler, cfg asynq.Config,
 	opts ...asynqmw.ServerOption,
@@ -180,7 +184,8 @@ func (e *env) start(h asynq.Handler, cfg asynq.Config) *asynq.Server {
 	return server
 }
 
-// enqueue enqueues a task "order" for a user, kept when it is done, and returns its ID.
+// enqueue enqueues a task "order" for a user, kept when it is done, and returns
+// its ID.
 func (e *env) enqueue(user string, opts ...asynq.Option) string {
 	payload, err := json.Marshal(order{User: user})
 	require.NoError(e.t, err)
@@ -213,7 +218,8 @@ func (e *env) awaitRefused(id string) *asynq.TaskInfo {
 	return e.await(id, func(i *asynq.TaskInfo) bool { return i.LastErr != "" })
 }
 
-// parked enqueues a task of a user's, and waits until that was refused and has left its worker.
+// parked enqueues a task of a user's, and waits until that was refused and has
+// left its worker.
 func (e *env) parked(user string, opts ...asynq.Option) (id string) {
 	e.t.Helper()
 	id = e.enqueue(user, opts...)
@@ -223,7 +229,8 @@ func (e *env) parked(user string, opts ...asynq.Option) (id string) {
 	return id
 }
 
-// awaitDone waits until n tasks are completed, uncounted, and there are no others.
+// awaitDone waits until n tasks are completed, uncounted, and there are no
+// others.
 func (e *env) awaitDone(n int) {
 	e.t.Helper()
 	require.Eventually(e.t, func() bool {
@@ -255,7 +262,8 @@ func (e *env) awaitSlot(user string) {
 	}, soon, tick)
 }
 
-// hold takes the lock of a user's orders, until the function that it returns is called.
+// hold takes the lock of a user's orders, until the function that it returns is
+// called.
 func hold(t *testing.T, k *renewer.Keeper, user string) (release func()) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), soon)

@@ -15,13 +15,14 @@ import (
 // ErrPayload means that a task's payload can't be decoded. asynq archives it.
 var ErrPayload = errors.New("lockbeat: unusable task")
 
-// NotRunError is what a handler returns for a task that did not run, for want of its lock. It is
-// [renewer.ErrBusy], [renewer.ErrUnavailable] or [renewer.ErrShutdown], and asynq.RevokeTask if a
-// copy has taken the task's place.
+// NotRunError is what a handler returns for a task that did not run, for want
+// of its lock. It is [renewer.ErrBusy], [renewer.ErrUnavailable] or
+// [renewer.ErrShutdown], and asynq.RevokeTask if a copy has taken the task's
+// place.
 type NotRunError struct {
 	// Result says what becomes of the task. It comes back within a
-	// DelayedTaskCheckInterval of RetryIn, in whole seconds. After a [jobs.OutcomeFailed] asynq
-	// archives it.
+	// DelayedTaskCheckInterval of RetryIn, in whole seconds. After a
+	// [jobs.OutcomeFailed] asynq archives it.
 	jobs.Result
 }
 
@@ -47,8 +48,8 @@ func answer(r jobs.Result) error {
 	}
 }
 
-// Error names the lock, as asynq's last error of the task does: log [renewer.ErrorText] where names
-// may carry personal data.
+// Error names the lock, as asynq's last error of the task does: log
+// [renewer.ErrorText] where names may carry personal data.
 func (e *NotRunError) Error() string {
 	when := "in about " + e.RetryIn.Round(time.Millisecond).String()
 	if e.InLine {

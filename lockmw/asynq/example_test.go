@@ -51,7 +51,8 @@ func ExampleWrap() {
 	// <nil>
 }
 
-// A task whose lock another caller has does not run, as a test of the handler shows.
+// A task whose lock another caller has does not run, as a test of the handler
+// shows.
 func ExampleNotRunError() {
 	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	if err != nil {
@@ -73,8 +74,8 @@ func ExampleNotRunError() {
 	// true true
 }
 
-// The job of a tick may run again, after a failure or on another node: the tick's task is enqueued
-// once.
+// The job of a tick may run again, after a failure or on another node: the
+// tick's task is enqueued once.
 func ExampleEnqueueOnce() {
 	client := asynq.NewClient(asynq.RedisClientOpt{Addr: "redis:6379"})
 	defer func() { _ = client.Close() }()

@@ -76,8 +76,8 @@ func TestUnusableTasksAreArchivedAndNoLockAsked(t *testing.T) {
 	}
 }
 
-// The lock's name is what the key function returns, a named string too, and the task's context has
-// the task.
+// The lock's name is what the key function returns, a named string too, and the
+// task's context has the task.
 func TestWhatAHandlerHas(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
@@ -114,7 +114,8 @@ func TestHandlersInsideOfOthers(t *testing.T) {
 	require.ErrorIs(t, err, renewer.ErrBusy)
 	assert.False(t, isFailure(err), "a refusal of the inner one is a refusal")
 
-	// Of a lock that the handler uses itself it is an error of the handler's: it has run.
+	// Of a lock that the handler uses itself it is an error of the handler's:
+	// it has run.
 	store.Script(script.Acquire, script.Pass(), script.Taken(contract.Holder{}, time.Minute))
 	err = asynqmw.Wrap(asynqmw.ForTest(k), byUser, func(ctx context.Context, _ order) error {
 		return lockmw.Run(ctx, k, "inner", func(context.Context) error { return nil },
@@ -124,7 +125,8 @@ func TestHandlersInsideOfOthers(t *testing.T) {
 	assert.True(t, isFailure(err))
 }
 
-// The lease of the outer handler is lost before the inner one, on the same key, has begun.
+// The lease of the outer handler is lost before the inner one, on the same key,
+// has begun.
 func TestInnerHandlerAfterALoss(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -147,8 +149,8 @@ func TestInnerHandlerAfterALoss(t *testing.T) {
 	})
 }
 
-// A task without a payload, as schedules enqueue it, used to be archived at once: "unexpected end
-// of JSON input".
+// A task without a payload, as schedules enqueue it, used to be archived at
+// once: "unexpected end of JSON input".
 func TestPayloads(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
@@ -185,8 +187,9 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
-// A task of two seconds has a quarter of one to get the lock: the rest is for its work. Once that
-// has begun it has all its time. A store may take longer to answer than tasks wait.
+// A task of two seconds has a quarter of one to get the lock: the rest is for
+// its work. Once that has begun it has all its time. A store may take longer to
+// answer than tasks wait.
 func TestAnswerAndTheTimeOfTheTask(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -233,7 +236,8 @@ func TestAnswerAndTheTimeOfTheTask(t *testing.T) {
 	}
 }
 
-// Who cancels a task decides what becomes of it: it was not refused by its lock.
+// Who cancels a task decides what becomes of it: it was not refused by its
+// lock.
 func TestCancelledWhileWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

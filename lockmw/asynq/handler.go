@@ -14,20 +14,21 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 )
 
-// Wrap returns a handler that decodes a task's payload, as JSON, and runs fn under the lock on the
-// name that key makes of it. No payload is the zero value of T, or a new one if T is a pointer.
+// Wrap returns a handler that decodes a task's payload, as JSON, and runs fn
+// under the lock on the name that key makes of it. No payload is the zero value
+// of T, or a new one if T is a pointer.
 //
-// fn's context ends when asynq's does, or when the lock is lost; [Task] has the task. Wrap
-// panics if l, key or fn is nil, or if no lock can be had by opts.
+// fn's context ends when asynq's does, or when the lock is lost; [Task] has the
+// task. Wrap panics if l, key or fn is nil, or if no lock can be had by opts.
 func Wrap[T any, N lockmw.Name](
 	l *Locks, key func(T) N, fn func(context.Context, T) error, opts ...jobs.Option,
 ) asynq.Handler {
 	return WrapWith(l, decodeJSON[T], key, fn, opts...)
 }
 
-// decodeJSON is json.Unmarshal. An object that has a name twice is no error, as it is in what an
-// HTTP client sends: here the key and the work come from one parsed value, and payloads from
-// programs of one's own.
+// decodeJSON is json.Unmarshal. An object that has a name twice is no error, as
+// it is in what an HTTP client sends: here the key and the work come from one
+// parsed value, and payloads from programs of one's own.
 func decodeJSON[T any](data []byte) (payload T, err error) {
 	into := wire.Into(&payload)
 	if len(data) > 0 {
@@ -36,7 +37,8 @@ func decodeJSON[T any](data []byte) (payload T, err error) {
 	return payload, err
 }
 
-// WrapWith is [Wrap] for payloads that are not JSON. decode gets empty ones, too.
+// WrapWith is [Wrap] for payloads that are not JSON. decode gets empty ones,
+// too.
 func WrapWith[T any, N lockmw.Name](
 	l *Locks, decode func(payload []byte) (T, error), key func(T) N,
 	fn func(context.Context, T) error, opts ...jobs.Option,
@@ -55,8 +57,9 @@ func WrapWith[T any, N lockmw.Name](
 	})
 }
 
-// Middleware returns what mux.Use takes, to run each handler of a mux under the lock on the name
-// that key makes of a task; or one: Middleware(locks, key)(handler).
+// Middleware returns what mux.Use takes, to run each handler of a mux under the
+// lock on the name that key makes of a task; or one: Middleware(locks,
+// key)(handler).
 func Middleware[N lockmw.Name](
 	l *Locks, key func(*asynq.Task) N, opts ...jobs.Option,
 ) asynq.MiddlewareFunc {
@@ -103,7 +106,8 @@ func handle[T any, N lockmw.Name](
 	}
 }
 
-// delivery is what asynq says of a task. Where no server calls the handler, it says nothing.
+// delivery is what asynq says of a task. Where no server calls the handler, it
+// says nothing.
 func (l *Locks) delivery(
 	ctx context.Context, task *asynq.Task,
 ) (d jobs.Delivery, configured bool) {
@@ -123,7 +127,8 @@ func (l *Locks) delivery(
 // taskKey is where a handler's context has its task.
 type taskKey struct{}
 
-// Task returns the task that a handler runs, from its context or one made of it; nil from others.
+// Task returns the task that a handler runs, from its context or one made of
+// it; nil from others.
 func Task(ctx context.Context) *asynq.Task {
 	task, _ := ctx.Value(taskKey{}).(*asynq.Task)
 	return task

@@ -24,9 +24,10 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A holder that is no task, and knows nothing of the line, works for longer than a task waits in
-// its slot. The tasks are called when it releases the lock, and not before, in order. Their last
-// error says who has the lock, and how many are before them.
+// A holder that is no task, and knows nothing of the line, works for longer
+// than a task waits in its slot. The tasks are called when it releases the
+// lock, and not before, in order. Their last error says who has the lock, and
+// how many are before them.
 func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 	t.Parallel()
 	queues, locks := apart(t)
@@ -45,7 +46,8 @@ func TestTasksInLineBehindAnotherKindOfHolder(t *testing.T) {
 	first := queues.enqueue("u1")
 	locks.awaitSlot("u1")
 	ids := []string{first}
-	// Both processes have heard of the line then: one that has not does not ask it.
+	// Both processes have heard of the line then: one that has not does not ask
+	// it.
 	for i := 0; i < 3 || min(counts[0].Load(), counts[1].Load()) == 0; i++ {
 		ids = append(ids, queues.parked("u1"))
 		assert.Regexp(t, fmt.Sprintf(`it stands in line, and comes back when its turn is near, or `+
@@ -98,8 +100,9 @@ func (e *env) place(id string) {
 		strconv.FormatInt(time.Now().UnixMicro(), 10), "default\n"+id).Error())
 }
 
-// The first in line are deleted and archived by hand, or have gone long ago, or were completed, or
-// were never refused for the lock: another program has written them there.
+// The first in line are deleted and archived by hand, or have gone long ago, or
+// were completed, or were never refused for the lock: another program has
+// written them there.
 func TestTasksInLineThatAreGone(t *testing.T) {
 	t.Parallel()
 	queues, locks := apart(t)
@@ -131,7 +134,8 @@ func TestTasksInLineThatAreGone(t *testing.T) {
 	queues.awaitState(done, asynq.TaskStateCompleted)
 }
 
-// The processes of the holder, and of the task that waits in its slot, have died.
+// The processes of the holder, and of the task that waits in its slot, have
+// died.
 func TestTasksInLineBehindTheDead(t *testing.T) {
 	t.Parallel()
 	queues, locks := apart(t)
@@ -145,8 +149,8 @@ func TestTasksInLineBehindTheDead(t *testing.T) {
 	assert.ElementsMatch(t, ids, r.await(t, 3, goesOn))
 }
 
-// Without copies a task on its last attempt can't go back: it waits in its slot, and others stand
-// in line.
+// Without copies a task on its last attempt can't go back: it waits in its
+// slot, and others stand in line.
 func TestLastAttemptInLine(t *testing.T) {
 	t.Parallel()
 	queues, locks := apart(t)
@@ -160,8 +164,9 @@ func TestLastAttemptInLine(t *testing.T) {
 	assert.Equal(t, []string{last, next}, r.await(t, 2, goesOn))
 }
 
-// Two asynq databases share a lock, and have tasks of the same queue and IDs. Each took the other's
-// tasks out of the line, since it does not have them: the lock was idle for a TTL.
+// Two asynq databases share a lock, and have tasks of the same queue and IDs.
+// Each took the other's tasks out of the line, since it does not have them: the
+// lock was idle for a TTL.
 func TestTasksOfTwoDatabasesThatShareALock(t *testing.T) {
 	t.Parallel()
 	const tasks = 15
@@ -197,8 +202,9 @@ func TestAStoreWithoutLines(t *testing.T) {
 	e.awaitDone(1)
 }
 
-// Another database of the server's Redis, or another Redis: the operator is told, once, and tasks
-// are as by NoLine. They used to lose their places without a word.
+// Another database of the server's Redis, or another Redis: the operator is
+// told, once, and tasks are as by NoLine. They used to lose their places
+// without a word.
 func TestAnotherRedisThanTheServersIsToldOf(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -264,8 +270,8 @@ func TestRightsAreTakenAwayWhileTasksStandInLine(t *testing.T) {
 	}
 }
 
-// All processes call a database by the name that the first of them has put there. What another
-// program has put there is refused.
+// All processes call a database by the name that the first of them has put
+// there. What another program has put there is refused.
 func TestHome(t *testing.T) {
 	t.Parallel()
 	e := newDatabase(t, redistest.Start(t), 0)
@@ -359,8 +365,9 @@ func TestStates(t *testing.T) {
 	assert.Equal(t, jobs.StateGone, got, "refused by another lock")
 }
 
-// A task whose turn has come ran after all that were enqueued meanwhile, and its lock was idle. One
-// that a server has taken already is not put into the queue again.
+// A task whose turn has come ran after all that were enqueued meanwhile, and
+// its lock was idle. One that a server has taken already is not put into the
+// queue again.
 func TestATaskWhoseTurnHasComeOvertakesItsQueue(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -384,7 +391,8 @@ func TestATaskWhoseTurnHasComeOvertakesItsQueue(t *testing.T) {
 	assert.Equal(t, want, got)
 }
 
-// A process of this version finds the refusals of others by this mark: it must stay as it is.
+// A process of this version finds the refusals of others by this mark: it must
+// stay as it is.
 func TestTheMarkOfARefusalStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)

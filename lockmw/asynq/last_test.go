@@ -39,8 +39,8 @@ func (e *env) awaitCopy(of string) (copied *asynq.TaskInfo) {
 	return copied
 }
 
-// A task has failed, and is on its last attempt now: it waits, or goes on as a copy that has as
-// many attempts left.
+// A task has failed, and is on its last attempt now: it waits, or goes on as a
+// copy that has as many attempts left.
 func TestLastAttemptAfterAFailure(t *testing.T) {
 	t.Parallel()
 	for name, copies := range map[string]bool{"waits": false, "by a copy": true} {
@@ -120,8 +120,8 @@ func TestTasksOnTheirLastAttemptThatComeTogether(t *testing.T) {
 	e.awaitDone(n)
 }
 
-// asynq archives a task on its last attempt whose worker is killed: one that waited in its worker
-// was archived so, and had never begun.
+// asynq archives a task on its last attempt whose worker is killed: one that
+// waited in its worker was archived so, and had never begun.
 func TestLastAttemptThatCanGoBackWaitsInNoWorker(t *testing.T) {
 	t.Parallel()
 	for name, inLine := range map[string]bool{"in line": true, "out of line": false} {
@@ -181,7 +181,8 @@ func TestCopyIsAsTheOriginal(t *testing.T) {
 		task.Headers())
 }
 
-// A copy had no Deadline, and no Retention: it ran after its producer had given it up.
+// A copy had no Deadline, and no Retention: it ran after its producer had given
+// it up.
 func TestCopyKeepsTheTimesOfItsOriginal(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(time.Now().Unix()+3600, 0)
@@ -219,7 +220,8 @@ func TestCopyKeepsTheTimesOfItsOriginal(t *testing.T) {
 	}
 }
 
-// By another Redis than the server's, copies would be in a queue that no server has.
+// By another Redis than the server's, copies would be in a queue that no server
+// has.
 func TestNoCopyGoesToAnotherRedis(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -237,9 +239,9 @@ func TestNoCopyGoesToAnotherRedis(t *testing.T) {
 	assert.Empty(t, r.ran())
 }
 
-// Redis takes the copy, and its answers get lost. The tries after that find it there.
-// The original neither runs, since the copy might have got through, nor is dropped before it is
-// known that it has.
+// Redis takes the copy, and its answers get lost. The tries after that find it
+// there. The original neither runs, since the copy might have got through, nor
+// is dropped before it is known that it has.
 func TestCopyIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

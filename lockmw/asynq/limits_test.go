@@ -13,9 +13,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Forty tasks of each of two users, three at a time of each and five in all, on two servers: by
-// limits that they name, none runs beside too many, no attempt is used up, and nothing is left
-// behind. So it is of locks that each task needs two of.
+// Forty tasks of each of two users, three at a time of each and five in all, on
+// two servers: by limits that they name, none runs beside too many, no attempt
+// is used up, and nothing is left behind. So it is of locks that each task
+// needs two of.
 func TestSeveralInLine(t *testing.T) {
 	t.Parallel()
 	const tasks = 15
@@ -69,8 +70,9 @@ func (g *gauge) begin() (end func()) {
 	return func() { g.now.Add(-1) }
 }
 
-// Behind a limit that holders fill who are no tasks, one task waits in its worker's slot, and at
-// the release of several slots as many tasks are called, in order.
+// Behind a limit that holders fill who are no tasks, one task waits in its
+// worker's slot, and at the release of several slots as many tasks are called,
+// in order.
 func TestAFullLimitKeepsNoWorker(t *testing.T) {
 	t.Parallel()
 	queues, locks := apart(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Locks is what handlers need of their server: see [Configure]. It may be used concurrently.
+// Locks is what handlers need of their server: see [Configure]. It may be used
+// concurrently.
 type Locks struct {
 	keeper *renewer.Keeper
 	queue  *taskRedis // nil: by ForTest
@@ -25,25 +26,28 @@ type Locks struct {
 // ServerOption is for [Configure].
 type ServerOption func(*Locks)
 
-// NoLine has refused tasks come back by themselves, in a second or two and in no order. So a name's
-// lock is idle between short tasks.
+// NoLine has refused tasks come back by themselves, in a second or two and in
+// no order. So a name's lock is idle between short tasks.
 func NoLine() ServerOption { return func(l *Locks) { l.line = false } }
 
-// NoCopies makes no copies of tasks on their last attempt. One of a name waits in its worker then,
-// for an eighth of its time; asynq archives the others, and that one if it waits in vain.
+// NoCopies makes no copies of tasks on their last attempt. One of a name waits
+// in its worker then, for an eighth of its time; asynq archives the others, and
+// that one if it waits in vain.
 func NoCopies() ServerOption { return func(l *Locks) { l.copies = false } }
 
-// Configure returns what handlers take locks by, and cfg decorated for it, to give to
-// asynq.NewServer as it is. redis is what that server is made with. A task that was refused its
-// lock is no failure then, comes back soon, and raises no alarm; cfg's own IsFailure,
-// RetryDelayFunc and ErrorHandler decide all else. On a server without this Config tasks fail,
-// unrun, with [renewer.ErrConfig].
+// Configure returns what handlers take locks by, and cfg decorated for it, to
+// give to asynq.NewServer as it is. redis is what that server is made with. A
+// task that was refused its lock is no failure then, comes back soon, and
+// raises no alarm; cfg's own IsFailure, RetryDelayFunc and ErrorHandler decide
+// all else. On a server without this Config tasks fail, unrun, with
+// [renewer.ErrConfig].
 //
-// Where they are not set, TaskCheckInterval is 10 ms and DelayedTaskCheckInterval 1 s, in place of
-// 1 s and 5 s: an idle server asks Redis about 90 times a second for each queue.
+// Where they are not set, TaskCheckInterval is 10 ms and
+// DelayedTaskCheckInterval 1 s, in place of 1 s and 5 s: an idle server asks
+// Redis about 90 times a second for each queue.
 //
-// Call it for each server. A handler may run on several, by the locks of one. It panics if k or
-// redis is nil.
+// Call it for each server. A handler may run on several, by the locks of one.
+// It panics if k or redis is nil.
 func Configure(
 	k *renewer.Keeper, redis asynq.RedisConnOpt, cfg asynq.Config, opts ...ServerOption,
 ) (*Locks, asynq.Config) {
@@ -60,7 +64,8 @@ func Configure(
 	return l, decorated(cfg)
 }
 
-// ForTest returns locks for handlers that a test calls itself, without a server.
+// ForTest returns locks for handlers that a test calls itself, without a
+// server.
 func ForTest(k *renewer.Keeper) *Locks { return &Locks{keeper: k} }
 
 // Close closes the connections to asynq's Redis, after the server's Shutdown.
@@ -71,8 +76,8 @@ func (l *Locks) Close() error {
 	return l.queue.close()
 }
 
-// slotsKey is where a handler's context has the slots of its server: nothing if that is not
-// configured, or if no server calls the handler.
+// slotsKey is where a handler's context has the slots of its server: nothing if
+// that is not configured, or if no server calls the handler.
 type slotsKey struct{}
 
 // decorated is cfg with what it needs for tasks that are refused.
@@ -119,12 +124,14 @@ func notRun(err error) *NotRunError {
 	return e
 }
 
-// errNotConfigured is for a server on which each refusal would use up an attempt.
+// errNotConfigured is for a server on which each refusal would use up an
+// attempt.
 var errNotConfigured = fmt.Errorf("%w: the task's server was not made with the asynq.Config that "+
 	"asynqmw.Configure returned, or its BaseContext was set afterwards: no task runs on it",
 	renewer.ErrConfig)
 
-// warn tells the keeper's observer of such a server, once: asynq logs no error of a task.
+// warn tells the keeper's observer of such a server, once: asynq logs no error
+// of a task.
 func (l *Locks) warn() {
 	l.warned.Do(func() {
 		l.keeper.Observer().Fault(renewer.Fault{Doing: "configure asynq", Err: errNotConfigured})

@@ -88,15 +88,16 @@ func after(own error) func(context.Context, *renewer.Keeper) error {
 	}
 }
 
-// within is work that is replaced in a lock of its own, and holds the task's all the time.
+// within is work that is replaced in a lock of its own, and holds the task's
+// all the time.
 func within(ctx context.Context, k *renewer.Keeper) error {
 	return lockmw.Run(ctx, k, "inner", func(ctx context.Context) error {
 		return stops(context.Canceled)(ctx, k)
 	})
 }
 
-// Without a turn in the time that it may wait the newest task goes back, uncounted; on its last
-// attempt it waits for as long as it may.
+// Without a turn in the time that it may wait the newest task goes back,
+// uncounted; on its last attempt it waits for as long as it may.
 func TestTheNewestTaskWaitsInVain(t *testing.T) {
 	t.Parallel()
 	const eighth = 10 * time.Second

@@ -22,16 +22,18 @@ import (
 var errOtherRedis = fmt.Errorf("%w: the Redis of asynqmw.Configure does not have the task that "+
 	"this server runs: give both the same asynq.RedisConnOpt", renewer.ErrConfig)
 
-// homeKey is where asynq's Redis has the name by which lines of tasks call it: random text, which
-// the first process puts there. Two databases of asynq may have tasks with the same queue and ID,
-// and each process reaches only one of the two.
+// homeKey is where asynq's Redis has the name by which lines of tasks call it:
+// random text, which the first process puts there. Two databases of asynq may
+// have tasks with the same queue and ID, and each process reaches only one of
+// the two.
 const homeKey = "asynq:lockbeat"
 
 // homeText is what may be there.
 var homeText = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
 
-// taskRedis is asynq's Redis. It is opened when it is first needed: where no task runs, no
-// goroutine of a client is left behind. It may be used concurrently.
+// taskRedis is asynq's Redis. It is opened when it is first needed: where no
+// task runs, no goroutine of a client is left behind. It may be used
+// concurrently.
 type taskRedis struct {
 	opt asynq.RedisConnOpt
 
@@ -74,7 +76,8 @@ func (r *taskRedis) close() error {
 	return r.opened.Close()
 }
 
-// find returns what asynq knows of a task: nil without an error if there is none.
+// find returns what asynq knows of a task: nil without an error if there is
+// none.
 func (r *taskRedis) find(task jobs.Task) (*asynq.TaskInfo, error) {
 	info, err := r.open().inspector.GetTaskInfo(task.Queue, task.ID)
 	if errors.Is(err, asynq.ErrTaskNotFound) || errors.Is(err, asynq.ErrQueueNotFound) {
@@ -83,7 +86,8 @@ func (r *taskRedis) find(task jobs.Task) (*asynq.TaskInfo, error) {
 	return info, err
 }
 
-// Home implements [jobs.Queue]: a task that is in its handler is in the server's Redis for certain.
+// Home implements [jobs.Queue]: a task that is in its handler is in the
+// server's Redis for certain.
 func (r *taskRedis) Home(ctx context.Context, task jobs.Task) (string, error) {
 	if _, err := r.running(ctx, task); err != nil {
 		return "", err
@@ -99,9 +103,10 @@ func (r *taskRedis) Home(ctx context.Context, task jobs.Task) (string, error) {
 	return home, err
 }
 
-// State implements [jobs.Queue]. RunTask would run a task that has run, or has failed, or was
-// archived by hand, all the same; so it would if asynq did not call its handler any more, since its
-// deadline has passed. A copy has no error of its own yet; it comes soon.
+// State implements [jobs.Queue]. RunTask would run a task that has run, or has
+// failed, or was archived by hand, all the same; so it would if asynq did not
+// call its handler any more, since its deadline has passed. A copy has no error
+// of its own yet; it comes soon.
 func (r *taskRedis) State(mark string, task jobs.Task) (jobs.State, error) {
 	info, err := r.find(task)
 	switch {
@@ -122,8 +127,9 @@ func (r *taskRedis) State(mark string, task jobs.Task) (jobs.State, error) {
 	}
 }
 
-// Run implements [jobs.Queue]. RunTask puts a task behind all that came to the queue after it, and
-// its lock would be idle until a backlog of them had been refused.
+// Run implements [jobs.Queue]. RunTask puts a task behind all that came to the
+// queue after it, and its lock would be idle until a backlog of them had been
+// refused.
 func (r *taskRedis) Run(task jobs.Task) error {
 	err := r.open().inspector.RunTask(task.Queue, task.ID)
 	if err == nil {
@@ -132,15 +138,15 @@ func (r *taskRedis) Run(task jobs.Task) error {
 	return err
 }
 
-// overtake has a pending task run next. It does nothing to one that a server has taken meanwhile:
-// twice in the list it would run twice.
+// overtake has a pending task run next. It does nothing to one that a server
+// has taken meanwhile: twice in the list it would run twice.
 func (r *taskRedis) overtake(task jobs.Task) error {
 	key := "asynq:{" + task.Queue + "}:pending" // asynq's base.PendingKey
 	return overtake.Run(context.Background(), r.open(), []string{key}, task.ID).Err()
 }
 
-// asynq takes tasks from the list's end. The task is among the last that were put at its beginning:
-// no more are looked at, since the list may be long.
+// asynq takes tasks from the list's end. The task is among the last that were
+// put at its beginning: no more are looked at, since the list may be long.
 var overtake = redis.NewScript(`
 if redis.call('LPOS', KEYS[1], ARGV[1], 'MAXLEN', 64) then
 	redis.call('LREM', KEYS[1], 1, ARGV[1])

@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 )
 
-// Tasks know when they were made, each later than the one before, beside the headers of their own.
+// Tasks know when they were made, each later than the one before, beside the
+// headers of their own.
 func TestNewTask(t *testing.T) {
 	t.Parallel()
 	before := time.Now().UnixMicro()
@@ -39,8 +40,8 @@ func TestNewTask(t *testing.T) {
 	assert.LessOrEqual(t, asynqmw.RankOf(ahead), time.Now().UnixMicro(), "its clock is ahead")
 }
 
-// A task that has failed, and is tried again after a newer one has run, is done, unrun. The newest
-// is tried again.
+// A task that has failed, and is tried again after a newer one has run, is
+// done, unrun. The newest is tried again.
 func TestARetryOfAnOlderTask(t *testing.T) {
 	t.Parallel()
 	for name, newest := range map[string]jobs.Option{

@@ -14,10 +14,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// RedisOpt is how asynq reaches a deployment, that of the locks or another: its hosts, users,
-// passwords, database and TLS. Time-outs are asynq's own. It asks no server, so a cluster has to be
-// said (Deployment.Cluster). The error is [renewer.ErrConfig] and names each
-// field with which asynq can do nothing.
+// RedisOpt is how asynq reaches a deployment, that of the locks or another: its
+// hosts, users, passwords, database and TLS. Time-outs are asynq's own. It asks
+// no server, so a cluster has to be said (Deployment.Cluster). The error is
+// [renewer.ErrConfig] and names each field with which asynq can do nothing.
 func RedisOpt(d redisstore.Deployment) (asynq.RedisConnOpt, error) {
 	o, s := d.Option, d.Option.Sentinel
 	var faults []string
@@ -79,7 +79,8 @@ func plainOpt(d redisstore.Deployment) asynq.RedisConnOpt {
 	}
 }
 
-// askingOpt asks for the user and the password for each connection: asynq's own know one.
+// askingOpt asks for the user and the password for each connection: asynq's own
+// know one.
 type askingOpt struct {
 	plain asynq.RedisConnOpt
 	login func(context.Context) (user, password string, err error)

@@ -13,18 +13,21 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// EnqueueOnce enqueues the task of a job's tick unless a call has done so before, on any node, and
-// returns nil if the task is there. due is the instant at which the tick was due. So a job of
-// package cronmw enqueues one task a tick, though it may run again:
+// EnqueueOnce enqueues the task of a job's tick unless a call has done so
+// before, on any node, and returns nil if the task is there. due is the instant
+// at which the tick was due. So a job of package cronmw enqueues one task a
+// tick, though it may run again:
 //
 //	run := cronmw.Current(ctx)
 //	err := asynqmw.EnqueueOnce(ctx, client, run.Job, run.Due, asynq.NewTask("report", nil))
 //
-// The task's ID decides, such as "report:nightly:20260101T020000Z", for its asynq.Retention after
-// it was done, a day by default. Let that exceed the time in which a tick may be tried again.
+// The task's ID decides, such as "report:nightly:20260101T020000Z", for its
+// asynq.Retention after it was done, a day by default. Let that exceed the time
+// in which a tick may be tried again.
 //
-// The error is [renewer.ErrConfig] if an argument is missing, or if opts have asynq.TaskID,
-// asynq.Unique or asynq.Group, which the task must not have either. It may be called again.
+// The error is [renewer.ErrConfig] if an argument is missing, or if opts have
+// asynq.TaskID, asynq.Unique or asynq.Group, which the task must not have
+// either. It may be called again.
 func EnqueueOnce(
 	ctx context.Context, client *asynq.Client, job string, due time.Time, task *asynq.Task,
 	opts ...asynq.Option,
@@ -50,25 +53,28 @@ func EnqueueOnce(
 	return fmt.Errorf("lockbeat: enqueuing the task of %q due at %v: %w", job, due, err)
 }
 
-// ofScheduler is what a leader's lock is called, before its name. It is no other kind of scheduled
-// work's, or a job would wait for a leader of its name, which leads for as long as its process
-// lives. Do not change it: old and new programs would run the same tick twice.
+// ofScheduler is what a leader's lock is called, before its name. It is no
+// other kind of scheduled work's, or a job would wait for a leader of its name,
+// which leads for as long as its process lives. Do not change it: old and new
+// programs would run the same tick twice.
 const ofScheduler = "asynq-scheduler"
 
-// leadPause is how long a new leader waits before it starts its scheduler: longer than clocks
-// differ, so that it does not enqueue a tick that the leader before it has.
+// leadPause is how long a new leader waits before it starts its scheduler:
+// longer than clocks differ, so that it does not enqueue a tick that the leader
+// before it has.
 const leadPause = time.Second
 
-// RunScheduler runs an asynq scheduler in one of all the processes that call it with the same
-// name, by lockmw.Lead: the others stand by. A tick in a change of leader may be lost: where
-// none may, let a job of package cronmw call [EnqueueOnce].
+// RunScheduler runs an asynq scheduler in one of all the processes that call it
+// with the same name, by lockmw.Lead: the others stand by. A tick in a change
+// of leader may be lost: where none may, let a job of package cronmw call
+// [EnqueueOnce].
 //
 // build returns a scheduler with its entries registered, an *asynq.Scheduler or an
 // *asynq.PeriodicTaskManager. It is called a second after each election of this process: so no
 // tick is enqueued twice if clocks differ by less. The scheduler is shut down before another leads.
 //
-// RunScheduler returns as lockmw.Lead does, or with an error of build or of Start. The lock's name
-// is lockmw.Key("asynq-scheduler", name).
+// RunScheduler returns as lockmw.Lead does, or with an error of build or of
+// Start. The lock's name is lockmw.Key("asynq-scheduler", name).
 func RunScheduler[S interface {
 	Start() error
 	Shutdown()

@@ -40,8 +40,8 @@ func (e *ticks) last() int {
 	return e.node[len(e.node)-1]
 }
 
-// Four schedulers have the same entry, of each second. The leader resigns, the next one loses its
-// lock, and each tick is enqueued by one.
+// Four schedulers have the same entry, of each second. The leader resigns, the
+// next one loses its lock, and each tick is enqueued by one.
 func TestOneSchedulerOfMany(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +91,8 @@ func TestOneSchedulerOfMany(t *testing.T) {
 	})
 }
 
-// everySecond is a scheduler that enqueues in each whole second, and sees that one runs at a time.
+// everySecond is a scheduler that enqueues in each whole second, and sees that
+// one runs at a time.
 type everySecond struct {
 	enqueue func()
 	running *atomic.Int32

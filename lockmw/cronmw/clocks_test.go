@@ -14,8 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Five nodes whose clocks are up to 10 minutes off, and each of which is late as a busy machine
-// is: one run a tick, within the grace.
+// Five nodes whose clocks are up to 10 minutes off, and each of which is late
+// as a busy machine is: one run a tick, within the grace.
 func TestOneRunATickWhateverTheClocks(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{time.Second, 7 * time.Second, minute, 24 * time.Hour} {
@@ -43,8 +43,9 @@ func TestOneRunATickWhateverTheClocks(t *testing.T) {
 	}
 }
 
-// The only node there is: it runs each tick, if its clock is off by less than the grace, or ahead
-// by less than half of the interval. Then it waits, and so is not late at all.
+// The only node there is: it runs each tick, if its clock is off by less than
+// the grace, or ahead by less than half of the interval. Then it waits, and so
+// is not late at all.
 func TestALoneNodeWithAWrongClock(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -105,8 +106,9 @@ func TestTheStoreIsAwayAtTheTick(t *testing.T) {
 	})
 }
 
-// The store's clock steps back, as when a replica is promoted whose clock is behind. The ticks up
-// to the one on record are not run again, and none after it is lost.
+// The store's clock steps back, as when a replica is promoted whose clock is
+// behind. The ticks up to the one on record are not run again, and none after
+// it is lost.
 func TestNoTickIsLostWhenTheStoresClockSteps(t *testing.T) {
 	t.Parallel()
 	for _, step := range []time.Duration{
@@ -133,8 +135,8 @@ func TestNoTickIsLostWhenTheStoresClockSteps(t *testing.T) {
 	}
 }
 
-// The store's clock was an hour ahead once, so that the record is of a tick to come. Each node says
-// so at each tick, and how to go on.
+// The store's clock was an hour ahead once, so that the record is of a tick to
+// come. Each node says so at each tick, and how to go on.
 func TestARecordFromTheFuture(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {

@@ -1,5 +1,5 @@
-// Package cronmw runs scheduled work on one node of many: all have the same schedule, each tick is
-// run once, by the store's clock.
+// Package cronmw runs scheduled work on one node of many: all have the same
+// schedule, each tick is run once, by the store's clock.
 //
 //	node, err := cronmw.New(ctx, keeper)
 //
@@ -10,10 +10,11 @@
 //
 // Package gocronmw is for gocron; package asynqmw runs asynq's own schedulers.
 //
-// A tick is a job and the instant at which it is due. All nodes compute that alike, so a
-// schedule must follow the clock: a crontab, or [Every]. The node that gets the job's lock,
-// cron:NAME, writes into the job's record that the tick has begun, and runs it. Only later
-// ticks than that are run: so a tick is begun once, however much the nodes' clocks differ.
+// A tick is a job and the instant at which it is due. All nodes compute that
+// alike, so a schedule must follow the clock: a crontab, or [Every]. The node
+// that gets the job's lock, cron:NAME, writes into the job's record that the
+// tick has begun, and runs it. Only later ticks than that are run: so a tick is
+// begun once, however much the nodes' clocks differ.
 //
 // # Outcomes
 //

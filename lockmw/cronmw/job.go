@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Job is work that runs once a tick, on one node of many. Its methods may be called concurrently.
+// Job is work that runs once a tick, on one node of many. Its methods may be
+// called concurrently.
 type Job struct {
 	node     *Node
 	book     *ticks.Book
@@ -24,13 +25,15 @@ type Job struct {
 	shared shared
 }
 
-// Run is [Job.Fire] with the context given to [New]. It makes a Job a cron.Job of robfig/cron.
+// Run is [Job.Fire] with the context given to [New]. It makes a Job a cron.Job
+// of robfig/cron.
 func (j *Job) Run() { j.Fire(j.node.ctx) }
 
-// Fire is for the scheduler to call when a tick is due by this node's clock. By the store's
-// that is the last one while its grace lasts, and otherwise the nearer of it and the next
-// one, for which Fire waits. It returns when the tick has been run here, or is another
-// node's. It ends with ctx, or with the context of [New].
+// Fire is for the scheduler to call when a tick is due by this node's clock. By
+// the store's that is the last one while its grace lasts, and otherwise the
+// nearer of it and the next one, for which Fire waits. It returns when the tick
+// has been run here, or is another node's. It ends with ctx, or with the
+// context of [New].
 //
 // It returns what the keeper's Observer is told.
 func (j *Job) Fire(ctx context.Context) renewer.Run {
@@ -40,9 +43,9 @@ func (j *Job) Fire(ctx context.Context) renewer.Run {
 	return j.tell(ctx, begun, j.fire(ctx, begun))
 }
 
-// RunNow runs the job's function now, under the job's lock, and takes no tick. It returns
-// the function's error, joined with [renewer.ErrLost] if the lock was lost;
-// [renewer.ErrBusy] if the job is being run, on any node.
+// RunNow runs the job's function now, under the job's lock, and takes no tick.
+// It returns the function's error, joined with [renewer.ErrLost] if the lock
+// was lost; [renewer.ErrBusy] if the job is being run, on any node.
 func (j *Job) RunNow(ctx context.Context) error {
 	ctx, release := j.node.bounded(ctx)
 	defer release()
@@ -106,8 +109,9 @@ func (j *Job) due() time.Time {
 	return next
 }
 
-// take takes the tick, if it can be begun until an instant, and again if its run was cut: this node
-// stands by then as the others do, since there may be no other. It returns the last run.
+// take takes the tick, if it can be begun until an instant, and again if its
+// run was cut: this node stands by then as the others do, since there may be no
+// other. It returns the last run.
 func (j *Job) take(
 	ctx context.Context, begun time.Time, rec ticks.Record, due, until time.Time,
 ) renewer.Run {
@@ -126,8 +130,8 @@ func (j *Job) take(
 	}
 }
 
-// run runs a tick that was taken. If it does not return, as by a panic, nobody gets to hear what
-// has become of it but the observer, who is told here.
+// run runs a tick that was taken. If it does not return, as by a panic, nobody
+// gets to hear what has become of it but the observer, who is told here.
 func (j *Job) run(ctx context.Context, begun time.Time, run *ticks.Run) renewer.Run {
 	t := renewer.Run{
 		Job: j.book.Name, Due: run.Record.Due, Attempt: run.Record.Attempt,
@@ -162,7 +166,8 @@ func refused(due time.Time, err error) renewer.Run {
 	return t
 }
 
-// tell tells the observer. If the store was away, the job looks later for what was missed.
+// tell tells the observer. If the store was away, the job looks later for what
+// was missed.
 func (j *Job) tell(ctx context.Context, begun time.Time, t renewer.Run) renewer.Run {
 	t.Job, t.Took = j.book.Name, time.Since(begun)
 	t.LastSuccess, t.DueBy = j.book.Health()

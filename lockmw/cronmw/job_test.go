@@ -126,7 +126,8 @@ func TestMaxHoldOfARun(t *testing.T) {
 	})
 }
 
-// Callers who are refused read what the lock is held for: the job, unless it is said.
+// Callers who are refused read what the lock is held for: the job, unless it is
+// said.
 func TestOperationOfARun(t *testing.T) {
 	t.Parallel()
 	for want, opts := range map[string][]cronmw.Option{
@@ -146,7 +147,8 @@ func TestOperationOfARun(t *testing.T) {
 	}
 }
 
-// A run ends with the node's context, whatever the call's is; and no further one begins.
+// A run ends with the node's context, whatever the call's is; and no further
+// one begins.
 func TestContextEnds(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {
@@ -167,7 +169,8 @@ func TestContextEnds(t *testing.T) {
 	})
 }
 
-// A panic frees the lock, is told of, and is the scheduler's. Its tick is not run again.
+// A panic frees the lock, is told of, and is the scheduler's. Its tick is not
+// run again.
 func TestPanicPassesThrough(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {
@@ -183,7 +186,8 @@ func TestPanicPassesThrough(t *testing.T) {
 	})
 }
 
-// A run longer than its interval: no node runs the ticks meanwhile, and none waits.
+// A run longer than its interval: no node runs the ticks meanwhile, and none
+// waits.
 func TestOverlapIsSkipped(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {
@@ -204,7 +208,8 @@ func TestOverlapIsSkipped(t *testing.T) {
 	})
 }
 
-// RunNow runs at once under the lock, and takes no tick, also shortly before one.
+// RunNow runs at once under the lock, and takes no tick, also shortly before
+// one.
 func TestRunNow(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {
@@ -238,7 +243,8 @@ func labelled(ctx context.Context) error {
 	return nil
 }
 
-// A process that slept over its tick calls when it wakes up, and runs it if no other has.
+// A process that slept over its tick calls when it wakes up, and runs it if no
+// other has.
 func TestLate(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {

@@ -28,7 +28,8 @@ const minute = time.Minute
 // start is when a bubble begins.
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// fleet is nodes in a bubble, which have a job called "job", and the store's clock is the bubble's.
+// fleet is nodes in a bubble, which have a job called "job", and the store's
+// clock is the bubble's.
 type fleet struct {
 	renewer.NopObserver
 	t     *testing.T
@@ -175,7 +176,8 @@ func (f *fleet) noted(fn func(context.Context) error) func(context.Context) erro
 	}
 }
 
-// runs adds the job, and has a scheduler call it on each tick by the node's clock.
+// runs adds the job, and has a scheduler call it on each tick by the node's
+// clock.
 func (m *machine) runs(
 	s cronmw.Schedule, fn func(context.Context) error, opts ...cronmw.Option,
 ) {
@@ -183,7 +185,8 @@ func (m *machine) runs(
 	m.calls(s, m.job(s, fn, opts...).Run)
 }
 
-// calls is a scheduler: it does so on each tick by the node's clock, until the node stops.
+// calls is a scheduler: it does so on each tick by the node's clock, until the
+// node stops.
 func (m *machine) calls(s cronmw.Schedule, call func()) {
 	m.fleet.calls.Go(func() {
 		var calls sync.WaitGroup
@@ -200,8 +203,8 @@ func (m *machine) calls(s cronmw.Schedule, call func()) {
 	})
 }
 
-// die cuts the node off for good, as if its process had ended: it does nothing any more that
-// others could see.
+// die cuts the node off for good, as if its process had ended: it does nothing
+// any more that others could see.
 func (m *machine) die() {
 	m.cut.Store(true)
 	m.stop()

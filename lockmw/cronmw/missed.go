@@ -11,10 +11,11 @@ import (
 // looksBack reports whether the job looks for ticks of former times.
 func (j *Job) looksBack() bool { return j.ifMissed || j.book.Attempts > 1 }
 
-// catchUp looks, when a job begins on this node and when the store was away, for what no node has
-// run or is running: the tick that was cut or whose node has died in the middle, and the last one
-// that no node has taken. It may be begun for as long as a grace from now on. While the store is
-// away it looks later.
+// catchUp looks, when a job begins on this node and when the store was away,
+// for what no node has run or is running: the tick that was cut or whose node
+// has died in the middle, and the last one that no node has taken. It may be
+// begun for as long as a grace from now on. While the store is away it looks
+// later.
 func (j *Job) catchUp() {
 	ctx, begun := j.node.ctx, time.Now()
 	for {
@@ -52,10 +53,12 @@ func (j *Job) left(rec ticks.Record) time.Time {
 	}
 }
 
-// lookIn is about how long after the store was away a job looks for what was missed.
+// lookIn is about how long after the store was away a job looks for what was
+// missed.
 const lookIn = 10 * time.Second
 
-// lookLater looks in a while for what was missed, unless this will be done already.
+// lookLater looks in a while for what was missed, unless this will be done
+// already.
 func (j *Job) lookLater() {
 	if !j.looksBack() || j.later.Swap(true) {
 		return

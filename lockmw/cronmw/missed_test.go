@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// All nodes were down for the night. The last of its ticks is run when they come back, by one.
+// All nodes were down for the night. The last of its ticks is run when they
+// come back, by one.
 func TestRunIfMissed(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {
@@ -40,7 +41,8 @@ func TestRunIfMissed(t *testing.T) {
 	})
 }
 
-// A node that slept over its tick runs it when it calls, by RunIfMissed after the grace too.
+// A node that slept over its tick runs it when it calls, by RunIfMissed after
+// the grace too.
 func TestRunIfMissedByALateCall(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {
@@ -53,8 +55,9 @@ func TestRunIfMissedByALateCall(t *testing.T) {
 	})
 }
 
-// The store was away over a tick and its grace, and no node was down: one of them runs the tick
-// when the store is back. Until then they ask for it now and then.
+// The store was away over a tick and its grace, and no node was down: one of
+// them runs the tick when the store is back. Until then they ask for it now and
+// then.
 func TestRunIfMissedWhenTheStoreWasAway(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {
@@ -103,7 +106,8 @@ func TestWhatIsPassedOverIsNotMissed(t *testing.T) {
 	})
 }
 
-// The schedule is another one under the same name: only ticks later than the latest taken are run.
+// The schedule is another one under the same name: only ticks later than the
+// latest taken are run.
 func TestTheScheduleIsChanged(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {
@@ -122,8 +126,9 @@ func TestTheScheduleIsChanged(t *testing.T) {
 	})
 }
 
-// A deployment changes the schedule. No node was to run the ticks that the new one has in the past:
-// nothing is missed, also with RunIfMissed, until it has run once.
+// A deployment changes the schedule. No node was to run the ticks that the new
+// one has in the past: nothing is missed, also with RunIfMissed, until it has
+// run once.
 func TestAChangedScheduleIsCountedFromNow(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {
@@ -147,7 +152,8 @@ func TestAChangedScheduleIsCountedFromNow(t *testing.T) {
 	})
 }
 
-// Two programs have a job of one name, on schedules of their own: each says so, once.
+// Two programs have a job of one name, on schedules of their own: each says so,
+// once.
 func TestTwoProgramsWithOneName(t *testing.T) {
 	t.Parallel()
 	inFleet(t, func(t *testing.T, f *fleet) {

@@ -21,10 +21,11 @@ type Node struct {
 	names map[string]bool
 }
 
-// New returns a node that runs its jobs under locks of k. When ctx ends, their contexts end, and no
-// further ones begin.
+// New returns a node that runs its jobs under locks of k. When ctx ends, their
+// contexts end, and no further ones begin.
 //
-// The error is [renewer.ErrConfig]: there is no keeper, or its store keeps no records.
+// The error is [renewer.ErrConfig]: there is no keeper, or its store keeps no
+// records.
 func New(ctx context.Context, k *renewer.Keeper) (*Node, error) {
 	if k == nil {
 		return nil, errNoKeeper
@@ -42,12 +43,14 @@ var (
 		"take each other's ticks: give each a name of its own", renewer.ErrConfig)
 )
 
-// Schedule says when work is due: Next is the first tick later than t, or the zero time if there is
-// none. It must follow the clock, and not when it is asked, as robfig/cron's schedules do.
+// Schedule says when work is due: Next is the first tick later than t, or the
+// zero time if there is none. It must follow the clock, and not when it is
+// asked, as robfig/cron's schedules do.
 type Schedule interface{ Next(t time.Time) time.Time }
 
-// Every ticks at every multiple of d by the clock, counted from a midnight, UTC: at the full hours,
-// minutes or seconds if d divides a day. It panics if d is less than a millisecond.
+// Every ticks at every multiple of d by the clock, counted from a midnight,
+// UTC: at the full hours, minutes or seconds if d divides a day. It panics if d
+// is less than a millisecond.
 func Every(d time.Duration) Schedule {
 	if _, err := store.Millis(d); err != nil {
 		panic(fmt.Sprintf("lockbeat: cronmw.Every(%v) can't be meant: give at least a "+
@@ -58,10 +61,10 @@ func Every(d time.Duration) Schedule {
 
 // Job returns a job that runs fn once a tick, on one node of all that have it.
 //
-// The error is [renewer.ErrConfig] if the node has the name already, or the schedule has no
-// ticks, has others whenever it is asked, or has them closer together than the grace;
-// [renewer.ErrName] if the name is empty or too long. To replace a job in a running program
-// take another Node for the new one.
+// The error is [renewer.ErrConfig] if the node has the name already, or the
+// schedule has no ticks, has others whenever it is asked, or has them closer
+// together than the grace; [renewer.ErrName] if the name is empty or too long.
+// To replace a job in a running program take another Node for the new one.
 func (n *Node) Job(
 	name string, s Schedule, fn func(context.Context) error, opts ...Option,
 ) (*Job, error) {

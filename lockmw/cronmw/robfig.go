@@ -12,12 +12,13 @@ import (
 
 var _ cron.Job = (*Job)(nil)
 
-// AddFunc is c.AddFunc for a function that runs once a tick, on one node of many: see
-// [Node.Job] for what is refused. The spec is read by c's parser, in c's location, which
-// must be the same on all nodes. "@every 30s" is [Every], and not 30 s from each node's
-// start.
+// AddFunc is c.AddFunc for a function that runs once a tick, on one node of
+// many: see [Node.Job] for what is refused. The spec is read by c's parser, in
+// c's location, which must be the same on all nodes. "@every 30s" is [Every],
+// and not 30 s from each node's start.
 //
-// For a schedule of your own: c.Schedule(schedule, job), with a job of [Node.Job].
+// For a schedule of your own: c.Schedule(schedule, job), with a job of
+// [Node.Job].
 func (n *Node) AddFunc(
 	c *cron.Cron, spec, name string, fn func(context.Context) error, opts ...Option,
 ) (cron.EntryID, error) {

@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// startCron starts a cron that only tells the test, and stops it with what it runs.
+// startCron starts a cron that only tells the test, and stops it with what it
+// runs.
 func startCron(t *testing.T, opts ...cron.Option) *cron.Cron {
 	t.Helper()
 	c := cron.New(

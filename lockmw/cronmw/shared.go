@@ -10,11 +10,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// mostTurns is how often another schedule's record may follow one of this job's own before that is
-// told. Once is what the nodes of before a deployment see of it, if the schedule is changed.
+// mostTurns is how often another schedule's record may follow one of this job's
+// own before that is told. Once is what the nodes of before a deployment see of
+// it, if the schedule is changed.
 const mostTurns = 2
 
-// shared counts how often ticks of another schedule follow this job's own on record.
+// shared counts how often ticks of another schedule follow this job's own on
+// record.
 type shared struct {
 	mu    sync.Mutex
 	own   bool // the record seen last was written by the job's own schedule
@@ -33,7 +35,8 @@ func (s *shared) next(own bool) bool {
 	return turn && s.turns == mostTurns
 }
 
-// compare tells the observer if the record is of another schedule again and again.
+// compare tells the observer if the record is of another schedule again and
+// again.
 func (j *Job) compare(ctx context.Context, rec ticks.Record) {
 	if rec.Due.IsZero() || !j.shared.next(!j.book.Changed(rec)) {
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// A run that is cut, or dies with its node. By TakeOver a node that stands by runs the tick again:
-// at once, or when the lock has lapsed.
+// A run that is cut, or dies with its node. By TakeOver a node that stands by
+// runs the tick again: at once, or when the lock has lapsed.
 func TestTakeOver(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -160,8 +160,9 @@ func TestALoneNodeTakesItsOwnCutRunOver(t *testing.T) {
 	})
 }
 
-// The only node was told to stop in the middle of a run, or died. The next one that starts runs it
-// again, once, and ticks that came due meanwhile were passed over.
+// The only node was told to stop in the middle of a run, or died. The next one
+// that starts runs it again, once, and ticks that came due meanwhile were
+// passed over.
 func TestTakeOverAfterARestart(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*machine){

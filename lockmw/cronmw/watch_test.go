@@ -16,7 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// watcher is an observer that keeps what it hears of runs, and counts what it hears of locks.
+// watcher is an observer that keeps what it hears of runs, and counts what it
+// hears of locks.
 type watcher struct {
 	renewer.NopObserver
 
@@ -71,8 +72,9 @@ func watched(
 	return j, w
 }
 
-// Each node tells when a run of the job last succeeded, on whichever node, and by when the next one
-// has to: a job that fails, or is not called, is overdue after two ticks. That outlives the nodes.
+// Each node tells when a run of the job last succeeded, on whichever node, and
+// by when the next one has to: a job that fails, or is not called, is overdue
+// after two ticks. That outlives the nodes.
 func TestTheLastSuccessIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,7 +108,8 @@ func TestTheLastSuccessIsTold(t *testing.T) {
 	})
 }
 
-// A node that stands by for a run is granted no lock in an observer's eyes, unless it takes over.
+// A node that stands by for a run is granted no lock in an observer's eyes,
+// unless it takes over.
 func TestWhoStandsByIsNotGranted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,8 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// One transfer at a time is made from an account, on whichever server. The handler knows nothing
-// of it.
+// One transfer at a time is made from an account, on whichever server. The
+// handler knows nothing of it.
 func ExampleMiddleware() {
 	keeper, err := renewer.New(memory.New(), renewer.Config{}) // in production on redisstore
 	if err != nil {

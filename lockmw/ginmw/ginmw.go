@@ -12,8 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Middleware is [httpmw.Middleware] for gin. The operation is by default the method and
-// gin's route, "POST /accounts/:id/transfer".
+// Middleware is [httpmw.Middleware] for gin. The operation is by default the
+// method and gin's route, "POST /accounts/:id/transfer".
 func Middleware[N lockmw.Name](
 	k *renewer.Keeper, key func(*gin.Context) N, opts ...httpmw.Option,
 ) gin.HandlerFunc {
@@ -26,12 +26,13 @@ func Middleware[N lockmw.Name](
 	}, opts...))
 }
 
-// FromHTTP makes middleware of gin of one of net/http, such as idempotent.Middleware's, or
-// httpmw.Middleware's with httpmw.PathInt, to which "7" and "07" are one account. The
-// handlers behind it get the request and the writer that the middleware hands on; if it
-// answers itself, they do not run. To the middleware r.Pattern is gin's route, and
-// r.PathValue has its parameters. Call it once for each route or group, when the program
-// starts. A panic passes through.
+// FromHTTP makes middleware of gin of one of net/http, such as
+// idempotent.Middleware's, or httpmw.Middleware's with httpmw.PathInt, to which
+// "7" and "07" are one account. The handlers behind it get the request and the
+// writer that the middleware hands on; if it answers itself, they do not run.
+// To the middleware r.Pattern is gin's route, and r.PathValue has its
+// parameters. Call it once for each route or group, when the program starts. A
+// panic passes through.
 func FromHTTP(middleware func(http.Handler) http.Handler) gin.HandlerFunc {
 	wrapped := middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		callOf(r).goOn(w, r)
@@ -98,14 +99,15 @@ func (c *call) goOn(w http.ResponseWriter, r *http.Request) {
 	c.done = true
 }
 
-// cutOff breaks the answer off for the middleware, which has panicked with http.ErrAbortHandler:
-// gin.Recovery takes that for a client that has gone, and lets net/http send the answer as whole.
+// cutOff breaks the answer off for the middleware, which has panicked with
+// http.ErrAbortHandler: gin.Recovery takes that for a client that has gone, and
+// lets net/http send the answer as whole.
 func (c *call) cutOff() {
 	if !c.writer.Written() {
 		c.writer.WriteHeader(http.StatusServiceUnavailable) // else it would be 200
 		return
 	}
-	// With HTTP/1 the connection ends then, with HTTP/2 the stream. A writer of other middleware
-	// that has no Unwrap can't do it.
+	// With HTTP/1 the connection ends then, with HTTP/2 the stream. A writer of
+	// other middleware that has no Unwrap can't do it.
 	_ = http.NewResponseController(c.writer).SetWriteDeadline(time.Unix(1, 0))
 }

@@ -29,7 +29,8 @@ func post(t *testing.T, h http.Handler) webtest.Answer {
 		http.NoBody))
 }
 
-// All handlers behind the lock run under it, and middleware further out does not.
+// All handlers behind the lock run under it, and middleware further out does
+// not.
 func TestLaterHandlersHaveTheLock(t *testing.T) {
 	t.Parallel()
 	k, store := webtest.Scripted(t)
@@ -67,7 +68,8 @@ func TestLaterHandlersHaveTheLock(t *testing.T) {
 	assert.Equal(t, "POST /accounts/:id/transfer", claim.Holder.Operation)
 }
 
-// What an earlier handler has learned of the caller can name the lock, and options of httpmw count.
+// What an earlier handler has learned of the caller can name the lock, and
+// options of httpmw count.
 func TestARefusedRequestRunsNoHandler(t *testing.T) {
 	t.Parallel()
 	k, _ := webtest.Scripted(t)
@@ -99,8 +101,8 @@ func TestAKeyFunctionsErrorIsABadRequest(t *testing.T) {
 	assert.Empty(t, webtest.Names(store))
 }
 
-// A handler that aborts the chain ends its work: the handlers behind it do not run, and the lock is
-// free.
+// A handler that aborts the chain ends its work: the handlers behind it do not
+// run, and the lock is free.
 func TestAnAbortedChainFreesTheLock(t *testing.T) {
 	t.Parallel()
 	k, store := webtest.Scripted(t)
@@ -130,7 +132,8 @@ func TestAPanicFreesTheLock(t *testing.T) {
 	assert.Empty(t, store.Owner("account:7"))
 }
 
-// A handler whose lock is lost returns without an answer, or with a 5xx of its own.
+// A handler whose lock is lost returns without an answer, or with a 5xx of its
+// own.
 func TestALostLock(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -173,7 +176,8 @@ func TestALostLock(t *testing.T) {
 	}
 }
 
-// An answer that AbortLost breaks off is broken to the client behind gin.Recovery, too.
+// An answer that AbortLost breaks off is broken to the client behind
+// gin.Recovery, too.
 func TestAnAnswerIsBrokenOff(t *testing.T) {
 	t.Parallel()
 	for proto, edit := range webtest.Protocols {
@@ -196,7 +200,8 @@ func TestAnAnswerIsBrokenOff(t *testing.T) {
 	}
 }
 
-// A request that has ended while it waited is no success, and no panic for gin.Recovery to log.
+// A request that has ended while it waited is no success, and no panic for
+// gin.Recovery to log.
 func TestARequestThatEndsWhileItWaitsIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	k, _ := webtest.Scripted(t)

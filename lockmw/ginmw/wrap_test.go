@@ -78,7 +78,8 @@ func (c *counted) Write(data []byte) (int, error) {
 
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// A status without a body is an answer, which middleware further out can still give a body.
+// A status without a body is an answer, which middleware further out can still
+// give a body.
 func TestAStatusWithoutABody(t *testing.T) {
 	t.Parallel()
 	status := 0
@@ -119,7 +120,8 @@ func TestPathIntReadsGinsParameters(t *testing.T) {
 	assert.Equal(t, []string{"account:7", "account:7"}, webtest.Names(store))
 }
 
-// A request that is sent again gets gin's first answer, status and headers included, under a lock.
+// A request that is sent again gets gin's first answer, status and headers
+// included, under a lock.
 func TestIdempotent(t *testing.T) {
 	t.Parallel()
 	k := webtest.Keeper(t, memory.New())
@@ -172,8 +174,8 @@ func TestTheFilesOfAFormAreRemoved(t *testing.T) {
 	assert.NoFileExists(t, name)
 }
 
-// A handler can take the connection over, which AbortLost hears of: when the lock is lost it does
-// not write to it.
+// A handler can take the connection over, which AbortLost hears of: when the
+// lock is lost it does not write to it.
 func TestHijack(t *testing.T) {
 	t.Parallel()
 	k, s := webtest.Scripted(t, quick)

@@ -9,8 +9,9 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// writer is gin's writer above that of the middleware, which has to see all that handlers write.
-// Like gin's own it keeps the status until something is written.
+// writer is gin's writer above that of the middleware, which has to see all
+// that handlers write. Like gin's own it keeps the status until something is
+// written.
 type writer struct {
 	gin.ResponseWriter // further out
 

@@ -1,5 +1,6 @@
-// Package grpcmw runs gRPC calls under distributed locks that their handlers never
-// name. Of all calls with the same name, one runs at a time, on any server.
+// Package grpcmw runs gRPC calls under distributed locks that their handlers
+// never name. Of all calls with the same name, one runs at a time, on any
+// server.
 //
 //	transfers := grpcmw.ForMethod(bank.Bank_Transfer_FullMethodName,
 //		func(r *bank.TransferRequest) string { return lockmw.Key("account", r.GetFrom()) })
@@ -9,9 +10,9 @@
 //		grpc.UnaryInterceptor(grpcmw.UnaryServerInterceptor(keeper, transfers)),
 //		grpc.StreamInterceptor(grpcmw.StreamServerInterceptor(keeper, watches)))
 //
-// The lock's name is what the rule of the method returns; methods without a rule pass
-// through. Calls that clients send again, by their idempotency-key, are for
-// [Idempotent].
+// The lock's name is what the rule of the method returns; methods without a
+// rule pass through. Calls that clients send again, by their idempotency-key,
+// are for [Idempotent].
 //
 // # Outcomes
 //
@@ -38,22 +39,22 @@
 //	returned no error              by lockmw.Strict
 //	kept by a silent client        DeadlineExceeded   LOCK_SILENCE      was cancelled
 //
-// The reason is that of the status's ErrorInfo. BUSY, QUOTA and UNAVAILABLE say when to
-// come back, by RetryInfo and by the trailer grpc-retry-pushback-ms, which gRPC's own
-// retry policy heeds. LOST, SILENCE and REPLACED say by that trailer not to retry: half
-// of the work may be done, or a newer call is at it.
+// The reason is that of the status's ErrorInfo. BUSY, QUOTA and UNAVAILABLE say
+// when to come back, by RetryInfo and by the trailer grpc-retry-pushback-ms,
+// which gRPC's own retry policy heeds. LOST, SILENCE and REPLACED say by that
+// trailer not to retry: half of the work may be done, or a newer call is at it.
 //
-// A handler's own error passes unchanged unless the lock was lost; a panic passes
-// through. The error of a lock that a handler takes itself is answered as above. No
-// status has the lock's name in it. Interceptors further out find the cause by
-// errors.Is and errors.As.
+// A handler's own error passes unchanged unless the lock was lost; a panic
+// passes through. The error of a lock that a handler takes itself is answered
+// as above. No status has the lock's name in it. Interceptors further out find
+// the cause by errors.Is and errors.As.
 //
 // # Streams
 //
-// A stream takes its lock when its first message has come, and keeps it to its end. Its
-// handler receives that message; one that has to send first can't be under a rule. Once
-// the lock is lost, or the client has been silent for too long ([Silence]), SendMsg and
-// RecvMsg fail, those under way too.
+// A stream takes its lock when its first message has come, and keeps it to its
+// end. Its handler receives that message; one that has to send first can't be
+// under a rule. Once the lock is lost, or the client has been silent for too
+// long ([Silence]), SendMsg and RecvMsg fail, those under way too.
 //
 // # What to watch out for
 //

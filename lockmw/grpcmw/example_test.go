@@ -105,8 +105,8 @@ func ExampleUnaryServerInterceptor() {
 	// <nil>
 }
 
-// What a service writes for its caller carries the token of the lock that the caller has taken
-// around its call.
+// What a service writes for its caller carries the token of the lock that the
+// caller has taken around its call.
 func ExampleInjectFence() {
 	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
 	if err != nil {

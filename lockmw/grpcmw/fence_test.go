@@ -19,7 +19,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// A lost lock goes on giving its token: 0 would be taken for no lock at all, and send none.
+// A lost lock goes on giving its token: 0 would be taken for no lock at all,
+// and send none.
 func TestInjectFenceAfterALoss(t *testing.T) {
 	t.Parallel()
 	calling(t, func(t *testing.T, b *bubble, do call) {
@@ -35,8 +36,8 @@ func TestInjectFenceAfterALoss(t *testing.T) {
 	})
 }
 
-// A gateway copies the metadata that came with a call. What an outsider has made up must not go
-// along as if it were the gateway's own lock's.
+// A gateway copies the metadata that came with a call. What an outsider has
+// made up must not go along as if it were the gateway's own lock's.
 func TestInjectFence(t *testing.T) {
 	t.Parallel()
 	other := with(t.Context(), "other", "x")
@@ -64,8 +65,8 @@ func TestInjectFence(t *testing.T) {
 	require.Equal(t, []string{"1", "2"}, was.Get("lockbeat-fence"), "the caller's own stays as it is")
 }
 
-// Unless it is asked for, no token is believed. A call's own lock wins over the token that came
-// with it, whichever interceptor is further out.
+// Unless it is asked for, no token is believed. A call's own lock wins over the
+// token that came with it, whichever interceptor is further out.
 func TestTokensThatComeWithACall(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t, memory.New())

@@ -6,13 +6,14 @@ import (
 	"runtime"
 )
 
-// guard runs a stream's operation; it returns as soon as the lock is lost that ctx runs under,
-// or the client has been silent for too long.
+// guard runs a stream's operation; it returns as soon as the lock is lost that
+// ctx runs under, or the client has been silent for too long.
 //
-// gRPC hears nothing of such an end, and waits for the peer. So each operation has a goroutine
-// of its own. After such an end it stays behind until the handler has returned, when gRPC ends
-// the stream. It costs about a microsecond. One goroutine for all operations of a stream was
-// rejected: it would have to be switched to and from as often, and to be ended.
+// gRPC hears nothing of such an end, and waits for the peer. So each operation
+// has a goroutine of its own. After such an end it stays behind until the
+// handler has returned, when gRPC ends the stream. It costs about a
+// microsecond. One goroutine for all operations of a stream was rejected: it
+// would have to be switched to and from as often, and to be ended.
 func guard(ctx context.Context, do func() error) error {
 	done := make(chan outcome, 1)
 	go func() {
@@ -31,7 +32,8 @@ func guard(ctx context.Context, do func() error) error {
 		return o.unfold()
 	case <-ctx.Done():
 		if e := cutOff(ctx); e != nil {
-			// what becomes of the operation does not matter any more, not even if it panics
+			// what becomes of the operation does not matter any more, not even
+			// if it panics
 			return e
 		}
 		return (<-done).unfold() // the caller has gone, by which the stream has ended
@@ -56,7 +58,8 @@ type outcome struct {
 	panicked any  // but panicked with this, or, if nil, exited
 }
 
-// unfold returns, panics or exits on this goroutine as the operation did on its own.
+// unfold returns, panics or exits on this goroutine as the operation did on its
+// own.
 func (o outcome) unfold() error {
 	switch {
 	case o.panicked != nil:

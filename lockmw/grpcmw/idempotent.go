@@ -19,23 +19,26 @@ import (
 )
 
 const (
-	// idempotencyKey is the metadata that names a call, so that it can be sent again: 1 to 255
-	// visible ASCII characters, with or without the quotes of a structured field's string.
+	// idempotencyKey is the metadata that names a call, so that it can be sent
+	// again: 1 to 255 visible ASCII characters, with or without the quotes of a
+	// structured field's string.
 	idempotencyKey = "idempotency-key"
-	// replayedKey is "true" in the header metadata of a stored reply that is sent again.
+	// replayedKey is "true" in the header metadata of a stored reply that is
+	// sent again.
 	replayedKey = "idempotent-replayed"
 )
 
-// Idempotent has calls of unary methods carried out once, however often their clients
-// send them: calls of one caller with the same idempotency-key, in the metadata, get
-// the reply of the first, on any server, with idempotent-replayed in the header. The
-// same key with another method or request is codes.FailedPrecondition. An error is not
-// stored: the next call runs the handler. docs/grpc.md has the table of outcomes.
+// Idempotent has calls of unary methods carried out once, however often their
+// clients send them: calls of one caller with the same idempotency-key, in the
+// metadata, get the reply of the first, on any server, with idempotent-replayed
+// in the header. The same key with another method or request is
+// codes.FailedPrecondition. An error is not stored: the next call runs the
+// handler. docs/grpc.md has the table of outcomes.
 //
-// The keeper's store must be a store.Recorder, as redisstore is, unless the config has
-// a Recorder. The handler's context has the call's values, and not its deadline. Put
-// authorization further out: a stored reply skips the handler. It panics if k is nil,
-// and on a config that is invalid.
+// The keeper's store must be a store.Recorder, as redisstore is, unless the
+// config has a Recorder. The handler's context has the call's values, and not
+// its deadline. Put authorization further out: a stored reply skips the
+// handler. It panics if k is nil, and on a config that is invalid.
 func Idempotent(k *renewer.Keeper, c IdempotentConfig) grpc.UnaryServerInterceptor {
 	set, err := c.settings(k)
 	if err != nil {
@@ -140,8 +143,8 @@ type exchange struct {
 	stored proto.Message
 }
 
-// run runs the handler, and returns its reply for the store. An error is none: the next
-// call with the key runs the handler again.
+// run runs the handler, and returns its reply for the store. An error is none:
+// the next call with the key runs the handler again.
 func (e *exchange) run(ctx context.Context) repeat.Answer {
 	e.reply, e.err = e.handle(ctx)
 	e.loss = lossIn(ctx)
@@ -151,8 +154,8 @@ func (e *exchange) run(ctx context.Context) repeat.Answer {
 	return repeat.Answer{Final: true, Data: encodeReply(e.reply, e.maxAnswer)}
 }
 
-// encodeReply returns what is to be stored, nil if that has more than most bytes, or
-// can't be encoded.
+// encodeReply returns what is to be stored, nil if that has more than most
+// bytes, or can't be encoded.
 func encodeReply(reply any, most int) []byte {
 	m, ok := reply.(proto.Message)
 	if !ok || proto.Size(m) > most {
@@ -165,9 +168,10 @@ func encodeReply(reply any, most int) []byte {
 	return data
 }
 
-// finish returns what the call returns. The keeper's observer is told of a stored reply
-// that can't be read (a seal's key may be missing, or another program may have written
-// it), and of one that was rolled back since it can't be stored.
+// finish returns what the call returns. The keeper's observer is told of a
+// stored reply that can't be read (a seal's key may be missing, or another
+// program may have written it), and of one that was rolled back since it can't
+// be stored.
 func (e *exchange) finish(
 	ctx context.Context, outcome repeat.Outcome, err error,
 ) (any, error) {

@@ -25,7 +25,8 @@ import (
 
 func ann(context.Context) string { return "ann" }
 
-// shop is a server with Idempotent, whose one handler a test sets. It counts its runs.
+// shop is a server with Idempotent, whose one handler a test sets. It counts
+// its runs.
 type shop struct {
 	guard  grpc.UnaryServerInterceptor
 	handle unaryHandler
@@ -94,8 +95,9 @@ func TestACallIsCarriedOutOnce(t *testing.T) {
 	})
 }
 
-// The client tells a stored reply from a new one, and its message is whole. An error is none: the
-// next call runs the handler again. Clients' retry policies read when to come back in the trailer.
+// The client tells a stored reply from a new one, and its message is whole. An
+// error is none: the next call runs the handler again. Clients' retry policies
+// read when to come back in the trailer.
 func TestRepliesOverAConnection(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -179,7 +181,8 @@ func TestCallsThatGetNoReply(t *testing.T) {
 	})
 }
 
-// The fields of a map come in another order each time that a request is encoded.
+// The fields of a map come in another order each time that a request is
+// encoded.
 func TestARequestWithAMapIsTheSame(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -235,7 +238,8 @@ func TestACallThatIsUnderWay(t *testing.T) {
 	})
 }
 
-// A client that gives up and comes again must find its call done, and not cut off half-way.
+// A client that gives up and comes again must find its call done, and not cut
+// off half-way.
 func TestAHandlerOutlivesItsCall(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[time.Duration]time.Duration{
@@ -262,8 +266,8 @@ func TestAHandlerOutlivesItsCall(t *testing.T) {
 	}
 }
 
-// An error under a lost lock is no answer. A reply without one counts, unless another call with the
-// key has taken over: then all get that one's.
+// An error under a lost lock is no answer. A reply without one counts, unless
+// another call with the key has taken over: then all get that one's.
 func TestACallThatLosesItsLock(t *testing.T) {
 	t.Parallel()
 	for _, own := range []error{errHandler, nil} {

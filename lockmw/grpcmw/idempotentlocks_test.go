@@ -24,8 +24,9 @@ func locked(opts ...grpcmw.Option) func(*grpcmw.IdempotentConfig) {
 	}
 }
 
-// Calls waited for a lock further in with their transactions open, so that its holder got no
-// connection of the same pool. And the lock was free before they were committed.
+// Calls waited for a lock further in with their transactions open, so that its
+// holder got no connection of the same pool. And the lock was free before they
+// were committed.
 func TestTheLockOfACallIsAroundItsTransaction(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -61,7 +62,8 @@ func TestTheLockOfACallIsAroundItsTransaction(t *testing.T) {
 	})
 }
 
-// A call that did not get its lock is as new when it is sent again, even if it is another one then.
+// A call that did not get its lock is as new when it is sent again, even if it
+// is another one then.
 func TestACallThatIsRefusedItsLockLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

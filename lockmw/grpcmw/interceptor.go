@@ -30,8 +30,8 @@ type lockedMethod struct {
 	opt option.Settings
 }
 
-// newInterceptor panics if the rules contradict each other, or are for calls that the
-// interceptor does not get to see.
+// newInterceptor panics if the rules contradict each other, or are for calls
+// that the interceptor does not get to see.
 func newInterceptor(who string, k *renewer.Keeper, opts []Option, streams bool) *interceptor {
 	in := &interceptor{
 		settings: newSettings(opts), keeper: k, methods: make(map[string]lockedMethod),
@@ -70,13 +70,13 @@ func (in *interceptor) bind(streams bool) error {
 	return nil
 }
 
-// UnaryServerInterceptor runs the handlers of unary methods under the locks that their
-// rules name. The lock is held until the handler returns, panics or exits, also when
-// the caller has gone. The handler's context ends when the call's does or when the lock
-// is lost.
+// UnaryServerInterceptor runs the handlers of unary methods under the locks
+// that their rules name. The lock is held until the handler returns, panics or
+// exits, also when the caller has gone. The handler's context ends when the
+// call's does or when the lock is lost.
 //
-// It panics if k is nil, on two rules for one method, on a rule for a streaming method,
-// and on an option that is invalid.
+// It panics if k is nil, on two rules for one method, on a rule for a streaming
+// method, and on an option that is invalid.
 func UnaryServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.UnaryServerInterceptor {
 	in := newInterceptor("UnaryServerInterceptor", k, opts, false)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo,
@@ -102,8 +102,8 @@ func UnaryServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.UnaryServerI
 	}
 }
 
-// run runs do under the lock of a call whose message, if the rule needs it, is msg. What it
-// returns takes the place of do's error; nil if that stands.
+// run runs do under the lock of a call whose message, if the rule needs it, is
+// msg. What it returns takes the place of do's error; nil if that stands.
 func (in *interceptor) run(
 	ctx context.Context, m lockedMethod, msg any, do func(context.Context) error,
 ) *callError {
@@ -114,8 +114,8 @@ func (in *interceptor) run(
 	}
 	defer doneWaiting()
 	var own, outer error
-	// Every loss is to be returned; what becomes of it is decided here, since the status
-	// depends on it.
+	// Every loss is to be returned; what becomes of it is decided here, since
+	// the status depends on it.
 	m.opt.Strict = true
 	ran, loss := scope.Run(ctx, in.keeper, m.key(ctx, msg), m.opt, func(ctx context.Context) error {
 		doneWaiting()
@@ -133,8 +133,8 @@ func (in *interceptor) run(
 var errTooManyWait = errors.New("lockbeat: as many calls of the caller wait for locks as " +
 	"MaxWaitersPerCaller allows")
 
-// countWaiter counts a call among those of its caller that wait for locks, until done is
-// called, unless there are as many as may wait.
+// countWaiter counts a call among those of its caller that wait for locks,
+// until done is called, unless there are as many as may wait.
 func (in *interceptor) countWaiter(ctx context.Context) (done func(), bad *callError) {
 	if in.callers == nil {
 		return func() {}, nil
@@ -149,9 +149,9 @@ func (in *interceptor) countWaiter(ctx context.Context) (done func(), bad *callE
 	return sync.OnceFunc(func() { in.callers.Give(caller) }), nil
 }
 
-// settled is what takes the place of own, a call's own error, if the call was under a
-// lost lock; nil if own stands. loss is the loss of the call's lock, outer one by which
-// its context had ended.
+// settled is what takes the place of own, a call's own error, if the call was
+// under a lost lock; nil if own stands. loss is the loss of the call's lock,
+// outer one by which its context had ended.
 func settled(loss, outer, own error, strict bool) *callError {
 	switch {
 	case own != nil && cmp.Or(loss, outer) != nil:

@@ -25,7 +25,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// What a call gets for which a limit has no slot: when to come back, and the number, and no name.
+// What a call gets for which a limit has no slot: when to come back, and the
+// number, and no name.
 func TestCallsAtTheirLimit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -73,7 +74,8 @@ func TestCallsAtTheirLimit(t *testing.T) {
 	}
 }
 
-// A stream keeps its slot to its end, however long, and the slot is free then, whatever the end.
+// A stream keeps its slot to its end, however long, and the slot is free then,
+// whatever the end.
 func TestAStreamKeepsItsSlot(t *testing.T) {
 	t.Parallel()
 	const loose, strict = time.Hour, time.Minute // of silence
@@ -144,7 +146,8 @@ func fill(t *testing.T, k *renewer.Keeper, name string) (free func()) {
 	return func() { require.NoError(t, slot.Release(t.Context())) }
 }
 
-// untilTold is a handler that goes on until its stream ends, or its client says how.
+// untilTold is a handler that goes on until its stream ends, or its client says
+// how.
 func untilTold(stream duplexServer) error {
 	for {
 		r, err := stream.Recv()

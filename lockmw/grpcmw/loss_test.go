@@ -104,7 +104,8 @@ func TestMessageReceivedAfterTheLossIsHeldBack(t *testing.T) {
 	})
 }
 
-// The handler hears of it at the instant at which its context does, whatever the stream waits for.
+// The handler hears of it at the instant at which its context does, whatever
+// the stream waits for.
 func TestBlockedOperationsEndWithTheLock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -214,7 +215,8 @@ func TestLossOfAnOuterLockEndsBlockedOperations(t *testing.T) {
 	})
 }
 
-// The same while the stream waits for its first message, and so has no lock of its own.
+// The same while the stream waits for its first message, and so has no lock of
+// its own.
 func TestLossOfAnOuterLockEndsTheWaitForTheFirstMessage(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {

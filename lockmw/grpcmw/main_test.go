@@ -48,7 +48,8 @@ type (
 	outputServer = grpc.ServerStreamingServer[pb.StreamingOutputCallResponse]
 )
 
-// account is the key that the tests' requests carry, outputAccount that of streams.
+// account is the key that the tests' requests carry, outputAccount that of
+// streams.
 func account(r *pb.SimpleRequest) string { return string(r.GetPayload().GetBody()) }
 
 func outputAccount(r *pb.StreamingOutputCallRequest) string {
@@ -87,8 +88,8 @@ func (s *service) StreamingOutputCall(
 
 func (s *service) FullDuplexCall(stream duplexServer) error { return s.duplex(stream) }
 
-// serve runs a server in memory, so that in a bubble its clock is that of both sides. It returns a
-// client, and what ends both.
+// serve runs a server in memory, so that in a bubble its clock is that of both
+// sides. It returns a client, and what ends both.
 func serve(
 	t testing.TB, s *service, dialing []grpc.DialOption, opts ...grpc.ServerOption,
 ) (client pb.TestServiceClient, end func()) {
@@ -145,7 +146,8 @@ func last[T any](stream interface{ Recv() (T, error) }) error {
 	}
 }
 
-// scripted returns a keeper on a store that does as told and records what it is asked.
+// scripted returns a keeper on a store that does as told and records what it is
+// asked.
 func scripted(t *testing.T, edit ...func(*renewer.Config)) (*renewer.Keeper, *script.Store) {
 	t.Helper()
 	store := script.New()
@@ -223,8 +225,9 @@ func never(context.Context) error { return errors.New("it ran") }
 
 func succeed(context.Context) error { return nil }
 
-// fakeStream is a server's stream without a transport: it takes everything and waits for messages
-// until its end, which gRPC brings about when the handler has returned.
+// fakeStream is a server's stream without a transport: it takes everything and
+// waits for messages until its end, which gRPC brings about when the handler
+// has returned.
 type fakeStream struct {
 	grpc.ServerStream
 
@@ -234,8 +237,8 @@ type fakeStream struct {
 	end  context.CancelFunc
 }
 
-// newStream returns a stream that ends with ctx, or, as an interceptor further out may have it,
-// with something that its context does not tell.
+// newStream returns a stream that ends with ctx, or, as an interceptor further
+// out may have it, with something that its context does not tell.
 func newStream(ctx context.Context, told ...context.Context) *fakeStream {
 	ctx, end := context.WithCancel(ctx)
 	return &fakeStream{
@@ -250,8 +253,8 @@ func (s *fakeStream) Context() context.Context { return s.ctx }
 func (s *fakeStream) RecvMsg(m any) error      { return s.recv(m) }
 func (s *fakeStream) SendMsg(m any) error      { return s.send(m) }
 
-// serveStream runs a handler of a streaming method, locked as a whole, on a stream whose first
-// message has come.
+// serveStream runs a handler of a streaming method, locked as a whole, on a
+// stream whose first message has come.
 func serveStream(
 	k *renewer.Keeper, stream *fakeStream, handler func(grpc.ServerStream) error,
 	opts ...grpcmw.Option,

@@ -16,8 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// Whatever metadata a call carries, it runs under the lock that is named by its one value, or it
-// does not run and no lock is asked for.
+// Whatever metadata a call carries, it runs under the lock that is named by its
+// one value, or it does not run and no lock is asked for.
 func FuzzMetadataKey(f *testing.F) {
 	for _, name := range []string{
 		"x-account", "X-Account", "x-account-bin", "grpc-timeout",

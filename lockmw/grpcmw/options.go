@@ -11,10 +11,10 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
-// Option is a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or says what to do
-// for all methods that have one: lockmw.AnyOption, WaitOption and HandlerOption, and
-// those of this package. What differs from method to method takes several interceptors
-// in a chain.
+// Option is a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or says what
+// to do for all methods that have one: lockmw.AnyOption, WaitOption and
+// HandlerOption, and those of this package. What differs from method to method
+// takes several interceptors in a chain.
 //
 //   - lockmw.Wait is 10 s by default. A call's own deadline ends the wait a margin
 //     before it, so that the caller hears that the lock is busy.
@@ -65,11 +65,12 @@ func (s *settings) refuse(format string, args ...any) {
 	s.Settings = s.Invalid("grpcmw."+format, args...)
 }
 
-// MaxWaitersPerCaller bounds how many calls of one caller ask or wait for locks at
-// once, in this process, whatever their names: one more is codes.ResourceExhausted at
-// once. Interceptors that are given the same option count together. caller says who
-// makes a call, such as the account that an interceptor further out has checked; "" is
-// codes.InvalidArgument. It is called concurrently. Default: no bound.
+// MaxWaitersPerCaller bounds how many calls of one caller ask or wait for locks
+// at once, in this process, whatever their names: one more is
+// codes.ResourceExhausted at once. Interceptors that are given the same option
+// count together. caller says who makes a call, such as the account that an
+// interceptor further out has checked; "" is codes.InvalidArgument. It is
+// called concurrently. Default: no bound.
 func MaxWaitersPerCaller(n int64, caller func(ctx context.Context) string) Option {
 	callers := quota.New(int(min(n, math.MaxInt)))
 	return own(func(s *settings) {

@@ -27,8 +27,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// What a call gets that has no lock. Interceptors further out tell outcomes apart without reading
-// texts. Keys may carry personal data: what is sent to the caller has none.
+// What a call gets that has no lock. Interceptors further out tell outcomes
+// apart without reading texts. Keys may carry personal data: what is sent to
+// the caller has none.
 func TestCallsThatGetNoLock(t *testing.T) {
 	t.Parallel()
 	const secret = "iban-DE02"
@@ -98,9 +99,10 @@ func TestCallsThatGetNoLock(t *testing.T) {
 	}
 }
 
-// A status says when to come back in its details, in its words and in the trailer. It leaves the
-// server while the caller still listens: at the deadline itself the caller would have made up a
-// DeadlineExceeded of its own, without a word about the lock.
+// A status says when to come back in its details, in its words and in the
+// trailer. It leaves the server while the caller still listens: at the deadline
+// itself the caller would have made up a DeadlineExceeded of its own, without a
+// word about the lock.
 func TestCallersHearBeforeTheirDeadline(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -152,8 +154,8 @@ const patient = `{"methodConfig": [{"name": [{"service": "grpc.testing.TestServi
 	"maxAttempts": 4, "initialBackoff": "60s", "maxBackoff": "60s", "backoffMultiplier": 1,
 	"retryableStatusCodes": ["ABORTED", "UNAVAILABLE"]}}]}`
 
-// gRPC's own retry policy comes back when it is told. What has run, perhaps half, it does not run
-// again, though the code is the same.
+// gRPC's own retry policy comes back when it is told. What has run, perhaps
+// half, it does not run again, though the code is the same.
 func TestRetryPolicy(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -197,7 +199,8 @@ func TestRetryPolicy(t *testing.T) {
 	})
 }
 
-// A line of any length would keep its last caller waiting for nothing, and memory with it.
+// A line of any length would keep its last caller waiting for nothing, and
+// memory with it.
 func TestLinesAreBounded(t *testing.T) {
 	t.Parallel()
 	for most, opts := range map[int][]grpcmw.Option{
@@ -222,8 +225,8 @@ func TestLinesAreBounded(t *testing.T) {
 	}
 }
 
-// One caller must not fill the lines of all keys. Unary calls and streams count alike, those that
-// run or gave up do not.
+// One caller must not fill the lines of all keys. Unary calls and streams count
+// alike, those that run or gave up do not.
 func TestOneCallerFillsNoLines(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {

@@ -12,8 +12,9 @@ func newReports(k *renewer.Keeper) misuse.Reports {
 	return misuse.Reports{Keeper: k, Doing: "serve gRPC"}
 }
 
-// report reports err, with which a call of a method was refused, if a mistake in the program lets
-// it name no lock. A status that a key function has chosen is none.
+// report reports err, with which a call of a method was refused, if a mistake
+// in the program lets it name no lock. A status that a key function has chosen
+// is none.
 func report(r *misuse.Reports, method string, err error) {
 	switch {
 	case said(err) != nil:

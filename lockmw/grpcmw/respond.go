@@ -15,10 +15,11 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Respond returns what a handler should return for an error of package lockmw: err with
-// the status of the package's text. ctx is the call's, for the trailer. Other errors,
-// and those that are a status already, are returned as they are; so is nil. The
-// interceptors do so with whatever a handler returns. It may be called concurrently.
+// Respond returns what a handler should return for an error of package lockmw:
+// err with the status of the package's text. ctx is the call's, for the
+// trailer. Other errors, and those that are a status already, are returned as
+// they are; so is nil. The interceptors do so with whatever a handler returns.
+// It may be called concurrently.
 func Respond(ctx context.Context, err error) error {
 	if e := translated(err); e != nil {
 		return e.sent(ctx)
@@ -26,8 +27,8 @@ func Respond(ctx context.Context, err error) error {
 	return err
 }
 
-// translated gives a handler's own error a status if its words may name a lock; it is
-// nil if the error can go out as it is.
+// translated gives a handler's own error a status if its words may name a lock;
+// it is nil if the error can go out as it is.
 func translated(err error) *callError {
 	if err == nil || errors.Is(err, unwind.Err) {
 		return nil
@@ -60,8 +61,8 @@ func translated(err error) *callError {
 	}
 }
 
-// said is the status that an error has further in, without the words around it; nil if
-// it has none.
+// said is the status that an error has further in, without the words around it;
+// nil if it has none.
 func said(err error) *callError {
 	if e, ok := errors.AsType[statusError](err); ok && isChosen(e.GRPCStatus()) {
 		return &callError{status: e.GRPCStatus(), causes: []error{err}}
@@ -75,8 +76,8 @@ type statusError interface {
 	GRPCStatus() *status.Status
 }
 
-// isChosen reports whether a status is of a program's making, rather than what gRPC
-// makes of any error.
+// isChosen reports whether a status is of a program's making, rather than what
+// gRPC makes of any error.
 func isChosen(st *status.Status) bool { return st != nil && st.Code() != codes.Unknown }
 
 var lockKinds = []error{
@@ -84,8 +85,8 @@ var lockKinds = []error{
 	renewer.ErrShutdown, renewer.ErrName, renewer.ErrConfig,
 }
 
-// ofLock reports whether err comes from a lock that the handler did not get. A caller's
-// cancellation is one too if a lock was waited for.
+// ofLock reports whether err comes from a lock that the handler did not get. A
+// caller's cancellation is one too if a lock was waited for.
 func ofLock(err error) bool {
 	_, ok := errors.AsType[*renewer.Error](err)
 	return ok || slices.ContainsFunc(lockKinds, func(kind error) bool {

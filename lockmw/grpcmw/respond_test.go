@@ -32,9 +32,9 @@ var (
 	errResponded = grpcmw.Respond(context.Background(), lockError(renewer.ErrBusy))
 )
 
-// ownErrors are what handlers return that use locks themselves, and what their callers should get
-// to know: the words of a message that goes out as it is, and when to come back, or -1 if the lock
-// was lost.
+// ownErrors are what handlers return that use locks themselves, and what their
+// callers should get to know: the words of a message that goes out as it is,
+// and when to come back, or -1 if the lock was lost.
 var ownErrors = map[string]struct {
 	err      error
 	want     verdict
@@ -107,8 +107,9 @@ func (e ownStatusError) GRPCStatus() *status.Status {
 }
 func (e ownStatusError) Unwrap() error { return e.error }
 
-// A handler's inner Do used to go out as codes.Unknown, with the lock's name and its holder's host
-// and pid. Respond is for handlers that have no interceptor of ours around them.
+// A handler's inner Do used to go out as codes.Unknown, with the lock's name
+// and its holder's host and pid. Respond is for handlers that have no
+// interceptor of ours around them.
 func TestAHandlersOwnLockErrorLeavesWithoutItsName(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)

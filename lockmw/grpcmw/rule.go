@@ -18,19 +18,21 @@ import (
 type rule struct {
 	method method
 
-	// key makes them of a call, and of its request, or a stream's first message.
+	// key makes them of a call, and of its request, or a stream's first
+	// message.
 	key       func(ctx context.Context, msg any) names.Set
 	ofMessage bool // which key needs
 }
 
-// ForMethod locks calls of a method on the name that key makes of the request, of a
-// stream of its first message. An invalid name is codes.InvalidArgument; what key
-// returns by lockmw.Invalid, too, unless that has a status of its own. key is called
-// concurrently.
+// ForMethod locks calls of a method on the name that key makes of the request,
+// of a stream of its first message. An invalid name is codes.InvalidArgument;
+// what key returns by lockmw.Invalid, too, unless that has a status of its own.
+// key is called concurrently.
 //
-// fullMethod is the generated constant, such as pb.Bank_Transfer_FullMethodName, and
-// Req the method's request, or an interface that this has. It panics if the program has
-// no generated code of such a method, or if its request is another.
+// fullMethod is the generated constant, such as
+// pb.Bank_Transfer_FullMethodName, and Req the method's request, or an
+// interface that this has. It panics if the program has no generated code of
+// such a method, or if its request is another.
 func ForMethod[Req any, N lockmw.Name](fullMethod string, key func(Req) N) Option {
 	r := &rule{method: describe("ForMethod", fullMethod), ofMessage: true}
 	if key == nil {
@@ -54,10 +56,11 @@ func ForMethod[Req any, N lockmw.Name](fullMethod string, key func(Req) N) Optio
 	return r.option()
 }
 
-// ForMetadata locks calls of a method on a value of their metadata: on lockmw.Key(name,
-// value), with name in lower case. A value that is missing, given twice, empty, too
-// long or has control characters is codes.InvalidArgument. It panics if there is no
-// such method, or if name can't be that of a text.
+// ForMetadata locks calls of a method on a value of their metadata: on
+// lockmw.Key(name, value), with name in lower case. A value that is missing,
+// given twice, empty, too long or has control characters is
+// codes.InvalidArgument. It panics if there is no such method, or if name can't
+// be that of a text.
 func ForMetadata(fullMethod, name string) Option {
 	r := &rule{method: describe("ForMetadata", fullMethod)}
 	name = strings.ToLower(name)
@@ -87,8 +90,8 @@ func isMetadataName(name string) bool {
 
 func isControl(c rune) bool { return c < ' ' || c == 0x7f }
 
-// ForWholeMethod locks all calls of a method on its name: one at a time, on any server.
-// It panics if there is no such method.
+// ForWholeMethod locks all calls of a method on its name: one at a time, on any
+// server. It panics if there is no such method.
 func ForWholeMethod(fullMethod string) Option {
 	r := &rule{method: describe("ForWholeMethod", fullMethod)}
 	r.key = func(context.Context, any) names.Set {
@@ -108,9 +111,9 @@ type method struct {
 	request, reply protoreflect.MessageType
 }
 
-// describe finds a method. It panics, with a message that says which function was given
-// it, if the program has no generated code of it: a typing error would let the real one
-// run without its lock.
+// describe finds a method. It panics, with a message that says which function
+// was given it, if the program has no generated code of it: a typing error
+// would let the real one run without its lock.
 func describe(who, full string) method {
 	rest, rooted := strings.CutPrefix(full, "/")
 	service, name, _ := strings.Cut(rest, "/")

@@ -115,7 +115,8 @@ func TestWhatCannotBeMeantIsToldWhenTheProgramStarts(t *testing.T) {
 	}
 }
 
-// An interceptor further out may have put another message in the place of the request.
+// An interceptor further out may have put another message in the place of the
+// request.
 func TestMessageOfAnotherTypeNeverPasses(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
@@ -162,8 +163,8 @@ func TestBadInputAsksForNoLock(t *testing.T) {
 	}
 }
 
-// A key function that fails says so by its name. What the client hears of it is the function's to
-// say: by a status, or nothing.
+// A key function that fails says so by its name. What the client hears of it is
+// the function's to say: by a status, or nothing.
 func TestAKeyFunctionThatFails(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
@@ -207,8 +208,8 @@ func TestAKeyFunctionThatFails(t *testing.T) {
 	require.Empty(t, store.Calls(script.Acquire))
 }
 
-// A rule that names no lock, or that can't be asked for, is reported, and not at every call. A call
-// that the program refuses by a status of its own is not.
+// A rule that names no lock, or that can't be asked for, is reported, and not
+// at every call. A call that the program refuses by a status of its own is not.
 func TestARuleThatNamesNoLockIsReported(t *testing.T) {
 	t.Parallel()
 	closed := status.Error(codes.FailedPrecondition, "the account is closed")

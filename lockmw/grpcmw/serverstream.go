@@ -16,8 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// StreamServerInterceptor runs the handlers of streaming methods under the locks that
-// their rules name. It panics on a rule for a unary method, and as
+// StreamServerInterceptor runs the handlers of streaming methods under the
+// locks that their rules name. It panics on a rule for a unary method, and as
 // [UnaryServerInterceptor] does.
 func StreamServerInterceptor(k *renewer.Keeper, opts ...Option) grpc.StreamServerInterceptor {
 	in := newInterceptor("StreamServerInterceptor", k, opts, true)
@@ -73,8 +73,9 @@ func (in *interceptor) serveStream(
 	return err
 }
 
-// firstMessage waits for the message that the lock is taken by; it is nil if the client has
-// ended its side without one. The lock of a call further out may be lost meanwhile.
+// firstMessage waits for the message that the lock is taken by; it is nil if
+// the client has ended its side without one. The lock of a call further out may
+// be lost meanwhile.
 func (r *rule) firstMessage(ctx context.Context, stream grpc.ServerStream) (proto.Message, error) {
 	m := r.method.request.New().Interface()
 	err := guard(ctx, func() error { return stream.RecvMsg(m) })
@@ -140,8 +141,8 @@ func deliver(received proto.Message, to any) error {
 	return nil
 }
 
-// failure is why nothing passes any more; nil if the lock is held. It is right on the first
-// instruction after a pause of the process.
+// failure is why nothing passes any more; nil if the lock is held. It is right
+// on the first instruction after a pause of the process.
 func (s *serverStream) failure() error {
 	if s.over.Load() {
 		return newError(codes.Canceled, "the stream's handler has returned",
@@ -158,12 +159,13 @@ func (s *serverStream) failure() error {
 	return s.failed.Load()
 }
 
-// errPast is why an operation must stop whose context has not heard of it yet: the
-// process was paused, and the engine is about to look at its clock.
+// errPast is why an operation must stop whose context has not heard of it yet:
+// the process was paused, and the engine is about to look at its clock.
 var errPast = fmt.Errorf("%w: by the clock, its time is over", renewer.ErrLost)
 
-// cut takes the place of err, which the handler has returned, if messages were held back:
-// whatever the handler made of that, its work is not whole. It is nil if err stands.
+// cut takes the place of err, which the handler has returned, if messages were
+// held back: whatever the handler made of that, its work is not whole. It is
+// nil if err stands.
 func (s *serverStream) cut(err error) *callError {
 	failed := s.failed.Load()
 	if failed == nil && errors.Is(context.Cause(s.ctx), ErrSilence) {

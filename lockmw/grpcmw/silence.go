@@ -10,18 +10,20 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// defaultSilence is how long a server's stream under a lock waits for its client unless
-// [Silence] says otherwise: a minute.
+// defaultSilence is how long a server's stream under a lock waits for its
+// client unless [Silence] says otherwise: a minute.
 const defaultSilence = time.Minute
 
-// ErrSilence is the cause with which the context of a stream ends whose client was silent.
+// ErrSilence is the cause with which the context of a stream ends whose client
+// was silent.
 var ErrSilence = errors.New("lockbeat: the client of a stream under a lock has been silent for " +
 	"too long")
 
-// Silence bounds how long a stream that has its lock waits for its client, in RecvMsg
-// or SendMsg, while no message passes in either direction. Then its context ends with
-// [ErrSilence], and it itself with codes.DeadlineExceeded. A client that sends a
-// message now and then is bounded by lockmw.MaxHold alone. Default a minute.
+// Silence bounds how long a stream that has its lock waits for its client, in
+// RecvMsg or SendMsg, while no message passes in either direction. Then its
+// context ends with [ErrSilence], and it itself with codes.DeadlineExceeded. A
+// client that sends a message now and then is bounded by lockmw.MaxHold alone.
+// Default a minute.
 func Silence(d time.Duration) Option {
 	return own(func(s *settings) {
 		if d <= 0 {
@@ -31,8 +33,9 @@ func Silence(d time.Duration) Option {
 	})
 }
 
-// silence records since when a stream waits for its peer. A stream has one timer, which
-// reads what its operations have recorded here; they have no timers of their own.
+// silence records since when a stream waits for its peer. A stream has one
+// timer, which reads what its operations have recorded here; they have no
+// timers of their own.
 type silence struct {
 	begun time.Time // of the stream; the instants below are nanoseconds since
 
@@ -46,8 +49,8 @@ type silence struct {
 // now is never 0.
 func (q *silence) now() int64 { return int64(time.Since(q.begun)) + 1 }
 
-// left is how much longer the peer may be silent, if it may be for most. It is not
-// positive if the peer has been silent for too long.
+// left is how much longer the peer may be silent, if it may be for most. It is
+// not positive if the peer has been silent for too long.
 func (q *silence) left(most time.Duration) time.Duration {
 	left := most
 	for _, waiting := range []*atomic.Int64{&q.receiving, &q.sending} {
@@ -70,7 +73,8 @@ func (s *serverStream) during(waiting *atomic.Int64, do func() error) error {
 	return err
 }
 
-// watch calls cancel when the client has been silent for most, until stop is called.
+// watch calls cancel when the client has been silent for most, until stop is
+// called.
 func (s *serverStream) watch(most time.Duration, cancel context.CancelCauseFunc) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 
 var silent = verdict{code: codes.DeadlineExceeded, reason: "LOCK_SILENCE"}
 
-// A client that says nothing, or does not read, must not keep everybody else from the lock for
-// ever.
+// A client that says nothing, or does not read, must not keep everybody else
+// from the lock for ever.
 func TestSilentClientHoldsItsLockForAWhileOnly(t *testing.T) {
 	t.Parallel()
 	for name, use := range map[string]func(grpc.ServerStream) error{
@@ -134,8 +134,8 @@ func TestNoBoundIsNone(t *testing.T) {
 	}, func(cfg *renewer.Config) { cfg.MaxHold = 10 * time.Minute })
 }
 
-// A stream whose lock is lost as well ends with the loss: its work may have been done beside
-// another's.
+// A stream whose lock is lost as well ends with the loss: its work may have
+// been done beside another's.
 func TestLossOfASilentStreamsLock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bubble) {

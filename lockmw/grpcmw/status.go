@@ -28,8 +28,8 @@ import (
 // domain is that of the ErrorInfo in a status of this package.
 const domain = "lockbeat"
 
-// The reasons in the ErrorInfo of a status: see doc.go and docs/grpc.md. LOCK_BUSY of a limit has
-// its number as "limit", 0 if it is closed.
+// The reasons in the ErrorInfo of a status: see doc.go and docs/grpc.md.
+// LOCK_BUSY of a limit has its number as "limit", 0 if it is closed.
 const (
 	reasonBusy        = "LOCK_BUSY"
 	reasonUnavailable = "LOCK_UNAVAILABLE"
@@ -44,15 +44,15 @@ const (
 )
 
 const (
-	// pushbackKey is the trailer by which a server tells a client's retry policy when to come
-	// back.
+	// pushbackKey is the trailer by which a server tells a client's retry
+	// policy when to come back.
 	pushbackKey = "grpc-retry-pushback-ms"
 	never       = -1 // of callError.retryIn
 )
 
-// callError is a call's error. What the remote caller gets of it is the status, which
-// has no key in it, nor has the text; what it is made of is found by errors.Is and
-// errors.As, in this process.
+// callError is a call's error. What the remote caller gets of it is the status,
+// which has no key in it, nor has the text; what it is made of is found by
+// errors.Is and errors.As, in this process.
 type callError struct {
 	status  *status.Status
 	causes  []error
@@ -79,12 +79,12 @@ func (e *callError) GRPCStatus() *status.Status { return e.status }
 // Unwrap gives errors.Is and errors.As what the error is made of.
 func (e *callError) Unwrap() []error { return e.causes }
 
-// sent returns the error, and sets the trailer that says beside it when to come back,
-// or not to: clients' retry policies read that. ctx is the call's. If its deadline
-// leaves no time for another try, there must be none: a policy would wait for that
-// until the deadline, and its caller would get a DeadlineExceeded in place of the
-// status. Without a transport, as in a test, there is nowhere to set a trailer; the
-// status says the same.
+// sent returns the error, and sets the trailer that says beside it when to come
+// back, or not to: clients' retry policies read that. ctx is the call's. If its
+// deadline leaves no time for another try, there must be none: a policy would
+// wait for that until the deadline, and its caller would get a DeadlineExceeded
+// in place of the status. Without a transport, as in a test, there is nowhere
+// to set a trailer; the status says the same.
 func (e *callError) sent(ctx context.Context) error {
 	if e.retryIn == 0 {
 		return e
@@ -161,7 +161,8 @@ func busy(text string, err error) *callError {
 	return retryable(codes.Aborted, text, reasonBusy, err)
 }
 
-// atLimit is for a call whose limit is full, or closed. The limit is in the ErrorInfo too.
+// atLimit is for a call whose limit is full, or closed. The limit is in the
+// ErrorInfo too.
 func atLimit(limit int, queueFull bool, err error) *callError {
 	text := fmt.Sprintf("as many calls as may, %d, run at once", limit)
 	switch {
@@ -175,7 +176,8 @@ func atLimit(limit int, queueFull bool, err error) *callError {
 	return comesBack(codes.ResourceExhausted, text, why, err)
 }
 
-// notRepeated translates the error of a call that gets no reply from [Idempotent].
+// notRepeated translates the error of a call that gets no reply from
+// [Idempotent].
 func notRepeated(err error) *callError {
 	switch {
 	case errors.Is(err, repeat.ErrQuota):
@@ -213,9 +215,9 @@ func quotaFull(text string, err error) *callError {
 	return retryable(codes.ResourceExhausted, text, reasonQuota, err)
 }
 
-// lostError is for a call whose lock was lost, or that a newer one has replaced, while
-// it waited for its lock too: sent again it would take the place of that. own is the
-// call's own error, nil if it had none.
+// lostError is for a call whose lock was lost, or that a newer one has
+// replaced, while it waited for its lock too: sent again it would take the
+// place of that. own is the call's own error, nil if it had none.
 func lostError(loss, own error) *callError {
 	causes := []error{loss}
 	if own != nil {
@@ -228,8 +230,8 @@ func lostError(loss, own error) *callError {
 	return halfDone(codes.Aborted, text, causes, reason)
 }
 
-// halfDone is for a call that may have done part of its work. A retry policy that lists the
-// code for the sake of refusals must not do it again.
+// halfDone is for a call that may have done part of its work. A retry policy
+// that lists the code for the sake of refusals must not do it again.
 func halfDone(code codes.Code, text string, causes []error, reason string) *callError {
 	e := newError(code, text, causes, info(reason))
 	e.retryIn = never
@@ -249,6 +251,6 @@ func misused(text string) *callError {
 	return newError(codes.Internal, text, []error{fmt.Errorf("%w: %s", renewer.ErrConfig, text)})
 }
 
-// anonymous is for a call that does not say who makes it, as it must where callers have
-// bounds or keys of their own.
+// anonymous is for a call that does not say who makes it, as it must where
+// callers have bounds or keys of their own.
 func anonymous() *callError { return badKey("the call does not say who makes it", nil) }

@@ -34,8 +34,8 @@ func echo(stream duplexServer) error {
 	}
 }
 
-// A client that opens a stream and says nothing holds nothing. Its handler finds the message by
-// which the lock was taken.
+// A client that opens a stream and says nothing holds nothing. Its handler
+// finds the message by which the lock was taken.
 func TestStreamIsLockedByItsFirstMessage(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
@@ -60,8 +60,9 @@ func TestStreamIsLockedByItsFirstMessage(t *testing.T) {
 	require.Len(t, store.Calls(script.Acquire), 1)
 }
 
-// By metadata, or as a whole, a stream needs no message for its key. It still holds nothing before
-// its client has said something, or that it has nothing to say.
+// By metadata, or as a whole, a stream needs no message for its key. It still
+// holds nothing before its client has said something, or that it has nothing to
+// say.
 func TestStreamWhoseKeyIsKnownBefore(t *testing.T) {
 	t.Parallel()
 	for want, rule := range map[string]grpcmw.Option{
@@ -108,7 +109,8 @@ func TestStreamThatGetsNoLockDoesNotRun(t *testing.T) {
 	require.Len(t, store.Calls(script.Acquire), asked)
 }
 
-// The first message is received into what the method's generated code has, and nothing else.
+// The first message is received into what the method's generated code has, and
+// nothing else.
 func TestFirstMessageOfAnotherType(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)

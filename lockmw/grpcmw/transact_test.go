@@ -54,7 +54,8 @@ func (l *ledger) Transact(
 	return nil
 }
 
-// A reply is on record together with what its handler has written, or neither is.
+// A reply is on record together with what its handler has written, or neither
+// is.
 func TestRepliesInTheHandlersTransaction(t *testing.T) {
 	t.Parallel()
 	pen := &pb.SimpleResponse{Username: "pen"}

@@ -116,7 +116,8 @@ func TestStrict(t *testing.T) {
 	}, lockmw.Strict())
 }
 
-// A call made under a lock that is lost is cancelled by that. It is no cancellation by the caller.
+// A call made under a lock that is lost is cancelled by that. It is no
+// cancellation by the caller.
 func TestLossOfAnOuterLock(t *testing.T) {
 	t.Parallel()
 	calling(t, func(t *testing.T, b *bubble, do call) {

@@ -12,22 +12,23 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
-// Responder answers a request that did not run, or whose lock was lost before the
-// handler had answered. err is an [*Error], whose text must not be shown to the client,
-// since it may have the lock's name. It may be called concurrently.
+// Responder answers a request that did not run, or whose lock was lost before
+// the handler had answered. err is an [*Error], whose text must not be shown to
+// the client, since it may have the lock's name. It may be called concurrently.
 type Responder func(w http.ResponseWriter, r *http.Request, err error)
 
 // Error is the answer to a request that did not run, or whose lock was lost. A
-// [Responder] gets it, and a key function may give one to lockmw.Invalid. errors.Is and
-// errors.As find what Err is made of, such as renewer.ErrBusy.
+// [Responder] gets it, and a key function may give one to lockmw.Invalid.
+// errors.Is and errors.As find what Err is made of, such as renewer.ErrBusy.
 type Error struct {
 	// Status is the status code.
 	Status int
-	// RetryAfter is when it is worth asking again, 0 if it is not. The header has whole
-	// seconds, rounded up.
+	// RetryAfter is when it is worth asking again, 0 if it is not. The header
+	// has whole seconds, rounded up.
 	RetryAfter time.Duration
-	// Type, Title and Detail are those of the problem document (RFC 9457), without the
-	// lock's name. If all three are empty, [Respond] takes those for Err.
+	// Type, Title and Detail are those of the problem document (RFC 9457),
+	// without the lock's name. If all three are empty, [Respond] takes those
+	// for Err.
 	Type, Title, Detail string
 	// Err is the reason. It is not sent.
 	Err error
@@ -42,9 +43,9 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Respond answers as [ErrorOf] says: the status, the headers Retry-After and
-// Cache-Control, and a problem document (application/problem+json) without the lock's
-// name. Handlers that take locks themselves may call it with an error of package
-// lockmw.
+// Cache-Control, and a problem document (application/problem+json) without the
+// lock's name. Handlers that take locks themselves may call it with an error of
+// package lockmw.
 func Respond(w http.ResponseWriter, r *http.Request, err error) {
 	e := ErrorOf(err)
 	h := w.Header()
@@ -98,9 +99,10 @@ func (e *Error) problem() problem {
 	return p
 }
 
-// ErrorOf returns what [Respond] answers to err: the [*Error] in it, or one for an
-// error of this package or of package lockmw, where renewer.ErrBusy is a 409, and a 429
-// of a limit. Any other error is a 500 whose document says nothing of it.
+// ErrorOf returns what [Respond] answers to err: the [*Error] in it, or one for
+// an error of this package or of package lockmw, where renewer.ErrBusy is a
+// 409, and a 429 of a limit. Any other error is a 500 whose document says
+// nothing of it.
 func ErrorOf(err error) *Error {
 	return errorOf(err, http.StatusConflict)
 }

@@ -25,8 +25,9 @@ type unsized struct{ io.Reader }
 // echo answers with what it has read.
 func echo(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
 
-// Whatever the size, and however it is sent, the handler reads what the client has sent, trailers
-// included. net/http, which goes by the type of the body that it has made, finds it in its request.
+// Whatever the size, and however it is sent, the handler reads what the client
+// has sent, trailers included. net/http, which goes by the type of the body
+// that it has made, finds it in its request.
 func TestBodiesOfEverySize(t *testing.T) {
 	t.Parallel()
 	for proto, edit := range protocols {
@@ -64,8 +65,9 @@ func TestBodiesOfEverySize(t *testing.T) {
 	}
 }
 
-// A body above MaxBody is refused, whether the client says so itself or not, and no lock is asked
-// for. Nor is it for one that is broken, or that the server's ReadTimeout has ended.
+// A body above MaxBody is refused, whether the client says so itself or not,
+// and no lock is asked for. Nor is it for one that is broken, or that the
+// server's ReadTimeout has ended.
 func TestUnusableBodiesOfMiddleware(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)
@@ -95,7 +97,8 @@ type late struct{}
 
 func (late) Read([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
 
-// A client that asks first is asked for its body once, and not at all if that is of no use.
+// A client that asks first is asked for its body once, and not at all if that
+// is of no use.
 func TestAClientThatAsksBeforeItSends(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -138,7 +141,8 @@ func byHeader(r *http.Request) lockmw.Set {
 	return lockmw.Invalid(httpmw.ErrKey)
 }
 
-// A connection can be taken over when the body has been read, and by a request that has none.
+// A connection can be taken over when the body has been read, and by a request
+// that has none.
 func TestAConnectionIsTakenOver(t *testing.T) {
 	t.Parallel()
 	const upgrade = "Host: x\r\nConnection: Upgrade\r\nUpgrade: talk\r\n"
@@ -175,7 +179,8 @@ func TestAConnectionIsTakenOver(t *testing.T) {
 	}
 }
 
-// A client that sends its header and then no more kept all others from the name.
+// A client that sends its header and then no more kept all others from the
+// name.
 func TestAClientThatIsSlowToSendHeldTheLock(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]string{

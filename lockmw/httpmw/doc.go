@@ -1,13 +1,13 @@
-// Package httpmw runs net/http handlers under distributed locks that they never name. Of
-// all requests with the same name, one runs at a time, on any server.
+// Package httpmw runs net/http handlers under distributed locks that they never
+// name. Of all requests with the same name, one runs at a time, on any server.
 //
 //	lock := httpmw.Middleware(keeper, httpmw.PathInt("account", "id"))
 //	mux.Handle("POST /accounts/{id}/transfer", lock(transfer)) // net/http
 //	r.With(lock).Post("/accounts/{id}/transfer", transfer)     // chi
 //
-// The lock's name is what the key function returns: here "account:7", as for lockmw.Do.
-// [Wrap] is for names that only the body has. Requests that clients send again, by their
-// Idempotency-Key, are for package idempotent.
+// The lock's name is what the key function returns: here "account:7", as for
+// lockmw.Do. [Wrap] is for names that only the body has. Requests that clients
+// send again, by their Idempotency-Key, are for package idempotent.
 //
 // # Outcomes
 //
@@ -32,8 +32,9 @@
 //	not asked for            400 for an unusable name or body, 413 for a body above 1 MiB
 //	                         ([MaxBody]), 408 if the server's ReadTimeout has ended it
 //
-// Refusals are problem documents (RFC 9457) without the lock's name, with a Retry-After
-// where it is worth asking again. A request that was refused has not run.
+// Refusals are problem documents (RFC 9457) without the lock's name, with a
+// Retry-After where it is worth asking again. A request that was refused has
+// not run.
 //
 // # Problem types
 //
@@ -67,7 +68,8 @@
 //   - To stop, call http.Server.Shutdown and renewer.Keeper.Shutdown at the same time.
 package httpmw
 
-// The files, in the order in which to read them. A file uses those below it only.
+// The files, in the order in which to read them. A file uses those below it
+// only.
 //
 //	middleware.go, wrap.go  a request comes in: its name and its body
 //	guard.go, track.go      the lock is taken; the handler runs; the lock may be lost

@@ -49,7 +49,8 @@ func ExampleMiddleware() {
 	// Output: 200 from account 7
 }
 
-// Three exports of a tenant run at once, and twenty in all. One more is refused.
+// Three exports of a tenant run at once, and twenty in all. One more is
+// refused.
 func ExampleMiddleware_limits() {
 	keeper, stop := start()
 	defer stop()
@@ -72,7 +73,8 @@ func ExampleMiddleware_limits() {
 	// 200 exported
 }
 
-// Who can't have the lock is told so in a form that programs read, without the lock's name.
+// Who can't have the lock is told so in a form that programs read, without the
+// lock's name.
 func ExampleRefuse() {
 	keeper, stop := start()
 	defer stop()
@@ -108,8 +110,8 @@ func ExampleHandle() {
 	// 400 {"type":"https://pkg.go.dev/github.com/lockbeat/lockbeat/lockmw/httpmw#bad-request","title":"Bad request","status":400,"detail":"The body of the request can't be read or decoded. The request has not been carried out."}
 }
 
-// A client that makes one call for an order at a time, whichever process it is in, and tells the far
-// side its fencing token.
+// A client that makes one call for an order at a time, whichever process it is
+// in, and tells the far side its fencing token.
 func ExampleInjectFence() {
 	keeper, stop := start()
 	defer stop()

@@ -11,13 +11,14 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 )
 
-// fenceHeader carries a fencing token from one process to the next: a decimal number
-// from 1 to 2^53-1, which JavaScript, Lua and JSON can hold.
+// fenceHeader carries a fencing token from one process to the next: a decimal
+// number from 1 to 2^53-1, which JavaScript, Lua and JSON can hold.
 const fenceHeader = "Lockbeat-Fence"
 
-// InjectFence writes the fencing token that ctx runs under into the headers of a
-// request, "Lockbeat-Fence", for [ReceiveFence] on the server. Without a token it
-// removes the header, so that none is passed on that came with another request.
+// InjectFence writes the fencing token that ctx runs under into the headers of
+// a request, "Lockbeat-Fence", for [ReceiveFence] on the server. Without a
+// token it removes the header, so that none is passed on that came with another
+// request.
 func InjectFence(ctx context.Context, h http.Header) {
 	if fence := lockmw.Fence(ctx); fence > 0 {
 		h.Set(fenceHeader, wire.FormatFence(fence))

@@ -18,7 +18,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// One end takes the lock and sends its token along, the other finds it in the context.
+// One end takes the lock and sends its token along, the other finds it in the
+// context.
 func TestFencePassedOn(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
@@ -39,7 +40,8 @@ func TestFencePassedOn(t *testing.T) {
 	assert.Equal(t, "0", send(t, s, http.MethodGet, "/", http.NoBody).Text, "none sent")
 }
 
-// Whichever is further in, the token that came with the request does not hide the lock's own.
+// Whichever is further in, the token that came with the request does not hide
+// the lock's own.
 func TestFenceOfTheRequestDoesNotHideTheLocksOwn(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
@@ -62,7 +64,8 @@ func TestFenceOfTheRequestDoesNotHideTheLocksOwn(t *testing.T) {
 	}
 }
 
-// A handler that runs without its lock has no token, not even a trusted caller's.
+// A handler that runs without its lock has no token, not even a trusted
+// caller's.
 func TestFenceOfTheRequestIsNotTakenForThatOfALockThatFailedOpen(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -78,7 +78,8 @@ func TestClientGoneWhileItWaits(t *testing.T) {
 	}
 }
 
-// A client that left was a panic, which gin.Recovery logged, and of which others made a 500.
+// A client that left was a panic, which gin.Recovery logged, and of which
+// others made a 500.
 func TestAClientThatHasGoneIsNoPanic(t *testing.T) {
 	t.Parallel()
 	k, store := scripted(t)

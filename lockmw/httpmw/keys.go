@@ -16,10 +16,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// PathValue is a key function: lockmw.Key of what kind of thing the lock is on and the
-// value of the route's wildcard. PathValue("account", "id") on "/accounts/{id}" makes
-// "account:7" of "/accounts/7". Values that differ in percent-encoding only are the
-// same.
+// PathValue is a key function: lockmw.Key of what kind of thing the lock is on
+// and the value of the route's wildcard. PathValue("account", "id") on
+// "/accounts/{id}" makes "account:7" of "/accounts/7". Values that differ in
+// percent-encoding only are the same.
 //
 // It works where net/http knows the route: on handlers of an http.ServeMux, and with
 // chi on r.With, r.Group and below r.Route. A request without a value is answered with
@@ -30,8 +30,9 @@ func PathValue(kind, wildcard string) func(*http.Request) lockmw.Set {
 		func(value string) (string, error) { return value, nil })
 }
 
-// PathInt is [PathValue] for a whole number: "7", "07" and "+7" are one name. Anything
-// else than a decimal number of 64 bits, with or without a sign, is answered with 400.
+// PathInt is [PathValue] for a whole number: "7", "07" and "+7" are one name.
+// Anything else than a decimal number of 64 bits, with or without a sign, is
+// answered with 400.
 func PathInt(kind, wildcard string) func(*http.Request) lockmw.Set {
 	return pathKey("PathInt", kind, wildcard, func(value string) (string, error) {
 		if n, err := strconv.ParseInt(value, 10, 64); err == nil {
@@ -45,8 +46,8 @@ func PathInt(kind, wildcard string) func(*http.Request) lockmw.Set {
 	})
 }
 
-// PathUUID is [PathValue] for a UUID, in upper or lower case, with or without hyphens,
-// in braces or after "urn:uuid:". Anything else is answered with 400.
+// PathUUID is [PathValue] for a UUID, in upper or lower case, with or without
+// hyphens, in braces or after "urn:uuid:". Anything else is answered with 400.
 func PathUUID(kind, wildcard string) func(*http.Request) lockmw.Set {
 	return pathKey("PathUUID", kind, wildcard, func(value string) (string, error) {
 		id, err := uuid.Parse(value)
@@ -82,8 +83,8 @@ func pathKey(
 	}
 }
 
-// missing says why a wildcard has no value: the request has none, or the route has no
-// wildcard.
+// missing says why a wildcard has no value: the request has none, or the route
+// has no wildcard.
 func missing(pattern, function, wildcard string) error {
 	if slices.ContainsFunc([]string{"}", "...}", ":"}, func(end string) bool { // ":" is chi's
 		return strings.Contains(pattern, "{"+wildcard+end)

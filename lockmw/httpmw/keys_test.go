@@ -40,7 +40,8 @@ func TestMiddlewareOnARoute(t *testing.T) {
 
 var byPath = httpmw.PathValue("account", "id")
 
-// One account, one lock, however a client writes it. An empty name: the request is refused.
+// One account, one lock, however a client writes it. An empty name: the request
+// is refused.
 func TestNamesFromThePath(t *testing.T) {
 	t.Parallel()
 	byInt, byUUID := httpmw.PathInt("account", "id"), httpmw.PathUUID("order", "id")

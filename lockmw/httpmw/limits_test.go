@@ -38,7 +38,8 @@ func fill(t *testing.T, k *renewer.Keeper, name lockmw.Set) (free func()) {
 
 func noop(context.Context) error { return nil }
 
-// What is answered when a limit is full: how many it lets run, and not what it is called.
+// What is answered when a limit is full: how many it lets run, and not what it
+// is called.
 func TestFullLimits(t *testing.T) {
 	t.Parallel()
 	type options = []httpmw.Option
@@ -123,7 +124,8 @@ func (gone) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	return []store.Grant{{Err: ctx.Err()}}
 }
 
-// While the store is away, a server admits its share of a limit by itself, and the others hear 503.
+// While the store is away, a server admits its share of a limit by itself, and
+// the others hear 503.
 func TestLocalShareOfAServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// loser is a handler whose lock is lost while it runs, before or after what it writes.
+// loser is a handler whose lock is lost while it runs, before or after what it
+// writes.
 func loser(s *script.Store, before, after func(w http.ResponseWriter)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		before(w)
@@ -228,7 +229,8 @@ func TestPanicsAndGoexitFreeTheLock(t *testing.T) {
 	}
 }
 
-// One responder has all of it. What a handler answers by Respond is the handler's.
+// One responder has all of it. What a handler answers by Respond is the
+// handler's.
 func TestOnRefused(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -265,7 +267,8 @@ func TestOnRefused(t *testing.T) {
 	})
 }
 
-// What Respond writes is what ErrorOf returns, so that a responder can write it in another form.
+// What Respond writes is what ErrorOf returns, so that a responder can write it
+// in another form.
 func TestErrorOfIsWhatRespondAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

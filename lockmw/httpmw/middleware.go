@@ -9,21 +9,23 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Middleware runs a handler under the lock on the name that key makes of the request.
-// Put it on the route, inside authentication and http.TimeoutHandler, outside of a
-// transaction.
+// Middleware runs a handler under the lock on the name that key makes of the
+// request. Put it on the route, inside authentication and http.TimeoutHandler,
+// outside of a transaction.
 //
-// key must not read the body: for that there is [Wrap]. It must read the request as the
-// handler does: "7" and "07" are two names, and to a handler that parses numbers one
-// account: see [PathInt] and [PathUUID]. A name that is invalid (lockmw.Invalid) is
-// answered with 400, or as an [*Error] in it says. Of an empty one and one too long the keeper's
-// observer is told now and then: it mostly is key's mistake.
+// key must not read the body: for that there is [Wrap]. It must read the
+// request as the handler does: "7" and "07" are two names, and to a handler
+// that parses numbers one account: see [PathInt] and [PathUUID]. A name that is
+// invalid (lockmw.Invalid) is answered with 400, or as an [*Error] in it says.
+// Of an empty one and one too long the keeper's observer is told now and then:
+// it mostly is key's mistake.
 //
 // The body is read after key and before the lock, up to [MaxBody].
 //
-// Apply what Middleware returns once to each handler, when the program starts: each
-// application counts its own waiters. key is called concurrently. A panic passes through,
-// and frees the lock. It panics if k, key or the handler is nil.
+// Apply what Middleware returns once to each handler, when the program starts:
+// each application counts its own waiters. key is called concurrently. A panic
+// passes through, and frees the lock. It panics if k, key or the handler is
+// nil.
 func Middleware[N lockmw.Name](
 	k *renewer.Keeper, key func(*http.Request) N, opts ...Option,
 ) func(http.Handler) http.Handler {

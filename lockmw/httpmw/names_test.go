@@ -14,8 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// A key function with a typing error had all requests answered with one 400, whatever was wrong,
-// and no log said so.
+// A key function with a typing error had all requests answered with one 400,
+// whatever was wrong, and no log said so.
 func TestNamesThatNoLockCanHave(t *testing.T) {
 	t.Parallel()
 	long := secret + strings.Repeat("x", 600)
@@ -71,7 +71,8 @@ func TestNamesThatNoLockCanHave(t *testing.T) {
 	}
 }
 
-// A wildcard that the route does not have is the server's fault, in whichever function it is.
+// A wildcard that the route does not have is the server's fault, in whichever
+// function it is.
 func TestWildcardsThatTheRouteDoesNotHave(t *testing.T) {
 	t.Parallel()
 	for name, guard := range map[string]func(k *renewer.Keeper) http.Handler{

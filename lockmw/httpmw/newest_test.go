@@ -18,8 +18,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// The answers to older requests say that a newer one has their place, and whether anything of them
-// has been done. Nobody is asked to send them again.
+// The answers to older requests say that a newer one has their place, and
+// whether anything of them has been done. Nobody is asked to send them again.
 func TestAnswersToRequestsThatWereReplaced(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -75,7 +75,8 @@ func TestAnswersToRequestsThatWereReplaced(t *testing.T) {
 	}
 }
 
-// One that waits for the newest place is refused as one that waits, whatever was said before.
+// One that waits for the newest place is refused as one that waits, whatever
+// was said before.
 func TestTheNewestRequestWaitsInVain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

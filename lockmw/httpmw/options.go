@@ -12,9 +12,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Option is for [Middleware], [Wrap] and [WrapWith], and for package ginmw: lockmw.AnyOption,
-// WaitOption, HandlerOption and SkipOption, and those of this package. An invalid one
-// panics where the handler is wrapped.
+// Option is for [Middleware], [Wrap] and [WrapWith], and for package ginmw:
+// lockmw.AnyOption, WaitOption, HandlerOption and SkipOption, and those of this
+// package. An invalid one panics where the handler is wrapped.
 //
 //   - lockmw.Wait: then the answer is 503, or 429 of a limit. A deadline of other
 //     middleware ends the wait a margin before it. NoBound is refused. Let
@@ -97,9 +97,9 @@ func (s *settings) lock(r *http.Request) option.Settings {
 	return opt
 }
 
-// MaxBody bounds a request's body to n bytes, 1 or more: 413 beyond. All of it is read
-// before the lock, into memory, so that a client that is slow to send does not hold the
-// lock. Default 1 MiB.
+// MaxBody bounds a request's body to n bytes, 1 or more: 413 beyond. All of it
+// is read before the lock, into memory, so that a client that is slow to send
+// does not hold the lock. Default 1 MiB.
 func MaxBody(n int64) Option {
 	return own(func(s *settings) {
 		if n < 1 {
@@ -109,20 +109,22 @@ func MaxBody(n int64) Option {
 	})
 }
 
-// StreamBody has the handler read the body, under the lock: for large uploads, and for
-// handlers that answer while they read. By sending nothing a client can hold the lock for
-// as long as it likes: set renewer.Config.MaxHold, and http.Server.ReadTimeout or a
-// deadline of the handler's own. It is not for [Wrap].
+// StreamBody has the handler read the body, under the lock: for large uploads,
+// and for handlers that answer while they read. By sending nothing a client can
+// hold the lock for as long as it likes: set renewer.Config.MaxHold, and
+// http.Server.ReadTimeout or a deadline of the handler's own. It is not for
+// [Wrap].
 //
-// By HTTP/2 a request with a body does not wait, and is answered as if its wait had run
-// out: unread bodies would fill the connection's window, which the holder's body may need.
+// By HTTP/2 a request with a body does not wait, and is answered as if its wait
+// had run out: unread bodies would fill the connection's window, which the
+// holder's body may need.
 func StreamBody() Option { return own(func(s *settings) { s.streamBody = true }) }
 
-// MaxWaitersPerClient bounds how many requests of one client ask or wait for locks of
-// this handler at once, in this process, whatever their names: one more is answered with
-// 429 at once. client returns who sends a request, such as the authenticated user; "" is
-// answered with 400. It may be called concurrently. Default: no bound but
-// lockmw.MaxWaiters.
+// MaxWaitersPerClient bounds how many requests of one client ask or wait for
+// locks of this handler at once, in this process, whatever their names: one
+// more is answered with 429 at once. client returns who sends a request, such
+// as the authenticated user; "" is answered with 400. It may be called
+// concurrently. Default: no bound but lockmw.MaxWaiters.
 func MaxWaitersPerClient(n int64, client func(*http.Request) string) Option {
 	return own(func(s *settings) {
 		if n < 1 || client == nil {
@@ -133,9 +135,9 @@ func MaxWaitersPerClient(n int64, client func(*http.Request) string) Option {
 	})
 }
 
-// OnRefused answers a request that did not run, or whose lock was lost before the handler
-// had answered; of a loss with lockmw.Strict only, since it is not known otherwise whether
-// the handler has answered. Default [Respond].
+// OnRefused answers a request that did not run, or whose lock was lost before
+// the handler had answered; of a loss with lockmw.Strict only, since it is not
+// known otherwise whether the handler has answered. Default [Respond].
 func OnRefused(respond Responder) Option {
 	return own(func(s *settings) {
 		if respond == nil {

@@ -117,7 +117,8 @@ func TestSkip(t *testing.T) {
 	assert.Equal(t, "done", do(h, get(t, "/")).Text, "the next one")
 }
 
-// The time is the request's own: a client is there and hears of it, while there is time left.
+// The time is the request's own: a client is there and hears of it, while there
+// is time left.
 func TestDeadlineOfTheRequest(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -153,7 +154,8 @@ func TestDeadlineOfTheRequest(t *testing.T) {
 	})
 }
 
-// Why a request has ended is told, and who ended it is not mistaken for a client that has gone.
+// Why a request has ended is told, and who ended it is not mistaken for a
+// client that has gone.
 func TestEndOfTheRequestWhileItIsRead(t *testing.T) {
 	t.Parallel()
 	k, s := scripted(t)

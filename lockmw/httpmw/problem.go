@@ -15,8 +15,9 @@ import (
 // ErrKey means that a request does not say what to lock. The answer is a 400.
 var ErrKey = httpguard.ErrKey
 
-// ErrBody means that a request's body can't be read or decoded. The answer is a 400, a
-// 413 if it is too large, or a 408 if http.Server.ReadTimeout has ended it.
+// ErrBody means that a request's body can't be read or decoded. The answer is a
+// 400, a 413 if it is too large, or a 408 if http.Server.ReadTimeout has ended
+// it.
 var ErrBody = httpguard.ErrBody
 
 // errTooMany means that too many requests of one client wait already
@@ -91,8 +92,8 @@ func unavailable(typ, title, detail string) *kind {
 	return &kind{http.StatusServiceUnavailable, true, typ, title, detail + httpguard.NothingDone}
 }
 
-// replaced is for a request whose place a newer one has taken. It is not worth asking
-// again.
+// replaced is for a request whose place a newer one has taken. It is not worth
+// asking again.
 func replaced(when string) *kind {
 	return &kind{
 		http.StatusConflict, false, httpguard.TypeReplaced, "Replaced",
@@ -119,8 +120,8 @@ func badRequest(detail string) *kind {
 	}
 }
 
-// kindOf returns the kind of an error. The request's own faults come first, since a key
-// function or a codec may return any error.
+// kindOf returns the kind of an error. The request's own faults come first,
+// since a key function or a codec may return any error.
 func kindOf(err error) *kind {
 	switch {
 	case errors.Is(err, ErrKey), errors.Is(err, ErrBody):

@@ -14,9 +14,9 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/httpmw"
 )
 
-// A server that gives up writing before a request can have had its turn runs handlers for clients
-// that see the connection end, and come again. It is told of when the first request is there, and
-// once for each handler.
+// A server that gives up writing before a request can have had its turn runs
+// handlers for clients that see the connection end, and come again. It is told
+// of when the first request is there, and once for each handler.
 func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -58,9 +58,10 @@ func TestAWriteTimeoutBelowTheWaitIsToldOf(t *testing.T) {
 	}
 }
 
-// A lock on a route without its wildcard, or under a router that says nothing of
-// routes, is a 500 for every request: the developer is told why, once, where the server's
-// trouble is told. Neither that nor the answer has anything of the request in it.
+// A lock on a route without its wildcard, or under a router that says nothing
+// of routes, is a 500 for every request: the developer is told why, once, where
+// the server's trouble is told. Neither that nor the answer has anything of the
+// request in it.
 func TestAWildcardThatIsNotThereIsToldOf(t *testing.T) {
 	t.Parallel()
 	k, o := observed(t)

@@ -19,7 +19,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// piped is a listener in memory, so that in a bubble its clock is that of both sides.
+// piped is a listener in memory, so that in a bubble its clock is that of both
+// sides.
 type piped struct {
 	conns chan net.Conn
 	done  chan struct{}
@@ -37,8 +38,8 @@ func (p piped) Accept() (net.Conn, error) {
 func (p piped) Close() error   { close(p.done); return nil }
 func (p piped) Addr() net.Addr { return &net.IPAddr{} }
 
-// dial sends a request to a handler, and returns the connection when the handler's first line has
-// come. hangUp cancels the contexts of all requests.
+// dial sends a request to a handler, and returns the connection when the
+// handler's first line has come. hangUp cancels the contexts of all requests.
 func dial(t *testing.T, h http.Handler) (client net.Conn, hangUp func()) {
 	t.Helper()
 	base, cancel := context.WithCancel(t.Context())
@@ -69,8 +70,8 @@ func dial(t *testing.T, h http.Handler) (client net.Conn, hangUp func()) {
 	}
 }
 
-// events is a handler of server-sent events, which goes on until its client has gone, or fails when
-// it is told.
+// events is a handler of server-sent events, which goes on until its client has
+// gone, or fails when it is told.
 func events(tell <-chan func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -84,7 +85,8 @@ func events(tell <-chan func()) http.Handler {
 	})
 }
 
-// socket is a handler that takes the connection over, as one of a WebSocket does.
+// socket is a handler that takes the connection over, as one of a WebSocket
+// does.
 func socket(tell <-chan func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -107,7 +109,8 @@ func socket(tell <-chan func()) http.Handler {
 	})
 }
 
-// A stream keeps its slot to its end, however long, and the slot is free then, whatever the end.
+// A stream keeps its slot to its end, however long, and the slot is free then,
+// whatever the end.
 func TestAStreamKeepsItsSlot(t *testing.T) {
 	t.Parallel()
 	handlers := map[string]func(<-chan func()) http.Handler{"events": events, "socket": socket}

@@ -10,8 +10,9 @@ import (
 	"github.com/felixge/httpsnoop"
 )
 
-// track returns w with the same optional interfaces, and whether anything of the answer has been
-// written to it. A connection that the handler has taken over counts as written.
+// track returns w with the same optional interfaces, and whether anything of
+// the answer has been written to it. A connection that the handler has taken
+// over counts as written.
 func track(w http.ResponseWriter) (http.ResponseWriter, *atomic.Bool) {
 	wrote := new(atomic.Bool)
 	return httpsnoop.Wrap(w, httpsnoop.Hooks{

@@ -16,7 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// With its writer tracked, a handler gives the answer that it gives without, however it writes.
+// With its writer tracked, a handler gives the answer that it gives without,
+// however it writes.
 func TestATrackedAnswerIsTheSame(t *testing.T) {
 	t.Parallel()
 	const text = "text\n"

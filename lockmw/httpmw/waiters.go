@@ -8,7 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
 )
 
-// clients counts the requests of each client that ask or wait for a lock. A nil one has no bound.
+// clients counts the requests of each client that ask or wait for a lock. A nil
+// one has no bound.
 type clients struct {
 	of      func(*http.Request) string
 	waiting *quota.Each
@@ -21,8 +22,8 @@ func newClients(s *settings) *clients {
 	return &clients{s.client, quota.New(s.clientWaiters)}
 }
 
-// count counts a request for its client until leave is called, once or more. The error is
-// for one too many.
+// count counts a request for its client until leave is called, once or more.
+// The error is for one too many.
 func (c *clients) count(r *http.Request) (leave func(), err error) {
 	if c == nil {
 		return func() {}, nil

@@ -18,8 +18,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// crowd sends n requests, and returns when all of them wait. The function that it returns waits for
-// their answers.
+// crowd sends n requests, and returns when all of them wait. The function that
+// it returns waits for their answers.
 func crowd(t *testing.T, n int, h http.Handler, request func() *http.Request) (answered func()) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -32,7 +32,8 @@ func crowd(t *testing.T, n int, h http.Handler, request func() *http.Request) (a
 	return all.Wait
 }
 
-// Any number of requests could wait for one lock, and the next client's behind them.
+// Any number of requests could wait for one lock, and the next client's behind
+// them.
 func TestALineHadNoEnd(t *testing.T) {
 	t.Parallel()
 	for bound, opts := range map[int][]httpmw.Option{100: nil, 150: {lockmw.MaxWaiters(150)}} {

@@ -17,8 +17,9 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/httpguard"
 )
 
-// By HTTP/2, requests that waited for a lock kept the window of their connection filled by their
-// unread bodies. The lock's holder could not read its own, until they gave up.
+// By HTTP/2, requests that waited for a lock kept the window of their
+// connection filled by their unread bodies. The lock's holder could not read
+// its own, until they gave up.
 func TestUploadsThatWaitDoNotStopTheHolders(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)

@@ -12,10 +12,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Wrap returns a handler that decodes a request's body, as JSON, and runs fn under the
-// lock on the name that key makes of it. Otherwise it is like [Middleware]. JSON in
-// which an object has a name twice is refused, since parsers differ in which of the two
-// they take.
+// Wrap returns a handler that decodes a request's body, as JSON, and runs fn
+// under the lock on the name that key makes of it. Otherwise it is like
+// [Middleware]. JSON in which an object has a name twice is refused, since
+// parsers differ in which of the two they take.
 func Wrap[T any, N lockmw.Name](
 	k *renewer.Keeper, key func(T) N, fn func(http.ResponseWriter, *http.Request, T),
 	opts ...Option,
@@ -26,8 +26,8 @@ func Wrap[T any, N lockmw.Name](
 	})
 }
 
-// WrapWith is [Wrap] for requests that are not JSON. decode reads the body from memory,
-// and may be called concurrently.
+// WrapWith is [Wrap] for requests that are not JSON. decode reads the body from
+// memory, and may be called concurrently.
 func WrapWith[T any, N lockmw.Name](
 	k *renewer.Keeper, decode func(*http.Request) (T, error), key func(T) N,
 	fn func(http.ResponseWriter, *http.Request, T), opts ...Option,
@@ -73,7 +73,8 @@ func wrap[T any, N lockmw.Name](
 	})
 }
 
-// undecoded is why a request was refused whose body could not be decoded as a kind.
+// undecoded is why a request was refused whose body could not be decoded as a
+// kind.
 func undecoded(r *http.Request, kind reflect.Type, err error) error {
 	if r.Context().Err() != nil {
 		return httpguard.Ended(r)

@@ -1,14 +1,14 @@
-// Package idempotent carries out an HTTP request once, however often its client sends
-// it with the same Idempotency-Key: the first one runs the handler, on whichever
-// server it comes in, and the others get its answer.
+// Package idempotent carries out an HTTP request once, however often its client
+// sends it with the same Idempotency-Key: the first one runs the handler, on
+// whichever server it comes in, and the others get its answer.
 //
 //	guard := idempotent.Middleware(keeper, idempotent.Config{Caller: byUser, Scope: "shop"})
 //	mux.Handle("POST /orders", guard(takeOrder))
 //
-// It is package once for requests; for calls there is grpcmw.Idempotent. The keeper's
-// store decides which request is the first, and keeps the answers for a day; or a
-// Recorder puts them into your own database, in one transaction with what the handler
-// writes.
+// It is package once for requests; for calls there is grpcmw.Idempotent. The
+// keeper's store decides which request is the first, and keeps the answers for
+// a day; or a Recorder puts them into your own database, in one transaction
+// with what the handler writes.
 //
 // # Outcomes
 //
@@ -32,15 +32,15 @@
 //	used up a quota
 //
 // GET, HEAD, OPTIONS and TRACE change nothing, and are let through. The other
-// outcomes are those of package httpmw: of a store that does not answer, a lost lock,
-// an unusable body.
+// outcomes are those of package httpmw: of a store that does not answer, a lost
+// lock, an unusable body.
 //
 // # What is stored
 //
-// Final answers: status, body, trailers, and the headers that the handler set, except
-// Set-Cookie, Date and those of the connection. These are not final, and have the
-// next request with the key run the handler again, so what it does must bear to be
-// begun anew:
+// Final answers: status, body, trailers, and the headers that the handler set,
+// except Set-Cookie, Date and those of the connection. These are not final, and
+// have the next request with the key run the handler again, so what it does
+// must bear to be begun anew:
 //
 //   - errors (4xx and 5xx), unless KeepStatus says otherwise;
 //   - errors with Retry-After, and refusals by guards further in;
@@ -59,7 +59,8 @@
 // docs/http.md in the repository has more.
 package idempotent
 
-// The files, in the order in which to read them. A file uses those below it only.
+// The files, in the order in which to read them. A file uses those below it
+// only.
 //
 //	middleware.go         a request comes in: its key, its caller and its body
 //	exchange.go           the handler runs, or the stored answer is sent
@@ -68,5 +69,5 @@ package idempotent
 //	stored.go, request.go an answer as it is stored; which request it is to
 //	refusal.go            answers in place of the handler's
 //
-// Package internal/repeat has what does not depend on HTTP: the lock, the record, the
-// quota, the seal.
+// Package internal/repeat has what does not depend on HTTP: the lock, the
+// record, the quota, the seal.

@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/once"
 )
 
-// exchange is one request and its answer, which is the handler's or the stored one.
+// exchange is one request and its answer, which is the handler's or the stored
+// one.
 type exchange struct {
 	*guard
 
@@ -61,10 +62,11 @@ func (e *exchange) run(ctx context.Context) repeat.Answer {
 	return repeat.Answer{Final: true, Data: encodeAnswer(given)}
 }
 
-// runHandler runs the handler. A panic passes through, except when a final answer that is too large
-// to be stored has gone out: a client that leaves while it reads has some handlers panic, such as
-// httputil.ReverseProxy, and must not have the request carried out again by that. Then unwind goes
-// on with it, when the outcome is on record.
+// runHandler runs the handler. A panic passes through, except when a final
+// answer that is too large to be stored has gone out: a client that leaves
+// while it reads has some handlers panic, such as httputil.ReverseProxy, and
+// must not have the request carried out again by that. Then unwind goes on with
+// it, when the outcome is on record.
 func (e *exchange) runHandler(ctx context.Context) {
 	over := false
 	defer func() {

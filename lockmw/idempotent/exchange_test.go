@@ -44,7 +44,8 @@ func TestInFlight(t *testing.T) {
 	})
 }
 
-// An answer that was given although the lock was lost stands, unless another was first.
+// An answer that was given although the lock was lost stands, unless another
+// was first.
 func TestLostWithAnAnswer(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

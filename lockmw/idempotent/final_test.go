@@ -17,8 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A refusal of ours is no answer of the handler, which has not run: whatever its status, the next
-// request with the key runs.
+// A refusal of ours is no answer of the handler, which has not run: whatever
+// its status, the next request with the key runs.
 func TestARefusalFurtherInIsNotStored(t *testing.T) {
 	t.Parallel()
 	answers := httpmw.OnRefused(func(w http.ResponseWriter, _ *http.Request, _ error) {
@@ -69,8 +69,8 @@ func TestARefusalFurtherInIsNotStored(t *testing.T) {
 	}
 }
 
-// An answer that was written before the lock further in was lost is the handler's, and no refusal:
-// what it did is not done again.
+// An answer that was written before the lock further in was lost is the
+// handler's, and no refusal: what it did is not done again.
 func TestAnAnswerBeforeALossFurtherInIsStored(t *testing.T) {
 	t.Parallel()
 	for name, around := range map[string]func(http.Handler) http.Handler{
@@ -100,8 +100,8 @@ func TestAnAnswerBeforeALossFurtherInIsStored(t *testing.T) {
 	}
 }
 
-// A batch whose handler has asked others on its behalf has been carried out, also if one of them
-// was refused.
+// A batch whose handler has asked others on its behalf has been carried out,
+// also if one of them was refused.
 func TestARefusalThatTheHandlerHasDealtWithIsStored(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
@@ -139,8 +139,9 @@ func answering(runs *int, status *int, header ...string) http.Handler {
 	})
 }
 
-// An error says that nothing has been done, and is not stored, unless KeepStatus says so. One that
-// names a time to come again is none to be told for a day. Work that was accepted is.
+// An error says that nothing has been done, and is not stored, unless
+// KeepStatus says so. One that names a time to come again is none to be told
+// for a day. Work that was accepted is.
 func TestWhichStatusesAreFinal(t *testing.T) {
 	t.Parallel()
 	all := func(int) bool { return true }

@@ -15,8 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// formOrder is an order with a multipart form as its body, which has a boundary of its own each
-// time that it is built, unless that is given.
+// formOrder is an order with a multipart form as its body, which has a boundary
+// of its own each time that it is built, unless that is given.
 func formOrder(t *testing.T, boundary string, fields ...string) *http.Request {
 	t.Helper()
 	var body bytes.Buffer
@@ -33,8 +33,8 @@ func formOrder(t *testing.T, boundary string, fields ...string) *http.Request {
 	return r
 }
 
-// A client that sent a form again built it anew, with another boundary, and so was told for ever
-// that its key is another request's.
+// A client that sent a form again built it anew, with another boundary, and so
+// was told for ever that its key is another request's.
 func TestAFormThatIsBuiltAnewIsTheSame(t *testing.T) {
 	t.Parallel()
 	const longest = "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210012345"

@@ -16,8 +16,9 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/idempotent"
 )
 
-// Whatever is stored, what arrives is one well-formed answer, with nothing in it that was not a
-// field of the stored one, and nothing of a connection or a session.
+// Whatever is stored, what arrives is one well-formed answer, with nothing in
+// it that was not a field of the stored one, and nothing of a connection or a
+// session.
 func FuzzStoredAnswer(f *testing.F) {
 	for _, s := range []string{
 		``, `{}`, `{"status":200}`, `{"status":201,"header":{"A":["b"]},"body":"cGVu"}`,

@@ -27,8 +27,8 @@ func (c *counting) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// An answer too large to be stored is sent on while it is written, rather than kept in memory for
-// nothing.
+// An answer too large to be stored is sent on while it is written, rather than
+// kept in memory for nothing.
 func TestALargeAnswerIsNotKeptInMemory(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{

@@ -23,7 +23,8 @@ import (
 // customer is the lock of the customer that pays.
 const customer = "customer:" + secret
 
-// paying returns a handler that charges in a transaction, under the customer's lock.
+// paying returns a handler that charges in a transaction, under the customer's
+// lock.
 func paying(t *testing.T, k *renewer.Keeper, l *ledger) http.Handler {
 	t.Helper()
 	return idempotent.Middleware(k, idempotent.Config{
@@ -34,8 +35,9 @@ func paying(t *testing.T, k *renewer.Keeper, l *ledger) http.Handler {
 	}))
 }
 
-// Requests waited for a lock further in with their transactions open, so that its holder got no
-// connection of the same pool. And the lock was free before they were committed.
+// Requests waited for a lock further in with their transactions open, so that
+// its holder got no connection of the same pool. And the lock was free before
+// they were committed.
 func TestTheLockIsHadBeforeTheTransactionBeginsAndKeptUntilItHasEnded(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
@@ -66,8 +68,8 @@ func TestTheLockIsHadBeforeTheTransactionBeginsAndKeptUntilItHasEnded(t *testing
 	})
 }
 
-// A request that did not get the lock is answered as by httpmw.Middleware, and is as new when it is
-// sent again, even if it is another one then.
+// A request that did not get the lock is answered as by httpmw.Middleware, and
+// is as new when it is sent again, even if it is another one then.
 func TestARefusedLockLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -186,7 +188,8 @@ func TestAClientThatLeavesWhileItsRequestWaitsForTheLock(t *testing.T) {
 	})
 }
 
-// The loss of the lock ends the handler's context, and is a 503 if the handler has not answered.
+// The loss of the lock ends the handler's context, and is a 503 if the handler
+// has not answered.
 func TestTheLockOfAHandlerIsLost(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {

@@ -15,19 +15,19 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// keyHeader names a request, so that it can be sent again: 1 to 255 visible ASCII
-// characters, with or without the quotes of a structured field's string. Source:
-// draft-ietf-httpapi-idempotency-key-header.
+// keyHeader names a request, so that it can be sent again: 1 to 255 visible
+// ASCII characters, with or without the quotes of a structured field's string.
+// Source: draft-ietf-httpapi-idempotency-key-header.
 const keyHeader = "Idempotency-Key"
 
-// Middleware has requests carried out once: of those of one caller with the same
-// Idempotency-Key the first runs the handler, and the others get its answer, on any
-// server, for KeepAnswer.
+// Middleware has requests carried out once: of those of one caller with the
+// same Idempotency-Key the first runs the handler, and the others get its
+// answer, on any server, for KeepAnswer.
 //
-// The keeper's store must be a store.Recorder, as redisstore is, unless the config
-// has a Recorder. What Middleware returns may be called concurrently. A panic of
-// Caller, Lock or the handler passes through. It panics if k, Caller or the handler
-// is nil, and on a config that is invalid.
+// The keeper's store must be a store.Recorder, as redisstore is, unless the
+// config has a Recorder. What Middleware returns may be called concurrently. A
+// panic of Caller, Lock or the handler passes through. It panics if k, Caller
+// or the handler is nil, and on a config that is invalid.
 func Middleware(k *renewer.Keeper, c Config) func(http.Handler) http.Handler {
 	set, err := c.settings(k)
 	if err != nil {
@@ -114,9 +114,10 @@ func (g *guard) longest() time.Duration {
 	return min(g.WaitForAnswer, lockmw.NoBound-lockmw.DefaultWait) + lockmw.DefaultWait
 }
 
-// refuse answers a request that was refused with err. It tells the keeper's observer
-// of a server that is set up wrongly, and of a stored answer that can't be read: one
-// of the SealKeys may be missing, or another program may have written it.
+// refuse answers a request that was refused with err. It tells the keeper's
+// observer of a server that is set up wrongly, and of a stored answer that
+// can't be read: one of the SealKeys may be missing, or another program may
+// have written it.
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	g.Misuse(r, err)
 	if errors.Is(err, once.ErrRecord) {

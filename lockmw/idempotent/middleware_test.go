@@ -131,7 +131,8 @@ func TestRequestsWithoutAUsableKey(t *testing.T) {
 	})
 }
 
-// Whatever the handler may go by is another request, and the client is told what is compared.
+// Whatever the handler may go by is another request, and the client is told
+// what is compared.
 func TestAKeyIsOneRequests(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// Without bounds a handler goes on for as long as it likes when its client has gone, and a request
-// that is sent again waits for its answer.
+// Without bounds a handler goes on for as long as it likes when its client has
+// gone, and a request that is sent again waits for its answer.
 func TestNoBound(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {

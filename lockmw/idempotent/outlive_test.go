@@ -26,8 +26,8 @@ func (b *bank) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A client that gives up waiting, and comes again, is what the key is for: its leaving must not cut
-// the handler off half-way.
+// A client that gives up waiting, and comes again, is what the key is for: its
+// leaving must not cut the handler off half-way.
 func TestAClientsTimeoutDoesNotChargeTwice(t *testing.T) {
 	t.Parallel()
 	for name, give := range map[string]func(ctx context.Context, in time.Duration) (context.Context,
@@ -58,8 +58,8 @@ func TestAClientsTimeoutDoesNotChargeTwice(t *testing.T) {
 	}
 }
 
-// A handler that does not come to an end has one set, which begins when the client has gone, and
-// not before.
+// A handler that does not come to an end has one set, which begins when the
+// client has gone, and not before.
 func TestFinishWithin(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

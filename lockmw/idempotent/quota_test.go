@@ -15,8 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// One caller's answers, of 66 kB each for a day, filled a Redis that evicts nothing, and so ended
-// the locks of all.
+// One caller's answers, of 66 kB each for a day, filled a Redis that evicts
+// nothing, and so ended the locks of all.
 func TestACallerFillsItsOwnQuotaOnly(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -13,9 +13,9 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/repeat"
 )
 
-// recorder is the handler's writer. It keeps the answer until that is stored. An answer that is too
-// large to be stored is sent as the handler writes it, unless its transaction could still be rolled
-// back.
+// recorder is the handler's writer. It keeps the answer until that is stored.
+// An answer that is too large to be stored is sent as the handler writes it,
+// unless its transaction could still be rolled back.
 type recorder struct {
 	w      http.ResponseWriter
 	most   int         // bytes of body that it keeps
@@ -31,8 +31,8 @@ type recorder struct {
 	body    bytes.Buffer
 }
 
-// newRecorder returns the writer for an answer of which MaxAnswer bytes, in their stored form, are
-// kept.
+// newRecorder returns the writer for an answer of which MaxAnswer bytes, in
+// their stored form, are kept.
 func (e *exchange) newRecorder() *recorder {
 	return &recorder{
 		w: e.w, most: base64.StdEncoding.DecodedLen(e.maxAnswer), header: e.w.Header().Clone(),
@@ -43,7 +43,8 @@ func (e *exchange) newRecorder() *recorder {
 // Header is the answer's.
 func (r *recorder) Header() http.Header { return r.header }
 
-// WriteHeader sets the status. A status below 200 is sent at once, and others follow it.
+// WriteHeader sets the status. A status below 200 is sent at once, and others
+// follow it.
 func (r *recorder) WriteHeader(status int) {
 	switch {
 	case r.status != 0:
@@ -56,7 +57,8 @@ func (r *recorder) WriteHeader(status int) {
 	}
 }
 
-// announce sends a status below 200, with the headers that the handler has set by now.
+// announce sends a status below 200, with the headers that the handler has set
+// by now.
 func (r *recorder) announce(status int) {
 	h := r.w.Header()
 	outer := maps.Clone(h)
@@ -65,9 +67,9 @@ func (r *recorder) announce(status int) {
 	setHeaders(h, outer)
 }
 
-// Write adds to the body. It fails if the status allows no body, and if the answer is too large and
-// can't be sent before it is stored. When the answer is sent as the handler writes it, Write fails
-// if the client has gone.
+// Write adds to the body. It fails if the status allows no body, and if the
+// answer is too large and can't be sent before it is stored. When the answer is
+// sent as the handler writes it, Write fails if the client has gone.
 func (r *recorder) Write(p []byte) (int, error) {
 	if r.status == 0 {
 		r.WriteHeader(http.StatusOK)
@@ -121,15 +123,16 @@ func (r *recorder) answer() answer {
 	return a
 }
 
-// final reports whether the handler's answer is to be stored. An error with Retry-After is not,
-// whatever its status: it asks the client to come again. (A 202 with Retry-After says when to ask
-// for the result of what has been begun.)
+// final reports whether the handler's answer is to be stored. An error with
+// Retry-After is not, whatever its status: it asks the client to come again. (A
+// 202 with Retry-After says when to ask for the result of what has been begun.)
 func (r *recorder) final() bool {
 	again := r.status >= http.StatusBadRequest && r.sent.Get("Retry-After") != ""
 	return !r.refused && !again && r.keep(r.status)
 }
 
-// send sends the handler's answer with all of its headers, or what has not been sent of it yet.
+// send sends the handler's answer with all of its headers, or what has not been
+// sent of it yet.
 func (r *recorder) send() {
 	if r.large {
 		setTrailer(r.w.Header(), r.trailer())
@@ -159,15 +162,16 @@ func (r *recorder) trailer() http.Header {
 	return t
 }
 
-// SetReadDeadline sets the connection's, for http.ResponseController, as SetWriteDeadline and
-// EnableFullDuplex do. The recorder has no method that would send the answer or take the connection
-// over, and so it has no Unwrap either.
+// SetReadDeadline sets the connection's, for http.ResponseController, as
+// SetWriteDeadline and EnableFullDuplex do. The recorder has no method that
+// would send the answer or take the connection over, and so it has no Unwrap
+// either.
 func (r *recorder) SetReadDeadline(t time.Time) error {
 	return http.NewResponseController(r.w).SetReadDeadline(t)
 }
 
-// SetWriteDeadline sets the connection's. It counts when the answer is sent, and may be set at any
-// time before.
+// SetWriteDeadline sets the connection's. It counts when the answer is sent,
+// and may be set at any time before.
 func (r *recorder) SetWriteDeadline(t time.Time) error {
 	return http.NewResponseController(r.w).SetWriteDeadline(t)
 }

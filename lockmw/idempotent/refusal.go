@@ -14,12 +14,13 @@ import (
 // ErrKey means that a request has no usable Idempotency-Key. The answer is a 400.
 var ErrKey = repeat.ErrKey
 
-// ErrQuota means that a request has a new key and its caller has used up MaxStored or
-// MaxRunningPerCaller of [Config]. The request has not been carried out. The answer is a 429.
+// ErrQuota means that a request has a new key and its caller has used up
+// MaxStored or MaxRunningPerCaller of [Config]. The request has not been
+// carried out. The answer is a 429.
 var ErrQuota = repeat.ErrQuota
 
-// refusals are the answers to errors that package httpmw does not know, in the order in which they
-// are looked for.
+// refusals are the answers to errors that package httpmw does not know, in the
+// order in which they are looked for.
 var refusals = []struct {
 	err    error
 	status int
@@ -75,8 +76,8 @@ var refusals = []struct {
 	},
 }
 
-// explain returns the answer to err: this package's own, or package httpmw's. The request's faults
-// come first, since a key function may return any error.
+// explain returns the answer to err: this package's own, or package httpmw's.
+// The request's faults come first, since a key function may return any error.
 func explain(err error) *httpmw.Error {
 	e := httpmw.ErrorOf(err)
 	if _, made := errors.AsType[*httpmw.Error](err); made || errors.Is(err, httpmw.ErrKey) ||

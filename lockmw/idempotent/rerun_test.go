@@ -13,8 +13,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A handler that panics when its client leaves, as httputil.ReverseProxy does, was carried out once
-// more for each request that followed, though its answer had begun to go out.
+// A handler that panics when its client leaves, as httputil.ReverseProxy does,
+// was carried out once more for each request that followed, though its answer
+// had begun to go out.
 func TestAClientThatLeftWithinALargeAnswerRanItAgain(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {

@@ -17,8 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// One caller's requests at once are bounded. One more is told so, and not that its key is in
-// flight.
+// One caller's requests at once are bounded. One more is told so, and not that
+// its key is in flight.
 func TestACallerHasSoManyRequestsAtOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {

@@ -63,7 +63,8 @@ func TestWildcardsThatTheRouteDoesNotHave(t *testing.T) {
 	require.Len(t, o.SetUp(t), 1)
 }
 
-// A Caller, or a Lock, that is empty is answered with 400, and the observer is told.
+// A Caller, or a Lock, that is empty is answered with 400, and the observer is
+// told.
 func TestACallerOfNoNameIsToldOf(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]idempotent.Config{

@@ -31,7 +31,8 @@ func recordOf(s *script.Store) (name, record string) {
 	return name, s.RecordOf(name)
 }
 
-// An answer is bound to the caller, the key and the request: another's, put in its place, is none.
+// An answer is bound to the caller, the key and the request: another's, put in
+// its place, is none.
 func TestASealedAnswerCantBeMoved(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

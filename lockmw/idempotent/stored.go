@@ -15,7 +15,8 @@ import (
 // replayedHeader is "true" on a stored answer that is sent again.
 const replayedHeader = "Idempotent-Replayed"
 
-// answer is an answer as it is stored, in JSON. Older releases' answers must stay readable.
+// answer is an answer as it is stored, in JSON. Older releases' answers must
+// stay readable.
 type answer struct {
 	Status  int         `json:"status"`
 	Header  http.Header `json:"header,omitempty"`
@@ -52,8 +53,9 @@ func (a answer) replay(w http.ResponseWriter) {
 	write(w, a.Status, a.Body, replayable(a.Trailer))
 }
 
-// replayable returns those fields that belong to the answer, made fit to be sent:
-// another program may have stored them, and not every writer checks what it sends.
+// replayable returns those fields that belong to the answer, made fit to be
+// sent: another program may have stored them, and not every writer checks what
+// it sends.
 func replayable(fields http.Header) http.Header {
 	kept := make(http.Header, len(fields))
 	for name, values := range fields {

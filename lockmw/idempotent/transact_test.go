@@ -66,7 +66,8 @@ func (l *ledger) Transact(
 	return nil
 }
 
-// inLedger runs f in a bubble, with a keeper whose store keeps no records, and with a database.
+// inLedger runs f in a bubble, with a keeper whose store keeps no records, and
+// with a database.
 func inLedger(
 	t *testing.T, f func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger),
 ) {
@@ -86,7 +87,8 @@ func charging(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "charged")
 }
 
-// A client that is told "charged" before the commit is lied to if there is none.
+// A client that is told "charged" before the commit is lied to if there is
+// none.
 func TestAnAnswerGoesOutAfterItsCommit(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
@@ -108,7 +110,8 @@ func TestAnAnswerGoesOutAfterItsCommit(t *testing.T) {
 	})
 }
 
-// An answer that is not put on record has no effect, and the next request is as the first.
+// An answer that is not put on record has no effect, and the next request is as
+// the first.
 func TestWhatRollsTheTransactionBack(t *testing.T) {
 	t.Parallel()
 	page := bytes.Repeat([]byte("x"), 2*maxAnswer)
@@ -177,7 +180,8 @@ func TestWhatRollsTheTransactionBack(t *testing.T) {
 	}
 }
 
-// An answer that is too large is a fault of the program's, of which the observer is told.
+// An answer that is too large is a fault of the program's, of which the
+// observer is told.
 func TestAnAnswerThatCantBeHeldIsToldOf(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, _ *script.Store, _ *renewer.Keeper, l *ledger) {

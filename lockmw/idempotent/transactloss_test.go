@@ -13,8 +13,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// The lock was lost, and another request with the key took over. The first one's transaction is
-// rolled back, and so its answer is not true, whatever became of the other one.
+// The lock was lost, and another request with the key took over. The first
+// one's transaction is rolled back, and so its answer is not true, whatever
+// became of the other one.
 func TestAnOvertakenTransaction(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int]struct {

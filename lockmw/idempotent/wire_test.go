@@ -24,7 +24,8 @@ func buy(t *testing.T, s *httptest.Server, path string) reply {
 		"k", "User", "ann")
 }
 
-// Two routes whose prefixes are stripped are not one: what counts is what the client has asked for.
+// Two routes whose prefixes are stripped are not one: what counts is what the
+// client has asked for.
 func TestStrippedPrefixesAreTwoRequests(t *testing.T) {
 	t.Parallel()
 	k, _ := scripted(t)
@@ -43,7 +44,8 @@ func TestStrippedPrefixesAreTwoRequests(t *testing.T) {
 	assert.Equal(t, "charged", buy(t, s, "/charges/7").Text)
 }
 
-// Early hints reach the client with their headers, and are no part of what is stored.
+// Early hints reach the client with their headers, and are no part of what is
+// stored.
 func TestEarlyHintsReachTheClient(t *testing.T) {
 	t.Parallel()
 	for proto, edit := range protocols {
@@ -92,7 +94,8 @@ func buyOn(ctx context.Context, t *testing.T, s *httptest.Server) reply {
 	return read(res)
 }
 
-// Trailers reach the client, the first time and when the answer is replayed, announced or not.
+// Trailers reach the client, the first time and when the answer is replayed,
+// announced or not.
 func TestTrailersReachTheClient(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int{

@@ -16,8 +16,9 @@ import (
 // noDeadline stands for that of a context without one.
 const noDeadline = 365 * 24 * time.Hour
 
-// waitShare is the part of a job's time that it may spend before its work begins: an eighth. A job
-// that waited for longer would be timed out in the middle of work that fits into its time.
+// waitShare is the part of a job's time that it may spend before its work
+// begins: an eighth. A job that waited for longer would be timed out in the
+// middle of work that fits into its time.
 const waitShare = 8
 
 // attempt is one delivery of a job.
@@ -64,8 +65,8 @@ func newAttempt(
 	return a
 }
 
-// run tries until the framework may be told the outcome: once, and once more if there is room to
-// wait, except on a last attempt.
+// run tries until the framework may be told the outcome: once, and once more if
+// there is room to wait, except on a last attempt.
 func (a *attempt) run(ctx context.Context) Result {
 	for {
 		if place := a.standInLine(ctx); place != nil {
@@ -82,7 +83,8 @@ func (a *attempt) run(ctx context.Context) Result {
 	}
 }
 
-// standInLine asks where the job stands. It returns a place if the job goes back to its queue.
+// standInLine asks where the job stands. It returns a place if the job goes
+// back to its queue.
 func (a *attempt) standInLine(ctx context.Context) *place {
 	limited, stop := context.WithDeadline(ctx, a.until)
 	defer stop()
@@ -97,8 +99,8 @@ func (a *attempt) standInLine(ctx context.Context) *place {
 	return place
 }
 
-// refused is for a job that did not get the lock, with err. It reports false if the job is to ask
-// again.
+// refused is for a job that did not get the lock, with err. It reports false if
+// the job is to ask again.
 func (a *attempt) refused(ctx context.Context, err error) (result Result, settled bool) {
 	s := situation{Refusal: refusalOf(err), Ended: ctx.Err() != nil}
 	busy := s.Refusal == adapter.RefusalBusy && !errors.Is(err, renewer.ErrLimitClosed) && !s.Ended
@@ -108,8 +110,8 @@ func (a *attempt) refused(ctx context.Context, err error) (result Result, settle
 	return a.settle(ctx, s, err, place)
 }
 
-// settle does what is decided for a job that did not run for err, and may have a place. It reports
-// false if the job is to ask again.
+// settle does what is decided for a job that did not run for err, and may have
+// a place. It reports false if the job is to ask again.
 func (a *attempt) settle(
 	ctx context.Context, s situation, err error, place *place,
 ) (result Result, settled bool) {
@@ -174,8 +176,8 @@ func (a *attempt) begin(ctx context.Context) error {
 // delay is how long the job stays away.
 func (a *attempt) delay(err error) time.Duration { return adapter.RetryIn(err, a.retryIn) }
 
-// pause waits until the job may ask again that was refused with err, and reports whether it has
-// time left then.
+// pause waits until the job may ask again that was refused with err, and
+// reports whether it has time left then.
 func (a *attempt) pause(ctx context.Context, err error, until time.Time) bool {
 	ctx, stop := context.WithDeadline(ctx, until)
 	defer stop()
@@ -188,10 +190,11 @@ func (a *attempt) pause(ctx context.Context, err error, until time.Time) bool {
 	return ctx.Err() == nil
 }
 
-// copied has a copy of the job go back, which goes on in its place. It tries for as long as the job
-// has time, and never goes back to waiting for the lock, not even if an error comes back: the copy
-// may have been taken all the same, and then both would run. The ID is the copy's for all tries, so
-// that the queue takes one at most.
+// copied has a copy of the job go back, which goes on in its place. It tries
+// for as long as the job has time, and never goes back to waiting for the lock,
+// not even if an error comes back: the copy may have been taken all the same,
+// and then both would run. The ID is the copy's for all tries, so that the
+// queue takes one at most.
 func (a *attempt) copied(ctx context.Context, r Result) Result {
 	why, inLine := r.Err, r.InLine
 	err := a.putCopy(ctx, r.RetryIn)
@@ -210,8 +213,8 @@ func (a *attempt) copied(ctx context.Context, r Result) Result {
 	return r
 }
 
-// putCopy leaves time to tell the framework: its client may take seconds to give up a server that
-// is down.
+// putCopy leaves time to tell the framework: its client may take seconds to
+// give up a server that is down.
 func (a *attempt) putCopy(ctx context.Context, in time.Duration) error {
 	ctx, stop := context.WithDeadline(ctx, a.answer)
 	defer stop()

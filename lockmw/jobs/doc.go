@@ -1,6 +1,7 @@
-// Package jobs is what adapters of job frameworks have in common: a job runs under a lock that its
-// function never names. A job whose lock another caller has keeps no worker, uses up no attempt,
-// and is called when its turn comes. Packages lockmw/asynq and lockmw/rivermw stand on it;
+// Package jobs is what adapters of job frameworks have in common: a job runs
+// under a lock that its function never names. A job whose lock another caller
+// has keeps no worker, uses up no attempt, and is called when its turn comes.
+// Packages lockmw/asynq and lockmw/rivermw stand on it;
 // docs/write-an-adapter.md shows how to write another.
 //
 //	run := jobs.Wrap(keeper, func(e Email) string { return lockmw.Key("user", e.UserID) },
@@ -8,8 +9,9 @@
 //
 //	result := run(ctx, jobs.Delivery{Kind: "email", Queue: q, ID: id}, email) // in a worker
 //
-// The adapter decodes the arguments, calls the function that [Wrap] returns for each delivery, and
-// does with the job what the [Result] says. It has no locking of its own.
+// The adapter decodes the arguments, calls the function that [Wrap] returns for
+// each delivery, and does with the job what the [Result] says. It has no
+// locking of its own.
 //
 // # Outcomes
 //
@@ -32,8 +34,9 @@
 //	can't, and has time left                    -          nothing: it asks again after a pause
 //	can't, and has no time left                 Failed     lets it fail
 //
-// A job can't go back if its framework drops it whatever error it returns: see [Delivery.Last]. If
-// no copy can be made as long as the job has time, Copied becomes Failed.
+// A job can't go back if its framework drops it whatever error it returns: see
+// [Delivery.Last]. If no copy can be made as long as the job has time, Copied
+// becomes Failed.
 //
 // # What to watch out for
 //

@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// An adapter calls what Wrap returns for each delivery, and does what the result says.
+// An adapter calls what Wrap returns for each delivery, and does what the
+// result says.
 func ExampleWrap() {
 	ctx := context.Background()
 	keeper, err := renewer.New(memory.New(), renewer.Config{})

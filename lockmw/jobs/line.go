@@ -12,26 +12,31 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// A line is the locks' store's, a [contract.Line]. This asks it, and tells the [Queue] whom to run.
+// A line is the locks' store's, a [contract.Line]. This asks it, and tells the
+// [Queue] whom to run.
 //
-// A task that wants several locks stands in the line of the one that was busy, and then, if its
-// turn has come there, of the next that is. Its place in each is as old as its first: so tasks stay
-// in order however often they go from one line to another.
+// A task that wants several locks stands in the line of the one that was busy,
+// and then, if its turn has come there, of the next that is. Its place in each
+// is as old as its first: so tasks stay in order however often they go from one
+// line to another.
 //
-// A line gives no lock. If anything of it fails, a task comes back by itself, later than its turn.
+// A line gives no lock. If anything of it fails, a task comes back by itself,
+// later than its turn.
 
 const (
 	// contendedFor is for how long a lock for which tasks met is remembered.
 	contendedFor = 10 * time.Second
 	// mostContended bounds how many are remembered.
 	mostContended = 1024
-	// The process looks whether a lock is idle although tasks stand in line, since the one that was
-	// woken may not have come: so long after it parked or woke one, and then less and less often.
+	// The process looks whether a lock is idle although tasks stand in line,
+	// since the one that was woken may not have come: so long after it parked
+	// or woke one, and then less and less often.
 	firstLook = 200 * time.Millisecond
 	lastLook  = 10 * time.Second
 )
 
-// line is how one handler has its tasks stand in line. It may be used concurrently.
+// line is how one handler has its tasks stand in line. It may be used
+// concurrently.
 type line struct {
 	keeper *renewer.Keeper
 	store  contract.Line
@@ -51,7 +56,8 @@ type asking struct {
 	until time.Time     // for so long tasks wait for that
 }
 
-// contendedLock is a lock, or a limit, for which tasks have met lately. Guarded by Line.mu.
+// contendedLock is a lock, or a limit, for which tasks have met lately. Guarded
+// by Line.mu.
 type contendedLock struct {
 	until  time.Time
 	look   *time.Timer   // nil if no task was parked or woken
@@ -62,8 +68,8 @@ type contendedLock struct {
 	parked int           // so many tasks stood in its line when that was last asked
 }
 
-// newLine returns the line of a handler whose locks are k's and whose tasks are q's; nil, which is
-// a line that no task has, if k's store keeps none.
+// newLine returns the line of a handler whose locks are k's and whose tasks are
+// q's; nil, which is a line that no task has, if k's store keeps none.
 func newLine(k *renewer.Keeper, q Queue) *line {
 	lines, ok := k.Store().(contract.Line)
 	if !ok {
@@ -125,8 +131,9 @@ func (l *line) lookLater(lock names.Want) {
 	}
 }
 
-// lookIn has the process look at the line when a pause is over, under l.mu. A look that
-// comes sooner is not put off: so many tasks may come that there would never be one.
+// lookIn has the process look at the line when a pause is over, under l.mu. A
+// look that comes sooner is not put off: so many tasks may come that there
+// would never be one.
 func (l *line) lookIn(lock names.Want, c *contendedLock, pause time.Duration) {
 	if left := time.Until(c.due); left > 0 && left <= pause {
 		return
@@ -139,8 +146,9 @@ func (l *line) lookIn(lock names.Want, c *contendedLock, pause time.Duration) {
 	}
 }
 
-// seen notes how many tasks stand in a line, and tells the keeper's observer. As long as there are
-// some the process looks again, so that what it has told does not grow old.
+// seen notes how many tasks stand in a line, and tells the keeper's observer.
+// As long as there are some the process looks again, so that what it has told
+// does not grow old.
 func (l *line) seen(lock names.Want, parked int) {
 	l.mu.Lock()
 	c := l.contended[lock.ID()]
@@ -183,13 +191,14 @@ func (l *line) look(lock names.Want) {
 	l.lookIn(lock, c, c.pause)
 }
 
-// waitForFirst waits for a lock in the place of a task of a kind, which stands first in its line,
-// to wake that at the release and not before, also by a holder that knows of no line. The process
-// gives the lock back at once; tasks that come meanwhile stand behind the first.
+// waitForFirst waits for a lock in the place of a task of a kind, which stands
+// first in its line, to wake that at the release and not before, also by a
+// holder that knows of no line. The process gives the lock back at once; tasks
+// that come meanwhile stand behind the first.
 //
-// It returns at once. Each process waits for a lock once at most, and one does as a rule: that from
-// which the first task went back. If it dies, the others look for locks that are free; tasks come
-// back by themselves, too.
+// It returns at once. Each process waits for a lock once at most, and one does
+// as a rule: that from which the first task went back. If it dies, the others
+// look for locks that are free; tasks come back by themselves, too.
 func (l *line) waitForFirst(lock names.Want, kind string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -256,8 +256,8 @@ func TestWaking(t *testing.T) {
 	}
 }
 
-// Where nobody says that a lock is free, the process looks at the line, less and less often, until
-// none stands there.
+// Where nobody says that a lock is free, the process looks at the line, less
+// and less often, until none stands there.
 func TestLooks(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
@@ -281,8 +281,8 @@ func TestLooks(t *testing.T) {
 	})
 }
 
-// An observer hears how many tasks stand in line, also from a process that only saw them there: it
-// looks again, until none does.
+// An observer hears how many tasks stand in line, also from a process that only
+// saw them there: it looks again, until none does.
 func TestTasksInLineAreCounted(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
@@ -307,10 +307,11 @@ func TestTasksInLineAreCounted(t *testing.T) {
 	})
 }
 
-// What becomes of tasks is said after Shutdown too, but nobody looks at the line any more. Their
-// queue may be closed by then: the observer hears of it only if it fails before.
-// The process that waits in the place of the first task waits as the operation that people know,
-// and is no caller who is granted a lock.
+// What becomes of tasks is said after Shutdown too, but nobody looks at the
+// line any more. Their queue may be closed by then: the observer hears of it
+// only if it fails before. The process that waits in the place of the first
+// task waits as the operation that people know, and is no caller who is granted
+// a lock.
 func TestTheProcessWaitsAsTheTask(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *jobs.Line) {
@@ -349,7 +350,8 @@ func TestAfterShutdown(t *testing.T) {
 	})
 }
 
-// A task has no line if its keeper's store keeps none, or its queue is another one, or none has it.
+// A task has no line if its keeper's store keeps none, or its queue is another
+// one, or none has it.
 func TestTasksWithoutALine(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
@@ -373,8 +375,9 @@ func TestTasksWithoutALine(t *testing.T) {
 	})
 }
 
-// A task that wants several stands in the line of the one that refused it, and when its turn has
-// come there, in that of the next, with a place that is as old. It keeps none in the one before.
+// A task that wants several stands in the line of the one that refused it, and
+// when its turn has come there, in that of the next, with a place that is as
+// old. It keeps none in the one before.
 func TestSeveralLines(t *testing.T) {
 	t.Parallel()
 	two := []names.Want{

@@ -39,7 +39,8 @@ func (q *hanging) State(string, jobs.Task) (jobs.State, error) {
 	return jobs.StateComing, nil
 }
 
-// Tasks wait once for a queue that does not say what it is called, and stand in line when it has.
+// Tasks wait once for a queue that does not say what it is called, and stand in
+// line when it has.
 func TestHomeHangs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, _ *jobs.Line) {
@@ -77,7 +78,8 @@ func (always) Next(
 	return contract.NextTask{Parked: 1, Tasks: []contract.Task{{ID: "next"}}}, nil
 }
 
-// However often a process looks at lines meanwhile, 64 goroutines wait for a queue that hangs.
+// However often a process looks at lines meanwhile, 64 goroutines wait for a
+// queue that hangs.
 func TestStateHangs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, _ *jobs.Line) {
@@ -106,8 +108,8 @@ func (q homely) Home(ctx context.Context, task jobs.Task) (string, error) {
 	return q.fake.Home(ctx, task)
 }
 
-// A user's limit that panics where the line asks for it does not end the process: an observer is
-// told.
+// A user's limit that panics where the line asks for it does not end the
+// process: an observer is told.
 func TestLimitPanics(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
@@ -128,7 +130,8 @@ func TestLimitPanics(t *testing.T) {
 	})
 }
 
-// A home that could not stand in a key is told to the observer, and no task stands in line.
+// A home that could not stand in a key is told to the observer, and no task
+// stands in line.
 func TestHomeOfOtherThanLettersAndDigits(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
@@ -144,7 +147,8 @@ func TestHomeOfOtherThanLettersAndDigits(t *testing.T) {
 	})
 }
 
-// A task whose queue and ID the store could not tell apart, or would not read, has no line.
+// A task whose queue and ID the store could not tell apart, or would not read,
+// has no line.
 func TestTasksThatNoLineTakes(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {

@@ -15,8 +15,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Each task that has waited in vain has the next one wait for twice as long. None waits while the
-// process does: of many locks that are held for long, each would keep a worker most of the time.
+// Each task that has waited in vain has the next one wait for twice as long.
+// None waits while the process does: of many locks that are held for long, each
+// would keep a worker most of the time.
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *jobs.Line) {
@@ -42,7 +43,8 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// One that would wait for ever waits as long as it can, also after others have left in vain.
+// One that would wait for ever waits as long as it can, also after others have
+// left in vain.
 func TestPatienceIsBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, f *fake, k *renewer.Keeper, l *jobs.Line) {

@@ -8,7 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// refusalOf is adapter.RefusalOf, but a job whose outer lock was replaced has lost that.
+// refusalOf is adapter.RefusalOf, but a job whose outer lock was replaced has
+// lost that.
 func refusalOf(err error) adapter.Refusal {
 	if errors.Is(err, renewer.ErrLost) {
 		return adapter.RefusalLost
@@ -16,8 +17,9 @@ func refusalOf(err error) adapter.Refusal {
 	return adapter.RefusalOf(err)
 }
 
-// ranOut is the result of work that has run on a context, and has returned own. err is own with
-// what became of the lock. A lock of the work's own says nothing here.
+// ranOut is the result of work that has run on a context, and has returned own.
+// err is own with what became of the lock. A lock of the work's own says
+// nothing here.
 func (h *handler) ranOut(ctx context.Context, own, err error) Result {
 	switch {
 	case !h.isNewest(), !errors.Is(context.Cause(ctx), renewer.ErrReplaced):

@@ -8,8 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Option is for [Wrap], and for the adapters of job frameworks: [InLine], [RetryIn], and those of
-// package lockmw that fit. Of jobs some say more:
+// Option is for [Wrap], and for the adapters of job frameworks: [InLine],
+// [RetryIn], and those of package lockmw that fit. Of jobs some say more:
 //
 //   - [lockmw.Wait]: for so long a job waits in its worker before it goes back to its queue.
 //     Default a second; never more than an eighth of the job's time, and not at all where too
@@ -67,9 +67,10 @@ func newSettings(k *renewer.Keeper, opts []Option) settings {
 // isNewest reports whether of a key's jobs the newest alone waits.
 func (s *settings) isNewest() bool { return s.Newest != renewer.NewestOff }
 
-// RetryIn is for about how long a job stays away that was refused, or could not ask the locks'
-// store: a random duration between half of d and one and a half. Default: a second, five if the
-// store is away, longer for a lock that has been held for long. It panics below a millisecond.
+// RetryIn is for about how long a job stays away that was refused, or could not
+// ask the locks' store: a random duration between half of d and one and a half.
+// Default: a second, five if the store is away, longer for a lock that has been
+// held for long. It panics below a millisecond.
 func RetryIn(d time.Duration) Option {
 	if d < time.Millisecond { // 5, say, for 5 * time.Second
 		panic(fmt.Sprintf("lockbeat: RetryIn(%v) can't be meant: give a millisecond or more, such "+
@@ -78,15 +79,16 @@ func RetryIn(d time.Duration) Option {
 	return own(func(s *settings) { s.retryIn = d })
 }
 
-// InLine has jobs stand in line for their lock, in the order in which they were first refused,
-// without keeping a worker: one that is refused goes back to its queue, uncounted, and is called
-// from there when its turn is near. Of a name's jobs one, on all servers, waits in its worker.
+// InLine has jobs stand in line for their lock, in the order in which they were
+// first refused, without keeping a worker: one that is refused goes back to its
+// queue, uncounted, and is called from there when its turn is near. Of a name's
+// jobs one, on all servers, waits in its worker.
 //
-// A job whose call is lost comes back by itself, after the keeper's TTL, and a tenth of a second
-// more for each job before it, 10 minutes at most.
+// A job whose call is lost comes back by itself, after the keeper's TTL, and a
+// tenth of a second more for each job before it, 10 minutes at most.
 //
-// Without effect if the keeper's store keeps no lines of jobs: package redisstore's does, on one
-// deployment. It panics if q is nil.
+// Without effect if the keeper's store keeps no lines of jobs: package
+// redisstore's does, on one deployment. It panics if q is nil.
 func InLine(q Queue) Option {
 	if q == nil {
 		panic("lockbeat: InLine needs the queue of the jobs")

@@ -8,25 +8,33 @@ type Outcome uint8
 const (
 	// OutcomeRan means that the function ran: the framework is told its error.
 	OutcomeRan Outcome = iota + 1
-	// OutcomeDone means that the job is not to run again: another caller does its work. Err is nil,
-	// or an error of its own that a function returned which was replaced while it ran.
+	// OutcomeDone means that the job is not to run again: another caller does
+	// its work. Err is nil, or an error of its own that a function returned
+	// which was replaced while it ran.
 	OutcomeDone
-	// OutcomeBack means that the job goes back to its queue for RetryIn, and uses up no attempt.
+	// OutcomeBack means that the job goes back to its queue for RetryIn, and
+	// uses up no attempt.
 	OutcomeBack
-	// OutcomeCopied means that a copy of the job is in its queue: the job itself is dropped.
+	// OutcomeCopied means that a copy of the job is in its queue: the job
+	// itself is dropped.
 	OutcomeCopied
-	// OutcomeFailed means that the job was Last, and could not run; or that it never can as it is
-	// set up, such as by a limit below 0: [renewer.ErrConfig]. The framework is told the error.
+	// OutcomeFailed means that the job was Last, and could not run; or that it
+	// never can as it is set up, such as by a limit below 0:
+	// [renewer.ErrConfig]. The framework is told the error.
 	OutcomeFailed
-	// OutcomeUnusable means that the job can never run: its lock's name is [renewer.ErrName].
+	// OutcomeUnusable means that the job can never run: its lock's name is
+	// [renewer.ErrName].
 	OutcomeUnusable
-	// OutcomeEnded means that the framework's context ended before the job had its lock. If the
-	// framework still asks, the job goes back for RetryIn, and uses up no attempt.
+	// OutcomeEnded means that the framework's context ended before the job had
+	// its lock. If the framework still asks, the job goes back for RetryIn, and
+	// uses up no attempt.
 	OutcomeEnded
 
-	// outcomeAgain means that the job asks for its lock again, and waits for it in its slot.
+	// outcomeAgain means that the job asks for its lock again, and waits for it
+	// in its slot.
 	outcomeAgain
-	// outcomePause means that it asks again after a pause, as long as it has time.
+	// outcomePause means that it asks again after a pause, as long as it has
+	// time.
 	outcomePause
 )
 

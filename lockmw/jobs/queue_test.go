@@ -11,7 +11,8 @@ import (
 // broken is a queue without a database.
 type broken struct{ jobs.Queue }
 
-// A line calls its queue in the background, where a panic would end the process.
+// A line calls its queue in the background, where a panic would end the
+// process.
 func TestQueueThatPanics(t *testing.T) {
 	t.Parallel()
 	for _, err := range jobs.Ask(broken{}, "q", "1") {

@@ -15,8 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/memory"
 )
 
-// A job that is older than one that has begun is done, unrun, though that one failed, which runs
-// again.
+// A job that is older than one that has begun is done, unrun, though that one
+// failed, which runs again.
 func TestOlderJobs(t *testing.T) {
 	t.Parallel()
 	newest := lockmw.Latest()

@@ -7,10 +7,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Slots bounds how many of a server's workers wait for locks, so that jobs whose locks are free
-// find a worker: half of the workers, and an eighth, or one, for a name. Jobs that are Last and
-// can't go back may take a second half, one of a name, or the only worker. Jobs in line are not
-// counted.
+// Slots bounds how many of a server's workers wait for locks, so that jobs
+// whose locks are free find a worker: half of the workers, and an eighth, or
+// one, for a name. Jobs that are Last and can't go back may take a second half,
+// one of a name, or the only worker. Jobs in line are not counted.
 //
 // It may be used concurrently. The zero value is that of one worker.
 type Slots struct {
@@ -23,15 +23,16 @@ type Slots struct {
 	last    int // those among them that are on their last attempt
 }
 
-// waitingFor is what jobs in a slot wait for. Two keepers may lock in different stores.
+// waitingFor is what jobs in a slot wait for. Two keepers may lock in different
+// stores.
 type waitingFor struct {
 	keeper *renewer.Keeper
 	name   string
 	last   bool // on the job's last attempt
 }
 
-// NewSlots returns those of a server with so many workers; if that is less than one, with
-// runtime.NumCPU.
+// NewSlots returns those of a server with so many workers; if that is less than
+// one, with runtime.NumCPU.
 func NewSlots(workers int) *Slots {
 	if workers < 1 {
 		workers = runtime.NumCPU()

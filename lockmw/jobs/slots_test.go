@@ -68,7 +68,8 @@ func TestHowManyJobsWaitInSlots(t *testing.T) {
 	assert.True(t, s.Take(k, "u1", false), "of another store's locks")
 }
 
-// A job that went back after its wait leaves its room to the next, and so does one that runs.
+// A job that went back after its wait leaves its room to the next, and so does
+// one that runs.
 func TestRoomInSlotsIsGivenBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

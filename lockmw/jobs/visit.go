@@ -15,30 +15,35 @@ import (
 )
 
 const (
-	// perRank is how much later than the one before it a task in line comes back by itself.
+	// perRank is how much later than the one before it a task in line comes
+	// back by itself.
 	perRank = 100 * time.Millisecond
-	// mostTries bounds how often a task asks for a lock that the line believes to be free.
+	// mostTries bounds how often a task asks for a lock that the line believes
+	// to be free.
 	mostTries = 3
-	// slotSlack is for how much longer than it waits a task that waits in its slot keeps others
-	// from doing so, when its process has died.
+	// slotSlack is for how much longer than it waits a task that waits in its
+	// slot keeps others from doing so, when its process has died.
 	slotSlack = time.Second
-	// mostDoublings bounds how often the time is doubled for which a task waits in its slot.
+	// mostDoublings bounds how often the time is doubled for which a task waits
+	// in its slot.
 	mostDoublings = 3
-	// mostTask bounds a task's queue and ID, in bytes: lines don't read longer ones.
+	// mostTask bounds a task's queue and ID, in bytes: lines don't read longer
+	// ones.
 	mostTask = 4000
 )
 
 // homeText is what may be a [contract.Task.Home].
 var homeText = regexp.MustCompile(`^[A-Za-z0-9]{1,64}$`)
 
-// visit is one delivery of a task that wants a lock, or several, and what is known of its place. It
-// is for one goroutine. Its steps are stand, then granted and over, or refused, after which it may
-// stand again.
+// visit is one delivery of a task that wants a lock, or several, and what is
+// known of its place. It is for one goroutine. Its steps are stand, then
+// granted and over, or refused, after which it may stand again.
 type visit struct {
 	line  *line // nil: it has none
 	wants []*want
 	of    Delivery
-	// backAs is the ID of the copy that goes back in its place; "" if it goes back itself.
+	// backAs is the ID of the copy that goes back in its place; "" if it goes
+	// back itself.
 	backAs string
 	stays  bool          // it can't go back: it waits beside the line
 	task   contract.Task // who has the place, or would have it: the copy once that was announced
@@ -67,8 +72,8 @@ type place struct {
 	BackIn time.Duration
 }
 
-// visit begins that of a task that wants all of some locks and limits, in the order in which it is
-// refused by them. A nil line is one that no task has.
+// visit begins that of a task that wants all of some locks and limits, in the
+// order in which it is refused by them. A nil line is one that no task has.
 func (l *line) visit(wants []names.Want, of Delivery, backAs string, stays bool) *visit {
 	v := &visit{
 		line: l, of: of, backAs: backAs, stays: stays,
@@ -87,8 +92,9 @@ func (l *line) visit(wants []names.Want, of Delivery, backAs string, stays bool)
 	return v
 }
 
-// guarded is a user's function that says how many may have a limit, as goroutines of the line call
-// it: where it panics, which would end the process, the limit is closed to those in line.
+// guarded is a user's function that says how many may have a limit, as
+// goroutines of the line call it: where it panics, which would end the process,
+// the limit is closed to those in line.
 func (l *line) guarded(limit func() int) func() int {
 	return func() (n int) {
 		defer func() {
@@ -104,11 +110,12 @@ func (l *line) guarded(limit func() int) func() int {
 // stands reports whether the task goes by a line.
 func (v *visit) stands() bool { return v.line != nil && !v.beside && !v.stays }
 
-// stand asks where the task stands. It returns a place if the task goes back to its queue.
-// Otherwise it is to ask for the lock, and to wait for it in its worker's slot for as long as is
-// returned. A newcomer does not look at the line if no tasks have met for its lock lately. ctx has
-// the deadline by which the task waits no longer; moment is for how long tasks wait in their slots
-// as a rule.
+// stand asks where the task stands. It returns a place if the task goes back to
+// its queue. Otherwise it is to ask for the lock, and to wait for it in its
+// worker's slot for as long as is returned. A newcomer does not look at the
+// line if no tasks have met for its lock lately. ctx has the deadline by which
+// the task waits no longer; moment is for how long tasks wait in their slots as
+// a rule.
 func (v *visit) stand(ctx context.Context, moment time.Duration) (wait time.Duration, to *place) {
 	if v.line == nil {
 		return 0, nil
@@ -144,7 +151,8 @@ func (v *visit) stand(ctx context.Context, moment time.Duration) (wait time.Dura
 	return wait, nil
 }
 
-// standIn asks in one line after the other, and stays in the first in which it is not its turn.
+// standIn asks in one line after the other, and stays in the first in which it
+// is not its turn.
 func (v *visit) standIn(
 	ctx context.Context, lines []*want, wait time.Duration,
 ) (*place, error) {
@@ -165,8 +173,9 @@ func (v *visit) standIn(
 	return nil, nil //nolint:nilnil // its turn has come
 }
 
-// findPlace looks in which of several lines the task stands, the last one first: those who stand in
-// that have had their turn in the others before. The first one says so in any case.
+// findPlace looks in which of several lines the task stands, the last one
+// first: those who stand in that have had their turn in the others before. The
+// first one says so in any case.
 func (v *visit) findPlace(ctx context.Context, lines []*want) error {
 	if v.since != 0 {
 		return nil
@@ -217,9 +226,9 @@ func refusal(w *want, arrived contract.Arrived) error {
 	return e
 }
 
-// refused is for a task that did not get the lock, with err: if it was busy, another caller has it.
-// It returns a place if the task goes back to its queue; otherwise it reports whether the task is
-// to stand once more.
+// refused is for a task that did not get the lock, with err: if it was busy,
+// another caller has it. It returns a place if the task goes back to its queue;
+// otherwise it reports whether the task is to stand once more.
 func (v *visit) refused(err error, busy bool) (again bool, to *place) {
 	if !v.stands() {
 		return false, nil
@@ -259,8 +268,8 @@ func (v *visit) refuser(err error) *want {
 	return nil
 }
 
-// granted is for a task that has got the lock: the next one is woken, so that it is there when the
-// lock is free.
+// granted is for a task that has got the lock: the next one is woken, so that
+// it is there when the lock is free.
 func (v *visit) granted() {
 	v.ran = true
 	for _, w := range v.wants {
@@ -271,8 +280,8 @@ func (v *visit) granted() {
 	}
 }
 
-// over is for a task that has tried, and has released the lock if it had it. Where the line could
-// not be asked, it may have a place there all the same.
+// over is for a task that has tried, and has released the lock if it had it.
+// Where the line could not be asked, it may have a place there all the same.
 func (v *visit) over() {
 	for _, w := range v.wants {
 		if v.line != nil && v.ran {
@@ -281,8 +290,8 @@ func (v *visit) over() {
 	}
 }
 
-// copied is for a task with a place that goes back as a copy: it is there now, or, if not ok, could
-// not be made. It may have been looked for before.
+// copied is for a task with a place that goes back as a copy: it is there now,
+// or, if not ok, could not be made. It may have been looked for before.
 func (v *visit) copied(ok bool) {
 	if ok {
 		v.say(v.parked, contract.TaskLeft)
@@ -293,12 +302,14 @@ func (v *visit) copied(ok bool) {
 
 func (v *visit) say(w *want, what contract.TaskEvent) { v.line.say(w.Want, what, v.task) }
 
-// park is for a task with a place in one's line behind n others, and in no other line. If it is the
-// first, and no task waits in a slot, the process waits for the lock in its place.
+// park is for a task with a place in one's line behind n others, and in no
+// other line. If it is the first, and no task waits in a slot, the process
+// waits for the lock in its place.
 func (v *visit) park(w *want, n int, alone bool, err error) *place {
 	for _, other := range v.wants {
 		if other != w && (other.turn || other == v.parked) {
-			// At once, or it would be taken for one that does not come when it is called there.
+			// At once, or it would be taken for one that does not come when it
+			// is called there.
 			v.line.wakeNext(other.Want, contract.TaskMoved, v.task)
 		}
 	}
@@ -311,10 +322,11 @@ func (v *visit) park(w *want, n int, alone bool, err error) *place {
 		v.line.keeper.Config().TTL+time.Duration(n)*perRank, contract.MostTaskDelay)}
 }
 
-// patience is for how long a task waits in its slot that does so for a moment as a rule. Where
-// other callers always wait for the lock, one that is woken at its release finds it taken: it has
-// to stay until its turn has come. So each that left in vain has the next one stay for longer.
-// Where the process waits already, it does not: many such locks would have all workers wait.
+// patience is for how long a task waits in its slot that does so for a moment
+// as a rule. Where other callers always wait for the lock, one that is woken at
+// its release finds it taken: it has to stay until its turn has come. So each
+// that left in vain has the next one stay for longer. Where the process waits
+// already, it does not: many such locks would have all workers wait.
 func (l *line) patience(lines []*want, moment time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -339,9 +351,9 @@ func (l *line) served(lock names.Want) {
 	}
 }
 
-// findHome returns what lines call their queue. It asks the queue until it has answered once. It is
-// nil if that is another one than the task's, or does not answer in time, or refuses: the task is
-// as one without a line then.
+// findHome returns what lines call their queue. It asks the queue until it has
+// answered once. It is nil if that is another one than the task's, or does not
+// answer in time, or refuses: the task is as one without a line then.
 func (l *line) findHome(ctx context.Context, running contract.Task) *string {
 	if home := l.home.Load(); home != nil {
 		return home
@@ -356,8 +368,8 @@ func (l *line) findHome(ctx context.Context, running contract.Task) *string {
 	return l.home.Load()
 }
 
-// askHome asks the queue for its home, once at a time: where it hangs, tasks wait for it once, and
-// no goroutines gather.
+// askHome asks the queue for its home, once at a time: where it hangs, tasks
+// wait for it once, and no goroutines gather.
 func (l *line) askHome(ctx context.Context, running contract.Task) *asking {
 	l.mu.Lock()
 	defer l.mu.Unlock()

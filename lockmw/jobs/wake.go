@@ -15,19 +15,20 @@ import (
 const (
 	// mostWaking bounds how many tasks a process wakes at a time.
 	mostWaking = 64
-	// mostGone bounds how many of those that are to be woken may turn out to be gone at one event,
-	// as when tasks were deleted by hand. Each costs two requests.
+	// mostGone bounds how many of those that are to be woken may turn out to be
+	// gone at one event, as when tasks were deleted by hand. Each costs two
+	// requests.
 	mostGone = 1000
-	// A task whose handler has just returned runs until the queue has it back, which takes some
-	// milliseconds, and on a busy machine longer. Each pause is twice the one before, half a second
-	// in all.
+	// A task whose handler has just returned runs until the queue has it back,
+	// which takes some milliseconds, and on a busy machine longer. Each pause
+	// is twice the one before, half a second in all.
 	backTries = 9
 	backPause = 2 * time.Millisecond
 )
 
-// say says what became of a task, and wakes the next one, without waiting for that. What it does
-// not do, since too much is under way or a server does not answer, is done when tasks come back by
-// themselves.
+// say says what became of a task, and wakes the next one, without waiting for
+// that. What it does not do, since too much is under way or a server does not
+// answer, is done when tasks come back by themselves.
 func (l *line) say(lock names.Want, what contract.TaskEvent, task contract.Task) {
 	if !l.takeRoom() {
 		return
@@ -38,8 +39,8 @@ func (l *line) say(lock names.Want, what contract.TaskEvent, task contract.Task)
 	}()
 }
 
-// takeRoom reports whether a goroutine may wake tasks, until leaveRoom: if a queue hangs, no more
-// than mostWaking do.
+// takeRoom reports whether a goroutine may wake tasks, until leaveRoom: if a
+// queue hangs, no more than mostWaking do.
 func (l *line) takeRoom() bool {
 	select {
 	case l.waking <- struct{}{}:
@@ -51,12 +52,13 @@ func (l *line) takeRoom() bool {
 
 func (l *line) leaveRoom() { <-l.waking }
 
-// wakeNext is say, and waits. It returns what the line said last: nothing if it can't be asked, or
-// if there is no task and the keeper is shut down. A task that was woken and has left its queue
-// without asking for the lock, as something around the handler has refused it, gives up its place:
-// its queue brings it back. If the store can't be asked, as while the slot of a cluster is moving,
-// the process looks at the line again later: no other event may come by which the next task would
-// be woken.
+// wakeNext is say, and waits. It returns what the line said last: nothing if it
+// can't be asked, or if there is no task and the keeper is shut down. A task
+// that was woken and has left its queue without asking for the lock, as
+// something around the handler has refused it, gives up its place: its queue
+// brings it back. If the store can't be asked, as while the slot of a cluster
+// is moving, the process looks at the line again later: no other event may come
+// by which the next task would be woken.
 func (l *line) wakeNext(
 	lock names.Want, what contract.TaskEvent, task contract.Task,
 ) contract.NextTask {
@@ -150,9 +152,9 @@ func (l *line) wake(name string, task contract.Task) bool {
 	return true
 }
 
-// tell tells the keeper's observer of what keeps tasks from being woken, once until one is again;
-// err is nil if one was. It is no single lock's. Once the keeper is shut down, its queue may be
-// closed, which is no fault.
+// tell tells the keeper's observer of what keeps tasks from being woken, once
+// until one is again; err is nil if one was. It is no single lock's. Once the
+// keeper is shut down, its queue may be closed, which is no fault.
 func (l *line) tell(err error) {
 	select {
 	case <-l.keeper.ShuttingDown():

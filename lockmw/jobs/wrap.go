@@ -10,35 +10,42 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Delivery is what an adapter knows of a job that a worker has. The zero value is that of a job
-// that no framework delivers: it never stands in line.
+// Delivery is what an adapter knows of a job that a worker has. The zero value
+// is that of a job that no framework delivers: it never stands in line.
 type Delivery struct {
-	// Kind is the job's type: a static name, which is what telemetry calls the work.
+	// Kind is the job's type: a static name, which is what telemetry calls the
+	// work.
 	Kind string
-	// Queue and ID tell the [Queue] of [InLine] which job it is. A job does not stand in line
-	// without an ID, with a line feed in Queue, or if both together have more than 4,000 bytes.
+	// Queue and ID tell the [Queue] of [InLine] which job it is. A job does not
+	// stand in line without an ID, with a line feed in Queue, or if both
+	// together have more than 4,000 bytes.
 	Queue, ID string
-	// Slots are those of the server that delivers it; nil: all jobs may wait in their workers.
+	// Slots are those of the server that delivers it; nil: all jobs may wait in
+	// their workers.
 	Slots *Slots
-	// Rank says how new the job is, for [lockmw.Replace] and [lockmw.Latest]: an ID that rises, or
-	// when the job was enqueued; 0 for none. A job keeps it when it comes again: give none rather
-	// than when a worker took the job up. A name made by [lockmw.Ranked] has its own.
+	// Rank says how new the job is, for [lockmw.Replace] and [lockmw.Latest]:
+	// an ID that rises, or when the job was enqueued; 0 for none. A job keeps
+	// it when it comes again: give none rather than when a worker took the job
+	// up. A name made by [lockmw.Ranked] has its own.
 	Rank int64
-	// Last means that the framework drops the job if it does not run now, whatever it is told.
+	// Last means that the framework drops the job if it does not run now,
+	// whatever it is told.
 	Last bool
-	// Copy puts a copy of a job that is Last into its queue, under this ID, to run after a
-	// delay. It is called again after an error, and returns nil if the queue has the ID
-	// already. ctx ends when the framework must be told the outcome. If Copy is nil, a job that
-	// is Last waits in its worker.
+	// Copy puts a copy of a job that is Last into its queue, under this ID, to
+	// run after a delay. It is called again after an error, and returns nil if
+	// the queue has the ID already. ctx ends when the framework must be told
+	// the outcome. If Copy is nil, a job that is Last waits in its worker.
 	Copy func(ctx context.Context, id string, in time.Duration) error
 }
 
-// Wrap returns a function that runs fn under the lock on the name that key makes of a job's
-// arguments; the adapter does with the job what the Result says. fn's context ends when the
-// framework's does, or when the lock is lost. A panic passes through, and the lock is free then.
-// The function may be called concurrently.
+// Wrap returns a function that runs fn under the lock on the name that key
+// makes of a job's arguments; the adapter does with the job what the Result
+// says. fn's context ends when the framework's does, or when the lock is lost.
+// A panic passes through, and the lock is free then. The function may be called
+// concurrently.
 //
-// It panics if k, key or fn is nil, or if no lock of k can be had with the options.
+// It panics if k, key or fn is nil, or if no lock of k can be had with the
+// options.
 func Wrap[T any, N lockmw.Name](
 	k *renewer.Keeper, key func(T) N, fn func(context.Context, T) error, opts ...Option,
 ) func(context.Context, Delivery, T) Result {

@@ -46,8 +46,8 @@ func named(key string) lockmw.Set {
 	return lockmw.All(key)
 }
 
-// The work has the arguments, the lock and its name; the lock is free afterwards, also when it
-// panics.
+// The work has the arguments, the lock and its name; the lock is free
+// afterwards, also when it panics.
 func TestJobThatRuns(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string][]jobs.Option{"email": nil, "report": {lockmw.Operation("report")}} {
@@ -183,7 +183,8 @@ func TestJobThatDoesNotRun(t *testing.T) {
 	}
 }
 
-// It is about what the option says, else as long as its lock was held; each job's own.
+// It is about what the option says, else as long as its lock was held; each
+// job's own.
 func TestDelayOfJobsThatDidNotRun(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -225,7 +226,8 @@ func TestDelayOfJobsThatDidNotRun(t *testing.T) {
 	}
 }
 
-// A copy that could not be made is tried again, by the same ID: the queue may have it already.
+// A copy that could not be made is tried again, by the same ID: the queue may
+// have it already.
 func TestCopyIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -276,8 +278,8 @@ func TestLastAttemptWithoutASlot(t *testing.T) {
 	})
 }
 
-// A job on its last attempt that its framework gives up while it pauses has not failed: one that
-// is asked what becomes of it puts it back.
+// A job on its last attempt that its framework gives up while it pauses has not
+// failed: one that is asked what becomes of it puts it back.
 func TestLastAttemptThatIsGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -293,7 +295,8 @@ func TestLastAttemptThatIsGivenUp(t *testing.T) {
 	})
 }
 
-// By a share of its own a process runs a job whose lock's store is away, one at a time.
+// By a share of its own a process runs a job whose lock's store is away, one at
+// a time.
 func TestLocalShare(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -315,7 +318,8 @@ func TestLocalShare(t *testing.T) {
 	})
 }
 
-// A process of this version finds the refusals of others by this mark: it must stay as it is.
+// A process of this version finds the refusals of others by this mark: it must
+// stay as it is.
 func TestTheMarkOfARefusalStaysAsItIs(t *testing.T) {
 	t.Parallel()
 	k, s := newKeeper(t)

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// details are what a record says of itself, behind the pid in its first line, by names. What is not
-// so is left out, and a name that this program does not know is skipped: a later version may write
-// more.
+// details are what a record says of itself, behind the pid in its first line,
+// by names. What is not so is left out, and a name that this program does not
+// know is skipped: a later version may write more.
 //
 //	once1 begun 1 4711 kept=86400000 pause=1042
 //	once1 done 2 4711 kept=86400000 type=billing.Invoice#3fa9c1
 //
-// No node's clock matters: the store says how long a record still lives, and so how old it is.
+// No node's clock matters: the store says how long a record still lives, and so
+// how old it is.
 type details struct {
 	kept  time.Duration // how long the record lived when it was written; 0: unknown
 	pause time.Duration // how long from then on no attempt may begin
@@ -72,7 +73,8 @@ func readMillis(digits string) (time.Duration, bool) {
 	return time.Duration(ms) * time.Millisecond, true
 }
 
-// rest is how long no attempt may begin yet, when the record still lives for left.
+// rest is how long no attempt may begin yet, when the record still lives for
+// left.
 func (d details) rest(left time.Duration) time.Duration {
 	if left <= 0 || left > d.kept { // the store can't tell, or it is another one's TTL
 		return 0

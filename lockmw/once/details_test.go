@@ -17,7 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// Details are read as they were written, and the rest of the record is as it is without them.
+// Details are read as they were written, and the rest of the record is as it is
+// without them.
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	last := store.Holder{Node: "web kept=7", PID: 7}
@@ -47,7 +48,8 @@ func hashOf[T any]() string {
 	return hash
 }
 
-// What this program does not know is skipped, and what it could not have written is refused.
+// What this program does not know is skipped, and what it could not have
+// written is refused.
 func TestDetailsOfOthers(t *testing.T) {
 	t.Parallel()
 	_, err := once.DecodeRecord("once1 begun 1 1 later=x kept=5\nweb\n\n")
@@ -61,7 +63,8 @@ func TestDetailsOfOthers(t *testing.T) {
 	}
 }
 
-// A pause counts from when the record was written, by the store's clock: by how long it still lives.
+// A pause counts from when the record was written, by the store's clock: by how
+// long it still lives.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	r := once.NewRecord("begun", 1, store.Holder{}, "", "").WithDetails(time.Hour, time.Minute, "")

@@ -9,13 +9,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Do returns the result of the work called name. It runs fn if no caller has in any
-// process, waits if another one is at it, and takes over if that one fails, dies or loses
-// the lock. Under the lock on name already it is an error, [renewer.ErrConfig].
+// Do returns the result of the work called name. It runs fn if no caller has in
+// any process, waits if another one is at it, and takes over if that one fails,
+// dies or loses the lock. Under the lock on name already it is an error,
+// [renewer.ErrConfig].
 //
-// fn's context is that of [lockmw.Do], and [Current] is the attempt. fn may run more than
-// once in one call, never twice at a time: it must be able to follow an attempt that did
-// not come to its end.
+// fn's context is that of [lockmw.Do], and [Current] is the attempt. fn may run
+// more than once in one call, never twice at a time: it must be able to follow
+// an attempt that did not come to its end.
 //
 // A call for another type than that of the result, by its package's path and name, gets
 // [ErrRecord]: put a version into the name when a type is renamed or moved.

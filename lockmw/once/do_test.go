@@ -73,7 +73,8 @@ func TestTheResultIsEverybodys(t *testing.T) {
 	})
 }
 
-// Those who wait are woken by the release, and get the result at that very instant.
+// Those who wait are woken by the release, and get the result at that very
+// instant.
 func TestWaitersGetTheResultAtOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -250,7 +251,8 @@ func TestWaiting(t *testing.T) {
 	})
 }
 
-// A bounded call that has failed itself and then waits for another in vain says both.
+// A bounded call that has failed itself and then waits for another in vain says
+// both.
 func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -284,8 +286,8 @@ func TestOwnFailureIsToldWithWhatCameAfter(t *testing.T) {
 	})
 }
 
-// A refusal is the caller's error as it is: not wrapped when no attempt was made, not told twice
-// when the attempt ended the same way.
+// A refusal is the caller's error as it is: not wrapped when no attempt was
+// made, not told twice when the attempt ended the same way.
 func TestARefusalIsToldOnceAndAsItIs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -358,8 +360,8 @@ func TestPanicsPassThroughAndCount(t *testing.T) {
 	})
 }
 
-// A record that has changed between the look without the lock and the lock is not written over: the
-// attempt is the one after it.
+// A record that has changed between the look without the lock and the lock is
+// not written over: the attempt is the one after it.
 func TestRecordChangesBeforeTheLock(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -377,8 +379,9 @@ func TestRecordChangesBeforeTheLock(t *testing.T) {
 	})
 }
 
-// An inner work that was given up says nothing of the outer one, whichever call ran the attempt
-// that gave it up. Only an error that the outer function marks itself gives up the outer work.
+// An inner work that was given up says nothing of the outer one, whichever call
+// ran the attempt that gave it up. Only an error that the outer function marks
+// itself gives up the outer work.
 func TestInnerWorkThatIsGivenUpDoesNotGiveUpTheOuter(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {
@@ -410,7 +413,8 @@ func TestInnerWorkThatIsGivenUpDoesNotGiveUpTheOuter(t *testing.T) {
 	})
 }
 
-// An error of this call's own attempt is not told as that of the last, if another one made that.
+// An error of this call's own attempt is not told as that of the last, if
+// another one made that.
 func TestWhoseErrorItIs(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -13,27 +13,33 @@ import (
 
 // How work can end. Each comes as an *[Error].
 var (
-	// ErrAttemptsExhausted means that as many attempts as [MaxAttempts] allows have failed.
-	// No caller tries any more, also with a higher number: see [Forget].
+	// ErrAttemptsExhausted means that as many attempts as [MaxAttempts] allows
+	// have failed. No caller tries any more, also with a higher number: see
+	// [Forget].
 	ErrAttemptsExhausted = errors.New("lockbeat: all attempts have failed")
-	// ErrGivenUp means that an attempt has returned a [Permanent] error. No caller tries any more.
+	// ErrGivenUp means that an attempt has returned a [Permanent] error. No
+	// caller tries any more.
 	ErrGivenUp = errors.New("lockbeat: the work was given up")
-	// ErrResult means that the work is done, and that its result is too large to be stored,
-	// or can't be encoded. The caller whose attempt it was gets it beside the error, others
-	// do not.
+	// ErrResult means that the work is done, and that its result is too large
+	// to be stored, or can't be encoded. The caller whose attempt it was gets
+	// it beside the error, others do not.
 	ErrResult = errors.New("lockbeat: done, but its result could not be stored")
-	// ErrNotRecorded means that an attempt of this call has succeeded, and that the store could not
-	// be told. The result is beside the error. Others may do the work again; with a [Transactional]
-	// recorder the next call finds out whether it was committed.
+	// ErrNotRecorded means that an attempt of this call has succeeded, and that
+	// the store could not be told. The result is beside the error. Others may
+	// do the work again; with a [Transactional] recorder the next call finds
+	// out whether it was committed.
 	ErrNotRecorded = errors.New("lockbeat: done, but others may not know")
-	// ErrRecord means that the record, or the result in it, can't be read, and stays: it is another
-	// program's, another version's, or of another type (see [Do]).
+	// ErrRecord means that the record, or the result in it, can't be read, and
+	// stays: it is another program's, another version's, or of another type
+	// (see [Do]).
 	ErrRecord = errors.New("lockbeat: unreadable record")
-	// ErrConflict means that a serialization failure or a deadlock has undone each transaction of
-	// this call, for as long as it may wait and 100 times at most. No attempt is used up.
+	// ErrConflict means that a serialization failure or a deadlock has undone
+	// each transaction of this call, for as long as it may wait and 100 times
+	// at most. No attempt is used up.
 	ErrConflict = errors.New("lockbeat: the transaction was in conflict with others")
-	// ErrNotYet means that an attempt has failed, and that the next may begin in
-	// [Error].RetryAfter, which is later than this call may wait: see [Retry].
+	// ErrNotYet means that an attempt has failed, and that the next may begin
+	// in [Error].RetryAfter, which is later than this call may wait: see
+	// [Retry].
 	ErrNotYet = errors.New("lockbeat: the next attempt may not begin yet")
 	// ErrInput means that the name is that of work with another [Input].
 	ErrInput = errors.New("lockbeat: this name is another work's")
@@ -55,7 +61,8 @@ type Error struct {
 	Err error
 }
 
-// Error names the work: log [renewer.ErrorText] where names may carry personal data.
+// Error names the work: log [renewer.ErrorText] where names may carry personal
+// data.
 func (e *Error) Error() string { return e.text(named(e.Name), error.Error) }
 
 // Nameless is Error without the work's name.
@@ -110,9 +117,9 @@ const unnamed = "once"
 
 func named(name string) string { return fmt.Sprintf("once %.80q", name) }
 
-// Permanent marks an error of a function as one that no further attempt would mend: the work is
-// given up, for everybody. nil stays nil. The error of an inner [Do] is not Permanent for the outer
-// one, unless it is marked again.
+// Permanent marks an error of a function as one that no further attempt would
+// mend: the work is given up, for everybody. nil stays nil. The error of an
+// inner [Do] is not Permanent for the outer one, unless it is marked again.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -131,8 +138,8 @@ func isPermanent(err error) bool {
 	})
 }
 
-// within reports whether err or an error that it wraps is meant. It does not look into an *Error:
-// that tells how an inner work ended.
+// within reports whether err or an error that it wraps is meant. It does not
+// look into an *Error: that tells how an inner work ended.
 func within(err error, meant func(error) bool) bool {
 	if meant(err) {
 		return true

@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A log of renewer.ErrorText shows the name of no work, whatever has become of it.
+// A log of renewer.ErrorText shows the name of no work, whatever has become of
+// it.
 func TestErrorTextShowsNoName(t *testing.T) {
 	t.Parallel()
 	const name = "jane@example.org"

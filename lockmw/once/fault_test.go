@@ -37,7 +37,8 @@ func (r plain) Prepare(ctx context.Context, term store.Term) (store.Seen, error)
 	return r.Recorder.Prepare(ctx, term)
 }
 
-// Questions without an answer are repeated; the function runs once for all that.
+// Questions without an answer are repeated; the function runs once for all
+// that.
 func TestUnansweredQuestionsAreRepeated(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(s *script.Store, k *renewer.Keeper) once.Option{
@@ -149,7 +150,8 @@ func TestStoreDown(t *testing.T) {
 	}
 }
 
-// If the end can't be told for a whole TTL, the caller hears so beside the result.
+// If the end can't be told for a whole TTL, the caller hears so beside the
+// result.
 func TestNotRecorded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -249,7 +251,8 @@ func TestALateDoneWithoutWaiting(t *testing.T) {
 	})
 }
 
-// An attempt that fails for the sake of a loss makes its caller a waiter again, without a pause.
+// An attempt that fails for the sake of a loss makes its caller a waiter again,
+// without a pause.
 func TestALossIsNoReasonToPause(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -15,8 +15,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A caller that leaves before the function has begun uses up no attempt, at whichever question it
-// leaves, and nothing stays in the store that was not there.
+// A caller that leaves before the function has begun uses up no attempt, at
+// whichever question it leaves, and nothing stays in the store that was not
+// there.
 func TestACallerLeavesBeforeItsAttempt(t *testing.T) {
 	t.Parallel()
 	for what, row := range map[string]struct {
@@ -65,8 +66,8 @@ func TestACallerLeavesBeforeItsAttempt(t *testing.T) {
 	}
 }
 
-// The answer about a record is waited for beyond the caller's patience, so that no attempt stays on
-// record whose function has not run.
+// The answer about a record is waited for beyond the caller's patience, so that
+// no attempt stays on record whose function has not run.
 func TestPatienceEndsWhileTheAttemptIsPutOnRecord(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -10,15 +10,17 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Info is what the record of work says. Times are by this process's clock, made from the
-// record's age. What is unknown is zero.
+// Info is what the record of work says. Times are by this process's clock, made
+// from the record's age. What is unknown is zero.
 type Info struct {
 	// Attempts counts those that were begun: 0 if there is no record.
 	Attempts int
-	// Done reports whether the work is done. If Err is nil then, Do returns the result.
+	// Done reports whether the work is done. If Err is nil then, Do returns the
+	// result.
 	Done bool
-	// Err is the kind of error that Do returns from now on: [ErrAttemptsExhausted], [ErrGivenUp] or
-	// [ErrResult]; nil if the work is done, or can be.
+	// Err is the kind of error that Do returns from now on:
+	// [ErrAttemptsExhausted], [ErrGivenUp] or [ErrResult]; nil if the work is
+	// done, or can be.
 	Err error
 	// Last made the last of them.
 	Last store.Holder
@@ -32,13 +34,14 @@ type Info struct {
 	Type string
 	// Input is that of the attempt's call.
 	Input string
-	// Why is the last attempt's error ([TellErrors]), or why the result is not stored.
+	// Why is the last attempt's error ([TellErrors]), or why the result is not
+	// stored.
 	Why string
 }
 
-// Look returns what is on record of the work called name. It takes no lock: all of it may
-// be past already. Of the options only [RecordIn] matters. The error is [ErrRecord], or one
-// of Recorder.Read.
+// Look returns what is on record of the work called name. It takes no lock: all
+// of it may be past already. Of the options only [RecordIn] matters. The error
+// is [ErrRecord], or one of Recorder.Read.
 func Look[S ~string](
 	ctx context.Context, k *renewer.Keeper, name S, opts ...Option,
 ) (Info, error) {
@@ -86,13 +89,14 @@ func (r record) info(left time.Duration, now time.Time) Info {
 	return i
 }
 
-// Forget removes the record of the work called name, so that the next call is the first
-// again. It takes the lock for that, and does not wait: if an attempt runs, the error is
-// [renewer.ErrBusy]. One that has lost its lock, and still runs, can't be recorded
-// afterwards. If there is no record the error is nil.
+// Forget removes the record of the work called name, so that the next call is
+// the first again. It takes the lock for that, and does not wait: if an attempt
+// runs, the error is [renewer.ErrBusy]. One that has lost its lock, and still
+// runs, can't be recorded afterwards. If there is no record the error is nil.
 //
-// Of the options only [RecordIn] matters. The error is [ErrRecord] if the record is not of this
-// package's making, and otherwise one of lockmw.Do or of the recorder. It may be called again.
+// Of the options only [RecordIn] matters. The error is [ErrRecord] if the
+// record is not of this package's making, and otherwise one of lockmw.Do or of
+// the recorder. It may be called again.
 func Forget[S ~string](
 	ctx context.Context, k *renewer.Keeper, name S, opts ...Option,
 ) error {

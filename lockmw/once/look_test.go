@@ -122,7 +122,8 @@ func TestLookAtFormerAndForeignRecords(t *testing.T) {
 	})
 }
 
-// Work that is sealed, or done, is as new after Forget, and nothing stays in the store.
+// Work that is sealed, or done, is as new after Forget, and nothing stays in
+// the store.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	for where, in := range recorders() {
@@ -152,8 +153,8 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// An attempt that runs is not forgotten under its feet. One that has lost its lock, and still runs,
-// records nothing after it was.
+// An attempt that runs is not forgotten under its feet. One that has lost its
+// lock, and still runs, records nothing after it was.
 func TestForgetWhileAnAttemptRuns(t *testing.T) {
 	t.Parallel()
 	for where, in := range recorders() {

@@ -29,8 +29,8 @@ func (a *attempts) Ran(_ context.Context, e renewer.Run) {
 	a.runs = append(a.runs, e)
 }
 
-// The observer hears of each attempt that has run, however it ended, and of no call whose answer
-// was on record.
+// The observer hears of each attempt that has run, however it ended, and of no
+// call whose answer was on record.
 func TestAttemptsAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,10 +12,11 @@ import (
 // maxError bounds an error's text in a record, in bytes: see TellErrors.
 const maxError = 300
 
-// failed puts on record that an attempt has failed, and when the next one may begin: what it stands
-// on may be down, and others who wait would use up the attempts that are left within moments. It
-// returns how long this call pauses. An attempt that was cut, since its lock was lost or its caller
-// has left, is no failure of the work's: another may begin at once. That the record can't be
+// failed puts on record that an attempt has failed, and when the next one may
+// begin: what it stands on may be down, and others who wait would use up the
+// attempts that are left within moments. It returns how long this call pauses.
+// An attempt that was cut, since its lock was lost or its caller has left, is
+// no failure of the work's: another may begin at once. That the record can't be
 // written does no harm: then it is as after a death.
 func (c *call) failed(op context.Context, p *pen, rec record, err error) time.Duration {
 	pause := c.pause(rec.attempts)
@@ -31,8 +32,8 @@ func (c *call) failed(op context.Context, p *pen, rec record, err error) time.Du
 	return pause
 }
 
-// pause is how long to wait after the n-th attempt. It is jittered as by ExponentialBackOff of
-// Google's HTTP client for Java (randomized_interval).
+// pause is how long to wait after the n-th attempt. It is jittered as by
+// ExponentialBackOff of Google's HTTP client for Java (randomized_interval).
 // Source: https://googleapis.dev/java/google-http-client/latest/
 func (c *call) pause(n int) time.Duration {
 	most := min(c.lastRetry, max(c.keep/3, 1))
@@ -43,8 +44,8 @@ func (c *call) pause(n int) time.Duration {
 	return (d/2 + rand.N(d)).Round(time.Millisecond) //nolint:gosec // jitter, not secrets
 }
 
-// early is the verdict on a record after which no attempt may begin yet, if it is one. A call that
-// has failed itself has paused by its own clock.
+// early is the verdict on a record after which no attempt may begin yet, if it
+// is one. A call that has failed itself has paused by its own clock.
 func (c *call) early(seen store.Seen, rec record) (verdict, bool) {
 	left := rec.details.rest(seen.TTL)
 	if rec.state != begun || rec.attempts >= c.attempts || left == 0 ||
@@ -58,7 +59,8 @@ func (c *call) early(seen store.Seen, rec record) (verdict, bool) {
 	return verdict{err: err, pause: left}, true
 }
 
-// told is what the record says of an error: nothing, unless TellErrors allows it.
+// told is what the record says of an error: nothing, unless TellErrors allows
+// it.
 func (c *call) told(err error) string {
 	if err == nil || !c.tellErrors {
 		return ""
@@ -66,8 +68,9 @@ func (c *call) told(err error) string {
 	return line(err.Error(), maxError)
 }
 
-// cause is why the last attempt on record has failed, as far as this call knows: the error of its
-// own attempt, which says so if another one came later, or what another process has told.
+// cause is why the last attempt on record has failed, as far as this call
+// knows: the error of its own attempt, which says so if another one came later,
+// or what another process has told.
 func (c *call) cause(rec record) error {
 	switch {
 	case c.own != nil && c.ownIs == rec.attempts:

@@ -27,7 +27,8 @@ func recorders() map[string]func(*renewer.Keeper) once.Recorder {
 	}
 }
 
-// Pauses double from the first up to the most, and no further than to a third of Keep.
+// Pauses double from the first up to the most, and no further than to a third
+// of Keep.
 func TestPausesDouble(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -63,7 +64,8 @@ func TestPausesDouble(t *testing.T) {
 	}
 }
 
-// A call that may not wait until then hears how long it would be, and of its own error.
+// A call that may not wait until then hears how long it would be, and of its
+// own error.
 func TestNotYet(t *testing.T) {
 	t.Parallel()
 	for where, in := range recorders() {
@@ -100,7 +102,8 @@ func TestNotYet(t *testing.T) {
 	}
 }
 
-// A call that does not wait for others pauses after its own failure all the same, by its own clock.
+// A call that does not wait for others pauses after its own failure all the
+// same, by its own clock.
 func TestACallThatDoesNotWaitTriesAgain(t *testing.T) {
 	t.Parallel()
 	for where, in := range recorders() {
@@ -114,8 +117,8 @@ func TestACallThatDoesNotWaitTriesAgain(t *testing.T) {
 	}
 }
 
-// An attempt that was cut makes no one wait: its lock was lost, its caller has left, or its process
-// has died.
+// An attempt that was cut makes no one wait: its lock was lost, its caller has
+// left, or its process has died.
 func TestNoPauseAfterACut(t *testing.T) {
 	t.Parallel()
 	for name, cut := range map[string]func(s *script.Store, cancel func()){
@@ -148,7 +151,8 @@ func TestNoPauseAfterACut(t *testing.T) {
 	}
 }
 
-// A failure that can't be put on record makes its own caller pause, and no other one.
+// A failure that can't be put on record makes its own caller pause, and no
+// other one.
 func TestAPauseThatCantBePutOnRecord(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

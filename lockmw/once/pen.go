@@ -17,7 +17,8 @@ type pen struct {
 	seq   int64
 }
 
-// look reads the record and begins the holder's term. It tries again until a point in time.
+// look reads the record and begins the holder's term. It tries again until a
+// point in time.
 func (p *pen) look(ctx context.Context, until time.Time) (store.Seen, error) {
 	return p.prepare(ctx, store.Term{Name: p.c.name, TTL: p.c.keep}, until)
 }
@@ -46,7 +47,8 @@ func (p *pen) next(rec record) store.Record {
 	}
 }
 
-// write replaces the record, and tries again until a point in time if the store's answer is lost.
+// write replaces the record, and tries again until a point in time if the
+// store's answer is lost.
 func (p *pen) write(ctx context.Context, rec record, until time.Time) error {
 	return p.put(ctx, p.next(rec), until)
 }
@@ -65,9 +67,9 @@ func (p *pen) erase(op context.Context) {
 	_ = p.put(op, r, time.Time{})
 }
 
-// takeBack has the record be as it was before rec, an attempt that has not begun. It tries again
-// while the caller waits, as long as no other call could have taken over. If it fails, the attempt
-// stays counted.
+// takeBack has the record be as it was before rec, an attempt that has not
+// begun. It tries again while the caller waits, as long as no other call could
+// have taken over. If it fails, the attempt stays counted.
 func (p *pen) takeBack(ctx, op context.Context, rec record) {
 	rec.attempts--
 	rec.last = Current(op).Previous
@@ -86,15 +88,17 @@ func (p *pen) mark(op context.Context, rec record) error {
 	if !errors.Is(err, store.ErrNoRecord) || !lockmw.Held(op, p.c.name) {
 		return err
 	}
-	// The attempt took longer than Keep. But the lock is ours, and has been all the time.
+	// The attempt took longer than Keep. But the lock is ours, and has been all
+	// the time.
 	if _, err := p.look(ctx, until); err != nil {
 		return err
 	}
 	return p.write(ctx, rec, until)
 }
 
-// confirm finds out whether a transaction was committed that writes r, after its answer was lost:
-// cause. Nothing is written if failed is not nil; it is not known if unknown is not nil.
+// confirm finds out whether a transaction was committed that writes r, after
+// its answer was lost: cause. Nothing is written if failed is not nil; it is
+// not known if unknown is not nil.
 func (p *pen) confirm(op context.Context, r store.Record, cause error) (unknown, failed error) {
 	until := time.Now().Add(p.c.keeper.Config().TTL)
 	seen, err := p.look(context.WithoutCancel(op), until)
@@ -113,9 +117,10 @@ const (
 	lastBackoff  = 500 * time.Millisecond
 )
 
-// insist asks again for as long as the store does not answer, until a point in time or until ctx
-// ends. That does not cut a question short that is under way: its answer says what is on record,
-// so that a caller who leaves can take it back.
+// insist asks again for as long as the store does not answer, until a point in
+// time or until ctx ends. That does not cut a question short that is under way:
+// its answer says what is on record, so that a caller who leaves can take it
+// back.
 func insist(ctx context.Context, until time.Time, ask func(context.Context) error) error {
 	whole := context.WithoutCancel(ctx)
 	for pause := firstBackoff; ; pause = min(2*pause, lastBackoff) {

@@ -19,8 +19,8 @@ type ending struct {
 	unbegun  error // why the function has not run
 }
 
-// perform runs the function, and puts on record that it has succeeded. err is that of an attempt
-// that has failed.
+// perform runs the function, and puts on record that it has succeeded. err is
+// that of an attempt that has failed.
 func (c *call) perform(op context.Context, p *pen, rec record) (end ending, err error) {
 	if recorder, ok := c.recorder.(Transactional); ok {
 		return c.transact(op, recorder, p, rec)
@@ -31,7 +31,8 @@ func (c *call) perform(op context.Context, p *pen, rec record) (end ending, err 
 	end = c.succeeded(rec)
 	end.written = p.mark(op, end.rec)
 	if errors.Is(end.written, renewer.ErrRejected) && end.rec.state == done {
-		// Without its result the store may take it, so that the work is not done again.
+		// Without its result the store may take it, so that the work is not
+		// done again.
 		end.unstored = fmt.Errorf("the store refuses it: %w", end.written)
 		end.rec.state, end.rec.result, end.rec.details = bare, "the store refuses it", details{}
 		end.written = p.mark(op, end.rec)
@@ -39,10 +40,11 @@ func (c *call) perform(op context.Context, p *pen, rec record) (end ending, err 
 	return end, nil
 }
 
-// transact is perform in a transaction. An attempt whose transaction was rolled back has failed,
-// whatever the function has returned. One whose transaction could not be begun is none, nor is one
-// that was in conflict with others. After a conflict the function is run again: nothing was done,
-// and those who wait for the lock would only wait for another one.
+// transact is perform in a transaction. An attempt whose transaction was rolled
+// back has failed, whatever the function has returned. One whose transaction
+// could not be begun is none, nor is one that was in conflict with others.
+// After a conflict the function is run again: nothing was done, and those who
+// wait for the lock would only wait for another one.
 func (c *call) transact(
 	op context.Context, recorder Transactional, p *pen, rec record,
 ) (ending, error) {
@@ -66,7 +68,8 @@ func (c *call) transact(
 	}
 }
 
-// inConflict is the error of a call whose transactions were in conflict each time.
+// inConflict is the error of a call whose transactions were in conflict each
+// time.
 func (c *call) inConflict(op context.Context, rec record, times int, last error) error {
 	if op.Err() != nil {
 		last = fmt.Errorf("%w: %w", context.Cause(op), last)
@@ -76,7 +79,8 @@ func (c *call) inConflict(op context.Context, rec record, times int, last error)
 	return c.ended(ErrConflict, rec, fmt.Errorf("times: %d, the last: %w", times, last))
 }
 
-// isConflict reports whether a recorder says that a transaction was in conflict with another one.
+// isConflict reports whether a recorder says that a transaction was in conflict
+// with another one.
 func isConflict(err error) bool {
 	return within(err, func(err error) bool {
 		return err == ErrConflict //nolint:errorlint // within unwraps

@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// doneRecord is that of work done elsewhere, and diedRecord of an attempt that died.
+// doneRecord is that of work done elsewhere, and diedRecord of an attempt that
+// died.
 const (
 	doneRecord = "once1 done 1 4711\nthere\n\n{\"Pages\":7}"
 	diedRecord = "once1 begun 1 4711\nthere\n\n"
@@ -43,8 +44,8 @@ func questions(s *script.Store) (since func() map[script.Op]int) {
 	}
 }
 
-// New work takes four questions and the release, and work that is done one. A takeover costs no
-// more than new work.
+// New work takes four questions and the release, and work that is done one. A
+// takeover costs no more than new work.
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -75,7 +76,8 @@ func TestQuestions(t *testing.T) {
 	})
 }
 
-// A caller that waited for another one's attempt finds the result under the lock.
+// A caller that waited for another one's attempt finds the result under the
+// lock.
 func TestQuestionsOfAWaiter(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -94,15 +96,16 @@ func TestQuestionsOfAWaiter(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, <-done)
 		require.Equal(t, map[script.Op]int{
-			// The waiter's: that the lock is taken, once more when its watch has begun, and granted.
+			// The waiter's: that the lock is taken, once more when its watch
+			// has begun, and granted.
 			script.Acquire: 1 + 3,
 			script.Read:    2, script.Prepare: 2, script.Write: 1, script.Release: 2,
 		}, asked())
 	})
 }
 
-// Another caller may have the lock, and the wait be short: the result of work that is done is to be
-// had.
+// Another caller may have the lock, and the wait be short: the result of work
+// that is done is to be had.
 func TestResultThoughTheLockIsTaken(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -12,8 +12,9 @@ import (
 )
 
 // record is what is known of a piece of work. Its text is for people too
-// (redis-cli --raw GET KEY): a line of version, state, attempts, the pid of the last
-// and details, a line for that one's node, a line for the input, and the result.
+// (redis-cli --raw GET KEY): a line of version, state, attempts, the pid of the
+// last and details, a line for that one's node, a line for the input, and the
+// result.
 type record struct {
 	state    state
 	attempts int
@@ -48,8 +49,9 @@ func (r record) encode() string {
 		max(r.last.PID, 0), r.details.text(), line(r.last.Node, maxNode), r.input, r.result)
 }
 
-// decodeRecord reads a record. Any program that may write to the store may have written it,
-// so all is checked but the result. An empty text is the record of work that has not begun.
+// decodeRecord reads a record. Any program that may write to the store may have
+// written it, so all is checked but the result. An empty text is the record of
+// work that has not begun.
 func decodeRecord(text string) (r record, err error) {
 	if text == "" {
 		return record{}, nil
@@ -83,7 +85,8 @@ func decodeRecord(text string) (r record, err error) {
 	return r, nil
 }
 
-// line is a text as it may stand in a record and in a message: printable, at most so many bytes.
+// line is a text as it may stand in a record and in a message: printable, at
+// most so many bytes.
 func line(s string, most int) string {
 	var b strings.Builder
 	for _, r := range s {

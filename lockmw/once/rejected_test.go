@@ -32,8 +32,8 @@ func TestRejected(t *testing.T) {
 	})
 }
 
-// A result that the store refuses is left out of the record. The work is done all the same, and is
-// not done again.
+// A result that the store refuses is left out of the record. The work is done
+// all the same, and is not done again.
 func TestAResultThatTheStoreRefuses(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -189,8 +189,9 @@ func TestBadInput(t *testing.T) {
 	})
 }
 
-// Records over a quorum are no durable memory: two nodes that lose theirs one after the other
-// made work that was done be done again, although the third had its record all the time.
+// Records over a quorum are no durable memory: two nodes that lose theirs one
+// after the other made work that was done be done again, although the third had
+// its record all the time.
 func TestWorkIsNotRecordedOnAQuorum(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

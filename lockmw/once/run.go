@@ -36,7 +36,8 @@ type call struct {
 	why    error      // why the last turn came to nothing before an attempt
 }
 
-// known is the record as a call saw it last without the lock: none, before it has looked.
+// known is the record as a call saw it last without the lock: none, before it
+// has looked.
 type known struct {
 	seen store.Seen
 	rec  record
@@ -53,7 +54,8 @@ type verdict struct {
 	pause time.Duration
 }
 
-// run takes turns until the work is decided, or this call may not wait any longer.
+// run takes turns until the work is decided, or this call may not wait any
+// longer.
 func (c *call) run(ctx context.Context) error {
 	c.until = time.Now().Add(c.Wait)
 	for {
@@ -77,8 +79,8 @@ func (c *call) run(ctx context.Context) error {
 	}
 }
 
-// turn takes the lock, and does what is to be done under it. Most callers need not wait for that:
-// the work is over for good, and the record says so.
+// turn takes the lock, and does what is to be done under it. Most callers need
+// not wait for that: the work is over for good, and the record says so.
 func (c *call) turn(ctx context.Context) (v verdict) {
 	if v := c.glance(ctx); v.over || v.pause > 0 {
 		return v
@@ -97,7 +99,8 @@ func (c *call) turn(ctx context.Context) (v verdict) {
 	return v
 }
 
-// locking are the settings of a lock, for which the call waits no longer than it may.
+// locking are the settings of a lock, for which the call waits no longer than
+// it may.
 func (c *call) locking() option.Settings {
 	s := c.Settings
 	if s.Wait = time.Until(c.until); s.Wait <= 0 {
@@ -118,8 +121,8 @@ func (c *call) glance(ctx context.Context) verdict {
 	}
 }
 
-// follow is the verdict on a record that was read without the lock. Unless it decides the work, the
-// next attempt is to follow it.
+// follow is the verdict on a record that was read without the lock. Unless it
+// decides the work, the next attempt is to follow it.
 func (c *call) follow(seen store.Seen) verdict {
 	rec, over, err := c.conclude(seen)
 	c.last = known{seen, rec}
@@ -129,7 +132,8 @@ func (c *call) follow(seen store.Seen) verdict {
 	return verdict{over: over, err: err}
 }
 
-// term is that of the next holder. It begins with the next attempt, if there may be one.
+// term is that of the next holder. It begins with the next attempt, if there
+// may be one.
 func (c *call) term() store.Term {
 	term := store.Term{Name: c.name, TTL: c.keep}
 	term.After.Fence, term.After.Seq = c.last.seen.Fence, c.last.seen.Seq
@@ -140,10 +144,12 @@ func (c *call) term() store.Term {
 	return term
 }
 
-// underLock begins the next attempt, unless the work is decided. op is the lock's context.
+// underLock begins the next attempt, unless the work is decided. op is the
+// lock's context.
 func (c *call) underLock(ctx, op context.Context) verdict {
 	p := &pen{c: c, fence: lockmw.FenceOf(op, c.name)}
-	// An attempt is on record before it begins, so that one that kills its process counts.
+	// An attempt is on record before it begins, so that one that kills its
+	// process counts.
 	seen, err := p.prepare(op, c.term(), c.until)
 	if err != nil {
 		return c.unclear(ctx, op, err)
@@ -175,8 +181,8 @@ func (c *call) underLock(ctx, op context.Context) verdict {
 	return v
 }
 
-// attemptUnder is attempt under the locks that [Under] names. What waits for them has no
-// transaction.
+// attemptUnder is attempt under the locks that [Under] names. What waits for
+// them has no transaction.
 func (c *call) attemptUnder(ctx, op context.Context, p *pen, rec record) (v verdict) {
 	if c.under == nil {
 		return c.attempt(ctx, op, p, rec)
@@ -196,7 +202,8 @@ func (c *call) attemptUnder(ctx, op context.Context, p *pen, rec record) (v verd
 	return v
 }
 
-// unbegun is the verdict on an attempt that is on record and whose function has not run.
+// unbegun is the verdict on an attempt that is on record and whose function has
+// not run.
 func (c *call) unbegun(ctx, op context.Context, p *pen, rec record, err error) verdict {
 	p.takeBack(ctx, op, rec)
 	v := c.unclear(ctx, op, err)
@@ -238,7 +245,8 @@ func (c *call) attempt(ctx, op context.Context, p *pen, rec record) (v verdict) 
 	case isPermanent(err):
 		decided := rec
 		decided.state, decided.result = givenUp, c.told(err)
-		// If the lock was lost, another attempt is under way, which may do better.
+		// If the lock was lost, another attempt is under way, which may do
+		// better.
 		if written := p.mark(op, decided); !errors.Is(written, renewer.ErrLost) {
 			failed = false
 			return verdict{over: true, err: c.ended(ErrGivenUp, rec, err)}

@@ -58,8 +58,8 @@ func (c *call) finish(end ending) verdict {
 		return verdict{over: true, err: c.ended(ErrResult, end.rec, end.unstored)}
 	case errors.Is(end.written, renewer.ErrLost), c.uncounted &&
 		errors.Is(end.written, store.ErrNoRecord):
-		// Another call has taken over. Its result will be everybody's, unless it has come to
-		// nothing and erased the record.
+		// Another call has taken over. Its result will be everybody's, unless
+		// it has come to nothing and erased the record.
 		c.forget()
 		c.own = end.written
 		return verdict{soon: true, err: end.written}

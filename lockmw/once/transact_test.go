@@ -76,8 +76,8 @@ func inLedger(
 	})
 }
 
-// A commit whose answer is lost is looked up: what was committed stands, and what was not has
-// failed, and is tried again.
+// A commit whose answer is lost is looked up: what was committed stands, and
+// what was not has failed, and is tried again.
 func TestLostAnswersToCommits(t *testing.T) {
 	t.Parallel()
 	for name, rolledBack := range map[string]int{"committed": 0, "rolled back": 1} {
@@ -114,8 +114,8 @@ func TestUnknownCommit(t *testing.T) {
 	})
 }
 
-// A call that was overtaken before its commit gets the other's result, also if the answer to its
-// own was lost.
+// A call that was overtaken before its commit gets the other's result, also if
+// the answer to its own was lost.
 func TestOvertakenBeforeTheCommit(t *testing.T) {
 	t.Parallel()
 	for name, unheard := range map[string]int{"refused": 0, "no answer": 1} {
@@ -144,7 +144,8 @@ func TestOvertakenBeforeTheCommit(t *testing.T) {
 	}
 }
 
-// A record that lapses before the commit is not taken for one: the effect is not there.
+// A record that lapses before the commit is not taken for one: the effect is
+// not there.
 func TestRecordLapsesBeforeTheCommit(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper, l *ledger) {
@@ -160,8 +161,9 @@ func TestRecordLapsesBeforeTheCommit(t *testing.T) {
 	})
 }
 
-// Work whose transaction is in conflict with others is begun anew, as the same attempt, after a
-// pause that grows. It is bounded, and leaves no record behind.
+// Work whose transaction is in conflict with others is begun anew, as the same
+// attempt, after a pause that grows. It is bounded, and leaves no record
+// behind.
 func TestConflicts(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
@@ -198,7 +200,8 @@ func TestConflicts(t *testing.T) {
 	})
 }
 
-// The caller's end and the loss of the lock end the runs that follow a conflict.
+// The caller's end and the loss of the lock end the runs that follow a
+// conflict.
 func TestConflictsEndWithTheCallerAndTheLock(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
@@ -236,7 +239,8 @@ func TestAnInnerConflictIsNotTheOuters(t *testing.T) {
 	})
 }
 
-// The lock's store need keep no records if another recorder does. That one must.
+// The lock's store need keep no records if another recorder does. That one
+// must.
 func TestRecordInAnotherKeeper(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, _ *script.Store, k *renewer.Keeper) {

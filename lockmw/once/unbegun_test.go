@@ -16,7 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// stuck is a recorder whose first question by a holder gets no answer before the lock is lost.
+// stuck is a recorder whose first question by a holder gets no answer before
+// the lock is lost.
 type stuck struct {
 	once.Recorder
 	lose func()
@@ -32,7 +33,8 @@ func (s *stuck) Prepare(ctx context.Context, term store.Term) (store.Seen, error
 	return store.Seen{}, renewer.ErrUnavailable
 }
 
-// A lock that is lost before the function has begun costs a turn. Its end is not the caller's.
+// A lock that is lost before the function has begun costs a turn. Its end is
+// not the caller's.
 func TestLockLostBeforeTheAttempt(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {
@@ -50,7 +52,8 @@ func TestLockLostBeforeTheAttempt(t *testing.T) {
 	})
 }
 
-// leaving is a recorder that refuses a holder, whose caller leaves at that moment.
+// leaving is a recorder that refuses a holder, whose caller leaves at that
+// moment.
 type leaving struct {
 	once.Recorder
 	leave func()
@@ -73,7 +76,8 @@ func TestTheCallerLeavesWhenItsLockIsLost(t *testing.T) {
 	})
 }
 
-// A transaction that could not be begun is no attempt: it is asked for again, and leaves no record.
+// A transaction that could not be begun is no attempt: it is asked for again,
+// and leaves no record.
 func TestTransactionsThatWereNotBegunAreNoAttempts(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {

@@ -18,7 +18,8 @@ import (
 
 var uncounted = once.MaxAttempts(lockmw.NoBound)
 
-// Names that clients choose would fill the store with failures, each of which stayed for Keep.
+// Names that clients choose would fill the store with failures, each of which
+// stayed for Keep.
 func TestUncountedFailuresLeaveNothing(t *testing.T) {
 	t.Parallel()
 	for name, fn := range map[string]func(context.Context) (report, error){
@@ -70,8 +71,8 @@ func TestUncountedDecisionsStay(t *testing.T) {
 	})
 }
 
-// The lock was lost, another call took over, failed and erased the record; then the first succeeds.
-// Its result is recorded, since no caller has a better one.
+// The lock was lost, another call took over, failed and erased the record; then
+// the first succeeds. Its result is recorded, since no caller has a better one.
 func TestASuccessAfterATakeoverThatWasErasedIsRecorded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -16,8 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A lock that was asked for in the function was waited for with a transaction open, and was free
-// before that was committed.
+// A lock that was asked for in the function was waited for with a transaction
+// open, and was free before that was committed.
 func TestTheOtherLockIsAroundTheTransaction(t *testing.T) {
 	t.Parallel()
 	inLedger(t, func(t *testing.T, s *script.Store, k *renewer.Keeper, l *ledger) {
@@ -85,7 +85,8 @@ func TestTheOtherLockIsBusy(t *testing.T) {
 	}
 }
 
-// An attempt that has failed since it lost its other lock is followed by the next at once.
+// An attempt that has failed since it lost its other lock is followed by the
+// next at once.
 func TestTheOtherLockIsLost(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, s *script.Store, k *renewer.Keeper) {

@@ -12,8 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 )
 
-// markKey is where the metadata of a job in line has the mark of its refusal: see
-// [database.State].
+// markKey is where the metadata of a job in line has the mark of its refusal:
+// see [database.State].
 const markKey = "lockbeat_line"
 
 // isMarked reports whether a job was refused when it ran last.
@@ -25,8 +25,9 @@ func isMarked(metadata []byte) bool {
 	return has.Mark != ""
 }
 
-// answer is what River is told of a delivery. A job that is marked and does not go back into line
-// loses its mark: else it would be called when it is snoozed by its own worker.
+// answer is what River is told of a delivery. A job that is marked and does not
+// go back into line loses its mark: else it would be called when it is snoozed
+// by its own worker.
 func answer(ctx context.Context, marked bool, r jobs.Result) error {
 	switch {
 	case r.InLine:
@@ -55,7 +56,8 @@ func mark(ctx context.Context, value any) {
 // notRunError is the error for a job that is snoozed for want of its lock.
 type notRunError struct{ jobs.Result }
 
-// Error says what becomes of the job, and why it did not run. It names the lock.
+// Error says what becomes of the job, and why it did not run. It names the
+// lock.
 func (e *notRunError) Error() string {
 	when := "in about " + e.RetryIn.Round(time.Millisecond).String()
 	if e.InLine {

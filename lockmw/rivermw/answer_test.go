@@ -89,8 +89,8 @@ func TestJobThatDoesNotRun(t *testing.T) {
 	}
 }
 
-// A job's context ends with the loss of its lock. What its worker tells River then stands; what is
-// made of an error is lockmw's.
+// A job's context ends with the loss of its lock. What its worker tells River
+// then stands; what is made of an error is lockmw's.
 func TestLostLockEndsTheJobsContextWithItsCause(t *testing.T) {
 	t.Parallel()
 	failed := errors.New("failed")

@@ -17,9 +17,10 @@ const (
 	takes   = 20 * time.Millisecond
 )
 
-// crowd runs n jobs of 20 tenants, of 20 ms each, on two clients, which fetch as fast as River
-// does, with 20 workers each; or, without locks, with as many as there are tenants. It returns how
-// long that took, by the shortest time that is possible.
+// crowd runs n jobs of 20 tenants, of 20 ms each, on two clients, which fetch
+// as fast as River does, with 20 workers each; or, without locks, with as many
+// as there are tenants. It returns how long that took, by the shortest time
+// that is possible.
 func crowd(t testing.TB, n int, locked bool) float64 {
 	t.Helper()
 	e := newEnv(t)
@@ -57,15 +58,17 @@ func crowd(t testing.TB, n int, locked bool) float64 {
 	return took.Seconds() / (takes * time.Duration(n/tenants)).Seconds()
 }
 
-// No job of a crowd is lost, discarded, or counted for contention, and none overlaps another.
+// No job of a crowd is lost, discarded, or counted for contention, and none
+// overlaps another.
 func TestCrowd(t *testing.T) {
 	suite.OnlyLong(t) // by TestAdapterOfJobs a small one is
 	t.Parallel()
 	t.Logf("time by ideal: %.2f", crowd(t, 1000, true))
 }
 
-// BenchmarkCrowd reports the time of 1,000 jobs by the shortest that is possible, 1 s, and by that
-// of River without locks, on as many workers as there are tenants.
+// BenchmarkCrowd reports the time of 1,000 jobs by the shortest that is
+// possible, 1 s, and by that of River without locks, on as many workers as
+// there are tenants.
 func BenchmarkCrowd(b *testing.B) {
 	var locked, unlocked float64
 	for b.Loop() {

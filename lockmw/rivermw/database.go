@@ -14,8 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Pool asks a PostgreSQL database: a *pgxpool.Pool, or a *sql.DB in a type whose QueryRow is its
-// QueryRowContext. It may be called concurrently.
+// Pool asks a PostgreSQL database: a *pgxpool.Pool, or a *sql.DB in a type
+// whose QueryRow is its QueryRowContext. It may be called concurrently.
 type Pool[R Row] interface {
 	QueryRow(ctx context.Context, query string, args ...any) R
 }
@@ -27,10 +27,10 @@ type Row interface {
 
 // InLine has jobs stand in line for their lock: see [jobs.InLine].
 //
-// pool is on the database of River's client, with its search_path and rights; it may be the
-// client's own. schema is the client's river.Config.Schema, if it has one. If the jobs are not
-// there, the keeper's observer is told with the first, and they do not stand in line. It panics
-// if pool is nil.
+// pool is on the database of River's client, with its search_path and rights;
+// it may be the client's own. schema is the client's river.Config.Schema, if it
+// has one. If the jobs are not there, the keeper's observer is told with the
+// first, and they do not stand in line. It panics if pool is nil.
 func InLine[R Row](pool Pool[R], schema ...string) jobs.Option {
 	if v := reflect.ValueOf(pool); pool == nil || v.Kind() == reflect.Pointer && v.IsNil() {
 		panic("lockbeat: rivermw.InLine needs a pool on River's database, such as a *pgxpool.Pool")
@@ -58,9 +58,10 @@ var (
 const (
 	// askTimeout bounds one statement.
 	askTimeout = 5 * time.Second
-	// backBy is by when River has put back a job in line that it has fetched, also if middleware is
-	// slow: so that where many jobs died with their client, the others do not wait a second for
-	// each. One that takes longer loses its rank.
+	// backBy is by when River has put back a job in line that it has fetched,
+	// also if middleware is slow: so that where many jobs died with their
+	// client, the others do not wait a second for each. One that takes longer
+	// loses its rank.
 	backBy = "10 s"
 )
 
@@ -73,8 +74,9 @@ type database struct {
 
 var _ jobs.Queue = (*database)(nil)
 
-// Home implements [jobs.Queue]: what tells one table of jobs from all others. A copy of a whole
-// server's files has the same; then jobs of the two may miss their calls, and come by themselves.
+// Home implements [jobs.Queue]: what tells one table of jobs from all others. A
+// copy of a whole server's files has the same; then jobs of the two may miss
+// their calls, and come by themselves.
 func (d *database) Home(ctx context.Context, running jobs.Task) (home string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -94,9 +96,10 @@ func (d *database) Home(ctx context.Context, running jobs.Task) (home string, er
 	return home, err
 }
 
-// State implements [jobs.Queue]. River is about to put back a job that runs, unless its client has
-// died: then it runs in the table until it is rescued, an hour later. One that River retries after
-// an error, or that was snoozed by its own worker, is left to River.
+// State implements [jobs.Queue]. River is about to put back a job that runs,
+// unless its client has died: then it runs in the table until it is rescued, an
+// hour later. One that River retries after an error, or that was snoozed by its
+// own worker, is left to River.
 func (d *database) State(mark string, job jobs.Task) (state jobs.State, err error) {
 	if idOf(job) == 0 {
 		return jobs.StateGone, nil
@@ -125,9 +128,10 @@ func (d *database) State(mark string, job jobs.Task) (state jobs.State, err erro
 	return state, err
 }
 
-// Run implements [jobs.Queue]. A job is due since it was made, by which it is ahead of those that
-// came later. The notification is what River sends for a new one. River's own JobRetry would send
-// none, and gives a job that has failed another attempt.
+// Run implements [jobs.Queue]. A job is due since it was made, by which it is
+// ahead of those that came later. The notification is what River sends for a
+// new one. River's own JobRetry would send none, and gives a job that has
+// failed another attempt.
 func (d *database) Run(job jobs.Task) error {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
@@ -150,8 +154,9 @@ func (d *database) Run(job jobs.Task) error {
 	return err
 }
 
-// idOf is River's number of a job. The line is read from the locks' server, where others may have
-// written into it: what is no number, or of no queue that PostgreSQL can have, is no job's.
+// idOf is River's number of a job. The line is read from the locks' server,
+// where others may have written into it: what is no number, or of no queue that
+// PostgreSQL can have, is no job's.
 func idOf(job jobs.Task) int64 {
 	id, err := strconv.ParseInt(job.ID, 10, 64)
 	if err != nil || !utf8.ValidString(job.Queue) || strings.Contains(job.Queue, "\x00") {

@@ -1,6 +1,6 @@
-// Package rivermw runs River's jobs under a lock that their workers never name: of all jobs,
-// requests and calls with the same name, one runs at a time, on any client. It stands on package
-// jobs, whose options it takes.
+// Package rivermw runs River's jobs under a lock that their workers never name:
+// of all jobs, requests and calls with the same name, one runs at a time, on
+// any client. It stands on package jobs, whose options it takes.
 //
 //	river.AddWorker(workers, rivermw.Wrap(keeper,
 //		func(i Invoice) string { return lockmw.Key("tenant", i.Tenant) }, &InvoiceWorker{},
@@ -23,8 +23,9 @@
 //	of a limit below 0       it fails, and an attempt is used up: renewer.ErrConfig
 //	of no usable name        it is cancelled: renewer.ErrName
 //
-// A snooze uses up no attempt, and River's ErrorHandler does not hear of it. Middleware, which runs
-// outside of the lock, gets an error that is river.JobSnoozeError, and must return it.
+// A snooze uses up no attempt, and River's ErrorHandler does not hear of it.
+// Middleware, which runs outside of the lock, gets an error that is
+// river.JobSnoozeError, and must return it.
 //
 // # What to watch out for
 //

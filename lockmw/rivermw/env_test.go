@@ -49,8 +49,8 @@ func TestMain(m *testing.M) {
 const (
 	soon = 20 * time.Second // bounds what happens in a second or two
 	tick = 25 * time.Millisecond
-	// goesOn is how soon after a release the jobs in line have run: by themselves they come after
-	// the TTL of their keepers, 15 s.
+	// goesOn is how soon after a release the jobs in line have run: by
+	// themselves they come after the TTL of their keepers, 15 s.
 	goesOn = 9 * time.Second
 )
 
@@ -67,8 +67,8 @@ func byTenant(i invoice) string { return lockmw.Key("invoice", i.Tenant) }
 // nameOf is that of a tenant's lock.
 func nameOf(tenant string) string { return "invoice:" + tenant }
 
-// migrated is one server for all tests that don't harm it. Its database template1 has River's
-// tables, and so have those that are made there.
+// migrated is one server for all tests that don't harm it. Its database
+// template1 has River's tables, and so have those that are made there.
 var migrated = sync.OnceValues(func() (*pgtest.Server, error) {
 	server, err := pgtest.Open("max_connections=400")
 	if err != nil {
@@ -122,7 +122,8 @@ func (e *env) onRedis() *env {
 	return e
 }
 
-// newDatabase is an env without a Redis, which the suite of adapters brings itself.
+// newDatabase is an env without a Redis, which the suite of adapters brings
+// itself.
 func newDatabase(t testing.TB, template, schema string) *env {
 	t.Helper()
 	server, err := migrated()
@@ -176,8 +177,8 @@ func newKeeper(t testing.TB, store renewer.Store, cfg renewer.Config) *renewer.K
 	return k
 }
 
-// quick is a client's configuration that fetches at once, is quiet, and retries in an hour what has
-// failed.
+// quick is a client's configuration that fetches at once, is quiet, and retries
+// in an hour what has failed.
 func quick(workers int) *river.Config {
 	return &river.Config{
 		Queues:        map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: workers}},
@@ -277,7 +278,8 @@ func (e *env) states() (n map[string]int, attempts int) {
 	return n, attempts
 }
 
-// awaitDone waits until n jobs are completed at their first attempt, and there are no others.
+// awaitDone waits until n jobs are completed at their first attempt, and there
+// are no others.
 func (e *env) awaitDone(n int) {
 	e.t.Helper()
 	require.Eventually(e.t, func() bool {

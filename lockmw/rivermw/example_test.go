@@ -24,8 +24,9 @@ type InvoiceWorker struct {
 	pool *pgxpool.Pool
 }
 
-// Work numbers a tenant's next invoice, and completes its job in the same transaction. A process
-// that was paused, and has lost the lock meanwhile, commits neither.
+// Work numbers a tenant's next invoice, and completes its job in the same
+// transaction. A process that was paused, and has lost the lock meanwhile,
+// commits neither.
 func (w *InvoiceWorker) Work(ctx context.Context, job *river.Job[Invoice]) error {
 	tx, err := w.pool.Begin(ctx)
 	if err != nil {

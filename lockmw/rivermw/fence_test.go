@@ -47,8 +47,8 @@ func (e *env) paid() []int64 {
 	return ids
 }
 
-// A job completes itself in its own transaction. A process that was paused, and another one has had
-// the lock since, completes and pays nothing.
+// A job completes itself in its own transaction. A process that was paused, and
+// another one has had the lock since, completes and pays nothing.
 func TestLateHolderCompletesNothing(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

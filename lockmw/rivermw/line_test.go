@@ -22,7 +22,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Without a line few wait in workers, and the others are snoozed for a moment, in no order.
+// Without a line few wait in workers, and the others are snoozed for a moment,
+// in no order.
 func TestContendedJobsWithoutALine(t *testing.T) {
 	t.Parallel()
 	const n = 12
@@ -44,7 +45,8 @@ func TestContendedJobsWithoutALine(t *testing.T) {
 	require.Eventually(t, func() bool { return len(e.keysOf("t1")) == 0 }, soon, tick)
 }
 
-// Jobs that wait for busy locks, as they are told to, leave workers to a job whose lock is free.
+// Jobs that wait for busy locks, as they are told to, leave workers to a job
+// whose lock is free.
 func TestFewJobsWithoutALineWaitInWorkers(t *testing.T) {
 	t.Parallel()
 	const n = 6
@@ -86,9 +88,10 @@ func (h hearsNothing) HandleError(
 	return nil
 }
 
-// A holder that is no job works for longer than a job waits in its worker. The jobs are called when
-// it releases the lock, and not before, in order. The operator hears of no error. River's own role
-// suffices for it, and its tables may be in a schema of their own, reached by database/sql.
+// A holder that is no job works for longer than a job waits in its worker. The
+// jobs are called when it releases the lock, and not before, in order. The
+// operator hears of no error. River's own role suffices for it, and its tables
+// may be in a schema of their own, reached by database/sql.
 func TestJobsInLineBehindAnotherKindOfHolder(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(*testing.T) (*env, jobs.Option){
@@ -169,7 +172,8 @@ func inASchema(t *testing.T) (*env, jobs.Option) {
 	return e, rivermw.InLine(pool, schema)
 }
 
-// A job that is called runs before those that came to the queue later, and were not fetched yet.
+// A job that is called runs before those that came to the queue later, and were
+// not fetched yet.
 func TestCalledJobComesBeforeLaterOnes(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -208,9 +212,9 @@ func (e *env) place(queue string, id any) {
 		fmt.Sprint(queue, "\n", id)).Error())
 }
 
-// The first in line were deleted, or cancelled, or their client has died, or they are no jobs: they
-// leave the line. Others that another program has written there, and that no lock refused, are left
-// alone.
+// The first in line were deleted, or cancelled, or their client has died, or
+// they are no jobs: they leave the line. Others that another program has
+// written there, and that no lock refused, are left alone.
 func TestJobsInLineThatAreGone(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -246,8 +250,8 @@ func TestJobsInLineThatAreGone(t *testing.T) {
 	assert.Empty(t, told.told())
 }
 
-// A job that has run, and was snoozed by its own worker, is not called: it waits for its time. Its
-// mark is gone.
+// A job that has run, and was snoozed by its own worker, is not called: it
+// waits for its time. Its mark is gone.
 func TestJobSnoozedByItsWorkerIsNotCalled(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -269,8 +273,8 @@ func TestJobSnoozedByItsWorkerIsNotCalled(t *testing.T) {
 	assert.Greater(t, time.Until(job.ScheduledAt), 30*time.Minute)
 }
 
-// The pool is on another database than the client, or on none that answers. Jobs run, but not in
-// line, and the observer is told once.
+// The pool is on another database than the client, or on none that answers.
+// Jobs run, but not in line, and the observer is told once.
 func TestInLineOfADatabaseThatIsNotTheClients(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -17,8 +17,8 @@ var (
 	ran   = jobs.Result{Outcome: jobs.OutcomeRan}
 )
 
-// A job that was called too early was snoozed once more: River writes that 250 ms later, so that
-// its lock was idle for as long.
+// A job that was called too early was snoozed once more: River writes that 250
+// ms later, so that its lock was idle for as long.
 func TestJobCalledTooEarlyStays(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -60,8 +60,9 @@ func TestJobCalledTooEarlyStays(t *testing.T) {
 	}
 }
 
-// Jobs whose locks are free find a worker, however many others stay. Where few jobs are, as those
-// of a limit, four may stay: with one of them a limit of three was slower than a limit of two.
+// Jobs whose locks are free find a worker, however many others stay. Where few
+// jobs are, as those of a limit, four may stay: with one of them a limit of
+// three was slower than a limit of two.
 func TestHalfOfAWorkersJobsStay(t *testing.T) {
 	t.Parallel()
 	for jobsHere, mayStay := range map[int]int{1: 1, 4: 4, 5: 4, 20: 10} {

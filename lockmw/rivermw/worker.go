@@ -11,15 +11,17 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// fewSlots stands for the number of a client's workers, which River does not tell: so without a
-// line four of a worker's jobs wait in workers, and one of a key.
+// fewSlots stands for the number of a client's workers, which River does not
+// tell: so without a line four of a worker's jobs wait in workers, and one of a
+// key.
 const fewSlots = 8
 
-// Wrap returns worker with a lock around its Work, on the name that key makes of a job's arguments.
-// Work's context ends when River's does, or when the lock is lost. What Wrap returns may be added
-// to several clients of one database.
+// Wrap returns worker with a lock around its Work, on the name that key makes
+// of a job's arguments. Work's context ends when River's does, or when the lock
+// is lost. What Wrap returns may be added to several clients of one database.
 //
-// It panics if k, key or worker is nil, or if no lock of k can be had with the options.
+// It panics if k, key or worker is nil, or if no lock of k can be had with the
+// options.
 func Wrap[T river.JobArgs, N lockmw.Name](
 	k *renewer.Keeper, key func(T) N, worker river.Worker[T], opts ...jobs.Option,
 ) river.Worker[T] {

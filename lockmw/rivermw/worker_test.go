@@ -21,8 +21,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// A job that is replaced, and returns an error of its own, is cancelled: that is told, and it does
-// not run again.
+// A job that is replaced, and returns an error of its own, is cancelled: that
+// is told, and it does not run again.
 func TestReplacedJobThatFailsIsCancelled(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -62,7 +62,8 @@ func TestJobThatIsCancelledWhileItWaitsInItsWorker(t *testing.T) {
 	assert.Empty(t, r.ids)
 }
 
-// A client that stops lets go of a job that waits in its worker: another client has it.
+// A client that stops lets go of a job that waits in its worker: another client
+// has it.
 func TestJobOfAClientThatStops(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)
@@ -163,8 +164,8 @@ func TestWorkersSettingsAreItsOwn(t *testing.T) {
 	assert.PanicsWithValue(t, pool, func() { rivermw.InLine((*pgxpool.Pool)(nil)) })
 }
 
-// River's own kit for tests runs a worker in a transaction, where no other connection sees the job:
-// it does not stand in line.
+// River's own kit for tests runs a worker in a transaction, where no other
+// connection sees the job: it does not stand in line.
 func TestRiversTestKit(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t)

@@ -28,15 +28,17 @@ func (o order) older(than order) bool {
 	return o.since < than.since
 }
 
-// begun is the newest call that has had a name: the greatest rank, and the latest.
+// begun is the newest call that has had a name: the greatest rank, and the
+// latest.
 type begun struct {
 	order
 
 	until time.Time
 }
 
-// lastBegun is the newest call that has had a name. One in the future is of a clock that was set
-// back since: calls are not refused until then. With s.mu held.
+// lastBegun is the newest call that has had a name. One in the future is of a
+// clock that was set back since: calls are not refused until then. With s.mu
+// held.
 func (s *engine) lastBegun(name string, now time.Time) begun {
 	last := s.begun[name]
 	if !now.Before(last.until) {
@@ -48,8 +50,9 @@ func (s *engine) lastBegun(name string, now time.Time) begun {
 	return last
 }
 
-// late reports whether a call that gives way to newer ones is older than one that has had the name,
-// and does not have it. One of the same rank is the same work again. With s.mu held.
+// late reports whether a call that gives way to newer ones is older than one
+// that has had the name, and does not have it. One of the same rank is the same
+// work again. With s.mu held.
 func (s *engine) late(name, owner string, n store.Newness, now time.Time) bool {
 	if n == (store.Newness{}) {
 		return false
@@ -61,7 +64,8 @@ func (s *engine) late(name, owner string, n store.Newness, now time.Time) bool {
 	return (call.rank == 0 || call.rank != last.rank) && call.older(last.order)
 }
 
-// noteBegun notes a call that is given the name, if it gives way to newer ones. With s.mu held.
+// noteBegun notes a call that is given the name, if it gives way to newer ones.
+// With s.mu held.
 func (s *engine) noteBegun(name string, n store.Newness, now time.Time) {
 	if n == (store.Newness{}) {
 		return

@@ -24,16 +24,17 @@ type ownership struct {
 	owner string
 }
 
-// breakage is who broke a lease. It lasts as long as the lease would have, or until the owner
-// releases it: so the owner of one that was freed by force is told, too.
+// breakage is who broke a lease. It lasts as long as the lease would have, or
+// until the owner releases it: so the owner of one that was freed by force is
+// told, too.
 type breakage struct {
 	by    store.Broken
 	until time.Time
 	told  bool // the owner has heard so by a renewal
 }
 
-// OnBreak calls look at once, and then in the goroutine that breaks a lease: see
-// [store.Inspector].
+// OnBreak calls look at once, and then in the goroutine that breaks a lease:
+// see [store.Inspector].
 func (s *engine) OnBreak(holder store.Holder, look func(name string, limit bool)) (stop func()) {
 	tell := func(name contract.Name) { look(name.Text, name.Limit) }
 	_, stop = s.lookers.add(&s.mu, process{holder.Node, holder.PID}, tell)
@@ -41,9 +42,10 @@ func (s *engine) OnBreak(holder store.Holder, look func(name string, limit bool)
 	return stop
 }
 
-// Break breaks one lease, and calls the functions given to OnBreak, and with Force those that watch
-// the name, before it returns: see [store.Inspector]. Who has broken a lease first is kept, unless
-// it is broken by force then. The error is that of ctx.
+// Break breaks one lease, and calls the functions given to OnBreak, and with
+// Force those that watch the name, before it returns: see [store.Inspector].
+// Who has broken a lease first is kept, unless it is broken by force then. The
+// error is that of ctx.
 func (s *engine) Break(ctx context.Context, b store.Breaking) store.Answer {
 	if err := ctx.Err(); err != nil {
 		return store.Answer{Err: err}
@@ -100,8 +102,8 @@ func (s *engine) breakLease(b *store.Breaking, l lease, now time.Time) (freed bo
 	return b.Force
 }
 
-// brokenBy is who broke a lease of an owner, also one that has been freed since; nil if it is not
-// broken.
+// brokenBy is who broke a lease of an owner, also one that has been freed
+// since; nil if it is not broken.
 func (s *engine) brokenBy(name contract.Name, owner string, now time.Time) *store.Broken {
 	if len(s.broken) == 0 {
 		return nil
@@ -123,7 +125,8 @@ func (s *engine) tell(of ownership) {
 // maxPart is how much is kept of who broke a lease, and of why, in bytes.
 const maxPart = 64
 
-// printable is s without what can't be printed, and cut. Broken UTF-8 arrives as RuneError.
+// printable is s without what can't be printed, and cut. Broken UTF-8 arrives
+// as RuneError.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || r == utf8.RuneError {

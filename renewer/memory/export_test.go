@@ -29,7 +29,8 @@ func Recorded(s *engine) int {
 	return len(s.records.byName)
 }
 
-// Proposed returns how many names s remembers proposed tokens of, those of free names included.
+// Proposed returns how many names s remembers proposed tokens of, those of free
+// names included.
 func Proposed(s *engine) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,11 +13,13 @@ import (
 
 var _ store.Inspector = (*engine)(nil)
 
-// listStep is how many names List reads at once, so that it holds up no heartbeat.
+// listStep is how many names List reads at once, so that it holds up no
+// heartbeat.
 const listStep = 256
 
-// List reads all names that owners have, some hundreds at a time: see [store.Inspector]. want and
-// the loop over the sequence may call this store. The error is that of ctx.
+// List reads all names that owners have, some hundreds at a time: see
+// [store.Inspector]. want and the loop over the sequence may call this store.
+// The error is that of ctx.
 func (s *engine) List(
 	ctx context.Context, want func(name string, limit bool) bool,
 ) iter.Seq2[store.Lock, error] {
@@ -76,9 +78,9 @@ func (s *engine) read(names []contract.Name) []store.Lock {
 	return held
 }
 
-// Show reads one name: see [store.Inspector]. There is no line of places: Waiting is how many watch
-// the name, which a keeper does while its callers wait for it, and Places is nil. The error is that
-// of ctx.
+// Show reads one name: see [store.Inspector]. There is no line of places:
+// Waiting is how many watch the name, which a keeper does while its callers
+// wait for it, and Places is nil. The error is that of ctx.
 func (s *engine) Show(ctx context.Context, name string, limit bool) (store.Lock, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Lock{}, err

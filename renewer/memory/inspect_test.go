@@ -51,7 +51,8 @@ func TestForceIsToldUntilTheLeaseWouldHaveLapsed(t *testing.T) {
 	})
 }
 
-// A claim that is sent again gets no second lease in the place of the broken one.
+// A claim that is sent again gets no second lease in the place of the broken
+// one.
 func TestBrokenLeaseIsNotClaimedAgain(t *testing.T) {
 	t.Parallel()
 	s := new(memory.Engine)
@@ -112,7 +113,8 @@ func TestOneProcessHearsOfABreak(t *testing.T) {
 	assert.Equal(t, []string{"broken"}, heard)
 }
 
-// A list of many names holds up no other call of the store, and lets its callers ask the store.
+// A list of many names holds up no other call of the store, and lets its
+// callers ask the store.
 func TestListIsReadInSteps(t *testing.T) {
 	t.Parallel()
 	s := new(memory.Engine)

@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Store keeps locks in memory. The zero value is ready to use, and must not be copied after that.
+// Store keeps locks in memory. The zero value is ready to use, and must not be
+// copied after that.
 type Store struct{ engine engine }
 
 // New returns an empty store.
@@ -51,8 +52,9 @@ type lease struct {
 	callers int
 }
 
-// Acquire tries each claim once: see [store.Store]. A claim that repeats its owner's renews as
-// Renew does, so it never shortens the TTL. A TTL below 1 ms is answered with [renewer.ErrConfig].
+// Acquire tries each claim once: see [store.Store]. A claim that repeats its
+// owner's renews as Renew does, so it never shortens the TTL. A TTL below 1 ms
+// is answered with [renewer.ErrConfig].
 func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	grants := make([]store.Grant, len(claims))
 	if err := ctx.Err(); err != nil {
@@ -126,8 +128,9 @@ func (s *engine) propose(p *contract.Proposal, now time.Time) store.Grant {
 	return s.grant(&p.Claim, p.Fence, p.Reserve, now)
 }
 
-// ask answers a claim of a name that is held, and renews it for its owner; or says that the claim
-// may be granted: the name is free, or its owner's with another token than the proposed one.
+// ask answers a claim of a name that is held, and renews it for its owner; or
+// says that the claim may be granted: the name is free, or its owner's with
+// another token than the proposed one.
 func (s *engine) ask(
 	c *store.Claim, proposed int64, now time.Time,
 ) (answer store.Grant, free bool) {
@@ -153,7 +156,8 @@ func (s *engine) ask(
 	return store.Grant{Status: store.StatusHeld, Fence: l.fence}, false
 }
 
-// grant gives a name to an owner, who may have it already: its TTL is never shortened.
+// grant gives a name to an owner, who may have it already: its TTL is never
+// shortened.
 func (s *engine) grant(c *store.Claim, fence int64, reserved int, now time.Time) store.Grant {
 	until := now.Add(c.TTL)
 	if l, ok := s.live(c.Name, now); ok && l.until.After(until) {
@@ -166,9 +170,9 @@ func (s *engine) grant(c *store.Claim, fence int64, reserved int, now time.Time)
 	return store.Grant{Status: store.StatusHeld, Fence: fence, Reserved: reserved}
 }
 
-// Renew sets the TTL of every name that its owner still has and that is not broken: see
-// [store.Store]. A TTL below 1 ms is answered with [renewer.ErrConfig]. For a name that is gone it
-// wakes those who watch it.
+// Renew sets the TTL of every name that its owner still has and that is not
+// broken: see [store.Store]. A TTL below 1 ms is answered with
+// [renewer.ErrConfig]. For a name that is gone it wakes those who watch it.
 func (s *engine) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	return s.each(ctx, holds, func(h *store.Hold, l lease, now time.Time) (answer store.Answer,
 		wakes bool,
@@ -191,9 +195,10 @@ func (s *engine) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	})
 }
 
-// Release frees every name that its owner still has, at once or after its hold's Keep, a broken one
-// always at once. It calls the wake functions of those who watch it, or a name that is gone, before
-// it returns: see [store.Store].
+// Release frees every name that its owner still has, at once or after its
+// hold's Keep, a broken one always at once. It calls the wake functions of
+// those who watch it, or a name that is gone, before it returns: see
+// [store.Store].
 func (s *engine) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	return s.each(ctx, holds, func(h *store.Hold, l lease, now time.Time) (answer store.Answer,
 		wakes bool,
@@ -209,9 +214,9 @@ func (s *engine) Release(ctx context.Context, holds []store.Hold) []store.Answer
 	})
 }
 
-// each answers every hold, and wakes the watches of a name that is gone, since no release did. It
-// calls do, with s.mu held, for a name that its owner still has; do reports whether to wake the
-// watches of that name.
+// each answers every hold, and wakes the watches of a name that is gone, since
+// no release did. It calls do, with s.mu held, for a name that its owner still
+// has; do reports whether to wake the watches of that name.
 func (s *engine) each(
 	ctx context.Context, holds []store.Hold,
 	do func(*store.Hold, lease, time.Time) (answer store.Answer, wakes bool),
@@ -250,7 +255,8 @@ func (s *engine) each(
 	return answers
 }
 
-// Settle returns 0: a call has taken effect, or has not, by the time it returns.
+// Settle returns 0: a call has taken effect, or has not, by the time it
+// returns.
 func (s *engine) Settle() time.Duration { return 0 }
 
 // live returns the lease on name, unless there is none or it has lapsed.
@@ -271,9 +277,9 @@ func (s *engine) put(name string, l lease, now time.Time) {
 // minSweep is the size below which a map is not searched for what has lapsed.
 const minSweep = 64
 
-// sweep removes what has lapsed from a map that is about to grow, if the map has doubled since the
-// last time: at is the size at which it has. That costs O(1) for each entry on average, and no
-// timer.
+// sweep removes what has lapsed from a map that is about to grow, if the map
+// has doubled since the last time: at is the size at which it has. That costs
+// O(1) for each entry on average, and no timer.
 func sweep[K comparable, V any](m map[K]V, at *int, lapsed func(K, V) bool) {
 	if len(m) < max(*at, minSweep) {
 		return

@@ -133,7 +133,8 @@ func (r *records) write(w *store.Record, now time.Time) store.Answer {
 	return store.Answer{Status: store.StatusHeld}
 }
 
-// live returns the record of name, or the zero value if there is none or it has lapsed.
+// live returns the record of name, or the zero value if there is none or it has
+// lapsed.
 func (r *records) live(name string, now time.Time) (record, bool) {
 	if old, ok := r.byName[name]; ok && now.Before(old.until) {
 		return old, true

@@ -20,8 +20,9 @@ type newest struct {
 	until time.Time
 }
 
-// Replace notes the newest call that waits for a name, and calls the functions given to OnBreak
-// before it returns: see [contract.Replacer]. The error is that of ctx.
+// Replace notes the newest call that waits for a name, and calls the functions
+// given to OnBreak before it returns: see [contract.Replacer]. The error is
+// that of ctx.
 func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -51,7 +52,8 @@ func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int
 	return since, nil
 }
 
-// noteNewest notes a call, with s.mu held. before is the process of another one that was noted.
+// noteNewest notes a call, with s.mu held. before is the process of another one
+// that was noted.
 func (s *engine) noteNewest(r *contract.Replacement, now time.Time) (before process, since int64) {
 	noted, ok := s.newest[r.Name]
 	ok = ok && now.Before(noted.until)

@@ -8,7 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// slots are those of one limit, by owner. They may be held, or lapsed and not removed yet.
+// slots are those of one limit, by owner. They may be held, or lapsed and not
+// removed yet.
 type slots struct {
 	leases map[string]lease
 	first  time.Time // none lapses before
@@ -52,8 +53,8 @@ func (s *engine) claimSlot(c *store.Claim, now time.Time) store.Grant {
 	return store.Grant{Status: store.StatusHeld, Fence: l.fence}
 }
 
-// slotsOf are those of a limit, without the lapsed ones. With none left the limit is forgotten by
-// the next sweep, or by the release of the last.
+// slotsOf are those of a limit, without the lapsed ones. With none left the
+// limit is forgotten by the next sweep, or by the release of the last.
 func (s *engine) slotsOf(name string, now time.Time) *slots {
 	all := s.limits[name]
 	if all == nil {
@@ -93,8 +94,8 @@ func (a *slots) next() (next lease) {
 	return next
 }
 
-// lookUp returns the lease of an owner on a name, or whose it is if it is another's; neither if it
-// is free.
+// lookUp returns the lease of an owner on a name, or whose it is if it is
+// another's; neither if it is free.
 func (s *engine) lookUp(h *store.Hold, now time.Time) (l lease, mine, taken bool) {
 	if !h.Limit {
 		l, ok := s.live(h.Name, now)

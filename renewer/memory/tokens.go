@@ -1,9 +1,10 @@
 package memory
 
-// tokens are the fencing tokens granted: of those that the store picked, the highest is the floor
-// of all names; of those that were proposed there is a counter for each name, since the proposers
-// of different names know nothing of each other. The counters of names that are free are forgotten
-// from time to time. Then the highest of them is the floor of all.
+// tokens are the fencing tokens granted: of those that the store picked, the
+// highest is the floor of all names; of those that were proposed there is a
+// counter for each name, since the proposers of different names know nothing of
+// each other. The counters of names that are free are forgotten from time to
+// time. Then the highest of them is the floor of all.
 type tokens struct {
 	counters map[string]int64
 	floor    int64 // no counter is lower

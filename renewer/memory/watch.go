@@ -21,7 +21,8 @@ func (l *listener[A]) call(what A) {
 	}
 }
 
-// listeners are those of each key. What they are in is guarded by mu of the Store.
+// listeners are those of each key. What they are in is guarded by mu of the
+// Store.
 type listeners[K comparable, A any] struct{ of map[K][]*listener[A] }
 
 // add adds one. stop may be called more than once.
@@ -54,7 +55,8 @@ func (ls *listeners[K, A]) add(
 // wake, and more than once; a call of wake under way then goes on.
 func (s *engine) Watch(name string, limit bool, wake func(error)) (stop func()) {
 	w, stop := s.watchers.add(&s.mu, contract.Name{Text: name, Limit: limit}, wake)
-	// Not in this goroutine: the caller may hold a lock that wake needs, and has no stop yet.
+	// Not in this goroutine: the caller may hold a lock that wake needs, and
+	// has no stop yet.
 	go w.call(nil)
 	return stop
 }

@@ -13,21 +13,22 @@ import (
 // minUnit is the unit of the pauses, if a round took less.
 const minUnit = time.Millisecond
 
-// errLimit is the answer to a claim of a limit: of three nodes with two slots each, three owners
-// could have two nodes each, and so each a majority.
+// errLimit is the answer to a claim of a limit: of three nodes with two slots
+// each, three owners could have two nodes each, and so each a majority.
 var errLimit = fmt.Errorf("%w: %w: a quorum has no limits: each of three owners can have a "+
 	"majority of three nodes that admit two; keep limits on one Redis deployment", store.ErrConfig,
 	store.ErrRejected)
 
-// Acquire tries each claim on all nodes at once, with one fencing token each: see [store.Store].
-// It returns as soon as each claim is decided, however many nodes have not answered by then. A
-// claim that is not granted leaves nothing: what it took is freed in the background, even on nodes
-// that answer late.
+// Acquire tries each claim on all nodes at once, with one fencing token each:
+// see [store.Store]. It returns as soon as each claim is decided, however many
+// nodes have not answered by then. A claim that is not granted leaves nothing:
+// what it took is freed in the background, even on nodes that answer late.
 //
-// When several callers have split the nodes among them, each frees its own and tries again, after
-// pauses of random length. After five such rounds the answer is [store.StatusTaken] with a short
-// TTL. [store.StatusUnknown] means that so many nodes could not be asked that no caller can get
-// the lock; its error names each.
+// When several callers have split the nodes among them, each frees its own and
+// tries again, after pauses of random length. After five such rounds the answer
+// is [store.StatusTaken] with a short TTL. [store.StatusUnknown] means that so
+// many nodes could not be asked that no caller can get the lock; its error
+// names each.
 func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Grant {
 	grants := make([]store.Grant, len(claims))
 	if len(claims) == 0 {
@@ -66,7 +67,8 @@ func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Gran
 	return grants
 }
 
-// admit waits until one more acquire may begin. The error is that of ctx, or ErrMixed.
+// admit waits until one more acquire may begin. The error is that of ctx, or
+// ErrMixed.
 func (s *engine) admit(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -85,8 +87,8 @@ func (s *engine) admit(ctx context.Context) error {
 	}
 }
 
-// propose makes proposals of the claims. Claims of the same owner for the same name share one;
-// place has the index of each claim's.
+// propose makes proposals of the claims. Claims of the same owner for the same
+// name share one; place has the index of each claim's.
 func (s *engine) propose(claims []store.Claim) (proposals []*proposal, place []int) {
 	proposals, place = make([]*proposal, 0, len(claims)), make([]int, len(claims))
 	var first map[key]int
@@ -140,8 +142,8 @@ func (s *engine) recordGrants(proposals []*proposal) {
 	}
 }
 
-// concede frees what proposals have got that others need. It reports whether there was none: each
-// of these proposals leads.
+// concede frees what proposals have got that others need. It reports whether
+// there was none: each of these proposals leads.
 func (s *engine) concede(proposals []*proposal) (leading bool) {
 	leading = true
 	s.table.mu.Lock()
@@ -158,9 +160,9 @@ func (s *engine) concede(proposals []*proposal) (leading bool) {
 	return leading
 }
 
-// pause lets time pass between rounds. A caller that leads waits until the others have let go; the
-// others wait for a random time after that, in which the leader is done. It reports whether ctx
-// lives.
+// pause lets time pass between rounds. A caller that leads waits until the
+// others have let go; the others wait for a random time after that, in which
+// the leader is done. It reports whether ctx lives.
 func pause(ctx context.Context, leading bool, unit time.Duration, n int) bool {
 	d := unit + rand.N(unit/2)
 	if !leading {

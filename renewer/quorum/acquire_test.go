@@ -114,7 +114,8 @@ func TestRejectedOnlyIfAMajorityRejects(t *testing.T) {
 	})
 }
 
-// The owner on two of three nodes has it, though the third does not say so soon, or says otherwise.
+// The owner on two of three nodes has it, though the third does not say so
+// soon, or says otherwise.
 func TestTakenIsKnownFromAMajority(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
@@ -133,7 +134,8 @@ func TestTakenIsKnownFromAMajority(t *testing.T) {
 		require.Equal(t, store.StatusTaken, g.Status,
 			"one of three has been had for long, and one does not answer")
 		assert.Equal(t, ttl-time.Second, g.TTL)
-		// what it got is given back; while that is under way, two of three nodes could not be asked
+		// what it got is given back; while that is under way, two of three
+		// nodes could not be asked
 		synctest.Wait()
 		nodes[1].Default(script.Acquire, script.Hang())
 		d := took(func() { g = acquire(limited(t, 5*time.Second), s, "b") })
@@ -143,7 +145,8 @@ func TestTakenIsKnownFromAMajority(t *testing.T) {
 	})
 }
 
-// A caller whose time is up while its token must be raised has not seen anybody else.
+// A caller whose time is up while its token must be raised has not seen anybody
+// else.
 func TestTimeIsUpWithATokenTooLow(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
@@ -156,7 +159,8 @@ func TestTimeIsUpWithATokenTooLow(t *testing.T) {
 	})
 }
 
-// A slow node is waited for as long as its answer may decide between Taken and Unknown.
+// A slow node is waited for as long as its answer may decide between Taken and
+// Unknown.
 func TestASlowNodeMayTellThatItIsTaken(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
@@ -172,7 +176,8 @@ func TestASlowNodeMayTellThatItIsTaken(t *testing.T) {
 	})
 }
 
-// The TTL told is when so many of the holder's nodes have lapsed that the rest are too few.
+// The TTL told is when so many of the holder's nodes have lapsed that the rest
+// are too few.
 func TestTTLOfTheFirstThatMakesAMajority(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
@@ -208,7 +213,8 @@ func TestARepeatedClaimThatFailsFreesNothing(t *testing.T) {
 func TestTokenRaisedAboveTheHighestCounter(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
-		// Another program's clock is ahead by a second, and by an hour for one name.
+		// Another program's clock is ahead by a second, and by an hour for one
+		// name.
 		ahead := time.Now().Add(time.Second).UnixMicro()
 		far := time.Now().Add(time.Hour).UnixMicro()
 		for i, node := range nodes {
@@ -288,7 +294,8 @@ func TestFailedAttemptsAreCleanedUp(t *testing.T) {
 	}
 }
 
-// A request that was not answered may yet take effect, until Settle: then it is cleaned up behind.
+// A request that was not answered may yet take effect, until Settle: then it is
+// cleaned up behind.
 func TestCleanedUpAfterSettle(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {

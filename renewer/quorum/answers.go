@@ -8,9 +8,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// answerSet has the nodes' answers to the items of one Renew or Release. Invariant: open is the
-// number of items that are not decided: neither do enough nodes confirm, nor do so many refuse
-// that the others are too few.
+// answerSet has the nodes' answers to the items of one Renew or Release.
+// Invariant: open is the number of items that are not decided: neither do
+// enough nodes confirm, nor do so many refuse that the others are too few.
 type answerSet struct {
 	counts []majority
 	heard  [][]store.Answer // by node
@@ -24,8 +24,8 @@ func newAnswerSet(items, nodes int) *answerSet {
 	}
 }
 
-// askAll puts holds to all nodes at once, and waits until each is decided or ctx ends. record hears
-// each node's answers, late ones too.
+// askAll puts holds to all nodes at once, and waits until each is decided or
+// ctx ends. record hears each node's answers, late ones too.
 func askAll(
 	ctx context.Context, nodes *nodeSet, holds []store.Hold,
 	put func(contract.Proposer, context.Context, []store.Hold) []store.Answer,
@@ -73,8 +73,9 @@ func (t *answerSet) status(i int) store.Status {
 	}
 }
 
-// taken is the answer for an item that is not its owner's any more. It names the holder that a node
-// has told of. Of a name that no owner has on any of them, another program has it.
+// taken is the answer for an item that is not its owner's any more. It names
+// the holder that a node has told of. Of a name that no owner has on any of
+// them, another program has it.
 func (t *answerSet) taken(i int) store.Answer {
 	taken := store.Answer{Status: t.status(i)}
 	owners, foreign := 0, 0

@@ -23,7 +23,8 @@ func TestBatchesAreOneCallANode(t *testing.T) {
 		for _, g := range s.Acquire(t.Context(), claims) {
 			require.Equal(t, store.StatusHeld, g.Status)
 		}
-		// the third answer too: what is still under way when it is freed is freed again
+		// the third answer too: what is still under way when it is freed is
+		// freed again
 		synctest.Wait()
 		holds := []store.Hold{hold("1", "a"), hold("2", "a"), hold("3", "a")}
 		s.Renew(t.Context(), holds)
@@ -118,7 +119,8 @@ func (u unreserving) Propose(ctx context.Context, proposals []contract.Proposal)
 	return grants
 }
 
-// Tokens that too few nodes have passed over may be granted to the next owner: they are not ours.
+// Tokens that too few nodes have passed over may be granted to the next owner:
+// they are not ours.
 func TestTokensReservedByTooFewNodesAreNone(t *testing.T) {
 	t.Parallel()
 	for _, few := range []int{0, 2} {

@@ -39,9 +39,10 @@ func cycle(
 	return time.Since(begun)
 }
 
-// BenchmarkAcquireRelease takes and frees a lock, fencing and wake-ups included, over servers that
-// are 2 ms away. quorum/single is the median by that of the same cycle on the first server alone,
-// in alternation, while the others rest.
+// BenchmarkAcquireRelease takes and frees a lock, fencing and wake-ups
+// included, over servers that are 2 ms away. quorum/single is the median by
+// that of the same cycle on the first server alone, in alternation, while the
+// others rest.
 func BenchmarkAcquireRelease(b *testing.B) {
 	for _, n := range []int{1, 3, 5} {
 		b.Run(fmt.Sprintf("nodes=%d", n), func(b *testing.B) {
@@ -54,7 +55,8 @@ func BenchmarkAcquireRelease(b *testing.B) {
 	}
 }
 
-// away puts a server at a distance: what passes in either direction takes a millisecond.
+// away puts a server at a distance: what passes in either direction takes a
+// millisecond.
 func away(b *testing.B, server *redistest.Server) func(*rueidis.ClientOption) {
 	b.Helper()
 	link := proxy.Start(b, server.Addr())
@@ -121,8 +123,9 @@ func BenchmarkRenew(b *testing.B) {
 	}
 }
 
-// BenchmarkContended has six programs want one lock, and hold it for 2 ms at a time: on one server
-// without a quorum, and on three, also while one of them is down or hangs. An operation is a turn.
+// BenchmarkContended has six programs want one lock, and hold it for 2 ms at a
+// time: on one server without a quorum, and on three, also while one of them is
+// down or hangs. An operation is a turn.
 func BenchmarkContended(b *testing.B) {
 	for _, c := range []struct {
 		name   string

@@ -13,19 +13,22 @@ import (
 )
 
 const (
-	// minPatience is how long at least the background waits for a node whose answer does not
-	// matter to the caller any more. What the node has done does matter.
+	// minPatience is how long at least the background waits for a node whose
+	// answer does not matter to the caller any more. What the node has done
+	// does matter.
 	minPatience = time.Second
-	// maxLate is how many calls of a node and kind may be late at once. A node that hangs costs
-	// that many goroutines at most, and is asked again when some have come back.
+	// maxLate is how many calls of a node and kind may be late at once. A node
+	// that hangs costs that many goroutines at most, and is asked again when
+	// some have come back.
 	maxLate = 1024
 )
 
 var errBacklog = errors.New("not asked: it has not answered lately")
 
-// broadcast asks all nodes at once, each in a goroutine of its own. Invariant: each node's reply
-// goes either to the caller, who hears replies until it knows enough, or to late, in the node's
-// goroutine. The items that nodes are asked about do not change any more.
+// broadcast asks all nodes at once, each in a goroutine of its own. Invariant:
+// each node's reply goes either to the caller, who hears replies until it knows
+// enough, or to late, in the node's goroutine. The items that nodes are asked
+// about do not change any more.
 type broadcast[A any] struct {
 	nodes *nodeSet
 	//nolint:containedctx // of the questions, which outlast the call that asks
@@ -46,8 +49,8 @@ type broadcast[A any] struct {
 	closing func() bool // forgets that Close ends the broadcast; nil until it is over
 }
 
-// reply is one node's. Its answers are those to the items that it was asked: all, unless items
-// names fewer.
+// reply is one node's. Its answers are those to the items that it was asked:
+// all, unless items names fewer.
 type reply[A any] struct {
 	node    int
 	items   []int
@@ -65,8 +68,9 @@ func (r reply[A]) each(f func(item int, a *A)) {
 	}
 }
 
-// newBroadcast prepares a broadcast. The questions have the values of ctx, but do not end with it:
-// what a slow node does matters even if the caller already has its answer.
+// newBroadcast prepares a broadcast. The questions have the values of ctx, but
+// do not end with it: what a slow node does matters even if the caller already
+// has its answer.
 func newBroadcast[A any](
 	ctx context.Context, nodes *nodeSet, late func(*broadcast[A], reply[A]),
 ) *broadcast[A] {
@@ -83,7 +87,8 @@ func newBroadcast[A any](
 // call puts items to a node, and returns an answer to each.
 type call[A any] func(ctx context.Context, node contract.Proposer) []A
 
-// ask puts n items to a node by call. fail makes the answer to an item that could not be put.
+// ask puts n items to a node by call. fail makes the answer to an item that
+// could not be put.
 func (p *broadcast[A]) ask(
 	node int, items []int, n int, call call[A], fail func(error) A,
 ) {
@@ -129,9 +134,9 @@ func (p *broadcast[A]) deliver(r reply[A]) {
 	}
 }
 
-// listen gives merge the replies as they come. It returns when merge says that they are enough,
-// when all nodes have answered, when the time set by within is over, or when ctx ends. The error
-// is that of ctx, if that is why.
+// listen gives merge the replies as they come. It returns when merge says that
+// they are enough, when all nodes have answered, when the time set by within is
+// over, or when ctx ends. The error is that of ctx, if that is why.
 func (p *broadcast[A]) listen(ctx context.Context, merge func(reply[A]) (enough bool)) error {
 	var hurry <-chan time.Time
 	defer func() {
@@ -161,8 +166,9 @@ func (p *broadcast[A]) listen(ctx context.Context, merge func(reply[A]) (enough 
 	return nil
 }
 
-// within limits how much longer listen waits for the nodes that have not answered: for d, less what
-// earlier callers have waited. It reports whether that is over for all of them.
+// within limits how much longer listen waits for the nodes that have not
+// answered: for d, less what earlier callers have waited. It reports whether
+// that is over for all of them.
 func (p *broadcast[A]) within(d time.Duration) (over bool) {
 	age, silent := p.nodes.age(), d
 	p.mu.Lock()
@@ -178,8 +184,9 @@ func (p *broadcast[A]) within(d time.Duration) (over bool) {
 	return silent >= d
 }
 
-// end lets the caller go, with the replies that came in meanwhile. Requests without an answer go on
-// for a while in the background, or end at once if giveUp.
+// end lets the caller go, with the replies that came in meanwhile. Requests
+// without an answer go on for a while in the background, or end at once if
+// giveUp.
 func (p *broadcast[A]) end(giveUp bool, merge func(reply[A]) bool) {
 	p.mu.Lock()
 	p.over = true

@@ -23,7 +23,8 @@ func (s *engine) check(ctx context.Context) error {
 	return errors.Join(append(mixed, checkMajority(ctx, s.nodes, errs))...)
 }
 
-// pingEach asks each node to renew what no owner has. It returns, by node, what failed.
+// pingEach asks each node to renew what no owner has. It returns, by node, what
+// failed.
 func pingEach(ctx context.Context, nodes *nodeSet) []error {
 	holds := []store.Hold{{
 		Name: membershipName, Owner: strings.Repeat("0", store.OwnerLen), TTL: time.Millisecond,
@@ -45,11 +46,12 @@ func pingEach(ctx context.Context, nodes *nodeSet) []error {
 	return errs
 }
 
-// checkTimeout bounds what is asked of the nodes for New, and later in the background.
+// checkTimeout bounds what is asked of the nodes for New, and later in the
+// background.
 const checkTimeout = time.Second
 
-// checkMajority is the error if too few nodes have answered for a grant. errs has nil for a node
-// that answered.
+// checkMajority is the error if too few nodes have answered for a grant. errs
+// has nil for a node that answered.
 func checkMajority(ctx context.Context, nodes *nodeSet, errs []error) error {
 	m := newMajority(len(nodes.all))
 	for _, err := range errs {
@@ -64,8 +66,8 @@ func checkMajority(ctx context.Context, nodes *nodeSet, errs []error) error {
 		newUnreachable(ctx, "check", nodes, newMajority(len(nodes.all)), errs))
 }
 
-// acquireEach puts claims of its own to each node, each decided alone. A node that has not answered
-// when ctx ends has nil.
+// acquireEach puts claims of its own to each node, each decided alone. A node
+// that has not answered when ctx ends has nil.
 func acquireEach(
 	ctx context.Context, nodes *nodeSet, claims func(node int) []store.Claim,
 ) [][]store.Grant {
@@ -77,7 +79,8 @@ func acquireEach(
 	}, ungranted)
 }
 
-// askEach asks each node something of its own, and waits until all have answered or ctx ends.
+// askEach asks each node something of its own, and waits until all have
+// answered or ctx ends.
 func askEach[A any](
 	ctx context.Context, nodes *nodeSet,
 	question func(node int) (n int, call call[A]),

@@ -11,20 +11,22 @@ import (
 const (
 	// maxReleaseBatch bounds one release of a cleaner.
 	maxReleaseBatch = 1000
-	// maxPlanned bounds what a cleaner has yet to do, so that a node that is down for long does
-	// not cost memory for long. A key that is dropped here lapses with its TTL.
+	// maxPlanned bounds what a cleaner has yet to do, so that a node that is
+	// down for long does not cost memory for long. A key that is dropped here
+	// lapses with its TTL.
 	maxPlanned = 4096
 )
 
-// cleaner frees on one node what failed attempts got there, or may yet get. Invariant: it has one
-// call under way at most, so that a node that hangs costs one goroutine, and it runs only while
-// there is something to do. Its fields are guarded by leaseTable.mu.
+// cleaner frees on one node what failed attempts got there, or may yet get.
+// Invariant: it has one call under way at most, so that a node that hangs costs
+// one goroutine, and it runs only while there is something to do. Its fields
+// are guarded by leaseTable.mu.
 type cleaner struct {
 	nodes *nodeSet
 	table *leaseTable
 	node  int
-	// planned is nearly in the order in which the cleanups fall due: each is planned for now,
-	// or for Settle from now.
+	// planned is nearly in the order in which the cleanups fall due: each is
+	// planned for now, or for Settle from now.
 	planned []cleanup
 	running bool
 	wake    chan struct{}
@@ -56,12 +58,12 @@ func (cs cleaners) clean(l *lease, unknown bool) {
 	}
 }
 
-// clean plans to free what a lease may have on the node. An acquire without an answer is freed
-// once more when it can't take effect any longer.
+// clean plans to free what a lease may have on the node. An acquire without an
+// answer is freed once more when it can't take effect any longer.
 //
-// If the outcome is unknown to the caller, only that later cleanup is planned: the caller frees the
-// lease itself, or tries again, and a release without an answer would bar it from the node.
-// Under mu.
+// If the outcome is unknown to the caller, only that later cleanup is planned:
+// the caller frees the lease itself, or tries again, and a release without an
+// answer would bar it from the node. Under mu.
 func (c *cleaner) clean(l *lease, unknown bool) {
 	switch n := &l.nodes[c.node]; {
 	case n.confirmed != 0, n.asked != 0 && !unknown:
@@ -116,8 +118,8 @@ func (c *cleaner) run() {
 	}
 }
 
-// take returns the cleanups that are due and still wanted. If there is none, next is how long to
-// wait, negative if nothing is planned any more.
+// take returns the cleanups that are due and still wanted. If there is none,
+// next is how long to wait, negative if nothing is planned any more.
 func (c *cleaner) take() (batch []cleanup, holds []store.Hold, next time.Duration) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
@@ -169,8 +171,8 @@ func (c *cleaner) free(batch []cleanup, holds []store.Hold) {
 	}
 }
 
-// freed records the answer to a release that nodeState.freeing counted, and plans what is left to
-// do. Under mu.
+// freed records the answer to a release that nodeState.freeing counted, and
+// plans what is left to do. Under mu.
 func (c *cleaner) freed(l *lease, status store.Status, last bool) {
 	n, settle, age := &l.nodes[c.node], c.nodes.settle(c.node), c.nodes.age()
 	n.freeing--

@@ -11,24 +11,26 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// A holder that has had nodes for this long has the lock. One that has just collided with us has
-// not, and will let go. The longer time is for when the nodes that would make a majority don't
-// answer.
+// A holder that has had nodes for this long has the lock. One that has just
+// collided with us has not, and will let go. The longer time is for when the
+// nodes that would make a majority don't answer.
 const (
 	standing     = 10 * time.Millisecond
 	longStanding = 250 * time.Millisecond
 )
 
-// maxRounds is how often a call tries when the nodes are split among several owners. Pauses double,
-// so that of several callers who collide one is soon alone.
+// maxRounds is how often a call tries when the nodes are split among several
+// owners. Pauses double, so that of several callers who collide one is soon
+// alone.
 const maxRounds = 5
 
-// minRetry is the shortest TTL given to a caller whose proposal was split to the end.
+// minRetry is the shortest TTL given to a caller whose proposal was split to
+// the end.
 const minRetry = 2 * time.Millisecond
 
-// conclude gives each proposal its answer as things stand. It returns those worth another round:
-// another owner has nodes that we need, yet maybe not enough to hold the lock. unit is what a round
-// takes.
+// conclude gives each proposal its answer as things stand. It returns those
+// worth another round: another owner has nodes that we need, yet maybe not
+// enough to hold the lock. unit is what a round takes.
 func (s *engine) conclude(
 	ctx context.Context, proposals []*proposal, unit time.Duration,
 ) (split []*proposal) {
@@ -45,7 +47,8 @@ func (s *engine) conclude(
 				split = append(split, b) // its own release is nearly over
 			}
 		case m.taken == 0 && ctx.Err() != nil:
-			// time was up before the token could be raised, and no other owner was seen
+			// time was up before the token could be raised, and no other owner
+			// was seen
 			b.grant = b.unreachable(ctx, s.nodes)
 		default:
 			var held majority
@@ -75,8 +78,9 @@ func (b *proposal) unreachable(ctx context.Context, nodes *nodeSet) store.Grant 
 	return ungranted(newUnreachable(ctx, "acquire", nodes, newMajority(len(errs)), errs))
 }
 
-// stands reports whether the owner in b.grant, who has the nodes that held confirms, has the lock.
-// Two owners may look alike, if they are of one process.
+// stands reports whether the owner in b.grant, who has the nodes that held
+// confirms, has the lock. Two owners may look alike, if they are of one
+// process.
 func (b *proposal) stands(held majority, unit time.Duration) bool {
 	switch {
 	case b.grant.Holder == (store.Holder{}): // the nodes can't tell
@@ -90,8 +94,9 @@ func (b *proposal) stands(held majority, unit time.Duration) bool {
 	}
 }
 
-// leads reports whether a split proposal keeps what it has, while all others let go. Of the owners
-// who see the same answers, the one with the first node leads.
+// leads reports whether a split proposal keeps what it has, while all others
+// let go. Of the owners who see the same answers, the one with the first node
+// leads.
 func (s *engine) leads(b *proposal) bool {
 	for _, x := range s.order {
 		if g := b.answers[x]; g != nil &&
@@ -102,8 +107,9 @@ func (s *engine) leads(b *proposal) bool {
 	return false
 }
 
-// leader is the other owner who has most nodes, and the count of nodes that confirm it. Nodes that
-// gave no answer stay silent in that count, since they may confirm it too.
+// leader is the other owner who has most nodes, and the count of nodes that
+// confirm it. Nodes that gave no answer stay silent in that count, since they
+// may confirm it too.
 func (b *proposal) leader() (taken store.Grant, most majority) {
 	taken.Status, most = store.StatusTaken, newMajority(len(b.answers))
 	for _, g := range b.answers {
@@ -130,8 +136,8 @@ func (b *proposal) leader() (taken store.Grant, most majority) {
 	return taken, most
 }
 
-// freeIn is when no more than spare nodes are another owner's, unless these owners renew; 0 if the
-// nodes can't tell.
+// freeIn is when no more than spare nodes are another owner's, unless these
+// owners renew; 0 if the nodes can't tell.
 func freeIn(answers []*store.Grant, spare int) time.Duration {
 	var left []time.Duration
 	for _, g := range answers {

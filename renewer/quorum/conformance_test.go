@@ -42,7 +42,8 @@ func overMemory(t testing.TB, n int) *quorum.Engine {
 	return s
 }
 
-// One node answers nothing, refuses, or is slow; outsiders meddle with all of them.
+// One node answers nothing, refuses, or is slow; outsiders meddle with all of
+// them.
 func TestConformanceWithAFaultyNode(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]script.Step{

@@ -1,6 +1,7 @@
-// Package quorum is a [store.Store] over several independent stores, its nodes. A majority of
-// them decides who holds a lock. A lock outlasts the failure of any minority, without the gap that
-// a replica leaves when it takes over from its primary.
+// Package quorum is a [store.Store] over several independent stores, its nodes.
+// A majority of them decides who holds a lock. A lock outlasts the failure of
+// any minority, without the gap that a replica leaves when it takes over from
+// its primary.
 //
 //	var nodes []renewer.Store
 //	for _, client := range clients { // to three or five servers that know nothing of each other
@@ -13,15 +14,16 @@
 //	keeper.Shutdown(ctx) // with some seconds left
 //	store.Close()
 //
-// Nodes may be of any kind. Use servers that fail independently, on machines, power and networks
-// of their own. If it is bearable to lose a lock in a fail-over, use one Redis with replicas and
-// fencing.
+// Nodes may be of any kind. Use servers that fail independently, on machines,
+// power and networks of their own. If it is bearable to lose a lock in a
+// fail-over, use one Redis with replicas and fencing.
 //
 // # Authority
 //
-// With n nodes, a claim is granted when K = ⌊n/2⌋+1 nodes grant it with the same fencing token. A
-// lease is valid while K nodes hold it for its owner. Any two sets of K nodes have one in common,
-// and that one has a single owner. Each call asks all nodes at once.
+// With n nodes, a claim is granted when K = ⌊n/2⌋+1 nodes grant it with the
+// same fencing token. A lease is valid while K nodes hold it for its owner. Any
+// two sets of K nodes have one in common, and that one has a single owner. Each
+// call asks all nodes at once.
 //
 //	K nodes grant one token            granted; a node whose counter is higher is asked again
 //	n−K+1 nodes are another's          taken; if of several others', all but one let go
@@ -29,8 +31,9 @@
 //	K nodes renew                      held; else lost at the deadline
 //	K nodes have freed it              released
 //
-// A lease's deadline counts from the K-th latest confirmation by its nodes. Each confirmation
-// counts from before its request was sent. A hung node costs neither time nor the lock.
+// A lease's deadline counts from the K-th latest confirmation by its nodes.
+// Each confirmation counts from before its request was sent. A hung node costs
+// neither time nor the lock.
 //
 // # What it survives
 //

@@ -11,10 +11,11 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// ErrMixed means that programs use the same servers for quorums of different nodes: two of them
-// could hold a lock at once. It comes with [renewer.ErrConfig] from [New], alone from
-// [Store.Check], and with [renewer.ErrRejected] from Acquire, which grants nothing until all
-// programs agree.
+// ErrMixed means that programs use the same servers for quorums of different
+// nodes: two of them could hold a lock at once. It comes with
+// [renewer.ErrConfig] from [New], alone from [Store.Check], and with
+// [renewer.ErrRejected] from Acquire, which grants nothing until all programs
+// agree.
 var ErrMixed = errors.New("quorum: programs differ in their nodes")
 
 var (
@@ -61,8 +62,8 @@ func (e *unreachable) text(textOf func(error) string) string {
 	return b.String()
 }
 
-// Is finds renewer.ErrRejected only if waiting can't help: the quorum does not reject a request
-// because one node does.
+// Is finds renewer.ErrRejected only if waiting can't help: the quorum does not
+// reject a request because one node does.
 func (e *unreachable) Is(target error) bool {
 	if target == renewer.ErrRejected {
 		return e.rejected
@@ -90,7 +91,8 @@ func (e *unreachable) As(target any) bool {
 	return false
 }
 
-// newUnreachable makes the error from the nodes' own; a node whose error is nil has answered.
+// newUnreachable makes the error from the nodes' own; a node whose error is nil
+// has answered.
 func newUnreachable(
 	ctx context.Context, op string, nodes *nodeSet, count majority, errs []error,
 ) error {

@@ -44,7 +44,8 @@ func TestRuleHasNoViolation(t *testing.T) {
 	}
 }
 
-// The explorer finds what is known to be wrong, so that it would find it in the rule.
+// The explorer finds what is known to be wrong, so that it would find it in the
+// rule.
 func TestExplorerFindsViolations(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

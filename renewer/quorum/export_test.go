@@ -51,7 +51,8 @@ func Planned(s *engine) (n int) {
 	return n
 }
 
-// Late returns how many calls of a node are late: no caller waits for them any more.
+// Late returns how many calls of a node are late: no caller waits for them any
+// more.
 func Late(s *engine, node int) int64 {
 	late := &s.nodes.all[node].late
 	return late[acquires].Load() + late[other].Load()

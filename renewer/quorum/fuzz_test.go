@@ -19,8 +19,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// oddNode is a node that answers as bytes say, its membership included, until they are used up;
-// then it is as good as any.
+// oddNode is a node that answers as bytes say, its membership included, until
+// they are used up; then it is as good as any.
 type oddNode struct {
 	*script.Store
 
@@ -66,7 +66,8 @@ func (n *oddNode) Release(ctx context.Context, holds []store.Hold) []store.Answe
 		func() []store.Answer { return n.Store.Release(ctx, holds) })
 }
 
-// odd answers so many questions, or one too few or too many, until the bytes are used up.
+// odd answers so many questions, or one too few or too many, until the bytes
+// are used up.
 func odd[A any](n *oddNode, asked int, answer func(kind byte) A, good func() []A) []A {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -101,8 +102,9 @@ func (n *oddNode) answer(kind byte) store.Answer {
 	return store.Answer{Status: store.Status(kind % 8), Age: time.Duration(n.number())}
 }
 
-// Whatever one of three nodes answers, counters and membership included: no panic, every item an
-// answer, no call above its time, and locks are to be had again once it behaves.
+// Whatever one of three nodes answers, counters and membership included: no
+// panic, every item an answer, no call above its time, and locks are to be had
+// again once it behaves.
 func FuzzOddNode(f *testing.F) {
 	f.Add([]byte{}, false)
 	f.Add([]byte{1 | 64, 255, 255, 255, 255, 255, 255, 255, 127}, false)

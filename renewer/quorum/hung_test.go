@@ -18,9 +18,10 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// Programs that want one lock at the same time need every node that answers, and each gets some of
-// them at first. As long as a minority hangs, the lock goes on from hand to hand nearly as if that
-// minority were down: no caller keeps what the others need while it waits for a node that hangs.
+// Programs that want one lock at the same time need every node that answers,
+// and each gets some of them at first. As long as a minority hangs, the lock
+// goes on from hand to hand nearly as if that minority were down: no caller
+// keeps what the others need while it waits for a node that hangs.
 func TestCallersWhoContendBesideHungNodes(t *testing.T) {
 	t.Parallel()
 	for i := range suite.Size(1, 3) {
@@ -37,9 +38,9 @@ func TestCallersWhoContendBesideHungNodes(t *testing.T) {
 	}
 }
 
-// contend has callers of programs of their own want one lock for a second, while a minority of n
-// nodes answers by a step. It returns how often the lock was had, and the longest time between two
-// grants.
+// contend has callers of programs of their own want one lock for a second,
+// while a minority of n nodes answers by a step. It returns how often the lock
+// was had, and the longest time between two grants.
 func contend(t *testing.T, n, callers int, how script.Step) (turns int, gap time.Duration) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,8 +92,8 @@ func contend(t *testing.T, n, callers int, how script.Step) (turns int, gap time
 	return turns, gap
 }
 
-// A node that has granted to another since is no reason to wait for one that hangs: the token is
-// raised, and the first two are asked again.
+// A node that has granted to another since is no reason to wait for one that
+// hangs: the token is raised, and the first two are asked again.
 func TestATokenIsRaisedBesideAHungNode(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
@@ -108,7 +109,8 @@ func TestATokenIsRaisedBesideAHungNode(t *testing.T) {
 	})
 }
 
-// A caller who has just let go waits for that to be over, not for a node that hangs.
+// A caller who has just let go waits for that to be over, not for a node that
+// hangs.
 func TestAReleaseUnderWayBesideAHungNode(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
@@ -127,7 +129,8 @@ func TestAReleaseUnderWayBesideAHungNode(t *testing.T) {
 	})
 }
 
-// Callers who contend wait for a silent node once. When it has answered, they do so again.
+// Callers who contend wait for a silent node once. When it has answered, they
+// do so again.
 func TestASilentNodeIsWaitedForOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {

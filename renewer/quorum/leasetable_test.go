@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// minSweep is how many leases are known before the table is searched for lapsed ones.
+// minSweep is how many leases are known before the table is searched for lapsed
+// ones.
 const minSweep = 64
 
 // fill acquires n names, from the first on.
@@ -28,7 +29,8 @@ func fill(t *testing.T, s *quorum.Engine, first, n int) {
 	synctest.Wait()
 }
 
-// A lease is forgotten when it was confirmed more than two TTLs ago, and no sooner.
+// A lease is forgotten when it was confirmed more than two TTLs ago, and no
+// sooner.
 func TestSweepAtAnExactInstant(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -52,7 +54,8 @@ func TestSweepAtAnExactInstant(t *testing.T) {
 	}
 }
 
-// A sweep leaves what is still to be cleaned up, even if it is older than a lapsed lease.
+// A sweep leaves what is still to be cleaned up, even if it is older than a
+// lapsed lease.
 func TestSweepKeepsWhatIsToBeFreed(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {

@@ -2,13 +2,14 @@ package quorum
 
 import "github.com/lockbeat/lockbeat/renewer/store"
 
-// needed is how many of n nodes must grant a token, and must hold a lease for it to be valid.
-// Invariant: any two such sets have a node in common.
+// needed is how many of n nodes must grant a token, and must hold a lease for
+// it to be valid. Invariant: any two such sets have a node in common.
 func needed(n int) int { return n/2 + 1 }
 
-// majority counts the nodes' answers to one question. Invariant: each node is counted at most once,
-// so that the five counts and silent add up to all nodes; what reached, refused and unavailable
-// report stays true whatever the silent nodes answer, and reached excludes the other two.
+// majority counts the nodes' answers to one question. Invariant: each node is
+// counted at most once, so that the five counts and silent add up to all nodes;
+// what reached, refused and unavailable report stays true whatever the silent
+// nodes answer, and reached excludes the other two.
 //
 // Its numbers are small since a batch has a count for each lease.
 type majority struct {

@@ -20,18 +20,20 @@ import (
 )
 
 const (
-	// A program in use announces every membershipEvery on each node which nodes it has. The
-	// announcement is forgotten after membershipTTL.
+	// A program in use announces every membershipEvery on each node which nodes
+	// it has. The announcement is forgotten after membershipTTL.
 	membershipEvery = 20 * time.Second
 	membershipTTL   = time.Minute
-	// membershipName is the lock that carries it, a name that the engine refuses to callers (see
-	// renewer.CheckName). Programs of other versions use it beside this one, so it never changes.
+	// membershipName is the lock that carries it, a name that the engine
+	// refuses to callers (see renewer.CheckName). Programs of other versions
+	// use it beside this one, so it never changes.
 	membershipName = "\x00lockbeat quorum"
 )
 
-// membership compares the nodes of this program with those of others. It is a lock on every node.
-// Invariant: its owner token is the same in all programs that have the same nodes, so that they
-// all hold it. Another quorum is refused it, and reads who has it.
+// membership compares the nodes of this program with those of others. It is a
+// lock on every node. Invariant: its owner token is the same in all programs
+// that have the same nodes, so that they all hold it. Another quorum is refused
+// it, and reads who has it.
 type membership struct {
 	nodes  *nodeSet
 	owner  string
@@ -61,8 +63,8 @@ func (m *membership) claim() store.Claim {
 	return store.Claim{Name: membershipName, Owner: m.owner, TTL: membershipTTL, Holder: m.holder}
 }
 
-// announce says on every node which nodes this program has. It returns, by node, what failed, and
-// that it belongs to another quorum.
+// announce says on every node which nodes this program has. It returns, by
+// node, what failed, and that it belongs to another quorum.
 func (m *membership) announce(ctx context.Context) (errs, mixed []error) {
 	grants := acquireEach(ctx, m.nodes, func(int) []store.Claim {
 		return []store.Claim{m.claim()}
@@ -89,7 +91,8 @@ func (m *membership) verdict(node int, grants []store.Grant, i int) (err, mixed 
 	return nil, nil
 }
 
-// check is the error with which nothing is granted: another quorum has been seen.
+// check is the error with which nothing is granted: another quorum has been
+// seen.
 func (m *membership) check() error {
 	m.recheckSoon()
 	m.mu.Lock()
@@ -100,8 +103,8 @@ func (m *membership) check() error {
 	return nil
 }
 
-// recheckSoon announces again, in the background and now and then, which nodes this program has:
-// others may have started since.
+// recheckSoon announces again, in the background and now and then, which nodes
+// this program has: others may have started since.
 func (m *membership) recheckSoon() {
 	if m.nodes.closed() {
 		return
@@ -134,15 +137,15 @@ func (m *membership) recheck() {
 }
 
 const (
-	// probeName is a lock by which a server that is there twice is found. No program uses it
-	// for anything else.
+	// probeName is a lock by which a server that is there twice is found. No
+	// program uses it for anything else.
 	probeName = "\x00lockbeat quorum probe"
 	// probeTTL outlives New.
 	probeTTL = 5 * time.Second
 )
 
-// introduce looks at the nodes for New: whether two are the same server, or one belongs to another
-// quorum. If so it leaves nothing behind.
+// introduce looks at the nodes for New: whether two are the same server, or one
+// belongs to another quorum. If so it leaves nothing behind.
 func (m *membership) introduce(ctx context.Context) error {
 	nonce := rand.Text()
 	owners := make([]string, len(m.nodes.all))

@@ -133,8 +133,8 @@ func TestMixedLater(t *testing.T) {
 	})
 }
 
-// The membership is kept under a name, which a client could send: all locks of other programs were
-// refused for as long as it held the lock.
+// The membership is kept under a name, which a client could send: all locks of
+// other programs were refused for as long as it held the lock.
 func TestTheMembershipIsNoLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

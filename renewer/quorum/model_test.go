@@ -7,12 +7,14 @@ import (
 	"strings"
 )
 
-// The model is the rule without the code: what a node does with a request, and what an
-// acquirer does with the answers. Every order of events is explored. A request may reach a
-// node at any time after it was sent, more than once or never; a reply may get lost; an
-// acquirer may crash or give up at any time, and try again with a higher token; what it has on
-// a node ends at any time when it does not believe in it any more, by a release or by its TTL.
-// That it does not end sooner is what the deadlines are for; see the package documentation.
+// The model is the rule without the code: what a node does with a request, and
+// what an acquirer does with the answers. Every order of events is explored. A
+// request may reach a node at any time after it was sent, more than once or
+// never; a reply may get lost; an acquirer may crash or give up at any time,
+// and try again with a higher token; what it has on a node ends at any time
+// when it does not believe in it any more, by a release or by its TTL. That it
+// does not end sooner is what the deadlines are for; see the package
+// documentation.
 
 const (
 	acquirers = 3
@@ -27,7 +29,8 @@ type rules struct {
 	tries        [acquirers]int8
 	first        [acquirers]int8 // the tokens that the acquirers begin with, by their clocks
 	naive        bool            // a node accepts any token, and counts the highest
-	// a release sent when an attempt was given up may come after the next attempt's request
+	// a release sent when an attempt was given up may come after the next
+	// attempt's request
 	unbarred bool
 }
 
@@ -143,7 +146,8 @@ func (r rules) next(w world) (steps []step) {
 	return steps
 }
 
-// pinned reports whether what is held on a node can't end, since its owner still counts on it.
+// pinned reports whether what is held on a node can't end, since its owner
+// still counts on it.
 func (r rules) pinned(w world, n int) bool {
 	a := &w.who[w.node[n].owner-1]
 	if a.phase == over {

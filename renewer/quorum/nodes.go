@@ -11,8 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// minGrace is how long at least a silent node is waited for when the others have answered and
-// another owner contends: a caller that waits keeps what the other needs.
+// minGrace is how long at least a silent node is waited for when the others
+// have answered and another owner contends: a caller that waits keeps what the
+// other needs.
 const minGrace = 5 * time.Millisecond
 
 // node is one of the stores.
@@ -20,12 +21,14 @@ type node struct {
 	store contract.Proposer
 	name  string              // for errors
 	late  [kinds]atomic.Int64 // calls for which no caller waits any more, by kind
-	// silentSince is when the first acquire was sent, by age, that the node has not answered, of
-	// those since its last answer to one whose callers have gone on without it; 0: none.
+	// silentSince is when the first acquire was sent, by age, that the node has
+	// not answered, of those since its last answer to one whose callers have
+	// gone on without it; 0: none.
 	silentSince atomic.Int64
 }
 
-// answered notes what the node says to a claim. An error is no answer: it may be a timeout.
+// answered notes what the node says to a claim. An error is no answer: it may
+// be a timeout.
 func (n *node) answered(status store.Status) {
 	if status != store.StatusUnknown {
 		n.silentSince.Store(0)
@@ -40,11 +43,12 @@ func (n *node) silentFor(age time.Duration) time.Duration {
 	return 0
 }
 
-// silent reports whether callers who contend have waited for the node for as long as they do.
+// silent reports whether callers who contend have waited for the node for as
+// long as they do.
 func (n *node) silent(age time.Duration) bool { return n.silentFor(age) >= minGrace }
 
-// kind is what a late call is counted with. A node that is slow for a crowd of acquires is still
-// asked for heartbeats and releases.
+// kind is what a late call is counted with. A node that is slow for a crowd of
+// acquires is still asked for heartbeats and releases.
 type kind uint8
 
 const (
@@ -53,7 +57,8 @@ const (
 	kinds
 )
 
-// nodeSet has the nodes, and what their background work shares. It does not change.
+// nodeSet has the nodes, and what their background work shares. It does not
+// change.
 type nodeSet struct {
 	all   []node
 	clock *timing.Clock // for what nodes confirm: it counts the time for which the machine slept
@@ -76,8 +81,9 @@ func newNodeSet(stores []store.Store, names []string) *nodeSet {
 	return n
 }
 
-// age is the monotonic time since the store was made, plus 1 so that 0 can mean none. Unlike the
-// clock it never jumps ahead, so that a request has the whole of its time to settle.
+// age is the monotonic time since the store was made, plus 1 so that 0 can mean
+// none. Unlike the clock it never jumps ahead, so that a request has the whole
+// of its time to settle.
 func (n *nodeSet) age() time.Duration { return 1 + time.Since(n.born) }
 
 // nodeName is what errors call a node.
@@ -89,7 +95,8 @@ func nodeName(names []string, i int) string {
 	return name
 }
 
-// settle is how long after it was sent an unanswered request may take effect on a node.
+// settle is how long after it was sent an unanswered request may take effect on
+// a node.
 func (n *nodeSet) settle(node int) time.Duration { return n.all[node].store.Settle() }
 
 // closed reports whether the store was closed.

@@ -20,18 +20,20 @@ type settings struct {
 	log   *slog.Logger
 }
 
-// Names names the nodes, in their order, for errors and for other programs: "redis-a", or an
-// address without a password. Programs that have the same servers under the same names, in any
-// order, have the same quorum. [New] refuses a program that shares a server with another quorum.
+// Names names the nodes, in their order, for errors and for other programs:
+// "redis-a", or an address without a password. Programs that have the same
+// servers under the same names, in any order, have the same quorum. [New]
+// refuses a program that shares a server with another quorum.
 //
-// Without this option nodes are numbered, and nothing is compared with other programs.
+// Without this option nodes are numbered, and nothing is compared with other
+// programs.
 func Names(names ...string) Option {
 	return func(s *settings) { s.names = append([]string{}, names...) }
 }
 
-// Log sets where warnings go: that too few nodes could be asked when the store was made, and that
-// programs with other nodes were found later on. By default they go to slog.Default();
-// renewer.Silent is for none.
+// Log sets where warnings go: that too few nodes could be asked when the store
+// was made, and that programs with other nodes were found later on. By default
+// they go to slog.Default(); renewer.Silent is for none.
 func Log(l *slog.Logger) Option { return func(s *settings) { s.log = l } }
 
 // configure applies the options, and names every fault in one error.
@@ -93,7 +95,8 @@ func configure(nodes []store.Store, opts []Option) (settings, error) {
 	return c, nil
 }
 
-// isNil also finds the nil of a concrete store inside an interface that is not nil.
+// isNil also finds the nil of a concrete store inside an interface that is not
+// nil.
 func isNil(s any) bool {
 	v := reflect.ValueOf(s)
 	return s == nil || v.Kind() == reflect.Pointer && v.IsNil()
@@ -102,7 +105,8 @@ func isNil(s any) bool {
 // same compares stores without a panic on those that can't be compared.
 func same(a, b store.Store) bool { return !isNil(b) && reflect.TypeOf(a).Comparable() && a == b }
 
-// sameServer compares the servers of stores that know theirs, such as redisstore's.
+// sameServer compares the servers of stores that know theirs, such as
+// redisstore's.
 func sameServer(a, b store.Store) bool {
 	server := func(s store.Store) string {
 		if known, ok := s.(interface{ Server() string }); ok && !isNil(s) {

@@ -13,8 +13,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// A server may be used alone as well, and its mark be far ahead of the others' clocks: what it
-// grants alone bars no proposal for long, neither for new names nor for one that is used again.
+// A server may be used alone as well, and its mark be far ahead of the others'
+// clocks: what it grants alone bars no proposal for long, neither for new names
+// nor for one that is used again.
 func TestAServerThatIsUsedAloneToo(t *testing.T) {
 	t.Parallel()
 	const ttl = 20 * time.Second

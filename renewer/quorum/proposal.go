@@ -48,8 +48,8 @@ func (b *proposal) count(node int, g *store.Grant) {
 	}
 }
 
-// reserved is how many tokens above its own a granted proposal has: none, unless as many nodes as
-// must grant the next token have passed over these.
+// reserved is how many tokens above its own a granted proposal has: none,
+// unless as many nodes as must grant the next token have passed over these.
 func (b *proposal) reserved() int {
 	m := newMajority(len(b.answers))
 	for _, g := range b.answers {
@@ -69,25 +69,28 @@ func (b *proposal) tooLow() bool {
 		b.ours.taken+b.ours.failed <= b.ours.spare()
 }
 
-// decided reports whether no further answer changes what becomes of the proposal.
+// decided reports whether no further answer changes what becomes of the
+// proposal.
 func (b *proposal) decided() bool {
 	m := &b.ours
 	return m.reached() || m.refused() || m.unavailable() || m.silent() == 0 ||
 		b.tooLow() && !m.reachable()
 }
 
-// contended reports of a proposal that is not decided whether only silent nodes are missing, while
-// another owner may wait for what this one has got. It has a node, or has had one since; or this
-// one has just let go for it.
+// contended reports of a proposal that is not decided whether only silent nodes
+// are missing, while another owner may wait for what this one has got. It has a
+// node, or has had one since; or this one has just let go for it.
 func (b *proposal) contended() bool {
 	m := &b.ours
 	return m.taken+m.behind+b.freeing > 0 && b.unheard() <= m.spare()
 }
 
-// unheard is how many nodes have said nothing, without those that can be asked in a moment.
+// unheard is how many nodes have said nothing, without those that can be asked
+// in a moment.
 func (b *proposal) unheard() int16 { return b.ours.unknown() - b.freeing }
 
-// decided reports whether every proposal is decided; and if not, whether all others are contended.
+// decided reports whether every proposal is decided; and if not, whether all
+// others are contended.
 func decided(proposals []*proposal) (enough, contended bool) {
 	enough, contended = true, true
 	for _, b := range proposals {
@@ -99,17 +102,19 @@ func decided(proposals []*proposal) (enough, contended bool) {
 	return enough, !enough && contended
 }
 
-// maxSkew is how far ahead of the local clock a node's counter may be and still be taken for
-// another process's clock.
+// maxSkew is how far ahead of the local clock a node's counter may be and still
+// be taken for another process's clock.
 const maxSkew = time.Minute
 
-// reserved is how many tokens a grant takes for hand-offs at most, so that none is further ahead of
-// the clock than this. There are few, since a claim from another process that comes before its own
-// clock has passed them must be put to the nodes twice.
+// reserved is how many tokens a grant takes for hand-offs at most, so that none
+// is further ahead of the clock than this. There are few, since a claim from
+// another process that comes before its own clock has passed them must be put
+// to the nodes twice.
 const reserved = 100
 
-// tokens picks the fencing tokens to propose: the wall clock in microseconds, strictly rising.
-// They need not be unique among processes, since a node refuses the second of two equal ones.
+// tokens picks the fencing tokens to propose: the wall clock in microseconds,
+// strictly rising. They need not be unique among processes, since a node
+// refuses the second of two equal ones.
 type tokens struct {
 	clock func() time.Time
 
@@ -117,12 +122,13 @@ type tokens struct {
 	last int64
 }
 
-// next returns a token above every earlier one and above a counter seen at a node, 0 for none. lead
-// is by how much it is ahead of the clock.
+// next returns a token above every earlier one and above a counter seen at a
+// node, 0 for none. lead is by how much it is ahead of the clock.
 //
-// A counter that is a little ahead comes from another process whose clock is. All later tokens are
-// above it too, which spares the next name a broadcast. A counter that is far ahead concerns its
-// name alone: it must not spread to every name.
+// A counter that is a little ahead comes from another process whose clock is.
+// All later tokens are above it too, which spares the next name a broadcast. A
+// counter that is far ahead concerns its name alone: it must not spread to
+// every name.
 func (t *tokens) next(above int64) (token, lead int64) {
 	now := t.clock().UnixMicro()
 	t.mu.Lock()

@@ -49,7 +49,8 @@ func onRedis(
 	}
 	var store *redisstore.Store
 	var err error
-	// a busy machine may need more than one attempt of the time that suits so short a TTL
+	// a busy machine may need more than one attempt of the time that suits so
+	// short a TTL
 	require.Eventually(t, func() bool {
 		store, err = redisstore.Open(context.Background(),
 			redisstore.Deployment{Option: option, TTL: ttl}, opts...)
@@ -146,8 +147,8 @@ func leases(t *testing.T, server *redistest.Server) (keys []string) {
 	return keys
 }
 
-// With two of three servers frozen no caller hears that the lock is busy, and each hears in time.
-// Nothing is left when the servers go on.
+// With two of three servers frozen no caller hears that the lock is busy, and
+// each hears in time. Nothing is left when the servers go on.
 func TestNothingLeftBehindOnFrozenServers(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 3)
@@ -177,8 +178,9 @@ func TestNothingLeftBehindOnFrozenServers(t *testing.T) {
 	require.NoError(t, l.Release(t.Context()))
 }
 
-// Real servers are compared by their names, and found to be the same by what is on them. By other
-// clients, addresses and prefixes, and without names: still no majority of independent servers.
+// Real servers are compared by their names, and found to be the same by what is
+// on them. By other clients, addresses and prefixes, and without names: still
+// no majority of independent servers.
 func TestOneServerGivenTwice(t *testing.T) {
 	t.Parallel()
 	all := servers(t, 2)

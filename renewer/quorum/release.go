@@ -8,9 +8,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Release frees on all nodes at once what their owners have there: see [store.Store]. It answers
-// when enough nodes have answered, and frees the rest in the background. A node that does not
-// answer is asked once more after its Settle.
+// Release frees on all nodes at once what their owners have there: see
+// [store.Store]. It answers when enough nodes have answered, and frees the rest
+// in the background. A node that does not answer is asked once more after its
+// Settle.
 func (s *engine) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	answers := make([]store.Answer, len(holds))
 	if len(holds) == 0 || ended(ctx, answers) {
@@ -48,8 +49,9 @@ func (s *engine) releasing(holds []store.Hold) []*lease {
 	return leases
 }
 
-// released records a node's answers. A second try must not free what is to be kept for a while
-// ([store.Hold.Keep]); it lapses on a node that did not hear of it.
+// released records a node's answers. A second try must not free what is to be
+// kept for a while ([store.Hold.Keep]); it lapses on a node that did not hear
+// of it.
 func (s *engine) released(r reply[store.Answer], leases []*lease, holds []store.Hold) {
 	s.table.mu.Lock()
 	defer s.table.mu.Unlock()

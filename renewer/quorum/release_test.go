@@ -91,8 +91,9 @@ func TestReleaseOvertakesAnAcquire(t *testing.T) {
 	}
 }
 
-// A grant that is told while its lease is being released is freed behind that release, not
-// beside it: the release would hear that the lease was not ours any more, and call it lost.
+// A grant that is told while its lease is being released is freed behind that
+// release, not beside it: the release would hear that the lease was not ours
+// any more, and call it lost.
 func TestALateGrantIsNotFreedTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
@@ -133,7 +134,8 @@ func TestReleaseOvertakesAnAcquireAndHangs(t *testing.T) {
 	})
 }
 
-// What was planned for a lease that is over does not free what the same owner has taken since.
+// What was planned for a lease that is over does not free what the same owner
+// has taken since.
 func TestNothingIsFreedForAFormerLease(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
@@ -150,7 +152,8 @@ func TestNothingIsFreedForAFormerLease(t *testing.T) {
 	})
 }
 
-// A name that is to be kept for a while is not freed by a second try, whatever was not answered.
+// A name that is to be kept for a while is not freed by a second try, whatever
+// was not answered.
 func TestKeptAfterRelease(t *testing.T) {
 	t.Parallel()
 	for name, steps := range map[string][2]script.Step{

@@ -8,12 +8,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Renew renews every lease on all nodes at once, and answers when each is decided.
+// Renew renews every lease on all nodes at once, and answers when each is
+// decided.
 //
-// Let K be how many nodes must hold a lease. It is [store.StatusHeld] for a TTL from the K-th
-// latest confirmation by its nodes on. The answer's Age says how long before the request that was,
-// if some of the nodes have confirmed only an earlier heartbeat. A node that answers that the lease
-// is not the owner's is left out of that lease; when fewer than K are left, the answer is theirs. A
+// Let K be how many nodes must hold a lease. It is [store.StatusHeld] for a TTL
+// from the K-th latest confirmation by its nodes on. The answer's Age says how
+// long before the request that was, if some of the nodes have confirmed only an
+// earlier heartbeat. A node that answers that the lease is not the owner's is
+// left out of that lease; when fewer than K are left, the answer is theirs. A
 // lease that another Store has acquired is known by what the nodes answer now.
 func (s *engine) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	answers := make([]store.Answer, len(holds))
@@ -75,22 +77,25 @@ func (s *engine) renewAnswer(
 		}
 		return t.taken(i)
 	case ours:
-		// What counts is not what was answered, but what still stands: a later no may have
-		// overtaken an earlier yes. If this heartbeat did not reach enough nodes by itself,
-		// it may have together with those that earlier ones reached.
+		// What counts is not what was answered, but what still stands: a later
+		// no may have overtaken an earlier yes. If this heartbeat did not reach
+		// enough nodes by itself, it may have together with those that earlier
+		// ones reached.
 		since := min(l.since(), p.sent)
 		if age := p.sent.Sub(since); age == 0 || since > l.good && age < h.TTL {
 			l.good = max(l.good, since)
 			return store.Answer{Status: store.StatusHeld, Age: age}
 		}
 	case status == store.StatusHeld:
-		// a lease that is being released: true, though no caller can use it any more
+		// a lease that is being released: true, though no caller can use it any
+		// more
 		return store.Answer{Status: store.StatusHeld}
 	}
 	return store.Answer{Err: t.unreachable(ctx, "renew", s.nodes, i)}
 }
 
-// adopt adds a lease that another Store has acquired to the table. Under leaseTable.mu.
+// adopt adds a lease that another Store has acquired to the table. Under
+// leaseTable.mu.
 func (s *engine) adopt(
 	p *broadcast[store.Answer], t *answerSet, i int, h store.Hold,
 ) *lease {
@@ -104,8 +109,8 @@ func (s *engine) adopt(
 	return l
 }
 
-// lose records that a lease is over, and frees it on the nodes that still have it, for the next
-// owner. Under leaseTable.mu.
+// lose records that a lease is over, and frees it on the nodes that still have
+// it, for the next owner. Under leaseTable.mu.
 func (s *engine) lose(l *lease) {
 	l.granted = false
 	if l.asking == 0 {

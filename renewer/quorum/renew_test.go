@@ -124,7 +124,8 @@ func TestAnOvertakenHeartbeat(t *testing.T) {
 	})
 }
 
-// What a late answer says counts from when the heartbeat was sent, for the next one.
+// What a late answer says counts from when the heartbeat was sent, for the next
+// one.
 func TestLateConfirmationsCount(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
@@ -186,7 +187,8 @@ func TestLostWhenAMajoritySaysSo(t *testing.T) {
 	})
 }
 
-// A yes that is older than a no does not count: it may be the no that came later.
+// A yes that is older than a no does not count: it may be the no that came
+// later.
 func TestALateYesDoesNotUndoANo(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {
@@ -209,7 +211,8 @@ func TestALateYesDoesNotUndoANo(t *testing.T) {
 	})
 }
 
-// A node that refuses the owner's own claim is out of the lease, as one that refuses a renewal is.
+// A node that refuses the owner's own claim is out of the lease, as one that
+// refuses a renewal is.
 func TestARefusedClaimUndoesAConfirmation(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 3, func(t *testing.T, s *quorum.Engine, nodes []*script.Store) {

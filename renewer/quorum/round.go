@@ -8,13 +8,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// maxBroadcasts bounds how often a token is raised in one round. Each is above all counters seen
-// before it, so that a second broadcast fails only if another grant came in between.
+// maxBroadcasts bounds how often a token is raised in one round. Each is above
+// all counters seen before it, so that a second broadcast fails only if another
+// grant came in between.
 const maxBroadcasts = 8
 
-// round puts the proposals to the nodes. A proposal whose token is too low for a node is put to
-// them again, with a higher one. It returns how long the nodes took that answered, and the error of
-// ctx, if that has ended it.
+// round puts the proposals to the nodes. A proposal whose token is too low for
+// a node is put to them again, with a higher one. It returns how long the nodes
+// took that answered, and the error of ctx, if that has ended it.
 func (s *engine) round(
 	ctx context.Context, proposals []*proposal,
 ) (took time.Duration, err error) {
@@ -40,12 +41,12 @@ func (s *engine) round(
 	return took, nil
 }
 
-// awaitReleases waits for the releases under way that an earlier attempt of the same owner has
-// left, since they could free what is granted now.
+// awaitReleases waits for the releases under way that an earlier attempt of the
+// same owner has left, since they could free what is granted now.
 //
-// It does not wait if the nodes without one suffice, as the others are left out; nor for a node
-// that does not answer soon. Cleanups that are only planned become obsolete: what they would
-// free is up to this round now.
+// It does not wait if the nodes without one suffice, as the others are left
+// out; nor for a node that does not answer soon. Cleanups that are only planned
+// become obsolete: what they would free is up to this round now.
 func (s *engine) awaitReleases(ctx context.Context, proposals []*proposal) error {
 	var timeout <-chan time.Time
 	for {
@@ -92,8 +93,9 @@ func (s *engine) chooseToken(b *proposal) {
 	}
 }
 
-// broadcastClaims asks every node once, until each proposal is decided. It returns when the last
-// answer came, and the error of ctx, if that has ended it.
+// broadcastClaims asks every node once, until each proposal is decided. It
+// returns when the last answer came, and the error of ctx, if that has ended
+// it.
 func (s *engine) broadcastClaims(
 	ctx context.Context, proposals []*proposal,
 ) (took time.Duration, err error) {
@@ -136,8 +138,8 @@ func (s *engine) broadcastClaims(
 
 var barred = &store.Grant{Err: errBarred}
 
-// admitted are the proposals that may be put to a node: all of them, which is nil, unless a release
-// for one is under way there.
+// admitted are the proposals that may be put to a node: all of them, which is
+// nil, unless a release for one is under way there.
 func (s *engine) admitted(
 	node int, proposals []*proposal, p *broadcast[store.Grant],
 ) (items []int) {
@@ -179,8 +181,8 @@ func (s *engine) lateGrants(
 		switch {
 		case l.granted, l.asking > 0:
 		case n.freeing > 0:
-			// A second release at the same time could make the first one hear that the
-			// key is not the owner's any more.
+			// A second release at the same time could make the first one hear
+			// that the key is not the owner's any more.
 			n.late = n.late || g.Status == store.StatusHeld
 		default:
 			s.cleaners[r.node].clean(l, true)

@@ -17,7 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// delayed is a node as one program sees it: requests and replies take their time.
+// delayed is a node as one program sees it: requests and replies take their
+// time.
 type delayed struct {
 	*script.Store
 	delay func() time.Duration
@@ -42,7 +43,8 @@ func (d delayed) Release(ctx context.Context, holds []store.Hold) []store.Answer
 	return d.Store.Release(ctx, holds)
 }
 
-// programs are stores of n programs on the same nodes, each with its own way to each of them.
+// programs are stores of n programs on the same nodes, each with its own way to
+// each of them.
 func programs(
 	t *testing.T, n int, nodes []*script.Store, delay func(program, node int) time.Duration,
 ) (all []*quorum.Engine) {
@@ -59,8 +61,9 @@ func programs(
 	return all
 }
 
-// Three programs that are each nearest to another node split the nodes. One of them
-// gets the lock all the same, in one call, and a node that hangs changes nothing.
+// Three programs that are each nearest to another node split the nodes. One of
+// them gets the lock all the same, in one call, and a node that hangs changes
+// nothing.
 func TestSplitVotes(t *testing.T) {
 	t.Parallel()
 	for _, hung := range []int{-1, 0, 1, 2} {
@@ -98,7 +101,8 @@ func TestSplitVotes(t *testing.T) {
 						continue
 					}
 					granted++
-					// 6 ms to be refused, at most 9 for the others to let go, 6 to be granted
+					// 6 ms to be refused, at most 9 for the others to let go, 6
+					// to be granted
 					if hung < 0 {
 						assert.LessOrEqual(t, after[i], 21*time.Millisecond)
 					}

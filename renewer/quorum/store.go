@@ -11,21 +11,24 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// maxAcquires is how many acquires there are at once. Each costs a goroutine for each node, and
-// takes the table's mutex several times. Heartbeats take that mutex too, and would wait behind a
-// crowd of thousands for longer than the nodes take.
+// maxAcquires is how many acquires there are at once. Each costs a goroutine
+// for each node, and takes the table's mutex several times. Heartbeats take
+// that mutex too, and would wait behind a crowd of thousands for longer than
+// the nodes take.
 const maxAcquires = 256
 
-// Store keeps locks in several independent stores, its nodes. Its methods may be called
-// concurrently.
+// Store keeps locks in several independent stores, its nodes. Its methods may
+// be called concurrently.
 type Store struct{ engine *engine }
 
-// New returns a store on an odd number of nodes, which stay the caller's. One works too.
+// New returns a store on an odd number of nodes, which stay the caller's. One
+// works too.
 //
-// Errors are [renewer.ErrConfig] and name every fault: an even number, a nil, the same store or
-// Redis server twice, options out of range. If the nodes are named ([Names]), New asks them, for at
-// most a second, whether two of them are the same server, or one is used by a quorum of other
-// nodes: [ErrMixed]. Nodes that can't be reached are no error; [Log] hears of them.
+// Errors are [renewer.ErrConfig] and name every fault: an even number, a nil,
+// the same store or Redis server twice, options out of range. If the nodes are
+// named ([Names]), New asks them, for at most a second, whether two of them are
+// the same server, or one is used by a quorum of other nodes: [ErrMixed]. Nodes
+// that can't be reached are no error; [Log] hears of them.
 func New(nodes []renewer.Store, opts ...Option) (*Store, error) {
 	engines := make([]store.Store, len(nodes))
 	for i, node := range nodes {
@@ -43,21 +46,22 @@ func New(nodes []renewer.Store, opts ...Option) (*Store, error) {
 // Engine is for renewer.New.
 func (s *Store) Engine() store.Store { return s.engine }
 
-// Check asks every node, for a program that should rather not start than wait. The error is
-// [renewer.ErrUnavailable] if fewer answer than a grant needs before ctx ends, and [ErrMixed] if
-// one is used by another quorum. It takes no lock.
+// Check asks every node, for a program that should rather not start than wait.
+// The error is [renewer.ErrUnavailable] if fewer answer than a grant needs
+// before ctx ends, and [ErrMixed] if one is used by another quorum. It takes no
+// lock.
 func (s *Store) Check(ctx context.Context) error { return s.engine.check(ctx) }
 
-// Close ends the work in the background, such as cleaning up behind nodes that did not answer.
-// Call it after [renewer.Keeper.Shutdown] and before closing the nodes. It may be called more than
-// once, and does not wait.
+// Close ends the work in the background, such as cleaning up behind nodes that
+// did not answer. Call it after [renewer.Keeper.Shutdown] and before closing
+// the nodes. It may be called more than once, and does not wait.
 func (s *Store) Close() { s.engine.nodes.stop() }
 
 // engine asks the nodes.
 //
-// Its parts know nothing of it: the nodes ([broadcast] asks them), the leases that it knows
-// (leaseTable), who frees what is left behind (cleaner), and what other programs say of their nodes
-// (membership).
+// Its parts know nothing of it: the nodes ([broadcast] asks them), the leases
+// that it knows (leaseTable), who frees what is left behind (cleaner), and what
+// other programs say of their nodes (membership).
 type engine struct {
 	nodes    *nodeSet
 	order    []int // the nodes in the order that all programs agree on

@@ -8,13 +8,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// collectFor is how long the first node's wake-up waits for those of others. A release reaches the
-// nodes at different times; a caller that asked when the first is free would find the rest held.
+// collectFor is how long the first node's wake-up waits for those of others. A
+// release reaches the nodes at different times; a caller that asked when the
+// first is free would find the rest held.
 const collectFor = 5 * time.Millisecond
 
-// Watch watches name on all nodes. It calls wake(nil) when as many of them say that it may be free
-// as a grant needs, or soon after the first if no more do, and wake(err) only when none of them can
-// tell.
+// Watch watches name on all nodes. It calls wake(nil) when as many of them say
+// that it may be free as a grant needs, or soon after the first if no more do,
+// and wake(err) only when none of them can tell.
 func (s *engine) Watch(name string, limit bool, wake func(error)) (stop func()) {
 	n := len(s.nodes.all)
 	w := &watch{wake: wake, woken: make([]bool, n), deaf: make([]error, n)}
@@ -37,8 +38,8 @@ func (s *engine) Watch(name string, limit bool, wake func(error)) (stop func()) 
 	}
 }
 
-// watch puts the wake-ups of several nodes together. Invariant: free counts the nodes that woken
-// has, those since the last wake-up that was passed on.
+// watch puts the wake-ups of several nodes together. Invariant: free counts the
+// nodes that woken has, those since the last wake-up that was passed on.
 type watch struct {
 	wake func(error)
 

@@ -75,7 +75,8 @@ func TestWokenWhenAMajorityMayBeFree(t *testing.T) {
 	})
 }
 
-// A stopped watch is silent though a node's wake-up was under way, or its stop is late.
+// A stopped watch is silent though a node's wake-up was under way, or its stop
+// is late.
 func TestStoppedWatchIsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

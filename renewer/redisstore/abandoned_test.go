@@ -17,8 +17,8 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// heldClient is a client that holds commands back while it is told to, as a processor does that has
-// no time for the goroutine which is about to send one.
+// heldClient is a client that holds commands back while it is told to, as a
+// processor does that has no time for the goroutine which is about to send one.
 type heldClient struct {
 	rueidis.Client
 
@@ -67,8 +67,8 @@ func (c *heldClient) pass() {
 	c.send = nil
 }
 
-// holds reports how many claims are held, and whether one of a caller who leaves shares a command
-// with one of a caller who stays.
+// holds reports how many claims are held, and whether one of a caller who
+// leaves shares a command with one of a caller who stays.
 func (c *heldClient) holds() (claims int, mixed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,8 +93,9 @@ const (
 	stayer = "stayer"
 )
 
-// leaveACrowd has callers ask for locks together, of whom each second one leaves before anything
-// is sent: all claims are held back. It returns the names that those have left.
+// leaveACrowd has callers ask for locks together, of whom each second one
+// leaves before anything is sent: all claims are held back. It returns the
+// names that those have left.
 func leaveACrowd(
 	t *testing.T, store *redisstore.Engine, client *heldClient,
 ) (abandoned []string, wait func()) {
@@ -110,7 +111,8 @@ func leaveACrowd(
 			assert.ErrorIs(t, grants[0].Err, context.Canceled)
 		}
 	}
-	// Who meets whom is up to the scheduler: callers come until two of each kind have met.
+	// Who meets whom is up to the scheduler: callers come until two of each
+	// kind have met.
 	for mixed := false; !mixed; {
 		for range 30 {
 			i := len(abandoned)
@@ -129,8 +131,9 @@ func leaveACrowd(
 	return abandoned, staying.Wait
 }
 
-// A caller left while its claim was about to be sent together with others, and what was to free
-// that claim overtook it: the key stayed for its TTL, and all others waited for that.
+// A caller left while its claim was about to be sent together with others, and
+// what was to free that claim overtook it: the key stayed for its TTL, and all
+// others waited for that.
 func TestAReleaseOvertookAnAbandonedClaim(t *testing.T) {
 	t.Parallel()
 	store, client := heldStore(t)

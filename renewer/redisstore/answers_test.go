@@ -25,8 +25,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// honest are the errors that an honest server can answer with, whatever it is asked. %s is the
-// command.
+// honest are the errors that an honest server can answer with, whatever it is
+// asked. %s is the command.
 var honest = map[string]string{
 	"MISCONF": "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to " +
 		"persist to disk.",
@@ -52,12 +52,13 @@ var honest = map[string]string{
 	"ASK":         "ASK 1 %s",
 }
 
-// bySentinel are those that an honest Sentinel can answer with. It knows no disk, no scripts and no
-// primary, and asks for a password at the greeting.
+// bySentinel are those that an honest Sentinel can answer with. It knows no
+// disk, no scripts and no primary, and asks for a password at the greeting.
 var bySentinel = []string{"NOPERM", "unknown"}
 
-// link is the way to real servers, on which commands are answered by an error in their place: what
-// is sent on in place of such a command is a script that answers so.
+// link is the way to real servers, on which commands are answered by an error
+// in their place: what is sent on in place of such a command is a script that
+// answers so.
 type link struct {
 	sentinels map[string]bool // by address
 
@@ -178,7 +179,8 @@ func (c *linked) Close() error {
 	return c.Conn.Close()
 }
 
-// useAll calls everything that sends commands. Each call returns soon, whatever is answered.
+// useAll calls everything that sends commands. Each call returns soon, whatever
+// is answered.
 func useAll(t *testing.T, s *redisstore.Engine) {
 	t.Helper()
 	const within = 200 * time.Millisecond
@@ -234,8 +236,9 @@ const givenUp = 1500 * time.Millisecond
 // deployed opens stores on a link.
 type deployed func(ctx context.Context, l *link) (*redisstore.Engine, error)
 
-// recovers plays one error as the answer to one command, or to all of them: first on the
-// connections that there are, then on new ones. A panic of the client ends the tests.
+// recovers plays one error as the answer to one command, or to all of them:
+// first on the connections that there are, then on new ones. A panic of the
+// client ends the tests.
 func recovers(t *testing.T, open deployed, with, only string) {
 	l := newLink()
 	defer l.cut()
@@ -293,8 +296,8 @@ func recovers(t *testing.T, open deployed, with, only string) {
 	w.await(t, "woken by the release")
 }
 
-// An honest server's answer, whatever it is and whenever it comes, costs neither the process nor,
-// once it has ended, a lock.
+// An honest server's answer, whatever it is and whenever it comes, costs
+// neither the process nor, once it has ended, a lock.
 func TestEachAnswerOfAnHonestServer(t *testing.T) {
 	t.Parallel()
 	open := deployedAt(redistest.Start(t).ClientOption())

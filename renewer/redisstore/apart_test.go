@@ -12,7 +12,8 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// While an acquire waits for a replica, the heartbeats of other leases are answered.
+// While an acquire waits for a replica, the heartbeats of other leases are
+// answered.
 func TestAnAcquireWaitsForReplicasApart(t *testing.T) {
 	t.Parallel()
 	primary, replica, s := withReplica(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// oneAddress is a primary and its replica, and links that lead to the primary, as a Service of
-// Kubernetes does.
+// oneAddress is a primary and its replica, and links that lead to the primary,
+// as a Service of Kubernetes does.
 type oneAddress struct {
 	first, second *redistest.Server
 	links         []*proxy.Proxy
@@ -35,7 +35,8 @@ func startOneAddress(t *testing.T) *oneAddress {
 	return a
 }
 
-// option is that of a client behind a link of its own, as another process would be.
+// option is that of a client behind a link of its own, as another process would
+// be.
 func (a *oneAddress) option(t *testing.T) rueidis.ClientOption {
 	t.Helper()
 	link := proxy.Start(t, a.first.Addr())
@@ -43,7 +44,8 @@ func (a *oneAddress) option(t *testing.T) rueidis.ClientOption {
 	return rueidis.ClientOption{InitAddress: []string{link.Addr()}, ForceSingleClient: true}
 }
 
-// demote makes the replica the primary, and the primary its replica, which keeps its connections.
+// demote makes the replica the primary, and the primary its replica, which
+// keeps its connections.
 func (a *oneAddress) demote(t *testing.T) {
 	t.Helper()
 	require.NoError(t, a.second.Do("REPLICAOF", "NO", "ONE").Error())
@@ -58,7 +60,8 @@ func (a *oneAddress) turn(t *testing.T) {
 	}
 }
 
-// store is one by Open, or one by New on a client that ClientOption has completed.
+// store is one by Open, or one by New on a client that ClientOption has
+// completed.
 func (a *oneAddress) store(t *testing.T, opened bool) *redisstore.Engine {
 	t.Helper()
 	option := a.option(t)
@@ -90,8 +93,8 @@ func (a *oneAddress) keeper(t *testing.T, opened bool) (*renewer.Keeper, *rediss
 	return k, store
 }
 
-// Behind one address the former primary kept its connections and answered READONLY, and locks were
-// refused until the process was started anew.
+// Behind one address the former primary kept its connections and answered
+// READONLY, and locks were refused until the process was started anew.
 func TestFailOverBehindOneAddress(t *testing.T) {
 	t.Parallel()
 	for name, opened := range map[string]bool{"Open": true, "New": false} {
@@ -162,8 +165,9 @@ func within(t *testing.T, d time.Duration) context.Context {
 	return ctx
 }
 
-// A server that is a replica for good costs a connection a second at most, however often it is
-// asked. MASTERDOWN is a replica's answer, and LOADING is not.
+// A server that is a replica for good costs a connection a second at most,
+// however often it is asked. MASTERDOWN is a replica's answer, and LOADING is
+// not.
 func TestReplicaForGood(t *testing.T) {
 	t.Parallel()
 	for answer, most := range map[string]int64{

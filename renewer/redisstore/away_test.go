@@ -11,8 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// While the server is away callers are refused at once, and when it is back the keeper hears of it,
-// though no caller asks and nothing is held. A server that can only be read is away.
+// While the server is away callers are refused at once, and when it is back the
+// keeper hears of it, though no caller asks and nothing is held. A server that
+// can only be read is away.
 func TestAwayAndBack(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

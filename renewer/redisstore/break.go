@@ -87,7 +87,8 @@ func (s *engine) breakOne(
 var errYoung = errors.New("the lock was claimed a moment ago: its fencing token is noted by the " +
 	"first heartbeat of its holder; break it then")
 
-// ownerOf finds the owner of a slot by its fencing token, in bounded steps; "" if none has it.
+// ownerOf finds the owner of a slot by its fencing token, in bounded steps; ""
+// if none has it.
 func (s *engine) ownerOf(ctx context.Context, name string, fence int64) (string, error) {
 	limit := contract.Name{Text: name, Limit: true}
 	client, key := s.sender.Client, schema.LeaseKey(s.codec.prefix, limit)+schema.HoldersSuffix
@@ -119,7 +120,8 @@ func (s *engine) notice(ctx context.Context, holder store.Holder, name contract.
 	})
 }
 
-// OnBreak implements [store.Inspector]. It keeps a subscription for as long as it is not stopped.
+// OnBreak implements [store.Inspector]. It keeps a subscription for as long as
+// it is not stopped.
 func (s *engine) OnBreak(
 	holder store.Holder, look func(name string, limit bool),
 ) (stop func()) {
@@ -176,8 +178,8 @@ func (s *engine) Replace(ctx context.Context, r contract.Replacement) (since int
 	return since, nil
 }
 
-// newnessText is how new a call is, for scripts: its rank, when it was made, and how long ago that
-// was.
+// newnessText is how new a call is, for scripts: its rank, when it was made,
+// and how long ago that was.
 func newnessText(n store.Newness) [3]string {
 	return [3]string{
 		schema.Decimal(max(n.Rank, 0)), schema.Decimal(n.Since),
@@ -193,8 +195,8 @@ func begunTTL(n store.Newness) time.Duration {
 	return contract.NoteTTL
 }
 
-// readNewest reads the reply of newest.lua: when the call was made, whose is the call
-// before, and whose lease was broken.
+// readNewest reads the reply of newest.lua: when the call was made, whose is
+// the call before, and whose lease was broken.
 func readNewest(reply rueidis.RedisMessage) (since int64, before, broken store.Holder, ok bool) {
 	parts, err := reply.ToArray()
 	if err != nil || len(parts) != 3 {

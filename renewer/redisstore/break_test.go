@@ -17,8 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// keeper makes a keeper on a store and a client of its own, which hears by messages what it hears
-// before patience is over.
+// keeper makes a keeper on a store and a client of its own, which hears by
+// messages what it hears before patience is over.
 func (s server) keeper(t *testing.T) *renewer.Keeper {
 	t.Helper()
 	k, err := renewer.New(s.store(t),
@@ -32,7 +32,8 @@ func (s server) keeper(t *testing.T) *renewer.Keeper {
 	return k
 }
 
-// breaker is the store of a user who may look and break, by the documented line, and no more.
+// breaker is the store of a user who may look and break, by the documented
+// line, and no more.
 func (s server) breaker(t *testing.T) *redisstore.Engine {
 	t.Helper()
 	client := s.userNamed(t, "breaks", redisstore.DefaultPrefix,
@@ -44,8 +45,9 @@ func (s server) breaker(t *testing.T) *redisstore.Engine {
 	return locks
 }
 
-// A lease that is broken ends its operation's context at once, though it has no heartbeat. The
-// waiter has it when the operation has returned, and not before; by force at once.
+// A lease that is broken ends its operation's context at once, though it has no
+// heartbeat. The waiter has it when the operation has returned, and not before;
+// by force at once.
 func TestBreak(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -112,9 +114,9 @@ func TestBreak(t *testing.T) {
 	}
 }
 
-// While a cluster moves a slot, no lease of it can be broken, since the record of who broke it
-// might be at either node. The error says that this passes, and it does; nothing is broken by
-// halves.
+// While a cluster moves a slot, no lease of it can be broken, since the record
+// of who broke it might be at either node. The error says that this passes, and
+// it does; nothing is broken by halves.
 func TestBreakOnASlotOnTheMove(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0)
@@ -158,7 +160,8 @@ func TestBreakOnASlotOnTheMove(t *testing.T) {
 	}
 }
 
-// awaitProcess waits until all keepers of this process that have renewed a lease listen.
+// awaitProcess waits until all keepers of this process that have renewed a
+// lease listen.
 func (s server) awaitProcess(t *testing.T) {
 	t.Helper()
 	node, err := os.Hostname()

@@ -12,7 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// Each return of the scripts that break leases, and of the others for a lease that was broken.
+// Each return of the scripts that break leases, and of the others for a lease
+// that was broken.
 func TestReturnsOfBreaks(t *testing.T) {
 	t.Parallel()
 	x := redisstore.LeaseKey(redisstore.DefaultPrefix, "x")

@@ -18,8 +18,8 @@ func tells(t testing.TB, s *redisstore.Engine, h contract.Hold, n int) {
 	require.Equal(t, contract.StatusHeld, renew(t, s, h).Status)
 }
 
-// The number is a line of the lease's value, whatever else stands in it, or in what is known of a
-// slot. A full server does not refuse it.
+// The number is a line of the lease's value, whatever else stands in it, or in
+// what is known of a slot. A full server does not refuse it.
 func TestCallersInAValue(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {

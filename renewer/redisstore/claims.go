@@ -44,8 +44,8 @@ func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Gran
 		}
 		grants = job.grants
 	}
-	// Note how long the claim took: the place's turn will be as long.
-	// An answer that did not come in time says nothing of how far away the server is.
+	// Note how long the claim took: the place's turn will be as long. An answer
+	// that did not come in time says nothing of how far away the server is.
 	if (len(grants) == 1 || samePlace(claims, 0)) && (refused(&grants[0]) ||
 		presents && grants[0].Status == store.StatusHeld) {
 		s.line.Took(time.Since(begun))
@@ -56,15 +56,15 @@ func (s *engine) Acquire(ctx context.Context, claims []store.Claim) []store.Gran
 	return grants
 }
 
-// samePlace reports whether claim i and the next are of one place. If the later one is refused, the
-// place stands in line, whatever became of the earlier one.
+// samePlace reports whether claim i and the next are of one place. If the later
+// one is refused, the place stands in line, whatever became of the earlier one.
 func samePlace(claims []store.Claim, i int) bool {
 	return i >= 0 && i+1 < len(claims) && claims[i].Place != 0 &&
 		claims[i].Place == claims[i+1].Place
 }
 
-// answered tells the line what became of claims. From then on it has the places that the server
-// has in a line, or may have, and no others.
+// answered tells the line what became of claims. From then on it has the places
+// that the server has in a line, or may have, and no others.
 func (s *engine) answered(claims []store.Claim, grants []store.Grant) {
 	for i := range claims {
 		place, g := claims[i].Place, &grants[i]
@@ -84,8 +84,8 @@ func refused(g *store.Grant) bool {
 	return g.Status == store.StatusTaken || g.Status == store.StatusQueued
 }
 
-// claiming is the job of an acquire: calls of the script for as many claims each as scriptRoom has
-// room for. Neighbours that are alike share a call.
+// claiming is the job of an acquire: calls of the script for as many claims
+// each as scriptRoom has room for. Neighbours that are alike share a call.
 type claiming struct {
 	codec  *codec
 	claims []store.Claim
@@ -117,12 +117,14 @@ func (c *codec) newClaiming(claims []store.Claim) *claiming {
 	return job
 }
 
-// alike reports whether two claims can share a call. Replicas confirm one at a time.
+// alike reports whether two claims can share a call. Replicas confirm one at a
+// time.
 func (c *codec) alike(a, b *store.Claim) bool {
 	return a.TTL == b.TTL && c.replicas == 0 && !givesWay(a) && !givesWay(b)
 }
 
-// givesWay reports whether a claim is that of a call that gives way to newer ones.
+// givesWay reports whether a claim is that of a call that gives way to newer
+// ones.
 func givesWay(c *store.Claim) bool { return c.Newness != store.Newness{} }
 
 func (job *claiming) Repeatable() bool  { return true }
@@ -247,7 +249,8 @@ func (c *codec) readOne(reply rueidis.RedisMessage, claim *store.Claim) store.Gr
 	return g
 }
 
-// isBroken reports whether the value in a refusal is that of the owner's lease, which was broken.
+// isBroken reports whether the value in a refusal is that of the owner's lease,
+// which was broken.
 func isBroken(reply rueidis.RedisMessage, owner string) bool {
 	parts, _ := reply.ToArray()
 	if len(parts) == 0 || owner == "" {
@@ -278,8 +281,8 @@ func newAcquires(c *codec, s *wire.Sender) *wire.Coalescer[store.Claim, store.Gr
 	}
 }
 
-// Propose implements [contract.Proposer]. A token above 2^53-1, which the server can't compare, is
-// refused with an error.
+// Propose implements [contract.Proposer]. A token above 2^53-1, which the
+// server can't compare, is refused with an error.
 func (s *engine) Propose(ctx context.Context, proposals []contract.Proposal) []store.Grant {
 	c, grants := s.codec, make([]store.Grant, len(proposals))
 	todo := wire.Calls{N: len(proposals)}

@@ -45,7 +45,8 @@ func TestAcquireOnAClosedClient(t *testing.T) {
 	}
 }
 
-// A process that does nothing but to renew sent four or five PINGs for each renewal.
+// A process that does nothing but to renew sent four or five PINGs for each
+// renewal.
 func TestPingsOfAnIdleProcess(t *testing.T) {
 	t.Parallel()
 	redis, s := startReal(t)

@@ -38,8 +38,8 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// Leases of many slots are freed in one call, by several goroutines of the client, which make their
-// commands again where a server turns them away.
+// Leases of many slots are freed in one call, by several goroutines of the
+// client, which make their commands again where a server turns them away.
 func TestLeasesOfAClusterInOneCall(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)
@@ -60,7 +60,8 @@ func TestLeasesOfAClusterInOneCall(t *testing.T) {
 	}
 }
 
-// Slots of one limit are asked for, renewed and freed in one call, as they share their keys.
+// Slots of one limit are asked for, renewed and freed in one call, as they
+// share their keys.
 func TestSlotsShareACallOfACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 1, 0)
@@ -125,8 +126,8 @@ func TestSilentlySingleClient(t *testing.T) {
 	}
 }
 
-// refused is why no store is made of a client. One is made of a server that does not answer in
-// time, as on a busy machine: it is asked later.
+// refused is why no store is made of a client. One is made of a server that
+// does not answer in time, as on a busy machine: it is asked later.
 func refused(t *testing.T, client rueidis.Client, opts ...redisstore.Option) (err error) {
 	t.Helper()
 	require.Eventually(t, func() bool {

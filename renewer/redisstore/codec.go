@@ -47,8 +47,8 @@ func lineTTL(ttl time.Duration) string {
 	return schema.Decimal(max(2*ttl, leastLine).Milliseconds())
 }
 
-// lineTerms are what acquire.lua is told of the lines of waiters: the mode, and the TTL of the
-// leases, which theirs depends on.
+// lineTerms are what acquire.lua is told of the lines of waiters: the mode, and
+// the TTL of the leases, which theirs depends on.
 type lineTerms struct {
 	mode string
 	ttl  time.Duration
@@ -82,14 +82,16 @@ func newCodec(
 		return t.mode + " " + places.ID() + " " + all.fenceText + " " + t.mark
 	}
 	if cluster {
-		// A script's keys must share a slot there. Locks that happen to do so are few,
-		// and a script with several of them could not run while the slot is moving.
+		// A script's keys must share a slot there. Locks that happen to do so
+		// are few, and a script with several of them could not run while the
+		// slot is moving.
 		all.perCall = 1
 	}
 	return all
 }
 
-// mode is what tell.lua calls it: whether there are lines of waiters, and a cluster.
+// mode is what tell.lua calls it: whether there are lines of waiters, and a
+// cluster.
 func (c *codec) mode() string {
 	switch {
 	case c.cluster:
@@ -109,12 +111,13 @@ func (c *codec) markOf(name string) string {
 	return c.mark
 }
 
-// coalesces reports whether callers who meet can share a command: not on a cluster, where their
-// locks are in different slots, and not where replicas confirm each grant on a connection of its
-// own.
+// coalesces reports whether callers who meet can share a command: not on a
+// cluster, where their locks are in different slots, and not where replicas
+// confirm each grant on a connection of its own.
 func (c *codec) coalesces() bool { return c.perCall > 1 && c.replicas == 0 }
 
-// holderText is schema.EncodeHolder's text with the trace, and how many callers wait there.
+// holderText is schema.EncodeHolder's text with the trace, and how many callers
+// wait there.
 func (c *codec) holderText(h store.Holder, callers int) string {
 	text := c.faceText(h)
 	if h.Trace != "" || callers > 0 {
@@ -134,12 +137,14 @@ func (c *codec) faceText(h store.Holder) string {
 	return c.holders.of(h)
 }
 
-// These bound one script, so that none keeps the server from others for a millisecond.
+// These bound one script, so that none keeps the server from others for a
+// millisecond.
 const (
 	// maxKeys leases take about 0.2 ms.
 	maxKeys = 100
-	// maxKeyBytes is what the keys of maxKeys leases may have together, beyond which there are
-	// fewer in a script: a hundred names of 512 bytes that all need escaping took 2.4 ms.
+	// maxKeyBytes is what the keys of maxKeys leases may have together, beyond
+	// which there are fewer in a script: a hundred names of 512 bytes that all
+	// need escaping took 2.4 ms.
 	maxKeyBytes = 16 << 10
 )
 
@@ -153,8 +158,8 @@ type scriptRoom struct {
 	last        contract.Name
 }
 
-// add adds a name to the call, or reports that there is no room for it. A limit may come again, on
-// a cluster too: its keys are the same.
+// add adds a name to the call, or reports that there is no room for it. A limit
+// may come again, on a cluster too: its keys are the same.
 func (r *scriptRoom) add(name contract.Name) bool {
 	again := r.limits && name == r.last
 	if r.names == 0 || r.names == maxKeys || r.names >= r.perCall && !again {
@@ -172,8 +177,9 @@ func (r *scriptRoom) begin(name contract.Name) {
 	r.last = name
 }
 
-// memo remembers the last text that was made of a value, since the next one is nearly always of the
-// same value. Its make must be set. It may be used concurrently.
+// memo remembers the last text that was made of a value, since the next one is
+// nearly always of the same value. Its make must be set. It may be used
+// concurrently.
 type memo[K comparable] struct {
 	make func(K) string
 	last atomic.Pointer[remembered[K]]

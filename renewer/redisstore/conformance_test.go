@@ -17,7 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/storetest"
 )
 
-// least is a client of a user with the documented rights on prefix and nothing else.
+// least is a client of a user with the documented rights on prefix and nothing
+// else.
 func (s server) least(t *testing.T, prefix string) server {
 	t.Helper()
 	rights := append(scope(prefix), strings.Fields(strings.Join([]string{
@@ -30,8 +31,8 @@ func (s server) least(t *testing.T, prefix string) server {
 	return s
 }
 
-// beating is a store whose claims are native wherever they may be, and that sends the first heartbeat
-// of each lease at once.
+// beating is a store whose claims are native wherever they may be, and that
+// sends the first heartbeat of each lease at once.
 type beating struct{ *redisstore.Engine }
 
 func (s beating) Acquire(ctx context.Context, claims []contract.Claim) []contract.Grant {
@@ -46,7 +47,8 @@ func (s beating) Acquire(ctx context.Context, claims []contract.Claim) []contrac
 	return grants
 }
 
-// fixture is an empty store under a prefix of its own, so that the cases share a server.
+// fixture is an empty store under a prefix of its own, so that the cases share
+// a server.
 func (s server) fixture(t *testing.T, prefix string) storetest.Fixture {
 	t.Helper()
 	lease := func(name string) string { return redisstore.LeaseKey(prefix, name) }

@@ -55,8 +55,8 @@ func (s server) farKeepers(t *testing.T, n int) []*renewer.Keeper {
 // doomedTTL is that of the leases of those who are doomed.
 const doomedTTL = 4 * time.Second
 
-// doomed has a waiter stand in line that never asks again, and returns what ends its process: its
-// place stays, and its inbox is heard by none.
+// doomed has a waiter stand in line that never asks again, and returns what
+// ends its process: its place stays, and its inbox is heard by none.
 func (s server) doomed(t testing.TB) (die func()) {
 	t.Helper()
 	client := s.client(t)
@@ -75,8 +75,9 @@ func (s server) doomed(t testing.TB) (die func()) {
 	}
 }
 
-// crowd has waiters of separate processes stand in line, in the order of pattern: L for one that
-// lives, and D for one that is doomed. It returns what ends those, all at once.
+// crowd has waiters of separate processes stand in line, in the order of
+// pattern: L for one that lives, and D for one that is doomed. It returns what
+// ends those, all at once.
 func (s server) crowd(
 	t *testing.T, pattern string, got chan<- *renewer.Lease,
 ) (die func()) {
@@ -131,8 +132,8 @@ func first(n int) (nodes []string) {
 	return nodes
 }
 
-// Processes that were killed while they waited cost the others nothing, wherever they stood: the
-// server says that none hears their inboxes.
+// Processes that were killed while they waited cost the others nothing,
+// wherever they stood: the server says that none hears their inboxes.
 func TestDeadWaitersArePassedOverAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, deployment := range []string{"one server", "cluster"} {
@@ -173,8 +174,8 @@ func TestDeadWaitersArePassedOverAtOnce(t *testing.T) {
 	}
 }
 
-// Waiters that are subscribed, and do nothing with their grants, cost the others one TTL in all,
-// however many they are: as a holder does that is stuck.
+// Waiters that are subscribed, and do nothing with their grants, cost the
+// others one TTL in all, however many they are: as a holder does that is stuck.
 func TestStuckWaitersCostOneTTL(t *testing.T) {
 	t.Parallel()
 	for name, pattern := range map[string]string{
@@ -200,8 +201,8 @@ func TestStuckWaitersCostOneTTL(t *testing.T) {
 	}
 }
 
-// A grant that lapses gives the lock to the first to ask. The place that had it hears of it late, and
-// is behind the others when it asks again.
+// A grant that lapses gives the lock to the first to ask. The place that had it
+// hears of it late, and is behind the others when it asks again.
 func TestALapsedGrantIsNoLease(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -239,7 +240,8 @@ func TestAPlaceKeepsItsRankThoughItWasPassedOver(t *testing.T) {
 			places, err := s.do(t, "ZRANGE", line, "0", "-1").AsStrSlice()
 			require.NoError(t, err)
 			for _, place := range places {
-				// without the length of its turn, which follows the link's latest answers
+				// without the length of its turn, which follows the link's
+				// latest answers
 				number, _, _ := strings.Cut(place, " ")
 				all = append(all, number)
 			}
@@ -255,8 +257,8 @@ func TestAPlaceKeepsItsRankThoughItWasPassedOver(t *testing.T) {
 	})
 }
 
-// A server's clock that is set back lets newcomers overtake until who stands there asks next, and no
-// longer.
+// A server's clock that is set back lets newcomers overtake until who stands
+// there asks next, and no longer.
 func TestAClockThatWasSetBack(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -296,7 +298,8 @@ func (s *starts) AcquireStart(ctx context.Context, _ renewer.AcquireStart) conte
 	return ctx
 }
 
-// A place belongs to its process: the successor of a head that leaves has the rank.
+// A place belongs to its process: the successor of a head that leaves has the
+// rank.
 func TestTheSuccessorOfAHeadHasItsRank(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -349,8 +352,9 @@ func TestTheSuccessorOfAHeadHasItsRank(t *testing.T) {
 	}
 }
 
-// A place of a limit whose process has found meanwhile that the server is far away asks for a longer
-// turn than the one that it is given: it is its turn all the same.
+// A place of a limit whose process has found meanwhile that the server is far
+// away asks for a longer turn than the one that it is given: it is its turn all
+// the same.
 func TestATurnIsThePlacesHoweverLong(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -383,7 +387,8 @@ func TestATurnIsThePlacesHoweverLong(t *testing.T) {
 	})
 }
 
-// What is no place of ours is passed over, also if its inbox is heard, and gives no rank.
+// What is no place of ours is passed over, also if its inbox is heard, and
+// gives no rank.
 func TestForgedPlacesOfALiveInbox(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {

@@ -65,9 +65,9 @@ func (l *latch) dial(
 	return latchedConn{conn, l}, nil
 }
 
-// A crowd of callers asks for locks at once, and the server's answers are slow to come. Heartbeats
-// and releases overtake those who wait for their turn, and for those who give up meanwhile nothing
-// is ever sent.
+// A crowd of callers asks for locks at once, and the server's answers are slow
+// to come. Heartbeats and releases overtake those who wait for their turn, and
+// for those who give up meanwhile nothing is ever sent.
 func TestHeartbeatsAndReleasesOvertakeACrowd(t *testing.T) {
 	t.Parallel()
 	for what, most := range map[string]int{
@@ -148,13 +148,14 @@ func leases(name string, n int) []string {
 	return keys
 }
 
-// One call may ask for any number of locks: they pass in parts, and those that were not sent when
-// its time was over say so.
+// One call may ask for any number of locks: they pass in parts, and those that
+// were not sent when its time was over say so.
 func TestALargeCallPassesInParts(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
 	l := newLatch()
-	// One connection: another would be dialled only now, and wait for the latch.
+	// One connection: another would be dialled only now, and wait for the
+	// latch.
 	s.option.DialCtxFn, s.option.PipelineMultiplex = l.dial, -1
 	store := s.store(t)
 	mine(t, store, claim("first", "a", time.Minute)) // so that the server knows the script
@@ -252,7 +253,8 @@ func calls(t *testing.T, s server, command string) int64 {
 	return n
 }
 
-// Locks and limits have scripts of their own: a group of both would be of no use to its callers.
+// Locks and limits have scripts of their own: a group of both would be of no
+// use to its callers.
 func TestLocksAndLimitsShareNoCommand(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {

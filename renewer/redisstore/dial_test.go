@@ -19,7 +19,8 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// countDials counts the connections that a client has made, and those that are open.
+// countDials counts the connections that a client has made, and those that are
+// open.
 func countDials(dials, open *atomic.Int32) func(*rueidis.ClientOption) {
 	return func(o *rueidis.ClientOption) {
 		o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer,

@@ -20,8 +20,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// throughLink returns a store behind a link, with a client that ClientOption has made for locks of
-// a minute: it dials for 5 s.
+// throughLink returns a store behind a link, with a client that ClientOption
+// has made for locks of a minute: it dials for 5 s.
 func throughLink(t *testing.T) (*proxy.Proxy, *redisstore.Engine) {
 	t.Helper()
 	redis, s := startReal(t)
@@ -38,8 +38,8 @@ func throughLink(t *testing.T) (*proxy.Proxy, *redisstore.Engine) {
 	return link, store
 }
 
-// cut leaves the link's client without a connection, and has a caller with much patience make one,
-// which never gets ready.
+// cut leaves the link's client without a connection, and has a caller with much
+// patience make one, which never gets ready.
 func cut(t *testing.T, link *proxy.Proxy, store *redisstore.Engine) {
 	t.Helper()
 	link.Blackhole(proxy.Both)
@@ -57,8 +57,9 @@ func cut(t *testing.T, link *proxy.Proxy, store *redisstore.Engine) {
 	require.Eventually(t, func() bool { return link.Conns() > 0 }, patience, time.Millisecond)
 }
 
-// rueidis has callers wait for the dial and the greeting of another without heeding their contexts,
-// for up to Dialer.Timeout: a caller who wanted an answer within 50 ms waited for 5 s.
+// rueidis has callers wait for the dial and the greeting of another without
+// heeding their contexts, for up to Dialer.Timeout: a caller who wanted an
+// answer within 50 ms waited for 5 s.
 func TestAnothersDialOutlastsContext(t *testing.T) {
 	t.Parallel()
 	claims := func(n int) []contract.Claim {
@@ -98,8 +99,8 @@ func TestAnothersDialOutlastsContext(t *testing.T) {
 	}
 }
 
-// Nor does the caller who makes the connection wait for the greeting longer than its context says,
-// even if that does not tell when it ends.
+// Nor does the caller who makes the connection wait for the greeting longer
+// than its context says, even if that does not tell when it ends.
 func TestOwnDialOutlastsContext(t *testing.T) {
 	t.Parallel()
 	link, store := throughLink(t)

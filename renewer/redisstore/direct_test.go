@@ -16,7 +16,8 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// direct returns a store through a link with which requests of lone callers go directly by now.
+// direct returns a store through a link with which requests of lone callers go
+// directly by now.
 func direct(
 	t *testing.T, edit ...func(*rueidis.ClientOption),
 ) (*proxy.Proxy, server, *redisstore.Engine) {
@@ -43,7 +44,8 @@ func (s server) direct(t *testing.T) *redisstore.Engine {
 // warmUp is how many requests must have been alone for the next to go directly.
 const warmUp = 16
 
-// warm makes as many requests as must have been alone for the next to go directly.
+// warm makes as many requests as must have been alone for the next to go
+// directly.
 func warm(t *testing.T, store *redisstore.Engine) {
 	t.Helper()
 	for range warmUp {
@@ -57,7 +59,8 @@ func lone(t *testing.T, store *redisstore.Engine) {
 	release(t, store, hold("warm", "a", 0))
 }
 
-// A lone caller's requests have a connection of their own, and heartbeats do not.
+// A lone caller's requests have a connection of their own, and heartbeats do
+// not.
 func TestOneConnectionForLoneCallers(t *testing.T) {
 	t.Parallel()
 	link, _, store := direct(t)
@@ -68,7 +71,8 @@ func TestOneConnectionForLoneCallers(t *testing.T) {
 	require.Equal(t, 2, link.Conns())
 }
 
-// Each of four callers who meet has a connection of its own, and no fifth one has.
+// Each of four callers who meet has a connection of its own, and no fifth one
+// has.
 func TestFourCallersGoDirectly(t *testing.T) {
 	t.Parallel()
 	link, _, store := direct(t)
@@ -98,7 +102,8 @@ func crowd(t *testing.T, store *redisstore.Engine, n int) {
 	}
 }
 
-// A caller who uses the client for other commands too keeps one connection for all.
+// A caller who uses the client for other commands too keeps one connection for
+// all.
 func TestOneConnectionForAll(t *testing.T) {
 	t.Parallel()
 	link, _, store := direct(t, func(o *rueidis.ClientOption) { o.AlwaysPipelining = true })
@@ -106,8 +111,8 @@ func TestOneConnectionForAll(t *testing.T) {
 	require.Equal(t, 1, link.Conns())
 }
 
-// A lone caller whose server does not answer returns at the deadline, and another one is served as
-// soon as the server is back.
+// A lone caller whose server does not answer returns at the deadline, and
+// another one is served as soon as the server is back.
 func TestALoneCallerLeaves(t *testing.T) {
 	t.Parallel()
 	link, _, store := direct(t)
@@ -126,8 +131,8 @@ func TestALoneCallerLeaves(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// The connection of lone callers has ended while none of them used it: the next does not notice.
-// A heartbeat may, which goes by the shared one.
+// The connection of lone callers has ended while none of them used it: the next
+// does not notice. A heartbeat may, which goes by the shared one.
 func TestAnIdleConnectionHasEnded(t *testing.T) {
 	t.Parallel()
 	link, _, store := direct(t)

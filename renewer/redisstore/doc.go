@@ -1,5 +1,6 @@
-// Package redisstore keeps the locks of [renewer] in one Redis deployment: a single server, one
-// behind Sentinel, or a cluster. It speaks to Redis 6.2 or later and to Valkey, through rueidis.
+// Package redisstore keeps the locks of [renewer] in one Redis deployment: a
+// single server, one behind Sentinel, or a cluster. It speaks to Redis 6.2 or
+// later and to Valkey, through rueidis.
 //
 //	redis, err := redisstore.FromEnv() // or FromURL("redis://localhost:6379")
 //	store, err := redisstore.Open(ctx, redis)
@@ -12,8 +13,9 @@
 //
 // # Authority
 //
-// The server alone decides who has a lock, by its own clock: a lock is a key with a TTL. Every
-// operation is one Lua script, and compares the owner token before it changes anything.
+// The server alone decides who has a lock, by its own clock: a lock is a key
+// with a TTL. Every operation is one Lua script, and compares the owner token
+// before it changes anything.
 //
 //	free --acquire--> held by A
 //	held by A --renew by A-->            held by A, TTL anew
@@ -25,7 +27,8 @@
 //
 // # Outcomes
 //
-// What is not answered is not known, and is never taken for a grant or for a loss:
+// What is not answered is not known, and is never taken for a grant or for a
+// loss:
 //
 //	the server says                    a request gets
 //	the lock is another's              StatusTaken, with the holder and the time left
@@ -55,5 +58,6 @@
 //   - Tokens rise by the server's clock and one mark of its own. If it loses its data, don't set
 //     the clock back.
 //
-// Keys, rights and Sentinel: https://github.com/lockbeat/lockbeat/blob/main/docs/redis.md
+// Keys, rights and Sentinel:
+// https://github.com/lockbeat/lockbeat/blob/main/docs/redis.md
 package redisstore

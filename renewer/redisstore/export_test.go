@@ -81,7 +81,8 @@ func (s *engine) OneKeyAScript() {
 	s.setWindows()
 }
 
-// Joins reports whether these claims can go in one command with those of others.
+// Joins reports whether these claims can go in one command with those of
+// others.
 func (s *engine) Joins(claims ...store.Claim) bool { return s.acquires.Joins(claims) }
 
 // Places counts the places that the store keeps for claims.
@@ -107,7 +108,8 @@ func (s *engine) Client() rueidis.Client { return s.sender.Client }
 // Topology is what a store knows of its cluster.
 func (s *engine) Topology() *topology.Topology { return s.topology }
 
-// LockKeys are the keys of a lock's lease, and of the counter of the tokens that it was given.
+// LockKeys are the keys of a lock's lease, and of the counter of the tokens
+// that it was given.
 func LockKeys(prefix, name string) (lease, fence string) {
 	lease = schema.LockKey(prefix, name)
 	return lease, lease + schema.FenceSuffix
@@ -146,7 +148,8 @@ const NativeName = nativeName
 // Took notes how long a claim took.
 func (s *engine) Took(d time.Duration) { s.line.Took(d) }
 
-// LongWait sets how long a name is waited for before those in its line listen to what is for all.
+// LongWait sets how long a name is waited for before those in its line listen
+// to what is for all.
 func (s *engine) LongWait(d time.Duration) { s.line.LongWait = d }
 
 // Inbox is by which the places of a store name it on the server.

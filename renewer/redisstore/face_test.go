@@ -11,7 +11,8 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// standShown has places of a store stand in line, and awaits that another shows whose they are.
+// standShown has places of a store stand in line, and awaits that another shows
+// whose they are.
 func standShown(t *testing.T, store, other *redisstore.Engine) {
 	t.Helper()
 	store.LongWait(10 * time.Millisecond)

@@ -86,8 +86,9 @@ func TestFullServer(t *testing.T) {
 	mine(t, store, claim("new", "a", time.Minute))
 }
 
-// A lease that was refused while the server's memory was full had no mark that it is waited for, so
-// that its release woke no caller when there was memory again.
+// A lease that was refused while the server's memory was full had no mark that
+// it is waited for, so that its release woke no caller when there was memory
+// again.
 func TestAReleaseWakesThoseWhomAFullServerRefused(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string]bool{"in line": true, "without a place": false} {
@@ -126,7 +127,8 @@ func TestAReleaseWakesThoseWhomAFullServerRefused(t *testing.T) {
 	}
 }
 
-// A refusal that can't be marked is none: no release would wake the one who hears it.
+// A refusal that can't be marked is none: no release would wake the one who
+// hears it.
 func TestARefusalThatCanNotBeMarkedIsAnError(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -143,7 +145,8 @@ func TestARefusalThatCanNotBeMarkedIsAnError(t *testing.T) {
 	waitedFor(t, store, "a") // it has its mark
 }
 
-// The holder of a lease that has lapsed learns so also from a server that takes no writes.
+// The holder of a lease that has lapsed learns so also from a server that takes
+// no writes.
 func TestAReleaseOfWhatIsGoneNeedsNoWrite(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

@@ -68,7 +68,8 @@ func TestFenceSurvivesFlushAll(t *testing.T) {
 	})
 }
 
-// counters are the keys from which a token of lock a is picked: of the name, and of the server.
+// counters are the keys from which a token of lock a is picked: of the name,
+// and of the server.
 func counters() map[string]string {
 	_, given := redisstore.LockKeys(redisstore.DefaultPrefix, "a")
 	return map[string]string{
@@ -94,8 +95,8 @@ func TestFenceCounterAheadOfTheClock(t *testing.T) {
 	})
 }
 
-// A mark that is ahead of the clock lasts as much longer: or it would be gone before the clock is
-// there.
+// A mark that is ahead of the clock lasts as much longer: or it would be gone
+// before the clock is there.
 func TestTheMarkOutlivesTheClockSetBack(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -144,7 +145,8 @@ func TestFenceCounterDamaged(t *testing.T) {
 func TestEveryKeyHasATTL(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
-		// A counter of given tokens that would lapse before its lease does is kept as long as that.
+		// A counter of given tokens that would lapse before its lease does is
+		// kept as long as that.
 		store := s.store(t, redisstore.FenceTTL(30*time.Second))
 		for i := range 10 {
 			name := fmt.Sprint("job ", i)
@@ -176,8 +178,8 @@ func TestEveryKeyHasATTL(t *testing.T) {
 	})
 }
 
-// The counter of one name that has run ahead of the clock, as another server's may have, raises the
-// tokens of no other name.
+// The counter of one name that has run ahead of the clock, as another server's
+// may have, raises the tokens of no other name.
 func TestOneNameAheadOfTheClockLeavesTheOthers(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -198,8 +200,9 @@ func TestOneNameAheadOfTheClockLeavesTheOthers(t *testing.T) {
 	})
 }
 
-// A grant reserves tokens up to 10 ms ahead of the server's clock, which the mark keeps, to
-// the last digit; nobody else's are below. So they are as many as microseconds have passed.
+// A grant reserves tokens up to 10 ms ahead of the server's clock, which the
+// mark keeps, to the last digit; nobody else's are below. So they are as many
+// as microseconds have passed.
 func TestReservedTokens(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {

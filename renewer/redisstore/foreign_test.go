@@ -12,8 +12,9 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// A key of another type where one lock's line, counter or lease should be keeps no other lock of
-// the batch from being renewed and freed, and the lock itself only if it is the lease.
+// A key of another type where one lock's line, counter or lease should be keeps
+// no other lock of the batch from being renewed and freed, and the lock itself
+// only if it is the lease.
 func TestAForeignKeyBesideOneLockSpoilsNoOther(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -193,8 +194,8 @@ func TestAForeignKeyBesideOneLockSpoilsNoOtherAcquire(t *testing.T) {
 	})
 }
 
-// Beside a foreign key a caller waits without a place, and is not kept from the lock when it is
-// free.
+// Beside a foreign key a caller waits without a place, and is not kept from the
+// lock when it is free.
 func TestWhoWaitsBesideAForeignKeyHasNoPlace(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {

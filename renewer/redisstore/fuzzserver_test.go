@@ -25,7 +25,8 @@ type rogue struct {
 	replies []string // to commands that the store sends, in turn, over and over
 	channel string   // what it publishes once a client has subscribed
 	message string
-	// ends its connections: a client that is closed while it dials leaves one open. May be nil
+	// ends its connections: a client that is closed while it dials leaves one
+	// open. May be nil
 	life context.Context
 }
 
@@ -189,9 +190,9 @@ func TestImpossibleLengths(t *testing.T) {
 	}
 }
 
-// Whatever a server answers to the store's own questions (scripts, INFO, CONFIG GET, WAIT) and
-// publishes on whatever channel: no panic, every item an answer, and a grant only where there is a
-// token.
+// Whatever a server answers to the store's own questions (scripts, INFO, CONFIG
+// GET, WAIT) and publishes on whatever channel: no panic, every item an answer,
+// and a grant only where there is a token.
 func FuzzServer(f *testing.F) {
 	f.Add([]byte{0x16, 0, 1}, []byte{0x10, 7}, "lockbeat:{a}:freed", "")
 	f.Add([]byte{0x31, 'a', 'b', 'c'}, []byte{0x36, 0x31, 'x', 'y', 'z', 0x10, 5, 0x10, 9}, "",

@@ -14,8 +14,9 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// When a key was overwritten for less time than its lease had, its holder hears of it, and the next
-// in line slept on until its poll. (By the conformance suite it does not if the key is gone.)
+// When a key was overwritten for less time than its lease had, its holder hears
+// of it, and the next in line slept on until its poll. (By the conformance
+// suite it does not if the key is gone.)
 func TestNextSleepsThoughTheKeyWasOverwritten(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -34,7 +35,8 @@ func TestNextSleepsThoughTheKeyWasOverwritten(t *testing.T) {
 	assert.Less(t, time.Since(begun), 3500*time.Millisecond, "not the poll's 4 s")
 }
 
-// What a release finds gone goes to the first in line once, and nothing of a stranger's is touched.
+// What a release finds gone goes to the first in line once, and nothing of a
+// stranger's is touched.
 func TestReleaseOfWhatIsGone(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -71,8 +73,8 @@ func TestReleaseOfWhatIsGone(t *testing.T) {
 	})
 }
 
-// A user with the least rights, who can't stand in line, releases what is gone, and leaves a key of
-// another program alone.
+// A user with the least rights, who can't stand in line, releases what is gone,
+// and leaves a key of another program alone.
 func TestAReleaseOfWhatIsGoneWithTheLeastRights(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// A server or a proxy that repeats what it was sent has the password in its answer.
+// A server or a proxy that repeats what it was sent has the password in its
+// answer.
 func TestServersThatRepeatTheGreeting(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{

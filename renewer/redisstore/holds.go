@@ -17,7 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Renew implements [store.Store]. It passes through no window: a heartbeat waits for no crowd.
+// Renew implements [store.Store]. It passes through no window: a heartbeat
+// waits for no crowd.
 func (s *engine) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	job := s.codec.newHolding(holds, false)
 	s.sender.Spread(ctx, nil, job)
@@ -45,8 +46,8 @@ func (s *engine) Release(ctx context.Context, holds []store.Hold) []store.Answer
 	return job.answers
 }
 
-// checkTurn has the server pass a lease on if it has lapsed, or slots if their turn has. It is the
-// release of a lease that no owner has.
+// checkTurn has the server pass a lease on if it has lapsed, or slots if their
+// turn has. It is the release of a lease that no owner has.
 func (s *engine) checkTurn(name contract.Name) {
 	ctx, cancel := context.WithTimeout(s.life, s.settle)
 	defer cancel()
@@ -57,8 +58,8 @@ func (s *engine) checkTurn(name contract.Name) {
 // noOwner is as long as an owner token, and none.
 var noOwner = strings.Repeat(" ", store.OwnerLen)
 
-// holding is the job of a renewal or a release: calls of a script for as many leases each as
-// scriptRoom has room for. Neighbours of one time share a call.
+// holding is the job of a renewal or a release: calls of a script for as many
+// leases each as scriptRoom has room for. Neighbours of one time share a call.
 type holding struct {
 	codec     *codec
 	releases  bool // or else it renews
@@ -143,8 +144,9 @@ func (h *holding) Command(i int, whole bool) rueidis.Completed {
 	if limits && c.cluster {
 		n++
 	}
-	// Written piece by piece, as a heartbeat of many leases would fill a slice of words for each
-	// call. The first key is as good as all to choose the server by.
+	// Written piece by piece, as a heartbeat of many leases would fill a slice
+	// of words for each call. The first key is as good as all to choose the
+	// server by.
 	words := c.builder().Arbitrary(call, name, strconv.Itoa(n)).Keys(keys.Next())
 	if h.frees {
 		return words.Args(part[0].Owner).Build()
@@ -181,15 +183,16 @@ func (h *holding) young(hold *store.Hold) bool {
 	return hold.Fence != 0 && !hold.Limit && h.codec.native.Some()
 }
 
-// mayFree reports whether nobody is likely to wait for the one lease, so that free.lua will do.
+// mayFree reports whether nobody is likely to wait for the one lease, so that
+// free.lua will do.
 func (h *holding) mayFree() bool {
 	hold := &h.holds[0]
 	return len(h.holds) == 1 && h.young(hold) && hold.Keep == 0 && hold.Place == 0 &&
 		h.codec.native.Calm()
 }
 
-// told is what renew.lua is told of leases beside their owners: how many callers wait for each that
-// tells, and its token.
+// told is what renew.lua is told of leases beside their owners: how many
+// callers wait for each that tells, and its token.
 func (h *holding) told(part []store.Hold) (text string) {
 	for i := range part {
 		hold := &part[i]

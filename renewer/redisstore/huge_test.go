@@ -18,7 +18,8 @@ import (
 // mostSent is how much of a value acquire.lua sends, in bytes.
 const mostSent = 300
 
-// longestReply is a client that notes the longest text of any reply to a command.
+// longestReply is a client that notes the longest text of any reply to a
+// command.
 type longestReply struct {
 	rueidis.Client
 	longest int
@@ -42,7 +43,8 @@ func (c *longestReply) note(m rueidis.RedisMessage) {
 	}
 }
 
-// A value that a neighbour had made huge went whole to every caller who was refused: 100 MiB a try.
+// A value that a neighbour had made huge went whole to every caller who was
+// refused: 100 MiB a try.
 func TestAHugeValueIsNotSent(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {

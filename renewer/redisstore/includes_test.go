@@ -8,8 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/script"
 )
 
-// A line that includes a file and is left as it is would be a comment to the server: part of the
-// script would be missing, and nothing would say so.
+// A line that includes a file and is left as it is would be a comment to the
+// server: part of the script would be missing, and nothing would say so.
 func TestEveryIncludedFileIsThere(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]script.Script{

@@ -18,9 +18,11 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// layout is each key and channel of ours while there is one of everything that is kept. Programs of
-// other versions read and write these beside us. So a change of a line here is a change of what may
-// run beside what: docs/compatibility.md says so, and othersvalues_test.go gets the former value.
+// layout is each key and channel of ours while there is one of everything that
+// is kept. Programs of other versions read and write these beside us. So a
+// change of a line here is a change of what may run beside what:
+// docs/compatibility.md says so, and othersvalues_test.go gets the former
+// value.
 const layout = `
 key lockbeat:{%}:mark "gTIME"
 key lockbeat:{INBOX}:process "VERSION\n1\nnode-b\n42\ntest\n2\nnode-c\n42\n\n3\nnode-d\n42\n"
@@ -161,8 +163,8 @@ func stands(t *testing.T, store *redisstore.Engine, c contract.Claim, place uint
 	}, patience, time.Millisecond)
 }
 
-// awaitLayout waits until what is on the server is what want says, since some of it is written
-// behind the calls.
+// awaitLayout waits until what is on the server is what want says, since some
+// of it is written behind the calls.
 func (s server) awaitLayout(t *testing.T, store *redisstore.Engine, want string) {
 	t.Helper()
 	var got string
@@ -180,7 +182,8 @@ var (
 	anyFace   = regexp.MustCompile(`(:process ")[^\\"]*`)
 )
 
-// allChannels are those that have subscribers, those of a shard's messages included.
+// allChannels are those that have subscribers, those of a shard's messages
+// included.
 func (s server) allChannels(t testing.TB) []string {
 	t.Helper()
 	all := s.texts(t, "PUBSUB", "CHANNELS")
@@ -190,7 +193,8 @@ func (s server) allChannels(t testing.TB) []string {
 	return all
 }
 
-// sharded reports whether the server knows messages within a shard, as Redis does since 7.
+// sharded reports whether the server knows messages within a shard, as Redis
+// does since 7.
 func (s server) sharded(t testing.TB) bool {
 	t.Helper()
 	return s.do(t, "PUBSUB", "SHARDCHANNELS").Error() == nil

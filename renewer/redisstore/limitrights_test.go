@@ -14,8 +14,8 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Redis grants the rights of limits apart from those of locks, and an error says which. Each is
-// needed.
+// Redis grants the rights of limits apart from those of locks, and an error
+// says which. Each is needed.
 func TestEachRightOfLimitsIsNeeded(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -59,8 +59,9 @@ func TestEachRightOfLimitsIsNeeded(t *testing.T) {
 	}
 }
 
-// A grant that is refused halfway, as rights are taken away meanwhile, leaves no key without a TTL,
-// and its token is not given again, also where tokens run ahead of the clock.
+// A grant that is refused halfway, as rights are taken away meanwhile, leaves
+// no key without a TTL, and its token is not given again, also where tokens run
+// ahead of the clock.
 func TestASlotThatIsRefusedHalfway(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

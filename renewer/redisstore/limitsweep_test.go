@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// However many slots of a limit have lapsed, no request removes more than 64 of them, and none of
-// them counts.
+// However many slots of a limit have lapsed, no request removes more than 64 of
+// them, and none of them counts.
 func TestALimitIsSweptInPieces(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {

@@ -13,8 +13,8 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// One who waits and gets no place any more, as there is something else where the line was, hears
-// what is for all from then on.
+// One who waits and gets no place any more, as there is something else where
+// the line was, hears what is for all from then on.
 func TestAWaiterWithoutItsLineHearsWhatIsForAll(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -38,8 +38,9 @@ func TestAWaiterWithoutItsLineHearsWhatIsForAll(t *testing.T) {
 	})
 }
 
-// While a mailbox is not open, claims present no place: its turn would be one of the dead. When it
-// opens again all who wait are woken, as a turn may have slipped by.
+// While a mailbox is not open, claims present no place: its turn would be one
+// of the dead. When it opens again all who wait are woken, as a turn may have
+// slipped by.
 func TestAMailboxThatFails(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -79,8 +80,8 @@ func TestAMailboxThatFails(t *testing.T) {
 	require.Equal(t, contract.StatusHeld, acquire(t, store, queue("b")).Status)
 }
 
-// A caller who has waited since before the server said what it lets the store do stands in line as
-// well.
+// A caller who has waited since before the server said what it lets the store
+// do stands in line as well.
 func TestAWatchBeforeTheServerHasAnswered(t *testing.T) {
 	t.Parallel()
 	redis, s := startReal(t)
@@ -100,8 +101,8 @@ func TestAWatchBeforeTheServerHasAnswered(t *testing.T) {
 	stand(t, store, "b")
 }
 
-// A mailbox stays open for a moment after the last watch, so that the next caller has its place at
-// once; and then it is closed.
+// A mailbox stays open for a moment after the last watch, so that the next
+// caller has its place at once; and then it is closed.
 func TestAMailboxLingers(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -126,8 +127,8 @@ func TestAMailboxLingers(t *testing.T) {
 	assert.Zero(t, s.number(t, "EXISTS", redisstore.LineKey(redisstore.DefaultPrefix, "a")))
 }
 
-// Close ends mailboxes that are used and those that linger. A caller who watches hears of it once.
-// (TestMain counts goroutines.)
+// Close ends mailboxes that are used and those that linger. A caller who
+// watches hears of it once. (TestMain counts goroutines.)
 func TestCloseEndsMailboxes(t *testing.T) {
 	t.Parallel()
 	for name, lingers := range map[string]bool{"used": false, "lingering": true} {

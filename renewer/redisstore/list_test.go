@@ -19,7 +19,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// listed returns what is listed, by name, "limit of" before a limit's. None is listed twice.
+// listed returns what is listed, by name, "limit of" before a limit's. None is
+// listed twice.
 func listed(
 	t testing.TB, s *redisstore.Engine, want func(string, bool) bool,
 ) map[string]contract.Lock {
@@ -71,7 +72,8 @@ func TestList(t *testing.T) {
 		s.ok(t, "SET", prefix+"{foreign limit}:slots", "x")
 		s.ok(t, "ZADD", prefix+"{lapsed}:slots", "1", owner("x"))
 
-		// A slot that is freed while it is read: it is in the set, and in the hash no more.
+		// A slot that is freed while it is read: it is in the set, and in the
+		// hash no more.
 		const never = "9000000000000000"
 		s.ok(t, "ZADD", prefix+"{order:42}:slots", never, owner("x"))
 		s.ok(t, "ZADD", prefix+"{just freed}:slots", never, owner("x"))
@@ -113,8 +115,8 @@ func TestList(t *testing.T) {
 	})
 }
 
-// Those who wait are counted wherever they stand, also while the lock is between two owners; places
-// alone are of the dead.
+// Those who wait are counted wherever they stand, also while the lock is
+// between two owners; places alone are of the dead.
 func TestWhoWaitsIsListed(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -162,8 +164,8 @@ func TestWhoWaitsIsListed(t *testing.T) {
 	})
 }
 
-// What a lease that is broken looks like, and who broke it; a record that is not there, or is no
-// such record, hides nothing.
+// What a lease that is broken looks like, and who broke it; a record that is
+// not there, or is no such record, hides nothing.
 func TestBrokenLeasesAreShown(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -199,7 +201,8 @@ func TestBrokenLeasesAreShown(t *testing.T) {
 	}
 }
 
-// On a cluster each primary is asked. A frozen one does not hide the locks of the others.
+// On a cluster each primary is asked. A frozen one does not hide the locks of
+// the others.
 func TestListAndShowOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0)

@@ -17,8 +17,8 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// pings has another client ask the server for as long as it is not stopped, and returns how long
-// 99 of 100 answers took at most, and half of them.
+// pings has another client ask the server for as long as it is not stopped, and
+// returns how long 99 of 100 answers took at most, and half of them.
 func pings(t testing.TB, c rueidis.Client) (stop func() (p50, p99 time.Duration)) {
 	ctx, end := context.WithCancel(t.Context())
 	var all []time.Duration

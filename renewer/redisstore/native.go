@@ -13,10 +13,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// nativeName is how long a name may be whose lock is claimed natively: see wire.Sender.Pair.
+// nativeName is how long a name may be whose lock is claimed natively: see
+// wire.Sender.Pair.
 const nativeName = 256
 
-// newRule says when claims are native: never by a client whose connections are not counted.
+// newRule says when claims are native: never by a client whose connections are
+// not counted.
 func newRule(client rueidis.Client) *native.Rule {
 	r := &native.Rule{Quiet: func() bool { return wire.Quiet(native.QuietFor) }}
 	if !wire.Counts(client) {
@@ -44,7 +46,8 @@ func (c *codec) claimAlone(
 	return job.grants
 }
 
-// needsNoScript reports whether two commands do for a claim of a lock, if that is free.
+// needsNoScript reports whether two commands do for a claim of a lock, if that
+// is free.
 func needsNoScript(c *store.Claim) bool {
 	return c.Place == 0 && !c.Manual && !givesWay(c) && len(c.Name) <= nativeName &&
 		len(c.Owner) == store.OwnerLen
@@ -57,8 +60,9 @@ type nativeJob struct {
 	text   [256]byte // its key and value
 }
 
-// claimNatively claims a lock without a script: see package native. After nil the script decides,
-// for the same owner: of what has come of this it sees its own.
+// claimNatively claims a lock without a script: see package native. After nil
+// the script decides, for the same owner: of what has come of this it sees its
+// own.
 func (c *codec) claimNatively(
 	ctx context.Context, s *wire.Sender, claim *store.Claim,
 ) []store.Grant {
@@ -95,8 +99,9 @@ func (c *codec) claimNatively(
 	return job.grants[:]
 }
 
-// isFinal reports whether the server will refuse native claims again: it knows no such command, or
-// does not let us, or tokens are given there, so that the mark is no number.
+// isFinal reports whether the server will refuse native claims again: it knows
+// no such command, or does not let us, or tokens are given there, so that the
+// mark is no number.
 func (c *codec) isFinal(err error) bool {
 	answer, ok := rueidis.IsRedisErr(err)
 	return ok && !answer.IsNil() && (c.errors.Definite(answer.Error()) ||

@@ -26,7 +26,8 @@ func (s server) natively(t *testing.T, store *redisstore.Engine) *redisstore.Eng
 	return store
 }
 
-// script has a store claim by script, after which claims are native for a moment.
+// script has a store claim by script, after which claims are native for a
+// moment.
 func (s server) script(t *testing.T, store *redisstore.Engine) (fence int64) {
 	t.Helper()
 	c := claim(strings.Repeat("-", redisstore.NativeName+1), "s", time.Minute)
@@ -80,7 +81,8 @@ func TestALoneClaimIsNative(t *testing.T) {
 	assert.Greater(t, s.script(t, store), fence)
 }
 
-// So is the script that frees it, which does not know who waits. For the next few another does.
+// So is the script that frees it, which does not know who waits. For the next
+// few another does.
 func TestALoneReleaseIsAShortScript(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -131,7 +133,8 @@ func TestALoneReleaseIsAShortScript(t *testing.T) {
 	}
 }
 
-// Until the first heartbeat the value has no token. Who has the lock, and since when, is there.
+// Until the first heartbeat the value has no token. Who has the lock, and since
+// when, is there.
 func TestTheFirstHeartbeatNotesTheToken(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -179,7 +182,8 @@ func TestALockThatIsKeptHasItsToken(t *testing.T) {
 	s.pttl(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "a"), 60*minute-5000, 60*minute)
 }
 
-// Its answer was lost: the owner that asks again has a higher token, and its lease.
+// Its answer was lost: the owner that asks again has a higher token, and its
+// lease.
 func TestTheAnswerToANativeClaimIsLost(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -192,7 +196,8 @@ func TestTheAnswerToANativeClaimIsLost(t *testing.T) {
 	s.pttl(t, redisstore.LeaseKey(redisstore.DefaultPrefix, "a"), 60*minute-5000, 60*minute)
 }
 
-// A server that has forgotten shows it by the token: the script lifts the mark to the clock.
+// A server that has forgotten shows it by the token: the script lifts the mark
+// to the clock.
 func TestNoNativeClaimOfAServerThatHasForgotten(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -217,7 +222,8 @@ func TestNoNativeClaimOfAServerThatHasForgotten(t *testing.T) {
 	}
 }
 
-// A native claim that is refused costs as much again, so that the next few go by script.
+// A native claim that is refused costs as much again, so that the next few go
+// by script.
 func TestAfterARefusalScriptsForTheNextFew(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -315,7 +321,8 @@ func TestWhatIsNotNative(t *testing.T) {
 	s.native(t, store, "a")
 }
 
-// On the connection that all share SET and INCR are a transaction. A lone caller's own needs none.
+// On the connection that all share SET and INCR are a transaction. A lone
+// caller's own needs none.
 func TestATransactionOnTheSharedConnectionOnly(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -332,7 +339,8 @@ func TestATransactionOnTheSharedConnectionOnly(t *testing.T) {
 	}
 }
 
-// A native claim whose server does not answer ends at its deadline, with nothing granted.
+// A native claim whose server does not answer ends at its deadline, with
+// nothing granted.
 func TestANativeClaimThatIsNotAnswered(t *testing.T) {
 	t.Parallel()
 	redis, s := startReal(t)
@@ -345,7 +353,8 @@ func TestANativeClaimThatIsNotAnswered(t *testing.T) {
 	assert.ErrorIs(t, g.Err, context.DeadlineExceeded)
 }
 
-// One whose connection ends may be carried out yet: a script's answer would hide that.
+// One whose connection ends may be carried out yet: a script's answer would
+// hide that.
 func TestANativeClaimThatIsLostIsUnknown(t *testing.T) {
 	t.Parallel()
 	link, store := throughLink(t)
@@ -365,7 +374,8 @@ func TestANativeClaimThatIsLostIsUnknown(t *testing.T) {
 	require.Fail(t, "no claim was native")
 }
 
-// A store whose client ClientOption has completed needs no more than a second without a dial.
+// A store whose client ClientOption has completed needs no more than a second
+// without a dial.
 //
 //nolint:paralleltest // others dial
 func TestClaimsAreNativeAfterAWhile(t *testing.T) {

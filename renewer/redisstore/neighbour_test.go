@@ -22,9 +22,10 @@ type neighbour struct {
 	store  *redisstore.Engine
 }
 
-// Two services, of which one's prefix begins with the other's, by users with the documented rights
-// and with all that is optional: neither reaches the other's keys and channels in any way, and each
-// has what it needs. The pattern of the outer one covered the inner one's keys.
+// Two services, of which one's prefix begins with the other's, by users with
+// the documented rights and with all that is optional: neither reaches the
+// other's keys and channels in any way, and each has what it needs. The pattern
+// of the outer one covered the inner one's keys.
 func TestNeighboursDoNotTouchEachOther(t *testing.T) {
 	t.Parallel()
 	for _, pubsub := range []string{"resetchannels", "allchannels"} {
@@ -56,8 +57,8 @@ func TestNeighboursDoNotTouchEachOther(t *testing.T) {
 
 func (s server) neighbour(t *testing.T, prefix string) neighbour {
 	t.Helper()
-	// With more than is documented: neither a pattern nor a message on a shard's channel (which
-	// Redis 6.2 does not have) gets through.
+	// With more than is documented: neither a pattern nor a message on a
+	// shard's channel (which Redis 6.2 does not have) gets through.
 	rights := strings.Fields(redisstore.Rights + " " + redisstore.LineRights + " +psubscribe " +
 		"+punsubscribe +script|load")
 	if s.sharded(t) {
@@ -84,12 +85,13 @@ func (s server) dump(t *testing.T) map[string]string {
 	return all
 }
 
-// refusedOrUnknown is how servers word that a command is not allowed; that Redis 6.2 does not know
-// it is as good.
+// refusedOrUnknown is how servers word that a command is not allowed; that
+// Redis 6.2 does not know it is as good.
 const refusedOrUnknown = "NOPERM|user executing the script can't|ACL failure|" +
 	"unknown command .S(PUBLISH|SUBSCRIBE|publish|subscribe)"
 
-// triesAll sends every command that the user may, about another prefix, directly and by a script.
+// triesAll sends every command that the user may, about another prefix,
+// directly and by a script.
 func (n neighbour) triesAll(t *testing.T, s server, prefix string) {
 	t.Helper()
 	lease, fence := redisstore.LockKeys(prefix, "a")
@@ -184,8 +186,8 @@ func keepsRecords(t *testing.T, store *redisstore.Engine) {
 	require.Equal(t, contract.StatusHeld, release(t, store, hold("recorded", "a", 0)).Status)
 }
 
-// The line that the docs give, copied as it stands, serves on a server where users begin with all
-// channels. Without resetchannels the server refuses it.
+// The line that the docs give, copied as it stands, serves on a server where
+// users begin with all channels. Without resetchannels the server refuses it.
 func TestTheDocumentedLineServes(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t, "--acl-pubsub-default", "allchannels")

@@ -18,19 +18,22 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Deployment says where one Redis deployment is, for [Open], for other clients of the same Redis,
-// and for asynq (asynqmw.RedisOpt). [FromEnv] and [FromURL] make one, which you may change.
+// Deployment says where one Redis deployment is, for [Open], for other clients
+// of the same Redis, and for asynq (asynqmw.RedisOpt). [FromEnv] and [FromURL]
+// make one, which you may change.
 type Deployment struct {
-	// Option reaches it. [Open] completes a copy of it by [ClientOption]; rueidis.NewClient makes a
-	// client for other work of it as it is.
+	// Option reaches it. [Open] completes a copy of it by [ClientOption];
+	// rueidis.NewClient makes a client for other work of it as it is.
 	Option rueidis.ClientOption
-	// Cluster says that the servers are a cluster; [Open] refuses others. With false they are asked
-	// whether they are, unless Option.ForceSingleClient is set. asynq does not ask.
+	// Cluster says that the servers are a cluster; [Open] refuses others. With
+	// false they are asked whether they are, unless Option.ForceSingleClient is
+	// set. asynq does not ask.
 	Cluster bool
-	// Prefix is before the keys of all locks: see the function [Prefix]. Default [DefaultPrefix].
+	// Prefix is before the keys of all locks: see the function [Prefix].
+	// Default [DefaultPrefix].
 	Prefix string
-	// TTL is that of the shortest leases: see [ClientOption]. [renewer.New] refuses a shorter one
-	// in its Config. Default [renewer.DefaultTTL].
+	// TTL is that of the shortest leases: see [ClientOption]. [renewer.New]
+	// refuses a shorter one in its Config. Default [renewer.DefaultTTL].
 	TTL time.Duration
 
 	warnings []string
@@ -56,10 +59,11 @@ func (d Deployment) Format(w fmt.State, _ rune) {
 //	LOCKBEAT_TLS_SERVER_NAME         the name in the server's certificate
 //	LOCKBEAT_PREFIX                  what the keys begin with
 //
-// The error is [renewer.ErrConfig] and names every variable that is wrong. One that begins with
-// LOCKBEAT_ and is not known is wrong, too, and so is a file that another user could write.
-// Passwords and the client's certificate are read again for each connection: a changed one needs no
-// restart. No error has a password in it.
+// The error is [renewer.ErrConfig] and names every variable that is wrong. One
+// that begins with LOCKBEAT_ and is not known is wrong, too, and so is a file
+// that another user could write. Passwords and the client's certificate are
+// read again for each connection: a changed one needs no restart. No error has
+// a password in it.
 func FromEnv() (Deployment, error) {
 	if err := deployment.CheckNames(os.Environ()); err != nil {
 		return Deployment{}, err
@@ -74,13 +78,14 @@ func FromEnv() (Deployment, error) {
 //	redis://user:password@sentinel1,sentinel2/db?sentinel_master=name
 //	unix://user:password@/path/of/the/socket?db=1
 //
-// valkey and valkeys stand for redis and rediss. Of rueidis' own parameters it takes protocol,
-// dial_timeout, write_timeout, client_name, client_cache and max_retries. For what else a URL of
-// rueidis' says, give [Open] a Deployment{Option: rueidis.MustParseURL(url)}.
+// valkey and valkeys stand for redis and rediss. Of rueidis' own parameters it
+// takes protocol, dial_timeout, write_timeout, client_name, client_cache and
+// max_retries. For what else a URL of rueidis' says, give [Open] a
+// Deployment{Option: rueidis.MustParseURL(url)}.
 //
-// Encode %, /, ? and # in a user and a password, and : in a user. TLS trusts the system's
-// certificates; for others set Option.TLSConfig. The error is [renewer.ErrConfig] and shows nothing
-// of the URL.
+// Encode %, /, ? and # in a user and a password, and : in a user. TLS trusts
+// the system's certificates; for others set Option.TLSConfig. The error is
+// [renewer.ErrConfig] and shows nothing of the URL.
 func FromURL(url string) (Deployment, error) { return described(deployment.FromURL(url)) }
 
 func described(s deployment.Settings, err error) (Deployment, error) {
@@ -89,13 +94,15 @@ func described(s deployment.Settings, err error) (Deployment, error) {
 	}, err
 }
 
-// Open connects to a deployment and returns a store on a client of its own, which [Store.Close]
-// closes, too. Beside the connection it does what [New] does, with the same options; it sets
-// [WriteTimeout] itself. It returns when ctx ends, which has no effect on the store later.
+// Open connects to a deployment and returns a store on a client of its own,
+// which [Store.Close] closes, too. Beside the connection it does what [New]
+// does, with the same options; it sets [WriteTimeout] itself. It returns when
+// ctx ends, which has no effect on the store later.
 //
-// The error is [renewer.ErrConfig] if d or an option is wrong or the server refuses the password,
-// [renewer.ErrUnavailable] if no server answers, what [New] returns if the server refuses what
-// locks need, or ctx's cause. Then nothing is left open.
+// The error is [renewer.ErrConfig] if d or an option is wrong or the server
+// refuses the password, [renewer.ErrUnavailable] if no server answers, what
+// [New] returns if the server refuses what locks need, or ctx's cause. Then
+// nothing is left open.
 func Open(ctx context.Context, d Deployment, opts ...Option) (*Store, error) {
 	option, err := ClientOption(d.Option, cmp.Or(d.TTL, renewer.DefaultTTL))
 	if err != nil {

@@ -281,7 +281,8 @@ func TestOpenSentinel(t *testing.T) {
 	assert.ErrorContains(t, err, "LOCKBEAT_SENTINEL_PASSWORD_FILE")
 }
 
-// A cluster is recognised by one of its nodes; with several hosts it has to be said.
+// A cluster is recognised by one of its nodes; with several hosts it has to be
+// said.
 func TestOpenCluster(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)
@@ -290,7 +291,8 @@ func TestOpenCluster(t *testing.T) {
 	lockAt(t, fromWords(t, "LOCKBEAT_URL="+one+","+c.Masters[1].Addr(), "LOCKBEAT_CLUSTER=true"))
 }
 
-// Open ends with its context while a server says nothing, and leaves no connection behind.
+// Open ends with its context while a server says nothing, and leaves no
+// connection behind.
 func TestOpenIsCancelled(t *testing.T) {
 	t.Parallel()
 	for _, query := range []string{"", "?cluster=false", "?cluster=true", "?sentinel_master=m"} {
@@ -347,7 +349,8 @@ func TestOpenWithoutRights(t *testing.T) {
 	assertLeft(t, server)
 }
 
-// A node to which a connection is still being made when Open has failed is left, too.
+// A node to which a connection is still being made when Open has failed is
+// left, too.
 func TestOpenFailsBeforeAllNodesAreReached(t *testing.T) {
 	t.Parallel()
 	fast, slow := redistest.Start(t), redistest.Start(t)

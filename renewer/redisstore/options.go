@@ -39,28 +39,33 @@ type settings struct {
 	secrets     *deployment.Secrets
 }
 
-// Prefix sets what all keys and channels begin with, in place of [DefaultPrefix]. Stores share
-// locks if they share it; give each service one of its own. It has 1 to 256 bytes and ends in
-// ":". It has no spaces, no control bytes, and none of {}*?[]\, so that PREFIX{* in a rule of
-// Redis means this prefix and no other, even one that begins with it.
+// Prefix sets what all keys and channels begin with, in place of
+// [DefaultPrefix]. Stores share locks if they share it; give each service one
+// of its own. It has 1 to 256 bytes and ends in ":". It has no spaces, no
+// control bytes, and none of {}*?[]\, so that PREFIX{* in a rule of Redis means
+// this prefix and no other, even one that begins with it.
 func Prefix(prefix string) Option { return func(s *settings) { s.prefix = prefix } }
 
-// FenceTTL sets how long the server's mark, the highest fencing token granted there, outlives the
-// last grant: at least 1 ms, 24 h by default. Let it be longer than the server's clock may ever be
-// set back, and than the clocks of a quorum's programs may differ.
+// FenceTTL sets how long the server's mark, the highest fencing token granted
+// there, outlives the last grant: at least 1 ms, 24 h by default. Let it be
+// longer than the server's clock may ever be set back, and than the clocks of a
+// quorum's programs may differ.
 func FenceTTL(d time.Duration) Option { return func(s *settings) { s.fenceTTL = d } }
 
-// WriteTimeout tells the store of [New] the ConnWriteTimeout of the client, 10 s by default as
-// rueidis'. After this time the engine cleans up once more behind an acquire whose reply was lost.
+// WriteTimeout tells the store of [New] the ConnWriteTimeout of the client, 10
+// s by default as rueidis'. After this time the engine cleans up once more
+// behind an acquire whose reply was lost.
 func WriteTimeout(d time.Duration) Option { return func(s *settings) { s.writeTimeout = d } }
 
-// ToInspect makes a store for a Redis user who takes no locks and looks at those of others: [New]
-// asks for the rights of inspect.List and Show alone, which docs/redis.md has.
+// ToInspect makes a store for a Redis user who takes no locks and looks at
+// those of others: [New] asks for the rights of inspect.List and Show alone,
+// which docs/redis.md has.
 func ToInspect() Option { return func(s *settings) { s.toInspect = true } }
 
-// Log sets where warnings go: that the server may evict locks, that one behind Sentinel goes on
-// without a replica, or that one which had not answered in time refuses what locks need. By default
-// they go to slog.Default(); renewer.Silent is none.
+// Log sets where warnings go: that the server may evict locks, that one behind
+// Sentinel goes on without a replica, or that one which had not answered in
+// time refuses what locks need. By default they go to slog.Default();
+// renewer.Silent is none.
 func Log(l *slog.Logger) Option { return func(s *settings) { s.log = l } }
 
 // configure applies the options, and names every fault.
@@ -107,7 +112,8 @@ func faulty(faults []string) error {
 	return fmt.Errorf("redisstore: %w: %s", renewer.ErrConfig, strings.Join(faults, "; "))
 }
 
-// isNil also finds the nil of a concrete client inside an interface that is not nil.
+// isNil also finds the nil of a concrete client inside an interface that is not
+// nil.
 func isNil(client rueidis.Client) bool {
 	if client == nil {
 		return true
@@ -116,10 +122,11 @@ func isNil(client rueidis.Client) bool {
 	return v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-// ClientOption completes the options of a rueidis client for locks with the given TTL, that of
-// renewer.Config, and refuses those that would break a lock. What the caller has set is kept,
-// unless it is refused. The error is [renewer.ErrConfig], and names each faulty field. Give the
-// result's ConnWriteTimeout to [WriteTimeout].
+// ClientOption completes the options of a rueidis client for locks with the
+// given TTL, that of renewer.Config, and refuses those that would break a lock.
+// What the caller has set is kept, unless it is refused. The error is
+// [renewer.ErrConfig], and names each faulty field. Give the result's
+// ConnWriteTimeout to [WriteTimeout].
 //
 // It fills in:
 //
@@ -135,8 +142,8 @@ func isNil(client rueidis.Client) bool {
 //   - with Sentinel.MasterSet, Sentinel.Dialer as Dialer and Sentinel.TopologyRefreshInterval
 //     TTL/3 (at most 5 s).
 //
-// A ConnWriteTimeout or Dialer.Timeout above TTL/4 and a KeepAlive above TTL/6 are refused, and
-// so is more than TTL/2 for 2 × KeepAlive + ConnWriteTimeout.
+// A ConnWriteTimeout or Dialer.Timeout above TTL/4 and a KeepAlive above TTL/6
+// are refused, and so is more than TTL/2 for 2 × KeepAlive + ConnWriteTimeout.
 func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOption, error) {
 	if _, err := store.Millis(ttl); err != nil {
 		return opt, faulty([]string{fmt.Sprintf("ttl: is %v; give the TTL of the locks, at least "+
@@ -147,15 +154,17 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 		faults = append(faults, fmt.Sprintf(format, args...))
 	}
 
-	// The client sends a PING when nothing has come for one KeepAlive, which it looks at once
-	// in each, and waits ConnWriteTimeout for the answer: so a dead connection is given up 2 ×
-	// KeepAlive + ConnWriteTimeout after the last answer, 11/24 of the TTL. A lease that was
-	// renewed just then is believed in for 0.88 of the TTL, by the defaults of renewer.Config,
-	// and two attempts on a new connection take up to 0.39 of it; 0.49 is left. A process that
-	// does nothing but to renew, each TTL/3, sends one PING for each renewal.
+	// The client sends a PING when nothing has come for one KeepAlive, which it
+	// looks at once in each, and waits ConnWriteTimeout for the answer: so a
+	// dead connection is given up 2 × KeepAlive + ConnWriteTimeout after the
+	// last answer, 11/24 of the TTL. A lease that was renewed just then is
+	// believed in for 0.88 of the TTL, by the defaults of renewer.Config, and
+	// two attempts on a new connection take up to 0.39 of it; 0.49 is left. A
+	// process that does nothing but to renew, each TTL/3, sends one PING for
+	// each renewal.
 	//
-	// Below these a connection would be given up because the machine is busy; so TTLs under 120
-	// ms get less than promised.
+	// Below these a connection would be given up because the machine is busy;
+	// so TTLs under 120 ms get less than promised.
 	const leastTimeout, leastAlive = 10 * time.Millisecond, 5 * time.Millisecond
 	fill(&opt.ConnWriteTimeout, ttl/8, leastTimeout, defaultWriteTimeout)
 	alive := min(ttl/6, (ttl/2-opt.ConnWriteTimeout)/2)
@@ -172,8 +181,9 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 		},
 	}
 	if opt.Sentinel.MasterSet != "" {
-		// With rueidis' own default, 0, a Sentinel that went silent is never noticed, nor is
-		// any fail-over from then on. The refresh is for one that is cut off from the others.
+		// With rueidis' own default, 0, a Sentinel that went silent is never
+		// noticed, nor is any fail-over from then on. The refresh is for one
+		// that is cut off from the others.
 		fill(&opt.Sentinel.Dialer.KeepAlive, alive, leastAlive, mostKeepAlive)
 		fill(&opt.Sentinel.Dialer.Timeout, ttl/6, leastTimeout, rueidis.DefaultDialTimeout)
 		fill(&opt.Sentinel.TopologyRefreshInterval, ttl/3, 100*time.Millisecond, mostRefresh)
@@ -213,8 +223,8 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 	opt.DisableAutoPipelining = !opt.AlwaysPipelining
 	fill(&opt.BlockingPoolCleanup, time.Minute, 0, time.Minute)
 	opt.DisableCache = true
-	// Else nodes that disagree about a slot would send a request to and fro until its context
-	// ends.
+	// Else nodes that disagree about a slot would send a request to and fro
+	// until its context ends.
 	if opt.ClusterOption.MaxMovedRedirections == 0 {
 		opt.ClusterOption.MaxMovedRedirections = 8
 	}
@@ -225,8 +235,8 @@ func ClientOption(opt rueidis.ClientOption, ttl time.Duration) (rueidis.ClientOp
 	return opt, nil
 }
 
-// mostKeepAlive bounds how long a caller who acquires now and then is in the dark about a dead
-// connection, however long the TTL.
+// mostKeepAlive bounds how long a caller who acquires now and then is in the
+// dark about a dead connection, however long the TTL.
 const mostKeepAlive = 5 * time.Second
 
 // mostRefresh is the TopologyRefreshInterval that rueidis recommends.

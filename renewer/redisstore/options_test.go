@@ -157,7 +157,8 @@ func TestTheDefaultLog(t *testing.T) {
 	require.Same(t, renewer.Silent, redisstore.LogOf(redisstore.Log(renewer.Silent)))
 }
 
-// A program whose server is set up well, and which loses nothing, prints nothing.
+// A program whose server is set up well, and which loses nothing, prints
+// nothing.
 func TestAQuietProgramPrintsNothing(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -286,8 +287,8 @@ func TestClientOptionRefuses(t *testing.T) {
 	}
 }
 
-// A connection that answers no more is given up within half of the TTL, so that a renewal has a new
-// one in time.
+// A connection that answers no more is given up within half of the TTL, so that
+// a renewal has a new one in time.
 func TestClientOptionNoticesADeadConnection(t *testing.T) {
 	t.Parallel()
 	const ttl = 9 * time.Second

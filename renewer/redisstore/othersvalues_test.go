@@ -13,8 +13,9 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// A lease may have been written by an earlier version, which did not know the last lines of ours,
-// or by a later one, which has more. It is a lease like any other.
+// A lease may have been written by an earlier version, which did not know the
+// last lines of ours, or by a later one, which has more. It is a lease like any
+// other.
 func TestLeasesOfOtherVersions(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ rest, operation string }{
@@ -59,8 +60,8 @@ func TestLeasesOfOtherVersions(t *testing.T) {
 	}
 }
 
-// What a later version writes that this one cannot know is no lease of this process: it is granted
-// to no caller, and left as it is.
+// What a later version writes that this one cannot know is no lease of this
+// process: it is granted to no caller, and left as it is.
 func TestLeasesOfAnUnknownForm(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -86,7 +87,8 @@ func TestLeasesOfAnUnknownForm(t *testing.T) {
 	}
 }
 
-// A place of an unknown form is passed over, and the next one in line has its turn.
+// A place of an unknown form is passed over, and the next one in line has its
+// turn.
 func TestPlacesOfAnUnknownForm(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

@@ -18,7 +18,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// Whatever happens to the server while ten wait, each of them has the lock in the end, and soon.
+// Whatever happens to the server while ten wait, each of them has the lock in
+// the end, and soon.
 func TestNoWaiterIsLost(t *testing.T) {
 	t.Parallel()
 	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
@@ -59,8 +60,8 @@ func TestNoWaiterIsLost(t *testing.T) {
 	}
 }
 
-// Rights that are taken away while waiters stand in line, and given back, lose no waiter: without
-// them the lines are as good as empty.
+// Rights that are taken away while waiters stand in line, and given back, lose
+// no waiter: without them the lines are as good as empty.
 func TestRightsOfLinesTakenAway(t *testing.T) {
 	t.Parallel()
 	for name, rights := range map[string][2]string{
@@ -109,8 +110,9 @@ func TestRightsOfLinesTakenAway(t *testing.T) {
 	}
 }
 
-// A place whose link gets slow while it waits asks for a longer turn, at its rank. It kept the turn
-// that it came with, and was overtaken for as long as it waited.
+// A place whose link gets slow while it waits asks for a longer turn, at its
+// rank. It kept the turn that it came with, and was overtaken for as long as it
+// waited.
 func TestATurnGrowsWithTheLink(t *testing.T) {
 	suite.OnlyLong(t)
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// A place that got no rank is forgotten with the answer: no caller would give it up. The store kept
-// it, and the lock's name, for ever.
+// A place that got no rank is forgotten with the answer: no caller would give
+// it up. The store kept it, and the lock's name, for ever.
 func TestPlacesWithoutARankAreForgotten(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string][]string{
@@ -52,7 +52,8 @@ func TestPlacesWithoutARankAreForgotten(t *testing.T) {
 	}
 }
 
-// What stands in the line already, a full server keeps there: it is granted its claim as any other.
+// What stands in the line already, a full server keeps there: it is granted its
+// claim as any other.
 func TestAFullServerKeepsPlaces(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -67,8 +68,8 @@ func TestAFullServerKeepsPlaces(t *testing.T) {
 	awaitGrant(t, store, queue("b"))
 }
 
-// A lock that goes from hand to hand keeps the mark of its tokens, of which the time is not written
-// each time.
+// A lock that goes from hand to hand keeps the mark of its tokens, of which the
+// time is not written each time.
 func TestHandOversKeepTheMark(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {

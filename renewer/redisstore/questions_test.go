@@ -53,7 +53,8 @@ func awaitLine(t *testing.T, s server, store *redisstore.Engine) {
 	release(t, store, leaving("b"))
 }
 
-// A server that was slow to answer while New asked it had no lines for the store's whole life.
+// A server that was slow to answer while New asked it had no lines for the
+// store's whole life.
 func TestNewWhileTheServerIsSlow(t *testing.T) {
 	t.Parallel()
 	redis, s := startReal(t)
@@ -131,8 +132,8 @@ func TestNewHearsOfARefusalLater(t *testing.T) {
 	assert.Contains(t, log.String(), redisstore.Rights)
 }
 
-// Nothing goes on asking a server that never comes back: it ends with the store, or with the
-// client. (TestMain counts.)
+// Nothing goes on asking a server that never comes back: it ends with the
+// store, or with the client. (TestMain counts.)
 //
 //nolint:paralleltest // it looks at all goroutines
 func TestQuestionsEnd(t *testing.T) {
@@ -162,8 +163,8 @@ func TestQuestionsEnd(t *testing.T) {
 	}
 }
 
-// Behind Sentinel, a primary that goes on without a replica grants after a fail-over what others
-// have.
+// Behind Sentinel, a primary that goes on without a replica grants after a
+// fail-over what others have.
 func TestMinReplicasWarning(t *testing.T) {
 	t.Parallel()
 	sentinel := redistest.StartSentinel(t)

@@ -89,7 +89,8 @@ func TestLookScript(t *testing.T) {
 	})
 }
 
-// A holder's first record comes with its term, after the record that it has seen.
+// A holder's first record comes with its term, after the record that it has
+// seen.
 func TestLookScriptWritesTheFirstRecord(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -222,7 +223,8 @@ func TestRecordsNeedATTL(t *testing.T) {
 	assert.Equal(t, int64(1), s.number(t, "DBSIZE"))
 }
 
-// All of a lock's keys share a slot, or a cluster could not tell them to one server.
+// All of a lock's keys share a slot, or a cluster could not tell them to one
+// server.
 func TestRecordKeys(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

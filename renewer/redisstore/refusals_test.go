@@ -15,9 +15,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// What a real server answers while it can't do more: callers are refused with it, what is watched
-// is heard again, and the lease that was there is renewed. A full memory and a replica are in
-// faults_test.go.
+// What a real server answers while it can't do more: callers are refused with
+// it, what is watched is heard again, and the lease that was there is renewed.
+// A full memory and a replica are in faults_test.go.
 func TestAServerThatRefusesForAWhile(t *testing.T) {
 	t.Parallel()
 	for name, state := range map[string]struct {
@@ -94,7 +94,8 @@ func TestAServerThatRefusesForAWhile(t *testing.T) {
 	}
 }
 
-// A server that takes no more clients refuses connections, and keeps those that there are.
+// A server that takes no more clients refuses connections, and keeps those that
+// there are.
 func TestAServerWithTooManyClients(t *testing.T) {
 	t.Parallel()
 	redis, s := startReal(t)

@@ -17,7 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// withReplica starts a primary and a replica of it, and a server to speak to the primary.
+// withReplica starts a primary and a replica of it, and a server to speak to
+// the primary.
 func withReplica(t testing.TB) (primary, replica *redistest.Server, s server) {
 	t.Helper()
 	both := redistest.StartEach(t, 2, "--repl-diskless-sync-delay", "0")
@@ -60,8 +61,8 @@ func TestAGrantIsOnTheReplica(t *testing.T) {
 	}
 }
 
-// A refusal changes nothing that a fail-over could lose. It waited for a tenth of the TTL while the
-// replica was away, and kept a connection for as long.
+// A refusal changes nothing that a fail-over could lose. It waited for a tenth
+// of the TTL while the replica was away, and kept a connection for as long.
 func TestARefusalWaitsForNoReplica(t *testing.T) {
 	t.Parallel()
 	primary, _, s := withReplica(t)
@@ -79,8 +80,8 @@ func TestARefusalWaitsForNoReplica(t *testing.T) {
 	assert.Equal(t, before+1, after, "for the grant alone")
 }
 
-// The second question, which has the replicas confirm a grant, is answered with less than the
-// first.
+// The second question, which has the replicas confirm a grant, is answered with
+// less than the first.
 func TestAConfirmedGrantHasItsTokens(t *testing.T) {
 	t.Parallel()
 	_, _, s := withReplica(t)
@@ -127,8 +128,9 @@ func TestAGrantThatNoReplicaConfirms(t *testing.T) {
 	require.ErrorContains(t, g.Err, "1 of 2 within 1s")
 }
 
-// A claim of a lease that its owner has already is confirmed anew, also if the lease need not live
-// longer for it: the replicas may have confirmed all that was written before, or never the grant.
+// A claim of a lease that its owner has already is confirmed anew, also if the
+// lease need not live longer for it: the replicas may have confirmed all that
+// was written before, or never the grant.
 func TestARepeatedClaimIsConfirmedAnew(t *testing.T) {
 	t.Parallel()
 	primary, replica, s := withReplica(t)
@@ -155,9 +157,10 @@ func TestARepeatedClaimIsConfirmedAnew(t *testing.T) {
 	assert.True(t, has(t, replica, "unconfirmed"))
 }
 
-// What asynchronous replication costs: a lock that the primary granted while its replica was
-// cut off is not known when that takes over. The next owner gets it at once, with a higher
-// token, while the first believes in it. With Replicas it would not have been granted.
+// What asynchronous replication costs: a lock that the primary granted while
+// its replica was cut off is not known when that takes over. The next owner
+// gets it at once, with a higher token, while the first believes in it. With
+// Replicas it would not have been granted.
 func TestAGrantThatTheReplicaMissed(t *testing.T) {
 	t.Parallel()
 	primary, replica, s := withReplica(t)
@@ -233,7 +236,8 @@ func TestTheEngineFreesWhatNoReplicaConfirms(t *testing.T) {
 	require.NoError(t, <-got)
 }
 
-// On a cluster it is the replica of the lock's own shard that counts, also when the slot has moved.
+// On a cluster it is the replica of the lock's own shard that counts, also when
+// the slot has moved.
 func TestReplicasOfAShard(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 1)

@@ -12,11 +12,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Replies come from a server that we do not run. One that our script can't have given is
-// StatusUnknown, with an error: it is never taken for a grant.
+// Replies come from a server that we do not run. One that our script can't have
+// given is StatusUnknown, with an error: it is never taken for a grant.
 
-// readGrant reads the reply of acquire.lua, or of propose.lua to a token that was proposed, 0 for
-// none. since is when its place came, in us; 0 if it has none.
+// readGrant reads the reply of acquire.lua, or of propose.lua to a token that
+// was proposed, 0 for none. since is when its place came, in us; 0 if it has
+// none.
 func readGrant(
 	reply rueidis.RedisMessage, proposed int64,
 ) (g store.Grant, since int64, ok bool) {
@@ -75,7 +76,8 @@ func readParts(
 	return g, since, true
 }
 
-// readSlot reads the reply of slots_acquire.lua, as readGrant does. No slot's token is proposed.
+// readSlot reads the reply of slots_acquire.lua, as readGrant does. No slot's
+// token is proposed.
 func readSlot(reply rueidis.RedisMessage, _ int64) (g store.Grant, since int64, ok bool) {
 	if reply.IsInt64() {
 		g, ok = readFence(reply, 0)
@@ -112,10 +114,11 @@ func readFence(reply rueidis.RedisMessage, proposed int64) (g store.Grant, ok bo
 	return store.Grant{Status: store.StatusHeld, Fence: fence}, true
 }
 
-// readAnswers reads the reply of renew.lua or release.lua into answers, one a key: the
-// positions of the exceptions, in order, with what has the key if it is not gone; and those of
-// leases that were granted on, or slots that are kept, which it returns with for how long. If it
-// returns false, answers is as it was.
+// readAnswers reads the reply of renew.lua or release.lua into answers, one a
+// key: the positions of the exceptions, in order, with what has the key if it
+// is not gone; and those of leases that were granted on, or slots that are
+// kept, which it returns with for how long. If it returns false, answers is as
+// it was.
 func readAnswers(
 	reply rueidis.RedisMessage, answers []store.Answer,
 ) (turns map[int]time.Duration, ok bool) {
@@ -157,7 +160,8 @@ type exception struct {
 	value    string // of the key, when StatusTaken
 }
 
-// readExceptions reads those that a reply about n keys begins with, and returns the rest of it.
+// readExceptions reads those that a reply about n keys begins with, and returns
+// the rest of it.
 func readExceptions(
 	parts []rueidis.RedisMessage, n int,
 ) (exceptions []exception, rest []rueidis.RedisMessage, ok bool) {
@@ -196,8 +200,8 @@ func readTurn(text string) (position int, turn time.Duration, ok bool) {
 	return int(n) - 1, time.Duration(ms) * time.Millisecond, true
 }
 
-// readTaker says, in the answer for a lease that is not its owner's any more, what has its key, or
-// that it was broken.
+// readTaker says, in the answer for a lease that is not its owner's any more,
+// what has its key, or that it was broken.
 func readTaker(a *store.Answer, value string) {
 	if a.Broken = schema.ReadBroken(value); a.Broken != nil {
 		if !a.Broken.Force {

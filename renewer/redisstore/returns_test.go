@@ -256,7 +256,8 @@ func TestReturnsOfScripts(t *testing.T) {
 	}
 }
 
-// A claim beside another one in one call: the counter of its name is ahead of the clock.
+// A claim beside another one in one call: the counter of its name is ahead of
+// the clock.
 func TestABatchBesideACounterThatIsAhead(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -275,7 +276,8 @@ func TestABatchBesideACounterThatIsAhead(t *testing.T) {
 	})
 }
 
-// A lock that stays held for a time after its release is shorter than those in line were told.
+// A lock that stays held for a time after its release is shorter than those in
+// line were told.
 func TestAReleaseThatIsPutOffTellsThoseInLine(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -300,8 +302,8 @@ func TestAReleaseThatIsPutOffTellsThoseInLine(t *testing.T) {
 	})
 }
 
-// The look after a grant tells nobody while the lease is held; where it has lapsed, those in line, or
-// all if there is no line.
+// The look after a grant tells nobody while the lease is held; where it has
+// lapsed, those in line, or all if there is no line.
 func TestALookAfterAGrant(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -336,8 +338,8 @@ func hears(inbox string) func(t *testing.T, s server) {
 	}
 }
 
-// tells releases a lease, and requires that the inbox hears of a place that is to ask, and that the
-// lease is kept for it without a token.
+// tells releases a lease, and requires that the inbox hears of a place that is
+// to ask, and that the lease is kept for it without a token.
 func (s server) tells(
 	t *testing.T, inbox, lease, place string, releases func(*testing.T, server, string) any,
 ) any {

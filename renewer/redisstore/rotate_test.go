@@ -14,8 +14,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// A password that was changed in its file was never read again: locks stayed refused until the
-// process was started anew, and HealthCheck said that all was well.
+// A password that was changed in its file was never read again: locks stayed
+// refused until the process was started anew, and HealthCheck said that all was
+// well.
 func TestPasswordThatChanges(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -63,7 +64,8 @@ func TestPasswordThatChanges(t *testing.T) {
 	require.NoError(t, once(within(t, patience)))
 }
 
-// The passwords of Sentinels and of their servers are two, and both are read again.
+// The passwords of Sentinels and of their servers are two, and both are read
+// again.
 func TestPasswordsOfSentinelsThatChange(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)

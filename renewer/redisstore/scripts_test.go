@@ -125,7 +125,8 @@ func TestRenewScript(t *testing.T) {
 	})
 }
 
-// What a lock that no other process wants costs the server, in commands: alone, and in a batch.
+// What a lock that no other process wants costs the server, in commands: alone,
+// and in a batch.
 func TestCommandsOfACycle(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)
@@ -200,8 +201,8 @@ func TestBatchesAreSplit(t *testing.T) {
 	assert.Equal(t, int64(1), s.number(t, "DBSIZE"), "only the mark is left")
 }
 
-// A hundred names of 512 bytes that all need escaping were one script, which kept the server from
-// others for 2.4 ms.
+// A hundred names of 512 bytes that all need escaping were one script, which
+// kept the server from others for 2.4 ms.
 func TestLongNamesAreFewAScript(t *testing.T) {
 	t.Parallel()
 	redis, s := startReal(t)

@@ -31,8 +31,9 @@ func clusterStore(
 	return store
 }
 
-// A batch over all shards of which one is frozen: the others' answers are those of their
-// servers, also where a script must be sent again, and only the frozen one's are unknown.
+// A batch over all shards of which one is frozen: the others' answers are those
+// of their servers, also where a script must be sent again, and only the frozen
+// one's are unknown.
 func TestAFrozenShardDelaysNoOther(t *testing.T) {
 	suite.OnlyLong(t)
 	t.Parallel()
@@ -85,7 +86,8 @@ func TestAFrozenShardDelaysNoOther(t *testing.T) {
 	}
 }
 
-// A lock whose slot has moved travels with its new neighbours once that is known.
+// A lock whose slot has moved travels with its new neighbours once that is
+// known.
 func TestShardFollowsTheSlots(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 2, 0)

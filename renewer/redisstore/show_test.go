@@ -132,7 +132,8 @@ func TestShowOfALimit(t *testing.T) {
 	assert.True(t, showOf(t, store, "a", true).Foreign)
 }
 
-// Each right is needed to look, and no other is. What another program has written harms nobody.
+// Each right is needed to look, and no other is. What another program has
+// written harms nobody.
 func TestRightsToLook(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

@@ -14,8 +14,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// Where a round trip takes longer than ConnWriteTimeout, a connection is given up before it has
-// answered anything. Leases end, before another owner can have them.
+// Where a round trip takes longer than ConnWriteTimeout, a connection is given
+// up before it has answered anything. Leases end, before another owner can have
+// them.
 func TestALinkThatIsTooSlow(t *testing.T) {
 	t.Parallel()
 	const ttl = 2 * time.Second

@@ -22,18 +22,21 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Store keeps locks in one Redis deployment. Its methods may be called concurrently.
+// Store keeps locks in one Redis deployment. Its methods may be called
+// concurrently.
 type Store struct{ engine *engine }
 
 // Engine is for renewer.New.
 func (s *Store) Engine() store.Store { return s.engine }
 
-// Close ends what the store has under way, and closes the client that [Open] has made, which waits
-// for requests until their time-out. A client of your own stays open. Call it after
-// renewer.Keeper.Shutdown; it may be called more than once.
+// Close ends what the store has under way, and closes the client that [Open]
+// has made, which waits for requests until their time-out. A client of your own
+// stays open. Call it after renewer.Keeper.Shutdown; it may be called more than
+// once.
 func (s *Store) Close() { s.engine.Close() }
 
-// engine asks the servers. A request passes through it one way, and its reply comes back:
+// engine asks the servers. A request passes through it one way, and its reply
+// comes back:
 //
 //	claims.go, holds.go  the verbs, and their requests as calls of scripts
 //	codec.go, reply.go   what all requests say, and what is believed of replies
@@ -41,14 +44,16 @@ func (s *Store) Close() { s.engine.Close() }
 //	internal/script      the scripts; the head of each says what goes in and comes out
 //	internal/wire        how commands reach the servers, and whose answer is whose
 //
-// Waiting is beside that path. tell.lua, which other scripts include, says what the line and a
-// place are on the server. internal/line has the places of this process, and hears, by the
-// subscriber, that the claim of one was granted, which answers its next claim.
+// Waiting is beside that path. tell.lua, which other scripts include, says what
+// the line and a place are on the server. internal/line has the places of this
+// process, and hears, by the subscriber, that the claim of one was granted,
+// which answers its next claim.
 //
-// Beside that path are rooms that claim and hold nothing: internal/probe asks what the server can
-// do, internal/view shows locks to people, internal/records keeps records and internal/tasks lines
-// of tasks. internal/subscription, the process's subscription, and internal/topology, that of a
-// cluster, know no lock.
+// Beside that path are rooms that claim and hold nothing: internal/probe asks
+// what the server can do, internal/view shows locks to people, internal/records
+// keeps records and internal/tasks lines of tasks. internal/subscription, the
+// process's subscription, and internal/topology, that of a cluster, know no
+// lock.
 type engine struct {
 	*records.Records
 	*tasks.Lines
@@ -87,13 +92,14 @@ var (
 	_ store.Inspector   = (*engine)(nil)
 )
 
-// New returns a store on a client of your own, made with [ClientOption], which stays yours: close
-// it after [Store.Close].
+// New returns a store on a client of your own, made with [ClientOption], which
+// stays yours: close it after [Store.Close].
 //
-// It asks the server, for about 1 s at most, whether it may run what locks need. A server that
-// refuses makes an error that says what to set or to grant; one that is down, loading or slow does
-// not, and is asked again in the background. A nil client and options out of range make an error
-// that is [renewer.ErrConfig] and names each.
+// It asks the server, for about 1 s at most, whether it may run what locks
+// need. A server that refuses makes an error that says what to set or to grant;
+// one that is down, loading or slow does not, and is asked again in the
+// background. A nil client and options out of range make an error that is
+// [renewer.ErrConfig] and names each.
 func New(client rueidis.Client, opts ...Option) (*Store, error) {
 	c, faults := configure(opts)
 	if isNil(client) {
@@ -191,9 +197,10 @@ func (s *engine) setWindows() {
 	s.acquiring.Most, s.releasing.Most, s.recording.Most = most, most, wire.MostAlone
 }
 
-// Watch implements [store.Store] by a subscription that all watches of the store share, on
-// one connection of its own; of a cluster, one to each server that has a lock which is watched.
-// It is opened when the first begins and given up some seconds after the last has stopped.
+// Watch implements [store.Store] by a subscription that all watches of the
+// store share, on one connection of its own; of a cluster, one to each server
+// that has a lock which is watched. It is opened when the first begins and
+// given up some seconds after the last has stopped.
 //
 // A call of wake that has begun when stop is called may still run
 // when stop returns. Both may be called from wake.
@@ -201,10 +208,11 @@ func (s *engine) Watch(name string, limit bool, wake func(error)) (stop func()) 
 	return s.line.Watch(contract.Name{Text: name, Limit: limit}, wake)
 }
 
-// Close ends the subscription that [Store.Watch] uses, and what New still asks; watches hear of it
-// by an error, once. It closes the client that [Open] has made, which waits for requests that are
-// under way, until their time-out. A client of the caller's own stays open, and the other methods
-// go on working. Close may be called more than once.
+// Close ends the subscription that [Store.Watch] uses, and what New still asks;
+// watches hear of it by an error, once. It closes the client that [Open] has
+// made, which waits for requests that are under way, until their time-out. A
+// client of the caller's own stays open, and the other methods go on working.
+// Close may be called more than once.
 func (s *engine) Close() {
 	s.end()
 	s.line.Close()
@@ -212,8 +220,9 @@ func (s *engine) Close() {
 	s.closeClient()
 }
 
-// Shard implements [contract.Sharded]: the primary of a cluster that serves name, as the
-// cluster told last; 0 for all names if there is no cluster, or if it would not tell.
+// Shard implements [contract.Sharded]: the primary of a cluster that serves
+// name, as the cluster told last; 0 for all names if there is no cluster, or if
+// it would not tell.
 func (s *engine) Shard(name string) int {
 	if s.topology == nil {
 		return 0
@@ -221,18 +230,20 @@ func (s *engine) Shard(name string) int {
 	return s.topology.Shard(schema.SlotOf(name))
 }
 
-// Settle returns what [WriteTimeout] was set to, and twice that with [Replicas], for which an
-// acquire waits in addition: after that long the client has given up a connection that does not
-// answer. A server that was frozen meanwhile may still find the request in its socket; then the
-// lease lapses with its TTL.
+// Settle returns what [WriteTimeout] was set to, and twice that with
+// [Replicas], for which an acquire waits in addition: after that long the
+// client has given up a connection that does not answer. A server that was
+// frozen meanwhile may still find the request in its socket; then the lease
+// lapses with its TTL.
 func (s *engine) Settle() time.Duration { return s.settle }
 
 // LeastTTL returns the TTL that [Open] was told, and 0 for a store of [New].
 func (s *engine) LeastTTL() time.Duration { return s.leastTTL }
 
-// Server returns which server [New] found: its run ID, by which package quorum refuses to be given
-// one server twice, under whatever addresses. It is "" for a cluster, where the server does not let
-// us see it (+info), and as long as it has not answered.
+// Server returns which server [New] found: its run ID, by which package quorum
+// refuses to be given one server twice, under whatever addresses. It is "" for
+// a cluster, where the server does not let us see it (+info), and as long as it
+// has not answered.
 func (s *engine) Server() string {
 	if id := s.server.Load(); id != nil {
 		return *id

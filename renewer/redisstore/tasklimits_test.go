@@ -12,8 +12,8 @@ import (
 	line "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Of a limit as many tasks are told to ask, and to come, as slots are free, and one waits in its
-// worker's slot.
+// Of a limit as many tasks are told to ask, and to come, as slots are free, and
+// one waits in its worker's slot.
 func TestTasksOfALimit(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -82,8 +82,8 @@ func TestTasksOfALimit(t *testing.T) {
 	})
 }
 
-// The place of a task that goes from one line to another is as old there, and it keeps no place in
-// the one that it left, for which nobody comes.
+// The place of a task that goes from one line to another is as old there, and
+// it keeps no place in the one that it left, for which nobody comes.
 func TestTasksThatGoFromLineToLine(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {

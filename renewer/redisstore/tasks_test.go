@@ -72,8 +72,8 @@ func nobody(n int, late ...contract.Task) contract.NextTask {
 	return contract.NextTask{Parked: n, Late: late}
 }
 
-// woken has tasks have been told to come some time ago. That is in the future where they are to be
-// on their way however slow the machine is.
+// woken has tasks have been told to come some time ago. That is in the future
+// where they are to be on their way however slow the machine is.
 func (s server) woken(t *testing.T, ago time.Duration, of ...contract.Task) {
 	t.Helper()
 	for _, one := range of {
@@ -245,7 +245,8 @@ func TestNextScript(t *testing.T) {
 	})
 }
 
-// A woken task that has not come within a second is passed over, and its queue with it.
+// A woken task that has not come within a second is passed over, and its queue
+// with it.
 func TestTasksThatDontCome(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -313,8 +314,9 @@ func TestTasksThatDontCome(t *testing.T) {
 	})
 }
 
-// Tasks of two databases of a job system may have the same queue and ID. They were one then, and
-// were taken out of the line by processes of the other database, where they are not.
+// Tasks of two databases of a job system may have the same queue and ID. They
+// were one then, and were taken out of the line by processes of the other
+// database, where they are not.
 func TestTasksOfTwoHomes(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -348,8 +350,8 @@ func TestTasksOfTwoHomes(t *testing.T) {
 	})
 }
 
-// A member that only another program can have written, as it is too long for a task's, was sent
-// whole to each process that looked at the line.
+// A member that only another program can have written, as it is too long for a
+// task's, was sent whole to each process that looked at the line.
 func TestHugeTasksAreNotSent(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -368,8 +370,8 @@ func TestHugeTasksAreNotSent(t *testing.T) {
 	})
 }
 
-// However many tasks of a queue that does not move stand first, those behind them are found, and
-// the queue is tried again.
+// However many tasks of a queue that does not move stand first, those behind
+// them are found, and the queue is tried again.
 func TestManyTasksThatDontCome(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {

@@ -12,8 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// Nodes that are to be known by a host name and have none are called "?": no client finds them, and
-// each call waited until its deadline.
+// Nodes that are to be known by a host name and have none are called "?": no
+// client finds them, and each call waited until its deadline.
 func TestNodesWithoutAName(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3, 0)

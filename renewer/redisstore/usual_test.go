@@ -41,13 +41,15 @@ type trial struct {
 	keys, args []string
 }
 
-// pick picks one of several, and the first of them as often as all others together.
+// pick picks one of several, and the first of them as often as all others
+// together.
 func pick(r *rand.Rand, from ...string) string {
 	return from[max(0, r.IntN(2*len(from)-2)-len(from)+2)]
 }
 
-// trialOf has something of everything beside a lock that owner a wants, or frees. Times to live end
-// in 5 s, so that they are told apart by their tens however long the test takes.
+// trialOf has something of everything beside a lock that owner a wants, or
+// frees. Times to live end in 5 s, so that they are told apart by their tens
+// however long the test takes.
 func trialOf(r *rand.Rand, leases ...string) trial {
 	lease, counter := redisstore.LockKeys(redisstore.DefaultPrefix, "x")
 	t := trial{lease: lease, keys: []string{lease}}
@@ -112,7 +114,8 @@ func aClaim(r *rand.Rand) trial {
 	return t
 }
 
-// twoClaims is a trial of acquire.lua, for two locks: the other claim is refused.
+// twoClaims is a trial of acquire.lua, for two locks: the other claim is
+// refused.
 func (t trial) twoClaims() trial {
 	other := redisstore.LeaseKey(redisstore.DefaultPrefix, "y")
 	t.before = append(t.before, []string{"SET", other, leaseOf("c") + "\n+"})
@@ -154,8 +157,8 @@ func (s stage) load(t *testing.T, text string) (sha string) {
 	return hex.EncodeToString(sum[:])
 }
 
-// plays returns what a script answers in a trial, what it leaves on the server, and what those who
-// listen hear.
+// plays returns what a script answers in a trial, what it leaves on the server,
+// and what those who listen hear.
 func (s stage) plays(t *testing.T, sha string, c trial) string {
 	t.Helper()
 	do := func(words ...string) rueidis.Completed { return s.admin.B().Arbitrary(words...).Build() }
@@ -197,8 +200,8 @@ func (s stage) plays(t *testing.T, sha string, c trial) string {
 	return told
 }
 
-// textOf is an answer as text. A remaining time to live is told to 10 s, and an error without the
-// script's name.
+// textOf is an answer as text. A remaining time to live is told to 10 s, and an
+// error without the script's name.
 func textOf(m rueidis.RedisMessage) string {
 	if err := m.Error(); err != nil {
 		text, _, _ := strings.Cut(err.Error(), " script: ")
@@ -220,8 +223,9 @@ func textOf(m rueidis.RedisMessage) string {
 	return "[" + text + " ]"
 }
 
-// What a script does in its usual cases is what it does in every case, only quicker: its answers,
-// what it leaves on the server, and whom it tells. And each fault that is planted there is found.
+// What a script does in its usual cases is what it does in every case, only
+// quicker: its answers, what it leaves on the server, and whom it tells. And
+// each fault that is planted there is found.
 func TestUsualCases(t *testing.T) {
 	t.Parallel()
 	const (
@@ -281,7 +285,8 @@ func TestUsualCases(t *testing.T) {
 					trials[i] = c.with(trials[i])
 				}
 			}
-			// differs is the first trial in which a script differs from the rule.
+			// differs is the first trial in which a script differs from the
+			// rule.
 			differs := func(text string) (one trial, want, got string) {
 				sha := s.load(t, text)
 				for i, one := range trials {

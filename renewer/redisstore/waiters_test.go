@@ -32,7 +32,8 @@ func leaving(letter string) contract.Hold {
 	return h
 }
 
-// listening has a store listen for turns, as a caller does who waits after the first refusal.
+// listening has a store listen for turns, as a caller does who waits after the
+// first refusal.
 func listening(t testing.TB, store contract.Store) {
 	t.Helper()
 	require.Equal(t, contract.StatusTaken, acquire(t, store, queue("?")).Status)
@@ -49,7 +50,8 @@ func stand(t testing.TB, store contract.Store, letter string) {
 	}, patience, time.Millisecond)
 }
 
-// awaitGrant is the answer to a claim when the store has heard that it was granted.
+// awaitGrant is the answer to a claim when the store has heard that it was
+// granted.
 func awaitGrant(t testing.TB, store *redisstore.Engine, c contract.Claim) contract.Grant {
 	t.Helper()
 	require.Eventually(t, func() bool { return store.Heard(c.Place) }, patience, time.Millisecond)
@@ -136,8 +138,9 @@ func TestLineScripts(t *testing.T) {
 	})
 }
 
-// A waiter that wants a lease of hours, without a heartbeat, and has died, costs the others no hours:
-// it is kept for it for a moment, in which it is to ask.
+// A waiter that wants a lease of hours, without a heartbeat, and has died,
+// costs the others no hours: it is kept for it for a moment, in which it is to
+// ask.
 func TestAManualLeaseIsKeptForAMoment(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -159,7 +162,8 @@ func TestAManualLeaseIsKeptForAMoment(t *testing.T) {
 	})
 }
 
-// Locks of a batch that are free are granted by fewer steps, which left the places in their lines.
+// Locks of a batch that are free are granted by fewer steps, which left the
+// places in their lines.
 func TestPlacesOfABatchLeaveTheirLines(t *testing.T) {
 	t.Parallel()
 	withRedis(t, func(t *testing.T, s server) {
@@ -182,8 +186,8 @@ func TestPlacesOfABatchLeaveTheirLines(t *testing.T) {
 	})
 }
 
-// shutDown ends a keeper with the test, though the test may have failed, and looks at what its
-// store still has of those who waited.
+// shutDown ends a keeper with the test, though the test may have failed, and
+// looks at what its store still has of those who waited.
 func shutDown(t *testing.T, k *renewer.Keeper, store *redisstore.Engine) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -202,7 +206,8 @@ func (s server) keepers(t *testing.T, n int) []*renewer.Keeper {
 	return s.pollingKeepers(t, n, 0)
 }
 
-// pollingKeepers are keepers that look for themselves every so often; 0: by default.
+// pollingKeepers are keepers that look for themselves every so often; 0: by
+// default.
 func (s server) pollingKeepers(t *testing.T, n int, poll time.Duration) []*renewer.Keeper {
 	t.Helper()
 	all := make([]*renewer.Keeper, n)
@@ -219,7 +224,8 @@ func (s server) pollingKeepers(t *testing.T, n int, poll time.Duration) []*renew
 	return all
 }
 
-// waiters wait for the lock, each when the one before it stands in line, and say when they have it.
+// waiters wait for the lock, each when the one before it stands in line, and
+// say when they have it.
 func (s server) waiters(t *testing.T, keepers []*renewer.Keeper, got chan<- *renewer.Lease) {
 	t.Helper()
 	line := redisstore.LineKey(redisstore.DefaultPrefix, "a")
@@ -287,8 +293,8 @@ func TestProcessesTakeTurns(t *testing.T) {
 		redisstore.LineKey(redisstore.DefaultPrefix, "a")))
 }
 
-// The callers of the process that has the lock are in no line at the server: they come behind a
-// process that came later.
+// The callers of the process that has the lock are in no line at the server:
+// they come behind a process that came later.
 func TestTheHoldersProcessComesLast(t *testing.T) {
 	t.Parallel()
 	_, s := startReal(t)

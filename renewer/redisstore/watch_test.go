@@ -176,7 +176,8 @@ func TestWakeCallsBack(t *testing.T) {
 	s.awaitChannels(t, 0)
 }
 
-// A watch on a server that does not answer returns at once, and so does its stop.
+// A watch on a server that does not answer returns at once, and so does its
+// stop.
 func TestWatchNeverWaits(t *testing.T) {
 	t.Parallel()
 	redis, s := startReal(t)

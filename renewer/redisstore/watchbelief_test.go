@@ -15,8 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// channelsOf counts the channels of locks that have subscribers on a server. (Sentinels subscribe
-// too.)
+// channelsOf counts the channels of locks that have subscribers on a server.
+// (Sentinels subscribe too.)
 func channelsOf(t *testing.T, server *redistest.Server) int {
 	t.Helper()
 	all, err := server.Do("PUBSUB", "CHANNELS", redisstore.DefaultPrefix+"*").AsStrSlice()
@@ -24,8 +24,8 @@ func channelsOf(t *testing.T, server *redistest.Server) int {
 	return len(all)
 }
 
-// A former primary that the Sentinels can't demote, though clients reach it, kept the subscription
-// after a fail-over, so that wake-ups were lost for good.
+// A former primary that the Sentinels can't demote, though clients reach it,
+// kept the subscription after a fail-over, so that wake-ups were lost for good.
 func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 	t.Parallel()
 	for name, resp2 := range map[string]bool{"RESP3": false, "RESP2": true} {
@@ -74,8 +74,8 @@ func TestSubscriptionStaysWithAFormerPrimary(t *testing.T) {
 	}
 }
 
-// A store that learns by itself that a slot has moved moves its subscription, even if no server has
-// ended that.
+// A store that learns by itself that a slot has moved moves its subscription,
+// even if no server has ended that.
 func TestSubscriptionFollowsWhatIsLearned(t *testing.T) {
 	t.Parallel()
 	// plain ones outlive a move

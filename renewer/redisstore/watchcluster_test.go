@@ -27,7 +27,8 @@ func shardChannels(t *testing.T, server *redistest.Server) int {
 	return len(all)
 }
 
-// startSharded starts a cluster for a test of what servers older than Redis 7 do not have.
+// startSharded starts a cluster for a test of what servers older than Redis 7
+// do not have.
 func startSharded(t *testing.T, masters int) *redistest.Cluster {
 	t.Helper()
 	cluster := redistest.StartCluster(t, masters, 0)
@@ -63,8 +64,9 @@ func masterOf(t *testing.T, cluster *redistest.Cluster, name string) *redistest.
 	return server
 }
 
-// Releases by another process wake those who watch, on whichever node the lock is, and
-// bother no other node; a frozen node keeps no watch from hearing of the others' locks.
+// Releases by another process wake those who watch, on whichever node the lock
+// is, and bother no other node; a frozen node keeps no watch from hearing of
+// the others' locks.
 func TestWakeUpsAcrossNodes(t *testing.T) {
 	t.Parallel()
 	const n = 30
@@ -269,7 +271,8 @@ func TestWatchWithoutShardedMessages(t *testing.T) {
 	}, patience, time.Millisecond)
 }
 
-// Each right on a cluster is needed: without it New refuses, or the watch says so.
+// Each right on a cluster is needed: without it New refuses, or the watch says
+// so.
 func TestEachRightOnAClusterIsNeeded(t *testing.T) {
 	suite.OnlyLong(t)
 	t.Parallel()

@@ -9,7 +9,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Two owners want one name: a store answers each claim at once, and says who has it.
+// Two owners want one name: a store answers each claim at once, and says who
+// has it.
 func Example() {
 	locks := memory.New().Engine()
 	ctx := context.Background()

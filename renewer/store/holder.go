@@ -1,4 +1,5 @@
-// Package store is the contract between the engine, package renewer, and what keeps its locks.
+// Package store is the contract between the engine, package renewer, and what
+// keeps its locks.
 package store
 
 import "strconv"
@@ -8,12 +9,13 @@ type Holder struct {
 	Node      string // renewer.Config.Node, by default the host name
 	PID       int
 	Operation string // that of the renewer.Request, or ""
-	// Trace is its W3C traceparent, or "". Like all of a Holder it comes from another process:
-	// check it before use.
+	// Trace is its W3C traceparent, or "". Like all of a Holder it comes from
+	// another process: check it before use.
 	Trace string
 }
 
-// String returns "web-1 pid 4711 (email:send)", without what is unknown, and without Trace.
+// String returns "web-1 pid 4711 (email:send)", without what is unknown, and
+// without Trace.
 func (h Holder) String() string {
 	s := h.Node
 	if h.PID != 0 {

@@ -6,31 +6,33 @@ import (
 	"time"
 )
 
-// Inspector is a [Store] that shows who has its names and who waits for them, and that can break a
-// lease. Reading takes no lock and changes nothing.
+// Inspector is a [Store] that shows who has its names and who waits for them,
+// and that can break a lease. Reading takes no lock and changes nothing.
 type Inspector interface {
 	Store
 
-	// List reads all names that are not free, or that tasks wait for, in no order, each once, a
-	// bounded number in each request. want is asked before more is read of a name; nil wants all.
-	// What is granted or freed meanwhile may be missing. The sequence ends behind an error, and can
-	// be read once.
+	// List reads all names that are not free, or that tasks wait for, in no
+	// order, each once, a bounded number in each request. want is asked before
+	// more is read of a name; nil wants all. What is granted or freed meanwhile
+	// may be missing. The sequence ends behind an error, and can be read once.
 	List(ctx context.Context, want func(name string, limit bool) bool) iter.Seq2[Lock, error]
 
-	// Show reads one name, with those who wait for it. One that is free has no slots, and is no
-	// error.
+	// Show reads one name, with those who wait for it. One that is free has no
+	// slots, and is no error.
 	Show(ctx context.Context, name string, limit bool) (Lock, error)
 
-	// Break breaks the lease that has the token given, and no other. It answers [StatusHeld] if it
-	// is broken now, also if it was before; [StatusTaken] if another token is current, with its
-	// holder; and [StatusGone] if no owner has the name, or no slot the token. Who broke it first
-	// is kept, unless it is broken by force then.
+	// Break breaks the lease that has the token given, and no other. It answers
+	// [StatusHeld] if it is broken now, also if it was before; [StatusTaken] if
+	// another token is current, with its holder; and [StatusGone] if no owner
+	// has the name, or no slot the token. Who broke it first is kept, unless it
+	// is broken by force then.
 	Break(ctx context.Context, b Breaking) Answer
 
-	// OnBreak calls look with the name of a lease of the process that holder tells of, by Node and
-	// PID, when it may have been broken, and with "" once it is set up or set up again. Calls may
-	// be spurious, and may be lost. look must not block. OnBreak and stop return at once; after
-	// stop, a call under way may still run, and no later one begins.
+	// OnBreak calls look with the name of a lease of the process that holder
+	// tells of, by Node and PID, when it may have been broken, and with "" once
+	// it is set up or set up again. Calls may be spurious, and may be lost.
+	// look must not block. OnBreak and stop return at once; after stop, a call
+	// under way may still run, and no later one begins.
 	OnBreak(holder Holder, look func(name string, limit bool)) (stop func())
 }
 
@@ -39,13 +41,17 @@ type Lock struct {
 	// Name is that of the lock, or with Limit of a limit.
 	Name  string
 	Limit bool
-	// Slots are who has it, the one that lapses first in front: of a lock there is one at most.
+	// Slots are who has it, the one that lapses first in front: of a lock there
+	// is one at most.
 	Slots []Slot
-	// Turns is for how many places slots of a limit are kept now: their turn has come.
+	// Turns is for how many places slots of a limit are kept now: their turn
+	// has come.
 	Turns int
-	// Waiting is how many places stand in line: one a process that waits. A lock's holder has none.
+	// Waiting is how many places stand in line: one a process that waits. A
+	// lock's holder has none.
 	Waiting int
-	// Places are these, the first in front, 1,000 of them at most; nil in a List.
+	// Places are these, the first in front, 1,000 of them at most; nil in a
+	// List.
 	Places []Place
 	// Tasks is how many tasks stand in line outside of any process.
 	Tasks int
@@ -55,7 +61,8 @@ type Lock struct {
 	At time.Time
 }
 
-// Callers counts those who wait in the processes of the owners, each process once.
+// Callers counts those who wait in the processes of the owners, each process
+// once.
 func (l Lock) Callers() (n int) {
 	if len(l.Slots) == 1 {
 		return l.Slots[0].Callers
@@ -73,25 +80,28 @@ func (l Lock) Callers() (n int) {
 	return n
 }
 
-// WaitingInAll counts places, tasks, and callers in the processes of the owners.
+// WaitingInAll counts places, tasks, and callers in the processes of the
+// owners.
 func (l Lock) WaitingInAll() int { return l.Waiting + l.Tasks + l.Callers() }
 
 // Slot is the lease of one owner. All of it comes from another process.
 type Slot struct {
 	Holder
-	// Fence is the fencing token, or 0 if it is not noted yet: it is by the first heartbeat at the
-	// latest.
+	// Fence is the fencing token, or 0 if it is not noted yet: it is by the
+	// first heartbeat at the latest.
 	Fence int64
-	// Since is when it was granted to this process, by the store's clock: hand-offs within the
-	// process do not change it.
+	// Since is when it was granted to this process, by the store's clock:
+	// hand-offs within the process do not change it.
 	Since time.Time
 	// TTL is when it lapses unless it is renewed.
 	TTL time.Duration
-	// Broken is who broke it, or nil. Told means that its process has heard so, by a renewal.
+	// Broken is who broke it, or nil. Told means that its process has heard so,
+	// by a renewal.
 	Broken *Broken
 	Told   bool
-	// Callers is how many callers of its process wait there, behind the owner of a lock, or behind
-	// the process's place of a limit, as of the last heartbeat that told; 0 if it is not known.
+	// Callers is how many callers of its process wait there, behind the owner
+	// of a lock, or behind the process's place of a limit, as of the last
+	// heartbeat that told; 0 if it is not known.
 	Callers int
 }
 
@@ -105,9 +115,9 @@ type Place struct {
 	Since time.Time
 }
 
-// Breaking orders the end of one lease. From then on its renewals are refused, so that its
-// operation's context ends. The name is free when that has returned and released it, at the end of
-// the TTL at the latest.
+// Breaking orders the end of one lease. From then on its renewals are refused,
+// so that its operation's context ends. The name is free when that has returned
+// and released it, at the end of the TTL at the latest.
 type Breaking struct {
 	// Name is that of the lock, or with Limit of a limit.
 	Name  string
@@ -120,10 +130,11 @@ type Breaking struct {
 
 // Broken is who broke a lease, and why.
 type Broken struct {
-	// By is who, and Why is why. Stores keep 64 bytes of each, without what can't be printed.
+	// By is who, and Why is why. Stores keep 64 bytes of each, without what
+	// can't be printed.
 	By, Why string
-	// Force means that the name was freed at once: its next owner and the operation of the former
-	// one may run side by side.
+	// Force means that the name was freed at once: its next owner and the
+	// operation of the former one may run side by side.
 	Force bool
 	// Replaced means that a newer call took its place: see renewer.Newest.
 	Replaced bool

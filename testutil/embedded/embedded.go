@@ -5,9 +5,10 @@
 //	defer redis.Close()
 //	client, err := rueidis.NewClient(redis.ClientOption())
 //
-// Keys expire as time goes by, which miniredis doesn't do by itself. What it does
-// not have: client-side caching, CONFIG, sharded pub/sub, persistence, ACL rules.
-// Whatever depends on those, or on speed, needs a real server: see redistest.
+// Keys expire as time goes by, which miniredis doesn't do by itself. What it
+// does not have: client-side caching, CONFIG, sharded pub/sub, persistence, ACL
+// rules. Whatever depends on those, or on speed, needs a real server: see
+// redistest.
 //
 // It is test code: no production package may import it.
 package embedded
@@ -20,7 +21,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Redis is a server on a loopback port of its own. Its methods may be called concurrently.
+// Redis is a server on a loopback port of its own. Its methods may be called
+// concurrently.
 type Redis struct {
 	mini *miniredis.Miniredis
 	addr string
@@ -32,8 +34,9 @@ func Start() (*Redis, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded: start miniredis: %w", err)
 	}
-	// Each command moves the TTLs by the time since the one before. A goroutine that calls
-	// FastForward now and then would let a key live for up to its period beyond its TTL.
+	// Each command moves the TTLs by the time since the one before. A goroutine
+	// that calls FastForward now and then would let a key live for up to its
+	// period beyond its TTL.
 	mini.ClockTTL(true)
 	return &Redis{mini: mini, addr: mini.Addr()}, nil
 }
@@ -69,7 +72,8 @@ func (r *Redis) ClientOption() rueidis.ClientOption {
 	}
 }
 
-// NewClient connects a client of its own. The caller must close it, before the server.
+// NewClient connects a client of its own. The caller must close it, before the
+// server.
 func (r *Redis) NewClient() (rueidis.Client, error) {
 	client, err := rueidis.NewClient(r.ClientOption())
 	if err != nil {

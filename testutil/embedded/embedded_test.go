@@ -44,7 +44,8 @@ func TestTimeIsTheClock(t *testing.T) {
 	assert.WithinDuration(t, time.Now(), time.Unix(parts[0], parts[1]*1000), 5*time.Second)
 }
 
-// A lease may lapse while a claim looks at it: the claim's mark must not have it stay for ever.
+// A lease may lapse while a claim looks at it: the claim's mark must not have
+// it stay for ever.
 func TestLeasesLapseWhileTheyAreClaimed(t *testing.T) {
 	t.Parallel()
 	redis := embedded.Run(t)

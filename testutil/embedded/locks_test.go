@@ -17,8 +17,9 @@ import (
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	suite.OnlyLong(t)
-	// Each case has its own server, since Advance moves the clock of all keys on it. The clock
-	// moves only then: to let it run by itself, miniredis sorts all keys on every command.
+	// Each case has its own server, since Advance moves the clock of all keys
+	// on it. The clock moves only then: to let it run by itself, miniredis
+	// sorts all keys on every command.
 	storetest.Run(t, func(t *testing.T) storetest.Fixture {
 		redis := embedded.Run(t)
 		mini := redis.Mini()
@@ -43,7 +44,8 @@ func TestLocks(t *testing.T) {
 				mini.SetTTL(lease(name), time.Minute)
 			},
 			Advance: func(d time.Duration) {
-				// Wake-ups need the time that they need; what the server forgets does not.
+				// Wake-ups need the time that they need; what the server
+				// forgets does not.
 				<-time.After(min(d, 2*time.Second))
 				mu.Lock()
 				defer mu.Unlock()

@@ -22,11 +22,12 @@ import (
 const (
 	// soon bounds what happens in a second or two.
 	soon = 20 * time.Second
-	// goesOn bounds what a call to a job in line brings about: by themselves jobs come after the
-	// TTL of their keepers.
+	// goesOn bounds what a call to a job in line brings about: by themselves
+	// jobs come after the TTL of their keepers.
 	goesOn = renewer.DefaultTTL * 3 / 5
 	tick   = 5 * time.Millisecond
-	// look is how often a queue is asked, which may cost a database more than the jobs do.
+	// look is how often a queue is asked, which may cost a database more than
+	// the jobs do.
 	look = 4 * tick
 )
 
@@ -126,7 +127,8 @@ func (b *bench) runs() []string {
 	return slices.Clone(b.ran)
 }
 
-// hold takes u1's lock for one that is no job, until the function that it returns is called.
+// hold takes u1's lock for one that is no job, until the function that it
+// returns is called.
 func (b *bench) hold() (release func()) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), soon)
@@ -143,7 +145,8 @@ func (b *bench) enqueue(key string, names ...string) {
 	}
 }
 
-// end waits until a job's context ends, and returns why. It does not outlast the test.
+// end waits until a job's context ends, and returns why. It does not outlast
+// the test.
 func (b *bench) end(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -172,7 +175,8 @@ func (b *bench) String() string {
 	return s.String()
 }
 
-// awaitRuns waits until these jobs have begun, each once, in whatever order, and no others.
+// awaitRuns waits until these jobs have begun, each once, in whatever order,
+// and no others.
 func (b *bench) awaitRuns(within time.Duration, names ...string) {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool { return len(b.runs()) >= len(names) }, within, tick,
@@ -180,8 +184,8 @@ func (b *bench) awaitRuns(within time.Duration, names ...string) {
 	require.ElementsMatch(b.t, names, b.runs())
 }
 
-// awaitDone waits until no job is left. So many of a key have run at once then, and no attempt was
-// used up.
+// awaitDone waits until no job is left. So many of a key have run at once then,
+// and no attempt was used up.
 func (b *bench) awaitDone(most int) {
 	b.t.Helper()
 	require.Eventually(b.t, func() bool { return b.Left() == 0 }, soon, look, "all are done; %v", b)

@@ -63,7 +63,8 @@ func testContended(_ *testing.T, b *bench) {
 	b.awaitDone(1)
 }
 
-// A holder that is no job: those that want its lock keep no worker, and run at its release.
+// A holder that is no job: those that want its lock keep no worker, and run at
+// its release.
 func testHeld(_ *testing.T, b *bench) {
 	release := b.hold()
 	b.serve(1, brief)
@@ -76,7 +77,8 @@ func testHeld(_ *testing.T, b *bench) {
 	b.awaitDone(1)
 }
 
-// The process of the holder was killed: those in line run when the lease has lapsed.
+// The process of the holder was killed: those in line run when the lease has
+// lapsed.
 func testKilled(t *testing.T, b *bench) {
 	b.serve(2, brief)
 	require.NoError(t, b.locks.Do("SET", lease, "dead", "PX", "1000").Error())
@@ -138,8 +140,9 @@ func testLastAttempt(_ *testing.T, b *bench) {
 	b.awaitDone(1)
 }
 
-// The queue has moved to another database, and the servers with it: jobs there do not wait for
-// those that stand in the old one's line, which keep their places until it is served again.
+// The queue has moved to another database, and the servers with it: jobs there
+// do not wait for those that stand in the old one's line, which keep their
+// places until it is served again.
 func testMovedQueue(t *testing.T, b *bench) {
 	b.ttl = time.Minute // none comes by itself
 	release, k := b.hold(), b.keeper()
@@ -166,7 +169,8 @@ func testMovedQueue(t *testing.T, b *bench) {
 	b.awaitDone(1)
 }
 
-// A place in line that another program has written does not call a job that waits for another lock.
+// A place in line that another program has written does not call a job that
+// waits for another lock.
 func testForgedPlace(t *testing.T, b *bench) {
 	b.ttl = time.Minute // none comes by itself
 	const other = "lockbeat:{u2}"
@@ -196,7 +200,8 @@ func testNoKey(t *testing.T, b *bench) {
 	assert.Empty(t, b.runs())
 }
 
-// A job whose limit is invalid fails: else it would come back for ever, and nobody would hear why.
+// A job whose limit is invalid fails: else it would come back for ever, and
+// nobody would hear why.
 func testMistake(t *testing.T, b *bench) {
 	b.serve(2, brief)
 	b.Enqueue(Job{Key: "u1", Limit: -1, Name: "never runs"})
@@ -236,7 +241,8 @@ func testLostLock(t *testing.T, b *bench) {
 	b.awaitRuns(goesOn, "loses", "next")
 }
 
-// The newest job ends the one that runs, which is done: it has not failed, and does not run again.
+// The newest job ends the one that runs, which is done: it has not failed, and
+// does not run again.
 func testReplaced(t *testing.T, b *bench) {
 	begun, told := make(chan struct{}), make(chan error, 1)
 	b.serve(2, func(ctx context.Context, j Job) error {

@@ -29,25 +29,29 @@ func (j Job) Lock() lockmw.Set {
 	return lockmw.All(j.Key)
 }
 
-// Framework is a job framework with queues of its own, and the adapter that is put to the test. A
-// job that has failed, or has panicked, must not run again while the test lasts. Methods may be
-// called concurrently. They end the test if they fail.
+// Framework is a job framework with queues of its own, and the adapter that is
+// put to the test. A job that has failed, or has panicked, must not run again
+// while the test lasts. Methods may be called concurrently. They end the test
+// if they fail.
 type Framework interface {
-	// Serve starts a server with so many workers, which runs work under each job's [Job.Lock], by
-	// the adapter with opts and with jobs.InLine. stop ends it when its jobs have ended; so does
-	// the end of the test. Workers ask for jobs as often as the framework allows.
+	// Serve starts a server with so many workers, which runs work under each
+	// job's [Job.Lock], by the adapter with opts and with jobs.InLine. stop
+	// ends it when its jobs have ended; so does the end of the test. Workers
+	// ask for jobs as often as the framework allows.
 	Serve(
 		k *renewer.Keeper, workers int, work func(context.Context, Job) error,
 		opts ...jobs.Option,
 	) (stop func())
 
-	// Enqueue puts a job into the queue, to be run at once. A later call's job is newer.
+	// Enqueue puts a job into the queue, to be run at once. A later call's job
+	// is newer.
 	Enqueue(j Job)
 
-	// Cancel ends the context of a job that runs. Where the framework has no such thing, let the
-	// server of the test do it.
+	// Cancel ends the context of a job that runs. Where the framework has no
+	// such thing, let the server of the test do it.
 	Cancel(name string)
-	// Remove takes a job out of the queue. If a worker has it still, Remove waits until it is back.
+	// Remove takes a job out of the queue. If a worker has it still, Remove
+	// waits until it is back.
 	Remove(name string)
 
 	// Left returns how many jobs run now, or will run.
@@ -56,8 +60,8 @@ type Framework interface {
 	Failed() int
 }
 
-// Run runs the suite. open returns a framework whose queues are empty, and are others than those of
-// all calls before.
+// Run runs the suite. open returns a framework whose queues are empty, and are
+// others than those of all calls before.
 func Run(t *testing.T, open func(t *testing.T) Framework) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

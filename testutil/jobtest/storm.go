@@ -13,9 +13,10 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
 )
 
-// storm is a case of many jobs of a few keys, enqueued in order one right after the other, on two
-// servers, whose workers overtake each other on their way to the lock. Of each key the last one
-// runs last, to its end, by what the adapter gives as [jobs.Delivery].Rank.
+// storm is a case of many jobs of a few keys, enqueued in order one right after
+// the other, on two servers, whose workers overtake each other on their way to
+// the lock. Of each key the last one runs last, to its end, by what the adapter
+// gives as [jobs.Delivery].Rank.
 func storm(newest jobs.Option) func(*testing.T, *bench) {
 	const keys, size = 4, 12
 	return func(t *testing.T, b *bench) {

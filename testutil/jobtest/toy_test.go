@@ -23,7 +23,8 @@ type toyJob[T any] struct {
 	stop   context.CancelFunc // nil: it waits
 }
 
-// Do calls f for the job with an ID, if there is one, and for no other job meanwhile.
+// Do calls f for the job with an ID, if there is one, and for no other job
+// meanwhile.
 func (q *Toy[T]) Do(id string, f func(j *toyJob[T])) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -32,7 +33,8 @@ func (q *Toy[T]) Do(id string, f func(j *toyJob[T])) {
 	}
 }
 
-// Step runs the first job that is due. It comes again after a time, with a note, or it is done.
+// Step runs the first job that is due. It comes again after a time, with a
+// note, or it is done.
 func (q *Toy[T]) Step(work func(context.Context, string, T) (time.Duration, string, error)) {
 	id, ctx := "", context.Context(nil)
 	q.mu.Lock()

@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Handle returns what a Toy's Step runs: fn, under the lock on the name that key makes of a job.
+// Handle returns what a Toy's Step runs: fn, under the lock on the name that
+// key makes of a job.
 func Handle[T any, N lockmw.Name](
 	q *Toy[T], k *renewer.Keeper, key func(T) N, fn func(context.Context, T) error,
 	opts ...jobs.Option,

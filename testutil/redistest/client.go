@@ -10,7 +10,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// doTimeout bounds Do, so that a test on a frozen server fails rather than hangs.
+// doTimeout bounds Do, so that a test on a frozen server fails rather than
+// hangs.
 const doTimeout = 10 * time.Second
 
 // ClientOption returns options for a client of this server alone: no
@@ -24,8 +25,9 @@ func (s *Server) ClientOption() rueidis.ClientOption {
 	}
 }
 
-// NewClient connects a client of its own, with ClientOption changed by edit. The caller
-// must close it; closing waits up to 10 s for a server that is frozen, so Cont first.
+// NewClient connects a client of its own, with ClientOption changed by edit.
+// The caller must close it; closing waits up to 10 s for a server that is
+// frozen, so Cont first.
 func (s *Server) NewClient(edit ...func(*rueidis.ClientOption)) (rueidis.Client, error) {
 	return connect(s.ClientOption(), edit)
 }
@@ -43,9 +45,10 @@ func connect(
 	return client, nil
 }
 
-// Do sends one command, such as Do("PTTL", "key"), on a connection of the server's
-// own, so that it disturbs no client under test and is not affected by a proxy
-// before the server. It gives up after 10 s. It panics while the server is killed.
+// Do sends one command, such as Do("PTTL", "key"), on a connection of the
+// server's own, so that it disturbs no client under test and is not affected by
+// a proxy before the server. It gives up after 10 s. It panics while the server
+// is killed.
 func (s *Server) Do(args ...string) rueidis.RedisResult {
 	s.mu.Lock()
 	admin := s.admin
@@ -58,14 +61,15 @@ func (s *Server) Do(args ...string) rueidis.RedisResult {
 	return admin.Do(ctx, admin.B().Arbitrary(args...).Build())
 }
 
-// Knows reports whether the server has a command, such as "SSUBSCRIBE", which came with Redis 7. It
-// panics while the server is killed.
+// Knows reports whether the server has a command, such as "SSUBSCRIBE", which
+// came with Redis 7. It panics while the server is killed.
 func (s *Server) Knows(command string) bool {
 	info, err := s.Do("COMMAND", "INFO", command).ToArray()
 	return err == nil && len(info) == 1 && !info[0].IsNil()
 }
 
-// DBSize returns how many keys the server has, expired ones that it has not removed yet included.
+// DBSize returns how many keys the server has, expired ones that it has not
+// removed yet included.
 func (s *Server) DBSize() (int64, error) { return s.Do("DBSIZE").AsInt64() }
 
 // Calls returns how often command, such as "evalsha", has run since

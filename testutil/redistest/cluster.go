@@ -14,7 +14,8 @@ const Slots = 16384
 // Cluster is a private Redis Cluster. Its methods may be called
 // concurrently; those that change the cluster, one at a time.
 type Cluster struct {
-	// Masters serve a contiguous share of the slots each, in order, until that is changed.
+	// Masters serve a contiguous share of the slots each, in order, until that
+	// is changed.
 	Masters []*Server
 	// Replicas has those of the first master first.
 	Replicas []*Server
@@ -62,7 +63,8 @@ func (c *Cluster) ClientOption() rueidis.ClientOption {
 	return option
 }
 
-// Serving returns the server that now serves a slot, in the eyes of the first that runs.
+// Serving returns the server that now serves a slot, in the eyes of the first
+// that runs.
 func (c *Cluster) Serving(slot int) (*Server, error) {
 	for _, n := range c.Nodes() {
 		if n.running() {

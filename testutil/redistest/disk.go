@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// FillDisk has the server fail to write a snapshot, as it does on a full disk, and returns once it
-// answers writes and PING by -MISCONF, which is the default of Redis, until FreeDisk. It panics
-// while the server is killed.
+// FillDisk has the server fail to write a snapshot, as it does on a full disk,
+// and returns once it answers writes and PING by -MISCONF, which is the default
+// of Redis, until FreeDisk. It panics while the server is killed.
 func (s *Server) FillDisk() error {
 	// No user, not even root, can put a file in the place of a folder.
 	path := s.snapshotPath()
@@ -34,7 +34,8 @@ func (s *Server) FreeDisk() error {
 
 func (s *Server) snapshotPath() string { return filepath.Join(s.dir, "dump.rdb") }
 
-// snapshot has a snapshot written, and returns once it has become what is expected.
+// snapshot has a snapshot written, and returns once it has become what is
+// expected.
 func (s *Server) snapshot(want string) error {
 	if err := s.Do("BGSAVE").Error(); err != nil {
 		return fmt.Errorf("redistest: %w", err)

@@ -1,6 +1,7 @@
 package redistest
 
-// TakeBlock takes a block of ports, the n-th if that is free, and returns the first of them.
+// TakeBlock takes a block of ports, the n-th if that is free, and returns the
+// first of them.
 func TakeBlock(n int) (first int, giveBack func() error, err error) {
 	b, err := takeBlock(n)
 	if err != nil {

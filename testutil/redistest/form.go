@@ -15,7 +15,8 @@ func (c *Cluster) form() error {
 			return err
 		}
 		c.ids[n] = id
-		// Distinct epochs, lest the nodes find that out by themselves and take their time.
+		// Distinct epochs, lest the nodes find that out by themselves and take
+		// their time.
 		if err := n.do("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
 			return err
 		}
@@ -101,14 +102,16 @@ func (c *Cluster) AwaitWhole() error {
 	})
 }
 
-// inStep reports whether a server is a primary, or a replica that is up to date.
+// inStep reports whether a server is a primary, or a replica that is up to
+// date.
 func (s *Server) inStep() (bool, error) {
 	info, err := s.info("INFO", "replication")
 	return info["role"] == "master" || info["master_link_status"] == "up" &&
 		info["master_sync_in_progress"] == "0", err
 }
 
-// seenBy counts the nodes that serve slots, as masters or replicas, in the eyes of n.
+// seenBy counts the nodes that serve slots, as masters or replicas, in the eyes
+// of n.
 func (c *Cluster) seenBy(n *Server) (int, error) {
 	ranges, err := n.slots()
 	seen := make(map[string]struct{})

@@ -57,7 +57,8 @@ func await(what string, holds func() (bool, error)) error {
 
 var errLate = errors.New("too late")
 
-// info reads the fields of a server's INFO, or of another command that answers in the same form.
+// info reads the fields of a server's INFO, or of another command that answers
+// in the same form.
 func (s *Server) info(command ...string) (map[string]string, error) {
 	text, err := s.Do(command...).ToString()
 	if err != nil {

@@ -29,9 +29,10 @@ func Slot(key string) int {
 	return int(crc % Slots)
 }
 
-// Move is a slot on its way from one master to another. Until Finish it is between
-// the two, as it is for the time that redis-cli --cluster reshard takes: each serves
-// the keys that it has, and the one that it leaves sends clients on for others.
+// Move is a slot on its way from one master to another. Until Finish it is
+// between the two, as it is for the time that redis-cli --cluster reshard
+// takes: each serves the keys that it has, and the one that it leaves sends
+// clients on for others.
 type Move struct {
 	c        *Cluster
 	number   int
@@ -101,8 +102,9 @@ func (m *Move) Finish() error {
 	return m.c.AwaitOwner(m.number, m.to)
 }
 
-// AwaitOwner returns when all masters that run know that owner serves a slot, and with which
-// epoch: until they know the epoch, an old message of the former owner could change their minds.
+// AwaitOwner returns when all masters that run know that owner serves a slot,
+// and with which epoch: until they know the epoch, an old message of the former
+// owner could change their minds.
 func (c *Cluster) AwaitOwner(slot int, owner *Server) error {
 	return await("all masters know where the slot is", func() (bool, error) {
 		epoch, err := c.epoch(owner, owner)

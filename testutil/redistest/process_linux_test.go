@@ -15,10 +15,12 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// orphanEnv makes TestDies a process that starts a server and waits to be killed.
+// orphanEnv makes TestDies a process that starts a server and waits to be
+// killed.
 const orphanEnv = "REDISTEST_ORPHAN"
 
-// TestDies is run by TestNoServerOutlivesItsProcess. By itself it has nothing to do.
+// TestDies is run by TestNoServerOutlivesItsProcess. By itself it has nothing
+// to do.
 func TestDies(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(orphanEnv) == "" {
@@ -61,7 +63,8 @@ func TestNoServerOutlivesItsProcess(t *testing.T) {
 	}, 10*time.Second, 5*time.Millisecond)
 }
 
-// state returns a process's state as /proc shows it, or "" if there is no such process.
+// state returns a process's state as /proc shows it, or "" if there is no such
+// process.
 func state(pid int) string {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -25,10 +25,11 @@ var (
 	errPortUse = errors.New("the port is in use")
 )
 
-// Each process takes ports from a block of its own, as far as they go round: no other process of
-// these tests takes the port of a server that is down and is to come back on it. They are below
-// those that the system gives to who asks for any; and so are those of the nodes of clusters for
-// each other, which are 10000 above their own: only Redis 7 lets one choose them.
+// Each process takes ports from a block of its own, as far as they go round: no
+// other process of these tests takes the port of a server that is down and is
+// to come back on it. They are below those that the system gives to who asks
+// for any; and so are those of the nodes of clusters for each other, which are
+// 10000 above their own: only Redis 7 lets one choose them.
 const (
 	lowestPort    = 12_000
 	portsInABlock = 250
@@ -100,9 +101,9 @@ func awaitReady(p *child.Process, addr, logPath string) error {
 	}
 }
 
-// answers reports whether the server on addr is ready and is process pid. Without pid, another
-// server that took the port first would be mistaken for ours. A server that wants a password first
-// can't be asked, and is believed.
+// answers reports whether the server on addr is ready and is process pid.
+// Without pid, another server that took the port first would be mistaken for
+// ours. A server that wants a password first can't be asked, and is believed.
 func answers(addr string, pid int) bool {
 	conn, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {

@@ -20,7 +20,8 @@ type Sentinel struct {
 	// Data has the first primary first, then its replica; fail-overs
 	// change their roles, not their places.
 	Data []*Server
-	// Sentinels fail over when they are asked to, until [Sentinel.Patience] says otherwise.
+	// Sentinels fail over when they are asked to, until [Sentinel.Patience]
+	// says otherwise.
 	Sentinels []*Server
 }
 
@@ -47,7 +48,8 @@ func (s *Sentinel) form() error {
 		return err
 	}
 	for _, w := range s.Sentinels {
-		// Since Redis 7. Older ones take longer to find each other, and that is all.
+		// Since Redis 7. Older ones take longer to find each other, and that is
+		// all.
 		_ = w.do("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PING-PERIOD", "250", "ASK-PERIOD",
 			"100")
 		if err := errors.Join(
@@ -129,7 +131,8 @@ func (s *Sentinel) ClientOption() rueidis.ClientOption {
 	return option
 }
 
-// Primary returns the server that the first Sentinel that runs takes for the primary.
+// Primary returns the server that the first Sentinel that runs takes for the
+// primary.
 func (s *Sentinel) Primary() (*Server, error) {
 	for _, w := range s.Sentinels {
 		if !w.running() {
@@ -161,7 +164,8 @@ func (s *Sentinel) Replica() (*Server, error) {
 	return s.Data[0], nil
 }
 
-// AwaitPrimary returns once d is the primary, by its own word and that of every Sentinel that runs.
+// AwaitPrimary returns once d is the primary, by its own word and that of every
+// Sentinel that runs.
 func (s *Sentinel) AwaitPrimary(d *Server) error {
 	return await("the server is the primary", func() (bool, error) { return s.isPrimary(d) })
 }
@@ -200,15 +204,17 @@ func (s *Sentinel) Failover() error {
 			strings.Contains(state["flags"], "failover_in_progress") {
 			return false, err
 		}
-		// On a busy machine it may give up, since it hears too little of the replica, or another
-		// may undo what it has done, since that hears too late of it. Then it is asked again.
+		// On a busy machine it may give up, since it hears too little of the
+		// replica, or another may undo what it has done, since that hears too
+		// late of it. Then it is asked again.
 		return false, first.do("SENTINEL", "FAILOVER", MasterSet)
 	})
 }
 
-// How quick Sentinels are, in milliseconds: after downAfter of silence a server is down to them,
-// and after four times publishEvery a primary that they take for a replica is made one again. They
-// tell each other of themselves once in publishEvery.
+// How quick Sentinels are, in milliseconds: after downAfter of silence a server
+// is down to them, and after four times publishEvery a primary that they take
+// for a replica is made one again. They tell each other of themselves once in
+// publishEvery.
 type pace struct{ downAfter, publishEvery int }
 
 var (
@@ -217,10 +223,11 @@ var (
 	quick   = pace{downAfter: 300, publishEvery: 200}
 )
 
-// Patience keeps the Sentinels from acting on what they only think: there is no fail-over but those
-// asked for, and none is undone by a Sentinel that hears of it late, as happens on a busy machine.
-// So they are from the start. Without it they fail over when two of them find the primary gone for
-// 300 ms. Sentinels that do not run are left out.
+// Patience keeps the Sentinels from acting on what they only think: there is no
+// fail-over but those asked for, and none is undone by a Sentinel that hears of
+// it late, as happens on a busy machine. So they are from the start. Without it
+// they fail over when two of them find the primary gone for 300 ms. Sentinels
+// that do not run are left out.
 func (s *Sentinel) Patience(on bool) error {
 	p := quick
 	if on {
@@ -243,10 +250,11 @@ func (s *Server) pace(p pace) error {
 	return s.do("SENTINEL", "SET", MasterSet, "DOWN-AFTER-MILLISECONDS", strconv.Itoa(p.downAfter))
 }
 
-// RefuseDemotion makes a server refuse the SLAVEOF by which Sentinels demote it, as if they could
-// not reach it: after a fail-over it stays a primary of its own that its clients can reach. With
-// false it obeys again, and Sentinels that have another primary demote it within 1 s or so. Follow
-// works all the same; a Restart ends it.
+// RefuseDemotion makes a server refuse the SLAVEOF by which Sentinels demote
+// it, as if they could not reach it: after a fail-over it stays a primary of
+// its own that its clients can reach. With false it obeys again, and Sentinels
+// that have another primary demote it within 1 s or so. Follow works all the
+// same; a Restart ends it.
 func (s *Server) RefuseDemotion(on bool) error {
 	rule := "+slaveof"
 	if on {

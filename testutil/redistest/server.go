@@ -37,7 +37,8 @@ type Server struct {
 type recipe struct {
 	port func() (int, error)
 	args func() ([]string, error) // made anew for each try, as they may name ports too
-	// whether the server needs a configuration file to write to, as a Sentinel does
+	// whether the server needs a configuration file to write to, as a Sentinel
+	// does
 	config bool
 }
 
@@ -46,10 +47,11 @@ func plain(args []string) recipe {
 	return recipe{port: freePort, args: func() ([]string, error) { return args, nil }}
 }
 
-// Open starts a redis-server on a free loopback port and returns once it answers.
-// args are redis-server's own, such as "--appendonly", "yes"; they come last and
-// so win over the defaults: no persistence, protected mode, a temporary directory.
-// The caller must Close it. It returns ErrMissing where there is no redis-server.
+// Open starts a redis-server on a free loopback port and returns once it
+// answers. args are redis-server's own, such as "--appendonly", "yes"; they
+// come last and so win over the defaults: no persistence, protected mode, a
+// temporary directory. The caller must Close it. It returns ErrMissing where
+// there is no redis-server.
 func Open(args ...string) (*Server, error) { return open(plain(args)) }
 
 func open(r recipe) (*Server, error) {
@@ -124,7 +126,8 @@ func (s *Server) configPath() string { return filepath.Join(s.dir, "redis.conf")
 
 func (s *Server) logPath() string { return filepath.Join(s.dir, "redis.log") }
 
-// Addr returns the server's address, "127.0.0.1:port". It stays the same over a Restart.
+// Addr returns the server's address, "127.0.0.1:port". It stays the same over a
+// Restart.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
 // Port returns the server's port.
@@ -162,8 +165,9 @@ func (s *Server) running() bool {
 	return s.admin != nil && !s.frozen
 }
 
-// Kill ends the server by SIGKILL, frozen or not, and returns when it is gone. Its port is
-// refused from then on, and its directory is kept for Restart. Killing it again does nothing.
+// Kill ends the server by SIGKILL, frozen or not, and returns when it is gone.
+// Its port is refused from then on, and its directory is kept for Restart.
+// Killing it again does nothing.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,8 +182,9 @@ func (s *Server) killLocked() {
 	}
 }
 
-// Restart kills the server if it runs, and starts it again on the same port with the same arguments
-// and directory. What it remembers depends on the persistence asked for: by default nothing.
+// Restart kills the server if it runs, and starts it again on the same port
+// with the same arguments and directory. What it remembers depends on the
+// persistence asked for: by default nothing.
 func (s *Server) Restart() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 // missing redis-server from a skip into a failure.
 const RequireEnv = "LOCKBEAT_REQUIRE_REDIS"
 
-// Start is [Open] for a test: the server is closed when tb ends, and its log shown if tb
-// has failed. Without a redis-server it skips tb, or fails it if [RequireEnv] is "1".
+// Start is [Open] for a test: the server is closed when tb ends, and its log
+// shown if tb has failed. Without a redis-server it skips tb, or fails it if
+// [RequireEnv] is "1".
 func Start(tb testing.TB, args ...string) *Server {
 	tb.Helper()
 	s, err := Open(args...)
@@ -99,8 +100,9 @@ func (c *Cluster) Client(tb testing.TB, edit ...func(*rueidis.ClientOption)) rue
 	return closing(tb, client, err, c.Nodes()...)
 }
 
-// Client connects a client that asks the Sentinels for the primary, with ClientOption
-// changed by edit, and closes it when tb ends. Frozen servers are let go on for that.
+// Client connects a client that asks the Sentinels for the primary, with
+// ClientOption changed by edit, and closes it when tb ends. Frozen servers are
+// let go on for that.
 func (s *Sentinel) Client(tb testing.TB, edit ...func(*rueidis.ClientOption)) rueidis.Client {
 	tb.Helper()
 	client, err := connect(s.ClientOption(), edit)

@@ -22,7 +22,8 @@ import (
 // serverName is the one that the certificate is for.
 const serverName = "example.com"
 
-// Secured is a server that speaks TLS on a second port, with a certificate that nobody else trusts.
+// Secured is a server that speaks TLS on a second port, with a certificate that
+// nobody else trusts.
 type Secured struct {
 	*Server
 
@@ -71,12 +72,14 @@ func (s *Secured) TLSOption() rueidis.ClientOption {
 // Authority returns a file with the certificate that a client must trust.
 func (s *Secured) Authority() string { return filepath.Join(s.dir, "cert.pem") }
 
-// Pair returns files with a certificate and its key, which the server trusts a client with.
+// Pair returns files with a certificate and its key, which the server trusts a
+// client with.
 func (s *Secured) Pair() (cert, key string) {
 	return filepath.Join(s.dir, "cert.pem"), filepath.Join(s.dir, "key.pem")
 }
 
-// certify writes into dir a certificate and its key, for servers and for clients, signed by itself.
+// certify writes into dir a certificate and its key, for servers and for
+// clients, signed by itself.
 func certify(dir string) (*x509.CertPool, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

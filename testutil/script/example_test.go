@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// The first acquire is not answered, the second finds the lock taken, the third is granted.
+// The first acquire is not answered, the second finds the lock taken, the third
+// is granted.
 func Example() {
 	ctx, store := context.Background(), script.New()
 	store.Script(script.Acquire, script.Fail(errors.New("connection refused")),

@@ -2,8 +2,8 @@ package script
 
 import "strings"
 
-// HostileTraces returns what a program that can write to a store may put there as the
-// [store.Holder.Trace] of a holder. None may lead anywhere.
+// HostileTraces returns what a program that can write to a store may put there
+// as the [store.Holder.Trace] of a holder. None may lead anywhere.
 func HostileTraces() []string {
 	const (
 		sampled   = "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"

@@ -10,8 +10,8 @@ import (
 
 var _ store.Recorder = (*Store)(nil)
 
-// Prepare answers by the script: see [store.Recorder]. Of the fixed answers, [Taken] is
-// believed: a later holder has prepared.
+// Prepare answers by the script: see [store.Recorder]. Of the fixed answers,
+// [Taken] is believed: a later holder has prepared.
 func (s *Store) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
 	terms = slices.Clone(terms)
 	return perform(ctx, s, Call{Op: Prepare, Terms: terms}, len(terms), unseen,
@@ -31,8 +31,9 @@ func (s *Store) Read(ctx context.Context, names []string) []store.Seen {
 
 func unseen(err error) store.Seen { return store.Seen{Err: err} }
 
-// Write answers by the script: see [store.Recorder]. Of the fixed answers, [Taken]
-// and [Gone] are believed: a later holder has prepared, or the record has lapsed.
+// Write answers by the script: see [store.Recorder]. Of the fixed answers,
+// [Taken] and [Gone] are believed: a later holder has prepared, or the record
+// has lapsed.
 func (s *Store) Write(ctx context.Context, writes []store.Record) []store.Answer {
 	writes = slices.Clone(writes)
 	return perform(ctx, s, Call{Op: Write, Records: writes}, len(writes),

@@ -20,8 +20,8 @@ const (
 	Write   Op = "write"
 )
 
-// Step says how one call is answered. Make one with [Pass], [Held],
-// [Taken], [Overwritten], [Gone], [Fail], [Hang] or [Each], and change it with its
+// Step says how one call is answered. Make one with [Pass], [Held], [Taken],
+// [Overwritten], [Gone], [Fail], [Hang] or [Each], and change it with its
 // methods, each of which returns a changed copy. The zero value is Pass.
 type Step struct {
 	answer  answer
@@ -45,7 +45,8 @@ func Pass() Step { return Step{} }
 // tokens, from the same counter as those of Pass.
 func Held() Step { return fixed(store.Grant{Status: store.StatusHeld}) }
 
-// Granted answers every item with StatusHeld, and with fence where that matters.
+// Granted answers every item with StatusHeld, and with fence where that
+// matters.
 func Granted(fence int64) Step {
 	return fixed(store.Grant{Status: store.StatusHeld, Fence: fence})
 }
@@ -56,14 +57,16 @@ func Taken(holder store.Holder, ttl time.Duration) Step {
 	return fixed(store.Grant{Status: store.StatusTaken, Holder: holder, TTL: ttl})
 }
 
-// foreigner stands for a program that is no owner, and writes over names all the same.
+// foreigner stands for a program that is no owner, and writes over names all
+// the same.
 var foreigner = store.Holder{Node: "another program"}
 
-// Overwritten answers every item as if another program had written over the name.
+// Overwritten answers every item as if another program had written over the
+// name.
 func Overwritten() Step { return Taken(foreigner, 0) }
 
-// BrokenBy answers every item of a Renew as a lease that was broken, or, by force, freed. If by is
-// nil it is not known by whom.
+// BrokenBy answers every item of a Renew as a lease that was broken, or, by
+// force, freed. If by is nil it is not known by whom.
 func BrokenBy(by *store.Broken) Step {
 	g := store.Grant{Status: store.StatusBroken}
 	if by != nil {
@@ -78,7 +81,8 @@ func BrokenBy(by *store.Broken) Step {
 	return fixed(g)
 }
 
-// brokenBy is who has broken the lease, by the answer of such a step; nil of any other.
+// brokenBy is who has broken the lease, by the answer of such a step; nil of
+// any other.
 func brokenBy(g store.Grant) *store.Broken {
 	if g.Status != store.StatusBroken && g.Status != store.StatusGone ||
 		g.Holder == (store.Holder{}) {
@@ -105,8 +109,9 @@ func Hang() Step {
 	return s
 }
 
-// Each answers the items of a batch one by one, the first by the first step, and so on;
-// items beyond the last step get Pass. Only what the steps answer counts, not when.
+// Each answers the items of a batch one by one, the first by the first step,
+// and so on; items beyond the last step get Pass. Only what the steps answer
+// counts, not when.
 func Each(steps ...Step) Step {
 	var s Step
 	for _, step := range steps {
@@ -125,10 +130,12 @@ func (s Step) Slow(d time.Duration) Step { s.slow = d; return s }
 // the caller gets Unknown if its context ends meanwhile.
 func (s Step) Late(d time.Duration) Step { s.late = d; return s }
 
-// Queued makes a [Taken] say that the claim's place stands in the store's line, if it has one.
+// Queued makes a [Taken] say that the claim's place stands in the store's line,
+// if it has one.
 func (s Step) Queued() Step { s.answer.grant.Status = store.StatusQueued; return s }
 
-// Aged makes the answer to a Renew say that the TTL began to count d before the request was sent.
+// Aged makes the answer to a Renew say that the TTL began to count d before the
+// request was sent.
 func (s Step) Aged(d time.Duration) Step { s.answer.grant.TTL = d; return s }
 
 // Unsent makes a [Fail] that of a request which has never left.
@@ -141,7 +148,8 @@ func (s Step) Unsent() Step {
 // caller hears nothing until its context ends.
 func (s Step) Lost() Step { s.noReply = true; return s }
 
-// Broken makes the request take effect, yet the caller gets Unknown and err for every item.
+// Broken makes the request take effect, yet the caller gets Unknown and err for
+// every item.
 func (s Step) Broken(err error) Step {
 	s.answer.lose = err
 	s.each = append([]answer(nil), s.each...)

@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Store is a scripted store.Store. All its methods may be called concurrently; [New] makes one.
+// Store is a scripted store.Store. All its methods may be called concurrently;
+// [New] makes one.
 type Store struct {
 	mu       sync.Mutex // guards what follows
 	scripts  map[Op][]Step
@@ -25,7 +26,8 @@ type Store struct {
 
 var _ contract.Proposer = (*Store)(nil)
 
-// Engine is for renewer.New. A type that embeds a Store, to change an answer, has one of its own.
+// Engine is for renewer.New. A type that embeds a Store, to change an answer,
+// has one of its own.
 func (s *Store) Engine() store.Store { return s }
 
 // Call is one call of a store.
@@ -39,7 +41,8 @@ type Call struct {
 	Deadline time.Time
 	// Claims are the items of an Acquire.
 	Claims []store.Claim
-	// Proposals are the items of a Propose, which counts as an Acquire of these Claims.
+	// Proposals are the items of a Propose, which counts as an Acquire of these
+	// Claims.
 	Proposals []contract.Proposal
 	// Holds are the items of a Renew or a Release.
 	Holds []store.Hold
@@ -51,7 +54,8 @@ type Call struct {
 	Records []store.Record
 }
 
-// New returns a store in which nothing is held and every call is answered by [Pass].
+// New returns a store in which nothing is held and every call is answered by
+// [Pass].
 func New() *Store {
 	return &Store{
 		scripts:  make(map[Op][]Step),
@@ -76,7 +80,8 @@ func (s *Store) Default(op Op, step Step) {
 	s.defaults[op] = step
 }
 
-// Calls returns the calls of op so far, in order, those still unanswered included.
+// Calls returns the calls of op so far, in order, those still unanswered
+// included.
 func (s *Store) Calls(op Op) []Call {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,13 +135,14 @@ func (s *Store) Propose(ctx context.Context, proposals []contract.Proposal) []st
 	return s.play(ctx, call, len(proposals))
 }
 
-// Renew answers by the script, and wakes those who watch what it finds gone: see [store.Store].
+// Renew answers by the script, and wakes those who watch what it finds gone:
+// see [store.Store].
 func (s *Store) Renew(ctx context.Context, holds []store.Hold) []store.Answer {
 	return toAnswers(s.play(ctx, Call{Op: Renew, Holds: slices.Clone(holds)}, len(holds)))
 }
 
-// Release answers by the script, and wakes those who watch what it has freed, or found gone: see
-// [store.Store].
+// Release answers by the script, and wakes those who watch what it has freed,
+// or found gone: see [store.Store].
 func (s *Store) Release(ctx context.Context, holds []store.Hold) []store.Answer {
 	return toAnswers(s.play(ctx, Call{Op: Release, Holds: slices.Clone(holds)}, len(holds)))
 }
@@ -224,7 +230,8 @@ func (s *Store) take(ctx context.Context, call Call) Step {
 	return steps[0]
 }
 
-// wait returns nil after d, or the context's error if that ends first, or has ended.
+// wait returns nil after d, or the context's error if that ends first, or has
+// ended.
 func wait(ctx context.Context, d time.Duration) error {
 	if err := ctx.Err(); err != nil || d <= 0 {
 		return err

@@ -8,8 +8,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// table is the store in memory behind the script: who has which name, and each name's
-// last fencing token. Nothing is ever removed from it, which is fit for a test.
+// table is the store in memory behind the script: who has which name, and each
+// name's last fencing token. Nothing is ever removed from it, which is fit for
+// a test.
 type table map[string]*row
 
 type row struct {
@@ -34,8 +35,9 @@ func (t table) row(name string, now time.Time) *row {
 	return r
 }
 
-// apply answers item i of call as a says, and makes the table agree with it. freed reports that the
-// name is free: by its owner's release, or since it was found gone.
+// apply answers item i of call as a says, and makes the table agree with it.
+// freed reports that the name is free: by its owner's release, or since it was
+// found gone.
 func (t table) apply(call Call, i int, a answer, now time.Time) (g store.Grant, freed bool) {
 	if call.Op == Acquire {
 		p := contract.Proposal{Claim: call.Claims[i]}
@@ -173,8 +175,8 @@ func (r *row) extend(until time.Time) {
 // stranger is the owner token of a holder that a step makes up.
 const stranger = "stranger"
 
-// give hands r to the stranger of a Taken answer. With an unknown TTL it is free again at the next
-// call.
+// give hands r to the stranger of a Taken answer. With an unknown TTL it is
+// free again at the next call.
 func (r *row) give(g store.Grant, now time.Time) {
 	*r = row{
 		owner: stranger, holder: g.Holder, since: now.Add(-g.HeldFor), until: now.Add(g.TTL),
@@ -182,14 +184,16 @@ func (r *row) give(g store.Grant, now time.Time) {
 	}
 }
 
-// Delete makes name free and wakes no watch, as if an outsider had removed its key.
+// Delete makes name free and wakes no watch, as if an outsider had removed its
+// key.
 func (s *Store) Delete(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.table.row(name, time.Now()).owner = ""
 }
 
-// Overwrite gives name to holder for ttl and wakes no watch, as if an outsider had written its key.
+// Overwrite gives name to holder for ttl and wakes no watch, as if an outsider
+// had written its key.
 func (s *Store) Overwrite(name string, holder store.Holder, ttl time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +201,8 @@ func (s *Store) Overwrite(name string, holder store.Holder, ttl time.Duration) {
 	s.table.row(name, now).give(store.Grant{Holder: holder, TTL: ttl}, now)
 }
 
-// Owner returns the owner token that has name in the store in memory; "" if the name is free.
+// Owner returns the owner token that has name in the store in memory; "" if the
+// name is free.
 func (s *Store) Owner(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -26,8 +26,8 @@ var acquireCases = []testCase{
 	{"a refused caller learns that there is no holder", foreignTold},
 }
 
-// foreignTold has a key that no owner has written, which no owner frees: a caller that is refused
-// for it must not look for a holder.
+// foreignTold has a key that no owner has written, which no owner frees: a
+// caller that is refused for it must not look for a holder.
 func foreignTold(t *testing.T, s *suite) {
 	g := s.acquire(t, "held", newOwner(), long)
 	requireStatus(t, store.StatusHeld, g.Status)
@@ -63,11 +63,13 @@ func oneOfMany(t *testing.T, s *suite) {
 	assert.EqualValues(t, many-1, taken.Load(), "of %d callers", many)
 }
 
-// neverTwo has many goroutines take turns, and looks for two inside, and for tokens out of order.
+// neverTwo has many goroutines take turns, and looks for two inside, and for
+// tokens out of order.
 func neverTwo(t *testing.T, s *suite) {
 	const many, turns = 32, 4
 	var inside atomic.Int32
-	// guarded by the lock under test; the race detector checks that too, inside being the order
+	// guarded by the lock under test; the race detector checks that too, inside
+	// being the order
 	var last int64
 	var wg sync.WaitGroup
 	for range many {

@@ -166,8 +166,9 @@ func endedContext(t *testing.T, s *suite) {
 	assert.Less(t, time.Since(before), callBy)
 }
 
-// endingContext cancels calls under way, and writes to their arguments and answers afterwards:
-// the race detector finds a store that still uses them. What is answered then must be true.
+// endingContext cancels calls under way, and writes to their arguments and
+// answers afterwards: the race detector finds a store that still uses them.
+// What is answered then must be true.
 func endingContext(t *testing.T, s *suite) {
 	var wg sync.WaitGroup
 	for g := range 4 {

@@ -60,8 +60,8 @@ func (s *inspectSuite) breaksSlot(t testing.TB, fence int64, order store.Broken)
 	requireStatus(t, store.StatusHeld, answer.Status, "it is broken now")
 }
 
-// hears requires that an owner who renews a lease, or releases one that it has no more, hears that
-// it was broken, by want.
+// hears requires that an owner who renews a lease, or releases one that it has
+// no more, hears that it was broken, by want.
 func (s *inspectSuite) hears(
 	t testing.TB, do func(context.Context, []store.Hold) []store.Answer, hold store.Hold,
 	want store.Broken,

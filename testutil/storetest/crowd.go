@@ -19,9 +19,9 @@ var crowdCases = []testCase{
 	{"a renewal does not wait for a crowd of acquires", renewInACrowd},
 }
 
-// renewInACrowd has a crowd of callers acquire at once. A renewal may wait for many of them,
-// not for nearly all, however far they have got. One round in which it does not is enough: a busy
-// machine may be late with anything.
+// renewInACrowd has a crowd of callers acquire at once. A renewal may wait for
+// many of them, not for nearly all, however far they have got. One round in
+// which it does not is enough: a busy machine may be late with anything.
 func renewInACrowd(t *testing.T, s *suite) {
 	const rounds, slack = 20, 10 * time.Millisecond
 	a := newOwner()
@@ -50,7 +50,8 @@ func renewInACrowd(t *testing.T, s *suite) {
 		"the slowest took %v of the %v that all acquires took", longest, all)
 }
 
-// ask has a crowd of callers acquire one name each, at once. over is closed when all are answered.
+// ask has a crowd of callers acquire one name each, at once. over is closed
+// when all are answered.
 func (s *suite) ask(t *testing.T, round int) (over <-chan struct{}) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), bound)

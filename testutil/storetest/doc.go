@@ -11,9 +11,10 @@
 // in parallel, and a lapse is looked for rather than slept for. [RunInBubble]
 // runs each case in testing/synctest, for stores that do no I/O.
 //
-// Not here, since they need means that only the implementation's own tests have: a server
-// that goes away, a reply that gets lost, and that no more is sent than needed. Run the
-// suite with -race: some cases prove by it that a store lets go of its arguments.
+// Not here, since they need means that only the implementation's own tests
+// have: a server that goes away, a reply that gets lost, and that no more is
+// sent than needed. Run the suite with -race: some cases prove by it that a
+// store lets go of its arguments.
 //
 // It is test code: no production package may import it.
 package storetest

@@ -7,7 +7,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/storetest"
 )
 
-// The test of a store that does no I/O, with simulated time. A store with I/O takes Run.
+// The test of a store that does no I/O, with simulated time. A store with I/O
+// takes Run.
 func ExampleRunInBubble() {
 	_ = func(t *testing.T) {
 		storetest.RunInBubble(t, func(*testing.T) storetest.Fixture {

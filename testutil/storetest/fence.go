@@ -35,7 +35,8 @@ type proposerSuite struct {
 	proposer contract.Proposer
 }
 
-// proposed is a case of a [contract.Proposer]. It passes without proving anything for other stores.
+// proposed is a case of a [contract.Proposer]. It passes without proving
+// anything for other stores.
 func proposed(run func(*testing.T, *proposerSuite)) func(*testing.T, *suite) {
 	return func(t *testing.T, s *suite) {
 		if proposer, ok := s.Store.(contract.Proposer); ok {
@@ -118,7 +119,8 @@ func (s *suite) reserve(t testing.TB, name, owner string) store.Grant {
 }
 
 func tokensByTheClock(t *testing.T, s *suite) {
-	// a clock's microseconds since 1970 are above this, counters from 1 on are below
+	// a clock's microseconds since 1970 are above this, counters from 1 on are
+	// below
 	const clocked = 1 << 49
 	const n = 100
 	begun := time.Now()
@@ -188,7 +190,8 @@ func proposalsInBatch(t *testing.T, s *proposerSuite) {
 	require.Empty(t, s.proposeAll(t))
 }
 
-// proposalsApart proposes for a hundred names, the later ones with lower tokens.
+// proposalsApart proposes for a hundred names, the later ones with lower
+// tokens.
 func proposalsApart(t *testing.T, s *proposerSuite) {
 	const top = int64(1) << 50
 	for i := range int64(100) {
@@ -199,8 +202,8 @@ func proposalsApart(t *testing.T, s *proposerSuite) {
 	}
 }
 
-// proposalFreed is for a store that remembers tokens once their lease has gone: as those of their
-// own name, while names are few.
+// proposalFreed is for a store that remembers tokens once their lease has gone:
+// as those of their own name, while names are few.
 func proposalFreed(t *testing.T, s *proposerSuite) {
 	const top = int64(1) << 50
 	owner := newOwner()
@@ -212,8 +215,8 @@ func proposalFreed(t *testing.T, s *proposerSuite) {
 		s.propose(t, "name", newOwner(), top, long), "of its own name")
 }
 
-// fenceOverNames takes turns of two names: tokens of each rise, whether or not those of the other
-// count.
+// fenceOverNames takes turns of two names: tokens of each rise, whether or not
+// those of the other count.
 func fenceOverNames(t *testing.T, s *suite) {
 	last := map[string]int64{}
 	for i := range 100 {
@@ -226,15 +229,17 @@ func fenceOverNames(t *testing.T, s *suite) {
 	}
 }
 
-// proposalAmongGrants is for a store that keeps one mark for all names: a token that is not above
-// it may be refused, but not the next one, though other names go on.
+// proposalAmongGrants is for a store that keeps one mark for all names: a token
+// that is not above it may be refused, but not the next one, though other names
+// go on.
 func proposalAmongGrants(t *testing.T, s *proposerSuite) {
 	s.own(t, "busy", newOwner(), long)
 	owner := newOwner()
 	g := s.propose(t, "name", owner, 1, long)
 	if g.Status == store.StatusBehind {
 		s.own(t, "busier", newOwner(), long)
-		// By the clock, as a quorum proposes: above what others were granted since.
+		// By the clock, as a quorum proposes: above what others were granted
+		// since.
 		g = s.propose(t, "name", owner, g.Fence+int64(time.Second/time.Microsecond), long)
 	}
 	requireStatus(t, store.StatusHeld, g.Status)

@@ -84,7 +84,8 @@ func (s *suite) own(t testing.TB, name, owner string, ttl time.Duration) int64 {
 	return g.Fence
 }
 
-// obtain is own for a name that was freed after a claim for it was refused: see Fixture.Several.
+// obtain is own for a name that was freed after a claim for it was refused: see
+// Fixture.Several.
 func (s *suite) obtain(t testing.TB, name, owner string) int64 {
 	t.Helper()
 	if !s.Several {
@@ -98,7 +99,8 @@ func (s *suite) obtain(t testing.TB, name, owner string) int64 {
 	return g.Fence
 }
 
-// refused requires that another owner than this one has name, and returns what this one hears.
+// refused requires that another owner than this one has name, and returns what
+// this one hears.
 func (s *suite) refused(t testing.TB, name, owner string) store.Grant {
 	t.Helper()
 	g := s.acquire(t, name, owner, long)
@@ -238,7 +240,8 @@ func assertStatuses(t testing.TB, want, got []store.Status, why ...any) {
 	assert.Equal(t, words(want), words(got), why...)
 }
 
-// requireStatus is assertStatus for an answer without which the case can't go on.
+// requireStatus is assertStatus for an answer without which the case can't go
+// on.
 func requireStatus(t testing.TB, want, got store.Status, why ...any) {
 	t.Helper()
 	require.Equal(t, want.String(), got.String(), why...)

@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// inspectCases are for stores that are a [store.Inspector]; others have nothing to prove here.
+// inspectCases are for stores that are a [store.Inspector]; others have nothing
+// to prove here.
 var inspectCases = []testCase{
 	{"who has a name is shown", inspected(showsHolder)},
 	{"a free name is shown as free", inspected(showsFree)},
@@ -286,7 +287,8 @@ func showsForeign(t *testing.T, s *inspectSuite) {
 	assert.True(t, answer.Foreign)
 }
 
-// listsEach has more names than a store may want to read at once, odd ones among them.
+// listsEach has more names than a store may want to read at once, odd ones
+// among them.
 func listsEach(t *testing.T, s *inspectSuite) {
 	fences := make(map[contract.Name]int64)
 	for _, name := range names {

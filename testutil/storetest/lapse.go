@@ -16,8 +16,9 @@ var lapseCases = []testCase{
 	{"a lapsed lease frees nothing of its successor", lapsedRelease},
 }
 
-// lapse waits until "name", last given a TTL after since, can be had by another, and returns
-// the new owner. The store's time is compared with the local clock, unless the test moves it.
+// lapse waits until "name", last given a TTL after since, can be had by
+// another, and returns the new owner. The store's time is compared with the
+// local clock, unless the test moves it.
 func (s *suite) lapse(t *testing.T, since time.Time, ttl time.Duration) (owner string) {
 	t.Helper()
 	if s.Advance != nil {

@@ -12,7 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// limitCases prove what is said of [store.Claim]. A store that has no limits need only say so.
+// limitCases prove what is said of [store.Claim]. A store that has no limits
+// need only say so.
 var limitCases = []testCase{
 	{"a limit admits as many as it says", limitAdmits},
 	{"a limit admits as many of a batch", limitBatch},
@@ -32,7 +33,8 @@ var limitCases = []testCase{
 	{"a limit without slots is forgotten", limitForgotten},
 }
 
-// limits reports whether the store has limits. It must say so of one that has none.
+// limits reports whether the store has limits. It must say so of one that has
+// none.
 func (s *suite) limits(t *testing.T) bool {
 	t.Helper()
 	if !s.NoLimits {
@@ -284,8 +286,8 @@ func slotIsTheOwners(t *testing.T, s *suite) {
 	s.full(t, slot(newOwner(), 2), 2)
 }
 
-// slotsInLine fills a limit, and has places stand in line behind it. It reports false for a store
-// that has no lines.
+// slotsInLine fills a limit, and has places stand in line behind it. It reports
+// false for a store that has no lines.
 func (s *suite) slotsInLine(t *testing.T, of int, places ...uint64) (owners []string, lines bool) {
 	t.Helper()
 	if !s.limits(t) {

@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// newestCases are for stores that are a [contract.Replacer]; others have nothing to prove here.
+// newestCases are for stores that are a [contract.Replacer]; others have
+// nothing to prove here.
 var newestCases = []testCase{
 	{"the call that came last is the newest", replacing(lastIsNewest)},
 	{"a call that does not wait any more is forgotten", replacing(overIsForgotten)},
@@ -67,7 +68,8 @@ func (s *replaceSuite) asks(t testing.TB, c *caller) int64 {
 	return since
 }
 
-// isNewest requires that a call is the newest, since when it was if it was noted before.
+// isNewest requires that a call is the newest, since when it was if it was
+// noted before.
 func (s *replaceSuite) isNewest(t testing.TB, c *caller, why string) {
 	t.Helper()
 	since := s.asks(t, c)
@@ -140,7 +142,8 @@ func noteLapses(t *testing.T, s *replaceSuite) {
 	s.isNewest(t, a, "the other one has not")
 }
 
-// hears requires that an owner hears at its heartbeat that a call has replaced it.
+// hears requires that an owner hears at its heartbeat that a call has replaced
+// it.
 func (s *replaceSuite) hears(t testing.TB, name, owner string, by *caller) {
 	t.Helper()
 	hold := store.Hold{Name: name, Owner: owner, TTL: long}
@@ -190,8 +193,8 @@ func ownIsKept(t *testing.T, s *replaceSuite) {
 	requireStatus(t, store.StatusHeld, s.release(t, "name", c.Owner))
 }
 
-// newerIsKept is about a call that was cut off while a newer one got the lock, which was noted
-// before, or was granted it at once.
+// newerIsKept is about a call that was cut off while a newer one got the lock,
+// which was noted before, or was granted it at once.
 func newerIsKept(t *testing.T, s *replaceSuite) {
 	for _, name := range []string{"noted", "at once"} {
 		old, newer := callOf(name, "old"), callOf(name, "newer")
@@ -208,7 +211,8 @@ func newerIsKept(t *testing.T, s *replaceSuite) {
 	}
 }
 
-// replacedHears is about the process of a call that another one has replaced, and of a lease.
+// replacedHears is about the process of a call that another one has replaced,
+// and of a lease.
 func replacedHears(t *testing.T, s *replaceSuite) {
 	inspector, ok := s.Store.(store.Inspector)
 	if !ok {

@@ -45,7 +45,8 @@ func (s *suite) fromFor(
 	return grants[0]
 }
 
-// requireRefused requires that another owner has the name, whether or not the place stands in line.
+// requireRefused requires that another owner has the name, whether or not the
+// place stands in line.
 func requireRefused(t testing.TB, g store.Grant, why ...any) {
 	t.Helper()
 	if g.Status != store.StatusQueued {
@@ -63,8 +64,8 @@ func (s *suite) giveUp(t testing.TB, owner string, place uint64) store.Status {
 // placeOwner is the owner of all claims from a place of "name".
 func placeOwner(place uint64) string { return fmt.Sprintf("%0*d", store.OwnerLen, place) }
 
-// line has an owner hold "name", and places stand in line behind it, in this order. It reports
-// false for a store that has no lines.
+// line has an owner hold "name", and places stand in line behind it, in this
+// order. It reports false for a store that has no lines.
 func (s *suite) line(t *testing.T, holder string, places ...uint64) bool {
 	t.Helper()
 	return s.lineFor(t, holder, long, places...)
@@ -224,8 +225,8 @@ func wokenByReleaseOfALostLine(t *testing.T, s *suite) {
 	})
 }
 
-// requireGone requires that a lease is found gone, for which claims were refused: see
-// [Fixture.Several].
+// requireGone requires that a lease is found gone, for which claims were
+// refused: see [Fixture.Several].
 func (s *suite) requireGone(t *testing.T, got store.Status) {
 	t.Helper()
 	if !s.Several || got != store.StatusTaken {
@@ -233,9 +234,10 @@ func (s *suite) requireGone(t *testing.T, got store.Status) {
 	}
 }
 
-// wokenBehindALostLine is about those who stand in a line that is lost: no place is left to be
-// told, so that all must be. It asks for two wake-ups, since the first may be due to something
-// else, such as a watch that is set up for it.
+// wokenBehindALostLine is about those who stand in a line that is lost: no
+// place is left to be told, so that all must be. It asks for two wake-ups,
+// since the first may be due to something else, such as a watch that is set up
+// for it.
 func (s *suite) wokenBehindALostLine(t *testing.T, end func(holder string)) {
 	t.Helper()
 	if s.Delete == nil || s.Lines && s.DeleteLine == nil {

@@ -84,7 +84,8 @@ func olderBeginsNot(t *testing.T, s *replaceSuite) {
 	requireStatus(t, store.StatusHeld, s.runs(t, other), "of its name")
 }
 
-// ageCounts is about calls that reach the store in another order than they were made in.
+// ageCounts is about calls that reach the store in another order than they were
+// made in.
 func ageCounts(t *testing.T, s *replaceSuite) {
 	aged := func() *caller {
 		c := callOf("name", "node")

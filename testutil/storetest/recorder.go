@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// recordCases are for stores that are a [store.Recorder]; others have nothing to prove here.
+// recordCases are for stores that are a [store.Recorder]; others have nothing
+// to prove here.
 var recordCases = []testCase{
 	{"a record is there for the next holder", recorded(recordSeen)},
 	{"preparing begins a term", recorded(terms)},
@@ -308,8 +309,8 @@ func recordsAndLeases(t *testing.T, s *recordSuite) {
 	requireStatus(t, store.StatusTaken, s.write(t, first, 3, "late", long))
 }
 
-// firstRecord has holders prepare with a record, which is written after the one that they have seen
-// and after no other.
+// firstRecord has holders prepare with a record, which is written after the one
+// that they have seen and after no other.
 func firstRecord(t *testing.T, s *recordSuite) {
 	first := func(fence, after, seq int64, data string) (by, number int64, shown string) {
 		t.Helper()

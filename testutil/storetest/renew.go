@@ -35,7 +35,8 @@ func renewNeverShortens(t *testing.T, s *suite) {
 	s.own(t, "name", a, long)
 	requireStatus(t, store.StatusHeld, s.renew(t, "name", a, time.Millisecond),
 		"it still is the owner's")
-	// so long that a quorum takes it for held, rather than for another's that is being asked for
+	// so long that a quorum takes it for held, rather than for another's that
+	// is being asked for
 	s.wait(t, 50*time.Millisecond)
 	g := s.refused(t, "name", newOwner())
 	if !s.Blind {
@@ -90,8 +91,8 @@ func overwritten(t *testing.T, s *suite) {
 	s.refused(t, "name", a)
 }
 
-// taker asks for a name that another owner has by now, of whom the answers tell as far as the store
-// can.
+// taker asks for a name that another owner has by now, of whom the answers tell
+// as far as the store can.
 func taker(t *testing.T, s *suite) {
 	a, b := newOwner(), newOwner()
 	s.own(t, "name", a, long)

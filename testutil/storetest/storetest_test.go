@@ -20,11 +20,13 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// brokenEnv is set in the processes that TestBroken runs the suite in, since it must fail.
+// brokenEnv is set in the processes that TestBroken runs the suite in, since it
+// must fail.
 const brokenEnv = "STORETEST_BROKEN"
 
-// TestBroken is run by TestSuiteFindsEachFault. By itself it has nothing to do. Of each broken
-// store it plays only the case that must find it: another may hang for as long as it allows.
+// TestBroken is run by TestSuiteFindsEachFault. By itself it has nothing to do.
+// Of each broken store it plays only the case that must find it: another may
+// hang for as long as it allows.
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(brokenEnv) == "" {

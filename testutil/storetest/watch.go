@@ -153,8 +153,9 @@ func wokenByLateRenewal(t *testing.T, s *suite) {
 	s.wokenWhenGone(t, func(owner string) store.Status { return s.renew(t, "name", owner, long) })
 }
 
-// wokenWhenGone is about a name that no release has freed: its key was deleted behind the store's
-// back, or lapsed. The owner's request that finds out wakes the watches.
+// wokenWhenGone is about a name that no release has freed: its key was deleted
+// behind the store's back, or lapsed. The owner's request that finds out wakes
+// the watches.
 func (s *suite) wokenWhenGone(t *testing.T, find func(owner string) store.Status) {
 	t.Helper()
 	w := s.watch("name")
@@ -189,8 +190,9 @@ func notWokenByOthers(t *testing.T, s *suite) {
 	assert.Zero(t, w.wakes.Load())
 }
 
-// stopped uses a second watch to know when a release has been told of; which of the two is told
-// first is open, so that a late call to the stopped one shows at the next round at the latest.
+// stopped uses a second watch to know when a release has been told of; which of
+// the two is told first is open, so that a late call to the stopped one shows
+// at the next round at the latest.
 func stopped(t *testing.T, s *suite) {
 	w, other := s.watch("name"), s.watch("name")
 	defer other.stop()

@@ -1,5 +1,6 @@
-// Package demo is what the examples share: Redis servers that can be cut off, nodes with locks,
-// printing, and a table of claims at the end. It is for this repository's examples only.
+// Package demo is what the examples share: Redis servers that can be cut off,
+// nodes with locks, printing, and a table of claims at the end. It is for this
+// repository's examples only.
 package demo
 
 import (
@@ -16,8 +17,9 @@ import (
 	"time"
 )
 
-// mostTime is how long a story may take. It takes seconds; a busy machine has it take several times
-// that, and is no reason to say that something did not hold.
+// mostTime is how long a story may take. It takes seconds; a busy machine has
+// it take several times that, and is no reason to say that something did not
+// hold.
 const mostTime = time.Minute
 
 // Setting is how a story is told.
@@ -46,8 +48,8 @@ type Demo struct {
 	ends    []func(context.Context) error
 }
 
-// Main is the main function of an example. It exits with 1 if anything that the story claims did
-// not hold.
+// Main is the main function of an example. It exits with 1 if anything that the
+// story claims did not hold.
 func Main(set Setting, tell Story) {
 	set.Out = os.Stdout
 	flag.StringVar(&set.Redis, "redis", "",
@@ -64,8 +66,9 @@ func Main(set Setting, tell Story) {
 	}
 }
 
-// Play tells a story and reports whether all that it claimed held. The error is not nil if the
-// story could not begin, or if something that it began could not be ended.
+// Play tells a story and reports whether all that it claimed held. The error is
+// not nil if the story could not begin, or if something that it began could not
+// be ended.
 func Play(ctx context.Context, set Setting, tell Story) (held bool, err error) {
 	d := &Demo{
 		page: &page{out: set.Out, begun: time.Now()}, setting: set,
@@ -108,7 +111,8 @@ func (d *Demo) end() error {
 	return errors.Join(faults...)
 }
 
-// claim is a row of the table: what was promised, what happened, and whether it held.
+// claim is a row of the table: what was promised, what happened, and whether it
+// held.
 type claim struct {
 	what, value string
 	held        bool
@@ -119,7 +123,8 @@ func (d *Demo) Claim(what string, held bool, format string, args ...any) {
 	d.claims = append(d.claims, claim{what, fmt.Sprintf(format, args...), held})
 }
 
-// verdict prints the table and reports whether everything held. broken is what did not hold yet.
+// verdict prints the table and reports whether everything held. broken is what
+// did not hold yet.
 func (d *Demo) verdict(broken []string) bool {
 	d.Title("What was promised, and what happened")
 	for _, c := range d.claims {

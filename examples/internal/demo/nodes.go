@@ -17,7 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// childEnv makes the program a node of a story that another process tells. It holds a part as JSON.
+// childEnv makes the program a node of a story that another process tells. It
+// holds a part as JSON.
 const childEnv = "QUICKSTART_NODE"
 
 // part is what the process of a node is told.
@@ -37,7 +38,8 @@ type Word struct {
 	Note   string
 }
 
-// Node is what a process of its own has to work with. It is the observer of its keeper.
+// Node is what a process of its own has to work with. It is the observer of its
+// keeper.
 type Node struct {
 	renewer.NopObserver
 	Name   string
@@ -62,8 +64,9 @@ func (n *Node) Ran(_ context.Context, e renewer.Run) {
 	}
 }
 
-// Child plays a node if this process was started to be one, and does not return then. Call it first
-// of all, in TestMain too. act must return when its context ends.
+// Child plays a node if this process was started to be one, and does not return
+// then. Call it first of all, in TestMain too. act must return when its context
+// ends.
 func Child[Role any](act func(context.Context, *Node, Role) error) {
 	text := os.Getenv(childEnv)
 	if text == "" {
@@ -123,7 +126,8 @@ type Nodes struct {
 	leave   context.CancelFunc
 }
 
-// NewNodes returns none yet. They reach the first server by one link, which [Demo.Stop] cuts.
+// NewNodes returns none yet. They reach the first server by one link, which
+// [Demo.Stop] cuts.
 func (d *Demo) NewNodes() (*Nodes, error) {
 	_, link, err := d.Link(0)
 	if err != nil {
@@ -192,8 +196,8 @@ func (n *Nodes) hear(w Word) {
 	}
 }
 
-// Die ends the process that calls it at once, as kill -9 does. It does not return before ctx ends,
-// unless it fails.
+// Die ends the process that calls it at once, as kill -9 does. It does not
+// return before ctx ends, unless it fails.
 func Die(ctx context.Context) error {
 	self, err := os.FindProcess(os.Getpid())
 	if err == nil {

@@ -27,7 +27,8 @@ type Redis struct {
 	links  []*proxy.Proxy
 }
 
-// openServers connects to the user's servers, or starts servers inside the program.
+// openServers connects to the user's servers, or starts servers inside the
+// program.
 func (d *Demo) openServers() error {
 	addrs := strings.Split(d.setting.Redis, ",")
 	if d.setting.Redis == "" {
@@ -36,7 +37,8 @@ func (d *Demo) openServers() error {
 	for _, addr := range addrs {
 		r := &Redis{
 			Addr: addr,
-			// A link leads to one address: the client must not find others by itself.
+			// A link leads to one address: the client must not find others by
+			// itself.
 			option: rueidis.ClientOption{ForceSingleClient: true, DisableCache: true},
 		}
 		if addr == "" {
@@ -67,7 +69,8 @@ func (d *Demo) Where() string {
 	return "at " + d.setting.Redis
 }
 
-// Link returns the options of a client that reaches server i by a link of its own.
+// Link returns the options of a client that reaches server i by a link of its
+// own.
 func (d *Demo) Link(i int) (rueidis.ClientOption, *proxy.Proxy, error) {
 	r := d.Servers[i]
 	link, err := proxy.New(r.Addr)
@@ -81,8 +84,8 @@ func (d *Demo) Link(i int) (rueidis.ClientOption, *proxy.Proxy, error) {
 	return option, link, nil
 }
 
-// Stop cuts all nodes off from the first n servers, as if those had been stopped. Servers of the
-// user's go on.
+// Stop cuts all nodes off from the first n servers, as if those had been
+// stopped. Servers of the user's go on.
 func (d *Demo) Stop(n int) {
 	for _, r := range d.Servers[:n] {
 		for _, link := range r.links {
@@ -104,8 +107,9 @@ func (d *Demo) Resume() {
 	}
 }
 
-// claimNothingLeft claims that no lock and no slot of a limit is held in the end. One that was lost
-// while its server was gone lapses by itself within its TTL.
+// claimNothingLeft claims that no lock and no slot of a limit is held in the
+// end. One that was lost while its server was gone lapses by itself within its
+// TTL.
 func (d *Demo) claimNothingLeft(ctx context.Context) {
 	for late := time.Now().Add(2 * TTL); ; <-time.After(20 * time.Millisecond) {
 		var left []string
@@ -190,7 +194,8 @@ func (d *Demo) Prefix(node string) string {
 
 // connect makes a store as a program would when it starts.
 func connect(redis redisstore.Deployment) (*redisstore.Store, error) {
-	// A machine on which many processes start at once may need more than one attempt.
+	// A machine on which many processes start at once may need more than one
+	// attempt.
 	for late := time.Now().Add(20 * time.Second); ; <-time.After(50 * time.Millisecond) {
 		store, err := redisstore.Open(context.Background(), redis,
 			redisstore.Log(renewer.Silent))
@@ -200,7 +205,8 @@ func connect(redis redisstore.Deployment) (*redisstore.Store, error) {
 	}
 }
 
-// Serve runs a server on a loopback port of its own until the demo ends, and returns its address.
+// Serve runs a server on a loopback port of its own until the demo ends, and
+// returns its address.
 func (d *Demo) Serve(
 	serve func(net.Listener) error, stop func(context.Context) error,
 ) (addr string, err error) {
@@ -220,7 +226,8 @@ func (d *Demo) Serve(
 	return listener.Addr().String(), nil
 }
 
-// Wait waits for c and returns nil, or for the end of ctx and returns its cause.
+// Wait waits for c and returns nil, or for the end of ctx and returns its
+// cause.
 func Wait[T any](ctx context.Context, c <-chan T) (v T, err error) {
 	select {
 	case v = <-c:

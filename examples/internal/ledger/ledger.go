@@ -1,6 +1,7 @@
-// Package ledger is the account store of the examples. It stands for a database that all servers
-// share, and for the work that they do on it: read, think, write. Two transfers from one account at
-// once lose money, unless a lock keeps them apart. The methods may be called concurrently.
+// Package ledger is the account store of the examples. It stands for a database
+// that all servers share, and for the work that they do on it: read, think,
+// write. Two transfers from one account at once lose money, unless a lock keeps
+// them apart. The methods may be called concurrently.
 package ledger
 
 import (
@@ -14,7 +15,8 @@ import (
 )
 
 var (
-	// ErrOrder means that a transfer can't be carried out: no such account, or not enough money.
+	// ErrOrder means that a transfer can't be carried out: no such account, or
+	// not enough money.
 	ErrOrder = errors.New("can't be transferred")
 	// ErrStale means that the account has been written to under a later lock.
 	ErrStale = errors.New("refused by the ledger")
@@ -50,9 +52,9 @@ func New(balances map[string]int) *Ledger {
 	return l
 }
 
-// Transfer carries out an order and returns what is left on the account. It knows nothing of
-// locks, but for the fencing token. When ctx ends before it has written, it returns why, and
-// nothing has been moved.
+// Transfer carries out an order and returns what is left on the account. It
+// knows nothing of locks, but for the fencing token. When ctx ends before it
+// has written, it returns why, and nothing has been moved.
 func (l *Ledger) Transfer(ctx context.Context, o Order) (left int, err error) {
 	a, balance, err := l.begin(o)
 	if err != nil {
@@ -66,8 +68,9 @@ func (l *Ledger) Transfer(ctx context.Context, o Order) (left int, err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// A lower token than the account has seen is that of a process that was paused for so long that
-	// it does not know yet that it has lost its lock. Without a lock the token is 0.
+	// A lower token than the account has seen is that of a process that was
+	// paused for so long that it does not know yet that it has lost its lock.
+	// Without a lock the token is 0.
 	fence := lockmw.Fence(ctx)
 	if fence < a.fence {
 		return 0, fmt.Errorf("%w: token %d, after %d", ErrStale, fence, a.fence)
@@ -99,8 +102,8 @@ func (l *Ledger) end(a *account) {
 	a.inside--
 }
 
-// Account returns what is on an account, and how many transfers from it are at work and were at
-// most at once.
+// Account returns what is on an account, and how many transfers from it are at
+// work and were at most at once.
 func (l *Ledger) Account(id string) (balance, inside, most int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

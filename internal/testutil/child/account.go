@@ -12,8 +12,8 @@ import (
 // Account is a user of the system; nil is the test's own.
 type Account struct{ uid, gid int }
 
-// Unprivileged is whom a server runs as that does not run as root: the first of these users that
-// there is, if we are root.
+// Unprivileged is whom a server runs as that does not run as root: the first of
+// these users that there is, if we are root.
 func Unprivileged(names ...string) (*Account, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil //nolint:nilnil // no other user is needed

@@ -4,8 +4,8 @@ package child
 
 import "syscall"
 
-// Pause stops the process by SIGSTOP, and returns once it stands still (on Linux; elsewhere soon
-// after).
+// Pause stops the process by SIGSTOP, and returns once it stands still (on
+// Linux; elsewhere soon after).
 func (p *Process) Pause() error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err

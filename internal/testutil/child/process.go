@@ -1,5 +1,5 @@
-// Package child runs servers as child processes for tests: one dies with the process that has
-// started it, in whichever way that ends (on Linux).
+// Package child runs servers as child processes for tests: one dies with the
+// process that has started it, in whichever way that ends (on Linux).
 package child
 
 import (
@@ -27,8 +27,9 @@ func Start(cmd *exec.Cmd, logPath string) (*Process, error) {
 	dieWithParent(cmd.SysProcAttr)
 	started := make(chan error, 1)
 	go func() {
-		// The kernel sends the parent-death signal when the *thread* that started the
-		// child ends, so this goroutine keeps its thread for as long as the child lives.
+		// The kernel sends the parent-death signal when the *thread* that
+		// started the child ends, so this goroutine keeps its thread for as
+		// long as the child lives.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer close(p.done)

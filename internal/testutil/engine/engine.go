@@ -18,7 +18,8 @@ type Whole interface {
 // In returns the engine in a store of redisstore or memory.
 func In(s renewer.Store) Whole { return s.Engine().(Whole) } //nolint:forcetypeassert // they are
 
-// Of returns a store of any engine, such as one that changes what another answers.
+// Of returns a store of any engine, such as one that changes what another
+// answers.
 func Of(s store.Store) renewer.Store { return face{s} }
 
 type face struct{ store.Store }

@@ -11,8 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/internal/testutil/child"
 )
 
-// RequireEnv is the environment variable that, set to "1", asks tests to fail where MariaDB is
-// missing, and not to be skipped.
+// RequireEnv is the environment variable that, set to "1", asks tests to fail
+// where MariaDB is missing, and not to be skipped.
 const RequireEnv = "LOCKBEAT_REQUIRE_MARIADB"
 
 // ErrMissing means that MariaDB is not installed.
@@ -27,8 +27,9 @@ type Server struct {
 	proc *child.Process
 }
 
-// Open starts a server without any database and returns once it answers. Nothing is synced to the
-// disk. The caller must Close it. It returns ErrMissing where MariaDB is not installed.
+// Open starts a server without any database and returns once it answers.
+// Nothing is synced to the disk. The caller must Close it. It returns
+// ErrMissing where MariaDB is not installed.
 func Open() (*Server, error) {
 	program, err := find()
 	if err != nil {
@@ -45,7 +46,8 @@ func Open() (*Server, error) {
 	return s, nil
 }
 
-// find is the path of the server's program, which some systems keep off the PATH.
+// find is the path of the server's program, which some systems keep off the
+// PATH.
 func find() (string, error) {
 	for _, name := range []string{"mariadbd", "/usr/sbin/mariadbd", "/usr/libexec/mariadbd"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -55,8 +57,9 @@ func find() (string, error) {
 	return "", ErrMissing
 }
 
-// launch starts the process on an empty folder. The tables of users and rights, which take
-// mariadb-install-db seconds to make, are missing then, so that the server must not ask for them.
+// launch starts the process on an empty folder. The tables of users and rights,
+// which take mariadb-install-db seconds to make, are missing then, so that the
+// server must not ask for them.
 func (s *Server) launch(program string) error {
 	account, err := child.Unprivileged("mysql", "nobody")
 	if err != nil {

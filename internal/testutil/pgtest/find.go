@@ -11,8 +11,8 @@ import (
 var ErrMissing = errors.New("pgtest: PostgreSQL (initdb, postgres) is not installed; " +
 	"`scripts/ensure postgres` installs it")
 
-// programs is the folder of PostgreSQL's programs. Debian keeps them off the PATH, one folder a
-// version.
+// programs is the folder of PostgreSQL's programs. Debian keeps them off the
+// PATH, one folder a version.
 func programs() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {

@@ -19,7 +19,8 @@ const (
 	ready        = "database system is ready to accept connections"
 )
 
-// Server is a private PostgreSQL server. Its methods may be called concurrently.
+// Server is a private PostgreSQL server. Its methods may be called
+// concurrently.
 type Server struct {
 	bin      string // the folder of the programs
 	dir      string
@@ -30,10 +31,11 @@ type Server struct {
 	proc *child.Process
 }
 
-// Open makes an empty database cluster, starts a server on it and returns once that answers.
-// settings are PostgreSQL's own, such as "lock_timeout=1s"; they win over the defaults, by which
-// nothing is synced to the disk: a crash of the server loses nothing, one of the machine would. The
-// caller must Close it. It returns ErrMissing where PostgreSQL is not installed.
+// Open makes an empty database cluster, starts a server on it and returns once
+// that answers. settings are PostgreSQL's own, such as "lock_timeout=1s"; they
+// win over the defaults, by which nothing is synced to the disk: a crash of the
+// server loses nothing, one of the machine would. The caller must Close it. It
+// returns ErrMissing where PostgreSQL is not installed.
 func Open(settings ...string) (*Server, error) {
 	bin, err := programs()
 	if err != nil {
@@ -105,7 +107,8 @@ func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
 func (s *Server) logPath() string { return filepath.Join(s.dir, "postgres.log") }
 
-// DSN returns how to connect, for pgx and lib/pq, as a superuser. It stays the same over a Restart.
+// DSN returns how to connect, for pgx and lib/pq, as a superuser. It stays the
+// same over a Restart.
 func (s *Server) DSN() string {
 	return "host=" + s.dir + " user=lockbeat dbname=postgres sslmode=disable"
 }
@@ -113,8 +116,9 @@ func (s *Server) DSN() string {
 // Log returns the end of the server's log, up to 16 KiB, of its last start.
 func (s *Server) Log() string { return child.Tail(s.logPath()) }
 
-// Kill ends the server and all of its sessions at once, as a crash does: what was committed is
-// there after a Restart. It returns when the server is gone. Killing it again does nothing.
+// Kill ends the server and all of its sessions at once, as a crash does: what
+// was committed is there after a Restart. It returns when the server is gone.
+// Killing it again does nothing.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,12 +6,13 @@ import (
 	"testing"
 )
 
-// RequireEnv is the environment variable that, set to "1", turns a missing PostgreSQL from a skip
-// into a failure.
+// RequireEnv is the environment variable that, set to "1", turns a missing
+// PostgreSQL from a skip into a failure.
 const RequireEnv = "LOCKBEAT_REQUIRE_POSTGRES"
 
-// Start is [Open] for a test: the server is closed when tb ends, and its log shown if tb has
-// failed. Without PostgreSQL it skips tb, or fails it if [RequireEnv] is "1".
+// Start is [Open] for a test: the server is closed when tb ends, and its log
+// shown if tb has failed. Without PostgreSQL it skips tb, or fails it if
+// [RequireEnv] is "1".
 func Start(tb testing.TB, settings ...string) *Server {
 	tb.Helper()
 	s, err := Open(settings...)

@@ -22,7 +22,8 @@ type conn struct {
 	mute     atomic.Bool            // drop all that the server sends
 }
 
-// piece is some bytes on their way, or what happens to the connection after them.
+// piece is some bytes on their way, or what happens to the connection after
+// them.
 type piece struct {
 	data  []byte
 	due   time.Time
@@ -69,8 +70,8 @@ func (p *Proxy) serve(client *net.TCPConn) {
 	p.mu.Unlock()
 }
 
-// add puts c on the books, unless the proxy is closed, or has begun to refuse while c was made: a
-// Reset has missed it.
+// add puts c on the books, unless the proxy is closed, or has begun to refuse
+// while c was made: a Reset has missed it.
 func (p *Proxy) add(c *conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +149,8 @@ func (c *conn) read(
 	}
 }
 
-// write sends what is queued to dst, each piece when it is due and no blackhole holds it.
+// write sends what is queued to dst, each piece when it is due and no blackhole
+// holds it.
 func (c *conn) write(dst *net.TCPConn, queue <-chan piece, dir Direction) {
 	for {
 		var next piece

@@ -1,6 +1,7 @@
 package proxy
 
-// Cut returns the frames that stream, arriving in chunks of the given size, is cut into.
+// Cut returns the frames that stream, arriving in chunks of the given size, is
+// cut into.
 func Cut(stream []byte, chunk int) []string {
 	var f framer
 	var frames [][]byte

@@ -15,7 +15,8 @@ type victim struct {
 	then Then
 }
 
-// request judges what goes up: it always passes, but its reply may be singled out.
+// request judges what goes up: it always passes, but its reply may be singled
+// out.
 func (c *conn) request(frame []byte, f *faults) verdict {
 	if !subscribes(frame) {
 		c.asked++

@@ -20,19 +20,22 @@ const (
 	Both = Up | Down
 )
 
-// Then says what becomes of a connection after DropReply has dropped a reply on it. It can't go on:
-// the client would take every later reply for the answer to the request before.
+// Then says what becomes of a connection after DropReply has dropped a reply on
+// it. It can't go on: the client would take every later reply for the answer to
+// the request before.
 type Then uint8
 
 const (
 	// ThenReset resets the connection on the client's side. The
 	// server gets to read all that was sent, then the end.
 	ThenReset Then = iota
-	// ThenMute leaves the connection open, but drops all that the server still sends on it.
+	// ThenMute leaves the connection open, but drops all that the server still
+	// sends on it.
 	ThenMute
 )
 
-// Proxy passes connections on to a target. Its methods may be called concurrently.
+// Proxy passes connections on to a target. Its methods may be called
+// concurrently.
 type Proxy struct {
 	listener *net.TCPListener
 	open     context.Context // ended by Close
@@ -101,8 +104,8 @@ func Start(tb testing.TB, target string) *Proxy {
 // Addr returns the address for clients, "127.0.0.1:port".
 func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 
-// Turn has new connections go to another target, "host:port". The open ones stay where they are, as
-// behind a Service of Kubernetes or a name in DNS.
+// Turn has new connections go to another target, "host:port". The open ones
+// stay where they are, as behind a Service of Kubernetes or a name in DNS.
 func (p *Proxy) Turn(target string) error {
 	addr, err := net.ResolveTCPAddr("tcp", target)
 	if err != nil {
@@ -144,7 +147,8 @@ func (p *Proxy) change(f func(*faults)) {
 	p.changed = make(chan struct{})
 }
 
-// now returns the faults in force and a channel that is closed when they change.
+// now returns the faults in force and a channel that is closed when they
+// change.
 func (p *Proxy) now() (faults, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,8 +159,9 @@ func (p *Proxy) now() (faults, <-chan struct{}) {
 // later, each way, in order. It limits no throughput. 0 ends it.
 func (p *Proxy) Delay(d time.Duration) { p.change(func(f *faults) { f.delay = d }) }
 
-// Blackhole holds back all that goes in direction dir, the end of a connection included; it
-// replaces an earlier call's dir. Clients still connect, since the proxy is near, but hear nothing.
+// Blackhole holds back all that goes in direction dir, the end of a connection
+// included; it replaces an earlier call's dir. Clients still connect, since the
+// proxy is near, but hear nothing.
 func (p *Proxy) Blackhole(dir Direction) { p.change(func(f *faults) { f.hole = dir }) }
 
 // Heal ends a blackhole; what it held back is delivered now, as TCP
@@ -170,7 +175,8 @@ func (p *Proxy) HealReset() {
 	p.Heal()
 }
 
-// Reset resets all connections, on both sides; bytes on their way are lost. New ones are welcome.
+// Reset resets all connections, on both sides; bytes on their way are lost. New
+// ones are welcome.
 func (p *Proxy) Reset() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -179,8 +185,9 @@ func (p *Proxy) Reset() {
 	}
 }
 
-// Refuse resets each new connection at once while it is on; the open ones stay: see Reset. The port
-// is kept meanwhile, so that no other process takes it; for a port that refuses, kill the server.
+// Refuse resets each new connection at once while it is on; the open ones stay:
+// see Reset. The port is kept meanwhile, so that no other process takes it; for
+// a port that refuses, kill the server.
 func (p *Proxy) Refuse(on bool) { p.change(func(f *faults) { f.refuse = on }) }
 
 // DropReply drops the next n replies, whatever their connections; each
@@ -188,11 +195,12 @@ func (p *Proxy) Refuse(on bool) { p.change(func(f *faults) { f.refuse = on }) }
 // but RESP2's messages to subscribers can't be told from replies. 0 ends it.
 func (p *Proxy) DropReply(n int, then Then) { p.DropReplyTo(nil, n, then) }
 
-// DropReplyTo is DropReply for the replies to requests that match says yes to, such as those
-// that contain a key's name. match is given one whole request, and may be called concurrently;
-// nil matches all. The request has taken effect by the time that its reply is dropped, and
-// replies to earlier requests on the connection still arrive. It replaces an earlier rule. It
-// needs RESP, and does not work on a RESP2 connection that has subscribed to something.
+// DropReplyTo is DropReply for the replies to requests that match says yes to,
+// such as those that contain a key's name. match is given one whole request,
+// and may be called concurrently; nil matches all. The request has taken effect
+// by the time that its reply is dropped, and replies to earlier requests on the
+// connection still arrive. It replaces an earlier rule. It needs RESP, and does
+// not work on a RESP2 connection that has subscribed to something.
 func (p *Proxy) DropReplyTo(match func(request []byte) bool, n int, then Then) {
 	p.change(func(f *faults) {
 		f.drop = nil
@@ -203,8 +211,9 @@ func (p *Proxy) DropReplyTo(match func(request []byte) bool, n int, then Then) {
 }
 
 // DropMatching drops each reply or pushed message that match says yes to, and
-// leaves its connection as it is: meant for messages to subscribers, since a client
-// waits for its reply in vain. match may be called concurrently; nil ends it.
+// leaves its connection as it is: meant for messages to subscribers, since a
+// client waits for its reply in vain. match may be called concurrently; nil
+// ends it.
 func (p *Proxy) DropMatching(match func(reply []byte) bool) {
 	p.change(func(f *faults) { f.matching = match })
 }

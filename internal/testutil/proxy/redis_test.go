@@ -15,7 +15,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// TestDropReplyToIsExact counts replies on one connection with a push among them, in one packet.
+// TestDropReplyToIsExact counts replies on one connection with a push among
+// them, in one packet.
 func TestDropReplyToIsExact(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -52,14 +52,15 @@ func (f *framer) rest() [][]byte {
 // isPush reports whether a frame is a RESP3 push, which answers no request.
 func isPush(frame []byte) bool { return frame[0] == '>' }
 
-// subscribes reports whether RESP3 answers a request by pushes alone, as it does SUBSCRIBE,
-// PUNSUBSCRIBE, and so on.
+// subscribes reports whether RESP3 answers a request by pushes alone, as it
+// does SUBSCRIBE, PUNSUBSCRIBE, and so on.
 func subscribes(frame []byte) bool {
 	parts := bytes.SplitN(frame, []byte("\r\n"), 4) // *2, $9, SUBSCRIBE, the rest
 	return len(parts) > 2 && bytes.HasSuffix(bytes.ToUpper(parts[2]), []byte("SUBSCRIBE"))
 }
 
-// Both are far beyond what Redis sends; without them, other protocols could be held back for ever.
+// Both are far beyond what Redis sends; without them, other protocols could be
+// held back for ever.
 const (
 	maxDepth = 64
 	maxLine  = 64 << 10

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Chain is the text of an error and of all errors below it: what a log may show of a reply.
+// Chain is the text of an error and of all errors below it: what a log may show
+// of a reply.
 func Chain(err error) string {
 	var b strings.Builder
 	write(&b, err)

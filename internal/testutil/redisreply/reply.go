@@ -1,5 +1,5 @@
-// Package redisreply builds replies of a Redis server without one, for tests of what reads them.
-// It is test code: no production package may import it.
+// Package redisreply builds replies of a Redis server without one, for tests of
+// what reads them. It is test code: no production package may import it.
 package redisreply
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Reply is a reply in the form in which rueidis stores messages: a type, 8 bytes of length or
-// number, and the content.
+// Reply is a reply in the form in which rueidis stores messages: a type, 8
+// bytes of length or number, and the content.
 type Reply []byte
 
 // head returns the beginning of a reply.
@@ -49,8 +49,8 @@ func (r Reply) Message(tb testing.TB) rueidis.RedisMessage {
 	return m
 }
 
-// Any makes any reply out of any bytes, three deep at most, and returns the bytes that it did not
-// need.
+// Any makes any reply out of any bytes, three deep at most, and returns the
+// bytes that it did not need.
 func Any(raw []byte) (r Reply, rest []byte) { return anyAt(raw, 0) }
 
 func anyAt(raw []byte, depth int) (r Reply, rest []byte) {

@@ -1,5 +1,6 @@
-// Package webtest has what the tests of HTTP guards share: keepers on a scripted store, servers,
-// requests, and answers that have been read. It is for tests only.
+// Package webtest has what the tests of HTTP guards share: keepers on a
+// scripted store, servers, requests, and answers that have been read. It is for
+// tests only.
 package webtest
 
 import (
@@ -92,7 +93,8 @@ func (o *Faults) Fault(f renewer.Fault) {
 	o.told = append(o.told, f)
 }
 
-// SetUp are the texts of the faults, in order, which all are of a server that is set up wrongly.
+// SetUp are the texts of the faults, in order, which all are of a server that
+// is set up wrongly.
 func (o *Faults) SetUp(t *testing.T) (texts []string) {
 	t.Helper()
 	for _, f := range o.All() {
@@ -111,7 +113,8 @@ func (o *Faults) All() []renewer.Fault {
 	return o.told
 }
 
-// Observed returns a keeper on a scripted store, and what it is told of trouble.
+// Observed returns a keeper on a scripted store, and what it is told of
+// trouble.
 func Observed(t *testing.T) (*renewer.Keeper, *Faults) {
 	t.Helper()
 	o := new(Faults)
@@ -207,7 +210,8 @@ type Problem struct {
 // Secret is in the names that tests lock, and must not be in answers.
 const Secret = "alice@example.com"
 
-// RequireProblem requires a refusal that a client can read, without the lock's name.
+// RequireProblem requires a refusal that a client can read, without the lock's
+// name.
 func RequireProblem(t *testing.T, a Answer, status int, typ string) Problem {
 	t.Helper()
 	require.Equal(t, status, a.StatusCode, a.Text)

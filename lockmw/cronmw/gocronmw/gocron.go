@@ -1,19 +1,21 @@
-// Package gocronmw runs the jobs of gocron on one node of many: all have the same schedulers, each
-// tick is run once. A job is one of package cronmw, whose text says what becomes of a tick.
+// Package gocronmw runs the jobs of gocron on one node of many: all have the
+// same schedulers, each tick is run once. A job is one of package cronmw, whose
+// text says what becomes of a tick.
 //
 //	node, err := cronmw.New(ctx, keeper)
 //	scheduler, err := gocron.NewScheduler()
 //	job, err := gocronmw.AddFunc(node, scheduler, "*/5 * * * *", "report", sendReport)
 //
-// A job that needs more of gocron (tags, limits, times of its own) is a job of cronmw that you give
-// to gocron yourself. The two must have the same ticks:
+// A job that needs more of gocron (tags, limits, times of its own) is a job of
+// cronmw that you give to gocron yourself. The two must have the same ticks:
 //
 //	job, err := node.Job("report", cronmw.Every(time.Minute), sendReport)
 //	scheduler.NewJob(gocron.CronJob("* * * * *", false), gocron.NewTask(
 //		func(ctx context.Context) { job.Fire(ctx) }), gocron.WithTags("reports"))
 //
-// For jobs whose ticks each node would draw by itself, as gocron.DurationRandomJob, run the whole
-// scheduler on one node, by lockmw.Lead.
+// For jobs whose ticks each node would draw by itself, as
+// gocron.DurationRandomJob, run the whole scheduler on one node, by
+// lockmw.Lead.
 package gocronmw
 
 import (
@@ -29,13 +31,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// AddFunc adds a job to s that runs fn once a tick, on one node of many: see [cronmw.Node.Job] for
-// what is refused. The crontab may begin with seconds, and is read in the scheduler's location,
-// which must be the same on all nodes. "@every 30s" is [cronmw.Every].
+// AddFunc adds a job to s that runs fn once a tick, on one node of many: see
+// [cronmw.Node.Job] for what is refused. The crontab may begin with seconds,
+// and is read in the scheduler's location, which must be the same on all nodes.
+// "@every 30s" is [cronmw.Every].
 //
-// fn's context ends when the lock is lost, when gocron ends its jobs (Shutdown, RemoveJob), and
-// with that of [cronmw.New]. RunNow of the job that AddFunc returns is [cronmw.Job.RunNow]: it
-// returns when fn has.
+// fn's context ends when the lock is lost, when gocron ends its jobs (Shutdown,
+// RemoveJob), and with that of [cronmw.New]. RunNow of the job that AddFunc
+// returns is [cronmw.Job.RunNow]: it returns when fn has.
 func AddFunc(
 	n *cronmw.Node, s gocron.Scheduler, crontab, name string,
 	fn func(context.Context) error, opts ...cronmw.Option,
@@ -77,8 +80,8 @@ func (s *schedule) IsValid(crontab string, loc *time.Location, _ time.Time) erro
 	return s.add(s.Schedule)
 }
 
-// Next is in UTC, in which no time comes twice: gocron takes the second of two that look alike for
-// a repeated one, and passes over it.
+// Next is in UTC, in which no time comes twice: gocron takes the second of two
+// that look alike for a repeated one, and passes over it.
 func (s *schedule) Next(t time.Time) time.Time { return s.Schedule.Next(t).UTC() }
 
 // runnable is a job whose RunNow takes no tick.

@@ -59,8 +59,9 @@ func (b *bed) node() *cronmw.Node {
 	return n
 }
 
-// scheduler is a gocron that runs until the test ends. That must be between two ticks: gocron's own
-// Shutdown spins until jobs have ended, in which time stands still in a bubble.
+// scheduler is a gocron that runs until the test ends. That must be between two
+// ticks: gocron's own Shutdown spins until jobs have ended, in which time
+// stands still in a bubble.
 func (b *bed) scheduler(loc *time.Location) gocron.Scheduler {
 	b.t.Helper()
 	s, err := gocron.NewScheduler(gocron.WithLocation(loc))
@@ -105,7 +106,8 @@ func TestOneRunATick(t *testing.T) {
 	}
 }
 
-// A job each hour, where clocks are put back: the hour that comes twice has two ticks.
+// A job each hour, where clocks are put back: the hour that comes twice has two
+// ticks.
 func TestClocksArePutBack(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {
@@ -136,7 +138,8 @@ func TestRefusedJobs(t *testing.T) {
 	}
 }
 
-// RunNow runs the job under its lock, and takes no tick; a job that is removed ends.
+// RunNow runs the job under its lock, and takes no tick; a job that is removed
+// ends.
 func TestRunNowAndRemove(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, b *bed) {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// Error returns the error for a request on ctx, which has ended. errors.Is and errors.As find both
-// the context's error and its cause.
+// Error returns the error for a request on ctx, which has ended. errors.Is and
+// errors.As find both the context's error and its cause.
 func Error(ctx context.Context) error {
 	err, cause := ctx.Err(), context.Cause(ctx)
 	if errors.Is(cause, err) {

@@ -8,8 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Of reports whether err is the refusal of a limit (lockmw.Limit) that is full, and how many
-// it lets run at once: 0 if it is closed.
+// Of reports whether err is the refusal of a limit (lockmw.Limit) that is full,
+// and how many it lets run at once: 0 if it is closed.
 func Of(err error) (limit int, full bool) {
 	e, ok := errors.AsType[*renewer.Error](err)
 	if !ok || !errors.Is(e, renewer.ErrBusy) || errors.Is(e, context.DeadlineExceeded) {

@@ -9,7 +9,8 @@ import (
 	"os"
 )
 
-// DefaultMaxBody is how many bytes of body a guard reads unless it is told otherwise: 1 MiB.
+// DefaultMaxBody is how many bytes of body a guard reads unless it is told
+// otherwise: 1 MiB.
 const DefaultMaxBody = 1 << 20
 
 // memory is a body in memory. Closing it closes the body that it was read from.
@@ -18,9 +19,10 @@ type memory struct {
 	io.Closer
 }
 
-// ReadBody reads the body of r, of limit bytes at most, and leaves it in r, to be read again, until
-// restore is called: net/http looks at the type of its own body. It does not begin a body whose
-// length is above the limit, nor one that is a connection. Errors are ErrBody, or Ended.
+// ReadBody reads the body of r, of limit bytes at most, and leaves it in r, to
+// be read again, until restore is called: net/http looks at the type of its own
+// body. It does not begin a body whose length is above the limit, nor one that
+// is a connection. Errors are ErrBody, or Ended.
 func ReadBody(
 	w http.ResponseWriter, r *http.Request, limit int64,
 ) (data []byte, restore func(), err error) {

@@ -11,8 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// sooner is by how much a context must end before the time-out of its server: that began with the
-// header of the request, and a handler's time-out of the same length begins later.
+// sooner is by how much a context must end before the time-out of its server:
+// that began with the header of the request, and a handler's time-out of the
+// same length begins later.
 const sooner = 100 * time.Millisecond
 
 // Faults reports what is set up wrongly around one handler.
@@ -27,8 +28,8 @@ func NewFaults(k *renewer.Keeper) *Faults {
 	return &Faults{Reports: misuse.Reports{Keeper: k, Doing: "serve HTTP"}}
 }
 
-// Misuse reports err if a mistake in the program, or in what a client sends, lets a request name no
-// lock: a wildcard that the route does not have.
+// Misuse reports err if a mistake in the program, or in what a client sends,
+// lets a request name no lock: a wildcard that the route does not have.
 func (f *Faults) Misuse(r *http.Request, err error) {
 	switch {
 	case errors.Is(err, renewer.ErrConfig):
@@ -42,10 +43,11 @@ func (f *Faults) Misuse(r *http.Request, err error) {
 	}
 }
 
-// CheckTimeout reports a server that may give up writing to a client before
-// its request has had its turn, after at most wait. The handler then runs for
-// a client that has seen the connection end, and sends the request again. A
-// request that has to be done before that, as in an http.TimeoutHandler, does not.
+// CheckTimeout reports a server that may give up writing to a client before its
+// request has had its turn, after at most wait. The handler then runs for a
+// client that has seen the connection end, and sends the request again. A
+// request that has to be done before that, as in an http.TimeoutHandler, does
+// not.
 func (f *Faults) CheckTimeout(r *http.Request, wait time.Duration) {
 	if wait == 0 {
 		return

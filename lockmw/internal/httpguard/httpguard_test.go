@@ -30,8 +30,8 @@ func request(t *testing.T, body io.Reader) *http.Request {
 	return httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
 }
 
-// A refusal is marked for a recorder only, and the recorder takes the mark off. What looks like a
-// mark, such as that of another process, is none.
+// A refusal is marked for a recorder only, and the recorder takes the mark off.
+// What looks like a mark, such as that of another process, is none.
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	r, h := request(t, http.NoBody), make(http.Header)
@@ -46,7 +46,8 @@ func TestMarks(t *testing.T) {
 	assert.Empty(t, h, "it is not for clients")
 }
 
-// A body that has been read can be read again, and is closed as the one that it was read from.
+// A body that has been read can be read again, and is closed as the one that it
+// was read from.
 func TestReadBodies(t *testing.T) {
 	t.Parallel()
 	from := &closing{Reader: strings.NewReader("pen")}
@@ -119,7 +120,8 @@ func TestErrorsOfKeyFunctions(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// What net/http and outer middleware look for in their request is there, also after a panic.
+// What net/http and outer middleware look for in their request is there, also
+// after a panic.
 func TestTheRequestGetsBackWhatItsHandlerFound(t *testing.T) {
 	t.Parallel()
 	r := request(t, http.NoBody)
@@ -182,8 +184,8 @@ func TestFaultsAreToldWithoutAnObserver(t *testing.T) {
 	})
 }
 
-// A function that returns no usable name is told of in a while again: a client may have been the
-// first to bring it about.
+// A function that returns no usable name is told of in a while again: a client
+// may have been the first to bring it about.
 func TestNamesThatAreNoneAreToldOfNowAndThen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

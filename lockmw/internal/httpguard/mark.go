@@ -6,9 +6,10 @@ import (
 	"net/http"
 )
 
-// RefusedHeader marks an answer as a guard's refusal, for a recorder further out, which
-// takes it off. It is a header, so that it goes where the answer goes: through writers
-// of other middleware, and not out of a handler that has dealt with the refusal.
+// RefusedHeader marks an answer as a guard's refusal, for a recorder further
+// out, which takes it off. It is a header, so that it goes where the answer
+// goes: through writers of other middleware, and not out of a handler that has
+// dealt with the refusal.
 const RefusedHeader = "Lockbeat-Refused"
 
 type recordedKey struct{}
@@ -21,8 +22,8 @@ func Recorded(ctx context.Context) context.Context {
 // IsRecorded reports whether the answer to a request is recorded.
 func IsRecorded(r *http.Request) bool { return r.Context().Value(recordedKey{}) != nil }
 
-// refusedMark is the value of RefusedHeader. It differs from process to process, so that no server
-// behind a handler can mark its answer.
+// refusedMark is the value of RefusedHeader. It differs from process to
+// process, so that no server behind a handler can mark its answer.
 var refusedMark = rand.Text()
 
 // MarkRefused marks an answer to r as a refusal, if the answer is recorded.

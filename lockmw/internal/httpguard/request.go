@@ -21,16 +21,17 @@ var ErrBody = errors.New("lockbeat: unusable body")
 var (
 	// ErrNoName means that a key function has returned an empty name.
 	ErrNoName = fmt.Errorf("%w: the key function has returned an empty one", renewer.ErrName)
-	// ErrLongName means that a key function has returned a name that is too long.
+	// ErrLongName means that a key function has returned a name that is too
+	// long.
 	ErrLongName = fmt.Errorf("%w: the key function has returned one of more than %d bytes",
 		renewer.ErrName, store.MaxName)
-	// ErrNoCaller means that a function that says who sends a request has returned
-	// nobody.
+	// ErrNoCaller means that a function that says who sends a request has
+	// returned nobody.
 	ErrNoCaller = fmt.Errorf("%w: the function that says who sends it has returned \"\"", ErrKey)
 )
 
-// CheckName returns the error for a request whose key function has returned no usable
-// name. Of other faults package lockmw tells.
+// CheckName returns the error for a request whose key function has returned no
+// usable name. Of other faults package lockmw tells.
 func CheckName(r *http.Request, set names.Set) error {
 	one, _, err := set.One() // several were checked when they were joined
 	switch {
@@ -52,8 +53,8 @@ func CheckName(r *http.Request, set names.Set) error {
 // Ended returns the error for a request whose context has ended.
 func Ended(r *http.Request) error { return ended.Error(r.Context()) }
 
-// Serve calls do with a copy of r on ctx. Afterwards r has what net/http and outer
-// middleware look for in it.
+// Serve calls do with a copy of r on ctx. Afterwards r has what net/http and
+// outer middleware look for in it.
 func Serve(
 	ctx context.Context, w http.ResponseWriter, r *http.Request,
 	do func(http.ResponseWriter, *http.Request),

@@ -1,5 +1,5 @@
-// Package names is what a name of package lockmw stands for: a lock or a limit, or several of
-// them.
+// Package names is what a name of package lockmw stands for: a lock or a limit,
+// or several of them.
 package names
 
 import (
@@ -13,11 +13,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// most is how many names one operation may have: they often come from a request, whose sender
-// must not choose how many locks it takes.
+// most is how many names one operation may have: they often come from a
+// request, whose sender must not choose how many locks it takes.
 const most = 64
 
-// ID tells a lock or a limit from others. A lock and a limit of one name are two things.
+// ID tells a lock or a limit from others. A lock and a limit of one name are
+// two things.
 type ID struct {
 	Name    string
 	Limited bool
@@ -33,7 +34,8 @@ type Want struct {
 // ID is that of the lock or limit.
 func (w Want) ID() ID { return ID{w.Name, w.Limit != nil} }
 
-// Set is what a caller wants together. The zero value wants nothing, and is refused.
+// Set is what a caller wants together. The zero value wants nothing, and is
+// refused.
 type Set struct {
 	one  Want
 	more []Want // in the order of their names, locks first
@@ -46,10 +48,12 @@ func Of(w Want) Set { return Set{one: w} }
 // Invalid is the set of a fault.
 func Invalid(err error) Set { return Set{err: err} }
 
-// Err is why a set names nothing that can be had; nil if there is no such reason.
+// Err is why a set names nothing that can be had; nil if there is no such
+// reason.
 func (s Set) Err() error { return s.err }
 
-// One returns what a set of one wants. ok is false for a set of several; err is as Err.
+// One returns what a set of one wants. ok is false for a set of several; err is
+// as Err.
 func (s Set) One() (w Want, ok bool, err error) { return s.one, len(s.more) == 0, s.err }
 
 // All are the locks and limits, none of a set with an error.
@@ -157,8 +161,9 @@ func distinct(all []Want) []Want {
 	})
 }
 
-// Narrowest returns the locks and limits in the order in which all callers wait for them: locks
-// by name, then limits by how many may hold them now, and by name.
+// Narrowest returns the locks and limits in the order in which all callers wait
+// for them: locks by name, then limits by how many may hold them now, and by
+// name.
 func (s Set) Narrowest() []Want {
 	if s.err != nil {
 		return nil

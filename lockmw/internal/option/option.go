@@ -1,6 +1,6 @@
-// Package option has the settings of a call, and where each option of package lockmw fits: a
-// type for each set of places, with a method for each place. An option that does not fit does
-// not compile.
+// Package option has the settings of a call, and where each option of package
+// lockmw fits: a type for each set of places, with a method for each place. An
+// option that does not fit does not compile.
 package option
 
 import (
@@ -77,8 +77,8 @@ func (s Settings) Check(k *renewer.Keeper) error {
 	})
 }
 
-// MustSuit panics if no call of k can have the settings: so a program learns of it when it
-// starts.
+// MustSuit panics if no call of k can have the settings: so a program learns of
+// it when it starts.
 func (s Settings) MustSuit(k *renewer.Keeper) {
 	if err := s.Check(k); err != nil {
 		panic(err.Error())
@@ -99,7 +99,8 @@ type set = func(Settings) Settings
 // Any fits every place that takes a lock.
 type Any struct{ Set set }
 
-// Wait fits where a caller waits: functions, jobs, requests, calls, work that is done once.
+// Wait fits where a caller waits: functions, jobs, requests, calls, work that
+// is done once.
 type Wait struct{ Set set }
 
 // Handler fits around functions, jobs, requests and calls.

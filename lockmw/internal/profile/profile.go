@@ -1,4 +1,5 @@
-// Package profile has goroutine profiles say which lock an operation runs under.
+// Package profile has goroutine profiles say which lock an operation runs
+// under.
 package profile
 
 import (
@@ -10,9 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Do runs an operation under the locks of a set, and returns its error.
-// If the keeper's Config.ProfileLabels says so, its goroutine, and those that it starts, have the
-// labels "lock" and "operation" meanwhile.
+// Do runs an operation under the locks of a set, and returns its error. If the
+// keeper's Config.ProfileLabels says so, its goroutine, and those that it
+// starts, have the labels "lock" and "operation" meanwhile.
 func Do(
 	ctx context.Context, k *renewer.Keeper, set names.Set, operation string,
 	fn func(context.Context) error,

@@ -8,14 +8,15 @@ import (
 const (
 	// mostCallers is how many callers a [Budget] keeps in mind.
 	mostCallers = 1 << 16
-	// sweepMin is the number of callers from which a [Budget] looks for those that it can forget.
+	// sweepMin is the number of callers from which a [Budget] looks for those
+	// that it can forget.
 	sweepMin = 64
 )
 
-// Budget bounds what each of many callers uses over time: so much at once, and as
-// much again in each period, evenly. What a caller has used is forgotten at that
-// rate; a caller with nothing left is forgotten too. If there are more than
-// [mostCallers], any one is forgotten. It may be used concurrently.
+// Budget bounds what each of many callers uses over time: so much at once, and
+// as much again in each period, evenly. What a caller has used is forgotten at
+// that rate; a caller with nothing left is forgotten too. If there are more
+// than [mostCallers], any one is forgotten. It may be used concurrently.
 type Budget struct {
 	most   float64
 	period time.Duration
@@ -31,7 +32,8 @@ type usage struct {
 	at     time.Time
 }
 
-// NewBudget returns a Budget by which a caller may use most, at least 1, in each period.
+// NewBudget returns a Budget by which a caller may use most, at least 1, in
+// each period.
 func NewBudget(most int64, period time.Duration) *Budget {
 	return &Budget{
 		most: float64(most), period: period, callers: make(map[string]usage),
@@ -52,8 +54,8 @@ func (b *Budget) Take(caller string, amount int) (wait time.Duration) {
 	return 0
 }
 
-// Use counts an amount that a caller has used, which may be more than it had, or gives back what it
-// has not used, if that is negative.
+// Use counts an amount that a caller has used, which may be more than it had,
+// or gives back what it has not used, if that is negative.
 func (b *Budget) Use(caller string, amount int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -36,7 +36,8 @@ func TestABudgetIsEachCallers(t *testing.T) {
 	})
 }
 
-// In no period can a caller use more than twice the amount, and what it used last.
+// In no period can a caller use more than twice the amount, and what it used
+// last.
 func TestABudgetOverTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

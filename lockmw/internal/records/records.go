@@ -1,5 +1,5 @@
-// Package records asks a store for records, one at a time, as packages once and cronmw do beside
-// their locks.
+// Package records asks a store for records, one at a time, as packages once and
+// cronmw do beside their locks.
 package records
 
 import (
@@ -15,10 +15,11 @@ import (
 // [renewer.Config.RequestTimeout]; it may be called concurrently, and after
 // [renewer.Keeper.Shutdown] too.
 //
-// Their errors are a *[renewer.LostError] if a holder with a higher token has prepared; and
-// otherwise a *[renewer.Error] whose kind errors.Is tells. Nothing was written with
-// [store.ErrNoRecord], and with [renewer.ErrConfig]: the holder has written this Seq, or a higher
-// one, before. With [renewer.ErrUnavailable], and with ctx's own error, it is not known: the same
+// Their errors are a *[renewer.LostError] if a holder with a higher token has
+// prepared; and otherwise a *[renewer.Error] whose kind errors.Is tells.
+// Nothing was written with [store.ErrNoRecord], and with [renewer.ErrConfig]:
+// the holder has written this Seq, or a higher one, before. With
+// [renewer.ErrUnavailable], and with ctx's own error, it is not known: the same
 // question may be repeated.
 type Records struct{ keeper *renewer.Keeper }
 
@@ -26,8 +27,8 @@ type Records struct{ keeper *renewer.Keeper }
 func Of(k *renewer.Keeper) Records { return Records{k} }
 
 // Check returns nil if the store keeps records, and otherwise an error of kind
-// [renewer.ErrConfig] that says what to take. The methods that ask return that too. It asks
-// nothing.
+// [renewer.ErrConfig] that says what to take. The methods that ask return that
+// too. It asks nothing.
 func (r Records) Check() error {
 	_, err := r.store()
 	return err
@@ -43,7 +44,8 @@ func (r Records) store() (store.Recorder, error) {
 	return recorder, nil
 }
 
-// MaxRecord returns how many bytes of data the store takes in a record; 0 if it sets no limit.
+// MaxRecord returns how many bytes of data the store takes in a record; 0 if it
+// sets no limit.
 func (r Records) MaxRecord() int {
 	if limited, ok := r.keeper.Store().(interface{ MaxRecord() int }); ok {
 		return limited.MaxRecord()
@@ -51,7 +53,8 @@ func (r Records) MaxRecord() int {
 	return 0
 }
 
-// Prepare begins the term of a holder of the lock, and reads the record: see [store.Recorder].
+// Prepare begins the term of a holder of the lock, and reads the record: see
+// [store.Recorder].
 func (r Records) Prepare(ctx context.Context, term store.Term) (seen store.Seen, err error) {
 	q := question{"prepare the record of", term.Name, term.Fence}
 	err = r.ask(ctx, q, func(ctx context.Context, s store.Recorder) (store.Status, error) {
@@ -61,7 +64,8 @@ func (r Records) Prepare(ctx context.Context, term store.Term) (seen store.Seen,
 	return seen, err
 }
 
-// Read reads the record of a name, with or without the lock. It changes nothing.
+// Read reads the record of a name, with or without the lock. It changes
+// nothing.
 func (r Records) Read(ctx context.Context, name string) (seen store.Seen, err error) {
 	q := question{"read the record of", name, 0}
 	err = r.ask(ctx, q, func(ctx context.Context, s store.Recorder) (store.Status, error) {
@@ -71,7 +75,8 @@ func (r Records) Read(ctx context.Context, name string) (seen store.Seen, err er
 	return seen, err
 }
 
-// Write replaces or erases the record of a name, for the holder whose term it is.
+// Write replaces or erases the record of a name, for the holder whose term it
+// is.
 func (r Records) Write(ctx context.Context, record store.Record) error {
 	q := question{"write the record of", record.Name, record.Fence}
 	return r.ask(ctx, q, func(ctx context.Context, s store.Recorder) (store.Status, error) {
@@ -94,7 +99,8 @@ func (r Records) ask(
 	return q.verdict(ctx, status, err)
 }
 
-// only is the answer to one question, if the store has kept its contract; otherwise odd.
+// only is the answer to one question, if the store has kept its contract;
+// otherwise odd.
 func only[A any](answers []A, odd A) A {
 	if len(answers) != 1 {
 		return odd
@@ -147,8 +153,8 @@ func (q question) verdict(ctx context.Context, status store.Status, err error) e
 	return fail(ctx.Err(), cause)
 }
 
-// storeError is a store's error in a chain. A context error in it is that of a question, not the
-// caller's, and must not be taken for it.
+// storeError is a store's error in a chain. A context error in it is that of a
+// question, not the caller's, and must not be taken for it.
 type storeError struct{ error }
 
 func (e storeError) Is(target error) bool {

@@ -19,8 +19,8 @@ type Guard struct {
 	quotas *quotas
 }
 
-// New returns a guard. The error is renewer.ErrConfig, for settings that can't be meant and for a
-// keeper whose store keeps no records.
+// New returns a guard. The error is renewer.ErrConfig, for settings that can't
+// be meant and for a keeper whose store keeps no records.
 func New(k *renewer.Keeper, set Settings) (*Guard, error) {
 	g := &Guard{Settings: set, keeper: k}
 	if err := g.check(); err != nil {
@@ -34,7 +34,8 @@ func New(k *renewer.Keeper, set Settings) (*Guard, error) {
 type Work struct {
 	// Operation is the static name of the work.
 	Operation string
-	// Under is the lock that the handler runs under, too: see [Guard.Under]. nil: none.
+	// Under is the lock that the handler runs under, too: see [Guard.Under].
+	// nil: none.
 	Under once.Option
 	// Run runs the handler. It is called once at most. A panic passes through.
 	Run func(ctx context.Context) Answer
@@ -44,12 +45,14 @@ type Work struct {
 
 // Answer is what a handler has answered.
 type Answer struct {
-	// None means that the handler has not answered, since its context had ended.
+	// None means that the handler has not answered, since its context had
+	// ended.
 	None bool
-	// Final means that requests with the same key get this answer. Another one leaves no record.
+	// Final means that requests with the same key get this answer. Another one
+	// leaves no record.
 	Final bool
-	// Data is a final answer, encoded. nil means that it is too large to be stored, or can't be
-	// encoded.
+	// Data is a final answer, encoded. nil means that it is too large to be
+	// stored, or can't be encoded.
 	Data []byte
 }
 
@@ -66,10 +69,11 @@ const (
 )
 
 var (
-	// ErrUnanswered means that the handler has returned without an answer after its context had
-	// ended.
+	// ErrUnanswered means that the handler has returned without an answer after
+	// its context had ended.
 	ErrUnanswered = errors.New("lockbeat: the handler has not answered")
-	// ErrLock marks the error of a lock that the handler needs, and not that of its key.
+	// ErrLock marks the error of a lock that the handler needs, and not that of
+	// its key.
 	ErrLock = errors.New("lockbeat: the lock that the request needs was not to be had")
 
 	errNotFinal   = errors.New("lockbeat: the answer is not final")
@@ -90,9 +94,9 @@ type attempt struct {
 	leave func(stored int) // gives the quotas back, once the request counts for them
 }
 
-// Do has a request carried out, unless it was before or another process is at it, and says which
-// answer it gets. The error is not nil if and only if that is none. ctx is the request's; the
-// handler's outlives it.
+// Do has a request carried out, unless it was before or another process is at
+// it, and says which answer it gets. The error is not nil if and only if that
+// is none. ctx is the request's; the handler's outlives it.
 func (g *Guard) Do(ctx context.Context, r *Request, w Work) (Outcome, error) {
 	a := &attempt{Guard: g, request: r, work: w, life: outlive(ctx), leave: func(int) {}}
 	defer a.life.end()
@@ -107,10 +111,10 @@ func (g *Guard) Do(ctx context.Context, r *Request, w Work) (Outcome, error) {
 
 // carryOut runs the handler under the lock, and returns what is to be stored.
 //
-// A second call means that the lock was lost, and that the request which took over has failed. The
-// handler is not run twice: it has had its effect, and has read the request. Its answer is still
-// the only one. But if its effect was rolled back, the answer is not true: the client has to come
-// again.
+// A second call means that the lock was lost, and that the request which took
+// over has failed. The handler is not run twice: it has had its effect, and has
+// read the request. Its answer is still the only one. But if its effect was
+// rolled back, the answer is not true: the client has to come again.
 func (a *attempt) carryOut(ctx context.Context) ([]byte, error) {
 	switch {
 	case !a.ran:
@@ -133,7 +137,8 @@ func (a *attempt) carryOut(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// begin runs the handler, unless its caller has used up a quota or its client has gone.
+// begin runs the handler, unless its caller has used up a quota or its client
+// has gone.
 func (a *attempt) begin(ctx context.Context) error {
 	leave, err := a.quotas.enter(a.request.caller)
 	if err != nil {
@@ -153,7 +158,8 @@ func (a *attempt) fits(data []byte) bool {
 	return data != nil && len(a.Seal.Seal(data, a.request.bound())) <= a.MaxAnswer
 }
 
-// outcome says which answer the request gets: kept is the one on record if err is nil.
+// outcome says which answer the request gets: kept is the one on record if err
+// is nil.
 func (a *attempt) outcome(ctx context.Context, kept []byte, err error) (Outcome, error) {
 	switch {
 	case err == nil && a.ran && bytes.Equal(kept, a.given.Data):
@@ -186,8 +192,9 @@ func (a *attempt) ofLock(err error) error {
 	return err
 }
 
-// tellUnrecorded tells the keeper's observer of an answer that may not be on record. The next
-// request with the key may run its handler again, and no other caller can know.
+// tellUnrecorded tells the keeper's observer of an answer that may not be on
+// record. The next request with the key may run its handler again, and no other
+// caller can know.
 func (a *attempt) tellUnrecorded(err error) {
 	a.keeper.Observer().Fault(renewer.Fault{
 		Doing: "record an answer", Name: a.request.name,

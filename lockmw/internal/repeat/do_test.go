@@ -33,7 +33,8 @@ func inBubble(
 	})
 }
 
-// do has a request carried out by run, and returns the answer that counts if it is a stored one.
+// do has a request carried out by run, and returns the answer that counts if it
+// is a stored one.
 func do(
 	ctx context.Context, g *repeat.Guard, key string, run func(context.Context) repeat.Answer,
 ) (outcome repeat.Outcome, stored string, err error) {
@@ -82,7 +83,8 @@ func TestOneOfManyIsCarriedOut(t *testing.T) {
 	})
 }
 
-// Only what is final is known to the next request, and counts for the caller's quota.
+// Only what is final is known to the next request, and counts for the caller's
+// quota.
 func TestWhatEachAnswerLeaves(t *testing.T) {
 	t.Parallel()
 	long := final(string(make([]byte, 1<<17)))
@@ -123,7 +125,8 @@ func TestWhatEachAnswerLeaves(t *testing.T) {
 	}
 }
 
-// A request that ends before its handler has begun is not carried out; why it has ended is told.
+// A request that ends before its handler has begun is not carried out; why it
+// has ended is told.
 func TestARequestThatEndsWhileItWaits(t *testing.T) {
 	t.Parallel()
 	set := repeat.Defaults(100)

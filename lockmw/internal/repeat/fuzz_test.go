@@ -15,8 +15,8 @@ var (
 	newKey = bytes.Repeat([]byte("n"), 32)
 )
 
-// sealing returns functions that seal and open an answer to the request with a fingerprint, under a
-// name.
+// sealing returns functions that seal and open an answer to the request with a
+// fingerprint, under a name.
 func sealing(tb testing.TB, keys ...[]byte) (
 	seal func(data []byte, name, input string) []byte,
 	open func(data []byte, name, input string) ([]byte, error),
@@ -31,7 +31,8 @@ func sealing(tb testing.TB, keys ...[]byte) (
 		}
 }
 
-// What was not sealed by one of the keys, for this request, is not opened, and what was is.
+// What was not sealed by one of the keys, for this request, is not opened, and
+// what was is.
 func FuzzSealedAnswer(f *testing.F) {
 	f.Add([]byte(`{"status":200}`), "name", "input", 0, byte(1))
 	f.Add([]byte{}, "", "", 9, byte('\n'))
@@ -70,7 +71,8 @@ func FuzzSealedAnswer(f *testing.F) {
 	})
 }
 
-// The draft's keys are strings of structured fields. Those with escapes or parameters were refused.
+// The draft's keys are strings of structured fields. Those with escapes or
+// parameters were refused.
 func TestKeysAsStructuredFields(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -33,10 +33,11 @@ var quoted = regexp.MustCompile(`^"(` + visible + `)"(?:` + parameter + `)*$`)
 
 var unescaper = strings.NewReplacer(`\"`, `"`, `\\`, `\`)
 
-// Key returns the key of a request in which it is given as values: 1 to 255 visible ASCII
-// characters. Clients write it with and without the quotes of a structured field's string, in which
-// a backslash stands before quotes and backslashes. Both are one key.
-// Source: draft-ietf-httpapi-idempotency-key-header.
+// Key returns the key of a request in which it is given as values: 1 to 255
+// visible ASCII characters. Clients write it with and without the quotes of a
+// structured field's string, in which a backslash stands before quotes and
+// backslashes. Both are one key. Source:
+// draft-ietf-httpapi-idempotency-key-header.
 func Key(values []string) (string, error) {
 	if len(values) == 0 {
 		return "", ErrNoKey

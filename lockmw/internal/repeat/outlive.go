@@ -10,10 +10,11 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/ended"
 )
 
-// outliving is the context that a request is carried out on. It ends with the request until begin,
-// and outlives the request after that: a client that gives up and sends its request again must find
-// the first one done, and not cut off half-way. The request's values stay, and until begin its
-// deadline, by which a lock must be had.
+// outliving is the context that a request is carried out on. It ends with the
+// request until begin, and outlives the request after that: a client that gives
+// up and sends its request again must find the first one done, and not cut off
+// half-way. The request's values stay, and until begin its deadline, by which a
+// lock must be had.
 type outliving struct {
 	context.Context
 
@@ -38,11 +39,12 @@ func outlive(request context.Context) *outliving {
 	return o
 }
 
-// begin has the context outlive the request by d at most, from now on. It reports whether the
-// request was still there.
+// begin has the context outlive the request by d at most, from now on. It
+// reports whether the request was still there.
 //
-// Under the lock of a call further out the context goes on ending with the request: the request's
-// context tells of the loss of that lock, and it can't end twice.
+// Under the lock of a call further out the context goes on ending with the
+// request: the request's context tells of the loss of that lock, and it can't
+// end twice.
 func (o *outliving) begin(d time.Duration) bool {
 	if lockmw.Remaining(o.request) > 0 {
 		return o.request.Err() == nil

@@ -17,8 +17,8 @@ import (
 // ErrLarge means that an answer has outgrown MaxAnswer, or can't be encoded.
 var ErrLarge = errors.New("lockbeat: the answer is larger than MaxAnswer, or can't be encoded")
 
-// options returns the options for package once. An attempt that came to nothing is not repeated
-// here: the client repeats it, as often as it likes.
+// options returns the options for package once. An attempt that came to nothing
+// is not repeated here: the client repeats it, as often as it likes.
 func (g *Guard) options(ctx context.Context, r *Request, w Work) []once.Option {
 	options := []once.Option{
 		once.NoRetry(), once.MaxAttempts(lockmw.NoBound), once.Keep(g.KeepAnswer),
@@ -40,9 +40,10 @@ func (g *Guard) options(ctx context.Context, r *Request, w Work) []once.Option {
 	return options
 }
 
-// Under has a handler run under the locks of a set, too, by the settings of its rule. They
-// are asked for when a request is found to be new, before the transaction of a Recorder
-// begins. A refusal is [ErrLock], and leaves no record.
+// Under has a handler run under the locks of a set, too, by the settings of its
+// rule. They are asked for when a request is found to be new, before the
+// transaction of a Recorder begins. A refusal is [ErrLock], and leaves no
+// record.
 func (g *Guard) Under(set names.Set, rule option.Settings) once.Option {
 	rule.Waiters, rule.InTime = cmp.Or(rule.Waiters, int64(g.MaxWaiters)), true
 	return option.Under{Set: set, With: func(own option.Settings) option.Settings {
@@ -52,7 +53,8 @@ func (g *Guard) Under(set names.Set, rule option.Settings) once.Option {
 	}}
 }
 
-// wait returns how long to wait for the answer of another request: the refusal must be in time.
+// wait returns how long to wait for the answer of another request: the refusal
+// must be in time.
 func (g *Guard) wait(ctx context.Context) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return min(g.WaitForAnswer, time.Until(scope.AnswerBy(deadline)))
@@ -84,8 +86,9 @@ func (g *Guard) codec(r *Request, w Work) once.Option {
 	})
 }
 
-// check returns an error if package once would refuse the settings, as it does if the
-// store keeps no records. It does not ask the store, since its context has ended.
+// check returns an error if package once would refuse the settings, as it does
+// if the store keeps no records. It does not ask the store, since its context
+// has ended.
 func (g *Guard) check() error {
 	over, cancel := context.WithCancel(context.Background())
 	cancel()

@@ -16,8 +16,8 @@ type Request struct {
 	size   int    // of the answer, as it is stored
 }
 
-// Request returns the request that a caller sends with a key. about tells requests with the same
-// key apart.
+// Request returns the request that a caller sends with a key. about tells
+// requests with the same key apart.
 func (g *Guard) Request(caller, key string, about ...string) *Request {
 	return &Request{
 		caller: hash(caller), name: lockmw.Key("idempotency", hash(g.Scope, caller, key)),
@@ -28,7 +28,8 @@ func (g *Guard) Request(caller, key string, about ...string) *Request {
 // bound is what a sealed answer is bound to.
 func (r *Request) bound() []byte { return []byte(hash(r.name, r.input)) }
 
-// hash returns one text for several. Other parts make another hash, whatever bytes they have.
+// hash returns one text for several. Other parts make another hash, whatever
+// bytes they have.
 func hash(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {

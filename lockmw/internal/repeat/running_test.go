@@ -17,8 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/script"
 )
 
-// A caller that sent requests and left, over and over, had more and more handlers running, for
-// which it kept no connection.
+// A caller that sent requests and left, over and over, had more and more
+// handlers running, for which it kept no connection.
 func TestRequestsOfACallerThatLeavesAreBounded(t *testing.T) {
 	t.Parallel()
 	inBubble(t, repeat.Defaults(100), func(t *testing.T, g *repeat.Guard, s *script.Store) {
@@ -70,7 +70,8 @@ func TestRequestsOfACallerThatLeavesAreBounded(t *testing.T) {
 	})
 }
 
-// Whatever a handler does, and whether or not it runs, the caller has its place back.
+// Whatever a handler does, and whether or not it runs, the caller has its place
+// back.
 func TestNoRequestKeepsAPlace(t *testing.T) {
 	t.Parallel()
 	set := repeat.Defaults(1)

@@ -8,11 +8,12 @@ import (
 	"fmt"
 )
 
-// Sealer seals answers by its first key, and opens them by any of its keys. Without keys it leaves
-// answers in clear. It may be used concurrently.
+// Sealer seals answers by its first key, and opens them by any of its keys.
+// Without keys it leaves answers in clear. It may be used concurrently.
 type Sealer []cipher.AEAD
 
-// sealMark begins a sealed answer. An answer in clear is JSON, and begins with a brace.
+// sealMark begins a sealed answer. An answer in clear is JSON, and begins with
+// a brace.
 const sealMark = "lbsealed1\n"
 
 var (
@@ -22,7 +23,8 @@ var (
 		"another key, or for another request")
 )
 
-// NewSealer returns a sealer by AES-GCM. The option, by its name in errors, has the keys.
+// NewSealer returns a sealer by AES-GCM. The option, by its name in errors, has
+// the keys.
 func NewSealer(option string, keys [][]byte) (s Sealer, err error) {
 	if len(keys) == 0 {
 		return nil, fmt.Errorf("lockbeat: %s needs a key of 16, 24 or 32 random bytes", option)
@@ -39,7 +41,8 @@ func NewSealer(option string, keys [][]byte) (s Sealer, err error) {
 	return s, nil
 }
 
-// Seal seals an answer. Only who opens it for the same request, bound, finds it.
+// Seal seals an answer. Only who opens it for the same request, bound, finds
+// it.
 func (s Sealer) Seal(answer, bound []byte) []byte {
 	if len(s) == 0 {
 		return answer

@@ -14,8 +14,8 @@ const (
 	DefaultMaxRunning = 64
 )
 
-// Given is what users set, by fields of the same names of an adapter's configuration. The zero
-// value of each is its default.
+// Given is what users set, by fields of the same names of an adapter's
+// configuration. The zero value of each is its default.
 type Given struct {
 	Scope               string
 	WaitForAnswer       time.Duration
@@ -45,7 +45,8 @@ type Settings struct {
 	MaxHold       time.Duration
 }
 
-// Defaults returns the settings of an adapter of which so many requests may wait for one answer.
+// Defaults returns the settings of an adapter of which so many requests may
+// wait for one answer.
 func Defaults(maxWaiters int) Settings {
 	return Settings{
 		MaxWaiters: maxWaiters, FinishWithin: time.Minute, KeepAnswer: 24 * time.Hour,
@@ -53,8 +54,8 @@ func Defaults(maxWaiters int) Settings {
 	}
 }
 
-// Settings returns what was given by a configuration, by its name in errors. It refuses what can't
-// be meant.
+// Settings returns what was given by a configuration, by its name in errors. It
+// refuses what can't be meant.
 func (g Given) Settings(config string, maxWaiters int) (Settings, error) {
 	set := Defaults(maxWaiters)
 	if err := NotNegative(config, map[string]int64{
@@ -93,9 +94,9 @@ func NotNegative(config string, fields map[string]int64) error {
 	return nil
 }
 
-// Transactional reports whether a handler writes in one transaction with the record of its answer.
-// Then no final answer may go out before it is on record: a transaction that is
-// rolled back undoes what the answer says.
+// Transactional reports whether a handler writes in one transaction with the
+// record of its answer. Then no final answer may go out before it is on record:
+// a transaction that is rolled back undoes what the answer says.
 func (s *Settings) Transactional() bool {
 	_, yes := s.Recorder.(once.Transactional)
 	return yes

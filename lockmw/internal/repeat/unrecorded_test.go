@@ -24,8 +24,9 @@ type faults struct {
 
 func (o *faults) Fault(f renewer.Fault) { o.told = append(o.told, f) }
 
-// An answer went out that was not on record, since the store was down. The next request with the
-// key was carried out again and had another answer, and nobody was told.
+// An answer went out that was not on record, since the store was down. The next
+// request with the key was carried out again and had another answer, and nobody
+// was told.
 func TestAnAnswerThatIsNotOnRecordIsToldOf(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]bool{"it goes out": false, "and its lock is lost": true} {

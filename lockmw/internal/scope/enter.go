@@ -25,9 +25,10 @@ const DefaultWait = 10 * time.Second
 // ErrSkipped is lockmw.ErrSkipped.
 var ErrSkipped = errors.New("lockbeat: skipped, another caller is at it")
 
-// Run runs fn under the locks of a set, and reports whether it ran. The locks are held until fn
-// has returned, panicked or called runtime.Goexit; a panic passes through. Locks whose fn did
-// not return are freed for all processes, rather than handed to the next caller of this one.
+// Run runs fn under the locks of a set, and reports whether it ran. The locks
+// are held until fn has returned, panicked or called runtime.Goexit; a panic
+// passes through. Locks whose fn did not return are freed for all processes,
+// rather than handed to the next caller of this one.
 func Run(
 	ctx context.Context, k *renewer.Keeper, set names.Set, opt option.Settings,
 	fn func(context.Context) error,
@@ -50,9 +51,10 @@ func Run(
 	}, s.exit)
 }
 
-// Enter takes the locks of a set for an operation that is not one function. exit takes the
-// operation's error and returns the caller's. It must be called, also after a panic, from any
-// goroutine; a second call returns the error that it is given.
+// Enter takes the locks of a set for an operation that is not one function.
+// exit takes the operation's error and returns the caller's. It must be called,
+// also after a panic, from any goroutine; a second call returns the error that
+// it is given.
 func Enter(
 	ctx context.Context, k *renewer.Keeper, set names.Set, opt option.Settings,
 ) (operation context.Context, exit func(error) error, err error) {
@@ -144,8 +146,9 @@ func request(
 	return r
 }
 
-// holdAtLeast is lockmw.HoldAtLeast for an operation that begins now. It is not asked for with
-// the acquire, since one of several locks may be given back before anything has run.
+// holdAtLeast is lockmw.HoldAtLeast for an operation that begins now. It is not
+// asked for with the acquire, since one of several locks may be given back
+// before anything has run.
 func (s *scope) holdAtLeast(d time.Duration) {
 	for l := range s.leases() {
 		l.HoldAtLeast(d)
@@ -161,7 +164,8 @@ func refused(err error, opt option.Settings) error {
 	return skippedError{err}
 }
 
-// skippedError is ErrSkipped with the text of a refusal. It is not [renewer.ErrBusy].
+// skippedError is ErrSkipped with the text of a refusal. It is not
+// [renewer.ErrBusy].
 type skippedError struct{ refusal error }
 
 func (e skippedError) Error() string { return e.text(e.refusal.Error()) }
@@ -194,7 +198,8 @@ func (s *scope) exit(err error) error {
 	}
 }
 
-// withLoss joins a loss to an operation's error, unless an inner call has done so already.
+// withLoss joins a loss to an operation's error, unless an inner call has done
+// so already.
 func withLoss(err, lost error) error {
 	switch {
 	case err == nil:
@@ -206,12 +211,13 @@ func withLoss(err, lost error) error {
 	}
 }
 
-// checkTransaction reports a lock that is to be waited for inside a transaction, of package
-// sqlrecord or begun under a lock by a connection that carries fences: while it is waited for,
-// nobody else has the transaction's connection and rows, not even the holder of the lock, who
-// may need them to come to its end. The keeper's observer is told, once for each recorder or
-// database. The call goes on: it may get its lock at once. One that does not wait keeps nothing
-// from anybody.
+// checkTransaction reports a lock that is to be waited for inside a
+// transaction, of package sqlrecord or begun under a lock by a connection that
+// carries fences: while it is waited for, nobody else has the transaction's
+// connection and rows, not even the holder of the lock, who may need them to
+// come to its end. The keeper's observer is told, once for each recorder or
+// database. The call goes on: it may get its lock at once. One that does not
+// wait keeps nothing from anybody.
 func checkTransaction(
 	ctx context.Context, k *renewer.Keeper, w names.Want, opt option.Settings,
 ) {
@@ -239,13 +245,14 @@ func checkTransaction(
 	})
 }
 
-// stackRoom is what the lock takes of a goroutine's stack, down to the client's connection: 9 kB.
+// stackRoom is what the lock takes of a goroutine's stack, down to the client's
+// connection: 9 kB.
 const stackRoom = 9 << 10
 
-// growStack gives the goroutine the stack that the lock needs, at once. A new goroutine, as
-// gRPC and asynq have one for each call, begins with a few kB; the stack doubles each time that
-// it is used up, and is copied frame by frame: up to three times on the way, and once from
-// here, where there are few frames.
+// growStack gives the goroutine the stack that the lock needs, at once. A new
+// goroutine, as gRPC and asynq have one for each call, begins with a few kB;
+// the stack doubles each time that it is used up, and is copied frame by frame:
+// up to three times on the way, and once from here, where there are few frames.
 //
 //go:noinline
 func growStack() {

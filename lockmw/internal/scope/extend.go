@@ -12,10 +12,11 @@ import (
 // ErrNotHeld means that a context runs under no lock.
 var ErrNotHeld = errors.New("lockbeat: not under the lock")
 
-// Extend makes the innermost lock that ctx runs under last for d from now, or all of several
-// taken by lockmw.All, one after the other until the store does not answer. It must have been
-// taken with lockmw.Manual. See renewer.Lease.Extend for the errors; those of several are
-// joined, and some may have been extended then. [ErrNotHeld] if ctx runs under no lock.
+// Extend makes the innermost lock that ctx runs under last for d from now, or
+// all of several taken by lockmw.All, one after the other until the store does
+// not answer. It must have been taken with lockmw.Manual. See
+// renewer.Lease.Extend for the errors; those of several are joined, and some
+// may have been extended then. [ErrNotHeld] if ctx runs under no lock.
 func Extend(ctx context.Context, d time.Duration) error {
 	s := innermost(ctx)
 	switch {

@@ -15,8 +15,8 @@ type Hold struct {
 	Limited bool // a slot
 }
 
-// Leases are those of this process that ctx runs under, the innermost first. A lock that
-// an inner call has found again comes once for each call.
+// Leases are those of this process that ctx runs under, the innermost first. A
+// lock that an inner call has found again comes once for each call.
 func Leases(ctx context.Context) iter.Seq[Hold] {
 	return func(yield func(Hold) bool) {
 		for s := range scopes(ctx) {

@@ -12,16 +12,18 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// mostPatience bounds for how long an attempt keeps locks while it waits for others, in all.
-// Operations that take a moment are over by then, so callers that want the same locks get them
-// in turn. A crowd of n such callers can keep a lock from those who want it alone for n times as
-// long, once each; to count them by name would mend that, and costs more than it is worth.
+// mostPatience bounds for how long an attempt keeps locks while it waits for
+// others, in all. Operations that take a moment are over by then, so callers
+// that want the same locks get them in turn. A crowd of n such callers can keep
+// a lock from those who want it alone for n times as long, once each; to count
+// them by name would mend that, and costs more than it is worth.
 const mostPatience = 250 * time.Millisecond
 
-// group is one attempt to take several locks. It takes what is free at once, and waits for the
-// rest one after the other, in the order of the names: so no callers wait for each other in a
-// circle. What it has it keeps meanwhile, until its patience is over. Then it gives all back, and
-// the next attempt waits for the busy one first, with nothing in hand.
+// group is one attempt to take several locks. It takes what is free at once,
+// and waits for the rest one after the other, in the order of the names: so no
+// callers wait for each other in a circle. What it has it keeps meanwhile,
+// until its patience is over. Then it gives all back, and the next attempt
+// waits for the busy one first, with nothing in hand.
 type group struct {
 	//nolint:containedctx // what is taken next runs under it: ends with the loss of any
 	ctx      context.Context
@@ -35,8 +37,9 @@ type group struct {
 	stops  []func() bool           // each has a loss not end ctx any more
 }
 
-// attempt takes all of wants, or none. busy is the one for which patience did not last: the
-// next attempt waits for that one, first, before it takes any other.
+// attempt takes all of wants, or none. busy is the one for which patience did
+// not last: the next attempt waits for that one, first, before it takes any
+// other.
 func (g *group) attempt(wants []names.Want, first *names.Want) (busy *names.Want, err error) {
 	over := false
 	defer func() {
@@ -81,8 +84,8 @@ func (g *group) inOrder(wants []names.Want) (busy *names.Want, err error) {
 	}
 }
 
-// tryAll asks for several locks at once, and waits for none. If it does not get all, it keeps
-// those before the first that it did not get.
+// tryAll asks for several locks at once, and waits for none. If it does not get
+// all, it keeps those before the first that it did not get.
 func (g *group) tryAll(wants []names.Want) error {
 	found := make([]*scope, len(wants)) // of an outer call
 	var leases []*renewer.Lease         // of the others
@@ -114,7 +117,8 @@ func (g *group) tryAll(wants []names.Want) error {
 	return nil
 }
 
-// addFirst adds the locks before the first that is missing. Give back the others.
+// addFirst adds the locks before the first that is missing. Give back the
+// others.
 func (g *group) addFirst(
 	wants []names.Want, found []*scope, leases []*renewer.Lease,
 ) (others []*scope) {
@@ -138,8 +142,8 @@ func (g *group) addFirst(
 	return others
 }
 
-// waitFor takes one lock, and waits for it for a while. passing means that the caller will ask
-// again if that is too short.
+// waitFor takes one lock, and waits for it for a while. passing means that the
+// caller will ask again if that is too short.
 func (g *group) waitFor(w names.Want, d time.Duration, passing bool) error {
 	one := g.set
 	one.Wait, one.Expected = max(d, 1), one.Expected || passing
@@ -153,7 +157,8 @@ func (g *group) waitFor(w names.Want, d time.Duration, passing bool) error {
 // add adds a lock that was taken.
 func (g *group) add(s *scope) {
 	if len(g.taken) == 0 {
-		// The operation's context is in the first one's, and ends with each of the others' too.
+		// The operation's context is in the first one's, and ends with each of
+		// the others' too.
 		g.ctx, g.cancel = context.WithCancelCause(s)
 	} else if s.outer == nil || s.end != nil { // else it is what ctx is in
 		cancel := g.cancel
@@ -172,8 +177,8 @@ func (g *group) end() {
 	}
 }
 
-// scope is the scope of an operation under all of the locks. A call inside of it, for any of
-// their names, keeps them all.
+// scope is the scope of an operation under all of the locks. A call inside of
+// it, for any of their names, keeps them all.
 func (g *group) scope() *scope {
 	slices.SortFunc(g.taken, func(a, b *scope) int {
 		return cmp.Or(strings.Compare(a.lease.Name(), b.lease.Name()),

@@ -8,13 +8,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// A call for a name that its context holds already runs inside that lease. An inner call may
-// outlive the outer one, so each scope counts its own call and the inner ones. The last call to
-// leave ends the scope; the last one of the outermost scope frees the lock. No call waits for
-// another.
+// A call for a name that its context holds already runs inside that lease. An
+// inner call may outlive the outer one, so each scope counts its own call and
+// the inner ones. The last call to leave ends the scope; the last one of the
+// outermost scope frees the lock. No call waits for another.
 
-// reenter begins a call inside the lease that ctx runs under; nil if there is none. The error
-// is why that lease is lost.
+// reenter begins a call inside the lease that ctx runs under; nil if there is
+// none. The error is why that lease is lost.
 func reenter(
 	ctx context.Context, k *renewer.Keeper, on names.ID, strict bool,
 ) (*scope, error) {
@@ -50,8 +50,9 @@ func (s *scope) join() bool {
 	return false
 }
 
-// follow makes the context of an inner call end with the lease: ctx may have been detached from
-// it, and the outer context may have ended before, with its caller.
+// follow makes the context of an inner call end with the lease: ctx may have
+// been detached from it, and the outer context may have ended before, with its
+// caller.
 func (s *scope) follow(ctx context.Context) {
 	joined, cancel := context.WithCancelCause(ctx)
 	var stops []func()
@@ -80,8 +81,9 @@ func (s *scope) lost() error {
 	return errors.Join(lost...)
 }
 
-// leave counts out a call. The last one ends the scope, and frees the lock if the scope is the
-// outermost. The error is [renewer.ErrLost] if the lock is lost, or turns out to be.
+// leave counts out a call. The last one ends the scope, and frees the lock if
+// the scope is the outermost. The error is [renewer.ErrLost] if the lock is
+// lost, or turns out to be.
 func (s *scope) leave(orderly bool) error {
 	last, orderly := s.countOut(orderly)
 	switch {
@@ -98,8 +100,8 @@ func (s *scope) leave(orderly bool) error {
 	}
 }
 
-// countOut counts out a call, and ends the scope if it is the last one. all reports whether all
-// of them, this one too, were orderly.
+// countOut counts out a call, and ends the scope if it is the last one. all
+// reports whether all of them, this one too, were orderly.
 func (s *scope) countOut(orderly bool) (last, all bool) {
 	if !orderly {
 		s.unwound.Store(true)

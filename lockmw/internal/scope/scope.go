@@ -12,8 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// scope is one call under a lock. It is the function's context at the same time, which saves an
-// allocation a call.
+// scope is one call under a lock. It is the function's context at the same
+// time, which saves an allocation a call.
 type scope struct {
 	context.Context // ends with the lease, at the latest
 
@@ -49,8 +49,8 @@ func (s *scope) open() *scope {
 	return s
 }
 
-// Value finds the scope itself, beside the caller's values, until it is over: a goroutine of
-// the operation may outlive it.
+// Value finds the scope itself, beside the caller's values, until it is over: a
+// goroutine of the operation may outlive it.
 func (s *scope) Value(key any) any {
 	if (key == (scopeKey{}) || key == (fenceKey{})) && s.users.Load() > 0 {
 		return s
@@ -113,9 +113,9 @@ func (s *scope) leaseOn(on names.ID) *renewer.Lease {
 	return nil
 }
 
-// Fence is the fencing token of the innermost lock that ctx runs under, or the one that
-// [WithFence] was given; 0 without. Of several locks that were taken together it is that of the
-// first.
+// Fence is the fencing token of the innermost lock that ctx runs under, or the
+// one that [WithFence] was given; 0 without. Of several locks that were taken
+// together it is that of the first.
 func Fence(ctx context.Context) int64 {
 	if fence, ok := ownFence(ctx); ok {
 		return fence
@@ -124,8 +124,9 @@ func Fence(ctx context.Context) int64 {
 	return f.fence
 }
 
-// ownFence is the token of the innermost lock of this process that ctx runs under, or 0 if that
-// has been hidden. ok reports whether there is one, or a hidden one.
+// ownFence is the token of the innermost lock of this process that ctx runs
+// under, or 0 if that has been hidden. ok reports whether there is one, or a
+// hidden one.
 func ownFence(ctx context.Context) (fence int64, ok bool) {
 	switch f := ctx.Value(fenceKey{}).(type) {
 	case *scope:
@@ -140,8 +141,8 @@ func ownFence(ctx context.Context) (fence int64, ok bool) {
 	}
 }
 
-// FenceOf is the fencing token of a lock or limit, 0 if ctx does not run under it, or if it is
-// not one.
+// FenceOf is the fencing token of a lock or limit, 0 if ctx does not run under
+// it, or if it is not one.
 func FenceOf(ctx context.Context, set names.Set) int64 {
 	w, one, _ := set.One()
 	if !one {
@@ -155,9 +156,10 @@ func FenceOf(ctx context.Context, set names.Set) int64 {
 	return 0
 }
 
-// WithFence returns a context in which [Fence] is a token that a caller in another process has
-// passed on, unless ctx runs under a lock of this process. A fence of 0 hides all tokens around
-// it. One below 0 or above 2^53-1 is none, and changes nothing.
+// WithFence returns a context in which [Fence] is a token that a caller in
+// another process has passed on, unless ctx runs under a lock of this process.
+// A fence of 0 hides all tokens around it. One below 0 or above 2^53-1 is none,
+// and changes nothing.
 func WithFence(ctx context.Context, fence int64) context.Context {
 	if fence < 0 || fence > wire.MaxFence {
 		return ctx
@@ -165,15 +167,16 @@ func WithFence(ctx context.Context, fence int64) context.Context {
 	return context.WithValue(ctx, fenceKey{}, passedOn{ctx, fence})
 }
 
-// passedOn is a token that [WithFence] was given, or 0. Whether a lock of this process is
-// around it is looked up when the token is asked for, since a stream may take its lock later.
+// passedOn is a token that [WithFence] was given, or 0. Whether a lock of this
+// process is around it is looked up when the token is asked for, since a stream
+// may take its lock later.
 type passedOn struct {
 	around context.Context
 	fence  int64
 }
 
-// Held reports whether ctx runs under all of the locks of a set, and they are valid by the
-// clock.
+// Held reports whether ctx runs under all of the locks of a set, and they are
+// valid by the clock.
 func Held(ctx context.Context, set names.Set) bool {
 	for w := range set.All() {
 		if !slices.ContainsFunc(slices.Collect(scopes(ctx)), func(s *scope) bool {
@@ -186,8 +189,9 @@ func Held(ctx context.Context, set names.Set) bool {
 	return set.Err() == nil
 }
 
-// Remaining is how long the innermost lock that ctx runs under may be relied on if no further
-// heartbeat succeeds, or the shortest of several that were taken together; 0 without.
+// Remaining is how long the innermost lock that ctx runs under may be relied on
+// if no further heartbeat succeeds, or the shortest of several that were taken
+// together; 0 without.
 func Remaining(ctx context.Context) time.Duration {
 	s := innermost(ctx)
 	if s == nil {

@@ -52,8 +52,8 @@ func takeAll(
 var errNewestOfSeveral = fmt.Errorf("%w: Replace, Latest: the call is for several names (All): "+
 	"give it one", renewer.ErrConfig)
 
-// mayPass reports whether a new attempt at several locks may succeed: the one that failed is
-// busy, or was lost while the caller waited for another.
+// mayPass reports whether a new attempt at several locks may succeed: the one
+// that failed is busy, or was lost while the caller waited for another.
 func mayPass(ctx context.Context, err error) bool {
 	switch {
 	case errors.Is(err, renewer.ErrReplaced), errors.Is(err, renewer.ErrLost):
@@ -68,7 +68,8 @@ func mayPass(ctx context.Context, err error) bool {
 	}
 }
 
-// around is the lease on a lock or limit that ctx runs under, nil if there is none.
+// around is the lease on a lock or limit that ctx runs under, nil if there is
+// none.
 func around(ctx context.Context, k *renewer.Keeper, w names.Want) *renewer.Lease {
 	for s := range scopes(ctx) {
 		if l := s.leaseOn(w.ID()); l != nil && s.keeper == k {
@@ -78,7 +79,8 @@ func around(ctx context.Context, k *renewer.Keeper, w names.Want) *renewer.Lease
 	return nil
 }
 
-// leaveAll leaves locks, and frees them in one request. The error joins the losses.
+// leaveAll leaves locks, and frees them in one request. The error joins the
+// losses.
 func leaveAll(taken []*scope, orderly bool) error {
 	freeAll(taken, orderly)
 	var lost []error

@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// sharing is in the context of a call that runs by a share, for those inside it.
+// sharing is in the context of a call that runs by a share, for those inside
+// it.
 type sharing struct {
 	k     *renewer.Keeper
 	ids   []names.ID
@@ -29,7 +30,8 @@ type lockName struct {
 	names.ID
 }
 
-// has reports whether one of the calls that s stands for has a share of a lock or limit now.
+// has reports whether one of the calls that s stands for has a share of a lock
+// or limit now.
 func (s *sharing) has(on lockName) bool {
 	for ; s != nil; s = s.outer {
 		if !s.over.Load() && s.k == on.keeper && slices.Contains(s.ids, on.ID) {
@@ -47,8 +49,9 @@ type localShares struct {
 	running map[lockName]int
 }
 
-// admit lets a call that was refused with err run without its locks, by lockmw.LocalShare.
-// leave is to be called when it has returned, and is nil if it is refused.
+// admit lets a call that was refused with err run without its locks, by
+// lockmw.LocalShare. leave is to be called when it has returned, and is nil if
+// it is refused.
 func admit(
 	ctx context.Context, k *renewer.Keeper, set names.Set, opt option.Settings, err error,
 ) (local context.Context, leave func()) {
@@ -89,8 +92,8 @@ func admit(
 	return ctx, leave
 }
 
-// isAway reports whether a call was refused since the store could not be asked, and for nothing
-// else.
+// isAway reports whether a call was refused since the store could not be asked,
+// and for nothing else.
 func isAway(err error) bool {
 	return errors.Is(err, renewer.ErrUnavailable) && !errors.Is(err, renewer.ErrLost) &&
 		!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded)

@@ -1,6 +1,7 @@
-// Package sqlfault tells apart what databases answer when they refuse, without their drivers:
-// drivers of PostgreSQL give an SQLSTATE with an error, the driver of MySQL and MariaDB begins the
-// text with a number, and those of SQLite have its own words.
+// Package sqlfault tells apart what databases answer when they refuse, without
+// their drivers: drivers of PostgreSQL give an SQLSTATE with an error, the
+// driver of MySQL and MariaDB begins the text with a number, and those of
+// SQLite have its own words.
 package sqlfault
 
 import (
@@ -15,12 +16,15 @@ type Fault int
 const (
 	// Other is any other reason, such as a link that is broken.
 	Other Fault = iota
-	// Conflict means that the database has undone the statement, and its transaction, since another
-	// transaction was in its way: by a serialization failure or a deadlock.
+	// Conflict means that the database has undone the statement, and its
+	// transaction, since another transaction was in its way: by a serialization
+	// failure or a deadlock.
 	Conflict
-	// Busy means that another connection had SQLite's only right to write for too long.
+	// Busy means that another connection had SQLite's only right to write for
+	// too long.
 	Busy
-	// Waited means that another transaction had a row for longer than a lock may be waited for.
+	// Waited means that another transaction had a row for longer than a lock
+	// may be waited for.
 	Waited
 	// Aborted means that an earlier statement of the transaction has failed.
 	Aborted
@@ -36,7 +40,8 @@ const (
 	Dialect
 )
 
-// Permanent reports whether the same statement will be refused until the database is changed.
+// Permanent reports whether the same statement will be refused until the
+// database is changed.
 func (f Fault) Permanent() bool { return f >= ReadOnly }
 
 // Of is why a database has refused. An error that is nil has no fault: Other.
@@ -84,7 +89,8 @@ func ofState(state string) Fault {
 	return Other
 }
 
-// mysqlNumber finds the number in a text such as "Error 1213 (40001): Deadlock found".
+// mysqlNumber finds the number in a text such as "Error 1213 (40001): Deadlock
+// found".
 var mysqlNumber = regexp.MustCompile(`\bError (\d{4})(?: \(\w{5}\))?: `)
 
 var byNumber = map[string]Fault{

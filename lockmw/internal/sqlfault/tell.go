@@ -1,6 +1,7 @@
 package sqlfault
 
-// Tell is an error in other words: text takes the place of its own. It unwraps to err.
+// Tell is an error in other words: text takes the place of its own. It unwraps
+// to err.
 func Tell(err error, text string) error { return told{err, text} }
 
 type told struct {

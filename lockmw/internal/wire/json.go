@@ -13,11 +13,12 @@ import (
 var ErrDuplicate = errors.New("a name is there twice in one object")
 
 // DecodeJSON is json.Unmarshal for what a client has sent: an object that has a
-// name twice is an error that is [ErrDuplicate]. Parsers differ in which of the two
-// they take, so that one that checks a request, or names its lock, may see another
-// value than the one that carries it out. In an object that becomes a struct, names
-// that differ in case alone are one, since json.Unmarshal takes them for the same
-// field. (Objects further in are not checked for that, since they may become maps.)
+// name twice is an error that is [ErrDuplicate]. Parsers differ in which of the
+// two they take, so that one that checks a request, or names its lock, may see
+// another value than the one that carries it out. In an object that becomes a
+// struct, names that differ in case alone are one, since json.Unmarshal takes
+// them for the same field. (Objects further in are not checked for that, since
+// they may become maps.)
 func DecodeJSON(data []byte, v any) error {
 	if err := json.Unmarshal(data, v); err != nil {
 		return err
@@ -25,8 +26,8 @@ func DecodeJSON(data []byte, v any) error {
 	return checkNames(data, foldsNames(reflect.TypeOf(v)))
 }
 
-// foldsNames reports whether json.Unmarshal takes names that differ in case for one field of a
-// type.
+// foldsNames reports whether json.Unmarshal takes names that differ in case for
+// one field of a type.
 func foldsNames(typ reflect.Type) bool {
 	for typ != nil && typ.Kind() == reflect.Pointer {
 		if typ.Implements(reflect.TypeFor[json.Unmarshaler]()) {
@@ -37,8 +38,9 @@ func foldsNames(typ reflect.Type) bool {
 	return typ != nil && typ.Kind() == reflect.Struct
 }
 
-// checkNames looks for names that are there twice, in JSON that is known to be valid. With anyCase
-// the outermost object's are so also if they differ in case.
+// checkNames looks for names that are there twice, in JSON that is known to be
+// valid. With anyCase the outermost object's are so also if they differ in
+// case.
 func checkNames(data []byte, anyCase bool) error {
 	var open []map[string]bool // the names so far of each object that is open; nil for an array
 	begins := false            // whether a string here is a name
@@ -68,7 +70,8 @@ func checkNames(data []byte, anyCase bool) error {
 	return nil
 }
 
-// endOfString is behind the closing quote of the string that begins at data[begin].
+// endOfString is behind the closing quote of the string that begins at
+// data[begin].
 func endOfString(data []byte, begin int) int {
 	for i := begin + 1; i < len(data); i++ {
 		switch data[i] {

@@ -58,7 +58,8 @@ func TestNamesOfOneField(t *testing.T) {
 	require.NoError(t, wire.DecodeJSON([]byte(`{"a":"","A":""}`), &set))
 }
 
-// FuzzDecodeJSON holds the search for names that are there twice against a parser's own tokens.
+// FuzzDecodeJSON holds the search for names that are there twice against a
+// parser's own tokens.
 func FuzzDecodeJSON(f *testing.F) {
 	for _, seed := range []string{
 		`{"a":1,"a":2}`, `{"a":{"a":1},"b":[{"a":"}"}]}`, `[[],{},"{",{"":"","\u0000":0}]`,

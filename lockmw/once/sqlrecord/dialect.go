@@ -10,8 +10,8 @@ const (
 	sqlite     dialect = true
 )
 
-// In a statement, TABLE is the table, NOW is the database's clock in ms since 1970, and $1, $2, …
-// are the arguments.
+// In a statement, TABLE is the table, NOW is the database's clock in ms since
+// 1970, and $1, $2, … are the arguments.
 const (
 	schema = `CREATE TABLE IF NOT EXISTS TABLE (
 	name  BYTES  NOT NULL PRIMARY KEY, -- the lock's, as bytes
@@ -26,7 +26,8 @@ CREATE INDEX IF NOT EXISTS INDEX_ends ON TABLE (ends);
 
 	readText = `SELECT fence, seq, data, ends - NOW FROM TABLE WHERE name = $1 AND ends > NOW`
 
-	// It locks the row: a transaction that has written the record is waited for.
+	// It locks the row: a transaction that has written the record is waited
+	// for.
 	prepareText = `INSERT INTO TABLE AS r (name, term, fence, seq, data, ends)
 VALUES ($1, $2, 0, 0, $4, NOW + $3)
 ON CONFLICT (name) DO UPDATE SET term = excluded.term WHERE r.term <= excluded.term

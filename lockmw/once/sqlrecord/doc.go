@@ -1,6 +1,6 @@
-// Package sqlrecord keeps the records of package once in the user's own SQL database, by
-// database/sql. The work's effects and the record that it is done are in one transaction: both are
-// committed or neither is.
+// Package sqlrecord keeps the records of package once in the user's own SQL
+// database, by database/sql. The work's effects and the record that it is done
+// are in one transaction: both are committed or neither is.
 //
 //	recorder, err := sqlrecord.PostgreSQL(db)
 //	name := lockmw.Key("invoice", order.ID)
@@ -8,14 +8,14 @@
 //		return bill(ctx, sqlrecord.Tx(ctx), order) // writes by that transaction only
 //	}, once.RecordIn(recorder))
 //
-// The keeper holds the lock, on any store; the database is the authority on what is done.
-// Recorder.Schema is the table that it needs.
+// The keeper holds the lock, on any store; the database is the authority on
+// what is done. Recorder.Schema is the table that it needs.
 //
 // # What it promises
 //
-// When the function returns nil, the recorder writes into its transaction that the work is
-// done, with the result, and commits, unless a later holder of the lock has begun: it
-// compares fencing tokens.
+// When the function returns nil, the recorder writes into its transaction that
+// the work is done, with the result, and commits, unless a later holder of the
+// lock has begun: it compares fencing tokens.
 //
 //	the function fails, panics, or its process dies    no effect, no record
 //	a later attempt has begun when an earlier commits  the earlier one is rolled back, in whole
@@ -24,10 +24,12 @@
 //	COMMIT is refused, as by a deferred constraint     no effect; a failed attempt
 //	the function ends the transaction itself           the work is given up at once
 //
-// A holder that hangs in its transaction, and loses its lock, keeps its rows from the next attempt,
-// and SQLite's only right to write; and, between its last statement and COMMIT, the record's. Set
-// idle_in_transaction_session_timeout (PostgreSQL), so that the server ends such a transaction. For
-// SQLite set PRAGMA busy_timeout on every connection, and keep slow calls out of the function.
+// A holder that hangs in its transaction, and loses its lock, keeps its rows
+// from the next attempt, and SQLite's only right to write; and, between its
+// last statement and COMMIT, the record's. Set
+// idle_in_transaction_session_timeout (PostgreSQL), so that the server ends
+// such a transaction. For SQLite set PRAGMA busy_timeout on every connection,
+// and keep slow calls out of the function.
 //
 // # What to watch out for
 //

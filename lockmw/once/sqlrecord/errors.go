@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// question is one to the database. Its op says it all if it is not about one name.
+// question is one to the database. Its op says it all if it is not about one
+// name.
 type question struct {
 	op, name string
 	fence    int64
@@ -24,7 +25,8 @@ func (r *recorder) question(op, name string, fence int64) question {
 	return question{op: op, name: name, fence: fence, timeout: r.timeout}
 }
 
-// Kinds of errors in words that name the database, which is not the locks' store.
+// Kinds of errors in words that name the database, which is not the locks'
+// store.
 var (
 	errUnavailable = sqlfault.Tell(renewer.ErrUnavailable, "the records' database is unavailable")
 	errRejected    = sqlfault.Tell(renewer.ErrRejected, "it refuses")
@@ -74,7 +76,8 @@ func (q question) fail(kind, cause error) error {
 	return e
 }
 
-// lost is the error of a holder whom a later one has overtaken, with a higher token.
+// lost is the error of a holder whom a later one has overtaken, with a higher
+// token.
 func (q question) lost(term int64) error {
 	return &renewer.LostError{
 		Name: q.name, Reason: renewer.ReasonTaken, Fence: q.fence, Err: fmt.Errorf(
@@ -84,8 +87,9 @@ func (q question) lost(term int64) error {
 	}
 }
 
-// databaseError is a driver's error in a chain. A context error in it is that of a question, not
-// the caller's, and must not be taken for it; all else can be found.
+// databaseError is a driver's error in a chain. A context error in it is that
+// of a question, not the caller's, and must not be taken for it; all else can
+// be found.
 type databaseError struct{ error }
 
 func (e databaseError) Is(target error) bool {
@@ -102,15 +106,17 @@ type lateError struct {
 	timeout time.Duration
 }
 
-// Error says what has passed, in place of the driver's words for the end of a context.
+// Error says what has passed, in place of the driver's words for the end of a
+// context.
 func (e lateError) Error() string {
 	return fmt.Sprintf("the database gave no connection or answer within Timeout (%v)", e.timeout)
 }
 
 func (e lateError) Unwrap() error { return e.error }
 
-// inConflict reports whether the database has undone a statement, and its transaction, since
-// another transaction was in its way. On SQLite it is SQLITE_BUSY, when the busy timeout is over.
+// inConflict reports whether the database has undone a statement, and its
+// transaction, since another transaction was in its way. On SQLite it is
+// SQLITE_BUSY, when the busy timeout is over.
 func inConflict(err error) bool {
 	fault := sqlfault.Of(err)
 	return fault == sqlfault.Conflict || fault == sqlfault.Busy
@@ -121,7 +127,8 @@ const (
 	lastPause  = 200 * time.Millisecond
 )
 
-// insist asks again while a statement by itself is in conflict with transactions, until ctx ends.
+// insist asks again while a statement by itself is in conflict with
+// transactions, until ctx ends.
 func insist(ctx context.Context, ask func() error) error {
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		err := ask()

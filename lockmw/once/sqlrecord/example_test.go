@@ -16,8 +16,8 @@ type order struct {
 	Amount int64
 }
 
-// The charge and the record that it is done are in one transaction, so that an order is charged
-// once, whenever a process dies.
+// The charge and the record that it is done are in one transaction, so that an
+// order is charged once, whenever a process dies.
 func ExampleTx() {
 	charge := func(
 		ctx context.Context, keeper *renewer.Keeper, db *sql.DB, o order,
@@ -37,7 +37,8 @@ func ExampleTx() {
 	_ = charge
 }
 
-// The table that a recorder needs, to be made with the program's other migrations.
+// The table that a recorder needs, to be made with the program's other
+// migrations.
 func ExampleRecorder_Schema() {
 	db := sql.OpenDB(nil)
 	defer func() { _ = db.Close() }()

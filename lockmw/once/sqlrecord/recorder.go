@@ -15,18 +15,19 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Recorder keeps records in a table, for [once.RecordIn]. Its methods may be called concurrently.
+// Recorder keeps records in a table, for [once.RecordIn]. Its methods may be
+// called concurrently.
 type Recorder interface {
 	once.Transactional
 
-	// Schema returns the statements that make the table and its index, where they do not
-	// exist. Apply them with your other migrations. A user needs the rights to select,
-	// insert, update and delete.
+	// Schema returns the statements that make the table and its index, where
+	// they do not exist. Apply them with your other migrations. A user needs
+	// the rights to select, insert, update and delete.
 	Schema() string
 
-	// DeleteLapsed removes the rows of records that have lapsed, which no one reads, and
-	// returns how many there were. It takes as long as ctx lets it. The error is
-	// [renewer.ErrUnavailable] or the context's own.
+	// DeleteLapsed removes the rows of records that have lapsed, which no one
+	// reads, and returns how many there were. It takes as long as ctx lets it.
+	// The error is [renewer.ErrUnavailable] or the context's own.
 	DeleteLapsed(ctx context.Context) (int64, error)
 }
 
@@ -43,18 +44,20 @@ type recorder struct {
 // Option is for [PostgreSQL] and [SQLite].
 type Option func(*recorder)
 
-// Table is the name of the table, with that of its schema and a dot before it if need be: letters,
-// digits and underscores, not quoted. Default lockbeat_once.
+// Table is the name of the table, with that of its schema and a dot before it
+// if need be: letters, digits and underscores, not quoted. Default
+// lockbeat_once.
 func Table(name string) Option { return func(r *recorder) { r.table = name } }
 
-// Timeout is how long a question to the database may take, with its wait for a connection, a row's
-// lock and COMMIT. It does not bound the function. Default 5 s.
+// Timeout is how long a question to the database may take, with its wait for a
+// connection, a row's lock and COMMIT. It does not bound the function. Default
+// 5 s.
 func Timeout(d time.Duration) Option { return func(r *recorder) { r.timeout = d } }
 
 var tableName = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_]{0,62}\.)?[A-Za-z_][A-Za-z0-9_]{0,56}$`)
 
-// PostgreSQL returns a recorder that keeps records in db, PostgreSQL 10 or newer. It asks
-// the database nothing. The error is [renewer.ErrConfig].
+// PostgreSQL returns a recorder that keeps records in db, PostgreSQL 10 or
+// newer. It asks the database nothing. The error is [renewer.ErrConfig].
 func PostgreSQL(db *sql.DB, opts ...Option) (Recorder, error) {
 	return newRecorder(db, postgreSQL, opts)
 }

@@ -17,15 +17,16 @@ import (
 
 type txKey struct{}
 
-// Tx is the transaction of the attempt that ctx belongs to, of several the innermost; nil
-// outside of [once.Do] with a [Recorder].
+// Tx is the transaction of the attempt that ctx belongs to, of several the
+// innermost; nil outside of [once.Do] with a [Recorder].
 func Tx(ctx context.Context) *sql.Tx {
 	tx, _ := ctx.Value(txKey{}).(*sql.Tx)
 	return tx
 }
 
-// Transact calls fn in a new transaction, and commits it with the record that fn returns: see
-// [once.Transactional]. fn's context carries the transaction: see [Tx].
+// Transact calls fn in a new transaction, and commits it with the record that
+// fn returns: see [once.Transactional]. fn's context carries the transaction:
+// see [Tx].
 func (r *recorder) Transact(
 	ctx context.Context, fn func(context.Context) (store.Record, error),
 ) error {
@@ -61,9 +62,10 @@ func (r *recorder) Transact(
 	}
 }
 
-// failed rolls back the transaction of a function that has failed, and returns its error: as it is,
-// unless it means a conflict, or the function has ended the transaction itself. What an inner work
-// ended by is no conflict of this one.
+// failed rolls back the transaction of a function that has failed, and returns
+// its error: as it is, unless it means a conflict, or the function has ended
+// the transaction itself. What an inner work ended by is no conflict of this
+// one.
 func (r *recorder) failed(tx *sql.Tx, end context.CancelFunc, err error) error {
 	q := r.question("lockbeat: run the function in a transaction", "", 0)
 	_, inner := errors.AsType[*once.Error](err)
@@ -77,8 +79,9 @@ func (r *recorder) failed(tx *sql.Tx, end context.CancelFunc, err error) error {
 	}
 }
 
-// rollBack ends a transaction, unless it is committed. If the server does not answer within
-// Timeout, the connection is given up, and the server undoes the transaction when it notices.
+// rollBack ends a transaction, unless it is committed. If the server does not
+// answer within Timeout, the connection is given up, and the server undoes the
+// transaction when it notices.
 func (r *recorder) rollBack(tx *sql.Tx, end context.CancelFunc) error {
 	limit := time.AfterFunc(r.timeout, end)
 	defer limit.Stop()

@@ -82,7 +82,8 @@ func scan(row *sql.Row) (store.Seen, error) {
 	return seen, nil
 }
 
-// shown is what callers see: a term in which nothing was written has no record that lives.
+// shown is what callers see: a term in which nothing was written has no record
+// that lives.
 func shown(seen store.Seen) store.Seen {
 	if seen.Fence == 0 {
 		seen.TTL = 0

@@ -9,28 +9,30 @@ import (
 )
 
 const (
-	// outageShards bounds what is kept. Shards that share an entry are down only if all of them
-	// are.
+	// outageShards bounds what is kept. Shards that share an entry are down
+	// only if all of them are.
 	outageShards = 64
-	// ProbePause is the time between two probes, and the longest pause of a caller who waits for
-	// the store: so the end of an outage is soon seen.
+	// ProbePause is the time between two probes, and the longest pause of a
+	// caller who waits for the store: so the end of an outage is soon seen.
 	ProbePause = 500 * time.Millisecond
 	// mostProbes bounds those that are under way, if they hang.
 	mostProbes = 4
-	// secondTry is how long callers have after the first failure, however late that came: over a
-	// new connection they may be answered.
+	// secondTry is how long callers have after the first failure, however late
+	// that came: over a new connection they may be answered.
 	secondTry = time.Second
 )
 
-// Outages are what is known of each shard. An error alone is no evidence that the store is down:
-// under load a request runs out of time in this process, while others are answered. The store is
-// down if requests fail and none is answered, not even the last, a [Probe] that is sent for that.
+// Outages are what is known of each shard. An error alone is no evidence that
+// the store is down: under load a request runs out of time in this process,
+// while others are answered. The store is down if requests fail and none is
+// answered, not even the last, a [Probe] that is sent for that.
 //
-// What it holds true: a shard is away from when requests to it have failed for after, and still do,
-// until one is answered. As long as it is away it is asked, though no caller does.
+// What it holds true: a shard is away from when requests to it have failed for
+// after, and still do, until one is answered. As long as it is away it is
+// asked, though no caller does.
 //
-// All methods may be called concurrently. It has a lock of its own, under which it calls nothing of
-// others.
+// All methods may be called concurrently. It has a lock of its own, under which
+// it calls nothing of others.
 type Outages struct {
 	clock   *timing.Clock
 	after   time.Duration
@@ -61,7 +63,8 @@ type Probe struct {
 	Shard int
 }
 
-// NewOutages returns what knows of no failure yet. A shard is away after that time.
+// NewOutages returns what knows of no failure yet. A shard is away after that
+// time.
 func NewOutages(clock *timing.Clock, after time.Duration) *Outages {
 	return &Outages{clock: clock, after: after, lead: min(after/2, ProbePause), due: timing.Never}
 }
@@ -97,8 +100,8 @@ func (o *Outages) recover(s *shard) {
 	}
 }
 
-// Failed notes that a request for a name was not answered that was sent to a shard at an instant,
-// and why. It returns when [Outages.Due] is to be called.
+// Failed notes that a request for a name was not answered that was sent to a
+// shard at an instant, and why. It returns when [Outages.Due] is to be called.
 func (o *Outages) Failed(
 	number int, name string, sent timing.Instant, err error,
 ) (due timing.Instant) {
@@ -133,8 +136,9 @@ func (o *Outages) isAway(s *shard, now timing.Instant) bool {
 	return s.away || s.probed != 0 && now >= o.from(s)
 }
 
-// Due returns what is due at an instant: whether a shard has just gone away, what to ask, each to
-// be followed by [Outages.Probed], and when it is to be called next.
+// Due returns what is due at an instant: whether a shard has just gone away,
+// what to ask, each to be followed by [Outages.Probed], and when it is to be
+// called next.
 func (o *Outages) Due(now timing.Instant) (begun bool, probes []Probe, next timing.Instant) {
 	if !o.Troubled() {
 		return false, nil, timing.Never
@@ -197,7 +201,8 @@ func (o *Outages) Probed(p Probe, sent timing.Instant, answered bool, err error)
 	}
 }
 
-// Gone returns a channel that is closed when a shard goes away, or is closed if it is.
+// Gone returns a channel that is closed when a shard goes away, or is closed if
+// it is.
 func (o *Outages) Gone(number int) <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -211,8 +216,9 @@ func (s *shard) whenGone() chan struct{} {
 	return s.gone
 }
 
-// Of is for how long a shard that is away has failed to answer: how long ago the first request was
-// sent that failed with none answered since; 0 if it is not away. err is why the last one failed.
+// Of is for how long a shard that is away has failed to answer: how long ago
+// the first request was sent that failed with none answered since; 0 if it is
+// not away. err is why the last one failed.
 func (o *Outages) Of(number int) (away time.Duration, err error) {
 	if !o.Troubled() {
 		return 0, nil

@@ -1,6 +1,6 @@
-// Package asking is what the engine knows of questions to the store: for how long one may take,
-// whose answers count, on which shard a name is, and whether a shard answers at all. It knows no
-// lease.
+// Package asking is what the engine knows of questions to the store: for how
+// long one may take, whose answers count, on which shard a name is, and whether
+// a shard answers at all. It knows no lease.
 package asking
 
 import (
@@ -16,11 +16,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Requests limits the questions to the store that end with no caller's context. Its
-// methods may be called concurrently.
+// Requests limits the questions to the store that end with no caller's context.
+// Its methods may be called concurrently.
 //
-// What it holds true: a question that begins now gets a context that ends after at most timeout,
-// and after at least fifteen sixteenths of it unless End is called.
+// What it holds true: a question that begins now gets a context that ends after
+// at most timeout, and after at least fifteen sixteenths of it unless End is
+// called.
 type Requests struct {
 	timeout time.Duration
 	clock   *timing.Clock
@@ -29,8 +30,9 @@ type Requests struct {
 	latest  atomic.Pointer[sharedDeadline]
 }
 
-// sharedDeadline is the context of questions that begin at about the same time. One of its own
-// takes five allocations and a timer for each: see docs/design.md.
+// sharedDeadline is the context of questions that begin at about the same time.
+// One of its own takes five allocations and a timer for each: see
+// docs/design.md.
 type sharedDeadline struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -63,8 +65,8 @@ func (r *Requests) Limit() context.Context {
 	return fresh.ctx // the former ends by itself
 }
 
-// Limited is Limit with the values of ctx. It does not end with ctx: no caller waits for the
-// answer, or the caller's end must not matter.
+// Limited is Limit with the values of ctx. It does not end with ctx: no caller
+// waits for the answer, or the caller's end must not matter.
 func (r *Requests) Limited(ctx context.Context) context.Context {
 	if ctx == context.Background() {
 		return r.Limit()
@@ -87,8 +89,9 @@ func (c *Valued) Value(key any) any {
 	return c.Values.Value(key)
 }
 
-// AnswerTo gives the answer to item i of n, if the store has kept its contract and given n of them.
-// Otherwise, and if it is unknown without a reason, its Err says so.
+// AnswerTo gives the answer to item i of n, if the store has kept its contract
+// and given n of them. Otherwise, and if it is unknown without a reason, its
+// Err says so.
 func AnswerTo(answers []store.Answer, i, n int) store.Answer {
 	if len(answers) != n {
 		return store.Answer{Err: errCount(len(answers), n)}
@@ -124,14 +127,15 @@ func orUnexplained(err error) error {
 	return err
 }
 
-// IsAnswer reports whether the store has answered: an error may come from a server that is up, too.
+// IsAnswer reports whether the store has answered: an error may come from a
+// server that is up, too.
 func IsAnswer(status store.Status, err error) bool {
 	return status != store.StatusUnknown || errors.Is(err, store.ErrRejected) ||
 		errors.Is(err, store.ErrOverloaded)
 }
 
-// Single lends out slices of one question to the store, to be used again: a store does not touch
-// them once it has answered.
+// Single lends out slices of one question to the store, to be used again: a
+// store does not touch them once it has answered.
 type Single[Q any] struct{ pool sync.Pool }
 
 // Take returns a slice with a question in it.
@@ -150,8 +154,8 @@ func (s *Single[Q]) Put(q *[1]Q) {
 	s.pool.Put(q)
 }
 
-// mostShards bounds the shards that are told apart. The store numbers them, maybe at random; so
-// many cost about 12 MB.
+// mostShards bounds the shards that are told apart. The store numbers them,
+// maybe at random; so many cost about 12 MB.
 const mostShards = 1024
 
 // Shards tells the shards of a store apart.
@@ -165,7 +169,8 @@ func ShardsOf(s store.Store) Shards {
 	return Shards{sharded}
 }
 
-// Of is the shard of a name as the store now sees it, below mostShards. It calls the store.
+// Of is the shard of a name as the store now sees it, below mostShards. It
+// calls the store.
 func (s Shards) Of(name string) int {
 	if s.sharded == nil {
 		return 0

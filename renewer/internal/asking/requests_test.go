@@ -15,7 +15,8 @@ import (
 
 type valueKey struct{}
 
-// However many questions begin together, each has its time: all of it, or a sixteenth less.
+// However many questions begin together, each has its time: all of it, or a
+// sixteenth less.
 func TestARequestHasItsTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

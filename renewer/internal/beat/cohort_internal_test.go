@@ -10,8 +10,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
-// Leases taken one after another have their first heartbeat together, no more of them than go into
-// one, in the second half of the interval; and all cohorts fill that half evenly.
+// Leases taken one after another have their first heartbeat together, no more
+// of them than go into one, in the second half of the interval; and all cohorts
+// fill that half evenly.
 func TestCohorts(t *testing.T) {
 	t.Parallel()
 	const heartbeat, cohorts = time.Second, 64
@@ -34,7 +35,8 @@ func TestCohorts(t *testing.T) {
 	}
 }
 
-// A lease that comes later does not join a cohort, which would have it beat before its time.
+// A lease that comes later does not join a cohort, which would have it beat
+// before its time.
 func TestACohortIsSoonClosed(t *testing.T) {
 	t.Parallel()
 	c := newCohort(time.Second)
@@ -43,7 +45,8 @@ func TestACohortIsSoonClosed(t *testing.T) {
 	assert.NotEqual(t, first, c.join(timing.Instant(2).Add(time.Second/64)))
 }
 
-// One that was asked for long ago, and is granted now, does not wait for those that came meanwhile.
+// One that was asked for long ago, and is granted now, does not wait for those
+// that came meanwhile.
 func TestALateGrantJoinsNoCohortBeyondItsTime(t *testing.T) {
 	t.Parallel()
 	c := newCohort(time.Second)

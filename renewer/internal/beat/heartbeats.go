@@ -1,10 +1,11 @@
-// Package beat decides which leases are due for a heartbeat, when, and in which batches, those of
-// each shard on their own: so a server that does not answer holds up no other's. It sends nothing,
-// and knows a lease only by its place here and by what a heartbeat asks of the store.
+// Package beat decides which leases are due for a heartbeat, when, and in which
+// batches, those of each shard on their own: so a server that does not answer
+// holds up no other's. It sends nothing, and knows a lease only by its place
+// here and by what a heartbeat asks of the store.
 //
-// Its invariant: a lease that is planned is in the queue of one shard, until it is unplanned or
-// goes into a batch, whose sender plans it again when that is answered, or late; and no heartbeat
-// waits for another's answer.
+// Its invariant: a lease that is planned is in the queue of one shard, until it
+// is unplanned or goes into a batch, whose sender plans it again when that is
+// answered, or late; and no heartbeat waits for another's answer.
 package beat
 
 import (
@@ -16,17 +17,19 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// batchesAtOnce is up to how many heartbeats of a shard are under way at once without further ado.
-// When the store hangs they all wait. More then start at intervals of an eighth of RequestTimeout,
-// each with everything that has come due: so no lease waits for another's answer, and no more than
-// these plus about three times eight ever wait together: see
-// [Heartbeats.Late].
+// batchesAtOnce is up to how many heartbeats of a shard are under way at once
+// without further ado. When the store hangs they all wait. More then start at
+// intervals of an eighth of RequestTimeout, each with everything that has come
+// due: so no lease waits for another's answer, and no more than these plus
+// about three times eight ever wait together: see [Heartbeats.Late].
 const batchesAtOnce = 8
 
-// Heartbeats are those of all leases. The caller guards them with one lock, other than the Loop.
+// Heartbeats are those of all leases. The caller guards them with one lock,
+// other than the Loop.
 //
-// The sizes of batches suit a store that reads each lease of a heartbeat. For one whose heartbeat
-// serves all leases of a session, [shardQueue] needs other sizes; the rest stays.
+// The sizes of batches suit a store that reads each lease of a heartbeat. For
+// one whose heartbeat serves all leases of a session, [shardQueue] needs other
+// sizes; the rest stays.
 type Heartbeats[L any] struct {
 	Loop *timing.Loop // steps when one may be due
 
@@ -58,10 +61,12 @@ func New[L any](cfg Config[L], clock *timing.Clock) Heartbeats[L] {
 	}
 }
 
-// First is when a lease has its first heartbeat that was asked for at an instant.
+// First is when a lease has its first heartbeat that was asked for at an
+// instant.
 func (h *Heartbeats[L]) First(sent timing.Instant) timing.Instant { return h.cohort.join(sent) }
 
-// Plan enters a lease's next heartbeat on a shard, in place of the one planned before.
+// Plan enters a lease's next heartbeat on a shard, in place of the one planned
+// before.
 func (h *Heartbeats[L]) Plan(l L, shard int, at timing.Instant) {
 	h.Unplan(l) // it may have moved to another shard
 	queue := h.queueOf(shard)
@@ -77,8 +82,8 @@ func (h *Heartbeats[L]) Unplan(l L) {
 	}
 }
 
-// Planned reports whether a lease has a next heartbeat: none does while one is under way that is
-// not late.
+// Planned reports whether a lease has a next heartbeat: none does while one is
+// under way that is not late.
 func (h *Heartbeats[L]) Planned(l L) bool { return h.cfg.Place(l).wheel != timing.Nowhere }
 
 func (h *Heartbeats[L]) queueOf(shard int) *shardQueue[L] {
@@ -92,10 +97,11 @@ func (h *Heartbeats[L]) queueOf(shard int) *shardQueue[L] {
 	return h.queues[shard]
 }
 
-// Late returns a batch that has become late: RequestTimeout is over, and it was not answered. Its
-// leases are to be planned again, since the request may be lost. It is to be completed all the
-// same: if the answer is only slow, as all are in a process without processor time to spare, that
-// to the next request will be no quicker.
+// Late returns a batch that has become late: RequestTimeout is over, and it was
+// not answered. Its leases are to be planned again, since the request may be
+// lost. It is to be completed all the same: if the answer is only slow, as all
+// are in a process without processor time to spare, that to the next request
+// will be no quicker.
 func (h *Heartbeats[L]) Late(now timing.Instant) (b *Batch[L], late bool) {
 	if h.lateAt() > now {
 		return nil, false
@@ -115,8 +121,8 @@ func (h *Heartbeats[L]) lateAt() timing.Instant {
 	return h.young[0].Sent.Add(h.cfg.RequestTimeout)
 }
 
-// Next takes a batch out of the first queue that may send now. If there is none it returns when to
-// look again.
+// Next takes a batch out of the first queue that may send now. If there is none
+// it returns when to look again.
 func (h *Heartbeats[L]) Next(now timing.Instant) (b *Batch[L], next timing.Instant) {
 	next = h.lateAt()
 	for _, queue := range h.queues {
@@ -170,8 +176,8 @@ func (h *Heartbeats[L]) fill(queue *shardQueue[L], now timing.Instant) *Batch[L]
 	return b
 }
 
-// Complete takes a batch back that was answered, or not. trouble is whether any of its leases was
-// not answered for.
+// Complete takes a batch back that was answered, or not. trouble is whether any
+// of its leases was not answered for.
 func (h *Heartbeats[L]) Complete(b *Batch[L], now timing.Instant, trouble bool) {
 	queue := b.queue
 	if !b.Late {
@@ -200,12 +206,13 @@ func (h *Heartbeats[L]) newBatch() *Batch[L] {
 	return b
 }
 
-// cohort is the rhythm of leases that were taken one after another, as many as go into a heartbeat:
-// they share the instants of their heartbeats. So they stay neighbours there, as they are in the
-// memory of this process and of the server, and a processor reads neighbours at less cost.
+// cohort is the rhythm of leases that were taken one after another, as many as
+// go into a heartbeat: they share the instants of their heartbeats. So they
+// stay neighbours there, as they are in the memory of this process and of the
+// server, and a processor reads neighbours at less cost.
 //
-// Cohorts are spread over the second half of the interval, so that leases taken together do not
-// beat all at once.
+// Cohorts are spread over the second half of the interval, so that leases taken
+// together do not beat all at once.
 type cohort struct {
 	heartbeat time.Duration
 	first     timing.Instant // the heartbeat of its leases
@@ -220,15 +227,16 @@ func newCohort(heartbeat time.Duration) cohort {
 	return cohort{heartbeat: heartbeat, phase: phase}
 }
 
-// join is when a lease has its first heartbeat that was asked for at an instant, perhaps long ago:
-// by its own heartbeat at the latest.
+// join is when a lease has its first heartbeat that was asked for at an
+// instant, perhaps long ago: by its own heartbeat at the latest.
 func (c *cohort) join(sent timing.Instant) timing.Instant {
 	if c.room == 0 || sent > c.until {
 		half := c.heartbeat / 2
 		c.first = sent.Add(half + time.Duration(c.phase*float64(half)))
 		c.until = sent.Add(min(gapMost, c.heartbeat/64))
 		c.room = batchMost
-		// Steps of the golden ratio fill the half evenly, however many there are.
+		// Steps of the golden ratio fill the half evenly, however many there
+		// are.
 		_, c.phase = math.Modf(c.phase + math.Phi)
 	}
 	c.room--

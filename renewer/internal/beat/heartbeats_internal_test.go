@@ -13,7 +13,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// A queue waits longer when its batches are small, and less when they are large, within bounds.
+// A queue waits longer when its batches are small, and less when they are
+// large, within bounds.
 func TestAQueueFindsItsPace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -68,8 +69,8 @@ func (p *plans) plan(l *lease, at timing.Instant) { p.Plan(l, l.shard, at) }
 // at is so long after the beginning.
 func at(d time.Duration) timing.Instant { return timing.Instant(1).Add(d) }
 
-// Each lease that is planned goes into one batch, when it is due or up to a quarter of an interval
-// before, and batches hold leases of one shard only.
+// Each lease that is planned goes into one batch, when it is due or up to a
+// quarter of an interval before, and batches hold leases of one shard only.
 func TestAPlannedLeaseGoesIntoOneBatch(t *testing.T) {
 	t.Parallel()
 	p := newPlans(3, 2000)
@@ -112,7 +113,8 @@ func TestAPlannedLeaseGoesIntoOneBatch(t *testing.T) {
 	require.Empty(t, due)
 }
 
-// A crowd is sent in its time though each timer is late; and timing.Never much of it at once.
+// A crowd is sent in its time though each timer is late; and timing.Never much
+// of it at once.
 func TestACrowdKeepsItsPaceByLateTimers(t *testing.T) {
 	t.Parallel()
 	const batches = 200
@@ -138,7 +140,8 @@ func TestACrowdKeepsItsPaceByLateTimers(t *testing.T) {
 	require.Greater(t, now.Sub(begun), batches*fullGap*19/20)
 }
 
-// When the store hangs, no lease waits for another's answer, and few batches are under way.
+// When the store hangs, no lease waits for another's answer, and few batches
+// are under way.
 func TestAHungStoreHasFewBatches(t *testing.T) {
 	t.Parallel()
 	p := newPlans(1, 3000)

@@ -9,30 +9,35 @@ import (
 )
 
 const (
-	// Leases that come due this close together share a heartbeat: as long as is needed
-	// to gather a good batch, within these bounds and a sixty-fourth of an interval.
+	// Leases that come due this close together share a heartbeat: as long as is
+	// needed to gather a good batch, within these bounds and a sixty-fourth of
+	// an interval.
 	gapLeast = 3 * time.Millisecond
 	gapMost  = 50 * time.Millisecond
-	// So many that what it costs to wake up, to send and to receive is little beside the rest.
+	// So many that what it costs to wake up, to send and to receive is little
+	// beside the rest.
 	batchGood = 80
-	// The most leases in one heartbeat, as long as the store keeps up. A server serves no other
-	// client while it reads what has arrived on one connection, so all of it is to take half a
-	// millisecond or so. When more are due the next follows after this time.
+	// The most leases in one heartbeat, as long as the store keeps up. A server
+	// serves no other client while it reads what has arrived on one connection,
+	// so all of it is to take half a millisecond or so. When more are due the
+	// next follows after this time.
 	batchMost = 100
 	fullGap   = 700 * time.Microsecond
-	// A batch that is late by this does not delay the next: an idle process wakes
-	// up to a good millisecond late, and a million leases would have two beats for three.
+	// A batch that is late by this does not delay the next: an idle process
+	// wakes up to a good millisecond late, and a million leases would have two
+	// beats for three.
 	lateMost = 2 * time.Millisecond
-	// A heartbeat of fewer leases than this takes others along that would come due within a quarter
-	// of an interval: more share what it costs to send and to receive. Each keeps its rhythm, so
-	// they come due together again. Not for a TTL after a heartbeat has failed: a lease that the
-	// store can't answer for must not take others along again and again. For so long heartbeats
-	// also gather for the least time.
+	// A heartbeat of fewer leases than this takes others along that would come
+	// due within a quarter of an interval: more share what it costs to send and
+	// to receive. Each keeps its rhythm, so they come due together again. Not
+	// for a TTL after a heartbeat has failed: a lease that the store can't
+	// answer for must not take others along again and again. For so long
+	// heartbeats also gather for the least time.
 	batchLeast = batchMost
 )
 
-// shardQueue is the leases of one shard that wait for their heartbeat, and the pace at which it
-// sends. A store without shards has one.
+// shardQueue is the leases of one shard that wait for their heartbeat, and the
+// pace at which it sends. A store without shards has one.
 type shardQueue[L any] struct {
 	number   queueNumber
 	due      *timing.Wheel[L]
@@ -68,7 +73,8 @@ func (q *shardQueue[L]) depart(now timing.Instant, gap time.Duration) {
 	}
 }
 
-// trouble keeps the batches small until an instant, lest one lease spoil those of many.
+// trouble keeps the batches small until an instant, lest one lease spoil those
+// of many.
 func (q *shardQueue[L]) trouble(until timing.Instant) {
 	q.calm, q.gap = until, min(gapLeast, q.gapMost)
 }
@@ -84,7 +90,8 @@ func (q *shardQueue[L]) pace(leases int) {
 
 // Batch is one heartbeat under way.
 type Batch[L any] struct {
-	// Sent is before it was queued: where the deadlines that it earns are counted from.
+	// Sent is before it was queued: where the deadlines that it earns are
+	// counted from.
 	Sent   timing.Instant
 	Lag    time.Duration // of its first lease
 	Late   bool          // its leases were planned again, and it was not answered yet
@@ -92,7 +99,8 @@ type Batch[L any] struct {
 	Holds  []store.Hold // one for each
 	queue  *shardQueue[L]
 
-	// Context is what observers are told by, if there are any; nil before, and once they were told.
+	// Context is what observers are told by, if there are any; nil before, and
+	// once they were told.
 	Context context.Context //nolint:containedctx // the sender's, for when it is late
 }
 
@@ -104,8 +112,8 @@ func (b *Batch[L]) add(l L, hold store.Hold) {
 // Shard is where it was sent.
 func (b *Batch[L]) Shard() int { return int(b.queue.number - 1) }
 
-// clear empties a batch for the next, and reports whether it is fit to be kept: a large one was
-// needed in a crowd only.
+// clear empties a batch for the next, and reports whether it is fit to be kept:
+// a large one was needed in a crowd only.
 func (b *Batch[L]) clear() bool {
 	if cap(b.Leases) > 2*batchMost {
 		return false

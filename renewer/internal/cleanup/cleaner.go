@@ -1,10 +1,10 @@
-// Package cleanup frees keys that may be ours although no lease keeps them: what a lost acquire, a
-// failed release or a shutdown leaves behind. A key is deleted only if the token is ours. It knows
-// no lease.
+// Package cleanup frees keys that may be ours although no lease keeps them:
+// what a lost acquire, a failed release or a shutdown leaves behind. A key is
+// deleted only if the token is ours. It knows no lease.
 //
-// Its invariant: from when a key is disowned until it is free, or has lapsed, the [Cleaner] counts
-// it, so that a shutdown does not miss it. For that a caller disowns a key before it forgets the
-// lease, or the call, that had it.
+// Its invariant: from when a key is disowned until it is free, or has lapsed,
+// the [Cleaner] counts it, so that a shutdown does not miss it. For that a
+// caller disowns a key before it forgets the lease, or the call, that had it.
 package cleanup
 
 import (
@@ -18,8 +18,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Cleaner has a lock of its own, under which it calls nothing of others; so it may be called under
-// a caller's lock where it does not ask the store for the shard.
+// Cleaner has a lock of its own, under which it calls nothing of others; so it
+// may be called under a caller's lock where it does not ask the store for the
+// shard.
 type Cleaner struct {
 	store  store.Store
 	shards asking.Shards
@@ -45,8 +46,8 @@ const (
 	freeMost = 1000
 	// firstCleanUpPause is the first; it doubles with each.
 	firstCleanUpPause = 25 * time.Millisecond
-	// lastCleanUpPause is the longest pause before a clean-up that failed is tried again, whatever
-	// the TTL: others wait for the key, and ask as often.
+	// lastCleanUpPause is the longest pause before a clean-up that failed is
+	// tried again, whatever the TTL: others wait for the key, and ask as often.
 	lastCleanUpPause = asking.ProbePause
 )
 
@@ -59,8 +60,8 @@ const (
 	phaseOver                 // it is freed at once, by one request, as well as may be
 )
 
-// Orphan is a key that may be ours although no lease keeps it. What is exported never changes; the
-// rest is guarded by Cleaner.mu.
+// Orphan is a key that may be ours although no lease keeps it. What is exported
+// never changes; the rest is guarded by Cleaner.mu.
 type Orphan struct {
 	Hold  store.Hold     // less Keep
 	TTL   time.Duration  // of the key
@@ -79,9 +80,10 @@ type Orphan struct {
 	done  bool
 }
 
-// overtakenFor is how long after the first clean-up behind an unanswered acquire the second comes.
-// On two connections the first may overtake the acquire: then others would wait for a lock that no
-// caller has until the last clean-up.
+// overtakenFor is how long after the first clean-up behind an unanswered
+// acquire the second comes. On two connections the first may overtake the
+// acquire: then others would wait for a lock that no caller has until the last
+// clean-up.
 const overtakenFor = 5 * time.Millisecond
 
 // New returns a cleaner of a store.
@@ -91,9 +93,10 @@ func New(s store.Store, cfg Config) *Cleaner {
 	}
 }
 
-// Disown hands a key to the cleaner, to be deleted at once. unsettled is when an acquire was sent
-// that was never answered, 0 if there is none. Behind one the key is deleted again after
-// overtakenFor, and when it can't take effect any longer. It asks the store for the shard.
+// Disown hands a key to the cleaner, to be deleted at once. unsettled is when
+// an acquire was sent that was never answered, 0 if there is none. Behind one
+// the key is deleted again after overtakenFor, and when it can't take effect
+// any longer. It asks the store for the shard.
 func (c *Cleaner) Disown(o *Orphan, unsettled timing.Instant) {
 	o.due = c.cfg.Clock.AtMost()
 	o.until = o.due.Add(o.TTL)
@@ -104,9 +107,10 @@ func (c *Cleaner) Disown(o *Orphan, unsettled timing.Instant) {
 	c.adopt(o)
 }
 
-// Revisit is disown for a key that has been deleted: only what an unanswered acquire, sent
-// at unsettled, may yet bring back is left to do. asked is when the deletion was asked
-// for, not when it was answered: what the acquire has brought in between is there still.
+// Revisit is disown for a key that has been deleted: only what an unanswered
+// acquire, sent at unsettled, may yet bring back is left to do. asked is when
+// the deletion was asked for, not when it was answered: what the acquire has
+// brought in between is there still.
 func (c *Cleaner) Revisit(o *Orphan, unsettled, asked timing.Instant) {
 	last := unsettled.Add(c.store.Settle())
 	if last <= asked {
@@ -122,7 +126,8 @@ func (c *Cleaner) adopt(o *Orphan) {
 	}
 }
 
-// keep enters a key, and reports whether it will be freed later: else the caller is to free it now.
+// keep enters a key, and reports whether it will be freed later: else the
+// caller is to free it now.
 func (c *Cleaner) keep(o *Orphan, shard int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,7 +142,8 @@ func (c *Cleaner) keep(o *Orphan, shard int) bool {
 	return true
 }
 
-// Leave hands a key to the cleaner that Shutdown is to free. It may be called under Keeper.mu.
+// Leave hands a key to the cleaner that Shutdown is to free. It may be called
+// under Keeper.mu.
 func (c *Cleaner) Leave(o *Orphan) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -169,8 +175,9 @@ func (c *Cleaner) Collect() {
 	}
 }
 
-// Close is the end: what is left is freed once more, and what is disowned from now on by the caller
-// that disowns it. It returns how many keys were not freed, and why.
+// Close is the end: what is left is freed once more, and what is disowned from
+// now on by the caller that disowns it. It returns how many keys were not
+// freed, and why.
 func (c *Cleaner) Close(ctx context.Context) (n int, failure error) {
 	c.mu.Lock()
 	c.phase = phaseOver
@@ -181,7 +188,8 @@ func (c *Cleaner) Close(ctx context.Context) (n int, failure error) {
 	return len(again), failure
 }
 
-// holds are the questions to the store that free orphans, asked at an instant. Under c.mu.
+// holds are the questions to the store that free orphans, asked at an instant.
+// Under c.mu.
 func holds(orphans []*Orphan, now timing.Instant) []store.Hold {
 	all := make([]store.Hold, len(orphans))
 	for i, o := range orphans {
@@ -204,11 +212,12 @@ func cleanUpPause(tries int) time.Duration {
 	return pause/2 + timing.Jitter(pause/2)
 }
 
-// keepMost is the longest that a key is held for. A store adds it to its clock, and must not
-// overflow.
+// keepMost is the longest that a key is held for. A store adds it to its clock,
+// and must not overflow.
 const keepMost = 10 * 365 * 24 * time.Hour
 
-// KeepUntil is how much longer a key is to be held until least, in whole milliseconds, rounded up.
+// KeepUntil is how much longer a key is to be held until least, in whole
+// milliseconds, rounded up.
 func KeepUntil(least, now timing.Instant) time.Duration {
 	return (min(max(0, least.Sub(now)), keepMost) + time.Millisecond - 1).Truncate(time.Millisecond)
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// releases is a store that notes when it is asked to free which key. While down is not nil it does
-// not answer for any.
+// releases is a store that notes when it is asked to free which key. While down
+// is not nil it does not answer for any.
 type releases struct {
 	store.Store
 	begun  time.Time
@@ -129,7 +129,8 @@ func TestTheCleanerCountsWhatItHasToFree(t *testing.T) {
 	})
 }
 
-// When the store is back, a key that was not freed is free as soon as a caller who waits asks.
+// When the store is back, a key that was not freed is free as soon as a caller
+// who waits asks.
 func TestAKeyIsFreeSoonAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	for range 20 { // pauses differ
@@ -160,8 +161,8 @@ func TestTheCleanerTriesAgainUntilAKeyHasLapsed(t *testing.T) {
 	})
 }
 
-// What an unanswered acquire may bring back is deleted once more soon, as the clean-up may have
-// overtaken it, and when it can't come any longer.
+// What an unanswered acquire may bring back is deleted once more soon, as the
+// clean-up may have overtaken it, and when it can't come any longer.
 func TestTheCleanerComesBackForAnUnansweredAcquire(t *testing.T) {
 	t.Parallel()
 	onCleaner(t, func(t *testing.T, c *Cleaner, s *releases, _ *faults) {
@@ -197,7 +198,8 @@ func TestTheCleanerKnowsWhenABroughtBackKeyLapses(t *testing.T) {
 	})
 }
 
-// Shutdown does not insist on what was deleted once already, and only may come back.
+// Shutdown does not insist on what was deleted once already, and only may come
+// back.
 func TestShutdownInsistsOnNoSecondDeletion(t *testing.T) {
 	t.Parallel()
 	onCleaner(t, func(t *testing.T, c *Cleaner, s *releases, _ *faults) {
@@ -214,7 +216,8 @@ func TestShutdownInsistsOnNoSecondDeletion(t *testing.T) {
 	})
 }
 
-// The time for which a key is to be held in any case counts from the request, however late that is.
+// The time for which a key is to be held in any case counts from the request,
+// however late that is.
 func TestTheCleanerKeepsAKeyForItsLeastTime(t *testing.T) {
 	t.Parallel()
 	onCleaner(t, func(t *testing.T, c *Cleaner, s *releases, _ *faults) {
@@ -234,7 +237,8 @@ func TestTheCleanerKeepsAKeyForItsLeastTime(t *testing.T) {
 	})
 }
 
-// From collect on no key is freed in the background, no failure is a fault, and none is missed.
+// From collect on no key is freed in the background, no failure is a fault, and
+// none is missed.
 func TestTheCleanerLeavesTheRestToShutdown(t *testing.T) {
 	t.Parallel()
 	onCleaner(t, func(t *testing.T, c *Cleaner, s *releases, o *faults) {
@@ -270,7 +274,8 @@ func TestTheCleanerLeavesTheRestToShutdown(t *testing.T) {
 	})
 }
 
-// Shutdown gives keys up when the last of them has lapsed by itself, as each was told to live.
+// Shutdown gives keys up when the last of them has lapsed by itself, as each
+// was told to live.
 func TestShutdownGivesUpWhatHasLapsed(t *testing.T) {
 	t.Parallel()
 	onCleaner(t, func(t *testing.T, c *Cleaner, s *releases, _ *faults) {
@@ -288,8 +293,8 @@ func TestShutdownGivesUpWhatHasLapsed(t *testing.T) {
 	})
 }
 
-// What a sweeper frees while Shutdown begins is not asked for again, and no error if the store is
-// down from then on.
+// What a sweeper frees while Shutdown begins is not asked for again, and no
+// error if the store is down from then on.
 func TestShutdownDoesNotAskForWhatASweeperHasFreed(t *testing.T) {
 	t.Parallel()
 	onCleaner(t, func(t *testing.T, c *Cleaner, s *releases, _ *faults) {
@@ -307,7 +312,8 @@ func TestShutdownDoesNotAskForWhatASweeperHasFreed(t *testing.T) {
 	})
 }
 
-// What Shutdown has freed stays freed when the question of a sweeper fails behind it.
+// What Shutdown has freed stays freed when the question of a sweeper fails
+// behind it.
 func TestASweeperDoesNotUndoWhatShutdownHasFreed(t *testing.T) {
 	t.Parallel()
 	onCleaner(t, func(t *testing.T, c *Cleaner, s *releases, _ *faults) {
@@ -330,8 +336,8 @@ func TestASweeperDoesNotUndoWhatShutdownHasFreed(t *testing.T) {
 	})
 }
 
-// What freeAll gives up is reported once, and after close a key is freed by the caller that disowns
-// it.
+// What freeAll gives up is reported once, and after close a key is freed by the
+// caller that disowns it.
 func TestTheCleanerAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	onCleaner(t, func(t *testing.T, c *Cleaner, s *releases, _ *faults) {

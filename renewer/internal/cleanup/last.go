@@ -10,11 +10,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// lastRequest is how long a request that frees keys may take when Shutdown's context has ended.
+// lastRequest is how long a request that frees keys may take when Shutdown's
+// context has ended.
 const lastRequest = time.Second / 2
 
-// LastRequests is the context of those: it ends that long after ctx, or after now if that has
-// ended.
+// LastRequests is the context of those: it ends that long after ctx, or after
+// now if that has ended.
 func LastRequests(ctx context.Context) (context.Context, context.CancelFunc) {
 	last, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(lastRequest, cancel) })
@@ -31,9 +32,9 @@ func (c *Cleaner) FreeOnce(ctx context.Context) {
 	c.drop()
 }
 
-// FreeAll deletes what Shutdown is to free. It tries again while ctx has time, and no longer than
-// the keys live by themselves. Its requests end with last. It returns how many keys it gave up, and
-// why.
+// FreeAll deletes what Shutdown is to free. It tries again while ctx has time,
+// and no longer than the keys live by themselves. Its requests end with last.
+// It returns how many keys it gave up, and why.
 func (c *Cleaner) FreeAll(ctx, last context.Context) (n int, failure error) {
 	var mu sync.Mutex
 	c.byShard(func(some []*Orphan) {
@@ -47,8 +48,9 @@ func (c *Cleaner) FreeAll(ctx, last context.Context) (n int, failure error) {
 	return n, failure
 }
 
-// byShard calls free with what Shutdown is to free, the keys of each shard on their own, all at the
-// same time: so a server that does not answer holds up no other's.
+// byShard calls free with what Shutdown is to free, the keys of each shard on
+// their own, all at the same time: so a server that does not answer holds up no
+// other's.
 func (c *Cleaner) byShard(free func([]*Orphan)) {
 	c.mu.Lock()
 	left := slices.Clone(c.left)
@@ -88,7 +90,8 @@ func (c *Cleaner) freeShard(
 	}
 }
 
-// lapsed reports whether no key is left at the store, whatever that has answered.
+// lapsed reports whether no key is left at the store, whatever that has
+// answered.
 func (c *Cleaner) lapsed(orphans []*Orphan) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,8 +107,8 @@ func (c *Cleaner) giveUp(orphans []*Orphan) {
 	}
 }
 
-// ask asks the store once to delete orphans, for Shutdown or after it. It returns which must be
-// tried again, and why.
+// ask asks the store once to delete orphans, for Shutdown or after it. It
+// returns which must be tried again, and why.
 func (c *Cleaner) ask(ctx context.Context, left []*Orphan) (again []*Orphan, failure error) {
 	for batch := range slices.Chunk(c.notFreed(left), freeMost) {
 		c.mu.Lock()
@@ -128,15 +131,16 @@ func (c *Cleaner) ask(ctx context.Context, left []*Orphan) (again []*Orphan, fai
 	return again, failure
 }
 
-// notFreed are those orphans that no sweeper has freed meanwhile: its last question may have been
-// answered after collect.
+// notFreed are those orphans that no sweeper has freed meanwhile: its last
+// question may have been answered after collect.
 func (c *Cleaner) notFreed(orphans []*Orphan) []*Orphan {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(orphans), func(o *Orphan) bool { return o.done })
 }
 
-// settled books an answer to the request of Shutdown, and reports whether no other is needed.
+// settled books an answer to the request of Shutdown, and reports whether no
+// other is needed.
 func (c *Cleaner) settled(o *Orphan, status store.Status) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

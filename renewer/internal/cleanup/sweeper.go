@@ -9,8 +9,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// sweeper cleans up on one shard, so that a server that does not answer holds up no other's. It is
-// there, and its goroutine runs, while it has orphans. Guarded by cleaner.mu.
+// sweeper cleans up on one shard, so that a server that does not answer holds
+// up no other's. It is there, and its goroutine runs, while it has orphans.
+// Guarded by cleaner.mu.
 type sweeper struct {
 	c       *Cleaner
 	shard   int
@@ -18,7 +19,8 @@ type sweeper struct {
 	loop    *timing.Loop
 }
 
-// sweeperOf is the sweeper of a shard, which it starts if there is none. Under c.mu.
+// sweeperOf is the sweeper of a shard, which it starts if there is none. Under
+// c.mu.
 func (c *Cleaner) sweeperOf(shard int) *sweeper {
 	s := c.sweepers[shard]
 	if s == nil {
@@ -35,8 +37,8 @@ func (s *sweeper) add(o *Orphan) {
 	s.loop.WakeBy(o.due)
 }
 
-// step is a step of the sweeper's loop: it frees a batch that is due. The loop ends with the last
-// orphan.
+// step is a step of the sweeper's loop: it frees a batch that is due. The loop
+// ends with the last orphan.
 func (s *sweeper) step() (next timing.Instant) {
 	c := s.c
 	c.mu.Lock()
@@ -67,8 +69,9 @@ func (s *sweeper) due(now timing.Instant) (batch []*Orphan, next timing.Instant)
 	return batch, next
 }
 
-// sweep asks the store to delete a batch, and forgets those that need not be tried again. They stay
-// on the list meanwhile, so that Shutdown does not miss them.
+// sweep asks the store to delete a batch, and forgets those that need not be
+// tried again. They stay on the list meanwhile, so that Shutdown does not miss
+// them.
 func (s *sweeper) sweep(batch []*Orphan) {
 	c := s.c
 	c.mu.Lock()
@@ -105,13 +108,15 @@ func (o *Orphan) retry(now timing.Instant) {
 	o.tries++
 }
 
-// deleted books that the store has answered a request sent at an instant. Under cleaner.mu.
+// deleted books that the store has answered a request sent at an instant. Under
+// cleaner.mu.
 func (o *Orphan) deleted(sent timing.Instant) {
 	if o.last <= sent {
 		o.done = true
 		return
 	}
-	// The lost request may still arrive and take the key again, or has before this was answered.
+	// The lost request may still arrive and take the key again, or has before
+	// this was answered.
 	o.tries, o.once = 0, true
 	if soon := sent.Add(overtakenFor); !o.again && soon < o.last {
 		o.due, o.again = soon, true

@@ -8,8 +8,8 @@ const (
 	forNone
 )
 
-// Out counts a caller out, and reports whether the desk is not open to all, and nobody is inside
-// any more.
+// Out counts a caller out, and reports whether the desk is not open to all, and
+// nobody is inside any more.
 func (d *Desk[L]) Out() (empty bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

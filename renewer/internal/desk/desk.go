@@ -1,9 +1,10 @@
-// Package desk says who in this process may have a name next. It knows names, callers and what the
-// store last said of a name; it asks no store, keeps no time, and knows of a lease only that it
-// differs from others (L). Data in, decisions out.
+// Package desk says who in this process may have a name next. It knows names,
+// callers and what the store last said of a name; it asks no store, keeps no
+// time, and knows of a lease only that it differs from others (L). Data in,
+// decisions out.
 //
-// A name that nobody here wants is not on the desk. Otherwise one caller is at its front, and every
-// other waits behind, in order of arrival:
+// A name that nobody here wants is not on the desk. Otherwise one caller is at
+// its front, and every other waits behind, in order of arrival:
 //
 //	         Join                 Granted              GivesBack               Leave
 //	nobody ───────▶ front, asks ──────────▶ front, has ──────────▶ front, gives back ──▶ nobody
@@ -18,14 +19,16 @@
 //
 // # Why no caller is forgotten, and no two are at the front
 //
-// mu is the desk's alone. It is the last lock taken: under it nothing is called, and what is sent
-// has room. So a method is one step for all others, and any lock may be held around it. The
-// engine holds the leases' lock around three steps only: HandOver, which changes two leases with
-// the front; Granted, and Leave for a lease that is lost.
+// mu is the desk's alone. It is the last lock taken: under it nothing is
+// called, and what is sent has room. So a method is one step for all others,
+// and any lock may be held around it. The engine holds the leases' lock around
+// three steps only: HandOver, which changes two leases with the front; Granted,
+// and Leave for a lease that is lost.
 //
-// Each step names the caller that it is about, and does nothing if that one is not where the step
-// needs it: at the front to be granted, to hand over or to leave, in line to step out. Hence two
-// steps that meet have an order, and the later one finds what the earlier has left:
+// Each step names the caller that it is about, and does nothing if that one is
+// not where the step needs it: at the front to be granted, to hand over or to
+// leave, in line to step out. Hence two steps that meet have an order, and the
+// later one finds what the earlier has left:
 //
 //   - StepOut against HandOver, or against Leave that brings the waiter to the front: StepOut finds
 //     it there. Leaving the front, it brings the next one; what it was handed is its caller's to
@@ -35,7 +38,8 @@
 //   - Join against Leave: it finds the front before it, and is told; or none, and is the front.
 //   - Join against CloseIfEmpty: it is counted in before, or refused.
 //
-// An answer is sent once to each who waits: by the step that takes it out of the line.
+// An answer is sent once to each who waits: by the step that takes it out of
+// the line.
 package desk
 
 import (
@@ -49,7 +53,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Desk is that of one keeper. Its methods may be called concurrently, with any lock held.
+// Desk is that of one keeper. Its methods may be called concurrently, with any
+// lock held.
 type Desk[L comparable] struct {
 	mu     sync.Mutex
 	fronts byName[front[L]]
@@ -59,14 +64,16 @@ type Desk[L comparable] struct {
 	places bool // some caller has asked from a place
 	open   opening
 
-	// waited is when one for which callers had waited was last granted, by the name's hash: two
-	// names of one hash cost each other a place that need not be.
+	// waited is when one for which callers had waited was last granted, by the
+	// name's hash: two names of one hash cost each other a place that need not
+	// be.
 	waited [256]timing.Instant
 	told   [256]bool // whether FirstTime was called, by the name's hash
 	seed   maphash.Seed
 }
 
-// byName is a map by names: two by their text, since Go finds that in half the time.
+// byName is a map by names: two by their text, since Go finds that in half the
+// time.
 type byName[V any] struct{ locks, limits map[string]V }
 
 func newByName[V any]() byName[V] { return byName[V]{make(map[string]V), make(map[string]V)} }
@@ -109,8 +116,8 @@ const (
 	back             // gives it back: it may be free in a moment
 )
 
-// lately is for how long a name that was waited for is expected to be so again. A store may hear of
-// turns for about as long after the last one has waited.
+// lately is for how long a name that was waited for is expected to be so again.
+// A store may hear of turns for about as long after the last one has waited.
 const lately = 2 * time.Second
 
 // New returns a desk on which nobody wants anything.
@@ -121,9 +128,10 @@ func New[L comparable]() *Desk[L] {
 	}
 }
 
-// Place is from where the store is asked, and by whom: the store grants what was first claimed from
-// it, so that who asks from it later has that claim, and whoever leaves it to others frees nothing.
-// Of a limit the claims from one place differ.
+// Place is from where the store is asked, and by whom: the store grants what
+// was first claimed from it, so that who asks from it later has that claim, and
+// whoever leaves it to others frees nothing. Of a limit the claims from one
+// place differ.
 type Place struct {
 	Number uint64 // 0: none
 	Owner  [store.OwnerLen]byte
@@ -131,11 +139,12 @@ type Place struct {
 	Sent timing.Instant
 }
 
-// Place is the place from which the front asks the store at an instant, own being the one from
-// which it has asked before, or its owner token: that of those who wait here, none if nobody does
-// and lately nobody did. The first of a desk has one too, by which the store hears that places are
-// wanted. Wake-ups until now are the question's. One who does not stand in line has none. inLine is
-// how many wait here.
+// Place is the place from which the front asks the store at an instant, own
+// being the one from which it has asked before, or its owner token: that of
+// those who wait here, none if nobody does and lately nobody did. The first of
+// a desk has one too, by which the store hears that places are wanted. Wake-ups
+// until now are the question's. One who does not stand in line has none. inLine
+// is how many wait here.
 func (d *Desk[L]) Place(
 	name contract.Name, own Place, now timing.Instant, stands bool,
 ) (place Place, inLine int) {
@@ -172,8 +181,9 @@ type Answer struct {
 	Queued bool  // the store may have that in its line
 }
 
-// Refused notes an answer to the front. Those behind it who do not wait hear of it. The watch is to
-// be begun, by Began; nil if that has been done, or need not be.
+// Refused notes an answer to the front. Those behind it who do not wait hear of
+// it. The watch is to be begun, by Began; nil if that has been done, or need
+// not be.
 func (d *Desk[L]) Refused(name contract.Name, l L, a Answer) *Watch {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -186,8 +196,9 @@ func (d *Desk[L]) Refused(name contract.Name, l L, a Answer) *Watch {
 	}
 	q.seen = a.Seen
 	if !a.Try {
-		// What was asked from it before and not answered now has not left the line; and what a
-		// front that has left asked, without an answer, may get there yet, or get the lock.
+		// What was asked from it before and not answered now has not left the
+		// line; and what a front that has left asked, without an answer, may
+		// get there yet, or get the lock.
 		q.place = a.Place
 		q.queued = a.Queued || !name.Limit && q.unsettled != 0 || a.Seen.Err != nil && q.queued
 	}
@@ -200,18 +211,22 @@ func (d *Desk[L]) Refused(name contract.Name, l L, a Answer) *Watch {
 
 // Granted is what follows from a grant.
 type Granted[L comparable] struct {
-	// Refused are callers who do not wait until the name is free: see RefuseAll.
+	// Refused are callers who do not wait until the name is free: see
+	// RefuseAll.
 	Refused []*Waiter[L]
-	// Left ends what the store does for those who waited, of whom there are none any more.
+	// Left ends what the store does for those who waited, of whom there are
+	// none any more.
 	Left Left
 	// Waited means that callers wait, or did.
 	Waited bool
-	// Unsettled is when a front that has left asked last and was not answered; 0 if none did.
+	// Unsettled is when a front that has left asked last and was not answered;
+	// 0 if none did.
 	Unsettled timing.Instant
 }
 
-// Granted notes that a caller has the name, or a slot of it, and counts it out: its lease is on the
-// books. place is from where it asked: another one, of those behind, is to be given up.
+// Granted notes that a caller has the name, or a slot of it, and counts it out:
+// its lease is on the books. place is from where it asked: another one, of
+// those behind, is to be given up.
 func (d *Desk[L]) Granted(
 	name contract.Name, l L, slot bool, place uint64, now timing.Instant,
 ) (g Granted[L]) {
@@ -251,9 +266,10 @@ func (d *Desk[L]) Granted(
 	return g
 }
 
-// HandOver puts the first who waits at the front, as the one who has the name, in place of l who
-// has it; nil if there is none to whom it may go. It hears of that by Waiter.Tell, once what it is
-// handed is ready. left is to be ended then.
+// HandOver puts the first who waits at the front, as the one who has the name,
+// in place of l who has it; nil if there is none to whom it may go. It hears of
+// that by Waiter.Tell, once what it is handed is ready. left is to be ended
+// then.
 func (d *Desk[L]) HandOver(name contract.Name, l L) (w *Waiter[L], left Left) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -270,7 +286,8 @@ func (d *Desk[L]) HandOver(name contract.Name, l L) (w *Waiter[L], left Left) {
 	return w, left
 }
 
-// GivesBack notes that the front gives the name back. It does nothing for one who is not there.
+// GivesBack notes that the front gives the name back. It does nothing for one
+// who is not there.
 func (d *Desk[L]) GivesBack(name contract.Name, l L) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -280,8 +297,8 @@ func (d *Desk[L]) GivesBack(name contract.Name, l L) {
 	}
 }
 
-// Swap puts next at the front instead of l, if that is there. Of a lock, what l claimed is gone:
-// next asks from a place of its own.
+// Swap puts next at the front instead of l, if that is there. Of a lock, what l
+// claimed is gone: next asks from a place of its own.
 func (d *Desk[L]) Swap(name contract.Name, l, next L) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -298,10 +315,11 @@ func (d *Desk[L]) Swap(name contract.Name, l, next L) {
 type Left struct {
 	Stop  func() // the watch; nil if there is none. Not under a lock
 	Place Place  // that the store may have in its line; none otherwise
-	// Unsettled is when Place was asked from last without an answer; 0 if it was not.
+	// Unsettled is when Place was asked from last without an answer; 0 if it
+	// was not.
 	Unsettled timing.Instant
-	// Passed means that what a front has claimed from its place, without an answer, is for those
-	// behind it to ask for, or goes with Place.
+	// Passed means that what a front has claimed from its place, without an
+	// answer, is for those behind it to ask for, or goes with Place.
 	Passed bool
 }
 
@@ -312,16 +330,17 @@ func (l Left) End() {
 	}
 }
 
-// Leave takes a caller from the front, where the first who waits comes instead and is told; it goes
-// on from the place of the one before. It does nothing for one who is not there.
+// Leave takes a caller from the front, where the first who waits comes instead
+// and is told; it goes on from the place of the one before. It does nothing for
+// one who is not there.
 func (d *Desk[L]) Leave(name contract.Name, l L) Left {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.leave(name, l)
 }
 
-// GiveUp is Leave for a front that has asked from a place, at an instant, and was not answered:
-// those behind it keep the place, and know of that.
+// GiveUp is Leave for a front that has asked from a place, at an instant, and
+// was not answered: those behind it keep the place, and know of that.
 func (d *Desk[L]) GiveUp(name contract.Name, l L, place Place, asked timing.Instant) Left {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -344,7 +363,8 @@ type Out[L comparable] struct {
 	Left   Left
 }
 
-// StepOut takes one who waits out of the line, or from the front if it has come there meanwhile.
+// StepOut takes one who waits out of the line, or from the front if it has come
+// there meanwhile.
 func (d *Desk[L]) StepOut(w *Waiter[L]) (out Out[L]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -411,7 +431,8 @@ func (d *Desk[L]) hash(name contract.Name) int {
 	return int(maphash.String(d.seed, name.Text) % uint64(len(d.waited)))
 }
 
-// FirstTime reports whether it is called for a name for the first time, for what is said once.
+// FirstTime reports whether it is called for a name for the first time, for
+// what is said once.
 func (d *Desk[L]) FirstTime(name contract.Name) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -18,7 +18,8 @@ import (
 
 var nameA, nameB = contract.Name{Text: "a"}, contract.Name{Text: "b"}
 
-// model is a desk beside a list of who is where, of one name. Callers are numbers, from 1 on.
+// model is a desk beside a list of who is where, of one name. Callers are
+// numbers, from 1 on.
 type model struct {
 	*testing.T
 	*Desk[int]
@@ -58,7 +59,8 @@ func (m *model) place(name contract.Name, own uint64, now timing.Instant) uint64
 	return place.Number
 }
 
-// come has the first in line come to the front, where it is told, or the name is forgotten.
+// come has the first in line come to the front, where it is told, or the name
+// is forgotten.
 func (m *model) come(holds bool) {
 	m.front = 0
 	if len(m.line) == 0 {
@@ -94,8 +96,9 @@ func (m *model) check() {
 	require.Len(m, m.Asking(1000), n)
 }
 
-// Whatever callers do, in whatever order, those who wait have a front before them that is told, in
-// order of arrival, and each is counted in until it has the name or has gone.
+// Whatever callers do, in whatever order, those who wait have a front before
+// them that is told, in order of arrival, and each is counted in until it has
+// the name or has gone.
 func TestADeskIsAListWithAFront(t *testing.T) {
 	t.Parallel()
 	for seed := range suite.Size[uint64](60, 200) {
@@ -165,8 +168,8 @@ func TestADeskIsAListWithAFront(t *testing.T) {
 	}
 }
 
-// What one hears who does not wait: nothing before the store has answered, nor while the name may
-// be free in a moment.
+// What one hears who does not wait: nothing before the store has answered, nor
+// while the name may be free in a moment.
 func TestWhoDoesNotWaitIsTold(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -231,7 +234,8 @@ func TestAPlaceOutlivesTheOneWhoAskedFromIt(t *testing.T) {
 	assert.Zero(t, m.place(nameB, 0, 3), "nobody waits for it, nor did lately")
 }
 
-// The store has a place in its line, and keeps it, until it has answered that it has not.
+// The store has a place in its line, and keeps it, until it has answered that
+// it has not.
 func TestWhatTheStoreHasInItsLine(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -315,7 +319,8 @@ func TestOneWatchForAllWhoComeToTheFront(t *testing.T) {
 	m.WasFalse(nameA, false, 1)
 }
 
-// Many callers at once: never do two have the name, each hears, and the desk is empty in the end.
+// Many callers at once: never do two have the name, each hears, and the desk is
+// empty in the end.
 func TestNoTwoAreAtTheFront(t *testing.T) {
 	t.Parallel()
 	d := New[*int]()

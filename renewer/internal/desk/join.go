@@ -26,7 +26,8 @@ type Wish struct {
 	Newest  *Newest        // none but the newest of its kind is to wait; nil otherwise
 }
 
-// Seat is where a caller is. Unless it is refused it is counted in, until Granted or Out.
+// Seat is where a caller is. Unless it is refused it is counted in, until
+// Granted or Out.
 type Seat[L comparable] struct {
 	Turn   Turn
 	Waiter *Waiter[L] // of one who waits
@@ -36,8 +37,9 @@ type Seat[L comparable] struct {
 // Turn is what a caller is to do.
 type Turn uint8
 
-// What a caller does at the front, beside it, or behind it; or why it does nothing.
-// What a caller does at the front, beside it, or behind it; or why it does nothing.
+// What a caller does at the front, beside it, or behind it; or why it does
+// nothing. What a caller does at the front, beside it, or behind it; or why it
+// does nothing.
 const (
 	Ask       Turn = iota // it is at the front
 	Aside                 // ask for a slot, as nobody waits for one

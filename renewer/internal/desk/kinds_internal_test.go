@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of a limit each who has a slot makes way for the next, and who comes while nobody waits asks
-// aside, unless the store may be away.
+// Of a limit each who has a slot makes way for the next, and who comes while
+// nobody waits asks aside, unless the store may be away.
 func TestASlotMakesWay(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -24,7 +24,8 @@ func TestASlotMakesWay(t *testing.T) {
 	require.Equal(t, Ask, m.Join(nameB, 3, Wish{Limit: true, Trouble: true}).Turn)
 }
 
-// The front asks for those behind it: for one, and for more and more as long as all are granted.
+// The front asks for those behind it: for one, and for more and more as long as
+// all are granted.
 func TestTheFrontAsksForThoseBehindIt(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)
@@ -81,8 +82,8 @@ func TestTheFrontAsksForThoseBehindIt(t *testing.T) {
 	assert.NotEqual(t, uint64(7), m.place(nameA, 0, 2), "a grant uses it up")
 }
 
-// Of those of whom none but the newest is to wait the last to come, or that of the greatest rank,
-// is the newest.
+// Of those of whom none but the newest is to wait the last to come, or that of
+// the greatest rank, is the newest.
 func TestTheNewest(t *testing.T) {
 	t.Parallel()
 	m := newModel(t)

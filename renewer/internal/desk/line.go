@@ -8,9 +8,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// line is that of one name: those who wait behind its front, and what they share. It is made for
-// the first who waits, or when the front has to wait for another process, and goes when its name
-// has no front any more.
+// line is that of one name: those who wait behind its front, and what they
+// share. It is made for the first who waits, or when the front has to wait for
+// another process, and goes when its name has no front any more.
 type line[L comparable] struct {
 	first, last *Waiter[L]
 	length      int
@@ -18,14 +18,15 @@ type line[L comparable] struct {
 
 	seen  Seen  // what the front last learned of the name
 	watch Watch // on behalf of the front
-	// place is the one from which the store is asked, which keeps its rank when a front leaves;
-	// none as long as none has asked since the name was last ours.
+	// place is the one from which the store is asked, which keeps its rank when
+	// a front leaves; none as long as none has asked since the name was last
+	// ours.
 	place  Place
 	queued bool // the store may have it in its line
 	had    bool // a caller of this process has had the name since the line began
 	slots       // of a limit
-	// unsettled is when a front that has left asked from it last and was not answered: that may put
-	// it there.
+	// unsettled is when a front that has left asked from it last and was not
+	// answered: that may put it there.
 	unsettled timing.Instant
 }
 
@@ -41,8 +42,8 @@ type Seen struct {
 	Err     error // the store could not be asked
 }
 
-// HeldAt is how long the holder has had the lock at an instant, if it still has it then; 0 if that
-// is not known.
+// HeldAt is how long the holder has had the lock at an instant, if it still has
+// it then; 0 if that is not known.
 func (s Seen) HeldAt(now timing.Instant) time.Duration {
 	if s.Since == 0 {
 		return 0
@@ -50,16 +51,18 @@ func (s Seen) HeldAt(now timing.Instant) time.Duration {
 	return max(0, now.Sub(s.Since))
 }
 
-// Waiter is a caller behind the front. Handed and After are set when it is told.
+// Waiter is a caller behind the front. Handed and After are set when it is
+// told.
 type Waiter[L comparable] struct {
 	L L
-	// Answer has room for one: nil means that the caller is at the front now, else it says why it
-	// is refused, since it does not wait.
+	// Answer has room for one: nil means that the caller is at the front now,
+	// else it says why it is refused, since it does not wait.
 	Answer  chan *Seen
 	MaxHold time.Duration // as in Wish
 	Handed  bool          // the lock, or a slot of the limit, is its own
 	After   L             // who was at the front before it, once it is there
-	// Limit is how many may have the limit, by the caller's own word; nil for a lock.
+	// Limit is how many may have the limit, by the caller's own word; nil for a
+	// lock.
 	Limit func() int
 
 	name        contract.Name
@@ -90,7 +93,8 @@ func (q *line[L]) forget() {
 // left is the place, which nobody here wants any more.
 func (q *line[L]) left() Left { return Left{Place: q.place, Unsettled: q.unsettled} }
 
-// after returns who waits behind w, which may have left meanwhile; nil if no waiter does.
+// after returns who waits behind w, which may have left meanwhile; nil if no
+// waiter does.
 func (q *line[L]) after(w *Waiter[L]) *Waiter[L] {
 	if w.queued {
 		return w.next

@@ -6,9 +6,10 @@ import (
 	"github.com/lockbeat/lockbeat/internal/contract"
 )
 
-// Last is what is known of a name to those who are not at its front. It is Known if that is an
-// answer to one who does not wait: it is none while the front has not heard from the store, nor
-// while it gives the name back. Of a limit Seen is then what a front before has heard, if any has.
+// Last is what is known of a name to those who are not at its front. It is
+// Known if that is an answer to one who does not wait: it is none while the
+// front has not heard from the store, nor while it gives the name back. Of a
+// limit Seen is then what a front before has heard, if any has.
 type Last[L comparable] struct {
 	Known bool
 	Has   L    // who has the name, here; zero if nobody does
@@ -16,7 +17,8 @@ type Last[L comparable] struct {
 	Had   bool // somebody here has had it since callers wait
 }
 
-// Names returns how many names have a front, or callers of whom the newest is to wait.
+// Names returns how many names have a front, or callers of whom the newest is
+// to wait.
 func (d *Desk[L]) Names() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -36,7 +38,8 @@ func (d *Desk[L]) Last(name contract.Name) Last[L] {
 	return d.last(name)
 }
 
-// Waiting counts those who wait for l to give its name back, or for one more slot beside it.
+// Waiting counts those who wait for l to give its name back, or for one more
+// slot beside it.
 func (d *Desk[L]) Waiting(name contract.Name, l L) (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,9 +68,9 @@ func (d *Desk[L]) AskAtFronts() (all []L) {
 	return all
 }
 
-// Asking returns those who are at a front without the name, and those who wait, name by name in
-// order. Others have the desk for a moment after each chunk: who comes or goes meanwhile may be
-// among them.
+// Asking returns those who are at a front without the name, and those who wait,
+// name by name in order. Others have the desk for a moment after each chunk:
+// who comes or goes meanwhile may be among them.
 func (d *Desk[L]) Asking(chunk int) (all []L) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
-// Newest is a caller of whom none but the newest of its kind is to wait for a name. Make one with
-// NewNewest.
+// Newest is a caller of whom none but the newest of its kind is to wait for a
+// name. Make one with NewNewest.
 type Newest struct {
 	// Nudge is told when a newer one may have come, here or elsewhere.
 	Nudge chan struct{}
@@ -16,17 +16,18 @@ type Newest struct {
 	of     *newestOf
 	rank   int64
 	ousted bool
-	// made is when it came, or later, when the store last heard of an older one here. The store may
-	// take that one for as new as it is, and refuse this one.
+	// made is when it came, or later, when the store last heard of an older one
+	// here. The store may take that one for as new as it is, and refuse this
+	// one.
 	made timing.Instant
 }
 
 // newestOf are those of one name.
 type newestOf struct {
 	all []*Newest
-	// asking is full while the store is being asked for one of them: the next asks when that is
-	// answered, or what has come later here could come earlier there, and neither would be the
-	// newest.
+	// asking is full while the store is being asked for one of them: the next
+	// asks when that is answered, or what has come later here could come
+	// earlier there, and neither would be the newest.
 	asking chan struct{}
 	heard  timing.Instant // when the store last heard of one of them
 }
@@ -42,10 +43,12 @@ func (n *Newest) Tell() {
 	}
 }
 
-// Asking has room for one: fill it while the store is asked. It is there once n has joined.
+// Asking has room for one: fill it while the store is asked. It is there once n
+// has joined.
 func (n *Newest) Asking() chan struct{} { return n.of.asking }
 
-// outranked reports whether one of a greater rank has the name, or waits for it as the newest.
+// outranked reports whether one of a greater rank has the name, or waits for it
+// as the newest.
 func (d *Desk[L]) outranked(name contract.Name, rank int64) bool {
 	if rank == 0 {
 		return false
@@ -57,8 +60,8 @@ func (d *Desk[L]) outranked(name contract.Name, rank int64) bool {
 	return all != nil && slices.ContainsFunc(all.all, func(n *Newest) bool { return n.rank > rank })
 }
 
-// oust makes way for n, which came at an instant: those of its kind who are here are not the newest
-// any more.
+// oust makes way for n, which came at an instant: those of its kind who are
+// here are not the newest any more.
 func (d *Desk[L]) oust(name contract.Name, n *Newest, rank int64, now timing.Instant) {
 	all := d.newest.of(name)[name.Text]
 	if all == nil {

@@ -5,12 +5,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
-// The front of a limit asks the store for those behind it, too: one contender a name is right for a
-// lock, which one caller at a time can have. Of a limit it would have a process get one slot in
-// each round trip, however many are free.
+// The front of a limit asks the store for those behind it, too: one contender a
+// name is right for a lock, which one caller at a time can have. Of a limit it
+// would have a process get one slot in each round trip, however many are free.
 
-// mostSlots is for how many behind it a front asks: a script of the store takes no more claims of
-// callers who meet.
+// mostSlots is for how many behind it a front asks: a script of the store takes
+// no more claims of callers who meet.
 const mostSlots = 63
 
 // slots is what a line knows of a limit.
@@ -20,8 +20,9 @@ type slots struct {
 	full  Seen // by a front before, for those whose time is over before the front has an answer
 }
 
-// Also returns those behind the front for whom it may ask: one, to know whether there is more room,
-// and more and more as long as all are granted. They stay in line until Give.
+// Also returns those behind the front for whom it may ask: one, to know whether
+// there is more room, and more and more as long as all are granted. They stay
+// in line until Give.
 func (d *Desk[L]) Also(name contract.Name, l L) (also []*Waiter[L]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -35,8 +36,8 @@ func (d *Desk[L]) Also(name contract.Name, l L) (also []*Waiter[L]) {
 	return also
 }
 
-// Give takes one who waits out of the line, as one who has a slot, of which it hears by
-// Waiter.Tell; false if it does not wait any more.
+// Give takes one who waits out of the line, as one who has a slot, of which it
+// hears by Waiter.Tell; false if it does not wait any more.
 func (d *Desk[L]) Give(w *Waiter[L]) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -48,9 +49,9 @@ func (d *Desk[L]) Give(w *Waiter[L]) bool {
 	return true
 }
 
-// Gave notes how many slots the front was granted for those behind it, all being whether it had all
-// that it asked for: then it asks for more the next time. Or it had its own, and no more: the next
-// one need not ask at once.
+// Gave notes how many slots the front was granted for those behind it, all
+// being whether it had all that it asked for: then it asks for more the next
+// time. Or it had its own, and no more: the next one need not ask at once.
 func (d *Desk[L]) Gave(name contract.Name, granted int, all, full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,8 +63,8 @@ func (d *Desk[L]) Gave(name contract.Name, granted int, all, full bool) {
 	}
 }
 
-// TakeOver reports whether the front before has asked for this one, too, in vain, and what it has
-// heard, from which place.
+// TakeOver reports whether the front before has asked for this one, too, in
+// vain, and what it has heard, from which place.
 func (d *Desk[L]) TakeOver(name contract.Name, l L) (seen Seen, place Place, asked bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -75,7 +76,8 @@ func (d *Desk[L]) TakeOver(name contract.Name, l L) (seen Seen, place Place, ask
 	return q.seen, q.place, true
 }
 
-// gaveSlot notes that the front has a slot. It is to leave then: there may be more.
+// gaveSlot notes that the front has a slot. It is to leave then: there may be
+// more.
 func (d *Desk[L]) gaveSlot(name contract.Name, q *line[L], now timing.Instant) {
 	if q.seen.Known { // it had to wait
 		*d.granted(name) = now

@@ -1,17 +1,19 @@
-// Package lease is what is believed of one lease of this process: whose it is, until when, why it
-// ended, and the context of its operation. It knows no keeper, no store and no other lease but the
-// one that it is passed on to. Answers and instants go in; facts come out, of which the engine
-// makes errors and events.
+// Package lease is what is believed of one lease of this process: whose it is,
+// until when, why it ended, and the context of its operation. It knows no
+// keeper, no store and no other lease but the one that it is passed on to.
+// Answers and instants go in; facts come out, of which the engine makes errors
+// and events.
 //
 //	asking ──Grant──▶ held ──End──▶ released
 //	   │               │ └──Transfer──▶ released; the next one is held
 //	   │               └──Lose──▶ lost ──End──▶ released
 //	   └──End──▶ released
 //
-// What it holds true: Until is at most Margin before the end of the TTL at the store, by its
-// slowest clock, counted from when a request was sent, never from its answer. It moves on only
-// while the lease is held and by what the store has confirmed, and is 0 from the instant at which
-// the lease is not held any more.
+// What it holds true: Until is at most Margin before the end of the TTL at the
+// store, by its slowest clock, counted from when a request was sent, never from
+// its answer. It moves on only while the lease is held and by what the store
+// has confirmed, and is 0 from the instant at which the lease is not held any
+// more.
 package lease
 
 import (
@@ -25,8 +27,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Belief is what is believed of one lease. The caller guards it with a lock of its own, other than
-// Until. Why the lease was lost is told as an E.
+// Belief is what is believed of one lease. The caller guards it with a lock of
+// its own, other than Until. Why the lease was lost is told as an E.
 type Belief[E any] struct {
 	// until is the instant at which belief ends unless a heartbeat moves it.
 	until atomic.Int64
@@ -73,8 +75,8 @@ const (
 // neverWarned is for a lease that is held for as long as it may be.
 const neverWarned = 1<<8 - 1
 
-// Ask begins a lease for a caller that has begun to ask. One that is long-running is never warned
-// of.
+// Ask begins a lease for a caller that has begun to ask. One that is
+// long-running is never warned of.
 func (b *Belief[E]) Ask(since timing.Instant, longRunning bool) {
 	b.acquired = since
 	if longRunning {
@@ -85,8 +87,8 @@ func (b *Belief[E]) Ask(since timing.Instant, longRunning bool) {
 // AskUntil is by when the store is to answer that is being asked.
 func (b *Belief[E]) AskUntil(at timing.Instant) { b.deadline = at }
 
-// AskAgain begins a lease in place of one that asks: under another owner token, as a question may
-// still have that one's.
+// AskAgain begins a lease in place of one that asks: under another owner token,
+// as a question may still have that one's.
 func (b *Belief[E]) AskAgain(before *Belief[E], owner Owner) {
 	b.Owner, b.extras, b.acquired, b.warned = owner, before.extras, before.acquired, before.warned
 }
@@ -97,17 +99,19 @@ func (b *Belief[E]) Asking() bool { return b.state == stateAsking }
 // Held reports whether the lease is ours.
 func (b *Belief[E]) Held() bool { return b.state == stateHeld }
 
-// Lost reports whether the lease is not ours any more, and its operation has not returned.
+// Lost reports whether the lease is not ours any more, and its operation has
+// not returned.
 func (b *Belief[E]) Lost() bool { return b.state == stateLost }
 
 // Released reports whether the lease is over.
 func (b *Belief[E]) Released() bool { return b.state == stateReleased }
 
-// Until is the instant at which belief ends unless a heartbeat moves it; 0 when the lease is over.
-// It needs no lock.
+// Until is the instant at which belief ends unless a heartbeat moves it; 0 when
+// the lease is over. It needs no lock.
 func (b *Belief[E]) Until() timing.Instant { return timing.Instant(b.until.Load()) }
 
-// Since is when the lease was acquired; until then, when its caller began to ask.
+// Since is when the lease was acquired; until then, when its caller began to
+// ask.
 func (b *Belief[E]) Since() timing.Instant { return b.acquired }
 
 // Left is for how long the store certainly holds the key yet.
@@ -119,8 +123,9 @@ func (b *Belief[E]) Renewals() int { return int(b.renewals) }
 // LongRunning reports whether the lease is held for as long as it may be.
 func (b *Belief[E]) LongRunning() bool { return b.warned == neverWarned }
 
-// Grant begins a lease that the store has granted. sent is when the request was, from which its
-// time counts. maxHold is that of the call: 0 if it has none of its own, negative for no bound.
+// Grant begins a lease that the store has granted. sent is when the request
+// was, from which its time counts. maxHold is that of the call: 0 if it has
+// none of its own, negative for no bound.
 func (b *Belief[E]) Grant(r *Rules, sent, now timing.Instant, maxHold time.Duration) {
 	b.state, b.acquired = stateHeld, now
 	b.deadline = r.Deadline(sent, b.TTL(r))
@@ -139,8 +144,9 @@ func (b *Belief[E]) boundTo(r *Rules, maxHold time.Duration) {
 	}
 }
 
-// Renewed books that the store has confirmed a lease for ttl, answering a request that was sent at
-// an instant. It reports whether that moves its time on: answers may overtake each other.
+// Renewed books that the store has confirmed a lease for ttl, answering a
+// request that was sent at an instant. It reports whether that moves its time
+// on: answers may overtake each other.
 func (b *Belief[E]) Renewed(r *Rules, sent timing.Instant, ttl time.Duration) (further bool) {
 	if b.extras != nil {
 		b.extras.lastErr = nil
@@ -153,18 +159,21 @@ func (b *Belief[E]) Renewed(r *Rules, sent timing.Instant, ttl time.Duration) (f
 	return further
 }
 
-// Missed books a renewal whose outcome is not known: the time of the lease stays as it was.
+// Missed books a renewal whose outcome is not known: the time of the lease
+// stays as it was.
 func (b *Belief[E]) Missed(err error) { b.withExtras().lastErr = err }
 
-// Transfer passes a lease on to next: the owner, the store's time and the tokens go on; the limits
-// and the fencing token are new. maxHold is that of next, as in Grant.
+// Transfer passes a lease on to next: the owner, the store's time and the
+// tokens go on; the limits and the fencing token are new. maxHold is that of
+// next, as in Grant.
 func (b *Belief[E]) Transfer(
 	r *Rules, next *Belief[E], maxHold time.Duration, fence int64, now timing.Instant,
 ) {
 	next.Owner, next.Fence = b.Owner, fence
 	next.state, next.acquired, next.deadline, next.Due = stateHeld, now, b.deadline, b.Due
-	// The extras go on with nothing in them but the tokens and what the store was told: so a
-	// hand-off allocates none. next has none of its own: it has asked for nothing unusual.
+	// The extras go on with nothing in them but the tokens and what the store
+	// was told: so a hand-off allocates none. next has none of its own: it has
+	// asked for nothing unusual.
 	if x := b.extras; x != nil {
 		if x.tokens != nil {
 			x.tokens.left--
@@ -222,7 +231,8 @@ func (b *Belief[E]) Lose(reason Reason, now timing.Instant) Loss {
 	return loss
 }
 
-// Tell notes what the operation is told of a loss, also of one that was only found at the release.
+// Tell notes what the operation is told of a loss, also of one that was only
+// found at the release.
 func (b *Belief[E]) Tell(why *E) { b.withExtras().why = why }
 
 // End ends a lease as released.
@@ -231,7 +241,8 @@ func (b *Belief[E]) End() {
 	b.until.Store(0)
 }
 
-// limit is where MaxHold or LimitTo ends a lease, and which; never if neither does.
+// limit is where MaxHold or LimitTo ends a lease, and which; never if neither
+// does.
 func (b *Belief[E]) limit(r *Rules) (at timing.Instant, reason Reason) {
 	if b.extras != nil && b.extras.limit != 0 {
 		return b.extras.limit, b.extras.limitFor
@@ -242,36 +253,40 @@ func (b *Belief[E]) limit(r *Rules) (at timing.Instant, reason Reason) {
 	return timing.Never, Expired
 }
 
-// setUntil settles until when a lease is believed in, by its deadline and by its limit.
+// setUntil settles until when a lease is believed in, by its deadline and by
+// its limit.
 func (b *Belief[E]) setUntil(r *Rules) {
 	limit, _ := b.limit(r)
 	b.until.Store(int64(min(b.deadline.Add(-r.Margin), limit)))
 }
 
-// Deadline is until when the store certainly holds a key for ttl after a request was sent: less
-// what two clocks drift apart meanwhile, and the millisecond to which it rounds.
+// Deadline is until when the store certainly holds a key for ttl after a
+// request was sent: less what two clocks drift apart meanwhile, and the
+// millisecond to which it rounds.
 func (r *Rules) Deadline(sent timing.Instant, ttl time.Duration) timing.Instant {
 	return sent.Add(Validity(ttl, r.Drift))
 }
 
-// TooOld reports whether a grant for ttl would be over, as its request was sent too long ago.
+// TooOld reports whether a grant for ttl would be over, as its request was sent
+// too long ago.
 func (r *Rules) TooOld(sent, now timing.Instant, ttl time.Duration) bool {
 	return now >= r.Deadline(sent, ttl).Add(-r.Margin)
 }
 
-// Validity is for how long a key is certainly held whose TTL the store counts by a clock of its
-// own.
+// Validity is for how long a key is certainly held whose TTL the store counts
+// by a clock of its own.
 func Validity(ttl time.Duration, drift float64) time.Duration {
 	return time.Duration(float64(ttl)*(1-drift)/(1+drift)) - time.Millisecond
 }
 
-// Owner is an owner token, inside the lease: with a string each of very many leases would take 16
-// bytes more, and a heartbeat would read one more place in memory. It is written once, before it is
-// read.
+// Owner is an owner token, inside the lease: with a string each of very many
+// leases would take 16 bytes more, and a heartbeat would read one more place in
+// memory. It is written once, before it is read.
 type Owner [store.OwnerLen]byte
 
-// NewOwner makes one of 128 random bits, so that no two acquisitions share one, not even those of
-// a process that was cloned from a snapshot, for which a counter would repeat.
+// NewOwner makes one of 128 random bits, so that no two acquisitions share one,
+// not even those of a process that was cloned from a snapshot, for which a
+// counter would repeat.
 func NewOwner() (token Owner) {
 	var raw [16]byte
 	rand.Read(raw[:]) // never fails: see crypto/rand

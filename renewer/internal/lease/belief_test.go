@@ -141,7 +141,8 @@ func TestALossTellsTheLastFailureIfThatIsWhy(t *testing.T) {
 	assert.Same(t, &loss, b.Why(), "also when the operation has returned")
 }
 
-// The store's time, the owner and the tokens go on; the limits and the fencing token are new.
+// The store's time, the owner and the tokens go on; the limits and the fencing
+// token are new.
 func TestALeaseIsPassedOn(t *testing.T) {
 	t.Parallel()
 	r := rules()
@@ -176,7 +177,8 @@ func TestALeaseIsPassedOn(t *testing.T) {
 	assert.False(t, ok, "as many hand-offs as are allowed")
 }
 
-// A token is not ahead of the store's clock, of which one is due in each microsecond.
+// A token is not ahead of the store's clock, of which one is due in each
+// microsecond.
 func TestATokenIsUsedNoEarlierThanTheStoreWouldGiveIt(t *testing.T) {
 	t.Parallel()
 	r := rules()
@@ -247,8 +249,8 @@ func TestWhenALeaseIsDue(t *testing.T) {
 	}
 }
 
-// The operation has had its notice of a Margin before the key may be freed; HoldAtLeast gives it
-// that as well.
+// The operation has had its notice of a Margin before the key may be freed;
+// HoldAtLeast gives it that as well.
 func TestWhenTheKeyOfALostLeaseMayBeFreed(t *testing.T) {
 	t.Parallel()
 	r := rules()

@@ -6,8 +6,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/timing"
 )
 
-// extras is what few leases have: those that met trouble, are contended, or were asked for with
-// unusual options. So each of very many leases is small.
+// extras is what few leases have: those that met trouble, are contended, or
+// were asked for with unusual options. So each of very many leases is small.
 type extras[E any] struct {
 	lastErr  error          // of the last heartbeat, nil once one is confirmed
 	why      *E             // the lease was lost
@@ -18,8 +18,8 @@ type extras[E any] struct {
 	limitFor Reason         // why limit is set
 	limit    timing.Instant // where LimitTo or a MaxHold of its own ends it; 0: Rules.MaxHold does
 	tokens   *tokens        // for hand-offs; nil if nobody waited when the store was asked
-	// When an acquire was sent that was never answered, although a later one was: it may still
-	// arrive after the release.
+	// When an acquire was sent that was never answered, although a later one
+	// was: it may still arrive after the release.
 	unsettled timing.Instant
 	place     uint64         // from which that asked
 	looked    timing.Instant // the last look: see Look
@@ -37,15 +37,15 @@ func (b *Belief[E]) withExtras() *extras[E] {
 	return b.extras
 }
 
-// Plain reports whether the lease was asked for with nothing unusual, and nothing unusual has
-// happened to it: so one may be handed to its caller.
+// Plain reports whether the lease was asked for with nothing unusual, and
+// nothing unusual has happened to it: so one may be handed to its caller.
 func (b *Belief[E]) Plain() bool { return b.extras == nil }
 
 // SetApart has no lease handed to the caller.
 func (b *Belief[E]) SetApart() { b.withExtras() }
 
-// Unusual reports whether the lease can't be handed over as it is: there is trouble with a
-// heartbeat, HoldAtLeast, Manual.
+// Unusual reports whether the lease can't be handed over as it is: there is
+// trouble with a heartbeat, HoldAtLeast, Manual.
 func (b *Belief[E]) Unusual() bool {
 	x := b.extras
 	return x != nil && (x.lastErr != nil || x.why != nil || x.unsettled != 0 || x.least != 0 ||
@@ -60,17 +60,20 @@ func (b *Belief[E]) Why() *E {
 	return b.extras.why
 }
 
-// NoNotice notes that another owner could have the lock at once when the lease was lost.
+// NoNotice notes that another owner could have the lock at once when the lease
+// was lost.
 func (b *Belief[E]) NoNotice() { b.extras.notice = 0 }
 
-// Explain replaces a reason for which no heartbeat is confirmed by a better one.
+// Explain replaces a reason for which no heartbeat is confirmed by a better
+// one.
 func (b *Belief[E]) Explain(former, err error) {
 	if x := b.extras; x != nil && x.lastErr == former { //nolint:errorlint // that very one
 		x.lastErr = err
 	}
 }
 
-// Manual has the lease live without a heartbeat, for ttl at a time: the longest that was asked for.
+// Manual has the lease live without a heartbeat, for ttl at a time: the longest
+// that was asked for.
 func (b *Belief[E]) Manual(ttl time.Duration) {
 	x := b.withExtras()
 	x.manual = max(x.manual, ttl)
@@ -87,8 +90,8 @@ func (b *Belief[E]) TTL(r *Rules) time.Duration {
 	return r.TTL
 }
 
-// HoldAtLeast has the store hold the key until an instant in any case, or longer if that was asked
-// for before.
+// HoldAtLeast has the store hold the key until an instant in any case, or
+// longer if that was asked for before.
 func (b *Belief[E]) HoldAtLeast(until timing.Instant) {
 	x := b.withExtras()
 	x.least = max(x.least, until)
@@ -102,8 +105,8 @@ func (b *Belief[E]) Least() timing.Instant {
 	return b.extras.least
 }
 
-// Unsettle notes when a request was sent, from a place, that was never answered: it may still
-// arrive after the release.
+// Unsettle notes when a request was sent, from a place, that was never
+// answered: it may still arrive after the release.
 func (b *Belief[E]) Unsettle(sent timing.Instant, place uint64) {
 	x := b.withExtras()
 	x.unsettled, x.place = sent, place
@@ -125,7 +128,8 @@ func (b *Belief[E]) Place() uint64 {
 	return b.extras.place
 }
 
-// Told notes how many callers wait, as the store was told; -1 if that is not known.
+// Told notes how many callers wait, as the store was told; -1 if that is not
+// known.
 func (b *Belief[E]) Told(n int) { b.withExtras().told = n }
 
 // IsTold reports whether the store was told that n callers wait.
@@ -142,8 +146,8 @@ func (b *Belief[E]) Free() { b.withExtras().freed = true }
 // IsFree reports whether it has.
 func (b *Belief[E]) IsFree() bool { return b.extras != nil && b.extras.freed }
 
-// Look is when the lease may be looked at upon a message that came now, once in a pause. It is not
-// ok if a look is planned already.
+// Look is when the lease may be looked at upon a message that came now, once in
+// a pause. It is not ok if a look is planned already.
 func (b *Belief[E]) Look(now timing.Instant, pause time.Duration) (at timing.Instant, ok bool) {
 	x := b.withExtras()
 	if x.looked > now {
@@ -166,40 +170,44 @@ func (b *Belief[E]) OnLoss(f *func()) {
 	x.onLoss[f] = struct{}{}
 }
 
-// NotOnLoss takes it back, unless the lease has been lost: then it is being called.
+// NotOnLoss takes it back, unless the lease has been lost: then it is being
+// called.
 func (b *Belief[E]) NotOnLoss(f *func()) {
 	if b.state == stateHeld && b.extras != nil {
 		delete(b.extras.onLoss, f)
 	}
 }
 
-// Losing calls the functions of OnLoss. It needs no lock once the lease is lost: none is added any
-// more.
+// Losing calls the functions of OnLoss. It needs no lock once the lease is
+// lost: none is added any more.
 func (b *Belief[E]) Losing() {
 	for f := range b.extras.onLoss {
 		(*f)()
 	}
 }
 
-// Tokens notes that tokens for hand-offs came with the grant, at an instant: reserved more above
-// Fence, for most hand-offs, until an instant.
+// Tokens notes that tokens for hand-offs came with the grant, at an instant:
+// reserved more above Fence, for most hand-offs, until an instant.
 func (b *Belief[E]) Tokens(now timing.Instant, reserved, most int, until timing.Instant) {
 	b.withExtras().tokens = &tokens{
 		granted: now, first: b.Fence, last: b.Fence + int64(reserved), left: most, until: until,
 	}
 }
 
-// HasTokens reports whether callers waited when the store was asked, so that it reserved tokens.
+// HasTokens reports whether callers waited when the store was asked, so that it
+// reserved tokens.
 func (b *Belief[E]) HasTokens() bool { return b.extras != nil && b.extras.tokens != nil }
 
-// NextToken is that of the holder after this one, if the lease may be passed on by now.
+// NextToken is that of the holder after this one, if the lease may be passed on
+// by now.
 func (b *Belief[E]) NextToken(r *Rules, now timing.Instant) (fence int64, ok bool) {
 	return b.extras.tokens.next(b.Fence, now, r.Drift)
 }
 
-// tokens are the fencing tokens of one grant, for hand-offs. One is used only once as much time has
-// passed since the grant as it is above the first: so those in use do not run ahead of the store's
-// clock, by which tokens rise after the store has lost its data.
+// tokens are the fencing tokens of one grant, for hand-offs. One is used only
+// once as much time has passed since the grant as it is above the first: so
+// those in use do not run ahead of the store's clock, by which tokens rise
+// after the store has lost its data.
 type tokens struct {
 	granted timing.Instant // when the answer came: the store's clock has shown first by then
 	first   int64          // the token granted
@@ -208,8 +216,8 @@ type tokens struct {
 	until   timing.Instant // for hand-offs
 }
 
-// next is the token above fence, if it may be used by now. The store's clock may be slower than
-// ours by the drift.
+// next is the token above fence, if it may be used by now. The store's clock
+// may be slower than ours by the drift.
 func (t *tokens) next(fence int64, now timing.Instant, drift float64) (int64, bool) {
 	fence++
 	elapsed := float64(now.Sub(t.granted)) * (1 - drift) / (1 + drift)
@@ -218,11 +226,13 @@ func (t *tokens) next(fence int64, now timing.Instant, drift float64) (int64, bo
 	return fence, ok
 }
 
-// StoppedAtOnce is within what time an operation returns that stops as soon as it is told.
+// StoppedAtOnce is within what time an operation returns that stops as soon as
+// it is told.
 const StoppedAtOnce = 10 * time.Millisecond
 
-// NextDue is when the lease is to be attended to: when the store has not answered in time; when
-// belief in it ends; or when observers are to hear that its operation still runs.
+// NextDue is when the lease is to be attended to: when the store has not
+// answered in time; when belief in it ends; or when observers are to hear that
+// its operation still runs.
 func (b *Belief[E]) NextDue(r *Rules) timing.Instant {
 	switch b.state {
 	case stateAsking:
@@ -241,8 +251,9 @@ func (b *Belief[E]) IsOver(now timing.Instant) bool {
 	return b.state == stateHeld && b.Until() <= now
 }
 
-// nextWarning is when observers are to hear that the operation still runs: when others can have the
-// lock, since it is lost; and after Rules.HoldWarning, twice that, and so on.
+// nextWarning is when observers are to hear that the operation still runs: when
+// others can have the lock, since it is lost; and after Rules.HoldWarning,
+// twice that, and so on.
 func (b *Belief[E]) nextWarning(r *Rules) timing.Instant {
 	switch after := r.HoldWarning; {
 	case b.state == stateLost && !b.extras.overran:
@@ -264,8 +275,8 @@ func (b *Belief[E]) Warned(r *Rules, now timing.Instant) {
 	}
 }
 
-// Times is for how long the lease has been held, and for how long its operation has run on since it
-// was lost.
+// Times is for how long the lease has been held, and for how long its operation
+// has run on since it was lost.
 func (b *Belief[E]) Times(now timing.Instant) (heldFor, overrun time.Duration) {
 	if at := b.LostAt(); at != 0 {
 		return at.Sub(b.acquired), now.Sub(at)
@@ -273,7 +284,8 @@ func (b *Belief[E]) Times(now timing.Instant) (heldFor, overrun time.Duration) {
 	return now.Sub(b.acquired), 0
 }
 
-// LostAt is when the lease was lost, 0 if it was not, or only found so at the release.
+// LostAt is when the lease was lost, 0 if it was not, or only found so at the
+// release.
 func (b *Belief[E]) LostAt() timing.Instant {
 	if b.extras == nil {
 		return 0
@@ -281,9 +293,9 @@ func (b *Belief[E]) LostAt() timing.Instant {
 	return b.extras.lostAt
 }
 
-// Noticed is from when the key of a lost lease may be released: its operation has had the notice of
-// a Margin that it was promised, or will have had it when HoldAtLeast ends, before which no other
-// owner can have the lock.
+// Noticed is from when the key of a lost lease may be released: its operation
+// has had the notice of a Margin that it was promised, or will have had it when
+// HoldAtLeast ends, before which no other owner can have the lock.
 func (b *Belief[E]) Noticed(r *Rules) timing.Instant {
 	at := b.extras.lostAt.Add(r.Margin)
 	if b.extras.least >= at {

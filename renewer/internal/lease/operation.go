@@ -8,17 +8,18 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/internal/asking"
 )
 
-// Operation is the context of what runs under a lease. It is made when it is first asked for, since
-// it takes as much memory as the rest of a lease, and a program may hold very many without ever
-// selecting on their ends.
+// Operation is the context of what runs under a lease. It is made when it is
+// first asked for, since it takes as much memory as the rest of a lease, and a
+// program may hold very many without ever selecting on their ends.
 type Operation struct {
 	//nolint:containedctx // given to Acquire, or what the observer made of it; nil until granted
 	values context.Context
 	made   atomic.Pointer[Context]
 }
 
-// Context is one that ends with a cause. While the store is asked for a lease it is the question's,
-// and becomes the operation's if the answer is yes: so an acquire makes only one.
+// Context is one that ends with a cause. While the store is asked for a lease
+// it is the question's, and becomes the operation's if the answer is yes: so an
+// acquire makes only one.
 type Context struct {
 	//nolint:containedctx // it is the holder's
 	Ctx     context.Context
@@ -43,7 +44,8 @@ var releasedContext = func() *Context {
 	return c
 }()
 
-// Begin gives the operation what its context derives from, unless it has one that was a question's.
+// Begin gives the operation what its context derives from, unless it has one
+// that was a question's.
 func (o *Operation) Begin(values context.Context) { o.values = values }
 
 // Begun reports whether the caller has the lease: else it is about to.
@@ -61,8 +63,8 @@ func (o *Operation) Context() *Context {
 	return o.made.Load()
 }
 
-// Made is the context if it was made, and is not that of a lease that was released before; else
-// nil.
+// Made is the context if it was made, and is not that of a lease that was
+// released before; else nil.
 func (o *Operation) Made() *Context {
 	if c := o.made.Load(); c != releasedContext {
 		return c
@@ -70,8 +72,8 @@ func (o *Operation) Made() *Context {
 	return nil
 }
 
-// Seen is the context for observers. If it was not asked for yet, it is the one that it would
-// derive from.
+// Seen is the context for observers. If it was not asked for yet, it is the one
+// that it would derive from.
 func (o *Operation) Seen() context.Context {
 	if c := o.Made(); c != nil {
 		return c.Ctx
@@ -82,14 +84,16 @@ func (o *Operation) Seen() context.Context {
 // Ask sets the context of a question, in room for it.
 func (o *Operation) Ask(ctx context.Context, room *Context) { o.made.Store(room.Begin(ctx)) }
 
-// Drop ends a context that is not to be the operation's. Only before the lease is granted.
+// Drop ends a context that is not to be the operation's. Only before the lease
+// is granted.
 func (o *Operation) Drop() {
 	if c := o.made.Swap(nil); c != nil {
 		c.Cancel(nil)
 	}
 }
 
-// End ends the operation's context, even if it is not made yet. The first cause counts.
+// End ends the operation's context, even if it is not made yet. The first cause
+// counts.
 func (o *Operation) End(cause error) {
 	if o.made.Load() == nil {
 		c := releasedContext

@@ -12,7 +12,8 @@ import (
 
 type key struct{}
 
-// However late the context is asked for, it is the same, and ends with the first cause.
+// However late the context is asked for, it is the same, and ends with the
+// first cause.
 func TestAnOperationsContext(t *testing.T) {
 	t.Parallel()
 	values := context.WithValue(t.Context(), key{}, "value")

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// tenureOf is the tenure that a fencing token is from which was believed in from an instant on, nil
-// if there is none. Under s.mu.
+// tenureOf is the tenure that a fencing token is from which was believed in
+// from an instant on, nil if there is none. Under s.mu.
 func (s *server) tenureOf(name string, fence int64, from time.Duration) *tenure {
 	for _, t := range slices.Backward(s.book[name]) {
 		if t.from <= from && t.low <= fence && fence <= t.high {
@@ -17,8 +17,9 @@ func (s *server) tenureOf(name string, fence int64, from time.Duration) *tenure 
 	return nil
 }
 
-// lapse tells until when the owner that a belief is of has the name, if it is neither renewed nor
-// released; 0 if it has not, and for ever if the server has lost it.
+// lapse tells until when the owner that a belief is of has the name, if it is
+// neither renewed nor released; 0 if it has not, and for ever if the server has
+// lost it.
 func (s *server) lapse(b *belief, now time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,7 +58,8 @@ func (s *server) held(now time.Duration) []tenure {
 	return all
 }
 
-// close notes that a process ends its keeper, which may leave keys behind if it is in a hurry.
+// close notes that a process ends its keeper, which may leave keys behind if it
+// is in a hurry.
 func (s *server) close(process int, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

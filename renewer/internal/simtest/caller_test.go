@@ -154,7 +154,8 @@ func (c *caller) refused(ctx context.Context, err error, took time.Duration) {
 	}
 }
 
-// hold works under a lease for a random time, or until it is lost. Some work on after that.
+// hold works under a lease for a random time, or until it is lost. Some work on
+// after that.
 func (c *caller) hold(ctx context.Context, b *belief, l *renewer.Lease, manual time.Duration) {
 	d := c.dice
 	last := c.w.now() + c.work()
@@ -182,7 +183,8 @@ func (c *caller) hold(ctx context.Context, b *belief, l *renewer.Lease, manual t
 	c.probe(b, l)
 }
 
-// impatience is how long a caller waits in a process in which the head leaves all the time.
+// impatience is how long a caller waits in a process in which the head leaves
+// all the time.
 const impatience = 100 * time.Millisecond
 
 // work is how long one piece of it takes: mostly little.
@@ -232,7 +234,8 @@ func (c *caller) probe(b *belief, l *renewer.Lease) {
 	}
 }
 
-// kindOf is an error without what differs each time, such as the number of this process.
+// kindOf is an error without what differs each time, such as the number of this
+// process.
 func kindOf(err error) error {
 	if e, ok := errors.AsType[*renewer.Error](err); ok {
 		return e.Kind

@@ -2,7 +2,8 @@ package simtest_test
 
 import "time"
 
-// clock is the server's: it runs faster or slower than that of the processes, by a constant rate.
+// clock is the server's: it runs faster or slower than that of the processes,
+// by a constant rate.
 type clock struct {
 	offset time.Duration
 	drift  int64 // in millionths

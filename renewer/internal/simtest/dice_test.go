@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// dice is a source of chance. Each caller and each request has its own, drawn from the
-// world's seed and a label: so what one of them does depends on nobody else's speed.
+// dice is a source of chance. Each caller and each request has its own, drawn
+// from the world's seed and a label: so what one of them does depends on nobody
+// else's speed.
 type dice struct{ *rand.Rand }
 
 func newDice(seed uint64, label string, n ...int) dice {

@@ -127,8 +127,9 @@ func (s *server) lose(now time.Duration) {
 	s.restore(now, s.micros(now), saved{})
 }
 
-// failOver goes on with a copy, whose clock differs. It may not have all leases, nor the last
-// renewals of those that it has, and its clock may end them early.
+// failOver goes on with a copy, whose clock differs. It may not have all
+// leases, nor the last renewals of those that it has, and its clock may end
+// them early.
 func (s *server) failOver(now time.Duration, from saved, by time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,8 +147,9 @@ func (s *server) failOver(now time.Duration, from saved, by time.Duration) {
 	s.restore(now, was, from)
 }
 
-// restore goes on with the tokens that were saved. The clock was at was before. Tokens fall only
-// where some were lost and the clock is behind them, now or later: that is a new era.
+// restore goes on with the tokens that were saved. The clock was at was before.
+// Tokens fall only where some were lost and the clock is behind them, now or
+// later: that is a new era.
 func (s *server) restore(now time.Duration, was int64, from saved) {
 	if from.mark != s.tokens.marks[0] {
 		s.forgotten = max(s.forgotten, s.tokens.marks[0], was)

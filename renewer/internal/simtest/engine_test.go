@@ -23,8 +23,8 @@ const (
 // isChild reports whether this process plays for another one, repeatably.
 func isChild() bool { return os.Getenv(childVariable) != "" }
 
-// jitterByInstant takes the engine's jitter from the instant, which in a bubble is the same
-// whenever a world is played again.
+// jitterByInstant takes the engine's jitter from the instant, which in a bubble
+// is the same whenever a world is played again.
 func jitterByInstant() {
 	timing.Random = func(n int64) int64 {
 		x := uint64(time.Now().UnixNano())
@@ -34,8 +34,9 @@ func jitterByInstant() {
 	}
 }
 
-// build makes a binary of these tests without the race detector, under which goroutines are woken
-// in a random order, and which takes five times as long: TestEngineAsItIs is for that.
+// build makes a binary of these tests without the race detector, under which
+// goroutines are woken in a random order, and which takes five times as long:
+// TestEngineAsItIs is for that.
 var build = sync.OnceValues(func() (binary string, err error) {
 	buildDir, err = os.MkdirTemp("", "lockbeat-simtest")
 	if err != nil {
@@ -54,9 +55,9 @@ var build = sync.OnceValues(func() (binary string, err error) {
 // buildDir is to be removed at the end.
 var buildDir string
 
-// runChild runs TestSimulation in such a binary, with a fault of the store or none, and gives its
-// output. It runs on one processor, so that goroutines take their turns in the same order when a
-// world is played again.
+// runChild runs TestSimulation in such a binary, with a fault of the store or
+// none, and gives its output. It runs on one processor, so that goroutines take
+// their turns in the same order when a world is played again.
 func runChild(t *testing.T, fault string, flags ...string) (out string, passed bool) {
 	t.Helper()
 	binary, err := build()

@@ -11,11 +11,12 @@ import (
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 )
 
-// budget is how many worlds a planted fault has to be found in: those of a long run.
+// budget is how many worlds a planted fault has to be found in: those of a long
+// run.
 const budget = 200
 
-// requireFound plays worlds with a fault until it is found as one of these kinds of violation. A
-// child ends at a violation of any kind.
+// requireFound plays worlds with a fault until it is found as one of these
+// kinds of violation. A child ends at a violation of any kind.
 func requireFound(t *testing.T, fault string, kinds []kind) {
 	t.Helper()
 	const children = 5

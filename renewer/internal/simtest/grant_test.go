@@ -34,7 +34,8 @@ func (s *server) acquire(
 	return store.Grant{Status: store.StatusHeld, Fence: t.low}
 }
 
-// grant begins a tenure, whose tokens are above all before them, and by the clock.
+// grant begins a tenure, whose tokens are above all before them, and by the
+// clock.
 func (s *server) grant(
 	r *request, c *store.Claim, from place, now time.Duration,
 ) store.Grant {

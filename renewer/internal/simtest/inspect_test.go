@@ -45,8 +45,9 @@ func (g *ledger) inspect(s *server, now time.Duration, p plan) {
 	}
 }
 
-// apart looks whether beliefs in one name overlap, and whether tokens rise in their order. Those in
-// what the server has lost may overlap, and are not compared with those before. Under s.mu.
+// apart looks whether beliefs in one name overlap, and whether tokens rise in
+// their order. Those in what the server has lost may overlap, and are not
+// compared with those before. Under s.mu.
 func (g *ledger) apart(s *server, all []*belief) {
 	var highest *belief
 	era := 0
@@ -85,7 +86,8 @@ func (g *ledger) notice(s *server, b *belief, margin time.Duration) {
 	}
 }
 
-// inside looks whether a belief lies inside the tenure of its token. Under s.mu.
+// inside looks whether a belief lies inside the tenure of its token. Under
+// s.mu.
 func (g *ledger) inside(s *server, b *belief) {
 	t := s.tenureOf(b.name, b.fence, b.from)
 	if t == nil {

@@ -28,7 +28,8 @@ type lot struct {
 	fence int64
 }
 
-// belief is a time in which a caller believed in its lease. Guarded by the ledger's mutex.
+// belief is a time in which a caller believed in its lease. Guarded by the
+// ledger's mutex.
 type belief struct {
 	lot
 	process  int
@@ -151,7 +152,8 @@ func (g *ledger) returned(b *belief, now time.Duration) {
 	b.ran = now
 }
 
-// lost ends a belief, and looks whether there was reason to, and whether it was told in time.
+// lost ends a belief, and looks whether there was reason to, and whether it was
+// told in time.
 func (g *ledger) lost(w *world, key lot, e *renewer.LostError) {
 	g.mu.Lock()
 	b := g.open[key]

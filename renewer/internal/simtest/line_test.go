@@ -8,9 +8,10 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// A store may keep a line for each name: a claim that is refused puts its place there, and a
-// release grants the name to the first place that hears of it, as it was first claimed from there.
-// The message of that may be late, lost, repeated, or overtaken by another one.
+// A store may keep a line for each name: a claim that is refused puts its place
+// there, and a release grants the name to the first place that hears of it, as
+// it was first claimed from there. The message of that may be late, lost,
+// repeated, or overtaken by another one.
 
 // place is a place in a line, as the server names it.
 type place struct {
@@ -18,7 +19,8 @@ type place struct {
 	number uint64
 }
 
-// rank is a place with when it came, by the server's clock, and the first claim from it.
+// rank is a place with when it came, by the server's clock, and the first claim
+// from it.
 type rank struct {
 	place
 	since  time.Duration
@@ -33,15 +35,16 @@ type turn struct {
 	until time.Duration // by the server's clock
 }
 
-// message is what the inbox of a place is told of a name: to ask, or what its first claim was
-// granted.
+// message is what the inbox of a place is told of a name: to ask, or what its
+// first claim was granted.
 type message struct {
 	name    string
 	number  uint64
 	granted *store.Grant
 }
 
-// queue gives the place of a claim its rank, and returns it: when it came first.
+// queue gives the place of a claim its rank, and returns it: when it came
+// first.
 func (s *server) queue(name string, r rank, now time.Duration) (since time.Duration) {
 	line := s.lines[name]
 	if i := slices.IndexFunc(line, func(o rank) bool { return o.place == r.place }); i >= 0 {
@@ -75,8 +78,9 @@ func (s *server) first(name string) (r rank, ok bool) {
 	return line[0], true
 }
 
-// pass grants a name that is free to the first place that hears of it, or tells all who wait. The
-// process that has released it looks when the grant may have lapsed.
+// pass grants a name that is free to the first place that hears of it, or tells
+// all who wait. The process that has released it looks when the grant may have
+// lapsed.
 func (s *server) pass(r *request, name string, now time.Duration) {
 	for first, ok := s.first(name); ok; first, ok = s.first(name) {
 		if !s.hears(first.place) {
@@ -96,7 +100,8 @@ func (s *server) pass(r *request, name string, now time.Duration) {
 	s.tellAll(name)
 }
 
-// look has the next places ask after a grant that lapsed, as they may be as dead as that one.
+// look has the next places ask after a grant that lapsed, as they may be as
+// dead as that one.
 func (s *server) look(name string, now time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +131,8 @@ func (s *server) ask(name string, p place) bool {
 	return heard
 }
 
-// wake has the first place that hears of it ask, which keeps its rank, and all without a place.
+// wake has the first place that hears of it ask, which keeps its rank, and all
+// without a place.
 func (s *server) wake(name string) {
 	for len(s.lines[name]) > 0 && !s.ask(name, s.lines[name][0].place) {
 		s.lines[name] = s.lines[name][1:]

@@ -49,7 +49,8 @@ func newLink(w *world, process, inbox int) *link {
 	}
 }
 
-// errReset is what a caller hears of a request that was lost, if it hears of it.
+// errReset is what a caller hears of a request that was lost, if it hears of
+// it.
 var errReset = errors.New("connection reset")
 
 // fate is what happens to one request on its way.
@@ -135,7 +136,8 @@ func (l *link) call(ctx context.Context, op, name string, r *request) (reply, er
 // open reports whether anything gets through.
 func (l *link) open() bool { return l.w.calm.Load() || l.cut.end(l.w.now()) == 0 }
 
-// arrive is a request at the server, which does not get to it while it is frozen.
+// arrive is a request at the server, which does not get to it while it is
+// frozen.
 func (l *link) arrive(r *request, f fate, replied chan<- reply) {
 	now := l.w.now()
 	if thaw := l.w.frozen.end(now); thaw > 0 && !l.w.calm.Load() {

@@ -7,8 +7,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// observer ends beliefs at the instant of their loss, also where the caller's own
-// cancellation ended the context before. In the goroutines of callers it panics now and then.
+// observer ends beliefs at the instant of their loss, also where the caller's
+// own cancellation ended the context before. In the goroutines of callers it
+// panics now and then.
 type observer struct {
 	renewer.NopObserver
 
@@ -31,7 +32,8 @@ func (o *observer) step() {
 	}
 }
 
-// trips calls f and reports whether an observer has panicked in it, as a server that recovers does.
+// trips calls f and reports whether an observer has panicked in it, as a server
+// that recovers does.
 func trips(f func()) (yes bool) {
 	defer func() {
 		if r := recover(); r != nil {

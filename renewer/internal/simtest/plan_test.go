@@ -10,16 +10,19 @@ import (
 type weather string
 
 const (
-	// drizzle: single requests and replies are lost, and callers are told so soon.
+	// drizzle: single requests and replies are lost, and callers are told so
+	// soon.
 	drizzle weather = "drizzle"
-	// storm: links are cut, the server freezes, and much is lost without a word.
+	// storm: links are cut, the server freezes, and much is lost without a
+	// word.
 	storm weather = "storm"
-	// crowd: many processes want one name, in fine weather. Most of them may die at once; the head
-	// of one leaves all the time.
+	// crowd: many processes want one name, in fine weather. Most of them may
+	// die at once; the head of one leaves all the time.
 	crowd weather = "crowd"
 )
 
-// plan is all about a world that is settled before it begins. It follows from the seed.
+// plan is all about a world that is settled before it begins. It follows from
+// the seed.
 type plan struct {
 	seed                       uint64
 	weather                    weather
@@ -114,8 +117,8 @@ func (p plan) crowded(d dice) plan {
 	}
 	p.cfg.TTL, p.turn, p.settle = 5*time.Second, time.Second, time.Second
 	p.cfg.HandOffs = -1
-	// A holder and the two places behind it may be on machines that die at once: the others find
-	// out by their poll.
+	// A holder and the two places behind it may be on machines that die at
+	// once: the others find out by their poll.
 	p.mostWait = 2*p.cfg.TTL + longestPoll + 4*p.turn
 	return p
 }

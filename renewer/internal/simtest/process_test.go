@@ -18,8 +18,8 @@ type process struct {
 	now   atomic.Pointer[life]
 }
 
-// life is one of a process: a keeper, and a link to the server, which a restart of the keeper alone
-// leaves as it is.
+// life is one of a process: a keeper, and a link to the server, which a restart
+// of the keeper alone leaves as it is.
 type life struct {
 	keeper *renewer.Keeper
 	link   *link
@@ -60,7 +60,8 @@ func (p *process) begin(l *link) {
 	p.now.Store(&life{k, l, begun + 1})
 }
 
-// restart ends the keeper, or kills the process, and begins another, now and then.
+// restart ends the keeper, or kills the process, and begins another, now and
+// then.
 func (p *process) restart(done <-chan struct{}) {
 	for {
 		select {
@@ -78,8 +79,8 @@ func (p *process) restart(done <-chan struct{}) {
 	}
 }
 
-// kill ends the process without a word: nothing that it believes counts any more. Its machine dies
-// with it, or the server hears at once that it is gone.
+// kill ends the process without a word: nothing that it believes counts any
+// more. Its machine dies with it, or the server hears at once that it is gone.
 func (p *process) kill(machine bool) {
 	l := p.life()
 	p.w.trace.note(p.w.now(), "process %d is killed, its machine too: %t", p.id, machine)

@@ -20,8 +20,9 @@ func TestAWorldIsPlayedAgain(t *testing.T) {
 		left--
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			// On a busy machine Go stops a goroutine in the middle of an instant now and then, and
-			// another comes first: one world of forty, with twelve at once on a processor.
+			// On a busy machine Go stops a goroutine in the middle of an
+			// instant now and then, and another comes first: one world of
+			// forty, with twelve at once on a processor.
 			var stories [5][]string
 			for i := range stories {
 				stories[i] = grantsOf(t, seed)
@@ -37,7 +38,8 @@ func TestAWorldIsPlayedAgain(t *testing.T) {
 	}
 }
 
-// grantsOf plays a world and gives what its story tells of grants, which is all that was random.
+// grantsOf plays a world and gives what its story tells of grants, which is all
+// that was random.
 func grantsOf(t *testing.T, seed uint64) []string {
 	t.Helper()
 	out, passed := runChild(t, "", append(flags(seed, 1), "-sim.trace")...)

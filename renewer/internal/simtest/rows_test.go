@@ -22,8 +22,9 @@ func rowPlan(processes int) plan {
 	return p
 }
 
-// Most of those who wait die at once. The first live one has the lock at once where the server sees
-// that they are dead, and after a TTL where it does not. It costs the others no more than that, once.
+// Most of those who wait die at once. The first live one has the lock at once
+// where the server sees that they are dead, and after a TTL where it does not.
+// It costs the others no more than that, once.
 func TestMostWaitersDieAtOnce(t *testing.T) {
 	t.Parallel()
 	const all, most = 30, 20

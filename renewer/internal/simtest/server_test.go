@@ -7,15 +7,17 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// server is a model of one: keys with a TTL by its own clock, in whole milliseconds; fencing
-// tokens by a mark; and comparisons of owner tokens. It keeps a book of every tenure.
+// server is a model of one: keys with a TTL by its own clock, in whole
+// milliseconds; fencing tokens by a mark; and comparisons of owner tokens. It
+// keeps a book of every tenure.
 type server struct {
 	faults faults
 	report func(kind, string, ...any)
 	count  func(event)
 	turn   time.Duration // of the first in line; 0: there are no lines
-	// tell sends a message to the inbox of a place, which hears reports to be heard. tellAll tells
-	// all who wait without a place. later has a process do something after a time.
+	// tell sends a message to the inbox of a place, which hears reports to be
+	// heard. tellAll tells all who wait without a place. later has a process do
+	// something after a time.
 	tell      func(p place, m message)
 	hears     func(p place) bool
 	processOf func(p place) int
@@ -92,7 +94,8 @@ func (s *server) live(name string, now time.Duration) *tenure {
 		t.end(s.clock.when(t.until), false)
 		s.count(leftToLapse)
 		delete(s.keys, name)
-		// no release has put what was used into the mark: the clock alone bars it
+		// no release has put what was used into the mark: the clock alone bars
+		// it
 		if t.high > t.low {
 			s.forgotten = max(s.forgotten, t.high)
 			s.beginEra(now)

@@ -22,10 +22,12 @@ var (
 	worldsFlag = flag.Int("sim.worlds", 0, "how many worlds are played; 0: by -sim.grants")
 )
 
-// quota is how many grants a world has: few enough that a violation is near the beginning.
+// quota is how many grants a world has: few enough that a violation is near the
+// beginning.
 const quota = 500
 
-// Whatever the weather, belief lies inside the truth, tokens rise, and nothing is left behind.
+// Whatever the weather, belief lies inside the truth, tokens rise, and nothing
+// is left behind.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
 	seed, worlds := *seedFlag, *worldsFlag
@@ -87,7 +89,8 @@ func playWorlds(t *testing.T, seed uint64, worlds int, f faults) *tally {
 	return seen
 }
 
-// playSeed plays the world of a seed and fails with the command that does so again.
+// playSeed plays the world of a seed and fails with the command that does so
+// again.
 func playSeed(t *testing.T, seed uint64, f faults) (seen *tally) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

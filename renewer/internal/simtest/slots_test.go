@@ -7,11 +7,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// In a world of limits each name is one, of plan.limit slots. The server has those who hold a name,
-// and the places whose turn it is: together they are never more than a claim's own number when that
-// is granted. Each slot that is free goes to the first place in line that hears of it.
+// In a world of limits each name is one, of plan.limit slots. The server has
+// those who hold a name, and the places whose turn it is: together they are
+// never more than a claim's own number when that is granted. Each slot that is
+// free goes to the first place in line that hears of it.
 
-// liveSlots are those who hold a limit. What has lapsed goes to the first in line.
+// liveSlots are those who hold a limit. What has lapsed goes to the first in
+// line.
 func (s *server) liveSlots(name string, now time.Duration) []*tenure {
 	lapsed := 0
 	s.slots[name] = slices.DeleteFunc(s.slots[name], func(t *tenure) bool {
@@ -37,7 +39,8 @@ func (s *server) liveSlots(name string, now time.Duration) []*tenure {
 	return s.slots[name]
 }
 
-// passSlot keeps a slot that is free for the first place that hears of it, or tells all who wait.
+// passSlot keeps a slot that is free for the first place that hears of it, or
+// tells all who wait.
 func (s *server) passSlot(name string, now time.Duration) bool {
 	for r, ok := s.first(name); ok; r, ok = s.first(name) {
 		if s.ask(name, r.place) {
@@ -144,7 +147,8 @@ func (s *server) holdSlot(r *request, h *store.Hold, now time.Duration) store.An
 	return store.Answer{Status: store.StatusHeld}
 }
 
-// atMost looks whether more than so many believe in a limit at once. Under s.mu.
+// atMost looks whether more than so many believe in a limit at once. Under
+// s.mu.
 func (g *ledger) atMost(s *server, all []*belief, limit int) {
 	seen := make(map[int64]bool)
 	for _, b := range all {

@@ -45,8 +45,8 @@ func (t *tenure) last() int64 {
 	return t.high
 }
 
-// mayLapse reports whether nobody is to free it: the owner wanted it
-// so, or has had an answer to the request, and can't know of the copy that came later.
+// mayLapse reports whether nobody is to free it: the owner wanted it so, or has
+// had an answer to the request, and can't know of the copy that came later.
 func (t *tenure) mayLapse() bool {
 	return t.disturbed || t.kept || t.copied != nil && t.copied.answered.Load()
 }

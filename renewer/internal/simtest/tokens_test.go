@@ -2,8 +2,8 @@ package simtest_test
 
 import "github.com/lockbeat/lockbeat/renewer/store"
 
-// fenceTokens are what a server knows of fencing tokens: a mark for all names. The clock is in
-// microseconds.
+// fenceTokens are what a server knows of fencing tokens: a mark for all names.
+// The clock is in microseconds.
 type fenceTokens struct {
 	faults faults
 	marks  [2]int64 // the highest token granted or reserved; the second is used by a fault alone
@@ -17,8 +17,9 @@ func (k *fenceTokens) mark(t *tenure) *int64 {
 	return &k.marks[0]
 }
 
-// pick is the token of a new tenure, and the highest that is reserved with it: none is further ahead
-// of the clock than [store.MaxReserved], unless it is the one granted.
+// pick is the token of a new tenure, and the highest that is reserved with it:
+// none is further ahead of the clock than [store.MaxReserved], unless it is the
+// one granted.
 func (k *fenceTokens) pick(t *tenure, waits bool, clock int64) (low, high int64) {
 	mark := k.mark(t)
 	low = max(clock, *mark+1)

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// trace is the story of a world, for a developer who plays one again with -sim.trace.
+// trace is the story of a world, for a developer who plays one again with
+// -sim.trace.
 type trace struct {
 	wanted bool
 

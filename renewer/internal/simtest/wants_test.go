@@ -8,7 +8,8 @@ type want struct {
 	name string
 }
 
-// waiting is for how long they have wanted it, without a pause and without having it.
+// waiting is for how long they have wanted it, without a pause and without
+// having it.
 type waiting struct {
 	callers int
 	since   time.Duration

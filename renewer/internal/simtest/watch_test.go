@@ -21,9 +21,10 @@ func (w *watch) call(err error) {
 	}
 }
 
-// Watch wakes once when it is set up, and later on each message that gets through: on those to the
-// places of this link, or, while it has none for the name, on those that are for all. The first one
-// opens the inbox, and has all who wait ask.
+// Watch wakes once when it is set up, and later on each message that gets
+// through: on those to the places of this link, or, while it has none for the
+// name, on those that are for all. The first one opens the inbox, and has all
+// who wait ask.
 func (l *link) Watch(name string, _ bool, wake func(error)) (stop func()) {
 	w := &watch{name: name, wake: wake}
 	l.mu.Lock()
@@ -90,8 +91,9 @@ func (l *link) wakeAll(err error) {
 	}
 }
 
-// present notes the places of claims, and tells since when they stand in line. As long as the inbox
-// is not open, none is new: one that stands there is its owner's, who takes it out when it asks.
+// present notes the places of claims, and tells since when they stand in line.
+// As long as the inbox is not open, none is new: one that stands there is its
+// owner's, who takes it out when it asks.
 func (l *link) present(r *request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +116,8 @@ func (l *link) present(r *request) {
 	}
 }
 
-// told is what a message has told of the first claim from the place of a claim; nil if none has.
+// told is what a message has told of the first claim from the place of a claim;
+// nil if none has.
 func (l *link) told(c *store.Claim) *store.Grant {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +155,8 @@ func (l *link) settle(r *request, p reply) {
 	}
 }
 
-// giveUp forgets the places that a release gives up, whether or not it was answered.
+// giveUp forgets the places that a release gives up, whether or not it was
+// answered.
 func (l *link) giveUp(r *request) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,7 +180,8 @@ func (l *link) hear(m message) {
 	})
 }
 
-// hearAll takes the message that a name is free, which those hear who have no place.
+// hearAll takes the message that a name is free, which those hear who have no
+// place.
 func (l *link) hearAll(name string) {
 	l.mu.Lock()
 	placed := slices.ContainsFunc(l.placesFor(name), func(p *placeOf) bool { return p.since != 0 })
@@ -197,7 +202,8 @@ func (l *link) placesFor(name string) []*placeOf {
 	return all
 }
 
-// deliver brings a message to the watches of a name, unless it is lost. It may come twice.
+// deliver brings a message to the watches of a name, unless it is lost. It may
+// come twice.
 func (l *link) deliver(name string, to func(*watch)) {
 	f := l.fate("publish", name)
 	if f.lost || !l.open() || l.dead.Load() {

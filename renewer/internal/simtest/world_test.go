@@ -123,7 +123,8 @@ func (w *world) epilogue() {
 			w.ledger.violate(leftover, "after every keeper's shutdown: %v", &t)
 		}
 	}
-	// A claim that its caller did not wait for may be later than the release of its place.
+	// A claim that its caller did not wait for may be later than the release of
+	// its place.
 	if w.plan.weather == crowd && !w.plan.kills &&
 		20*w.tally.n[turnsLapsed] > w.tally.n[turnsInLine] {
 		w.ledger.violate(wasted, "%d turns", w.tally.n[turnsLapsed])
@@ -142,7 +143,8 @@ func (w *world) epilogue() {
 	}
 }
 
-// idle lets each process hold a name that nobody else wants, and counts its heartbeats.
+// idle lets each process hold a name that nobody else wants, and counts its
+// heartbeats.
 func (w *world) idle() {
 	var wg sync.WaitGroup
 	for i, p := range w.processes {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// leastSleep is the shortest suspend that counts. Less is the jitter of reading two clocks.
+// leastSleep is the shortest suspend that counts. Less is the jitter of reading
+// two clocks.
 const leastSleep = time.Millisecond
 
 // Clock reads the time. All methods may be called concurrently.
@@ -17,8 +18,8 @@ type Clock struct {
 	looked atomic.Int64         // when Recent last looked for it
 }
 
-// NewClock returns a clock that starts now. slept returns for how long the machine has been
-// suspended since it was booted: [Slept], other than in tests.
+// NewClock returns a clock that starts now. slept returns for how long the
+// machine has been suspended since it was booted: [Slept], other than in tests.
 func NewClock(slept func() time.Duration) *Clock {
 	return &Clock{start: time.Now(), total: slept, base: slept()}
 }
@@ -35,8 +36,9 @@ func (c *Clock) Now() Instant {
 // recentFor is how long Recent goes without looking for a suspend.
 const recentFor = time.Millisecond
 
-// Recent is Now, or earlier by a suspend in the last millisecond that the machine was awake. It
-// is for what happens too often to make system calls each time.
+// Recent is Now, or earlier by a suspend in the last millisecond that the
+// machine was awake. It is for what happens too often to make system calls each
+// time.
 func (c *Clock) Recent() Instant {
 	t := c.AtMost()
 	if last := c.looked.Load(); t.Sub(Instant(last)) > recentFor &&
@@ -46,23 +48,24 @@ func (c *Clock) Recent() Instant {
 	return t
 }
 
-// AtMost is Now, or earlier by a suspend that no call of Now has seen yet. It saves the system
-// calls of Now where that does no harm: as the start of a request, from which a deadline is
-// counted, early is safe.
+// AtMost is Now, or earlier by a suspend that no call of Now has seen yet. It
+// saves the system calls of Now where that does no harm: as the start of a
+// request, from which a deadline is counted, early is safe.
 func (c *Clock) AtMost() Instant {
 	return 1 + Instant(int64(time.Since(c.start))+c.slept.Load()) // 1, so that 0 can mean "none"
 }
 
-// Instant is a point of local time in nanoseconds since a [Clock] was made. It counts monotonic
-// time and the time for which the machine was suspended meanwhile, where the system reports it:
-// the clock of a server goes on while this machine is suspended.
+// Instant is a point of local time in nanoseconds since a [Clock] was made. It
+// counts monotonic time and the time for which the machine was suspended
+// meanwhile, where the system reports it: the clock of a server goes on while
+// this machine is suspended.
 type Instant int64
 
 // Never is later than every instant that is reached.
 const Never = Instant(1<<63 - 1)
 
-// Add returns the instant d later: Never if no clock reaches it. So the longest duration means "no
-// limit".
+// Add returns the instant d later: Never if no clock reaches it. So the longest
+// duration means "no limit".
 func (t Instant) Add(d time.Duration) Instant {
 	if d > 0 && t > Never-Instant(d) {
 		return Never

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Random is where [Jitter] comes from: a number in [0, n). The simulation plays with one that
-// repeats.
+// Random is where [Jitter] comes from: a number in [0, n). The simulation plays
+// with one that repeats.
 var Random = rand.Int64N
 
 // Jitter is a random duration in (0, d].

@@ -100,7 +100,8 @@ func TestAStepSaysWhenTheNextIs(t *testing.T) {
 	})
 }
 
-// What is entered while a step is under way is not forgotten, whatever the step returns.
+// What is entered while a step is under way is not forgotten, whatever the step
+// returns.
 func TestAnInstantGivenDuringAStep(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -119,7 +120,8 @@ func TestAnInstantGivenDuringAStep(t *testing.T) {
 	})
 }
 
-// A loop ends after the step that is under way, and a stopped one steps no more.
+// A loop ends after the step that is under way, and a stopped one steps no
+// more.
 func TestAStoppedLoopStepsNoMore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,8 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Slept returns for how long the machine has been suspended since it booted. Linux'
-// CLOCK_MONOTONIC, by which Go measures, stands still meanwhile; CLOCK_BOOTTIME goes on.
+// Slept returns for how long the machine has been suspended since it booted.
+// Linux' CLOCK_MONOTONIC, by which Go measures, stands still meanwhile;
+// CLOCK_BOOTTIME goes on.
 func Slept() time.Duration {
 	var before, boot, after unix.Timespec
 	for range 3 {
@@ -16,8 +17,8 @@ func Slept() time.Duration {
 			unix.ClockGettime(unix.CLOCK_MONOTONIC, &after) != nil {
 			return 0
 		}
-		// A preemption between the readings looks like a suspend. Read again, so that it can't end
-		// a lease.
+		// A preemption between the readings looks like a suspend. Read again,
+		// so that it can't end a lease.
 		if after.Nano()-before.Nano() < int64(leastSleep)/2 {
 			break
 		}

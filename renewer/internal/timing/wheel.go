@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// Wheel is a timing wheel: it orders elements roughly by an instant. It is a ring of
-// buckets, each for a short span of time and not sorted inside. All leases have the same
-// interval, so entering one at its next heartbeat, taking it out and moving on cost the
-// same however many there are; in a heap each of them walks through the memory of a
-// dozen others. An element more than a round ahead waits in its bucket for its round.
+// Wheel is a timing wheel: it orders elements roughly by an instant. It is a
+// ring of buckets, each for a short span of time and not sorted inside. All
+// leases have the same interval, so entering one at its next heartbeat, taking
+// it out and moving on cost the same however many there are; in a heap each of
+// them walks through the memory of a dozen others. An element more than a round
+// ahead waits in its bucket for its round.
 //
 // What it holds true: no entry is of an earlier span than the cursor, and
 // each element in it has its bucket and its position there in its place.
@@ -30,18 +31,19 @@ const (
 	// A place is the bucket and the position in it, from 1 on, in one number.
 	positionBits = 22
 	positionMask = 1<<positionBits - 1
-	// A bucket of no more than so many entries keeps its memory when it is empty.
+	// A bucket of no more than so many entries keeps its memory when it is
+	// empty.
 	smallBucket = 16
 )
 
-// NewWheel returns an empty wheel that goes round once in a time. place returns where an
-// element keeps its place in it.
+// NewWheel returns an empty wheel that goes round once in a time. place returns
+// where an element keeps its place in it.
 func NewWheel[E any](round time.Duration, place func(E) *Place) *Wheel[E] {
 	return &Wheel[E]{place: place, span: max(round/wheelSize, 1)}
 }
 
-// tick is the span that an instant is in. One before the clock was made is in the first: an answer
-// with an age reaches that far back.
+// tick is the span that an instant is in. One before the clock was made is in
+// the first: an answer with an age reaches that far back.
 func (w *Wheel[E]) tick(at Instant) int64 { return max(0, int64(at)) / int64(w.span) }
 
 // Set enters an element at an instant, or moves it there.
@@ -96,7 +98,8 @@ func (w *Wheel[E]) drop(b int64, i int) {
 // Len returns how many elements are in.
 func (w *Wheel[E]) Len() int { return w.length }
 
-// All are the elements, in no order. The one at hand may be taken out, and no other be moved.
+// All are the elements, in no order. The one at hand may be taken out, and no
+// other be moved.
 func (w *Wheel[E]) All() iter.Seq[E] {
 	return func(yield func(E) bool) {
 		for b := range w.buckets {
@@ -128,8 +131,8 @@ func (w *Wheel[E]) First() Instant {
 	}
 }
 
-// Take takes out up to most elements that are due by now, the earlier spans first, and calls f with
-// each, which may enter it for later than now.
+// Take takes out up to most elements that are due by now, the earlier spans
+// first, and calls f with each, which may enter it for later than now.
 func (w *Wheel[E]) Take(now Instant, most int, f func(E)) {
 	for most > 0 && w.First() <= now {
 		b := w.cursor % wheelSize
@@ -143,9 +146,9 @@ func (w *Wheel[E]) Take(now Instant, most int, f func(E)) {
 	}
 }
 
-// Place is where an element stands in a [Wheel]. Each element keeps its own, one for each wheel
-// that it may be in, so that it is found at once when it is moved or taken out. Only the wheel
-// changes it.
+// Place is where an element stands in a [Wheel]. Each element keeps its own,
+// one for each wheel that it may be in, so that it is found at once when it is
+// moved or taken out. Only the wheel changes it.
 type Place uint32
 
 // Nowhere is the place of an element that is not in. It is the zero value.

@@ -21,8 +21,8 @@ type element struct {
 
 func placeOf(e *element) *timing.Place { return &e.place }
 
-// Against a map, through random insertions, moves, removals and a clock that goes on in steps of
-// all sizes.
+// Against a map, through random insertions, moves, removals and a clock that
+// goes on in steps of all sizes.
 func TestAWheelKeepsOrder(t *testing.T) {
 	t.Parallel()
 	for name, round := range map[string]time.Duration{
@@ -99,8 +99,8 @@ func take(
 	}
 }
 
-// What is taken may be entered anew, for later, and what is at hand may be taken out: of buckets
-// that are as full as others, and of one that is not.
+// What is taken may be entered anew, for later, and what is at hand may be
+// taken out: of buckets that are as full as others, and of one that is not.
 func TestAWheelChangesWhileItIsRead(t *testing.T) {
 	t.Parallel()
 	const round, n = 5120, 20_000

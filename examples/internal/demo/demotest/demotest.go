@@ -14,8 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// AtOnce calls all of fs at once: a story takes seconds by the clock and little of the processor,
-// and only a few parallel tests run at a time.
+// AtOnce calls all of fs at once: a story takes seconds by the clock and little
+// of the processor, and only a few parallel tests run at a time.
 func AtOnce(fs ...func()) {
 	var all sync.WaitGroup
 	for _, f := range fs {
@@ -34,7 +34,8 @@ func play(t *testing.T, set demo.Setting, tell demo.Story) (text string, held bo
 	return out.String(), held
 }
 
-// Holds plays a story and expects that all of it held, on a screen. It returns what was printed.
+// Holds plays a story and expects that all of it held, on a screen. It returns
+// what was printed.
 func Holds(t *testing.T, set demo.Setting, tell demo.Story) string {
 	t.Helper()
 	text, held := play(t, set, tell)
@@ -46,7 +47,8 @@ func Holds(t *testing.T, set demo.Setting, tell demo.Story) string {
 	return text
 }
 
-// Breaks plays a story and expects that these claims did not hold. It returns the verdict.
+// Breaks plays a story and expects that these claims did not hold. It returns
+// the verdict.
 func Breaks(t *testing.T, set demo.Setting, tell demo.Story, claims ...string) string {
 	t.Helper()
 	text, held := play(t, set, tell)
@@ -59,8 +61,8 @@ func Breaks(t *testing.T, set demo.Setting, tell demo.Story, claims ...string) s
 	return verdict
 }
 
-// Untouched plays a story on a server of the user's: it expects that nothing is left behind, and
-// that nothing that was there is touched.
+// Untouched plays a story on a server of the user's: it expects that nothing is
+// left behind, and that nothing that was there is touched.
 func Untouched(t *testing.T, tell demo.Story) string {
 	t.Helper()
 	server := redistest.Start(t)
@@ -73,7 +75,8 @@ func Untouched(t *testing.T, tell demo.Story) string {
 	return text
 }
 
-// keysOf are the keys of a server but the one that stays: the name of asynq's database.
+// keysOf are the keys of a server but the one that stays: the name of asynq's
+// database.
 func keysOf(t *testing.T, server *redistest.Server) []string {
 	t.Helper()
 	keys, err := server.Do("KEYS", "*").AsStrSlice()

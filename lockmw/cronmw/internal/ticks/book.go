@@ -16,13 +16,13 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// ofJob is what a job's lock is called, before its name. It is no other kind of scheduled work's:
-// see ofScheduler of package asynqmw. Do not change it: old and new programs would run the same
-// tick twice.
+// ofJob is what a job's lock is called, before its name. It is no other kind of
+// scheduled work's: see ofScheduler of package asynqmw. Do not change it: old
+// and new programs would run the same tick twice.
 const ofJob = "cron"
 
-// Book has the ticks of one job. Its fields are set before it is used; its methods may be called
-// concurrently.
+// Book has the ticks of one job. Its fields are set before it is used; its
+// methods may be called concurrently.
 type Book struct {
 	// Name is the job's.
 	Name string
@@ -30,7 +30,8 @@ type Book struct {
 	Schedule Schedule
 	// Grace is how long after it is due a tick may still be begun.
 	Grace time.Duration
-	// Attempts is how many runs a tick may have if they are cut, or their nodes die; 0 is 1.
+	// Attempts is how many runs a tick may have if they are cut, or their nodes
+	// die; 0 is 1.
 	Attempts int
 	// Settings has MaxHold and Operation, by default the job's name.
 	Settings option.Settings
@@ -61,15 +62,16 @@ func (b *Book) Check() error {
 // Now is the time by the store's clock, as far as it is known here.
 func (b *Book) Now() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 
-// Changed reports whether the record was written by another schedule than the job's: one that has
-// another tick after that one.
+// Changed reports whether the record was written by another schedule than the
+// job's: one that has another tick after that one.
 func (b *Book) Changed(rec Record) bool {
 	return !rec.Due.IsZero() && !b.Schedule.Next(rec.Due).Equal(rec.Next)
 }
 
-// Free is since when a node could have taken a tick: those due until then were taken, or passed
-// over while an earlier one ran. Of a job without a record that is now, and of one whose schedule
-// was changed: what an earlier one has on record tells nothing of the ticks of this one.
+// Free is since when a node could have taken a tick: those due until then were
+// taken, or passed over while an earlier one ran. Of a job without a record
+// that is now, and of one whose schedule was changed: what an earlier one has
+// on record tells nothing of the ticks of this one.
 func (b *Book) Free(rec Record) time.Time {
 	switch {
 	case rec.Due.IsZero(), b.Changed(rec):
@@ -81,8 +83,9 @@ func (b *Book) Free(rec Record) time.Time {
 	}
 }
 
-// Health is when a run of the job last succeeded, on any node, as far as is known here, and by when
-// the next one has to: two ticks after that, or after the node got the job. Both may be zero.
+// Health is when a run of the job last succeeded, on any node, as far as is
+// known here, and by when the next one has to: two ticks after that, or after
+// the node got the job. Both may be zero.
 func (b *Book) Health() (done, dueBy time.Time) {
 	if rec := b.latest.Load(); rec != nil && !rec.Done.IsZero() {
 		return rec.Done, rec.DueBy
@@ -90,8 +93,8 @@ func (b *Book) Health() (done, dueBy time.Time) {
 	return time.Time{}, b.dueBy(b.since, b.Grace)
 }
 
-// dueBy is when a run has ended that begins two ticks from an instant and takes a while; zero if
-// there are no two.
+// dueBy is when a run has ended that begins two ticks from an instant and takes
+// a while; zero if there are no two.
 func (b *Book) dueBy(from time.Time, takes time.Duration) time.Time {
 	for range 2 {
 		if from = b.Schedule.Next(from); from.IsZero() {
@@ -101,8 +104,8 @@ func (b *Book) dueBy(from time.Time, takes time.Duration) time.Time {
 	return from.Add(takes)
 }
 
-// SleepUntil lets time pass until an instant of the store's clock, unless ctx ends before: then the
-// error is ctx's cause.
+// SleepUntil lets time pass until an instant of the store's clock, unless ctx
+// ends before: then the error is ctx's cause.
 func (b *Book) SleepUntil(ctx context.Context, at time.Time) error {
 	return Sleep(ctx, at.Sub(b.Now()))
 }
@@ -118,8 +121,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	return context.Cause(ctx) // which may have ended in the same instant
 }
 
-// Look reads the job's record, and sets [Book.Now]. While the store is away it is asked again,
-// until an instant of its clock.
+// Look reads the job's record, and sets [Book.Now]. While the store is away it
+// is asked again, until an instant of its clock.
 func (b *Book) Look(ctx context.Context, until time.Time) (Record, error) {
 	rec, _, err := b.see(ctx, until, func() (store.Seen, error) {
 		return records.Of(b.keeper).Read(ctx, b.key)
@@ -157,7 +160,8 @@ func (b *Book) insist(ctx context.Context, until time.Time, ask func() error) (e
 	return err
 }
 
-// Passing reports whether err is of a store that may answer if it is asked again.
+// Passing reports whether err is of a store that may answer if it is asked
+// again.
 func Passing(err error) bool {
 	return errors.Is(err, renewer.ErrUnavailable) && !errors.Is(err, renewer.ErrRejected)
 }
@@ -167,8 +171,8 @@ const (
 	lastPause  = 500 * time.Millisecond
 )
 
-// tries has a first try, and after pauses another and another, until an instant of the store's
-// clock. It counts from 0 on.
+// tries has a first try, and after pauses another and another, until an instant
+// of the store's clock. It counts from 0 on.
 func (b *Book) tries(ctx context.Context, until time.Time) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		pause := firstPause

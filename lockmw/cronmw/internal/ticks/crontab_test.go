@@ -11,8 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/cronmw/internal/ticks"
 )
 
-// zones are those whose clocks are put forward and back in every way there is, but for those that
-// robfig/cron's parser reads otherwise: see docs/cron.md.
+// zones are those whose clocks are put forward and back in every way there is,
+// but for those that robfig/cron's parser reads otherwise: see docs/cron.md.
 var zones = []string{
 	"Europe/Berlin",
 	"Europe/Dublin",     // winter is the time that is put back
@@ -25,7 +25,8 @@ var zones = []string{
 	"Pacific/Chatham",   // three quarters of an hour from full hours
 }
 
-// crontabs have ticks where clocks are put forward and back. Each reads a clock on the wall.
+// crontabs have ticks where clocks are put forward and back. Each reads a clock
+// on the wall.
 var crontabs = map[string]func(w time.Time) bool{
 	"30 2 * * *": func(w time.Time) bool { return w.Hour() == 2 && w.Minute() == 30 },
 	"0 0 * * *":  func(w time.Time) bool { return w.Hour() == 0 && w.Minute() == 0 },
@@ -39,8 +40,8 @@ var crontabs = map[string]func(w time.Time) bool{
 	"@every 90m": func(w time.Time) bool { return w.Truncate(90 * time.Minute).Equal(w) },
 }
 
-// The ticks around each change of clocks are what a clock on the wall shows, also for a node that
-// asks from long before.
+// The ticks around each change of clocks are what a clock on the wall shows,
+// also for a node that asks from long before.
 func TestClocksArePutForwardAndBack(t *testing.T) {
 	t.Parallel()
 	const around = 27 * time.Hour

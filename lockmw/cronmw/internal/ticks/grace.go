@@ -19,10 +19,11 @@ const (
 	gapsTried = 3
 )
 
-// Shortest is the shortest time between two of the schedule's next ticks after from: some
-// 3,000, which is days of a tick a minute and years of a tick a day. It is 0 if there is
-// only one. A schedule without ticks is an error, and so is one whose ticks depend on
-// when it is asked, as "every 30 s from now on" does: no two nodes would have the same.
+// Shortest is the shortest time between two of the schedule's next ticks after
+// from: some 3,000, which is days of a tick a minute and years of a tick a day.
+// It is 0 if there is only one. A schedule without ticks is an error, and so is
+// one whose ticks depend on when it is asked, as "every 30 s from now on" does:
+// no two nodes would have the same.
 func Shortest(s Schedule, from time.Time) (shortest time.Duration, err error) {
 	tick := s.Next(from)
 	if tick.IsZero() {
@@ -56,9 +57,9 @@ func Shortest(s Schedule, from time.Time) (shortest time.Duration, err error) {
 // MaxGrace is the longest grace that a job has by default.
 const MaxGrace = 15 * time.Minute
 
-// NewGrace is how long after it is due a tick may still be begun: what the user wants, or if that
-// is 0 half of the shortest time between two ticks, at most [MaxGrace]. shortest is 0 if that time
-// is not known.
+// NewGrace is how long after it is due a tick may still be begun: what the user
+// wants, or if that is 0 half of the shortest time between two ticks, at most
+// [MaxGrace]. shortest is 0 if that time is not known.
 func NewGrace(want, shortest time.Duration) (time.Duration, error) {
 	usual := MaxGrace
 	if shortest > 0 {

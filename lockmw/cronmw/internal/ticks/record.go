@@ -10,18 +10,21 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// Record is what a store keeps of a job: its latest tick that was taken. Times are the store's.
+// Record is what a store keeps of a job: its latest tick that was taken. Times
+// are the store's.
 type Record struct {
 	Version int `json:"version"`
-	// Due is the tick; zero if there is no record. Next is the one after it by the schedule that it
-	// was taken by; zero if there is none.
+	// Due is the tick; zero if there is no record. Next is the one after it by
+	// the schedule that it was taken by; zero if there is none.
 	Due  time.Time `json:"due"`
 	Next time.Time `json:"next,omitzero"`
 	// Ended is when its run ended; zero while it runs, and if its node died.
 	Ended time.Time `json:"ended,omitzero"`
-	// Cut means that the run has ended before its work was done, which may be taken over.
+	// Cut means that the run has ended before its work was done, which may be
+	// taken over.
 	Cut bool `json:"cut,omitempty"`
-	// Done is when a run last succeeded; zero if none has. DueBy is by when the next one has to.
+	// Done is when a run last succeeded; zero if none has. DueBy is by when the
+	// next one has to.
 	Done  time.Time `json:"done,omitzero"`
 	DueBy time.Time `json:"due_by,omitzero"`
 	// Attempt counts the runs of this tick, from 1 on.
@@ -40,8 +43,8 @@ const (
 // Holder is who ran the tick last.
 func (r Record) Holder() store.Holder { return store.Holder{Node: r.Node, PID: r.PID} }
 
-// Unended reports whether a run has begun and its work is not done: it is under way, or its node
-// has died, or it was cut.
+// Unended reports whether a run has begun and its work is not done: it is under
+// way, or its node has died, or it was cut.
 func (r Record) Unended() bool { return !r.Due.IsZero() && (r.Ended.IsZero() || r.Cut) }
 
 func (r Record) encode() string {
@@ -50,7 +53,8 @@ func (r Record) encode() string {
 	return string(text)
 }
 
-// decodeRecord reads a record, which any program that may write to the store may have written.
+// decodeRecord reads a record, which any program that may write to the store
+// may have written.
 func decodeRecord(text string) (r Record, err error) {
 	if len(text) > maxText || json.Unmarshal([]byte(text), &r) != nil || r.Version != version ||
 		r.Due.IsZero() || r.Attempt < 1 || len(r.Node) > maxNode || r.PID < 0 {

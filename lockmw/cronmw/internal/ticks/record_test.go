@@ -45,8 +45,8 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// FuzzRecord reads what any program may have written: no panic, and what is believed can be written
-// again as it is.
+// FuzzRecord reads what any program may have written: no panic, and what is
+// believed can be written again as it is.
 func FuzzRecord(f *testing.F) {
 	f.Add(ticks.Record{Due: noon, Attempt: 1, Node: "a"}.Encode())
 	f.Add(`{"version":2,"attempt":1,"due":"9999-12-31T23:59:59Z"}`)
@@ -95,7 +95,8 @@ func TestADamagedRecord(t *testing.T) {
 	})
 }
 
-// The answer to the write that begins the tick is lost: it is written again, and the tick runs.
+// The answer to the write that begins the tick is lost: it is written again,
+// and the tick runs.
 func TestALostAnswerToTheBeginning(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, store *script.Store, b *ticks.Book) {

@@ -19,17 +19,20 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// ErrLate means that the time to begin the tick had passed before the lock was had.
+// ErrLate means that the time to begin the tick had passed before the lock was
+// had.
 var ErrLate = errors.New("lockbeat: late for the tick")
 
-// ErrRecordAhead means that the record has a tick that is more than tolerance from now.
+// ErrRecordAhead means that the record has a tick that is more than tolerance
+// from now.
 var ErrRecordAhead = errors.New("lockbeat: the record is of a tick to come")
 
 const (
-	// tolerance is more than the times by the store's clock differ that nodes compute.
+	// tolerance is more than the times by the store's clock differ that nodes
+	// compute.
 	tolerance = time.Second
-	// takeOverIn is how long a node waits in line to take a tick over: behind others that only
-	// look whether there is one.
+	// takeOverIn is how long a node waits in line to take a tick over: behind
+	// others that only look whether there is one.
 	takeOverIn = time.Second
 	// minKeep is how long a record is kept at least.
 	minKeep = 7 * 24 * time.Hour
@@ -48,11 +51,12 @@ type Run struct {
 	exit  func(error) error
 }
 
-// Take takes the tick that is due at an instant, if no node has and it can be begun until another:
-// it gets the lock and writes on record that the run begins. rec is the record as it was seen last.
-// While the store is away it is asked again, until it is too late. The error is [renewer.ErrBusy]
-// if another node has the tick, or runs an earlier one; [ErrLate]; [ErrRecordAhead]; or that of the
-// lock or the record. [Run.End] must be called otherwise.
+// Take takes the tick that is due at an instant, if no node has and it can be
+// begun until another: it gets the lock and writes on record that the run
+// begins. rec is the record as it was seen last. While the store is away it is
+// asked again, until it is too late. The error is [renewer.ErrBusy] if another
+// node has the tick, or runs an earlier one; [ErrLate]; [ErrRecordAhead]; or
+// that of the lock or the record. [Run.End] must be called otherwise.
 func (b *Book) Take(ctx context.Context, rec Record, due, until time.Time) (run *Run, err error) {
 	for again := range b.tries(ctx, until) {
 		if again > 0 { // the store was away, or a node that has the lock may write the record
@@ -76,9 +80,9 @@ func (b *Book) Take(ctx context.Context, rec Record, due, until time.Time) (run 
 	return run, err
 }
 
-// follow stands by while another node runs the tick, and takes it over if that is cut. It waits for
-// the lock to hear of the end, and takes it anew for the run: so one that only stood by has taken
-// none in anybody's eyes.
+// follow stands by while another node runs the tick, and takes it over if that
+// is cut. It waits for the lock to hear of the end, and takes it anew for the
+// run: so one that only stood by has taken none in anybody's eyes.
 func (b *Book) follow(ctx context.Context, due, until time.Time) (*Run, error) {
 	for {
 		if !lockmw.Held(ctx, b.key) {
@@ -104,8 +108,8 @@ func (b *Book) follow(ctx context.Context, due, until time.Time) (*Run, error) {
 	}
 }
 
-// plan is whether the tick can be taken: follows if its run, which may be under way, can be taken
-// over.
+// plan is whether the tick can be taken: follows if its run, which may be under
+// way, can be taken over.
 func (b *Book) plan(rec Record, due time.Time) (follows bool, err error) {
 	switch {
 	case rec.Due.Before(due):
@@ -126,8 +130,9 @@ func (b *Book) plan(rec Record, due time.Time) (follows bool, err error) {
 	return false, refusal
 }
 
-// begin gets the lock, for which it waits in line, reads the record, which from then on no earlier
-// holder of the lock can write, and writes that the run has begun.
+// begin gets the lock, for which it waits in line, reads the record, which from
+// then on no earlier holder of the lock can write, and writes that the run has
+// begun.
 func (b *Book) begin(
 	ctx context.Context, wait time.Duration, due, until time.Time,
 ) (*Run, error) {
@@ -186,8 +191,8 @@ func (b *Book) Labelled(op context.Context, fn func(context.Context) error) erro
 	return profile.Do(op, b.keeper, b.lock(), b.Settings.Operation, fn)
 }
 
-// keep is how long the record is kept: a week, or four times the grace or the time to the next
-// tick.
+// keep is how long the record is kept: a week, or four times the grace or the
+// time to the next tick.
 func (r *Run) keep() time.Duration {
 	ttl := max(minKeep, 4*r.book.Grace, 4*r.Record.Next.Sub(r.Record.Due))
 	return ttl.Truncate(time.Millisecond)
@@ -204,13 +209,14 @@ func (r *Run) write(ctx context.Context, until time.Time) error {
 	})
 }
 
-// End writes that the run has ended, frees the lock, and returns the run's error with the loss of
-// the lock joined to it, if it was lost. It writes for as long as no other node could have the
-// lock; a run that has not returned is written once.
+// End writes that the run has ended, frees the lock, and returns the run's
+// error with the loss of the lock joined to it, if it was lost. It writes for
+// as long as no other node could have the lock; a run that has not returned is
+// written once.
 //
-// Work that may be taken over was cut if it is not done for a reason that is not its own. A context
-// that ends just before an error of the work's own is taken for its reason: at worst the work is
-// done once more.
+// Work that may be taken over was cut if it is not done for a reason that is
+// not its own. A context that ends just before an error of the work's own is
+// taken for its reason: at worst the work is done once more.
 func (r *Run) End(err error) error {
 	until, unwound := r.book.Now().Add(r.book.keeper.Config().TTL), errors.Is(err, unwind.Err)
 	if unwound {
@@ -223,7 +229,8 @@ func (r *Run) End(err error) error {
 		r.Record.Done, r.Record.DueBy = r.Record.Ended, r.book.dueBy(r.Record.Ended, took)
 	}
 	r.book.latest.Store(&r.Record)
-	// If it can't be written, the next tick's node takes this one for one whose node died.
+	// If it can't be written, the next tick's node takes this one for one whose
+	// node died.
 	_ = r.write(context.WithoutCancel(r.Context), until)
 	return r.exit(err)
 }

@@ -1,13 +1,15 @@
-// Package ticks takes each tick of scheduled work once. A tick is a job and the instant at
-// which it is due, which all nodes compute alike from the schedule. Each job has one lock, and one
-// record beside it, with the latest tick that was taken:
+// Package ticks takes each tick of scheduled work once. A tick is a job and the
+// instant at which it is due, which all nodes compute alike from the schedule.
+// Each job has one lock, and one record beside it, with the latest tick that
+// was taken:
 //
 //	[Book.Look]   reads the record, and the time by the store's clock, which decides what is due
 //	[Book.Take]   gets the lock, and writes into the record that the tick has begun
 //	[Run.End]     writes that it has ended, and frees the lock
 //
-// Only ticks later than the one on record are taken, and only the latest holder of the lock can
-// write the record (store.Recorder). So a tick is begun once, whatever the nodes' clocks show.
+// Only ticks later than the one on record are taken, and only the latest holder
+// of the lock can write the record (store.Recorder). So a tick is begun once,
+// whatever the nodes' clocks show.
 package ticks
 
 import "time"
@@ -25,10 +27,11 @@ func (e Every) Next(t time.Time) time.Time {
 	return t.Truncate(d).Add(d)
 }
 
-// Last is the schedule's last tick that is later than from and not later than now; the zero time
-// if there is none. It looks back [MaxGrace] at first, then twice as far each time, so that a long
-// time without nodes costs little, and all nodes ask their schedules from nearby: where clocks are
-// put forward or back, some schedules answer otherwise from afar.
+// Last is the schedule's last tick that is later than from and not later than
+// now; the zero time if there is none. It looks back [MaxGrace] at first, then
+// twice as far each time, so that a long time without nodes costs little, and
+// all nodes ask their schedules from nearby: where clocks are put forward or
+// back, some schedules answer otherwise from afar.
 func Last(s Schedule, from, now time.Time) (last time.Time) {
 	for back := MaxGrace; back > 0; back *= 2 { // until it overflows
 		start := now.Add(-back)

@@ -197,7 +197,8 @@ func TestLast(t *testing.T) {
 	}
 }
 
-// A record that any program may have written says that the job was known two thousand years ago.
+// A record that any program may have written says that the job was known two
+// thousand years ago.
 func TestLastFromAfar(t *testing.T) {
 	t.Parallel()
 	assert.Zero(t, ticks.Last(at{time.Hour}, time.Time{}, noon))

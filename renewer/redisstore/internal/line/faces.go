@@ -6,9 +6,11 @@ import (
 )
 
 const (
-	// mostShown is how many places of this process others are shown something of.
+	// mostShown is how many places of this process others are shown something
+	// of.
 	mostShown = 100
-	// showEvery is how often that is told anew at least, while places stand in line.
+	// showEvery is how often that is told anew at least, while places stand in
+	// line.
 	showEvery = 20 * time.Second
 )
 
@@ -18,8 +20,8 @@ type Shown struct {
 	Who    string
 }
 
-// faces is what others are shown of this process. Nothing is told of those who wait for a short
-// time, nor while none waits. Guarded by Line.mu.
+// faces is what others are shown of this process. Nothing is told of those who
+// wait for a short time, nor while none waits. Guarded by Line.mu.
 type faces struct {
 	places []uint64 // of those that stand in line, in the order in which they came
 	timer  *time.Timer
@@ -27,8 +29,8 @@ type faces struct {
 	mute   bool // it was refused, and is not tried again
 }
 
-// face has a place that stands in line shown, once it has for LongWait. One for which there is no
-// room is tried again when it asks next. Under mu.
+// face has a place that stands in line shown, once it has for LongWait. One for
+// which there is no room is tried again when it asks next. Under mu.
 func (l *Line) face(number uint64, p *place) {
 	f := &l.faces
 	if l.Show == nil || f.mute || p.faced || len(f.places) == mostShown {
@@ -41,8 +43,8 @@ func (l *Line) face(number uint64, p *place) {
 	}
 }
 
-// show tells of the places that have stood in line for long, if that is not known yet, or was told
-// long ago.
+// show tells of the places that have stood in line for long, if that is not
+// known yet, or was told long ago.
 func (l *Line) show() {
 	shown := l.toShow()
 	refused := shown != nil && !l.Show(shown)

@@ -18,7 +18,8 @@ type told struct {
 	shown []line.Shown
 }
 
-// showing returns a line whose mailbox is open, and what it has shown since it was asked last.
+// showing returns a line whose mailbox is open, and what it has shown since it
+// was asked last.
 func showing(t *testing.T, again func() bool) (l *line.Line, all func() []told) {
 	t.Helper()
 	c := make(channels)
@@ -56,7 +57,8 @@ func stands(l *line.Line, number uint64, who string) {
 
 func always() bool { return true }
 
-// Those who wait for a short time are not shown, and nothing is while none waits.
+// Those who wait for a short time are not shown, and nothing is while none
+// waits.
 func TestLongWaitsAreShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// leastTurn is how long a place has at least to claim a slot that is kept for it. One that has
-	// died meanwhile costs the others as long.
+	// leastTurn is how long a place has at least to claim a slot that is kept
+	// for it. One that has died meanwhile costs the others as long.
 	leastTurn = time.Second
 	// mostTurn bounds that where the server is far away.
 	mostTurn = 32 * time.Second
@@ -36,12 +36,14 @@ type Config struct {
 	Subscriber Channels
 	// Check has the server pass a lease on if it has lapsed.
 	Check func(name contract.Name)
-	// LongWait is how long a name is waited for before those in its line listen to what is for all
-	// as well, 1 s by default: the script that finds the line lost (FLUSHALL, DEL, eviction) knows
-	// of no place to tell. That costs a subscription and a question, so short waits do without.
+	// LongWait is how long a name is waited for before those in its line listen
+	// to what is for all as well, 1 s by default: the script that finds the
+	// line lost (FLUSHALL, DEL, eviction) knows of no place to tell. That costs
+	// a subscription and a question, so short waits do without.
 	LongWait time.Duration
-	// Show tells other processes of places that have stood in line for LongWait. It reports false
-	// if that is not to be tried again. nil: they are not told.
+	// Show tells other processes of places that have stood in line for
+	// LongWait. It reports false if that is not to be tried again. nil: they
+	// are not told.
 	Show func([]Shown) bool
 }
 
@@ -78,7 +80,8 @@ type place struct {
 	shown bool          // others have been told
 }
 
-// New returns a line without places. No place stands in line until Enable is called.
+// New returns a line without places. No place stands in line until Enable is
+// called.
 func New(c Config) *Line {
 	id := rand.Text()
 	c.LongWait = cmp.Or(c.LongWait, time.Second)
@@ -95,7 +98,8 @@ func (l *Line) ID() string { return l.id }
 // Able reports whether places stand in line.
 func (l *Line) Able() bool { return l.able.Load() }
 
-// Enable notes that the server lets places stand in line, also for those who wait already.
+// Enable notes that the server lets places stand in line, also for those who
+// wait already.
 func (l *Line) Enable() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,9 +111,10 @@ func (l *Line) Enable() {
 	}
 }
 
-// Present notes the place of a claim that is about to be sent, where a mailbox is open, and who
-// asks. asks says that the place is to ask when its turn comes, not to be granted its claim. It
-// reports whether the claim may present it.
+// Present notes the place of a claim that is about to be sent, where a mailbox
+// is open, and who asks. asks says that the place is to ask when its turn
+// comes, not to be granted its claim. It reports whether the claim may present
+// it.
 func (l *Line) Present(c *store.Claim, who string, asks bool) bool {
 	name, number := contract.Claimed(c), c.Place
 	if l.Subscriber.Watching() {
@@ -161,8 +166,8 @@ func (l *Line) named(number uint64) string {
 	return strconv.FormatUint(number, 10) + " " + l.id + " "
 }
 
-// Given answers the first claim from a place, if a message has told that it has been granted, for a
-// later claim that is like it. Any other is to be sent.
+// Given answers the first claim from a place, if a message has told that it has
+// been granted, for a later claim that is like it. Any other is to be sent.
 func (l *Line) Given(c *store.Claim) (g store.Grant, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -188,8 +193,8 @@ func (l *Line) Heard(number uint64) bool {
 	return p != nil && p.given.Status == store.StatusHeld
 }
 
-// turn is how long a place has to claim a slot: longer where the server is far away, in powers of
-// two.
+// turn is how long a place has to claim a slot: longer where the server is far
+// away, in powers of two.
 func (l *Line) turn() time.Duration {
 	trip := time.Duration(l.trip.Load())
 	turn := leastTurn
@@ -199,14 +204,16 @@ func (l *Line) turn() time.Duration {
 	return turn
 }
 
-// Took notes how long a claim took, by which turns are as long as claims from here need.
+// Took notes how long a claim took, by which turns are as long as claims from
+// here need.
 func (l *Line) Took(d time.Duration) {
 	last := l.trip.Load()
 	l.trip.Store(max(int64(d), last-last/16))
 }
 
-// Text is how a claim presents a place, as acquire.lua and slots_acquire.lua have it: as it stands
-// in the line, or its number and its turn in ms, and when it came in us; "" for none.
+// Text is how a claim presents a place, as acquire.lua and slots_acquire.lua
+// have it: as it stands in the line, or its number and its turn in ms, and when
+// it came in us; "" for none.
 func (l *Line) Text(number uint64) string {
 	if number == 0 || l.open.Load() == 0 {
 		return ""
@@ -231,8 +238,8 @@ func (l *Line) Text(number uint64) string {
 	return text
 }
 
-// Leaving is how a release gives up a place: as it stands in a lock's line, or as it begins there
-// if it was given up before; and the number of a limit's.
+// Leaving is how a release gives up a place: as it stands in a lock's line, or
+// as it begins there if it was given up before; and the number of a limit's.
 func (l *Line) Leaving(h *store.Hold) string {
 	if h.Limit {
 		return strconv.FormatUint(h.Place, 10)
@@ -255,7 +262,8 @@ func (l *Line) Came(number uint64, since int64) {
 	}
 }
 
-// Refused notes that another has the lock, and whether the place stands in the line.
+// Refused notes that another has the lock, and whether the place stands in the
+// line.
 func (l *Line) Refused(number uint64, queued bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -270,7 +278,8 @@ func (l *Line) Refused(number uint64, queued bool) {
 	}
 }
 
-// Unranked forgets a place that an answer gave no rank, unless it had one: no caller gives it up.
+// Unranked forgets a place that an answer gave no rank, unless it had one: no
+// caller gives it up.
 func (l *Line) Unranked(number uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -286,8 +295,9 @@ func (l *Line) Leave(number uint64) {
 	l.remove(number)
 }
 
-// GiveUp forgets a place that was given up. Those who have begun to wait for the lock meanwhile ask
-// again: they relied on it, if they had asked without one.
+// GiveUp forgets a place that was given up. Those who have begun to wait for
+// the lock meanwhile ask again: they relied on it, if they had asked without
+// one.
 func (l *Line) GiveUp(number uint64) {
 	if number == 0 || !l.able.Load() {
 		return
@@ -313,7 +323,8 @@ func (l *Line) remove(number uint64) {
 	}
 }
 
-// Counts is how many names are waited for or have places, and how many places there are.
+// Counts is how many names are waited for or have places, and how many places
+// there are.
 func (l *Line) Counts() (names, places int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

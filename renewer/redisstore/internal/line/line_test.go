@@ -45,7 +45,8 @@ func (c channels) Mark(string) bool { return false }
 // hear has the process hear a message by its mailbox.
 func (c channels) hear(l *line.Line, message string) { c["p:{"+l.ID()+"}:inbox"](message, nil) }
 
-// waiting returns a line in which place 7 stands for a lock, and one who waits is told.
+// waiting returns a line in which place 7 stands for a lock, and one who waits
+// is told.
 func waiting(wake func(error)) (l *line.Line, c channels, stop func()) {
 	c = make(channels)
 	l = line.New(line.Config{
@@ -89,8 +90,9 @@ func TestATurnBeforeTheWatch(t *testing.T) {
 	})
 }
 
-// A caller leaves, and the next one asks at once, without a place, before the one that was given up
-// is gone. It asks again then: it would not be told that the lock is free.
+// A caller leaves, and the next one asks at once, without a place, before the
+// one that was given up is gone. It asks again then: it would not be told that
+// the lock is free.
 func TestAPlaceIsGivenUpDuringTheNextWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +116,8 @@ func TestAPlaceIsGivenUpDuringTheNextWatch(t *testing.T) {
 	})
 }
 
-// A watch that is stopped while others on the name are being woken is not called any more.
+// A watch that is stopped while others on the name are being woken is not
+// called any more.
 func TestStoppedByAnother(t *testing.T) {
 	t.Parallel()
 	stops, woken := make([]func(), 2), 0
@@ -137,7 +140,8 @@ func TestStoppedByAnother(t *testing.T) {
 	l.Close()
 }
 
-// Whatever is published on its channel, a waiter is woken for its own place only.
+// Whatever is published on its channel, a waiter is woken for its own place
+// only.
 func FuzzMessages(f *testing.F) {
 	for _, message := range []string{
 		"7 owner-of 5 10005", "7 owner-of 5 10006", "7 owner-of 0 1", "7 owner-of -5 0", "7 owner-o 5 5",
@@ -170,8 +174,9 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// What a message tells of a grant answers the next claim, if that is the one that was granted, and
-// once: however often, and in whatever order, messages come.
+// What a message tells of a grant answers the next claim, if that is the one
+// that was granted, and once: however often, and in whatever order, messages
+// come.
 func TestAGrantIsToldOnce(t *testing.T) {
 	t.Parallel()
 	const message = "7 owner-of 5 8"
@@ -227,8 +232,8 @@ func TestAGrantIsToldOnce(t *testing.T) {
 	}
 }
 
-// A place stands in line as it came first, and is given up so. Of one that was given up before only
-// its number is known.
+// A place stands in line as it came first, and is given up so. Of one that was
+// given up before only its number is known.
 func TestAPlaceStandsAsItCameFirst(t *testing.T) {
 	t.Parallel()
 	l, _, stop := waiting(func(error) {})
@@ -253,7 +258,8 @@ func TestAPlaceStandsAsItCameFirst(t *testing.T) {
 	l.Close()
 }
 
-// A process looks after the last turn that it has given, and after none once it is closed.
+// A process looks after the last turn that it has given, and after none once it
+// is closed.
 func TestTurnsAreLookedAfter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

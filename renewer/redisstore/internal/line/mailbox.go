@@ -10,8 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// mailboxLinger is for how long a mailbox that nothing waits for any more stays open, as the
-// next one to wait often comes soon.
+// mailboxLinger is for how long a mailbox that nothing waits for any more stays
+// open, as the next one to wait often comes soon.
 const mailboxLinger = 2 * time.Second
 
 // mailbox is one channel that this process alone subscribes to.
@@ -23,7 +23,8 @@ type mailbox struct {
 	lingers *time.Timer // closes it; nil while it has users
 }
 
-// channel is where this process hears that the turn of its place in a lock's line has come.
+// channel is where this process hears that the turn of its place in a lock's
+// line has come.
 func (l *Line) channel(name contract.Name) string {
 	if l.Cluster { // it must be in the slot of the lock
 		return l.Key(name) + ":inbox:" + l.id
@@ -31,15 +32,16 @@ func (l *Line) channel(name contract.Name) string {
 	return l.single
 }
 
-// receive gives those who wait for a lock its mailbox, if places can stand in line and any claim
-// has asked for one. Under mu.
+// receive gives those who wait for a lock its mailbox, if places can stand in
+// line and any claim has asked for one. Under mu.
 func (l *Line) receive(w *waiting) {
 	if w.mailbox == nil && l.able.Load() && l.wanted.Load() {
 		w.mailbox = l.use(w.name)
 	}
 }
 
-// use returns the mailbox of a lock, which is opened if it is not open. Under mu.
+// use returns the mailbox of a lock, which is opened if it is not open. Under
+// mu.
 func (l *Line) use(name contract.Name) *mailbox {
 	channel := l.channel(name)
 	m := l.mailboxes[channel]
@@ -76,8 +78,8 @@ func (l *Line) leaveMailbox(m *mailbox) {
 	})
 }
 
-// hear takes what comes by a mailbox: an error, if it has failed; "" when it has been opened; or a
-// message, see tell.lua.
+// hear takes what comes by a mailbox: an error, if it has failed; "" when it
+// has been opened; or a message, see tell.lua.
 func (l *Line) hear(m *mailbox, message string, err error) {
 	if err != nil || message == "" {
 		l.mu.Lock()
@@ -105,8 +107,9 @@ func (l *Line) hear(m *mailbox, message string, err error) {
 	callAll(watches, nil)
 }
 
-// readMessage reads the number of the place that is to ask, or whose first claim has been granted
-// then: that, and the word by which it is told from a forgery, "" without a grant. See tell.lua.
+// readMessage reads the number of the place that is to ask, or whose first
+// claim has been granted then: that, and the word by which it is told from a
+// forgery, "" without a grant. See tell.lua.
 func readMessage(message string) (number uint64, word string, given store.Grant, ok bool) {
 	parts := strings.Split(message, " ")
 	number, err := strconv.ParseUint(parts[0], 10, 64)

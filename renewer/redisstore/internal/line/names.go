@@ -8,7 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/internal/contract"
 )
 
-// waiting is what waits here for one lock. It goes when it has neither watches nor places.
+// waiting is what waits here for one lock. It goes when it has neither watches
+// nor places.
 type waiting struct {
 	name    contract.Name
 	watches []*nameWatch // replaced, never changed, so that they can be called without the mutex
@@ -28,7 +29,8 @@ type nameWatch struct {
 	deafen  func()      // ends what it hears of what is for all; nil without. Guarded by Line.mu
 }
 
-// freedChannel is where those who wait for a lock without a place hear that it is free.
+// freedChannel is where those who wait for a lock without a place hear that it
+// is free.
 func (l *Line) freedChannel(name contract.Name) string { return l.Key(name) + ":freed" }
 
 // waitingFor is what waits for a lock. Under mu.
@@ -51,8 +53,9 @@ func (l *Line) tidy(w *waiting) {
 	}
 }
 
-// Watch calls wake when a lock may be free, or with an error, once, when that is not heard.
-// It waits for nothing; a call of wake that has begun may outlast stop.
+// Watch calls wake when a lock may be free, or with an error, once, when that
+// is not heard. It waits for nothing; a call of wake that has begun may outlast
+// stop.
 func (l *Line) Watch(name contract.Name, wake func(error)) (stop func()) {
 	one := &nameWatch{wake: wake}
 	l.mu.Lock()
@@ -66,7 +69,8 @@ func (l *Line) Watch(name contract.Name, wake func(error)) (stop func()) {
 	case w.mailbox == nil: // no claim here wants a place
 		w.outside = true
 	case w.places == 0:
-		// Its claim got no place, since the mailbox was not open: that may be open by now.
+		// Its claim got no place, since the mailbox was not open: that may be
+		// open by now.
 		missed = w.mailbox.open
 	}
 	if missed {
@@ -114,9 +118,9 @@ func (l *Line) waitsLong(w *waiting) {
 	l.listen(w)
 }
 
-// listen has the watches of a lock hear what is for all, where no place may be told: on a cluster,
-// where its channel moves with the slot; where the claim got none; and where its line may have been
-// lost meanwhile. Under mu.
+// listen has the watches of a lock hear what is for all, where no place may be
+// told: on a cluster, where its channel moves with the slot; where the claim
+// got none; and where its line may have been lost meanwhile. Under mu.
 func (l *Line) listen(w *waiting) {
 	if !l.Cluster && !w.outside && !w.long {
 		return

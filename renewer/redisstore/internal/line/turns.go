@@ -6,11 +6,13 @@ import (
 	"github.com/lockbeat/lockbeat/internal/contract"
 )
 
-// turnSlack is how much later than the end of a grant, or a turn, the server is asked to look.
+// turnSlack is how much later than the end of a grant, or a turn, the server is
+// asked to look.
 const turnSlack = 5 * time.Millisecond
 
-// Gave notes that a release of this store has granted a lease on, or kept a slot, for so long. The
-// check of an earlier one is put off: it has been over for the lease to be released again.
+// Gave notes that a release of this store has granted a lease on, or kept a
+// slot, for so long. The check of an earlier one is put off: it has been over
+// for the lease to be released again.
 func (l *Line) Gave(name contract.Name, turn time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

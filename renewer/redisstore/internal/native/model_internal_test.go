@@ -10,10 +10,11 @@ import (
 	"github.com/lockbeat/lockbeat/internal/testutil/suite"
 )
 
-// The model plays every order of the events of two clients of one lock, over a primary and a replica
-// that lags, and looks for a token that is not above those of all earlier holders. A native claim is
-// SET NX, then INCR of the mark, then the reply. Times and tokens are small integers: the clock gains
-// 2 a tick, so that the mark stays behind it, as in life.
+// The model plays every order of the events of two clients of one lock, over a
+// primary and a replica that lags, and looks for a token that is not above
+// those of all earlier holders. A native claim is SET NX, then INCR of the
+// mark, then the reply. Times and tokens are small integers: the clock gains 2
+// a tick, so that the mark stays behind it, as in life.
 
 const (
 	floor   = 8 // tokens below are those of a fresh counter (10^15 in life)
@@ -40,7 +41,8 @@ var (
 
 var ours = rule{near: 1, quiet: true, atomic: true}
 
-// Tokens rise, but for what docs/safety.md admits. And each planted fault is found.
+// Tokens rise, but for what docs/safety.md admits. And each planted fault is
+// found.
 func TestTokensOfNativeClaimsRise(t *testing.T) {
 	t.Parallel()
 	most := suite.Size(60_000, 1_500_000)
@@ -119,7 +121,8 @@ type node struct {
 	via step
 }
 
-// explore returns the events up to the first token that does not rise, of so many states at most.
+// explore returns the events up to the first token that does not rise, of so
+// many states at most.
 func explore(what rule, where world, most int) (trace []string) {
 	r := play{what, where}
 	var s state
@@ -418,8 +421,8 @@ func script(r play, s state, i int, reserve int8, what string, yield func(string
 	yield(fmt.Sprintf("%s: %d", what, token), n, ok)
 }
 
-// give notes that a client has the lock with a token, and reports whether tokens rise. Who came
-// before and after is by when the lease was made.
+// give notes that a client has the lock with a token, and reports whether
+// tokens rise. Who came before and after is by when the lease was made.
 func give(s *state, i int, token int8) bool {
 	c := &s.c[i]
 	c.phase, c.token, c.half = 3, token, 0

@@ -1,17 +1,21 @@
-// Package native says when a claim of one free lock needs no script: SET NX of the lease, and INCR
-// of the mark, in one write. The token is INCR's answer, which is above all tokens that this server
-// has given, whatever its clock does.
+// Package native says when a claim of one free lock needs no script: SET NX of
+// the lease, and INCR of the mark, in one write. The token is INCR's answer,
+// which is above all tokens that this server has given, whatever its clock
+// does.
 //
-// What it holds true: no token counts that could be below one given before. A server that has
-// forgotten (flushed, restarted empty, promoted behind its primary) shows it by the token itself:
-// a script's is at least the server's clock, from then on the clock is reckoned here, and a token
-// that is far behind that does not count. Then the script decides, for the same owner, and lifts
-// the mark to the clock. A client makes a connection before it turns to another server, so that no
-// claim is native for a while after one was made; and so none counts by which a promoted server,
-// asked a moment after its last write, could repeat what its primary gave in that moment.
+// What it holds true: no token counts that could be below one given before. A
+// server that has forgotten (flushed, restarted empty, promoted behind its
+// primary) shows it by the token itself: a script's is at least the server's
+// clock, from then on the clock is reckoned here, and a token that is far
+// behind that does not count. Then the script decides, for the same owner, and
+// lifts the mark to the clock. A client makes a connection before it turns to
+// another server, so that no claim is native for a while after one was made;
+// and so none counts by which a promoted server, asked a moment after its last
+// write, could repeat what its primary gave in that moment.
 //
-// Rejected, by the model in this package's tests, which has their counter-examples: INCR before
-// SET; counting connections; a while after the caller's own script.
+// Rejected, by the model in this package's tests, which has their
+// counter-examples: INCR before SET; counting connections; a while after the
+// caller's own script.
 package native
 
 import (
@@ -20,8 +24,8 @@ import (
 )
 
 const (
-	// Lag is how far a token may be behind the reckoned clock. So at most that long after a
-	// script, claims are native.
+	// Lag is how far a token may be behind the reckoned clock. So at most that
+	// long after a script, claims are native.
 	Lag = 100 * time.Millisecond
 	// QuietFor is how long no connection was made before a native claim.
 	QuietFor = time.Second
@@ -43,8 +47,9 @@ type Rule struct {
 	some      bool // whether one was granted
 }
 
-// Script notes the token of a script's grant, and when it was asked for and answered. One that is
-// not above the latest says nothing of the clock: it is an earlier grant, told again.
+// Script notes the token of a script's grant, and when it was asked for and
+// answered. One that is not above the latest says nothing of the clock: it is
+// an earlier grant, told again.
 func (r *Rule) Script(token int64, sent, got time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,8 +58,8 @@ func (r *Rule) Script(token int64, sent, got time.Time) {
 	}
 }
 
-// May reports whether a claim may be native, and if so, what the server's clock in us shows by now,
-// or a little less.
+// May reports whether a claim may be native, and if so, what the server's clock
+// in us shows by now, or a little less.
 func (r *Rule) May(now time.Time) (clock int64, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,9 +88,9 @@ func (r *Rule) counts(token int64, now time.Time) bool {
 	return r.last != 0 && near(token, r.reckoned(now), Lag.Microseconds()) && r.Quiet()
 }
 
-// reckoned is what the server's clock shows at most, in us, unless it was set. Of the time since,
-// whichever of two clocks shows more counts: one stands still while the machine is suspended, and
-// the other may be set back.
+// reckoned is what the server's clock shows at most, in us, unless it was set.
+// Of the time since, whichever of two clocks shows more counts: one stands
+// still while the machine is suspended, and the other may be set back.
 func (r *Rule) reckoned(now time.Time) int64 {
 	since := max(now.Sub(r.sent), now.Round(0).Sub(r.sent.Round(0)))
 	return r.script + since.Microseconds()
@@ -94,8 +99,8 @@ func (r *Rule) reckoned(now time.Time) int64 {
 // near reports whether a token is behind a reckoned clock by lag at most.
 func near(token, reckoned, lag int64) bool { return token >= reckoned-lag }
 
-// Refused notes that a native claim was not granted, which costs the server as much again: the
-// next few are likely not to be either. With never, none will.
+// Refused notes that a native claim was not granted, which costs the server as
+// much again: the next few are likely not to be either. With never, none will.
 func (r *Rule) Refused(never bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 
 const token = 1_795_000_000_000_000
 
-// A claim may be native for a moment after a script, and a token counts that is near the clock.
+// A claim may be native for a moment after a script, and a token counts that is
+// near the clock.
 func TestForAMomentAfterAScript(t *testing.T) {
 	t.Parallel()
 	quiet := true
@@ -41,8 +42,8 @@ func TestForAMomentAfterAScript(t *testing.T) {
 	assert.False(t, r.Granted(token, sent), "a connection was made meanwhile")
 }
 
-// A machine that was suspended, and a clock on the wall that was set back, make the reckoned clock
-// no slower.
+// A machine that was suspended, and a clock on the wall that was set back, make
+// the reckoned clock no slower.
 func TestWhicheverClockShowsMore(t *testing.T) {
 	t.Parallel()
 	r := native.Rule{Quiet: func() bool { return true }}
@@ -50,8 +51,8 @@ func TestWhicheverClockShowsMore(t *testing.T) {
 	r.Script(token, sent.Round(0), sent)
 	awake := sent.Add(native.Lag)
 	assert.True(t, r.Granted(token, awake))
-	// After a suspend the clock on the wall has gone on, and the other has not: a time without
-	// that other one stands for it.
+	// After a suspend the clock on the wall has gone on, and the other has not:
+	// a time without that other one stands for it.
 	assert.False(t, r.Granted(token, awake.Add(time.Hour).Round(0)))
 }
 

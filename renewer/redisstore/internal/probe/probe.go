@@ -1,9 +1,10 @@
-// Package probe asks a server what a store must know of it: whether it may run what
-// locks need, whether waiters can stand in line there, which server it is, and whether
-// it is set so that it may lose locks.
+// Package probe asks a server what a store must know of it: whether it may run
+// what locks need, whether waiters can stand in line there, which server it is,
+// and whether it is set so that it may lose locks.
 //
-// It changes nothing on the server, knows no lock, and decides nothing but whether the
-// store may be made: what it has found out, it tells by the functions of a [Prober].
+// It changes nothing on the server, knows no lock, and decides nothing but
+// whether the store may be made: what it has found out, it tells by the
+// functions of a [Prober].
 package probe
 
 import (
@@ -38,8 +39,9 @@ type Prober struct {
 	Log      *slog.Logger
 }
 
-// Ask asks all that a new store must know, for about a second at most. It returns what was not
-// answered, for Later, or an error if the server definitely refuses what locks need.
+// Ask asks all that a new store must know, for about a second at most. It
+// returns what was not answered, for Later, or an error if the server
+// definitely refuses what locks need.
 func (p *Prober) Ask(ctx context.Context) (left []Question, err error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -78,7 +80,8 @@ func (p *Prober) probe(ctx context.Context) error {
 		// long as it is lucky with its locks' slots, all would seem well.
 		keys = append(keys, p.Errors.Prefix+"{"+elsewhere+"}")
 	}
-	// By text first, then by name: so that both rights are needed, and the name is known.
+	// By text first, then by name: so that both rights are needed, and the name
+	// is known.
 	for _, whole := range []bool{true, false} {
 		r := wire.Do(ctx, p.Client, script.Probe.Command(p.Client.B(), whole, keys, p.mode()))
 		reply, err := r.ToMessage()
@@ -109,8 +112,8 @@ func (p *Prober) probe(ctx context.Context) error {
 	return p.probeWait(ctx)
 }
 
-// refused is the error for what the server definitely refuses. A Sentinel knows none of our
-// commands, and would be taken for a server that has renamed them.
+// refused is the error for what the server definitely refuses. A Sentinel knows
+// none of our commands, and would be taken for a server that has renamed them.
 func (p *Prober) refused(ctx context.Context, err error) error {
 	if p.Errors.NoCommand(err) {
 		hello := wire.Do(ctx, p.Client, p.Client.B().Arbitrary("HELLO").Build())
@@ -147,8 +150,8 @@ func (p *Prober) probeWait(ctx context.Context) error {
 	return p.orLater(r)
 }
 
-// askLines asks whether the server lets waiters stand in line on it. If not, and until that is
-// known, they are all woken when a lock is free.
+// askLines asks whether the server lets waiters stand in line on it. If not,
+// and until that is known, they are all woken when a lock is free.
 func (p *Prober) askLines(ctx context.Context) error {
 	keys := []string{p.Errors.Prefix + "{" + schema.NoName + "}"}
 	r := wire.Do(ctx, p.Client, script.Probe.Command(p.Client.B(), true, keys, p.mode(), "line"))
@@ -189,8 +192,8 @@ func (p *Prober) askRunID(ctx context.Context) error {
 	return nil
 }
 
-// warning makes a question about one of the server's settings, which it may keep from us. If warn
-// has something to say about the value, it is logged.
+// warning makes a question about one of the server's settings, which it may
+// keep from us. If warn has something to say about the value, it is logged.
 func (p *Prober) warning(setting string, warn func(value string) string) Question {
 	return func(ctx context.Context) error {
 		r := wire.Do(ctx, p.Client, p.Client.B().ConfigGet().Parameter(setting).Build())
@@ -229,8 +232,8 @@ func warnOfNoReplicas(least string) string {
 		"later, set min-replicas-to-write 1 and min-replicas-max-lag on all servers behind Sentinel"
 }
 
-// orLater is [refusal.ErrLater] if the server has not answered, or will answer differently in a
-// moment; and otherwise nil: to ask again would be of no use.
+// orLater is [refusal.ErrLater] if the server has not answered, or will answer
+// differently in a moment; and otherwise nil: to ask again would be of no use.
 func (p *Prober) orLater(r rueidis.RedisResult) error {
 	if r.NonRedisError() != nil {
 		return refusal.ErrLater
@@ -242,19 +245,22 @@ func (p *Prober) orLater(r rueidis.RedisResult) error {
 }
 
 const (
-	// timeout bounds what New spends on asking the server, and each round of questions later.
+	// timeout bounds what New spends on asking the server, and each round of
+	// questions later.
 	timeout = time.Second
-	// Between these the pause doubles before what was not answered is asked again.
+	// Between these the pause doubles before what was not answered is asked
+	// again.
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
 )
 
-// Question asks the server something about itself, and notes the answer. It returns
-// [refusal.ErrLater] if there was none yet, and any other error if the server definitely refuses
-// what locks need.
+// Question asks the server something about itself, and notes the answer. It
+// returns [refusal.ErrLater] if there was none yet, and any other error if the
+// server definitely refuses what locks need.
 type Question func(ctx context.Context) error
 
-// ask asks questions once, and returns those that were not answered, and the first refusal.
+// ask asks questions once, and returns those that were not answered, and the
+// first refusal.
 func ask(ctx context.Context, questions []Question) (left []Question, err error) {
 	for _, q := range questions {
 		switch err := q(ctx); {
@@ -267,7 +273,8 @@ func ask(ctx context.Context, questions []Question) (left []Question, err error)
 	return left, nil
 }
 
-// Later asks what was not answered until it is, until life ends, or until the client is closed.
+// Later asks what was not answered until it is, until life ends, or until the
+// client is closed.
 func (p *Prober) Later(
 	life context.Context, questions []Question, closed func(context.Context) bool,
 ) {
@@ -312,8 +319,9 @@ func (p *Prober) probeLook(ctx context.Context) error {
 		b.Zrange().Key(key).Min("0").Max("0").Build(),
 		b.Hmget().Key(key).Field("x").Build(),
 	}
-	// A client that takes a node of a cluster for a single server would show that one's locks
-	// alone. The node sends it elsewhere for the slots that it has not.
+	// A client that takes a node of a cluster for a single server would show
+	// that one's locks alone. The node sends it elsewhere for the slots that it
+	// has not.
 	for slot := range uint16(topology.Slots / 1024) {
 		key := schema.MarkKey(p.Errors.Prefix, topology.TagOf(slot*1024)) + ":look"
 		all = append(all, b.Getrange().Key(key).Start(0).End(0).Build())
@@ -330,15 +338,17 @@ func (p *Prober) probeLook(ctx context.Context) error {
 	return nil
 }
 
-// unnamed is what a node of a cluster is called that is to be known by its host name and has none.
+// unnamed is what a node of a cluster is called that is to be known by its host
+// name and has none.
 const unnamed = "?"
 
-// nodesTimeout leaves time for the other questions of New where a node does not answer.
+// nodesTimeout leaves time for the other questions of New where a node does not
+// answer.
 const nodesTimeout = 300 * time.Millisecond
 
-// nodesHaveNames returns an error if a primary of the cluster has no address. The client leaves
-// such a node out, and each request to it would wait until its deadline. What can't be asked now,
-// later requests show.
+// nodesHaveNames returns an error if a primary of the cluster has no address.
+// The client leaves such a node out, and each request to it would wait until
+// its deadline. What can't be asked now, later requests show.
 func nodesHaveNames(ctx context.Context, client rueidis.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
@@ -364,8 +374,8 @@ func nodesHaveNames(ctx context.Context, client rueidis.Client) error {
 	return nil
 }
 
-// TryWrite sends a write that changes nothing and returns an error if a replica has refused it.
-// Other errors are not its matter.
+// TryWrite sends a write that changes nothing and returns an error if a replica
+// has refused it. Other errors are not its matter.
 func TryWrite(
 	ctx context.Context, conn rueidis.DedicatedClient, faults *refusal.Reader,
 ) error {

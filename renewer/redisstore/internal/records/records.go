@@ -1,8 +1,9 @@
-// Package records keeps the records of work on the server, each beside its lock, which
-// belongs to who has the lock's token, and to no one with a lower one.
+// Package records keeps the records of work on the server, each beside its
+// lock, which belongs to who has the lock's token, and to no one with a lower
+// one.
 //
-// It owns records, and touches no lease: look.lua and write.lua compare tokens with
-// those in the record itself.
+// It owns records, and touches no lease: look.lua and write.lua compare tokens
+// with those in the record itself.
 package records
 
 import (
@@ -21,9 +22,9 @@ import (
 
 const recordSuffix = ":record"
 
-// maxRecord is how many bytes the data of a record may have: 16 MiB. [Records.Write] refuses more,
-// and [Records.Prepare] and [Records.Read] a record that another client has made larger: both are
-// [renewer.ErrRejected].
+// maxRecord is how many bytes the data of a record may have: 16 MiB.
+// [Records.Write] refuses more, and [Records.Prepare] and [Records.Read] a
+// record that another client has made larger: both are [renewer.ErrRejected].
 const maxRecord = 16 << 20
 
 // Records are those of a deployment. Its methods may be called concurrently.
@@ -40,7 +41,8 @@ func (s *Records) keyOf(name string) []string {
 // MaxRecord returns 16 MiB: see [store.Recorder].
 func (s *Records) MaxRecord() int { return maxRecord }
 
-// Prepare implements [store.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig].
+// Prepare implements [store.Recorder]. A TTL below 1 ms is answered with
+// [renewer.ErrConfig].
 func (s *Records) Prepare(ctx context.Context, terms []store.Term) []store.Seen {
 	return s.look(ctx, "prepare", terms)
 }
@@ -92,8 +94,9 @@ func (s *Records) look(ctx context.Context, what string, looks []store.Term) []s
 	return seen
 }
 
-// Write implements [store.Recorder]. A TTL below 1 ms is answered with [renewer.ErrConfig], and
-// data above [Records.MaxRecord] with [renewer.ErrRejected].
+// Write implements [store.Recorder]. A TTL below 1 ms is answered with
+// [renewer.ErrConfig], and data above [Records.MaxRecord] with
+// [renewer.ErrRejected].
 func (s *Records) Write(ctx context.Context, records []store.Record) []store.Answer {
 	answers := make([]store.Answer, len(records))
 	asked := make([]int, 0, len(records))

@@ -1,11 +1,11 @@
-// Package refusal says what the errors of a deployment mean: to the engine, by what they
-// wrap, and to an operator, by what is to be done about them. It has the rights that a
-// user needs, which its advice names.
+// Package refusal says what the errors of a deployment mean: to the engine, by
+// what they wrap, and to an operator, by what is to be done about them. It has
+// the rights that a user needs, which its advice names.
 //
-// It owns the words of errors alone: it sends nothing, and what is done about an error,
-// beyond telling that a replica has answered, is the matter of who asks. No error that
-// it makes shows a password, or control bytes, or more than a few hundred bytes of what
-// a server sends.
+// It owns the words of errors alone: it sends nothing, and what is done about
+// an error, beyond telling that a replica has answered, is the matter of who
+// asks. No error that it makes shows a password, or control bytes, or more than
+// a few hundred bytes of what a server sends.
 package refusal
 
 import (
@@ -47,11 +47,13 @@ type Error struct {
 
 func (e *Error) Error() string { return e.describe(e.Text) }
 
-// tagged is what braces enclose in a key of ours: the lock's name. An error may end within it.
+// tagged is what braces enclose in a key of ours: the lock's name. An error may
+// end within it.
 var tagged = regexp.MustCompile(`\{[^}]*(\}|$)`)
 
-// Nameless is Error without the names of locks, which errors of our scripts have in the keys that
-// they are about: see [renewer.ErrorText]. It is cut behind that, lest the closing brace be gone.
+// Nameless is Error without the names of locks, which errors of our scripts
+// have in the keys that they are about: see [renewer.ErrorText]. It is cut
+// behind that, lest the closing brace be gone.
 func (e *Error) Nameless() string {
 	return e.describe(tagged.ReplaceAllString(e.Text, "{…}"))
 }
@@ -75,7 +77,8 @@ func (e *Error) Unwrap() []error {
 	return below
 }
 
-// Reader says what the errors of one deployment mean, and what to do about them.
+// Reader says what the errors of one deployment mean, and what to do about
+// them.
 type Reader struct {
 	Prefix    string
 	Cluster   bool
@@ -159,8 +162,8 @@ const (
 // isReplica reports whether a replica alone answers so.
 func (r refusal) isReplica() bool { return r == readOnly || r == orphan }
 
-// mark is what the engine goes by: nil if the answer may pass by itself, and may be that of a
-// server which is not fit to be asked.
+// mark is what the engine goes by: nil if the answer may pass by itself, and
+// may be that of a server which is not fit to be asked.
 func (r refusal) mark() error {
 	switch r {
 	case passing, moving, orphan, readOnly, noLogin: // a password may be changing
@@ -244,8 +247,8 @@ func (e *Reader) NoCommand(err error) bool {
 	return ok && e.classify(answer.Error()) == noCommand
 }
 
-// NotReady reports whether a server's error is one of a server that is starting, busy, full, or in
-// the middle of a fail-over.
+// NotReady reports whether a server's error is one of a server that is
+// starting, busy, full, or in the middle of a fail-over.
 func (e *Reader) NotReady(text string) bool {
 	return e.classify(text) <= readOnly && slices.Contains(notReady, errorCode(text))
 }
@@ -255,11 +258,13 @@ var notReady = []string{
 	"CLUSTERDOWN", "TRYAGAIN",
 }
 
-// Definite reports whether to refuse a server at once. A replica is one, although
-// a fail-over may promote it: at start it is a wrong address by far more often.
+// Definite reports whether to refuse a server at once. A replica is one,
+// although a fail-over may promote it: at start it is a wrong address by far
+// more often.
 func (e *Reader) Definite(text string) bool { return e.classify(text) > full }
 
-// ErrLater means that the server is down, slow or not ready, so that it must be asked again.
+// ErrLater means that the server is down, slow or not ready, so that it must be
+// asked again.
 var ErrLater = errors.New("redisstore: the server has not answered yet")
 
 // ErrDenied is below the error for a command refused inside the
@@ -309,7 +314,8 @@ func (e *Reader) hint(r refusal) string {
 	}
 }
 
-// The commands that a user needs; docs/redis.md and a test of it hold the same lists.
+// The commands that a user needs; docs/redis.md and a test of it hold the same
+// lists.
 const (
 	scriptRights = "+evalsha +eval +get +mget +set +del +pttl +pexpire +time"
 	Rights       = scriptRights + " +publish +subscribe"
@@ -323,7 +329,8 @@ const (
 	LineRights = "+zadd +zrem +zpopmin +zrange +zscore +exists"
 	// LimitRights let calls have slots of limits.
 	LimitRights = "+zadd +zrem +zcard +zcount +zrange +zscore +hset +hget +hdel +hexists +exists"
-	// BreakRights let a user break leases, besides those to look, and BreakLimitRights slots.
+	// BreakRights let a user break leases, besides those to look, and
+	// BreakLimitRights slots.
 	BreakRights      = "+evalsha +eval +get +set +del +pttl +publish +zpopmin"
 	BreakLimitRights = "+hscan +time +zscore +hget +hset +zadd +zrem +hdel +hexists +exists " +
 		"+zrange +pexpire"

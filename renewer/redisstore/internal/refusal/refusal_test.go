@@ -25,16 +25,19 @@ func answered(t testing.TB, s string) error {
 	return m.Error()
 }
 
-// wrap is what an answer of the server becomes for a store on one server, or on a cluster.
+// wrap is what an answer of the server becomes for a store on one server, or on
+// a cluster.
 func wrap(cluster bool, op string, err error) error {
 	reader := refusal.Reader{Prefix: "lockbeat:", Cluster: cluster, Astray: func() {}}
 	return reader.Wrap(op, err)
 }
 
-// definite reports whether a new store would refuse a server that answers with text.
+// definite reports whether a new store would refuse a server that answers with
+// text.
 func definite(text string) bool { return (&refusal.Reader{}).Definite(text) }
 
-// texts as servers word them, Redis 6.2's wrapping of errors inside scripts included.
+// texts as servers word them, Redis 6.2's wrapping of errors inside scripts
+// included.
 var (
 	rejectedTexts = []string{
 		"NOPERM this user has no permissions to run the 'evalsha' command",
@@ -154,7 +157,8 @@ func TestErrorsAreBoundedAndPrintable(t *testing.T) {
 	assert.False(t, strings.ContainsFunc(s, func(r rune) bool { return r < 0x20 }))
 }
 
-// The names of locks that our scripts' errors have in them are for the program, not for logs.
+// The names of locks that our scripts' errors have in them are for the program,
+// not for logs.
 func TestErrorsCanBeShownWithoutNames(t *testing.T) {
 	t.Parallel()
 	err := wrap(false, "acquire",
@@ -164,8 +168,8 @@ func TestErrorsCanBeShownWithoutNames(t *testing.T) {
 		"delete the key", renewer.ErrorText(fmt.Errorf("%w", err)))
 }
 
-// A long name pushed the brace behind it out of an error's bounded text, which was then shown
-// whole.
+// A long name pushed the brace behind it out of an error's bounded text, which
+// was then shown whole.
 func TestLongNamesCanBeHiddenToo(t *testing.T) {
 	t.Parallel()
 	for _, filler := range []string{"x", "{", "}", "%", "\x00", "é"} {

@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// What follows the key of a lock, or of a limit, in the keys that stand beside it.
+// What follows the key of a lock, or of a limit, in the keys that stand beside
+// it.
 const (
 	FenceSuffix = ":fence"
 	LineSuffix  = ":waiters"
@@ -23,17 +24,19 @@ const (
 	NewestSuffix  = ":newest"
 	BegunSuffix   = ":begun"
 	processSuffix = ":process"
-	// BrokenSuffix is before the owner token of a lease that is broken, in the key of who broke it:
-	// see break.lua.
+	// BrokenSuffix is before the owner token of a lease that is broken, in the
+	// key of who broke it: see break.lua.
 	BrokenSuffix = ":broken:"
 )
 
-// Pattern is what Redis calls the keys, or the channels, of all locks with a prefix. Up to the
-// brace no key of another prefix is alike, even if one prefix begins with the other.
+// Pattern is what Redis calls the keys, or the channels, of all locks with a
+// prefix. Up to the brace no key of another prefix is alike, even if one prefix
+// begins with the other.
 func Pattern(prefix string) string { return prefix + "{*" }
 
-// LockKey returns PREFIX{name}. The braces are the only ones in it, so that they are the hash tag:
-// all keys of a lock share a slot, and no name chooses which.
+// LockKey returns PREFIX{name}. The braces are the only ones in it, so that
+// they are the hash tag: all keys of a lock share a slot, and no name chooses
+// which.
 func LockKey(prefix, name string) string { return prefix + "{" + tagOf(name) + "}" }
 
 // AppendLockKey writes LockKey.
@@ -57,8 +60,8 @@ func tagOf(name string) string {
 	return escape(name)
 }
 
-// KeyWriter writes the keys of leases one after another, in one allocation for all of those that
-// need no escape, and in none if they are short.
+// KeyWriter writes the keys of leases one after another, in one allocation for
+// all of those that need no escape, and in none if they are short.
 type KeyWriter struct {
 	prefix string
 	holds  []store.Hold
@@ -101,12 +104,12 @@ const NoName = "%"
 // NoKey is a key that nobody writes.
 func NoKey(prefix string) string { return prefix + "{" + NoName + "}:none" }
 
-// MarkKey is where the highest fencing token granted is kept: of a slot, by a hash tag in it, or of
-// a single server.
+// MarkKey is where the highest fencing token granted is kept: of a slot, by a
+// hash tag in it, or of a single server.
 func MarkKey(prefix, tag string) string { return prefix + "{" + tag + "}" + markSuffix }
 
-// SlotOf returns the slot of all keys of a lock, and of its channel: their hash tag is what their
-// braces enclose.
+// SlotOf returns the slot of all keys of a lock, and of its channel: their hash
+// tag is what their braces enclose.
 func SlotOf(name string) uint16 { return topology.Slot(tagOf(name)) }
 
 // KeySize is how many bytes LeaseKey has.
@@ -133,8 +136,9 @@ func clean(name string) bool {
 	return true
 }
 
-// mustEscape: control bytes, which garble logs and terminals; braces, which would
-// end the hash tag; and the escape itself, so that no two names share a key.
+// mustEscape: control bytes, which garble logs and terminals; braces, which
+// would end the hash tag; and the escape itself, so that no two names share a
+// key.
 func mustEscape(c byte) bool {
 	return c < 0x20 || c == 0x7f || c == '{' || c == '}' || c == '%'
 }
@@ -158,9 +162,9 @@ func escape(name string) string {
 	return b.String()
 }
 
-// ReadKey reads a key as LeaseKey makes it, beside being "", or one that stands beside a lease:
-// then beside is what follows the key of that. ok is false for any other key, as of another
-// program.
+// ReadKey reads a key as LeaseKey makes it, beside being "", or one that stands
+// beside a lease: then beside is what follows the key of that. ok is false for
+// any other key, as of another program.
 func ReadKey(prefix, key string) (name contract.Name, beside string, ok bool) {
 	rest, ok := strings.CutPrefix(key, prefix+"{")
 	if !ok {
@@ -179,7 +183,8 @@ func ReadKey(prefix, key string) (name contract.Name, beside string, ok bool) {
 	return name, beside, true
 }
 
-// unescape is the opposite of escape. ok is false for a text that escape does not make.
+// unescape is the opposite of escape. ok is false for a text that escape does
+// not make.
 func unescape(text string) (name string, ok bool) {
 	if clean(text) {
 		return text, true
@@ -213,10 +218,12 @@ func hexDigit(c byte) int {
 	return strings.IndexByte(hexDigits, c)
 }
 
-// ProcessName names a process among the names of locks, so that it has a slot of a cluster.
+// ProcessName names a process among the names of locks, so that it has a slot
+// of a cluster.
 func ProcessName(h store.Holder) string { return Part(h.Node) + " " + strconv.Itoa(h.PID) }
 
-// ProcessChannel is where all processes of one node and number hear of their leases.
+// ProcessChannel is where all processes of one node and number hear of their
+// leases.
 func ProcessChannel(prefix string, h store.Holder) string {
 	return LockKey(prefix, ProcessName(h)) + processSuffix
 }

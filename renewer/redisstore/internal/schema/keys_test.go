@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// lockKeys are the keys of a lock's lease, and of the counter of the tokens that it was given.
+// lockKeys are the keys of a lock's lease, and of the counter of the tokens
+// that it was given.
 func lockKeys(prefix, name string) (lease, fence string) {
 	lease = schema.LockKey(prefix, name)
 	return lease, lease + schema.FenceSuffix

@@ -11,37 +11,40 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// The value of a lease is text, for people too (redis-cli --raw GET KEY): a line
-// each for owner token, fencing token, the server's clock in us when the lock
-// was taken, the holder's node, pid and operation, and the traceparent of its
-// work if it is traced, and how many callers of the holder's process wait for
-// the lock there, if that was told: see callers.lua. Lines added later go behind
-// these, and programs that do not know them ignore them. The last line is "+"
-// once others wait for the lock.
+// The value of a lease is text, for people too (redis-cli --raw GET KEY): a
+// line each for owner token, fencing token, the server's clock in us when the
+// lock was taken, the holder's node, pid and operation, and the traceparent of
+// its work if it is traced, and how many callers of the holder's process wait
+// for the lock there, if that was told: see callers.lua. Lines added later go
+// behind these, and programs that do not know them ignore them. The last line
+// is "+" once others wait for the lock.
 const (
-	// Separator is a control byte, which no part may have, so that none needs escaping.
+	// Separator is a control byte, which no part may have, so that none needs
+	// escaping.
 	Separator = "\n"
-	// waitedFor ends the value of a lease that others wait for, see acquire.lua.
+	// waitedFor ends the value of a lease that others wait for, see
+	// acquire.lua.
 	waitedFor = Separator + "+"
 	// MaxPart bounds each part of a holder, in bytes.
 	MaxPart = 64
 	// MaxCallers bounds how many waiting callers a value tells of.
 	MaxCallers = 999_999
-	// maxValue bounds what is read of a value: ours have at most 269 bytes, acquire.lua sends
-	// 300, and no other program should write here.
+	// maxValue bounds what is read of a value: ours have at most 269 bytes,
+	// acquire.lua sends 300, and no other program should write here.
 	maxValue = 4096
 	// MaxExact is the largest integer up to which the doubles of Lua are exact.
 	MaxExact = 1<<53 - 1
 )
 
-// EncodeHolder writes the holder's part of a value without the trace, which differs
-// each time. The script puts owner, fence and since before it, which it knows best.
+// EncodeHolder writes the holder's part of a value without the trace, which
+// differs each time. The script puts owner, fence and since before it, which it
+// knows best.
 func EncodeHolder(h store.Holder) string {
 	return Part(h.Node) + Separator + strconv.Itoa(max(h.PID, 0)) + Separator + Part(h.Operation)
 }
 
-// AppendYoung writes the value of a lease that was claimed natively. Its fencing token is "0" until
-// the owner's first heartbeat.
+// AppendYoung writes the value of a lease that was claimed natively. Its
+// fencing token is "0" until the owner's first heartbeat.
 func AppendYoung(to []byte, owner string, since int64, holder string) []byte {
 	to = append(append(to, owner...), Separator+"0"+Separator...)
 	to = append(strconv.AppendInt(to, since, 10), Separator...)
@@ -63,9 +66,9 @@ func DecodeValue(value string) (h store.Holder, since int64) {
 	return l.Holder, l.Since
 }
 
-// ReadLease reads the value of a lease. Any user of the server may have written it: of one that is
-// not of our making nothing is believed, and no part is longer or less printable than what
-// EncodeHolder writes.
+// ReadLease reads the value of a lease. Any user of the server may have written
+// it: of one that is not of our making nothing is believed, and no part is
+// longer or less printable than what EncodeHolder writes.
 func ReadLease(value string) (l LeaseValue, ok bool) {
 	if len(value) > maxValue {
 		return l, false
@@ -127,7 +130,8 @@ func Part(s string) string {
 	return b.String()
 }
 
-// plain reports whether part would return s as it is, for the usual case of short ASCII.
+// plain reports whether part would return s as it is, for the usual case of
+// short ASCII.
 func plain(s string) bool {
 	if len(s) > MaxPart {
 		return false
@@ -140,14 +144,16 @@ func plain(s string) bool {
 	return true
 }
 
-// How a lease was broken, as lost.lua tells. No owner token has a line that short.
+// How a lease was broken, as lost.lua tells. No owner token has a line that
+// short.
 const (
 	howBroken   = "broken"
 	howForced   = "forced"
 	howReplaced = "replaced"
 )
 
-// BrokenMark is the first byte of the owner token of a lease that is broken, in place of its own.
+// BrokenMark is the first byte of the owner token of a lease that is broken, in
+// place of its own.
 const BrokenMark = "!"
 
 // BrokenText is what is kept of who broke a lease.
@@ -197,7 +203,8 @@ func Millis(n int64) time.Duration {
 	}
 }
 
-// HeldFor is the time between two instants of the server's clock in us, 0 if one can't be.
+// HeldFor is the time between two instants of the server's clock in us, 0 if
+// one can't be.
 func HeldFor(since, now int64) time.Duration {
 	if since <= 0 || now <= since || now > MaxExact {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
 
-// Asker makes calls of scripts of which each is about one name. Its methods may be called
-// concurrently.
+// Asker makes calls of scripts of which each is about one name. Its methods may
+// be called concurrently.
 type Asker struct {
 	Prefix  string
 	Sender  *wire.Sender
@@ -36,8 +36,8 @@ func (a *Asker) Ask(
 	return reply, err
 }
 
-// All makes several calls at once, and has the reply to each read, or why there is none. Several
-// goroutines may read, for another i each.
+// All makes several calls at once, and has the reply to each read, or why there
+// is none. Several goroutines may read, for another i each.
 func (a *Asker) All(
 	ctx context.Context, op string, calls []Call,
 	read func(i int, reply rueidis.RedisMessage, err error),

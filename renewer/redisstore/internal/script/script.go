@@ -1,8 +1,10 @@
-// Package script is what runs on the servers: our scripts in Lua, and how one is called.
-// The head of each file in lua/ says what goes into it and what comes out.
+// Package script is what runs on the servers: our scripts in Lua, and how one
+// is called. The head of each file in lua/ says what goes into it and what
+// comes out.
 //
-// It owns the texts alone. What a script is asked, and what its answer means, is the
-// matter of who calls it; how the call reaches a server is that of package wire.
+// It owns the texts alone. What a script is asked, and what its answer means,
+// is the matter of who calls it; how the call reaches a server is that of
+// package wire.
 package script
 
 import (
@@ -15,8 +17,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// The scripts, by their files: of locks, of limits, of who breaks a lease or comes later, of
-// records, and of lines of tasks.
+// The scripts, by their files: of locks, of limits, of who breaks a lease or
+// comes later, of records, and of lines of tasks.
 var (
 	//go:embed lua/*.lua
 	files embed.FS
@@ -45,8 +47,9 @@ var (
 	Next   = load("next.lua")
 )
 
-// Script is a Lua script: its text, and the name by which a server that has seen it knows it. They
-// are made when they are first asked for: a program that imports this package may never call most.
+// Script is a Lua script: its text, and the name by which a server that has
+// seen it knows it. They are made when they are first asked for: a program that
+// imports this package may never call most.
 type Script struct{ made func() (text, sha string) }
 
 // load makes a script of a file, with the files that it includes.
@@ -79,7 +82,8 @@ func include(to *strings.Builder, file string) {
 // Command calls the script by name (EVALSHA), or else by its whole
 // text (EVAL), which teaches it to the server.
 //
-// rueidis takes a command back once it is answered, so that each try needs a new one.
+// rueidis takes a command back once it is answered, so that each try needs a
+// new one.
 func (s Script) Command(
 	b rueidis.Builder, whole bool, keys []string, args ...string,
 ) rueidis.Completed {

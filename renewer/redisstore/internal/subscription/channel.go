@@ -16,8 +16,9 @@ type channel struct {
 	lingers *time.Timer // has it forgotten; nil while there are watches
 }
 
-// add adds a watch, and reports whether it may have missed a message, so that it must be woken.
-// Before the subscription is live it can't have: its confirmation will wake it.
+// add adds a watch, and reports whether it may have missed a message, so that
+// it must be woken. Before the subscription is live it can't have: its
+// confirmation will wake it.
 func (c *channel) add(w *watch) (missed bool) {
 	if c.lingers != nil {
 		c.lingers.Stop()

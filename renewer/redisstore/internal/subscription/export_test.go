@@ -11,7 +11,8 @@ type Server struct {
 // Link is one connection to it.
 type Link = link
 
-// NewServer returns a server with a watch on the channel "a", and a kick that is pending.
+// NewServer returns a server with a watch on the channel "a", and a kick that
+// is pending.
 func NewServer() *Server {
 	w := &watch{hear: func(string, error) {}}
 	s := &Server{newServer(&sync.Mutex{}), &channel{}}
@@ -31,7 +32,8 @@ func (s *Server) Connect() (l *Link, come []string) {
 // Disconnect ends a connection.
 func (s *Server) Disconnect(l *Link) (live bool) { return s.s.disconnect(l) }
 
-// Confirm is the server's confirmation; it returns how many watches are to be woken.
+// Confirm is the server's confirmation; it returns how many watches are to be
+// woken.
 func (s *Server) Confirm(l *Link) int { return len(s.s.heard(l, "a", true)) }
 
 // Publish is a message; it returns how many watches are to hear it.
@@ -49,8 +51,8 @@ func (s *Server) Want() {
 	s.s.want("a", s.c)
 }
 
-// Changes is what is to be done on a connection: unwoken is how many watches are to be woken then,
-// and wasteful whether it is to be replaced.
+// Changes is what is to be done on a connection: unwoken is how many watches
+// are to be woken then, and wasteful whether it is to be replaced.
 func (s *Server) Changes(l *Link) (come []string, unwoken int, wasteful bool) {
 	come, all, wasteful := s.s.changes(l)
 	return come, len(all), wasteful
@@ -59,7 +61,8 @@ func (s *Server) Changes(l *Link) (come []string, unwoken int, wasteful bool) {
 // MostWaste is how much a connection may have of what nobody wants.
 const MostWaste = mostWaste
 
-// Forget gives a channel up at once, if it is not watched or its last watch has stopped.
+// Forget gives a channel up at once, if it is not watched or its last watch has
+// stopped.
 func Forget(s *Subscriber, name string) {
 	s.mu.Lock()
 	c := s.channels[name]

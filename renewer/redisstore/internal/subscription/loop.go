@@ -12,8 +12,8 @@ const (
 	maxPause = 2 * time.Second
 )
 
-// loop keeps a subscription to one server for as long as anything is watched there. It is the only
-// one who opens connections to it.
+// loop keeps a subscription to one server for as long as anything is watched
+// there. It is the only one who opens connections to it.
 type loop struct {
 	config *Config
 	server *server
@@ -40,8 +40,8 @@ func (l *loop) run(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			// It was idle, but for a watch that has just begun; or its server is not the primary
-			// any more.
+			// It was idle, but for a watch that has just begun; or its server
+			// is not the primary any more.
 			continue
 		}
 		if live {

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// server is what is wanted on one server, and what its connection has. All but the first three
-// is guarded by mu.
+// server is what is wanted on one server, and what its connection has. All but
+// the first three is guarded by mu.
 type server struct {
 	mu     *sync.Mutex        // Subscriber.mu
 	kick   chan struct{}      // holds one element while the loop has something new to look at
@@ -41,8 +41,8 @@ func (s *server) want(name string, c *channel) {
 	s.nudge()
 }
 
-// drop gives a channel up. It stays subscribed to for as long as the connection: see wasteful.
-// Under mu.
+// drop gives a channel up. It stays subscribed to for as long as the
+// connection: see wasteful. Under mu.
 func (s *server) drop(name string) {
 	delete(s.channels, name)
 	s.changed[name] = struct{}{}
@@ -79,7 +79,8 @@ func (s *server) watches() (all []*watch) {
 	return all
 }
 
-// connect makes l the connection whose events count, with everything yet to be subscribed to.
+// connect makes l the connection whose events count, with everything yet to be
+// subscribed to.
 func (s *server) connect(l *link) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +103,9 @@ func (s *server) disconnect(l *link) (live bool) {
 	return l.live
 }
 
-// changes compares what is wanted with what the connection has: the names to subscribe to, the
-// watches to be woken then, and whether the connection is to be replaced instead.
+// changes compares what is wanted with what the connection has: the names to
+// subscribe to, the watches to be woken then, and whether the connection is to
+// be replaced instead.
 func (s *server) changes(l *link) (come []string, unwoken []*watch, wasteful bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +121,8 @@ func (s *server) changes(l *link) (come []string, unwoken []*watch, wasteful boo
 			come = append(come, name)
 			l.subscribed[name] = struct{}{}
 		case want:
-			// It went and came again: it is still subscribed to, so that no confirmation will come.
+			// It went and came again: it is still subscribed to, so that no
+			// confirmation will come.
 			c.live = true
 			unwoken = append(unwoken, c.watches...)
 		}
@@ -130,8 +133,9 @@ func (s *server) changes(l *link) (come []string, unwoken []*watch, wasteful boo
 	return come, unwoken, s.wasteful(l)
 }
 
-// heard notes a message, or that the server has confirmed a subscription, and returns the watches
-// that are to hear of it: what was published before a confirmation, they have missed.
+// heard notes a message, or that the server has confirmed a subscription, and
+// returns the watches that are to hear of it: what was published before a
+// confirmation, they have missed.
 func (s *server) heard(l *link, name string, confirmed bool) []*watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,7 +157,8 @@ func (s *server) heard(l *link, name string, confirmed bool) []*watch {
 	return c.watches
 }
 
-// withdraw notes that the server has ended a subscription: the channel's slot has left it.
+// withdraw notes that the server has ended a subscription: the channel's slot
+// has left it.
 func (s *server) withdraw(l *link, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,14 +182,14 @@ func (s *server) astray() bool {
 	return len(s.withdrawn) > 0
 }
 
-// mostWaste is how much a connection may have of what nobody wants, beside as much as is wanted:
-// channels that stay subscribed to, and messages on them.
+// mostWaste is how much a connection may have of what nobody wants, beside as
+// much as is wanted: channels that stay subscribed to, and messages on them.
 const mostWaste = 1000
 
-// wasteful reports whether a connection is to be replaced by one that has only what is wanted. So
-// it costs a bounded amount of what comes and goes, however many names are waited for once; what
-// is wanted is subscribed to anew, and woken, once for as many channels or messages in vain. Under
-// mu.
+// wasteful reports whether a connection is to be replaced by one that has only
+// what is wanted. So it costs a bounded amount of what comes and goes, however
+// many names are waited for once; what is wanted is subscribed to anew, and
+// woken, once for as many channels or messages in vain. Under mu.
 func (s *server) wasteful(l *link) bool {
 	return len(l.subscribed)+l.vain > 2*len(s.channels)+mostWaste
 }

@@ -18,8 +18,8 @@ func TestAMessageIsForEveryWatch(t *testing.T) {
 	assert.True(t, s.Disconnect(l))
 }
 
-// An event of a connection that has been replaced must not be taken for one of its successor: the
-// channel would count as subscribed to when it is not yet.
+// An event of a connection that has been replaced must not be taken for one of
+// its successor: the channel would count as subscribed to when it is not yet.
 func TestEventsOfAFormerConnection(t *testing.T) {
 	t.Parallel()
 	s := subscription.NewServer()
@@ -36,7 +36,8 @@ func TestEventsOfAFormerConnection(t *testing.T) {
 	assert.Equal(t, 1, s.Confirm(l))
 }
 
-// A subscription that the server has ended is asked for again, and confirmed again.
+// A subscription that the server has ended is asked for again, and confirmed
+// again.
 func TestASubscriptionThatTheServerEnds(t *testing.T) {
 	t.Parallel()
 	s := subscription.NewServer()
@@ -49,8 +50,9 @@ func TestASubscriptionThatTheServerEnds(t *testing.T) {
 	assert.Equal(t, 1, s.Confirm(l))
 }
 
-// What nobody wants any more stays subscribed to, until it has lost its server: no confirmation
-// will come when it is wanted again, so that its watches must be woken without one.
+// What nobody wants any more stays subscribed to, until it has lost its server:
+// no confirmation will come when it is wanted again, so that its watches must
+// be woken without one.
 func TestAChannelThatIsWantedAgain(t *testing.T) {
 	t.Parallel()
 	for name, looked := range map[string]bool{"before the loop looks": false, "later": true} {

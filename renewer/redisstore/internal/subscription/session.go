@@ -11,12 +11,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// maxChannels bounds one SUBSCRIBE, and how many are sent at once, so that a request stays small.
+// maxChannels bounds one SUBSCRIBE, and how many are sent at once, so that a
+// request stays small.
 const maxChannels = 100
 
-// beliefCheck is how often a session looks whether the client still takes its server for the
-// primary, which costs no request: after a fail-over in which the former primary can still be
-// reached, nothing else ends the connection to it, and releases are published on the new one.
+// beliefCheck is how often a session looks whether the client still takes its
+// server for the primary, which costs no request: after a fail-over in which
+// the former primary can still be reached, nothing else ends the connection to
+// it, and releases are published on the new one.
 const beliefCheck = 500 * time.Millisecond
 
 var (
@@ -32,14 +34,15 @@ type session struct {
 	conn   rueidis.DedicatedClient
 	addr   string // of the connection's server, as the client names it; "" if that is not known
 	link   *link
-	// sharded is whether to subscribe by SSUBSCRIBE: messages stay in the shard.
+	// sharded is whether to subscribe by SSUBSCRIBE: messages stay in the
+	// shard.
 	sharded bool
 	asked   time.Time // when the server was last asked where its channels have gone
 }
 
-// serve opens one connection and uses it until it fails; or until nothing has been watched for a
-// while, or its server is not the primary any more, which are no errors. It reports whether the
-// server confirmed anything.
+// serve opens one connection and uses it until it fails; or until nothing has
+// been watched for a while, or its server is not the primary any more, which
+// are no errors. It reports whether the server confirmed anything.
 func serve(ctx context.Context, config *Config, to *server, place string) (live bool, err error) {
 	s := &session{
 		config: config, server: to, place: place, sharded: config.Topology != nil,
@@ -83,14 +86,16 @@ func (s *session) dial() error {
 			return errNoServer
 		}
 	} else if now, node := s.primary(); node != nil {
-		// So it is the connection's server even if the client turns to another one meanwhile.
+		// So it is the connection's server even if the client turns to another
+		// one meanwhile.
 		s.addr, client = now, node
 	}
 	s.conn, _ = client.Dedicate() // Close gives it back too
 	return nil
 }
 
-// try has the connection looked at, before the server is asked for anything else.
+// try has the connection looked at, before the server is asked for anything
+// else.
 func (s *session) try(ctx context.Context) error {
 	if s.config.Try == nil {
 		return nil
@@ -100,8 +105,9 @@ func (s *session) try(ctx context.Context) error {
 	return s.config.Try(ctx, s.conn)
 }
 
-// primary is the one server that the client has, without a cluster, and a client of that; nil if it
-// has several, of which its own Dedicate knows the primary.
+// primary is the one server that the client has, without a cluster, and a
+// client of that; nil if it has several, of which its own Dedicate knows the
+// primary.
 func (s *session) primary() (addr string, node rueidis.Client) {
 	nodes := s.config.Client.Nodes()
 	if len(nodes) != 1 {
@@ -113,7 +119,8 @@ func (s *session) primary() (addr string, node rueidis.Client) {
 	return "", nil
 }
 
-// outdated reports whether the client takes another server for the primary by now.
+// outdated reports whether the client takes another server for the primary by
+// now.
 func (s *session) outdated() bool {
 	now, _ := s.primary()
 	return s.addr != "" && now != "" && now != s.addr
@@ -147,8 +154,8 @@ func (s *session) follow(ctx context.Context, over <-chan error) error {
 	}
 }
 
-// ask asks the server where its channels have gone, which it knows best: but not without a pause,
-// as servers that disagree send us to and fro.
+// ask asks the server where its channels have gone, which it knows best: but
+// not without a pause, as servers that disagree send us to and fro.
 func (s *session) ask(ctx context.Context) {
 	pause := time.NewTimer(minPause - time.Since(s.asked))
 	defer pause.Stop()
@@ -160,8 +167,8 @@ func (s *session) ask(ctx context.Context) {
 	s.asked = time.Now()
 }
 
-// pause returns when there is something new to look at, or reports that the session has ended, and
-// why.
+// pause returns when there is something new to look at, or reports that the
+// session has ended, and why.
 func (s *session) pause(
 	ctx context.Context, idle, check <-chan time.Time, over <-chan error,
 ) (ended bool, err error) {
@@ -186,10 +193,11 @@ func (s *session) pause(
 	}
 }
 
-// update subscribes to the channels that came, and wakes the watches that came to one that was
-// there already. It reports whether the connection has too much that is not wanted any more: that
-// ends with the connection, and never by UNSUBSCRIBE. The client sends PING behind that, and ends
-// the process at an answer to it that it does not know, such as -MISCONF while a disk is full.
+// update subscribes to the channels that came, and wakes the watches that came
+// to one that was there already. It reports whether the connection has too much
+// that is not wanted any more: that ends with the connection, and never by
+// UNSUBSCRIBE. The client sends PING behind that, and ends the process at an
+// answer to it that it does not know, such as -MISCONF while a disk is full.
 func (s *session) update(ctx context.Context) (enough bool, err error) {
 	come, unwoken, enough := s.server.changes(s.link)
 	if enough {
@@ -223,8 +231,9 @@ func (s *session) subscribe(ctx context.Context, channels []string) error {
 	}, nil)
 }
 
-// send sends a command for each channel and returns the first error, except that moved is called
-// with the channels that the server does not serve any more.
+// send sends a command for each channel and returns the first error, except
+// that moved is called with the channels that the server does not serve any
+// more.
 func (s *session) send(
 	ctx context.Context, channels []string,
 	build func(channel string) rueidis.Completed, moved func(channel string),

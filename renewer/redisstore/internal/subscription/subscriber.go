@@ -9,7 +9,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
 
-// Subscriber shares subscriptions among all watches of a process. It may be used concurrently.
+// Subscriber shares subscriptions among all watches of a process. It may be
+// used concurrently.
 type Subscriber struct {
 	config Config
 
@@ -20,8 +21,9 @@ type Subscriber struct {
 	closed   bool
 }
 
-// New returns a subscriber without watches, which needs no connection yet. It registers itself with
-// the topology, for whose OnChange it must be the only caller.
+// New returns a subscriber without watches, which needs no connection yet. It
+// registers itself with the topology, for whose OnChange it must be the only
+// caller.
 func New(config Config) *Subscriber {
 	s := &Subscriber{
 		config: config, channels: make(map[string]*channel), servers: make(map[string]*server),
@@ -32,13 +34,14 @@ func New(config Config) *Subscriber {
 	return s
 }
 
-// Watch calls hear for every message on a channel; with "" for one, when the subscription works
-// and a message may have been missed before; and with an error when the subscription has failed,
-// once until it works again, or when the subscriber is closed. Neither Watch nor hear nor stop
-// waits for the network, and hear may call all methods of the Subscriber.
+// Watch calls hear for every message on a channel; with "" for one, when the
+// subscription works and a message may have been missed before; and with an
+// error when the subscription has failed, once until it works again, or when
+// the subscriber is closed. Neither Watch nor hear nor stop waits for the
+// network, and hear may call all methods of the Subscriber.
 //
-// A call of hear that has begun when stop is called may still run when stop returns. More calls of
-// stop than one do nothing.
+// A call of hear that has begun when stop is called may still run when stop
+// returns. More calls of stop than one do nothing.
 func (s *Subscriber) Watch(name string, hear func(message string, err error)) (stop func()) {
 	w := &watch{hear: hear}
 	s.mu.Lock()
@@ -83,11 +86,13 @@ func (s *Subscriber) forget(name string, c *channel) {
 	s.servers[c.addr].drop(name)
 }
 
-// Watching reports whether any channel is watched, or was a moment ago. It is cheap.
+// Watching reports whether any channel is watched, or was a moment ago. It is
+// cheap.
 func (s *Subscriber) Watching() bool { return s.n.Load() != 0 }
 
-// Mark marks what was heard on a channel until now as known: no later watch is woken for what came
-// before. It reports whether the channel is watched, or was a moment ago.
+// Mark marks what was heard on a channel until now as known: no later watch is
+// woken for what came before. It reports whether the channel is watched, or was
+// a moment ago.
 func (s *Subscriber) Mark(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,8 +120,8 @@ func (s *Subscriber) Close() {
 	}
 }
 
-// place has a channel subscribed to on the server where it is published, and begins the loop of
-// that server if there is none. Under mu.
+// place has a channel subscribed to on the server where it is published, and
+// begins the loop of that server if there is none. Under mu.
 func (s *Subscriber) place(name string, c *channel) {
 	c.addr, c.live = s.addr(name), false
 	to := s.servers[c.addr]
@@ -139,8 +144,8 @@ func (s *Subscriber) begin(addr string) *server {
 	return to
 }
 
-// end lets the loop of a server end if nothing is watched there any more, or if the subscriber is
-// closed. A watch that begins after this begins another loop.
+// end lets the loop of a server end if nothing is watched there any more, or if
+// the subscriber is closed. A watch that begins after this begins another loop.
 func (s *Subscriber) end(addr string, to *server) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +165,8 @@ func (s *Subscriber) addr(name string) string {
 	return s.config.Topology.Addr(topology.SlotOf(name))
 }
 
-// reroute moves the channels whose servers have changed to where they are published now.
+// reroute moves the channels whose servers have changed to where they are
+// published now.
 func (s *Subscriber) reroute() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

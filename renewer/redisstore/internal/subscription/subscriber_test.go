@@ -74,8 +74,8 @@ func TestMessagesAreHeard(t *testing.T) {
 	assert.Empty(t, other)
 }
 
-// A message that comes while nothing is watched wakes the next watch, unless a mark says that it is
-// known.
+// A message that comes while nothing is watched wakes the next watch, unless a
+// mark says that it is known.
 func TestWhatWasMissedIsMadeUpFor(t *testing.T) {
 	t.Parallel()
 	server, s := start(t)
@@ -86,7 +86,8 @@ func TestWhatWasMissedIsMadeUpFor(t *testing.T) {
 		stop()
 	}
 	again("subscribed to")
-	// A second channel shows when the first one's messages have come: both are on one connection.
+	// A second channel shows when the first one's messages have come: both are
+	// on one connection.
 	fence, stopFence := watch(s, "fence")
 	defer stopFence()
 	fence.await(t, "subscribed to")
@@ -195,7 +196,8 @@ func TestAFailureIsToldOnce(t *testing.T) {
 	w.await(t, "for us")
 }
 
-// A watch that is stopped while others on the channel are being woken is not called any more.
+// A watch that is stopped while others on the channel are being woken is not
+// called any more.
 func TestAStoppedWatchIsNotWoken(t *testing.T) {
 	t.Parallel()
 	server, s := start(t)
@@ -221,8 +223,8 @@ func TestAStoppedWatchIsNotWoken(t *testing.T) {
 	assert.Empty(t, second)
 }
 
-// Names that were waited for once do not pile up where others are waited for all the time, and
-// those hear all that is published meanwhile.
+// Names that were waited for once do not pile up where others are waited for
+// all the time, and those hear all that is published meanwhile.
 func TestNamesThatWereWatchedOnce(t *testing.T) {
 	t.Parallel()
 	server, s := start(t)
@@ -256,9 +258,9 @@ func TestNamesThatWereWatchedOnce(t *testing.T) {
 	assert.Empty(t, kept)
 }
 
-// A process that had waited for a lock ended when the disk of its server was full, or when its
-// server had lost the primary: the client sends PING behind UNSUBSCRIBE, and panics at an answer
-// to it that it does not know.
+// A process that had waited for a lock ended when the disk of its server was
+// full, or when its server had lost the primary: the client sends PING behind
+// UNSUBSCRIBE, and panics at an answer to it that it does not know.
 func TestAnswersThatEndedTheProcess(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*testing.T, *redistest.Server){

@@ -1,8 +1,9 @@
-// Package tasks keeps the lines in which tasks wait for a lock or a limit on the server
-// while no process does. parked.lua says what such a line is.
+// Package tasks keeps the lines in which tasks wait for a lock or a limit on
+// the server while no process does. parked.lua says what such a line is.
 //
-// It owns those lines, and touches no lease and no line of places: which of the tasks is
-// next is said by arrive.lua and next.lua, and to run it is the matter of who asked.
+// It owns those lines, and touches no lease and no line of places: which of the
+// tasks is next is said by arrive.lua and next.lua, and to run it is the matter
+// of who asked.
 package tasks
 
 import (
@@ -26,12 +27,13 @@ const (
 
 	// taskLineTTL is how long a line of tasks lives when none of them comes.
 	taskLineTTL = contract.MostTaskDelay + 5*time.Minute
-	// mostLooks bounds how often a line is looked at for one event, a thousand tasks each time. The
-	// next event goes on from there.
+	// mostLooks bounds how often a line is looked at for one event, a thousand
+	// tasks each time. The next event goes on from there.
 	mostLooks = 8
 )
 
-// Lines are those of tasks of a deployment. Its methods may be called concurrently.
+// Lines are those of tasks of a deployment. Its methods may be called
+// concurrently.
 type Lines struct{ asker *script.Asker }
 
 // New has the lines where an asker asks.
@@ -112,8 +114,8 @@ func (s *Lines) Next(
 	return next, err
 }
 
-// lookForNext is Next for as many tasks as one call of the script looks at. It reports whether
-// there are more.
+// lookForNext is Next for as many tasks as one call of the script looks at. It
+// reports whether there are more.
 func (s *Lines) lookForNext(
 	ctx context.Context, name contract.Name, limit int, what contract.TaskEvent, task contract.Task,
 ) (next contract.NextTask, more bool, err error) {
@@ -155,8 +157,8 @@ func readTask(text, home string) (t contract.Task, ok bool) {
 	return contract.Task{Home: home, Queue: queue, ID: id}, true
 }
 
-// taskText is what a task is called on the server, "" for none. A queue whose name has a line feed
-// is none of asynq's.
+// taskText is what a task is called on the server, "" for none. A queue whose
+// name has a line feed is none of asynq's.
 func taskText(t contract.Task) string {
 	if t.ID == "" {
 		return ""

@@ -21,9 +21,9 @@ func NewOf(
 	return &Topology{life: life, addrs: addrs, slots: slots}
 }
 
-// ReadLayouts is what a topology makes of replies of CLUSTER SLOTS from a server on addr, one
-// after another: the shard of each slot, and their addresses. False if it believes none of the
-// last.
+// ReadLayouts is what a topology makes of replies of CLUSTER SLOTS from a
+// server on addr, one after another: the shard of each slot, and their
+// addresses. False if it believes none of the last.
 func ReadLayouts(
 	addr string, replies ...rueidis.RedisMessage,
 ) (shards []uint16, addrs []string, ok bool) {

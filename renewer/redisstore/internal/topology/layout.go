@@ -8,15 +8,18 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// layout is which primary serves which slot, as one server told. It never changes.
+// layout is which primary serves which slot, as one server told. It never
+// changes.
 type layout struct {
 	shards [Slots]uint16 // by slot: an index into addrs
-	// of the primaries, as the client names them; "" for numbers that are free again
+	// of the primaries, as the client names them; "" for numbers that are free
+	// again
 	addrs []string
 }
 
-// readLayout reads the reply of CLUSTER SLOTS from the server on addr. Primaries that last knows
-// keep their number. It returns false for a reply of another form, which no cluster gives.
+// readLayout reads the reply of CLUSTER SLOTS from the server on addr.
+// Primaries that last knows keep their number. It returns false for a reply of
+// another form, which no cluster gives.
 func readLayout(reply rueidis.RedisMessage, addr string, last *layout) (*layout, bool) {
 	rows, err := reply.ToArray()
 	if err != nil || len(rows) == 0 || len(rows) > Slots {
@@ -78,8 +81,8 @@ func (l *layout) add(addr string) uint16 {
 	return uint16(len(l.addrs) - 1)
 }
 
-// readEndpoint reads a server's address as the client does: an empty host is that of the server
-// that tells.
+// readEndpoint reads a server's address as the client does: an empty host is
+// that of the server that tells.
 func readEndpoint(node rueidis.RedisMessage, teller string) (addr string, ok bool) {
 	fields, err := node.ToArray()
 	if err != nil || len(fields) < 2 {

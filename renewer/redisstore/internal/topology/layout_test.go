@@ -87,7 +87,8 @@ func TestLayout(t *testing.T) {
 	assert.False(t, ok)
 }
 
-// Whatever a server answers: no panic, and every slot has a shard with an address.
+// Whatever a server answers: no panic, and every slot has a shard with an
+// address.
 func FuzzLayout(f *testing.F) {
 	f.Add([]byte{0, 7, 0, 0, 0, 0, 0, 0, 0}, int64(0), int64(8191), int64(7000), "a", "b:1")
 	f.Add([]byte{27, 0, 1, 0, 0, 0, 0, 0, 0, 0}, int64(5), int64(4), int64(-1), "", "")

@@ -23,7 +23,8 @@ func TestSlotOf(t *testing.T) {
 	}
 }
 
-// Tokens of a slot's locks are kept by a key in that slot, which every process must call alike.
+// Tokens of a slot's locks are kept by a key in that slot, which every process
+// must call alike.
 func TestEverySlotHasATag(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool, topology.Slots)

@@ -1,9 +1,10 @@
-// Package topology knows which server of a Redis cluster serves which slot, so that requests to
-// different servers can travel apart.
+// Package topology knows which server of a Redis cluster serves which slot, so
+// that requests to different servers can travel apart.
 //
-// What it says is a hint. The client sends each request to the right server even if the hint is
-// wrong; then that request only travels together with those to another server. So asking it never
-// waits and never fails, and it learns behind the back of its callers.
+// What it says is a hint. The client sends each request to the right server
+// even if the hint is wrong; then that request only travels together with those
+// to another server. So asking it never waits and never fails, and it learns
+// behind the back of its callers.
 package topology
 
 import (
@@ -17,12 +18,15 @@ import (
 )
 
 const (
-	// A topology that was right may have changed without any request failing, since the client
-	// follows the servers' redirections; so it is asked for again after this time.
+	// A topology that was right may have changed without any request failing,
+	// since the client follows the servers' redirections; so it is asked for
+	// again after this time.
 	maxAge = time.Minute
-	// After a request that failed it is asked for at once, but no more often than this.
+	// After a request that failed it is asked for at once, but no more often
+	// than this.
 	pause = time.Second
-	// askTimeout is how long one server may take to tell it, until the next is asked.
+	// askTimeout is how long one server may take to tell it, until the next is
+	// asked.
 	askTimeout = 300 * time.Millisecond
 )
 
@@ -40,8 +44,8 @@ type Topology struct {
 	busy  bool      // whether Review is having it asked for
 }
 
-// New returns a topology of which nothing is known yet. It asks the servers of a client, in the
-// background until life ends.
+// New returns a topology of which nothing is known yet. It asks the servers of
+// a client, in the background until life ends.
 func New(life context.Context, client rueidis.Client) *Topology {
 	return &Topology{
 		life: life,
@@ -65,12 +69,13 @@ func New(life context.Context, client rueidis.Client) *Topology {
 
 var errUnknownServer = errors.New("the client does not know the server")
 
-// OnChange has f called each time that a server has told the topology. It must be called before
-// anything is asked.
+// OnChange has f called each time that a server has told the topology. It must
+// be called before anything is asked.
 func (t *Topology) OnChange(f func()) { t.changed = f }
 
-// Shard returns the number of the primary that serves a slot, from 0; 0 for all slots while nothing
-// is known. A primary keeps its number for as long as it serves any slot.
+// Shard returns the number of the primary that serves a slot, from 0; 0 for all
+// slots while nothing is known. A primary keeps its number for as long as it
+// serves any slot.
 func (t *Topology) Shard(slot uint16) int {
 	now := t.now.Load()
 	if now == nil {
@@ -79,8 +84,8 @@ func (t *Topology) Shard(slot uint16) int {
 	return int(now.shards[slot])
 }
 
-// Addr returns the address of the primary that serves a slot, as the client names it; "" while
-// nothing is known.
+// Addr returns the address of the primary that serves a slot, as the client
+// names it; "" while nothing is known.
 func (t *Topology) Addr(slot uint16) string {
 	now := t.now.Load()
 	if now == nil {
@@ -89,8 +94,8 @@ func (t *Topology) Addr(slot uint16) string {
 	return now.addrs[now.shards[slot]]
 }
 
-// Primaries returns the addresses of all primaries that serve slots, as the client names them; none
-// while nothing is known.
+// Primaries returns the addresses of all primaries that serve slots, as the
+// client names them; none while nothing is known.
 func (t *Topology) Primaries() (addrs []string) {
 	if now := t.now.Load(); now != nil {
 		for _, addr := range now.addrs {
@@ -102,8 +107,8 @@ func (t *Topology) Primaries() (addrs []string) {
 	return addrs
 }
 
-// Review has the topology asked for anew in the background if it is old, or if a request has
-// failed: then it may have changed.
+// Review has the topology asked for anew in the background if it is old, or if
+// a request has failed: then it may have changed.
 func (t *Topology) Review(failed bool) {
 	after := maxAge
 	if failed || t.now.Load() == nil {
@@ -123,9 +128,10 @@ func (t *Topology) Review(failed bool) {
 	}()
 }
 
-// Learn asks the servers, one after the other, and returns when one has told, or when all have
-// failed, or when ctx ends. It does not wait for a slow one: the client may have to dial that,
-// which ends with the context of the first caller who needs it, and not with ours.
+// Learn asks the servers, one after the other, and returns when one has told,
+// or when all have failed, or when ctx ends. It does not wait for a slow one:
+// the client may have to dial that, which ends with the context of the first
+// caller who needs it, and not with ours.
 func (t *Topology) Learn(ctx context.Context) {
 	t.mu.Lock()
 	t.asked = time.Now()
@@ -162,7 +168,8 @@ func (t *Topology) Learn(ctx context.Context) {
 	}
 }
 
-// LearnFrom asks one server, for 300 ms at most, and reports whether it has told.
+// LearnFrom asks one server, for 300 ms at most, and reports whether it has
+// told.
 func (t *Topology) LearnFrom(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

@@ -63,7 +63,8 @@ func TestNothingIsKnownAtFirst(t *testing.T) {
 	assert.Equal(t, "a:1", top.Addr(0))
 }
 
-// One server that hangs costs its 300 ms, however long it hangs; one that fails costs nothing.
+// One server that hangs costs its 300 ms, however long it hangs; one that fails
+// costs nothing.
 func TestLearnAsksTheNextServer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -120,7 +121,8 @@ func TestLearnEnds(t *testing.T) {
 	})
 }
 
-// A failure asks at most once a second, age once a minute, and both never twice at once.
+// A failure asks at most once a second, age once a minute, and both never twice
+// at once.
 func TestReview(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

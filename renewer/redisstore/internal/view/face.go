@@ -19,11 +19,12 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// A place in a line names an inbox, and no process: see tell.lua. So that those who look see who
-// waits, a process whose places have stood in line for a while keeps a key for its inbox,
-// PREFIX{INBOX}:process. Its value is text: the version of this module, and then of each place its
-// number, and node, pid and operation of who waits, a line each. If it can't be written, the
-// process waits all the same.
+// A place in a line names an inbox, and no process: see tell.lua. So that those
+// who look see who waits, a process whose places have stood in line for a while
+// keeps a key for its inbox, PREFIX{INBOX}:process. Its value is text: the
+// version of this module, and then of each place its number, and node, pid and
+// operation of who waits, a line each. If it can't be written, the process
+// waits all the same.
 
 const (
 	faceTTL = time.Minute
@@ -31,8 +32,8 @@ const (
 	maxFace = 16 << 10
 )
 
-// ShowFace writes who waits in this process, whose inbox has an ID. It reports false if the server
-// does not let us.
+// ShowFace writes who waits in this process, whose inbox has an ID. It reports
+// false if the server does not let us.
 func (v *View) ShowFace(ctx context.Context, inbox string, places []line.Shown) (again bool) {
 	var text strings.Builder
 	text.WriteString(schema.Part(version()))
@@ -59,7 +60,8 @@ func (v *View) ShowFace(ctx context.Context, inbox string, places []line.Shown) 
 	return !errors.Is(err, renewer.ErrRejected)
 }
 
-// version is that of this module in this program; "" if the program does not say.
+// version is that of this module in this program; "" if the program does not
+// say.
 var version = sync.OnceValue(func() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -81,7 +83,8 @@ type face struct {
 	of      map[uint64]store.Holder
 }
 
-// readFace reads the value of a face. Any user of the server may have written it.
+// readFace reads the value of a face. Any user of the server may have written
+// it.
 func readFace(text string) (f face) {
 	lines := strings.Split(text, schema.Separator)
 	f.version, lines = schema.Part(lines[0]), lines[1:]

@@ -22,8 +22,9 @@ const (
 	slotsAtOnce = 100
 )
 
-// found is a name of which more is read, in rounds: each asks for what the one before has shown to
-// be there. Between the rounds it may change: then what is shown of it is of several moments.
+// found is a name of which more is read, in rounds: each asks for what the one
+// before has shown to be there. Between the rounds it may change: then what is
+// shown of it is of several moments.
 type found struct {
 	lock  store.Lock
 	tag   string // the hash tag of its keys
@@ -56,8 +57,8 @@ func (f *found) isListed() bool {
 	return len(l.Slots) > 0 || l.Foreign || l.Turns+l.Tasks > 0
 }
 
-// readAll reads several names, which node has. more, if it is not nil, asks for more with the last
-// round.
+// readAll reads several names, which node has. more, if it is not nil, asks for
+// more with the last round.
 func (v *View) readAll(
 	ctx context.Context, l *looks, node rueidis.Client, all []found, more func(*looks),
 ) error {
@@ -95,8 +96,9 @@ func (v *View) readAll(
 	return nil
 }
 
-// isUnread reports whether to ask again who has it: there are more slots, or there was no value
-// before there was a time to live. If that is so twice the value is empty.
+// isUnread reports whether to ask again who has it: there are more slots, or
+// there was no value before there was a time to live. If that is so twice the
+// value is empty.
 func (f *found) isUnread() bool {
 	return f.cursor != "" || !f.lock.Limit && f.value == "" && f.left != -2 && f.tries < 2
 }
@@ -160,7 +162,8 @@ func (f *found) settle() {
 	f.lock.Foreign = true
 }
 
-// settleLimit is settle for a limit: of its members those whose time is not over.
+// settleLimit is settle for a limit: of its members those whose time is not
+// over.
 func (f *found) settleLimit() {
 	f.waits = true
 	now := f.lock.At.UnixMicro()
@@ -179,7 +182,8 @@ func (f *found) settleLimit() {
 	f.records = make([]string, len(f.told))
 }
 
-// askMore asks for what is known of its slots, who broke them, and how many wait.
+// askMore asks for what is known of its slots, who broke them, and how many
+// wait.
 func (f *found) askMore(l *looks) {
 	owners := f.told
 	if f.lock.Limit && len(owners) > 0 {
@@ -218,8 +222,9 @@ func (f *found) askSlots(l *looks, from, to int) {
 	})
 }
 
-// complete puts together what the rounds have read. A slot of which nothing is known is not shown:
-// it was freed after the set was read, and before the hash was.
+// complete puts together what the rounds have read. A slot of which nothing is
+// known is not shown: it was freed after the set was read, and before the hash
+// was.
 func (f *found) complete() {
 	shown := f.lock.Slots[:0]
 	for i, slot := range f.lock.Slots {

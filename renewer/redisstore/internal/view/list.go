@@ -20,10 +20,11 @@ import (
 // readAtOnce is of how many names the server's time is asked once.
 const readAtOnce = 1000
 
-// List implements [store.Inspector]: by SCAN on each primary, and then by commands that read the
-// keys of the names wanted. Of a limit 10,000 slots are shown at most. Keys of a cluster that move
-// to another server meanwhile may be missing. It goes on with the other servers where one fails,
-// and its error comes last.
+// List implements [store.Inspector]: by SCAN on each primary, and then by
+// commands that read the keys of the names wanted. Of a limit 10,000 slots are
+// shown at most. Keys of a cluster that move to another server meanwhile may be
+// missing. It goes on with the other servers where one fails, and its error
+// comes last.
 func (v *View) List(
 	ctx context.Context, want func(name string, limit bool) bool,
 ) iter.Seq2[store.Lock, error] {
@@ -93,8 +94,8 @@ const (
 	seenRead
 )
 
-// list reads all names of a server: at first all keys, since those that stand beside a lease tell
-// what else there is to read of it.
+// list reads all names of a server: at first all keys, since those that stand
+// beside a lease tell what else there is to read of it.
 func (l *lister) list(ctx context.Context, node rueidis.Client) (more bool, err error) {
 	var names []contract.Name
 	for cursor := uint64(0); ; {
@@ -134,8 +135,9 @@ func (l *lister) scan(
 	return entry, err
 }
 
-// take notes what a key shows, and reports whether it is the first to show that its name is to be
-// read: it is wanted, and leased, or tasks stand in line for it. Places alone are of the dead.
+// take notes what a key shows, and reports whether it is the first to show that
+// its name is to be read: it is wanted, and leased, or tasks stand in line for
+// it. Places alone are of the dead.
 func (l *lister) take(key string) (name contract.Name, ok bool) {
 	name, beside, ok := schema.ReadKey(l.view.prefix, key)
 	tasks := beside == schema.TasksSuffix || strings.HasPrefix(beside, schema.TasksSuffix+":")
@@ -163,7 +165,8 @@ func (l *lister) take(key string) (name contract.Name, ok bool) {
 	return name, now&seenToRead > had&seenToRead
 }
 
-// read shows the caller some names, without those that have been freed meanwhile.
+// read shows the caller some names, without those that have been freed
+// meanwhile.
 func (l *lister) read(
 	ctx context.Context, node rueidis.Client, names []contract.Name,
 ) (more bool, err error) {

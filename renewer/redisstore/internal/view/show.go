@@ -19,7 +19,8 @@ const (
 	mostPlaces = 1000
 	// mostHomes bounds how many homes of tasks are looked at.
 	mostHomes = 100
-	// facesTimeout is how long Show waits for what other servers than the lock's say of a place.
+	// facesTimeout is how long Show waits for what other servers than the
+	// lock's say of a place.
 	facesTimeout = time.Second
 )
 
@@ -42,7 +43,8 @@ func (v *View) Show(ctx context.Context, name string, limit bool) (store.Lock, e
 	return f.lock, nil
 }
 
-// queueView reads who waits for a name: its line of places, and its lines of tasks.
+// queueView reads who waits for a name: its line of places, and its lines of
+// tasks.
 type queueView struct {
 	of      *found
 	homes   []string
@@ -89,8 +91,9 @@ func (q *queueView) add(z rueidis.ZScore) {
 	})
 }
 
-// showFaces says who waits at each place, of those whose processes tell. They may do so on other
-// servers than the lock's, whose outage hides no more than that.
+// showFaces says who waits at each place, of those whose processes tell. They
+// may do so on other servers than the lock's, whose outage hides no more than
+// that.
 func (q *queueView) showFaces(ctx context.Context, l *looks) {
 	texts := make(map[string]*string)
 	for _, inbox := range q.inboxes {

@@ -1,10 +1,10 @@
-// Package view reads the locks of a deployment for people: which there are, who has
-// them, and who waits. Beside that it keeps what others are shown of who waits in this
-// process.
+// Package view reads the locks of a deployment for people: which there are, who
+// has them, and who waits. Beside that it keeps what others are shown of who
+// waits in this process.
 //
-// It sends plain commands and no script, and but for that one key it only reads: a user
-// who may only look needs no right to write, and nothing that is shown is believed by a
-// claim or a hold.
+// It sends plain commands and no script, and but for that one key it only
+// reads: a user who may only look needs no right to write, and nothing that is
+// shown is believed by a claim or a hold.
 //
 //	list.go   all locks
 //	show.go   one, and who waits for it
@@ -27,7 +27,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/wire"
 )
 
-// View is what is shown of a deployment. Its methods may be called concurrently.
+// View is what is shown of a deployment. Its methods may be called
+// concurrently.
 type View struct {
 	prefix string
 	sender *wire.Sender
@@ -48,8 +49,9 @@ const maxShown = 300
 // shownArgs are the arguments of GETRANGE for so much.
 var shownArgs = []string{"0", schema.Decimal(maxShown - 1)}
 
-// looks are commands that read, to be sent together: those of each shard in a pipeline. They are
-// plain commands and no script, so that a user who may only look needs no right to write.
+// looks are commands that read, to be sent together: those of each shard in a
+// pipeline. They are plain commands and no script, so that a user who may only
+// look needs no right to write.
 type looks struct {
 	view *View
 	op   string
@@ -59,8 +61,8 @@ type looks struct {
 	err error
 }
 
-// look is one command. take gets its reply; foreign means that the key is of another type than ours
-// are.
+// look is one command. take gets its reply; foreign means that the key is of
+// another type than ours are.
 type look struct {
 	tag     string // the hash tag of its key
 	command string
@@ -73,7 +75,8 @@ func (v *View) newLooks(op string) *looks { return &looks{view: v, op: op} }
 
 func (l *looks) add(one look) { l.all = append(l.all, one) }
 
-// text adds a command that reads up to so many bytes of a key into to, "" if it is not there.
+// text adds a command that reads up to so many bytes of a key into to, "" if it
+// is not there.
 func (l *looks) text(tag, key string, most int, to *string) {
 	l.add(look{
 		tag: tag, command: "GETRANGE", key: key,
@@ -82,7 +85,8 @@ func (l *looks) text(tag, key string, most int, to *string) {
 	})
 }
 
-// count adds a command that reads how many members a sorted set has, and adds that to to.
+// count adds a command that reads how many members a sorted set has, and adds
+// that to to.
 func (l *looks) count(tag, key string, to *int) {
 	l.add(look{
 		tag: tag, command: "ZCARD", key: key,
@@ -93,7 +97,8 @@ func (l *looks) count(tag, key string, to *int) {
 	})
 }
 
-// sendAtOnce is how many commands go in a pipeline: others wait for some 0.2 ms meanwhile.
+// sendAtOnce is how many commands go in a pipeline: others wait for some 0.2 ms
+// meanwhile.
 const sendAtOnce = 200
 
 // send sends what was added, and has the replies taken. It can be used again.
@@ -143,8 +148,8 @@ func (l *looks) fail(err error) {
 	}
 }
 
-// bounded bounds one request: the client sends what only reads again and again, for as long as it
-// may.
+// bounded bounds one request: the client sends what only reads again and again,
+// for as long as it may.
 func (v *View) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, v.within)
 }

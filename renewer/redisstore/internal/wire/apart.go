@@ -8,9 +8,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// DoApart is client.DoMulti for commands of which one has the server wait, for as long as it says.
-// They go by a connection of the client's pool for blocking commands: what others send by the one
-// that all share would wait behind them, heartbeats too. It returns when ctx ends.
+// DoApart is client.DoMulti for commands of which one has the server wait, for
+// as long as it says. They go by a connection of the client's pool for blocking
+// commands: what others send by the one that all share would wait behind them,
+// heartbeats too. It returns when ctx ends.
 func DoApart(
 	ctx context.Context, client rueidis.Client, within time.Duration,
 	commands ...rueidis.Completed,

@@ -8,28 +8,32 @@ import (
 	"sync/atomic"
 )
 
-// GroupMost bounds for how many questions callers share a command: more would save little, and the
-// script takes about 0.2 ms by then.
+// GroupMost bounds for how many questions callers share a command: more would
+// save little, and the script takes about 0.2 ms by then.
 const GroupMost = 64
 
-// groupFrom is from how many callers under way on they share commands. Sharing saves the server
-// work, and costs callers time: below this, each asks at once and alone has up to 1.6 times as many
-// turns, for as much of the server's time if claims are native, and a seventh more if not.
+// groupFrom is from how many callers under way on they share commands. Sharing
+// saves the server work, and costs callers time: below this, each asks at once
+// and alone has up to 1.6 times as many turns, for as much of the server's time
+// if claims are native, and a seventh more if not.
 const groupFrom = 16
 
-// Coalescer joins the questions of callers who meet, so that they travel in one command: the server
-// answers it at a third of the cost of one each. No caller is kept waiting for company: one that
-// finds few under way asks alone, at once. Otherwise the first to come yields the processor once,
-// and takes along the callers who have joined by then.
+// Coalescer joins the questions of callers who meet, so that they travel in one
+// command: the server answers it at a third of the cost of one each. No caller
+// is kept waiting for company: one that finds few under way asks alone, at
+// once. Otherwise the first to come yields the processor once, and takes along
+// the callers who have joined by then.
 //
-// Each caller gets the answers to its own questions, of which it may have several. If a group's
-// command was of no use, each of its callers asks alone, so that none spoils another's question.
+// Each caller gets the answers to its own questions, of which it may have
+// several. If a group's command was of no use, each of its callers asks alone,
+// so that none spoils another's question.
 type Coalescer[Q, A any] struct {
 	// Alike reports whether two questions can share a command.
 	Alike func(a, b *Q) bool
 	// Alone asks the questions of one caller.
 	Alone func(ctx context.Context, questions []Q) []A
-	// Together asks several once. It returns nil if they are to be asked again, each alone.
+	// Together asks several once. It returns nil if they are to be asked again,
+	// each alone.
 	Together func(ctx context.Context, questions []Q) []A
 	// Unknown is the answer to one whose context ended first.
 	Unknown func(error) A
@@ -43,8 +47,9 @@ type Coalescer[Q, A any] struct {
 	some      atomic.Bool               // whether there are any, so that Settle takes no mutex
 }
 
-// group is a question that several callers ask together. Its fields are guarded by Coalescer.mu;
-// answers may be read once done is closed, and is nil if each is to ask alone.
+// group is a question that several callers ask together. Its fields are guarded
+// by Coalescer.mu; answers may be read once done is closed, and is nil if each
+// is to ask alone.
 type group[Q, A any] struct {
 	questions []Q
 	callers   int
@@ -66,7 +71,8 @@ func (c *Coalescer[Q, A]) Joins(questions []Q) bool {
 	return len(questions) > 0 && len(questions) <= GroupMost
 }
 
-// Do asks the questions of one caller once the window has room, in a group or alone.
+// Do asks the questions of one caller once the window has room, in a group or
+// alone.
 func (c *Coalescer[Q, A]) Do(ctx context.Context, w *Window, questions []Q) []A {
 	n := len(questions)
 	if err := w.enter(ctx, n); err != nil {
@@ -109,7 +115,8 @@ func (c *Coalescer[Q, A]) unknown(err error, n int) []A {
 	return slices.Repeat([]A{c.Unknown(err)}, n)
 }
 
-// enter adds questions to a group, and takes no more if that is full. Under c.mu.
+// enter adds questions to a group, and takes no more if that is full. Under
+// c.mu.
 func (c *Coalescer[Q, A]) enter(g *group[Q, A], questions []Q) (from int) {
 	from = len(g.questions)
 	g.callers++
@@ -120,8 +127,8 @@ func (c *Coalescer[Q, A]) enter(g *group[Q, A], questions []Q) (from int) {
 	return from
 }
 
-// assemble has a group of one caller's questions asked once the callers have joined it who could
-// run anyway. It returns false if none has.
+// assemble has a group of one caller's questions asked once the callers have
+// joined it who could run anyway. It returns false if none has.
 func (c *Coalescer[Q, A]) assemble(g *group[Q, A], questions int) bool {
 	runtime.Gosched()
 	c.mu.Lock()
@@ -150,8 +157,8 @@ func (c *Coalescer[Q, A]) run(g *group[Q, A]) {
 	close(g.done)
 }
 
-// leave counts a caller out who does not wait any longer for the answers to n questions, unless
-// they are there. The last one ends the command.
+// leave counts a caller out who does not wait any longer for the answers to n
+// questions, unless they are there. The last one ends the command.
 func (c *Coalescer[Q, A]) leave(g *group[Q, A], from, n int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -193,8 +200,9 @@ func (c *Coalescer[Q, A]) forget(g *group[Q, A]) {
 	c.some.Store(len(c.abandoned) > 0)
 }
 
-// Settle waits until the questions that an owner has abandoned are answered or given up, while ctx
-// lives. Such a question may be sent only later, and what undoes it must not overtake it.
+// Settle waits until the questions that an owner has abandoned are answered or
+// given up, while ctx lives. Such a question may be sent only later, and what
+// undoes it must not overtake it.
 func (c *Coalescer[Q, A]) Settle(ctx context.Context, owner string) error {
 	if !c.some.Load() {
 		return nil

@@ -103,7 +103,8 @@ func TestCallersWhoMeetShareACommand(t *testing.T) {
 	})
 }
 
-// A caller with several questions asks all of them in one command, alone or with others.
+// A caller with several questions asks all of them in one command, alone or
+// with others.
 func TestCallersWithSeveralQuestions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,50 +12,54 @@ import (
 )
 
 // A call must return when its context ends. rueidis keeps to that once it has a
-// connection, and not while one is being made: a caller who needs it waits for the dial
-// and the greeting of another caller, for up to Dialer.Timeout, whatever its own context
-// says. So a client made with ClientOption counts the connections that are being made.
-// While there are any, each request is made in a goroutine of its own, which its caller
-// can leave behind. Usually there are none, and a request costs one look at the counter.
+// connection, and not while one is being made: a caller who needs it waits for
+// the dial and the greeting of another caller, for up to Dialer.Timeout,
+// whatever its own context says. So a client made with ClientOption counts the
+// connections that are being made. While there are any, each request is made in
+// a goroutine of its own, which its caller can leave behind. Usually there are
+// none, and a request costs one look at the counter.
 
-// dialing counts the connections of this process that are being made, or that have ended a
-// moment ago, so that another is about to be made. Another client's connections count too: that
-// costs goroutines, and nothing else.
+// dialing counts the connections of this process that are being made, or that
+// have ended a moment ago, so that another is about to be made. Another
+// client's connections count too: that costs goroutines, and nothing else.
 //
-// It misses one case: a caller looks, finds none, and then needs a connection that has ended within
-// the microseconds since.
+// It misses one case: a caller looks, finds none, and then needs a connection
+// that has ended within the microseconds since.
 var dialing atomic.Int64
 
-// madeLast is when a connection was made last, since began; 0: none was counted.
+// madeLast is when a connection was made last, since began; 0: none was
+// counted.
 var (
 	madeLast atomic.Int64
 	began    = time.Now()
 )
 
-// shares is whether a client of this process has one connection for all, whatever goes directly.
+// shares is whether a client of this process has one connection for all,
+// whatever goes directly.
 var shares atomic.Bool
 
 // Shares reports whether a client of this process has one connection for all.
 func Shares() bool { return shares.Load() }
 
-// Quiet reports whether no connection was made for a time, and none is being made. Without any that
-// was counted, it does not know.
+// Quiet reports whether no connection was made for a time, and none is being
+// made. Without any that was counted, it does not know.
 func Quiet(d time.Duration) bool {
 	last := madeLast.Load()
 	return last != 0 && dialing.Load() == 0 && int64(time.Since(began))-last > int64(d)
 }
 
-// endedFor is how long a connection that has ended counts: callers who come until the next dial
-// begins must not wait for it.
+// endedFor is how long a connection that has ended counts: callers who come
+// until the next dial begins must not wait for it.
 const endedFor = 100 * time.Millisecond
 
-// Do is client.Do by the connection that all share, but it returns when ctx ends, even if there is
-// no connection yet.
+// Do is client.Do by the connection that all share, but it returns when ctx
+// ends, even if there is no connection yet.
 func Do(ctx context.Context, client rueidis.Client, command rueidis.Completed) rueidis.RedisResult {
 	return doOrLeave(undated(ctx), client, command.ToPipe())
 }
 
-// doOrLeave is client.Do, but it returns when ctx ends, even if there is no connection yet.
+// doOrLeave is client.Do, but it returns when ctx ends, even if there is no
+// connection yet.
 func doOrLeave(
 	ctx context.Context, client rueidis.Client, command rueidis.Completed,
 ) rueidis.RedisResult {
@@ -102,8 +106,9 @@ func doMultiOrLeave(
 	}
 }
 
-// undated hides the deadline of a context, which ends at that all the same. rueidis hears no other
-// end of one that has a deadline until something has shared its connection.
+// undated hides the deadline of a context, which ends at that all the same.
+// rueidis hears no other end of one that has a deadline until something has
+// shared its connection.
 func undated(ctx context.Context) context.Context {
 	if _, dated := ctx.Deadline(); dated {
 		return undatedContext{ctx}
@@ -118,8 +123,8 @@ func (undatedContext) Deadline() (deadline time.Time, ok bool) { return }
 // DialFunc is the type of rueidis.ClientOption.DialCtxFn.
 type DialFunc = func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error)
 
-// CountingDial returns a function that dials as the client would with the options, and counts what
-// is being made.
+// CountingDial returns a function that dials as the client would with the
+// options, and counts what is being made.
 func CountingDial(opt *rueidis.ClientOption) DialFunc {
 	// the client still heeds DialFn
 	dial, oldDial, delay := opt.DialCtxFn, opt.DialFn, opt.DisableTCPNoDelay
@@ -152,8 +157,8 @@ func CountingDial(opt *rueidis.ClientOption) DialFunc {
 	}
 }
 
-// disableNoDelay does what the client does for DisableTCPNoDelay, but can't with a type of
-// connection that it does not know.
+// disableNoDelay does what the client does for DisableTCPNoDelay, but can't
+// with a type of connection that it does not know.
 func disableNoDelay(conn net.Conn) {
 	if secured, ok := conn.(*tls.Conn); ok {
 		conn = secured.NetConn()
@@ -163,9 +168,10 @@ func disableNoDelay(conn net.Conn) {
 	}
 }
 
-// countedConn is being made until the server's first bytes have come. Until then it ends with
-// the context of the caller who needed it first: in the greeting, rueidis heeds only that one's
-// deadline, and not every context has one.
+// countedConn is being made until the server's first bytes have come. Until
+// then it ends with the context of the caller who needed it first: in the
+// greeting, rueidis heeds only that one's deadline, and not every context has
+// one.
 type countedConn struct {
 	net.Conn
 	addr string // what was dialled
@@ -235,7 +241,8 @@ func (c *countedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// countOut counts the connection out, if it is not yet. It reports whether it was being made.
+// countOut counts the connection out, if it is not yet. It reports whether it
+// was being made.
 func (c *countedConn) countOut() bool {
 	if c.made.Swap(true) {
 		return false

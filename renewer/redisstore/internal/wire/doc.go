@@ -1,11 +1,13 @@
-// Package wire is how requests reach the servers, by the caller's own client, and their replies the
-// ones who asked. It knows commands, slots and shards, and no lock.
+// Package wire is how requests reach the servers, by the caller's own client,
+// and their replies the ones who asked. It knows commands, slots and shards,
+// and no lock.
 //
-// What it promises: a command is sent again only where it has had no effect, or where the server
-// answers what it has done as before ([Job] Repeatable). A caller gets its own answer, and returns
-// when its context ends, though the server, or another caller's dial, does not. What was not sent
-// says so ([ErrNotSent]). All connections are the client's: it alone says which server is the
-// primary.
+// What it promises: a command is sent again only where it has had no effect, or
+// where the server answers what it has done as before ([Job] Repeatable). A
+// caller gets its own answer, and returns when its context ends, though the
+// server, or another caller's dial, does not. What was not sent says so
+// ([ErrNotSent]). All connections are the client's: it alone says which server
+// is the primary.
 //
 // A request goes down by
 //

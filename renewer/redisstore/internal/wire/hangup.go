@@ -8,14 +8,15 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// One address may lead to another server after a fail-over: a Service of Kubernetes, a managed
-// primary endpoint, a proxy that looks for the primary. The former primary keeps its connections
-// and refuses to write, and rueidis gives up none that answers. So connections that ClientOption
-// has made are known by address here, and an answer that a replica alone gives ends them: whatever
-// dials next finds the primary.
+// One address may lead to another server after a fail-over: a Service of
+// Kubernetes, a managed primary endpoint, a proxy that looks for the primary.
+// The former primary keeps its connections and refuses to write, and rueidis
+// gives up none that answers. So connections that ClientOption has made are
+// known by address here, and an answer that a replica alone gives ends them:
+// whatever dials next finds the primary.
 
-// hangUpPause is how long connections to an address are left alone after they were ended: a server
-// that is a replica for good costs one dial in this time.
+// hangUpPause is how long connections to an address are left alone after they
+// were ended: a server that is a replica for good costs one dial in this time.
 const hangUpPause = time.Second
 
 var errHungUp = errors.New("redisstore: the connection is given up: the server at its other end " +
@@ -57,7 +58,8 @@ func forget(addr string, c *countedConn) {
 	}
 }
 
-// Counts reports whether ClientOption has made the options of a client that has a connection.
+// Counts reports whether ClientOption has made the options of a client that has
+// a connection.
 func Counts(client rueidis.Client) bool {
 	byAddressMu.Lock()
 	defer byAddressMu.Unlock()
@@ -69,9 +71,10 @@ func Counts(client rueidis.Client) bool {
 	return false
 }
 
-// HangUp ends the connections of this process to the server of a client that ClientOption has made
-// the options of, once a second at most. Those of other clients to the same address end, too: it
-// leads them astray as well. Requests under way fail, as when a server closes a connection.
+// HangUp ends the connections of this process to the server of a client that
+// ClientOption has made the options of, once a second at most. Those of other
+// clients to the same address end, too: it leads them astray as well. Requests
+// under way fail, as when a server closes a connection.
 //
 // It returns at once, and does nothing for a client that dials by itself.
 func HangUp(client rueidis.Client) {
@@ -97,7 +100,8 @@ func hangUp(addr string) (all []*countedConn) {
 	return all
 }
 
-// hangUp closes the connection under the client, which hears of it when it reads or writes.
+// hangUp closes the connection under the client, which hears of it when it
+// reads or writes.
 func (c *countedConn) hangUp() {
 	c.spoilt.CompareAndSwap(nil, &errHungUp)
 	_ = c.Conn.Close()

@@ -8,18 +8,21 @@ import (
 const (
 	// mostReply bounds one reply, in bytes: four times the longest record.
 	mostReply = 64 << 20
-	// mostNested bounds how deep replies lie in each other; those of Redis, by less than ten.
+	// mostNested bounds how deep replies lie in each other; those of Redis, by
+	// less than ten.
 	mostNested = 32
-	// elementSize is about what the client allocates for each element that a server announces.
+	// elementSize is about what the client allocates for each element that a
+	// server announces.
 	elementSize = 64
 )
 
 var errReply = errors.New("redisstore: the server has begun a reply of more than 64 MiB, or of " +
 	"an impossible length; is it Redis?")
 
-// lengths looks at what a server sends before the client does. The client allocates whatever
-// length is announced, and ends the process where that is negative or impossible. So lengths cuts
-// replies as the client does, and refuses what it can't cut and what is too large.
+// lengths looks at what a server sends before the client does. The client
+// allocates whatever length is announced, and ends the process where that is
+// negative or impossible. So lengths cuts replies as the client does, and
+// refuses what it can't cut and what is too large.
 type lengths struct {
 	kind         byte // of the value whose first line is being read; 0 between values
 	number       int64
@@ -82,7 +85,8 @@ func (l *lengths) begin(kind byte) {
 	}
 }
 
-// count takes a byte of the line with a value's length, and reports whether it may stand there.
+// count takes a byte of the line with a value's length, and reports whether it
+// may stand there.
 func (l *lengths) count(c byte) bool {
 	switch {
 	case c >= '0' && c <= '9' && !l.end:

@@ -14,8 +14,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
 
-// MaxRounds bounds how often Call sends a command. The server may forget the script once or
-// twice in between; a crowd of callers with short deadlines may spoil a few dials in a row.
+// MaxRounds bounds how often Call sends a command. The server may forget the
+// script once or twice in between; a crowd of callers with short deadlines may
+// spoil a few dials in a row.
 const MaxRounds = 10
 
 // Job is commands to be sent, and what is to be done with their results.
@@ -34,20 +35,22 @@ type Job interface {
 type Sender struct {
 	Client   rueidis.Client
 	Topology *topology.Topology // of a cluster; nil otherwise
-	// Refused is told whether the client has been closed, when it refuses a request.
+	// Refused is told whether the client has been closed, when it refuses a
+	// request.
 	Refused func(closed bool)
 
 	direct direct
 }
 
-// Call sends commands in one pipeline and has their results read. It sends again those that were
-// refused because the server does not know the script, now by its whole text, and those that never
-// left. (Lua.ExecMulti of rueidis would load the script on every server on every call.) It reports
-// whether any failed.
+// Call sends commands in one pipeline and has their results read. It sends
+// again those that were refused because the server does not know the script,
+// now by its whole text, and those that never left. (Lua.ExecMulti of rueidis
+// would load the script on every server on every call.) It reports whether any
+// failed.
 //
-// All commands go where the client's own do. A connection of the store's own would stay with a
-// former primary that can still be reached after a fail-over, and renew there what others can have
-// on the new one.
+// All commands go where the client's own do. A connection of the store's own
+// would stay with a former primary that can still be reached after a fail-over,
+// and renew there what others can have on the new one.
 //
 // One command may go directly.
 func (s *Sender) Call(ctx context.Context, todo Job, directly bool) (failed bool) {
@@ -114,17 +117,17 @@ func (s *Sender) callOne(ctx context.Context, todo Job, directly bool) (failed b
 	}
 }
 
-// Broken reports whether a direct request failed since its connection has ended, perhaps before:
-// no goroutine reads it while no request is under way.
+// Broken reports whether a direct request failed since its connection has
+// ended, perhaps before: no goroutine reads it while no request is under way.
 func Broken(ctx context.Context, r rueidis.RedisResult) bool {
 	err := r.NonRedisError()
 	return err != nil && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded) &&
 		!errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// neverSent reports whether a command did not leave because of another caller. When there is no
-// connection, rueidis lets the first caller dial for all, under that caller's context: if that
-// context ends, the commands of all fail.
+// neverSent reports whether a command did not leave because of another caller.
+// When there is no connection, rueidis lets the first caller dial for all,
+// under that caller's context: if that context ends, the commands of all fail.
 func neverSent(ctx context.Context, r rueidis.RedisResult) bool {
 	err := r.NonRedisError()
 	if err == nil || ctx.Err() != nil {
@@ -137,10 +140,11 @@ func neverSent(ctx context.Context, r rueidis.RedisResult) bool {
 	return errors.As(err, &dial) && dial.Op == "dial" && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// Pair sends two commands to one server, once, in one write. No other client's come between them:
-// on a connection of the caller's own since a server carries out at once what it reads at once, if
-// the two are short; and on that which all share, where one read may end between them, since they
-// are a transaction. An answer may be an error of the server. room must not be touched any more.
+// Pair sends two commands to one server, once, in one write. No other client's
+// come between them: on a connection of the caller's own since a server carries
+// out at once what it reads at once, if the two are short; and on that which
+// all share, where one read may end between them, since they are a transaction.
+// An answer may be an error of the server. room must not be touched any more.
 // lost means that the two may be carried out yet.
 func (s *Sender) Pair(
 	ctx context.Context, room *[4]rueidis.Completed, a, b rueidis.Completed,
@@ -172,9 +176,10 @@ func (s *Sender) Pair(
 
 var errUnreadable = errors.New("redisstore: unreadable reply to a transaction")
 
-// CallTogether sends the one command of a job once, for several callers. It reports false
-// if each is to ask alone: when the command has had no effect; or when the server refused
-// it, perhaps because of one of them only, and it is repeatable.
+// CallTogether sends the one command of a job once, for several callers. It
+// reports false if each is to ask alone: when the command has had no effect; or
+// when the server refused it, perhaps because of one of them only, and it is
+// repeatable.
 func (s *Sender) CallTogether(ctx context.Context, todo Job) (answered bool) {
 	if todo.Size() != 1 {
 		return false
@@ -191,15 +196,16 @@ func (s *Sender) CallTogether(ctx context.Context, todo Job) (answered bool) {
 	return true
 }
 
-// Closed reports whether the client has been closed: then it refuses a fresh request too, and not
-// just those that were on their way to a server from which it has turned away. (A client that could
-// not dial when it was closed goes on dialling; rueidis does not tell those from others.)
+// Closed reports whether the client has been closed: then it refuses a fresh
+// request too, and not just those that were on their way to a server from which
+// it has turned away. (A client that could not dial when it was closed goes on
+// dialling; rueidis does not tell those from others.)
 func (s *Sender) Closed(ctx context.Context) bool {
 	return errors.Is(Do(ctx, s.Client, s.Client.B().Ping().Build()).Error(), rueidis.ErrClosing)
 }
 
-// NoteClosed finds out whether a request that was refused since its connection is closing was
-// refused because the client has been closed.
+// NoteClosed finds out whether a request that was refused since its connection
+// is closing was refused because the client has been closed.
 func (s *Sender) NoteClosed(ctx context.Context, r rueidis.RedisResult) {
 	if errors.Is(r.NonRedisError(), rueidis.ErrClosing) {
 		s.Refused(s.Closed(ctx))
@@ -213,27 +219,31 @@ func UnknownScript(r rueidis.RedisResult) bool {
 	return ok && strings.HasPrefix(e.Error(), "NOSCRIPT")
 }
 
-// The request of a lone caller goes directly, and so do those of four who meet: each by a
-// connection of the client's pool, which the caller's own goroutine writes and reads. On the
-// connection that all share, which is for requests that travel together and for heartbeats, it
-// would pass through two more goroutines. All connections are the client's: it alone says which
-// server is the primary.
+// The request of a lone caller goes directly, and so do those of four who meet:
+// each by a connection of the client's pool, which the caller's own goroutine
+// writes and reads. On the connection that all share, which is for requests
+// that travel together and for heartbeats, it would pass through two more
+// goroutines. All connections are the client's: it alone says which server is
+// the primary.
 //
-// rueidis gives a direct request up at its context's deadline or after ConnWriteTimeout, and does
-// not hear that the context is cancelled before.
+// rueidis gives a direct request up at its context's deadline or after
+// ConnWriteTimeout, and does not hear that the context is cancelled before.
 //
-// Requests on two connections may reach the server in another order than they were sent. It matters
-// for none: a caller asks for the next when the one before was answered; a heartbeat renews for the
-// owner only; and behind an acquire that was not answered the engine cleans up three times: at
-// once, 5 ms later, as that may have overtaken it, and when it can't take effect any longer.
+// Requests on two connections may reach the server in another order than they
+// were sent. It matters for none: a caller asks for the next when the one
+// before was answered; a heartbeat renews for the owner only; and behind an
+// acquire that was not answered the engine cleans up three times: at once, 5 ms
+// later, as that may have overtaken it, and when it can't take effect any
+// longer.
 
 const (
-	// directMost is how many requests may go directly at once. More callers share commands, which
-	// takes less of the processors.
+	// directMost is how many requests may go directly at once. More callers
+	// share commands, which takes less of the processors.
 	directMost = 4
-	// warmUp is how many requests in a row must not have met directMost others, for the next to go
-	// directly, without a pause of freshFor. So no caller who comes now and then waits for a dial,
-	// or meets a connection that has ended meanwhile.
+	// warmUp is how many requests in a row must not have met directMost others,
+	// for the next to go directly, without a pause of freshFor. So no caller
+	// who comes now and then waits for a dial, or meets a connection that has
+	// ended meanwhile.
 	warmUp   = 16
 	freshFor = time.Second
 )
@@ -245,7 +255,8 @@ type direct struct {
 	last   atomic.Int64 // when the latest was made, by the clock on the wall in ns
 }
 
-// begin counts a request in, and reports whether it is to go directly. end must follow.
+// begin counts a request in, and reports whether it is to go directly. end must
+// follow.
 func (d *direct) begin() bool {
 	now := time.Now().UnixNano()
 	paused := now-d.last.Swap(now) > int64(freshFor)

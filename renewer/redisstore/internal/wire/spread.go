@@ -8,10 +8,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Spread is Call for what may be on several servers: the commands for each shard go in a pipeline
-// of their own, at the same time, so that a shard that does not answer holds up neither the
-// others' answers nor what must be sent to them again. The commands pass through the shard's
-// window, unless there is none.
+// Spread is Call for what may be on several servers: the commands for each
+// shard go in a pipeline of their own, at the same time, so that a shard that
+// does not answer holds up neither the others' answers nor what must be sent to
+// them again. The commands pass through the shard's window, unless there is
+// none.
 func (s *Sender) Spread(ctx context.Context, through *Windows, todo Job) {
 	if s.Topology == nil {
 		s.pass(ctx, through, 0, todo)

@@ -74,7 +74,8 @@ func TestWhoGivesUpLeavesTheWindowsQueueAtOnce(t *testing.T) {
 	})
 }
 
-// However callers come, give up and go, never are more in than may be, and at the end none is.
+// However callers come, give up and go, never are more in than may be, and at
+// the end none is.
 func TestAWindowInACrowd(t *testing.T) {
 	t.Parallel()
 	const most = 16
