@@ -213,6 +213,18 @@ func TestTheWayOfATask(t *testing.T) {
 	})
 }
 
+// A lock for which no tasks meet costs its task nothing of a line.
+func TestALoneTaskAsksNoLine(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
+		v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
+		stand(t, v)
+		v.Granted()
+		v.Over()
+		assert.Empty(t, f.told())
+	})
+}
+
 func TestWaking(t *testing.T) {
 	t.Parallel()
 	type states = []jobs.State
@@ -240,6 +252,7 @@ func TestWaking(t *testing.T) {
 			inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
 				v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 				stand(t, v)
+				v.Refused(errBusy, true) // tasks have met
 				f.states["2"], f.fails = c.states, c.fails
 				if c.late {
 					f.late = []string{"2"}
@@ -288,6 +301,7 @@ func TestTasksInLineAreCounted(t *testing.T) {
 	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
 		v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
 		stand(t, v)
+		v.Refused(errBusy, true) // tasks have met
 		f.states["2"], f.states["3"] = []jobs.State{jobs.StateWaiting}, []jobs.State{jobs.StateWaiting}
 		v.Granted()
 		f.late = []string{"2", "3"}

@@ -122,6 +122,7 @@ func TestLimitPanics(t *testing.T) {
 		}}}
 		v := l.Visit(limit, jobs.Delivery{Queue: "q", ID: "1"}, "")
 		stand(t, v)
+		v.Refused(errBusy, true) // tasks have met
 		panics.Store(true)
 		v.Granted()
 		v.Over()

@@ -281,10 +281,12 @@ func (v *visit) granted() {
 }
 
 // over is for a task that has tried, and has released the lock if it had it.
-// Where the line could not be asked, it may have a place there all the same.
+// Where the line could not be asked, it may have a place there all the same. Of
+// a lock for which no tasks met here it says nothing: where they met, a process
+// waits for it.
 func (v *visit) over() {
 	for _, w := range v.wants {
-		if v.line != nil && v.ran {
+		if v.line != nil && v.ran && (w.turn || v.line.isContended(w.Want)) {
 			v.say(w, contract.TasksOver)
 		}
 	}

@@ -184,7 +184,13 @@ func testForgedPlace(t *testing.T, b *bench) {
 	forged := lease + strings.TrimPrefix(keys[0], other)
 	require.NoError(t, b.locks.Do("RENAME", keys[0], forged).Error())
 	require.NoError(t, b.locks.Do("DEL", other).Error())
+	release := b.hold()
 	b.enqueue("u1", "a")
+	require.Eventually(t, func() bool {
+		places, err := b.locks.Do("ZCARD", forged).AsInt64()
+		return err == nil && places == 2
+	}, soon, tick, "it stands behind; %v", b)
+	release()
 	require.Eventually(t, func() bool {
 		left, err := b.locks.Do("EXISTS", forged).AsInt64()
 		return err == nil && left == 0
