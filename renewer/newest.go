@@ -119,6 +119,9 @@ func (n *newestCall) check(ctx context.Context, c *call) error {
 	return nil
 }
 
+// givesWay reports whether newer calls may overtake the call.
+func (c *call) givesWay() bool { return c.newest != nil || c.request.Rank != 0 }
+
 // newness is what the store is told of a call that gives way to newer ones.
 func (c *call) newness() store.Newness {
 	n := store.Newness{Rank: c.request.Rank}

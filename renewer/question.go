@@ -99,9 +99,11 @@ func (q *question) place() uint64 {
 	c := q.c
 	own := c.place
 	if own.Number == 0 {
-		own.Owner = c.l.belief.Owner
+		own.Owner, own.Asks = c.l.belief.Owner, c.givesWay() || c.l.belief.IsManual()
 	}
-	place, inLine := c.k.desk.Place(c.l.key(), own, q.sent, !c.request.Try && !c.aside)
+	stands := !c.request.Try && !c.aside
+	place, left, inLine := c.k.desk.Place(c.l.key(), own, q.sent, stands)
+	c.k.giveUpPlace(c.l, &left)
 	c.callers = inLine
 	if c.request.Limit != nil {
 		c.callers = max(c.callers-1, 0) // the first of them has the place then
@@ -116,12 +118,11 @@ func (q *question) place() uint64 {
 }
 
 // isFresh reports whether what was granted to the first claim from the caller's
-// place is good for long enough, by when that was sent, so that the store need
-// not be asked again, by the same owner.
+// place is as good, by when that was sent, as a lease whose heartbeat is due.
+// Otherwise the store is asked again, by the same owner.
 func (q *question) isFresh() bool {
-	k, ttl := q.c.k, q.c.l.belief.TTL(&q.c.k.rules)
-	left := k.rules.Deadline(q.c.place.Sent, ttl).Sub(k.clock.Now())
-	return left >= k.cfg.Margin+2*k.cfg.RequestTimeout
+	k := q.c.k
+	return k.clock.Now().Sub(q.c.place.Sent) <= k.cfg.Heartbeat
 }
 
 // makeContext makes the operation's context, in the room for it when it is the
@@ -144,7 +145,7 @@ func (q *question) claim(ctx context.Context, place uint64) store.Claim {
 		l.setTrace(k.observer.Claim(ctx))
 	}
 	var newness store.Newness
-	if c.newest != nil || c.request.Rank != 0 {
+	if c.givesWay() {
 		newness = c.newness()
 	}
 	return store.Claim{

@@ -126,6 +126,7 @@ func TestAForgedPlaceIsPassedOver(t *testing.T) {
 		"7 " + id + " " + owner("x") + " 60000", "7 " + id + " ", "7 " + id, "7 " + id + " 1000",
 		member(7, id, "x", minuteTTL)[1:], "x" + member(7, id, "x", minuteTTL)[1:],
 		member(7, id+"}", "x", minuteTTL), member(7, "*}", "x", minuteTTL),
+		member(7, id, "x", 0), member(7, id, "x", 1<<62),
 	}
 	for _, place := range forged {
 		s.ok(t, "ZADD", line, "1", place)

@@ -138,6 +138,34 @@ func TestLineScripts(t *testing.T) {
 	})
 }
 
+// Who goes on from the place of another caller of its process is shown as the
+// holder, also if the one before was called nearly the same.
+func TestWhoGoesOnFromAPlaceIsShown(t *testing.T) {
+	t.Parallel()
+	withRedis(t, func(t *testing.T, s server) {
+		store := s.store(t)
+		mine(t, store, claim("a", "a", minuteTTL))
+		listening(t, store)
+		c := queue("b")
+		c.Holder.Operation, c.Holder.Trace = "refund-all", strings.Repeat("a", 55)
+		require.Eventually(t, func() bool {
+			return acquire(t, store, c).Status == contract.StatusQueued
+		}, patience, time.Millisecond)
+		require.Equal(t, contract.StatusHeld, release(t, store, hold("a", "a", 0)).Status)
+		require.Eventually(t, func() bool { return store.Heard(c.Place) }, patience, time.Millisecond)
+		for _, next := range []contract.Holder{
+			{Node: "n", PID: 1, Operation: "refund-all", Trace: strings.Repeat("b", 55)},
+			{Node: "n", PID: 1, Operation: "refund"},
+		} {
+			c.Holder = next
+			g := acquire(t, store, c)
+			require.Equal(t, contract.StatusHeld, g.Status)
+			assert.False(t, g.Late)
+			assert.Equal(t, next, acquire(t, store, claim("a", "x", minuteTTL)).Holder)
+		}
+	})
+}
+
 // A waiter that wants a lease of hours, without a heartbeat, and has died,
 // costs the others no hours: it is kept for it for a moment, in which it is to
 // ask.

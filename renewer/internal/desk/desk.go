@@ -135,6 +135,9 @@ func New[L comparable]() *Desk[L] {
 type Place struct {
 	Number uint64 // 0: none
 	Owner  [store.OwnerLen]byte
+	// Asks means that what is claimed is not granted, but kept for a claim that
+	// is sent then: nobody goes on from a place of the other kind.
+	Asks bool
 	// Sent is the instant before the first claim: no store granted it earlier.
 	Sent timing.Instant
 }
@@ -143,11 +146,11 @@ type Place struct {
 // being the one from which it has asked before, or its owner token: that of
 // those who wait here, none if nobody does and lately nobody did. The first of
 // a desk has one too, by which the store hears that places are wanted. Wake-ups
-// until now are the question's. One who does not stand in line has none. inLine
-// is how many wait here.
+// until now are the question's. One who does not stand in line has none. left
+// is a place of the other kind, and inLine is how many wait here.
 func (d *Desk[L]) Place(
 	name contract.Name, own Place, now timing.Instant, stands bool,
-) (place Place, inLine int) {
+) (place Place, left Left, inLine int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	q := d.lines.of(name)[name.Text]
@@ -156,18 +159,22 @@ func (d *Desk[L]) Place(
 	}
 	switch {
 	case !stands, q == nil && d.places && !d.lately(name, now):
-		return Place{}, inLine
-	case q != nil && q.place.Number != 0:
+		return Place{}, left, inLine
+	case q != nil && q.place.Number != 0 && (name.Limit || q.place.Asks == own.Asks):
 		own = q.place
 	case own.Number == 0:
 		own.Number, own.Sent = lastPlace.Add(1), now
 	}
 	if q != nil {
+		if q.place != own && q.queued {
+			left = q.left()
+			q.queued, q.unsettled = false, 0
+		}
 		q.place = own
 		q.watch.drain()
 	}
 	d.places = true
-	return own, inLine
+	return own, left, inLine
 }
 
 // lastPlace is the number of the newest place of this process.

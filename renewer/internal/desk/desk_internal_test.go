@@ -52,9 +52,10 @@ func (m *model) join(caller int, w Wish) Turn {
 
 // place is Place of one who stands in line.
 func (m *model) place(name contract.Name, own uint64, now timing.Instant) uint64 {
-	place, inLine := m.Place(name, Place{Number: own}, now, true)
+	place, left, inLine := m.Place(name, Place{Number: own}, now, true)
+	require.Zero(m, left)
 	require.Equal(m, m.InLine(name), inLine)
-	none, _ := m.Place(name, Place{Number: own}, now, false)
+	none, _, _ := m.Place(name, Place{Number: own}, now, false)
 	require.Zero(m, none)
 	return place.Number
 }
@@ -232,6 +233,27 @@ func TestAPlaceOutlivesTheOneWhoAskedFromIt(t *testing.T) {
 	require.NotEqual(t, place, next, "a grant uses it up")
 	assert.Equal(t, next, m.GiveUp(nameA, 3, Place{Number: next}, 6).Place.Number)
 	assert.Zero(t, m.place(nameB, 0, 3), "nobody waits for it, nor did lately")
+}
+
+// Whose claim is to be sent when its turn comes does not go on from a place
+// whose claim is granted, nor the other way round: that is given up.
+func TestNoPlaceOfTheOtherKind(t *testing.T) {
+	t.Parallel()
+	for _, asks := range []bool{false, true} {
+		m := newModel(t)
+		m.join(1, Wish{})
+		m.join(2, Wish{})
+		first, _, _ := m.Place(nameA, Place{Asks: asks}, 1, true)
+		require.Zero(t, m.GiveUp(nameA, 1, first, 5).Place)
+		m.come(false)
+		next, left, _ := m.Place(nameA, Place{Asks: !asks}, 2, true)
+		assert.NotEqual(t, first.Number, next.Number)
+		assert.Equal(t, Left{Place: first, Unsettled: 5}, left)
+		again, left, _ := m.Place(nameA, next, 3, true)
+		assert.Equal(t, next, again)
+		assert.Zero(t, left)
+		assert.Zero(t, m.Leave(nameA, 2).Place, "it has not been asked from yet")
+	}
 }
 
 // The store has a place in its line, and keeps it, until it has answered that

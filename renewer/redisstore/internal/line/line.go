@@ -77,6 +77,7 @@ type place struct {
 	who   string        // who waits there, as others are shown
 	came  time.Time     // by the clock of this process
 	faced bool          // it is among faces
+	told  bool          // its turn has come, and no claim from it was sent since
 	shown bool          // others have been told
 }
 
@@ -138,6 +139,7 @@ func (l *Line) Present(c *store.Claim, who string, asks bool) bool {
 		}
 		p.shown = p.shown && p.who == who
 		p.who = who
+		p.tell(false)
 		return true
 	}
 	if m := l.mailboxes[l.channel(name)]; m == nil || !m.open {
@@ -178,7 +180,7 @@ func (l *Line) Given(c *store.Claim) (g store.Grant, ok bool) {
 	g, p.given = p.given, store.Grant{}
 	first := &p.first
 	if c.Owner != first.Owner || c.TTL != first.TTL || c.Manual || c.Newness != first.Newness ||
-		c.Holder.Operation != first.Holder.Operation {
+		c.Holder.Operation != first.Holder.Operation || c.Holder.Trace != first.Holder.Trace {
 		return store.Grant{}, false
 	}
 	l.remove(c.Place)
@@ -318,9 +320,22 @@ func (l *Line) GiveUp(number uint64) {
 func (l *Line) remove(number uint64) {
 	if p := l.places[number]; p != nil {
 		delete(l.places, number)
+		p.tell(false)
 		p.of.places--
 		l.tidy(p.of)
 	}
+}
+
+// tell notes whether the place's turn has come, for callers who do not watch yet.
+// Under mu.
+func (p *place) tell(told bool) {
+	switch {
+	case told && !p.told:
+		p.of.told++
+	case !told && p.told:
+		p.of.told--
+	}
+	p.told = told
 }
 
 // Counts is how many names are waited for or have places, and how many places

@@ -63,7 +63,9 @@ func waiting(wake func(error)) (l *line.Line, c channels, stop func()) {
 	return l, c, stop
 }
 
-// A turn that comes between two watches wakes the second one, once.
+// A turn that comes between two watches wakes the second one; and one that
+// comes while another keeper watches the name, those who begin to, until a claim
+// is sent from the place.
 func TestATurnBeforeTheWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -79,7 +81,14 @@ func TestATurnBeforeTheWatch(t *testing.T) {
 		assert.Equal(t, 1, woken, "it was its turn")
 		second := l.Watch(a, wake)
 		synctest.Wait()
-		assert.Equal(t, 1, woken, "once")
+		assert.Equal(t, 2, woken, "it may be that one's")
+		present(l, 7, "")
+		third := l.Watch(a, wake)
+		synctest.Wait()
+		assert.Equal(t, 2, woken)
+		c.hear(l, "7")
+		assert.Equal(t, 5, woken)
+		third()
 		second()
 		stop()
 		l.Leave(7)

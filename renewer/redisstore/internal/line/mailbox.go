@@ -101,8 +101,8 @@ func (l *Line) hear(m *mailbox, message string, err error) {
 	if word != "" {
 		p.given = given
 	}
+	p.tell(true)
 	watches := p.of.watches
-	p.of.missed = len(watches) == 0
 	l.mu.Unlock()
 	callAll(watches, nil)
 }

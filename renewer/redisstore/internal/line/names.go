@@ -14,7 +14,7 @@ type waiting struct {
 	name    contract.Name
 	watches []*nameWatch // replaced, never changed, so that they can be called without the mutex
 	places  int
-	missed  bool        // a turn came while there was no watch
+	told    int         // places whose turn has come, of several keepers perhaps
 	outside bool        // its last claim got no place, or it has made none
 	mailbox *mailbox    // nil without watches
 	long    bool        // it is waited for since LongWait
@@ -45,11 +45,8 @@ func (l *Line) waitingFor(name contract.Name) *waiting {
 
 // tidy forgets what nothing waits for. Under mu.
 func (l *Line) tidy(w *waiting) {
-	if w.places == 0 {
-		w.missed = false
-		if len(w.watches) == 0 {
-			delete(l.names, w.name)
-		}
+	if w.places == 0 && len(w.watches) == 0 {
+		delete(l.names, w.name)
 	}
 }
 
@@ -63,8 +60,7 @@ func (l *Line) Watch(name contract.Name, wake func(error)) (stop func()) {
 	w := l.waitingFor(name)
 	w.watches = append(slices.Clone(w.watches), one)
 	l.receive(w)
-	missed := w.missed
-	w.missed = false
+	missed := w.told > 0
 	switch {
 	case w.mailbox == nil: // no claim here wants a place
 		w.outside = true

@@ -16,8 +16,8 @@ for f = 1, #freed do
 			break
 		end
 		local number, to, owner, ttl, asks, holder =
-			string.match(first, '^(%d+) (%S+) (%S+) (%d+)( ?)(\n.*)$')
-		if number and #owner == 22 then -- else none of our making
+			string.match(first, '^(%d+) (%S+) (%S+) ([1-9]%d*)( ?)(\n.*)$')
+		if number and #owner == 22 and #ttl < 13 then -- else none of our making
 			if not token then
 				local time = redis.call('TIME')
 				nowText = time[1] .. (#time[2] == 6 and time[2] or string.sub('00000' .. time[2], -6))

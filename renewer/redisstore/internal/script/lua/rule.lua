@@ -44,7 +44,7 @@ elseif string.sub(value, 1, 22) == owner then
 		-- earlier try may have been on another one.
 		redis.call('PEXPIRE', lease, life)
 		local before = place and string.match(value, '^[^\n]+\n%d+\n%d+\n')
-		if before and not string.find(value, '\n' .. holder, 24, true) then
+		if before and not string.find(value .. '\n', '\n' .. holder .. '\n', 24, true) then
 			-- Another caller of the process goes on from the place whose claim was granted.
 			redis.pcall('SET', lease, before .. holder .. '\n+', 'XX', 'KEEPTTL')
 		end
