@@ -18,7 +18,8 @@ func (c *conn) outside(ctx context.Context, query string) (*fence.Fence, error) 
 		return nil, c.guard.InTx(ctx, c.fence, query)
 	}
 	if c.byText {
-		c.byText = c.guard.Dialect.KindOf(query) != fence.Ends
+		kind, _ := c.guard.Dialect.KindOf(query)
+		c.byText = kind != fence.Ends
 		return nil, c.guard.InTx(ctx, nil, query)
 	}
 	f, kind, err := c.guard.Outside(ctx, query)

@@ -227,7 +227,7 @@ func (d *fenced) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	f, err := d.guard.Of(ctx)
 	if err == nil && f != nil {
 		for _, q := range b.QueuedQueries {
-			if d.guard.Dialect.KindOf(q.SQL) == fence.Begins {
+			if kind, _ := d.guard.Dialect.KindOf(q.SQL); kind == fence.Begins {
 				f, _, err = d.guard.Outside(ctx, q.SQL)
 				break
 			}
