@@ -3,6 +3,7 @@ package sql_test
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/fencedb"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // writers are texts that write, or end a transaction, or open one that is read-only to
@@ -173,6 +175,44 @@ func TestLateTextsChangeNothing(t *testing.T) {
 						before = d.state(t)
 					}
 				}
+			}
+		})
+	}
+}
+
+// A text in a transaction that has a fence is refused, or leaves it in that transaction.
+func TestTextsStayInTheTransaction(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"pgx/stdlib", "lib/pq", "MariaDB", "SQLite"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := openWriters(t, name)
+			r, _ := ways()[name].repo(t, d, true).(sqlRepository)
+			asked := map[fencedb.Dialect]string{
+				fencedb.PostgreSQL: "SELECT now()", fencedb.MySQL: "SELECT @@in_transaction",
+				fencedb.SQLite: "SELECT 1",
+			}[d.dialect()]
+			stays := func(text string) {
+				ctx, leave := newProcess(t).under(t, 1, "a")
+				defer leave()
+				tx, err := r.db.BeginTx(ctx, nil)
+				require.NoError(t, err)
+				defer func() { _ = tx.Rollback() }()
+				var before, after string
+				require.NoError(t, tx.QueryRowContext(ctx, asked).Scan(&before))
+				_, err = tx.ExecContext(ctx, text)
+				if errors.Is(err, renewer.ErrConfig) || err != nil && d.dialect() != fencedb.MySQL {
+					return
+				}
+				require.NoError(t, tx.QueryRowContext(ctx, asked).Scan(&after), text)
+				assert.Equal(t, before, after, "%q", text)
+				if d.dialect() == fencedb.SQLite {
+					_, err := tx.ExecContext(ctx, "VACUUM")
+					assert.ErrorContains(t, err, "transaction", "%q", text)
+				}
+			}
+			for _, text := range writers(d.dialect()) {
+				stays(strings.ReplaceAll(text, "own.", d.own(t)+"."))
 			}
 		})
 	}
