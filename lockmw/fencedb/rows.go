@@ -7,13 +7,13 @@ import (
 	"reflect"
 )
 
-// rows are those of a statement that has a transaction of its own. That ends before the
-// caller hears that there are no more: an error of Close goes unheard by callers who
-// loop.
+// rows are those of a statement in a transaction. If that is the statement's own, it ends
+// before the caller hears that there are no more: an error of Close goes unheard by
+// callers who loop.
 type rows struct {
 	driver.Rows
 
-	own  driver.Tx
+	own  driver.Tx // nil: the caller's
 	c    *conn
 	over bool
 	err  error
@@ -43,9 +43,12 @@ func (r *rows) end(commit bool) error {
 	}
 	r.over = true
 	r.err = r.Rows.Close()
-	if r.err == nil && commit {
-		r.err = r.own.Commit()
-	} else if r.own.Rollback() != nil {
+	switch {
+	case r.own == nil:
+		r.c.failed = r.c.failed || r.err != nil || !commit
+	case r.err == nil && commit:
+		r.err = r.c.commit(r.own)
+	case r.own.Rollback() != nil:
 		r.c.bad = true
 	}
 	return r.err

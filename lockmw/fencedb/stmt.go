@@ -10,19 +10,34 @@ import (
 
 // outside is the fence that a statement needs a transaction of its own for, nil if it
 // needs none.
-func (c *conn) outside(ctx context.Context, query string) (*fence.Fence, error) {
-	if c.reads {
-		return nil, c.guard.InReads(query)
+func (c *conn) outside(ctx context.Context, query string) (f *fence.Fence, err error) {
+	if c.failed && c.fence != nil && c.guard.Dialect != fence.PostgreSQL { // which does no more
+		open, err := c.isOpen(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.failed, c.gone = false, c.gone || !open
 	}
-	if c.inTx {
-		return nil, c.guard.InTx(ctx, c.fence, query)
-	}
-	if c.byText {
-		c.byText = c.guard.Dialect.KindOf(query) != fence.Ends
-		return nil, c.guard.InTx(ctx, nil, query)
+	switch {
+	case c.gone:
+		return nil, fence.ErrGone
+	case c.reads && c.fence == nil:
+		return nil, nil //nolint:nilnil // it needs none
+	case c.inTx:
+		err := c.guard.InTx(ctx, c.fence, query)
+		if err == nil && c.reads {
+			err = c.guard.InReads(query)
+		}
+		return nil, err
 	}
 	f, kind, err := c.guard.Outside(ctx, query)
-	c.byText = err == nil && kind == fence.Begins
+	if f != nil || err != nil {
+		if open, unknown := c.openByText(ctx); open || unknown != nil {
+			c.guard.Inside(ctx, nil)
+			return nil, unknown
+		}
+	}
+	c.byText = c.byText || kind == fence.Begins && err == nil
 	return f, err
 }
 
@@ -35,7 +50,12 @@ func exec[R any](
 		return result, err
 	}
 	if f == nil {
-		return do()
+		result, err = do()
+		c.failed = c.inTx && (c.failed || err != nil && !errors.Is(err, driver.ErrSkip))
+		if r, ok := any(result).(driver.Rows); ok && c.fence != nil && err == nil {
+			result, _ = any(&rows{Rows: r, c: c}).(R)
+		}
+		return result, err
 	}
 	own, err := c.BeginTx(ctx, driver.TxOptions{})
 	if err != nil {
@@ -52,7 +72,18 @@ func exec[R any](
 		result, _ = any(&rows{Rows: r, own: own, c: c}).(R)
 		return result, nil
 	}
-	return result, own.Commit()
+	return result, c.commit(own)
+}
+
+// commit ends a statement's own transaction. database/sql runs a statement again whose
+// error is ErrBadConn: this one may be done.
+func (c *conn) commit(own driver.Tx) error {
+	err := own.Commit()
+	if !errors.Is(err, driver.ErrBadConn) {
+		return err
+	}
+	c.bad = true
+	return fence.ErrUnknown
 }
 
 func (c *conn) ExecContext(

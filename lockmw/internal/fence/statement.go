@@ -172,10 +172,16 @@ func (g *Guard) Outside(ctx context.Context, query string) (*Fence, Kind, error)
 }
 
 // InReads is the error of a statement in a transaction that was begun read-only, without
-// a fence: one that makes another one of it.
+// a fence: one that makes another one of it or, since drivers of SQLite do not heed that
+// option, one that may write.
 func (g *Guard) InReads(query string) error {
-	if word, rest := firstWord(query); word == "set" &&
-		strings.Contains(strings.ToLower(rest), "write") {
+	word, rest := firstWord(query)
+	rest = strings.ToLower(rest)
+	switch {
+	case g.Dialect == SQLite && g.Dialect.KindOf(query) == Writes,
+		word == "begin", word == "start",
+		(word == "set" || word == "reset") &&
+			(strings.Contains(rest, "write") || strings.Contains(rest, "read_only")):
 		return &Error{"begin it without sql.TxOptions.ReadOnly: a transaction that is read-only " +
 			"has no fence", renewer.ErrConfig, nil}
 	}
