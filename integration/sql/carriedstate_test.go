@@ -14,6 +14,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/lockbeat/lockbeat/lockmw/fencedb"
+	"github.com/lockbeat/lockbeat/lockmw/fencetx"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -251,5 +252,40 @@ func TestAStatementIsNotCommittedTwice(t *testing.T) {
 		n, err := r.Sum(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, int64(i+1), n, "done once")
+	}
+}
+
+// By name, in a transaction that carries the fence, there is nothing left to do. Beside
+// it, by a connection that carries none, it waits for its end.
+func TestAFenceByNameBesideACarriedOne(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"pgx/stdlib", "MariaDB", "SQLite"} {
+		d := ways()[name].openAccount(t, name)
+		db, under := d.carrying(t), holder(t, 1, "a")
+		byName := map[fencedb.Dialect]func(context.Context, *sql.Tx) error{
+			fencedb.PostgreSQL: func(ctx context.Context, tx *sql.Tx) error {
+				return fencetx.PostgreSQL(ctx, tx, "a")
+			},
+			fencedb.MySQL: func(ctx context.Context, tx *sql.Tx) error {
+				return fencetx.MySQL(ctx, tx, "a")
+			},
+			fencedb.SQLite: func(ctx context.Context, tx *sql.Tx) error {
+				return fencetx.SQLite(ctx, tx, "a")
+			},
+		}[d.dialect()]
+		carried, err := db.BeginTx(under, nil)
+		require.NoError(t, err)
+		require.NoError(t, byName(under, carried), name)
+		short, cancel := context.WithTimeout(under, 100*time.Millisecond)
+		beside, err := d.BeginTx(short, nil)
+		require.NoError(t, err)
+		require.Error(t, byName(short, beside), name)
+		cancel()
+		_ = beside.Rollback()
+		require.NoError(t, carried.Commit())
+		beside, err = d.BeginTx(under, nil)
+		require.NoError(t, err)
+		require.NoError(t, byName(under, beside), name)
+		require.NoError(t, beside.Commit())
 	}
 }
