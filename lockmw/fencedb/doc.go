@@ -37,7 +37,7 @@
 //	a transaction that is read-only         as it is: without a fence; what may write is refused
 //	                                        by the database, and with SQLite by this package
 //	behind an error that undid it           refused, until Rollback: it would be committed at once
-//	CALL, DO                                as other statements: to commit in one is an error
+//	PostgreSQL's CALL and DO                as other statements: to commit in one is an error
 //	LISTEN, SET, PRAGMA                     as it is
 //
 // A query surely writes nothing if it is a SELECT without INTO, without a lock on rows, and
