@@ -33,7 +33,7 @@ func bounced(t *testing.T, d *fenced) string {
 	}
 	user, err := child.Unprivileged("postgres", "nobody")
 	require.NoError(t, err)
-	dir, err := os.MkdirTemp("", "lockbeat-bouncer-")
+	dir, err := os.MkdirTemp("", "lockbeat-bouncer-") //nolint:usetesting // of another user
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
 	param := func(name string) string {

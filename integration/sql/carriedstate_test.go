@@ -143,6 +143,24 @@ func TestATransactionGoesOnBehindAnError(t *testing.T) {
 	}
 }
 
+// A database in memory is gone with its connection.
+func TestAStatementThatIsUndoneKeepsItsConnection(t *testing.T) {
+	t.Parallel()
+	db := opened(t, fencedb.Connector(plainConnector{&sqlite.Driver{}, ":memory:"}, fencedb.SQLite))
+	db.SetMaxOpenConns(1)
+	_, err := db.ExecContext(t.Context(), fencetx.SQLiteSchema+"CREATE TABLE a (id INT PRIMARY KEY)")
+	require.NoError(t, err)
+	under := holder(t, 1, "a")
+	const once = "INSERT OR ROLLBACK INTO a VALUES (1)"
+	require.NoError(t, execs(once)(under, db))
+	for _, again := range []func(context.Context, *sql.DB) error{
+		execs(once), queries(once + " RETURNING id"), prepared(once, false),
+	} {
+		require.ErrorContains(t, again(under, db), "UNIQUE constraint failed")
+	}
+	require.NoError(t, execs("INSERT INTO a VALUES (2)")(under, db))
+}
+
 // To raise a fence takes a transaction: in one that is open it would commit that.
 func TestATransactionThatIsOpenIsNotCommitted(t *testing.T) {
 	t.Parallel()

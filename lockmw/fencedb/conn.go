@@ -107,7 +107,7 @@ func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	inner, err := c.prepare(ctx, query)
 	if err != nil {
-		c.failed = c.inTx
+		c.note(err)
 		return nil, err
 	}
 	s := &stmt{Stmt: inner, c: c, query: query}
@@ -194,8 +194,8 @@ func (c *conn) begin(
 		if inner, err = c.beginBare(ctx, o); err != nil {
 			return err
 		}
-		if err = c.check(ctx, f); err != nil && inner.Rollback() != nil {
-			c.bad = true
+		if err = c.check(ctx, f); err != nil {
+			c.undo(inner)
 		}
 		return err
 	})
@@ -203,6 +203,14 @@ func (c *conn) begin(
 		return nil, driver.ErrBadConn // nothing is done: database/sql begins on another one
 	}
 	return inner, err
+}
+
+// undo rolls back. SQLite may have done so. A connection that fails to is given up.
+func (c *conn) undo(own driver.Tx) {
+	if own.Rollback() != nil {
+		open, err := c.isOpen(context.Background())
+		c.bad = open || err != nil
+	}
 }
 
 // isBroken reports whether an error is of the link to the server.

@@ -30,6 +30,7 @@ func (r *rows) Next(dest []driver.Value) error {
 		}
 	default:
 		_ = r.end(false)
+		r.c.note(err)
 	}
 	return err
 }
@@ -45,11 +46,11 @@ func (r *rows) end(commit bool) error {
 	r.err = r.Rows.Close()
 	switch {
 	case r.own == nil:
-		r.c.failed = r.c.failed || r.err != nil || !commit
+		r.c.note(r.err)
 	case r.err == nil && commit:
 		r.err = r.c.commit(r.own)
-	case r.own.Rollback() != nil:
-		r.c.bad = true
+	default:
+		r.c.undo(r.own)
 	}
 	return r.err
 }

@@ -11,7 +11,7 @@ import (
 // outside is the fence that a statement needs a transaction of its own for, nil if it
 // needs none.
 func (c *conn) outside(ctx context.Context, query string) (f *fence.Fence, err error) {
-	if c.failed && c.fence != nil && c.guard.Dialect != fence.PostgreSQL { // which does no more
+	if c.failed {
 		open, err := c.isOpen(ctx)
 		if err != nil {
 			return nil, err
@@ -51,8 +51,10 @@ func exec[R any](
 	}
 	if f == nil {
 		result, err = do()
-		c.failed = c.inTx && (c.failed || err != nil && !errors.Is(err, driver.ErrSkip))
-		if r, ok := any(result).(driver.Rows); ok && c.fence != nil && err == nil {
+		if !errors.Is(err, driver.ErrSkip) {
+			c.note(err)
+		}
+		if r, ok := any(result).(driver.Rows); ok && c.mayUndo() && err == nil {
 			result, _ = any(&rows{Rows: r, c: c}).(R)
 		}
 		return result, err
@@ -63,9 +65,7 @@ func exec[R any](
 	}
 	result, err = do()
 	if err != nil { // ErrSkip, too: then database/sql prepares the statement, and comes again
-		if own.Rollback() != nil {
-			c.bad = true
-		}
+		c.undo(own)
 		return result, fence.Alone(err)
 	}
 	if r, ok := any(result).(driver.Rows); ok {
@@ -74,6 +74,15 @@ func exec[R any](
 	}
 	return result, c.commit(own)
 }
+
+// mayUndo reports whether the database may end the transaction if a statement fails, and
+// would commit what follows. PostgreSQL refuses that.
+func (c *conn) mayUndo() bool {
+	return c.inTx && c.fence != nil && c.guard.Dialect != fence.PostgreSQL
+}
+
+// note keeps whether a statement of the transaction has failed.
+func (c *conn) note(err error) { c.failed = c.failed || err != nil && c.mayUndo() }
 
 // commit ends a statement's own transaction. database/sql runs a statement again whose
 // error is ErrBadConn: this one may be done.

@@ -3,6 +3,7 @@ package fencedpgx
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -138,10 +139,11 @@ func check(b *pgx.Batch, f *fence.Fence) {
 }
 
 // send sends the checks and more in one round trip, which is one transaction to the server.
+// If it fails at once, that may be since the server does not take what is behind the checks.
 func (d *fenced) send(
 	ctx context.Context, f *fence.Fence, more ...*pgx.QueuedQuery,
 ) (results pgx.BatchResults, err error) {
-	var theirs error
+	var failed error
 	err = d.fence(ctx, f, func() error {
 		b := &pgx.Batch{}
 		check(b, f)
@@ -151,23 +153,19 @@ func (d *fenced) send(
 		}
 		results = d.bare.SendBatch(ctx, b)
 		for range f.Locks {
-			_, err := results.Exec()
-			if err == nil {
-				continue
+			if _, failed = results.Exec(); failed != nil {
+				_ = results.Close()
+				return failed
 			}
-			_ = results.Close()
-			if fence.Overtaken(err, f.Locks) == nil { // it may be of another statement
-				tx, mine := begin(ctx, d.bare, pgx.TxOptions{}, f)
-				if mine == nil {
-					theirs = err
-					return tx.Rollback(context.WithoutCancel(ctx))
-				}
-			}
-			return err
 		}
 		return nil
 	})
-	return results, cmp.Or(err, theirs)
+	if _, unclear := errors.AsType[*fence.Error](err); unclear && failed != nil {
+		if tx, ours := d.BeginTx(ctx, pgx.TxOptions{}); ours == nil {
+			return nil, cmp.Or(tx.Rollback(context.WithoutCancel(ctx)), failed)
+		}
+	}
+	return results, err
 }
 
 // alone reports whether a statement is none for a batch, or has options that a batch does
