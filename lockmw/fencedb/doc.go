@@ -34,7 +34,10 @@
 //	ROLLBACK TO a savepoint                 as it is: the fence stays
 //	MySQL's DDL in a transaction            refused: it would commit
 //	VACUUM, CREATE INDEX CONCURRENTLY       refused by PostgreSQL: run it under no lock
-//	a transaction that is read-only         as it is: without a fence
+//	a transaction that is read-only         as it is: without a fence; what may write is refused
+//	                                        by the database, and with SQLite by this package
+//	behind an error that undid it           refused, until Rollback: it would be committed at once
+//	PostgreSQL's CALL and DO                as other statements: to commit in one is an error
 //	LISTEN, SET, PRAGMA                     as it is
 //
 // A query surely writes nothing if it is a SELECT without INTO, without a lock on rows, and
@@ -50,6 +53,8 @@
 //   - sql.Conn.Raw gives a type of this package: see [Unwrap].
 //   - Behind a statement's first word nothing is looked for: "SELECT 1; COMMIT" ends a
 //     transaction, and a function may write.
+//   - By other drivers than pgx the names of locks are in the texts of statements, in
+//     hexadecimal, and so in the server's logs.
 //   - Programs whose locks have different prefixes or servers need a database or a schema
 //     each, or [Only].
 package fencedb

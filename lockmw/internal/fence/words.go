@@ -147,7 +147,7 @@ func wordIn(t string) string {
 }
 
 var (
-	plain    = strings.Fields("delete insert select update with")
+	plain    = strings.Fields("delete insert merge select update with")
 	routines = strings.Fields("event function package procedure trigger")
 	blocks   = strings.Fields("case if loop repeat while") // MySQL's, besides BEGIN
 )
