@@ -57,9 +57,13 @@ var sets = strings.Fields(`busy_timeout cache_size database_list foreign_key_lis
 	index_info index_list journal_mode locking_mode mmap_size synchronous table_info table_list
 	table_xinfo temp_store`)
 
-// stays are first words of what surely does not commit MySQL's transaction.
-var stays = strings.Fields(`call delete desc describe do explain insert replace rollback select
-	set show table update use values with`)
+// What surely does not commit MySQL's transaction begins with these. It is a list of its
+// own since there is no whole one of what does.
+var (
+	stays = strings.Fields(`call delete desc describe do explain insert replace rollback select
+		set show table update use values with`)
+	stayPairs = []string{"create temporary", "drop temporary", "load data", "load xml"}
+)
 
 // kind is that of one statement.
 func (d Dialect) kind(words []string) Kind {
@@ -98,10 +102,11 @@ func (d Dialect) kind(words []string) Kind {
 	if slices.Contains(reading[d], w[0]) && d.reads(words) {
 		return Reads
 	}
-	if d == MySQL && !slices.Contains(stays, w[0]) &&
-		!(w[0] == "load" && (w[1] == "data" || w[1] == "xml")) &&
-		!((w[0] == "create" || w[0] == "drop") && (w[1] == "temporary" ||
-			w[1] == "or" && w[2] == "replace" && w[3] == "temporary")) {
+	pair := w[0] + " " + w[1]
+	if pair == "create or" {
+		pair = w[0] + " " + w[3] // CREATE OR REPLACE
+	}
+	if d == MySQL && !slices.Contains(stays, w[0]) && !slices.Contains(stayPairs, pair) {
 		return Commits
 	}
 	return Writes
@@ -135,7 +140,8 @@ func (d Dialect) reads(words []string) bool {
 		isName := last != "" && (inWord(last[0]) || last[0] == '"' || last[0] == '`')
 		switch {
 		case slices.Contains(writing, w), w == "value" && last == "next",
-			w == "(" && d != SQLite && isName && (before == "." || !slices.Contains(harmless, last)):
+			d != SQLite && w == "(" && isName &&
+				(before == "." || !slices.Contains(harmless, last)):
 			return false
 		}
 		before, last = last, w
@@ -179,7 +185,7 @@ func (g *Guard) InTx(ctx context.Context, f *Fence, readOnly bool, query string)
 	if !readOnly {
 		g.Inside(ctx, f)
 	}
-	if f == nil || g.Dialect.isPlain(query) && !(readOnly && g.Dialect == SQLite) {
+	if f == nil || g.Dialect.isPlain(query) && (!readOnly || g.Dialect != SQLite) {
 		return nil
 	}
 	kind, several := g.Dialect.KindOf(query)

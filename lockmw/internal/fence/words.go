@@ -62,10 +62,11 @@ func behindComment(t string, others bool) string {
 			depth++
 			i++
 		case pair == "*/":
-			if depth--; depth == 0 {
-				return t[i+2:]
-			}
+			depth--
 			i++
+			if depth == 0 {
+				return t[i+1:]
+			}
 		}
 	}
 	return t
