@@ -210,11 +210,12 @@ func (d Dialect) writes(query string, kind Kind, several bool) bool {
 	if d == SQLite {
 		return kind == Writes
 	}
+	if first := d.firstWord(query); first != "set" && first != "reset" && !several {
+		return false
+	}
 	s := scanner{Dialect: d, rest: query}
-	first := s.next()
-	for w := first; w != ""; w = s.next() {
-		if (first == "set" || first == "reset" || several) &&
-			(w == doubt || w == "write" || named("transaction_read_only")(w)) {
+	for w := s.next(); w != ""; w = s.next() {
+		if w == doubt || w == "write" || named("transaction_read_only")(w) {
 			return true
 		}
 	}
