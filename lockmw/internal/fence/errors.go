@@ -65,7 +65,7 @@ var (
 	}
 	ErrPipe error = &Error{"begin a transaction, and send the batch in it: under a lock a " +
 		"batch of its own has queries, INSERT, UPDATE, DELETE and MERGE alone, since others may " +
-		"commit in it", renewer.ErrConfig, nil}
+		"commit within it", renewer.ErrConfig, nil}
 	ErrUnknown error = &Error{"look before you run the statement again: the connection has " +
 		"ended while it was committed, and it is unknown whether that was done", nil, nil}
 )
@@ -122,14 +122,15 @@ func UnlessRaise(err error) error {
 	return err
 }
 
-// Pipes reports whether a statement may be sent in one go with its fence, with no BEGIN
-// before: surely it commits nothing, as CALL may, and the name of what is prepared.
-func (d Dialect) Pipes(query string) bool {
+// Pipes reports whether PostgreSQL surely commits nothing within a statement that is sent
+// in one go with its fence, with no BEGIN before. It may in CALL and VACUUM, say, and in
+// what is prepared under a name.
+func Pipes(query string) bool {
 	switch word, _ := firstWord(query); word {
-	case "select", "with", "insert", "update", "delete", "merge":
+	case "select", "with", "values", "table", "insert", "update", "delete", "merge", "set", "show":
 		return true
 	}
-	return d.KindOf(query) == Reads
+	return false
 }
 
 // Alone is the caller's error of a statement in a transaction of its own.
