@@ -23,12 +23,10 @@ func (c *conn) outside(ctx context.Context, query string) (f *fence.Fence, err e
 		return nil, fence.ErrGone
 	case c.reads && c.fence == nil:
 		return nil, nil //nolint:nilnil // it needs none
+	case c.reads:
+		return nil, c.guard.InReads(query)
 	case c.inTx:
-		err := c.guard.InTx(ctx, c.fence, query)
-		if err == nil && c.reads {
-			err = c.guard.InReads(query)
-		}
-		return nil, err
+		return nil, c.guard.InTx(ctx, c.fence, query)
 	}
 	f, kind, err := c.guard.Outside(ctx, query)
 	if f != nil || err != nil {

@@ -126,9 +126,10 @@ func UnlessRaise(err error) error {
 // in one go with its fence, with no BEGIN before. It may in CALL and VACUUM, say, and in
 // what is prepared under a name.
 func Pipes(query string) bool {
-	switch word, _ := firstWord(query); word {
+	switch PostgreSQL.firstWord(query) {
 	case "select", "with", "values", "table", "insert", "update", "delete", "merge", "set", "show":
-		return true
+		_, several := PostgreSQL.KindOf(query)
+		return !several
 	}
 	return false
 }
