@@ -59,8 +59,8 @@ var (
 	ErrOpen error = &Error{"end the transaction that is open on this connection, or begin on " +
 		"another one: to begin here would commit that", renewer.ErrConfig, nil}
 	ErrGone error = &Error{
-		"roll back and run the transaction again: the database has undone " +
-			"it when a statement failed before, and would commit what follows at once",
+		"roll back and run the transaction again: the database has ended it, since a statement " +
+			"failed before or a procedure has committed, and would commit what follows at once",
 		renewer.ErrConfig, nil,
 	}
 	ErrPipe error = &Error{"begin a transaction, and send the batch in it: under a lock a " +
@@ -121,6 +121,9 @@ func UnlessRaise(err error) error {
 	}
 	return err
 }
+
+// Hides reports whether the transaction that a statement is in may end within it.
+func (d Dialect) Hides(query string) bool { return d == MySQL && d.firstWord(query) == "call" }
 
 // Pipes reports whether PostgreSQL surely commits nothing within a statement that is sent
 // in one go with its fence, with no BEGIN before. It may in CALL and VACUUM, say, and in
