@@ -8,10 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/fencedb"
+	"github.com/lockbeat/lockbeat/lockmw/fencedb/fencedpgx"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -70,7 +72,7 @@ func writers(d fencedb.Dialect) (texts []string) {
 			"EXECUTE a", "EXECUTE IMMEDIATE 'COMMIT'",
 			"BEGIN NOT ATOMIC DELETE FROM accounts; COMMIT; END", "REPLACE entries VALUES ('x')",
 			"SET PASSWORD = PASSWORD('')", "SET DEFAULT ROLE NONE")
-		for _, commits := range strings.Split("CHECK TABLE entries; ANALYZE TABLE entries; "+
+		for commits := range strings.SplitSeq("CHECK TABLE entries; ANALYZE TABLE entries; "+
 			"OPTIMIZE TABLE entries; REPAIR TABLE entries; FLUSH STATUS; RESET QUERY CACHE; "+
 			"RESET MASTER; LOCK TABLES entries WRITE; UNLOCK TABLES; CREATE TABLE more (n INT); "+
 			"CREATE OR REPLACE TEMPORARY TABLE tmp (n INT); ALTER TABLE tmp ADD m INT; "+
@@ -216,4 +218,46 @@ func TestTextsStayInTheTransaction(t *testing.T) {
 			}
 		})
 	}
+}
+
+// So it is with pgx's own calls, which do not look at those of a Tx.
+func TestLateTextsOfPgx(t *testing.T) {
+	t.Parallel()
+	d := openWriters(t, "sqlc on pgx")
+	pool := openPool(t, d)
+	late, now := holder(t, 1, "a"), holder(t, 2, "a")
+	require.NoError(t, pgx.BeginFunc(now, pool, func(pgx.Tx) error { return nil }))
+	before := d.state(t)
+	for _, text := range writers(d.dialect()) {
+		text = strings.ReplaceAll(text, "own.", d.own(t)+".")
+		for way, do := range map[string]func(c *fencedpgx.PoolConn) error{
+			"by itself": func(c *fencedpgx.PoolConn) error {
+				_, err := c.Exec(late, text)
+				return err
+			},
+			"with rows": func(c *fencedpgx.PoolConn) error {
+				var s string
+				return c.QueryRow(late, text, pgx.QueryExecModeSimpleProtocol).Scan(&s)
+			},
+			"a batch": func(c *fencedpgx.PoolConn) error {
+				b := &pgx.Batch{}
+				b.Queue(text)
+				b.Queue(insert)
+				return c.SendBatch(late, b).Close()
+			},
+			"read-only": func(c *fencedpgx.PoolConn) error {
+				return pgx.BeginTxFunc(late, c, pgx.TxOptions{AccessMode: pgx.ReadOnly},
+					func(tx pgx.Tx) error {
+						_, err := c.Exec(late, text)
+						_, late := tx.Exec(late, insert)
+						return errors.Join(err, late)
+					})
+			},
+		} {
+			_ = pool.AcquireFunc(late, do)
+			assert.Equal(t, before, d.state(t), "%s: %q", way, text)
+		}
+	}
+	_, err := pool.BeginTx(late, pgx.TxOptions{AccessMode: pgx.ReadOnly, BeginQuery: "BEGIN"})
+	require.ErrorIs(t, err, renewer.ErrLost, "it only says that it is read-only")
 }

@@ -130,21 +130,14 @@ func (c *conn) prepare(ctx context.Context, query string) (driver.Stmt, error) {
 
 // BeginTx begins a transaction that carries the fence of ctx.
 func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
-	f, err := c.guard.Of(ctx)
-	switch {
-	case err != nil && o.ReadOnly:
-		f = new(fence.Fence) // of no lock; what may write is refused all the same
-	case err != nil:
+	f, carried, err := c.guard.OfTx(ctx, o.ReadOnly)
+	if err != nil {
 		return nil, err
 	}
 	if f != nil || c.fence != nil { // else all is as on the driver itself
 		if err := c.alone(ctx); err != nil {
 			return nil, err
 		}
-	}
-	carried := f
-	if o.ReadOnly {
-		carried = nil
 	}
 	inner, err := c.begin(ctx, o, carried)
 	if err != nil {

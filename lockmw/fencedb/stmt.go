@@ -21,12 +21,8 @@ func (c *conn) outside(ctx context.Context, query string) (f *fence.Fence, err e
 	switch {
 	case c.gone:
 		return nil, fence.ErrGone
-	case c.reads && c.fence == nil:
-		return nil, nil //nolint:nilnil // it needs none
-	case c.reads:
-		return nil, c.guard.InReads(query)
 	case c.inTx:
-		return nil, c.guard.InTx(ctx, c.fence, query)
+		return nil, c.guard.InTx(ctx, c.fence, c.reads, query)
 	}
 	f, kind, err := c.guard.Outside(ctx, query)
 	if f != nil || err != nil {

@@ -30,6 +30,7 @@ type fenced struct {
 	guard *fence.Guard
 	conn  *pgx.Conn    // nil: a pool, whose statements are in no transaction
 	begun *fence.Fence // of the latest transaction of conn
+	reads bool         // it is read-only
 }
 
 func newGuard(opts []fencedb.Option) *fence.Guard {
@@ -46,17 +47,17 @@ func (d *fenced) isOpen() bool { return d.conn != nil && d.conn.PgConn().TxStatu
 // outside is the fence that a statement is to be sent with, nil if with none.
 func (d *fenced) outside(ctx context.Context, query string) (*fence.Fence, error) {
 	if d.isOpen() {
-		return nil, d.guard.InTx(ctx, d.begun, query)
+		return nil, d.guard.InTx(ctx, d.begun, d.reads, query)
 	}
-	d.note(nil)
+	d.note(nil, false)
 	f, _, err := d.guard.Outside(ctx, query)
 	return f, err
 }
 
 // note keeps the fence of a transaction. A pool, which is used concurrently, has none.
-func (d *fenced) note(f *fence.Fence) {
+func (d *fenced) note(f *fence.Fence, reads bool) {
 	if d.conn != nil {
-		d.begun = f
+		d.begun, d.reads = f, reads
 	}
 }
 
@@ -90,16 +91,13 @@ func (d *fenced) Begin(ctx context.Context) (pgx.Tx, error) {
 // BeginTx begins a transaction that carries the fence of ctx. It fails with
 // renewer.ErrLost if a later holder of a lock has come.
 func (d *fenced) BeginTx(ctx context.Context, o pgx.TxOptions) (tx pgx.Tx, err error) {
-	var f *fence.Fence
-	if o.AccessMode != pgx.ReadOnly {
-		if f, err = d.guard.Of(ctx); err != nil {
-			return nil, err
-		}
-	}
+	reads := o.AccessMode == pgx.ReadOnly && o.BeginQuery == ""
+	f, carried, err := d.guard.OfTx(ctx, reads)
 	switch {
+	case err != nil:
 	case d.isOpen() && (f != nil || d.begun != nil):
 		err = fence.ErrOpen
-	case f == nil:
+	case carried == nil:
 		tx, err = d.bare.BeginTx(ctx, o)
 	default:
 		err = d.fence(ctx, f, func() (err error) {
@@ -110,7 +108,7 @@ func (d *fenced) BeginTx(ctx context.Context, o pgx.TxOptions) (tx pgx.Tx, err e
 	if err != nil {
 		return nil, err
 	}
-	d.note(f)
+	d.note(f, reads)
 	return tx, nil
 }
 

@@ -59,6 +59,19 @@ func (g *Guard) Of(ctx context.Context) (*Fence, error) {
 	return f, nil
 }
 
+// OfTx is the fence of the locks that a transaction is begun under, and the one that it has
+// to carry: none if it is read-only.
+func (g *Guard) OfTx(ctx context.Context, readOnly bool) (f, carried *Fence, err error) {
+	f, err = g.Of(ctx)
+	switch {
+	case !readOnly:
+		return f, f, err
+	case err != nil: // under no lock, what may write is refused all the same
+		f = new(Fence)
+	}
+	return f, nil, nil
+}
+
 // Begun begins a transaction with the fence f. raise calls Raise; begin begins one and
 // runs f.Check in it, and undoes it if it fails.
 func (g *Guard) Begun(ctx context.Context, f *Fence, raise, begin func() error) (err error) {

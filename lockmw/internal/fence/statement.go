@@ -57,9 +57,13 @@ var sets = strings.Fields(`busy_timeout cache_size database_list foreign_key_lis
 	index_info index_list journal_mode locking_mode mmap_size synchronous table_info table_list
 	table_xinfo temp_store`)
 
-// stays are first words of what surely does not commit MySQL's transaction.
-var stays = strings.Fields(`call delete desc describe do explain insert replace rollback select
-	set show table update use values with`)
+// What surely does not commit MySQL's transaction begins with these. It is a list of its
+// own since there is no whole one of what does.
+var (
+	stays = strings.Fields(`call delete desc describe do explain insert replace rollback select
+		set show table update use values with`)
+	stayPairs = []string{"create temporary", "drop temporary", "load data", "load xml"}
+)
 
 // kind is that of one statement.
 func (d Dialect) kind(words []string) Kind {
@@ -98,10 +102,11 @@ func (d Dialect) kind(words []string) Kind {
 	if slices.Contains(reading[d], w[0]) && d.reads(words) {
 		return Reads
 	}
-	if d == MySQL && !slices.Contains(stays, w[0]) &&
-		!(w[0] == "load" && (w[1] == "data" || w[1] == "xml")) &&
-		!((w[0] == "create" || w[0] == "drop") && (w[1] == "temporary" ||
-			w[1] == "or" && w[2] == "replace" && w[3] == "temporary")) {
+	pair := w[0] + " " + w[1]
+	if pair == "create or" {
+		pair = w[0] + " " + w[3] // CREATE OR REPLACE
+	}
+	if d == MySQL && !slices.Contains(stays, w[0]) && !slices.Contains(stayPairs, pair) {
 		return Commits
 	}
 	return Writes
@@ -135,7 +140,8 @@ func (d Dialect) reads(words []string) bool {
 		isName := last != "" && (inWord(last[0]) || last[0] == '"' || last[0] == '`')
 		switch {
 		case slices.Contains(writing, w), w == "value" && last == "next",
-			w == "(" && d != SQLite && isName && (before == "." || !slices.Contains(harmless, last)):
+			d != SQLite && w == "(" && isName &&
+				(before == "." || !slices.Contains(harmless, last)):
 			return false
 		}
 		before, last = last, w
@@ -172,53 +178,45 @@ func (g *Guard) Outside(ctx context.Context, query string) (*Fence, Kind, error)
 	return f, kind, nil
 }
 
-// InReads is the error of a text in a transaction that was begun read-only, without a
-// fence: one that makes another one of it. Functions can't: PostgreSQL refuses that in a
-// query. Drivers of SQLite heed no sql.TxOptions.ReadOnly.
-func (g *Guard) InReads(query string) error {
-	if err := g.stays(query); err != nil {
-		return err
-	}
-	kind, several := g.Dialect.KindOf(query)
-	writes := kind == Writes && g.Dialect == SQLite
-	if first := g.Dialect.firstWord(query); first == "set" || first == "reset" || several {
-		s := scanner{Dialect: g.Dialect, rest: query}
-		for w := s.next(); w != ""; w = s.next() {
-			writes = writes || w == doubt || w == "write" || named("transaction_read_only")(w)
-		}
-	}
-	if !writes {
-		return nil
-	}
-	return &Error{"begin it without sql.TxOptions.ReadOnly: a transaction that is read-only " +
-		"has no fence", renewer.ErrConfig, nil}
-}
-
 // InTx is the error of a text in a transaction that has the fence f, or none: one after
-// which the transaction would not carry it any more.
-func (g *Guard) InTx(ctx context.Context, f *Fence, query string) error {
-	g.Inside(ctx, f)
-	if f == nil {
-		return nil
+// which the transaction would not carry it any more. One that is read-only has none, but
+// would have f if a text made another one of it.
+func (g *Guard) InTx(ctx context.Context, f *Fence, readOnly bool, query string) error {
+	if !readOnly {
+		g.Inside(ctx, f)
 	}
-	return g.stays(query)
-}
-
-// stays is the error of a text that ends the transaction that it is in.
-func (g *Guard) stays(query string) error {
-	if g.Dialect.isPlain(query) {
+	if f == nil || g.Dialect.isPlain(query) && (!readOnly || g.Dialect != SQLite) {
 		return nil
 	}
 	kind, several := g.Dialect.KindOf(query)
-	if kind == Reads || kind == Writes {
-		return nil
-	}
-	switch word := g.Dialect.firstWord(query); {
+	word := g.Dialect.firstWord(query)
+	switch {
 	case kind == Commits:
 		return &Error{"run this statement outside of the transaction: MySQL would or may " +
 			"commit that, and what follows would have no fence", renewer.ErrConfig, nil}
-	case !several && (word == "savepoint" || word == "release"):
-		return nil
+	case kind > Writes && (several || word != "savepoint" && word != "release"):
+		return errText
+	case readOnly && g.Dialect.writes(query, kind, several):
+		return &Error{"begin it without sql.TxOptions.ReadOnly: a transaction that is read-only " +
+			"has no fence", renewer.ErrConfig, nil}
 	}
-	return errText
+	return nil
+}
+
+// writes reports whether a text of this kind may make a read-only transaction another one.
+// Functions can't: PostgreSQL refuses that in a query. Drivers of SQLite do not heed that
+// option.
+func (d Dialect) writes(query string, kind Kind, several bool) bool {
+	if d == SQLite {
+		return kind == Writes
+	}
+	s := scanner{Dialect: d, rest: query}
+	first := s.next()
+	for w := first; w != ""; w = s.next() {
+		if (first == "set" || first == "reset" || several) &&
+			(w == doubt || w == "write" || named("transaction_read_only")(w)) {
+			return true
+		}
+	}
+	return false
 }

@@ -62,10 +62,11 @@ func behindComment(t string, others bool) string {
 			depth++
 			i++
 		case pair == "*/":
-			if depth--; depth == 0 {
-				return t[i+2:]
-			}
+			depth--
 			i++
+			if depth == 0 {
+				return t[i+1:]
+			}
 		}
 	}
 	return t
@@ -147,7 +148,7 @@ func wordIn(t string) string {
 }
 
 var (
-	plain    = strings.Fields("delete insert select update with")
+	plain    = strings.Fields("delete insert merge select update with")
 	routines = strings.Fields("event function package procedure trigger")
 	blocks   = strings.Fields("case if loop repeat while") // MySQL's, besides BEGIN
 )
