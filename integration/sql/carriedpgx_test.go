@@ -84,6 +84,7 @@ func TestStatementsOfPgx(t *testing.T) {
 			},
 			"a batch that ends": {batch(insert, "COMMIT", insert), "send the batch in it"},
 			"a batch that may":  {batch("DO $$BEGIN COMMIT; END$$", insert), "send the batch in it"},
+			"one that must":     {batch("DISCARD ALL", insert), "send the batch in it"},
 			"a batch of names":  {batch("name", insert), "send the batch in it"},
 			"a batch of reads":  {batch("SELECT 1", "SHOW work_mem"), passes},
 			"a batch": {func(ctx context.Context) error {

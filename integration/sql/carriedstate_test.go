@@ -25,11 +25,17 @@ func (d *fenced) entries(t *testing.T) (n int) {
 	return n
 }
 
-// undone are statements that fail, so that the database undoes the whole transaction.
+// undone are statements that undo the whole transaction: most of them since they fail.
 func undone(t *testing.T, d *fenced) map[string]func(context.Context, *sql.Tx) error {
 	t.Helper()
 	if d.dialect() == fencedb.MySQL {
-		return map[string]func(context.Context, *sql.Tx) error{"a deadlock": deadlock(t, d)}
+		return map[string]func(context.Context, *sql.Tx) error{
+			"a deadlock": deadlock(t, d),
+			"a procedure": func(ctx context.Context, tx *sql.Tx) error {
+				_, err := tx.ExecContext(ctx, "CALL ends()")
+				return errors.Join(err, errors.New("which ends it"))
+			},
+		}
 	}
 	const twice = "INSERT OR ROLLBACK INTO accounts (id, n) VALUES ('7', 0)"
 	return map[string]func(context.Context, *sql.Tx) error{
@@ -100,7 +106,8 @@ func TestATransactionThatTheDatabaseHasUndone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := ways()[name].openAccount(t, name)
-			db, under := d.carrying(t), holder(t, 1, "a")
+			db := opened(t, fencedb.Connector(procedures{d.connector(t)}, d.dialect()))
+			under := holder(t, 1, "a")
 			for name, fails := range undone(t, d) {
 				tx, err := db.BeginTx(under, nil)
 				require.NoError(t, err)
@@ -233,9 +240,9 @@ func TestATransactionThatIsNoneByText(t *testing.T) {
 // badCommit is SQLite by a link that breaks when a COMMIT is done.
 type (
 	badCommit   struct{ driver.Connector }
-	badConn     struct{ sqliteConn }
+	badConn     struct{ fullConn }
 	badCommitTx struct{ driver.Tx }
-	sqliteConn  interface {
+	fullConn    interface {
 		driver.Conn
 		driver.ConnBeginTx
 		driver.ExecerContext
@@ -245,12 +252,33 @@ type (
 
 func (c badCommit) Connect(ctx context.Context) (driver.Conn, error) {
 	inner, err := c.Connector.Connect(ctx)
-	with, _ := inner.(sqliteConn)
+	with, _ := inner.(fullConn)
 	return badConn{with}, err
 }
 
+// procedures has one, which the test's MariaDB can't have.
+type (
+	procedures    struct{ driver.Connector }
+	procedureConn struct{ fullConn }
+)
+
+func (c procedures) Connect(ctx context.Context) (driver.Conn, error) {
+	inner, err := c.Connector.Connect(ctx)
+	with, _ := inner.(fullConn)
+	return procedureConn{with}, err
+}
+
+func (c procedureConn) ExecContext(
+	ctx context.Context, query string, args []driver.NamedValue,
+) (driver.Result, error) {
+	if query == "CALL ends()" {
+		query = "ROLLBACK"
+	}
+	return c.fullConn.ExecContext(ctx, query, args)
+}
+
 func (c badConn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
-	tx, err := c.sqliteConn.BeginTx(ctx, o)
+	tx, err := c.fullConn.BeginTx(ctx, o)
 	return badCommitTx{tx}, err
 }
 

@@ -149,7 +149,10 @@ func outcomes() []outcome {
 		},
 		{"read-only, and then over", "", "by Commit or Rollback", inTx(readOnly, "COMMIT", insert)},
 		{"BEGIN in a transaction", maria, "by BeginTx", inTx(nil, insert, "BEGIN", insert)},
-		{"autocommit", maria, "outside of the transaction", inTx(nil, insert, "SET autocommit = 1", insert)},
+		{
+			"autocommit", maria, "outside of the transaction",
+			inTx(nil, insert, "SET autocommit = 1", insert),
+		},
 		{"what ORMs ask", pg, passes, queries("SELECT version(), current_database()")},
 		{"on a connection", "", isFenced, onConn(insert, insert)},
 		{"BEGIN as text", "", "by BeginTx", onConn("BEGIN", insert, "COMMIT")},
@@ -170,7 +173,10 @@ func outcomes() []outcome {
 		{"DDL", "", isFenced, execs("CREATE TABLE IF NOT EXISTS other (id BIGINT)")},
 		{"DDL in a transaction", pg, isFenced, inTx(nil, createMore)},
 		{"DDL in a transaction", lite, isFenced, inTx(nil, createMore)},
-		{"DDL in a transaction", maria, "outside of the transaction", inTx(nil, "CREATE TABLE more (id BIGINT)")},
+		{
+			"DDL in a transaction", maria, "outside of the transaction",
+			inTx(nil, "CREATE TABLE more (id BIGINT)"),
+		},
 		{
 			"a temporary table", maria, isFenced,
 			inTx(nil, "CREATE TEMPORARY TABLE IF NOT EXISTS tmp (id BIGINT)"),

@@ -63,7 +63,7 @@ type conn struct {
 	inTx   bool         // in a transaction of BeginTx
 	reads  bool         // which is read-only
 	fence  *fence.Fence // of the locks that it was begun under
-	failed bool         // a statement of it has: it may be undone
+	doubt  bool         // it may be over: a statement has failed, or may have committed it
 	gone   bool         // it is
 	byText bool         // a statement may have begun one: to be asked
 	bad    bool         // a transaction may be open that nobody ends
@@ -107,7 +107,7 @@ func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	inner, err := c.prepare(ctx, query)
 	if err != nil {
-		c.note(err)
+		c.note(true)
 		return nil, err
 	}
 	s := &stmt{Stmt: inner, c: c, query: query}
@@ -239,7 +239,7 @@ func (t *tx) Commit() error   { t.over(); return t.Tx.Commit() }
 func (t *tx) Rollback() error { t.over(); return t.Tx.Rollback() }
 
 func (t *tx) over() {
-	t.c.inTx, t.c.reads, t.c.fence, t.c.failed, t.c.gone = false, false, nil, false, false
+	t.c.inTx, t.c.reads, t.c.fence, t.c.doubt, t.c.gone = false, false, nil, false, false
 	t.closed()
 }
 

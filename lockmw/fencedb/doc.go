@@ -36,7 +36,8 @@
 //	VACUUM, CREATE INDEX CONCURRENTLY       refused by PostgreSQL: run it under no lock
 //	a transaction that is read-only         as it is: without a fence; what may write is refused
 //	                                        by the database, and with SQLite by this package
-//	behind an error that undid it           refused, until Rollback: it would be committed at once
+//	behind an error, or a procedure of      refused, until Rollback: it would be committed at once
+//	MySQL, that has ended the transaction
 //	PostgreSQL's CALL and DO                as other statements: to commit in one is an error
 //	LISTEN, SET, PRAGMA                     as it is
 //
@@ -51,8 +52,8 @@
 //     idle_in_transaction_session_timeout (PostgreSQL) or idle_transaction_timeout
 //     (MariaDB).
 //   - sql.Conn.Raw gives a type of this package: see [Unwrap].
-//   - Behind a statement's first word nothing is looked for: "SELECT 1; COMMIT" ends a
-//     transaction, and a function may write.
+//   - What is not in a statement's words is not looked for: a function may write, and what a
+//     procedure of MySQL does behind its own COMMIT has no fence.
 //   - By other drivers than pgx the names of locks are in the texts of statements, in
 //     hexadecimal, and so in the server's logs.
 //   - Programs whose locks have different prefixes or servers need a database or a schema

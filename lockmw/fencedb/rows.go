@@ -30,7 +30,7 @@ func (r *rows) Next(dest []driver.Value) error {
 		}
 	default:
 		_ = r.end(false)
-		r.c.note(err)
+		r.c.note(true)
 	}
 	return err
 }
@@ -46,7 +46,7 @@ func (r *rows) end(commit bool) error {
 	r.err = r.Rows.Close()
 	switch {
 	case r.own == nil:
-		r.c.note(r.err)
+		r.c.note(r.err != nil)
 	case r.err == nil && commit:
 		r.err = r.c.commit(r.own)
 	default:

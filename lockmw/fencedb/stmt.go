@@ -11,12 +11,12 @@ import (
 // outside is the fence that a statement needs a transaction of its own for, nil if it
 // needs none.
 func (c *conn) outside(ctx context.Context, query string) (f *fence.Fence, err error) {
-	if c.failed {
+	if c.doubt {
 		open, err := c.isOpen(ctx)
 		if err != nil {
 			return nil, err
 		}
-		c.failed, c.gone = false, c.gone || !open
+		c.doubt, c.gone = false, c.gone || !open
 	}
 	switch {
 	case c.gone:
@@ -46,7 +46,7 @@ func exec[R any](
 	if f == nil {
 		result, err = do()
 		if !errors.Is(err, driver.ErrSkip) {
-			c.note(err)
+			c.note(err != nil || c.guard.Dialect.Hides(query))
 		}
 		if r, ok := any(result).(driver.Rows); ok && c.mayUndo() && err == nil {
 			result, _ = any(&rows{Rows: r, c: c}).(R)
@@ -75,8 +75,8 @@ func (c *conn) mayUndo() bool {
 	return c.inTx && c.fence != nil && c.guard.Dialect != fence.PostgreSQL
 }
 
-// note keeps whether a statement of the transaction has failed.
-func (c *conn) note(err error) { c.failed = c.failed || err != nil && c.mayUndo() }
+// note keeps whether the transaction may be over.
+func (c *conn) note(doubt bool) { c.doubt = c.doubt || doubt && c.mayUndo() }
 
 // commit ends a statement's own transaction. database/sql runs a statement again whose
 // error is ErrBadConn: this one may be done.

@@ -169,7 +169,7 @@ func (d *fenced) send(
 // alone reports whether a statement is none for a batch, or has options that a batch does
 // not take: it needs a transaction.
 func alone(query string, args []any) bool {
-	if !fence.PostgreSQL.Pipes(query) {
+	if !fence.Pipes(query) {
 		return true
 	}
 	if len(args) == 0 {
@@ -258,7 +258,7 @@ func (d *fenced) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 			return pgx.FailedBatchResults(b, err)
 		}
 		f = cmp.Or(needs, f)
-		pipes = pipes && fence.PostgreSQL.Pipes(q.SQL)
+		pipes = pipes && fence.Pipes(q.SQL)
 	}
 	if f == nil {
 		return d.bare.SendBatch(ctx, b)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -60,13 +59,13 @@ var (
 	ErrOpen error = &Error{"end the transaction that is open on this connection, or begin on " +
 		"another one: to begin here would commit that", renewer.ErrConfig, nil}
 	ErrGone error = &Error{
-		"roll back and run the transaction again: the database has undone " +
-			"it when a statement failed before, and would commit what follows at once",
+		"roll back and run the transaction again: the database has ended it, since a statement " +
+			"failed before or a procedure has committed, and would commit what follows at once",
 		renewer.ErrConfig, nil,
 	}
 	ErrPipe error = &Error{"begin a transaction, and send the batch in it: under a lock a " +
 		"batch of its own has queries, INSERT, UPDATE, DELETE and MERGE alone, since others may " +
-		"commit in it", renewer.ErrConfig, nil}
+		"commit within it", renewer.ErrConfig, nil}
 	ErrUnknown error = &Error{"look before you run the statement again: the connection has " +
 		"ended while it was committed, and it is unknown whether that was done", nil, nil}
 )
@@ -123,12 +122,19 @@ func UnlessRaise(err error) error {
 	return err
 }
 
-// Pipes reports whether a statement may be sent in one go with its fence, with no BEGIN
-// before: surely it commits nothing, as CALL may, and the name of what is prepared.
-func (d Dialect) Pipes(query string) bool {
-	kind, several := d.KindOf(query)
-	return kind == Reads || kind == Writes && !several &&
-		slices.Contains(plain, d.firstWord(query))
+// Hides reports whether the transaction that a statement is in may end within it.
+func (d Dialect) Hides(query string) bool { return d == MySQL && d.firstWord(query) == "call" }
+
+// Pipes reports whether PostgreSQL surely commits nothing within a statement that is sent
+// in one go with its fence, with no BEGIN before. It may in CALL and VACUUM, say, and in
+// what is prepared under a name.
+func Pipes(query string) bool {
+	switch PostgreSQL.firstWord(query) {
+	case "select", "with", "values", "table", "insert", "update", "delete", "merge", "set", "show":
+		_, several := PostgreSQL.KindOf(query)
+		return !several
+	}
+	return false
 }
 
 // Alone is the caller's error of a statement in a transaction of its own.
