@@ -25,7 +25,7 @@ type Kind int
 const (
 	Reads   Kind = iota // or sets something in the session
 	Writes              // or may write
-	Commits             // or may, with MySQL, the transaction that it is in, which then holds nothing
+	Commits             // or may, with MySQL, the transaction it is in, which then holds nothing
 	Ends                // a transaction
 	Begins              // one; or begins one and ends it
 )
