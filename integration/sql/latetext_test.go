@@ -262,3 +262,30 @@ func TestLateTextsOfPgx(t *testing.T) {
 	_, err := pool.BeginTx(late, pgx.TxOptions{AccessMode: pgx.ReadOnly, BeginQuery: "BEGIN"})
 	require.ErrorIs(t, err, renewer.ErrLost, "it only says that it is read-only")
 }
+
+// A transaction that was begun under no lock has no fence, but under one no text ends it and
+// goes on.
+func TestATextEndsNoBareTransactionAndGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"pgx/stdlib", "lib/pq", "SQLite"} {
+		d := openWriters(t, name)
+		r, _ := ways()[name].repo(t, d, true).(sqlRepository)
+		late, now := holder(t, 1, "a"), holder(t, 2, "a")
+		require.NoError(t, inTx(nil)(now, r.db))
+		before := d.state(t)
+		tx, err := r.db.BeginTx(t.Context(), nil)
+		require.NoError(t, err)
+		_, err = tx.ExecContext(late, "COMMIT; "+insert)
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		require.NoError(t, tx.Rollback())
+		c, err := r.db.Conn(t.Context())
+		require.NoError(t, err)
+		_, err = c.ExecContext(t.Context(), "BEGIN")
+		require.NoError(t, err)
+		_, err = c.ExecContext(late, "COMMIT; "+insert)
+		require.ErrorIs(t, err, renewer.ErrConfig)
+		_, err = c.ExecContext(late, "ROLLBACK")
+		require.NoError(t, errors.Join(err, c.Close()))
+		require.Equal(t, before, d.state(t), name)
+	}
+}

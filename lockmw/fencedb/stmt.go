@@ -1,6 +1,7 @@
 package fencedb
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -27,8 +28,7 @@ func (c *conn) outside(ctx context.Context, query string) (f *fence.Fence, err e
 	f, kind, err := c.guard.Outside(ctx, query)
 	if f != nil || err != nil {
 		if open, unknown := c.openByText(ctx); open || unknown != nil {
-			c.guard.Inside(ctx, nil)
-			return nil, unknown
+			return nil, cmp.Or(unknown, c.guard.InTx(ctx, nil, false, query))
 		}
 	}
 	c.byText = c.byText || kind == fence.Begins && err == nil

@@ -179,16 +179,22 @@ func (g *Guard) Outside(ctx context.Context, query string) (*Fence, Kind, error)
 }
 
 // InTx is the error of a text in a transaction that has the fence f, or none: one after
-// which the transaction would not carry it any more. One that is read-only has none, but
-// would have f if a text made another one of it.
+// which the transaction would not carry it any more, or that ends one without a fence and
+// goes on under a lock. One that is read-only has none, but would have f if a text made
+// another one of it.
 func (g *Guard) InTx(ctx context.Context, f *Fence, readOnly bool, query string) error {
 	if !readOnly {
 		g.Inside(ctx, f)
 	}
-	if f == nil || g.Dialect.isPlain(query) && (!readOnly || g.Dialect != SQLite) {
+	if f == nil && readOnly || g.Dialect.isPlain(query) && (!readOnly || g.Dialect != SQLite) {
 		return nil
 	}
 	kind, several := g.Dialect.KindOf(query)
+	if f == nil {
+		if now, _ := of(ctx, g.Dialect, g.Counts); now == nil || !several {
+			return nil
+		}
+	}
 	word := g.Dialect.firstWord(query)
 	switch {
 	case kind == Commits:
