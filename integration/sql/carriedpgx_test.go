@@ -198,10 +198,14 @@ func TestErrorsOfStatementsAreNotTheFences(t *testing.T) {
 			_, err := db.Exec(under, s.query, s.args...)
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), "lockbeat", "%s, %v", s.query, mode)
-			rows, _ := db.Query(under, s.query, s.args...)
-			rows.Close()
-			require.Error(t, rows.Err())
-			require.NotContains(t, rows.Err().Error(), "lockbeat", "%s, %v", s.query, mode)
+			for _, args := range [][]any{s.args, append([]any{mode}, s.args...)} {
+				rows, err := db.Query(under, s.query, args...)
+				if err == nil { // else it need not be closed
+					rows.Close()
+				}
+				require.Error(t, rows.Err())
+				require.NotContains(t, rows.Err().Error(), "lockbeat", "%s, %v", s.query, mode)
+			}
 			require.Eventually(t, func() bool { return db.Stat().AcquiredConns() == 0 },
 				5*time.Second, time.Millisecond, s.query)
 		}

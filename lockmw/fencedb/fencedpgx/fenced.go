@@ -217,26 +217,31 @@ func (d *fenced) Query(ctx context.Context, query string, args ...any) (pgx.Rows
 		return failedRows{err: err}, err
 	case f == nil:
 		return d.bare.Query(ctx, query, args...)
-	case alone(query, args):
-		tx, err := d.Begin(ctx)
-		if err != nil {
-			return failedRows{err: err}, err
+	}
+	var inner pgx.Rows
+	var end func(error) error
+	if alone(query, args) {
+		tx, late := d.Begin(ctx)
+		if late != nil {
+			return failedRows{err: late}, late
 		}
-		inner, err := tx.Query(ctx, query, args...)
-		return &rows{Rows: inner, end: func(err error) error {
+		inner, err = tx.Query(ctx, query, args...)
+		end = func(err error) error {
 			if err != nil {
 				return tx.Rollback(context.WithoutCancel(ctx))
 			}
 			return tx.Commit(ctx)
-		}}, err
+		}
+	} else {
+		results, late := d.send(ctx, f, &pgx.QueuedQuery{SQL: query, Arguments: args})
+		if late != nil {
+			return failedRows{err: late}, late
+		}
+		inner, err = results.Query()
+		end = func(error) error { return results.Close() }
 	}
-	results, err := d.send(ctx, f, &pgx.QueuedQuery{SQL: query, Arguments: args})
-	if err != nil {
-		return failedRows{err: err}, err
-	}
-	inner, err := results.Query()
-	own := &rows{Rows: inner, end: func(error) error { return results.Close() }}
-	if err != nil {
+	own := &rows{Rows: inner, end: end}
+	if err != nil { // then the caller need not close them
 		own.Close()
 	}
 	return own, err
