@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/lib/pq"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -123,7 +124,8 @@ func TestConnectorsOfNothing(t *testing.T) {
 	t.Parallel()
 	d := fencedSQLite(t)
 	for _, c := range []driver.Connector{
-		fencedb.Connector(nil, fencedb.SQLite), fencedb.Connector(d.connector(t), 0),
+		fencedb.Connector(nil, fencedb.SQLite),
+		fencedb.Connector((*pq.Connector)(nil), fencedb.PostgreSQL), fencedb.Connector(d.connector(t), 0),
 		fencedb.Connector(d.connector(t), 4),
 	} {
 		err := opened(t, c).PingContext(t.Context())

@@ -8,12 +8,10 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/lockmw/fencedb"
-	"github.com/lockbeat/lockbeat/lockmw/fencedb/fencedpgx"
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
@@ -139,8 +137,26 @@ func outcomes() []outcome {
 			"read-only, and then not", pg, "without sql.TxOptions.ReadOnly",
 			inTx(readOnly, "SET TRANSACTION READ WRITE", insert),
 		},
-		{"BEGIN in a transaction", maria, "would commit", inTx(nil, insert, "BEGIN", insert)},
-		{"autocommit", maria, "would commit", inTx(nil, insert, "SET autocommit = 1", insert)},
+		{"read-only", lite, passes, inTx(readOnly, "SELECT 1")},
+		{"a write, read-only", lite, "without sql.TxOptions.ReadOnly", inTx(readOnly, insert)},
+		{
+			"read-only, and then not, by name", pg, "without sql.TxOptions.ReadOnly",
+			inTx(readOnly, "SET transaction_read_only = off", insert),
+		},
+		{
+			"read-only, and then not, by BEGIN", pg, "by BeginTx",
+			inTx(readOnly, "BEGIN READ WRITE", insert),
+		},
+		{"read-only, and then over", "", "by Commit or Rollback", inTx(readOnly, "COMMIT", insert)},
+		{"BEGIN in a transaction", maria, "by BeginTx", inTx(nil, insert, "BEGIN", insert)},
+		{
+			"autocommit", maria, "outside of the transaction",
+			inTx(nil, insert, "SET autocommit = 1", insert),
+		},
+		{"several", lite, isFenced, execs(insert + "; " + insert)},
+		{"several", pg, isFenced, inTx(nil, insert+"; "+insert)},
+		{"several that read", lite, passes, queries("SELECT 1; SELECT f.n FROM accounts f")},
+		{"several that begin", "", "by BeginTx", execs("BEGIN; " + insert + "; COMMIT")},
 		{"what ORMs ask", pg, passes, queries("SELECT version(), current_database()")},
 		{"on a connection", "", isFenced, onConn(insert, insert)},
 		{"BEGIN as text", "", "by BeginTx", onConn("BEGIN", insert, "COMMIT")},
@@ -161,7 +177,10 @@ func outcomes() []outcome {
 		{"DDL", "", isFenced, execs("CREATE TABLE IF NOT EXISTS other (id BIGINT)")},
 		{"DDL in a transaction", pg, isFenced, inTx(nil, createMore)},
 		{"DDL in a transaction", lite, isFenced, inTx(nil, createMore)},
-		{"DDL in a transaction", maria, "would commit", inTx(nil, "CREATE TABLE more (id BIGINT)")},
+		{
+			"DDL in a transaction", maria, "outside of the transaction",
+			inTx(nil, "CREATE TABLE more (id BIGINT)"),
+		},
 		{
 			"a temporary table", maria, isFenced,
 			inTx(nil, "CREATE TEMPORARY TABLE IF NOT EXISTS tmp (id BIGINT)"),
@@ -251,101 +270,6 @@ func TestCopyUnderALock(t *testing.T) {
 	require.Equal(t, 4, n)
 }
 
-func openPool(t *testing.T, d *fenced, opts ...fencedb.Option) *fencedpgx.Pool {
-	t.Helper()
-	pool, err := pgxpool.New(t.Context(), d.dsn)
-	require.NoError(t, err)
-	t.Cleanup(pool.Close)
-	return fencedpgx.New(pool, opts...)
-}
-
-// pgx's calls outside of a transaction are each one transaction with their fence; what
-// its options and rewriters do, they do as well.
-func TestStatementsOfPgx(t *testing.T) {
-	t.Parallel()
-	const insertOf = "INSERT INTO entries VALUES "
-	for _, mode := range []pgx.QueryExecMode{
-		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
-	} {
-		d := ways()["sqlc on pgx"].openAccount(t, "sqlc on pgx")
-		config, err := pgxpool.ParseConfig(d.dsn)
-		require.NoError(t, err)
-		config.ConnConfig.DefaultQueryExecMode = mode
-		bare, err := pgxpool.NewWithConfig(t.Context(), config)
-		require.NoError(t, err)
-		t.Cleanup(bare.Close)
-		db := fencedpgx.New(bare)
-		late, now := holder(t, 1, "a"), holder(t, 2, "a")
-		exec := func(query string, args ...any) func(ctx context.Context) error {
-			return func(ctx context.Context) error {
-				_, err := db.Exec(ctx, query, args...)
-				return err
-			}
-		}
-		scan := func(query string, args ...any) func(ctx context.Context) error {
-			return func(ctx context.Context) error {
-				var s string
-				return db.QueryRow(ctx, query, args...).Scan(&s)
-			}
-		}
-		for name, c := range map[string]struct {
-			do   func(ctx context.Context) error
-			want string
-		}{
-			"exec":          {exec(insert), isFenced},
-			"named":         {exec(insertOf+"(@a)", pgx.NamedArgs{"a": "x"}), isFenced},
-			"with a mode":   {exec(insertOf+"($1)", pgx.QueryExecModeExec, "x"), isFenced},
-			"rows":          {scan(insert + " RETURNING id"), isFenced},
-			"rows, a mode":  {scan(insertOf+"($1) RETURNING id", pgx.QueryExecModeExec, "x"), isFenced},
-			"a query":       {scan("SELECT max(id) FROM accounts"), passes},
-			"no row":        {scan("UPDATE accounts SET n = 1 WHERE id = '' RETURNING id"), "no rows"},
-			"that fails":    {exec("INSERT INTO none VALUES (1)"), "does not exist"},
-			"rows, failing": {scan("INSERT INTO none VALUES (1) RETURNING id"), "does not exist"},
-			"BEGIN":         {exec("begin"), "by BeginTx"},
-			"VACUUM":        {exec("VACUUM entries"), "under no lock"},
-			"a batch": {func(ctx context.Context) error {
-				b := &pgx.Batch{}
-				b.Queue(insert)
-				b.Queue("SELECT 1").QueryRow(func(row pgx.Row) error {
-					var n int
-					return row.Scan(&n)
-				})
-				return db.SendBatch(ctx, b).Close()
-			}, isFenced},
-			"read-only": {func(ctx context.Context) error {
-				return pgx.BeginTxFunc(ctx, db, pgx.TxOptions{AccessMode: pgx.ReadOnly},
-					func(pgx.Tx) error { return nil })
-			}, passes},
-			"a connection": {func(ctx context.Context) error {
-				return db.AcquireFunc(ctx, func(c *fencedpgx.PoolConn) error {
-					if _, err := c.Exec(ctx, insert); err != nil {
-						return err
-					}
-					return pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
-						_, err := c.Exec(ctx, insert) // in the transaction
-						_, ends := c.Exec(ctx, "COMMIT")
-						assert.ErrorContains(t, ends, "by Commit or Rollback")
-						return err
-					})
-				})
-			}, isFenced},
-		} {
-			err, lost := c.do(now), c.do(late)
-			switch c.want {
-			case isFenced:
-				assert.NoError(t, err, name)
-				assert.ErrorIs(t, lost, renewer.ErrLost, name)
-			case passes:
-				assert.NoError(t, err, name)
-				assert.NoError(t, lost, name)
-			default:
-				assert.ErrorContains(t, err, c.want, name)
-			}
-		}
-		require.Zero(t, db.Stat().AcquiredConns())
-	}
-}
-
 // A transaction that goes back to a savepoint stays fenced: its successor waits.
 func TestASavepointKeepsTheFence(t *testing.T) {
 	t.Parallel()
@@ -384,7 +308,7 @@ func TestConnectionsThatHaveEnded(t *testing.T) {
 			} {
 				r.db.SetMaxOpenConns(1)
 				require.NoError(t, do(under, r.db))
-				end := "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> " +
+				end := "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE pid <> " +
 					"pg_backend_pid() AND application_name = current_setting('application_name')"
 				if d.dialect() == fencedb.MySQL {
 					var id int64

@@ -60,10 +60,12 @@ type conn struct {
 	driver.Conn
 
 	guard  *fence.Guard
-	inTx   bool         // begun by BeginTx
-	reads  bool         // it is read-only
-	byText bool         // begun by a statement
-	fence  *fence.Fence // of the transaction
+	inTx   bool         // in a transaction of BeginTx
+	reads  bool         // which is read-only
+	fence  *fence.Fence // of the locks that it was begun under
+	doubt  bool         // it may be over: a statement has failed, or may have committed it
+	gone   bool         // it is
+	byText bool         // a statement may have begun one: to be asked
 	bad    bool         // a transaction may be open that nobody ends
 }
 
@@ -84,7 +86,6 @@ func (c *conn) Ping(ctx context.Context) error {
 }
 
 func (c *conn) ResetSession(ctx context.Context) error {
-	c.inTx, c.byText, c.reads, c.fence = false, false, false, nil
 	if r, ok := c.Conn.(driver.SessionResetter); ok {
 		return r.ResetSession(ctx)
 	}
@@ -106,6 +107,7 @@ func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
 func (c *conn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	inner, err := c.prepare(ctx, query)
 	if err != nil {
+		c.note(true)
 		return nil, err
 	}
 	s := &stmt{Stmt: inner, c: c, query: query}
@@ -128,19 +130,43 @@ func (c *conn) prepare(ctx context.Context, query string) (driver.Stmt, error) {
 
 // BeginTx begins a transaction that carries the fence of ctx.
 func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
-	var f *fence.Fence
-	if !o.ReadOnly {
-		var err error
-		if f, err = c.guard.Of(ctx); err != nil {
+	f, carried, err := c.guard.OfTx(ctx, o.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	if f != nil || c.fence != nil { // else all is as on the driver itself
+		if err := c.alone(ctx); err != nil {
 			return nil, err
 		}
 	}
-	inner, err := c.begin(ctx, o, f)
+	inner, err := c.begin(ctx, o, carried)
 	if err != nil {
 		return nil, err
 	}
 	c.inTx, c.reads, c.fence = true, o.ReadOnly, f
 	return &tx{inner, c, c.guard.Open(ctx)}, nil
+}
+
+// alone is an error if a transaction is open: to raise would commit it.
+func (c *conn) alone(ctx context.Context) error {
+	open, err := c.openByText(ctx)
+	if open || c.inTx {
+		return fence.ErrOpen
+	}
+	return err
+}
+
+// openByText reports whether a transaction is open that a statement has begun.
+func (c *conn) openByText(ctx context.Context) (open bool, err error) {
+	if c.byText && !c.inTx {
+		open, err = c.isOpen(ctx)
+		c.byText = open || err != nil
+	}
+	return open, err
+}
+
+func (c *conn) isOpen(ctx context.Context) (bool, error) {
+	return c.guard.Dialect.IsOpen(func(text string) error { return c.do(ctx, text) })
 }
 
 func (c *conn) begin(
@@ -149,7 +175,9 @@ func (c *conn) begin(
 	if f == nil {
 		return c.beginBare(ctx, o)
 	}
-	err = c.guard.Begun(ctx, f, func() error { return c.raise(ctx, f) }, func() (err error) {
+	err = c.guard.Begun(ctx, f, func() error {
+		return c.guard.Raise(ctx, f, func() error { return c.raise(ctx, f) })
+	}, func() (err error) {
 		if by := c.guard.Begin; by != nil {
 			if tx, ok, err := by(ctx, c.Conn, o, f); ok {
 				inner = tx
@@ -159,8 +187,8 @@ func (c *conn) begin(
 		if inner, err = c.beginBare(ctx, o); err != nil {
 			return err
 		}
-		if err = c.check(ctx, f); err != nil && inner.Rollback() != nil {
-			c.bad = true
+		if err = c.check(ctx, f); err != nil {
+			c.undo(inner)
 		}
 		return err
 	})
@@ -168,6 +196,14 @@ func (c *conn) begin(
 		return nil, driver.ErrBadConn // nothing is done: database/sql begins on another one
 	}
 	return inner, err
+}
+
+// undo rolls back. SQLite may have done so. A connection that fails to is given up.
+func (c *conn) undo(own driver.Tx) {
+	if own.Rollback() != nil {
+		open, err := c.isOpen(context.Background())
+		c.bad = open || err != nil
+	}
 }
 
 // isBroken reports whether an error is of the link to the server.
@@ -203,7 +239,7 @@ func (t *tx) Commit() error   { t.over(); return t.Tx.Commit() }
 func (t *tx) Rollback() error { t.over(); return t.Tx.Rollback() }
 
 func (t *tx) over() {
-	t.c.inTx, t.c.reads, t.c.fence = false, false, nil
+	t.c.inTx, t.c.reads, t.c.fence, t.c.doubt, t.c.gone = false, false, nil, false, false
 	t.closed()
 }
 

@@ -32,13 +32,20 @@
 //	BEGIN or SAVEPOINT as text, in none     refused: use BeginTx
 //	COMMIT or ROLLBACK as text in BeginTx's refused: use Commit, Rollback
 //	ROLLBACK TO a savepoint                 as it is: the fence stays
-//	MySQL's DDL in a transaction            refused: it would commit
+//	several statements as one text          as one, or refused if one of them begins or ends a
+//	                                        transaction
+//	MySQL's DDL in a transaction            refused, as all that may commit, but for CALL
+//	MySQL's DDL in none                     checked as it begins: no transaction can hold it
 //	VACUUM, CREATE INDEX CONCURRENTLY       refused by PostgreSQL: run it under no lock
-//	a transaction that is read-only         as it is: without a fence
+//	a transaction that is read-only         as it is: without a fence; what may write is refused
+//	                                        by the database, and with SQLite by this package
+//	behind an error, or a procedure of      refused, until Rollback: it would be committed at once
+//	MySQL, that has ended the transaction
+//	PostgreSQL's CALL and DO                as other statements: to commit in one is an error
 //	LISTEN, SET, PRAGMA                     as it is
 //
-// A query surely writes nothing if it is a SELECT without INTO, without a lock on rows, and
-// with no other functions than common ones of SQL.
+// A query surely writes nothing if it is a SELECT without INTO and FOR UPDATE, and, but for
+// SQLite, with no other functions than common ones of SQL.
 //
 // # What to watch out for
 //
@@ -48,8 +55,10 @@
 //     idle_in_transaction_session_timeout (PostgreSQL) or idle_transaction_timeout
 //     (MariaDB).
 //   - sql.Conn.Raw gives a type of this package: see [Unwrap].
-//   - Behind a statement's first word nothing is looked for: "SELECT 1; COMMIT" ends a
-//     transaction, and a function may write.
+//   - What is not in a statement's words is not looked for: a function may write, and what a
+//     procedure of MySQL does behind its own COMMIT has no fence.
+//   - By other drivers than pgx the names of locks are in the texts of statements, in
+//     hexadecimal, and so in the server's logs.
 //   - Programs whose locks have different prefixes or servers need a database or a schema
 //     each, or [Only].
 package fencedb

@@ -4,6 +4,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
+	"reflect"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/fence"
 	"github.com/lockbeat/lockbeat/renewer"
@@ -45,8 +46,8 @@ func Connector(c driver.Connector, d Dialect, opts ...Option) driver.Connector {
 	for _, opt := range opts {
 		opt(own.guard)
 	}
-	switch {
-	case c == nil:
+	switch v := reflect.ValueOf(c); {
+	case c == nil, v.Kind() == reflect.Pointer && v.IsNil():
 		own.err = fmt.Errorf("%w: fencedb.Connector: the driver's connector is nil",
 			renewer.ErrConfig)
 	case d != PostgreSQL && d != MySQL && d != SQLite:

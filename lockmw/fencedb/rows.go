@@ -7,13 +7,13 @@ import (
 	"reflect"
 )
 
-// rows are those of a statement that has a transaction of its own. That ends before the
-// caller hears that there are no more: an error of Close goes unheard by callers who
-// loop.
+// rows are those of a statement in a transaction. If that is the statement's own, it ends
+// before the caller hears that there are no more: an error of Close goes unheard by
+// callers who loop.
 type rows struct {
 	driver.Rows
 
-	own  driver.Tx
+	own  driver.Tx // nil: the caller's
 	c    *conn
 	over bool
 	err  error
@@ -30,6 +30,7 @@ func (r *rows) Next(dest []driver.Value) error {
 		}
 	default:
 		_ = r.end(false)
+		r.c.note(true)
 	}
 	return err
 }
@@ -43,10 +44,13 @@ func (r *rows) end(commit bool) error {
 	}
 	r.over = true
 	r.err = r.Rows.Close()
-	if r.err == nil && commit {
-		r.err = r.own.Commit()
-	} else if r.own.Rollback() != nil {
-		r.c.bad = true
+	switch {
+	case r.own == nil:
+		r.c.note(r.err != nil)
+	case r.err == nil && commit:
+		r.err = r.c.commit(r.own)
+	default:
+		r.c.undo(r.own)
 	}
 	return r.err
 }

@@ -1,6 +1,7 @@
 package fencedb
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -10,19 +11,27 @@ import (
 
 // outside is the fence that a statement needs a transaction of its own for, nil if it
 // needs none.
-func (c *conn) outside(ctx context.Context, query string) (*fence.Fence, error) {
-	if c.reads {
-		return nil, c.guard.InReads(query)
+func (c *conn) outside(ctx context.Context, query string) (f *fence.Fence, err error) {
+	if c.doubt {
+		open, err := c.isOpen(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.doubt, c.gone = false, c.gone || !open
 	}
-	if c.inTx {
-		return nil, c.guard.InTx(ctx, c.fence, query)
-	}
-	if c.byText {
-		c.byText = c.guard.Dialect.KindOf(query) != fence.Ends
-		return nil, c.guard.InTx(ctx, nil, query)
+	switch {
+	case c.gone:
+		return nil, fence.ErrGone
+	case c.inTx:
+		return nil, c.guard.InTx(ctx, c.fence, c.reads, query)
 	}
 	f, kind, err := c.guard.Outside(ctx, query)
-	c.byText = err == nil && kind == fence.Begins
+	if f != nil || err != nil {
+		if open, unknown := c.openByText(ctx); open || unknown != nil {
+			return nil, cmp.Or(unknown, c.guard.InTx(ctx, nil, false, query))
+		}
+	}
+	c.byText = c.byText || kind == fence.Begins && err == nil
 	return f, err
 }
 
@@ -35,7 +44,14 @@ func exec[R any](
 		return result, err
 	}
 	if f == nil {
-		return do()
+		result, err = do()
+		if !errors.Is(err, driver.ErrSkip) {
+			c.note(err != nil || c.guard.Dialect.Hides(query))
+		}
+		if r, ok := any(result).(driver.Rows); ok && c.mayUndo() && err == nil {
+			result, _ = any(&rows{Rows: r, c: c}).(R)
+		}
+		return result, err
 	}
 	own, err := c.BeginTx(ctx, driver.TxOptions{})
 	if err != nil {
@@ -43,16 +59,34 @@ func exec[R any](
 	}
 	result, err = do()
 	if err != nil { // ErrSkip, too: then database/sql prepares the statement, and comes again
-		if own.Rollback() != nil {
-			c.bad = true
-		}
+		c.undo(own)
 		return result, fence.Alone(err)
 	}
 	if r, ok := any(result).(driver.Rows); ok {
 		result, _ = any(&rows{Rows: r, own: own, c: c}).(R)
 		return result, nil
 	}
-	return result, own.Commit()
+	return result, c.commit(own)
+}
+
+// mayUndo reports whether the database may end the transaction if a statement fails, and
+// would commit what follows. PostgreSQL refuses that.
+func (c *conn) mayUndo() bool {
+	return c.inTx && c.fence != nil && c.guard.Dialect != fence.PostgreSQL
+}
+
+// note keeps whether the transaction may be over.
+func (c *conn) note(doubt bool) { c.doubt = c.doubt || doubt && c.mayUndo() }
+
+// commit ends a statement's own transaction. database/sql runs a statement again whose
+// error is ErrBadConn: this one may be done.
+func (c *conn) commit(own driver.Tx) error {
+	err := own.Commit()
+	if !errors.Is(err, driver.ErrBadConn) {
+		return err
+	}
+	c.bad = true
+	return fence.ErrUnknown
 }
 
 func (c *conn) ExecContext(

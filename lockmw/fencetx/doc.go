@@ -49,6 +49,8 @@
 //   - A transaction without the call is not refused, nor one that goes back to a savepoint
 //     before it, as to pgx an inner transaction is.
 //   - The call needs a lock of this process: no token of another, and no slot.
+//   - A transaction of package fencedb has the fence: the call is one too many in it. By another
+//     connection, beside an open one under the same lock, it waits for that one's end.
 //   - Give all names to one call (lockmw.All), which takes them in one order.
 //   - Programs whose locks have different prefixes or servers need a database or a schema each.
 package fencetx

@@ -3,9 +3,11 @@ package fencedpgx
 import (
 	"cmp"
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/lockbeat/lockbeat/lockmw/fencedb"
 	"github.com/lockbeat/lockbeat/lockmw/internal/fence"
@@ -28,6 +30,7 @@ type fenced struct {
 	guard *fence.Guard
 	conn  *pgx.Conn    // nil: a pool, whose statements are in no transaction
 	begun *fence.Fence // of the latest transaction of conn
+	reads bool         // it is read-only
 }
 
 func newGuard(opts []fencedb.Option) *fence.Guard {
@@ -38,28 +41,46 @@ func newGuard(opts []fencedb.Option) *fence.Guard {
 	return g
 }
 
+// isOpen reports whether a transaction is open on a connection.
+func (d *fenced) isOpen() bool { return d.conn != nil && d.conn.PgConn().TxStatus() != 'I' }
+
 // outside is the fence that a statement is to be sent with, nil if with none.
 func (d *fenced) outside(ctx context.Context, query string) (*fence.Fence, error) {
-	if d.conn != nil && d.conn.PgConn().TxStatus() != 'I' {
-		return nil, d.guard.InTx(ctx, d.begun, query)
+	if d.isOpen() {
+		return nil, d.guard.InTx(ctx, d.begun, d.reads, query)
 	}
+	d.note(nil, false)
 	f, _, err := d.guard.Outside(ctx, query)
 	return f, err
 }
 
+// note keeps the fence of a transaction. A pool, which is used concurrently, has none.
+func (d *fenced) note(f *fence.Fence, reads bool) {
+	if d.conn != nil {
+		d.begun, d.reads = f, reads
+	}
+}
+
 // fence calls begin with the tokens of f raised.
 func (d *fenced) fence(ctx context.Context, f *fence.Fence, begin func() error) error {
-	return d.guard.Begun(ctx, f, func() error {
+	return d.guard.Begun(ctx, f, func() error { return d.raise(ctx, f) }, begin)
+}
+
+func (d *fenced) raise(ctx context.Context, f *fence.Fence) error {
+	if pool, ok := d.bare.(*pgxpool.Pool); ok {
+		return pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+			return newPoolConn(c, d.guard).raise(ctx, f)
+		})
+	}
+	return d.guard.Raise(ctx, f, func() error {
 		for _, text := range f.Raise() {
-			if _, err := d.bare.Exec(ctx, text); err != nil {
-				if d.conn != nil { // a pool gives up a connection that is left in a transaction
-					_, _ = d.conn.Exec(context.WithoutCancel(ctx), "ROLLBACK")
-				}
+			if _, err := d.conn.Exec(ctx, text); err != nil {
+				_, _ = d.conn.Exec(context.WithoutCancel(ctx), "ROLLBACK")
 				return err
 			}
 		}
 		return nil
-	}, begin)
+	})
 }
 
 // Begin is BeginTx.
@@ -70,15 +91,15 @@ func (d *fenced) Begin(ctx context.Context) (pgx.Tx, error) {
 // BeginTx begins a transaction that carries the fence of ctx. It fails with
 // renewer.ErrLost if a later holder of a lock has come.
 func (d *fenced) BeginTx(ctx context.Context, o pgx.TxOptions) (tx pgx.Tx, err error) {
-	var f *fence.Fence
-	if o.AccessMode != pgx.ReadOnly {
-		if f, err = d.guard.Of(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if f == nil {
+	reads := o.AccessMode == pgx.ReadOnly && o.BeginQuery == ""
+	f, carried, err := d.guard.OfTx(ctx, reads)
+	switch {
+	case err != nil:
+	case d.isOpen() && (f != nil || d.begun != nil):
+		err = fence.ErrOpen
+	case carried == nil:
 		tx, err = d.bare.BeginTx(ctx, o)
-	} else {
+	default:
 		err = d.fence(ctx, f, func() (err error) {
 			tx, err = begin(ctx, d.bare, o, f)
 			return err
@@ -87,9 +108,7 @@ func (d *fenced) BeginTx(ctx context.Context, o pgx.TxOptions) (tx pgx.Tx, err e
 	if err != nil {
 		return nil, err
 	}
-	if d.conn != nil { // a pool is used concurrently
-		d.begun = f
-	}
+	d.note(f, reads)
 	return tx, nil
 }
 
@@ -118,9 +137,11 @@ func check(b *pgx.Batch, f *fence.Fence) {
 }
 
 // send sends the checks and more in one round trip, which is one transaction to the server.
+// If it fails at once, that may be since the server does not take what is behind the checks.
 func (d *fenced) send(
 	ctx context.Context, f *fence.Fence, more ...*pgx.QueuedQuery,
 ) (results pgx.BatchResults, err error) {
+	var failed error
 	err = d.fence(ctx, f, func() error {
 		b := &pgx.Batch{}
 		check(b, f)
@@ -130,19 +151,27 @@ func (d *fenced) send(
 		}
 		results = d.bare.SendBatch(ctx, b)
 		for range f.Locks {
-			if _, err := results.Exec(); err != nil {
+			if _, failed = results.Exec(); failed != nil {
 				_ = results.Close()
-				return err
+				return failed
 			}
 		}
 		return nil
 	})
+	if _, unclear := errors.AsType[*fence.Error](err); unclear && failed != nil {
+		if tx, ours := d.BeginTx(ctx, pgx.TxOptions{}); ours == nil {
+			return nil, cmp.Or(tx.Rollback(context.WithoutCancel(ctx)), failed)
+		}
+	}
 	return results, err
 }
 
-// alone reports whether a statement has options that a batch does not take: it needs a
-// transaction.
-func alone(args []any) bool {
+// alone reports whether a statement is none for a batch, or has options that a batch does
+// not take: it needs a transaction.
+func alone(query string, args []any) bool {
+	if !fence.Pipes(query) {
+		return true
+	}
 	if len(args) == 0 {
 		return false
 	}
@@ -164,7 +193,7 @@ func (d *fenced) Exec(
 		return tag, err
 	case f == nil:
 		return d.bare.Exec(ctx, query, args...)
-	case alone(args):
+	case alone(query, args):
 		err = pgx.BeginFunc(ctx, d, func(tx pgx.Tx) (err error) {
 			tag, err = tx.Exec(ctx, query, args...)
 			return err
@@ -173,7 +202,7 @@ func (d *fenced) Exec(
 	}
 	results, err := d.send(ctx, f, &pgx.QueuedQuery{SQL: query, Arguments: args})
 	if err != nil {
-		return tag, err
+		return tag, fence.Alone(err)
 	}
 	tag, err = results.Exec()
 	return tag, fence.Alone(cmp.Or(err, results.Close()))
@@ -188,26 +217,31 @@ func (d *fenced) Query(ctx context.Context, query string, args ...any) (pgx.Rows
 		return failedRows{err: err}, err
 	case f == nil:
 		return d.bare.Query(ctx, query, args...)
-	case alone(args):
-		tx, err := d.Begin(ctx)
-		if err != nil {
-			return failedRows{err: err}, err
+	}
+	var inner pgx.Rows
+	var end func(error) error
+	if alone(query, args) {
+		tx, late := d.Begin(ctx)
+		if late != nil {
+			return failedRows{err: late}, late
 		}
-		inner, err := tx.Query(ctx, query, args...)
-		return &rows{Rows: inner, end: func(err error) error {
+		inner, err = tx.Query(ctx, query, args...)
+		end = func(err error) error {
 			if err != nil {
 				return tx.Rollback(context.WithoutCancel(ctx))
 			}
 			return tx.Commit(ctx)
-		}}, err
+		}
+	} else {
+		results, late := d.send(ctx, f, &pgx.QueuedQuery{SQL: query, Arguments: args})
+		if late != nil {
+			return failedRows{err: late}, late
+		}
+		inner, err = results.Query()
+		end = func(error) error { return results.Close() }
 	}
-	results, err := d.send(ctx, f, &pgx.QueuedQuery{SQL: query, Arguments: args})
-	if err != nil {
-		return failedRows{err: err}, err
-	}
-	inner, err := results.Query()
-	own := &rows{Rows: inner, end: func(error) error { return results.Close() }}
-	if err != nil {
+	own := &rows{Rows: inner, end: end}
+	if err != nil { // then the caller need not close them
 		own.Close()
 	}
 	return own, err
@@ -221,23 +255,21 @@ func (d *fenced) QueryRow(ctx context.Context, query string, args ...any) pgx.Ro
 
 // SendBatch puts the fence before a batch.
 func (d *fenced) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
-	if d.conn != nil && d.conn.PgConn().TxStatus() != 'I' {
-		return d.bare.SendBatch(ctx, b)
-	}
-	f, err := d.guard.Of(ctx)
-	if err == nil && f != nil {
-		for _, q := range b.QueuedQueries {
-			if d.guard.Dialect.KindOf(q.SQL) == fence.Begins {
-				f, _, err = d.guard.Outside(ctx, q.SQL)
-				break
-			}
+	var f *fence.Fence
+	pipes := true
+	for _, q := range b.QueuedQueries {
+		needs, err := d.outside(ctx, q.SQL)
+		if err != nil {
+			return pgx.FailedBatchResults(b, err)
 		}
-	}
-	if err != nil {
-		return pgx.FailedBatchResults(b, err)
+		f = cmp.Or(needs, f)
+		pipes = pipes && fence.Pipes(q.SQL)
 	}
 	if f == nil {
 		return d.bare.SendBatch(ctx, b)
+	}
+	if !pipes {
+		return pgx.FailedBatchResults(b, fence.ErrPipe)
 	}
 	results, err := d.send(ctx, f, b.QueuedQueries...)
 	if err != nil {

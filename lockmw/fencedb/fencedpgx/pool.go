@@ -25,8 +25,11 @@ type Pool struct {
 	barePool
 }
 
-// New wraps a pool.
+// New wraps a pool. It panics if pool is nil.
 func New(pool *pgxpool.Pool, opts ...fencedb.Option) *Pool {
+	if pool == nil {
+		panic("lockbeat: fencedpgx.New needs a pool")
+	}
 	return &Pool{fenced{bare: pool, guard: newGuard(opts)}, barePool{pool}}
 }
 
@@ -74,7 +77,10 @@ type Conn struct {
 	bareConn
 }
 
-// NewConn wraps a connection.
+// NewConn wraps a connection. It panics if c is nil.
 func NewConn(c *pgx.Conn, opts ...fencedb.Option) *Conn {
+	if c == nil {
+		panic("lockbeat: fencedpgx.NewConn needs a connection")
+	}
 	return &Conn{fenced{bare: c, guard: newGuard(opts), conn: c}, bareConn{c}}
 }

@@ -54,6 +54,53 @@ func (l Lock) Lost(higher string, err error) error {
 // errRaise means that a row has a lower token, or is missing.
 var errRaise = errors.New("lockbeat: the fence is not raised")
 
+// What a connection refuses since it would have no fence.
+var (
+	ErrOpen error = &Error{"end the transaction that is open on this connection, or begin on " +
+		"another one: to begin here would commit that", renewer.ErrConfig, nil}
+	ErrGone error = &Error{
+		"roll back and run the transaction again: the database has ended it, since a statement " +
+			"failed before or a procedure has committed, and would commit what follows at once",
+		renewer.ErrConfig, nil,
+	}
+	ErrPipe error = &Error{"begin a transaction, and send the batch in it: under a lock a " +
+		"batch of its own has queries, INSERT, UPDATE, DELETE and MERGE alone, since others may " +
+		"commit within it", renewer.ErrConfig, nil}
+	ErrUnknown error = &Error{"look before you run the statement again: the connection has " +
+		"ended while it was committed, and it is unknown whether that was done", nil, nil}
+)
+
+// IsOpen asks whether a transaction is open, by a text whose error says it. It may be
+// undone by a statement that has failed, and ended by one that does not look so.
+func (d Dialect) IsOpen(do func(text string) error) (bool, error) {
+	text, words := "SAVEPOINT lockbeat; RELEASE lockbeat", ""
+	switch d {
+	case MySQL:
+		text, words = "SET TRANSACTION READ WRITE", "Error 1568"
+	case SQLite:
+		text, words = "BEGIN", "within a transaction"
+	case PostgreSQL:
+	}
+	err := do(text)
+	switch {
+	case err == nil && d == PostgreSQL, sqlfault.Of(err) == sqlfault.Aborted,
+		err != nil && words != "" && strings.Contains(err.Error(), words):
+		return true, nil
+	case err == nil, state(err) == "25P01":
+		return false, do("ROLLBACK") // what the text has begun
+	}
+	return false, err
+}
+
+// state is PostgreSQL's SQLSTATE, or "".
+func state(err error) string {
+	var coded interface{ SQLState() string }
+	if errors.As(err, &coded) {
+		return coded.SQLState()
+	}
+	return ""
+}
+
 // Err is the caller's error of a statement of this fence: nil, a loss, errRaise, or
 // Failed's.
 func (f *Fence) Err(ctx context.Context, err error) error {
@@ -75,10 +122,24 @@ func UnlessRaise(err error) error {
 	return err
 }
 
+// Hides reports whether the transaction that a statement is in may end within it.
+func (d Dialect) Hides(query string) bool { return d == MySQL && d.firstWord(query) == "call" }
+
+// Pipes reports whether PostgreSQL surely commits nothing within a statement that is sent
+// in one go with its fence, with no BEGIN before. It may in CALL and VACUUM, say, and in
+// what is prepared under a name.
+func Pipes(query string) bool {
+	switch PostgreSQL.firstWord(query) {
+	case "select", "with", "values", "table", "insert", "update", "delete", "merge", "set", "show":
+		_, several := PostgreSQL.KindOf(query)
+		return !several
+	}
+	return false
+}
+
 // Alone is the caller's error of a statement in a transaction of its own.
 func Alone(err error) error {
-	var coded interface{ SQLState() string }
-	if errors.As(err, &coded) && coded.SQLState() == "25001" {
+	if state(err) == "25001" {
 		return &Error{"run this statement with a context that is under no lock: under one it " +
 			"is in a transaction, with the fence", renewer.ErrConfig, err}
 	}

@@ -59,12 +59,25 @@ func (g *Guard) Of(ctx context.Context) (*Fence, error) {
 	return f, nil
 }
 
-// Begun begins a transaction with the fence f. raise runs f.Raise outside of a
-// transaction; begin begins one and runs f.Check in it, and undoes it if it fails.
+// OfTx is the fence of the locks that a transaction is begun under, and the one that it has
+// to carry: none if it is read-only.
+func (g *Guard) OfTx(ctx context.Context, readOnly bool) (f, carried *Fence, err error) {
+	f, err = g.Of(ctx)
+	switch {
+	case !readOnly:
+		return f, f, err
+	case err != nil: // under no lock, what may write is refused all the same
+		f = new(Fence)
+	}
+	return f, nil, nil
+}
+
+// Begun begins a transaction with the fence f. raise calls Raise; begin begins one and
+// runs f.Check in it, and undoes it if it fails.
 func (g *Guard) Begun(ctx context.Context, f *Fence, raise, begin func() error) (err error) {
 	for range 4 {
-		if g.Dialect != SQLite {
-			if err := g.raise(ctx, f, raise); err != nil {
+		if g.Dialect != SQLite && !g.isRaised(f) {
+			if err := f.Err(ctx, raise()); err != nil {
 				return err
 			}
 		}
@@ -83,9 +96,11 @@ func (g *Guard) Begun(ctx context.Context, f *Fence, raise, begin func() error) 
 	return err
 }
 
-// raise raises the tokens of f unless they are, one at a time a lock: several raises of
-// one holder would wait for each other, and for its transactions.
-func (g *Guard) raise(ctx context.Context, f *Fence, raise func() error) error {
+// Raise raises the tokens of f unless they are, one at a time a lock: several raises of
+// one holder would wait for each other, and for its transactions. raise runs f.Raise
+// outside of a transaction, on a connection that the caller has: if it waited for one,
+// those who have them all could wait for it.
+func (g *Guard) Raise(ctx context.Context, f *Fence, raise func() error) error {
 	key := f.Locks[0].Name
 	for !g.isRaised(f) {
 		g.mu.Lock()
@@ -102,7 +117,7 @@ func (g *Guard) raise(ctx context.Context, f *Fence, raise func() error) error {
 			select {
 			case <-other:
 			case <-ctx.Done():
-				return g.Dialect.Failed(ctx, ctx.Err())
+				return ctx.Err()
 			}
 			continue
 		}
@@ -112,7 +127,7 @@ func (g *Guard) raise(ctx context.Context, f *Fence, raise func() error) error {
 			g.mu.Unlock()
 			close(over)
 		}()
-		err := f.Err(ctx, raise())
+		err := raise()
 		if err == nil {
 			g.note(f, true)
 		}

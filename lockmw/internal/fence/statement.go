@@ -4,166 +4,173 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Statements are told apart by their words alone. What is in doubt counts as one that
-// writes: it then has a fence, and takes longer.
+// Statements are told apart by their words. What is in doubt counts as one that writes: it
+// then has a fence, and takes longer. What words do not show:
+//
+//   - what a function, operator, cast, view, rule or trigger of the database's does; what
+//     looks like a column may be a function, too (PostgreSQL), and functions of SQLite that
+//     the program has registered count as reading;
+//   - whether a procedure of MySQL commits: see [Dialect.IsOpen];
+//   - modes in which a backslash or a quote means something else;
+//   - what a statement does that was prepared under a name before.
 
-// Kind is what a statement does to transactions.
+// Kind is what a text does to transactions. That of several statements is their highest.
 type Kind int
 
 // The kinds.
 const (
-	Writes  Kind = iota // or may write
-	Reads               // or sets something in the session
-	Begins              // a transaction
-	Ends                // one
-	Commits             // one that it is in, with MySQL, before it does its work
+	Reads   Kind = iota // or sets something in the session
+	Writes              // or may write
+	Commits             // or may, with MySQL, the transaction it is in, which then holds nothing
+	Ends                // a transaction
+	Begins              // one; or begins one and ends it
 )
 
-// KindOf is the kind of a statement.
-func (d Dialect) KindOf(query string) Kind {
-	word, rest := firstWord(query)
-	switch word {
-	case "begin", "start", "savepoint": // SQLite begins a transaction with a savepoint
+// KindOf is the kind of a text, and whether it is several statements.
+func (d Dialect) KindOf(query string) (kind Kind, several bool) {
+	s := scanner{Dialect: d, rest: query, single: !strings.Contains(query, ";")}
+	kind = d.kind(s.statement())
+	for !s.single {
+		more := s.statement()
+		if more == nil {
+			break
+		}
+		kind, several = max(kind, d.kind(more)), true
+	}
+	return kind, several
+}
+
+// reading are first words of statements that read, or set something in the session.
+var reading = [...][]string{
+	PostgreSQL: strings.Fields("deallocate discard listen reset select set show table unlisten " +
+		"values with"),
+	MySQL:  strings.Fields("select set show table use values with"),
+	SQLite: strings.Fields("pragma select values with"),
+}
+
+// sets are pragmas that write no rows. Some do nothing in a transaction.
+var sets = strings.Fields(`busy_timeout cache_size database_list foreign_key_list foreign_keys
+	index_info index_list journal_mode locking_mode mmap_size synchronous table_info table_list
+	table_xinfo temp_store`)
+
+// What surely does not commit MySQL's transaction begins with these. It is a list of its
+// own since there is no whole one of what does.
+var (
+	stays = strings.Fields(`call delete desc describe do explain insert replace rollback select
+		set show table update use values with`)
+	stayPairs = []string{"create temporary", "drop temporary", "load data", "load xml"}
+)
+
+// kind is that of one statement.
+func (d Dialect) kind(words []string) Kind {
+	var w [5]string
+	copy(w[:], words)
+	switch first := w[0]; first {
+	case "begin", "savepoint": // SQLite begins a transaction with a savepoint
 		return Begins
-	case "commit", "end", "abort", "release":
-		return Ends
-	case "rollback":
-		if strings.Contains(strings.ToLower(rest), "to ") {
-			return Writes // goes back to a savepoint
+	case "start":
+		if w[1] == "transaction" {
+			return Begins
 		}
-		return Ends
-	case "alter", "create", "drop", "rename", "truncate", "grant", "revoke", "lock", "unlock",
-		"analyze", "optimize", "repair", "flush", "install", "uninstall", "xa":
-		if second, _ := firstWord(rest); d == MySQL && second != "temporary" {
-			return Commits
+	case "abort", "commit", "end", "prepare", "release", "rollback":
+		chain := slices.Index(words, "chain")
+		switch {
+		case first == "prepare" && w[1] != "transaction", w[1] == "prepared":
+		case first == "rollback" && (w[1] == "to" || w[2] == "to"): // a savepoint
+		case chain > 0 && words[chain-1] == "and":
+			return Begins
+		default:
+			return Ends
 		}
-	case "listen", "unlisten", "discard", "deallocate", "reset", "use", "pragma", "show":
-		return Reads
+	case "pragma":
+		if w[2] == "." {
+			w[1] = w[3]
+		}
+		if !slices.Contains(sets, w[1]) {
+			return Writes
+		}
 	case "set":
-		if d == MySQL && strings.Contains(strings.ToLower(rest), "autocommit") {
+		if d == MySQL && (slices.Contains([]string{"default", "password", "statement"}, w[1]) ||
+			slices.ContainsFunc(words, named("autocommit"))) {
 			return Commits
 		}
-		if !strings.Contains(rest, "(") {
-			return Reads
-		}
-	case "select", "with", "values", "table":
-		if reads(word + " " + rest) {
-			return Reads
-		}
+	}
+	if slices.Contains(reading[d], w[0]) && d.reads(words) {
+		return Reads
+	}
+	pair := w[0] + " " + w[1]
+	if pair == "create or" {
+		pair = w[0] + " " + w[3] // CREATE OR REPLACE
+	}
+	if d == MySQL && !slices.Contains(stays, w[0]) && !slices.Contains(stayPairs, pair) {
+		return Commits
 	}
 	return Writes
 }
 
-// firstWord is a statement's first word, in lower case, without comments before it.
-func firstWord(query string) (word, rest string) {
-	for {
-		query = strings.TrimLeftFunc(query, func(r rune) bool {
-			return unicode.IsSpace(r) || r == ';' || r == '('
-		})
-		var found bool
-		switch {
-		case strings.HasPrefix(query, "--"), strings.HasPrefix(query, "#"):
-			_, query, found = strings.Cut(query, "\n")
-		case strings.HasPrefix(query, "/*") && !strings.HasPrefix(query, "/*!") &&
-			!strings.HasPrefix(query, "/*M!"): // which MySQL and MariaDB run
-			_, query, found = strings.Cut(query[2:], "*/")
-		default:
-			end := 0
-			for end < len(query) && inWord(query[end]) {
-				end++
-			}
-			return strings.ToLower(query[:end]), query[end:]
-		}
-		if !found {
-			return "", ""
-		}
-	}
-}
-
-func inWord(c byte) bool {
-	return c == '_' || c >= 0x80 || '0' <= c && c <= '9' || 'a' <= c|0x20 && c|0x20 <= 'z'
+// named finds a name, in quotes or not.
+func named(name string) func(word string) bool {
+	return func(word string) bool { return strings.EqualFold(strings.Trim(word, "\"`"), name) }
 }
 
 // writing are words of statements that write, wherever they are.
-var writing = []string{"insert", "update", "delete", "merge", "into", "procedure"}
+var writing = append(strings.Fields("delete insert into merge nextval update"), doubt, runs)
 
 // harmless are words that may stand before a parenthesis: functions that write nothing,
-// types, and what is no function. Of another function one can't know.
+// types, and what is no function.
 var harmless = strings.Fields(`
 	abs all and any array_agg array_length as avg between by case cast ceil char char_length
 	coalesce concat connection_id count current_database current_schema current_setting
-	current_timestamp database date date_trunc decimal dense_rank distinct else encode
+	current_timestamp database date date_trunc decimal dense_rank distinct else encode except
 	exists extract filter first_value floor from greatest group_concat having ifnull in
-	interval is join json_agg json_build_object jsonb_agg jsonb_build_object lag last_value
-	lateral lead least left length like limit lower ltrim max min mod not now nullif numeric
-	on or over partition pg_backend_pid position rank replace right round row row_number
+	intersect interval is join json_agg json_build_object jsonb_agg jsonb_build_object lag
+	last_value lateral lead least left length like limit lower ltrim max min mod not now nullif
+	numeric on or over partition pg_backend_pid position rank replace right round row row_number
 	rtrim select some strftime string_agg substr substring sum then to_char to_json
 	to_timestamp trim union unnest upper using values varchar version when where`)
 
-// reads reports whether a query surely writes nothing.
-func reads(query string) bool {
-	word := "" // the one before, for a parenthesis
-	for i := 0; i < len(query); {
-		c := query[i]
+// reads reports whether a statement surely writes nothing.
+func (d Dialect) reads(words []string) bool {
+	before, last := "", ""
+	for _, w := range words {
+		isName := last != "" && (inWord(last[0]) || last[0] == '"' || last[0] == '`')
 		switch {
-		case c == '\'' || c == '"' || c == '`':
-			end := strings.IndexByte(query[i+1:], c)
-			if end < 0 || strings.Contains(query[i:i+1+end], `\`) {
-				return false // one does not know where it ends
-			}
-			if word = "?"; c == '\'' {
-				word = ""
-			}
-			i += end + 2
-			continue
-		case strings.IndexByte(`\#[`, c) >= 0, strings.HasPrefix(query[i:], "--"),
-			strings.HasPrefix(query[i:], "/*"),
-			c == ';' && strings.Trim(query[i:], "; \t\r\n") != "",
-			c == '$' && strings.TrimLeft(query[i+1:], "0123456789") == query[i+1:]:
-			return false // a comment, one more statement, or a text in other quotes
-		case inWord(c):
-			end := i
-			for end < len(query) && inWord(query[end]) {
-				end++
-			}
-			word = strings.ToLower(query[i:end])
-			if slices.Contains(writing, word) {
-				return false
-			}
-			i = end
-			continue
-		case c == '(':
-			if word != "" && !slices.Contains(harmless, word) {
-				return false
-			}
-			word = ""
-		case c != ' ' && c != '\t' && c != '\n' && c != '\r':
-			word = ""
+		case slices.Contains(writing, w), w == "value" && last == "next",
+			d != SQLite && w == "(" && isName &&
+				(before == "." || !slices.Contains(harmless, last)):
+			return false
 		}
-		i++
+		before, last = last, w
 	}
-	return true
+	return len(words) > 1
 }
 
-// Outside is the fence that a statement in no transaction has to have one of its own for,
-// nil if none, and the statement's kind.
+// errText is of texts behind which a transaction would not carry the fence.
+var errText = &Error{"begin transactions by BeginTx or Begin under a lock, end them by Commit " +
+	"or Rollback, and send each other statement by itself: what follows a statement that " +
+	"begins or ends one would have no fence", renewer.ErrConfig, nil}
+
+// Outside is the fence that a text in no transaction has to have one of its own for, nil
+// if none, and the text's kind.
 func (g *Guard) Outside(ctx context.Context, query string) (*Fence, Kind, error) {
-	kind := g.Dialect.KindOf(query)
-	if kind == Reads || kind == Ends {
+	if now, slot := of(ctx, g.Dialect, g.Counts); now == nil && slot == nil && !g.Require &&
+		g.Dialect.isPlain(query) {
+		return nil, Writes, nil // or reads: it does not matter
+	}
+	kind, several := g.Dialect.KindOf(query)
+	if kind == Reads || kind == Ends && !several {
 		return nil, kind, nil
 	}
 	f, err := g.Of(ctx)
 	switch {
 	case f == nil:
 		return nil, kind, err
-	case kind == Begins:
-		return nil, kind, &Error{"begin transactions by BeginTx or Begin under a lock: one " +
-			"that a statement begins carries no fence", renewer.ErrConfig, nil}
+	case kind == Begins, several && kind != Writes:
+		return nil, kind, errText
 	case g.Refuse:
 		return nil, kind, &Error{"begin one: a statement outside of a transaction is refused " +
 			"under a lock (fencedb.RefuseOutside)", renewer.ErrConfig, nil}
@@ -171,40 +178,52 @@ func (g *Guard) Outside(ctx context.Context, query string) (*Fence, Kind, error)
 	return f, kind, nil
 }
 
-// InReads is the error of a statement in a transaction that was begun read-only, without
-// a fence: one that makes another one of it.
-func (g *Guard) InReads(query string) error {
-	if word, rest := firstWord(query); word == "set" &&
-		strings.Contains(strings.ToLower(rest), "write") {
+// InTx is the error of a text in a transaction that has the fence f, or none: one after
+// which the transaction would not carry it any more, or that ends one without a fence and
+// goes on under a lock. One that is read-only has none, but would have f if a text made
+// another one of it.
+func (g *Guard) InTx(ctx context.Context, f *Fence, readOnly bool, query string) error {
+	if !readOnly {
+		g.Inside(ctx, f)
+	}
+	if f == nil && readOnly || g.Dialect.isPlain(query) && (!readOnly || g.Dialect != SQLite) {
+		return nil
+	}
+	kind, several := g.Dialect.KindOf(query)
+	if f == nil {
+		if now, _ := of(ctx, g.Dialect, g.Counts); now == nil || !several {
+			return nil
+		}
+	}
+	word := g.Dialect.firstWord(query)
+	switch {
+	case kind == Commits:
+		return &Error{"run this statement outside of the transaction: MySQL would or may " +
+			"commit that, and what follows would have no fence", renewer.ErrConfig, nil}
+	case kind > Writes && (several || word != "savepoint" && word != "release"):
+		return errText
+	case readOnly && g.Dialect.writes(query, kind, several):
 		return &Error{"begin it without sql.TxOptions.ReadOnly: a transaction that is read-only " +
 			"has no fence", renewer.ErrConfig, nil}
 	}
 	return nil
 }
 
-// InTx is the error of a statement in a transaction that has the fence f, or none: one
-// after which the transaction would not carry it any more.
-func (g *Guard) InTx(ctx context.Context, f *Fence, query string) error {
-	g.Inside(ctx, f)
-	if f == nil {
-		return nil
+// writes reports whether a text of this kind may make a read-only transaction another one.
+// Functions can't: PostgreSQL refuses that in a query. Drivers of SQLite do not heed that
+// option.
+func (d Dialect) writes(query string, kind Kind, several bool) bool {
+	if d == SQLite {
+		return kind == Writes
 	}
-	kind := g.Dialect.KindOf(query)
-	word, _ := firstWord(query)
-	if kind == Begins && g.Dialect == MySQL && word != "savepoint" {
-		kind = Commits
+	if first := d.firstWord(query); first != "set" && first != "reset" && !several {
+		return false
 	}
-	switch kind {
-	case Ends:
-		if word == "release" {
-			return nil
+	s := scanner{Dialect: d, rest: query}
+	for w := s.next(); w != ""; w = s.next() {
+		if w == doubt || w == "write" || named("transaction_read_only")(w) {
+			return true
 		}
-		return &Error{"end it by Commit or Rollback: a statement that ends it would leave what " +
-			"follows without the fence", renewer.ErrConfig, nil}
-	case Commits:
-		return &Error{"run this statement outside of the transaction: MySQL would commit " +
-			"that, and what follows would have no fence", renewer.ErrConfig, nil}
-	default:
-		return nil
 	}
+	return false
 }

@@ -40,9 +40,17 @@ func openFences(address string) (db *sql.DB, looks []look, err error) {
 		c := mysql.NewConfig()
 		c.User, c.Net, c.Addr = u.User.Username(), "tcp", u.Host
 		c.Passwd, _ = u.User.Password()
-		c.DBName = strings.TrimPrefix(u.Path, "/")
-		if socket := u.Query().Get("socket"); socket != "" {
+		if c.DBName = strings.TrimPrefix(u.Path, "/"); c.DBName == "" {
+			return nil, nil, errors.New("the URL names no database")
+		}
+		params := u.Query()
+		if socket := params.Get("socket"); socket != "" {
 			c.Net, c.Addr = "unix", socket
+			params.Del("socket")
+		}
+		c, err := mysql.ParseDSN(c.FormatDSN() + "?" + params.Encode()) // with the driver's own
+		if err != nil {
+			return nil, nil, err
 		}
 		connector, err := mysql.NewConnector(c)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	neturl "net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -103,9 +104,44 @@ func TestDatabaseOfFencesInMariaDB(t *testing.T) {
 		{"SET GLOBAL idle_transaction_timeout = 10", "level: transactions are at the level REPEATABLE-READ", 0},
 		{"ALTER TABLE shop.lockbeat_fences ENGINE=MyISAM", "is MyISAM -> make it of InnoDB", 2},
 		{"ALTER TABLE shop.lockbeat_fences ENGINE=InnoDB", "to select, and share rows", 0},
+		{"SET GLOBAL read_only = 1", "read_only: 1 -> give the primary", 2},
+		{"SET GLOBAL read_only = 0", "to select, and share rows", 0},
 		// The server has no rights to take away.
 		{"ALTER TABLE shop.lockbeat_fences DROP COLUMN token", "GRANT SELECT, INSERT, UPDATE", 2},
 	})
+}
+
+// What a URL of MySQL has is the driver's, and what it lacks is told.
+func TestURLsOfMariaDB(t *testing.T) {
+	t.Parallel()
+	maria, err := mariatest.Open()
+	if errors.Is(err, mariatest.ErrMissing) && os.Getenv(mariatest.RequireEnv) != "1" {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	defer func() { require.NoError(t, maria.Close()) }()
+	socket := regexp.MustCompile(`unix\(([^)]+)\)`).FindStringSubmatch(maria.DSN(""))[1]
+	link := filepath.Join(t.TempDir(), ".s.PGSQL.5432")
+	require.NoError(t, os.Symlink(socket, link))
+	const none = "the engine of lockbeat_fences is none"
+	of := func(user, name, more string) string {
+		return "mysql://" + user + "@/" + name + "?socket=" + neturl.QueryEscape(socket) + more
+	}
+	for address, says := range map[string]string{
+		of("root", "", ""):        "the URL names no database",
+		of("root", "nothing", ""): "Unknown database 'nothing'",
+		of("root:p%2F%3F", "information_schema", "&timeout=5s"):        none,
+		of("root", "information_schema", "&charset=utf8mb4"):           none,
+		of("root", "information_schema", "&tls=true"):                  "TLS",
+		of("root", "information_schema", "&tls=mine"):                  "mine",
+		of("root", "information_schema", "&sslmode=disable"):           "variable 'sslmode'",
+		"postgres:///a?host=" + neturl.QueryEscape(filepath.Dir(link)): "FAIL database: ",
+	} {
+		text, status := examineDatabase(t, address)
+		assert.Contains(t, text, says, address)
+		assert.Equal(t, 2, status, address)
+		assert.NotContains(t, text, "p/?", address)
+	}
 }
 
 // What is no database is told, without the password that a URL may have.
