@@ -50,7 +50,8 @@ func writers(d fencedb.Dialect) (texts []string) {
 			"PREPARE TRANSACTION 'a'", "TRUNCATE accounts", "LOCK accounts",
 			"CREATE FUNCTION f() RETURNS bigint BEGIN ATOMIC DELETE FROM accounts; "+
 				"SELECT 1; END; SELECT f()", "REFRESH MATERIALIZED VIEW accounts",
-			"SET TRANSACTION READ WRITE", "SET LOCAL transaction_read_only = off",
+			"SET TRANSACTION READ WRITE", ";SET TRANSACTION READ WRITE",
+			"SET LOCAL transaction_read_only = off",
 			"SET SESSION transaction_read_only TO off", "SET \"Transaction_Read_Only\" = 0",
 			"SET U&\"transaction\\005fread_only\" = off", "RESET transaction_read_only",
 			"SET transaction_read_only TO DEFAULT", "BEGIN READ WRITE",

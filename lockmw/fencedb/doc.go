@@ -32,7 +32,10 @@
 //	BEGIN or SAVEPOINT as text, in none     refused: use BeginTx
 //	COMMIT or ROLLBACK as text in BeginTx's refused: use Commit, Rollback
 //	ROLLBACK TO a savepoint                 as it is: the fence stays
-//	MySQL's DDL in a transaction            refused: it would commit
+//	several statements as one text          as one, or refused if one of them begins or ends a
+//	                                        transaction
+//	MySQL's DDL in a transaction            refused, as all that may commit, but for CALL
+//	MySQL's DDL in none                     checked as it begins: no transaction can hold it
 //	VACUUM, CREATE INDEX CONCURRENTLY       refused by PostgreSQL: run it under no lock
 //	a transaction that is read-only         as it is: without a fence; what may write is refused
 //	                                        by the database, and with SQLite by this package
@@ -41,8 +44,8 @@
 //	PostgreSQL's CALL and DO                as other statements: to commit in one is an error
 //	LISTEN, SET, PRAGMA                     as it is
 //
-// A query surely writes nothing if it is a SELECT without INTO, without a lock on rows, and
-// with no other functions than common ones of SQL.
+// A query surely writes nothing if it is a SELECT without INTO and FOR UPDATE, and, but for
+// SQLite, with no other functions than common ones of SQL.
 //
 // # What to watch out for
 //

@@ -14,7 +14,7 @@ import (
 //   - what a function, operator, cast, view, rule or trigger of the database's does; what
 //     looks like a column may be a function, too (PostgreSQL), and functions of SQLite that
 //     the program has registered count as reading;
-//   - whether a procedure commits that is called in a transaction (MySQL);
+//   - whether a procedure of MySQL commits: see [Dialect.IsOpen];
 //   - modes in which a backslash or a quote means something else;
 //   - what a statement does that was prepared under a name before.
 
@@ -25,7 +25,7 @@ type Kind int
 const (
 	Reads   Kind = iota // or sets something in the session
 	Writes              // or may write
-	Commits             // or may commit, with MySQL, the transaction that it is in
+	Commits             // or may, with MySQL, the transaction it is in, which then holds nothing
 	Ends                // a transaction
 	Begins              // one; or begins one and ends it
 )
@@ -52,7 +52,7 @@ var reading = [...][]string{
 	SQLite: strings.Fields("pragma select values with"),
 }
 
-// sets are pragmas that write no rows, and are not to be in a transaction or surely read.
+// sets are pragmas that write no rows. Some do nothing in a transaction.
 var sets = strings.Fields(`busy_timeout cache_size database_list foreign_key_list foreign_keys
 	index_info index_list journal_mode locking_mode mmap_size synchronous table_info table_list
 	table_xinfo temp_store`)
@@ -210,11 +210,12 @@ func (d Dialect) writes(query string, kind Kind, several bool) bool {
 	if d == SQLite {
 		return kind == Writes
 	}
+	if first := d.firstWord(query); first != "set" && first != "reset" && !several {
+		return false
+	}
 	s := scanner{Dialect: d, rest: query}
-	first := s.next()
-	for w := first; w != ""; w = s.next() {
-		if (first == "set" || first == "reset" || several) &&
-			(w == doubt || w == "write" || named("transaction_read_only")(w)) {
+	for w := s.next(); w != ""; w = s.next() {
+		if w == doubt || w == "write" || named("transaction_read_only")(w) {
 			return true
 		}
 	}

@@ -112,8 +112,8 @@ func (s *scanner) word(t string) string {
 // quoted is the text in quotes that t begins with. One that is twice in it, for itself, is
 // taken for the end of one text and the begin of another.
 func (s *scanner) quoted(t, end string, escapes bool) string {
-	from, doubtful := len(end), false
-	for i := from; i < len(t); i++ {
+	doubtful := false
+	for i := len(end); i < len(t); i++ {
 		switch {
 		case t[i] == '\\' && (end == "'" || end == `"`):
 			doubtful = true
@@ -171,7 +171,8 @@ func (s *scanner) statement() (words []string) {
 		case all || len(words) < cap(words):
 			words = append(words, w)
 		}
-		routine = routine || words[0] == "create" && slices.Contains(routines, w)
+		routine = routine || words[0] == "create" && slices.Contains(routines, w) &&
+			(s.Dialect != SQLite || last == "create" || strings.HasPrefix(last, "temp"))
 		switch {
 		case !routine:
 		case s.Dialect == PostgreSQL && last+w == "beginatomic",
