@@ -1,5 +1,5 @@
-// Command lockbeat runs commands under a distributed lock. `lockbeat help` lists what it can do,
-// and README.md beside this file is one page about it.
+// Command lockbeat runs commands under a distributed lock. `lockbeat help`
+// lists what it can do, and README.md beside this file is one page about it.
 package main
 
 import (

@@ -53,9 +53,10 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &conn{Conn: inner, guard: c.guard}, nil
 }
 
-// conn is a driver's connection. It has all optional interfaces of one, and so have stmt
-// and rows: what the driver's lacks is answered as database/sql does without. That is a
-// few lines for each interface; a type for each combination of them would be hundreds.
+// conn is a driver's connection. It has all optional interfaces of one, and so
+// have stmt and rows: what the driver's lacks is answered as database/sql does
+// without. That is a few lines for each interface; a type for each combination
+// of them would be hundreds.
 type conn struct {
 	driver.Conn
 
@@ -69,8 +70,8 @@ type conn struct {
 	bad    bool         // a transaction may be open that nobody ends
 }
 
-// Unwrap is the driver's own connection, given what [sql.Conn.Raw] gives. What is written
-// by that has no fence.
+// Unwrap is the driver's own connection, given what [sql.Conn.Raw] gives. What
+// is written by that has no fence.
 func Unwrap(c any) any {
 	if own, ok := c.(*conn); ok {
 		return own.Conn
@@ -198,7 +199,8 @@ func (c *conn) begin(
 	return inner, err
 }
 
-// undo rolls back. SQLite may have done so. A connection that fails to is given up.
+// undo rolls back. SQLite may have done so. A connection that fails to is given
+// up.
 func (c *conn) undo(own driver.Tx) {
 	if own.Rollback() != nil {
 		open, err := c.isOpen(context.Background())
@@ -261,8 +263,8 @@ func (c *conn) raise(ctx context.Context, f *fence.Fence) error {
 	return nil
 }
 
-// isRaised asks MySQL, whose INSERT would wait for those who share a row that is high
-// enough.
+// isRaised asks MySQL, whose INSERT would wait for those who share a row that
+// is high enough.
 func (c *conn) isRaised(ctx context.Context, f *fence.Fence) (bool, error) {
 	if !c.guard.Engine.Load() {
 		rows, err := c.all(ctx, fence.MySQLEngine)

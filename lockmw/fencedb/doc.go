@@ -1,7 +1,7 @@
-// Package fencedb opens databases whose transactions carry the fences of the locks that
-// their context runs under, first and unasked: a holder that was paused, and has been
-// overtaken, commits nothing. Handlers, repositories and what generates them stay as they
-// are.
+// Package fencedb opens databases whose transactions carry the fences of the
+// locks that their context runs under, first and unasked: a holder that was
+// paused, and has been overtaken, commits nothing. Handlers, repositories and
+// what generates them stay as they are.
 //
 //	db := sql.OpenDB(fencedb.Connector(connector, fencedb.PostgreSQL))
 //
@@ -9,20 +9,21 @@
 //		return accounts.Debit(ctx, id, 10) // a repository that uses db
 //	})
 //
-// The table of fences is in package fencetx; apply it with your migrations. Package
-// fencedpgx does the same for pgx, and saves a round trip for pgx by database/sql.
+// The table of fences is in package fencetx; apply it with your migrations.
+// Package fencedpgx does the same for pgx, and saves a round trip for pgx by
+// database/sql.
 //
-// BeginTx under locks of this process carries the fences of them all. Under no lock all
-// is as without this package, and not a statement more is sent.
+// BeginTx under locks of this process carries the fences of them all. Under no
+// lock all is as without this package, and not a statement more is sent.
 //
 //	a later holder has come           BeginTx fails, with renewer.ErrLost
 //	one is about to                   the same: it waits for transactions under way alone
 //	an earlier holder's is under way  the lease's first BeginTx waits for its end
 //	the same holder's is under way    they pass each other, except in SQLite
 //
-// Nothing is left for COMMIT to fail by. Another error of BeginTx is as those of package
-// fencetx: a conflict, which may be run again, or renewer.ErrRejected, which says what the
-// database lacks.
+// Nothing is left for COMMIT to fail by. Another error of BeginTx is as those
+// of package fencetx: a conflict, which may be run again, or
+// renewer.ErrRejected, which says what the database lacks.
 //
 // # Statements
 //
@@ -44,8 +45,8 @@
 //	PostgreSQL's CALL and DO                as other statements: to commit in one is an error
 //	LISTEN, SET, PRAGMA                     as it is
 //
-// A query surely writes nothing if it is a SELECT without INTO and FOR UPDATE, and, but for
-// SQLite, with no other functions than common ones of SQL.
+// A query surely writes nothing if it is a SELECT without INTO and FOR UPDATE,
+// and, but for SQLite, with no other functions than common ones of SQL.
 //
 // # What to watch out for
 //

@@ -23,24 +23,25 @@ const (
 // Option is for [Connector], [Open] and package fencedpgx.
 type Option func(*fence.Guard)
 
-// Require refuses what may write without a lock, with lockmw.ErrNotHeld: for a pool that
-// only locked code may use. A slot of a limit is no lock. Transactions that are read-only
-// pass, and statements that surely write nothing.
+// Require refuses what may write without a lock, with lockmw.ErrNotHeld: for a
+// pool that only locked code may use. A slot of a limit is no lock.
+// Transactions that are read-only pass, and statements that surely write
+// nothing.
 func Require() Option { return func(g *fence.Guard) { g.Require = true } }
 
-// Only says which locks count for this database: those for whose name counts returns
-// true. Without it all do. Use it where one name is taken of two keepers, or where a lock
-// has nothing to do with the database.
+// Only says which locks count for this database: those for whose name counts
+// returns true. Without it all do. Use it where one name is taken of two
+// keepers, or where a lock has nothing to do with the database.
 func Only(counts func(name string) bool) Option {
 	return func(g *fence.Guard) { g.Counts = counts }
 }
 
-// RefuseOutside refuses what may write under a lock and outside of a transaction. Without
-// it such a statement runs in a transaction of its own.
+// RefuseOutside refuses what may write under a lock and outside of a
+// transaction. Without it such a statement runs in a transaction of its own.
 func RefuseOutside() Option { return func(g *fence.Guard) { g.Refuse = true } }
 
-// Connector wraps a driver's connector, for [sql.OpenDB]. A mistake in the arguments is
-// told when a connection is needed.
+// Connector wraps a driver's connector, for [sql.OpenDB]. A mistake in the
+// arguments is told when a connection is needed.
 func Connector(c driver.Connector, d Dialect, opts ...Option) driver.Connector {
 	own := &connector{inner: c, guard: &fence.Guard{Dialect: d}}
 	for _, opt := range opts {

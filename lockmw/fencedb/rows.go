@@ -7,9 +7,9 @@ import (
 	"reflect"
 )
 
-// rows are those of a statement in a transaction. If that is the statement's own, it ends
-// before the caller hears that there are no more: an error of Close goes unheard by
-// callers who loop.
+// rows are those of a statement in a transaction. If that is the statement's
+// own, it ends before the caller hears that there are no more: an error of
+// Close goes unheard by callers who loop.
 type rows struct {
 	driver.Rows
 
@@ -35,7 +35,8 @@ func (r *rows) Next(dest []driver.Value) error {
 	return err
 }
 
-// Close commits: a caller who leaves early, as for a single row, has not asked to undo it.
+// Close commits: a caller who leaves early, as for a single row, has not asked
+// to undo it.
 func (r *rows) Close() error { return r.end(true) }
 
 func (r *rows) end(commit bool) error {

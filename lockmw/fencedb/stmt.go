@@ -9,8 +9,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/fence"
 )
 
-// outside is the fence that a statement needs a transaction of its own for, nil if it
-// needs none.
+// outside is the fence that a statement needs a transaction of its own for, nil
+// if it needs none.
 func (c *conn) outside(ctx context.Context, query string) (f *fence.Fence, err error) {
 	if c.doubt {
 		open, err := c.isOpen(ctx)
@@ -69,8 +69,8 @@ func exec[R any](
 	return result, c.commit(own)
 }
 
-// mayUndo reports whether the database may end the transaction if a statement fails, and
-// would commit what follows. PostgreSQL refuses that.
+// mayUndo reports whether the database may end the transaction if a statement
+// fails, and would commit what follows. PostgreSQL refuses that.
 func (c *conn) mayUndo() bool {
 	return c.inTx && c.fence != nil && c.guard.Dialect != fence.PostgreSQL
 }
@@ -78,8 +78,8 @@ func (c *conn) mayUndo() bool {
 // note keeps whether the transaction may be over.
 func (c *conn) note(doubt bool) { c.doubt = c.doubt || doubt && c.mayUndo() }
 
-// commit ends a statement's own transaction. database/sql runs a statement again whose
-// error is ErrBadConn: this one may be done.
+// commit ends a statement's own transaction. database/sql runs a statement
+// again whose error is ErrBadConn: this one may be done.
 func (c *conn) commit(own driver.Tx) error {
 	err := own.Commit()
 	if !errors.Is(err, driver.ErrBadConn) {
@@ -155,15 +155,15 @@ type stmt struct {
 	query string
 }
 
-// columnStmt is one whose driver converts arguments by column. To database/sql a
-// statement that has the method always does, so this is a type of its own.
+// columnStmt is one whose driver converts arguments by column. To database/sql
+// a statement that has the method always does, so this is a type of its own.
 type columnStmt struct {
 	*stmt
 	driver.ColumnConverter
 }
 
-// CheckNamedValue asks the statement, else the connection, whom database/sql would ask if
-// this method were not here.
+// CheckNamedValue asks the statement, else the connection, whom database/sql
+// would ask if this method were not here.
 func (s *stmt) CheckNamedValue(v *driver.NamedValue) error {
 	if checker, ok := s.Stmt.(driver.NamedValueChecker); ok {
 		return checker.CheckNamedValue(v)

@@ -18,8 +18,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// answers is a transaction whose statements all get the same answer. What only a database can show
-// is in integration/sql.
+// answers is a transaction whose statements all get the same answer. What only
+// a database can show is in integration/sql.
 type answers struct {
 	t  *testing.T // fails if a statement comes; nil if one may
 	id int64
@@ -106,7 +106,8 @@ func TestNoLock(t *testing.T) {
 	}
 }
 
-// A driver that does not pass the token on, from a server that has none to pass, is not believed.
+// A driver that does not pass the token on, from a server that has none to
+// pass, is not believed.
 func TestNoLastInsertID(t *testing.T) {
 	t.Parallel()
 	ctx, exit, err := adapter.Enter(t.Context(), newKeeper(t), "a")

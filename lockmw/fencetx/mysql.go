@@ -10,7 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// MySQLSchema is [PostgreSQLSchema] for MySQL and MariaDB. Old rows are deleted by
+// MySQLSchema is [PostgreSQLSchema] for MySQL and MariaDB. Old rows are deleted
+// by
 //
 //	DELETE FROM lockbeat_fences WHERE token < (unix_timestamp() - 30 * 86400) * 1000000
 //
@@ -21,12 +22,13 @@ const MySQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
 ) ENGINE=InnoDB;
 `
 
-// The answer to it has the row's token as the last insert ID. The number of rows that have changed
-// would depend on the connection's flag clientFoundRows.
+// The answer to it has the row's token as the last insert ID. The number of
+// rows that have changed would depend on the connection's flag clientFoundRows.
 const mysqlUpsert = `INSERT INTO lockbeat_fences (name, token) VALUES (?, LAST_INSERT_ID(?))
 ON DUPLICATE KEY UPDATE token = LAST_INSERT_ID(GREATEST(token, ?))`
 
-// MySQL is [PostgreSQL] for MariaDB and MySQL (untested), by github.com/go-sql-driver/mysql.
+// MySQL is [PostgreSQL] for MariaDB and MySQL (untested), by
+// github.com/go-sql-driver/mysql.
 func MySQL[N lockmw.Name](ctx context.Context, tx Tx, name N) error {
 	locks, err := locksOf(ctx, names.Set(lockmw.All(name)))
 	if err != nil {

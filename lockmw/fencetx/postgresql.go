@@ -24,8 +24,9 @@ type PgxTx[R interface{ RowsAffected() int64 }] interface {
 }
 
 // PostgreSQLSchema makes the table, for PostgreSQL 11 and newer, unless it
-// exists: apply it with your other migrations. A user needs the rights to select, insert
-// and update. Tokens are microseconds since 1970. Old rows are deleted by
+// exists: apply it with your other migrations. A user needs the rights to
+// select, insert and update. Tokens are microseconds since 1970. Old rows are
+// deleted by
 //
 //	DELETE FROM lockbeat_fences WHERE token < (extract(epoch FROM now()) - 30 * 86400) * 1000000
 const PostgreSQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
@@ -36,8 +37,8 @@ const PostgreSQLSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (
 );
 `
 
-// PostgreSQL fences tx, a transaction on PostgreSQL, with the lock on name, or all of
-// several, which ctx must run under.
+// PostgreSQL fences tx, a transaction on PostgreSQL, with the lock on name, or
+// all of several, which ctx must run under.
 func PostgreSQL[N lockmw.Name](ctx context.Context, tx Tx, name N) error {
 	set := names.Set(lockmw.All(name))
 	return postgreSQL(ctx, set, func(query string, args []any) (rows int64, err error) {
@@ -81,9 +82,10 @@ func postgreSQL(
 	return fence.PostgreSQL.Failed(ctx, err)
 }
 
-// upsert is the statement for locks. Where a row has a higher token, the cast fails, which undoes
-// the transaction. A condition in its place would leave that to the program. What it fails with is
-// in the server's log, too, and has the hash that is in ours: see [renewer.HashName].
+// upsert is the statement for locks. Where a row has a higher token, the cast
+// fails, which undoes the transaction. A condition in its place would leave
+// that to the program. What it fails with is in the server's log, too, and has
+// the hash that is in ours: see [renewer.HashName].
 func upsert(locks []fence.Lock) (query string, args []any) {
 	var b strings.Builder
 	b.WriteString("INSERT INTO lockbeat_fences AS f (name, claim, token) VALUES ")

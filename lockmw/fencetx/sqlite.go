@@ -8,7 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
 )
 
-// SQLiteSchema is [PostgreSQLSchema] for SQLite 3.24 and newer. Old rows are deleted by
+// SQLiteSchema is [PostgreSQLSchema] for SQLite 3.24 and newer. Old rows are
+// deleted by
 //
 //	DELETE FROM lockbeat_fences WHERE token < (strftime('%s', 'now') - 30 * 86400) * 1000000
 const SQLiteSchema = `CREATE TABLE IF NOT EXISTS lockbeat_fences (

@@ -10,8 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/lockmw/fencedb/fencedpgx"
 )
 
-// A repository takes what pgx's pool has, and gets a pool that carries fences. This one
-// refuses writes without a lock.
+// A repository takes what pgx's pool has, and gets a pool that carries fences.
+// This one refuses writes without a lock.
 func ExampleNew() {
 	debit := func(ctx context.Context, pool *pgxpool.Pool, id string, amount int64) error {
 		db := fencedpgx.New(pool, fencedb.Require()) // once, where the pool is opened

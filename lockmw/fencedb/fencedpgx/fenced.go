@@ -54,7 +54,8 @@ func (d *fenced) outside(ctx context.Context, query string) (*fence.Fence, error
 	return f, err
 }
 
-// note keeps the fence of a transaction. A pool, which is used concurrently, has none.
+// note keeps the fence of a transaction. A pool, which is used concurrently,
+// has none.
 func (d *fenced) note(f *fence.Fence, reads bool) {
 	if d.conn != nil {
 		d.begun, d.reads = f, reads
@@ -136,8 +137,9 @@ func check(b *pgx.Batch, f *fence.Fence) {
 	}
 }
 
-// send sends the checks and more in one round trip, which is one transaction to the server.
-// If it fails at once, that may be since the server does not take what is behind the checks.
+// send sends the checks and more in one round trip, which is one transaction to
+// the server. If it fails at once, that may be since the server does not take
+// what is behind the checks.
 func (d *fenced) send(
 	ctx context.Context, f *fence.Fence, more ...*pgx.QueuedQuery,
 ) (results pgx.BatchResults, err error) {
@@ -166,8 +168,8 @@ func (d *fenced) send(
 	return results, err
 }
 
-// alone reports whether a statement is none for a batch, or has options that a batch does
-// not take: it needs a transaction.
+// alone reports whether a statement is none for a batch, or has options that a
+// batch does not take: it needs a transaction.
 func alone(query string, args []any) bool {
 	if !fence.Pipes(query) {
 		return true
@@ -182,8 +184,8 @@ func alone(query string, args []any) bool {
 	return false
 }
 
-// Exec runs a statement; under a lock and outside of a transaction in one of its own,
-// with the fence.
+// Exec runs a statement; under a lock and outside of a transaction in one of
+// its own, with the fence.
 func (d *fenced) Exec(
 	ctx context.Context, query string, args ...any,
 ) (tag pgconn.CommandTag, err error) {
@@ -208,8 +210,8 @@ func (d *fenced) Exec(
 	return tag, fence.Alone(cmp.Or(err, results.Close()))
 }
 
-// Query runs a query; under a lock and outside of a transaction in one of its own, with
-// the fence, unless it surely writes nothing.
+// Query runs a query; under a lock and outside of a transaction in one of its
+// own, with the fence, unless it surely writes nothing.
 func (d *fenced) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
 	f, err := d.outside(ctx, query)
 	switch {

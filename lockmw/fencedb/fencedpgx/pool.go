@@ -17,9 +17,9 @@ type (
 	bareConn     struct{ *pgx.Conn }
 )
 
-// Pool is a pool whose transactions, and statements outside of one, carry the fences of
-// the locks that their context runs under. Its field Pool is the bare one, which Close
-// closes.
+// Pool is a pool whose transactions, and statements outside of one, carry the
+// fences of the locks that their context runs under. Its field Pool is the bare
+// one, which Close closes.
 type Pool struct {
 	fenced
 	barePool

@@ -5,8 +5,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// rows are those of a query that has a transaction of its own. That ends before the
-// caller hears that there are no more.
+// rows are those of a query that has a transaction of its own. That ends before
+// the caller hears that there are no more.
 type rows struct {
 	pgx.Rows
 
@@ -66,7 +66,8 @@ func (r row) Scan(dest ...any) error {
 	return r.rows.Err()
 }
 
-// failedRows are those of a query that was not sent. As pgx's, they have the error, too.
+// failedRows are those of a query that was not sent. As pgx's, they have the
+// error, too.
 type failedRows struct {
 	pgx.Rows
 

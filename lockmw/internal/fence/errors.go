@@ -40,8 +40,8 @@ func (f *Error) Unwrap() (errs []error) {
 	return errs
 }
 
-// Lost is the error of a holder whom a later one has overtaken. err is the driver's, or
-// nil.
+// Lost is the error of a holder whom a later one has overtaken. err is the
+// driver's, or nil.
 func (l Lock) Lost(higher string, err error) error {
 	text := fmt.Sprintf("a later holder has fenced a transaction: %s, this lock's is %d. If "+
 		"no other has the lock, its store has lost data and its clock has gone back: all are "+
@@ -70,8 +70,9 @@ var (
 		"ended while it was committed, and it is unknown whether that was done", nil, nil}
 )
 
-// IsOpen asks whether a transaction is open, by a text whose error says it. It may be
-// undone by a statement that has failed, and ended by one that does not look so.
+// IsOpen asks whether a transaction is open, by a text whose error says it. It
+// may be undone by a statement that has failed, and ended by one that does not
+// look so.
 func (d Dialect) IsOpen(do func(text string) error) (bool, error) {
 	text, words := "SAVEPOINT lockbeat; RELEASE lockbeat", ""
 	switch d {
@@ -101,8 +102,8 @@ func state(err error) string {
 	return ""
 }
 
-// Err is the caller's error of a statement of this fence: nil, a loss, errRaise, or
-// Failed's.
+// Err is the caller's error of a statement of this fence: nil, a loss,
+// errRaise, or Failed's.
 func (f *Fence) Err(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errRaise) || errors.Is(err, renewer.ErrLost) ||
 		errors.Is(err, driver.ErrBadConn) { // with which database/sql tries another connection
@@ -122,12 +123,13 @@ func UnlessRaise(err error) error {
 	return err
 }
 
-// Hides reports whether the transaction that a statement is in may end within it.
+// Hides reports whether the transaction that a statement is in may end within
+// it.
 func (d Dialect) Hides(query string) bool { return d == MySQL && d.firstWord(query) == "call" }
 
-// Pipes reports whether PostgreSQL surely commits nothing within a statement that is sent
-// in one go with its fence, with no BEGIN before. It may in CALL and VACUUM, say, and in
-// what is prepared under a name.
+// Pipes reports whether PostgreSQL surely commits nothing within a statement
+// that is sent in one go with its fence, with no BEGIN before. It may in CALL
+// and VACUUM, say, and in what is prepared under a name.
 func Pipes(query string) bool {
 	switch PostgreSQL.firstWord(query) {
 	case "select", "with", "values", "table", "insert", "update", "delete", "merge", "set", "show":
@@ -146,11 +148,12 @@ func Alone(err error) error {
 	return err
 }
 
-// higher finds what was cast in PostgreSQL's message, whatever language the rest is in.
+// higher finds what was cast in PostgreSQL's message, whatever language the
+// rest is in.
 var higher = regexp.MustCompile(`lock_hash=(\w{16}) has the token (\d+)`)
 
-// Overtaken is the error of the lock whose row has another token, if that is what err
-// says: a loss or, if that is none that is higher, errRaise.
+// Overtaken is the error of the lock whose row has another token, if that is
+// what err says: a loss or, if that is none that is higher, errRaise.
 func Overtaken(err error, locks []Lock) error {
 	if err == nil {
 		return nil

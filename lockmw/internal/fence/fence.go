@@ -1,8 +1,8 @@
-// Package fence has a database refuse what a late holder of a lock writes, over one table
-// of fences. Packages fencetx and fencedb stand on it.
+// Package fence has a database refuse what a late holder of a lock writes, over
+// one table of fences. Packages fencetx and fencedb stand on it.
 //
-// A name's row has the highest token whose holder has begun a transaction. The first
-// transaction of a lease raises it, each one shares it to its end:
+// A name's row has the highest token whose holder has begun a transaction. The
+// first transaction of a lease raises it, each one shares it to its end:
 //
 //	BeginTx under a lock with token T
 //	 ├─ the first of the lease: raise
@@ -15,9 +15,9 @@
 //	       one is higher    the lock is lost
 //	       one is lower     or missing: raise, and begin again
 //
-// While a transaction shares the row no successor can raise it, so COMMIT needs no check.
-// A write of the row in each transaction would do as well, but one holder's would wait
-// for each other, and at REPEATABLE READ be in conflict.
+// While a transaction shares the row no successor can raise it, so COMMIT needs
+// no check. A write of the row in each transaction would do as well, but one
+// holder's would wait for each other, and at REPEATABLE READ be in conflict.
 package fence
 
 import (
@@ -54,8 +54,8 @@ type Fence struct {
 	Locks   []Lock // each name once, in the order in which all take their rows
 }
 
-// of is the fence of the locks of this process that ctx runs under, nil if there are none
-// that count, and a slot that it runs under.
+// of is the fence of the locks of this process that ctx runs under, nil if
+// there are none that count, and a slot that it runs under.
 func of(
 	ctx context.Context, d Dialect, counts func(name string) bool,
 ) (f *Fence, slot *scope.Hold) {
@@ -78,8 +78,8 @@ func of(
 	return &Fence{d, locks}, slot
 }
 
-// covers reports whether a transaction with the fence f, or none, carries all locks of
-// other.
+// covers reports whether a transaction with the fence f, or none, carries all
+// locks of other.
 func (f *Fence) covers(other *Fence) bool {
 	if f == nil {
 		return false

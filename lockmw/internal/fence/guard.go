@@ -31,18 +31,19 @@ type Guard struct {
 	toldOutside               atomic.Bool
 }
 
-// Beginner begins a transaction with its fence in one round trip. ok is false if it does
-// not know the driver's connection, or leaves it to the driver to refuse the options.
+// Beginner begins a transaction with its fence in one round trip. ok is false
+// if it does not know the driver's connection, or leaves it to the driver to
+// refuse the options.
 type Beginner func(
 	ctx context.Context, c driver.Conn, o driver.TxOptions, f *Fence,
 ) (tx driver.Tx, ok bool, err error)
 
-// mostRaised bounds what a process remembers. What it forgets is raised again, which
-// changes nothing.
+// mostRaised bounds what a process remembers. What it forgets is raised again,
+// which changes nothing.
 const mostRaised = 4096
 
-// Of is the fence of the locks that ctx runs under, nil without. It is an error if a
-// transaction that may write needs one.
+// Of is the fence of the locks that ctx runs under, nil without. It is an error
+// if a transaction that may write needs one.
 func (g *Guard) Of(ctx context.Context) (*Fence, error) {
 	f, slot := of(ctx, g.Dialect, g.Counts)
 	if slot != nil {
@@ -59,8 +60,8 @@ func (g *Guard) Of(ctx context.Context) (*Fence, error) {
 	return f, nil
 }
 
-// OfTx is the fence of the locks that a transaction is begun under, and the one that it has
-// to carry: none if it is read-only.
+// OfTx is the fence of the locks that a transaction is begun under, and the one
+// that it has to carry: none if it is read-only.
 func (g *Guard) OfTx(ctx context.Context, readOnly bool) (f, carried *Fence, err error) {
 	f, err = g.Of(ctx)
 	switch {
@@ -72,8 +73,8 @@ func (g *Guard) OfTx(ctx context.Context, readOnly bool) (f, carried *Fence, err
 	return f, nil, nil
 }
 
-// Begun begins a transaction with the fence f. raise calls Raise; begin begins one and
-// runs f.Check in it, and undoes it if it fails.
+// Begun begins a transaction with the fence f. raise calls Raise; begin begins
+// one and runs f.Check in it, and undoes it if it fails.
 func (g *Guard) Begun(ctx context.Context, f *Fence, raise, begin func() error) (err error) {
 	for range 4 {
 		if g.Dialect != SQLite && !g.isRaised(f) {
@@ -96,10 +97,10 @@ func (g *Guard) Begun(ctx context.Context, f *Fence, raise, begin func() error) 
 	return err
 }
 
-// Raise raises the tokens of f unless they are, one at a time a lock: several raises of
-// one holder would wait for each other, and for its transactions. raise runs f.Raise
-// outside of a transaction, on a connection that the caller has: if it waited for one,
-// those who have them all could wait for it.
+// Raise raises the tokens of f unless they are, one at a time a lock: several
+// raises of one holder would wait for each other, and for its transactions.
+// raise runs f.Raise outside of a transaction, on a connection that the caller
+// has: if it waited for one, those who have them all could wait for it.
 func (g *Guard) Raise(ctx context.Context, f *Fence, raise func() error) error {
 	key := f.Locks[0].Name
 	for !g.isRaised(f) {
@@ -163,8 +164,9 @@ func (g *Guard) note(f *Fence, raised bool) {
 	}
 }
 
-// Open notes that a transaction is open in the operation that ctx is of, until closed is
-// called: a lock that is waited for meanwhile is told to the observer.
+// Open notes that a transaction is open in the operation that ctx is of, until
+// closed is called: a lock that is waited for meanwhile is told to the
+// observer.
 func (g *Guard) Open(ctx context.Context) (closed func()) {
 	for held := range scope.Leases(ctx) {
 		return intx.Open(held.Lease, &g.lockInside)
@@ -172,8 +174,8 @@ func (g *Guard) Open(ctx context.Context) (closed func()) {
 	return func() {}
 }
 
-// Inside tells the observer, once, of a statement under locks that is in a transaction
-// which does not carry them: its fence is f, or none.
+// Inside tells the observer, once, of a statement under locks that is in a
+// transaction which does not carry them: its fence is f, or none.
 func (g *Guard) Inside(ctx context.Context, f *Fence) {
 	if g.toldOutside.Load() {
 		return

@@ -8,8 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// Statements are told apart by their words. What is in doubt counts as one that writes: it
-// then has a fence, and takes longer. What words do not show:
+// Statements are told apart by their words. What is in doubt counts as one that
+// writes: it then has a fence, and takes longer. What words do not show:
 //
 //   - what a function, operator, cast, view, rule or trigger of the database's does; what
 //     looks like a column may be a function, too (PostgreSQL), and functions of SQLite that
@@ -18,7 +18,8 @@ import (
 //   - modes in which a backslash or a quote means something else;
 //   - what a statement does that was prepared under a name before.
 
-// Kind is what a text does to transactions. That of several statements is their highest.
+// Kind is what a text does to transactions. That of several statements is their
+// highest.
 type Kind int
 
 // The kinds.
@@ -44,7 +45,8 @@ func (d Dialect) KindOf(query string) (kind Kind, several bool) {
 	return kind, several
 }
 
-// reading are first words of statements that read, or set something in the session.
+// reading are first words of statements that read, or set something in the
+// session.
 var reading = [...][]string{
 	PostgreSQL: strings.Fields("deallocate discard listen reset select set show table unlisten " +
 		"values with"),
@@ -57,8 +59,8 @@ var sets = strings.Fields(`busy_timeout cache_size database_list foreign_key_lis
 	index_info index_list journal_mode locking_mode mmap_size synchronous table_info table_list
 	table_xinfo temp_store`)
 
-// What surely does not commit MySQL's transaction begins with these. It is a list of its
-// own since there is no whole one of what does.
+// What surely does not commit MySQL's transaction begins with these. It is a
+// list of its own since there is no whole one of what does.
 var (
 	stays = strings.Fields(`call delete desc describe do explain insert replace rollback select
 		set show table update use values with`)
@@ -154,8 +156,8 @@ var errText = &Error{"begin transactions by BeginTx or Begin under a lock, end t
 	"or Rollback, and send each other statement by itself: what follows a statement that " +
 	"begins or ends one would have no fence", renewer.ErrConfig, nil}
 
-// Outside is the fence that a text in no transaction has to have one of its own for, nil
-// if none, and the text's kind.
+// Outside is the fence that a text in no transaction has to have one of its own
+// for, nil if none, and the text's kind.
 func (g *Guard) Outside(ctx context.Context, query string) (*Fence, Kind, error) {
 	if now, slot := of(ctx, g.Dialect, g.Counts); now == nil && slot == nil && !g.Require &&
 		g.Dialect.isPlain(query) {
@@ -178,10 +180,10 @@ func (g *Guard) Outside(ctx context.Context, query string) (*Fence, Kind, error)
 	return f, kind, nil
 }
 
-// InTx is the error of a text in a transaction that has the fence f, or none: one after
-// which the transaction would not carry it any more, or that ends one without a fence and
-// goes on under a lock. One that is read-only has none, but would have f if a text made
-// another one of it.
+// InTx is the error of a text in a transaction that has the fence f, or none:
+// one after which the transaction would not carry it any more, or that ends one
+// without a fence and goes on under a lock. One that is read-only has none, but
+// would have f if a text made another one of it.
 func (g *Guard) InTx(ctx context.Context, f *Fence, readOnly bool, query string) error {
 	if !readOnly {
 		g.Inside(ctx, f)
@@ -209,9 +211,9 @@ func (g *Guard) InTx(ctx context.Context, f *Fence, readOnly bool, query string)
 	return nil
 }
 
-// writes reports whether a text of this kind may make a read-only transaction another one.
-// Functions can't: PostgreSQL refuses that in a query. Drivers of SQLite do not heed that
-// option.
+// writes reports whether a text of this kind may make a read-only transaction
+// another one. Functions can't: PostgreSQL refuses that in a query. Drivers of
+// SQLite do not heed that option.
 func (d Dialect) writes(query string, kind Kind, several bool) bool {
 	if d == SQLite {
 		return kind == Writes

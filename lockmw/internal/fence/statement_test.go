@@ -18,9 +18,9 @@ const (
 
 func every() []fence.Dialect { return []fence.Dialect{postgres, mysql, sqlite} }
 
-// kinds are statements as every database takes them, unless one is named. What is in doubt
-// counts as one that writes; with MySQL a first word that is not known, as one that
-// commits.
+// kinds are statements as every database takes them, unless one is named. What
+// is in doubt counts as one that writes; with MySQL a first word that is not
+// known, as one that commits.
 func kinds() map[fence.Kind]map[string][]fence.Dialect {
 	return map[fence.Kind]map[string][]fence.Dialect{
 		fence.Reads: {
@@ -195,7 +195,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// Whatever stands around a statement that writes, a text with it is none that reads.
+// Whatever stands around a statement that writes, a text with it is none that
+// reads.
 func FuzzKindOf(f *testing.F) {
 	for _, queries := range kinds() {
 		for query := range queries {

@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// In the texts names are hexadecimal and tokens are digits, so that they need no
-// arguments: a text is then one round trip with any driver, and may have several
-// statements.
+// In the texts names are hexadecimal and tokens are digits, so that they need
+// no arguments: a text is then one round trip with any driver, and may have
+// several statements.
 
-// postgresRaise makes one row's token at least the lock's. At READ COMMITTED whatever the
-// default is: above it, a raise that has waited would fail. A row that is high enough is
-// not even locked: this holder's own transactions may share it. That it is raised need
-// not reach the disk before the transaction that it is raised for does, and the log of
-// changes keeps their order.
+// postgresRaise makes one row's token at least the lock's. At READ COMMITTED
+// whatever the default is: above it, a raise that has waited would fail. A row
+// that is high enough is not even locked: this holder's own transactions may
+// share it. That it is raised need not reach the disk before the transaction
+// that it is raised for does, and the log of changes keeps their order.
 const postgresRaise = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit TO " +
 	"off; INSERT INTO lockbeat_fences AS f (name, claim, token) SELECT v.* FROM (VALUES " +
 	"(decode('%[1]x', 'hex'), %[2]t, %[3]d::bigint)) AS v (name, claim, token) WHERE NOT EXISTS " +
@@ -22,24 +22,24 @@ const postgresRaise = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchrono
 	"e.token >= v.token) ON CONFLICT (name, claim) DO UPDATE SET token = excluded.token " +
 	"WHERE f.token < excluded.token; COMMIT; "
 
-// PostgresCheck is Check for one lock, with arguments, so that a driver keeps it
-// prepared: name and token. It fails unless claim and row have the token, so that what is
-// sent behind it is not done. A transaction whose claim is gone does not even share the
-// row. (What is cast depends on the row: a constant would fail when it is planned. OFFSET
-// 0 keeps the order of the questions.)
+// PostgresCheck is Check for one lock, with arguments, so that a driver keeps
+// it prepared: name and token. It fails unless claim and row have the token, so
+// that what is sent behind it is not done. A transaction whose claim is gone
+// does not even share the row. (What is cast depends on the row: a constant
+// would fail when it is planned. OFFSET 0 keeps the order of the questions.)
 const PostgresCheck = "SELECT CASE WHEN t = $2::bigint THEN 1 ELSE ('lock_hash=' || " +
 	"left(encode(sha256($1), 'hex'), 16) || ' has the token ' || coalesce(greatest(c, t), " +
 	"0))::int END FROM (SELECT c, CASE WHEN c = $2 THEN (SELECT token FROM lockbeat_fences " +
 	"WHERE name = $1 AND NOT claim FOR SHARE) END AS t FROM (SELECT (SELECT token FROM " +
 	"lockbeat_fences WHERE name = $1::bytea AND claim) AS c OFFSET 0) s OFFSET 0) s"
 
-// MySQLEngine is a question for the table's engine, in the second column: others than
-// InnoDB have no locks on rows.
+// MySQLEngine is a question for the table's engine, in the second column:
+// others than InnoDB have no locks on rows.
 const MySQLEngine = "SHOW TABLE STATUS LIKE 'lockbeat_fences'"
 
-// Raise has the texts that make the rows' tokens the locks', each to be run by itself, in
-// no transaction; with SQLite, which lets one write at a time, in the transaction before
-// Check.
+// Raise has the texts that make the rows' tokens the locks', each to be run by
+// itself, in no transaction; with SQLite, which lets one write at a time, in
+// the transaction before Check.
 func (f *Fence) Raise() (texts []string) {
 	var b strings.Builder
 	if f.Dialect == PostgreSQL {
@@ -62,9 +62,9 @@ func (f *Fence) Raise() (texts []string) {
 	return texts
 }
 
-// Check is the text that reads and shares the rows until the transaction ends. With
-// PostgreSQL it fails unless they have the locks' tokens; else Verdict says what its
-// answer means.
+// Check is the text that reads and shares the rows until the transaction ends.
+// With PostgreSQL it fails unless they have the locks' tokens; else Verdict
+// says what its answer means.
 func (f *Fence) Check() string {
 	if f.Dialect != PostgreSQL {
 		return f.Read() + [...]string{MySQL: " LOCK IN SHARE MODE", SQLite: ""}[f.Dialect]
@@ -80,8 +80,9 @@ func (f *Fence) Check() string {
 	return b.String()
 }
 
-// Share is Check for PostgreSQL as a text that is quickly planned. It has shared the rows
-// if it has as many as there are locks; else Check says why not.
+// Share is Check for PostgreSQL as a text that is quickly planned. It has
+// shared the rows if it has as many as there are locks; else Check says why
+// not.
 func (f *Fence) Share() string {
 	pairs := make([]string, len(f.Locks))
 	for i, l := range f.Locks {
@@ -92,8 +93,8 @@ func (f *Fence) Share() string {
 		strconv.Itoa(len(f.Locks)) + " ORDER BY name FOR SHARE"
 }
 
-// Read is the text that reads the rows, with MySQL and SQLite, and shares none. PostgreSQL
-// does not know the backquotes.
+// Read is the text that reads the rows, with MySQL and SQLite, and shares none.
+// PostgreSQL does not know the backquotes.
 func (f *Fence) Read() string {
 	names := make([]string, len(f.Locks))
 	for i, l := range f.Locks {

@@ -19,8 +19,8 @@ const (
 	runs  = "/*!" // begins a comment that MySQL and MariaDB run
 )
 
-// next is the next word, in lower case; sign; or text in quotes, with the one before it;
-// "" at the end.
+// next is the next word, in lower case; sign; or text in quotes, with the one
+// before it; "" at the end.
 func (s *scanner) next() string {
 	for {
 		t := s.rest
@@ -53,7 +53,8 @@ func (s *scanner) next() string {
 	}
 }
 
-// behindComment is what follows a comment, all if it has no end. It may have others in it.
+// behindComment is what follows a comment, all if it has no end. It may have
+// others in it.
 func behindComment(t string, others bool) string {
 	depth := 0
 	for i := 0; i+1 < len(t); i++ {
@@ -109,8 +110,8 @@ func (s *scanner) word(t string) string {
 	return string(rune(c))
 }
 
-// quoted is the text in quotes that t begins with. One that is twice in it, for itself, is
-// taken for the end of one text and the begin of another.
+// quoted is the text in quotes that t begins with. One that is twice in it, for
+// itself, is taken for the end of one text and the begin of another.
 func (s *scanner) quoted(t, end string, escapes bool) string {
 	doubtful := false
 	for i := len(end); i < len(t); i++ {
@@ -153,8 +154,9 @@ var (
 	blocks   = strings.Fields("case if loop repeat while") // MySQL's, besides BEGIN
 )
 
-// statement is the next one's words, none at the end; all of those that can show that it
-// writes nothing, else the first ones. The body of a routine is a part of it.
+// statement is the next one's words, none at the end; all of those that can
+// show that it writes nothing, else the first ones. The body of a routine is a
+// part of it.
 func (s *scanner) statement() (words []string) {
 	var last string
 	var all, routine bool
@@ -188,8 +190,8 @@ func (s *scanner) statement() (words []string) {
 	return words
 }
 
-// isPlain reports whether a text is, at a glance, one statement that neither begins nor
-// ends a transaction. Most are.
+// isPlain reports whether a text is, at a glance, one statement that neither
+// begins nor ends a transaction. Most are.
 func (d Dialect) isPlain(query string) bool {
 	return slices.Contains(plain, d.firstWord(query)) && !strings.Contains(query, ";")
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/guard"
 )
 
-// addGuard adds the command by which the program becomes a guard: see package guard.
+// addGuard adds the command by which the program becomes a guard: see package
+// guard.
 func addGuard(root *cobra.Command) {
 	root.AddCommand(&cobra.Command{
 		Use: guard.Hidden + " SOCKET", Hidden: true, Args: cobra.ArbitraryArgs,

@@ -19,15 +19,17 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// incident is one that a person is called for at night. The page leads there by an alert or by a
-// line of the log.
+// incident is one that a person is called for at night. The page leads there by
+// an alert or by a line of the log.
 type incident struct {
 	name   string
 	server []string // settings
-	// scene plays it about the lock order:42, in small, and returns what else the command shows.
+	// scene plays it about the lock order:42, in small, and returns what else
+	// the command shows.
 	scene func(t *testing.T, s site) (shows []string)
-	// section is of docs/operate.md. Its first command is the one that is run, as the user who
-	// looks, with more arguments for a test's sake. "": the line of the log says it all.
+	// section is of docs/operate.md. Its first command is the one that is run,
+	// as the user who looks, with more arguments for a test's sake. "": the
+	// line of the log says it all.
 	section string
 	more    []string
 	enough  func(printed string) bool
@@ -275,11 +277,12 @@ var incidents = []incident{
 		},
 		shows: []string{`order:42 +worker-1 pid \d+ `},
 	},
-	// The log says at the first task that InLine was given another Redis, and what to change:
-	// asynqmw's TestAnotherRedisThanTheServersIsToldOf.
+	// The log says at the first task that InLine was given another Redis, and
+	// what to change: asynqmw's TestAnotherRedisThanTheServersIsToldOf.
 }
 
-// busy has a process take a lock and free it, again and again, until the test ends.
+// busy has a process take a lock and free it, again and again, until the test
+// ends.
 func (p process) busy(t *testing.T, name string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -315,7 +318,8 @@ func sectionOf(t *testing.T, heading string) string {
 	return text
 }
 
-// The first command that the page names for an incident shows its cause, to the user who looks.
+// The first command that the page names for an incident shows its cause, to the
+// user who looks.
 func TestTheFirstCommandShowsTheCause(t *testing.T) {
 	t.Parallel()
 	for _, in := range incidents {

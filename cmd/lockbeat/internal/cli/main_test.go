@@ -113,8 +113,8 @@ func (s site) start(
 	return p
 }
 
-// hangs has an operation take a lock and go on with it, until the test ends, whatever becomes of
-// the lock.
+// hangs has an operation take a lock and go on with it, until the test ends,
+// whatever becomes of the lock.
 func (p process) hangs(
 	t *testing.T, name, operation string, more ...renewer.Request,
 ) *renewer.Lease {
@@ -127,7 +127,8 @@ func (p process) hangs(
 	return lease
 }
 
-// tellsOfCallers returns when the heartbeat of a lock has told that n callers wait beside it.
+// tellsOfCallers returns when the heartbeat of a lock has told that n callers
+// wait beside it.
 func (p process) tellsOfCallers(t *testing.T, name string, n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -136,7 +137,8 @@ func (p process) tellsOfCallers(t *testing.T, name string, n int) {
 	}, patience, 10*time.Millisecond)
 }
 
-// waits has n callers of a process wait for a lock until the test ends, and returns when they do.
+// waits has n callers of a process wait for a lock until the test ends, and
+// returns when they do.
 func (p process) waits(t *testing.T, name string, n int, more ...renewer.Request) {
 	t.Helper()
 	r := append(more, renewer.Request{})[0]

@@ -76,8 +76,9 @@ func aclOf(t *testing.T, user string) []string {
 
 var serving = regexp.MustCompile(`http://\S+`)
 
-// Each command line of the page for the person on call does what it says for the users that
-// docs/redis.md makes for that, with its lines for them. What one may not do names the right.
+// Each command line of the page for the person on call does what it says for
+// the users that docs/redis.md makes for that, with its lines for them. What
+// one may not do names the right.
 func TestTheCommandsOfThePageWorkForItsUsers(t *testing.T) {
 	t.Parallel()
 	s := site{redistest.Start(t, "--maxmemory", "1gb", "--maxmemory-policy", "allkeys-lru")}

@@ -1,4 +1,5 @@
-// Package cli is the command line: it knows all commands, and none of them knows it.
+// Package cli is the command line: it knows all commands, and none of them
+// knows it.
 package cli
 
 import (
@@ -74,7 +75,8 @@ func New() *cobra.Command {
 	return root
 }
 
-// version is the release that this program was built from, or the commit, as far as Go knows it.
+// version is the release that this program was built from, or the commit, as
+// far as Go knows it.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

@@ -9,7 +9,8 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/cli"
 )
 
-// The tests are built from a checkout; scripts/release sees the version of a release.
+// The tests are built from a checkout; scripts/release sees the version of a
+// release.
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr strings.Builder

@@ -12,8 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// Deployment is what the variables lead to, for a command that looks at the servers themselves. Its
-// methods may be called concurrently.
+// Deployment is what the variables lead to, for a command that looks at the
+// servers themselves. Its methods may be called concurrently.
 type Deployment struct {
 	// Client is connected to it. The caller closes it.
 	Client rueidis.Client

@@ -8,13 +8,14 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// Open opens the store of locks for commands that look at locks and break them: its user needs no
-// other rights. It may be called concurrently.
+// Open opens the store of locks for commands that look at locks and break them:
+// its user needs no other rights. It may be called concurrently.
 func Open(ctx context.Context) (*redisstore.Store, error) {
 	return open(ctx, 0, redisstore.ToInspect())
 }
 
-// OpenFor opens the store for leases of the given TTL. It may be called concurrently.
+// OpenFor opens the store for leases of the given TTL. It may be called
+// concurrently.
 func OpenFor(ctx context.Context, ttl time.Duration) (*redisstore.Store, error) {
 	return open(ctx, ttl)
 }

@@ -14,9 +14,11 @@ import (
 // FileVariable names the file with variables, unless --config does.
 const FileVariable = "LOCKBEAT_CONFIG"
 
-// Source is where variables come from. Its zero value is the environment of the process.
+// Source is where variables come from. Its zero value is the environment of the
+// process.
 type Source struct {
-	// File is a file with variables; "" for the one that LOCKBEAT_CONFIG names, if any.
+	// File is a file with variables; "" for the one that LOCKBEAT_CONFIG names,
+	// if any.
 	File string
 	// Lookup finds a variable of the environment, os.LookupEnv by default.
 	Lookup func(name string) (value string, ok bool)
@@ -31,7 +33,8 @@ func With(ctx context.Context, s Source) context.Context {
 	return context.WithValue(ctx, sourceKey{}, s)
 }
 
-// read reads the variables that ctx says. The environment comes before the file.
+// read reads the variables that ctx says. The environment comes before the
+// file.
 func read(ctx context.Context) (deployment.Settings, error) {
 	s, _ := ctx.Value(sourceKey{}).(Source)
 	if s.Lookup == nil {
@@ -68,8 +71,8 @@ func read(ctx context.Context) (deployment.Settings, error) {
 	return settings, err
 }
 
-// readFile reads a file with variables. A line may have a password in it, so a fault shows nothing
-// of one.
+// readFile reads a file with variables. A line may have a password in it, so a
+// fault shows nothing of one.
 func readFile(path string) (values map[string]string, faults []string) {
 	text, mode, err := deployment.ReadFile(path)
 	if err != nil {

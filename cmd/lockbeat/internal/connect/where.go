@@ -8,8 +8,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// Where says in one line, for people, which Redis the variables lead to and by which prefix. It has
-// no password in it.
+// Where says in one line, for people, which Redis the variables lead to and by
+// which prefix. It has no password in it.
 func Where(ctx context.Context) (string, error) {
 	quiet, _ := ctx.Value(sourceKey{}).(Source)
 	quiet.Warn = nil // Open warns

@@ -38,8 +38,8 @@ func cluster(ctx context.Context, s server) finding {
 	return f
 }
 
-// sentinels asks each Sentinel whether enough of them could agree on a fail-over, which server is
-// the primary, and whether its replicas are in step.
+// sentinels asks each Sentinel whether enough of them could agree on a
+// fail-over, which server is the primary, and whether its replicas are in step.
 func sentinels(ctx context.Context, d *connect.Deployment, r *report) {
 	var named []string
 	for _, addr := range d.Addresses() {

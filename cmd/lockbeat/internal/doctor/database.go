@@ -14,13 +14,15 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 )
 
-// A database of fences (packages fencedb and fencetx) is looked at by its catalog, and by EXPLAIN,
-// which needs the rights of a statement and does not run it.
+// A database of fences (packages fencedb and fencetx) is looked at by its
+// catalog, and by EXPLAIN, which needs the rights of a statement and does not
+// run it.
 
 // databaseTimeout is how long a database may take to answer.
 const databaseTimeout = 10 * time.Second
 
-// look is a question to a database, whose answer is one text, and what that means.
+// look is a question to a database, whose answer is one text, and what that
+// means.
 type look struct {
 	check, query string
 	judge        func(answer string, err error) finding

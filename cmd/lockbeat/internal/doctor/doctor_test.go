@@ -31,11 +31,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, redistest.Lingering()...)
 }
 
-// report is what the doctor has found: for each check the status and what it says.
+// report is what the doctor has found: for each check the status and what it
+// says.
 type report map[string]string
 
-// examine runs the doctor with these lines of configuration. It returns what it prints for people,
-// what it has found, and its exit status.
+// examine runs the doctor with these lines of configuration. It returns what it
+// prints for people, what it has found, and its exit status.
 func examine(t *testing.T, lines ...string) (text string, found report, status int) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "config")
@@ -150,7 +151,8 @@ func used(t *testing.T, s *redistest.Server, percent int) string {
 	return strconv.Itoa(n * percent / 100)
 }
 
-// It was WARN: `doctor | grep FAIL` showed nothing of a server that granted nothing.
+// It was WARN: `doctor | grep FAIL` showed nothing of a server that granted
+// nothing.
 func TestAFullServerIsAFailure(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t, "--appendonly", "yes")
@@ -260,8 +262,8 @@ func TestAFullDisk(t *testing.T) {
 	assert.Contains(t, found["persistence"], "WARN snapshots only")
 }
 
-// The docs have the same lists of rights, which a test of package redisstore holds against those
-// that are needed.
+// The docs have the same lists of rights, which a test of package redisstore
+// holds against those that are needed.
 func TestRightsAreThoseOfTheDocs(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../../docs/redis.md")

@@ -39,7 +39,8 @@ type finding struct {
 	silent bool   // there was no answer, nor will there be one to the next question
 }
 
-// report collects findings, and tells each at once: the next may be long in coming.
+// report collects findings, and tells each at once: the next may be long in
+// coming.
 type report struct {
 	tell     func(finding)
 	findings []finding
@@ -57,8 +58,8 @@ func (r *report) worst() (worst status) {
 	return worst
 }
 
-// missed makes the finding of something that could not be looked at: for want of a right, or since
-// the server does not answer.
+// missed makes the finding of something that could not be looked at: for want
+// of a right, or since the server does not answer.
 func missed(check, right string, err error) finding {
 	if answer, isAnswer := rueidis.IsRedisErr(err); isAnswer {
 		f := finding{Check: check, Status: unknown, Found: "the server says: " + answer.Error()}
@@ -79,7 +80,8 @@ func missed(check, right string, err error) finding {
 // isBusy reports whether a server says that it does nothing but run a script.
 func isBusy(text string) bool { return strings.Contains(text, "is busy running a script") }
 
-// endScript is what to do about that. The server itself tells nobody which script it is.
+// endScript is what to do about that. The server itself tells nobody which
+// script it is.
 func endScript(text string) string {
 	end := "SCRIPT KILL"
 	if strings.Contains(text, "FUNCTION KILL") {

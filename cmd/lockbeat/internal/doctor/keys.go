@@ -12,7 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/redisstore"
 )
 
-// keys counts what is held under the prefix, and what other programs have written there.
+// keys counts what is held under the prefix, and what other programs have
+// written there.
 func keys(ctx context.Context, d *connect.Deployment) finding {
 	const check = "keys"
 	store, err := redisstore.New(d.Client, redisstore.Prefix(d.Prefix),

@@ -11,16 +11,17 @@ import (
 )
 
 const (
-	// pings is how often a server is asked for its latency, and pinging for how long at most: one
-	// that is far away or slow has shown it by then.
+	// pings is how often a server is asked for its latency, and pinging for how
+	// long at most: one that is far away or slow has shown it by then.
 	pings   = 100
 	pinging = 3 * time.Second
-	// slow is a latency at which a lease of the default TTL, 15 s, has few attempts left.
+	// slow is a latency at which a lease of the default TTL, 15 s, has few
+	// attempts left.
 	slow = 500 * time.Millisecond
 )
 
-// latency measures the time of a round trip. A refusal takes as long as an answer, so it needs no
-// right.
+// latency measures the time of a round trip. A refusal takes as long as an
+// answer, so it needs no right.
 func (s *server) latency(ctx context.Context) finding {
 	return latency(func() error {
 		return s.client.Do(ctx, s.client.B().Ping().Build()).NonRedisError()
@@ -65,8 +66,8 @@ func (s *server) version(context.Context) finding {
 	return f
 }
 
-// clock compares the server's clock with ours. Nothing depends on that: it is for those who read
-// the times that `lockbeat show` prints.
+// clock compares the server's clock with ours. Nothing depends on that: it is
+// for those who read the times that `lockbeat show` prints.
 func (s *server) clock(ctx context.Context) finding {
 	begun := time.Now()
 	parts, err := s.client.Do(ctx, s.client.B().Time().Build()).AsIntSlice()

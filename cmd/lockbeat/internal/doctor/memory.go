@@ -6,10 +6,12 @@ import (
 	"strconv"
 )
 
-// fullAt is how much of its memory a server may use before that is worth a word, in percent.
+// fullAt is how much of its memory a server may use before that is worth a
+// word, in percent.
 const fullAt = 90
 
-// memory looks whether the server may throw locks away, and when it will refuse them.
+// memory looks whether the server may throw locks away, and when it will refuse
+// them.
 func (s *server) memory(ctx context.Context) finding {
 	const check = "memory"
 	info, err := s.info(ctx)

@@ -8,8 +8,9 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 )
 
-// persistence says what a restart loses, and when the last one was. A holder whose lock was lost
-// hears of it at its next heartbeat; until then another may have it.
+// persistence says what a restart loses, and when the last one was. A holder
+// whose lock was lost hears of it at its next heartbeat; until then another may
+// have it.
 func (s *server) persistence(ctx context.Context) finding {
 	info, err := s.info(ctx)
 	if err != nil {

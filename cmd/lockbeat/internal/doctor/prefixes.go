@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// scanStep is about how many keys a server looks at for one command: some 0.1 ms.
+	// scanStep is about how many keys a server looks at for one command: some
+	// 0.1 ms.
 	scanStep = 250
 	// scanning is for how long keys are looked at: a server may have very many.
 	scanning = 3 * time.Second
@@ -21,21 +22,23 @@ const (
 	mostPrefixes = 8
 )
 
-// ofLocks is a key of ours: its prefix, which has none of these bytes and ends in a colon, the name
-// of a lock or the tag of a mark, and what is behind the braces: nothing for a lease.
+// ofLocks is a key of ours: its prefix, which has none of these bytes and ends
+// in a colon, the name of a lock or the tag of a mark, and what is behind the
+// braces: nothing for a lease.
 var ofLocks = regexp.MustCompile(`^([^][{}*?\\[:cntrl:] ]*:)\{([^{}]+)\}(.*)$`)
 
 // prefixes are those under which keys were seen.
 type prefixes struct {
 	cluster bool
-	// locked are those with a mark, which each grant leaves for a day by default. Its tag is a
-	// percent sign, as no other key's; on a cluster a number.
+	// locked are those with a mark, which each grant leaves for a day by
+	// default. Its tag is a percent sign, as no other key's; on a cluster a
+	// number.
 	locked map[string]bool
 	held   map[string]bool // those with a lease
 }
 
-// otherPrefixes looks for locks under other prefixes than ours: two programs that should exclude
-// each other, and differ in the prefix, don't.
+// otherPrefixes looks for locks under other prefixes than ours: two programs
+// that should exclude each other, and differ in the prefix, don't.
 func otherPrefixes(ctx context.Context, all []server, ours string) finding {
 	const check = "other prefixes"
 	p := prefixes{
@@ -61,8 +64,8 @@ func otherPrefixes(ctx context.Context, all []server, ours string) finding {
 	return f
 }
 
-// scan looks at the keys of a server; it reports whether it has seen all of them. SCAN needs no
-// right to the keys themselves.
+// scan looks at the keys of a server; it reports whether it has seen all of
+// them. SCAN needs no right to the keys themselves.
 func (p prefixes) scan(
 	ctx context.Context, client rueidis.Client, until time.Time,
 ) (whole bool, err error) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// replicas looks whether a primary that has lost its replicas goes on: then two servers may grant
-// one lock after a fail-over.
+// replicas looks whether a primary that has lost its replicas goes on: then two
+// servers may grant one lock after a fail-over.
 func (s *server) replicas(ctx context.Context) finding {
 	const check = "replicas"
 	info, err := s.info(ctx)
@@ -51,8 +51,8 @@ func (s *server) replicas(ctx context.Context) finding {
 	return f
 }
 
-// replica looks whether a replica is in step with its primary. It is a failure to have no other
-// server: a replica holds no locks.
+// replica looks whether a replica is in step with its primary. It is a failure
+// to have no other server: a replica holds no locks.
 func (s *server) replica(ctx context.Context) finding {
 	const check = "role"
 	f := finding{Check: check, Found: "a replica"}

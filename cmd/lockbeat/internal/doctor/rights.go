@@ -58,8 +58,9 @@ const needless = "only needed for that"
 // toLook is which of them a user who is on call has, and those behind it.
 const toLook = 4
 
-// rightsOf finds out what the user may do, by doing it in a way that changes nothing. To ask the
-// server (ACL DRYRUN) would need a right of an administrator.
+// rightsOf finds out what the user may do, by doing it in a way that changes
+// nothing. To ask the server (ACL DRYRUN) would need a right of an
+// administrator.
 func rightsOf(ctx context.Context, client rueidis.Client, prefix string, r *report) {
 	all := grants(client.Mode() == rueidis.ClientModeCluster)
 	t := trial{client: client, key: prefix + "{%}:doctor", granted: make(map[string]bool)}
@@ -127,8 +128,8 @@ func (t *trial) missing(rights string) string {
 	return strings.Join(missing, " ")
 }
 
-// run tries each command once: all of them in one round trip, which may take long, but for those to
-// subscribe.
+// run tries each command once: all of them in one round trip, which may take
+// long, but for those to subscribe.
 func (t *trial) run(ctx context.Context, all []grant) error {
 	var tried []string
 	var commands []rueidis.Completed
@@ -162,8 +163,9 @@ func (t *trial) run(ctx context.Context, all []grant) error {
 	return nil
 }
 
-// behind are the arguments behind the key with which a command changes nothing: the key is not
-// there, or the command refuses them, which a server does only after it has looked at rights.
+// behind are the arguments behind the key with which a command changes nothing:
+// the key is not there, or the command refuses them, which a server does only
+// after it has looked at rights.
 var behind = map[string][]string{
 	"get": {}, "mget": {}, "del": {}, "pttl": {}, "exists": {}, "zcard": {}, "hgetall": {},
 	"pexpire": {"1"}, "set": {"", "XX", "PX", "1"}, "getrange": {"0", "0"}, "zscan": {"0"},
@@ -192,9 +194,9 @@ func (t *trial) build(command string) rueidis.Completed {
 	return build.Build()
 }
 
-// subscribe tries commands of a connection that listens. It is closed rather than given back: the
-// client would send UNSUBSCRIBE, and PING behind it, and end the process at an answer to that which
-// it does not know.
+// subscribe tries commands of a connection that listens. It is closed rather
+// than given back: the client would send UNSUBSCRIBE, and PING behind it, and
+// end the process at an answer to that which it does not know.
 func (t *trial) subscribe(ctx context.Context, command string) (bool, error) {
 	conn, _ := t.client.Dedicate()
 	defer conn.Close()
@@ -206,7 +208,8 @@ func (t *trial) subscribe(ctx context.Context, command string) (bool, error) {
 	return allowed(conn.DoMulti(ctx, build)[0].Error())
 }
 
-// allowed reads whether a command was let through. Any answer but one about rights means that.
+// allowed reads whether a command was let through. Any answer but one about
+// rights means that.
 func allowed(err error) (bool, error) {
 	answer, isAnswer := rueidis.IsRedisErr(err)
 	switch {

@@ -75,7 +75,8 @@ func (s *server) info(ctx context.Context) (map[string]string, error) {
 	return s.told, nil
 }
 
-// fields reads lines "name:value". In RESP3 the text of CLUSTER INFO begins with its kind.
+// fields reads lines "name:value". In RESP3 the text of CLUSTER INFO begins
+// with its kind.
 func fields(text string) map[string]string {
 	all := make(map[string]string)
 	for line := range strings.Lines(strings.TrimPrefix(text, "txt:")) {

@@ -25,7 +25,8 @@ func TestPausedWritesAreNotWell(t *testing.T) {
 	require.NoError(t, s.Do("CLIENT", "UNPAUSE").Error())
 }
 
-// A server that runs a script answers nothing else: that is said, and what ends it.
+// A server that runs a script answers nothing else: that is said, and what ends
+// it.
 func TestAScriptThatRunsForLong(t *testing.T) {
 	t.Parallel()
 	for end, run := range map[string][]string{

@@ -1,4 +1,5 @@
-// Package exit has the exit statuses of the program, those of sysexits.h where one fits.
+// Package exit has the exit statuses of the program, those of sysexits.h where
+// one fits.
 package exit
 
 import (
@@ -8,7 +9,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// The exit statuses, beside those that a command run by `lockbeat run` has itself.
+// The exit statuses, beside those that a command run by `lockbeat run` has
+// itself.
 const (
 	OK          = 0
 	Warning     = 1   // doctor: the worst that it has found
@@ -53,8 +55,8 @@ func Usagef(format string, args ...any) error {
 	return &Error{Status: Usage, Err: fmt.Errorf(format, args...)}
 }
 
-// Status returns the exit status for an error, OK for nil: that of the [Error] in it, or else the
-// one for its kind.
+// Status returns the exit status for an error, OK for nil: that of the [Error]
+// in it, or else the one for its kind.
 func Status(err error) int {
 	var e *Error
 	switch {

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Now reads the clock: CLOCK_BOOTTIME, which counts the time for which the machine was suspended.
+// Now reads the clock: CLOCK_BOOTTIME, which counts the time for which the
+// machine was suspended.
 func Now() Instant {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {
@@ -16,7 +17,8 @@ func Now() Instant {
 	return Instant(t.Nano())
 }
 
-// alarm is a timer of that clock: it also rings at once after a suspend, as Go's do not.
+// alarm is a timer of that clock: it also rings at once after a suspend, as
+// Go's do not.
 type alarm struct {
 	C    chan struct{} // is sent to when the instant has come
 	file *os.File

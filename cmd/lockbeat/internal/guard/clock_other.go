@@ -4,7 +4,8 @@ package guard
 
 import "time"
 
-// Now reads the clock: the time of day, since Go offers no other that two processes share.
+// Now reads the clock: the time of day, since Go offers no other that two
+// processes share.
 func Now() Instant { return Instant(time.Now().UnixNano()) }
 
 // alarm is a timer of that clock.

@@ -33,10 +33,11 @@ type guard struct {
 // event is that the command has ended or stopped.
 type event struct{ status syscall.WaitStatus }
 
-// Main is the guard's process. fd is its end of the socket. It returns when no process of the
-// command is left.
+// Main is the guard's process. fd is its end of the socket. It returns when no
+// process of the command is left.
 func Main(fd int) error {
-	// The command is killed when the thread that has started it ends: see pdeathsig.
+	// The command is killed when the thread that has started it ends: see
+	// pdeathsig.
 	runtime.LockOSThread()
 	syscall.CloseOnExec(fd)
 	rename()
@@ -103,7 +104,8 @@ func (g *guard) start(s *start) {
 	}()
 }
 
-// orders are what the wrapper tells. The channel is closed when the wrapper is gone.
+// orders are what the wrapper tells. The channel is closed when the wrapper is
+// gone.
 func (g *guard) orders() <-chan order {
 	orders := make(chan order)
 	go func() {

@@ -4,7 +4,8 @@ package guard
 
 import "time"
 
-// Instant is a point of a clock that all processes of the machine share, in nanoseconds.
+// Instant is a point of a clock that all processes of the machine share, in
+// nanoseconds.
 type Instant int64
 
 // Add returns the instant d later.
@@ -16,12 +17,13 @@ type Deadline struct {
 	Term Instant
 	// Kill is when every process of it is killed.
 	Kill Instant
-	// Late is when the wrapper no longer trusts the guard to do it. The lease lasts somewhat longer
-	// than this.
+	// Late is when the wrapper no longer trusts the guard to do it. The lease
+	// lasts somewhat longer than this.
 	Late Instant
 }
 
-// plan is when to do what. It is an idea of its own so that it can be tested without processes.
+// plan is when to do what. It is an idea of its own so that it can be tested
+// without processes.
 type plan struct {
 	deadline Deadline // the latest that the wrapper has told
 	grace    time.Duration

@@ -31,8 +31,8 @@ type report struct {
 	Result  Result // if so
 }
 
-// link is one end of the socket between the two. It speaks gob, since JSON would change arguments
-// that are no UTF-8.
+// link is one end of the socket between the two. It speaks gob, since JSON
+// would change arguments that are no UTF-8.
 type link struct {
 	file *os.File
 	in   *gob.Decoder
@@ -44,10 +44,11 @@ func newLink(fd int) *link {
 	return &link{file: file, in: gob.NewDecoder(file), out: gob.NewEncoder(file)}
 }
 
-// pair makes the socket. The second end, which stays open in programs that are executed, is given
-// by its number.
+// pair makes the socket. The second end, which stays open in programs that are
+// executed, is given by its number.
 func pair() (mine *link, other int, err error) {
-	// Under the lock lest a process be started meanwhile that would keep the first end.
+	// Under the lock lest a process be started meanwhile that would keep the
+	// first end.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)

@@ -12,7 +12,8 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/guard"
 )
 
-// The end begins at the deadline's first instant, and no grace lasts beyond its second.
+// The end begins at the deadline's first instant, and no grace lasts beyond its
+// second.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	deadline := guard.Deadline{Term: 100, Kill: 150}

@@ -10,17 +10,19 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/tree"
 )
 
-// terminal is the terminal that controls the session, if there is one: else nil, and the command
-// leads a process group of its own.
+// terminal is the terminal that controls the session, if there is one: else
+// nil, and the command leads a process group of its own.
 //
-// If it is the standard input and output, and the wrapper's group has its foreground, the command
-// leads a group too, which gets that foreground: it reads what is typed, and Ctrl-C is for it
-// alone. Afterwards the wrapper's group has the foreground again.
+// If it is the standard input and output, and the wrapper's group has its
+// foreground, the command leads a group too, which gets that foreground: it
+// reads what is typed, and Ctrl-C is for it alone. Afterwards the wrapper's
+// group has the foreground again.
 //
-// Else other programs may need the terminal, such as a pager behind the command, and a shell may
-// bring all of them to the foreground, or stop them. The command stays in the wrapper's group, and
-// may ask at the terminal as if it ran by itself. (Not where that group is all that is known of the
-// processes of a command: there it leads one of its own, and is stopped if it asks.)
+// Else other programs may need the terminal, such as a pager behind the
+// command, and a shell may bring all of them to the foreground, or stop them.
+// The command stays in the wrapper's group, and may ask at the terminal as if
+// it ran by itself. (Not where that group is all that is known of the processes
+// of a command: there it leads one of its own, and is stopped if it asks.)
 type terminal struct {
 	file  int  // that it is open as
 	group int  // the wrapper's
@@ -63,8 +65,8 @@ func (t *terminal) lead(pid int) bool {
 	return true
 }
 
-// sends reports whether a signal that the wrapper got has come from the keyboard, from where it
-// goes to the command, too.
+// sends reports whether a signal that the wrapper got has come from the
+// keyboard, from where it goes to the command, too.
 func (t *terminal) sends(sig syscall.Signal) bool {
 	return t != nil && t.owner == 0 && t.has(t.group) &&
 		(sig == syscall.SIGINT || sig == syscall.SIGQUIT || sig == syscall.SIGWINCH)
@@ -85,7 +87,8 @@ func (t *terminal) handOn() {
 	}
 }
 
-// giveBack gives the wrapper the foreground that the command had. SIGTTOU must be ignored.
+// giveBack gives the wrapper the foreground that the command had. SIGTTOU must
+// be ignored.
 func (t *terminal) giveBack() {
 	if t.handed() {
 		_ = unix.IoctlSetPointerInt(t.file, unix.TIOCSPGRP, t.group)

@@ -13,11 +13,12 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/tree"
 )
 
-// Hidden is the name of the command by which the program becomes a guard. It has one argument, the
-// number of the socket.
+// Hidden is the name of the command by which the program becomes a guard. It
+// has one argument, the number of the socket.
 const Hidden = "run-guard"
 
-// guardName is the guard's own, so that a kill by the program's name does not end both.
+// guardName is the guard's own, so that a kill by the program's name does not
+// end both.
 const guardName = "lockguard"
 
 // Command is what to run.
@@ -33,18 +34,21 @@ type Command struct {
 
 // Result is what became of a command.
 type Result struct {
-	// Status is the command's exit status, or 128 and the number of the signal that ended it.
+	// Status is the command's exit status, or 128 and the number of the signal
+	// that ended it.
 	Status int
 	// Cut means that it was ended before it had ended by itself.
 	Cut bool
 	// Failed says why it was not started, by Errno; "" if it was.
 	Failed string
 	Errno  syscall.Errno
-	// Died means that the guard died, was stopped, or was late. The status is not known.
+	// Died means that the guard died, was stopped, or was late. The status is
+	// not known.
 	Died bool
 }
 
-// Guard is a guard as the wrapper sees it. Its methods may be called concurrently.
+// Guard is a guard as the wrapper sees it. Its methods may be called
+// concurrently.
 type Guard struct {
 	link    *link
 	tree    *tree.Tree
@@ -58,8 +62,8 @@ type Guard struct {
 	closed bool       // both are
 }
 
-// Start starts a guard, which starts the command. trouble is told of what the user should know, in
-// another goroutine.
+// Start starts a guard, which starts the command. trouble is told of what the
+// user should know, in another goroutine.
 func Start(c Command, d Deadline, trouble func(text string)) (*Guard, error) {
 	t, err := tree.Adopt()
 	if err != nil {
@@ -114,11 +118,12 @@ func (g *Guard) Renew(d Deadline) { g.send(order{Deadline: &d}, &d) }
 // Forward has the guard send a signal to the command's process group.
 func (g *Guard) Forward(sig syscall.Signal) { g.send(order{Signal: int(sig)}, nil) }
 
-// Look reports how long it takes to look at all processes of the command, as it is done to end
-// them. That is long on a busy machine.
+// Look reports how long it takes to look at all processes of the command, as it
+// is done to end them. That is long on a busy machine.
 func (g *Guard) Look() time.Duration { return g.tree.Look() }
 
-// send sends an order. One that does not arrive is of no consequence: the guard is dead.
+// send sends an order. One that does not arrive is of no consequence: the guard
+// is dead.
 func (g *Guard) send(o order, d *Deadline) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -166,8 +171,9 @@ func (g *Guard) watch() {
 	g.endOrphans()
 }
 
-// endOrphans ends the guard, and all that it has left, which the kernel has made ours. It does not
-// wait for the guard's own end before that: a debugger, or the disk, may put it off.
+// endOrphans ends the guard, and all that it has left, which the kernel has
+// made ours. It does not wait for the guard's own end before that: a debugger,
+// or the disk, may put it off.
 func (g *Guard) endOrphans() {
 	gone := make(chan struct{})
 	go func() {
@@ -185,8 +191,8 @@ func (g *Guard) close() {
 	_ = g.link.file.Close()
 }
 
-// read hears the guard's reports until its end. It sends what became of the command, nil if the
-// guard did not say.
+// read hears the guard's reports until its end. It sends what became of the
+// command, nil if the guard did not say.
 func (g *Guard) read(reported chan<- *Result) {
 	var result *Result
 	for {

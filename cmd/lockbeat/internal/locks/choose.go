@@ -16,7 +16,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// choose finds the lease that is current where no token was given, and asks whether to break it.
+// choose finds the lease that is current where no token was given, and asks
+// whether to break it.
 func (o *order) choose(cmd *cobra.Command, locks renewer.Store) error {
 	lock, err := o.current(cmd.Context(), locks)
 	if err != nil {

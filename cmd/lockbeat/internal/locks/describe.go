@@ -20,8 +20,8 @@ func (l *lines) line(label, text string) {
 	_, _ = fmt.Fprintf(l, "%-10s %s\n", label, text)
 }
 
-// print writes all that is known of a lock as labelled lines. Whether it is renewed comes last,
-// since that takes a while to see.
+// print writes all that is known of a lock as labelled lines. Whether it is
+// renewed comes last, since that takes a while to see.
 func (s *showing) print(
 	ctx context.Context, w io.Writer, locks renewer.Store, lock *store.Lock, secret []byte,
 ) error {
@@ -44,7 +44,8 @@ func (s *showing) print(
 	return write(w, text.String())
 }
 
-// renewals says which leases are renewed: those of a limit that are, in one line.
+// renewals says which leases are renewed: those of a limit that are, in one
+// line.
 func (l *lines) renewals(lock *store.Lock, seen map[int64]renewal) {
 	renewed, last := 0, time.Duration(0)
 	for _, slot := range lock.Slots {

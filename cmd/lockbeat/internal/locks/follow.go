@@ -37,7 +37,8 @@ type ordered struct {
 }
 
 const (
-	// promptly is how long to look at least: a holder that hears of it, and returns, is as fast.
+	// promptly is how long to look at least: a holder that hears of it, and
+	// returns, is as fast.
 	promptly = time.Second
 	// followPause is between two looks.
 	followPause = 100 * time.Millisecond
@@ -95,7 +96,8 @@ func waitsFor(slot *store.Slot) string {
 		out.Duration(slot.TTL))
 }
 
-// unfinished ends break while the lease is held: as was asked for, unless it was to wait.
+// unfinished ends break while the lease is held: as was asked for, unless it
+// was to wait.
 func (o *order) unfinished(cmd *cobra.Command, slot *store.Slot, after time.Duration) error {
 	err := o.tell(cmd, outcomeHeld, after, slot, waitsFor(slot))
 	if err == nil && o.wait > 0 {

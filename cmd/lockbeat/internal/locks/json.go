@@ -52,7 +52,8 @@ type slotJSON struct {
 	// Callers is how many wait in its process.
 	Callers int         `json:"callers"`
 	Broken  *brokenJSON `json:"broken,omitempty"`
-	// Renewed reports whether show has seen it renewed; not there if it did not look.
+	// Renewed reports whether show has seen it renewed; not there if it did not
+	// look.
 	Renewed *bool `json:"renewed,omitempty"`
 }
 
@@ -83,7 +84,8 @@ func jsonOfBroken(s *store.Slot) *brokenJSON {
 	return &brokenJSON{By: b.By, Why: b.Why, Force: b.Force, Replaced: b.Replaced, Told: s.Told}
 }
 
-// jsonOf is a lock, with the hash of its name by the secret that logs are given.
+// jsonOf is a lock, with the hash of its name by the secret that logs are
+// given.
 func jsonOf(lock *store.Lock, secret []byte) lockJSON {
 	j := lockJSON{
 		Name: lock.Name, Hash: renewer.HashName(lock.Name, secret), Limit: lock.Limit,

@@ -86,7 +86,8 @@ func (l *listing) run(cmd *cobra.Command, args []string) error {
 		return failed(err)
 	}
 	defer end()
-	// Behind an error what was read is printed: one server of a cluster may be away.
+	// Behind an error what was read is printed: one server of a cluster may be
+	// away.
 	all, err := read(cmd.Context(), locks, pattern(args))
 	if l.older > 0 {
 		all = slices.DeleteFunc(all, func(lock store.Lock) bool { return ageOf(&lock) < l.older })

@@ -131,7 +131,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// A table each time where there is no terminal, and an end with the first error.
+// A table each time where there is no terminal, and an end with the first
+// error.
 func TestTopWithoutATerminal(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -73,8 +73,8 @@ type result struct {
 	status         int
 }
 
-// run runs the program. Whatever it prints has nothing in it that a terminal could take for an
-// order.
+// run runs the program. Whatever it prints has nothing in it that a terminal
+// could take for an order.
 func (s site) run(t *testing.T, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer

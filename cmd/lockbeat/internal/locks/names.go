@@ -15,8 +15,9 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// named is the name that an argument means: what ls prints of it if it is quoted there, with the
-// quotes or without, unless something has the name as it stands.
+// named is the name that an argument means: what ls prints of it if it is
+// quoted there, with the quotes or without, unless something has the name as it
+// stands.
 func named(ctx context.Context, locks renewer.Store, arg string) (string, error) {
 	name, ok := unquoted(arg)
 	if !ok {
@@ -52,7 +53,8 @@ const (
 	completeTimeout = time.Second
 )
 
-// completeNames offers names to the shell, those that need no quotes. It says nothing of errors.
+// completeNames offers names to the shell, those that need no quotes. It says
+// nothing of errors.
 func completeNames(
 	cmd *cobra.Command, args []string, begun string,
 ) (names []string, _ cobra.ShellCompDirective) {

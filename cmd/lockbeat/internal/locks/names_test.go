@@ -10,8 +10,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer"
 )
 
-// What ls prints of a name, show finds, with the quotes or without; but a name that is written so
-// comes first.
+// What ls prints of a name, show finds, with the quotes or without; but a name
+// that is written so comes first.
 func TestAQuotedNameIsFound(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -45,7 +45,8 @@ func TestALongNameDoesNotWidenThePipe(t *testing.T) {
 	}
 }
 
-// The shell completes names, if a server is there, those that it need not quote.
+// The shell completes names, if a server is there, those that it need not
+// quote.
 func TestNamesAreCompleted(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -14,7 +14,8 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/out"
 )
 
-// Of any text one line of printable letters is shown, and no two texts look alike.
+// Of any text one line of printable letters is shown, and no two texts look
+// alike.
 func FuzzSafe(f *testing.F) {
 	for _, seed := range []string{
 		"order:42", "", "a\nlockbeat: b", "\x1b[2J", "\u202e", "\xff", "\"", `"a"`, " a", "a  b", "e\u0301", "\u0301",
@@ -101,7 +102,8 @@ order:42         3m07s  broken
 	}
 }
 
-// A text is broken between words, and a word only where it is longer than a line.
+// A text is broken between words, and a word only where it is longer than a
+// line.
 func TestWrap(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, "no\nconnection\nto\n127.0.0.1:\n1", out.Wrap("no connection to 127.0.0.1:1", 10))

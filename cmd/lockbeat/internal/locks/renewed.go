@@ -12,8 +12,8 @@ import (
 const (
 	// lookPause is between two looks at a lock.
 	lookPause = 250 * time.Millisecond
-	// leastRise is by how much a lease must end later for that to be a renewal, and no difference
-	// between the ways of two requests.
+	// leastRise is by how much a lease must end later for that to be a renewal,
+	// and no difference between the ways of two requests.
 	leastRise = 100 * time.Millisecond
 )
 
@@ -24,9 +24,9 @@ type renewal struct {
 	after time.Duration
 }
 
-// lookTwice looks at the leases of a lock again until it has seen each renewed, or gone, for s.look
-// at most. It tells by fencing token. Those that were broken are not renewed any more, and are left
-// out.
+// lookTwice looks at the leases of a lock again until it has seen each renewed,
+// or gone, for s.look at most. It tells by fencing token. Those that were
+// broken are not renewed any more, and are left out.
 func (s *showing) lookTwice(
 	ctx context.Context, locks renewer.Store, lock *store.Lock,
 ) (map[int64]renewal, error) {

@@ -94,8 +94,8 @@ func (s *showing) run(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// find reads what is asked for: the lock and the limit of a name or of a hash, as far as they are
-// not free.
+// find reads what is asked for: the lock and the limit of a name or of a hash,
+// as far as they are not free.
 func (s *showing) find(
 	ctx context.Context, locks renewer.Store, args []string, secret []byte,
 ) (found []store.Lock, err error) {
@@ -144,10 +144,12 @@ func free(name string, limit bool) error {
 		"free, or was never locked under this prefix", what, out.Safe(name))}
 }
 
-// mostSecret bounds a secret, in bytes, so that a wrong name, such as a device's, ends.
+// mostSecret bounds a secret, in bytes, so that a wrong name, such as a
+// device's, ends.
 const mostSecret = 4096
 
-// ReadSecret reads the secret of hashes from the file that --secret-file names; nil if it is "".
+// ReadSecret reads the secret of hashes from the file that --secret-file names;
+// nil if it is "".
 func ReadSecret(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil

@@ -37,7 +37,8 @@ func TestShow(t *testing.T) {
 		assert.Regexp(t, want, text)
 	}
 
-	// One without a heartbeat is not renewed while it is looked at, and one that is freed is gone.
+	// One without a heartbeat is not renewed while it is looked at, and one
+	// that is freed is gone.
 	hold(t, s.keeper(t, "web-3", time.Minute), "slow", renewer.Request{Manual: time.Minute})
 	text = s.ok(t, "show", "slow", "--look", "300ms")
 	assert.Regexp(t, `(?m)^renewed    not within \d+ms; `, text)

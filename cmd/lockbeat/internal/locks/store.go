@@ -44,7 +44,8 @@ func failed(err error) error {
 	return &exit.Error{Status: status, Err: err}
 }
 
-// read reads all locks that want chooses. Behind an error it returns those that it has read.
+// read reads all locks that want chooses. Behind an error it returns those that
+// it has read.
 func read(ctx context.Context, locks renewer.Store, want inspect.Filter) ([]store.Lock, error) {
 	var all []store.Lock
 	for lock, err := range inspect.List(ctx, locks, want) {

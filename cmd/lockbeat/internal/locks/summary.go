@@ -42,7 +42,8 @@ func isFree(lock *store.Lock) bool {
 	return stateOf(lock) == stateFree && lock.WaitingInAll() == 0
 }
 
-// ageOf is how long ago a lock was granted; of a limit, its oldest slot; 0 if no owner has it.
+// ageOf is how long ago a lock was granted; of a limit, its oldest slot; 0 if
+// no owner has it.
 func ageOf(lock *store.Lock) (age time.Duration) {
 	for _, s := range lock.Slots {
 		age = max(age, lock.At.Sub(s.Since))
@@ -73,7 +74,8 @@ func holderOf(lock *store.Lock) string {
 	}
 }
 
-// rank is by what a lock is sorted, the lowest first; what is alike is sorted by name.
+// rank is by what a lock is sorted, the lowest first; what is alike is sorted
+// by name.
 type rank [2]int64
 
 // orders are by what a list may be sorted.
@@ -104,7 +106,8 @@ func ttlOf(lock *store.Lock) time.Duration {
 	return lock.Slots[0].TTL
 }
 
-// sortBy sorts by one of the orders. Each lock is ranked once, since there may be very many.
+// sortBy sorts by one of the orders. Each lock is ranked once, since there may
+// be very many.
 func sortBy(locks []store.Lock, order func(lock *store.Lock) rank) []store.Lock {
 	type ranked struct {
 		rank rank
@@ -125,8 +128,9 @@ func sortBy(locks []store.Lock, order func(lock *store.Lock) rank) []store.Lock 
 	return sorted
 }
 
-// sum says at a glance how bad it is: how much is held, who waits for what, what is out of order,
-// and what is held for longest. The most important comes first.
+// sum says at a glance how bad it is: how much is held, who waits for what,
+// what is out of order, and what is held for longest. The most important comes
+// first.
 func sum(all []store.Lock) (parts []string) {
 	held, waiting := 0, 0
 	odd := make(map[string]int)

@@ -106,7 +106,8 @@ func (x *terminal) mode(t *testing.T) unix.Termios {
 	return *mode
 }
 
-// At a terminal top paints over what it has painted, and whatever ends it gives the terminal back.
+// At a terminal top paints over what it has painted, and whatever ends it gives
+// the terminal back.
 func TestTopAtATerminal(t *testing.T) {
 	t.Parallel()
 	s := start(t)

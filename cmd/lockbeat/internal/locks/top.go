@@ -18,8 +18,8 @@ import (
 	"github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// leastEvery keeps top from asking without a pause, in which a large store would be read all the
-// time.
+// leastEvery keeps top from asking without a pause, in which a large store
+// would be read all the time.
 const leastEvery = 100 * time.Millisecond
 
 // watching are the flags of top.
@@ -63,8 +63,8 @@ func (t *watching) run(cmd *cobra.Command, args []string) error {
 	return t.loop(ctx, view.paint)
 }
 
-// loop shows the locks until ctx ends, which is no error. The time that it takes to read them comes
-// on top of the pause.
+// loop shows the locks until ctx ends, which is no error. The time that it
+// takes to read them comes on top of the pause.
 func (t *watching) loop(ctx context.Context, each func(context.Context) error) error {
 	for ctx.Err() == nil {
 		if err := each(ctx); err != nil && ctx.Err() == nil {
@@ -107,8 +107,8 @@ func (v *topView) printPlain(ctx context.Context) error {
 	return write(v.w, "\n")
 }
 
-// paint paints over what was there. An error is shown in place of the table, since the store may be
-// back a moment later.
+// paint paints over what was there. An error is shown in place of the table,
+// since the store may be back a moment later.
 func (v *topView) paint(ctx context.Context) error {
 	all, err := v.read(ctx)
 	columns, height := out.Size(v.w)

@@ -54,8 +54,9 @@ func (s site) park(t *testing.T, name string, n int) {
 	}
 }
 
-// Who waits is counted wherever it waits: in the holder's own process, in others, and in a queue of
-// tasks. Nobody was said to wait beside 19 callers, or 9,500 tasks.
+// Who waits is counted wherever it waits: in the holder's own process, in
+// others, and in a queue of tasks. Nobody was said to wait beside 19 callers,
+// or 9,500 tasks.
 func TestWhoWaits(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -90,7 +91,8 @@ func TestWhoWaits(t *testing.T) {
 		"in line, 19 callers in the holder's process, 50 tasks in line\n")
 }
 
-// Between two owners a lock that tasks wait for is listed, and found by its hash.
+// Between two owners a lock that tasks wait for is listed, and found by its
+// hash.
 func TestTasksWaitForALockThatIsFree(t *testing.T) {
 	t.Parallel()
 	s := start(t)

@@ -19,9 +19,10 @@ const (
 	endAll  = "\x1b[J" // and of the screen
 )
 
-// Take takes over a terminal: w shows its other screen, and no key that is typed at r is shown.
-// The context ends when q or Ctrl-C is. The caller calls restore, which gives the terminal back as
-// it was; it may be called more than once.
+// Take takes over a terminal: w shows its other screen, and no key that is
+// typed at r is shown. The context ends when q or Ctrl-C is. The caller calls
+// restore, which gives the terminal back as it was; it may be called more than
+// once.
 func Take(
 	ctx context.Context, r io.Reader, w io.Writer,
 ) (taken context.Context, restore func()) {
@@ -44,7 +45,8 @@ func Take(
 // quitKeys are q, Ctrl-C and Ctrl-D.
 const quitKeys = "qQ\x03\x04"
 
-// awaitQuit reads keys until one ends it. In raw mode Ctrl-C is a key, and no signal.
+// awaitQuit reads keys until one ends it. In raw mode Ctrl-C is a key, and no
+// signal.
 func awaitQuit(r io.Reader, end func()) {
 	key := make([]byte, 1)
 	for {
@@ -56,8 +58,9 @@ func awaitQuit(r io.Reader, end func()) {
 	}
 }
 
-// Paint paints safe lines over the screen, and clears what is left of it. In one piece, so that it
-// does not flicker. Lines end in a carriage return too, since in raw mode the terminal adds none.
+// Paint paints safe lines over the screen, and clears what is left of it. In
+// one piece, so that it does not flicker. Lines end in a carriage return too,
+// since in raw mode the terminal adds none.
 func Paint(w io.Writer, lines string) error {
 	text := home + strings.ReplaceAll(lines, "\n", endLine+"\r\n") + endAll
 	_, err := io.WriteString(w, text)

@@ -9,8 +9,9 @@ import (
 	"unicode/utf16"
 )
 
-// JSON writes a value as one document, indented. It has no byte that a terminal could take for an
-// order: what can't be seen is escaped, also where JSON does not ask for it.
+// JSON writes a value as one document, indented. It has no byte that a terminal
+// could take for an order: what can't be seen is escaped, also where JSON does
+// not ask for it.
 func JSON(w io.Writer, value any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -23,8 +24,8 @@ func JSON(w io.Writer, value any) error {
 	return err
 }
 
-// escapeHidden escapes what can't be seen. Outside of its strings JSON has nothing of that but line
-// ends.
+// escapeHidden escapes what can't be seen. Outside of its strings JSON has
+// nothing of that but line ends.
 func escapeHidden(text []byte) []byte {
 	if !bytes.ContainsFunc(text, hiddenInJSON) {
 		return text

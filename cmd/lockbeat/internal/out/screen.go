@@ -8,8 +8,8 @@ import (
 	"golang.org/x/term"
 )
 
-// Columns is how wide a table may be: what COLUMNS says if it is set, and else the width of the
-// terminal that w is; 0 if it is none: then nothing is cut.
+// Columns is how wide a table may be: what COLUMNS says if it is set, and else
+// the width of the terminal that w is; 0 if it is none: then nothing is cut.
 func Columns(w io.Writer) int {
 	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
 		return n
@@ -18,7 +18,8 @@ func Columns(w io.Writer) int {
 	return columns
 }
 
-// Size is how many columns and lines the terminal has that w is; 0 and 0 if it is none.
+// Size is how many columns and lines the terminal has that w is; 0 and 0 if it
+// is none.
 func Size(w io.Writer) (columns, lines int) {
 	file, ok := w.(*os.File)
 	if !ok {
@@ -31,7 +32,8 @@ func Size(w io.Writer) (columns, lines int) {
 	return columns, lines
 }
 
-// IsTerminal reports whether a person sits at a stream, an io.Reader or io.Writer.
+// IsTerminal reports whether a person sits at a stream, an io.Reader or
+// io.Writer.
 func IsTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

@@ -11,11 +11,12 @@ type Column struct {
 	Title string
 	// Right puts numbers below each other.
 	Right bool
-	// Least is how far its texts may be shortened; 0: not at all. Most is to how much they are in
-	// any case, lest one long text widen all lines; 0: they are not.
+	// Least is how far its texts may be shortened; 0: not at all. Most is to
+	// how much they are in any case, lest one long text widen all lines; 0:
+	// they are not.
 	Least, Most int
-	// Drop is when the column is left out where the table is too wide: the one with the highest
-	// number first, and 0 never.
+	// Drop is when the column is left out where the table is too wide: the one
+	// with the highest number first, and 0 never.
 	Drop int
 	// Rare leaves the column out where no row has a text in it.
 	Rare bool
@@ -30,8 +31,8 @@ type Table struct {
 // gap is between two columns.
 const gap = "  "
 
-// Write writes the table with lines of so many columns at most, 0 for any number: texts are
-// shortened, and then columns left out.
+// Write writes the table with lines of so many columns at most, 0 for any
+// number: texts are shortened, and then columns left out.
 func (t *Table) Write(w io.Writer, most int) error {
 	var shown []int
 	for i, c := range t.Columns {
@@ -69,7 +70,8 @@ func (t *Table) natural() []int {
 	return widths
 }
 
-// fit returns the widths of the columns shown, and leaves some out of them if need be.
+// fit returns the widths of the columns shown, and leaves some out of them if
+// need be.
 func (t *Table) fit(shown *[]int, most int) []int {
 	natural := t.natural()
 	for {
@@ -94,7 +96,8 @@ func (t *Table) fit(shown *[]int, most int) []int {
 	}
 }
 
-// shrink takes columns off the widest that may be shortened, and reports whether that was enough.
+// shrink takes columns off the widest that may be shortened, and reports
+// whether that was enough.
 func (t *Table) shrink(widths, shown []int, over int) bool {
 	for ; over > 0; over-- {
 		widest := -1

@@ -9,9 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Safe returns a foreign text as a terminal may show it: as it is if all of it can be seen, and
-// else quoted, with what can't be seen escaped as in Go: control bytes, bytes that are no UTF-8,
-// and marks that turn the direction of writing.
+// Safe returns a foreign text as a terminal may show it: as it is if all of it
+// can be seen, and else quoted, with what can't be seen escaped as in Go:
+// control bytes, bytes that are no UTF-8, and marks that turn the direction of
+// writing.
 func Safe(text string) string {
 	if plain(text) {
 		return text
@@ -19,9 +20,9 @@ func Safe(text string) string {
 	return strconv.Quote(text)
 }
 
-// plain reports whether a text is shown as it is. Spaces are looked at so that what is shown is
-// one text: none at its ends, none doubled, and no quote in front, by which it could pass for one
-// that is escaped.
+// plain reports whether a text is shown as it is. Spaces are looked at so that
+// what is shown is one text: none at its ends, none doubled, and no quote in
+// front, by which it could pass for one that is escaped.
 func plain(text string) bool {
 	if text == "" || text[0] == '"' || text[0] == ' ' || text[len(text)-1] == ' ' ||
 		strings.Contains(text, "  ") || !utf8.ValidString(text) {
@@ -34,8 +35,9 @@ func plain(text string) bool {
 func hidden(r rune) bool { return !unicode.IsPrint(r) }
 
 // Line returns a message as a terminal may show it, in one line: what can't be
-// seen in it is escaped. The ends of lines become "; ": they are between several
-// errors, or a server's, which must not be able to write a line of its own.
+// seen in it is escaped. The ends of lines become "; ": they are between
+// several errors, or a server's, which must not be able to write a line of its
+// own.
 func Line(text string) string {
 	if !strings.ContainsFunc(text, hidden) && utf8.ValidString(text) {
 		return text
@@ -116,8 +118,8 @@ func Width(text string) (n int) {
 	return n
 }
 
-// Wrap breaks a safe text into lines of so many columns at most, between words where it can; 0 for
-// any number.
+// Wrap breaks a safe text into lines of so many columns at most, between words
+// where it can; 0 for any number.
 func Wrap(text string, most int) string {
 	if most < 1 {
 		return text
@@ -146,8 +148,8 @@ func Wrap(text string, most int) string {
 	return strings.Join(append(lines, line), "\n")
 }
 
-// Short cuts a safe text out of its middle until it takes so many columns at most: names often
-// begin alike, and differ at their end.
+// Short cuts a safe text out of its middle until it takes so many columns at
+// most: names often begin alike, and differ at their end.
 func Short(text string, most int) string {
 	if Width(text) <= most {
 		return text

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Duration writes a duration in two units at most: "850ms", "12s", "3m07s", "2h05m", "4d03h".
+// Duration writes a duration in two units at most: "850ms", "12s", "3m07s",
+// "2h05m", "4d03h".
 func Duration(d time.Duration) string {
 	switch {
 	case d < 0:

@@ -11,8 +11,9 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/run"
 )
 
-// The time to end a command in grows with the time that it takes to look at its processes, and
-// leaves room for a heartbeat, which comes after a third of the TTL.
+// The time to end a command in grows with the time that it takes to look at its
+// processes, and leaves room for a heartbeat, which comes after a third of the
+// TTL.
 func TestAhead(t *testing.T) {
 	t.Parallel()
 	const ttl, grace = 30 * time.Second, 6 * time.Second // and a reserve of 3s

@@ -16,8 +16,9 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// Nodes begin a tick of their crontabs one after the other, and the job is short: the second node
-// finds the lock held, although the process that took it has ended.
+// Nodes begin a tick of their crontabs one after the other, and the job is
+// short: the second node finds the lock held, although the process that took it
+// has ended.
 func TestShortJobRunsOncePerTick(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -42,8 +43,9 @@ func TestShortJobRunsOncePerTick(t *testing.T) {
 	}
 }
 
-// A command that has failed, or that a signal has ended, may have done a part of its work: the next
-// run is that of the next tick. One that was never begun has done nothing.
+// A command that has failed, or that a signal has ended, may have done a part
+// of its work: the next run is that of the next tick. One that was never begun
+// has done nothing.
 func TestWhatHoldsAtLeast(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

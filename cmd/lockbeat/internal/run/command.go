@@ -15,13 +15,15 @@ import (
 // defaultTTL is for how long a machine that dies keeps the lock.
 const defaultTTL = 30 * time.Second
 
-// leastReserve is what a busy machine may need to find and to kill some hundred processes.
+// leastReserve is what a busy machine may need to find and to kill some hundred
+// processes.
 const leastReserve = 500 * time.Millisecond
 
 // leastTTL is where grace, reserve, and two heartbeats still fit.
 const leastTTL = 4 * leastReserve
 
-// metricsSuffix is what node_exporter reads. While a file is written it has another.
+// metricsSuffix is what node_exporter reads. While a file is written it has
+// another.
 const metricsSuffix = ".prom"
 
 // options are the flags.
@@ -31,8 +33,8 @@ type options struct {
 	skip   bool
 	atMost int // 0: a lock
 
-	// atLeast is for how long the lock is held from when the command begins, also
-	// if that ends earlier.
+	// atLeast is for how long the lock is held from when the command begins,
+	// also if that ends earlier.
 	atLeast time.Duration
 	grace   time.Duration
 	ttl     time.Duration
@@ -154,8 +156,8 @@ func (o *options) complete(given func(flag string) bool) error {
 	return renewer.CheckName(o.name)
 }
 
-// reserve is between SIGKILL and the end of the lease: for processes to die in, and for the wrapper
-// to do what a guard has not done.
+// reserve is between SIGKILL and the end of the lease: for processes to die in,
+// and for the wrapper to do what a guard has not done.
 func (o *options) reserve() time.Duration { return max(o.ttl/10, leastReserve) }
 
 // margin is how long before the end of the lease the command is asked to end.

@@ -36,8 +36,8 @@ func lastStamp(t *testing.T, path string) time.Time {
 	return time.Unix(0, ns)
 }
 
-// When Redis can't be reached the command is asked to end, and is dead before the key expires; a
-// Redis that is back in time changes nothing.
+// When Redis can't be reached the command is asked to end, and is dead before
+// the key expires; a Redis that is back in time changes nothing.
 func TestLinkIsCut(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -58,7 +58,8 @@ func TestLinkIsCut(t *testing.T) {
 	}, patience, 5*time.Millisecond)
 
 	link.Blackhole(proxy.Both)
-	// A renewal that had passed may still be on its way to the server: wait until none is.
+	// A renewal that had passed may still be on its way to the server: wait
+	// until none is.
 	var end time.Time
 	for range 20 {
 		now := time.Now()
@@ -76,8 +77,8 @@ func TestLinkIsCut(t *testing.T) {
 	assert.Contains(t, p.stderr.String(), "lost")
 }
 
-// A guard that hangs, of which the system says nothing, is not trusted for longer than to the
-// deadline: then the wrapper ends the command itself.
+// A guard that hangs, of which the system says nothing, is not trusted for
+// longer than to the deadline: then the wrapper ends the command itself.
 func TestGuardHangs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -86,8 +87,8 @@ func TestGuardHangs(t *testing.T) {
 	p.expect("up")
 	guard := p.guard()
 	defer func() { _ = guard.Release() }()
-	// Its first thread, which does all the work, is held as a debugger does it. That is bound to
-	// this thread, which ends with the goroutine.
+	// Its first thread, which does all the work, is held as a debugger does it.
+	// That is bound to this thread, which ends with the goroutine.
 	runtime.LockOSThread()
 	require.NoError(t, unix.PtraceSeize(guard.Pid))
 	require.NoError(t, unix.PtraceInterrupt(guard.Pid))
@@ -115,7 +116,8 @@ func TestKeyIsDeleted(t *testing.T) {
 	}
 }
 
-// The command's end is not the lock's: what it has left is asked to end, and then killed.
+// The command's end is not the lock's: what it has left is asked to end, and
+// then killed.
 func TestLeftBehind(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -70,8 +70,8 @@ func (r *running) take(ctx context.Context, command string) (*lock, error) {
 	return l, nil
 }
 
-// open connects to Redis. A server that does not answer is tried for as long as the lock is waited
-// for: without a bound, for one TTL.
+// open connects to Redis. A server that does not answer is tried for as long as
+// the lock is waited for: without a bound, for one TTL.
 func open(ctx context.Context, o options, warn func(text string)) (*lock, error) {
 	patience := o.wait
 	switch {
@@ -80,8 +80,9 @@ func open(ctx context.Context, o options, warn func(text string)) (*lock, error)
 	case o.wait < 0:
 		patience = o.ttl
 	}
-	// The options of the client are for leases that are given up TTL/10 before their end, with
-	// renewer's own margin. These are given up earlier, so connections have to be, too.
+	// The options of the client are for leases that are given up TTL/10 before
+	// their end, with renewer's own margin. These are given up earlier, so
+	// connections have to be, too.
 	ttl := (o.ttl - o.margin()) * 10 / 9
 	const pause = 250 * time.Millisecond
 	for until := time.Now().Add(patience); ; {
@@ -119,7 +120,8 @@ func (l *lock) close(o options) {
 	l.store.Close()
 }
 
-// mostRelease is how long a Redis that does not answer keeps the program from ending.
+// mostRelease is how long a Redis that does not answer keeps the program from
+// ending.
 const mostRelease = 5 * time.Second
 
 // release frees the lock.

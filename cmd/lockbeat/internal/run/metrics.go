@@ -20,9 +20,10 @@ import (
 // mostMetrics bounds what is read of a file, in bytes: ours have 2 kB.
 const mostMetrics = 64 << 10
 
-// metrics is a file for node_exporter's textfile collector. Its series are told apart by the file's
-// name, not by the lock's, which may be one for each customer, and which two commands may share:
-// node_exporter refuses all files if two have the same series.
+// metrics is a file for node_exporter's textfile collector. Its series are told
+// apart by the file's name, not by the lock's, which may be one for each
+// customer, and which two commands may share: node_exporter refuses all files
+// if two have the same series.
 type metrics struct {
 	path   string
 	values map[string]float64 // by series, as the file has them
@@ -101,7 +102,8 @@ func (m *metrics) all(f family) (series []string) {
 	return series
 }
 
-// read reads what earlier runs have left. What is not of this file's making is dropped.
+// read reads what earlier runs have left. What is not of this file's making is
+// dropped.
 func (m *metrics) read() error {
 	m.values = map[string]float64{m.series(succeeded, ""): 0}
 	for _, series := range m.all(runs) {
@@ -166,7 +168,8 @@ func (m *metrics) write() (err error) {
 	return err
 }
 
-// record changes the file. A file that can't be written ends no job, and is warned of.
+// record changes the file. A file that can't be written ends no job, and is
+// warned of.
 func (r *running) record(change func(m *metrics)) {
 	if r.metrics == "" {
 		return

@@ -21,7 +21,8 @@ import (
 var sample = regexp.MustCompile(
 	`^([a-z_]+)\{run="((?:[^"\\]|\\["\\n])*)"(?:,outcome="([a-z]+)")?\} ([0-9.]+)\n$`)
 
-// readMetrics reads a file as node_exporter does, and returns its values by name, or by outcome.
+// readMetrics reads a file as node_exporter does, and returns its values by
+// name, or by outcome.
 func readMetrics(t *testing.T, path, label string) map[string]float64 {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -57,8 +58,9 @@ const (
 	lastStatus  = "lockbeat_run_last_exit_status"
 )
 
-// Counts go on over runs, the rest is about the last one that did something, and others who write
-// into the folder, or have written nonsense into the file, do not matter.
+// Counts go on over runs, the rest is about the last one that did something,
+// and others who write into the folder, or have written nonsense into the file,
+// do not matter.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -114,7 +116,8 @@ func TestMetrics(t *testing.T) {
 	assert.Equal(t, os.FileMode(0o644), info.Mode().Perm(), "node_exporter is another user")
 }
 
-// A file that can't be written keeps no job from running. One that is lost is counted as that.
+// A file that can't be written keeps no job from running. One that is lost is
+// counted as that.
 func TestMetricsOfALossAndWithoutAFolder(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

@@ -73,7 +73,8 @@ func prepare(tb testing.TB, address string, args ...string) *program {
 	p.cmd.Stderr = &p.stderr
 	// Without the terminal from which these tests are run.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// Processes may have inherited the pipe of the standard error: it is not waited for longer.
+	// Processes may have inherited the pipe of the standard error: it is not
+	// waited for longer.
 	p.cmd.WaitDelay = patience
 	return p
 }
@@ -140,7 +141,8 @@ func (p *program) signal(sig syscall.Signal) {
 	require.NoError(p.tb, p.cmd.Process.Signal(sig))
 }
 
-// guard returns the guard's process. It does not signal a number, which may be another's by then.
+// guard returns the guard's process. It does not signal a number, which may be
+// another's by then.
 func (p *program) guard() *os.Process { return p.find("lockguard") }
 
 // find returns the process that has a name.
@@ -158,7 +160,8 @@ func (p *program) find(want string) *os.Process {
 	return nil
 }
 
-// alive are the processes with the program's mark that run, the program and its guard included.
+// alive are the processes with the program's mark that run, the program and its
+// guard included.
 func (p *program) alive() (pids []int) {
 	folders, err := filepath.Glob("/proc/[0-9]*")
 	require.NoError(p.tb, err)
@@ -175,8 +178,9 @@ func (p *program) alive() (pids []int) {
 	return pids
 }
 
-// runs reports whether a process may do something yet. One that is dead does not, of which only its
-// parent has not heard; nor one that SIGKILL was sent to, which on a busy machine ends later.
+// runs reports whether a process may do something yet. One that is dead does
+// not, of which only its parent has not heard; nor one that SIGKILL was sent
+// to, which on a busy machine ends later.
 func runs(folder string) bool {
 	status, _ := os.ReadFile(folder + "/status")
 	for line := range strings.Lines(string(status)) {

@@ -39,8 +39,8 @@ func answering(t *testing.T, text string) (address string) {
 	return listener.Addr().String()
 }
 
-// What a server says can neither command the terminal nor write a line of its own: in the warning
-// while it is waited for as little as in the error.
+// What a server says can neither command the terminal nor write a line of its
+// own: in the warning while it is waited for as little as in the error.
 func TestServerCanWriteNoLine(t *testing.T) {
 	t.Parallel()
 	address := answering(t, "LOADING wait\nlockbeat: warning: all is well\r\x1b]0;owned\x07\x1b[31m")

@@ -18,9 +18,10 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// family is a command with children of every kind: in its group, in a session of their own, left by
-// their parents, without its environment, and deaf to SIGTERM. One more comes every few
-// milliseconds, and its parent ends. Each has the mark in its arguments.
+// family is a command with children of every kind: in its group, in a session
+// of their own, left by their parents, without its environment, and deaf to
+// SIGTERM. One more comes every few milliseconds, and its parent ends. Each has
+// the mark in its arguments.
 const family = `
 	trap "" TERM HUP INT
 	sleep 1000.$MARK &
@@ -32,15 +33,16 @@ const family = `
 	echo up
 	while :; do sleep 1; done`
 
-// attack is what is done to the two processes that watch over a command, or to their link.
+// attack is what is done to the two processes that watch over a command, or to
+// their link.
 type attack struct {
 	name   string
 	do     func(p *program, link *proxy.Proxy)
 	status []int // of the wrapper, if it lives
 }
 
-// attacks lists them. With the wrapper killed or stopped the guard ends the command; with the guard
-// killed or stopped the wrapper does.
+// attacks lists them. With the wrapper killed or stopped the guard ends the
+// command; with the guard killed or stopped the wrapper does.
 var attacks = []attack{
 	{"wrapper killed", of(func(p *program) { p.signal(syscall.SIGKILL) }), []int{-1}},
 	{"wrapper stopped", of(func(p *program) { p.signal(syscall.SIGSTOP) }), []int{76}},
@@ -65,8 +67,8 @@ func (p *program) attackGuard(sig syscall.Signal) {
 	require.NoError(p.tb, g.Release())
 }
 
-// When a lock can be another's, no process of the command is left, whatever has been killed or
-// stopped meanwhile.
+// When a lock can be another's, no process of the command is left, whatever has
+// been killed or stopped meanwhile.
 //
 //	go test ./cmd/lockbeat/internal/run -run Rounds -run.rounds 1000 -timeout 60m
 func TestRounds(t *testing.T) {
@@ -89,8 +91,8 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-// round attacks one program, and returns how many processes of its command were left when its lock
-// could be another's.
+// round attacks one program, and returns how many processes of its command were
+// left when its lock could be another's.
 func round(t *testing.T, server *redistest.Server, name string, a attack) int {
 	t.Helper()
 	link := proxy.Start(t, server.Addr())

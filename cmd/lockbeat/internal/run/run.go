@@ -116,8 +116,9 @@ func (r *running) command(path string, args []string, signals <-chan os.Signal) 
 	return r.outcome(args[0], r.guard.Result())
 }
 
-// environment is what the command has beside or in place of our environment: the password is not
-// the business of a command, nor of its children and crash reports.
+// environment is what the command has beside or in place of our environment:
+// the password is not the business of a command, nor of its children and crash
+// reports.
 func (r *running) environment() []string {
 	env := []string{
 		"LOCKBEAT_NAME=" + r.name,
@@ -141,7 +142,8 @@ func (r *running) keep() (kept time.Duration) {
 	return kept
 }
 
-// supervise tells the guard what it has to know, until nothing is left of the command.
+// supervise tells the guard what it has to know, until nothing is left of the
+// command.
 func (r *running) supervise(signals <-chan os.Signal, lost <-chan struct{}) {
 	looked := make(chan time.Duration, 1)
 	look := func() { looked <- r.guard.Look() }
@@ -188,8 +190,9 @@ func (r *running) renew() {
 	}
 }
 
-// deadline is until when the command may run, and whether the lease is held. The clock is read
-// first: whatever happens between the two makes the deadline earlier than it might be.
+// deadline is until when the command may run, and whether the lease is held.
+// The clock is read first: whatever happens between the two makes the deadline
+// earlier than it might be.
 func (r *running) deadline() (d guard.Deadline, held bool) {
 	now := guard.Now()
 	left := r.lock.lease.Remaining()
@@ -200,20 +203,22 @@ func (r *running) deadline() (d guard.Deadline, held bool) {
 	return d, left > 0
 }
 
-// looks is how many looks at the command's processes the reserve has room for: two for the guard
-// before the wrapper takes over, which needs one to kill what there is, one to kill what was
-// started meanwhile, and as long again for all to die.
+// looks is how many looks at the command's processes the reserve has room for:
+// two for the guard before the wrapper takes over, which needs one to kill what
+// there is, one to kill what was started meanwhile, and as long again for all
+// to die.
 const looks = 8
 
-// ahead is how much earlier than the options say the command is asked to end, on a machine so busy
-// that the reserve would be too short. It has a bound, lest a command be ended although its lease
-// is renewed in time.
+// ahead is how much earlier than the options say the command is asked to end,
+// on a machine so busy that the reserve would be too short. It has a bound,
+// lest a command be ended although its lease is renewed in time.
 func (r *running) ahead() time.Duration {
 	return min(max(0, looks*r.look-r.reserve()), (r.ttl-r.margin())/4)
 }
 
-// end is the deadline of a command whose lease is lost: now. If the store has said that the lease
-// is over, another may have it already, and there is no grace.
+// end is the deadline of a command whose lease is lost: now. If the store has
+// said that the lease is over, another may have it already, and there is no
+// grace.
 func (r *running) end() guard.Deadline {
 	d := r.last
 	d.Term = guard.Now()

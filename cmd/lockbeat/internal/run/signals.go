@@ -22,8 +22,9 @@ type signalled struct{ syscall.Signal }
 
 func (s signalled) Error() string { return fmt.Sprintf("signal %d came", int(s.Signal)) }
 
-// untilSignal returns a context that ends when a signal comes that would end a program, for as long
-// as there is no command to pass it on to. stop ends that; what comes later stays in the channel.
+// untilSignal returns a context that ends when a signal comes that would end a
+// program, for as long as there is no command to pass it on to. stop ends that;
+// what comes later stays in the channel.
 func untilSignal(
 	parent context.Context, signals <-chan os.Signal,
 ) (ctx context.Context, stop func()) {
@@ -45,8 +46,8 @@ func untilSignal(
 	return ctx, func() { close(over); <-ended }
 }
 
-// interrupted is the error of a run that a signal has ended before there was a command: without a
-// word, as with any program. nil if none has.
+// interrupted is the error of a run that a signal has ended before there was a
+// command: without a word, as with any program. nil if none has.
 func interrupted(ctx context.Context) error {
 	if s, ok := context.Cause(ctx).(signalled); ok { //nolint:errorlint // it is never wrapped
 		return &exit.Error{Status: exit.Signalled + int(s.Signal)}

@@ -69,8 +69,9 @@ func TestSignalEndsWhatIsStopped(t *testing.T) {
 	awaitFree(t, server, "k")
 }
 
-// A signal to all processes of a unit, as systemd sends it, also meets the guard. The command has
-// its time, and is not disturbed by the same signal once more. One that has not got it hears later.
+// A signal to all processes of a unit, as systemd sends it, also meets the
+// guard. The command has its time, and is not disturbed by the same signal once
+// more. One that has not got it hears later.
 func TestUnitIsStopped(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -97,8 +98,8 @@ func TestUnitIsStopped(t *testing.T) {
 	awaitFree(t, server, "k")
 }
 
-// When an outer guard asks all below it to end, a command under an inner lock has its time. Both
-// guards ask it.
+// When an outer guard asks all below it to end, a command under an inner lock
+// has its time. Both guards ask it.
 func TestNested(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
@@ -116,7 +117,8 @@ func TestNested(t *testing.T) {
 	awaitFree(t, server, "inner")
 }
 
-// A signal ends the wait for the lock. Nothing is held then, and nothing stays in line.
+// A signal ends the wait for the lock. Nothing is held then, and nothing stays
+// in line.
 func TestSignalEndsTheWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

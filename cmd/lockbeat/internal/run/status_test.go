@@ -129,7 +129,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// The command does not know the password, and whoever connects by what it knows is told so.
+// The command does not know the password, and whoever connects by what it knows
+// is told so.
 func TestPasswordIsNotPassedOn(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "secret")
@@ -149,8 +150,8 @@ func TestPasswordIsNotPassedOn(t *testing.T) {
 	assert.Equal(t, "0 redis://:secret@"+server.Addr()+"\n", stdout)
 }
 
-// What goes in and out is the command's own affair, and so are other files that it inherits: it is
-// as if it ran by itself.
+// What goes in and out is the command's own affair, and so are other files that
+// it inherits: it is as if it ran by itself.
 func TestFilesAreUntouched(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)

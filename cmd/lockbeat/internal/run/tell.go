@@ -14,15 +14,16 @@ import (
 
 func (r *running) warn(text string) { out.Warn(r.stderr, text) }
 
-// tell tells what becomes of the lock, if --verbose asks for it: cron mails whatever is written.
+// tell tells what becomes of the lock, if --verbose asks for it: cron mails
+// whatever is written.
 func (r *running) tell(format string, args ...any) {
 	if r.verbose {
 		out.Message(r.stderr, fmt.Sprintf(format, args...))
 	}
 }
 
-// explain tells why the command does not run, or not yet: also a person at a terminal, for whom the
-// program would do nothing and not say why.
+// explain tells why the command does not run, or not yet: also a person at a
+// terminal, for whom the program would do nothing and not say why.
 func (r *running) explain(format string, args ...any) {
 	if r.verbose || out.IsTerminal(r.stderr) {
 		out.Message(r.stderr, fmt.Sprintf(format, args...))
@@ -51,7 +52,8 @@ func (r *running) whoHas(err error) string {
 	return text
 }
 
-// tellFreed says that the command has ended, and for how long the lock stays held.
+// tellFreed says that the command has ended, and for how long the lock stays
+// held.
 func (r *running) tellFreed(kept time.Duration) {
 	if kept > 0 {
 		r.tell("%s stays held for %s more, as --at-least says", out.Safe(r.name),

@@ -22,7 +22,8 @@ func TestVerbose(t *testing.T) {
 	server := redistest.Start(t)
 	first := start(t, server.Addr(), "--name=a b", "-v", "--", "sh", "-c", "echo up; read x")
 	first.expect("up")
-	// What was written before the command began may be read after what that has written.
+	// What was written before the command began may be read after what that has
+	// written.
 	require.Eventually(t, func() bool { return first.stderr.String() != "" }, patience,
 		5*time.Millisecond)
 	assert.Regexp(t, `^lockbeat: got a b after \S+, fencing token \d+\n$`, first.stderr.String())
@@ -55,7 +56,8 @@ func TestVerboseOfALimitAndALoss(t *testing.T) {
 	assert.Equal(t, 76, p.status())
 	stderr = p.stderr.String()
 	assert.Contains(t, stderr, "lockbeat: the command was ended: ")
-	// On a busy machine its guard ends the command before the loss, of which nothing is told then.
+	// On a busy machine its guard ends the command before the loss, of which
+	// nothing is told then.
 	assert.LessOrEqual(t, strings.Count(stderr, "; the command is being ended\n"), 1)
 }
 

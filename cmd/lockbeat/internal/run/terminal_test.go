@@ -19,7 +19,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// openTerminal makes a terminal: what is written into the one is typed at the other.
+// openTerminal makes a terminal: what is written into the one is typed at the
+// other.
 func openTerminal(t *testing.T) (keyboard, screen *os.File) {
 	t.Helper()
 	keyboard, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -42,7 +43,8 @@ type session struct {
 	seen     output
 }
 
-// startSession has a shell run a line, in which "$@" is the program with its arguments.
+// startSession has a shell run a line, in which "$@" is the program with its
+// arguments.
 func startSession(t *testing.T, line string, args ...string) *session {
 	t.Helper()
 	keyboard, screen := openTerminal(t)
@@ -70,8 +72,9 @@ func (s *session) enter(text string) {
 	require.NoError(s.tb, err)
 }
 
-// At a terminal the command has the foreground: it reads what is typed, Ctrl-C is for it, and
-// Ctrl-Z does not leave it stopped with a lock in its hands. Afterwards the shell has it again.
+// At a terminal the command has the foreground: it reads what is typed, Ctrl-C
+// is for it, and Ctrl-Z does not leave it stopped with a lock in its hands.
+// Afterwards the shell has it again.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	over := filepath.Join(t.TempDir(), "over")
@@ -92,8 +95,8 @@ func TestTerminal(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(s.seen.String(), "interrupted"))
 }
 
-// In a pipeline the command has the terminal together with the others: it reads what is typed, and
-// Ctrl-C reaches it once.
+// In a pipeline the command has the terminal together with the others: it reads
+// what is typed, and Ctrl-C reaches it once.
 func TestTerminalPipeline(t *testing.T) {
 	t.Parallel()
 	s := startSession(t, `"$@" | (trap "" INT; exec cat)`, "--name=k", "--", "sh", "-c", `
@@ -126,8 +129,8 @@ func TestTerminalBesideInput(t *testing.T) {
 	s.expect("shell has that, 0")
 }
 
-// A shell that Ctrl-Z meets while it starts a program is not stopped, and waits for the program,
-// which is. The next heartbeat lets that go on.
+// A shell that Ctrl-Z meets while it starts a program is not stopped, and waits
+// for the program, which is. The next heartbeat lets that go on.
 func TestTerminalWakesAChild(t *testing.T) {
 	t.Parallel()
 	s := startSession(t, `"$@"`, "--name=k", "--ttl=4s", "--", "sh", "-c",

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// isLocal reports whether a host to listen at is reached from this machine alone.
+// isLocal reports whether a host to listen at is reached from this machine
+// alone.
 func isLocal(host string) bool {
 	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
 		return true
@@ -15,8 +16,9 @@ func isLocal(host string) bool {
 	return ip != nil && ip.IsLoopback()
 }
 
-// forLocalNames refuses requests for other hosts: a hostile site can give its own name the address
-// of this machine, and have a browser read the page for it.
+// forLocalNames refuses requests for other hosts: a hostile site can give its
+// own name the address of this machine, and have a browser read the page for
+// it.
 func forLocalNames(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host, _, err := net.SplitHostPort(r.Host)

@@ -10,19 +10,22 @@ import (
 	"time"
 )
 
-// How fast a password can be guessed. Who is refused waits; who knows the password never does, but
-// that a client with mostEach wrong ones a moment ago is not heard: if it were, it would see by the
-// time that an answer takes whether a guess was right.
+// How fast a password can be guessed. Who is refused waits; who knows the
+// password never does, but that a client with mostEach wrong ones a moment ago
+// is not heard: if it were, it would see by the time that an answer takes
+// whether a guess was right.
 const (
 	// pause is before a wrong password is answered.
 	pause = time.Second
 	// mostEach is how many wrong ones of a client are paused for at once.
 	mostEach = 4
-	// mostAll is how many of all clients are: each keeps a connection and a goroutine.
+	// mostAll is how many of all clients are: each keeps a connection and a
+	// goroutine.
 	mostAll = 256
 )
 
-// logins asks for a name and the password (basic authentication). Any name will do.
+// logins asks for a name and the password (basic authentication). Any name will
+// do.
 type logins struct {
 	password [sha256.Size]byte
 	logger   *slog.Logger
@@ -58,7 +61,8 @@ func (l *logins) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "too many wrong passwords", http.StatusTooManyRequests)
 	default:
-		// The place is taken for the whole pause, also if the client does not wait for it.
+		// The place is taken for the whole pause, also if the client does not
+		// wait for it.
 		over := make(chan struct{})
 		time.AfterFunc(pause, func() {
 			l.forget(from)
@@ -125,8 +129,8 @@ func (l *logins) log() {
 	l.logged, l.untold = now, 0
 }
 
-// client is where a request comes from: a network of IPv6 is one client's as a rule. Behind a proxy
-// all are one.
+// client is where a request comes from: a network of IPv6 is one client's as a
+// rule. Behind a proxy all are one.
 func client(r *http.Request) netip.Prefix {
 	from, _ := netip.ParseAddrPort(r.RemoteAddr)
 	address, bits := from.Addr().Unmap().WithZone(""), 32

@@ -33,7 +33,8 @@ func newDoor() *door {
 	return d
 }
 
-// login tries a password, "" for none, and returns the status and how long the answer took.
+// login tries a password, "" for none, and returns the status and how long the
+// answer took.
 func (d *door) login(ctx context.Context, from, password string) (int, time.Duration) {
 	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/", http.NoBody)
 	r.RemoteAddr = from
@@ -45,9 +46,9 @@ func (d *door) login(ctx context.Context, from, password string) (int, time.Dura
 	return w.Code, time.Since(begun)
 }
 
-// A program that guesses as fast as it can, by as many connections as it likes, and does not wait
-// for answers, has four guesses a second; who knows the password waits for none of that, and the log
-// tells of it.
+// A program that guesses as fast as it can, by as many connections as it likes,
+// and does not wait for answers, has four guesses a second; who knows the
+// password waits for none of that, and the log tells of it.
 func TestGuessesAreSlowAndLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -89,7 +90,8 @@ func TestGuessesAreSlowAndLogged(t *testing.T) {
 	})
 }
 
-// One mistake costs its client a moment. No password at all is how a browser begins.
+// One mistake costs its client a moment. No password at all is how a browser
+// begins.
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -111,7 +113,8 @@ func TestWrongPassword(t *testing.T) {
 	})
 }
 
-// Many clients keep no more goroutines than are allowed in all, and a network of IPv6 is one.
+// Many clients keep no more goroutines than are allowed in all, and a network
+// of IPv6 is one.
 func TestGuessesOfManyAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +142,8 @@ func TestGuessesOfManyAreBounded(t *testing.T) {
 	})
 }
 
-// The name of this machine can be written in several ways, and others look like it.
+// The name of this machine can be written in several ways, and others look like
+// it.
 func TestLocalNames(t *testing.T) {
 	t.Parallel()
 	handler := serve.ForLocalNames(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

@@ -1,7 +1,9 @@
-// Package serve has the command that shows the page of package inspect/page in a browser.
+// Package serve has the command that shows the page of package inspect/page in
+// a browser.
 //
-// Names of locks may be personal data, and to break a lease is a right of its own. So the page is
-// for this machine alone unless a password is asked for, and breaks leases only with one.
+// Names of locks may be personal data, and to break a lease is a right of its
+// own. So the page is for this machine alone unless a password is asked for,
+// and breaks leases only with one.
 package serve
 
 import (

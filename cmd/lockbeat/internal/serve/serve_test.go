@@ -22,7 +22,8 @@ import (
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
-// programEnv makes the test binary the program, which listens until a signal comes.
+// programEnv makes the test binary the program, which listens until a signal
+// comes.
 const programEnv = "TEST_PROGRAM"
 
 func TestMain(m *testing.M) {

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// Ask asks each process to end, by SIGTERM. One that is stopped is let go on, or it would not hear.
-// Those that it misses are killed later.
+// Ask asks each process to end, by SIGTERM. One that is stopped is let go on,
+// or it would not hear. Those that it misses are killed later.
 func (t *Tree) Ask() {
 	_, _ = t.signal(make(map[process]bool), syscall.SIGTERM, syscall.SIGCONT)
 }
 
-// Kill kills until gone is closed: a process may start others while it is looked for. It tells
-// once if one can't be killed, which may belong to another user, and goes on.
+// Kill kills until gone is closed: a process may start others while it is
+// looked for. It tells once if one can't be killed, which may belong to another
+// user, and goes on.
 func (t *Tree) Kill(gone <-chan struct{}, tell func(error)) {
 	hurry()
 	const first, last = time.Millisecond, 100 * time.Millisecond

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is one line of /proc. A number may come back for another process; number and start time
-// together do not.
+// process is one line of /proc. A number may come back for another process;
+// number and start time together do not.
 type process struct {
 	pid, parent int
 	start       uint64 // in ticks since the system's start
@@ -23,7 +23,8 @@ type process struct {
 
 // read reads what /proc says of a process; ok is false if there is none.
 func read(pid int) (p process, ok bool) {
-	// By bare system calls: it is done for every process there is, against a deadline.
+	// By bare system calls: it is done for every process there is, against a
+	// deadline.
 	fd, err := unix.Open("/proc/"+strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return p, false
@@ -35,7 +36,8 @@ func read(pid int) (p process, ok bool) {
 		return p, false
 	}
 	text = text[:n]
-	// pid (name) state ppid … with the start time as 22nd field; a name may have anything in it.
+	// pid (name) state ppid … with the start time as 22nd field; a name may
+	// have anything in it.
 	end := bytes.LastIndexByte(text, ')')
 	fields := bytes.Fields(text[end+1:])
 	if end < 0 || len(fields) < 20 {
@@ -54,9 +56,10 @@ func read(pid int) (p process, ok bool) {
 	}, true
 }
 
-// below returns all processes below this one, parents before their children, without the branches
-// of the spared. It tells of each child of this one as soon as it is seen: a child that starts
-// another and ends, again and again, would be gone when the rest had been read.
+// below returns all processes below this one, parents before their children,
+// without the branches of the spared. It tells of each child of this one as
+// soon as it is seen: a child that starts another and ends, again and again,
+// would be gone when the rest had been read.
 func below(spared map[int]uint64, tell func(process)) ([]process, error) {
 	self, ok := read(os.Getpid())
 	if !ok {
@@ -83,7 +86,8 @@ func below(spared map[int]uint64, tell func(process)) ([]process, error) {
 	found := []process{self}
 	for i := 0; i < len(found); i++ {
 		for _, child := range children[found[i].pid] {
-			// A child older than its parent was read before the parent's number changed hands.
+			// A child older than its parent was read before the parent's number
+			// changed hands.
 			if child.start >= found[i].start {
 				found = append(found, child)
 			}

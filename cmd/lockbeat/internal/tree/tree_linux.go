@@ -13,11 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whole reports whether every process below this one can be found, rather than a process group.
+// Whole reports whether every process below this one can be found, rather than
+// a process group.
 const Whole = true
 
-// Tree is all processes below this one but the children that it had before. Its methods may be
-// called concurrently.
+// Tree is all processes below this one but the children that it had before. Its
+// methods may be called concurrently.
 type Tree struct {
 	spared map[int]uint64 // by number, their start times
 
@@ -44,15 +45,16 @@ func Adopt() (*Tree, error) {
 	return t, nil
 }
 
-// Command says which child is the command, and whether it leads a process group of its own.
+// Command says which child is the command, and whether it leads a process group
+// of its own.
 func (t *Tree) Command(pid int, leader bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.pid, t.leader = pid, leader
 }
 
-// Forward sends a signal to the command's own process group, else to the command alone, unless it
-// has ended.
+// Forward sends a signal to the command's own process group, else to the
+// command alone, unless it has ended.
 func (t *Tree) Forward(sig syscall.Signal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -64,9 +66,10 @@ func (t *Tree) Forward(sig syscall.Signal) {
 	}
 }
 
-// Wake lets the command's process group go on if processes of it are stopped and the command itself
-// is not, of which [Tree.Watch] does not tell: a shell that starts a program stops only after that.
-// One that was stopped on purpose, by kill -STOP, can't be told from those, and goes on too.
+// Wake lets the command's process group go on if processes of it are stopped
+// and the command itself is not, of which [Tree.Watch] does not tell: a shell
+// that starts a program stops only after that. One that was stopped on purpose,
+// by kill -STOP, can't be told from those, and goes on too.
 func (t *Tree) Wake() {
 	t.mu.Lock()
 	group := t.pid
@@ -82,15 +85,17 @@ func (t *Tree) Wake() {
 	}
 }
 
-// Look reports how long it takes to look at each process, as [Tree.Kill] does again and again.
+// Look reports how long it takes to look at each process, as [Tree.Kill] does
+// again and again.
 func (t *Tree) Look() time.Duration {
 	begun := time.Now()
 	_, _ = t.signal(make(map[process]bool))
 	return time.Since(begun)
 }
 
-// signal sends signals to each process, also to those that have had them. It reports whether there
-// was one that had not. The error is about the first process that could not be sent them.
+// signal sends signals to each process, also to those that have had them. It
+// reports whether there was one that had not. The error is about the first
+// process that could not be sent them.
 func (t *Tree) signal(had map[process]bool, signals ...syscall.Signal) (fresh bool, err error) {
 	sent := make(map[process]bool)
 	one := func(p process) {
@@ -124,7 +129,8 @@ func (p process) signal(signals []syscall.Signal) error {
 		return err
 	}
 	defer func() { _ = handle.Release() }()
-	// From here on the handle is that of one process. Is it the one that was seen?
+	// From here on the handle is that of one process. Is it the one that was
+	// seen?
 	if now, ok := read(p.pid); !ok || now.start != p.start {
 		return nil
 	}
@@ -136,8 +142,8 @@ func (p process) signal(signals []syscall.Signal) error {
 	return nil
 }
 
-// Watch reaps the children that end, and tells of each; it is told of those that stop, too. It
-// returns when no process is left.
+// Watch reaps the children that end, and tells of each; it is told of those
+// that stop, too. It returns when no process is left.
 func (t *Tree) Watch(tell func(pid int, status syscall.WaitStatus)) {
 	for t.left() {
 		for { // until a child has ended or stopped, which is left as it is
@@ -174,7 +180,8 @@ func (t *Tree) left() bool {
 	if len(t.spared) == 0 {
 		return true
 	}
-	// A process that starts another and ends may hide it from one look, not from two.
+	// A process that starts another and ends may hide it from one look, not
+	// from two.
 	for range 2 {
 		if all, err := below(t.spared, nil); err != nil || len(all) > 0 {
 			return true
@@ -183,8 +190,9 @@ func (t *Tree) left() bool {
 	return false
 }
 
-// hurry has the rest of this goroutine go before all that is not urgent, if this user may (root
-// may): on a busy machine it would wait its turn again and again while the command goes on.
+// hurry has the rest of this goroutine go before all that is not urgent, if
+// this user may (root may): on a busy machine it would wait its turn again and
+// again while the command goes on.
 func hurry() {
 	runtime.LockOSThread() // until the goroutine ends, and the thread with it
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{

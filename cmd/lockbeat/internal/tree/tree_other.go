@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Whole reports whether every process below this one can be found, rather than a process group.
+// Whole reports whether every process below this one can be found, rather than
+// a process group.
 const Whole = false
 
 // Tree is the command's process group. Its methods may be called concurrently.
@@ -38,7 +39,8 @@ func (t *Tree) Wake() {}
 // Look does nothing: there is nothing to look for.
 func (t *Tree) Look() time.Duration { return 0 }
 
-// signal sends signals to the process group. The error says that they could not be sent.
+// signal sends signals to the process group. The error says that they could not
+// be sent.
 func (t *Tree) signal(_ map[process]bool, signals ...syscall.Signal) (fresh bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -59,8 +61,8 @@ func hurry() {}
 // process is of no use here.
 type process struct{}
 
-// Watch reaps the command if it is a child, and tells of it; it is told when it stops, too. It
-// returns when no process is left in the group.
+// Watch reaps the command if it is a child, and tells of it; it is told when it
+// stops, too. It returns when no process is left in the group.
 func (t *Tree) Watch(tell func(pid int, status syscall.WaitStatus)) {
 	t.mu.Lock()
 	group := t.group

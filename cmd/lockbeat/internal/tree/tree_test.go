@@ -17,8 +17,8 @@ import (
 	"github.com/lockbeat/lockbeat/cmd/lockbeat/internal/tree"
 )
 
-// asReaper is set for a process that is to adopt and end, which the tests' own must not: it would
-// take their children from os/exec.
+// asReaper is set for a process that is to adopt and end, which the tests' own
+// must not: it would take their children from os/exec.
 const asReaper = "TEST_AS_REAPER"
 
 func TestMain(m *testing.M) {
@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// reap runs a script until its first process has ended, and ends what is left but a child that was
-// there before. It returns 0 if only that is left.
+// reap runs a script until its first process has ended, and ends what is left
+// but a child that was there before. It returns 0 if only that is left.
 func reap(script string) int {
 	before := exec.Command("sleep", "1000")
 	if before.Start() != nil {
@@ -64,8 +64,8 @@ func reap(script string) int {
 	return 0
 }
 
-// A process that starts another and ends, without an end, is caught all the same; so are
-// generations of orphans. A child of before is spared.
+// A process that starts another and ends, without an end, is caught all the
+// same; so are generations of orphans. A child of before is spared.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	hop := filepath.Join(t.TempDir(), "hop")
