@@ -213,18 +213,6 @@ func TestTheWayOfATask(t *testing.T) {
 	})
 }
 
-// A lock for which no tasks meet costs its task nothing of a line.
-func TestALoneTaskAsksNoLine(t *testing.T) {
-	t.Parallel()
-	inBubble(t, func(t *testing.T, f *fake, _ *renewer.Keeper, l *jobs.Line) {
-		v := l.Visit(lockA, jobs.Delivery{Queue: "q", ID: "1"}, "")
-		stand(t, v)
-		v.Granted()
-		v.Over()
-		assert.Empty(t, f.told())
-	})
-}
-
 func TestWaking(t *testing.T) {
 	t.Parallel()
 	type states = []jobs.State
