@@ -95,7 +95,7 @@ func (c *conn) ResetSession(ctx context.Context) error {
 
 func (c *conn) IsValid() bool {
 	v, ok := c.Conn.(driver.Validator)
-	return !c.bad && (!ok || v.IsValid())
+	return !c.bad && !c.inTx && (!ok || v.IsValid()) // a panic may leave a transaction open
 }
 
 func (c *conn) CheckNamedValue(v *driver.NamedValue) error {
@@ -140,12 +140,27 @@ func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, erro
 			return nil, err
 		}
 	}
+	if o.ReadOnly {
+		if err := c.first(ctx); err != nil {
+			return nil, err
+		}
+	}
 	inner, err := c.begin(ctx, o, carried)
 	if err != nil {
 		return nil, err
 	}
 	c.inTx, c.reads, c.fence = true, o.ReadOnly, f
 	return &tx{inner, c, c.guard.Open(ctx)}, nil
+}
+
+// first raises the fence before what the lease reads first.
+func (c *conn) first(ctx context.Context) error {
+	return c.guard.First(ctx, func(f *fence.Fence) error {
+		if open, err := c.openByText(ctx); open || err != nil {
+			return err
+		}
+		return c.guard.Raise(ctx, f, func() error { return c.raise(ctx, f) })
+	})
 }
 
 // alone is an error if a transaction is open: to raise would commit it.

@@ -28,18 +28,20 @@
 // # Statements
 //
 //	under a lock                            is
-//	a query that surely writes nothing      sent as it is: without a fence
+//	a query that surely writes nothing      sent as it is, without a fence; but the lease's first
+//	                                        has former holders refused from then on
 //	another statement in no transaction     run in one of its own, or refused: [RefuseOutside]
 //	BEGIN or SAVEPOINT as text, in none     refused: use BeginTx
 //	COMMIT or ROLLBACK as text in BeginTx's refused: use Commit, Rollback
 //	ROLLBACK TO a savepoint                 as it is: the fence stays
 //	several statements as one text          as one, or refused if one of them begins or ends a
 //	                                        transaction
-//	MySQL's DDL in a transaction            refused, as all that may commit, but for CALL
+//	MySQL's DDL in a transaction            refused, as all that may commit but a lone CALL
 //	MySQL's DDL in none                     checked as it begins: no transaction can hold it
 //	VACUUM, CREATE INDEX CONCURRENTLY       refused by PostgreSQL: run it under no lock
 //	a transaction that is read-only         as it is: without a fence; what may write is refused
-//	                                        by the database, and with SQLite by this package
+//	                                        by the database, and with SQLite by this package; by
+//	                                        pgx's Tx not behind SET TRANSACTION READ WRITE
 //	behind an error, or a procedure of      refused, until Rollback: it would be committed at once
 //	MySQL, that has ended the transaction
 //	PostgreSQL's CALL and DO                as other statements: to commit in one is an error
@@ -50,6 +52,9 @@
 //
 // # What to watch out for
 //
+//   - Only what is given the function's context carries a fence: db.Exec and db.Begin do not,
+//     nor what goes on when the function has returned (context.WithoutCancel). [Require]
+//     refuses both.
 //   - A transaction that was begun outside of the lock has no fence of it, and a slot of
 //     a limit never has one. The keeper's observer is told, once.
 //   - A holder that is paused in its transaction keeps its successor waiting: set

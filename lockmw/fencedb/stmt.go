@@ -31,6 +31,9 @@ func (c *conn) outside(ctx context.Context, query string) (f *fence.Fence, err e
 			return nil, cmp.Or(unknown, c.guard.InTx(ctx, nil, false, query))
 		}
 	}
+	if kind == fence.Reads && err == nil {
+		err = c.first(ctx)
+	}
 	c.byText = c.byText || kind == fence.Begins && err == nil
 	return f, err
 }

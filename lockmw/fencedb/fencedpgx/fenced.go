@@ -50,8 +50,16 @@ func (d *fenced) outside(ctx context.Context, query string) (*fence.Fence, error
 		return nil, d.guard.InTx(ctx, d.begun, d.reads, query)
 	}
 	d.note(nil, false)
-	f, _, err := d.guard.Outside(ctx, query)
+	f, kind, err := d.guard.Outside(ctx, query)
+	if kind == fence.Reads && err == nil {
+		err = d.first(ctx)
+	}
 	return f, err
+}
+
+// first raises the fence before what the lease reads first.
+func (d *fenced) first(ctx context.Context) error {
+	return d.guard.First(ctx, func(f *fence.Fence) error { return d.raise(ctx, f) })
 }
 
 // note keeps the fence of a transaction. A pool, which is used concurrently,
@@ -99,7 +107,12 @@ func (d *fenced) BeginTx(ctx context.Context, o pgx.TxOptions) (tx pgx.Tx, err e
 	case d.isOpen() && (f != nil || d.begun != nil):
 		err = fence.ErrOpen
 	case carried == nil:
-		tx, err = d.bare.BeginTx(ctx, o)
+		if reads && !d.isOpen() {
+			err = d.first(ctx)
+		}
+		if err == nil {
+			tx, err = d.bare.BeginTx(ctx, o)
+		}
 	default:
 		err = d.fence(ctx, f, func() (err error) {
 			tx, err = begin(ctx, d.bare, o, f)
@@ -161,9 +174,11 @@ func (d *fenced) send(
 		return nil
 	})
 	if _, unclear := errors.AsType[*fence.Error](err); unclear && failed != nil {
-		if tx, ours := d.BeginTx(ctx, pgx.TxOptions{}); ours == nil {
+		tx, ours := d.BeginTx(ctx, pgx.TxOptions{})
+		if ours == nil {
 			return nil, cmp.Or(tx.Rollback(context.WithoutCancel(ctx)), failed)
 		}
+		return nil, ours
 	}
 	return results, err
 }

@@ -3,6 +3,7 @@ package fencedpgx
 import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // rows are those of a query that has a transaction of its own. That ends before
@@ -80,6 +81,7 @@ func (failedRows) Next() bool                                   { return false }
 func (r failedRows) Scan(...any) error                          { return r.err }
 func (r failedRows) Values() ([]any, error)                     { return nil, r.err }
 func (failedRows) RawValues() [][]byte                          { return nil }
+func (failedRows) TypeMap() *pgtype.Map                         { return nil }
 func (failedRows) Conn() *pgx.Conn                              { return nil }
 func (failedRows) CommandTag() (tag pgconn.CommandTag)          { return tag }
 func (failedRows) FieldDescriptions() []pgconn.FieldDescription { return nil }

@@ -102,9 +102,9 @@ func (g *Guard) Begun(ctx context.Context, f *Fence, raise, begin func() error) 
 // raise runs f.Raise outside of a transaction, on a connection that the caller
 // has: if it waited for one, those who have them all could wait for it.
 func (g *Guard) Raise(ctx context.Context, f *Fence, raise func() error) error {
-	key := f.Locks[0].Name
 	for !g.isRaised(f) {
 		g.mu.Lock()
+		key := g.low(f)
 		other, busy := g.raising[key]
 		over := make(chan struct{})
 		if !busy {
@@ -140,12 +140,34 @@ func (g *Guard) Raise(ctx context.Context, f *Fence, raise func() error) error {
 func (g *Guard) isRaised(f *Fence) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.low(f) == ""
+}
+
+// low is the first lock of f whose token is not raised. Under mu.
+func (g *Guard) low(f *Fence) string {
 	for _, l := range f.Locks {
 		if g.raised[l.Name] != l.Token {
-			return false
+			return l.Name
 		}
 	}
-	return true
+	return ""
+}
+
+// First raises the fence that ctx runs under, if it was not, before something
+// that carries none. What a lease reads, no former holder may write any more.
+// Where it can't be raised, as at a replica, what writes first says so.
+func (g *Guard) First(ctx context.Context, raise func(f *Fence) error) error {
+	f, _ := of(ctx, g.Dialect, g.Counts)
+	if f == nil || g.isRaised(f) {
+		return nil
+	}
+	err := raise(f)
+	if err != nil && (ctx.Err() != nil || sqlfault.Of(err) == sqlfault.Conflict) {
+		return f.Err(ctx, err)
+	} else if err != nil {
+		g.note(f, true) // who writes finds that it is not
+	}
+	return nil
 }
 
 // note keeps whether f is raised.

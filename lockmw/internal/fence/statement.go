@@ -34,15 +34,23 @@ const (
 // KindOf is the kind of a text, and whether it is several statements.
 func (d Dialect) KindOf(query string) (kind Kind, several bool) {
 	s := scanner{Dialect: d, rest: query, single: !strings.Contains(query, ";")}
-	kind = d.kind(s.statement())
+	first := s.statement()
+	kind, calls := d.kind(first), d.calls(first)
 	for !s.single {
 		more := s.statement()
 		if more == nil {
 			break
 		}
-		kind, several = max(kind, d.kind(more)), true
+		kind, several, calls = max(kind, d.kind(more)), true, calls || d.calls(more)
+	}
+	if several && calls {
+		kind = max(kind, Commits) // what the procedure may do, and nobody looks behind it
 	}
 	return kind, several
+}
+
+func (d Dialect) calls(words []string) bool {
+	return d == MySQL && len(words) > 0 && words[0] == "call"
 }
 
 // reading are first words of statements that read, or set something in the
@@ -120,7 +128,7 @@ func named(name string) func(word string) bool {
 }
 
 // writing are words of statements that write, wherever they are.
-var writing = append(strings.Fields("delete insert into merge nextval update"), doubt, runs)
+var writing = append(strings.Fields("delete insert into merge nextval uescape update"), doubt, runs)
 
 // harmless are words that may stand before a parenthesis: functions that write nothing,
 // types, and what is no function.

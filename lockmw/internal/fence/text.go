@@ -108,6 +108,9 @@ func (f *Fence) Read() string {
 func (f *Fence) Verdict(rows [][]string) error {
 	tokens := make(map[string]string, len(rows))
 	for _, r := range rows {
+		if _, twice := tokens[r[0]]; twice {
+			return f.Dialect.Table("a name has several rows: it lacks its primary key")
+		}
 		tokens[r[0]] = r[1]
 	}
 	var raise error
