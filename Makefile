@@ -31,7 +31,7 @@ SHAKEARGS ?=
 
 # No test passes by being skipped. The race detector would let each process, of which tests start many, sleep for a second
 # at its end, for races of goroutines that are still running; tests fail if any is.
-TESTENV := CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 LOCKBEAT_REQUIRE_MARIADB=1 LOCKBEAT_REQUIRE_PROMTOOL=1 GORACE=atexit_sleep_ms=20
+TESTENV := CGO_ENABLED=1 LOCKBEAT_REQUIRE_REDIS=1 LOCKBEAT_REQUIRE_POSTGRES=1 LOCKBEAT_REQUIRE_MARIADB=1 LOCKBEAT_REQUIRE_PROMTOOL=1 LOCKBEAT_REQUIRE_PGBOUNCER=1 GORACE=atexit_sleep_ms=20
 
 # Packages with tests that are longer in a long run: see internal/testutil/suite.
 LONG := $$(grep -rlE --include='*_test.go' 'suite\.(Long|OnlyLong|Size)' ./cmd ./integration ./lockmw ./nemesis ./renewer ./testutil/embedded | sed 's,/[^/]*$$,,' | sort -u)
@@ -43,12 +43,12 @@ SMOKED := $$(go list $(PROGRAMS:%=./%/...) | grep -vE '/($(subst $() ,|,$(SUITES
 
 .DEFAULT_GOAL := help
 .PHONY: help test check lint platforms fmt tidy modules api vuln test-faults test-long sim shake fuzz smoke page nemesis bench bench-instructions clean
-.PHONY: cc redis postgres mariadb promtool valgrind chromium
+.PHONY: cc redis postgres mariadb pgbouncer promtool valgrind chromium
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-test: cc redis postgres mariadb promtool ## run the tests under -race on real Redis, PostgreSQL, MariaDB (installs what is missing)
+test: cc redis postgres mariadb pgbouncer promtool ## run the tests under -race on real Redis, PostgreSQL, MariaDB (installs what is missing)
 	$(TESTENV) go test -p 4 -race -count=1 -timeout 6m $(FIRST) $(TESTED)
 
 # An unreachable vulnerability database does not stop this one, so that it can be used without a
@@ -61,7 +61,7 @@ check: ## everything a change must pass: lint, platforms, tidy, modules, api, te
 	done
 
 # What tests need beside Go: it is found, or installed.
-cc redis postgres mariadb promtool valgrind chromium:
+cc redis postgres mariadb pgbouncer promtool valgrind chromium:
 	@scripts/ensure $@
 
 lint: ## run the pinned golangci-lint (built once into ./bin)
@@ -93,13 +93,13 @@ vuln: ## look for known vulnerabilities (VULN_OFFLINE_OK=1: no failure if their 
 test-faults: cc redis ## run the suites of faults on real servers
 	$(TESTENV) go test -race -count=1 -timeout 6m $(SUITES:%=./%)
 
-test-long: cc redis postgres mariadb promtool ## run the packages that have long tests with these
+test-long: cc redis postgres mariadb pgbouncer promtool ## run the packages that have long tests with these
 	$(TESTENV) LOCKBEAT_LONG=1 go test -race -count=1 -timeout 15m $(LONG)
 
 sim: ## play the simulation for SIMGRANTS grants (default a million; the tests play 10,000)
 	go test ./renewer/internal/simtest -count=1 -timeout 30m -run 'TestSimulation$$' -v -sim.grants=$(SIMGRANTS)
 
-shake: cc redis postgres mariadb promtool ## run the tests three times, in rare orders of events (SHAKEARGS: flags of go test)
+shake: cc redis postgres mariadb pgbouncer promtool ## run the tests three times, in rare orders of events (SHAKEARGS: flags of go test)
 	$(TESTENV) scripts/shake -race -count=3 -timeout 20m $(SHAKEARGS) $(FIRST) $(SUITES:%=./%) $(TESTED)
 
 fuzz: ## run every fuzz function for FUZZTIME (default 20s)

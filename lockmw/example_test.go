@@ -184,7 +184,8 @@ func ExampleFence() {
 // A service that is called under a lock of another process has that lock's
 // token alone, and compares it itself. The table has a column
 // fence BIGINT NOT NULL DEFAULT 1,
-// so that also a row which is new refuses who has no lock. Under a lock of its own a process calls package fencetx.
+// so that also a row which is new refuses who has no lock. Under a lock of its
+// own a process calls package fencetx.
 func ExampleWithFence_sql() {
 	debit := func(ctx context.Context, db *sql.DB, account string, amount int64) error {
 		result, err := db.ExecContext(ctx, `

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -24,6 +25,20 @@ func openPool(t *testing.T, d *fenced, opts ...fencedb.Option) *fencedpgx.Pool {
 	return fencedpgx.New(pool, opts...)
 }
 
+// openMode opens d by pgx, whose statements are sent by a mode, bare and fenced.
+func openMode(
+	t *testing.T, d *fenced, mode pgx.QueryExecMode,
+) (bare *pgxpool.Pool, db *fencedpgx.Pool) {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(d.dsn)
+	require.NoError(t, err)
+	config.ConnConfig.DefaultQueryExecMode = mode
+	bare, err = pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(bare.Close)
+	return bare, fencedpgx.New(bare)
+}
+
 // pgx's calls outside of a transaction are each one transaction with their fence; what
 // its options and rewriters do, they do as well.
 func TestStatementsOfPgx(t *testing.T) {
@@ -33,13 +48,7 @@ func TestStatementsOfPgx(t *testing.T) {
 		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 	} {
 		d := ways()["sqlc on pgx"].openAccount(t, "sqlc on pgx")
-		config, err := pgxpool.ParseConfig(d.dsn)
-		require.NoError(t, err)
-		config.ConnConfig.DefaultQueryExecMode = mode
-		bare, err := pgxpool.NewWithConfig(t.Context(), config)
-		require.NoError(t, err)
-		t.Cleanup(bare.Close)
-		db := fencedpgx.New(bare)
+		_, db := openMode(t, d, mode)
 		late, now := holder(t, 1, "a"), holder(t, 2, "a")
 		exec := func(query string, args ...any) func(ctx context.Context) error {
 			return func(ctx context.Context) error {
@@ -178,14 +187,8 @@ func TestErrorsOfStatementsAreNotTheFences(t *testing.T) {
 		pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe,
 		pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol,
 	} {
-		d := ways()["sqlc on pgx"].openAccount(t, "sqlc on pgx")
-		config, err := pgxpool.ParseConfig(d.dsn)
-		require.NoError(t, err)
-		config.ConnConfig.DefaultQueryExecMode = mode
-		bare, err := pgxpool.NewWithConfig(t.Context(), config)
-		require.NoError(t, err)
-		t.Cleanup(bare.Close)
-		db, under := fencedpgx.New(bare), holder(t, 1, "a")
+		_, db := openMode(t, ways()["sqlc on pgx"].openAccount(t, "sqlc on pgx"), mode)
+		under, late := holder(t, 2, "a"), holder(t, 1, "a")
 		for _, s := range []struct {
 			query string
 			args  []any
@@ -198,6 +201,8 @@ func TestErrorsOfStatementsAreNotTheFences(t *testing.T) {
 			_, err := db.Exec(under, s.query, s.args...)
 			require.Error(t, err)
 			require.NotContains(t, err.Error(), "lockbeat", "%s, %v", s.query, mode)
+			_, err = db.Exec(late, s.query, s.args...)
+			require.ErrorIs(t, err, renewer.ErrLost, "%s, %v", s.query, mode)
 			for _, args := range [][]any{s.args, append([]any{mode}, s.args...)} {
 				rows, err := db.Query(under, s.query, args...)
 				if err == nil { // else it need not be closed
@@ -210,6 +215,38 @@ func TestErrorsOfStatementsAreNotTheFences(t *testing.T) {
 				5*time.Second, time.Millisecond, s.query)
 		}
 	}
+}
+
+// What was sent with its fence may be done although the context has ended.
+func TestAnAnswerThatDoesNotCome(t *testing.T) {
+	t.Parallel()
+	d := ways()["sqlc on pgx"].openAccount(t, "sqlc on pgx")
+	_, db := openMode(t, d, pgx.QueryExecModeExec)
+	under := holder(t, 1, "a")
+	_, err := db.Exec(under, insert)
+	require.NoError(t, err)
+	other, err := d.BeginTx(t.Context(), nil)
+	require.NoError(t, err)
+	_, err = other.ExecContext(t.Context(), "SELECT FROM lockbeat_fences FOR UPDATE")
+	require.NoError(t, err)
+	short, cancel := context.WithTimeout(under, 100*time.Millisecond)
+	defer cancel()
+	_, err = db.Exec(short, insert)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.ErrorContains(t, err, "it is unknown whether that was done")
+	require.NoError(t, other.Rollback())
+}
+
+// Under no lock a row is pgx's own, which refuses what would be overwritten.
+func TestARowUnderNoLock(t *testing.T) {
+	t.Parallel()
+	bare, db := openMode(t, ways()["sqlc on pgx"].openAccount(t, "sqlc on pgx"),
+		pgx.QueryExecModeExec)
+	const query = "SELECT 'a'::bytea"
+	var text pgtype.DriverBytes
+	want := bare.QueryRow(t.Context(), query).Scan(&text)
+	require.Error(t, want)
+	require.EqualError(t, db.QueryRow(t.Context(), query).Scan(&text), want.Error())
 }
 
 func TestPoolsOfNothing(t *testing.T) {

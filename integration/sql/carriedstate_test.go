@@ -85,11 +85,10 @@ func deadlock(t *testing.T, d *fenced) func(context.Context, *sql.Tx) error {
 			return err
 		}
 		over := make(chan error, 1)
-		go func() {
+		go func() { // each waits for the other, whichever is first
 			_, err := other.ExecContext(context.WithoutCancel(ctx), update, "7")
 			over <- errors.Join(err, other.Rollback())
 		}()
-		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // until it waits
 		_, err = tx.ExecContext(ctx, update, "8")
 		if other := <-over; other != nil {
 			return fmt.Errorf("the other is undone: %w", errWrong)
@@ -256,7 +255,7 @@ func (c badCommit) Connect(ctx context.Context) (driver.Conn, error) {
 	return badConn{with}, err
 }
 
-// procedures has one, which the test's MariaDB can't have.
+// procedures has one, which the test's MariaDB can't have, and panics if told so.
 type (
 	procedures    struct{ driver.Connector }
 	procedureConn struct{ fullConn }
@@ -271,8 +270,11 @@ func (c procedures) Connect(ctx context.Context) (driver.Conn, error) {
 func (c procedureConn) ExecContext(
 	ctx context.Context, query string, args []driver.NamedValue,
 ) (driver.Result, error) {
-	if query == "CALL ends()" {
+	switch query {
+	case "CALL ends()":
 		query = "ROLLBACK"
+	case "PANIC":
+		panic("the driver's")
 	}
 	return c.fullConn.ExecContext(ctx, query, args)
 }
@@ -298,6 +300,42 @@ func TestAStatementIsNotCommittedTwice(t *testing.T) {
 		n, err := r.Sum(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, int64(i+1), n, "done once")
+	}
+}
+
+// Nor is a transaction left open on a connection of the pool by a driver that panics:
+// what others write by that would be in it.
+func TestAPanicOfTheDriverLeavesNoTransaction(t *testing.T) {
+	t.Parallel()
+	d := ways()["SQLite"].openAccount(t, "SQLite")
+	db := opened(t, fencedb.Connector(
+		procedures{plainConnector{&sqlite.Driver{}, d.dsn}}, fencedb.SQLite))
+	db.SetMaxOpenConns(1)
+	require.PanicsWithValue(t, "the driver's", func() {
+		_, _ = db.ExecContext(holder(t, 1, "a"), "PANIC")
+	})
+	_, err := db.ExecContext(t.Context(), insert)
+	require.NoError(t, err)
+	require.Equal(t, 1, d.entries(t))
+}
+
+// A lock that is taken inside of another one's transaction waits for none of that.
+func TestANestedLockDoesNotWaitForItsOwnHolder(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"pgx/stdlib", "lib/pq", "MariaDB"} {
+		d := ways()[name].openAccount(t, name)
+		db, p := d.carrying(t), newProcess(t)
+		outer, leave := p.under(t, 1, "b")
+		defer leave()
+		tx, err := db.BeginTx(outer, nil)
+		require.NoError(t, err)
+		inner, leave := p.underIn(t, outer, 1, "a")
+		defer leave()
+		short, cancel := context.WithTimeout(inner, 10*time.Second)
+		defer cancel()
+		_, err = db.ExecContext(short, insert)
+		require.NoError(t, err, name)
+		require.NoError(t, tx.Commit())
 	}
 }
 

@@ -316,11 +316,16 @@ func TestConnectionsThatHaveEnded(t *testing.T) {
 						"SELECT connection_id()").Scan(&id))
 					_, err := d.ExecContext(t.Context(), "KILL ?", id)
 					require.NoError(t, err)
+					require.Eventually(t, func() bool {
+						var left int
+						require.NoError(t, d.QueryRowContext(t.Context(), "SELECT count(*) FROM "+
+							"information_schema.processlist WHERE id = ?", id).Scan(&left))
+						return left == 0
+					}, 10*time.Second, time.Millisecond)
 				} else {
 					_, err := d.ExecContext(t.Context(), end)
 					require.NoError(t, err)
 				}
-				time.Sleep(10 * time.Millisecond) //nolint:forbidigo // until the end is on its way
 				errs = append(errs, do(under, r.db))
 			}
 			return errs

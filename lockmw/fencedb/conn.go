@@ -263,7 +263,8 @@ func (t *tx) over() {
 // raise runs outside of a transaction.
 func (c *conn) raise(ctx context.Context, f *fence.Fence) error {
 	if f.Dialect == fence.MySQL {
-		if enough, err := c.isRaised(ctx, f); enough || err != nil {
+		var err error
+		if f, err = c.low(ctx, f); err != nil || f == nil {
 			return err
 		}
 	}
@@ -278,26 +279,26 @@ func (c *conn) raise(ctx context.Context, f *fence.Fence) error {
 	return nil
 }
 
-// isRaised asks MySQL, whose INSERT would wait for those who share a row that
-// is high enough.
-func (c *conn) isRaised(ctx context.Context, f *fence.Fence) (bool, error) {
+// low is what of f is to be raised, by MySQL, whose INSERT would wait for those
+// who share a row that is high enough: one's own transactions, perhaps.
+func (c *conn) low(ctx context.Context, f *fence.Fence) (*fence.Fence, error) {
 	if !c.guard.Engine.Load() {
 		rows, err := c.all(ctx, fence.MySQLEngine)
 		if err != nil {
-			return false, err
+			return nil, err
 		}
 		if len(rows) > 0 && rows[0][1] != "InnoDB" {
-			return false, f.Dialect.Table(fmt.Sprintf("its engine is %s, which locks no rows",
+			return nil, f.Dialect.Table(fmt.Sprintf("its engine is %s, which locks no rows",
 				rows[0][1]))
 		}
 		c.guard.Engine.Store(len(rows) > 0)
 	}
 	rows, err := c.all(ctx, f.Read())
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	err = f.Err(ctx, f.Verdict(rows))
-	return err == nil, fence.UnlessRaise(err)
+	low, err := f.Low(rows)
+	return low, f.Err(ctx, err)
 }
 
 // check runs in the transaction.

@@ -173,6 +173,9 @@ func (d *fenced) send(
 		}
 		return nil
 	})
+	if failed != nil && ctx.Err() != nil {
+		return nil, fence.Undecided(ctx)
+	}
 	if _, unclear := errors.AsType[*fence.Error](err); unclear && failed != nil {
 		tx, ours := d.BeginTx(ctx, pgx.TxOptions{})
 		if ours == nil {
@@ -235,6 +238,13 @@ func (d *fenced) Query(ctx context.Context, query string, args ...any) (pgx.Rows
 	case f == nil:
 		return d.bare.Query(ctx, query, args...)
 	}
+	return d.query(ctx, f, query, args)
+}
+
+// query is Query in a transaction of its own.
+func (d *fenced) query(
+	ctx context.Context, f *fence.Fence, query string, args []any,
+) (_ pgx.Rows, err error) {
 	var inner pgx.Rows
 	var end func(error) error
 	if alone(query, args) {
@@ -266,7 +276,13 @@ func (d *fenced) Query(ctx context.Context, query string, args ...any) (pgx.Rows
 
 // QueryRow is Query for one row.
 func (d *fenced) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
-	rows, err := d.Query(ctx, query, args...)
+	f, err := d.outside(ctx, query)
+	if err != nil {
+		return row{failedRows{err: err}, err}
+	} else if f == nil {
+		return d.bare.QueryRow(ctx, query, args...)
+	}
+	rows, err := d.query(ctx, f, query, args)
 	return row{rows, err}
 }
 

@@ -70,6 +70,13 @@ var (
 		"ended while it was committed, and it is unknown whether that was done", nil, nil}
 )
 
+// Undecided is the error of what was sent in one go with its fence and COMMIT,
+// when ctx has ended before the answer.
+func Undecided(ctx context.Context) error {
+	return &Error{"look before you run the statement again: the context has ended before the " +
+		"answer, and it is unknown whether that was done", ctx.Err(), context.Cause(ctx)}
+}
+
 // IsOpen asks whether a transaction is open, by a text whose error says it. It
 // may be undone by a statement that has failed, and ended by one that does not
 // look so.
@@ -113,14 +120,6 @@ func (f *Fence) Err(ctx context.Context, err error) error {
 		return lost
 	}
 	return f.Dialect.Failed(ctx, err)
-}
-
-// UnlessRaise is err, or nil if that only means that the fence is to be raised.
-func UnlessRaise(err error) error {
-	if errors.Is(err, errRaise) {
-		return nil
-	}
-	return err
 }
 
 // Hides reports whether the transaction that a statement is in may end within

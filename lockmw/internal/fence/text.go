@@ -104,27 +104,40 @@ func (f *Fence) Read() string {
 		strings.Join(names, ", ") + ") ORDER BY name"
 }
 
-// Verdict is what the rows of Check or Read say: nil, a loss, or errRaise.
+// Verdict is what the rows of Check say: nil, a loss, or errRaise.
 func (f *Fence) Verdict(rows [][]string) error {
+	low, err := f.Low(rows)
+	if low != nil {
+		return errRaise
+	}
+	return err
+}
+
+// Low is the part of f whose rows, of Read, are lower or missing; nil if none
+// are. A row that is higher is a loss.
+func (f *Fence) Low(rows [][]string) (low *Fence, err error) {
 	tokens := make(map[string]string, len(rows))
 	for _, r := range rows {
 		if _, twice := tokens[r[0]]; twice {
-			return f.Dialect.Table("a name has several rows: it lacks its primary key")
+			return nil, f.Dialect.Table("a name has several rows, since it is no key")
 		}
 		tokens[r[0]] = r[1]
 	}
-	var raise error
+	var locks []Lock
 	for _, l := range f.Locks {
 		text, found := tokens[l.Name]
 		token, err := strconv.ParseInt(text, 10, 64)
 		switch {
 		case !found, err == nil && token < l.Token:
-			raise = errRaise
+			locks = append(locks, l)
 		case err != nil:
-			return err
+			return nil, err
 		case token > l.Token:
-			return l.Lost("the row's token is "+text, nil)
+			return nil, l.Lost("the row's token is "+text, nil)
 		}
 	}
-	return raise
+	if locks == nil {
+		return nil, nil //nolint:nilnil // none is low
+	}
+	return &Fence{f.Dialect, locks}, nil
 }

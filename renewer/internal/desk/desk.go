@@ -129,9 +129,9 @@ func New[L comparable]() *Desk[L] {
 }
 
 // Place is from where the store is asked, and by whom: the store grants what
-// was first claimed from it, so that who asks from it later has that claim, and
-// whoever leaves it to others frees nothing. Of a limit the claims from one
-// place differ.
+// was first claimed from it, so that a caller who asks from it later has that
+// claim, and one who leaves it to others frees nothing. Of a limit the claims
+// from one place differ.
 type Place struct {
 	Number uint64 // 0: none
 	Owner  [store.OwnerLen]byte

@@ -82,14 +82,20 @@ func TestDatabaseOfFences(t *testing.T) {
 	})
 }
 
-func TestDatabaseOfFencesInMariaDB(t *testing.T) {
-	t.Parallel()
+func openMaria(t *testing.T) *mariatest.Server {
+	t.Helper()
 	server, err := mariatest.Open()
 	if errors.Is(err, mariatest.ErrMissing) && os.Getenv(mariatest.RequireEnv) != "1" {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	defer func() { require.NoError(t, server.Close()) }()
+	t.Cleanup(func() { require.NoError(t, server.Close()) })
+	return server
+}
+
+func TestDatabaseOfFencesInMariaDB(t *testing.T) {
+	t.Parallel()
+	server := openMaria(t)
 	db, err := sql.Open("mysql", server.DSN(""))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
@@ -114,12 +120,7 @@ func TestDatabaseOfFencesInMariaDB(t *testing.T) {
 // What a URL of MySQL has is the driver's, and what it lacks is told.
 func TestURLsOfMariaDB(t *testing.T) {
 	t.Parallel()
-	maria, err := mariatest.Open()
-	if errors.Is(err, mariatest.ErrMissing) && os.Getenv(mariatest.RequireEnv) != "1" {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	defer func() { require.NoError(t, maria.Close()) }()
+	maria := openMaria(t)
 	socket := regexp.MustCompile(`unix\(([^)]+)\)`).FindStringSubmatch(maria.DSN(""))[1]
 	link := filepath.Join(t.TempDir(), ".s.PGSQL.5432")
 	require.NoError(t, os.Symlink(socket, link))

@@ -129,7 +129,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// The command does not know the password, and whoever connects by what it knows
+// The command does not know the password, and a process that connects by what it knows
 // is told so.
 func TestPasswordIsNotPassedOn(t *testing.T) {
 	t.Parallel()

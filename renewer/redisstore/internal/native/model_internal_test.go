@@ -28,7 +28,7 @@ type world struct {
 	name     string
 	survives bool // connections outlive a fail-over: a proxy
 	alive    bool // the former primary answers until the client turns away
-	cut      int  // ticks between the last replicated write and the replica's first answer; -1: one server
+	cut      int  // ticks from the last replicated write to the replica's answer; -1: one server
 }
 
 var (
@@ -86,7 +86,7 @@ type play struct {
 type server struct{ mark, lease int8 } // 0: none; lease: client+1
 
 type client struct {
-	phase         int8 // 0 idle, 1 half of a native claim, 2 both halves, 3 has it, 4 to ask by script
+	phase         int8 // 0 idle, 1 half of a native claim, 2 both, 3 has it, 4 asks by script
 	at            int8 // which server it talks to
 	half          int8 // token by INCR
 	old           bool // a connection was made since it sent
@@ -230,7 +230,7 @@ func each(r play, s state, yield func(string, state, bool)) {
 	for _, c := range s.c {
 		given = max(given, c.half)
 	}
-	if s.backs > 0 && s.s[s.primary].mark >= given && !split { // else neither clock nor mark survives
+	if s.backs > 0 && s.s[s.primary].mark >= given && !split { // else neither survives
 		n := s
 		n.backs--
 		n.clock -= 5
@@ -282,7 +282,7 @@ func each(r play, s state, yield func(string, state, bool)) {
 func actions(r play, s state, i int, yield func(string, state, bool)) {
 	name := fmt.Sprintf("%c: ", 'A'+i)
 	c := s.c[i]
-	if s.primary == 1 && c.at == 0 { // it turns to the new primary, by a connection that it makes first
+	if s.primary == 1 && c.at == 0 { // it turns to the new one, by a new connection
 		if !c.old && !r.survives {
 			n := s
 			n.c[i].old, n.c[i].lifted, n.c[i].quiet = true, false, 2
