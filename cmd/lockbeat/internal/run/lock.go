@@ -59,7 +59,13 @@ func (r *running) take(ctx context.Context, command string) (*lock, error) {
 		} else if left > 0 { // else one question
 			request.Try, request.MaxWait = false, left
 		}
+		first := err
 		l.lease, err = l.keeper.Acquire(ctx, request)
+		// A wait that is over before an answer may come says nothing new.
+		if errors.Is(first, renewer.ErrBusy) && errors.Is(err, renewer.ErrUnavailable) &&
+			0 < request.MaxWait && request.MaxWait < l.keeper.Config().RequestTimeout {
+			err = first
+		}
 	}
 	if err != nil {
 		l.close(r.options)

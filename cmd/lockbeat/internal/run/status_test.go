@@ -10,11 +10,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/lockbeat/lockbeat/internal/testutil/proxy"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -90,6 +92,26 @@ func TestHeld(t *testing.T) {
 	assert.Equal(t, 3, first.status())
 	second.expect("mine")
 	assert.Zero(t, second.status())
+}
+
+// A short wait that ends before the second answer comes is not told as an
+// outage: the first one has said who has it.
+func TestAShortWaitIsNoOutage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t)
+	first := start(t, server.Addr(), "--name=k", "--", "sh", "-c", "echo ready; read x")
+	first.expect("ready")
+	link := proxy.Start(t, server.Addr())
+	var claims atomic.Int32
+	link.DropReplyTo(func(request []byte) bool {
+		return bytes.Contains(request, []byte("lockbeat:{k}")) && claims.Add(1) > 1
+	}, 1000, proxy.ThenReset)
+	_, stderr, status := outcome(t, link.Addr(), "--name=k", "--ttl=4s", "--wait=150ms", "--", "true")
+	assert.Equal(t, 75, status)
+	assert.Contains(t, stderr, "(sh)")
+	assert.Positive(t, link.Dropped())
+	require.NoError(t, first.stdin.Close())
+	assert.NotEqual(t, 75, first.status())
 }
 
 // A limit lets so many in, and its fencing tokens rise too.
