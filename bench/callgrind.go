@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	process "github.com/lockbeat/lockbeat/internal/testutil/child"
 )
 
@@ -82,6 +84,23 @@ func (c *callgrind) instructions() (float64, error) {
 	n, err := strconv.ParseFloat(total, 64)
 	c.sum += n
 	return c.sum, err
+}
+
+// scripts are all that it has run.
+func (c *callgrind) scripts() (int, error) {
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{c.addr}, ForceSingleClient: true, DisableCache: true,
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer client.Close()
+	info := client.B().Info().Section("commandstats").Build()
+	stats, err := client.Do(context.Background(), info).ToString()
+	if err != nil {
+		return 0, fmt.Errorf("INFO commandstats: %w", err)
+	}
+	return scriptsIn(stats)
 }
 
 func (c *callgrind) close() {

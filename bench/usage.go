@@ -85,6 +85,12 @@ func (s server) logged() (float64, error) {
 	return 0, errors.New("INFO persistence: no aof_current_size")
 }
 
+// scripts are all that it has run.
+func (s server) scripts() (int, error) {
+	u, err := s.usage()
+	return u.scripts, err
+}
+
 func (s server) usage() (u usage, err error) {
 	cpu, err := s.Do("INFO", "cpu").ToString()
 	if err != nil {
@@ -94,7 +100,7 @@ func (s server) usage() (u usage, err error) {
 	if err != nil {
 		return u, fmt.Errorf("INFO commandstats: %w", err)
 	}
-	for line := range strings.Lines(cpu + stats) {
+	for line := range strings.Lines(cpu) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch name {
 		case "used_cpu_sys", "used_cpu_user":
@@ -103,13 +109,24 @@ func (s server) usage() (u usage, err error) {
 				return u, fmt.Errorf("INFO cpu: %w", err)
 			}
 			u.cpu += time.Duration(seconds * float64(time.Second))
-		case "cmdstat_evalsha", "cmdstat_eval":
-			var calls int
-			if _, err := fmt.Sscanf(value, "calls=%d", &calls); err != nil {
-				return u, fmt.Errorf("INFO commandstats: %q: %w", value, err)
-			}
-			u.scripts += calls
 		}
 	}
-	return u, nil
+	u.scripts, err = scriptsIn(stats)
+	return u, err
+}
+
+// scriptsIn are those that INFO commandstats has counted.
+func scriptsIn(stats string) (scripts int, err error) {
+	for line := range strings.Lines(stats) {
+		name, value, _ := strings.Cut(line, ":")
+		if name != "cmdstat_evalsha" && name != "cmdstat_eval" {
+			continue
+		}
+		var calls int
+		if _, err := fmt.Sscanf(value, "calls=%d", &calls); err != nil {
+			return 0, fmt.Errorf("INFO commandstats: %q: %w", value, err)
+		}
+		scripts += calls
+	}
+	return scripts, nil
 }
