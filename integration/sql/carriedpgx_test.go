@@ -39,6 +39,13 @@ func openMode(
 	return bare, fencedpgx.New(bare)
 }
 
+// rewriter sends another text than the one that it is given.
+type rewriter string
+
+func (r rewriter) RewriteQuery(context.Context, *pgx.Conn, string, []any) (string, []any, error) {
+	return string(r), nil, nil
+}
+
 // pgx's calls outside of a transaction are each one transaction with their fence; what
 // its options and rewriters do, they do as well.
 func TestStatementsOfPgx(t *testing.T) {
@@ -95,7 +102,14 @@ func TestStatementsOfPgx(t *testing.T) {
 			"a batch that may":  {batch("DO $$BEGIN COMMIT; END$$", insert), "send the batch in it"},
 			"one that must":     {batch("DISCARD ALL", insert), "send the batch in it"},
 			"a batch of names":  {batch("name", insert), "send the batch in it"},
+			"rewritten":         {exec("SELECT 1", rewriter(insert)), isFenced},
+			"rows, rewritten":   {scan("SELECT 1", rewriter(insert+" RETURNING id")), isFenced},
 			"a batch of reads":  {batch("SELECT 1", "SHOW work_mem"), passes},
+			"a batch, rewritten": {func(ctx context.Context) error {
+				b := &pgx.Batch{}
+				b.Queue("SELECT 1", rewriter(insert))
+				return db.SendBatch(ctx, b).Close()
+			}, "send the batch in it"},
 			"a batch": {func(ctx context.Context) error {
 				b := &pgx.Batch{}
 				b.Queue(insert)

@@ -171,6 +171,26 @@ func TestRoundTripsOfAFence(t *testing.T) {
 	}
 }
 
+// A statement whose arguments a driver leaves to be prepared begins one transaction, and not
+// one before it has said so each time.
+func TestRoundTripsOfArguments(t *testing.T) {
+	t.Parallel()
+	d := ways()["MariaDB"].openAccount(t, "MariaDB")
+	counted, turns := d.counted(t)
+	trips := func(ctx context.Context, db *sql.DB) int64 {
+		before := turns.Load()
+		_, err := db.ExecContext(ctx, "INSERT INTO entries (id) VALUES (?)", "x")
+		require.NoError(t, err)
+		return turns.Load() - before
+	}
+	carried := counted.carrying(t)
+	under := holder(t, 1, "a")
+	trips(under, carried)
+	prepared := trips(t.Context(), carried) // and executed
+	require.Equal(t, prepared+3, min(trips(under, carried), trips(under, carried)),
+		"begun, checked and committed")
+}
+
 var (
 	socketOfPostgres = regexp.MustCompile(`host=(\S+)`)
 	socketOfMariaDB  = regexp.MustCompile(`unix\(([^)]+)\)`)

@@ -273,11 +273,13 @@ func TestATextEndsNoBareTransactionAndGoesOn(t *testing.T) {
 		late, now := holder(t, 1, "a"), holder(t, 2, "a")
 		require.NoError(t, inTx(nil)(now, r.db))
 		before := d.state(t)
-		tx, err := r.db.BeginTx(t.Context(), nil)
-		require.NoError(t, err)
-		_, err = tx.ExecContext(late, "COMMIT; "+insert)
-		require.ErrorIs(t, err, renewer.ErrConfig)
-		require.NoError(t, tx.Rollback())
+		for _, readOnly := range []bool{false, true} {
+			tx, err := r.db.BeginTx(t.Context(), &sql.TxOptions{ReadOnly: readOnly})
+			require.NoError(t, err)
+			_, err = tx.ExecContext(late, "COMMIT; "+insert)
+			require.ErrorIs(t, err, renewer.ErrConfig)
+			require.NoError(t, tx.Rollback())
+		}
 		c, err := r.db.Conn(t.Context())
 		require.NoError(t, err)
 		_, err = c.ExecContext(t.Context(), "BEGIN")

@@ -68,6 +68,7 @@ type conn struct {
 	gone   bool         // it is
 	byText bool         // a statement may have begun one: to be asked
 	bad    bool         // a transaction may be open that nobody ends
+	skips  bool         // the driver prepares what has arguments
 }
 
 // Unwrap is the driver's own connection, given what [sql.Conn.Raw] gives. What

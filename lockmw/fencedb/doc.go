@@ -3,13 +3,14 @@
 // paused, and has been overtaken, commits nothing. Handlers, repositories and
 // what generates them stay as they are.
 //
-//	db := sql.OpenDB(fencedb.Connector(connector, fencedb.PostgreSQL))
+//	db := sql.OpenDB(fencedb.Connector(connector, fencedb.PostgreSQL, fencedb.Require()))
+//	// Require: nothing else writes by this pool
 //
 //	err := lockmw.Run(ctx, keeper, lockmw.Key("account", id), func(ctx context.Context) error {
 //		return accounts.Debit(ctx, id, 10) // a repository that uses db
 //	})
 //
-// The table of fences is in package fencetx; apply it with your migrations.
+// Apply the table of fences, fencetx.PostgreSQLSchema, with your migrations.
 // Package fencedpgx does the same for pgx, and saves a round trip for pgx by
 // database/sql.
 //
@@ -23,7 +24,9 @@
 //
 // Nothing is left for COMMIT to fail by. Another error of BeginTx is as those
 // of package fencetx: a conflict, which may be run again, or
-// renewer.ErrRejected, which says what the database lacks.
+// renewer.ErrRejected, which says what the database lacks. Once the function
+// was told of its loss, its context has ended, and database/sql answers by the
+// context's error, before it asks this package.
 //
 // # Statements
 //
@@ -31,14 +34,15 @@
 //	a query that surely writes nothing      sent as it is, without a fence; but the lease's first
 //	                                        has former holders refused from then on
 //	another statement in no transaction     run in one of its own, or refused: [RefuseOutside]
-//	BEGIN or SAVEPOINT as text, in none     refused: use BeginTx
+//	BEGIN or SAVEPOINT as text, in none;    refused: use BeginTx
+//	MySQL's LOCK TABLES, SET autocommit
 //	COMMIT or ROLLBACK as text in BeginTx's refused: use Commit, Rollback
 //	ROLLBACK TO a savepoint                 as it is: the fence stays
 //	several statements as one text          as one, or refused if one of them begins or ends a
 //	                                        transaction
 //	MySQL's DDL in a transaction            refused, as all that may commit but a lone CALL
 //	MySQL's DDL in none                     checked as it begins: no transaction can hold it
-//	VACUUM, CREATE INDEX CONCURRENTLY       refused by PostgreSQL: run it under no lock
+//	VACUUM, CREATE INDEX CONCURRENTLY       refused by the database: run it under no lock
 //	a transaction that is read-only         as it is: without a fence; what may write is refused
 //	                                        by the database, and with SQLite by this package; by
 //	                                        pgx's Tx not behind SET TRANSACTION READ WRITE
@@ -53,8 +57,8 @@
 // # What to watch out for
 //
 //   - Only what is given the function's context carries a fence: db.Exec and db.Begin do not,
-//     nor what goes on when the function has returned (context.WithoutCancel). [Require]
-//     refuses both.
+//     nor what goes on when the function has returned (context.WithoutCancel), nor what
+//     lockmw.LocalShare admits. [Require] refuses all three.
 //   - A transaction that was begun outside of the lock has no fence of it, and a slot of
 //     a limit never has one. The keeper's observer is told, once.
 //   - A holder that is paused in its transaction keeps its successor waiting: set
@@ -66,5 +70,5 @@
 //   - By other drivers than pgx the names of locks are in the texts of statements, in
 //     hexadecimal, and so in the server's logs.
 //   - Programs whose locks have different prefixes or servers need a database or a schema
-//     each, or [Only].
+//     each, or [Only]; those of one lock have to find one table, by search_path or database.
 package fencedb

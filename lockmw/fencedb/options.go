@@ -43,12 +43,17 @@ func RefuseOutside() Option { return func(g *fence.Guard) { g.Refuse = true } }
 // Connector wraps a driver's connector, for [sql.OpenDB]. A mistake in the
 // arguments is told when a connection is needed.
 func Connector(c driver.Connector, d Dialect, opts ...Option) driver.Connector {
-	own := &connector{inner: c, guard: &fence.Guard{Dialect: d}}
+	own := &connector{guard: &fence.Guard{Dialect: d}}
 	for _, opt := range opts {
 		opt(own.guard)
 	}
-	switch v := reflect.ValueOf(c); {
-	case c == nil, v.Kind() == reflect.Pointer && v.IsNil():
+	v := reflect.ValueOf(c)
+	isNil := c == nil || v.Kind() == reflect.Pointer && v.IsNil()
+	if !isNil {
+		own.inner = c
+	}
+	switch {
+	case isNil:
 		own.err = fmt.Errorf("%w: fencedb.Connector: the driver's connector is nil",
 			renewer.ErrConfig)
 	case d != PostgreSQL && d != MySQL && d != SQLite:

@@ -38,9 +38,10 @@ func (c *conn) outside(ctx context.Context, query string) (f *fence.Fence, err e
 	return f, err
 }
 
-// exec runs a statement by do, in a transaction of its own if it needs one.
+// exec runs a statement with so many arguments by do, in a transaction of its
+// own if it needs one.
 func exec[R any](
-	ctx context.Context, c *conn, query string, do func() (R, error),
+	ctx context.Context, c *conn, query string, args int, do func() (R, error),
 ) (result R, err error) {
 	f, err := c.outside(ctx, query)
 	if err != nil {
@@ -56,12 +57,16 @@ func exec[R any](
 		}
 		return result, err
 	}
+	if args > 0 && c.skips {
+		return result, driver.ErrSkip
+	}
 	own, err := c.BeginTx(ctx, driver.TxOptions{})
 	if err != nil {
 		return result, err
 	}
 	result, err = do()
 	if err != nil { // ErrSkip, too: then database/sql prepares the statement, and comes again
+		c.skips = c.skips || args > 0 && errors.Is(err, driver.ErrSkip)
 		c.undo(own)
 		return result, fence.Alone(err)
 	}
@@ -95,7 +100,9 @@ func (c *conn) commit(own driver.Tx) error {
 func (c *conn) ExecContext(
 	ctx context.Context, query string, args []driver.NamedValue,
 ) (driver.Result, error) {
-	return exec(ctx, c, query, func() (driver.Result, error) { return c.exec(ctx, query, args) })
+	return exec(ctx, c, query, len(args), func() (driver.Result, error) {
+		return c.exec(ctx, query, args)
+	})
 }
 
 func (c *conn) exec(
@@ -118,7 +125,9 @@ func (c *conn) exec(
 func (c *conn) QueryContext(
 	ctx context.Context, query string, args []driver.NamedValue,
 ) (driver.Rows, error) {
-	return exec(ctx, c, query, func() (driver.Rows, error) { return c.query(ctx, query, args) })
+	return exec(ctx, c, query, len(args), func() (driver.Rows, error) {
+		return c.query(ctx, query, args)
+	})
 }
 
 func (c *conn) query(
@@ -175,7 +184,7 @@ func (s *stmt) CheckNamedValue(v *driver.NamedValue) error {
 }
 
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
-	return exec(ctx, s.c, s.query, func() (driver.Result, error) { return s.exec(ctx, args) })
+	return exec(ctx, s.c, s.query, 0, func() (driver.Result, error) { return s.exec(ctx, args) })
 }
 
 func (s *stmt) exec(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
@@ -190,7 +199,7 @@ func (s *stmt) exec(ctx context.Context, args []driver.NamedValue) (driver.Resul
 }
 
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
-	return exec(ctx, s.c, s.query, func() (driver.Rows, error) { return s.queried(ctx, args) })
+	return exec(ctx, s.c, s.query, 0, func() (driver.Rows, error) { return s.queried(ctx, args) })
 }
 
 func (s *stmt) queried(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {

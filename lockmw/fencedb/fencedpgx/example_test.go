@@ -2,9 +2,11 @@ package fencedpgx_test
 
 import (
 	"context"
+	"database/sql"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/lockbeat/lockbeat/lockmw/fencedb"
 	"github.com/lockbeat/lockbeat/lockmw/fencedb/fencedpgx"
@@ -22,4 +24,12 @@ func ExampleNew() {
 		})
 	}
 	_ = debit
+}
+
+// By database/sql a transaction begins in one round trip, too.
+func ExampleConnector() {
+	open := func(pool *pgxpool.Pool) *sql.DB {
+		return sql.OpenDB(fencedpgx.Connector(stdlib.GetPoolConnector(pool)))
+	}
+	_ = open
 }

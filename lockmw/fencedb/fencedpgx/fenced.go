@@ -186,10 +186,23 @@ func (d *fenced) send(
 	return results, err
 }
 
+// text is what is known of a query's: what rewrites it by other than names may
+// send any.
+func text(query string, args []any) string {
+	for _, a := range args {
+		switch a.(type) {
+		case pgx.NamedArgs, pgx.StrictNamedArgs:
+		case pgx.QueryRewriter:
+			return ""
+		}
+	}
+	return query
+}
+
 // alone reports whether a statement is none for a batch, or has options that a
 // batch does not take: it needs a transaction.
 func alone(query string, args []any) bool {
-	if !fence.Pipes(query) {
+	if !fence.Pipes(text(query, args)) {
 		return true
 	}
 	if len(args) == 0 {
@@ -207,7 +220,7 @@ func alone(query string, args []any) bool {
 func (d *fenced) Exec(
 	ctx context.Context, query string, args ...any,
 ) (tag pgconn.CommandTag, err error) {
-	f, err := d.outside(ctx, query)
+	f, err := d.outside(ctx, text(query, args))
 	switch {
 	case err != nil:
 		return tag, err
@@ -231,7 +244,7 @@ func (d *fenced) Exec(
 // Query runs a query; under a lock and outside of a transaction in one of its
 // own, with the fence, unless it surely writes nothing.
 func (d *fenced) Query(ctx context.Context, query string, args ...any) (pgx.Rows, error) {
-	f, err := d.outside(ctx, query)
+	f, err := d.outside(ctx, text(query, args))
 	switch {
 	case err != nil:
 		return failedRows{err: err}, err
@@ -276,7 +289,7 @@ func (d *fenced) query(
 
 // QueryRow is Query for one row.
 func (d *fenced) QueryRow(ctx context.Context, query string, args ...any) pgx.Row {
-	f, err := d.outside(ctx, query)
+	f, err := d.outside(ctx, text(query, args))
 	if err != nil {
 		return row{failedRows{err: err}, err}
 	} else if f == nil {
@@ -291,12 +304,13 @@ func (d *fenced) SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults {
 	var f *fence.Fence
 	pipes := true
 	for _, q := range b.QueuedQueries {
-		needs, err := d.outside(ctx, q.SQL)
+		query := text(q.SQL, q.Arguments)
+		needs, err := d.outside(ctx, query)
 		if err != nil {
 			return pgx.FailedBatchResults(b, err)
 		}
 		f = cmp.Or(needs, f)
-		pipes = pipes && fence.Pipes(q.SQL)
+		pipes = pipes && fence.Pipes(query)
 	}
 	if f == nil {
 		return d.bare.SendBatch(ctx, b)

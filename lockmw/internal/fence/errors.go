@@ -109,8 +109,8 @@ func state(err error) string {
 	return ""
 }
 
-// Err is the caller's error of a statement of this fence: nil, a loss,
-// errRaise, or Failed's.
+// Err is the caller's error of a statement of this fence, where no transaction
+// is left open: nil, a loss, errRaise, or one that says what to do.
 func (f *Fence) Err(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errRaise) || errors.Is(err, renewer.ErrLost) ||
 		errors.Is(err, driver.ErrBadConn) { // with which database/sql tries another connection
@@ -119,7 +119,7 @@ func (f *Fence) Err(ctx context.Context, err error) error {
 	if lost := Overtaken(err, f.Locks); lost != nil {
 		return lost
 	}
-	return f.Dialect.Failed(ctx, err)
+	return f.Dialect.failed(ctx, err, "")
 }
 
 // Hides reports whether the transaction that a statement is in may end within
@@ -140,12 +140,15 @@ func Pipes(query string) bool {
 
 // Alone is the caller's error of a statement in a transaction of its own.
 func Alone(err error) error {
-	if state(err) == "25001" {
+	if err != nil && (state(err) == "25001" || noTransaction.MatchString(err.Error())) {
 		return &Error{"run this statement with a context that is under no lock: under one it " +
 			"is in a transaction, with the fence", renewer.ErrConfig, err}
 	}
 	return err
 }
+
+// noTransaction finds what SQLite says of statements that are for none.
+var noTransaction = regexp.MustCompile(`(within|inside) a transaction`)
 
 // higher finds what was cast in PostgreSQL's message, whatever language the
 // rest is in.
@@ -173,18 +176,28 @@ func Overtaken(err error, locks []Lock) error {
 	return nil
 }
 
-// Failed is the caller's error of a statement; nil stays nil.
+// Failed is the caller's error of a statement in its transaction; nil stays nil.
 func (d Dialect) Failed(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
+	}
+	return d.failed(ctx, err, "roll back: ")
+}
+
+// failed is the caller's error, which says first what to do with the
+// transaction, if there is one.
+func (d Dialect) failed(ctx context.Context, err error, first string) error {
+	switch {
 	case ctx.Err() != nil:
-		return &Error{"roll back, since the context has ended", ctx.Err(), context.Cause(ctx)}
+		return &Error{first + "the context has ended", ctx.Err(), context.Cause(ctx)}
 	case errors.Is(err, sql.ErrTxDone), err.Error() == "tx is closed": // pgx.ErrTxClosed
 		return &Error{"begin another one, since it was committed or rolled back before, or the " +
 			"context that it was begun with has ended", renewer.ErrConfig, err}
 	}
 	why, kind := d.advice(sqlfault.Of(err))
+	if kind == nil {
+		why = first + why
+	}
 	return &Error{why, kind, err}
 }
 
@@ -205,12 +218,13 @@ func (d Dialect) Table(why string) error {
 func (d Dialect) advice(fault sqlfault.Fault) (why string, kind error) {
 	switch fault {
 	case sqlfault.Conflict, sqlfault.Busy, sqlfault.Waited:
-		why = "roll back and run the transaction again, since another one is in the way"
+		why = "run the transaction again, since another one is in the way"
 	case sqlfault.Aborted:
-		why = "roll back, since a statement has failed before; heed that one's error"
+		why = "a statement has failed before; heed that one's error"
 	case sqlfault.ReadOnly:
-		why = "it is read-only: write at the primary. What only reads needs no fence: begin it " +
-			"with sql.TxOptions.ReadOnly"
+		why = "it is read-only: write at the primary, where transactions are not read-only by " +
+			"default. What only reads needs no fence: begin it with sql.TxOptions.ReadOnly, or " +
+			"pgx.ReadOnly"
 	case sqlfault.NoTable:
 		why = "the table is missing: make it, by " + d.schema()
 	case sqlfault.Shape:
@@ -221,7 +235,7 @@ func (d Dialect) advice(fault sqlfault.Fault) (why string, kind error) {
 	case sqlfault.NoRight:
 		why = "the user needs rights: GRANT SELECT, INSERT, UPDATE ON lockbeat_fences"
 	default:
-		why = "roll back, since the statement has failed"
+		why = "the statement has failed"
 	}
 	if fault.Permanent() {
 		kind = renewer.ErrRejected

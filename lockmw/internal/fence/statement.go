@@ -43,10 +43,17 @@ func (d Dialect) KindOf(query string) (kind Kind, several bool) {
 		}
 		kind, several, calls = max(kind, d.kind(more)), true, calls || d.calls(more)
 	}
-	if several && calls {
-		kind = max(kind, Commits) // what the procedure may do, and nobody looks behind it
+	// What a procedure may do, and nobody looks behind it; and what follows if a
+	// server does not run such a comment, which may hide a quote.
+	if several && calls || d == MySQL && !s.single && conditional(query) {
+		kind, several = max(kind, Commits), true
 	}
 	return kind, several
+}
+
+// conditional reports whether some servers run a comment of a text.
+func conditional(query string) bool {
+	return strings.Contains(query, runs) || strings.Contains(query, "/*M!")
 }
 
 func (d Dialect) calls(words []string) bool {
@@ -86,6 +93,10 @@ func (d Dialect) kind(words []string) Kind {
 		if w[1] == "transaction" {
 			return Begins
 		}
+	case "lock": // tables, until the next transaction begins
+		if d == MySQL {
+			return Begins
+		}
 	case "abort", "commit", "end", "prepare", "release", "rollback":
 		chain := slices.Index(words, "chain")
 		switch {
@@ -104,8 +115,11 @@ func (d Dialect) kind(words []string) Kind {
 			return Writes
 		}
 	case "set":
-		if d == MySQL && (slices.Contains([]string{"default", "password", "statement"}, w[1]) ||
-			slices.ContainsFunc(words, named("autocommit"))) {
+		switch {
+		case d != MySQL:
+		case slices.ContainsFunc(words, named("autocommit")):
+			return Begins
+		case slices.Contains([]string{"default", "password", "statement"}, w[1]):
 			return Commits
 		}
 	}
@@ -133,15 +147,16 @@ var writing = append(strings.Fields("delete insert into merge nextval uescape up
 // harmless are words that may stand before a parenthesis: functions that write nothing,
 // types, and what is no function.
 var harmless = strings.Fields(`
-	abs all and any array_agg array_length as avg between by case cast ceil char char_length
-	coalesce concat connection_id count current_database current_schema current_setting
-	current_timestamp database date date_trunc decimal dense_rank distinct else encode except
-	exists extract filter first_value floor from greatest group_concat having ifnull in
-	intersect interval is join json_agg json_build_object jsonb_agg jsonb_build_object lag
-	last_value lateral lead least left length like limit lower ltrim max min mod not now nullif
-	numeric on or over partition pg_backend_pid position rank replace right round row row_number
-	rtrim select some strftime string_agg substr substring sum then to_char to_json
-	to_timestamp trim union unnest upper using values varchar version when where`)
+	abs all and any array_agg array_length as avg between by case cast ceil char
+	char_length coalesce concat connection_id count current_database current_schema
+	current_setting current_timestamp database date date_trunc decimal dense_rank distinct
+	else encode except exists extract filter first_value floor found_rows from greatest
+	group_concat having ifnull in intersect interval is join json_agg json_build_object
+	jsonb_agg jsonb_build_object lag last_insert_id last_value lateral lead least left
+	length like limit lower ltrim max min mod not now nullif numeric on or over partition
+	pg_backend_pid position rank replace right round row row_count row_number rtrim select
+	some strftime string_agg substr substring sum then to_char to_json to_timestamp trim
+	union unnest upper using values varchar version when where`)
 
 // reads reports whether a statement surely writes nothing.
 func (d Dialect) reads(words []string) bool {
@@ -160,9 +175,10 @@ func (d Dialect) reads(words []string) bool {
 }
 
 // errText is of texts behind which a transaction would not carry the fence.
-var errText = &Error{"begin transactions by BeginTx or Begin under a lock, end them by Commit " +
-	"or Rollback, and send each other statement by itself: what follows a statement that " +
-	"begins or ends one would have no fence", renewer.ErrConfig, nil}
+var errText = &Error{"under a lock begin transactions by BeginTx or Begin of the database, the " +
+	"pool or a connection, none in a batch; end them by Commit or Rollback; and send each other " +
+	"statement by itself: what follows one that begins or ends a transaction, or locks tables, " +
+	"would have no fence", renewer.ErrConfig, nil}
 
 // Outside is the fence that a text in no transaction has to have one of its own
 // for, nil if none, and the text's kind.
@@ -196,14 +212,17 @@ func (g *Guard) InTx(ctx context.Context, f *Fence, readOnly bool, query string)
 	if !readOnly {
 		g.Inside(ctx, f)
 	}
-	if f == nil && readOnly || g.Dialect.isPlain(query) && (!readOnly || g.Dialect != SQLite) {
+	if g.Dialect.isPlain(query) && (f == nil || !readOnly || g.Dialect != SQLite) {
 		return nil
 	}
-	kind, several := g.Dialect.KindOf(query)
 	if f == nil {
-		if now, _ := of(ctx, g.Dialect, g.Counts); now == nil || !several {
+		if now, _ := of(ctx, g.Dialect, g.Counts); now == nil {
 			return nil
 		}
+	}
+	kind, several := g.Dialect.KindOf(query)
+	if f == nil && !several {
+		return nil
 	}
 	word := g.Dialect.firstWord(query)
 	switch {
@@ -212,7 +231,7 @@ func (g *Guard) InTx(ctx context.Context, f *Fence, readOnly bool, query string)
 			"commit that, and what follows would have no fence", renewer.ErrConfig, nil}
 	case kind > Writes && (several || word != "savepoint" && word != "release"):
 		return errText
-	case readOnly && g.Dialect.writes(query, kind, several):
+	case f != nil && readOnly && g.Dialect.writes(query, kind, several):
 		return &Error{"begin it without sql.TxOptions.ReadOnly: a transaction that is read-only " +
 			"has no fence", renewer.ErrConfig, nil}
 	}

@@ -82,6 +82,8 @@ func ofState(state string) Fault {
 		return NoRight
 	case "42601":
 		return Dialect
+	case "22003": // a token in a column of 32 bits
+		return Shape
 	}
 	if strings.HasPrefix(state, "42") {
 		return Shape
@@ -105,6 +107,7 @@ var byNumber = map[string]Fault{
 	"1142": NoRight,
 	"1143": NoRight,
 	"1054": Shape,
+	"1264": Shape, // out of range
 	"1064": Dialect,
 }
 

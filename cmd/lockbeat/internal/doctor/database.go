@@ -141,7 +141,14 @@ func runs(found, change string) func(string, error) finding {
 // timeout judges a bound on transactions in which nothing happens.
 func timeout(name string) func(string, error) finding {
 	return func(answer string, err error) finding {
-		if err == nil && answer != "0" {
+		switch {
+		case err == nil && answer == "":
+			return finding{
+				Status: warning, Found: "the server has no " + name,
+				Change: "watch information_schema.innodb_trx: a holder that is paused in a " +
+					"transaction keeps the next one waiting until wait_timeout ends its connection",
+			}
+		case err == nil && answer != "0":
 			return finding{Found: name + " is " + answer}
 		}
 		return finding{
@@ -163,7 +170,7 @@ var postgresLooks = []look{
 			"WHERE oid = to_regclass('lockbeat_fences')), 'none')",
 		func(answer string, err error) finding {
 			switch {
-			case err == nil && answer == "rp":
+			case err == nil && (answer == "rp" || answer == "pp"): // or one in parts
 				return finding{Found: "lockbeat_fences is a table"}
 			case err == nil && answer == "ru":
 				return finding{
@@ -232,5 +239,8 @@ var mysqlLooks = []look{
 		"level", "SHOW VARIABLES WHERE variable_name IN ('tx_isolation', 'transaction_isolation')",
 		is(anyLevel, "", ok, ""),
 	},
-	{"pauses", "SELECT @@idle_transaction_timeout", timeout("idle_transaction_timeout")},
+	{
+		"pauses", "SHOW VARIABLES LIKE 'idle_transaction_timeout'", // MariaDB's
+		timeout("idle_transaction_timeout"),
+	},
 }
