@@ -111,15 +111,7 @@ func (c *conn) exec(
 	if e, ok := c.Conn.(driver.ExecerContext); ok {
 		return e.ExecContext(ctx, query, args)
 	}
-	e, ok := c.Conn.(driver.Execer) //nolint:staticcheck // what the driver has
-	if !ok {
-		return nil, driver.ErrSkip
-	}
-	values, err := plain(ctx, args)
-	if err != nil {
-		return nil, err
-	}
-	return e.Exec(query, values)
+	return nil, driver.ErrSkip // also with driver.Execer: its statements do the same
 }
 
 func (c *conn) QueryContext(
@@ -136,15 +128,7 @@ func (c *conn) query(
 	if q, ok := c.Conn.(driver.QueryerContext); ok {
 		return q.QueryContext(ctx, query, args)
 	}
-	q, ok := c.Conn.(driver.Queryer) //nolint:staticcheck // what the driver has
-	if !ok {
-		return nil, driver.ErrSkip
-	}
-	values, err := plain(ctx, args)
-	if err != nil {
-		return nil, err
-	}
-	return q.Query(query, values)
+	return nil, driver.ErrSkip
 }
 
 // plain are the arguments for a driver that knows neither contexts nor names.
