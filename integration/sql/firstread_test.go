@@ -27,6 +27,13 @@ func TestWhatALeaseHasReadStays(t *testing.T) {
 				"by itself": queries(readAccount),
 				"prepared":  prepared(readAccount, false),
 				"read-only": inTx(&sql.TxOptions{ReadOnly: true}, readAccount),
+				"rolled back": func(ctx context.Context, db *sql.DB) error {
+					tx, err := db.BeginTx(ctx, nil)
+					if err != nil {
+						return err
+					}
+					return tx.Rollback()
+				},
 			} {
 				former, next := holder(t, token, "a"), holder(t, token+1, "a")
 				require.NoError(t, inTx(nil)(former, r.db), way)

@@ -1,6 +1,7 @@
 package fencedb
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -68,7 +69,7 @@ type conn struct {
 	gone   bool         // it is
 	byText bool         // a statement may have begun one: to be asked
 	bad    bool         // a transaction may be open that nobody ends
-	skips  bool         // the driver prepares what has arguments
+	skips  int          // how often in a row the driver had arguments prepared
 }
 
 // Unwrap is the driver's own connection, given what [sql.Conn.Raw] gives. What
@@ -156,12 +157,12 @@ func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, erro
 
 // first raises the fence before what the lease reads first.
 func (c *conn) first(ctx context.Context) error {
-	return c.guard.First(ctx, func(f *fence.Fence) error {
+	return broken(ctx, c.guard.First(ctx, func(f *fence.Fence) error {
 		if open, err := c.openByText(ctx); open || err != nil {
 			return err
 		}
 		return c.guard.Raise(ctx, f, func() error { return c.raise(ctx, f) })
-	})
+	}))
 }
 
 // alone is an error if a transaction is open: to raise would commit it.
@@ -209,10 +210,7 @@ func (c *conn) begin(
 		}
 		return err
 	})
-	if err != nil && ctx.Err() == nil && isBroken(err) {
-		return nil, driver.ErrBadConn // nothing is done: database/sql begins on another one
-	}
-	return inner, err
+	return inner, broken(ctx, err)
 }
 
 // undo rolls back. SQLite may have done so. A connection that fails to is given
@@ -224,10 +222,15 @@ func (c *conn) undo(own driver.Tx) {
 	}
 }
 
-// isBroken reports whether an error is of the link to the server.
-func isBroken(err error) bool {
+// broken has database/sql take another connection if the link of this one to the
+// server is broken: nothing is done.
+func broken(ctx context.Context, err error) error {
 	_, link := errors.AsType[net.Error](err)
-	return link || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	if ctx.Err() == nil &&
+		(link || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)) {
+		return driver.ErrBadConn
+	}
+	return err
 }
 
 func (c *conn) beginBare(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
@@ -292,7 +295,10 @@ func (c *conn) low(ctx context.Context, f *fence.Fence) (*fence.Fence, error) {
 			return nil, f.Dialect.Table(fmt.Sprintf("its engine is %s, which locks no rows",
 				rows[0][1]))
 		}
-		c.guard.Engine.Store(len(rows) > 0)
+		if rows, err = c.all(ctx, "SELECT @@autocommit"); err != nil || rows[0][0] != "1" {
+			return nil, cmp.Or(err, fence.ErrManual)
+		}
+		c.guard.Engine.Store(true)
 	}
 	rows, err := c.all(ctx, f.Read())
 	if err != nil {

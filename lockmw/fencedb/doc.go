@@ -10,7 +10,8 @@
 //		return accounts.Debit(ctx, id, 10) // a repository that uses db
 //	})
 //
-// Apply the table of fences, fencetx.PostgreSQLSchema, with your migrations.
+// Apply the table of fences, fencetx.PostgreSQLSchema, with your migrations, by
+// a database without this package.
 // Package fencedpgx does the same for pgx, and saves a round trip for pgx by
 // database/sql.
 //
@@ -69,6 +70,14 @@
 //     procedure of MySQL does behind its own COMMIT has no fence.
 //   - By other drivers than pgx the names of locks are in the texts of statements, in
 //     hexadecimal, and so in the server's logs.
+//   - A lease's first query waits for former holders' transactions, as its first BeginTx does,
+//     and fails if it may not wait; in SQLite both wait for all that write. MySQL's former
+//     holders begin no new ones meanwhile, and may wait for their own: set
+//     innodb_lock_wait_timeout.
+//   - What a session says of the statement before (ROW_COUNT, changes, last_insert_rowid) it
+//     says of the fence's; give a level by sql.TxOptions, not by SET TRANSACTION.
+//   - Two pools of a program under one lock: begin by one first, before both have a
+//     transaction at once.
 //   - Programs whose locks have different prefixes or servers need a database or a schema
 //     each, or [Only]; those of one lock have to find one table, by search_path or database.
 package fencedb

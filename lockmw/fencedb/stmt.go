@@ -34,7 +34,7 @@ func (c *conn) outside(ctx context.Context, query string) (f *fence.Fence, err e
 	if kind == fence.Reads && err == nil {
 		err = c.first(ctx)
 	}
-	c.byText = c.byText || kind == fence.Begins && err == nil
+	c.byText = c.byText || err == nil && (kind == fence.Begins || kind == fence.Commits)
 	return f, err
 }
 
@@ -57,7 +57,7 @@ func exec[R any](
 		}
 		return result, err
 	}
-	if args > 0 && c.skips {
+	if args > 0 && c.skips > 1 {
 		return result, driver.ErrSkip
 	}
 	own, err := c.BeginTx(ctx, driver.TxOptions{})
@@ -66,9 +66,14 @@ func exec[R any](
 	}
 	result, err = do()
 	if err != nil { // ErrSkip, too: then database/sql prepares the statement, and comes again
-		c.skips = c.skips || args > 0 && errors.Is(err, driver.ErrSkip)
+		if args > 0 && errors.Is(err, driver.ErrSkip) {
+			c.skips++
+		}
 		c.undo(own)
 		return result, fence.Alone(err)
+	}
+	if args > 0 {
+		c.skips = 0
 	}
 	if r, ok := any(result).(driver.Rows); ok {
 		result, _ = any(&rows{Rows: r, own: own, c: c}).(R)

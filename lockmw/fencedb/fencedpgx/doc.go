@@ -15,7 +15,8 @@
 //
 // # What to watch out for
 //
-//   - What takes a *pgxpool.Pool, such as riverpgxv5.New, gets Pool.Pool, which is bare.
+//   - What takes a *pgxpool.Pool, such as riverpgxv5.New, gets Pool.Pool, which is bare. So are
+//     PgConn and Hijack.
 //   - Statements of a Tx are not looked at: do not end one by COMMIT as text; one that
 //     was begun outside of a lock carries no fence of it, and nobody is told.
 //   - Behind pgbouncer in transaction mode use pgx.QueryExecModeExec or

@@ -15,15 +15,17 @@ import (
 // A repository takes what pgx's pool has, and gets a pool that carries fences.
 // This one refuses writes without a lock.
 func ExampleNew() {
-	debit := func(ctx context.Context, pool *pgxpool.Pool, id string, amount int64) error {
-		db := fencedpgx.New(pool, fencedb.Require()) // once, where the pool is opened
+	open := func(pool *pgxpool.Pool) *fencedpgx.Pool { // once
+		return fencedpgx.New(pool, fencedb.Require())
+	}
+	debit := func(ctx context.Context, db *fencedpgx.Pool, id string, amount int64) error {
 		return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, "UPDATE accounts SET balance = balance - $1 WHERE id = $2",
 				amount, id)
 			return err
 		})
 	}
-	_ = debit
+	_, _ = open, debit
 }
 
 // By database/sql a transaction begins in one round trip, too.

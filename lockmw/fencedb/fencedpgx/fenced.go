@@ -173,7 +173,8 @@ func (d *fenced) send(
 		}
 		return nil
 	})
-	if failed != nil && ctx.Err() != nil {
+	if failed != nil && ctx.Err() != nil && !pgconn.SafeToRetry(failed) &&
+		failed != ctx.Err() { //nolint:errorlint // that very error comes of a pool that is empty
 		return nil, fence.Undecided(ctx)
 	}
 	if _, unclear := errors.AsType[*fence.Error](err); unclear && failed != nil {
@@ -259,26 +260,21 @@ func (d *fenced) query(
 	ctx context.Context, f *fence.Fence, query string, args []any,
 ) (_ pgx.Rows, err error) {
 	var inner pgx.Rows
-	var end func(error) error
+	var end func() error
 	if alone(query, args) {
 		tx, late := d.Begin(ctx)
 		if late != nil {
 			return failedRows{err: late}, late
 		}
 		inner, err = tx.Query(ctx, query, args...)
-		end = func(err error) error {
-			if err != nil {
-				return tx.Rollback(context.WithoutCancel(ctx))
-			}
-			return tx.Commit(ctx)
-		}
+		end = func() error { return tx.Commit(ctx) }
 	} else {
 		results, late := d.send(ctx, f, &pgx.QueuedQuery{SQL: query, Arguments: args})
 		if late != nil {
 			return failedRows{err: late}, late
 		}
 		inner, err = results.Query()
-		end = func(error) error { return results.Close() }
+		end = results.Close
 	}
 	own := &rows{Rows: inner, end: end}
 	if err != nil { // then the caller need not close them

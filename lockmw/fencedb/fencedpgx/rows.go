@@ -7,11 +7,12 @@ import (
 )
 
 // rows are those of a query that has a transaction of its own. That ends before
-// the caller hears that there are no more.
+// the caller hears that there are no more. As pgx's, they are closed by an
+// error.
 type rows struct {
 	pgx.Rows
 
-	end  func(err error) error // ends the transaction of a query with this error, nil without
+	end  func() error // the transaction; a query that has failed has undone it
 	over bool
 	late error
 }
@@ -24,15 +25,27 @@ func (r *rows) Next() bool {
 	return false
 }
 
+func (r *rows) Scan(dest ...any) error {
+	err := r.Rows.Scan(dest...)
+	if err != nil {
+		r.Close()
+	}
+	return err
+}
+
+func (r *rows) Values() ([]any, error) {
+	values, err := r.Rows.Values()
+	if err != nil {
+		r.Close()
+	}
+	return values, err
+}
+
 func (r *rows) Close() {
 	r.Rows.Close()
-	if r.over {
-		return
-	}
-	r.over = true
-	err := r.Rows.Err()
-	if late := r.end(err); err == nil {
-		r.late = late
+	if !r.over {
+		r.over = true
+		r.late = r.end()
 	}
 }
 

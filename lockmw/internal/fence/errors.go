@@ -66,6 +66,8 @@ var (
 	ErrPipe error = &Error{"begin a transaction, and send the batch in it: under a lock a " +
 		"batch of its own has queries, INSERT, UPDATE, DELETE and MERGE alone, since others may " +
 		"commit within it", renewer.ErrConfig, nil}
+	ErrManual error = &Error{"leave autocommit on (autocommit=0 is in the DSN, or the server's " +
+		"default): without it there is no time outside of a transaction", renewer.ErrConfig, nil}
 	ErrUnknown error = &Error{"look before you run the statement again: the connection has " +
 		"ended while it was committed, and it is unknown whether that was done", nil, nil}
 )
@@ -113,6 +115,7 @@ func state(err error) string {
 // is left open: nil, a loss, errRaise, or one that says what to do.
 func (f *Fence) Err(ctx context.Context, err error) error {
 	if err == nil || errors.Is(err, errRaise) || errors.Is(err, renewer.ErrLost) ||
+		errors.Is(err, ErrManual) ||
 		errors.Is(err, driver.ErrBadConn) { // with which database/sql tries another connection
 		return err
 	}
@@ -148,7 +151,7 @@ func Alone(err error) error {
 }
 
 // noTransaction finds what SQLite says of statements that are for none.
-var noTransaction = regexp.MustCompile(`(within|inside) a transaction`)
+var noTransaction = regexp.MustCompile(`(within|inside) a transaction|table is locked`)
 
 // higher finds what was cast in PostgreSQL's message, whatever language the
 // rest is in.

@@ -77,7 +77,7 @@ func (g *Guard) OfTx(ctx context.Context, readOnly bool) (f, carried *Fence, err
 // one and runs f.Check in it, and undoes it if it fails.
 func (g *Guard) Begun(ctx context.Context, f *Fence, raise, begin func() error) (err error) {
 	for range 4 {
-		if g.Dialect != SQLite && !g.isRaised(f) {
+		if !g.isRaised(f) {
 			if err := f.Err(ctx, raise()); err != nil {
 				return err
 			}
@@ -155,19 +155,19 @@ func (g *Guard) low(f *Fence) string {
 
 // First raises the fence that ctx runs under, if it was not, before something
 // that carries none. What a lease reads, no former holder may write any more.
-// Where it can't be raised, as at a replica, what writes first says so.
+// Where it can't be raised at all, as at a replica or by a former holder, what
+// writes first says so.
 func (g *Guard) First(ctx context.Context, raise func(f *Fence) error) error {
 	f, _ := of(ctx, g.Dialect, g.Counts)
 	if f == nil || g.isRaised(f) {
 		return nil
 	}
 	err := raise(f)
-	if err != nil && (ctx.Err() != nil || sqlfault.Of(err) == sqlfault.Conflict) {
-		return f.Err(ctx, err)
-	} else if err != nil {
+	if ctx.Err() == nil && (sqlfault.Of(err).Permanent() || errors.Is(err, renewer.ErrLost)) {
 		g.note(f, true) // who writes finds that it is not
+		return nil
 	}
-	return nil
+	return f.Err(ctx, err)
 }
 
 // note keeps whether f is raised.

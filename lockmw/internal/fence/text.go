@@ -13,14 +13,14 @@ import (
 // postgresRaise makes one row's token at least the lock's. At READ COMMITTED
 // whatever the default is: above it, a raise that has waited would fail. A row
 // that is high enough is not even locked: this holder's own transactions may
-// share it. That it is raised need not reach the disk before the transaction
-// that it is raised for does, and the log of changes keeps their order.
-const postgresRaise = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit TO " +
-	"off; INSERT INTO lockbeat_fences AS f (name, claim, token) SELECT v.* FROM (VALUES " +
-	"(decode('%[1]x', 'hex'), %[2]t, %[3]d::bigint)) AS v (name, claim, token) WHERE NOT EXISTS " +
-	"(SELECT FROM lockbeat_fences e WHERE e.name = v.name AND e.claim = v.claim AND " +
-	"e.token >= v.token) ON CONFLICT (name, claim) DO UPDATE SET token = excluded.token " +
-	"WHERE f.token < excluded.token; COMMIT; "
+// share it. It reaches the disk before its lease reads anything, and the claim,
+// which need not by itself, before that.
+const postgresRaise = "BEGIN ISOLATION LEVEL READ COMMITTED; %[4]sINSERT INTO " +
+	"lockbeat_fences AS f (name, claim, token) SELECT v.* FROM (VALUES (decode('%[1]x', " +
+	"'hex'), %[2]t, %[3]d::bigint)) AS v (name, claim, token) WHERE NOT EXISTS (SELECT FROM " +
+	"lockbeat_fences e WHERE e.name = v.name AND e.claim = v.claim AND e.token >= v.token) " +
+	"ON CONFLICT (name, claim) DO UPDATE SET token = excluded.token WHERE f.token < " +
+	"excluded.token; COMMIT; "
 
 // PostgresCheck is Check for one lock, with arguments, so that a driver keeps
 // it prepared: name and token. It fails unless claim and row have the token, so
@@ -45,7 +45,11 @@ func (f *Fence) Raise() (texts []string) {
 	if f.Dialect == PostgreSQL {
 		for _, claim := range []bool{true, false} { // all claims before the first wait
 			for _, l := range f.Locks {
-				fmt.Fprintf(&b, postgresRaise, l.Name, claim, l.Token)
+				wait := ""
+				if claim {
+					wait = "SET LOCAL synchronous_commit TO off; "
+				}
+				fmt.Fprintf(&b, postgresRaise, l.Name, claim, l.Token, wait)
 			}
 		}
 		return []string{b.String()}
