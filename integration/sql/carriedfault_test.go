@@ -81,8 +81,12 @@ func TestCarriedFencesAreRejected(t *testing.T) {
 			d.run(t, "GRANT SELECT, INSERT, UPDATE ON lockbeat_fences TO "+user)
 			require.NoError(t, r.AddAlone(under))
 		case fencedb.MySQL:
-			d.run(t, "ALTER TABLE lockbeat_fences ENGINE=MyISAM")
-			refuses(t, under, w.repo(t, d, true), renewer.ErrRejected, "its engine is MyISAM")
+			r := w.repo(t, d, true)
+			d.run(t, "RENAME TABLE lockbeat_fences TO kept")
+			refuses(t, under, r, renewer.ErrRejected, "the table is missing")
+			d.run(t, "RENAME TABLE kept TO lockbeat_fences",
+				"ALTER TABLE lockbeat_fences ENGINE=MyISAM") // also if it was not there before
+			refuses(t, under, r, renewer.ErrRejected, "its engine is MyISAM")
 			d.run(t, "ALTER TABLE lockbeat_fences ENGINE=InnoDB")
 		case fencedb.SQLite:
 			r := sqlRepository{opened(t, fencedb.Connector(plainConnector{

@@ -153,7 +153,8 @@ func TestRoundTripsOfAFence(t *testing.T) {
 				require.NoError(t, r.Add(ctx, sql.TxOptions{}, noop, noop))
 				return turns.Load() - before
 			}
-			trips := func(ctx context.Context, r repository) int64 { // a driver may ping now and then
+			// A driver may ping now and then.
+			trips := func(ctx context.Context, r repository) int64 {
 				return min(once(ctx, r), once(ctx, r), once(ctx, r))
 			}
 			for _, r := range []repository{bare, carried} { // connects, prepares

@@ -145,8 +145,8 @@ func TestStoppedHoldersCommitNothingLate(t *testing.T) {
 			stopped, refused := stopRounds(t, stops, bites, redis.Addr()+"|"+name+"|"+d.dsn+more)
 			bare, carried := d.judgeStopped(t, "bare"), d.judgeStopped(t, "carried")
 			t.Logf("%d holders stopped: %d commits, %d late, %d lost, %d refused; without, %d: "+
-				"%d commits, %d late, %d lost", stopped*lockedCarried/2, carried.commits, carried.late,
-				carried.lost, refused, stopped*lockedBare/2, bare.commits, bare.late, bare.lost)
+				"%d commits, %d late, %d lost",
+				stopped*lockedCarried/2, carried.commits, carried.late, carried.lost, refused, stopped*lockedBare/2, bare.commits, bare.late, bare.lost)
 			if name != "SQLite" { // a holder that is stopped in a transaction stops them all
 				require.Positive(t, bare.late, "the test does not bite")
 			}
@@ -186,9 +186,9 @@ func stopRounds(
 	time.Sleep(stoppedTTL) //nolint:forbidigo // they begin
 	for ; stopped < stops || stopped < 10*stops && !enough(); stopped++ {
 		c := all[rand.IntN(2)]
-		time.Sleep(time.Duration(20+rand.IntN(60)) * time.Millisecond) //nolint:forbidigo // at random
+		time.Sleep(time.Duration(20+rand.IntN(60)) * time.Millisecond) //nolint:forbidigo // random
 		require.NoError(t, c.Process.Signal(syscall.SIGSTOP))
-		time.Sleep(stoppedTTL + 80*time.Millisecond) //nolint:forbidigo // until others have its locks
+		time.Sleep(stoppedTTL + 80*time.Millisecond) //nolint:forbidigo // others have its locks
 		require.NoError(t, c.Process.Signal(syscall.SIGCONT))
 	}
 	time.Sleep(stoppedTTL) //nolint:forbidigo // they write late

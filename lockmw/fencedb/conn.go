@@ -295,10 +295,11 @@ func (c *conn) low(ctx context.Context, f *fence.Fence) (*fence.Fence, error) {
 			return nil, f.Dialect.Table(fmt.Sprintf("its engine is %s, which locks no rows",
 				rows[0][1]))
 		}
-		if rows, err = c.all(ctx, "SELECT @@autocommit"); err != nil || rows[0][0] != "1" {
+		on, err := c.all(ctx, "SELECT @@autocommit")
+		if err != nil || len(on) == 0 || on[0][0] != "1" {
 			return nil, cmp.Or(err, fence.ErrManual)
 		}
-		c.guard.Engine.Store(true)
+		c.guard.Engine.Store(len(rows) > 0)
 	}
 	rows, err := c.all(ctx, f.Read())
 	if err != nil {

@@ -151,7 +151,7 @@ func Alone(err error) error {
 }
 
 // noTransaction finds what SQLite says of statements that are for none.
-var noTransaction = regexp.MustCompile(`(within|inside) a transaction|table is locked`)
+var noTransaction = regexp.MustCompile(`(within|inside) a transaction`)
 
 // higher finds what was cast in PostgreSQL's message, whatever language the
 // rest is in.

@@ -67,9 +67,12 @@ func TestDatabaseOfFences(t *testing.T) {
 	steps(t, db, address(param("user")), []step{
 		{"", "there is no table lockbeat_fences -> make it, by fencetx.PostgreSQLSchema", 2},
 		{"CREATE TABLE lockbeat_fences (name BYTEA, claim BOOLEAN, token BIGINT)", "make the table anew", 2},
-		{"DROP TABLE lockbeat_fences; CREATE TABLE lockbeat_fences (name BYTEA, claim BOOLEAN, " +
-			"token BIGINT, PRIMARY KEY (name, claim)) PARTITION BY HASH (name); CREATE TABLE part " +
-			"PARTITION OF lockbeat_fences FOR VALUES WITH (MODULUS 1, REMAINDER 0)", "lockbeat_fences is a table", 1},
+		{
+			"DROP TABLE lockbeat_fences; CREATE TABLE lockbeat_fences (name BYTEA, claim BOOLEAN, " +
+				"token BIGINT, PRIMARY KEY (name, claim)) PARTITION BY HASH (name); CREATE TABLE " +
+				"part PARTITION OF lockbeat_fences FOR VALUES WITH (MODULUS 1, REMAINDER 0)",
+			"lockbeat_fences is a table", 1,
+		},
 		{"DROP TABLE lockbeat_fences; " + fencetx.PostgreSQLSchema, "keeps the next one waiting", 1},
 		{"ALTER SYSTEM SET idle_in_transaction_session_timeout = '10s'", "timeout is off", 1},
 		{"SELECT pg_reload_conf(), pg_sleep(0.2)", "OK database: pauses: idle_in_transaction_session_timeout is 10s", 0},

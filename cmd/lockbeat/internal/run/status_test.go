@@ -106,7 +106,8 @@ func TestAShortWaitIsNoOutage(t *testing.T) {
 	link.DropReplyTo(func(request []byte) bool {
 		return bytes.Contains(request, []byte("lockbeat:{k}")) && claims.Add(1) > 1
 	}, 1000, proxy.ThenReset)
-	_, stderr, status := outcome(t, link.Addr(), "--name=k", "--ttl=4s", "--wait=150ms", "--", "true")
+	_, stderr, status := outcome(t, link.Addr(),
+		"--name=k", "--ttl=4s", "--wait=150ms", "--", "true")
 	assert.Equal(t, 75, status)
 	assert.Contains(t, stderr, "(sh)")
 	assert.Positive(t, link.Dropped())

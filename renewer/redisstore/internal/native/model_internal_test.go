@@ -73,7 +73,7 @@ type rule struct {
 	counted   bool // by script until one was answered since the newest connection was made
 	window    int  // > 0: within so many ticks of the caller's own script claim
 	near      int  // > 0: the answer is at most so far behind the clock that the caller reckons
-	quiet     bool // no native claim from when a connection is made until two ticks after the switch
+	quiet     bool // no native claim from a new connection until two ticks after the switch
 	incrFirst bool
 }
 
@@ -340,7 +340,7 @@ func actions(r play, s state, i int, yield func(string, state, bool)) {
 		}
 		if srv.lease == 0 {
 			script(r, s, i, 0, name+"script", yield)
-			if !r.alive { // what is reserved may be ahead of the clock, by less than a fail-over takes
+			if !r.alive { // what is reserved is ahead of the clock by less than a fail-over
 				script(r, s, i, 2, name+"script, reserves", yield)
 			}
 		}
