@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/lockbeat/lockbeat/renewer/internal/lease"
@@ -337,63 +336,55 @@ func (o *logObserver) errorAttr(name string, err error) slog.Attr {
 	return slog.String("error", text)
 }
 
-const (
-	// logEvery is the least time between two lines of one kind.
-	logEvery = time.Second
-	// mostLogKinds bounds how many kinds are counted each on its own.
-	mostLogKinds = 256
-	// otherOperations stands for the operations beyond that.
-	otherOperations = "_OTHER"
-)
-
-// logKind is what lines are counted by: a message, about an operation.
-type logKind struct{ msg, operation string }
-
-// logLimit lets through one line a second of each kind, and counts the others:
-// a storm of refusals must not flood the log. Its method may be called
-// concurrently.
-type logLimit struct {
-	mu    sync.Mutex
-	kinds map[logKind]*logCount
+// Ran logs runs and skips at Debug; missed ticks, runs that were cut and may be
+// taken over, conflicts, and errors that a caller gets, too, at Warn; other
+// errors at Error.
+func (o *logObserver) Ran(ctx context.Context, e Run) {
+	level, leftOut := o.limited(ctx, e.level(), "run "+string(e.Outcome), e.Job)
+	if !o.log.Enabled(ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("job", e.Job), slog.String("outcome", string(e.Outcome)),
+		slog.Duration("took", e.Took),
+	}
+	if !e.Due.IsZero() {
+		attrs = append(attrs, slog.Time("due", e.Due))
+	}
+	if e.Missed > 0 {
+		attrs = append(attrs, slog.Int("missed", e.Missed))
+	}
+	if e.Outcome == OutcomeCut {
+		attrs = append(attrs, slog.Int("attempt", e.Attempt), slog.Int("left", e.Left))
+	}
+	if e.Err != nil {
+		attrs = append(attrs, o.errorAttr("", e.Err))
+	}
+	if e.Holder != (store.Holder{}) {
+		attrs = append(attrs, slog.String("holder", e.Holder.String()))
+	}
+	o.log.LogAttrs(ctx, level, "run of a job", withLeftOut(attrs, leftOut)...)
 }
 
-// logCount is what is known of one kind.
-type logCount struct {
-	last    time.Time // when a line was let through
-	leftOut int       // since then
+// level is at which level a run is logged.
+func (e Run) level() slog.Level {
+	switch {
+	case e.Outcome == OutcomeCut && e.Left > 0, e.Outcome == OutcomeConflict:
+		return slog.LevelWarn
+	case e.Outcome == OutcomeNotRun && e.stopped():
+		return slog.LevelInfo
+	case e.Err != nil && e.DueBy.IsZero(): // no schedule, which would listen to no error
+		return slog.LevelWarn
+	case e.Err != nil:
+		return slog.LevelError
+	case e.Outcome == OutcomeMissed, e.Missed > 0:
+		return slog.LevelWarn
+	default:
+		return slog.LevelDebug
+	}
 }
 
-// pass reports whether a line may be written now, and how many of its kind were
-// left out since the last one.
-func (l *logLimit) pass(kind logKind, now time.Time) (ok bool, leftOut int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	c := l.countOf(kind)
-	if !c.last.IsZero() && now.Sub(c.last) < logEvery {
-		c.leftOut++
-		return false, 0
-	}
-	leftOut = c.leftOut
-	c.last, c.leftOut = now, 0
-	return true, leftOut
-}
-
-// countOf is the count of a kind; beyond the most that there may be, one that
-// others share. Under l.mu.
-func (l *logLimit) countOf(kind logKind) *logCount {
-	if c := l.kinds[kind]; c != nil {
-		return c
-	}
-	if len(l.kinds) >= mostLogKinds {
-		kind.operation = otherOperations
-		if c := l.kinds[kind]; c != nil {
-			return c
-		}
-	}
-	if l.kinds == nil {
-		l.kinds = make(map[logKind]*logCount)
-	}
-	c := new(logCount)
-	l.kinds[kind] = c
-	return c
+// stopped reports whether it was not run since the process ends.
+func (e Run) stopped() bool {
+	return errors.Is(e.Err, ErrShutdown) || errors.Is(e.Err, context.Canceled)
 }

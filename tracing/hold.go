@@ -2,9 +2,12 @@ package tracing
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/lockbeat/lockbeat/renewer"
@@ -129,4 +132,95 @@ func (o *observer) errorAttributes(err error) []attribute.KeyValue {
 			printable(err.Error(), maxErrorBytes)))
 	}
 	return attrs
+}
+
+// holdKey finds the span context of the innermost lockbeat.hold.
+type holdKey struct{}
+
+// Link returns a link to the innermost lockbeat.hold that ctx runs under, for
+// spans that are not below it, such as those of a leader's work (locks that it
+// takes have one by themselves):
+//
+//	ctx, span := tracer.Start(ctx, "report", trace.WithLinks(tracing.Link(ctx)))
+//
+// If there is none, or it is not sampled, the link is zero, which OpenTelemetry
+// ignores.
+func Link(ctx context.Context) trace.Link {
+	hold, _ := ctx.Value(holdKey{}).(trace.SpanContext)
+	return trace.Link{SpanContext: hold}
+}
+
+// rootless is ctx without a span: what starts in it begins a trace of its own.
+// The trace of a lock that is held for weeks would grow for as long, and be
+// sampled as a whole or not at all.
+func rootless(ctx context.Context) context.Context {
+	return trace.ContextWithSpan(ctx, trace.SpanFromContext(context.Background()))
+}
+
+// traceparent is what others may read of the span in ctx while the lock is
+// held, in W3C's form: "" unless it is sampled, since a link to a span that
+// goes nowhere leads nowhere.
+func traceparent(ctx context.Context) string {
+	sc := trace.SpanContextFromContext(ctx)
+	if !sc.IsSampled() {
+		return ""
+	}
+	return "00-" + sc.TraceID().String() + "-" + sc.SpanID().String() + "-01"
+}
+
+// remote is the span that a traceparent of version 00 leads to, the zero value
+// if it is none that can be linked to. Any program that can write to the lock
+// store may have written it.
+func remote(traceparent string) trace.SpanContext {
+	if len(traceparent) != 55 {
+		return trace.SpanContext{}
+	}
+	sc := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(),
+		propagation.MapCarrier{"traceparent": traceparent}))
+	if !sc.IsSampled() {
+		return trace.SpanContext{}
+	}
+	return sc
+}
+
+// record is what is known of one acquire, and of the lease that comes of it. It
+// is a context at the same time, which saves an allocation: the acquire's and
+// the lease's derive from it.
+type record struct {
+	context.Context // the caller's
+
+	observer *observer
+	series   *series
+	caller   trace.Span // the operation's own; it does nothing if there is none
+
+	// Written until AcquireEnd returns, by the caller's goroutine; read
+	// afterwards, by any.
+	acquire trace.Span // nil unless recorded
+	hold    trace.Span // to be, until AcquireEnd; nil unless recorded
+	shown   string     // of the lock's name, once a span is recorded
+	asked   time.Time  // when the latest claim was made
+	refused int        // how many claims were, as far as they had a span
+
+	lost sync.Once // puts the loss on the spans: the second caller waits, since it may end them
+}
+
+// recordKey finds the record of one observer, as there may be several.
+type recordKey struct{ of *observer }
+
+// Value finds the record itself, and its lockbeat.hold, beside the caller's
+// values.
+func (r *record) Value(key any) any {
+	if k, ok := key.(recordKey); ok && k.of == r.observer {
+		return r
+	}
+	if key == (holdKey{}) && r.hold != nil {
+		return r.hold.SpanContext()
+	}
+	return r.Context.Value(key)
+}
+
+// find is the record that ctx derives from, nil if there is none.
+func (o *observer) find(ctx context.Context) *record {
+	r, _ := ctx.Value(recordKey{o}).(*record)
+	return r
 }

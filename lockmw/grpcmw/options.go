@@ -3,12 +3,16 @@ package grpcmw
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw"
+	"github.com/lockbeat/lockbeat/lockmw/internal/misuse"
 	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/quota"
+	"github.com/lockbeat/lockbeat/renewer"
 )
 
 // Option is a rule ([ForMethod], [ForMetadata], [ForWholeMethod]), or says what
@@ -80,4 +84,24 @@ func MaxWaitersPerCaller(n int64, caller func(ctx context.Context) string) Optio
 		}
 		s.caller, s.callers = caller, callers
 	})
+}
+
+func newReports(k *renewer.Keeper) misuse.Reports {
+	return misuse.Reports{Keeper: k, Doing: "serve gRPC"}
+}
+
+// report reports err, with which a call of a method was refused, if a mistake
+// in the program lets it name no lock. A status that a key function has chosen
+// is none.
+func report(r *misuse.Reports, method string, err error) {
+	switch {
+	case said(err) != nil:
+	case errors.Is(err, renewer.ErrConfig):
+		r.Config(fmt.Errorf("lockbeat: calls of %s fail: %w", method, err))
+	case errors.Is(err, renewer.ErrName):
+		r.Unnamed(func() error {
+			return fmt.Errorf("lockbeat: calls of %s are answered with InvalidArgument: %w; does "+
+				"the request, or its metadata, have what is asked for?", method, err)
+		})
+	}
 }

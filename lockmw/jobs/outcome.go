@@ -1,6 +1,14 @@
 package jobs
 
-import "github.com/lockbeat/lockbeat/lockmw/adapter"
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/lockbeat/lockbeat/lockmw/adapter"
+	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/renewer"
+)
 
 // Outcome is what became of a delivery of a job: see the package's table.
 type Outcome uint8
@@ -74,5 +82,69 @@ func decide(s situation) Outcome {
 		return OutcomeFailed
 	default:
 		return outcomePause
+	}
+}
+
+// Result is what became of a delivery.
+type Result struct {
+	// Outcome says what the adapter does with the job.
+	Outcome Outcome
+	// Err is the function's own error if it ran, with [renewer.ErrLost] joined
+	// to it if its lock was lost, and otherwise why it did not run. It is nil
+	// if all is well.
+	Err error
+	// RetryIn is after how long a job that did not run comes back, or its copy
+	// does, whatever the framework's own delays. It is 0 if the job ran, or
+	// never will.
+	RetryIn time.Duration
+	// InLine means that the job, or its copy, has a place in line, and is
+	// called when its turn is near: RetryIn is for when that fails.
+	InLine bool
+	// Copy is the ID of the copy of an [OutcomeCopied].
+	Copy string
+	// Crowded is the reason of an [OutcomeFailed]: as many jobs that are Last
+	// wait as may.
+	Crowded bool
+	// Mark is a text to keep with a job that did not run, by which its [Queue]
+	// knows which lock refused it: see [Queue.State]. It has a hash of the
+	// lock's name, and no more of it.
+	Mark string
+}
+
+// notRun is the result of a job that did not run under a set.
+func notRun(outcome Outcome, set names.Set, err error) Result {
+	w, _, _ := set.One()
+	name := w.Name
+	if refused, ok := errors.AsType[*renewer.Error](err); ok {
+		name = refused.Name
+	}
+	return Result{Outcome: outcome, Err: err, Mark: mark(name)}
+}
+
+// mark is that of a refusal by the lock on name. A process wakes only jobs that
+// have it, and so must processes of later versions: it stays as it is. It is
+// what logs show of the lock if they have no secret.
+func mark(name string) string { return "[lock_hash=" + renewer.HashName(name, nil) + "]" }
+
+// refusalOf is adapter.RefusalOf, but a job whose outer lock was replaced has
+// lost that.
+func refusalOf(err error) adapter.Refusal {
+	if errors.Is(err, renewer.ErrLost) {
+		return adapter.RefusalLost
+	}
+	return adapter.RefusalOf(err)
+}
+
+// ranOut is the result of work that has run on a context, and has returned own.
+// err is own with what became of the lock. A lock of the work's own says
+// nothing here.
+func (h *handler) ranOut(ctx context.Context, own, err error) Result {
+	switch {
+	case !h.isNewest(), !errors.Is(context.Cause(ctx), renewer.ErrReplaced):
+		return Result{Outcome: OutcomeRan, Err: err}
+	case own == nil, errors.Is(own, context.Canceled), errors.Is(own, renewer.ErrLost):
+		return Result{Outcome: OutcomeDone}
+	default:
+		return Result{Outcome: OutcomeDone, Err: err}
 	}
 }

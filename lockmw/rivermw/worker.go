@@ -2,7 +2,12 @@ package rivermw
 
 import (
 	"context"
+	"encoding/json"
+	"fmt"
 	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/riverqueue/river"
 
@@ -57,3 +62,116 @@ func (w *locked[T]) Work(ctx context.Context, job *river.Job[T]) error {
 	result := w.stays.until(ctx, marked, func() jobs.Result { return w.run(ctx, d, job) })
 	return answer(ctx, marked, result)
 }
+
+// markKey is where the metadata of a job in line has the mark of its refusal:
+// see [database.State].
+const markKey = "lockbeat_line"
+
+// isMarked reports whether a job was refused when it ran last.
+func isMarked(metadata []byte) bool {
+	var has struct {
+		Mark string `json:"lockbeat_line"`
+	}
+	_ = json.Unmarshal(metadata, &has) // what is no JSON has none
+	return has.Mark != ""
+}
+
+// answer is what River is told of a delivery. A job that is marked and does not
+// go back into line loses its mark: else it would be called when it is snoozed
+// by its own worker.
+func answer(ctx context.Context, marked bool, r jobs.Result) error {
+	switch {
+	case r.InLine:
+		mark(ctx, r.Mark)
+	case marked:
+		mark(ctx, nil)
+	}
+	switch r.Outcome {
+	case jobs.OutcomeDone, jobs.OutcomeUnusable:
+		if r.Err == nil {
+			return nil
+		}
+		return river.JobCancel(r.Err)
+	case jobs.OutcomeBack, jobs.OutcomeEnded:
+		return &notRunError{r}
+	default: // it ran
+		return r.Err
+	}
+}
+
+// mark has River keep a mark with a job, or none by nil.
+func mark(ctx context.Context, value any) {
+	_ = river.MetadataSet(ctx, markKey, value) // fails where no client calls the worker
+}
+
+// notRunError is the error for a job that is snoozed for want of its lock.
+type notRunError struct{ jobs.Result }
+
+// Error says what becomes of the job, and why it did not run. It names the
+// lock.
+func (e *notRunError) Error() string {
+	when := "in about " + e.RetryIn.Round(time.Millisecond).String()
+	if e.InLine {
+		when = "when its turn is near, or " + when
+	}
+	return fmt.Sprintf("lockbeat: job not run, it comes back %s, with no attempt used up: %s", when,
+		strings.TrimPrefix(e.Err.Error(), "lockbeat: "))
+}
+
+// Unwrap gives River its snooze, and others the reason.
+func (e *notRunError) Unwrap() []error { return []error{river.JobSnooze(e.RetryIn), e.Err} }
+
+const (
+	// River writes what became of jobs every 250 ms: a job that is snoozed
+	// can't be called before. One that was called too early would miss its
+	// turn, as its lock is often free some milliseconds later. So it stays, and
+	// asks where it stands after these pauses: each is twice the one before,
+	// 252 ms in all.
+	firstPause = 4 * time.Millisecond
+	lastPause  = 128 * time.Millisecond
+	// stayShare is the part of a job's time for which it stays at most: little
+	// beside the eighth for which it may wait for its lock after that.
+	stayShare = 64
+	// mayStay is how many may stay where few jobs are. Of a limit above one,
+	// several are called at once. If those that come too early did not stay,
+	// the first in line would be the ones that River is putting back, and the
+	// others would wait for them beside free slots.
+	mayStay = fewSlots / 2
+)
+
+// stays counts the jobs of a worker, and those of them that stay: half of them
+// may, or a few. It may be used concurrently.
+type stays struct{ here, stay atomic.Int64 }
+
+// until runs a job, again and again as long as it stays: one that was called
+// and came too early.
+func (s *stays) until(ctx context.Context, called bool, run func() jobs.Result) jobs.Result {
+	s.here.Add(1)
+	defer s.here.Add(-1)
+	began := time.Now()
+	result := run()
+	if !called || !early(result) {
+		return result
+	}
+	defer s.stay.Add(-1)
+	if s.stay.Add(1) > max(s.here.Load()/2, mayStay) {
+		return result
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		limited, stop := context.WithDeadline(ctx, began.Add(deadline.Sub(began)/stayShare))
+		defer stop()
+		ctx = limited
+	}
+	for pause := firstPause; pause <= lastPause && early(result); pause *= 2 {
+		select {
+		case <-time.After(pause):
+			result = run()
+		case <-ctx.Done():
+			return result
+		}
+	}
+	return result
+}
+
+// early reports whether a job has a place in line, and no turn yet.
+func early(r jobs.Result) bool { return r.Outcome == jobs.OutcomeBack && r.InLine }

@@ -1,3 +1,19 @@
+// Package memory is a [store.Store] inside this process. It needs no server, so
+// a program can adopt locks, and test them, before it has Redis.
+//
+//	keeper, err := renewer.New(memory.New(), renewer.Config{TTL: renewer.DefaultTTL})
+//
+// It keeps the whole contract. Its authority is a map under a mutex. What it
+// cannot do:
+//
+//   - Exclude callers outside this process, or of another [Store]: two Stores are two locks.
+//   - Remember: after a restart every name is free. Fencing tokens go on rising over a restart only
+//     as far as the wall clock does. Each is the time in microseconds, or one more than the token
+//     before.
+//
+// TTLs run on time.Now's monotonic clock, and follow the fake clock of
+// testing/synctest. There is no goroutine in the background: the memory of
+// lapsed names is reclaimed when names are acquired.
 package memory
 
 import (
@@ -286,4 +302,33 @@ func sweep[K comparable, V any](m map[K]V, at *int, lapsed func(K, V) bool) {
 	}
 	maps.DeleteFunc(m, lapsed)
 	*at = 2 * len(m)
+}
+
+// tokens are the fencing tokens granted: of those that the store picked, the
+// highest is the floor of all names; of those that were proposed there is a
+// counter for each name, since the proposers of different names know nothing of
+// each other. The counters of names that are free are forgotten from time to
+// time. Then the highest of them is the floor of all.
+type tokens struct {
+	counters map[string]int64
+	floor    int64 // no counter is lower
+	sweepAt  int
+}
+
+// counter is what a token for name must exceed.
+func (t *tokens) counter(name string) int64 { return max(t.floor, t.counters[name]) }
+
+// note sets the counter of name, whose lease is about to be stored.
+func (t *tokens) note(name string, fence int64, held func(string) bool) {
+	if t.counters == nil {
+		t.counters = make(map[string]int64)
+	}
+	sweep(t.counters, &t.sweepAt, func(old string, counter int64) bool {
+		if held(old) {
+			return false
+		}
+		t.floor = max(t.floor, counter)
+		return true
+	})
+	t.counters[name] = fence
 }

@@ -1,13 +1,18 @@
+// Package scope takes locks for operations, and finds in a context which locks
+// it runs under. Package lockmw and the adapters stand on it.
 package scope
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/lockbeat/lockbeat/lockmw/internal/names"
+	"github.com/lockbeat/lockbeat/lockmw/internal/option"
 	"github.com/lockbeat/lockbeat/lockmw/internal/wire"
 	"github.com/lockbeat/lockbeat/renewer"
 )
@@ -202,4 +207,88 @@ func Remaining(ctx context.Context) time.Duration {
 		left = min(left, l.Remaining())
 	}
 	return left
+}
+
+// Hold is a lock or a slot that an operation runs under.
+type Hold struct {
+	*renewer.Lease
+
+	Keeper  *renewer.Keeper
+	Limited bool // a slot
+}
+
+// Leases are those of this process that ctx runs under, the innermost first. A
+// lock that an inner call has found again comes once for each call.
+func Leases(ctx context.Context) iter.Seq[Hold] {
+	return func(yield func(Hold) bool) {
+		for s := range scopes(ctx) {
+			if s.all == nil {
+				if !yield(Hold{s.lease, s.keeper, s.limited}) {
+					return
+				}
+				continue
+			}
+			for _, one := range s.all {
+				if !yield(Hold{one.lease, one.keeper, one.limited}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// mostMargin bounds the part of a caller's time that is not spent waiting for a
+// lock.
+const mostMargin = 5 * time.Second
+
+// AnswerBy returns when to tell a caller with a deadline that it does not get
+// its lock, so that the refusal reaches it in time: a quarter of the time that
+// is left before the deadline, at most 5 s.
+func AnswerBy(deadline time.Time) time.Time {
+	left := max(time.Until(deadline), 0)
+	return deadline.Add(-min(left/4, mostMargin))
+}
+
+// bound bounds the settings of a call that must be answered before its
+// deadline.
+func bound(ctx context.Context, opt *option.Settings) {
+	deadline, ok := ctx.Deadline()
+	left := time.Until(AnswerBy(deadline))
+	if !ok || left <= 0 { // in the latter case the context ends the call
+		return
+	}
+	opt.Wait = min(opt.Wait, left)
+	if opt.Within == 0 || opt.Within > left {
+		opt.Within = left
+	}
+}
+
+// ErrNotHeld means that a context runs under no lock.
+var ErrNotHeld = errors.New("lockbeat: not under the lock")
+
+// Extend makes the innermost lock that ctx runs under last for d from now, or
+// all of several taken by lockmw.All, one after the other until the store does
+// not answer. It must have been taken with lockmw.Manual. See
+// renewer.Lease.Extend for the errors; those of several are joined, and some
+// may have been extended then. [ErrNotHeld] if ctx runs under no lock.
+func Extend(ctx context.Context, d time.Duration) error {
+	s := innermost(ctx)
+	switch {
+	case s == nil:
+		return fmt.Errorf("%w: there is nothing to extend; call Extend with the context that the "+
+			"function under the lock was given", ErrNotHeld)
+	case s.all == nil:
+		return s.lease.Extend(ctx, d)
+	}
+	var errs []error
+	for _, one := range s.all {
+		err := one.lease.Extend(ctx, d)
+		if one.outer != nil && errors.Is(err, renewer.ErrConfig) {
+			continue // a lock of an outer call is extended by that call's heartbeat
+		}
+		if errs = append(errs, err); errors.Is(err, renewer.ErrUnavailable) {
+			break // the next question would take as long
+		}
+	}
+	return errors.Join(errs...)
 }

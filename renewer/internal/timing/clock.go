@@ -1,6 +1,11 @@
+// Package timing is what the engine knows of time: a [Clock] that counts the
+// time for which the machine was suspended, a [Wheel] that orders elements by
+// instants, and a [Loop] that steps when an instant has come. It knows no
+// lease.
 package timing
 
 import (
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
@@ -75,3 +80,15 @@ func (t Instant) Add(d time.Duration) Instant {
 
 // Sub returns the time from u to t.
 func (t Instant) Sub(u Instant) time.Duration { return time.Duration(t - u) }
+
+// Random is where [Jitter] comes from: a number in [0, n). The simulation plays
+// with one that repeats.
+var Random = rand.Int64N
+
+// Jitter is a random duration in (0, d].
+func Jitter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return time.Duration(Random(int64(d))) + 1
+}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -258,4 +260,121 @@ func (s *session) send(
 		}
 	}
 	return first
+}
+
+// channel is a channel that is watched, or was a moment ago.
+type channel struct {
+	addr    string      // of the server that it is subscribed to on; see Subscriber.servers
+	watches []*watch    // replaced, never changed, so that it can be walked without the mutex
+	live    bool        // the server has confirmed the subscription on the present connection
+	heard   int         // messages for this process, and confirmations
+	marked  int         // heard at the last Subscriber.Mark
+	lingers *time.Timer // has it forgotten; nil while there are watches
+}
+
+// add adds a watch, and reports whether it may have missed a message, so that
+// it must be woken. Before the subscription is live it can't have: its
+// confirmation will wake it.
+func (c *channel) add(w *watch) (missed bool) {
+	if c.lingers != nil {
+		c.lingers.Stop()
+		c.lingers = nil
+	}
+	c.watches = append(slices.Clone(c.watches), w)
+	return c.live && c.marked != c.heard
+}
+
+// remove removes a watch, and reports whether it was the last.
+func (c *channel) remove(w *watch) (last bool) {
+	c.watches = slices.DeleteFunc(slices.Clone(c.watches), func(o *watch) bool { return o == w })
+	return len(c.watches) == 0
+}
+
+// watch is one caller who wants to be woken.
+type watch struct {
+	hear    func(message string, err error)
+	stopped atomic.Bool
+	told    atomic.Bool // has heard an error since its last wake-up, and needs no second
+}
+
+func (w *watch) call(message string, err error) {
+	if w.stopped.Load() {
+		return
+	}
+	if w.told.Swap(err != nil) && err != nil {
+		return
+	}
+	w.hear(message, err)
+}
+
+// tellAll has watches hear a message, or "" if they may have missed one.
+func tellAll(watches []*watch, message string) {
+	for _, w := range watches {
+		w.call(message, nil)
+	}
+}
+
+// Between these the pause before a new connection doubles.
+const (
+	minPause = 50 * time.Millisecond
+	maxPause = 2 * time.Second
+)
+
+// loop keeps a subscription to one server for as long as anything is watched
+// there. It is the only one who opens connections to it.
+type loop struct {
+	config *Config
+	server *server
+	addr   string      // of the server; "" without a cluster, or when it is not known
+	ended  func() bool // reports whether nothing is watched any more, so that the loop may end
+}
+
+func (l *loop) run(ctx context.Context) {
+	pause := minPause
+	for {
+		live, err := serve(ctx, l.config, l.server, l.addr)
+		if ctx.Err() != nil {
+			err = ErrClosed
+		}
+		if err != nil {
+			for _, w := range l.server.watches() {
+				w.call("", err)
+			}
+		}
+		if err != nil && ctx.Err() == nil && l.config.Topology != nil {
+			l.config.Topology.Learn(ctx) // the server may have lost its slots, also by failing
+		}
+		if l.ended() {
+			return
+		}
+		if err == nil {
+			// It was idle, but for a watch that has just begun; or its server
+			// is not the primary any more.
+			continue
+		}
+		if live {
+			pause = minPause
+		}
+		// Jitter, lest all processes come back to a restarted server at once.
+		l.wait(ctx, pause/2+rand.N(pause/2+1))
+		pause = min(2*pause, maxPause)
+	}
+}
+
+// wait returns after d, or when there is nothing left to wait for.
+func (l *loop) wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		case <-l.server.kick:
+			if l.server.idle() {
+				return
+			}
+		}
+	}
 }

@@ -1,10 +1,40 @@
+// Package subscription keeps the one subscription that a process has of its
+// own: one connection to a server, or one to each server of a cluster, on which
+// the process can be told what happens to locks that it does not hold.
+//
+// What it promises: from when a watch begins until it is stopped, every message
+// on its channel for this process wakes it. While there is no subscription (at
+// first, after a lost connection, after a move to another server) messages pass
+// unheard; so a watch is woken once when there is one again.
+//
+// A subscription ends with its connection, never by itself: when nothing is
+// watched, or when much that is subscribed to is not watched any more.
+//
+// It knows channels and messages, and no lock. What a message means is the
+// caller's to say.
+//
+// The files, from the caller down to the wire:
+//
+//	subscriber.go  Subscriber: what is watched, and on which server
+//	loop.go        the goroutine of a server: it keeps a connection while anything is watched
+//	session.go     one connection, from dialling to its end
+//	server.go      what is wanted on a server, and what its connection has
+//	channel.go     a channel and its watches
+//	config.go      what a Subscriber is made of
+//
+// Callers only note what they want, under one mutex (Subscriber.mu, which
+// guards all of channel.go and server.go), and never wait for the network.
+// Watches are called with it free.
 package subscription
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/lockbeat/lockbeat/renewer/redisstore/internal/topology"
 )
@@ -180,3 +210,25 @@ func (s *Subscriber) reroute() {
 		}
 	}
 }
+
+// Config is what a [Subscriber] needs. All fields but Topology and Try are
+// mandatory.
+type Config struct {
+	Client rueidis.Client
+	// Topology is that of a cluster; nil for a single server.
+	Topology *topology.Topology
+	// Timeout bounds one request on a subscription.
+	Timeout time.Duration
+	// Try looks whether a fresh connection is of use; nil if that is not to be
+	// asked. It is: an address may lead to a former primary, by which nothing
+	// is published any more.
+	Try func(context.Context, rueidis.DedicatedClient) error
+}
+
+// ErrClosed is what watches hear once the subscriber is closed.
+var ErrClosed = errors.New("redisstore: watch: the store is closed; waiters go on by their own " +
+	"timers")
+
+// linger is how long a channel that is no longer watched is kept, and then a
+// connection on which none is watched, as the next watch often comes soon.
+const linger = time.Second

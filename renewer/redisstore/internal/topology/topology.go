@@ -8,8 +8,12 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"net"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -185,4 +189,158 @@ func (t *Topology) LearnFrom(ctx context.Context, addr string) bool {
 		}
 	}
 	return ok
+}
+
+// Slots is how many hash slots a cluster has.
+const Slots = 16384
+
+// Slot returns the slot of all keys and channels that have a hash tag, by the
+// CRC-16 that Redis Cluster uses. Source: the Redis Cluster specification,
+// appendix A (XMODEM: polynomial 0x1021, initial value 0).
+func Slot(tag string) uint16 {
+	crc := uint16(0)
+	for i := range len(tag) {
+		crc = crc<<8 ^ crcTable[byte(crc>>8)^tag[i]]
+	}
+	return crc % Slots
+}
+
+// SlotOf returns the slot of a key or a channel. Its hash tag is what its first
+// pair of braces encloses; without such a pair, or with an empty one, it is the
+// whole.
+func SlotOf(key string) uint16 {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			return Slot(tag)
+		}
+	}
+	return Slot(key)
+}
+
+// TagOf returns a hash tag that is in a slot: the smallest number that is. It
+// is the same in every process.
+func TagOf(slot uint16) string { return strconv.FormatUint(uint64(tags()[slot%Slots]), 10) }
+
+// tags are the hash tags of all slots, made when the first is needed: some ms
+// of work.
+var tags = sync.OnceValue(func() *[Slots]uint32 {
+	var all [Slots]uint32
+	var found [Slots]bool
+	for tag, left := uint32(0), Slots; left > 0; tag++ {
+		if slot := Slot(strconv.FormatUint(uint64(tag), 10)); !found[slot] {
+			all[slot], found[slot] = tag, true
+			left--
+		}
+	}
+	return &all
+})
+
+var crcTable = makeCRCTable()
+
+func makeCRCTable() (table [256]uint16) {
+	for i := range table {
+		crc := uint16(i) << 8
+		for range 8 {
+			carry := crc&0x8000 != 0
+			crc <<= 1
+			if carry {
+				crc ^= 0x1021
+			}
+		}
+		table[i] = crc
+	}
+	return table
+}
+
+// layout is which primary serves which slot, as one server told. It never
+// changes.
+type layout struct {
+	shards [Slots]uint16 // by slot: an index into addrs
+	// of the primaries, as the client names them; "" for numbers that are free
+	// again
+	addrs []string
+}
+
+// readLayout reads the reply of CLUSTER SLOTS from the server on addr.
+// Primaries that last knows keep their number. It returns false for a reply of
+// another form, which no cluster gives.
+func readLayout(reply rueidis.RedisMessage, addr string, last *layout) (*layout, bool) {
+	rows, err := reply.ToArray()
+	if err != nil || len(rows) == 0 || len(rows) > Slots {
+		return nil, false
+	}
+	type span struct {
+		first, last int64
+		addr        string
+	}
+	spans, present := make([]span, len(rows)), make(map[string]bool)
+	for i := range rows {
+		fields, err := rows[i].ToArray()
+		if err != nil || len(fields) < 3 {
+			return nil, false
+		}
+		first, err0 := fields[0].AsInt64()
+		last, err1 := fields[1].AsInt64()
+		primary, ok := readEndpoint(fields[2], addr)
+		if err := cmp.Or(err0, err1); err != nil || !ok || first < 0 || first > last ||
+			last >= Slots {
+			return nil, false
+		}
+		spans[i] = span{first, last, primary}
+		present[primary] = true
+	}
+	l := &layout{}
+	number := make(map[string]uint16, len(present))
+	if last != nil {
+		l.addrs = make([]string, len(last.addrs))
+		for n, a := range last.addrs {
+			if present[a] {
+				l.addrs[n], number[a] = a, uint16(n)
+			}
+		}
+	}
+	for _, s := range spans {
+		n, ok := number[s.addr]
+		if !ok {
+			n = l.add(s.addr)
+			number[s.addr] = n
+		}
+		for slot := s.first; slot <= s.last; slot++ {
+			l.shards[slot] = n
+		}
+	}
+	return l, true
+}
+
+// add gives a primary the lowest number that is free, so that numbers
+// stay low however often servers come and go.
+func (l *layout) add(addr string) uint16 {
+	for n, a := range l.addrs {
+		if a == "" {
+			l.addrs[n] = addr
+			return uint16(n)
+		}
+	}
+	l.addrs = append(l.addrs, addr)
+	return uint16(len(l.addrs) - 1)
+}
+
+// readEndpoint reads a server's address as the client does: an empty host is
+// that of the server that tells.
+func readEndpoint(node rueidis.RedisMessage, teller string) (addr string, ok bool) {
+	fields, err := node.ToArray()
+	if err != nil || len(fields) < 2 {
+		return "", false
+	}
+	port, err := fields[1].AsInt64()
+	if err != nil {
+		return "", false
+	}
+	host, _ := fields[0].ToString() // null: unknown, the same as empty
+	if host == "" {
+		if host, _, err = net.SplitHostPort(teller); err != nil {
+			return "", false
+		}
+	}
+	return net.JoinHostPort(host, strconv.FormatInt(port, 10)), true
 }
