@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/lockbeat/lockbeat/renewer"
+	"github.com/lockbeat/lockbeat/renewer/redisstore"
 	"github.com/lockbeat/lockbeat/testutil/redistest"
 )
 
@@ -39,6 +40,10 @@ func TestAwayAndBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			redis, s := startReal(t)
+			// A client made otherwise has a call wait for the dial: see package wire.
+			var err error
+			s.option, err = redisstore.ClientOption(s.option, time.Minute)
+			require.NoError(t, err)
 			keeper, err := renewer.New(s.store(t), renewer.Config{
 				Log: renewer.Silent,
 				TTL: 3 * time.Second, FailOver: time.Second,
