@@ -162,49 +162,6 @@ type TasksInLine struct {
 	Tasks, Change int // Change: since the process last looked
 }
 
-// Run is a run of scheduled work (package cronmw), or an attempt at work that
-// must succeed once (package once).
-type Run struct {
-	Job     string    // its name, or the attempt's operation: static
-	Due     time.Time // the tick, by the store's clock; zero without one, and if unknown
-	Outcome Outcome
-	// Err is the run's error, with [ErrLost] joined if the lock was lost; or
-	// why it is [OutcomeNotRun] or [OutcomeConflict].
-	Err         error
-	Holder      store.Holder  // who has the tick, or runs an earlier one, if OutcomeSkipped
-	Attempt     int           // which run of the tick or the work it was, from 1 on, if it ran
-	Left        int           // how many more runs the tick may have, if OutcomeCut
-	Missed      int           // ticks before this one that no node has taken
-	Took        time.Duration // run and lock
-	LastSuccess time.Time     // of the job, on any node; zero if unknown
-	// DueBy is by when the job has to have succeeded once more: two ticks after
-	// its last success, or after it was added, with time for the run. Zero
-	// without a schedule.
-	DueBy time.Time
-}
-
-// Outcome is what has become of a run.
-type Outcome string
-
-// What may become of a run.
-const (
-	OutcomeAdded Outcome = "added" // the job was added to this node
-	OutcomeRan   Outcome = "ran"   // it was run here
-	// OutcomeCut means that its context ended before it was done, with
-	// cronmw.TakeOver: a node that stands by runs it again, unless Left is 0.
-	OutcomeCut     Outcome = "cut"
-	OutcomeSkipped Outcome = "skipped" // another node's, one still runs, or none was due
-	OutcomeMissed  Outcome = "missed"  // no node has taken it, and its grace is over
-	// OutcomeNotRun means that it could not be taken: [ErrUnavailable],
-	// [ErrShutdown], the context's error, or a record with a later tick, as the
-	// store's clock was put back.
-	OutcomeNotRun Outcome = "not run"
-	// OutcomeConflict is told beside the others, once a process: two schedules
-	// write the job's record, as if two programs had a job of this name. Holder
-	// is the other.
-	OutcomeConflict Outcome = "conflict"
-)
-
 // Fault is trouble in the background.
 type Fault struct {
 	Doing string // what failed, such as "watch", "clean up", "configure asynq"

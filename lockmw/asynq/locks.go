@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
-	"github.com/redis/go-redis/v9"
+	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/lockbeat/lockbeat/internal/deployment"
 	"github.com/lockbeat/lockbeat/lockmw/jobs"
@@ -219,17 +219,17 @@ type askingOpt struct {
 func (a askingOpt) MakeRedisClient() any {
 	switch o := a.plain.(type) {
 	case asynq.RedisFailoverClientOpt:
-		return redis.NewFailoverClient(&redis.FailoverOptions{
+		return goredis.NewFailoverClient(&goredis.FailoverOptions{
 			MasterName: o.MasterName, SentinelAddrs: o.SentinelAddrs,
 			SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword,
 			CredentialsProviderContext: a.login, DB: o.DB, TLSConfig: o.TLSConfig,
 		})
 	case asynq.RedisClusterClientOpt:
-		return redis.NewClusterClient(&redis.ClusterOptions{
+		return goredis.NewClusterClient(&goredis.ClusterOptions{
 			Addrs: o.Addrs, CredentialsProviderContext: a.login, TLSConfig: o.TLSConfig,
 		})
 	case asynq.RedisClientOpt:
-		return redis.NewClient(&redis.Options{
+		return goredis.NewClient(&goredis.Options{
 			Network: o.Network, Addr: o.Addr, CredentialsProviderContext: a.login, DB: o.DB,
 			TLSConfig: o.TLSConfig,
 		})

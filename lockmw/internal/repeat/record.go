@@ -120,17 +120,17 @@ var (
 		"another key, or for another request")
 )
 
-// NewSealer returns a sealer by AES-GCM. The option, by its name in errors, has
-// the keys.
-func NewSealer(option string, keys [][]byte) (s Sealer, err error) {
+// NewSealer returns a sealer by AES-GCM. The option that has the keys is named in
+// errors.
+func NewSealer(named string, keys [][]byte) (s Sealer, err error) {
 	if len(keys) == 0 {
-		return nil, fmt.Errorf("lockbeat: %s needs a key of 16, 24 or 32 random bytes", option)
+		return nil, fmt.Errorf("lockbeat: %s needs a key of 16, 24 or 32 random bytes", named)
 	}
 	for i, key := range keys {
 		block, err := aes.NewCipher(key)
 		if err != nil {
 			return nil, fmt.Errorf("lockbeat: key %d of %s has %d bytes: give 16, 24 or 32 random "+
-				"ones", i+1, option, len(key))
+				"ones", i+1, named, len(key))
 		}
 		aead, _ := cipher.NewGCMWithRandomNonce(block) // it fails for blocks of another size
 		s = append(s, aead)
