@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 	contract "github.com/lockbeat/lockbeat/renewer/store"
 )
 
-// unknown requires that every method says that it does not know, with
-// text in the error, and whether it may pass by itself.
+// unknown requires that every method, at the same time, says that it does not
+// know, with text in the error, and whether it may pass by itself.
 func unknown(t *testing.T, s contract.Store, passes bool, text string) {
 	t.Helper()
 	check := func(op string, status contract.Status, err error) {
@@ -28,12 +29,20 @@ func unknown(t *testing.T, s contract.Store, passes bool, text string) {
 			assert.True(t, strings.HasPrefix(err.Error(), "redisstore: "+op+": "), err)
 		}
 	}
-	g := acquire(t, s, claim("new", "a", time.Minute))
-	check("acquire", g.Status, g.Err)
-	a := renew(t, s, hold("held", "a", 2*time.Minute))
-	check("renew", a.Status, a.Err)
-	a = release(t, s, hold("held", "a", 0))
-	check("release", a.Status, a.Err)
+	var all sync.WaitGroup
+	all.Go(func() {
+		g := acquire(t, s, claim("new", "a", time.Minute))
+		check("acquire", g.Status, g.Err)
+	})
+	all.Go(func() {
+		a := renew(t, s, hold("held", "a", 2*time.Minute))
+		check("renew", a.Status, a.Err)
+	})
+	all.Go(func() {
+		a := release(t, s, hold("held", "a", 0))
+		check("release", a.Status, a.Err)
+	})
+	all.Wait()
 }
 
 func TestReadOnlyServer(t *testing.T) {

@@ -63,7 +63,7 @@ func (r *running) take(ctx context.Context, command string) (*lock, error) {
 		l.lease, err = l.keeper.Acquire(ctx, request)
 		// A wait that is over before an answer may come says nothing new.
 		if errors.Is(first, renewer.ErrBusy) && errors.Is(err, renewer.ErrUnavailable) &&
-			0 < request.MaxWait && request.MaxWait < l.keeper.Config().RequestTimeout {
+			r.wait > 0 && request.MaxWait < l.keeper.Config().RequestTimeout {
 			err = first
 		}
 	}

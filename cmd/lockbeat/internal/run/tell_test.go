@@ -46,12 +46,16 @@ func TestVerbose(t *testing.T) {
 func TestVerboseOfALimitAndALoss(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
+	holder := start(t, server.Addr(), "--name=k", "--at-most=1", "--", "sh", "-c", "echo up; read x")
+	holder.expect("up")
+	_, stderr, _ := outcome(t, server.Addr(), "--name=k", "--at-most=1", "--skip", "-v", "--", "true")
+	assert.Regexp(t, `^lockbeat: skipped: k, which 1 have, last seen with `, stderr)
+	require.NoError(t, holder.stdin.Close())
+	holder.wait()
 	link := proxy.Start(t, server.Addr())
 	p := start(t, link.Addr(), "--name=k", "--at-most=1", "-v", "--ttl=2s", "--", "sh", "-c",
 		"echo up; exec sleep 1000")
 	p.expect("up")
-	_, stderr, _ := outcome(t, server.Addr(), "--name=k", "--at-most=1", "--skip", "-v", "--", "true")
-	assert.Regexp(t, `^lockbeat: skipped: k, which 1 have, last seen with `, stderr)
 	link.Blackhole(proxy.Both)
 	assert.Equal(t, 76, p.status())
 	stderr = p.stderr.String()
